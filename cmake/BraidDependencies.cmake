@@ -1,7 +1,7 @@
 # Finds what the libraries need, and wraps it in the imported targets braid::llvm, braid::fmt,
-# braid::json, braid::openblas and braid::sodium. Everything is linked statically where the distribution packages
-# it so, because the `braid` binary has to start on machines without any of it. The installed
-# package includes this file too, so that both find the same things.
+# braid::json, braid::openblas and braid::sodium. Everything is linked statically where the
+# distribution packages it so, because the `braid` binary has to start on machines without any of
+# it. The installed package includes this file too, so that both find the same things.
 
 find_package(Threads REQUIRED)
 

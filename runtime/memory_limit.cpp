@@ -26,7 +26,7 @@ struct Limit {
   bool isAddressSpace;
 };
 
-std::string textOf(const std::string &path) {
+std::string textOfFile(const std::string &path) {
   std::ifstream file(path);
   std::ostringstream text;
   text << file.rdbuf();
@@ -42,7 +42,7 @@ std::optional<uint64_t> numberIn(const std::string &path) {
 
 /// The number behind a key that begins a line.
 std::optional<uint64_t> numberBehind(llvm::StringRef key, const std::string &path) {
-  std::istringstream text(textOf(path));
+  std::istringstream text(textOfFile(path));
   for (std::string word; text >> word;)
     if (uint64_t number = 0; word == key && text >> number)
       return number;
@@ -89,7 +89,7 @@ std::vector<Limit> limits() {
     if (std::optional<uint64_t> pages = numberIn("/proc/self/statm"))
       found.push_back({minus(limit.rlim_cur, *pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE))),
                        "ulimit -v", true});
-  if (auto left = memoryLeftInGroups(textOf("/proc/self/cgroup"), "/sys/fs/cgroup"))
+  if (auto left = memoryLeftInGroups(textOfFile("/proc/self/cgroup"), "/sys/fs/cgroup"))
     found.push_back({*left, "memory limit of the control group", false});
   if (auto kilobytes = numberBehind("MemAvailable:", "/proc/meminfo"))
     found.push_back({*kilobytes * 1024, "MemAvailable", false});

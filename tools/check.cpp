@@ -2,8 +2,8 @@
 
 #include "api/compile/check.h"
 #include "ir/failure.h"
-#include "tools/check_progress.h"
 #include "tools/command.h"
+#include "tools/step_progress.h"
 #include "tools/view.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -146,7 +146,7 @@ Result<int> checkCommand(const CheckFlags &flags, std::unique_ptr<Source> &sourc
   const std::vector<std::string> choices = {"text", "dot", "html"};
   if (!llvm::is_contained(choices, flags.emit))
     return badChoice("--emit", flags.emit, choices);
-  CheckProgress progress;
+  StepProgress progress("check");
   CheckOptions checkOptions;
   checkOptions.progress = std::ref(progress);
   BRAID_TRY(toOptions(flags, checkOptions));

@@ -8,11 +8,11 @@
 #include "runtime/job/process_group.h"
 #include "tools/command.h"
 #include "tools/integer_flag.h"
+#include "tools/process.h"
 
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include <unistd.h>
 
@@ -37,11 +37,6 @@ struct DoctorFlags {
   std::optional<int64_t> ranks;
   int64_t timeoutMs = 60000;
 };
-
-bool hasColours() {
-  const char *none = std::getenv("NO_COLOR");
-  return isatty(STDOUT_FILENO) != 0 && !(none && *none);
-}
 
 /// The ranks of a job, met to compare.
 class Meeting {
@@ -119,8 +114,9 @@ Result<int> doctorCommand(const DoctorFlags &flags) {
   const Examined examined = BRAID_TRY(examine(flags, place));
   const auto &[facts, findings] = examined;
   if (!place || place->rank == 0)
-    llvm::outs() << (flags.asJson ? doctor::reportJson(facts, findings)
-                                  : doctor::reportText(facts, findings, hasColours()));
+    llvm::outs() << (flags.asJson
+                         ? doctor::reportJson(facts, findings)
+                         : doctor::reportText(facts, findings, wantsColours(STDOUT_FILENO)));
   return doctor::exitCodeOf(findings);
 }
 

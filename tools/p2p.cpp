@@ -212,7 +212,7 @@ Result<int> p2p(const P2pFlags &flags, const BackendRegistry &registry) {
     addKnownLinks(measured.report, *machine);
   if (measured.signal != 0)
     llvm::errs() << "braid: interrupted: what follows is what had been measured by then\n";
-  BRAID_TRY(printP2p(flags, measured.report));
+  BRAID_TRY(printP2p(flags, measured.report, measured.signal != 0));
   if (measured.signal != 0)
     return 128 + measured.signal; // as a shell says it
   BRAID_TRY(expectAny(measured.report));

@@ -26,8 +26,8 @@ Command addP2p(CLI::App &app, std::function<BackendRegistry()> backends);
 
 /// The paths and sizes that the flags name. BadInput names the flag.
 Status readP2pFlags(const P2pFlags &flags, MeasureOptions &options);
-/// Prints the report, and writes the files that were asked for. Unsupported if one cannot be
-/// written.
-Status printP2p(const P2pFlags &flags, const PairReport &report);
+/// Prints the report, and writes the files that were asked for. What was interrupted replaces no
+/// file: it goes beside it, and a line on stderr says where. Unsupported if one cannot be written.
+Status printP2p(const P2pFlags &flags, const PairReport &report, bool isInterrupted);
 
 } // namespace braid::tools

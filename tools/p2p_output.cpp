@@ -8,6 +8,7 @@
 #include "ir/failure.h"
 #include "runtime/files.h"
 #include "tools/p2p.h"
+#include "tools/process.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -15,7 +16,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include <unistd.h>
 
@@ -69,10 +69,10 @@ Status readPaths(const P2pFlags &flags, std::vector<Path> &paths) {
   return Status::ok();
 }
 
-/// Where somebody looks at it, unless they do not want to (https://no-color.org).
-bool wantsColours() {
-  const char *none = std::getenv("NO_COLOR");
-  return isatty(STDOUT_FILENO) == 1 && !(none && *none);
+/// Where to write what was interrupted: whoever finds a file of the name that was asked for takes
+/// it for complete. What is written in place, a pipe say, is there once.
+std::string partialPlace(const std::string &file) {
+  return isReplacedAsAWhole(file) ? file + ".partial" : file;
 }
 
 } // namespace
@@ -88,12 +88,13 @@ Status readP2pFlags(const P2pFlags &flags, MeasureOptions &options) {
   return Status::ok();
 }
 
-Status printP2p(const P2pFlags &flags, const PairReport &report) {
+Status printP2p(const P2pFlags &flags, const PairReport &report, bool isInterrupted) {
   const std::vector<Verdict> verdicts = judge(report);
   const Recommendations recommendations = recommend(report, verdicts);
-  llvm::raw_ostream &os = flags.writesToStandardOutput() ? llvm::errs() : llvm::outs();
+  const bool isAside = flags.writesToStandardOutput();
+  llvm::raw_ostream &os = isAside ? llvm::errs() : llvm::outs();
   MatrixOptions options;
-  options.colours = wantsColours();
+  options.colours = wantsColours(isAside ? STDERR_FILENO : STDOUT_FILENO);
   options.allPaths = flags.allPaths;
   os << matrixText(report, verdicts, recommendations, options);
   if (report.together != PathOutcome::Measured && !report.togetherReason.empty())
@@ -102,7 +103,12 @@ Status printP2p(const P2pFlags &flags, const PairReport &report) {
   os.flush();
   Status first; // whatever becomes of one file, the others are written
   auto write = [&](const std::string &file, const std::string &text) {
-    if (const Status status = writeFile(file, text); first.isOk())
+    const std::string place = isInterrupted ? partialPlace(file) : file;
+    const Status status = writeFile(place, text);
+    if (status.isOk() && place != file)
+      llvm::errs() << fmt::format("braid: what had been measured is in '{}'; '{}' is as it was\n",
+                                  place, file);
+    if (first.isOk())
       first = status;
   };
   if (!flags.json.empty())

@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -116,6 +117,11 @@ int exitCodeOf(const std::function<int()> &command) {
   code = codeOfOutput(code);
   (void)flushed(llvm::errs());
   return code;
+}
+
+bool wantsColours(int descriptor) {
+  const char *none = std::getenv("NO_COLOR");
+  return isatty(descriptor) == 1 && !(none && *none);
 }
 
 std::vector<std::string> commandLine(llvm::StringRef command,

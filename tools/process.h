@@ -20,6 +20,10 @@ void prepareProcess();
 /// are Unsupported; any other exception is Internal.
 int exitCodeOf(const std::function<int()> &command);
 
+/// Whether what is written to that descriptor is to be coloured: somebody looks at it on a
+/// terminal, and has not said that they want none (https://no-color.org).
+bool wantsColours(int descriptor);
+
 /// The command line of a rank: this process's own, with `extra` behind the subcommand `command`.
 std::vector<std::string> commandLine(llvm::StringRef command,
                                      const std::vector<std::string> &extra = {});

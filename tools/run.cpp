@@ -10,9 +10,9 @@
 #include "ir/failure.h"
 #include "runtime/files.h"
 #include "runtime/job/flight_record.h"
-#include "tools/check_progress.h"
 #include "tools/process.h"
 #include "tools/run_command.h"
+#include "tools/step_progress.h"
 
 #include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/StringExtras.h"
@@ -262,8 +262,9 @@ std::string leaveRecords(const RunFlags &flags, const JobMemory &memory, llvm::A
     return "";
   if (Status status = writeFlightRecords(folder, memory, plans, ranks, job); !status.isOk())
     return fmt::format("braid: warning: no flight records: {}\n", status.message());
-  return fmt::format("braid: flight records of {} in {}; see braid explain {}/*.json\n",
-                     counted(memory.ranks(), "rank"), folder, folder);
+  return fmt::format("braid: flight records of {}{} in {}; see braid explain {}/*.json\n",
+                     counted(memory.ranksPerHost(), "rank"),
+                     memory.hosts() > 1 ? " of this host" : "", folder, folder);
 }
 
 /// One `braid run`: compiles, checks, and then runs the ranks, starts them, or is one of them.
@@ -380,7 +381,7 @@ Status Run::understand() {
 
 /// Of what has been compiled, and proves them safe if that is what will run.
 Status Run::makePlans() {
-  CheckProgress progress;
+  StepProgress progress("check");
   auto report = [&](const WorkProgress &now) {
     progress(now);
     if (job_) // the others wait

@@ -6,7 +6,9 @@
 #include "api/simulate/what_if.h"
 #include "ir/failure.h"
 #include "runtime/files.h"
+#include "runtime/memory_limit.h"
 #include "tools/command.h"
+#include "tools/step_progress.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -18,7 +20,7 @@ namespace {
 
 struct SimulateFlags {
   SourceFlags source;
-  std::string machine = shippedMachines().front().name, whatIf, sweep, csv, svg;
+  std::string machine = shippedMachines().front().name, whatIf, sweep, beside, csv, svg;
   bool json = false;
 };
 
@@ -45,8 +47,10 @@ void addFlags(CLI::App &app, SimulateFlags &flags) {
   addText(app, "--sweep", flags.sweep, "NAME=FROM..TO",
           "a row for each value from FROM on, each twice the one before; NAME is a parameter, or "
           "ranks");
+  addText(app, "--beside", flags.beside, "SCHEDULE",
+          "a second schedule in the rows and the drawing of --sweep, where it is possible");
   addText(app, "--csv", flags.csv, "OUT.csv", "write the rows of --sweep there (default: print)");
-  addText(app, "--svg", flags.svg, "OUT.svg", "draw time and E of --sweep");
+  addText(app, "--svg", flags.svg, "OUT.svg", "draw time, memory and E of --sweep");
   app.add_flag("--json", flags.json, "the prediction as JSON");
   app.footer(fmt::format(kSimulateFooter, whatIfHelp()));
 }
@@ -58,11 +62,19 @@ struct Subject {
   CompileOptions options;
 };
 
-Result<std::vector<PredictedSchedule>> predict(const SimulateFlags &flags, const Subject &subject) {
+Status optionsOf(const SourceFlags &flags, CompileOptions &options) {
+  BRAID_TRY(flags.toOptions(options));
+  options.transport = transportOf(options.schedule.all, Transport::PeerMemory);
+  return Status::ok();
+}
+
+Result<std::vector<PredictedSchedule>> predict(const SourceFlags &flags, const Subject &subject) {
   const std::string &name = subject.source->diags.fileName();
   const std::string text = subject.source->diags.text();
-  if (flags.source.isAuto())
-    return predictSchedules(name, text, subject.options, subject.model);
+  StepProgress progress("simulate");
+  const ProgressFn listener = std::ref(progress);
+  if (flags.isAuto())
+    return predictSchedules(name, text, subject.options, subject.model, listener);
   const std::unique_ptr<Source> source = parseSource(name, text);
   auto failed = [&](const Status &status) {
     return source->diags.hasErrors() ? Status(status.code(), source->diags.str()) : status;
@@ -70,12 +82,12 @@ Result<std::vector<PredictedSchedule>> predict(const SimulateFlags &flags, const
   Result<Compiled> compiled = compile(*source, subject.options);
   if (!compiled)
     return failed(compiled.status());
-  Result<std::vector<Plan>> plans = plansToSimulate(*compiled);
+  Result<std::vector<Plan>> plans = plansToSimulate(*compiled, 0, listener);
   if (!plans)
     return failed(plans.status());
   const Configuration &run = subject.options.schedule.all;
-  MachinePrediction prediction =
-      BRAID_TRY(simulateProgram(*plans, subject.model, {launchModeOf(run), transferModeOf(run)}));
+  MachinePrediction prediction = BRAID_TRY(
+      simulateProgram(*plans, subject.model, {launchModeOf(run), transferModeOf(run), listener}));
   return std::vector<PredictedSchedule>{{subject.options.schedule, std::move(prediction)}};
 }
 
@@ -98,11 +110,13 @@ void print(const SimulateFlags &flags, const Subject &subject,
       "  time       {:.1f} µs a run\n"
       "  E          {:.3f}: all GEMMs alone take {:.1f} µs, all else alone {:.1f} µs\n"
       "  GEMMs      {:.0f} % of the run\n"
+      "  memory     {} a rank\n"
       "  limits     {} of the critical path\n"
       "  simulated  {} of {} ranks{}\n",
       best.program, best.ranks, subject.model.machine,
       flags.whatIf.empty() ? "" : ", if " + flags.whatIf, best.us, best.efficiency(), best.gemmsUs,
-      best.othersUs, 100 * best.gemmsUs / best.us, limitsOf(best), best.simulated, best.ranks,
+      best.othersUs, 100 * best.gemmsUs / best.us,
+      strOfBytes(static_cast<double>(best.memoryBytes)), limitsOf(best), best.simulated, best.ranks,
       best.simulated < best.ranks ? "; the others do the same" : "");
   if (best.ranks > subject.model.ranks)
     llvm::outs() << fmt::format(
@@ -135,29 +149,84 @@ void printJson(const Subject &subject, const std::vector<PredictedSchedule> &all
   const Json json = {{"program", all.front().prediction.program},
                      {"machine", subject.model.machine},
                      {"ranks", all.front().prediction.ranks},
+                     {"memory_bytes", all.front().prediction.memoryBytes},
                      {"simulated", all.front().prediction.simulated},
                      {"predictions", rows}};
   llvm::outs() << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
 }
 
-Status sweep(const SimulateFlags &flags, Subject &subject) {
-  const auto [name, values] = BRAID_TRY(parseSweep(flags.sweep));
-  Sweep sweep{name, subject.model.machine, {}};
-  Status failed;
-  for (int64_t value : values) {
-    Subject point{subject.source, subject.model, subject.options};
-    if (name == "ranks")
+/// The source flags with the schedule of --beside.
+SourceFlags flagsBeside(const SimulateFlags &flags) {
+  SourceFlags beside = flags.source;
+  beside.schedule = flags.beside;
+  return beside;
+}
+
+/// The curves of a sweep.
+class Sweeper {
+public:
+  Sweeper(const SimulateFlags &flags, const Subject &subject, std::string name)
+      : subject_(subject), sweep_{std::move(name), subject.model.machine, {}} {
+    flags_.push_back(flags.source);
+    if (!flags.beside.empty())
+      flags_.push_back(flagsBeside(flags));
+  }
+
+  Status add(int64_t value, size_t curve) {
+    Subject point{subject_.source, subject_.model, {}};
+    BRAID_TRY(optionsOf(flags_[curve], point.options));
+    if (sweep_.name == "ranks")
       point.options.ranks = value;
     else
-      point.options.parameters.emplace_back(name, value);
-    Result<std::vector<PredictedSchedule>> all = predict(flags, point);
-    if (!all) {
-      failed = all.status().annotated(fmt::format("--sweep {}={}", name, value));
-      break; // what came before is kept
-    }
-    sweep.points.push_back({value, all->front().schedule.str(), all->front().prediction});
-    llvm::errs() << fmt::format("{} = {}: {:.1f} µs\n", name, value, all->front().prediction.us);
+      point.options.parameters.emplace_back(sweep_.name, value);
+    Result<std::vector<PredictedSchedule>> all = predict(flags_[curve], point);
+    if (!all)
+      return all.status().annotated(fmt::format("--sweep {}={}", sweep_.name, value));
+    const PredictedSchedule &best = all->front();
+    sweep_.points.push_back({value, curve, best.schedule.str(), best.prediction});
+    llvm::errs() << fmt::format("{} = {}: {:.1f} µs{}\n", sweep_.name, value, best.prediction.us,
+                                curve == 0 ? "" : " beside");
+    return Status::ok();
   }
+
+  /// The first curve ends where it fails, and what came before is kept. The second one has the
+  /// points that it can have: BadInput and Unsupported leave one out.
+  Status addAll(llvm::ArrayRef<int64_t> values) {
+    Status refused;
+    for (int64_t value : values) {
+      BRAID_TRY(add(value, 0));
+      if (flags_.size() == 1)
+        continue;
+      const Status status = add(value, 1);
+      if (!status.isOk() && status.code() != StatusCode::BadInput &&
+          status.code() != StatusCode::Unsupported)
+        return status;
+      if (!status.isOk() && refused.isOk())
+        refused = status;
+    }
+    const bool isThere =
+        llvm::any_of(sweep_.points, [](const SweepPoint &point) { return point.curve == 1; });
+    return flags_.size() == 1 || isThere ? Status::ok() : refused;
+  }
+
+  const Sweep &named() {
+    if (flags_.size() > 1)
+      for (const SourceFlags &flags : flags_)
+        sweep_.curves.push_back(flags.schedule.value_or(flags.defaultSchedule));
+    return sweep_;
+  }
+
+private:
+  const Subject &subject_;
+  std::vector<SourceFlags> flags_; ///< of each curve
+  Sweep sweep_;
+};
+
+Status sweep(const SimulateFlags &flags, const Subject &subject) {
+  const auto [name, values] = BRAID_TRY(parseSweep(flags.sweep));
+  Sweeper sweeper(flags, subject, name);
+  const Status failed = sweeper.addAll(values);
+  const Sweep &sweep = sweeper.named();
   if (sweep.points.empty())
     return failed;
   if (!flags.svg.empty())
@@ -170,8 +239,11 @@ Status sweep(const SimulateFlags &flags, Subject &subject) {
 }
 
 Status checkFlags(const SimulateFlags &flags) {
-  if (flags.sweep.empty() && (!flags.csv.empty() || !flags.svg.empty()))
-    return badInput("{}: expected --sweep with it", flags.csv.empty() ? "--svg" : "--csv");
+  const std::pair<const char *, const std::string &> ofSweep[] = {
+      {"--csv", flags.csv}, {"--svg", flags.svg}, {"--beside", flags.beside}};
+  for (const auto &[flag, value] : ofSweep)
+    if (flags.sweep.empty() && !value.empty())
+      return badInput("{}: expected --sweep with it", flag);
   if (!flags.sweep.empty() && flags.json)
     return badInput("--json: expected no --sweep with it");
   return Status::ok();
@@ -182,14 +254,13 @@ Result<int> simulateCommand(const SimulateFlags &flags, std::unique_ptr<Source> 
   Subject subject{source, {}, {}};
   subject.model = BRAID_TRY(findMachine(flags.machine));
   subject.model = BRAID_TRY(applyWhatIf(std::move(subject.model), flags.whatIf));
-  BRAID_TRY(flags.source.toOptions(subject.options));
-  subject.options.transport = transportOf(subject.options.schedule.all, Transport::PeerMemory);
+  BRAID_TRY(optionsOf(flags.source, subject.options));
   source = BRAID_TRY(readSource(flags.source.file));
   if (!flags.sweep.empty()) {
     BRAID_TRY(sweep(flags, subject));
     return 0;
   }
-  const std::vector<PredictedSchedule> all = BRAID_TRY(predict(flags, subject));
+  const std::vector<PredictedSchedule> all = BRAID_TRY(predict(flags.source, subject));
   if (flags.json)
     printJson(subject, all);
   else

@@ -11,8 +11,8 @@
 #include "api/view/predicted.h"
 #include "ir/failure.h"
 #include "runtime/files.h"
-#include "tools/check_progress.h"
 #include "tools/command.h"
+#include "tools/step_progress.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -83,7 +83,7 @@ Result<view::Page> pageOfSource(const ViewFlags &flags, std::unique_ptr<Source> 
   const Compiled compiled = BRAID_TRY(compileSource(flags, source, options));
   if (!flags.check)
     return predict(compiled, flags.machine, options.schedule.all);
-  CheckProgress progress;
+  StepProgress progress("check");
   CheckOptions checkOptions;
   checkOptions.progress = std::ref(progress);
   const view::PrintedProgram program = BRAID_TRY(view::printAgain(compiled));

@@ -37,7 +37,9 @@ private:
   void deduceSignals(OperationCosts &costs, size_t mode) const;
   CopyCost copyLine(double smallUs, double growthUs) const;
   CopyCost deduceCopy(const OperationCosts &costs, const std::string &name, size_t mode) const;
-  bool usesPeers() const { return timer_.ranks() > 1 && options_.reachesPeers; }
+  Result<NetworkCost> measureNetwork();
+  calibration::Mesh mesh() const { return {timer_.ranks(), timer_.ranksPerHost()}; }
+  bool usesPeers() const { return mesh().perHost > 1 && options_.reachesPeers; }
   double us(const std::string &name, size_t mode) const { return times_.at(name)[mode].us; }
   /// The host's time, where it issues command by command.
   double issue(const std::string &name, size_t mode) const {
@@ -64,7 +66,8 @@ Status Calibration::measure(const Trial &trial) {
 
 std::vector<Calibration::Trial> Calibration::trials() const {
   using namespace calibration;
-  const int64_t ranks = timer_.ranks(), small = options_.smallBytes, large = options_.largeBytes;
+  const Mesh ranks = mesh();
+  const int64_t small = options_.smallBytes, large = options_.largeBytes;
   const PlanMatmul tiny{DType::BF16, 64, 64, 64, false, {}, {}, {}, {}};
   std::vector<Trial> all = {{"1 copy", localCopies(ranks, small, 1)},
                             {"copies", localCopies(ranks, small, 1 + kChain)},
@@ -130,7 +133,7 @@ CopyCost Calibration::deduceCopy(const OperationCosts &costs, const std::string 
   const double large = positive((us(name + " large", mode) - costs.runUs) / 2 - turn);
   CopyCost cost = copyLine(small, large - small);
   const double others = costs.runUs + 2 * costs.eventUs + hops + cost.fixedUs;
-  const double all = static_cast<double>(options_.largeBytes * (timer_.ranks() - 1));
+  const double all = static_cast<double>(options_.largeBytes * (mesh().perHost - 1));
   cost.sharedBytesPerUs = all / positive(us(name + " all", mode) - others);
   return cost;
 }
@@ -153,6 +156,23 @@ OperationCosts Calibration::deduce(size_t mode) const {
   return costs;
 }
 
+/// All ranks of a host send at once. A turn follows on an event.
+Result<NetworkCost> Calibration::measureNetwork() {
+  const int64_t small = options_.smallBytes, large = options_.largeBytes;
+  transferMode_ = options_.transferModes.front();
+  BRAID_TRY(measure({"network small", calibration::networkChain(mesh(), small, kChain)}));
+  BRAID_TRY(measure({"network large", calibration::networkChain(mesh(), large, 2)}));
+  const OperationCosts costs = deduce(0);
+  const double smallUs = positive((us("network small", 0) - costs.runUs) / kChain - costs.eventUs);
+  const double largeUs = positive((us("network large", 0) - costs.runUs) / 2 - costs.eventUs);
+  NetworkCost cost;
+  cost.bytesPerUs =
+      static_cast<double>((large - small) * mesh().perHost) / positive(largeUs - smallUs);
+  cost.latencyUs =
+      std::max(smallUs - static_cast<double>(small * mesh().perHost) / cost.bytesPerUs, kLeastUs);
+  return cost;
+}
+
 Result<CostModel> Calibration::run() {
   CostModel model;
   model.machine = timer_.device().description();
@@ -163,6 +183,12 @@ Result<CostModel> Calibration::run() {
       return status.annotated(str(transferMode));
     for (size_t mode = 0; mode < options_.launchModes.size(); ++mode)
       model.operations.push_back(deduce(mode));
+  }
+  if (mesh().perHost < mesh().ranks) {
+    Result<NetworkCost> network = measureNetwork();
+    if (!network)
+      return network.status().annotated("network");
+    model.network = *network;
   }
   return model;
 }

@@ -11,28 +11,52 @@
 namespace braid::calibration {
 namespace {
 
-std::string transfer(int64_t ranks, Protocol protocol, int number) {
-  std::string send =
-      fmt::format("  %s{0} = p2p send %mine to (rank - 1) mod {1} via %h\n", number, ranks);
-  std::string receive =
-      fmt::format("  %r{0} = p2p recv %theirs from (rank + 1) mod {1} via %h\n", number, ranks);
+/// "[0 .. 8) of 4"
+std::string textOf(const Mesh &mesh) {
+  return fmt::format("[0 .. {}){}", mesh.ranks,
+                     mesh.perHost == mesh.ranks ? "" : fmt::format(" of {}", mesh.perHost));
+}
+
+/// The rank of this host that is `distance` places on, or back: "+ 1", "- %i".
+std::string neighbour(const Mesh &mesh, llvm::StringRef distance) {
+  if (mesh.perHost == mesh.ranks)
+    return fmt::format("(rank {}) mod {}", distance.str(), mesh.ranks);
+  return fmt::format("rank - rank mod {0} + (rank {1}) mod {0}", mesh.perHost, distance.str());
+}
+
+std::string transfer(const std::string &to, const std::string &from, Protocol protocol,
+                     int number) {
+  std::string send = fmt::format("  %s{} = p2p send %mine to {} via %h\n", number, to);
+  std::string receive = fmt::format("  %r{} = p2p recv %theirs from {} via %h\n", number, from);
   return protocol == Protocol::Get ? send + receive : receive + send;
 }
 
-std::string transferHead(int64_t ranks, Protocol protocol, int64_t bytes) {
-  return fmt::format("program @transfers mesh [0 .. {0}) () -> () {{\n"
+std::string transferHead(const Mesh &mesh, Protocol protocol, int64_t bytes) {
+  return fmt::format("program @transfers mesh {0} () -> () {{\n"
                      "  %all = allocate symmetric bf16[2, {1}]\n"
                      "  %h = share_mem_handles {2} %all\n"
                      "  %mine = select %all[0]\n  %theirs = select %all[1]\n",
-                     ranks, bytes / 2, name(protocol).str());
+                     textOf(mesh), bytes / 2, name(protocol).str());
 }
 
-std::string gemmsHead(int64_t ranks, const PlanMatmul &shape, int count) {
+/// On two streams in turn.
+std::string chain(const Mesh &mesh, const std::string &to, const std::string &from,
+                  Protocol protocol, int64_t bytes, int turns) {
+  std::string text = transferHead(mesh, protocol, bytes) + "  %main = get_current_stream\n";
+  for (int i = 0; i < turns; ++i) {
+    text += i % 2 == 0 ? "  set_current_stream stream(1)\n  synchronize %main\n"
+                       : "  set_current_stream %main\n  synchronize stream(1)\n";
+    text += transfer(to, from, protocol, i) + fmt::format("  wait %r{0}\n  wait %s{0}\n", i);
+  }
+  return text + "  set_current_stream %main\n  synchronize stream(1)\n}\n";
+}
+
+std::string gemmsHead(const Mesh &mesh, const PlanMatmul &shape, int count) {
   const std::string b = shape.transposeB ? fmt::format("{}, {}", shape.n, shape.k)
                                          : fmt::format("{}, {}", shape.k, shape.n);
-  return fmt::format("program @gemms mesh [0 .. {0}) (%A: {1}[{2}, {3}, {5}], %B: {1}[{6}]) ->\n"
+  return fmt::format("program @gemms mesh {0} (%A: {1}[{2}, {3}, {5}], %B: {1}[{6}]) ->\n"
                      "    (%C: {7}[{2}, {3}, {4}]) {{\n  %main = get_current_stream\n",
-                     ranks, name(shape.dtype).str(), count, shape.m, shape.n, shape.k, b,
+                     textOf(mesh), name(shape.dtype).str(), count, shape.m, shape.n, shape.k, b,
                      name(shape.resultType()).str());
 }
 
@@ -47,54 +71,55 @@ Result<std::vector<Plan>> plansOf(const std::string &text, Transport transport) 
   return plans;
 }
 
-std::string localCopies(int64_t ranks, int64_t bytes, int copies) {
-  std::string text = fmt::format("program @local mesh [0 .. {0}) (%A: bf16[{1}]) -> () {{\n"
+std::string localCopies(const Mesh &mesh, int64_t bytes, int copies) {
+  std::string text = fmt::format("program @local mesh {0} (%A: bf16[{1}]) -> () {{\n"
                                  "  %x = allocate device bf16[{1}]\n",
-                                 ranks, bytes / 2);
+                                 textOf(mesh), bytes / 2);
   for (int i = 0; i < copies; ++i)
     text += "  set %x, %A\n";
   return text + "}\n";
 }
 
-std::string eventChain(int64_t ranks, int64_t bytes, int turns) {
-  std::string text = fmt::format("program @events mesh [0 .. {0}) (%A: bf16[{1}]) -> () {{\n"
+std::string eventChain(const Mesh &mesh, int64_t bytes, int turns) {
+  std::string text = fmt::format("program @events mesh {0} (%A: bf16[{1}]) -> () {{\n"
                                  "  %x = allocate device bf16[{1}]\n"
                                  "  %main = get_current_stream\n",
-                                 ranks, bytes / 2);
+                                 textOf(mesh), bytes / 2);
   for (int i = 0; i < turns; ++i)
     text += "  set %x, %A\n  set_current_stream stream(1)\n  synchronize %main\n"
             "  set %x, %A\n  set_current_stream %main\n  synchronize stream(1)\n";
   return text + "}\n";
 }
 
-std::string transferChain(int64_t ranks, Protocol protocol, int64_t bytes, int turns) {
-  std::string text = transferHead(ranks, protocol, bytes) + "  %main = get_current_stream\n";
-  for (int i = 0; i < turns; ++i) {
-    text += i % 2 == 0 ? "  set_current_stream stream(1)\n  synchronize %main\n"
-                       : "  set_current_stream %main\n  synchronize stream(1)\n";
-    text += transfer(ranks, protocol, i) + fmt::format("  wait %r{0}\n  wait %s{0}\n", i);
-  }
-  return text + "  set_current_stream %main\n  synchronize stream(1)\n}\n";
+std::string transferChain(const Mesh &mesh, Protocol protocol, int64_t bytes, int turns) {
+  return chain(mesh, neighbour(mesh, "- 1"), neighbour(mesh, "+ 1"), protocol, bytes, turns);
 }
 
-std::string transferFlood(int64_t ranks, int64_t bytes, int turns) {
-  std::string text = transferHead(ranks, Protocol::Get, bytes) + "  group {\n", waits;
+std::string networkChain(const Mesh &mesh, int64_t bytes, int turns) {
+  auto across = [&](char sign) {
+    return fmt::format("(rank {} {}) mod {}", sign, mesh.perHost, mesh.ranks);
+  };
+  return chain(mesh, across('-'), across('+'), Protocol::Get, bytes, turns);
+}
+
+std::string transferFlood(const Mesh &mesh, int64_t bytes, int turns) {
+  std::string text = transferHead(mesh, Protocol::Get, bytes) + "  group {\n", waits;
   for (int i = 0; i < turns; ++i) {
-    text += transfer(ranks, Protocol::Get, i);
+    text += transfer(neighbour(mesh, "- 1"), neighbour(mesh, "+ 1"), Protocol::Get, i);
     waits += fmt::format("  wait %r{0}\n  wait %s{0}\n", i);
   }
   return text + "  }\n" + waits + "}\n";
 }
 
-std::string fan(int64_t ranks, Protocol protocol, int64_t bytes) {
-  std::string send = fmt::format("    %s = p2p send %mine to (rank - %i) mod {} via %h\n", ranks);
+std::string fan(const Mesh &mesh, Protocol protocol, int64_t bytes) {
+  std::string send = fmt::format("    %s = p2p send %mine to {} via %h\n", neighbour(mesh, "- %i"));
   std::string receive =
-      fmt::format("    %r = p2p recv %block from (rank + %i) mod {} via %h\n", ranks);
-  return fmt::format("program @fan mesh [0 .. {0}) () -> () {{\n"
+      fmt::format("    %r = p2p recv %block from {} via %h\n", neighbour(mesh, "+ %i"));
+  return fmt::format("program @fan mesh {5} () -> () {{\n"
                      "  %all = allocate symmetric bf16[{0}, {1}]\n"
                      "  %h = share_mem_handles {2} %all\n"
                      "  %main = get_current_stream\n"
-                     "  %mine = select %all[rank]\n"
+                     "  %mine = select %all[rank mod {0}]\n"
                      "  for %i in 1 .. {0} {{\n"
                      "    set_current_stream stream(%i)\n"
                      "    synchronize %main\n"
@@ -102,13 +127,13 @@ std::string fan(int64_t ranks, Protocol protocol, int64_t bytes) {
                      "{3}{4}    wait %r\n    wait %s\n  }}\n"
                      "  set_current_stream %main\n"
                      "  for %i in 1 .. {0} {{\n    synchronize stream(%i)\n  }}\n}}\n",
-                     ranks, bytes / 2, name(protocol).str(),
+                     mesh.perHost, bytes / 2, name(protocol).str(),
                      protocol == Protocol::Get ? send : receive,
-                     protocol == Protocol::Get ? receive : send);
+                     protocol == Protocol::Get ? receive : send, textOf(mesh));
 }
 
-std::string gemms(int64_t ranks, const PlanMatmul &shape, int count, int streams) {
-  std::string text = gemmsHead(ranks, shape, count);
+std::string gemms(const Mesh &mesh, const PlanMatmul &shape, int count, int streams) {
+  std::string text = gemmsHead(mesh, shape, count);
   for (int s = 1; s < streams; ++s)
     text += fmt::format("  set_current_stream stream({})\n  synchronize %main\n", s);
   for (int i = 0; i < count; ++i) {
@@ -126,16 +151,16 @@ std::string gemms(int64_t ranks, const PlanMatmul &shape, int count, int streams
   return text + "}\n";
 }
 
-std::string collectives(int64_t ranks, CollectiveKind kind, int64_t bytes, int count) {
+std::string collectives(const Mesh &mesh, CollectiveKind kind, int64_t bytes, int count) {
   const bool gathers = kind == CollectiveKind::AllGather;
   const bool scatters = kind == CollectiveKind::ReduceScatter;
   const bool adds = scatters || kind == CollectiveKind::AllReduce || kind == CollectiveKind::Reduce;
   const bool hasRoot = kind == CollectiveKind::Broadcast || kind == CollectiveKind::Reduce;
-  const int64_t part = std::max<int64_t>(bytes / 2 / ranks, 1), all = part * ranks;
-  std::string text = fmt::format("program @collectives mesh [0 .. {}) () -> () {{\n"
+  const int64_t part = std::max<int64_t>(bytes / 2 / mesh.ranks, 1), all = part * mesh.ranks;
+  std::string text = fmt::format("program @collectives mesh {} () -> () {{\n"
                                  "  %x = allocate device bf16[{}]\n"
                                  "  %y = allocate device bf16[{}]\n",
-                                 ranks, scatters ? part : all, gathers ? part : all);
+                                 textOf(mesh), scatters ? part : all, gathers ? part : all);
   for (int i = 0; i < count; ++i)
     text += fmt::format("  %c{0} = collective {1}{2} %x, %y{3}\n  wait %c{0}\n", i,
                         name(kind).str(), adds ? " sum" : "", hasRoot ? " root 0" : "");

@@ -1,6 +1,7 @@
 //===- api/calibrate/calibration_programs.h - tiny programs that are timed --------------------===//
 //
-// Each is a chain of one kind of operation, as text for `ranks` ranks; sizes are in bytes.
+// Each is a chain of one kind of operation, as text for the ranks of a mesh; sizes are in bytes.
+// Peers are on the same host, but where the network is meant.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -11,23 +12,32 @@
 
 namespace braid::calibration {
 
+/// So many ranks, and how many of them are on each host.
+struct Mesh {
+  Mesh(int64_t all) : ranks(all), perHost(all) {}
+  Mesh(int64_t all, int64_t ofHost) : ranks(all), perHost(ofHost) {}
+  int64_t ranks, perHost;
+};
+
 /// `copies` of `bytes` within the rank, one after the other.
-std::string localCopies(int64_t ranks, int64_t bytes, int copies);
+std::string localCopies(const Mesh &mesh, int64_t bytes, int copies);
 /// Small copies on two streams in turn, each waiting for the one before.
-std::string eventChain(int64_t ranks, int64_t bytes, int turns);
+std::string eventChain(const Mesh &mesh, int64_t bytes, int turns);
 /// Every rank's block to its neighbour, `turns` times, each after the one before: on two streams in
 /// turn, as the transfers of a schedule are on streams of their own.
-std::string transferChain(int64_t ranks, Protocol protocol, int64_t bytes, int turns);
+std::string transferChain(const Mesh &mesh, Protocol protocol, int64_t bytes, int turns);
 /// The same, all posted together: signals stand beside signals, and awaits beside awaits.
-std::string transferFlood(int64_t ranks, int64_t bytes, int turns);
-/// A block from, or to, every peer at once, on a stream for each.
-std::string fan(int64_t ranks, Protocol protocol, int64_t bytes);
+std::string transferFlood(const Mesh &mesh, int64_t bytes, int turns);
+/// Every rank's block to the rank in its place on the next host, each after the one before.
+std::string networkChain(const Mesh &mesh, int64_t bytes, int turns);
+/// A block from, or to, every peer of the host at once, on a stream for each.
+std::string fan(const Mesh &mesh, Protocol protocol, int64_t bytes);
 /// `count` GEMMs of one shape, issued round-robin to `streams`.
-std::string gemms(int64_t ranks, const PlanMatmul &shape, int count, int streams);
+std::string gemms(const Mesh &mesh, const PlanMatmul &shape, int count, int streams);
 
 /// A collective of all ranks, `count` times, in which a rank gives or gets so many bytes, whichever
 /// is more.
-std::string collectives(int64_t ranks, CollectiveKind kind, int64_t bytes, int count);
+std::string collectives(const Mesh &mesh, CollectiveKind kind, int64_t bytes, int count);
 
 /// The Plans of all ranks.
 Result<std::vector<Plan>> plansOf(const std::string &text,

@@ -36,7 +36,10 @@ JobModel::JobModel(PlanTimer &timer, JobModelOptions options)
 }
 
 std::string JobModel::key() const {
-  return fmt::format("cost model of {} ranks, {}", timer_.ranks(), options_.cacheKey);
+  const std::string hosts = timer_.ranksPerHost() == timer_.ranks()
+                                ? ""
+                                : fmt::format(", {} on a host", timer_.ranksPerHost());
+  return fmt::format("cost model of {} ranks{}, {}", timer_.ranks(), hosts, options_.cacheKey);
 }
 
 /// Where the host's own cores do the work, all is slow, and its memory is that of all ranks.

@@ -53,8 +53,8 @@ int chainOf(const PlanMatmul &shape) {
 
 Result<RunTime> timeGemms(PlanTimer &timer, const PlanMatmul &shape, int count, int streams,
                           LaunchMode launchMode, const CalibrationOptions &options) {
-  std::vector<Plan> plans =
-      BRAID_TRY(calibration::plansOf(calibration::gemms(timer.ranks(), shape, count, streams)));
+  std::vector<Plan> plans = BRAID_TRY(calibration::plansOf(
+      calibration::gemms({timer.ranks(), timer.ranksPerHost()}, shape, count, streams)));
   TimingEffort effort = options.effort;
   effort.warmUpUs = timer.warmUpTimeUs(plans.front().matmuls);
   Result<std::vector<RunTime>> times =

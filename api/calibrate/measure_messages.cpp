@@ -34,15 +34,15 @@ std::map<Kind, int64_t> kindsOf(llvm::ArrayRef<const Plan *> plans) {
 /// The smaller, the longer.
 int chainOf(int64_t bytes) { return bytes <= int64_t(1) << 20 ? 8 : 2; }
 
-std::string textOf(int64_t ranks, Kind kind, int64_t bytes) {
-  return kind ? calibration::collectives(ranks, *kind, bytes, chainOf(bytes))
-              : calibration::transferChain(ranks, Protocol::Get, bytes, chainOf(bytes));
+std::string textOf(const calibration::Mesh &mesh, Kind kind, int64_t bytes) {
+  return kind ? calibration::collectives(mesh, *kind, bytes, chainOf(bytes))
+              : calibration::transferChain(mesh, Protocol::Get, bytes, chainOf(bytes));
 }
 
 Status measure(CostModel &model, Kind kind, int64_t bytes, PlanTimer &timer,
                const CalibrationOptions &options) {
-  std::vector<Plan> plans =
-      BRAID_TRY(calibration::plansOf(textOf(timer.ranks(), kind, bytes), Transport::Messages));
+  std::vector<Plan> plans = BRAID_TRY(calibration::plansOf(
+      textOf({timer.ranks(), timer.ranksPerHost()}, kind, bytes), Transport::Messages));
   Result<std::vector<RunTime>> times =
       timer.time(std::move(plans), options.launchModes, options.effort, TransferMode());
   if (!times)

@@ -33,9 +33,9 @@ Status forEachPlan(const Compiled &compiled, llvm::function_ref<Status(Plan plan
   return Status::ok();
 }
 
-Result<std::vector<Plan>> makePlans(const Compiled &compiled, const CheckOptions *check) {
-  const ProgressFn silent;
-  ProgressStep step(check ? check->progress : silent, "making Plans", "ranks",
+Result<std::vector<Plan>> makePlans(const Compiled &compiled, const CheckOptions *check,
+                                    const ProgressFn &progress) {
+  ProgressStep step(check ? check->progress : progress, "making Plans", "ranks",
                     static_cast<size_t>(compiled.program->ranks()));
   std::vector<Plan> plans;
   auto keep = [&](Plan plan) {

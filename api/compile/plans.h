@@ -14,7 +14,9 @@ namespace braid {
 Status forEachPlan(const Compiled &compiled, llvm::function_ref<Status(Plan plan)> fn);
 
 /// All of them. Unsupported if they take more memory than is available, judged by the first; with
-/// the check of them, if `check` says how they will be checked. Its listener hears how far this is.
-Result<std::vector<Plan>> makePlans(const Compiled &compiled, const CheckOptions *check = nullptr);
+/// the check of them, if `check` says how they will be checked. Its listener hears how far this is,
+/// or else `progress`.
+Result<std::vector<Plan>> makePlans(const Compiled &compiled, const CheckOptions *check = nullptr,
+                                    const ProgressFn &progress = {});
 
 } // namespace braid

@@ -3,6 +3,7 @@
 #include "api/doctor/check.h"
 
 #include "api/launch/launch.h"
+#include "ir/counted.h"
 #include "runtime/memory_limit.h"
 
 #include <algorithm>
@@ -87,15 +88,38 @@ void lookAtProcesses(const Facts &facts, Lines &lines) {
     lines.add("few", *facts.limits.processes, needed, ranksOf(facts));
 }
 
+/// What CUDA reserves at least. Pointers are unified: an address says which memory it is of, the
+/// host's or one device's. So a process has a range of addresses for all memory of each GPU that it
+/// sees, from its start on, whatever it takes of that.
+uint64_t addressesOfCuda(const Facts &facts) {
+  constexpr uint64_t kLeast = 16 * kGiB; ///< of a GPU that does not say; no smaller one runs these
+  uint64_t sum = 0;
+  for (const size_t index : shownGpus(facts))
+    sum += facts.nvml.value->devices[index].memoryBytes.value_or(kLeast);
+  return std::max(sum, kLeast);
+}
+
+/// What CPU ranks take at least, one by one if each is a process of a job, else as threads of one.
+/// A job of one rank with small matrices was seen to need 606 MiB: OpenBLAS's buffers, and for each
+/// thread 8 MiB of stack and up to 64 MiB of an arena of malloc's. 32 ranks as threads took 3.8 GiB
+/// on a machine of few cores, where threads share arenas. The job memory is 23 KiB a rank; buffers
+/// come on top, and a run that has no room for them says so itself.
+uint64_t addressesOfRanks(int64_t threads) {
+  constexpr uint64_t kOfProcess = 512 * kMiB, kOfRank = 64 * kMiB;
+  return kOfProcess + static_cast<uint64_t>(threads) * kOfRank;
+}
+
+/// Below these nothing runs, so it is a problem. Above them nobody knows, so it is a note.
 void lookAtAddresses(const Facts &facts, Lines &lines) {
-  constexpr uint64_t kOfRank = kGiB;
   if (!facts.limits.addressBytes)
     return;
   const std::string limit = bytesText(*facts.limits.addressBytes);
+  const int64_t ranks = facts.ofRanks.empty() && !facts.hasGpu() ? ranksOf(facts) : 1;
+  const uint64_t needed = addressesOfRanks(ranks);
   if (isShortOfAddresses(facts))
-    lines.add("little-for-gpus", limit);
-  else if (*facts.limits.addressBytes < kOfRank)
-    lines.add("little", limit);
+    lines.add("little-for-gpus", limit, bytesText(addressesOfCuda(facts)));
+  else if (*facts.limits.addressBytes < needed)
+    lines.add("little", limit, bytesText(needed), counted(ranks, "rank"));
   else
     lines.add("limited", limit);
 }
@@ -121,10 +145,9 @@ bool isAboutAddresses(const Failure &failure) {
 
 } // namespace
 
-/// CUDA reserves addresses for the memory of all GPUs and of the host, whatever is used.
 bool isShortOfAddresses(const Facts &facts) {
-  constexpr uint64_t kOfGpu = 256 * kGiB;
-  return facts.hasGpu() && facts.limits.addressBytes.value_or(kOfGpu) < kOfGpu;
+  return facts.hasGpu() && facts.limits.addressBytes &&
+         *facts.limits.addressBytes < addressesOfCuda(facts);
 }
 
 std::vector<Check> processChecks() {
@@ -132,10 +155,12 @@ std::vector<Check> processChecks() {
   return {
       {.name = "address-space",
        .lines = {{"little-for-gpus", Problem,
-                  "a process may have {0} of addresses (ulimit -v), less than CUDA reserves",
+                  "a process may have {0} of addresses (ulimit -v), but CUDA reserves as many as "
+                  "its GPUs have memory, {1} or more",
                   "ulimit -v unlimited, or a higher limit where the job is started"},
-                 {"little", Problem, "a process may have {0} of addresses (ulimit -v)",
-                  "ulimit -v unlimited: a rank takes a few 100 MiB"},
+                 {"little", Problem,
+                  "a process may have {0} of addresses (ulimit -v), but needs {1} or more for {2}",
+                  "ulimit -v unlimited; or --processes, where there are several ranks"},
                  {"limited", Note, "a process may have {0} of addresses (ulimit -v)",
                   "ulimit -v unlimited, unless that is meant"}},
        .look = lookAtAddresses,

@@ -20,6 +20,9 @@ using std::chrono::milliseconds;
 
 /// How long the host stays for those that come after the job has failed, so that they hear of it.
 constexpr milliseconds kForLateRanks{2000};
+/// What of the time for joining is left for the ranks of a host that does not get to host 0: they
+/// hear of it then.
+constexpr milliseconds kForRanksOfHost{1000};
 /// How long it stays for those that have failed; they are killed first.
 constexpr milliseconds kForFailedRanks{3000};
 /// How long it stays after a run that counts. Whoever is not done with leaving by then can do so
@@ -28,9 +31,6 @@ constexpr milliseconds kForFinishedRanks{1000};
 /// How long it stays for further processes that contradict a rank: who made one such mistake has
 /// often started several of them.
 constexpr milliseconds kForContradictions{1000};
-/// What is left of the time to join, at most, for ranks to hear why their host does not get to the
-/// others.
-constexpr milliseconds kToSayWhy{1000};
 /// How long another host has for its answer. It may be stopped.
 constexpr milliseconds kForGreeting{1000};
 
@@ -88,8 +88,8 @@ struct JobRank::Host {
 Result<std::unique_ptr<JobRank::Host>>
 JobRank::Host::start(const Place &place, milliseconds timeout, Stragglers stragglers,
                      MeetingOfHosts *meeting, Deadline deadline) {
-  const milliseconds toSayWhy = std::min(timeout / 8, kToSayWhy);
-  Result<HostPlace> hostPlace = meeting ? meeting->begin(deadline - toSayWhy) : HostPlace();
+  const Deadline forHosts = deadline - std::min(kForRanksOfHost, timeout / 4);
+  Result<HostPlace> hostPlace = meeting ? meeting->begin(forHosts) : HostPlace();
   JobMemory memory = BRAID_TRY(
       JobMemory::create(place.ranks, hostPlace ? *hostPlace : HostPlace{place.host, place.hosts}));
   auto host = std::make_unique<Host>(std::move(memory));

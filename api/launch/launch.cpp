@@ -275,9 +275,9 @@ void JobLauncher::onStopped() {
 }
 
 void JobLauncher::onWatch() {
-  if (!options_.watch || isDecided())
+  if (!options_.watch)
     return;
-  if (Status status = options_.watch(); !status.isOk())
+  if (Status status = options_.watch(); !status.isOk() && !isDecided())
     memory_.abort({status, -1});
 }
 

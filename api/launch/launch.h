@@ -59,8 +59,8 @@ struct LaunchOptions {
   /// Called once, as soon as it is certain that the job has failed, with what the report will say:
   /// ending all ranks may take seconds.
   std::function<void(const Status &cause)> onFailure = {};
-  /// Asked some fifty times a second until it is known how the job ends: the first failure that it
-  /// returns ends it, for that cause. By the calling thread.
+  /// Asked some fifty times a second while there are ranks. The first failure that it returns
+  /// before it is known how the job ends ends it, for that cause. By the calling thread.
   std::function<Status()> watch = {};
   /// Called when all ranks have ended, while what they left in the job memory is still there.
   std::function<void(const LaunchReport &report, const JobMemory &memory, const std::string &job)>

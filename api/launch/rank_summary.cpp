@@ -7,10 +7,10 @@
 namespace braid {
 namespace {
 
-// Copied as they are: all ranks are processes of one program on one host.
+// Copied as they are: all ranks are processes of one program.
 struct Header {
   double runSeconds;
-  int64_t elementsCompared;
+  int64_t elementsCompared, clockErrorNs;
   uint64_t spans, digests;
 };
 
@@ -34,7 +34,8 @@ template <class T> T at(const std::string &bytes, size_t offset) {
 std::string RankSummary::encode() const {
   std::string bytes;
   bytes.reserve(sizeof(Header) + digests.size() * sizeof(uint64_t) + spans.size() * sizeof(Row));
-  appendBytes(bytes, Header{runSeconds, elementsCompared, spans.size(), digests.size()});
+  appendBytes(bytes,
+              Header{runSeconds, elementsCompared, clockErrorNs, spans.size(), digests.size()});
   for (uint64_t digest : digests)
     appendBytes(bytes, digest);
   for (const Span &span : spans)
@@ -54,7 +55,9 @@ Result<RankSummary> RankSummary::decode(const std::string &bytes, const Plan &pl
   room -= header.digests * sizeof(uint64_t);
   if (room % sizeof(Row) != 0 || room / sizeof(Row) != header.spans)
     return malformed;
-  RankSummary summary{header.runSeconds, header.elementsCompared, {}};
+  RankSummary summary{.runSeconds = header.runSeconds,
+                      .elementsCompared = header.elementsCompared,
+                      .clockErrorNs = header.clockErrorNs};
   size_t offset = sizeof(Header);
   for (; summary.digests.size() < header.digests; offset += sizeof(uint64_t))
     summary.digests.push_back(at<uint64_t>(bytes, offset));

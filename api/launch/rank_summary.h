@@ -10,10 +10,11 @@ namespace braid {
 struct RankSummary {
   double runSeconds = 0;
   int64_t elementsCompared = 0;
-  std::vector<Span> spans;            ///< of one Plan; their tags' `plan` is not passed on
+  int64_t clockErrorNs = 0;           ///< of the spans' times: see CommonClock
+  std::vector<Span> spans = {};       ///< of one Plan; their tags' `plan` is not passed on
   std::vector<uint64_t> digests = {}; ///< of a reproducible run: of each output, over all runs
 
-  /// Bytes, for ranks in other processes of this host.
+  /// Bytes, for ranks in other processes, of machines of one kind.
   std::string encode() const;
   /// The spans are of `plan`. BadInput if `bytes` is not what encode() makes of such spans.
   static Result<RankSummary> decode(const std::string &bytes, const Plan &plan);

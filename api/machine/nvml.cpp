@@ -202,6 +202,8 @@ NvmlDevice readDevice(const Functions &call, Handle *device) {
   read.name = askText(call.DeviceGetName, device);
   read.uuid = askText(call.DeviceGetUUID, device);
   read.pci = askAddress(call.DeviceGetPciInfo_v3, device);
+  if (const auto memory = ask<MemoryInfo>(call.DeviceGetMemoryInfo, device))
+    read.memoryBytes = memory->total;
   read.mig = askCurrent(call.DeviceGetMigMode, device);
   read.computeMode = oneOf(ask<unsigned>(call.DeviceGetComputeMode, device),
                            {ComputeMode::Shared, ComputeMode::ExclusiveThread,

@@ -51,7 +51,8 @@ struct NvmlLink {
 /// A device. Clocks in MHz, power in watts.
 struct NvmlDevice {
   std::string name, uuid;
-  std::string pci; ///< as normalizedPci(); empty: not known
+  std::string pci;                     ///< as normalizedPci(); empty: not known
+  std::optional<uint64_t> memoryBytes; ///< all of it
   std::optional<bool> mig;
   std::optional<ComputeMode> computeMode;
   std::optional<bool> isPersistent;

@@ -49,6 +49,12 @@ static_assert(sizeof(FieldValue) == 40);
 /// Of one link of the device, in one direction, what it signals: MB/s.
 inline constexpr unsigned kFieldLinkSpeed = 90;
 
+/// nvmlMemory_t, in bytes.
+struct MemoryInfo {
+  unsigned long long total, free, used;
+};
+static_assert(sizeof(MemoryInfo) == 24);
+
 struct Handle; ///< a device, the library's
 
 /// Entry points, without the prefix `nvml`. NAME(name, arguments)
@@ -62,6 +68,7 @@ struct Handle; ///< a device, the library's
   NAME(DeviceGetName, (Handle *, char *, unsigned))                                                \
   NAME(DeviceGetUUID, (Handle *, char *, unsigned))                                                \
   NAME(DeviceGetPciInfo_v3, (Handle *, PciInfo *))                                                 \
+  NAME(DeviceGetMemoryInfo, (Handle *, MemoryInfo *))                                              \
   NAME(DeviceGetMigMode, (Handle *, unsigned *, unsigned *))                                       \
   NAME(DeviceGetComputeMode, (Handle *, unsigned *))                                               \
   NAME(DeviceGetPersistenceMode, (Handle *, unsigned *))                                           \

@@ -44,6 +44,7 @@ void visitFields(Device &device,
   visit("name", device.name);
   visit("uuid", device.uuid);
   visit("pci", device.pci);
+  visit("memory_bytes", device.memoryBytes);
   visit("mig", device.mig);
   visit("compute_mode", device.computeMode);
   visit("persistent", device.isPersistent);

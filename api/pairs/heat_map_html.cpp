@@ -49,9 +49,10 @@ PageJson wordsOf(llvm::ArrayRef<llvm::StringRef> words) {
 std::string reasonOf(const PathReport &path) {
   if (!path.wrong)
     return path.reason;
-  return fmt::format("{} in round {}, offset {}: expected {:#04x}, got {:#04x}",
+  return fmt::format("{} in round {}, offset {}: expected {:#04x}, got {:#04x}{}",
                      sizeText(path.wrong->bytes), path.wrong->round, path.wrong->offset,
-                     path.wrong->expected, path.wrong->got);
+                     path.wrong->expected, path.wrong->got,
+                     path.wrong->together ? ", while all pairs ran" : "");
 }
 
 class PageData {

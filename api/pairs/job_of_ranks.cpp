@@ -3,6 +3,7 @@
 #include "api/pairs/job_of_ranks.h"
 
 #include "api/launch/launch.h"
+#include "api/launch/stop_rule.h"
 #include "ir/failure.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -27,6 +28,9 @@ constexpr milliseconds kRanksTurn{300};
 constexpr milliseconds kLeastToStart{10000};
 /// Whoever has not ended by then never will.
 constexpr milliseconds kGrace{300};
+/// How often launch() asks, and with which limit in mind: an absence of a second costs sizes that
+/// there is then no time for, however long a transfer may take.
+constexpr milliseconds kAskedEvery{20}, kMostPatience{4000};
 
 struct ResultPipe {
   FileDescriptor read, write;
@@ -45,17 +49,16 @@ struct ResultPipe {
 /// Reads lines as they come, and notices when none do.
 class Listener {
 public:
-  Listener(const JobOfRanks &ranks, const FileDescriptor &pipe) : ranks_(ranks), pipe_(pipe) {}
+  Listener(const JobOfRanks &ranks, const FileDescriptor &pipe)
+      : ranks_(ranks), pipe_(pipe), absence_(std::min(ranks.patience, kMostPatience), kAskedEvery) {
+  }
 
-  /// TimedOut if there was no line for too long.
+  /// TimedOut if there was no line for too long, the time aside in which this process was stopped.
   Status listen() {
-    char bytes[4096];
-    for (ssize_t count; (count = read(pipe_.get(), bytes, sizeof bytes)) > 0;)
-      received_.append(bytes, static_cast<size_t>(count));
-    for (size_t end; (end = received_.find('\n')) != std::string::npos;) {
-      takeLine(llvm::StringRef(received_).take_front(end));
-      received_.erase(0, end + 1);
-    }
+    const Clock::duration away = absence_.look(Clock::now());
+    wasSuspended_ |= away != Clock::duration(0);
+    lastStep_ += away;
+    readLines();
     const auto silent = std::chrono::duration_cast<milliseconds>(Clock::now() - lastStep_);
     const milliseconds patience =
         hasBegun_ ? ranks_.patience : std::max(ranks_.patience, kLeastToStart);
@@ -63,6 +66,17 @@ public:
       return Status::ok();
     return timedOut("nothing happened for {} ms", patience.count());
   }
+  /// Those that have come.
+  void readLines() {
+    char bytes[4096];
+    for (ssize_t count; (count = read(pipe_.get(), bytes, sizeof bytes)) > 0;)
+      received_.append(bytes, static_cast<size_t>(count));
+    for (size_t end; (end = received_.find('\n')) != std::string::npos;) {
+      takeLine(llvm::StringRef(received_).take_front(end));
+      received_.erase(0, end + 1);
+    }
+  }
+  bool wasSuspended() const { return wasSuspended_; }
   std::optional<Measurement> last() const { return last_; }
   milliseconds longestStep() const { return longestStep_; }
 
@@ -85,6 +99,8 @@ private:
   const JobOfRanks &ranks_;
   const FileDescriptor &pipe_;
   std::string received_;
+  AbsenceRule absence_;
+  bool wasSuspended_ = false;
   Clock::time_point lastStep_ = Clock::now();
   bool hasBegun_ = false; ///< some rank has said something
   std::optional<Measurement> last_;
@@ -149,7 +165,8 @@ JobEnd runJob(const JobOfRanks &ranks) {
   options.discardOutput = true; // libraries may print what they like, and Braid's names ranks
   options.watch = [&] { return listener.listen(); };
   Result<LaunchReport> report = launch(options);
-  (void)listener.listen(); // what they said last
+  listener.readLines(); // what they said last
+  end.wasSuspended = listener.wasSuspended();
   end.last = listener.last();
   end.longestStep = listener.longestStep();
   end.signal = report ? report->signal : 0;

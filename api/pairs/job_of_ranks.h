@@ -20,7 +20,10 @@ struct JobOfRanks {
 struct JobEnd {
   /// TimedOut: there was no step forward. Else as of launch(). Messages name devices.
   Status status;
-  int signal = 0;                  ///< that ended it from outside, or 0
+  int signal = 0; ///< that ended it from outside, or 0
+  /// This process was stopped meanwhile, as from a terminal (Ctrl-Z): its processes have waited for
+  /// it, and times are of more than the transfers.
+  bool wasSuspended = false;
   std::optional<Measurement> last; ///< what was begun last
   std::chrono::milliseconds longestStep{0};
 };

@@ -6,11 +6,14 @@
 #include "api/pairs/job_of_ranks.h"
 #include "api/pairs/pair_figures.h"
 #include "api/pairs/path_recipe.h"
+#include "api/pairs/verdicts.h"
 #include "ir/failure.h"
 
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <array>
+#include <map>
 
 #include <unistd.h>
 
@@ -24,6 +27,12 @@ constexpr int64_t kMostTogetherBytes = int64_t(256) << 20;
 /// How much longer than its longest step so far a pair may take that has hung before.
 constexpr int kPatience = 4;
 constexpr milliseconds kLeastPatience{1000};
+/// More links than that are slow for a reason of all.
+constexpr size_t kMostCoupled = 8;
+/// Each couple is tried so often, and the best counts: what is shared is so every time.
+constexpr size_t kTrialsOfCouple = 2;
+/// A machine so loaded that it looks like that again and again has to come to an end.
+constexpr int kMostSuspensions = 5;
 
 std::string hostName() {
   char name[256] = {};
@@ -41,7 +50,42 @@ PathOutcome outcomeOfFailure(StatusCode code) {
   }
 }
 
+/// Whether the job says nothing because this process was stopped in its midst. What crashed did so
+/// all the same.
+bool isToBeRepeated(const JobEnd &end, int suspensions) {
+  return end.wasSuspended && suspensions < kMostSuspensions &&
+         (end.status.isOk() || end.status.code() == StatusCode::TimedOut);
+}
+
 bool isSettled(const PathReport &path) { return path.outcome != PathOutcome::NotMeasured; }
+
+/// Links that run at once: one, or two without a device in common.
+using LinksAtOnce = std::vector<const CoupledLink *>;
+
+bool isApart(const CoupledLink &one, const CoupledLink &other) {
+  return one.source != other.source && one.source != other.destination &&
+         one.destination != other.source && one.destination != other.destination;
+}
+
+/// Each alone, and each two; none where no two are apart.
+std::vector<LinksAtOnce> trialsOf(const std::vector<CoupledLink> &links) {
+  std::vector<LinksAtOnce> alone, couples;
+  for (const CoupledLink &link : links) {
+    alone.push_back({&link});
+    for (const CoupledLink &other : links)
+      if (&link < &other && isApart(link, other))
+        couples.push_back({&link, &other});
+  }
+  if (couples.empty())
+    return {};
+  llvm::append_range(alone, couples);
+  return alone;
+}
+
+bool runs(const CoupledLink &link, const PairRow &row) {
+  return (link.source == row.source && link.destination == row.destination) ||
+         (link.bothWays && link.source == row.destination && link.destination == row.source);
+}
 
 class Measuring {
 public:
@@ -61,12 +105,18 @@ public:
 private:
   Status measurePair(int64_t one, int64_t other);
   void measureTogether();
+  void measureCouples();
+  void measureCouples(Path path, const std::vector<CoupledLink> &links);
+  int64_t bytesTogether(Path path) const;
+  TogetherWork workOf(const LinksAtOnce &links, Path path) const;
+  double coupledGBps(const CoupledLink &link, size_t trial, size_t trials) const;
   std::vector<PairWork> workOf(int64_t one, int64_t other) const;
   std::vector<PairWork> left(const std::vector<PairWork> &works, const Measurement *last) const;
   JobEnd run(const MeasuringJob &job, milliseconds patience);
   void take(const Measurement &line);
   void takeFailure(const std::vector<PairWork> &works, const JobEnd &end);
   void settle(const std::vector<PairWork> &works);
+  void forget(std::vector<PairWork> &works, const std::vector<PairRow> &before);
 
   /// Devices by their place in the report.
   std::vector<int64_t> numbers() const {
@@ -93,8 +143,11 @@ private:
   PairReport report_;
   SignalWatch signals_; ///< between jobs
   int signal_ = 0;
-  bool hasMeasured_ = false; ///< some rank has begun to
-  Status lack_;              ///< the first that is no fault
+  bool isTogether_ = false;                          ///< all pairs run
+  bool isCoupling_ = false;                          ///< or some of them
+  std::map<std::array<int64_t, 3>, double> coupled_; ///< GB/s by work, source, destination
+  bool hasMeasured_ = false;                         ///< some rank has begun to
+  Status lack_;                                      ///< the first that is no fault
 };
 
 MeasuringJob Measuring::jobFor(std::vector<int64_t> devices) const {
@@ -139,15 +192,20 @@ void Measuring::take(const Measurement &line) {
     break;
   case Measurement::Kind::Wrong:
     report.outcome = PathOutcome::WrongData;
-    if (!report.wrong)
+    if (!report.wrong) {
       report.wrong = line.wrong;
+      report.wrong->together = isTogether_;
+    }
     break;
   case Measurement::Kind::Unavailable:
     report.outcome = PathOutcome::Unavailable;
     report.reason = line.text;
     break;
   case Measurement::Kind::Together:
-    report.togetherGBps = line.value;
+    if (isCoupling_)
+      coupled_[{line.work, line.source, line.destination}] = line.value;
+    else
+      report.togetherGBps = line.value;
     break;
   case Measurement::Kind::Device:
   case Measurement::Kind::Begin:
@@ -211,13 +269,28 @@ void Measuring::takeFailure(const std::vector<PairWork> &works, const JobEnd &en
   }
 }
 
+/// Of what a job has measured only wrong data count, for they are wrong however long it took.
+void Measuring::forget(std::vector<PairWork> &works, const std::vector<PairRow> &before) {
+  for (const PairWork &work : works)
+    if (path(work).outcome != PathOutcome::WrongData)
+      path(work) = on(before[rowOf(work.source, work.destination)], work.path);
+  llvm::erase_if(works, [&](const PairWork &work) { return isSettled(path(work)); });
+}
+
 Status Measuring::measurePair(int64_t one, int64_t other) {
   std::vector<PairWork> works = workOf(one, other);
   milliseconds patience = options_.timeout;
+  int suspensions = 0;
   while (!works.empty() && signal_ == 0) {
     MeasuringJob job = jobFor({one, other});
     job.pairs = works;
+    const std::vector<PairRow> before = report_.rows;
     const JobEnd end = run(job, patience);
+    if (signal_ == 0 && isToBeRepeated(end, suspensions)) {
+      forget(works, before);
+      ++suspensions;
+      continue;
+    }
     if (end.status.isOk() || signal_ != 0) {
       settle(works);
       return Status::ok();
@@ -243,22 +316,24 @@ Status Measuring::measurePair(int64_t one, int64_t other) {
 
 /// Pairs that do not work by themselves would only end it for all.
 void Measuring::measureTogether() {
+  isTogether_ = true;
   MeasuringJob job = jobFor(numbers());
   for (Path each : options_.paths) {
-    TogetherWork work{each, kMostTogetherBytes, {}};
-    for (const PairRow &row : report_.rows) {
-      const PathReport &report = on(row, each);
-      if (report.outcome == PathOutcome::Measured)
-        work.bytes = std::min(work.bytes, report.points.back().bytes);
-      else
+    TogetherWork work{each, bytesTogether(each), {}};
+    for (const PairRow &row : report_.rows)
+      if (on(row, each).outcome != PathOutcome::Measured)
         work.without.emplace_back(row.source, row.destination);
-    }
     if (work.without.size() < report_.rows.size())
       job.together.push_back(std::move(work));
   }
   milliseconds patience = options_.timeout;
+  int suspensions = 0;
   while (!job.together.empty() && signal_ == 0) {
     const JobEnd end = run(job, patience);
+    if (signal_ == 0 && isToBeRepeated(end, suspensions)) {
+      ++suspensions;
+      continue;
+    }
     if (end.status.isOk() || signal_ != 0)
       break;
     report_.together = outcomeOfFailure(end.status.code());
@@ -273,6 +348,80 @@ void Measuring::measureTogether() {
   }
   if (report_.together == PathOutcome::NotMeasured && signal_ == 0)
     report_.together = PathOutcome::Measured;
+}
+
+// -- Two links at a time. --
+
+int64_t Measuring::bytesTogether(Path path) const {
+  int64_t bytes = kMostTogetherBytes;
+  for (const PairRow &row : report_.rows)
+    if (const PathReport &report = on(row, path); report.outcome == PathOutcome::Measured)
+      bytes = std::min(bytes, report.points.back().bytes);
+  return bytes;
+}
+
+TogetherWork Measuring::workOf(const LinksAtOnce &links, Path path) const {
+  TogetherWork work{path, bytesTogether(path), {}};
+  for (const PairRow &row : report_.rows)
+    if (llvm::none_of(links, [&](const CoupledLink *link) { return runs(*link, row); }))
+      work.without.emplace_back(row.source, row.destination);
+  return work;
+}
+
+/// What the slower direction of the link gave at best.
+double Measuring::coupledGBps(const CoupledLink &link, size_t trial, size_t trials) const {
+  double best = 0;
+  for (size_t i = 0; i < kTrialsOfCouple; ++i) {
+    const auto work = static_cast<int64_t>(i * trials + trial);
+    auto of = [&](int64_t source, int64_t destination) {
+      const auto found = coupled_.find({work, source, destination});
+      return found == coupled_.end() ? 0 : found->second;
+    };
+    const double there = of(link.source, link.destination);
+    best =
+        std::max(best, link.bothWays ? std::min(there, of(link.destination, link.source)) : there);
+  }
+  return best;
+}
+
+void Measuring::measureCouples(Path path, const std::vector<CoupledLink> &links) {
+  const std::vector<LinksAtOnce> trials = trialsOf(links);
+  MeasuringJob job = jobFor(numbers());
+  for (size_t i = 0; i < kTrialsOfCouple; ++i)
+    for (const LinksAtOnce &trial : trials)
+      job.together.push_back(workOf(trial, path));
+  JobEnd end;
+  for (int suspensions = 0; !trials.empty(); ++suspensions) {
+    coupled_.clear();
+    end = run(job, options_.timeout);
+    if (signal_ != 0 || !isToBeRepeated(end, suspensions))
+      break;
+  }
+  if (!end.status.isOk() && signal_ == 0) { // which none of them did while all ran
+    report_.together = outcomeOfFailure(end.status.code());
+    report_.togetherReason = end.status.message();
+  }
+  auto tried = [&](const CoupledLink &link, size_t trial) {
+    CoupledLink result = link;
+    result.aloneGBps = coupledGBps(link, static_cast<size_t>(&link - links.data()), trials.size());
+    result.togetherGBps = coupledGBps(link, trial, trials.size());
+    return result;
+  };
+  for (size_t i = links.size(); i < trials.size() && end.status.isOk(); ++i)
+    report_.couples.push_back(
+        {path, bytesTogether(path), tried(*trials[i][0], i), tried(*trials[i][1], i)});
+}
+
+/// Through the host, all share one memory.
+void Measuring::measureCouples() {
+  isCoupling_ = true;
+  for (Path path : options_.paths) {
+    if (path == Path::Host || signal_ != 0)
+      continue;
+    const std::vector<CoupledLink> links = linksSlowTogether(report_, path);
+    if (links.size() >= 2 && links.size() <= kMostCoupled)
+      measureCouples(path, links);
+  }
 }
 
 Status Measuring::measure() {
@@ -296,6 +445,7 @@ Status Measuring::measure() {
   if (signal_ == 0) {
     say(-1, -1);
     measureTogether();
+    measureCouples();
   }
   return Status::ok();
 }

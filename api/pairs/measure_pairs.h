@@ -1,7 +1,8 @@
 //===- api/pairs/measure_pairs.h - measures every pair of a machine's devices -----------------===//
 //
 // Two devices at a time are measured by a job of two processes, over all paths and in both
-// directions; in the end all pairs at once are, by a job of all. A process that dies, or a transfer
+// directions; in the end all pairs at once are, by a job of all. Links that are slow only then are
+// tried two at a time. A process that dies, or a transfer
 // that never ends, ends its job, and becomes the outcome of the path on which it happened. What was
 // measured before stays, and a new job goes on with the rest. Nothing is left of a job.
 //

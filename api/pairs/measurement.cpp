@@ -16,7 +16,7 @@ namespace {
 using Kind = Measurement::Kind;
 
 /// A field of a line, by a letter: s source, d destination, p path, b bytes, v value, r round,
-/// o offset, e expected byte, g byte that came, t the text to the end of the line.
+/// o offset, e expected byte, g byte that came, w work, t the text to the end of the line.
 struct Form {
   Kind kind;
   const char *name;
@@ -26,7 +26,7 @@ constexpr Form kForms[] = {
     {Kind::Device, "device", "st"},          {Kind::Begin, "begin", "sdpb"},
     {Kind::Bandwidth, "bandwidth", "sdpbv"}, {Kind::Latency, "latency", "sdpbv"},
     {Kind::Wrong, "wrong", "sdpbroeg"},      {Kind::Unavailable, "unavailable", "sdpt"},
-    {Kind::Together, "together", "sdpbv"},
+    {Kind::Together, "together", "sdpbvw"},
 };
 
 std::string cleaned(llvm::StringRef text) {
@@ -57,6 +57,8 @@ std::string encodeField(const Measurement &line, char field) {
     return std::to_string(line.wrong.expected);
   case 'g':
     return std::to_string(line.wrong.got);
+  case 'w':
+    return std::to_string(line.work);
   default:
     return cleaned(line.text);
   }
@@ -99,6 +101,8 @@ bool takeField(Measurement &line, char field, llvm::StringRef word) {
     return takeInteger(word, line.wrong.expected);
   case 'g':
     return takeInteger(word, line.wrong.got);
+  case 'w':
+    return takeInteger(word, line.work);
   default:
     line.text = word.str();
     return line.text == cleaned(word);

@@ -9,7 +9,7 @@
 //   latency 3 5 put-engine 1048576 6.1               us
 //   wrong 3 5 put-engine 1048576 2 4096 17 18        round, offset, expected, got
 //   unavailable 3 5 put-kernel the backend has one copy engine
-//   together 3 5 put-engine 1048576 377.9            GB/s while all pairs run
+//   together 3 5 put-engine 1048576 377.9 0          GB/s while others run; the number of the work
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -27,6 +27,7 @@ struct Measurement {
   Path path = Path::PutEngine;
   int64_t bytes = 0;
   double value = 0;     ///< GB/s or us
+  int64_t work = 0;     ///< Together: which of MeasuringJob::together
   WrongData wrong = {}; ///< Wrong; its `bytes` are those above
   std::string text;     ///< Device: identity, a space, and the description; Unavailable: why
 

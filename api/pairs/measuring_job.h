@@ -14,7 +14,7 @@ struct PairWork {
   bool operator==(const PairWork &) const = default;
 };
 
-/// All pairs at once, over one path.
+/// All pairs at once, over one path, but for some.
 struct TogetherWork {
   Path path = Path::PutEngine;
   int64_t bytes = 0;

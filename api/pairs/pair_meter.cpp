@@ -332,7 +332,8 @@ Status PairMeter::measurePath(std::vector<Way> ways) {
 
 /// The times of pairs are told apart by the copies; a group of messages is one whole, so of more
 /// than two ranks nothing is known about pairs.
-Status PairMeter::measureTogether(const TogetherWork &work) {
+Status PairMeter::measureTogether(int64_t number) {
+  const TogetherWork &work = job_.together[static_cast<size_t>(number)];
   const int64_t ranks = cluster_.ranks();
   Moves moves{.kind = Moves::Kind::Together};
   for (const auto &[source, destination] : work.without)
@@ -370,6 +371,7 @@ Status PairMeter::measureTogether(const TogetherWork &work) {
     Measurement line = lineOf(Measurement::Kind::Together, work.path, work.bytes,
                               gets ? end.peer : rank_, gets ? rank_ : end.peer);
     line.value = bandwidth(transfers, usualOf(us, device()));
+    line.work = number;
     say(line);
   }
   return Status::ok();
@@ -398,8 +400,8 @@ Status PairMeter::measure() {
     }
     BRAID_TRY(measurePath(std::move(ways)));
   }
-  for (const TogetherWork &work : job_.together)
-    BRAID_TRY(measureTogether(work));
+  for (size_t number = 0; number < job_.together.size(); ++number)
+    BRAID_TRY(measureTogether(static_cast<int64_t>(number)));
   return Status::ok();
 }
 

@@ -60,7 +60,7 @@ private:
   Status measureSize(std::vector<Way> &ways, int64_t bytes);
   Status measureOneWay(Way &way, int64_t bytes);
   Status measureThereAndBack(std::vector<Way> &ways, int64_t bytes);
-  Status measureTogether(const TogetherWork &work);
+  Status measureTogether(int64_t number);
 
   Result<MaybeUs> time(const BlockTransfers &transfers, const Moves &moves);
   Result<double> burst(const Attempt &attempt, int64_t runs);

@@ -73,6 +73,7 @@ struct WrongData {
   int64_t round = 0;  ///< which of them
   int64_t offset = 0; ///< in bytes
   uint8_t expected = 0, got = 0;
+  bool together = false; ///< while all pairs ran; alone the path had brought what was sent
 };
 
 /// One path of an ordered pair.
@@ -91,6 +92,20 @@ struct PairRow {
   std::array<PathReport, kPaths> paths; ///< by Path
 };
 
+/// A link of two that were tried together, and what its slower direction gives.
+struct CoupledLink {
+  int64_t source = 0, destination = 1;
+  bool bothWays = false;   ///< the other direction runs, too
+  double aloneGBps = 0;    ///< while no other link runs
+  double togetherGBps = 0; ///< while the other link of the two runs
+};
+/// Two links without a device in common, each of which was slow only while all pairs ran.
+struct LinkCouple {
+  Path path = Path::PutEngine;
+  int64_t bytes = 0;
+  CoupledLink one, other;
+};
+
 /// All of a machine.
 struct PairReport {
   std::string backend; ///< cpu, cuda
@@ -100,6 +115,7 @@ struct PairReport {
   /// Of all pairs at once: Measured, or how that ended and `togetherReason`, why.
   PathOutcome together = PathOutcome::NotMeasured;
   std::string togetherReason = {};
+  std::vector<LinkCouple> couples = {};
 };
 
 } // namespace braid

@@ -48,11 +48,14 @@ void put(PairJson &json, const char *key, double figure) {
 }
 
 PairJson jsonOf(const WrongData &wrong) {
-  return {{"bytes", wrong.bytes},
-          {"round", wrong.round},
-          {"offset", wrong.offset},
-          {"expected", wrong.expected},
-          {"got", wrong.got}};
+  PairJson json = {{"bytes", wrong.bytes},
+                   {"round", wrong.round},
+                   {"offset", wrong.offset},
+                   {"expected", wrong.expected},
+                   {"got", wrong.got}};
+  if (wrong.together)
+    json["together"] = true;
+  return json;
 }
 
 PairJson jsonOf(const MachineDevice &device) {
@@ -92,6 +95,20 @@ PairJson jsonOf(const PairRow &row) {
           {"paths", std::move(paths)}};
 }
 
+PairJson jsonOf(const CoupledLink &link) {
+  PairJson json = {
+      {"source", link.source}, {"destination", link.destination}, {"both_ways", link.bothWays}};
+  put(json, "alone_GBps", link.aloneGBps);
+  put(json, "together_GBps", link.togetherGBps);
+  return json;
+}
+
+PairJson jsonOf(const LinkCouple &couple) {
+  return {{"path", name(couple.path).str()},
+          {"bytes", couple.bytes},
+          {"links", {jsonOf(couple.one), jsonOf(couple.other)}}};
+}
+
 PairJson jsonOf(const std::vector<Path> &paths) {
   PairJson json = PairJson::array();
   for (Path path : paths)
@@ -111,6 +128,10 @@ PairJson jsonOf(const Verdict &verdict) {
     json.update({{"device", verdict.device}, {"flow", name(verdict.flow).str()}});
   if (verdict.together)
     json["together"] = true;
+  if (verdict.other)
+    json["other"] = {{"source", verdict.other->source},
+                     {"destination", verdict.other->destination},
+                     {"both_ways", verdict.other->bothWays}};
   json["link"] = name(verdict.link).str();
   if (!verdict.paths.empty())
     json["paths"] = jsonOf(verdict.paths);
@@ -188,6 +209,9 @@ private:
   PathReport path(const PairJson &json, const std::string &where);
   std::vector<PathPoint> points(const PairJson &json, const std::string &where);
   WrongData wrong(const PairJson &json, const std::string &where);
+  bool truth(const PairJson &object, const char *key, const std::string &where);
+  CoupledLink coupledLink(const PairJson &json, const std::string &where, size_t devices);
+  LinkCouple couple(const PairJson &json, const std::string &where, size_t devices);
   Result<PairReport> report(const PairJson &json);
 
   Status status_;
@@ -306,6 +330,14 @@ std::vector<PathPoint> PairReportReader::points(const PairJson &json, const std:
   return points;
 }
 
+/// What is missing is false.
+bool PairReportReader::truth(const PairJson &object, const char *key, const std::string &where) {
+  const PairJson &json = field(object, key);
+  if (!json.is_null() && !json.is_boolean())
+    fail(where + "." + key, "true or false", json);
+  return json.is_boolean() && json.get<bool>();
+}
+
 WrongData PairReportReader::wrong(const PairJson &json, const std::string &where) {
   auto number = [&](const char *key, int64_t most) {
     return integer(field(json, key), where + "." + key, 0, most);
@@ -316,6 +348,7 @@ WrongData PairReportReader::wrong(const PairJson &json, const std::string &where
   wrong.offset = number("offset", kMostInteger);
   wrong.expected = static_cast<uint8_t>(number("expected", 255));
   wrong.got = static_cast<uint8_t>(number("got", 255));
+  wrong.together = truth(json, "together", where);
   return wrong;
 }
 
@@ -354,6 +387,36 @@ PairRow PairReportReader::pair(const PairJson &json, const std::string &where, s
   return row;
 }
 
+CoupledLink PairReportReader::coupledLink(const PairJson &json, const std::string &where,
+                                          size_t devices) {
+  const int64_t last = static_cast<int64_t>(devices) - 1;
+  CoupledLink link;
+  link.source = integer(field(json, "source"), where + ".source", 0, last);
+  link.destination = integer(field(json, "destination"), where + ".destination", 0, last);
+  link.bothWays = truth(json, "both_ways", where);
+  link.aloneGBps = figure(field(json, "alone_GBps"), where + ".alone_GBps");
+  link.togetherGBps = figure(field(json, "together_GBps"), where + ".together_GBps");
+  return link;
+}
+
+LinkCouple PairReportReader::couple(const PairJson &json, const std::string &where,
+                                    size_t devices) {
+  LinkCouple couple;
+  couple.path = word<Path>(json, "path", where, pathFromName, pathNames());
+  couple.bytes = integer(field(json, "bytes"), where + ".bytes", 0, kMostInteger);
+  const PairJson &links = field(json, "links");
+  if (!links.is_array() || links.size() != 2) {
+    fail(where + ".links", "two links", links);
+    return couple;
+  }
+  couple.one = coupledLink(links[0], where + ".links[0]", devices);
+  couple.other = coupledLink(links[1], where + ".links[1]", devices);
+  const CoupledLink &one = couple.one, &other = couple.other;
+  if (std::set{one.source, one.destination, other.source, other.destination}.size() != 4)
+    fail(where + ".links", "two links of four devices", links);
+  return couple;
+}
+
 Result<PairReport> PairReportReader::report(const PairJson &json) {
   if (const PairJson &format = field(json, "format"); format != kPairFormat)
     fail("format", fmt::format("\"{}\"", kPairFormat), format);
@@ -381,6 +444,10 @@ Result<PairReport> PairReportReader::report(const PairJson &json) {
     if (!status_.isOk())
       break;
   }
+  if (!field(json, "couples").is_null())
+    for (const PairJson &each : list(json, "couples", "couples", kMostPairDevices))
+      report.couples.push_back(
+          couple(each, fmt::format("couples[{}]", report.couples.size()), devices));
   if (!status_.isOk())
     return status_;
   return report;
@@ -426,6 +493,8 @@ std::string encodePairReport(const PairReport &report, const std::vector<Verdict
   parts.push_back(" \"devices\": " + lines(report.devices));
   parts.push_back(line("columns", {"bytes", "latency_us", "GBps"}));
   parts.push_back(" \"pairs\": " + lines(report.rows));
+  if (!report.couples.empty())
+    parts.push_back(" \"couples\": " + lines(report.couples));
   parts.push_back(" \"verdicts\": " + lines(verdicts));
   parts.push_back(line("remarks", remarks(report)));
   parts.push_back(line("recommendations", jsonOf(recommendations)));

@@ -9,8 +9,12 @@
 //   {"source", "destination",
 //    "link": {"class", "count", "nominal_GBps", "no_peer_access"},
 //    "paths": {"put-engine": {"outcome", "reason", "points": [[4, 2.1, 0.0019], ...],
-//                             "wrong": {"bytes", "round", "offset", "expected", "got"},
+//                             "wrong": {"bytes", "round", "offset", "expected", "got", "together"},
 //                             "together_GBps"}, ...}},
+//   ...],
+//  "couples": [
+//   {"path", "bytes",
+//    "links": [{"source", "destination", "both_ways", "alone_GBps", "together_GBps"}, {...}]},
 //   ...],
 //  "verdicts": [...], "remarks": [...], "recommendations": {...}
 // }

@@ -53,6 +53,10 @@ inline constexpr size_t kLeastGroup = 4;
 /// pairs that its busier end serves.
 inline constexpr double kTogetherShare = 0.6;
 
+/// Two links share a bridge if each gives less than this share beside the other of what it gives
+/// alone: half is what a fair bridge leaves, and links of their own leave all.
+inline constexpr double kBridgeShare = 0.7;
+
 /// The slower direction of a pair that has no like, as a share of the faster one.
 inline constexpr double kDirectionShare = 0.8;
 
@@ -78,9 +82,10 @@ struct BackendLimits {
   llvm::StringRef backend;
   double slowShare, directionShare;
   double togetherShare; ///< 0: nothing is slow
+  double bridgeShare;   ///< from where on a link is tried with others, too
   double latencyTimes, latencyUs;
   int64_t leastBytes; ///< smaller transfers say nothing about bandwidth
 };
-inline constexpr BackendLimits kCpuLimits = {"cpu", 0.15, 0.15, 0, 10, 100, 1 << 20};
+inline constexpr BackendLimits kCpuLimits = {"cpu", 0.15, 0.15, 0, 0.15, 10, 100, 1 << 20};
 
 } // namespace braid

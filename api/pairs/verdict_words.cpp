@@ -16,7 +16,7 @@ struct KindWords {
   llvm::StringRef name;
   VerdictSeverity severity;
   llvm::StringRef meaning;
-  const char *sentence; ///< of: who, by, when, figure, expected, unit, detail
+  const char *sentence; ///< of: who, other, by, when, figure, expected, unit, detail
 };
 
 // By VerdictKind.
@@ -37,6 +37,9 @@ constexpr KindWords kKindWords[] = {
      "{who} run at {figure} {unit}{by}, the link should give {expected}"},
     {"slow-together", VerdictSeverity::Slow, "slower than its share only while others run",
      "{who} run at {figure} {unit}{by} while all pairs run, their share would be {expected}"},
+    {"shared-bridge", VerdictSeverity::Slow, "two links are slow only when both run",
+     "{who} and {other} share a bridge: when both run, and no others, they run at {figure} "
+     "{unit}{by}, alone at {expected}"},
     {"latency", VerdictSeverity::Slow, "small transfers take longer than those of its like",
      "{who} take {figure} {unit}{by} for the smallest size, the median of their like is "
      "{expected}"},
@@ -66,6 +69,12 @@ std::string detailOf(const Verdict &verdict) {
   return "";
 }
 
+/// Of a verdict about a pair, or of the link that shares its bridge.
+template <class Pair> std::string pairText(const Pair &pair) {
+  return pair.bothWays ? fmt::format("between devices {} and {}", pair.source, pair.destination)
+                       : fmt::format("from device {} to device {}", pair.source, pair.destination);
+}
+
 } // namespace
 
 llvm::StringRef name(VerdictKind kind) { return wordsOf(kind).name; }
@@ -78,13 +87,13 @@ llvm::StringRef name(VerdictScope scope) { return kScopeNames[static_cast<size_t
 llvm::StringRef name(Flow flow) { return kFlowNames[static_cast<size_t>(flow)]; }
 
 bool isAbout(const Verdict &verdict, const PairRow &row) {
-  auto isPair = [&](int64_t source, int64_t destination) {
-    return row.source == source && row.destination == destination;
+  auto isLink = [&](const auto &link) {
+    return (row.source == link.source && row.destination == link.destination) ||
+           (link.bothWays && row.source == link.destination && row.destination == link.source);
   };
   switch (verdict.scope) {
   case VerdictScope::Pair:
-    return isPair(verdict.source, verdict.destination) ||
-           (verdict.bothWays && isPair(verdict.destination, verdict.source));
+    return isLink(verdict) || (verdict.other && isLink(*verdict.other));
   case VerdictScope::Device:
     return (row.source == verdict.device && verdict.flow != Flow::Receiving) ||
            (row.destination == verdict.device && verdict.flow != Flow::Sending);
@@ -114,10 +123,7 @@ std::string byPaths(const std::vector<Path> &paths) {
 std::string subjectOf(const Verdict &verdict) {
   switch (verdict.scope) {
   case VerdictScope::Pair:
-    return verdict.bothWays ? fmt::format("transfers between devices {} and {}", verdict.source,
-                                          verdict.destination)
-                            : fmt::format("transfers from device {} to device {}", verdict.source,
-                                          verdict.destination);
+    return "transfers " + pairText(verdict);
   case VerdictScope::Device:
     return fmt::format("transfers {} device {}", kFlowWords[static_cast<size_t>(verdict.flow)],
                        verdict.device);
@@ -132,6 +138,7 @@ std::string subjectOf(const Verdict &verdict) {
 void putIntoWords(Verdict &verdict) {
   verdict.sentence = fmt::format(
       fmt::runtime(wordsOf(verdict.kind).sentence), fmt::arg("who", subjectOf(verdict)),
+      fmt::arg("other", verdict.other ? "those " + pairText(*verdict.other) : ""),
       fmt::arg("by", byPaths(verdict.paths)),
       fmt::arg("when", verdict.together ? " while all pairs run" : ""),
       fmt::arg("figure", figureText(verdict.figure)),

@@ -36,6 +36,9 @@ struct Limits {
   }
   double directionShare() const { return isCpu ? kCpuLimits.directionShare : kDirectionShare; }
   double togetherShare() const { return isCpu ? kCpuLimits.togetherShare : kTogetherShare; }
+  /// From where on a link is tried with others, whatever that will say.
+  double suspectShare() const { return isCpu ? kCpuLimits.bridgeShare : kTogetherShare; }
+  double bridgeShare() const { return isCpu ? kCpuLimits.bridgeShare : kBridgeShare; }
   double latencyTimes() const { return isCpu ? kCpuLimits.latencyTimes : kLatencyTimes; }
   int64_t leastBytes() const { return isCpu ? kCpuLimits.leastBytes : 0; }
   double latencyUs() const { return isCpu ? kCpuLimits.latencyUs : kLatencyUs; }
@@ -108,11 +111,9 @@ public:
   std::vector<Verdict> verdicts() {
     judgeFaults();
     judgeHostOnly();
-    for (const Rows &like : groupsOfLike(report_))
-      for (bool isHostOnly : {false, true})
-        judgeGroup(only(like, [&](const PairRow &row) {
-          return hostReason(row).has_value() == isHostOnly && !faulty_.has(row);
-        }));
+    judgeBridges();
+    for (const Rows &rows : groups())
+      judgeGroup(rows);
     judgeNarrowLinks();
     mergeDevices();
     llvm::stable_sort(verdicts_, [](const Verdict &a, const Verdict &b) {
@@ -123,7 +124,38 @@ public:
     return std::move(verdicts_);
   }
 
+  /// As linksSlowTogether(). Leaves nothing that is of use.
+  std::vector<CoupledLink> slowTogether(Path path) {
+    judgeFaults();
+    PairFindings slow;
+    for (const Rows &rows : groups()) {
+      PairFindings explained;
+      judgeBandwidth(rows, explained);
+      judgeNominal(rows, explained);
+      if (!limitsOf(*rows.front()).isShared)
+        judgeTogetherBy(path, rows, limits_.suspectShare(), explained, slow);
+    }
+    std::vector<CoupledLink> links;
+    for (const ScopedFindings &scoped : scopesOf(slow, allRows(), VerdictScope::All))
+      if (const Verdict &scope = scoped.scope; scope.scope == VerdictScope::Pair)
+        links.push_back({scope.source, scope.destination, scope.bothWays});
+    return links;
+  }
+
 private:
+  /// Of pairs that work, those that ought to be alike.
+  std::vector<Rows> groups() const {
+    std::vector<Rows> all;
+    for (const Rows &like : groupsOfLike(report_))
+      for (bool isHostOnly : {false, true}) {
+        Rows rows = only(like, [&](const PairRow &row) {
+          return hostReason(row).has_value() == isHostOnly && !faulty_.has(row);
+        });
+        if (!rows.empty())
+          all.push_back(std::move(rows));
+      }
+    return all;
+  }
   template <class Predicate> static Rows only(const Rows &rows, Predicate predicate) {
     Rows kept;
     llvm::copy_if(rows, std::back_inserter(kept),
@@ -151,15 +183,19 @@ private:
   void judgeFaults() {
     for (auto [outcome, kind] : {std::pair(PathOutcome::Hung, VerdictKind::Hung),
                                  {PathOutcome::Crashed, VerdictKind::Crashed},
-                                 {PathOutcome::WrongData, VerdictKind::WrongData}})
-      judgeFault(outcome, kind);
+                                 {PathOutcome::WrongData, VerdictKind::WrongData}}) {
+      judgePairs(outcome, kind, /*together=*/false);
+      if (outcome == PathOutcome::WrongData) // of one that ends all, nobody knows whose fault it is
+        judgePairs(outcome, kind, /*together=*/true);
+      judgeAll(outcome, kind);
+    }
   }
 
-  void judgeFault(PathOutcome outcome, VerdictKind kind) {
+  void judgePairs(PathOutcome outcome, VerdictKind kind, bool together) {
     PairFindings found;
     for (const PairRow *row : allRows())
       for (Path path : kAllPaths)
-        if (on(*row, path).outcome == outcome) {
+        if (on(*row, path).outcome == outcome && isTogether(on(*row, path)) == together) {
           found.add(*row, path);
           if (llvm::is_contained(kPeerPaths, path)) // what fails elsewhere says nothing of these
             faulty_.add(*row, path);
@@ -169,8 +205,14 @@ private:
       const PathReport &path = on(*first.row, *first.paths.begin());
       if (outcome == PathOutcome::WrongData)
         scoped.scope.wrong = path.wrong;
+      scoped.scope.together = together;
       add(kind, std::move(scoped.scope), "", causeOfFault(path));
     }
+  }
+
+  static bool isTogether(const PathReport &path) { return path.wrong && path.wrong->together; }
+
+  void judgeAll(PathOutcome outcome, VerdictKind kind) {
     if (report_.together != outcome)
       return;
     Verdict all;
@@ -203,8 +245,6 @@ private:
   // -- What is unlike its like. --
 
   void judgeGroup(const Rows &rows) {
-    if (rows.empty())
-      return;
     PairFindings explained;
     judgeBandwidth(rows, explained);
     judgeNominal(rows, explained);
@@ -332,13 +372,61 @@ private:
 
   // -- What is slow only while others run. --
 
+  /// By the path that was tried first.
+  void judgeBridges() {
+    for (const LinkCouple &couple : report_.couples) {
+      if (!isSlowBeside(couple.one) || !isSlowBeside(couple.other))
+        continue;
+      addShared(couple.one, couple.path);
+      addShared(couple.other, couple.path);
+      const auto known = llvm::find_if(verdicts_, [&](const Verdict &verdict) {
+        return verdict.kind == VerdictKind::SharedBridge && isSameLink(verdict, couple.one) &&
+               isSameLink(*verdict.other, couple.other);
+      });
+      if (known != verdicts_.end()) {
+        known->paths.push_back(couple.path);
+        continue;
+      }
+      Verdict scope;
+      scope.source = couple.one.source;
+      scope.destination = couple.one.destination;
+      scope.bothWays = couple.one.bothWays;
+      scope.other = couple.other;
+      scope.paths = {couple.path};
+      scope.figure = std::min(couple.one.togetherGBps, couple.other.togetherGBps);
+      scope.expected = std::min(couple.one.aloneGBps, couple.other.aloneGBps);
+      if (const PairRow *row = rowOf(couple.one))
+        scope.link = row->link.kind;
+      add(VerdictKind::SharedBridge, std::move(scope), "GB/s",
+          "each is right while the other one does nothing, and they have no device in common");
+    }
+  }
+
+  bool isSlowBeside(const CoupledLink &link) const {
+    return link.togetherGBps > 0 && link.togetherGBps < limits_.bridgeShare() * link.aloneGBps;
+  }
+  template <class Link> static bool isSameLink(const Link &one, const CoupledLink &other) {
+    return one.source == other.source && one.destination == other.destination;
+  }
+  const PairRow *rowOf(const CoupledLink &link) const {
+    return table_.row(static_cast<size_t>(link.source), static_cast<size_t>(link.destination));
+  }
+  void addShared(CoupledLink link, Path path) {
+    for (const bool isBack : {false, true}) {
+      if (isBack)
+        std::swap(link.source, link.destination);
+      if (const PairRow *row = rowOf(link); row && (!isBack || link.bothWays))
+        shared_.add(*row, path);
+    }
+  }
+
   void judgeTogether(const Rows &rows, PairFindings &explained) {
     if (limitsOf(*rows.front()).isShared)
       return;
     PairFindings slow;
     for (Path path : kAllPaths)
       if (path != Path::Host) // which all share
-        judgeTogetherBy(path, rows, explained, slow);
+        judgeTogetherBy(path, rows, limits_.togetherShare(), explained, slow);
     for (ScopedFindings &scoped : scopesOf(slow, rows, VerdictScope::Class)) {
       for (const PairFinding *finding : scoped.findings)
         explained.add(*finding->row, std::nullopt);
@@ -347,7 +435,7 @@ private:
     }
   }
 
-  void judgeTogetherBy(Path path, const Rows &rows, const PairFindings &explained,
+  void judgeTogetherBy(Path path, const Rows &rows, double least, const PairFindings &explained,
                        PairFindings &slow) const {
     const int64_t bytes = togetherBytes(path);
     if (bytes < kLeastTogetherBytes)
@@ -356,13 +444,17 @@ private:
     for (const PairRow *row : rows)
       if (const double share = shareTogether(*row, path, bytes); share > 0 && !explained.has(*row))
         samples.push_back({row, on(*row, path).togetherGBps, share});
+    auto add = [&](const PairRow &row, double figure, double expected) {
+      if (!shared_.has(row))
+        slow.add(row, path, figure, expected);
+    };
     // What NVLinks give together is known; of other links, only how alike they are.
     if (rows.front()->link.kind == LinkClass::NvLink && fillsLink(*rows.front(), bytes))
       for (const PairSample &sample : samples)
-        if (sample.goodness() < limits_.togetherShare())
-          slow.add(*sample.row, path, sample.figure, sample.usual);
-    for (const Outlier &outlier : outliersOf(samples, limits_.togetherShare()))
-      slow.add(*outlier.row, path, outlier.figure, outlier.expected);
+        if (sample.goodness() < least)
+          add(*sample.row, sample.figure, sample.usual);
+    for (const Outlier &outlier : outliersOf(samples, least))
+      add(*outlier.row, outlier.figure, outlier.expected);
   }
 
   /// All pairs run at the largest size that each of them was measured at.
@@ -471,7 +563,8 @@ private:
     for (Verdict &verdict : verdicts_) {
       auto same = llvm::find_if(merged, [&](const Verdict &other) {
         return verdict.scope == VerdictScope::Device && other.scope == VerdictScope::Device &&
-               other.kind == verdict.kind && other.device == verdict.device;
+               other.kind == verdict.kind && other.device == verdict.device &&
+               other.together == verdict.together;
       });
       if (same == merged.end()) {
         merged.push_back(std::move(verdict));
@@ -489,12 +582,17 @@ private:
   Limits limits_;
   PairTable table_;
   PairFindings faulty_;
+  PairFindings shared_; ///< with another link that they name
   std::vector<Verdict> verdicts_;
 };
 
 } // namespace
 
 std::vector<Verdict> judge(const PairReport &report) { return Judge(report).verdicts(); }
+
+std::vector<CoupledLink> linksSlowTogether(const PairReport &report, Path path) {
+  return Judge(report).slowTogether(path);
+}
 
 std::vector<std::string> remarks(const PairReport &report) {
   struct Shared {

@@ -28,6 +28,7 @@ enum class VerdictKind : uint8_t {
   Asymmetric,   ///< one direction is slower than the other
   BelowNominal, ///< slower than the link should give
   SlowTogether, ///< slower than its share, only when others run
+  SharedBridge, ///< two links without a device in common are slow, only when both run
   Latency,      ///< small transfers take longer than those of its like
   NarrowLink,   ///< a device has fewer or narrower links than the others of its name
 };
@@ -49,10 +50,11 @@ struct Verdict {
   VerdictScope scope = VerdictScope::Pair;
   int64_t source = -1, destination = -1; ///< of a pair
   bool bothWays = false;                 ///< the pair from destination to source, too
+  std::optional<CoupledLink> other;      ///< of a bridge: who shares it
   int64_t device = -1;                   ///< of a device
   Flow flow = Flow::Both;                ///< of a device
   LinkClass link = LinkClass::Unknown;
-  bool together = false;   ///< only while all pairs run, of All
+  bool together = false;   ///< a fault only while all pairs run
   std::vector<Path> paths; ///< by value; empty: the link, whichever the path
   double figure = 0;       ///< by the first of the paths, of the pair that is furthest off; 0: none
   double expected = 0;
@@ -79,6 +81,10 @@ bool isAbout(const Verdict &verdict, const PairRow &row);
 
 /// Every verdict about a report, faults first, then by kind, scope and device. Deterministic.
 std::vector<Verdict> judge(const PairReport &report);
+
+/// The links that by that path are right alone and slow while all pairs run. Where that says
+/// nothing yet, as on CPU ranks, these may be more than verdicts name.
+std::vector<CoupledLink> linksSlowTogether(const PairReport &report, Path path);
 
 /// What may look like a fault and is none, one sentence each: links that are shared by design and
 /// therefore slower while all pairs run.

@@ -11,6 +11,7 @@
 #include "runtime/execute/handshake.h"
 #include "runtime/job/bootstrap/client.h"
 #include "runtime/reference/reference.h"
+#include "runtime/simulate/simulator.h"
 
 #include "backends/cpu/cpu_backend.h"
 #include "backends/null/null_backend.h"
@@ -87,6 +88,7 @@ public:
     report_.runsInFlight = chooseRunsInFlight(options, mesh.plan(0));
     report_.commandsPerRun = static_cast<int64_t>(mesh.plan(0).commands.size());
     report_.streams = static_cast<int64_t>(mesh.plan(0).streams.size()) - 1;
+    report_.hosts = mesh.plan(0).hosts();
   }
 
   Status run() {
@@ -224,13 +226,19 @@ Status Runner::compare(int64_t rank, Arguments &slot, int64_t iteration) const {
 
 /// Says what this rank has done, hears it of all, and makes it count.
 Status Runner::finishRank(int64_t rank, const RankWork &work) {
-  RankSummary mine{work.seconds, 0, {}, work.digests};
+  RankSummary mine{.runSeconds = work.seconds, .digests = work.digests};
   if (options_.verify)
     mine.elementsCompared = reference_->elementsPerRank() * options_.iterations;
   if (options_.trace)
     mine.spans = mesh_.device(rank).tracer()->takeTrace();
   // What brought inputs to the device and outputs back belongs to no program.
   llvm::erase_if(mine.spans, [](const Span &span) { return !span.tag.plan; });
+  const CommonClock clock = mesh_.control(rank).commonClock();
+  mine.clockErrorNs = clock.errorNs;
+  for (Span &span : mine.spans) {
+    span.beginNs += clock.offsetNs;
+    span.endNs += clock.offsetNs;
+  }
   std::string summary = mine.encode();
   if (summary.size() > kMaxBody / 2 / static_cast<size_t>(mesh_.ranks()))
     return unsupported("the trace of rank {} has {} spans, too many to be merged: expected fewer "
@@ -253,6 +261,7 @@ Status Runner::merge(const std::vector<std::string> &summaries) {
     RankSummary summary = BRAID_TRY(RankSummary::decode(summaries[rank], plan));
     report_.runSeconds = std::max(report_.runSeconds, summary.runSeconds);
     report_.elementsCompared += summary.elementsCompared;
+    report_.clockErrorNs = std::max(report_.clockErrorNs, summary.clockErrorNs);
     traces.push_back({&plan, std::move(summary.spans)});
     digests.push_back(std::move(summary.digests));
   }
@@ -265,7 +274,7 @@ Status Runner::merge(const std::vector<std::string> &summaries) {
   if (!options_.trace || mesh_.firstHosted() != 0)
     return Status::ok();
   llvm::raw_string_ostream os(report_.trace);
-  writeTrace(traces, os);
+  writeTrace(traces, os, report_.clockErrorNs);
   os.flush();
   return Status::ok();
 }
@@ -303,8 +312,12 @@ Status runOn(LocalMesh &mesh, const Compiled &compiled, llvm::ArrayRef<Plan> pla
   BRAID_TRY(mesh.prepare(plans, options.transferMode));
   Runner runner(compiled, options, mesh);
   runner.report().prepareSeconds = secondsSince(start);
-  if (mesh.firstHosted() == 0)
+  if (mesh.firstHosted() == 0) {
     runner.report().choices = mesh.device(0).compute().choices();
+    if (plans.front().hosts() > 1)
+      for (int64_t bytes : trafficOf(plans).sentByHost)
+        runner.report().networkBytes += bytes;
+  }
   BRAID_TRY(runner.run());
   report = std::move(runner.report());
   return Status::ok();

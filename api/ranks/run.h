@@ -48,6 +48,9 @@ struct RunReport {
   int64_t runsInFlight = 0;
   int64_t commandsPerRun = 0;   ///< on rank 0
   int64_t streams = 0;          ///< on rank 0, the caller's not counted
+  int64_t hosts = 1;            ///< on which the ranks are
+  int64_t networkBytes = 0;     ///< between them, in one run
+  int64_t clockErrorNs = 0;     ///< of times in the trace, where there are several
   int64_t elementsCompared = 0; ///< over all ranks, iterations and outputs; 0: nothing was compared
   double meetSeconds = 0;       ///< until all ranks had come; 0 if they are threads
   double prepareSeconds = 0;    ///< memory, handles, and whatever else comes before the first run

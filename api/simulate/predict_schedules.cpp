@@ -22,8 +22,8 @@ constexpr int64_t kMostCompared = 4;
 class SchedulePredictor {
 public:
   SchedulePredictor(const std::string &name, const std::string &text, const CompileOptions &given,
-                    const CostModel &model)
-      : name_(name), text_(text), given_(given), model_(model) {
+                    const CostModel &model, const ProgressFn &progress)
+      : name_(name), text_(text), given_(given), model_(model), progress_(progress) {
     for (const OperationCosts &costs : model.operations) {
       if (!llvm::is_contained(launchModes_, costs.launchMode))
         launchModes_.push_back(costs.launchMode);
@@ -59,17 +59,25 @@ private:
                                choices.stage(stage)};
     if (choices.isBegun())
       add(choices.best(stage), choices, stage);
-    for (const Candidate &candidate : broadCandidates(space))
-      add(candidate, choices, stage);
+    addAll(broadCandidates(space), choices, stage);
     if (predicted_.empty())
       return refusal_.isOk() ? unsupported("expected a candidate that can be predicted, got none")
                              : refusal_;
+    std::vector<Candidate> variants;
     for (const Candidate &best : worthVariants(bestFirst()))
-      for (const Candidate &variant : variantsOf(best, space, waveRows_))
-        add(variant, choices, stage);
+      llvm::append_range(variants, variantsOf(best, space, waveRows_));
+    addAll(variants, choices, stage);
     bestFirst();
     choices.take(stage, candidates_.front());
     return Status::ok();
+  }
+
+  void addAll(llvm::ArrayRef<Candidate> candidates, const StageChoices &choices, size_t stage) {
+    ProgressStep step(progress_, "predicting schedules", "candidates", candidates.size());
+    for (const Candidate &candidate : candidates) {
+      add(candidate, choices, stage);
+      step.advance();
+    }
   }
 
   void add(const Candidate &candidate, const StageChoices &choices, size_t stage) {
@@ -120,6 +128,7 @@ private:
   const std::string &name_, &text_;
   const CompileOptions &given_;
   const CostModel &model_;
+  const ProgressFn &progress_;
   std::vector<LaunchMode> launchModes_;
   std::vector<TransferMode> transferModes_;
   std::vector<PredictedSchedule> predicted_; ///< of the stage, with `candidates_`
@@ -131,11 +140,10 @@ private:
 
 } // namespace
 
-Result<std::vector<PredictedSchedule>> predictSchedules(const std::string &name,
-                                                        const std::string &text,
-                                                        const CompileOptions &given,
-                                                        const CostModel &model) {
-  return SchedulePredictor(name, text, given, model).predict();
+Result<std::vector<PredictedSchedule>>
+predictSchedules(const std::string &name, const std::string &text, const CompileOptions &given,
+                 const CostModel &model, const ProgressFn &progress) {
+  return SchedulePredictor(name, text, given, model, progress).predict();
 }
 
 } // namespace braid

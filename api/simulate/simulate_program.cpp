@@ -8,18 +8,34 @@
 #include "api/view/of_plans.h"
 #include "ir/failure.h"
 #include "runtime/plan/specialize.h"
-#include "runtime/plan/spell_out.h"
 #include "runtime/simulate/alike_ranks.h"
 
 namespace braid {
 namespace {
 
+/// The listener hears of `step` instead.
+ProgressFn named(const ProgressFn &listener, const char *step) {
+  if (!listener)
+    return {};
+  return [&listener, step](WorkProgress now) {
+    now.step = step;
+    listener(now);
+  };
+}
+
+/// `step` says what is simulated then.
 Result<double> simulateOther(llvm::ArrayRef<Plan> plans, const CostModel &model,
-                             const std::string &whatIf, const SimulationOptions &options) {
+                             const std::string &whatIf, const SimulationOptions &options,
+                             const char *step) {
   const CostModel other = BRAID_TRY(applyWhatIf(model, whatIf));
-  const Simulation simulation = BRAID_TRY(simulate(plans, other, options));
+  const Simulation simulation = BRAID_TRY(simulate(
+      plans, other, {options.launchMode, options.transferMode, named(options.progress, step)}));
   return simulation.us;
 }
+
+/// All GEMMs are left.
+constexpr const char *kNothingElse =
+    "link=1e6x,network=1e6x,memory=1e6x,copy=0,latency=0,signal=0,launch=0";
 
 /// What the critical path is made of; "run" is what passes before the first command is issued and
 /// after the last has ended.
@@ -40,28 +56,33 @@ std::vector<std::pair<std::string, double>> partsOf(llvm::ArrayRef<Plan> plans,
   return parts;
 }
 
-bool hasMessages(const Plan &plan) { return !plan.groups.empty() || !plan.collectives.empty(); }
+int64_t memoryOfRank(const Plan &plan) {
+  int64_t bytes = plan.symmetricBytes + plan.deviceBytes;
+  for (const PlanBuffer &buffer : plan.buffers)
+    if (buffer.kind == BufferKind::Input || buffer.kind == BufferKind::Output)
+      bytes += buffer.bytes;
+  return bytes;
+}
 
 } // namespace
 
-Result<std::vector<Plan>> plansToSimulate(const Compiled &compiled, int64_t most) {
-  if (compiled.transport == Transport::Messages)
-    return makePlans(compiled);
+Result<std::vector<Plan>> plansToSimulate(const Compiled &compiled, int64_t most,
+                                          const ProgressFn &progress) {
   auto planOfRank = [&](int64_t rank) {
     return specialize(*compiled.program, rank, compiled.source->diags, compiled.transport);
   };
-  return plansOfPeriod(compiled.program->ranks(), {1}, planOfRank, most);
+  const int64_t ranks = compiled.program->ranks(), host = compiled.program->ranksPerHost();
+  llvm::SmallVector<int64_t> periods = {1};
+  if (host > 1 && host < ranks)
+    periods.push_back(host);
+  std::vector<Plan> few = BRAID_TRY(plansOfPeriod(ranks, periods, planOfRank, most, progress));
+  if (!few.empty())
+    return few;
+  return makePlans(compiled, nullptr, progress);
 }
 
 Result<MachinePrediction> simulateProgram(llvm::ArrayRef<Plan> plans, const CostModel &model,
                                           const SimulationOptions &options) {
-  std::vector<Plan> spelled;
-  if (llvm::any_of(plans, hasMessages)) {
-    spelled = spellOut(plans);
-    for (Plan &plan : spelled)
-      plan.transport = Transport::PeerMemory;
-    plans = spelled;
-  }
   Result<Simulation> simulated = simulate(plans, model, options);
   if (!simulated && simulated.status().code() == StatusCode::TimedOut)
     return Status(StatusCode::Rejected, simulated.status().message() +
@@ -73,10 +94,13 @@ Result<MachinePrediction> simulateProgram(llvm::ArrayRef<Plan> plans, const Cost
   prediction.ranks = plans.front().ranks;
   prediction.simulated = static_cast<int64_t>(plans.size());
   prediction.us = simulation.us;
-  prediction.parts = partsOf(plans, simulation);
-  prediction.gemmsUs = BRAID_TRY(
-      simulateOther(plans, model, "link=1e6x,memory=1e6x,copy=0,signal=0,launch=0", options));
-  prediction.othersUs = BRAID_TRY(simulateOther(plans, model, "gemm=1e6x", options));
+  for (const Plan &plan : plans)
+    prediction.memoryBytes = std::max(prediction.memoryBytes, memoryOfRank(plan));
+  prediction.parts = partsOf(shownPlans(plans, simulation), simulation);
+  prediction.gemmsUs =
+      BRAID_TRY(simulateOther(plans, model, kNothingElse, options, "simulating GEMMs alone"));
+  prediction.othersUs =
+      BRAID_TRY(simulateOther(plans, model, "gemm=1e6x", options, "simulating all else alone"));
   return prediction;
 }
 

@@ -10,6 +10,7 @@ struct MachinePrediction {
   std::string program;
   int64_t ranks = 0, simulated = 0; ///< how many stood for all
   double us = 0;                    ///< a run
+  int64_t memoryBytes = 0; ///< of the rank that takes most: its tensors, and what it allocates
   /// All GEMMs where nothing else takes time, and all else where GEMMs take none.
   double gemmsUs = 0, othersUs = 0;
   /// What the critical path is made of, "GEMM" with its time, the largest first.
@@ -21,7 +22,8 @@ struct MachinePrediction {
 
 /// The Plans that stand for all ranks. With `most` not 0 only so many ranks are compared with them.
 /// Located mistakes are in the source's diags.
-Result<std::vector<Plan>> plansToSimulate(const Compiled &compiled, int64_t most = 0);
+Result<std::vector<Plan>> plansToSimulate(const Compiled &compiled, int64_t most = 0,
+                                          const ProgressFn &progress = {});
 
 /// As simulate() fails.
 Result<MachinePrediction> simulateProgram(llvm::ArrayRef<Plan> plans, const CostModel &model,
@@ -33,9 +35,8 @@ struct PredictedSchedule {
   MachinePrediction prediction;
 };
 /// For each stage in turn, while the others keep what is best so far. BadInput for a program.
-Result<std::vector<PredictedSchedule>> predictSchedules(const std::string &name,
-                                                        const std::string &text,
-                                                        const CompileOptions &given,
-                                                        const CostModel &model);
+Result<std::vector<PredictedSchedule>>
+predictSchedules(const std::string &name, const std::string &text, const CompileOptions &given,
+                 const CostModel &model, const ProgressFn &progress = {});
 
 } // namespace braid

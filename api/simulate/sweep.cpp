@@ -42,23 +42,39 @@ double partOf(const MachinePrediction &prediction, llvm::StringRef part) {
   return 0;
 }
 
-// -- The drawing: two panels, one over the other. --
+// -- The drawing: panels, one below the other. --
 
-constexpr double kWidth = 640, kPanel = 220, kLeft = 70, kRight = 20, kTop = 40;
+constexpr double kWidth = 640, kPanel = 180, kLeft = 70, kRight = 20, kTop = 56,
+                 kBetweenPanels = 50;
+constexpr const char *kColours[] = {"#2f6fd0", "#d9822b"};
+
+using ValueOf = llvm::function_ref<double(const SweepPoint &)>;
 
 struct Panel {
   const char *title;
   double top;
-  double least, most; ///< of the values, on the panel's scale
+  std::vector<double> ticks; ///< on the panel's scale, from the least to the most
 
   double y(double value) const {
+    const double least = ticks.front(), most = ticks.back();
     return top + kPanel - (value - least) / std::max(most - least, 1e-9) * kPanel;
   }
 };
 
-double xOf(size_t point, size_t points) {
+/// The values on the axis below, each once, from the left.
+std::vector<int64_t> valuesOf(const Sweep &sweep) {
+  std::vector<int64_t> values;
+  for (const SweepPoint &point : sweep.points)
+    values.push_back(point.value);
+  llvm::sort(values);
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  return values;
+}
+
+double xOf(const std::vector<int64_t> &values, int64_t value) {
   const double room = kWidth - kLeft - kRight;
-  return kLeft + room * (points < 2 ? 0.5 : double(point) / double(points - 1));
+  const auto at = static_cast<double>(llvm::find(values, value) - values.begin());
+  return kLeft + room * (values.size() < 2 ? 0.5 : at / static_cast<double>(values.size() - 1));
 }
 
 std::string label(double x, double y, const char *anchor, const std::string &text) {
@@ -66,10 +82,22 @@ std::string label(double x, double y, const char *anchor, const std::string &tex
                      text);
 }
 
-std::string axisOf(const Panel &panel, llvm::ArrayRef<double> ticks,
-                   llvm::function_ref<std::string(double)> nameOf) {
+/// Powers of ten around all values, which are logarithms.
+std::vector<double> decadesOf(const Sweep &sweep, ValueOf valueOf) {
+  double least = valueOf(sweep.points.front()), most = least;
+  for (const SweepPoint &point : sweep.points) {
+    least = std::min(least, valueOf(point));
+    most = std::max(most, valueOf(point));
+  }
+  std::vector<double> decades;
+  for (double decade = std::floor(least); decade <= std::ceil(most); ++decade)
+    decades.push_back(decade);
+  return decades;
+}
+
+std::string axisOf(const Panel &panel, llvm::function_ref<std::string(double)> nameOf) {
   std::string svg = label(kLeft, panel.top - 8, "start", panel.title);
-  for (double tick : ticks)
+  for (double tick : panel.ticks)
     svg += fmt::format("<line x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" "
                        "stroke=\"#ccc\"/>\n",
                        kLeft, kWidth - kRight, panel.y(tick)) +
@@ -77,21 +105,48 @@ std::string axisOf(const Panel &panel, llvm::ArrayRef<double> ticks,
   return svg;
 }
 
-std::string curve(const Sweep &sweep, const Panel &panel,
-                  llvm::function_ref<double(const SweepPoint &)> valueOf) {
+std::string curve(const Sweep &sweep, size_t number, const Panel &panel, ValueOf valueOf) {
+  const std::vector<int64_t> values = valuesOf(sweep);
+  const char *colour = kColours[number];
   std::string points, dots;
-  for (size_t i = 0; i < sweep.points.size(); ++i) {
-    const double x = xOf(i, sweep.points.size()), y = panel.y(valueOf(sweep.points[i]));
+  for (const SweepPoint &point : sweep.points) {
+    if (point.curve != number)
+      continue;
+    const double x = xOf(values, point.value), y = panel.y(valueOf(point));
     points += fmt::format("{:.1f},{:.1f} ", x, y);
-    dots += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"#2f6fd0\"/>\n", x, y);
+    dots +=
+        fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\"/>\n", x, y, colour);
   }
-  return fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"#2f6fd0\" "
+  return fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" "
                      "stroke-width=\"2\"/>\n",
-                     points) +
+                     points, colour) +
          dots;
 }
 
+std::string panelOf(const Sweep &sweep, const Panel &panel, ValueOf valueOf,
+                    llvm::function_ref<std::string(double)> nameOf) {
+  std::string svg = axisOf(panel, nameOf);
+  for (size_t number = 0; number < std::max<size_t>(sweep.curves.size(), 1); ++number)
+    svg += curve(sweep, number, panel, valueOf);
+  return svg;
+}
+
+/// What the curves are, each in its colour.
+std::string namesOf(const Sweep &sweep) {
+  std::string svg;
+  for (size_t number = 0; number < sweep.curves.size(); ++number)
+    svg += fmt::format("<text x=\"{}\" y=\"34\" fill=\"{}\">{}</text>\n",
+                       kLeft + static_cast<double>(number) * (kWidth - kLeft) / 2, kColours[number],
+                       markupText(sweep.curves[number]));
+  return svg;
+}
+
+std::string powerOfTen(double exponent) { return fmt::format("{:g}", std::pow(10, exponent)); }
 double logTime(const SweepPoint &point) { return std::log10(point.prediction.us); }
+double logMemory(const SweepPoint &point) {
+  constexpr double kMiB = 1 << 20;
+  return std::log10(std::max(static_cast<double>(point.prediction.memoryBytes) / kMiB, 1e-3));
+}
 double efficiencyOf(const SweepPoint &point) { return point.prediction.efficiency(); }
 
 } // namespace
@@ -101,7 +156,7 @@ std::string toCsv(const Sweep &sweep) {
   std::string csv = (isOfRanks ? "" : sweep.name + ",") + "ranks,us,E,gemms_us,others_us";
   for (const char *part : kParts)
     csv += fmt::format(",{}_us", part);
-  csv += ",schedule\n";
+  csv += ",memory_bytes,schedule\n";
   for (const SweepPoint &point : sweep.points) {
     const MachinePrediction &each = point.prediction;
     csv += isOfRanks ? "" : fmt::format("{},", point.value);
@@ -109,38 +164,31 @@ std::string toCsv(const Sweep &sweep) {
                        each.gemmsUs, each.othersUs);
     for (const char *part : kParts)
       csv += fmt::format(",{:.2f}", partOf(each, part));
-    csv += ",\"" + point.schedule + "\"\n";
+    csv += fmt::format(",{},\"{}\"\n", each.memoryBytes, point.schedule);
   }
   return csv;
 }
 
 std::string toSvg(const Sweep &sweep) {
-  Panel time{"microseconds", kTop, 0, 0}, efficiency{"E", kTop + kPanel + 50, 0, 1};
-  time.least = std::floor(logTime(*std::min_element(
-      sweep.points.begin(), sweep.points.end(),
-      [](const SweepPoint &a, const SweepPoint &b) { return logTime(a) < logTime(b); })));
-  time.most = std::ceil(logTime(*std::max_element(
-      sweep.points.begin(), sweep.points.end(),
-      [](const SweepPoint &a, const SweepPoint &b) { return logTime(a) < logTime(b); })));
-  const double height = efficiency.top + kPanel + 50;
+  constexpr double kStep = kPanel + kBetweenPanels, kHeight = kTop + 3 * kStep;
+  const Panel time{"microseconds a run", kTop, decadesOf(sweep, logTime)},
+      memory{"MiB of memory a rank", kTop + kStep, decadesOf(sweep, logMemory)},
+      efficiency{"E", kTop + 2 * kStep, {0, 0.25, 0.5, 0.75, 1}};
   std::string svg =
       fmt::format("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
                   "height=\"{1}\" font-family=\"sans-serif\" font-size=\"12\">\n"
                   "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
-                  kWidth, height);
+                  kWidth, kHeight);
   svg += label(kLeft, 16, "start",
                markupText("@" + sweep.points.front().prediction.program + " on " + sweep.machine));
-  std::vector<double> decades;
-  for (double decade = time.least; decade <= time.most; ++decade)
-    decades.push_back(decade);
-  svg += axisOf(time, decades, [](double x) { return fmt::format("{:g}", std::pow(10, x)); });
-  svg +=
-      axisOf(efficiency, {0, 0.25, 0.5, 0.75, 1}, [](double x) { return fmt::format("{:g}", x); });
-  svg += curve(sweep, time, logTime) + curve(sweep, efficiency, efficiencyOf);
-  for (size_t i = 0; i < sweep.points.size(); ++i)
-    svg += label(xOf(i, sweep.points.size()), efficiency.top + kPanel + 18, "middle",
-                 std::to_string(sweep.points[i].value));
-  svg += label((kLeft + kWidth - kRight) / 2, height - 10, "middle", markupText(sweep.name));
+  svg += namesOf(sweep);
+  svg += panelOf(sweep, time, logTime, powerOfTen);
+  svg += panelOf(sweep, memory, logMemory, powerOfTen);
+  svg += panelOf(sweep, efficiency, efficiencyOf, [](double x) { return fmt::format("{:g}", x); });
+  const std::vector<int64_t> values = valuesOf(sweep);
+  for (int64_t value : values)
+    svg += label(xOf(values, value), efficiency.top + kPanel + 18, "middle", std::to_string(value));
+  svg += label((kLeft + kWidth - kRight) / 2, kHeight - 10, "middle", markupText(sweep.name));
   return svg + "</svg>\n";
 }
 

@@ -7,6 +7,7 @@ namespace braid {
 
 struct SweepPoint {
   int64_t value = 0;
+  size_t curve = 0; ///< 1: the schedule beside
   std::string schedule;
   MachinePrediction prediction;
 };
@@ -14,6 +15,7 @@ struct Sweep {
   std::string name;    ///< "ranks", "M"
   std::string machine; ///< for people
   std::vector<SweepPoint> points;
+  std::vector<std::string> curves = {}; ///< their names, where there are several
 };
 
 /// "ranks=2..1024": 2, 4, ... up to 1024. BadInput says what was expected.
@@ -21,7 +23,7 @@ Result<std::pair<std::string, std::vector<int64_t>>> parseSweep(const std::strin
 
 /// A line for each point, below one with the names of the columns.
 std::string toCsv(const Sweep &sweep);
-/// Time on a logarithmic scale, and E, over the value.
+/// Time and a rank's memory on logarithmic scales, and E, over the value.
 std::string toSvg(const Sweep &sweep);
 
 } // namespace braid

@@ -37,6 +37,11 @@ constexpr Aspect kAspects[] = {
          speedUp(costs.push, factor);
        }
      }},
+    {"network", "speed of the network between hosts", true,
+     [](CostModel &model, double factor) {
+       model.network.bytesPerUs *= factor;
+       model.network.rankBytesPerUs *= factor;
+     }},
     {"memory", "speed of copies and sums within a rank", true,
      [](CostModel &model, double factor) {
        for (OperationCosts &costs : model.operations)
@@ -53,6 +58,8 @@ constexpr Aspect kAspects[] = {
          for (CopyCost *copy : {&costs.local, &costs.pull, &costs.push})
            copy->fixedUs *= factor;
      }},
+    {"latency", "time before a message crosses the network", false,
+     [](CostModel &model, double factor) { model.network.latencyUs *= factor; }},
     {"signal", "time of a signal and of its wait", false,
      [](CostModel &model, double factor) {
        for (OperationCosts &costs : model.operations)

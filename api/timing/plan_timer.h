@@ -56,6 +56,7 @@ public:
 
   int64_t rank() const { return rank_; }
   int64_t ranks() const { return cluster_.ranks(); }
+  int64_t ranksPerHost() const { return cluster_.ranksPerHost().value_or(ranks()); }
   Device &device() { return cluster_.device(rank_); }
   ControlPlane &control() { return cluster_.control(rank_); }
 

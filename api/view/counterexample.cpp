@@ -19,6 +19,13 @@ std::string asSentence(std::string text) {
   return text.empty() || text.back() == '.' ? text : text + ".";
 }
 
+/// "signal of "%s = p2p send ..."", of a command as messages name it: "rank 1, main, run 1: ... at
+/// page:9:3".
+std::string withoutPlace(llvm::StringRef command) {
+  const llvm::StringRef what = command.split(": ").second;
+  return what.rsplit(" at ").first.str();
+}
+
 /// As many runs as the accused are in.
 uint32_t runsOf(const CheckReport &report) {
   uint32_t runs = 1;
@@ -28,14 +35,26 @@ uint32_t runsOf(const CheckReport &report) {
   return std::min<uint32_t>(runs, 4);
 }
 
+/// In words, and on the arrow from the one that does harm if it comes first.
+void addOrders(Page &page, const Violation &violation) {
+  const size_t first = violation.staleIfFirst + 1, second = 3 - first;
+  const std::string harm = fmt::format("if {} comes before {}, {}", first, second, violation.stale);
+  page.marks[violation.staleIfFirst].arrow = harm;
+  page.findings.push_back(asSentence(
+      fmt::format("{}; if {} comes before {}, {}", harm, second, first, violation.otherwise)));
+}
+
 void addViolation(Page &page, const Violation &violation, llvm::ArrayRef<Plan> plans) {
   page.isFailure = true;
   page.findings.push_back(
       asSentence(fmt::format("{}: {}", name(violation.rule).str(), violation.summary)));
   for (const CheckedEvent &event : violation.events) {
     std::string text = event.text;
-    if (!event.waitsFor.empty())
+    std::string arrow;
+    if (!event.waitsFor.empty()) {
       text += fmt::format(" waits for {}, which is queued behind {}", event.waitsFor, event.behind);
+      arrow = withoutPlace(event.waitsFor);
+    }
     const auto rank = static_cast<size_t>(event.rank);
     CommandRef command;
     if (event.command != kNone && rank < plans.size())
@@ -44,12 +63,14 @@ void addViolation(Page &page, const Violation &violation, llvm::ArrayRef<Plan> p
                      event.command};
     if (command.isValid() && command.command >= page.ranks[rank].commands.size())
       command = {};
-    page.marks.push_back({command, asSentence(text)});
+    page.marks.push_back({command, asSentence(text), event.text, arrow});
   }
   if (violation.rule == CheckRule::Deadlock)
     page.relation = Page::Relation::Circle;
   else if (page.marks.size() == 2)
     page.relation = Page::Relation::Pair;
+  if (page.relation == Page::Relation::Pair && !violation.stale.empty())
+    addOrders(page, violation);
   for (const std::string &note : violation.notes)
     page.findings.push_back(asSentence(note));
 }

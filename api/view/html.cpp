@@ -147,6 +147,7 @@ std::string toHtml(const Page &page) {
                           {"subtitle", markupText(page.subtitle)},
                           {"tone", page.isFailure ? "failure" : "fine"},
                           {"findings", itemsOf(page.findings)},
+                          {"figure", relationSvg(page)},
                           {"style", kPageCss},
                           {"script", kPageJs},
                           {"data", scriptText(DataWriter(page).write())}});

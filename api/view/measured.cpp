@@ -26,12 +26,12 @@ public:
   Status add(const TraceSlice &slice) {
     const std::vector<Plan> &plans = file_.program.plans;
     if (slice.rank >= plans.size())
-      return badInput("{}: expected commands of ranks below {}, got rank {}", name_, plans.size(),
-                      slice.rank);
+      return badInput("{}: traceEvents[{}]: expected commands of ranks below {}, got rank {}",
+                      name_, slice.event, plans.size(), slice.rank);
     const size_t commands = plans[slice.rank].commands.size();
     if (slice.command >= commands)
-      return badInput("{}: expected commands of {} below {}, got {}", name_, file_.program.title,
-                      commands, slice.command);
+      return badInput("{}: traceEvents[{}]: expected commands of {} below {}, got {}", name_,
+                      slice.event, file_.program.title, commands, slice.command);
     auto &spans = file_.runs[slice.run];
     if (spans.empty())
       for (const Plan &plan : plans) {
@@ -40,7 +40,12 @@ public:
       }
     if (spans_ > kMostSpans)
       return unsupported("{}: expected at most {} commands in all its runs", name_, kMostSpans);
-    spans[slice.rank][slice.command] = {slice.begin, slice.end};
+    Span &span = spans[slice.rank][slice.command];
+    if (!std::isnan(span.begin))
+      return badInput("{}: traceEvents[{}]: expected each command once a run, got command {} of "
+                      "rank {} in run {} again",
+                      name_, slice.event, slice.command, slice.rank, slice.run);
+    span = {slice.begin, slice.end};
     return Status::ok();
   }
 

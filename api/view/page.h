@@ -81,6 +81,9 @@ struct Timing {
 struct Mark {
   CommandRef command;
   std::string text;
+  /// Where marks have a relation: the mark alone, "rank 0, main, run 1: await of ...", and what the
+  /// arrow says that leads away from it: in a circle, what it waits for. Empty: there is no arrow.
+  std::string name = {}, arrow = {};
 };
 
 struct Page {
@@ -100,6 +103,9 @@ struct Page {
 
 /// One HTML file without outside resources.
 std::string toHtml(const Page &page);
+
+/// The marks of a page in boxes, with arrows for their relation, as SVG; empty if they have none.
+std::string relationSvg(const Page &page);
 
 /// "52.9 µs", "161.1 ms", "3 steps".
 std::string timeText(double time, const std::string &unit);

@@ -4,28 +4,15 @@
 
 #include "api/view/critical_path.h"
 #include "ir/failure.h"
-#include "runtime/plan/spell_out.h"
-
-#include "llvm/ADT/STLExtras.h"
 
 #include <fmt/format.h>
 
 namespace braid::view {
 
-/// What is spelled out is simulated as it is shown, so that each command has its span.
-static std::vector<Plan> withoutMessages(const std::vector<Plan> &plans) {
-  if (llvm::all_of(
-          plans, [](const Plan &plan) { return plan.groups.empty() && plan.collectives.empty(); }))
-    return plans;
-  return spellOut(plans);
-}
-
 Result<Page> predictedPage(const PrintedProgram &program, const CostModel &model,
                            const SimulationOptions &options) {
-  std::vector<Plan> plans = withoutMessages(program.plans);
-  for (Plan &plan : plans)
-    plan.transport = Transport::PeerMemory;
-  const Simulation simulation = BRAID_TRY(simulate(plans, model, options));
+  const Simulation simulation = BRAID_TRY(simulate(program.plans, model, options));
+  const llvm::ArrayRef<Plan> plans = shownPlans(program.plans, simulation);
   Page page = pageOf(program, plans);
   Timing timing{.name = "predicted"};
   for (const std::vector<SimulatedSpan> &rank : simulation.spans) {

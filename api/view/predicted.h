@@ -6,8 +6,9 @@
 
 namespace braid::view {
 
-/// One run of a program on the machine of a cost model. Groups and collectives are shown with the
-/// signals and copies that spell them out. As simulate() fails.
+/// One run of a program on the machine of a cost model. Groups and collectives whose cost
+/// it does not know are shown with the signals and copies that move their data. As simulate()
+/// fails.
 Result<Page> predictedPage(const PrintedProgram &program, const CostModel &model,
                            const SimulationOptions &options);
 

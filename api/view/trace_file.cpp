@@ -3,6 +3,7 @@
 #include "api/view/trace_file.h"
 
 #include "ir/failure.h"
+#include "runtime/json_mistake.h"
 
 #include <nlohmann/json.hpp>
 
@@ -42,7 +43,7 @@ std::optional<uint32_t> indexAt(const json &object, const char *name) {
 constexpr double kMostUs = 1e15; ///< thirty years
 
 /// Nothing if it lacks something, or has times that no run has.
-std::optional<TraceSlice> sliceOf(const json &event) {
+std::optional<TraceSlice> sliceOf(const json &event, size_t number) {
   const json *arguments = member(event, "args");
   if (!arguments)
     return std::nullopt;
@@ -52,7 +53,7 @@ std::optional<TraceSlice> sliceOf(const json &event) {
   if (!rank || !run || !command || !begin || !took || !(std::abs(*begin) <= kMostUs) ||
       !(*took >= 0 && *took <= kMostUs))
     return std::nullopt;
-  return TraceSlice{*rank, *run, *command, *begin, *begin + *took};
+  return TraceSlice{*rank, *run, *command, *begin, *begin + *took, number};
 }
 
 std::string shown(const json &event) {
@@ -61,10 +62,7 @@ std::string shown(const json &event) {
 
 } // namespace
 
-Result<TraceText> parseTrace(const std::string &name, const std::string &text) {
-  const json root = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (root.is_discarded())
-    return badInput("{}: expected JSON, as 'braid run --trace' writes it", name);
+static Result<TraceText> traceOf(const std::string &name, const json &root) {
   const json *events = member(root, "traceEvents");
   const json *other = member(root, "otherData");
   if (!events || !events->is_array())
@@ -79,18 +77,28 @@ Result<TraceText> parseTrace(const std::string &name, const std::string &text) {
     return badInput("{}: expected otherData with the program that ran, as 'braid run --trace' "
                     "writes it",
                     name);
-  for (const json &event : *events) {
+  for (size_t i = 0; i < events->size(); ++i) {
+    const json &event = (*events)[i];
     if (textAt(event, "ph") != "X")
       continue;
-    const std::optional<TraceSlice> slice = sliceOf(event);
+    const std::optional<TraceSlice> slice = sliceOf(event, i);
     if (!slice)
-      return badInput("{}: expected pid, ts, dur, and args with run and command, got {}", name,
-                      shown(event));
+      return badInput("{}: traceEvents[{}]: expected pid, ts, dur, and args with run and command, "
+                      "got {}",
+                      name, i, shown(event));
     trace.slices.push_back(*slice);
   }
   if (trace.slices.empty())
     return badInput("{}: expected at least one command that ran", name);
   return trace;
+}
+
+Result<TraceText> parseTrace(const std::string &name, const std::string &text) {
+  try {
+    return traceOf(name, json::parse(text));
+  } catch (const json::exception &error) {
+    return badInput("{}:{}, as 'braid run --trace' writes it", name, jsonMistake(text, error));
+  }
 }
 
 } // namespace braid::view

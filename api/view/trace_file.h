@@ -13,6 +13,7 @@ namespace braid::view {
 struct TraceSlice {
   uint32_t rank, run, command;
   double begin, end;
+  size_t event; ///< which of traceEvents says it
 };
 
 /// A file of `braid run --trace`, which may have been written by anybody. Ranks and commands may

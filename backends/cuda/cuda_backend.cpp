@@ -34,8 +34,7 @@ public:
 
 private:
   CudaCluster(const ClusterOptions &options, std::unique_ptr<Client> client)
-      : group_(std::move(client), options.timeout),
-        ranksPerHost_(group_.memory().ranksPerHost()) {}
+      : group_(std::move(client), options.timeout), ranksPerHost_(group_.memory().ranksPerHost()) {}
   Status start(const CudaDevice::Options &device);
   Status checkOwnGpus(const CudaDevice::Options &options);
 

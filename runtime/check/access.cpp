@@ -5,80 +5,83 @@
 #include <fmt/format.h>
 
 namespace braid::checker {
-namespace {
 
-Place localPlace(const Plan &plan, uint32_t buffer, int64_t begin, int64_t bytes) {
-  const PlanBuffer &b = plan.buffers[buffer];
-  auto rank = static_cast<uint32_t>(plan.rank);
-  if (b.kind == BufferKind::Input || b.kind == BufferKind::Output)
-    return {{rank, b.kind, static_cast<uint32_t>(b.offset)}, buffer, begin, begin + bytes};
-  return {{rank, b.kind, 0}, buffer, b.offset + begin, b.offset + begin + bytes};
-}
-
-void addCommand(const History &history, const Event &event, Accesses &accesses) {
-  const Command &command = history.command(event);
+Operands operandsOf(const Plan &plan, const Command &command) {
+  Operands operands;
   auto add = [&](const Range &range, bool isWrite) {
     if (range.bytes != 0)
-      accesses.push_back({placeOf(history, event, range, command.endpoint), isWrite});
+      operands.push_back({range, isWrite});
   };
   switch (command.kind) {
   case CommandKind::Copy:
     add(command.src, false);
     add(command.dst, true);
-    return;
+    break;
   case CommandKind::Add:
     add(command.src, false);
     add(command.dst, false);
     add(command.dst, true);
-    return;
+    break;
   case CommandKind::Matmul: {
-    const PlanMatmul &m = history.plan(event).matmuls[command.matmul];
+    const PlanMatmul &m = plan.matmuls[command.matmul];
     add(m.a, false);
     add(m.b, false);
     add(m.bias, false);
     add(m.c, true);
-    return;
+    break;
   }
   case CommandKind::Sum: {
-    const PlanSum &sum = history.plan(event).sums[command.sum];
+    const PlanSum &sum = plan.sums[command.sum];
     for (int64_t i = 0; i < sum.count; ++i)
       add(sum.part(i), false);
     add(sum.bias, false);
     add(sum.dst, true);
-    return;
+    break;
   }
   case CommandKind::Pointwise: {
-    const PlanPointwise &pointwise = history.plan(event).pointwise[command.pointwise];
+    const PlanPointwise &pointwise = plan.pointwise[command.pointwise];
     for (const PlanPointwise::Operand &operand : pointwise.operands())
       add(operand.range, false);
     add(pointwise.dst, true);
-    return;
+    break;
   }
   case CommandKind::Group:
   case CommandKind::Collective: // spelled out in front of it
-    return add({static_cast<uint32_t>(history.plan(event).buffers.size()) - 1, 0, 1}, true);
+    add({static_cast<uint32_t>(plan.buffers.size()) - 1, 0, 1}, true);
+    break;
   default:
-    return;
+    break;
   }
+  return operands;
 }
 
-} // namespace
+Place placeOf(const Plan &plan, const Range &range) {
+  const PlanBuffer &b = plan.buffers[range.buffer];
+  const auto rank = static_cast<uint32_t>(plan.rank);
+  if (b.kind == BufferKind::Input || b.kind == BufferKind::Output)
+    return {{rank, b.kind, static_cast<uint32_t>(b.offset)},
+            range.buffer,
+            range.offset,
+            range.offset + range.bytes};
+  const int64_t begin = b.offset + range.offset;
+  return {{rank, b.kind, 0}, range.buffer, begin, begin + range.bytes};
+}
 
 Place placeOf(const History &history, const Event &event, const Range &range, uint32_t endpoint) {
   const Plan &plan = history.plan(event);
   if (range.buffer != kPeerBuffer)
-    return localPlace(plan, range.buffer, range.offset, range.bytes);
+    return placeOf(plan, range);
   const Plan &peer = history.plans()[static_cast<size_t>(plan.endpoints[endpoint].peer)];
   const Range &other = peer.endpoints[history.partner(event.rank, endpoint)].range;
-  return localPlace(peer, other.buffer, other.offset, range.bytes);
+  return placeOf(peer, {other.buffer, other.offset, range.bytes});
 }
 
-Accesses accessesOf(const History &history, EventId id) {
-  const Event &event = history.event(id);
+/// `withPeers`: also what it does to a peer's memory.
+static Accesses accessesOf(const History &history, const Event &event, bool withPeers) {
   const Plan &plan = history.plan(event);
   Accesses accesses;
   auto addWhole = [&](uint32_t buffer, bool isWrite) {
-    accesses.push_back({localPlace(plan, buffer, 0, plan.buffers[buffer].bytes), isWrite});
+    accesses.push_back({placeOf(plan, {buffer, 0, plan.buffers[buffer].bytes}), isWrite});
   };
   switch (event.kind) {
   case EventKind::CallerWrites:
@@ -94,11 +97,24 @@ Accesses accessesOf(const History &history, EventId id) {
   case EventKind::Release:
     addWhole(plan.releases[event.index].buffer, true);
     break;
-  case EventKind::Command:
-    addCommand(history, event, accesses);
+  case EventKind::Command: {
+    const Command &command = history.command(event);
+    for (const Operand &operand : operandsOf(plan, command))
+      if (withPeers || operand.range.buffer != kPeerBuffer)
+        accesses.push_back(
+            {placeOf(history, event, operand.range, command.endpoint), operand.isWrite});
     break;
   }
+  }
   return accesses;
+}
+
+Accesses accessesOf(const History &history, const Event &event) {
+  return accessesOf(history, event, true);
+}
+
+Accesses ownAccessesOf(const History &history, const Event &event) {
+  return accessesOf(history, event, false);
 }
 
 std::string str(const History &history, const Place &place) {

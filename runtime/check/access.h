@@ -28,11 +28,23 @@ struct Access {
 };
 using Accesses = llvm::SmallVector<Access, 4>;
 
+/// What a command reads and writes, reads first, empty ranges left out.
+struct Operand {
+  Range range;
+  bool isWrite;
+};
+using Operands = llvm::SmallVector<Operand, 4>;
+Operands operandsOf(const Plan &plan, const Command &command);
+
+/// Where bytes of a buffer of a rank's own lie.
+Place placeOf(const Plan &plan, const Range &range);
 /// Where a range of a rank's Plan lies. A peer's side is looked up at the peer.
 Place placeOf(const History &history, const Event &event, const Range &range, uint32_t endpoint);
 /// Everything an event reads and writes, reads first. The caller writes inputs and reads outputs;
 /// handing over an output counts as a write, and so does the end of a buffer's life.
-Accesses accessesOf(const History &history, EventId id);
+Accesses accessesOf(const History &history, const Event &event);
+/// The same without what it does to a peer's memory.
+Accesses ownAccessesOf(const History &history, const Event &event);
 /// "%A_all of rank 2, bytes [0 .. 64)"
 std::string str(const History &history, const Place &place);
 

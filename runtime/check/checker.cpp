@@ -3,6 +3,8 @@
 #include "runtime/check/checker.h"
 
 #include "ir/failure.h"
+#include "runtime/check/alike.h"
+#include "runtime/check/alike_races.h"
 #include "runtime/check/history.h"
 #include "runtime/check/messages.h"
 #include "runtime/check/provenance.h"
@@ -114,9 +116,63 @@ size_t transfersOf(llvm::ArrayRef<Plan> plans) {
   return endpoints / 2;
 }
 
+/// Follows a history whose endpoints meet, and puts what it finds into the report.
+class Following {
+public:
+  Following(llvm::ArrayRef<Plan> plans, const Partners &partners, const Fusion *fusion,
+            bool relyOnMeetings, const CheckOptions &options, const ProgressFn &progress)
+      : plans_(plans), partners_(partners), fusion_(fusion), relyOnMeetings_(relyOnMeetings),
+        options_(options), progress_(progress) {}
+
+  void follow(uint32_t period, CheckReport &report) const {
+    const History history(plans_, partners_, options_.runs, period, progress_);
+    Execution execution = run(history, report);
+    if (!report.violation)
+      report.violation = findRaceIn(history, execution.order, report.accesses);
+    if (report.violation)
+      return;
+    report.violation = findWrongResult(history, execution.order, fusion_, options_.ordered,
+                                       report.resultNotChecked, progress_);
+    report.resultChecked = report.resultNotChecked.empty();
+    report.orderChecked = report.resultChecked && options_.ordered;
+  }
+
+private:
+  Execution run(const History &history, CheckReport &report) const {
+    Execution execution;
+    report.queues = options_.queues;
+    if (options_.queues != 0)
+      execution = execute(history, options_.queues, progress_);
+    else
+      report.queues = smallestSafeQueues(history, mostStreams(plans_), execution, progress_);
+    if (!execution.cycle.empty())
+      report.violation = deadlock(history, execution, options_.queues);
+    return execution;
+  }
+
+  /// Without the order of meetings there is less order, so more races: what they alone show comes
+  /// last.
+  std::optional<Violation> findRaceIn(const History &history, llvm::ArrayRef<EventId> order,
+                                      size_t &accesses) const {
+    if (history.blocks() > 1)
+      return findRaceOfAlike(history, order, relyOnMeetings_, accesses, progress_);
+    std::optional<Violation> race = findRace(history, order, true, accesses, progress_);
+    if (!race && !relyOnMeetings_)
+      race = findRace(history, order, false, accesses, progress_);
+    return race;
+  }
+
+  llvm::ArrayRef<Plan> plans_;
+  const Partners &partners_;
+  const Fusion *fusion_;
+  const bool relyOnMeetings_;
+  const CheckOptions &options_;
+  const ProgressFn &progress_;
+};
+
 /// Of Plans without groups and collectives, or with those spelled out.
 Result<CheckReport> checkSpelled(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
-                                 const CheckOptions &options) {
+                                 bool relyOnMeetings, const CheckOptions &options) {
   CheckReport report;
   report.ranks = static_cast<int64_t>(plans.size());
   report.runs = options.runs;
@@ -132,28 +188,15 @@ Result<CheckReport> checkSpelled(llvm::ArrayRef<Plan> plans, const Fusion *fusio
   report.violation = matchTransfers(plans, partners, progress);
   if (report.violation)
     return report;
-
-  History history(plans, partners, options.runs, progress);
-
-  Execution execution;
-  uint32_t streams = mostStreams(plans);
-  report.queues = options.queues;
-  if (options.queues != 0)
-    execution = execute(history, options.queues, progress);
-  else
-    report.queues = smallestSafeQueues(history, streams, execution, progress);
-  if (!execution.cycle.empty()) {
-    report.violation = deadlock(history, execution, options.queues);
-    return report;
+  const Following following(plans, partners, fusion, relyOnMeetings, options, progress);
+  const auto ranks = static_cast<uint32_t>(plans.size());
+  if (const uint32_t period = findPeriod(plans, partners); period < ranks && !options.eachRank) {
+    CheckReport ofAlike = report;
+    following.follow(period, ofAlike);
+    if (ofAlike.isSafe())
+      return ofAlike;
   }
-
-  report.violation = findRace(history, execution.order, report.accesses, progress);
-  if (report.violation)
-    return report;
-  report.violation = findWrongResult(history, execution.order, fusion, options.ordered,
-                                     report.resultNotChecked, progress);
-  report.resultChecked = report.resultNotChecked.empty();
-  report.orderChecked = report.resultChecked && options.ordered;
+  following.follow(ranks, report);
   return report;
 }
 
@@ -178,20 +221,17 @@ Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
   if (plans.empty() || options.runs == 0)
     return Status(StatusCode::BadInput, "expected at least one rank and one run to check");
   if (!llvm::any_of(plans, sendsMessages))
-    return checkSpelled(plans, fusion, options);
+    return checkSpelled(plans, fusion, true, options);
   CheckReport report;
   report.violation = matchMessages(plans);
   if (!report.violation)
     report.violation = findUnprovable(plans, options.ordered, fusion != nullptr);
   if (report.violation)
     return report;
-  report = BRAID_TRY(checkSpelled(spellOut(plans), fusion, options));
   // That all of a whole have come holds ranks up, and is no order that they may rely on where they
-  // also reach each other's memory.
-  if (report.isSafe() && transfersOf(plans) > 0) {
-    const CheckReport strict = BRAID_TRY(checkSpelled(spellOutData(plans), fusion, options));
-    report.violation = strict.violation;
-  }
+  // also reach each other's memory: a library may let a rank go on when its own messages are over.
+  const bool relyOnMeetings = transfersOf(plans) == 0;
+  report = BRAID_TRY(checkSpelled(spellOut(plans), fusion, relyOnMeetings, options));
   report.messages = messagesOf(plans);
   report.transfers = report.messages + transfersOf(plans);
   report.collectives = plans.front().collectives.size();

@@ -43,6 +43,8 @@ struct CheckOptions {
   /// A result's partial results must be added in the order of ranks, in one sum. Else only each of
   /// them exactly once, in any order, by way of other sums or not.
   bool ordered = false;
+  /// Ranks are followed one by one, though they may be alike (alike.h). The report is the same.
+  bool eachRank = false;
   /// Hears of every step, with the memory that it takes in all.
   ProgressFn progress = {};
 };
@@ -67,6 +69,11 @@ struct Violation {
   std::string summary;              ///< one line
   std::vector<CheckedEvent> events; ///< the accused: a pair, or the cycle of a deadlock
   std::vector<std::string> notes;   ///< one line each
+  /// Of a pair that nothing orders, as events 1 and 2: which of them, if it comes first, leaves
+  /// data stale; what happens then, "2 reads what was there before 1 writes: stale data"; and what
+  /// in the other order. Nobody says which of the two orders was meant.
+  size_t staleIfFirst = 0;
+  std::string stale = {}, otherwise = {};
 };
 
 struct CheckReport {

@@ -13,9 +13,10 @@ std::optional<Violation> findEarlySignal(const History &history, const HappensBe
   uint32_t endpoint = history.command(event).endpoint;
   if (history.plan(event).endpoints[endpoint].isOfMessages) // where no flag stands for a signal
     return std::nullopt;
-  auto peer = static_cast<size_t>(history.plan(event).endpoints[endpoint].peer);
-  EventId await = history.awaitOf(peer, history.partner(event.rank, endpoint), event.run - 1);
-  if (await == kNone || before.isBeforePresent(await))
+  const int64_t peer = history.plan(event).endpoints[endpoint].peer;
+  EventId await = history.awaitOf(static_cast<size_t>(peer), history.partner(event.rank, endpoint),
+                                  event.run - 1);
+  if (await == kNone || before.isBeforePresent(await, history.blockOf(peer)))
     return std::nullopt;
   return Violation{CheckRule::Transfers,
                    "a transfer is signalled again before it was awaited",

@@ -28,14 +28,14 @@ void forEachIssued(const Plan &plan, ReleaseFn onRelease, CommandFn onCommand) {
 } // namespace
 
 History::History(llvm::ArrayRef<Plan> plans, const std::vector<std::vector<uint32_t>> &partner,
-                 uint32_t runs, const ProgressFn &progress)
-    : plans_(plans), partner_(partner), ranks_(1) {
-  for (const Plan &plan : plans)
+                 uint32_t runs, uint32_t period, const ProgressFn &progress)
+    : plans_(plans), partner_(partner), period_(period), ranks_(1) {
+  for (const Plan &plan : plans.take_front(period))
     index(plan, runs);
   threadLength_.assign(threads_, 0);
   events_.reserve(ranks_.back().first);
   ProgressStep step(progress, "building the history", "commands", ranks_.back().first);
-  for (size_t rank = 0; rank < plans.size(); ++rank) {
+  for (size_t rank = 0; rank < period; ++rank) {
     for (uint32_t run = 0; run < runs; ++run)
       addRun(rank, run, step);
     if (runs == 1) // what the caller does then shows where the next run begins
@@ -104,8 +104,7 @@ EventId History::causeOf(size_t rank, uint32_t run, const Command &command) cons
   return signal == kNone ? kNever : signal; // kNever: nothing will ever release it
 }
 
-CheckedEvent History::describe(EventId id) const {
-  const Event &event = events_[id];
+CheckedEvent History::describe(const Event &event) const {
   const Plan &plan = plans_[event.rank];
   CheckedEvent described{event.rank, event.run + 1, kNone, ""};
   std::string where =
@@ -147,7 +146,7 @@ public:
   Executor(const History &history, uint32_t queues, const ProgressFn &progress)
       : history_(history), step_(progress, "executing", "commands", history.events().size()),
         isDone_(history.events().size()) {
-    for (size_t rank = 0; rank < history.plans().size(); ++rank) {
+    for (size_t rank = 0; rank < history.period(); ++rank) {
       firstQueue_.push_back(queues_.size());
       size_t streams = history.plans()[rank].streams.size();
       count_.push_back(queues == 0 ? streams : std::min<size_t>(queues, streams));
@@ -240,47 +239,61 @@ Execution execute(const History &history, uint32_t queues, const ProgressFn &pro
 
 //===- Happens before -------------------------------------------------------------------------===//
 
-HappensBefore::HappensBefore(const History &history)
-    : history_(history), clocks_(history.threads(), std::make_shared<Clock>(history.threads())),
-      waiters_(history.events().size()) {
+HappensBefore::HappensBefore(const History &history, bool relyOnMeetings)
+    : history_(history), relyOnMeetings_(relyOnMeetings), waiters_(history.events().size()) {
+  const size_t threads = size_t(history.threads()) * history.blocks();
+  clocks_.assign(history.threads(), std::make_shared<Clock>(threads));
   for (const Event &event : history.events())
-    if (event.cause != kNone && event.cause != kNever)
-      ++waiters_[event.cause];
+    if (const EventId cause = causeOf(event); cause != kNone && cause != kNever)
+      ++waiters_[cause];
+}
+
+EventId HappensBefore::causeOf(const Event &event) const {
+  if (relyOnMeetings_ || event.cause == kNone || history_.command(event).kind != CommandKind::Await)
+    return event.cause;
+  const Endpoint &endpoint = history_.plan(event).endpoints[history_.command(event).endpoint];
+  return endpoint.isOfMeeting ? kNone : event.cause;
 }
 
 void HappensBefore::advance(EventId id) {
   const Event &event = history_.event(id);
-  if (event.cause != kNone)
-    join(event.thread, event.cause);
+  if (const EventId cause = causeOf(event); cause != kNone)
+    join(event.thread, cause, history_.blockOfCause(event));
   if (waiters_[id] != 0)
     awaited_.emplace(id, clocks_[event.thread]);
   present_ = id;
 }
 
-bool HappensBefore::isKnownTo(uint32_t thread, const Event &event) const {
-  return event.thread == thread || (*clocks_[thread])[event.thread] > event.position;
+bool HappensBefore::isKnownTo(uint32_t thread, const Event &event, uint32_t block) const {
+  return (event.thread == thread && block == 0) ||
+         (*clocks_[thread])[history_.numberOf(event, block)] > event.position;
 }
 
-/// A clock that counts an event has been joined with all that the event's own clock counts.
-void HappensBefore::join(uint32_t thread, EventId id) {
+/// A clock that counts an event has been joined with all that the event's own clock counts. Its
+/// threads are counted from its own block on.
+void HappensBefore::join(uint32_t thread, EventId id, uint32_t block) {
   const Event &event = history_.event(id);
   auto cause = awaited_.find(id);
-  if (!isKnownTo(thread, event)) {
+  if (!isKnownTo(thread, event, block)) {
     std::shared_ptr<Clock> &clock = clocks_[thread];
     if (clock.use_count() != 1)
       clock = std::make_shared<Clock>(*clock);
-    for (size_t i = 0; i < clock->size(); ++i)
-      (*clock)[i] = std::max((*clock)[i], (*cause->second)[i]);
-    (*clock)[event.thread] = event.position + 1;
+    const Clock &other = *cause->second;
+    const size_t from = size_t(block) * history_.threads(), rest = clock->size() - from;
+    for (size_t i = 0; i < rest; ++i)
+      (*clock)[from + i] = std::max((*clock)[from + i], other[i]);
+    for (size_t i = 0; i < from; ++i)
+      (*clock)[i] = std::max((*clock)[i], other[rest + i]);
+    (*clock)[history_.numberOf(event, block)] = event.position + 1;
   }
   if (--waiters_[id] == 0)
     awaited_.erase(cause);
 }
 
-bool HappensBefore::isBeforePresent(EventId earlier) const {
+bool HappensBefore::isBeforePresent(EventId earlier, uint32_t block) const {
   const Event &first = history_.event(earlier), &present = history_.event(present_);
-  return first.thread == present.thread ? first.position < present.position
-                                        : isKnownTo(present.thread, first);
+  return first.thread == present.thread && block == 0 ? first.position < present.position
+                                                      : isKnownTo(present.thread, first, block);
 }
 
 } // namespace braid::checker

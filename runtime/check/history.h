@@ -32,32 +32,58 @@ struct Event {
 
 /// All events, issue order within each rank, and who waits for whom. A rank's events have
 /// successive numbers, and so have those of each of its runs, which are all alike.
+///
+/// Where ranks are alike (alike.h) these are the events of the first block of ranks, and an event
+/// and the number of a block stand for one of that block.
 class History {
 public:
   /// Endpoints must match (see matchTransfers); `partner[rank][endpoint]` is the peer's endpoint.
+  /// `period` is that of ranks that are alike, or as many as there are ranks.
   History(llvm::ArrayRef<Plan> plans, const std::vector<std::vector<uint32_t>> &partner,
-          uint32_t runs, const ProgressFn &progress);
+          uint32_t runs, uint32_t period, const ProgressFn &progress);
 
   llvm::ArrayRef<Event> events() const { return events_; }
   const Event &event(EventId id) const { return events_[id]; }
+  /// The one of a block.
+  Event event(EventId id, uint32_t block) const {
+    Event moved = events_[id];
+    moved.rank += block * period_;
+    return moved;
+  }
+  uint32_t period() const { return period_; }
+  uint32_t blocks() const { return static_cast<uint32_t>(plans_.size()) / period_; }
+  uint32_t blockOf(int64_t rank) const { return static_cast<uint32_t>(rank) / period_; }
+  /// The block of an event's cause, as seen from the event's.
+  uint32_t blockOfCause(const Event &event) const {
+    return event.cause != kNone && blocks() > 1 && command(event).kind == CommandKind::Await
+               ? blockOf(plan(event).endpoints[command(event).endpoint].peer)
+               : 0;
+  }
   const Plan &plan(const Event &event) const { return plans_[event.rank]; }
   llvm::ArrayRef<Plan> plans() const { return plans_; }
   const Command &command(const Event &event) const { return plan(event).commands[event.index]; }
-  /// Events of a rank in issue order.
+  /// Events of a rank of the first block, in issue order.
   auto issued(size_t rank) const { return llvm::seq(ranks_[rank].first, ranks_[rank + 1].first); }
+  /// Of a block; those of the next block follow.
   uint32_t threads() const { return threads_; }
+  /// The number of an event's thread, of an event in a block, among those of all blocks.
+  size_t numberOf(const Event &event, uint32_t block) const {
+    return event.thread + size_t(block) * threads_;
+  }
   uint32_t partner(size_t rank, uint32_t endpoint) const { return partner_[rank][endpoint]; }
   /// The await for an endpoint in a run, and the signal that its peer gives for it; kNone: no such
-  /// command.
+  /// command. They are of the block of the rank, and of the peer.
   EventId awaitOf(size_t rank, uint32_t endpoint, uint32_t run) const {
-    return eventOf(rank, ranks_[rank].awaits[endpoint], run);
+    const size_t first = rank % period_;
+    return eventOf(first, ranks_[first].awaits[endpoint], run);
   }
   EventId signalFor(size_t rank, uint32_t endpoint, uint32_t run) const {
-    auto peer = static_cast<size_t>(plans_[rank].endpoints[endpoint].peer);
+    const size_t peer = static_cast<size_t>(plans_[rank].endpoints[endpoint].peer) % period_;
     return eventOf(peer, ranks_[peer].signals[partner(rank, endpoint)], run);
   }
 
-  CheckedEvent describe(EventId id) const;
+  CheckedEvent describe(const Event &event) const;
+  CheckedEvent describe(EventId id) const { return describe(events_[id]); }
 
 private:
   /// Where a rank's events are.
@@ -78,14 +104,15 @@ private:
 
   llvm::ArrayRef<Plan> plans_;
   const std::vector<std::vector<uint32_t>> &partner_;
+  uint32_t period_;
   std::vector<Event> events_;
-  std::vector<RankEvents> ranks_; ///< one more than there are ranks
+  std::vector<RankEvents> ranks_; ///< of the first block, and one more
   std::vector<uint32_t> threadLength_;
   uint32_t threads_ = 0;
 };
 
 /// Runs the history with `queues` hardware queues a rank. Gives the order in which events were
-/// reached, or the cycle of waits that stops it.
+/// reached, those of all blocks in any order, or the cycle of waits that stops it.
 struct Execution {
   std::vector<EventId> order;
   std::vector<EventId> cycle; ///< empty: every event was reached. Each waits for the next, the last
@@ -98,21 +125,25 @@ Execution execute(const History &history, uint32_t queues, const ProgressFn &pro
 /// kept: the clock of each thread, and those of events that somebody still waits for.
 class HappensBefore {
 public:
-  explicit HappensBefore(const History &history);
+  /// `relyOnMeetings`: that all ranks of a group of messages have come orders what they do.
+  HappensBefore(const History &history, bool relyOnMeetings);
   /// Goes on to `id`, the next event of the order.
   void advance(EventId id);
-  /// `earlier` is done before the present event starts in every execution; not if the order has not
-  /// passed it.
-  bool isBeforePresent(EventId earlier) const;
+  /// `earlier`, so many blocks further on than the present event, is done before that starts in
+  /// every execution; not if the order has not passed it.
+  bool isBeforePresent(EventId earlier, uint32_t block = 0) const;
 
 private:
   /// By thread: how many of its events are known to be done. What a thread knows of itself is the
   /// position of its event, so its events have one clock in common until it hears of something new.
+  /// Threads are counted from the thread's own block on, around all blocks.
   using Clock = std::vector<uint32_t>;
-  bool isKnownTo(uint32_t thread, const Event &event) const;
-  void join(uint32_t thread, EventId id);
+  bool isKnownTo(uint32_t thread, const Event &event, uint32_t block) const;
+  void join(uint32_t thread, EventId id, uint32_t block);
+  EventId causeOf(const Event &event) const;
 
   const History &history_;
+  const bool relyOnMeetings_;
   std::vector<std::shared_ptr<Clock>> clocks_; ///< by thread
   std::vector<uint32_t> waiters_;              ///< by event: who still waits for it
   std::unordered_map<EventId, std::shared_ptr<Clock>> awaited_; ///< of passed events with waiters

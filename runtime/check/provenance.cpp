@@ -3,8 +3,10 @@
 #include "runtime/check/provenance.h"
 
 #include "runtime/check/access.h"
+#include "runtime/check/contents.h"
 #include "runtime/check/definition.h"
 #include "runtime/check/difference.h"
+#include "runtime/check/walk.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -13,72 +15,11 @@
 namespace braid::checker {
 namespace {
 
-//===- What memory holds ----------------------------------------------------------------------===//
-
-/// Contents of one memory, by first byte.
-class Contents {
-public:
-  Pieces read(int64_t begin, int64_t end) const {
-    Pieces pieces;
-    int64_t at = begin;
-    auto next = stretches_.upper_bound(begin);
-    if (next != stretches_.begin())
-      --next;
-    for (; next != stretches_.end() && next->first < end; ++next) {
-      int64_t from = std::max(begin, next->first);
-      int64_t to = std::min(end, next->first + next->second.bytes);
-      if (from >= to)
-        continue;
-      if (from > at)
-        append(pieces, {kUndefined, 0, from - at});
-      append(pieces, {next->second.term, next->second.offset + (from - next->first), to - from});
-      at = to;
-    }
-    if (at < end)
-      append(pieces, {kUndefined, 0, end - at});
-    return pieces;
-  }
-
-  void write(int64_t begin, const Pieces &pieces) {
-    int64_t end = begin;
-    for (const Piece &piece : pieces)
-      end += piece.bytes;
-    clear(begin, end);
-    for (const Piece &piece : pieces) {
-      if (piece.term != kUndefined)
-        stretches_[begin] = piece;
-      begin += piece.bytes;
-    }
-  }
-
-private:
-  void clear(int64_t begin, int64_t end) {
-    cut(begin);
-    cut(end);
-    stretches_.erase(stretches_.lower_bound(begin), stretches_.lower_bound(end));
-  }
-
-  void cut(int64_t at) {
-    auto next = stretches_.upper_bound(at);
-    if (next == stretches_.begin())
-      return;
-    auto found = std::prev(next);
-    int64_t head = at - found->first;
-    if (head == 0 || head >= found->second.bytes)
-      return;
-    Piece tail{found->second.term, found->second.offset + head, found->second.bytes - head};
-    found->second.bytes = head;
-    stretches_[at] = tail;
-  }
-
-  std::map<int64_t, Piece> stretches_;
-};
-
 /// Without a definition, only reads of what nothing wrote are found, those of the caller included.
 class Follower {
 public:
   Follower(const History &history, const Fusion *fusion, bool ordered)
-      : history_(history), terms_(ordered) {
+      : history_(history), terms_(ordered), memory_(history.plans().size()) {
     if (!fusion)
       return;
     definition_.emplace(*fusion, terms_);
@@ -88,17 +29,16 @@ public:
       inputNames_.push_back(input->name);
   }
 
-  bool visit(EventId id) {
-    const Event &event = history_.event(id);
+  bool visit(const Event &event) {
     switch (event.kind) {
     case EventKind::CallerWrites:
       return startRun(event);
     case EventKind::CallerReads:
-      return definition_ ? compareOutputs(id, event) : checkOutputs(id, event);
+      return definition_ ? compareOutputs(event) : checkOutputs(event);
     case EventKind::Release:
       return forget(event);
     case EventKind::Command:
-      return follow(id, event, history_.command(event));
+      return follow(event, history_.command(event));
     }
     return true;
   }
@@ -108,7 +48,7 @@ public:
   void accuseSum(llvm::ArrayRef<EventId> before) {
     auto wroteIt = [&](EventId id) {
       return history_.event(id).kind == EventKind::Command &&
-             llvm::any_of(accessesOf(history_, id), [&](const Access &access) {
+             llvm::any_of(accessesOf(history_, history_.event(id)), [&](const Access &access) {
                return access.isWrite && access.place.memory == reordered_->memory &&
                       access.place.begin <= reordered_->begin &&
                       reordered_->begin < access.place.end;
@@ -121,9 +61,9 @@ public:
   }
 
 private:
-  bool fail(std::string summary, EventId id, std::vector<std::string> notes) {
-    violation_ =
-        Violation{CheckRule::Result, std::move(summary), {history_.describe(id)}, std::move(notes)};
+  bool fail(std::string summary, const Event &event, std::vector<std::string> notes) {
+    violation_ = Violation{
+        CheckRule::Result, std::move(summary), {history_.describe(event)}, std::move(notes)};
     return false;
   }
 
@@ -153,75 +93,75 @@ private:
   }
 
   /// Contents of a place; a read of what nothing wrote ends the search.
-  bool read(EventId id, const Place &place, Pieces &pieces) {
+  bool read(const Event &event, const Place &place, Pieces &pieces) {
     pieces = memory_[place.memory].read(place.begin, place.end);
     for (const Piece &piece : pieces)
       if (piece.term == kUndefined)
-        return fail("reads what nothing has written", id, {str(history_, place)});
+        return fail("reads what nothing has written", event, {str(history_, place)});
     return true;
   }
 
-  bool write(EventId id, const Place &place, const Pieces &pieces) {
-    Contents &contents = memory_[place.memory];
+  bool write(const Event &event, const Place &place, const Pieces &pieces) {
+    MemoryContents &contents = memory_[place.memory];
     if (definition_ && place.memory.kind == BufferKind::Output)
       for (const Piece &piece : contents.read(place.begin, place.end))
         if (piece.term != kUndefined)
-          return fail("computes a part of an output for the second time in a run", id,
+          return fail("computes a part of an output for the second time in a run", event,
                       {str(history_, place)});
     contents.write(place.begin, pieces);
     return true;
   }
 
-  bool follow(EventId id, const Event &event, const Command &command) {
+  bool follow(const Event &event, const Command &command) {
     auto at = [&](const Range &range) { return placeOf(history_, event, range, command.endpoint); };
     Pieces source, target;
     switch (command.kind) {
     case CommandKind::Copy:
-      return read(id, at(command.src), source) && write(id, at(command.dst), source);
+      return read(event, at(command.src), source) && write(event, at(command.dst), source);
     case CommandKind::Add:
-      if (!read(id, at(command.src), source) || !read(id, at(command.dst), target))
+      if (!read(event, at(command.src), source) || !read(event, at(command.dst), target))
         return false;
       memory_[at(command.dst).memory].write(
           at(command.dst).begin,
           terms_.sumOf({{target, source}, {{}, command.dtype}, command.dtype, command.dtype}));
       return true;
     case CommandKind::Matmul:
-      return followGemm(id, event, history_.plan(event).matmuls[command.matmul], command.endpoint);
+      return followGemm(event, history_.plan(event).matmuls[command.matmul], command.endpoint);
     case CommandKind::Sum:
-      return followSum(id, event, history_.plan(event).sums[command.sum]);
+      return followSum(event, history_.plan(event).sums[command.sum]);
     case CommandKind::Pointwise:
-      return followPointwise(id, event, history_.plan(event).pointwise[command.pointwise]);
+      return followPointwise(event, history_.plan(event).pointwise[command.pointwise]);
     default:
       return true;
     }
   }
 
-  bool followGemm(EventId id, const Event &event, const PlanMatmul &m, uint32_t endpoint) {
+  bool followGemm(const Event &event, const PlanMatmul &m, uint32_t endpoint) {
     auto at = [&](const Range &range) { return placeOf(history_, event, range, endpoint); };
     Pieces a;
     Factor factor{{}, {}, m.dtype, m.n, m.k, m.transposeB, m.resultType()};
-    if (!read(id, at(m.a), a) || !read(id, at(m.b), factor.b))
+    if (!read(event, at(m.a), a) || !read(event, at(m.b), factor.b))
       return false;
-    if (m.bias.bytes != 0 && !read(id, at(m.bias), factor.bias))
+    if (m.bias.bytes != 0 && !read(event, at(m.bias), factor.bias))
       return false;
-    return write(id, at(m.c), terms_.gemmOf(a, factor));
+    return write(event, at(m.c), terms_.gemmOf(a, factor));
   }
 
-  bool followSum(EventId id, const Event &event, const PlanSum &sum) {
+  bool followSum(const Event &event, const PlanSum &sum) {
     auto at = [&](const Range &range) { return placeOf(history_, event, range, kNone); };
     Summands summands{{}, {{}, sum.dtype}, sum.partial, sum.result};
     for (int64_t i = 0; i < sum.count; ++i)
-      if (!read(id, at(sum.part(i)), summands.parts.emplace_back()))
+      if (!read(event, at(sum.part(i)), summands.parts.emplace_back()))
         return false;
-    if (sum.bias.bytes != 0 && !read(id, at(sum.bias), summands.bias.pieces))
+    if (sum.bias.bytes != 0 && !read(event, at(sum.bias), summands.bias.pieces))
       return false;
-    return write(id, at(sum.dst), terms_.sumOf(summands));
+    return write(event, at(sum.dst), terms_.sumOf(summands));
   }
 
-  bool followPointwise(EventId id, const Event &event, const PlanPointwise &pointwise) {
+  bool followPointwise(const Event &event, const PlanPointwise &pointwise) {
     auto readTyped = [&](const PlanPointwise::Operand &operand, TypedPieces &to) {
       to.dtype = operand.dtype;
-      return read(id, placeOf(history_, event, operand.range, kNone), to.pieces);
+      return read(event, placeOf(history_, event, operand.range, kNone), to.pieces);
     };
     TypedPieces value;
     if (!readTyped(pointwise.first, value))
@@ -237,11 +177,11 @@ private:
     }
     if (pointwise.steps.empty())
       value.pieces = terms_.rounded(value, pointwise.dtype);
-    return write(id, placeOf(history_, event, pointwise.dst, kNone), value.pieces);
+    return write(event, placeOf(history_, event, pointwise.dst, kNone), value.pieces);
   }
 
   /// Without a definition: the caller reads every byte of every output.
-  bool checkOutputs(EventId id, const Event &event) {
+  bool checkOutputs(const Event &event) {
     const Plan &plan = history_.plan(event);
     for (uint32_t i = 0; i < plan.outputs.size(); ++i) {
       const uint32_t buffer = plan.outputs[i];
@@ -249,14 +189,14 @@ private:
       for (const Piece &piece : memory_[place.memory].read(0, place.end)) {
         place.end = place.begin + piece.bytes;
         if (piece.term == kUndefined && piece.bytes != 0)
-          return fail("the caller reads what nothing has written", id, {str(history_, place)});
+          return fail("the caller reads what nothing has written", event, {str(history_, place)});
         place.begin = place.end;
       }
     }
     return true;
   }
 
-  bool compareOutputs(EventId id, const Event &event) {
+  bool compareOutputs(const Event &event) {
     for (uint32_t i = 0; i < outputs_.size(); ++i) {
       const FusionTensor &output = *outputs_[i];
       const Memory memory{event.rank, BufferKind::Output, i};
@@ -269,7 +209,7 @@ private:
       if (difference.isReordered())
         reordered_ =
             Place{memory, history_.plan(event).outputs[i], difference.at(), difference.at() + 1};
-      return fail(difference.summary(), id, difference.notes());
+      return fail(difference.summary(), event, difference.notes());
     }
     return true;
   }
@@ -278,11 +218,20 @@ private:
   Terms terms_; // before what points to it
   std::optional<Definition> definition_;
   std::vector<const FusionTensor *> inputs_, outputs_; ///< of the definition
-  std::map<Memory, Contents> memory_;
+  AllContents memory_;
   std::vector<std::string> inputNames_;
   std::optional<Violation> violation_;
   std::optional<Place> reordered_; ///< the first byte that is added in another order
 };
+
+/// By event, whether it touches memory, in all blocks.
+std::vector<bool> findTouching(const History &history) {
+  std::vector<bool> touching;
+  for (const Event &event : history.events())
+    touching.push_back(event.kind != EventKind::Command ||
+                       !operandsOf(history.plan(event), history.command(event)).empty());
+  return touching;
+}
 
 } // namespace
 
@@ -294,15 +243,20 @@ std::optional<Violation> findWrongResult(const History &history, llvm::ArrayRef<
   if (!notChecked.empty())
     fusion = nullptr;
   Follower follower(history, fusion, ordered);
-  ProgressStep step(progress, "results", "commands", order.size());
-  for (size_t i = 0; i < order.size(); ++i) {
+  ProgressStep step(progress, "results", "commands", order.size() * history.blocks());
+  const std::vector<bool> touching = findTouching(history);
+  size_t visited = 0;
+  const bool isDone = forAllInOrder(history, order, [&](EventId id, uint32_t block) {
     step.advance();
-    if (follower.visit(order[i]))
-      continue;
-    follower.accuseSum(order.take_front(i));
-    break;
-  }
-  return follower.take();
+    ++visited;
+    return !touching[id] || follower.visit(history.event(id, block));
+  });
+  if (!isDone && history.blocks() == 1)
+    follower.accuseSum(order.take_front(visited - 1));
+  std::optional<Violation> found = follower.take();
+  if (!isDone && !found)
+    found = Violation{CheckRule::Result, "some commands are never reached", {}, {}};
+  return found;
 }
 
 } // namespace braid::checker

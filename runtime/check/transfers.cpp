@@ -2,21 +2,27 @@
 
 #include "runtime/check/transfers.h"
 
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLExtras.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 namespace braid::checker {
 namespace {
 
-/// (source, destination, channel, sequence): a transfer's name among all ranks.
-using TransferKey = std::tuple<int64_t, int64_t, uint32_t, uint32_t>;
+/// (destination, channel, sequence): a transfer's name among those of its source.
+using TransferKey = std::tuple<int64_t, uint32_t, uint32_t>;
 
-TransferKey keyOf(int64_t rank, const Endpoint &e) {
-  bool isSend = e.direction == Direction::Send;
-  return {isSend ? rank : e.peer, isSend ? e.peer : rank, e.channel, e.sequence};
-}
+/// An endpoint among all that stand for transfers of one source. Sorting brings the send of a
+/// transfer in front of its receive.
+struct Side {
+  TransferKey key;
+  Direction direction;
+  uint32_t endpoint;
+  auto operator<=>(const Side &) const = default;
+};
 
 CheckedEvent describe(const Plan &plan, const Endpoint &endpoint) {
   return {plan.rank, 1, kNone,
@@ -40,10 +46,6 @@ public:
   }
 
 private:
-  struct Sides {
-    std::optional<uint32_t> send, receive; ///< endpoints
-  };
-
   Violation violation(std::string summary, std::vector<CheckedEvent> events) {
     return {CheckRule::Transfers, std::move(summary), std::move(events), {}};
   }
@@ -68,47 +70,74 @@ private:
 
   std::optional<Violation> index() {
     ProgressStep step(progress_, "listing transfers", "ranks", plans_.size());
+    sides_.resize(plans_.size());
     for (const Plan &plan : plans_) {
       step.advance();
       for (uint32_t i = 0; i < plan.endpoints.size(); ++i) {
         const Endpoint &e = plan.endpoints[i];
         if (e.peer < 0 || e.peer >= static_cast<int64_t>(plans_.size()) || e.peer == plan.rank)
           return violation(fmt::format("there is no other rank {}", e.peer), {describe(plan, e)});
-        Sides &sides = transfers_[keyOf(plan.rank, e)];
-        auto &side = e.direction == Direction::Send ? sides.send : sides.receive;
-        if (side)
-          return violation("two endpoints stand for one transfer",
-                           {describe(plan, plan.endpoints[*side]), describe(plan, e)});
-        side = i;
+        const bool isSend = e.direction == Direction::Send;
+        const int64_t source = isSend ? plan.rank : e.peer, target = isSend ? e.peer : plan.rank;
+        sides_[static_cast<size_t>(source)].push_back(
+            {{target, e.channel, e.sequence}, e.direction, i});
       }
     }
     return std::nullopt;
   }
 
   std::optional<Violation> meet() {
-    ProgressStep step(progress_, "matching transfers", "transfers", transfers_.size());
-    for (const auto &[key, sides] : transfers_) {
+    ProgressStep step(progress_, "matching transfers", "ranks", plans_.size());
+    for (size_t source = 0; source < plans_.size(); ++source) {
       step.advance();
-      const Plan &source = plans_[static_cast<size_t>(std::get<0>(key))];
-      const Plan &target = plans_[static_cast<size_t>(std::get<1>(key))];
-      if (!sides.send)
-        return violation(fmt::format("no send on rank {} meets this receive", source.rank),
-                         {describe(target, target.endpoints[*sides.receive])});
-      if (!sides.receive)
-        return violation(fmt::format("no receive on rank {} meets this send", target.rank),
-                         {describe(source, source.endpoints[*sides.send])});
-      const Endpoint &send = source.endpoints[*sides.send];
-      const Endpoint &receive = target.endpoints[*sides.receive];
-      if (send.range.bytes != receive.range.bytes || send.dtype != receive.dtype ||
-          send.protocol != receive.protocol)
-        return violation(fmt::format("{} bytes of {} ({}) meet {} bytes of {} ({})",
-                                     send.range.bytes, name(send.dtype).str(),
-                                     name(send.protocol).str(), receive.range.bytes,
-                                     name(receive.dtype).str(), name(receive.protocol).str()),
-                         {describe(source, send), describe(target, receive)});
-      partners_[static_cast<size_t>(source.rank)][*sides.send] = *sides.receive;
-      partners_[static_cast<size_t>(target.rank)][*sides.receive] = *sides.send;
+      std::vector<Side> &sides = sides_[source];
+      std::sort(sides.begin(), sides.end());
+      for (llvm::ArrayRef<Side> left = sides; !left.empty();) {
+        const size_t count = static_cast<size_t>(
+            llvm::find_if(left, [&](const Side &side) { return side.key != left.front().key; }) -
+            left.begin());
+        if (auto violation = meetOne(plans_[source], left.take_front(count)))
+          return violation;
+        left = left.drop_front(count);
+      }
+      sides = {};
     }
+    return std::nullopt;
+  }
+
+  /// All endpoints that stand for one transfer.
+  std::optional<Violation> meetOne(const Plan &source, llvm::ArrayRef<Side> sides) {
+    const Plan &target = plans_[static_cast<size_t>(std::get<0>(sides.front().key))];
+    auto planOf = [&](const Side &side) -> const Plan & {
+      return side.direction == Direction::Send ? source : target;
+    };
+    for (const auto &[a, b] : llvm::zip(sides.drop_back(), sides.drop_front()))
+      if (a.direction == b.direction)
+        return violation("two endpoints stand for one transfer",
+                         {describe(planOf(a), planOf(a).endpoints[a.endpoint]),
+                          describe(planOf(b), planOf(b).endpoints[b.endpoint])});
+    const Side &first = sides.front(), &second = sides.back();
+    if (first.direction != Direction::Send)
+      return violation(fmt::format("no send on rank {} meets this receive", source.rank),
+                       {describe(target, target.endpoints[first.endpoint])});
+    if (second.direction != Direction::Receive)
+      return violation(fmt::format("no receive on rank {} meets this send", target.rank),
+                       {describe(source, source.endpoints[first.endpoint])});
+    return join(source, first.endpoint, target, second.endpoint);
+  }
+
+  std::optional<Violation> join(const Plan &source, uint32_t sender, const Plan &target,
+                                uint32_t receiver) {
+    const Endpoint &send = source.endpoints[sender], &receive = target.endpoints[receiver];
+    if (send.range.bytes != receive.range.bytes || send.dtype != receive.dtype ||
+        send.protocol != receive.protocol)
+      return violation(fmt::format("{} bytes of {} ({}) meet {} bytes of {} ({})", send.range.bytes,
+                                   name(send.dtype).str(), name(send.protocol).str(),
+                                   receive.range.bytes, name(receive.dtype).str(),
+                                   name(receive.protocol).str()),
+                       {describe(source, send), describe(target, receive)});
+    partners_[static_cast<size_t>(source.rank)][sender] = receiver;
+    partners_[static_cast<size_t>(target.rank)][receiver] = sender;
     return std::nullopt;
   }
 
@@ -138,7 +167,7 @@ private:
     ProgressStep step(progress_, "matching signals with flags", "ranks", plans_.size());
     for (const Plan &plan : plans_) {
       step.advance();
-      std::map<uint32_t, const Endpoint *> owner;
+      llvm::DenseMap<uint32_t, const Endpoint *> owner;
       for (const Endpoint &e : plan.endpoints) {
         auto [entry, isNew] = owner.try_emplace(e.flag, &e);
         if (!isNew)
@@ -154,15 +183,17 @@ private:
     ProgressStep step(progress_, "matching commands with transfers", "ranks", plans_.size());
     for (const Plan &plan : plans_) {
       step.advance();
-      std::map<std::pair<CommandKind, uint32_t>, uint32_t> seen;
+      std::vector<uint32_t> seen(plan.endpoints.size()); ///< kinds of commands, one bit each
       for (const Command &command : plan.commands) {
         if (command.endpoint == kNone)
           continue;
         const Endpoint &e = plan.endpoints[command.endpoint];
-        if (++seen[{command.kind, command.endpoint}] > 1)
+        const uint32_t kind = 1u << static_cast<uint32_t>(command.kind);
+        if (seen[command.endpoint] & kind)
           return violation(
               fmt::format("{} is issued twice for one transfer", name(command.kind).str()),
               {describe(plan, e)});
+        seen[command.endpoint] |= kind;
         if (command.kind == CommandKind::Await && command.flag != e.flag)
           return violation(
               fmt::format("awaits flag {}, but the transfer's is {}", command.flag, e.flag),
@@ -199,7 +230,7 @@ private:
   llvm::ArrayRef<Plan> plans_;
   Partners &partners_;
   const ProgressFn &progress_;
-  std::map<TransferKey, Sides> transfers_;
+  std::vector<std::vector<Side>> sides_; ///< by source
 };
 
 } // namespace

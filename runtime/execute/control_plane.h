@@ -11,6 +11,12 @@ namespace braid {
 /// One rank's view of its job: who is there, what they say, and whether a step counts. Ranks that
 /// are threads, processes, or processes of somebody else's differ behind it only. Moves no data of
 /// a program's.
+/// What to add to times of this rank's clock for those of a clock that all ranks of the job have in
+/// common, in ns. Right to within `errorNs`, which is 0 where all ranks are on one host.
+struct CommonClock {
+  int64_t offsetNs = 0, errorNs = 0;
+};
+
 class ControlPlane {
 public:
   virtual ~ControlPlane() = default;
@@ -28,6 +34,8 @@ public:
   /// Says that this rank's host thread makes progress in its own code, so that it is not taken for
   /// stuck. Cheap.
   virtual void tick() {}
+  /// As it is known by now.
+  virtual CommonClock commonClock() const { return {}; }
   /// Makes every blocked call of every rank return `cause`, unless one failed before. Any thread.
   virtual void abort(const Status &cause) = 0;
 };

@@ -90,7 +90,8 @@ std::optional<int64_t> bytesOf(const Plan &plan, const Command &command) {
 /// Writes one event a line.
 class TraceWriter {
 public:
-  TraceWriter(llvm::ArrayRef<RankTrace> ranks, llvm::raw_ostream &os) : ranks_(ranks), os_(os) {}
+  TraceWriter(llvm::ArrayRef<RankTrace> ranks, llvm::raw_ostream &os, int64_t clockErrorNs)
+      : ranks_(ranks), os_(os), clockErrorNs_(clockErrorNs) {}
 
   void write() {
     findStart();
@@ -119,10 +120,12 @@ private:
       return "";
     const Plan &plan = *ranks_.front().plan;
     const bool sends = plan.transport == Transport::Messages;
-    const Json other{{"program", plan.text},
-                     {"source", plan.sourceName},
-                     {"ranks", plan.ranks},
-                     {"transport", sends ? "messages" : "peer-memory"}};
+    Json other{{"program", plan.text},
+               {"source", plan.sourceName},
+               {"ranks", plan.ranks},
+               {"transport", sends ? "messages" : "peer-memory"}};
+    if (plan.hosts() > 1)
+      other["clockErrorUs"] = static_cast<double>(clockErrorNs_) / 1000;
     return ",\"otherData\":" + other.dump(-1, ' ', false, Json::error_handler_t::replace);
   }
 
@@ -222,6 +225,7 @@ private:
 
   llvm::ArrayRef<RankTrace> ranks_;
   llvm::raw_ostream &os_;
+  const int64_t clockErrorNs_;
   int64_t startNs_ = 0;
   bool first_ = true;
   std::map<TransferKey, Arrow> arrows_;
@@ -229,8 +233,8 @@ private:
 
 } // namespace
 
-void writeTrace(llvm::ArrayRef<RankTrace> ranks, llvm::raw_ostream &os) {
-  TraceWriter(ranks, os).write();
+void writeTrace(llvm::ArrayRef<RankTrace> ranks, llvm::raw_ostream &os, int64_t clockErrorNs) {
+  TraceWriter(ranks, os, clockErrorNs).write();
 }
 
 } // namespace braid

@@ -3,6 +3,7 @@
 #include "runtime/job/flight_record.h"
 
 #include "ir/failure.h"
+#include "runtime/json_mistake.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -334,16 +335,6 @@ void checkLists(const FlightRecord &record, Mistake &mistake) {
     if (record.flight[i].sequence <= last)
       mistake.fail(fmt::format("expected flight[{}].sequence to be above {}, got {}", i, last,
                                record.flight[i].sequence));
-}
-
-/// "2:14", of a byte of the text, from 1.
-std::string lineAndColumn(llvm::StringRef text, size_t byte) {
-  const llvm::StringRef before = text.take_front(byte == 0 ? 0 : byte - 1);
-  const size_t line = before.count('\n') + 1;
-  const size_t lastBreak = before.rfind('\n');
-  const size_t column =
-      before.size() - (lastBreak == llvm::StringRef::npos ? 0 : lastBreak + 1) + 1;
-  return fmt::format("{}:{}", line, column);
 }
 
 Result<Json> parseJson(llvm::StringRef text, llvm::StringRef name) {

@@ -141,6 +141,20 @@ private:
   std::map<uint32_t, uint32_t> nodes_; ///< by site
 };
 
+/// Records of all hosts are read side by side. A time of 0 means none.
+void toCommonClock(FlightRecord &record, int64_t offsetNs) {
+  auto shift = [offsetNs](uint64_t &ns) { ns += ns == 0 ? 0 : static_cast<uint64_t>(offsetNs); };
+  shift(record.recordedNs);
+  shift(record.state.activitySinceNs);
+  shift(record.state.heartbeatNs);
+  for (QueueSnapshot &queue : record.state.queues)
+    shift(queue.sinceNs);
+  for (FlightSnapshot &entry : record.flight) {
+    shift(entry.beginNs);
+    shift(entry.endNs);
+  }
+}
+
 Status cannotWrite(const std::string &path) {
   return unsupported("cannot write '{}': {}", path, std::strerror(errno));
 }
@@ -169,6 +183,7 @@ FlightRecord recordOf(const JobMemory &memory, llvm::ArrayRef<Plan> plans, int64
     restoreCurrent(record, plan);
   if (plan)
     PlanWriter(*plan, record).write(memory);
+  toCommonClock(record, memory.network().clockOffsetNs);
   return record;
 }
 

@@ -116,6 +116,11 @@ void ProcessGroup::setActivity(HostActivity activity) {
 
 void ProcessGroup::tick() { slot().arrivals.fetch_add(1, std::memory_order_relaxed); }
 
+CommonClock ProcessGroup::commonClock() const {
+  const JobMemory::Network network = client_->memory().network();
+  return {network.clockOffsetNs, static_cast<int64_t>(network.clockErrorNs)};
+}
+
 void ProcessGroup::abort(const Status &cause) {
   memory().abort({cause, rank()});
   memory().awaitDecision();

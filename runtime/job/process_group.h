@@ -88,6 +88,7 @@ public:
   Result<std::vector<std::string>> allGather(std::string mine) override;
   Status commit() override;
   void tick() override;
+  CommonClock commonClock() const override;
 
   // -- The end, in this order; the device's workers have stopped. --
 

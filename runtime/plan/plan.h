@@ -94,6 +94,8 @@ struct Endpoint {
   uint32_t origin;   ///< index into Plan::origins
   /// Spells out messages (spell_out.h): no flag stands for its signals, and any memory is in reach.
   bool isOfMessages = false;
+  /// Of those: only says that a rank has come.
+  bool isOfMeeting = false;
 };
 
 /// A node of the program that commands come from.
@@ -138,8 +140,8 @@ struct Command {
   uint32_t matmul = kNone;     ///< Matmul
   uint32_t sum = kNone;        ///< Sum
   uint32_t pointwise = kNone;  ///< Pointwise
-  uint32_t group = kNone;      ///< Group
-  uint32_t collective = kNone; ///< Collective
+  uint32_t group = kNone;      ///< Group, and what spells it out
+  uint32_t collective = kNone; ///< Collective, and what spells it out
   Range dst = {}, src = {};    ///< Copy, Add
 };
 

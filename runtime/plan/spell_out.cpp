@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace braid {
 namespace {
@@ -33,7 +34,7 @@ struct Numbering {
   }
 };
 
-enum class Spelling : uint8_t { All, Meetings, Data };
+enum class Spelling : uint8_t { All, Data };
 
 /// Spells out the Plan of one rank.
 class Speller {
@@ -66,17 +67,16 @@ public:
 private:
   void spellGroup(uint32_t number) {
     channels_ = numbering_.ofGroups();
-    meet(wholes_[number].ranks, wholes_[number].number);
-    if (spelling_ != Spelling::Meetings)
-      exchange(plan_.groups[number]);
+    meet(*wholes_[number].ranks, wholes_[number].number);
+    exchange(plan_.groups[number]);
   }
 
   void spellCollective(const PlanCollective &collective) {
     const auto team = llvm::find(numbering_.teams, collective.team) - numbering_.teams.begin();
     channels_ = numbering_.ofTeam(static_cast<size_t>(team));
-    meet({collective.team.begin(), collective.team.end()}, issued_[collective.team]++);
-    if (spelling_ == Spelling::Meetings)
-      return;
+    Team inOrder = collective.team;
+    llvm::sort(inOrder);
+    meet(inOrder, issued_[collective.team]++);
     switch (collective.kind) {
     case CollectiveKind::AllGather:
     case CollectiveKind::Broadcast:
@@ -89,26 +89,50 @@ private:
     }
   }
 
-  /// `number` tells it from the other times at which these ranks meet.
-  void meet(const std::set<int64_t> &ranks, uint32_t number) {
+  /// Endpoints for those so many places further on, who are told, and back, who tell.
+  struct Neighbours {
+    uint32_t next, last;
+  };
+
+  /// `number` tells it from the other times at which these ranks, in order, meet.
+  void meet(llvm::ArrayRef<int64_t> ranks, uint32_t number) {
+    constexpr size_t kMany = 16;
     if (spelling_ == Spelling::Data)
       return;
-    std::vector<uint32_t> endpoints;
-    for (int64_t rank : ranks)
-      if (rank != plan_.rank)
-        endpoints.push_back(
-            addEndpoint({.direction = plan_.rank < rank ? Direction::Send : Direction::Receive,
-                         .protocol = Protocol::Get,
-                         .peer = rank,
-                         .channel = channels_.come,
-                         .sequence = number,
-                         .range = {},
-                         .dtype = DType::F32,
-                         .origin = command_.origin}));
-    for (uint32_t endpoint : endpoints)
-      add(CommandKind::Signal, endpoint);
-    for (uint32_t endpoint : endpoints)
-      add(CommandKind::Await, endpoint);
+    const auto here = static_cast<size_t>(llvm::find(ranks, plan_.rank) - ranks.begin());
+    auto neighbours = [&](size_t distance) {
+      const size_t next = (here + distance) % ranks.size();
+      const size_t last = (here + ranks.size() - distance) % ranks.size();
+      return Neighbours{addMeeting(Direction::Send, ranks[next], number),
+                        addMeeting(Direction::Receive, ranks[last], number)};
+    };
+    if (ranks.size() > kMany) {
+      for (size_t distance = 1; distance < ranks.size(); distance *= 2) {
+        const Neighbours round = neighbours(distance);
+        add(CommandKind::Signal, round.next);
+        add(CommandKind::Await, round.last);
+      }
+      return;
+    }
+    std::vector<Neighbours> all;
+    for (size_t distance = 1; distance < ranks.size(); ++distance)
+      all.push_back(neighbours(distance));
+    for (const Neighbours &pair : all)
+      add(CommandKind::Signal, pair.next);
+    for (const Neighbours &pair : all)
+      add(CommandKind::Await, pair.last);
+  }
+
+  uint32_t addMeeting(Direction direction, int64_t peer, uint32_t number) {
+    return addEndpoint({.direction = direction,
+                        .protocol = Protocol::Get,
+                        .peer = peer,
+                        .channel = channels_.come,
+                        .sequence = number,
+                        .range = {},
+                        .dtype = DType::F32,
+                        .origin = command_.origin,
+                        .isOfMeeting = true});
   }
 
   /// Receivers copy.
@@ -130,12 +154,21 @@ private:
       add(CommandKind::Await, endpoint);
   }
 
+  /// From this rank on around the team, so that not all copy from the first one at once.
+  std::vector<int64_t> membersOf(const PlanCollective &c) const {
+    const int64_t mine = llvm::find(c.team, plan_.rank) - c.team.begin();
+    std::vector<int64_t> members;
+    for (int64_t i = 0; i < c.members(); ++i)
+      members.push_back((mine + i) % c.members());
+    return members;
+  }
+
   void moveParts(const PlanCollective &c) {
     const bool isToAll = c.kind == CollectiveKind::AllToAll;
     const bool isFromAll = c.kind != CollectiveKind::Broadcast;
     const int64_t bytes = isToAll ? c.src.bytes / c.members() : c.src.bytes;
     std::vector<PlanMessage> messages;
-    for (int64_t member = 0; member < c.members(); ++member) {
+    for (int64_t member : membersOf(c)) {
       const int64_t rank = c.team[static_cast<size_t>(member)];
       const Range sent = isToAll ? cut(c.src, member * bytes, bytes) : c.src;
       const Range received = isFromAll ? cut(c.dst, member * bytes, bytes) : c.dst;
@@ -157,7 +190,7 @@ private:
     const int64_t bytes = c.dst.bytes;
     const Range all = {newBuffer("parts", c.members() * bytes), 0, c.members() * bytes};
     std::vector<PlanMessage> messages;
-    for (int64_t member = 0; member < c.members(); ++member) {
+    for (int64_t member : membersOf(c)) {
       const int64_t rank = c.team[static_cast<size_t>(member)];
       const Range sent = scatters ? cut(c.src, member * bytes, bytes) : c.src;
       const Range part = cut(all, member * bytes, bytes);
@@ -202,7 +235,9 @@ private:
                                            .stream = command_.stream,
                                            .origin = origin,
                                            .endpoint = endpoint,
-                                           .flag = kind == CommandKind::Await ? endpoint : kNone});
+                                           .flag = kind == CommandKind::Await ? endpoint : kNone,
+                                           .group = command_.group,
+                                           .collective = command_.collective});
   }
 
   void copyHere(Range dst, Range src, DType dtype) {
@@ -232,16 +267,23 @@ private:
 /// Groups of all ranks, by source and destination of each message in order.
 using Sides = std::map<std::pair<int64_t, int64_t>, std::vector<unsigned>>;
 
+/// Where the first `period` ranks stand for all, both are moved, so that the destination is there.
+std::pair<int64_t, int64_t> pairOf(const Plan &plan, const PlanMessage &message, int64_t period) {
+  if (message.direction == Direction::Receive)
+    return {message.peer, plan.rank};
+  const int64_t by = message.peer - message.peer % period;
+  return {(plan.rank - by + plan.ranks) % plan.ranks, message.peer - by};
+}
+
 Sides sidesOf(llvm::ArrayRef<Plan> plans, Direction direction) {
+  const auto period = static_cast<int64_t>(plans.size());
   Sides sides;
   unsigned group = 0;
   for (const Plan &plan : plans)
     for (const PlanGroup &messages : plan.groups) {
       for (const PlanMessage &m : messages)
         if (m.direction == direction)
-          sides[direction == Direction::Send ? std::pair(plan.rank, m.peer)
-                                             : std::pair(m.peer, plan.rank)]
-              .push_back(group);
+          sides[pairOf(plan, m, period)].push_back(group);
       ++group;
     }
   return sides;
@@ -259,11 +301,15 @@ std::vector<std::vector<Whole>> wholesOf(llvm::ArrayRef<Plan> plans) {
     for (const auto &[send, receive] : llvm::zip(sent, receives[pair]))
       classes.join(send, receive);
   classes.compress();
-  std::vector<std::set<int64_t>> ranks(classes.getNumClasses());
+  std::vector<std::shared_ptr<std::vector<int64_t>>> ranks(classes.getNumClasses());
+  for (auto &ofWhole : ranks)
+    ofWhole = std::make_shared<std::vector<int64_t>>();
   unsigned group = 0;
   for (const Plan &plan : plans)
     for (size_t i = 0; i < plan.groups.size(); ++i)
-      ranks[classes[group++]].insert(plan.rank);
+      if (std::vector<int64_t> &known = *ranks[classes[group++]];
+          known.empty() || known.back() != plan.rank)
+        known.push_back(plan.rank);
   std::vector<std::vector<Whole>> wholes;
   group = 0;
   for (const Plan &plan : plans) {
@@ -300,9 +346,6 @@ static std::vector<Plan> spellOut(llvm::ArrayRef<Plan> plans, Spelling spelling)
 }
 
 std::vector<Plan> spellOut(llvm::ArrayRef<Plan> plans) { return spellOut(plans, Spelling::All); }
-std::vector<Plan> spellOutMeetings(llvm::ArrayRef<Plan> plans) {
-  return spellOut(plans, Spelling::Meetings);
-}
 std::vector<Plan> spellOutData(llvm::ArrayRef<Plan> plans) {
   return spellOut(plans, Spelling::Data);
 }

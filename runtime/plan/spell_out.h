@@ -17,16 +17,18 @@
 
 #include "llvm/ADT/ArrayRef.h"
 
-#include <set>
+#include <memory>
 
 namespace braid {
 
 /// Groups that exchange messages, directly or through others.
 struct Whole {
-  uint32_t number = 0;     ///< among all of the job
-  std::set<int64_t> ranks; ///< that have a group in it
+  uint32_t number = 0;                               ///< among all of the job
+  std::shared_ptr<const std::vector<int64_t>> ranks; ///< that have a group in it, in order
 };
-/// By rank, the one that each of its groups belongs to. Messages meet by their number.
+/// By rank, the one that each of its groups belongs to. Messages meet by their number. The
+/// Plans are those of all ranks, or of the first ones where those stand for all
+/// (simulate/alike_ranks.h); `ranks` are then of these.
 std::vector<std::vector<Whole>> wholesOf(llvm::ArrayRef<Plan> plans);
 
 /// Plans of all ranks with their groups and collectives spelled out: in front of each the commands
@@ -34,12 +36,15 @@ std::vector<std::vector<Whole>> wholesOf(llvm::ArrayRef<Plan> plans);
 /// which is a write to the last buffer, `communicators`. Any buffer may be read by a peer. What
 /// reduces is spelled as a sum in the order of the team, whatever the operator, and though a
 /// library adds in an order of its own. Endpoints that were there before stay as they are.
+///
+/// Where many ranks meet, they do so in rounds: in round k each tells the one 2^k places further
+/// on, counted around, and waits for the one 2^k places back. After the last round each has heard
+/// of all, by way of others, and nobody has gone on before: the same order as if each told all
+/// others, with far fewer commands.
 std::vector<Plan> spellOut(llvm::ArrayRef<Plan> plans);
-/// The same with nothing but the meeting of ranks in front of each.
-std::vector<Plan> spellOutMeetings(llvm::ArrayRef<Plan> plans);
-/// The same without it: only who receives waits for who sends, and the other way round. A library
-/// may let a rank go on when its own messages are over, so no more than this orders what ranks do
-/// to each other's memory.
+/// The same without the meeting of all: only who receives waits for who sends, and the other way
+/// round. A library may let a rank go on when its own messages are over, so no more than this
+/// orders what ranks do to each other's memory. Also of the first ranks where those stand for all.
 std::vector<Plan> spellOutData(llvm::ArrayRef<Plan> plans);
 
 } // namespace braid

@@ -21,7 +21,8 @@ bool isMovedCommand(const Command &a, const Command &b) {
   return a.kind == b.kind && a.dtype == b.dtype && a.stream == b.stream &&
          a.endpoint == b.endpoint && a.flag == b.flag && a.event == b.event &&
          a.matmul == b.matmul && a.sum == b.sum && a.pointwise == b.pointwise &&
-         sameSize(a.dst, b.dst) && sameSize(a.src, b.src);
+         a.group == b.group && a.collective == b.collective && sameSize(a.dst, b.dst) &&
+         sameSize(a.src, b.src);
 }
 
 bool isMovedGemm(const PlanMatmul &a, const PlanMatmul &b) {
@@ -37,6 +38,30 @@ bool isMovedSum(const PlanSum &a, const PlanSum &b) {
 bool isMovedPointwise(const PlanPointwise &a, const PlanPointwise &b) {
   return a.dst.bytes == b.dst.bytes && a.first.range.bytes == b.first.range.bytes &&
          a.steps.size() == b.steps.size();
+}
+
+/// Where ranks of several hosts are moved, hosts are.
+bool areHostsMoved(const Plan &a, const Plan &b) {
+  return a.ranksPerHost == b.ranksPerHost && a.transport == b.transport &&
+         (a.hosts() == 1 || (a.rank - b.rank) % a.ranksPerHost == 0);
+}
+
+/// Whether the team has the same members in the same order around, if each is moved by `by`.
+bool isMovedOntoItself(const std::vector<int64_t> &team, int64_t by, int64_t ranks) {
+  const auto first = llvm::find(team, around(team.front() + by, ranks));
+  std::vector<int64_t> moved(team);
+  for (int64_t &rank : moved)
+    rank = around(rank + by, ranks);
+  std::rotate(moved.begin(), moved.end() - (first - team.begin()), moved.end());
+  return moved == team;
+}
+
+bool isMovedCollective(const PlanCollective &a, const PlanCollective &b, int64_t by,
+                       int64_t ranks) {
+  const bool isRootMoved = b.root < 0 ? a.root == b.root : a.root == around(b.root + by, ranks);
+  return a.kind == b.kind && a.reduction == b.reduction && a.dtype == b.dtype && isRootMoved &&
+         a.dst.bytes == b.dst.bytes && a.src.bytes == b.src.bytes && a.team == b.team &&
+         isMovedOntoItself(a.team, by, ranks);
 }
 
 template <class T, class Fn>
@@ -65,14 +90,26 @@ bool isMoved(const Plan &plan, const Plan &other) {
            a.sequence == b.sequence && a.flag == b.flag && a.range.bytes == b.range.bytes &&
            a.peer == around(b.peer + by, plan.ranks);
   };
+  auto isMovedMessage = [&](const PlanMessage &a, const PlanMessage &b) {
+    return a.direction == b.direction && a.dtype == b.dtype && a.range.bytes == b.range.bytes &&
+           a.peer == around(b.peer + by, plan.ranks);
+  };
+  auto isMovedGroup = [&](const PlanGroup &a, const PlanGroup &b) {
+    return allMoved(a, b, isMovedMessage);
+  };
+  auto isMovedMeeting = [&](const PlanCollective &a, const PlanCollective &b) {
+    return isMovedCollective(a, b, by, plan.ranks);
+  };
   // What one kernel copies depends on what overlaps, and so on where blocks lie.
   auto areTogether = [&](SignalBy signals) {
     const TransferMode kernels{CopyBy::Kernel, signals};
     return simulator::findTogether(plan, kernels) == simulator::findTogether(other, kernels);
   };
-  return plan.ranks == other.ranks && plan.flags == other.flags && plan.events == other.events &&
-         plan.streams.size() == other.streams.size() && plan.groups.empty() &&
-         plan.collectives.empty() && allMoved(plan.endpoints, other.endpoints, isMovedEndpoint) &&
+  return plan.ranks == other.ranks && areHostsMoved(plan, other) && plan.flags == other.flags &&
+         plan.events == other.events && plan.streams.size() == other.streams.size() &&
+         allMoved(plan.groups, other.groups, isMovedGroup) &&
+         allMoved(plan.collectives, other.collectives, isMovedMeeting) &&
+         allMoved(plan.endpoints, other.endpoints, isMovedEndpoint) &&
          allMoved(plan.matmuls, other.matmuls, isMovedGemm) &&
          allMoved(plan.sums, other.sums, isMovedSum) &&
          allMoved(plan.pointwise, other.pointwise, isMovedPointwise) &&
@@ -80,31 +117,35 @@ bool isMoved(const Plan &plan, const Plan &other) {
          areTogether(SignalBy::Default) && areTogether(SignalBy::Memory);
 }
 
-/// Nothing, if some rank does something else than the one of its period.
+/// None, if some rank does something else than the one of its period.
 static Result<std::vector<Plan>> tryPeriod(int64_t ranks, int64_t period, PlanOfRank planOfRank,
-                                           int64_t most) {
+                                           int64_t most, const ProgressFn &progress) {
   std::vector<Plan> plans;
   for (int64_t rank = 0; rank < period; ++rank)
     plans.push_back(BRAID_TRY(planOfRank(rank)));
   const int64_t others = ranks - period;
   const int64_t step = most == 0 ? 1 : std::max<int64_t>(1, others / std::max<int64_t>(1, most));
+  ProgressStep compared(progress, "comparing ranks", "ranks",
+                        static_cast<size_t>((others + step - 1) / step));
   for (int64_t i = 0; i < others; i += step) {
     const int64_t rank = ranks - 1 - i;
     const Plan plan = BRAID_TRY(planOfRank(rank));
     if (!isMoved(plan, plans[static_cast<size_t>(rank % period)]))
       return std::vector<Plan>();
+    compared.advance();
   }
   return plans;
 }
 
 Result<std::vector<Plan>> plansOfPeriod(int64_t ranks, llvm::ArrayRef<int64_t> periods,
-                                        PlanOfRank planOfRank, int64_t most) {
+                                        PlanOfRank planOfRank, int64_t most,
+                                        const ProgressFn &progress) {
   for (int64_t period : periods) {
-    std::vector<Plan> plans = BRAID_TRY(tryPeriod(ranks, period, planOfRank, most));
+    std::vector<Plan> plans = BRAID_TRY(tryPeriod(ranks, period, planOfRank, most, progress));
     if (!plans.empty())
       return plans;
   }
-  return tryPeriod(ranks, ranks, planOfRank, 0);
+  return std::vector<Plan>();
 }
 
 } // namespace braid

@@ -7,11 +7,16 @@
 // rank -3. So the Plans of one period are enough: what goes to a peer comes back to the rank of the
 // period that stands for it. As many copies leave a rank, and reach it, as in the whole job.
 //
+// Ranks of several hosts do so host by host: a period has whole hosts, and the network of each of
+// them has as many messages as in the whole job. A group of messages, too, is that of its rank
+// moved; the team of a collective is moved onto itself.
+//
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
 #include "api/status.h"
 #include "runtime/plan/plan.h"
+#include "runtime/progress.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -34,10 +39,11 @@ bool isMoved(const Plan &plan, const Plan &other);
 /// The Plan of a rank.
 using PlanOfRank = llvm::function_ref<Result<Plan>(int64_t rank)>;
 
-/// The Plans of ranks 0 to period-1, for the smallest of `periods` for which every rank does what
-/// the one of its period does, or of all ranks. Plans that are not kept are there one at a time.
-/// With `most` not 0 only so many ranks are compared, the first and the last among them.
+/// The Plans of ranks 0 to period-1, for the first of `periods` for which every rank does what the
+/// one of its period does; none if there is no such period. Plans that are not kept are there one
+/// at a time. With `most` not 0 only so many ranks are compared, the first and the last among them.
 Result<std::vector<Plan>> plansOfPeriod(int64_t ranks, llvm::ArrayRef<int64_t> periods,
-                                        PlanOfRank planOfRank, int64_t most = 0);
+                                        PlanOfRank planOfRank, int64_t most = 0,
+                                        const ProgressFn &progress = {});
 
 } // namespace braid

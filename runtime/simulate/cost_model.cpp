@@ -12,16 +12,6 @@
 namespace braid {
 namespace {
 
-/// GEMMs that differ in their rows only. `Shape`: a PlanMatmul or a GemmCost.
-template <class Shape> bool isSameColumn(const GemmCost &gemm, const Shape &shape) {
-  return gemm.dtype == shape.dtype && gemm.resultType() == shape.resultType() &&
-         gemm.transposeB == shape.transposeB && gemm.n == shape.n && gemm.k == shape.k;
-}
-
-template <class Shape> bool isSameShape(const GemmCost &gemm, const Shape &shape) {
-  return isSameColumn(gemm, shape) && gemm.m == shape.m;
-}
-
 template <class Cost, class IsSame>
 void replaceOrAppend(std::vector<Cost> &all, const Cost &cost, IsSame isSame) {
   auto known = std::find_if(all.begin(), all.end(), isSame);
@@ -118,7 +108,7 @@ const OperationCosts *CostModel::find(LaunchMode launchMode, TransferMode transf
 
 const GemmCost *CostModel::find(const PlanMatmul &shape) const {
   for (const GemmCost &gemm : gemms)
-    if (isSameShape(gemm, shape))
+    if (gemm.isOfSameShape(shape))
       return &gemm;
   return nullptr;
 }
@@ -130,14 +120,11 @@ void CostModel::add(const OperationCosts &costs) {
 }
 
 void CostModel::add(const GemmCost &gemm) {
-  replaceOrAppend(gemms, gemm, [&](const GemmCost &known) { return isSameShape(known, gemm); });
+  replaceOrAppend(gemms, gemm, [&](const GemmCost &known) { return known.isOfSameShape(gemm); });
 }
 
 void CostModel::add(const MessageCost &cost) {
-  replaceOrAppend(messages, cost, [&](const MessageCost &known) {
-    return known.launchMode == cost.launchMode && known.collective == cost.collective &&
-           known.bytes == cost.bytes;
-  });
+  replaceOrAppend(messages, cost, [&](const MessageCost &known) { return known.isOfSame(cost); });
 }
 
 std::optional<double> CostModel::messageUs(LaunchMode launchMode,
@@ -201,7 +188,7 @@ Result<GemmCost> CostModel::gemmCost(const PlanMatmul &shape) const {
 std::optional<GemmCost> CostModel::fromColumn(const PlanMatmul &shape) const {
   std::vector<const GemmCost *> column;
   for (const GemmCost &gemm : gemms)
-    if (isSameColumn(gemm, shape) && gemm.m > 0)
+    if (gemm.isOfSameColumn(shape) && gemm.m > 0)
       column.push_back(&gemm);
   std::stable_sort(column.begin(), column.end(),
                    [](const GemmCost *a, const GemmCost *b) { return a->m < b->m; });

@@ -14,7 +14,7 @@
 //   message    a group or a collective takes what is measured for as many bytes, from when all
 //              ranks have come
 //   network    bytes between hosts flow latencyUs after that; those that leave one host, or reach
-//              one, share its rate evenly
+//              one, share its rate evenly, and those of one rank that of its own
 //   event      the waiting stream goes on eventUs after what was recorded
 //   issue      the host needs so long for a command; nothing begins before it was issued
 //   run        so long passes besides: until the first command begins, and until the host knows
@@ -80,6 +80,14 @@ struct GemmCost {
   std::optional<DType> partial = {}; ///< as PlanMatmul's: the result's type, if it is another
 
   DType resultType() const { return partial.value_or(dtype); }
+  /// Whether `other`, a PlanMatmul or a GemmCost, differs in its rows only, or not even in those.
+  template <class Shape> bool isOfSameColumn(const Shape &other) const {
+    return dtype == other.dtype && resultType() == other.resultType() &&
+           transposeB == other.transposeB && n == other.n && k == other.k;
+  }
+  template <class Shape> bool isOfSameShape(const Shape &other) const {
+    return isOfSameColumn(other) && m == other.m;
+  }
 };
 
 /// A group, or a collective, of all ranks, behind one like it.
@@ -88,6 +96,10 @@ struct MessageCost {
   std::optional<CollectiveKind> collective = {}; ///< nothing: a group
   int64_t bytes = 0;                             ///< that a rank gives or gets, whichever is more
   double us = 0;
+
+  bool isOfSame(const MessageCost &other) const {
+    return launchMode == other.launchMode && collective == other.collective && bytes == other.bytes;
+  }
 };
 /// "group", or the collective's name.
 std::string nameOfMessage(std::optional<CollectiveKind> collective);
@@ -99,12 +111,13 @@ int64_t bytesOfMessage(const Plan &plan, const Command &command);
 /// measurement: one network card of 400 Gbit/s a host.
 struct NetworkCost {
   double latencyUs = 10;
-  double bytesPerUs = 50000; ///< of all ranks of a host together, in each direction
+  double bytesPerUs = 50000;     ///< of all ranks of a host together, in each direction
+  double rankBytesPerUs = 50000; ///< of each rank, likewise; a host's rate limits them all
 };
 
 struct CostModel {
   std::string machine; ///< what was measured, for people
-  int64_t ranks = 0;   ///< with how many ranks
+  int64_t ranks = 1;   ///< with how many ranks
   std::vector<OperationCosts> operations;
   std::vector<GemmCost> gemms;
   std::vector<MessageCost> messages;

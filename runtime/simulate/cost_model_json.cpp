@@ -1,11 +1,13 @@
 //===- runtime/simulate/cost_model_json.cpp - a cost model as text, in both directions --------===//
 
 #include "ir/failure.h"
+#include "runtime/json_mistake.h"
 #include "runtime/simulate/cost_model.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 
 namespace braid {
@@ -50,6 +52,7 @@ template <class Cost, class Visit> void forEachNumberOfCopy(Cost &cost, Visit vi
 template <class Cost, class Visit> void forEachNumberOfNetwork(Cost &cost, Visit visit) {
   visit("latency_us", cost.latencyUs, 0);
   visit("bytes_per_us", cost.bytesPerUs, kLeastRate);
+  visit("rank_bytes_per_us", cost.rankBytesPerUs, kLeastRate);
 }
 
 // -- Writing. --
@@ -95,10 +98,13 @@ public:
   Result<CostModel> read(llvm::StringRef text);
 
 private:
+  Result<CostModel> model(const Json &json);
   void fail(const std::string &where, const std::string &expected, const Json &got);
   const Json &field(const Json &object, const char *key, const std::string &where);
   double number(const Json &object, const char *key, const std::string &where, double least);
-  int64_t integer(const Json &object, const char *key, const std::string &where);
+  int64_t integer(const Json &object, const char *key, const std::string &where, int64_t least);
+  template <class Cost, class IsSame>
+  void addOnce(std::vector<Cost> &all, const Cost &cost, const char *list, IsSame isSame);
   std::string text(const Json &object, const char *key, const std::string &where);
   DType dtype(const Json &object, const char *key, const std::string &where);
   const Json &list(const Json &object, const char *key);
@@ -107,6 +113,7 @@ private:
   OperationCosts operation(const Json &json, const std::string &where);
   GemmCost gemm(const Json &json, const std::string &where);
   MessageCost message(const Json &json, const std::string &where);
+  NetworkCost network(const Json &json);
 
   Status status_;
 };
@@ -139,15 +146,26 @@ double Reader::number(const Json &object, const char *key, const std::string &wh
   return least;
 }
 
-int64_t Reader::integer(const Json &object, const char *key, const std::string &where) {
+int64_t Reader::integer(const Json &object, const char *key, const std::string &where,
+                        int64_t least) {
   const Json &json = field(object, key, where);
   constexpr int64_t kMost = int64_t(1) << 40;
-  bool fits = json.is_number_unsigned() ? json.get<uint64_t>() <= uint64_t(kMost)
-                                        : json.is_number_integer() && json.get<int64_t>() >= 0;
-  if (fits)
+  const bool fits = json.is_number_unsigned() && json.get<uint64_t>() <= uint64_t(kMost);
+  if (fits && json.get<int64_t>() >= least)
     return json.get<int64_t>();
-  fail(where + "." + key, fmt::format("an integer from 0 to {}", kMost), json);
-  return 0;
+  fail(where + "." + key, fmt::format("an integer from {} to {}", least, kMost), json);
+  return least;
+}
+
+/// What is there twice is no measurement: nobody knows which of the two is meant.
+template <class Cost, class IsSame>
+void Reader::addOnce(std::vector<Cost> &all, const Cost &cost, const char *list, IsSame isSame) {
+  const auto known = std::find_if(all.begin(), all.end(), isSame);
+  if (known != all.end() && status_.isOk())
+    status_ = badInput("cost model: {0}[{1}]: expected what is not there yet, got what {0}[{2}] is "
+                       "about",
+                       list, all.size(), known - all.begin());
+  all.push_back(cost);
 }
 
 std::string Reader::text(const Json &object, const char *key, const std::string &where) {
@@ -220,9 +238,9 @@ GemmCost Reader::gemm(const Json &json, const std::string &where) {
   if (!transpose.is_boolean())
     fail(where + ".transpose_b", "true or false", transpose);
   gemm.transposeB = transpose.is_boolean() && transpose.get<bool>();
-  gemm.m = integer(json, "m", where);
-  gemm.n = integer(json, "n", where);
-  gemm.k = integer(json, "k", where);
+  gemm.m = integer(json, "m", where, 1);
+  gemm.n = integer(json, "n", where, 1);
+  gemm.k = integer(json, "k", where, 1);
   gemm.us = number(json, "us", where, 0);
   gemm.utilisation = number(json, "utilisation", where, 1e-3);
   if (gemm.utilisation > 1)
@@ -238,34 +256,56 @@ MessageCost Reader::message(const Json &json, const std::string &where) {
   cost.collective = collectiveFromName(operation);
   if (!cost.collective && operation != nameOfMessage(std::nullopt))
     fail(where + ".operation", "group, or a collective", Json(operation));
-  cost.bytes = integer(json, "bytes", where);
+  cost.bytes = integer(json, "bytes", where, 0);
   cost.us = number(json, "us", where, 0);
   return cost;
 }
 
+/// Older files have one rate: that of a host, which a rank may have for itself.
+NetworkCost Reader::network(const Json &json) {
+  NetworkCost cost;
+  forEachNumberOfNetwork(cost, [&](const char *key, double &value, double least) {
+    const bool isOlder = &value == &cost.rankBytesPerUs && json.is_object() && !json.contains(key);
+    value = isOlder ? cost.bytesPerUs : number(json, key, "network", least);
+  });
+  return cost;
+}
+
 Result<CostModel> Reader::read(llvm::StringRef bytes) {
-  Json json = Json::parse(bytes.begin(), bytes.end(), nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded())
-    return badInput("cost model: expected JSON");
+  try {
+    return model(Json::parse(bytes.begin(), bytes.end()));
+  } catch (const Json::exception &error) {
+    return badInput("cost model: {}", jsonMistake(bytes, error));
+  }
+}
+
+Result<CostModel> Reader::model(const Json &json) {
   std::string format = text(json, "format", "it");
   if (format != kFormat)
     fail("format", fmt::format("\"{}\"", kFormat), Json(format));
   CostModel model;
   model.machine = text(json, "machine", "it");
-  model.ranks = integer(json, "ranks", "it");
-  for (const Json &each : list(json, "operations"))
-    model.operations.push_back(
-        operation(each, fmt::format("operations[{}]", model.operations.size())));
-  const Json &gemms = list(json, "gemms");
-  for (const Json &each : gemms)
-    model.add(gemm(each, fmt::format("gemms[{}]", &each - &gemms.front())));
-  if (json.is_object() && json.contains("messages"))
-    for (const Json &each : list(json, "messages"))
-      model.add(message(each, fmt::format("messages[{}]", model.messages.size())));
-  if (json.is_object() && json.contains("network")) // older files have none
-    forEachNumberOfNetwork(model.network, [&](const char *key, double &value, double least) {
-      value = number(json["network"], key, "network", least);
+  model.ranks = integer(json, "ranks", "it", 1);
+  for (const Json &each : list(json, "operations")) {
+    const OperationCosts costs =
+        operation(each, fmt::format("operations[{}]", model.operations.size()));
+    addOnce(model.operations, costs, "operations", [&](const OperationCosts &known) {
+      return known.launchMode == costs.launchMode && known.transferMode == costs.transferMode;
     });
+  }
+  for (const Json &each : list(json, "gemms")) {
+    const GemmCost cost = gemm(each, fmt::format("gemms[{}]", model.gemms.size()));
+    addOnce(model.gemms, cost, "gemms",
+            [&](const GemmCost &known) { return known.isOfSameShape(cost); });
+  }
+  if (json.is_object() && json.contains("messages"))
+    for (const Json &each : list(json, "messages")) {
+      const MessageCost cost = message(each, fmt::format("messages[{}]", model.messages.size()));
+      addOnce(model.messages, cost, "messages",
+              [&](const MessageCost &known) { return known.isOfSame(cost); });
+    }
+  if (json.is_object() && json.contains("network")) // older files have none
+    model.network = network(json["network"]);
   if (!status_.isOk())
     return status_;
   return model;

@@ -23,16 +23,18 @@ Flow copyFlow(uint32_t lane, int64_t bytes, const CopyCost &cost, bool crosses, 
           .to = to};
 }
 
-Flow networkFlow(uint32_t lane, int64_t bytes, const NetworkCost &cost, uint32_t from,
-                 uint32_t to) {
+Flow networkFlow(uint32_t lane, int64_t bytes, const NetworkCost &cost, NetworkEnd from,
+                 NetworkEnd to) {
   return {.lane = lane,
           .left = static_cast<double>(bytes),
-          .limit = cost.bytesPerUs,
           .shared = cost.bytesPerUs,
           .crosses = true,
+          .from = from.rank,
+          .to = to.rank,
           .isOnNetwork = true,
-          .from = from,
-          .to = to};
+          .fromHost = from.host,
+          .toHost = to.host,
+          .sharedOfRank = cost.rankBytesPerUs};
 }
 
 Flow gemmFlow(uint32_t lane, const GemmCost &cost, bool isEmpty, uint32_t rank) {
@@ -57,25 +59,43 @@ void Flows::share() {
   if (!haveChanged_)
     return;
   haveChanged_ = false;
-  shareLinks(/*isOnNetwork=*/false);
-  shareLinks(/*isOnNetwork=*/true);
+  shareLinks();
+  shareNetwork();
   shareMachines();
 }
 
 /// Each copy gets an even part of the links it goes through.
-void Flows::shareLinks(bool isOnNetwork) {
+void Flows::shareLinks() {
   std::vector<uint32_t> leaving(ranks_, 0), reaching(ranks_, 0), within(ranks_, 0);
   for (const Flow &flow : flows_)
-    if (!flow.isGemm && flow.isOnNetwork == isOnNetwork) {
+    if (!flow.isGemm && !flow.isOnNetwork) {
       ++(flow.crosses ? leaving : within)[flow.from];
       reaching[flow.to] += flow.crosses;
     }
   for (Flow &flow : flows_)
-    if (!flow.isGemm && flow.isOnNetwork == isOnNetwork) {
+    if (!flow.isGemm && !flow.isOnNetwork) {
       uint32_t most =
           flow.crosses ? std::max(leaving[flow.from], reaching[flow.to]) : within[flow.from];
       flow.rate = std::min(flow.limit, flow.shared / most);
     }
+}
+
+/// Each message gets an even part of the network of both hosts, and of both ranks.
+void Flows::shareNetwork() {
+  std::vector<uint32_t> leaving(ranks_, 0), reaching(ranks_, 0); // by rank
+  std::vector<uint32_t> leavingHost(ranks_, 0), reachingHost(ranks_, 0);
+  for (const Flow &flow : flows_)
+    if (flow.isOnNetwork) {
+      ++leaving[flow.from];
+      ++reaching[flow.to];
+      ++leavingHost[flow.fromHost];
+      ++reachingHost[flow.toHost];
+    }
+  for (Flow &flow : flows_)
+    if (flow.isOnNetwork)
+      flow.rate =
+          std::min(flow.shared / std::max(leavingHost[flow.fromHost], reachingHost[flow.toHost]),
+                   flow.sharedOfRank / std::max(leaving[flow.from], reaching[flow.to]));
 }
 
 /// Each GEMM gets what those before it leave, and makes less of that once it has met another.

@@ -1,11 +1,12 @@
 //===- runtime/simulate/flows.h - copies share links, GEMMs a machine -------------------------===//
 //
 // A flow proceeds at a rate that depends on what else is under way. Copies that leave one rank, or
-// reach one, get even parts of its link; those that leave a host, or reach one, of its network.
-// GEMMs get what those before them leave of the rank's
-// machine, and from when two are under way at once, both proceed slower by their contention until
-// they end: the later one, which mostly waits, must not have its own speed back because the first
-// is over. Between two moments at which a flow begins or ends, all rates are constant.
+// reach one, get even parts of its link; those that leave a host, or reach one, of its network, and
+// no more than even parts of what the network has for their ranks. GEMMs get what those before them
+// leave of the rank's machine, and from when two are under way at once, both proceed slower by
+// their contention until they end: the later one, which mostly waits, must not have its own speed
+// back because the first is over. Between two moments at which a flow begins or ends, all rates are
+// constant.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -24,14 +25,22 @@ struct Flow {
   bool hasMet = false;       ///< a GEMM, another one of its rank
   double shared = 0;         ///< a link's, of a copy
   bool crosses = false;      ///< a copy, a link; ranks that stand for others have both ends of it
-  bool isOnNetwork = false;  ///< and from and to are hosts
   uint32_t from = 0, to = 0; ///< ranks; of a GEMM both are its own
+  bool isOnNetwork = false;
+  uint32_t fromHost = 0, toHost = 0; ///< on the network
+  double sharedOfRank = 0;           ///< there, what a rank's part of it is
+};
+
+/// Where a flow begins or ends on the network.
+struct NetworkEnd {
+  uint32_t rank, host;
 };
 
 Flow copyFlow(uint32_t lane, int64_t bytes, const CopyCost &cost, bool crosses, uint32_t from,
               uint32_t to);
 /// From one host to another.
-Flow networkFlow(uint32_t lane, int64_t bytes, const NetworkCost &cost, uint32_t from, uint32_t to);
+Flow networkFlow(uint32_t lane, int64_t bytes, const NetworkCost &cost, NetworkEnd from,
+                 NetworkEnd to);
 /// `isEmpty`: has no rows, and so takes no time.
 Flow gemmFlow(uint32_t lane, const GemmCost &cost, bool isEmpty, uint32_t rank);
 
@@ -50,7 +59,8 @@ public:
   std::vector<uint32_t> proceed(double us, double toleranceUs);
 
 private:
-  void shareLinks(bool isOnNetwork);
+  void shareLinks();
+  void shareNetwork();
   void shareMachines();
 
   const size_t ranks_;

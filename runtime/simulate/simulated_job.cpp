@@ -3,6 +3,7 @@
 #include "runtime/simulate/simulated_job.h"
 
 #include "ir/failure.h"
+#include "runtime/plan/spell_out.h"
 #include "runtime/simulate/alike_ranks.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -10,6 +11,7 @@
 
 #include <map>
 #include <tuple>
+#include <utility>
 
 namespace braid::simulator {
 namespace {
@@ -17,8 +19,10 @@ namespace {
 /// All ranks, or those that stand for all.
 Status checkRank(llvm::ArrayRef<Plan> plans, size_t rank) {
   const Plan &plan = plans[rank];
+  const auto period = static_cast<int64_t>(plans.size());
+  const bool hasWholeHosts = plan.hosts() == 1 || period % plan.ranksPerHost == 0;
   if (plan.rank == static_cast<int64_t>(rank) && plan.ranks == plans.front().ranks &&
-      plan.ranks % static_cast<int64_t>(plans.size()) == 0)
+      plan.ranks % period == 0 && hasWholeHosts)
     return Status::ok();
   return badInput("expected the Plan of rank {} of {}, got that of rank {} of {}", rank,
                   plans.size(), plan.rank, plan.ranks);
@@ -129,6 +133,62 @@ Status matchEndpoints(std::vector<RankState> &ranks) {
   return Status::ok();
 }
 
+/// Gives each group and each collective of the ranks its meeting.
+class MeetingFinder {
+public:
+  MeetingFinder(llvm::ArrayRef<Plan> plans, Job &job)
+      : wholes_(wholesOf(plans)), period_(static_cast<int64_t>(plans.size())), job_(job) {}
+
+  void find(RankState &state) {
+    const Plan &plan = *state.plan;
+    state.meeting.assign(plan.commands.size(), kNone);
+    std::map<std::vector<int64_t>, uint32_t> issued;
+    llvm::SmallVector<bool> isGroupSeen(plan.groups.size()),
+        isCollectiveSeen(plan.collectives.size());
+    for (uint32_t i = 0; i < plan.commands.size(); ++i) {
+      const Command &command = plan.commands[i];
+      if (command.group != kNone && !std::exchange(isGroupSeen[command.group], true))
+        state.meeting[i] = ofGroup(plan, command.group);
+      if (command.collective != kNone &&
+          !std::exchange(isCollectiveSeen[command.collective], true)) {
+        const std::vector<int64_t> &team = plan.collectives[command.collective].team;
+        state.meeting[i] = ofTeam(team, issued[team]++);
+      }
+    }
+  }
+
+private:
+  /// It misses each group of its whole.
+  uint32_t ofGroup(const Plan &plan, uint32_t group) {
+    const uint32_t whole = wholes_[static_cast<size_t>(plan.rank)][group].number;
+    const uint32_t meeting = numberOf(ofWholes_, whole);
+    ++job_.meetings[meeting].missing;
+    return meeting;
+  }
+
+  /// It misses all of the team that are here, whether they will come or not.
+  uint32_t ofTeam(const std::vector<int64_t> &team, uint32_t time) {
+    const uint32_t meeting = numberOf(ofTeams_, std::pair(team, time));
+    job_.meetings[meeting].missing =
+        static_cast<size_t>(llvm::count_if(team, [&](int64_t rank) { return rank < period_; }));
+    return meeting;
+  }
+
+  template <class Key> uint32_t numberOf(std::map<Key, uint32_t> &numbers, const Key &key) {
+    const auto next = static_cast<uint32_t>(job_.meetings.size());
+    const auto [found, isNew] = numbers.try_emplace(key, next);
+    if (isNew)
+      job_.meetings.emplace_back();
+    return found->second;
+  }
+
+  const std::vector<std::vector<Whole>> wholes_; ///< by rank and group
+  const int64_t period_;
+  Job &job_;
+  std::map<uint32_t, uint32_t> ofWholes_;
+  std::map<std::pair<std::vector<int64_t>, uint32_t>, uint32_t> ofTeams_;
+};
+
 } // namespace
 
 Result<Job> makeJob(llvm::ArrayRef<Plan> plans, const CostModel &model,
@@ -139,6 +199,9 @@ Result<Job> makeJob(llvm::ArrayRef<Plan> plans, const CostModel &model,
     job.ranks.push_back(BRAID_TRY(makeRank(job, plans[rank], model, costs)));
   }
   BRAID_TRY(matchEndpoints(job.ranks));
+  MeetingFinder meetings(plans, job);
+  for (RankState &state : job.ranks)
+    meetings.find(state);
   return job;
 }
 

@@ -14,8 +14,9 @@ struct Lane {
   uint32_t rank = 0;
   std::vector<uint32_t> commands; ///< in order
   size_t next = 0;
-  bool isBusy = false; ///< its command has begun, and will end by itself
-  uint32_t flows = 0;  ///< of that command that are under way
+  bool isBusy = false;  ///< its command has begun, and will end by itself
+  bool hasCome = false; ///< to the meeting in front of its command, which is not over
+  uint32_t flows = 0;   ///< of that command that are under way
   bool isDone() const { return next == commands.size(); }
   uint32_t command() const { return commands[next]; }
 };
@@ -34,11 +35,21 @@ struct RankState {
   std::vector<uint32_t> flagLane;  ///< the lane that awaits it, or kNone
   std::vector<uint32_t> peerFlag;  ///< of each endpoint: the flag that its signal sets
   std::vector<uint32_t> waitLanes; ///< lanes that wait for a record
+  /// Of each command: Job::meetings that it waits for, or kNone. A group or a collective has one in
+  /// front of the first command that spells it out.
+  std::vector<uint32_t> meeting;
+};
+
+/// Of a whole of groups, or of a team: none goes on before all have come.
+struct Meeting {
+  size_t missing = 0;
+  std::vector<uint32_t> lanes; ///< of those that have come
 };
 
 struct Job {
   std::vector<RankState> ranks;
   std::vector<Lane> lanes; ///< rank by rank
+  std::vector<Meeting> meetings;
 };
 
 /// RankState::together of a Plan's commands.
@@ -46,7 +57,8 @@ std::vector<uint32_t> findTogether(const Plan &plan, TransferMode transferMode);
 
 /// All ranks before the first moment. `plans`, which outlive the result, are those of all ranks, in
 /// rank order, or of the first ones, which stand for all (alike_ranks.h): BadInput if not.
-/// Unsupported if `model` lacks a GEMM.
+/// Groups and collectives are spelled out with their data alone (spell_out.h), or not. Unsupported
+/// if `model` lacks a GEMM.
 Result<Job> makeJob(llvm::ArrayRef<Plan> plans, const CostModel &model,
                     const OperationCosts &costs);
 

@@ -32,7 +32,7 @@ class Simulator {
 public:
   /// `messages` knows what groups and collectives cost; null: what is in front of them is all.
   Simulator(simulator::Job job, const OperationCosts &costs, const NetworkCost &network,
-            const CostModel *messages);
+            const CostModel *messages, const ProgressFn &progress);
 
   Result<Simulation> run();
 
@@ -50,6 +50,7 @@ private:
   };
 
   void advance(uint32_t lane);
+  bool meets(uint32_t lane);
   void begin(uint32_t lane, const Command &command);
   void beginCopies(uint32_t lane);
   std::pair<Flow, double> copyOf(uint32_t lane, const Command &command) const;
@@ -90,18 +91,28 @@ private:
   Simulation result_;
   std::vector<RankState> ranks_;
   std::vector<Lane> lanes_;
+  std::vector<simulator::Meeting> meetings_;
   std::vector<std::vector<Flow>> pending_; ///< of each lane: copies whose fixed time passes
   simulator::Flows flows_;
   std::vector<uint32_t> ready_; ///< lanes that may be able to go on
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
   uint64_t timerCount_ = 0;
   double now_ = 0;
+  ProgressStep done_; ///< commands
 };
 
+size_t commandsOf(llvm::ArrayRef<RankState> ranks) {
+  size_t count = 0;
+  for (const RankState &rank : ranks)
+    count += rank.plan->commands.size();
+  return count;
+}
+
 Simulator::Simulator(simulator::Job job, const OperationCosts &costs, const NetworkCost &network,
-                     const CostModel *messages)
+                     const CostModel *messages, const ProgressFn &progress)
     : costs_(costs), network_(network), messages_(messages), ranks_(std::move(job.ranks)),
-      lanes_(std::move(job.lanes)), pending_(lanes_.size()), flows_(ranks_.size()) {
+      lanes_(std::move(job.lanes)), meetings_(std::move(job.meetings)), pending_(lanes_.size()),
+      flows_(ranks_.size()), done_(progress, "simulating", "commands", commandsOf(ranks_)) {
   for (const RankState &rank : ranks_)
     result_.spans.emplace_back(rank.plan->commands.size(), SimulatedSpan{kNever, kNever});
   for (uint32_t lane = 0; lane < lanes_.size(); ++lane)
@@ -123,7 +134,27 @@ void Simulator::advance(uint32_t number) {
   }
   if (span(lane).beginUs == kNever)
     span(lane).beginUs = now_;
-  begin(number, commandOf(lane));
+  if (meets(number))
+    begin(number, commandOf(lane));
+}
+
+/// Whether all who meet in front of the lane's command have come. The last one wakes the others.
+bool Simulator::meets(uint32_t number) {
+  Lane &lane = lanes_[number];
+  uint32_t &place = ranks_[lane.rank].meeting[lane.command()];
+  if (place == kNone)
+    return true;
+  simulator::Meeting &meeting = meetings_[place];
+  if (!std::exchange(lane.hasCome, true)) {
+    meeting.lanes.push_back(number);
+    if (--meeting.missing == 0)
+      ready_.insert(ready_.end(), meeting.lanes.begin(), meeting.lanes.end());
+  }
+  if (meeting.missing > 0)
+    return false;
+  lane.hasCome = false;
+  place = kNone;
+  return true;
 }
 
 void Simulator::begin(uint32_t number, const Command &command) {
@@ -150,16 +181,13 @@ void Simulator::begin(uint32_t number, const Command &command) {
   }
 }
 
-/// What is measured has a signal in it: it is as much as a meeting of ranks takes.
 double Simulator::messageUs(uint32_t number, const Command &command) const {
   if (!messages_)
     return 0;
   const Plan &plan = *ranks_[lanes_[number].rank].plan;
-  const double all = messages_
-                         ->messageUs(costs_.launchMode, kindOfMessage(plan, command),
-                                     bytesOfMessage(plan, command))
-                         .value_or(0);
-  return std::max(all - costs_.signalUs - costs_.flightUs - costs_.awaitUs, 0.0);
+  return messages_
+      ->messageUs(costs_.launchMode, kindOfMessage(plan, command), bytesOfMessage(plan, command))
+      .value_or(0);
 }
 
 /// Bytes of a copy within memory that takes as long, which reads and writes each of them; of a
@@ -180,6 +208,10 @@ int64_t bytesLikeCopy(const Plan &plan, const Command &command) {
   return (sum.count * sum.part(0).bytes + sum.dst.bytes) / 2;
 }
 
+simulator::NetworkEnd networkEnd(const Plan &plan, uint32_t rank) {
+  return {rank, static_cast<uint32_t>(plan.hostOf(rank))};
+}
+
 /// The flow of a copy, and the time that passes before it.
 std::pair<Flow, double> Simulator::copyOf(uint32_t number, const Command &command) const {
   const uint32_t rank = lanes_[number].rank;
@@ -190,9 +222,8 @@ std::pair<Flow, double> Simulator::copyOf(uint32_t number, const Command &comman
     const Plan &plan = *ranks_[rank].plan;
     const int64_t other = plan.endpoints[command.endpoint].peer;
     if (!plan.isSameHost(other)) // a message, whose receiver copies
-      return {simulator::networkFlow(number, bytes, network_,
-                                     static_cast<uint32_t>(plan.hostOf(other)),
-                                     static_cast<uint32_t>(plan.hostOf(plan.rank))),
+      return {simulator::networkFlow(number, bytes, network_, networkEnd(plan, standsFor(other)),
+                                     networkEnd(plan, rank)),
               network_.latencyUs};
     const uint32_t peer = standsFor(other);
     const bool isPull = command.src.buffer == kPeerBuffer;
@@ -300,6 +331,7 @@ void Simulator::endCommand(uint32_t number) {
     rank.waitLanes.clear();
   }
   ++lane.next;
+  done_.advance();
 }
 
 // -- Time. --
@@ -365,22 +397,30 @@ Result<Simulation> Simulator::run() {
 
 } // namespace
 
-/// Of Plans with messages spelled out: receivers copy.
-static NetworkTraffic trafficOf(llvm::ArrayRef<Plan> spelled) {
-  NetworkTraffic traffic;
-  traffic.sentByRank.assign(spelled.size(), 0);
-  traffic.sentByHost.assign(static_cast<size_t>(spelled.front().hosts()), 0);
+/// Of Plans with messages spelled out: receivers copy. Ranks that stand for others receive what
+/// those that they stand for send.
+static NetworkTraffic trafficOfCopies(llvm::ArrayRef<Plan> spelled) {
+  const Plan &first = spelled.front();
+  std::vector<int64_t> sent(spelled.size(), 0);
   for (const Plan &plan : spelled)
     for (const Command &command : plan.commands) {
       if (command.kind != CommandKind::Copy || command.endpoint == kNone)
         continue;
-      const int64_t sender = plan.endpoints[command.endpoint].peer;
-      if (plan.isSameHost(sender))
-        continue;
-      traffic.sentByRank[static_cast<size_t>(sender)] += command.dst.bytes;
-      traffic.sentByHost[static_cast<size_t>(plan.hostOf(sender))] += command.dst.bytes;
+      const auto sender = static_cast<size_t>(plan.endpoints[command.endpoint].peer);
+      if (!plan.isSameHost(static_cast<int64_t>(sender)))
+        sent[sender % sent.size()] += command.dst.bytes;
     }
+  NetworkTraffic traffic;
+  traffic.sentByHost.assign(static_cast<size_t>(first.hosts()), 0);
+  for (int64_t rank = 0; rank < first.ranks; ++rank) {
+    traffic.sentByRank.push_back(sent[static_cast<size_t>(rank) % sent.size()]);
+    traffic.sentByHost[static_cast<size_t>(first.hostOf(rank))] += traffic.sentByRank.back();
+  }
   return traffic;
+}
+
+NetworkTraffic trafficOf(llvm::ArrayRef<Plan> plans) {
+  return trafficOfCopies(spellOutData(plans));
 }
 
 /// All groups and collectives of the Plans.
@@ -402,17 +442,21 @@ Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
                        name(options.launchMode).str(), str(options.transferMode));
   if (!llvm::any_of(plans, [](const Plan &plan) { return plan.mayHaveMessages(); })) {
     simulator::Job job = BRAID_TRY(simulator::makeJob(plans, model, *costs));
-    return Simulator(std::move(job), *costs, model.network, nullptr).run();
+    return Simulator(std::move(job), *costs, model.network, nullptr, options.progress).run();
   }
   // What was measured of messages is of one host.
   const bool isOnOneHost = llvm::all_of(plans, [](const Plan &plan) { return plan.hosts() == 1; });
   const bool isKnown = isOnOneHost && knowsMessages(model, options.launchMode, plans);
-  const std::vector<Plan> spelled = isKnown ? spellOutMeetings(plans) : spellOut(plans);
-  simulator::Job job = BRAID_TRY(simulator::makeJob(spelled, model, *costs));
-  Simulation simulation =
-      BRAID_TRY(Simulator(std::move(job), *costs, model.network, isKnown ? &model : nullptr).run());
-  simulation.spans.clear(); // of other commands
-  simulation.traffic = trafficOf(spelled);
+  std::vector<Plan> spelled;
+  if (!isKnown)
+    spelled = spellOutData(plans);
+  simulator::Job job =
+      BRAID_TRY(simulator::makeJob(isKnown ? plans : llvm::ArrayRef<Plan>(spelled), model, *costs));
+  Simulation simulation = BRAID_TRY(
+      Simulator(std::move(job), *costs, model.network, isKnown ? &model : nullptr, options.progress)
+          .run());
+  simulation.traffic = trafficOfCopies(isKnown ? plans : llvm::ArrayRef<Plan>(spelled));
+  simulation.spelled = std::move(spelled);
   return simulation;
 }
 

@@ -12,11 +12,11 @@
 //                Where kernels copy, copies that stand together are one kernel: they begin
 //                together, after the longest of their fixedUs, and signals among them leave
 //                together at the end
-//   message      between hosts, latencyUs after all have come; then its bytes share the network of
-//                both hosts with whatever leaves the one or reaches the other
-//   group, collective, on one host: takes its measured time from when all who meet there have come,
-//                less the
-//                time of one signal between them
+//   message      between hosts: latencyUs after its receiver may copy, its bytes begin to share
+//                the network of both hosts with whatever leaves the one or reaches the other
+//   group, collective
+//                wait until all who meet there have come. On one host whose model knows what they
+//                cost they take that then; elsewhere signals and copies spell out their data
 //   matmul       takes the share of the machine that is left by GEMMs which began before it,
 //                its own share at most. From when another one is under way, too, it takes
 //                contention times as long, until it ends
@@ -26,6 +26,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
+#include "runtime/progress.h"
 #include "runtime/simulate/cost_model.h"
 
 namespace braid {
@@ -33,6 +34,8 @@ namespace braid {
 struct SimulationOptions {
   LaunchMode launchMode = LaunchMode::Eager;
   TransferMode transferMode = {};
+  /// Hears how far the simulation is.
+  ProgressFn progress = {};
 };
 
 /// Microseconds since the ranks began. A command that waits has begun.
@@ -41,25 +44,34 @@ struct SimulatedSpan {
 };
 
 /// Bytes that one run sends over the network, between hosts; of a collective as it is spelled out,
-/// each part straight from who has it to who gets it. Empty where no rank may send messages.
+/// each part straight from who has it to who gets it. Of all ranks and hosts; empty where no rank
+/// may send messages.
 struct NetworkTraffic {
   std::vector<int64_t> sentByRank, sentByHost;
 };
 
+/// Of the Plans of all ranks.
+NetworkTraffic trafficOf(llvm::ArrayRef<Plan> plans);
+
 struct Simulation {
   /// From the call of a run until its slowest rank's host knows that it is over.
   double us = 0;
-  /// Of each command of each rank: spans[rank][command]. Empty where ranks send messages: those are
-  /// predicted with what spells them out (runtime/plan/spell_out.h), and, unless the model knows
-  /// what they cost, as that.
+  /// Of each command of each rank: spans[rank][command].
   std::vector<std::vector<SimulatedSpan>> spans;
+  /// Where ranks send messages, unless the model knows what they cost: the Plans with their data
+  /// spelled out (runtime/plan/spell_out.h), of whose commands the spans are. Empty otherwise.
+  std::vector<Plan> spelled;
   NetworkTraffic traffic;
 };
 
+/// Those that the spans are of: `plans`, which were simulated, or with messages spelled out.
+inline llvm::ArrayRef<Plan> shownPlans(llvm::ArrayRef<Plan> plans, const Simulation &simulation) {
+  return simulation.spelled.empty() ? plans : llvm::ArrayRef<Plan>(simulation.spelled);
+}
+
 /// Predicts one run of the Plans of all ranks, in rank order, or of those that stand for all
-/// (alike_ranks.h; not over messages). BadInput if they are not such Plans;
-/// Unsupported if the model lacks what they need; TimedOut if the run cannot end, naming what
-/// waits. Ends on any Plans.
+/// (alike_ranks.h). BadInput if they are not such Plans; Unsupported if the model lacks what they
+/// need; TimedOut if the run cannot end, naming what waits. Ends on any Plans.
 Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
                             const SimulationOptions &options);
 

@@ -116,6 +116,7 @@ BENCHMARK(BM_CheckPairwise)
     ->Arg(32)
     ->Arg(64)
     ->Arg(256)
+    ->Arg(1024)
     ->Unit(benchmark::kMillisecond);
 
 /// Text to verified module, and back.

@@ -158,8 +158,8 @@ TEST(RendezvousEndpoint, IsFoundByTheKeyOfItsJob) {
   EXPECT_EQ(*firstEndpoint(base.path(), odd, soon()), other.path());
   auto none = firstEndpoint(base.path(), "two", deadlineIn(20ms));
   EXPECT_EQ(none.status().code(), StatusCode::TimedOut);
-  EXPECT_EQ(none.status().message(),
-            "expected rank 0 of job 'two' to listen in '" + userDirectory(base) + "', got nobody");
+  EXPECT_EQ(none.status().message(), "expected the first rank of job 'two' to listen in '" +
+                                         userDirectory(base) + "', got nobody");
   EXPECT_EQ(firstEndpoint(base.path(), "", soon()).status().code(), StatusCode::BadInput);
 }
 

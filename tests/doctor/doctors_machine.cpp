@@ -15,6 +15,7 @@ std::map<std::string, std::string> healthyDevice(int number) {
       {"name", "NVIDIA H100 80GB HBM3"},
       {"uuid", fmt::format("GPU-{}{}{}{}-0000", number, number, number, number)},
       {"pci", number == 0 ? "00000000:18:00.0" : "00000000:2A:00.0"},
+      {"memory", "85899345920"}, // 80 GiB
       {"mig", "0"},
       {"compute_mode", "0"},
       {"persistence", "1"},

@@ -237,14 +237,15 @@ const std::vector<Case> &cases() {
        {"0000:18:00.0"}},
       // -- The process. --
       {"address-space.little-for-gpus",
-       [](M &ill) { ill.limits.addressBytes = 8 * kGiB; },
-       {"8.0 GiB"}},
+       [](M &ill) { ill.limits.addressBytes = 160 * kGiB - 1; },
+       {"may have 160 GiB of addresses", "160 GiB or more"}},
       {"address-space.little",
        [](M &ill) {
          ill.removeGpus();
-         ill.limits.addressBytes = 500 * kMiB;
+         ill.ranks = 8;
+         ill.limits.addressBytes = 1023 * kMiB;
        },
-       {"500 MiB"}},
+       {"may have 1023 MiB", "needs 1.0 GiB or more for 8 ranks"}},
       {"address-space.limited",
        [](M &ill) { ill.limits.addressBytes = 1000 * kGiB; },
        {"1000 GiB"}},
@@ -436,6 +437,42 @@ TEST(DoctorLines, EveryLineSaysWhatToDo) {
 TEST(DoctorLines, AHealthyMachineHasNoTrouble) {
   DoctorsMachine machine;
   EXPECT_THAT(troublesOf(runChecks(machine.facts())), IsEmpty());
+}
+
+/// The line about addresses, of a limit; empty: none.
+std::string lineOfAddresses(DoctorsMachine &machine, uint64_t bytes) {
+  machine.limits.addressBytes = bytes;
+  for (const Finding &finding : runChecks(machine.facts()))
+    if (finding.check == "address-space")
+      return finding.line;
+  return "";
+}
+
+TEST(DoctorLines, AddressesOfGpusAreThoseOfTheirMemory) {
+  DoctorsMachine machine;
+  EXPECT_EQ(lineOfAddresses(machine, 160 * kGiB), "limited");
+  machine.variables["CUDA_VISIBLE_DEVICES"] = "1"; // of the hidden one nothing is reserved
+  machine.cuda["devices"] = "1";
+  machine.cuda["0.pci"] = "0000:2A:00.0";
+  EXPECT_EQ(lineOfAddresses(machine, 80 * kGiB), "limited");
+  EXPECT_EQ(lineOfAddresses(machine, 80 * kGiB - 1), "little-for-gpus");
+  for (auto &device : machine.ofDevice)
+    device.erase("memory");
+  EXPECT_EQ(lineOfAddresses(machine, 16 * kGiB), "limited");
+  EXPECT_EQ(lineOfAddresses(machine, 16 * kGiB - 1), "little-for-gpus");
+  machine.hasNvml = false;
+  EXPECT_EQ(lineOfAddresses(machine, 16 * kGiB - 1), "little-for-gpus");
+}
+
+TEST(DoctorLines, AddressesOfRanksGrowWithTheThreadsOfAProcess) {
+  DoctorsMachine machine;
+  machine.removeGpus();
+  EXPECT_EQ(lineOfAddresses(machine, 576 * kMiB), "limited");
+  EXPECT_EQ(lineOfAddresses(machine, 576 * kMiB - 1), "little");
+  machine.ranks = 2;
+  EXPECT_EQ(lineOfAddresses(machine, 576 * kMiB), "little");
+  machine.ofRanks = {rankWith(nullptr, ""), rankWith(nullptr, "")}; // a process each
+  EXPECT_EQ(lineOfAddresses(machine, 576 * kMiB), "limited");
 }
 
 class DoctorLine : public ::testing::TestWithParam<Case> {};

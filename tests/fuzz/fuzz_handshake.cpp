@@ -67,7 +67,8 @@ void checkAnswer(llvm::StringRef bytes) {
   require(outcome == (isZero(mask) ? Outcome::Proved : Outcome::Refused));
   if (outcome != Outcome::Proved)
     return;
-  require(proved.number == number && llvm::StringRef("rest").startswith(proved.rest));
+  require(proved.number == number &&
+          llvm::StringRef("rest").take_front(proved.rest.size()) == proved.rest);
   const auto keys = client.check(proved.proof);
   require(keys && keys->sends == proved.keys.receives && keys->receives == proved.keys.sends);
   const llvm::StringRef proofMask = bytes.drop_front(1 + mask.size()).take_front(kProofBytes);

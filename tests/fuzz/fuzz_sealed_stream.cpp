@@ -33,7 +33,7 @@ public:
   /// Nothing is ever given out but what was said, in its order; and all of it, as long as nobody
   /// has meddled. A record that was left out may come after all.
   void check(const std::string &said, size_t good) const {
-    require(text_.size() >= good && llvm::StringRef(said).startswith(text_));
+    require(text_.size() >= good && llvm::StringRef(said).take_front(text_.size()) == text_);
     require(!isWhole_ || (status_.isOk() && good == said.size()));
   }
   bool isWhole() const { return isWhole_; }

@@ -51,6 +51,15 @@ TEST(HostsSimulator, SharesTheNetworkOfAHost) {
   EXPECT_THAT(three.traffic.sentByHost, testing::ElementsAre(1200, 1200));
 }
 
+TEST(HostsSimulator, SharesTheNetworkOfARank) {
+  CostModel model = freeModel();
+  model.network = {.latencyUs = 7, .bytesPerUs = 6, .rankBytesPerUs = 1};
+  EXPECT_NEAR(simulated(hostsCase(crossing(2, 100)), model).us, 7 + 400 / 1.0, 0.01);
+  EXPECT_NEAR(simulated(hostsCase(crossing(6, 100)), model).us, 7 + 400 / 1.0, 0.01);
+  model.network.bytesPerUs = 2;
+  EXPECT_NEAR(simulated(hostsCase(crossing(6, 100)), model).us, 7 + 3 * 400 / 2.0, 0.01);
+}
+
 TEST(HostsSimulator, CountsWhatAGatherSends) {
   const int64_t block = 4 * 5 * 4;
   const Simulation pairwise = simulated(hostsCase(gatherOf(6, 3), "pairwise"), freeModel());
@@ -68,12 +77,46 @@ TEST(HostsSimulator, CountsNothingOnOneHost) {
   EXPECT_TRUE(one.traffic.sentByRank.empty());
 }
 
+/// Rank 1 gets what rank 0 has from the beginning, but their whole has rank 2, which is late.
+TEST(HostsSimulator, WaitsUntilAllOfAWholeHaveCome) {
+  CostModel model = freeModel();
+  model.add(GemmCost{.dtype = DType::F32, .m = 4, .n = 4, .k = 4, .us = 50});
+  const Simulation late = simulated(hostsCase(R"(
+program @late mesh [0 .. 3) of 1 (%A: f32[4, 4], %B: f32[4, 4]) -> (%C: f32[4, 4]) {
+  %a = allocate symmetric f32[4, 4]
+  %h = share_mem_handles get %a
+  if rank == 2 {
+    matmul %a, %A, %B
+  } else {
+    set %a, %A
+  }
+  group {
+    %s = p2p send %a to (rank + 1) mod 3 via %h
+    %r = p2p recv %C from (rank - 1) mod 3 via %h
+  }
+  wait %r
+  wait %s
+}
+)"),
+                                    model);
+  ASSERT_EQ(late.spelled.size(), 3u);
+  for (size_t rank = 0; rank < 3; ++rank) {
+    const auto copy = llvm::find_if(late.spelled[rank].commands, [](const Command &command) {
+      return command.kind == CommandKind::Copy && command.endpoint != kNone;
+    });
+    const auto at = static_cast<size_t>(copy - late.spelled[rank].commands.begin());
+    EXPECT_NEAR(late.spans[rank][at].endUs, 50 + 7 + 64 / 2.0, 0.01) << rank;
+  }
+}
+
 TEST(HostsSimulator, KeepsTheNetworkInTheModel) {
-  const CostModel model = freeModel();
+  CostModel model = freeModel();
+  model.network.rankBytesPerUs = 1.5;
   const Result<CostModel> again = CostModel::decode(model.encode());
   ASSERT_TRUE(again.isOk()) << again.status().message();
   EXPECT_EQ(again->network.latencyUs, 7);
   EXPECT_EQ(again->network.bytesPerUs, 2);
+  EXPECT_EQ(again->network.rankBytesPerUs, 1.5);
   std::string older = model.encode();
   const size_t begin = older.find(",\n \"network\"");
   ASSERT_NE(begin, std::string::npos);
@@ -82,6 +125,11 @@ TEST(HostsSimulator, KeepsTheNetworkInTheModel) {
   ASSERT_TRUE(known.isOk()) << known.status().message() << older;
   EXPECT_EQ(known->network.latencyUs, NetworkCost().latencyUs);
   EXPECT_EQ(known->network.bytesPerUs, NetworkCost().bytesPerUs);
+  older = model.encode();
+  older.erase(older.find(",\n  \"rank_bytes_per_us\": 1.5"), 28);
+  const Result<CostModel> ofHost = CostModel::decode(older);
+  ASSERT_TRUE(ofHost.isOk()) << ofHost.status().message() << older;
+  EXPECT_EQ(ofHost->network.rankBytesPerUs, ofHost->network.bytesPerUs);
   std::string bad = model.encode();
   bad.replace(bad.find("\"bytes_per_us\": 2.0"), 19, "\"bytes_per_us\": 0.0");
   EXPECT_THAT(CostModel::decode(bad).status().message(),

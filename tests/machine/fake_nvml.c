@@ -125,6 +125,15 @@ int nvmlDeviceGetPciInfo_v3(void *device, PciInfo *info) {
   return text(indexOf(device), "pci", info->busId, sizeof(info->busId));
 }
 
+typedef struct {
+  unsigned long long total, free, used;
+} Memory;
+
+int nvmlDeviceGetMemoryInfo(void *device, Memory *memory) {
+  memory->free = memory->used = 0;
+  return number(indexOf(device), "memory", &memory->total);
+}
+
 #define NUMBER(Function, Key)                                                                      \
   int Function(void *device, unsigned *value) { return number32(indexOf(device), Key, value); }
 NUMBER(nvmlDeviceGetComputeMode, "compute_mode")

@@ -24,6 +24,7 @@ device
 name NVIDIA H100 80GB HBM3
 uuid GPU-11111111-0000-0000-0000-000000000000
 pci 00000000:1A:00.0
+memory 150754820096
 mig 0
 compute_mode 3
 persistence 1
@@ -141,6 +142,7 @@ TEST(Nvml, EveryAnswerHasItsField) {
   EXPECT_EQ(device.name, "NVIDIA H100 80GB HBM3");
   EXPECT_EQ(device.uuid, "GPU-11111111-0000-0000-0000-000000000000");
   EXPECT_EQ(device.pci, "0000:1a:00.0");
+  EXPECT_EQ(device.memoryBytes, 150754820096u);
   EXPECT_EQ(device.mig, false);
   EXPECT_EQ(device.computeMode, ComputeMode::ExclusiveProcess);
   EXPECT_EQ(device.isPersistent, true);

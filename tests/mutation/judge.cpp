@@ -3,6 +3,7 @@
 #include "tests/mutation/judge.h"
 
 #include "tests/mutation/trial.h"
+#include "tests/support/alike.h"
 
 #include <fmt/format.h>
 
@@ -132,7 +133,7 @@ Judgement Judge::judge(const Mutant &mutant) {
   Judgement judgement;
   if (mutant.plans.empty())
     return judgement;
-  Result<CheckReport> report = check(mutant.plans, original_.fusion, {0, kCheckedRuns});
+  Result<CheckReport> report = checkBothWays(mutant.plans, original_.fusion, {0, kCheckedRuns});
   if (!report) {
     judgement.outcome = Outcome::Unproven;
     judgement.detail = report.status().message();

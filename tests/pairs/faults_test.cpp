@@ -17,6 +17,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -81,6 +82,7 @@ PathOutcome outcomeOf(const LinkFault &fault) {
   switch (fault.kind) {
   case Kind::Slow:
   case Kind::SlowTogether:
+  case Kind::Bridge:
     return PathOutcome::Measured;
   case Kind::Hang:
     return PathOutcome::Hung;
@@ -88,6 +90,7 @@ PathOutcome outcomeOf(const LinkFault &fault) {
   case Kind::Exit:
     return PathOutcome::Crashed;
   case Kind::Flip:
+  case Kind::FlipTogether:
     return PathOutcome::WrongData;
   }
   return PathOutcome::NotMeasured;
@@ -136,6 +139,8 @@ bool says(const Verdict &verdict, const LinkFault &fault) {
            verdict.kind == VerdictKind::HostFallback; // the host is as fast as any link here
   case Kind::SlowTogether:
     return verdict.kind == VerdictKind::SlowTogether;
+  case Kind::Bridge:
+    return verdict.kind == VerdictKind::SharedBridge;
   case Kind::Hang:
     return verdict.kind == VerdictKind::Hung;
   case Kind::Crash:
@@ -143,7 +148,12 @@ bool says(const Verdict &verdict, const LinkFault &fault) {
     return verdict.kind == VerdictKind::Crashed;
   case Kind::Flip:
     return verdict.kind == VerdictKind::WrongData && verdict.wrong &&
-           verdict.wrong->offset == fault.offset && verdict.wrong->bytes == fault.bytes;
+           verdict.wrong->offset == fault.offset && verdict.wrong->bytes == fault.bytes &&
+           !verdict.together;
+  case Kind::FlipTogether:
+    return verdict.kind == VerdictKind::WrongData && verdict.wrong &&
+           verdict.wrong->offset == fault.offset && verdict.wrong->bytes == fault.bytes &&
+           verdict.together;
   }
   return false;
 }
@@ -237,6 +247,79 @@ TEST(Faults, AreNamedEachWhereItIs) {
     if (cases > 1)
       std::cerr << "seed " << seed << ": " << secondsSince(start) << " s\n";
   }
+}
+
+/// Alone the pair is right, and so has all its figures.
+TEST(Faults, WrongDataOnlyWhileAllRunSaySo) {
+  const std::vector<Path> paths = {Path::PutEngine, Path::GetEngine};
+  FaultyLinks links;
+  links.faults = {{Kind::FlipTogether, 2, 0, LinkPath::Put, 1, kLarge, 0, 777}};
+  const PairReport report = measureWith(links, optionsFor(3, paths));
+  expectOutcomes(report, links.faults, paths);
+  expectVerdicts(report, links.faults);
+  EXPECT_EQ(pathOf(report, 2, 0, Path::PutEngine).points.size(), 2u);
+  const std::vector<Verdict> verdicts = judge(report);
+  ASSERT_EQ(verdicts.size(), 1u);
+  EXPECT_NE(
+      verdicts.front().sentence.find("transfers from device 2 to device 0 bring wrong data by "
+                                     "put-engine while all pairs run, first at offset 777"),
+      std::string::npos)
+      << verdicts.front().sentence;
+  EXPECT_EQ(braid::outcomeOf(report), StatusCode::WrongResult);
+}
+
+/// What is found out of all that run has to stand out from what ranks that share cores do there.
+constexpr double kMuchSlower = 80;
+
+/// Both ways of each of these, put, on bridges of these numbers.
+FaultyLinks bridgesOf(const std::vector<std::array<int64_t, 3>> &links) {
+  FaultyLinks faulty;
+  for (const auto &[one, other, bridge] : links)
+    for (auto [source, destination] : {std::pair(one, other), {other, one}})
+      faulty.faults.push_back(
+          {Kind::Bridge, source, destination, LinkPath::Put, kMuchSlower, kLarge, bridge, 0});
+  return faulty;
+}
+
+TEST(Faults, TwoLinksThatShareABridgeAreNamedTogether) {
+  const std::vector<Path> paths = {Path::PutEngine, Path::GetEngine};
+  const PairReport report = measureWith(bridgesOf({{0, 1, 0}, {2, 3, 0}}), optionsFor(4, paths));
+  expectOutcomes(report, {}, paths);
+  const std::vector<Verdict> verdicts = judge(report);
+  ASSERT_EQ(verdicts.size(), 1u) << verdicts.back().sentence;
+  EXPECT_EQ(verdicts.front().kind, VerdictKind::SharedBridge);
+  EXPECT_EQ(verdicts.front().sentence.find("transfers between devices 0 and 1 and those between "
+                                           "devices 2 and 3 share a bridge: when both run, "),
+            0u)
+      << verdicts.front().sentence;
+  EXPECT_EQ(verdicts.front().paths, std::vector<Path>{Path::PutEngine});
+}
+
+/// A third link is slow while all run, too, but beside neither of them.
+TEST(Faults, ABridgeIsOfThoseThatShareIt) {
+  FaultyLinks links = bridgesOf({{0, 1, 0}, {2, 3, 0}});
+  for (auto [source, destination] : {std::pair(4, 5), {5, 4}})
+    links.faults.push_back(
+        {Kind::SlowTogether, source, destination, LinkPath::Put, kMuchSlower, kLarge, 0, 0});
+  const PairReport report = measureWith(links, optionsFor(6, {Path::PutEngine}));
+  EXPECT_EQ(report.couples.size(), 3u);
+  const std::vector<Verdict> verdicts = judge(report);
+  ASSERT_EQ(verdicts.size(), 1u);
+  EXPECT_EQ(verdicts.front().kind, VerdictKind::SharedBridge);
+  EXPECT_EQ(verdicts.front().source, 0);
+  ASSERT_TRUE(verdicts.front().other);
+  EXPECT_EQ(verdicts.front().other->source, 2);
+}
+
+/// Each is slow while all run, but not because of the other.
+TEST(Faults, TwoLinksThatAreSlowWhileAllRunShareNothing) {
+  FaultyLinks links;
+  for (auto [source, destination] : {std::pair(0, 1), {2, 3}})
+    links.faults.push_back(
+        {Kind::SlowTogether, source, destination, LinkPath::Put, kMuchSlower, kLarge, 0, 0});
+  const PairReport report = measureWith(links, optionsFor(4, {Path::PutEngine}));
+  EXPECT_EQ(report.couples.size(), 1u);
+  EXPECT_TRUE(judge(report).empty()) << judge(report).front().sentence;
 }
 
 void expectHealthy(const FaultyLinks &links) {

@@ -5,6 +5,7 @@
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/queue/command_queue.h"
 #include "runtime/job/bootstrap/environment.h"
+#include "runtime/job/bootstrap/socket.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -18,6 +19,7 @@
 #include <sstream>
 #include <thread>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 namespace braid::test {
@@ -26,7 +28,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Kind = LinkFault::Kind;
 
-constexpr const char *kKindNames[] = {"slow", "slow-together", "hang", "crash", "exit", "flip"};
+constexpr const char *kKindNames[] = {"slow", "slow-together", "hang",   "crash",
+                                      "exit", "flip",          "bridge", "flip-together"};
 
 /// A copy over a link, as its rank sees it.
 struct LinkCopy {
@@ -34,6 +37,36 @@ struct LinkCopy {
   LinkPath path;
   int64_t bytes;
   bool isTogether;
+};
+
+/// Who is on which bridge, as all processes of one command see it: a lock on a byte of the
+/// program's file for each ordered pair, of which nothing is left when its process ends.
+class Bridges {
+public:
+  void enter(const LinkFault &pair) {
+    (void)fcntl(file_.get(), F_OFD_SETLK, lockOn(pair, F_RDLCK));
+  }
+  void leave(const LinkFault &pair) {
+    (void)fcntl(file_.get(), F_OFD_SETLK, lockOn(pair, F_UNLCK));
+  }
+  /// By another process.
+  bool isTaken(const LinkFault &pair) const {
+    struct flock *lock = lockOn(pair, F_WRLCK);
+    return fcntl(file_.get(), F_OFD_GETLK, lock) == 0 && lock->l_type != F_UNLCK;
+  }
+
+private:
+  static struct flock *lockOn(const LinkFault &pair, short type) {
+    thread_local struct flock lock;
+    lock = {};
+    lock.l_type = type;
+    lock.l_whence = SEEK_SET;
+    lock.l_start =
+        (off_t(getppid()) << 24) + (pair.count << 12) + (pair.source << 6) + pair.destination;
+    lock.l_len = 1;
+    return &lock;
+  }
+  FileDescriptor file_{open("/proc/self/exe", O_RDONLY | O_CLOEXEC)};
 };
 
 /// Of one rank. The workers of its streams call it at the same time.
@@ -54,6 +87,9 @@ public:
         us *= act(fault, *copy);
     std::this_thread::sleep_until(start + std::chrono::duration_cast<Clock::duration>(
                                               std::chrono::duration<double, std::micro>(us)));
+    for (const LinkFault &fault : links_.faults)
+      if (fault.kind == Kind::Bridge && strikes(fault, *copy))
+        bridges_.leave(fault);
     return true;
   }
 
@@ -64,17 +100,22 @@ public:
       return;
     for (size_t i = 0; i < links_.faults.size(); ++i) {
       const LinkFault &fault = links_.faults[i];
-      if (fault.kind != Kind::Flip || !strikes(fault, *copy) || fault.bytes != copy->bytes)
+      if (!strikes(fault, *copy) || fault.bytes != copy->bytes)
         continue;
       std::lock_guard lock(mutex_);
-      if (copies_[i]++ == fault.count)
+      const bool isWrong = fault.kind == Kind::FlipTogether
+                               ? copy->isTogether
+                               : fault.kind == Kind::Flip && copies_[i]++ == fault.count;
+      if (isWrong)
         static_cast<char *>(command.args.bytes.dst)[fault.offset] ^= 0x10;
     }
   }
 
 private:
   /// What a fault makes of a copy's time, if anybody lives to see it.
-  static double act(const LinkFault &fault, const LinkCopy &copy) {
+  double act(const LinkFault &fault, const LinkCopy &copy) {
+    if (fault.kind == Kind::Bridge)
+      return cross(fault);
     const bool isOfSize = fault.bytes == copy.bytes;
     if (fault.kind == Kind::Slow || (fault.kind == Kind::SlowTogether && copy.isTogether))
       return fault.factor;
@@ -85,6 +126,16 @@ private:
     while (fault.kind == Kind::Hang && isOfSize)
       std::this_thread::sleep_for(std::chrono::seconds(1));
     return 1;
+  }
+
+  double cross(const LinkFault &own) {
+    bridges_.enter(own);
+    const bool isShared = llvm::any_of(links_.faults, [&](const LinkFault &other) {
+      const bool isBack = other.source == own.destination && other.destination == own.source;
+      return other.kind == Kind::Bridge && other.count == own.count && !isBack &&
+             bridges_.isTaken(other);
+    });
+    return isShared ? own.factor : 1;
   }
 
   static bool strikes(const LinkFault &fault, const LinkCopy &copy) {
@@ -117,6 +168,7 @@ private:
   const int64_t rank_;
   const FaultyLinks links_;
   const std::vector<int64_t> devices_;
+  Bridges bridges_;
   std::mutex mutex_;
   std::map<size_t, int64_t> copies_; ///< by fault
 };

@@ -24,6 +24,9 @@ struct LinkFault {
     Crash,        ///< SIGSEGV in a copy of `bytes`
     Exit,         ///< exit status 3 in one
     Flip,         ///< copy number `count` of `bytes` has one bit at `offset` wrong
+    Bridge,       ///< is on bridge number `count`: takes `factor` times as long while a copy of
+                  ///< another two devices is on it
+    FlipTogether, ///< each of `bytes` has while more than two ranks run
   };
   Kind kind = Kind::Slow;
   int64_t source = 0, destination = 1; ///< devices

@@ -161,10 +161,11 @@ TEST(BlockShape, HasWholeBlocks) {
 // -- What processes say. --
 
 TEST(Measurement, IsReadAsItWasWritten) {
-  for (const char *text : {"device 3 GPU-8f2a NVIDIA H200, driver for CUDA 13.0", "device 0 - ",
-                           "begin 3 5 put-engine 1048576", "bandwidth 3 5 get-kernel 4 381.25",
-                           "latency 3 5 messages 4 6.1", "wrong 3 5 host 16 2 7 17 255",
-                           "unavailable 3 5 put-kernel there is none", "together 0 1 host 4 0.5"}) {
+  for (const char *text :
+       {"device 3 GPU-8f2a NVIDIA H200, driver for CUDA 13.0", "device 0 - ",
+        "begin 3 5 put-engine 1048576", "bandwidth 3 5 get-kernel 4 381.25",
+        "latency 3 5 messages 4 6.1", "wrong 3 5 host 16 2 7 17 255",
+        "unavailable 3 5 put-kernel there is none", "together 0 1 host 4 0.5 17"}) {
     const Result<Measurement> line = Measurement::decode(text);
     ASSERT_TRUE(line.isOk()) << text;
     EXPECT_EQ(line->encode(), std::string(text) + "\n");
@@ -182,7 +183,8 @@ TEST(Measurement, IsNothingElse) {
        {"", "begin", "begin 3 5 put-engine", "begin 3 5 put-engine 4 4", "begin 3 5 putengine 4",
         "begin -3 5 put-engine 4", "begin 03 5 put-engine 4", "bandwidth 3 5 host 4 nan",
         "bandwidth 3 5 host 4 -1", "bandwidth 3 5 host 4 inf", "wrong 3 5 host 16 2 7 17 256",
-        "end 3 5 host 4", "begin 3  5 host 4", "begin 99999999999999999999 5 host 4"}) {
+        "end 3 5 host 4", "together 0 1 host 4 0.5", "begin 3  5 host 4",
+        "begin 99999999999999999999 5 host 4"}) {
     const Result<Measurement> line = Measurement::decode(text);
     EXPECT_FALSE(line.isOk()) << text;
     EXPECT_NE(line.status().message().find("expected a measurement, got '"), std::string::npos);

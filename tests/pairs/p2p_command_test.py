@@ -49,20 +49,24 @@ class Command(unittest.TestCase):
                 pass
         return found
 
-    def start(self, ranks, faults=""):
+    def start(self, ranks, faults="", *flags):
         return subprocess.Popen(
-            [PROGRAM, "p2p", "--ranks", str(ranks), "--json", self.json] + FLAGS,
-            env=self.environment(faults), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            [PROGRAM, "p2p", "--ranks", str(ranks), "--json", self.json, *FLAGS, *flags],
+            env=self.environment(faults), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            start_new_session=True)
 
-    def run_it(self, ranks, faults=""):
-        process = self.start(ranks, faults)
-        self.out, self.err = process.communicate(timeout=120)
+    def report(self):
+        """What was written, and what of it is no measurement."""
         with open(self.json, encoding="utf-8") as file:
             report = json.load(file)
         outcomes = {(pair["source"], pair["destination"], path): values["outcome"]
                     for pair in report["pairs"] for path, values in pair["paths"].items()}
-        wrong = {key: outcome for key, outcome in outcomes.items() if outcome != "measured"}
-        return process.returncode, report, wrong
+        return report, {key: outcome for key, outcome in outcomes.items() if outcome != "measured"}
+
+    def run_it(self, ranks, faults=""):
+        process = self.start(ranks, faults)
+        self.out, self.err = process.communicate(timeout=120)
+        return process.returncode, *self.report()
 
     def test_slow_is_fine(self):
         code, _, wrong = self.run_it(3, fault("slow", 0, 2, 3, 16))
@@ -75,6 +79,22 @@ class Command(unittest.TestCase):
         found = report["pairs"][1]["paths"]["put-engine"]["wrong"]
         self.assertEqual((found["bytes"], found["offset"]), (LARGE, 77777))
         self.assertEqual(found["expected"] ^ found["got"], 0x10)
+
+    def test_wrong_data_while_all_run(self):
+        code, report, wrong = self.run_it(3, fault("flip-together", 1, 0, 0, offset=77))
+        self.assertEqual((code, wrong), (1, {(1, 0, "put-engine"): "wrong-data"}))
+        self.assertTrue(report["pairs"][2]["paths"]["put-engine"]["wrong"]["together"])
+        self.assertRegex(self.out, r"by put-engine\s+while all pairs run")
+
+    def test_a_bridge(self):
+        code, report, wrong = self.run_it(4, "".join(
+            fault("bridge", source, destination, 0, 80)
+            for source, destination in ((0, 1), (1, 0), (2, 3), (3, 2))))
+        self.assertEqual((code, wrong), (0, {}))
+        verdicts = [(verdict["kind"], verdict["source"], verdict["other"]["source"])
+                    for verdict in report["verdicts"]]
+        self.assertEqual(verdicts, [("shared-bridge", 0, 2)])
+        self.assertRegex(self.out, r"slow\s+transfers between devices 0 and 1 and those between")
 
     def test_crash(self):
         code, _, wrong = self.run_it(2, fault("exit", 0, 1, 1))
@@ -102,25 +122,77 @@ class Command(unittest.TestCase):
         self.assertEqual(set(wrong), {(1, 0, "put-engine"), (1, 0, "get-engine")})
         self.assertLess(time.monotonic() - begin, 2 * 1.5 + 8)
 
-    def interrupt(self, number, code):
-        process = self.start(5)
+    def interrupt(self, number, code, *flags):
+        process = self.start(5, "", *flags)
         for line in process.stderr:
             if line.startswith("braid: 3 of "):
                 break
         process.send_signal(number)
-        out, _ = process.communicate(timeout=60)
+        self.out, self.err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, code)
-        self.assertIn("5 devices of", out)
-        with open(self.json, encoding="utf-8") as file:
-            pairs = json.load(file)["pairs"]
+        return self.out
+
+    def expect_partial(self, text):
+        pairs = json.loads(text)["pairs"]
         self.assertEqual(pairs[0]["paths"]["put-engine"]["outcome"], "measured")
         self.assertNotIn("put-engine", pairs[-1]["paths"])
 
-    def test_interrupt(self):
-        self.interrupt(signal.SIGINT, 130)
+    def test_interrupt_replaces_no_file(self):
+        """Files of an earlier, complete run stay; what there is is beside them."""
+        files = {flag: os.path.join(self.folder.name, "pairs" + flag.replace("--", "."))
+                 for flag in ("--json", "--html", "--svg")}
+        for file in files.values():
+            with open(file, "w", encoding="utf-8") as older:
+                older.write("complete")
+        out = self.interrupt(signal.SIGINT, 130, "--html", files["--html"], "--svg", files["--svg"])
+        self.assertIn("5 devices of", out)
+        for file in files.values():
+            with open(file, encoding="utf-8") as older:
+                self.assertEqual(older.read(), "complete")
+            self.assertIn(f"braid: what had been measured is in '{file}.partial'; '{file}' is as "
+                          "it was\n", self.err)
+        for flag, beginning in (("--html", "<!DOCTYPE html>"), ("--svg", "<svg")):
+            with open(files[flag] + ".partial", encoding="utf-8") as partial:
+                self.assertTrue(partial.read().startswith(beginning))
+        with open(self.json + ".partial", encoding="utf-8") as partial:
+            self.expect_partial(partial.read())
 
     def test_terminate(self):
+        """Nor does a file come to be that looks like a complete one."""
         self.interrupt(signal.SIGTERM, 143)
+        self.assertEqual(set(os.listdir(self.folder.name)), {"m", "pairs.json.partial"})
+
+    def test_interrupt_into_a_pipe(self):
+        self.json = "-"
+        self.expect_partial(self.interrupt(signal.SIGINT, 130))
+
+    def suspend(self, stop, go_on):
+        """At several pairs, for longer than the time limit, as by Ctrl-Z and fg in a shell."""
+        process = self.start(3)
+        said = []
+        for line in process.stderr:
+            said.append(line)
+            if line.startswith(("braid: 1 of ", "braid: 3 of ", "braid: 4 of ")):
+                time.sleep(0.3)  # somewhere in its middle
+                stop(process.pid)
+                time.sleep(2.5)
+                go_on(process.pid)
+        out, _ = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, out + "".join(said))
+        report, wrong = self.report()
+        self.assertEqual((wrong, report["together"]["outcome"]), ({}, "measured"))
+        for pair in report["pairs"]:
+            for path in pair["paths"].values():
+                self.assertEqual([point[0] for point in path["points"]], [4096, LARGE])
+
+    def test_a_suspended_job_goes_on(self):
+        self.suspend(lambda pid: os.killpg(pid, signal.SIGSTOP),
+                     lambda pid: os.killpg(pid, signal.SIGCONT))
+
+    def test_a_suspended_command_goes_on(self):
+        """Its processes run on, and wait for it in vain."""
+        self.suspend(lambda pid: os.kill(pid, signal.SIGSTOP),
+                     lambda pid: os.kill(pid, signal.SIGCONT))
 
 
 if __name__ == "__main__":

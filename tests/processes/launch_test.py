@@ -757,7 +757,7 @@ def test_missing_rank(job):
 
 def test_missing_host(job):
     job.run("examples/ag_matmul.braid", "--timeout-ms", 500, variables=by_hand(1)).expect(
-        6, r"^rank 1: braid: error: expected rank 0 of job 'by hand' to listen")
+        6, r"^rank 1: braid: error: expected the first rank of job 'by hand' to listen")
 
 
 def test_killed_ranks_by_hand(job):

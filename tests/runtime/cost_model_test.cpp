@@ -9,6 +9,7 @@ namespace braid {
 namespace {
 
 using testing::HasSubstr;
+using testing::MatchesRegex;
 
 PlanMatmul shape(int64_t m, int64_t n, int64_t k, DType dtype = DType::BF16) {
   return {dtype, m, n, k, false, {}, {}, {}, {}};
@@ -81,7 +82,7 @@ std::string refusal(std::string text, const std::string &from, const std::string
 
 TEST(CostModel, SaysWhatItDoesNotUnderstand) {
   const std::string text = someModel().encode();
-  EXPECT_EQ(CostModel::decode("").status().message(), "cost model: expected JSON");
+  EXPECT_EQ(CostModel::decode("").status().message(), "cost model: 1:1: expected JSON");
   EXPECT_EQ(CostModel::decode("[]").status().message(),
             "cost model: it: expected an object, got []");
   EXPECT_EQ(refusal(text, "model 3", "model 9"),
@@ -97,7 +98,7 @@ TEST(CostModel, SaysWhatItDoesNotUnderstand) {
   EXPECT_EQ(refusal(text, "\"bf16\"", "\"i8\""),
             "cost model: gemms[0].dtype: expected bf16, f16, f32 or f64, got \"i8\"");
   EXPECT_THAT(refusal(text, "\"m\": 100", "\"m\": -1"),
-              HasSubstr("gemms[0].m: expected an integer from 0 to"));
+              HasSubstr("gemms[0].m: expected an integer from 1 to"));
   EXPECT_THAT(refusal(text, "\"utilisation\": 0.5", "\"utilisation\": 1.5"),
               HasSubstr("gemms[0].utilisation: expected at most 1, got 1.5"));
   EXPECT_EQ(refusal(text, "\"reduce_scatter\"", "\"scatter\""),
@@ -108,6 +109,51 @@ TEST(CostModel, SaysWhatItDoesNotUnderstand) {
               HasSubstr("gemms[1].contention: expected a number from 1 to"));
   EXPECT_THAT(refusal(text, "\"contention\": 1.25", "\"hurry\": 1.25"),
               HasSubstr("gemms[1].contention: expected a number from 1 to"));
+}
+
+/// A number that nothing can have, wherever it stands.
+TEST(CostModel, RefusesOddNumbers) {
+  const std::string text = someModel().encode();
+  EXPECT_THAT(refusal(text, "\"ranks\": 4", "\"ranks\": 0"),
+              HasSubstr("cost model: it.ranks: expected an integer from 1 to"));
+  EXPECT_THAT(refusal(text, "\"ranks\": 4", "\"ranks\": -4"), HasSubstr("got -4"));
+  for (const char *key : {"m", "n", "k"}) {
+    const std::string is = fmt::format("\"{}\": {}", key, key == std::string("m") ? 100 : 8);
+    for (const char *value : {"0", "-8", "0.5", "1e999", "null"})
+      EXPECT_THAT(refusal(text, is, fmt::format("\"{}\": {}", key, value)),
+                  HasSubstr(value == std::string("1e999")
+                                ? "expected a finite number, got 1e999"
+                                : fmt::format("gemms[0].{}: expected an integer from 1 to", key)));
+  }
+  EXPECT_THAT(refusal(text, "12.5", "NaN"),
+              MatchesRegex("cost model: [0-9]+:[0-9]+: expected JSON"));
+  EXPECT_THAT(refusal(text, "12.5", "-Infinity"), HasSubstr("expected JSON"));
+  EXPECT_THAT(refusal(text, "\"us\": 10.0", "\"us\": -10.0"),
+              HasSubstr("gemms[0].us: expected a number from 0 to"));
+  EXPECT_THAT(refusal(text, "\"latency_us\": 10.0", "\"latency_us\": -1"),
+              HasSubstr("network.latency_us: expected a number from 0 to"));
+  EXPECT_THAT(refusal(text, "\"rank_bytes_per_us\": 50000.0", "\"rank_bytes_per_us\": 0"),
+              HasSubstr("network.rank_bytes_per_us: expected a number from 0.001 to"));
+}
+
+/// By line and column, as an editor has them.
+TEST(CostModel, SaysWhereANumberIsTooLarge) {
+  const std::string text = "{\n \"format\": \"braid cost model 3\",\n \"ranks\": 1e999\n}\n";
+  EXPECT_EQ(CostModel::decode(text).status().message(),
+            "cost model: 3:11: expected a finite number, got 1e999");
+}
+
+TEST(CostModel, RefusesWhatIsThereTwice) {
+  const std::string text = someModel().encode();
+  EXPECT_EQ(refusal(text, "\"m\": 200", "\"m\": 100"),
+            "cost model: gemms[1]: expected what is not there yet, got what gemms[0] is about");
+  EXPECT_THAT(refusal(text, "\"launch_mode\": \"eager\",\n   \"copies\": \"default\"",
+                      "\"launch_mode\": \"graph\",\n   \"copies\": \"kernel\""),
+              HasSubstr("operations[1]: expected what is not there yet, got what operations[0]"));
+  CostModel twice = someModel();
+  twice.messages.push_back(twice.messages.front());
+  EXPECT_THAT(CostModel::decode(twice.encode()).status().message(),
+              HasSubstr("messages[2]: expected what is not there yet, got what messages[0]"));
 }
 
 TEST(CostModel, KnowsGemmsBetweenMeasuredRows) {

@@ -32,8 +32,8 @@ TEST(Machines, AreThere) {
 
 TEST(WhatIf, MultipliesWhatItNames) {
   const CostModel before = h200();
-  const Result<CostModel> after =
-      applyWhatIf(before, "link=2x,gemm=0.5x,launch=0,signal=3,memory=4,copy=0.5");
+  const Result<CostModel> after = applyWhatIf(
+      before, "link=2x,gemm=0.5x,launch=0,signal=3,memory=4,copy=0.5,network=8,latency=0");
   ASSERT_TRUE(after.isOk()) << after.status().message();
   const OperationCosts &was = before.operations[0], &is = after->operations[0];
   EXPECT_EQ(is.pull.bytesPerUs, 2 * was.pull.bytesPerUs);
@@ -44,11 +44,15 @@ TEST(WhatIf, MultipliesWhatItNames) {
   EXPECT_EQ(is.runUs, 0);
   EXPECT_EQ(is.flightUs, 3 * was.flightUs);
   EXPECT_EQ(after->gemms[0].us, 2 * before.gemms[0].us);
+  EXPECT_EQ(after->network.bytesPerUs, 8 * before.network.bytesPerUs);
+  EXPECT_EQ(after->network.rankBytesPerUs, 8 * before.network.rankBytesPerUs);
+  EXPECT_EQ(after->network.latencyUs, 0);
 }
 
 TEST(WhatIf, SaysWhatItExpects) {
   const std::pair<const char *, const char *> cases[] = {
-      {"nic=2x", "expected one of link, memory, gemm, copy, signal, launch, got 'nic'"},
+      {"nic=2x",
+       "expected one of link, network, memory, gemm, copy, latency, signal, launch, got 'nic'"},
       {"link", "expected link=FACTOR with a number from 0.000001 to 1000000, got 'link'"},
       {"link=0", "a number from 0.000001 to 1000000, got 'link=0'"},
       {"gemm=-1x", "got 'gemm=-1x'"},
@@ -89,17 +93,27 @@ TEST(Sweep, IsWrittenAndDrawn) {
     prediction.ranks = 2;
     prediction.us = 10.0 * static_cast<double>(value);
     prediction.gemmsUs = prediction.us / 2;
+    prediction.memoryBytes = value << 20;
     prediction.parts = {{"GEMM", 5}};
-    sweep.points.push_back({value, "ring", prediction});
+    sweep.points.push_back({value, 0, "ring", prediction});
   }
-  EXPECT_EQ(toCsv(sweep),
-            "M,ranks,us,E,gemms_us,others_us,GEMM_us,copy_us,sum_us,signal_us,event_us,message_us,"
-            "launch_us,run_us,schedule\n"
-            "1,2,10.00,0.5000,5.00,0.00,5.00,0.00,0.00,0.00,0.00,0.00,0.00,0.00,\"ring\"\n"
-            "2,2,20.00,0.5000,10.00,0.00,5.00,0.00,0.00,0.00,0.00,0.00,0.00,0.00,\"ring\"\n"
-            "4,2,40.00,0.5000,20.00,0.00,5.00,0.00,0.00,0.00,0.00,0.00,0.00,0.00,\"ring\"\n");
+  EXPECT_EQ(
+      toCsv(sweep),
+      "M,ranks,us,E,gemms_us,others_us,GEMM_us,copy_us,sum_us,signal_us,event_us,message_us,"
+      "launch_us,run_us,memory_bytes,schedule\n"
+      "1,2,10.00,0.5000,5.00,0.00,5.00,0.00,0.00,0.00,0.00,0.00,0.00,0.00,1048576,\"ring\"\n"
+      "2,2,20.00,0.5000,10.00,0.00,5.00,0.00,0.00,0.00,0.00,0.00,0.00,0.00,2097152,\"ring\"\n"
+      "4,2,40.00,0.5000,20.00,0.00,5.00,0.00,0.00,0.00,0.00,0.00,0.00,0.00,4194304,\"ring\"\n");
   const std::string svg = toSvg(sweep);
   EXPECT_THAT(svg, HasSubstr("@p on a &lt;machine&gt;"));
+  EXPECT_THAT(svg, HasSubstr(">MiB of memory a rank<"));
+  sweep.points.push_back({2, 1, "bulk", sweep.points[1].prediction});
+  sweep.curves = {"ring", "<bulk>"};
+  const std::string both = toSvg(sweep);
+  EXPECT_THAT(both, HasSubstr(">&lt;bulk&gt;</text>"));
+  EXPECT_EQ(llvm::StringRef(both).count("<circle"), 3 * 4u);
+  EXPECT_EQ(llvm::StringRef(both).count("<polyline"), 3 * 2u);
+  sweep.curves.clear();
   sweep.points.resize(1);
   EXPECT_THAT(toSvg(sweep), HasSubstr("<circle"));
 }

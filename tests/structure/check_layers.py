@@ -39,6 +39,7 @@ ROOMS = {
                         "runtime/job/bootstrap"},
     "runtime/tune": {"runtime/plan", "runtime/execute", "runtime/tune", "runtime/job/bootstrap"},
     "runtime/simulate": {"runtime/plan", "runtime/execute", "runtime/simulate"},
+    "runtime/job/network": {"runtime/job/bootstrap", "runtime/job/network"},
     "runtime/job": {"runtime/plan", "runtime/execute", "runtime/job", "runtime/job/bootstrap"},
 }
 # What users include, and what of it all layers share with them.

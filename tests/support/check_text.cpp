@@ -2,8 +2,9 @@
 
 #include "tests/support/check_text.h"
 
-#include "api/compile/check.h"
+#include "api/compile/plans.h"
 #include "ir/failure.h"
+#include "tests/support/alike.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -21,7 +22,8 @@ bool isForMessages(const CompileOptions &options) {
 }
 
 Status expectSafe(const Compiled &compiled) {
-  const CheckReport report = BRAID_TRY(checkProgram(compiled, {.queues = 1}));
+  const std::vector<Plan> plans = BRAID_TRY(makePlans(compiled));
+  const CheckReport report = BRAID_TRY(checkBothWays(plans, compiled.fusion, {.queues = 1}));
   return report.isSafe() && report.resultChecked ? Status::ok()
                                                  : Status(StatusCode::Rejected, str(report));
 }

@@ -4,6 +4,7 @@
 #include "api/view/counterexample.h"
 #include "api/view/steps.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -12,6 +13,7 @@ namespace braid::view {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 /// Both receive before they send, and the data of one is ready when the other has received.
 constexpr const char *kCircle = R"(program @circle mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {
@@ -73,6 +75,45 @@ TEST(Steps, EndWhereNobodyGoesOn) {
                         1],
               "  %r = p2p recv %theirs from (rank + 1) mod 2 via %h");
   }
+}
+
+/// A box for each of the circle, an arrow to the next, and one around to the first.
+TEST(Steps, DrawWhoWaitsForWhom) {
+  const std::string svg = relationSvg(checked(kCircle, 2));
+  EXPECT_THAT(svg, HasSubstr("Each waits for the next, and the last for the first"));
+  EXPECT_THAT(svg, HasSubstr(">rank 0, main, run 1</text>"));
+  EXPECT_THAT(svg, HasSubstr("mod 2 via %h&quot;, behind 2</text>"));
+  EXPECT_THAT(svg, HasSubstr("mod 2 via %h&quot;, behind 1</text>"));
+}
+
+TEST(Steps, DrawTheFirstAndTheLastOfManyWhoWait) {
+  Page page;
+  page.relation = Page::Relation::Circle;
+  for (int i = 0; i < 100; ++i)
+    page.marks.push_back({{}, "", fmt::format("rank {}: await", i), std::string(200, 'x')});
+  const std::string svg = relationSvg(page);
+  EXPECT_THAT(svg, HasSubstr(">rank 7</text>"));
+  EXPECT_THAT(svg, Not(HasSubstr(">rank 8</text>")));
+  EXPECT_THAT(svg, HasSubstr("and so on, 88 more"));
+  EXPECT_THAT(svg, HasSubstr(">rank 99</text>"));
+  EXPECT_THAT(svg, HasSubstr("xxx..., behind 2</text>")) << "the end is not what is cut";
+}
+
+/// Which order leaves data stale: in words, and on the arrow from the read to the write.
+TEST(Steps, SayWhichOrderDoesHarm) {
+  const Page page = checked(R"(program @racy mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {
+  set_current_stream stream(0)
+  set %C, %A
+})",
+                            2);
+  EXPECT_EQ(page.relation, Page::Relation::Pair);
+  EXPECT_EQ(page.findings[1], "If 2 comes before 1, 2 reads what was there before 1 writes: stale "
+                              "data; if 1 comes before 2, 2 reads what 1 has written.");
+  const std::string svg = relationSvg(page);
+  EXPECT_THAT(svg, HasSubstr(">if 2 comes before 1, 2 reads what was there before 1 writes: stale "
+                             "data</text>"));
+  EXPECT_THAT(svg, HasSubstr("V62\"/>")) << "from 2, below, up to 1";
+  EXPECT_EQ(relationSvg(checked(test::kGather, 2)), "") << "nothing to draw";
 }
 
 TEST(Steps, SayWhatWasProved) {

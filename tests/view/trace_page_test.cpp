@@ -81,8 +81,9 @@ TEST(TracePage, RefusesWhatIsNoTrace) {
     return text.replace(at, from.size(), to);
   };
   const std::pair<std::string, const char *> cases[] = {
-      {"", "expected JSON"},
-      {"{", "expected JSON"},
+      {"", "run.json:1:1: expected JSON"},
+      {"{\n", "run.json:2:1: expected JSON"},
+      {"{\"traceEvents\":[1e999]}", "run.json:1:17: expected a finite number, got 1e999"},
       {"[]", "expected traceEvents"},
       {"{\"traceEvents\":[]}", "expected otherData with the program that ran"},
       {with("program @", "programme @"), "expected"},
@@ -90,9 +91,11 @@ TEST(TracePage, RefusesWhatIsNoTrace) {
       {with("\"run\":1,\"command\":0", "\"run\":1,\"command\":99999"),
        "expected commands of @gather_pairwise below"},
       {with("\"run\":1,\"command\":0", "\"run\":-1,\"command\":0"),
-       "run.json: expected pid, ts, dur, and args"},
-      {with("\"dur\":1.000", "\"dur\":-1.000"), "run.json: expected pid, ts, dur, and args"},
-      {with("\"dur\":1.000", "\"dur\":1e300"), "run.json: expected pid, ts, dur, and args"},
+       "]: expected pid, ts, dur, and args"},
+      {with("\"dur\":1.000", "\"dur\":-1.000"), "]: expected pid, ts, dur, and args"},
+      {with("\"dur\":1.000", "\"dur\":1e300"), "]: expected pid, ts, dur, and args"},
+      {with("\"run\":1,\"command\":1", "\"run\":1,\"command\":0"),
+       "]: expected each command once a run, got command 0 of rank 0 in run 1 again"},
   };
   for (const auto &[text, expected] : cases) {
     const Result<TraceFile> read = readTrace("run.json", text);

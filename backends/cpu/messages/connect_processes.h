@@ -1,9 +1,9 @@
 //===- backends/cpu/messages/connect_processes.h - connections between the ranks of a job -----===//
 //
 // Within a host by socket pairs, which the host's rendezvous hands over. Between hosts by TCP: each
-// rank listens at its host's address for higher ranks of other hosts, all ranks tell each other
-// where, and who connects and who accepts prove to each other that they have heard of the job's key,
-// which rank 0 draws: see runtime/job/network/handshake.h.
+// rank listens at its host's address for higher ranks of other hosts, and all ranks tell each other
+// where. Who connects and who accepts prove to each other that they know the job's key, which rank
+// 0 draws: see runtime/job/network/handshake.h.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -325,7 +325,8 @@ findRendezvousEndpoints(const std::string &base, const std::string &job, Deadlin
       return names;
     }
     if (std::chrono::steady_clock::now() >= deadline)
-      return timedOut("expected rank 0 of job '{}' to listen in '{}', got nobody", job, parent);
+      return timedOut("expected the first rank of job '{}' to listen in '{}', got nobody", job,
+                      parent);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
 }

@@ -13,8 +13,8 @@
 //                 cut off from it: then this word decides for this host.
 //   the cause     the text of the first failure
 //   rank slots    where each rank is: heartbeat, what its host thread does, what each of its queues
-//                 runs, counters of progress. Those of other hosts' ranks are copies, some tenths of
-//                 a second old, with times of this host's clock, and have no process id.
+//                 runs, counters of progress. Those of other hosts' ranks are copies, some tenths
+//                 of a second old, with times of this host's clock, and have no process id.
 //   flight rings  the last commands of each rank, with times and flag values. They survive the
 //                 rank.
 //   the choice    the text of the schedule that rank 0 has chosen by measuring
@@ -162,7 +162,8 @@ public:
   bool isAborted() const;
   /// True if this is the first failure; everybody sees it, and its cause, from then on. Steps that
   /// were committed before stay committed. False: cause() says what came first. Texts are cut at
-  /// 16 kB. Where the outcome is decided elsewhere, this proposes: true if it is the first proposal.
+  /// 16 kB. Where the outcome is decided elsewhere, this proposes: true if it is the first
+  /// proposal.
   bool abort(const JobCause &cause);
   /// After abort(): waits until the job is aborted, by whomever it takes. If nobody decides within
   /// `patience`, besides what the way to host 0 and back takes at present, this host does.
@@ -191,8 +192,8 @@ public:
   std::string choice() const;
 
   /// For timing only: returns when all ranks of this host have called it equally often, within a
-  /// microsecond or so where each has a core of its own. Spins; after a while that counts as a wait for all ranks,
-  /// which the watchdog ends when nothing moves. False if the job has been aborted.
+  /// microsecond or so where each has a core of its own. Spins; after a while that counts as a wait
+  /// for all ranks, which the watchdog ends when nothing moves. False if the job has been aborted.
   bool spinUntilAllCome(int64_t rank);
 
 private:

@@ -67,8 +67,8 @@ public:
   Rendezvous(const Rendezvous &) = delete;
 
   const std::string &path() const { return path_; }
-  /// Blocks until every rank of this host that joined has disconnected, died or been killed; TimedOut at the
-  /// deadline.
+  /// Blocks until every rank of this host that joined has disconnected, died or been killed;
+  /// TimedOut at the deadline.
   Status waitForAllToLeave(Deadline deadline);
   RendezvousCounts counts() const;
 

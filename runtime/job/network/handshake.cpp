@@ -9,7 +9,7 @@
 namespace braid {
 namespace {
 
-constexpr llvm::StringLiteral kMagic = "braid001";
+constexpr std::string_view kMagic = "braid001";
 
 /// What both sides of a connection have in common.
 struct Said {
@@ -42,7 +42,7 @@ Result<std::optional<ServerHandshake::Proved>> ServerHandshake::feed(llvm::Strin
   const llvm::StringRef taken = bytes.take_front(kHandshakeAnswerBytes - pending_.size());
   pending_ += taken;
   const llvm::StringRef answer = pending_;
-  if (!kMagic.startswith(answer.take_front(kMagic.size())))
+  if (!kMagic.starts_with(std::string_view(answer.take_front(kMagic.size()))))
     return badInput("expected a process of braid, got something else");
   if (answer.size() < kHandshakeAnswerBytes)
     return std::optional<Proved>();
@@ -64,7 +64,7 @@ ClientHandshake::ClientHandshake(std::string secret, std::string context, uint32
 
 std::string ClientHandshake::answer(llvm::StringRef challenge) {
   challenge_ = challenge.str();
-  std::string text = kMagic.str() + own_;
+  std::string text = std::string(kMagic) + own_;
   append(text, number_);
   return text + Said{secret_, context_, challenge_, own_, number_}.proofOfClient();
 }

@@ -24,8 +24,9 @@ public:
       text_ = {};
       return 0;
     }
-    const auto number =
-        endian::read<Number, llvm::support::little, llvm::support::unaligned>(text_.data());
+    static_assert(sizeof(Number) == 4 || sizeof(Number) == 8);
+    const auto number = static_cast<Number>(sizeof(Number) == 4 ? endian::read32le(text_.data())
+                                                                : endian::read64le(text_.data()));
     text_ = text_.drop_front(sizeof(Number));
     return number;
   }

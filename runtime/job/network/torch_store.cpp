@@ -104,8 +104,8 @@ Result<std::string> TorchStore::get(const std::string &name, Deadline deadline) 
 
 /// On the store's own host, its name may mean the loopback's address, which others do not reach.
 Result<std::string> TorchStore::addressOfThisHost(Deadline deadline) {
-  auto isLoopback = [](llvm::StringRef host) {
-    return host.startswith("127.") || host == "::1" || host == "localhost";
+  auto isLoopback = [](const std::string &host) {
+    return host.starts_with("127.") || host == "::1" || host == "localhost";
   };
   const ByteStream stream = BRAID_TRY(connect(deadline));
   std::string address = addressOfThisEnd(stream.descriptor());

@@ -31,8 +31,10 @@ PairReport withEverything() {
   fail(rowOf(report, 0, 1), PathOutcome::Hung);
   fail(rowOf(report, 1, 0), PathOutcome::Crashed);
   fail(rowOf(report, 2, 3), PathOutcome::WrongData);
+  on(rowOf(report, 2, 3), Path::Host).wrong->together = true;
   takePeerAccess(rowOf(report, 0, 3));
   on(rowOf(report, 3, 0), Path::Messages) = {};
+  report.couples = {{Path::GetEngine, 4096, {0, 1, true, 300, 150}, {3, 2, false, 310, 0}}};
   return report;
 }
 
@@ -47,6 +49,14 @@ TEST(PairReportJson, IsReadAsItWasWritten) {
   const PathReport &wrong = on(rowOf(*report, 2, 3), Path::Host);
   ASSERT_TRUE(wrong.wrong);
   EXPECT_EQ(wrong.wrong->offset, 4096);
+  EXPECT_TRUE(wrong.wrong->together);
+  EXPECT_FALSE(on(rowOf(*report, 2, 3), Path::PutEngine).wrong->together);
+  ASSERT_EQ(report->couples.size(), 1u);
+  EXPECT_EQ(report->couples.front().path, Path::GetEngine);
+  EXPECT_EQ(report->couples.front().bytes, 4096);
+  EXPECT_TRUE(report->couples.front().one.bothWays);
+  EXPECT_EQ(report->couples.front().one.togetherGBps, 150);
+  EXPECT_EQ(report->couples.front().other.source, 3);
   EXPECT_EQ(on(rowOf(*report, 0, 1), Path::Host).outcome, PathOutcome::Hung);
   EXPECT_EQ(rowOf(*report, 0, 3).link.noPeerAccess, "the chipset does not support it");
   EXPECT_EQ(on(rowOf(*report, 3, 0), Path::Messages).outcome, PathOutcome::NotMeasured);
@@ -126,6 +136,19 @@ TEST(PairReportJson, EveryMistakeIsLocated) {
       {"/pairs/1/paths/host/wrong",
        {{"bytes", 1}, {"round", 1}, {"offset", 0}, {"expected", 256}},
        "wrong.expected: expected an integer from 0 to 255, got 256"},
+      {"/pairs/1/paths/host/wrong",
+       {{"bytes", 1}, {"round", 1}, {"offset", 0}, {"expected", 2}, {"got", 3}, {"together", 1}},
+       "wrong.together: expected true or false, got 1"},
+      {"/couples", 3, "couples: expected a list, got 3"},
+      {"/couples/0/path", "put", "couples[0].path: expected put-engine, put-kernel"},
+      {"/couples/0/links", Json::array({1}), "couples[0].links: expected two links, got array"},
+      {"/couples/0/links/1/source", 4,
+       "couples[0].links[1].source: expected an integer from 0 to 3, got 4"},
+      {"/couples/0/links/1/source", 0, "couples[0].links: expected two links of four devices"},
+      {"/couples/0/links/0/both_ways", 1,
+       "couples[0].links[0].both_ways: expected true or false, got 1"},
+      {"/couples/0/links/0/alone_GBps", "x",
+       "couples[0].links[0].alone_GBps: expected a number from 0 to"},
   };
   for (const Mistake &mistake : mistakes) {
     Json bad = good;

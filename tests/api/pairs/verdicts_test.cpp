@@ -364,6 +364,25 @@ TEST(Verdicts, WrongDataSaysWhere) {
             "one bit of the byte differs, as a failing memory or link leaves it");
 }
 
+TEST(Verdicts, WrongDataOnlyWhileAllRunAreTheirOwn) {
+  std::mt19937 random(10);
+  PairReport report = healthyReport({.devices = 4, .island = 4}, random);
+  for (auto [path, together] : {std::pair(Path::GetEngine, false), {Path::PutEngine, true}}) {
+    PathReport &wrong = on(rowOf(report, 2, 1), path);
+    wrong.outcome = PathOutcome::WrongData;
+    wrong.wrong = WrongData{1 << 20, 3, 4096, 0x5a, 0x5b, together};
+  }
+  const std::vector<Verdict> verdicts = judge(report);
+  ASSERT_EQ(verdicts.size(), 2u);
+  EXPECT_EQ(verdicts[0].sentence,
+            "transfers from device 2 to device 1 bring wrong data by get-engine, first at offset "
+            "4096 of 1 MiB in round 3: expected 0x5a, got 0x5b");
+  EXPECT_EQ(verdicts[1].sentence,
+            "transfers from device 2 to device 1 bring wrong data by put-engine while all pairs "
+            "run, first at offset 4096 of 1 MiB in round 3: expected 0x5a, got 0x5b");
+  EXPECT_TRUE(verdicts[1].together);
+}
+
 TEST(Verdicts, AllAtOnceMayFailWhereEachWorks) {
   std::mt19937 random(12);
   PairReport report = healthyReport({.devices = 4, .island = 4}, random);
@@ -375,6 +394,68 @@ TEST(Verdicts, AllAtOnceMayFailWhereEachWorks) {
   ASSERT_EQ(verdicts.size(), 1u);
   EXPECT_EQ(verdicts.front().sentence, "all transfers between devices hang while all pairs run");
   EXPECT_EQ(verdicts.front().cause, "rank 2 did nothing for 20 s");
+}
+
+/// Devices 0 and 1 as well as 2 and 3 get a third of their share while all pairs run.
+PairReport withTwoSlowTogether() {
+  std::mt19937 random(14);
+  PairReport report = healthyReport({.devices = 8, .island = 8, .hasTogether = true}, random);
+  for (auto [source, destination] : {std::pair(0, 1), {1, 0}, {2, 3}, {3, 2}})
+    on(rowOf(report, source, destination), Path::PutEngine).togetherGBps /= 3;
+  return report;
+}
+
+LinkCouple coupleOf(double share) {
+  return {Path::PutEngine, 1 << 20, {0, 1, true, 300, 300 * share}, {2, 3, true, 310, 310 * share}};
+}
+
+TEST(Verdicts, ABridgeIsNamedOnceWithBothOfItsLinks) {
+  PairReport report = withTwoSlowTogether();
+  EXPECT_EQ(judge(report).size(), 2u);
+  report.couples = {coupleOf(0.5)};
+  const std::vector<Verdict> verdicts = judge(report);
+  ASSERT_EQ(verdicts.size(), 1u);
+  EXPECT_EQ(verdicts.front().sentence,
+            "transfers between devices 0 and 1 and those between devices 2 and 3 share a bridge: "
+            "when both run, and no others, they run at 150 GB/s by put-engine, alone at 300");
+  EXPECT_TRUE(isAbout(verdicts.front(), rowOf(report, 1, 0)));
+  EXPECT_TRUE(isAbout(verdicts.front(), rowOf(report, 3, 2)));
+  EXPECT_FALSE(isAbout(verdicts.front(), rowOf(report, 0, 2)));
+}
+
+TEST(Verdicts, LinksThatAreRightInTwosShareNoBridge) {
+  PairReport report = withTwoSlowTogether();
+  report.couples = {coupleOf(0.95)};
+  for (const Verdict &verdict : judge(report))
+    EXPECT_EQ(verdict.kind, VerdictKind::SlowTogether) << verdict.sentence;
+  report.couples.front().one.togetherGBps /= 2; // one alone is no bridge
+  EXPECT_EQ(judge(report).size(), 2u);
+  report.couples.front().one.togetherGBps = 0; // not measured
+  report.couples.front().other.togetherGBps /= 2;
+  EXPECT_EQ(judge(report).size(), 2u);
+}
+
+TEST(Verdicts, ABridgeOfSeveralPathsIsNamedOnce) {
+  PairReport report = withTwoSlowTogether();
+  report.couples = {coupleOf(0.5), coupleOf(0.5)};
+  report.couples.back().path = Path::GetEngine;
+  const std::vector<Verdict> verdicts = judge(report);
+  ASSERT_EQ(verdicts.size(), 1u);
+  EXPECT_EQ(verdicts.front().paths, (std::vector<Path>{Path::PutEngine, Path::GetEngine}));
+}
+
+TEST(Verdicts, WhatIsSlowTogetherIsTriedInTwos) {
+  const PairReport report = withTwoSlowTogether();
+  const std::vector<CoupledLink> links = linksSlowTogether(report, Path::PutEngine);
+  ASSERT_EQ(links.size(), 2u);
+  EXPECT_EQ(links[0].source, 0);
+  EXPECT_EQ(links[1].source, 2);
+  EXPECT_TRUE(links[0].bothWays && links[1].bothWays);
+  EXPECT_TRUE(linksSlowTogether(report, Path::GetEngine).empty());
+  std::mt19937 random(15);
+  EXPECT_TRUE(
+      linksSlowTogether(healthyReport({.devices = 8, .hasTogether = true}, random), Path::PutEngine)
+          .empty());
 }
 
 TEST(Verdicts, TogetherIsComparedAtItsSize) {

@@ -1,6 +1,6 @@
-//===- tools/check_progress.cpp - says on stderr how far a check is ---------------------------===//
+//===- tools/step_progress.cpp - says on stderr how far long work is ------------------------===//
 
-#include "tools/check_progress.h"
+#include "tools/step_progress.h"
 
 #include "runtime/memory_limit.h"
 
@@ -28,7 +28,7 @@ std::string amount(const WorkProgress &now) {
 
 } // namespace
 
-void CheckProgress::operator()(const WorkProgress &now) {
+void StepProgress::operator()(const WorkProgress &now) {
   const Clock::time_point time = Clock::now();
   if (now.step != step_ || now.done == 0) {
     step_ = now.step;
@@ -41,14 +41,15 @@ void CheckProgress::operator()(const WorkProgress &now) {
 }
 
 /// How long the rest of a step takes is told by what is done of it.
-void CheckProgress::say(const WorkProgress &now, double secondsOfStep) {
+void StepProgress::say(const WorkProgress &now, double secondsOfStep) {
   std::string left, memory;
   if (now.done != 0)
     left = fmt::format(", about {:.0f} s left", secondsOfStep / static_cast<double>(now.done) *
                                                     static_cast<double>(now.total - now.done));
   if (now.bytes != 0)
     memory = fmt::format(" (about {} in all)", strOfBytes(now.bytes));
-  llvm::errs() << fmt::format("braid: check: {}, {}{}{}\n", now.step, amount(now), left, memory);
+  llvm::errs() << fmt::format("braid: {}: {}, {}{}{}\n", command_, now.step, amount(now), left,
+                              memory);
 }
 
 } // namespace braid::tools

@@ -1,0 +1,84 @@
+//===- runtime/check/cells.h - what was done last to the bytes of a rank ----------------------===//
+//
+// For every stretch of bytes, the last write and the reads since are enough: a write that is
+// ordered after all of them is ordered, by transitivity, after everything before, and so is what
+// comes later.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/check/access.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+#include <map>
+
+namespace braid::checker {
+
+/// An event that touches memory. Its block is counted from that of the memory on.
+struct Actor {
+  EventId id = kNone;
+  uint32_t block = 0;
+  bool operator==(const Actor &) const = default;
+};
+
+/// An access before the present one to bytes [begin, end).
+struct Earlier {
+  Actor actor;
+  bool isWrite;
+  int64_t begin, end;
+};
+
+/// The memories of one rank.
+class RankCells {
+public:
+  explicit RankCells(const History &history) : history_(&history) {}
+
+  /// Names whom the access has to come after, and notes it. Ends, and returns false, as soon as
+  /// `expectOrder` does.
+  bool access(Actor actor, const Access &access,
+              llvm::function_ref<bool(const Earlier &)> expectOrder);
+  /// Notes that a buffer has ended in a run.
+  void release(uint32_t buffer, uint32_t run, EventId id) { releases_[{buffer, run}] = id; }
+  /// The end of a buffer in a run; kNone if it has not come yet.
+  EventId endOf(uint32_t buffer, uint32_t run) const;
+
+private:
+  /// Reads since the last write, at most one of a thread, its last: at once of few, and else when
+  /// somebody asks.
+  class Reads {
+  public:
+    void add(const History &history, Actor actor);
+    llvm::ArrayRef<Actor> lastOfEachThread(const History &history);
+    void clear() { list_.clear(); }
+
+  private:
+    static constexpr size_t kFew = 8;
+    void forgetOthers(const History &history);
+
+    llvm::SmallVector<Actor, 1> list_;
+    size_t most_ = 0; ///< if more, some are forgotten
+  };
+  /// What was done last to a stretch of bytes that has always been accessed alike.
+  struct Cell {
+    int64_t end;
+    Actor write = {};
+    Reads reads = {};
+  };
+  /// The cells of one memory, by first byte. Grows by splitting.
+  using Cells = std::map<int64_t, Cell>;
+
+  static void split(Cells &cells, int64_t at);
+  template <class Fn> static bool forEachCell(Cells &cells, int64_t begin, int64_t end, Fn &&fn);
+  Cells &cellsOf(const Memory &memory);
+
+  const History *history_;
+  std::vector<std::pair<Memory, Cells>> cells_;               ///< a rank has few memories
+  std::map<std::pair<uint32_t, uint32_t>, EventId> releases_; ///< by buffer and run
+};
+
+/// Bytes that a command may not write, because it also reads them. No command says in which order
+/// it does that; but what `Add` adds to is one operand, and a copy onto itself changes nothing.
+std::optional<Place> findOwnConflict(const Command &command, llvm::ArrayRef<Access> accesses);
+
+} // namespace braid::checker

@@ -1,0 +1,46 @@
+//===- runtime/check/contents.h - what memory holds -------------------------------------------===//
+#pragma once
+
+#include "runtime/check/access.h"
+#include "runtime/check/terms.h"
+
+namespace braid::checker {
+
+/// Contents of one memory.
+class MemoryContents {
+public:
+  Pieces read(int64_t begin, int64_t end) const;
+  void write(int64_t begin, const Pieces &pieces);
+
+private:
+  /// Bytes from `begin` on.
+  struct Stretch {
+    int64_t begin;
+    Piece piece;
+
+    int64_t end() const { return begin + piece.bytes; }
+    Stretch before(int64_t at) const { return {begin, {piece.term, piece.offset, at - begin}}; }
+    Stretch from(int64_t at) const {
+      return {at, {piece.term, piece.offset + (at - begin), end() - at}};
+    }
+  };
+
+  size_t find(int64_t at) const;
+  bool replaceOne(size_t index, int64_t begin, const Pieces &pieces);
+  void replace(size_t first, size_t last, llvm::ArrayRef<Stretch> made);
+
+  std::vector<Stretch> stretches_; ///< in order; between them nothing is written
+  mutable size_t last_ = 0;        ///< that was found
+};
+
+/// Contents of all memories.
+class AllContents {
+public:
+  explicit AllContents(size_t ranks) : ofRanks_(ranks) {}
+  MemoryContents &operator[](const Memory &memory);
+
+private:
+  std::vector<std::vector<std::pair<Memory, MemoryContents>>> ofRanks_; ///< each has few
+};
+
+} // namespace braid::checker

@@ -1,0 +1,265 @@
+//===- tests/runtime/alike_ranks_test.cpp - alike ranks are judged as each rank is ------------===//
+//
+// What is damaged on all ranks in the same way leaves them alike, so it is up to the clocks of the
+// first block to find it. What is damaged on one rank may leave order alike, and differ in bytes.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "api/compile/plans.h"
+#include "runtime/plan/spell_out.h"
+#include "tests/support/alike.h"
+#include "tests/support/configured.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <ctime>
+
+namespace braid::test {
+namespace {
+
+using Plans = std::vector<Plan>;
+
+struct Subject {
+  std::string name;
+  std::unique_ptr<Source> source;
+  Compiled compiled;
+  Plans plans;
+};
+
+constexpr const char *kGather = R"(fusion @g(D = 3, L = 3) {
+  mesh [0 .. D) of L
+  %A = input f32[DIDx{D}, 4, 5]
+  %B = input f32[5, 6]
+  %C = matmul %A, %B : f32[Stream{D}, 4, 6]
+  output %C
+}
+)";
+constexpr const char *kScatter = R"(fusion @r(D = 3, L = 3) {
+  mesh [0 .. D) of L
+  %A = input f32[D, 4, DIDx{D}, 5]
+  %B = input f32[DIDx{D}, 5, 6]
+  %C = matmul %A, %B : f32[DIDx{D}, 4, 6]
+  output %C
+}
+)";
+constexpr const char *kAll = R"(fusion @a(D = 3, L = 3) {
+  mesh [0 .. D) of L
+  %A = input f32[D, 4, DIDx{D}, 5]
+  %B = input f32[DIDx{D}, 5, 6]
+  %C = matmul %A, %B : f32[D, 4, 6]
+  output %C
+}
+)";
+
+Subject subjectOf(const std::string &text, int64_t ranks, const std::string &schedule,
+                  int64_t ranksPerHost = 0) {
+  Subject subject{fmt::format("{}of {} ranks, '{}'", text, ranks, schedule),
+                  parseSource("a.braid", text),
+                  {},
+                  {}};
+  CompileOptions options;
+  options.ranks = ranks;
+  options.parameters = {{"L", ranksPerHost == 0 ? ranks : ranksPerHost}};
+  options.schedule = configured(schedule);
+  Result<Compiled> compiled = compile(*subject.source, options);
+  EXPECT_TRUE(compiled.isOk()) << subject.source->diags.str() << compiled.status().message();
+  if (!compiled)
+    return subject;
+  subject.compiled = *compiled;
+  subject.plans = std::move(*makePlans(subject.compiled));
+  return subject;
+}
+
+/// Whether they are safe, which is judged both ways.
+bool expectSame(const Subject &subject, const Plans &plans, const CheckOptions &options = {}) {
+  Result<CheckReport> report = checkBothWays(plans, subject.compiled.fusion, options);
+  EXPECT_TRUE(report.isOk()) << subject.name << report.status().message();
+  return report && report->isSafe();
+}
+
+std::vector<Subject> subjectsOn(int64_t ranks) {
+  std::vector<Subject> all;
+  for (const char *schedule :
+       {"pairwise", "ring", "batched", "bulk", "sequential", "coalesced", "pairwise;chunks=2",
+        "pairwise;placement=shared", "pairwise;protocol=put", "ring;protocol=put"})
+    all.push_back(subjectOf(kGather, ranks, schedule));
+  for (const char *schedule :
+       {"pairwise", "ring", "bulk", "sequential", "pairwise;chunks=2", "pairwise;protocol=put",
+        "ring;protocol=put", "pairwise;protocol=put;partials=peer"})
+    all.push_back(subjectOf(kScatter, ranks, schedule));
+  for (const char *schedule : {"pairwise", "pairwise;reduction=two-shot",
+                               "pairwise;reduction=two-shot;protocol=put;partials=peer"})
+    all.push_back(subjectOf(kAll, ranks, schedule));
+  return all;
+}
+
+/// Ranks exchange blocks two by two: no rank does what the one before it does.
+bool isOfPairs(const Subject &subject) {
+  const size_t ranks = subject.plans.size();
+  const bool isPowerOfTwo = (ranks & (ranks - 1)) == 0;
+  return ranks > 2 && isPowerOfTwo && subject.name.find("coalesced") != std::string::npos;
+}
+
+TEST(CheckerAlikeRanks, AreJudgedAsEachRank) {
+  for (int64_t ranks : {2, 3, 4, 5, 8, 16})
+    for (const Subject &subject : subjectsOn(ranks)) {
+      EXPECT_EQ(periodOf(subject.plans), isOfPairs(subject) ? ranks : 1) << subject.name;
+      for (uint32_t runs : {1u, 3u})
+        EXPECT_TRUE(expectSame(subject, subject.plans, {.runs = runs}));
+      (void)expectSame(subject, subject.plans, {.queues = 2, .ordered = true});
+    }
+}
+
+TEST(CheckerAlikeRanks, OnEverySizeUpTo64) {
+  for (int64_t ranks = 17; ranks <= 64; ++ranks)
+    for (const char *schedule : {"pairwise", "ring"}) {
+      const Subject gather = subjectOf(kGather, ranks, schedule);
+      EXPECT_EQ(periodOf(gather.plans), 1u);
+      EXPECT_TRUE(expectSame(gather, gather.plans));
+      const Subject scatter = subjectOf(kScatter, ranks, schedule);
+      EXPECT_EQ(periodOf(scatter.plans), 1u);
+      EXPECT_TRUE(expectSame(scatter, scatter.plans));
+    }
+}
+
+TEST(CheckerAlikeRanks, OfHosts) {
+  for (const auto &[ranks, ofHost] : {std::pair<int64_t, int64_t>{4, 2},
+                                      {6, 2},
+                                      {6, 3},
+                                      {8, 4},
+                                      {16, 4},
+                                      {34, 2},
+                                      {60, 3},
+                                      {64, 8}})
+    for (const char *schedule : {"hierarchical", "pairwise", "ring", "hierarchical;protocol=put"}) {
+      const Subject subject = subjectOf(kGather, ranks, schedule, ofHost);
+      const bool isHierarchical = llvm::StringRef(schedule).startswith("hierarchical");
+      EXPECT_EQ(isHierarchical ? periodOf(spellOut(subject.plans)) : ofHost, ofHost)
+          << subject.name;
+      EXPECT_TRUE(expectSame(subject, subject.plans));
+    }
+}
+
+//===- Mistakes -------------------------------------------------------------------------------===//
+
+/// Damages the k-th place of a rank; false: there is none.
+using Damage = bool (*)(Plan &plan, size_t k);
+
+bool drop(Plan &plan, size_t k) {
+  if (k >= plan.commands.size())
+    return false;
+  for (PlanRelease &release : plan.releases)
+    release.beforeCommand -= release.beforeCommand > k;
+  plan.commands.erase(plan.commands.begin() + static_cast<ptrdiff_t>(k));
+  return true;
+}
+
+bool swapWithNext(Plan &plan, size_t k) {
+  if (k + 1 >= plan.commands.size())
+    return false;
+  std::swap(plan.commands[k], plan.commands[k + 1]);
+  return true;
+}
+
+bool moveToOtherStream(Plan &plan, size_t k) {
+  if (k >= plan.commands.size())
+    return false;
+  uint32_t &stream = plan.commands[k].stream;
+  stream = (stream + 1) % static_cast<uint32_t>(plan.streams.size());
+  return true;
+}
+
+bool endBufferHere(Plan &plan, size_t k) {
+  if (k >= plan.commands.size() || plan.buffers.size() <= plan.inputs.size())
+    return false;
+  uint32_t last = static_cast<uint32_t>(plan.buffers.size()) - 1;
+  plan.releases.push_back(
+      {last, static_cast<uint32_t>(k), plan.commands[k].stream, plan.commands[k].origin});
+  llvm::stable_sort(plan.releases, [](const PlanRelease &a, const PlanRelease &b) {
+    return a.beforeCommand < b.beforeCommand;
+  });
+  return true;
+}
+
+/// It copies to another block, or from another one; bytes and order stay.
+bool moveBytes(Plan &plan, size_t k) {
+  for (Command &command : plan.commands)
+    if (command.kind == CommandKind::Copy && k-- == 0) {
+      Range &range = command.dst.buffer == kPeerBuffer ? command.src : command.dst;
+      const int64_t bytes = plan.buffers[range.buffer].bytes;
+      range.offset = (range.offset + range.bytes) % bytes;
+      return range.offset + range.bytes <= bytes;
+    }
+  return false;
+}
+
+constexpr Damage kDamages[] = {drop, swapWithNext, moveToOtherStream, endBufferHere, moveBytes};
+
+TEST(CheckerAlikeRanks, MistakesOfAllRanksAreFound) {
+  size_t rejected = 0, accepted = 0, alike = 0;
+  for (int64_t ranks : {2, 3, 4})
+    for (const Subject &subject : subjectsOn(ranks))
+      for (Damage damage : kDamages)
+        for (size_t k = 0;; ++k) {
+          Plans plans = subject.plans;
+          if (!llvm::all_of(plans, [&](Plan &plan) { return damage(plan, k); }))
+            break;
+          ++(expectSame(subject, plans) ? accepted : rejected);
+          alike += periodOf(plans) == 1;
+        }
+  EXPECT_GT(rejected, 2000u);
+  EXPECT_GT(accepted, 500u);
+  EXPECT_GT(alike, (rejected + accepted) / 2);
+  std::printf("%zu rejected, %zu accepted, %zu alike\n", rejected, accepted, alike);
+}
+
+TEST(CheckerAlikeRanks, MistakesOfOneRankAreFound) {
+  size_t rejected = 0, alike = 0;
+  for (int64_t ranks : {3, 4})
+    for (const Subject &subject : subjectsOn(ranks))
+      for (Damage damage : kDamages)
+        for (size_t k = 0;; ++k) {
+          Plans plans = subject.plans;
+          if (!damage(plans[k % plans.size()], k))
+            break;
+          const bool isRejected = !expectSame(subject, plans);
+          rejected += isRejected;
+          alike += isRejected && periodOf(plans) == 1;
+        }
+  EXPECT_GT(rejected, 1000u);
+  EXPECT_GT(alike, 20u);
+  std::printf("%zu rejected, %zu of them alike\n", rejected, alike);
+}
+
+TEST(CheckerAlikeRanks, OfHostsWithMistakesAreFound) {
+  size_t rejected = 0;
+  for (const auto &[ranks, ofHost] : {std::pair<int64_t, int64_t>{4, 2}, {6, 2}, {34, 2}}) {
+    const Subject subject = subjectOf(kGather, ranks, "hierarchical", ofHost);
+    for (Damage damage : kDamages)
+      for (size_t k = 0; k<200; k += ranks> 6 ? 13 : 1) {
+        Plans plans = subject.plans;
+        if (!llvm::all_of(plans, [&](Plan &plan) { return damage(plan, k); }))
+          break;
+        rejected += !expectSame(subject, plans);
+      }
+  }
+  EXPECT_GT(rejected, 50u);
+  std::printf("%zu rejected\n", rejected);
+}
+
+//===- Cost -----------------------------------------------------------------------------------===//
+
+#ifdef NDEBUG
+/// 1.4 s on the machine where the limit was chosen; clocks for each rank took 13 s.
+TEST(CheckerAlikeRanks, AreCheckedQuickly) {
+  const Subject subject = subjectOf(kGather, 512, "pairwise");
+  const std::clock_t start = std::clock();
+  Result<CheckReport> report = check(subject.plans, subject.compiled.fusion, {});
+  EXPECT_TRUE(report && report->isSafe());
+  EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 8);
+}
+#endif
+
+} // namespace
+} // namespace braid::test

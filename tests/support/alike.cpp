@@ -1,0 +1,41 @@
+//===- tests/support/alike.cpp - compares alike ranks with ranks followed one by one ----------===//
+
+#include "tests/support/alike.h"
+
+#include "ir/failure.h"
+#include "runtime/check/alike.h"
+
+#include <fmt/format.h>
+
+#include <tuple>
+
+namespace braid::test {
+namespace {
+
+auto countsOf(const CheckReport &report) {
+  return std::tuple(report.queues, report.commands, report.transfers, report.accesses,
+                    report.resultChecked, report.orderChecked, report.resultNotChecked);
+}
+
+} // namespace
+
+Result<CheckReport> checkBothWays(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
+                                  CheckOptions options) {
+  options.eachRank = false;
+  const CheckReport alike = BRAID_TRY(check(plans, fusion, options));
+  options.eachRank = true;
+  const CheckReport each = BRAID_TRY(check(plans, fusion, options));
+  if (str(alike) == str(each) && (!each.isSafe() || countsOf(alike) == countsOf(each)))
+    return alike;
+  return Status(StatusCode::Internal,
+                fmt::format("as alike ranks: {}\neach for itself: {}", str(alike), str(each)));
+}
+
+uint32_t periodOf(llvm::ArrayRef<Plan> plans) {
+  checker::Partners partners;
+  if (checker::matchTransfers(plans, partners, {}))
+    return static_cast<uint32_t>(plans.size());
+  return checker::findPeriod(plans, partners);
+}
+
+} // namespace braid::test
