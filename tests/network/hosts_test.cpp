@@ -53,6 +53,20 @@ TEST(Hosts, SeveralMegabytesOfEachRankAndNothingOfOthers) {
   });
 }
 
+TEST(Hosts, ThereMayBeMany) {
+  JobOfHosts job({.hosts = 40, .perHost = 2});
+  job.onRanks([&](int64_t rank, Client &client) {
+    for (uint32_t step = 1; step <= 5; ++step) {
+      const auto parts = client.allGather(std::to_string(rank));
+      ASSERT_TRUE(parts.isOk()) << parts.status().message();
+      ASSERT_EQ((*parts)[79], "79");
+      ASSERT_TRUE(client.meetAtCommit(step).isOk());
+    }
+  });
+  job.client(57).memory().abort({Status(StatusCode::PeerFailed, "enough"), 57});
+  EXPECT_EQ(job.commonCause(), "enough");
+}
+
 TEST(Hosts, AStepCountsOnAllOfThem) {
   JobOfHosts job({.hosts = 3, .perHost = 1});
   job.onRanks([&](int64_t rank, Client &client) {
