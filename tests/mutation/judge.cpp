@@ -133,7 +133,7 @@ Judgement Judge::judge(const Mutant &mutant) {
   Judgement judgement;
   if (mutant.plans.empty())
     return judgement;
-  Result<CheckReport> report = checkBothWays(mutant.plans, original_.fusion, {0, kCheckedRuns});
+  Result<CheckReport> report = checkManyBothWays(mutant.plans, original_.fusion, {0, kCheckedRuns});
   if (!report) {
     judgement.outcome = Outcome::Unproven;
     judgement.detail = report.status().message();

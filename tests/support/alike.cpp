@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
+#include <cstdlib>
 #include <tuple>
 
 namespace braid::test {
@@ -29,6 +31,15 @@ Result<CheckReport> checkBothWays(llvm::ArrayRef<Plan> plans, const Fusion *fusi
     return alike;
   return Status(StatusCode::Internal,
                 fmt::format("as alike ranks: {}\neach for itself: {}", str(alike), str(each)));
+}
+
+Result<CheckReport> checkManyBothWays(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
+                                      const CheckOptions &options) {
+  constexpr uint64_t kShare = 8;
+  static const bool isForAll = std::getenv("BRAID_BOTH_WAYS") != nullptr;
+  static std::atomic<uint64_t> cases{0};
+  return cases++ % kShare == 0 || isForAll ? checkBothWays(plans, fusion, options)
+                                           : check(plans, fusion, options);
 }
 
 uint32_t periodOf(llvm::ArrayRef<Plan> plans) {

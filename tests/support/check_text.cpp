@@ -23,7 +23,7 @@ bool isForMessages(const CompileOptions &options) {
 
 Status expectSafe(const Compiled &compiled) {
   const std::vector<Plan> plans = BRAID_TRY(makePlans(compiled));
-  const CheckReport report = BRAID_TRY(checkBothWays(plans, compiled.fusion, {.queues = 1}));
+  const CheckReport report = BRAID_TRY(checkManyBothWays(plans, compiled.fusion, {.queues = 1}));
   return report.isSafe() && report.resultChecked ? Status::ok()
                                                  : Status(StatusCode::Rejected, str(report));
 }
