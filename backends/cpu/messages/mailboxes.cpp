@@ -177,8 +177,7 @@ void MailboxLink::withdraw(Exchange &exchange) {
     if (transfer.direction == Direction::Receive)
       box.word.store(wordOf(transfer.number, Phase::Withdrawn), std::memory_order_release);
     else if (!box.word.compare_exchange_strong(posted, wordOf(transfer.number, Phase::Withdrawn),
-                                               std::memory_order_relaxed,
-                                               std::memory_order_acquire))
+                                               std::memory_order_relaxed))
       while (box.word.load(std::memory_order_acquire) == wordOf(transfer.number, Phase::Taken))
         std::this_thread::yield();
   }
