@@ -108,31 +108,31 @@ std::vector<uint16_t> listeningPorts() {
   return ports;
 }
 
-/// Those who do not know the key stand at all ranks' doors.
-TEST(ConnectHosts, StrangersKeepNobodyFromIt) {
+/// Those who do not know the key stand at all ranks' acceptors.
+TEST(ConnectHosts, UnauthenticatedPeersKeepNobodyFromIt) {
   RanksOfHosts ranks({.hosts = 3, .perHost = 1});
   std::atomic<bool> isOver{false};
-  std::thread crowd([&] {
-    std::deque<FileDescriptor> strangers;
+  std::thread others([&] {
+    std::deque<FileDescriptor> peers;
     while (!isOver) {
       for (const uint16_t port : listeningPorts()) {
-        auto stranger = ByteStream::connect("127.0.0.1", port, "a rank", false, deadlineIn(1s));
-        if (!stranger)
+        auto peer = ByteStream::connect("127.0.0.1", port, "a rank", false, deadlineIn(1s));
+        if (!peer)
           continue;
-        (void)stranger->write("braid001, and much more of it", deadlineIn(1s));
-        strangers.push_back(stranger->release());
-        if (strangers.size() > 500)
-          strangers.pop_front();
+        (void)peer->write("braid001, and much more of it", deadlineIn(1s));
+        peers.push_back(peer->release());
+        if (peers.size() > 500)
+          peers.pop_front();
       }
     }
   });
   ranks.onRanks([&](ProcessGroup &group) {
-    // Some ranks are late, so that the doors of others stay open for a while.
+    // Some ranks are late, so that the acceptors of others stay open for a while.
     std::this_thread::sleep_for(group.rank() * 50ms);
     expectAllPairs(group);
   });
   isOver = true;
-  crowd.join();
+  others.join();
   EXPECT_FALSE(ranks.memory(0).isAborted());
 }
 

@@ -33,14 +33,14 @@ TEST(Handshake, BothSidesKnowTheSecretAndHaveTheSameKeys) {
   EXPECT_EQ(server.challenge().size(), kChallengeBytes);
   const std::string answer = client.answer(server.challenge());
   EXPECT_EQ(answer.size(), kHandshakeAnswerBytes);
-  const auto guest = proved(server, answer + "what follows");
-  EXPECT_EQ(guest.number, 0xdeadbeef);
-  EXPECT_EQ(guest.rest, "what follows");
-  EXPECT_EQ(guest.proof.size(), kProofBytes);
-  const auto keys = client.check(guest.proof);
+  const auto peer = proved(server, answer + "what follows");
+  EXPECT_EQ(peer.number, 0xdeadbeef);
+  EXPECT_EQ(peer.rest, "what follows");
+  EXPECT_EQ(peer.proof.size(), kProofBytes);
+  const auto keys = client.check(peer.proof);
   ASSERT_TRUE(keys.isOk()) << keys.status().message();
-  EXPECT_EQ(keys->sends, guest.keys.receives);
-  EXPECT_EQ(keys->receives, guest.keys.sends);
+  EXPECT_EQ(keys->sends, peer.keys.receives);
+  EXPECT_EQ(keys->receives, peer.keys.sends);
   EXPECT_NE(keys->sends, keys->receives);
   EXPECT_EQ(keys->sends.size(), 32u);
 }
@@ -50,10 +50,10 @@ TEST(Handshake, NoTwoConnectionsHaveTheSameKeys) {
   for (int i = 0; i < 20; ++i) {
     ServerHandshake server(kSecret, kPurpose);
     ClientHandshake client(kSecret, kPurpose, 1);
-    const auto guest = proved(server, client.answer(server.challenge()));
-    keys.push_back(guest.keys.sends);
-    keys.push_back(guest.keys.receives);
-    keys.push_back(guest.proof);
+    const auto peer = proved(server, client.answer(server.challenge()));
+    keys.push_back(peer.keys.sends);
+    keys.push_back(peer.keys.receives);
+    keys.push_back(peer.proof);
   }
   std::sort(keys.begin(), keys.end());
   EXPECT_EQ(std::unique(keys.begin(), keys.end()), keys.end());

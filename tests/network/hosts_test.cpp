@@ -307,7 +307,7 @@ TEST(Hosts, ARankOfAnotherHostIsRefused) {
   job.onRanks([&](int64_t, Client &client) { EXPECT_TRUE(client.allGather("x").isOk()); });
 }
 
-TEST(Hosts, TheDoorClosesWithTheFirstAllGather) {
+TEST(Hosts, TheAcceptorClosesWithTheFirstAllGather) {
   JobOfHosts job({.hosts = 2, .perHost = 1});
   EXPECT_TRUE(ByteStream::connect(job.at().host, job.at().port, "it", false, soon()).isOk());
   job.onRanks([&](int64_t, Client &client) { ASSERT_TRUE(client.allGather("x").isOk()); });
@@ -429,7 +429,8 @@ TEST(Hosts, WhatComesWithTheWelcomeIsHeard) {
 TEST(Hosts, WhatComesWithTheHelloIsHeard) {
   const JobShape shape{.hosts = 2, .perHost = 1};
   JobOfHosts job(shape, 1);
-  auto knocked = knockAt(job.at(), "host 0", kJobSecret, kJobContext, 1, soon(), soon());
+  auto knocked =
+      connectAuthenticated(job.at(), "host 0", kJobSecret, kJobContext, 1, soon(), soon());
   ASSERT_TRUE(knocked.isOk()) << knocked.status().message();
   const JobCause cause{Status(StatusCode::BadInput, "not like this"), 1};
   const std::string words =
@@ -545,7 +546,8 @@ TEST(Hosts, Host0KeepsToTheProtocol) {
 
 TEST(Hosts, OnlyAHelloLetsAHostIn) {
   JobOfHosts job({.hosts = 2, .perHost = 1}, 1);
-  auto knocked = knockAt(job.at(), "host 0", kJobSecret, kJobContext, 1, soon(), soon());
+  auto knocked =
+      connectAuthenticated(job.at(), "host 0", kJobSecret, kJobContext, 1, soon(), soon());
   ASSERT_TRUE(knocked.isOk());
   HostLink link(std::move(*knocked));
   link.send({.kind = FrameKind::HostGather});

@@ -34,8 +34,7 @@ public:
   static std::unique_ptr<JobHost> zero(const JobShape &shape, TcpListener listener) {
     return with(shape, {0, shape.hosts, "127.0.0.1"}, [&](JobMemory &memory) {
       return std::make_unique<HostZero>(std::move(listener), memory,
-                                        HostOptions{.ranks = shape.ranks(),
-                                                    .secret = kJobSecret,
+                                        HostOptions{.secret = kJobSecret,
                                                     .context = kJobContext,
                                                     .joinTimeout = shape.join,
                                                     .silence = shape.silence});
@@ -193,9 +192,9 @@ class ZeroByHand {
 public:
   /// Says `words` in one piece with its welcome.
   explicit ZeroByHand(const JobShape &shape, const std::vector<Frame> &words = {})
-      : door_(listenHere(), kJobSecret, kJobContext) {
+      : acceptor_(listenHere(), kJobSecret, kJobContext) {
     std::thread comes([&] {
-      auto joined = JobHost::other(shape, 1, door_.address());
+      auto joined = JobHost::other(shape, 1, acceptor_.address());
       ASSERT_TRUE(joined.isOk()) << joined.status().message();
       host = std::move(*joined);
     });
@@ -208,22 +207,22 @@ public:
 
 private:
   void welcome(const std::string &text) {
-    std::vector<Door::Guest> guests;
+    std::vector<Acceptor::AuthenticatedPeer> authenticated;
     char hello[1000];
     EXPECT_TRUE(eventually([&] {
       std::vector<pollfd> events;
-      door_.addDescriptors(events);
+      acceptor_.addDescriptors(events);
       poll(events.data(), events.size(), 10);
-      if (guests.empty())
-        guests = door_.serve(events);
-      if (guests.empty())
+      if (authenticated.empty())
+        authenticated = acceptor_.serve(events);
+      if (authenticated.empty())
         return false;
-      const auto count = guests.front().stream.read(hello);
-      return count.isOk() && *count != 0 && guests.front().stream.write(text).isOk();
+      const auto count = authenticated.front().stream.read(hello);
+      return count.isOk() && *count != 0 && authenticated.front().stream.write(text).isOk();
     }));
-    link.emplace(std::move(guests.front().stream));
+    link.emplace(std::move(authenticated.front().stream));
   }
-  Door door_;
+  Acceptor acceptor_;
 
 public:
   std::optional<HostLink> link;

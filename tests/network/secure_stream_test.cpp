@@ -219,12 +219,12 @@ TEST(HostLinkTest, LastWordsComeBeforeTheEnd) {
   EXPECT_EQ(frames[0].body, "why");
 }
 
-TEST(HostLinkTest, BothSidesCanSayGoodbyeAtOnce) {
+TEST(HostLinkTest, BothSidesCanDisconnectAtOnce) {
   Links links(4096);
   const std::string much = randomText(1 << 20, 3);
   links.one.send({.kind = FrameKind::HostGather, .body = much});
   for (HostLink *link : {&links.one, &links.other})
-    link->sayGoodbye();
+    link->disconnect();
   EXPECT_FALSE(links.one.hasEnded()) << "the other side has not read all";
   bool hasOneEnded = false, hasOtherEnded = false;
   EXPECT_TRUE(eventually([&] {

@@ -3,7 +3,7 @@
 #include "backends/cpu/messages/connect_hosts.h"
 
 #include "ir/failure.h"
-#include "runtime/job/network/door.h"
+#include "runtime/job/network/acceptor.h"
 #include "runtime/job/network/secret.h"
 
 #include <algorithm>
@@ -60,7 +60,7 @@ Result<Listening> decodePlace(llvm::StringRef text) {
 class Connector {
 public:
   Connector(ProcessGroup &group, Carriers &carriers, TcpListener listener, std::string key)
-      : group_(group), carriers_(carriers), door_(std::move(listener), key, kContext),
+      : group_(group), carriers_(carriers), acceptor_(std::move(listener), key, kContext),
         key_(std::move(key)), deadline_(deadlineIn(group.timeout())) {}
 
   Status askLower(const std::vector<Listening> &places);
@@ -69,25 +69,25 @@ public:
 private:
   bool isElsewhere(int64_t rank) const { return !group_.memory().isHere(rank); }
   bool isComplete() const;
-  void welcome(Door::Guest guest);
+  void welcome(Acceptor::AuthenticatedPeer authenticated);
 
   ProcessGroup &group_;
   Carriers &carriers_;
-  Door door_;
+  Acceptor acceptor_;
   const std::string key_;
   const Deadline deadline_;
 };
 
-/// The peer may be asked by a crowd of strangers at that time.
+/// Unauthenticated peers may keep the other one busy at that time.
 Status Connector::askLower(const std::vector<Listening> &places) {
   for (int64_t peer = 0; peer < group_.rank(); ++peer)
     while (isElsewhere(peer) && !carriers_[static_cast<size_t>(peer)]) {
       BRAID_TRY(group_.failure());
       const TcpAddress &at = places[static_cast<size_t>(peer)].at;
-      auto stream = knockAt(at, fmt::format("rank {} at {}", peer, textOf(at)), key_, kContext,
-                            static_cast<uint32_t>(group_.rank()),
-                            std::min(deadline_, deadlineIn(kForAttempt)),
-                            std::min(deadline_, deadlineIn(kToBeLetIn)));
+      auto stream = connectAuthenticated(at, fmt::format("rank {} at {}", peer, textOf(at)), key_,
+                                         kContext, static_cast<uint32_t>(group_.rank()),
+                                         std::min(deadline_, deadlineIn(kForAttempt)),
+                                         std::min(deadline_, deadlineIn(kToBeLetIn)));
       if (stream)
         carriers_[static_cast<size_t>(peer)] = carrySealed(std::move(*stream));
       else if (Clock::now() >= deadline_)
@@ -112,18 +112,18 @@ Status Connector::acceptHigher() {
       return timedOut("rank {}: not all ranks of other hosts have connected for messages in time",
                       group_.rank());
     std::vector<pollfd> events;
-    door_.addDescriptors(events);
+    acceptor_.addDescriptors(events);
     poll(events.data(), events.size(), static_cast<int>(kSlice / 1ms));
-    for (Door::Guest &guest : door_.serve(events))
-      welcome(std::move(guest));
+    for (Acceptor::AuthenticatedPeer &peer : acceptor_.serve(events))
+      welcome(std::move(peer));
   }
   return Status::ok();
 }
 
-void Connector::welcome(Door::Guest guest) {
-  const int64_t peer = guest.number;
+void Connector::welcome(Acceptor::AuthenticatedPeer authenticated) {
+  const int64_t peer = authenticated.number;
   if (peer > group_.rank() && peer < group_.size() && isElsewhere(peer))
-    carriers_[static_cast<size_t>(peer)] = carrySealed(std::move(guest.stream));
+    carriers_[static_cast<size_t>(peer)] = carrySealed(std::move(authenticated.stream));
 }
 
 } // namespace

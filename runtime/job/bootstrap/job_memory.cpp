@@ -206,12 +206,12 @@ int64_t JobMemory::hosts() const {
 
 HostPlace JobMemory::place() const {
   const char *address = layout_->address;
-  const int64_t count = hosts();
-  return {std::clamp<int64_t>(layout_->host, 0, count - 1), count,
-          std::string(address, strnlen(address, sizeof Layout::address))};
+  return {host(), hosts(), std::string(address, strnlen(address, sizeof Layout::address))};
 }
 
-bool JobMemory::isHere(int64_t rank) const { return rank / ranksPerHost() == place().host; }
+int64_t JobMemory::host() const { return std::clamp<int64_t>(layout_->host, 0, hosts() - 1); }
+
+bool JobMemory::isHere(int64_t rank) const { return rank / ranksPerHost() == host(); }
 
 JobMemory::Network JobMemory::network() const {
   return {layout_->clockOffsetNs.load(std::memory_order_relaxed),
@@ -235,7 +235,7 @@ bool JobMemory::spinUntilAllCome(int64_t rank) {
     own.activity.store(static_cast<uint32_t>(activity), std::memory_order_relaxed);
   };
   bool isLong = false;
-  const int64_t first = place().host * ranksPerHost();
+  const int64_t first = host() * ranksPerHost();
   for (int64_t other = first; other < first + ranksPerHost(); ++other)
     for (uint32_t spins = 0;
          static_cast<int32_t>(slot(other).barrier.load(std::memory_order_acquire) - mine) < 0 &&

@@ -140,6 +140,7 @@ public:
   // -- Hosts. --
 
   HostPlace place() const;
+  int64_t host() const; ///< this one
   int64_t ranksPerHost() const { return ranks() / hosts(); }
   int64_t hosts() const;
   /// `rank` is on this host.

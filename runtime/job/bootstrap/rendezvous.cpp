@@ -133,7 +133,7 @@ public:
          std::unique_ptr<OtherHosts> others, FileDescriptor wake)
       : endpoint_(std::move(endpoint)), memory_(memory), options_(std::move(options)),
         wake_(std::move(wake)), ranks_(static_cast<size_t>(memory.ranksPerHost())),
-        first_(memory.place().host * memory.ranksPerHost()),
+        first_(memory.host() * memory.ranksPerHost()),
         joinDeadline_(deadlineIn(options_.joinTimeout)), others_(std::move(others)) {}
 
   void run();
@@ -149,7 +149,7 @@ private:
   void serveEvents();
   void lookAtClocks();
 
-  // Strangers.
+  // Unauthenticated peers.
   enum class Verdict { Waiting, Done };
   void acceptPeers();
   bool acceptOne();
@@ -271,7 +271,7 @@ void Rendezvous::Server::lookAtClocks() {
     killStragglers(now >= *killTime_);
 }
 
-// -- Strangers. --
+// -- Unauthenticated peers. --
 
 void Rendezvous::Server::acceptPeers() {
   // Not without end: the ranks want to be served, too.

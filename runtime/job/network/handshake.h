@@ -1,7 +1,7 @@
 //===- runtime/job/network/handshake.h - two processes prove that they know a secret ----------===//
 //
 // Who accepts a connection, the server, asks; who made it, the client, answers first, so that a
-// stranger learns nothing but a random number:
+// unauthenticated peer learns nothing but a random number:
 //
 //   server    32 random bytes
 //   client    "braid001", 32 random bytes, its number (4 bytes), its proof (32 bytes)

@@ -66,7 +66,7 @@ bool HostLink::isSilentFor(std::chrono::milliseconds time) const {
   return Clock::now() - heard_ >= time && !hasUnread() && poll(&entry, 1, 0) == 0;
 }
 
-void HostLink::sayGoodbye() { send({.kind = FrameKind::Disconnect}); }
+void HostLink::disconnect() { send({.kind = FrameKind::Disconnect}); }
 
 bool HostLink::hasEnded() {
   flush();

@@ -8,7 +8,7 @@
 namespace braid {
 
 /// How long a host that is done stays for those that have not read what it said last.
-inline constexpr std::chrono::milliseconds kForGoodbye{1000};
+inline constexpr std::chrono::milliseconds kForDisconnect{1000};
 
 /// No call blocks.
 class HostLink {
@@ -38,8 +38,9 @@ public:
   /// been away itself.
   bool isSilentFor(std::chrono::milliseconds time) const;
 
-  /// Says goodbye. The link is to be kept until hasEnded(), or for as long as that may take.
-  void sayGoodbye();
+  /// Says that nothing more comes. The link is to be kept until hasEnded(), or for as long as that
+  /// may take.
+  void disconnect();
   /// The other side has read all, and closed its end. To be asked again when the socket takes more
   /// or tells something. Who closes its own end before, while something it has not read has come,
   /// may undo what it has sent last.

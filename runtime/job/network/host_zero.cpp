@@ -40,7 +40,7 @@ std::string nameHost(int64_t host, int64_t ranksPerHost) {
 }
 
 HostZero::HostZero(TcpListener listener, JobMemory &memory, HostOptions options)
-    : door_(std::move(listener), options.secret, options.context), memory_(memory),
+    : acceptor_(std::move(listener), options.secret, options.context), memory_(memory),
       options_(std::move(options)), perHost_(memory.ranksPerHost()),
       hosts_(static_cast<size_t>(memory.hosts())), parts_(hosts_.size()),
       roundTrips_(hosts_.size()), start_(Clock::now()), nextSlots_(start_),
@@ -50,9 +50,9 @@ HostZero::~HostZero() {
   tellAbort();
   for (Host &host : hosts_)
     if (host.link)
-      host.link->sayGoodbye();
+      host.link->disconnect();
   // What was committed is on its way to hosts that have yet to read it.
-  for (const Deadline giveUp = deadlineIn(kForGoodbye); Clock::now() < giveUp;) {
+  for (const Deadline giveUp = deadlineIn(kForDisconnect); Clock::now() < giveUp;) {
     std::vector<pollfd> events;
     for (Host &host : hosts_) {
       if (host.link && host.link->hasEnded())
@@ -78,7 +78,7 @@ void HostZero::addDescriptors(std::vector<pollfd> &events) {
     add(host.link ? &*host.link : nullptr);
   for (const Newcomer &newcomer : newcomers_)
     add(&newcomer.link);
-  door_.addDescriptors(events);
+  acceptor_.addDescriptors(events);
 }
 
 void HostZero::serve(llvm::ArrayRef<pollfd> events) {
@@ -102,9 +102,9 @@ void HostZero::serveNewcomers(llvm::ArrayRef<pollfd> events) {
     if ((!isThere || serveNewcomer(newcomers[i])) && now < newcomers[i].deadline)
       newcomers_.push_back(std::move(newcomers[i]));
   }
-  for (Door::Guest &guest : door_.serve(events.drop_front(newcomers.size())))
-    if (newcomers_.size() < kMaxStrangers)
-      newcomers_.push_back({HostLink(std::move(guest.stream)), guest.number, deadlineIn(kForName)});
+  for (Acceptor::AuthenticatedPeer &peer : acceptor_.serve(events.drop_front(newcomers.size())))
+    if (newcomers_.size() < kMaxUnauthenticatedPeers)
+      newcomers_.push_back({HostLink(std::move(peer.stream)), peer.number, deadlineIn(kForName)});
 }
 
 /// True if it has yet to say who it is.
@@ -233,7 +233,7 @@ void HostZero::finishGather() {
     }
     parts.reset();
   }
-  door_.close(); // nobody else is to come
+  acceptor_.close(); // nobody else is to come
   newcomers_.clear();
   if (bytes > kMaxBody)
     return (void)memory_.abort(
@@ -248,7 +248,7 @@ void HostZero::finishGather() {
   gathered_ = std::move(all);
 }
 
-/// It has said goodbye.
+/// It has disconnected.
 void HostZero::letGo(int64_t number) {
   Host &host = hosts_[static_cast<size_t>(number)];
   host.state = State::Left;
@@ -319,7 +319,7 @@ void HostZero::lookForMissing(Clock::time_point now) {
   else if (now >= nextSaying_ && options_.say) {
     nextSaying_ = now + kBetweenSayings;
     options_.say(
-        fmt::format("waiting at {} for {}", textOf(door_.address()), fmt::join(missing, ", ")));
+        fmt::format("waiting at {} for {}", textOf(acceptor_.address()), fmt::join(missing, ", ")));
   }
 }
 

@@ -7,7 +7,7 @@
 //                everywhere or, if an abort was first, nowhere.
 //   abort        a host proposes, the first proposal that finds the outcome open is the cause, and
 //                all hosts are told.
-//   death        a connection that ends before its host has said goodbye aborts the job; so does a
+//   death        a connection that ends before its host has disconnected aborts the job; so does a
 //                host that says nothing for as long as the job may stand still.
 //   places       each host tells where its ranks are, some times a second, and host 0 passes that
 //                on. These messages are also the sign of life.
@@ -16,12 +16,12 @@
 // protocol: where the network is cut between host 0's commit and the arrival of its message, the
 // hosts beyond the cut report a failure of a run that the others count.
 //
-// The door, see door.h, stays open until the first all-gather, by which all hosts have come.
+// The acceptor, see acceptor.h, is open until the first all-gather, by which all hosts have come.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/job/network/door.h"
+#include "runtime/job/network/acceptor.h"
 #include "runtime/job/network/host_link.h"
 #include "runtime/job/network/host_messages.h"
 
@@ -30,7 +30,6 @@
 namespace braid {
 
 struct HostOptions {
-  int64_t ranks = 1;
   std::string secret;
   std::string context; ///< that hosts have to agree on: the job
   /// All hosts have to come within this.
@@ -82,7 +81,7 @@ private:
   void tellAbort();
   std::string ranksOf(int64_t host) const;
 
-  Door door_;
+  Acceptor acceptor_;
   JobMemory &memory_;
   const HostOptions options_;
   const int64_t perHost_;

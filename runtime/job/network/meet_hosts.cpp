@@ -97,8 +97,7 @@ Result<HostPlace> MeetingOfHosts::connect(Deadline deadline) {
 std::unique_ptr<OtherHosts> MeetingOfHosts::join(JobMemory &memory) {
   if (auto *listener = std::get_if<TcpListener>(&begun_))
     return std::make_unique<HostZero>(std::move(*listener), memory,
-                                      HostOptions{.ranks = place_.ranks,
-                                                  .secret = secret_,
+                                      HostOptions{.secret = secret_,
                                                   .context = context(),
                                                   .joinTimeout = options_.timeout,
                                                   .silence = options_.timeout,

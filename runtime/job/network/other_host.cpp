@@ -14,8 +14,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// For the first word of host 0. The network may take seconds for a message; a crowd of strangers
-/// may have thrown this one out.
+/// For the first word of host 0. The network may take seconds for a message; many unauthenticated
+/// peers may have thrown this one out.
 constexpr auto kForAttempt = 15s;
 constexpr auto kBetweenAttempts = 100ms;
 
@@ -24,9 +24,9 @@ constexpr auto kBetweenAttempts = 100ms;
 /// will not say anything else.
 Result<JoinedHost> attempt(const TcpAddress &at, const std::string &whose,
                            const OtherHostOptions &options, Deadline deadline, bool &hasAnswer) {
-  SecureStream stream = BRAID_TRY(knockAt(at, whose, options.secret, options.context,
-                                          static_cast<uint32_t>(options.host),
-                                          std::min(deadline, deadlineIn(kForAttempt)), deadline));
+  SecureStream stream = BRAID_TRY(connectAuthenticated(
+      at, whose, options.secret, options.context, static_cast<uint32_t>(options.host),
+      std::min(deadline, deadlineIn(kForAttempt)), deadline));
   std::string address = addressOfThisEnd(stream.descriptor());
   HostLink link(std::move(stream));
   link.send(
@@ -49,7 +49,7 @@ Result<JoinedHost> attempt(const TcpAddress &at, const std::string &whose,
   return JoinedHost{std::move(link), std::move(address)};
 }
 
-/// Nobody listens yet, a crowd was there, or it does not let in who has another secret.
+/// Nobody listens yet, it was crowded out, or it does not let in who has another secret.
 bool isWorthAnotherAttempt(const Status &status) {
   return status.code() == StatusCode::PeerFailed || status.code() == StatusCode::TimedOut;
 }
@@ -80,9 +80,9 @@ OtherHost::~OtherHost() {
   if (!link_)
     return;
   propose();
-  link_->sayGoodbye();
+  link_->disconnect();
   // Nobody waits for this host any more, but whoever does not read keeps it only for a moment.
-  for (const Deadline giveUp = deadlineIn(kForGoodbye);
+  for (const Deadline giveUp = deadlineIn(kForDisconnect);
        !link_->hasEnded() && Clock::now() < giveUp;) {
     pollfd entry{link_->descriptor(), link_->wantedEvents(), 0};
     poll(&entry, 1, 20);

@@ -9,7 +9,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/job/network/door.h"
+#include "runtime/job/network/acceptor.h"
 #include "runtime/job/network/host_link.h"
 #include "runtime/job/network/host_messages.h"
 

@@ -1,9 +1,9 @@
-//===- runtime/job/network/door.h - lets in who knows a secret --------------------------------===//
+//===- runtime/job/network/acceptor.h - lets in who knows a secret ----------------------------===//
 //
-// Whoever connects is asked for a proof, see handshake.h. At most kMaxStrangers may be without one
-// at a time, and fewer where this process may have few descriptors, each for ten seconds and with
-// room for one answer. If more come, any of them has to go: chance decides, which no crowd can
-// steer, and who belongs here tries again.
+// Whoever connects is asked for a proof, see handshake.h. At most kMaxUnauthenticatedPeers may be
+// without one at a time, and fewer where this process may have few descriptors, each for ten
+// seconds and with room for one answer. If more come, any of them has to go: chance decides, which
+// no number of them can steer, and who belongs here tries again.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -19,40 +19,40 @@
 
 namespace braid {
 
-inline constexpr size_t kMaxStrangers = 256;
+inline constexpr size_t kMaxUnauthenticatedPeers = 256;
 
 /// No call blocks.
-class Door {
+class Acceptor {
 public:
   /// `secret` and `context` as in ClientHandshake.
-  Door(TcpListener listener, std::string secret, std::string context);
+  Acceptor(TcpListener listener, std::string secret, std::string context);
 
   const TcpAddress &address() const { return listener_.address; }
   void addDescriptors(std::vector<pollfd> &events) const;
   /// Who has proved that it knows the secret.
-  struct Guest {
+  struct AuthenticatedPeer {
     uint32_t number = 0; ///< as it says
     SecureStream stream;
   };
   /// `events`: what addDescriptors() added, after poll().
-  std::vector<Guest> serve(llvm::ArrayRef<pollfd> events);
+  std::vector<AuthenticatedPeer> serve(llvm::ArrayRef<pollfd> events);
   /// Nobody else is let in, and nobody finds the place.
   void close();
 
 private:
-  struct Stranger {
+  struct UnauthenticatedPeer {
     FileDescriptor socket;
     ServerHandshake handshake;
     Deadline deadline;
   };
   void accept();
-  Stranger &anyStranger();
-  bool serve(Stranger &stranger, std::vector<Guest> &guests) const;
+  UnauthenticatedPeer &anyOfThem();
+  bool serve(UnauthenticatedPeer &peer, std::vector<AuthenticatedPeer> &authenticated) const;
 
   TcpListener listener_;
   const std::string secret_, context_;
-  const size_t mostStrangers_;
-  std::vector<Stranger> strangers_;
+  const size_t mostUnauthenticated_;
+  std::vector<UnauthenticatedPeer> unauthenticated_;
   Deadline acceptTime_{}; ///< not before
 };
 
@@ -61,8 +61,8 @@ private:
 /// the answer to this side's proof. Who goes away between these may have been let in, and the other
 /// side would take that for its end. PeerFailed or TimedOut where it may be worth another try,
 /// BadInput if the other side does not know the secret.
-Result<SecureStream> knockAt(const TcpAddress &at, const std::string &whose,
-                             const std::string &secret, const std::string &context, uint32_t number,
-                             Deadline toBeAsked, Deadline toBeLetIn);
+Result<SecureStream> connectAuthenticated(const TcpAddress &at, const std::string &whose,
+                                          const std::string &secret, const std::string &context,
+                                          uint32_t number, Deadline toBeAsked, Deadline toBeLetIn);
 
 } // namespace braid

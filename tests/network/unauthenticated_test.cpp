@@ -1,4 +1,4 @@
-//===- tests/network/strangers_test.cpp - who does not belong to a job disturbs nothing -------===//
+//===- tests/network/unauthenticated_test.cpp - who does not belong to a job disturbs nothing -===//
 
 #include "runtime/job/network/byte_stream.h"
 #include "tests/network/hosts_test.h"
@@ -49,11 +49,11 @@ std::string hear(const FileDescriptor &socket) {
 }
 
 /// One who means no good, until it is destroyed.
-class Stranger {
+class UnauthenticatedPeer {
 public:
   static constexpr int kKinds = 9;
   /// `heard`: an answer that was good for another connection.
-  Stranger(int kind, const TcpAddress &at, const std::string &heard)
+  UnauthenticatedPeer(int kind, const TcpAddress &at, const std::string &heard)
       : kind_(kind % kKinds), heard_(heard), socket_(connectAt(at)) {}
   bool isConnected() const { return socket_.isValid(); }
   bool wasAsked() const { return hasBegun_; }
@@ -110,22 +110,22 @@ private:
 };
 
 /// Some hundred of them at a time.
-class Crowd {
+class ManyPeers {
 public:
-  Crowd(const TcpAddress &at, size_t most) : at_(at), most_(most) {
+  ManyPeers(const TcpAddress &at, size_t most) : at_(at), most_(most) {
     // A good answer, to a question that will not be asked again.
     ServerHandshake another(kJobSecret, kJobContext);
     heard_ = ClientHandshake(kJobSecret, kJobContext, 1).answer(another.challenge());
   }
   void addOne() {
-    strangers_.emplace_back(came_++, at_, heard_);
-    if (strangers_.size() > most_) {
-      asked_ += strangers_.front().wasAsked();
-      strangers_.pop_front();
+    unauthenticated_.emplace_back(came_++, at_, heard_);
+    if (unauthenticated_.size() > most_) {
+      asked_ += unauthenticated_.front().wasAsked();
+      unauthenticated_.pop_front();
     }
     // All have their turns, some at a time.
-    for (size_t i = 0; i < 8 && i < strangers_.size(); ++i)
-      strangers_[next_++ % strangers_.size()].goOn();
+    for (size_t i = 0; i < 8 && i < unauthenticated_.size(); ++i)
+      unauthenticated_[next_++ % unauthenticated_.size()].goOn();
   }
   int came() const { return came_; }
   int asked() const { return asked_; } ///< of those that have gone
@@ -134,7 +134,7 @@ private:
   const TcpAddress at_;
   const size_t most_;
   std::string heard_;
-  std::deque<Stranger> strangers_;
+  std::deque<UnauthenticatedPeer> unauthenticated_;
   size_t next_ = 0;
   int came_ = 0, asked_ = 0;
 };
@@ -171,34 +171,34 @@ void runSteps(JobOfHosts &job) {
 }
 
 /// The hosts come in the midst of them.
-TEST(Strangers, TenThousandDoNoHarm) {
-  constexpr int kStrangers = 10000;
+TEST(UnauthenticatedPeers, TenThousandDoNoHarm) {
+  constexpr int kPeers = 10000;
   const ManyDescriptors many;
   JobOfHosts job(kShape, 2);
   const size_t descriptors = countDescriptors();
   size_t resident = 0;
   {
-    Crowd crowd(job.at(), std::min<size_t>(many.count() / 4, 3000));
+    ManyPeers others(job.at(), std::min<size_t>(many.count() / 4, 3000));
     std::thread late;
-    while (crowd.came() < kStrangers) {
-      crowd.addOne();
-      if (crowd.came() == 1000)
+    while (others.came() < kPeers) {
+      others.addOne();
+      if (others.came() == 1000)
         resident = residentBytes();
-      if (crowd.came() == 9000)
+      if (others.came() == 9000)
         late = std::thread([&] {
           job.addHost(2);
           job.addRank(2);
         });
     }
-    EXPECT_GT(crowd.asked(), kStrangers / 2) << "most of them should have got to the door";
-    RecordProperty("asked", crowd.asked());
-    EXPECT_LT(countDescriptors(), descriptors + 3001 + kMaxStrangers + 50);
-    // The crowd itself keeps some of it: its tables.
+    EXPECT_GT(others.asked(), kPeers / 2) << "most of them should have got to the acceptor";
+    RecordProperty("asked", others.asked());
+    EXPECT_LT(countDescriptors(), descriptors + 3001 + kMaxUnauthenticatedPeers + 50);
+    // The others itself keeps some of it: its tables.
     EXPECT_LT(residentBytes(), resident + (size_t(8) << 20));
     late.join();
     runSteps(job);
     EXPECT_FALSE(ByteStream::connect(job.at().host, job.at().port, "it", false, soon()).isOk())
-        << "the door is closed";
+        << "the acceptor is closed";
   }
   EXPECT_LE(countDescriptors(), descriptors + 20);
   for (int64_t host = 0; host < 3; ++host)
@@ -206,13 +206,13 @@ TEST(Strangers, TenThousandDoNoHarm) {
 }
 
 /// All kinds, each by itself, so that none hides behind the others.
-TEST(Strangers, NoKindDoesHarm) {
-  for (int kind = 0; kind < Stranger::kKinds; ++kind) {
+TEST(UnauthenticatedPeers, NoKindDoesHarm) {
+  for (int kind = 0; kind < UnauthenticatedPeer::kKinds; ++kind) {
     SCOPED_TRACE(kind);
     JobOfHosts job(kShape, 2);
-    Stranger stranger(kind, job.at(), std::string(kHandshakeAnswerBytes, 'x'));
+    UnauthenticatedPeer peer(kind, job.at(), std::string(kHandshakeAnswerBytes, 'x'));
     for (int i = 0; i < 100; ++i) {
-      stranger.goOn();
+      peer.goOn();
       std::this_thread::sleep_for(100us);
     }
     EXPECT_FALSE(job.memory(0).isAborted());
@@ -222,58 +222,62 @@ TEST(Strangers, NoKindDoesHarm) {
   }
 }
 
-// -- The door by itself. --
+// -- The acceptor by itself. --
 
 /// Serves it until `isOver`.
-template <class Over> std::vector<Door::Guest> serveUntil(Door &door, Over isOver) {
-  std::vector<Door::Guest> guests;
+template <class Over>
+std::vector<Acceptor::AuthenticatedPeer> serveUntil(Acceptor &acceptor, Over isOver) {
+  std::vector<Acceptor::AuthenticatedPeer> authenticated;
   eventually([&] {
     std::vector<pollfd> events;
-    door.addDescriptors(events);
+    acceptor.addDescriptors(events);
     poll(events.data(), events.size(), 5);
-    for (Door::Guest &guest : door.serve(events))
-      guests.push_back(std::move(guest));
-    return isOver(guests);
+    for (Acceptor::AuthenticatedPeer &peer : acceptor.serve(events))
+      authenticated.push_back(std::move(peer));
+    return isOver(authenticated);
   });
-  return guests;
+  return authenticated;
 }
 
-TEST(DoorTest, LetsInWhoKnowsTheSecretAndSaysItsNumber) {
-  Door door(listenHere(), kJobSecret, kJobContext);
+TEST(AcceptorTest, LetsInWhoKnowsTheSecretAndSaysItsNumber) {
+  Acceptor acceptor(listenHere(), kJobSecret, kJobContext);
   std::optional<Result<SecureStream>> mine;
-  std::thread knocks(
-      [&] { mine = knockAt(door.address(), "it", kJobSecret, kJobContext, 77, soon(), soon()); });
-  auto guests = serveUntil(door, [](const auto &all) { return !all.empty(); });
+  std::thread knocks([&] {
+    mine =
+        connectAuthenticated(acceptor.address(), "it", kJobSecret, kJobContext, 77, soon(), soon());
+  });
+  auto authenticated = serveUntil(acceptor, [](const auto &all) { return !all.empty(); });
   knocks.join();
-  ASSERT_EQ(guests.size(), 1u);
-  EXPECT_EQ(guests[0].number, 77u);
+  ASSERT_EQ(authenticated.size(), 1u);
+  EXPECT_EQ(authenticated[0].number, 77u);
   ASSERT_TRUE(mine->isOk());
   ASSERT_TRUE((*mine)->write("words").isOk());
   char place[10];
-  EXPECT_TRUE(eventually([&] { return *guests[0].stream.read(place) == 5; }));
+  EXPECT_TRUE(eventually([&] { return *authenticated[0].stream.read(place) == 5; }));
 }
 
 /// Between its proof and the answer, whoever knocks may have been let in.
-TEST(DoorTest, WhoHasAnsweredWaitsForTheProof) {
-  Door door(listenHere(), kJobSecret, kJobContext);
+TEST(AcceptorTest, WhoHasAnsweredWaitsForTheProof) {
+  Acceptor acceptor(listenHere(), kJobSecret, kJobContext);
   std::optional<Result<SecureStream>> mine;
   std::thread knocks([&] {
-    mine = knockAt(door.address(), "it", kJobSecret, kJobContext, 77, deadlineIn(300ms), soon());
+    mine = connectAuthenticated(acceptor.address(), "it", kJobSecret, kJobContext, 77,
+                                deadlineIn(300ms), soon());
   });
   // It is asked, and then nobody looks after it for longer than it waits for a question.
-  serveUntil(door, [&](const auto &) {
+  serveUntil(acceptor, [&](const auto &) {
     std::vector<pollfd> events;
-    door.addDescriptors(events);
+    acceptor.addDescriptors(events);
     return events.size() > 1;
   });
   std::this_thread::sleep_for(400ms);
-  const auto guests = serveUntil(door, [](const auto &all) { return !all.empty(); });
+  const auto authenticated = serveUntil(acceptor, [](const auto &all) { return !all.empty(); });
   knocks.join();
-  ASSERT_EQ(guests.size(), 1u);
+  ASSERT_EQ(authenticated.size(), 1u);
   EXPECT_TRUE(mine->isOk()) << mine->status().message();
 }
 
-TEST(DoorTest, SomebodyElseIsNobodysHost) {
+TEST(AcceptorTest, SomebodyElseIsNobodysHost) {
   const TcpListener listener = listenHere();
   std::thread answers([&] {
     FileDescriptor socket;
@@ -282,42 +286,43 @@ TEST(DoorTest, SomebodyElseIsNobodysHost) {
     ASSERT_TRUE(stream.write(std::string(kChallengeBytes + kProofBytes, 'x'), soon()).isOk());
     (void)stream.read(kHandshakeAnswerBytes, soon());
   });
-  const auto stream = knockAt(listener.address, "it", kJobSecret, kJobContext, 1, soon(), soon());
+  const auto stream =
+      connectAuthenticated(listener.address, "it", kJobSecret, kJobContext, 1, soon(), soon());
   answers.join();
   ASSERT_FALSE(stream.isOk());
   EXPECT_EQ(stream.status().code(), StatusCode::BadInput);
 }
 
-TEST(DoorTest, NobodyFindsAClosedDoor) {
-  Door door(listenHere(), kJobSecret, kJobContext);
-  const TcpAddress at = door.address();
-  door.close();
-  const auto stream = knockAt(at, "it", kJobSecret, kJobContext, 1, soon(), soon());
+TEST(AcceptorTest, NobodyFindsAClosedAcceptor) {
+  Acceptor acceptor(listenHere(), kJobSecret, kJobContext);
+  const TcpAddress at = acceptor.address();
+  acceptor.close();
+  const auto stream = connectAuthenticated(at, "it", kJobSecret, kJobContext, 1, soon(), soon());
   ASSERT_FALSE(stream.isOk());
   EXPECT_EQ(stream.status().code(), StatusCode::PeerFailed);
   std::vector<pollfd> events;
-  door.addDescriptors(events);
+  acceptor.addDescriptors(events);
   EXPECT_EQ(poll(events.data(), events.size(), 0), 0);
-  EXPECT_TRUE(door.serve(events).empty());
+  EXPECT_TRUE(acceptor.serve(events).empty());
 }
 
 /// As a rendezvous may do it: what was asked for and what is served are some time apart.
-TEST(DoorTest, CanBeClosedBetweenAskingAndServing) {
-  Door door(listenHere(), kJobSecret, kJobContext);
-  const FileDescriptor one = connectAt(door.address());
-  serveUntil(door, [&](const auto &) {
+TEST(AcceptorTest, CanBeClosedBetweenAskingAndServing) {
+  Acceptor acceptor(listenHere(), kJobSecret, kJobContext);
+  const FileDescriptor one = connectAt(acceptor.address());
+  serveUntil(acceptor, [&](const auto &) {
     std::vector<pollfd> events;
-    door.addDescriptors(events);
+    acceptor.addDescriptors(events);
     return events.size() == 2;
   });
-  const FileDescriptor other = connectAt(door.address());
+  const FileDescriptor other = connectAt(acceptor.address());
   std::vector<pollfd> events;
-  door.addDescriptors(events);
+  acceptor.addDescriptors(events);
   ASSERT_EQ(events.size(), 2u);
   for (pollfd &entry : events)
     entry.revents = POLLIN;
-  door.close();
-  EXPECT_TRUE(door.serve(events).empty());
+  acceptor.close();
+  EXPECT_TRUE(acceptor.serve(events).empty());
 }
 
 /// How long the processor was busy in `body`, of this process.
@@ -340,15 +345,15 @@ std::vector<FileDescriptor> takeAllDescriptors() {
   return taken;
 }
 
-/// A process without descriptors neither spins nor gives all that it has to strangers.
-TEST(DoorTest, RunsOutOfDescriptors) {
+/// A process without descriptors neither spins nor gives all that it has to peers.
+TEST(AcceptorTest, RunsOutOfDescriptors) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   TcpListener listener = listenHere();
   const TcpAddress at = listener.address;
-  std::vector<FileDescriptor> crowd, late;
+  std::vector<FileDescriptor> early, late;
   for (int i = 0; i < 40; ++i) {
-    crowd.push_back(connectAt(at));
+    early.push_back(connectAt(at));
     late.push_back(newSocket());
   }
   // All that are open now, and few more.
@@ -356,14 +361,14 @@ TEST(DoorTest, RunsOutOfDescriptors) {
   rlimit few = before;
   few.rlim_cur = static_cast<rlim_t>(FileDescriptor::duplicate(0).get()) + kMore;
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
-  Door door(std::move(listener), kJobSecret, kJobContext);
+  Acceptor acceptor(std::move(listener), kJobSecret, kJobContext);
   auto serveForASecond = [&] {
     return processorSeconds([&] {
       for (const Deadline end = deadlineIn(1s); std::chrono::steady_clock::now() < end;) {
         std::vector<pollfd> events;
-        door.addDescriptors(events);
+        acceptor.addDescriptors(events);
         poll(events.data(), events.size(), 5);
-        (void)door.serve(events);
+        (void)acceptor.serve(events);
       }
     });
   };
@@ -379,10 +384,11 @@ TEST(DoorTest, RunsOutOfDescriptors) {
   EXPECT_LT(busy, 0.5);
   EXPECT_LT(busyWithNone, 0.5);
   late.clear();
-  crowd.clear();
-  std::thread knocks(
-      [&] { EXPECT_TRUE(knockAt(at, "it", kJobSecret, kJobContext, 7, soon(), soon()).isOk()); });
-  EXPECT_FALSE(serveUntil(door, [](const auto &all) { return !all.empty(); }).empty());
+  early.clear();
+  std::thread knocks([&] {
+    EXPECT_TRUE(connectAuthenticated(at, "it", kJobSecret, kJobContext, 7, soon(), soon()).isOk());
+  });
+  EXPECT_FALSE(serveUntil(acceptor, [](const auto &all) { return !all.empty(); }).empty());
   knocks.join();
 }
 
