@@ -135,20 +135,22 @@ SetOp *ProgramBuilder::set(Value *dst, Value *src) {
   return op;
 }
 
-MatmulOp *ProgramBuilder::matmul(Value *dst, Value *a, Value *b) {
+MatmulOp *ProgramBuilder::matmul(Value *dst, Value *a, Value *b, Value *addend) {
   auto *op = insert<MatmulOp>();
   op->dst = dst;
   op->a = a;
   op->b = b;
+  op->addend = addend;
   return op;
 }
 
-LinearOp *ProgramBuilder::linear(Value *dst, Value *x, Value *w, Value *bias) {
+LinearOp *ProgramBuilder::linear(Value *dst, Value *x, Value *w, Value *bias, Value *addend) {
   auto *op = insert<LinearOp>();
   op->dst = dst;
   op->x = x;
   op->w = w;
   op->bias = bias;
+  op->addend = addend;
   return op;
 }
 
@@ -297,9 +299,12 @@ public:
     return defined(op.result, b_.flatten(op.result.name, map(op.tensor)));
   }
   Op *visitSet(const SetOp &op) { return b_.set(map(op.dst), map(op.src)); }
-  Op *visitMatmul(const MatmulOp &op) { return b_.matmul(map(op.dst), map(op.a), map(op.b)); }
+  Op *visitMatmul(const MatmulOp &op) {
+    return b_.matmul(map(op.dst), map(op.a), map(op.b), op.addend ? map(op.addend) : nullptr);
+  }
   Op *visitLinear(const LinearOp &op) {
-    return b_.linear(map(op.dst), map(op.x), map(op.w), op.bias ? map(op.bias) : nullptr);
+    return b_.linear(map(op.dst), map(op.x), map(op.w), op.bias ? map(op.bias) : nullptr,
+                     op.addend ? map(op.addend) : nullptr);
   }
   Op *visitSum(const SumOp &op) {
     return b_.sum(map(op.dst), map(op.parts), op.begin ? map(op.begin) : nullptr,

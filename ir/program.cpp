@@ -163,14 +163,16 @@ void forEachOperand(Op &op, ValueFn fn) {
     auto &matmul = *llvm::cast<MatmulOp>(&op);
     fn(matmul.dst);
     fn(matmul.a);
-    return fn(matmul.b);
+    fn(matmul.b);
+    return callIfSet(matmul.addend, fn);
   }
   case OpKind::Linear: {
     auto &linear = *llvm::cast<LinearOp>(&op);
     fn(linear.dst);
     fn(linear.x);
     fn(linear.w);
-    return callIfSet(linear.bias, fn);
+    callIfSet(linear.bias, fn);
+    return callIfSet(linear.addend, fn);
   }
   case OpKind::Reduce: {
     auto &reduce = *llvm::cast<ReduceOp>(&op);

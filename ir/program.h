@@ -187,24 +187,27 @@ class SetOp : public OpOf<OpKind::Set> {
   Value *src = nullptr;
 };
 
-/// `matmul %dst, %a, %b`: dst = a·b, contracting a's last c axes with b's first c. c is 1 or 2, by
-/// the numbers of axes of the three (contractedAxes). dst has a's other axes, then b's. It overlaps
-/// neither, and has their element type, or that of a partial result (isPartialType).
+/// `matmul %dst, %a, %b [add %addend]`: dst = a·b + addend, contracting a's last c axes with b's first
+/// c. c is 1 or 2, by the numbers of axes of the three (contractedAxes). dst has a's other axes, then
+/// b's. It overlaps none of the others, and has the element type of a and b, or that of a partial
+/// result (isPartialType). The addend has dst's type, and is added before the result is rounded.
 class MatmulOp : public OpOf<OpKind::Matmul> {
   BRAID_OP_CLASS(Matmul)
   Value *dst = nullptr;
   Value *a = nullptr;
   Value *b = nullptr;
+  Value *addend = nullptr; ///< may be null
 };
 
-/// `linear %dst, %x, %w[, %bias]`: dst = x·wᵀ + bias, contracting the last c axes of x and w. bias
-/// has w's other axes. The rest as matmul.
+/// `linear %dst, %x, %w[, %bias | add %addend]`: dst = x·wᵀ + bias, contracting the last c axes of x
+/// and w. bias has w's other axes. The rest as matmul.
 class LinearOp : public OpOf<OpKind::Linear> {
   BRAID_OP_CLASS(Linear)
   Value *dst = nullptr;
   Value *x = nullptr;
   Value *w = nullptr;
-  Value *bias = nullptr; ///< may be null
+  Value *bias = nullptr;   ///< may be null
+  Value *addend = nullptr; ///< likewise, and is if there is a bias
 };
 
 enum class ReduceKind : uint8_t { Sum };

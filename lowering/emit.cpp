@@ -21,11 +21,11 @@ void insertAfterPreamble(ProgramBuilder &builder) {
   builder.setInsertionPoint(body, at);
 }
 
-Op *emitGemm(ProgramBuilder &builder, const Gemm &gemm, Value *dst, Value *first) {
+Op *emitGemm(ProgramBuilder &builder, const Gemm &gemm, Value *dst, Value *first, Value *addend) {
   builder.setLocation(gemm.node->location());
   if (llvm::isa<MatmulNode>(gemm.node))
-    return builder.matmul(dst, first, gemm.right);
-  return builder.linear(dst, first, gemm.right, gemm.bias);
+    return builder.matmul(dst, first, gemm.right, addend);
+  return builder.linear(dst, first, gemm.right, gemm.bias, addend);
 }
 
 void emitPointwise(ProgramBuilder &builder, const Pointwise &pointwise,

@@ -11,8 +11,9 @@ ProgramBuilder builderFor(LoweringState &state);
 /// Inserts after the allocations and handles that begin the program.
 void insertAfterPreamble(ProgramBuilder &builder);
 
-/// Emits `gemm` on `first`, slices or whole.
-Op *emitGemm(ProgramBuilder &builder, const Gemm &gemm, Value *dst, Value *first);
+/// Emits `gemm` on `first`, slices or whole. `addend`: what it adds to its result, or null.
+Op *emitGemm(ProgramBuilder &builder, const Gemm &gemm, Value *dst, Value *first,
+             Value *addend = nullptr);
 
 /// Emits a chain of functions; `aliasOf` makes the part of a whole tensor that it is computed on.
 void emitPointwise(ProgramBuilder &builder, const Pointwise &pointwise,

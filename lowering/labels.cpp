@@ -374,7 +374,7 @@ private:
         {stage.isHierarchical() && hasSteps && stage.loop && !stage.relay, "relay"},
         {isGather && stage.isHierarchical() && stage.relay && !stage.relayed, "relayed"},
         {isGather && stage.isHierarchical() && isMoved && hasSteps && !stage.guard, "guard"},
-        {isReduction && !stage.sum, "sum"},
+        {isReduction && !stage.addsInGemms() && !stage.sum, "sum"},
         {isReduction && (stage.isScattered() || stage.isCollective()) && !stage.sent, "sent"},
         {isReduction && ((hasSteps && !stage.mine) || sendsNoPart(stage)), "mine"},
         {isReduction && stage.movesByPairs() && hasSteps && !isWhole && !stage.chunkLoop, "chunks"},

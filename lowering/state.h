@@ -177,6 +177,8 @@ struct Stage {
   bool moves() const { return isGather() || isReduction(); }
   /// Of a reduction: each device keeps the sum of its own rows, not of all.
   bool keepsOwnRows() const { return result().type.axes.front().kind == AxisKind::DIDx; }
+  /// No kernel adds partial results: GEMMs do.
+  bool addsInGemms() const { return isReduction() && config.sums() == schedule::Sums::Gemm; }
   /// An all-reduce in which each device adds its own rows, and gives their sum to all.
   bool isTwoShot() const {
     return isReduction() && !keepsOwnRows() && config.reduction() == schedule::Reduction::TwoShot;

@@ -185,20 +185,24 @@ void widenColumns(const MatmulArgs &args, int64_t first, int64_t count, Accumula
     widenAll(b + l * args.n + first, to + l * count, count);
 }
 
-/// Writes a computed block to c at (row, column), with the bias.
+/// Writes a computed block to c at (row, column), with the bias and the addend.
 template <class Element, class Result>
 void narrowBlockTo(const MatmulArgs &args, const Gemm<Accumulator<Element>> &block, int64_t row,
                    int64_t column) {
   const Element *bias = static_cast<const Element *>(args.bias);
   for (int64_t i = 0; i < block.m; ++i) {
     const Accumulator<Element> *from = block.c + i * block.n;
-    Result *to = static_cast<Result *>(args.c) + (row + i) * args.n + column;
-    if (bias)
-      for (int64_t j = 0; j < block.n; ++j)
-        to[j] = narrow<Result>(from[j] + widen(bias[column + j]));
-    else
-      for (int64_t j = 0; j < block.n; ++j)
-        to[j] = narrow<Result>(from[j]);
+    const int64_t at = (row + i) * args.n + column;
+    Result *to = static_cast<Result *>(args.c) + at;
+    const Result *addend = args.addend ? static_cast<const Result *>(args.addend) + at : nullptr;
+    for (int64_t j = 0; j < block.n; ++j) {
+      Accumulator<Element> sum = from[j];
+      if (bias)
+        sum += widen(bias[column + j]);
+      if (addend)
+        sum += widen(addend[j]);
+      to[j] = narrow<Result>(sum);
+    }
   }
 }
 
@@ -240,7 +244,7 @@ template <class Element> void multiplyInPlace(const MatmulArgs &args, GemmBy by)
                       static_cast<const Element *>(args.b),
                       static_cast<Element *>(args.c)};
   multiplyAccumulators(whole, by);
-  if (args.bias)
+  if (args.bias || args.addend)
     narrowBlock<Element>(args, whole, 0, 0);
 }
 

@@ -133,10 +133,14 @@ public:
   Json visitFlatten(const FlattenOp &op) { return {{"tensor", ref(op.tensor)}}; }
   Json visitSet(const SetOp &op) { return {{"dst", ref(op.dst)}, {"src", ref(op.src)}}; }
   Json visitMatmul(const MatmulOp &op) {
-    return {{"dst", ref(op.dst)}, {"a", ref(op.a)}, {"b", ref(op.b)}};
+    return {{"dst", ref(op.dst)}, {"a", ref(op.a)}, {"b", ref(op.b)}, {"addend", ref(op.addend)}};
   }
   Json visitLinear(const LinearOp &op) {
-    return {{"dst", ref(op.dst)}, {"x", ref(op.x)}, {"w", ref(op.w)}, {"bias", ref(op.bias)}};
+    return {{"dst", ref(op.dst)},
+            {"x", ref(op.x)},
+            {"w", ref(op.w)},
+            {"bias", ref(op.bias)},
+            {"addend", ref(op.addend)}};
   }
   Json visitReduce(const ReduceOp &op) {
     return {{"reduction", "sum"}, {"dst", ref(op.dst)}, {"src", ref(op.src)}};

@@ -73,6 +73,7 @@ private:
   /// `count` values with commas between.
   bool parseExpression(Value *&first, std::vector<PointwiseStep<Value *>> &steps);
   bool parseValues(llvm::SmallVectorImpl<Value *> &values, size_t count);
+  bool parseAddend(Value *&addend);
   bool parseElse(IfOp &branch);
   std::optional<SentGemm> parseSentGemm();
   const Scalar *parseCondition();
@@ -506,21 +507,29 @@ bool ProgramParser::parseSet(const Statement &) {
   return parseValues(operands, 2) && builder_.set(operands[0], operands[1]);
 }
 
-/// 'matmul' value ',' value ',' value
-bool ProgramParser::parseMatmul(const Statement &) {
-  llvm::SmallVector<Value *, 3> operands;
-  return parseValues(operands, 3) && builder_.matmul(operands[0], operands[1], operands[2]);
+/// ['add' value]
+bool ProgramParser::parseAddend(Value *&addend) {
+  return !cursor_.acceptWord("add") || (addend = parseValue());
 }
 
-/// 'linear' value ',' value ',' value [',' value]
+/// 'matmul' value ',' value ',' value ['add' value]
+bool ProgramParser::parseMatmul(const Statement &) {
+  llvm::SmallVector<Value *, 3> operands;
+  Value *addend = nullptr;
+  return parseValues(operands, 3) && parseAddend(addend) &&
+         builder_.matmul(operands[0], operands[1], operands[2], addend);
+}
+
+/// 'linear' value ',' value ',' value [',' value] ['add' value]
 bool ProgramParser::parseLinear(const Statement &) {
   llvm::SmallVector<Value *, 3> operands;
   if (!parseValues(operands, 3))
     return false;
-  Value *bias = nullptr;
+  Value *bias = nullptr, *addend = nullptr;
   if (cursor_.accept(TokenKind::Comma) && !(bias = parseValue()))
     return false;
-  return builder_.linear(operands[0], operands[1], operands[2], bias);
+  return parseAddend(addend) &&
+         builder_.linear(operands[0], operands[1], operands[2], bias, addend);
 }
 
 /// 'reduce' 'sum' value ',' value

@@ -89,11 +89,15 @@ public:
   }
   void visitFlatten(const FlattenOp &op) { begin(op) << " " << ref(op.tensor); }
   void visitSet(const SetOp &op) { begin(op) << " " << list({op.dst, op.src}); }
-  void visitMatmul(const MatmulOp &op) { begin(op) << " " << list({op.dst, op.a, op.b}); }
+  void visitMatmul(const MatmulOp &op) {
+    begin(op) << " " << list({op.dst, op.a, op.b});
+    printAddend(op.addend);
+  }
   void visitLinear(const LinearOp &op) {
     begin(op) << " " << list({op.dst, op.x, op.w});
     if (op.bias)
       os_ << ", " << ref(op.bias);
+    printAddend(op.addend);
   }
   void visitReduce(const ReduceOp &op) { begin(op) << " sum " << list({op.dst, op.src}); }
   void visitSum(const SumOp &op) {
@@ -128,6 +132,10 @@ private:
     if (const Value *result = resultOf(op))
       os_ << ref(result) << " = ";
     return os_ << keyword(op.kind());
+  }
+  void printAddend(const Value *addend) {
+    if (addend)
+      os_ << " add " << ref(addend);
   }
   /// What a send computes: `matmul %a, %b : f32[4, 8]`
   static std::string strGemm(const P2POp &op) {

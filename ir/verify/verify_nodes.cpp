@@ -34,6 +34,7 @@ private:
   bool expectWritable(const Op &op, const Value *dst);
   bool expectDistinct(const Op &op, const Value *dst, llvm::ArrayRef<const Value *> operands);
   bool expectOneDType(const Op &op, llvm::ArrayRef<const Value *> values);
+  bool expectAddend(const Op &op, const Value *dst, const Value *addend);
   bool expectAxes(const Op &op, const Value *tensor);
   bool expectRange(const Op &op, const Scalar *begin, const Scalar *end, const Value *tensor,
                    size_t axis);
@@ -241,6 +242,7 @@ void NodeVerifier::visitReduce(const ReduceOp &op) {
 void NodeVerifier::visitMatmul(const MatmulOp &op) {
   if (!expectTensors(op, {op.dst, op.a, op.b}) || !expectWritable(op, op.dst) ||
       !expectDistinct(op, op.dst, {op.a, op.b}) || !expectOneDType(op, {op.a, op.b}) ||
+      !expectAddend(op, op.dst, op.addend) ||
       !expectPartialType(op, op.dst, op.a->type.dtype) || !expectAxes(op, op.a) ||
       !expectAxes(op, op.b))
     return;
@@ -255,7 +257,23 @@ void NodeVerifier::visitMatmul(const MatmulOp &op) {
   expectShape(op, op.dst, expected);
 }
 
+/// What a GEMM adds has the type of what it makes.
+bool NodeVerifier::expectAddend(const Op &op, const Value *dst, const Value *addend) {
+  if (!addend)
+    return true;
+  if (!expectTensors(op, {addend}) || !expectDistinct(op, dst, {addend}) ||
+      !expectOneDType(op, {dst, addend}))
+    return false;
+  expectShape(op, addend, dst->type);
+  return true;
+}
+
 void NodeVerifier::visitLinear(const LinearOp &op) {
+  if (op.bias && op.addend) {
+    error(op) << "'linear' expects a bias or an addend, got both, " << ref(op.bias) << " and "
+              << ref(op.addend);
+    return;
+  }
   llvm::SmallVector<const Value *, 4> operands = {op.x, op.w};
   if (op.bias)
     operands.push_back(op.bias);
@@ -263,7 +281,7 @@ void NodeVerifier::visitLinear(const LinearOp &op) {
   all.insert(all.begin(), op.dst);
   if (!expectTensors(op, all) || !expectWritable(op, op.dst) ||
       !expectDistinct(op, op.dst, operands) || !expectOneDType(op, operands) ||
-      !expectPartialType(op, op.dst, op.x->type.dtype) || !expectAxes(op, op.x) ||
+      !expectAddend(op, op.dst, op.addend) || !expectPartialType(op, op.dst, op.x->type.dtype) || !expectAxes(op, op.x) ||
       !expectAxes(op, op.w))
     return;
   const size_t count = contractedAxes(op.x->type.rank(), op.w->type.rank(), op.dst->type.rank());
@@ -421,6 +439,9 @@ bool NodeVerifier::verifySentGemm(const P2POp &op) {
            << "receiver, got " << ref(op.handles) << ", shared as 'get'";
   if (linear && linear->bias)
     return error(op) << "'linear' in 'p2p' expects no bias, got " << ref(linear->bias);
+  const auto *matmul = llvm::dyn_cast<MatmulOp>(op.gemm.get());
+  if (const Value *addend = matmul ? matmul->addend : linear->addend)
+    return error(op) << quoted(*op.gemm) << " in 'p2p' expects no addend, got " << ref(addend);
   visit(*op.gemm);
   return true;
 }

@@ -102,7 +102,7 @@ private:
     builder_.setLocation(stage.location());
     if (stage.isHierarchical())
       return HostStreams(state_, stage, main_.named, first_).assignReduction(others);
-    if (placement_ == Placement::Ring)
+    if (placement_ == Placement::Ring || stage.addsInGemms())
       return assignRingReduction(stage);
     assignReductionStep(stage);
     if (stage.chunkLoop)
@@ -170,26 +170,31 @@ private:
     return streamFor(number);
   }
 
-  /// Sums follow one another around the ring, on stream(1); GEMMs run ahead.
+  /// Sums follow one another around the ring, on stream(1); GEMMs run ahead. Where GEMMs add, what
+  /// is sent comes from the GEMM of the step before.
   void assignRingReduction(Stage &stage) {
     Block &body = stage.loop->body;
     const Scalar *base = scalars_.mul(stage.chunkLoop->index, scalars_.constant(stage.steps));
+    const Scalar *step = stage.loop->index, *before = scalars_.sub(step, scalars_.constant(1));
     const StreamRef signals = special(0), ring = special(1), first = streamFor(base),
-                    gemms = streamFor(scalars_.add(base, stage.loop->index));
+                    gemms = streamFor(scalars_.add(base, step)),
+                    sums = stage.addsInGemms() ? gemms : ring,
+                    made = stage.addsInGemms() ? streamFor(scalars_.add(base, before)) : first;
     for (Op &op : llvm::make_early_inc_range(body)) {
       const bool isSum = llvm::isa<IfOp>(op);
       std::optional<StreamRef> stream =
-          isSum ? std::optional(ring) : streamOf(op, signals, ring, ring, gemms);
+          isSum ? std::optional(sums) : streamOf(op, signals, sums, ring, gemms);
       if (!stream)
         continue;
       builder_.insertBefore(body, op);
       fork(stage, body, *stream);
       // The first part that is sent is a GEMM's result, the others are sums.
-      if ((isSum || isSend(op)) && ring != gemms)
-        builder_.synchronize(isSum ? gemms : first);
+      const StreamRef needed = isSum ? gemms : made;
+      if ((isSum || isSend(op)) && needed != *stream)
+        builder_.synchronize(needed);
     }
     builder_.insertAtEnd(body);
-    join(stage, body, distinct({signals, ring, first, gemms}));
+    join(stage, body, distinct({signals, ring, first, made, gemms}));
     Block &around = stage.chunkLoop->body;
     builder_.setInsertionPoint(around, llvm::find_if(around, isGemm));
     fork(stage, around, first);

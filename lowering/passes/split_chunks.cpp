@@ -125,9 +125,13 @@ private:
     } else if (auto *matmul = llvm::dyn_cast<MatmulOp>(&op)) {
       matmul->dst = rowsOf(block, matmul->dst, op);
       matmul->a = rowsOf(block, matmul->a, op);
+      if (matmul->addend)
+        matmul->addend = rowsOf(block, matmul->addend, op);
     } else if (auto *linear = llvm::dyn_cast<LinearOp>(&op)) {
       linear->dst = rowsOf(block, linear->dst, op);
       linear->x = rowsOf(block, linear->x, op);
+      if (linear->addend)
+        linear->addend = rowsOf(block, linear->addend, op);
     } else if (llvm::isa<PointwiseOp>(op)) {
       forEachOperand(op, [&](Value *&tensor) { tensor = rowsOf(block, tensor, op); });
     } else if (auto *set = llvm::dyn_cast<SetOp>(&op)) {
@@ -139,10 +143,14 @@ private:
     }
   }
 
+  /// What one branch slices, the other one does not see.
   void useRowsInside(Op &op) {
+    const auto before = rows_;
     forEachBlock(op, [&](Block &inner) {
       for (Op &each : llvm::make_early_inc_range(inner))
         useRows(inner, each);
+      if (llvm::isa<IfOp>(op))
+        rows_ = before;
     });
   }
 

@@ -90,6 +90,8 @@ constexpr Rule kRulesOfReductions[] = {
     rule(Knob::Partials, Partials::Peer, Knob::Granularity, only(Granularity::Chunk)),
     rule(Knob::Partials, Partials::Peer, Knob::Placement, only(Placement::Each)),
     rule(Knob::Partials, Partials::Peer, Knob::Transfers, only(Transfers::Pairs)),
+    // The GEMM of a block is the next one that its rows have only around a ring.
+    rule(Knob::Sums, Sums::Gemm, Knob::Order, only(Order::Ring)),
     // The host's parts of a chunk are added while the next chunk's are made.
     rule(Knob::Order, Order::Hierarchical, Knob::Granularity, only(Granularity::Chunk)),
     // A collective has shots of its own, and is of a chunk: of one, the GEMM is of everything.
@@ -151,6 +153,23 @@ std::string conflictOfAllReduce(const Stage &stage, const Configuration &config)
   if (config.partials() == Partials::Peer && !stage.isTwoShot())
     return "in one shot a rank adds its partial result, too, so it is stored here; only "
            "partials=local would be accepted";
+  return "";
+}
+
+/// Why no GEMM can add what arrives.
+std::string conflictOfSums(const Stage &stage, const Configuration &config) {
+  const FusionNode &node = *stage.gemms.front().node;
+  const DType partial = partialType(node), result = resultOf(node)->type.dtype;
+  if (config.sums() != Sums::Gemm)
+    return "";
+  if (partial != result)
+    return "a GEMM adds what has the type of its result, " + name(result).str() +
+           ", and partial results are of " + name(partial).str() +
+           "; only sums=kernel would be accepted";
+  if (!stage.pointwise.empty())
+    return "functions take the sum before it is rounded; only sums=kernel would be accepted";
+  if (operandsOf(node).size() == 3)
+    return "a GEMM adds a bias or what has arrived; only sums=kernel would be accepted";
   return "";
 }
 
@@ -231,6 +250,8 @@ std::string conflictOf(const Stage &stage, const Configuration &config, bool isR
     conflict = conflictOfHosts(stage, config);
   if (conflict.empty() && stage.isReduction() && !stage.keepsOwnRows())
     conflict = conflictOfAllReduce(stage, config);
+  if (conflict.empty() && stage.isReduction())
+    conflict = conflictOfSums(stage, config);
   return conflict;
 }
 
@@ -318,6 +339,8 @@ constexpr OfSome kOfSome[] = {
      "an all-reduce"},
     {Knob::Partials, int64_t(Partials::Peer),
      [](const Stage &stage) { return stage.isReduction(); }, "a reduction"},
+    {Knob::Sums, int64_t(Sums::Gemm), [](const Stage &stage) { return stage.isReduction(); },
+     "a reduction"},
 };
 
 bool checkOfSome(const LoweringState &state, const Stage &stage) {

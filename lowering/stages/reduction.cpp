@@ -142,6 +142,11 @@ private:
                               before, fromHere(step));
     const Scalar *rank = fromHere(scalars_.add(step, one));
     stage_.block = selectRows(state_.names.local("block"), rank);
+    if (stage_.addsInGemms())
+      return addInGemm(
+          selectBlock(state_, builder_, stage_, state_.names.local("slot"), stage_.parts, before,
+                      rank),
+          rank);
     Value *pair = builder_.select(state_.names.local("pair"), stage_.parts, before);
     multiply(selectBlock(state_, builder_, stage_, state_.names.local("part"), pair, one, rank),
              stage_.block);
@@ -159,6 +164,18 @@ private:
     builder_.sum(next, pair, rows ? scalars_.constant(0) : nullptr, rows);
     builder_.insertAtEnd(isNotLast->elseBlock);
     addParts(pair);
+  }
+
+  /// The GEMM of a block adds what has come of its rows.
+  void addInGemm(Value *slot, const Scalar *rank) {
+    const Scalar *step = stage_.loop->index, *last = scalars_.constant(stage_.steps - 1);
+    IfOp *isNotLast = builder_.ifOp(scalars_.binary(ScalarKind::Ne, step, last));
+    builder_.insertAtEnd(isNotLast->thenBlock);
+    multiply(
+        selectBlock(state_, builder_, stage_, state_.names.local("next"), stage_.sent, step, rank),
+        stage_.block, slot);
+    builder_.insertAtEnd(isNotLast->elseBlock);
+    multiply(selectSummed(gemm_.dst), stage_.block, slot);
   }
 
   /// Of each host the parts of its rows of this rank's number are added here, and one sum goes on.
@@ -270,11 +287,11 @@ private:
   }
 
   /// The bias is added once, by the sum.
-  void multiply(Value *dst, Value *rows) {
+  void multiply(Value *dst, Value *rows, Value *addend = nullptr) {
     Gemm plain = gemm_;
     plain.right = right_;
     plain.bias = nullptr;
-    emitGemm(builder_, plain, dst, rows);
+    emitGemm(builder_, plain, dst, rows, addend);
   }
 
   void addParts(Value *parts) {
@@ -356,7 +373,8 @@ void allocateParts(LoweringState &state, Stage &stage, ProgramBuilder &builder) 
     return;
   }
   const int64_t entries = isRing(stage) ? stage.steps - 1 : stage.steps;
-  stage.parts = isRing(stage) ? allocate("_parts", {entries, 2}) : allocate("_parts", {entries});
+  const bool addsPairs = isRing(stage) && !stage.addsInGemms();
+  stage.parts = addsPairs ? allocate("_parts", {entries, 2}) : allocate("_parts", {entries});
   if (stage.isScattered())
     stage.sent = allocate("_sent", {entries});
 }
@@ -373,6 +391,24 @@ llvm::SmallVector<Value *, 2> shareParts(const Stage &stage) {
   return reached;
 }
 
+static Value *addendOf(const Op &gemm) {
+  const auto *matmul = llvm::dyn_cast<MatmulOp>(&gemm);
+  return matmul ? matmul->addend : llvm::cast<LinearOp>(gemm).addend;
+}
+
+/// Where what comes in a step of a ring goes: a half of the pair that is added, or where the GEMM of
+/// that step finds it.
+static Value *ringSlot(LoweringState &state, const Stage &stage, ProgramBuilder &builder,
+                       const Scalar *block) {
+  ScalarContext &scalars = state.program->scalars();
+  if (stage.addsInGemms())
+    return addendOf(llvm::cast<IfOp>(stage.loop->body.back()).elseBlock.back());
+  Value *come = builder.select(state.names.local("come"), stage.parts,
+                               scalars.sub(stage.loop->index, scalars.constant(1)));
+  return selectBlock(state, builder, stage, state.names.local("slot"), come, scalars.constant(0),
+                     block);
+}
+
 /// In a ring what is given is made in the step before, and what comes is added in this one.
 static void insertRingTransfers(LoweringState &state, Stage &stage, Value *handles) {
   ScalarContext &scalars = state.program->scalars();
@@ -385,11 +421,10 @@ static void insertRingTransfers(LoweringState &state, Stage &stage, Value *handl
   const Scalar *to = scalars.mod(scalars.sub(scalars.rank(), one), steps);
   const Scalar *block = scalars.mod(scalars.add(scalars.rank(), scalars.add(step, one)), steps);
   builder.setInsertionPoint(body, llvm::find_if(body, [](const Op &op) {
-                              return llvm::isa<MatmulOp>(op) || llvm::isa<LinearOp>(op);
+                              return llvm::isa<MatmulOp>(op) || llvm::isa<LinearOp>(op) ||
+                                     llvm::isa<IfOp>(op);
                             }));
-  Value *come = builder.select(state.names.local("come"), stage.parts, scalars.sub(step, one));
-  Value *slot = selectBlock(state, builder, stage, state.names.local("slot"), come,
-                            scalars.constant(0), block);
+  Value *slot = ringSlot(state, stage, builder, block);
   const bool isGet = stage.config.protocol() == Protocol::Get;
   Value *received = nullptr, *sent = nullptr;
   auto receive = [&] { received = builder.receive(state.names.local("r"), slot, from, handles); };

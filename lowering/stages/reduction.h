@@ -55,6 +55,14 @@
 //     }
 //   }
 //
+// With sums=gemm no kernel adds: the GEMM of a step adds what has come of its rows to its result
+// before that is rounded, so a rank's own part is not rounded for itself. The last step of two:
+//
+//     %slot = select %C_parts[0]
+//     wait %r
+//     %C_sum = select %C[0]
+//     matmul %C_sum, %block, %B add %slot
+//
 // In a hierarchical order each host adds its parts of a row on the rank that has the owner's number
 // there, in the order of its ranks, and rounds the sum once to their type. So one part for each
 // host crosses the network, and the owner adds those in the order of hosts. Its own host's

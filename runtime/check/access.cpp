@@ -27,6 +27,7 @@ Operands operandsOf(const Plan &plan, const Command &command) {
     add(m.a, false);
     add(m.b, false);
     add(m.bias, false);
+    add(m.addend, false);
     add(m.c, true);
     break;
   }

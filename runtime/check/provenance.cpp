@@ -144,7 +144,11 @@ private:
       return false;
     if (m.bias.bytes != 0 && !read(event, at(m.bias), factor.bias))
       return false;
-    return write(event, at(m.c), terms_.gemmOf(a, factor));
+    if (m.addend.bytes == 0)
+      return write(event, at(m.c), terms_.gemmOf(a, factor));
+    Pieces addend;
+    return read(event, at(m.addend), addend) &&
+           write(event, at(m.c), terms_.addedTo(addend, a, factor));
   }
 
   bool followSum(const Event &event, const PlanSum &sum) {

@@ -64,6 +64,13 @@ Pieces Terms::gemmOf(const Pieces &a, const Factor &factor) {
   return result;
 }
 
+Pieces Terms::addedTo(const Pieces &addend, const Pieces &a, Factor factor) {
+  if (keepsOrder_)
+    return {{mixed(), 0, bytesOf(addend)}};
+  const TypedPieces bias{std::exchange(factor.bias, {}), factor.dtype};
+  return sumOf({{gemmOf(a, factor), addend}, bias, factor.result, factor.result});
+}
+
 //===- Sums -----------------------------------------------------------------------------------===//
 
 namespace {

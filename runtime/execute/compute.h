@@ -14,7 +14,8 @@ struct MatmulArgs {
   bool transposeB;
   int64_t m, n, k;
   const void *a, *b;
-  const void *bias; ///< null: none
+  const void *bias;   ///< null: none
+  const void *addend; ///< likewise
   void *c;
   bool overlaps; ///< as PlanMatmul's
   DType result;  ///< c's element type

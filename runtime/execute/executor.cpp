@@ -289,7 +289,7 @@ void Binder::bindMatmuls() {
       const PlanMatmul &m = plan_.matmuls[command.matmul];
       prepared_->matmuls_[command.matmul] = {operand(m.a, kNone), operand(m.b, kNone),
                                              operand(m.c, command.endpoint),
-                                             operand(m.bias, kNone)};
+                                             operand(m.bias, kNone), operand(m.addend, kNone)};
     }
 }
 
@@ -668,9 +668,10 @@ void Prepared::issueMatmul(uint32_t index, const Command &command) {
   const PlanMatmul &shape = plan_->matmuls[command.matmul];
   const BoundMatmul &bound = matmuls_[command.matmul];
   const void *bias = shape.bias.bytes == 0 ? nullptr : at(bound.bias);
+  const void *addend = shape.addend.bytes == 0 ? nullptr : at(bound.addend);
   compute_->matmul(command.stream, {plan_, index, epoch_},
                    {shape.dtype, shape.transposeB, shape.m, shape.n, shape.k, at(bound.a),
-                    at(bound.b), bias, at(bound.c), shape.overlaps, shape.resultType()});
+                    at(bound.b), bias, addend, at(bound.c), shape.overlaps, shape.resultType()});
 }
 
 void Prepared::issueSum(uint32_t index, const Command &command) {

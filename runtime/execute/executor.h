@@ -105,7 +105,7 @@ private:
   std::vector<const void *> capturedInputs_;
   std::vector<void *> capturedOutputs_;
   struct BoundMatmul {
-    Operand a, b, c, bias;
+    Operand a, b, c, bias, addend;
   };
   std::vector<BoundMatmul> matmuls_;
   struct BoundSum {

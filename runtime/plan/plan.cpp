@@ -49,10 +49,10 @@ std::vector<PlanPointwise::Operand> PlanPointwise::operands() const {
 }
 
 std::string gemmKey(const PlanMatmul &gemm) {
-  return fmt::format("GEMM {} {}x{}x{}{}{}{}{}", name(gemm.dtype).str(), gemm.m, gemm.n, gemm.k,
+  return fmt::format("GEMM {} {}x{}x{}{}{}{}{}{}", name(gemm.dtype).str(), gemm.m, gemm.n, gemm.k,
                      gemm.partial ? " to " + name(*gemm.partial).str() : "",
                      gemm.transposeB ? " bT" : "", gemm.bias.bytes != 0 ? " bias" : "",
-                     gemm.overlaps ? " overlapped" : "");
+                     gemm.addend.bytes != 0 ? " add" : "", gemm.overlaps ? " overlapped" : "");
 }
 
 uint32_t numberCommands(std::vector<Plan> &plans, uint32_t first) {
@@ -121,10 +121,13 @@ std::string operandsOf(const Plan &plan, const Command &command) {
                        str(plan, command.src, endpoint));
   case CommandKind::Matmul: {
     const PlanMatmul &gemm = plan.matmuls[command.matmul];
-    std::string bias = gemm.bias.bytes != 0 ? " + " + str(plan, gemm.bias, nullptr) : std::string();
+    std::string added;
+    for (const Range &range : {gemm.bias, gemm.addend})
+      if (range.bytes != 0)
+        added += " + " + str(plan, range, nullptr);
     return fmt::format("{} <- {} * {}{}{} ({}x{}x{} {})", str(plan, gemm.c, endpoint),
                        str(plan, gemm.a, nullptr), str(plan, gemm.b, nullptr),
-                       gemm.transposeB ? "^T" : "", bias, gemm.m, gemm.n, gemm.k,
+                       gemm.transposeB ? "^T" : "", added, gemm.m, gemm.n, gemm.k,
                        name(gemm.dtype).str());
   }
   case CommandKind::Sum: {

@@ -145,8 +145,8 @@ struct Command {
   Range dst = {}, src = {};    ///< Copy, Add
 };
 
-/// c[m, n] = a[m, k] · b, plus bias[n] in every row if there is one. b is [k, n], or [n, k] if
-/// `transposeB`. Row-major and contiguous.
+/// c[m, n] = a[m, k] · b, plus bias[n] in every row if there is one, plus addend[m, n] if there is
+/// one, rounded once. b is [k, n], or [n, k] if `transposeB`. Row-major and contiguous.
 struct PlanMatmul {
   DType dtype;
   int64_t m, n, k;
@@ -156,6 +156,7 @@ struct PlanMatmul {
   bool overlaps = false; ///< GEMMs of the Plan are on several streams, so two may run at once
   /// c's element type, if that is not `dtype`: partial results may have a wider one.
   std::optional<DType> partial = {};
+  Range addend = {}; ///< of c's element type; bytes == 0: none
 
   DType resultType() const { return partial.value_or(dtype); }
 };
@@ -221,7 +222,7 @@ struct PlanCollective {
 };
 
 /// Names what decides how it is multiplied: type, shape m x n x k, c's type if it differs, layout,
-/// and whether others run at the same time: "GEMM bf16 128x1024x512 to f32 bT bias overlapped".
+/// and whether others run at the same time: "GEMM bf16 128x1024x512 to f32 bT bias add overlapped".
 std::string gemmKey(const PlanMatmul &gemm);
 
 /// What has to happen before the first run, in this order on every rank.

@@ -300,7 +300,7 @@ bool Specializer::gemmOf(const MatmulOp &op, PlanMatmul &gemm) {
       !checkDistinct(op, dst, {&a, &b}))
     return false;
   gemm = gemmOf(dst, a, b, false);
-  return true;
+  return addTo(gemm, op, dst, op.addend);
 }
 
 /// Extents of two operands that meet: `count` of each, from these axes on.
@@ -330,6 +330,16 @@ bool Specializer::gemmOf(const LinearOp &op, PlanMatmul &gemm) {
     return false;
   gemm = gemmOf(dst, x, w, true);
   gemm.bias = bias ? bias->range() : Range{};
+  return addTo(gemm, op, dst, op.addend);
+}
+
+bool Specializer::addTo(PlanMatmul &gemm, const Op &op, const View &dst, const Value *addend) {
+  if (!addend)
+    return true;
+  const View &added = view(addend);
+  if (!checkShape(op, "the addend", added, dst.shape) || !checkDistinct(op, dst, {&added}))
+    return false;
+  gemm.addend = added.range();
   return true;
 }
 

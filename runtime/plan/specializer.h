@@ -100,6 +100,8 @@ private:
   bool stream(const Op &op, const StreamRef &ref, uint32_t &number);
   bool gemmOf(const MatmulOp &op, PlanMatmul &gemm);
   bool gemmOf(const LinearOp &op, PlanMatmul &gemm);
+  /// `addend`: what the GEMM adds to its result, or null.
+  bool addTo(PlanMatmul &gemm, const Op &op, const View &dst, const Value *addend);
   bool gemmOf(const P2POp &op, PlanMatmul &gemm);
   static PlanMatmul gemmOf(const View &dst, const View &a, const View &b, bool transposeB);
   bool emitGemm(PlanMatmul gemm, uint32_t origin, uint32_t endpoint = kNone);

@@ -121,18 +121,21 @@ Status GemmTimer::fillOperands(const PlanMatmul &shape) {
   const int64_t element = sizeOf(shape.dtype);
   auto bytesOf = [&](int64_t elements) { return (elements * element + 255) / 256 * 256; };
   const int64_t a = bytesOf(shape.m * shape.k), b = bytesOf(shape.k * shape.n),
-                c = bytesOf(shape.m * shape.n * sizeOf(shape.resultType()) / element);
+                c = bytesOf(shape.m * shape.n * sizeOf(shape.resultType()) / element),
+                addend = shape.addend.bytes != 0 ? c : 0;
   const auto lanes = static_cast<int64_t>(lanes_.size());
-  const int64_t set = b + lanes * (a + c);
+  const int64_t set = b + lanes * (a + addend + c);
   const int64_t sets = std::min(cache / set + 1, kMostSets);
   BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&memory_, static_cast<size_t>(sets * set)));
   for (int64_t i = 0; i < sets; ++i) {
-    char *sharedB = memory_ + i * set, *first = sharedB + b;
+    char *sharedB = memory_ + i * set, *first = sharedB + b, *addends = first + lanes * a,
+         *results = addends + lanes * addend;
     for (int64_t lane = 0; lane < lanes; ++lane)
       operands_.push_back({shape.dtype, shape.transposeB, shape.m, shape.n, shape.k,
-                           first + lane * a, sharedB, nullptr, first + lanes * a + lane * c,
+                           first + lane * a, sharedB, nullptr,
+                           addend != 0 ? addends + lane * addend : nullptr, results + lane * c,
                            shape.overlaps, shape.resultType()});
-    cuda::launchRandom(firstStream(), elementOf(shape.dtype), sharedB, (b + lanes * a) / element,
+    cuda::launchRandom(firstStream(), elementOf(shape.dtype), sharedB, (results - sharedB) / element,
                        static_cast<uint32_t>(i));
   }
   BRAID_CUDA_RETURN_IF_ERROR(cudaGetLastError());

@@ -19,7 +19,8 @@ constexpr int kTunerVersion = 10;
 
 GemmShape shapeOf(const PlanMatmul &shape, bool isAligned) {
   return {shape.dtype,           shape.m,   shape.n,        shape.k,           shape.transposeB,
-          shape.bias.bytes != 0, isAligned, shape.overlaps, shape.resultType()};
+          shape.bias.bytes != 0, isAligned, shape.overlaps, shape.resultType(),
+          shape.addend.bytes != 0};
 }
 
 std::string nameOf(const GemmShape &shape) {
@@ -270,14 +271,16 @@ Status Gemms::runOnce(const PlanMatmul &shape, bool isAligned) {
   };
   const int64_t a = bytesOf(shape.m * shape.k, element), b = bytesOf(shape.k * shape.n, element),
                 c = bytesOf(shape.m * shape.n, sizeOf(shape.resultType())),
-                bias = bytesOf(shape.n, element);
+                bias = bytesOf(shape.n, element), addend = shape.addend.bytes != 0 ? c : 0;
   char *scratch = nullptr;
-  BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&scratch, static_cast<size_t>(a + b + c + bias)));
+  BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&scratch, static_cast<size_t>(a + b + c + bias + addend)));
   char *begin = scratch + (isAligned ? 0 : sizeOf(shape.resultType()));
   MatmulArgs args{
       shape.dtype, shape.transposeB, shape.m,       shape.n,        shape.k,           begin,
-      begin + a,   nullptr,          begin + a + b, shape.overlaps, shape.resultType()};
+      begin + a,   nullptr,          nullptr,       begin + a + b,  shape.overlaps,
+      shape.resultType()};
   args.bias = shape.bias.bytes != 0 ? begin + a + b + c : nullptr;
+  args.addend = addend != 0 ? begin + a + b + c + bias : nullptr;
   Status status = multiply(nullptr, workspace(0), args);
   cudaError_t code = cudaDeviceSynchronize();
   cudaFree(scratch);
@@ -296,10 +299,12 @@ int64_t Gemms::workspaceBytes(const PlanMatmul &shape) const {
 
 Status Gemms::multiply(cudaStream_t stream, Workspace workspace, const MatmulArgs &args) {
   auto bits = reinterpret_cast<uintptr_t>(args.a) | reinterpret_cast<uintptr_t>(args.b) |
-              reinterpret_cast<uintptr_t>(args.c) | reinterpret_cast<uintptr_t>(args.bias);
+              reinterpret_cast<uintptr_t>(args.c) | reinterpret_cast<uintptr_t>(args.bias) |
+              reinterpret_cast<uintptr_t>(args.addend);
   const bool isAligned = bits % kGemmAlignment == 0;
   GemmShape shape{args.dtype,           args.m,    args.n,        args.k,     args.transposeB,
-                  args.bias != nullptr, isAligned, args.overlaps, args.result};
+                  args.bias != nullptr, isAligned, args.overlaps, args.result,
+                  args.addend != nullptr};
   if (by_ == AlgorithmBy::Kind)
     shape.isAligned = kindOf(shape).isAligned;
   if (shape.isAligned && !isAligned)

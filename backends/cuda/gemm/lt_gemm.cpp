@@ -54,7 +54,7 @@ LtGemm::~LtGemm() {
 }
 
 Status LtGemm::describe() {
-  const auto [dtype, m, n, k, transposeB, hasBias, isAligned, overlaps, result] = shape_;
+  const auto [dtype, m, n, k, transposeB, hasBias, isAligned, overlaps, result, hasAddend] = shape_;
   const bool isDouble = dtype == DType::F64;
   const cudaDataType_t type = dataType(dtype);
   // Plain f32: TF32 rounds the operands, which nobody asked for.
@@ -219,12 +219,13 @@ Status LtGemm::launch(cudaStream_t stream, Workspace workspace, const MatmulArgs
     BRAID_CUBLAS_RETURN_IF_ERROR(library_.descSet(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
                                                   &args.bias, sizeof(args.bias)));
   const bool isDouble = shape_.dtype == DType::F64;
-  const float one = 1, kept = broadcastsBias_ ? 1 : 0;
+  const float one = 1, kept = broadcastsBias_ || shape_.hasAddend ? 1 : 0;
   const double doubleOne = 1, doubleKept = kept;
   const void *alpha = isDouble ? static_cast<const void *>(&doubleOne) : &one;
   const void *beta = isDouble ? static_cast<const void *>(&doubleKept) : &kept;
+  const void *added = shape_.hasAddend ? args.addend : args.c;
   BRAID_CUBLAS_RETURN_IF_ERROR(library_.matmul(
-      handle_, operation_, alpha, args.b, left_, args.a, right_, beta, args.c, result_, args.c,
+      handle_, operation_, alpha, args.b, left_, args.a, right_, beta, added, result_, args.c,
       result_, &algorithm_, workspace.data, workspace.bytes, stream));
   return Status::ok();
 }

@@ -23,6 +23,7 @@ struct GemmShape {
   bool isAligned; ///< all addresses are multiples of kGemmAlignment
   bool overlaps;  ///< as PlanMatmul's; the library is not told
   DType result;   ///< c's element type
+  bool hasAddend = false;
 
   auto operator<=>(const GemmShape &) const = default;
 };
