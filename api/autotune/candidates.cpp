@@ -65,11 +65,13 @@ bool canPassOn(const Candidate &candidate, const CandidateSpace &space) {
 }
 
 /// A step of a reduction makes what it sends: so only the transfers of one GEMM of everything are
-/// posted at once. A ring adds in another order, and rounds at each rank: who wants that says so.
+/// posted at once. A ring adds in another order, and rounds at each rank but on two: who wants that
+/// says so.
 bool canReduce(const Candidate &candidate, const CandidateSpace &space) {
   const bool isRingGiven = space.given.get(Knob::Order) == int64_t(Order::Ring);
-  const bool isOrdered = candidate.order() == Order::Shift || isHierarchical(candidate) ||
-                         (candidate.order() == Order::Ring && isRingGiven);
+  const bool isOrdered =
+      candidate.order() == Order::Shift || isHierarchical(candidate) ||
+      (candidate.order() == Order::Ring && (isRingGiven || space.stage.gemmsMayAdd));
   return isOrdered && !isGeometric(candidate) &&
          (candidate.posting() == Posting::Each || multipliesWhole(candidate));
 }
@@ -100,6 +102,13 @@ Values reductions(const Candidate &candidate, const Surroundings &around) {
              : Values{int64_t(Reduction::OneShot)};
 }
 
+/// On two ranks a ring is pairs, and only its sums make a difference.
+Values sums(const Candidate &candidate, const Surroundings &around) {
+  const bool isRing = candidate.order() == Order::Ring && around.stage.isReduction;
+  return isRing && around.stage.gemmsMayAdd ? Values{int64_t(Sums::Gemm)}
+                                            : Values{int64_t(Sums::Kernel)};
+}
+
 Values placements(const Candidate &candidate, const Surroundings &) {
   return takesBlocksInTurn(candidate) ? Values{int64_t(Placement::Each), int64_t(Placement::Shared)}
                                       : Values{candidate.valueOf(Knob::Placement)};
@@ -120,6 +129,9 @@ int64_t streamsForTransfers(const Candidate &candidate, const FusionStage &stage
 /// is better is not known from the schedule, and decides the most where power limits.
 Values streamCounts(const Candidate &candidate, const Surroundings &around) {
   const int64_t others = streamsForTransfers(candidate, around.stage);
+  // Chunks for the peer that go ahead of the own ones, which wait for what comes.
+  if (candidate.sums() == Sums::Gemm)
+    return {others + 2, others + 4};
   return others > 0 ? Values{others + 1, others + 2} : Values{*rowOf(Knob::Streams).fallback};
 }
 
@@ -178,9 +190,9 @@ Values tailSplits(const Candidate &candidate, const Surroundings &) {
 }
 
 constexpr Trial kFirstLook[] = {{Knob::DataPlane, transports}, {Knob::Placement, placements},
-                                {Knob::Reduction, reductions}, {Knob::Streams, streamCounts},
-                                {Knob::Protocol, protocols},   {Knob::Partials, partials},
-                                {Knob::Chunks, chunkCounts}};
+                                {Knob::Reduction, reductions}, {Knob::Sums, sums},
+                                {Knob::Streams, streamCounts}, {Knob::Protocol, protocols},
+                                {Knob::Partials, partials},    {Knob::Chunks, chunkCounts}};
 constexpr Trial kSecondLook[] = {
     {Knob::Streams, allStreamCounts}, {Knob::WaveRows, waves}, {Knob::TailSplit, tailSplits}};
 

@@ -242,9 +242,8 @@ void NodeVerifier::visitReduce(const ReduceOp &op) {
 void NodeVerifier::visitMatmul(const MatmulOp &op) {
   if (!expectTensors(op, {op.dst, op.a, op.b}) || !expectWritable(op, op.dst) ||
       !expectDistinct(op, op.dst, {op.a, op.b}) || !expectOneDType(op, {op.a, op.b}) ||
-      !expectAddend(op, op.dst, op.addend) ||
-      !expectPartialType(op, op.dst, op.a->type.dtype) || !expectAxes(op, op.a) ||
-      !expectAxes(op, op.b))
+      !expectAddend(op, op.dst, op.addend) || !expectPartialType(op, op.dst, op.a->type.dtype) ||
+      !expectAxes(op, op.a) || !expectAxes(op, op.b))
     return;
   const size_t count = contractedAxes(op.a->type.rank(), op.b->type.rank(), op.dst->type.rank());
   TensorType expected = op.a->type;
@@ -281,8 +280,8 @@ void NodeVerifier::visitLinear(const LinearOp &op) {
   all.insert(all.begin(), op.dst);
   if (!expectTensors(op, all) || !expectWritable(op, op.dst) ||
       !expectDistinct(op, op.dst, operands) || !expectOneDType(op, operands) ||
-      !expectAddend(op, op.dst, op.addend) || !expectPartialType(op, op.dst, op.x->type.dtype) || !expectAxes(op, op.x) ||
-      !expectAxes(op, op.w))
+      !expectAddend(op, op.dst, op.addend) || !expectPartialType(op, op.dst, op.x->type.dtype) ||
+      !expectAxes(op, op.x) || !expectAxes(op, op.w))
     return;
   const size_t count = contractedAxes(op.x->type.rank(), op.w->type.rank(), op.dst->type.rank());
   TensorType expected = op.x->type, features = op.w->type;

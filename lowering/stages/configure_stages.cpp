@@ -156,23 +156,6 @@ std::string conflictOfAllReduce(const Stage &stage, const Configuration &config)
   return "";
 }
 
-/// Why no GEMM can add what arrives.
-std::string conflictOfSums(const Stage &stage, const Configuration &config) {
-  const FusionNode &node = *stage.gemms.front().node;
-  const DType partial = partialType(node), result = resultOf(node)->type.dtype;
-  if (config.sums() != Sums::Gemm)
-    return "";
-  if (partial != result)
-    return "a GEMM adds what has the type of its result, " + name(result).str() +
-           ", and partial results are of " + name(partial).str() +
-           "; only sums=kernel would be accepted";
-  if (!stage.pointwise.empty())
-    return "functions take the sum before it is rounded; only sums=kernel would be accepted";
-  if (operandsOf(node).size() == 3)
-    return "a GEMM adds a bias or what has arrived; only sums=kernel would be accepted";
-  return "";
-}
-
 /// Why what a collective reduces cannot be cut so.
 std::string conflictOfChunks(const Stage &stage, const Configuration &config) {
   if (config.tailSplit() > 1)
@@ -250,8 +233,8 @@ std::string conflictOf(const Stage &stage, const Configuration &config, bool isR
     conflict = conflictOfHosts(stage, config);
   if (conflict.empty() && stage.isReduction() && !stage.keepsOwnRows())
     conflict = conflictOfAllReduce(stage, config);
-  if (conflict.empty() && stage.isReduction())
-    conflict = conflictOfSums(stage, config);
+  if (conflict.empty() && stage.isReduction() && config.sums() == Sums::Gemm)
+    conflict = whyNoGemmAdds(stage);
   return conflict;
 }
 
@@ -284,6 +267,20 @@ bool makeWhole(Stage &stage, Diagnostics &diags) {
 }
 
 } // namespace
+
+std::string whyNoGemmAdds(const Stage &stage) {
+  const FusionNode &node = *stage.gemms.front().node;
+  const DType partial = partialType(node), result = resultOf(node)->type.dtype;
+  if (partial != result)
+    return "a GEMM adds what has the type of its result, " + name(result).str() +
+           ", and partial results are of " + name(partial).str() +
+           "; only sums=kernel would be accepted";
+  if (!stage.pointwise.empty())
+    return "functions take the sum before it is rounded; only sums=kernel would be accepted";
+  if (operandsOf(node).size() == 3)
+    return "a GEMM adds a bias or what has arrived; only sums=kernel would be accepted";
+  return "";
+}
 
 bool settleFields(const LoweringState &state, Stage &stage) {
   if (stage.isReduction())

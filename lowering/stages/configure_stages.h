@@ -13,6 +13,9 @@ bool configureStages(LoweringState &state);
 /// says what it takes instead. Notes what rows its steps then have.
 bool settleFields(const LoweringState &state, Stage &stage);
 
+/// Why sums=gemm cannot be had of a reduction, whatever else it has; nothing if it can.
+std::string whyNoGemmAdds(const Stage &stage);
+
 /// The preset of the stages that gather; "mixed" if they differ, "local" if there is none.
 std::string scheduleName(const LoweringState &state);
 

@@ -3,6 +3,7 @@
 #include "lowering/stages/fusion_stages.h"
 
 #include "lowering/passes/passes.h"
+#include "lowering/stages/configure_stages.h"
 #include "lowering/stages/reduced_rows.h"
 
 namespace braid {
@@ -21,12 +22,18 @@ std::string whyNotOverlapped(const Stage &stage) {
          " is here, because axis 0 of %" + result + " is not Stream";
 }
 
+/// Of more ranks, sums are passed on, and rounded for that.
+static bool gemmsMayAdd(const Stage &stage) {
+  return stage.isReduction() && stage.keepsOwnRows() && stage.steps == 2 &&
+         whyNoGemmAdds(stage).empty();
+}
+
 std::vector<FusionStage> stagesOf(const Fusion &fusion, Diagnostics &diags) {
   LoweringState state{fusion, {}, diags};
   std::vector<FusionStage> stages;
   if (!findStages(state))
     return stages;
-  for (Stage &stage : state.stages) {
+  for (const Stage &stage : state.stages) {
     if (stage.kind == StageKind::Straight)
       continue;
     const bool hasHosts = stage.moves() && !stage.gathersSlices && stage.ranksPerHost > 1 &&
@@ -34,7 +41,7 @@ std::vector<FusionStage> stagesOf(const Fusion &fusion, Diagnostics &diags) {
     const bool isWhole = stage.isGather() && !stage.isStreamed;
     stages.push_back({stage.tensors(), stage.isReduction(), stage.rows,
                       rowsInTwoShots(fusion, stage), stage.moves(), stage.gathersSlices, hasHosts,
-                      fusion.ranksPerHost() == fusion.ranks(),
+                      fusion.ranksPerHost() == fusion.ranks(), gemmsMayAdd(stage),
                       isWhole ? whyNotOverlapped(stage) : ""});
   }
   return stages;

@@ -143,10 +143,9 @@ private:
     const Scalar *rank = fromHere(scalars_.add(step, one));
     stage_.block = selectRows(state_.names.local("block"), rank);
     if (stage_.addsInGemms())
-      return addInGemm(
-          selectBlock(state_, builder_, stage_, state_.names.local("slot"), stage_.parts, before,
-                      rank),
-          rank);
+      return addInGemm(selectBlock(state_, builder_, stage_, state_.names.local("slot"),
+                                   stage_.parts, before, rank),
+                       rank);
     Value *pair = builder_.select(state_.names.local("pair"), stage_.parts, before);
     multiply(selectBlock(state_, builder_, stage_, state_.names.local("part"), pair, one, rank),
              stage_.block);

@@ -288,8 +288,8 @@ void Binder::bindMatmuls() {
     if (command.kind == CommandKind::Matmul) {
       const PlanMatmul &m = plan_.matmuls[command.matmul];
       prepared_->matmuls_[command.matmul] = {operand(m.a, kNone), operand(m.b, kNone),
-                                             operand(m.c, command.endpoint),
-                                             operand(m.bias, kNone), operand(m.addend, kNone)};
+                                             operand(m.c, command.endpoint), operand(m.bias, kNone),
+                                             operand(m.addend, kNone)};
     }
 }
 

@@ -59,9 +59,10 @@ std::vector<double> multiplied(const Gemm &p, const std::vector<double> &a,
 
 class ComputeTest : public BackendTest {
 protected:
-  void warm(const Gemm &p) {
+  void warm(const Gemm &p, bool hasAddend = false) {
     PlanMatmul shape{p.dtype, p.m, p.n, p.k, p.transposeB, {}, {}, {}, {}, false, p.partial};
     shape.bias.bytes = p.hasBias ? p.n * sizeOf(p.dtype) : 0;
+    shape.addend.bytes = hasAddend ? p.m * p.n * sizeOf(p.result()) : 0;
     EXPECT_EQ(message(device().compute().warm(shape)), "");
   }
   char *uploadElements(DType dtype, const std::vector<double> &values) {
@@ -72,8 +73,9 @@ protected:
   }
 
   std::vector<double> onDevice(const Gemm &p, const std::vector<double> &a,
-                               const std::vector<double> &b, const std::vector<double> &bias) {
-    warm(p);
+                               const std::vector<double> &b, const std::vector<double> &bias,
+                               const std::vector<double> &addend = {}) {
+    warm(p, !addend.empty());
     // What was in c before must not matter, not even a NaN.
     char *c = uploadElements(p.result(), std::vector<double>(p.m * p.n, NAN));
     MatmulArgs args{p.dtype,
@@ -84,6 +86,7 @@ protected:
                     uploadElements(p.dtype, a),
                     uploadElements(p.dtype, b),
                     p.hasBias ? uploadElements(p.dtype, bias) : nullptr,
+                    addend.empty() ? nullptr : uploadElements(p.result(), addend),
                     c,
                     false,
                     p.result()};
@@ -159,6 +162,7 @@ TEST_P(ComputeTest, MultipliesToPartialResultsAnywhere) {
                     uploadBehindOne(a),
                     uploadBehindOne(b),
                     hasBias ? uploadBehindOne(bias) : nullptr,
+                    nullptr,
                     c + sizeOf(DType::F32),
                     false,
                     DType::F32};
@@ -177,6 +181,38 @@ TEST_P(ComputeTest, AddsTheBiasBeforeRounding) {
   // 256.
   Gemm p{DType::BF16, false, true, 1, 1, 2};
   EXPECT_EQ(onDevice(p, {256, 1}, {1, 1}, {1}), std::vector<double>{258});
+}
+
+TEST_P(ComputeTest, AddsToAllShapes) {
+  BRAID_NEEDS_RESULTS();
+  start(1);
+  constexpr int64_t kShapes[][3] = {{1, 1, 1},    {1, 5, 3},     {7, 1, 5},     {17, 13, 11},
+                                    {64, 64, 64}, {33, 129, 65}, {128, 72, 256}};
+  for (DType dtype : kDTypes)
+    for (DType result : {dtype, dtype == DType::F64 ? dtype : DType::F32})
+      for (bool transposeB : {false, true})
+        for (const int64_t *s : kShapes) {
+          Gemm p{dtype, transposeB, false, s[0], s[1], s[2]};
+          if (result != dtype)
+            p.partial = result;
+          const std::vector<double> a = integers(p.m * p.k, 1), b = integers(p.k * p.n, 2),
+                                    addend = integers(p.m * p.n, 4);
+          std::vector<double> expected = multiplied(p, a, b, {});
+          for (size_t i = 0; i < expected.size(); ++i)
+            expected[i] += addend[i];
+          EXPECT_EQ(onDevice(p, a, b, {}, addend), expected) << p;
+        }
+}
+
+TEST_P(ComputeTest, AddsBeforeRounding) {
+  BRAID_NEEDS_RESULTS();
+  start(1);
+  // As with a bias: 257 is no bf16 number.
+  const Gemm p{DType::BF16, false, false, 8, 8, 8};
+  std::vector<double> a(64, 0.0), b(64, 1.0);
+  for (int64_t row = 0; row < 8; ++row)
+    a[row * 8] = 256, a[row * 8 + 1] = 1;
+  EXPECT_EQ(onDevice(p, a, b, {}, std::vector<double>(64, 1.0)), std::vector<double>(64, 258.0));
 }
 
 TEST_P(ComputeTest, AccumulatesInWiderType) {
@@ -227,7 +263,7 @@ TEST_P(ComputeTest, MultipliesOnManyStreamsAtOnce) {
   std::vector<void *> results;
   for (uint32_t stream = 0; stream < kStreams; ++stream) {
     results.push_back(allocate(p.m * p.n * sizeOf(p.dtype)));
-    MatmulArgs args{p.dtype, p.transposeB,   p.m,   p.n,    p.k, deviceA, deviceB,
+    MatmulArgs args{p.dtype, p.transposeB,   p.m,   p.n,    p.k, deviceA, deviceB, nullptr,
                     nullptr, results.back(), false, p.dtype};
     for (int repeat = 0; repeat < 10; ++repeat)
       device().compute().matmul(stream, tag(CommandKind::Matmul), args);
@@ -260,8 +296,8 @@ protected:
   void check(const Gemm &p, const std::vector<std::pair<int64_t, int64_t>> &ranges) {
     SCOPED_TRACE(testing::Message() << p);
     const int64_t pitch = p.n * sizeOf(p.result());
-    MatmulArgs args{p.dtype, p.transposeB, p.m,     p.n,   p.k,       nullptr,
-                    nullptr, nullptr,      nullptr, false, p.result()};
+    MatmulArgs args{p.dtype, p.transposeB, p.m,     p.n,     p.k,   nullptr,
+                    nullptr, nullptr,      nullptr, nullptr, false, p.result()};
     args.b = uploadElements(p.dtype, uniform(p.dtype, p.k * p.n, 2));
     args.bias = p.hasBias ? uploadElements(p.dtype, uniform(p.dtype, p.n, 3)) : nullptr;
     const char *a = uploadElements(p.dtype, uniform(p.dtype, p.m * p.k, 1));

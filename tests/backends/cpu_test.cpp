@@ -27,7 +27,7 @@ TEST(CpuTest, GemmLongerThanTheTimeoutIsProgress) {
   device.tracer()->startTrace();
   device.compute().matmul(0, tagOf(plan, CommandKind::Matmul),
                           {DType::F64, false, kSize, kSize, kSize, a.data(), a.data(), nullptr,
-                           c.data(), false, DType::F64});
+                           nullptr, c.data(), false, DType::F64});
   EXPECT_EQ(device.synchronize().message(), "");
   EXPECT_EQ(c.back(), double(kSize));
   std::vector<Span> spans = device.tracer()->takeTrace();

@@ -28,8 +28,9 @@ TEST_P(TraceTest, HasASpanForEveryCommand) {
   EXPECT_TRUE(device().tracer()->takeTrace().empty()) << "nothing was asked for yet";
   device().tracer()->startTrace();
   device().copy(1, tag(CommandKind::Copy), c, a, sizeof(float));
-  device().compute().matmul(1, tag(CommandKind::Matmul),
-                            {DType::F32, false, 1, 1, 1, a, b, nullptr, c, false, DType::F32});
+  device().compute().matmul(
+      1, tag(CommandKind::Matmul),
+      {DType::F32, false, 1, 1, 1, a, b, nullptr, nullptr, c, false, DType::F32});
   device().compute().add(1, tag(CommandKind::Add), DType::F32, c, a, sizeof(float));
   device().compute().sum(1, tag(CommandKind::Sum),
                          {DType::F32, DType::F32, 1, 1, sizeof(float), a, b, 1, c, DType::F32});

@@ -201,7 +201,7 @@ def cases(folder):
         broken("little locked memory", "locked-memory.little",
                Setting(before=limit(resource.RLIMIT_MEMLOCK, 64 << 10))),
         broken("a cache that cannot be written", "cache.unwritable",
-               Setting({"XDG_CACHE_HOME": "/dev/null/cache"})),
+               Setting({"BRAID_CACHE_DIR": "/dev/null/cache"})),
         broken("one hardware queue", "hardware-queues.few",
                Setting({"CUDA_DEVICE_MAX_CONNECTIONS": "1"})),
         broken("NCCL without peers", "nccl-variables.set", Setting({"NCCL_P2P_DISABLE": "1"})),

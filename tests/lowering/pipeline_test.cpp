@@ -466,6 +466,22 @@ TEST(Reductions, LowerEveryCombination) {
         }
 }
 
+TEST(Reductions, AddInGemms) {
+  int turn = 0;
+  for (int64_t ranks : {2, 3, 8})
+    for (const char *gemm : {"matmul %A, %B", "linear %A, %B"})
+      for (const char *cut : {"", ";chunks=3", ";chunks=2;tail-split=2"})
+        for (const char *protocol : {"", ";protocol=put"}) {
+          const std::string text = reduction(ranks, 4, kReduced[0], gemm);
+          const std::string knobs = std::string("ring;sums=gemm") + cut + protocol +
+                                    ";streams=" + std::to_string(1 + turn++ % 7);
+          checkLowered(text, knobs);
+          const std::string program = lowerText(text, knobs).text;
+          EXPECT_THAT(program, testing::HasSubstr(" add %slot"));
+          EXPECT_THAT(program, testing::Not(testing::HasSubstr("  sum ")));
+        }
+}
+
 /// Those that a peer adds; what a rank adds itself it stores itself.
 const char *const kAtPeers[] = {"partials=peer;protocol=put", "partials=peer;protocol=put;chunks=2",
                                 "partials=peer;protocol=put;chunks=2;tail-split=2"};
@@ -580,6 +596,8 @@ TEST(Reductions, GoOnWithWhatWasPrintedAfterAnyPass) {
       expectToGoOn(text, std::string(schedule) + ";reduction=two-shot");
   for (const char *schedule : kAtPeers)
     expectToGoOn(reduction(3, 6, kReduced[0]), schedule);
+  for (const char *knobs : {";streams=2", ";protocol=put;streams=5;chunks=2"})
+    expectToGoOn(reduction(3, 6, kReduced[0]), std::string("ring;sums=gemm") + knobs);
   expectToGoOn(reduction(3, 6, kReduced[1]), "bulk;protocol=put");
 }
 
@@ -623,6 +641,9 @@ TEST(Reductions, RefuseWhatGathersAloneHave) {
     EXPECT_THAT(
         messageFor((std::string(schedule) + (*schedule ? ";" : "") + "partials=peer").c_str()),
         testing::HasSubstr(std::string("cannot reduce to %C: partials=peer ") + takes));
+  EXPECT_THAT(messageFor("sums=gemm"),
+              testing::HasSubstr("cannot reduce to %C: sums=gemm takes order=ring, got shift "
+                                 "(schedule pairwise; these would do: ring)"));
   EXPECT_THAT(messageFor("partials=peer;protocol=put", "[M, 4]"),
               testing::HasSubstr("cannot reduce to %C: in one shot a rank adds its partial result, "
                                  "too, so it is stored here; only partials=local would be"));

@@ -103,13 +103,14 @@ TEST(UnevenSums, EveryRowThatExistsIsTheSum) {
     for (int64_t total : {1, 2, 5, 9, 13})
       for (bool isScattered : {true, false})
         for (const char *protocol : {"get", "put"})
-          for (const char *schedule : {"pairwise", "pairwise;placement=shared",
-                                       "pairwise;partials=peer", "bulk", "ring"}) {
+          for (const char *schedule :
+               {"pairwise", "pairwise;placement=shared", "pairwise;partials=peer", "bulk", "ring",
+                "ring;sums=gemm"}) {
             const bool isAtPeers = std::string(schedule).find("peer") != std::string::npos;
             if (isAtPeers && std::string(protocol) == "get")
               continue;
             const SumCase sum{ranks, total, isScattered};
-            const bool isRing = std::string(schedule) == "ring";
+            const bool isRing = std::string(schedule).starts_with("ring");
             const char *shots = isScattered ? "" : ";reduction=two-shot";
             for (const char *reduction : {"", shots}) {
               if ((isRing && !isScattered) ||

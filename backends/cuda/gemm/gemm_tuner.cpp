@@ -135,8 +135,8 @@ Status GemmTimer::fillOperands(const PlanMatmul &shape) {
                            first + lane * a, sharedB, nullptr,
                            addend != 0 ? addends + lane * addend : nullptr, results + lane * c,
                            shape.overlaps, shape.resultType()});
-    cuda::launchRandom(firstStream(), elementOf(shape.dtype), sharedB, (results - sharedB) / element,
-                       static_cast<uint32_t>(i));
+    cuda::launchRandom(firstStream(), elementOf(shape.dtype), sharedB,
+                       (results - sharedB) / element, static_cast<uint32_t>(i));
   }
   BRAID_CUDA_RETURN_IF_ERROR(cudaGetLastError());
   return Status::ok();

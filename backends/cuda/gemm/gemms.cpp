@@ -18,8 +18,15 @@ namespace {
 constexpr int kTunerVersion = 10;
 
 GemmShape shapeOf(const PlanMatmul &shape, bool isAligned) {
-  return {shape.dtype,           shape.m,   shape.n,        shape.k,           shape.transposeB,
-          shape.bias.bytes != 0, isAligned, shape.overlaps, shape.resultType(),
+  return {shape.dtype,
+          shape.m,
+          shape.n,
+          shape.k,
+          shape.transposeB,
+          shape.bias.bytes != 0,
+          isAligned,
+          shape.overlaps,
+          shape.resultType(),
           shape.addend.bytes != 0};
 }
 
@@ -275,10 +282,9 @@ Status Gemms::runOnce(const PlanMatmul &shape, bool isAligned) {
   char *scratch = nullptr;
   BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&scratch, static_cast<size_t>(a + b + c + bias + addend)));
   char *begin = scratch + (isAligned ? 0 : sizeOf(shape.resultType()));
-  MatmulArgs args{
-      shape.dtype, shape.transposeB, shape.m,       shape.n,        shape.k,           begin,
-      begin + a,   nullptr,          nullptr,       begin + a + b,  shape.overlaps,
-      shape.resultType()};
+  MatmulArgs args{shape.dtype,    shape.transposeB,  shape.m, shape.n, shape.k,
+                  begin,          begin + a,         nullptr, nullptr, begin + a + b,
+                  shape.overlaps, shape.resultType()};
   args.bias = shape.bias.bytes != 0 ? begin + a + b + c : nullptr;
   args.addend = addend != 0 ? begin + a + b + c + bias : nullptr;
   Status status = multiply(nullptr, workspace(0), args);
@@ -302,9 +308,9 @@ Status Gemms::multiply(cudaStream_t stream, Workspace workspace, const MatmulArg
               reinterpret_cast<uintptr_t>(args.c) | reinterpret_cast<uintptr_t>(args.bias) |
               reinterpret_cast<uintptr_t>(args.addend);
   const bool isAligned = bits % kGemmAlignment == 0;
-  GemmShape shape{args.dtype,           args.m,    args.n,        args.k,     args.transposeB,
-                  args.bias != nullptr, isAligned, args.overlaps, args.result,
-                  args.addend != nullptr};
+  GemmShape shape{
+      args.dtype,           args.m,    args.n,        args.k,      args.transposeB,
+      args.bias != nullptr, isAligned, args.overlaps, args.result, args.addend != nullptr};
   if (by_ == AlgorithmBy::Kind)
     shape.isAligned = kindOf(shape).isAligned;
   if (shape.isAligned && !isAligned)
