@@ -156,6 +156,8 @@ void CpuDevice::issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedComma
     tag.command = step.command;
     if (step.kind == CommandKind::Copy)
       copy(stream, tag, step.dst, step.src, step.bytes);
+    else if (step.kind == CommandKind::Sum)
+      sum(stream, tag, *step.sum);
     else
       issue(stream, tag, step.kind == CommandKind::Signal ? Kind::Store : Kind::Wait,
             {.flag = {step.flag, tag.run, scope()}});

@@ -2,8 +2,10 @@
 
 #include "backends/cuda/copy_and_signal.h"
 
+#include "backends/cuda/add_groups.h"
 #include "backends/cuda/granules.h"
 
+#include <algorithm>
 #include <cuda/atomic>
 
 namespace braid::cuda {
@@ -12,7 +14,8 @@ namespace {
 using SystemFlag = ::cuda::atomic_ref<uint32_t, ::cuda::thread_scope_system>;
 using DeviceCounter = ::cuda::atomic_ref<uint32_t, ::cuda::thread_scope_device>;
 
-constexpr int kStages = 4; ///< tiles in flight in a block: 64 KiB on their way
+constexpr int kStages = 4;                      ///< tiles in flight in a block: 64 KiB on their way
+constexpr int kWorkerThreads = kTeam * kStages; ///< of a block where threads copy, or add
 
 // -- Flags. --
 
@@ -171,7 +174,7 @@ __device__ void copyInBulk(const CopyAndSignal &batch, uint32_t copier, uint32_t
 
 #endif
 
-// -- The kernel. --
+// -- The first block. --
 
 /// True when the host has ended all waits. Far away: to be asked seldom.
 __device__ bool isReleased(const CopyAndSignal &batch) {
@@ -199,12 +202,24 @@ __device__ void waitForAll(const CopyAndSignal &batch, const CopyAndSignalFlag *
   }
 }
 
-/// The counter behind those of the copies: the awaits have passed.
+// The counters behind those of the copies.
+
+/// The awaits have passed: copies may begin.
 __device__ DeviceCounter gate(const CopyAndSignal &batch) {
   return DeviceCounter(batch.counters[CopyAndSignal::kMost]);
 }
 
-/// Lets the other blocks copy, waits until they have, and says so. A signal before the last copy
+/// The arrivals have passed: the sum may begin.
+__device__ DeviceCounter sumGate(const CopyAndSignal &batch) {
+  return DeviceCounter(batch.counters[CopyAndSignal::kMost + 1]);
+}
+
+/// Workers that have passed the gate of the sum.
+__device__ DeviceCounter sumPassed(const CopyAndSignal &batch) {
+  return DeviceCounter(batch.counters[CopyAndSignal::kMost + 2]);
+}
+
+/// Lets the workers copy, waits until they have, and says so. A signal before the last copy
 /// goes with the others: the copies wait for nobody, and end at the same time.
 __device__ void makeMoves(const CopyAndSignal &batch) {
   const uint32_t lane = threadIdx.x;
@@ -217,7 +232,7 @@ __device__ void makeMoves(const CopyAndSignal &batch) {
         ;
       counter.store(0, ::cuda::memory_order_relaxed);
     }
-    // Every block has a tile (tiles.h), so every block has passed it.
+    // Every block that copies has a tile (tiles.h), so every one has passed it.
     gate(batch).store(0, ::cuda::memory_order_relaxed);
   }
   __syncwarp();
@@ -232,8 +247,72 @@ __device__ void makeMoves(const CopyAndSignal &batch) {
     report(batch, batch.signals[batch.signalCount - 1].value);
 }
 
+// -- Adding. --
+
+/// How the workers share the work.
+struct Shares {
+  uint32_t copiers; ///< the first ones copy, each a tile at least; all add
+  bool isWide;      ///< groups of the sum are of 16 bytes
+  SumWalk sum;
+};
+
+/// Of a launch without a sum.
+struct NoSum {
+  static constexpr bool kAdds = false;
+  static __device__ void begin(const CopyAndSignal &) {}
+  static __device__ void add(const CopyAndSignal &, const Shares &) {}
+};
+
+template <class Types, int kWide>
+__device__ void addShare(const Sum &sum, const SumWalk &walk, int64_t thread) {
+  if (sum.count <= 2)
+    addGroups<BehindArrivals, Types, kWide, 2, 4>(sum, walk, thread, 4 * walk.apart);
+  else
+    addGroups<BehindArrivals, Types, kWide, kMostParts, 1>(sum, walk, thread, walk.apart);
+  addRest<BehindArrivals, Types, kWide>(sum, walk, thread);
+}
+
+/// Of one with a sum of these types.
+template <class Types> struct SumBehind {
+  static constexpr bool kAdds = true;
+
+  /// The first block's warp: every lane has seen its arrivals, and with them what peers wrote. The
+  /// gate hands that on to the workers.
+  static __device__ void begin(const CopyAndSignal &batch) {
+    __syncwarp();
+    if (threadIdx.x == 0)
+      sumGate(batch).store(1, ::cuda::memory_order_release);
+  }
+
+  static __device__ void add(const CopyAndSignal &batch, const Shares &shares) {
+    const uint32_t worker = blockIdx.x - 1, workers = gridDim.x - 1;
+    if (threadIdx.x == 0)
+      while (sumGate(batch).load(::cuda::memory_order_acquire) == 0)
+        ;
+    __syncthreads();
+    const int64_t thread = int64_t(worker) * kWorkerThreads + threadIdx.x;
+    if (shares.isWide)
+      addShare<Types, 16 / sizeof(typename Types::Partial)>(batch.sum, shares.sum, thread);
+    else
+      addShare<Types, 1>(batch.sum, shares.sum, thread);
+    if (threadIdx.x == 0)
+      leave(batch, workers);
+  }
+
+private:
+  /// The last worker that has passed the gate closes it: the first block need not wait.
+  static __device__ void leave(const CopyAndSignal &batch, uint32_t workers) {
+    if (sumPassed(batch).fetch_add(1, ::cuda::memory_order_acq_rel) != workers - 1)
+      return;
+    sumPassed(batch).store(0, ::cuda::memory_order_relaxed);
+    sumGate(batch).store(0, ::cuda::memory_order_relaxed);
+  }
+};
+
+// -- The kernels. --
+
 /// The first block, which is one warp of it.
-__device__ void coordinate(const CopyAndSignal &batch) {
+template <class Adder> __device__ void coordinate(const CopyAndSignal &batch) {
   const uint32_t lane = threadIdx.x;
   if (lane < batch.readySignalCount) {
     __threadfence_system();
@@ -248,22 +327,18 @@ __device__ void coordinate(const CopyAndSignal &batch) {
   __syncwarp();
   makeMoves(batch);
   waitForAll(batch, batch.arrivals, batch.arrivalCount);
+  Adder::begin(batch);
   if (lane < batch.arrivalCount)
     take(batch.arrivals[lane].flag);
 }
 
 /// Of a block. The bulk copy unit needs one thread, and the first block a warp.
-template <bool InBulk> constexpr int kThreads = InBulk ? kTeam : kTeam *kStages;
+template <bool InBulk, class Adder>
+constexpr int kThreads = !InBulk || Adder::kAdds ? kWorkerThreads : int(kTeam);
 
+/// A worker's share of the copies, behind the gate.
 template <bool InBulk>
-__global__ void __launch_bounds__(kThreads<InBulk>)
-    copyAndSignalKernel(const __grid_constant__ CopyAndSignal batch) {
-  if (blockIdx.x == 0) {
-    if (threadIdx.x < 32)
-      coordinate(batch);
-    return;
-  }
-  const uint32_t copier = blockIdx.x - 1, copiers = gridDim.x - 1;
+__device__ void copyShare(const CopyAndSignal &batch, uint32_t copier, uint32_t copiers) {
   if (threadIdx.x == 0)
     while (gate(batch).load(::cuda::memory_order_acquire) == 0)
       ;
@@ -280,11 +355,25 @@ __global__ void __launch_bounds__(kThreads<InBulk>)
     countTiles(batch, copier, copiers);
 }
 
-/// The kernel without copies: one warp. It waits beside GEMMs whose blocks leave about a thousand
-/// registers of a multiprocessor, 32 a thread of a warp. With more, it would take a multiprocessor
-/// from them for as long as it waits: 5 % of large GEMMs.
+template <bool InBulk, class Adder>
+__global__ void __launch_bounds__(kThreads<InBulk, Adder>)
+    copyAndSignalKernel(const __grid_constant__ CopyAndSignal batch,
+                        const __grid_constant__ Shares shares) {
+  if (blockIdx.x == 0) {
+    if (threadIdx.x < 32)
+      coordinate<Adder>(batch);
+    return;
+  }
+  if (const uint32_t worker = blockIdx.x - 1; worker < shares.copiers)
+    copyShare<InBulk>(batch, worker, shares.copiers);
+  Adder::add(batch, shares);
+}
+
+/// The kernel of signals and awaits alone: one warp. It waits beside GEMMs whose blocks leave about
+/// a thousand registers of a multiprocessor, 32 a thread of a warp. With more, it would take a
+/// multiprocessor from them for as long as it waits: 5 % of large GEMMs.
 __global__ void __launch_bounds__(32) signalKernel(const __grid_constant__ CopyAndSignal batch) {
-  coordinate(batch);
+  coordinate<NoSum>(batch);
 }
 
 constexpr int kSharedBytes = kStages * int(kTileBytes);
@@ -300,30 +389,73 @@ bool isAligned(const CopyAndSignal &batch) {
   return true;
 }
 
+struct Kernel {
+  void (*launch)(CopyAndSignal, Shares);
+  int threads, sharedBytes;
+};
+
+template <class Adder> Kernel kernelOf(bool inBulk) {
+  return inBulk ? Kernel{copyAndSignalKernel<true, Adder>, kThreads<true, Adder>, kSharedBytes}
+                : Kernel{copyAndSignalKernel<false, Adder>, kThreads<false, Adder>, 0};
+}
+
+Kernel kernelFor(const Sum &sum, bool inBulk) {
+  return withSumTypes(sum,
+                      [&](auto types) { return kernelOf<SumBehind<decltype(types)>>(inBulk); });
+}
+
+cudaError_t load(const Kernel &kernel) {
+  const auto *function = reinterpret_cast<const void *>(kernel.launch);
+  cudaFuncAttributes attributes;
+  if (cudaError_t code = cudaFuncGetAttributes(&attributes, function);
+      code != cudaSuccess || kernel.sharedBytes == 0)
+    return code;
+  return cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                              kernel.sharedBytes);
+}
+
+int64_t blocksFor(int64_t work, int64_t ofBlock, int most) {
+  return std::min<int64_t>((work + ofBlock - 1) / ofBlock, most);
+}
+
 } // namespace
 
+bool isForWorkers(const Sum &sum, const CopyAndSignalBlocks &most) {
+  constexpr int64_t kLoads = 8; // of a thread, all on their way at once
+  return sum.elements / widthFor(sum) * sum.count <= kLoads * kWorkerThreads * most.ofSeveral;
+}
+
 void launchCopyAndSignal(cudaStream_t stream, const CopyAndSignal &batch,
-                         const CopyAndSignalBlocks &blocksAtMost, bool hasBulkCopies) {
+                         const CopyAndSignalBlocks &most, bool hasBulkCopies) {
   int64_t tiles = 0;
   for (uint32_t i = 0; i < batch.copyCount; ++i)
     tiles += tilesOf(batch.copies[i]);
-  const int most = batch.copyCount == 1 ? blocksAtMost.ofOne : blocksAtMost.ofSeveral;
-  const unsigned blocks = 1 + static_cast<unsigned>(tiles < most ? tiles : most);
-  if (tiles == 0)
+  const int64_t copiers = blocksFor(tiles, 1, batch.copyCount == 1 ? most.ofOne : most.ofSeveral);
+  const bool inBulk = tiles != 0 && hasBulkCopies && isAligned(batch);
+  const bool adds = batch.sum.elements != 0;
+  const int64_t wide = adds ? widthFor(batch.sum) : 1;
+  const int64_t adders = blocksFor(batch.sum.elements / wide, kWorkerThreads, most.ofSeveral);
+  const int64_t workers = std::max(copiers, adders);
+  if (workers == 0) {
     signalKernel<<<1, 32, 0, stream>>>(batch);
-  else if (hasBulkCopies && isAligned(batch))
-    copyAndSignalKernel<true><<<blocks, kThreads<true>, kSharedBytes, stream>>>(batch);
-  else
-    copyAndSignalKernel<false><<<blocks, kThreads<false>, 0, stream>>>(batch);
+    return;
+  }
+  const Shares shares{static_cast<uint32_t>(copiers), wide > 1,
+                      sumWalkFor(batch.sum, wide, workers * kWorkerThreads)};
+  const Kernel kernel = adds ? kernelFor(batch.sum, inBulk) : kernelOf<NoSum>(inBulk);
+  kernel.launch<<<static_cast<unsigned>(1 + workers), static_cast<unsigned>(kernel.threads),
+                  static_cast<size_t>(kernel.sharedBytes), stream>>>(batch, shares);
 }
 
 cudaError_t loadCopyAndSignal() {
   cudaFuncAttributes attributes;
-  for (auto *kernel : {signalKernel, copyAndSignalKernel<false>, copyAndSignalKernel<true>})
-    if (cudaError_t code = cudaFuncGetAttributes(&attributes, kernel); code != cudaSuccess)
-      return code;
-  return cudaFuncSetAttribute(copyAndSignalKernel<true>,
-                              cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
+  cudaError_t code = cudaFuncGetAttributes(&attributes, signalKernel);
+  auto loadNext = [&](const Kernel &kernel) { code = code == cudaSuccess ? load(kernel) : code; };
+  for (bool inBulk : {false, true}) {
+    loadNext(kernelOf<NoSum>(inBulk));
+    forAllSumTypes([&](const Sum &sum) { loadNext(kernelFor(sum, inBulk)); });
+  }
+  return code;
 }
 
 } // namespace braid::cuda

@@ -7,11 +7,13 @@
 //   awaits          until peers have given the same signals
 //   copies          and the signals that say that they are done
 //   arrivals        awaits, until peers have signalled their copies
+//   a sum           of what has arrived
 //
-// Each part may be empty. The first block makes the signals and takes the flags away; the others
-// copy. The order is as if the parts were issued one after the other: no copy begins before all
-// awaits have passed, and no signal leaves before all that stands before it is done and visible to
-// all. The copies overlap one another, and their signals leave together.
+// Each part may be empty. The first block makes the signals and takes the flags away; the others,
+// the workers, copy and add. The order is as if the parts were issued one after the other: no copy
+// begins before all awaits have passed, no signal leaves before all that stands before it is done
+// and visible to all, and nothing is added before all of that. The copies overlap one another, and
+// their signals leave together.
 //
 // Blocks that wait for a peer hold shared memory, and a GEMM finds no room beside one. So there
 // must never be one on every processor: the peer may be waiting for that GEMM. Whoever launches
@@ -22,6 +24,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
+#include "backends/cuda/kernels.h"
 #include "backends/cuda/tiles.h"
 
 #include <cuda_runtime.h>
@@ -44,6 +47,7 @@ struct CopyAndSignal {
   uint32_t readySignalCount = 0, awaitCount = 0, copyCount = 0, signalCount = 0, arrivalCount = 0;
   CopyAndSignalFlag readySignals[kMost], awaits[kMost], signals[kMost], arrivals[kMost];
   CopyAndSignalCopy copies[kMost];
+  Sum sum = {};             ///< of no elements: none
   uint32_t *step = nullptr; ///< of the stream
   /// In the host's memory, for flags that are not: when it is not 0, no flag is awaited. Null: the
   /// host sets the flags themselves.
@@ -51,17 +55,22 @@ struct CopyAndSignal {
   /// kCounters of them in the GPU's memory, 0 before and after; no launch that may run at the
   /// same time has the same ones.
   uint32_t *counters = nullptr;
-  static constexpr uint32_t kCounters = kMost + 1;
+  static constexpr uint32_t kCounters = kMost + 3; ///< of each copy, and three for all
 };
 
-/// How many blocks may copy, and so wait for peers, at the same time.
+/// How many workers may wait for peers at the same time.
 struct CopyAndSignalBlocks {
-  int ofOne = 32;     ///< of a launch with one copy, which is one of a pipeline, beside GEMMs
-  int ofSeveral = 64; ///< of one with more
+  int ofOne = 32;     ///< that copy in a launch with one copy, which is one of a pipeline
+  int ofSeveral = 64; ///< that copy in a launch with more, and that add
 };
 
-/// Launches it. Copies need no alignment. Where everything is a multiple of 16 bytes, the bulk copy
-/// unit makes them if there is one (compute capability 9 on); else threads do (granules.h).
+/// Is a sum so small that so many workers add it at once? A larger one is done sooner by a kernel
+/// of its own, on all processors.
+bool isForWorkers(const Sum &sum, const CopyAndSignalBlocks &most);
+
+/// Launches it. Neither copies nor a sum need alignment. Where everything about copies is a
+/// multiple of 16 bytes, the bulk copy unit makes them if there is one (compute capability 9 on);
+/// else threads do (granules.h).
 void launchCopyAndSignal(cudaStream_t stream, const CopyAndSignal &batch,
                          const CopyAndSignalBlocks &most, bool hasBulkCopies);
 

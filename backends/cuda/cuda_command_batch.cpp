@@ -1,14 +1,16 @@
-//===- backends/cuda/cuda_command_batch.cpp - signals, awaits and copies of a GPU -------------===//
+//===- backends/cuda/cuda_command_batch.cpp - what a GPU's streams get in batches -------------===//
 //
-// Two ways for each, by what was measured (backends/cuda/README.md). Memory operations of a stream
-// signal in 8.6 us and cost the host 0.7 us; a kernel does it in 4.7 us in a graph, but costs the
-// host 2.8 us where it is launched by itself, and needs a processor that a GEMM may hold. Copy
-// engines move large blocks beside the arithmetic, and start slowly; a kernel starts at once, and
-// does with a single launch what its neighbours in the stream would do with one each.
+// Two ways for signals, awaits and copies, by what was measured (backends/cuda/README.md). Memory
+// operations of a stream signal in 8.6 us and cost the host 0.7 us; a kernel does it in 4.7 us in a
+// graph, but costs the host 2.8 us where it is launched by itself, and needs a processor that a
+// GEMM may hold. Copy engines move large blocks beside the arithmetic, and start slowly; a kernel
+// starts at once, and does with a single launch what its neighbours in the stream would do with one
+// each: a small sum of what arrives, too.
 //
 //===----------------------------------------------------------------------------------------===//
 
 #include "backends/cuda/cuda_device.h"
+#include "backends/cuda/elements.h"
 #include "backends/cuda/issuing.h"
 #include "ir/failure.h"
 
@@ -47,6 +49,19 @@ bool hasFlagsOnDevice(TransferMode mode) {
          (mode.signals == SignalBy::Default && mode.copies == CopyBy::Kernel);
 }
 
+cuda::Sum sumOf(const SumArgs &args) {
+  return {elementOf(args.dtype),
+          elementOf(args.partial),
+          args.elements,
+          args.count,
+          args.stride,
+          args.parts,
+          args.bias,
+          args.biasElements,
+          args.dst,
+          elementOf(args.result)};
+}
+
 } // namespace
 
 Status CudaDevice::startCopyAndSignal() {
@@ -65,8 +80,8 @@ Status CudaDevice::startCopyAndSignal() {
 }
 
 /// Kernels that wait for peers must leave room for what the peers wait for (copy_and_signal.h). All
-/// of a program together may keep GEMMs off half of the processors: a block that copies keeps them
-/// off one, and so may a warp that only waits.
+/// of a program together may keep GEMMs off half of the processors: a block that copies or adds
+/// keeps them off one, and so may a warp that only waits.
 Status CudaDevice::planCopyAndSignal(const Plan &plan, TransferMode mode,
                                      Timetable &timetable) const {
   const int half = processors_ / 2;
@@ -75,17 +90,18 @@ Status CudaDevice::planCopyAndSignal(const Plan &plan, TransferMode mode,
   if (timetable.waitsByMemory && hasFlagsOnDevice(mode))
     return unsupported("signals by kernels: expected at most {} streams, got {}", mostStreams,
                        plan.streams.size());
-  std::vector<bool> copies(plan.streams.size(), false), waits = copies;
+  std::vector<bool> works(plan.streams.size(), false), waits = works;
   for (const Command &command : plan.commands) {
-    copies[command.stream] = copies[command.stream] || command.kind == CommandKind::Copy;
+    works[command.stream] = works[command.stream] || command.kind == CommandKind::Copy ||
+                            command.kind == CommandKind::Sum;
     waits[command.stream] = waits[command.stream] || command.kind == CommandKind::Await;
   }
-  int copying = 0, onlyWaiting = 0;
-  for (size_t stream = 0; stream < copies.size(); ++stream) {
-    copying += copies[stream];
-    onlyWaiting += waits[stream] && !copies[stream];
+  int working = 0, onlyWaiting = 0;
+  for (size_t stream = 0; stream < works.size(); ++stream) {
+    working += works[stream];
+    onlyWaiting += waits[stream] && !works[stream];
   }
-  const int share = (half - onlyWaiting) / std::max(copying, 1) - 1; // one block coordinates
+  const int share = (half - onlyWaiting) / std::max(working, 1) - 1; // one block coordinates
   timetable.waitsApart = share < 1;
   timetable.blocks.ofOne = std::clamp(share, 1, timetable.blocks.ofOne);
   timetable.blocks.ofSeveral = std::clamp(share, 1, timetable.blocks.ofSeveral);
@@ -97,6 +113,8 @@ ArenaKind CudaDevice::arenaOfFlags(TransferMode mode) const {
 }
 
 bool CudaDevice::isByKernel(const BatchedCommand &step, Tag tag, TransferMode mode) const {
+  if (step.kind == CommandKind::Sum)
+    return true;
   if (step.kind == CommandKind::Copy)
     return mode.copies == CopyBy::Kernel;
   return hasFlagsOnDevice(mode) ||
@@ -132,6 +150,11 @@ void CudaDevice::copyByEngine(uint32_t stream, void *dst, const void *src, int64
         "cudaMemcpyAsync");
 }
 
+void CudaDevice::launchSum(uint32_t stream, const SumArgs &args) {
+  cuda::launchSum(streamOf(stream), sumOf(args));
+  check(cudaGetLastError(), "launchSum");
+}
+
 void CudaDevice::issueMemoryOperations(uint32_t stream, Tag tag,
                                        llvm::ArrayRef<BatchedCommand> steps) {
   constexpr unsigned kMost = 96; // the driver takes 256
@@ -157,12 +180,17 @@ void CudaDevice::issueCopyAndSignal(uint32_t stream, Tag tag, llvm::ArrayRef<Bat
                                     bool areDisjoint, TransferMode mode) {
   const Timetable &timetable = timetableOf(tag.plan);
   while (!steps.empty()) {
+    if (steps.front().kind == CommandKind::Sum) {
+      launchSum(stream, *steps.front().sum);
+      steps = steps.drop_front();
+      continue;
+    }
     cuda::CopyAndSignal batch;
     batch.step = &steps_[stream].done;
     batch.released = hasFlagsOnDevice(mode) ? released_ : nullptr;
     batch.counters = (capture_ ? timetable.ofGraphs.counters : copyAndSignalCounters_) +
                      stream * cuda::CopyAndSignal::kCounters;
-    steps = steps.drop_front(addToCopyAndSignal(batch, stream, tag, steps, areDisjoint));
+    steps = steps.drop_front(addToCopyAndSignal(batch, stream, tag, steps, areDisjoint, mode));
     cuda::launchCopyAndSignal(streamOf(stream), batch, timetable.blocks, hasBulkCopies_);
     check(cudaGetLastError(), "launchCopyAndSignal");
   }
@@ -170,16 +198,28 @@ void CudaDevice::issueCopyAndSignal(uint32_t stream, Tag tag, llvm::ArrayRef<Bat
 
 /// How many of `steps` one launch can take: each kind has its part of it, in this order.
 size_t CudaDevice::addToCopyAndSignal(cuda::CopyAndSignal &batch, uint32_t stream, Tag tag,
-                                      llvm::ArrayRef<BatchedCommand> steps, bool areDisjoint) {
+                                      llvm::ArrayRef<BatchedCommand> steps, bool areDisjoint,
+                                      TransferMode mode) {
   constexpr uint32_t kMost = cuda::CopyAndSignal::kMost;
-  const bool waitsApart = timetableOf(tag.plan).waitsApart;
+  const Timetable &timetable = timetableOf(tag.plan);
+  const bool waitsApart = timetable.waitsApart;
   enum { ReadySignals, Awaits, Moves, Arrivals } part = ReadySignals;
   auto flag = [&](const BatchedCommand &step) {
     return cuda::CopyAndSignalFlag{static_cast<uint32_t *>(step.flag),
                                    number(stream, tagOf(tag, step))};
   };
+  // Whoever adds waits on a processor until then, as whoever copies does, and only there.
+  auto takeSum = [&](const SumArgs &args) {
+    const cuda::Sum sum = sumOf(args);
+    if (waitsApart || mode.copies != CopyBy::Kernel || !cuda::isForWorkers(sum, timetable.blocks))
+      return false;
+    batch.sum = sum;
+    return true;
+  };
   for (size_t i = 0; i < steps.size(); ++i) {
     const BatchedCommand &step = steps[i];
+    if (step.kind == CommandKind::Sum)
+      return takeSum(*step.sum) ? i + 1 : i;
     const bool isBeside = part == Moves ? step.kind == CommandKind::Await
                                         : part == Awaits && step.kind != CommandKind::Await;
     if (waitsApart && isBeside)

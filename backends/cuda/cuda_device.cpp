@@ -263,10 +263,7 @@ void CudaDevice::sum(uint32_t stream, Tag tag, const SumArgs &args) {
   if (group_.isAborted() || args.elements == 0)
     return;
   Issuing issuing(*this, stream, tag);
-  cuda::launchSum(streamOf(stream), {elementOf(args.dtype), elementOf(args.partial), args.elements,
-                                     args.count, args.stride, args.parts, args.bias,
-                                     args.biasElements, args.dst, elementOf(args.result)});
-  check(cudaGetLastError(), "launchSum");
+  launchSum(stream, args);
 }
 
 namespace {

@@ -202,7 +202,9 @@ private:
   void issueCopyAndSignal(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
                           bool areDisjoint, TransferMode mode);
   size_t addToCopyAndSignal(cuda::CopyAndSignal &batch, uint32_t stream, Tag tag,
-                            llvm::ArrayRef<BatchedCommand> steps, bool areDisjoint);
+                            llvm::ArrayRef<BatchedCommand> steps, bool areDisjoint,
+                            TransferMode mode);
+  void launchSum(uint32_t stream, const SumArgs &args);
   void copyByEngine(uint32_t stream, void *dst, const void *src, int64_t bytes);
   void pushRange(Tag tag);
   cudaEvent_t beginSpan(uint32_t stream, Tag tag);

@@ -24,6 +24,8 @@ void NullDevice::issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedComm
   for (const BatchedCommand &step : steps)
     if (step.kind == CommandKind::Copy)
       copy(stream, tag, step.dst, step.src, step.bytes);
+    else if (step.kind == CommandKind::Sum)
+      sum(stream, tag, *step.sum);
     else
       ++(step.kind == CommandKind::Signal ? counts_.signals : counts_.awaits);
 }

@@ -395,8 +395,31 @@ Status Binder::connect() {
 
 //===- Chains ---------------------------------------------------------------------------------===//
 
-bool isBatchable(CommandKind kind) {
-  return kind == CommandKind::Signal || kind == CommandKind::Await || kind == CommandKind::Copy;
+/// What a command is to a batch.
+enum class InBatch : uint8_t {
+  Never,
+  Anywhere,
+  Last, ///< the last one, behind others
+};
+
+static InBatch inBatch(CommandKind kind) {
+  switch (kind) {
+  case CommandKind::Signal:
+  case CommandKind::Await:
+  case CommandKind::Copy:
+    return InBatch::Anywhere;
+  case CommandKind::Sum:
+    return InBatch::Last;
+  case CommandKind::Matmul:
+  case CommandKind::Add:
+  case CommandKind::Pointwise:
+  case CommandKind::Record:
+  case CommandKind::WaitEvent:
+  case CommandKind::Group:
+  case CommandKind::Collective:
+    break;
+  }
+  return InBatch::Never;
 }
 
 void Binder::findBatches() {
@@ -405,8 +428,12 @@ void Binder::findBatches() {
   size_t longest = 1;
   for (uint32_t first = 0; first < commands.size();) {
     uint32_t end = first + 1;
-    while (isBatchable(commands[first].kind) && end < commands.size() &&
-           isBatchable(commands[end].kind) && commands[end].stream == commands[first].stream)
+    auto goesOn = [&] {
+      return inBatch(commands[end - 1].kind) == InBatch::Anywhere && end < commands.size() &&
+             inBatch(commands[end].kind) != InBatch::Never &&
+             commands[end].stream == commands[first].stream;
+    };
+    while (goesOn())
       ++end;
     prepared_->batches_[first] = {end - first, areDisjoint(first, end - first)};
     longest = std::max<size_t>(longest, end - first);
@@ -613,7 +640,7 @@ void Prepared::issueAll(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void
     bases_[plan_->outputs[i]] = outputs[i];
   const uint32_t count = static_cast<uint32_t>(plan_->commands.size());
   for (uint32_t index = 0; index < count; index += batches_[index].count)
-    if (isBatchable(plan_->commands[index].kind))
+    if (inBatch(plan_->commands[index].kind) == InBatch::Anywhere)
       issueBatch(index, batches_[index]);
     else
       issue(index, plan_->commands[index]);
@@ -625,15 +652,24 @@ void Prepared::issueBatch(uint32_t first, const Batch &batch) {
     const Command &command = plan_->commands[index];
     const Bound &bound = bound_[index];
     const bool copies = command.kind == CommandKind::Copy;
+    const bool adds = command.kind == CommandKind::Sum;
+    if (adds)
+      stepSum_ = sumArgs(command);
     steps_.push_back({command.kind, index, bound.flag, copies ? at(bound.dst) : nullptr,
-                      copies ? at(bound.src) : nullptr, copies ? command.dst.bytes : 0});
+                      copies ? at(bound.src) : nullptr, copies ? command.dst.bytes : 0,
+                      adds ? &stepSum_ : nullptr});
   }
   const uint32_t stream = plan_->commands[first].stream;
   if (peers_)
     return peers_->issueBatch(stream, {plan_, first, epoch_}, steps_, batch.areDisjoint,
                               transferMode_);
-  for (const BatchedCommand &copy : steps_)
-    device_->copy(stream, {plan_, copy.command, epoch_}, copy.dst, copy.src, copy.bytes);
+  for (const BatchedCommand &step : steps_) {
+    const Tag tag{plan_, step.command, epoch_};
+    if (step.kind == CommandKind::Sum)
+      compute_->sum(stream, tag, *step.sum);
+    else
+      device_->copy(stream, tag, step.dst, step.src, step.bytes);
+  }
 }
 
 void Prepared::issue(uint32_t index, const Command &command) {
@@ -646,7 +682,7 @@ void Prepared::issue(uint32_t index, const Command &command) {
     return compute_->add(command.stream, tag, command.dtype, at(bound.dst), at(bound.src),
                          command.dst.bytes);
   case CommandKind::Sum:
-    return issueSum(index, command);
+    return compute_->sum(command.stream, tag, sumArgs(command));
   case CommandKind::Pointwise:
     return issuePointwise(index, command);
   case CommandKind::Group:
@@ -674,13 +710,20 @@ void Prepared::issueMatmul(uint32_t index, const Command &command) {
                     at(bound.b), bias, addend, at(bound.c), shape.overlaps, shape.resultType()});
 }
 
-void Prepared::issueSum(uint32_t index, const Command &command) {
+SumArgs Prepared::sumArgs(const Command &command) const {
   const PlanSum &sum = plan_->sums[command.sum];
   const BoundSum &bound = sums_[command.sum];
   const int64_t biasCount = sum.bias.bytes / sizeOf(sum.dtype);
-  compute_->sum(command.stream, {plan_, index, epoch_},
-                {sum.dtype, sum.partial, sum.elements(), sum.count, sum.stride, at(bound.parts),
-                 biasCount == 0 ? nullptr : at(bound.bias), biasCount, at(bound.dst), sum.result});
+  return {sum.dtype,
+          sum.partial,
+          sum.elements(),
+          sum.count,
+          sum.stride,
+          at(bound.parts),
+          biasCount == 0 ? nullptr : at(bound.bias),
+          biasCount,
+          at(bound.dst),
+          sum.result};
 }
 
 void Prepared::issuePointwise(uint32_t index, const Command &command) {

@@ -72,13 +72,13 @@ private:
     return static_cast<char *>(bases_[operand.base]) + operand.offset;
   }
   void issueMatmul(uint32_t index, const Command &command);
-  void issueSum(uint32_t index, const Command &command);
+  SumArgs sumArgs(const Command &command) const;
   void issuePointwise(uint32_t index, const Command &command);
   void issueGroup(uint32_t index, const Command &command);
   void issueCollective(uint32_t index, const Command &command);
 
   /// Commands that are issued together: signals, awaits and copies that follow one another on one
-  /// stream.
+  /// stream, and the sum right behind them.
   struct Batch {
     uint32_t count = 1;
     bool areDisjoint = false; ///< see PeerMemory::issueBatch
@@ -102,6 +102,7 @@ private:
   std::vector<Bound> bound_;          ///< one for each command
   std::vector<Batch> batches_;        ///< one for each command; that of its first command counts
   std::vector<BatchedCommand> steps_; ///< of the batch that is being issued; room for the longest
+  SumArgs stepSum_ = {};              ///< of its sum
   std::vector<const void *> capturedInputs_;
   std::vector<void *> capturedOutputs_;
   struct BoundMatmul {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "api/status.h"
+#include "runtime/execute/compute.h"
 #include "runtime/execute/control_plane.h"
 #include "runtime/execute/tag.h"
 #include "runtime/execute/transfer_mode.h"
@@ -18,14 +19,15 @@ enum class ArenaKind : uint8_t {
   Flags, ///< signal flags, exported like Symmetric: where the host can end a wait for one
 };
 
-/// A signal, an await or a copy, of those that a stream gets one right after the other.
+/// A signal, an await, a copy or a sum, of those that a stream gets one right after the other.
 struct BatchedCommand {
-  CommandKind kind; ///< Signal, Await or Copy
+  CommandKind kind; ///< Signal, Await, Copy or Sum
   uint32_t command; ///< index into plan->commands
   void *flag;       ///< Signal, Await
   void *dst;        ///< Copy
   const void *src;
   int64_t bytes;
+  const SumArgs *sum = nullptr; ///< Sum
 };
 
 /// Addresses of peers, and commands that go there. Issue functions are as Device's.
@@ -64,7 +66,8 @@ public:
   /// * a signal writes `tag.run` into a flag, of a peer or our own, after everything before it on
   ///   the stream is done and visible to whoever sees the flag's new value;
   /// * an await lets the stream go on when a flag of our own has reached `tag.run`, in cyclic
-  ///   order: int32(flag - run) >= 0. What was done before the matching signal is visible then.
+  ///   order: int32(flag - run) >= 0. What was done before the matching signal is visible then;
+  /// * a sum is as Compute::sum().
   /// A device may need fewer launches for several. If `areDisjoint`, no copy reads or writes what
   /// another one writes. `tag.command` is that of the first step.
   virtual void issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,

@@ -77,6 +77,36 @@ TEST_P(FailureTest, WaitWithoutSignalTimesOut) {
   }
 }
 
+/// Whoever waits to add what does not come is released, too.
+TEST_P(FailureTest, ASumBehindAWaitEnds) {
+  BRAID_NEEDS_RESULTS();
+  start(1, 4, kShort);
+  PeerMemory &peers = *device().peerMemory();
+  const TransferMode kernels{CopyBy::Kernel, SignalBy::Default};
+  const TransferMode mode = peers.offers(kernels) ? kernels : TransferMode();
+  void *flag = allocate(kFlagStride, 0, peers.arenaOfFlags(mode));
+  float *parts = upload<float>(std::vector<float>(40000, 1));
+  const SumArgs sum{DType::F32,
+                    DType::F32,
+                    20000,
+                    2,
+                    20000 * sizeof(float),
+                    parts,
+                    nullptr,
+                    0,
+                    allocate(20000 * sizeof(float)),
+                    DType::F32};
+  auto step = [&](CommandKind kind) {
+    return BatchedCommand{kind, tag(kind).command, flag, nullptr, nullptr, 0, &sum};
+  };
+  peers.issueBatch(1, tag(CommandKind::Await), {step(CommandKind::Await), step(CommandKind::Sum)},
+                   /*areDisjoint=*/true, mode);
+  EXPECT_EQ(device().synchronize().code(), StatusCode::TimedOut);
+  Stopwatch watch;
+  destroyCluster(); // waits for what still runs
+  EXPECT_LT(watch.elapsed(), milliseconds(20000));
+}
+
 TEST_P(FailureTest, CircleOfRanksIsNamed) {
   BRAID_NEEDS_RESULTS();
   constexpr int64_t kRanks = 4;

@@ -122,7 +122,7 @@ protected:
                        c.biasElements,
                        result_ + c.layout.resultAt * sizeOf(result),
                        result};
-    device().compute().sum(1, tag(CommandKind::Sum), args);
+    issue(c, args);
     return download<char>(result_, elements * sizeOf(result));
   }
 
@@ -146,8 +146,79 @@ protected:
           << c << ", element " << int64_t(i / size) - c.layout.resultAt;
   }
 
+  virtual void issue(const SumCase &, const SumArgs &args) {
+    device().compute().sum(1, tag(CommandKind::Sum), args);
+  }
+
 private:
   char *parts_ = nullptr, *bias_ = nullptr, *result_ = nullptr;
+};
+
+/// Sums of what the commands before them bring: a copy, behind a signal and an await, all in one
+/// batch. Where kernels can copy, they do, and add.
+class SumInBatchTest : public SumTest {
+protected:
+  static constexpr int64_t kMostBytes = 2 << 20; ///< of all parts
+
+  void start() {
+    SumTest::start(1);
+    const TransferMode kernels{CopyBy::Kernel, SignalBy::Default};
+    mode_ = peers().offers(kernels) ? kernels : TransferMode();
+    flag_ = allocate(kFlagStride, 0, peers().arenaOfFlags(mode_));
+    staged_ = allocate(kMostBytes);
+  }
+
+  /// Eagerly, then recorded, where there are graphs: what is left of a launch would show in the
+  /// next one.
+  void issue(const SumCase &c, const SumArgs &args) override {
+    const int64_t bytes = (c.partElements() - c.layout.partsAt) * sizeOf(args.partial);
+    ASSERT_LE(bytes, kMostBytes);
+    device().copy(1, tag(CommandKind::Copy), staged_, args.parts, bytes);
+    poisonParts(args, bytes);
+    issueBatch(args, bytes);
+    if (device().graphs()) {
+      poisonParts(args, bytes);
+      replayBatch(args, bytes);
+    }
+  }
+
+private:
+  PeerMemory &peers() { return *device().peerMemory(); }
+
+  void poisonParts(const SumArgs &args, int64_t bytes) {
+    const std::vector<char> poison(static_cast<size_t>(bytes), 0x7f);
+    device().copy(1, tag(CommandKind::Copy), const_cast<void *>(args.parts), poison.data(), bytes);
+    ASSERT_EQ(message(device().synchronize()), "");
+  }
+
+  void issueBatch(const SumArgs &args, int64_t bytes) {
+    auto step = [&](CommandKind kind) {
+      return BatchedCommand{
+          kind, tag(kind).command, flag_, const_cast<void *>(args.parts), staged_, bytes, &args};
+    };
+    peers().issueBatch(1, tag(CommandKind::Signal, 0, ++run_),
+                       {step(CommandKind::Signal), step(CommandKind::Await),
+                        step(CommandKind::Copy), step(CommandKind::Sum)},
+                       /*areDisjoint=*/true, mode_);
+  }
+
+  void replayBatch(const SumArgs &args, int64_t bytes) {
+    Graphs &graphs = *device().graphs();
+    ASSERT_EQ(message(graphs.beginCapture()), "");
+    graphs.beginRun(tagOf(plan(), CommandKind::Sum));
+    issueBatch(args, bytes);
+    graphs.endRun(tagOf(plan(), CommandKind::Sum));
+    Result<uint32_t> graph = graphs.endCapture();
+    ASSERT_TRUE(graph) << graph.status().message();
+    graphs.launch(*graph, {&plan(), kNone, run_});
+    ASSERT_EQ(message(device().synchronize()), "");
+    graphs.releaseGraph(*graph);
+    device().recycle();
+  }
+
+  TransferMode mode_;
+  void *flag_ = nullptr, *staged_ = nullptr;
+  uint32_t run_ = 0;
 };
 
 TEST_P(SumTest, AddsPartsInTheirOrder) {
@@ -211,7 +282,44 @@ TEST_P(SumTest, RoundsOnce) {
   EXPECT_EQ(decodeAll(DType::BF16, download<char>(to, 2)), std::vector<double>{260});
 }
 
+TEST_P(SumInBatchTest, AddsWhatWasBrought) {
+  BRAID_NEEDS_RESULTS();
+  start();
+  reserve(64 << 10, 8 << 10, 8 << 10);
+  for (SumTypes types : kSumTypes)
+    for (int64_t count : {1, 2, 3, 8, 9, 17})
+      for (int64_t elements : {1, 96, 403})
+        for (int64_t biasElements : {int64_t(0), elements})
+          check({types, elements, count, biasElements,
+                 kLayouts[(count + elements) % std::size(kLayouts)]});
+}
+
+TEST_P(SumInBatchTest, AddsAtAnyAddress) {
+  BRAID_NEEDS_RESULTS();
+  start();
+  reserve(64 << 10, 8 << 10, 8 << 10);
+  for (SumTypes types : kSumTypes)
+    for (const Layout &layout : kLayouts)
+      check({types, 135, 2, 45, layout});
+  check({kSumTypes[0], 0, 2, 0, kLayouts[0]});
+}
+
+/// A few groups for each thread of a GPU that waits for what it adds; the last sum is for a kernel
+/// of its own.
+TEST_P(SumInBatchTest, AddsLongParts) {
+  BRAID_NEEDS_RESULTS();
+  start();
+  const SumTypes floats{kF32, kF32, kF32}, halves{kBF16, kBF16, kBF16};
+  const Layout &aligned = kLayouts[0], &unaligned = kLayouts[std::size(kLayouts) - 1];
+  reserve(kMostBytes + 64, 8 << 10, kMostBytes);
+  check({floats, 262000, 2, 1000, aligned});
+  check({floats, 130000, 4, 0, aligned});
+  check({halves, 100001, 2, 1001, unaligned});
+  check({halves, 250001, 2, 1001, unaligned});
+}
+
 BRAID_CONFORMANCE(SumTest);
+BRAID_CONFORMANCE(SumInBatchTest);
 
 } // namespace
 } // namespace braid::test

@@ -14,6 +14,7 @@
 #include "api/ranks/arguments.h"
 #include "backends/cuda/copy_and_signal.h"
 #include "backends/cuda/cuda_backend.h"
+#include "backends/cuda/kernels.h"
 #include "runtime/numeric.h"
 #include "runtime/reference/reference.h"
 #include "tests/support/scatter_by_hand.h"
@@ -88,14 +89,20 @@ public:
                                                   TransferMode transferMode = {},
                                                   int64_t shrink = 1) {
     const int64_t m = kM / shrink / ranks(), k = kK / shrink, n = kN / shrink;
+    return prepareFusion(fmt::format("fusion @f(D = {}) {{\n  mesh [0 .. D)\n"
+                                     "  %A = input bf16[DIDx{{D}}, {}, {}]\n"
+                                     "  %B = input bf16[{}, {}]\n"
+                                     "  %C = matmul %A, %B : bf16[Stream{{D}}, {}, {}]\n"
+                                     "  output %C\n}}\n",
+                                     ranks(), m, k, k, n, m, n),
+                         chosen, seed, transferMode);
+  }
+
+  Result<std::unique_ptr<Program>> prepareFusion(const std::string &text,
+                                                 const CompileOptions &chosen, uint64_t seed,
+                                                 TransferMode transferMode) {
     auto program = std::make_unique<Program>();
-    program->source =
-        parseSource("gpu.braid", fmt::format("fusion @f(D = {}) {{\n  mesh [0 .. D)\n"
-                                             "  %A = input bf16[DIDx{{D}}, {}, {}]\n"
-                                             "  %B = input bf16[{}, {}]\n"
-                                             "  %C = matmul %A, %B : bf16[Stream{{D}}, {}, {}]\n"
-                                             "  output %C\n}}\n",
-                                             ranks(), m, k, k, n, m, n));
+    program->source = parseSource("gpu.braid", text);
     CompileOptions options = chosen;
     options.ranks = ranks();
     Result<Compiled> compiled = compile(*program->source, options);
@@ -192,29 +199,30 @@ std::vector<Way> allWays() {
 }
 
 /// Eager at two addresses in turn, and replayed.
-Status runOneWay(RankTest &test, const Way &way, int runs) {
-  auto program = test.prepareProgram(way.options, 4, way.transferMode, kSmall);
-  if (!program)
-    return program.status();
+Status runAndReplay(RankTest &test, Program &program, int runs) {
   std::vector<Arguments> slots;
   for (int i = 0; i < 3; ++i) {
-    Result<Arguments> arguments = test.makeArguments(**program);
+    Result<Arguments> arguments = test.makeArguments(program);
     if (!arguments)
       return arguments.status();
     slots.push_back(std::move(*arguments));
   }
   RunArguments captured = slots[2].addresses();
-  if (Status status = (*program)->prepared->capture(captured.inputs, captured.outputs);
-      !status.isOk())
+  if (Status status = program.prepared->capture(captured.inputs, captured.outputs); !status.isOk())
     return status;
   for (int run = 0; run < 2 * runs; ++run) {
     const bool replays = run / runs == 1;
     Arguments &arguments = slots[static_cast<size_t>(replays ? 2 : run % 2)];
-    if (Status status = test.runOnce(**program, arguments, static_cast<uint32_t>(run), replays);
+    if (Status status = test.runOnce(program, arguments, static_cast<uint32_t>(run), replays);
         !status.isOk())
       return status;
   }
   return Status::ok();
+}
+
+Status runOneWay(RankTest &test, const Way &way, int runs) {
+  auto program = test.prepareProgram(way.options, 4, way.transferMode, kSmall);
+  return program ? runAndReplay(test, **program, runs) : program.status();
 }
 
 /// Eager runs and as many replays of every schedule, both protocols, in all transfer modes.
@@ -582,6 +590,135 @@ Status addsWhatArrives(RankTest &test) {
   return Status::ok();
 }
 
+// -- Sums by the kernel that waits for what it adds. --
+
+/// A reduction of few rows, where everybody needs the whole result.
+std::string allReduceText(int64_t ranks, int64_t m, int64_t n) {
+  return fmt::format("fusion @f(D = {0}) {{\n  mesh [0 .. D)\n"
+                     "  %A = input bf16[{1}, DIDx{{D}}, 64]\n"
+                     "  %B = input bf16[DIDx{{D}}, 64, {2}]\n"
+                     "  %C = matmul %A, %B : bf16[{1}, {2}]\n"
+                     "  output %C\n}}\n",
+                     ranks, m, n);
+}
+
+/// Whole granules and others; the last sum is too large for the kernel that waits.
+Status reducesFewRows(RankTest &test) {
+  const int runs = std::max(test.runs() / 10, 1);
+  for (auto [m, n] : {std::pair<int64_t, int64_t>{1, 64}, {16, 4096}, {17, 1027}, {512, 4096}})
+    for (const char *schedule : {"bulk;protocol=put", "bulk;protocol=get", "pairwise"})
+      for (SignalBy signals : {SignalBy::Default, SignalBy::Memory}) {
+        CompileOptions options;
+        options.schedule = *Configurations::parse(schedule);
+        auto program = test.prepareFusion(allReduceText(test.ranks(), m, n), options, 7,
+                                          {CopyBy::Kernel, signals});
+        Status status = program ? runAndReplay(test, **program, runs) : program.status();
+        if (!status.isOk())
+          return status.annotated(fmt::format("{} rows of {}, {}", m, n, schedule));
+      }
+  return Status::ok();
+}
+
+/// A sum on this rank's GPU, by a kernel of its own and by one that waits. Neither begins at an
+/// aligned address, if `shift` is not 0.
+class SumPlaces {
+public:
+  static constexpr int64_t kMostBytes = 4 << 20;     ///< of parts, and of bias
+  static constexpr int64_t kResultBytes = 384 << 10; ///< with what lies around it
+
+  SumPlaces() {
+    std::mt19937 dice(1);
+    std::vector<uint16_t> halves(kMostBytes / 2); // any type's: small, and none is no number
+    for (uint16_t &half : halves)
+      half = static_cast<uint16_t>(0x3800 + dice() % 0x700 + (dice() % 2 << 15));
+    for (char **memory : {&parts_, &bias_, &alone_, &behind_})
+      cudaMalloc(memory, kMostBytes);
+    for (char *memory : {parts_, bias_})
+      cudaMemcpy(memory, halves.data(), kMostBytes, cudaMemcpyDefault);
+    cudaMalloc(&words_, kWords * sizeof(uint32_t));
+    cudaMemset(words_, 0, kWords * sizeof(uint32_t));
+  }
+  ~SumPlaces() {
+    for (char *memory : {parts_, bias_, alone_, behind_})
+      cudaFree(memory);
+    cudaFree(words_);
+  }
+  SumPlaces(const SumPlaces &) = delete;
+
+  /// `sum` has no addresses yet.
+  Status check(cuda::Sum sum, int64_t shift, bool hasBias, cuda::CopyAndSignalBlocks most) {
+    sum.parts = parts_ + shift;
+    sum.bias = hasBias ? bias_ + shift : nullptr;
+    for (char *result : {alone_, behind_})
+      cudaMemset(result, 0x5a, kResultBytes);
+    sum.dst = alone_ + shift;
+    cuda::launchSum(nullptr, sum);
+    sum.dst = behind_ + shift;
+    launchBehind(sum, most);
+    std::vector<char> wanted(kResultBytes), got(kResultBytes);
+    std::vector<uint32_t> words(kWords);
+    cudaMemcpy(wanted.data(), alone_, kResultBytes, cudaMemcpyDefault);
+    cudaMemcpy(got.data(), behind_, kResultBytes, cudaMemcpyDefault);
+    cudaMemcpy(words.data(), words_, kWords * sizeof(uint32_t), cudaMemcpyDefault);
+    if (cudaError_t code = cudaGetLastError(); code != cudaSuccess)
+      return wrong(cudaGetErrorString(code));
+    if (wanted != got)
+      return wrong("the sum behind an await has other bits than the one by its own kernel");
+    words[kStep] = 0;
+    if (words != std::vector<uint32_t>(kWords, 0))
+      return wrong("flags and counters are not 0 behind a launch");
+    return Status::ok();
+  }
+
+private:
+  static constexpr size_t kStep = 0, kFlag = 1, kCounters = 2,
+                          kWords = kCounters + cuda::CopyAndSignal::kCounters;
+
+  /// The kernel gives itself the signal that it waits for.
+  void launchBehind(const cuda::Sum &sum, cuda::CopyAndSignalBlocks most) {
+    cuda::CopyAndSignal batch;
+    batch.step = words_ + kStep;
+    batch.counters = words_ + kCounters;
+    batch.readySignals[batch.readySignalCount++] = {words_ + kFlag, 1};
+    batch.awaits[batch.awaitCount++] = {words_ + kFlag, 2};
+    batch.sum = sum;
+    cuda::launchCopyAndSignal(nullptr, batch, most, true);
+  }
+
+  char *parts_ = nullptr, *bias_ = nullptr, *alone_ = nullptr, *behind_ = nullptr;
+  uint32_t *words_ = nullptr;
+};
+
+/// The same bits as a kernel of its own gives, of any type, at any address, by any number of
+/// workers.
+Status addsBehindAwaits(RankTest &test) {
+  using cuda::Element;
+  SumPlaces places;
+  int64_t sums = 0;
+  for (Element element : {Element::BF16, Element::F16, Element::F32, Element::F64})
+    for (Element partial : {element, element == Element::F64 ? element : Element::F32})
+      for (Element result : {element, partial})
+        for (int64_t count : {1, 2, 3, 8, 9})
+          for (int64_t elements : {1, 7, 64, 1003, 4096, 40000})
+            for (int64_t shift : {0, 8}) // bytes
+              for (bool hasBias : {false, true})
+                for (cuda::CopyAndSignalBlocks most :
+                     {cuda::CopyAndSignalBlocks{1, 1}, {1, 5}, {32, 64}}) {
+                  const int64_t biasElements = elements % 8 == 0 ? elements / 8 : elements;
+                  const cuda::Sum sum{element, partial, elements,     count,   elements * 8,
+                                      nullptr, nullptr, biasElements, nullptr, result};
+                  if (Status status = places.check(sum, shift, hasBias, most); !status.isOk())
+                    return status.annotated(fmt::format(
+                        "types {} {} {}, {} elements of {} parts, shift {}, bias {}, {} workers",
+                        int(element), int(partial), int(result), elements, count, shift, hasBias,
+                        most.ofSeveral));
+                  ++sums;
+                }
+  if (test.rank() == 0)
+    std::printf("  %d sums\n", static_cast<int>(sums));
+  return Status::ok();
+}
+
 struct Case {
   const char *name;
   Status (*run)(RankTest &);
@@ -590,6 +727,8 @@ constexpr Case kCases[] = {
     {"runs without allocating", runsWithoutAllocating}, // first: it measures, in a new process
     {"copies any bytes", copiesAnyBytes},
     {"adds what arrives", addsWhatArrives},
+    {"adds behind awaits", addsBehindAwaits},
+    {"reduces few rows", reducesFewRows},
     {"runs every way", runsEveryWay},
     {"refuses moved tensors", refusesMovedTensors},
     {"mixes runs and replays", mixesRunsAndReplays},

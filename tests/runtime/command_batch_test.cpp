@@ -35,7 +35,14 @@ public:
                   TransferMode) override {
     calls.push_back(fmt::format("{}batch of {}", areDisjoint ? "disjoint " : "", steps.size()));
     for (const BatchedCommand &step : steps)
-      calls.push_back(fmt::format("copy {} on {} of {}", step.command, stream, step.bytes));
+      calls.push_back(
+          step.kind == CommandKind::Sum
+              ? fmt::format("sum {} on {} of {} parts", step.command, stream, step.sum->count)
+              : fmt::format("copy {} on {} of {}", step.command, stream, step.bytes));
+  }
+  void sum(uint32_t stream, Tag tag, const SumArgs &args) override {
+    calls.push_back(
+        fmt::format("sum {} on {} of {} parts, alone", tag.command, stream, args.count));
   }
 
 private:
@@ -101,6 +108,31 @@ TEST(Batch, EndsWhereAnotherStreamBegins) {
                       "  set %C, %A\n"),
               ElementsAre("disjoint batch of 1", "copy 0 on 0 of 16", "disjoint batch of 1",
                           "copy 1 on 1 of 16"));
+}
+
+TEST(Batch, TheSumBehindItIsItsLast) {
+  EXPECT_THAT(callsOf("  %x = allocate symmetric f32[2, 4]\n"
+                      "  %low = select %x[0]\n"
+                      "  %high = select %x[1]\n"
+                      "  set %low, %A\n"
+                      "  set %high, %A\n"
+                      "  sum %C, %x\n"
+                      "  set %low, %A\n"),
+              ElementsAre("disjoint batch of 3", "copy 0 on 0 of 16", "copy 1 on 0 of 16",
+                          "sum 2 on 0 of 2 parts", "disjoint batch of 1", "copy 3 on 0 of 16"));
+}
+
+TEST(Batch, ASumBehindNothingOfItsStreamIsAlone) {
+  EXPECT_THAT(callsOf("  %x = allocate symmetric f32[2, 4]\n"
+                      "  %y = allocate symmetric f32[4]\n"
+                      "  sum %C, %x\n"
+                      "  sum %y, %x\n"
+                      "  set %y, %A\n"
+                      "  set_current_stream stream(0)\n"
+                      "  sum %C, %x\n"),
+              ElementsAre("sum 0 on 0 of 2 parts, alone", "sum 1 on 0 of 2 parts, alone",
+                          "disjoint batch of 1", "copy 2 on 0 of 16",
+                          "sum 3 on 1 of 2 parts, alone"));
 }
 
 TEST(Batch, RefusesMeansThatTheDeviceHasNot) {

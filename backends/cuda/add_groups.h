@@ -1,0 +1,258 @@
+//===- backends/cuda/add_groups.h - sums of partial results, for kernels ----------------------===//
+//
+// A thread asks for all parts of several groups of elements before it adds the first. A group is
+// what 16 bytes hold of a part, or one element where anything lies elsewhere than at a multiple of
+// that. However a sum is shared out, it has the same bits: every element is added by one thread.
+//
+// Sums begin with 0, which is why what is absent can be added as 0: no sum is -0 then.
+//
+// Compiled by nvcc only.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "backends/cuda/kernels.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstring>
+
+namespace braid::cuda {
+
+constexpr int kMostParts = 8; ///< of a group that are on their way at once
+
+// -- Element types. --
+
+/// Of a sum: of its bias, of its parts and of its result.
+template <class T_, class Partial_, class Result_> struct SumTypes {
+  using T = T_;
+  using Partial = Partial_;
+  using Result = Result_;
+};
+
+/// For an element type of 16 bits.
+template <class T, class Fn> auto withSumTypesOf(const Sum &sum, Fn fn) {
+  if (sum.result == sum.element)
+    return sum.partial == sum.element ? fn(SumTypes<T, T, T>()) : fn(SumTypes<T, float, T>());
+  return sum.partial == sum.element ? fn(SumTypes<T, T, float>()) : fn(SumTypes<T, float, float>());
+}
+
+/// What `fn` returns for the SumTypes of `sum`.
+template <class Fn> auto withSumTypes(const Sum &sum, Fn fn) {
+  switch (sum.element) {
+  case Element::BF16:
+    return withSumTypesOf<__nv_bfloat16>(sum, fn);
+  case Element::F16:
+    return withSumTypesOf<__half>(sum, fn);
+  case Element::F32:
+    break;
+  case Element::F64:
+    return fn(SumTypes<double, double, double>());
+  }
+  return fn(SumTypes<float, float, float>());
+}
+
+/// Calls `fn` with a Sum of each of the SumTypes that there are.
+template <class Fn> void forAllSumTypes(Fn fn) {
+  for (Element element : {Element::BF16, Element::F16, Element::F32, Element::F64})
+    for (Element partial : {element, Element::F32})
+      for (Element result : {element, Element::F32}) {
+        Sum sum = {};
+        sum.element = element;
+        sum.partial = partial;
+        sum.result = result;
+        fn(sum);
+      }
+}
+
+// -- Groups. --
+
+template <class T> struct Widened { using Type = float; };
+template <> struct Widened<double> { using Type = double; };
+
+/// What is loaded or stored at once.
+template <size_t kBytes> struct Word;
+template <> struct Word<2> { using Type = unsigned short; };
+template <> struct Word<4> { using Type = unsigned int; };
+template <> struct Word<8> { using Type = uint2; };
+template <> struct Word<16> { using Type = uint4; };
+template <> struct Word<32> {
+  struct alignas(16) Type {
+    uint4 half[2];
+  };
+};
+
+template <class T, int kWide> struct Group {
+  using Acc = typename Widened<T>::Type;
+  using Bits = typename Word<sizeof(T) * kWide>::Type;
+
+  T elements[kWide];
+
+  static __device__ Group of(const Bits &bits) {
+    Group group;
+    memcpy(&group, &bits, sizeof(group));
+    return group;
+  }
+  __device__ Bits bits() const {
+    Bits bits;
+    memcpy(&bits, this, sizeof(bits));
+    return bits;
+  }
+  __device__ void addTo(Acc (&total)[kWide]) const {
+#pragma unroll
+    for (int i = 0; i < kWide; ++i)
+      total[i] += static_cast<Acc>(elements[i]);
+  }
+};
+
+/// Elements in a group.
+inline int64_t widthFor(const Sum &sum) {
+  auto sizeOf = [](Element element) {
+    return int64_t(element == Element::F64 ? 8 : element == Element::F32 ? 4 : 2);
+  };
+  const int64_t wide = 16 / sizeOf(sum.partial);
+  const auto parts = reinterpret_cast<uintptr_t>(sum.parts) | uintptr_t(sum.stride);
+  auto isGroup = [&](const void *address, Element element) {
+    return reinterpret_cast<uintptr_t>(address) % uintptr_t(wide * sizeOf(element)) == 0;
+  };
+  const bool isAligned = parts % 16 == 0 && isGroup(sum.dst, sum.result) &&
+                         isGroup(sum.bias, sum.element) &&
+                         (!sum.bias || sum.biasElements % wide == 0);
+  return isAligned && sum.elements >= wide ? wide : 1;
+}
+
+// -- Sharing out. --
+
+/// How threads share dst: each has every `apart`-th group, from one that is its own on.
+struct SumWalk {
+  int64_t groups;     ///< of dst
+  int64_t biasGroups; ///< at least 1
+  int64_t biasStep;   ///< `apart` modulo biasGroups
+  int64_t apart;
+};
+
+/// For groups of `wide` elements.
+inline SumWalk sumWalkFor(const Sum &sum, int64_t wide, int64_t apart) {
+  const int64_t biasGroups = sum.bias ? sum.biasElements / wide : 1;
+  return {sum.elements / wide, biasGroups, apart % biasGroups, apart};
+}
+
+/// The numbers in the bias of a thread's groups, without a division for each.
+class BiasWalk {
+public:
+  __device__ BiasWalk(const SumWalk &walk, int64_t first)
+      : walk_(walk), at_(first < walk.biasGroups ? first : first % walk.biasGroups) {}
+
+  __device__ int64_t next() {
+    const int64_t at = at_;
+    at_ += walk_.biasStep;
+    if (at_ >= walk_.biasGroups)
+      at_ -= walk_.biasGroups;
+    return at;
+  }
+
+private:
+  const SumWalk &walk_;
+  int64_t at_;
+};
+
+/// A kernel of so many threads a block that only adds: nobody writes what it reads.
+template <int kThreads> struct AloneInKernel {
+  static __device__ int64_t apart(const SumWalk &) { return kThreads; }
+  template <class Bits> static __device__ Bits read(const Bits *from) { return __ldg(from); }
+};
+
+/// A kernel that has waited for the parts: peers wrote them while it ran already, so they must come
+/// neither through the read-only path nor from the cache of a multiprocessor.
+struct BehindArrivals {
+  static __device__ int64_t apart(const SumWalk &walk) { return walk.apart; }
+  template <class Bits> static __device__ Bits read(const Bits *from) { return __ldcg(from); }
+};
+
+template <class Bits> __device__ const Bits *partOf(const Sum &sum, int64_t part) {
+  return reinterpret_cast<const Bits *>(static_cast<const char *>(sum.parts) + part * sum.stride);
+}
+
+/// The groups that a thread adds at a time. `Place` is one of those above.
+template <class Place, class Types, int kWide, int kParts, int kGroups> struct GroupBatch {
+  using From = Group<typename Types::Partial, kWide>;
+  using Bias = Group<typename Types::T, kWide>;
+  using To = Group<typename Types::Result, kWide>;
+
+  __device__ int64_t at(int g) const { return begin + int64_t(g) * Place::apart(walk); }
+
+  /// Adds parts `done`, ..., `done + kParts - 1`, or as many as there are. All loads are on their
+  /// way before the first sum.
+  __device__ void addParts(int64_t done) {
+    typename From::Bits read[kGroups][kParts] = {};
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g)
+#pragma unroll
+      for (int p = 0; p < kParts; ++p)
+        if (at(g) < walk.groups && done + p < sum.count)
+          read[g][p] = Place::read(partOf<typename From::Bits>(sum, done + p) + at(g));
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g)
+#pragma unroll
+      for (int p = 0; p < kParts; ++p)
+        From::of(read[g][p]).addTo(totals[g]);
+  }
+
+  __device__ void store(int g, const typename Bias::Bits &bias) {
+    Bias::of(bias).addTo(totals[g]);
+    To result;
+#pragma unroll
+    for (int i = 0; i < kWide; ++i)
+      result.elements[i] = static_cast<typename Types::Result>(totals[g][i]);
+    if (at(g) < walk.groups)
+      static_cast<typename To::Bits *>(sum.dst)[at(g)] = result.bits();
+  }
+
+  const Sum &sum;
+  const SumWalk &walk;
+  int64_t begin;
+  typename To::Acc totals[kGroups][kWide] = {};
+};
+
+/// A thread's groups: kGroups from `first` on, as many from `first + step` on, and so on. There are
+/// no more parts than kParts, unless that is kMostParts.
+template <class Place, class Types, int kWide, int kParts, int kGroups>
+__device__ void addGroups(const Sum &sum, const SumWalk &walk, int64_t first, int64_t step) {
+  using Bias = typename Group<typename Types::T, kWide>::Bits;
+  for (int64_t begin = first; begin < walk.groups; begin += step) {
+    GroupBatch<Place, Types, kWide, kParts, kGroups> batch{sum, walk, begin};
+    BiasWalk biasWalk(walk, begin);
+    Bias bias[kGroups] = {};
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g)
+      if (const int64_t at = biasWalk.next(); sum.bias)
+        bias[g] = static_cast<const Bias *>(sum.bias)[at];
+    int64_t done = 0;
+    do
+      batch.addParts(done);
+    while (kParts == kMostParts && (done += kParts) < sum.count);
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g)
+      batch.store(g, bias[g]);
+  }
+}
+
+/// Thread `thread` of all has one of the elements behind the last whole group of kWide.
+template <class Place, class Types, int kWide>
+__device__ void addRest(const Sum &sum, const SumWalk &walk, int64_t thread) {
+  using From = Group<typename Types::Partial, 1>;
+  const int64_t i = walk.groups * kWide + thread;
+  if (kWide == 1 || i >= sum.elements)
+    return;
+  typename From::Acc total[1] = {};
+#pragma unroll 1
+  for (int64_t part = 0; part < sum.count; ++part)
+    From::of(Place::read(partOf<typename From::Bits>(sum, part) + i)).addTo(total);
+  if (sum.bias)
+    total[0] += static_cast<typename From::Acc>(
+        static_cast<const typename Types::T *>(sum.bias)[i % sum.biasElements]);
+  static_cast<typename Types::Result *>(sum.dst)[i] = static_cast<typename Types::Result>(total[0]);
+}
+
+} // namespace braid::cuda
