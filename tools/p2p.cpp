@@ -139,11 +139,11 @@ private:
   Clock::time_point start_ = Clock::now();
 };
 
-/// The fewer there are, the longer each may take: two GPUs in some ten seconds, eight in some
+/// The fewer there are, the longer each may take: two GPUs in some twenty seconds, eight in some
 /// minutes.
 double secondsOfPath(size_t devices, size_t paths) {
   const auto pairs = static_cast<double>(devices * (devices - 1) / 2);
-  return std::clamp(18 / (pairs * static_cast<double>(paths)), 0.35, 3.0);
+  return std::clamp(28 / (pairs * static_cast<double>(paths)), 0.35, 5.0);
 }
 
 /// Unsupported, with the reason, if no path of any pair could be tried.

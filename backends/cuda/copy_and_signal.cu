@@ -219,11 +219,41 @@ __device__ DeviceCounter sumPassed(const CopyAndSignal &batch) {
   return DeviceCounter(batch.counters[CopyAndSignal::kMost + 2]);
 }
 
+/// What the first block copies itself: to hand so few bytes to a worker, and to hear that they are
+/// copied, takes longer.
+constexpr int64_t kMostBytesOfWarp = 2048;
+
+/// By words. The data may have come from a peer just now, so they are read past the processor's
+/// cache.
+__device__ void copyByWarp(const CopyAndSignal &batch) {
+  constexpr uint32_t kWordsEach = kMostBytesOfWarp / (kWarp * sizeof(uint32_t));
+  for (uint32_t i = 0; i < batch.copyCount; ++i) {
+    const auto *src = reinterpret_cast<const uint32_t *>(batch.copies[i].src);
+    auto *dst = reinterpret_cast<uint32_t *>(batch.copies[i].dst);
+    const auto words = static_cast<uint32_t>(batch.copies[i].bytes / sizeof(uint32_t));
+    uint32_t read[kWordsEach];
+#pragma unroll
+    for (uint32_t w = 0; w < kWordsEach; ++w)
+      if (const uint32_t at = w * kWarp + threadIdx.x; at < words)
+        read[w] = __ldcg(src + at);
+#pragma unroll
+    for (uint32_t w = 0; w < kWordsEach; ++w)
+      if (const uint32_t at = w * kWarp + threadIdx.x; at < words)
+        dst[at] = read[w];
+  }
+  __threadfence_system();
+}
+
+/// Who copies.
+enum class Movers { Workers, FirstBlock };
+
 /// Lets the workers copy, waits until they have, and says so. A signal before the last copy
 /// goes with the others: the copies wait for nobody, and end at the same time.
-__device__ void makeMoves(const CopyAndSignal &batch) {
+template <Movers kMovers> __device__ void makeMoves(const CopyAndSignal &batch) {
   const uint32_t lane = threadIdx.x;
-  if (lane == 0 && batch.copyCount != 0) {
+  if constexpr (kMovers == Movers::FirstBlock) {
+    copyByWarp(batch);
+  } else if (lane == 0 && batch.copyCount != 0) {
     gate(batch).store(1, ::cuda::memory_order_release);
     for (uint32_t i = 0; i < batch.copyCount; ++i) {
       DeviceCounter counter(batch.counters[i]);
@@ -312,7 +342,8 @@ private:
 // -- The kernels. --
 
 /// The first block, which is one warp of it.
-template <class Adder> __device__ void coordinate(const CopyAndSignal &batch) {
+template <class Adder, Movers kMovers = Movers::Workers>
+__device__ void coordinate(const CopyAndSignal &batch) {
   const uint32_t lane = threadIdx.x;
   if (lane < batch.readySignalCount) {
     __threadfence_system();
@@ -325,7 +356,7 @@ template <class Adder> __device__ void coordinate(const CopyAndSignal &batch) {
   if (lane < batch.awaitCount)
     take(batch.awaits[lane].flag);
   __syncwarp();
-  makeMoves(batch);
+  makeMoves<kMovers>(batch);
   waitForAll(batch, batch.arrivals, batch.arrivalCount);
   Adder::begin(batch);
   if (lane < batch.arrivalCount)
@@ -376,17 +407,29 @@ __global__ void __launch_bounds__(32) signalKernel(const __grid_constant__ CopyA
   coordinate<NoSum>(batch);
 }
 
+/// The same with copies of a few bytes.
+__global__ void __launch_bounds__(32) copyWordsKernel(const __grid_constant__ CopyAndSignal batch) {
+  coordinate<NoSum, Movers::FirstBlock>(batch);
+}
+
 constexpr int kSharedBytes = kStages * int(kTileBytes);
 
-bool isAligned(const CopyAndSignal &batch) {
+bool isAligned(const CopyAndSignal &batch, size_t bytes) {
   for (uint32_t i = 0; i < batch.copyCount; ++i) {
     const CopyAndSignalCopy &copy = batch.copies[i];
     const auto bits = reinterpret_cast<uintptr_t>(copy.dst) |
                       reinterpret_cast<uintptr_t>(copy.src) | static_cast<uintptr_t>(copy.bytes);
-    if (bits % 16 != 0)
+    if (bits % bytes != 0)
       return false;
   }
   return true;
+}
+
+bool isForWarp(const CopyAndSignal &batch) {
+  int64_t bytes = 0;
+  for (uint32_t i = 0; i < batch.copyCount; ++i)
+    bytes += batch.copies[i].bytes;
+  return batch.sum.elements == 0 && bytes <= kMostBytesOfWarp && isAligned(batch, sizeof(uint32_t));
 }
 
 struct Kernel {
@@ -431,13 +474,17 @@ void launchCopyAndSignal(cudaStream_t stream, const CopyAndSignal &batch,
   for (uint32_t i = 0; i < batch.copyCount; ++i)
     tiles += tilesOf(batch.copies[i]);
   const int64_t copiers = blocksFor(tiles, 1, batch.copyCount == 1 ? most.ofOne : most.ofSeveral);
-  const bool inBulk = tiles != 0 && hasBulkCopies && isAligned(batch);
+  const bool inBulk = tiles != 0 && hasBulkCopies && isAligned(batch, 16);
   const bool adds = batch.sum.elements != 0;
   const int64_t wide = adds ? widthFor(batch.sum) : 1;
   const int64_t adders = blocksFor(batch.sum.elements / wide, kWorkerThreads, most.ofSeveral);
   const int64_t workers = std::max(copiers, adders);
   if (workers == 0) {
     signalKernel<<<1, 32, 0, stream>>>(batch);
+    return;
+  }
+  if (isForWarp(batch)) {
+    copyWordsKernel<<<1, 32, 0, stream>>>(batch);
     return;
   }
   const Shares shares{static_cast<uint32_t>(copiers), wide > 1,
@@ -450,6 +497,8 @@ void launchCopyAndSignal(cudaStream_t stream, const CopyAndSignal &batch,
 cudaError_t loadCopyAndSignal() {
   cudaFuncAttributes attributes;
   cudaError_t code = cudaFuncGetAttributes(&attributes, signalKernel);
+  if (code == cudaSuccess)
+    code = cudaFuncGetAttributes(&attributes, copyWordsKernel);
   auto loadNext = [&](const Kernel &kernel) { code = code == cudaSuccess ? load(kernel) : code; };
   for (bool inBulk : {false, true}) {
     loadNext(kernelOf<NoSum>(inBulk));

@@ -333,10 +333,18 @@ std::pair<double, double> errorNorm(const std::vector<BF16> &a, const std::vecto
   return {std::sqrt(error), std::sqrt(scale)};
 }
 
+/// Others take a mesh of several hosts, or NCCL.
+bool isOfPeersOnOneHost(const Preset &preset) {
+  return preset.fields.order() != schedule::Order::Hierarchical &&
+         preset.fields.transfers() == schedule::Transfers::Pairs;
+}
+
 Status multipliesFloats(RankTest &test) {
   for (const Preset &preset : presets()) {
     CompileOptions options;
     options.schedule.all = preset.fields;
+    if (!isOfPeersOnOneHost(preset))
+      continue;
     auto program = test.prepareProgram(options, 1);
     if (!program)
       return program.status();
