@@ -68,7 +68,8 @@ TEST(PassList, RefusesUnknownOptionsAndValues) {
   EXPECT_EQ(messagesAbout("find-moves{deep=1}"),
             "12: pass 'find-moves' takes no option, got 'deep'\n");
   EXPECT_EQ(messagesAbout("find-moves,form-pipelines{ordr=ring}"),
-            "27: pass 'form-pipelines' takes the option 'order' or 'reduction', got 'ordr'\n");
+            "27: pass 'form-pipelines' takes the option 'order' or 'reduction' or 'sums', got "
+            "'ordr'\n");
   EXPECT_EQ(messagesAbout("find-moves,form-pipelines{order=rign}"),
             "27: expected 'order' of 'form-pipelines' to be one of shift, xor, ring, hierarchical, "
             "got 'rign' "

@@ -642,8 +642,7 @@ TEST(Reductions, RefuseWhatGathersAloneHave) {
         messageFor((std::string(schedule) + (*schedule ? ";" : "") + "partials=peer").c_str()),
         testing::HasSubstr(std::string("cannot reduce to %C: partials=peer ") + takes));
   EXPECT_THAT(messageFor("sums=gemm"),
-              testing::HasSubstr("cannot reduce to %C: sums=gemm takes order=ring, got shift "
-                                 "(schedule pairwise; these would do: ring)"));
+              testing::HasSubstr("cannot reduce to %C: sums=gemm takes order=ring, got shift\n"));
   EXPECT_THAT(messageFor("partials=peer;protocol=put", "[M, 4]"),
               testing::HasSubstr("cannot reduce to %C: in one shot a rank adds its partial result, "
                                  "too, so it is stored here; only partials=local would be"));

@@ -21,6 +21,7 @@ std::vector<Footprint> footprintOf(const QueuedCommand &command) {
     add(m.a, m.m * m.k * size, false);
     add(m.b, m.k * m.n * size, false);
     add(m.bias, m.n * size, false);
+    add(m.addend, m.m * m.n * sizeOf(m.result), false);
     add(m.c, m.m * m.n * sizeOf(m.result), true);
   } else if (command.kind == QueuedCommand::Kind::Sum) {
     const SumArgs &sum = command.args.sum;
