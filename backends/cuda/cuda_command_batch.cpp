@@ -91,10 +91,12 @@ Status CudaDevice::planCopyAndSignal(const Plan &plan, TransferMode mode,
     return unsupported("signals by kernels: expected at most {} streams, got {}", mostStreams,
                        plan.streams.size());
   std::vector<bool> works(plan.streams.size(), false), waits = works;
-  for (const Command &command : plan.commands) {
-    works[command.stream] = works[command.stream] || command.kind == CommandKind::Copy ||
-                            command.kind == CommandKind::Sum;
-    waits[command.stream] = waits[command.stream] || command.kind == CommandKind::Await;
+  for (size_t i = 0; i < plan.commands.size(); ++i) {
+    const CommandKind kind = plan.commands[i].kind;
+    const uint32_t stream = plan.commands[i].stream;
+    works[stream] = works[stream] || kind == CommandKind::Copy ||
+                    (kind == CommandKind::Sum && continuesBatch(plan, i));
+    waits[stream] = waits[stream] || kind == CommandKind::Await;
   }
   int working = 0, onlyWaiting = 0;
   for (size_t stream = 0; stream < works.size(); ++stream) {

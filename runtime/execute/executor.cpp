@@ -395,31 +395,16 @@ Status Binder::connect() {
 
 //===- Chains ---------------------------------------------------------------------------------===//
 
-/// What a command is to a batch.
-enum class InBatch : uint8_t {
-  Never,
-  Anywhere,
-  Last, ///< the last one, behind others
-};
+static bool isBatchable(CommandKind kind) {
+  return kind == CommandKind::Signal || kind == CommandKind::Await || kind == CommandKind::Copy;
+}
 
-static InBatch inBatch(CommandKind kind) {
-  switch (kind) {
-  case CommandKind::Signal:
-  case CommandKind::Await:
-  case CommandKind::Copy:
-    return InBatch::Anywhere;
-  case CommandKind::Sum:
-    return InBatch::Last;
-  case CommandKind::Matmul:
-  case CommandKind::Add:
-  case CommandKind::Pointwise:
-  case CommandKind::Record:
-  case CommandKind::WaitEvent:
-  case CommandKind::Group:
-  case CommandKind::Collective:
-    break;
-  }
-  return InBatch::Never;
+bool continuesBatch(const Plan &plan, size_t command) {
+  if (command == 0)
+    return false;
+  const Command &before = plan.commands[command - 1], &next = plan.commands[command];
+  return before.stream == next.stream && isBatchable(before.kind) &&
+         (isBatchable(next.kind) || next.kind == CommandKind::Sum);
 }
 
 void Binder::findBatches() {
@@ -428,12 +413,7 @@ void Binder::findBatches() {
   size_t longest = 1;
   for (uint32_t first = 0; first < commands.size();) {
     uint32_t end = first + 1;
-    auto goesOn = [&] {
-      return inBatch(commands[end - 1].kind) == InBatch::Anywhere && end < commands.size() &&
-             inBatch(commands[end].kind) != InBatch::Never &&
-             commands[end].stream == commands[first].stream;
-    };
-    while (goesOn())
+    while (end < commands.size() && continuesBatch(plan_, end))
       ++end;
     prepared_->batches_[first] = {end - first, areDisjoint(first, end - first)};
     longest = std::max<size_t>(longest, end - first);
@@ -640,7 +620,7 @@ void Prepared::issueAll(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void
     bases_[plan_->outputs[i]] = outputs[i];
   const uint32_t count = static_cast<uint32_t>(plan_->commands.size());
   for (uint32_t index = 0; index < count; index += batches_[index].count)
-    if (inBatch(plan_->commands[index].kind) == InBatch::Anywhere)
+    if (isBatchable(plan_->commands[index].kind))
       issueBatch(index, batches_[index]);
     else
       issue(index, plan_->commands[index]);

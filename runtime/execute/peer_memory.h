@@ -30,6 +30,10 @@ struct BatchedCommand {
   const SumArgs *sum = nullptr; ///< Sum
 };
 
+/// Is a command of `plan` issued in one batch with the one before it? So are signals, awaits and
+/// copies that follow one another on a stream, and the sum right behind them.
+bool continuesBatch(const Plan &plan, size_t command);
+
 /// Addresses of peers, and commands that go there. Issue functions are as Device's.
 class PeerMemory {
 public:
