@@ -17,7 +17,9 @@
 // GEMM waits for its own block only.
 //
 // A reduction sends what a GEMM has made. Under `put` its receives, those of a second shot too, are
-// a group of their own ahead of that GEMM: so peers have ready signals before they ask for them.
+// a group of their own ahead of that GEMM: so peers have ready signals before they ask for them. It
+// is on stream(0), where nothing else is, and nothing waits for it: the GEMM need not stand behind
+// signals.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -36,7 +38,7 @@ namespace {
 class Poster {
 public:
   explicit Poster(LoweringState &state)
-      : body_(state.program->body()), builder_(builderFor(state)) {}
+      : state_(state), body_(state.program->body()), builder_(builderFor(state)) {}
 
   /// Brings the transfers among `nodes` into one group ahead of `before`, and with them what names
   /// their tensors.
@@ -52,12 +54,16 @@ public:
         move(*op, before);
   }
 
-  /// The same for the receives alone, on the caller's stream.
+  /// The same for the receives alone, beside what the caller's stream has from `before` on.
   void postReceives(const Stage &stage, llvm::ArrayRef<Op *> nodes, Op &before) {
     builder_.setLocation(stage.location());
     builder_.insertBefore(body_, before);
+    const StreamRef main{builder_.getCurrentStream(state_.names.global("main")), nullptr};
+    builder_.setCurrentStream({nullptr, builder_.scalars().constant(0)});
+    builder_.synchronize(main);
     postGroup(nodes, before,
               [](const P2POp &transfer) { return transfer.direction == Direction::Receive; });
+    builder_.setCurrentStream(main);
   }
 
   /// Brings everything else ahead of `gemm`, in its order.
@@ -104,6 +110,7 @@ private:
     return transfer && transfer->direction == Direction::Send && copiesHere(*transfer);
   }
 
+  LoweringState &state_;
   Block &body_;
   ProgramBuilder builder_;
   llvm::DenseSet<const Op *> moved_;
