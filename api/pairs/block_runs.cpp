@@ -53,6 +53,9 @@ public:
     return Status::ok();
   }
   void issue() override { path_.issue(moves_, transfers_.shape, transfers_.count, mine_, theirs_); }
+  bool goesAhead(int64_t runs) const override {
+    return path_.goesAhead(transfers_.shape, runs * transfers_.count);
+  }
   const Plan &plan() const override { return path_.plan(); }
 
 private:

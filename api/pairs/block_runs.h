@@ -13,6 +13,9 @@ public:
   virtual ~BlockRun() = default;
   /// Issues the run, as Prepared::run().
   virtual void issue() = 0;
+  /// Whether so many runs can be issued before the other side has issued any. If not, issue() waits
+  /// for the other side.
+  virtual bool goesAhead(int64_t) const { return true; }
   /// What this rank sends, and what it receives: rows of blocks, see Moves.
   char *mine() const { return mine_; }
   char *theirs() const { return theirs_; }

@@ -114,9 +114,15 @@ void HostPath::issue(const Moves &moves, const BlockShape &shape, int64_t count,
   epoch_ += parts;
 }
 
-/// Part by part in all directions: a GPU takes about a thousand commands of a stream that waits,
-/// and then holds up whoever issues more. Two ranks that first issued all that they receive would
-/// wait for each other.
+bool HostPath::goesAhead(const BlockShape &shape, int64_t count) const {
+  constexpr int64_t kOfPart =
+      6; // an await and a signal are operations on memory, two or three each
+  constexpr int64_t kMostAhead = 512;
+  return count * partsOf(shape.bytes) * kOfPart <= kMostAhead;
+}
+
+/// Part by part in all directions: two ranks that first issued all that they receive would wait for
+/// each other (goesAhead()).
 void HostPath::issueParts(llvm::ArrayRef<Blocks> received, llvm::ArrayRef<Blocks> sent,
                           int64_t parts) {
   for (int64_t number = 0; number < parts; ++number) {

@@ -157,7 +157,8 @@ std::vector<double> PairMeter::tracedUs(const Attempt &attempt) {
 }
 
 /// The microseconds of a run of one pair on this rank, if it is timed. A rank that only takes part
-/// issues its own before all have met, so that nobody waits for it in a time.
+/// issues its own before all have met, so that nobody waits for it in a time; but not so many that
+/// the GPU takes no more until the other side is there.
 Result<double> PairMeter::burst(const Attempt &attempt, int64_t runs) {
   const Moves &moves = attempt.moves;
   const bool areTurns = moves.kind == Moves::Kind::ThereAndBack;
@@ -171,13 +172,14 @@ Result<double> PairMeter::burst(const Attempt &attempt, int64_t runs) {
     for (int64_t i = 0; i < runs; ++i)
       attempt.run.issue();
   };
-  if (!isTimed)
+  const bool goesAhead = !isTimed && attempt.run.goesAhead(runs);
+  if (goesAhead)
     issueAll();
   BRAID_TRY(meet());
   const Clock::time_point start = Clock::now();
   if (stopwatch)
     stopwatch->startClock();
-  if (isTimed)
+  if (!goesAhead)
     issueAll();
   if (stopwatch)
     stopwatch->stopClock();
