@@ -69,9 +69,10 @@ bool canPassOn(const Candidate &candidate, const CandidateSpace &space) {
 /// says so.
 bool canReduce(const Candidate &candidate, const CandidateSpace &space) {
   const bool isRingGiven = space.given.get(Knob::Order) == int64_t(Order::Ring);
+  const bool hasRows = space.stage.rowsInTwoShots.value_or(1) > 0;
   const bool isOrdered =
       candidate.order() == Order::Shift || isHierarchical(candidate) ||
-      (candidate.order() == Order::Ring && (isRingGiven || space.stage.gemmsMayAdd));
+      (candidate.order() == Order::Ring && (isRingGiven || (space.stage.gemmsMayAdd && hasRows)));
   return isOrdered && !isGeometric(candidate) &&
          (candidate.posting() == Posting::Each || multipliesWhole(candidate));
 }
@@ -95,7 +96,8 @@ bool hasTwoShots(const Candidate &candidate) { return candidate.reduction() == R
 
 Values reductions(const Candidate &candidate, const Surroundings &around) {
   const bool hasRows = around.stage.rowsInTwoShots.value_or(0) > 0;
-  if (isHierarchical(candidate) && hasRows)
+  const bool passesOn = isHierarchical(candidate) || candidate.order() == Order::Ring;
+  if (passesOn && hasRows)
     return {int64_t(Reduction::TwoShot)};
   return candidate.transfers() != Transfers::Collective && hasRows
              ? Values{int64_t(Reduction::OneShot), int64_t(Reduction::TwoShot)}

@@ -102,19 +102,30 @@ private:
     builder_.setLocation(stage.location());
     if (stage.isHierarchical())
       return HostStreams(state_, stage, main_.named, first_).assignReduction(others);
-    if (placement_ == Placement::Ring || stage.addsInGemms())
-      return assignRingReduction(stage);
-    assignReductionStep(stage);
-    if (stage.chunkLoop)
-      assignOwnPart(stage);
+    if (placement_ == Placement::Ring || stage.addsInGemms()) {
+      assignRingReduction(stage);
+    } else {
+      assignReductionStep(stage);
+      if (stage.chunkLoop)
+        assignOwnPart(stage);
+    }
     if (stage.gather)
       assignSumGather(stage, others);
+  }
+
+  /// The stream that makes sums: the one that waits for what they add, or the last step's GEMM's.
+  StreamRef sumStream(const Stage &stage) {
+    if (!stage.addsInGemms())
+      return special(1);
+    const Scalar *steps = scalars_.constant(stage.steps), *one = scalars_.constant(1);
+    return streamFor(
+        scalars_.add(scalars_.mul(stage.chunkLoop->index, steps), scalars_.sub(steps, one)));
   }
 
   /// `gathers` is the stream that moves sums, and the next one that of what is done with them.
   void assignSumGather(Stage &stage, int64_t gathers) {
     Block &body = stage.gather->body;
-    const StreamRef signals = special(0), sums = special(1), moves = special(gathers),
+    const StreamRef signals = special(0), sums = sumStream(stage), moves = special(gathers),
                     copies = special(gathers + 1);
     for (Op &op : llvm::make_early_inc_range(body)) {
       std::optional<StreamRef> stream = gatherStreamOf(op, signals, sums, moves, copies);

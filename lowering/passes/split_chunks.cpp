@@ -143,14 +143,13 @@ private:
     }
   }
 
-  /// What one branch slices, the other one does not see.
+  /// What a loop or a branch slices, nobody outside of it sees.
   void useRowsInside(Op &op) {
     const auto before = rows_;
     forEachBlock(op, [&](Block &inner) {
       for (Op &each : llvm::make_early_inc_range(inner))
         useRows(inner, each);
-      if (llvm::isa<IfOp>(op))
-        rows_ = before;
+      rows_ = before;
     });
   }
 

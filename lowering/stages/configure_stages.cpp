@@ -142,7 +142,9 @@ std::string brokenRule(llvm::ArrayRef<Rule> rules, const Configuration &config) 
 
 /// Why an all-reduce cannot have what other reductions can.
 std::string conflictOfAllReduce(const Stage &stage, const Configuration &config) {
-  if (config.order() == Order::Ring)
+  const bool sharesSums =
+      config.sums() == Sums::Gemm && config.reduction() == schedule::Reduction::TwoShot;
+  if (config.order() == Order::Ring && !sharesSums)
     return "around a ring every rank gets the sum of its own rows alone; only order=shift would be "
            "accepted";
   if (config.order() == Order::Hierarchical && config.reduction() != schedule::Reduction::TwoShot)

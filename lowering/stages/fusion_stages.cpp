@@ -24,8 +24,7 @@ std::string whyNotOverlapped(const Stage &stage) {
 
 /// Of more ranks, sums are passed on, and rounded for that.
 static bool gemmsMayAdd(const Stage &stage) {
-  return stage.isReduction() && stage.keepsOwnRows() && stage.steps == 2 &&
-         whyNoGemmAdds(stage).empty();
+  return stage.isReduction() && stage.steps == 2 && whyNoGemmAdds(stage).empty();
 }
 
 std::vector<FusionStage> stagesOf(const Fusion &fusion, Diagnostics &diags) {

@@ -20,7 +20,8 @@ struct FusionStage {
   bool gathersSlices = false; ///< of all devices, by a collective each
   bool hasHosts = false;      ///< several, of several ranks each, which can pass on what came
   bool isOnOneHost = true;
-  /// Of a reduction: GEMMs can add what arrives (sums=gemm), and no sum is rounded on its way.
+  /// Of a reduction: GEMMs can add what arrives (sums=gemm), and no sum is rounded on its way. An
+  /// all-reduce has to be in two shots for that.
   bool gemmsMayAdd = false;
   std::string notOverlapped{}; ///< why no schedule hides its transfers; "" if one may
 };

@@ -136,6 +136,7 @@ private:
     multiply(selectBlock(state_, builder_, stage_, state_.names.local("first_part"), stage_.sent,
                          scalars_.constant(0), fromHere(one)),
              first);
+    Value *sum = stage_.addsInGemms() ? selectSummed(gemm_.dst) : nullptr;
     formLoop();
     const Scalar *step = stage_.loop->index, *before = scalars_.sub(step, one);
     stage_.mine = selectBlock(state_, builder_, stage_, state_.names.local("given"), stage_.sent,
@@ -145,7 +146,7 @@ private:
     if (stage_.addsInGemms())
       return addInGemm(selectBlock(state_, builder_, stage_, state_.names.local("slot"),
                                    stage_.parts, before, rank),
-                       rank);
+                       rank, sum);
     Value *pair = builder_.select(state_.names.local("pair"), stage_.parts, before);
     multiply(selectBlock(state_, builder_, stage_, state_.names.local("part"), pair, one, rank),
              stage_.block);
@@ -165,8 +166,8 @@ private:
     addParts(pair);
   }
 
-  /// The GEMM of a block adds what has come of its rows.
-  void addInGemm(Value *slot, const Scalar *rank) {
+  /// The GEMM of a block adds what has come of its rows: to pass it on, or to make the `sum`.
+  void addInGemm(Value *slot, const Scalar *rank, Value *sum) {
     const Scalar *step = stage_.loop->index, *last = scalars_.constant(stage_.steps - 1);
     IfOp *isNotLast = builder_.ifOp(scalars_.binary(ScalarKind::Ne, step, last));
     builder_.insertAtEnd(isNotLast->thenBlock);
@@ -174,7 +175,7 @@ private:
         selectBlock(state_, builder_, stage_, state_.names.local("next"), stage_.sent, step, rank),
         stage_.block, slot);
     builder_.insertAtEnd(isNotLast->elseBlock);
-    multiply(selectSummed(gemm_.dst), stage_.block, slot);
+    multiply(sum, stage_.block, slot);
   }
 
   /// Of each host the parts of its rows of this rank's number are added here, and one sum goes on.
@@ -500,15 +501,15 @@ void insertHostTransfers(LoweringState &state, Stage &stage, Value *handles) {
 } // namespace
 
 void insertReductionTransfers(LoweringState &state, Stage &stage, Value *handles) {
-  if (isRing(stage))
-    return insertRingTransfers(state, stage, handles);
   ScalarContext &scalars = state.program->scalars();
   const GatherOrder order(scalars, stage.config.order(), stage.steps);
   auto slot = [&](ProgramBuilder &builder) {
     return selectBlock(state, builder, stage, state.names.local("slot"), stage.parts,
                        order.target(stage.loop->index), scalars.rank());
   };
-  if (stage.isHierarchical()) {
+  if (isRing(stage)) {
+    insertRingTransfers(state, stage, handles);
+  } else if (stage.isHierarchical()) {
     insertHostTransfers(state, stage, handles);
   } else {
     Block &body = stage.loop->body;

@@ -81,9 +81,26 @@ private:
   }
 
   static Value *dstOf(const Op &op) {
-    const auto *sum = llvm::dyn_cast<SumOp>(&op);
-    return sum ? sum->dst : llvm::cast<PointwiseOp>(&op)->dst;
+    if (const auto *sum = llvm::dyn_cast<SumOp>(&op))
+      return sum->dst;
+    if (const auto *pointwise = llvm::dyn_cast<PointwiseOp>(&op))
+      return pointwise->dst;
+    const auto *matmul = llvm::dyn_cast<MatmulOp>(&op);
+    return matmul ? matmul->dst : llvm::cast<LinearOp>(op).dst;
   }
+
+  static bool isBranch(const Op &op) { return llvm::isa<IfOp>(op); }
+
+  /// What makes the sums of the own rows: a sum with its functions, or the GEMM of the last step.
+  static llvm::SmallVector<Op *, 2> findMade(const LoweringState &state, const Stage &stage) {
+    if (!stage.addsInGemms())
+      return withFunctions(*state.program, *stage.sum);
+    Block &body = stage.loop->body;
+    return {&llvm::cast<IfOp>(*llvm::find_if(body, isBranch)).elseBlock.back()};
+  }
+  /// Where that begins and ends in the chunk.
+  Op &beginOfSums() const { return stage_.addsInGemms() ? *stage_.loop : *made_.front(); }
+  Op &endOfSums() const { return stage_.addsInGemms() ? *stage_.loop : *made_.back(); }
 
   void push() {
     formLoop();
@@ -123,7 +140,7 @@ private:
     for (auto [each, sums] : llvm::zip(shared_, stage_.sums))
       makeInSlot(each, sums);
     const HostOrder order(scalars_, stage_);
-    builder_.insertAfter(*around_, *made_.back());
+    builder_.insertAfter(*around_, endOfSums());
     stage_.gather = builder_.forLoop(state_.names.local("host"), scalars_.constant(0),
                                      scalars_.constant(stage_.hosts()));
     builder_.insertAtEnd(stage_.gather->body);
@@ -171,7 +188,7 @@ private:
 
   /// In the buffer that peers reach, which has the own rows alone unless they are passed on.
   void makeInSlot(Shared &shared, Value *sums) {
-    builder_.insertBefore(*around_, *stage_.sum);
+    builder_.insertBefore(*around_, beginOfSums());
     const std::string name = "mine" + shared.suffix;
     shared.slot = selectBlock(
         state_, builder_, stage_,
@@ -183,7 +200,7 @@ private:
   }
 
   void formLoop() {
-    builder_.insertAfter(*around_, *made_.back());
+    builder_.insertAfter(*around_, endOfSums());
     stage_.gather = builder_.forLoop(state_.names.local("i"), scalars_.constant(1),
                                      scalars_.constant(stage_.steps));
     const GatherOrder order(scalars_, schedule::Order::Shift, stage_.steps);
@@ -208,7 +225,7 @@ private:
   ProgramBuilder builder_;
   Value *handles_;
   Block *around_ = stage_.chunkLoop ? &stage_.chunkLoop->body : &state_.program->body();
-  llvm::SmallVector<Op *, 2> made_ = withFunctions(*state_.program, *stage_.sum);
+  llvm::SmallVector<Op *, 2> made_ = findMade(state_, stage_);
   llvm::SmallVector<Shared, 1> shared_;
   const Scalar *to_ = nullptr, *from_ = nullptr;
 };

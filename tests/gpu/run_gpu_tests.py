@@ -93,6 +93,7 @@ def exactness(suite):
                 ["--reproducible", "--verify", "--iterations", "100", "--set", "M=82", "--set",
                  "K=64", "--set", "N=64"] + flags, 2)
     reductions(suite)
+    sums_in_gemms(suite)
     functions(suite)
     functions_of_sums(suite)
     # Chosen by default for one shape, and for each stage.
@@ -139,6 +140,21 @@ def reductions(suite):
                 add_run(suite, f"exact 2 {name} {' '.join(chosen)}",
                         ["--verify", "--iterations", "300", "--set", "M=82", "--set", "K=128",
                          "--set", "N=65"] + chosen, 2, fusion)
+
+
+def sums_in_gemms(suite):
+    """GEMMs that add what has arrived, aligned and not."""
+    scatter = os.path.join(ROOT, "tests", "gpu", "scatter_linear.braid")
+    for fusion, name, shots in ((scatter, "reduce-scatter", ""),
+                                (ALL_REDUCE, "all-reduce", ";reduction=two-shot")):
+        for number, cut in enumerate(("", ";chunks=2", ";chunks=3;streams=8")):
+            for protocol in ("get", "put"):
+                graph = ["--graph"] if (number + (protocol == "put")) % 2 else []
+                columns = ("65", "64")[number % 2]
+                add_run(suite, f"exact 2 {name} in GEMMs{cut} {protocol} {' '.join(graph)}",
+                        ["--schedule", f"ring;sums=gemm{cut}{shots}", "--protocol", protocol,
+                         "--verify", "--iterations", "300", "--set", "M=82", "--set", "K=128",
+                         "--set", f"N={columns}"] + graph, 2, fusion)
 
 
 def functions(suite):

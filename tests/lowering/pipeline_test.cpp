@@ -466,19 +466,25 @@ TEST(Reductions, LowerEveryCombination) {
         }
 }
 
+/// A reduction to `result` whose GEMMs add, on one of 1 to 9 streams.
+void checkAddsInGemms(const std::string &text, const std::string &knobs, int turn) {
+  const std::string all = "ring;sums=gemm" + knobs + ";streams=" + std::to_string(1 + turn % 9);
+  checkLowered(text, all);
+  const std::string program = lowerText(text, all).text;
+  EXPECT_THAT(program, testing::HasSubstr(" add %slot"));
+  EXPECT_THAT(program, testing::Not(testing::HasSubstr("  sum ")));
+}
+
 TEST(Reductions, AddInGemms) {
   int turn = 0;
   for (int64_t ranks : {2, 3, 8})
     for (const char *gemm : {"matmul %A, %B", "linear %A, %B"})
       for (const char *cut : {"", ";chunks=3", ";chunks=2;tail-split=2"})
-        for (const char *protocol : {"", ";protocol=put"}) {
-          const std::string text = reduction(ranks, 4, kReduced[0], gemm);
-          const std::string knobs = std::string("ring;sums=gemm") + cut + protocol +
-                                    ";streams=" + std::to_string(1 + turn++ % 7);
-          checkLowered(text, knobs);
-          const std::string program = lowerText(text, knobs).text;
-          EXPECT_THAT(program, testing::HasSubstr(" add %slot"));
-          EXPECT_THAT(program, testing::Not(testing::HasSubstr("  sum ")));
+        for (const std::string protocol : {"", ";protocol=put"}) {
+          checkAddsInGemms(reduction(ranks, 4, kReduced[0], gemm), cut + protocol, turn);
+          checkAddsInGemms(reduction(ranks, 4, kReduced[1 + turn % 3], gemm),
+                           ";reduction=two-shot" + (cut + protocol), turn);
+          ++turn;
         }
 }
 
@@ -598,6 +604,9 @@ TEST(Reductions, GoOnWithWhatWasPrintedAfterAnyPass) {
     expectToGoOn(reduction(3, 6, kReduced[0]), schedule);
   for (const char *knobs : {";streams=2", ";protocol=put;streams=5;chunks=2"})
     expectToGoOn(reduction(3, 6, kReduced[0]), std::string("ring;sums=gemm") + knobs);
+  for (const char *knobs : {";streams=2", ";protocol=put;streams=7;chunks=2"})
+    expectToGoOn(reduction(3, 6, kReduced[1]),
+                 std::string("ring;sums=gemm;reduction=two-shot") + knobs);
   expectToGoOn(reduction(3, 6, kReduced[1]), "bulk;protocol=put");
 }
 

@@ -167,6 +167,7 @@ std::vector<CaseOptions> representativeCases() {
       {"scatter", 3, "pairwise;partials=peer;protocol=put;streams=3"},
       {"scatter", 2, "pairwise;partials=peer;protocol=put;streams=4;chunks=2"},
       {"uneven all-reduce", 3, "pairwise;reduction=two-shot;partials=peer;protocol=put;streams=5"},
+      {"uneven all-reduce", 2, "ring;sums=gemm;reduction=two-shot;protocol=get;streams=8"},
       {"all-reduce", 2, "bulk;protocol=put;streams=1"},
       {"function of a sum", 2, "pairwise;protocol=get;streams=4;chunks=2"},
       {"function of a sum", 3, "ring;protocol=put;streams=3"},

@@ -138,7 +138,7 @@ TEST(Generated, EveryReduction) {
         "ring;sums=gemm"}},
       {"matmul_all_reduce",
        {"pairwise", "pairwise;reduction=two-shot", "pairwise;reduction=two-shot;partials=peer",
-        "pairwise;placement=shared;reduction=two-shot"}}};
+        "pairwise;placement=shared;reduction=two-shot", "ring;sums=gemm;reduction=two-shot"}}};
   int count = 0;
   for (const auto &[name, schedules] : kCases)
     for (int64_t ranks = 1; ranks <= 16; ++ranks)
