@@ -187,10 +187,11 @@ class SetOp : public OpOf<OpKind::Set> {
   Value *src = nullptr;
 };
 
-/// `matmul %dst, %a, %b [add %addend]`: dst = a·b + addend, contracting a's last c axes with b's first
-/// c. c is 1 or 2, by the numbers of axes of the three (contractedAxes). dst has a's other axes, then
-/// b's. It overlaps none of the others, and has the element type of a and b, or that of a partial
-/// result (isPartialType). The addend has dst's type, and is added before the result is rounded.
+/// `matmul %dst, %a, %b [add %addend]`: dst = a·b + addend, contracting a's last c axes with b's
+/// first c. c is 1 or 2, by the numbers of axes of the three (contractedAxes). dst has a's other
+/// axes, then b's. It overlaps none of the others, and has the element type of a and b, or that of
+/// a partial result (isPartialType). The addend has dst's type, and is added before the result is
+/// rounded.
 class MatmulOp : public OpOf<OpKind::Matmul> {
   BRAID_OP_CLASS(Matmul)
   Value *dst = nullptr;
@@ -199,8 +200,8 @@ class MatmulOp : public OpOf<OpKind::Matmul> {
   Value *addend = nullptr; ///< may be null
 };
 
-/// `linear %dst, %x, %w[, %bias | add %addend]`: dst = x·wᵀ + bias, contracting the last c axes of x
-/// and w. bias has w's other axes. The rest as matmul.
+/// `linear %dst, %x, %w[, %bias]`, or with `add %addend` and no bias: dst = x·wᵀ + bias,
+/// contracting the last c axes of x and w. bias has w's other axes. The rest as matmul.
 class LinearOp : public OpOf<OpKind::Linear> {
   BRAID_OP_CLASS(Linear)
   Value *dst = nullptr;

@@ -396,8 +396,8 @@ static Value *addendOf(const Op &gemm) {
   return matmul ? matmul->addend : llvm::cast<LinearOp>(gemm).addend;
 }
 
-/// Where what comes in a step of a ring goes: a half of the pair that is added, or where the GEMM of
-/// that step finds it.
+/// Where what comes in a step of a ring goes: a half of the pair that is added, or where the step's
+/// GEMM finds it.
 static Value *ringSlot(LoweringState &state, const Stage &stage, ProgramBuilder &builder,
                        const Scalar *block) {
   ScalarContext &scalars = state.program->scalars();
