@@ -35,7 +35,8 @@ enum class GemmBy : uint8_t {
 };
 
 /// c = a * b (+ bias) (+ addend), see PlanMatmul. Sums are in f32 (f64 for f64), bias and addend
-/// are added to them, and the result is rounded once. Throws std::bad_alloc if the scratch cannot grow.
+/// are added to them, and the result is rounded once. Throws std::bad_alloc if the scratch cannot
+/// grow.
 ///
 /// Under ThreadSanitizer, or with BRAID_PLAIN_GEMM defined, always by loops: OpenBLAS is not
 /// instrumented, and its locks would order streams that nothing orders.
