@@ -125,6 +125,13 @@ llvm::SmallVector<Op *, 2> withFunctions(Program &program, SumOp &sum) {
   return found;
 }
 
+Value *addendOf(const Op &op) {
+  if (const auto *matmul = llvm::dyn_cast<MatmulOp>(&op))
+    return matmul->addend;
+  const auto *linear = llvm::dyn_cast<LinearOp>(&op);
+  return linear ? linear->addend : nullptr;
+}
+
 bool computes(const Op &op) {
   return llvm::isa<MatmulOp>(op) || llvm::isa<LinearOp>(op) || llvm::isa<PointwiseOp>(op);
 }

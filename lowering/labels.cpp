@@ -30,6 +30,7 @@ public:
     label("parts", stage_.parts);
     label("sent", stage_.sent);
     label("sum", stage_.sum);
+    label("last_gemm", stage_.lastGemm);
     label("first", stage_.first);
     label("steps", stage_.loop, {stage_.chunks, stage_.tailSplit});
     label("chunks", stage_.chunkLoop);
@@ -101,16 +102,27 @@ public:
   std::string run() {
     using Take = std::string (Reader::*)();
     static constexpr std::pair<const char *, Take> kRoles[] = {
-        {"whole", &Reader::takeWhole},     {"first", &Reader::takeFirst},
-        {"steps", &Reader::takeSteps},     {"chunks", &Reader::takeChunks},
-        {"block", &Reader::takeBlock},     {"mine", &Reader::takeMine},
-        {"staging", &Reader::takeStaging}, {"guard", &Reader::takeGuard},
-        {"gather", &Reader::takeGather},   {"parts", &Reader::takeParts},
-        {"sent", &Reader::takeSent},       {"sum", &Reader::takeSum},
-        {"own", &Reader::takeOwn},         {"own_stream", &Reader::takeOwnStream},
-        {"streams", &Reader::takeStreams}, {"sync", &Reader::takeSync},
-        {"relay", &Reader::takeRelay},     {"relayed", &Reader::takeRelayed},
-        {"given", &Reader::takeGiven},     {"host_sums", &Reader::takeHostSums}};
+        {"whole", &Reader::takeWhole},
+        {"first", &Reader::takeFirst},
+        {"steps", &Reader::takeSteps},
+        {"chunks", &Reader::takeChunks},
+        {"block", &Reader::takeBlock},
+        {"mine", &Reader::takeMine},
+        {"staging", &Reader::takeStaging},
+        {"guard", &Reader::takeGuard},
+        {"gather", &Reader::takeGather},
+        {"parts", &Reader::takeParts},
+        {"sent", &Reader::takeSent},
+        {"sum", &Reader::takeSum},
+        {"last_gemm", &Reader::takeLastGemm},
+        {"own", &Reader::takeOwn},
+        {"own_stream", &Reader::takeOwnStream},
+        {"streams", &Reader::takeStreams},
+        {"sync", &Reader::takeSync},
+        {"relay", &Reader::takeRelay},
+        {"relayed", &Reader::takeRelayed},
+        {"given", &Reader::takeGiven},
+        {"host_sums", &Reader::takeHostSums}};
     for (auto [role, take] : kRoles)
       if (label_.role == role)
         return (this->*take)();
@@ -174,6 +186,9 @@ private:
   std::string takeParts() { return takeBuffer(stage_.parts); }
   std::string takeSent() { return takeBuffer(stage_.sent); }
   /// Behind the steps, but for a ring, which has it in the last one, and for collectives.
+  std::string takeLastGemm() {
+    return put(stage_.lastGemm, addendOf(op_) ? &op_ : nullptr, "a GEMM that adds");
+  }
   std::string takeSum() {
     const bool isInSteps = stage_.config.order() == schedule::Order::Ring || stage_.isCollective();
     return put(stage_.sum, isInSteps ? llvm::dyn_cast<SumOp>(&op_) : as<SumOp>(*aroundSteps()),
@@ -375,6 +390,7 @@ private:
         {isGather && stage.isHierarchical() && stage.relay && !stage.relayed, "relayed"},
         {isGather && stage.isHierarchical() && isMoved && hasSteps && !stage.guard, "guard"},
         {isReduction && !stage.addsInGemms() && !stage.sum, "sum"},
+        {stage.addsInGemms() && !stage.lastGemm, "last_gemm"},
         {isReduction && (stage.isScattered() || stage.isCollective()) && !stage.sent, "sent"},
         {isReduction && ((hasSteps && !stage.mine) || sendsNoPart(stage)), "mine"},
         {isReduction && stage.movesByPairs() && hasSteps && !isWhole && !stage.chunkLoop, "chunks"},

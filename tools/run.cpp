@@ -8,6 +8,7 @@
 #include "api/pairs/links_file.h"
 #include "ir/counted.h"
 #include "ir/failure.h"
+#include "lowering/stages/configure_stages.h"
 #include "runtime/files.h"
 #include "runtime/job/flight_record.h"
 #include "tools/process.h"
@@ -373,7 +374,8 @@ Status Run::understand() {
                     (!source.schedule && !compileOptions_.passes && choosesByItself(*backend_));
   const bool isAsked = source.isAuto();
   compiled_ = BRAID_TRY(compile(
-      *source_, isAsked ? applyTo(compileOptions_, presets().front().fields) : compileOptions_));
+      *source_, isAsked ? applyTo(compileOptions_, presetFor(compileOptions_.schedule.all).fields)
+                        : compileOptions_));
   options_.isAuto = options_.isAuto && compiled_.isLowered;
   BRAID_TRY(checkRun(compiled_, *backend_, options_, areThreads()));
   return makePlans();

@@ -4,6 +4,7 @@
 
 #include "api/compile/plans.h"
 #include "ir/failure.h"
+#include "lowering/stages/configure_stages.h"
 
 #include <fmt/format.h>
 
@@ -46,7 +47,9 @@ Result<std::vector<Plan>> CandidateLowering::makePlans(const CompileOptions &opt
 
 Status CandidateLowering::findFusion() {
   std::unique_ptr<Source> source = parseSource(name_, text_);
-  Compiled compiled = BRAID_TRY(compile(*source, given_));
+  CompileOptions options = given_;
+  options.schedule.all = completed(given_.schedule.all);
+  Compiled compiled = BRAID_TRY(compile(*source, options));
   fusion_ = compiled.fusion->name();
   fusionText_ = str(*compiled.fusion);
   stages_ = stagesOf(*compiled.fusion, source->diags);

@@ -2,6 +2,8 @@
 
 #include "api/autotune/stage_choices.h"
 
+#include "lowering/stages/configure_stages.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 namespace braid {
@@ -38,7 +40,7 @@ StageChoices::StageChoices(std::vector<FusionStage> stages, const Configurations
     stages_.emplace_back();
   for (const FusionStage &stage : stages_) {
     given_.push_back(givenFor(stage, given));
-    best_.push_back(only(false, given_.back().over(presets().front().fields)));
+    best_.push_back(only(false, given_.back().over(presetFor(given_.back()).fields)));
   }
 }
 

@@ -115,8 +115,8 @@ void HostPath::issue(const Moves &moves, const BlockShape &shape, int64_t count,
 }
 
 bool HostPath::goesAhead(const BlockShape &shape, int64_t count) const {
-  constexpr int64_t kOfPart =
-      6; // an await and a signal are operations on memory, two or three each
+  // An await and a signal are two or three operations on memory each; there and back is twice.
+  constexpr int64_t kOfPart = 12;
   constexpr int64_t kMostAhead = 512;
   return count * partsOf(shape.bytes) * kOfPart <= kMostAhead;
 }

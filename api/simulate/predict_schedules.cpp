@@ -6,6 +6,7 @@
 #include "api/simulate/simulate_program.h"
 #include "ir/failure.h"
 #include "lowering/schedule/gpu_facts.h"
+#include "lowering/stages/configure_stages.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -34,7 +35,9 @@ public:
 
   Result<std::vector<PredictedSchedule>> predict() {
     const std::unique_ptr<Source> source = parseSource(name_, text_);
-    Result<Compiled> compiled = compile(*source, given_);
+    CompileOptions options = given_;
+    options.schedule.all = completed(given_.schedule.all);
+    Result<Compiled> compiled = compile(*source, options);
     if (!compiled)
       return located(compiled.status(), *source);
     if (!compiled->isLowered)

@@ -142,11 +142,12 @@ std::string brokenRule(llvm::ArrayRef<Rule> rules, const Configuration &config) 
 
 /// Why an all-reduce cannot have what other reductions can.
 std::string conflictOfAllReduce(const Stage &stage, const Configuration &config) {
-  const bool sharesSums =
-      config.sums() == Sums::Gemm && config.reduction() == schedule::Reduction::TwoShot;
-  if (config.order() == Order::Ring && !sharesSums)
-    return "around a ring every rank gets the sum of its own rows alone; only order=shift would be "
-           "accepted";
+  if (config.order() == Order::Ring && config.sums() != Sums::Gemm)
+    return "around a ring every rank gets the sum of its own rows alone; only order=shift, or "
+           "reduction=two-shot with sums=gemm, would be accepted";
+  if (config.order() == Order::Ring && config.reduction() != schedule::Reduction::TwoShot)
+    return "around a ring every rank gets the sum of its own rows alone; order=ring takes "
+           "reduction=two-shot, got one-shot";
   if (config.order() == Order::Hierarchical && config.reduction() != schedule::Reduction::TwoShot)
     return "in one shot every part of a rank crosses the network to all ranks; order=hierarchical "
            "takes reduction=two-shot, got one-shot";
@@ -269,6 +270,20 @@ bool makeWhole(Stage &stage, Diagnostics &diags) {
 }
 
 } // namespace
+
+const Preset &presetFor(const Configuration &given) {
+  const llvm::ArrayRef<Preset> all = presets();
+  const auto *found = llvm::find_if(all, [&](const Preset &preset) {
+    const Configuration config = given.over(preset.fields);
+    return brokenRule(kRules, config).empty() && brokenRule(kRulesOfReductions, config).empty();
+  });
+  return found == all.end() ? all.front() : *found;
+}
+
+Configuration completed(const Configuration &given) {
+  const Preset &preset = presetFor(given);
+  return &preset == &presets().front() ? given : given.over(preset.fields);
+}
 
 std::string whyNoGemmAdds(const Stage &stage) {
   const FusionNode &node = *stage.gemms.front().node;

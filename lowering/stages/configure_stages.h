@@ -13,6 +13,11 @@ bool configureStages(LoweringState &state);
 /// says what it takes instead. Notes what rows its steps then have.
 bool settleFields(const LoweringState &state, Stage &stage);
 
+/// The first preset that the rules of reductions, too, let stand beside `given`; else the default.
+const Preset &presetFor(const Configuration &given);
+/// `given`, and that preset's fields, if it is not the default, which needs none.
+Configuration completed(const Configuration &given);
+
 /// Why sums=gemm cannot be had of a reduction, whatever else it has; nothing if it can.
 std::string whyNoGemmAdds(const Stage &stage);
 

@@ -175,7 +175,7 @@ private:
         selectBlock(state_, builder_, stage_, state_.names.local("next"), stage_.sent, step, rank),
         stage_.block, slot);
     builder_.insertAtEnd(isNotLast->elseBlock);
-    multiply(sum, stage_.block, slot);
+    stage_.lastGemm = multiply(sum, stage_.block, slot);
   }
 
   /// Of each host the parts of its rows of this rank's number are added here, and one sum goes on.
@@ -252,7 +252,8 @@ private:
   void multiplyAll() {
     if (liesInBlocks(state_.fusion, stage_)) {
       Value *sent = existingRows(state_, builder_, stage_.uneven, stage_.sent);
-      return multiply(sent, existingRows(state_, builder_, stage_.uneven, rows_));
+      multiply(sent, existingRows(state_, builder_, stage_.uneven, rows_));
+      return;
     }
     Value *sent = stage_.uneven ? existingRows(state_, builder_, stage_.uneven, stage_.sent)
                                 : builder_.flatten(name("sent_rows"), stage_.sent);
@@ -287,11 +288,11 @@ private:
   }
 
   /// The bias is added once, by the sum.
-  void multiply(Value *dst, Value *rows, Value *addend = nullptr) {
+  Op *multiply(Value *dst, Value *rows, Value *addend = nullptr) {
     Gemm plain = gemm_;
     plain.right = right_;
     plain.bias = nullptr;
-    emitGemm(builder_, plain, dst, rows, addend);
+    return emitGemm(builder_, plain, dst, rows, addend);
   }
 
   void addParts(Value *parts) {
@@ -391,18 +392,13 @@ llvm::SmallVector<Value *, 2> shareParts(const Stage &stage) {
   return reached;
 }
 
-static Value *addendOf(const Op &gemm) {
-  const auto *matmul = llvm::dyn_cast<MatmulOp>(&gemm);
-  return matmul ? matmul->addend : llvm::cast<LinearOp>(gemm).addend;
-}
-
 /// Where what comes in a step of a ring goes: a half of the pair that is added, or where the step's
 /// GEMM finds it.
 static Value *ringSlot(LoweringState &state, const Stage &stage, ProgramBuilder &builder,
                        const Scalar *block) {
   ScalarContext &scalars = state.program->scalars();
   if (stage.addsInGemms())
-    return addendOf(llvm::cast<IfOp>(stage.loop->body.back()).elseBlock.back());
+    return addendOf(*stage.lastGemm);
   Value *come = builder.select(state.names.local("come"), stage.parts,
                                scalars.sub(stage.loop->index, scalars.constant(1)));
   return selectBlock(state, builder, stage, state.names.local("slot"), come, scalars.constant(0),

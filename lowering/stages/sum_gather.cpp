@@ -89,14 +89,11 @@ private:
     return matmul ? matmul->dst : llvm::cast<LinearOp>(op).dst;
   }
 
-  static bool isBranch(const Op &op) { return llvm::isa<IfOp>(op); }
-
-  /// What makes the sums of the own rows: a sum with its functions, or the GEMM of the last step.
+  /// What makes the sums of the own rows: a sum with its functions, or a GEMM in the steps.
   static llvm::SmallVector<Op *, 2> findMade(const LoweringState &state, const Stage &stage) {
     if (!stage.addsInGemms())
       return withFunctions(*state.program, *stage.sum);
-    Block &body = stage.loop->body;
-    return {&llvm::cast<IfOp>(*llvm::find_if(body, isBranch)).elseBlock.back()};
+    return {stage.lastGemm};
   }
   /// Where that begins and ends in the chunk.
   Op &beginOfSums() const { return stage_.addsInGemms() ? *stage_.loop : *made_.front(); }

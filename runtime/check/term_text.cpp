@@ -26,6 +26,8 @@ std::string Terms::str(TermId id, const std::vector<std::string> &inputs) const 
     return strFunction(functions_[payload(id)], inputs);
   case TermKind::EveryRow:
     return str(rowList_[payload(id)]->front().term, inputs);
+  case TermKind::Unrounded:
+    return "a sum to which a GEMM has added its own part, which is not rounded by itself";
   case TermKind::Mixed:
     return "what comes of rows or elements that are made of several blocks";
   }

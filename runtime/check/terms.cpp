@@ -39,6 +39,9 @@ TermId Terms::input(uint32_t number, int64_t rank, uint32_t run) {
   return unique(TermKind::Input, number, rank, run);
 }
 
+TermId Terms::unrounded() {
+  return unique(TermKind::Unrounded, static_cast<int64_t>(terms_.size()), 0, 0);
+}
 TermId Terms::mixed() { return unique(TermKind::Mixed, static_cast<int64_t>(terms_.size()), 0, 0); }
 
 //===- GEMMs ----------------------------------------------------------------------------------===//
@@ -66,7 +69,7 @@ Pieces Terms::gemmOf(const Pieces &a, const Factor &factor) {
 
 Pieces Terms::addedTo(const Pieces &addend, const Pieces &a, Factor factor) {
   if (keepsOrder_)
-    return {{mixed(), 0, bytesOf(addend)}};
+    return {{unrounded(), 0, bytesOf(addend)}};
   const TypedPieces bias{std::exchange(factor.bias, {}), factor.dtype};
   return sumOf({{gemmOf(a, factor), addend}, bias, factor.result, factor.result});
 }

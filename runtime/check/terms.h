@@ -59,7 +59,16 @@ struct PieceReader {
   }
 };
 
-enum class TermKind : uint8_t { Undefined, Input, Gemm, Sum, Pointwise, EveryRow, Mixed };
+enum class TermKind : uint8_t {
+  Undefined,
+  Input,
+  Gemm,
+  Sum,
+  Unrounded,
+  Pointwise,
+  EveryRow,
+  Mixed
+};
 
 /// What a GEMM does to each row of its first operand, and with what.
 struct Factor {
@@ -153,6 +162,8 @@ private:
   TermId unique(TermKind kind, int64_t first, int64_t second, int64_t third);
   /// Something that only its own event makes: equal to nothing else.
   TermId mixed();
+  /// The same, of what a GEMM adds to its result, where the order of additions is kept.
+  TermId unrounded();
   TermId everyRow(const Pieces &row);
   Piece sum(const Addends &addends, const Summands &summands, int64_t elements);
   TermId uniqueSum(DType dtype, DType partial, const Addends &addends);
