@@ -125,6 +125,22 @@ llvm::SmallVector<Op *, 2> withFunctions(Program &program, SumOp &sum) {
   return found;
 }
 
+Value *writtenBy(const Op &op) {
+  if (const auto *set = llvm::dyn_cast<SetOp>(&op))
+    return set->dst;
+  if (const auto *matmul = llvm::dyn_cast<MatmulOp>(&op))
+    return matmul->dst;
+  if (const auto *linear = llvm::dyn_cast<LinearOp>(&op))
+    return linear->dst;
+  if (const auto *reduce = llvm::dyn_cast<ReduceOp>(&op))
+    return reduce->dst;
+  if (const auto *sum = llvm::dyn_cast<SumOp>(&op))
+    return sum->dst;
+  if (const auto *pointwise = llvm::dyn_cast<PointwiseOp>(&op))
+    return pointwise->dst;
+  return nullptr;
+}
+
 Value *addendOf(const Op &op) {
   if (const auto *matmul = llvm::dyn_cast<MatmulOp>(&op))
     return matmul->addend;

@@ -32,6 +32,9 @@ void emitStep(LoweringState &state, ProgramBuilder &builder, const Stage &stage,
 /// A sum, and behind it the nodes that compute functions of what it has made.
 llvm::SmallVector<Op *, 2> withFunctions(Program &program, SumOp &sum);
 
+/// The tensor that a node writes on the spot, or null.
+Value *writtenBy(const Op &op);
+
 /// What a GEMM adds to its result; null: nothing, or it is no GEMM.
 Value *addendOf(const Op &op);
 

@@ -68,12 +68,12 @@ bool canPassOn(const Candidate &candidate, const CandidateSpace &space) {
 /// posted at once. A ring adds in another order, and rounds at each rank but on two: who wants that
 /// says so.
 bool canReduce(const Candidate &candidate, const CandidateSpace &space) {
-  const bool isRingGiven = space.given.get(Knob::Order) == int64_t(Order::Ring) ||
+  const bool isRingAsked = space.given.get(Knob::Order) == int64_t(Order::Ring) ||
                            space.given.get(Knob::Sums) == int64_t(Sums::Gemm);
   const bool hasRows = space.stage.rowsInTwoShots.value_or(1) > 0;
   const bool isOrdered =
       candidate.order() == Order::Shift || isHierarchical(candidate) ||
-      (candidate.order() == Order::Ring && (isRingGiven || (space.stage.gemmsMayAdd && hasRows)));
+      (candidate.order() == Order::Ring && (isRingAsked || (space.stage.gemmsMayAdd && hasRows)));
   return isOrdered && !isGeometric(candidate) &&
          (candidate.posting() == Posting::Each || multipliesWhole(candidate));
 }

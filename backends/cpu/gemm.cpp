@@ -185,7 +185,7 @@ void widenColumns(const MatmulArgs &args, int64_t first, int64_t count, Accumula
     widenAll(b + l * args.n + first, to + l * count, count);
 }
 
-/// Writes a computed block to c at (row, column), with the bias and the addend.
+/// Writes a computed block to c at (row, column), with the bias or the addend.
 template <class Element, class Result>
 void narrowBlockTo(const MatmulArgs &args, const Gemm<Accumulator<Element>> &block, int64_t row,
                    int64_t column) {
@@ -195,14 +195,15 @@ void narrowBlockTo(const MatmulArgs &args, const Gemm<Accumulator<Element>> &blo
     const int64_t at = (row + i) * args.n + column;
     Result *to = static_cast<Result *>(args.c) + at;
     const Result *addend = args.addend ? static_cast<const Result *>(args.addend) + at : nullptr;
-    for (int64_t j = 0; j < block.n; ++j) {
-      Accumulator<Element> sum = from[j];
-      if (bias)
-        sum += widen(bias[column + j]);
-      if (addend)
-        sum += widen(addend[j]);
-      to[j] = narrow<Result>(sum);
-    }
+    if (bias)
+      for (int64_t j = 0; j < block.n; ++j)
+        to[j] = narrow<Result>(from[j] + widen(bias[column + j]));
+    else if (addend)
+      for (int64_t j = 0; j < block.n; ++j)
+        to[j] = narrow<Result>(from[j] + widen(addend[j]));
+    else
+      for (int64_t j = 0; j < block.n; ++j)
+        to[j] = narrow<Result>(from[j]);
   }
 }
 

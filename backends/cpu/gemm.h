@@ -34,8 +34,8 @@ enum class GemmBy : uint8_t {
   Loops,   ///< ours: every element is summed from the first product to the last, and much slower
 };
 
-/// c = a * b (+ bias) (+ addend), see PlanMatmul. Sums are in f32 (f64 for f64), bias and addend
-/// are added to them, and the result is rounded once. Throws std::bad_alloc if the scratch cannot
+/// c = a * b (+ bias or addend), see PlanMatmul. Sums are in f32 (f64 for f64), bias or addend are
+/// added to them, and the result is rounded once. Throws std::bad_alloc if the scratch cannot
 /// grow.
 ///
 /// Under ThreadSanitizer, or with BRAID_PLAIN_GEMM defined, always by loops: OpenBLAS is not

@@ -51,8 +51,10 @@ Result<std::unique_ptr<Cluster>> joinGpus(const ClusterOptions &options,
                                           const CudaRankOptions &rank) {
   if (BRAID_TRY(isOn(processEnvironment(), "BRAID_SHARE_GPUS", rank.mayShare)))
     setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", /*overwrite=*/0); // else it refuses
-  // What goes to another host at a time: sends of 128 KiB, NCCL's own choice, reach three quarters
-  // of what its collectives do over sockets.
+  // What goes to another host at a time. By 128 KiB, NCCL's own choice, sends over sockets are
+  // slower than its collectives. On two GPUs, NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 shows it:
+  // braid bench gather-matmul --backend nccl --shapes 4096x64x8192
+  //   --impl 'gather,gather;transfers=collective'
   setenv("NCCL_P2P_NET_CHUNKSIZE", "524288", /*overwrite=*/0);
   CudaRankOptions chosen = rank;
   chosen.makeMessages = [number = client->rank()](const RankGroup &group) {

@@ -75,18 +75,9 @@ private:
 
   Value *ownOf(const Value *whole) {
     for (Op *op : made_)
-      if (Value *own = dstOf(*op); rootOf(own) == whole)
+      if (Value *own = writtenBy(*op); rootOf(own) == whole)
         return own;
     llvm_unreachable("a sum, or a function of it, has made it");
-  }
-
-  static Value *dstOf(const Op &op) {
-    if (const auto *sum = llvm::dyn_cast<SumOp>(&op))
-      return sum->dst;
-    if (const auto *pointwise = llvm::dyn_cast<PointwiseOp>(&op))
-      return pointwise->dst;
-    const auto *matmul = llvm::dyn_cast<MatmulOp>(&op);
-    return matmul ? matmul->dst : llvm::cast<LinearOp>(op).dst;
   }
 
   /// What makes the sums of the own rows: a sum with its functions, or a GEMM in the steps.

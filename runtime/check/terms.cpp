@@ -67,11 +67,10 @@ Pieces Terms::gemmOf(const Pieces &a, const Factor &factor) {
   return result;
 }
 
-Pieces Terms::addedTo(const Pieces &addend, const Pieces &a, Factor factor) {
+Pieces Terms::addedTo(const Pieces &addend, const Pieces &a, const Factor &factor) {
   if (keepsOrder_)
     return {{unrounded(), 0, bytesOf(addend)}};
-  const TypedPieces bias{std::exchange(factor.bias, {}), factor.dtype};
-  return sumOf({{gemmOf(a, factor), addend}, bias, factor.result, factor.result});
+  return sumOf({{gemmOf(a, factor), addend}, {{}, factor.dtype}, factor.result, factor.result});
 }
 
 //===- Sums -----------------------------------------------------------------------------------===//

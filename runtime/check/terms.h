@@ -112,7 +112,7 @@ public:
   Pieces gemmOf(const Pieces &a, const Factor &factor);
   /// The same, with an addend of the result's type, rounded once. The GEMM's own part of that is
   /// not rounded: where the order of additions is kept, it is a part of no other sum.
-  Pieces addedTo(const Pieces &addend, const Pieces &a, Factor factor);
+  Pieces addedTo(const Pieces &addend, const Pieces &a, const Factor &factor);
   Pieces sumOf(const Summands &summands);
   /// A function of each element, or of each pair of elements, rounded to `result`.
   Pieces pointwiseOf(PointwiseFunction function, llvm::ArrayRef<TypedPieces> operands,

@@ -15,7 +15,7 @@ struct MatmulArgs {
   int64_t m, n, k;
   const void *a, *b;
   const void *bias;   ///< null: none
-  const void *addend; ///< likewise
+  const void *addend; ///< likewise, and is if there is a bias
   void *c;
   bool overlaps; ///< as PlanMatmul's
   DType result;  ///< c's element type

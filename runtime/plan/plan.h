@@ -145,8 +145,8 @@ struct Command {
   Range dst = {}, src = {};    ///< Copy, Add
 };
 
-/// c[m, n] = a[m, k] · b, plus bias[n] in every row if there is one, plus addend[m, n] if there is
-/// one, rounded once. b is [k, n], or [n, k] if `transposeB`. Row-major and contiguous.
+/// c[m, n] = a[m, k] · b, plus bias[n] in every row or addend[m, n], if there is one of them,
+/// rounded once. b is [k, n], or [n, k] if `transposeB`. Row-major and contiguous.
 struct PlanMatmul {
   DType dtype;
   int64_t m, n, k;

@@ -23,7 +23,7 @@ struct GemmShape {
   bool isAligned; ///< all addresses are multiples of kGemmAlignment
   bool overlaps;  ///< as PlanMatmul's; the library is not told
   DType result;   ///< c's element type
-  bool hasAddend = false;
+  bool hasAddend; ///< and no bias
 
   auto operator<=>(const GemmShape &) const = default;
 };
