@@ -25,7 +25,7 @@ namespace braid {
 namespace {
 
 /// To be raised when measuring changes so much that what was measured before should not count.
-constexpr int kModelVersion = 2;
+constexpr int kModelVersion = 3;
 
 /// What all ranks have to have been asked.
 std::vector<Choice> questionOf(const std::string &text, const ChooseOptions &options) {
@@ -147,6 +147,9 @@ private:
   Status predict();
   Result<TimedPlan *> ready(size_t candidate);
   void keepFastest();
+  double warmUpTimeOf(size_t candidate) const;
+  Result<double> look(size_t candidate);
+  Result<double> takeTurn(size_t candidate);
   TimingActions timingActions();
   double secondsFor(size_t turn) const;
   Status timeBest(double seconds);
@@ -302,11 +305,13 @@ Result<TimedPlan *> Chooser::ready(size_t candidate) {
   if (auto found = ready_.find(candidate); found != ready_.end())
     return &found->second;
   const LoweredCandidate &lowered = candidates_[candidate];
-  Result<TimedPlan> made = timer_.makeReady(*lowered.plans, launchModeOf(lowered.candidate),
-                                            transferModeOf(lowered.candidate));
-  if (!made)
-    return made.status().annotated(lowered.schedule.str());
-  return &ready_.emplace(candidate, std::move(*made)).first->second;
+  TimedPlan made = BRAID_TRY(timer_.makeReady(*lowered.plans, launchModeOf(lowered.candidate),
+                                              transferModeOf(lowered.candidate)));
+  return &ready_.emplace(candidate, std::move(made)).first->second;
+}
+
+double Chooser::warmUpTimeOf(size_t candidate) const {
+  return timer_.warmUpTimeUs(candidates_[candidate].plans->front().matmuls);
 }
 
 /// Each may hold gigabytes, and only the fastest are timed again.
@@ -319,40 +324,41 @@ void Chooser::keepFastest() {
     ready_.erase(std::max_element(ready_.begin(), ready_.end(), isFaster));
 }
 
+/// A few runs alone, which show how wrong the prediction was, then short bursts. A fifth of what a
+/// run takes longer alone is left in a burst of five.
+Result<double> Chooser::look(size_t candidate) {
+  constexpr double kShare = 0.3; // it follows another one that takes as much power
+  TimedPlan *plan = BRAID_TRY(ready(candidate));
+  const double warmUpUs = kShare * warmUpTimeOf(candidate);
+  const RunTime single = BRAID_TRY(
+      timer_.time(*plan, {.least = 1, .most = 3, .budgetUs = 10000, .warmUpUs = warmUpUs}));
+  const double us = BRAID_TRY(timer_.timeBursts(*plan, single.us, {.runs = 5, .bursts = 3}));
+  candidates_[candidate].singleUs = single.us;
+  trials_[candidate] = us * worstCaseOf(candidates_[candidate].candidate);
+  keepFastest();
+  return us;
+}
+
+/// One long burst, in which hardly anything is left of what a run takes longer alone. In short
+/// turns, all would have the clocks that one that takes much power leaves to them.
+Result<double> Chooser::takeTurn(size_t candidate) {
+  TimedPlan *plan = BRAID_TRY(ready(candidate));
+  const double us = BRAID_TRY(timer_.warmUpRuns(*plan, {.warmUp = 1}));
+  const double warmUpUs = warmUpTimeOf(candidate);
+  return timer_.timeBursts(
+      *plan, us,
+      {.runs = 40, .bursts = 1, .budgetUs = std::max(8e3, 0.4 * warmUpUs), .warmUpUs = warmUpUs});
+}
+
 /// Times are maxima over ranks, and rank 0's clock is everyone's.
 TimingActions Chooser::timingActions() {
   using Clock = std::chrono::steady_clock;
-  auto timeReady = [this](size_t candidate, const TimingEffort &effort) -> Result<double> {
-    TimedPlan *plan = BRAID_TRY(ready(candidate));
-    Result<RunTime> time = timer_.time(*plan, effort);
-    if (!time)
-      return time.status().annotated(candidates_[candidate].schedule.str());
-    return time->us;
+  auto named = [this](size_t candidate, Result<double> us) {
+    return us ? us : us.status().annotated(candidates_[candidate].schedule.str());
   };
   TimingActions actions;
-  auto warmUpTime = [this](size_t candidate) {
-    return timer_.warmUpTimeUs(candidates_[candidate].plans->front().matmuls);
-  };
-  actions.look = [=, this](size_t candidate) -> Result<double> {
-    constexpr double kShare = 0.3; // it follows another one that takes as much power
-    Result<double> us = timeReady(
-        candidate,
-        {.least = 1, .most = 15, .budgetUs = 50000, .warmUpUs = kShare * warmUpTime(candidate)});
-    if (!us)
-      return us;
-    trials_[candidate] = *us * worstCaseOf(candidates_[candidate].candidate);
-    keepFastest();
-    return us;
-  };
-  actions.again = [=](size_t candidate) {
-    // In short turns, all would have the clocks that one that takes much power leaves to them.
-    const double warmUpUs = warmUpTime(candidate);
-    return timeReady(candidate, {.warmUp = 1,
-                                 .least = 2,
-                                 .most = 20,
-                                 .budgetUs = std::max(8e3, 0.4 * warmUpUs),
-                                 .warmUpUs = warmUpUs});
-  };
+  actions.look = [=, this](size_t candidate) { return named(candidate, look(candidate)); };
+  actions.again = [=, this](size_t candidate) { return named(candidate, takeTurn(candidate)); };
   actions.seconds = [this, start = Clock::now()] {
     const double gone = std::chrono::duration<double>(Clock::now() - start).count();
     return timer_.numberFromRankZero(gone);
@@ -385,11 +391,11 @@ Status Chooser::timeBest(double seconds) {
   trialSeconds_ += turnSeconds_;
   std::vector<size_t> order;
   for (const CandidateTime &each : timed->times) {
-    candidates_[each.candidate].measuredUs = each.us;
+    candidates_[each.candidate].burstUs = each.us;
     order.push_back(each.candidate);
   }
   for (size_t candidate = 0; candidate < candidates_.size(); ++candidate)
-    if (!candidates_[candidate].measuredUs)
+    if (!candidates_[candidate].burstUs)
       order.push_back(candidate);
   candidates_ = inOrder(std::move(candidates_), order);
   finalRounds_ = timed->finalRounds;
@@ -408,8 +414,8 @@ Result<ScheduleChoice> Chooser::decide() {
   const std::vector<PredictedCandidate> known = predictedCandidates();
   for (size_t i = 0; i < candidates_.size(); ++i)
     choice.candidates.push_back({candidates_[i].candidate, candidates_[i].schedule,
-                                 candidates_[i].predictedUs, candidates_[i].measuredUs,
-                                 known[i].worstCase});
+                                 candidates_[i].predictedUs, candidates_[i].singleUs,
+                                 candidates_[i].burstUs, known[i].worstCase});
   choice.fusion = lowering_.fusion();
   if (choices_.areSeveral())
     choice.stage = choices_.stage(stage_).tensors.front();

@@ -18,7 +18,7 @@ struct LoweredCandidate {
   Configurations schedule; ///< the whole fusion's
   SharedPlans plans;       ///< shared with those that are lowered the same
   double predictedUs = 0;
-  std::optional<double> measuredUs = {};
+  std::optional<double> singleUs = {}, burstUs = {}; ///< as JudgedCandidate has them
 };
 
 /// What candidates of one fusion are lowered to.

@@ -14,9 +14,10 @@ namespace {
 
 std::string lineOf(const JudgedCandidate &judged) {
   const std::optional<double> error = judged.error();
-  return fmt::format("{:>12.1f}{:>12}{:>8}  {}", judged.predictedUs,
-                     error ? fmt::format("{:.1f}", *judged.measuredUs) : "-",
-                     error ? fmt::format(" {:+.0f} %", 100 * *error) : "", judged.schedule.str());
+  auto shown = [](std::optional<double> us) { return us ? fmt::format("{:.1f}", *us) : "-"; };
+  return fmt::format("{:>12.1f}{:>12}{:>8}{:>12}  {}", judged.predictedUs, shown(judged.singleUs),
+                     error ? fmt::format(" {:+.0f} %", 100 * *error) : "", shown(judged.burstUs),
+                     judged.schedule.str());
 }
 
 std::string othersOf(llvm::ArrayRef<JudgedCandidate> others) {
@@ -33,7 +34,7 @@ std::string othersOf(llvm::ArrayRef<JudgedCandidate> others) {
 int64_t fasterThanBest(const ScheduleChoice &choice) {
   const bool wasTimed = choice.timed() > 1;
   auto usOf = [&](const JudgedCandidate &each) {
-    return wasTimed ? each.measuredUs : std::optional(each.predictedUs);
+    return wasTimed ? each.burstUs : std::optional(each.predictedUs);
   };
   const JudgedCandidate &best = choice.candidates.front();
   return llvm::count_if(choice.candidates, [&](const JudgedCandidate &each) {
@@ -55,15 +56,17 @@ std::string howTimed(const ScheduleChoice &choice) {
   if (choice.finalRounds.survivors > choice.finalRounds.finalists)
     text += fmt::format(", with {} more in the first round",
                         choice.finalRounds.survivors - choice.finalRounds.finalists);
-  return text + "\n";
+  return text +
+         "\n  single: a run alone, as predicted; burst: a run where runs follow one another, which "
+         "decides\n";
 }
 
 } // namespace
 
 std::optional<double> JudgedCandidate::error() const {
-  if (!measuredUs || *measuredUs <= 0)
+  if (!singleUs || *singleUs <= 0)
     return std::nullopt;
-  return (predictedUs - *measuredUs) / *measuredUs;
+  return (predictedUs - *singleUs) / *singleUs;
 }
 
 double ScheduleChoice::meanError() const {
@@ -79,7 +82,7 @@ double ScheduleChoice::meanError() const {
 
 size_t ScheduleChoice::timed() const {
   return static_cast<size_t>(llvm::count_if(
-      candidates, [](const JudgedCandidate &each) { return each.measuredUs.has_value(); }));
+      candidates, [](const JudgedCandidate &each) { return each.burstUs.has_value(); }));
 }
 
 std::string reasonFor(const ScheduleChoice &choice) {
@@ -98,8 +101,8 @@ std::string reasonFor(const ScheduleChoice &choice) {
     return text + "; nothing hides more than it costs here";
   if (sequential != candidates.end())
     text += fmt::format("; one part after the other {} {:.1f} us",
-                        sequential->measuredUs ? "takes" : "would take",
-                        sequential->measuredUs.value_or(sequential->predictedUs));
+                        sequential->burstUs ? "takes" : "would take",
+                        sequential->burstUs.value_or(sequential->predictedUs));
   return text;
 }
 
@@ -111,7 +114,7 @@ std::string tableOf(const ScheduleChoice &choice, size_t next) {
   const size_t shown = next < all.size() - choice.timed() ? choice.timed() + next : all.size();
   const std::string stage = choice.stage.empty() ? "" : ", stage of %" + choice.stage + ",";
   std::string text = fmt::format("braid: auto: {} candidates for @{}{} on {} ranks; microseconds\n"
-                                 "   predicted    measured   error  candidate\n",
+                                 "   predicted      single   error       burst  candidate\n",
                                  all.size(), choice.fusion, stage, choice.ranks);
   for (const JudgedCandidate &each : all.take_front(shown))
     text += lineOf(each) + (&each == &all.front() ? "  <-\n" : "\n");

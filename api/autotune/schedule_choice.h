@@ -11,13 +11,14 @@
 namespace braid {
 
 struct JudgedCandidate {
-  Candidate candidate;     ///< of the stage that was chosen for
-  Configurations schedule; ///< the whole fusion's
-  double predictedUs = 0;
-  std::optional<double> measuredUs = {};
-  double worstCase = 1; ///< times measuredUs, in other runs (candidates.h)
+  Candidate candidate;                 ///< of the stage that was chosen for
+  Configurations schedule;             ///< the whole fusion's
+  double predictedUs = 0;              ///< of a run from a barrier
+  std::optional<double> singleUs = {}; ///< measured of such a one, if it was timed
+  std::optional<double> burstUs = {};  ///< of a run where runs follow one another; what counts
+  double worstCase = 1;                ///< times these two, in other runs (candidates.h)
 
-  /// Of the prediction, as a part of what was measured; nothing if nothing was.
+  /// Of the prediction, as a part of `singleUs`; nothing if nothing was measured.
   std::optional<double> error() const;
 };
 

@@ -26,7 +26,7 @@ public:
   Result<CandidateTimes> run();
 
 private:
-  Result<bool> fits(double us) const;
+  Result<bool> fits(double us, double runs) const;
   Result<bool> goesOn(size_t done, size_t least, size_t most, double start, double limit) const;
   Status look();
   Result<size_t> timeRound(size_t survivors);
@@ -41,13 +41,16 @@ private:
   std::map<size_t, std::vector<double>> turns_; ///< of each candidate, in microseconds
 };
 
-/// Of a candidate whose run takes so long, the few runs of a trial end in time.
-Result<bool> Contest::fits(double us) const {
-  constexpr double kRuns = 3;
+// Of a candidate whose runs take long.
+constexpr double kLeastOfLook = 5; ///< two to warm up, one alone, and a burst of two
+constexpr double kLeastOfTurn = 3; ///< one to warm up, and a burst of two
+
+/// So many runs of a candidate whose run takes so long end in time.
+Result<bool> Contest::fits(double us, double runs) const {
   if (limits_.seconds == std::numeric_limits<double>::infinity())
     return true;
   double now = BRAID_TRY(actions_.seconds());
-  return now + 1e-6 * kRuns * us < limits_.seconds;
+  return now + 1e-6 * runs * us < limits_.seconds;
 }
 
 /// Asks for the time only where that decides.
@@ -64,7 +67,7 @@ Status Contest::look() {
   while (std::optional<size_t> candidate = order_.next()) {
     bool isTime = BRAID_TRY(
         goesOn(result_.times.size(), limits_.least, limits_.most, start, limits_.lookSeconds));
-    if (!isTime || !BRAID_TRY(fits(predicted_[*candidate].predictedUs)))
+    if (!isTime || !BRAID_TRY(fits(predicted_[*candidate].predictedUs, kLeastOfLook)))
       break;
     double us = BRAID_TRY(actions_.look(*candidate));
     result_.times.push_back({*candidate, us, predicted_[*candidate].worstCase});
@@ -80,7 +83,7 @@ Result<size_t> Contest::timeRound(size_t survivors) {
   const bool isForwards = result_.finalRounds.rounds++ % 2 == 0;
   for (size_t i = 0; i < survivors; ++i) {
     const CandidateTime &each = result_.times[isForwards ? i : survivors - 1 - i];
-    if (!BRAID_TRY(fits(each.us)))
+    if (!BRAID_TRY(fits(each.us, kLeastOfTurn)))
       return i;
     double us = BRAID_TRY(actions_.again(each.candidate));
     turns_[each.candidate].push_back(us);

@@ -67,8 +67,25 @@ Result<double> PlanTimer::timeRuns(TimedPlan &plan, int64_t runs, double idleGap
   return timeBurst(*plan.prepared, device(), plan.launchMode, runs, plan.inputs, plan.outputs);
 }
 
-/// Warms up, and goes on until that took long enough. Returns the microseconds of a run.
+Result<double> PlanTimer::timeBursts(TimedPlan &plan, double us, const BurstEffort &effort) {
+  const double each = std::max(us, 1.0);
+  auto fit = [&](double time, int64_t least, int64_t most) {
+    return std::clamp(static_cast<int64_t>(std::min(effort.budgetUs / time, 1e6)), least, most);
+  };
+  const int64_t runs = fit(each, 2, effort.runs);
+  const int64_t timed = fit(each * double(runs), 1, effort.bursts);
+  const int64_t untimed = runsToWarmUp(effort.warmUpUs, each * double(runs));
+  std::vector<double> times;
+  for (int64_t i = -untimed; i < timed; ++i) {
+    const double time = BRAID_TRY(timeRuns(plan, runs, kIdleGapUs));
+    if (i >= 0)
+      times.push_back(time);
+  }
+  return median(BRAID_TRY(maximaOverRanks(control(), times)));
+}
+
 Result<double> PlanTimer::warmUpRuns(TimedPlan &plan, const TimingEffort &effort) {
+  BRAID_TRY(issueAs(plan, plan.launchMode));
   auto runsFor = [&](double us) {
     return std::max(effort.warmUp, runsToWarmUp(effort.warmUpUs, us));
   };
@@ -77,7 +94,6 @@ Result<double> PlanTimer::warmUpRuns(TimedPlan &plan, const TimingEffort &effort
 }
 
 Result<RunTime> PlanTimer::time(TimedPlan &plan, const TimingEffort &effort) {
-  BRAID_TRY(issueAs(plan, plan.launchMode));
   double us = BRAID_TRY(warmUpRuns(plan, effort));
   const double fitting = std::min(effort.budgetUs / std::max(us, 1.0), 1e6);
   const int64_t runs = std::clamp(static_cast<int64_t>(fitting), effort.least, effort.most);

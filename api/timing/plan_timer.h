@@ -26,6 +26,15 @@ struct TimingEffort {
   double warmUpUs = 0; ///< more warm-up runs, until all take about as long as this
 };
 
+/// How many bursts of a Plan are timed: its runs one right after the other, as layers of a model
+/// follow one another. All ranks do the same.
+struct BurstEffort {
+  int64_t runs = 5;   ///< of each; fewer, but 2 or more, where the budget is short
+  int64_t bursts = 3; ///< as many of them as fit the budget, 1 at least
+  double budgetUs = 20000;
+  double warmUpUs = 0; ///< untimed bursts before them, until all take about as long as this
+};
+
 /// How long a run of so many operations has to be repeated until a GPU has settled, microseconds:
 /// many of them take more power than it may have for long, and the first runs still have what was
 /// not taken before. 0 for few.
@@ -71,12 +80,17 @@ public:
                               TransferMode transferMode);
   /// Has it issued in that way from now on; records its graph if that is not done yet.
   Status issueAs(TimedPlan &plan, LaunchMode launchMode);
-  /// Medians over some runs. Blocks.
+  /// Runs a Plan untimed, as `effort` says; returns the microseconds of one such run. Blocks.
+  Result<double> warmUpRuns(TimedPlan &plan, const TimingEffort &effort);
+  /// Medians over some runs, each from the barrier on. Blocks.
   Result<RunTime> time(TimedPlan &plan, const TimingEffort &effort);
   /// One run of the Plan that was last issued in some way or timed, from the barrier on. Blocks.
   Result<RunTime> timeOnce(TimedPlan &plan, double idleGapUs = kIdleGapUs);
   /// So many of its runs, as timeBurst() in rank_times.h.
   Result<double> timeRuns(TimedPlan &plan, int64_t runs, double idleGapUs);
+  /// The same Plan's microseconds a run in a burst, the median over some. `us` is about what a run
+  /// takes, the same number on every rank. Blocks.
+  Result<double> timeBursts(TimedPlan &plan, double us, const BurstEffort &effort);
   /// Of device memory, so far.
   int64_t allocatedBytes() const { return preparedBytes_ + tensors_.allocatedBytes(); }
   /// Rank 0's text, on every rank.
@@ -86,7 +100,6 @@ public:
 
 private:
   Status meet(double idleGapUs);
-  Result<double> warmUpRuns(TimedPlan &plan, const TimingEffort &effort);
 
   Cluster &cluster_;
   const int64_t rank_;

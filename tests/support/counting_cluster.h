@@ -10,7 +10,7 @@
 namespace braid::test {
 
 /// Forwards everything to another device, whose memory may be the host's.
-class CountingDevice final : public Device {
+class CountingDevice final : public Device, public Stopwatch {
 public:
   explicit CountingDevice(Device &inner) : inner_(inner) {}
 
@@ -18,10 +18,13 @@ public:
   size_t mostHeld() const { return most_; }
 
   size_t synchronizations() const { return synchronizations_; }
-  /// With memory of its own, and runs that take so long.
-  void actAsGpu(std::chrono::microseconds run) {
+  /// With memory of its own, and runs that take so long: all that are waited for at once. With
+  /// `event`, those take so much longer for each event that was recorded, but runs that follow one
+  /// another are faster by its stopwatch, the more events they have.
+  void actAsGpu(std::chrono::microseconds run, std::chrono::microseconds event = {}) {
     isGpu_ = true;
     run_ = run;
+    event_ = event;
   }
 
   bool sharesHostMemory() const override { return !isGpu_ && inner_.sharesHostMemory(); }
@@ -43,10 +46,14 @@ public:
   Compute &compute() override { return inner_.compute(); }
   PeerMemory *peerMemory() override { return inner_.peerMemory(); }
   Tracer *tracer() override { return inner_.tracer(); }
+  Stopwatch *stopwatch() override { return event_.count() > 0 ? this : nullptr; }
   void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) override {
     inner_.copy(stream, tag, dst, src, bytes);
   }
   void record(uint32_t stream, Tag tag, uint32_t event) override {
+    events_ += 1;
+    runs_ += tag.run == lastRun_ ? 0 : 1;
+    lastRun_ = tag.run;
     inner_.record(stream, tag, event);
   }
   void waitEvent(uint32_t stream, Tag tag, uint32_t event) override {
@@ -54,10 +61,15 @@ public:
   }
   Status synchronize() override {
     ++synchronizations_;
-    for (const auto start = Clock::now(); Clock::now() - start < run_;)
+    for (const auto start = Clock::now(); Clock::now() - start < run_ + events_ * event_;)
       ;
+    clockedUs_ = runs_ == 0 ? kSlowUs : kSlowUs * runs_ / (1 + events_ / runs_);
+    events_ = runs_ = 0;
     return inner_.synchronize();
   }
+  void startClock() override {}
+  void stopClock() override {}
+  double clockedUs() override { return clockedUs_; }
   std::vector<PendingWait> pending() override { return inner_.pending(); }
 
 private:
@@ -66,7 +78,11 @@ private:
   std::vector<void *> held_;
   size_t most_ = 0, synchronizations_ = 0;
   bool isGpu_ = false;
-  std::chrono::microseconds run_{0};
+  std::chrono::microseconds run_{0}, event_{0};
+  static constexpr double kSlowUs = 1e3; ///< for each of runs without events, or of all
+  int events_ = 0, runs_ = 0;            ///< since the last synchronize()
+  uint32_t lastRun_ = 0;
+  double clockedUs_ = 0;
 };
 
 /// All ranks of another cluster, with what their devices hold counted.
