@@ -274,7 +274,7 @@ TEST(TimeCandidates, KeepsItsBudget) {
 /// In the middle of whatever it is at; what has been timed by then counts.
 TEST(TimeCandidates, EndsInTime) {
   std::vector<PredictedCandidate> all(100, PredictedCandidate{2e5, 1});
-  for (double seconds : {0.0, 0.5, 4.0, 9.0, 60.0}) {
+  for (double seconds : {0.0, 0.8, 4.0, 9.0, 60.0}) {
     Machine machine(std::vector<double>(100, 2e5));
     machine.prepareSeconds = 0;
     machine.lookRuns = 5;

@@ -63,7 +63,7 @@ public:
     ++synchronizations_;
     for (const auto start = Clock::now(); Clock::now() - start < run_ + events_ * event_;)
       ;
-    clockedUs_ = runs_ == 0 ? kSlowUs : kSlowUs * runs_ / (1 + events_ / runs_);
+    clockedUs_ = runs_ == 0 ? kSlowUs : kSlowUs * runs_ / (4 + events_ / runs_);
     events_ = runs_ = 0;
     return inner_.synchronize();
   }
