@@ -148,7 +148,7 @@ private:
   Result<TimedPlan *> ready(size_t candidate);
   void keepFastest();
   double warmUpTimeOf(size_t candidate) const;
-  Result<double> look(size_t candidate);
+  Result<double> tryOut(size_t candidate);
   Result<double> takeTurn(size_t candidate);
   TimingActions timingActions();
   double secondsFor(size_t turn) const;
@@ -326,7 +326,7 @@ void Chooser::keepFastest() {
 
 /// A few runs alone, which show how wrong the prediction was, then short bursts. A fifth of what a
 /// run takes longer alone is left in a burst of five.
-Result<double> Chooser::look(size_t candidate) {
+Result<double> Chooser::tryOut(size_t candidate) {
   constexpr double kShare = 0.3; // it follows another one that takes as much power
   TimedPlan *plan = BRAID_TRY(ready(candidate));
   const double warmUpUs = kShare * warmUpTimeOf(candidate);
@@ -357,7 +357,7 @@ TimingActions Chooser::timingActions() {
     return us ? us : us.status().annotated(candidates_[candidate].schedule.str());
   };
   TimingActions actions;
-  actions.look = [=, this](size_t candidate) { return named(candidate, look(candidate)); };
+  actions.look = [=, this](size_t candidate) { return named(candidate, tryOut(candidate)); };
   actions.again = [=, this](size_t candidate) { return named(candidate, takeTurn(candidate)); };
   actions.seconds = [this, start = Clock::now()] {
     const double gone = std::chrono::duration<double>(Clock::now() - start).count();

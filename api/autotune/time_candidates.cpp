@@ -41,9 +41,9 @@ private:
   std::map<size_t, std::vector<double>> turns_; ///< of each candidate, in microseconds
 };
 
-// Of a candidate whose runs take long.
-constexpr double kLeastOfLook = 5; ///< two to warm up, one alone, and a burst of two
-constexpr double kLeastOfTurn = 3; ///< one to warm up, and a burst of two
+// How many runs, of a candidate whose runs take long:
+constexpr double kLeastOfTrial = 5; ///< two to warm up, one alone, and a burst of two
+constexpr double kLeastOfTurn = 3;  ///< one to warm up, and a burst of two
 
 /// So many runs of a candidate whose run takes so long end in time.
 Result<bool> Contest::fits(double us, double runs) const {
@@ -67,7 +67,7 @@ Status Contest::look() {
   while (std::optional<size_t> candidate = order_.next()) {
     bool isTime = BRAID_TRY(
         goesOn(result_.times.size(), limits_.least, limits_.most, start, limits_.lookSeconds));
-    if (!isTime || !BRAID_TRY(fits(predicted_[*candidate].predictedUs, kLeastOfLook)))
+    if (!isTime || !BRAID_TRY(fits(predicted_[*candidate].predictedUs, kLeastOfTrial)))
       break;
     double us = BRAID_TRY(actions_.look(*candidate));
     result_.times.push_back({*candidate, us, predicted_[*candidate].worstCase});

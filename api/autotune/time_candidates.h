@@ -4,10 +4,10 @@
 // in which the best of them take turns. The first one only leaves out some. Those that stay decide
 // it among themselves: what changes with time, clocks above all, favours none of them.
 //
-// What counts is a run in a burst, where runs follow one another as layers of a model do. Runs alone
-// rank differently: on 2 GPUs, the best of them took 134 us in a burst where another took 110. So
-// looks are bursts, too, if short ones. They leave nobody out for what a run takes alone, and cost
-// little beside preparing a candidate.
+// What counts is a run in a burst, where runs follow one another as layers of a model do. Runs
+// alone rank differently: on 2 GPUs the best of them took 134 us in a burst, where another took
+// 110. So first trials are bursts, too, if short ones. They leave nobody out for what a run takes
+// alone, and cost little beside preparing a candidate.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

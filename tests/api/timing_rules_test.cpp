@@ -192,8 +192,8 @@ TEST(TimeCandidates, LetsTheBestTakeTurns) {
   EXPECT_EQ(times->times.back().candidate, 3u);
 }
 
-/// The model foresees runs alone, of which the last candidate's is slower by 30 %. Where runs follow
-/// one another it is the fastest; a burst of few runs shows less of that than one of many.
+/// The model foresees runs alone, of which the last candidate's is slower by 30 %. Where runs
+/// follow one another it is the fastest; a burst of few runs shows less of that than one of many.
 TEST(TimeCandidates, TakesTheBestOfBursts) {
   const std::vector<double> alone = {100, 104, 104, 104, 104, 104, 104, 104, 104, 130};
   std::vector<double> following(10, 98.0);
