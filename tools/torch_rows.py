@@ -159,6 +159,7 @@ class Rows:
         self.m, self.n, self.k = shape
         self.made = {}
         self.tensors = {}
+        self.pool = None  # of memory, if graphs share one
         self.ended, self.idle_gap = 0, 0  # the last run, by the host's clock, and what follows it
 
     def tensor(self, name, make):
@@ -227,7 +228,7 @@ class Rows:
         torch.cuda.synchronize()
         graph, failures = torch.cuda.CUDAGraph(), []
         try:
-            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
                 try:
                     run()
                 except Exception as error:

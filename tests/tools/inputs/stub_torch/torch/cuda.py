@@ -20,7 +20,7 @@ def note(command):
 
 
 @contextlib.contextmanager
-def graph(cuda_graph, capture_error_mode):
+def graph(cuda_graph, pool, capture_error_mode):
     global capturing
     capturing = cuda_graph
     try:
