@@ -157,24 +157,31 @@ private:
   int64_t at_;
 };
 
+template <class Bits> __device__ const Bits *partOf(const Sum &sum, int64_t part) {
+  return reinterpret_cast<const Bits *>(static_cast<const char *>(sum.parts) + part * sum.stride);
+}
+
 /// A kernel of so many threads a block that only adds: nobody writes what it reads.
 template <int kThreads> struct AloneInKernel {
   static __device__ int64_t apart(const SumWalk &) { return kThreads; }
-  template <class Bits> static __device__ Bits read(const Bits *from) { return __ldg(from); }
+  template <class Bits> static __device__ Bits read(const Sum &sum, int64_t part, int64_t at) {
+    return __ldg(partOf<Bits>(sum, part) + at);
+  }
+  template <class Bits> static __device__ void keep(const Sum &, int64_t, int64_t, const Bits &) {}
 };
 
 /// A kernel that has waited for the parts: peers wrote them while it ran already, so they must come
 /// neither through the read-only path nor from the cache of a multiprocessor.
 struct BehindArrivals {
   static __device__ int64_t apart(const SumWalk &walk) { return walk.apart; }
-  template <class Bits> static __device__ Bits read(const Bits *from) { return __ldcg(from); }
+  template <class Bits> static __device__ Bits read(const Sum &sum, int64_t part, int64_t at) {
+    return __ldcg(partOf<Bits>(sum, part) + at);
+  }
+  template <class Bits> static __device__ void keep(const Sum &, int64_t, int64_t, const Bits &) {}
 };
 
-template <class Bits> __device__ const Bits *partOf(const Sum &sum, int64_t part) {
-  return reinterpret_cast<const Bits *>(static_cast<const char *>(sum.parts) + part * sum.stride);
-}
-
-/// The groups that a thread adds at a time. `Place` is one of those above.
+/// The groups that a thread adds at a time. `Place` is one like those above: keep() is told of all
+/// that was read, once everything is on its way.
 template <class Place, class Types, int kWide, int kParts, int kGroups> struct GroupBatch {
   using From = Group<typename Types::Partial, kWide>;
   using Bias = Group<typename Types::T, kWide>;
@@ -191,12 +198,18 @@ template <class Place, class Types, int kWide, int kParts, int kGroups> struct G
 #pragma unroll
       for (int p = 0; p < kParts; ++p)
         if (at(g) < walk.groups && done + p < sum.count)
-          read[g][p] = Place::read(partOf<typename From::Bits>(sum, done + p) + at(g));
+          read[g][p] = Place::template read<typename From::Bits>(sum, done + p, at(g));
 #pragma unroll
     for (int g = 0; g < kGroups; ++g)
 #pragma unroll
       for (int p = 0; p < kParts; ++p)
         From::of(read[g][p]).addTo(totals[g]);
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g)
+#pragma unroll
+      for (int p = 0; p < kParts; ++p)
+        if (at(g) < walk.groups && done + p < sum.count)
+          Place::keep(sum, done + p, at(g), read[g][p]);
   }
 
   __device__ void store(int g, const typename Bias::Bits &bias) {
@@ -248,7 +261,7 @@ __device__ void addRest(const Sum &sum, const SumWalk &walk, int64_t thread) {
   typename From::Acc total[1] = {};
 #pragma unroll 1
   for (int64_t part = 0; part < sum.count; ++part)
-    From::of(Place::read(partOf<typename From::Bits>(sum, part) + i)).addTo(total);
+    From::of(Place::template read<typename From::Bits>(sum, part, i)).addTo(total);
   if (sum.bias)
     total[0] += static_cast<typename From::Acc>(
         static_cast<const typename Types::T *>(sum.bias)[i % sum.biasElements]);

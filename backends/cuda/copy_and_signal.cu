@@ -214,6 +214,22 @@ __device__ DeviceCounter sumGate(const CopyAndSignal &batch) {
   return DeviceCounter(batch.counters[CopyAndSignal::kMost + 1]);
 }
 
+/// A worker's first warp: until the awaits have passed. Where flags are on the GPU it looks at them
+/// itself, for a word of the first block comes later.
+__device__ void passAwaits(const CopyAndSignal &batch) {
+  constexpr uint32_t kLooksBetween = 256; // for a release, which is far away
+  if (threadIdx.x >= kWarp)
+    return;
+  const uint32_t lane = threadIdx.x;
+  const bool isNear = batch.released != nullptr;
+  bool isSet = isNear && lane >= batch.awaitCount;
+  for (uint32_t looks = 1; !__all_sync(~0u, isSet); ++looks)
+    isSet = isSet ||
+            (isNear ? look(batch.awaits[lane].flag) != 0
+                    : gate(batch).load(::cuda::memory_order_acquire) != 0) ||
+            (looks % kLooksBetween == 0 && isReleased(batch));
+}
+
 /// Workers that have passed the gate of the sum.
 __device__ DeviceCounter sumPassed(const CopyAndSignal &batch) {
   return DeviceCounter(batch.counters[CopyAndSignal::kMost + 2]);
@@ -247,13 +263,30 @@ __device__ void copyByWarp(const CopyAndSignal &batch) {
 /// Who copies.
 enum class Movers { Workers, FirstBlock };
 
-/// Lets the workers copy, waits until they have, and says so. A signal before the last copy
-/// goes with the others: the copies wait for nobody, and end at the same time.
-template <Movers kMovers> __device__ void makeMoves(const CopyAndSignal &batch) {
+/// What is behind the copies. Workers look at the flags of awaits, too, so they are taken here: a
+/// peer sets them again once it has our signals. A signal before the last copy goes with the others:
+/// the copies wait for nobody, and end at the same time.
+__device__ void finishMoves(const CopyAndSignal &batch) {
   const uint32_t lane = threadIdx.x;
+  if (lane < batch.awaitCount)
+    take(batch.awaits[lane].flag);
+  __syncwarp();
+  if (batch.signalCount == 0)
+    return;
+  if (lane < batch.signalCount) {
+    __threadfence_system();
+    set(batch.signals[lane].flag);
+  }
+  __syncwarp();
+  if (lane == 0)
+    report(batch, batch.signals[batch.signalCount - 1].value);
+}
+
+/// Lets the workers copy, and waits until they have.
+template <Movers kMovers> __device__ void makeMoves(const CopyAndSignal &batch) {
   if constexpr (kMovers == Movers::FirstBlock) {
     copyByWarp(batch);
-  } else if (lane == 0 && batch.copyCount != 0) {
+  } else if (threadIdx.x == 0 && batch.copyCount != 0) {
     gate(batch).store(1, ::cuda::memory_order_release);
     for (uint32_t i = 0; i < batch.copyCount; ++i) {
       DeviceCounter counter(batch.counters[i]);
@@ -266,15 +299,16 @@ template <Movers kMovers> __device__ void makeMoves(const CopyAndSignal &batch) 
     gate(batch).store(0, ::cuda::memory_order_relaxed);
   }
   __syncwarp();
-  if (batch.signalCount == 0)
-    return;
-  if (lane < batch.signalCount) {
-    __threadfence_system();
-    set(batch.signals[lane].flag);
-  }
-  __syncwarp();
-  if (lane == 0)
-    report(batch, batch.signals[batch.signalCount - 1].value);
+  finishMoves(batch);
+}
+
+__device__ void passArrivals(const CopyAndSignal &batch) {
+  waitForAll(batch, batch.arrivals, batch.arrivalCount);
+}
+
+__device__ void takeArrivals(const CopyAndSignal &batch) {
+  if (threadIdx.x < batch.arrivalCount)
+    take(batch.arrivals[threadIdx.x].flag);
 }
 
 // -- Adding. --
@@ -288,23 +322,26 @@ struct Shares {
 
 /// Of a launch without a sum.
 struct NoSum {
-  static constexpr bool kAdds = false;
+  static constexpr bool kAdds = false, kIsAlong = false;
   static __device__ void begin(const CopyAndSignal &) {}
   static __device__ void add(const CopyAndSignal &, const Shares &) {}
 };
 
-template <class Types, int kWide>
-__device__ void addShare(const Sum &sum, const SumWalk &walk, int64_t thread) {
+/// Elements in 16 bytes of a part.
+template <class Types> constexpr int kGroupOf = 16 / sizeof(typename Types::Partial);
+
+/// A thread's whole groups.
+template <class Place, class Types, int kWide>
+__device__ void addOwn(const Sum &sum, const SumWalk &walk, int64_t thread) {
   if (sum.count <= 2)
-    addGroups<BehindArrivals, Types, kWide, 2, 4>(sum, walk, thread, 4 * walk.apart);
+    addGroups<Place, Types, kWide, 2, 4>(sum, walk, thread, 4 * walk.apart);
   else
-    addGroups<BehindArrivals, Types, kWide, kMostParts, 1>(sum, walk, thread, walk.apart);
-  addRest<BehindArrivals, Types, kWide>(sum, walk, thread);
+    addGroups<Place, Types, kWide, kMostParts, 1>(sum, walk, thread, walk.apart);
 }
 
 /// Of one with a sum of these types.
 template <class Types> struct SumBehind {
-  static constexpr bool kAdds = true;
+  static constexpr bool kAdds = true, kIsAlong = false;
 
   /// The first block's warp: every lane has seen its arrivals, and with them what peers wrote. The
   /// gate hands that on to the workers.
@@ -322,20 +359,94 @@ template <class Types> struct SumBehind {
     __syncthreads();
     const int64_t thread = int64_t(worker) * kWorkerThreads + threadIdx.x;
     if (shares.isWide)
-      addShare<Types, 16 / sizeof(typename Types::Partial)>(batch.sum, shares.sum, thread);
+      addShare<kGroupOf<Types>>(batch.sum, shares.sum, thread);
     else
-      addShare<Types, 1>(batch.sum, shares.sum, thread);
+      addShare<1>(batch.sum, shares.sum, thread);
     if (threadIdx.x == 0)
       leave(batch, workers);
   }
 
 private:
+  template <int kWide>
+  static __device__ void addShare(const Sum &sum, const SumWalk &walk, int64_t thread) {
+    addOwn<BehindArrivals, Types, kWide>(sum, walk, thread);
+    addRest<BehindArrivals, Types, kWide>(sum, walk, thread);
+  }
+
   /// The last worker that has passed the gate closes it: the first block need not wait.
   static __device__ void leave(const CopyAndSignal &batch, uint32_t workers) {
     if (sumPassed(batch).fetch_add(1, ::cuda::memory_order_acq_rel) != workers - 1)
       return;
     sumPassed(batch).store(0, ::cuda::memory_order_relaxed);
     sumGate(batch).store(0, ::cuda::memory_order_relaxed);
+  }
+};
+
+/// Parts come from where the copies read them, and are kept where those write. What peers wrote,
+/// they wrote while the kernel ran.
+struct AlongCopies {
+  static __device__ int64_t apart(const SumWalk &walk) { return walk.apart; }
+
+  /// Of each part, for a block.
+  static __device__ const char **sources() {
+    __shared__ const char *of[CopyAndSignal::kMost + 1];
+    return of;
+  }
+  template <class Bits> static __device__ const Bits *source(int64_t part, int64_t at) {
+    return reinterpret_cast<const Bits *>(sources()[part]) + at;
+  }
+  template <class Bits> static __device__ Bits read(const Sum &, int64_t part, int64_t at) {
+    return __ldcg(source<Bits>(part, at));
+  }
+  template <class Bits>
+  static __device__ void keep(const Sum &sum, int64_t part, int64_t at, const Bits &bits) {
+    const Bits *to = partOf<Bits>(sum, part) + at;
+    if (to != source<Bits>(part, at))
+      *const_cast<Bits *>(to) = bits;
+  }
+};
+
+/// Of a launch whose workers add what they copy. Whoever is done last does the rest.
+template <class Types> struct SumAlong {
+  static constexpr bool kAdds = true, kIsAlong = true;
+
+  static __device__ void copyAndAdd(const CopyAndSignal &batch, const Shares &shares) {
+    findSources(batch);
+    passAwaits(batch);
+    __syncthreads();
+    const int64_t thread = int64_t(blockIdx.x - 1) * kWorkerThreads + threadIdx.x;
+    addOwn<AlongCopies, Types, kGroupOf<Types>>(batch.sum, shares.sum, thread);
+    __syncthreads();
+    if (threadIdx.x < kWarp)
+      leave(batch);
+  }
+
+  /// A warp of each block. What all blocks did is visible to the last one, and so to whoever gets
+  /// its signals.
+  static __device__ void leave(const CopyAndSignal &batch) {
+    DeviceCounter count(batch.counters[0]);
+    uint32_t before = 0;
+    if (threadIdx.x == 0)
+      before = count.fetch_add(1, ::cuda::memory_order_acq_rel);
+    if (__shfl_sync(~0u, before, 0) != gridDim.x - 1)
+      return;
+    if (threadIdx.x == 0)
+      count.store(0, ::cuda::memory_order_relaxed);
+    finishMoves(batch);
+    passArrivals(batch);
+    takeArrivals(batch);
+  }
+
+private:
+  static __device__ void findSources(const CopyAndSignal &batch) {
+    const auto part = static_cast<int64_t>(threadIdx.x);
+    if (part >= batch.sum.count)
+      return;
+    const char *own = partOf<char>(batch.sum, part), *from = own;
+    for (uint32_t i = 0; i < batch.copyCount; ++i)
+      if (batch.copies[i].dst == own)
+        from = batch.copies[i].src;
+    AlongCopies::sources()[part] = from;
   }
 };
 
@@ -353,14 +464,14 @@ __device__ void coordinate(const CopyAndSignal &batch) {
   if (lane == 0 && batch.readySignalCount != 0)
     report(batch, batch.readySignals[batch.readySignalCount - 1].value);
   waitForAll(batch, batch.awaits, batch.awaitCount);
-  if (lane < batch.awaitCount)
-    take(batch.awaits[lane].flag);
-  __syncwarp();
-  makeMoves<kMovers>(batch);
-  waitForAll(batch, batch.arrivals, batch.arrivalCount);
-  Adder::begin(batch);
-  if (lane < batch.arrivalCount)
-    take(batch.arrivals[lane].flag);
+  if constexpr (Adder::kIsAlong) {
+    Adder::leave(batch);
+  } else {
+    makeMoves<kMovers>(batch);
+    passArrivals(batch);
+    Adder::begin(batch);
+    takeArrivals(batch);
+  }
 }
 
 /// Of a block. The bulk copy unit needs one thread, and the first block a warp.
@@ -370,9 +481,7 @@ constexpr int kThreads = !InBulk || Adder::kAdds ? kWorkerThreads : int(kTeam);
 /// A worker's share of the copies, behind the gate.
 template <bool InBulk>
 __device__ void copyShare(const CopyAndSignal &batch, uint32_t copier, uint32_t copiers) {
-  if (threadIdx.x == 0)
-    while (gate(batch).load(::cuda::memory_order_acquire) == 0)
-      ;
+  passAwaits(batch);
   if constexpr (InBulk) {
 #if __CUDA_ARCH__ >= 900
     if (threadIdx.x == 0)
@@ -395,9 +504,13 @@ __global__ void __launch_bounds__(kThreads<InBulk, Adder>)
       coordinate<Adder>(batch);
     return;
   }
-  if (const uint32_t worker = blockIdx.x - 1; worker < shares.copiers)
-    copyShare<InBulk>(batch, worker, shares.copiers);
-  Adder::add(batch, shares);
+  if constexpr (Adder::kIsAlong) {
+    Adder::copyAndAdd(batch, shares);
+  } else {
+    if (const uint32_t worker = blockIdx.x - 1; worker < shares.copiers)
+      copyShare<InBulk>(batch, worker, shares.copiers);
+    Adder::add(batch, shares);
+  }
 }
 
 /// The kernel of signals and awaits alone: one warp. It waits beside GEMMs whose blocks leave about
@@ -447,6 +560,13 @@ Kernel kernelFor(const Sum &sum, bool inBulk) {
                       [&](auto types) { return kernelOf<SumBehind<decltype(types)>>(inBulk); });
 }
 
+Kernel kernelAlong(const Sum &sum) {
+  return withSumTypes(sum, [&](auto types) -> Kernel {
+    using Adder = SumAlong<decltype(types)>;
+    return {copyAndSignalKernel<false, Adder>, kThreads<false, Adder>, 0};
+  });
+}
+
 cudaError_t load(const Kernel &kernel) {
   const auto *function = reinterpret_cast<const void *>(kernel.launch);
   cudaFuncAttributes attributes;
@@ -468,6 +588,22 @@ bool isForWorkers(const Sum &sum, const CopyAndSignalBlocks &most) {
   return sum.elements / widthFor(sum) * sum.count <= kLoads * kWorkerThreads * most.ofSeveral;
 }
 
+bool canAddAlong(const CopyAndSignal &batch) {
+  const Sum &sum = batch.sum;
+  const int64_t wide = widthFor(sum);
+  if (!batch.released || batch.copyCount == 0 || sum.count > CopyAndSignal::kMost + 1 ||
+      wide == 1 || sum.elements % wide != 0 || !isAligned(batch, 16))
+    return false;
+  const int64_t bytes = sum.elements / wide * 16; // of a part
+  for (uint32_t i = 0; i < batch.copyCount; ++i) {
+    const int64_t at = batch.copies[i].dst - static_cast<const char *>(sum.parts);
+    if (batch.copies[i].bytes != bytes || at < 0 || at % sum.stride != 0 ||
+        at / sum.stride >= sum.count)
+      return false;
+  }
+  return true;
+}
+
 void launchCopyAndSignal(cudaStream_t stream, const CopyAndSignal &batch,
                          const CopyAndSignalBlocks &most, bool hasBulkCopies) {
   int64_t tiles = 0;
@@ -487,10 +623,13 @@ void launchCopyAndSignal(cudaStream_t stream, const CopyAndSignal &batch,
     copyWordsKernel<<<1, 32, 0, stream>>>(batch);
     return;
   }
+  const int64_t blocks = batch.addsAlong ? adders : workers;
   const Shares shares{static_cast<uint32_t>(copiers), wide > 1,
-                      sumWalkFor(batch.sum, wide, workers * kWorkerThreads)};
-  const Kernel kernel = adds ? kernelFor(batch.sum, inBulk) : kernelOf<NoSum>(inBulk);
-  kernel.launch<<<static_cast<unsigned>(1 + workers), static_cast<unsigned>(kernel.threads),
+                      sumWalkFor(batch.sum, wide, blocks * kWorkerThreads)};
+  const Kernel kernel = batch.addsAlong ? kernelAlong(batch.sum)
+                        : adds          ? kernelFor(batch.sum, inBulk)
+                                        : kernelOf<NoSum>(inBulk);
+  kernel.launch<<<static_cast<unsigned>(1 + blocks), static_cast<unsigned>(kernel.threads),
                   static_cast<size_t>(kernel.sharedBytes), stream>>>(batch, shares);
 }
 
@@ -504,6 +643,7 @@ cudaError_t loadCopyAndSignal() {
     loadNext(kernelOf<NoSum>(inBulk));
     forAllSumTypes([&](const Sum &sum) { loadNext(kernelFor(sum, inBulk)); });
   }
+  forAllSumTypes([&](const Sum &sum) { loadNext(kernelAlong(sum)); });
   return code;
 }
 

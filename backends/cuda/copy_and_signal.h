@@ -15,6 +15,9 @@
 // and visible to all, and nothing is added before all of that. The copies overlap one another, and
 // their signals leave together.
 //
+// A sum of what the copies themselves bring may come before the arrivals. Then a worker adds what
+// it has copied while it has it, and waits for nobody else: the sum costs no step of its own.
+//
 // Blocks that wait for a peer hold shared memory, and a GEMM finds no room beside one. So there
 // must never be one on every processor: the peer may be waiting for that GEMM. Whoever launches
 // it on several streams divides half of the processors among them.
@@ -48,9 +51,10 @@ struct CopyAndSignal {
   CopyAndSignalFlag readySignals[kMost], awaits[kMost], signals[kMost], arrivals[kMost];
   CopyAndSignalCopy copies[kMost];
   Sum sum = {};             ///< of no elements: none
+  bool addsAlong = false;   ///< the sum comes before the arrivals; canAddAlong()
   uint32_t *step = nullptr; ///< of the stream
-  /// In the host's memory, for flags that are not: when it is not 0, no flag is awaited. Null: the
-  /// host sets the flags themselves.
+  /// In the host's memory, for flags that are on the GPU: when it is not 0, no flag is awaited.
+  /// Null: flags are in the host's memory, too, and the host sets them themselves.
   uint32_t *released = nullptr;
   /// kCounters of them in the GPU's memory, 0 before and after; no launch that may run at the
   /// same time has the same ones.
@@ -67,6 +71,10 @@ struct CopyAndSignalBlocks {
 /// Is a sum so small that so many workers add it at once? A larger one is done sooner by a kernel
 /// of its own, on all processors.
 bool isForWorkers(const Sum &sum, const CopyAndSignalBlocks &most);
+
+/// Is every copy of `batch` a whole part of its sum, and can both be done by groups of 16 bytes?
+/// What a copy's destination holds is read by the sum as it comes.
+bool canAddAlong(const CopyAndSignal &batch);
 
 /// Launches it. Neither copies nor a sum need alignment. Where everything about copies is a
 /// multiple of 16 bytes, the bulk copy unit makes them if there is one (compute capability 9 on);

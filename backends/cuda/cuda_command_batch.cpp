@@ -212,16 +212,26 @@ size_t CudaDevice::addToCopyAndSignal(cuda::CopyAndSignal &batch, uint32_t strea
   };
   // Whoever adds waits on a processor until then, as whoever copies does, and only there.
   auto takeSum = [&](const SumArgs &args) {
-    const cuda::Sum sum = sumOf(args);
-    if (waitsApart || mode.copies != CopyBy::Kernel || !cuda::isForWorkers(sum, timetable.blocks))
+    const bool mayAdd = !waitsApart && mode.copies == CopyBy::Kernel;
+    if (!mayAdd)
       return false;
-    batch.sum = sum;
-    return true;
+    batch.sum = sumOf(args);
+    batch.addsAlong = part == Moves && cuda::canAddAlong(batch);
+    if (batch.addsAlong || cuda::isForWorkers(batch.sum, timetable.blocks))
+      return true;
+    batch.sum = {};
+    return false;
   };
   for (size_t i = 0; i < steps.size(); ++i) {
     const BatchedCommand &step = steps[i];
-    if (step.kind == CommandKind::Sum)
-      return takeSum(*step.sum) ? i + 1 : i;
+    if (step.kind == CommandKind::Sum) {
+      if (!takeSum(*step.sum))
+        return i;
+      if (!batch.addsAlong)
+        return i + 1;
+      part = Arrivals;
+      continue;
+    }
     const bool isBeside = part == Moves ? step.kind == CommandKind::Await
                                         : part == Awaits && step.kind != CommandKind::Await;
     if (waitsApart && isBeside)

@@ -1,8 +1,8 @@
 //===- lowering/passes/sink_waits.cpp - moves the waits of sends behind the GEMMs -------------===//
 //
-// Under `get`, a send's wait says when the peer has read the block that was given. No GEMM of
-// the step asks for that, so none should stand behind it: the wait moves to just behind the last
-// GEMM that follows it in its block, and orders whichever stream is current there. Under `put`
+// Under `get`, a send's wait says when the peer has read the block that was given. No GEMM and no
+// sum of the step asks for that, so none should stand behind it: the wait moves to just behind the
+// last one that follows it in its block, and orders whichever stream is current there. Under `put`
 // the rank has copied the block itself, and its stream knows when.
 //
 // It may not move further than its block, and it may not go: before the run is over the caller's
@@ -42,11 +42,11 @@ const P2POp *sendOf(const Op &op) {
   return isPulled ? transfer : nullptr;
 }
 
-/// Where the wait at `wait` belongs: behind the last GEMM it can pass, or where it is.
+/// Where the wait at `wait` belongs: behind the last GEMM or sum it can pass, or where it is.
 Block::iterator destination(Block &block, Block::iterator wait) {
   auto best = std::next(wait);
   for (auto at = best; at != block.end() && canPass(*sendOf(*wait), *at); ++at)
-    if (computes(*at))
+    if (computes(*at) || llvm::isa<SumOp>(*at))
       best = std::next(at);
   return best;
 }

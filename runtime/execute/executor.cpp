@@ -403,8 +403,15 @@ bool continuesBatch(const Plan &plan, size_t command) {
   if (command == 0)
     return false;
   const Command &before = plan.commands[command - 1], &next = plan.commands[command];
-  return before.stream == next.stream && isBatchable(before.kind) &&
-         (isBatchable(next.kind) || next.kind == CommandKind::Sum);
+  auto isBeside = [&](size_t other) { return plan.commands[other].stream == next.stream; };
+  if (!isBeside(command - 1))
+    return false;
+  size_t last = command - 1; // that is no await
+  while (last > 0 && plan.commands[last].kind == CommandKind::Await && isBeside(last - 1))
+    --last;
+  if (plan.commands[last].kind == CommandKind::Sum && continuesBatch(plan, last))
+    return next.kind == CommandKind::Await;
+  return isBatchable(before.kind) && (isBatchable(next.kind) || next.kind == CommandKind::Sum);
 }
 
 void Binder::findBatches() {

@@ -3,6 +3,7 @@
 #include "tests/backends/backend_test.h"
 #include "tests/support/elements.h"
 
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -154,8 +155,8 @@ private:
   char *parts_ = nullptr, *bias_ = nullptr, *result_ = nullptr;
 };
 
-/// Sums of what the commands before them bring: a copy, behind a signal and an await, all in one
-/// batch. Where kernels can copy, they do, and add.
+/// Sums of what the commands before them bring: copies, behind signals and an await, all in one
+/// batch with an await behind it. Where kernels can copy, they do, and add.
 class SumInBatchTest : public SumTest {
 protected:
   static constexpr int64_t kMostBytes = 2 << 20; ///< of all parts
@@ -164,7 +165,8 @@ protected:
     SumTest::start(1);
     const TransferMode kernels{CopyBy::Kernel, SignalBy::Default};
     mode_ = peers().offers(kernels) ? kernels : TransferMode();
-    flag_ = allocate(kFlagStride, 0, peers().arenaOfFlags(mode_));
+    for (void *&flag : flags_)
+      flag = allocate(kFlagStride, 0, peers().arenaOfFlags(mode_));
     staged_ = allocate(kMostBytes);
   }
 
@@ -174,11 +176,14 @@ protected:
     const int64_t bytes = (c.partElements() - c.layout.partsAt) * sizeOf(args.partial);
     ASSERT_LE(bytes, kMostBytes);
     device().copy(1, tag(CommandKind::Copy), staged_, args.parts, bytes);
-    poisonParts(args, bytes);
-    issueBatch(args, bytes);
-    if (device().graphs()) {
+    for (bool byParts : {false, true}) {
+      byParts_ = byParts;
       poisonParts(args, bytes);
-      replayBatch(args, bytes);
+      issueBatch(args, bytes);
+      if (device().graphs()) {
+        poisonParts(args, bytes);
+        replayBatch(args, bytes);
+      }
     }
   }
 
@@ -191,15 +196,25 @@ private:
     ASSERT_EQ(message(device().synchronize()), "");
   }
 
+  /// The parts come as one copy, or, up to as many as one launch takes, each by its own. Then a
+  /// kernel can add them along.
   void issueBatch(const SumArgs &args, int64_t bytes) {
-    auto step = [&](CommandKind kind) {
-      return BatchedCommand{
-          kind, tag(kind).command, flag_, const_cast<void *>(args.parts), staged_, bytes, &args};
+    std::vector<BatchedCommand> steps;
+    auto add = [&](CommandKind kind, void *flag, int64_t at = 0, int64_t moved = 0) {
+      auto *parts = static_cast<char *>(const_cast<void *>(args.parts));
+      steps.push_back({kind, tag(kind).command, flag, parts + at, static_cast<char *>(staged_) + at,
+                       moved, &args});
     };
-    peers().issueBatch(1, tag(CommandKind::Signal, 0, ++run_),
-                       {step(CommandKind::Signal), step(CommandKind::Await),
-                        step(CommandKind::Copy), step(CommandKind::Sum)},
-                       /*areDisjoint=*/true, mode_);
+    for (void *flag : flags_)
+      add(CommandKind::Signal, flag);
+    add(CommandKind::Await, flags_[0]);
+    const int64_t count = byParts_ ? args.count : 1;
+    for (int64_t part = 0; part < count; ++part)
+      add(CommandKind::Copy, nullptr, part * args.stride,
+          byParts_ ? args.elements * sizeOf(args.partial) : bytes);
+    add(CommandKind::Sum, nullptr);
+    add(CommandKind::Await, flags_[1]);
+    peers().issueBatch(1, tag(CommandKind::Signal, 0, ++run_), steps, /*areDisjoint=*/true, mode_);
   }
 
   void replayBatch(const SumArgs &args, int64_t bytes) {
@@ -217,7 +232,9 @@ private:
   }
 
   TransferMode mode_;
-  void *flag_ = nullptr, *staged_ = nullptr;
+  std::array<void *, 2> flags_ = {};
+  void *staged_ = nullptr;
+  bool byParts_ = false;
   uint32_t run_ = 0;
 };
 

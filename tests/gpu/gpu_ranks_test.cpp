@@ -627,8 +627,8 @@ Status reducesFewRows(RankTest &test) {
   return Status::ok();
 }
 
-/// A sum on this rank's GPU, by a kernel of its own and by one that waits. Neither begins at an
-/// aligned address, if `shift` is not 0.
+/// A sum on this rank's GPU, by a kernel of its own, by one that waits, and by one that also copies
+/// parts, if it can. None begins at an aligned address, if `shift` is not 0.
 class SumPlaces {
 public:
   static constexpr int64_t kMostBytes = 4 << 20;     ///< of parts, and of bias
@@ -639,7 +639,7 @@ public:
     std::vector<uint16_t> halves(kMostBytes / 2); // any type's: small, and none is no number
     for (uint16_t &half : halves)
       half = static_cast<uint16_t>(0x3800 + dice() % 0x700 + (dice() % 2 << 15));
-    for (char **memory : {&parts_, &bias_, &alone_, &behind_})
+    for (char **memory : {&parts_, &copied_, &bias_, &alone_, &behind_})
       cudaMalloc(memory, kMostBytes);
     for (char *memory : {parts_, bias_})
       cudaMemcpy(memory, halves.data(), kMostBytes, cudaMemcpyDefault);
@@ -647,7 +647,7 @@ public:
     cudaMemset(words_, 0, kWords * sizeof(uint32_t));
   }
   ~SumPlaces() {
-    for (char *memory : {parts_, bias_, alone_, behind_})
+    for (char *memory : {parts_, copied_, bias_, alone_, behind_})
       cudaFree(memory);
     cudaFree(words_);
   }
@@ -663,6 +663,22 @@ public:
     cuda::launchSum(nullptr, sum);
     sum.dst = behind_ + shift;
     launchBehind(sum, most);
+    if (Status status = compare("behind an await"); !status.isOk() || !launchAlong(sum, most))
+      return status;
+    ++alongCount_;
+    const size_t bytes = sum.count * sum.stride;
+    std::vector<char> wanted(bytes), got(bytes);
+    cudaMemcpy(wanted.data(), sum.parts, bytes, cudaMemcpyDefault);
+    cudaMemcpy(got.data(), copied_ + shift, bytes, cudaMemcpyDefault);
+    return wanted == got ? compare("along copies") : wrong("parts were not copied");
+  }
+  int64_t alongCount() const { return alongCount_; }
+
+private:
+  static constexpr size_t kStep = 0, kFlag = 1, kReleased = 2, kCounters = 3,
+                          kWords = kCounters + cuda::CopyAndSignal::kCounters;
+
+  Status compare(const char *how) {
     std::vector<char> wanted(kResultBytes), got(kResultBytes);
     std::vector<uint32_t> words(kWords);
     cudaMemcpy(wanted.data(), alone_, kResultBytes, cudaMemcpyDefault);
@@ -671,29 +687,57 @@ public:
     if (cudaError_t code = cudaGetLastError(); code != cudaSuccess)
       return wrong(cudaGetErrorString(code));
     if (wanted != got)
-      return wrong("the sum behind an await has other bits than the one by its own kernel");
+      return wrong(fmt::format("the sum {} has other bits than the one by its own kernel", how));
     words[kStep] = 0;
     if (words != std::vector<uint32_t>(kWords, 0))
       return wrong("flags and counters are not 0 behind a launch");
     return Status::ok();
   }
 
-private:
-  static constexpr size_t kStep = 0, kFlag = 1, kCounters = 2,
-                          kWords = kCounters + cuda::CopyAndSignal::kCounters;
-
   /// The kernel gives itself the signal that it waits for.
-  void launchBehind(const cuda::Sum &sum, cuda::CopyAndSignalBlocks most) {
+  cuda::CopyAndSignal waiting(const cuda::Sum &sum) {
     cuda::CopyAndSignal batch;
     batch.step = words_ + kStep;
     batch.counters = words_ + kCounters;
     batch.readySignals[batch.readySignalCount++] = {words_ + kFlag, 1};
     batch.awaits[batch.awaitCount++] = {words_ + kFlag, 2};
     batch.sum = sum;
-    cuda::launchCopyAndSignal(nullptr, batch, most, true);
+    return batch;
   }
 
-  char *parts_ = nullptr, *bias_ = nullptr, *alone_ = nullptr, *behind_ = nullptr;
+  void launchBehind(const cuda::Sum &sum, cuda::CopyAndSignalBlocks most) {
+    cuda::launchCopyAndSignal(nullptr, waiting(sum), most, true);
+  }
+
+  /// Every second part is copied, and what lies between parts is there already. False if the
+  /// kernel cannot.
+  bool launchAlong(cuda::Sum sum, cuda::CopyAndSignalBlocks most) {
+    const auto *from = static_cast<const char *>(sum.parts);
+    char *to = copied_ + (from - parts_);
+    sum.parts = to;
+    cuda::CopyAndSignal batch = waiting(sum);
+    batch.released = words_ + kReleased;
+    const int64_t bytes = sum.elements * bytesOf(sum.partial);
+    cudaMemcpy(to, from, sum.count * sum.stride, cudaMemcpyDefault);
+    for (int64_t part = sum.count > 1; part < sum.count; part += 2) {
+      const int64_t at = part * sum.stride;
+      cudaMemset(to + at, 0x5a, bytes);
+      batch.copies[batch.copyCount++] = {to + at, from + at, bytes};
+    }
+    batch.addsAlong = cuda::canAddAlong(batch);
+    cudaMemset(behind_, 0x5a, kResultBytes);
+    if (batch.addsAlong)
+      cuda::launchCopyAndSignal(nullptr, batch, most, true);
+    return batch.addsAlong;
+  }
+
+  static int64_t bytesOf(cuda::Element element) {
+    return element == cuda::Element::F64 ? 8 : element == cuda::Element::F32 ? 4 : 2;
+  }
+
+  int64_t alongCount_ = 0;
+  char *parts_ = nullptr, *copied_ = nullptr, *bias_ = nullptr, *alone_ = nullptr,
+       *behind_ = nullptr;
   uint32_t *words_ = nullptr;
 };
 
@@ -723,8 +767,9 @@ Status addsBehindAwaits(RankTest &test) {
                   ++sums;
                 }
   if (test.rank() == 0)
-    std::printf("  %d sums\n", static_cast<int>(sums));
-  return Status::ok();
+    std::printf("  %d sums, %d of them along copies, too\n", static_cast<int>(sums),
+                static_cast<int>(places.alongCount()));
+  return places.alongCount() == 0 ? wrong("no sum was added along copies") : Status::ok();
 }
 
 struct Case {
