@@ -14,7 +14,7 @@
 namespace braid {
 namespace {
 
-std::string variable(const char *name) {
+std::string valueOf(const char *name) {
   const char *value = std::getenv(name);
   return value ? value : "";
 }
@@ -33,13 +33,13 @@ Result<OpenLibrary> openLibrary(const LibraryPlaces &places, const std::string &
 }
 
 Result<OpenLibrary> openLibrary(const LibraryPlaces &places) {
-  if (const std::string file = variable(places.variable); !file.empty())
+  if (const std::string file = valueOf(places.variable); !file.empty())
     return openLibrary(places, file);
   for (int mode : {RTLD_NOLOAD, 0})
     if (void *handle = dlopen(places.name, RTLD_NOW | RTLD_LOCAL | mode))
       return OpenLibrary{handle, places.name};
   const std::string reason = loaderError();
-  const std::string folders = variable("BRAID_SITE_PACKAGES");
+  const std::string folders = valueOf("BRAID_SITE_PACKAGES");
   llvm::SmallVector<llvm::StringRef> list;
   llvm::StringRef(folders).split(list, ':', -1, /*KeepEmpty=*/false);
   for (llvm::StringRef folder : list) {
@@ -54,6 +54,15 @@ Result<OpenLibrary> openLibrary(const LibraryPlaces &places) {
 std::string fileOf(const void *function, const std::string &otherwise) {
   Dl_info info = {};
   return dladdr(function, &info) && info.dli_fname ? info.dli_fname : otherwise;
+}
+
+Status keepMulticastOff(const char *user, const char *variable, const char *off, bool isAskedFor) {
+  if (isAskedFor)
+    return unsupported("{}: expected {}={}, got '{}': NVLink multicast is not used, for a process "
+                       "that ends while it has some may put GPUs out of service",
+                       user, variable, off, valueOf(variable));
+  setenv(variable, off, /*overwrite=*/1);
+  return Status::ok();
 }
 
 } // namespace braid

@@ -8,6 +8,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 namespace braid::nccl {
 namespace {
 
@@ -47,7 +49,13 @@ Result<Library> read(const OpenLibrary &opened) {
   return library;
 }
 
-Result<Library> search() { return read(BRAID_TRY(openLibrary(kPlaces))); }
+/// A library reads its environment when the process first has a communicator.
+Result<Library> search() {
+  constexpr const char *kMulticast = "NCCL_NVLS_ENABLE";
+  const char *asked = std::getenv(kMulticast);
+  BRAID_TRY(keepMulticastOff("NCCL", kMulticast, "0", asked && llvm::StringRef(asked) != "0"));
+  return read(BRAID_TRY(openLibrary(kPlaces)));
+}
 
 } // namespace
 

@@ -17,7 +17,8 @@ struct Library {
   /// Opens, once in a process, the library that BRAID_NCCL_LIBRARY names; or, without that, the one
   /// that the process has already, or else libnccl.so.2 where the loader looks, or in
   /// nvidia/nccl/lib of the folders that BRAID_SITE_PACKAGES lists. Unsupported, in one line, if
-  /// there is none, if it cannot be loaded, is older than 2.19, or lacks an entry point.
+  /// there is none, if it cannot be loaded, is older than 2.19, or lacks an entry point. From then
+  /// on NCCL_NVLS_ENABLE is 0; a user who has set it to something else is refused.
   static Result<const Library *> load();
   /// The same from this file, each time anew.
   static Result<Library> open(const std::string &file);

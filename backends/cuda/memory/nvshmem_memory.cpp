@@ -8,6 +8,7 @@
 #include "backends/cuda/memory/nvshmem_memory.h"
 
 #include "backends/cuda/memory/nvshmem_library.h"
+#include "backends/cuda/open_library.h"
 #include "ir/failure.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -63,11 +64,9 @@ Result<Value> bounded(const ProcessGroup &group, const char *call, std::function
 Status setEnvironment() {
   constexpr const char *kNoMulticast = "NVSHMEM_DISABLE_NVLS";
   const char *asked = std::getenv(kNoMulticast);
-  if (asked && llvm::StringSwitch<bool>(asked).Cases("0", "false", "no", true).Default(false))
-    return unsupported("memory 'nvshmem': expected {}=1, got '{}': NVLink multicast is not used, "
-                       "for a process that ends while it has some may put GPUs out of service",
-                       kNoMulticast, asked);
-  setenv(kNoMulticast, "1", /*overwrite=*/1);
+  const bool isAskedFor =
+      asked && llvm::StringSwitch<bool>(asked).Cases("0", "false", "no", true).Default(false);
+  BRAID_TRY(keepMulticastOff("memory 'nvshmem'", kNoMulticast, "1", isAskedFor));
   setenv("NVSHMEM_REMOTE_TRANSPORT", "none", /*overwrite=*/0);
   setenv("NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME", "lo", /*overwrite=*/0);
   return Status::ok();
