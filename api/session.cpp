@@ -104,7 +104,7 @@ Result<std::unique_ptr<Session>> Session::prepare(std::shared_ptr<Job> job,
   Job::Impl &state = *job->impl_;
   BRAID_TRY(state.expectOpen());
   Compiled compiled = program.impl_->compiled;
-  compiled.transport = transportOf(program.impl_->schedule.all, state.backend.transport);
+  compiled.travelBy(program.impl_->schedule.all, state.backend.transport);
   BRAID_TRY(state.check(compiled, program.impl_->schedule.all));
   Result<std::vector<Plan>> plans = makePlans(compiled);
   if (!plans)

@@ -82,8 +82,9 @@ void printChoices(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup 
                   kMaxRunsInFlight));
   printRanks(os, flags, setup, report, joinSeconds);
   // Of the machine, not of the program.
-  if (!report.choices.empty())
-    llvm::errs() << "braid: " << report.choices << "\n";
+  for (const std::string &line : {report.choices, report.messages})
+    if (!line.empty())
+      llvm::errs() << "braid: " << line << "\n";
 }
 
 } // namespace braid::tools

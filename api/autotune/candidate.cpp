@@ -12,6 +12,9 @@ static_assert(int(SignalBy::Memory) == int(schedule::Signals::Memory) + 1);
 static_assert(int(SignalBy::Kernel) == int(schedule::Signals::Kernel) + 1);
 static_assert(int(MemoryFrom::Ipc) == int(schedule::Memory::Ipc) + 1);
 static_assert(int(MemoryFrom::Nvshmem) == int(schedule::Memory::Nvshmem) + 1);
+static_assert(int(MemoryFrom::NcclRegistered) == int(schedule::Memory::NcclRegistered) + 1);
+static_assert(int(CtaPolicy::Default) == int(schedule::CtaPolicy::Default));
+static_assert(int(CtaPolicy::Zero) == int(schedule::CtaPolicy::Zero));
 static_assert(int(LaunchMode::Eager) == int(schedule::Launch::Eager));
 static_assert(int(LaunchMode::Graph) == int(schedule::Launch::Graph));
 
@@ -38,8 +41,10 @@ CompileOptions applyTo(CompileOptions options, const Configuration &config) {
 }
 
 TransferMode transferModeOf(const Configuration &config) {
-  return {modeOf<CopyBy>(config, Knob::Copies), modeOf<SignalBy>(config, Knob::Signals),
-          modeOf<MemoryFrom>(config, Knob::Memory)};
+  return {modeOf<CopyBy>(config, Knob::Copies),
+          modeOf<SignalBy>(config, Knob::Signals),
+          modeOf<MemoryFrom>(config, Knob::Memory),
+          {static_cast<int>(config.ctas()), static_cast<CtaPolicy>(config.ctaPolicy())}};
 }
 
 LaunchMode launchModeOf(const Configuration &config) {

@@ -19,7 +19,7 @@ CompileOptions applyTo(CompileOptions options, const Configuration &config);
 /// How `config` has transfers made, and commands launched.
 TransferMode transferModeOf(const Configuration &config);
 LaunchMode launchModeOf(const Configuration &config);
-/// `config` with that transfer mode; nothing where it is the device's choice.
+/// `config` with that transfer mode, but for CTAs; nothing where it is the device's choice.
 Configuration withTransferMode(Configuration config, TransferMode mode);
 /// What predictions are wrong about alike: the schedule with its placement, the protocol with where
 /// partial results are stored, and the transfer mode.

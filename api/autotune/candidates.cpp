@@ -222,6 +222,15 @@ void vary(std::vector<Candidate> &all, const Trial &trial, const Configuration &
   all = std::move(varied);
 }
 
+/// Those that do what was asked of messages, if any can.
+void keepMessages(std::vector<Candidate> &all, const CandidateSpace &space) {
+  const auto sends = [&](const Candidate &candidate) {
+    return transportOf(candidate, space.transports.front()) == Transport::Messages;
+  };
+  if (asksForMessages(space.given) && space.stage.isOnOneHost && llvm::any_of(all, sends))
+    llvm::erase_if(all, [&](const Candidate &candidate) { return !sends(candidate); });
+}
+
 /// One with each transfer mode in place of each, in each way. Messages have none but memory.
 std::vector<Candidate> inAllModes(llvm::ArrayRef<Candidate> all, const CandidateSpace &space) {
   const TransferMode none{.memory = transferModeOf(space.given).memory};
@@ -271,6 +280,7 @@ std::vector<Candidate> broadCandidates(const CandidateSpace &space) {
   }
   for (const Trial &trial : kFirstLook)
     vary(all, trial, space.given, {space.stage, space.transports});
+  keepMessages(all, space);
   return inAllModes(all, space);
 }
 

@@ -45,7 +45,9 @@ Result<TimedRow> makeRow(const OperationTexts &texts, const std::string &name, R
     row->part = other->part;
   if (isNamed && other->isProgram) // of the run it has the modes, and how data travel
     row->options.schedule = {
-        Configuration().set(Knob::DataPlane, row->options.schedule.all.get(Knob::DataPlane))};
+        Configuration()
+            .set(Knob::DataPlane, row->options.schedule.all.get(Knob::DataPlane))
+            .set(Knob::Memory, row->options.schedule.all.get(Knob::Memory))};
   return row;
 }
 

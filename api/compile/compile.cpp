@@ -227,13 +227,18 @@ Status checkTransport(const CompileOptions &options) {
     const std::optional<Knob> knob = knobOfPeerMemoryIn(configuration);
     return knob ? badInput("--{}: expected {}, for ranks send messages: there is no memory that "
                            "peers reach",
-                           rowOf(*knob).name, *knob == Knob::Memory ? "none but nccl" : "none")
+                           rowOf(*knob).name,
+                           *knob == Knob::Memory ? "none but that of NCCL" : "none")
                 : Status::ok();
   };
   BRAID_TRY(check(options.schedule.all));
   for (const auto &stage : options.schedule.stages)
     BRAID_TRY(check(stage.config));
   return Status::ok();
+}
+
+bool hasMemory(const Configuration &config, schedule::Memory memory) {
+  return config.get(Knob::Memory) == static_cast<int64_t>(memory);
 }
 
 } // namespace
@@ -245,9 +250,22 @@ std::optional<Knob> knobOfPeerMemoryIn(const Configuration &config) {
   for (Knob knob : kKnobsOfPeerMemory)
     if (config.get(knob))
       return knob;
-  constexpr auto kOfNccl = static_cast<int64_t>(schedule::Memory::Nccl);
-  return config.get(Knob::Memory).value_or(kOfNccl) == kOfNccl ? std::nullopt
-                                                               : std::optional(Knob::Memory);
+  return !config.get(Knob::Memory) || hasMemory(config, schedule::Memory::Nccl) ||
+                 hasMemory(config, schedule::Memory::NcclRegistered)
+             ? std::nullopt
+             : std::optional(Knob::Memory);
+}
+
+bool asksForMessages(const Configuration &config) {
+  return hasMemory(config, schedule::Memory::NcclRegistered) || config.ctas() != 0 ||
+         config.ctaPolicy() != schedule::CtaPolicy::Default;
+}
+
+void Compiled::travelBy(const Configuration &config, Transport otherwise) {
+  transport = transportOf(config, otherwise);
+  operands = transport == Transport::Messages && hasMemory(config, schedule::Memory::Nccl)
+                 ? Operands::InSymmetricArena
+                 : Operands::Anywhere;
 }
 
 Transport transportOf(const Configuration &config, Transport otherwise) {
@@ -262,7 +280,7 @@ Result<Compiled> compile(Source &source, const CompileOptions &options) {
   Entry entry = BRAID_TRY(findEntry(source, options));
   Compiled compiled = BRAID_TRY(entry.program ? compileProgram(source, *entry.program, options)
                                               : compileFusion(source, *entry.fusion, options));
-  compiled.transport = transportOf(options.schedule.all, options.transport);
+  compiled.travelBy(options.schedule.all, options.transport);
   return compiled;
 }
 

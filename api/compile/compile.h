@@ -43,12 +43,18 @@ struct Compiled {
   bool isLowered = false;         ///< made from the fusion here, rather than read
   bool isReproducible = false;    ///< see CompileOptions; whoever runs it sees to the GEMMs
   Transport transport = Transport::PeerMemory; ///< of its Plans
+  Operands operands = Operands::Anywhere;      ///< likewise
+
+  /// As `config` says it, and where it does not, by `transport`.
+  void travelBy(const Configuration &config, Transport otherwise);
 };
 
 /// What is chosen about peers' memory, and means nothing over messages.
 constexpr Knob kKnobsOfPeerMemory[] = {Knob::Protocol, Knob::Partials, Knob::Copies, Knob::Signals};
 /// The first of them that `config` says, or memory that is not NCCL's, which messages may have.
 std::optional<Knob> knobOfPeerMemoryIn(const Configuration &config);
+/// `config` says something that holds for messages only.
+bool asksForMessages(const Configuration &config);
 
 /// What `config` says, or else `otherwise`.
 Transport transportOf(const Configuration &config, Transport otherwise);

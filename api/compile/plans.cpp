@@ -26,8 +26,8 @@ Status expectMemoryLike(const Plan &plan, const CheckOptions *check) {
 
 Status forEachPlan(const Compiled &compiled, llvm::function_ref<Status(Plan plan)> fn) {
   for (int64_t rank = 0; rank < compiled.program->ranks(); ++rank) {
-    Plan plan =
-        BRAID_TRY(specialize(*compiled.program, rank, compiled.source->diags, compiled.transport));
+    Plan plan = BRAID_TRY(specialize(*compiled.program, rank, compiled.source->diags,
+                                     compiled.transport, compiled.operands));
     BRAID_TRY(fn(std::move(plan)));
   }
   return Status::ok();

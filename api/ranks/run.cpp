@@ -291,6 +291,8 @@ std::vector<Choice> choicesOf(const Compiled &compiled, const RunOptions &option
           {"--copies", name(options.transferMode.copies).str()},
           {"--signals", name(options.transferMode.signals).str()},
           {"--memory", name(options.transferMode.memory).str()},
+          {"--ctas", std::to_string(options.transferMode.ctas.count)},
+          {"--cta-policy", name(options.transferMode.ctas.policy).str()},
           {"--schedule auto", options.isAuto ? "yes" : "no"},
           {"--trace", options.trace ? "yes" : "no"},
           {"runs in flight", std::to_string(options.runsInFlight)},
@@ -314,6 +316,9 @@ Status runOn(LocalMesh &mesh, const Compiled &compiled, llvm::ArrayRef<Plan> pla
   runner.report().prepareSeconds = secondsSince(start);
   if (mesh.firstHosted() == 0) {
     runner.report().choices = mesh.device(0).compute().choices();
+    Messages *messages = mesh.device(0).messages();
+    if (messages && plans.front().hasMessages())
+      runner.report().messages = messages->describe(options.transferMode);
     if (plans.front().hosts() > 1)
       for (int64_t bytes : trafficOf(plans).sentByHost)
         runner.report().networkBytes += bytes;

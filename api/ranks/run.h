@@ -56,6 +56,7 @@ struct RunReport {
   double prepareSeconds = 0;    ///< memory, handles, and whatever else comes before the first run
   double runSeconds = 0; ///< issuing and waiting, on the slowest rank; not filling or comparing
   std::string choices;   ///< Compute::choices() of rank 0, in its process
+  std::string messages;  ///< Messages::describe(), likewise; empty: it sends none
   /// Of a reproducible run, by the name of each output: of its bits, over all ranks and iterations.
   std::vector<std::pair<std::string, uint64_t>> digests;
   std::string trace; ///< Chrome's JSON, if asked for, in the process of rank 0

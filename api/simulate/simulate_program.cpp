@@ -69,7 +69,8 @@ int64_t memoryOfRank(const Plan &plan) {
 Result<std::vector<Plan>> plansToSimulate(const Compiled &compiled, int64_t most,
                                           const ProgressFn &progress) {
   auto planOfRank = [&](int64_t rank) {
-    return specialize(*compiled.program, rank, compiled.source->diags, compiled.transport);
+    return specialize(*compiled.program, rank, compiled.source->diags, compiled.transport,
+                      compiled.operands);
   };
   const int64_t ranks = compiled.program->ranks(), host = compiled.program->ranksPerHost();
   llvm::SmallVector<int64_t> periods = {1};

@@ -167,7 +167,7 @@ void CpuDevice::issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedComma
 // -- Messages. --
 
 /// Teams need nothing of their own: each collective is messages between its members.
-Status CpuDevice::openTeams(llvm::ArrayRef<Team>, ControlPlane &control) {
+Status CpuDevice::openTeams(llvm::ArrayRef<Team>, ControlPlane &control, TransferMode) {
   return link_->open(control);
 }
 

@@ -68,7 +68,7 @@ public:
   void issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps, bool areDisjoint,
                   TransferMode mode) override;
 
-  Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) override;
+  Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control, TransferMode) override;
   bool connectsLater() const override { return false; }
   void group(uint32_t stream, Tag tag, llvm::ArrayRef<MessageArgs> messages) override;
   void collective(uint32_t stream, Tag tag, const CollectiveArgs &args) override;

@@ -137,7 +137,9 @@ public:
 
   // -- Messages (cuda_messages.cpp). --
 
-  Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) override;
+  Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control, TransferMode mode) override;
+  Status tryConnections(TransferMode mode) override;
+  std::string describe(TransferMode mode) const override;
   void group(uint32_t stream, Tag tag, llvm::ArrayRef<MessageArgs> messages) override;
   void collective(uint32_t stream, Tag tag, const CollectiveArgs &args) override;
 
@@ -238,6 +240,7 @@ private:
   struct Timetable {
     const Plan *plan;
     uint32_t users = 1;  ///< registrations
+    Ctas ctas = {};      ///< of its messages, as registered last
     uint32_t number = 0; ///< among those that replays tell apart, below kPlans
     std::vector<std::vector<uint32_t>> commands;
     std::vector<nvtxStringHandle_t> names; ///< of each origin, for profilers
@@ -292,14 +295,16 @@ private:
   }
 
   void finishMessages(uint32_t stream, Tag tag, const Status &status);
-  Result<std::unique_ptr<SymmetricMemory>> memoryOfMessages(ControlPlane &control);
+  Result<std::unique_ptr<SymmetricMemory>> memoryOfMessages(MemoryFrom from, ControlPlane &control);
 
   ProcessGroup &group_;
   const Options options_;
   std::unique_ptr<MessageLibrary> messages_; ///< null: there is none
   const Driver *driver_ = nullptr;
   std::unique_ptr<Gemms> gemms_;
-  CudaMemory memory_{group_, [this](ControlPlane &control) { return memoryOfMessages(control); }};
+  CudaMemory memory_{group_, [this](MemoryFrom from, ControlPlane &control) {
+                       return memoryOfMessages(from, control);
+                     }};
   std::vector<cudaStream_t> streams_; ///< of eager runs
   std::vector<std::unique_ptr<Capture>> captures_;
   Capture *capture_ = nullptr; ///< that commands are recorded in; null: they run

@@ -73,7 +73,8 @@ Result<std::unique_ptr<SymmetricMemory>> CudaMemory::make(MemoryFrom from, Contr
   case MemoryFrom::Nvshmem:
     return makeNvshmemMemory(group_, control);
   case MemoryFrom::Nccl:
-    return makeOfMessages_(control);
+  case MemoryFrom::NcclRegistered:
+    return makeOfMessages_(from, control);
   }
   llvm_unreachable("covered above");
 }

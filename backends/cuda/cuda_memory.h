@@ -21,7 +21,7 @@ class CudaMemory {
 public:
   /// Makes the memory that the library for messages has.
   using MakeOfMessages =
-      std::function<Result<std::unique_ptr<SymmetricMemory>>(ControlPlane &control)>;
+      std::function<Result<std::unique_ptr<SymmetricMemory>>(MemoryFrom, ControlPlane &control)>;
 
   /// Shared host memory is the group's.
   CudaMemory(ProcessGroup &group, MakeOfMessages makeOfMessages);

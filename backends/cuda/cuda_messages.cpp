@@ -8,29 +8,49 @@
 
 namespace braid {
 
-Status CudaDevice::openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) {
+Status CudaDevice::openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control, TransferMode mode) {
   enter();
-  return messages_->openTeams(teams, control);
+  return messages_->openTeams(teams, control, mode);
 }
 
-Result<std::unique_ptr<SymmetricMemory>> CudaDevice::memoryOfMessages(ControlPlane &control) {
+/// Copy engines of NCCL hung on some machines (two ranks before 2.31.2, on any). They wait for
+/// memory that nobody will write then, which no abort ends: so there is no second try by another
+/// way in this process. The job ends; streams that do not are left to the end of the process.
+Status CudaDevice::tryConnections(TransferMode mode) {
+  constexpr std::chrono::milliseconds kTrial{10000};
+  if (mode.ctas.policy != CtaPolicy::Zero)
+    return Status::ok();
+  const std::chrono::milliseconds atMost = std::min(kTrial, group_.timeout() / 2);
+  if (drain(atMost) || group_.isAborted())
+    return Status::ok();
+  return unsupported("--cta-policy zero: {}: what its copy engines were given is not over after {} "
+                     "ms",
+                     messages_->describe(mode), atMost.count());
+}
+
+std::string CudaDevice::describe(TransferMode mode) const { return messages_->describe(mode); }
+
+Result<std::unique_ptr<SymmetricMemory>> CudaDevice::memoryOfMessages(MemoryFrom from,
+                                                                      ControlPlane &control) {
   if (!messages_)
-    return unsupported("memory 'nccl': this rank has no library for messages");
-  return messages_->symmetricMemory(control);
+    return unsupported("memory '{}': this rank has no library for messages", name(from));
+  return messages_->symmetricMemory(from, control);
 }
 
 void CudaDevice::group(uint32_t stream, Tag tag, llvm::ArrayRef<MessageArgs> messages) {
   if (group_.isAborted())
     return;
   Issuing issuing(*this, stream, tag);
-  finishMessages(stream, tag, messages_->group(streamOf(stream), messages));
+  finishMessages(stream, tag,
+                 messages_->group(streamOf(stream), messages, timetableOf(tag.plan).ctas));
 }
 
 void CudaDevice::collective(uint32_t stream, Tag tag, const CollectiveArgs &args) {
   if (group_.isAborted())
     return;
   Issuing issuing(*this, stream, tag);
-  finishMessages(stream, tag, messages_->collective(streamOf(stream), args));
+  finishMessages(stream, tag,
+                 messages_->collective(streamOf(stream), args, timetableOf(tag.plan).ctas));
 }
 
 /// Behind a group or a collective the GPU says how far the stream is. In a graph, where that takes

@@ -25,6 +25,7 @@ bool waitsForPeers(CommandKind kind) {
 Status CudaDevice::registerPlan(const Plan &plan, TransferMode mode) {
   auto timetable = std::make_unique<Timetable>();
   timetable->plan = &plan;
+  timetable->ctas = mode.ctas;
   timetable->number = nextTimetable_++ % kPlans;
   timetable->commands.resize(plan.streams.size());
   timetable->isUsed.resize(plan.streams.size());
@@ -38,6 +39,7 @@ Status CudaDevice::registerPlan(const Plan &plan, TransferMode mode) {
   for (const std::unique_ptr<Timetable> &each : timetables_)
     if (each->plan == &plan && each->commands == timetable->commands) { // prepared again
       ++each->users;
+      each->ctas = mode.ctas;
       return Status::ok();
     }
   for (uint32_t i = 0; i < plan.origins.size(); ++i)

@@ -16,15 +16,19 @@ namespace braid {
 class MessageLibrary {
 public:
   virtual ~MessageLibrary() = default;
-  /// As Messages::openTeams.
-  virtual Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) = 0;
-  /// As Messages::group and collective, on a stream that may be being captured. A failure is the
-  /// job's.
-  virtual Status group(cudaStream_t stream, llvm::ArrayRef<MessageArgs> messages) = 0;
-  virtual Status collective(cudaStream_t stream, const CollectiveArgs &args) = 0;
+  /// As Messages::openTeams and describe.
+  virtual Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control,
+                           TransferMode mode) = 0;
+  virtual std::string describe(TransferMode mode) = 0;
+  /// As Messages::group and collective, on a stream that may be being captured, by what openTeams()
+  /// has made for these `ctas`. A failure is the job's.
+  virtual Status group(cudaStream_t stream, llvm::ArrayRef<MessageArgs> messages, Ctas ctas) = 0;
+  virtual Status collective(cudaStream_t stream, const CollectiveArgs &args, Ctas ctas) = 0;
 
-  /// Memory that all ranks reach, of this library. Collective; blocks. Goes before close().
-  virtual Result<std::unique_ptr<SymmetricMemory>> symmetricMemory(ControlPlane &control) = 0;
+  /// Memory of this library: Nccl, which all ranks reach, or NcclRegistered. Collective; blocks.
+  /// Goes before close().
+  virtual Result<std::unique_ptr<SymmetricMemory>> symmetricMemory(MemoryFrom from,
+                                                                   ControlPlane &control) = 0;
 
   /// What went wrong in the background. Any thread.
   virtual Status error() = 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backends/nccl/nccl_library.h"
+#include "runtime/execute/transfer_mode.h"
 
 #include <atomic>
 #include <chrono>
@@ -19,9 +20,10 @@ struct Patience {
 /// A communicator that does not block. Calls are made by one thread, but for error() and abort().
 class Communicator {
 public:
-  /// Of member `position` of `members`. Collective among them; blocks until all have come.
+  /// Of member `position` of `members`. Collective among them; blocks until all have come. All say
+  /// the same about `ctas`, whose policy the library has.
   static Result<std::unique_ptr<Communicator>> create(const Library &library, const UniqueId &id,
-                                                      int position, int members,
+                                                      int position, int members, Ctas ctas,
                                                       const Patience &patience);
   /// Gives nothing back: close() or abort() comes before.
   ~Communicator() = default;

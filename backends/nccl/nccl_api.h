@@ -1,7 +1,8 @@
 //===- backends/nccl/nccl_api.h - the part of NCCL's interface that is used -------------------===//
 //
 // Declared here, so that neither NCCL nor its header is needed to build: the library is opened at
-// run time. Values and layouts are those of NCCL 2.19, which later versions keep.
+// run time. Values and layouts are those of NCCL 2.19, or of the version named, which later ones
+// keep.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -31,19 +32,29 @@ struct UniqueId {
   char bytes[128];
 };
 
-/// ncclConfig_t of 2.19. A library reads as much as `size` says, and takes the rest as undefined.
+/// ncclConfig_t of 2.27. A library reads as much as `size` says and it knows itself, and takes the
+/// rest as undefined.
 struct Config {
   static constexpr int kUndefined = INT_MIN;
   size_t size = sizeof(Config);
   unsigned magic = 0xcafebeef;
-  unsigned version = 21900;
+  unsigned version = 22700;
   int blocking = kUndefined;
   int cgaClusterSize = kUndefined;
   int minCTAs = kUndefined;
   int maxCTAs = kUndefined;
   const char *netName = nullptr;
   int splitShare = kUndefined;
+  int trafficClass = kUndefined;
+  const char *commName = nullptr;
+  int collnetEnable = kUndefined;
+  int ctaPolicy = kUndefined;
+  int shrinkShare = kUndefined;
+  int nvlsCTAs = kUndefined;
 };
+
+constexpr int kEfficiency = 1; ///< NCCL_CTA_POLICY_EFFICIENCY, of 2.27
+constexpr int kZero = 2;       ///< NCCL_CTA_POLICY_ZERO, of 2.28.3
 
 struct Comm;   ///< the library's
 struct Window; ///< the library's
@@ -69,12 +80,14 @@ constexpr int kSymmetricWindow = 1; ///< NCCL_WIN_COLL_SYMMETRIC
   NAME(Code, ReduceScatter, (const void *, void *, size_t, Type, Operator, Comm *, cudaStream_t))  \
   NAME(Code, AllReduce, (const void *, void *, size_t, Type, Operator, Comm *, cudaStream_t))      \
   NAME(Code, Broadcast, (const void *, void *, size_t, Type, int, Comm *, cudaStream_t))           \
-  NAME(Code, Reduce, (const void *, void *, size_t, Type, Operator, int, Comm *, cudaStream_t))
-
-/// The same, of 2.29 and later: memory that all ranks reach. Null in an older library.
-#define BRAID_NCCL_WINDOW_FUNCTIONS(NAME)                                                          \
+  NAME(Code, Reduce, (const void *, void *, size_t, Type, Operator, int, Comm *, cudaStream_t))    \
   NAME(Code, MemAlloc, (void **, size_t))                                                          \
   NAME(Code, MemFree, (void *))                                                                    \
+  NAME(Code, CommRegister, (Comm *, void *, size_t, void **))                                      \
+  NAME(Code, CommDeregister, (Comm *, void *))
+
+/// The same: windows, of 2.27, and of 2.29 where a peer's lies. Null in an older library.
+#define BRAID_NCCL_WINDOW_FUNCTIONS(NAME)                                                          \
   NAME(Code, CommWindowRegister, (Comm *, void *, size_t, Window **, int))                         \
   NAME(Code, CommWindowDeregister, (Comm *, Window *))                                             \
   NAME(Code, GetPeerDevicePointer, (Window *, size_t, int, void **))

@@ -1,4 +1,4 @@
-//===- backends/nccl/nccl_memory.cpp - memory of NCCL that all ranks reach --------------------===//
+//===- backends/nccl/nccl_memory.cpp - memory of NCCL, which communicators know ---------------===//
 
 #include "backends/nccl/nccl_memory.h"
 
@@ -7,14 +7,104 @@
 #include "llvm/ADT/STLExtras.h"
 
 namespace braid::nccl {
+
+//===- What communicators know ----------------------------------------------------------------===//
+
+static Status tooOld(const Library &library, MemoryFrom from, const char *least) {
+  return unsupported("memory '{}': expected NCCL {} or later, got {} from {}; "
+                     "BRAID_NCCL_LIBRARY may name the file",
+                     name(from), least, versionText(library.version), library.file);
+}
+
+Result<std::unique_ptr<OwnMemory>> OwnMemory::create(const Library &library, MemoryFrom from) {
+  const bool hasWindows = library.call.CommWindowRegister && library.call.CommWindowDeregister;
+  if (from == MemoryFrom::Nccl && !hasWindows)
+    return tooOld(library, from, "2.27.0");
+  return std::unique_ptr<OwnMemory>(new OwnMemory(library, from));
+}
+
+OwnMemory::~OwnMemory() {
+  for (const Allocation &memory : allocations_)
+    (void)library_.call.MemFree(memory.base);
+}
+
+Result<void *> OwnMemory::allocate(size_t bytes) {
+  void *base = nullptr;
+  if (const Code got = library_.call.MemAlloc(&base, bytes); got != Code::Success)
+    return unsupported("memory '{}': {} from ncclMemAlloc of {} bytes", name(from_),
+                       library_.call.GetErrorString(got), bytes);
+  allocations_.push_back({base, bytes, {}});
+  return base;
+}
+
+Status OwnMemory::registerWith(const Communicator &communicator) {
+  for (Allocation &memory : allocations_) {
+    Handle &handle = memory.handles[&communicator];
+    if (handle.isThere())
+      continue;
+    BRAID_TRY(registerIt(communicator, memory, handle));
+    if (!handle.isThere())
+      return unsupported("memory '{}': NCCL {} registers {} here", name(from_),
+                         versionText(library_.version),
+                         from_ == MemoryFrom::Nccl ? "no windows" : "nothing");
+  }
+  return Status::ok();
+}
+
+/// On a communicator that does not block the library says of a window at once that all went well,
+/// and goes on in the background; it writes the window's address when that is over.
+Status OwnMemory::registerIt(const Communicator &communicator, const Allocation &memory,
+                             Handle &handle) {
+  if (from_ != MemoryFrom::Nccl)
+    return communicator.finish(library_.call.CommRegister(communicator.get(), memory.base,
+                                                          memory.bytes, &handle.registration),
+                               "ncclCommRegister");
+  const Code code = library_.call.CommWindowRegister(communicator.get(), memory.base, memory.bytes,
+                                                     &handle.window, kSymmetricWindow);
+  return communicator.finish(code == Code::Success ? Code::InProgress : code,
+                             "ncclCommWindowRegister");
+}
+
+Status OwnMemory::deregisterIt(const Communicator &communicator, const Handle &handle) {
+  Comm *comm = communicator.get();
+  if (from_ != MemoryFrom::Nccl)
+    return communicator.finish(library_.call.CommDeregister(comm, handle.registration),
+                               "ncclCommDeregister");
+  return communicator.finish(library_.call.CommWindowDeregister(comm, handle.window),
+                             "ncclCommWindowDeregister");
+}
+
+void OwnMemory::deregister() {
+  for (Allocation &memory : allocations_)
+    for (const auto &[communicator, handle] : std::exchange(memory.handles, {}))
+      if (handle.isThere())
+        (void)deregisterIt(*communicator, handle);
+}
+
+size_t OwnMemory::numberOf(const void *base) const {
+  const auto found =
+      llvm::find_if(allocations_, [base](const Allocation &memory) { return memory.base == base; });
+  return static_cast<size_t>(found - allocations_.begin());
+}
+
+Window *OwnMemory::window(size_t number, const Communicator &communicator) const {
+  const auto &handles = allocations_[number].handles;
+  const auto found = handles.find(&communicator);
+  return found == handles.end() ? nullptr : found->second.window;
+}
+
+//===- For peers, and for messages ------------------------------------------------------------===//
+
 namespace {
 
 class NcclMemory final : public SymmetricMemory {
 public:
-  NcclMemory(const Library &library, const Communicator &communicator, Calls calls)
-      : library_(library), communicator_(communicator), calls_(calls) {}
-  ~NcclMemory() override;
-  bool isCollective() const override { return true; }
+  NcclMemory(const Library &library, const Communicator &communicator, Calls calls, MemoryFrom from,
+             std::shared_ptr<OwnMemory> memory)
+      : library_(library), communicator_(communicator), calls_(calls), from_(from),
+        memory_(std::move(memory)) {}
+  ~NcclMemory() override { closePeers(); }
+  bool isCollective() const override { return from_ == MemoryFrom::Nccl; }
   size_t granularity() const override { return size_t(2) << 20; } // what it maps
   Result<void *> allocate(size_t bytes) override;
   Result<std::string> exportMemory(void *base) override;
@@ -22,58 +112,41 @@ public:
   void closePeers() override;
 
 private:
-  struct Registered {
-    void *base = nullptr;
-    Window *window = nullptr;
-  };
-
   const Library &library_;
   const Communicator &communicator_;
   const Calls calls_;
-  std::vector<Registered> own_; ///< in the same order on all ranks
+  const MemoryFrom from_;
+  const std::shared_ptr<OwnMemory> memory_;
 };
 
-NcclMemory::~NcclMemory() {
-  closePeers();
-  for (const Registered &memory : own_)
-    (void)library_.call.MemFree(memory.base);
-}
-
-/// On a communicator that does not block the library says at once that all went well, and goes on
-/// in the background; it writes the window's address when that is over.
 Result<void *> NcclMemory::allocate(size_t bytes) {
   std::lock_guard lock(calls_.exclusive);
-  Registered &memory = own_.emplace_back();
-  if (const Code got = library_.call.MemAlloc(&memory.base, bytes); got != Code::Success)
-    return unsupported("memory 'nccl': {} from ncclMemAlloc of {} bytes",
-                       library_.call.GetErrorString(got), bytes);
-  const Code code = library_.call.CommWindowRegister(communicator_.get(), memory.base, bytes,
-                                                     &memory.window, kSymmetricWindow);
-  BRAID_TRY(communicator_.finish(code == Code::Success ? Code::InProgress : code,
-                                 "ncclCommWindowRegister"));
-  if (!memory.window)
-    return unsupported("memory 'nccl': NCCL {} registers no windows here",
-                       versionText(library_.version));
-  return memory.base;
+  void *base = BRAID_TRY(memory_->allocate(bytes));
+  if (isCollective())
+    BRAID_TRY(memory_->registerWith(communicator_));
+  return base;
 }
 
+/// Older libraries cannot tell the host where peers' memory is.
 Result<std::string> NcclMemory::exportMemory(void *base) {
-  const auto found =
-      llvm::find_if(own_, [base](const Registered &each) { return each.base == base; });
-  return std::to_string(found - own_.begin());
+  if (from_ != MemoryFrom::Nccl)
+    return unsupported("memory '{}': expected messages, for peers do not reach it", name(from_));
+  if (!library_.call.GetPeerDevicePointer)
+    return tooOld(library_, from_, "2.29.0");
+  return std::to_string(memory_->numberOf(base));
 }
 
 Result<void *> NcclMemory::open(int64_t peer, llvm::StringRef handle) {
   size_t number = 0;
-  if (handle.getAsInteger(10, number) || number >= own_.size())
+  if (handle.getAsInteger(10, number) || number >= memory_->count())
     return badInput("expected an allocation of memory 'nccl' of rank {}, got '{}'", peer,
                     handle.str());
   std::lock_guard lock(calls_.exclusive);
   if (calls_.isAborted) // the windows have gone
     return peerFailed("memory 'nccl': the job has failed");
   void *base = nullptr;
-  const Code code =
-      library_.call.GetPeerDevicePointer(own_[number].window, 0, static_cast<int>(peer), &base);
+  const Code code = library_.call.GetPeerDevicePointer(memory_->window(number, communicator_), 0,
+                                                       static_cast<int>(peer), &base);
   if (code != Code::Success || !base)
     return unsupported("memory 'nccl': NCCL {} has no address for the memory of rank {}: {}",
                        versionText(library_.version), peer, library_.call.GetErrorString(code));
@@ -82,23 +155,18 @@ Result<void *> NcclMemory::open(int64_t peer, llvm::StringRef handle) {
 
 /// What peers have mapped of each other. An aborted communicator has given it back.
 void NcclMemory::closePeers() {
-  for (Registered &memory : own_)
-    if (Window *window = std::exchange(memory.window, nullptr); window && !calls_.isAborted) {
-      std::lock_guard lock(calls_.exclusive);
-      (void)communicator_.finish(library_.call.CommWindowDeregister(communicator_.get(), window),
-                                 "ncclCommWindowDeregister");
-    }
+  if (calls_.isAborted)
+    return;
+  std::lock_guard lock(calls_.exclusive);
+  memory_->deregister();
 }
 
 } // namespace
 
-Result<std::unique_ptr<SymmetricMemory>> makeMemory(const Library &library,
-                                                    const Communicator &communicator, Calls calls) {
-  if (!library.call.GetPeerDevicePointer)
-    return unsupported("memory 'nccl': expected NCCL 2.29.0 or later, got {} from {}; "
-                       "BRAID_NCCL_LIBRARY may name the file",
-                       versionText(library.version), library.file);
-  return std::unique_ptr<SymmetricMemory>(new NcclMemory(library, communicator, calls));
+std::unique_ptr<SymmetricMemory> makeMemory(const Library &library,
+                                            const Communicator &communicator, Calls calls,
+                                            MemoryFrom from, std::shared_ptr<OwnMemory> memory) {
+  return std::make_unique<NcclMemory>(library, communicator, calls, from, std::move(memory));
 }
 
 } // namespace braid::nccl

@@ -2,7 +2,7 @@
 
 #include "backends/nccl/nccl_messages.h"
 
-#include "backends/nccl/nccl_memory.h"
+#include "ir/counted.h"
 #include "ir/failure.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -92,16 +92,63 @@ NcclMessages::NcclMessages(Loader load, int64_t rank, Patience patience)
   };
 }
 
-Status NcclMessages::openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) {
+Status NcclMessages::openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control,
+                               TransferMode mode) {
   std::lock_guard lock(shared_->calls);
   if (!library_)
     BRAID_TRY(load(control));
   all_.resize(static_cast<size_t>(control.size()));
   std::iota(all_.begin(), all_.end(), 0);
-  BRAID_TRY(open(all_, control));
-  for (const Team &team : teams)
-    BRAID_TRY(open(team, control));
+  std::vector<Team> opened = {all_};
+  llvm::append_range(opened, teams);
+  BRAID_TRY(checkVersion(opened, mode.ctas.policy));
+  for (const Team &team : opened)
+    BRAID_TRY(open(team, mode.ctas, control));
+  for (const Team &team : opened)
+    BRAID_TRY(registerWith(team, mode));
   return Status::ok();
+}
+
+/// What a library does not know it ignores, or hangs.
+Status NcclMessages::checkVersion(llvm::ArrayRef<Team> teams, CtaPolicy policy) const {
+  constexpr int kHasEfficiency = 22703, kHasZero = 22803, kHasZeroForTwo = 23102;
+  const bool isForTwo = llvm::any_of(teams, [](const Team &team) { return team.size() == 2; });
+  const int least = policy == CtaPolicy::Default      ? 0
+                    : policy == CtaPolicy::Efficiency ? kHasEfficiency
+                    : isForTwo                        ? kHasZeroForTwo
+                                                      : kHasZero;
+  if (library_->version >= least)
+    return Status::ok();
+  return unsupported("--cta-policy {}: expected NCCL {} or later{}, got {} from {}; "
+                     "BRAID_NCCL_LIBRARY may name the file",
+                     name(policy), versionText(least),
+                     least == kHasZeroForTwo ? ", for two ranks hang before" : "",
+                     versionText(library_->version), library_->file);
+}
+
+/// Null: none was asked for, or it has gone.
+std::shared_ptr<OwnMemory> NcclMessages::memoryFrom(MemoryFrom from) const {
+  const auto found = memories_.find(from);
+  return found == memories_.end() ? nullptr : found->second.lock();
+}
+
+/// All members come here in the same order of teams, so that none waits for one that waits.
+Status NcclMessages::registerWith(const Team &team, TransferMode mode) {
+  const std::shared_ptr<OwnMemory> memory = memoryFrom(mode.memory);
+  if (!memory || !llvm::is_contained(team, rank_))
+    return Status::ok();
+  return memory->registerWith(*BRAID_TRY(of(team, mode.ctas)));
+}
+
+std::string NcclMessages::describe(TransferMode mode) {
+  const std::shared_ptr<OwnMemory> memory = memoryFrom(mode.memory);
+  const char *noun = mode.memory == MemoryFrom::Nccl ? "window" : "registered buffer";
+  return fmt::format("NCCL {}: messages from {}, {} CTAs, CTA policy {}",
+                     versionText(library_->version),
+                     memory ? counted(static_cast<int64_t>(memory->count()), noun)
+                            : "buffers that it does not know",
+                     mode.ctas.count ? std::to_string(mode.ctas.count) : "its own choice of",
+                     name(mode.ctas.policy));
 }
 
 /// All ranks have a library, or none goes on: the others would wait for one that has none.
@@ -119,8 +166,8 @@ Status NcclMessages::load(ControlPlane &control) {
 
 /// The first member makes up a number, by which the members find each other. One that cannot says
 /// so to all, for they wait for it.
-Status NcclMessages::open(const Team &team, ControlPlane &control) {
-  if (shared_->communicators.count(team))
+Status NcclMessages::open(const Team &team, Ctas ctas, ControlPlane &control) {
+  if (shared_->communicators.count({team, ctas}))
     return Status::ok();
   UniqueId id = {};
   std::string mine;
@@ -140,25 +187,25 @@ Status NcclMessages::open(const Team &team, ControlPlane &control) {
     const std::string bytes = llvm::fromHex(number);
     std::memcpy(id.bytes, bytes.data(), sizeof(id.bytes));
     made = BRAID_TRY(Communicator::create(*library_, id, positionOf(team, rank_),
-                                          static_cast<int>(team.size()), patience_));
+                                          static_cast<int>(team.size()), ctas, patience_));
   }
-  shared_->communicators[team] = std::move(made);
+  shared_->communicators[{team, ctas}] = std::move(made);
   return Status::ok();
 }
 
-Result<const Communicator *> NcclMessages::of(llvm::ArrayRef<int64_t> team) const {
+Result<const Communicator *> NcclMessages::of(llvm::ArrayRef<int64_t> team, Ctas ctas) const {
   if (shared_->isAborted)
     return peerFailed("NCCL: the job has failed");
-  const auto found = shared_->communicators.find(team.vec());
+  const auto found = shared_->communicators.find({team.vec(), ctas});
   if (found == shared_->communicators.end() || !found->second)
     return Status(StatusCode::Internal,
                   fmt::format("NCCL: team [{}] was not opened", fmt::join(team, ", ")));
   return found->second.get();
 }
 
-Status NcclMessages::group(cudaStream_t stream, llvm::ArrayRef<MessageArgs> messages) {
+Status NcclMessages::group(cudaStream_t stream, llvm::ArrayRef<MessageArgs> messages, Ctas ctas) {
   std::lock_guard lock(shared_->calls);
-  const Communicator *all = BRAID_TRY(of(all_));
+  const Communicator *all = BRAID_TRY(of(all_, ctas));
   Group group(library_->call, *all);
   for (const MessageArgs &m : messages) {
     const Type type = typeOf(m.dtype);
@@ -172,9 +219,9 @@ Status NcclMessages::group(cudaStream_t stream, llvm::ArrayRef<MessageArgs> mess
   return group.end();
 }
 
-Status NcclMessages::collective(cudaStream_t stream, const CollectiveArgs &args) {
+Status NcclMessages::collective(cudaStream_t stream, const CollectiveArgs &args, Ctas ctas) {
   std::lock_guard lock(shared_->calls);
-  const Communicator *team = BRAID_TRY(of(args.team));
+  const Communicator *team = BRAID_TRY(of(args.team, ctas));
   const Functions &call = library_->call;
   const Type type = typeOf(args.dtype);
   const Operator op = operatorOf(args);
@@ -222,10 +269,16 @@ Status NcclMessages::exchange(const Communicator &communicator, cudaStream_t str
   return group.end();
 }
 
-Result<std::unique_ptr<SymmetricMemory>> NcclMessages::symmetricMemory(ControlPlane &control) {
-  BRAID_TRY(openTeams({}, control));
+Result<std::unique_ptr<SymmetricMemory>> NcclMessages::symmetricMemory(MemoryFrom from,
+                                                                       ControlPlane &control) {
+  BRAID_TRY(openTeams({}, control, {}));
   std::lock_guard lock(shared_->calls);
-  return makeMemory(*library_, *BRAID_TRY(of(all_)), {shared_->calls, shared_->isAborted});
+  std::shared_ptr<OwnMemory> memory = memoryFrom(from);
+  if (!memory)
+    memory = BRAID_TRY(OwnMemory::create(*library_, from));
+  memories_[from] = memory;
+  return makeMemory(*library_, *BRAID_TRY(of(all_, {})), {shared_->calls, shared_->isAborted}, from,
+                    memory);
 }
 
 /// A call that is under way finds its error itself.

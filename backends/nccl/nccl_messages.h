@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backends/cuda/message_library.h"
-#include "backends/nccl/communicator.h"
+#include "backends/nccl/nccl_memory.h"
 
 #include <map>
 #include <memory>
@@ -14,25 +14,31 @@ namespace braid::nccl {
 /// that has come to its end, and two threads that did so at once let ranks hang: so calls exclude
 /// each other, and the watchdog does not wait for the host thread's.
 ///
-/// One communicator for each team that this rank is in; that of all ranks is for groups.
+/// One communicator for each team that this rank is in, and each choice of CTAs; those of all ranks
+/// are for groups.
 class NcclMessages final : public MessageLibrary {
 public:
   /// What it is loaded from outlives this. That happens when teams are first opened.
   using Loader = std::function<Result<const Library *>()>;
   NcclMessages(Loader load, int64_t rank, Patience patience);
 
-  Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) override;
-  Status group(cudaStream_t stream, llvm::ArrayRef<MessageArgs> messages) override;
-  Status collective(cudaStream_t stream, const CollectiveArgs &args) override;
-  Result<std::unique_ptr<SymmetricMemory>> symmetricMemory(ControlPlane &control) override;
+  Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control, TransferMode mode) override;
+  std::string describe(TransferMode mode) override;
+  Status group(cudaStream_t stream, llvm::ArrayRef<MessageArgs> messages, Ctas ctas) override;
+  Status collective(cudaStream_t stream, const CollectiveArgs &args, Ctas ctas) override;
+  Result<std::unique_ptr<SymmetricMemory>> symmetricMemory(MemoryFrom from,
+                                                           ControlPlane &control) override;
   Status error() override;
   void abort() override;
   Status close(std::chrono::milliseconds atMost) override;
 
 private:
   Status load(ControlPlane &control);
-  Status open(const Team &team, ControlPlane &control);
-  Result<const Communicator *> of(llvm::ArrayRef<int64_t> team) const;
+  Status checkVersion(llvm::ArrayRef<Team> teams, CtaPolicy policy) const;
+  Status open(const Team &team, Ctas ctas, ControlPlane &control);
+  Status registerWith(const Team &team, TransferMode mode);
+  std::shared_ptr<OwnMemory> memoryFrom(MemoryFrom from) const;
+  Result<const Communicator *> of(llvm::ArrayRef<int64_t> team, Ctas ctas) const;
   Status exchange(const Communicator &communicator, cudaStream_t stream,
                   const CollectiveArgs &args) const;
 
@@ -41,7 +47,7 @@ private:
     /// Held during calls: even to ask for errors is one that changes the communicator.
     std::timed_mutex calls;
     /// Null: this rank is no member.
-    std::map<Team, std::unique_ptr<Communicator>> communicators;
+    std::map<std::pair<Team, Ctas>, std::unique_ptr<Communicator>> communicators;
     std::atomic<bool> isAborted{false}, isAbortDone{false};
   };
 
@@ -50,7 +56,8 @@ private:
   const int64_t rank_;
   const std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
   Patience patience_;
-  Team all_; ///< ranks of the mesh
+  Team all_;                                                ///< ranks of the mesh
+  std::map<MemoryFrom, std::weak_ptr<OwnMemory>> memories_; ///< of symmetricMemory()
 };
 
 } // namespace braid::nccl

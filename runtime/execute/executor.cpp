@@ -343,8 +343,9 @@ static std::optional<std::pair<uint32_t, int64_t>> firstBetweenHosts(const Plan 
 /// All ranks open the teams of all, in one order. What does not match is found before it hangs.
 /// Where no rank has anything to send, no library is needed.
 Status Binder::openTeams() {
+  const bool areInWindows = sendsMessages() && transferMode_.memory == MemoryFrom::Nccl;
   const std::string mine =
-      (plan_.groups.empty() ? "" : kHasGroups.str()) + encodeCollectives(plan_);
+      (plan_.groups.empty() ? "" : kHasGroups.str()) + encodeCollectives(plan_, areInWindows);
   std::vector<std::string> all = BRAID_TRY(control_.allGather(mine));
   const bool hasAny = llvm::any_of(all, [](const std::string &text) { return !text.empty(); });
   if (!hasAny && !sendsMessages())
@@ -359,7 +360,7 @@ Status Binder::openTeams() {
     return unsupported("rank {}: expected a backend that sends messages, for other ranks have some "
                        "for another host",
                        plan_.rank);
-  Status opened = prepared_->messages_->openTeams(teams, control_);
+  Status opened = prepared_->messages_->openTeams(teams, control_, transferMode_);
   const auto between = firstBetweenHosts(plan_);
   return between && !sendsMessages()
              ? opened.annotated(
@@ -388,6 +389,7 @@ Status Binder::connect() {
     if (isWhole(plan_.commands[i].kind))
       prepared_->issue(i, plan_.commands[i]);
   bases = before;
+  BRAID_TRY(prepared_->messages_->tryConnections(transferMode_));
   const Status status = device_.synchronize();
   device_.release(standIn);
   return status;
@@ -469,25 +471,44 @@ bool Binder::areDisjoint(uint32_t first, uint32_t count) const {
 /// even one that nobody awaits; and no peer touches the memory for the next program before it has
 /// been told where it is, which comes after the device has zeroed it.
 ///
-/// Ranks that want memory of different kinds would meet in different calls next: here they hear of
-/// it.
-Status recycle(Device &device, ControlPlane &control, MemoryFrom memory) {
+/// Ranks that want memory of different kinds, or connections, would meet in different calls next:
+/// here they hear of it.
+Status recycle(Device &device, ControlPlane &control, TransferMode mode) {
   // A device that cannot prepare now, because its stream is being captured, has to say so before it
   // is asked to wait: that would spoil the capture, and give another reason.
   BRAID_TRY(device.reserveStreams(0));
   BRAID_TRY(device.synchronize());
   const std::vector<std::string> choices =
-      BRAID_TRY(control.allGather(encodeChoices({{"--memory", name(memory).str()}})));
+      BRAID_TRY(control.allGather(encodeChoices({{"--memory", name(mode.memory).str()},
+                                                 {"--ctas", std::to_string(mode.ctas.count)},
+                                                 {"--cta-policy", name(mode.ctas.policy).str()}})));
   BRAID_TRY(compareChoices(choices));
   device.recycle();
   return Status::ok();
 }
 
+/// What is chosen about messages.
+static Status checkMessages(const Plan &plan, TransferMode mode) {
+  const bool mayHaveCtas = plan.mayHaveMessages() || mode.ctas == Ctas();
+  const bool isRegistered = mode.memory == MemoryFrom::NcclRegistered;
+  if (!mayHaveCtas || (isRegistered && plan.transport != Transport::Messages))
+    return unsupported("--{}: expected --transport messages", isRegistered
+                                                                  ? "memory nccl-registered"
+                                                              : mode.ctas.count ? "ctas"
+                                                                                : "cta-policy");
+  return mode.ctas.policy == CtaPolicy::Zero && mode.memory != MemoryFrom::Nccl
+             ? unsupported("--cta-policy zero: expected --memory nccl, for copy engines work on "
+                           "windows")
+             : Status::ok();
+}
+
 Status checkCapabilities(const Plan &plan, Device &device, TransferMode mode) {
+  BRAID_TRY(checkMessages(plan, mode));
   if (plan.transport == Transport::Messages) {
     if (!device.messages())
       return unsupported("expected a backend that sends messages");
-    const bool hasMemory = mode.memory == MemoryFrom::Default || mode.memory == MemoryFrom::Nccl;
+    const bool hasMemory = mode.memory == MemoryFrom::Default || mode.memory == MemoryFrom::Nccl ||
+                           mode.memory == MemoryFrom::NcclRegistered;
     return mode.movesAs(TransferMode()) && hasMemory
                ? Status::ok()
                : unsupported("expected no choice of who copies and who signals, and no memory but "
@@ -514,7 +535,7 @@ Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Cont
                     plan.ranks, control.rank(), control.size());
   Status mine = checkCapabilities(plan, device, transferMode);
   if (mine.isOk())
-    mine = recycle(device, control, transferMode.memory);
+    mine = recycle(device, control, transferMode);
   if (!mine.isOk()) {
     control.abort(mine);
     return mine;

@@ -56,8 +56,9 @@ std::string encodeChoices(const std::vector<Choice> &choices);
 /// says for the first one that is not the same everywhere which ranks have which value.
 Status compareChoices(const std::vector<std::string> &texts);
 
-/// The collectives of a rank, in issue order.
-std::string encodeCollectives(const Plan &plan);
+/// The collectives of a rank, in issue order. In windows they lie at the same place on all members:
+/// a library takes what it knows of the own place for the peers'.
+std::string encodeCollectives(const Plan &plan, bool areInWindows = false);
 /// `texts` are all ranks' encodeCollectives(). The teams of all, each once, in an order that is the
 /// same on all ranks. BadInput says for the first collective of a team that is not the same on its
 /// members which ones have what there.

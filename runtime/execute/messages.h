@@ -4,6 +4,7 @@
 #include "api/status.h"
 #include "runtime/execute/control_plane.h"
 #include "runtime/execute/tag.h"
+#include "runtime/execute/transfer_mode.h"
 
 namespace braid {
 
@@ -41,12 +42,21 @@ public:
   // -- While preparing. --
 
   /// Makes what these teams, and groups among all ranks, need and have not got yet. Collective:
-  /// all ranks call it with the same teams in the same order, members or not. Blocks.
-  virtual Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) = 0;
+  /// all ranks call it with the same teams in the same order, members or not. Blocks. Plans that
+  /// are registered with this `mode` send by it, from memory that there is by then.
+  virtual Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control,
+                           TransferMode mode = {}) = 0;
 
   /// openTeams() leaves something to the first operation of each kind and size, which must not be
   /// one of a run.
   virtual bool connectsLater() const { return true; }
+
+  /// Those first operations have been issued. Blocks until they are over if it is known that they
+  /// may hang by this mode. Unsupported: they do; the job is at its end.
+  virtual Status tryConnections(TransferMode) { return Status::ok(); }
+
+  /// What messages of this mode go through: "NCCL 2.28.9, 8 CTAs". Empty: nothing to say.
+  virtual std::string describe(TransferMode) const { return ""; }
 
   // -- Issuing. --
 

@@ -11,7 +11,9 @@ namespace {
 // By their values.
 constexpr const char *kCopyBy[] = {"default", "engine", "kernel"};
 constexpr const char *kSignalBy[] = {"default", "memory", "kernel"};
-constexpr const char *kMemoryFrom[] = {"default", "ipc", "vmm", "nccl", "nvshmem"};
+constexpr const char *kMemoryFrom[] = {"default",         "ipc",    "vmm", "nccl",
+                                       "nccl-registered", "nvshmem"};
+constexpr const char *kCtaPolicy[] = {"default", "efficiency", "zero"};
 
 template <class Enum, size_t N>
 std::optional<Enum> fromName(const char *const (&names)[N], llvm::StringRef name) {
@@ -24,6 +26,7 @@ std::optional<Enum> fromName(const char *const (&names)[N], llvm::StringRef name
 llvm::StringRef name(CopyBy by) { return kCopyBy[static_cast<size_t>(by)]; }
 llvm::StringRef name(SignalBy by) { return kSignalBy[static_cast<size_t>(by)]; }
 llvm::StringRef name(MemoryFrom from) { return kMemoryFrom[static_cast<size_t>(from)]; }
+llvm::StringRef name(CtaPolicy policy) { return kCtaPolicy[static_cast<size_t>(policy)]; }
 std::optional<CopyBy> copyByFromName(llvm::StringRef name) {
   return fromName<CopyBy>(kCopyBy, name);
 }

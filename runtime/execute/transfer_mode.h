@@ -3,6 +3,7 @@
 
 #include "llvm/ADT/StringRef.h"
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 
@@ -22,22 +23,38 @@ enum class SignalBy : uint8_t {
 /// What has memory that peers reach.
 enum class MemoryFrom : uint8_t {
   Default,
-  Ipc,     ///< cudaMalloc, opened by handles of CUDA IPC
-  Vmm,     ///< cuMemCreate, opened by file descriptors
-  Nccl,    ///< ncclMemAlloc, registered as windows of a communicator of all ranks
-  Nvshmem, ///< the heap of NVSHMEM
+  Ipc,            ///< cudaMalloc, opened by handles of CUDA IPC
+  Vmm,            ///< cuMemCreate, opened by file descriptors
+  Nccl,           ///< ncclMemAlloc, registered as windows of communicators
+  NcclRegistered, ///< ncclMemAlloc, which communicators know; for messages
+  Nvshmem,        ///< the heap of NVSHMEM
+};
+/// How NCCL saves thread blocks, which take processors from the arithmetic.
+enum class CtaPolicy : uint8_t {
+  Default,
+  Efficiency, ///< takes fewer where that costs little
+  Zero,       ///< takes none where copy engines can do it: they gather, in windows
 };
 llvm::StringRef name(CopyBy by);
 llvm::StringRef name(SignalBy by);
 llvm::StringRef name(MemoryFrom from);
-inline constexpr size_t kMemories = 5;
+llvm::StringRef name(CtaPolicy policy);
+inline constexpr size_t kMemories = 6;
 std::optional<CopyBy> copyByFromName(llvm::StringRef name);
 std::optional<SignalBy> signalByFromName(llvm::StringRef name);
+
+/// The thread blocks of the kernels that send messages.
+struct Ctas {
+  int count = 0; ///< 0: the library's choice
+  CtaPolicy policy = CtaPolicy::Default;
+  auto operator<=>(const Ctas &) const = default;
+};
 
 struct TransferMode {
   CopyBy copies = CopyBy::Default;
   SignalBy signals = SignalBy::Default;
   MemoryFrom memory = MemoryFrom::Default;
+  Ctas ctas = {};
   bool operator==(const TransferMode &) const = default;
   /// Copies and signals are made alike.
   bool movesAs(const TransferMode &other) const {

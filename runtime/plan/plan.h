@@ -296,6 +296,8 @@ struct Plan {
   }
   /// Some rank may have groups or collectives.
   bool mayHaveMessages() const { return transport == Transport::Messages || hosts() > 1; }
+  /// This one has.
+  bool hasMessages() const { return !groups.empty() || !collectives.empty(); }
 };
 
 /// Gives the Plans of all ranks of a program their numbers, from `first` on; returns the next one.

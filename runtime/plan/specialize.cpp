@@ -38,8 +38,8 @@ std::string Specializer::str(const View &view) {
 //===- The walk -------------------------------------------------------------------------------===//
 
 Specializer::Specializer(const Program &program, int64_t rank, Diagnostics &diags,
-                         Transport transport)
-    : program_(program), diags_(diags) {
+                         Transport transport, Operands operands)
+    : program_(program), diags_(diags), operands_(operands) {
   plan_.program = program.name();
   plan_.sourceName = diags.fileName();
   plan_.text = braid::str(program);
@@ -569,8 +569,8 @@ void Specializer::listPreparation() {
 }
 
 Result<Plan> specialize(const Program &program, int64_t rank, Diagnostics &diags,
-                        Transport transport) {
-  return Specializer(program, rank, diags, transport).run();
+                        Transport transport, Operands operands) {
+  return Specializer(program, rank, diags, transport, operands).run();
 }
 
 } // namespace braid

@@ -22,7 +22,8 @@ namespace braid {
 /// would be about the same mistake in later trips.
 class Specializer : public OpVisitor<Specializer, bool> {
 public:
-  Specializer(const Program &program, int64_t rank, Diagnostics &diags, Transport transport);
+  Specializer(const Program &program, int64_t rank, Diagnostics &diags, Transport transport,
+              Operands operands);
 
   Result<Plan> run();
 
@@ -120,6 +121,8 @@ private:
   void emitInOrder(Command command);
   bool postTogether(const GroupOp &op, llvm::ArrayRef<int64_t> peers, bool wantPassive);
   bool staysWhole(const PlanCollective &collective) const;
+  bool emitWhole(const CollectiveOp &op, PlanCollective collective);
+  bool moveIntoArena(const CollectiveOp &op, llvm::StringRef name, Range &range);
   bool collectiveOf(const CollectiveOp &op, PlanCollective &collective);
   bool checkCounts(const CollectiveOp &op, const PlanCollective &collective);
   bool exchange(const CollectiveOp &op, const PlanCollective &collective);
@@ -154,6 +157,7 @@ private:
 
   const Program &program_;
   Diagnostics &diags_;
+  const Operands operands_;
   Plan plan_;
   Status unsupported_;
   size_t steps_ = 0;

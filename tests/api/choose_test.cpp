@@ -183,6 +183,26 @@ TEST(Candidate, ReachesPeersOrSendsMessages) {
     EXPECT_EQ(transportOf(each, both[0]), Transport::Messages);
 }
 
+/// What is asked of messages, only they do; and each does it.
+TEST(Candidate, SendsMessagesIfThatIsAsked) {
+  const LaunchMode launchModes[] = {LaunchMode::Eager};
+  const TransferMode transferModes[] = {{}, {CopyBy::Kernel, SignalBy::Default}};
+  const Transport both[] = {Transport::PeerMemory, Transport::Messages};
+  const FusionStage stage{{"C"}, /*isReduction=*/true, 192};
+  for (const char *knobs : {"ctas=4", "memory=nccl;cta-policy=zero", "memory=nccl-registered"}) {
+    const Configuration given = of(knobs);
+    const auto all = broadCandidates({given, launchModes, transferModes, stage, both});
+    EXPECT_GT(all.size(), 4u);
+    for (const Candidate &each : all) {
+      EXPECT_EQ(transportOf(each, both[0]), Transport::Messages) << each.str();
+      EXPECT_EQ(transferModeOf(each), transferModeOf(given)) << each.str();
+    }
+  }
+  const auto without =
+      broadCandidates({of("ctas=4"), launchModes, transferModes, stage, {&both[0], 1}});
+  EXPECT_FALSE(without.empty()) << "which are then refused by name";
+}
+
 /// What a ring adds has other bits.
 TEST(Candidate, ReducesAroundARingOnlyIfAsked) {
   const Configuration given = of("ring");

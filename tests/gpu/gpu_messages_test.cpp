@@ -1,17 +1,22 @@
 //===- tests/gpu/gpu_messages_test.cpp - collectives and messages of GPUs ---------------------===//
 //
-//   [BRAID_TEST_BACKEND=cuda|nccl] gpu_messages_test [--ranks N] [--runs R]
+//   [BRAID_TEST_BACKEND=cuda|nccl] [BRAID_TEST_KNOBS=memory=nccl;ctas=4] gpu_messages_test
+//       [--ranks N] [--runs R]
 //
 // Every collective, with each type, team and root, from one element on, is run eagerly and replayed
-// with fresh tensors each time, and compared; jobs are made and ended in one process.
+// with fresh tensors each time, and compared. Communicators, with memory that they know, are made
+// and closed a hundred times, and leave no memory behind.
 //
 //===----------------------------------------------------------------------------------------===//
 
+#include "api/autotune/candidate.h"
 #include "api/compile/plans.h"
 #include "api/launch/job_rank.h"
 #include "api/ranks/arguments.h"
 #include "api/ranks/mesh.h"
 #include "api/ranks/run.h"
+#include "backends/cuda/cuda_status.h"
+#include "backends/nccl/nccl_messages.h"
 #include "ir/failure.h"
 #include "tests/gpu/gpu_job.h"
 #include "tests/support/collective_case.h"
@@ -30,6 +35,12 @@ Backend backendOfTest() {
   return *builtinBackends().find(name ? name : "nccl");
 }
 
+/// How messages are sent.
+Configurations knobsOfTest() {
+  const char *text = std::getenv("BRAID_TEST_KNOBS");
+  return *Configurations::parse(text ? text : "");
+}
+
 class RankTest {
 public:
   RankTest(LocalMesh &mesh, Transport transport) : mesh_(mesh), transport_(transport) {}
@@ -37,9 +48,9 @@ public:
   /// `runs` of them, eager and replayed in turn.
   Status run(const CollectiveCase &c, int runs) {
     const std::unique_ptr<Source> source = parseSource("c.braid", c.text());
-    Compiled compiled = BRAID_TRY(compile(*source, {.transport = transport_}));
+    Compiled compiled = BRAID_TRY(compile(*source, {.schedule = knobs_, .transport = transport_}));
     plans_.push_back(BRAID_TRY(makePlans(compiled)));
-    BRAID_TRY(mesh_.prepare(plans_.back()));
+    BRAID_TRY(mesh_.prepare(plans_.back(), transferModeOf(knobs_.all)));
     return runPrepared(c, plans_.back()[static_cast<size_t>(rank())], runs).annotated(c.str());
   }
 
@@ -77,6 +88,7 @@ private:
 
   LocalMesh &mesh_;
   const Transport transport_;
+  const Configurations knobs_ = knobsOfTest();
   std::list<std::vector<Plan>> plans_; ///< the mesh refers to them
 };
 
@@ -108,7 +120,70 @@ Status runAll(LocalMesh &mesh, Transport transport, int runs) {
   return mesh.commit();
 }
 
-int rankMain(const Place &place, int runs) {
+/// One gather among all ranks by what is made for it, all of which goes again.
+Status makeAndClose(ControlPlane &control, TransferMode mode) {
+  nccl::NcclMessages messages(nccl::Library::load, control.rank(), {std::chrono::seconds(20)});
+  constexpr size_t kBytes = size_t(2) << 20;
+  const bool isPlain = mode.memory == MemoryFrom::Default;
+  std::unique_ptr<SymmetricMemory> memory;
+  if (!isPlain)
+    memory = BRAID_TRY(messages.symmetricMemory(mode.memory, control));
+  void *data = nullptr;
+  if (isPlain)
+    BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&data, kBytes));
+  else
+    data = BRAID_TRY(memory->allocate(kBytes));
+  Team all;
+  for (int64_t rank = 0; rank < control.size(); ++rank)
+    all.push_back(rank);
+  BRAID_TRY(messages.openTeams({all}, control, mode));
+  const auto block = static_cast<int64_t>(sizeof(float)) * 1000;
+  char *own = static_cast<char *>(data) + kBytes / 2;
+  const auto mine = static_cast<int>(control.rank()) + 1;
+  BRAID_CUDA_RETURN_IF_ERROR(cudaMemset(own, mine, static_cast<size_t>(block)));
+  BRAID_TRY(messages.collective(nullptr,
+                                {CollectiveKind::AllGather, std::nullopt, DType::F32, all, -1, data,
+                                 own, block * control.size(), block},
+                                mode.ctas));
+  BRAID_CUDA_RETURN_IF_ERROR(cudaStreamSynchronize(nullptr));
+  std::vector<char> got(static_cast<size_t>(block * control.size()));
+  BRAID_CUDA_RETURN_IF_ERROR(cudaMemcpy(got.data(), data, got.size(), cudaMemcpyDefault));
+  if (memory)
+    memory->closePeers();
+  BRAID_TRY(messages.close(std::chrono::seconds(5)));
+  if (isPlain)
+    BRAID_CUDA_RETURN_IF_ERROR(cudaFree(data));
+  for (size_t i = 0; i < got.size(); ++i)
+    if (got[i] != static_cast<char>(i / static_cast<size_t>(block) + 1))
+      return Status(StatusCode::WrongResult, fmt::format("byte {} is {}", i, int(got[i])));
+  return Status::ok();
+}
+
+/// Each way that this library has, in turn.
+Status makeAndCloseOften(LocalMesh &mesh) {
+  ControlPlane &control = mesh.control(mesh.firstHosted());
+  const int version = BRAID_TRY(nccl::Library::load())->version;
+  std::vector<TransferMode> modes = {{.ctas = {4, CtaPolicy::Default}},
+                                     {.memory = MemoryFrom::NcclRegistered}};
+  if (version >= 22800)
+    modes.push_back({.memory = MemoryFrom::Nccl});
+  if (version >= 23102)
+    modes.push_back({.memory = MemoryFrom::Nccl, .ctas = {0, CtaPolicy::Zero}});
+  constexpr size_t kRounds = 100, kMostLost = size_t(64) << 20;
+  size_t first = 0, last = 0, total = 0;
+  for (size_t round = 0; round < kRounds; ++round) {
+    BRAID_TRY(makeAndClose(control, modes[round % modes.size()])
+                  .annotated(fmt::format("round {}", round)));
+    if (round < modes.size())
+      cudaMemGetInfo(&first, &total);
+  }
+  cudaMemGetInfo(&last, &total);
+  if (last + kMostLost < first)
+    return internalError("{} bytes were free after the first rounds, {} at the end", first, last);
+  return mesh.commit();
+}
+
+int withMesh(const Place &place, llvm::function_ref<Status(LocalMesh &, Transport)> fn) {
   Result<std::unique_ptr<JobRank>> job = JobRank::join(place);
   if (!job)
     return static_cast<int>(job.status().code());
@@ -117,7 +192,20 @@ int rankMain(const Place &place, int runs) {
                               (*job)->takeClient());
   if (!mesh)
     return finish(**job, nullptr, mesh.status());
-  return finish(**job, mesh->get(), runAll(**mesh, backend.transport, runs));
+  return finish(**job, mesh->get(), fn(**mesh, backend.transport));
+}
+
+int collectivesMain(const Place &place, int runs) {
+  return withMesh(place, [runs](LocalMesh &mesh, Transport transport) {
+    return runAll(mesh, transport, runs);
+  });
+}
+
+int communicatorsMain(const Place &place, int) {
+  return withMesh(place, [](LocalMesh &mesh, Transport transport) {
+    const bool isWanted = transport == Transport::Messages && !std::getenv("BRAID_TEST_KNOBS");
+    return isWanted ? makeAndCloseOften(mesh) : mesh.commit();
+  });
 }
 
 } // namespace
@@ -125,5 +213,6 @@ int rankMain(const Place &place, int runs) {
 
 int main(int argc, char **argv) {
   using namespace braid::test;
-  return gpuJobMain(argc, argv, {{"collectives", rankMain}});
+  return gpuJobMain(argc, argv,
+                    {{"collectives", collectivesMain}, {"communicators", communicatorsMain}});
 }

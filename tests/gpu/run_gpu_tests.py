@@ -218,7 +218,45 @@ def messages(suite):
         if os.path.exists(os.path.join(programs, program)):
             suite.add_command(f"messages {program}, {ranks} ranks",
                               ["env", "BRAID_TEST_BACKEND=nccl", os.path.join(programs, program),
-                               "--ranks", str(ranks), "--runs", "200"], ranks, seconds=200)
+                               "--ranks", str(ranks), "--runs", "200"], ranks, seconds=400)
+
+
+# Of an older NCCL some are refused.
+MESSAGE_KNOBS = ("memory=nccl-registered", "memory=nccl", "memory=nccl;cta-policy=zero",
+                 "cta-policy=efficiency", "ctas=4", "memory=nccl;ctas=2")
+
+
+def message_knobs(suite):
+    """Messages from memory that NCCL knows, and with other kernels or none. `--explain` says so."""
+    def add(name, command, knobs, ranks, environment, said=""):
+        def check(devices):
+            code, out, err = run(command, 400, only_on(devices, **environment))
+            refused = [line.strip() for line in (out + err).splitlines()
+                       if "expected NCCL" in line or "registers no" in line]
+            if code != 0 and refused:
+                return "skipped", refused[0]
+            good = code == 0 and said in err
+            return ("passed", "") if good else ("failed", f"exit code {code}\n{out}{err}")
+        suite.add(f"message knobs {ranks} {name} {knobs}", ranks, check, may_share=True)
+    program = os.path.join(os.path.dirname(suite.braid), "gpu_messages_test")
+    sizes = ["--set", "M=96", "--set", "K=64", "--set", "N=65"]
+    for knobs in MESSAGE_KNOBS:
+        for example, name in ((EXAMPLE, "gather"), (SCATTER, "reduce-scatter"),
+                              (ALL_REDUCE, "all-reduce")):
+            for ranks, graph in ((2, []), (3, ["--graph"])):
+                add(" ".join([name] + graph),
+                    [suite.braid, "run", example, "--backend", "nccl", "--verify", "--explain",
+                     "--flight-records", "none", "--timeout-ms", "20000", "--iterations", "200",
+                     "--ranks", str(ranks), "--schedule", "collective;" + knobs] + sizes + graph,
+                    knobs, ranks, {}, "messages from")
+        add("pairs", [suite.braid, "run", EXAMPLE, "--backend", "nccl", "--verify", "--explain",
+                      "--flight-records", "none", "--timeout-ms", "20000", "--iterations", "200",
+                      "--ranks", "2", "--graph", "--schedule", "pairwise;" + knobs] + sizes,
+            knobs, 2, {}, "messages from")
+        if os.path.exists(program):
+            for ranks in (2, 3):
+                add("gpu_messages_test", [program, "--ranks", str(ranks), "--runs", "200"], knobs,
+                    ranks, {"BRAID_TEST_BACKEND": "nccl", "BRAID_TEST_KNOBS": knobs})
 
 
 def add_memory_test(suite, memory, program):
@@ -532,6 +570,8 @@ def add_all(suite, fault_seeds):
     refusals(suite)
     exactness(suite)
     messages(suite)
+    if not nccl_missing(suite):
+        message_knobs(suite)
     add_hosts(suite, nccl_missing(suite))
     memories(suite)
     programs(suite)

@@ -1,6 +1,8 @@
 //===- tests/runtime/command_batch_test.cpp - what the executor issues together ---------------===//
 
+#include "api/autotune/candidate.h"
 #include "api/ranks/run.h"
+#include "ir/failure.h"
 #include "runtime/execute/executor.h"
 #include "runtime/execute/handshake.h"
 #include "runtime/plan/specialize.h"
@@ -17,7 +19,7 @@ namespace {
 using testing::ElementsAre;
 
 /// Writes down what it is given.
-class Recorder final : public test::IdleDevice {
+class Recorder : public test::IdleDevice {
 public:
   std::vector<std::string> calls;
   TransferMode used;
@@ -166,10 +168,82 @@ TEST(Prepare, RanksThatWantOtherMemoryAreNamed) {
   Result<Compiled> compiled = compile(*source, {});
   Result<Plan> plan = specialize(*compiled->program, 0, source->diags);
   Recorder device;
-  BesideAnother control(encodeChoices({{"--memory", "vmm"}}));
-  EXPECT_EQ(prepare(*plan, device, control).status().message(),
+  BesideAnother memory(encodeChoices({{"--memory", "vmm"}, {"--ctas", "0"}, {"--cta-policy", ""}}));
+  EXPECT_EQ(prepare(*plan, device, memory).status().message(),
             "expected all ranks to have the same --memory, got\n  rank 0: --memory default\n"
             "  rank 1: --memory vmm");
+  BesideAnother ctas(
+      encodeChoices({{"--memory", "default"}, {"--ctas", "4"}, {"--cta-policy", "default"}}));
+  EXPECT_EQ(prepare(*plan, device, ctas).status().message(),
+            "expected all ranks to have the same --ctas, got\n  rank 0: --ctas 0\n"
+            "  rank 1: --ctas 4");
+}
+
+/// Says what is asked of its messages; they hang by copy engines.
+class Messenger final : public Recorder, public Messages {
+public:
+  Messages *messages() override { return this; }
+  Result<std::vector<void *>> allocateFrom(MemoryFrom from, llvm::ArrayRef<int64_t> bytes,
+                                           ControlPlane &) override {
+    calls.push_back(fmt::format("memory {}", name(from).str()));
+    return std::vector{BRAID_TRY(allocate(ArenaKind::Symmetric, bytes.front()))};
+  }
+  Status registerPlan(const Plan &, TransferMode) override {
+    calls.push_back("register");
+    return Status::ok();
+  }
+  Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &, TransferMode mode) override {
+    calls.push_back(fmt::format("open {}, {} CTAs", teams.size(), mode.ctas.count));
+    return Status::ok();
+  }
+  Status tryConnections(TransferMode mode) override {
+    calls.push_back("try");
+    return mode.ctas.policy == CtaPolicy::Zero ? unsupported("they hang") : Status::ok();
+  }
+  void group(uint32_t, Tag, llvm::ArrayRef<MessageArgs>) override { calls.push_back("group"); }
+  void collective(uint32_t, Tag, const CollectiveArgs &) override { calls.push_back("collective"); }
+};
+
+/// What preparing a sum of one rank calls, and what it says at the end.
+std::vector<std::string> preparing(const std::string &knobs) {
+  auto source = parseSource("t.braid", "program @t mesh [0 .. 1) (%A: f32[4]) -> (%C: f32[4]) {\n"
+                                       "  %c = collective allreduce sum %C, %A\n  wait %c\n}\n");
+  const Configurations schedule = *Configurations::parse(knobs);
+  Result<Compiled> compiled = compile(*source, {.schedule = schedule});
+  EXPECT_TRUE(compiled.isOk()) << compiled.status().message();
+  Result<Plan> plan =
+      specialize(*compiled->program, 0, source->diags, compiled->transport, compiled->operands);
+  Messenger device;
+  Alone control;
+  const Status status = prepare(*plan, device, control, transferModeOf(schedule.all)).status();
+  device.calls.push_back(status.isOk() ? "ok" : status.message());
+  EXPECT_TRUE(status.isOk() || status.code() == StatusCode::Unsupported);
+  return device.calls;
+}
+
+/// Memory, then those who know it, then what is sent by it; and it is given a try.
+TEST(Prepare, MessagesAreTriedAsTheyWillBeSent) {
+  using testing::ElementsAre;
+  EXPECT_THAT(preparing("transport=messages;ctas=4"),
+              ElementsAre("open 1, 4 CTAs", "register", "collective", "try", "ok"));
+  EXPECT_THAT(preparing("transport=messages;memory=nccl-registered"),
+              ElementsAre("memory nccl-registered", "open 1, 0 CTAs", "register", "collective",
+                          "try", "ok"));
+  EXPECT_THAT(
+      preparing("transport=messages;memory=nccl;cta-policy=zero"),
+      ElementsAre("memory nccl", "open 1, 0 CTAs", "register", "collective", "try", "they hang"));
+}
+
+TEST(Prepare, RefusesOfMessagesWhatWouldBeIgnored) {
+  using testing::ElementsAre;
+  EXPECT_THAT(preparing("ctas=4"), ElementsAre("--ctas: expected --transport messages"));
+  EXPECT_THAT(preparing("cta-policy=efficiency"),
+              ElementsAre("--cta-policy: expected --transport messages"));
+  EXPECT_THAT(preparing("memory=nccl-registered"),
+              ElementsAre("--memory nccl-registered: expected --transport messages"));
+  EXPECT_THAT(preparing("transport=messages;cta-policy=zero"),
+              ElementsAre("--cta-policy zero: expected --memory nccl, for copy engines work on "
+                          "windows"));
 }
 
 } // namespace

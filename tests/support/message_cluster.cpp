@@ -43,8 +43,8 @@ public:
   std::vector<PendingWait> pending() override { return inner_.pending(); }
 
   /// The others come to this.
-  Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) override {
-    BRAID_TRY(inner_.messages()->openTeams(teams, control));
+  Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control, TransferMode mode) override {
+    BRAID_TRY(inner_.messages()->openTeams(teams, control, mode));
     return peerFailed("this rank has no voice");
   }
   void group(uint32_t, Tag, llvm::ArrayRef<MessageArgs>) override {}

@@ -91,8 +91,24 @@ Code called(const std::string &function, const std::string &text, Comm *comm) {
   return comm && comm->polls != 0 && !isGrouped ? Code::InProgress : Code::Success;
 }
 
+/// What is asked for beyond the defaults: ", 8 to 8 CTAs, policy 2".
+std::string str(const nccl::Config &config) {
+  std::string text;
+  if (config.minCTAs != nccl::Config::kUndefined || config.maxCTAs != nccl::Config::kUndefined)
+    text += fmt::format(", {} to {} CTAs", config.minCTAs, config.maxCTAs);
+  if (config.ctaPolicy != nccl::Config::kUndefined)
+    text += fmt::format(", policy {}", config.ctaPolicy);
+  return text;
+}
+
 std::string place(const Comm *comm, cudaStream_t stream) {
   return fmt::format("comm {} stream {}", comm->number, reinterpret_cast<uintptr_t>(stream));
+}
+
+void giveWindow(nccl::Window **window) {
+  const bool gives = standIn().givesWindows;
+  *window = gives ? reinterpret_cast<nccl::Window *>(++nextWindow) : nullptr;
+  standIn().liveRegistrations += gives;
 }
 
 } // namespace
@@ -116,6 +132,7 @@ void braidForget() {
   the.calls.clear();
   the.injected.clear();
   the.pollsInProgress = the.liveCommunicators = the.liveMemory = the.openGroups = 0;
+  the.liveRegistrations = 0;
   the.givesWindows = true;
   nextWindow = 0;
   the.background = Code::Success;
@@ -135,10 +152,11 @@ Code ncclGetUniqueId(UniqueId *id) {
 }
 #endif
 Code ncclCommInitRankConfig(Comm **comm, int members, UniqueId id, int position, Config *config) {
-  const Code code = called("ncclCommInitRankConfig",
-                           fmt::format("{} of {}, id {:#x}, blocking {}", position, members,
-                                       static_cast<unsigned char>(id.bytes[127]), config->blocking),
-                           nullptr);
+  const Code code =
+      called("ncclCommInitRankConfig",
+             fmt::format("{} of {}, id {:#x}, blocking {}{}", position, members,
+                         static_cast<unsigned char>(id.bytes[127]), config->blocking, str(*config)),
+             nullptr);
   if (code != Code::Success)
     return code;
   *comm = new Comm{nextNumber++, members, position};
@@ -168,8 +186,8 @@ Code ncclCommGetAsyncError(Comm *comm, Code *code) {
     *code = Code::InProgress;
     return Code::Success;
   }
-  if (Window **window = std::exchange(comm->window, nullptr); window && standIn().givesWindows)
-    *window = reinterpret_cast<Window *>(++nextWindow);
+  if (Window **window = std::exchange(comm->window, nullptr))
+    giveWindow(window);
   *code = comm->state != Code::Success ? comm->state : standIn().background;
   return Code::Success;
 }
@@ -239,16 +257,30 @@ Code ncclCommWindowRegister(Comm *comm, void *, size_t bytes, Window **window, i
   const Code code = called("ncclCommWindowRegister",
                            fmt::format("{} flags {} comm {}", bytes, flags, comm->number), comm);
   *window = nullptr;
-  if (comm->polls == 0)
-    *window = standIn().givesWindows ? reinterpret_cast<Window *>(++nextWindow) : nullptr;
-  else
+  if (code == Code::InProgress)
     comm->window = window;
+  else if (code == Code::Success)
+    giveWindow(window);
   return code == Code::InProgress ? Code::Success : code;
 }
 Code ncclCommWindowDeregister(Comm *comm, Window *window) {
+  --standIn().liveRegistrations;
   return called("ncclCommWindowDeregister",
                 fmt::format("window {} comm {}", reinterpret_cast<uintptr_t>(window), comm->number),
-                nullptr);
+                comm);
+}
+Code ncclCommRegister(Comm *comm, void *, size_t bytes, void **handle) {
+  const Code code =
+      called("ncclCommRegister", fmt::format("{} comm {}", bytes, comm->number), comm);
+  const bool gives = standIn().givesWindows && (code == Code::Success || code == Code::InProgress);
+  *handle = gives ? reinterpret_cast<void *>(++nextWindow) : nullptr;
+  standIn().liveRegistrations += gives;
+  return code;
+}
+Code ncclCommDeregister(Comm *comm, void *handle) {
+  --standIn().liveRegistrations;
+  return called("ncclCommDeregister",
+                fmt::format("{} comm {}", reinterpret_cast<uintptr_t>(handle), comm->number), comm);
 }
 Code ncclGetPeerDevicePointer(Window *window, size_t offset, int peer, void **address) {
   const auto number = reinterpret_cast<uintptr_t>(window);

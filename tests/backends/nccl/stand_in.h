@@ -26,8 +26,8 @@ struct StandIn {
   };
   std::vector<Injected> injected;
   int pollsInProgress = 0; ///< how often a call stays in progress; -1: for ever
-  int liveCommunicators = 0, liveMemory = 0;
-  bool givesWindows = true;
+  int liveCommunicators = 0, liveMemory = 0, liveRegistrations = 0;
+  bool givesWindows = true; ///< and registers
   int openGroups = 0;
   nccl::Code background = nccl::Code::Success; ///< found by the library itself
   std::atomic<int> inside{0};                  ///< threads that are in a call, but for aborts
