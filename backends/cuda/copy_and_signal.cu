@@ -264,8 +264,8 @@ __device__ void copyByWarp(const CopyAndSignal &batch) {
 enum class Movers { Workers, FirstBlock };
 
 /// What is behind the copies. Workers look at the flags of awaits, too, so they are taken here: a
-/// peer sets them again once it has our signals. A signal before the last copy goes with the others:
-/// the copies wait for nobody, and end at the same time.
+/// peer sets them again once it has our signals. A signal before the last copy goes with the
+/// others: the copies wait for nobody, and end at the same time.
 __device__ void finishMoves(const CopyAndSignal &batch) {
   const uint32_t lane = threadIdx.x;
   if (lane < batch.awaitCount)

@@ -137,6 +137,27 @@ TEST(Batch, ASumBehindNothingOfItsStreamIsAlone) {
                           "sum 3 on 1 of 2 parts, alone"));
 }
 
+/// For each command of one stream, whether it continues the batch of the one before.
+std::vector<bool> continuations(std::initializer_list<CommandKind> kinds) {
+  Plan plan;
+  for (CommandKind kind : kinds) {
+    plan.commands.emplace_back();
+    plan.commands.back().kind = kind;
+  }
+  std::vector<bool> found;
+  for (size_t i = 0; i < plan.commands.size(); ++i)
+    found.push_back(continuesBatch(plan, i));
+  return found;
+}
+
+TEST(Batch, BehindItsSumItHasAwaitsAlone) {
+  using enum CommandKind;
+  EXPECT_THAT(continuations({Await, Copy, Signal, Sum, Await, Await, Copy, Await}),
+              ElementsAre(false, true, true, true, true, true, false, true));
+  EXPECT_THAT(continuations({Sum, Await, Copy, Sum, Sum, Await}),
+              ElementsAre(false, false, true, true, false, false));
+}
+
 TEST(Batch, RefusesMeansThatTheDeviceHasNot) {
   auto source = parseSource("t.braid", "program @t mesh [0 .. 1) (%A: f32[4]) -> () {\n}\n");
   Result<Compiled> compiled = compile(*source, {});
