@@ -697,12 +697,18 @@ def main():
     lead(args, sys.stdin, answers)
 
 
-if __name__ == "__main__":
-    CODE = 0
+def run_as_process(name, entry):
+    """Calls `entry` and ends the process: 1, and why, if that raises."""
+    code = 0
     try:
-        main()
+        entry()
     except Exception as problem:
-        print(f"torch_rows: {describe(problem)}", file=sys.stderr)
-        CODE = 1
+        print(f"{name}: {describe(problem)}", file=sys.stderr)
+        code = 1
+    sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(CODE)  # tearing down communicators that were captured can hang
+    os._exit(code)  # tearing down communicators that were captured can hang
+
+
+if __name__ == "__main__":
+    run_as_process("torch_rows", main)

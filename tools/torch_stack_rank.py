@@ -398,12 +398,4 @@ def main():
 
 
 if __name__ == "__main__":
-    CODE = 0
-    try:
-        main()
-    except Exception as problem:
-        print(f"torch_stack: {describe(problem)}", file=sys.stderr)
-        CODE = 1
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(CODE)  # tearing down communicators that were captured can hang
+    torch_rows.run_as_process("torch_stack", main)
