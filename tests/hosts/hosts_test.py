@@ -54,11 +54,15 @@ def finish(started, seconds):
     return ends
 
 
+# What torchrun leaves: folders for what ranks might have said, and for kernels that PyTorch made.
+LEFT_BY_STARTERS = ("/torchelastic_", "/torchinductor_")
+
+
 def check_clean(hosts):
     left = hosts.left_running()
     assert left == [], left
-    # torchrun leaves folders for what ranks might have said.
-    files = [file for host in hosts for file in host.files() if "/torchelastic_" not in file]
+    files = [file for host in hosts for file in host.files()
+             if not any(name in file for name in LEFT_BY_STARTERS)]
     assert files == [], files
 
 
