@@ -245,6 +245,13 @@ braid_error *braid_session_prepare(braid_job *job, const braid_program *program,
 }
 void braid_session_free(braid_session *session) { delete session; }
 int64_t braid_session_runs(const braid_session *session) { return session->session->runs(); }
+void braid_session_usage(const braid_session *session, int64_t *bytes, int64_t *most,
+                         int32_t *is_in_graph) {
+  const SessionUsage usage = session->session->usage();
+  *bytes = usage.bytes;
+  *most = usage.most;
+  *is_in_graph = usage.isInGraph;
+}
 braid_error *braid_session_run(braid_session *session, const braid_tensor *tensors, size_t count,
                                void *stream) {
   const auto ranks = fromC(*session, {tensors, count});

@@ -163,6 +163,9 @@ BRAID_EXPORT braid_error *braid_session_prepare(braid_job *job, const braid_prog
                                                 int32_t measures, braid_session **session);
 BRAID_EXPORT void braid_session_free(braid_session *session);
 BRAID_EXPORT int64_t braid_session_runs(const braid_session *session);
+/* braid::SessionUsage. */
+BRAID_EXPORT void braid_session_usage(const braid_session *session, int64_t *bytes, int64_t *most,
+                                      int32_t *is_in_graph);
 /* One run. `tensors` are the inputs, then the outputs, of each rank that is here in turn; `count`
  * of them. */
 BRAID_EXPORT braid_error *braid_session_run(braid_session *session, const braid_tensor *tensors,

@@ -10,6 +10,14 @@
 #include "ir/failure.h"
 #include "runtime/execute/recorded_runs.h"
 
+#include "llvm/ADT/StringExtras.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+#include <set>
+#include <sstream>
+
 namespace braid {
 
 struct Session::Impl {
@@ -28,6 +36,7 @@ struct Session::Impl {
   void issue(size_t i, std::span<const Tensor> inputs, std::span<const Tensor> outputs);
   Status checkAddresses(std::span<void *const> addresses);
   Status prepare(const PrepareOptions &options);
+  Status agreeOnGraphs();
 };
 
 namespace {
@@ -76,6 +85,31 @@ void Session::Impl::issue(size_t i, std::span<const Tensor> inputs,
   prepared[i]->run(addressesOf(inputs, read), addressesOf(outputs, written));
 }
 
+/// When a graph goes is each rank's own matter, but all of them decide alike by what is known here.
+Status Session::Impl::agreeOnGraphs() {
+  std::list<SessionPlans> &sessions = job->impl_->sessions;
+  // A session's number, which all ranks have given alike.
+  const auto numberOf = [](const SessionPlans &each) { return each.plans.front().firstCommand; };
+  std::set<uint32_t> held;
+  auto ask = [&](int64_t rank) {
+    Graphs *graphs = mesh().device(rank).graphs();
+    std::string mine;
+    for (const SessionPlans &each : sessions)
+      if (graphs && graphs->isInCallersGraph(each.plans[static_cast<size_t>(rank)]))
+        mine += fmt::format("{} ", numberOf(each));
+    const std::vector<std::string> all = BRAID_TRY(mesh().control(rank).allGather(mine));
+    if (rank != mesh().firstHosted())
+      return Status::ok();
+    std::istringstream numbers(llvm::join(all, ""));
+    held.insert(std::istream_iterator<uint32_t>(numbers), {});
+    return Status::ok();
+  };
+  BRAID_TRY(mesh().onEveryRank(ask));
+  for (SessionPlans &each : sessions)
+    each.isInGraph = held.count(numberOf(each)) > 0;
+  return Status::ok();
+}
+
 /// What sessions had that have ended is free when all ranks have met here.
 Status Session::Impl::prepare(const PrepareOptions &options) {
   Job::Impl &state = *job->impl_;
@@ -90,6 +124,7 @@ Status Session::Impl::prepare(const PrepareOptions &options) {
     return Status::ok();
   };
   BRAID_TRY(mesh().onEveryRank(prepareRank));
+  BRAID_TRY(agreeOnGraphs());
   std::list<SessionPlans> ended;
   ended.swap(state.ended);
   state.showPlans();
@@ -133,6 +168,9 @@ Session::~Session() {
 
 const CompiledProgram &Session::program() const { return impl_->program; }
 int64_t Session::runs() const { return impl_->prepared.front()->epoch(); }
+SessionUsage Session::usage() const {
+  return {impl_->own->bytes, impl_->own->most, impl_->own->isInGraph};
+}
 
 Status Session::run(std::span<const Tensor> inputs, std::span<const Tensor> outputs, void *stream) {
   BRAID_TRY(impl_->checkRanks(1));

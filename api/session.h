@@ -17,6 +17,16 @@ struct PrepareOptions {
   bool measures = true;
 };
 
+/// What a session holds, and is held by.
+struct SessionUsage {
+  int64_t bytes = 0; ///< of its buffers and flags, on all ranks here
+  int64_t most = 0;  ///< on one rank at most: the same number on all ranks
+  /// When a prepare() of the job's returned last, a graph of the caller's that was not destroyed
+  /// held runs of this session, on some rank: the same on all ranks. One that is destroyed goes a
+  /// few milliseconds later.
+  bool isInGraph = false;
+};
+
 /// A program on the ranks of this process. Many share one job, its streams and its memory.
 class Session {
 public:
@@ -35,6 +45,7 @@ public:
   const CompiledProgram &program() const;
   /// Runs issued so far, replays included; not those in graphs of the caller.
   int64_t runs() const;
+  SessionUsage usage() const;
 
   /// Issues one run on the one rank that is here, and returns. It is ordered like a kernel on
   /// `stream`: a cudaStream_t on cuda, where null is CUDA's default stream, or one of

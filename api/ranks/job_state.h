@@ -14,6 +14,8 @@ struct SessionPlans {
   std::vector<Plan> plans; ///< of all ranks
   int64_t bytes = 0;       ///< of what it allocates here
   int64_t most = 0;        ///< of what it allocates on one rank
+  /// When the job prepared a program last: a graph of the caller's held runs, on some rank.
+  bool isInGraph = false;
 };
 
 struct Job::Impl {

@@ -100,7 +100,7 @@ Result<CudaDevice::Capture *> CudaDevice::streamsFor(unsigned long long id) {
   }
   free->id = id;
   free->streams[0] = nullptr;
-  free->isCounted = false;
+  free->counts.clear();
   return free;
 }
 
@@ -149,29 +149,31 @@ Status CudaDevice::setCallerStream(void *stream, Tag) {
 
 namespace {
 
-using GraphCount = std::shared_ptr<std::atomic<int64_t>>;
+using Count = std::shared_ptr<std::atomic<int64_t>>;
 
 /// Called by a thread of CUDA's, when the graph and all that was instantiated of it are gone.
 void uncountGraph(void *count) {
-  const std::unique_ptr<GraphCount> held(static_cast<GraphCount *>(count));
+  const std::unique_ptr<Count> held(static_cast<Count *>(count));
   --**held;
 }
 
 } // namespace
 
 /// The graph of the open capture, once. Whoever destroys it does not tell.
-Status CudaDevice::countGraph() {
+Status CudaDevice::countGraph(const GraphCount &count) {
+  if (llvm::is_contained(capture_->counts, count.get()))
+    return Status::ok();
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   cudaGraph_t graph = nullptr;
   BRAID_CUDA_RETURN_IF_ERROR(
       cudaStreamGetCaptureInfo(capture_->streams[0], &status, nullptr, &graph));
-  auto held = std::make_unique<GraphCount>(callersGraphs_);
+  auto held = std::make_unique<Count>(count);
   cudaUserObject_t object = nullptr;
   BRAID_CUDA_RETURN_IF_ERROR(
       cudaUserObjectCreate(&object, held.get(), uncountGraph, 1, cudaUserObjectNoDestructorSync));
-  ++*callersGraphs_;
+  ++*count;
   (void)held.release(); // uncountGraph() has it
-  capture_->isCounted = true;
+  capture_->counts.push_back(count.get());
   BRAID_CUDA_RETURN_IF_ERROR(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove));
   return Status::ok();
 }
@@ -182,6 +184,11 @@ int64_t CudaDevice::callersGraphs() {
   while (*callersGraphs_ > 0 && std::chrono::steady_clock::now() < deadline)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return *callersGraphs_;
+}
+
+bool CudaDevice::isInCallersGraph(const Plan &plan) {
+  const Timetable *timetable = findTimetable(&plan);
+  return timetable && *timetable->callersGraphs > 0;
 }
 
 /// Of a run that is recorded: those that it uses, and the one that tells whether the capture is
@@ -211,11 +218,12 @@ void CudaDevice::beginRun(Tag tag) {
     return;
   enter();
   Timetable &timetable = *findTimetable(tag.plan);
-  if (isInCallersCapture())
+  if (isInCallersCapture()) {
     timetable.isInCallersGraph = hasCallersGraphs_ = true;
-  if (isInCallersCapture() && !capture_->isCounted)
-    if (Status status = countGraph(); !status.isOk())
-      group_.abort(status);
+    for (const GraphCount &count : {callersGraphs_, timetable.callersGraphs})
+      if (Status status = countGraph(count); !status.isOk())
+        group_.abort(status);
+  }
   if (capture_)
     forkStreams(timetable);
   if (timetable.isInCallersGraph && !isRecording_) {

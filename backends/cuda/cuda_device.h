@@ -151,6 +151,7 @@ public:
   void releaseGraph(uint32_t graph) override { releasedGraphs_.push_back(graph); }
   bool isInCallersCapture() const override { return capture_ && !isRecording_; }
   int64_t callersGraphs() override;
+  bool isInCallersGraph(const Plan &plan) override;
   void beginRun(Tag tag) override;
   void endRun(Tag tag) override;
   void startTrace() override;
@@ -237,6 +238,9 @@ private:
     std::vector<Workspace> workspaces; ///< of each stream
   };
   /// The signals and awaits of a Plan, stream by stream, in issue order.
+  /// Graphs that are not destroyed; CUDA's thread that counts them down may outlive the device.
+  using GraphCount = std::shared_ptr<std::atomic<int64_t>>;
+
   struct Timetable {
     const Plan *plan;
     uint32_t users = 1;  ///< registrations
@@ -249,6 +253,7 @@ private:
     bool waitsApart = false;       ///< too many streams copy: what copies must not wait for peers
     std::vector<bool> isUsed;      ///< each stream
     bool isInCallersGraph = false; ///< so its runs are guarded from now on
+    GraphCount callersGraphs = std::make_shared<std::atomic<int64_t>>(0); ///< with its runs
     ForGraphs ofGraphs;
   };
   void destroyGraphs();
@@ -272,13 +277,13 @@ private:
   struct Capture {
     unsigned long long id = 0; ///< CUDA's
     std::vector<cudaStream_t> streams;
-    bool isCounted = false; ///< its graph is one of the caller's
+    std::vector<const std::atomic<int64_t> *> counts = {}; ///< that count its graph
   };
   // cuda_capture.cpp
   Status growStreams(std::vector<cudaStream_t> &streams, size_t count) const;
   static Result<bool> isOpen(const Capture &capture);
   Status reserveCapture();
-  Status countGraph();
+  Status countGraph(const GraphCount &count);
   Result<Capture *> streamsFor(unsigned long long id);
   Status enterCapture(cudaStream_t origin, unsigned long long id);
   void leaveCapture();
@@ -326,9 +331,7 @@ private:
   cudaStream_t recordingStream_ = nullptr; ///< of graphs of our own
   bool isRecording_ = false;               ///< one of them
   bool hasCallersGraphs_ = false;          ///< some Plan has runs in some
-  /// Those that are not destroyed; CUDA's thread that counts them down may outlive this.
-  const std::shared_ptr<std::atomic<int64_t>> callersGraphs_ =
-      std::make_shared<std::atomic<int64_t>>(0);
+  const GraphCount callersGraphs_ = std::make_shared<std::atomic<int64_t>>(0);
   bool isAbandoned_ = false;
   std::chrono::steady_clock::time_point waitingSince_; ///< in the last synchronize()
   std::vector<bool> isDirty_; ///< streams with work issued since they were last seen empty

@@ -25,6 +25,20 @@ class Usage(NamedTuple):
     most: int
 
 
+class OperationUsage(NamedTuple):
+    """What an operation holds on the ranks of this process, and what holds it.
+
+    most: bytes on one rank at most; the same number on all ranks.
+    is_in_graph: when a prepare() of the job returned last, a graph of the caller's that was not
+        destroyed held runs of it, on some rank; the same on all ranks. One that is destroyed goes
+        a few milliseconds later.
+    """
+
+    bytes: int
+    most: int
+    is_in_graph: bool
+
+
 class Job:
     """Ranks that have met; create() and join() make one. Not thread-safe.
 
@@ -176,6 +190,12 @@ class Operation:
     def runs(self) -> int:
         """Runs issued so far."""
         return int(_library.ask("session_runs", self._handle.address))
+
+    def usage(self) -> OperationUsage:
+        size, most, is_in_graph = ctypes.c_int64(), ctypes.c_int64(), ctypes.c_int32()
+        _library.ask("session_usage", self._handle.address, ctypes.byref(size),
+                     ctypes.byref(most), ctypes.byref(is_in_graph))
+        return OperationUsage(size.value, most.value, bool(is_in_graph.value))
 
     def close(self) -> None:
         """Gives back what it has; never blocks. May be called again."""

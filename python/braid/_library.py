@@ -79,6 +79,7 @@ _OTHERS = {
     "job_usage": (None, c_void_p, POINTER(c_int64), POINTER(c_int64), POINTER(c_int64)),
     "session_free": (None, c_void_p),
     "session_runs": (c_int64, c_void_p),
+    "session_usage": (None, c_void_p, POINTER(c_int64), POINTER(c_int64), POINTER(c_int32)),
 }
 
 

@@ -56,6 +56,8 @@ public:
   /// Graphs of the caller's that hold runs, as far as they have not been destroyed. While there are
   /// some, blocks for a few milliseconds: one that is destroyed goes a little later.
   virtual int64_t callersGraphs() { return 0; }
+  /// Whether one of them holds runs of this Plan. Does not block.
+  virtual bool isInCallersGraph(const Plan &) { return false; }
   /// What is issued between these two, or launched, is one run of tag.plan, which is registered.
   /// Runs of a Plan that is in a graph of the caller's must not overlap; if they do, synchronize()
   /// returns BadInput.

@@ -19,6 +19,7 @@
 
 #include <array>
 #include <filesystem>
+#include <thread>
 
 namespace braid::test {
 namespace {
@@ -334,6 +335,29 @@ Status closeBesideGraph(const std::shared_ptr<Job> &job, int) {
   return closed.isOk() ? expect(!job->synchronize().isOk(), "a closed job to be closed") : closed;
 }
 
+/// All ranks know alike whether a session is in a graph, as long as one of them has such a graph.
+Status knowGraphs(const std::shared_ptr<Job> &job, int) {
+  Result<std::unique_ptr<Session>> session = onlySession(job);
+  if (!session)
+    return session.status();
+  Caller caller(*job, (*session)->program());
+  Result<cudaGraphExec_t> graph = caller.recordOne(**session);
+  if (!graph)
+    return graph.status();
+  const bool keepsIt = job->firstRank() == 0;
+  for (const bool isKept : {true, false}) {
+    if (keepsIt != isKept)
+      cudaGraphExecDestroy(*graph);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100)); // CUDA tells later
+    Result<std::unique_ptr<Session>> other = onlySession(job);
+    if (!other)
+      return other.status();
+    if ((*session)->usage().isInGraph != isKept || (*other)->usage().isInGraph)
+      return {StatusCode::Internal, isKept ? "a graph to be known" : "no graph to be left"};
+  }
+  return job->commit();
+}
+
 /// Bytes of the GPU, and descriptors that this process has.
 std::pair<size_t, int64_t> freeThings() {
   size_t free = 0, total = 0;
@@ -382,5 +406,6 @@ int main(int argc, char **argv) {
                      {"a launch that other ranks leave out",
                       rankMain<actWith<&Caller::launchAlone>>, "no progress for 5000 ms"},
                      {"sessions that end", rankMain<comeAndGo>},
-                     {"a close beside a graph", rankMain<closeBesideGraph>}});
+                     {"a close beside a graph", rankMain<closeBesideGraph>},
+                     {"graphs that are known", rankMain<knowGraphs>}});
 }

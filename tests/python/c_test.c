@@ -78,6 +78,10 @@ int main(int count, char **arguments) {
   expect(!error, "a run", error);
   error = braid_job_synchronize(job);
   expect(!error && braid_session_runs(session) == 1, "one run", error);
+  int64_t bytes = 0, most = 0;
+  int32_t is_in_graph = 1;
+  braid_session_usage(session, &bytes, &most, &is_in_graph);
+  expect(most > 0 && bytes == 2 * most && !is_in_graph, "what both ranks hold", NULL);
   for (size_t i = 2; i < 6; i += 3)
     for (int64_t k = 0; k < elements_of(&tensors[i]); ++k)
       expect(((const uint16_t *)tensors[i].data)[k] == 0x4100, "8 in every element", NULL);

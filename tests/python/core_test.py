@@ -263,7 +263,8 @@ class Runs(unittest.TestCase):
     def test_bounds_what_it_holds(self):
         job = self.job(2, max_bytes=5000)
         first = job.prepare(braid.compile(gather(2)))
-        self.assertEqual(job.usage().operations, 1)
+        self.assertEqual(job.usage(), (1, *first.usage()[:2]))
+        self.assertFalse(first.usage().is_in_graph)
         with self.assertRaisesRegex(braid.UnsupportedError, "expected 5000 at most"):
             job.prepare(braid.compile(gather(2, rows=1200)))
         first.close()

@@ -6,12 +6,13 @@ it for good, and a new group may be made.
 """
 from __future__ import annotations
 
+import collections
 import datetime
 import socket
 import threading
 import uuid
 import weakref
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Counter, Dict, List, Optional, Tuple
 
 import torch
 import torch.distributed as dist
@@ -136,6 +137,7 @@ class GroupJob:
         self.operations: Dict[Any, Any] = {}
         self.sites: Dict[Any, Any] = {}  # the operation of a call that was seen
         self.retired: Dict[Any, Any] = {}  # calls of operations that are gone
+        self.preparations: Counter[Any] = collections.Counter()  # of layouts, for calls
         self.choices: Dict[Any, str] = {}  # what was best for layouts that were measured
 
     @property

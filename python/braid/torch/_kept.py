@@ -1,6 +1,7 @@
 """The operators of each group that are kept, within a bound, and counted."""
 from __future__ import annotations
 
+import warnings
 from typing import Dict, Iterator, NamedTuple, Tuple
 
 import torch
@@ -11,16 +12,20 @@ from braid.torch._group import DEFAULT_BYTES, GroupJob, all_jobs
 from braid.torch._layout import Layout, check
 from braid.torch._prepared import Prepared, lower
 
+MANY_PREPARATIONS = 3  # of one layout, that it was called for
+
 _clock = 0  # counts calls, of all operators
 _bound = DEFAULT_BYTES
 
 
 def set_memory_bound(size: int) -> None:
     """At most so many bytes of each group's operators are kept on this rank, on each kind of
-    device; 0: no bound. Default: 4 GiB. The same on all ranks.
+    device, beside those in CUDA graphs that live; 0: no bound. Default: 4 GiB. The same on all
+    ranks.
 
-    Beyond it those go that were not called for longest, but for one that is being called and those
-    in CUDA graphs; when they are called again they are prepared again.
+    Beyond it those go that were not called for longest, but for one that is being called; when
+    they are called again they are prepared again. Where that comes to pass more than once, a
+    RuntimeWarning says so.
     """
     global _bound
     if size < 0:
@@ -33,7 +38,7 @@ class Memory(NamedTuple):
 
     bytes: int
     operators: int
-    bound: int  # bytes, of each group
+    bound: int  # bytes, of each group, beside what is in CUDA graphs
 
 
 def memory() -> Memory:
@@ -47,14 +52,28 @@ def memory() -> Memory:
 
 
 def _keep_within_bound(job: GroupJob, newest: Prepared) -> None:
-    """All ranks let the same ones go, because they call alike, and count what the rank holds that
-    holds most."""
-    while _bound and job.job.usage().most > _bound:
-        others = [(each.last, key) for key, each in job.operations.items()
-                  if each is not newest and not each.is_in_a_graph]
-        if not others:
-            return
-        retire(job, min(others, key=lambda each: each[0])[1])
+    """Once `newest` is prepared. All ranks let the same ones go, because they call alike, and what
+    usage() says is the same on all."""
+    held = []
+    for key, each in job.operations.items():
+        usage = each.operation.usage()
+        each.is_in_a_graph = each.is_in_a_graph and usage.is_in_graph
+        if not each.is_in_a_graph:
+            held.append((each.last, usage.most, key, each))
+    total = sum(most for _, most, _, _ in held)
+    for _, most, key, each in sorted(held, key=lambda each: each[0]):
+        if _bound and total > _bound and each is not newest:
+            total -= most
+            retire(job, key)
+
+
+def _count_preparation(job: GroupJob, layout: Layout) -> None:
+    job.preparations[layout] += 1
+    if job.preparations[layout] == MANY_PREPARATIONS:
+        warnings.warn(
+            f"group '{job.group}': {layout.operator} of {layout.shape} is prepared again and "
+            f"again, because operators hold more than {_bound} bytes: expected a larger "
+            "braid.torch.set_memory_bound()", RuntimeWarning, stacklevel=2)
 
 
 def retire(job: GroupJob, key: Layout) -> None:
@@ -114,6 +133,7 @@ def find(job: GroupJob, layout: Layout) -> Prepared:
         check(layout)
         prepared = Prepared(job, layout, lower(job, layout), measures=False)
         job.operations[layout] = prepared
+        _count_preparation(job, layout)
         _keep_within_bound(job, prepared)
     return prepared
 
