@@ -32,10 +32,12 @@ std::string backendName() {
   return name ? name : "cuda";
 }
 
-/// The last one is chosen by measuring.
+/// The last one is chosen by measuring. BRAID_TEST_BACKEND=mixed has collectives beside copies.
 std::array<std::string, kSessions> schedules() {
   if (backendName() == "nccl") // which has no protocols, and names the schedule
     return {"pairwise", "bulk", "pairwise;placement=shared", "sequential"};
+  if (backendName() == "mixed")
+    return {"pairwise", "collective;transport=messages", "pairwise;placement=shared", ""};
   return {"pairwise", "bulk;protocol=put;copies=kernel", "pairwise;placement=shared", ""};
 }
 
@@ -129,7 +131,7 @@ public:
   }
 
   /// Records the graphs of lanes, one of them while another one's capture is open and a third lane
-  /// runs eagerly.
+  /// runs eagerly. One holds runs of two sessions, which write the same.
   Status record(llvm::ArrayRef<std::unique_ptr<Session>> sessions) {
     for (size_t i = 0; i < kStreams; ++i) {
       Session &session = *sessions[i % kSessions];
@@ -138,16 +140,20 @@ public:
       if (lane.how == How::Replayed)
         status = session.capture(lane.inputs, {&lane.output, 1});
       else if (lane.how == How::InCallersGraph)
-        status = recordGraph(session, lane, i == 1 ? sessions[0].get() : nullptr);
+        status = recordGraph(session, lane, i == 1 ? sessions[0].get() : nullptr,
+                             i == 4 ? sessions[1].get() : nullptr);
       if (!status.isOk())
         return status;
     }
     return Status::ok();
   }
 
-  Status recordGraph(Session &session, Lane &lane, Session *beside = nullptr) {
+  Status recordGraph(Session &session, Lane &lane, Session *beside = nullptr,
+                     Session *before = nullptr) {
     cudaStreamBeginCapture(lane.stream, cudaStreamCaptureModeRelaxed);
-    Status status = issueWork(session, lane);
+    Status status = before ? issueWork(*before, lane) : Status::ok();
+    if (status.isOk())
+      status = issueWork(session, lane);
     if (status.isOk() &&
         beside) { // what is captured elsewhere, or not at all, is none of its graph
       Lane &other = lanes_[3];
@@ -387,8 +393,8 @@ Status comeAndGo(const std::shared_ptr<Job> &job, int runs) {
 template <Status (*kBody)(const std::shared_ptr<Job> &, int)>
 int rankMain(const Place &place, int runs) {
   cudaSetDevice(static_cast<int>(place.localRank) % std::max(countGpus(), 1));
-  Result<std::shared_ptr<Job>> job =
-      Job::join({.backend = backendName(), .timeout = std::chrono::seconds(5)});
+  Result<std::shared_ptr<Job>> job = Job::join(
+      {.backend = backendName() == "nccl" ? "nccl" : "cuda", .timeout = std::chrono::seconds(5)});
   Status status = job ? kBody(*job, runs) : job.status();
   if (job && !status.isOk())
     status = (*job)->fail(status);

@@ -23,6 +23,7 @@ import time
 from gpu_commands import ROOT, Command, run
 from gpu_faults import faults
 from gpu_hosts import add_hosts
+from gpu_messages import add_messages, nccl_missing
 from gpu_pairs import add_pairs
 from gpu_suite import LANE, Killed, Suite, be_told_of_signals, gpus, lanes, machine, only_on
 
@@ -182,83 +183,6 @@ def functions_of_sums(suite):
                         ["--verify", "--iterations", "300"] + chosen, 2, fusion)
 
 
-def messages(suite):
-    """The same programs over NCCL: every schedule that is not about peers' memory."""
-    why = nccl_missing(suite)
-    if why:
-        suite.add("messages", 1, lambda devices: ("skipped", why))
-        return
-
-    def add(name, flags, ranks, example=EXAMPLE):
-        suite.add_command(f"messages {ranks} {name} {' '.join(flags)}",
-                          [suite.braid, "run", example, "--backend", "nccl", "--verify",
-                           "--flight-records", "none", "--timeout-ms", "20000", "--ranks",
-                           str(ranks), "--iterations", "200"] + flags, ranks)
-    sizes = ["--set", "K=64", "--set", "N=65"]
-    for number, schedule in enumerate(("sequential", "pairwise", "ring", "batched", "bulk",
-                                       "coalesced", "broadcast", "collective")):
-        ranks = 4 if schedule == "coalesced" else (2, 3)[number % 2]
-        for graph in ([], ["--graph"]):
-            add("gather", ["--schedule", schedule, "--set", f"M={ranks * 41}"] + sizes + graph,
-                ranks)
-    for example, name in ((SCATTER, "reduce-scatter"), (ALL_REDUCE, "all-reduce")):
-        for schedule in ("pairwise;chunks=2", "bulk", "sequential", "collective"):
-            for graph in ([], ["--graph"]):
-                add(name, ["--schedule", schedule, "--set", "M=82"] + sizes + graph, 2, example)
-    add("mlp", ["--graph"], 2, os.path.join(ROOT, "examples", "mlp.braid"))
-    slices = os.path.join(ROOT, "examples", "ag_matmul_collective.braid")
-    rows = ["--set", "M=768", "--set", "K=64", "--set", "N=65"]
-    for graph in ([], ["--graph"]):
-        add("slices", ["--streams", "3"] + rows + graph, 2, slices)
-        add("reduce-scatter", ["--schedule", "collective;chunks=4;streams=2", "--set", "M=256"]
-            + sizes + graph, 2, SCATTER)
-    programs = os.path.dirname(suite.braid)
-    for program, ranks in (("gpu_messages_test", 2), ("gpu_messages_test", 3),
-                           ("gpu_session_test", 2)):
-        if os.path.exists(os.path.join(programs, program)):
-            suite.add_command(f"messages {program}, {ranks} ranks",
-                              ["env", "BRAID_TEST_BACKEND=nccl", os.path.join(programs, program),
-                               "--ranks", str(ranks), "--runs", "200"], ranks, seconds=400)
-
-
-# Of an older NCCL some are refused.
-MESSAGE_KNOBS = ("memory=nccl-registered", "memory=nccl", "memory=nccl;cta-policy=zero",
-                 "cta-policy=efficiency", "ctas=4", "memory=nccl;ctas=2")
-
-
-def message_knobs(suite):
-    """Messages from memory that NCCL knows, and with other kernels or none. `--explain` says so."""
-    def add(name, command, knobs, ranks, environment, said=""):
-        def check(devices):
-            code, out, err = run(command, 400, only_on(devices, **environment))
-            refused = [line.strip() for line in (out + err).splitlines()
-                       if "expected NCCL" in line or "registers no" in line]
-            if code != 0 and refused:
-                return "skipped", refused[0]
-            good = code == 0 and said in err
-            return ("passed", "") if good else ("failed", f"exit code {code}\n{out}{err}")
-        suite.add(f"message knobs {ranks} {name} {knobs}", ranks, check, may_share=True)
-    program = os.path.join(os.path.dirname(suite.braid), "gpu_messages_test")
-    sizes = ["--set", "M=96", "--set", "K=64", "--set", "N=65"]
-    for knobs in MESSAGE_KNOBS:
-        for example, name in ((EXAMPLE, "gather"), (SCATTER, "reduce-scatter"),
-                              (ALL_REDUCE, "all-reduce")):
-            for ranks, graph in ((2, []), (3, ["--graph"])):
-                add(" ".join([name] + graph),
-                    [suite.braid, "run", example, "--backend", "nccl", "--verify", "--explain",
-                     "--flight-records", "none", "--timeout-ms", "20000", "--iterations", "200",
-                     "--ranks", str(ranks), "--schedule", "collective;" + knobs] + sizes + graph,
-                    knobs, ranks, {}, "messages from")
-        add("pairs", [suite.braid, "run", EXAMPLE, "--backend", "nccl", "--verify", "--explain",
-                      "--flight-records", "none", "--timeout-ms", "20000", "--iterations", "200",
-                      "--ranks", "2", "--graph", "--schedule", "pairwise;" + knobs] + sizes,
-            knobs, 2, {}, "messages from")
-        if os.path.exists(program):
-            for ranks in (2, 3):
-                add("gpu_messages_test", [program, "--ranks", str(ranks), "--runs", "200"], knobs,
-                    ranks, {"BRAID_TEST_BACKEND": "nccl", "BRAID_TEST_KNOBS": knobs})
-
-
 def add_memory_test(suite, memory, program):
     def check(devices):
         environment = only_on(devices, BRAID_TEST_MEMORY=memory)
@@ -310,18 +234,6 @@ def memories(suite):
                           expect=4)
     add("nccl", "windows for collectives", ["--transport", "messages", "--schedule", "collective",
                                             "--graph"] + sizes)
-
-
-def nccl_missing(suite):
-    """Why `braid env` finds no NCCL, or nothing."""
-    code, out, _ = run([suite.braid, "env", "--json"], 60)
-    try:
-        found = [each for each in json.loads(out)["libraries"] if each["backend"] == "nccl"]
-    except (ValueError, KeyError):
-        return f"braid env ends with {code} and names no libraries"
-    if not found:
-        return "not part of this build"
-    return found[0]["error"] or ""
 
 
 def extremes(suite):
@@ -569,13 +481,12 @@ def add_all(suite, fault_seeds):
     """The short and most telling ones first."""
     refusals(suite)
     exactness(suite)
-    messages(suite)
-    if not nccl_missing(suite):
-        message_knobs(suite)
-    add_hosts(suite, nccl_missing(suite))
+    missing = nccl_missing(suite)
+    add_messages(suite, missing)
+    add_hosts(suite, missing)
     memories(suite)
     programs(suite)
-    add_pairs(suite, has_nccl=not nccl_missing(suite))
+    add_pairs(suite, has_nccl=not missing)
     tuning(suite)
     suite.add("bench, in turns with PyTorch", 2, lambda devices: bench(suite, devices),
               is_alone=True)

@@ -1,0 +1,193 @@
+"""The same programs over NCCL, alone and beside copies, and what its collectives reach."""
+import importlib.util
+import json
+import os
+import shutil
+import sys
+import tempfile
+
+from gpu_commands import ROOT, run
+from gpu_suite import only_on
+
+EXAMPLE = os.path.join(ROOT, "examples", "ag_matmul.braid")
+SCATTER = os.path.join(ROOT, "examples", "matmul_reduce_scatter.braid")
+ALL_REDUCE = os.path.join(ROOT, "examples", "matmul_all_reduce.braid")
+
+
+def nccl_missing(suite):
+    """Why `braid env` finds no NCCL, or nothing."""
+    code, out, _ = run([suite.braid, "env", "--json"], 60)
+    try:
+        found = [each for each in json.loads(out)["libraries"] if each["backend"] == "nccl"]
+    except (ValueError, KeyError):
+        return f"braid env ends with {code} and names no libraries"
+    if not found:
+        return "not part of this build"
+    return found[0]["error"] or ""
+
+
+def messages(suite):
+    """The same programs over NCCL: every schedule that is not about peers' memory."""
+    def add(name, flags, ranks, example=EXAMPLE):
+        suite.add_command(f"messages {ranks} {name} {' '.join(flags)}",
+                          [suite.braid, "run", example, "--backend", "nccl", "--verify",
+                           "--flight-records", "none", "--timeout-ms", "20000", "--ranks",
+                           str(ranks), "--iterations", "200"] + flags, ranks)
+    sizes = ["--set", "K=64", "--set", "N=65"]
+    for number, schedule in enumerate(("sequential", "pairwise", "ring", "batched", "bulk",
+                                       "coalesced", "broadcast", "collective")):
+        ranks = 4 if schedule == "coalesced" else (2, 3)[number % 2]
+        for graph in ([], ["--graph"]):
+            add("gather", ["--schedule", schedule, "--set", f"M={ranks * 41}"] + sizes + graph,
+                ranks)
+    for example, name in ((SCATTER, "reduce-scatter"), (ALL_REDUCE, "all-reduce")):
+        for schedule in ("pairwise;chunks=2", "bulk", "sequential", "collective"):
+            for graph in ([], ["--graph"]):
+                add(name, ["--schedule", schedule, "--set", "M=82"] + sizes + graph, 2, example)
+    add("mlp", ["--graph"], 2, os.path.join(ROOT, "examples", "mlp.braid"))
+    slices = os.path.join(ROOT, "examples", "ag_matmul_collective.braid")
+    rows = ["--set", "M=768", "--set", "K=64", "--set", "N=65"]
+    for graph in ([], ["--graph"]):
+        add("slices", ["--streams", "3"] + rows + graph, 2, slices)
+        add("reduce-scatter", ["--schedule", "collective;chunks=4;streams=2", "--set", "M=256"]
+            + sizes + graph, 2, SCATTER)
+    programs = os.path.dirname(suite.braid)
+    # Of ten runs, one is a replay of a graph with runs of two sessions: copies, and collectives.
+    for program, backend, ranks, runs in (("gpu_messages_test", "nccl", 2, 200),
+                                          ("gpu_messages_test", "nccl", 3, 200),
+                                          ("gpu_session_test", "nccl", 2, 200),
+                                          ("gpu_session_test", "mixed", 2, 100000)):
+        if os.path.exists(os.path.join(programs, program)):
+            suite.add_command(f"messages {program}, {backend}, {ranks} ranks",
+                              ["env", f"BRAID_TEST_BACKEND={backend}",
+                               os.path.join(programs, program), "--ranks", str(ranks), "--runs",
+                               str(runs)], ranks, seconds=400)
+
+
+def replays(suite):
+    """Ten thousand of one graph."""
+    for example, name in ((EXAMPLE, "gather"), (SCATTER, "reduce-scatter"),
+                          (ALL_REDUCE, "all-reduce")):
+        suite.add_command(f"messages 2 {name}, 10,000 replays",
+                          [suite.braid, "run", example, "--backend", "nccl", "--verify", "--graph",
+                           "--flight-records", "none", "--timeout-ms", "20000", "--ranks", "2",
+                           "--iterations", "10000", "--schedule", "collective;chunks=2", "--set",
+                           "M=64", "--set", "K=64", "--set", "N=64"], 2, seconds=200)
+
+
+SOCKETS_ONLY = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}
+
+
+def launchers(suite):
+    """Ranks that others start, on both backends; and NCCL that has only sockets."""
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone",
+                "--nproc-per-node", "2", "--no-python"]
+    mpirun = shutil.which("mpirun")
+    starters = {"torchrun": torchrun if importlib.util.find_spec("torch") else None,
+                "mpirun": [mpirun, "--allow-run-as-root", "-n", "2"] if mpirun else None}
+
+    def add(name, start, backend, flags=(), **environment):
+        def check(devices):
+            if start is None:
+                return "skipped", f"{name} is not here"
+            code, out, err = run([
+                *start, suite.braid, "run", EXAMPLE, "--backend", backend, "--verify",
+                "--iterations", "100", "--timeout-ms", "20000", "--flight-records", "none", *flags],
+                120, only_on(devices, **environment))
+            good = code == 0 and "all equal" in out + err
+            return ("passed", "") if good else ("failed", f"exit code {code}\n{out}{err}"[-3000:])
+        suite.add(f"messages launchers: {name}, {backend}", 2, check)
+    for backend in ("cuda", "nccl"):
+        for name, start in starters.items():
+            add(name, start, backend)
+    add("sockets only", [], "nccl", ["--ranks", "2"], **SOCKETS_ONLY)
+
+
+# Of a rank's tensor, as nccl-tests counts it: bytes that cross a link, by those that are gathered
+# or summed. The row of Braid, and PyTorch's, which calls NCCL.
+BUSES = {"gather-matmul": ("gather", "torch/gather", lambda ranks: (ranks - 1) / ranks),
+         "matmul-reduce-scatter": ("scatter", "torch/scatter", lambda ranks: (ranks - 1) / ranks),
+         "matmul-all-reduce": ("reduce", "torch/reduce", lambda ranks: 2 * (ranks - 1) / ranks)}
+BUS_COLUMNS = (1024, 8192, 65536, 262144)  # of 512 rows of bf16: 1 MiB to 256 MiB
+BUS_WITHIN = 0.03
+
+
+def bus_bandwidth(suite, ranks=2):
+    """Each collective beside the same one of PyTorch's, in bursts in graphs, in turns."""
+    def check(operation):
+        own, theirs, factor = BUSES[operation]
+        shapes = ",".join(f"512x64x{columns}" if operation == "gather-matmul" else
+                          f"512x{columns}x64" for columns in BUS_COLUMNS)
+        with tempfile.TemporaryDirectory() as folder:
+            out = os.path.join(folder, "out.json")
+            code, said, err = run(
+                [suite.braid, "bench", operation, "--backend", "nccl", "--ranks", str(ranks),
+                 "--shapes", shapes, "--impl", f"{own};transfers=collective", "--against", "torch",
+                 "--python", sys.executable, "--graph", "yes", "--rounds", "5", "--iterations", "5",
+                 "--row-ms", "60", "--json", out], 200)
+            if code != 0:
+                return "failed", f"exit code {code}\n{said}{err}"[-3000:]
+            with open(out, encoding="utf-8") as file:
+                rows = json.load(file)["rows"]
+        lines, wrong = [], 0
+        for columns in BUS_COLUMNS:
+            mine, other = ([row["burst_median_us"] for row in rows
+                            if columns in (row["n"], row["k"]) and "burst_median_us" in row
+                            and row["implementation"].startswith(name)] for name in (own, theirs))
+            if not mine or not other:
+                return "skipped", f"{theirs} was not timed: {err.strip()[-300:]}"
+            moved = 512 * columns * 2 * factor(ranks)
+            wrong += mine[0] > other[0] * (1 + BUS_WITHIN)
+            lines.append(f"{columns * 1024 / 2**20:g} MiB: {moved / mine[0] / 1e3:.1f} GB/s, "
+                         f"PyTorch's {moved / other[0] / 1e3:.1f}")
+        return ("failed" if wrong else "passed"), "; ".join(lines)
+    for operation in BUSES:
+        suite.add(f"messages bus bandwidth: {operation}", ranks,
+                  lambda devices, operation=operation: check(operation), is_alone=True)
+
+
+# Of an older NCCL some are refused.
+MESSAGE_KNOBS = ("memory=nccl-registered", "memory=nccl", "memory=nccl;cta-policy=zero",
+                 "cta-policy=efficiency", "ctas=4", "memory=nccl;ctas=2")
+
+
+def message_knobs(suite):
+    """Messages from memory that NCCL knows, and with other kernels or none. `--explain` says so."""
+    def add(name, command, knobs, ranks, environment, said=""):
+        def check(devices):
+            code, out, err = run(command, 400, only_on(devices, **environment))
+            refused = [line.strip() for line in (out + err).splitlines()
+                       if "expected NCCL" in line or "registers no" in line]
+            if code != 0 and refused:
+                return "skipped", refused[0]
+            good = code == 0 and said in err
+            return ("passed", "") if good else ("failed", f"exit code {code}\n{out}{err}")
+        suite.add(f"message knobs {ranks} {name} {knobs}", ranks, check, may_share=True)
+    program = os.path.join(os.path.dirname(suite.braid), "gpu_messages_test")
+    sizes = ["--set", "M=96", "--set", "K=64", "--set", "N=65"]
+    for knobs in MESSAGE_KNOBS:
+        for example, name in ((EXAMPLE, "gather"), (SCATTER, "reduce-scatter"),
+                              (ALL_REDUCE, "all-reduce")):
+            for ranks, graph in ((2, []), (3, ["--graph"])):
+                add(" ".join([name] + graph),
+                    [suite.braid, "run", example, "--backend", "nccl", "--verify", "--explain",
+                     "--flight-records", "none", "--timeout-ms", "20000", "--iterations", "200",
+                     "--ranks", str(ranks), "--schedule", "collective;" + knobs] + sizes + graph,
+                    knobs, ranks, {}, "messages from")
+        add("pairs", [suite.braid, "run", EXAMPLE, "--backend", "nccl", "--verify", "--explain",
+                      "--flight-records", "none", "--timeout-ms", "20000", "--iterations", "200",
+                      "--ranks", "2", "--graph", "--schedule", "pairwise;" + knobs] + sizes,
+            knobs, 2, {}, "messages from")
+        if os.path.exists(program):
+            for ranks in (2, 3):
+                add("gpu_messages_test", [program, "--ranks", str(ranks), "--runs", "200"], knobs,
+                    ranks, {"BRAID_TEST_BACKEND": "nccl", "BRAID_TEST_KNOBS": knobs})
+
+
+def add_messages(suite, missing):
+    """`missing`: why there is no NCCL, or nothing."""
+    if missing:
+        suite.add("messages", 1, lambda devices: ("skipped", missing))
+        return
+    for add in (messages, replays, message_knobs, launchers, bus_bandwidth):
+        add(suite)
