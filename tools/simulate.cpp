@@ -18,9 +18,11 @@
 namespace braid::tools {
 namespace {
 
+constexpr size_t kMostListBytes = 16 << 20; ///< of schedules
+
 struct SimulateFlags {
   SourceFlags source;
-  std::string machine = shippedMachines().front().name, whatIf, sweep, beside, csv, svg;
+  std::string machine = shippedMachines().front().name, whatIf, schedules, sweep, beside, csv, svg;
   bool json = false;
 };
 
@@ -44,6 +46,7 @@ void addFlags(CLI::App &app, SimulateFlags &flags) {
   addText(app, "--machine", flags.machine, names + "FILE",
           "whose cost model predicts (default " + flags.machine + ")");
   addText(app, "--what-if", flags.whatIf, "WHAT=FACTOR,...", "as if the machine were other");
+  addText(app, "--schedules", flags.schedules, "FILE", "predict each schedule of FILE, one a line");
   addText(app, "--sweep", flags.sweep, "NAME=FROM..TO",
           "a row for each value from FROM on, each twice the one before; NAME is a parameter, or "
           "ranks");
@@ -68,27 +71,35 @@ Status optionsOf(const SourceFlags &flags, CompileOptions &options) {
   return Status::ok();
 }
 
-Result<std::vector<PredictedSchedule>> predict(const SourceFlags &flags, const Subject &subject) {
-  const std::string &name = subject.source->diags.fileName();
-  const std::string text = subject.source->diags.text();
-  StepProgress progress("simulate");
-  const ProgressFn listener = std::ref(progress);
-  if (flags.isAuto())
-    return predictSchedules(name, text, subject.options, subject.model, listener);
-  const std::unique_ptr<Source> source = parseSource(name, text);
+/// By the schedule of `options`.
+Result<PredictedSchedule> predictOne(const Subject &subject, const CompileOptions &options,
+                                     const ProgressFn &listener) {
+  const std::unique_ptr<Source> source =
+      parseSource(subject.source->diags.fileName(), subject.source->diags.text());
   auto failed = [&](const Status &status) {
     return source->diags.hasErrors() ? Status(status.code(), source->diags.str()) : status;
   };
-  Result<Compiled> compiled = compile(*source, subject.options);
+  Result<Compiled> compiled = compile(*source, options);
   if (!compiled)
     return failed(compiled.status());
   Result<std::vector<Plan>> plans = plansToSimulate(*compiled, 0, listener);
   if (!plans)
     return failed(plans.status());
-  const Configuration &run = subject.options.schedule.all;
+  const Configuration &run = options.schedule.all;
   MachinePrediction prediction = BRAID_TRY(
       simulateProgram(*plans, subject.model, {launchModeOf(run), transferModeOf(run), listener}));
-  return std::vector<PredictedSchedule>{{subject.options.schedule, std::move(prediction)}};
+  return PredictedSchedule{options.schedule, std::move(prediction)};
+}
+
+Result<std::vector<PredictedSchedule>> predict(const SourceFlags &flags, const Subject &subject) {
+  StepProgress progress("simulate");
+  const ProgressFn listener = std::ref(progress);
+  if (flags.isAuto())
+    return predictSchedules(subject.source->diags.fileName(), subject.source->diags.text(),
+                            subject.options, subject.model, listener);
+  std::vector<PredictedSchedule> one;
+  one.push_back(BRAID_TRY(predictOne(subject, subject.options, listener)));
+  return one;
 }
 
 std::string limitsOf(const MachinePrediction &prediction) {
@@ -132,28 +143,88 @@ void print(const SimulateFlags &flags, const Subject &subject,
                                 all[i].prediction.efficiency(), all[i].schedule.str());
 }
 
+using Json = nlohmann::ordered_json;
+
+Json toJson(const std::string &schedule, const MachinePrediction &prediction) {
+  Json parts = Json::object();
+  for (const auto &[what, us] : prediction.parts)
+    parts[what] = us;
+  return {{"schedule", schedule},
+          {"us", prediction.us},
+          {"E", prediction.efficiency()},
+          {"gemms_us", prediction.gemmsUs},
+          {"others_us", prediction.othersUs},
+          {"critical_path_us", parts}};
+}
+
+void print(const Json &json) {
+  llvm::outs() << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+}
+
 void printJson(const Subject &subject, const std::vector<PredictedSchedule> &all) {
-  using Json = nlohmann::ordered_json;
   Json rows = Json::array();
-  for (const PredictedSchedule &each : all) {
-    Json parts = Json::object();
-    for (const auto &[what, us] : each.prediction.parts)
-      parts[what] = us;
-    rows.push_back({{"schedule", each.schedule.str()},
-                    {"us", each.prediction.us},
-                    {"E", each.prediction.efficiency()},
-                    {"gemms_us", each.prediction.gemmsUs},
-                    {"others_us", each.prediction.othersUs},
-                    {"critical_path_us", parts}});
-  }
+  for (const PredictedSchedule &each : all)
+    rows.push_back(toJson(each.schedule.str(), each.prediction));
   const Json json = {{"program", all.front().prediction.program},
                      {"machine", subject.model.machine},
                      {"ranks", all.front().prediction.ranks},
                      {"memory_bytes", all.front().prediction.memoryBytes},
                      {"simulated", all.front().prediction.simulated},
                      {"predictions", rows}};
-  llvm::outs() << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+  print(json);
 }
+
+/// The schedules of --schedules, as they are written and in their order. One that is refused says
+/// why in its place.
+class ListedSchedules {
+public:
+  ListedSchedules(const SimulateFlags &flags, const Subject &subject)
+      : flags_(flags), subject_(subject) {}
+
+  Status predictAll(llvm::StringRef lines) {
+    llvm::SmallVector<llvm::StringRef> schedules;
+    lines.split(schedules, '\n', -1, /*KeepEmpty=*/false);
+    for (llvm::StringRef schedule : schedules)
+      add(schedule.trim().str());
+    return rows_.empty()
+               ? badInput("--schedules: expected a schedule in '{}', got none", flags_.schedules)
+               : Status::ok();
+  }
+
+  void show() const {
+    if (flags_.json)
+      return print(Json{{"machine", subject_.model.machine}, {"predictions", rows_}});
+    llvm::outs() << fmt::format("  {:>11}  {:>6}  schedule\n", "µs", "E");
+    for (const Json &row : rows_)
+      llvm::outs() << (row.contains("error")
+                           ? fmt::format("  {:>10}  {:>6}  {}: {}\n", "-", "-",
+                                         row["schedule"].get<std::string>(),
+                                         row["error"].get<std::string>())
+                           : fmt::format("  {:>10.1f}  {:>6.3f}  {}\n", row["us"].get<double>(),
+                                         row["E"].get<double>(),
+                                         row["schedule"].get<std::string>()));
+  }
+
+private:
+  void add(const std::string &schedule) {
+    Result<PredictedSchedule> predicted = predictBy(schedule);
+    rows_.push_back(predicted
+                        ? toJson(schedule, predicted->prediction)
+                        : Json{{"schedule", schedule}, {"error", predicted.status().message()}});
+  }
+
+  Result<PredictedSchedule> predictBy(const std::string &schedule) const {
+    SourceFlags flags = flags_.source;
+    flags.schedule = schedule;
+    CompileOptions options;
+    BRAID_TRY(optionsOf(flags, options));
+    return predictOne(subject_, options, {});
+  }
+
+  const SimulateFlags &flags_;
+  const Subject &subject_;
+  Json rows_ = Json::array();
+};
 
 /// The source flags with the schedule of --beside.
 SourceFlags flagsBeside(const SimulateFlags &flags) {
@@ -246,6 +317,8 @@ Status checkFlags(const SimulateFlags &flags) {
       return badInput("{}: expected --sweep with it", flag);
   if (!flags.sweep.empty() && flags.json)
     return badInput("--json: expected no --sweep with it");
+  if (!flags.schedules.empty() && (!flags.sweep.empty() || flags.source.schedule))
+    return badInput("--schedules: expected no --schedule and no --sweep with it");
   return Status::ok();
 }
 
@@ -258,6 +331,13 @@ Result<int> simulateCommand(const SimulateFlags &flags, std::unique_ptr<Source> 
   source = BRAID_TRY(readSource(flags.source.file));
   if (!flags.sweep.empty()) {
     BRAID_TRY(sweep(flags, subject));
+    return 0;
+  }
+  if (!flags.schedules.empty()) {
+    ListedSchedules listed(flags, subject);
+    const std::string lines = BRAID_TRY(readFile(flags.schedules, kMostListBytes));
+    BRAID_TRY(listed.predictAll(lines));
+    listed.show();
     return 0;
   }
   const std::vector<PredictedSchedule> all = BRAID_TRY(predict(flags.source, subject));
