@@ -53,8 +53,8 @@ PRESETS = "pairwise ring sequential batched bulk coalesced hierarchical broadcas
 
 TITLE = re.compile(r"auto: \d+ candidates for @(\w+) on (\d+) ranks")
 SHAPE = re.compile(r"braid: (\d+) x (\d+) x (\d+): round")
-OLDER = re.compile(r"\s+([\d.]+)\s+([\d.]+)\s+[+-]\d+ %  (\S+)")
-NEWER = re.compile(r"\s+([\d.]+)\s+([\d.]+)\s+[+-]\d+ %\s+([\d.]+)  (\S+)")
+HEAD = re.compile(r"\s+predicted\s+(\w+)\s+error(?:\s+(\w+))?  candidate")
+ROW = re.compile(r"\s+[\d.]+\s+([\d.]+)\s+[+-]\d+ %(?:\s+([\d.]+))?  (\S+)")
 
 
 class Table:
@@ -62,12 +62,16 @@ class Table:
 
     def __init__(self, operation, ranks):
         self.operation, self.ranks, self.shape, self.times = operation, ranks, None, {}
+        self.columns = ()
 
     def add(self, line):
-        if match := NEWER.match(line):
-            self.times[match[4]] = (float(match[2]), float(match[3]))
-        elif match := OLDER.match(line):
-            self.times[match[3]] = (float(match[2]), None)
+        if match := HEAD.match(line):
+            self.columns = match.groups()
+        elif match := ROW.match(line):
+            cells = dict(zip(self.columns, match.groups()))
+            single = cells.get("single") or cells.get("measured")  # by older logs
+            burst = cells.get("burst")
+            self.times[match[3]] = (float(single), float(burst) if burst else None)
 
 
 def read_rows(path):

@@ -62,7 +62,7 @@ POWER_GATHER, POWER_GEMM = "32768x8192x16384", "8192x8192x8192"
 MISSING = float("inf")
 # A shape's `auto` beside the best row that does all the work, which may be itself.
 Comparison = collections.namedtuple("Comparison", "shape auto_us best_us best")
-# Predicted, and one run as it was measured; beside them a run in a burst.
+# Predicted, and a run in a burst as it was measured; beside them one alone.
 CANDIDATE = re.compile(r"^ +([0-9.]+) +([0-9.]+) +[-+]\d+ % +[0-9.]+ +(\S+)")
 
 

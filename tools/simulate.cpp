@@ -86,8 +86,10 @@ Result<PredictedSchedule> predictOne(const Subject &subject, const CompileOption
   if (!plans)
     return failed(plans.status());
   const Configuration &run = options.schedule.all;
-  MachinePrediction prediction = BRAID_TRY(
-      simulateProgram(*plans, subject.model, {launchModeOf(run), transferModeOf(run), listener}));
+  MachinePrediction prediction = BRAID_TRY(simulateProgram(*plans, subject.model,
+                                                           {.launchMode = launchModeOf(run),
+                                                            .transferMode = transferModeOf(run),
+                                                            .progress = listener}));
   return PredictedSchedule{options.schedule, std::move(prediction)};
 }
 
@@ -118,15 +120,15 @@ void print(const SimulateFlags &flags, const Subject &subject,
   const MachinePrediction &best = all.front().prediction;
   llvm::outs() << fmt::format(
       "@{} on {} ranks of {}{}\n"
-      "  time       {:.1f} µs a run\n"
+      "  time       {:.1f} µs a run, {:.1f} µs where runs follow one another\n"
       "  E          {:.3f}: all GEMMs alone take {:.1f} µs, all else alone {:.1f} µs\n"
       "  GEMMs      {:.0f} % of the run\n"
       "  memory     {} a rank\n"
       "  limits     {} of the critical path\n"
       "  simulated  {} of {} ranks{}\n",
       best.program, best.ranks, subject.model.machine,
-      flags.whatIf.empty() ? "" : ", if " + flags.whatIf, best.us, best.efficiency(), best.gemmsUs,
-      best.othersUs, 100 * best.gemmsUs / best.us,
+      flags.whatIf.empty() ? "" : ", if " + flags.whatIf, best.us, best.burstUs, best.efficiency(),
+      best.gemmsUs, best.othersUs, 100 * best.gemmsUs / best.us,
       strOfBytes(static_cast<double>(best.memoryBytes)), limitsOf(best), best.simulated, best.ranks,
       best.simulated < best.ranks ? "; the others do the same" : "");
   if (best.ranks > subject.model.ranks)
@@ -136,11 +138,12 @@ void print(const SimulateFlags &flags, const Subject &subject,
   if (all.size() == 1)
     return;
   constexpr size_t kShown = 12;
-  llvm::outs() << fmt::format("  of {} schedules, the best:\n  {:>12}  {:>6}  schedule\n",
-                              all.size(), "µs", "E");
+  llvm::outs() << fmt::format("  of {} schedules, the best:\n  {:>12}  {:>11}  {:>6}  schedule\n",
+                              all.size(), "µs", "burst", "E");
   for (size_t i = 0; i < all.size() && i < kShown; ++i)
-    llvm::outs() << fmt::format("  {:>11.1f}  {:>6.3f}  {}\n", all[i].prediction.us,
-                                all[i].prediction.efficiency(), all[i].schedule.str());
+    llvm::outs() << fmt::format("  {:>11.1f}  {:>11.1f}  {:>6.3f}  {}\n", all[i].prediction.us,
+                                all[i].prediction.burstUs, all[i].prediction.efficiency(),
+                                all[i].schedule.str());
 }
 
 using Json = nlohmann::ordered_json;
@@ -149,11 +152,9 @@ Json toJson(const std::string &schedule, const MachinePrediction &prediction) {
   Json parts = Json::object();
   for (const auto &[what, us] : prediction.parts)
     parts[what] = us;
-  return {{"schedule", schedule},
-          {"us", prediction.us},
-          {"E", prediction.efficiency()},
-          {"gemms_us", prediction.gemmsUs},
-          {"others_us", prediction.othersUs},
+  return {{"schedule", schedule},           {"us", prediction.us},
+          {"burst_us", prediction.burstUs}, {"E", prediction.efficiency()},
+          {"gemms_us", prediction.gemmsUs}, {"others_us", prediction.othersUs},
           {"critical_path_us", parts}};
 }
 
@@ -194,13 +195,14 @@ public:
   void show() const {
     if (flags_.json)
       return print(Json{{"machine", subject_.model.machine}, {"predictions", rows_}});
-    llvm::outs() << fmt::format("  {:>11}  {:>6}  schedule\n", "µs", "E");
+    llvm::outs() << fmt::format("  {:>11}  {:>10}  {:>6}  schedule\n", "µs", "burst", "E");
     for (const Json &row : rows_)
       llvm::outs() << (row.contains("error")
-                           ? fmt::format("  {:>10}  {:>6}  {}: {}\n", "-", "-",
+                           ? fmt::format("  {:>10}  {:>10}  {:>6}  {}: {}\n", "-", "-", "-",
                                          row["schedule"].get<std::string>(),
                                          row["error"].get<std::string>())
-                           : fmt::format("  {:>10.1f}  {:>6.3f}  {}\n", row["us"].get<double>(),
+                           : fmt::format("  {:>10.1f}  {:>10.1f}  {:>6.3f}  {}\n",
+                                         row["us"].get<double>(), row["burst_us"].get<double>(),
                                          row["E"].get<double>(),
                                          row["schedule"].get<std::string>()));
   }

@@ -25,7 +25,7 @@ namespace braid {
 namespace {
 
 /// To be raised when measuring changes so much that what was measured before should not count.
-constexpr int kModelVersion = 3;
+constexpr int kModelVersion = 4;
 
 /// What all ranks have to have been asked.
 std::vector<Choice> questionOf(const std::string &text, const ChooseOptions &options) {
@@ -289,10 +289,10 @@ Status Chooser::predict() {
   for (LoweredCandidate &each : candidates_) {
     Result<Simulation> simulation =
         simulate(*each.plans, model_.model(),
-                 {launchModeOf(each.candidate), transferModeOf(each.candidate)});
+                 {launchModeOf(each.candidate), transferModeOf(each.candidate), /*isBurst=*/true});
     if (!simulation)
       return simulation.status().annotated(each.schedule.str());
-    each.predictedUs = simulation->us;
+    each.predictedUs = *simulation->burstUs;
     timer_.control().tick();
   }
   const std::vector<size_t> order = orderByPrediction(predictedCandidates());

@@ -15,8 +15,8 @@ namespace {
 std::string lineOf(const JudgedCandidate &judged) {
   const std::optional<double> error = judged.error();
   auto shown = [](std::optional<double> us) { return us ? fmt::format("{:.1f}", *us) : "-"; };
-  return fmt::format("{:>12.1f}{:>12}{:>8}{:>12}  {}", judged.predictedUs, shown(judged.singleUs),
-                     error ? fmt::format(" {:+.0f} %", 100 * *error) : "", shown(judged.burstUs),
+  return fmt::format("{:>12.1f}{:>12}{:>8}{:>12}  {}", judged.predictedUs, shown(judged.burstUs),
+                     error ? fmt::format(" {:+.0f} %", 100 * *error) : "", shown(judged.singleUs),
                      judged.schedule.str());
 }
 
@@ -56,17 +56,17 @@ std::string howTimed(const ScheduleChoice &choice) {
   if (choice.finalRounds.survivors > choice.finalRounds.finalists)
     text += fmt::format(", with {} more in the first round",
                         choice.finalRounds.survivors - choice.finalRounds.finalists);
-  return text +
-         "\n  single: a run alone, as predicted; burst: a run where runs follow one another, which "
-         "decides\n";
+  return text + "\n  burst: a run where runs follow one another, as predicted, which decides; "
+                "single: a run "
+                "alone\n";
 }
 
 } // namespace
 
 std::optional<double> JudgedCandidate::error() const {
-  if (!singleUs || *singleUs <= 0)
+  if (!burstUs || *burstUs <= 0)
     return std::nullopt;
-  return (predictedUs - *singleUs) / *singleUs;
+  return (predictedUs - *burstUs) / *burstUs;
 }
 
 double ScheduleChoice::meanError() const {
@@ -114,7 +114,7 @@ std::string tableOf(const ScheduleChoice &choice, size_t next) {
   const size_t shown = next < all.size() - choice.timed() ? choice.timed() + next : all.size();
   const std::string stage = choice.stage.empty() ? "" : ", stage of %" + choice.stage + ",";
   std::string text = fmt::format("braid: auto: {} candidates for @{}{} on {} ranks; microseconds\n"
-                                 "   predicted      single   error       burst  candidate\n",
+                                 "   predicted       burst   error      single  candidate\n",
                                  all.size(), choice.fusion, stage, choice.ranks);
   for (const JudgedCandidate &each : all.take_front(shown))
     text += lineOf(each) + (&each == &all.front() ? "  <-\n" : "\n");

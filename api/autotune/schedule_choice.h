@@ -13,12 +13,12 @@ namespace braid {
 struct JudgedCandidate {
   Candidate candidate;                 ///< of the stage that was chosen for
   Configurations schedule;             ///< the whole fusion's
-  double predictedUs = 0;              ///< of a run from a barrier
-  std::optional<double> singleUs = {}; ///< measured of such a one, if it was timed
-  std::optional<double> burstUs = {};  ///< of a run where runs follow one another; what counts
+  double predictedUs = 0;              ///< of a run where runs follow one another
+  std::optional<double> singleUs = {}; ///< measured of a run alone, if it was timed
+  std::optional<double> burstUs = {};  ///< measured of what is predicted; what counts
   double worstCase = 1;                ///< times these two, in other runs (candidates.h)
 
-  /// Of the prediction, as a part of `singleUs`; nothing if nothing was measured.
+  /// Of the prediction, as a part of `burstUs`; nothing if nothing was measured.
   std::optional<double> error() const;
 };
 

@@ -16,6 +16,9 @@ constexpr int kChain = 8;
 
 double positive(double us) { return std::max(us, kLeastUs); }
 
+/// What a run takes besides its commands where ranks wait for one another.
+double beginUs(const OperationCosts &costs) { return costs.runUs + costs.apartUs; }
+
 class Calibration {
 public:
   Calibration(PlanTimer &timer, const CalibrationOptions &options)
@@ -27,13 +30,16 @@ private:
   struct Trial {
     std::string name, text;
     bool hasCopies = true;
+    bool isBurst = false; ///< runs that follow one another are timed, too
   };
   /// In every launch mode, in the transfer mode that is being looked at.
   Status measure(const Trial &trial);
+  Status measureBursts(const Trial &trial);
   Status measureAll();
   std::vector<Trial> trials() const;
   OperationCosts deduce(size_t mode) const;
   void deduceIssue(OperationCosts &costs, size_t mode) const;
+  void deduceBursts(OperationCosts &costs, size_t mode) const;
   void deduceSignals(OperationCosts &costs, size_t mode) const;
   CopyCost copyLine(double smallUs, double growthUs) const;
   CopyCost deduceCopy(const OperationCosts &costs, const std::string &name, size_t mode) const;
@@ -49,7 +55,8 @@ private:
   PlanTimer &timer_;
   const CalibrationOptions &options_;
   TransferMode transferMode_;
-  std::map<std::string, std::vector<RunTime>> times_; ///< by means_
+  std::map<std::string, std::vector<RunTime>> times_; ///< by name, in each launch mode
+  std::map<std::string, std::vector<double>> bursts_; ///< likewise: of a run in a burst
 };
 
 Status Calibration::measure(const Trial &trial) {
@@ -61,6 +68,19 @@ Status Calibration::measure(const Trial &trial) {
   if (!times)
     return times.status().annotated("calibrating by " + trial.name);
   times_[trial.name] = std::move(*times);
+  return trial.isBurst ? measureBursts(trial) : Status::ok();
+}
+
+Status Calibration::measureBursts(const Trial &trial) {
+  std::vector<Plan> plans = BRAID_TRY(calibration::plansOf(trial.text));
+  TimedPlan plan =
+      BRAID_TRY(timer_.makeReady(std::move(plans), options_.launchModes.front(), transferMode_));
+  for (size_t mode = 0; mode < options_.launchModes.size(); ++mode) {
+    BRAID_TRY(timer_.issueAs(plan, options_.launchModes[mode]));
+    const BurstEffort effort = {.runs = 4 * kChain, .budgetUs = options_.effort.budgetUs};
+    const double us = BRAID_TRY(timer_.timeBursts(plan, this->us(trial.name, mode), effort));
+    bursts_[trial.name].push_back(us);
+  }
   return Status::ok();
 }
 
@@ -69,13 +89,18 @@ std::vector<Calibration::Trial> Calibration::trials() const {
   const Mesh ranks = mesh();
   const int64_t small = options_.smallBytes, large = options_.largeBytes;
   const PlanMatmul tiny{DType::BF16, 64, 64, 64, false, {}, {}, {}, {}};
-  std::vector<Trial> all = {{"1 copy", localCopies(ranks, small, 1)},
+  std::vector<Trial> all = {{"1 copy", localCopies(ranks, small, 1), true, true},
                             {"copies", localCopies(ranks, small, 1 + kChain)},
                             {"large copy", localCopies(ranks, large, 1)},
+                            {"1 sum", sums(ranks, small, 1)},
+                            {"sums", sums(ranks, small, 1 + kChain)},
+                            {"large sum", sums(ranks, large, 1)},
                             {"events", eventChain(ranks, small, kChain)},
+                            {"two streams", twoStreams(ranks, small), true, true},
                             {"GEMMs", gemms(ranks, tiny, kChain, 1)}};
   if (!usesPeers())
     return all;
+  all.push_back({"1 turn", transferChain(ranks, Protocol::Get, 2, 1), false});
   all.push_back({"turns", transferChain(ranks, Protocol::Get, 2, kChain), false});
   all.push_back({"flood", transferFlood(ranks, 2, 2 * kChain), false});
   for (Protocol protocol : {Protocol::Get, Protocol::Put}) {
@@ -88,6 +113,7 @@ std::vector<Calibration::Trial> Calibration::trials() const {
 }
 
 Status Calibration::measureAll() {
+  bursts_.clear();
   for (const Trial &trial : trials())
     BRAID_TRY(measure(trial));
   return Status::ok();
@@ -104,12 +130,25 @@ void Calibration::deduceIssue(OperationCosts &costs, size_t mode) const {
         std::max((issue("turns", mode) - 2 * kChain * costs.issueEventUs) / (4 * kChain), 0.0);
 }
 
-/// A turn follows on an event, and has two hops: "you may read", "I have read".
+/// What a run in a burst takes besides its copies, or besides what the host takes to issue it.
+void Calibration::deduceBursts(OperationCosts &costs, size_t mode) const {
+  auto besides = [&](const std::string &name, double workUs) {
+    return std::max(bursts_.at(name)[mode] - std::max(workUs, issue(name, mode)), 0.0);
+  };
+  const double copyUs = us("1 copy", mode) - costs.runUs - costs.issueCopyUs;
+  costs.gapUs = besides("1 copy", copyUs);
+  costs.forkUs = std::max(besides("two streams", copyUs + costs.eventUs) - costs.gapUs, 0.0);
+}
+
+/// What one turn takes besides the turns of a chain is how far apart ranks begin. A turn follows on
+/// an event, and has two hops: "you may read", "I have read".
 void Calibration::deduceSignals(OperationCosts &costs, size_t mode) const {
-  const double turn = (us("turns", mode) - costs.runUs) / kChain - costs.eventUs;
+  const double more = (us("turns", mode) - us("1 turn", mode)) / (kChain - 1);
+  costs.apartUs = std::max(us("1 turn", mode) - costs.runUs - std::max(more, 0.0), 0.0);
+  const double turn = (us("turns", mode) - beginUs(costs)) / kChain - costs.eventUs;
   const double hop = positive(turn / 2);
   const double held =
-      positive((us("flood", mode) - costs.runUs) / (4 * kChain)); // a signal, an await
+      positive((us("flood", mode) - beginUs(costs)) / (4 * kChain)); // a signal, an await
   costs.signalUs = costs.awaitUs = std::min(held / 2, hop / 2);
   costs.flightUs = hop - costs.signalUs - costs.awaitUs;
 }
@@ -129,10 +168,10 @@ CopyCost Calibration::deduceCopy(const OperationCosts &costs, const std::string 
                                  size_t mode) const {
   const double hops = 2 * (costs.signalUs + costs.flightUs + costs.awaitUs);
   const double turn = hops + costs.eventUs; // besides the copy
-  const double small = positive((us(name + " small", mode) - costs.runUs) / kChain - turn);
-  const double large = positive((us(name + " large", mode) - costs.runUs) / 2 - turn);
+  const double small = positive((us(name + " small", mode) - beginUs(costs)) / kChain - turn);
+  const double large = positive((us(name + " large", mode) - beginUs(costs)) / 2 - turn);
   CopyCost cost = copyLine(small, large - small);
-  const double others = costs.runUs + 2 * costs.eventUs + hops + cost.fixedUs;
+  const double others = beginUs(costs) + 2 * costs.eventUs + hops + cost.fixedUs;
   const double all = static_cast<double>(options_.largeBytes * (mesh().perHost - 1));
   cost.sharedBytesPerUs = all / positive(us(name + " all", mode) - others);
   return cost;
@@ -147,6 +186,9 @@ OperationCosts Calibration::deduce(size_t mode) const {
   costs.local = copyLine(small, us("large copy", mode) - us("1 copy", mode));
   costs.runUs = std::max(us("1 copy", mode) - small - costs.issueCopyUs, 0.0);
   costs.eventUs = std::max((us("events", mode) - costs.runUs) / (2 * kChain) - small, 0.0);
+  const double sum = positive((us("sums", mode) - us("1 sum", mode)) / kChain);
+  costs.sum = copyLine(sum, us("large sum", mode) - us("1 sum", mode));
+  deduceBursts(costs, mode);
   costs.pull = costs.push = costs.local;
   if (!usesPeers())
     return costs;
@@ -163,8 +205,9 @@ Result<NetworkCost> Calibration::measureNetwork() {
   BRAID_TRY(measure({"network small", calibration::networkChain(mesh(), small, kChain)}));
   BRAID_TRY(measure({"network large", calibration::networkChain(mesh(), large, 2)}));
   const OperationCosts costs = deduce(0);
-  const double smallUs = positive((us("network small", 0) - costs.runUs) / kChain - costs.eventUs);
-  const double largeUs = positive((us("network large", 0) - costs.runUs) / 2 - costs.eventUs);
+  const double smallUs =
+      positive((us("network small", 0) - beginUs(costs)) / kChain - costs.eventUs);
+  const double largeUs = positive((us("network large", 0) - beginUs(costs)) / 2 - costs.eventUs);
   NetworkCost cost;
   cost.bytesPerUs =
       static_cast<double>((large - small) * mesh().perHost) / positive(largeUs - smallUs);

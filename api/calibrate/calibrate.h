@@ -4,9 +4,12 @@
 // the job: a chain of one kind of operation, long enough to tell its cost from that of a run.
 //
 //   run, local copy   1 and 9 small copies on one stream; a large one
+//   sum               the same with sums
+//   gap, fork         runs of 1 small copy that follow one another; of two on two streams
 //   event             two streams that wait for each other in turn
 //   signal, one way   every rank signals its neighbour and waits for its own, in turn, on two
 //                     streams: transfers whose copies were taken out of the Plan
+//   apart             what one of these turns takes longer than one among many
 //   signal + await    many at once, so that nothing flies while the streams wait
 //   copy              the same turns with a copy in each, small and large; pull and push
 //   shared link       one large copy from, or to, every peer at once

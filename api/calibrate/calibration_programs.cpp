@@ -80,6 +80,16 @@ std::string localCopies(const Mesh &mesh, int64_t bytes, int copies) {
   return text + "}\n";
 }
 
+std::string sums(const Mesh &mesh, int64_t bytes, int sums) {
+  std::string text = fmt::format("program @sums mesh {0} () -> () {{\n"
+                                 "  %parts = allocate device bf16[2, {1}]\n"
+                                 "  %sum = allocate device bf16[{1}]\n",
+                                 textOf(mesh), bytes / 3); // of 2 bytes, three times
+  for (int i = 0; i < sums; ++i)
+    text += "  sum %sum, %parts\n";
+  return text + "}\n";
+}
+
 std::string eventChain(const Mesh &mesh, int64_t bytes, int turns) {
   std::string text = fmt::format("program @events mesh {0} (%A: bf16[{1}]) -> () {{\n"
                                  "  %x = allocate device bf16[{1}]\n"
@@ -89,6 +99,16 @@ std::string eventChain(const Mesh &mesh, int64_t bytes, int turns) {
     text += "  set %x, %A\n  set_current_stream stream(1)\n  synchronize %main\n"
             "  set %x, %A\n  set_current_stream %main\n  synchronize stream(1)\n";
   return text + "}\n";
+}
+
+std::string twoStreams(const Mesh &mesh, int64_t bytes) {
+  return fmt::format("program @two mesh {0} () -> () {{\n"
+                     "  %x = allocate device bf16[{1}]\n  %y = allocate device bf16[{1}]\n"
+                     "  %v = allocate device bf16[{1}]\n  %w = allocate device bf16[{1}]\n"
+                     "  %main = get_current_stream\n"
+                     "  set_current_stream stream(1)\n  synchronize %main\n  set %w, %v\n"
+                     "  set_current_stream %main\n  set %y, %x\n  synchronize stream(1)\n}}\n",
+                     textOf(mesh), bytes / 2);
 }
 
 std::string transferChain(const Mesh &mesh, Protocol protocol, int64_t bytes, int turns) {

@@ -21,8 +21,12 @@ struct Mesh {
 
 /// `copies` of `bytes` within the rank, one after the other.
 std::string localCopies(const Mesh &mesh, int64_t bytes, int copies);
+/// `sums` of two parts each, which read and write as many bytes as that many copies of `bytes`.
+std::string sums(const Mesh &mesh, int64_t bytes, int sums);
 /// Small copies on two streams in turn, each waiting for the one before.
 std::string eventChain(const Mesh &mesh, int64_t bytes, int turns);
+/// A small copy on each of two streams, neither of which waits for the other.
+std::string twoStreams(const Mesh &mesh, int64_t bytes);
 /// Every rank's block to its neighbour, `turns` times, each after the one before: on two streams in
 /// turn, as the transfers of a schedule are on streams of their own.
 std::string transferChain(const Mesh &mesh, Protocol protocol, int64_t bytes, int turns);

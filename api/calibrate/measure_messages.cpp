@@ -50,7 +50,7 @@ Status measure(CostModel &model, Kind kind, int64_t bytes, PlanTimer &timer,
   for (size_t mode = 0; mode < times->size(); ++mode) {
     const LaunchMode launchMode = options.launchModes[mode];
     const OperationCosts &costs = *model.find(launchMode, options.transferModes.front());
-    const double us = ((*times)[mode].us - costs.runUs) / chainOf(bytes);
+    const double us = ((*times)[mode].us - costs.runUs - costs.apartUs) / chainOf(bytes);
     model.add(MessageCost{launchMode, kind, bytes, std::max(us, kLeastUs)});
   }
   return Status::ok();

@@ -115,7 +115,7 @@ private:
     for (size_t i = 0; i < order.size(); ++i)
       order[i] = i;
     llvm::stable_sort(order, [&](size_t a, size_t b) {
-      return predicted_[a].prediction.us < predicted_[b].prediction.us;
+      return predicted_[a].prediction.burstUs < predicted_[b].prediction.burstUs;
     });
     std::vector<PredictedSchedule> predicted;
     std::vector<Candidate> candidates;

@@ -28,8 +28,9 @@ Result<double> simulateOther(llvm::ArrayRef<Plan> plans, const CostModel &model,
                              const std::string &whatIf, const SimulationOptions &options,
                              const char *step) {
   const CostModel other = BRAID_TRY(applyWhatIf(model, whatIf));
-  const Simulation simulation = BRAID_TRY(simulate(
-      plans, other, {options.launchMode, options.transferMode, named(options.progress, step)}));
+  SimulationOptions alone = options;
+  alone.progress = named(options.progress, step);
+  const Simulation simulation = BRAID_TRY(simulate(plans, other, alone));
   return simulation.us;
 }
 
@@ -84,7 +85,9 @@ Result<std::vector<Plan>> plansToSimulate(const Compiled &compiled, int64_t most
 
 Result<MachinePrediction> simulateProgram(llvm::ArrayRef<Plan> plans, const CostModel &model,
                                           const SimulationOptions &options) {
-  Result<Simulation> simulated = simulate(plans, model, options);
+  SimulationOptions both = options;
+  both.isBurst = true;
+  Result<Simulation> simulated = simulate(plans, model, both);
   if (!simulated && simulated.status().code() == StatusCode::TimedOut)
     return Status(StatusCode::Rejected, simulated.status().message() +
                                             "\n  braid check says why, and braid view --check "
@@ -95,6 +98,7 @@ Result<MachinePrediction> simulateProgram(llvm::ArrayRef<Plan> plans, const Cost
   prediction.ranks = plans.front().ranks;
   prediction.simulated = static_cast<int64_t>(plans.size());
   prediction.us = simulation.us;
+  prediction.burstUs = *simulation.burstUs;
   for (const Plan &plan : plans)
     prediction.memoryBytes = std::max(prediction.memoryBytes, memoryOfRank(plan));
   prediction.parts = partsOf(shownPlans(plans, simulation), simulation);

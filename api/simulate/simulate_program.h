@@ -10,6 +10,7 @@ struct MachinePrediction {
   std::string program;
   int64_t ranks = 0, simulated = 0; ///< how many stood for all
   double us = 0;                    ///< a run
+  double burstUs = 0;               ///< a run where runs follow one another
   int64_t memoryBytes = 0; ///< of the rank that takes most: its tensors, and what it allocates
   /// All GEMMs where nothing else takes time, and all else where GEMMs take none.
   double gemmsUs = 0, othersUs = 0;

@@ -44,8 +44,11 @@ constexpr Aspect kAspects[] = {
      }},
     {"memory", "speed of copies and sums within a rank", true,
      [](CostModel &model, double factor) {
-       for (OperationCosts &costs : model.operations)
+       for (OperationCosts &costs : model.operations) {
          speedUp(costs.local, factor);
+         if (costs.sum)
+           speedUp(*costs.sum, factor);
+       }
      }},
     {"gemm", "speed of GEMMs", true,
      [](CostModel &model, double factor) {
@@ -55,8 +58,10 @@ constexpr Aspect kAspects[] = {
     {"copy", "fixed time of a copy", false,
      [](CostModel &model, double factor) {
        for (OperationCosts &costs : model.operations)
-         for (CopyCost *copy : {&costs.local, &costs.pull, &costs.push})
-           copy->fixedUs *= factor;
+         for (CopyCost *copy :
+              {&costs.local, &costs.pull, &costs.push, costs.sum ? &*costs.sum : nullptr})
+           if (copy)
+             copy->fixedUs *= factor;
      }},
     {"latency", "time before a message crosses the network", false,
      [](CostModel &model, double factor) { model.network.latencyUs *= factor; }},
@@ -69,8 +74,9 @@ constexpr Aspect kAspects[] = {
     {"launch", "time to issue commands, and to begin and end a run", false,
      [](CostModel &model, double factor) {
        for (OperationCosts &costs : model.operations)
-         for (double *us : {&costs.issueCopyUs, &costs.issueMatmulUs, &costs.issueSignalUs,
-                            &costs.issueEventUs, &costs.eventUs, &costs.runUs})
+         for (double *us :
+              {&costs.issueCopyUs, &costs.issueMatmulUs, &costs.issueSignalUs, &costs.issueEventUs,
+               &costs.eventUs, &costs.runUs, &costs.apartUs, &costs.gapUs, &costs.forkUs})
            *us *= factor;
      }},
 };

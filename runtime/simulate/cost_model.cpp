@@ -99,6 +99,28 @@ double OperationCosts::issueUs(CommandKind kind) const {
   return 0;
 }
 
+/// How many streams begin with something to do, none of which is behind another one's.
+static size_t beginningsOf(const Plan &plan) {
+  std::vector<bool> hasBegun(plan.streams.size(), false), isRecorded(plan.events, false);
+  size_t count = 0;
+  for (const Command &command : plan.commands) {
+    const bool isBehind = hasBegun[command.stream];
+    if (command.kind == CommandKind::Record) {
+      isRecorded[command.event] = isBehind;
+    } else if (command.kind == CommandKind::WaitEvent) {
+      hasBegun[command.stream] = isBehind || isRecorded[command.event];
+    } else {
+      count += !isBehind;
+      hasBegun[command.stream] = true;
+    }
+  }
+  return count;
+}
+
+double OperationCosts::gapBefore(const Plan &plan) const {
+  return gapUs + (beginningsOf(plan) > 1 ? forkUs : 0);
+}
+
 const OperationCosts *CostModel::find(LaunchMode launchMode, TransferMode transferMode) const {
   for (const OperationCosts &costs : operations)
     if (costs.launchMode == launchMode && costs.transferMode.movesAs(transferMode))
@@ -174,7 +196,21 @@ int64_t bytesOfMessage(const Plan &plan, const Command &command) {
   return std::max(sent, received);
 }
 
+/// As a copy within memory has them, which reads and writes each of its own.
+double CostModel::memoryUs(double bytes) const {
+  double most = 0;
+  for (const OperationCosts &costs : operations)
+    most = std::max(most, costs.local.bytesPerUs);
+  return most > 0 ? bytes / 2 / most : 0;
+}
+
 Result<GemmCost> CostModel::gemmCost(const PlanMatmul &shape) const {
+  GemmCost cost = BRAID_TRY(costOfProduct(shape));
+  cost.us += memoryUs(static_cast<double>(shape.addend.bytes));
+  return cost;
+}
+
+Result<GemmCost> CostModel::costOfProduct(const PlanMatmul &shape) const {
   PlanMatmul other = shape;
   other.partial = shape.resultType() == shape.dtype ? std::optional(DType::F32) : std::nullopt;
   if (const std::optional<GemmCost> cost = fromColumn(shape))
@@ -200,9 +236,7 @@ GemmCost CostModel::withResult(GemmCost gemm, std::optional<DType> partial) cons
   const auto before = static_cast<double>(sizeOf(gemm.resultType()));
   gemm.partial = partial;
   const double bytes = static_cast<double>(sizeOf(gemm.resultType())) - before;
-  if (!operations.empty())
-    gemm.us += bytes * static_cast<double>(gemm.m) * static_cast<double>(gemm.n) / 2 /
-               operations.front().local.bytesPerUs;
+  gemm.us += memoryUs(bytes * static_cast<double>(gemm.m) * static_cast<double>(gemm.n));
   gemm.us = std::max(gemm.us, 0.0);
   return gemm;
 }

@@ -6,9 +6,11 @@
 //   GEMM    a table by shape; between measured rows a line, see gemmCost(). Several at once
 //              share the machine, and may get into one another's way
 //   copy       fixed + bytes / rate; copies of a rank that are under way at once share a link
-//   sum        a copy within memory of half the bytes that it reads and writes, because a copy
-//              reads and writes each of its own
+//   sum        its own numbers, else those of a copy within memory, of half the bytes that it
+//              reads and writes, because a copy reads and writes each of its own
 //   pointwise  the same
+//   kernel     a copy by a kernel, a sum or a message needs processors: it takes what GEMMs that
+//              began before it leave of the rank's machine, and leaves nothing itself
 //   signal     the stream is held for signalUs; after flightUs more the flag is set; a stream whose
 //              flag is set goes on after awaitUs
 //   message    a group or a collective takes what is measured for as many bytes, from when all
@@ -17,7 +19,10 @@
 //              one, share its rate evenly, and those of one rank that of its own
 //   event      the waiting stream goes on eventUs after what was recorded
 //   issue      the host needs so long for a command; nothing begins before it was issued
-//   run        so long passes besides: until the first command begins, and until the host knows
+//   run        so long passes besides: until the first command begins, and until the host knows;
+//              of runs that wait for other ranks, which begin apart, apartUs more
+//   burst      of runs that follow one another each begins gapUs after the one before it has ended
+//              on its rank, and forkUs later if several streams begin at once
 //
 // Times are microseconds, rates bytes per microsecond (1000 of them are 1 GB/s).
 //
@@ -54,15 +59,21 @@ struct OperationCosts {
   LaunchMode launchMode = LaunchMode::Eager;
   TransferMode transferMode = {};
   double runUs = 0;
+  double apartUs = 0;
+  double gapUs = 0, forkUs = 0;
   /// The host's time for a command. Of a graph: 0, for its launch is part of runUs.
   double issueCopyUs = 0, issueMatmulUs = 0, issueSignalUs = 0, issueEventUs = 0;
   double eventUs = 0;
   double signalUs = 0, flightUs = 0, awaitUs = 0;
-  CopyCost local; ///< within a rank's memory
-  CopyCost pull;  ///< from a peer
-  CopyCost push;  ///< to a peer
+  CopyCost local;                   ///< within a rank's memory
+  CopyCost pull;                    ///< from a peer
+  CopyCost push;                    ///< to a peer
+  std::optional<CopyCost> sum = {}; ///< of half its bytes; nothing: as `local`
 
   double issueUs(CommandKind kind) const;
+  /// Of a run of `plan` that follows on another one.
+  double gapBefore(const Plan &plan) const;
+  const CopyCost &sumCost() const { return sum ? *sum : local; }
 };
 
 /// A GEMM as it was measured, one behind the other on one stream.
@@ -132,7 +143,8 @@ struct CostModel {
   void add(const OperationCosts &costs);
   void add(const MessageCost &cost);
 
-  /// What a GEMM costs, measured or not. Of the entries with the same types, columns and depth:
+  /// What a GEMM costs, measured or not; one that adds, as much more as the memory takes for what
+  /// it adds. Of the entries with the same types, columns and depth:
   /// between two row counts time, utilisation and contention are on the line through both. With
   /// fewer rows than the smallest entry the time is on the line through the two smallest, and what
   /// it keeps busy of the machine in all, time x utilisation, is in proportion to the rows. With
@@ -154,6 +166,8 @@ struct CostModel {
   static Result<CostModel> decode(llvm::StringRef text);
 
 private:
+  Result<GemmCost> costOfProduct(const PlanMatmul &shape) const;
+  double memoryUs(double bytes) const;
   std::optional<GemmCost> fromColumn(const PlanMatmul &shape) const;
   Result<GemmCost> nearest(const PlanMatmul &shape) const;
   GemmCost withResult(GemmCost gemm, std::optional<DType> partial) const;

@@ -15,7 +15,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char *kFormat = "braid cost model 3";
+constexpr const char *kFormat = "braid cost model 4";
+/// Has no numbers of runs that follow one another.
+constexpr const char *kOlderFormat = "braid cost model 3";
 /// No time and no rate of a machine is larger; sums of them stay finite.
 constexpr double kLargest = 1e15;
 /// Something is divided by each rate.
@@ -33,6 +35,13 @@ template <class Costs, class Visit> void forEachNumber(Costs &costs, Visit visit
   visit("signal_us", costs.signalUs);
   visit("flight_us", costs.flightUs);
   visit("await_us", costs.awaitUs);
+}
+
+/// Those that older files lack.
+template <class Costs, class Visit> void forEachNewerNumber(Costs &costs, Visit visit) {
+  visit("apart_us", costs.apartUs);
+  visit("gap_us", costs.gapUs);
+  visit("fork_us", costs.forkUs);
 }
 
 template <class Costs, class Visit> void forEachCopy(Costs &costs, Visit visit) {
@@ -57,16 +66,21 @@ template <class Cost, class Visit> void forEachNumberOfNetwork(Cost &cost, Visit
 
 // -- Writing. --
 
+Json toJson(const CopyCost &copy) {
+  Json json;
+  forEachNumberOfCopy(copy, [&](const char *part, double value, double) { json[part] = value; });
+  return json;
+}
+
 Json toJson(const OperationCosts &costs) {
   Json json = {{"launch_mode", name(costs.launchMode).str()},
                {"copies", name(costs.transferMode.copies).str()},
                {"signals", name(costs.transferMode.signals).str()}};
   forEachNumber(costs, [&](const char *key, double value) { json[key] = value; });
-  forEachCopy(costs, [&](const char *key, const CopyCost &copy) {
-    Json inner;
-    forEachNumberOfCopy(copy, [&](const char *part, double value, double) { inner[part] = value; });
-    json[key] = std::move(inner);
-  });
+  forEachNewerNumber(costs, [&](const char *key, double value) { json[key] = value; });
+  forEachCopy(costs, [&](const char *key, const CopyCost &copy) { json[key] = toJson(copy); });
+  if (costs.sum)
+    json["sum"] = toJson(*costs.sum);
   return json;
 }
 
@@ -110,12 +124,14 @@ private:
   const Json &list(const Json &object, const char *key);
   TransferMode transferMode(const Json &json, const std::string &where);
   LaunchMode launchMode(const Json &json, const std::string &where);
+  CopyCost copy(const Json &json, const std::string &where);
   OperationCosts operation(const Json &json, const std::string &where);
   GemmCost gemm(const Json &json, const std::string &where);
   MessageCost message(const Json &json, const std::string &where);
   NetworkCost network(const Json &json);
 
   Status status_;
+  bool isOlder_ = false;
 };
 
 void Reader::fail(const std::string &where, const std::string &expected, const Json &got) {
@@ -203,19 +219,28 @@ LaunchMode Reader::launchMode(const Json &json, const std::string &where) {
   return mode == name(LaunchMode::Graph) ? LaunchMode::Graph : LaunchMode::Eager;
 }
 
+CopyCost Reader::copy(const Json &json, const std::string &where) {
+  CopyCost copy;
+  forEachNumberOfCopy(copy, [&](const char *part, double &value, double least) {
+    value = number(json, part, where, least);
+  });
+  return copy;
+}
+
 OperationCosts Reader::operation(const Json &json, const std::string &where) {
   OperationCosts costs;
   costs.launchMode = launchMode(json, where);
   costs.transferMode = transferMode(json, where);
   forEachNumber(costs,
                 [&](const char *key, double &value) { value = number(json, key, where, 0); });
-  forEachCopy(costs, [&](const char *key, CopyCost &copy) {
-    const Json &inner = field(json, key, where);
-    const std::string place = where + "." + key;
-    forEachNumberOfCopy(copy, [&](const char *part, double &value, double least) {
-      value = number(inner, part, place, least);
-    });
+  if (!isOlder_)
+    forEachNewerNumber(
+        costs, [&](const char *key, double &value) { value = number(json, key, where, 0); });
+  forEachCopy(costs, [&](const char *key, CopyCost &cost) {
+    cost = copy(field(json, key, where), where + "." + key);
   });
+  if (json.is_object() && json.contains("sum"))
+    costs.sum = copy(json["sum"], where + ".sum");
   return costs;
 }
 
@@ -281,7 +306,8 @@ Result<CostModel> Reader::read(llvm::StringRef bytes) {
 
 Result<CostModel> Reader::model(const Json &json) {
   std::string format = text(json, "format", "it");
-  if (format != kFormat)
+  isOlder_ = format == kOlderFormat;
+  if (format != kFormat && !isOlder_)
     fail("format", fmt::format("\"{}\"", kFormat), Json(format));
   CostModel model;
   model.machine = text(json, "machine", "it");

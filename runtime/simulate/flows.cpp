@@ -10,6 +10,9 @@ namespace {
 
 bool isGemmAtWork(const Flow &flow) { return flow.isGemm && flow.left > 0; }
 
+/// Or within memory.
+bool isOnLink(const Flow &flow) { return flow.shared > 0 && !flow.isOnNetwork; }
+
 } // namespace
 
 Flow copyFlow(uint32_t lane, int64_t bytes, const CopyCost &cost, bool crosses, uint32_t from,
@@ -46,6 +49,18 @@ Flow gemmFlow(uint32_t lane, const GemmCost &cost, bool isEmpty, uint32_t rank) 
               left > 0 ? 0 : cost.utilisation, // nothing to do is done at once, whatever else runs
           .limit = cost.utilisation,
           .contention = cost.contention,
+          .machine = rank,
+          .from = rank,
+          .to = rank};
+}
+
+Flow messageFlow(uint32_t lane, double us, uint32_t rank) {
+  return {.lane = lane,
+          .isKernel = true,
+          .left = us,
+          .rate = us > 0 ? 0.0 : 1.0, // as a GEMM of nothing
+          .limit = 1,
+          .machine = rank,
           .from = rank,
           .to = rank};
 }
@@ -68,12 +83,12 @@ void Flows::share() {
 void Flows::shareLinks() {
   std::vector<uint32_t> leaving(ranks_, 0), reaching(ranks_, 0), within(ranks_, 0);
   for (const Flow &flow : flows_)
-    if (!flow.isGemm && !flow.isOnNetwork) {
+    if (isOnLink(flow)) {
       ++(flow.crosses ? leaving : within)[flow.from];
       reaching[flow.to] += flow.crosses;
     }
   for (Flow &flow : flows_)
-    if (!flow.isGemm && !flow.isOnNetwork) {
+    if (isOnLink(flow)) {
       uint32_t most =
           flow.crosses ? std::max(leaving[flow.from], reaching[flow.to]) : within[flow.from];
       flow.rate = std::min(flow.limit, flow.shared / most);
@@ -98,18 +113,23 @@ void Flows::shareNetwork() {
                    flow.sharedOfRank / std::max(leaving[flow.from], reaching[flow.to]));
 }
 
-/// Each GEMM gets what those before it leave, and makes less of that once it has met another.
+/// Each GEMM gets what those before it leave, and makes less of that once it has met another. A
+/// kernel is slower by what GEMMs before it have, and those behind it have nothing.
 void Flows::shareMachines() {
   std::vector<uint32_t> gemms(ranks_, 0);
-  std::vector<double> free(ranks_, 1);
+  std::vector<double> free(ranks_, 1); // of GEMMs
+  std::vector<bool> hasKernel(ranks_, false);
   for (const Flow &flow : flows_)
-    gemms[flow.from] += isGemmAtWork(flow);
+    gemms[flow.machine] += isGemmAtWork(flow);
   for (Flow &flow : flows_)
     if (isGemmAtWork(flow)) {
-      const double part = std::min(flow.limit, free[flow.from]);
-      free[flow.from] -= part;
-      flow.hasMet |= gemms[flow.from] > 1;
+      const double part = hasKernel[flow.machine] ? 0 : std::min(flow.limit, free[flow.machine]);
+      free[flow.machine] -= part;
+      flow.hasMet |= gemms[flow.machine] > 1;
       flow.rate = flow.hasMet ? part / flow.contention : part;
+    } else if (flow.isKernel && flow.left > 0) {
+      flow.rate = (isOnLink(flow) ? flow.rate : flow.limit) * free[flow.machine];
+      hasKernel[flow.machine] = hasKernel[flow.machine] || free[flow.machine] > 0;
     }
 }
 

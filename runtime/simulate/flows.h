@@ -1,12 +1,13 @@
-//===- runtime/simulate/flows.h - copies share links, GEMMs a machine -------------------------===//
+//===- runtime/simulate/flows.h - copies share links, kernels a machine -----------------------===//
 //
 // A flow proceeds at a rate that depends on what else is under way. Copies that leave one rank, or
 // reach one, get even parts of its link; those that leave a host, or reach one, of its network, and
 // no more than even parts of what the network has for their ranks. GEMMs get what those before them
 // leave of the rank's machine, and from when two are under way at once, both proceed slower by
 // their contention until they end: the later one, which mostly waits, must not have its own speed
-// back because the first is over. Between two moments at which a flow begins or ends, all rates are
-// constant.
+// back because the first is over. Other kernels need the machine, too: they proceed in the part of
+// it that GEMMs before them leave, and leave none to GEMMs behind them. Between two moments at
+// which a flow begins or ends, all rates are constant.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -18,11 +19,13 @@ namespace braid::simulator {
 struct Flow {
   uint32_t lane = 0; ///< whose command it is
   bool isGemm = false;
+  bool isKernel = false;     ///< something else that needs processors, all that it can have
   double left = 0;           ///< bytes, or microseconds of the whole machine
   double rate = 0;           ///< of that in a microsecond
   double limit = 0;          ///< the rate that it has alone
   double contention = 1;     ///< what a GEMM's rate is divided by once it has met another one
   bool hasMet = false;       ///< a GEMM, another one of its rank
+  uint32_t machine = 0;      ///< a kernel's: the rank whose processors it needs
   double shared = 0;         ///< a link's, of a copy
   bool crosses = false;      ///< a copy, a link; ranks that stand for others have both ends of it
   uint32_t from = 0, to = 0; ///< ranks; of a GEMM both are its own
@@ -43,6 +46,9 @@ Flow networkFlow(uint32_t lane, int64_t bytes, const NetworkCost &cost, NetworkE
                  NetworkEnd to);
 /// `isEmpty`: has no rows, and so takes no time.
 Flow gemmFlow(uint32_t lane, const GemmCost &cost, bool isEmpty, uint32_t rank);
+
+/// Messages, which take what was measured for them where they have processors.
+Flow messageFlow(uint32_t lane, double us, uint32_t rank);
 
 /// All flows that are under way.
 class Flows {

@@ -41,8 +41,20 @@ bool doMeet(const Command &a, const Command &b) {
   return doRangesMeet(a.dst, b.dst) || doRangesMeet(a.dst, b.src) || doRangesMeet(a.src, b.dst);
 }
 
+/// Whether what copies bring is all that is added to what is there, so that their kernel adds it on
+/// its way.
+bool addsAlong(const PlanSum &sum, llvm::ArrayRef<const Command *> copies) {
+  const int64_t part = sum.part(0).bytes;
+  return static_cast<int64_t>(copies.size()) < sum.count &&
+         llvm::all_of(copies, [&](const Command *copy) {
+           return copy->src.buffer == kPeerBuffer && copy->dst.bytes == part &&
+                  overlap(copy->dst, sum.parts);
+         });
+}
+
 /// See RankState::together.
-uint32_t countTogether(llvm::ArrayRef<Command> commands, TransferMode transferMode) {
+uint32_t countTogether(const Plan &plan, llvm::ArrayRef<Command> commands,
+                       TransferMode transferMode) {
   constexpr size_t kMostCopies = 16;
   if (commands.front().kind != CommandKind::Copy || transferMode.copies != CopyBy::Kernel)
     return 1;
@@ -52,7 +64,11 @@ uint32_t countTogether(llvm::ArrayRef<Command> commands, TransferMode transferMo
     const bool isCopy = command.kind == CommandKind::Copy;
     const bool isSignal =
         command.kind == CommandKind::Signal && transferMode.signals != SignalBy::Memory;
-    if (command.stream != commands.front().stream || (!isCopy && !isSignal))
+    if (command.stream != commands.front().stream)
+      break;
+    if (command.kind == CommandKind::Sum && addsAlong(plan.sums[command.sum], copies))
+      return count + 1;
+    if (!isCopy && !isSignal)
       break;
     if (isCopy && (copies.size() == kMostCopies ||
                    llvm::any_of(copies, [&](const Command *c) { return doMeet(*c, command); })))
@@ -70,7 +86,7 @@ uint32_t countTogether(llvm::ArrayRef<Command> commands, TransferMode transferMo
 std::vector<uint32_t> findTogether(const Plan &plan, TransferMode transferMode) {
   std::vector<uint32_t> together(plan.commands.size(), 1);
   for (size_t i = 0; i < plan.commands.size(); i += together[i])
-    together[i] = countTogether(llvm::ArrayRef(plan.commands).drop_front(i), transferMode);
+    together[i] = countTogether(plan, llvm::ArrayRef(plan.commands).drop_front(i), transferMode);
   return together;
 }
 
@@ -80,6 +96,8 @@ namespace {
 void addLanes(Job &job, RankState &state, const OperationCosts &costs) {
   const Plan &plan = *state.plan;
   const size_t first = job.lanes.size();
+  state.firstLane = static_cast<uint32_t>(first);
+  state.lanesLeft = plan.streams.size();
   job.lanes.resize(first + plan.streams.size());
   for (size_t lane = first; lane < job.lanes.size(); ++lane)
     job.lanes[lane].rank = static_cast<uint32_t>(plan.rank);
@@ -203,6 +221,29 @@ Result<Job> makeJob(llvm::ArrayRef<Plan> plans, const CostModel &model,
   for (RankState &state : job.ranks)
     meetings.find(state);
   return job;
+}
+
+Job repeated(const Job &job, size_t runs) {
+  Job all;
+  for (size_t run = 0; run < runs; ++run) {
+    const auto lanes = static_cast<uint32_t>(all.lanes.size());
+    const auto ranks = static_cast<uint32_t>(all.ranks.size());
+    const auto meetings = static_cast<uint32_t>(all.meetings.size());
+    llvm::append_range(all.lanes, job.lanes);
+    llvm::append_range(all.ranks, job.ranks);
+    llvm::append_range(all.meetings, job.meetings);
+    for (Lane &lane : llvm::MutableArrayRef(all.lanes).drop_front(lanes))
+      lane.rank += ranks;
+    for (RankState &state : llvm::MutableArrayRef(all.ranks).drop_front(ranks)) {
+      state.firstLane += lanes;
+      const double before = state.issuedUs.empty() ? 0 : state.issuedUs.back();
+      for (double &us : state.issuedUs)
+        us += static_cast<double>(run) * before;
+      for (uint32_t &meeting : state.meeting)
+        meeting += meeting == kNone ? 0 : meetings;
+    }
+  }
+  return all;
 }
 
 } // namespace braid::simulator

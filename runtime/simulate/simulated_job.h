@@ -9,9 +9,9 @@ namespace braid::simulator {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// A stream of a rank.
+/// A stream of a rank in a run.
 struct Lane {
-  uint32_t rank = 0;
+  uint32_t rank = 0;              ///< Job::ranks
   std::vector<uint32_t> commands; ///< in order
   size_t next = 0;
   bool isBusy = false;  ///< its command has begun, and will end by itself
@@ -21,13 +21,15 @@ struct Lane {
   uint32_t command() const { return commands[next]; }
 };
 
-/// What one rank's commands refer to.
+/// What one rank's commands refer to in one run.
 struct RankState {
   const Plan *plan = nullptr;
+  uint32_t firstLane = 0;
+  size_t lanesLeft = 0;         ///< that are not done
   std::vector<double> issuedUs; ///< of each command
   /// Of each copy: how many commands from it on are one step of its stream. 1 but for several
   /// copies that one kernel makes at the same time, with the signals that it sends when all are
-  /// done.
+  /// done, and for those whose kernel adds what they bring.
   std::vector<uint32_t> together;
   std::vector<uint32_t> record;    ///< of each wait_event: the record that it waits for, or kNone
   std::vector<GemmCost> costs;     ///< of each GEMM of the Plan
@@ -47,8 +49,8 @@ struct Meeting {
 };
 
 struct Job {
-  std::vector<RankState> ranks;
-  std::vector<Lane> lanes; ///< rank by rank
+  std::vector<RankState> ranks; ///< of the first run, then of the second one
+  std::vector<Lane> lanes;      ///< rank by rank
   std::vector<Meeting> meetings;
 };
 
@@ -61,5 +63,8 @@ std::vector<uint32_t> findTogether(const Plan &plan, TransferMode transferMode);
 /// if `model` lacks a GEMM.
 Result<Job> makeJob(llvm::ArrayRef<Plan> plans, const CostModel &model,
                     const OperationCosts &costs);
+
+/// So many runs of `job`, which holds one. The host issues those of a rank one behind the other.
+Job repeated(const Job &job, size_t runs);
 
 } // namespace braid::simulator

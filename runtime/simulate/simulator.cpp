@@ -4,6 +4,7 @@
 
 #include "ir/failure.h"
 #include "runtime/plan/spell_out.h"
+#include "runtime/simulate/alike_ranks.h"
 #include "runtime/simulate/flows.h"
 #include "runtime/simulate/simulated_job.h"
 
@@ -30,19 +31,22 @@ constexpr double kSameMomentUs = 1e-6, kSamePart = 1e-12;
 
 class Simulator {
 public:
-  /// `messages` knows what groups and collectives cost; null: what is in front of them is all.
-  Simulator(simulator::Job job, const OperationCosts &costs, const NetworkCost &network,
-            const CostModel *messages, const ProgressFn &progress);
+  /// `job` has `ranks` in each run. `messages` knows what groups and collectives cost; null: what
+  /// is in front of them is all.
+  Simulator(simulator::Job job, size_t ranks, const OperationCosts &costs,
+            const NetworkCost &network, const CostModel *messages, const ProgressFn &progress);
 
   Result<Simulation> run();
+  /// When the last rank's run of that number, from 0 on, has ended. After run().
+  double endOfRun(size_t run) const { return endsUs_[run]; }
 
 private:
   /// What happens to a lane at a moment to come.
-  enum class Then : uint8_t { Begin, Flow, End };
+  enum class Then : uint8_t { Begin, Flow, End, Run };
   struct Timer {
     double us;
     uint64_t number; ///< in the order set, where moments are equal
-    uint32_t lane;
+    uint32_t lane;   ///< of Run, the rank whose run begins
     Then then;
     bool operator>(const Timer &other) const {
       return std::tie(us, number) > std::tie(other.us, other.number);
@@ -55,13 +59,16 @@ private:
   void beginCopies(uint32_t lane);
   std::pair<Flow, double> copyOf(uint32_t lane, const Command &command) const;
   void beginGemm(uint32_t lane, const Command &command);
+  void beginMessage(uint32_t lane, const Command &command);
   void beginAwait(uint32_t lane, const Command &command);
   void beginWaitEvent(uint32_t lane);
   double messageUs(uint32_t lane, const Command &command) const;
   void endFlow(uint32_t lane);
   void end(uint32_t lane);
   void endCommand(uint32_t lane);
-  void setFlag(const RankState &rank, const Command &signal);
+  void setFlag(uint32_t rank, const Command &signal);
+  void endLane(const Lane &lane);
+  void beginRun(uint32_t rank);
   void at(double us, uint32_t lane, Then then = Then::End) {
     timers_.push({us, ++timerCount_, lane, then});
   }
@@ -69,12 +76,15 @@ private:
   double tolerance() const { return std::max(kSameMomentUs, now_ * kSamePart); }
   void moveTo(double us);
   void fire(const Timer &timer);
+  bool doRanksWait() const;
   Status deadlock() const;
 
   /// The rank here that stands for a rank of the mesh.
   uint32_t standsFor(int64_t rank) const {
-    return static_cast<uint32_t>(static_cast<size_t>(rank) % ranks_.size());
+    return static_cast<uint32_t>(static_cast<size_t>(rank) % perRun_);
   }
+  /// The rank of a lane, whatever its run.
+  uint32_t rankOf(const Lane &lane) const { return static_cast<uint32_t>(lane.rank % perRun_); }
   const Command &commandOf(const Lane &lane) const {
     return ranks_[lane.rank].plan->commands[lane.command()];
   }
@@ -89,7 +99,9 @@ private:
   const NetworkCost &network_;
   const CostModel *messages_;
   Simulation result_;
-  std::vector<RankState> ranks_;
+  const size_t perRun_;          ///< ranks
+  std::vector<RankState> ranks_; ///< of all runs
+  std::vector<double> endsUs_;   ///< of each run
   std::vector<Lane> lanes_;
   std::vector<simulator::Meeting> meetings_;
   std::vector<std::vector<Flow>> pending_; ///< of each lane: copies whose fixed time passes
@@ -108,15 +120,42 @@ size_t commandsOf(llvm::ArrayRef<RankState> ranks) {
   return count;
 }
 
-Simulator::Simulator(simulator::Job job, const OperationCosts &costs, const NetworkCost &network,
-                     const CostModel *messages, const ProgressFn &progress)
-    : costs_(costs), network_(network), messages_(messages), ranks_(std::move(job.ranks)),
-      lanes_(std::move(job.lanes)), meetings_(std::move(job.meetings)), pending_(lanes_.size()),
-      flows_(ranks_.size()), done_(progress, "simulating", "commands", commandsOf(ranks_)) {
+Simulator::Simulator(simulator::Job job, size_t ranks, const OperationCosts &costs,
+                     const NetworkCost &network, const CostModel *messages,
+                     const ProgressFn &progress)
+    : costs_(costs), network_(network), messages_(messages), perRun_(ranks),
+      ranks_(std::move(job.ranks)), endsUs_(ranks_.size() / ranks, 0), lanes_(std::move(job.lanes)),
+      meetings_(std::move(job.meetings)), pending_(lanes_.size()), flows_(ranks),
+      done_(progress, "simulating", "commands", commandsOf(ranks_)) {
   for (const RankState &rank : ranks_)
     result_.spans.emplace_back(rank.plan->commands.size(), SimulatedSpan{kNever, kNever});
-  for (uint32_t lane = 0; lane < lanes_.size(); ++lane)
-    ready_.push_back(lane);
+  for (uint32_t rank = 0; rank < perRun_; ++rank)
+    beginRun(rank);
+}
+
+/// Its lanes may go on. Those without commands are done.
+void Simulator::beginRun(uint32_t rank) {
+  const RankState &state = ranks_[rank];
+  for (uint32_t i = 0; i < state.plan->streams.size(); ++i) {
+    const uint32_t lane = state.firstLane + i;
+    if (lanes_[lane].isDone())
+      endLane(lanes_[lane]);
+    else
+      ready_.push_back(lane);
+  }
+}
+
+/// The rank's next run follows on its last lane.
+void Simulator::endLane(const Lane &lane) {
+  RankState &state = ranks_[lane.rank];
+  if (--state.lanesLeft > 0)
+    return;
+  double &end = endsUs_[lane.rank / perRun_];
+  end = std::max(end, now_);
+  const size_t next = lane.rank + perRun_;
+  if (next >= ranks_.size())
+    return;
+  at(now_ + costs_.gapBefore(*state.plan), static_cast<uint32_t>(next), Then::Run);
 }
 
 // -- What a lane does. --
@@ -173,12 +212,17 @@ void Simulator::begin(uint32_t number, const Command &command) {
     return beginAwait(number, command);
   case CommandKind::Group:
   case CommandKind::Collective:
-    return at(now_ + messageUs(number, command), number);
+    return beginMessage(number, command);
   case CommandKind::Record:
     return end(number);
   case CommandKind::WaitEvent:
     return beginWaitEvent(number);
   }
+}
+
+void Simulator::beginMessage(uint32_t number, const Command &command) {
+  lanes_[number].flows = 1;
+  flows_.start(simulator::messageFlow(number, messageUs(number, command), rankOf(lanes_[number])));
 }
 
 double Simulator::messageUs(uint32_t number, const Command &command) const {
@@ -214,12 +258,15 @@ simulator::NetworkEnd networkEnd(const Plan &plan, uint32_t rank) {
 
 /// The flow of a copy, and the time that passes before it.
 std::pair<Flow, double> Simulator::copyOf(uint32_t number, const Command &command) const {
-  const uint32_t rank = lanes_[number].rank;
-  const int64_t bytes = bytesLikeCopy(*ranks_[rank].plan, command);
-  const CopyCost *cost = &costs_.local;
+  const Plan &plan = *ranks_[lanes_[number].rank].plan;
+  const uint32_t rank = rankOf(lanes_[number]);
+  const int64_t bytes = bytesLikeCopy(plan, command);
+  const bool computes = command.kind == CommandKind::Sum || command.kind == CommandKind::Pointwise;
+  const bool isKernel = command.kind != CommandKind::Matmul &&
+                        (computes || costs_.transferMode.copies == CopyBy::Kernel);
+  const CopyCost *cost = computes ? &costs_.sumCost() : &costs_.local;
   uint32_t from = rank, to = rank;
   if (command.endpoint != kNone) {
-    const Plan &plan = *ranks_[rank].plan;
     const int64_t other = plan.endpoints[command.endpoint].peer;
     if (!plan.isSameHost(other)) // a message, whose receiver copies
       return {simulator::networkFlow(number, bytes, network_, networkEnd(plan, standsFor(other)),
@@ -231,7 +278,10 @@ std::pair<Flow, double> Simulator::copyOf(uint32_t number, const Command &comman
     (isPull ? from : to) = peer;
   }
   const bool crosses = command.endpoint != kNone;
-  return {simulator::copyFlow(number, bytes, *cost, crosses, from, to), cost->fixedUs};
+  Flow flow = simulator::copyFlow(number, bytes, *cost, crosses, from, to);
+  flow.isKernel = isKernel;
+  flow.machine = rank;
+  return {flow, cost->fixedUs};
 }
 
 /// Usually one.
@@ -240,7 +290,9 @@ void Simulator::beginCopies(uint32_t number) {
   for (uint32_t command : step(lanes_[number])) {
     const RankState &rank = ranks_[lanes_[number].rank];
     result_.spans[lanes_[number].rank][command].beginUs = now_;
-    if (rank.plan->commands[command].kind == CommandKind::Signal)
+    const CommandKind kind = rank.plan->commands[command].kind;
+    const bool isPart = kind == CommandKind::Sum && !pending_[number].empty(); // of the copies
+    if (kind == CommandKind::Signal || isPart)
       continue;
     auto [flow, before] = copyOf(number, rank.plan->commands[command]);
     pending_[number].push_back(flow);
@@ -251,10 +303,11 @@ void Simulator::beginCopies(uint32_t number) {
 
 /// What is stored at a peer crosses the link while it is computed.
 void Simulator::beginGemm(uint32_t number, const Command &command) {
-  const uint32_t rank = lanes_[number].rank;
-  const bool isEmpty = ranks_[rank].plan->matmuls[command.matmul].m == 0;
+  const RankState &state = ranks_[lanes_[number].rank];
+  const bool isEmpty = state.plan->matmuls[command.matmul].m == 0;
   lanes_[number].flows = 1;
-  flows_.start(simulator::gemmFlow(number, ranks_[rank].costs[command.matmul], isEmpty, rank));
+  flows_.start(
+      simulator::gemmFlow(number, state.costs[command.matmul], isEmpty, rankOf(lanes_[number])));
   if (command.endpoint == kNone)
     return;
   ++lanes_[number].flows;
@@ -284,9 +337,11 @@ void Simulator::beginWaitEvent(uint32_t number) {
 }
 
 /// The flag on the peer is set once the signal has reached it.
-void Simulator::setFlag(const RankState &rank, const Command &signal) {
-  RankState &peer = ranks_[standsFor(rank.plan->endpoints[signal.endpoint].peer)];
-  const uint32_t flag = rank.peerFlag[signal.endpoint];
+void Simulator::setFlag(uint32_t rank, const Command &signal) {
+  const RankState &state = ranks_[rank];
+  const size_t ofRun = rank - rank % perRun_;
+  RankState &peer = ranks_[ofRun + standsFor(state.plan->endpoints[signal.endpoint].peer)];
+  const uint32_t flag = state.peerFlag[signal.endpoint];
   peer.flagSetUs[flag] = now_ + costs_.flightUs;
   if (peer.flagLane[flag] != kNone)
     ready_.push_back(peer.flagLane[flag]);
@@ -315,6 +370,8 @@ void Simulator::end(uint32_t number) {
   for (size_t left = step(lanes_[number]).size(); left > 0; --left)
     endCommand(number);
   lanes_[number].isBusy = false;
+  if (lanes_[number].isDone())
+    return endLane(lanes_[number]);
   ready_.push_back(number);
 }
 
@@ -325,7 +382,7 @@ void Simulator::endCommand(uint32_t number) {
   if (span(lane).endUs == kNever)
     span(lane).endUs = now_;
   if (command.kind == CommandKind::Signal) {
-    setFlag(rank, command);
+    setFlag(lane.rank, command);
   } else if (command.kind == CommandKind::Record) {
     ready_.insert(ready_.end(), rank.waitLanes.begin(), rank.waitLanes.end());
     rank.waitLanes.clear();
@@ -365,14 +422,23 @@ void Simulator::fire(const Timer &timer) {
     return pending_[timer.lane].clear();
   case Then::End:
     return end(timer.lane);
+  case Then::Run:
+    return beginRun(timer.lane);
   }
+}
+
+/// For one another: what begins last decides.
+bool Simulator::doRanksWait() const {
+  return llvm::any_of(ranks_, [](const RankState &rank) {
+    return !rank.plan->endpoints.empty() || rank.plan->mayHaveMessages();
+  });
 }
 
 Status Simulator::deadlock() const {
   std::string text = "the simulated run cannot end";
   for (const Lane &lane : lanes_)
     if (!lane.isDone())
-      text += fmt::format("\n  rank {} waits in {}", lane.rank,
+      text += fmt::format("\n  rank {} waits in {}", ranks_[lane.rank].plan->rank,
                           describeOrigin(*ranks_[lane.rank].plan, commandOf(lane).origin));
   return Status(StatusCode::TimedOut, text);
 }
@@ -391,7 +457,7 @@ Result<Simulation> Simulator::run() {
   for (const Lane &lane : lanes_)
     if (!lane.isDone())
       return deadlock();
-  result_.us = now_ + costs_.runUs;
+  result_.us = endsUs_.front() + costs_.runUs + (doRanksWait() ? costs_.apartUs : 0);
   return std::move(result_);
 }
 
@@ -434,28 +500,65 @@ static bool knowsMessages(const CostModel &model, LaunchMode launchMode,
   });
 }
 
+/// What simulations of some Plans have in common.
+struct Simulated {
+  const CostModel &model;
+  const OperationCosts &costs;
+  const SimulationOptions &options;
+  bool knowsMessages; ///< nothing is spelled out
+};
+
+/// All ranks do the same at the same moments, and so do all runs, if no host has to keep up.
+static bool isLockstep(llvm::ArrayRef<Plan> plans, LaunchMode launchMode) {
+  return launchMode == LaunchMode::Graph && llvm::all_of(plans.drop_front(), [&](const Plan &plan) {
+           return isMoved(plan, plans.front());
+         });
+}
+
+/// `job` holds one run of `ranks`. Once the first runs are over, all take about as long.
+static Result<double> simulateBurst(const simulator::Job &job, size_t ranks,
+                                    const Simulated &simulated) {
+  constexpr size_t kRuns = 3;
+  Simulator simulator(simulator::repeated(job, kRuns), ranks, simulated.costs,
+                      simulated.model.network, simulated.knowsMessages ? &simulated.model : nullptr,
+                      simulated.options.progress);
+  BRAID_TRY(simulator.run());
+  return (simulator.endOfRun(kRuns - 1) - simulator.endOfRun(0)) / double(kRuns - 1);
+}
+
+static Result<Simulation> simulateRun(llvm::ArrayRef<Plan> plans, const Simulated &simulated) {
+  const auto &[model, costs, options, knowsMessages] = simulated;
+  simulator::Job job = BRAID_TRY(simulator::makeJob(plans, model, costs));
+  std::optional<double> burstUs;
+  const bool isAsBefore = isLockstep(plans, options.launchMode);
+  if (options.isBurst && !isAsBefore)
+    burstUs = BRAID_TRY(simulateBurst(job, plans.size(), simulated));
+  Simulator simulator(std::move(job), plans.size(), costs, model.network,
+                      knowsMessages ? &model : nullptr, options.progress);
+  Simulation simulation = BRAID_TRY(simulator.run());
+  if (options.isBurst && isAsBefore)
+    burstUs = simulator.endOfRun(0) + costs.gapBefore(plans.front());
+  simulation.burstUs = burstUs;
+  return simulation;
+}
+
 Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
                             const SimulationOptions &options) {
   const OperationCosts *costs = model.find(options.launchMode, options.transferMode);
   if (!costs)
     return unsupported("the cost model knows no operations issued as {} with {}",
                        name(options.launchMode).str(), str(options.transferMode));
-  if (!llvm::any_of(plans, [](const Plan &plan) { return plan.mayHaveMessages(); })) {
-    simulator::Job job = BRAID_TRY(simulator::makeJob(plans, model, *costs));
-    return Simulator(std::move(job), *costs, model.network, nullptr, options.progress).run();
-  }
+  if (!llvm::any_of(plans, [](const Plan &plan) { return plan.mayHaveMessages(); }))
+    return simulateRun(plans, {model, *costs, options, false});
   // What was measured of messages is of one host.
   const bool isOnOneHost = llvm::all_of(plans, [](const Plan &plan) { return plan.hosts() == 1; });
   const bool isKnown = isOnOneHost && knowsMessages(model, options.launchMode, plans);
   std::vector<Plan> spelled;
   if (!isKnown)
     spelled = spellOutData(plans);
-  simulator::Job job =
-      BRAID_TRY(simulator::makeJob(isKnown ? plans : llvm::ArrayRef<Plan>(spelled), model, *costs));
-  Simulation simulation = BRAID_TRY(
-      Simulator(std::move(job), *costs, model.network, isKnown ? &model : nullptr, options.progress)
-          .run());
-  simulation.traffic = trafficOfCopies(isKnown ? plans : llvm::ArrayRef<Plan>(spelled));
+  const llvm::ArrayRef<Plan> shown = isKnown ? plans : llvm::ArrayRef<Plan>(spelled);
+  Simulation simulation = BRAID_TRY(simulateRun(shown, {model, *costs, options, isKnown}));
+  simulation.traffic = trafficOfCopies(shown);
   simulation.spelled = std::move(spelled);
   return simulation;
 }

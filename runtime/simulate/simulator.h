@@ -7,19 +7,24 @@
 //   await        ends awaitUs after its flag is set, or after its own begin
 //   record       ends at once
 //   wait_event   ends eventUs after the record, or at once if that is over
-//   copy, add    waits fixedUs; then its bytes flow. Copies that leave one rank, or reach one,
+//   copy, add, sum
+//                waits fixedUs; then its bytes flow. Copies that leave one rank, or reach one,
 //                share its link evenly
 //                Where kernels copy, copies that stand together are one kernel: they begin
 //                together, after the longest of their fixedUs, and signals among them leave
-//                together at the end
+//                together at the end. Such a kernel, and one that adds, proceeds in the part of
+//                the rank's machine that GEMMs before it leave, and GEMMs behind it wait
 //   message      between hosts: latencyUs after its receiver may copy, its bytes begin to share
 //                the network of both hosts with whatever leaves the one or reaches the other
 //   group, collective
 //                wait until all who meet there have come. On one host whose model knows what they
-//                cost they take that then; elsewhere signals and copies spell out their data
+//                cost they are kernels that take that; elsewhere signals and copies spell out their data
 //   matmul       takes the share of the machine that is left by GEMMs which began before it,
 //                its own share at most. From when another one is under way, too, it takes
 //                contention times as long, until it ends
+//
+// Where runs follow one another, those of a rank do so as on the caller's stream: the next begins
+// gapUs after all of the one before, and ranks wait for one another by their signals alone.
 //
 // No noise and no randomness: the same arguments give the same result.
 //
@@ -34,6 +39,8 @@ namespace braid {
 struct SimulationOptions {
   LaunchMode launchMode = LaunchMode::Eager;
   TransferMode transferMode = {};
+  /// Predicts what a run takes among others that follow one another, too.
+  bool isBurst = false;
   /// Hears how far the simulation is.
   ProgressFn progress = {};
 };
@@ -56,6 +63,8 @@ NetworkTraffic trafficOf(llvm::ArrayRef<Plan> plans);
 struct Simulation {
   /// From the call of a run until its slowest rank's host knows that it is over.
   double us = 0;
+  /// Of a run where runs follow one another, issued without a wait; nothing if not asked for.
+  std::optional<double> burstUs = {};
   /// Of each command of each rank: spans[rank][command].
   std::vector<std::vector<SimulatedSpan>> spans;
   /// Where ranks send messages, unless the model knows what they cost: the Plans with their data

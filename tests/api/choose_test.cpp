@@ -698,10 +698,10 @@ TEST(Choose, ExplainsWhatWasTimedAndAFewMore) {
       HasSubstr("\n  and 5 more, predicted to take 101.0 us or longer\n"
                 "  timed: 4 of 12 in 0.00 s, one of each schedule, protocol and transfer mode "
                 "first; the first 2 again, in turns, 7 times\n"
-                "  single: a run alone, as predicted; burst: a run where runs follow one another, "
-                "which decides\n"));
-  EXPECT_THAT(text, HasSubstr("\n   predicted      single   error       burst  candidate\n"
-                              "       112.0        56.0  +100 %        50.0  pairwise  <-\n"));
+                "  burst: a run where runs follow one another, as predicted, which decides; "
+                "single: a run alone\n"));
+  EXPECT_THAT(text, HasSubstr("\n   predicted       burst   error      single  candidate\n"
+                              "       112.0        50.0  +124 %        56.0  pairwise  <-\n"));
   EXPECT_THAT(text, HasSubstr("\n       108.0           -                   -  pairwise\n"));
   ScheduleChoice withOthers = choiceOf(4);
   withOthers.finalRounds.survivors = 3;

@@ -25,6 +25,8 @@ CostModel someModel() {
   costs.runUs = 12.5;
   costs.flightUs = 1.0 / 3;
   costs.pull = {11, 397000, 366000};
+  costs.apartUs = 3;
+  costs.sum = CopyCost{4, 1300000, 1300000};
   model.operations = {{}, costs};
   model.add({.m = 100, .n = 8, .k = 8, .us = 10, .utilisation = 0.5});
   model.add({.m = 200, .n = 8, .k = 8, .us = 20, .utilisation = 1, .contention = 1.25});
@@ -43,6 +45,9 @@ TEST(CostModel, ReadsWhatItWrote) {
   ASSERT_TRUE(costs);
   EXPECT_EQ(costs->flightUs, 1.0 / 3);
   EXPECT_EQ(costs->pull.bytesPerUs, 397000);
+  EXPECT_EQ(costs->apartUs, 3);
+  EXPECT_TRUE(costs->sum && costs->sum->bytesPerUs == 1300000);
+  EXPECT_FALSE(model->find(LaunchMode::Eager, {})->sum);
   EXPECT_FALSE(model->find(LaunchMode::Eager, transferMode));
   EXPECT_EQ(model->messageUs(LaunchMode::Graph, CollectiveKind::ReduceScatter, 4096), 11);
   EXPECT_EQ(model->find(shape(100, 8, 8))->contention, 1);
@@ -85,8 +90,8 @@ TEST(CostModel, SaysWhatItDoesNotUnderstand) {
   EXPECT_EQ(CostModel::decode("").status().message(), "cost model: 1:1: expected JSON");
   EXPECT_EQ(CostModel::decode("[]").status().message(),
             "cost model: it: expected an object, got []");
-  EXPECT_EQ(refusal(text, "model 3", "model 9"),
-            "cost model: format: expected \"braid cost model 3\", got \"braid cost model 9\"");
+  EXPECT_EQ(refusal(text, "model 4", "model 9"),
+            "cost model: format: expected \"braid cost model 4\", got \"braid cost model 9\"");
   EXPECT_THAT(refusal(text, "12.5", "-1"),
               HasSubstr("operations[1].run_us: expected a number from 0 to"));
   EXPECT_THAT(refusal(text, "12.5", "1e99"), HasSubstr("got 1e+99"));
@@ -109,6 +114,36 @@ TEST(CostModel, SaysWhatItDoesNotUnderstand) {
               HasSubstr("gemms[1].contention: expected a number from 1 to"));
   EXPECT_THAT(refusal(text, "\"contention\": 1.25", "\"hurry\": 1.25"),
               HasSubstr("gemms[1].contention: expected a number from 1 to"));
+}
+
+/// What was measured before runs in bursts were predicted: they take no time besides.
+TEST(CostModel, ReadsOlderModels) {
+  CostModel model = someModel();
+  for (OperationCosts &costs : model.operations)
+    costs.apartUs = 0, costs.sum.reset();
+  std::string older;
+  llvm::SmallVector<llvm::StringRef> lines;
+  const std::string text = model.encode();
+  llvm::StringRef(text).split(lines, '\n');
+  for (llvm::StringRef line : lines)
+    if (!line.contains("apart_us") && !line.contains("gap_us") && !line.contains("fork_us"))
+      older += line.str() + "\n";
+  EXPECT_THAT(CostModel::decode(older).status().message(),
+              HasSubstr("apart_us: expected a number"));
+  older.replace(older.find("model 4"), 7, "model 3");
+  Result<CostModel> read = CostModel::decode(older);
+  ASSERT_TRUE(read.isOk()) << read.status().message();
+  EXPECT_EQ(read->encode(), text);
+}
+
+/// A GEMM that adds reads as many bytes more as its result has.
+TEST(CostModel, KnowsGemmsThatAdd) {
+  CostModel model = someModel();
+  model.operations[0].local = {1, 50, 50};
+  model.operations[1].local = {1, 100, 100}; // by a kernel, say, that is slower than memory
+  PlanMatmul adds = shape(100, 8, 8);
+  adds.addend = {0, 0, 1600};
+  EXPECT_DOUBLE_EQ(model.gemmCost(adds)->us, 10 + 1600 / 2 / 100.0);
 }
 
 /// A number that nothing can have, wherever it stands.

@@ -321,6 +321,90 @@ TEST(Simulator, IssuesCopiesThatStandTogetherOnce) {
   EXPECT_GT(timeByMode({CopyBy::Engine}, LaunchMode::Eager), timeByMode({CopyBy::Engine}) + 10);
 }
 
+/// A kernel that copies waits while a GEMM that began before it has the whole machine; an engine
+/// needs none. A sum is a kernel in any mode.
+TEST(Simulator, LetsKernelsWaitForGemms) {
+  constexpr const char *text = R"(
+program @beside mesh [0 .. 1) (%A: f32[4, 4], %B: f32[4, 4], %X: f32[2, 1000]) -> (%C: f32[4, 4]) {{
+  %y = allocate device {1}
+  %main = get_current_stream
+  matmul %C, %A, %B
+  set_current_stream stream(1)
+  {0}
+  set_current_stream %main
+  synchronize stream(1)
+}}
+)";
+  CostModel model = contentionModel(1);
+  auto timeBy = [&](CopyBy copies, const char *command, const char *type) {
+    for (OperationCosts &costs : model.operations)
+      costs.transferMode = {copies, SignalBy::Default};
+    Result<Simulation> simulation = simulate(plansOf(fmt::format(text, command, type)), model,
+                                             {LaunchMode::Graph, {copies, SignalBy::Default}});
+    EXPECT_TRUE(simulation.isOk()) << simulation.status().message();
+    return simulation->us - 1000;
+  };
+  // 8000 bytes take 80 us, and the GEMM 100.
+  EXPECT_NEAR(timeBy(CopyBy::Engine, "set %y, %X", "f32[2, 1000]"), 100, 1e-3);
+  EXPECT_NEAR(timeBy(CopyBy::Kernel, "set %y, %X", "f32[2, 1000]"), 100 + 80 + 3, 1e-3);
+  EXPECT_NEAR(timeBy(CopyBy::Engine, "sum %y, %X", "f32[1000]"), 100 + 60 + 3, 1e-3);
+  for (OperationCosts &costs : model.operations)
+    costs.sum = CopyCost{50, 200, 200};
+  EXPECT_NEAR(timeBy(CopyBy::Engine, "sum %y, %X", "f32[1000]"), 100 + 30 + 3, 1e-3);
+}
+
+/// GEMMs wait for a kernel that began before them.
+TEST(Simulator, LetsGemmsWaitForKernels) {
+  CostModel model = contentionModel(1);
+  for (OperationCosts &costs : model.operations)
+    costs.transferMode = {CopyBy::Kernel, SignalBy::Default};
+  const std::vector<Plan> plans = plansOf(R"(
+program @before mesh [0 .. 1) (%A: f32[4, 4], %B: f32[4, 4], %X: f32[1000]) -> (%C: f32[4, 4]) {
+  %y = allocate device f32[1000]
+  %z = allocate device f32[10]
+  %x = slice %X[0 .. 10]
+  %main = get_current_stream
+  set_current_stream stream(1)
+  set %y, %X
+  set_current_stream %main
+  set %z, %x
+  matmul %C, %A, %B
+  synchronize stream(1)
+}
+)");
+  Result<Simulation> simulation =
+      simulate(plans, model, {LaunchMode::Graph, {CopyBy::Kernel, SignalBy::Default}});
+  ASSERT_TRUE(simulation.isOk()) << simulation.status().message();
+  // Both copies share the memory; the GEMM begins when the small one is done, and waits.
+  EXPECT_NEAR(simulation->us, 1000 + 5 + (4000 + 40) / 100.0 + 100, 1e-3);
+}
+
+/// What a kernel copies from a peer it adds on its way.
+TEST(Simulator, AddsAlongCopiesByKernels) {
+  const std::string text = R"(
+program @added mesh [0 .. 2) (%A: f32[100]) -> (%C: f32[100]) {
+  %parts = allocate symmetric f32[2, 100]
+  %h = share_mem_handles get %parts
+  %mine = select %parts[rank]
+  %theirs = select %parts[(rank + 1) mod 2]
+  %s = p2p send %mine to (rank + 1) mod 2 via %h
+  %r = p2p recv %theirs from (rank + 1) mod 2 via %h
+  wait %r
+  sum %C, %parts
+  wait %s
+}
+)";
+  const double copied = 70 + 7 + 400.0 / 10, told = 70;
+  auto timeBy = [&](CopyBy copies) {
+    CostModel model = easyModel();
+    for (OperationCosts &costs : model.operations)
+      costs.transferMode = {copies, SignalBy::Default};
+    return simulate(plansOf(text), model, {LaunchMode::Graph, {copies, SignalBy::Default}})->us;
+  };
+  EXPECT_NEAR(timeBy(CopyBy::Kernel), 1000 + copied + told, 1e-3);
+  EXPECT_NEAR(timeBy(CopyBy::Engine), 1000 + copied + 10 + std::max(5 + 6.0, 60.0), 1e-3);
+}
+
 TEST(Simulator, ReportsADeadlock) {
   std::string text =
       fmt::format(kShift, "get", "%r = p2p recv %theirs from (rank + 1) mod 2 via %h",
@@ -403,6 +487,90 @@ TEST(Simulator, TakesAboutAMillisecondForEightRanks) {
       kTimes;
   RecordProperty("microseconds", std::to_string(us));
   EXPECT_LT(us, 5000);
+}
+
+//===- Runs that follow one another ----------------------------------------------------------===//
+
+Simulation burstOf(const std::string &text, const CostModel &model,
+                   LaunchMode launchMode = LaunchMode::Graph) {
+  Result<Simulation> simulation =
+      simulate(plansOf(text), model, {.launchMode = launchMode, .isBurst = true});
+  EXPECT_TRUE(simulation.isOk()) << simulation.status().message();
+  return simulation ? *simulation : Simulation{};
+}
+
+CostModel burstModel() {
+  CostModel model = easyModel();
+  for (OperationCosts &costs : model.operations) {
+    costs.apartUs = 500;
+    costs.gapUs = 9;
+    costs.forkUs = 90;
+  }
+  return model;
+}
+
+/// Nobody waits for the host, or for others to begin, between them.
+TEST(Simulator, PredictsRunsThatFollowOneAnother) {
+  const Simulation one = burstOf(fmt::format(kGemms, "", ""), burstModel());
+  EXPECT_DOUBLE_EQ(one.us, 1000 + 200) << "nobody waits for another rank";
+  EXPECT_DOUBLE_EQ(*one.burstUs, 9 + 200);
+  const char *send = "%s = p2p send %mine to (rank - 1) mod 2 via %h";
+  const char *receive = "%r = p2p recv %theirs from (rank + 1) mod 2 via %h";
+  const Simulation transfer = burstOf(fmt::format(kShift, "get", send, receive), burstModel());
+  EXPECT_NEAR(transfer.us, 1000 + 500 + 70 + 7 + 40 + 70, 1e-3);
+  EXPECT_NEAR(*transfer.burstUs, 9 + 70 + 7 + 40 + 70, 1e-3);
+  const Result<Simulation> unasked =
+      simulate(plansOf(fmt::format(kGemms, "", "")), burstModel(), {LaunchMode::Graph});
+  EXPECT_FALSE(unasked->burstUs);
+}
+
+/// Where two streams begin at once, and not where the second is behind the first.
+TEST(Simulator, TakesLongerBetweenRunsThatFork) {
+  const char *join = "set_current_stream %main\n  synchronize stream(1)";
+  const Simulation forked =
+      burstOf(fmt::format(kGemms, "set_current_stream stream(1)", join), burstModel());
+  EXPECT_NEAR(*forked.burstUs - (forked.us - 1000), 99, 1e-3);
+  const Simulation behind = burstOf(
+      fmt::format(kGemms, "set_current_stream stream(1)\n  synchronize %main", join), burstModel());
+  EXPECT_NEAR(*behind.burstUs - (behind.us - 1000), 9, 1e-3);
+}
+
+/// A rank that has less to do waits for the other one in each run, and no run takes longer for it.
+TEST(Simulator, CouplesRanksOfABurstByTheirSignals) {
+  const Simulation uneven = burstOf(R"(
+program @uneven mesh [0 .. 2) (%A: f32[100], %X: f32[1000]) -> () {
+  %all = allocate symmetric f32[2, 100]
+  %y = allocate device f32[1000]
+  %h = share_mem_handles get %all
+  %mine = select %all[0]
+  %theirs = select %all[1]
+  if rank == 0 {
+    set %y, %X
+  }
+  %s = p2p send %mine to (rank - 1) mod 2 via %h
+  %r = p2p recv %theirs from (rank + 1) mod 2 via %h
+  wait %r
+  wait %s
+}
+)",
+                                    burstModel());
+  const double copy = 5 + 4000 / 100.0;
+  EXPECT_NEAR(uneven.us, 1000 + 500 + copy + 70 + 7 + 40 + 70, 1e-3);
+  // The last to end is rank 1, which waits for what rank 0 has to say; rank 0 goes on meanwhile.
+  EXPECT_LE(*uneven.burstUs, 9 + copy + 70 + 7 + 40 + 70 + 1e-3);
+  EXPECT_GE(*uneven.burstUs, 9 + copy + 70);
+}
+
+/// The host issues one run behind the other, as fast as it can.
+TEST(Simulator, IssuesRunsOneBehindTheOther) {
+  CostModel model = burstModel();
+  for (OperationCosts &costs : model.operations)
+    costs.issueMatmulUs = 300;
+  const std::string text = fmt::format(kGemms, "", "");
+  EXPECT_NEAR(*burstOf(text, model, LaunchMode::Eager).burstUs, 2 * 300, 1e-3);
+  for (OperationCosts &costs : model.operations)
+    costs.issueMatmulUs = 30;
+  EXPECT_NEAR(*burstOf(text, model, LaunchMode::Eager).burstUs, 9 + 200, 1e-3);
 }
 
 } // namespace
