@@ -14,7 +14,7 @@
 //   copy              the same turns with a copy in each, small and large; pull and push
 //   shared link       one large copy from, or to, every peer at once
 //
-// What is sent is in measure_messages.h: a chain of groups, or of collectives of a kind.
+// What power does to GEMMs is in measure_power.h. What is sent is in measure_messages.h: a chain of groups, or of collectives of a kind.
 // GEMMs are in measure_gemms.h: a chain on one stream; the same issued round-robin to two streams
 // gives the utilisation, or the contention.
 //
@@ -36,6 +36,8 @@ struct CalibrationOptions {
   bool reachesPeers = true;
   int64_t smallBytes = int64_t(1) << 16, largeBytes = int64_t(32) << 20;
   TimingEffort effort = {};
+  /// A GEMM that takes all the power that the device may have, if there is one (measure_power.h).
+  std::optional<PlanMatmul> limitedByPower = {};
 };
 
 /// A model of everything but GEMMs. Collective; blocks for a second or two; the same model on

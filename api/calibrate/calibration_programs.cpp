@@ -171,6 +171,25 @@ std::string gemms(const Mesh &mesh, const PlanMatmul &shape, int count, int stre
   return text + "}\n";
 }
 
+std::string gemmsBesideBlocks(const Mesh &mesh, const PlanMatmul &shape, int count, int64_t bytes,
+                              int blocks) {
+  std::string text = gemmsHead(mesh, shape, count);
+  text += fmt::format("  %all = allocate symmetric bf16[2, {}]\n"
+                      "  %h = share_mem_handles put %all\n"
+                      "  %mine = select %all[0]\n  %theirs = select %all[1]\n"
+                      "  set_current_stream stream(1)\n  synchronize %main\n",
+                      bytes / 2);
+  for (int i = 0; i < blocks; ++i)
+    text += transfer(neighbour(mesh, "+ 1"), neighbour(mesh, "- 1"), Protocol::Put, i) +
+            fmt::format("  wait %r{0}\n  wait %s{0}\n", i);
+  text += "  set_current_stream %main\n";
+  for (int i = 0; i < count; ++i)
+    text += fmt::format("  %a{0} = select %A[{0}]\n  %c{0} = select %C[{0}]\n"
+                        "  matmul %c{0}, %a{0}, %B\n",
+                        i);
+  return text + "  synchronize stream(1)\n}\n";
+}
+
 std::string collectives(const Mesh &mesh, CollectiveKind kind, int64_t bytes, int count) {
   const bool gathers = kind == CollectiveKind::AllGather;
   const bool scatters = kind == CollectiveKind::ReduceScatter;

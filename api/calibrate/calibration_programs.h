@@ -39,6 +39,10 @@ std::string fan(const Mesh &mesh, Protocol protocol, int64_t bytes);
 /// `count` GEMMs of one shape, issued round-robin to `streams`.
 std::string gemms(const Mesh &mesh, const PlanMatmul &shape, int count, int streams);
 
+/// The same on one stream, while blocks of `bytes` go to the rank's neighbour, one after the other.
+std::string gemmsBesideBlocks(const Mesh &mesh, const PlanMatmul &shape, int count, int64_t bytes,
+                              int blocks);
+
 /// A collective of all ranks, `count` times, in which a rank gives or gets so many bytes, whichever
 /// is more.
 std::string collectives(const Mesh &mesh, CollectiveKind kind, int64_t bytes, int count);

@@ -4,6 +4,7 @@
 
 #include "api/calibrate/measure_gemms.h"
 #include "api/calibrate/measure_messages.h"
+#include "api/calibrate/measure_power.h"
 #include "ir/failure.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -48,8 +49,12 @@ CalibrationOptions JobModel::calibration() const {
   calibration.launchModes = options_.launchModes;
   calibration.transferModes = options_.transferModes;
   calibration.reachesPeers = llvm::is_contained(options_.transports, Transport::PeerMemory);
-  if (!timer_.device().sharesHostMemory())
+  if (!timer_.device().sharesHostMemory()) {
+    constexpr int64_t kLarge = 4096;
+    calibration.limitedByPower =
+        PlanMatmul{DType::BF16, kLarge, kLarge, kLarge, false, {}, {}, {}, {}};
     return calibration;
+  }
   calibration.largeBytes = int64_t(1) << 20;
   calibration.effort = {.warmUp = 1, .least = 1, .most = 7, .budgetUs = 5000};
   return calibration;
@@ -96,6 +101,10 @@ Status JobModel::measure() {
   CostModel measured = BRAID_TRY(calibrate(timer_, calibration()));
   for (const OperationCosts &costs : measured.operations)
     model_.add(costs);
+  if (const CalibrationOptions options = calibration(); options.limitedByPower) {
+    BRAID_TRY(measurePower(measured, *options.limitedByPower, timer_, options));
+    model_.power = measured.power;
+  }
   model_.machine = measured.machine;
   model_.ranks = measured.ranks;
   return Status::ok();

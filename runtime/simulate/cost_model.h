@@ -21,6 +21,7 @@
 //   issue      the host needs so long for a command; nothing begins before it was issued
 //   run        so long passes besides: until the first command begins, and until the host knows;
 //              of runs that wait for other ranks, which begin apart, apartUs more
+//   power      the clock of GEMMs that it limits is as high as the run's average allows
 //   burst      of runs that follow one another each begins gapUs after the one before it has ended
 //              on its rank, and forkUs later if several streams begin at once
 //
@@ -126,6 +127,17 @@ struct NetworkCost {
   double rankBytesPerUs = 50000; ///< of each rank, likewise; a host's rate limits them all
 };
 
+/// What is taken of the power that a rank may take for long (power.h). The default: nothing is
+/// limited by it.
+struct PowerCost {
+  double idle = 0;   ///< a part of it, where no GEMM is under way
+  double copy = 0;   ///< a part of it more, while data are copied
+  double boost = 1;  ///< the highest clock, as a multiple of that of large GEMMs in a row
+  double restUs = 0; ///< of the device before a run that does not follow another one at once
+
+  bool isKnown() const { return boost > 1 || copy > 0; }
+};
+
 struct CostModel {
   std::string machine; ///< what was measured, for people
   int64_t ranks = 1;   ///< with how many ranks
@@ -133,6 +145,7 @@ struct CostModel {
   std::vector<GemmCost> gemms;
   std::vector<MessageCost> messages;
   NetworkCost network;
+  PowerCost power;
 
   /// Null if that was not measured.
   const OperationCosts *find(LaunchMode launchMode, TransferMode transferMode) const;

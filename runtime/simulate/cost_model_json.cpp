@@ -64,6 +64,14 @@ template <class Cost, class Visit> void forEachNumberOfNetwork(Cost &cost, Visit
   visit("rank_bytes_per_us", cost.rankBytesPerUs, kLeastRate);
 }
 
+/// Likewise.
+template <class Cost, class Visit> void forEachNumberOfPower(Cost &cost, Visit visit) {
+  visit("idle", cost.idle, 0, 1);
+  visit("copy", cost.copy, 0, 1);
+  visit("boost", cost.boost, 1, 4);
+  visit("rest_us", cost.restUs, 0, kLargest);
+}
+
 // -- Writing. --
 
 Json toJson(const CopyCost &copy) {
@@ -115,7 +123,8 @@ private:
   Result<CostModel> model(const Json &json);
   void fail(const std::string &where, const std::string &expected, const Json &got);
   const Json &field(const Json &object, const char *key, const std::string &where);
-  double number(const Json &object, const char *key, const std::string &where, double least);
+  double number(const Json &object, const char *key, const std::string &where, double least,
+                double most = kLargest);
   int64_t integer(const Json &object, const char *key, const std::string &where, int64_t least);
   template <class Cost, class IsSame>
   void addOnce(std::vector<Cost> &all, const Cost &cost, const char *list, IsSame isSame);
@@ -129,6 +138,7 @@ private:
   GemmCost gemm(const Json &json, const std::string &where);
   MessageCost message(const Json &json, const std::string &where);
   NetworkCost network(const Json &json);
+  PowerCost power(const Json &json);
 
   Status status_;
   bool isOlder_ = false;
@@ -153,12 +163,13 @@ const Json &Reader::field(const Json &object, const char *key, const std::string
   return found == object.end() ? kNothing : *found;
 }
 
-double Reader::number(const Json &object, const char *key, const std::string &where, double least) {
+double Reader::number(const Json &object, const char *key, const std::string &where, double least,
+                      double most) {
   const Json &json = field(object, key, where);
   double value = json.is_number() ? json.get<double>() : -1;
-  if (std::isfinite(value) && value >= least && value <= kLargest)
+  if (std::isfinite(value) && value >= least && value <= most)
     return value;
-  fail(where + "." + key, fmt::format("a number from {} to {}", least, kLargest), json);
+  fail(where + "." + key, fmt::format("a number from {} to {}", least, most), json);
   return least;
 }
 
@@ -296,6 +307,14 @@ NetworkCost Reader::network(const Json &json) {
   return cost;
 }
 
+PowerCost Reader::power(const Json &json) {
+  PowerCost cost;
+  forEachNumberOfPower(cost, [&](const char *key, double &value, double least, double most) {
+    value = number(json, key, "power", least, most);
+  });
+  return cost;
+}
+
 Result<CostModel> Reader::read(llvm::StringRef bytes) {
   try {
     return model(Json::parse(bytes.begin(), bytes.end()));
@@ -332,6 +351,8 @@ Result<CostModel> Reader::model(const Json &json) {
     }
   if (json.is_object() && json.contains("network")) // older files have none
     model.network = network(json["network"]);
+  if (json.is_object() && json.contains("power")) // likewise
+    model.power = power(json["power"]);
   if (!status_.isOk())
     return status_;
   return model;
@@ -353,6 +374,9 @@ std::string CostModel::encode() const {
     json["messages"].push_back(toJson(cost));
   forEachNumberOfNetwork(
       network, [&](const char *key, double value, double) { json["network"][key] = value; });
+  if (power.isKnown())
+    forEachNumberOfPower(
+        power, [&](const char *key, double value, double, double) { json["power"][key] = value; });
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -58,7 +58,6 @@ Flow messageFlow(uint32_t lane, double us, uint32_t rank) {
   return {.lane = lane,
           .isKernel = true,
           .left = us,
-          .rate = us > 0 ? 0.0 : 1.0, // as a GEMM of nothing
           .limit = 1,
           .machine = rank,
           .from = rank,
@@ -74,6 +73,10 @@ void Flows::share() {
   if (!haveChanged_)
     return;
   haveChanged_ = false;
+  // Those that begin at one moment have no order but this one.
+  std::stable_partition(flows_.begin() + static_cast<std::ptrdiff_t>(ordered_), flows_.end(),
+                        [](const Flow &flow) { return flow.isGemm; });
+  ordered_ = flows_.size();
   shareLinks();
   shareNetwork();
   shareMachines();
@@ -150,6 +153,7 @@ std::vector<uint32_t> Flows::proceed(double us, double toleranceUs) {
     if (isOver(flow))
       ended.push_back(flow.lane);
   flows_.erase(std::remove_if(flows_.begin(), flows_.end(), isOver), flows_.end());
+  ordered_ = flows_.size();
   haveChanged_ |= !ended.empty();
   return ended;
 }

@@ -47,7 +47,7 @@ Flow networkFlow(uint32_t lane, int64_t bytes, const NetworkCost &cost, NetworkE
 /// `isEmpty`: has no rows, and so takes no time.
 Flow gemmFlow(uint32_t lane, const GemmCost &cost, bool isEmpty, uint32_t rank);
 
-/// Messages, which take what was measured for them where they have processors.
+/// Messages, which take what was measured for them, above 0, where they have processors.
 Flow messageFlow(uint32_t lane, double us, uint32_t rank);
 
 /// All flows that are under way.
@@ -61,7 +61,7 @@ public:
   /// Microseconds until the first of them ends; infinity if none does.
   double untilNextEnd() const;
   /// Lets all proceed for `us`, and returns the lanes of those that then have no more left than
-  /// flows in `toleranceUs`, in the order in which they started.
+  /// flows in `toleranceUs`, in the order in which they started, of one moment GEMMs first.
   std::vector<uint32_t> proceed(double us, double toleranceUs);
 
 private:
@@ -70,7 +70,8 @@ private:
   void shareMachines();
 
   const size_t ranks_;
-  std::vector<Flow> flows_; ///< in the order started
+  std::vector<Flow> flows_; ///< in the order started; of one moment GEMMs first
+  size_t ordered_ = 0;      ///< how many of them are in that order
   bool haveChanged_ = false;
 };
 

@@ -6,6 +6,7 @@
 #include "runtime/plan/spell_out.h"
 #include "runtime/simulate/alike_ranks.h"
 #include "runtime/simulate/flows.h"
+#include "runtime/simulate/power.h"
 #include "runtime/simulate/simulated_job.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -13,6 +14,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <queue>
 #include <tuple>
 #include <utility>
@@ -220,9 +222,13 @@ void Simulator::begin(uint32_t number, const Command &command) {
   }
 }
 
+/// What is spelled out takes no time of its own.
 void Simulator::beginMessage(uint32_t number, const Command &command) {
+  const double us = messageUs(number, command);
+  if (us <= 0)
+    return at(now_, number);
   lanes_[number].flows = 1;
-  flows_.start(simulator::messageFlow(number, messageUs(number, command), rankOf(lanes_[number])));
+  flows_.start(simulator::messageFlow(number, us, rankOf(lanes_[number])));
 }
 
 double Simulator::messageUs(uint32_t number, const Command &command) const {
@@ -515,31 +521,88 @@ static bool isLockstep(llvm::ArrayRef<Plan> plans, LaunchMode launchMode) {
          });
 }
 
-/// `job` holds one run of `ranks`. Once the first runs are over, all take about as long.
-static Result<double> simulateBurst(const simulator::Job &job, size_t ranks,
-                                    const Simulated &simulated) {
-  constexpr size_t kRuns = 3;
-  Simulator simulator(simulator::repeated(job, kRuns), ranks, simulated.costs,
-                      simulated.model.network, simulated.knowsMessages ? &simulated.model : nullptr,
-                      simulated.options.progress);
-  BRAID_TRY(simulator.run());
-  return (simulator.endOfRun(kRuns - 1) - simulator.endOfRun(0)) / double(kRuns - 1);
+/// A simulation, and from which moment to which a run was followed by the next one.
+struct Timed {
+  Simulation simulation;
+  double periodUs = 0;
+};
+
+/// At the clock that the power of such runs allows. The time depends on the clock, and the clock on
+/// the time: after half of the first step the rest is on a line.
+template <class Run>
+static Result<Timed> atItsClock(const simulator::Job &job, const Simulated &simulated, Run run) {
+  constexpr int kMost = 3;
+  constexpr double kSame = 2e-3;
+  Timed timed = BRAID_TRY(run(job));
+  double clock = 1, step = 0, missingBefore = 0;
+  for (int i = 0; i < kMost && simulated.model.power.isKnown(); ++i) {
+    const double missing =
+        simulator::clockOf(job, simulated.model, simulated.costs, timed.periodUs) - clock;
+    if (std::abs(missing) < kSame)
+      break;
+    const double closed = missingBefore - missing; // by the step before
+    step = step * closed > 0 ? step * missing / closed : missing / 2;
+    missingBefore = missing;
+    clock += step;
+    timed = BRAID_TRY(run(simulator::atClock(job, simulated.model, clock)));
+  }
+  return timed;
 }
 
+/// Of the Plans of some ranks.
+class RunSimulator {
+public:
+  RunSimulator(llvm::ArrayRef<Plan> plans, const Simulated &simulated)
+      : plans_(plans), simulated_(simulated) {}
+
+  Result<Simulation> simulate() {
+    const auto &[model, costs, options, knowsMessages] = simulated_;
+    const simulator::Job job = BRAID_TRY(simulator::makeJob(plans_, model, costs));
+    Timed alone = BRAID_TRY(
+        atItsClock(job, simulated_, [&](simulator::Job one) { return runAlone(std::move(one)); }));
+    if (!options.isBurst)
+      return std::move(alone.simulation);
+    const bool isOneEnough = isLockstep(plans_, options.launchMode);
+    const Timed burst = BRAID_TRY(atItsClock(job, simulated_, [&](simulator::Job one) {
+      return isOneEnough ? runAmongAlike(std::move(one)) : runBurst(one);
+    }));
+    alone.simulation.burstUs = burst.periodUs;
+    return std::move(alone.simulation);
+  }
+
+private:
+  Simulator follow(simulator::Job job) const {
+    return Simulator(std::move(job), plans_.size(), simulated_.costs, simulated_.model.network,
+                     simulated_.knowsMessages ? &simulated_.model : nullptr,
+                     simulated_.options.progress);
+  }
+
+  Result<Timed> runAlone(simulator::Job job) const {
+    Simulation simulation = BRAID_TRY(follow(std::move(job)).run());
+    const double periodUs = simulation.us + simulated_.model.power.restUs;
+    return Timed{std::move(simulation), periodUs};
+  }
+
+  Result<Timed> runAmongAlike(simulator::Job job) const {
+    Simulator simulator = follow(std::move(job));
+    BRAID_TRY(simulator.run());
+    return Timed{{}, simulator.endOfRun(0) + simulated_.costs.gapBefore(plans_.front())};
+  }
+
+  /// Once the first runs are over, all take about as long.
+  Result<Timed> runBurst(const simulator::Job &job) const {
+    constexpr size_t kRuns = 3;
+    Simulator simulator = follow(simulator::repeated(job, kRuns));
+    BRAID_TRY(simulator.run());
+    return Timed{{}, (simulator.endOfRun(kRuns - 1) - simulator.endOfRun(0)) / double(kRuns - 1)};
+  }
+
+  const llvm::ArrayRef<Plan> plans_;
+  const Simulated &simulated_;
+};
+
 static Result<Simulation> simulateRun(llvm::ArrayRef<Plan> plans, const Simulated &simulated) {
-  const auto &[model, costs, options, knowsMessages] = simulated;
-  simulator::Job job = BRAID_TRY(simulator::makeJob(plans, model, costs));
-  std::optional<double> burstUs;
-  const bool isAsBefore = isLockstep(plans, options.launchMode);
-  if (options.isBurst && !isAsBefore)
-    burstUs = BRAID_TRY(simulateBurst(job, plans.size(), simulated));
-  Simulator simulator(std::move(job), plans.size(), costs, model.network,
-                      knowsMessages ? &model : nullptr, options.progress);
-  Simulation simulation = BRAID_TRY(simulator.run());
-  if (options.isBurst && isAsBefore)
-    burstUs = simulator.endOfRun(0) + costs.gapBefore(plans.front());
-  simulation.burstUs = burstUs;
-  return simulation;
+  return RunSimulator(plans, simulated).simulate();
 }
 
 Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,

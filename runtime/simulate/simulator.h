@@ -18,10 +18,12 @@
 //                the network of both hosts with whatever leaves the one or reaches the other
 //   group, collective
 //                wait until all who meet there have come. On one host whose model knows what they
-//                cost they are kernels that take that; elsewhere signals and copies spell out their data
+//                cost they are kernels that take that; elsewhere signals and copies spell out
+//                their data
 //   matmul       takes the share of the machine that is left by GEMMs which began before it,
 //                its own share at most. From when another one is under way, too, it takes
-//                contention times as long, until it ends
+//                contention times as long, until it ends. Where power limits it, its clock is
+//                what runs like this one leave power for (power.h)
 //
 // Where runs follow one another, those of a rank do so as on the caller's stream: the next begins
 // gapUs after all of the one before, and ranks wait for one another by their signals alone.

@@ -2,6 +2,7 @@
 
 #include "api/calibrate/calibration_programs.h"
 #include "api/calibrate/measure_gemms.h"
+#include "api/calibrate/measure_power.h"
 #include "api/compile/plans.h"
 #include "api/ranks/mesh.h"
 #include "api/ranks/run.h"
@@ -52,6 +53,11 @@ TEST(Calibrate, FindsEveryCost) {
   ASSERT_TRUE(costs);
   EXPECT_GT(costs->signalUs + costs->flightUs + costs->awaitUs, 0);
   EXPECT_GT(costs->issueCopyUs, 0);
+  EXPECT_GE(costs->apartUs, 0);
+  EXPECT_GE(costs->gapUs, 0);
+  EXPECT_GE(costs->forkUs, 0);
+  ASSERT_TRUE(costs->sum);
+  EXPECT_GT(costs->sum->bytesPerUs, 1);
   for (const CopyCost &copy : {costs->local, costs->pull, costs->push}) {
     EXPECT_GT(copy.bytesPerUs, 1) << "a megabyte a second";
     EXPECT_GT(copy.sharedBytesPerUs, 1);
@@ -113,6 +119,35 @@ TEST(Calibrate, MeasuresResultsOfOtherTypesApart) {
     return Status::ok();
   });
   EXPECT_TRUE(status.isOk()) << status.message();
+}
+
+/// Whatever it is on ranks that are threads: what can be, and the same on all of them.
+TEST(Calibrate, MeasuresWhatPowerDoes) {
+  for (int64_t ranks : {1, 2}) {
+    std::vector<PowerCost> costs(static_cast<size_t>(ranks));
+    Status status = onRanks(ranks, [&](PlanTimer &timer) {
+      Result<CostModel> model = calibrate(timer, quick());
+      if (!model)
+        return model.status();
+      EXPECT_FALSE(model->power.isKnown());
+      const Status measured = measurePower(*model, shape(64), timer, quick());
+      costs[static_cast<size_t>(timer.rank())] = model->power;
+      const Result<CostModel> read = CostModel::decode(model->encode());
+      EXPECT_TRUE(read.isOk()) << read.status().message();
+      return measured;
+    });
+    ASSERT_TRUE(status.isOk()) << status.message();
+    for (const PowerCost &cost : costs) {
+      EXPECT_GE(cost.boost, 1);
+      EXPECT_LE(cost.boost, 2);
+      EXPECT_TRUE(cost.idle >= 0 && cost.idle <= 1) << cost.idle;
+      EXPECT_TRUE(cost.copy >= 0 && cost.copy <= 1) << cost.copy;
+      EXPECT_EQ(cost.boost, costs.front().boost);
+      EXPECT_EQ(cost.idle, costs.front().idle);
+      EXPECT_EQ(cost.copy, costs.front().copy);
+    }
+    EXPECT_TRUE(ranks > 1 || costs.front().copy == 0) << "nobody to send to";
+  }
 }
 
 /// What is limited by power takes its time to warm up.

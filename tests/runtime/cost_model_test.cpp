@@ -32,6 +32,7 @@ CostModel someModel() {
   model.add({.m = 200, .n = 8, .k = 8, .us = 20, .utilisation = 1, .contention = 1.25});
   model.add(MessageCost{LaunchMode::Graph, CollectiveKind::ReduceScatter, 4096, 11});
   model.add(MessageCost{LaunchMode::Eager, std::nullopt, 4096, 12});
+  model.power = {.idle = 0.5, .copy = 0.0625, .boost = 1.25, .restUs = 30};
   return model;
 }
 
@@ -48,6 +49,7 @@ TEST(CostModel, ReadsWhatItWrote) {
   EXPECT_EQ(costs->apartUs, 3);
   EXPECT_TRUE(costs->sum && costs->sum->bytesPerUs == 1300000);
   EXPECT_FALSE(model->find(LaunchMode::Eager, {})->sum);
+  EXPECT_EQ(model->power.boost, 1.25);
   EXPECT_FALSE(model->find(LaunchMode::Eager, transferMode));
   EXPECT_EQ(model->messageUs(LaunchMode::Graph, CollectiveKind::ReduceScatter, 4096), 11);
   EXPECT_EQ(model->find(shape(100, 8, 8))->contention, 1);
@@ -167,6 +169,10 @@ TEST(CostModel, RefusesOddNumbers) {
               HasSubstr("gemms[0].us: expected a number from 0 to"));
   EXPECT_THAT(refusal(text, "\"latency_us\": 10.0", "\"latency_us\": -1"),
               HasSubstr("network.latency_us: expected a number from 0 to"));
+  EXPECT_THAT(refusal(text, "\"boost\": 1.25", "\"boost\": 0.5"),
+              HasSubstr("power.boost: expected a number from 1 to 4, got 0.5"));
+  EXPECT_THAT(refusal(text, "\"copy\": 0.0625", "\"copy\": 2"),
+              HasSubstr("power.copy: expected a number from 0 to 1, got 2"));
   EXPECT_THAT(refusal(text, "\"rank_bytes_per_us\": 50000.0", "\"rank_bytes_per_us\": 0"),
               HasSubstr("network.rank_bytes_per_us: expected a number from 0.001 to"));
 }

@@ -573,5 +573,61 @@ TEST(Simulator, IssuesRunsOneBehindTheOther) {
   EXPECT_NEAR(*burstOf(text, model, LaunchMode::Eager).burstUs, 9 + 200, 1e-3);
 }
 
+//===- Power ---------------------------------------------------------------------------------===//
+
+CostModel poweredModel() {
+  CostModel model = contentionModel(1);
+  model.power = {.idle = 0.2, .copy = 0.25, .boost = 1.2, .restUs = 0};
+  return model;
+}
+
+constexpr const char *kRested = R"(
+program @rested mesh [0 .. 1) (%A: f32[4, 4], %B: f32[4, 4], %X: f32[{1}]) -> (%C: f32[4, 4]) {{
+  %y = allocate device f32[{1}]
+  %main = get_current_stream
+  {0}
+  matmul %C, %A, %B
+  {2}
+}}
+)";
+
+/// GEMMs in a row were measured as they are; where they rest, they leave power for a higher clock.
+TEST(Simulator, HasAHigherClockWhereGemmsRest) {
+  CostModel model = poweredModel();
+  for (OperationCosts &costs : model.operations)
+    costs.runUs = 0;
+  EXPECT_NEAR(timeOf(fmt::format(kGemms, "", ""), model), 200, 0.1);
+  // 25 us of a copy before 100 of a GEMM. At clock c: 100 c + 0.2 (T - 100 / c) + 0.25 * 20 = T.
+  const double us = timeOf(fmt::format(kRested, "set %y, %X", 500, ""), model);
+  const double clock = 100 / (us - 25);
+  EXPECT_NEAR(100 * clock + 0.2 * 25 + 0.25 * 20, us, 0.3);
+  EXPECT_GT(clock, 1.05);
+  // No higher than it can be.
+  EXPECT_NEAR(timeOf(fmt::format(kRested, "set %y, %X", 5000, ""), model), 205 + 100 / 1.2, 0.1);
+  model.power.restUs = 500; // before each run
+  EXPECT_NEAR(timeOf(fmt::format(kGemms, "", ""), model), 200 / 1.2, 0.1);
+}
+
+/// And a lower one beside copies, which take power as well.
+TEST(Simulator, HasALowerClockBesideCopies) {
+  CostModel model = poweredModel();
+  for (OperationCosts &costs : model.operations)
+    costs.runUs = costs.eventUs = 0;
+  const double us = timeOf(
+      fmt::format(kRested, "set_current_stream stream(1)\n  set %y, %X\n  set_current_stream %main",
+                  1000, "synchronize stream(1)"),
+      model);
+  const double clock = 100 / us;
+  EXPECT_NEAR(100 * clock + 0.25 * 40, us, 0.3);
+}
+
+/// What has half of the best rate does not take all the power.
+TEST(Simulator, LeavesGemmsAloneThatPowerDoesNotLimit) {
+  CostModel model = poweredModel();
+  model.add({.dtype = DType::F32, .m = 8, .n = 4, .k = 4, .us = 100});
+  model.power.restUs = 1000;
+  EXPECT_DOUBLE_EQ(timeOf(fmt::format(kGemms, "", ""), model), 1000 + 200);
+}
+
 } // namespace
 } // namespace braid

@@ -1,0 +1,20 @@
+//===- api/calibrate/measure_power.h - measures what the power limit does to GEMMs ------------===//
+//
+// By a chain of GEMMs that power limits (runtime/simulate/power.h):
+//
+//   boost   the same after a long rest
+//   idle    the same with a rest of a third of its time in front of each run
+//   copy    the same while every rank sends blocks to its neighbour
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "api/calibrate/calibrate.h"
+
+namespace braid {
+
+/// Fills in `model.power` by GEMMs of that shape. Collective, the same on all ranks.
+Status measurePower(CostModel &model, const PlanMatmul &shape, PlanTimer &timer,
+                    const CalibrationOptions &options);
+
+} // namespace braid
