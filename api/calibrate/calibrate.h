@@ -14,7 +14,8 @@
 //   copy              the same turns with a copy in each, small and large; pull and push
 //   shared link       one large copy from, or to, every peer at once
 //
-// What power does to GEMMs is in measure_power.h. What is sent is in measure_messages.h: a chain of groups, or of collectives of a kind.
+// What power does to GEMMs is in measure_power.h. What is sent is in measure_messages.h: a chain of
+// groups, or of collectives of a kind.
 // GEMMs are in measure_gemms.h: a chain on one stream; the same issued round-robin to two streams
 // gives the utilisation, or the contention.
 //

@@ -2,9 +2,10 @@
 //
 // A GPU may take so much power for long. GEMMs of much arithmetic, one behind the other, take all
 // of it at a clock below the highest one, and that is how they were measured. A run in which they
-// are part of the time leaves power for a higher clock; one that copies beside them has a lower one.
-// At c times the clock, a GEMM takes 1/c of its time and about c squared of its power. On average over the
-// time from run to run, which is milliseconds at least, all power is what may be taken:
+// are part of the time leaves power for a higher clock; one that copies beside them has a lower
+// one. At c times the clock, a GEMM takes 1/c of its time and about c squared of its power. On
+// average over the time from run to run, which is milliseconds at least, all power is what may be
+// taken:
 //
 //   gemms/c * c^2 + idle * (period - gemms/c) + copy * copies = period
 //
