@@ -27,6 +27,7 @@ Command addBench(CLI::App &app);
 Command addEnv(CLI::App &app);
 Command addDoctor(CLI::App &app);
 Command addP2p(CLI::App &app);
+Command addCalibrate(CLI::App &app);
 Command addSimulate(CLI::App &app);
 Command addView(CLI::App &app);
 

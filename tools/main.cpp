@@ -91,8 +91,8 @@ int parseAndRun(CLI::App &app, const std::vector<Command> &commands, int argc, c
   for (const Command &command : commands)
     if (command.app->parsed())
       return command.run();
-  return usageError(app, "expected a command: compile, check, run, bench, simulate, view, explain, "
-                         "env, doctor or p2p");
+  return usageError(app, "expected a command: compile, check, run, bench, calibrate, simulate, "
+                         "view, explain, env, doctor or p2p");
 }
 
 } // namespace
@@ -102,8 +102,9 @@ int main(int argc, char **argv) {
   CLI::App app("Lowers sharded tensor expressions to host programs, and runs them.", "braid");
   app.footer(kFooter);
   app.set_version_flag("--version", kVersion);
-  std::vector<Command> commands = {addCompile(app),  addCheck(app), addRun(app),    addBench(app),
-                                   addExplain(app),  addEnv(app),   addDoctor(app), addP2p(app),
+  std::vector<Command> commands = {addCompile(app),  addCheck(app),   addRun(app),
+                                   addBench(app),    addExplain(app), addEnv(app),
+                                   addDoctor(app),   addP2p(app),     addCalibrate(app),
                                    addSimulate(app), addView(app)};
   return exitCodeOf([&] { return parseAndRun(app, commands, argc, argv); });
 }

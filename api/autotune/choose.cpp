@@ -5,6 +5,7 @@
 #include "api/autotune/candidates.h"
 #include "api/autotune/lowered_candidates.h"
 #include "api/autotune/time_candidates.h"
+#include "api/calibrate/open_messages.h"
 #include "ir/failure.h"
 #include "runtime/execute/handshake.h"
 #include "runtime/job/bootstrap/environment.h"
@@ -186,18 +187,12 @@ Status Chooser::meet() {
 Status Chooser::tryMessages() {
   if (options_.transports.size() == 1)
     return Status::ok();
-  Messages *messages = timer_.device().messages();
-  const Status mine = messages ? messages->openTeams({}, timer_.control())
-                               : unsupported("this device sends no messages");
-  const std::vector<std::string> all =
-      BRAID_TRY(timer_.control().allGather(mine.isOk() ? "" : mine.message()));
-  const auto failure = llvm::find_if(all, [](const std::string &each) { return !each.empty(); });
-  if (failure == all.end())
-    return Status::ok();
-  llvm::erase_value(options_.transports, Transport::Messages);
-  const bool isMissing = mine.code() == StatusCode::Unsupported; // which is nothing to warn of
-  if (timer_.rank() == 0 && options_.warn && !isMissing)
-    options_.warn("no candidate sends messages: " + *failure);
+  const bool canSend = BRAID_TRY(openMessages(timer_, [this](const std::string &reason) {
+    if (options_.warn)
+      options_.warn("no candidate sends messages: " + reason);
+  }));
+  if (!canSend)
+    llvm::erase_value(options_.transports, Transport::Messages);
   return Status::ok();
 }
 

@@ -44,12 +44,12 @@ std::string JobModel::key() const {
 }
 
 /// Where the host's own cores do the work, all is slow, and its memory is that of all ranks.
-CalibrationOptions JobModel::calibration() const {
+CalibrationOptions calibrationOptions(PlanTimer &timer, const JobModelOptions &options) {
   CalibrationOptions calibration;
-  calibration.launchModes = options_.launchModes;
-  calibration.transferModes = options_.transferModes;
-  calibration.reachesPeers = llvm::is_contained(options_.transports, Transport::PeerMemory);
-  if (!timer_.device().sharesHostMemory()) {
+  calibration.launchModes = options.launchModes;
+  calibration.transferModes = options.transferModes;
+  calibration.reachesPeers = llvm::is_contained(options.transports, Transport::PeerMemory);
+  if (!timer.device().sharesHostMemory()) {
     constexpr int64_t kLarge = 4096;
     calibration.limitedByPower =
         PlanMatmul{DType::BF16, kLarge, kLarge, kLarge, false, {}, {}, {}, {}};
@@ -98,21 +98,23 @@ Status JobModel::find() {
 
 /// What is known of GEMMs stays.
 Status JobModel::measure() {
-  CostModel measured = BRAID_TRY(calibrate(timer_, calibration()));
+  const CalibrationOptions options = calibrationOptions(timer_, options_);
+  CostModel measured = BRAID_TRY(calibrate(timer_, options));
   for (const OperationCosts &costs : measured.operations)
     model_.add(costs);
-  if (const CalibrationOptions options = calibration(); options.limitedByPower) {
+  if (options.limitedByPower)
     BRAID_TRY(measurePower(measured, *options.limitedByPower, timer_, options));
-    model_.power = measured.power;
-  }
+  model_.power = measured.power;
   model_.machine = measured.machine;
   model_.ranks = measured.ranks;
+  model_.network = measured.network;
   return Status::ok();
 }
 
 Status JobModel::addGemms(llvm::ArrayRef<PlanMatmul> shapes) {
   const Clock::time_point start = Clock::now();
-  bool hasMeasured = BRAID_TRY(measureGemms(model_, shapes, timer_, calibration()));
+  bool hasMeasured =
+      BRAID_TRY(measureGemms(model_, shapes, timer_, calibrationOptions(timer_, options_)));
   if (!hasMeasured)
     return Status::ok();
   gemmSeconds_ += secondsSince(start);
@@ -121,10 +123,27 @@ Status JobModel::addGemms(llvm::ArrayRef<PlanMatmul> shapes) {
 
 Status JobModel::addMessages(llvm::ArrayRef<const Plan *> plans) {
   const Clock::time_point start = Clock::now();
-  bool hasMeasured = BRAID_TRY(measureMessages(model_, plans, timer_, calibration()));
+  bool hasMeasured =
+      BRAID_TRY(measureMessages(model_, plans, timer_, calibrationOptions(timer_, options_)));
   if (!hasMeasured)
     return Status::ok();
   messageSeconds_ += secondsSince(start);
+  return keepModel();
+}
+
+Status JobModel::add(const CostModel &measured) {
+  const std::string text = BRAID_TRY(kept(key()));
+  if (Result<CostModel> known = CostModel::decode(text))
+    model_ = std::move(*known);
+  for (const OperationCosts &costs : measured.operations)
+    model_.add(costs);
+  for (const GemmCost &gemm : measured.gemms)
+    model_.add(gemm);
+  for (const MessageCost &message : measured.messages)
+    model_.add(message);
+  model_.machine = measured.machine;
+  model_.ranks = measured.ranks;
+  model_.network = measured.network;
   return keepModel();
 }
 

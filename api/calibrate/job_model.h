@@ -22,6 +22,9 @@ struct JobModelOptions {
   std::function<void(const std::string &line)> warn; ///< about the cache; may be null
 };
 
+/// How the ranks of `timer` are measured for such a model.
+CalibrationOptions calibrationOptions(PlanTimer &timer, const JobModelOptions &options);
+
 /// Collective, the same on all ranks, but for keep().
 class JobModel {
 public:
@@ -41,13 +44,15 @@ public:
   Status addGemms(llvm::ArrayRef<PlanMatmul> shapes);
   /// Measures what the groups and collectives of a rank's `plans` cost.
   Status addMessages(llvm::ArrayRef<const Plan *> plans);
+  /// Has rank 0 keep what was measured elsewhere, beside what it keeps, and in place of older
+  /// figures.
+  Status add(const CostModel &measured);
   const CostModel &model() const { return model_; }
   /// Where it is from, for people: "from FILE, GEMMs in 0.20 s, messages in 0.80 s".
   std::string source() const;
 
 private:
   std::string key() const;
-  CalibrationOptions calibration() const;
   bool isComplete() const;
   Status measure();
   Status keepModel();

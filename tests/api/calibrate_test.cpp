@@ -2,13 +2,18 @@
 
 #include "api/calibrate/calibration_programs.h"
 #include "api/calibrate/measure_gemms.h"
+#include "api/calibrate/measure_machine.h"
 #include "api/calibrate/measure_power.h"
 #include "api/compile/plans.h"
 #include "api/ranks/mesh.h"
 #include "api/ranks/run.h"
+#include "ir/failure.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
 
 namespace braid {
 namespace {
@@ -148,6 +153,63 @@ TEST(Calibrate, MeasuresWhatPowerDoes) {
     }
     EXPECT_TRUE(ranks > 1 || costs.front().copy == 0) << "nobody to send to";
   }
+}
+
+TEST(MeasureMachine, HasSeveralRowsOfEveryColumnThatModelsHave) {
+  for (bool isOnHost : {false, true}) {
+    const std::vector<PlanMatmul> gemms = usualGemms(DType::F16, isOnHost);
+    EXPECT_FALSE(gemms.empty());
+    for (const PlanMatmul &gemm : gemms) {
+      EXPECT_EQ(gemm.dtype, DType::F16);
+      const auto rows = std::count_if(gemms.begin(), gemms.end(), [&](const PlanMatmul &other) {
+        return other.n == gemm.n && other.k == gemm.k;
+      });
+      EXPECT_GE(rows, 3);
+    }
+  }
+}
+
+/// The folder of a cache, gone with this.
+struct CacheFolder {
+  std::string path = ::testing::TempDir() + "/braid_measure_machine";
+  CacheFolder() { std::filesystem::remove_all(path); }
+  ~CacheFolder() { std::filesystem::remove_all(path); }
+};
+
+/// Small GEMMs come first, time ends it, and what is kept for `auto` is added to what was there.
+TEST(MeasureMachine, KeepsWhatItMeasuresBesideWhatWasKnown) {
+  const CacheFolder folder;
+  JobModelOptions job;
+  job.cacheFolder = folder.path;
+  job.transports = {Transport::PeerMemory, Transport::Messages};
+  std::vector<std::string> texts(2);
+  Status status = onRanks(2, [&](PlanTimer &timer) {
+    job.transferModes = {TransferMode()};
+    JobModel before(timer, job);
+    BRAID_TRY(before.find());
+    BRAID_TRY(before.addGemms({shape(7)}));
+    size_t heard = 0;
+    MachineOptions options{.gemms = {shape(50), shape(100), shape(20)}, .gemmSeconds = 0};
+    options.name = "mine";
+    options.progress = [&](const WorkProgress &) { ++heard; };
+    const MeasuredMachine measured = BRAID_TRY(measureMachine(timer, job, options));
+    EXPECT_EQ(measured.model.gemms.size(), 1u);
+    EXPECT_TRUE(measured.model.find(shape(20)));
+    EXPECT_EQ(measured.gemmsLeftOut, 2u);
+    EXPECT_EQ(measured.model.machine, "mine");
+    EXPECT_EQ(measured.model.messages.size(), 42u);
+    EXPECT_EQ(heard > 0, timer.rank() == 0);
+    EXPECT_EQ(measured.keptIn.empty(), timer.rank() != 0);
+    texts[static_cast<size_t>(timer.rank())] = measured.model.encode();
+    JobModel after(timer, job);
+    BRAID_TRY(after.find());
+    EXPECT_TRUE(after.model().find(shape(7)) && after.model().find(shape(20)));
+    EXPECT_EQ(after.model().messages.size(), 42u);
+    EXPECT_NE(after.model().machine, "mine");
+    return Status::ok();
+  });
+  EXPECT_TRUE(status.isOk()) << status.message();
+  EXPECT_EQ(texts[0], texts[1]);
 }
 
 /// What is limited by power takes its time to warm up.

@@ -91,16 +91,6 @@ Status atLeast(int64_t least, const char *flag, int64_t value) {
                         : badInput("expected {} to be at least {}, got {}", flag, least, value);
 }
 
-/// "8192x7168x4096"
-std::optional<BenchShape> parseShape(llvm::StringRef text) {
-  BenchShape shape;
-  auto [m, rest] = text.split('x');
-  auto [n, k] = rest.split('x');
-  if (m.getAsInteger(10, shape.m) || n.getAsInteger(10, shape.n) || k.getAsInteger(10, shape.k))
-    return std::nullopt;
-  return shape;
-}
-
 /// Either a list of shapes, or all of -m, -n and -k.
 Status checkShapes(const BenchFlags &flags) {
   const bool isListed = !flags.listed.empty();
@@ -121,6 +111,15 @@ Status checkShapes(const BenchFlags &flags) {
 }
 
 } // namespace
+
+std::optional<BenchShape> parseShape(llvm::StringRef text) {
+  BenchShape shape;
+  auto [m, rest] = text.split('x');
+  auto [n, k] = rest.split('x');
+  if (m.getAsInteger(10, shape.m) || n.getAsInteger(10, shape.n) || k.getAsInteger(10, shape.k))
+    return std::nullopt;
+  return shape;
+}
 
 void BenchFlags::addShapesTo(CLI::App &app) {
   const auto &[rows, columns, contracted] = operation.extents;

@@ -8,6 +8,9 @@
 
 namespace braid::tools {
 
+/// "8192x7168x4096", whose numbers may be any integers; nothing if it is not that.
+std::optional<BenchShape> parseShape(llvm::StringRef text);
+
 struct BenchFlags {
   Operation operation;  ///< of a FILE: once it has been read
   SourceFlags source;   ///< of a FILE

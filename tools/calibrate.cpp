@@ -1,0 +1,322 @@
+//===- tools/calibrate.cpp - `braid calibrate` ------------------------------------------------===//
+//
+// The command starts its ranks, or is one of those that another launcher has started. Rank 0 writes
+// the file before the job counts, so that all ranks end alike.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "api/autotune/choose.h"
+#include "api/calibrate/measure_machine.h"
+#include "api/launch/job_rank.h"
+#include "api/launch/launch.h"
+#include "api/pairs/gpu_count.h"
+#include "api/ranks/run.h"
+#include "ir/counted.h"
+#include "ir/failure.h"
+#include "runtime/execute/handshake.h"
+#include "runtime/execute/rank_group.h"
+#include "runtime/files.h"
+#include "runtime/memory_limit.h"
+#include "tools/bench/flags.h"
+#include "tools/process.h"
+#include "tools/step_progress.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <thread>
+
+namespace braid::tools {
+namespace {
+
+struct CalibrateFlags {
+  std::string file;
+  std::string backend = "cpu";
+  std::optional<int64_t> ranks;
+  std::vector<std::string> dtypes, shapes; ///< empty: bf16; the usual ones
+  std::string name;
+  double seconds = MachineOptions().gemmSeconds;
+  int64_t timeoutMs = 60000;
+
+  bool usesGpus() const { return backend != "cpu"; }
+};
+
+constexpr const char *kCalibrateFooter = R"(
+Ranks measure each other: copies, signals, events and launches, eager and as graphs, in every way
+that the device has to copy and to signal; messages, where there are some; and GEMMs. The file is
+one for braid simulate --machine and braid view --machine. `auto` finds the figures on this machine,
+too. GEMMs of other sizes are taken from the nearest ones: --shapes should have your models' shapes,
+as a rank has them, each with the rows of a chunk and with all.
+
+Under torchrun, mpirun or srun the command is one rank, which takes its place from the environment.
+
+  braid calibrate machine.json --backend cuda
+  braid calibrate machine.json --backend cuda --ranks 4 --shapes 512x8192x3584,4096x8192x3584
+  braid simulate examples/ag_matmul.braid --ranks 4 --machine machine.json)";
+
+void addFlags(CLI::App &app, CalibrateFlags &flags) {
+  app.add_option("OUT.json", flags.file, "where the cost model goes; - is standard output")
+      ->required();
+  addText(app, "--backend", flags.backend, "NAME", "cpu (default), cuda or nccl");
+  addInteger(app, "--ranks", flags.ranks, "N",
+             "ranks, a process each (default: all GPUs, or 2 CPU ranks)");
+  addText(app, "--dtype", flags.dtypes, "TYPE,...", "of GEMMs: bf16 (default), f16, f32, f64")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  addText(app, "--shapes", flags.shapes, "MxNxK,...",
+          "GEMMs with M rows, N columns and depth K (default: those of usual models)")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  addText(app, "--seconds", flags.seconds, "S",
+          fmt::format("for GEMMs: none begins that would end later, small ones come first "
+                      "(default {:.0f})",
+                      flags.seconds));
+  addText(app, "--name", flags.name, "TEXT",
+          "what the file calls the machine (default: its device)");
+  addInteger(app, "--timeout-ms", flags.timeoutMs, "T",
+             "give up after this long without progress (default 60000)");
+  app.footer(kCalibrateFooter);
+}
+
+Result<std::vector<DType>> dtypesOf(const CalibrateFlags &flags) {
+  std::vector<DType> dtypes;
+  for (const std::string &text : flags.dtypes) {
+    const std::optional<DType> dtype = dtypeFromName(text);
+    if (!dtype)
+      return badChoice("--dtype", text, {"bf16", "f16", "f32", "f64"});
+    if (!llvm::is_contained(dtypes, *dtype))
+      dtypes.push_back(*dtype);
+  }
+  if (dtypes.empty())
+    dtypes = {DType::BF16};
+  return dtypes;
+}
+
+Result<std::vector<PlanMatmul>> gemmsOf(const CalibrateFlags &flags) {
+  const std::vector<DType> dtypes = BRAID_TRY(dtypesOf(flags));
+  std::vector<PlanMatmul> gemms;
+  for (DType dtype : dtypes) {
+    if (flags.shapes.empty())
+      llvm::append_range(gemms, usualGemms(dtype, !flags.usesGpus()));
+    for (const std::string &text : flags.shapes) {
+      const std::optional<BenchShape> shape = parseShape(text);
+      if (!shape || std::min({shape->m, shape->n, shape->k}) < 1)
+        return badInput("expected --shapes to be MxNxK,... of at least 1 each, got '{}'", text);
+      gemms.push_back({dtype, shape->m, shape->n, shape->k, false, {}, {}, {}, {}});
+    }
+  }
+  return gemms;
+}
+
+Status checkFlags(const CalibrateFlags &flags) {
+  if (flags.ranks && *flags.ranks < 1)
+    return badInput("expected --ranks to be at least 1, got {}", *flags.ranks);
+  if (!(flags.seconds >= 0) || std::isinf(flags.seconds))
+    return badInput("expected --seconds to be at least 0, got {}", flags.seconds);
+  if (flags.timeoutMs < 1)
+    return badInput("expected --timeout-ms to be at least 1, got {}", flags.timeoutMs);
+  return gemmsOf(flags).status();
+}
+
+// -- What was measured, for people. --
+
+std::string rate(double bytesPerUs) {
+  const double gigabytes = bytesPerUs / 1e3;
+  return gigabytes < 1000 ? fmt::format("{:.{}f} GB/s", gigabytes, gigabytes < 10 ? 1 : 0)
+                          : fmt::format("{:.1f} TB/s", gigabytes / 1e3);
+}
+
+/// Of the device's own choice of who copies and who signals, or of what was measured instead.
+std::string linesOfOperations(const CostModel &model) {
+  std::string text;
+  for (const OperationCosts &costs : model.operations) {
+    if (!costs.transferMode.movesAs(model.operations.front().transferMode))
+      continue;
+    const std::string mode = name(costs.launchMode).str();
+    text += fmt::format("  {:<9} a run {:.1f} µs, an event {:.1f} µs, a copy {} after {:.1f} µs\n",
+                        mode, costs.runUs, costs.eventUs, rate(costs.local.bytesPerUs),
+                        costs.local.fixedUs);
+    if (model.ranks > 1)
+      text += fmt::format("  {:<9} a signal {:.1f} µs one way, from a peer {} after {:.1f} µs, to "
+                          "a peer {} after {:.1f} µs\n",
+                          "", costs.signalUs + costs.flightUs + costs.awaitUs,
+                          rate(costs.pull.bytesPerUs), costs.pull.fixedUs,
+                          rate(costs.push.bytesPerUs), costs.push.fixedUs);
+  }
+  return text;
+}
+
+std::string lineOfGemms(const MeasuredMachine &measured) {
+  double most = 0;
+  for (const GemmCost &gemm : measured.model.gemms)
+    most = std::max(most, 2.0 * double(gemm.m) * double(gemm.n) * double(gemm.k) / gemm.us);
+  const std::string left =
+      measured.gemmsLeftOut == 0
+          ? ""
+          : fmt::format("; {} larger ones left out, see --seconds", measured.gemmsLeftOut);
+  return fmt::format("  {:<9} {}, up to {:.{}f} TFLOP/s{}\n", "GEMMs", measured.model.gemms.size(),
+                     most / 1e6, most < 1e7 ? 2 : 0, left);
+}
+
+std::string lineOfMessages(const CostModel &model) {
+  const MessageCost *largest = nullptr;
+  for (const MessageCost &cost : model.messages)
+    if (cost.launchMode == model.messages.back().launchMode &&
+        cost.collective == CollectiveKind::AllGather)
+      if (!largest || cost.bytes > largest->bytes)
+        largest = &cost;
+  if (!largest)
+    return "";
+  return fmt::format("  {:<9} {} sizes and kinds; an all-gather of {} takes {:.0f} µs\n",
+                     "messages", model.messages.size(), strOfBytes(double(largest->bytes)),
+                     largest->us);
+}
+
+std::string lineOfNetwork(const CostModel &model, bool hasNetwork) {
+  return hasNetwork ? fmt::format("  {:<9} {} a host after {:.1f} µs\n", "network",
+                                  rate(model.network.bytesPerUs), model.network.latencyUs)
+                    : "";
+}
+
+void print(const CalibrateFlags &flags, const MeasuredMachine &measured, bool hasNetwork) {
+  const CostModel &model = measured.model;
+  llvm::raw_ostream &os = flags.file == "-" ? llvm::errs() : llvm::outs();
+  os << fmt::format("{} of {}\n{}{}{}{}", counted(model.ranks, "rank"), model.machine,
+                    linesOfOperations(model), lineOfGemms(measured), lineOfMessages(model),
+                    lineOfNetwork(model, hasNetwork));
+  if (!measured.keptIn.empty())
+    os << fmt::format("  {:<9} in {}, for auto\n", "kept", measured.keptIn);
+  if (flags.file != "-")
+    os << fmt::format("Use it: braid simulate FILE --ranks {} --machine {}\n", model.ranks,
+                      flags.file);
+}
+
+// -- One rank. --
+
+/// All ranks have to have been asked the same.
+Status compareFlags(const CalibrateFlags &flags, ControlPlane &control) {
+  const std::vector<Choice> mine = {{"--backend", flags.backend},
+                                    {"--dtype", llvm::join(flags.dtypes, ",")},
+                                    {"--shapes", llvm::join(flags.shapes, ",")},
+                                    {"--seconds", fmt::format("{}", flags.seconds)},
+                                    {"--timeout-ms", std::to_string(flags.timeoutMs)}};
+  Result<std::vector<std::string>> all = control.allGather(encodeChoices(mine));
+  return all ? compareChoices(*all) : all.status();
+}
+
+/// The host's own cores are no device that has a name.
+std::string nameOf(const CalibrateFlags &flags) {
+  return flags.name.empty() && !flags.usesGpus()
+             ? counted(std::thread::hardware_concurrency(), "CPU core")
+             : flags.name;
+}
+
+Status measureAsRank(const CalibrateFlags &flags, const Backend &backend, JobRank &rank) {
+  const bool isRank0 = rank.place().rank == 0;
+  if (isRank0)
+    BRAID_TRY(checkWritable(flags.file));
+  StepProgress progress("calibrate");
+  MachineOptions options;
+  options.gemms = BRAID_TRY(gemmsOf(flags));
+  options.gemmSeconds = flags.seconds;
+  options.name = nameOf(flags);
+  options.progress = std::ref(progress);
+  JobModelOptions job = chooseOptions(backend, /*ranksAreProcesses=*/true);
+  job.warn = [](const std::string &line) { llvm::errs() << "braid: warning: " << line << "\n"; };
+  TimedPlans plans; // outlives the devices
+  const ClusterOptions cluster{.ranks = rank.place().ranks,
+                               .timeout = std::chrono::milliseconds(flags.timeoutMs)};
+  auto mesh = BRAID_TRY(LocalMesh::join(backend, cluster, rank.takeClient()));
+  ControlPlane &control = mesh->control(rank.place().rank);
+  BRAID_TRY(compareFlags(flags, control));
+  PlanTimer timer(mesh->cluster(), rank.place().rank, plans, rank.barrier());
+  const MeasuredMachine measured = BRAID_TRY(measureMachine(timer, job, options));
+  if (isRank0)
+    BRAID_TRY(writeFile(flags.file, measured.model.encode()));
+  BRAID_TRY(control.commit());
+  if (isRank0)
+    print(flags, measured, timer.ranks() != timer.ranksPerHost());
+  return Status::ok();
+}
+
+/// `isLaunched`: by this command, which then says what has failed.
+int runRank(const CalibrateFlags &flags, const Backend &backend, const Place &place,
+            bool isLaunched) {
+  Result<std::unique_ptr<JobRank>> rank =
+      JobRank::join(place, std::chrono::milliseconds(flags.timeoutMs));
+  Status status = rank ? measureAsRank(flags, backend, **rank) : rank.status();
+  if (status.isOk())
+    return 0;
+  if (rank)
+    status = (*rank)->fail(status);
+  if (!isLaunched)
+    llvm::errs() << fmt::format("rank {}: {}", place.rank, messageOf(status));
+  return static_cast<int>(status.code());
+}
+
+// -- All ranks. --
+
+Result<int64_t> chooseRanks(const CalibrateFlags &flags) {
+  if (flags.ranks || !flags.usesGpus())
+    return flags.ranks.value_or(2);
+  const int64_t gpus = gpuCount();
+  return gpus > 0 ? Result<int64_t>(gpus) : unsupported("--backend {}: no GPU here", flags.backend);
+}
+
+Result<int> launchRanks(const CalibrateFlags &flags) {
+  BRAID_TRY(checkWritable(flags.file));
+  const int64_t ranks = BRAID_TRY(chooseRanks(flags));
+  BRAID_TRY(checkGroup("processes", ranks, std::chrono::milliseconds(flags.timeoutMs)));
+  auto onFailure = [](const Status &cause) { llvm::errs() << messageOf(cause); };
+  const LaunchReport report =
+      BRAID_TRY(launch({.ranks = ranks,
+                        .arguments = commandLine("calibrate"),
+                        .input = "",
+                        .timeout = std::chrono::milliseconds(flags.timeoutMs),
+                        .onFailure = onFailure}));
+  for (const std::string &ending : report.endings)
+    llvm::errs() << (report.status.isOk() ? "braid: warning: the file is complete, but " : "")
+                 << ending << "\n";
+  if (report.signal != 0)
+    return 128 + report.signal; // as a shell says it
+  return static_cast<int>(report.isOutputLost ? StatusCode::Unsupported : report.status.code());
+}
+
+Result<int> calibrateCommand(const CalibrateFlags &flags) {
+  const BackendRegistry registry = builtinBackends();
+  const Backend *backend = registry.find(flags.backend);
+  const std::vector<std::string> choices = {"cpu", "cuda", "nccl"};
+  if (!llvm::is_contained(choices, flags.backend))
+    return badChoice("--backend", flags.backend, choices);
+  if (!backend)
+    return missingBackend(flags.backend, registry, choices);
+  BRAID_TRY(checkFlags(flags));
+  const Environment environment = processEnvironment();
+  BRAID_TRY(checkSettings(environment));
+  const std::optional<Place> place = BRAID_TRY(findPlace(environment));
+  const bool isLaunched = place && !place->meeting.empty();
+  if (!place || (place->ranks == 1 && !isLaunched)) // containers have such variables
+    return launchRanks(flags);
+  if (flags.ranks && *flags.ranks != place->ranks)
+    return badInput("--ranks is {}, but {} says that there are {}; leave out --ranks, or unset {}",
+                    *flags.ranks, place->source, place->ranks, variablesOfPlace(environment));
+  return runRank(flags, *backend, *place, isLaunched);
+}
+
+} // namespace
+
+Command addCalibrate(CLI::App &app) {
+  auto flags = std::make_shared<CalibrateFlags>();
+  CLI::App *command =
+      app.add_subcommand("calibrate", "Measure this machine for braid simulate, as a file");
+  addFlags(*command, *flags);
+  return {command, [flags] {
+            return runCommand([&](std::unique_ptr<Source> &) { return calibrateCommand(*flags); });
+          }};
+}
+
+} // namespace braid::tools
