@@ -36,7 +36,7 @@ import sys
 import tempfile
 import time
 
-from plot_bench import GEMMS, PARTS, TRANSFERS
+from plot_bench import GEMMS, PARTS, TRANSFERS, bursts_decide, is_whole
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 NINE = ("1024x1024x1024,2048x2048x2048,4096x4096x4096,8192x3584x4096,8192x7168x8192,"
@@ -61,7 +61,7 @@ AGAIN_ROUNDS = 7
 POWER_GATHER, POWER_GEMM = "32768x8192x16384", "8192x8192x8192"
 MISSING = float("inf")
 # A shape's `auto` beside the best row that does all the work, which may be itself.
-Comparison = collections.namedtuple("Comparison", "shape auto_us best_us best")
+Comparison = collections.namedtuple("Comparison", "shape auto_us best_us best by_bursts")
 # Predicted, and a run in a burst as it was measured; beside them one alone.
 CANDIDATE = re.compile(r"^ +([0-9.]+) +([0-9.]+) +[-+]\d+ % +[0-9.]+ +(\S+)")
 
@@ -215,7 +215,7 @@ def summarise_power(measuring, names):
 
 
 def is_close(us, best):
-    """As ShapeSummary::isAutoClose says."""
+    """As ShapeSummary::isAutoClose says, of times that rows are judged by."""
     return us <= best + max(0.03 * best, 3)
 
 
@@ -237,23 +237,30 @@ class Results:
         self.rows = [row for row in results["rows"] if row.get("median_us")]
         self.shapes = sorted({(row["m"], row["n"], row["k"]) for row in self.rows})
 
-    def times(self, shape):
+    def rows_of(self, shape):
+        return [row for row in self.rows if (row["m"], row["n"], row["k"]) == shape]
+
+    def times(self, shape, what="median_us"):
         """Of each row by its name; the faster of a row and its graph."""
         times = {}
-        for row in self.rows:
-            if (row["m"], row["n"], row["k"]) == shape:
+        for row in self.rows_of(shape):
+            if what in row:
                 name = row["implementation"]
-                times[name] = min(row["median_us"], times.get(name, MISSING))
+                times[name] = min(row[what], times.get(name, MISSING))
         return times
+
+    def judged(self, shape):
+        """The times that rows which do all the work are compared by, and whether bursts are."""
+        by_bursts = bursts_decide(self.rows_of(shape))
+        return self.times(shape, "burst_median_us" if by_bursts else "median_us"), by_bursts
 
     def compared(self):
         """A Comparison for each shape that has a row `auto`."""
         for shape in self.shapes:
-            times = self.times(shape)
+            times, by_bursts = self.judged(shape)
             if "auto" in times:
-                best = min((us, name) for name, us in times.items()
-                           if name.split(";")[0] not in PARTS)
-                yield Comparison(shape, times["auto"], *best)
+                best = min((us, name) for name, us in times.items() if is_whole(name))
+                yield Comparison(shape, times["auto"], *best, by_bursts)
 
     def losses(self):
         return [each for each in self.compared() if not is_close(each.auto_us, each.best_us)]
@@ -274,11 +281,17 @@ class Limits:
         return min(found, default=(MISSING, "-"))
 
 
+def judged_by(comparisons):
+    bursts = sum(each.by_bursts for each in comparisons)
+    return ("by single runs" if bursts == 0 else "by bursts" if bursts == len(comparisons) else
+            f"by bursts at {bursts} and by single runs at {len(comparisons) - bursts}")
+
+
 def summarise_auto(name, path):
     results = Results(path)
-    shapes, losses = len(list(results.compared())), results.losses()
-    print(f"{name}: auto is within 3 % or 3 us of the best at {shapes - len(losses)} of {shapes} "
-          f"shapes{', but not at:' if losses else ''}")
+    compared, losses = list(results.compared()), results.losses()
+    print(f"{name}: auto is within 3 % or 3 us of the best at {len(compared) - len(losses)} of "
+          f"{len(compared)} shapes, {judged_by(compared)}{', but not at:' if losses else ''}")
     for loss in losses:
         print(f"  {named(loss.shape)}: {loss.auto_us:.1f} us, "
               f"{behind(loss.auto_us, loss.best_us)} behind {loss.best}")
@@ -287,14 +300,15 @@ def summarise_auto(name, path):
 def summarise_again(name, before, path):
     """Where `auto` lost, and whether it does again."""
     losses = Results(before).losses()
-    print(f"{name}: auto lost at {len(losses)} shapes")
+    print(f"{name}: auto lost at {len(losses)} shapes"
+          f"{', ' + judged_by(losses) if losses else ''}")
     if not losses:
         return
     again = Results(path) if os.path.exists(path) else None
     print("| M×N×K | auto | the other | row | behind by, before | again | verdict |\n"
           "| --- | --- | --- | --- | --- | --- | --- |")
     for loss in losses:
-        times = again.times(loss.shape) if again else {}
+        times = again.judged(loss.shape)[0] if again else {}
         us, best = times.get("auto"), times.get(loss.best)
         if us and best:
             verdict = "no longer behind" if is_close(us, best) else "still behind"

@@ -49,8 +49,19 @@ def shape_of(row, data):
     return () if is_of_file(data) else (row["m"], row["n"], row["k"])
 
 
-def load(paths):
-    """The rows of all files by shape, name and graph; and what the files have in common."""
+def is_whole(name):
+    """True for a row that does all the work."""
+    return name.split(";")[0] not in PARTS
+
+
+def bursts_decide(rows):
+    """As ShapeSummary::isByBursts says, of the rows of one shape in a file that were timed."""
+    return all("burst_median_us" in row for row in rows if is_whole(row["implementation"]))
+
+
+def load(paths, what="median_us"):
+    """The rows of all files by shape, name and graph; and what the files have in common. `what`:
+    which of a row's times."""
     rows, common = {}, None
     for path in paths:
         try:
@@ -58,10 +69,10 @@ def load(paths):
                 data = json.load(file)
             about = {key: data.get(key) for key in SAME}
             for row in data["rows"]:
-                if "median_us" in row:
+                if what in row:
                     shape = shape_of(row, data)
                     key = (row["implementation"], row["graph"])
-                    rows.setdefault(shape, {})[key] = float(row["median_us"])
+                    rows.setdefault(shape, {})[key] = float(row[what])
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise BadFile(f"{path}: expected results of braid bench, got {error!r}") from error
         if common is None:
@@ -71,7 +82,8 @@ def load(paths):
                 raise BadFile(f"{path}: expected {key} to be {common[key]!r} as in {paths[0]}, "
                               f"got {about[key]!r}")
     if not rows:
-        raise BadFile("expected rows that were timed, got none")
+        kind = "timed" if what == "median_us" else "timed in bursts"
+        raise BadFile(f"expected rows that were {kind}, got none")
     return rows, common
 
 
@@ -85,7 +97,7 @@ def wanted_time(rows, wanted):
     """Of the row `wanted`, eager or as a graph; `best`: of all of ours that do all the work."""
     if wanted == "best":
         times = [us for (name, _), us in rows.items()
-                 if us > 0 and name.split(";")[0] not in PARTS and not name.startswith("torch/")]
+                 if us > 0 and is_whole(name) and not name.startswith("torch/")]
     else:
         times = [us for (name, _), us in rows.items() if us > 0 and name == wanted]
     return min(times, default=None)

@@ -2,25 +2,26 @@
 """Prints one Markdown table of medians from what `braid bench --json` wrote.
 
     results_table.py nine.json [grid.json ...] > docs/results/MACHINE/OPERATION.md
+    results_table.py --what burst nine.json [grid.json ...]
 
 A line for each shape, or for a FILE, in microseconds: the GEMM alone, the transfers alone, both at
 once without waiting for each other (the uncoupled bound), Braid's fastest row that does all the
 work, its overlap efficiency E, its name (of `auto` with its choice), `auto`, and each rival that
 does all the work. What one shape shows comes from one file: the first that has it, whose letter is
-in the last column. Above the table stands what made each file. Needs nothing but Python.
+in the last column. Above the table stands what made each file. Times are those of single runs;
+with --what burst those of a run where runs follow one another, by which `auto` and the verdicts of
+`braid bench` judge. Needs nothing but Python.
 """
+import argparse
 import json
 import sys
 
-from plot_bench import TRANSFERS, PARTS, GEMMS, BadFile, fastest, is_of_file, load, shape_of
+from plot_bench import TRANSFERS, GEMMS, BadFile, fastest, is_of_file, is_whole, load, shape_of
 
 LIMITS = (("GEMM", GEMMS), ("transfers", TRANSFERS), ("uncoupled bound", {"uncoupled"}))
-FLAGS = ("rounds", "iterations", "warm_up", "row_ms", "warm_up_ms", "idle_gap_us")
-
-
-def is_whole(name):
-    """True for a row that does all the work."""
-    return name.split(";")[0] not in PARTS
+FLAGS = ("rounds", "iterations", "warm_up", "bursts", "row_ms", "warm_up_ms", "idle_gap_us")
+# What --what says: a row's time in the JSON, and what it is.
+TIMES = {"single": ("median_us", "Medians"), "burst": ("burst_median_us", "Medians of bursts")}
 
 
 def best_of_braid(rows):
@@ -115,18 +116,21 @@ def table(files):
 
 
 def main():
-    if len(sys.argv) < 2:
-        print("usage: results_table.py FILE.json [FILE.json ...]", file=sys.stderr)
-        return 2
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("files", nargs="+", metavar="FILE.json")
+    parser.add_argument("--what", choices=TIMES, default="single",
+                        help="single runs (default), or runs in bursts")
+    flags = parser.parse_args()
+    time, title = TIMES[flags.what]
     try:
-        load(sys.argv[1:])  # all are of one operation and machine
+        load(flags.files, time)  # all are of one operation and machine
         files = []
-        for path in sys.argv[1:]:
+        for path in flags.files:
             with open(path, encoding="utf-8") as file:
-                files.append((json.load(file), load([path])[0]))
+                files.append((json.load(file), load([path], time)[0]))
         first = files[0][0]
         lines = [f"# {first['operation']}, {first['dtype']}, {first['ranks']} ranks", "",
-                 "Medians in microseconds. " + about_call(first), ""]
+                 f"{title} in microseconds. " + about_call(first), ""]
         for index, (data, _) in enumerate(files):
             lines += head_of(chr(ord("A") + index), data)
         print("\n".join(lines + table(files)))

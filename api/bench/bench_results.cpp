@@ -4,6 +4,8 @@
 
 #include "ir/failure.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,9 +27,11 @@ std::string label(const BenchRow &row) {
   return row.name + (row.isIssuedAsGraph() ? ", graph" : "");
 }
 
-void takeFaster(const BenchRow *&fastest, const BenchRow &row) {
-  if (!fastest || row.time() < fastest->time())
-    fastest = &row;
+/// Rows that are compared with each other.
+bool haveBursts(llvm::ArrayRef<const BenchRow *> rows) {
+  return llvm::all_of(rows, [](const BenchRow *row) {
+    return !row->isTimed() || !row->doesAllWork() || row->burstTime();
+  });
 }
 
 Status unexpected(const char *key, const std::string &expected, const Json &got) {
@@ -143,23 +147,29 @@ std::optional<double> BenchRow::burstTime() const {
 
 //===- A shape --------------------------------------------------------------------------------===//
 
+void ShapeSummary::takeFaster(const BenchRow *&fastest, const BenchRow &row) const {
+  if (!fastest || judgedTime(row) < judgedTime(*fastest))
+    fastest = &row;
+}
+
 ShapeSummary ShapeSummary::of(llvm::ArrayRef<const BenchRow *> rows) {
   ShapeSummary summary;
+  summary.isByBursts = haveBursts(rows);
   for (const BenchRow *row : rows) {
     if (!row->isTimed())
       continue;
     if (row->doesAllWork()) {
-      takeFaster(summary.best, *row);
-      takeFaster(isTorchRow(row->name) ? summary.rival : summary.ours, *row);
+      summary.takeFaster(summary.best, *row);
+      summary.takeFaster(isTorchRow(row->name) ? summary.rival : summary.ours, *row);
     }
     if (isAutoRow(row->name))
-      takeFaster(summary.automatic, *row);
+      summary.takeFaster(summary.automatic, *row);
     if (row->kind == RowKind::Gemm)
-      takeFaster(summary.gemm, row->time());
+      braid::takeFaster(summary.gemm, row->time());
     if (row->kind == RowKind::Transfers)
-      takeFaster(summary.transfers, row->time());
+      braid::takeFaster(summary.transfers, row->time());
     if (row->kind == RowKind::Sequential)
-      takeFaster(summary.sequential, row->time());
+      braid::takeFaster(summary.sequential, row->time());
   }
   return summary;
 }
@@ -185,33 +195,43 @@ std::optional<double> ShapeSummary::hiddenShare(const BenchRow &row) const {
 
 bool ShapeSummary::isAutoClose() const {
   constexpr double kShare = 0.03, kMicroseconds = 3;
-  return automatic &&
-         automatic->time() <= best->time() + std::max(kShare * best->time(), kMicroseconds);
+  if (!automatic)
+    return false;
+  const double bestUs = judgedTime(*best);
+  return judgedTime(*automatic) <= bestUs + std::max(kShare * bestUs, kMicroseconds);
 }
 
 std::string ShapeSummary::verdict() const {
   if (!best)
     return "";
-  std::string line = fmt::format("best: {} {:.1f} us", label(*best), best->time());
+  const double bestUs = judgedTime(*best);
+  std::string line = fmt::format("best by {}: {} {:.1f} us", isByBursts ? "bursts" : "single runs",
+                                 label(*best), bestUs);
   if (!automatic)
     return line;
-  double behind = automatic->time() - best->time();
-  line += fmt::format("; {} {:.1f} us, behind by {:.1f} us ({:.1f} %): {}", label(*automatic),
-                      automatic->time(), behind, 100 * behind / best->time(),
+  const double us = judgedTime(*automatic);
+  line += fmt::format("; {} {:.1f} us, behind by {:.1f} us ({:.1f} %): {}", label(*automatic), us,
+                      us - bestUs, 100 * (us - bestUs) / bestUs,
                       isAutoClose() ? "within 3 % or 3 us" : "not within 3 % or 3 us");
   if (!isAutoClose() && !isTorchRow(best->name))
     line += fmt::format("; again with --impl 'auto,{}'", best->name);
   return line;
 }
 
+/// What the spread of a row is judged by.
+std::vector<double> ShapeSummary::judgedParts(const BenchRow &row) const {
+  return isByBursts ? row.bursts : row.medians();
+}
+
 std::string ShapeSummary::rivalVerdict() const {
-  if (!ours || !rival || ours->time() <= 0)
+  if (!ours || !rival || judgedTime(*ours) <= 0)
     return "";
-  const std::vector<double> mine = ours->medians(), theirs = rival->medians();
+  const std::vector<double> mine = judgedParts(*ours), theirs = judgedParts(*rival);
   const bool isBehind =
       *std::min_element(mine.begin(), mine.end()) > *std::max_element(theirs.begin(), theirs.end());
-  return fmt::format("rival: {} {:.1f} us, {:.2f} times as long as {} {:.1f} us{}", label(*rival),
-                     rival->time(), rival->time() / ours->time(), label(*ours), ours->time(),
+  return fmt::format("rival by {}: {} {:.1f} us, {:.2f} times as long as {} {:.1f} us{}",
+                     isByBursts ? "bursts" : "single runs", label(*rival), judgedTime(*rival),
+                     judgedTime(*rival) / judgedTime(*ours), label(*ours), judgedTime(*ours),
                      isBehind ? ", which is slower beyond the spread" : "");
 }
 

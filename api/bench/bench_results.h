@@ -60,7 +60,9 @@ struct BenchRow {
 std::vector<BenchRow> torchRows(const Operation &operation, const BenchShape &shape,
                                 const std::vector<bool> &graphChoices);
 
-/// What the rows of one shape say together. Microseconds; 0: no row says so.
+/// What the rows of one shape say together. Microseconds; 0: no row says so. Rows that do all the
+/// work are compared by their bursts, as `auto` compares its candidates, if all of them have some;
+/// else by their single runs.
 struct ShapeSummary {
   double gemm = 0;                     ///< the fastest GEMM alone
   double transfers = 0;                ///< the fastest transfers alone
@@ -69,10 +71,15 @@ struct ShapeSummary {
   const BenchRow *automatic = nullptr; ///< the faster of the rows `auto`
   const BenchRow *ours = nullptr;      ///< the fastest of ours that does all the work
   const BenchRow *rival = nullptr;     ///< the fastest of a rival's that does all the work
+  bool isByBursts = false;             ///< how these four were found, and verdicts are
 
   /// `rows` outlive the summary.
   static ShapeSummary of(llvm::ArrayRef<const BenchRow *> rows);
 
+  /// What a row that does all the work is compared by.
+  double judgedTime(const BenchRow &row) const {
+    return isByBursts ? row.burstTime().value_or(0) : row.time();
+  }
   /// The larger of these two. Both were measured, so a way to do the work can be faster.
   double limit() const { return gemm > 0 && transfers > 0 ? std::max(gemm, transfers) : 0; }
   // Empty if a row that it takes is missing.
@@ -86,8 +93,12 @@ struct ShapeSummary {
   /// One line: the best row, and how far `auto` is from it. Empty if no row does all the work.
   std::string verdict() const;
   /// One line: the fastest of ours beside the rival's. Empty if one of them is missing. Ours is
-  /// slower beyond the spread if its fastest round is slower than the rival's slowest.
+  /// slower beyond the spread if its fastest round, or burst, is slower than the rival's slowest.
   std::string rivalVerdict() const;
+
+private:
+  void takeFaster(const BenchRow *&fastest, const BenchRow &row) const;
+  std::vector<double> judgedParts(const BenchRow &row) const;
 };
 
 /// The rows of one shape out of many, in order.

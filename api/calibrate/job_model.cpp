@@ -135,6 +135,7 @@ Status JobModel::add(const CostModel &measured) {
   const std::string text = BRAID_TRY(kept(key()));
   if (Result<CostModel> known = CostModel::decode(text))
     model_ = std::move(*known);
+  model_.power = measured.power;
   for (const OperationCosts &costs : measured.operations)
     model_.add(costs);
   for (const GemmCost &gemm : measured.gemms)

@@ -173,8 +173,9 @@ TEST(BenchResults, KnowHowAChoiceIsLaunched) {
 TEST(BenchResults, JudgeAutoByTheBestOfAll) {
   Shape near{{row("auto", 102.9, true), row("torch/fused", 100), row("pairwise", 105)}};
   EXPECT_TRUE(near.summary().isAutoClose());
-  EXPECT_EQ(near.summary().verdict(), "best: torch/fused 100.0 us; auto, graph 102.9 us, behind by "
-                                      "2.9 us (2.9 %): within 3 % or 3 us");
+  EXPECT_EQ(near.summary().verdict(),
+            "best by single runs: torch/fused 100.0 us; auto, graph 102.9 "
+            "us, behind by 2.9 us (2.9 %): within 3 % or 3 us");
   Shape small{{row("auto", 12), row("sequential", 9)}};
   EXPECT_TRUE(small.summary().isAutoClose()) << "3 us";
   Shape far{{row("auto", 110), row("ring;streams=2", 100)}};
@@ -190,18 +191,52 @@ TEST(BenchResults, SayWhatAutoWasIssuedAs) {
   EXPECT_TRUE(shape.rows.back().isIssuedAsGraph());
   automatic.choice = "ring;protocol=put;launch=graph";
   EXPECT_TRUE(automatic.isIssuedAsGraph());
-  EXPECT_THAT(shape.summary().verdict(), HasSubstr("best: auto, graph 100.0 us;"));
+  EXPECT_THAT(shape.summary().verdict(), HasSubstr("best by single runs: auto, graph 100.0 us;"));
   EXPECT_TRUE(automatic.isSameRow({kShape, "auto"})) << "is what was asked for";
 }
 
 TEST(BenchResults, CompareWithTheRivalByTheSpreadOfRounds) {
   BenchRow ours{kShape, "ring", false, {{100}, {104}, {110}}};
   BenchRow near{kShape, "torch/fused", true, {{90}, {95}, {101}}};
-  EXPECT_EQ(Shape({{ours, near}}).summary().rivalVerdict(),
-            "rival: torch/fused, graph 95.0 us, 0.91 times as long as ring 104.0 us");
+  EXPECT_EQ(
+      Shape({{ours, near}}).summary().rivalVerdict(),
+      "rival by single runs: torch/fused, graph 95.0 us, 0.91 times as long as ring 104.0 us");
   BenchRow far{kShape, "torch/fused", false, {{90}, {95}, {99}}};
   EXPECT_THAT(Shape({{ours, far}}).summary().rivalVerdict(), HasSubstr("slower beyond the spread"));
   EXPECT_EQ(Shape{{ours}}.summary().rivalVerdict(), "");
+}
+
+BenchRow burst(BenchRow row, std::vector<double> bursts) {
+  row.bursts = std::move(bursts);
+  return row;
+}
+
+TEST(BenchResults, JudgeByBurstsAsAutoDoes) {
+  Shape shape{{burst(row("auto", 120), {80, 82, 90}), burst(row("ring", 100), {95, 96, 97}),
+               burst(row("torch/fused", 130), {70, 79, 79.5}), row("matmul", 60),
+               row("gather", 50)}};
+  const ShapeSummary summary = shape.summary();
+  EXPECT_TRUE(summary.isByBursts) << "parts need none";
+  EXPECT_EQ(summary.best->name, "torch/fused");
+  EXPECT_EQ(summary.ours->name, "auto");
+  EXPECT_TRUE(summary.isAutoClose());
+  EXPECT_EQ(summary.verdict(),
+            "best by bursts: torch/fused 79.0 us; auto 82.0 us, behind by 3.0 us "
+            "(3.8 %): within 3 % or 3 us");
+  EXPECT_EQ(summary.rivalVerdict(), "rival by bursts: torch/fused 79.0 us, 0.96 times as long as "
+                                    "auto 82.0 us, which is slower beyond the spread");
+  EXPECT_DOUBLE_EQ(*summary.efficiency(shape.rows[1]), 0.6) << "of single runs";
+}
+
+TEST(BenchResults, JudgeByWhatAllRowsHave) {
+  Shape shape{{burst(row("auto", 120), {80}), burst(row("ring", 100), {95}), row("bulk", 130)}};
+  const ShapeSummary summary = shape.summary();
+  EXPECT_FALSE(summary.isByBursts);
+  EXPECT_EQ(summary.best->name, "ring");
+  EXPECT_FALSE(summary.isAutoClose());
+  BenchRow &failed = shape.rows.back();
+  failed.failure = "it hung";
+  EXPECT_TRUE(shape.summary().isByBursts) << "but for what was not timed";
 }
 
 TEST(BenchResults, ReadWhatTheyWrote) {

@@ -33,6 +33,9 @@ run: PyTorch's cannot begin at once, and a GPU that has idled is faster.
   speed-up  the fastest of what does one part after the other, over the time
   hidden    how much of the time which that takes longer than the GEMMs alone is saved
 
+Which row is best, how far auto is behind it and how a rival's compares is judged by bursts, as auto
+judges, where all rows that do all the work have bursts, and else by single runs.
+
 With --resume, rows that OUT.json has are not timed again; it is written after every shape, so that
 a grid can be measured in pieces.
 )";

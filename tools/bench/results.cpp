@@ -100,6 +100,11 @@ constexpr const char *kCsvHeader =
 
 Json orNull(double us) { return us > 0 ? Json(us) : Json(); }
 
+Json burstOrNull(const BenchRow *row) {
+  const std::optional<double> us = row ? row->burstTime() : std::nullopt;
+  return us ? Json(*us) : Json();
+}
+
 } // namespace
 
 std::string timeNow() {
@@ -187,22 +192,26 @@ void BenchResults::add(std::vector<BenchRow> rows, const BenchBatch &batch) {
 /// With what its rows say together, for readers that do not want to know how that is found.
 Json BenchResults::jsonOf(const BenchBatch &batch) const {
   ShapeSummary summary = ShapeSummary::of(rowsOf(batch.shape));
-  return {{"m", batch.shape.m},
-          {"n", batch.shape.n},
-          {"k", batch.shape.k},
-          {"date", batch.date},
-          {"seconds", batch.seconds},
-          {"rival", batch.rival},
-          {"gpus_before", batch.gpusBefore},
-          {"gpus_after", batch.gpusAfter},
-          {"gemm_us", orNull(summary.gemm)},
-          {"transfers_us", orNull(summary.transfers)},
-          {"sequential_us", orNull(summary.sequential)},
-          {"best_us", summary.best ? Json(summary.best->time()) : Json()},
-          {"auto_us", summary.automatic ? Json(summary.automatic->time()) : Json()},
-          {"auto_is_close", summary.automatic ? Json(summary.isAutoClose()) : Json()},
-          {"verdict", summary.verdict()},
-          {"rival_verdict", summary.rivalVerdict()}};
+  return {
+      {"m", batch.shape.m},
+      {"n", batch.shape.n},
+      {"k", batch.shape.k},
+      {"date", batch.date},
+      {"seconds", batch.seconds},
+      {"rival", batch.rival},
+      {"gpus_before", batch.gpusBefore},
+      {"gpus_after", batch.gpusAfter},
+      {"gemm_us", orNull(summary.gemm)},
+      {"transfers_us", orNull(summary.transfers)},
+      {"sequential_us", orNull(summary.sequential)},
+      {"best_us", summary.best ? Json(summary.best->time()) : Json()},
+      {"best_burst_us", burstOrNull(summary.best)},
+      {"auto_us", summary.automatic ? Json(summary.automatic->time()) : Json()},
+      {"auto_burst_us", burstOrNull(summary.automatic)},
+      {"judged_by", summary.best ? Json(summary.isByBursts ? "bursts" : "single runs") : Json()},
+      {"auto_is_close", summary.automatic ? Json(summary.isAutoClose()) : Json()},
+      {"verdict", summary.verdict()},
+      {"rival_verdict", summary.rivalVerdict()}};
 }
 
 /// A row a line: samples are many.
