@@ -250,6 +250,18 @@ std::string str(const CheckedEvent &event) {
   return text;
 }
 
+/// Which order of a pair leaves data stale, of events that stand above it.
+std::string orderOf(const Violation &violation) {
+  auto inWords = [](const std::string &text) {
+    std::string words;
+    for (char c : text)
+      words += c == '1' ? "the first" : c == '2' ? "the second" : std::string(1, c);
+    return words;
+  };
+  const size_t first = violation.staleIfFirst + 1;
+  return inWords(fmt::format("if {} comes before {}, {}", first, 3 - first, violation.stale));
+}
+
 } // namespace
 
 std::string str(const CheckReport &report) {
@@ -260,6 +272,8 @@ std::string str(const CheckReport &report) {
       text += str(event);
     for (const std::string &note : v.notes)
       text += "  " + note + "\n";
+    if (!v.stale.empty())
+      text += "  " + orderOf(v) + "\n";
     return text;
   }
   const std::string messages =

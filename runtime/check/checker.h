@@ -70,8 +70,9 @@ struct Violation {
   std::vector<CheckedEvent> events; ///< the accused: a pair, or the cycle of a deadlock
   std::vector<std::string> notes;   ///< one line each
   /// Of a pair that nothing orders, as events 1 and 2: which of them, if it comes first, leaves
-  /// data stale; what happens then, "2 reads what was there before 1 writes: stale data"; and what
-  /// in the other order. Nobody says which of the two orders was meant.
+  /// data stale, or lets a read have those of a later run; what happens then, "2 reads what was
+  /// there before 1 writes: stale data"; and what in the other order. Nobody says which of the two
+  /// orders was meant.
   size_t staleIfFirst = 0;
   std::string stale = {}, otherwise = {};
 };

@@ -47,12 +47,8 @@ public:
   /// Adds the command that wrote the sum whose order is wrong last, one of those `before`.
   void accuseSum(llvm::ArrayRef<EventId> before) {
     auto wroteIt = [&](EventId id) {
-      return history_.event(id).kind == EventKind::Command &&
-             llvm::any_of(accessesOf(history_, history_.event(id)), [&](const Access &access) {
-               return access.isWrite && access.place.memory == reordered_->memory &&
-                      access.place.begin <= reordered_->begin &&
-                      reordered_->begin < access.place.end;
-             });
+      const Event &event = history_.event(id);
+      return event.kind == EventKind::Command && writes(event, *reordered_);
     };
     if (reordered_)
       for (EventId id : llvm::reverse(before))
@@ -60,7 +56,39 @@ public:
           return violation_->events.push_back(history_.describe(id));
   }
 
+  /// Names the write, one of those `after`, that a read of nothing should have waited for: in later
+  /// runs it gets what that has left.
+  void accuseLateWrite(llvm::ArrayRef<EventId> after) {
+    if (!unwritten_ || isGivenAway(*unwritten_))
+      return;
+    for (EventId id : after) {
+      const Event &event = history_.event(id);
+      if (event.kind == EventKind::Command && writes(event, *unwritten_)) {
+        violation_->notes.push_back(fmt::format(
+            "{} writes there only after that: from run 2 on, the read gets what the run "
+            "before has left, stale data",
+            history_.describe(id).text));
+        return;
+      }
+    }
+  }
+
 private:
+  /// Another buffer may have that memory before the next run.
+  bool isGivenAway(const Place &place) const {
+    return llvm::any_of(history_.plans()[place.memory.rank].releases,
+                        [&](const PlanRelease &end) { return end.buffer == place.buffer; });
+  }
+
+  /// Any of those bytes.
+  bool writes(const Event &event, const Place &place) const {
+    return llvm::any_of(accessesOf(history_, event), [&](const Access &access) {
+      return access.isWrite && access.place.memory == place.memory &&
+             access.place.buffer == place.buffer && access.place.begin < place.end &&
+             place.begin < access.place.end;
+    });
+  }
+
   bool fail(std::string summary, const Event &event, std::vector<std::string> notes) {
     violation_ = Violation{
         CheckRule::Result, std::move(summary), {history_.describe(event)}, std::move(notes)};
@@ -95,9 +123,14 @@ private:
   /// Contents of a place; a read of what nothing wrote ends the search.
   bool read(const Event &event, const Place &place, Pieces &pieces) {
     pieces = memory_[place.memory].read(place.begin, place.end);
-    for (const Piece &piece : pieces)
-      if (piece.term == kUndefined)
+    int64_t begin = place.begin;
+    for (const Piece &piece : pieces) {
+      if (piece.term == kUndefined) {
+        unwritten_ = Place{place.memory, place.buffer, begin, begin + piece.bytes};
         return fail("reads what nothing has written", event, {str(history_, place)});
+      }
+      begin += piece.bytes;
+    }
     return true;
   }
 
@@ -226,6 +259,7 @@ private:
   std::vector<std::string> inputNames_;
   std::optional<Violation> violation_;
   std::optional<Place> reordered_; ///< the first byte that is added in another order
+  std::optional<Place> unwritten_; ///< what is read, and nothing has written
 };
 
 /// By event, whether it touches memory, in all blocks.
@@ -255,8 +289,10 @@ std::optional<Violation> findWrongResult(const History &history, llvm::ArrayRef<
     ++visited;
     return !touching[id] || follower.visit(history.event(id, block));
   });
-  if (!isDone && history.blocks() == 1)
+  if (!isDone && history.blocks() == 1) {
     follower.accuseSum(order.take_front(visited - 1));
+    follower.accuseLateWrite(order.drop_front(visited));
+  }
   std::optional<Violation> found = follower.take();
   if (!isDone && !found)
     found = Violation{CheckRule::Result, "some commands are never reached", {}, {}};

@@ -81,6 +81,13 @@ private:
       return;
     }
     const int writer = 3 - reader;
+    auto runOf = [&](int number) { return race.events[static_cast<size_t>(number) - 1].run; };
+    if (runOf(reader) < runOf(writer)) {
+      race.staleIfFirst = static_cast<size_t>(writer) - 1;
+      race.stale = fmt::format("{} reads what {} has written: data of a later run", reader, writer);
+      race.otherwise = fmt::format("{} reads what was there before {} writes", reader, writer);
+      return;
+    }
     race.staleIfFirst = static_cast<size_t>(reader) - 1;
     race.stale =
         fmt::format("{} reads what was there before {} writes: stale data", reader, writer);

@@ -282,7 +282,9 @@ TEST(CheckerRace, ForkWithoutSynchronize) {
             "  rank 0, main, run 1: copy of \"set %mine, %own\" at t.braid:18:3\n"
             "  rank 1, stream(0), run 1: copy of \"%r = p2p recv %theirs from 1 - rank via "
             "%h\" at t.braid:21:3\n"
-            "  both touch %all of rank 0, bytes [0 .. 64)\n");
+            "  both touch %all of rank 0, bytes [0 .. 64)\n"
+            "  if the second comes before the first, the second reads what was there before "
+            "the first writes: stale data\n");
 }
 
 /// The read that comes first gets stale data, whichever of the two was followed first.
@@ -309,7 +311,9 @@ TEST(CheckerRace, JoinWithoutSynchronize) {
             "  rank 0, stream(0), run 1: matmul of \"matmul %C_own, %mine, %B\" at "
             "t.braid:23:3\n"
             "  rank 0, main, run 1: the caller reads the outputs\n"
-            "  both touch %C of rank 0, bytes [0 .. 64)\n");
+            "  both touch %C of rank 0, bytes [0 .. 64)\n"
+            "  if the second comes before the first, the second reads what was there before "
+            "the first writes: stale data\n");
 }
 
 TEST(CheckerRace, OneStreamUsesWhatAnotherStillReceives) {
@@ -325,7 +329,9 @@ TEST(CheckerRace, OneStreamUsesWhatAnotherStillReceives) {
             "%h\" at t.braid:22:3\n"
             "  rank 1, stream(1), run 1: matmul of \"matmul %C_peer, %theirs, %B\" at "
             "t.braid:26:3\n"
-            "  both touch %all of rank 1, bytes [0 .. 64)\n");
+            "  both touch %all of rank 1, bytes [0 .. 64)\n"
+            "  if the second comes before the first, the second reads what was there before "
+            "the first writes: stale data\n");
 }
 
 TEST(CheckerRace, WaitBehindTheUse) {
@@ -337,7 +343,9 @@ TEST(CheckerRace, WaitBehindTheUse) {
       "t.braid:24:3\n"
       "  rank 0, stream(0), run 1: copy of \"%s = p2p send %mine to 1 - rank via %h\" "
       "at t.braid:22:3\n"
-      "  both touch %all of rank 1, bytes [0 .. 64)\n");
+      "  both touch %all of rank 1, bytes [0 .. 64)\n"
+      "  if the first comes before the second, the first reads what was there before "
+      "the second writes: stale data\n");
 }
 
 TEST(CheckerRace, BufferReusedBeforeThePeerHasRead) {
@@ -350,7 +358,9 @@ TEST(CheckerRace, BufferReusedBeforeThePeerHasRead) {
             "  rank 1, stream(0), run 1: copy of \"set %mine, %own\" at t.braid:26:3\n"
             "  rank 0, stream(0), run 1: copy of \"%r = p2p recv %theirs from 1 - rank via "
             "%h\" at t.braid:22:3\n"
-            "  both touch %all of rank 1, bytes [64 .. 128)\n");
+            "  both touch %all of rank 1, bytes [64 .. 128)\n"
+            "  if the second comes before the first, the second reads what was there before "
+            "the first writes: stale data\n");
 }
 
 /// The ready signal of a run must come after the last read in the run before.
@@ -370,7 +380,9 @@ TEST(CheckerRace, NextRunOverwritesWhatThisOneReads) {
             "t.braid:27:3\n"
             "  rank 1, stream(0), run 2: copy of \"%s = p2p send %mine to 1 - rank via %h\" "
             "at t.braid:24:3\n"
-            "  both touch %all of rank 0, bytes [64 .. 128)\n");
+            "  both touch %all of rank 0, bytes [64 .. 128)\n"
+            "  if the second comes before the first, the first reads what the second has "
+            "written: data of a later run\n");
 }
 
 TEST(CheckerRace, CallerTakesItsTensorsBackAfterTheLastRun) {
@@ -417,7 +429,9 @@ TEST(CheckerLifetime, FreedWhileAnotherStreamUsesIt) {
             "there\n"
             "  rank 0, stream(0), run 1: copy of \"set %C, %t\" at t.braid:7:3\n"
             "  rank 0, main, run 1: end of %t in \"deallocate %t\" at t.braid:9:3\n"
-            "  both touch %t of rank 0, bytes [0 .. 16)\n");
+            "  both touch %t of rank 0, bytes [0 .. 16)\n"
+            "  if the second comes before the first, the first uses memory that may be "
+            "another buffer's\n");
 }
 
 TEST(CheckerLifetime, FreedWhileAPeerMayRead) {
@@ -484,7 +498,10 @@ TEST(CheckerResult, StaleBlock) {
             "unsafe (result): reads what nothing has written\n"
             "  rank 0, stream(0), run 1: matmul of \"matmul %C_peer, %theirs, %B\" at "
             "t.braid:23:3\n"
-            "  %all of rank 0, bytes [64 .. 128)\n");
+            "  %all of rank 0, bytes [64 .. 128)\n"
+            "  rank 0, stream(0), run 1: copy of \"%r = p2p recv %theirs from 1 - rank via %h\" "
+            "at t.braid:24:3 writes there only after that: from run 2 on, the read gets what the "
+            "run before has left, stale data\n");
 }
 
 TEST(CheckerResult, ComputedTwice) {
