@@ -8,15 +8,25 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace braid {
 namespace {
 
+/// What a check takes at least: of ranks that are alike, if they may be; who they are is known once
+/// all Plans are there, and the check then asks again.
+double leastMemoryToCheck(const Plan &plan, const Fusion *fusion, const CheckOptions &check) {
+  const double each = memoryToCheck(plan, check.runs);
+  return check.eachRank ? static_cast<double>(plan.ranks) * each
+                        : each + static_cast<double>(plan.ranks - 1) *
+                                     std::min(each, memoryToCheckAlike(plan, fusion, check.runs));
+}
+
 /// Ok if there is memory for Plans like this one on all ranks, and for the check of them.
-Status expectMemoryLike(const Plan &plan, const CheckOptions *check) {
-  const auto ranks = static_cast<double>(plan.ranks);
-  const double plans = ranks * memoryOf(plan);
+Status expectMemoryLike(const Plan &plan, const Fusion *fusion, const CheckOptions *check) {
+  const double plans = static_cast<double>(plan.ranks) * memoryOf(plan);
   if (check)
-    return expectMemoryToCheck(plans + ranks * memoryToCheck(plan, check->runs), plan.ranks,
+    return expectMemoryToCheck(plans + leastMemoryToCheck(plan, fusion, *check), plan.ranks,
                                check->runs);
   return expectMemory(plans, fmt::format("the Plans of {} ranks take", plan.ranks),
                       "take fewer ranks");
@@ -40,7 +50,7 @@ Result<std::vector<Plan>> makePlans(const Compiled &compiled, const CheckOptions
   std::vector<Plan> plans;
   auto keep = [&](Plan plan) {
     if (plans.empty())
-      BRAID_TRY(expectMemoryLike(plan, check));
+      BRAID_TRY(expectMemoryLike(plan, compiled.fusion, check));
     plans.push_back(std::move(plan));
     step.advance();
     return Status::ok();

@@ -80,21 +80,33 @@ uint32_t mostStreams(llvm::ArrayRef<Plan> plans) {
   return static_cast<uint32_t>(most);
 }
 
-/// Ok, with what the Plans and the check take, if the history can be followed.
-Status expectRoom(llvm::ArrayRef<Plan> plans, const CheckReport &report, double &bytes) {
-  double more = 0;
-  for (const Plan &plan : plans) {
-    more += memoryToCheck(plan, report.runs);
+double memoryOfAll(llvm::ArrayRef<Plan> plans) {
+  double bytes = 0;
+  for (const Plan &plan : plans)
     bytes += memoryOf(plan);
+  return bytes;
+}
+
+/// What the check takes besides the Plans if the history of the first `period` ranks, which stand
+/// for all, can be followed.
+Result<double> expectRoom(llvm::ArrayRef<Plan> plans, const Fusion *fusion, uint32_t period,
+                          const CheckReport &report) {
+  double bytes = 0;
+  size_t commands = 0;
+  for (const Plan &plan : plans.take_front(period)) {
+    bytes += memoryToCheck(plan, report.runs);
+    commands += commandsToCheck(plan, report.runs);
   }
-  bytes += more;
+  for (const Plan &plan : plans.drop_front(period))
+    bytes += memoryToCheckAlike(plan, fusion, report.runs);
   constexpr size_t kMostCommands = size_t(1) << 28; // event numbers have 32 bits
-  if (report.commands > kMostCommands)
+  if (commands > kMostCommands)
     return Status(StatusCode::Unsupported,
-                  fmt::format("{} commands of {} ranks in {} runs are more than the checker "
+                  fmt::format("{} commands of {} rank{} in {} runs are more than the checker "
                               "follows; check fewer runs or ranks",
-                              report.commands, report.ranks, report.runs));
-  return expectMemoryToCheck(more, report.ranks, report.runs);
+                              commands, period, period == 1 ? "" : "s", report.runs));
+  BRAID_TRY(expectMemoryToCheck(bytes, report.ranks, report.runs));
+  return bytes;
 }
 
 } // namespace
@@ -170,9 +182,10 @@ private:
   const ProgressFn &progress_;
 };
 
-/// Of Plans without groups and collectives, or with those spelled out.
+/// Of Plans without groups and collectives, or with those spelled out; `bytes` are those of all
+/// Plans that there are.
 Result<CheckReport> checkSpelled(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
-                                 bool relyOnMeetings, const CheckOptions &options) {
+                                 bool relyOnMeetings, double bytes, const CheckOptions &options) {
   CheckReport report;
   report.ranks = static_cast<int64_t>(plans.size());
   report.runs = options.runs;
@@ -180,24 +193,25 @@ Result<CheckReport> checkSpelled(llvm::ArrayRef<Plan> plans, const Fusion *fusio
   for (const Plan &plan : plans)
     report.commands += commandsToCheck(plan, options.runs);
   report.transfers = transfersOf(plans);
-  double bytes = 0;
-  if (Status status = expectRoom(plans, report, bytes); !status.isOk())
-    return status;
-  const ProgressFn progress = withMemory(options.progress, bytes);
   Partners partners;
-  report.violation = matchTransfers(plans, partners, progress);
+  report.violation = matchTransfers(plans, partners, withMemory(options.progress, bytes));
   if (report.violation)
     return report;
-  const Following following(plans, partners, fusion, relyOnMeetings, options, progress);
+  auto follow = [&](uint32_t period, CheckReport of) -> Result<CheckReport> {
+    const double more = BRAID_TRY(expectRoom(plans, fusion, period, of));
+    const ProgressFn progress = withMemory(options.progress, bytes + more);
+    Following(plans, partners, fusion, relyOnMeetings, options, progress).follow(period, of);
+    return of;
+  };
   const auto ranks = static_cast<uint32_t>(plans.size());
-  if (const uint32_t period = findPeriod(plans, partners); period < ranks && !options.eachRank) {
-    CheckReport ofAlike = report;
-    following.follow(period, ofAlike);
-    if (ofAlike.isSafe())
-      return ofAlike;
-  }
-  following.follow(ranks, report);
-  return report;
+  const uint32_t period = options.eachRank ? ranks : findPeriod(plans, partners);
+  if (period == ranks)
+    return follow(ranks, report);
+  Result<CheckReport> ofAlike = follow(period, report);
+  if (!ofAlike || ofAlike->isSafe())
+    return ofAlike;
+  Result<CheckReport> ofAll = follow(ranks, report);
+  return ofAll ? ofAll : ofAll.status().annotated("not proved safe, and to say why");
 }
 
 bool sendsMessages(const Plan &plan) {
@@ -221,7 +235,7 @@ Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
   if (plans.empty() || options.runs == 0)
     return Status(StatusCode::BadInput, "expected at least one rank and one run to check");
   if (!llvm::any_of(plans, sendsMessages))
-    return checkSpelled(plans, fusion, true, options);
+    return checkSpelled(plans, fusion, true, memoryOfAll(plans), options);
   CheckReport report;
   report.violation = matchMessages(plans);
   if (!report.violation)
@@ -231,7 +245,9 @@ Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
   // That all of a whole have come holds ranks up, and is no order that they may rely on where they
   // also reach each other's memory: a library may let a rank go on when its own messages are over.
   const bool relyOnMeetings = transfersOf(plans) == 0;
-  report = BRAID_TRY(checkSpelled(spellOut(plans), fusion, relyOnMeetings, options));
+  const std::vector<Plan> spelled = spellOut(plans);
+  report = BRAID_TRY(checkSpelled(spelled, fusion, relyOnMeetings,
+                                  memoryOfAll(plans) + memoryOfAll(spelled), options));
   report.messages = messagesOf(plans);
   report.transfers = report.messages + transfersOf(plans);
   report.collectives = plans.front().collectives.size();

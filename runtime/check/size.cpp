@@ -2,6 +2,8 @@
 
 #include "runtime/check/checker.h"
 
+#include "ir/fusion.h"
+
 #include <algorithm>
 #include <numeric>
 
@@ -81,17 +83,52 @@ size_t commandsToCheck(const Plan &plan, uint32_t runs) {
   return (plan.commands.size() + plan.releases.size() + 2) * runs + (runs == 1 ? 1 : 0);
 }
 
+constexpr double kOfEndpoint = 12; ///< whom it meets
+
 /// The numbers were measured with all schedules on 512 ranks, and `pairwise` on 64 to 1,024.
 double memoryToCheck(const Plan &plan, uint32_t runs) {
-  constexpr double kOfEvent = 42;    ///< in the history, its order, and who waits for it
-  constexpr double kOfCommand = 50;  ///< of one run: who did what last to its bytes
-  constexpr double kOfEndpoint = 12; ///< whom it meets
+  constexpr double kOfEvent = 42;   ///< in the history, its order, and who waits for it
+  constexpr double kOfCommand = 50; ///< of one run: who did what last to its bytes
   const size_t streams = plan.streams.size();
   const double clock = static_cast<double>(plan.ranks) * static_cast<double>(streams) * 4;
   return static_cast<double>(commandsToCheck(plan, runs)) * kOfEvent +
          static_cast<double>(plan.commands.size()) * kOfCommand +
          static_cast<double>(plan.endpoints.size()) * kOfEndpoint +
          static_cast<double>(streams + mostClocks(plan)) * clock;
+}
+
+namespace {
+
+/// Buffers of inputs that all ranks have whole.
+std::vector<bool> findShared(const Plan &plan, const Fusion &fusion) {
+  std::vector<bool> isShared(plan.buffers.size());
+  for (size_t i = 0; i < plan.inputs.size() && i < fusion.inputs().size(); ++i)
+    isShared[plan.inputs[i]] = !fusion.inputs()[i]->type.find(AxisKind::DIDx);
+  return isShared;
+}
+
+/// GEMMs, sums and functions whose result no other rank has: what is multiplied with what all ranks
+/// have is mostly the same block on all of them.
+size_t countOwnResults(const Plan &plan, const Fusion *fusion) {
+  size_t own = plan.matmuls.size() + plan.sums.size() + plan.pointwise.size();
+  if (!fusion)
+    return own;
+  const std::vector<bool> isShared = findShared(plan, *fusion);
+  for (const PlanMatmul &matmul : plan.matmuls)
+    own -= matmul.b.buffer < isShared.size() && isShared[matmul.b.buffer];
+  return own;
+}
+
+} // namespace
+
+/// The numbers were measured with the examples on 256 to 1,024 ranks.
+double memoryToCheckAlike(const Plan &plan, const Fusion *fusion, uint32_t runs) {
+  constexpr double kOfCommand = 10; ///< of one run: what is where it writes
+  constexpr double kOfTerm = 200;   ///< what is computed in one run
+  const size_t terms = countOwnResults(plan, fusion);
+  return static_cast<double>(plan.commands.size()) * kOfCommand +
+         static_cast<double>(terms) * runs * kOfTerm +
+         static_cast<double>(plan.endpoints.size()) * kOfEndpoint;
 }
 
 } // namespace braid

@@ -55,6 +55,13 @@ std::string gemmKey(const PlanMatmul &gemm) {
                      gemm.addend.bytes != 0 ? " add" : "", gemm.overlaps ? " overlapped" : "");
 }
 
+void shrinkToFit(Plan &plan) {
+  auto shrink = [](auto &...lists) { (lists.shrink_to_fit(), ...); };
+  shrink(plan.buffers, plan.inputs, plan.outputs, plan.streams, plan.endpoints, plan.matmuls,
+         plan.sums, plan.pointwise, plan.groups, plan.collectives, plan.preparation, plan.commands,
+         plan.releases, plan.sites, plan.origins, plan.trips);
+}
+
 uint32_t numberCommands(std::vector<Plan> &plans, uint32_t first) {
   uint32_t count = 0;
   for (Plan &plan : plans) {

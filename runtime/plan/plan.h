@@ -300,6 +300,8 @@ struct Plan {
   bool hasMessages() const { return !groups.empty() || !collectives.empty(); }
 };
 
+/// Gives back what its lists have more room for. Many Plans may be kept for long.
+void shrinkToFit(Plan &plan);
 /// Gives the Plans of all ranks of a program their numbers, from `first` on; returns the next one.
 uint32_t numberCommands(std::vector<Plan> &plans, uint32_t first);
 /// `file:line:col`, or the node's text where it was not read from a file.

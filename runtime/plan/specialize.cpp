@@ -68,6 +68,7 @@ Result<Plan> Specializer::run() {
   finishEvents();
   markOverlaps();
   listPreparation();
+  shrinkToFit(plan_);
   return std::move(plan_);
 }
 

@@ -61,6 +61,7 @@ public:
     plan_.flags = static_cast<uint32_t>(plan_.endpoints.size());
     (void)newBuffer("communicators", 1);
     plan_.deviceBytes = arena_.size();
+    shrinkToFit(plan_);
     return std::move(plan_);
   }
 

@@ -6,8 +6,11 @@
 //===----------------------------------------------------------------------------------------===//
 
 #include "api/compile/check.h"
+#include "api/compile/plans.h"
 #include "runtime/plan/specialize.h"
+#include "runtime/plan/spell_out.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -151,6 +154,52 @@ TEST(Checker, SaysHowFarItIs) {
                       "matching signals with flags", "matching commands with transfers",
                       "building the history", "executing", "accesses to memory",
                       "races and early signals", "results"});
+}
+
+/// Bytes that a check says it takes when it looks at results.
+double bytesToCheck(const Compiled &compiled, bool eachRank) {
+  double bytes = 0;
+  CheckOptions options;
+  options.eachRank = eachRank;
+  options.progress = [&](const WorkProgress &now) { bytes = now.bytes; };
+  const Result<CheckReport> report = checkProgram(compiled, options);
+  EXPECT_TRUE(report && report->isSafe());
+  return bytes;
+}
+
+/// Of ranks that are alike, one is followed, or those of a host, and of all what memory holds.
+TEST(Checker, ExpectsOfAlikeRanksWhatTheyTake) {
+  for (const char *mesh : {"[0 .. D)", "[0 .. D) of 8"}) {
+    const std::string text = fmt::format("fusion @f(D = 64) {{\n  mesh {}\n"
+                                         "  %A = input bf16[DIDx{{D}}, 1, 8]\n"
+                                         "  %B = input bf16[8, 8]\n"
+                                         "  %C = matmul %A, %B : bf16[Stream{{D}}, 1, 8]\n"
+                                         "  output %C\n}}\n",
+                                         mesh);
+    const std::unique_ptr<Source> source = parseSource("t.braid", text);
+    const Result<Compiled> compiled = compile(*source, {});
+    ASSERT_TRUE(compiled.isOk()) << source->diags.str();
+    std::vector<Plan> plans = *makePlans(*compiled);
+    if (plans.front().mayHaveMessages())
+      llvm::append_range(plans, spellOut(plans));
+    double ofPlans = 0;
+    for (const Plan &plan : plans)
+      ofPlans += memoryOf(plan);
+    const double alike = bytesToCheck(*compiled, false) - ofPlans;
+    const double each = bytesToCheck(*compiled, true) - ofPlans;
+    EXPECT_GT(alike, 0) << mesh;
+    EXPECT_LT(alike, 0.5 * each) << mesh;
+  }
+}
+
+/// What one rank computes that no other one does is a term of its own.
+TEST(Checker, ExpectsMoreWhereRanksComputeWhatIsTheirOwn) {
+  Checked made{parseSource("t.braid", kGather)};
+  const Result<Compiled> compiled = compile(*made.source, {});
+  const Plan plan = makePlans(*compiled)->front();
+  EXPECT_GT(memoryToCheckAlike(plan, nullptr, 3), memoryToCheckAlike(plan, compiled->fusion, 3))
+      << "the second operand is the same on all ranks";
+  EXPECT_LT(memoryToCheckAlike(plan, nullptr, 3), memoryToCheckAlike(plan, nullptr, 4));
 }
 
 TEST(Checker, RefusesWhatDoesNotFitIntoMemory) {
