@@ -113,6 +113,8 @@ Result<std::vector<PlanMatmul>> gemmsOf(const CalibrateFlags &flags) {
 }
 
 Status checkFlags(const CalibrateFlags &flags) {
+  if (flags.file.empty())
+    return badInput("expected OUT.json to be a file, or -, got ''");
   if (flags.ranks && *flags.ranks < 1)
     return badInput("expected --ranks to be at least 1, got {}", *flags.ranks);
   if (!(flags.seconds >= 0) || std::isinf(flags.seconds))
@@ -215,31 +217,41 @@ std::string nameOf(const CalibrateFlags &flags) {
              : flags.name;
 }
 
-Status measureAsRank(const CalibrateFlags &flags, const Backend &backend, JobRank &rank) {
-  const bool isRank0 = rank.place().rank == 0;
-  if (isRank0)
-    BRAID_TRY(checkWritable(flags.file));
+/// On ranks that have met. Rank 0 writes the file before the job counts.
+Result<MeasuredMachine> measureOn(LocalMesh &mesh, const CalibrateFlags &flags,
+                                  const JobModelOptions &job, const Barrier &barrier,
+                                  TimedPlans &plans) {
+  ControlPlane &control = mesh.control(mesh.firstHosted());
+  BRAID_TRY(compareFlags(flags, control));
   StepProgress progress("calibrate");
   MachineOptions options;
   options.gemms = BRAID_TRY(gemmsOf(flags));
   options.gemmSeconds = flags.seconds;
   options.name = nameOf(flags);
   options.progress = std::ref(progress);
+  PlanTimer timer(mesh.cluster(), control.rank(), plans, barrier);
+  MeasuredMachine measured = BRAID_TRY(measureMachine(timer, job, options));
+  if (control.rank() == 0)
+    BRAID_TRY(writeFile(flags.file, measured.model.encode()));
+  BRAID_TRY(control.commit());
+  return measured;
+}
+
+Status measureAsRank(const CalibrateFlags &flags, const Backend &backend, JobRank &rank) {
+  const Place &place = rank.place();
+  if (place.rank == 0)
+    BRAID_TRY(checkWritable(flags.file));
   JobModelOptions job = chooseOptions(backend, /*ranksAreProcesses=*/true);
   job.warn = [](const std::string &line) { llvm::errs() << "braid: warning: " << line << "\n"; };
   TimedPlans plans; // outlives the devices
-  const ClusterOptions cluster{.ranks = rank.place().ranks,
+  const ClusterOptions cluster{.ranks = place.ranks,
                                .timeout = std::chrono::milliseconds(flags.timeoutMs)};
   auto mesh = BRAID_TRY(LocalMesh::join(backend, cluster, rank.takeClient()));
-  ControlPlane &control = mesh->control(rank.place().rank);
-  BRAID_TRY(compareFlags(flags, control));
-  PlanTimer timer(mesh->cluster(), rank.place().rank, plans, rank.barrier());
-  const MeasuredMachine measured = BRAID_TRY(measureMachine(timer, job, options));
-  if (isRank0)
-    BRAID_TRY(writeFile(flags.file, measured.model.encode()));
-  BRAID_TRY(control.commit());
-  if (isRank0)
-    print(flags, measured, timer.ranks() != timer.ranksPerHost());
+  Result<MeasuredMachine> measured = measureOn(*mesh, flags, job, rank.barrier(), plans);
+  if (!measured) // before this rank leaves, so that the others do not take that for the cause
+    return mesh->fail(measured.status());
+  if (place.rank == 0)
+    print(flags, *measured, place.hosts > 1);
   return Status::ok();
 }
 
