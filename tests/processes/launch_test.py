@@ -39,7 +39,8 @@ class Job:
         self.folder = tempfile.mkdtemp(prefix="bl", dir="/tmp")
         self.mark = os.path.basename(self.folder)
         self.environment = {k: v for k, v in os.environ.items() if not FOREIGN.match(k)}
-        self.environment.update({"TMPDIR": self.folder, MARK: self.mark})
+        # What is measured here is kept nowhere, unless a test says so.
+        self.environment.update({"TMPDIR": self.folder, MARK: self.mark, "BRAID_CACHE_DIR": "none"})
         self.started = []
 
     def start(self, *arguments, command=(BRAID, "run"), variables=None, **options):
@@ -416,7 +417,6 @@ SMALL = ["examples/ag_matmul.braid", "--set", "M=96", "--set", "K=16", "--set", 
 TRIALS = ["examples/ag_matmul.braid", "--set", "M=1152", "--set", "K=64", "--set", "N=64",
           "--schedule", "auto", "--time-best", "1000000", "--explain", "--flight-records", "none",
           "--iterations", "1000000000"]
-NO_CACHE = {"BRAID_CACHE_DIR": "none"}
 
 
 def chosen(result):
@@ -432,8 +432,7 @@ def command_line(pid):
 
 
 def test_choosing_starts_ranks_once(job):
-    launcher = job.start(*SMALL, "--ranks", 3, "--processes", "--auto-seconds", 0.3, "--verify",
-                         variables=NO_CACHE)
+    launcher = job.start(*SMALL, "--ranks", 3, "--processes", "--auto-seconds", 0.3, "--verify")
     own = "".join(argument + "\0" for argument in launcher.args).encode()
     ranks, jobs, lines = set(), set(), set()
     while launcher.poll() is None:
@@ -464,7 +463,7 @@ def test_known_shape_starts_at_once(job):
 
 def test_time_for_choosing_is_limited(job):
     result = job.run("examples/ag_matmul.braid", "--set", "M=512", "--ranks", 2, "--processes",
-                     "--schedule", "auto", "--auto-seconds", 0.3, "--explain", variables=NO_CACHE)
+                     "--schedule", "auto", "--auto-seconds", 0.3, "--explain")
     timed = re.search(r"timed: \d+ of \d+ in ([\d.]+) s", result.expect(0).err)
     check(not timed or float(timed.group(1)) < 1, f"expected less than a second: {result.err}")
 
@@ -481,7 +480,7 @@ def test_two_jobs_choose_at_once(job):
 
 
 def test_killed_rank_while_choosing(job):
-    launcher = job.start("--ranks", 4, "--processes", *TRIALS, variables=NO_CACHE)
+    launcher = job.start("--ranks", 4, "--processes", *TRIALS)
     os.kill(job.prepared_ranks(4)[2], signal.SIGKILL)
     result = finish(launcher).expect(5, r"^braid: error: rank 2 was killed by signal 9 \(Killed\)",
                                      r"^rank 2: killed by signal 9 \(Killed\)$")
@@ -490,7 +489,7 @@ def test_killed_rank_while_choosing(job):
 
 def test_killed_rank_by_hand_while_choosing(job):
     for victim in (0, 1):
-        ranks = [job.start(*TRIALS, variables=dict(NO_CACHE, **by_hand(rank, 3)))
+        ranks = [job.start(*TRIALS, variables=by_hand(rank, 3))
                  for rank in range(3)]
         job.prepared_ranks(3)
         ranks[victim].kill()
@@ -502,15 +501,14 @@ def test_killed_rank_by_hand_while_choosing(job):
 
 
 def test_stopped_rank_while_choosing(job):
-    launcher = job.start("--ranks", 3, "--processes", "--timeout-ms", 2000, *TRIALS,
-                         variables=NO_CACHE)
+    launcher = job.start("--ranks", 3, "--processes", "--timeout-ms", 2000, *TRIALS)
     os.kill(job.prepared_ranks(3)[1], signal.SIGSTOP)
     result = finish(launcher).expect(6, r"^braid: error: .*rank 1 ")
     check(not chosen(result), f"expected no choice, got {result.err}")
 
 
 def test_stopped_rank_by_hand_while_choosing(job):
-    ranks = [job.start(*TRIALS, "--timeout-ms", 2000, variables=dict(NO_CACHE, **by_hand(rank)))
+    ranks = [job.start(*TRIALS, "--timeout-ms", 2000, variables=by_hand(rank))
              for rank in (0, 1)]
     os.kill(job.prepared_ranks(2)[1], signal.SIGSTOP)
     result = finish(ranks[0]).expect(6, r"^rank 0: braid: error: .*rank 1 ")
@@ -519,7 +517,7 @@ def test_stopped_rank_by_hand_while_choosing(job):
 
 def test_interrupt_while_choosing(job):
     for send in (os.kill, os.killpg):
-        launcher = job.start("--ranks", 3, "--processes", *TRIALS, variables=NO_CACHE,
+        launcher = job.start("--ranks", 3, "--processes", *TRIALS,
                              start_new_session=True)
         job.prepared_ranks(3)
         send(launcher.pid, signal.SIGINT)
@@ -530,7 +528,7 @@ def test_interrupt_while_choosing(job):
 def test_killed_rank_after_choosing(job):
     """The launcher knows what was chosen, then, and names what ranks were doing."""
     launcher = job.start("--ranks", 2, "--processes", "--time-best", 0, "--iterations", 1000000000,
-                         "--no-check", "--explain", *SMALL, variables=NO_CACHE)
+                         "--no-check", "--explain", *SMALL)
     while not (line := launcher.stderr.readline()).startswith("  model:"):
         check(line, "expected a choice")
     time.sleep(0.5)

@@ -33,6 +33,7 @@ COMMANDS = {
     "threads": ["run", AG, "--ranks", "4", "--timeout-ms", "5000"],
     "processes": ["run", AG, "--ranks", "4", "--processes", "--timeout-ms", "5000"],
     "bench": BENCH + ["--iterations", "3", "--timeout-ms", "5000"],
+    "calibrate": ["calibrate", "-", "--shapes", "8x8x8", "--timeout-ms", "5000"],
 }
 # The same, at work until a signal comes.
 BUSY = {
@@ -42,8 +43,9 @@ BUSY = {
     "threads": ["run"] + ENDLESS,
     "processes": ["run", "--processes"] + ENDLESS,
     "bench": BENCH + ["--iterations", "100000000", "--row-ms", "0"],
+    "calibrate": ["calibrate", "/dev/null", "--shapes", "16384x4096x4096"],
 }
-NEEDS_MEMORY = {"threads", "processes", "bench"}
+NEEDS_MEMORY = {"threads", "processes", "bench", "calibrate"}
 
 
 def end_of(process, seconds=SECONDS):
@@ -184,7 +186,10 @@ def on_full_disk(job, arguments, seconds=SECONDS):
 def test_full_disk_leaves_nothing(job):
     trace = ["--iterations", "50", "--trace", "DISK/t.json"]
     rows = ["--iterations", "3000", "--row-ms", "0", "--json", "DISK/old"]
-    for arguments in (COMMANDS["threads"] + trace, COMMANDS["processes"] + trace, BENCH + rows):
+    shapes = ",".join(f"8x8x{k}" for k in range(1, 100))  # more than fit
+    calibrate = ["calibrate", "DISK/m.json", "--shapes", shapes]
+    for arguments in (COMMANDS["threads"] + trace, COMMANDS["processes"] + trace, BENCH + rows,
+                      calibrate):
         code, err, left = on_full_disk(job, arguments)
         check(code == 4, f"{arguments}: expected 4, got {code}: {err}")
         check("No space left on device" in err, f"expected the cause, got {err}")
@@ -197,7 +202,7 @@ def signalled(job, name, number):
     process = start(job, BUSY[name])
     if name in ("compile", "check", "explain"):
         process.stdin = None
-    wait = {"processes": 4, "bench": 2}.get(name)
+    wait = {"processes": 4, "bench": 2, "calibrate": 2}.get(name)
     if wait:
         wait_for(lambda: len([e for e in job.processes().values() if "BRAID_RANK" in e]) == wait,
                  "ranks")
@@ -215,6 +220,18 @@ def test_signals_end_every_command(job):
                 code, err = signalled(job, name, number)
             check(code == 128 + number, f"{name}, {number!r}: got {code}: {err}")
             wait_for(lambda: not job.processes(), f"the processes of {name} to end", 10)
+
+
+def test_a_killed_rank_ends_a_calibration(job):
+    for rank in range(2):
+        process = start(job, ["calibrate", os.path.join(job.folder, "m.json")] +
+                        BUSY["calibrate"][2:])
+        os.kill(job.ranks(2)[rank], signal.SIGKILL)
+        code, err = end_of(process, 15)
+        check(code == 5, f"expected 5, got {code}: {err}")
+        check(f"rank {rank} was killed by signal 9" in err, f"expected the cause, got {err}")
+        wait_for(lambda: not job.processes(), "the other rank to end", 10)
+        check(not os.listdir(job.folder), f"expected no file, got {os.listdir(job.folder)}")
 
 
 def signalled_while_reading(job, name, number):
