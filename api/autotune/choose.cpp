@@ -282,9 +282,10 @@ Status Chooser::predict() {
       sending.push_back(&each.plans->front());
   BRAID_TRY(model_.addMessages(sending));
   for (LoweredCandidate &each : candidates_) {
-    Result<Simulation> simulation =
-        simulate(*each.plans, model_.model(),
-                 {launchModeOf(each.candidate), transferModeOf(each.candidate), /*isBurst=*/true});
+    Result<Simulation> simulation = simulate(*each.plans, model_.model(),
+                                             {.launchMode = launchModeOf(each.candidate),
+                                              .transferMode = transferModeOf(each.candidate),
+                                              .isOnlyBurst = true});
     if (!simulation)
       return simulation.status().annotated(each.schedule.str());
     each.predictedUs = *simulation->burstUs;

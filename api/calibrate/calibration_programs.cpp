@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace braid::calibration {
 namespace {
 
@@ -81,10 +83,13 @@ std::string localCopies(const Mesh &mesh, int64_t bytes, int copies) {
 }
 
 std::string sums(const Mesh &mesh, int64_t bytes, int sums) {
+  constexpr int64_t kAligned = 64; // so that the second part is
+  // Of 2 bytes, three times, is a copy of so many bytes: each of which is read and written.
+  const int64_t elements = std::max(bytes / 3 / kAligned, int64_t(1)) * kAligned;
   std::string text = fmt::format("program @sums mesh {0} () -> () {{\n"
                                  "  %parts = allocate device bf16[2, {1}]\n"
                                  "  %sum = allocate device bf16[{1}]\n",
-                                 textOf(mesh), bytes / 3); // of 2 bytes, three times
+                                 textOf(mesh), elements);
   for (int i = 0; i < sums; ++i)
     text += "  sum %sum, %parts\n";
   return text + "}\n";

@@ -104,6 +104,8 @@ Status JobModel::measure() {
     model_.add(costs);
   if (options.limitedByPower)
     BRAID_TRY(measurePower(measured, *options.limitedByPower, timer_, options));
+  for (const GemmCost &gemm : measured.gemms)
+    model_.add(gemm);
   model_.power = measured.power;
   model_.machine = measured.machine;
   model_.ranks = measured.ranks;

@@ -10,10 +10,11 @@
 namespace braid {
 namespace {
 
-constexpr int kInARow = 8, kBlocks = 4;
-constexpr double kRestUs = 20000; ///< the clock is at its highest after it
+constexpr int kInARow = 4, kBlocks = 4; // they have memory of their own
+constexpr double kRestUs = 20000;       ///< the clock is at its highest after it
 constexpr double kRestPart = 1.0 / 3;
-constexpr double kMostBoost = 2; ///< more is what else disturbed a run
+constexpr double kMostBoost = 2;     ///< more is what else disturbed a run
+constexpr double kLeastBoost = 1.02; ///< less is noise: power limits nothing here
 
 class PowerMeasurement {
 public:
@@ -21,9 +22,12 @@ public:
                    const OperationCosts &costs)
       : shape_(shape), timer_(timer), options_(options), costs_(costs) {}
 
-  Result<PowerCost> run();
+  /// Adds what such a GEMM takes in a row to `model`, and what power does.
+  Status run(CostModel &model);
 
 private:
+  Result<PowerCost> measure();
+  int64_t hiddenBytes() const;
   calibration::Mesh mesh() const { return {timer_.ranks(), timer_.ranksPerHost()}; }
   Result<TimedPlan> ready(const std::string &text) {
     std::vector<Plan> plans = BRAID_TRY(calibration::plansOf(text));
@@ -34,7 +38,8 @@ private:
   const PlanMatmul &shape_;
   PlanTimer &timer_;
   const CalibrationOptions &options_;
-  const OperationCosts &costs_;
+  const OperationCosts costs_;
+  double hotUs_ = 0; ///< of a chain at steady clocks
 };
 
 /// Of a run without what it takes besides its commands, with such a rest before each, for so long
@@ -51,28 +56,49 @@ Result<double> PowerMeasurement::timeWithRests(TimedPlan &plan, double restUs, d
   }
   std::vector<double> most = BRAID_TRY(maximaOverRanks(timer_.control(), times));
   std::sort(most.begin(), most.end());
-  return std::max(most[most.size() / 2] - costs_.runUs, kLeastUs);
+  return std::max(most[most.size() / 2] - costs_.runUs - costs_.issueMatmulUs, kLeastUs);
 }
 
-Result<PowerCost> PowerMeasurement::run() {
+/// Of a block, so that GEMMs take twice as long as all blocks: or else links are measured.
+int64_t PowerMeasurement::hiddenBytes() const {
+  constexpr int64_t kAlignment = 16;
+  const auto most = static_cast<int64_t>(hotUs_ / 2 / kBlocks * costs_.push.bytesPerUs);
+  return std::min(options_.largeBytes, most) / kAlignment * kAlignment;
+}
+
+Status PowerMeasurement::run(CostModel &model) {
+  model.power = BRAID_TRY(measure());
+  GemmCost gemm;
+  gemm.dtype = shape_.dtype;
+  gemm.m = shape_.m;
+  gemm.n = shape_.n;
+  gemm.k = shape_.k;
+  gemm.us = hotUs_ / kInARow;
+  model.add(gemm);
+  return Status::ok();
+}
+
+Result<PowerCost> PowerMeasurement::measure() {
   const double settleUs = timer_.warmUpTimeUs(std::vector<PlanMatmul>(kInARow, shape_));
   TimedPlan one = BRAID_TRY(ready(calibration::gemms(mesh(), shape_, 1, 1)));
   TimedPlan chain = BRAID_TRY(ready(calibration::gemms(mesh(), shape_, kInARow, 1)));
   PowerCost power;
   const double rested = BRAID_TRY(timeWithRests(one, kRestUs, 0));
-  const double hot = BRAID_TRY(timeWithRests(chain, 0, settleUs));
+  const double hot = hotUs_ = BRAID_TRY(timeWithRests(chain, 0, settleUs));
   power.boost = std::clamp(hot / kInARow / rested, 1.0, kMostBoost);
+  if (power.boost < kLeastBoost)
+    return PowerCost();
   const double restUs = kRestPart * hot;
   const double cooler = std::min(BRAID_TRY(timeWithRests(chain, restUs, settleUs)), hot);
   const double idle = (cooler + restUs - hot * hot / cooler) / restUs;
   power.idle = std::clamp(idle, 0.0, 1.0);
-  if (mesh().perHost == 1 || !options_.reachesPeers)
+  const int64_t bytes = hiddenBytes();
+  if (mesh().perHost == 1 || !options_.reachesPeers || bytes == 0)
     return power;
-  TimedPlan beside = BRAID_TRY(
-      ready(calibration::gemmsBesideBlocks(mesh(), shape_, kInARow, options_.largeBytes, kBlocks)));
+  TimedPlan beside =
+      BRAID_TRY(ready(calibration::gemmsBesideBlocks(mesh(), shape_, kInARow, bytes, kBlocks)));
   const double slower = std::max(BRAID_TRY(timeWithRests(beside, 0, settleUs)), hot);
-  const double copiesUs =
-      kBlocks * static_cast<double>(options_.largeBytes) / costs_.push.bytesPerUs;
+  const double copiesUs = kBlocks * static_cast<double>(bytes) / costs_.push.bytesPerUs;
   power.copy = std::clamp((slower - hot * hot / slower) / copiesUs, 0.0, 1.0);
   return power;
 }
@@ -83,11 +109,9 @@ Status measurePower(CostModel &model, const PlanMatmul &shape, PlanTimer &timer,
                     const CalibrationOptions &options) {
   const OperationCosts *costs =
       model.find(options.launchModes.back(), options.transferModes.front());
-  Result<PowerCost> power = PowerMeasurement(shape, timer, options, *costs).run();
-  if (!power)
-    return power.status().annotated("measuring what power limits");
-  model.power = *power;
-  return Status::ok();
+  return PowerMeasurement(shape, timer, options, *costs)
+      .run(model)
+      .annotated("measuring what power limits");
 }
 
 } // namespace braid

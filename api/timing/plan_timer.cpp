@@ -6,7 +6,9 @@
 #include "lowering/schedule/gpu_facts.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 namespace braid {
@@ -52,8 +54,10 @@ Result<double> PlanTimer::numberFromRankZero(double mine) {
 // -- Runs. --
 
 Status PlanTimer::meet(double idleGapUs) {
-  if (!barrier_)
+  if (!barrier_) {
+    std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(idleGapUs));
     return control().allGather("").status();
+  }
   return meetAt(barrier_, device(), idleGapUs);
 }
 

@@ -5,6 +5,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <map>
 
 namespace braid::simulator {
 namespace {
@@ -17,19 +18,19 @@ double rateOf(const GemmCost &gemm) {
 /// GEMMs that power limits have the best rate of all, or nearly so.
 class PowerLimit {
 public:
-  explicit PowerLimit(const CostModel &model) : model_(model) {}
+  explicit PowerLimit(const CostModel &model) {
+    for (const GemmCost &each : model.gemms)
+      best_[each.dtype] = std::max(best_[each.dtype], rateOf(each));
+  }
 
   bool holds(const GemmCost &gemm) const {
     constexpr double kNearly = 0.9;
-    double best = 0;
-    for (const GemmCost &each : model_.gemms)
-      if (each.dtype == gemm.dtype)
-        best = std::max(best, rateOf(each));
-    return rateOf(gemm) > kNearly * best;
+    const auto best = best_.find(gemm.dtype);
+    return best != best_.end() && rateOf(gemm) > kNearly * best->second;
   }
 
 private:
-  const CostModel &model_;
+  std::map<DType, double> best_; ///< rates
 };
 
 double copyUs(const RankState &state, const Command &command, const OperationCosts &costs) {
@@ -43,9 +44,8 @@ double copyUs(const RankState &state, const Command &command, const OperationCos
   return double(command.dst.bytes) / cost.bytesPerUs;
 }
 
-PoweredWork workOf(const RankState &state, const CostModel &model, const OperationCosts &costs) {
+PoweredWork workOf(const RankState &state, const PowerLimit &limit, const OperationCosts &costs) {
   PoweredWork work;
-  const PowerLimit limit(model);
   for (const Command &command : state.plan->commands) {
     work.copiesUs += copyUs(state, command, costs);
     if (command.kind != CommandKind::Matmul)
@@ -65,7 +65,7 @@ double clockOf(const PowerCost &power, const PoweredWork &work, double periodUs)
                          power.copy * work.copiesUs;
     return taken > std::max(periodUs, busy);
   };
-  double low = 0.5, high = power.boost;
+  double low = kLeastClock, high = power.boost;
   if (work.gemmsUs <= 0 || !takesTooMuch(high))
     return high;
   for (int step = 0; step < 30; ++step) {
@@ -77,9 +77,10 @@ double clockOf(const PowerCost &power, const PoweredWork &work, double periodUs)
 
 double clockOf(const Job &job, const CostModel &model, const OperationCosts &costs,
                double periodUs) {
+  const PowerLimit limit(model);
   PoweredWork most;
   for (const RankState &state : job.ranks)
-    if (const PoweredWork work = workOf(state, model, costs); work.gemmsUs > most.gemmsUs)
+    if (const PoweredWork work = workOf(state, limit, costs); work.gemmsUs > most.gemmsUs)
       most = work;
   return most.gemmsUs > 0 ? clockOf(model.power, most, periodUs) : 1;
 }

@@ -16,6 +16,9 @@
 
 namespace braid::simulator {
 
+/// Power limits take no more of it.
+constexpr double kLeastClock = 0.5;
+
 /// What takes power in a run of a rank, in microseconds as they were measured.
 struct PoweredWork {
   double gemmsUs = 0; ///< of those whose power limits them

@@ -543,7 +543,7 @@ static Result<Timed> atItsClock(const simulator::Job &job, const Simulated &simu
     const double closed = missingBefore - missing; // by the step before
     step = step * closed > 0 ? step * missing / closed : missing / 2;
     missingBefore = missing;
-    clock += step;
+    clock = std::clamp(clock + step, simulator::kLeastClock, simulated.model.power.boost);
     timed = BRAID_TRY(run(simulator::atClock(job, simulated.model, clock)));
   }
   return timed;
@@ -558,9 +558,11 @@ public:
   Result<Simulation> simulate() {
     const auto &[model, costs, options, knowsMessages] = simulated_;
     const simulator::Job job = BRAID_TRY(simulator::makeJob(plans_, model, costs));
-    Timed alone = BRAID_TRY(
-        atItsClock(job, simulated_, [&](simulator::Job one) { return runAlone(std::move(one)); }));
-    if (!options.isBurst)
+    Timed alone;
+    if (!options.isOnlyBurst)
+      alone = BRAID_TRY(atItsClock(job, simulated_,
+                                   [&](simulator::Job one) { return runAlone(std::move(one)); }));
+    if (!options.isBurst && !options.isOnlyBurst)
       return std::move(alone.simulation);
     const bool isOneEnough = isLockstep(plans_, options.launchMode);
     const Timed burst = BRAID_TRY(atItsClock(job, simulated_, [&](simulator::Job one) {

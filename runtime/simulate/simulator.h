@@ -43,6 +43,8 @@ struct SimulationOptions {
   TransferMode transferMode = {};
   /// Predicts what a run takes among others that follow one another, too.
   bool isBurst = false;
+  /// That alone: there is no `us`, and there are no spans.
+  bool isOnlyBurst = false;
   /// Hears how far the simulation is.
   ProgressFn progress = {};
 };
