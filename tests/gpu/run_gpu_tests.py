@@ -472,6 +472,28 @@ def unaligned_copies(suite):
     return "passed", "\n".join(["", *said])
 
 
+def calibration(suite, backend):
+    """A machine's file, and a prediction by it that has some sense."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "machine.json")
+        code, said, err = run([suite.braid, "calibrate", out, "--backend", backend, "--ranks", "2",
+                               "--shapes", "2048x4096x4096,4096x4096x4096", "--timeout-ms",
+                               "30000"], 120, dict(os.environ, BRAID_CACHE_DIR=folder))
+        if code != 0:
+            return "failed", f"exit code {code}\n{said}{err}"
+        transport = "messages" if backend == "nccl" else "peer-memory"
+        code, said, err = run([suite.braid, "simulate", EXAMPLE, "--ranks", "2", "--machine", out,
+                               "--transport", transport, "--launch", "graph", "--json", "--set",
+                               "M=4096", "--set", "K=4096", "--set", "N=4096"], 60)
+        if code != 0:
+            return "failed", f"exit code {code}\n{said}{err}"
+        with open(out, encoding="utf-8") as file:
+            power = json.load(file).get("power")
+    us, burst_us = (json.loads(said)["predictions"][0][key] for key in ("us", "burst_us"))
+    good = 0.5 < burst_us / us < 1.5
+    return ("passed" if good else "failed"), f"{us:.0f} us, in bursts {burst_us:.0f}; {power}"
+
+
 def has_torch():
     environment = {k: v for k, v in os.environ.items() if k != "LD_LIBRARY_PATH"}
     return run([sys.executable, "-c", "import torch"], 60, environment)[0] == 0
@@ -492,6 +514,9 @@ def add_all(suite, fault_seeds):
               is_alone=True)
     suite.add("unaligned copies by kernels", 2, lambda devices: unaligned_copies(suite),
               is_alone=True)
+    for backend in ["cuda"] + ["nccl"] * (not missing):
+        suite.add(f"calibrate {backend}", 2,
+                  lambda devices, backend=backend: calibration(suite, backend), is_alone=True)
     extremes(suite)
     if fault_seeds:
         suite.add(f"faults {named(fault_seeds)}", 4 if suite.shares_gpus else 2,
