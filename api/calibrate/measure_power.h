@@ -13,8 +13,8 @@
 
 namespace braid {
 
-/// Fills in `model.power` by GEMMs of that shape, and adds them. Nothing is known of power where the
-/// clock rises by no more than noise. Collective, the same on all ranks.
+/// Fills in `model.power` by GEMMs of that shape, and adds them. Nothing is known of power where
+/// the clock rises by no more than noise. Collective, the same on all ranks.
 Status measurePower(CostModel &model, const PlanMatmul &shape, PlanTimer &timer,
                     const CalibrationOptions &options);
 

@@ -5,6 +5,6 @@ namespace braid {
 
 /// From machines/; made by the build (cmake/BraidEmbed.cmake).
 extern const char *const kH200x4, *const kH100x2, *const kDgxH100, *const kGb200Nvl72,
-    *const kDgxH100x128;
+                                                                       *const kDgxH100x128;
 
 } // namespace braid
