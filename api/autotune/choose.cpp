@@ -185,15 +185,7 @@ Status Chooser::meet() {
 
 /// Messages are one way of several only where every rank can send them. Collective.
 Status Chooser::tryMessages() {
-  if (options_.transports.size() == 1)
-    return Status::ok();
-  const bool canSend = BRAID_TRY(openMessages(timer_, [this](const std::string &reason) {
-    if (options_.warn)
-      options_.warn("no candidate sends messages: " + reason);
-  }));
-  if (!canSend)
-    llvm::erase_value(options_.transports, Transport::Messages);
-  return Status::ok();
+  return openMessages(timer_, options_.transports, options_.warn, "no candidate sends messages");
 }
 
 /// Of the choice, among what is kept.
@@ -285,7 +277,7 @@ Status Chooser::predict() {
     Result<Simulation> simulation = simulate(*each.plans, model_.model(),
                                              {.launchMode = launchModeOf(each.candidate),
                                               .transferMode = transferModeOf(each.candidate),
-                                              .isOnlyBurst = true});
+                                              .what = Simulated::Burst});
     if (!simulation)
       return simulation.status().annotated(each.schedule.str());
     each.predictedUs = *simulation->burstUs;

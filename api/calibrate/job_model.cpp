@@ -100,17 +100,23 @@ Status JobModel::find() {
 Status JobModel::measure() {
   const CalibrationOptions options = calibrationOptions(timer_, options_);
   CostModel measured = BRAID_TRY(calibrate(timer_, options));
+  BRAID_TRY(measurePower(measured, timer_, options));
+  take(measured);
+  return Status::ok();
+}
+
+/// In place of older figures.
+void JobModel::take(const CostModel &measured) {
   for (const OperationCosts &costs : measured.operations)
     model_.add(costs);
-  if (options.limitedByPower)
-    BRAID_TRY(measurePower(measured, *options.limitedByPower, timer_, options));
   for (const GemmCost &gemm : measured.gemms)
     model_.add(gemm);
+  for (const MessageCost &message : measured.messages)
+    model_.add(message);
   model_.power = measured.power;
   model_.machine = measured.machine;
   model_.ranks = measured.ranks;
   model_.network = measured.network;
-  return Status::ok();
 }
 
 Status JobModel::addGemms(llvm::ArrayRef<PlanMatmul> shapes) {
@@ -137,16 +143,7 @@ Status JobModel::add(const CostModel &measured) {
   const std::string text = BRAID_TRY(kept(key()));
   if (Result<CostModel> known = CostModel::decode(text))
     model_ = std::move(*known);
-  model_.power = measured.power;
-  for (const OperationCosts &costs : measured.operations)
-    model_.add(costs);
-  for (const GemmCost &gemm : measured.gemms)
-    model_.add(gemm);
-  for (const MessageCost &message : measured.messages)
-    model_.add(message);
-  model_.machine = measured.machine;
-  model_.ranks = measured.ranks;
-  model_.network = measured.network;
+  take(measured);
   return keepModel();
 }
 

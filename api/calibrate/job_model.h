@@ -55,6 +55,7 @@ private:
   std::string key() const;
   bool isComplete() const;
   Status measure();
+  void take(const CostModel &measured);
   Status keepModel();
 
   PlanTimer &timer_;

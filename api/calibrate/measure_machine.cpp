@@ -70,15 +70,7 @@ Status MachineMeter::chooseModes() {
   job_.transferModes = {TransferMode()};
   if (reachesPeers())
     job_.transferModes = allTransferModes(*timer_.device().peerMemory());
-  if (job_.transports.size() == 1)
-    return Status::ok();
-  const bool canSend = BRAID_TRY(openMessages(timer_, [this](const std::string &reason) {
-    if (job_.warn)
-      job_.warn("messages are left out: " + reason);
-  }));
-  if (!canSend)
-    llvm::erase_value(job_.transports, Transport::Messages);
-  return Status::ok();
+  return openMessages(timer_, job_.transports, job_.warn, "messages are left out");
 }
 
 /// One mode after the other, so that somebody hears of it.
@@ -156,8 +148,7 @@ Status MachineMeter::measureAllMessages() {
 Result<MeasuredMachine> MachineMeter::measure() {
   BRAID_TRY(chooseModes());
   BRAID_TRY(measureOperations());
-  if (const CalibrationOptions options = calibration(); options.limitedByPower)
-    BRAID_TRY(measurePower(measured_.model, *options.limitedByPower, timer_, options));
+  BRAID_TRY(measurePower(measured_.model, timer_, calibration()));
   BRAID_TRY(measureAllMessages());
   BRAID_TRY(measureGemmTable());
   const std::string text = BRAID_TRY(timer_.fromRankZero(measured_.model.encode()));

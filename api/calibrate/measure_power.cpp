@@ -105,11 +105,12 @@ Result<PowerCost> PowerMeasurement::measure() {
 
 } // namespace
 
-Status measurePower(CostModel &model, const PlanMatmul &shape, PlanTimer &timer,
-                    const CalibrationOptions &options) {
+Status measurePower(CostModel &model, PlanTimer &timer, const CalibrationOptions &options) {
+  if (!options.limitedByPower)
+    return Status::ok();
   const OperationCosts *costs =
       model.find(options.launchModes.back(), options.transferModes.front());
-  return PowerMeasurement(shape, timer, options, *costs)
+  return PowerMeasurement(*options.limitedByPower, timer, options, *costs)
       .run(model)
       .annotated("measuring what power limits");
 }

@@ -8,7 +8,10 @@
 
 namespace braid {
 
-Result<bool> openMessages(PlanTimer &timer, const std::function<void(const std::string &)> &warn) {
+Status openMessages(PlanTimer &timer, std::vector<Transport> &transports,
+                    const std::function<void(const std::string &)> &warn, const std::string &what) {
+  if (transports.size() == 1)
+    return Status::ok();
   Messages *messages = timer.device().messages();
   const Status mine = messages ? messages->openTeams({}, timer.control())
                                : unsupported("this device sends no messages");
@@ -16,11 +19,12 @@ Result<bool> openMessages(PlanTimer &timer, const std::function<void(const std::
       BRAID_TRY(timer.control().allGather(mine.isOk() ? "" : mine.message()));
   const auto failure = llvm::find_if(all, [](const std::string &each) { return !each.empty(); });
   if (failure == all.end())
-    return true;
+    return Status::ok();
   const bool isMissing = mine.code() == StatusCode::Unsupported; // which is nothing to warn of
   if (timer.rank() == 0 && warn && !isMissing)
-    warn(*failure);
-  return false;
+    warn(what + ": " + *failure);
+  llvm::erase_value(transports, Transport::Messages);
+  return Status::ok();
 }
 
 } // namespace braid

@@ -86,7 +86,7 @@ Result<std::vector<Plan>> plansToSimulate(const Compiled &compiled, int64_t most
 Result<MachinePrediction> simulateProgram(llvm::ArrayRef<Plan> plans, const CostModel &model,
                                           const SimulationOptions &options) {
   SimulationOptions both = options;
-  both.isBurst = true;
+  both.what = Simulated::Both;
   Result<Simulation> simulated = simulate(plans, model, both);
   if (!simulated && simulated.status().code() == StatusCode::TimedOut)
     return Status(StatusCode::Rejected, simulated.status().message() +

@@ -507,7 +507,7 @@ static bool knowsMessages(const CostModel &model, LaunchMode launchMode,
 }
 
 /// What simulations of some Plans have in common.
-struct Simulated {
+struct Common {
   const CostModel &model;
   const OperationCosts &costs;
   const SimulationOptions &options;
@@ -530,21 +530,21 @@ struct Timed {
 /// At the clock that the power of such runs allows. The time depends on the clock, and the clock on
 /// the time: after half of the first step the rest is on a line.
 template <class Run>
-static Result<Timed> atItsClock(const simulator::Job &job, const Simulated &simulated, Run run) {
+static Result<Timed> atItsClock(const simulator::Job &job, const Common &common, Run run) {
   constexpr int kMost = 3;
   constexpr double kSame = 2e-3;
   Timed timed = BRAID_TRY(run(job));
   double clock = 1, step = 0, missingBefore = 0;
-  for (int i = 0; i < kMost && simulated.model.power.isKnown(); ++i) {
+  for (int i = 0; i < kMost && common.model.power.isKnown(); ++i) {
     const double missing =
-        simulator::clockOf(job, simulated.model, simulated.costs, timed.periodUs) - clock;
+        simulator::clockOf(job, common.model, common.costs, timed.periodUs) - clock;
     if (std::abs(missing) < kSame)
       break;
     const double closed = missingBefore - missing; // by the step before
     step = step * closed > 0 ? step * missing / closed : missing / 2;
     missingBefore = missing;
-    clock = std::clamp(clock + step, simulator::kLeastClock, simulated.model.power.boost);
-    timed = BRAID_TRY(run(simulator::atClock(job, simulated.model, clock)));
+    clock = std::clamp(clock + step, simulator::kLeastClock, common.model.power.boost);
+    timed = BRAID_TRY(run(simulator::atClock(job, common.model, clock)));
   }
   return timed;
 }
@@ -552,20 +552,19 @@ static Result<Timed> atItsClock(const simulator::Job &job, const Simulated &simu
 /// Of the Plans of some ranks.
 class RunSimulator {
 public:
-  RunSimulator(llvm::ArrayRef<Plan> plans, const Simulated &simulated)
-      : plans_(plans), simulated_(simulated) {}
+  RunSimulator(llvm::ArrayRef<Plan> plans, const Common &common) : plans_(plans), common_(common) {}
 
   Result<Simulation> simulate() {
-    const auto &[model, costs, options, knowsMessages] = simulated_;
+    const auto &[model, costs, options, knowsMessages] = common_;
     const simulator::Job job = BRAID_TRY(simulator::makeJob(plans_, model, costs));
     Timed alone;
-    if (!options.isOnlyBurst)
-      alone = BRAID_TRY(atItsClock(job, simulated_,
-                                   [&](simulator::Job one) { return runAlone(std::move(one)); }));
-    if (!options.isBurst && !options.isOnlyBurst)
+    if (options.what != Simulated::Burst)
+      alone = BRAID_TRY(
+          atItsClock(job, common_, [&](simulator::Job one) { return runAlone(std::move(one)); }));
+    if (options.what == Simulated::Run)
       return std::move(alone.simulation);
     const bool isOneEnough = isLockstep(plans_, options.launchMode);
-    const Timed burst = BRAID_TRY(atItsClock(job, simulated_, [&](simulator::Job one) {
+    const Timed burst = BRAID_TRY(atItsClock(job, common_, [&](simulator::Job one) {
       return isOneEnough ? runAmongAlike(std::move(one)) : runBurst(one);
     }));
     alone.simulation.burstUs = burst.periodUs;
@@ -574,21 +573,20 @@ public:
 
 private:
   Simulator follow(simulator::Job job) const {
-    return Simulator(std::move(job), plans_.size(), simulated_.costs, simulated_.model.network,
-                     simulated_.knowsMessages ? &simulated_.model : nullptr,
-                     simulated_.options.progress);
+    return Simulator(std::move(job), plans_.size(), common_.costs, common_.model.network,
+                     common_.knowsMessages ? &common_.model : nullptr, common_.options.progress);
   }
 
   Result<Timed> runAlone(simulator::Job job) const {
     Simulation simulation = BRAID_TRY(follow(std::move(job)).run());
-    const double periodUs = simulation.us + simulated_.model.power.restUs;
+    const double periodUs = simulation.us + common_.model.power.restUs;
     return Timed{std::move(simulation), periodUs};
   }
 
   Result<Timed> runAmongAlike(simulator::Job job) const {
     Simulator simulator = follow(std::move(job));
     BRAID_TRY(simulator.run());
-    return Timed{{}, simulator.endOfRun(0) + simulated_.costs.gapBefore(plans_.front())};
+    return Timed{{}, simulator.endOfRun(0) + common_.costs.gapBefore(plans_.front())};
   }
 
   /// Once the first runs are over, all take about as long.
@@ -600,11 +598,11 @@ private:
   }
 
   const llvm::ArrayRef<Plan> plans_;
-  const Simulated &simulated_;
+  const Common &common_;
 };
 
-static Result<Simulation> simulateRun(llvm::ArrayRef<Plan> plans, const Simulated &simulated) {
-  return RunSimulator(plans, simulated).simulate();
+static Result<Simulation> simulateRun(llvm::ArrayRef<Plan> plans, const Common &common) {
+  return RunSimulator(plans, common).simulate();
 }
 
 Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,

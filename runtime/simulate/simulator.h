@@ -38,13 +38,13 @@
 
 namespace braid {
 
+/// One run alone, with its spans; what a run takes among others that follow one another; or both.
+enum class Simulated : uint8_t { Run, Burst, Both };
+
 struct SimulationOptions {
   LaunchMode launchMode = LaunchMode::Eager;
   TransferMode transferMode = {};
-  /// Predicts what a run takes among others that follow one another, too.
-  bool isBurst = false;
-  /// That alone: there is no `us`, and there are no spans.
-  bool isOnlyBurst = false;
+  Simulated what = Simulated::Run;
   /// Hears how far the simulation is.
   ProgressFn progress = {};
 };

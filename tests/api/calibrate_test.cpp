@@ -135,7 +135,9 @@ TEST(Calibrate, MeasuresWhatPowerDoes) {
       if (!model)
         return model.status();
       EXPECT_FALSE(model->power.isKnown());
-      const Status measured = measurePower(*model, shape(64), timer, quick());
+      CalibrationOptions limited = quick();
+      limited.limitedByPower = shape(64);
+      const Status measured = measurePower(*model, timer, limited);
       costs[static_cast<size_t>(timer.rank())] = model->power;
       const Result<CostModel> read = CostModel::decode(model->encode());
       EXPECT_TRUE(read.isOk()) << read.status().message();

@@ -313,16 +313,21 @@ Status expect(bool isTrue, const std::string &what) {
   return isTrue ? Status::ok() : Status(StatusCode::Internal, "expected " + what);
 }
 
-/// A graph that holds a run keeps the job open; whoever destroys it can close.
-Status closeBesideGraph(const std::shared_ptr<Job> &job, int) {
+/// One session, a graph of the caller's that holds a run of it, and what becomes of them.
+template <Status (*kAct)(const std::shared_ptr<Job> &, std::unique_ptr<Session>, cudaGraphExec_t)>
+Status actWithGraph(const std::shared_ptr<Job> &job, int) {
   Result<std::unique_ptr<Session>> session = onlySession(job);
   if (!session)
     return session.status();
   Caller caller(*job, (*session)->program());
   Result<cudaGraphExec_t> graph = caller.recordOne(**session);
-  if (!graph)
-    return graph.status();
-  session->reset();
+  return graph ? kAct(job, std::move(*session), *graph) : graph.status();
+}
+
+/// A graph that holds a run keeps the job open; whoever destroys it can close.
+Status closeBesideGraph(const std::shared_ptr<Job> &job, std::unique_ptr<Session> session,
+                        cudaGraphExec_t graph) {
+  session.reset();
   for (int attempt = 0; attempt < 3; ++attempt) {
     const auto start = std::chrono::steady_clock::now();
     const Status refused = job->close();
@@ -336,29 +341,23 @@ Status closeBesideGraph(const std::shared_ptr<Job> &job, int) {
         !status.isOk())
       return status;
   }
-  cudaGraphExecDestroy(*graph);
+  cudaGraphExecDestroy(graph);
   const Status closed = job->close();
   return closed.isOk() ? expect(!job->synchronize().isOk(), "a closed job to be closed") : closed;
 }
 
 /// All ranks know alike whether a session is in a graph, as long as one of them has such a graph.
-Status knowGraphs(const std::shared_ptr<Job> &job, int) {
-  Result<std::unique_ptr<Session>> session = onlySession(job);
-  if (!session)
-    return session.status();
-  Caller caller(*job, (*session)->program());
-  Result<cudaGraphExec_t> graph = caller.recordOne(**session);
-  if (!graph)
-    return graph.status();
+Status knowGraphs(const std::shared_ptr<Job> &job, std::unique_ptr<Session> session,
+                  cudaGraphExec_t graph) {
   const bool keepsIt = job->firstRank() == 0;
   for (const bool isKept : {true, false}) {
     if (keepsIt != isKept)
-      cudaGraphExecDestroy(*graph);
+      cudaGraphExecDestroy(graph);
     std::this_thread::sleep_for(std::chrono::milliseconds(100)); // CUDA tells later
     Result<std::unique_ptr<Session>> other = onlySession(job);
     if (!other)
       return other.status();
-    if ((*session)->usage().isInGraph != isKept || (*other)->usage().isInGraph)
+    if (session->usage().isInGraph != isKept || (*other)->usage().isInGraph)
       return {StatusCode::Internal, isKept ? "a graph to be known" : "no graph to be left"};
   }
   return job->commit();
@@ -412,6 +411,6 @@ int main(int argc, char **argv) {
                      {"a launch that other ranks leave out",
                       rankMain<actWith<&Caller::launchAlone>>, "no progress for 5000 ms"},
                      {"sessions that end", rankMain<comeAndGo>},
-                     {"a close beside a graph", rankMain<closeBesideGraph>},
-                     {"graphs that are known", rankMain<knowGraphs>}});
+                     {"a close beside a graph", rankMain<actWithGraph<closeBesideGraph>>},
+                     {"graphs that are known", rankMain<actWithGraph<knowGraphs>>}});
 }

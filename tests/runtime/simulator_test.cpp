@@ -494,7 +494,7 @@ TEST(Simulator, TakesAboutAMillisecondForEightRanks) {
 Simulation burstOf(const std::string &text, const CostModel &model,
                    LaunchMode launchMode = LaunchMode::Graph) {
   Result<Simulation> simulation =
-      simulate(plansOf(text), model, {.launchMode = launchMode, .isBurst = true});
+      simulate(plansOf(text), model, {.launchMode = launchMode, .what = Simulated::Both});
   EXPECT_TRUE(simulation.isOk()) << simulation.status().message();
   return simulation ? *simulation : Simulation{};
 }
