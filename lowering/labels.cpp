@@ -389,7 +389,9 @@ private:
         {stage.isHierarchical() && hasSteps && stage.loop && !stage.relay, "relay"},
         {isGather && stage.isHierarchical() && stage.relay && !stage.relayed, "relayed"},
         {isGather && stage.isHierarchical() && isMoved && hasSteps && !stage.guard, "guard"},
-        {isReduction && !stage.addsInGemms() && !stage.sum, "sum"},
+        {isReduction && !stage.addsInGemms() && !stage.sum &&
+             !(stage.isCollective() && hasRun("simplify")),
+         "sum"},
         {stage.addsInGemms() && !stage.lastGemm, "last_gemm"},
         {isReduction && (stage.isScattered() || stage.isCollective()) && !stage.sent, "sent"},
         {isReduction && ((hasSteps && !stage.mine) || sendsNoPart(stage)), "mine"},

@@ -120,7 +120,18 @@ std::string gatherFromEach(const RowProblem &p) {
                             p.ranks);
 }
 
+std::string gatherByCollective(const RowProblem &p) {
+  return fmt::format(
+      "program @gather_by_collective mesh [0 .. {0}) (%A: {1}[1, {2}, {3}]) -> () {{\n"
+      "  %all = allocate symmetric {1}[{0}, {2}, {3}]\n"
+      "  %c = collective allgather %all, %A\n"
+      "  wait %c\n}}\n",
+      p.ranks, p.element(), p.blockRows(), p.shape.k);
+}
+
 std::string gatherAlone(const RowProblem &p) {
+  if (p.config.transfers() == schedule::Transfers::Collective)
+    return gatherByCollective(p);
   return p.config.placement() == schedule::Placement::Shared ? gatherTogether(p)
                                                              : gatherFromEach(p);
 }

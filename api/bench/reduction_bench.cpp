@@ -126,8 +126,27 @@ std::string reduceWithEach(const Reduction &r) {
                      r.transfers("", "%i"));
 }
 
+/// By one collective, into the result if that has the type of what is summed.
+std::string reduceByCollective(const Reduction &r) {
+  const RowProblem &p = r.problem;
+  const bool isConverted = p.partial() != p.element();
+  const std::string rows = fmt::format("{}, {}]", r.rows(), p.shape.n);
+  const std::string come = fmt::format("  %come = allocate device {}[1, {}\n", p.partial(), rows);
+  return fmt::format("program @reduce_by_collective mesh [0 .. {}) () -> (%C: {}) {{\n"
+                     "  %sent = allocate device {}[{}, {}\n"
+                     "{}"
+                     "  %c = collective {} sum {}, %sent\n"
+                     "  wait %c\n"
+                     "{}}}\n",
+                     p.ranks, r.result(), p.partial(), r.isScattered ? p.ranks : 1, rows,
+                     isConverted ? come : "", r.isScattered ? "reduce_scatter" : "allreduce",
+                     isConverted ? "%come" : "%C", isConverted ? "  sum %C, %come\n" : "");
+}
+
 /// What is left if the GEMM cost nothing.
 std::string reduceAlone(const Reduction &r) {
+  if (r.problem.config.transfers() == schedule::Transfers::Collective)
+    return reduceByCollective(r);
   const bool areTogether = r.problem.config.placement() == schedule::Placement::Shared;
   return areTogether ? reduceTogether(r) : reduceWithEach(r);
 }

@@ -1,12 +1,15 @@
 //===- lowering/passes/simplify.cpp - removes what the other passes left over -----------------===//
 //
 // Loops without a trip go, loops with one become its body, and conditions that are decided become
-// what they choose; aliases, buffers and stream names that nobody uses go, and so does a
-// set_current_stream that changes nothing or is changed again at once.
+// what they choose; aliases, buffers and stream names that nobody uses go, and so do a
+// set_current_stream that changes nothing or is changed again at once, and a sum that would only
+// copy what a collective has reduced.
 //
 //===----------------------------------------------------------------------------------------===//
 
 #include "lowering/passes/passes.h"
+
+#include "lowering/stages/reduction.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
@@ -228,6 +231,8 @@ private:
 bool simplify(LoweringState &state) {
   Program &program = *state.program;
   bool changed = false;
+  for (Stage &stage : state.stages)
+    changed |= reduceIntoResult(stage);
   bool again = true;
   while (again) {
     again = LoopFolder(program).run(program.body());

@@ -528,4 +528,19 @@ void insertReductionCollective(LoweringState &state, const Stage &stage) {
                                   stage.sum->parts, stage.mine));
 }
 
+bool reduceIntoResult(Stage &stage) {
+  SumOp *sum = stage.sum;
+  if (!sum || !stage.isReduction() || !stage.isCollective() || sum->bias ||
+      sum->dst->type.dtype != sum->parts->type.dtype)
+    return false;
+  Block &block = stage.loop->body;
+  for (Op &op : block)
+    if (auto *collective = llvm::dyn_cast<CollectiveOp>(&op);
+        collective && collective->dst == sum->parts)
+      collective->dst = sum->dst;
+  block.erase(sum->getIterator());
+  stage.sum = nullptr;
+  return true;
+}
+
 } // namespace braid

@@ -139,5 +139,8 @@ llvm::SmallVector<Value *, 2> shareParts(const Stage &stage);
 void insertReductionTransfers(LoweringState &state, Stage &stage, Value *handles);
 /// The same, of a stage that is reduced by collectives.
 void insertReductionCollective(LoweringState &state, const Stage &stage);
+/// Lets the collective write the result itself, if that has the type of partial results and no bias
+/// is added: the stage's sum would only copy. After all passes that look for the sum.
+bool reduceIntoResult(Stage &stage);
 
 } // namespace braid
