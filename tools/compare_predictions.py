@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Compares what a machine file predicts with what `braid bench --explain` measured.
+"""Compares what a machine file predicts with what `braid bench` measured.
 
     compare_predictions.py LOG [LOG ...] --machine h100-2
 
-A LOG holds the tables of candidates that `braid bench OPERATION --impl auto --explain` writes to
-standard error, each before the lines that name its shape. Or it is what --json writes (*.json):
+A LOG holds the tables of candidates that `braid bench OPERATION --impl auto` writes to
+standard error, before the lines that name their shape. Or it is what --json writes (*.json):
 its rows that are schedules are taken as candidates. For every operation and shape it prints
 how many candidates were timed; the mean error of single runs and of bursts; the error of the
 candidate that was the fastest; and what the one that is predicted to be the fastest loses to it.
@@ -103,7 +103,8 @@ def read_tables(path):
         elif not tables or tables[-1].shape:
             continue
         elif match := SHAPE.match(line):
-            tables[-1].shape = tuple(int(match[i]) for i in (1, 2, 3))
+            for table in tables:  # several rows may choose for themselves
+                table.shape = table.shape or tuple(int(match[i]) for i in (1, 2, 3))
         else:
             tables[-1].add(line)
     return [table for table in tables if table.shape and table.operation in FUSIONS]
