@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 namespace braid::simulator {
 namespace {
@@ -76,7 +77,9 @@ void Flows::share() {
   // Those that begin at one moment have no order but this one.
   std::stable_partition(flows_.begin() + static_cast<std::ptrdiff_t>(ordered_), flows_.end(),
                         [](const Flow &flow) { return flow.isGemm; });
-  ordered_ = flows_.size();
+  for (; ordered_ < flows_.size(); ++ordered_)
+    flows_[ordered_].moment = moment_;
+  ++moment_;
   shareLinks();
   shareNetwork();
   shareMachines();
@@ -116,17 +119,24 @@ void Flows::shareNetwork() {
                    flow.sharedOfRank / std::max(leaving[flow.from], reaching[flow.to]));
 }
 
-/// Each GEMM gets what those before it leave, and makes less of that once it has met another. A
-/// kernel is slower by what GEMMs before it have, and those behind it have nothing.
+/// Each GEMM gets what those before it leave, an even part of that if several began at one moment,
+/// and makes less of it once it has met another. A kernel is slower by what GEMMs before it have,
+/// and those behind it have nothing.
 void Flows::shareMachines() {
   std::vector<uint32_t> gemms(ranks_, 0);
   std::vector<double> free(ranks_, 1); // of GEMMs
   std::vector<bool> hasKernel(ranks_, false);
+  std::map<std::pair<uint32_t, uint64_t>, uint32_t> together; // of a machine, begun at a moment
   for (const Flow &flow : flows_)
-    gemms[flow.machine] += isGemmAtWork(flow);
+    if (isGemmAtWork(flow)) {
+      ++gemms[flow.machine];
+      ++together[{flow.machine, flow.moment}];
+    }
   for (Flow &flow : flows_)
     if (isGemmAtWork(flow)) {
-      const double part = hasKernel[flow.machine] ? 0 : std::min(flow.limit, free[flow.machine]);
+      uint32_t &sharers = together[{flow.machine, flow.moment}];
+      const double share = free[flow.machine] / sharers--;
+      const double part = hasKernel[flow.machine] ? 0 : std::min(flow.limit, share);
       free[flow.machine] -= part;
       flow.hasMet |= gemms[flow.machine] > 1;
       flow.rate = flow.hasMet ? part / flow.contention : part;

@@ -25,6 +25,7 @@ struct Flow {
   double limit = 0;          ///< the rate that it has alone
   double contention = 1;     ///< what a GEMM's rate is divided by once it has met another one
   bool hasMet = false;       ///< a GEMM, another one of its rank
+  uint64_t moment = 0;       ///< it began at; equal for those that have no order
   uint32_t machine = 0;      ///< a kernel's: the rank whose processors it needs
   double shared = 0;         ///< a link's, of a copy
   bool crosses = false;      ///< a copy, a link; ranks that stand for others have both ends of it
@@ -72,6 +73,7 @@ private:
   const size_t ranks_;
   std::vector<Flow> flows_; ///< in the order started; of one moment GEMMs first
   size_t ordered_ = 0;      ///< how many of them are in that order
+  uint64_t moment_ = 0;
   bool haveChanged_ = false;
 };
 
