@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""python_gpu_test.py FOLDER [--ranks N]: the Python package with PyTorch's tensors on GPUs.
+"""python_gpu_test.py FOLDER [--ranks N] [--beside RUNS]: the Python package on GPUs.
 
 FOLDER holds the package. Each rank is a process of this script. Eager calls, calls on another
 stream, and calls captured into a graph of PyTorch's, with fresh integers each time and outputs that
-were overwritten; then what is refused, and how long the host takes for a call. Exits with 77 where
-PyTorch or its GPUs are missing.
+were overwritten; then what is refused, and how long the host takes for a call. With --beside
+instead so many runs, by copies and by NCCL, each on a stream, beside all-reduces of PyTorch's
+NCCL on a third. Tensors are PyTorch's. Exits with 77 where PyTorch or its GPUs are missing.
 """
 import argparse
 import gc
 import os
 import subprocess
 import sys
+import tempfile
 import time
 
 SKIPPED = 77
@@ -132,6 +134,40 @@ class Rank:
                     self.torch.cuda.synchronize()
             print(f"rank {self.job.rank}: {sorted(times)[500] * 1e6:.1f} us of host time a {what}")
 
+    def beside(self, runs):
+        """Each of three streams goes on by itself, and is looked at now and then."""
+        import torch.distributed as dist
+        torch, ranks = self.torch, self.job.ranks
+        dist.init_process_group("nccl", rank=self.job.rank, world_size=ranks,
+                                store=dist.FileStore(os.environ["TEST_STORE"], ranks))
+        program = self.braid.compile(TEXT, ranks=ranks, M=32 * ranks,
+                                     schedule="collective;transport=messages")
+        ops = [(self.op, torch.cuda.Stream()), (self.job.prepare(program), torch.cuda.Stream())]
+        own, looks = torch.cuda.Stream(), max(1, runs // 100)
+        drawn = [self.draw() for _ in ops]
+        traffic = torch.zeros(1 << 16, device=self.device)
+        torch.cuda.synchronize()
+        for i in range(runs):
+            results = []
+            for (op, stream), (A, B, _) in zip(ops, drawn):
+                with torch.cuda.stream(stream):
+                    results.append(op(self.mine(A), B))
+            with torch.cuda.stream(own):
+                traffic.fill_(i % 1000 + self.job.rank)
+                dist.all_reduce(traffic)
+            if i % looks == 0:
+                torch.cuda.synchronize()
+                for C, (_, _, expected) in zip(results, drawn):
+                    self.expect(C, expected)
+                assert (traffic == ranks * (i % 1000) + ranks * (ranks - 1) // 2).all()
+                drawn = [self.draw() for _ in ops]
+                torch.cuda.synchronize()
+        self.job.commit()
+        for op, _ in ops:
+            op.close()
+        self.job.close()
+        dist.destroy_process_group()
+
     def run(self):
         self.eager()
         self.on_another_stream()
@@ -143,21 +179,26 @@ class Rank:
         self.job.close()
 
 
-def rank_main(folder):
+def rank_main(folder, beside):
     sys.path.insert(0, folder)
     import torch
     import braid
     torch.cuda.set_device(int(os.environ["BRAID_RANK"]) % torch.cuda.device_count())
-    Rank(braid, torch).run()
+    rank = Rank(braid, torch)
+    if beside:
+        rank.beside(beside)
+    else:
+        rank.run()
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder")
     parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--beside", type=int, default=0, metavar="RUNS")
     options = parser.parse_args()
     if "BRAID_RANK" in os.environ:
-        rank_main(options.folder)
+        rank_main(options.folder, options.beside)
         return 0
     try:
         import torch
@@ -167,12 +208,14 @@ def main():
     if not torch.cuda.is_available():
         print("skipped: expected PyTorch to find a GPU")
         return SKIPPED
-    ranks = []
-    for rank in range(options.ranks):
-        environment = dict(os.environ, BRAID_RANK=str(rank), BRAID_RANKS=str(options.ranks),
-                           BRAID_JOB=f"python-gpu-{os.getpid()}")
-        ranks.append(subprocess.Popen([sys.executable, __file__, options.folder], env=environment))
-    codes = [each.wait(timeout=300) for each in ranks]
+    with tempfile.TemporaryDirectory() as folder:
+        ranks = []
+        for rank in range(options.ranks):
+            environment = dict(os.environ, BRAID_RANK=str(rank), BRAID_RANKS=str(options.ranks),
+                               BRAID_JOB=f"python-gpu-{os.getpid()}",
+                               TEST_STORE=os.path.join(folder, "store"))
+            ranks.append(subprocess.Popen([sys.executable, *sys.argv], env=environment))
+        codes = [each.wait(timeout=300) for each in ranks]
     print(f"{options.ranks} ranks ended with {codes}")
     return max(map(abs, codes))
 

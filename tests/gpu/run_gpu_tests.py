@@ -283,6 +283,13 @@ def programs(suite):
     if os.path.isdir(python) and importlib.util.find_spec("torch"):
         suite.add_command("python, 2 ranks", [sys.executable, os.path.join(
             ROOT, "tests", "gpu", "python_gpu_test.py"), python], 2, seconds=200)
+        for connections in ("1", "8", "32"):
+            suite.add_command(f"beside NCCL of the caller, {connections} connections", [
+                "env", f"CUDA_DEVICE_MAX_CONNECTIONS={connections}", sys.executable,
+                os.path.join(ROOT, "tests", "gpu", "python_gpu_test.py"), python, "--beside",
+                "10000"], 2, seconds=200)
+        suite.add("pytorch device time", 2, lambda devices: torch_device_time(suite, python),
+                  is_alone=True)
         suite.add_command("pytorch, 2 ranks", [sys.executable, os.path.join(
             ROOT, "tests", "gpu", "torch_gpu_test.py"), python], 2, seconds=400)
     backends = os.path.join(folder, "backends_test")
@@ -440,6 +447,26 @@ def bench(suite, devices):
     detail = f"{len(rows)} rows, {len(refused)} refused, {len(bare)} without bursts"
     detail += "".join("\n" + text for text in refused + bare)
     return ("failed" if bare or (refused and has_torch()) else "passed"), detail
+
+
+# Of calls from PyTorch beside the same in the benchmark: a part, or microseconds.
+CALLS_WITHIN, CALLS_WITHIN_US = 0.02, 3
+
+
+def torch_device_time(suite, python):
+    """A call at known addresses takes the GPU as long as a run of the benchmark."""
+    code, out, err = run([sys.executable, os.path.join(ROOT, "tests", "gpu", "torch_gpu_test.py"),
+                          python, "--parts", "device_time"], 120)
+    said = re.search(r"^device time: (.*)$", out, re.MULTILINE)
+    if code == 77 or not said:
+        return ("skipped" if code == 77 else "failed"), f"exit code {code}\n{out}{err}"[-3000:]
+    call = json.loads(said[1])
+    rows = timed_rows(suite, 2, ["--shapes", call["shape"], "--graph", "yes", "--rounds", "3",
+                                 "--impl", call["schedule"].replace(";launch=graph", "")], 90)
+    us = rows[0]["burst_median_us"]
+    good = call["us"] <= max(us * (1 + CALLS_WITHIN), us + CALLS_WITHIN_US)
+    said = f"{call['us']:.1f} us a call, {us:.1f} in the benchmark"
+    return ("passed" if good else "failed"), f"{call['shape']} {call['schedule']}: {said}"
 
 
 # Where rows and blocks begin at multiples of 2 bytes, and, beside it, of 16.

@@ -3,19 +3,24 @@
 
 FOLDER holds the package. Each rank is a process of this script; they meet by gloo. Fresh integers
 each time, beside a reference in double precision: eager calls, calls whose addresses come back,
-calls in a CUDA graph in turns with eager ones, gradients, compiled models; then what is refused,
-and how long the host takes for a call. Exits with 77 where PyTorch or its GPUs are missing.
+calls in a CUDA graph in turns with eager ones, gradients, compiled models, a training step as one
+graph; then what is refused, and how long the host takes for a call. Exits with 77 where PyTorch or
+its GPUs are missing.
 """
 import argparse
+import gc
+import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SKIPPED = 77
 PARTS = ("eager", "symmetric", "come_back", "captured", "gradients", "compiled", "taken_over",
-         "refused", "host_time")
+         "whole_step", "refused", "host_time")
 
 
 class Rank:
@@ -120,7 +125,20 @@ class Rank:
             if i % 20 == 0:
                 torch.testing.assert_close(step().double(), wanted, rtol=0.02, atol=1.0)
         bt.synchronize()
-        del graph
+        try:
+            bt.prepare(bt.matmul_reduce_scatter, self.hidden(W), V.t(), seconds=0.1)
+        except bt.InputError as error:
+            assert "captured into a graph" in str(error), error
+        else:
+            raise AssertionError("expected prepare() to be refused while the graph lives")
+        del graph, y
+        gc.collect()
+        torch.cuda.synchronize()
+        bt.prepare(bt.matmul_reduce_scatter, self.hidden(W), V.t(), seconds=0.1)
+
+    def hidden(self, W):
+        """As it is between the two operators of captured()."""
+        return self.torch.zeros(16 * self.ranks, W.shape[0], dtype=W.dtype, device=self.device)
 
     def gradients(self):
         torch, bt = self.torch, self.bt
@@ -154,7 +172,6 @@ class Rank:
                 torch.testing.assert_close(function(self.mine(X).clone()), self.mine(wanted))
             del function
             torch._dynamo.reset()
-        import gc
         gc.collect()
 
     def taken_over(self):
@@ -182,6 +199,44 @@ class Rank:
         bt.disable()
         print(bt.report())
         assert not bt.report().apart, bt.report().apart
+
+    def whole_step(self):
+        """Forward and backward of a transformer block as one graph, 1,000 replays, in turns with
+        the same step eagerly: the same numbers."""
+        torch = self.torch
+        sys.path.insert(0, os.path.join(ROOT, "examples", "torch"))
+        from layers import TransformerBlock
+        torch.manual_seed(self.rank)
+        block = TransformerBlock(128, 4, device=self.device, dtype=torch.float32)
+        x = torch.zeros(32, 2, 128, device=self.device, requires_grad=True)
+        learned = [x, *block.parameters()]
+
+        def step():
+            for each in learned:
+                each.grad = None
+            loss = block(x).square().sum()
+            loss.backward()
+            return [loss.detach(), *(each.grad for each in learned)]
+
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                step()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            kept = step()
+        for i in range(1000):
+            with torch.no_grad():
+                x.copy_(torch.randn(x.shape, generator=self.generator))
+            for each in kept:
+                each.fill_(float("nan"))
+            graph.replay()
+            if i % 20 == 0:
+                for found, wanted in zip([each.clone() for each in kept], step()):
+                    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+        del graph
 
     def refused(self):
         bt = self.bt
@@ -222,6 +277,27 @@ class Rank:
                 torch.cuda.synchronize()
         print(f"rank {self.rank} of {self.ranks}: {sorted(times)[500] * 1e6:.1f} us of host time, "
               f"{what}")
+
+    def device_time(self):
+        """Of calls at known addresses, back to back, once measured: for a benchmark beside it."""
+        torch, bt = self.torch, self.bt
+        rows, columns, depth = 4096, 4096, 4096
+        A = torch.rand(rows // self.ranks, depth, device=self.device).bfloat16() * 2 - 1
+        B = torch.rand(depth, columns, device=self.device).bfloat16() * 2 - 1
+        schedule = bt.prepare(bt.all_gather_matmul, A, B, seconds=2)
+        bursts, begin, end = [], *(torch.cuda.Event(enable_timing=True) for _ in range(2))
+        with torch.no_grad():
+            for _ in range(25):
+                begin.record()
+                for _ in range(50):
+                    bt.all_gather_matmul(A, B)
+                end.record()
+                torch.cuda.synchronize()
+                bursts.append(begin.elapsed_time(end) * 1e3 / 50)
+        if self.rank == 0:
+            print("device time:", json.dumps({
+                "shape": f"{rows}x{columns}x{depth}", "schedule": schedule,
+                "us": statistics.median(bursts[4:])}), flush=True)
 
     def host_time(self):
         torch, bt = self.torch, self.bt
@@ -276,7 +352,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder")
     parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--parts", nargs="*", default=PARTS, choices=PARTS)
+    parser.add_argument("--parts", nargs="*", default=PARTS, choices=(*PARTS, "device_time"))
     options = parser.parse_args()
     if "TEST_RANK" in os.environ:
         rank_main(options.folder, options.parts)

@@ -148,12 +148,22 @@ def use(job: GroupJob, prepared: Prepared) -> None:
     prepared.calls += 1
 
 
+def _is_in_a_graph(job: GroupJob, prepared: Prepared) -> bool:
+    """Whether a graph with calls of it lives, on any rank. Collective if one was captured: ranks
+    agree on that when they prepare something."""
+    if prepared.is_in_a_graph:
+        layout = prepared.layout
+        Prepared(job, layout, lower(job, layout), measures=False).operation.close()
+        prepared.is_in_a_graph = prepared.operation.usage().is_in_graph
+    return prepared.is_in_a_graph
+
+
 def measure(job: GroupJob, layout: Layout, seconds: float) -> Prepared:
     """Has the ranks choose by measuring, and keeps what is best. Collective; blocks."""
     check(layout)
     auto = "auto;launch=graph" if job.device.type == "cuda" else "auto"
     before = job.operations.get(layout)
-    if before is not None and before.is_in_a_graph:
+    if before is not None and _is_in_a_graph(job, before):
         raise InputError(f"{layout.operator} of {layout.shape}: expected prepare() before the "
                          "operator is captured into a graph")
     program = compile(layout.fusion(), ranks=job.ranks, schedule=auto, auto_seconds=seconds)
