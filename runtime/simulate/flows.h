@@ -3,8 +3,9 @@
 // A flow proceeds at a rate that depends on what else is under way. Copies that leave one rank, or
 // reach one, get even parts of its link; those that leave a host, or reach one, of its network, and
 // no more than even parts of what the network has for their ranks. GEMMs get what those before them
-// leave of the rank's machine, and from when two are under way at once, both proceed slower by
-// their contention until they end: the later one, which mostly waits, must not have its own speed
+// leave of the rank's machine, those that begin at one moment in even parts: nothing orders them in
+// a graph. From when two are under way at once, both proceed slower by their contention until they
+// end: the later one, which mostly waits, must not have its own speed
 // back because the first is over. Other kernels need the machine, too: they proceed in the part of
 // it that GEMMs before them leave, and leave none to GEMMs behind them. Between two moments at
 // which a flow begins or ends, all rates are constant.

@@ -86,12 +86,14 @@ TEST(Simulator, AddsWhatFollowsOnOneStream) {
   EXPECT_DOUBLE_EQ(timeOf(fmt::format(kGemms, "", ""), easyModel()), 1000 + 2 * 100);
 }
 
-TEST(Simulator, LetsGemmsShareTheMachine) {
-  // The second has a quarter of the machine for 100 us, and then three quarters of it for the 50
-  // that are left of its 75.
+/// In a graph nothing says which of them is first.
+TEST(Simulator, SharesTheMachineEvenlyAmongGemmsThatBeginTogether) {
   std::string text = fmt::format(kGemms, "set_current_stream stream(1)",
                                  "set_current_stream %main\n  synchronize stream(1)");
-  EXPECT_NEAR(timeOf(text, easyModel()), 1000 + 100 + 50 / 0.75 + 3, 1e-3);
+  EXPECT_NEAR(timeOf(text, easyModel()), 1000 + 2 * 75 + 3, 1e-3) << "75 us of the machine each";
+  CostModel model = easyModel();
+  model.add({.dtype = DType::F32, .m = 4, .n = 4, .k = 4, .us = 100, .utilisation = 0.4});
+  EXPECT_NEAR(timeOf(text, model), 1000 + 100 + 3, 1e-3) << "there is room for both";
 }
 
 /// The model whose GEMMs have a whole machine each, and contend for it.
@@ -141,6 +143,12 @@ program @later mesh [0 .. 1) (%A: f32[4, 4], %B: f32[4, 4], %X: f32[1000])
   synchronize stream(1)
 }
 )";
+
+TEST(Simulator, LeavesALaterGemmWhatTheFirstDoesNotTake) {
+  // The copy ends at 45 us. Then the second GEMM has a quarter of the machine for 55 us, and three
+  // quarters of it for what is left of its 75.
+  EXPECT_NEAR(timeOf(kLater, easyModel()), 1000 + 100 + (75 - 55 * 0.25) / 0.75 + 3, 1e-3);
+}
 
 TEST(Simulator, SlowsDownGemmsFromWhenTheyMeet) {
   // A copy of 4000 bytes ends at 45 us, so 55 are left of the first GEMM. The second has the
