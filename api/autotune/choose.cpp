@@ -262,7 +262,7 @@ Status Chooser::findCandidates() {
   return predict();
 }
 
-/// Brings the best predicted to the front.
+/// Brings the best predicted to the front. What was predicted before stays.
 Status Chooser::predict() {
   std::vector<PlanMatmul> shapes;
   for (const LoweredCandidate &each : candidates_)
@@ -274,6 +274,8 @@ Status Chooser::predict() {
       sending.push_back(&each.plans->front());
   BRAID_TRY(model_.addMessages(sending));
   for (LoweredCandidate &each : candidates_) {
+    if (each.predictedUs > 0)
+      continue;
     Result<Simulation> simulation = simulate(*each.plans, model_.model(),
                                              {.launchMode = launchModeOf(each.candidate),
                                               .transferMode = transferModeOf(each.candidate),

@@ -5,10 +5,10 @@
 // no more than even parts of what the network has for their ranks. GEMMs get what those before them
 // leave of the rank's machine, those that begin at one moment in even parts: nothing orders them in
 // a graph. From when two are under way at once, both proceed slower by their contention until they
-// end: the later one, which mostly waits, must not have its own speed
-// back because the first is over. Other kernels need the machine, too: they proceed in the part of
-// it that GEMMs before them leave, and leave none to GEMMs behind them. Between two moments at
-// which a flow begins or ends, all rates are constant.
+// end: the later one, which mostly waits, must not have its own speed back because the first is
+// over. Other kernels need the machine, too: they proceed in the part of it that GEMMs before them
+// leave, and leave none to GEMMs behind them. Between two moments at which a flow begins or ends,
+// all rates are constant.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
