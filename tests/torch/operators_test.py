@@ -425,6 +425,24 @@ def part_group_again(rank, ranks):
     processes.again(dist, rank, ranks, "last")
 
 
+class Guesses(unittest.TestCase):
+    def test_shapes_of_all_sizes_can_have_them(self):
+        from braid import compile
+        from braid.torch._guesses import guesses
+        from braid.torch._layout import Layout, Rows, Weight
+        seen = set()
+        for operator in ("all_gather_matmul", "matmul_reduce_scatter", "matmul_all_reduce"):
+            for ranks in (2, 4):
+                for rows, size in ((16, 8192), (2048, 512), (2048, 2048), (4096, 8192),
+                                   (16384, 8192)):
+                    layout = Layout(operator, "bf16", Rows(rows, 1, ranks), size,
+                                    (Weight(size, False, False),), "")
+                    for schedule in guesses(operator, layout.extents, ranks):
+                        compile(layout.fusion(), ranks=ranks, schedule=schedule)
+                        seen.add((operator, schedule))
+        self.assertEqual(len(seen), 8)
+
+
 class Ranks(unittest.TestCase):
     def expect(self, part, ranks=2, limit=200):
         codes, said, _ = processes.run(__file__, [FOLDER], part, ranks, limit)

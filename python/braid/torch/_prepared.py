@@ -11,6 +11,7 @@ from braid._errors import InputError, PeerError, UnsupportedError
 from braid._job import Operation
 from braid._program import Program, compile
 from braid.torch._group import GroupJob
+from braid.torch._guesses import guesses
 from braid.torch._layout import Layout
 
 Tensor = torch.Tensor
@@ -58,17 +59,6 @@ def _prepare(job: GroupJob, program: Program, measures: bool) -> Operation:
         raise job.error from None
 
 
-def _guess(job: GroupJob, layout: Layout) -> Optional[str]:
-    """For a family of which nothing was measured: what docs/performance.md has for about that
-    much arithmetic. On CPU ranks the default of the library."""
-    if job.device.type == "cpu":
-        return None
-    M, N, K = layout.extents
-    if M * N * K < 40e9:  # some 100 us
-        return "bulk;protocol=put;copies=kernel"
-    return "pairwise;protocol=put"
-
-
 def _nearest(job: GroupJob, layout: Layout) -> Optional[str]:
     """What is best for the nearest layout that was measured. The same on all ranks, which measure
     together."""
@@ -81,7 +71,8 @@ def lower(job: GroupJob, layout: Layout) -> Program:
     """Without measuring anything. A schedule that this layout cannot have is passed over, on all
     ranks alike."""
     fusion = layout.fusion()
-    for schedule in (_nearest(job, layout), _guess(job, layout)):
+    on_gpu = guesses(layout.operator, layout.extents, job.ranks) if job.on_gpu else []
+    for schedule in (_nearest(job, layout), *on_gpu):
         if schedule is not None:
             try:
                 return compile(fusion, ranks=job.ranks, schedule=schedule)

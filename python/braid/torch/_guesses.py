@@ -1,0 +1,36 @@
+"""Schedules for shapes of which nothing was measured, on GPUs: what was fastest for about as much
+arithmetic on 2 H100 (docs/performance.md)."""
+from __future__ import annotations
+
+import math
+from typing import Dict, List, Tuple
+
+FEW_ROWS = 1024  # of all ranks: below, halves of them make GEMMs that waste the machine
+
+# Up to so many multiplications of a rank.
+_GUESSES: Dict[str, Tuple[Tuple[float, str], ...]] = {
+    "all_gather_matmul": ((6e9, "bulk;protocol=put;copies=kernel"),
+                          (20e9, "pairwise;protocol=put;copies=kernel"),
+                          (math.inf, "pairwise;placement=shared;protocol=put;signals=memory")),
+    "matmul_reduce_scatter": ((6e9, "bulk;copies=kernel"),
+                              (math.inf, "pairwise;placement=shared;signals=memory")),
+    "matmul_all_reduce": ((40e9, "bulk;copies=kernel"),
+                          (math.inf, "pairwise;placement=shared;reduction=two-shot;protocol=put;"
+                                     "chunks=2;streams=6;signals=memory")),
+}
+# A sum on two ranks is rounded once, wherever it is made.
+_ON_TWO_RANKS = ("matmul_reduce_scatter", 200e9, "ring;sums=gemm;chunks=2;signals=memory")
+
+
+def guesses(operator: str, extents: Tuple[int, int, int], ranks: int) -> List[str]:
+    """The best first; a shape may not have it. `extents`: as Layout has them."""
+    M, N, K = extents
+    multiplications = float(M) * N * K
+    of_operator = _GUESSES[operator]
+    if M < FEW_ROWS:
+        return [of_operator[0][1]]
+    found = [schedule for most, schedule in of_operator if multiplications < most][:1]
+    name, least, schedule = _ON_TWO_RANKS
+    if (operator, ranks) == (name, 2) and multiplications >= least:
+        found.insert(0, schedule)
+    return found
