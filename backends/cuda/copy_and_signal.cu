@@ -382,8 +382,8 @@ private:
   }
 };
 
-/// Parts come from where the copies read them, and are kept where those write. What peers wrote,
-/// they wrote while the kernel ran.
+/// Parts come from where the copies read them, and are kept where those write, if anybody reads
+/// them there. What peers wrote, they wrote while the kernel ran.
 struct AlongCopies {
   static __device__ int64_t apart(const SumWalk &walk) { return walk.apart; }
 
@@ -400,6 +400,8 @@ struct AlongCopies {
   }
   template <class Bits>
   static __device__ void keep(const Sum &sum, int64_t part, int64_t at, const Bits &bits) {
+    if (!sum.keepsParts)
+      return;
     const Bits *to = partOf<Bits>(sum, part) + at;
     if (to != source<Bits>(part, at))
       *const_cast<Bits *>(to) = bits;

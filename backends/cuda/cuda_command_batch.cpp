@@ -59,7 +59,8 @@ cuda::Sum sumOf(const SumArgs &args) {
           args.bias,
           args.biasElements,
           args.dst,
-          elementOf(args.result)};
+          elementOf(args.result),
+          args.keepsParts};
 }
 
 } // namespace

@@ -29,7 +29,8 @@ struct Sum {
   const void *parts, *bias;
   int64_t biasElements;
   void *dst;
-  Element result; ///< of dst: as `partial`, not the same as it
+  Element result;         ///< of dst: as `partial`, not the same as it
+  bool keepsParts = true; ///< what a kernel adds as it comes is also stored where it belongs
 };
 /// Takes at most `blocksEach` blocks of 128 threads for each multiprocessor, of which 8 fit at
 /// once; 0: as many as there is work for.

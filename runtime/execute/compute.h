@@ -31,7 +31,8 @@ struct SumArgs {
   const void *bias; ///< null: none
   int64_t biasElements;
   void *dst;
-  DType result; ///< dst's element type
+  DType result;    ///< dst's element type
+  bool keepsParts; ///< as PlanSum has it
 };
 
 /// Operands of pointwise functions, at addresses. As in PlanPointwise.

@@ -731,7 +731,8 @@ SumArgs Prepared::sumArgs(const Command &command) const {
           biasCount == 0 ? nullptr : at(bound.bias),
           biasCount,
           at(bound.dst),
-          sum.result};
+          sum.result,
+          sum.keepsParts};
 }
 
 void Prepared::issuePointwise(uint32_t index, const Command &command) {

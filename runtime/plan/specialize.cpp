@@ -4,6 +4,7 @@
 
 #include "ir/module.h"
 #include "runtime/plan/specializer.h"
+#include "runtime/plan/unread_parts.h"
 
 #include "llvm/Support/xxhash.h"
 
@@ -67,6 +68,7 @@ Result<Plan> Specializer::run() {
   plan_.flags = static_cast<uint32_t>(plan_.endpoints.size());
   finishEvents();
   markOverlaps();
+  markUnreadParts(plan_);
   listPreparation();
   shrinkToFit(plan_);
   return std::move(plan_);

@@ -95,7 +95,8 @@ TEST_P(FailureTest, ASumBehindAWaitEnds) {
                     nullptr,
                     0,
                     allocate(20000 * sizeof(float)),
-                    DType::F32};
+                    DType::F32,
+                    /*keepsParts=*/true};
   auto step = [&](CommandKind kind) {
     return BatchedCommand{kind, tag(kind).command, flag, nullptr, nullptr, 0, &sum};
   };

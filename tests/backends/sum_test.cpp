@@ -122,7 +122,8 @@ protected:
                        c.biasElements ? bias_ + c.layout.biasAt * sizeOf(dtype) : nullptr,
                        c.biasElements,
                        result_ + c.layout.resultAt * sizeOf(result),
-                       result};
+                       result,
+                       /*keepsParts=*/true};
     issue(c, args);
     return download<char>(result_, elements * sizeOf(result));
   }
@@ -295,7 +296,7 @@ TEST_P(SumTest, RoundsOnce) {
   char *to = upload(encodeAll(DType::BF16, {NAN}));
   device().compute().sum(
       1, tag(CommandKind::Sum),
-      {DType::BF16, DType::BF16, 1, 4, sizeOf(DType::BF16), from, last, 1, to, DType::BF16});
+      {DType::BF16, DType::BF16, 1, 4, sizeOf(DType::BF16), from, last, 1, to, DType::BF16, true});
   EXPECT_EQ(decodeAll(DType::BF16, download<char>(to, 2)), std::vector<double>{260});
 }
 

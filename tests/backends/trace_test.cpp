@@ -32,8 +32,9 @@ TEST_P(TraceTest, HasASpanForEveryCommand) {
       1, tag(CommandKind::Matmul),
       {DType::F32, false, 1, 1, 1, a, b, nullptr, nullptr, c, false, DType::F32});
   device().compute().add(1, tag(CommandKind::Add), DType::F32, c, a, sizeof(float));
-  device().compute().sum(1, tag(CommandKind::Sum),
-                         {DType::F32, DType::F32, 1, 1, sizeof(float), a, b, 1, c, DType::F32});
+  device().compute().sum(
+      1, tag(CommandKind::Sum),
+      {DType::F32, DType::F32, 1, 1, sizeof(float), a, b, 1, c, DType::F32, true});
   device().compute().pointwise(1, tag(CommandKind::Pointwise),
                                {DType::F32, 1, c, {DType::F32, a}, 0, {}});
   signal(device(), 1, tag(CommandKind::Signal), flag, 1);

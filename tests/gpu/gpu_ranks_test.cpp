@@ -663,14 +663,19 @@ public:
     cuda::launchSum(nullptr, sum);
     sum.dst = behind_ + shift;
     launchBehind(sum, most);
-    if (Status status = compare("behind an await"); !status.isOk() || !launchAlong(sum, most))
+    if (Status status = compare("behind an await"); !status.isOk())
       return status;
+    for (bool keepsParts : {true, false}) {
+      sum.keepsParts = keepsParts;
+      if (!launchAlong(sum, most))
+        return Status::ok();
+      if (Status status = compare("along copies"); !status.isOk())
+        return status;
+      if (areCopied(sum, copied_ + shift) != keepsParts)
+        return wrong(keepsParts ? "parts were not copied" : "parts were copied for nobody");
+    }
     ++alongCount_;
-    const size_t bytes = sum.count * sum.stride;
-    std::vector<char> wanted(bytes), got(bytes);
-    cudaMemcpy(wanted.data(), sum.parts, bytes, cudaMemcpyDefault);
-    cudaMemcpy(got.data(), copied_ + shift, bytes, cudaMemcpyDefault);
-    return wanted == got ? compare("along copies") : wrong("parts were not copied");
+    return Status::ok();
   }
   int64_t alongCount() const { return alongCount_; }
 
@@ -692,6 +697,14 @@ private:
     if (words != std::vector<uint32_t>(kWords, 0))
       return wrong("flags and counters are not 0 behind a launch");
     return Status::ok();
+  }
+
+  static bool areCopied(const cuda::Sum &sum, const char *copied) {
+    const size_t bytes = sum.count * sum.stride;
+    std::vector<char> wanted(bytes), got(bytes);
+    cudaMemcpy(wanted.data(), sum.parts, bytes, cudaMemcpyDefault);
+    cudaMemcpy(got.data(), copied, bytes, cudaMemcpyDefault);
+    return wanted == got;
   }
 
   /// The kernel gives itself the signal that it waits for.

@@ -292,6 +292,57 @@ TEST(Specialize, ListsPreparationApartFromCommands) {
 }
 
 /// On several streams they may run at the same time, and how to multiply best depends on that.
+/// Parts that a peer pulls are those that no copy brings: a kernel that adds what it pulls need not
+/// store it. MORE reads what came, or not.
+TEST(Specialize, SaysWhichPartsOnlyTheirSumReads) {
+  auto keepsParts = [](const std::string &sent, const std::string &more) {
+    const Specialized made = specialized(R"(
+program @pulled mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4], %D: f32[4]) {
+  %parts = allocate symmetric f32[2, 4]
+  %other = allocate symmetric f32[2, 4]
+  %h = share_mem_handles get )" + sent + R"(
+  %given = select )" + sent + R"([rank]
+  %slot = select %parts[(rank + 1) mod 2]
+  %own = select %parts[rank]
+  set %own, %A
+  set %D, %A
+  %s = p2p send %given to (rank + 1) mod 2 via %h
+  %r = p2p recv %slot from (rank + 1) mod 2 via %h
+  wait %r
+  sum %C, %parts
+  )" + more + R"(
+  wait %s
+}
+)");
+    EXPECT_TRUE(made.plan.isOk()) << made.source->diags.str() << made.plan.status().message();
+    return !made.plan || made.plan->sums.front().keepsParts;
+  };
+  EXPECT_FALSE(keepsParts("%other", ""));
+  EXPECT_TRUE(keepsParts("%parts", "")) << "the peer pulls what a copy has brought";
+  EXPECT_TRUE(keepsParts("%other", "set %D, %slot"));
+  EXPECT_TRUE(keepsParts("%other", "reduce sum %D, %own"));
+}
+
+/// As lowering makes it: what the peer pulls a GEMM has made there.
+TEST(Specialize, KeepsNoPartsOfAnAllReduce) {
+  const Specialized made = specialized(R"(
+program @reduced mesh [0 .. 2) (%A: f32[4, 8], %B: f32[8, 5]) -> (%C: f32[4, 5]) {
+  %parts = allocate symmetric f32[2, 4, 5]
+  %h = share_mem_handles get %parts
+  %own = select %parts[rank]
+  matmul %own, %A, %B
+  %slot = select %parts[(rank + 1) mod 2]
+  %s = p2p send %own to (rank + 1) mod 2 via %h
+  %r = p2p recv %slot from (rank + 1) mod 2 via %h
+  wait %r
+  sum %C, %parts
+  wait %s
+}
+)");
+  ASSERT_TRUE(made.plan.isOk()) << made.source->diags.str();
+  EXPECT_FALSE(made.plan->sums.front().keepsParts);
+}
+
 TEST(Specialize, SaysWhichGemmsMayOverlap) {
   auto overlaps = [](const std::string &between) {
     Specialized made = specialized("program @p mesh [0 .. 2) (%A: f32[2, 4, 8], %B: f32[8, 8]) ->\n"
