@@ -75,6 +75,12 @@ endfunction()
 set(braid_long_tests property_test_tsan property_test_asan backends_test_tsan mutation_test
                      lowering_test generated_test lit_tools)
 
+# For the reports of what clang has instrumented.
+set(braid_symbolizer "")
+if(EXISTS ${BRAID_LLVM_TOOLS}/llvm-symbolizer)
+  set(braid_symbolizer " external_symbolizer_path=${BRAID_LLVM_TOOLS}/llvm-symbolizer")
+endif()
+
 # braid_add_test(NAME COMMAND program arguments ... [LABELS ...] [SECONDS n])
 # Registers a test that runs from the repository's root, so that it finds examples/. Exit status 77
 # means skipped; the reason is in its output.
@@ -93,10 +99,11 @@ function(braid_add_test name)
     set_tests_properties(${name} PROPERTIES COST 60)
   endif()
   if(name MATCHES "_tsan$" OR BRAID_SANITIZE STREQUAL "thread")
-    set_tests_properties(${name} PROPERTIES
-                         ENVIRONMENT "TSAN_OPTIONS=halt_on_error=1 second_deadlock_stack=1")
+    set(options "halt_on_error=1 second_deadlock_stack=1${braid_symbolizer}")
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT "TSAN_OPTIONS=${options}")
   elseif(name MATCHES "_asan$" OR BRAID_SANITIZE STREQUAL "address")
-    set_tests_properties(${name} PROPERTIES ENVIRONMENT "UBSAN_OPTIONS=print_stacktrace=1")
+    set_tests_properties(${name} PROPERTIES
+                         ENVIRONMENT "UBSAN_OPTIONS=print_stacktrace=1${braid_symbolizer}")
   endif()
 endfunction()
 

@@ -125,7 +125,8 @@ Pieces Terms::sumOf(const Summands &summands) {
   Contents contents;
   for (const Pieces &part : summands.parts)
     contents.emplace_back(&part, summands.partial);
-  const auto &[bias, biasType] = summands.bias;
+  const Pieces &bias = summands.bias.pieces;
+  const DType biasType = summands.bias.dtype;
   const int64_t row = bytesOf(bias) / sizeOf(biasType);
   Pieces result;
   forEachStretch(contents, [&](Addends addends, int64_t at, int64_t count) {
