@@ -3,6 +3,7 @@
 #include "api/compile/check.h"
 #include "api/ranks/mesh.h"
 #include "api/ranks/run.h"
+#include "tests/property/thinning.h"
 #include "tests/support/collective_case.h"
 #include "tests/support/elements.h"
 
@@ -83,15 +84,19 @@ void runCase(const CollectiveCase &c) {
 }
 
 TEST(Collectives, GiveWhatTheyShouldOnOneToFiveRanks) {
+  Thinning thinning;
   for (int64_t ranks = 1; ranks <= 5; ++ranks)
     for (const CollectiveCase &c : collectiveCases(ranks, DType::F32, {1, 7}))
-      runCase(c);
+      if (thinning.choosesNext())
+        runCase(c);
 }
 
 TEST(Collectives, GiveWhatTheyShouldOfAllTypes) {
+  Thinning thinning;
   for (DType dtype : {DType::BF16, DType::F16, DType::F64})
     for (const CollectiveCase &c : collectiveCases(3, dtype, {5}))
-      runCase(c);
+      if (thinning.choosesNext())
+        runCase(c);
 }
 
 std::string messageOf(const std::string &node, Transport transport = Transport::PeerMemory) {
