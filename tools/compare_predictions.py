@@ -65,6 +65,10 @@ class Table:
         self.operation, self.ranks, self.shape, self.times = operation, ranks, None, {}
         self.columns = ()
 
+    def is_beside(self, other):
+        """Whether both may be of one shape; what was broken off before it was named is not."""
+        return (self.operation, self.ranks) == (other.operation, other.ranks)
+
     def add(self, line):
         if match := HEAD.match(line):
             self.columns = match.groups()
@@ -99,7 +103,9 @@ def read_tables(path):
     tables = []
     for line in pathlib.Path(path).read_text(errors="replace").splitlines():
         if match := TITLE.search(line):
-            tables.append(Table(match[1], int(match[2])))
+            begun = Table(match[1], int(match[2]))
+            tables = [table for table in tables if table.shape or table.is_beside(begun)]
+            tables.append(begun)
         elif not tables or tables[-1].shape:
             continue
         elif match := SHAPE.match(line):

@@ -262,19 +262,19 @@ Status Chooser::findCandidates() {
   return predict();
 }
 
-/// Brings the best predicted to the front. What was predicted before stays.
+/// Brings the best predicted to the front. By the same model nothing is predicted twice.
 Status Chooser::predict() {
   std::vector<PlanMatmul> shapes;
   for (const LoweredCandidate &each : candidates_)
     llvm::append_range(shapes, each.plans->front().matmuls);
-  BRAID_TRY(model_.addGemms(shapes));
+  bool isNewModel = BRAID_TRY(model_.addGemms(shapes));
   std::vector<const Plan *> sending;
   for (const LoweredCandidate &each : candidates_)
     if (each.plans->front().transport == Transport::Messages)
       sending.push_back(&each.plans->front());
-  BRAID_TRY(model_.addMessages(sending));
+  isNewModel |= BRAID_TRY(model_.addMessages(sending));
   for (LoweredCandidate &each : candidates_) {
-    if (each.predictedUs > 0)
+    if (each.predictedUs > 0 && !isNewModel)
       continue;
     Result<Simulation> simulation = simulate(*each.plans, model_.model(),
                                              {.launchMode = launchModeOf(each.candidate),

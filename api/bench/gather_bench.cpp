@@ -136,11 +136,12 @@ std::string gatherAlone(const RowProblem &p) {
                                                              : gatherFromEach(p);
 }
 
-const OperationTexts kTexts = {gatherFusion,
-                               {{"matmul", gemmAlone},
-                                {"chunked", chunkedGemm, /*isProgram=*/false},
-                                {"gather", gatherAlone},
-                                {"uncoupled", gatherUncoupled}}};
+const OperationTexts kTexts = {
+    gatherFusion,
+    {{"matmul", gemmAlone},
+     {"chunked", chunkedGemm, /*isProgram=*/false},
+     {"gather", gatherAlone, /*isProgram=*/true, PlanPart::All, /*mayBeCollective=*/true},
+     {"uncoupled", gatherUncoupled}}};
 
 } // namespace
 

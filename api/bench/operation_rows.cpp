@@ -19,6 +19,19 @@ Status unknownRow(const OperationTexts &texts, const std::string &row) {
                   llvm::StringRef(row).split(';').first.str());
 }
 
+/// A collective of all ranks has no protocol, and is not cut.
+Status checkTransfers(const NamedText &row, const std::string &name, const Configuration &config) {
+  using schedule::Transfers;
+  const bool isCollective = config.transfers() == Transfers::Collective;
+  if (config.transfers() != Transfers::Pairs && !(isCollective && row.mayBeCollective))
+    return badInput("--impl {}: {} has only transfers=pairs{}", name, row.name,
+                    row.mayBeCollective ? " and transfers=collective" : "");
+  if (isCollective &&
+      (config.protocol() != Protocol::Get || config.chunks() > 1 || config.tailSplit() > 1))
+    return badInput("--impl {}: a collective has no protocol, and is not cut", name);
+  return Status::ok();
+}
+
 } // namespace
 
 Result<TimedRow> makeRow(const OperationTexts &texts, const std::string &name, RowProblem problem,
@@ -39,6 +52,8 @@ Result<TimedRow> makeRow(const OperationTexts &texts, const std::string &name, R
         fmt::format("--impl {}: {} adds in one shot, and has no other", name, what.str()));
   if (isNamed && other->isProgram && problem.config.partials() != schedule::Partials::Local)
     return badInput("--impl {}: {} has no GEMM that stores at a peer", name, what.str());
+  if (isNamed && other->isProgram)
+    BRAID_TRY(checkTransfers(*other, name, problem.config));
   row->text = isNamed ? other->text(problem) : texts.fusion(problem);
   row->isAuto = isAuto;
   if (isNamed)

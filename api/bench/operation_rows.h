@@ -28,6 +28,7 @@ struct NamedText {
   RowText text;
   bool isProgram = true; ///< else a fusion, which the knobs of the row's name lower
   PlanPart part = PlanPart::All;
+  bool mayBeCollective = false; ///< transfers=collective is another program
 };
 
 /// The texts of all rows of an operation.

@@ -131,7 +131,8 @@ std::string reduceByCollective(const Reduction &r) {
   const RowProblem &p = r.problem;
   const bool isConverted = p.partial() != p.element();
   const std::string rows = fmt::format("{}, {}]", r.rows(), p.shape.n);
-  const std::string come = fmt::format("  %come = allocate device {}[1, {}\n", p.partial(), rows);
+  const std::string allocateCome =
+      fmt::format("  %come = allocate device {}[1, {}\n", p.partial(), rows);
   return fmt::format("program @reduce_by_collective mesh [0 .. {}) () -> (%C: {}) {{\n"
                      "  %sent = allocate device {}[{}, {}\n"
                      "{}"
@@ -139,8 +140,9 @@ std::string reduceByCollective(const Reduction &r) {
                      "  wait %c\n"
                      "{}}}\n",
                      p.ranks, r.result(), p.partial(), r.isScattered ? p.ranks : 1, rows,
-                     isConverted ? come : "", r.isScattered ? "reduce_scatter" : "allreduce",
-                     isConverted ? "%come" : "%C", isConverted ? "  sum %C, %come\n" : "");
+                     isConverted ? allocateCome : "",
+                     r.isScattered ? "reduce_scatter" : "allreduce", isConverted ? "%come" : "%C",
+                     isConverted ? "  sum %C, %come\n" : "");
 }
 
 /// What is left if the GEMM cost nothing.
@@ -179,7 +181,8 @@ template <bool isScattered> OperationTexts textsOf(RowText fusion, const char *t
   return {fusion,
           {{"gemm", gemmAlone},
            {"chunked", fusion, /*isProgram=*/false, PlanPart::Gemms},
-           {transfers, textOf<isScattered, reduceAlone>},
+           {transfers, textOf<isScattered, reduceAlone>, /*isProgram=*/true, PlanPart::All,
+            /*mayBeCollective=*/true},
            {"uncoupled", textOf<isScattered, reduceUncoupled>}}};
 }
 

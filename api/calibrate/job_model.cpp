@@ -119,24 +119,26 @@ void JobModel::take(const CostModel &measured) {
   model_.network = measured.network;
 }
 
-Status JobModel::addGemms(llvm::ArrayRef<PlanMatmul> shapes) {
+Result<bool> JobModel::addGemms(llvm::ArrayRef<PlanMatmul> shapes) {
   const Clock::time_point start = Clock::now();
   bool hasMeasured =
       BRAID_TRY(measureGemms(model_, shapes, timer_, calibrationOptions(timer_, options_)));
   if (!hasMeasured)
-    return Status::ok();
+    return false;
   gemmSeconds_ += secondsSince(start);
-  return keepModel();
+  BRAID_TRY(keepModel());
+  return true;
 }
 
-Status JobModel::addMessages(llvm::ArrayRef<const Plan *> plans) {
+Result<bool> JobModel::addMessages(llvm::ArrayRef<const Plan *> plans) {
   const Clock::time_point start = Clock::now();
   bool hasMeasured =
       BRAID_TRY(measureMessages(model_, plans, timer_, calibrationOptions(timer_, options_)));
   if (!hasMeasured)
-    return Status::ok();
+    return false;
   messageSeconds_ += secondsSince(start);
-  return keepModel();
+  BRAID_TRY(keepModel());
+  return true;
 }
 
 Status JobModel::add(const CostModel &measured) {

@@ -41,9 +41,9 @@ public:
   /// Takes up what is kept, and measures what it lacks, but for GEMMs.
   Status find();
   /// Measures those of `shapes` that are needed to know what all of them cost.
-  Status addGemms(llvm::ArrayRef<PlanMatmul> shapes);
+  Result<bool> addGemms(llvm::ArrayRef<PlanMatmul> shapes);
   /// Measures what the groups and collectives of a rank's `plans` cost.
-  Status addMessages(llvm::ArrayRef<const Plan *> plans);
+  Result<bool> addMessages(llvm::ArrayRef<const Plan *> plans);
   /// Has rank 0 keep what was measured elsewhere, beside what it keeps, and in place of older
   /// figures.
   Status add(const CostModel &measured);

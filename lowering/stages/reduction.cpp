@@ -534,10 +534,14 @@ bool reduceIntoResult(Stage &stage) {
       sum->dst->type.dtype != sum->parts->type.dtype)
     return false;
   Block &block = stage.loop->body;
-  for (Op &op : block)
-    if (auto *collective = llvm::dyn_cast<CollectiveOp>(&op);
-        collective && collective->dst == sum->parts)
-      collective->dst = sum->dst;
+  auto reducesParts = [&](const Op &op) {
+    const auto *collective = llvm::dyn_cast<CollectiveOp>(&op);
+    return collective && collective->dst == sum->parts;
+  };
+  const auto found = llvm::find_if(block, reducesParts);
+  if (found == block.end())
+    return false;
+  llvm::cast<CollectiveOp>(*found).dst = sum->dst;
   block.erase(sum->getIterator());
   stage.sum = nullptr;
   return true;

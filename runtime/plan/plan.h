@@ -171,7 +171,7 @@ struct PlanSum {
   Range parts;  ///< from the first part's first byte to the last one's last
   Range bias;   ///< added again and again along dst; bytes == 0: none
   DType result; ///< of dst
-  /// Something besides sums reads what copies bring as parts, so it has to be where they put it.
+  /// Something else reads what copies bring as parts, so it has to be where they put it.
   bool keepsParts = true;
 
   int64_t elements() const { return dst.bytes / sizeOf(result); }

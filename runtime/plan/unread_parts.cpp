@@ -3,40 +3,99 @@
 #include "runtime/plan/unread_parts.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+
+#include <algorithm>
 
 namespace braid {
 namespace {
 
-bool overlap(const Range &a, const Range &b) {
-  return a.buffer == b.buffer && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
-}
+/// Ranges, to be asked which of them overlap another one.
+class RangeIndex {
+public:
+  void add(const Range &range, size_t owner = 0) {
+    if (range.bytes > 0)
+      entries_.push_back({range, owner, 0});
+  }
 
-/// All that is read, but for the parts of sums.
-std::vector<Range> rangesRead(const Plan &plan) {
-  std::vector<Range> read;
+  /// Once all are there.
+  void sort() {
+    llvm::sort(entries_, [](const Entry &a, const Entry &b) {
+      return std::pair(a.range.buffer, a.range.offset) < std::pair(b.range.buffer, b.range.offset);
+    });
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      const Range &range = entries_[i].range;
+      const bool isFirst = i == 0 || entries_[i - 1].range.buffer != range.buffer;
+      entries_[i].latestEnd =
+          std::max(range.offset + range.bytes, isFirst ? 0 : entries_[i - 1].latestEnd);
+    }
+  }
+
+  /// Calls `visit` with the owner of each that overlaps `range`.
+  template <class Visit> void forEachOverlap(const Range &range, Visit visit) const {
+    auto next = llvm::partition_point(entries_, [&](const Entry &entry) {
+      return std::pair(entry.range.buffer, entry.range.offset) <
+             std::pair(range.buffer, range.offset + range.bytes);
+    });
+    while (next != entries_.begin() && (--next)->range.buffer == range.buffer &&
+           next->latestEnd > range.offset)
+      if (next->range.offset + next->range.bytes > range.offset)
+        visit(next->owner);
+  }
+
+  bool overlaps(const Range &range) const {
+    bool found = false;
+    forEachOverlap(range, [&](size_t) { found = true; });
+    return found;
+  }
+
+private:
+  struct Entry {
+    Range range;
+    size_t owner;
+    int64_t latestEnd; ///< of those up to this one, of the same buffer
+  };
+  std::vector<Entry> entries_; ///< by buffer and offset
+};
+
+/// What is read on this rank, or of it, but for the parts of sums.
+RangeIndex rangesRead(const Plan &plan) {
+  RangeIndex read;
   for (const Command &command : plan.commands) {
     if (command.kind == CommandKind::Copy || command.kind == CommandKind::Add)
-      read.push_back(command.src);
+      read.add(command.src);
     if (command.kind == CommandKind::Add)
-      read.push_back(command.dst);
+      read.add(command.dst);
   }
   for (const PlanMatmul &matmul : plan.matmuls)
-    read.insert(read.end(), {matmul.a, matmul.b, matmul.bias, matmul.addend});
+    for (const Range &range : {matmul.a, matmul.b, matmul.bias, matmul.addend})
+      read.add(range);
   for (const PlanSum &sum : plan.sums)
-    read.push_back(sum.bias);
+    read.add(sum.bias);
   for (const PlanPointwise &pointwise : plan.pointwise)
     for (const PlanPointwise::Operand &operand : pointwise.operands())
-      read.push_back(operand.range);
+      read.add(operand.range);
   for (const PlanCollective &collective : plan.collectives)
-    read.push_back(collective.src);
+    read.add(collective.src);
   for (const PlanGroup &group : plan.groups)
     for (const PlanMessage &message : group)
       if (message.direction == Direction::Send)
-        read.push_back(message.range);
+        read.add(message.range);
   for (const Endpoint &endpoint : plan.endpoints)
     if (endpoint.direction == Direction::Send)
-      read.push_back(endpoint.range);
+      read.add(endpoint.range);
+  read.sort();
   return read;
+}
+
+/// Owned by the sums.
+RangeIndex partsOf(llvm::ArrayRef<PlanSum> sums) {
+  RangeIndex parts;
+  for (size_t i = 0; i < sums.size(); ++i)
+    for (int64_t part = 0; part < sums[i].count; ++part)
+      parts.add(sums[i].part(part), i);
+  parts.sort();
+  return parts;
 }
 
 } // namespace
@@ -44,16 +103,21 @@ std::vector<Range> rangesRead(const Plan &plan) {
 void markUnreadParts(Plan &plan) {
   if (plan.sums.empty())
     return;
-  const std::vector<Range> read = rangesRead(plan);
-  for (PlanSum &sum : plan.sums) {
-    std::vector<Range> readHere;
-    llvm::copy_if(read, std::back_inserter(readHere),
-                  [&](const Range &range) { return overlap(range, sum.parts); });
-    sum.keepsParts = llvm::any_of(plan.commands, [&](const Command &command) {
-      return command.kind == CommandKind::Copy && overlap(command.dst, sum.parts) &&
-             llvm::any_of(readHere,
-                          [&](const Range &range) { return overlap(range, command.dst); });
+  const RangeIndex read = rangesRead(plan), parts = partsOf(plan.sums);
+  for (PlanSum &sum : plan.sums)
+    sum.keepsParts = false;
+  for (const Command &command : plan.commands) {
+    if (command.kind != CommandKind::Copy || command.dst.buffer == kPeerBuffer)
+      continue;
+    llvm::SmallVector<size_t> adding;
+    parts.forEachOverlap(command.dst, [&](size_t sum) {
+      if (!llvm::is_contained(adding, sum))
+        adding.push_back(sum);
     });
+    const bool isOutput = plan.buffers[command.dst.buffer].kind == BufferKind::Output;
+    if (isOutput || adding.size() > 1 || read.overlaps(command.dst))
+      for (size_t sum : adding)
+        plan.sums[sum].keepsParts = true;
   }
 }
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
+#include <utility>
 
 namespace braid::simulator {
 namespace {
@@ -74,9 +74,11 @@ void Flows::share() {
   if (!haveChanged_)
     return;
   haveChanged_ = false;
-  // Those that begin at one moment have no order but this one.
-  std::stable_partition(flows_.begin() + static_cast<std::ptrdiff_t>(ordered_), flows_.end(),
-                        [](const Flow &flow) { return flow.isGemm; });
+  // Those that begin at one moment have no order but this one: GEMMs first, and of those what can
+  // take least, so that the others get what it leaves of its part.
+  std::stable_sort(
+      flows_.begin() + static_cast<std::ptrdiff_t>(ordered_), flows_.end(),
+      [](const Flow &a, const Flow &b) { return a.isGemm && (!b.isGemm || a.limit < b.limit); });
   for (; ordered_ < flows_.size(); ++ordered_)
     flows_[ordered_].moment = moment_;
   ++moment_;
@@ -119,6 +121,21 @@ void Flows::shareNetwork() {
                    flow.sharedOfRank / std::max(leaving[flow.from], reaching[flow.to]));
 }
 
+/// Of each flow that is a GEMM: it, and those behind it that began at its moment on its machine.
+std::vector<uint32_t> Flows::countSharers() const {
+  std::vector<uint32_t> sharers(flows_.size(), 0), behind(ranks_, 0);
+  std::vector<uint64_t> moments(ranks_, 0);
+  for (size_t i = flows_.size(); i-- > 0;) {
+    const Flow &flow = flows_[i];
+    if (!isGemmAtWork(flow))
+      continue;
+    uint32_t &count = behind[flow.machine];
+    count = std::exchange(moments[flow.machine], flow.moment) == flow.moment ? count + 1 : 1;
+    sharers[i] = count;
+  }
+  return sharers;
+}
+
 /// Each GEMM gets what those before it leave, an even part of that if several began at one moment,
 /// and makes less of it once it has met another. A kernel is slower by what GEMMs before it have,
 /// and those behind it have nothing.
@@ -126,16 +143,12 @@ void Flows::shareMachines() {
   std::vector<uint32_t> gemms(ranks_, 0);
   std::vector<double> free(ranks_, 1); // of GEMMs
   std::vector<bool> hasKernel(ranks_, false);
-  std::map<std::pair<uint32_t, uint64_t>, uint32_t> together; // of a machine, begun at a moment
+  const std::vector<uint32_t> sharers = countSharers();
   for (const Flow &flow : flows_)
-    if (isGemmAtWork(flow)) {
-      ++gemms[flow.machine];
-      ++together[{flow.machine, flow.moment}];
-    }
-  for (Flow &flow : flows_)
-    if (isGemmAtWork(flow)) {
-      uint32_t &sharers = together[{flow.machine, flow.moment}];
-      const double share = free[flow.machine] / sharers--;
+    gemms[flow.machine] += isGemmAtWork(flow);
+  for (size_t i = 0; i < flows_.size(); ++i)
+    if (Flow &flow = flows_[i]; isGemmAtWork(flow)) {
+      const double share = free[flow.machine] / sharers[i];
       const double part = hasKernel[flow.machine] ? 0 : std::min(flow.limit, share);
       free[flow.machine] -= part;
       flow.hasMet |= gemms[flow.machine] > 1;

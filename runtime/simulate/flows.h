@@ -26,7 +26,7 @@ struct Flow {
   double limit = 0;          ///< the rate that it has alone
   double contention = 1;     ///< what a GEMM's rate is divided by once it has met another one
   bool hasMet = false;       ///< a GEMM, another one of its rank
-  uint64_t moment = 0;       ///< it began at; equal for those that have no order
+  uint64_t moment = 0;       ///< number of that at which it began, from 1 on
   uint32_t machine = 0;      ///< a kernel's: the rank whose processors it needs
   double shared = 0;         ///< a link's, of a copy
   bool crosses = false;      ///< a copy, a link; ranks that stand for others have both ends of it
@@ -70,11 +70,12 @@ private:
   void shareLinks();
   void shareNetwork();
   void shareMachines();
+  std::vector<uint32_t> countSharers() const;
 
   const size_t ranks_;
   std::vector<Flow> flows_; ///< in the order started; of one moment GEMMs first
   size_t ordered_ = 0;      ///< how many of them are in that order
-  uint64_t moment_ = 0;
+  uint64_t moment_ = 1;
   bool haveChanged_ = false;
 };
 

@@ -155,7 +155,7 @@ class Rank:
             with torch.cuda.stream(own):
                 traffic.fill_(i % 1000 + self.job.rank)
                 dist.all_reduce(traffic)
-            if i % looks == 0:
+            if i % looks == 0 or i == runs - 1:
                 torch.cuda.synchronize()
                 for C, (_, _, expected) in zip(results, drawn):
                     self.expect(C, expected)

@@ -459,7 +459,7 @@ def torch_device_time(suite, python):
                           python, "--parts", "device_time"], 120,
                          dict(os.environ, CUDA_DEVICE_MAX_CONNECTIONS="32"))  # the benchmark's
     said = re.search(r"^device time: (.*)$", out, re.MULTILINE)
-    if code == 77 or not said:
+    if code or not said:
         return ("skipped" if code == 77 else "failed"), f"exit code {code}\n{out}{err}"[-3000:]
     call = json.loads(said[1])
     rows = timed_rows(suite, 2, ["--shapes", call["shape"], "--graph", "yes", "--rounds", "3",

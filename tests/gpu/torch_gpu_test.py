@@ -134,6 +134,7 @@ class Rank:
         del graph, y
         gc.collect()
         torch.cuda.synchronize()
+        time.sleep(0.5)  # CUDA tells of it from a thread of its own
         bt.prepare(bt.matmul_reduce_scatter, self.hidden(W), V.t(), seconds=0.1)
 
     def hidden(self, W):

@@ -291,9 +291,8 @@ TEST(Specialize, ListsPreparationApartFromCommands) {
   EXPECT_EQ(made.plan->preparation[1].kind, PrepareKind::Share);
 }
 
-/// On several streams they may run at the same time, and how to multiply best depends on that.
-/// Parts that a peer pulls are those that no copy brings: a kernel that adds what it pulls need not
-/// store it. MORE reads what came, or not.
+/// A kernel that adds what it pulls need not store it, if nobody else reads it. `sent`: where the
+/// peer pulls from. `more`: what follows the sum.
 TEST(Specialize, SaysWhichPartsOnlyTheirSumReads) {
   auto keepsParts = [](const std::string &sent, const std::string &more) {
     const Specialized made = specialized(R"(
@@ -321,6 +320,18 @@ program @pulled mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4], %D: f32[4]) {
   EXPECT_TRUE(keepsParts("%parts", "")) << "the peer pulls what a copy has brought";
   EXPECT_TRUE(keepsParts("%other", "set %D, %slot"));
   EXPECT_TRUE(keepsParts("%other", "reduce sum %D, %own"));
+  EXPECT_TRUE(keepsParts("%other", "sum %D, %parts")) << "of two sums one may come later";
+}
+
+TEST(Specialize, KeepsPartsThatTheCallerGets) {
+  const Specialized made = specialized(R"(
+program @kept mesh [0 .. 1) (%A: f32[2, 4]) -> (%C: f32[4], %parts: f32[2, 4]) {
+  set %parts, %A
+  sum %C, %parts
+}
+)");
+  ASSERT_TRUE(made.plan.isOk()) << made.source->diags.str();
+  EXPECT_TRUE(made.plan->sums.front().keepsParts);
 }
 
 /// As lowering makes it: what the peer pulls a GEMM has made there.
@@ -343,6 +354,7 @@ program @reduced mesh [0 .. 2) (%A: f32[4, 8], %B: f32[8, 5]) -> (%C: f32[4, 5])
   EXPECT_FALSE(made.plan->sums.front().keepsParts);
 }
 
+/// On several streams they may run at the same time, and how to multiply best depends on that.
 TEST(Specialize, SaysWhichGemmsMayOverlap) {
   auto overlaps = [](const std::string &between) {
     Specialized made = specialized("program @p mesh [0 .. 2) (%A: f32[2, 4, 8], %B: f32[8, 8]) ->\n"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Dict, List, Tuple
 
-FEW_ROWS = 1024  # of all ranks: below, halves of them make GEMMs that waste the machine
+FEW_ROWS = 512  # of a rank: GEMMs of fewer waste the machine
 
-# Up to so many multiplications of a rank.
+# Below so many multiplications of a rank, this.
 _GUESSES: Dict[str, Tuple[Tuple[float, str], ...]] = {
     "all_gather_matmul": ((6e9, "bulk;protocol=put;copies=kernel"),
                           (20e9, "pairwise;protocol=put;copies=kernel"),
@@ -18,7 +18,7 @@ _GUESSES: Dict[str, Tuple[Tuple[float, str], ...]] = {
                           (math.inf, "pairwise;placement=shared;reduction=two-shot;protocol=put;"
                                      "chunks=2;streams=6;signals=memory")),
 }
-# A sum on two ranks is rounded once, wherever it is made.
+# From so many on, if there are two ranks: more would round on the way.
 _ON_TWO_RANKS = ("matmul_reduce_scatter", 200e9, "ring;sums=gemm;chunks=2;signals=memory")
 
 
@@ -27,7 +27,7 @@ def guesses(operator: str, extents: Tuple[int, int, int], ranks: int) -> List[st
     M, N, K = extents
     multiplications = float(M) * N * K
     of_operator = _GUESSES[operator]
-    if M < FEW_ROWS:
+    if M < FEW_ROWS * ranks:
         return [of_operator[0][1]]
     found = [schedule for most, schedule in of_operator if multiplications < most][:1]
     name, least, schedule = _ON_TWO_RANKS

@@ -57,8 +57,7 @@ def _keep_within_bound(job: GroupJob, newest: Prepared) -> None:
     held = []
     for key, each in job.operations.items():
         usage = each.operation.usage()
-        each.is_in_a_graph = each.is_in_a_graph and usage.is_in_graph
-        if not each.is_in_a_graph:
+        if not usage.is_in_graph:
             held.append((each.last, usage.most, key, each))
     total = sum(most for _, most, _, _ in held)
     for _, most, key, each in sorted(held, key=lambda each: each[0]):
@@ -141,21 +140,17 @@ def find(job: GroupJob, layout: Layout) -> Prepared:
 def use(job: GroupJob, prepared: Prepared) -> None:
     """Counts a call."""
     global _clock
-    if not prepared.is_in_a_graph and _is_captured(job):
-        prepared.is_in_a_graph = True
     _clock += 1
     prepared.last = _clock
     prepared.calls += 1
 
 
-def _is_in_a_graph(job: GroupJob, prepared: Prepared) -> bool:
-    """Whether a graph with calls of it lives, on any rank. Collective if one was captured: ranks
-    agree on that when they prepare something."""
-    if prepared.is_in_a_graph:
-        layout = prepared.layout
-        Prepared(job, layout, lower(job, layout), measures=False).operation.close()
-        prepared.is_in_a_graph = prepared.operation.usage().is_in_graph
-    return prepared.is_in_a_graph
+def _ask_for_graphs(job: GroupJob) -> None:
+    """Lets the ranks tell each other of the graphs that live, which they do when they prepare
+    something. Collective; blocks. Usages are the same on all ranks behind it."""
+    text = (f"program @asks mesh [0 .. {job.ranks}) (%A: f32[1]) -> (%C: f32[1]) {{\n"
+            "  set %C, %A\n}\n")
+    job.job.prepare(compile(text, ranks=job.ranks), measures=False).close()
 
 
 def measure(job: GroupJob, layout: Layout, seconds: float) -> Prepared:
@@ -163,9 +158,14 @@ def measure(job: GroupJob, layout: Layout, seconds: float) -> Prepared:
     check(layout)
     auto = "auto;launch=graph" if job.device.type == "cuda" else "auto"
     before = job.operations.get(layout)
-    if before is not None and _is_in_a_graph(job, before):
+    if _is_captured(job):
         raise InputError(f"{layout.operator} of {layout.shape}: expected prepare() before the "
-                         "operator is captured into a graph")
+                         "stream is captured")
+    if before is not None and job.on_gpu:
+        _ask_for_graphs(job)
+        if before.operation.usage().is_in_graph:
+            raise InputError(f"{layout.operator} of {layout.shape}: expected prepare() before the "
+                             "operator is captured into a graph")
     program = compile(layout.fusion(), ranks=job.ranks, schedule=auto, auto_seconds=seconds)
     prepared = Prepared(job, layout, program, measures=True)
     if before is not None:

@@ -27,7 +27,6 @@ class Prepared:
         self.layout = layout
         self.schedule = self.operation.program.schedule
         self.calls = self.copies = self.last = 0
-        self.is_in_a_graph = False  # of the caller's, which goes on using it
         self._has_rows = layout.operator != "all_gather_matmul" or layout.rows.of(job.rank) > 0
         count = 1 + len(layout.weights) + sum(each.has_bias for each in layout.weights)
         count += len(layout.weights) + layout.returns_gathered
