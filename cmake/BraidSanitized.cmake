@@ -62,6 +62,9 @@ function(braid_instrument twin original sanitizer)
   if(original IN_LIST braid_busy_targets)
     set(optimisation -O1)
   endif()
+  if(BRAID_CLANG AND sanitizer STREQUAL "tsan")
+    target_compile_definitions(${twin} PRIVATE __SANITIZE_THREAD__=1) # as g++ says it
+  endif()
   # The same sources are compiled with all warnings elsewhere; here g++ adds false ones.
   target_compile_options(${twin} PRIVATE ${optimisation} -g1 -UNDEBUG -fno-omit-frame-pointer -w
                                          ${braid_${sanitizer}_flags})

@@ -553,7 +553,8 @@ TEST_F(ChoiceTest, TrialsLeaveNothingBehind) {
     }
   }
   EXPECT_EQ(countFiles("/proc/self/fd"), files);
-  EXPECT_LE(countFiles("/proc/self/task"), threads + 4 * kRanks) << "candidates have more streams";
+  // A candidate with 8 streams may have come later; 16 trials that left one on each rank would be more.
+  EXPECT_LE(countFiles("/proc/self/task"), threads + 7 * kRanks);
   EXPECT_LT(heap(), used + (size_t(2) << 20));
 }
 #endif

@@ -10,7 +10,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <map>
+#include <mutex>
+#include <tuple>
 
 namespace braid::test {
 namespace {
@@ -34,17 +37,33 @@ private:
 
 using Values = std::vector<double>;
 
+/// What is computed once for a tensor, a rank and an iteration: thousands of trials ask for it, and
+/// several threads at the same time.
+template <class Value> class Remembered {
+public:
+  template <class Make>
+  const Value &of(size_t index, int64_t rank, uint32_t iteration, Make make) const {
+    std::lock_guard lock(mutex_);
+    const auto [found, isNew] = values_.try_emplace({index, rank, iteration});
+    if (isNew)
+      found->second = make();
+    return found->second;
+  }
+
+private:
+  mutable std::mutex mutex_;
+  mutable std::map<std::tuple<size_t, int64_t, uint32_t>, Value> values_;
+};
+
 class BySmallValues final : public Oracle {
 public:
   explicit BySmallValues(const Fusion &fusion)
       : fusion_(fusion), inputs_(fusion.inputs()), outputs_(fusion.outputs()) {}
 
   void fillInput(size_t index, int64_t rank, uint32_t iteration, void *data) const override {
-    const FusionTensor &tensor = *inputs_[index];
-    int64_t at = 0;
-    for (double value : localPart(tensor, drawn(index, iteration), rank))
-      reference::store(tensor.type.dtype, *reference::encodeExactly(tensor.type.dtype, value), data,
-                       at++);
+    const std::vector<char> &bytes =
+        encoded_.of(index, rank, iteration, [&] { return encodedInput(index, rank, iteration); });
+    std::memcpy(data, bytes.data(), bytes.size());
   }
 
   void poisonOutput(size_t index, void *data) const override {
@@ -56,7 +75,9 @@ public:
 
   Status compare(size_t index, int64_t rank, uint32_t iteration, const void *data) const override {
     const FusionTensor &tensor = *outputs_[index];
-    const Values expected = localPart(tensor, valuesOf(tensor, iteration), rank);
+    const Values &expected = expected_.of(index, rank, iteration, [&] {
+      return localPart(tensor, valuesOf(tensor, iteration), rank);
+    });
     Values got(expected.size());
     reference::load(tensor.type.dtype, data, 0, got);
     for (size_t i = 0; i < got.size(); ++i) {
@@ -74,6 +95,17 @@ public:
   }
 
 private:
+  std::vector<char> encodedInput(size_t index, int64_t rank, uint32_t iteration) const {
+    const FusionTensor &tensor = *inputs_[index];
+    const DType dtype = tensor.type.dtype;
+    const Values values = localPart(tensor, drawn(index, iteration), rank);
+    std::vector<char> bytes(values.size() * static_cast<size_t>(sizeOf(dtype)));
+    for (size_t i = 0; i < values.size(); ++i)
+      reference::store(dtype, *reference::encodeExactly(dtype, values[i]), bytes.data(),
+                       static_cast<int64_t>(i));
+    return bytes;
+  }
+
   /// Sums of integers are exact. Functions are computed in f64, and rounded as it comes.
   double tolerance() const { return hasFunctions() ? 1e-9 : 0; }
   bool hasFunctions() const {
@@ -153,6 +185,8 @@ private:
 
   const Fusion &fusion_;
   const std::vector<const FusionTensor *> inputs_, outputs_;
+  Remembered<std::vector<char>> encoded_; ///< inputs
+  Remembered<Values> expected_;           ///< outputs
 };
 
 } // namespace
