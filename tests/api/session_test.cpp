@@ -553,7 +553,8 @@ TEST_F(ChoiceTest, TrialsLeaveNothingBehind) {
     }
   }
   EXPECT_EQ(countFiles("/proc/self/fd"), files);
-  // A candidate with 8 streams may have come later; 16 trials that left one on each rank would be more.
+  // A candidate with 8 streams may have come later; 16 trials that left one on each rank would be
+  // more.
   EXPECT_LE(countFiles("/proc/self/task"), threads + 7 * kRanks);
   EXPECT_LT(heap(), used + (size_t(2) << 20));
 }
