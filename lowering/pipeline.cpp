@@ -65,8 +65,8 @@ constexpr Pass kPasses[] = {
     // What a wait orders depends on the stream that is current where it stands, so waits move last.
     {"sink-waits", "moves the waits of sends behind the GEMMs", kAfterTransfers, sinkWaits},
 
-    {"simplify", "removes empty loops, what is unused and idle stream changes", kAfterMoves,
-     simplify},
+    {"simplify", "removes empty loops, what is unused, sums that copy and idle stream changes",
+     kAfterMoves, simplify},
 };
 
 //===- Reading a list -------------------------------------------------------------------------===//

@@ -2,7 +2,6 @@
 
 #include "backends/cuda/cuda_device.h"
 #include "backends/cuda/issuing.h"
-#include "backends/cuda/kernels.h"
 #include "ir/failure.h"
 
 #include <cstdio>
@@ -54,8 +53,8 @@ void CudaDevice::collective(uint32_t stream, Tag tag, const CollectiveArgs &args
                  messages_->collective(streamOf(stream), args, timetableOf(tag.plan).ctas));
 }
 
-/// Behind a group or a collective the GPU says how far the stream is. In a graph, where that may
-/// take as long as a message, only behind the last one of a stream.
+/// Behind a group or a collective the GPU says how far the stream is. In a graph, where that takes
+/// longer than a message, only behind the last one of a stream.
 void CudaDevice::finishMessages(uint32_t stream, Tag tag, const Status &status) {
   if (!status.isOk())
     return group_.abort(status.annotated(fmt::format("rank {}", options_.rank)));
@@ -63,8 +62,6 @@ void CudaDevice::finishMessages(uint32_t stream, Tag tag, const Status &status) 
     const std::vector<uint32_t> &steps = timetableOf(tag.plan).commands[stream];
     if (steps.back() != tag.command)
       return;
-    cuda::launchReport(streamOf(stream), &steps_[stream].done, number(stream, tag));
-    return check(cudaGetLastError(), "launchReport");
   }
   CUstreamBatchMemOpParams write = {};
   write.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;

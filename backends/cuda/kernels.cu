@@ -4,7 +4,6 @@
 
 #include "backends/cuda/run_guard.h"
 
-#include <cuda/atomic>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -58,11 +57,6 @@ __global__ void delayKernel(uint64_t duration) {
   const uint64_t begin = nanoseconds();
   while (nanoseconds() - begin < duration)
     ;
-}
-
-__global__ void reportKernel(uint32_t *step, uint32_t value) {
-  ::cuda::atomic_ref<uint32_t, ::cuda::thread_scope_system>(*step).store(
-      value, ::cuda::memory_order_relaxed);
 }
 
 constexpr int kThreads = 256;
@@ -147,14 +141,9 @@ void launchDelay(cudaStream_t stream, uint32_t microseconds) {
   delayKernel<<<1, 1, 0, stream>>>(uint64_t(microseconds) * 1000);
 }
 
-void launchReport(cudaStream_t stream, uint32_t *step, uint32_t value) {
-  reportKernel<<<1, 1, 0, stream>>>(step, value);
-}
-
 cudaError_t loadKernels() {
   cudaFuncAttributes attributes;
   const void *kernels[] = {
-      reinterpret_cast<const void *>(reportKernel),
       reinterpret_cast<const void *>(addKernel<__nv_bfloat16>),
       reinterpret_cast<const void *>(addKernel<__half>),
       reinterpret_cast<const void *>(addKernel<float>),

@@ -64,9 +64,6 @@ void launchBroadcast(cudaStream_t stream, Element element, void *c, Element bias
 void launchRandom(cudaStream_t stream, Element element, void *dst, int64_t count, uint32_t seed);
 /// Keeps the stream busy for so long.
 void launchDelay(cudaStream_t stream, uint32_t microseconds);
-/// Stores `value` where the host reads how far the stream is, as a memory operation of the stream
-/// does, which is a node of another kind in a graph.
-void launchReport(cudaStream_t stream, uint32_t *step, uint32_t value);
 
 /// Loads all of the above, so that no launch has to.
 cudaError_t loadKernels();
