@@ -168,6 +168,8 @@ template <int kThreads> struct AloneInKernel {
     return __ldg(partOf<Bits>(sum, part) + at);
   }
   template <class Bits> static __device__ void keep(const Sum &, int64_t, int64_t, const Bits &) {}
+  __device__ bool hasRound(const SumWalk &walk, int64_t begin) const { return begin < walk.groups; }
+  __device__ void loaded(bool, bool) {}
 };
 
 /// A kernel that has waited for the parts: peers wrote them while it ran already, so they must come
@@ -178,10 +180,15 @@ struct BehindArrivals {
     return __ldcg(partOf<Bits>(sum, part) + at);
   }
   template <class Bits> static __device__ void keep(const Sum &, int64_t, int64_t, const Bits &) {}
+  __device__ bool hasRound(const SumWalk &walk, int64_t begin) const { return begin < walk.groups; }
+  __device__ void loaded(bool, bool) {}
 };
 
 /// The groups that a thread adds at a time. `Place` is one like those above: keep() is told of all
-/// that was read, once everything is on its way.
+/// that was read, once everything is on its way; hasRound() says whether there are groups from
+/// `begin` on for this thread, or for one that it waits for; loaded() is called in each round when
+/// all parts are read and nothing is stored yet, says whether it is the last one, and takes a value
+/// that depends on all that was read.
 template <class Place, class Types, int kWide, int kParts, int kGroups> struct GroupBatch {
   using From = Group<typename Types::Partial, kWide>;
   using Bias = Group<typename Types::T, kWide>;
@@ -222,6 +229,15 @@ template <class Place, class Types, int kWide, int kParts, int kGroups> struct G
       static_cast<typename To::Bits *>(sum.dst)[at(g)] = result.bits();
   }
 
+  /// Not to be known before everything has been read.
+  __device__ bool dependsOnAll() const {
+    bool result = false;
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g)
+      result |= totals[g][0] == typename To::Acc(1);
+    return result;
+  }
+
   const Sum &sum;
   const SumWalk &walk;
   int64_t begin;
@@ -231,9 +247,10 @@ template <class Place, class Types, int kWide, int kParts, int kGroups> struct G
 /// A thread's groups: kGroups from `first` on, as many from `first + step` on, and so on. There are
 /// no more parts than kParts, unless that is kMostParts.
 template <class Place, class Types, int kWide, int kParts, int kGroups>
-__device__ void addGroups(const Sum &sum, const SumWalk &walk, int64_t first, int64_t step) {
+__device__ void addGroups(const Sum &sum, const SumWalk &walk, int64_t first, int64_t step,
+                          Place place = {}) {
   using Bias = typename Group<typename Types::T, kWide>::Bits;
-  for (int64_t begin = first; begin < walk.groups; begin += step) {
+  for (int64_t begin = first; place.hasRound(walk, begin); begin += step) {
     GroupBatch<Place, Types, kWide, kParts, kGroups> batch{sum, walk, begin};
     BiasWalk biasWalk(walk, begin);
     Bias bias[kGroups] = {};
@@ -245,6 +262,7 @@ __device__ void addGroups(const Sum &sum, const SumWalk &walk, int64_t first, in
     do
       batch.addParts(done);
     while (kParts == kMostParts && (done += kParts) < sum.count);
+    place.loaded(!place.hasRound(walk, begin + step), batch.dependsOnAll());
 #pragma unroll
     for (int g = 0; g < kGroups; ++g)
       batch.store(g, bias[g]);

@@ -23,11 +23,20 @@ __device__ uint32_t look(uint32_t *flag) {
   return SystemFlag(*flag).load(::cuda::memory_order_acquire);
 }
 
-/// A released flag (larger than 1) stays, so that every later await passes, too.
-__device__ void take(uint32_t *flag) {
+/// Takes a flag away, and returns what it was. A released flag (larger than 1) stays, so that every
+/// later await passes, too. In the GPU's memory it is gone when this has returned, without a fence;
+/// the host's memory has no such exchange.
+__device__ uint32_t take(const CopyAndSignal &batch, uint32_t *flag) {
   SystemFlag counter(*flag);
-  if (counter.load(::cuda::memory_order_relaxed) == 1)
+  uint32_t was = 1;
+  if (batch.released) {
+    counter.compare_exchange_strong(was, 0, ::cuda::memory_order_relaxed);
+    return was;
+  }
+  was = counter.load(::cuda::memory_order_relaxed);
+  if (was == 1)
     counter.store(0, ::cuda::memory_order_relaxed);
+  return was;
 }
 
 __device__ void set(uint32_t *flag) { SystemFlag(*flag).store(1, ::cuda::memory_order_relaxed); }
@@ -36,14 +45,18 @@ __device__ void report(const CopyAndSignal &batch, uint32_t value) {
   SystemFlag(*batch.step).store(value, ::cuda::memory_order_relaxed);
 }
 
+/// What is visible to this thread is visible to a peer that has seen what it writes from here on.
+__device__ void publishToPeers() {
+  ::cuda::atomic_thread_fence(::cuda::memory_order_acq_rel, ::cuda::thread_scope_system);
+}
+
 // -- Copying by threads. --
 
 __device__ TileWalk tilesFor(const CopyAndSignal &batch, uint32_t copier, uint32_t copiers) {
   return TileWalk(batch.copies, batch.copyCount, copier, copiers);
 }
 
-/// Tells the first block how much of each copy this one has done. Everything is visible to all
-/// before.
+/// Tells the first block how much of each copy this one has done, and makes it visible to it.
 __device__ void countTiles(const CopyAndSignal &batch, uint32_t copier, uint32_t copiers) {
   uint32_t done[CopyAndSignal::kMost] = {};
   TileWalk walk = tilesFor(batch, copier, copiers);
@@ -92,7 +105,6 @@ __device__ void copyByThreads(const CopyAndSignal &batch, uint32_t copier, uint3
   for (Tile tile; walk.next(tile); turn = (turn + kStages - 1) % kStages)
     if (turn == 0)
       copyTile(tile, threadIdx.x % kTeam);
-  __threadfence_system();
   __syncthreads();
 }
 
@@ -169,7 +181,6 @@ __device__ void copyInBulk(const CopyAndSignal &batch, uint32_t copier, uint32_t
   }
   asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
   asm volatile("fence.proxy.async;" ::: "memory");
-  __threadfence_system();
 }
 
 #endif
@@ -257,26 +268,27 @@ __device__ void copyByWarp(const CopyAndSignal &batch) {
       if (const uint32_t at = w * kWarp + threadIdx.x; at < words)
         dst[at] = read[w];
   }
-  __threadfence_system();
 }
 
 /// Who copies.
 enum class Movers { Workers, FirstBlock };
 
 /// What is behind the copies. Workers look at the flags of awaits, too, so they are taken here: a
-/// peer sets them again once it has our signals. A signal before the last copy goes with the
-/// others: the copies wait for nobody, and end at the same time.
+/// peer sets them again once it has our signals, so these leave when all flags are known to be
+/// taken. A signal before the last copy goes with the others: the copies wait for nobody, and end
+/// at the same time.
 __device__ void finishMoves(const CopyAndSignal &batch) {
+  constexpr uint32_t kNever = ~0u;
   const uint32_t lane = threadIdx.x;
-  if (lane < batch.awaitCount)
-    take(batch.awaits[lane].flag);
-  __syncwarp();
+  const uint32_t was = lane < batch.awaitCount ? take(batch, batch.awaits[lane].flag) : 0;
+  if (__any_sync(~0u, was == kNever))
+    return;
+  if (batch.fencesMoves && lane < max(batch.signalCount, 1))
+    publishToPeers();
   if (batch.signalCount == 0)
     return;
-  if (lane < batch.signalCount) {
-    __threadfence_system();
+  if (lane < batch.signalCount)
     set(batch.signals[lane].flag);
-  }
   __syncwarp();
   if (lane == 0)
     report(batch, batch.signals[batch.signalCount - 1].value);
@@ -308,7 +320,7 @@ __device__ void passArrivals(const CopyAndSignal &batch) {
 
 __device__ void takeArrivals(const CopyAndSignal &batch) {
   if (threadIdx.x < batch.arrivalCount)
-    take(batch.arrivals[threadIdx.x].flag);
+    take(batch, batch.arrivals[threadIdx.x].flag);
 }
 
 // -- Adding. --
@@ -331,12 +343,12 @@ struct NoSum {
 template <class Types> constexpr int kGroupOf = 16 / sizeof(typename Types::Partial);
 
 /// A thread's whole groups.
-template <class Place, class Types, int kWide>
-__device__ void addOwn(const Sum &sum, const SumWalk &walk, int64_t thread) {
+template <class Types, int kWide, class Place>
+__device__ void addOwn(const Sum &sum, const SumWalk &walk, int64_t thread, Place place) {
   if (sum.count <= 2)
-    addGroups<Place, Types, kWide, 2, 4>(sum, walk, thread, 4 * walk.apart);
+    addGroups<Place, Types, kWide, 2, 4>(sum, walk, thread, 4 * walk.apart, place);
   else
-    addGroups<Place, Types, kWide, kMostParts, 1>(sum, walk, thread, walk.apart);
+    addGroups<Place, Types, kWide, kMostParts, 1>(sum, walk, thread, walk.apart, place);
 }
 
 /// Of one with a sum of these types.
@@ -369,7 +381,7 @@ template <class Types> struct SumBehind {
 private:
   template <int kWide>
   static __device__ void addShare(const Sum &sum, const SumWalk &walk, int64_t thread) {
-    addOwn<BehindArrivals, Types, kWide>(sum, walk, thread);
+    addOwn<Types, kWide>(sum, walk, thread, BehindArrivals());
     addRest<BehindArrivals, Types, kWide>(sum, walk, thread);
   }
 
@@ -382,9 +394,35 @@ private:
   }
 };
 
+/// The last one of the blocks that count. What they have read needs no order: it has come. What
+/// they keep does.
+__device__ bool isLast(const CopyAndSignal &batch) {
+  DeviceCounter count(batch.counters[0]);
+  const uint32_t before = batch.sum.keepsParts ? count.fetch_add(1, ::cuda::memory_order_acq_rel)
+                                               : count.fetch_add(1, ::cuda::memory_order_relaxed);
+  return before == gridDim.x - 1;
+}
+
 /// Parts come from where the copies read them, and are kept where those write, if anybody reads
-/// them there. What peers wrote, they wrote while the kernel ran.
+/// them there. What peers wrote, they wrote while the kernel ran. A block counts itself when it has
+/// read everything, which peers wait for, and stores its results meanwhile.
 struct AlongCopies {
+  const CopyAndSignal &batch;
+  bool &isLastBlock; ///< of the first thread
+
+  /// All threads of a block have as many rounds.
+  __device__ bool hasRound(const SumWalk &walk, int64_t begin) const {
+    return begin - int64_t(threadIdx.x) < walk.groups;
+  }
+  /// The barrier asks for the value, so that it does not open before all is read.
+  __device__ void loaded(bool isLastRound, bool dependsOnAll) {
+    if (!isLastRound)
+      return;
+    __syncthreads_or(dependsOnAll);
+    if (threadIdx.x == 0)
+      isLastBlock = isLast(batch);
+  }
+
   static __device__ int64_t apart(const SumWalk &walk) { return walk.apart; }
 
   /// Of each part, for a block.
@@ -417,23 +455,19 @@ template <class Types> struct SumAlong {
     passAwaits(batch);
     __syncthreads();
     const int64_t thread = int64_t(blockIdx.x - 1) * kWorkerThreads + threadIdx.x;
-    addOwn<AlongCopies, Types, kGroupOf<Types>>(batch.sum, shares.sum, thread);
-    __syncthreads();
+    bool isLastBlock = false;
+    addOwn<Types, kGroupOf<Types>>(batch.sum, shares.sum, thread, AlongCopies{batch, isLastBlock});
     if (threadIdx.x < kWarp)
-      leave(batch);
+      leave(batch, isLastBlock);
   }
 
-  /// A warp of each block. What all blocks did is visible to the last one, and so to whoever gets
-  /// its signals.
-  static __device__ void leave(const CopyAndSignal &batch) {
-    DeviceCounter count(batch.counters[0]);
-    uint32_t before = 0;
-    if (threadIdx.x == 0)
-      before = count.fetch_add(1, ::cuda::memory_order_acq_rel);
-    if (__shfl_sync(~0u, before, 0) != gridDim.x - 1)
+  /// A warp of each block. Its first thread says whether the block is the last one, behind the
+  /// reads of all others.
+  static __device__ void leave(const CopyAndSignal &batch, bool isLastBlock) {
+    if (!__shfl_sync(~0u, isLastBlock, 0))
       return;
     if (threadIdx.x == 0)
-      count.store(0, ::cuda::memory_order_relaxed);
+      DeviceCounter(batch.counters[0]).store(0, ::cuda::memory_order_relaxed);
     finishMoves(batch);
     passArrivals(batch);
     takeArrivals(batch);
@@ -459,7 +493,8 @@ template <class Adder, Movers kMovers = Movers::Workers>
 __device__ void coordinate(const CopyAndSignal &batch) {
   const uint32_t lane = threadIdx.x;
   if (lane < batch.readySignalCount) {
-    __threadfence_system();
+    if (batch.fencesReadySignals)
+      publishToPeers();
     set(batch.readySignals[lane].flag);
   }
   __syncwarp();
@@ -467,7 +502,7 @@ __device__ void coordinate(const CopyAndSignal &batch) {
     report(batch, batch.readySignals[batch.readySignalCount - 1].value);
   waitForAll(batch, batch.awaits, batch.awaitCount);
   if constexpr (Adder::kIsAlong) {
-    Adder::leave(batch);
+    Adder::leave(batch, lane == 0 && isLast(batch));
   } else {
     makeMoves<kMovers>(batch);
     passArrivals(batch);

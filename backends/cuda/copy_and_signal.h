@@ -50,6 +50,11 @@ struct CopyAndSignal {
   uint32_t readySignalCount = 0, awaitCount = 0, copyCount = 0, signalCount = 0, arrivalCount = 0;
   CopyAndSignalFlag readySignals[kMost], awaits[kMost], signals[kMost], arrivals[kMost];
   CopyAndSignalCopy copies[kMost];
+  /// Before the ready signals, peers see what earlier launches wrote to peers' memory; behind the
+  /// copies, they see what these write. A fence takes 2 us. A signal needs none behind which the
+  /// peer reads nothing, or only what earlier launches wrote to this GPU's memory: that is in the
+  /// cache through which peers read it. Where flags are in the host's memory, both are true.
+  bool fencesReadySignals = false, fencesMoves = false;
   Sum sum = {};             ///< of no elements: none
   bool addsAlong = false;   ///< the sum comes before the arrivals; canAddAlong()
   uint32_t *step = nullptr; ///< of the stream

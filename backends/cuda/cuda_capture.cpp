@@ -294,6 +294,10 @@ bool CudaDevice::isRunning(const Timetable &timetable) {
   return look(report.begun) != look(report.ended);
 }
 
+uint32_t CudaDevice::endedRuns(const Timetable &timetable) {
+  return look(timetable.ofGraphs.guard.report->ended);
+}
+
 void CudaDevice::checkOverlaps() {
   for (const std::unique_ptr<Timetable> &each : timetables_)
     if (look(each->ofGraphs.guard.report->overlapped) != 0)
@@ -343,9 +347,12 @@ void CudaDevice::launch(uint32_t graph, Tag tag) {
   enter();
   isDirty_[0] = true;
   note(tag);
-  for (size_t stream = 0; stream < streams_.size(); ++stream)
+  const bool tells = !hasMessagesOnly(*tag.plan);
+  for (size_t stream = 0; tells && stream < streams_.size(); ++stream)
     issued_[stream].isReplay.store(true, std::memory_order_relaxed);
   check(cudaGraphLaunch(graphs_[graph], streams_[0]), "cudaGraphLaunch");
+  if (!tells)
+    reportReplay(tag);
 }
 
 } // namespace braid

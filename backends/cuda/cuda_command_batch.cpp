@@ -191,6 +191,7 @@ void CudaDevice::issueCopyAndSignal(uint32_t stream, Tag tag, llvm::ArrayRef<Bat
     cuda::CopyAndSignal batch;
     batch.step = &steps_[stream].done;
     batch.released = hasFlagsOnDevice(mode) ? released_ : nullptr;
+    batch.fencesReadySignals = batch.fencesMoves = batch.released == nullptr;
     batch.counters = (capture_ ? timetable.ofGraphs.counters : copyAndSignalCounters_) +
                      stream * cuda::CopyAndSignal::kCounters;
     steps = steps.drop_front(addToCopyAndSignal(batch, stream, tag, steps, areDisjoint, mode));
@@ -255,15 +256,18 @@ size_t CudaDevice::addToCopyAndSignal(cuda::CopyAndSignal &batch, uint32_t strea
         return i;
       batch.copies[batch.copyCount++] = {static_cast<char *>(step.dst),
                                          static_cast<const char *>(step.src), step.bytes};
+      batch.fencesMoves |= step.published == Published::Peers;
     } else if (part == ReadySignals) {
       if (batch.readySignalCount == kMost)
         return i;
       batch.readySignals[batch.readySignalCount++] = flag(step);
+      batch.fencesReadySignals |= step.published == Published::Peers;
     } else {
       part = Moves;
       if (batch.signalCount == kMost)
         return i;
       batch.signals[batch.signalCount++] = flag(step);
+      batch.fencesMoves |= step.published != Published::Nothing;
     }
   }
   return steps.size();

@@ -253,6 +253,7 @@ private:
     bool waitsApart = false;       ///< too many streams copy: what copies must not wait for peers
     std::vector<bool> isUsed;      ///< each stream
     bool isInCallersGraph = false; ///< so its runs are guarded from now on
+    uint32_t ended = 0;            ///< of these runs, as the watchdog saw last
     GraphCount callersGraphs = std::make_shared<std::atomic<int64_t>>(0); ///< with its runs
     ForGraphs ofGraphs;
   };
@@ -268,6 +269,8 @@ private:
   uint64_t nextStep(const Timetable &timetable, uint32_t stream, uint32_t done) const;
   /// The one that `done` stands for, or kNothing.
   uint64_t lastStep(const Timetable &timetable, uint32_t stream, uint32_t done) const;
+  /// Every replay that was launched is over, or none of its signals and awaits is.
+  bool areReplaysOver(const Timetable &timetable) const;
   /// 1 + the command that `done` stands for, if a replay of this Plan wrote it; else 0.
   static uint32_t replayedCommand(const Timetable &timetable, uint32_t done);
   /// The await that a step is, of a Plan that was introduced; else of none.
@@ -293,6 +296,8 @@ private:
   Status allocateForGraphs(Timetable &timetable);
   void releaseForGraphs(Timetable &timetable);
   static bool isRunning(const Timetable &timetable);
+  /// Runs in graphs of the caller's, modulo 2^32.
+  static uint32_t endedRuns(const Timetable &timetable);
   void checkOverlaps();
   /// Where commands of a stream go now.
   cudaStream_t streamOf(uint32_t stream) const {
@@ -300,6 +305,11 @@ private:
   }
 
   void finishMessages(uint32_t stream, Tag tag, const Status &status);
+  /// No signal of a replay tells how far it is, so a write behind the graph does: it takes 0.5 us
+  /// there, and 3 us inside of it.
+  static bool hasMessagesOnly(const Plan &plan) { return plan.transport == Transport::Messages; }
+  void reportReplay(Tag tag);
+  void reportStep(uint32_t stream, Tag tag);
   Result<std::unique_ptr<SymmetricMemory>> memoryOfMessages(MemoryFrom from, ControlPlane &control);
 
   ProcessGroup &group_;

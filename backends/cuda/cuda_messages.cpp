@@ -53,16 +53,24 @@ void CudaDevice::collective(uint32_t stream, Tag tag, const CollectiveArgs &args
                  messages_->collective(streamOf(stream), args, timetableOf(tag.plan).ctas));
 }
 
-/// Behind a group or a collective the GPU says how far the stream is. In a graph, where that takes
-/// longer than a message, only behind the last one of a stream.
+/// Behind a group or a collective the GPU says how far the stream is. In a graph that takes longer
+/// than a message: only behind the last one of a stream, or behind the graph (reportReplay()).
 void CudaDevice::finishMessages(uint32_t stream, Tag tag, const Status &status) {
   if (!status.isOk())
     return group_.abort(status.annotated(fmt::format("rank {}", options_.rank)));
-  if (capture_) {
-    const std::vector<uint32_t> &steps = timetableOf(tag.plan).commands[stream];
-    if (steps.back() != tag.command)
-      return;
-  }
+  if (capture_ &&
+      (hasMessagesOnly(*tag.plan) || timetableOf(tag.plan).commands[stream].back() != tag.command))
+    return;
+  reportStep(stream, tag);
+}
+
+void CudaDevice::reportReplay(Tag tag) {
+  for (const std::vector<uint32_t> &commands : timetableOf(tag.plan).commands)
+    if (!commands.empty())
+      return reportStep(0, {tag.plan, commands.back(), tag.run});
+}
+
+void CudaDevice::reportStep(uint32_t stream, Tag tag) {
   CUstreamBatchMemOpParams write = {};
   write.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
   write.writeValue.address = reinterpret_cast<CUdeviceptr>(&steps_[stream].done);

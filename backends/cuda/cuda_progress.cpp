@@ -11,6 +11,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <utility>
 
 namespace braid {
 namespace {
@@ -126,6 +128,18 @@ uint64_t CudaDevice::nextStep(const Timetable &timetable, uint32_t stream, uint3
          (timetable.plan->firstCommand + (next == commands.end() ? commands.front() : *next));
 }
 
+bool CudaDevice::areReplaysOver(const Timetable &timetable) const {
+  for (uint32_t stream = 0; stream < timetable.commands.size(); ++stream) {
+    const uint32_t done =
+        std::atomic_ref<uint32_t>(steps_[stream].done).load(std::memory_order_relaxed);
+    if (issued_[stream].isReplay.load(std::memory_order_relaxed) &&
+        !timetable.commands[stream].empty() &&
+        replayedCommand(timetable, done) != timetable.commands[stream].back() + 1)
+      return false;
+  }
+  return true;
+}
+
 uint32_t CudaDevice::replayedCommand(const Timetable &timetable, uint32_t done) {
   const bool isOurs = done & kReplayed && (done >> kPlanShift) % kPlans == timetable.number;
   return isOurs ? done & kCommands : 0;
@@ -151,14 +165,21 @@ void CudaDevice::publish() {
   const Timetable *timetable = current_.load(std::memory_order_acquire);
   bool isBusy = isBusy_.load(std::memory_order_relaxed);
   // The caller launches its graphs without telling.
-  for (const std::unique_ptr<Timetable> &each : timetables_)
+  bool isCallers = false, hasEnded = false;
+  for (const std::unique_ptr<Timetable> &each : timetables_) {
     if (isRunning(*each)) {
       timetable = each.get();
-      isBusy = true;
+      isBusy = isCallers = true;
     }
+    const uint32_t ended = endedRuns(*each);
+    hasEnded = hasEnded || std::exchange(each->ended, ended) != ended;
+  }
   if (!timetable)
     return;
+  // It may never ask whether what it replays is over.
   RankSlot &slot = group_.slot();
+  const auto activity = static_cast<HostActivity>(slot.activity.load(std::memory_order_relaxed));
+  const bool isOver = !isCallers && activity == HostActivity::OwnCode && areReplaysOver(*timetable);
   size_t count = 0;
   for (const std::unique_ptr<Timetable> &each : timetables_)
     count = std::max(count, each->commands.size());
@@ -168,13 +189,15 @@ void CudaDevice::publish() {
   for (uint32_t stream = 0; stream < count; ++stream) {
     QueueSlot &queue = slot.queue[stream];
     uint32_t done = std::atomic_ref<uint32_t>(steps_[stream].done).load(std::memory_order_relaxed);
-    if (done != seen_[stream]) {
+    if (done != seen_[stream] || hasEnded) { // the runs of a graph write the same again
       seen_[stream] = done;
       queue.completed.fetch_add(1, std::memory_order_relaxed);
       queue.lastDone.store(lastStep(*timetable, stream, done), std::memory_order_relaxed);
       queue.sinceNs.store(monotonicNs(), std::memory_order_relaxed);
     }
-    const uint64_t next = isBusy ? nextStep(*timetable, stream, done) : kNothing;
+    const bool isReplay = issued_[stream].isReplay.load(std::memory_order_relaxed);
+    const bool isAny = isBusy && !(isReplay && isOver);
+    const uint64_t next = isAny ? nextStep(*timetable, stream, done) : kNothing;
     const bool isAwait = awaitOf(next).plan != nullptr;
     if (queue.current.exchange(next, std::memory_order_relaxed) != next)
       queue.sinceNs.store(monotonicNs(), std::memory_order_relaxed);

@@ -28,6 +28,8 @@ struct BatchedCommand {
   const void *src;
   int64_t bytes;
   const SumArgs *sum = nullptr; ///< Sum
+  /// Signal: what it makes known. Copy: Peers if it writes there. Peers stands for all of them.
+  Published published = Published::Peers;
 };
 
 /// Is a command of `plan` issued in one batch with the one before it? So are signals, awaits and

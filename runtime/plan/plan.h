@@ -80,6 +80,13 @@ inline Range cut(const Range &range, int64_t offset, int64_t bytes) {
   return {range.buffer, range.offset + offset, bytes};
 }
 
+/// Which of a rank's writes a signal makes known to the peer.
+enum class Published : uint8_t {
+  Nothing, ///< none: the peer may write what this rank has read
+  Own,     ///< those to this rank's memory: the peer may copy from there
+  Peers,   ///< those to the peer's memory
+};
+
 /// One rank's side of one transfer. `channel` is the number of the share_mem_handles node in text
 /// order; (source, destination, channel, sequence) names a transfer among all ranks.
 struct Endpoint {
@@ -96,6 +103,13 @@ struct Endpoint {
   bool isOfMessages = false;
   /// Of those: only says that a rank has come.
   bool isOfMeeting = false;
+
+  /// By the one signal that this rank makes.
+  Published published() const {
+    if (direction == Direction::Receive)
+      return Published::Nothing;
+    return protocol == Protocol::Get ? Published::Own : Published::Peers;
+  }
 };
 
 /// A node of the program that commands come from.

@@ -5,8 +5,8 @@
 // Four sessions take turns on ten streams of the caller's: eager, replayed, and in graphs of the
 // caller's, between kernels of its own that fill and read the tensors; R runs in all (1,000). Every
 // element of every run is compared. The ranks choose the last one's schedule by measuring. What a
-// session refuses harms nobody; launches that overlap end the job; sessions that have ended leave
-// no memory behind.
+// session refuses harms nobody; launches that overlap end the job; replays and pauses of any length
+// do not; sessions that have ended leave no memory behind.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -26,6 +26,7 @@ namespace {
 
 constexpr int64_t kRows = 96, kDepth = 64, kColumns = 40; // rows of one rank
 constexpr size_t kStreams = 10, kSessions = 4;
+constexpr int kTimeoutMs = 5000, kShortTimeoutMs = 1500;
 
 std::string backendName() {
   const char *name = std::getenv("BRAID_TEST_BACKEND");
@@ -221,6 +222,32 @@ public:
     return job_.commit();
   }
 
+  /// Graphs one after another for longer than the job's timeout, and then nothing for as long: the
+  /// caller asks CUDA alone what is over, and neither is a stall.
+  Status goOnAndPause(Session &session) {
+    const char *shares = std::getenv("BRAID_SHARE_GPUS");
+    const int launches = shares && std::string(shares) == "on" ? 1000 : 20000;
+    Lane &replayed = lanes_[kStreams - 1], &inGraph = lanes_[1];
+    if (Status status = session.capture(replayed.inputs, {&replayed.output, 1}); !status.isOk())
+      return status;
+    if (Status status = recordGraph(session, inGraph); !status.isOk())
+      return status;
+    int run = 0;
+    for (Lane *lane : {&replayed, &inGraph, &replayed}) {
+      for (int i = 0; i < launches; ++i, ++run) {
+        if (Status status = launch(session, *lane, run); !status.isOk())
+          return status;
+        if (Status status = cudaStatus(cudaStreamSynchronize(lane->stream), "a lane");
+            !status.isOk())
+          return status;
+        if (Status status = check(*lane, run); !status.isOk())
+          return status;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(2) * kShortTimeoutMs);
+    }
+    return job_.commit();
+  }
+
 private:
   size_t aBytes() const { return static_cast<size_t>(kRows * kDepth) * sizeof(float); }
   size_t bBytes() const { return static_cast<size_t>(kDepth * kColumns) * sizeof(float); }
@@ -295,8 +322,9 @@ Status takeTurns(const std::shared_ptr<Job> &job, int runs) {
   return job->commit();
 }
 
+/// Schedule 2 has a stream whose first step is to wait.
 Result<std::unique_ptr<Session>> onlySession(const std::shared_ptr<Job> &job) {
-  Result<CompiledProgram> program = compiled(*job, "pairwise");
+  Result<CompiledProgram> program = compiled(*job, schedules()[2]);
   return program ? Session::prepare(job, *program) : program.status();
 }
 
@@ -389,11 +417,12 @@ Status comeAndGo(const std::shared_ptr<Job> &job, int runs) {
   return job->commit();
 }
 
-template <Status (*kBody)(const std::shared_ptr<Job> &, int)>
+template <Status (*kBody)(const std::shared_ptr<Job> &, int), int kMs = kTimeoutMs>
 int rankMain(const Place &place, int runs) {
   cudaSetDevice(static_cast<int>(place.localRank) % std::max(countGpus(), 1));
-  Result<std::shared_ptr<Job>> job = Job::join(
-      {.backend = backendName() == "nccl" ? "nccl" : "cuda", .timeout = std::chrono::seconds(5)});
+  Result<std::shared_ptr<Job>> job =
+      Job::join({.backend = backendName() == "nccl" ? "nccl" : "cuda",
+                 .timeout = std::chrono::milliseconds(kMs)});
   Status status = job ? kBody(*job, runs) : job.status();
   if (job && !status.isOk())
     status = (*job)->fail(status);
@@ -410,6 +439,8 @@ int main(int argc, char **argv) {
                      {"overlapping launches", rankMain<actWith<&Caller::overlap>>, "overlapped"},
                      {"a launch that other ranks leave out",
                       rankMain<actWith<&Caller::launchAlone>>, "no progress for 5000 ms"},
+                     {"replays and pauses that are longer than the timeout",
+                      rankMain<actWith<&Caller::goOnAndPause>, kShortTimeoutMs>},
                      {"sessions that end", rankMain<comeAndGo>},
                      {"a close beside a graph", rankMain<actWithGraph<closeBesideGraph>>},
                      {"graphs that are known", rankMain<actWithGraph<knowGraphs>>}});
