@@ -41,15 +41,13 @@ bool doMeet(const Command &a, const Command &b) {
   return doRangesMeet(a.dst, b.dst) || doRangesMeet(a.dst, b.src) || doRangesMeet(a.src, b.dst);
 }
 
-/// Whether what copies bring is all that is added to what is there, so that their kernel adds it on
-/// its way.
+/// Whether all that copies bring are whole parts of the sum, so that their kernel adds them on its
+/// way.
 bool addsAlong(const PlanSum &sum, llvm::ArrayRef<const Command *> copies) {
   const int64_t part = sum.part(0).bytes;
-  return static_cast<int64_t>(copies.size()) < sum.count &&
-         llvm::all_of(copies, [&](const Command *copy) {
-           return copy->src.buffer == kPeerBuffer && copy->dst.bytes == part &&
-                  overlap(copy->dst, sum.parts);
-         });
+  return llvm::all_of(copies, [&](const Command *copy) {
+    return copy->dst.bytes == part && overlap(copy->dst, sum.parts);
+  });
 }
 
 /// See RankState::together.
