@@ -13,7 +13,7 @@ Operation gatherMatmul();
 
 /// The row that `name[;knob=value]...` stands for: matmul, chunked, gather, uncoupled, auto or a
 /// schedule, as Configuration::parse() reads it; `isGraphed`, unless it has a launch mode.
-/// BadInput says what is not understood, and why rows cannot be divided.
+/// BadInput says what is not understood, Unsupported what cannot be had for that shape.
 Result<TimedRow> makeGatherRow(const std::string &name, const BenchShape &shape,
                                const BenchTypes &types, int64_t ranks, bool isGraphed);
 

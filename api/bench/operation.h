@@ -46,7 +46,7 @@ struct Operation {
   std::vector<RowType> rows;
   std::vector<RowType> rivals = {};  ///< of PyTorch, in the order of their turns
   std::vector<std::string> standard; ///< rows that are timed unless it is said
-  /// BadInput if it has no such row, or not for that shape.
+  /// BadInput if it has no such row, Unsupported if not for that shape.
   std::function<Result<TimedRow>(const std::string &name, const BenchShape &shape,
                                  const BenchTypes &types, int64_t ranks, bool isGraphed)>
       makeRow;

@@ -19,9 +19,11 @@ Status unknownRow(const OperationTexts &texts, const std::string &row) {
                   llvm::StringRef(row).split(';').first.str());
 }
 
-/// A collective of all ranks has no protocol, and is not cut.
-Status checkTransfers(const NamedText &row, const std::string &name, const Configuration &config) {
+/// A collective of all ranks has no protocol, is not cut, and is of as many rows for each.
+Status checkTransfers(const OperationTexts &texts, const NamedText &row, const std::string &name,
+                      const RowProblem &problem) {
   using schedule::Transfers;
+  const Configuration &config = problem.config;
   const bool isCollective = config.transfers() == Transfers::Collective;
   if (config.transfers() != Transfers::Pairs && !(isCollective && row.mayBeCollective))
     return badInput("--impl {}: {} has only transfers=pairs{}", name, row.name,
@@ -29,10 +31,24 @@ Status checkTransfers(const NamedText &row, const std::string &name, const Confi
   if (isCollective &&
       (config.protocol() != Protocol::Get || config.chunks() > 1 || config.tailSplit() > 1))
     return badInput("--impl {}: a collective has no protocol, and is not cut", name);
+  if (isCollective && texts.hasBlocks && !problem.areBlocksEqual())
+    return unsupported("{}: some ranks have fewer rows, and a collective is of as many for each",
+                       name);
   return Status::ok();
 }
 
 } // namespace
+
+std::string RowProblem::blockExtent() const {
+  return areBlocksEqual() ? std::to_string(blockRows())
+                          : fmt::format("ceil({}, {})", shape.m, ranks);
+}
+
+std::string RowProblem::rowsOf(const std::string &rank) const {
+  if (areBlocksEqual())
+    return "";
+  return fmt::format("max(min({0} - ({1}) * {2}, {2}), 0)", shape.m, rank, blockRows());
+}
 
 Result<TimedRow> makeRow(const OperationTexts &texts, const std::string &name, RowProblem problem,
                          bool isGraphed) {
@@ -53,7 +69,7 @@ Result<TimedRow> makeRow(const OperationTexts &texts, const std::string &name, R
   if (isNamed && other->isProgram && problem.config.partials() != schedule::Partials::Local)
     return badInput("--impl {}: {} has no GEMM that stores at a peer", name, what.str());
   if (isNamed && other->isProgram)
-    BRAID_TRY(checkTransfers(*other, name, problem.config));
+    BRAID_TRY(checkTransfers(texts, *other, name, problem));
   row->text = isNamed ? other->text(problem) : texts.fusion(problem);
   row->isAuto = isAuto;
   if (isNamed)
@@ -73,15 +89,12 @@ std::string gemmAlone(const RowProblem &p) {
                      p.ranks, p.element(), p.partial(), p.shape.m, p.shape.k, p.shape.n);
 }
 
-Status expectEqualBlocks(const BenchShape &shape, int64_t ranks) {
-  const int64_t m = shape.m;
-  if (m % ranks == 0)
-    return Status::ok();
-  const int64_t below = m / ranks * ranks, above = below + ranks;
-  return badInput("expected -m to be a multiple of {} ranks, got {}: ranks with different numbers "
-                  "of rows are not supported yet; take -m {}",
-                  ranks, m,
-                  below > 0 ? fmt::format("{} or {}", below, above) : fmt::format("{}", above));
+std::string selectBlock(const std::string &name, const std::string &entry,
+                        const std::string &rows) {
+  if (rows.empty())
+    return fmt::format("  {} = select {}\n", name, entry);
+  return fmt::format("  {0}_full = select {1}\n  {0} = slice {0}_full[0 .. {2}]\n", name, entry,
+                     rows);
 }
 
 } // namespace braid

@@ -18,7 +18,13 @@ struct RowProblem {
   std::string partial() const { return braid::name(types.partial).str(); }
   std::string protocol() const { return braid::name(config.protocol()).str(); }
   bool pulls() const { return config.protocol() == Protocol::Get; }
-  int64_t blockRows() const { return shape.m / ranks; }
+  bool areBlocksEqual() const { return shape.m % ranks == 0; }
+  /// Of a full block. Each rank has one, or fewer rows where these run out.
+  int64_t blockRows() const { return (shape.m - 1) / ranks + 1; }
+  /// These as the extent of a fusion's axis, behind that of the ranks.
+  std::string blockExtent() const;
+  /// How many rows there are of the block of that rank, which is an index. Empty: all.
+  std::string rowsOf(const std::string &rank) const;
 };
 using RowText = std::string (*)(const RowProblem &problem);
 
@@ -35,10 +41,11 @@ struct NamedText {
 struct OperationTexts {
   RowText fusion; ///< the operation itself, which schedules lower, and which `auto` chooses for
   std::vector<NamedText> others;
+  bool hasBlocks = true; ///< each rank has a block of the rows
 };
 
 /// The row that `name[;knob=value]...` stands for; `problem` comes without its knobs. BadInput says
-/// what is not understood.
+/// what is not understood, Unsupported what cannot be had for such a shape.
 Result<TimedRow> makeRow(const OperationTexts &texts, const std::string &name, RowProblem problem,
                          bool isGraphed);
 
@@ -46,7 +53,8 @@ Result<TimedRow> makeRow(const OperationTexts &texts, const std::string &name, R
 /// result is a partial one where there are any.
 std::string gemmAlone(const RowProblem &problem);
 
-/// BadInput, with what would do, unless each rank has as many of the rows.
-Status expectEqualBlocks(const BenchShape &shape, int64_t ranks);
+/// %name is `entry`, a block in a tensor such as %all[rank], or those rows of it that there are,
+/// which rowsOf() says.
+std::string selectBlock(const std::string &name, const std::string &entry, const std::string &rows);
 
 } // namespace braid

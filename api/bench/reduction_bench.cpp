@@ -3,7 +3,6 @@
 #include "api/bench/reduction_bench.h"
 
 #include "api/bench/operation_rows.h"
-#include "ir/failure.h"
 
 #include <fmt/format.h>
 
@@ -19,7 +18,7 @@ std::string reduceScatterFusion(const RowProblem &p) {
                      "  %B = input {1}[DIDx{{D}}, {4}, {5}]\n"
                      "  %C = matmul %A, %B partial {2} : {1}[DIDx{{D}}, {3}, {5}]\n"
                      "  output %C\n}}\n",
-                     p.ranks, p.element(), p.partial(), p.blockRows(), p.shape.k, p.shape.n);
+                     p.ranks, p.element(), p.partial(), p.blockExtent(), p.shape.k, p.shape.n);
 }
 
 std::string allReduceFusion(const RowProblem &p) {
@@ -49,16 +48,22 @@ struct Reduction {
     return fmt::format("{}[{}, {}, {}]", problem.partial(), problem.ranks, rows(), problem.shape.n);
   }
   std::string allocate() const;
+  /// How many rows there are of a part of that rank's sum. Empty: all.
+  std::string rowsOf(const std::string &rank) const {
+    return isScattered ? problem.rowsOf(rank) : "";
+  }
   /// Selects what goes to that peer; `to` is a number or an index.
   std::string part(const std::string &name, const std::string &to) const {
-    const std::string slot = fmt::format("(rank + {}) mod {}", to, problem.ranks);
-    return fmt::format("  %part{} = select {}[{}]\n", name, isScattered ? "%sent" : "%parts",
-                       isScattered ? slot : "rank");
+    const std::string peer = fmt::format("(rank + {}) mod {}", to, problem.ranks);
+    return selectBlock("%part" + name, isScattered ? "%sent[" + peer + "]" : "%parts[rank]",
+                       rowsOf(peer));
   }
   std::string slot(const std::string &name, const std::string &from) const {
-    return fmt::format("  %slot{} = select %parts[(rank - {}) mod {}]\n", name, from,
-                       problem.ranks);
+    return selectBlock("%slot" + name,
+                       fmt::format("%parts[(rank - {}) mod {}]", from, problem.ranks),
+                       rowsOf("rank"));
   }
+  std::string sum() const;
   std::string transfers(const std::string &name, const std::string &step) const;
   std::string exchange() const;
 };
@@ -94,12 +99,18 @@ std::string Reduction::exchange() const {
   return problem.ranks > 1 ? selects + "  group {\n" + group + "  }\n" + waits : "";
 }
 
+std::string Reduction::sum() const {
+  const std::string rows = rowsOf("rank");
+  if (rows.empty())
+    return "  sum %C, %parts\n";
+  return fmt::format("  %C_rows = slice %C[0 .. {0}]\n  sum %C_rows, %parts[0 .. {0}]\n", rows);
+}
+
 /// By one group on one stream.
 std::string reduceTogether(const Reduction &r) {
   return fmt::format("program @reduce_together mesh [0 .. {}) () -> (%C: {}) {{\n"
-                     "{}{}"
-                     "  sum %C, %parts\n}}\n",
-                     r.problem.ranks, r.result(), r.allocate(), r.exchange());
+                     "{}{}{}}}\n",
+                     r.problem.ranks, r.result(), r.allocate(), r.exchange(), r.sum());
 }
 
 /// A stream for each peer.
@@ -121,9 +132,9 @@ std::string reduceWithEach(const Reduction &r) {
                      "  for %j in 1 .. {0} {{\n"
                      "    synchronize stream(%j)\n"
                      "  }}\n"
-                     "  sum %C, %parts\n}}\n",
+                     "{6}}}\n",
                      r.problem.ranks, r.result(), r.allocate(), r.part("", "%i"), r.slot("", "%i"),
-                     r.transfers("", "%i"));
+                     r.transfers("", "%i"), r.sum());
 }
 
 /// By one collective, into the result if that has the type of what is summed.
@@ -163,13 +174,12 @@ std::string reduceUncoupled(const Reduction &r) {
                      "  %main = get_current_stream\n"
                      "  set_current_stream stream(1)\n"
                      "  synchronize %main\n"
-                     "{8}"
-                     "  sum %C, %parts\n"
+                     "{8}{9}"
                      "  set_current_stream %main\n"
                      "  matmul %made, %A, %B\n"
                      "  synchronize stream(1)\n}}\n",
                      p.ranks, p.element(), p.partial(), p.shape.m, p.shape.k, p.shape.n, r.result(),
-                     r.allocate(), r.exchange());
+                     r.allocate(), r.exchange(), r.sum());
 }
 
 template <bool isScattered, std::string (*text)(const Reduction &)>
@@ -183,7 +193,8 @@ template <bool isScattered> OperationTexts textsOf(RowText fusion, const char *t
            {"chunked", fusion, /*isProgram=*/false, PlanPart::Gemms},
            {transfers, textOf<isScattered, reduceAlone>, /*isProgram=*/true, PlanPart::All,
             /*mayBeCollective=*/true},
-           {"uncoupled", textOf<isScattered, reduceUncoupled>}}};
+           {"uncoupled", textOf<isScattered, reduceUncoupled>}},
+          /*hasBlocks=*/isScattered};
 }
 
 //===- The entries ----------------------------------------------------------------------------===//
@@ -220,9 +231,11 @@ Operation matmulReduceScatter() {
   Operation operation = reductionOf("scatter");
   operation.name = "matmul-reduce-scatter";
   operation.summary = "GEMM with a share of K on each rank, and the sum of each rank's own rows";
-  operation.help = "C[m, n] = A[m, k] B[k, n], summed over ranks: each has its own k columns of A "
-                   "and rows of B,\n"
-                   "and keeps m / ranks rows of the sum. m has to be a multiple of the ranks.";
+  operation.help =
+      "C[m, n] = A[m, k] B[k, n], summed over ranks: each has its own k columns of A "
+      "and rows of B,\n"
+      "and keeps m / ranks rows of the sum. If m is no multiple of the ranks, the last ones have "
+      "fewer.";
   operation.extents = {"rows of A; m / ranks are those of C on each rank", "columns of B and C",
                        kShareOfRank};
   operation.examples =
@@ -239,8 +252,7 @@ Operation matmulReduceScatter() {
        "symm_mem.fused_matmul_reduce_scatter, eagerly in any case", /*isEagerToo=*/true},
   };
   operation.makeRow = [](const std::string &name, const BenchShape &shape, const BenchTypes &types,
-                         int64_t ranks, bool isGraphed) -> Result<TimedRow> {
-    BRAID_TRY(expectEqualBlocks(shape, ranks));
+                         int64_t ranks, bool isGraphed) {
     static const OperationTexts texts = textsOf<true>(reduceScatterFusion, "scatter");
     return makeRow(texts, name, {shape, types, ranks}, isGraphed);
   };

@@ -4,7 +4,9 @@
 
 #include "api/bench/gather_bench.h"
 #include "api/bench/reduction_bench.h"
+#include "api/compile/plans.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -71,12 +73,6 @@ TEST(Operations, KnowTheRowsOfReductions) {
   EXPECT_EQ(reduce.kindOf("torch/sequential_one_shot"), RowKind::Sequential);
 }
 
-/// Only a scatter divides rows.
-TEST(Operations, ReduceAnyNumberOfRows) {
-  EXPECT_FALSE(matmulReduceScatter().makeRow("gemm", {6, 8, 8}, DType::F32, 4, false));
-  EXPECT_TRUE(matmulAllReduce().makeRow("gemm", {6, 8, 8}, DType::F32, 4, false));
-}
-
 TEST(Operations, SendPartialResultsInTheirType) {
   const BenchTypes types(DType::BF16, DType::F32);
   auto textOf = [&](const char *row) {
@@ -100,14 +96,75 @@ TEST(Operations, HaveRowsThatTheyCanMake) {
   }
 }
 
-TEST(Operations, SayThatRowsHaveToDivide) {
-  auto refusal = [](int64_t m) {
-    return makeGatherRow("matmul", {m, 8, 8}, DType::F32, 4, false).status().message();
+TEST(Operations, SayWhereRowsDoNotDivide) {
+  auto fusionOf = [](const Operation &operation, int64_t m) {
+    return operation.makeRow("pairwise", {m, 4, 8}, DType::F32, 3, false)->text;
   };
-  EXPECT_EQ(refusal(1), "expected -m to be a multiple of 4 ranks, got 1: ranks with different "
-                        "numbers of rows are not supported yet; take -m 4");
-  EXPECT_THAT(refusal(514), HasSubstr("; take -m 512 or 516"));
-  EXPECT_EQ(refusal(4), "");
+  EXPECT_THAT(fusionOf(gatherMatmul(), 7), HasSubstr("input f32[DIDx{D}, ceil(7, 3), 8]"));
+  EXPECT_THAT(fusionOf(gatherMatmul(), 6), HasSubstr("input f32[DIDx{D}, 2, 8]"));
+  EXPECT_THAT(fusionOf(matmulReduceScatter(), 7), HasSubstr(": f32[DIDx{D}, ceil(7, 3), 4]"));
+  EXPECT_THAT(fusionOf(matmulReduceScatter(), 6), HasSubstr(": f32[DIDx{D}, 2, 4]"));
+  EXPECT_THAT(fusionOf(matmulAllReduce(), 7), HasSubstr(": f32[7, 4]"));
+}
+
+/// What all ranks do with rows of 8 f32, or else a message. The program has no race and no
+/// deadlock, but may move what nobody has written.
+std::string rowsOf(const Operation &operation, const std::string &name, int64_t m) {
+  Result<TimedRow> row = operation.makeRow(name, {m, 8, 8}, DType::F32, 3, false);
+  if (!row)
+    return row.status().message();
+  std::unique_ptr<Source> source = parseSource(name, row->text);
+  Result<Compiled> compiled = compile(*source, row->options);
+  if (!compiled)
+    return source->diags.str() + compiled.status().message();
+  const std::vector<Plan> plans = *makePlans(*compiled);
+  Result<CheckReport> report = check(plans, /*fusion=*/nullptr, {});
+  if (!report)
+    return report.status().message();
+  if (!report->isSafe() && report->violation->rule != CheckRule::Result) // that is judged last
+    return str(*report);
+  int64_t sent = 0, added = 0, multiplied = 0;
+  for (const Plan &plan : plans) {
+    for (const Endpoint &endpoint : plan.endpoints)
+      sent += endpoint.direction == Direction::Send ? endpoint.range.bytes / (8 * 4) : 0;
+    for (const PlanSum &sum : plan.sums)
+      added += sum.elements() / 8;
+    for (const PlanMatmul &gemm : plan.matmuls)
+      multiplied += gemm.m;
+  }
+  return fmt::format("{} sent, {} added, {} multiplied", sent, added, multiplied);
+}
+
+/// Limits are those of the work: rows that do not exist count for none of it.
+TEST(Operations, HaveLimitsOfTheRowsThatExist) {
+  const Operation gather = gatherMatmul(), scatter = matmulReduceScatter();
+  for (int64_t m : {1, 2, 4, 6, 7}) {
+    const std::string gathered = fmt::format("{} sent, 0 added, ", 2 * m);
+    const std::string scattered = fmt::format("{} sent, {} added, ", 2 * m, m);
+    const std::string multiplied = fmt::format("{} multiplied", 3 * m);
+    for (const std::string knobs :
+         {"", ";protocol=put", ";placement=shared", ";placement=shared;protocol=put"}) {
+      EXPECT_EQ(rowsOf(gather, "gather" + knobs, m), gathered + "0 multiplied");
+      EXPECT_EQ(rowsOf(scatter, "scatter" + knobs, m), scattered + "0 multiplied");
+      EXPECT_EQ(rowsOf(gather, "uncoupled" + knobs, m), gathered + multiplied);
+      EXPECT_EQ(rowsOf(scatter, "uncoupled" + knobs, m), scattered + multiplied);
+    }
+    EXPECT_EQ(rowsOf(gather, "matmul", m), "0 sent, 0 added, " + multiplied);
+    EXPECT_EQ(rowsOf(gather, "chunked", m), "0 sent, 0 added, " + multiplied);
+    EXPECT_EQ(rowsOf(scatter, "gemm", m), "0 sent, 0 added, " + multiplied);
+  }
+}
+
+/// But a collective takes as many rows of each rank. Of an all-reduce, it does.
+TEST(Operations, HaveCollectivesOfEqualBlocksOnly) {
+  auto codeOf = [](const Operation &operation, const char *row, int64_t m) {
+    return operation.makeRow(row, {m, 4, 8}, DType::F32, 3, false).status().code();
+  };
+  EXPECT_EQ(codeOf(gatherMatmul(), "gather;transfers=collective", 6), StatusCode::Ok);
+  EXPECT_EQ(codeOf(gatherMatmul(), "gather;transfers=collective", 7), StatusCode::Unsupported);
+  EXPECT_EQ(codeOf(matmulReduceScatter(), "scatter;transfers=collective", 7),
+            StatusCode::Unsupported);
+  EXPECT_EQ(codeOf(matmulAllReduce(), "reduce;transfers=collective", 7), StatusCode::Ok);
 }
 
 /// A graph is the fair rival of a graph; eagerly, torch/fused is timed in any case.

@@ -219,7 +219,8 @@ Status BenchFlags::check(const Backend &backendOfName) {
   BenchTypes types = BRAID_TRY(this->types());
   for (const BenchShape &shape : shapes())
     for (const std::string &name : impl)
-      if (Result<TimedRow> row = operation.makeRow(name, shape, types, ranks, false); !row)
+      if (Result<TimedRow> row = operation.makeRow(name, shape, types, ranks, false);
+          row.status().code() == StatusCode::BadInput) // else it is the row's failure
         return row.status();
   return Status::ok();
 }
