@@ -63,7 +63,8 @@ Operation mlp() {
   operation.summary = "an MLP with tensor and sequence parallelism";
   operation.help = "Y = gelu_tanh(X W1) W2: each rank has m / ranks rows of X[m, n], and of each "
                    "weight its own k:\n"
-                   "W1[n, k], W2[k, n]. It keeps m / ranks rows of the sum over ranks.";
+                   "W1[n, k], W2[k, n]. It keeps m / ranks rows of the sum over ranks.\n"
+                   "If m is no multiple of the ranks, the last ones have fewer rows.";
   operation.examples =
       "  braid bench mlp -m 8192 -n 8192 -k 14336 --ranks 2 --backend cuda --against torch\n"
       "  braid bench mlp -m 64 -n 512 -k 256 --impl 'gemms,sequential,bulk,pairwise;chunks=2'";

@@ -196,7 +196,7 @@ __device__ bool isReleased(const CopyAndSignal &batch) {
 /// memory, a look takes more than a microsecond, and many at the same time hold one another up; so
 /// does the look for a release, which small problems should be over before.
 __device__ void waitForAll(const CopyAndSignal &batch, const CopyAndSignalFlag *flags,
-                           uint32_t count) {
+                           uint32_t count, bool tells = true) {
   constexpr uint32_t kFirstLooks = 64, kLooksBetween = 256;
   const uint32_t lane = threadIdx.x;
   bool isSet = lane >= count;
@@ -207,7 +207,7 @@ __device__ void waitForAll(const CopyAndSignal &batch, const CopyAndSignalFlag *
     const uint32_t unset = ~__ballot_sync(~0u, isSet);
     const uint32_t passed = unset == 0 ? count : min(count, __ffs(unset) - 1);
     // As if they were awaited one after the other.
-    if (lane == 0 && passed != reported)
+    if (lane == 0 && passed != reported && tells)
       report(batch, flags[passed - 1].value);
     reported = passed;
   }
@@ -281,8 +281,11 @@ __device__ void finishMoves(const CopyAndSignal &batch) {
   constexpr uint32_t kNever = ~0u;
   const uint32_t lane = threadIdx.x;
   const uint32_t was = lane < batch.awaitCount ? take(batch, batch.awaits[lane].flag) : 0;
-  if (__any_sync(~0u, was == kNever))
+  if (__any_sync(~0u, was == kNever)) // to know, every lane has to have its exchange back
     return;
+  __syncwarp();
+  // Without signals, too: what is written at peers has to be there when whoever waits for the copy
+  // signals.
   if (batch.fencesMoves && lane < max(batch.signalCount, 1))
     publishToPeers();
   if (batch.signalCount == 0)
@@ -298,6 +301,7 @@ __device__ void finishMoves(const CopyAndSignal &batch) {
 template <Movers kMovers> __device__ void makeMoves(const CopyAndSignal &batch) {
   if constexpr (kMovers == Movers::FirstBlock) {
     copyByWarp(batch);
+    __threadfence();
   } else if (threadIdx.x == 0 && batch.copyCount != 0) {
     gate(batch).store(1, ::cuda::memory_order_release);
     for (uint32_t i = 0; i < batch.copyCount; ++i) {
@@ -396,10 +400,10 @@ private:
 
 /// The last one of the blocks that count. What they have read needs no order: it has come. What
 /// they keep does.
-__device__ bool isLast(const CopyAndSignal &batch) {
+__device__ bool isLast(const CopyAndSignal &batch, uint32_t one = 1) {
   DeviceCounter count(batch.counters[0]);
-  const uint32_t before = batch.sum.keepsParts ? count.fetch_add(1, ::cuda::memory_order_acq_rel)
-                                               : count.fetch_add(1, ::cuda::memory_order_relaxed);
+  const uint32_t before = batch.sum.keepsParts ? count.fetch_add(one, ::cuda::memory_order_acq_rel)
+                                               : count.fetch_add(one, ::cuda::memory_order_relaxed);
   return before == gridDim.x - 1;
 }
 
@@ -414,13 +418,14 @@ struct AlongCopies {
   __device__ bool hasRound(const SumWalk &walk, int64_t begin) const {
     return begin - int64_t(threadIdx.x) < walk.groups;
   }
-  /// The barrier asks for the value, so that it does not open before all is read.
+  /// The barrier counts threads by the value, and the block counts itself by that number, so that
+  /// neither can happen before all is read.
   __device__ void loaded(bool isLastRound, bool dependsOnAll) {
     if (!isLastRound)
       return;
-    __syncthreads_or(dependsOnAll);
+    const int threads = __syncthreads_count(dependsOnAll);
     if (threadIdx.x == 0)
-      isLastBlock = isLast(batch);
+      isLastBlock = isLast(batch, threads <= kWorkerThreads ? 1 : 2);
   }
 
   static __device__ int64_t apart(const SumWalk &walk) { return walk.apart; }
@@ -500,7 +505,10 @@ __device__ void coordinate(const CopyAndSignal &batch) {
   __syncwarp();
   if (lane == 0 && batch.readySignalCount != 0)
     report(batch, batch.readySignals[batch.readySignalCount - 1].value);
-  waitForAll(batch, batch.awaits, batch.awaitCount);
+  // The last block may be another one. If what it reports is not followed by more, nothing of this
+  // one may come later.
+  const bool isLastToTell = Adder::kIsAlong && batch.arrivalCount == 0 && batch.signalCount != 0;
+  waitForAll(batch, batch.awaits, batch.awaitCount, !isLastToTell);
   if constexpr (Adder::kIsAlong) {
     Adder::leave(batch, lane == 0 && isLast(batch));
   } else {

@@ -31,10 +31,6 @@ Result<CaptureInfo> captureOf(cudaStream_t stream) {
   return info;
 }
 
-uint32_t look(uint32_t &word) {
-  return std::atomic_ref<uint32_t>(word).load(std::memory_order_relaxed);
-}
-
 /// Lets this thread create streams while it captures one.
 class RelaxedCapture {
 public:
@@ -214,6 +210,8 @@ void CudaDevice::joinStreams(const Timetable &timetable) {
 }
 
 void CudaDevice::beginRun(Tag tag) {
+  if (!capture_)
+    group_.slot().begunRuns.fetch_add(1, std::memory_order_relaxed);
   if (!capture_ && !hasCallersGraphs_)
     return;
   enter();
@@ -278,8 +276,11 @@ Status CudaDevice::allocateForGraphs(Timetable &timetable) {
     workspace.data = base;
     base += workspace.bytes;
   }
-  mine.guard.report =
-      static_cast<cuda::RunReport *>(BRAID_TRY(memory_.allocateReports(sizeof(cuda::RunReport))));
+  static_assert(sizeof(cuda::RunReport) <= sizeof(Step));
+  const auto reports = static_cast<int64_t>((1 + plan.streams.size()) * sizeof(Step));
+  void *report = BRAID_TRY(memory_.allocateReports(reports));
+  mine.guard.report = static_cast<cuda::RunReport *>(report);
+  mine.steps = static_cast<Step *>(report) + 1;
   return Status::ok();
 }
 
@@ -347,11 +348,11 @@ void CudaDevice::launch(uint32_t graph, Tag tag) {
   enter();
   isDirty_[0] = true;
   note(tag);
-  const bool tells = !hasMessagesOnly(*tag.plan);
-  for (size_t stream = 0; tells && stream < streams_.size(); ++stream)
-    issued_[stream].isReplay.store(true, std::memory_order_relaxed);
+  Timetable &timetable = *findTimetable(tag.plan);
+  timetable.run.store(tag.run, std::memory_order_relaxed);
+  timetable.isLaunched.store(!hasMessagesOnly(*tag.plan), std::memory_order_relaxed);
   check(cudaGraphLaunch(graphs_[graph], streams_[0]), "cudaGraphLaunch");
-  if (!tells)
+  if (hasMessagesOnly(*tag.plan))
     reportReplay(tag);
 }
 

@@ -174,7 +174,7 @@ void CudaDevice::issueMemoryOperations(uint32_t stream, Tag tag,
     if (step.kind == CommandKind::Await)
       operations[count++] = waitUntilSet(step.flag);
     operations[count++] = write(step.flag, step.kind == CommandKind::Signal ? 1 : 0);
-    operations[count++] = write(&steps_[stream].done, number(stream, tagOf(tag, step)));
+    operations[count++] = write(stepOf(stream, tag), number(stream, tagOf(tag, step)));
   }
   flush();
 }
@@ -189,7 +189,7 @@ void CudaDevice::issueCopyAndSignal(uint32_t stream, Tag tag, llvm::ArrayRef<Bat
       continue;
     }
     cuda::CopyAndSignal batch;
-    batch.step = &steps_[stream].done;
+    batch.step = stepOf(stream, tag);
     batch.released = hasFlagsOnDevice(mode) ? released_ : nullptr;
     batch.fencesReadySignals = batch.fencesMoves = batch.released == nullptr;
     batch.counters = (capture_ ? timetable.ofGraphs.counters : copyAndSignalCounters_) +

@@ -394,7 +394,8 @@ Status CudaDevice::synchronize() {
       options_.rank, {[this] { return isDone(); }, [this](std::chrono::milliseconds) { pause(); }});
   if (!status.isOk())
     return status;
-  isBusy_.store(false, std::memory_order_relaxed);
+  for (const std::unique_ptr<Timetable> &each : timetables_)
+    each->isLaunched.store(false, std::memory_order_relaxed);
   checkOverlaps();
   return group_.failure();
 }

@@ -199,6 +199,11 @@ private:
   void note(Tag tag);
   void markClock(size_t mark);
   uint32_t number(uint32_t stream, Tag tag);
+  uint32_t *stepOf(uint32_t stream, Tag tag);
+  /// A word that the GPU writes.
+  static uint32_t look(uint32_t &word) {
+    return std::atomic_ref<uint32_t>(word).load(std::memory_order_relaxed);
+  }
   // cuda_command_batch.cpp
   bool isByKernel(const BatchedCommand &step, Tag tag, TransferMode mode) const;
   void issueMemoryOperations(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps);
@@ -213,27 +218,24 @@ private:
   cudaEvent_t beginSpan(uint32_t stream, Tag tag);
 
   /// How far a stream is, in memory that the GPU writes and the host reads: the number of the last
-  /// signal or await that is over. Eager ones are numbered as they are issued, 1, 2, ...; those of
-  /// a graph by their Plan and command, with the top bit set, because replays write what was
-  /// recorded.
+  /// signal or await that is over. Eager ones are numbered as they are issued, 1, 2, ...; those in
+  /// graphs of a Plan are 1 + their command, because replays write what was recorded.
   struct Step {
     uint32_t done;
     uint32_t padding[15];
   };
-  static constexpr uint32_t kReplayed = 0x80000000, kPlanShift = 24, kPlans = 64,
-                            kCommands = 0xffffff;
   /// The signals and awaits that were issued to a stream last. Written by the host thread, read by
   /// the watchdog.
   struct Issued {
     static constexpr uint32_t kKept = 256;
     std::atomic<uint32_t> count{0};
     std::atomic<uint64_t> commands[kKept] = {}; ///< run << 32 | command, by number
-    std::atomic<bool> isReplay{false};          ///< the last thing issued was a graph
   };
   /// What runs in graphs use while they run.
   struct ForGraphs {
     void *memory = nullptr; ///< all of it but the guard's report
     cuda::RunGuard guard;
+    Step *steps = nullptr;             ///< of each stream, behind the guard's report
     uint32_t *counters = nullptr;      ///< CopyAndSignal::kCounters for each stream
     std::vector<Workspace> workspaces; ///< of each stream
   };
@@ -243,9 +245,8 @@ private:
 
   struct Timetable {
     const Plan *plan;
-    uint32_t users = 1;  ///< registrations
-    Ctas ctas = {};      ///< of its messages, as registered last
-    uint32_t number = 0; ///< among those that replays tell apart, below kPlans
+    uint32_t users = 1; ///< registrations
+    Ctas ctas = {};     ///< of its messages, as registered last
     std::vector<std::vector<uint32_t>> commands;
     std::vector<nvtxStringHandle_t> names; ///< of each origin, for profilers
     cuda::CopyAndSignalBlocks blocks;      ///< for each launch that copies and signals
@@ -253,7 +254,10 @@ private:
     bool waitsApart = false;       ///< too many streams copy: what copies must not wait for peers
     std::vector<bool> isUsed;      ///< each stream
     bool isInCallersGraph = false; ///< so its runs are guarded from now on
-    uint32_t ended = 0;            ///< of these runs, as the watchdog saw last
+    uint32_t ended = 0;            ///< guarded runs, as the watchdog saw last
+    std::vector<uint32_t> seen;    ///< steps of graphs, likewise
+    std::atomic<bool> isLaunched{false}; ///< graphs of our own, since all was known to be over
+    std::atomic<uint32_t> run{0};        ///< of the last one
     GraphCount callersGraphs = std::make_shared<std::atomic<int64_t>>(0); ///< with its runs
     ForGraphs ofGraphs;
   };
@@ -265,14 +269,17 @@ private:
   void forgetPlan(const Plan *plan);
   /// run << 32 | Plan::firstCommand + command of a signal or await.
   static constexpr uint64_t kNothing = ~uint64_t(0);
-  /// The first one of a stream that is not over, or kNothing.
-  uint64_t nextStep(const Timetable &timetable, uint32_t stream, uint32_t done) const;
-  /// The one that `done` stands for, or kNothing.
-  uint64_t lastStep(const Timetable &timetable, uint32_t stream, uint32_t done) const;
-  /// Every replay that was launched is over, or none of its signals and awaits is.
-  bool areReplaysOver(const Timetable &timetable) const;
-  /// 1 + the command that `done` stands for, if a replay of this Plan wrote it; else 0.
-  static uint32_t replayedCommand(const Timetable &timetable, uint32_t done);
+  /// The first one of a stream that is not over, or kNothing: of those that were issued, or of runs
+  /// in graphs of the Plan, which follow one another.
+  uint64_t nextIssued(uint32_t stream) const;
+  static uint64_t nextInGraph(const Timetable &timetable, uint32_t stream);
+  /// The last one that is over, or kNothing.
+  uint64_t lastIssued(uint32_t stream) const;
+  static uint64_t lastInGraph(const Timetable &timetable, uint32_t stream);
+  bool isUnderWay(const Timetable &timetable) const;
+  const Timetable *findUnderWay() const;
+  void publish(uint32_t stream, const Timetable *underWay, bool hasEnded);
+  bool hasMoved(uint32_t stream, uint64_t &last);
   /// The await that a step is, of a Plan that was introduced; else of none.
   Tag awaitOf(uint64_t step) const;
 
@@ -296,7 +303,7 @@ private:
   Status allocateForGraphs(Timetable &timetable);
   void releaseForGraphs(Timetable &timetable);
   static bool isRunning(const Timetable &timetable);
-  /// Runs in graphs of the caller's, modulo 2^32.
+  /// Those that were guarded, modulo 2^32.
   static uint32_t endedRuns(const Timetable &timetable);
   void checkOverlaps();
   /// Where commands of a stream go now.
@@ -307,7 +314,7 @@ private:
   void finishMessages(uint32_t stream, Tag tag, const Status &status);
   /// No signal of a replay tells how far it is, so a write behind the graph does: it takes 0.5 us
   /// there, and 3 us inside of it.
-  static bool hasMessagesOnly(const Plan &plan) { return plan.transport == Transport::Messages; }
+  static bool hasMessagesOnly(const Plan &plan) { return plan.endpoints.empty(); }
   void reportReplay(Tag tag);
   void reportStep(uint32_t stream, Tag tag);
   Result<std::unique_ptr<SymmetricMemory>> memoryOfMessages(MemoryFrom from, ControlPlane &control);
@@ -349,12 +356,10 @@ private:
   Step *steps_ = nullptr;            ///< one for each of kMaxStreams
   std::unique_ptr<Issued[]> issued_; ///< likewise
   std::vector<std::unique_ptr<Timetable>> timetables_;
-  uint32_t nextTimetable_ = 0;
   std::vector<const Plan *> releasedPlans_; ///< what was issued of them may still run
   std::mutex timetablesMutex_;              ///< held where the watchdog reads one, and one goes
   std::atomic<const Timetable *> current_{nullptr}; ///< of the Plan that was issued last
   std::atomic<uint32_t> run_{0};                    ///< of that Plan, issued last
-  std::atomic<bool> isBusy_{false};                 ///< issued work may not be over
   uint32_t seen_[kQueueSlots] = {};                 ///< steps, by the watchdog
 
   struct TracedCommand {

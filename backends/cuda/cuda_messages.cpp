@@ -73,7 +73,7 @@ void CudaDevice::reportReplay(Tag tag) {
 void CudaDevice::reportStep(uint32_t stream, Tag tag) {
   CUstreamBatchMemOpParams write = {};
   write.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
-  write.writeValue.address = reinterpret_cast<CUdeviceptr>(&steps_[stream].done);
+  write.writeValue.address = reinterpret_cast<CUdeviceptr>(stepOf(stream, tag));
   write.writeValue.value = number(stream, tag);
   check(driver_->streamBatchMemOp(streamOf(stream), 1, &write, 0), "cuStreamBatchMemOp");
 }

@@ -28,9 +28,9 @@ Status CudaDevice::registerPlan(const Plan &plan, TransferMode mode) {
   auto timetable = std::make_unique<Timetable>();
   timetable->plan = &plan;
   timetable->ctas = mode.ctas;
-  timetable->number = nextTimetable_++ % kPlans;
   timetable->commands.resize(plan.streams.size());
   timetable->isUsed.resize(plan.streams.size());
+  timetable->seen.resize(plan.streams.size());
   for (uint32_t i = 0; i < plan.commands.size(); ++i) {
     CommandKind kind = plan.commands[i].kind;
     timetable->isUsed[plan.commands[i].stream] = true;
@@ -88,18 +88,15 @@ void CudaDevice::note(Tag tag) {
       if (each->plan == tag.plan)
         current_.store(each.get(), std::memory_order_release);
   run_.store(tag.run, std::memory_order_relaxed);
-  isBusy_.store(true, std::memory_order_relaxed);
 }
 
-/// What the GPU will write when this signal or await is over.
+/// What the GPU will write when this signal or await is over, and where.
 uint32_t CudaDevice::number(uint32_t stream, Tag tag) {
   if (capture_)
-    return kReplayed | timetableOf(tag.plan).number << kPlanShift |
-           std::min(tag.command + 1, kCommands);
+    return tag.command + 1;
   note(tag);
   Issued &issued = issued_[stream];
-  issued.isReplay.store(false, std::memory_order_relaxed);
-  const uint32_t next = (issued.count.load(std::memory_order_relaxed) + 1) & ~kReplayed;
+  const uint32_t next = issued.count.load(std::memory_order_relaxed) + 1;
   const uint32_t first = tag.plan ? tag.plan->firstCommand : 0;
   issued.commands[next % Issued::kKept].store(uint64_t(tag.run) << 32 | (first + tag.command),
                                               std::memory_order_relaxed);
@@ -107,54 +104,79 @@ uint32_t CudaDevice::number(uint32_t stream, Tag tag) {
   return next;
 }
 
-uint64_t CudaDevice::nextStep(const Timetable &timetable, uint32_t stream, uint32_t done) const {
+uint32_t *CudaDevice::stepOf(uint32_t stream, Tag tag) {
+  return capture_ ? &timetableOf(tag.plan).ofGraphs.steps[stream].done : &steps_[stream].done;
+}
+
+// -- What was issued. --
+
+/// Of more than are kept, the oldest that is.
+uint64_t CudaDevice::nextIssued(uint32_t stream) const {
   const Issued &issued = issued_[stream];
-  if (!issued.isReplay.load(std::memory_order_relaxed) && !isRunning(timetable)) {
-    const uint32_t count = issued.count.load(std::memory_order_acquire);
-    // After a replay nothing tells how many of the eager ones before it are over: all.
-    const uint32_t next = done & kReplayed ? count : done + 1;
-    bool isKept = count - next < Issued::kKept;
-    return next == 0 || next > count || !isKept
-               ? kNothing
-               : issued.commands[next % Issued::kKept].load(std::memory_order_relaxed);
-  }
+  const uint32_t count = issued.count.load(std::memory_order_acquire);
+  const uint32_t left = count - look(steps_[stream].done);
+  if (left == 0)
+    return kNothing;
+  const uint32_t next = count - std::min(left, Issued::kKept) + 1;
+  return issued.commands[next % Issued::kKept].load(std::memory_order_relaxed);
+}
+
+uint64_t CudaDevice::lastIssued(uint32_t stream) const {
+  const uint32_t done = look(steps_[stream].done);
+  return done == 0 ? kNothing
+                   : issued_[stream].commands[done % Issued::kKept].load(std::memory_order_relaxed);
+}
+
+// -- Runs in graphs. --
+
+/// The last step of a run is followed by the first one of the next.
+uint64_t CudaDevice::nextInGraph(const Timetable &timetable, uint32_t stream) {
   if (stream >= timetable.commands.size() || timetable.commands[stream].empty())
     return kNothing;
-  // The last step of a run is followed by the first one of the next.
   const std::vector<uint32_t> &commands = timetable.commands[stream];
-  const uint32_t after = replayedCommand(timetable, done);
-  auto next = std::lower_bound(commands.begin(), commands.end(), after);
-  return uint64_t(run_.load(std::memory_order_relaxed)) << 32 |
+  const uint32_t after = look(timetable.ofGraphs.steps[stream].done);
+  const auto next = std::lower_bound(commands.begin(), commands.end(), after);
+  return uint64_t(timetable.run.load(std::memory_order_relaxed)) << 32 |
          (timetable.plan->firstCommand + (next == commands.end() ? commands.front() : *next));
 }
 
-bool CudaDevice::areReplaysOver(const Timetable &timetable) const {
-  for (uint32_t stream = 0; stream < timetable.commands.size(); ++stream) {
-    const uint32_t done =
-        std::atomic_ref<uint32_t>(steps_[stream].done).load(std::memory_order_relaxed);
-    if (issued_[stream].isReplay.load(std::memory_order_relaxed) &&
-        !timetable.commands[stream].empty() &&
-        replayedCommand(timetable, done) != timetable.commands[stream].back() + 1)
-      return false;
+uint64_t CudaDevice::lastInGraph(const Timetable &timetable, uint32_t stream) {
+  const uint32_t done = look(timetable.ofGraphs.steps[stream].done);
+  return done == 0 ? kNothing
+                   : uint64_t(timetable.run.load(std::memory_order_relaxed)) << 32 |
+                         (timetable.plan->firstCommand + done - 1);
+}
+
+/// Does any run in a graph go on? Replays of our own write the same numbers again and again, so
+/// where every stream is at its last one, the latest may be over, or may not have come to its
+/// first. It waits there for a peer that has not begun as many runs, and else for nobody.
+bool CudaDevice::isUnderWay(const Timetable &timetable) const {
+  if (isRunning(timetable))
+    return true;
+  if (!timetable.isLaunched.load(std::memory_order_relaxed))
+    return false;
+  for (size_t stream = 0; stream < timetable.commands.size(); ++stream) {
+    const std::vector<uint32_t> &commands = timetable.commands[stream];
+    if (!commands.empty() && look(timetable.ofGraphs.steps[stream].done) != commands.back() + 1)
+      return true;
   }
-  return true;
+  const auto begun = [this](int64_t rank) {
+    return group_.memory().slot(rank).begunRuns.load(std::memory_order_relaxed);
+  };
+  return llvm::any_of(timetable.plan->endpoints, [&](const Endpoint &endpoint) {
+    return begun(endpoint.peer) < begun(options_.rank);
+  });
 }
 
-uint32_t CudaDevice::replayedCommand(const Timetable &timetable, uint32_t done) {
-  const bool isOurs = done & kReplayed && (done >> kPlanShift) % kPlans == timetable.number;
-  return isOurs ? done & kCommands : 0;
+const CudaDevice::Timetable *CudaDevice::findUnderWay() const {
+  const Timetable *found = nullptr;
+  for (const std::unique_ptr<Timetable> &each : timetables_)
+    if (isUnderWay(*each) && (!found || each.get() == current_.load(std::memory_order_relaxed)))
+      found = each.get();
+  return found;
 }
 
-uint64_t CudaDevice::lastStep(const Timetable &timetable, uint32_t stream, uint32_t done) const {
-  if (done == 0)
-    return kNothing;
-  if (!(done & kReplayed))
-    return issued_[stream].commands[done % Issued::kKept].load(std::memory_order_relaxed);
-  const uint32_t command = replayedCommand(timetable, done);
-  return command == 0 ? kNothing
-                      : uint64_t(run_.load(std::memory_order_relaxed)) << 32 |
-                            (timetable.plan->firstCommand + command - 1);
-}
+// -- What the watchdog is told. --
 
 void CudaDevice::publish() {
   if (messages_)
@@ -162,48 +184,59 @@ void CudaDevice::publish() {
       group_.abort(status.annotated(fmt::format("rank {}", options_.rank)));
   std::lock_guard lock(timetablesMutex_);
   checkOverlaps();
-  const Timetable *timetable = current_.load(std::memory_order_acquire);
-  bool isBusy = isBusy_.load(std::memory_order_relaxed);
-  // The caller launches its graphs without telling.
-  bool isCallers = false, hasEnded = false;
-  for (const std::unique_ptr<Timetable> &each : timetables_) {
-    if (isRunning(*each)) {
-      timetable = each.get();
-      isBusy = isCallers = true;
-    }
-    const uint32_t ended = endedRuns(*each);
-    hasEnded = hasEnded || std::exchange(each->ended, ended) != ended;
-  }
-  if (!timetable)
-    return;
-  // It may never ask whether what it replays is over.
-  RankSlot &slot = group_.slot();
-  const auto activity = static_cast<HostActivity>(slot.activity.load(std::memory_order_relaxed));
-  const bool isOver = !isCallers && activity == HostActivity::OwnCode && areReplaysOver(*timetable);
   size_t count = 0;
   for (const std::unique_ptr<Timetable> &each : timetables_)
     count = std::max(count, each->commands.size());
   count = std::min<size_t>(kQueueSlots, count);
-  slot.queues.store(static_cast<uint32_t>(count), std::memory_order_relaxed);
-  slot.runs.store(run_.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  for (uint32_t stream = 0; stream < count; ++stream) {
-    QueueSlot &queue = slot.queue[stream];
-    uint32_t done = std::atomic_ref<uint32_t>(steps_[stream].done).load(std::memory_order_relaxed);
-    if (done != seen_[stream] || hasEnded) { // the runs of a graph write the same again
-      seen_[stream] = done;
-      queue.completed.fetch_add(1, std::memory_order_relaxed);
-      queue.lastDone.store(lastStep(*timetable, stream, done), std::memory_order_relaxed);
-      queue.sinceNs.store(monotonicNs(), std::memory_order_relaxed);
-    }
-    const bool isReplay = issued_[stream].isReplay.load(std::memory_order_relaxed);
-    const bool isAny = isBusy && !(isReplay && isOver);
-    const uint64_t next = isAny ? nextStep(*timetable, stream, done) : kNothing;
-    const bool isAwait = awaitOf(next).plan != nullptr;
-    if (queue.current.exchange(next, std::memory_order_relaxed) != next)
-      queue.sinceNs.store(monotonicNs(), std::memory_order_relaxed);
-    queue.isWaiting.store(isAwait, std::memory_order_relaxed);
-    queue.wantedValue.store(isAwait, std::memory_order_relaxed);
+  group_.slot().queues.store(static_cast<uint32_t>(count), std::memory_order_relaxed);
+  group_.slot().runs.store(run_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  // Runs in graphs write the same again and again: that one has ended counts for all streams.
+  bool hasEnded = false;
+  for (const std::unique_ptr<Timetable> &each : timetables_) {
+    const uint32_t ended = endedRuns(*each);
+    hasEnded = std::exchange(each->ended, ended) != ended || hasEnded;
   }
+  const Timetable *underWay = findUnderWay();
+  for (uint32_t stream = 0; stream < count; ++stream)
+    publish(stream, underWay, hasEnded);
+}
+
+/// Whether a step of the stream has ended since the last question, and which one was last.
+bool CudaDevice::hasMoved(uint32_t stream, uint64_t &last) {
+  bool hasMoved = false;
+  if (const uint32_t done = look(steps_[stream].done); std::exchange(seen_[stream], done) != done) {
+    hasMoved = true;
+    last = lastIssued(stream);
+  }
+  for (const std::unique_ptr<Timetable> &each : timetables_) {
+    if (stream >= each->seen.size())
+      continue;
+    const uint32_t done = look(each->ofGraphs.steps[stream].done);
+    if (std::exchange(each->seen[stream], done) == done)
+      continue;
+    hasMoved = true;
+    last = lastInGraph(*each, stream);
+  }
+  return hasMoved;
+}
+
+void CudaDevice::publish(uint32_t stream, const Timetable *underWay, bool hasEnded) {
+  QueueSlot &queue = group_.slot().queue[stream];
+  uint64_t last = kNothing;
+  if (hasMoved(stream, last) || hasEnded) {
+    queue.completed.fetch_add(1, std::memory_order_relaxed);
+    queue.sinceNs.store(monotonicNs(), std::memory_order_relaxed);
+    if (last != kNothing)
+      queue.lastDone.store(last, std::memory_order_relaxed);
+  }
+  uint64_t next = nextIssued(stream);
+  if (next == kNothing && underWay)
+    next = nextInGraph(*underWay, stream);
+  const bool isAwait = awaitOf(next).plan != nullptr;
+  if (queue.current.exchange(next, std::memory_order_relaxed) != next)
+    queue.sinceNs.store(monotonicNs(), std::memory_order_relaxed);
+  queue.isWaiting.store(isAwait, std::memory_order_relaxed);
+  queue.wantedValue.store(isAwait, std::memory_order_relaxed);
 }
 
 Tag CudaDevice::awaitOf(uint64_t step) const {
@@ -218,13 +251,14 @@ Tag CudaDevice::awaitOf(uint64_t step) const {
 
 std::vector<PendingWait> CudaDevice::pending() {
   std::vector<PendingWait> waits;
-  const Timetable *timetable = current_.load(std::memory_order_acquire);
-  if (!timetable || isDone())
+  if (isDone())
     return waits;
+  const Timetable *underWay = findUnderWay();
   for (uint32_t stream = 0; stream < streams_.size(); ++stream) {
-    uint32_t done = std::atomic_ref<uint32_t>(steps_[stream].done).load(std::memory_order_relaxed);
-    const Tag wait = awaitOf(nextStep(*timetable, stream, done));
-    if (isDirty_[stream] && wait.plan)
+    uint64_t next = nextIssued(stream);
+    if (next == kNothing && underWay)
+      next = nextInGraph(*underWay, stream);
+    if (const Tag wait = awaitOf(next); wait.plan)
       waits.push_back({wait, stream});
   }
   return waits;

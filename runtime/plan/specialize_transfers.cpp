@@ -223,8 +223,14 @@ void Specializer::moveAndSignal(Request &request) {
     emitGemm(*request.gemm, origin, request.endpoint);
   else
     copy(request);
+  // The signal makes known what a GEMM has written at the peer, and whoever waits for the send may
+  // go on to signal others: so it waits for that signal, too.
+  const Command signal{.kind = CommandKind::Signal, .origin = origin, .endpoint = request.endpoint};
+  if (request.gemm)
+    emit(signal);
   request.event = eventBehind(current_);
-  emit({.kind = CommandKind::Signal, .origin = origin, .endpoint = request.endpoint});
+  if (!request.gemm)
+    emit(signal);
 }
 
 void Specializer::copy(const Request &request) {

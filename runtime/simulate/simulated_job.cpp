@@ -41,13 +41,16 @@ bool doMeet(const Command &a, const Command &b) {
   return doRangesMeet(a.dst, b.dst) || doRangesMeet(a.dst, b.src) || doRangesMeet(a.src, b.dst);
 }
 
-/// Whether all that copies bring are whole parts of the sum, so that their kernel adds them on its
-/// way.
+/// Whether all that copies bring are whole parts of the sum, in units that GPUs load at once, so
+/// that their kernel adds them on its way.
 bool addsAlong(const PlanSum &sum, llvm::ArrayRef<const Command *> copies) {
+  constexpr int64_t kUnit = 16;
   const int64_t part = sum.part(0).bytes;
-  return llvm::all_of(copies, [&](const Command *copy) {
-    return copy->dst.bytes == part && overlap(copy->dst, sum.parts);
-  });
+  return part % kUnit == 0 && sum.stride % kUnit == 0 &&
+         llvm::all_of(copies, [&](const Command *copy) {
+           return copy->dst.bytes == part && overlap(copy->dst, sum.parts) &&
+                  (copy->dst.offset - sum.parts.offset) % sum.stride == 0;
+         });
 }
 
 /// See RankState::together.
@@ -64,7 +67,8 @@ uint32_t countTogether(const Plan &plan, llvm::ArrayRef<Command> commands,
         command.kind == CommandKind::Signal && transferMode.signals != SignalBy::Memory;
     if (command.stream != commands.front().stream)
       break;
-    if (command.kind == CommandKind::Sum && addsAlong(plan.sums[command.sum], copies))
+    if (command.kind == CommandKind::Sum && transferMode.signals != SignalBy::Memory &&
+        addsAlong(plan.sums[command.sum], copies))
       return count + 1;
     if (!isCopy && !isSignal)
       break;

@@ -222,29 +222,43 @@ public:
     return job_.commit();
   }
 
-  /// Graphs one after another for longer than the job's timeout, and then nothing for as long: the
-  /// caller asks CUDA alone what is over, and neither is a stall.
-  Status goOnAndPause(Session &session) {
+  /// Replays of one session, and graphs of the caller's with runs of another one, for longer than
+  /// the job's timeout, and then nothing for as long: the caller asks CUDA alone what is over, and
+  /// none of it is a stall. An eager run is followed by such a graph, too.
+  Status goOnAndPause(Session &session, Session &other) {
     const char *shares = std::getenv("BRAID_SHARE_GPUS");
-    const int launches = shares && std::string(shares) == "on" ? 1000 : 20000;
-    Lane &replayed = lanes_[kStreams - 1], &inGraph = lanes_[1];
+    const int many = shares && std::string(shares) == "on" ? 1000 : 20000;
+    Lane &replayed = lanes_[kStreams - 1], &inGraph = lanes_[1], &eager = lanes_[0];
     if (Status status = session.capture(replayed.inputs, {&replayed.output, 1}); !status.isOk())
       return status;
-    if (Status status = recordGraph(session, inGraph); !status.isOk())
+    if (Status status = recordGraph(other, inGraph); !status.isOk())
       return status;
+    const std::pair<Lane *, int> phases[] = {
+        {&replayed, many}, {&inGraph, many}, {&eager, 1}, {&inGraph, 1}, {&replayed, 1}};
     int run = 0;
-    for (Lane *lane : {&replayed, &inGraph, &replayed}) {
-      for (int i = 0; i < launches; ++i, ++run) {
-        if (Status status = launch(session, *lane, run); !status.isOk())
+    for (const auto &[lane, launches] : phases) {
+      for (int i = 0; i < launches; ++i)
+        if (Status status = launchAndCheck(session, *lane, run++); !status.isOk())
           return status;
-        if (Status status = cudaStatus(cudaStreamSynchronize(lane->stream), "a lane");
-            !status.isOk())
-          return status;
-        if (Status status = check(*lane, run); !status.isOk())
-          return status;
-      }
       std::this_thread::sleep_for(std::chrono::milliseconds(2) * kShortTimeoutMs);
     }
+    return job_.commit();
+  }
+
+  /// All ranks replay, and then rank 0 alone does, and waits by CUDA's own means. The others have
+  /// code of their own for as long as it takes to notice, and then they would come.
+  Status replayAlone(Session &session) {
+    Lane &lane = lanes_[kStreams - 1];
+    if (Status status = session.capture(lane.inputs, {&lane.output, 1}); !status.isOk())
+      return status;
+    if (Status status = launchAndCheck(session, lane, 0); !status.isOk())
+      return status;
+    if (job_.firstRank() != 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(4) * kShortTimeoutMs);
+    if (Status status = launch(session, lane, 1); !status.isOk())
+      return status;
+    if (Status status = cudaStatus(cudaStreamSynchronize(lane.stream), "a lane"); !status.isOk())
+      return status;
     return job_.commit();
   }
 
@@ -275,6 +289,14 @@ private:
                               : issueWork(session, lane);
     cudaEventRecord(order_, lane.stream);
     return status;
+  }
+
+  Status launchAndCheck(Session &session, Lane &lane, int run) {
+    if (Status status = launch(session, lane, run); !status.isOk())
+      return status;
+    if (Status status = cudaStatus(cudaStreamSynchronize(lane.stream), "a lane"); !status.isOk())
+      return status;
+    return check(lane, run);
   }
 
   Status check(const Lane &lane, int run) const {
@@ -335,6 +357,19 @@ template <Status (Caller::*kAct)(Session &)> Status actWith(const std::shared_pt
     return session.status();
   Caller caller(*job, (*session)->program());
   return (caller.*kAct)(**session);
+}
+
+Status goOnAndPause(const std::shared_ptr<Job> &job, int) {
+  Result<std::unique_ptr<Session>> session = onlySession(job);
+  if (!session)
+    return session.status();
+  Result<CompiledProgram> program = compiled(*job, schedules()[0]);
+  if (!program)
+    return program.status();
+  Result<std::unique_ptr<Session>> other = Session::prepare(job, *program);
+  if (!other)
+    return other.status();
+  return Caller(*job, (*session)->program()).goOnAndPause(**session, **other);
 }
 
 Status expect(bool isTrue, const std::string &what) {
@@ -434,14 +469,17 @@ int rankMain(const Place &place, int runs) {
 
 int main(int argc, char **argv) {
   using namespace braid::test;
-  return gpuJobMain(argc, argv,
-                    {{"sessions", rankMain<takeTurns>},
-                     {"overlapping launches", rankMain<actWith<&Caller::overlap>>, "overlapped"},
-                     {"a launch that other ranks leave out",
-                      rankMain<actWith<&Caller::launchAlone>>, "no progress for 5000 ms"},
-                     {"replays and pauses that are longer than the timeout",
-                      rankMain<actWith<&Caller::goOnAndPause>, kShortTimeoutMs>},
-                     {"sessions that end", rankMain<comeAndGo>},
-                     {"a close beside a graph", rankMain<actWithGraph<closeBesideGraph>>},
-                     {"graphs that are known", rankMain<actWithGraph<knowGraphs>>}});
+  return gpuJobMain(
+      argc, argv,
+      {{"sessions", rankMain<takeTurns>},
+       {"overlapping launches", rankMain<actWith<&Caller::overlap>>, "overlapped"},
+       {"a launch that other ranks leave out", rankMain<actWith<&Caller::launchAlone>>,
+        "no progress for 5000 ms"},
+       {"replays and pauses that are longer than the timeout",
+        rankMain<goOnAndPause, kShortTimeoutMs>},
+       {"a replay that other ranks leave out",
+        rankMain<actWith<&Caller::replayAlone>, kShortTimeoutMs>, "no progress for 1500 ms"},
+       {"sessions that end", rankMain<comeAndGo>},
+       {"a close beside a graph", rankMain<actWithGraph<closeBesideGraph>>},
+       {"graphs that are known", rankMain<actWithGraph<knowGraphs>>}});
 }

@@ -109,6 +109,7 @@ void fillSlot(RankSlot &slot, uint64_t first, uint32_t queues) {
   slot.issued = first + 3;
   slot.arrivals = first + 4;
   slot.runs = static_cast<uint32_t>(first + 5);
+  slot.begunRuns = first + 6;
   slot.isSpeaking = 1;
   slot.closed = 1;
   slot.isKilled = 1;
@@ -139,6 +140,7 @@ TEST(HostMessages, SlotsComeAsTheyWere) {
   EXPECT_EQ(bodyOf(to, 0, 4), bodyOf(from, 0, 4));
   EXPECT_EQ(to.slot(1).queue[1].lastDone, 1025u);
   EXPECT_EQ(to.slot(2).closed, 1u);
+  EXPECT_EQ(to.slot(2).begunRuns, 5006u);
   EXPECT_EQ(to.slot(2).pid, 0u) << "means nothing on another host";
   EXPECT_EQ(to.progress(), from.progress());
 }

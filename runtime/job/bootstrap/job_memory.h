@@ -90,6 +90,7 @@ struct RankSlot {
   std::atomic<uint64_t> arrivals;    ///< steps of the host thread: joins, gathers, runs, ticks; and
                                      ///< commands of queues beyond those shown
   std::atomic<uint32_t> runs;        ///< issued: the epoch of the last one
+  std::atomic<uint64_t> begunRuns;   ///< of all programs, but for those in graphs of the caller's
   std::atomic<uint64_t> flightNext;  ///< sequence number of the next entry, from 1
   std::atomic<uint32_t> isSpeaking;  ///< its part of an all-gather has not been sent as a whole
   std::atomic<uint32_t> closed;      ///< holds no memory of its peers any more; a futex

@@ -11,7 +11,7 @@ namespace {
 
 namespace endian = llvm::support::endian;
 
-constexpr uint32_t kHostVersion = 1;
+constexpr uint32_t kHostVersion = 2;
 constexpr size_t kMaxCauseBytes = size_t(16) << 10;
 
 /// Takes numbers from the front of a text; zeros once it has come to the end.
@@ -60,6 +60,7 @@ void visitSlot(Slot &slot, uint32_t queues, Field field, Time time) {
   field(slot.issued);
   field(slot.arrivals);
   field(slot.runs);
+  field(slot.begunRuns);
   field(slot.isSpeaking);
   field(slot.closed);
   field(slot.isKilled);
