@@ -211,7 +211,8 @@ void CudaDevice::joinStreams(const Timetable &timetable) {
 
 void CudaDevice::beginRun(Tag tag) {
   if (!capture_)
-    group_.slot().begunRuns.fetch_add(1, std::memory_order_relaxed);
+    group_.slot().begunRuns[programKind(tag.plan->fingerprint)].fetch_add(
+        1, std::memory_order_relaxed);
   if (!capture_ && !hasCallersGraphs_)
     return;
   enter();

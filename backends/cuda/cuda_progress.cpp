@@ -160,8 +160,9 @@ bool CudaDevice::isUnderWay(const Timetable &timetable) const {
     if (!commands.empty() && look(timetable.ofGraphs.steps[stream].done) != commands.back() + 1)
       return true;
   }
-  const auto begun = [this](int64_t rank) {
-    return group_.memory().slot(rank).begunRuns.load(std::memory_order_relaxed);
+  const size_t kind = programKind(timetable.plan->fingerprint);
+  const auto begun = [&](int64_t rank) {
+    return group_.memory().slot(rank).begunRuns[kind].load(std::memory_order_relaxed);
   };
   return llvm::any_of(timetable.plan->endpoints, [&](const Endpoint &endpoint) {
     return begun(endpoint.peer) < begun(options_.rank);

@@ -31,7 +31,7 @@ TEST(HostMessages, AHelloComesAsItWas) {
   std::string another = body;
   another[0] = 9;
   EXPECT_THAT(HostHello::decode(another).status().message(),
-              HasSubstr("version 1 of the protocol"));
+              HasSubstr("version 2 of the protocol"));
 }
 
 TEST(HostMessages, PartsComeAsTheyWere) {
@@ -109,7 +109,8 @@ void fillSlot(RankSlot &slot, uint64_t first, uint32_t queues) {
   slot.issued = first + 3;
   slot.arrivals = first + 4;
   slot.runs = static_cast<uint32_t>(first + 5);
-  slot.begunRuns = first + 6;
+  for (size_t kind = 0; kind < kProgramKinds; ++kind)
+    slot.begunRuns[kind] = first + 100 + kind;
   slot.isSpeaking = 1;
   slot.closed = 1;
   slot.isKilled = 1;
@@ -140,7 +141,7 @@ TEST(HostMessages, SlotsComeAsTheyWere) {
   EXPECT_EQ(bodyOf(to, 0, 4), bodyOf(from, 0, 4));
   EXPECT_EQ(to.slot(1).queue[1].lastDone, 1025u);
   EXPECT_EQ(to.slot(2).closed, 1u);
-  EXPECT_EQ(to.slot(2).begunRuns, 5006u);
+  EXPECT_EQ(to.slot(2).begunRuns[3], 5103u);
   EXPECT_EQ(to.slot(2).pid, 0u) << "means nothing on another host";
   EXPECT_EQ(to.progress(), from.progress());
 }

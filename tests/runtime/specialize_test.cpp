@@ -108,8 +108,8 @@ program @computed mesh [0 .. 2) (%A: f16[2, 4], %w: f16[3, 4]) -> (%C: f32[2, 3]
   EXPECT_EQ(commandsOf(text, 1), "      0  stream(0)  await      flag 0 from rank 0\n"
                                  "      1  stream(0)  matmul     rank 0's side <- %A[0 .. 8) * "
                                  "%w[0 .. 24)^T (1x3x4 f16)\n"
-                                 "      2  stream(0)  record     event 0\n"
-                                 "      3  stream(0)  signal     rank 0, endpoint 0\n"
+                                 "      2  stream(0)  signal     rank 0, endpoint 0\n"
+                                 "      3  stream(0)  record     event 0\n"
                                  "      4  stream(1)  wait_event event 0\n"
                                  "      5  stream(1)  copy       %C[0 .. 24) <- %slots[0 .. 24)\n");
   const Plan sender = std::move(*specialized(text, 1).plan);

@@ -79,6 +79,10 @@ struct FlightEntry {
 inline constexpr uint32_t kQueueSlots = 32;     ///< further queues are not shown
 inline constexpr uint32_t kFlightEntries = 512; ///< a power of two
 
+/// Programs whose fingerprints differ are told apart this far.
+inline constexpr size_t kProgramKinds = 16;
+constexpr size_t programKind(uint64_t fingerprint) { return fingerprint % kProgramKinds; }
+
 struct RankSlot {
   std::atomic<uint32_t> state; ///< RankState
   std::atomic<uint32_t> pid;
@@ -90,12 +94,13 @@ struct RankSlot {
   std::atomic<uint64_t> arrivals;    ///< steps of the host thread: joins, gathers, runs, ticks; and
                                      ///< commands of queues beyond those shown
   std::atomic<uint32_t> runs;        ///< issued: the epoch of the last one
-  std::atomic<uint64_t> begunRuns;   ///< of all programs, but for those in graphs of the caller's
-  std::atomic<uint64_t> flightNext;  ///< sequence number of the next entry, from 1
-  std::atomic<uint32_t> isSpeaking;  ///< its part of an all-gather has not been sent as a whole
-  std::atomic<uint32_t> closed;      ///< holds no memory of its peers any more; a futex
-  std::atomic<uint32_t> isKilled; ///< by the host, because it was stopped: it will not close, and
-                                  ///< holds what it has until its process has gone
+  std::atomic<uint64_t> begunRuns[kProgramKinds]; ///< of programs by programKind(), but for those
+                                                  ///< in graphs of the caller's
+  std::atomic<uint64_t> flightNext;               ///< sequence number of the next entry, from 1
+  std::atomic<uint32_t> isSpeaking; ///< its part of an all-gather has not been sent as a whole
+  std::atomic<uint32_t> closed;     ///< holds no memory of its peers any more; a futex
+  std::atomic<uint32_t> isKilled;   ///< by the host, because it was stopped: it will not close, and
+                                    ///< holds what it has until its process has gone
   alignas(64) std::atomic<uint32_t> barrier; ///< how many spinning barriers it has come to
   QueueSlot queue[kQueueSlots];
   FlightEntry flight[kFlightEntries];

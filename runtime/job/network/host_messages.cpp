@@ -60,7 +60,8 @@ void visitSlot(Slot &slot, uint32_t queues, Field field, Time time) {
   field(slot.issued);
   field(slot.arrivals);
   field(slot.runs);
-  field(slot.begunRuns);
+  for (auto &begun : slot.begunRuns)
+    field(begun);
   field(slot.isSpeaking);
   field(slot.closed);
   field(slot.isKilled);
