@@ -219,6 +219,7 @@ void CudaDevice::beginRun(Tag tag) {
   Timetable &timetable = *findTimetable(tag.plan);
   if (isInCallersCapture()) {
     timetable.isInCallersGraph = hasCallersGraphs_ = true;
+    timetable.run.store(tag.run, std::memory_order_relaxed);
     for (const GraphCount &count : {callersGraphs_, timetable.callersGraphs})
       if (Status status = countGraph(count); !status.isOk())
         group_.abort(status);

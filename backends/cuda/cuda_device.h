@@ -257,7 +257,7 @@ private:
     uint32_t ended = 0;            ///< guarded runs, as the watchdog saw last
     std::vector<uint32_t> seen;    ///< steps of graphs, likewise
     std::atomic<bool> isLaunched{false}; ///< graphs of our own, since all was known to be over
-    std::atomic<uint32_t> run{0};        ///< of the last one
+    std::atomic<uint32_t> run{0};        ///< of the last one, or when the caller's was recorded
     GraphCount callersGraphs = std::make_shared<std::atomic<int64_t>>(0); ///< with its runs
     ForGraphs ofGraphs;
   };
