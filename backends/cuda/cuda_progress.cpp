@@ -104,8 +104,10 @@ uint32_t CudaDevice::number(uint32_t stream, Tag tag) {
   return next;
 }
 
+/// What belongs to no Plan has no words of its own in a graph.
 uint32_t *CudaDevice::stepOf(uint32_t stream, Tag tag) {
-  return capture_ ? &timetableOf(tag.plan).ofGraphs.steps[stream].done : &steps_[stream].done;
+  Step *ofGraphs = capture_ ? timetableOf(tag.plan).ofGraphs.steps : nullptr;
+  return &(ofGraphs ? ofGraphs : steps_)[stream].done;
 }
 
 // -- What was issued. --
