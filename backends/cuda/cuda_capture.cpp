@@ -350,11 +350,14 @@ void CudaDevice::launch(uint32_t graph, Tag tag) {
   enter();
   isDirty_[0] = true;
   note(tag);
-  Timetable &timetable = *findTimetable(tag.plan);
-  timetable.run.store(tag.run, std::memory_order_relaxed);
-  timetable.isLaunched.store(!hasMessagesOnly(*tag.plan), std::memory_order_relaxed);
+  Timetable *timetable = findTimetable(tag.plan);
+  const bool tellsItself = timetable && !hasMessagesOnly(*tag.plan);
+  if (tellsItself) {
+    timetable->run.store(tag.run, std::memory_order_relaxed);
+    timetable->isLaunched.store(true, std::memory_order_relaxed);
+  }
   check(cudaGraphLaunch(graphs_[graph], streams_[0]), "cudaGraphLaunch");
-  if (hasMessagesOnly(*tag.plan))
+  if (!tellsItself)
     reportReplay(tag);
 }
 
