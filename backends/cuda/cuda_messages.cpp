@@ -58,8 +58,8 @@ void CudaDevice::collective(uint32_t stream, Tag tag, const CollectiveArgs &args
 void CudaDevice::finishMessages(uint32_t stream, Tag tag, const Status &status) {
   if (!status.isOk())
     return group_.abort(status.annotated(fmt::format("rank {}", options_.rank)));
-  if (capture_ &&
-      (hasMessagesOnly(*tag.plan) || timetableOf(tag.plan).commands[stream].back() != tag.command))
+  if (capture_ && (!tag.plan || hasMessagesOnly(*tag.plan) ||
+                   timetableOf(tag.plan).commands[stream].back() != tag.command))
     return;
   reportStep(stream, tag);
 }
