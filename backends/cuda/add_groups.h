@@ -161,27 +161,28 @@ template <class Bits> __device__ const Bits *partOf(const Sum &sum, int64_t part
   return reinterpret_cast<const Bits *>(static_cast<const char *>(sum.parts) + part * sum.stride);
 }
 
-/// A kernel of so many threads a block that only adds: nobody writes what it reads.
-template <int kThreads> struct AloneInKernel {
-  static __device__ int64_t apart(const SumWalk &) { return kThreads; }
-  template <class Bits> static __device__ Bits read(const Sum &sum, int64_t part, int64_t at) {
-    return __ldg(partOf<Bits>(sum, part) + at);
-  }
+/// Nobody asks for what has been read.
+struct Unobserved {
   template <class Bits> static __device__ void keep(const Sum &, int64_t, int64_t, const Bits &) {}
   __device__ bool hasRound(const SumWalk &walk, int64_t begin) const { return begin < walk.groups; }
   __device__ void loaded(bool, bool) {}
 };
 
+/// A kernel of so many threads a block that only adds: nobody writes what it reads.
+template <int kThreads> struct AloneInKernel : Unobserved {
+  static __device__ int64_t apart(const SumWalk &) { return kThreads; }
+  template <class Bits> static __device__ Bits read(const Sum &sum, int64_t part, int64_t at) {
+    return __ldg(partOf<Bits>(sum, part) + at);
+  }
+};
+
 /// A kernel that has waited for the parts: peers wrote them while it ran already, so they must come
 /// neither through the read-only path nor from the cache of a multiprocessor.
-struct BehindArrivals {
+struct BehindArrivals : Unobserved {
   static __device__ int64_t apart(const SumWalk &walk) { return walk.apart; }
   template <class Bits> static __device__ Bits read(const Sum &sum, int64_t part, int64_t at) {
     return __ldcg(partOf<Bits>(sum, part) + at);
   }
-  template <class Bits> static __device__ void keep(const Sum &, int64_t, int64_t, const Bits &) {}
-  __device__ bool hasRound(const SumWalk &walk, int64_t begin) const { return begin < walk.groups; }
-  __device__ void loaded(bool, bool) {}
 };
 
 /// The groups that a thread adds at a time. `Place` is one like those above: keep() is told of all

@@ -349,8 +349,7 @@ void CudaDevice::launch(uint32_t graph, Tag tag) {
     return;
   enter();
   isDirty_[0] = true;
-  note(tag);
-  Timetable *timetable = findTimetable(tag.plan);
+  Timetable *timetable = note(tag);
   const bool tellsItself = timetable && !hasMessagesOnly(*tag.plan);
   if (tellsItself) {
     timetable->run.store(tag.run, std::memory_order_relaxed);

@@ -196,7 +196,6 @@ private:
   void check(CUresult code, const char *call);
   bool isDone();
   void pause();
-  void note(Tag tag);
   void markClock(size_t mark);
   uint32_t number(uint32_t stream, Tag tag);
   uint32_t *stepOf(uint32_t stream, Tag tag);
@@ -266,6 +265,7 @@ private:
                            Timetable &timetable) const; // cuda_command_batch.cpp
   Timetable *findTimetable(const Plan *plan) const;
   const Timetable &timetableOf(const Plan *plan) const;
+  Timetable *note(Tag tag);
   void forgetPlan(const Plan *plan);
   /// run << 32 | Plan::firstCommand + command of a signal or await.
   static constexpr uint64_t kNothing = ~uint64_t(0);
@@ -273,6 +273,8 @@ private:
   /// in graphs of the Plan, which follow one another.
   uint64_t nextIssued(uint32_t stream) const;
   static uint64_t nextInGraph(const Timetable &timetable, uint32_t stream);
+  /// The one, or else the other, of the Plan that is under way; null: none is.
+  uint64_t nextStep(uint32_t stream, const Timetable *underWay) const;
   /// The last one that is over, or kNothing.
   uint64_t lastIssued(uint32_t stream) const;
   static uint64_t lastInGraph(const Timetable &timetable, uint32_t stream);
@@ -356,11 +358,11 @@ private:
   Step *steps_ = nullptr;            ///< one for each of kMaxStreams
   std::unique_ptr<Issued[]> issued_; ///< likewise
   std::vector<std::unique_ptr<Timetable>> timetables_;
-  std::vector<const Plan *> releasedPlans_; ///< what was issued of them may still run
-  std::mutex timetablesMutex_;              ///< held where the watchdog reads one, and one goes
-  std::atomic<const Timetable *> current_{nullptr}; ///< of the Plan that was issued last
-  std::atomic<uint32_t> run_{0};                    ///< of that Plan, issued last
-  uint32_t seen_[kQueueSlots] = {};                 ///< steps, by the watchdog
+  std::vector<const Plan *> releasedPlans_;   ///< what was issued of them may still run
+  std::mutex timetablesMutex_;                ///< held where the watchdog reads one, and one goes
+  std::atomic<Timetable *> current_{nullptr}; ///< of the Plan that was issued last
+  std::atomic<uint32_t> run_{0};              ///< of that Plan, issued last
+  uint32_t seen_[kQueueSlots] = {};           ///< steps, by the watchdog
 
   struct TracedCommand {
     Tag tag;

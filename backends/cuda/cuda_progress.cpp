@@ -80,14 +80,16 @@ void CudaDevice::forgetPlan(const Plan *plan) {
   timetables_.erase(found);
 }
 
-/// Remembers what is being issued, for the watchdog.
-void CudaDevice::note(Tag tag) {
-  const Timetable *current = current_.load(std::memory_order_relaxed);
-  if (!current || current->plan != tag.plan)
-    for (const std::unique_ptr<Timetable> &each : timetables_)
-      if (each->plan == tag.plan)
-        current_.store(each.get(), std::memory_order_release);
+/// Remembers what is being issued, for the watchdog. Null: of no registered Plan.
+CudaDevice::Timetable *CudaDevice::note(Tag tag) {
   run_.store(tag.run, std::memory_order_relaxed);
+  Timetable *current = current_.load(std::memory_order_relaxed);
+  if (current && current->plan == tag.plan)
+    return current;
+  current = findTimetable(tag.plan);
+  if (current)
+    current_.store(current, std::memory_order_release);
+  return current;
 }
 
 /// What the GPU will write when this signal or await is over, and where.
@@ -179,6 +181,11 @@ const CudaDevice::Timetable *CudaDevice::findUnderWay() const {
   return found;
 }
 
+uint64_t CudaDevice::nextStep(uint32_t stream, const Timetable *underWay) const {
+  const uint64_t issued = nextIssued(stream);
+  return issued == kNothing && underWay ? nextInGraph(*underWay, stream) : issued;
+}
+
 // -- What the watchdog is told. --
 
 void CudaDevice::publish() {
@@ -232,9 +239,7 @@ void CudaDevice::publish(uint32_t stream, const Timetable *underWay, bool hasEnd
     if (last != kNothing)
       queue.lastDone.store(last, std::memory_order_relaxed);
   }
-  uint64_t next = nextIssued(stream);
-  if (next == kNothing && underWay)
-    next = nextInGraph(*underWay, stream);
+  const uint64_t next = nextStep(stream, underWay);
   const bool isAwait = awaitOf(next).plan != nullptr;
   if (queue.current.exchange(next, std::memory_order_relaxed) != next)
     queue.sinceNs.store(monotonicNs(), std::memory_order_relaxed);
@@ -257,13 +262,9 @@ std::vector<PendingWait> CudaDevice::pending() {
   if (isDone())
     return waits;
   const Timetable *underWay = findUnderWay();
-  for (uint32_t stream = 0; stream < streams_.size(); ++stream) {
-    uint64_t next = nextIssued(stream);
-    if (next == kNothing && underWay)
-      next = nextInGraph(*underWay, stream);
-    if (const Tag wait = awaitOf(next); wait.plan)
+  for (uint32_t stream = 0; stream < streams_.size(); ++stream)
+    if (const Tag wait = awaitOf(nextStep(stream, underWay)); wait.plan)
       waits.push_back({wait, stream});
-  }
   return waits;
 }
 

@@ -278,6 +278,8 @@ void Binder::bindCommands() {
     } else if (command.kind == CommandKind::Await) {
       bound.flag = flags_ + command.flag * kFlagStride;
     }
+    if (command.endpoint != kNone) // else it stays in this rank's memory
+      bound.published = plan_.endpoints[command.endpoint].published();
     prepared_->bound_.push_back(bound);
   }
 }
@@ -654,12 +656,6 @@ void Prepared::issueAll(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void
       issue(index, plan_->commands[index]);
 }
 
-/// By a signal or a copy. One without an endpoint stays in this rank's memory.
-static Published published(const Plan &plan, const Command &command) {
-  return command.endpoint == kNone ? Published::Nothing
-                                   : plan.endpoints[command.endpoint].published();
-}
-
 void Prepared::issueBatch(uint32_t first, const Batch &batch) {
   steps_.clear();
   for (uint32_t index = first; index < first + batch.count; ++index) {
@@ -671,8 +667,7 @@ void Prepared::issueBatch(uint32_t first, const Batch &batch) {
       stepSum_ = sumArgs(command);
     steps_.push_back({command.kind, index, bound.flag, copies ? at(bound.dst) : nullptr,
                       copies ? at(bound.src) : nullptr, copies ? command.dst.bytes : 0,
-                      adds ? &stepSum_ : nullptr});
-    steps_.back().published = published(*plan_, command);
+                      adds ? &stepSum_ : nullptr, bound.published});
   }
   const uint32_t stream = plan_->commands[first].stream;
   if (peers_)

@@ -63,6 +63,7 @@ private:
   struct Bound {
     Operand dst, src;
     void *flag = nullptr;
+    Published published = Published::Nothing; ///< by a signal or a copy
   };
   Tag begin();
   void end(Tag tag);

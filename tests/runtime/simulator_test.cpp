@@ -387,52 +387,54 @@ program @before mesh [0 .. 1) (%A: f32[4, 4], %B: f32[4, 4], %X: f32[1000]) -> (
   EXPECT_NEAR(simulation->us, 1000 + 5 + (4000 + 40) / 100.0 + 100, 1e-3);
 }
 
-double graphOf(const std::string &text, CopyBy copies) {
+double graphOf(const std::string &text, TransferMode mode, std::optional<CopyCost> sum = {}) {
   CostModel model = easyModel();
-  for (OperationCosts &costs : model.operations)
-    costs.transferMode = {copies, SignalBy::Default};
-  return simulate(plansOf(text), model, {LaunchMode::Graph, {copies, SignalBy::Default}})->us;
+  for (OperationCosts &costs : model.operations) {
+    costs.transferMode = mode;
+    costs.sum = sum;
+  }
+  return simulate(plansOf(text), model, {LaunchMode::Graph, mode})->us;
 }
 
-/// So does one that copies the own part, too.
-TEST(Simulator, AddsAlongOwnCopies) {
-  const std::string text = R"(
-program @added mesh [0 .. 2) (%A: f32[100]) -> (%C: f32[100]) {
-  %sent = allocate symmetric f32[100]
-  %parts = allocate symmetric f32[2, 100]
+/// A sum of this part and the peer's. `copiesOwn`: the own one is copied to where parts are added.
+std::string addedParts(int64_t elements, bool copiesOwn) {
+  return fmt::format(R"(
+program @added mesh [0 .. 2) (%A: f32[{0}]) -> (%C: f32[{0}]) {{
+  %sent = allocate symmetric f32[{0}]
+  %parts = allocate symmetric f32[2, {0}]
   %h = share_mem_handles get %sent, %parts
   %mine = select %parts[rank]
   %theirs = select %parts[(rank + 1) mod 2]
-  %s = p2p send %sent to (rank + 1) mod 2 via %h
+  %s = p2p send {1} to (rank + 1) mod 2 via %h
   %r = p2p recv %theirs from (rank + 1) mod 2 via %h
-  set %mine, %sent
-  wait %r
+{2}  wait %r
   sum %C, %parts
   wait %s
-}
-)";
-  const double copied = 70 + 7 + 400.0 / 10, told = 70;
-  EXPECT_NEAR(graphOf(text, CopyBy::Kernel), 1000 + copied + told, 1e-3);
+}}
+)",
+                     elements, copiesOwn ? "%sent" : "%mine",
+                     copiesOwn ? "  set %mine, %sent\n" : "");
 }
 
-/// What a kernel copies from a peer it adds on its way.
+/// What a kernel copies it adds on its way.
 TEST(Simulator, AddsAlongCopiesByKernels) {
-  const std::string text = R"(
-program @added mesh [0 .. 2) (%A: f32[100]) -> (%C: f32[100]) {
-  %parts = allocate symmetric f32[2, 100]
-  %h = share_mem_handles get %parts
-  %mine = select %parts[rank]
-  %theirs = select %parts[(rank + 1) mod 2]
-  %s = p2p send %mine to (rank + 1) mod 2 via %h
-  %r = p2p recv %theirs from (rank + 1) mod 2 via %h
-  wait %r
-  sum %C, %parts
-  wait %s
-}
-)";
   const double copied = 70 + 7 + 400.0 / 10, told = 70;
-  EXPECT_NEAR(graphOf(text, CopyBy::Kernel), 1000 + copied + told, 1e-3);
-  EXPECT_NEAR(graphOf(text, CopyBy::Engine), 1000 + copied + 10 + std::max(5 + 6.0, 60.0), 1e-3);
+  const TransferMode byKernel{CopyBy::Kernel, SignalBy::Default};
+  EXPECT_NEAR(graphOf(addedParts(100, false), byKernel), 1000 + copied + told, 1e-3);
+  EXPECT_NEAR(graphOf(addedParts(100, true), byKernel), 1000 + copied + told, 1e-3);
+  EXPECT_NEAR(graphOf(addedParts(100, false), {CopyBy::Engine, SignalBy::Default}),
+              1000 + copied + 10 + std::max(5 + 6.0, 60.0), 1e-3);
+}
+
+/// Where its signals are memory operations, or parts are no multiples of 16 bytes, it cannot.
+TEST(Simulator, AddsBehindCopiesWhereKernelsDo) {
+  const CopyCost slow{.fixedUs = 500, .bytesPerUs = 1000, .sharedBytesPerUs = 1000};
+  const auto time = [&](int64_t elements, SignalBy signals) {
+    return graphOf(addedParts(elements, true), {CopyBy::Kernel, signals}, slow);
+  };
+  EXPECT_LT(time(100, SignalBy::Default), 1000 + slow.fixedUs);
+  EXPECT_GT(time(100, SignalBy::Memory), 1000 + slow.fixedUs);
+  EXPECT_GT(time(101, SignalBy::Default), 1000 + slow.fixedUs);
 }
 
 TEST(Simulator, ReportsADeadlock) {

@@ -354,6 +354,28 @@ program @reduced mesh [0 .. 2) (%A: f32[4, 8], %B: f32[8, 5]) -> (%C: f32[4, 5])
   EXPECT_FALSE(made.plan->sums.front().keepsParts);
 }
 
+/// The receiver's signal says that it may be written or has read, the sender's that data are there.
+TEST(Specialize, SaysWhatSignalsMakeKnown) {
+  auto published = [](const std::string &protocol) {
+    const Specialized made = specialized(R"(
+program @shifted mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {
+  %all = allocate symmetric f32[2, 4]
+  %h = share_mem_handles )" + protocol + R"( %all
+  %mine = select %all[rank]
+  %theirs = select %all[(rank + 1) mod 2]
+  %s = p2p send %mine to (rank + 1) mod 2 via %h
+  %r = p2p recv %theirs from (rank + 1) mod 2 via %h
+  wait %r
+  wait %s
+  set %C, %theirs
+}
+)");
+    return std::pair(made.plan->endpoints[0].published(), made.plan->endpoints[1].published());
+  };
+  EXPECT_EQ(published("get"), std::pair(Published::Own, Published::Nothing));
+  EXPECT_EQ(published("put"), std::pair(Published::Peers, Published::Nothing));
+}
+
 /// On several streams they may run at the same time, and how to multiply best depends on that.
 TEST(Specialize, SaysWhichGemmsMayOverlap) {
   auto overlaps = [](const std::string &between) {

@@ -94,13 +94,13 @@ struct RankSlot {
   std::atomic<uint64_t> arrivals;    ///< steps of the host thread: joins, gathers, runs, ticks; and
                                      ///< commands of queues beyond those shown
   std::atomic<uint32_t> runs;        ///< issued: the epoch of the last one
-  std::atomic<uint64_t> begunRuns[kProgramKinds]; ///< of programs by programKind(), but for those
-                                                  ///< in graphs of the caller's
-  std::atomic<uint64_t> flightNext;               ///< sequence number of the next entry, from 1
-  std::atomic<uint32_t> isSpeaking; ///< its part of an all-gather has not been sent as a whole
-  std::atomic<uint32_t> closed;     ///< holds no memory of its peers any more; a futex
-  std::atomic<uint32_t> isKilled;   ///< by the host, because it was stopped: it will not close, and
-                                    ///< holds what it has until its process has gone
+  std::atomic<uint64_t> flightNext;  ///< sequence number of the next entry, from 1
+  std::atomic<uint32_t> isSpeaking;  ///< its part of an all-gather has not been sent as a whole
+  std::atomic<uint32_t> closed;      ///< holds no memory of its peers any more; a futex
+  std::atomic<uint32_t> isKilled; ///< by the host, because it was stopped: it will not close, and
+                                  ///< holds what it has until its process has gone
+  /// Of programs by programKind(), but for those in graphs of the caller's.
+  std::atomic<uint64_t> begunRuns[kProgramKinds];
   alignas(64) std::atomic<uint32_t> barrier; ///< how many spinning barriers it has come to
   QueueSlot queue[kQueueSlots];
   FlightEntry flight[kFlightEntries];
