@@ -9,9 +9,13 @@
 namespace braid::tools {
 namespace {
 
-std::string cell(std::optional<double> number, int width, const char *format = "{:.3f}") {
-  std::string text = number ? fmt::format(fmt::runtime(format), *number) : "-";
-  return fmt::format("{:>{}}", text, width);
+/// What one column holds; a number too wide for it widens it, and never touches its neighbour.
+std::string cell(llvm::StringRef text, int width) {
+  return fmt::format(" {:>{}}", text.str(), width - 1);
+}
+
+std::string cell(std::optional<double> number, int width, int digits) {
+  return cell(number ? fmt::format("{:.{}f}", *number, digits) : "-", width);
 }
 
 /// The column of names is wide enough for each of them.
@@ -24,17 +28,16 @@ size_t widthOf(llvm::ArrayRef<const BenchRow *> rows) {
 
 std::string lineOf(const BenchRow &row, size_t width, const ShapeSummary &summary, double flops) {
   std::string line =
-      fmt::format("  {:<{}}{:>7}", row.name, width, row.isIssuedAsGraph() ? "yes" : "no");
+      fmt::format("  {:<{}}", row.name, width) + cell(row.isIssuedAsGraph() ? "yes" : "no", 7);
   if (!row.isTimed())
     return line + "  failed: " + row.failure;
   const Spread spread = row.spread();
   std::optional<double> rate;
   if (row.kind != RowKind::Transfers && row.time() > 0)
     rate = flops / row.time() * 1e-6;
-  line += fmt::format("{:>12.1f}{:>12.1f}{:>12.1f}", row.time(), spread.low, spread.high);
-  line += cell(row.burstTime(), 12, "{:.1f}") + cell(rate, 10, "{:.1f}") +
-          cell(summary.efficiency(row), 7) + cell(summary.speedUp(row), 10, "{:.2f}") +
-          cell(summary.hiddenShare(row), 8, "{:.2f}");
+  line += cell(row.time(), 12, 1) + cell(spread.low, 12, 1) + cell(spread.high, 12, 1) +
+          cell(row.burstTime(), 12, 1) + cell(rate, 10, 1) + cell(summary.efficiency(row), 7, 3) +
+          cell(summary.speedUp(row), 10, 2) + cell(summary.hiddenShare(row), 8, 2);
   return row.choice.empty() ? line : line + "  " + row.choice;
 }
 
