@@ -242,7 +242,8 @@ Status Job::close() {
     if (!held[number].empty())
       return badInput("rank {}: {}, and close again", number, held[number]);
   BRAID_TRY(impl_->mesh->commit());
-  impl_->ended.clear();
+  // The watchdog looks at them as long as there is one.
+  const std::list<SessionPlans> ended = std::exchange(impl_->ended, {});
   impl_->showPlans();
   impl_->mesh.reset();
   return Status::ok();

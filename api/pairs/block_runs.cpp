@@ -115,7 +115,8 @@ Result<std::unique_ptr<BlockRun>> BlockRuns::makeProgram(const BlockTransfers &t
 Result<std::unique_ptr<BlockRun>> BlockRuns::makeHost(const BlockTransfers &transfers,
                                                       const Moves &moves) {
   if (!host_) {
-    host_ = BRAID_TRY(HostPath::create(cluster_, rank_, nextCommand_));
+    plans_.push_back(HostPath::namingPlans(cluster_.ranks(), nextCommand_));
+    host_ = BRAID_TRY(HostPath::create(cluster_, rank_, plans_.back()));
     nextCommand_ += host_->commands();
   }
   // All have come, so nobody uses what the runs before have released.

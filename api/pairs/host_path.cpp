@@ -55,18 +55,24 @@ char *flag(char *area, int64_t first, int64_t number) {
 
 } // namespace
 
-HostPath::HostPath(Cluster &cluster, int64_t rank)
+HostPath::HostPath(Cluster &cluster, int64_t rank, llvm::ArrayRef<Plan> plans)
     : device_(cluster.device(rank)), rank_(rank), ranks_(cluster.ranks()),
-      partBytes_(int64_t(ranks_ == 2 ? 4 : 1) << 20), bases_(static_cast<size_t>(ranks_)) {}
+      partBytes_(int64_t(ranks_ == 2 ? 4 : 1) << 20), plans_(plans),
+      bases_(static_cast<size_t>(ranks_)) {}
+
+std::vector<Plan> HostPath::namingPlans(int64_t ranks, uint32_t firstCommand) {
+  std::vector<Plan> plans;
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    plans.push_back(namingPlan(rank, ranks, firstCommand));
+  return plans;
+}
 
 Result<std::unique_ptr<HostPath>> HostPath::create(Cluster &cluster, int64_t rank,
-                                                   uint32_t firstCommand) {
-  std::unique_ptr<HostPath> path(new HostPath(cluster, rank));
-  for (int64_t each = 0; each < cluster.ranks(); ++each)
-    path->plans_.push_back(namingPlan(each, cluster.ranks(), firstCommand));
+                                                   llvm::ArrayRef<Plan> plans) {
+  std::unique_ptr<HostPath> path(new HostPath(cluster, rank, plans));
   BRAID_TRY(path->open(cluster.control(rank)));
   if (cluster.hosted() == 1)
-    cluster.setPlans(path->plans_);
+    cluster.setPlans(plans);
   return path;
 }
 

@@ -22,10 +22,12 @@ namespace braid {
 
 class HostPath {
 public:
-  /// Collective; blocks. `firstCommand` as in Plan. Goes before the cluster does, and after what
-  /// was issued is done.
+  /// Collective; blocks. `plans` are those of namingPlans(), and outlive the cluster. Goes before
+  /// the cluster does, and after what was issued is done.
   static Result<std::unique_ptr<HostPath>> create(Cluster &cluster, int64_t rank,
-                                                  uint32_t firstCommand);
+                                                  llvm::ArrayRef<Plan> plans);
+  /// Of all ranks. `firstCommand` as in Plan.
+  static std::vector<Plan> namingPlans(int64_t ranks, uint32_t firstCommand);
 
   /// Issues this rank's part of `count` transfers of each pair; all ranks issue the same. Rows of
   /// blocks and streams are as in pair_programs.h.
@@ -49,7 +51,7 @@ private:
     int64_t first;
     char *row; ///< slot 0
   };
-  HostPath(Cluster &cluster, int64_t rank);
+  HostPath(Cluster &cluster, int64_t rank, llvm::ArrayRef<Plan> plans);
   Status open(ControlPlane &control);
   void issueTurns(const Moves &moves, const BlockShape &shape, int64_t count, char *mine,
                   char *theirs);
@@ -67,9 +69,9 @@ private:
   Device &device_;
   const int64_t rank_, ranks_;
   const int64_t partBytes_;
-  std::vector<Plan> plans_;   ///< of all ranks
-  std::vector<char *> bases_; ///< of the areas of each rank
-  int64_t epoch_ = 0;         ///< the last value that was written into any flag
+  const llvm::ArrayRef<Plan> plans_; ///< of all ranks
+  std::vector<char *> bases_;        ///< of the areas of each rank
+  int64_t epoch_ = 0;                ///< the last value that was written into any flag
 };
 
 } // namespace braid

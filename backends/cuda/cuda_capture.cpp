@@ -118,6 +118,15 @@ void CudaDevice::leaveCapture() {
   isRecorded_.assign(isRecorded_.size(), false);
 }
 
+/// Nothing can be ordered behind a stream that is being captured, and asking it spoils the capture.
+Status CudaDevice::expectNoCapture() const {
+  const CaptureInfo capture = BRAID_TRY(captureOf(streams_[0]));
+  if (capture.status == cudaStreamCaptureStatusNone)
+    return Status::ok();
+  return badInput("the stream of the last run is being captured: end the capture before a run on "
+                  "another stream, and before waiting");
+}
+
 /// What is on the stream before goes on to order what comes: later runs are issued to the streams
 /// of the same Plan, and a null stream is CUDA's default stream here, as everywhere.
 Status CudaDevice::setCallerStream(void *stream, Tag) {
@@ -134,6 +143,7 @@ Status CudaDevice::setCallerStream(void *stream, Tag) {
     return badInput("the capture of the stream is invalid: an earlier call spoilt it");
   if (next == streams_[0])
     return Status::ok();
+  BRAID_TRY(expectNoCapture());
   check(cudaEventRecord(handover_, streams_[0]), "cudaEventRecord");
   streams_[0] = next;
   isDirty_[0] = true;
@@ -209,17 +219,37 @@ void CudaDevice::joinStreams(const Timetable &timetable) {
   });
 }
 
+/// Peers compare how many runs were begun, of programs in which one waits for another.
+void CudaDevice::countBegun(const Plan &plan, uint64_t runs) {
+  if (!plan.endpoints.empty())
+    group_.slot().begunRuns[programKind(plan.fingerprint)].fetch_add(runs,
+                                                                     std::memory_order_relaxed);
+}
+
+/// The guard counts all runs that it sees: what the host told it of, and those of the caller's
+/// graphs, which only the GPU sees.
+void CudaDevice::countCallersRuns(Timetable &timetable) {
+  const uint32_t begun = look(timetable.ofGraphs.guard.report->begun);
+  std::atomic_thread_fence(std::memory_order_acquire); // the host tells before it launches
+  const uint32_t told = timetable.guarded.load(std::memory_order_relaxed);
+  const auto ofCallers = static_cast<int32_t>(begun - told);
+  const int32_t more = ofCallers - static_cast<int32_t>(timetable.ofCallers);
+  if (more <= 0)
+    return; // what the host told of may not have begun
+  timetable.ofCallers += static_cast<uint32_t>(more);
+  countBegun(*timetable.plan, static_cast<uint64_t>(more));
+}
+
 void CudaDevice::beginRun(Tag tag) {
   if (!capture_)
-    group_.slot().begunRuns[programKind(tag.plan->fingerprint)].fetch_add(
-        1, std::memory_order_relaxed);
+    countBegun(*tag.plan, 1);
   if (!capture_ && !hasCallersGraphs_)
     return;
   enter();
   Timetable &timetable = *findTimetable(tag.plan);
   if (isInCallersCapture()) {
     timetable.isInCallersGraph = hasCallersGraphs_ = true;
-    timetable.run.store(tag.run, std::memory_order_relaxed);
+    timetable.steps.run.store(std::max(tag.run, 1u), std::memory_order_relaxed); // 0 is none
     for (const GraphCount &count : {callersGraphs_, timetable.callersGraphs})
       if (Status status = countGraph(count); !status.isOk())
         group_.abort(status);
@@ -227,6 +257,8 @@ void CudaDevice::beginRun(Tag tag) {
   if (capture_)
     forkStreams(timetable);
   if (timetable.isInCallersGraph && !isRecording_) {
+    if (!capture_)
+      timetable.guarded.fetch_add(1, std::memory_order_relaxed);
     cuda::launchRunBegin(streamOf(0), timetable.ofGraphs.guard);
     check(cudaGetLastError(), "launchRunBegin");
   }
@@ -278,11 +310,11 @@ Status CudaDevice::allocateForGraphs(Timetable &timetable) {
     workspace.data = base;
     base += workspace.bytes;
   }
-  static_assert(sizeof(cuda::RunReport) <= sizeof(Step));
-  const auto reports = static_cast<int64_t>((1 + plan.streams.size()) * sizeof(Step));
+  static_assert(sizeof(cuda::RunReport) <= sizeof(StepWord));
+  const auto reports = static_cast<int64_t>((1 + plan.streams.size()) * sizeof(StepWord));
   void *report = BRAID_TRY(memory_.allocateReports(reports));
   mine.guard.report = static_cast<cuda::RunReport *>(report);
-  mine.steps = static_cast<Step *>(report) + 1;
+  timetable.steps.words = static_cast<StepWord *>(report) + 1;
   return Status::ok();
 }
 
@@ -350,14 +382,14 @@ void CudaDevice::launch(uint32_t graph, Tag tag) {
   enter();
   isDirty_[0] = true;
   Timetable *timetable = note(tag);
-  const bool tellsItself = timetable && !hasMessagesOnly(*tag.plan);
+  const bool tellsItself = timetable && !isReportedBehind(*timetable);
   if (tellsItself) {
-    timetable->run.store(tag.run, std::memory_order_relaxed);
+    timetable->steps.run.store(tag.run, std::memory_order_relaxed);
     timetable->isLaunched.store(true, std::memory_order_relaxed);
   }
   check(cudaGraphLaunch(graphs_[graph], streams_[0]), "cudaGraphLaunch");
-  if (!tellsItself)
-    reportReplay(tag);
+  if (timetable && !tellsItself)
+    reportReplay(*timetable, tag.run);
 }
 
 } // namespace braid

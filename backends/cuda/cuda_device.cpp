@@ -46,8 +46,9 @@ Status CudaDevice::start() {
   gemms_ = BRAID_TRY(Gemms::create(by, options_.rank == 0 ? warnOnStderr : nullptr));
   BRAID_CUDA_RETURN_IF_ERROR(cuda::loadKernels());
   BRAID_TRY(startCopyAndSignal());
-  steps_ = static_cast<Step *>(BRAID_TRY(memory_.allocateReports(kStreamLimit * sizeof(Step))));
-  issued_ = std::make_unique<Issued[]>(kStreamLimit);
+  words_ =
+      static_cast<StepWord *>(BRAID_TRY(memory_.allocateReports(kStreamLimit * sizeof(StepWord))));
+  issued_ = std::make_unique<IssuedSteps[]>(kStreamLimit);
   streams_.push_back(options_.callerStream);
   if (!options_.callerStream) {
     BRAID_CUDA_RETURN_IF_ERROR(cudaStreamCreateWithFlags(&streams_[0], cudaStreamNonBlocking));
@@ -389,6 +390,8 @@ void CudaDevice::pause() {
 
 Status CudaDevice::synchronize() {
   enter();
+  if (isDirty_[0])
+    BRAID_TRY(expectNoCapture());
   waitingSince_ = std::chrono::steady_clock::now();
   Status status = group_.waitForDevice(
       options_.rank, {[this] { return isDone(); }, [this](std::chrono::milliseconds) { pause(); }});

@@ -24,6 +24,7 @@
 #include "backends/cuda/gemm/gemms.h"
 #include "backends/cuda/message_library.h"
 #include "backends/cuda/run_guard.h"
+#include "backends/cuda/stream_steps.h"
 #include "runtime/execute/event_ranges.h"
 #include "runtime/job/process_group.h"
 
@@ -199,10 +200,6 @@ private:
   void markClock(size_t mark);
   uint32_t number(uint32_t stream, Tag tag);
   uint32_t *stepOf(uint32_t stream, Tag tag);
-  /// A word that the GPU writes.
-  static uint32_t look(uint32_t &word) {
-    return std::atomic_ref<uint32_t>(word).load(std::memory_order_relaxed);
-  }
   // cuda_command_batch.cpp
   bool isByKernel(const BatchedCommand &step, Tag tag, TransferMode mode) const;
   void issueMemoryOperations(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps);
@@ -216,37 +213,24 @@ private:
   void pushRange(Tag tag);
   cudaEvent_t beginSpan(uint32_t stream, Tag tag);
 
-  /// How far a stream is, in memory that the GPU writes and the host reads: the number of the last
-  /// signal or await that is over. Eager ones are numbered as they are issued, 1, 2, ...; those in
-  /// graphs of a Plan are 1 + their command, because replays write what was recorded.
-  struct Step {
-    uint32_t done;
-    uint32_t padding[15];
-  };
-  /// The signals and awaits that were issued to a stream last. Written by the host thread, read by
-  /// the watchdog.
-  struct Issued {
-    static constexpr uint32_t kKept = 256;
-    std::atomic<uint32_t> count{0};
-    std::atomic<uint64_t> commands[kKept] = {}; ///< run << 32 | command, by number
-  };
   /// What runs in graphs use while they run.
   struct ForGraphs {
     void *memory = nullptr; ///< all of it but the guard's report
     cuda::RunGuard guard;
-    Step *steps = nullptr;             ///< of each stream, behind the guard's report
     uint32_t *counters = nullptr;      ///< CopyAndSignal::kCounters for each stream
     std::vector<Workspace> workspaces; ///< of each stream
   };
-  /// The signals and awaits of a Plan, stream by stream, in issue order.
   /// Graphs that are not destroyed; CUDA's thread that counts them down may outlive the device.
   using GraphCount = std::shared_ptr<std::atomic<int64_t>>;
 
+  /// What a registered Plan has here.
   struct Timetable {
+    explicit Timetable(const Plan &itsPlan) : plan(&itsPlan), steps(itsPlan) {}
+
     const Plan *plan;
-    uint32_t users = 1; ///< registrations
-    Ctas ctas = {};     ///< of its messages, as registered last
-    std::vector<std::vector<uint32_t>> commands;
+    GraphSteps steps;
+    uint32_t users = 1;                    ///< registrations
+    Ctas ctas = {};                        ///< of its messages, as registered last
     std::vector<nvtxStringHandle_t> names; ///< of each origin, for profilers
     cuda::CopyAndSignalBlocks blocks;      ///< for each launch that copies and signals
     bool waitsByMemory = false;            ///< too many streams for kernels that wait
@@ -254,9 +238,9 @@ private:
     std::vector<bool> isUsed;      ///< each stream
     bool isInCallersGraph = false; ///< so its runs are guarded from now on
     uint32_t ended = 0;            ///< guarded runs, as the watchdog saw last
-    std::vector<uint32_t> seen;    ///< steps of graphs, likewise
     std::atomic<bool> isLaunched{false}; ///< graphs of our own, since all was known to be over
-    std::atomic<uint32_t> run{0};        ///< of the last one, or when the caller's was recorded
+    std::atomic<uint32_t> guarded{0};    ///< runs of which the host told the guard
+    uint32_t ofCallers = 0;              ///< runs that graphs of the caller's have begun, likewise
     GraphCount callersGraphs = std::make_shared<std::atomic<int64_t>>(0); ///< with its runs
     ForGraphs ofGraphs;
   };
@@ -267,20 +251,10 @@ private:
   const Timetable &timetableOf(const Plan *plan) const;
   Timetable *note(Tag tag);
   void forgetPlan(const Plan *plan);
-  /// run << 32 | Plan::firstCommand + command of a signal or await.
-  static constexpr uint64_t kNothing = ~uint64_t(0);
-  /// The first one of a stream that is not over, or kNothing: of those that were issued, or of runs
-  /// in graphs of the Plan, which follow one another.
-  uint64_t nextIssued(uint32_t stream) const;
-  static uint64_t nextInGraph(const Timetable &timetable, uint32_t stream);
-  /// The one, or else the other, of the Plan that is under way; null: none is.
-  uint64_t nextStep(uint32_t stream, const Timetable *underWay) const;
-  /// The last one that is over, or kNothing.
-  uint64_t lastIssued(uint32_t stream) const;
-  static uint64_t lastInGraph(const Timetable &timetable, uint32_t stream);
-  bool isUnderWay(const Timetable &timetable) const;
-  const Timetable *findUnderWay() const;
-  void publish(uint32_t stream, const Timetable *underWay, bool hasEnded);
+  bool hasPeersThatLag(const Timetable &timetable) const;
+  StepsUnderWay findUnderWay() const;
+  uint64_t nextStep(uint32_t stream, const StepsUnderWay &underWay) const;
+  void publish(uint32_t stream, const StepsUnderWay &underWay, bool hasEnded);
   bool hasMoved(uint32_t stream, uint64_t &last);
   /// The await that a step is, of a Plan that was introduced; else of none.
   Tag awaitOf(uint64_t step) const;
@@ -295,6 +269,7 @@ private:
   Status growStreams(std::vector<cudaStream_t> &streams, size_t count) const;
   static Result<bool> isOpen(const Capture &capture);
   Status reserveCapture();
+  Status expectNoCapture() const;
   Status countGraph(const GraphCount &count);
   Result<Capture *> streamsFor(unsigned long long id);
   Status enterCapture(cudaStream_t origin, unsigned long long id);
@@ -305,6 +280,8 @@ private:
   Status allocateForGraphs(Timetable &timetable);
   void releaseForGraphs(Timetable &timetable);
   static bool isRunning(const Timetable &timetable);
+  void countBegun(const Plan &plan, uint64_t runs);
+  void countCallersRuns(Timetable &timetable);
   /// Those that were guarded, modulo 2^32.
   static uint32_t endedRuns(const Timetable &timetable);
   void checkOverlaps();
@@ -314,10 +291,12 @@ private:
   }
 
   void finishMessages(uint32_t stream, Tag tag, const Status &status);
-  /// No signal of a replay tells how far it is, so a write behind the graph does: it takes 0.5 us
-  /// there, and 3 us inside of it.
-  static bool hasMessagesOnly(const Plan &plan) { return plan.endpoints.empty(); }
-  void reportReplay(Tag tag);
+  /// Nothing inside of a replay tells at once that it has begun, so a write behind the graph tells
+  /// when it is over. For messages that takes 0.5 us there, and 3 us inside.
+  static bool isReportedBehind(const Timetable &timetable) {
+    return !timetable.steps.showsItsBeginning();
+  }
+  void reportReplay(const Timetable &timetable, uint32_t run);
   void reportStep(uint32_t stream, Tag tag);
   Result<std::unique_ptr<SymmetricMemory>> memoryOfMessages(MemoryFrom from, ControlPlane &control);
 
@@ -355,8 +334,8 @@ private:
   std::chrono::steady_clock::time_point waitingSince_; ///< in the last synchronize()
   std::vector<bool> isDirty_; ///< streams with work issued since they were last seen empty
 
-  Step *steps_ = nullptr;            ///< one for each of kMaxStreams
-  std::unique_ptr<Issued[]> issued_; ///< likewise
+  StepWord *words_ = nullptr;             ///< of eager runs, one for each of kMaxStreams
+  std::unique_ptr<IssuedSteps[]> issued_; ///< likewise
   std::vector<std::unique_ptr<Timetable>> timetables_;
   std::vector<const Plan *> releasedPlans_;   ///< what was issued of them may still run
   std::mutex timetablesMutex_;                ///< held where the watchdog reads one, and one goes

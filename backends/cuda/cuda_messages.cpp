@@ -58,16 +58,18 @@ void CudaDevice::collective(uint32_t stream, Tag tag, const CollectiveArgs &args
 void CudaDevice::finishMessages(uint32_t stream, Tag tag, const Status &status) {
   if (!status.isOk())
     return group_.abort(status.annotated(fmt::format("rank {}", options_.rank)));
-  if (capture_ && (!tag.plan || hasMessagesOnly(*tag.plan) ||
-                   timetableOf(tag.plan).commands[stream].back() != tag.command))
-    return;
+  if (capture_) {
+    const Timetable *timetable = findTimetable(tag.plan);
+    if (!timetable || isReportedBehind(*timetable) ||
+        timetable->steps.commands(stream).back() != tag.command)
+      return;
+  }
   reportStep(stream, tag);
 }
 
-void CudaDevice::reportReplay(Tag tag) {
-  for (const std::vector<uint32_t> &commands : timetableOf(tag.plan).commands)
-    if (!commands.empty())
-      return reportStep(0, {tag.plan, commands.back(), tag.run});
+void CudaDevice::reportReplay(const Timetable &timetable, uint32_t run) {
+  if (timetable.steps.lastWait() != kNone)
+    reportStep(0, {timetable.plan, timetable.steps.lastWait(), run});
 }
 
 void CudaDevice::reportStep(uint32_t stream, Tag tag) {

@@ -15,31 +15,16 @@
 #include <utility>
 
 namespace braid {
-namespace {
-
-bool waitsForPeers(CommandKind kind) {
-  return kind == CommandKind::Await || kind == CommandKind::Group ||
-         kind == CommandKind::Collective;
-}
-
-} // namespace
 
 Status CudaDevice::registerPlan(const Plan &plan, TransferMode mode) {
-  auto timetable = std::make_unique<Timetable>();
-  timetable->plan = &plan;
+  auto timetable = std::make_unique<Timetable>(plan);
   timetable->ctas = mode.ctas;
-  timetable->commands.resize(plan.streams.size());
   timetable->isUsed.resize(plan.streams.size());
-  timetable->seen.resize(plan.streams.size());
-  for (uint32_t i = 0; i < plan.commands.size(); ++i) {
-    CommandKind kind = plan.commands[i].kind;
-    timetable->isUsed[plan.commands[i].stream] = true;
-    if (kind == CommandKind::Signal || waitsForPeers(kind))
-      timetable->commands[plan.commands[i].stream].push_back(i);
-  }
+  for (const Command &command : plan.commands)
+    timetable->isUsed[command.stream] = true;
   BRAID_TRY(planCopyAndSignal(plan, mode, *timetable));
   for (const std::unique_ptr<Timetable> &each : timetables_)
-    if (each->plan == &plan && each->commands == timetable->commands) { // prepared again
+    if (each->plan == &plan && each->steps.isOfSame(timetable->steps)) { // prepared again
       ++each->users;
       each->ctas = mode.ctas;
       return Status::ok();
@@ -63,7 +48,8 @@ CudaDevice::Timetable *CudaDevice::findTimetable(const Plan *plan) const {
 
 /// What belongs to no Plan (uploads) needs no kernel, so any will do.
 const CudaDevice::Timetable &CudaDevice::timetableOf(const Plan *plan) const {
-  static const Timetable kUnknown = {};
+  static const Plan kNoPlan;
+  static const Timetable kUnknown(kNoPlan);
   const Timetable *found = findTimetable(plan);
   return found ? *found : kUnknown;
 }
@@ -92,78 +78,24 @@ CudaDevice::Timetable *CudaDevice::note(Tag tag) {
   return current;
 }
 
-/// What the GPU will write when this signal or await is over, and where.
+/// What the GPU will write when this step is over, and where.
 uint32_t CudaDevice::number(uint32_t stream, Tag tag) {
   if (capture_)
     return tag.command + 1;
   note(tag);
-  Issued &issued = issued_[stream];
-  const uint32_t next = issued.count.load(std::memory_order_relaxed) + 1;
   const uint32_t first = tag.plan ? tag.plan->firstCommand : 0;
-  issued.commands[next % Issued::kKept].store(uint64_t(tag.run) << 32 | (first + tag.command),
-                                              std::memory_order_relaxed);
-  issued.count.store(next, std::memory_order_release);
-  return next;
+  return issued_[stream].add(packStep(tag.run, first + tag.command));
 }
 
 /// What belongs to no Plan has no words of its own in a graph.
 uint32_t *CudaDevice::stepOf(uint32_t stream, Tag tag) {
-  Step *ofGraphs = capture_ ? timetableOf(tag.plan).ofGraphs.steps : nullptr;
-  return &(ofGraphs ? ofGraphs : steps_)[stream].done;
+  StepWord *ofGraphs = capture_ ? timetableOf(tag.plan).steps.words : nullptr;
+  return &(ofGraphs ? ofGraphs : words_)[stream].done;
 }
 
-// -- What was issued. --
-
-/// Of more than are kept, the oldest that is.
-uint64_t CudaDevice::nextIssued(uint32_t stream) const {
-  const Issued &issued = issued_[stream];
-  const uint32_t count = issued.count.load(std::memory_order_acquire);
-  const uint32_t left = count - look(steps_[stream].done);
-  if (left == 0)
-    return kNothing;
-  const uint32_t next = count - std::min(left, Issued::kKept) + 1;
-  return issued.commands[next % Issued::kKept].load(std::memory_order_relaxed);
-}
-
-uint64_t CudaDevice::lastIssued(uint32_t stream) const {
-  const uint32_t done = look(steps_[stream].done);
-  return done == 0 ? kNothing
-                   : issued_[stream].commands[done % Issued::kKept].load(std::memory_order_relaxed);
-}
-
-// -- Runs in graphs. --
-
-/// The last step of a run is followed by the first one of the next.
-uint64_t CudaDevice::nextInGraph(const Timetable &timetable, uint32_t stream) {
-  if (stream >= timetable.commands.size() || timetable.commands[stream].empty())
-    return kNothing;
-  const std::vector<uint32_t> &commands = timetable.commands[stream];
-  const uint32_t after = look(timetable.ofGraphs.steps[stream].done);
-  const auto next = std::lower_bound(commands.begin(), commands.end(), after);
-  return uint64_t(timetable.run.load(std::memory_order_relaxed)) << 32 |
-         (timetable.plan->firstCommand + (next == commands.end() ? commands.front() : *next));
-}
-
-uint64_t CudaDevice::lastInGraph(const Timetable &timetable, uint32_t stream) {
-  const uint32_t done = look(timetable.ofGraphs.steps[stream].done);
-  return done == 0 ? kNothing
-                   : uint64_t(timetable.run.load(std::memory_order_relaxed)) << 32 |
-                         (timetable.plan->firstCommand + done - 1);
-}
-
-/// Does any run in a graph go on? Replays of our own write the same numbers again and again, so
-/// where every stream is at its last one, the latest may be over, or may not have come to its
-/// first. It waits there for a peer that has not begun as many runs, and else for nobody.
-bool CudaDevice::isUnderWay(const Timetable &timetable) const {
-  if (isRunning(timetable))
-    return true;
-  if (!timetable.isLaunched.load(std::memory_order_relaxed))
-    return false;
-  for (size_t stream = 0; stream < timetable.commands.size(); ++stream) {
-    const std::vector<uint32_t> &commands = timetable.commands[stream];
-    if (!commands.empty() && look(timetable.ofGraphs.steps[stream].done) != commands.back() + 1)
-      return true;
-  }
+/// Where the latest replay may be over or not begun, it waits for a peer that has not begun as many
+/// runs, and else for nobody.
+bool CudaDevice::hasPeersThatLag(const Timetable &timetable) const {
   const size_t kind = programKind(timetable.plan->fingerprint);
   const auto begun = [&](int64_t rank) {
     return group_.memory().slot(rank).begunRuns[kind].load(std::memory_order_relaxed);
@@ -173,17 +105,21 @@ bool CudaDevice::isUnderWay(const Timetable &timetable) const {
   });
 }
 
-const CudaDevice::Timetable *CudaDevice::findUnderWay() const {
-  const Timetable *found = nullptr;
-  for (const std::unique_ptr<Timetable> &each : timetables_)
-    if (isUnderWay(*each) && (!found || each.get() == current_.load(std::memory_order_relaxed)))
-      found = each.get();
+StepsUnderWay CudaDevice::findUnderWay() const {
+  StepsUnderWay found;
+  for (const std::unique_ptr<Timetable> &each : timetables_) {
+    const bool isLaunched = each->isLaunched.load(std::memory_order_relaxed);
+    if (isRunning(*each) || (isLaunched && each->steps.isWithinRun()))
+      found.within.push_back(&each->steps);
+    else if (isLaunched && hasPeersThatLag(*each))
+      found.before.push_back(&each->steps);
+  }
   return found;
 }
 
-uint64_t CudaDevice::nextStep(uint32_t stream, const Timetable *underWay) const {
-  const uint64_t issued = nextIssued(stream);
-  return issued == kNothing && underWay ? nextInGraph(*underWay, stream) : issued;
+uint64_t CudaDevice::nextStep(uint32_t stream, const StepsUnderWay &underWay) const {
+  return braid::nextStep(stream, underWay, issued_[stream], words_[stream],
+                         [this](uint64_t step) { return awaitOf(step).plan != nullptr; });
 }
 
 // -- What the watchdog is told. --
@@ -196,7 +132,7 @@ void CudaDevice::publish() {
   checkOverlaps();
   size_t count = 0;
   for (const std::unique_ptr<Timetable> &each : timetables_)
-    count = std::max(count, each->commands.size());
+    count = std::max(count, each->steps.streams());
   count = std::min<size_t>(kQueueSlots, count);
   group_.slot().queues.store(static_cast<uint32_t>(count), std::memory_order_relaxed);
   group_.slot().runs.store(run_.load(std::memory_order_relaxed), std::memory_order_relaxed);
@@ -205,8 +141,9 @@ void CudaDevice::publish() {
   for (const std::unique_ptr<Timetable> &each : timetables_) {
     const uint32_t ended = endedRuns(*each);
     hasEnded = std::exchange(each->ended, ended) != ended || hasEnded;
+    countCallersRuns(*each);
   }
-  const Timetable *underWay = findUnderWay();
+  const StepsUnderWay underWay = findUnderWay();
   for (uint32_t stream = 0; stream < count; ++stream)
     publish(stream, underWay, hasEnded);
 }
@@ -214,35 +151,34 @@ void CudaDevice::publish() {
 /// Whether a step of the stream has ended since the last question, and which one was last.
 bool CudaDevice::hasMoved(uint32_t stream, uint64_t &last) {
   bool hasMoved = false;
-  if (const uint32_t done = look(steps_[stream].done); std::exchange(seen_[stream], done) != done) {
+  if (const uint32_t done = look(words_[stream].done); std::exchange(seen_[stream], done) != done) {
     hasMoved = true;
-    last = lastIssued(stream);
+    last = issued_[stream].last(words_[stream]);
   }
-  for (const std::unique_ptr<Timetable> &each : timetables_) {
-    if (stream >= each->seen.size())
-      continue;
-    const uint32_t done = look(each->ofGraphs.steps[stream].done);
-    if (std::exchange(each->seen[stream], done) == done)
-      continue;
-    hasMoved = true;
-    last = lastInGraph(*each, stream);
-  }
+  for (const std::unique_ptr<Timetable> &each : timetables_)
+    if (each->steps.hasMoved(stream)) {
+      hasMoved = true;
+      last = each->steps.last(stream);
+    }
   return hasMoved;
 }
 
-void CudaDevice::publish(uint32_t stream, const Timetable *underWay, bool hasEnded) {
+void CudaDevice::publish(uint32_t stream, const StepsUnderWay &underWay, bool hasEnded) {
   QueueSlot &queue = group_.slot().queue[stream];
-  uint64_t last = kNothing;
-  if (hasMoved(stream, last) || hasEnded) {
+  uint64_t last = kNoStep, next = nextStep(stream, underWay);
+  const uint64_t current = queue.current.load(std::memory_order_relaxed);
+  const bool moves = hasMoved(stream, last) || hasEnded;
+  if (moves) {
     queue.completed.fetch_add(1, std::memory_order_relaxed);
-    queue.sinceNs.store(monotonicNs(), std::memory_order_relaxed);
-    if (last != kNothing)
+    if (last != kNoStep)
       queue.lastDone.store(last, std::memory_order_relaxed);
+  } else if (commandOf(current) == commandOf(next)) {
+    next = current; // of a graph that stands still: a later launch of it is behind that
   }
-  const uint64_t next = nextStep(stream, underWay);
-  const bool isAwait = awaitOf(next).plan != nullptr;
-  if (queue.current.exchange(next, std::memory_order_relaxed) != next)
+  if (moves || current != next)
     queue.sinceNs.store(monotonicNs(), std::memory_order_relaxed);
+  const bool isAwait = awaitOf(next).plan != nullptr;
+  queue.current.store(next, std::memory_order_relaxed);
   queue.isWaiting.store(isAwait, std::memory_order_relaxed);
   queue.wantedValue.store(isAwait, std::memory_order_relaxed);
 }
@@ -250,7 +186,7 @@ void CudaDevice::publish(uint32_t stream, const Timetable *underWay, bool hasEnd
 Tag CudaDevice::awaitOf(uint64_t step) const {
   for (const std::unique_ptr<Timetable> &each : llvm::reverse(timetables_)) {
     const uint32_t command = static_cast<uint32_t>(step) - each->plan->firstCommand;
-    if (step != kNothing && command < each->plan->commands.size() &&
+    if (step != kNoStep && command < each->plan->commands.size() &&
         waitsForPeers(each->plan->commands[command].kind))
       return {each->plan, command, static_cast<uint32_t>(step >> 32)};
   }
@@ -261,7 +197,7 @@ std::vector<PendingWait> CudaDevice::pending() {
   std::vector<PendingWait> waits;
   if (isDone())
     return waits;
-  const Timetable *underWay = findUnderWay();
+  const StepsUnderWay underWay = findUnderWay();
   for (uint32_t stream = 0; stream < streams_.size(); ++stream)
     if (const Tag wait = awaitOf(nextStep(stream, underWay)); wait.plan)
       waits.push_back({wait, stream});

@@ -262,6 +262,44 @@ public:
     return job_.commit();
   }
 
+  /// The same with a replay of another session behind it, which signals first: the stall is no less
+  /// to be seen.
+  Status replayTwoAlone(Session &session, Session &behind) {
+    Lane &lane = lanes_[kStreams - 1];
+    for (Session *each : {&session, &behind}) {
+      if (Status status = each->capture(lane.inputs, {&lane.output, 1}); !status.isOk())
+        return status;
+      if (Status status = launchAndCheck(*each, lane, 0); !status.isOk())
+        return status;
+    }
+    if (job_.firstRank() != 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(4) * kShortTimeoutMs);
+    for (Session *each : {&session, &behind})
+      if (Status status = launch(*each, lane, 1); !status.isOk())
+        return status;
+    if (Status status = cudaStatus(cudaStreamSynchronize(lane.stream), "a lane"); !status.isOk())
+      return status;
+    return job_.commit();
+  }
+
+  /// Rank 0 replays what the others launch in graphs of their own, and all pause for longer than
+  /// the timeout, which is no stall.
+  Status launchDifferently(Session &session) {
+    Lane &replayed = lanes_[kStreams - 1], &inGraph = lanes_[1];
+    if (Status status = session.capture(replayed.inputs, {&replayed.output, 1}); !status.isOk())
+      return status;
+    if (Status status = recordGraph(session, inGraph); !status.isOk())
+      return status;
+    if (Status status = launchAndCheck(session, replayed, 0); !status.isOk())
+      return status;
+    for (int run = 1; run < 10; ++run)
+      if (Status status = launchAndCheck(session, job_.firstRank() == 0 ? replayed : inGraph, run);
+          !status.isOk())
+        return status;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2) * kShortTimeoutMs);
+    return job_.commit();
+  }
+
 private:
   size_t aBytes() const { return static_cast<size_t>(kRows * kDepth) * sizeof(float); }
   size_t bBytes() const { return static_cast<size_t>(kDepth * kColumns) * sizeof(float); }
@@ -359,7 +397,9 @@ template <Status (Caller::*kAct)(Session &)> Status actWith(const std::shared_pt
   return (caller.*kAct)(**session);
 }
 
-Status goOnAndPause(const std::shared_ptr<Job> &job, int) {
+/// Two, of which the other one signals first on every stream.
+template <Status (Caller::*kAct)(Session &, Session &)>
+Status actWithTwo(const std::shared_ptr<Job> &job, int) {
   Result<std::unique_ptr<Session>> session = onlySession(job);
   if (!session)
     return session.status();
@@ -369,7 +409,8 @@ Status goOnAndPause(const std::shared_ptr<Job> &job, int) {
   Result<std::unique_ptr<Session>> other = Session::prepare(job, *program);
   if (!other)
     return other.status();
-  return Caller(*job, (*session)->program()).goOnAndPause(**session, **other);
+  Caller caller(*job, (*session)->program());
+  return (caller.*kAct)(**session, **other);
 }
 
 Status expect(bool isTrue, const std::string &what) {
@@ -476,9 +517,13 @@ int main(int argc, char **argv) {
        {"a launch that other ranks leave out", rankMain<actWith<&Caller::launchAlone>>,
         "no progress for 5000 ms"},
        {"replays and pauses that are longer than the timeout",
-        rankMain<goOnAndPause, kShortTimeoutMs>},
+        rankMain<actWithTwo<&Caller::goOnAndPause>, kShortTimeoutMs>},
+       {"replays beside graphs of the caller's",
+        rankMain<actWith<&Caller::launchDifferently>, kShortTimeoutMs>},
        {"a replay that other ranks leave out",
         rankMain<actWith<&Caller::replayAlone>, kShortTimeoutMs>, "no progress for 1500 ms"},
+       {"replays of two sessions that other ranks leave out",
+        rankMain<actWithTwo<&Caller::replayTwoAlone>, kShortTimeoutMs>, "no progress for 1500 ms"},
        {"sessions that end", rankMain<comeAndGo>},
        {"a close beside a graph", rankMain<actWithGraph<closeBesideGraph>>},
        {"graphs that are known", rankMain<actWithGraph<knowGraphs>>}});

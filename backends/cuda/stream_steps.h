@@ -1,0 +1,119 @@
+//===- backends/cuda/stream_steps.h - which step a stream of a GPU is at ----------------------===//
+//
+// A step is a command that the GPU tells of when it is over: a signal, an await, or a message. Here
+// are the rules by which words that the GPU writes become what the watchdog wants to know. Names
+// nothing of CUDA's.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/plan/plan.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/SmallVector.h"
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+namespace braid {
+
+/// How far a stream is, in memory that the GPU writes and the host reads: the number of the last
+/// step that is over. Eager ones are numbered as they are issued, 1, 2, ...; those in graphs of a
+/// Plan are 1 + their command, because replays write what was recorded.
+struct StepWord {
+  uint32_t done;
+  uint32_t padding[15];
+};
+
+/// A word that the GPU writes.
+inline uint32_t look(uint32_t &word) {
+  return std::atomic_ref<uint32_t>(word).load(std::memory_order_relaxed);
+}
+
+/// Is the command over only when a peer has done its part?
+bool waitsForPeers(CommandKind kind);
+/// Is the command a step?
+inline bool isStep(CommandKind kind) { return kind == CommandKind::Signal || waitsForPeers(kind); }
+
+/// A step of a run: run << 32 | Plan::firstCommand + command.
+inline constexpr uint64_t kNoStep = ~uint64_t(0);
+constexpr uint64_t packStep(uint32_t run, uint32_t command) {
+  return uint64_t(run) << 32 | command;
+}
+constexpr uint32_t commandOf(uint64_t step) { return static_cast<uint32_t>(step); }
+using Steps = llvm::SmallVector<uint64_t, 4>;
+
+/// The steps that were issued to a stream last, and eagerly. The host thread writes, the watchdog
+/// reads.
+class IssuedSteps {
+public:
+  /// Returns the number that the GPU is to write.
+  uint32_t add(uint64_t step);
+  /// What the stream may be at, none if all is over: the first step that is not, or all that are
+  /// kept if it is not among them.
+  void appendNext(StepWord &word, Steps &steps) const;
+  /// The last one that is over, or kNoStep.
+  uint64_t last(StepWord &word) const;
+
+  static constexpr uint32_t kKept = 256;
+
+private:
+  std::atomic<uint32_t> count_{0};
+  std::atomic<uint64_t> steps_[kKept] = {}; ///< by number
+};
+
+/// The steps of a Plan, and how far its runs in graphs are, which follow one another.
+class GraphSteps {
+public:
+  explicit GraphSteps(const Plan &plan);
+
+  /// The same steps on the same streams?
+  bool isOfSame(const GraphSteps &other) const { return commands_ == other.commands_; }
+  size_t streams() const { return commands_.size(); }
+  /// In issue order.
+  llvm::ArrayRef<uint32_t> commands(size_t stream) const { return commands_[stream]; }
+  /// Does the first step wait for nobody, so that it shows at once that a run has begun?
+  bool showsItsBeginning() const { return showsItsBeginning_; }
+  /// The last one that waits for peers, of all streams; kNone: none does.
+  uint32_t lastWait() const { return lastWait_; }
+
+  /// Is a stream between its first step and its last one? A word is written by every run alike, so
+  /// where all streams are at their last steps, the latest run may be over, or may not have come to
+  /// its first step.
+  bool isWithinRun() const;
+  /// The step that a stream is at, if a run is under way: behind the last step of one, the first of
+  /// the next. kNoStep: none, or a first one that waits for nobody, so that what is in front of it
+  /// takes the time.
+  uint64_t next(size_t stream) const;
+  /// The last one that is over, or kNoStep.
+  uint64_t last(size_t stream) const;
+  /// Has a step of the stream ended since this was asked last? Asked by the watchdog only.
+  bool hasMoved(size_t stream);
+
+  StepWord *words = nullptr;    ///< of each stream; the GPU's
+  std::atomic<uint32_t> run{1}; ///< the last one launched, or when the caller's was recorded
+
+private:
+  uint64_t pack(uint32_t command) const;
+
+  uint32_t firstCommand_;
+  std::vector<std::vector<uint32_t>> commands_;
+  std::vector<bool> waitsAtFirst_;
+  std::vector<uint32_t> seen_;
+  bool showsItsBeginning_ = false;
+  uint32_t lastWait_ = kNone;
+};
+
+/// Programs with runs in graphs that are under way.
+struct StepsUnderWay {
+  llvm::SmallVector<const GraphSteps *, 4> within; ///< the GPU is in the middle of them
+  llvm::SmallVector<const GraphSteps *, 4> before; ///< it has perhaps not come to them
+};
+
+/// What a stream is at, or kNoStep. What else was issued is behind a run in whose middle the GPU
+/// is. Of what remains nobody knows which is first: what waits, for that is what may stand still.
+uint64_t nextStep(size_t stream, const StepsUnderWay &underWay, const IssuedSteps &issued,
+                  StepWord &word, llvm::function_ref<bool(uint64_t step)> waits);
+
+} // namespace braid
