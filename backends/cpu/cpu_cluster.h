@@ -17,6 +17,8 @@ public:
   int64_t ranks() const override { return group_.size(); }
   Device &device(int64_t rank) override { return *devices_[rank]; }
   ControlPlane &control(int64_t rank) override { return controls_[rank]; }
+  /// See the function of that name.
+  Status synchronizeAll() { return group_.waitForAllDevices(); }
 
 private:
   CpuCluster(const ClusterOptions &options, Picker picker, const ObserverFactory &observe);

@@ -209,7 +209,7 @@ void CpuDevice::record(uint32_t stream, Tag tag, uint32_t number) {
   }
   Event &event = events_[number];
   EventOnQueue &here = find(event, queueOf(stream));
-  event.last = {here.flag, ++here.records, FutexScope::Process};
+  event.last = {here.flag, ++here.records, scopeOf(FutexScope::Process)};
   issue(stream, tag, Kind::Store, {.flag = event.last});
 }
 

@@ -107,9 +107,13 @@ private:
   }
   void issue(uint32_t stream, Tag tag, Kind kind, const QueuedCommand::Args &args);
   void issue(uint32_t stream, Tag tag, IssuedMessages messages);
+  /// Without workers nobody sleeps.
+  FutexScope scopeOf(FutexScope scope) const {
+    return options_.hasWorkers ? scope : FutexScope::Nobody;
+  }
   /// Of signal flags.
   FutexScope scope() const {
-    return group_.spansProcesses() ? FutexScope::Processes : FutexScope::Process;
+    return scopeOf(group_.spansProcesses() ? FutexScope::Processes : FutexScope::Process);
   }
 
   /// A counter that the records of one event on one queue advance. One for each queue, because

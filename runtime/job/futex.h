@@ -22,6 +22,7 @@ namespace braid {
 enum class FutexScope : uint8_t {
   Process,   ///< threads of one process; quicker
   Processes, ///< whoever has the memory mapped
+  Nobody,    ///< none sleeps, so none is woken
 };
 
 /// Sleeps while `*flag` is `seen`, at most for `slice`. May return early: look again, in a loop.
@@ -34,6 +35,8 @@ inline void futexWait(const void *flag, uint32_t seen, std::chrono::milliseconds
 
 /// Wakes all who sleep on `flag`.
 inline void futexWake(const void *flag, FutexScope scope = FutexScope::Process) {
+  if (scope == FutexScope::Nobody)
+    return;
   int operation = scope == FutexScope::Process ? FUTEX_WAKE_PRIVATE : FUTEX_WAKE;
   syscall(SYS_futex, flag, operation, INT_MAX, nullptr, nullptr, 0);
 }

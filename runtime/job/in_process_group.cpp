@@ -246,6 +246,24 @@ Status InProcessGroup::blockUntilReleased(int64_t rank) {
   return failure();
 }
 
+Status InProcessGroup::waitForAllDevices() {
+  Lock lock(mutex_);
+  for (int64_t rank = 0; rank < size(); ++rank)
+    setHost(rank, HostActivity::InSynchronize);
+  runIfAllBlocked();
+  bool areReleased = true;
+  for (int64_t rank = 0; rank < size(); ++rank) {
+    areReleased &= host(rank) == HostActivity::OwnCode;
+    if (host(rank) == HostActivity::OwnCode)
+      setHost(rank, HostActivity::InAllGather);
+  }
+  if (!areReleased)
+    runIfAllBlocked(); // those that are left wait for ever
+  for (int64_t rank = 0; rank < size(); ++rank)
+    setHost(rank, HostActivity::OwnCode);
+  return failure();
+}
+
 StallClock::StallClock(const InProcessGroup &group)
     : group_(group), lastCount_(group.progress().count),
       lastMove_(std::chrono::steady_clock::now()) {}

@@ -86,6 +86,9 @@ public:
   /// group has been aborted.
   using AllBlocked = std::function<std::vector<bool>()>;
   void setAllBlocked(AllBlocked handler) { allBlocked_ = std::move(handler); }
+  /// With such a handler: as if the host threads of all ranks called waitForDevice(), and next
+  /// allGather().
+  Status waitForAllDevices();
 
 private:
   using Lock = std::unique_lock<std::mutex>;

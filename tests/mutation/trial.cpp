@@ -3,6 +3,7 @@
 #include "tests/mutation/trial.h"
 
 #include "backends/cpu/cpu_backend.h"
+#include "ir/failure.h"
 
 #include <cstring>
 #include <mutex>
@@ -15,13 +16,12 @@ using Bytes = std::vector<double>; ///< for its alignment
 
 Bytes bytesOf(int64_t count) { return Bytes(static_cast<size_t>(count) / sizeof(double) + 1); }
 
-/// One rank: its host thread, and its caller's memory.
+/// One rank, and its caller's memory.
 class Rank {
 public:
-  Rank(const Case &original, const Plan &plan, Cluster &cluster, Orders &orders,
-       const TrialOptions &options)
+  Rank(const Case &original, const Plan &plan, Cluster &cluster, const TrialOptions &options)
       : oracle_(*original.oracle), plan_(plan), device_(cluster.device(plan.rank)),
-        control_(cluster.control(plan.rank)), orders_(orders), options_(options) {
+        control_(cluster.control(plan.rank)), options_(options) {
     for (uint32_t run = 0; run <= options.runs; ++run) { // the last one is the shared place
       tensors_.emplace_back();
       for (uint32_t buffer : plan.inputs)
@@ -35,31 +35,13 @@ public:
     }
   }
 
-  Status run() {
-    Result<std::unique_ptr<Prepared>> prepared = prepare(plan_, device_, control_);
-    if (!prepared)
-      return prepared.status();
-    prepared_ = std::move(*prepared);
-    for (uint32_t round = 0;; ++round) {
-      // Also keeps a rank that is done from issuing what those that are not wait for.
-      bool goesOn = plan_.rank != 0 || orders_.next();
-      auto met = control_.allGather(goesOn ? "go on" : "");
-      if (!met)
-        return met.status();
-      if (met->front().empty())
-        return Status::ok();
-      if (Status status = runRound(round); !status.isOk())
-        return status;
-    }
+  /// Collective; blocks.
+  Status start() {
+    prepared_ = BRAID_TRY(prepare(plan_, device_, control_));
+    return Status::ok();
   }
-
-private:
-  struct Tensors {
-    std::vector<Bytes> inputs, outputs;
-  };
-
-  Status runRound(uint32_t round) {
-    bool areSame = options_.alwaysSameAddresses || round % 2 == 0;
+  void issueRound(uint32_t round) {
+    const bool areSame = options_.alwaysSameAddresses || round % 2 == 0;
     for (uint32_t run = 0; run < options_.runs; ++run) {
       fill(tensors_[run], round * options_.runs + run);
       if (areSame)
@@ -67,13 +49,17 @@ private:
       else
         issue(tensors_[run]);
     }
-    if (Status status = device_.synchronize(); !status.isOk())
-      return status;
+  }
+  Status compareRound(uint32_t round) const {
     for (uint32_t run = 0; options_.compares && run < options_.runs; ++run)
-      if (Status status = compare(tensors_[run], round * options_.runs + run); !status.isOk())
-        return status;
+      BRAID_TRY(compare(tensors_[run], round * options_.runs + run));
     return Status::ok();
   }
+
+private:
+  struct Tensors {
+    std::vector<Bytes> inputs, outputs;
+  };
 
   void fill(Tensors &tensors, uint32_t iteration) {
     for (size_t i = 0; i < tensors.inputs.size(); ++i)
@@ -108,7 +94,7 @@ private:
                    plan_.buffers[plan_.outputs[i]].bytes);
   }
 
-  Status compare(const Tensors &tensors, uint32_t iteration) {
+  Status compare(const Tensors &tensors, uint32_t iteration) const {
     for (size_t i = 0; i < tensors.outputs.size(); ++i)
       if (Status status = oracle_.compare(i, plan_.rank, iteration, tensors.outputs[i].data());
           !status.isOk())
@@ -120,12 +106,31 @@ private:
   const Plan &plan_;
   Device &device_;
   ControlPlane &control_;
-  Orders &orders_;
   const TrialOptions &options_;
   std::unique_ptr<Prepared> prepared_;
   std::vector<Tensors> tensors_;
   std::vector<Bytes> poison_;
 };
+
+/// Each rank by a thread of its own, as they wait for one another.
+Status startAll(std::vector<Rank> &ranks, Cluster &cluster) {
+  std::mutex mutex;
+  Status first;
+  std::vector<std::thread> threads;
+  for (size_t number = 0; number < ranks.size(); ++number)
+    threads.emplace_back([&, number] {
+      const Status status = ranks[number].start();
+      if (status.isOk())
+        return;
+      std::lock_guard lock(mutex);
+      if (first.isOk())
+        first = status;
+      cluster.control(static_cast<int64_t>(number)).abort(status);
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  return first;
+}
 
 } // namespace
 
@@ -134,26 +139,20 @@ Status runTrial(const Case &original, llvm::ArrayRef<Plan> plans, Orders &orders
   ClusterOptions cluster;
   cluster.ranks = static_cast<int64_t>(plans.size());
   cluster.queues = options.queues;
-  Result<std::unique_ptr<Cluster>> created = createCpuCluster(
-      cluster, [&](llvm::ArrayRef<RunnableHead> candidates) { return orders.pick(candidates); });
-  if (!created)
-    return created.status();
-  std::mutex mutex;
-  Status first;
-  std::vector<std::thread> threads;
+  const std::unique_ptr<Cluster> created = BRAID_TRY(createCpuCluster(
+      cluster, [&](llvm::ArrayRef<RunnableHead> candidates) { return orders.pick(candidates); }));
+  std::vector<Rank> ranks;
   for (const Plan &plan : plans)
-    threads.emplace_back([&] {
-      Status status = Rank(original, plan, **created, orders, options).run();
-      if (status.isOk())
-        return;
-      std::lock_guard lock(mutex);
-      if (first.isOk())
-        first = status;
-      (*created)->control(plan.rank).abort(status);
-    });
-  for (std::thread &thread : threads)
-    thread.join();
-  return first;
+    ranks.emplace_back(original, plan, *created, options);
+  BRAID_TRY(startAll(ranks, *created));
+  for (uint32_t round = 0; orders.next(); ++round) {
+    for (Rank &rank : ranks)
+      rank.issueRound(round);
+    BRAID_TRY(synchronizeAll(*created));
+    for (const Rank &rank : ranks)
+      BRAID_TRY(rank.compareRound(round));
+  }
+  return Status::ok();
 }
 
 } // namespace braid::test
