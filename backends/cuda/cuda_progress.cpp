@@ -109,9 +109,10 @@ StepsUnderWay CudaDevice::findUnderWay() const {
   StepsUnderWay found;
   for (const std::unique_ptr<Timetable> &each : timetables_) {
     const bool isLaunched = each->isLaunched.load(std::memory_order_relaxed);
-    if (isRunning(*each) || (isLaunched && each->steps.isWithinRun()))
+    const bool isGuarded = isRunning(*each); // an eager run, or one in a graph
+    if ((isLaunched || isGuarded) && each->steps.isWithinRun())
       found.within.push_back(&each->steps);
-    else if (isLaunched && hasPeersThatLag(*each))
+    else if (isGuarded || (isLaunched && hasPeersThatLag(*each)))
       found.before.push_back(&each->steps);
   }
   return found;
