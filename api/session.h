@@ -55,7 +55,7 @@ public:
   ///
   /// BadInput, and nothing is issued, if a tensor is not as the program wants it: number, element
   /// type, axes, extents, alignment, where it lies, and no output may overlap another tensor. The
-  /// message names it.
+  /// message names it. Also if the stream of the run before is being captured, and this is another.
   ///
   /// If the stream is being captured, the run is recorded into the caller's graph instead, with the
   /// addresses of these tensors, and depends on what the capture has before it; in one graph, runs
