@@ -83,6 +83,9 @@ Status readParameter(const std::string &text, CompileOptions &options) {
   int64_t number = 0;
   if (name.empty() || value.getAsInteger(10, number))
     return badInput("expected --set NAME=VALUE with an integer of 64 bits, got '{}'", text);
+  for (const auto &[other, ignored] : options.parameters)
+    if (other == name)
+      return badInput("expected one --set {0}=VALUE, got another one, '{1}'", other, text);
   options.parameters.emplace_back(name.str(), number);
   return Status::ok();
 }
@@ -124,6 +127,9 @@ Status SourceFlags::refuseAuto(llvm::StringRef command) const {
 std::string messageOf(const Status &status, const Source *source) {
   if (source && source->diags.hasErrors())
     return source->diags.str();
+  // What was compiled again, with other values, has said where.
+  if (source && status.message().starts_with(source->diags.fileName() + ":"))
+    return llvm::StringRef(status.message()).rtrim('\n').str() + "\n";
   Diagnostics plain("braid", ""); // which cuts long names short
   plain.error({}) << status.message();
   return plain.str();

@@ -295,8 +295,19 @@ private:
   Sweep sweep_;
 };
 
+/// What is swept has no value of its own.
+Status checkFree(const std::string &name, const CompileOptions &options) {
+  if (name == "ranks" && options.ranks)
+    return badInput("--sweep {}: expected no --ranks with it", name);
+  for (const auto &[parameter, value] : options.parameters)
+    if (parameter == name)
+      return badInput("--sweep {0}: expected no --set {0} with it", name);
+  return Status::ok();
+}
+
 Status sweep(const SimulateFlags &flags, const Subject &subject) {
   const auto [name, values] = BRAID_TRY(parseSweep(flags.sweep));
+  BRAID_TRY(checkFree(name, subject.options));
   Sweeper sweeper(flags, subject, name);
   const Status failed = sweeper.addAll(values);
   const Sweep &sweep = sweeper.named();
@@ -317,6 +328,8 @@ Status checkFlags(const SimulateFlags &flags) {
   for (const auto &[flag, value] : ofSweep)
     if (flags.sweep.empty() && !value.empty())
       return badInput("{}: expected --sweep with it", flag);
+  if (!flags.csv.empty() && flags.csv == flags.svg)
+    return badInput("expected --csv and --svg to be two files, got '{}' for both", flags.csv);
   if (!flags.sweep.empty() && flags.json)
     return badInput("--json: expected no --sweep with it");
   if (!flags.schedules.empty() && (!flags.sweep.empty() || flags.source.schedule))

@@ -4,7 +4,9 @@
 
 #include "api/autotune/candidate.h"
 #include "api/compile/check.h"
+#include "api/compile/plans.h"
 #include "api/simulate/machines.h"
+#include "api/simulate/simulate_program.h"
 #include "api/view/counterexample.h"
 #include "api/view/flight.h"
 #include "api/view/measured.h"
@@ -74,8 +76,13 @@ Result<Compiled> compileSource(const ViewFlags &flags, std::unique_ptr<Source> &
 Result<view::Page> predict(const Compiled &compiled, const std::string &machine,
                            const Configuration &run) {
   const CostModel model = BRAID_TRY(findMachine(machine));
+  const SimulationOptions options{launchModeOf(run), transferModeOf(run)};
+  const std::vector<Plan> plans = BRAID_TRY(makePlans(compiled));
   const view::PrintedProgram program = BRAID_TRY(view::printAgain(compiled));
-  return view::predictedPage(program, model, {launchModeOf(run), transferModeOf(run)});
+  Result<view::Page> page = view::predictedPage(program, model, options);
+  if (!page) // says so of the page's lines, where this does of the file's
+    BRAID_TRY(simulateProgram(plans, model, options));
+  return page;
 }
 
 Result<view::Page> pageOfSource(const ViewFlags &flags, std::unique_ptr<Source> &source) {
@@ -86,6 +93,7 @@ Result<view::Page> pageOfSource(const ViewFlags &flags, std::unique_ptr<Source> 
   StepProgress progress("check");
   CheckOptions checkOptions;
   checkOptions.progress = std::ref(progress);
+  BRAID_TRY(makePlans(compiled));
   const view::PrintedProgram program = BRAID_TRY(view::printAgain(compiled));
   const CheckReport report = BRAID_TRY(checkProgram(program.compiled, checkOptions));
   return view::counterexamplePage(program, report);

@@ -131,7 +131,7 @@ void PairMeter::startTrace() {
 }
 
 /// By peer, of what was done since this was asked before: from the begin of this rank's first copy
-/// to or from it to the end of the last one.
+/// to or from it, or message, to the end of the last one.
 std::vector<double> PairMeter::tracedUs(const Attempt &attempt) {
   const Plan &plan = attempt.run.plan();
   const auto copying = recipeOf(attempt.transfers.path).protocol == Protocol::Get
@@ -139,16 +139,22 @@ std::vector<double> PairMeter::tracedUs(const Attempt &attempt) {
                            : Direction::Send;
   std::vector<std::pair<int64_t, int64_t>> spans(static_cast<size_t>(cluster_.ranks()),
                                                  {INT64_MAX, 0});
+  const auto take = [&](int64_t peer, const Span &span) {
+    auto &[begin, end] = spans[static_cast<size_t>(peer)];
+    begin = std::min(begin, span.beginNs);
+    end = std::max(end, span.endNs);
+  };
   for (const Span &span : device().tracer()->takeTrace()) {
     if (span.tag.plan != &plan)
       continue;
     const Command &command = plan.commands[span.tag.command];
-    if (command.kind != CommandKind::Copy || command.endpoint == kNone ||
-        plan.endpoints[command.endpoint].direction != copying)
-      continue;
-    auto &[begin, end] = spans[static_cast<size_t>(plan.endpoints[command.endpoint].peer)];
-    begin = std::min(begin, span.beginNs);
-    end = std::max(end, span.endNs);
+    if (command.kind == CommandKind::Copy && command.endpoint != kNone &&
+        plan.endpoints[command.endpoint].direction == copying)
+      take(plan.endpoints[command.endpoint].peer, span);
+    if (command.kind == CommandKind::Group)
+      for (const PlanMessage &message : plan.groups[command.group])
+        if (message.direction == Direction::Receive)
+          take(message.peer, span);
   }
   std::vector<double> us;
   for (const auto &[begin, end] : spans)

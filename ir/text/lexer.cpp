@@ -50,6 +50,7 @@ private:
   size_t nameLength(size_t from) const;
   void lexInteger();
   void lexSigil(TokenKind kind);
+  void lexForeignName(TokenKind kind);
   bool lexPunctuation();
   void lexGarbage();
 
@@ -146,9 +147,20 @@ void Lexer::lexSigil(TokenKind kind) {
   if (at_ + 1 < text_.size() && startsName(text_[at_ + 1]))
     return append(kind, 1 + nameLength(at_ + 1));
   char sigil = peek();
+  if (at_ + 1 < text_.size() && !llvm::isASCII(text_[at_ + 1]))
+    return lexForeignName(kind);
   diags_.error(here()) << "expected a name after '" << llvm::StringRef(&sigil, 1) << "'"
                        << (sigil == '%' ? "; the remainder is written 'mod'" : "");
   ++at_;
+}
+
+/// A name with letters of other alphabets is one token, and one error.
+void Lexer::lexForeignName(TokenKind kind) {
+  const llvm::StringRef name = rest().drop_front().take_while(
+      [](char each) { return continuesName(each) || !llvm::isASCII(each); });
+  diags_.error(here()) << "expected a name of ASCII letters, digits and '_' after '"
+                       << rest().take_front() << "'";
+  append(kind, 1 + name.size());
 }
 
 bool Lexer::lexPunctuation() {

@@ -83,6 +83,12 @@ TEST(BadInput, ManyErrorsOfTheVerifierStopAtAHundred) {
   EXPECT_FALSE(verify(module, diags)) << "no room for messages is no success";
 }
 
+TEST(BadInput, ANameOfOtherAlphabetsIsOneError) {
+  EXPECT_EQ(messages("fusion @f { mesh [0 .. 1) %Ä = input f32[1] output %Ä }"),
+            "1:27: error: expected a name of ASCII letters, digits and '_' after '%'\n"
+            "1:53: error: expected a name of ASCII letters, digits and '_' after '%'\n");
+}
+
 TEST(BadInput, BinaryFilesAreReportedOnce) {
   EXPECT_EQ(messages(std::string("fusion @f {\n  \0\0\xFF\xFE }", 20)),
             "2:3: error: expected text, got the byte 0x00: this is a binary file\n");

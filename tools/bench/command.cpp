@@ -12,6 +12,7 @@
 #include "api/pairs/links_file.h"
 #include "api/ranks/run.h"
 #include "ir/failure.h"
+#include "runtime/check/checker.h"
 #include "runtime/job/bootstrap/environment.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/worker/serve.h"
@@ -103,6 +104,15 @@ void checkFile(const std::string &file, const BenchFlags &flags) {
                           CLI::ExitCodes::ValidationError);
 }
 
+/// What hangs or reads what nobody wrote has no time worth knowing.
+Status checkSafe(const Compiled &compiled, llvm::ArrayRef<Plan> plans) {
+  const CheckReport report = BRAID_TRY(check(plans, compiled.fusion, CheckOptions()));
+  if (report.isSafe())
+    return Status::ok();
+  return Status(StatusCode::Rejected,
+                fmt::format("@{} is {}", compiled.program->name(), str(report)));
+}
+
 /// A rank gets what FILE holds on its standard input: FILE itself may have changed, or been read.
 Result<int> benchFile(BenchFlags flags, std::unique_ptr<Source> &source) {
   CompileOptions options;
@@ -114,12 +124,23 @@ Result<int> benchFile(BenchFlags flags, std::unique_ptr<Source> &source) {
   source = BRAID_TRY(readSource(isRank ? "-" : file, file == "-" ? "" : file));
   const Compiled compiled = BRAID_TRY(compile(*source, options));
   const std::vector<Plan> plans = BRAID_TRY(makePlans(compiled));
+  if (!isRank)
+    BRAID_TRY(checkSafe(compiled, plans));
   const BenchFile read{compiled, options, plans, flags.source.isAuto()};
   flags.operation = fileOperation(read);
   flags.fileText = source->diags.text();
   flags.dtype = name(dtypeOf(read)).str();
   flags.ranks = static_cast<int64_t>(plans.size());
   return bench(std::move(flags));
+}
+
+/// Flags of a FILE are none of an operation's, which has its own behind its name.
+Status checkNothingBefore(const CLI::App &command, const Operation &operation) {
+  for (const CLI::Option *option : command.get_options())
+    if (option->count() != 0 && option->get_group() != "")
+      return badInput("expected what is asked of {} behind its name, got {} before it",
+                      operation.name, option->get_name());
+  return Status::ok();
 }
 
 constexpr const char *kFooter = R"(
@@ -161,7 +182,10 @@ Command addBench(CLI::App &app) {
               if (command->got_subcommand(each.operation.name)) {
                 each.requests = file->requests;
                 each.answers = file->answers;
-                return runCommand([&](auto &) { return bench(std::move(each)); });
+                return runCommand([&](auto &) -> Result<int> {
+                  BRAID_TRY(checkNothingBefore(*command, each.operation));
+                  return bench(std::move(each));
+                });
               }
             return runCommand([&](auto &source) { return benchFile(*file, source); });
           }};

@@ -212,6 +212,8 @@ Status BenchFlags::check(const Backend &backendOfName) {
   if (idleGapUs > kMostIdleGapUs)
     return badInput("expected --idle-gap-us to be at most {}, got {}", kMostIdleGapUs, idleGapUs);
   BRAID_TRY(operation.hasShapes ? checkShapes(*this) : Status::ok());
+  if (!csv.empty() && csv == json)
+    return badInput("expected --csv and --json to be two files, got '{}' for both", csv);
   if ((resumes || retriesFailed) && (json.empty() || !resumes))
     return badInput("expected --json OUT.json with --resume, and --resume with --retry-failed");
   if (csv == "-" && json == "-")

@@ -26,9 +26,11 @@ std::optional<std::vector<double>> timesIn(const Json &message, const char *key)
   return times->get<std::vector<double>>();
 }
 
-/// Only a text or a flag that is not accepted, and what is not there, refuses a row.
+/// Only a text or a flag that is not accepted, and what is not there, refuses a row; and one may
+/// stand still.
 StatusCode refusalIn(const Json &message) {
-  for (StatusCode code : {StatusCode::BadInput, StatusCode::Unsupported, StatusCode::Rejected})
+  for (StatusCode code :
+       {StatusCode::BadInput, StatusCode::Unsupported, StatusCode::Rejected, StatusCode::TimedOut})
     if (auto found = message.find("code");
         found != message.end() && *found == static_cast<int>(code))
       return code;

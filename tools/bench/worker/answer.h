@@ -22,7 +22,7 @@ struct Answer {
   std::string failure;
   std::vector<double> bursts; ///< microseconds of a run in each; may be empty
   std::string choice;         ///< of `auto`: what it was; may be empty
-  /// Of a row that was refused, why, as an exit code; PeerFailed where it failed otherwise.
+  /// Of a row that was refused or stood still, why, as an exit code; else PeerFailed.
   StatusCode code = StatusCode::PeerFailed;
   /// BadInput if it says neither.
   static Result<Answer> from(const nlohmann::json &message);
