@@ -127,9 +127,11 @@ Status SourceFlags::refuseAuto(llvm::StringRef command) const {
 std::string messageOf(const Status &status, const Source *source) {
   if (source && source->diags.hasErrors())
     return source->diags.str();
-  // What was compiled again, with other values, has said where.
-  if (source && status.message().starts_with(source->diags.fileName() + ":"))
-    return llvm::StringRef(status.message()).rtrim('\n').str() + "\n";
+  // What was compiled again, with other values, has been reported like that already.
+  const llvm::StringRef message = status.message();
+  if (source && message.contains(": error: ") &&
+      status.message().starts_with(source->diags.fileName() + ":"))
+    return message.rtrim('\n').str() + "\n";
   Diagnostics plain("braid", ""); // which cuts long names short
   plain.error({}) << status.message();
   return plain.str();
