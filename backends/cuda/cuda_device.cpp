@@ -390,7 +390,7 @@ void CudaDevice::pause() {
 
 Status CudaDevice::synchronize() {
   enter();
-  if (isDirty_[0])
+  if (isDirty_[0] && !group_.isAborted())
     BRAID_TRY(expectNoCapture());
   waitingSince_ = std::chrono::steady_clock::now();
   Status status = group_.waitForDevice(

@@ -59,8 +59,9 @@ void CudaDevice::forgetPlan(const Plan *plan) {
   auto found = llvm::find_if(timetables_, [plan](const auto &each) { return each->plan == plan; });
   if (found == timetables_.end() || --(*found)->users > 0)
     return;
-  releaseForGraphs(**found);
   std::lock_guard lock(timetablesMutex_);
+  countCallersRuns(**found); // nobody asks again
+  releaseForGraphs(**found);
   if (current_.load(std::memory_order_relaxed) == found->get())
     current_.store(nullptr, std::memory_order_release);
   timetables_.erase(found);
@@ -166,20 +167,17 @@ bool CudaDevice::hasMoved(uint32_t stream, uint64_t &last) {
 
 void CudaDevice::publish(uint32_t stream, const StepsUnderWay &underWay, bool hasEnded) {
   QueueSlot &queue = group_.slot().queue[stream];
-  uint64_t last = kNoStep, next = nextStep(stream, underWay);
-  const uint64_t current = queue.current.load(std::memory_order_relaxed);
-  const bool moves = hasMoved(stream, last) || hasEnded;
-  if (moves) {
+  uint64_t last = kNoStep;
+  if (hasMoved(stream, last) || hasEnded) {
     queue.completed.fetch_add(1, std::memory_order_relaxed);
+    queue.sinceNs.store(monotonicNs(), std::memory_order_relaxed);
     if (last != kNoStep)
       queue.lastDone.store(last, std::memory_order_relaxed);
-  } else if (commandOf(current) == commandOf(next)) {
-    next = current; // of a graph that stands still: a later launch of it is behind that
   }
-  if (moves || current != next)
-    queue.sinceNs.store(monotonicNs(), std::memory_order_relaxed);
+  const uint64_t next = nextStep(stream, underWay);
   const bool isAwait = awaitOf(next).plan != nullptr;
-  queue.current.store(next, std::memory_order_relaxed);
+  if (queue.current.exchange(next, std::memory_order_relaxed) != next)
+    queue.sinceNs.store(monotonicNs(), std::memory_order_relaxed);
   queue.isWaiting.store(isAwait, std::memory_order_relaxed);
   queue.wantedValue.store(isAwait, std::memory_order_relaxed);
 }

@@ -37,7 +37,8 @@ void IssuedSteps::appendNext(StepWord &word, Steps &steps) const {
 
 uint64_t IssuedSteps::last(StepWord &word) const {
   const uint32_t done = look(word.done);
-  return done == 0 ? kNoStep : steps_[done % kKept].load(std::memory_order_relaxed);
+  const bool isKept = count_.load(std::memory_order_acquire) - done < kKept;
+  return done == 0 || !isKept ? kNoStep : steps_[done % kKept].load(std::memory_order_relaxed);
 }
 
 // -- Runs in graphs. --

@@ -41,6 +41,7 @@ inline constexpr uint64_t kNoStep = ~uint64_t(0);
 constexpr uint64_t packStep(uint32_t run, uint32_t command) {
   return uint64_t(run) << 32 | command;
 }
+/// Plan::firstCommand + command, of a step.
 constexpr uint32_t commandOf(uint64_t step) { return static_cast<uint32_t>(step); }
 using Steps = llvm::SmallVector<uint64_t, 4>;
 
@@ -53,7 +54,7 @@ public:
   /// What the stream may be at, none if all is over: the first step that is not, or all that are
   /// kept if it is not among them.
   void appendNext(StepWord &word, Steps &steps) const;
-  /// The last one that is over, or kNoStep.
+  /// The last one that is over, or kNoStep; also if it is not kept any more.
   uint64_t last(StepWord &word) const;
 
   static constexpr uint32_t kKept = 256;
