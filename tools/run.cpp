@@ -413,11 +413,10 @@ bool Run::checksFirst() const {
 
 /// Rejected with the counterexample, unless the program is safe on as many queues as it will have.
 Status Run::checkFirst(const CheckOptions &options) {
-  CheckReport report = BRAID_TRY(check(plans_, compiled_.fusion, options));
-  if (report.isSafe())
-    return Status::ok();
-  return Status(StatusCode::Rejected, fmt::format("@{} is {}--no-check runs it all the same",
-                                                  compiled_.program->name(), str(report)));
+  const Status status = expectSafe(compiled_, plans_, options);
+  if (status.code() != StatusCode::Rejected)
+    return status;
+  return Status(StatusCode::Rejected, status.message() + "--no-check runs it all the same");
 }
 
 ChooseOptions Run::howToChoose() const {

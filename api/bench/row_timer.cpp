@@ -3,6 +3,7 @@
 #include "api/bench/row_timer.h"
 
 #include "api/bench/bench_results.h"
+#include "api/compile/check.h"
 #include "api/compile/plans.h"
 #include "ir/failure.h"
 #include "runtime/plan/plan_parts.h"
@@ -22,12 +23,7 @@ Plan partOf(Plan plan, PlanPart part) {
 Status checkOrder(const Compiled &compiled, llvm::ArrayRef<Plan> plans) {
   if (compiled.isLowered || !compiled.fusion)
     return Status::ok();
-  Result<CheckReport> report = check(plans, compiled.fusion, {.ordered = true});
-  if (!report)
-    return report.status();
-  return report->isSafe()
-             ? Status::ok()
-             : Status(StatusCode::Rejected, compiled.program->name() + " is " + str(*report));
+  return expectSafe(compiled, plans, {.ordered = true});
 }
 
 } // namespace

@@ -5,11 +5,22 @@
 #include "api/compile/plans.h"
 #include "ir/failure.h"
 
+#include <fmt/format.h>
+
 namespace braid {
 
 Result<CheckReport> checkProgram(const Compiled &compiled, const CheckOptions &options) {
   std::vector<Plan> plans = BRAID_TRY(makePlans(compiled, &options));
   return check(plans, compiled.fusion, options);
+}
+
+Status expectSafe(const Compiled &compiled, llvm::ArrayRef<Plan> plans,
+                  const CheckOptions &options) {
+  const CheckReport report = BRAID_TRY(check(plans, compiled.fusion, options));
+  if (report.isSafe())
+    return Status::ok();
+  return Status(StatusCode::Rejected,
+                fmt::format("@{} is {}", compiled.program->name(), str(report)));
 }
 
 } // namespace braid

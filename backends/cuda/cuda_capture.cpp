@@ -119,10 +119,17 @@ void CudaDevice::leaveCapture() {
 }
 
 /// Nothing can be ordered behind a stream that is being captured, and asking it spoils the capture.
-Status CudaDevice::expectNoCapture() const {
-  const CaptureInfo capture = BRAID_TRY(captureOf(streams_[0]));
-  if (capture.status == cudaStreamCaptureStatusNone)
-    return Status::ok();
+Status CudaDevice::expectNoCapture() {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  const cudaError_t code = cudaStreamIsCapturing(streams_[0], &status);
+  if (code == cudaErrorStreamCaptureImplicit) { // CUDA's default stream, in the capture of another
+    (void)cudaGetLastError();
+    status = cudaStreamCaptureStatusActive;
+  } else {
+    check(code, "cudaStreamIsCapturing");
+  }
+  if (status == cudaStreamCaptureStatusNone)
+    return group_.failure();
   return badInput("the stream of the last run is being captured: end the capture before a run on "
                   "another stream, and before waiting");
 }
@@ -221,7 +228,9 @@ void CudaDevice::joinStreams(const Timetable &timetable) {
 
 /// Peers compare how many runs were begun, of programs in which one waits for another.
 void CudaDevice::countBegun(const Plan &plan, uint64_t runs) {
-  if (!plan.endpoints.empty())
+  const bool waits = llvm::any_of(
+      plan.preparation, [](const PrepareAction &each) { return each.kind == PrepareKind::Share; });
+  if (waits) // as all ranks find
     group_.slot().begunRuns[programKind(plan.fingerprint)].fetch_add(runs,
                                                                      std::memory_order_relaxed);
 }
@@ -383,10 +392,10 @@ void CudaDevice::launch(uint32_t graph, Tag tag) {
   isDirty_[0] = true;
   Timetable *timetable = note(tag);
   const bool tellsItself = timetable && !isReportedBehind(*timetable);
-  if (tellsItself) {
+  if (timetable)
     timetable->steps.run.store(tag.run, std::memory_order_relaxed);
+  if (tellsItself)
     timetable->isLaunched.store(true, std::memory_order_relaxed);
-  }
   check(cudaGraphLaunch(graphs_[graph], streams_[0]), "cudaGraphLaunch");
   if (timetable && !tellsItself)
     reportReplay(*timetable, tag.run);

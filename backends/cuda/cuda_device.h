@@ -269,7 +269,7 @@ private:
   Status growStreams(std::vector<cudaStream_t> &streams, size_t count) const;
   static Result<bool> isOpen(const Capture &capture);
   Status reserveCapture();
-  Status expectNoCapture() const;
+  Status expectNoCapture();
   Status countGraph(const GraphCount &count);
   Result<Capture *> streamsFor(unsigned long long id);
   Status enterCapture(cudaStream_t origin, unsigned long long id);

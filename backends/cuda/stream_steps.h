@@ -74,7 +74,9 @@ public:
   size_t streams() const { return commands_.size(); }
   /// In issue order.
   llvm::ArrayRef<uint32_t> commands(size_t stream) const { return commands_[stream]; }
-  /// Does the first step wait for nobody, so that it shows at once that a run has begun?
+  /// Does the first step wait for nobody, so that it shows at once that a run has begun? If it is
+  /// the only one of its stream, later runs write the same there: a stream that begins with a wait
+  /// may then stand unseen, if the peers have begun as many runs.
   bool showsItsBeginning() const { return showsItsBeginning_; }
   /// The last one that waits for peers, of all streams; kNone: none does.
   uint32_t lastWait() const { return lastWait_; }

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cassert>
 
 namespace braid {
 
@@ -247,6 +248,7 @@ Status InProcessGroup::blockUntilReleased(int64_t rank) {
 }
 
 Status InProcessGroup::waitForAllDevices() {
+  assert(allBlocked_ && "without the handler there is nothing to run");
   Lock lock(mutex_);
   for (int64_t rank = 0; rank < size(); ++rank)
     setHost(rank, HostActivity::InSynchronize);

@@ -8,11 +8,9 @@
 
 #include "api/compile/plans.h"
 #include "tests/support/configured.h"
+#include "tests/support/examples.h"
 
 #include <gtest/gtest.h>
-
-#include <fstream>
-#include <sstream>
 
 namespace braid::test {
 namespace {
@@ -188,18 +186,11 @@ TEST_F(StreamStepsTest, NumbersWrapAround) {
 
 // -- Programs as they are lowered. --
 
-std::string readExample(const std::string &name) {
-  std::ifstream file("examples/" + name + ".braid");
-  std::stringstream text;
-  text << file.rdbuf();
-  EXPECT_FALSE(text.str().empty()) << "run from the repository's root";
-  return text.str();
-}
-
 /// Where the first step waits, a replay takes a report of its own: 4 us behind several kernels.
-TEST(StreamSteps, WhatIsLoweredToPairsShowsAtOnceThatItHasBegun) {
+TEST(StreamSteps, WhatIsLoweredToPairsBeginsWithASignal) {
   size_t seen = 0;
-  for (const char *example : {"ag_matmul", "matmul_reduce_scatter", "matmul_all_reduce", "mlp"})
+  for (const char *example :
+       {"ag_matmul.braid", "matmul_reduce_scatter.braid", "matmul_all_reduce.braid", "mlp.braid"})
     for (const Preset &preset : pairPresets())
       for (const char *protocol : {"get", "put"}) {
         CompileOptions options;

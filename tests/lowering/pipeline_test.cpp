@@ -2,22 +2,15 @@
 
 #include "tests/lowering/support.h"
 #include "tests/support/configured.h"
+#include "tests/support/examples.h"
 
 #include <chrono>
-#include <fstream>
 #include <gmock/gmock.h>
-#include <sstream>
 
 namespace braid {
 namespace {
 
-std::string readExample(const std::string &name) {
-  std::ifstream file("examples/" + name);
-  EXPECT_TRUE(file) << "run from the repository's root";
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
+using test::readExample;
 
 // The program that the design fixes for this example.
 TEST(Pipeline, LowersTheFirstExampleAsDesigned) {

@@ -7,6 +7,7 @@
 
 #include "tests/support/check_text.h"
 #include "tests/support/configured.h"
+#include "tests/support/examples.h"
 #include "tests/support/option_matrix.h"
 #include "tests/support/random_fusion.h"
 
@@ -15,19 +16,9 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 
 namespace braid::test {
 namespace {
-
-std::string readExample(const std::string &name) {
-  std::ifstream file("examples/" + name + ".braid");
-  std::stringstream text;
-  text << file.rdbuf();
-  EXPECT_FALSE(text.str().empty()) << "run from the repository's root";
-  return text.str();
-}
 
 TEST(Generated, RandomFusions) {
   const char *text = std::getenv("BRAID_CASES");
@@ -94,7 +85,7 @@ CompileOptions unevenOptions(int64_t ranks) {
 }
 
 TEST(Generated, EveryTailSplit) {
-  const std::string text = readExample("ag_matmul");
+  const std::string text = readExample("ag_matmul.braid");
   int count = 0;
   for (int64_t ranks : {2, 3, 4, 5, 6, 7, 8})
     for (const char *schedule : {"pairwise", "ring", "batched"})
@@ -113,7 +104,7 @@ TEST(Generated, EveryTailSplit) {
 }
 
 TEST(Generated, EveryWave) {
-  const std::string text = readExample("ag_matmul");
+  const std::string text = readExample("ag_matmul.braid");
   int count = 0;
   for (int64_t ranks : {2, 4, 8, 12, 16})
     for (const char *protocol : {"get", "put"})
@@ -149,7 +140,7 @@ TEST(Generated, EveryReduction) {
               if (ranks > 1 && std::string(protocol) == "get" &&
                   std::string(schedule).find("peer") != std::string::npos)
                 continue;
-              std::string text = readExample(name);
+              std::string text = readExample(name + std::string(".braid"));
               const size_t wider = text.find("partial f32 "); // which no GEMM adds
               if (wider != std::string::npos &&
                   std::string(schedule).find("sums=gemm") != std::string::npos)
@@ -224,7 +215,7 @@ protected:
 };
 
 TEST_P(Examples, OnOneToSixteenRanks) {
-  const std::string text = readExample(GetParam().name);
+  const std::string text = readExample(GetParam().name + std::string(".braid"));
   int count = 0;
   for (int64_t ranks = 1; ranks <= 16; ++ranks) {
     checkAll(text, optionsFor(ranks), count);

@@ -8,11 +8,11 @@
 
 #include "tools/command.h"
 #include "api/bench/file_bench.h"
+#include "api/compile/check.h"
 #include "api/compile/plans.h"
 #include "api/pairs/links_file.h"
 #include "api/ranks/run.h"
 #include "ir/failure.h"
-#include "runtime/check/checker.h"
 #include "runtime/job/bootstrap/environment.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/worker/serve.h"
@@ -104,15 +104,6 @@ void checkFile(const std::string &file, const BenchFlags &flags) {
                           CLI::ExitCodes::ValidationError);
 }
 
-/// What hangs or reads what nobody wrote has no time worth knowing.
-Status checkSafe(const Compiled &compiled, llvm::ArrayRef<Plan> plans) {
-  const CheckReport report = BRAID_TRY(check(plans, compiled.fusion, CheckOptions()));
-  if (report.isSafe())
-    return Status::ok();
-  return Status(StatusCode::Rejected,
-                fmt::format("@{} is {}", compiled.program->name(), str(report)));
-}
-
 /// A rank gets what FILE holds on its standard input: FILE itself may have changed, or been read.
 Result<int> benchFile(BenchFlags flags, std::unique_ptr<Source> &source) {
   CompileOptions options;
@@ -124,8 +115,8 @@ Result<int> benchFile(BenchFlags flags, std::unique_ptr<Source> &source) {
   source = BRAID_TRY(readSource(isRank ? "-" : file, file == "-" ? "" : file));
   const Compiled compiled = BRAID_TRY(compile(*source, options));
   const std::vector<Plan> plans = BRAID_TRY(makePlans(compiled));
-  if (!isRank)
-    BRAID_TRY(checkSafe(compiled, plans));
+  if (!isRank) // what hangs, or reads what nobody wrote, has no time worth knowing
+    BRAID_TRY(expectSafe(compiled, plans, {}));
   const BenchFile read{compiled, options, plans, flags.source.isAuto()};
   flags.operation = fileOperation(read);
   flags.fileText = source->diags.text();

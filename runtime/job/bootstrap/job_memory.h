@@ -99,7 +99,8 @@ struct RankSlot {
   std::atomic<uint32_t> closed;      ///< holds no memory of its peers any more; a futex
   std::atomic<uint32_t> isKilled; ///< by the host, because it was stopped: it will not close, and
                                   ///< holds what it has until its process has gone
-  /// Of programs by programKind(), but for those in graphs of the caller's.
+  /// Of programs by programKind(), where ranks share memory; those in graphs of the caller's when
+  /// the GPU has said so.
   std::atomic<uint64_t> begunRuns[kProgramKinds];
   alignas(64) std::atomic<uint32_t> barrier; ///< how many spinning barriers it has come to
   QueueSlot queue[kQueueSlots];
