@@ -151,10 +151,9 @@ Status CudaDevice::setCallerStream(void *stream, Tag) {
   if (next == streams_[0])
     return Status::ok();
   BRAID_TRY(expectNoCapture());
-  check(cudaEventRecord(handover_, streams_[0]), "cudaEventRecord");
+  putBehind(streams_[0], next);
   streams_[0] = next;
   isDirty_[0] = true;
-  check(cudaStreamWaitEvent(next, handover_, 0), "cudaStreamWaitEvent");
   return Status::ok();
 }
 
@@ -212,6 +211,12 @@ template <class Fn> void CudaDevice::forSideStreams(const Timetable &timetable, 
       fn(capture_->streams[stream]);
 }
 
+/// What comes on `next` waits for what is on `first`.
+void CudaDevice::putBehind(cudaStream_t first, cudaStream_t next) {
+  check(cudaEventRecord(handover_, first), "cudaEventRecord");
+  check(cudaStreamWaitEvent(next, handover_, 0), "cudaStreamWaitEvent");
+}
+
 void CudaDevice::forkStreams(const Timetable &timetable) {
   check(cudaEventRecord(handover_, capture_->streams[0]), "cudaEventRecord");
   forSideStreams(timetable, [this](cudaStream_t stream) {
@@ -220,10 +225,8 @@ void CudaDevice::forkStreams(const Timetable &timetable) {
 }
 
 void CudaDevice::joinStreams(const Timetable &timetable) {
-  forSideStreams(timetable, [this](cudaStream_t stream) {
-    check(cudaEventRecord(handover_, stream), "cudaEventRecord");
-    check(cudaStreamWaitEvent(capture_->streams[0], handover_, 0), "cudaStreamWaitEvent");
-  });
+  forSideStreams(timetable,
+                 [this](cudaStream_t stream) { putBehind(stream, capture_->streams[0]); });
 }
 
 /// Peers compare how many runs were begun, of programs in which one waits for another.

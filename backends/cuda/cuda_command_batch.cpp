@@ -29,14 +29,6 @@ CUstreamBatchMemOpParams waitUntilSet(const void *flag) {
   return op;
 }
 
-CUstreamBatchMemOpParams write(const void *flag, uint32_t value) {
-  CUstreamBatchMemOpParams op = {};
-  op.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
-  op.writeValue.address = reinterpret_cast<CUdeviceptr>(flag);
-  op.writeValue.value = value;
-  return op;
-}
-
 Tag tagOf(Tag tag, const BatchedCommand &step) {
   tag.command = step.command;
   return tag;
@@ -173,8 +165,8 @@ void CudaDevice::issueMemoryOperations(uint32_t stream, Tag tag,
       flush();
     if (step.kind == CommandKind::Await)
       operations[count++] = waitUntilSet(step.flag);
-    operations[count++] = write(step.flag, step.kind == CommandKind::Signal ? 1 : 0);
-    operations[count++] = write(stepOf(stream, tag), number(stream, tagOf(tag, step)));
+    operations[count++] = writeOf(step.flag, step.kind == CommandKind::Signal ? 1 : 0);
+    operations[count++] = writeOf(stepOf(stream, tag), number(stream, tagOf(tag, step)));
   }
   flush();
 }

@@ -199,6 +199,7 @@ private:
   void pause();
   void markClock(size_t mark);
   uint32_t number(uint32_t stream, Tag tag);
+  uint32_t nextNumber(uint32_t stream, Tag tag);
   uint32_t *stepOf(uint32_t stream, Tag tag);
   // cuda_command_batch.cpp
   bool isByKernel(const BatchedCommand &step, Tag tag, TransferMode mode) const;
@@ -275,6 +276,7 @@ private:
   Status enterCapture(cudaStream_t origin, unsigned long long id);
   void leaveCapture();
   template <class Fn> void forSideStreams(const Timetable &timetable, Fn fn);
+  void putBehind(cudaStream_t first, cudaStream_t next);
   void forkStreams(const Timetable &timetable);
   void joinStreams(const Timetable &timetable);
   Status allocateForGraphs(Timetable &timetable);
@@ -292,12 +294,14 @@ private:
 
   void finishMessages(uint32_t stream, Tag tag, const Status &status);
   /// Nothing inside of a replay tells at once that it has begun, so a write behind the graph tells
-  /// when it is over. For messages that takes 0.5 us there, and 3 us inside.
+  /// when it is over. For messages it would take 3 us inside.
   static bool isReportedBehind(const Timetable &timetable) {
     return !timetable.steps.showsItsBeginning();
   }
   void reportReplay(const Timetable &timetable, uint32_t run);
   void reportStep(uint32_t stream, Tag tag);
+  void report(cudaStream_t stream, uint32_t *word, uint32_t value);
+  void awaitReports(uint32_t stream);
   Result<std::unique_ptr<SymmetricMemory>> memoryOfMessages(MemoryFrom from, ControlPlane &control);
 
   ProcessGroup &group_;
@@ -325,7 +329,9 @@ private:
   std::vector<cudaStream_t> callersStreams_; ///< that callerStream() has given out; our own, but
                                              ///< for the first one if it was given to us
   bool ownsCallerStream_ = false;
-  cudaEvent_t handover_ = nullptr;         ///< by which stream 0 moves
+  cudaEvent_t handover_ = nullptr;         ///< by which a stream waits for another
+  cudaStream_t reports_ = nullptr;         ///< of what is reported behind replays
+  bool isReportedBeside_ = false;          ///< there, since the stream of replays waited for it
   cudaStream_t recordingStream_ = nullptr; ///< of graphs of our own
   bool isRecording_ = false;               ///< one of them
   bool hasCallersGraphs_ = false;          ///< some Plan has runs in some

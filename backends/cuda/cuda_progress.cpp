@@ -83,6 +83,12 @@ CudaDevice::Timetable *CudaDevice::note(Tag tag) {
 uint32_t CudaDevice::number(uint32_t stream, Tag tag) {
   if (capture_)
     return tag.command + 1;
+  awaitReports(stream);
+  return nextNumber(stream, tag);
+}
+
+/// Of an eager step, or of a replay.
+uint32_t CudaDevice::nextNumber(uint32_t stream, Tag tag) {
   note(tag);
   const uint32_t first = tag.plan ? tag.plan->firstCommand : 0;
   return issued_[stream].add(packStep(tag.run, first + tag.command));

@@ -43,6 +43,15 @@ Result<const Driver *> loadDriver();
 /// As cudaFailure, of a function of `driver`.
 Status driverFailure(const Driver &driver, CUresult code, const char *call);
 
+/// The memory operation of a stream that stores a value.
+inline CUstreamBatchMemOpParams writeOf(const void *word, uint32_t value) {
+  CUstreamBatchMemOpParams op = {};
+  op.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+  op.writeValue.address = reinterpret_cast<CUdeviceptr>(word);
+  op.writeValue.value = value;
+  return op;
+}
+
 /// For functions that return Status or Result.
 #define BRAID_CU_RETURN_IF_ERROR(driver, call)                                                     \
   do {                                                                                             \
