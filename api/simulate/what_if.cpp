@@ -74,9 +74,9 @@ constexpr Aspect kAspects[] = {
     {"launch", "time to issue commands, and to begin and end a run", false,
      [](CostModel &model, double factor) {
        for (OperationCosts &costs : model.operations)
-         for (double *us :
-              {&costs.issueCopyUs, &costs.issueMatmulUs, &costs.issueSignalUs, &costs.issueEventUs,
-               &costs.eventUs, &costs.runUs, &costs.apartUs, &costs.gapUs, &costs.forkUs})
+         for (double *us : {&costs.issueCopyUs, &costs.issueMatmulUs, &costs.issueSignalUs,
+                            &costs.issueEventUs, &costs.eventUs, &costs.runUs, &costs.apartUs,
+                            &costs.gapUs, &costs.forkUs, &costs.launchUs})
            *us *= factor;
      }},
 };

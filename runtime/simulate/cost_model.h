@@ -10,9 +10,13 @@
 //              reads and writes, because a copy reads and writes each of its own
 //   pointwise  the same
 //   kernel     a copy by a kernel, a sum or a message needs processors: it takes what GEMMs that
-//              began before it leave of the rank's machine, and leaves nothing itself
+//              began before it leave of the rank's machine, and leaves nothing itself, but for a
+//              copy over a link, which has enough of a tenth
 //   signal     the stream is held for signalUs; after flightUs more the flag is set; a stream whose
 //              flag is set goes on after awaitUs
+//   launch     a kernel that only signals and waits, and each signal and await by a memory operation,
+//              begin launchUs later: a kernel's, if it has the rank's machine, of which it takes a
+//              tenth at least
 //   message    a group or a collective takes what is measured for as many bytes, from when all
 //              ranks have come
 //   network    bytes between hosts flow latencyUs after that; those that leave one host, or reach
@@ -66,6 +70,7 @@ struct OperationCosts {
   double issueCopyUs = 0, issueMatmulUs = 0, issueSignalUs = 0, issueEventUs = 0;
   double eventUs = 0;
   double signalUs = 0, flightUs = 0, awaitUs = 0;
+  double launchUs = 0;
   CopyCost local;                   ///< within a rank's memory
   CopyCost pull;                    ///< from a peer
   CopyCost push;                    ///< to a peer

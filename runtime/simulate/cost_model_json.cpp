@@ -15,9 +15,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char *kFormat = "braid cost model 4";
-/// Has no numbers of runs that follow one another.
-constexpr const char *kOlderFormat = "braid cost model 3";
+/// Of the format that is written, and of the oldest one that is read.
+constexpr int kVersion = 5, kOldestVersion = 3;
+std::string formatOf(int version) { return fmt::format("braid cost model {}", version); }
+
 /// No time and no rate of a machine is larger; sums of them stay finite.
 constexpr double kLargest = 1e15;
 /// Something is divided by each rate.
@@ -37,11 +38,12 @@ template <class Costs, class Visit> void forEachNumber(Costs &costs, Visit visit
   visit("await_us", costs.awaitUs);
 }
 
-/// Those that older files lack.
+/// Those that older files lack, with the version that brought them.
 template <class Costs, class Visit> void forEachNewerNumber(Costs &costs, Visit visit) {
-  visit("apart_us", costs.apartUs);
-  visit("gap_us", costs.gapUs);
-  visit("fork_us", costs.forkUs);
+  visit("apart_us", costs.apartUs, 4);
+  visit("gap_us", costs.gapUs, 4);
+  visit("fork_us", costs.forkUs, 4);
+  visit("launch_us", costs.launchUs, 5);
 }
 
 template <class Costs, class Visit> void forEachCopy(Costs &costs, Visit visit) {
@@ -85,7 +87,7 @@ Json toJson(const OperationCosts &costs) {
                {"copies", name(costs.transferMode.copies).str()},
                {"signals", name(costs.transferMode.signals).str()}};
   forEachNumber(costs, [&](const char *key, double value) { json[key] = value; });
-  forEachNewerNumber(costs, [&](const char *key, double value) { json[key] = value; });
+  forEachNewerNumber(costs, [&](const char *key, double value, int) { json[key] = value; });
   forEachCopy(costs, [&](const char *key, const CopyCost &copy) { json[key] = toJson(copy); });
   if (costs.sum)
     json["sum"] = toJson(*costs.sum);
@@ -141,7 +143,7 @@ private:
   PowerCost power(const Json &json);
 
   Status status_;
-  bool isOlder_ = false;
+  int version_ = kVersion;
 };
 
 void Reader::fail(const std::string &where, const std::string &expected, const Json &got) {
@@ -244,9 +246,10 @@ OperationCosts Reader::operation(const Json &json, const std::string &where) {
   costs.transferMode = transferMode(json, where);
   forEachNumber(costs,
                 [&](const char *key, double &value) { value = number(json, key, where, 0); });
-  if (!isOlder_)
-    forEachNewerNumber(
-        costs, [&](const char *key, double &value) { value = number(json, key, where, 0); });
+  forEachNewerNumber(costs, [&](const char *key, double &value, int since) {
+    if (version_ >= since)
+      value = number(json, key, where, 0);
+  });
   forEachCopy(costs, [&](const char *key, CopyCost &cost) {
     cost = copy(field(json, key, where), where + "." + key);
   });
@@ -325,9 +328,11 @@ Result<CostModel> Reader::read(llvm::StringRef bytes) {
 
 Result<CostModel> Reader::model(const Json &json) {
   std::string format = text(json, "format", "it");
-  isOlder_ = format == kOlderFormat;
-  if (format != kFormat && !isOlder_)
-    fail("format", fmt::format("\"{}\"", kFormat), Json(format));
+  version_ = kOldestVersion;
+  while (version_ < kVersion && format != formatOf(version_))
+    ++version_;
+  if (format != formatOf(version_))
+    fail("format", fmt::format("\"{}\"", formatOf(kVersion)), Json(format));
   CostModel model;
   model.machine = text(json, "machine", "it");
   model.ranks = integer(json, "ranks", "it", 1);
@@ -361,7 +366,7 @@ Result<CostModel> Reader::model(const Json &json) {
 } // namespace
 
 std::string CostModel::encode() const {
-  Json json = {{"format", kFormat}, {"machine", machine}, {"ranks", ranks}};
+  Json json = {{"format", formatOf(kVersion)}, {"machine", machine}, {"ranks", ranks}};
   json["operations"] = Json::array();
   for (const OperationCosts &costs : operations)
     json["operations"].push_back(toJson(costs));

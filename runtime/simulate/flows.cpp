@@ -9,6 +9,10 @@
 namespace braid::simulator {
 namespace {
 
+/// Of a machine: what copies over a link need of it, and what there is for kernels of a few threads
+/// beside GEMMs, whose blocks end at any time.
+constexpr double kSmallPart = 0.1;
+
 bool isGemmAtWork(const Flow &flow) { return flow.isGemm && flow.left > 0; }
 
 /// Or within memory.
@@ -19,6 +23,7 @@ bool isOnLink(const Flow &flow) { return flow.shared > 0 && !flow.isOnNetwork; }
 Flow copyFlow(uint32_t lane, int64_t bytes, const CopyCost &cost, bool crosses, uint32_t from,
               uint32_t to) {
   return {.lane = lane,
+          .needs = crosses ? kSmallPart : 1,
           .left = static_cast<double>(bytes),
           .limit = cost.bytesPerUs,
           .shared = cost.sharedBytesPerUs,
@@ -63,6 +68,12 @@ Flow messageFlow(uint32_t lane, double us, uint32_t rank) {
           .machine = rank,
           .from = rank,
           .to = rank};
+}
+
+Flow launchFlow(uint32_t lane, double us, uint32_t rank) {
+  Flow flow = messageFlow(lane, us, rank);
+  flow.leastPart = kSmallPart;
+  return flow;
 }
 
 void Flows::start(const Flow &flow) {
@@ -137,25 +148,26 @@ std::vector<uint32_t> Flows::countSharers() const {
 }
 
 /// Each GEMM gets what those before it leave, an even part of that if several began at one moment,
-/// and makes less of it once it has met another. A kernel is slower by what GEMMs before it have,
-/// and those behind it have nothing.
+/// and makes less of it once it has met another. A kernel is slower by what GEMMs before it have of
+/// what it needs, and takes the rest of that from those behind it.
 void Flows::shareMachines() {
   std::vector<uint32_t> gemms(ranks_, 0);
-  std::vector<double> free(ranks_, 1); // of GEMMs
-  std::vector<bool> hasKernel(ranks_, false);
+  std::vector<double> free(ranks_, 1), kernels(ranks_, 0); // of GEMMs; what kernels have of that
   const std::vector<uint32_t> sharers = countSharers();
   for (const Flow &flow : flows_)
     gemms[flow.machine] += isGemmAtWork(flow);
   for (size_t i = 0; i < flows_.size(); ++i)
     if (Flow &flow = flows_[i]; isGemmAtWork(flow)) {
-      const double share = free[flow.machine] / sharers[i];
-      const double part = hasKernel[flow.machine] ? 0 : std::min(flow.limit, share);
+      const double share = std::max(free[flow.machine] - kernels[flow.machine], 0.0) / sharers[i];
+      const double part = std::min(flow.limit, share);
       free[flow.machine] -= part;
       flow.hasMet |= gemms[flow.machine] > 1;
       flow.rate = flow.hasMet ? part / flow.contention : part;
     } else if (flow.isKernel && flow.left > 0) {
-      flow.rate = (isOnLink(flow) ? flow.rate : flow.limit) * free[flow.machine];
-      hasKernel[flow.machine] = hasKernel[flow.machine] || free[flow.machine] > 0;
+      const double part = std::min(flow.needs, free[flow.machine]);
+      flow.rate =
+          (isOnLink(flow) ? flow.rate : flow.limit) * std::max(part / flow.needs, flow.leastPart);
+      kernels[flow.machine] += flow.leastPart > 0 ? 0 : part;
     }
 }
 

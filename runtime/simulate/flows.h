@@ -7,7 +7,8 @@
 // a graph. From when two are under way at once, both proceed slower by their contention until they
 // end: the later one, which mostly waits, must not have its own speed back because the first is
 // over. Other kernels need the machine, too: they proceed in the part of it that GEMMs before them
-// leave, and leave none to GEMMs behind them. Between two moments at which a flow begins or ends,
+// leave, and leave none to GEMMs behind them, but for what keeps a link busy, and for what only
+// begins. Between two moments at which a flow begins or ends,
 // all rates are constant.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -21,6 +22,8 @@ struct Flow {
   uint32_t lane = 0; ///< whose command it is
   bool isGemm = false;
   bool isKernel = false;     ///< something else that needs processors, all that it can have
+  double needs = 1;          ///< the part of the machine that a kernel can make use of
+  double leastPart = 0;      ///< of that, what it has in any case, and without taking it
   double left = 0;           ///< bytes, or microseconds of the whole machine
   double rate = 0;           ///< of that in a microsecond
   double limit = 0;          ///< the rate that it has alone
@@ -51,6 +54,9 @@ Flow gemmFlow(uint32_t lane, const GemmCost &cost, bool isEmpty, uint32_t rank);
 
 /// Messages, which take what was measured for them, above 0, where they have processors.
 Flow messageFlow(uint32_t lane, double us, uint32_t rank);
+
+/// A kernel that has nothing to do.
+Flow launchFlow(uint32_t lane, double us, uint32_t rank);
 
 /// All flows that are under way.
 class Flows {

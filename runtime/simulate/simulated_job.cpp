@@ -92,6 +92,34 @@ std::vector<uint32_t> findTogether(const Plan &plan, TransferMode transferMode) 
   return together;
 }
 
+/// Of signals and awaits that one kernel makes, the first one, if it does nothing else: what stands
+/// together on a stream is one launch. Each memory operation is a launch.
+std::vector<bool> findLaunches(const Plan &plan, TransferMode transferMode) {
+  const auto doesSignal = [&](const Command &command) {
+    return command.kind == CommandKind::Signal || command.kind == CommandKind::Await;
+  };
+  const auto isInKernel = [&](const Command &command) {
+    return doesSignal(command) ||
+           (transferMode.copies == CopyBy::Kernel &&
+            (command.kind == CommandKind::Copy || command.kind == CommandKind::Sum));
+  };
+  const llvm::ArrayRef<Command> commands = plan.commands;
+  std::vector<bool> launches(commands.size(), false);
+  for (size_t i = 0; i < commands.size();) {
+    if (transferMode.signals == SignalBy::Memory || !isInKernel(commands[i])) {
+      launches[i] = doesSignal(commands[i]);
+      ++i;
+      continue;
+    }
+    const auto kernel = commands.drop_front(i).take_while([&](const Command &command) {
+      return isInKernel(command) && command.stream == commands[i].stream;
+    });
+    launches[i] = llvm::all_of(kernel, doesSignal);
+    i += kernel.size();
+  }
+  return launches;
+}
+
 namespace {
 
 /// Deals commands out to their streams; each event's last record is what a wait waits for.
@@ -105,6 +133,7 @@ void addLanes(Job &job, RankState &state, const OperationCosts &costs) {
     job.lanes[lane].rank = static_cast<uint32_t>(plan.rank);
   std::vector<uint32_t> lastRecord(plan.events, kNone);
   state.together = findTogether(plan, costs.transferMode);
+  state.isLaunched = findLaunches(plan, costs.transferMode);
   double issued = 0;
   uint32_t launched = 0; // the first command that no launch before it has issued
   for (uint32_t i = 0; i < plan.commands.size(); ++i) {

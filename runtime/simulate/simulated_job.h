@@ -14,9 +14,10 @@ struct Lane {
   uint32_t rank = 0;              ///< Job::ranks
   std::vector<uint32_t> commands; ///< in order
   size_t next = 0;
-  bool isBusy = false;  ///< its command has begun, and will end by itself
-  bool hasCome = false; ///< to the meeting in front of its command, which is not over
-  uint32_t flows = 0;   ///< of that command that are under way
+  bool isBusy = false;     ///< its command has begun, and will end by itself
+  bool isLaunched = false; ///< its command, a signal or an await
+  bool hasCome = false;    ///< to the meeting in front of its command, which is not over
+  uint32_t flows = 0;      ///< of that command that are under way
   bool isDone() const { return next == commands.size(); }
   uint32_t command() const { return commands[next]; }
 };
@@ -31,6 +32,7 @@ struct RankState {
   /// copies that one kernel makes at the same time, with the signals that it sends when all are
   /// done, and for those whose kernel adds what they bring.
   std::vector<uint32_t> together;
+  std::vector<bool> isLaunched;    ///< of each signal and await: see launchUs
   std::vector<uint32_t> record;    ///< of each wait_event: the record that it waits for, or kNone
   std::vector<GemmCost> costs;     ///< of each GEMM of the Plan
   std::vector<double> flagSetUs;   ///< kNever: not signalled yet
@@ -56,6 +58,9 @@ struct Job {
 
 /// RankState::together of a Plan's commands.
 std::vector<uint32_t> findTogether(const Plan &plan, TransferMode transferMode);
+
+/// RankState::isLaunched of a Plan's commands.
+std::vector<bool> findLaunches(const Plan &plan, TransferMode transferMode);
 
 /// All ranks before the first moment. `plans`, which outlive the result, are those of all ranks, in
 /// rank order, or of the first ones, which stand for all (alike_ranks.h): BadInput if not.

@@ -58,6 +58,7 @@ private:
   void advance(uint32_t lane);
   bool meets(uint32_t lane);
   void begin(uint32_t lane, const Command &command);
+  bool launches(uint32_t lane);
   void beginCopies(uint32_t lane);
   std::pair<Flow, double> copyOf(uint32_t lane, const Command &command) const;
   void beginGemm(uint32_t lane, const Command &command);
@@ -198,8 +199,25 @@ bool Simulator::meets(uint32_t number) {
   return true;
 }
 
+/// Whether the lane's command, a signal or an await, has to be launched first.
+bool Simulator::launches(uint32_t number) {
+  Lane &lane = lanes_[number];
+  const bool isLaunch = ranks_[lane.rank].isLaunched[lane.command()] && costs_.launchUs > 0;
+  if (!isLaunch || std::exchange(lane.isLaunched, true))
+    return false;
+  if (costs_.transferMode.signals == SignalBy::Memory) {
+    at(now_ + costs_.launchUs, number, Then::Begin);
+    return true;
+  }
+  lane.flows = 1;
+  flows_.start(simulator::launchFlow(number, costs_.launchUs, rankOf(lane)));
+  return true;
+}
+
 void Simulator::begin(uint32_t number, const Command &command) {
   lanes_[number].isBusy = true;
+  if (launches(number))
+    return;
   switch (command.kind) {
   case CommandKind::Copy:
   case CommandKind::Add:
@@ -358,6 +376,8 @@ void Simulator::endFlow(uint32_t number) {
   Lane &lane = lanes_[number];
   if (--lane.flows > 0)
     return;
+  if (lane.isLaunched)
+    return fire({now_, 0, number, Then::Begin});
   const RankState &rank = ranks_[lane.rank];
   bool hasSignal = false;
   for (uint32_t command : step(lane)) {
@@ -394,6 +414,7 @@ void Simulator::endCommand(uint32_t number) {
     rank.waitLanes.clear();
   }
   ++lane.next;
+  lane.isLaunched = false;
   done_.advance();
 }
 
@@ -418,7 +439,7 @@ void Simulator::moveTo(double us) {
 
 void Simulator::fire(const Timer &timer) {
   switch (timer.then) {
-  case Then::Begin: // it was issued just now
+  case Then::Begin: // it was issued, or launched, just now
     lanes_[timer.lane].isBusy = false;
     return ready_.push_back(timer.lane);
   case Then::Flow:

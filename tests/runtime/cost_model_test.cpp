@@ -92,8 +92,8 @@ TEST(CostModel, SaysWhatItDoesNotUnderstand) {
   EXPECT_EQ(CostModel::decode("").status().message(), "cost model: 1:1: expected JSON");
   EXPECT_EQ(CostModel::decode("[]").status().message(),
             "cost model: it: expected an object, got []");
-  EXPECT_EQ(refusal(text, "model 4", "model 9"),
-            "cost model: format: expected \"braid cost model 4\", got \"braid cost model 9\"");
+  EXPECT_EQ(refusal(text, "model 5", "model 9"),
+            "cost model: format: expected \"braid cost model 5\", got \"braid cost model 9\"");
   EXPECT_THAT(refusal(text, "12.5", "-1"),
               HasSubstr("operations[1].run_us: expected a number from 0 to"));
   EXPECT_THAT(refusal(text, "12.5", "1e99"), HasSubstr("got 1e+99"));
@@ -128,11 +128,12 @@ TEST(CostModel, ReadsOlderModels) {
   const std::string text = model.encode();
   llvm::StringRef(text).split(lines, '\n');
   for (llvm::StringRef line : lines)
-    if (!line.contains("apart_us") && !line.contains("gap_us") && !line.contains("fork_us"))
+    if (!line.contains("apart_us") && !line.contains("gap_us") && !line.contains("fork_us") &&
+        !line.contains("launch_us"))
       older += line.str() + "\n";
   EXPECT_THAT(CostModel::decode(older).status().message(),
               HasSubstr("apart_us: expected a number"));
-  older.replace(older.find("model 4"), 7, "model 3");
+  older.replace(older.find("model 5"), 7, "model 3");
   Result<CostModel> read = CostModel::decode(older);
   ASSERT_TRUE(read.isOk()) << read.status().message();
   EXPECT_EQ(read->encode(), text);

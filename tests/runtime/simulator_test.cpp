@@ -437,6 +437,64 @@ TEST(Simulator, AddsBehindCopiesWhereKernelsDo) {
   EXPECT_GT(time(101, SignalBy::Default), 1000 + slow.fixedUs);
 }
 
+/// A transfer by `get` on a stream of its own, while the rank's machine is at work on a GEMM.
+constexpr const char *kTransferBesideGemm = R"(
+program @beside mesh [0 .. 2) (%A: f32[4, 4], %B: f32[4, 4]) -> (%C: f32[4, 4]) {
+  %all = allocate symmetric f32[2, 100]
+  %h = share_mem_handles get %all
+  %mine = select %all[rank]
+  %theirs = select %all[(rank + 1) mod 2]
+  %main = get_current_stream
+  matmul %C, %A, %B
+  set_current_stream stream(1)
+  %s = p2p send %mine to (rank + 1) mod 2 via %h
+  %r = p2p recv %theirs from (rank + 1) mod 2 via %h
+  wait %r
+  wait %s
+  set_current_stream %main
+  synchronize stream(1)
+}
+)";
+
+double besideGemm(double utilisation, double launchUs, TransferMode mode) {
+  CostModel model = easyModel();
+  model.add({.dtype = DType::F32, .m = 4, .n = 4, .k = 4, .us = 100, .utilisation = utilisation});
+  for (OperationCosts &costs : model.operations) {
+    costs.transferMode = mode;
+    costs.launchUs = launchUs;
+  }
+  Result<Simulation> simulation =
+      simulate(plansOf(kTransferBesideGemm), model, {LaunchMode::Graph, mode});
+  EXPECT_TRUE(simulation.isOk()) << simulation.status().message();
+  return simulation->us - 1000 - 3; // an event
+}
+
+/// A kernel that only signals and waits is one launch; a memory operation is one, too. A kernel that
+/// copies has its own cost.
+TEST(Simulator, LaunchesWhatOnlySignals) {
+  const double hop = 10 + 20 + 40, copy = 7 + 40;
+  EXPECT_NEAR(besideGemm(0.5, 0, {CopyBy::Engine}), hop + copy + hop, 1e-3);
+  EXPECT_NEAR(besideGemm(0.5, 100, {CopyBy::Kernel}), hop + copy + hop, 1e-3);
+  // It has half of the machine while the GEMM runs, for 100 us.
+  EXPECT_NEAR(besideGemm(0.5, 100, {CopyBy::Engine}), 150 + hop + copy + 100 + hop, 1e-3);
+  // The flag is there before the await has been launched.
+  EXPECT_NEAR(besideGemm(0.5, 100, {CopyBy::Engine, SignalBy::Memory}),
+              110 + 100 + 40 + copy + 110 + 100 + 40, 1e-3);
+}
+
+/// It takes ten times as long where a GEMM has all of the machine.
+TEST(Simulator, LaunchesBesideGemmsThatHaveAllOfTheMachine) {
+  EXPECT_NEAR(besideGemm(1, 5, {CopyBy::Engine}), 50 + 70 + 47 + 5 + 70, 1e-3);
+}
+
+/// A tenth of the machine keeps a link busy. With less a copy by a kernel is slower.
+TEST(Simulator, KeepsALinkBusyWithAFewProcessors) {
+  const double alone = 70 + 47 + 70;
+  EXPECT_NEAR(besideGemm(0.9, 0, {CopyBy::Kernel}), alone, 1e-3);
+  // From 77 us on, when its 40 us begin, until the GEMM is over at 100.
+  EXPECT_NEAR(besideGemm(0.95, 0, {CopyBy::Kernel}), alone + 23 / 2.0, 1e-3);
+}
+
 TEST(Simulator, ReportsADeadlock) {
   std::string text =
       fmt::format(kShift, "get", "%r = p2p recv %theirs from (rank + 1) mod 2 via %h",
