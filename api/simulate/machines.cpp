@@ -14,12 +14,9 @@ namespace braid {
 constexpr size_t kMostBytes = 16 << 20;
 
 llvm::ArrayRef<ShippedMachine> shippedMachines() {
-  static const ShippedMachine all[] = {{"h200-4", kH200x4},
-                                       {"h200-2", kH200x2},
-                                       {"h100-2", kH100x2},
-                                       {"dgx-h100-8", kDgxH100},
-                                       {"gb200-nvl72", kGb200Nvl72},
-                                       {"dgx-h100-128x8", kDgxH100x128}};
+  static const ShippedMachine all[] = {
+      {"h200-4", kH200x4},      {"h200-2", kH200x2},          {"h100-2", kH100x2},
+      {"dgx-h100-8", kDgxH100}, {"gb200-nvl72", kGb200Nvl72}, {"dgx-h100-128x8", kDgxH100x128}};
   return all;
 }
 

@@ -469,7 +469,7 @@ double besideGemm(double utilisation, double launchUs, TransferMode mode) {
   return simulation->us - 1000 - 3; // an event
 }
 
-/// A kernel that only signals and waits is one launch; a memory operation is one, too. A kernel that
+/// A kernel that only signals and waits is one launch, and a memory operation is one. A kernel that
 /// copies has its own cost.
 TEST(Simulator, LaunchesWhatOnlySignals) {
   const double hop = 10 + 20 + 40, copy = 7 + 40;
