@@ -14,7 +14,7 @@
 //              copy over a link, which has enough of a tenth
 //   signal     the stream is held for signalUs; after flightUs more the flag is set; a stream whose
 //              flag is set goes on after awaitUs
-//   launch     a kernel that only signals and waits, and each signal or await by a memory operation,
+//   launch     a kernel that only signals and waits, and a memory operation that does one of these,
 //              begin launchUs later: a kernel's, if it has the rank's machine, of which it takes a
 //              tenth at least
 //   message    a group or a collective takes what is measured for as many bytes, from when all
