@@ -139,7 +139,7 @@ void Calibration::deduceBursts(OperationCosts &costs, size_t mode) const {
   costs.gapUs = besides("1 copy", copyUs);
   costs.forkUs = std::max(besides("two streams", copyUs + costs.eventUs) - costs.gapUs, 0.0);
   if (options_.launchModes[mode] == LaunchMode::Graph)
-    costs.launchUs = costs.forkUs; // one node more; else the host's issue is all
+    costs.launchUs = costs.forkUs; // taken as one node more; where the host issues, that is all
 }
 
 /// What one turn takes besides the turns of a chain is how far apart ranks begin. A turn follows on

@@ -46,8 +46,8 @@ private:
 
 // -- Streams. --
 
-Status CudaDevice::growStreams(std::vector<cudaStream_t> &streams, size_t count) const {
-  // Before whatever else the process has on its GPU: peers wait for what these streams do.
+/// Before whatever else the process has on its GPU: peers wait for what these streams do.
+Status CudaDevice::growStreams(std::vector<cudaStream_t> &streams, size_t count) {
   int least = 0, greatest = 0;
   BRAID_CUDA_RETURN_IF_ERROR(cudaDeviceGetStreamPriorityRange(&least, &greatest));
   while (streams.size() < count) {

@@ -103,7 +103,8 @@ bool isMoved(const Plan &plan, const Plan &other) {
   // What one kernel copies depends on what overlaps, and so on where blocks lie.
   auto areTogether = [&](SignalBy signals) {
     const TransferMode kernels{CopyBy::Kernel, signals};
-    return simulator::findTogether(plan, kernels) == simulator::findTogether(other, kernels);
+    return simulator::findTogether(plan, kernels) == simulator::findTogether(other, kernels) &&
+           simulator::findLaunches(plan, kernels) == simulator::findLaunches(other, kernels);
   };
   return plan.ranks == other.ranks && areHostsMoved(plan, other) && plan.flags == other.flags &&
          plan.events == other.events && plan.streams.size() == other.streams.size() &&

@@ -10,12 +10,13 @@
 //              reads and writes, because a copy reads and writes each of its own
 //   pointwise  the same
 //   kernel     a copy by a kernel, a sum or a message needs processors: it takes what GEMMs that
-//              began before it leave of the rank's machine, and leaves nothing itself, but for a
-//              copy over a link, which has enough of a tenth
+//              began before it leave of the rank's machine, and leaves nothing itself, but for
+//              copies over a link, which have enough of a tenth
 //   signal     the stream is held for signalUs; after flightUs more the flag is set; a stream whose
 //              flag is set goes on after awaitUs
-//   launch     a kernel that only signals and waits, and a memory operation that does one of these,
-//              begin launchUs later: a kernel's, if it has the rank's machine, of which it takes a
+//   launch     a kernel that only signals and waits, and a signal or an await by memory operation,
+//              begin launchUs later, unless copies by engines alone are around them, whose chains
+//              are measured as they are. A kernel's is of the whole machine, of which it has a
 //              tenth at least
 //   message    a group or a collective takes what is measured for as many bytes, from when all
 //              ranks have come

@@ -149,7 +149,8 @@ std::vector<uint32_t> Flows::countSharers() const {
 
 /// Each GEMM gets what those before it leave, an even part of that if several began at one moment,
 /// and makes less of it once it has met another. A kernel is slower by what GEMMs before it have of
-/// what it needs, and takes the rest of that from those behind it.
+/// what it needs, and takes the rest of that from those behind it: the kernels of a rank together
+/// what one of them needs.
 void Flows::shareMachines() {
   std::vector<uint32_t> gemms(ranks_, 0);
   std::vector<double> free(ranks_, 1), kernels(ranks_, 0); // of GEMMs; what kernels have of that
@@ -167,7 +168,8 @@ void Flows::shareMachines() {
       const double part = std::min(flow.needs, free[flow.machine]);
       flow.rate =
           (isOnLink(flow) ? flow.rate : flow.limit) * std::max(part / flow.needs, flow.leastPart);
-      kernels[flow.machine] += flow.leastPart > 0 ? 0 : part;
+      if (flow.leastPart == 0)
+        kernels[flow.machine] = std::max(kernels[flow.machine], part);
     }
 }
 

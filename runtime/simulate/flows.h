@@ -21,7 +21,7 @@ namespace braid::simulator {
 struct Flow {
   uint32_t lane = 0; ///< whose command it is
   bool isGemm = false;
-  bool isKernel = false;     ///< something else that needs processors, all that it can have
+  bool isKernel = false;     ///< something else that needs processors
   double needs = 1;          ///< the part of the machine that a kernel can make use of
   double leastPart = 0;      ///< of that, what it has in any case, and without taking it
   double left = 0;           ///< bytes, or microseconds of the whole machine

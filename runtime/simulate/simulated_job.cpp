@@ -3,6 +3,7 @@
 #include "runtime/simulate/simulated_job.h"
 
 #include "ir/failure.h"
+#include "runtime/execute/peer_memory.h"
 #include "runtime/plan/spell_out.h"
 #include "runtime/simulate/alike_ranks.h"
 
@@ -53,6 +54,11 @@ bool addsAlong(const PlanSum &sum, llvm::ArrayRef<const Command *> copies) {
          });
 }
 
+/// Whether a copy, if it is one of a peer's, is one within the host.
+bool isOnHost(const Plan &plan, const Command &command) {
+  return command.endpoint == kNone || plan.isSameHost(plan.endpoints[command.endpoint].peer);
+}
+
 /// See RankState::together.
 uint32_t countTogether(const Plan &plan, llvm::ArrayRef<Command> commands,
                        TransferMode transferMode) {
@@ -92,31 +98,111 @@ std::vector<uint32_t> findTogether(const Plan &plan, TransferMode transferMode) 
   return together;
 }
 
-/// Of signals and awaits that one kernel makes, the first one, if it does nothing else: what stands
-/// together on a stream is one launch. Each memory operation is a launch.
-std::vector<bool> findLaunches(const Plan &plan, TransferMode transferMode) {
-  const auto doesSignal = [&](const Command &command) {
-    return command.kind == CommandKind::Signal || command.kind == CommandKind::Await;
-  };
-  const auto isInKernel = [&](const Command &command) {
-    return doesSignal(command) ||
-           (transferMode.copies == CopyBy::Kernel &&
-            (command.kind == CommandKind::Copy || command.kind == CommandKind::Sum));
-  };
-  const llvm::ArrayRef<Command> commands = plan.commands;
-  std::vector<bool> launches(commands.size(), false);
-  for (size_t i = 0; i < commands.size();) {
-    if (transferMode.signals == SignalBy::Memory || !isInKernel(commands[i])) {
-      launches[i] = doesSignal(commands[i]);
-      ++i;
+namespace {
+
+/// Whether GPUs add so little in the kernel that signals or copies in front of it.
+bool isSmall(const PlanSum &sum) {
+  constexpr int64_t kMostBytes = 2 << 20; // backends/cuda/copy_and_signal.h: isForWorkers()
+  return sum.count * sum.part(0).bytes <= kMostBytes;
+}
+
+/// What one kernel does of a batch, which follows.
+struct BatchKernel {
+  size_t count = 0;   ///< of the batch's first commands
+  bool isBare = true; ///< signals and awaits alone
+};
+
+/// In this order: signals; awaits; copies with their signals; awaits, or a sum.
+BatchKernel firstKernel(const Plan &plan, llvm::ArrayRef<Command> batch, CopyBy copyBy) {
+  enum { ReadySignals, Awaits, Moves, Arrivals } part = ReadySignals;
+  llvm::SmallVector<const Command *> copies;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const Command &command = batch[i];
+    const bool isBare = copies.empty();
+    if (command.kind == CommandKind::Await) {
+      part = part < Moves ? Awaits : Arrivals;
       continue;
     }
-    const auto kernel = commands.drop_front(i).take_while([&](const Command &command) {
-      return isInKernel(command) && command.stream == commands[i].stream;
-    });
-    launches[i] = llvm::all_of(kernel, doesSignal);
-    i += kernel.size();
+    const bool isSum = command.kind == CommandKind::Sum;
+    if (isSum || command.kind == CommandKind::Copy) {
+      const bool isAlong = isSum && !isBare && addsAlong(plan.sums[command.sum], copies);
+      const bool joins =
+          copyBy == CopyBy::Kernel && (isSum ? isAlong || isSmall(plan.sums[command.sum])
+                                             : part != Arrivals && isOnHost(plan, command));
+      if (!joins)
+        return i == 0 ? BatchKernel{1, false} : BatchKernel{i, isBare};
+      if (isSum && !isAlong)
+        return {i + 1, false};
+      copies.push_back(&command);
+      part = isSum ? Arrivals : Moves;
+      continue;
+    }
+    if (part == Arrivals)
+      return {i, isBare};
+    part = part == ReadySignals ? ReadySignals : Moves;
   }
+  return {batch.size(), copies.empty()};
+}
+
+bool doesSignal(const Command &command) {
+  return command.kind == CommandKind::Signal || command.kind == CommandKind::Await;
+}
+
+/// Of signals and awaits, those that copies by engines alone are around, on their stream: chains of
+/// these were measured as they are.
+std::vector<bool> findAmongCopies(const Plan &plan, CopyBy copyBy) {
+  std::vector<std::vector<size_t>> lanes(plan.streams.size());
+  for (size_t i = 0; i < plan.commands.size(); ++i)
+    if (const CommandKind kind = plan.commands[i].kind;
+        kind != CommandKind::Record && kind != CommandKind::WaitEvent)
+      lanes[plan.commands[i].stream].push_back(i);
+  std::vector<bool> found(plan.commands.size(), false);
+  for (llvm::ArrayRef<size_t> lane : lanes) {
+    const auto isCopy = [&](size_t place) {
+      return copyBy != CopyBy::Kernel && place < lane.size() &&
+             plan.commands[lane[place]].kind == CommandKind::Copy;
+    };
+    for (size_t begin = 0, end = 0; begin < lane.size(); begin = end + 1) {
+      end = begin;
+      while (end < lane.size() && doesSignal(plan.commands[lane[end]]))
+        ++end;
+      const bool isAmong = begin > 0 && isCopy(begin - 1) && isCopy(end);
+      for (size_t command : lane.slice(begin, end - begin))
+        found[command] = isAmong;
+    }
+  }
+  return found;
+}
+
+/// Calls `fn(first, kernel)` for each kernel of a batch.
+template <class Fn> void forKernels(const Plan &plan, CopyBy copyBy, Fn fn) {
+  const llvm::ArrayRef<Command> commands = plan.commands;
+  for (size_t first = 0, end = 0; first < commands.size(); first = end) {
+    end = first + 1;
+    while (end < commands.size() && continuesBatch(plan, end))
+      ++end;
+    for (size_t begin = first; begin < end;) {
+      const BatchKernel kernel = firstKernel(plan, commands.slice(begin, end - begin), copyBy);
+      fn(begin, kernel);
+      begin += kernel.count;
+    }
+  }
+}
+
+} // namespace
+
+std::vector<bool> findLaunches(const Plan &plan, TransferMode transferMode) {
+  std::vector<bool> launches(plan.commands.size(), false);
+  if (transferMode.signals == SignalBy::Memory)
+    for (size_t i = 0; i < launches.size(); ++i)
+      launches[i] = doesSignal(plan.commands[i]);
+  else
+    forKernels(plan, transferMode.copies, [&](size_t first, const BatchKernel &kernel) {
+      launches[first] = kernel.isBare && doesSignal(plan.commands[first]);
+    });
+  const std::vector<bool> areAmongCopies = findAmongCopies(plan, transferMode.copies);
+  for (size_t i = 0; i < launches.size(); ++i)
+    launches[i] = launches[i] && !areAmongCopies[i];
   return launches;
 }
 

@@ -32,7 +32,7 @@ struct RankState {
   /// copies that one kernel makes at the same time, with the signals that it sends when all are
   /// done, and for those whose kernel adds what they bring.
   std::vector<uint32_t> together;
-  std::vector<bool> isLaunched;    ///< of each signal and await: see launchUs
+  std::vector<bool> isLaunched;    ///< of each signal and await: whether it takes launchUs
   std::vector<uint32_t> record;    ///< of each wait_event: the record that it waits for, or kNone
   std::vector<GemmCost> costs;     ///< of each GEMM of the Plan
   std::vector<double> flagSetUs;   ///< kNever: not signalled yet

@@ -2,6 +2,7 @@
 
 #include "api/calibrate/calibration_programs.h"
 #include "api/compile/plans.h"
+#include "runtime/simulate/simulated_job.h"
 #include "runtime/simulate/simulator.h"
 #include "tests/support/configured.h"
 
@@ -14,6 +15,8 @@
 namespace braid {
 namespace {
 
+using testing::Each;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 std::vector<Plan> plansOf(const std::string &text, const CompileOptions &options = {}) {
@@ -487,12 +490,106 @@ TEST(Simulator, LaunchesBesideGemmsThatHaveAllOfTheMachine) {
   EXPECT_NEAR(besideGemm(1, 5, {CopyBy::Engine}), 50 + 70 + 47 + 5 + 70, 1e-3);
 }
 
+/// Copies of several peers on streams of their own, and a GEMM that begins behind them.
+TEST(Simulator, TakesATenthForAllCopiesOverALinkTogether) {
+  const std::string text = R"(
+program @fan mesh [0 .. 5) (%A: f32[4, 4], %B: f32[4, 4]) -> (%C: f32[4, 4]) {
+  %all = allocate symmetric f32[5, 10000]
+  %small = allocate device f32[4, 4]
+  %h = share_mem_handles get %all
+  %mine = select %all[rank]
+  %main = get_current_stream
+  for %i in 1 .. 5 {
+    set_current_stream stream(%i)
+    %block = select %all[(rank + %i) mod 5]
+    %s = p2p send %mine to (rank - %i) mod 5 via %h
+    %r = p2p recv %block from (rank + %i) mod 5 via %h
+    wait %r
+    wait %s
+  }
+  set_current_stream %main
+  for %i in 0 .. 30 {
+    set %small, %A
+  }
+  matmul %C, %A, %B
+  for %i in 1 .. 5 {
+    synchronize stream(%i)
+  }
+}
+)";
+  CostModel model = easyModel();
+  model.add({.dtype = DType::F32, .m = 4, .n = 4, .k = 4, .us = 900, .utilisation = 1});
+  for (OperationCosts &costs : model.operations)
+    costs.transferMode = {CopyBy::Kernel};
+  const std::vector<Plan> plans = plansOf(text);
+  Result<Simulation> simulation = simulate(plans, model, {LaunchMode::Graph, {CopyBy::Kernel}});
+  ASSERT_TRUE(simulation.isOk()) << simulation.status().message();
+  for (size_t i = 0; i < plans.front().commands.size(); ++i)
+    if (plans.front().commands[i].kind == CommandKind::Matmul) {
+      const SimulatedSpan &gemm = simulation->spans.front()[i];
+      EXPECT_NEAR(gemm.endUs - gemm.beginUs, 1000, 1e-3) << "900 us of nine tenths";
+    }
+}
+
 /// A tenth of the machine keeps a link busy. With less a copy by a kernel is slower.
 TEST(Simulator, KeepsALinkBusyWithAFewProcessors) {
   const double alone = 70 + 47 + 70;
   EXPECT_NEAR(besideGemm(0.9, 0, {CopyBy::Kernel}), alone, 1e-3);
   // From 77 us on, when its 40 us begin, until the GEMM is over at 100.
   EXPECT_NEAR(besideGemm(0.95, 0, {CopyBy::Kernel}), alone + 23 / 2.0, 1e-3);
+}
+
+/// Of commands of one stream, which of them have to be launched.
+std::vector<bool> launchesOf(std::initializer_list<CommandKind> kinds, TransferMode mode,
+                             int64_t sumBytes = 1024) {
+  Plan plan;
+  plan.streams.emplace_back();
+  plan.sums.emplace_back();
+  plan.sums.back().count = 2;
+  plan.sums.back().stride = sumBytes;
+  plan.sums.back().parts = {0, 0, 2 * sumBytes};
+  plan.sums.back().dst = {1, 0, sumBytes};
+  for (CommandKind kind : kinds) {
+    plan.commands.emplace_back();
+    plan.commands.back().kind = kind;
+    plan.commands.back().sum = 0;
+  }
+  return simulator::findLaunches(plan, mode);
+}
+
+/// As the device cuts batches into kernels: signals, awaits, copies with their signals, awaits.
+TEST(Simulator, FindsKernelsThatOnlySignal) {
+  using enum CommandKind;
+  const TransferMode byKernel{CopyBy::Kernel};
+  EXPECT_THAT(launchesOf({Signal, Await, Copy, Signal, Await}, byKernel), Each(false));
+  EXPECT_THAT(launchesOf({Matmul, Signal, Await, Matmul}, byKernel),
+              ElementsAre(false, true, false, false));
+  EXPECT_THAT(launchesOf({Copy, Await, Signal}, byKernel), ElementsAre(false, false, true))
+      << "behind awaits that follow copies nothing else comes";
+  EXPECT_THAT(launchesOf({Matmul, Await, Record, Signal}, byKernel),
+              ElementsAre(false, true, false, true));
+}
+
+TEST(Simulator, FindsKernelsThatAddBesideSignals) {
+  using enum CommandKind;
+  const TransferMode byKernel{CopyBy::Kernel};
+  const auto kinds = {Matmul, Signal, Await, Sum, Await};
+  EXPECT_THAT(launchesOf(kinds, byKernel), ElementsAre(false, false, false, false, true));
+  EXPECT_THAT(launchesOf(kinds, byKernel, 4 << 20), ElementsAre(false, true, false, false, true))
+      << "a large sum is a kernel of its own";
+}
+
+/// Between copies by engines they take what was measured there.
+TEST(Simulator, LaunchesNothingAmongCopiesByEngines) {
+  using enum CommandKind;
+  const auto kinds = {Signal, Await, Copy, Signal, Record, WaitEvent, Await, Copy, Await, Matmul};
+  for (SignalBy signals : {SignalBy::Memory, SignalBy::Default}) {
+    const std::vector<bool> launches = launchesOf(kinds, {CopyBy::Engine, signals});
+    EXPECT_TRUE(launches[0]);
+    EXPECT_EQ(launches[1], signals == SignalBy::Memory) << "one kernel does both";
+    EXPECT_FALSE(launches[3] || launches[6]);
+    EXPECT_TRUE(launches[8]) << "a GEMM is behind it";
+  }
 }
 
 TEST(Simulator, ReportsADeadlock) {
