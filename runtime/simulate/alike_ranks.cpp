@@ -3,7 +3,7 @@
 #include "runtime/simulate/alike_ranks.h"
 
 #include "ir/failure.h"
-#include "runtime/simulate/simulated_job.h"
+#include "runtime/simulate/launches.h"
 
 #include "llvm/ADT/STLExtras.h"
 

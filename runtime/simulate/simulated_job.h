@@ -26,13 +26,10 @@ struct Lane {
 struct RankState {
   const Plan *plan = nullptr;
   uint32_t firstLane = 0;
-  size_t lanesLeft = 0;         ///< that are not done
-  std::vector<double> issuedUs; ///< of each command
-  /// Of each copy: how many commands from it on are one step of its stream. 1 but for several
-  /// copies that one kernel makes at the same time, with the signals that it sends when all are
-  /// done, and for those whose kernel adds what they bring.
-  std::vector<uint32_t> together;
-  std::vector<bool> isLaunched;    ///< of each signal and await: whether it takes launchUs
+  size_t lanesLeft = 0;            ///< that are not done
+  std::vector<double> issuedUs;    ///< of each command
+  std::vector<uint32_t> together;  ///< findTogether()
+  std::vector<bool> isLaunched;    ///< findLaunches()
   std::vector<uint32_t> record;    ///< of each wait_event: the record that it waits for, or kNone
   std::vector<GemmCost> costs;     ///< of each GEMM of the Plan
   std::vector<double> flagSetUs;   ///< kNever: not signalled yet
@@ -55,12 +52,6 @@ struct Job {
   std::vector<Lane> lanes;      ///< rank by rank
   std::vector<Meeting> meetings;
 };
-
-/// RankState::together of a Plan's commands.
-std::vector<uint32_t> findTogether(const Plan &plan, TransferMode transferMode);
-
-/// RankState::isLaunched of a Plan's commands.
-std::vector<bool> findLaunches(const Plan &plan, TransferMode transferMode);
 
 /// All ranks before the first moment. `plans`, which outlive the result, are those of all ranks, in
 /// rank order, or of the first ones, which stand for all (alike_ranks.h): BadInput if not.

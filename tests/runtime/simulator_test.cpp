@@ -2,7 +2,7 @@
 
 #include "api/calibrate/calibration_programs.h"
 #include "api/compile/plans.h"
-#include "runtime/simulate/simulated_job.h"
+#include "runtime/simulate/launches.h"
 #include "runtime/simulate/simulator.h"
 #include "tests/support/configured.h"
 

@@ -1,0 +1,190 @@
+//===- runtime/simulate/launches.cpp - which commands of a Plan one kernel does ---------------===//
+
+#include "runtime/simulate/launches.h"
+
+#include "runtime/execute/peer_memory.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+
+namespace braid::simulator {
+namespace {
+
+bool overlap(const Range &a, const Range &b) {
+  return a.buffer == b.buffer && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+}
+
+/// Whether one of them writes what the other one reads or writes. Different endpoints are different
+/// memory of peers.
+bool doMeet(const Command &a, const Command &b) {
+  auto doRangesMeet = [&](const Range &x, const Range &y) {
+    return overlap(x, y) && (x.buffer != kPeerBuffer || a.endpoint == b.endpoint);
+  };
+  return doRangesMeet(a.dst, b.dst) || doRangesMeet(a.dst, b.src) || doRangesMeet(a.src, b.dst);
+}
+
+/// Whether all that copies bring are whole parts of the sum, in units that GPUs load at once, so
+/// that their kernel adds them on its way.
+bool addsAlong(const PlanSum &sum, llvm::ArrayRef<const Command *> copies) {
+  constexpr int64_t kUnit = 16;
+  const int64_t part = sum.part(0).bytes;
+  return part % kUnit == 0 && sum.stride % kUnit == 0 &&
+         llvm::all_of(copies, [&](const Command *copy) {
+           return copy->dst.bytes == part && overlap(copy->dst, sum.parts) &&
+                  (copy->dst.offset - sum.parts.offset) % sum.stride == 0;
+         });
+}
+
+/// Whether a copy, if it is one of a peer's, is one within the host.
+bool isOnHost(const Plan &plan, const Command &command) {
+  return command.endpoint == kNone || plan.isSameHost(plan.endpoints[command.endpoint].peer);
+}
+
+/// See RankState::together.
+uint32_t countTogether(const Plan &plan, llvm::ArrayRef<Command> commands,
+                       TransferMode transferMode) {
+  constexpr size_t kMostCopies = 16;
+  if (commands.front().kind != CommandKind::Copy || transferMode.copies != CopyBy::Kernel)
+    return 1;
+  llvm::SmallVector<const Command *, kMostCopies> copies;
+  uint32_t count = 0;
+  for (const Command &command : commands) {
+    const bool isCopy = command.kind == CommandKind::Copy;
+    const bool isSignal =
+        command.kind == CommandKind::Signal && transferMode.signals != SignalBy::Memory;
+    if (command.stream != commands.front().stream)
+      break;
+    if (command.kind == CommandKind::Sum && transferMode.signals != SignalBy::Memory &&
+        addsAlong(plan.sums[command.sum], copies))
+      return count + 1;
+    if (!isCopy && !isSignal)
+      break;
+    if (isCopy && (copies.size() == kMostCopies ||
+                   llvm::any_of(copies, [&](const Command *c) { return doMeet(*c, command); })))
+      break;
+    if (isCopy)
+      copies.push_back(&command);
+    ++count;
+  }
+  return copies.size() > 1 ? count : 1;
+}
+
+} // namespace
+
+/// Where nothing is together, all are 1.
+std::vector<uint32_t> findTogether(const Plan &plan, TransferMode transferMode) {
+  std::vector<uint32_t> together(plan.commands.size(), 1);
+  for (size_t i = 0; i < plan.commands.size(); i += together[i])
+    together[i] = countTogether(plan, llvm::ArrayRef(plan.commands).drop_front(i), transferMode);
+  return together;
+}
+
+namespace {
+
+/// Whether GPUs add so little in the kernel that signals or copies in front of it.
+bool isSmall(const PlanSum &sum) {
+  constexpr int64_t kMostBytes = 2 << 20; // backends/cuda/copy_and_signal.h: isForWorkers()
+  return sum.count * sum.part(0).bytes <= kMostBytes;
+}
+
+/// What one kernel does of a batch, which follows.
+struct BatchKernel {
+  size_t count = 0;   ///< of the batch's first commands
+  bool isBare = true; ///< signals and awaits alone
+};
+
+/// In this order: signals; awaits; copies with their signals; awaits, or a sum.
+BatchKernel firstKernel(const Plan &plan, llvm::ArrayRef<Command> batch, CopyBy copyBy) {
+  enum { ReadySignals, Awaits, Moves, Arrivals } part = ReadySignals;
+  llvm::SmallVector<const Command *> copies;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const Command &command = batch[i];
+    const bool isBare = copies.empty();
+    if (command.kind == CommandKind::Await) {
+      part = part < Moves ? Awaits : Arrivals;
+      continue;
+    }
+    const bool isSum = command.kind == CommandKind::Sum;
+    if (isSum || command.kind == CommandKind::Copy) {
+      const bool isAlong = isSum && !isBare && addsAlong(plan.sums[command.sum], copies);
+      const bool joins =
+          copyBy == CopyBy::Kernel && (isSum ? isAlong || isSmall(plan.sums[command.sum])
+                                             : part != Arrivals && isOnHost(plan, command));
+      if (!joins)
+        return i == 0 ? BatchKernel{1, false} : BatchKernel{i, isBare};
+      if (isSum && !isAlong)
+        return {i + 1, false};
+      copies.push_back(&command);
+      part = isSum ? Arrivals : Moves;
+      continue;
+    }
+    if (part == Arrivals)
+      return {i, isBare};
+    part = part == ReadySignals ? ReadySignals : Moves;
+  }
+  return {batch.size(), copies.empty()};
+}
+
+bool doesSignal(const Command &command) {
+  return command.kind == CommandKind::Signal || command.kind == CommandKind::Await;
+}
+
+/// Of signals and awaits, those that copies by engines alone are around, on their stream: chains of
+/// these were measured as they are.
+std::vector<bool> findAmongCopies(const Plan &plan, CopyBy copyBy) {
+  std::vector<std::vector<size_t>> lanes(plan.streams.size());
+  for (size_t i = 0; i < plan.commands.size(); ++i)
+    if (const CommandKind kind = plan.commands[i].kind;
+        kind != CommandKind::Record && kind != CommandKind::WaitEvent)
+      lanes[plan.commands[i].stream].push_back(i);
+  std::vector<bool> found(plan.commands.size(), false);
+  for (llvm::ArrayRef<size_t> lane : lanes) {
+    const auto isCopy = [&](size_t place) {
+      return copyBy != CopyBy::Kernel && place < lane.size() &&
+             plan.commands[lane[place]].kind == CommandKind::Copy;
+    };
+    for (size_t begin = 0, end = 0; begin < lane.size(); begin = end + 1) {
+      end = begin;
+      while (end < lane.size() && doesSignal(plan.commands[lane[end]]))
+        ++end;
+      const bool isAmong = begin > 0 && isCopy(begin - 1) && isCopy(end);
+      for (size_t command : lane.slice(begin, end - begin))
+        found[command] = isAmong;
+    }
+  }
+  return found;
+}
+
+/// Calls `fn(first, kernel)` for each kernel of a batch.
+template <class Fn> void forKernels(const Plan &plan, CopyBy copyBy, Fn fn) {
+  const llvm::ArrayRef<Command> commands = plan.commands;
+  for (size_t first = 0, end = 0; first < commands.size(); first = end) {
+    end = first + 1;
+    while (end < commands.size() && continuesBatch(plan, end))
+      ++end;
+    for (size_t begin = first; begin < end;) {
+      const BatchKernel kernel = firstKernel(plan, commands.slice(begin, end - begin), copyBy);
+      fn(begin, kernel);
+      begin += kernel.count;
+    }
+  }
+}
+
+} // namespace
+
+std::vector<bool> findLaunches(const Plan &plan, TransferMode transferMode) {
+  std::vector<bool> launches(plan.commands.size(), false);
+  if (transferMode.signals == SignalBy::Memory)
+    for (size_t i = 0; i < launches.size(); ++i)
+      launches[i] = doesSignal(plan.commands[i]);
+  else
+    forKernels(plan, transferMode.copies, [&](size_t first, const BatchKernel &kernel) {
+      launches[first] = kernel.isBare && doesSignal(plan.commands[first]);
+    });
+  const std::vector<bool> areAmongCopies = findAmongCopies(plan, transferMode.copies);
+  for (size_t i = 0; i < launches.size(); ++i)
+    launches[i] = launches[i] && !areAmongCopies[i];
+  return launches;
+}
+
+} // namespace braid::simulator
