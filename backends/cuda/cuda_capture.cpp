@@ -47,15 +47,18 @@ private:
 // -- Streams. --
 
 /// Before whatever else the process has on its GPU: peers wait for what these streams do.
-Status CudaDevice::growStreams(std::vector<cudaStream_t> &streams, size_t count) {
+Result<cudaStream_t> CudaDevice::createStream() {
   int least = 0, greatest = 0;
   BRAID_CUDA_RETURN_IF_ERROR(cudaDeviceGetStreamPriorityRange(&least, &greatest));
-  while (streams.size() < count) {
-    cudaStream_t stream = nullptr;
-    BRAID_CUDA_RETURN_IF_ERROR(
-        cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest));
-    streams.push_back(stream);
-  }
+  cudaStream_t stream = nullptr;
+  BRAID_CUDA_RETURN_IF_ERROR(
+      cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest));
+  return stream;
+}
+
+Status CudaDevice::growStreams(std::vector<cudaStream_t> &streams, size_t count) {
+  while (streams.size() < count)
+    streams.push_back(BRAID_TRY(createStream()));
   return Status::ok();
 }
 

@@ -57,7 +57,7 @@ Status CudaDevice::start() {
   callersStreams_.push_back(streams_[0]);
   BRAID_CUDA_RETURN_IF_ERROR(cudaEventCreateWithFlags(&handover_, cudaEventDisableTiming));
   BRAID_CUDA_RETURN_IF_ERROR(cudaStreamCreateWithFlags(&recordingStream_, cudaStreamNonBlocking));
-  BRAID_TRY(growStreams(reports_, 1)); // in no queue of the caller's streams, for its priority
+  reports_ = BRAID_TRY(createStream()); // in no queue of the caller's streams, for its priority
   isDirty_.push_back(false);
   if (options_.makeMessages)
     messages_ = options_.makeMessages(group_);
@@ -88,9 +88,9 @@ CudaDevice::~CudaDevice() {
       cudaStreamDestroy(capture->streams[i]);
   if (recordingStream_)
     cudaStreamDestroy(recordingStream_);
-  for (cudaStream_t stream : reports_) {
-    cudaStreamSynchronize(stream); // it writes to memory that goes
-    cudaStreamDestroy(stream);
+  if (reports_) {
+    cudaStreamSynchronize(reports_); // it writes to memory that goes
+    cudaStreamDestroy(reports_);
   }
   for (size_t i = ownsCallerStream_ ? 0 : 1; i < callersStreams_.size(); ++i)
     cudaStreamDestroy(callersStreams_[i]);

@@ -267,6 +267,7 @@ private:
     std::vector<const std::atomic<int64_t> *> counts = {}; ///< that count its graph
   };
   // cuda_capture.cpp
+  static Result<cudaStream_t> createStream();
   static Status growStreams(std::vector<cudaStream_t> &streams, size_t count);
   static Result<bool> isOpen(const Capture &capture);
   Status reserveCapture();
@@ -330,7 +331,7 @@ private:
                                              ///< for the first one if it was given to us
   bool ownsCallerStream_ = false;
   cudaEvent_t handover_ = nullptr;         ///< by which a stream waits for another
-  std::vector<cudaStream_t> reports_;      ///< one, of what is reported behind replays
+  cudaStream_t reports_ = nullptr;         ///< of what is reported behind replays
   bool isReportedBeside_ = false;          ///< there, since the stream of replays waited for it
   cudaStream_t recordingStream_ = nullptr; ///< of graphs of our own
   bool isRecording_ = false;               ///< one of them

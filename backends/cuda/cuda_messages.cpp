@@ -74,15 +74,15 @@ void CudaDevice::reportReplay(const Timetable &timetable, uint32_t run) {
   if (timetable.steps.lastWait() == kNone)
     return;
   const Tag tag = {timetable.plan, timetable.steps.lastWait(), run};
-  putBehind(streams_[0], reports_.front());
-  report(reports_.front(), stepOf(0, tag), nextNumber(0, tag));
+  putBehind(streams_[0], reports_);
+  report(reports_, stepOf(0, tag), nextNumber(0, tag));
   isReportedBeside_ = true;
 }
 
 /// What the stream reports itself comes behind what is reported beside it: numbers only grow.
 void CudaDevice::awaitReports(uint32_t stream) {
   if (stream == 0 && std::exchange(isReportedBeside_, false))
-    putBehind(reports_.front(), streams_[0]);
+    putBehind(reports_, streams_[0]);
 }
 
 void CudaDevice::reportStep(uint32_t stream, Tag tag) {

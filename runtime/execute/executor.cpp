@@ -418,14 +418,19 @@ bool continuesBatch(const Plan &plan, size_t command) {
   return isBatchable(before.kind) && (isBatchable(next.kind) || next.kind == CommandKind::Sum);
 }
 
+size_t endOfBatch(const Plan &plan, size_t first) {
+  size_t end = first + 1;
+  while (end < plan.commands.size() && continuesBatch(plan, end))
+    ++end;
+  return end;
+}
+
 void Binder::findBatches() {
   const std::vector<Command> &commands = plan_.commands;
   prepared_->batches_.resize(commands.size());
   size_t longest = 1;
   for (uint32_t first = 0; first < commands.size();) {
-    uint32_t end = first + 1;
-    while (end < commands.size() && continuesBatch(plan_, end))
-      ++end;
+    const auto end = static_cast<uint32_t>(endOfBatch(plan_, first));
     prepared_->batches_[first] = {end - first, areDisjoint(first, end - first)};
     longest = std::max<size_t>(longest, end - first);
     first = end;

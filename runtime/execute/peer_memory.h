@@ -35,6 +35,8 @@ struct BatchedCommand {
 /// Is a command of `plan` issued in one batch with the one before it? So are signals, awaits and
 /// copies that follow one another on a stream, the sum right behind them, and awaits behind that.
 bool continuesBatch(const Plan &plan, size_t command);
+/// The first command behind the batch that begins with `first`.
+size_t endOfBatch(const Plan &plan, size_t first);
 
 /// Addresses of peers, and commands that go there. Issue functions are as Device's.
 class PeerMemory {

@@ -93,36 +93,35 @@ struct BatchKernel {
   bool isBare = true; ///< signals and awaits alone
 };
 
-/// In this order: signals; awaits; copies with their signals; awaits, or a sum.
+/// In this order: signals; awaits; copies with their signals, and a sum; awaits. A sum that is not
+/// added along the copies is the last.
 BatchKernel firstKernel(const Plan &plan, llvm::ArrayRef<Command> batch, CopyBy copyBy) {
   enum { ReadySignals, Awaits, Moves, Arrivals } part = ReadySignals;
+  BatchKernel kernel;
   llvm::SmallVector<const Command *> copies;
-  for (size_t i = 0; i < batch.size(); ++i) {
-    const Command &command = batch[i];
-    const bool isBare = copies.empty();
-    if (command.kind == CommandKind::Await) {
-      part = part < Moves ? Awaits : Arrivals;
-      continue;
-    }
+  for (const Command &command : batch) {
+    const bool isAwait = command.kind == CommandKind::Await;
     const bool isSum = command.kind == CommandKind::Sum;
-    if (isSum || command.kind == CommandKind::Copy) {
-      const bool isAlong = isSum && !isBare && addsAlong(plan.sums[command.sum], copies);
-      const bool joins =
-          copyBy == CopyBy::Kernel && (isSum ? isAlong || isSmall(plan.sums[command.sum])
-                                             : part != Arrivals && isOnHost(plan, command));
-      if (!joins)
-        return i == 0 ? BatchKernel{1, false} : BatchKernel{i, isBare};
-      if (isSum && !isAlong)
-        return {i + 1, false};
+    const bool isAlong =
+        isSum && part == Moves && !copies.empty() && addsAlong(plan.sums[command.sum], copies);
+    const bool works = isSum || command.kind == CommandKind::Copy;
+    const bool fits = isSum ? isAlong || isSmall(plan.sums[command.sum]) : isOnHost(plan, command);
+    if (works && (copyBy != CopyBy::Kernel || !fits))
+      break;
+    if (part == Arrivals && !isAwait && !isSum)
+      break;
+    ++kernel.count;
+    kernel.isBare = kernel.isBare && !works;
+    if (isSum && !isAlong)
+      break;
+    if (command.kind == CommandKind::Copy)
       copies.push_back(&command);
+    if (isAwait)
+      part = part < Moves ? Awaits : Arrivals;
+    else if (works || part != ReadySignals)
       part = isSum ? Arrivals : Moves;
-      continue;
-    }
-    if (part == Arrivals)
-      return {i, isBare};
-    part = part == ReadySignals ? ReadySignals : Moves;
   }
-  return {batch.size(), copies.empty()};
+  return kernel.count > 0 ? kernel : BatchKernel{1, false};
 }
 
 bool doesSignal(const Command &command) {
@@ -155,35 +154,29 @@ std::vector<bool> findAmongCopies(const Plan &plan, CopyBy copyBy) {
   return found;
 }
 
-/// Calls `fn(first, kernel)` for each kernel of a batch.
-template <class Fn> void forKernels(const Plan &plan, CopyBy copyBy, Fn fn) {
+/// Of signals and awaits by kernels, the first of each kernel that does nothing else.
+std::vector<bool> findBareKernels(const Plan &plan, CopyBy copyBy) {
   const llvm::ArrayRef<Command> commands = plan.commands;
-  for (size_t first = 0, end = 0; first < commands.size(); first = end) {
-    end = first + 1;
-    while (end < commands.size() && continuesBatch(plan, end))
-      ++end;
-    for (size_t begin = first; begin < end;) {
-      const BatchKernel kernel = firstKernel(plan, commands.slice(begin, end - begin), copyBy);
-      fn(begin, kernel);
-      begin += kernel.count;
-    }
+  std::vector<bool> found(commands.size(), false);
+  for (size_t begin = 0, end = 0; begin < commands.size();) {
+    end = begin < end ? end : endOfBatch(plan, begin);
+    const BatchKernel kernel = firstKernel(plan, commands.slice(begin, end - begin), copyBy);
+    found[begin] = kernel.isBare && doesSignal(commands[begin]);
+    begin += kernel.count;
   }
+  return found;
 }
 
 } // namespace
 
 std::vector<bool> findLaunches(const Plan &plan, TransferMode transferMode) {
+  const bool isByMemory = transferMode.signals == SignalBy::Memory;
   std::vector<bool> launches(plan.commands.size(), false);
-  if (transferMode.signals == SignalBy::Memory)
-    for (size_t i = 0; i < launches.size(); ++i)
-      launches[i] = doesSignal(plan.commands[i]);
-  else
-    forKernels(plan, transferMode.copies, [&](size_t first, const BatchKernel &kernel) {
-      launches[first] = kernel.isBare && doesSignal(plan.commands[first]);
-    });
+  if (!isByMemory)
+    launches = findBareKernels(plan, transferMode.copies);
   const std::vector<bool> areAmongCopies = findAmongCopies(plan, transferMode.copies);
   for (size_t i = 0; i < launches.size(); ++i)
-    launches[i] = launches[i] && !areAmongCopies[i];
+    launches[i] = !areAmongCopies[i] && (isByMemory ? doesSignal(plan.commands[i]) : launches[i]);
   return launches;
 }
 

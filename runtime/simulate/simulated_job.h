@@ -29,7 +29,7 @@ struct RankState {
   size_t lanesLeft = 0;            ///< that are not done
   std::vector<double> issuedUs;    ///< of each command
   std::vector<uint32_t> together;  ///< findTogether()
-  std::vector<bool> isLaunched;    ///< findLaunches()
+  std::vector<bool> needsLaunch;   ///< findLaunches()
   std::vector<uint32_t> record;    ///< of each wait_event: the record that it waits for, or kNone
   std::vector<GemmCost> costs;     ///< of each GEMM of the Plan
   std::vector<double> flagSetUs;   ///< kNever: not signalled yet

@@ -59,6 +59,11 @@ private:
   bool meets(uint32_t lane);
   void begin(uint32_t lane, const Command &command);
   bool launches(uint32_t lane);
+  /// What held its command up is over.
+  void beginAgain(uint32_t lane) {
+    lanes_[lane].isBusy = false;
+    ready_.push_back(lane);
+  }
   void beginCopies(uint32_t lane);
   std::pair<Flow, double> copyOf(uint32_t lane, const Command &command) const;
   void beginGemm(uint32_t lane, const Command &command);
@@ -202,8 +207,8 @@ bool Simulator::meets(uint32_t number) {
 /// Whether the lane's command, a signal or an await, has to be launched first.
 bool Simulator::launches(uint32_t number) {
   Lane &lane = lanes_[number];
-  const bool isLaunch = ranks_[lane.rank].isLaunched[lane.command()] && costs_.launchUs > 0;
-  if (!isLaunch || std::exchange(lane.isLaunched, true))
+  const bool needsLaunch = ranks_[lane.rank].needsLaunch[lane.command()] && costs_.launchUs > 0;
+  if (!needsLaunch || std::exchange(lane.isLaunched, true))
     return false;
   if (costs_.transferMode.signals == SignalBy::Memory) {
     at(now_ + costs_.launchUs, number, Then::Begin);
@@ -377,7 +382,7 @@ void Simulator::endFlow(uint32_t number) {
   if (--lane.flows > 0)
     return;
   if (lane.isLaunched)
-    return fire({now_, 0, number, Then::Begin});
+    return beginAgain(number);
   const RankState &rank = ranks_[lane.rank];
   bool hasSignal = false;
   for (uint32_t command : step(lane)) {
@@ -440,8 +445,7 @@ void Simulator::moveTo(double us) {
 void Simulator::fire(const Timer &timer) {
   switch (timer.then) {
   case Then::Begin: // it was issued, or launched, just now
-    lanes_[timer.lane].isBusy = false;
-    return ready_.push_back(timer.lane);
+    return beginAgain(timer.lane);
   case Then::Flow:
     lanes_[timer.lane].flows = static_cast<uint32_t>(pending_[timer.lane].size());
     for (const Flow &flow : pending_[timer.lane])

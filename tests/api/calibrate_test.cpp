@@ -61,6 +61,7 @@ TEST(Calibrate, FindsEveryCost) {
   EXPECT_GE(costs->apartUs, 0);
   EXPECT_GE(costs->gapUs, 0);
   EXPECT_GE(costs->forkUs, 0);
+  EXPECT_EQ(costs->launchUs, 0) << "the host issues";
   ASSERT_TRUE(costs->sum);
   EXPECT_GT(costs->sum->bytesPerUs, 1);
   for (const CopyCost &copy : {costs->local, costs->pull, costs->push}) {

@@ -250,31 +250,34 @@ program @stored mesh [0 .. 2) (%A: f32[4, 4], %B: f32[4, 4]) -> () {
   EXPECT_NEAR(timeOf(text, model), 1000 + 70 + 64 / 0.125 + 70, 1e-3);
 }
 
-TEST(Simulator, SharesALinkBetweenCopies) {
-  std::string text = R"(
-program @gather mesh [0 .. 3) (%A: f32[100]) -> () {
-  %all = allocate symmetric f32[3, 100]
+/// All get blocks of {1} elements from all others, on streams of their own; then {4} on the main one.
+constexpr const char *kFan = R"(
+program @fan mesh [0 .. {0}) ({2}) -> ({3}) {{
+  %all = allocate symmetric f32[{0}, {1}]
   %h = share_mem_handles get %all
   %mine = select %all[rank]
   %main = get_current_stream
-  for %j in 1 .. 3 {
+  for %j in 1 .. {0} {{
     set_current_stream stream(%j)
     synchronize %main
-  }
-  for %i in 1 .. 3 {
+  }}
+  for %i in 1 .. {0} {{
     set_current_stream stream(%i)
-    %block = select %all[(rank + %i) mod 3]
-    %s = p2p send %mine to (rank - %i) mod 3 via %h
-    %r = p2p recv %block from (rank + %i) mod 3 via %h
+    %block = select %all[(rank + %i) mod {0}]
+    %s = p2p send %mine to (rank - %i) mod {0} via %h
+    %r = p2p recv %block from (rank + %i) mod {0} via %h
     wait %r
     wait %s
-  }
-  set_current_stream %main
-  for %j in 1 .. 3 {
+  }}
+  set_current_stream %main{4}
+  for %j in 1 .. {0} {{
     synchronize stream(%j)
-  }
-}
+  }}
+}}
 )";
+
+TEST(Simulator, SharesALinkBetweenCopies) {
+  const std::string text = fmt::format(kFan, 3, 100, "%A: f32[100]", "", "");
   // Two copies leave each rank: each has 7.5 bytes/us of the link instead of the 10 of one alone.
   EXPECT_NEAR(timeOf(text, easyModel()), 1000 + 3 + 70 + 7 + 400 / 7.5 + 70 + 3, 1e-3);
 }
@@ -490,33 +493,15 @@ TEST(Simulator, LaunchesBesideGemmsThatHaveAllOfTheMachine) {
   EXPECT_NEAR(besideGemm(1, 5, {CopyBy::Engine}), 50 + 70 + 47 + 5 + 70, 1e-3);
 }
 
-/// Copies of several peers on streams of their own, and a GEMM that begins behind them.
-TEST(Simulator, TakesATenthForAllCopiesOverALinkTogether) {
-  const std::string text = R"(
-program @fan mesh [0 .. 5) (%A: f32[4, 4], %B: f32[4, 4]) -> (%C: f32[4, 4]) {
-  %all = allocate symmetric f32[5, 10000]
+/// All that reach a rank together, not each: a GEMM that begins behind them has the rest.
+TEST(Simulator, TakesATenthForAllCopiesOverALink) {
+  const std::string text =
+      fmt::format(kFan, 5, 10000, "%A: f32[4, 4], %B: f32[4, 4]", "%C: f32[4, 4]", R"(
   %small = allocate device f32[4, 4]
-  %h = share_mem_handles get %all
-  %mine = select %all[rank]
-  %main = get_current_stream
-  for %i in 1 .. 5 {
-    set_current_stream stream(%i)
-    %block = select %all[(rank + %i) mod 5]
-    %s = p2p send %mine to (rank - %i) mod 5 via %h
-    %r = p2p recv %block from (rank + %i) mod 5 via %h
-    wait %r
-    wait %s
-  }
-  set_current_stream %main
-  for %i in 0 .. 30 {
+  for %j in 0 .. 30 {
     set %small, %A
   }
-  matmul %C, %A, %B
-  for %i in 1 .. 5 {
-    synchronize stream(%i)
-  }
-}
-)";
+  matmul %C, %A, %B)");
   CostModel model = easyModel();
   model.add({.dtype = DType::F32, .m = 4, .n = 4, .k = 4, .us = 900, .utilisation = 1});
   for (OperationCosts &costs : model.operations)
@@ -524,11 +509,12 @@ program @fan mesh [0 .. 5) (%A: f32[4, 4], %B: f32[4, 4]) -> (%C: f32[4, 4]) {
   const std::vector<Plan> plans = plansOf(text);
   Result<Simulation> simulation = simulate(plans, model, {LaunchMode::Graph, {CopyBy::Kernel}});
   ASSERT_TRUE(simulation.isOk()) << simulation.status().message();
-  for (size_t i = 0; i < plans.front().commands.size(); ++i)
-    if (plans.front().commands[i].kind == CommandKind::Matmul) {
-      const SimulatedSpan &gemm = simulation->spans.front()[i];
-      EXPECT_NEAR(gemm.endUs - gemm.beginUs, 1000, 1e-3) << "900 us of nine tenths";
-    }
+  const auto &commands = plans.front().commands;
+  const auto gemm = llvm::find_if(
+      commands, [](const Command &command) { return command.kind == CommandKind::Matmul; });
+  ASSERT_NE(gemm, commands.end());
+  const SimulatedSpan &span = simulation->spans.front()[size_t(gemm - commands.begin())];
+  EXPECT_NEAR(span.endUs - span.beginUs, 1000, 1e-3) << "900 us of nine tenths";
 }
 
 /// A tenth of the machine keeps a link busy. With less a copy by a kernel is slower.
@@ -577,6 +563,8 @@ TEST(Simulator, FindsKernelsThatAddBesideSignals) {
   EXPECT_THAT(launchesOf(kinds, byKernel), ElementsAre(false, false, false, false, true));
   EXPECT_THAT(launchesOf(kinds, byKernel, 4 << 20), ElementsAre(false, true, false, false, true))
       << "a large sum is a kernel of its own";
+  EXPECT_THAT(launchesOf({Copy, Await, Sum, Await}, byKernel),
+              ElementsAre(false, false, false, true));
 }
 
 /// Between copies by engines they take what was measured there.
