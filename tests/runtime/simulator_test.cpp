@@ -250,7 +250,8 @@ program @stored mesh [0 .. 2) (%A: f32[4, 4], %B: f32[4, 4]) -> () {
   EXPECT_NEAR(timeOf(text, model), 1000 + 70 + 64 / 0.125 + 70, 1e-3);
 }
 
-/// All get blocks of {1} elements from all others, on streams of their own; then {4} on the main one.
+/// All get blocks of {1} elements from all others, each on a stream of its own; then {4} on
+/// the main one.
 constexpr const char *kFan = R"(
 program @fan mesh [0 .. {0}) ({2}) -> ({3}) {{
   %all = allocate symmetric f32[{0}, {1}]
