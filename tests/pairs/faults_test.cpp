@@ -68,7 +68,11 @@ PairReport measureWith(const FaultyLinks &links, const MeasureOptions &options) 
   return std::move(measured->report);
 }
 
+/// One that says nothing if nothing could be measured.
 const PathReport &pathOf(const PairReport &report, int64_t source, int64_t destination, Path path) {
+  static const PathReport none;
+  if (report.rows.empty())
+    return none;
   return on(*PairTable(report).row(static_cast<size_t>(source), static_cast<size_t>(destination)),
             path);
 }
@@ -186,6 +190,13 @@ void expectOutcomes(const PairReport &report, const std::vector<LinkFault> &faul
     }
 }
 
+std::string sentencesOf(const std::vector<Verdict> &verdicts) {
+  std::string text;
+  for (const Verdict &verdict : verdicts)
+    text += verdict.sentence + '\n';
+  return text;
+}
+
 /// One verdict for each fault, and none besides.
 void expectVerdicts(const PairReport &report, const std::vector<LinkFault> &faults) {
   const std::vector<Verdict> verdicts = judge(report);
@@ -259,7 +270,7 @@ TEST(Faults, WrongDataOnlyWhileAllRunSaySo) {
   expectVerdicts(report, links.faults);
   EXPECT_EQ(pathOf(report, 2, 0, Path::PutEngine).points.size(), 2u);
   const std::vector<Verdict> verdicts = judge(report);
-  ASSERT_EQ(verdicts.size(), 1u);
+  ASSERT_EQ(verdicts.size(), 1u) << sentencesOf(verdicts);
   EXPECT_NE(
       verdicts.front().sentence.find("transfers from device 2 to device 0 bring wrong data by "
                                      "put-engine while all pairs run, first at offset 777"),
@@ -281,12 +292,21 @@ FaultyLinks bridgesOf(const std::vector<std::array<int64_t, 3>> &links) {
   return faulty;
 }
 
+/// On a loaded machine, processes that should be on a bridge at once may run one after the other,
+/// and then there is nothing to see; so the machine gets three chances.
+PairReport measureBridges(const FaultyLinks &links, const MeasureOptions &options) {
+  PairReport report;
+  for (int chance = 0; chance < 3 && judge(report).empty(); ++chance)
+    report = measureWith(links, options);
+  return report;
+}
+
 TEST(Faults, TwoLinksThatShareABridgeAreNamedTogether) {
   const std::vector<Path> paths = {Path::PutEngine, Path::GetEngine};
-  const PairReport report = measureWith(bridgesOf({{0, 1, 0}, {2, 3, 0}}), optionsFor(4, paths));
+  const PairReport report = measureBridges(bridgesOf({{0, 1, 0}, {2, 3, 0}}), optionsFor(4, paths));
   expectOutcomes(report, {}, paths);
   const std::vector<Verdict> verdicts = judge(report);
-  ASSERT_EQ(verdicts.size(), 1u) << verdicts.back().sentence;
+  ASSERT_EQ(verdicts.size(), 1u) << sentencesOf(verdicts);
   EXPECT_EQ(verdicts.front().kind, VerdictKind::SharedBridge);
   EXPECT_EQ(verdicts.front().sentence.find("transfers between devices 0 and 1 and those between "
                                            "devices 2 and 3 share a bridge: when both run, "),
@@ -301,10 +321,10 @@ TEST(Faults, ABridgeIsOfThoseThatShareIt) {
   for (auto [source, destination] : {std::pair(4, 5), {5, 4}})
     links.faults.push_back(
         {Kind::SlowTogether, source, destination, LinkPath::Put, kMuchSlower, kLarge, 0, 0});
-  const PairReport report = measureWith(links, optionsFor(6, {Path::PutEngine}));
+  const PairReport report = measureBridges(links, optionsFor(6, {Path::PutEngine}));
   EXPECT_EQ(report.couples.size(), 3u);
   const std::vector<Verdict> verdicts = judge(report);
-  ASSERT_EQ(verdicts.size(), 1u);
+  ASSERT_EQ(verdicts.size(), 1u) << sentencesOf(verdicts);
   EXPECT_EQ(verdicts.front().kind, VerdictKind::SharedBridge);
   EXPECT_EQ(verdicts.front().source, 0);
   ASSERT_TRUE(verdicts.front().other);
@@ -319,7 +339,7 @@ TEST(Faults, TwoLinksThatAreSlowWhileAllRunShareNothing) {
         {Kind::SlowTogether, source, destination, LinkPath::Put, kMuchSlower, kLarge, 0, 0});
   const PairReport report = measureWith(links, optionsFor(4, {Path::PutEngine}));
   EXPECT_EQ(report.couples.size(), 1u);
-  EXPECT_TRUE(judge(report).empty()) << judge(report).front().sentence;
+  EXPECT_TRUE(judge(report).empty()) << sentencesOf(judge(report));
 }
 
 void expectHealthy(const FaultyLinks &links) {
