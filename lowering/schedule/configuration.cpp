@@ -111,6 +111,11 @@ Result<Configuration> Configuration::parse(llvm::StringRef text, const Configura
   for (llvm::StringRef part : knobs)
     if (Status status = readKnob(part, single); !status.isOk())
       return status;
+  for (const KnobRow &row : allKnobs())
+    if (single.get(row.knob) &&
+        flags.get(row.knob).value_or(*single.get(row.knob)) != *single.get(row.knob))
+      return badText("expected " + row.name + "=" + row.str(flags.get(row.knob)) + ", as --" +
+                     row.name + " says, got '" + text.str() + "'");
   return single.over(flags.over(base));
 }
 

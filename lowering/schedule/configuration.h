@@ -39,8 +39,8 @@ public:
   /// "pairwise;placement=shared;protocol=put;chunks=2": the preset, unless no field has a value,
   /// the fields that differ from it, and the other knobs that have a value.
   std::string str() const;
-  /// Reads `[PRESET;]knob=value;...`. `flags` go over the preset's fields, and single knobs of the
-  /// text go over them. BadInput says what was expected.
+  /// Reads `[PRESET;]knob=value;...`. `flags` go over the preset's fields; single knobs of the
+  /// text may not contradict them. BadInput says what was expected.
   static Result<Configuration> parse(llvm::StringRef text, const Configuration &flags = {});
 
   bool operator==(const Configuration &) const = default;

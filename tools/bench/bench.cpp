@@ -207,7 +207,7 @@ Status Bench::timeRow(BenchRow &row, int64_t round) {
   row.bursts.clear();
   row.failure = firstLine(answer ? answer->failure : answer.status().message());
   if (!isTorch && firstFailure_ == StatusCode::Ok)
-    firstFailure_ = answer ? answer->code : StatusCode::PeerFailed;
+    firstFailure_ = answer ? answer->code : answer.status().code();
   llvm::errs() << fmt::format("braid: {}  {}{}: {}\n", flags_.operation.title(row.shape), row.name,
                               row.isGraphed ? ", graph" : "", row.failure);
   return Status::ok();
