@@ -245,7 +245,11 @@ Status Job::close() {
   // The watchdog looks at them as long as there is one.
   const std::list<SessionPlans> ended = std::exchange(impl_->ended, {});
   impl_->showPlans();
-  impl_->mesh.reset();
+  std::unique_ptr<LocalMesh> mesh;
+  {
+    std::lock_guard lock(impl_->ending);
+    mesh = std::move(impl_->mesh);
+  }
   return Status::ok();
 }
 
@@ -257,6 +261,7 @@ Status Job::fail(const Status &cause) {
 }
 
 void Job::abort(const Status &cause) {
+  std::lock_guard lock(impl_->ending);
   if (impl_->mesh)
     impl_->mesh->control(firstRank()).abort(cause);
 }

@@ -101,7 +101,7 @@ public:
   /// Ends the job for all ranks, because of `cause`, unless it has failed before; the first cause.
   Status fail(const Status &cause);
   /// The same without blocking, and from any thread: a call of another thread's that blocks in this
-  /// job then returns the first cause. Not beside close() or the destructor.
+  /// job then returns the first cause. Not beside the destructor.
   void abort(const Status &cause);
 
   JobUsage usage() const;

@@ -6,6 +6,7 @@
 #include "api/launch/job_rank.h"
 
 #include <list>
+#include <mutex>
 
 namespace braid {
 
@@ -27,6 +28,7 @@ struct Job::Impl {
   uint32_t nextCommand = 0;      ///< see Plan::firstCommand
   std::unique_ptr<JobRank> rank; ///< null: all ranks are threads of this process
   std::unique_ptr<LocalMesh> mesh;
+  std::mutex ending; ///< held by abort(), and where close() takes the mesh away
 
   /// BadInput once the job is closed.
   Status expectOpen() const;

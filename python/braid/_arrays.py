@@ -8,7 +8,9 @@ from typing import Any, Dict, NamedTuple, Optional, Tuple
 from braid._errors import InputError
 from braid._program import DTYPES, TensorSpec
 
+# Devices as DLPack numbers them: those that an order of streams is for, and where the host reads.
 _CUDA, _CUDA_MANAGED = 2, 13
+_OF_HOST = (1, 3, _CUDA_MANAGED)  # CPU, CUDA's pinned memory
 
 
 class Array(NamedTuple):
@@ -19,6 +21,8 @@ class Array(NamedTuple):
     shape: Tuple[int, ...]
     is_contiguous: bool
     owner: Any
+    is_writable: bool = True
+    device: str = ""  # "" for memory of the host
 
 
 _OURS = {"bfloat16": "bf16", "float16": "f16", "float32": "f32", "float64": "f64"}
@@ -36,12 +40,15 @@ def _name_of(dtype: Any) -> str:
 
 def _of_numpy(array: Any) -> Array:
     return Array(array.__array_interface__["data"][0], _name_of(array.dtype), array.shape,
-                 array.flags.c_contiguous, array)
+                 array.flags.c_contiguous, array, array.flags.writeable)
 
 
 def _of_torch(tensor: Any) -> Array:
-    return Array(tensor.data_ptr(), _name_of(tensor.dtype), tensor.shape, tensor.is_contiguous(),
-                 tensor)
+    dtype = _name_of(tensor.dtype)
+    if tensor.is_neg():
+        dtype += " to be negated (resolve_neg() does it)"
+    return Array(tensor.data_ptr(), dtype, tensor.shape, tensor.is_contiguous(), tensor,
+                 device="" if tensor.is_cpu else str(tensor.device))
 
 
 # -- DLPack. --
@@ -76,10 +83,13 @@ def _is_contiguous(tensor: _Tensor, shape: Tuple[int, ...]) -> bool:
     return True
 
 
-def _of_dlpack(array: Any) -> Array:
-    is_on_gpu = array.__dlpack_device__()[0] in (_CUDA, _CUDA_MANAGED)
-    # Whoever made it orders it before that stream: CUDA's legacy default one.
-    capsule = array.__dlpack__(stream=1) if is_on_gpu else array.__dlpack__()
+def _of_dlpack(array: Any, stream: Optional[int]) -> Array:
+    kind = int(array.__dlpack_device__()[0])
+    if kind in (_CUDA, _CUDA_MANAGED):
+        # Whoever made it orders it before the run; 1 is CUDA's legacy default stream.
+        capsule = array.__dlpack__(stream=stream or 1)
+    else:
+        capsule = array.__dlpack__()
     tensor = _Tensor.from_address(_pointer_of(capsule, b"dltensor"))
     shape = tuple(tensor.shape[:tensor.axes])
     dtype = (tensor.dtype.code, tensor.dtype.bits)
@@ -87,33 +97,46 @@ def _of_dlpack(array: Any) -> Array:
     if tensor.dtype.lanes != 1:
         name += f" x {tensor.dtype.lanes}"
     return Array((tensor.data or 0) + tensor.byte_offset, name, shape,
-                 _is_contiguous(tensor, shape), (array, capsule))
+                 _is_contiguous(tensor, shape), (array, capsule),
+                 device="" if kind in _OF_HOST else f"device type {kind} of DLPack")
 
 
 def _library_of(array: Any) -> str:
     return type(array).__module__.partition(".")[0]
 
 
-def view(array: Any, what: str) -> Array:
-    """What an array is. InputError if it is none; `what` names it."""
+def view(array: Any, what: str, stream: Optional[int] = None) -> Array:
+    """What an array is, for a run on that stream. InputError if it is none; `what` names it."""
     library = _library_of(array)
     if library == "numpy" and hasattr(array, "__array_interface__"):
         return _of_numpy(array)
     if library == "torch" and hasattr(array, "data_ptr"):
         return _of_torch(array)
     if hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__"):
-        return _of_dlpack(array)
+        return _of_dlpack(array, stream)
     raise InputError(f"{what}: expected an array of NumPy, PyTorch, CuPy, JAX, or one that has "
                      f"__dlpack__, got {type(array).__name__}")
 
 
-def check(array: Array, spec: TensorSpec, what: str) -> None:
+def check(array: Array, spec: TensorSpec, what: str, is_on_host: bool) -> None:
     """InputError if it is not as the program wants it, beyond what the library says itself."""
+    if is_on_host and array.device:
+        raise InputError(f"{what} %{spec.name}: expected an array in memory of the host, got one "
+                         f"on {array.device}")
+    if what == "output" and not array.is_writable:
+        raise InputError(f"{what} %{spec.name}: expected an array that can be written, got a "
+                         "read-only one")
     if array.dtype not in DTYPES:
         raise InputError(f"{what} %{spec.name}: expected {spec.dtype}, got {array.dtype}")
     if not array.is_contiguous:
         raise InputError(f"{what} %{spec.name}: expected a contiguous array, row-major, got one "
                          "with other strides")
+
+
+def note_write(array: Any) -> None:
+    """Lets PyTorch know that a run writes there: what was kept for a backward is not any more."""
+    if _library_of(array) == "torch":
+        sys.modules["torch"].autograd.graph.increment_version(array)
 
 
 def empty_like(array: Any, spec: TensorSpec) -> Any:

@@ -1,30 +1,62 @@
 """Ctrl-C ends a call that blocks in the library, and its job, which could not go on."""
 from __future__ import annotations
 
-import contextlib
+import functools
 import os
+import select
 import signal
 import socket
 import threading
-from typing import Callable, Iterator, Optional
+from _signal import getsignal  # the other one makes an enumerator first, which takes microseconds
+from typing import Any, Callable, Optional
 
 
 class _Watch:
     """A thread that hears of signals while the main thread is in the library, where Python handles
-    none: the interpreter's own handler writes the number of each to a socket."""
+    none: the interpreter's own handler writes the number of each to a socket. What somebody else
+    waits for at that place is passed on."""
 
     def __init__(self) -> None:
-        self._reader, self.writer = socket.socketpair()
-        self.writer.setblocking(False)
-        self.on_interrupt: Optional[Callable[[], None]] = None
+        self._reader, self._writer = socket.socketpair()
+        self._reader.setblocking(False)
+        self._writer.setblocking(False)
+        self._lock = threading.Lock()  # of the two below, and of what is in the socket
+        self._on_interrupt: Optional[Callable[[], None]] = None
+        self._before = -1
         threading.Thread(target=self._listen, name="braid signals", daemon=True).start()
 
+    def begin(self, act: Callable[[], None]) -> None:
+        with self._lock:
+            self._on_interrupt = act
+            self._before = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+
+    def end(self) -> None:
+        """Nothing that came until now is heard by a later call."""
+        with self._lock:
+            self._on_interrupt = None
+            signal.set_wakeup_fd(self._before, warn_on_full_buffer=False)
+            self._read()
+
     def _listen(self) -> None:
+        poll = select.poll()
+        poll.register(self._reader, select.POLLIN)
         while True:
-            number = self._reader.recv(1)
-            act = self.on_interrupt
-            if act and number[0] == signal.SIGINT:
-                act()
+            poll.poll()
+            with self._lock:
+                if signal.SIGINT in self._read() and self._on_interrupt:
+                    try:
+                        self._on_interrupt()
+                    except Exception:  # of a job that is gone; there may be others
+                        pass
+
+    def _read(self) -> bytes:
+        try:
+            numbers = self._reader.recv(4096)
+            if self._before >= 0:
+                os.write(self._before, numbers)
+            return numbers
+        except OSError:  # nothing is there, or nobody takes it
+            return b""
 
 
 _watch: Optional[_Watch] = None
@@ -38,23 +70,33 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)
 
 
-@contextlib.contextmanager
-def interrupting(act: Callable[[], None]) -> Iterator[None]:
+def _raises(handler: Any) -> bool:
+    """Whether Ctrl-C is to end what runs: with Python's own handler, or asyncio's."""
+    if isinstance(handler, functools.partial):
+        return getattr(handler.func, "__qualname__", "") == "Runner._on_sigint"
+    return handler is signal.default_int_handler
+
+
+class interrupting:
     """While this lasts, Ctrl-C also calls `act`, on another thread. Only where it would raise
-    KeyboardInterrupt: in the main thread, with Python's own handler."""
-    global _watch
-    is_heard = (threading.current_thread() is threading.main_thread() and
-                signal.getsignal(signal.SIGINT) is signal.default_int_handler)
-    if not is_heard:
-        yield
-        return
-    if _watch is None:
-        _watch = _Watch()
-    watch = _watch
-    before = signal.set_wakeup_fd(watch.writer.fileno(), warn_on_full_buffer=False)
-    watch.on_interrupt = act
-    try:
-        yield
-    finally:
-        watch.on_interrupt = None
-        signal.set_wakeup_fd(before)
+    KeyboardInterrupt, and in the main thread."""
+
+    __slots__ = ("_act", "_watch")
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        self._act = act
+        self._watch: Optional[_Watch] = None
+
+    def __enter__(self) -> None:
+        global _watch
+        if (threading.current_thread() is not threading.main_thread() or
+                not _raises(getsignal(signal.SIGINT))):
+            return
+        if _watch is None:
+            _watch = _Watch()
+        self._watch = _watch
+        self._watch.begin(self._act)
+
+    def __exit__(self, *_: Any) -> None:
+        if self._watch is not None:
+            self._watch.end()

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 from braid import _arrays, _library
@@ -52,12 +53,16 @@ class Job:
         self.ranks = int(_library.ask("job_ranks", address))
         self.first_rank = int(_library.ask("job_first_rank", address))
         self.hosted = int(_library.ask("job_hosted", address))
+        self._operations: "weakref.WeakSet[Operation]" = weakref.WeakSet()
 
     def __enter__(self) -> "Job":
         return self
 
     def __exit__(self, kind: Any, error: Optional[BaseException], trace: Any) -> None:
+        """Ends the operations, too."""
         if error is None:
+            for operation in list(self._operations):
+                operation.close()
             self.close()
         else:
             self._give_up(error)
@@ -84,6 +89,10 @@ class Job:
         is for another number of ranks, or ranks bring different ones.
         """
         if program.request.is_auto:
+            wanted = program.request.ranks
+            if wanted is not None and wanted != self.ranks:
+                raise InputError(f"@{program.name}: expected a program for the {self.ranks} ranks "
+                                 f"of the job, got one for {wanted}")
             request = program.request._replace(ranks=self.ranks)
             with interrupting(self._interrupt):
                 chosen = Program(request, self._handle.address)
@@ -119,7 +128,8 @@ class Job:
 
     def fail(self, message: str, code: int = InputError.code) -> None:
         """Ends the job for all ranks, with that cause; raises the first cause."""
-        _library.call("job_fail", self._handle.address, code, message.encode())
+        _library.call("job_fail", self._handle.address, code,
+                      message.replace("\0", " ").encode(errors="backslashreplace"))
 
     def usage(self) -> Usage:
         operations, size, most = ctypes.c_int64(), ctypes.c_int64(), ctypes.c_int64()
@@ -128,12 +138,19 @@ class Job:
         return Usage(operations.value, size.value, most.value)
 
 
+_MOST_SECONDS = 1e9
+
+
 def _options(backend: str, ranks: int, timeout: float, max_bytes: int, reproducible: bool,
              **others: Any) -> Any:
+    if not 0 <= timeout <= _MOST_SECONDS:
+        raise InputError(f"timeout: expected seconds up to {_MOST_SECONDS:g}, got {timeout}")
     options = {"device": -1, **others}
     return ctypes.byref(_library.JobOptions(
-        backend=backend.encode(), ranks=ranks, timeout_ms=round(timeout * 1000),
-        most_bytes=max_bytes, reproducible=reproducible, **options))
+        backend=_library.encoded("backend", backend), ranks=_library.integer("ranks", ranks),
+        timeout_ms=round(timeout * 1000),
+        most_bytes=_library.integer("max_bytes", max_bytes, 0), reproducible=reproducible,
+        **options))
 
 
 def create(ranks: int, backend: str = "cpu", *, timeout: float = 60.0, max_bytes: int = 0,
@@ -163,9 +180,16 @@ def join(backend: str = "cpu", ranks: int = 0, *, timeout: float = 60.0, max_byt
     The others as in create(). Collective; blocks until all ranks have come. InputError if the
     environment says nothing, or contradicts itself, or if ranks contradict each other.
     """
-    options = _options(backend, ranks, timeout, max_bytes, reproducible, rank=rank,
-                       device=-1 if device is None else device,
-                       name=None if name is None else name.encode())
+    if name is None and rank != 0:
+        raise InputError(f"rank: expected none without a name, got {rank}: the environment says it")
+    if name is not None and not 0 <= rank < ranks:
+        raise InputError(f"rank: expected a rank from 0 to {ranks - 1} of the {ranks} of "
+                         f"'{name}', got {rank}")
+    options = _options(backend, ranks, timeout, max_bytes, reproducible,
+                       rank=_library.integer("rank", rank),
+                       device=-1 if device is None else
+                       _library.integer("device", device, 0, 2**31 - 1),
+                       name=None if name is None else _library.encoded("name", name))
     return Job(_library.make("job_join", options), backend)
 
 
@@ -175,6 +199,7 @@ class Operation:
     def __init__(self, job: Job, program: Program, measures: bool = True) -> None:
         self.job = job
         self.program = program
+        job._operations.add(self)
         with interrupting(job._interrupt):
             self._handle = _library.Handle("session", _library.make(
                 "session_prepare", job._handle.address, program._address, measures))
@@ -217,13 +242,14 @@ class Operation:
         """
         address = self._handle.address
         columns = self._columns(inputs, self.program.inputs, "input")
-        outputs, owners = self._bind(columns, out)
         if stream is None and not self._is_on_host:
             stream = _arrays.current_stream(columns[0][0])
+        outputs, owners = self._bind(columns, out, stream)
         _run(address, self._tensors, len(self._tensors), stream)
-        self._last = owners
         if self._is_on_host:
             self.job.synchronize()
+        else:
+            self._last = owners
         return self._results(outputs)
 
     def capture(self, *inputs: Any, out: Any = None) -> Any:
@@ -262,20 +288,28 @@ class Operation:
         results = tuple(column if self.job.hosted > 1 else column[0] for column in outputs)
         return results if len(results) > 1 else results[0]
 
-    def _bind(self, columns: Sequence[Sequence[Any]],
-              out: Any) -> Tuple[List[Sequence[Any]], List[Any]]:
+    def _bind(self, columns: Sequence[Sequence[Any]], out: Any,
+              stream: Optional[int] = None) -> Tuple[List[Sequence[Any]], List[Any]]:
         """Writes down all tensors: the outputs, and what has to live as long as the run."""
         if not self._is_described:
             self._describe()
-        owners = self._fill(columns, self.program.inputs, "input", 0)
+        owners = self._fill(columns, self.program.inputs, "input", 0, stream)
         if out is None:
             outputs: List[Sequence[Any]] = [
                 [_arrays.empty_like(columns[0][i], spec) for i in range(self.job.hosted)]
                 for spec in self.program.outputs]
         else:
             given = out if len(self.program.outputs) > 1 else (out,)
+            if not isinstance(given, (list, tuple)):
+                raise InputError(f"out: expected {len(self.program.outputs)} arrays, got "
+                                 f"{type(out).__name__}")
             outputs = self._columns(given, self.program.outputs, "output")
-        return outputs, owners + self._fill(outputs, self.program.outputs, "output", len(columns))
+        owners += self._fill(outputs, self.program.outputs, "output", len(columns), stream)
+        if out is not None:
+            for column in outputs:
+                for array in column:
+                    _arrays.note_write(array)
+        return outputs, owners
 
     def _columns(self, given: Sequence[Any], specs: Sequence[TensorSpec],
                  what: str) -> List[Sequence[Any]]:
@@ -293,13 +327,13 @@ class Operation:
         return list(given)
 
     def _fill(self, columns: Sequence[Sequence[Any]], specs: Sequence[TensorSpec], what: str,
-              first: int) -> List[Any]:
+              first: int, stream: Optional[int]) -> List[Any]:
         """Writes down the tensors of all ranks; returns what has to live as long as the run."""
         owners = []
         for index, (spec, column) in enumerate(zip(specs, columns)):
             for rank, given in enumerate(column):
-                array = _arrays.view(given, f"{what} %{spec.name}")
-                _arrays.check(array, spec, what)
+                array = _arrays.view(given, f"{what} %{spec.name}", stream)
+                _arrays.check(array, spec, what, self._is_on_host)
                 tensor = self._tensors[rank * len(self._specs) + first + index]
                 tensor.data = array.address
                 owners.append(array.owner)

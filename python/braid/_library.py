@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import operator
 import os
 import weakref
 from ctypes import (POINTER, byref, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint32,
@@ -141,6 +142,28 @@ def fast(name: str) -> Callable[..., None]:
         if error:
             _raise(error)
     return call_it
+
+
+def integer(name: str, value: Any, least: int = -2**63, most: int = 2**63 - 1) -> int:
+    """A number that C has room for; it would take others modulo 2**64."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InputError(f"{name}: expected an integer, got {value!r}") from None
+    if not least <= number <= most:
+        raise InputError(f"{name}: expected an integer from {least} to {most}, got {number}")
+    return number
+
+
+def encoded(name: str, text: str) -> bytes:
+    """A text for C, where it ends with the first zero."""
+    try:
+        result = text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{name}: expected Unicode text, got {error.reason}") from None
+    if b"\0" in result:
+        raise InputError(f"{name}: expected no character 0, got one at {text.index(chr(0))}")
+    return result
 
 
 def version() -> str:

@@ -3,12 +3,16 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
+import threading
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
 
 from braid import _library
+from braid._errors import InputError
 from braid._fusion import Fusion
 
 Source = Union[str, "os.PathLike[str]", Fusion]
+_AUTO = re.compile("auto(?:[;,]|$)")
 DTYPES = ("bf16", "f16", "f32", "f64")
 
 
@@ -33,35 +37,43 @@ class Request(NamedTuple):
 
     @property
     def is_auto(self) -> bool:
-        return self.schedule is not None and self.schedule.split(";")[0].split(",")[0] == "auto"
+        return self.schedule is not None and _AUTO.match(self.schedule) is not None
 
     def compile(self, job: Optional[int] = None) -> int:
         """A new program's address; by measuring on a job's ranks, if it says so."""
-        schedule = self.schedule if job or not self.is_auto else None
-        names = [name.encode() for name in self.parameters]
+        schedule = self.schedule
+        if self.is_auto and not job:  # by what is given beside it
+            schedule = _AUTO.sub("", schedule or "")
+        names = [_library.encoded("a parameter's name", name) for name in self.parameters]
+        values = [_library.integer(name, value) for name, value in self.parameters.items()]
         options = _library.Lowering(
-            entry=_encoded(self.entry), ranks=self.ranks or 0,
+            entry=_encoded("entry", self.entry),
+            ranks=0 if self.ranks is None else _library.integer("ranks", self.ranks, 1),
             parameter_names=(ctypes.c_char_p * len(names))(*names),
-            parameter_values=(ctypes.c_int64 * len(names))(*self.parameters.values()),
-            parameters=len(names), schedule=_encoded(schedule), auto_seconds=self.auto_seconds,
-            reproducible=self.reproducible)
+            parameter_values=(ctypes.c_int64 * len(names))(*values),
+            parameters=len(names), schedule=_encoded("schedule", schedule),
+            auto_seconds=self.auto_seconds, reproducible=self.reproducible)
         prefix, first = ("job_", (job,)) if job else ("", ())
         if isinstance(self.source, os.PathLike):
             return _library.make(prefix + "compile_file", *first, os.fsencode(self.source),
                                  ctypes.byref(options))
-        return _library.make(prefix + "compile_text", *first, self._name().encode(),
-                             str(self.source).encode(), ctypes.byref(options))
+        if isinstance(self.source, str) and self.source.endswith(".braid"):
+            raise InputError(f"expected a text, or the path of a file as a pathlib.Path, got the "
+                             f"str {self.source!r}")
+        return _library.make(prefix + "compile_text", *first,
+                             _library.encoded("a fusion's name", self._name()),
+                             _library.encoded("source", str(self.source)), ctypes.byref(options))
 
     def _name(self) -> str:
         return self.source.name if isinstance(self.source, Fusion) else "<text>"
 
 
-def _encoded(text: Optional[str]) -> Optional[bytes]:
-    return None if text is None else text.encode()
+def _encoded(name: str, text: Optional[str]) -> Optional[bytes]:
+    return None if text is None else _library.encoded(name, text)
 
 
 class Program:
-    """A verified program for all ranks. It never changes.
+    """A verified program for all ranks. It never changes. Thread-safe.
 
     With schedule="auto" the ranks of a job choose, in Job.prepare(); until then this is the program
     of the default schedule. Operation.program is what was chosen.
@@ -69,6 +81,7 @@ class Program:
 
     def __init__(self, request: Request, job: Optional[int] = None) -> None:
         self.request = request
+        self._asking = threading.Lock()  # an answer lasts until the next question
         self._handle = _library.Handle("program", request.compile(job))
         count = _library.ask("program_inputs", self._address)
         tensors = self._tensors(count + _library.ask("program_outputs", self._address))
@@ -111,12 +124,12 @@ class Program:
     @property
     def schedule(self) -> str:
         """In the words of compile(schedule=); "" for a program that was not lowered."""
-        return str(_library.ask("program_schedule", self._address).decode())
+        return self._answer("program_schedule")
 
     def explain(self) -> str:
         """How it was lowered and who said so: a line for each knob, and for what is not overlapped,
         with the reason; then the trials of a choice that was measured."""
-        text = str(_library.ask("program_explain", self._address).decode())
+        text = self._answer("program_explain")
         if self.request.is_auto:
             text = f"  schedule is {self.request.schedule}: Job.prepare() chooses\n" + text
         return text
@@ -126,7 +139,7 @@ class Program:
 
         InputError if there is no such rank.
         """
-        return self._text("program_plan", rank)
+        return self._text("program_plan", _library.integer("rank", rank))
 
     def check(self, queues: int = 0, runs: int = 3) -> str:
         """Proves that no order in which the ranks' streams may run has a race or a deadlock, and
@@ -134,15 +147,21 @@ class Program:
 
         queues: hardware queues that the streams of a rank share; 0: find how few are safe.
         runs: how many follow one another.
-        RejectedError has the counterexample. Blocks; takes time and memory that grow with the
-        program and the ranks.
+        RejectedError has the counterexample. Blocks, whatever signals come; takes time and memory
+        that grow with the program and the ranks.
         """
-        return self._text("program_check", queues, runs)
+        return self._text("program_check", _library.integer("queues", queues, 0, 2**32 - 1),
+                          _library.integer("runs", runs, 0, 2**32 - 1))
+
+    def _answer(self, name: str) -> str:
+        with self._asking:
+            return str(_library.ask(name, self._address).decode())
 
     def _text(self, name: str, *arguments: Any) -> str:
         text = ctypes.c_char_p()
-        _library.call(name, self._address, *arguments, ctypes.byref(text))
-        return (text.value or b"").decode()
+        with self._asking:
+            _library.call(name, self._address, *arguments, ctypes.byref(text))
+            return (text.value or b"").decode()
 
 
 def compile(source: Source, ranks: Optional[int] = None, schedule: Optional[str] = None, *,

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 FOLDER, BRAID = sys.argv[1], sys.argv[2]
 sys.path.insert(0, FOLDER)
@@ -59,14 +60,14 @@ def draw(random, shape, dtype):
 class Strange:
     """An array of a library that nobody knows."""
 
-    def __init__(self, array):
-        self.array = array
+    def __init__(self, array, device=None):
+        self.array, self.device = array, device
 
     def __dlpack__(self, **how):
-        return self.array.__dlpack__(**how)
+        return self.array.__dlpack__()
 
     def __dlpack_device__(self):
-        return self.array.__dlpack_device__()
+        return self.device or self.array.__dlpack_device__()
 
 
 class Compiler(unittest.TestCase):
@@ -128,14 +129,34 @@ class Compiler(unittest.TestCase):
                 ({"Q": 3}, braid.InputError, "Q"),
                 ({"entry": "nobody"}, braid.InputError, "nobody"),
                 ({"M": 13}, braid.InputError, "13"),
-                ({"schedule": "collective;protocol=put"}, braid.InputError, "protocol")]:
+                ({"schedule": "collective;protocol=put"}, braid.InputError, "protocol"),
+                ({"schedule": "auto;bogus=7"}, braid.InputError, "got '7'"),
+                ({"schedule": "ring\0zzz"}, braid.InputError, "schedule: .* character 0"),
+                ({"M": 2**64 + 12}, braid.InputError, "M: expected an integer from"),
+                ({"M": 1.5}, braid.InputError, "M: expected an integer, got 1.5"),
+                ({"ranks": 2**64 + 3}, braid.InputError, "ranks: expected an integer from 1")]:
             with self.assertRaisesRegex(kind, words, msg=str(options)) as caught:
                 braid.compile(gather(3), **options)
             self.assertEqual(caught.exception.code, kind.code)
         with self.assertRaisesRegex(braid.InputError, "nowhere.braid"):
             braid.compile(braid_path("nowhere.braid"))
-        with self.assertRaisesRegex(braid.InputError, "expected a rank from 0 to 2, got 3"):
-            braid.compile(gather(3)).plan(3)
+        program = braid.compile(gather(3))
+        for ask, words in [(lambda: program.plan(3), "expected a rank from 0 to 2, got 3"),
+                           (lambda: program.plan(2**64), "rank: expected an integer from"),
+                           (lambda: program.check(queues=2**32), "queues: expected an integer"),
+                           (lambda: program.check(runs=-1), "runs: expected an integer from 0"),
+                           (lambda: braid.compile(f"{program}\0 )("), "source: .* character 0"),
+                           (lambda: braid.compile(EXAMPLE), "as a pathlib.Path, got the str")]:
+            with self.assertRaisesRegex(braid.InputError, words):
+                ask()
+
+    def test_is_asked_by_threads(self):
+        program = braid.compile(gather(3))
+        wanted = [program.plan(rank) for rank in range(3)], program.explain()
+        with ThreadPoolExecutor(4) as threads:
+            asked = threads.map(lambda _: ([program.plan(rank) for rank in range(3)],
+                                           program.explain()), range(200))
+            self.assertTrue(all(each == wanted for each in asked))
 
     def test_shows_a_counterexample(self):
         text = braid.compile(gather(2)).program
@@ -195,7 +216,8 @@ class Runs(unittest.TestCase):
             self.assertIs(op(A, B, out=out), out)
             self.assertTrue((out == 8).all())
             self.assertTrue((op(Strange(A), Strange(B), out=Strange(out)).array == 8).all())
-            op.close()
+        with self.assertRaisesRegex(braid.InputError, "this operation is gone"):
+            op(A, B)
 
     def test_several_outputs(self):
         f = braid.Fusion("two")
@@ -247,6 +269,8 @@ class Runs(unittest.TestCase):
                 ((A, Strange(B.astype(np.int32))), None, "expected f32, got type 0 of 32 bits"),
                 ((A, [1, 2]), None, "input %B: expected an array of NumPy.*got list"),
                 ((A, B), A, "%C"),
+                ((A, Strange(B, (2, 0))), None, "%B: .* memory of the host, .* type 2 of DLPack"),
+                ((A, B), np.frombuffer(bytes(192), np.float32).reshape(1, 12, 4), "%C: .*written"),
                 ((A, B), (A, B), "output %C: expected an array"),
                 ((Strange(A), Strange(B)), None, "output %C: expected out=")]:
             with self.assertRaisesRegex(braid.InputError, words):
@@ -290,6 +314,15 @@ class Runs(unittest.TestCase):
                             (lambda: self.job(3).prepare(braid.compile(gather(2))), "for 2 ranks"),
                             (lambda: braid.join(ranks=2, rank=2, name="x"), "rank from 0 to 1"),
                             (lambda: braid.join(ranks=2, name=""), "expected a name"),
+                            (lambda: braid.join(rank=1), "rank: expected none without a name"),
+                            (lambda: braid.join(device=-7), "device: expected an integer from 0"),
+                            (lambda: braid.create(ranks=2**64 + 1), "ranks: expected an integer"),
+                            (lambda: braid.create(2, max_bytes=-1), "max_bytes: expected an"),
+                            (lambda: braid.create(2, timeout=float("inf")), "timeout: expected"),
+                            (lambda: braid.create(2, timeout=float("nan")), "timeout: expected"),
+                            (lambda: self.job(3).prepare(
+                                braid.compile(gather(2), ranks=2, schedule="auto")),
+                             "expected a program for the 3 ranks of the job, got one for 2"),
                             (lambda: braid.join(ranks=2), "expected to be started as a rank")]:
             with self.assertRaisesRegex(braid.InputError, words):
                 make()
@@ -405,6 +438,57 @@ def part_is_interrupted():
         raise AssertionError("expected an error on every rank")
 
 
+def part_interrupts_no_other():
+    """Ctrl-C that came while one job was in a call does not end the next one."""
+    jobs = [braid.create(ranks=1), braid.create(ranks=1)]
+    for _ in range(50):
+        try:
+            for _ in range(10000):
+                jobs[0].synchronize()
+                os.kill(os.getpid(), signal.SIGINT) if not _ % 100 else None
+        except KeyboardInterrupt:
+            pass
+        except braid.PeerError as error:  # it was heard in time
+            assert "was interrupted" in str(error), error
+            jobs[0] = braid.create(ranks=1)
+        jobs[1].synchronize()
+
+
+def part_passes_signals_on():
+    """Under asyncio, Ctrl-C ends a call that blocks, and other signals are asyncio's as before."""
+    import asyncio
+    import threading
+    job = braid.join()
+    if job.rank != 0:
+        time.sleep(1)
+        try:
+            job.commit()
+        except braid.PeerError:
+            return
+
+    async def waits():
+        heard = []
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, heard.append, 1)
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+        begin = time.monotonic()
+        try:
+            job.commit()
+        except braid.PeerError as error:
+            assert "rank 0 was interrupted" in str(error), error
+        assert time.monotonic() - begin < 0.9
+        for _ in range(100):
+            if heard:
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError("expected SIGUSR1 to be heard")
+
+    try:
+        asyncio.run(waits())
+    except KeyboardInterrupt:  # what asyncio makes of a cancelled task
+        pass
+
+
 def part_brings_another():
     job = braid.join()
     try:
@@ -453,6 +537,13 @@ class Ranks(unittest.TestCase):
 
     def test_can_be_interrupted(self):
         self.assertLess(self.expect("is_interrupted", [0, 0]), 20)
+
+    def test_interrupt_no_other_job(self):
+        self.expect("interrupts_no_other", [0])
+
+    @unittest.skipIf(sys.version_info < (3, 11), "asyncio has no handler of Ctrl-C before 3.11")
+    def test_pass_signals_on(self):
+        self.expect("passes_signals_on", [0, 0])
 
     def test_are_placed_by_the_caller(self):
         self.expect("is_placed", [0, 0, 0, 0])

@@ -130,6 +130,24 @@ def part_comes_late(rank, ranks):
             assert "come within" in str(error) and time.monotonic() - begin < TIMEOUT + 2, error
         else:
             raise AssertionError("expected PeerError")
+        expect_ended(rank, ranks)
+    if rank == 1:
+        try:
+            call(rank, ranks)
+        except bt.PeerError:
+            pass
+        expect_ended(rank, ranks)
+
+
+def expect_ended(rank, ranks):
+    """Nobody waits again for ranks that have left."""
+    begin = time.monotonic()
+    try:
+        call(rank, ranks)
+    except bt.PeerError:
+        assert time.monotonic() - begin < 1
+    else:
+        raise AssertionError("expected PeerError again")
 
 
 def part_forks(rank, ranks):

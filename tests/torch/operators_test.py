@@ -2,10 +2,12 @@
 
 usage: operators_test.py FOLDER     (the folder that holds the package)
 """
+import gc
 import os
 import sys
 import unittest
 import warnings
+import weakref
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import ranks as processes  # noqa: E402
@@ -108,8 +110,10 @@ def part_autocast(rank, ranks):
     with torch.autocast("cpu", dtype=torch.bfloat16):
         Y = bt.all_gather_matmul(mine(X, rank, ranks), W.t())
         Z = bt.matmul_reduce_scatter(Y, W)
+        bt.prepare(bt.all_gather_matmul, mine(X, rank, ranks), W.t(), seconds=0.1)
     assert Y.dtype == Z.dtype == torch.bfloat16
     torch.testing.assert_close(Y.float(), X @ W.t(), rtol=0.02, atol=0.05)
+    assert all(each.shape.startswith("bf16") for each in bt.report().calls), bt.report()
 
 
 # -- Gradients, beside one device's. --
@@ -380,14 +384,25 @@ def part_mistakes(rank, ranks):
             ("sum or avg", lambda: bt.matmul_reduce_scatter(A, B, reduce_op="max")),
             ("as torch.chunk splits them", lambda: bt.all_gather_matmul(A, B, rows=100)),
             ("expected extents of 1", lambda: bt.matmul_all_reduce(A[:0], B)),
+            ("expected extents of 1", lambda: bt.matmul_all_reduce(torch.ones(4, 0, 8), B)),
+            ("rows of 0 or more", lambda: bt.all_gather_matmul(A, B, rows=-1)),
+            ("a bias for each bit", lambda: torch.ops.braid.all_gather_matmul(
+                A, [B], [draw(6)], 0, "", 0, -1, False, dist.group.WORLD.group_name)),
+            ("sum or avg", lambda: bt.prepare(bt.matmul_reduce_scatter, A, B, reduce_op="max")),
             ("a process group, got 'nobody'", lambda: bt.matmul_all_reduce(A, B, "nobody")),
             ("a bias or None for each", lambda: bt.all_gather_matmul(A, [B, B], bias=[None]))):
         expect_error(bt.InputError, words, call)
     expect(bt.matmul_all_reduce(A, B), ranks * A @ B)
     # Ranks that bring different shapes: named, and the group's operators are over.
+    kept = []
     for _ in range(2):
+        X = draw(5 + rank, 8)
+        kept.append(weakref.ref(X))
         expect_error(bt.PeerError, f"rank {ranks - 1}: @matmul_all_reduce_f32_{4 + ranks}x6x8",
-                     lambda: bt.matmul_all_reduce(draw(5 + rank, 8), B))
+                     lambda: bt.matmul_all_reduce(X, B))
+    del X
+    gc.collect()
+    assert not any(each() is not None for each in kept), "the error keeps no tensors"
 
 
 def part_groups(rank, ranks):

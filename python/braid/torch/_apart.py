@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import operator
 import uuid
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass
+
+from braid.torch._report import Apart, apart
 
 aten, prims = torch.ops.aten, torch.ops.prims
 _c10d = torch.ops._c10d_functional
@@ -34,19 +36,6 @@ _MOST_STEPS = 12  # between a collective and a GEMM
 
 Node = torch.fx.Node
 Path = Tuple[Node, ...]  # from a collective to a GEMM, both included
-
-
-class Apart(NamedTuple):
-    """A collective beside a GEMM that was compiled as it stood."""
-
-    collective: str
-    group: str
-    shape: str  # of its operand: "bf16 4096x8192"
-    gemm: str
-    reason: str
-
-
-apart: List[Apart] = []
 
 
 def _is_between(node: Node) -> bool:
@@ -132,3 +121,23 @@ class FindApart(CustomGraphPass):
 
     def uuid(self) -> str:
         return self._uuid
+
+
+class _Both(FindApart):
+    """A pass of the user's, then ours: versions of PyTorch that take one pass only."""
+
+    def __init__(self, first: Any) -> None:
+        super().__init__()
+        self._first = first
+
+    def __call__(self, graph: torch.fx.Graph) -> None:
+        self._first(graph)
+        super().__call__(graph)
+
+
+def behind(first: Any) -> Any:
+    """The pass behind those that Inductor has."""
+    ours = FindApart()
+    if first is None:
+        return ours
+    return [*first, ours] if isinstance(first, (list, tuple)) else _Both(first)

@@ -81,6 +81,13 @@ def _lists(B: Bs, bias: Any) -> Tuple[List[Tensor], List[Tensor], int]:
     return weights, given, sum(1 << i for i, each in enumerate(biases) if each is not None)
 
 
+def _count(rows: Optional[int]) -> int:
+    """As operators have it."""
+    if rows is not None and rows < 0:
+        raise InputError(f"expected rows of 0 or more, or None, got {rows}")
+    return -1 if rows is None else rows
+
+
 def all_gather_matmul(A: Tensor, B: Bs, group: Any = None, *, bias: Any = None,
                       activation: Optional[str] = None, gather_dim: int = 0,
                       rows: Optional[int] = None, return_A: bool = False) -> Any:
@@ -108,7 +115,7 @@ def all_gather_matmul(A: Tensor, B: Bs, group: Any = None, *, bias: Any = None,
     Equivalent to: torch.ops.symm_mem.fused_all_gather_matmul
     """
     name = name_of(group)
-    count = -1 if rows is None else rows
+    count = _count(rows)
     weights, given, biased = _lists(B, bias)
     tensors = [A, *weights, *given]
     wants_gradients = _wants_gradients(tensors)
@@ -178,12 +185,13 @@ def _gather_call(job: Any, A: Tensor, B: Bs, *, bias: Any = None, activation: Op
     weights, given, biased = _lists(B, bias)
     biases = _operations.spread(len(weights), given, biased)
     return _operations.describe_gather(job, A, weights, biases, activation or "", gather_dim,
-                                       -1 if rows is None else rows, return_A)
+                                       _count(rows), return_A)
 
 
 def _scatter_call(job: Any, A: Tensor, B: Tensor, *, bias: Optional[Tensor] = None,
                   activation: Optional[str] = None, scatter_dim: int = 0,
                   reduce_op: str = "sum") -> Any:
+    _operations.check_reduction(reduce_op, activation or "", bias)
     return _operations.describe_reduce(job, "matmul_reduce_scatter", A, B, bias, activation or "",
                                        scatter_dim)
 
@@ -205,8 +213,9 @@ def prepare(function: Callable[..., Any], A: Tensor, B: Bs, group: Any = None, *
     nobody has measured. A shape that this machine knows takes no trials.
 
     function: all_gather_matmul, matmul_reduce_scatter or matmul_all_reduce.
-    A, B, group, options: as for a call; tensors are looked at, not read. A call that keeps A for
-        gradients of B is one with return_A.
+    A, B, group, options: as for a call, which autocast is for, too; tensors are looked at, not
+        read. A call that keeps A for gradients of B is one with return_A; one that is for any
+        gradients is without an activation, which is applied behind it.
 
     The schedule, in the words of the command line. Collective; blocks. Before the operator is
     captured into a CUDA graph.
@@ -216,6 +225,8 @@ def prepare(function: Callable[..., Any], A: Tensor, B: Bs, group: Any = None, *
     for known, describe in _CALLS:
         if known is function:
             job = job_of(name_of(group), A)
+            if torch.is_autocast_enabled(A.device.type):
+                A, B, options = _library.autocast((A, B, options), A.device.type)
             with job.lock:
                 layout = describe(job, A, B, **options).layout
                 return _kept.measure(job, layout, seconds).schedule

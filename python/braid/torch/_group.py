@@ -7,6 +7,7 @@ it for good, and a new group may be made.
 from __future__ import annotations
 
 import collections
+import copy
 import datetime
 import socket
 import threading
@@ -18,7 +19,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
-from braid._errors import InputError, PeerError, UnsupportedError
+from braid._errors import Error, InputError, PeerError, UnsupportedError
 from braid._job import Job, join
 
 c10d: Any = distributed_c10d  # with names that it does not export
@@ -155,16 +156,21 @@ class GroupJob:
         """Collective, and blocks, the first time. Under the lock."""
         if self._job is not None:
             return
-        if self.error is not None:
-            raise self.error
+        self.raise_error()
         if self.on_gpu and torch.cuda.is_current_stream_capturing():
             raise InputError(f"group '{self.group}': expected a call, or braid.torch.prepare(), "
                              "before the stream is captured")
         try:
             self._job = _join(Members(group, self.device), self.device)
-        except UnsupportedError as error:  # on all ranks, and for good
-            self.error = error
+        except Error as error:  # for good: who comes later would wait for ranks that have left
+            self.error = copy.copy(error)
             raise
+
+    def raise_error(self) -> None:
+        """If something has ended it. Each time another one: an exception keeps the frames, and with
+        them the tensors, that it was raised through."""
+        if self.error is not None:
+            raise copy.copy(self.error)
 
 
 _jobs: "weakref.WeakKeyDictionary[Any, Dict[int, GroupJob]]" = weakref.WeakKeyDictionary()

@@ -9,7 +9,7 @@ import torch
 from braid._errors import InputError
 from braid._program import compile
 from braid.torch._group import DEFAULT_BYTES, GroupJob, all_jobs
-from braid.torch._layout import Layout, check
+from braid.torch._layout import Layout
 from braid.torch._prepared import Prepared, lower
 
 MANY_PREPARATIONS = 3  # of one layout, that it was called for
@@ -129,7 +129,6 @@ def find(job: GroupJob, layout: Layout) -> Prepared:
             raise InputError(
                 f"{layout.operator} of {layout.shape}: expected a call, or braid.torch.prepare(), "
                 "with such tensors before the stream is captured")
-        check(layout)
         prepared = Prepared(job, layout, lower(job, layout), measures=False)
         job.operations[layout] = prepared
         _count_preparation(job, layout)
@@ -155,7 +154,6 @@ def _ask_for_graphs(job: GroupJob) -> None:
 
 def measure(job: GroupJob, layout: Layout, seconds: float) -> Prepared:
     """Has the ranks choose by measuring, and keeps what is best. Collective; blocks."""
-    check(layout)
     auto = "auto;launch=graph" if job.device.type == "cuda" else "auto"
     before = job.operations.get(layout)
     if _is_captured(job):

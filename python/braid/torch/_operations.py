@@ -9,7 +9,7 @@ import torch
 from braid._errors import InputError
 from braid.torch._group import GroupJob, job_of, place_of
 from braid.torch._kept import find, use
-from braid.torch._layout import Layout, Rows, Weight
+from braid.torch._layout import Layout, Rows, Weight, check
 from braid.torch._outputs import Output, outputs_of
 from braid.torch._prepared import Prepared
 
@@ -76,6 +76,7 @@ def _describe(operator: str, job: GroupJob, A: Tensor, Bs: Sequence[Tensor], bia
         rows, beside = rows * beside, 1
     layout = Layout(operator, dtype, Rows(rows, beside, ranks), int(A.shape[-1]), weights,
                     activation, returns_gathered)
+    check(layout)
     return Call(layout, dim, outputs_of(layout, job.rank, dim, others))
 
 
@@ -100,8 +101,7 @@ Site = Tuple[object, ...]  # all that decides what a call is, as it is given
 def _run(job: GroupJob, site: Site, describe: Callable[[], Call], A: Tensor, Bs: Sequence[Tensor],
          biases: Biases) -> List[Tensor]:
     """The outputs. What was found for a site is kept, since describing takes longer than a run."""
-    if job.error is not None:
-        raise job.error
+    job.raise_error()
     known = job.sites.get(site)
     if known is None:
         call = describe()
@@ -151,7 +151,7 @@ def all_gather_matmul(A: Tensor, Bs: Sequence[Tensor], given: Sequence[Tensor],
     next one that is given."""
     if not Bs:
         raise InputError("expected one B or more, got none")
-    biases = spread(len(Bs), given, biased) if biased else [None] * len(Bs)
+    biases = spread(len(Bs), given, biased) if biased or given else [None] * len(Bs)
     site: Site = (A.shape, A.dtype, gather_dim, rows, return_A, biased, activation)
     for B in Bs:
         site += (B.shape, B.dtype, B.stride(), B.get_device())
@@ -173,12 +173,16 @@ def _reduce(operator: str, A: Tensor, B: Tensor, bias: Optional[Tensor], activat
                     A, [B], [bias])[0]
 
 
-def matmul_reduce_scatter(A: Tensor, B: Tensor, bias: Optional[Tensor], activation: str,
-                          reduce_op: str, scatter_dim: int, group_name: str) -> Tensor:
+def check_reduction(reduce_op: str, activation: str, bias: Optional[Tensor]) -> None:
     if reduce_op not in ("sum", "avg"):
         raise InputError(f"expected reduce_op to be sum or avg, got '{reduce_op}'")
     if reduce_op == "avg" and (activation or bias is not None):
         raise InputError("expected reduce_op sum, got avg with a bias or an activation")
+
+
+def matmul_reduce_scatter(A: Tensor, B: Tensor, bias: Optional[Tensor], activation: str,
+                          reduce_op: str, scatter_dim: int, group_name: str) -> Tensor:
+    check_reduction(reduce_op, activation, bias)
     output = _reduce("matmul_reduce_scatter", A, B, bias, activation, scatter_dim, group_name)
     if reduce_op == "avg":
         output.div_(place_of(group_name)[1])

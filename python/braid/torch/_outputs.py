@@ -17,11 +17,12 @@ class Output(NamedTuple):
     shape: Tuple[int, ...]
     stride: Tuple[int, ...]
     elements: int  # of its memory, which has the rows that do not exist, too
+    is_all: bool  # no row is missing
 
     def make(self, like: Tensor) -> Tuple[Tensor, int]:
         """A new one, no view of another: callers may write into it as they like. Its address, which
         a tensor of no rows does not tell."""
-        if self.elements == math.prod(self.shape):
+        if self.is_all:
             tensor = like.new_empty_strided(self.shape, self.stride)
             return tensor, tensor.data_ptr()
         memory = like.new_empty(self.elements)
@@ -50,4 +51,5 @@ def _output(rows: int, others: Tuple[int, ...], dim: int, full: int, columns: in
         stride[axis] = stride[axis + 1] * shape[axis + 1]
     shape.insert(dim, rows)
     stride.insert(dim, math.prod(others) * columns)
-    return Output(tuple(shape), tuple(stride), full * columns)
+    elements = full * columns
+    return Output(tuple(shape), tuple(stride), elements, elements == math.prod(shape))

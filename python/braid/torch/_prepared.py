@@ -55,7 +55,7 @@ def _prepare(job: GroupJob, program: Program, measures: bool) -> Operation:
         return job.job.prepare(program, measures=measures)
     except InputError as error:
         job.error = PeerError(str(error))
-        raise job.error from None
+        raise PeerError(str(error)) from None
 
 
 def _nearest(job: GroupJob, layout: Layout) -> Optional[str]:

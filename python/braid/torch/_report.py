@@ -1,11 +1,19 @@
 """What ran, how, and what did not."""
 from __future__ import annotations
 
-from typing import List, NamedTuple, Sequence
+from typing import Dict, List, NamedTuple, Sequence, Tuple
 
-from braid.torch import _apart, _kept, _takeover
-from braid.torch._apart import Apart
-from braid.torch._kept import Calls
+from braid.torch._kept import Calls, all_calls
+
+
+class Apart(NamedTuple):
+    """A collective beside a GEMM that was compiled as it stood."""
+
+    collective: str
+    group: str
+    shape: str  # of its operand: "bf16 4096x8192"
+    gemm: str
+    reason: str
 
 
 class Passed(NamedTuple):
@@ -14,6 +22,15 @@ class Passed(NamedTuple):
     operator: str
     reason: str
     calls: int
+
+
+apart: List[Apart] = []
+_passed: Dict[Tuple[str, str], int] = {}  # by operator and reason
+
+
+def pass_on(name: str, reason: str) -> None:
+    """Counts a call that is left to PyTorch."""
+    _passed[name, reason] = _passed.get((name, reason), 0) + 1
 
 
 class Report(NamedTuple):
@@ -45,5 +62,5 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> List[str]:
 def report() -> Report:
     """Every operator that ran: for which shape, by which schedule, how often, and how often an
     operand had to be copied; then what enable() could not do, with the reasons."""
-    passed = [Passed(name, reason, calls) for (name, reason), calls in _takeover.passed.items()]
-    return Report(list(_kept.all_calls()), list(_apart.apart), passed)
+    passed = [Passed(name, reason, calls) for (name, reason), calls in _passed.items()]
+    return Report(list(all_calls()), list(apart), passed)

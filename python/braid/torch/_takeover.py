@@ -5,28 +5,19 @@ Inductor's pass `_micro_pipeline_tp` turns a collective beside a GEMM into one o
 """
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 import torch
-import torch._inductor.config as inductor
 from torch.distributed import _symmetric_memory
 
 from braid._errors import UnsupportedError
 from braid.torch import _operations
-from braid.torch._apart import FindApart
 from braid.torch._group import job_of, resolve
+from braid.torch._report import pass_on
 
 Tensor = torch.Tensor
 symm_mem: Any = _symmetric_memory
 torch_library: Any = torch.library
-
-# Calls that were left to PyTorch, by operator and reason.
-passed: Dict[Tuple[str, str], int] = {}
-
-
-def _pass_on(name: str, reason: str) -> None:
-    passed[name, reason] = passed.get((name, reason), 0) + 1
-
 
 def _refuse(A: Tensor, Bs: List[Tensor], dim: int, group_name: str) -> str:
     """Why Braid has no such operator; "" if it has. All ranks say the same."""
@@ -50,7 +41,7 @@ def _all_gather_matmul(A: Tensor, Bs: List[Tensor], gather_dim: int, group_name:
                        return_A: bool = True) -> Tuple[Optional[Tensor], List[Tensor]]:
     reason = _refuse(A, Bs, gather_dim, group_name)
     if reason:
-        _pass_on("fused_all_gather_matmul", reason)
+        pass_on("fused_all_gather_matmul", reason)
         theirs = (symm_mem._fused_all_gather_matmul if A.is_cuda
                   else symm_mem._fused_all_gather_matmul_fallback)
         both: Tuple[Optional[Tensor], List[Tensor]] = theirs(A, Bs, gather_dim, group_name,
@@ -64,7 +55,7 @@ def _matmul_reduce_scatter(A: Tensor, B: Tensor, reduce_op: str, scatter_dim: in
                            group_name: str) -> Tensor:
     reason = _refuse(A, [B], scatter_dim, group_name)
     if reason:
-        _pass_on("fused_matmul_reduce_scatter", reason)
+        pass_on("fused_matmul_reduce_scatter", reason)
         theirs = (symm_mem._fused_matmul_reduce_scatter if A.is_cuda
                   else symm_mem._fused_matmul_reduce_scatter_fallback)
         mine: Tensor = theirs(A, B, reduce_op, scatter_dim, group_name)
@@ -75,7 +66,7 @@ def _matmul_reduce_scatter(A: Tensor, B: Tensor, reduce_op: str, scatter_dim: in
 
 def _counted(name: str, theirs: Callable[..., Any]) -> Callable[..., Any]:
     def kernel(*arguments: Any, **options: Any) -> Any:
-        _pass_on(name, "elements are scaled fp8")
+        pass_on(name, "elements are scaled fp8")
         return theirs(*arguments, **options)
     return kernel
 
@@ -105,6 +96,9 @@ class _Takeover:
     """What enable() has changed, for disable() to put back."""
 
     def __init__(self) -> None:
+        import torch._inductor.config as inductor  # and the pass: they take seconds
+        from braid.torch._apart import behind
+        self._inductor = inductor
         self._library = torch_library.Library("symm_mem", "IMPL")
         for name, kernel, devices in _KERNELS:
             for device in devices:
@@ -113,7 +107,7 @@ class _Takeover:
         symm_mem.is_symm_mem_enabled_for_group = _is_group
         self._was_on, inductor._micro_pipeline_tp = inductor._micro_pipeline_tp, True
         self._passes = inductor.post_grad_custom_post_pass
-        self._mine = inductor.post_grad_custom_post_pass = _behind(self._passes, FindApart())
+        self._mine = inductor.post_grad_custom_post_pass = behind(self._passes)
 
     def undo(self) -> None:
         """What somebody has set since is theirs."""
@@ -121,6 +115,7 @@ class _Takeover:
         _leave_fallbacks()
         if symm_mem.is_symm_mem_enabled_for_group is _is_group:
             symm_mem.is_symm_mem_enabled_for_group = self._asked
+        inductor = self._inductor
         inductor._micro_pipeline_tp = self._was_on and inductor._micro_pipeline_tp
         if inductor.post_grad_custom_post_pass is self._mine:
             inductor.post_grad_custom_post_pass = self._passes
@@ -137,24 +132,6 @@ def _leave_fallbacks() -> None:
         for name in ("fused_all_gather_matmul", "fused_matmul_reduce_scatter"):
             _fallbacks.impl(name, getattr(symm_mem, f"_{name}_fallback"), "CPU",
                             allow_override=True)
-
-
-class _Both(FindApart):
-    """A pass of the user's, then ours: versions of PyTorch that take one pass only."""
-
-    def __init__(self, first: Any) -> None:
-        super().__init__()
-        self._first = first
-
-    def __call__(self, graph: torch.fx.Graph) -> None:
-        self._first(graph)
-        super().__call__(graph)
-
-
-def _behind(first: Any, ours: FindApart) -> Any:
-    if first is None:
-        return ours
-    return [*first, ours] if isinstance(first, (list, tuple)) else _Both(first)
 
 
 _takeover: Optional[_Takeover] = None
