@@ -42,8 +42,8 @@ void addFlags(CLI::App &app, CheckFlags &flags) {
              "hardware queues a rank (default: find the smallest that is safe)");
   addInteger(app, "--runs", flags.runs, "R", "successive runs (default 3)");
   addText(app, "--backend", flags.backend, "NAME",
-          "where it is to be safe: cuda (default), whose peers on a host reach memory, or nccl, "
-          "which sends messages");
+          "where it is to be safe: cuda (default) or cpu, whose peers on a host reach memory, or "
+          "nccl, which sends messages");
   app.add_flag("--json", flags.json, "the report as JSON");
   addText(app, "--emit", flags.emit, "WHAT",
           "text (default), or a counterexample as dot, a picture, or html, a page");
@@ -150,6 +150,8 @@ Result<int> checkCommand(const CheckFlags &flags, std::unique_ptr<Source> &sourc
   CheckOptions checkOptions;
   checkOptions.progress = std::ref(progress);
   BRAID_TRY(toOptions(flags, checkOptions));
+  if (flags.json && flags.emit != "text")
+    return badInput("expected --json or --emit {}, got both", flags.emit);
   BRAID_TRY(flags.source.refuseAuto("braid check"));
   CompileOptions options;
   BRAID_TRY(flags.source.toOptions(options));

@@ -37,14 +37,19 @@ std::vector<std::string> flagsOf(const CLI::App &app) {
   return flags;
 }
 
-/// The command on the line, or the whole program.
-const CLI::App &chosen(const CLI::App &app) {
-  auto parsed = app.get_subcommands();
-  return parsed.empty() ? app : *parsed.front();
+/// The command on the line, or the whole program, with its name.
+std::pair<const CLI::App &, std::string> chosen(const CLI::App &app) {
+  const CLI::App *command = &app;
+  std::string name = "braid";
+  for (auto parsed = app.get_subcommands(); !parsed.empty(); parsed = command->get_subcommands()) {
+    command = parsed.front();
+    name += " " + command->get_name();
+  }
+  return {*command, name};
 }
 
 std::string unexpected(const CLI::App &app, const std::vector<Command> &commands) {
-  const CLI::App &command = chosen(app);
+  const CLI::App &command = chosen(app).first;
   std::vector<std::string> remaining = app.remaining(/*recurse=*/true);
   std::string word = remaining.empty() ? "" : remaining.front();
   std::vector<std::string> candidates = flagsOf(command);
@@ -57,15 +62,14 @@ std::string unexpected(const CLI::App &app, const std::vector<Command> &commands
 }
 
 int usageError(const CLI::App &app, const std::string &message) {
-  const CLI::App &command = chosen(app);
-  std::string name = &command == &app ? "braid" : "braid " + command.get_name();
+  const std::string name = chosen(app).second;
   llvm::errs() << "braid: error: " << message << "\nSee " << name << " --help.\n";
   return static_cast<int>(StatusCode::BadInput);
 }
 
 /// A word on the line stands where a command is expected, and names none.
 bool hasUnknownCommand(const CLI::App &app) {
-  return &chosen(app) == &app && !app.remaining().empty();
+  return &chosen(app).first == &app && !app.remaining().empty();
 }
 
 int parseAndRun(CLI::App &app, const std::vector<Command> &commands, int argc, char **argv) {

@@ -330,6 +330,8 @@ Status Run::begin() {
   const Configuration &config = compileOptions_.schedule.all;
   if (flags_.autoSeconds && !(*flags_.autoSeconds >= 0))
     return badInput("expected --auto-seconds to be at least 0, got {}", *flags_.autoSeconds);
+  if (flags_.timeBest && *flags_.timeBest < 0)
+    return badInput("expected --time-best to be at least 0, got {}", *flags_.timeBest);
   if (flags_.autoSeconds && flags_.timeBest)
     return badInput("expected --auto-seconds or --time-best, got both");
   BRAID_TRY(findBackend(flags_, config, registry_, backend_));
@@ -372,6 +374,9 @@ Status Run::understand() {
     return badInput("expected --schedule auto or --passes, got both");
   options_.isAuto = source.isAuto() ||
                     (!source.schedule && !compileOptions_.passes && choosesByItself(*backend_));
+  if (!options_.isAuto && (flags_.autoSeconds || flags_.timeBest))
+    return badInput("{}: expected --schedule auto, which it is for",
+                    flags_.autoSeconds ? "--auto-seconds" : "--time-best");
   const bool isAsked = source.isAuto();
   compiled_ = BRAID_TRY(compile(
       *source_, isAsked ? applyTo(compileOptions_, presetFor(compileOptions_.schedule.all).fields)

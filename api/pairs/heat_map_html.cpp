@@ -5,6 +5,7 @@
 #include "api/pairs/heat_map_page.h"
 #include "api/pairs/pair_figures.h"
 #include "api/pairs/pair_names.h"
+#include "api/pairs/verdict_words.h"
 #include "api/text/markup.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -146,9 +147,9 @@ std::string verdictItem(const Verdict &verdict, size_t index) {
   return item + "</span></li>\n";
 }
 
-std::string verdictSection(const std::vector<Verdict> &verdicts) {
+std::string verdictSection(const PairReport &report, const std::vector<Verdict> &verdicts) {
   if (verdicts.empty())
-    return "<p>None: every pair is as fast as its like.</p>\n";
+    return "<p>None: " + wordsForNone(report) + ".</p>\n";
   std::string items;
   for (size_t i = 0; i < verdicts.size(); ++i)
     items += verdictItem(verdicts[i], i);
@@ -188,7 +189,7 @@ std::string heatMapHtml(const PairReport &report, const std::vector<Verdict> &ve
       "<main>\n<div class=\"words\">\n<section><h2>Verdicts</h2>\n",
       machine, scaleStops(), report.devices.size(), report.devices.size() <= 16 ? 36 : 11,
       kPageStyle);
-  page += verdictSection(verdicts) + "</section>\n";
+  page += verdictSection(report, verdicts) + "</section>\n";
   page += sentenceSection("What to do", recommendations.sentences());
   page += sentenceSection("By design", remarks(report)) + "</div>\n";
   page += kPageMap;

@@ -4,6 +4,7 @@
 #include "api/pairs/heat_map.h"
 #include "api/pairs/pair_figures.h"
 #include "api/pairs/pair_names.h"
+#include "api/pairs/verdict_words.h"
 #include "api/text/markup.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -178,7 +179,7 @@ private:
     if (verdicts_.size() > kMostVerdicts)
       line(fmt::format("and {} more", verdicts_.size() - kMostVerdicts));
     if (verdicts_.empty())
-      line("no verdicts: every pair is as fast as its like");
+      line("no verdicts: " + wordsForNone(report_));
   }
 
   /// Broken where there is no more room; 7 is the width of most letters.

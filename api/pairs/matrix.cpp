@@ -4,6 +4,7 @@
 
 #include "api/pairs/pair_figures.h"
 #include "api/pairs/pair_names.h"
+#include "api/pairs/verdict_words.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -303,7 +304,7 @@ private:
   void writeVerdicts(const std::vector<Verdict> &verdicts) {
     title("verdicts");
     if (verdicts.empty())
-      line("  none: every pair is as fast as its like");
+      line("  none: " + wordsForNone(report_));
     for (const Verdict &verdict : verdicts) {
       const VerdictSeverity severity = severityOf(verdict.kind);
       constexpr size_t kIndent = 9;

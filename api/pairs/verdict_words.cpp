@@ -135,6 +135,15 @@ std::string subjectOf(const Verdict &verdict) {
   return "all transfers between devices";
 }
 
+std::string wordsForNone(const PairReport &report) {
+  const bool isPartial = llvm::any_of(report.rows, [](const PairRow &row) {
+    return llvm::none_of(
+        row.paths, [](const PathReport &path) { return path.outcome == PathOutcome::Measured; });
+  });
+  return isPartial ? "every pair that was measured is as fast as its like"
+                   : "every pair is as fast as its like";
+}
+
 void putIntoWords(Verdict &verdict) {
   verdict.sentence = fmt::format(
       fmt::runtime(wordsOf(verdict.kind).sentence), fmt::arg("who", subjectOf(verdict)),

@@ -12,6 +12,9 @@ std::string subjectOf(const Verdict &verdict);
 /// Fills in the sentence, from all other fields.
 void putIntoWords(Verdict &verdict);
 
+/// What is to be said where there are none: of those pairs that have been measured, if not all were.
+std::string wordsForNone(const PairReport &report);
+
 /// " by put-engine and host"; empty if there are none, or all into the other's memory.
 std::string byPaths(const std::vector<Path> &paths);
 

@@ -112,8 +112,14 @@ Status applyOne(CostModel &model, llvm::StringRef part) {
 Result<CostModel> applyWhatIf(CostModel model, const std::string &text) {
   llvm::SmallVector<llvm::StringRef> parts;
   llvm::StringRef(text).split(parts, ',', -1, /*KeepEmpty=*/false);
-  for (llvm::StringRef part : parts)
+  llvm::SmallVector<llvm::StringRef> names;
+  for (llvm::StringRef part : parts) {
+    const llvm::StringRef name = part.split('=').first;
+    if (llvm::is_contained(names, name))
+      return badInput("--what-if: expected {} once, got '{}' besides", name.str(), part.str());
+    names.push_back(name);
     BRAID_TRY(applyOne(model, part));
+  }
   return model;
 }
 

@@ -216,6 +216,14 @@ Status BenchFlags::check(const Backend &backendOfName) {
     return badInput("expected --csv and --json to be two files, got '{}' for both", csv);
   if ((resumes || retriesFailed) && (json.empty() || !resumes))
     return badInput("expected --json OUT.json with --resume, and --resume with --retry-failed");
+  for (auto label = labels.begin(); label != labels.end(); ++label) {
+    const llvm::StringRef name = llvm::StringRef(*label).split('=').first;
+    if (name.empty() || name.size() == label->size())
+      return badInput("expected --label NAME=VALUE, got '{}'", *label);
+    for (auto other = labels.begin(); other != label; ++other)
+      if (llvm::StringRef(*other).split('=').first == name)
+        return badInput("expected one --label {}=VALUE, got another one, '{}'", name.str(), *label);
+  }
   if (csv == "-" && json == "-")
     return badInput("expected one of --csv and --json to be -, got both");
   BenchTypes types = BRAID_TRY(this->types());

@@ -230,8 +230,7 @@ std::string BenchResults::json() const {
                {"version", BRAID_VERSION},
                {"batches", batches_}});
   for (const std::string &label : flags_.labels)
-    json[label.substr(0, label.find('='))] =
-        label.find('=') == std::string::npos ? "" : label.substr(label.find('=') + 1);
+    json[label.substr(0, label.find('='))] = label.substr(label.find('=') + 1);
   json.erase("rows");
   const auto replace = Json::error_handler_t::replace;
   std::string text = json.dump(1, ' ', false, replace);
