@@ -9,6 +9,8 @@
 #pragma once
 
 #include <cassert>
+#include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <utility>
@@ -50,7 +52,14 @@ private:
   std::string message_;
 };
 
-/// A value, or the Status that says why there is none.
+/// What becomes of a program that takes the value of a failure.
+[[noreturn]] inline void endWithoutValue(const Status &status) {
+  std::fprintf(stderr, "braid: expected a value, got a failure: %s\n", status.message().c_str());
+  std::abort();
+}
+
+/// A value, or the Status that says why there is none. Whoever takes the value of a failure ends
+/// the program, with its message.
 template <class T> class [[nodiscard]] Result {
 public:
   Result(T value) : value_(std::move(value)) {}
@@ -61,10 +70,10 @@ public:
   bool isOk() const { return value_.has_value(); }
   explicit operator bool() const { return isOk(); }
   const Status &status() const { return status_; }
-  T &operator*() { return *value_; }
-  const T &operator*() const { return *value_; }
-  T *operator->() { return &*value_; }
-  const T *operator->() const { return &*value_; }
+  T &operator*() { return isOk() ? *value_ : (endWithoutValue(status_), *value_); }
+  const T &operator*() const { return isOk() ? *value_ : (endWithoutValue(status_), *value_); }
+  T *operator->() { return &**this; }
+  const T *operator->() const { return &**this; }
 
 private:
   std::optional<T> value_;

@@ -7,6 +7,7 @@
 #include "api/pairs/known_links.h"
 #include "api/pairs/measuring_rank.h"
 #include "api/ranks/run.h"
+#include "api/timing/seconds_since.h"
 #include "ir/counted.h"
 #include "ir/failure.h"
 #include "runtime/files.h"
@@ -126,7 +127,7 @@ public:
     const std::string what = step.source < 0
                                  ? std::string("all pairs at once")
                                  : fmt::format("devices {} and {}", step.source, step.destination);
-    const double gone = std::chrono::duration<double>(Clock::now() - start_).count();
+    const double gone = secondsSince(start_);
     std::string rest;
     if (step.number > 1)
       rest = fmt::format(", about {:.0f} s left",

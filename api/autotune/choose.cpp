@@ -6,6 +6,7 @@
 #include "api/autotune/lowered_candidates.h"
 #include "api/autotune/time_candidates.h"
 #include "api/calibrate/open_messages.h"
+#include "api/timing/seconds_since.h"
 #include "ir/failure.h"
 #include "runtime/execute/handshake.h"
 #include "runtime/job/bootstrap/environment.h"
@@ -350,7 +351,7 @@ TimingActions Chooser::timingActions() {
   actions.look = [=, this](size_t candidate) { return named(candidate, tryOut(candidate)); };
   actions.again = [=, this](size_t candidate) { return named(candidate, takeTurn(candidate)); };
   actions.seconds = [this, start = Clock::now()] {
-    const double gone = std::chrono::duration<double>(Clock::now() - start).count();
+    const double gone = secondsSince(start);
     return timer_.numberFromRankZero(gone);
   };
   return actions;

@@ -3,17 +3,13 @@
 #include "api/autotune/time_candidates.h"
 
 #include "ir/failure.h"
+#include "runtime/tune/median.h"
 
 #include <algorithm>
 #include <map>
 
 namespace braid {
 namespace {
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 /// One choice.
 class Contest {

@@ -5,6 +5,7 @@
 #include "api/calibrate/measure_gemms.h"
 #include "api/calibrate/measure_messages.h"
 #include "api/calibrate/measure_power.h"
+#include "api/timing/seconds_since.h"
 #include "ir/failure.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -17,10 +18,6 @@ namespace braid {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double secondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 } // namespace
 

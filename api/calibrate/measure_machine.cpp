@@ -7,6 +7,7 @@
 #include "api/calibrate/measure_messages.h"
 #include "api/calibrate/measure_power.h"
 #include "api/calibrate/open_messages.h"
+#include "api/timing/seconds_since.h"
 #include "ir/failure.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -61,9 +62,7 @@ private:
 };
 
 /// Of rank 0's clock, on every rank.
-Result<double> MachineMeter::seconds() {
-  return timer_.numberFromRankZero(std::chrono::duration<double>(Clock::now() - start_).count());
-}
+Result<double> MachineMeter::seconds() { return timer_.numberFromRankZero(secondsSince(start_)); }
 
 /// Where nothing travels through peers' memory, nobody copies or signals.
 Status MachineMeter::chooseModes() {

@@ -3,6 +3,7 @@
 #include "api/launch/job_rank.h"
 
 #include "api/launch/children.h"
+#include "api/timing/seconds_since.h"
 #include "ir/failure.h"
 #include "runtime/job/job_report.h"
 
@@ -187,7 +188,7 @@ Result<std::unique_ptr<JobRank>> JobRank::join(const Place &givenPlace, millisec
   rank->meeting_ = std::move(meeting);
   rank->host_ = std::move(host);
   rank->client_ = std::move(client);
-  rank->joinSeconds_ = std::chrono::duration<double>(Clock::now() - start).count();
+  rank->joinSeconds_ = secondsSince(start);
   return rank;
 }
 

@@ -3,6 +3,7 @@
 #include "api/pairs/pair_meter.h"
 
 #include "api/pairs/pair_figures.h"
+#include "api/timing/seconds_since.h"
 #include "ir/failure.h"
 #include "runtime/files.h"
 #include "runtime/memory_limit.h"
@@ -28,10 +29,6 @@ constexpr int64_t kMostTogether = 8; ///< transfers of a pair while all run
 constexpr Effort kOnDevice{int64_t(1) << 30, 2, 64, int64_t(4) << 20, 32, 2000};
 /// Cores that copy also have to do everything else.
 constexpr Effort kOnHost{int64_t(4) << 20, 2, 8, int64_t(1) << 20, 4, 0};
-
-double secondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /// Of several times the usual one. Where the host's own cores copy, others that use them can only
 /// add to a time: there the least one says most.

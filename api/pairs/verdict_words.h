@@ -12,7 +12,7 @@ std::string subjectOf(const Verdict &verdict);
 /// Fills in the sentence, from all other fields.
 void putIntoWords(Verdict &verdict);
 
-/// What is to be said where there are none: of those pairs that have been measured, if not all were.
+/// What is to be said where there are none, maybe of those pairs alone that have been measured.
 std::string wordsForNone(const PairReport &report);
 
 /// " by put-engine and host"; empty if there are none, or all into the other's memory.

@@ -7,6 +7,7 @@
 #include "api/launch/rank_summary.h"
 #include "api/launch/run_memory.h"
 #include "api/ranks/arguments.h"
+#include "api/timing/seconds_since.h"
 #include "ir/failure.h"
 #include "runtime/execute/handshake.h"
 #include "runtime/job/bootstrap/client.h"
@@ -30,10 +31,6 @@ namespace braid {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double secondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /// As many as asked for, or as fit a gigabyte over all ranks.
 int64_t chooseRunsInFlight(const RunOptions &options, const Plan &plan) {

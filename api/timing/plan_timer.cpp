@@ -4,6 +4,7 @@
 
 #include "ir/failure.h"
 #include "lowering/schedule/gpu_facts.h"
+#include "runtime/tune/median.h"
 
 #include <algorithm>
 #include <chrono>
@@ -12,14 +13,7 @@
 #include <utility>
 
 namespace braid {
-namespace {
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-} // namespace
+namespace {} // namespace
 
 double warmUpTimeUs(double operations) {
   return operations > kH200.manyOperations ? kH200.steadyUs : 0;

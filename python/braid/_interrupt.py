@@ -50,13 +50,14 @@ class _Watch:
                         pass
 
     def _read(self) -> bytes:
+        numbers = b""
         try:
             numbers = self._reader.recv(4096)
             if self._before >= 0:
                 os.write(self._before, numbers)
-            return numbers
         except OSError:  # nothing is there, or nobody takes it
-            return b""
+            pass
+        return numbers
 
 
 _watch: Optional[_Watch] = None

@@ -3,6 +3,7 @@
 #include "runtime/tune/find_fastest.h"
 
 #include "ir/failure.h"
+#include "runtime/tune/median.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,11 +16,6 @@ constexpr size_t kFinalists = 2; ///< besides candidate 0
 constexpr int kLeastRounds = 3, kMostRounds = 11;
 constexpr double kNoise = 1.5;     ///< of what varies
 constexpr double kFirstPass = 0.4; ///< of the time
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 /// How far off the median half of the values are.
 double spread(const std::vector<double> &values) {

@@ -623,6 +623,7 @@ TEST(Choose, TakesTheTransportThatIsGiven) {
     options.timed = 1;
     const auto all = chooseOnRanks(2, kReduction, options, test::messageBackend());
     ASSERT_TRUE(all[0].isOk()) << all[0].status().message();
+    EXPECT_FALSE(all[0]->candidates.empty());
     for (const JudgedCandidate &each : all[0]->candidates)
       EXPECT_EQ(transportOf(each.schedule.all, Transport::PeerMemory) == Transport::Messages, sends)
           << each.schedule.str();

@@ -11,6 +11,12 @@ namespace {
 
 using testing::HasSubstr;
 
+TEST(ResultDeathTest, SaysWhyThereIsNoValue) {
+  Result<std::string> failed = Status(StatusCode::BadInput, "no mesh");
+  EXPECT_DEATH((void)*failed, "braid: expected a value, got a failure: no mesh");
+  EXPECT_DEATH((void)failed->size(), "no mesh");
+}
+
 constexpr const char *kFusion = R"(fusion @gather(D = 4, ROWS = 8) {
   mesh [0 .. D)
   %A = input f32[DIDx{D}, ROWS/D, 3]

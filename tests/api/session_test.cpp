@@ -6,6 +6,7 @@
 
 #include "api/fusion.h"
 #include "api/session.h"
+#include "tests/support/number_from.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,8 +23,7 @@ namespace {
 using testing::HasSubstr;
 
 int64_t cases(int64_t otherwise) {
-  const char *given = std::getenv("BRAID_CASES");
-  return given ? std::atoll(given) : otherwise;
+  return static_cast<int64_t>(test::numberFrom("BRAID_CASES", static_cast<uint64_t>(otherwise)));
 }
 
 /// Rows of A live one block per rank, and every rank gets all of C = A * B.

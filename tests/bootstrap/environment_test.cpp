@@ -356,6 +356,7 @@ TEST(Environment, TheReportHasEachVariableOnceWithItsValue) {
     EXPECT_FALSE(variable.meaning.empty()) << variable.name;
     EXPECT_EQ(variable.value, environmentOf("@srun @torchrun")(variable.name));
   }
+  EXPECT_TRUE(names.count("RANK") && names.count("SLURM_PROCID"));
 }
 
 TEST(Environment, NothingIsReadThatIsNotReported) {

@@ -3,6 +3,7 @@
 #include "api/doctor/between_ranks.h"
 #include "api/doctor/process_status.h"
 #include "api/machine/nvml_report_json.h"
+#include "tests/fuzz/require.h"
 
 #include <cstdlib>
 
@@ -10,11 +11,6 @@ namespace {
 
 using namespace braid;
 using namespace braid::doctor;
-
-void require(bool holds) {
-  if (!holds)
-    std::abort();
-}
 
 void readStatus(llvm::StringRef text) {
   const ProcessStatus status = parseProcessStatus(text);

@@ -1,6 +1,7 @@
 //===- tests/fuzz/fuzz_frame.cpp - any bytes, as what a connection brings ---------------------===//
 
 #include "runtime/job/bootstrap/client.h"
+#include "tests/fuzz/require.h"
 
 #include <cstdlib>
 
@@ -8,11 +9,6 @@ namespace braid {
 namespace {
 
 constexpr size_t kLimit = size_t(1) << 16;
-
-void require(bool holds) {
-  if (!holds)
-    std::abort();
-}
 
 struct Decoded {
   std::vector<Frame> frames;

@@ -1,16 +1,12 @@
 //===- tests/fuzz/fuzz_handshake.cpp - any bytes, as what somebody says who connects ----------===//
 
 #include "runtime/job/network/handshake.h"
+#include "tests/fuzz/require.h"
 
 #include <cstdlib>
 
 namespace braid {
 namespace {
-
-void require(bool holds) {
-  if (!holds)
-    std::abort();
-}
 
 const std::string kKnown = "a secret of some bytes", kPurpose = "job and purpose";
 

@@ -1,6 +1,7 @@
 //===- tests/fuzz/fuzz_host_messages.cpp - any bytes, as what another host says ---------------===//
 
 #include "runtime/job/network/host_messages.h"
+#include "tests/fuzz/require.h"
 
 #include <cstdlib>
 
@@ -8,11 +9,6 @@ namespace braid {
 namespace {
 
 constexpr int64_t kRanks = 4;
-
-void require(bool holds) {
-  if (!holds)
-    std::abort();
-}
 
 JobMemory &jobMemory() {
   static JobMemory memory = [] {

@@ -2,6 +2,7 @@
 
 #include "runtime/job/network/pmi_store.h"
 #include "runtime/job/network/torch_store.h"
+#include "tests/fuzz/require.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -11,11 +12,6 @@
 
 namespace braid {
 namespace {
-
-void require(bool holds) {
-  if (!holds)
-    std::abort();
-}
 
 /// A connection on which `bytes` have come, and then the end.
 ByteStream streamOf(llvm::StringRef bytes, FileDescriptor &other) {

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------===//
 
 #include "runtime/job/network/sealed_stream.h"
+#include "tests/fuzz/require.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -13,11 +14,6 @@
 
 namespace braid {
 namespace {
-
-void require(bool holds) {
-  if (!holds)
-    std::abort();
-}
 
 /// The other side of the stream. Counts how much of what was said came as it was said.
 class Reader {

@@ -1,17 +1,13 @@
 //===- tests/fuzz/fuzz_wire.cpp - any bytes, as what a peer sends -----------------------------===//
 
 #include "backends/cpu/messages/incoming.h"
+#include "tests/fuzz/require.h"
 
 #include <cstdlib>
 #include <cstring>
 
 namespace braid {
 namespace {
-
-void require(bool holds) {
-  if (!holds)
-    std::abort();
-}
 
 struct Taken {
   std::string message; ///< of the failure

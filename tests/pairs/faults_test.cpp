@@ -11,7 +11,9 @@
 #include "api/pairs/pair_figures.h"
 #include "api/pairs/pair_names.h"
 #include "api/pairs/verdicts.h"
+#include "api/timing/seconds_since.h"
 #include "tests/pairs/link_faults.h"
+#include "tests/support/number_from.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -33,15 +35,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kSmall = 4096, kLarge = int64_t(1) << 20;
 constexpr int kDevices = 8;
-
-int64_t numberFrom(const char *variable, int64_t otherwise) {
-  const char *text = std::getenv(variable);
-  return text && *text ? std::atoll(text) : otherwise;
-}
-
-double secondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 MeasureOptions optionsFor(int devices, std::vector<Path> paths) {
   MeasureOptions options;
@@ -237,9 +230,9 @@ LinkFault drawFault(Kind kind, std::mt19937_64 &random,
 
 TEST(Faults, AreNamedEachWhereItIs) {
   const std::vector<Path> paths = {Path::PutEngine, Path::Host};
-  const int64_t first = numberFrom("BRAID_SEED", 1), cases = numberFrom("BRAID_CASES", 1);
-  for (int64_t seed = first; seed < first + cases; ++seed) {
-    std::mt19937_64 random(static_cast<uint64_t>(seed));
+  const uint64_t first = numberFrom("BRAID_SEED", 1), cases = numberFrom("BRAID_CASES", 1);
+  for (uint64_t seed = first; seed < first + cases; ++seed) {
+    std::mt19937_64 random(seed);
     std::vector<Kind> kinds = {Kind::Slow, Kind::SlowTogether, Kind::Flip, Kind::Crash,
                                random() % 2 ? Kind::Exit : Kind::Flip};
     if (random() % 4 == 0)

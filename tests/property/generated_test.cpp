@@ -8,6 +8,7 @@
 #include "tests/support/check_text.h"
 #include "tests/support/configured.h"
 #include "tests/support/examples.h"
+#include "tests/support/number_from.h"
 #include "tests/support/option_matrix.h"
 #include "tests/support/random_fusion.h"
 
@@ -21,8 +22,7 @@ namespace braid::test {
 namespace {
 
 TEST(Generated, RandomFusions) {
-  const char *text = std::getenv("BRAID_CASES");
-  uint64_t cases = text ? std::strtoull(text, nullptr, 10) : 2000;
+  const uint64_t cases = numberFrom("BRAID_CASES", 2000);
   for (uint64_t seed = 1; seed <= cases; ++seed) {
     Status status = checkCase(randomCase(seed));
     ASSERT_TRUE(status.isOk()) << status.message();
@@ -30,8 +30,7 @@ TEST(Generated, RandomFusions) {
 }
 
 TEST(Generated, RandomReductions) {
-  const char *text = std::getenv("BRAID_CASES");
-  uint64_t cases = text ? std::strtoull(text, nullptr, 10) : 1000;
+  const uint64_t cases = numberFrom("BRAID_CASES", 1000);
   for (uint64_t seed = 1; seed <= cases; ++seed) {
     Status status = checkCase(randomCase(seed, {.sums = true}));
     ASSERT_TRUE(status.isOk()) << status.message();
@@ -39,8 +38,7 @@ TEST(Generated, RandomReductions) {
 }
 
 TEST(Generated, RandomFunctions) {
-  const char *text = std::getenv("BRAID_CASES");
-  uint64_t cases = text ? std::strtoull(text, nullptr, 10) : 1000;
+  const uint64_t cases = numberFrom("BRAID_CASES", 1000);
   for (uint64_t seed = 1; seed <= cases; ++seed) {
     Status status = checkCase(randomCase(seed, {.sums = seed % 3 == 0, .functions = true}));
     ASSERT_TRUE(status.isOk()) << status.message();
@@ -48,8 +46,7 @@ TEST(Generated, RandomFunctions) {
 }
 
 TEST(Generated, RandomHosts) {
-  const char *text = std::getenv("BRAID_CASES");
-  uint64_t cases = text ? std::strtoull(text, nullptr, 10) : 1000;
+  const uint64_t cases = numberFrom("BRAID_CASES", 1000);
   for (uint64_t seed = 1; seed <= cases; ++seed) {
     Status status = checkCase(
         randomCase(seed, {.sums = seed % 2 == 0, .functions = seed % 3 == 0, .hosts = true}));
@@ -58,8 +55,7 @@ TEST(Generated, RandomHosts) {
 }
 
 TEST(Generated, RandomWholeResults) {
-  const char *text = std::getenv("BRAID_CASES");
-  uint64_t cases = text ? std::strtoull(text, nullptr, 10) : 1000;
+  const uint64_t cases = numberFrom("BRAID_CASES", 1000);
   for (uint64_t seed = 1; seed <= cases; ++seed) {
     Status status = checkCase(randomCase(seed, {.whole = true}));
     ASSERT_TRUE(status.isOk()) << status.message();

@@ -13,6 +13,7 @@
 #include "api/compile/check.h"
 #include "api/ranks/mesh.h"
 #include "api/ranks/run.h"
+#include "tests/support/number_from.h"
 #include "tests/support/random_program.h"
 
 #include <gtest/gtest.h>
@@ -23,11 +24,6 @@
 
 namespace braid::test {
 namespace {
-
-uint64_t number(const char *variable, uint64_t otherwise) {
-  const char *text = std::getenv(variable);
-  return text ? std::strtoull(text, nullptr, 10) : otherwise;
-}
 
 /// The caller's memory for one run on all ranks.
 class Tensors {
@@ -136,7 +132,7 @@ ClusterOptions optionsFor(const Judged &judged, uint32_t queues, uint64_t seed) 
   ClusterOptions options;
   options.ranks = judged.compiled->program->ranks();
   options.queues = queues;
-  if (!number("BRAID_FREE", 0))
+  if (!numberFrom("BRAID_FREE", 0))
     options.scheduleSeed = seed;
   return options;
 }
@@ -201,12 +197,12 @@ void judgeAgainstExecution(uint64_t seed, std::map<std::string, Count> &counts) 
     Count &count = counts[queues == 1 ? "accepted" : "accepted with more than one queue"];
     ++count.programs;
     EXPECT_EQ(howItFails(judged, seed), "") << context;
-    if (queues > 1 && !number("BRAID_FREE", 0)) {
+    if (queues > 1 && !numberFrom("BRAID_FREE", 0)) {
       EXPECT_TRUE(deadlocks(judged, queues - 1, seed)) << context;
     }
     return;
   }
-  if (number("BRAID_FREE", 0))
+  if (numberFrom("BRAID_FREE", 0))
     return; // a racy program is undefined behaviour, which the sanitizer would report
   Count &count = counts["rejected: " + name(judged.report->violation->rule).str()];
   bool wasShown = isGuilty(judged, seed);
@@ -226,13 +222,13 @@ void judgeAgainstExecution(uint64_t seed, std::map<std::string, Count> &counts) 
 
 TEST(Handmade, NoAcceptedProgramFails) {
   std::map<std::string, Count> counts;
-  if (uint64_t seed = number("BRAID_CASE", 0)) {
+  if (uint64_t seed = numberFrom("BRAID_CASE", 0)) {
     judgeAgainstExecution(seed, counts);
     Judged judged = judge(seed);
     std::printf("%s%s", judged.text.c_str(), str(*judged.report).c_str());
     return;
   }
-  uint64_t cases = number("BRAID_CASES", 5000);
+  uint64_t cases = numberFrom("BRAID_CASES", 5000);
   for (uint64_t seed = 1; seed <= cases && !HasFailure(); ++seed)
     judgeAgainstExecution(seed, counts);
   for (const auto &[what, count] : counts)

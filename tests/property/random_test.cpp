@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------------------------===//
 
+#include "tests/support/number_from.h"
 #include "tests/support/random_fusion.h"
 
 #include <gtest/gtest.h>
@@ -13,13 +14,8 @@
 namespace braid::test {
 namespace {
 
-uint64_t number(const char *variable, uint64_t otherwise) {
-  const char *text = std::getenv(variable);
-  return text ? std::strtoull(text, nullptr, 10) : otherwise;
-}
-
 void runCases(uint64_t cases, const RandomKinds &kinds) {
-  if (uint64_t seed = number("BRAID_CASE", 0)) {
+  if (uint64_t seed = numberFrom("BRAID_CASE", 0)) {
     RandomCase drawn = randomCase(seed, kinds);
     Status status = runCase(drawn);
     std::printf("%s%s\n", drawn.str().c_str(), status.message().c_str());
@@ -35,22 +31,22 @@ void runCases(uint64_t cases, const RandomKinds &kinds) {
   std::printf("%llu random cases\n", static_cast<unsigned long long>(cases));
 }
 
-TEST(Random, EveryCaseEqualsTheReference) { runCases(number("BRAID_CASES", 2000), {}); }
+TEST(Random, EveryCaseEqualsTheReference) { runCases(numberFrom("BRAID_CASES", 2000), {}); }
 
 TEST(Random, EveryReductionEqualsTheReference) {
-  runCases(number("BRAID_CASES", 2000) / 2, {.sums = true});
+  runCases(numberFrom("BRAID_CASES", 2000) / 2, {.sums = true});
 }
 
 TEST(Random, EveryFunctionEqualsTheReference) {
-  runCases(number("BRAID_CASES", 2000) / 2, {.functions = true});
+  runCases(numberFrom("BRAID_CASES", 2000) / 2, {.functions = true});
 }
 
 TEST(Random, EveryFunctionBetweenSumsEqualsTheReference) {
-  runCases(number("BRAID_CASES", 2000) / 4, {.sums = true, .functions = true});
+  runCases(numberFrom("BRAID_CASES", 2000) / 4, {.sums = true, .functions = true});
 }
 
 TEST(Random, EveryWholeResultEqualsTheReference) {
-  runCases(number("BRAID_CASES", 2000) / 4, {.whole = true});
+  runCases(numberFrom("BRAID_CASES", 2000) / 4, {.whole = true});
 }
 
 TEST(Random, TheSameSeedDrawsTheSameCase) {

@@ -2,6 +2,7 @@
 
 #include "tools/bench/bench.h"
 
+#include "api/timing/seconds_since.h"
 #include "ir/failure.h"
 #include "tools/bench/gpu_state.h"
 
@@ -147,7 +148,7 @@ Result<bool> Bench::measureShape(const BenchShape &shape, Progress &progress) {
     BRAID_TRY(timeRound(rows, round));
     progress.roundDone(round);
   }
-  batch.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  batch.seconds = secondsSince(begin);
   batch.rival = torch_.device();
   if (gpus) {
     batch.gpusBefore = gpus->take();

@@ -2,6 +2,8 @@
 
 #include "tools/bench/progress.h"
 
+#include "api/timing/seconds_since.h"
+
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
@@ -35,9 +37,7 @@ double Progress::workOf(const BenchShape &shape) const {
   return 1 + std::min(operation_.flops(shape) / kFlopsOfOneUnit, 10.0);
 }
 
-double Progress::seconds() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-}
+double Progress::seconds() const { return secondsSince(begin_); }
 
 double Progress::secondsFor(double work) const {
   return workDone_ > 0 ? seconds() / workDone_ * work : 0;

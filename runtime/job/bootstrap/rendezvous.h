@@ -48,7 +48,7 @@ struct RendezvousOptions {
   std::function<std::string(int64_t rank)> describe = {};
 };
 
-/// Counts, for tests and logs.
+/// What it has seen.
 struct RendezvousCounts {
   uint64_t joined = 0;       ///< ranks
   uint64_t dropped = 0;      ///< connections of unauthenticated peers, of any kind

@@ -69,6 +69,10 @@ TEST(Matrix, ShowsFiguresAndWords) {
 TEST(Matrix, AHealthyMachineHasNoVerdicts) {
   EXPECT_THAT(shown(nvlinkMachine(2)),
               HasSubstr("verdicts\n  none: every pair is as fast as its like\n"));
+  PairReport interrupted = nvlinkMachine(2);
+  interrupted.rows.back().paths = {};
+  EXPECT_THAT(shown(interrupted),
+              HasSubstr("none: every pair that was measured is as fast as its like\n"));
 }
 
 TEST(Matrix, ShowsEveryPathIfAsked) {

@@ -164,6 +164,7 @@ TEST(Recommend, ADeadDeviceIsLeftOut) {
     EXPECT_EQ(all.leaveOut.front().device, 2);
     EXPECT_THAT(all.leaveOut.front().sentence, HasSubstr("no ring of all devices works"));
     EXPECT_THAT(all.order.devices, ElementsAre(0, 1, 3, 4, 5, 6, 7));
+    ASSERT_FALSE(all.pathSentences.empty());
     EXPECT_THAT(all.pathSentences.front(), HasSubstr("but no path"));
   }
 }
@@ -196,6 +197,8 @@ TEST(Recommend, PathsDifferOnlyWhereItMatters) {
   for (PathPoint &point : on(row, Path::PutEngine).points)
     point.GBps /= 2;
   const Recommendations all = recommendFor(report);
+  ASSERT_FALSE(all.pathSentences.empty());
+  EXPECT_EQ(all.paths.size(), 12u);
   EXPECT_THAT(
       all.pathSentences.back(),
       HasSubstr("for large transfers: put-engine, but get-engine from device 3 to device 1"));

@@ -426,7 +426,9 @@ TEST(Verdicts, ABridgeIsNamedOnceWithBothOfItsLinks) {
 TEST(Verdicts, LinksThatAreRightInTwosShareNoBridge) {
   PairReport report = withTwoSlowTogether();
   report.couples = {coupleOf(0.95)};
-  for (const Verdict &verdict : judge(report))
+  const std::vector<Verdict> verdicts = judge(report);
+  EXPECT_EQ(verdicts.size(), 2u);
+  for (const Verdict &verdict : verdicts)
     EXPECT_EQ(verdict.kind, VerdictKind::SlowTogether) << verdict.sentence;
   report.couples.front().one.togetherGBps /= 2; // one alone is no bridge
   EXPECT_EQ(judge(report).size(), 2u);

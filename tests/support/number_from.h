@@ -1,0 +1,15 @@
+//===- tests/support/number_from.h - how many cases a test is to draw -------------------------===//
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+
+namespace braid::test {
+
+/// What a variable of the environment says, such as BRAID_CASES=100, or else `otherwise`.
+inline uint64_t numberFrom(const char *variable, uint64_t otherwise) {
+  const char *text = std::getenv(variable);
+  return text && *text ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+} // namespace braid::test
