@@ -318,9 +318,10 @@ void Chooser::keepFastest() {
 /// A few runs alone, which show how wrong the prediction was, then short bursts. A fifth of what a
 /// run takes longer alone is left in a burst of five.
 Result<double> Chooser::tryOut(size_t candidate) {
-  constexpr double kShare = 0.3; // it follows another one that takes as much power
+  // All but the first follow another one that takes as much power.
+  const double share = trials_.empty() ? 1 : 0.3;
   TimedPlan *plan = BRAID_TRY(ready(candidate));
-  const double warmUpUs = kShare * warmUpTimeOf(candidate);
+  const double warmUpUs = share * warmUpTimeOf(candidate);
   const RunTime single = BRAID_TRY(
       timer_.time(*plan, {.least = 1, .most = 3, .budgetUs = 10000, .warmUpUs = warmUpUs}));
   const double us = BRAID_TRY(timer_.timeBursts(*plan, single.us, {.runs = 5, .bursts = 3}));

@@ -13,7 +13,6 @@
 #include <utility>
 
 namespace braid {
-namespace {} // namespace
 
 double warmUpTimeUs(double operations) {
   return operations > kH200.manyOperations ? kH200.steadyUs : 0;

@@ -426,8 +426,8 @@ double runsToChoose(int64_t rows, int64_t timed, const std::string &cacheFolder)
   return static_cast<double>(rank.device().synchronizations());
 }
 
-/// A trial has 30 ms to warm up, run by run. Each of two finalists has 100 in each of its turns, by
-/// bursts of 40 runs, which take as long here as one.
+/// The first trial has 100 ms to warm up, run by run, another one 30. Each of two finalists has 100
+/// in each of its turns, by bursts of 40 runs, which take as long here as one.
 TEST(Choose, WarmsUpLargeFinalists) {
   const std::string folder = testing::TempDir() + "choose_test_warm_up";
   std::filesystem::remove_all(folder);
@@ -438,9 +438,9 @@ TEST(Choose, WarmsUpLargeFinalists) {
   EXPECT_GT(trials, 1000);
   // Where something else takes the processor, a trial may be so slow that one finalist is left.
   double most = 0;
-  for (int attempt = 0; attempt < 5 && most <= 3 * trials; ++attempt)
+  for (int attempt = 0; attempt < 5 && most <= 1.5 * trials; ++attempt)
     most = std::max(most, runsToChoose(2048, 2, folder));
-  EXPECT_GT(most, 3 * trials);
+  EXPECT_GT(most, 1.5 * trials); // 1.3 without their turns
   std::filesystem::remove_all(folder);
 }
 
