@@ -73,6 +73,9 @@ int runCommand(llvm::function_ref<Result<int>(std::unique_ptr<Source> &source)> 
 Status badChoice(llvm::StringRef flag, llvm::StringRef value,
                  const std::vector<std::string> &choices);
 
+/// BadInput if a report is asked for as JSON and as something else than text.
+Status checkOneForm(bool json, llvm::StringRef emit);
+
 /// Why `registry` has not got the backend `name`: Unsupported if other builds have it, else
 /// BadInput with the choices.
 Status missingBackend(llvm::StringRef name, const BackendRegistry &registry,

@@ -27,8 +27,7 @@ before it. Records of some ranks may be missing.
 Result<int> explainCommand(const ExplainFlags &flags) {
   if (flags.emit != "text" && flags.emit != "html")
     return badChoice("--emit", flags.emit, {"text", "html"});
-  if (flags.json && flags.emit != "text")
-    return badInput("expected --json or --emit {}, got both", flags.emit);
+  BRAID_TRY(checkOneForm(flags.json, flags.emit));
   const std::vector<FlightRecord> records = BRAID_TRY(readFlightRecords(flags.files));
   if (flags.emit == "html") {
     BRAID_TRY(printFlight(records, flags.files));

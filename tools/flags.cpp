@@ -63,6 +63,11 @@ Status badChoice(llvm::StringRef flag, llvm::StringRef value,
                   value.str(), didYouMean(value, choices));
 }
 
+Status checkOneForm(bool json, llvm::StringRef emit) {
+  return json && emit != "text" ? badInput("expected --json or --emit {}, got both", emit.str())
+                                : Status::ok();
+}
+
 Status missingBackend(llvm::StringRef name, const BackendRegistry &registry,
                       const std::vector<std::string> &choices) {
   if (name != "cuda" && name != "nccl")

@@ -352,8 +352,7 @@ TimingActions Chooser::timingActions() {
   actions.look = [=, this](size_t candidate) { return named(candidate, tryOut(candidate)); };
   actions.again = [=, this](size_t candidate) { return named(candidate, takeTurn(candidate)); };
   actions.seconds = [this, start = Clock::now()] {
-    const double gone = secondsSince(start);
-    return timer_.numberFromRankZero(gone);
+    return timer_.numberFromRankZero(secondsSince(start));
   };
   return actions;
 }

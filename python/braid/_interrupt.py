@@ -20,21 +20,29 @@ class _Watch:
         self._reader, self._writer = socket.socketpair()
         self._reader.setblocking(False)
         self._writer.setblocking(False)
-        self._lock = threading.Lock()  # of the two below, and of what is in the socket
+        # Of the two below, and of what is in the socket. A signal's handler may come within it.
+        self._lock = threading.RLock()
         self._on_interrupt: Optional[Callable[[], None]] = None
         self._before = -1
         threading.Thread(target=self._listen, name="braid signals", daemon=True).start()
 
-    def begin(self, act: Callable[[], None]) -> None:
+    def begin(self, act: Callable[[], None]) -> Optional[Callable[[], None]]:
+        """Returns what end() takes: what an interrupt called before, in a call that a signal's
+        handler has interrupted."""
         with self._lock:
-            self._on_interrupt = act
-            self._before = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+            outer, self._on_interrupt = self._on_interrupt, act
+            mine = self._writer.fileno()
+            before = signal.set_wakeup_fd(mine, warn_on_full_buffer=False)
+            if before != mine:  # which an end that was interrupted leaves
+                self._before = before
+            return outer
 
-    def end(self) -> None:
+    def end(self, outer: Optional[Callable[[], None]]) -> None:
         """Nothing that came until now is heard by a later call."""
         with self._lock:
-            self._on_interrupt = None
-            signal.set_wakeup_fd(self._before, warn_on_full_buffer=False)
+            self._on_interrupt = outer
+            if outer is None:
+                signal.set_wakeup_fd(self._before, warn_on_full_buffer=False)
             self._read()
 
     def _listen(self) -> None:
@@ -82,7 +90,7 @@ class interrupting:
     """While this lasts, Ctrl-C also calls `act`, on another thread. Only where it would raise
     KeyboardInterrupt, and in the main thread."""
 
-    __slots__ = ("_act", "_watch")
+    __slots__ = ("_act", "_outer", "_watch")
 
     def __init__(self, act: Callable[[], None]) -> None:
         self._act = act
@@ -96,8 +104,12 @@ class interrupting:
         if _watch is None:
             _watch = _Watch()
         self._watch = _watch
-        self._watch.begin(self._act)
+        try:
+            self._outer = self._watch.begin(self._act)
+        except BaseException:  # KeyboardInterrupt, when __exit__ is not called
+            self._watch.end(None)
+            raise
 
     def __exit__(self, *_: Any) -> None:
         if self._watch is not None:
-            self._watch.end()
+            self._watch.end(self._outer)

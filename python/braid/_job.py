@@ -199,10 +199,10 @@ class Operation:
     def __init__(self, job: Job, program: Program, measures: bool = True) -> None:
         self.job = job
         self.program = program
-        job._operations.add(self)
         with interrupting(job._interrupt):
             self._handle = _library.Handle("session", _library.make(
                 "session_prepare", job._handle.address, program._address, measures))
+        job._operations.add(self)
         self._specs = program.inputs + program.outputs
         self._shapes = [(ctypes.c_int64 * len(spec.shape))(*spec.shape) for spec in self._specs]
         self._tensors = (_library.Tensor * (len(self._specs) * job.hosted))()

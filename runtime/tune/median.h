@@ -6,8 +6,7 @@
 
 namespace braid {
 
-/// Of one value at least; of an even number the greater of the two in the middle, since a time is
-/// never too long by chance alone.
+/// Of one value at least; of an even number the greater of the two in the middle.
 inline double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());

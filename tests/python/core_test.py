@@ -219,6 +219,14 @@ class Runs(unittest.TestCase):
         with self.assertRaisesRegex(braid.InputError, "this operation is gone"):
             op(A, B)
 
+    def test_ends_what_could_not_be_prepared(self):
+        with self.job(2, max_bytes=5000) as job:
+            try:
+                job.prepare(braid.compile(gather(2, rows=1200)))
+            except braid.UnsupportedError as error:
+                kept = error  # and with it what there is of the operation
+        self.assertIn("expected 5000 at most", str(kept))
+
     def test_several_outputs(self):
         f = braid.Fusion("two")
         (D,) = f.parameters(D=2)
@@ -440,18 +448,40 @@ def part_is_interrupted():
 
 def part_interrupts_no_other():
     """Ctrl-C that came while one job was in a call does not end the next one."""
-    jobs = [braid.create(ranks=1), braid.create(ranks=1)]
-    for _ in range(50):
+    import threading
+    program, due = braid.compile(gather(1)), threading.Event()
+    delays = np.random.default_rng(9).uniform(0, 6e-4, 400)
+
+    def interrupt():
+        for delay in delays:
+            due.wait()
+            due.clear()
+            time.sleep(delay)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    for _ in delays:
+        first, second = braid.create(ranks=1), braid.create(ranks=1)
         try:
-            for _ in range(10000):
-                jobs[0].synchronize()
-                os.kill(os.getpid(), signal.SIGINT) if not _ % 100 else None
+            due.set()
+            while True:
+                try:
+                    first.synchronize()
+                except braid.PeerError as error:  # it was heard while the call went on
+                    assert "was interrupted" in str(error), error
         except KeyboardInterrupt:
-            pass
-        except braid.PeerError as error:  # it was heard in time
-            assert "was interrupted" in str(error), error
-            jobs[0] = braid.create(ranks=1)
-        jobs[1].synchronize()
+            second.prepare(program).close()
+
+
+def part_calls_in_a_handler():
+    """A signal's handler that calls, wherever a call is just then."""
+    job = braid.create(ranks=1)
+    heard = []
+    signal.signal(signal.SIGALRM, lambda *_: (job.synchronize(), heard.append(1)))
+    signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+    while len(heard) < 1000:
+        job.synchronize()
+    signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def part_passes_signals_on():
@@ -540,6 +570,9 @@ class Ranks(unittest.TestCase):
 
     def test_interrupt_no_other_job(self):
         self.expect("interrupts_no_other", [0])
+
+    def test_call_in_a_handler(self):
+        self.expect("calls_in_a_handler", [0])
 
     @unittest.skipIf(sys.version_info < (3, 11), "asyncio has no handler of Ctrl-C before 3.11")
     def test_pass_signals_on(self):

@@ -23,6 +23,7 @@ except ImportError as reason:
     print(f"skipped: expected PyTorch, got: {reason}")
     sys.exit(processes.SKIPPED)
 
+import braid  # noqa: E402
 import braid.torch as bt  # noqa: E402
 
 generator = torch.Generator().manual_seed(5)  # the same on all ranks
@@ -273,6 +274,22 @@ def part_unusual_tensors(rank, ranks):
     expect_error(RuntimeError, "differentiate twice", lambda: first.square().sum().backward())
 
 
+def part_arrays(rank, ranks):
+    """The package below, whose operations take tensors as they lie."""
+    f = braid.Fusion("product")
+    f.mesh(1)
+    f.output(f.matmul("C", f.input("A", "f32", [2, 3]), f.input("B", "f32", [3, 2]), "f32", [2, 2]))
+    A, B, C = draw(2, 3), draw(3, 2), torch.empty(2, 2)
+    with braid.create(ranks=1) as job:
+        op = job.prepare(braid.compile(f))
+        w = torch.ones(2, 2, requires_grad=True)
+        loss = (w * C).sum()
+        expect(op(A, B, out=C), A @ B)
+        expect_error(RuntimeError, "modified by an inplace operation", loss.backward)
+        expect_error(braid.InputError, "to be negated", lambda: op(torch._neg_view(A), B))
+        expect_error(braid.InputError, "on meta", lambda: op(A.to("meta"), B))
+
+
 def part_results_may_be_written(rank, ranks):
     for shape, dim, rows in (((2, 1, 8), 0, None), ((2, 4, 8), 1, None), ((3 - rank, 2, 8), 0, 5)):
         x, B = torch.ones(*shape, requires_grad=True), draw(8, 6)
@@ -470,7 +487,7 @@ for _part, _ranks in (("exact", 2), ("exact", 3), ("shapes", 2), ("shapes", 4), 
                       ("bounds_memory", 2), ("mistakes", 2), ("groups", 4), ("group_again", 2),
                       ("exact", 1), ("compiled_without_rows", 2), ("unusual_tensors", 2),
                       ("results_may_be_written", 2), ("threads", 2), ("many_shapes", 2),
-                      ("lets_go_alike", 4)):
+                      ("lets_go_alike", 4), ("arrays", 1)):
     def _test(self, part=_part, ranks=_ranks):
         self.expect(part, ranks)
     setattr(Ranks, f"test_{_part}_{_ranks}", _test)
