@@ -325,6 +325,16 @@ template <class Fn> bool forEachPiece(const Placement &placement, int64_t rank, 
   return true;
 }
 
+/// The bits of `value * 2^exponent`, at `value + 128`. Values that are not held do not occur.
+using Encoding = std::array<uint64_t, 256>;
+
+Encoding encodingOf(DType dtype, int exponent) {
+  Encoding bits;
+  for (int value = -128; value < 128; ++value)
+    bits[value + 128] = encodeExactly(dtype, std::ldexp(value, exponent)).value_or(0);
+  return bits;
+}
+
 } // namespace
 } // namespace reference
 
@@ -333,13 +343,17 @@ using namespace reference;
 class Reference::Impl {
 public:
   Impl(const Fusion &fusion, uint64_t seed, const std::string &fileName)
-      : graph(fusion, fileName), patterns(makePatterns(graph, seed)) {}
+      : graph(fusion, fileName), patterns(makePatterns(graph, seed)) {
+    for (size_t i = 0; i < patterns.size(); ++i)
+      encodings.push_back(encodingOf(input(i).dtype, patterns[i]->exponent()));
+  }
 
   const Tensor &input(size_t index) const { return graph.tensors[graph.inputs[index]]; }
   const Tensor &output(size_t index) const { return graph.tensors[graph.outputs[index]]; }
 
   Graph graph;
   std::vector<std::unique_ptr<InputPattern>> patterns;
+  std::vector<Encoding> encodings; ///< an input each: tests fill small inputs very often
 };
 
 Reference::Reference(const Fusion &fusion, uint64_t seed, const std::string &fileName)
@@ -362,10 +376,7 @@ int64_t Reference::outputBytes(size_t index) const {
 
 void Reference::fillInput(size_t index, int64_t rank, uint32_t iteration, void *data) const {
   const DType dtype = impl_->input(index).dtype;
-  const int exponent = impl_->patterns[index]->exponent();
-  std::array<uint64_t, 256> bits;
-  for (int value = -128; value < 128; ++value) // values that are not held do not occur
-    bits[value + 128] = encodeExactly(dtype, std::ldexp(value, exponent)).value_or(0);
+  const Encoding &bits = impl_->encodings[index];
   std::memset(data, 0, static_cast<size_t>(inputBytes(index))); // zero in every element type
   impl_->patterns[index]->part(iteration, rank, [&](int64_t at, llvm::ArrayRef<int8_t> values) {
     for (int8_t value : values)
