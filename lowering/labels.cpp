@@ -190,7 +190,7 @@ private:
     return put(stage_.lastGemm, addendOf(op_) ? &op_ : nullptr, "a GEMM that adds");
   }
   std::string takeSum() {
-    const bool isInSteps = stage_.config.order() == schedule::Order::Ring || stage_.isCollective();
+    const bool isInSteps = stage_.isRing() || stage_.isCollective();
     return put(stage_.sum, isInSteps ? llvm::dyn_cast<SumOp>(&op_) : as<SumOp>(*aroundSteps()),
                "a sum behind the steps");
   }

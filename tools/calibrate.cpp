@@ -17,6 +17,7 @@
 #include "runtime/execute/rank_group.h"
 #include "runtime/files.h"
 #include "runtime/memory_limit.h"
+#include "runtime/warn.h"
 #include "tools/bench/flags.h"
 #include "tools/process.h"
 #include "tools/step_progress.h"
@@ -242,7 +243,7 @@ Status measureAsRank(const CalibrateFlags &flags, const Backend &backend, JobRan
   if (place.rank == 0)
     BRAID_TRY(checkWritable(flags.file));
   JobModelOptions job = chooseOptions(backend, /*ranksAreProcesses=*/true);
-  job.warn = [](const std::string &line) { llvm::errs() << "braid: warning: " << line << "\n"; };
+  job.warn = warnOnStderr;
   TimedPlans plans; // outlives the devices
   const ClusterOptions cluster{.ranks = place.ranks,
                                .timeout = std::chrono::milliseconds(flags.timeoutMs)};

@@ -22,11 +22,6 @@ std::string signatureOf(const Plan &plan) {
   return text;
 }
 
-/// What is located is in the Status, for `source` goes.
-Status withLocated(const Status &status, const Source &source) {
-  return source.diags.hasErrors() ? Status(status.code(), source.diags.str()) : status;
-}
-
 } // namespace
 
 Result<Compiled> CandidateLowering::compile(Source &source, CompileOptions options) const {

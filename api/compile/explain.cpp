@@ -14,7 +14,7 @@ std::string explainKnobs(const Configurations &given, const Configurations *chos
   const Configuration used = chosen ? chosen->all.over(given.all) : given.all;
   const bool isByStage = chosen && !chosen->stages.empty();
   auto why = [&](bool isGiven) {
-    return chosen ? "chosen by measuring" : isGiven ? "as asked" : "the default";
+    return chosen ? "chosen by auto" : isGiven ? "as asked" : "the default";
   };
   std::string text;
   if (!isByStage)
@@ -28,7 +28,7 @@ std::string explainKnobs(const Configurations &given, const Configurations *chos
   }
   for (const Configurations::OfStage &stage : isByStage ? chosen->stages : given.stages)
     text += explainLine("%" + stage.tensor, stage.config.str(),
-                        std::string(isByStage ? "chosen by measuring" : "as asked") +
+                        std::string(isByStage ? "chosen by auto" : "as asked") +
                             ", for the stage that makes it");
   return text;
 }

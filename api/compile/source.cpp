@@ -20,4 +20,8 @@ Result<std::unique_ptr<Source>> readSource(const std::string &path, const std::s
   return parseSource(name.empty() ? known : name, std::move(text));
 }
 
+Status withLocated(const Status &status, const Source &source) {
+  return source.diags.hasErrors() ? Status(status.code(), source.diags.str()) : status;
+}
+
 } // namespace braid

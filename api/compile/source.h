@@ -22,4 +22,7 @@ std::unique_ptr<Source> parseSource(std::string name, std::string text);
 /// BadInput if it cannot be read, or exceeds 64 MiB.
 Result<std::unique_ptr<Source>> readSource(const std::string &path, const std::string &name = "");
 
+/// `status`, or if `source` has located mistakes, these: for a caller who will not see `source`.
+Status withLocated(const Status &status, const Source &source);
+
 } // namespace braid

@@ -4,6 +4,7 @@
 
 #include "api/machine/nvml_api.h"
 #include "ir/failure.h"
+#include "runtime/loader.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
@@ -41,16 +42,6 @@ private:
 std::string shown(const std::string &text) {
   constexpr size_t kMost = 400;
   return printable(text, kMost);
-}
-
-std::string loaderError() {
-  const char *text = dlerror();
-  return text ? text : "no reason given";
-}
-
-std::string fileOf(const void *function, const std::string &otherwise) {
-  Dl_info info = {};
-  return dladdr(function, &info) && info.dli_fname ? info.dli_fname : otherwise;
 }
 
 std::string explain(Code code) {

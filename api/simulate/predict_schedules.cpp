@@ -39,7 +39,7 @@ public:
     options.schedule.all = completed(given_.schedule.all);
     Result<Compiled> compiled = compile(*source, options);
     if (!compiled)
-      return located(compiled.status(), *source);
+      return withLocated(compiled.status(), *source);
     if (!compiled->isLowered)
       return badInput("--schedule auto: @{} in '{}' is a program already",
                       compiled->program->name(), name_);
@@ -50,10 +50,6 @@ public:
   }
 
 private:
-  static Status located(const Status &status, const Source &source) {
-    return source.diags.hasErrors() ? Status(status.code(), source.diags.str()) : status;
-  }
-
   Status choose(StageChoices &choices, size_t stage) {
     predicted_.clear();
     candidates_.clear();
@@ -101,10 +97,10 @@ private:
     const std::unique_ptr<Source> source = parseSource(name_, text_);
     Result<Compiled> compiled = compile(*source, applyTo(given_, schedule));
     if (!compiled)
-      return located(compiled.status(), *source);
+      return withLocated(compiled.status(), *source);
     Result<std::vector<Plan>> plans = plansToSimulate(*compiled, kMostCompared);
     if (!plans)
-      return located(plans.status(), *source);
+      return withLocated(plans.status(), *source);
     for (const PlanMatmul &gemm : plans->front().matmuls)
       waveRows_ = std::max(waveRows_, waveRowsOf(kTilesAtOnce, gemm.n));
     return simulateProgram(*plans, model_, {launchModeOf(candidate), transferModeOf(candidate)});

@@ -5,13 +5,13 @@
 #include "backends/cuda/elements.h"
 #include "backends/cuda/issuing.h"
 #include "ir/failure.h"
+#include "runtime/warn.h"
 
 #include "llvm/ADT/StringExtras.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <thread>
 #include <utility>
 
@@ -19,10 +19,6 @@ namespace braid {
 namespace {
 
 constexpr uint32_t kStreamLimit = static_cast<uint32_t>(kMaxStreams);
-
-void warnOnStderr(const std::string &line) {
-  std::fprintf(stderr, "braid: warning: %s\n", line.c_str());
-}
 
 } // namespace
 

@@ -3,8 +3,8 @@
 #include "backends/cuda/cuda_device.h"
 #include "backends/cuda/issuing.h"
 #include "ir/failure.h"
+#include "runtime/warn.h"
 
-#include <cstdio>
 #include <utility>
 
 namespace braid {
@@ -103,7 +103,7 @@ void CudaDevice::closeMessages() {
   if (!isAbandoned_)
     destroyGraphs();
   if (Status status = messages_->close(ProcessGroup::kGrace); !status.isOk()) {
-    std::fprintf(stderr, "braid: warning: %s\n", status.message().c_str());
+    warnOnStderr(status.message());
     (void)messages_.release(); // its thread is still inside the library
   }
 }

@@ -3,6 +3,7 @@
 #include "backends/cuda/open_library.h"
 
 #include "ir/failure.h"
+#include "runtime/loader.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
@@ -17,11 +18,6 @@ namespace {
 std::string valueOf(const char *name) {
   const char *value = std::getenv(name);
   return value ? value : "";
-}
-
-std::string loaderError() {
-  const char *text = dlerror();
-  return text ? text : "no reason given";
 }
 
 } // namespace
@@ -49,11 +45,6 @@ Result<OpenLibrary> openLibrary(const LibraryPlaces &places) {
   }
   return unsupported("{}: expected {}, got '{}'; {} may name the file", places.title, places.name,
                      reason, places.variable);
-}
-
-std::string fileOf(const void *function, const std::string &otherwise) {
-  Dl_info info = {};
-  return dladdr(function, &info) && info.dli_fname ? info.dli_fname : otherwise;
 }
 
 Status keepMulticastOff(const char *user, const char *variable, const char *off, bool isAskedFor) {

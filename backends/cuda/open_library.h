@@ -29,9 +29,6 @@ Result<OpenLibrary> openLibrary(const LibraryPlaces &places);
 /// The same from this file.
 Result<OpenLibrary> openLibrary(const LibraryPlaces &places, const std::string &file);
 
-/// The file that a function of a library was loaded from; `otherwise` if the loader does not know.
-std::string fileOf(const void *function, const std::string &otherwise);
-
 /// Sets `variable` to `off`, so that `user` starts without NVLink multicast. Unsupported if the
 /// user has asked for it.
 Status keepMulticastOff(const char *user, const char *variable, const char *off, bool isAskedFor);

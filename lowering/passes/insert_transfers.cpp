@@ -147,7 +147,7 @@ private:
     const Scalar *rank = scalars_.rank();
     Value *slot = selectBlock(state_, builder_, stage, mine, stage.whole, rank);
     own_ = selectBlock(state_, builder_, stage, own, stage.input, scalars_.constant(0), rank);
-    const bool isForwarded = isRing(stage) || stage.isHierarchical();
+    const bool isForwarded = stage.isRing() || stage.isHierarchical();
     const bool isPushed = stage.config.protocol() == Protocol::Put && !isForwarded;
     stage.mine = isPushed ? own_ : slot;
     return slot;
@@ -196,13 +196,11 @@ private:
                                 order.block(stage.loop->index, stage.relay->index));
   }
 
-  static bool isRing(const Stage &stage) { return stage.config.order() == schedule::Order::Ring; }
-
   GatherOrder orderOf(const Stage &stage) { return {scalars_, stage.config.order(), stage.steps}; }
 
   void insertTransfer(const Stage &stage) {
     const Scalar *step = stage.loop->index;
-    if (isRing(stage))
+    if (stage.isRing())
       return insertRing(stage, step);
     const GatherOrder order = orderOf(stage);
     insertPair(stage, stage.mine, order.target(step), stage.block, order.source(step));

@@ -15,8 +15,6 @@
 namespace braid {
 namespace {
 
-bool isRing(const Stage &stage) { return stage.config.order() == schedule::Order::Ring; }
-
 class ReductionFormer {
 public:
   ReductionFormer(LoweringState &state, Stage &stage)
@@ -34,7 +32,7 @@ public:
       formCollectives();
     else if (stage_.multipliesWhole())
       formWhole();
-    else if (isRing(stage_))
+    else if (stage_.isRing())
       formRing();
     else if (stage_.isHierarchical())
       formHosts();
@@ -373,8 +371,8 @@ void allocateParts(LoweringState &state, Stage &stage, ProgramBuilder &builder) 
     stage.hostSums = allocate("_host_sums", {stage.hosts()});
     return;
   }
-  const int64_t entries = isRing(stage) ? stage.steps - 1 : stage.steps;
-  const bool addsPairs = isRing(stage) && !stage.addsInGemms();
+  const int64_t entries = stage.isRing() ? stage.steps - 1 : stage.steps;
+  const bool addsPairs = stage.isRing() && !stage.addsInGemms();
   stage.parts = addsPairs ? allocate("_parts", {entries, 2}) : allocate("_parts", {entries});
   if (stage.isScattered())
     stage.sent = allocate("_sent", {entries});
@@ -503,7 +501,7 @@ void insertReductionTransfers(LoweringState &state, Stage &stage, Value *handles
     return selectBlock(state, builder, stage, state.names.local("slot"), stage.parts,
                        order.target(stage.loop->index), scalars.rank());
   };
-  if (isRing(stage)) {
+  if (stage.isRing()) {
     insertRingTransfers(state, stage, handles);
   } else if (stage.isHierarchical()) {
     insertHostTransfers(state, stage, handles);

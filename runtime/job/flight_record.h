@@ -85,5 +85,7 @@ std::string flightRecordName(int64_t rank);
 Status writeFlightRecords(const std::string &directory, const JobMemory &memory,
                           llvm::ArrayRef<Plan> plans, llvm::ArrayRef<int64_t> ranks,
                           const std::string &job);
+/// Whether that could be done now. Makes nothing. Unsupported, with the reason.
+Status checkRecordsFolder(const std::string &directory);
 
 } // namespace braid

@@ -208,4 +208,13 @@ Status writeFlightRecords(const std::string &directory, const JobMemory &memory,
   return first;
 }
 
+Status checkRecordsFolder(const std::string &directory) {
+  const FileDescriptor folder(open(directory.c_str(), O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (folder.isValid())
+    return access(directory.c_str(), W_OK | X_OK) == 0 ? Status::ok() : cannotWrite(directory);
+  if (errno != ENOENT)
+    return cannotWrite(directory);
+  return checkWritable(llvm::StringRef(directory).rtrim('/').str());
+}
+
 } // namespace braid

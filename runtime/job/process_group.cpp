@@ -7,10 +7,10 @@
 #include "runtime/execute/host_memory.h"
 #include "runtime/job/futex.h"
 #include "runtime/job/job_report.h"
+#include "runtime/warn.h"
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <cstring>
 
 #include <fcntl.h>
@@ -43,10 +43,6 @@ milliseconds watchPeriod(milliseconds timeout) {
 bool fitsThisMachine(size_t bytes) {
   long pages = sysconf(_SC_PHYS_PAGES), pageBytes = sysconf(_SC_PAGESIZE);
   return pages <= 0 || pageBytes <= 0 || bytes / static_cast<size_t>(pageBytes) < size_t(pages);
-}
-
-void warnOnStderr(const std::string &text) {
-  std::fprintf(stderr, "braid: warning: %s\n", text.c_str());
 }
 
 } // namespace

@@ -260,7 +260,7 @@ class Runs(unittest.TestCase):
         program = braid.compile(gather(2), schedule="auto", auto_seconds=0.1)
         self.assertIn("Job.prepare() chooses", program.explain())
         op = job.prepare(program)
-        self.assertIn("chosen by measuring", op.program.explain())
+        self.assertIn("chosen by auto", op.program.explain())
         self.expect_gather(op, 2, "f32", np.random.default_rng(3))
 
     def test_names_wrong_tensors(self):

@@ -14,8 +14,6 @@
 namespace braid {
 namespace {
 
-bool isNotNow() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
-
 class PlainCarrier final : public Carrier {
 public:
   explicit PlainCarrier(FileDescriptor socket) : socket_(std::move(socket)) {}
@@ -28,14 +26,14 @@ public:
     message.msg_iov = parts;
     message.msg_iovlen = 2;
     const ssize_t bytes = sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (bytes < 0 && !isNotNow())
+    if (bytes < 0 && !hasNothingNow())
       return peerFailed("{}", llvm::sys::StrError(errno));
     return bytes < 0 ? size_t(0) : static_cast<size_t>(bytes);
   }
 
   Result<size_t> read(llvm::MutableArrayRef<char> place) override {
     const ssize_t bytes = recv(socket_.get(), place.data(), place.size(), MSG_DONTWAIT);
-    if (bytes < 0 && isNotNow())
+    if (bytes < 0 && hasNothingNow())
       return size_t(0);
     if (bytes <= 0)
       return peerFailed("{}", bytes < 0 ? llvm::sys::StrError(errno) : "it has ended");

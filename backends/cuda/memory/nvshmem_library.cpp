@@ -4,6 +4,7 @@
 
 #include "backends/cuda/open_library.h"
 #include "ir/failure.h"
+#include "runtime/loader.h"
 
 #include <dlfcn.h>
 

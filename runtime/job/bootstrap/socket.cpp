@@ -25,20 +25,6 @@ Status systemError(const std::string &what) {
 
 bool wouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK; }
 
-/// Waits until poll() has `events` or an end to report. False at the deadline.
-bool waitFor(int descriptor, short events, Deadline deadline) {
-  while (true) {
-    auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    if (left.count() <= 0)
-      return false;
-    pollfd entry{descriptor, events, 0};
-    int slice = static_cast<int>(std::min<int64_t>(left.count(), 60000));
-    if (poll(&entry, 1, slice) > 0)
-      return true;
-  }
-}
-
 /// Takes every descriptor out of the control data of `message`.
 void takeDescriptors(msghdr &message, std::vector<FileDescriptor> &descriptors) {
   for (cmsghdr *part = CMSG_FIRSTHDR(&message); part; part = CMSG_NXTHDR(&message, part)) {
@@ -53,6 +39,21 @@ void takeDescriptors(msghdr &message, std::vector<FileDescriptor> &descriptors) 
   }
 }
 } // namespace
+
+bool waitUntilReady(int descriptor, short events, Deadline deadline) {
+  while (true) {
+    auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    if (left.count() <= 0)
+      return false;
+    pollfd entry{descriptor, events, 0};
+    int slice = static_cast<int>(std::min<int64_t>(left.count(), 60000));
+    if (poll(&entry, 1, slice) > 0)
+      return true;
+  }
+}
+
+bool hasNothingNow() { return wouldBlock() || errno == EINTR; }
 
 FileDescriptor FileDescriptor::duplicate(int number) {
   return FileDescriptor(fcntl(number, F_DUPFD_CLOEXEC, 0));
@@ -87,7 +88,7 @@ Result<Connection> Connection::connect(const std::string &path, Deadline deadlin
     return systemError("cannot make a socket");
   while (::connect(socket.get(), reinterpret_cast<sockaddr *>(&address), sizeof address) != 0) {
     // A full backlog is no refusal: whoever listens has not got round to it.
-    if (!wouldBlock() && errno != EINTR)
+    if (!hasNothingNow())
       return peerFailed("expected somebody to listen at '{}', got: {}", path,
                         llvm::sys::StrError(errno));
     if (std::chrono::steady_clock::now() >= deadline)
@@ -144,7 +145,7 @@ Status Connection::send(const Frame &frame, Deadline deadline, int descriptor) {
       return Status::ok();
     if (sent > 0)
       descriptor = -1;
-    else if (!waitFor(socket_.get(), POLLOUT, deadline))
+    else if (!waitUntilReady(socket_.get(), POLLOUT, deadline))
       return timedOut("the other side of the connection does not read");
   }
 }
@@ -235,7 +236,7 @@ Result<Received> Connection::receive(Deadline deadline) {
       break;
     if (!status.isOk())
       return status;
-    if (!waitFor(socket_.get(), POLLIN, deadline))
+    if (!waitUntilReady(socket_.get(), POLLIN, deadline))
       return timedOut("expected a message in time, got none");
   }
   Received first = std::move(ready_.front());

@@ -19,6 +19,12 @@ inline Deadline deadlineIn(std::chrono::milliseconds time) {
   return std::chrono::steady_clock::now() + time;
 }
 
+/// Waits until poll() has `events` of a descriptor or an end to report. False at the deadline.
+bool waitUntilReady(int descriptor, short events, Deadline deadline);
+/// By errno: a call on a socket failed only because there is nothing to read, or no room to write,
+/// or a signal came.
+bool hasNothingNow();
+
 /// Owns a file descriptor.
 class FileDescriptor {
 public:

@@ -28,20 +28,6 @@ constexpr milliseconds kForAddress{3000};
 /// How long until those that refused are asked again.
 constexpr milliseconds kBetweenTries{50};
 
-/// Waits for `events`, or an end. False at the deadline.
-bool waitForEvents(int descriptor, short events, Deadline deadline) {
-  for (;;) {
-    const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
-    if (left.count() <= 0)
-      return false;
-    pollfd entry{descriptor, events, 0};
-    if (poll(&entry, 1, static_cast<int>(std::min<int64_t>(left.count(), 60000))) > 0)
-      return true;
-  }
-}
-
-bool hasNothingNow() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
-
 /// An errno in place of a socket.
 struct Tried {
   FileDescriptor socket;
@@ -60,7 +46,7 @@ Tried tryAddress(const SocketAddress &address, Deadline deadline) {
     return {std::move(socket)};
   if (errno != EINPROGRESS && errno != EINTR)
     return {{}, errno};
-  if (!waitForEvents(socket.get(), POLLOUT, std::min(deadline, Clock::now() + kForAddress)))
+  if (!waitUntilReady(socket.get(), POLLOUT, std::min(deadline, Clock::now() + kForAddress)))
     return {{}, ETIMEDOUT};
   int error = 0;
   socklen_t size = sizeof error;
@@ -99,7 +85,7 @@ Status ByteStream::write(llvm::StringRef bytes, Deadline deadline) {
     if (sent < 0 && !hasNothingNow())
       return peerFailed("expected {} to read, got: {}", whose_, llvm::sys::StrError(errno));
     bytes = bytes.drop_front(sent < 0 ? 0 : static_cast<size_t>(sent));
-    if (sent < 0 && !waitForEvents(socket_.get(), POLLOUT, deadline))
+    if (sent < 0 && !waitUntilReady(socket_.get(), POLLOUT, deadline))
       return timedOut("{} did not read in time", whose_);
   }
   return Status::ok();
@@ -117,7 +103,7 @@ Status ByteStream::readMore(Deadline deadline) {
       return peerFailed("expected an answer of {}, got the end of the connection", whose_);
     if (!hasNothingNow())
       return peerFailed("expected an answer of {}, got: {}", whose_, llvm::sys::StrError(errno));
-    if (!waitForEvents(socket_.get(), POLLIN, deadline))
+    if (!waitUntilReady(socket_.get(), POLLIN, deadline))
       return timedOut("{} did not answer in time", whose_);
   }
 }

@@ -13,11 +13,6 @@
 #include <sys/socket.h>
 
 namespace braid {
-namespace {
-
-bool hasNothingNow() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
-
-} // namespace
 
 SecureStream::SecureStream(FileDescriptor socket, const StreamKeys &keys, std::string received)
     : socket_(std::move(socket)), sealer_(keys.sends), opener_(keys.receives) {

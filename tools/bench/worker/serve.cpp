@@ -13,6 +13,7 @@
 #include "api/launch/job_rank.h"
 #include "api/ranks/run.h"
 #include "ir/failure.h"
+#include "runtime/warn.h"
 #include "tools/bench/worker/channel.h"
 #include "tools/command.h"
 
@@ -28,10 +29,8 @@ using Json = nlohmann::json;
 /// How often rank 0, while it waits, says that it is not stuck.
 constexpr std::chrono::milliseconds kTick{100};
 
-std::string firstLine(const std::string &text) { return text.substr(0, text.find('\n')); }
-
 Json refusal(const Status &status) {
-  return {{"failure", firstLine(status.message())}, {"code", static_cast<int>(status.code())}};
+  return {{"failure", status.message()}, {"code", static_cast<int>(status.code())}};
 }
 
 class BenchServer {
@@ -127,9 +126,7 @@ RowChooser chooserFor(const BenchFlags &flags, const Backend &backend, PlanTimer
   if (flags.graph != "both")
     options.launchModes = {flags.graph == "yes" ? LaunchMode::Graph : LaunchMode::Eager};
   if (planTimer.rank() == 0)
-    options.warn = [](const std::string &line) {
-      llvm::errs() << "braid: warning: " << line << "\n";
-    };
+    options.warn = warnOnStderr;
   return [options, &planTimer](const TimedRow &row) -> Result<ChosenRow> {
     ScheduleChoice choice;
     TimedRow chosen = BRAID_TRY(chooseRow(row, options, planTimer, &choice));
