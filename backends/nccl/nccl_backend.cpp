@@ -9,8 +9,11 @@
 #include "runtime/job/bootstrap/client.h"
 #include "runtime/job/bootstrap/environment.h"
 
+#include "llvm/ADT/StringRef.h"
+
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace braid {
@@ -20,6 +23,14 @@ namespace {
 /// of a GEMM alone (backends/cuda/README.md). The driver looks at this when the process first
 /// uses a GPU.
 void askForQueues() { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0); }
+
+/// What the driver will give, for all that is known: one, if the variable says nothing to it.
+uint32_t queuesAskedFor() {
+  uint32_t queues = 0;
+  const bool isNumber =
+      !llvm::StringRef(std::getenv("CUDA_DEVICE_MAX_CONNECTIONS")).getAsInteger(10, queues);
+  return isNumber ? std::clamp(queues, 1u, 32u) : 1;
+}
 
 /// "error", or "version" (2.28.3), "number" (22803) and "file".
 BackendFacts ncclFacts() {
@@ -36,6 +47,7 @@ Backend backendOf(const char *name, const char *description, Transport transport
   return {.name = name,
           .description = description,
           .hasGraphs = true,
+          .ownQueues = queuesAskedFor(),
           .transport = transport,
           .messages = describeNccl,
           .facts = facts,

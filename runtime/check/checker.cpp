@@ -62,15 +62,22 @@ Violation deadlock(const History &history, const Execution &stuck, uint32_t queu
   return violation;
 }
 
-/// The smallest number of queues with which nothing gets stuck; or, with the cycle, none.
+/// The smallest number of queues with which nothing gets stuck; or, with the cycle, none: what gets
+/// stuck though every stream has a queue of its own does so with fewer, too.
 uint32_t smallestSafeQueues(const History &history, uint32_t streams, Execution &execution,
                             const ProgressFn &progress) {
-  for (uint32_t queues = 1; queues <= streams; ++queues) {
+  const auto isSafe = [&](uint32_t queues) {
     execution = execute(history, queues, progress);
-    if (execution.cycle.empty())
+    return execution.cycle.empty();
+  };
+  if (isSafe(1))
+    return 1;
+  if (streams == 1 || !isSafe(streams))
+    return 0;
+  for (uint32_t queues = 2; queues < streams; ++queues)
+    if (isSafe(queues))
       return queues;
-  }
-  return 0;
+  return isSafe(streams) ? streams : 0; // again, for what it found
 }
 
 uint32_t mostStreams(llvm::ArrayRef<Plan> plans) {
@@ -152,13 +159,21 @@ public:
 private:
   Execution run(const History &history, CheckReport &report) const {
     Execution execution;
-    report.queues = options_.queues;
-    if (options_.queues != 0)
-      execution = execute(history, options_.queues, progress_);
+    const uint32_t streams = mostStreams(plans_);
+    const bool share =
+        options_.queues == 0 && options_.ownQueues != 0 && streams > options_.ownQueues;
+    const uint32_t queues = share ? 1 : options_.queues;
+    report.queues = queues;
+    if (queues != 0)
+      execution = execute(history, queues, progress_);
     else
-      report.queues = smallestSafeQueues(history, mostStreams(plans_), execution, progress_);
+      report.queues = smallestSafeQueues(history, streams, execution, progress_);
     if (!execution.cycle.empty())
-      report.violation = deadlock(history, execution, options_.queues);
+      report.violation = deadlock(history, execution, queues);
+    if (report.violation && share)
+      report.violation->notes.push_back(
+          fmt::format("{} streams share {} hardware queues here, in a way that nobody knows",
+                      streams, options_.ownQueues));
     return execution;
   }
 

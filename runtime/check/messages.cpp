@@ -2,6 +2,7 @@
 
 #include "runtime/check/messages.h"
 
+#include "runtime/check/access.h"
 #include "runtime/plan/spell_out.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -38,6 +39,39 @@ std::optional<Violation> findTwo(llvm::ArrayRef<Plan> plans) {
                          {}};
     }
   }
+  return std::nullopt;
+}
+
+/// Messages of a group arrive in any order, and may arrive at once.
+std::optional<Violation> findOverlap(const Plan &plan, const PlanGroup &group) {
+  std::vector<std::pair<Place, const PlanMessage *>> received;
+  for (const PlanMessage &message : group)
+    if (message.direction == Direction::Receive && message.range.bytes != 0)
+      received.emplace_back(placeOf(plan, message.range), &message);
+  const auto from = [](const auto &each) { return std::pair(each.first.memory, each.first.begin); };
+  llvm::sort(received, [&](const auto &a, const auto &b) { return from(a) < from(b); });
+  for (size_t i = 1; i < received.size(); ++i) {
+    const auto &[before, first] = received[i - 1];
+    const auto &[place, second] = received[i];
+    if (before.memory == place.memory && place.begin < before.end)
+      return Violation{
+          CheckRule::Race,
+          fmt::format("two messages of a group come to the same bytes [{} .. {}) of "
+                      "%{} of rank {}, in any order",
+                      second->range.offset,
+                      second->range.offset + std::min(before.end, place.end) - place.begin,
+                      plan.buffers[second->range.buffer].name, plan.rank),
+          {describe(plan, first->origin), describe(plan, second->origin)},
+          {}};
+  }
+  return std::nullopt;
+}
+
+std::optional<Violation> findOverlap(llvm::ArrayRef<Plan> plans) {
+  for (const Plan &plan : plans)
+    for (const PlanGroup &group : plan.groups)
+      if (std::optional<Violation> violation = findOverlap(plan, group))
+        return violation;
   return std::nullopt;
 }
 
@@ -102,6 +136,8 @@ std::optional<Violation> matchMessages(llvm::ArrayRef<Plan> plans) {
   for (const std::vector<int64_t> &team : teams)
     if (std::optional<Violation> violation = matchTeam(plans, team))
       return violation;
+  if (std::optional<Violation> violation = findOverlap(plans))
+    return violation;
   return findTwo(plans);
 }
 

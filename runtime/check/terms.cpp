@@ -158,6 +158,15 @@ Addend Terms::moved(const Addend &addend, int64_t by) const {
   return result;
 }
 
+/// The type in which a GEMM adds.
+static DType accumulatorOf(DType dtype) { return dtype == DType::F64 ? dtype : DType::F32; }
+
+/// A sum of one part is that part, in another type: what the part was rounded to stays rounded.
+static bool keepsRounding(const Addends &addends, const Summands &summands) {
+  return addends.size() == 1 && (summands.partial != accumulatorOf(summands.partial) ||
+                                 sizeOf(summands.dtype) > sizeOf(summands.partial));
+}
+
 /// A sum that rounds to the type in which its own addends came: one that rounds to another type on
 /// the way is more than what it adds.
 bool Terms::isTakenApart(const Addend &addend) const {
@@ -189,10 +198,10 @@ Addends Terms::takenApart(const Piece &piece, DType dtype) const {
 Piece Terms::sum(const Addends &addends, const Summands &summands, int64_t elements) {
   if (std::optional<Piece> one = sumOfOne(addends, summands, elements))
     return *one;
+  const bool takesApart = !keepsOrder_ && !keepsRounding(addends, summands);
   Addends made;
   for (const Addend &addend : addends) {
-    const Addends parts =
-        !keepsOrder_ && isTakenApart(addend) ? takenApart(addend) : Addends{addend};
+    const Addends parts = takesApart && isTakenApart(addend) ? takenApart(addend) : Addends{addend};
     made.insert(made.end(), parts.begin(), parts.end());
   }
   const int64_t first = (keepsOrder_ ? made : inOrderOfTerms(made)).front().element;
@@ -224,9 +233,6 @@ TermId Terms::uniqueSum(DType dtype, DType partial, const Addends &addends) {
 }
 
 //===- Sums of one part -----------------------------------------------------------------------===//
-
-/// The type in which a GEMM adds.
-static DType accumulatorOf(DType dtype) { return dtype == DType::F64 ? dtype : DType::F32; }
 
 /// The only part comes from a GEMM that has not rounded it yet, and has added no bias.
 bool Terms::isAccumulated(const Addends &addends, const Summands &summands) const {
@@ -303,7 +309,7 @@ TermId Terms::uniqueFunction(const Function &function) {
 TermId Terms::roundedTerm(TermId exact, DType dtype, DType result) {
   if (kind(exact) == TermKind::Pointwise) {
     Function function = functions_[payload(exact)];
-    const bool isExact = function.dtype == dtype;
+    const bool isExact = function.dtype == dtype && dtype == accumulatorOf(dtype);
     function.dtype = result;
     return isExact ? uniqueFunction(function) : kUndefined;
   }

@@ -67,6 +67,9 @@ struct Backend {
   /// Its ranks keep their arenas in memory of the host; if it computes, then with a host thread for
   /// each stream.
   bool isOnHost = false;
+  /// Hardware queues of a rank. More streams than that share them, in a way that is not known. 0:
+  /// every stream has its own.
+  uint32_t ownQueues = 0;
   /// What its ranks run unless another is asked for: Plans that are made for it.
   Transport transport = Transport::PeerMemory;
   /// Names the library that sends its messages, with version and file, or says why there is none.

@@ -64,6 +64,8 @@ TEST(CheckerOfFunctions, RejectsWhatIsRoundedBetween) {
   for (const char *nodes :
        {"pointwise %V, %v pointwise %n, %u pointwise %G, multiply(silu(%n), %v)",
         "pointwise %V, %v pointwise %n, silu(%u) pointwise %G, multiply(%n, %v)",
+        "pointwise %V, %v pointwise %n, %u pointwise %s, %n pointwise %G, multiply(silu(%s), %v)",
+        "pointwise %V, %v pointwise %n, silu(%u) pointwise %s, %n pointwise %G, multiply(%s, %v)",
         "pointwise %V, %v pointwise %G, multiply(silu(%u), %V)"})
     EXPECT_THAT(verdict(nodes), HasSubstr(kWrong)) << nodes;
 }
@@ -127,6 +129,7 @@ TEST(CheckerOfFunctions, KnowsSumsThatAreNotRounded) {
 TEST(CheckerOfFunctions, RejectsSumsThatAreRoundedFirst) {
   for (const char *nodes :
        {"sum %Y, %parts, %b pointwise %S, silu(%Y)",
+        "sum %Y, %parts, %b pointwise %y, %Y pointwise %S, silu(%y)",
         "sum %y, %parts, %b pointwise %n, %y pointwise %S, silu(%n) pointwise %Y, %y",
         "sum %y, %parts pointwise %S, silu(%y) sum %Y, %parts, %b",
         "sum %y, %parts, %b pointwise %S, %y pointwise %Y, %y",

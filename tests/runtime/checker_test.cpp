@@ -311,6 +311,15 @@ TEST(CheckerDeadlock, TheSmallestSafeNumberOfQueuesIsFound) {
   EXPECT_TRUE(isSafe(readySignalOnOtherStream(), {.queues = 7}));
 }
 
+TEST(CheckerDeadlock, StreamsThatShareQueuesNeedToBeSafeWithOne) {
+  const std::string text = readySignalOnOtherStream(); // on two streams
+  EXPECT_TRUE(isSafe(text, {.ownQueues = 2}));
+  EXPECT_TRUE(isSafe(text, {.queues = 2, .ownQueues = 1}));
+  EXPECT_THAT(verdict(text, {.ownQueues = 1}),
+              AllOf(HasSubstr("with 1 hardware queue a rank, nobody goes on\n"),
+                    HasSubstr("  2 streams share 1 hardware queues here")));
+}
+
 /// Stream k sits on queue k mod 2: main and stream(1), the third, share one.
 TEST(CheckerDeadlock, StreamsMeetAgainOnTheSameQueue) {
   std::string text = edited(
