@@ -633,6 +633,35 @@ bool isForWorkers(const Sum &sum, const CopyAndSignalBlocks &most) {
   return sum.elements / widthFor(sum) * sum.count <= kLoads * kWorkerThreads * most.ofSeveral;
 }
 
+namespace {
+
+bool overlap(const void *a, int64_t bytesOfA, const void *b, int64_t bytesOfB) {
+  const auto *first = static_cast<const char *>(a), *second = static_cast<const char *>(b);
+  return first < second + bytesOfB && second < first + bytesOfA;
+}
+
+int64_t bytesOf(Element element) {
+  return element == Element::F64 ? 8 : element == Element::F32 ? 4 : 2;
+}
+
+/// The sum writes what a copy still reads or writes, or a copy writes the bias: in one launch
+/// nothing orders them.
+bool meetsCopies(const CopyAndSignal &batch) {
+  const Sum &sum = batch.sum;
+  const int64_t dstBytes = sum.elements * bytesOf(sum.result);
+  const int64_t biasBytes = sum.bias ? sum.biasElements * bytesOf(sum.element) : 0;
+  for (uint32_t i = 0; i < batch.copyCount; ++i) {
+    const CopyAndSignalCopy &copy = batch.copies[i];
+    if (overlap(sum.dst, dstBytes, copy.src, copy.bytes) ||
+        overlap(sum.dst, dstBytes, copy.dst, copy.bytes) ||
+        overlap(sum.bias, biasBytes, copy.dst, copy.bytes))
+      return true;
+  }
+  return false;
+}
+
+} // namespace
+
 bool canAddAlong(const CopyAndSignal &batch) {
   const Sum &sum = batch.sum;
   const int64_t wide = widthFor(sum);
@@ -646,7 +675,7 @@ bool canAddAlong(const CopyAndSignal &batch) {
         at / sum.stride >= sum.count)
       return false;
   }
-  return true;
+  return !meetsCopies(batch);
 }
 
 void launchCopyAndSignal(cudaStream_t stream, const CopyAndSignal &batch,

@@ -232,6 +232,27 @@ void CudaDevice::joinStreams(const Timetable &timetable) {
                  [this](cudaStream_t stream) { putBehind(stream, capture_->streams[0]); });
 }
 
+/// A stream of ours keeps the order of the runs that are issued to it. A replay is on the first one
+/// alone, whatever its graph does, so where a replay follows or is followed by a run of the other
+/// kind, that order is made here. `timetable`: of a Plan that graphs of the caller's have, too,
+/// whose launches nobody tells; else null.
+void CudaDevice::beginBehindReplays(const Timetable *timetable) {
+  if (!wasReplay_ && !timetable)
+    return;
+  wasReplay_ = false;
+  enter();
+  check(cudaEventRecord(handover_, streams_[0]), "cudaEventRecord");
+  for (size_t stream = 1; stream < streams_.size(); ++stream)
+    check(cudaStreamWaitEvent(streams_[stream], handover_, 0), "cudaStreamWaitEvent");
+}
+
+/// What runs have left on other streams, which the first one need not have waited for.
+void CudaDevice::putReplayBehindRuns() {
+  for (size_t stream = 1; stream < streams_.size(); ++stream)
+    if (isDirty_[stream])
+      putBehind(streams_[stream], streams_[0]);
+}
+
 /// Peers compare how many runs were begun, of programs in which one waits for another.
 void CudaDevice::countBegun(const Plan &plan, uint64_t runs) {
   const bool waits = llvm::any_of(
@@ -259,9 +280,11 @@ void CudaDevice::beginRun(Tag tag) {
   if (!capture_)
     countBegun(*tag.plan, 1);
   if (!capture_ && !hasCallersGraphs_)
-    return;
+    return beginBehindReplays(nullptr);
   enter();
   Timetable &timetable = *findTimetable(tag.plan);
+  if (!capture_)
+    beginBehindReplays(timetable.isInCallersGraph ? &timetable : nullptr);
   if (isInCallersCapture()) {
     timetable.isInCallersGraph = hasCallersGraphs_ = true;
     timetable.steps.run.store(std::max(tag.run, 1u), std::memory_order_relaxed); // 0 is none
@@ -286,6 +309,8 @@ void CudaDevice::endRun(Tag tag) {
   const Timetable &timetable = *findTimetable(tag.plan);
   if (capture_)
     joinStreams(timetable);
+  else if (timetable.isInCallersGraph)
+    putReplayBehindRuns();
   if (timetable.isInCallersGraph && !isRecording_) {
     cuda::launchRunEnd(streamOf(0), timetable.ofGraphs.guard);
     check(cudaGetLastError(), "launchRunEnd");
@@ -294,25 +319,49 @@ void CudaDevice::endRun(Tag tag) {
     leaveCapture();
 }
 
-/// All that graphs with this Plan's runs have to themselves: the counts of the guard, those of
-/// kernels that copy and signal, and the workspaces of GEMMs, for each stream.
-Status CudaDevice::allocateForGraphs(Timetable &timetable) {
-  constexpr int64_t kAlignment = 256;
-  const Plan &plan = *timetable.plan;
-  constexpr int64_t kCounterBytes = cuda::CopyAndSignal::kCounters * sizeof(uint32_t);
-  const auto rounded = [](int64_t bytes) {
-    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  };
+namespace {
+
+constexpr int64_t kAlignment = 256;
+
+int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+} // namespace
+
+/// Bytes that the GEMMs of each stream need, as they would be computed now.
+std::vector<int64_t> CudaDevice::workspacesFor(const Plan &plan) const {
   std::vector<int64_t> workspaces(plan.streams.size(), 0);
   for (const Command &command : plan.commands)
     if (command.kind == CommandKind::Matmul)
       workspaces[command.stream] =
           std::max(workspaces[command.stream],
-                   rounded(gemms_->workspaceBytes(plan.matmuls[command.matmul])));
+                   aligned(gemms_->workspaceBytes(plan.matmuls[command.matmul])));
+  return workspaces;
+}
+
+/// A GEMM that was measured since may need more. Graphs that are recorded keep the memory that they
+/// have.
+Status CudaDevice::growWorkspaces(Timetable &timetable) {
+  const std::vector<int64_t> needed = workspacesFor(*timetable.plan);
   ForGraphs &mine = timetable.ofGraphs;
-  const int64_t counters = rounded(kCounterBytes * static_cast<int64_t>(plan.streams.size()));
+  for (size_t stream = 0; stream < needed.size(); ++stream) {
+    const auto bytes = static_cast<size_t>(needed[stream]);
+    if (bytes <= mine.workspaces[stream].bytes)
+      continue;
+    mine.larger.push_back(BRAID_TRY(memory_.allocate(ArenaKind::Private, needed[stream])));
+    mine.workspaces[stream] = {mine.larger.back(), bytes};
+  }
+  return Status::ok();
+}
+
+/// All that graphs with this Plan's runs have to themselves: the counts of the guard, those of
+/// kernels that copy and signal, and the workspaces of GEMMs, for each stream.
+Status CudaDevice::allocateForGraphs(Timetable &timetable) {
+  const Plan &plan = *timetable.plan;
+  constexpr int64_t kCounterBytes = cuda::CopyAndSignal::kCounters * sizeof(uint32_t);
+  ForGraphs &mine = timetable.ofGraphs;
+  const int64_t counters = aligned(kCounterBytes * static_cast<int64_t>(plan.streams.size()));
   int64_t bytes = kAlignment + counters;
-  for (int64_t each : workspaces) {
+  for (int64_t each : workspacesFor(plan)) {
     mine.workspaces.push_back({nullptr, static_cast<size_t>(each)});
     bytes += each;
   }
@@ -335,6 +384,8 @@ Status CudaDevice::allocateForGraphs(Timetable &timetable) {
 
 void CudaDevice::releaseForGraphs(Timetable &timetable) {
   memory_.release(timetable.ofGraphs.memory);
+  for (void *larger : timetable.ofGraphs.larger)
+    memory_.release(larger);
   memory_.release(timetable.ofGraphs.guard.report);
 }
 
@@ -395,6 +446,9 @@ void CudaDevice::launch(uint32_t graph, Tag tag) {
   if (group_.isAborted())
     return;
   enter();
+  if (!wasReplay_)
+    putReplayBehindRuns();
+  wasReplay_ = true;
   isDirty_[0] = true;
   Timetable *timetable = note(tag);
   const bool tellsItself = timetable && !isReportedBehind(*timetable);

@@ -136,12 +136,11 @@ void CudaDevice::closePeers() {
     memory_.closePeers();
 }
 
+/// The thread is the caller's, who may have chosen another device since.
 void CudaDevice::enter() const {
-  thread_local int current = -1;
-  if (current == options_.device)
-    return;
-  cudaSetDevice(options_.device);
-  current = options_.device;
+  int current = -1;
+  if (cudaGetDevice(&current) != cudaSuccess || current != options_.device)
+    cudaSetDevice(options_.device);
 }
 
 Status CudaDevice::reserveStreams(uint32_t count) {

@@ -220,6 +220,7 @@ private:
     cuda::RunGuard guard;
     uint32_t *counters = nullptr;      ///< CopyAndSignal::kCounters for each stream
     std::vector<Workspace> workspaces; ///< of each stream
+    std::vector<void *> larger;        ///< memory of those that have grown
   };
   /// Graphs that are not destroyed; CUDA's thread that counts them down may outlive the device.
   using GraphCount = std::shared_ptr<std::atomic<int64_t>>;
@@ -280,7 +281,11 @@ private:
   void putBehind(cudaStream_t first, cudaStream_t next);
   void forkStreams(const Timetable &timetable);
   void joinStreams(const Timetable &timetable);
+  void beginBehindReplays(const Timetable *timetable);
+  void putReplayBehindRuns();
   Status allocateForGraphs(Timetable &timetable);
+  std::vector<int64_t> workspacesFor(const Plan &plan) const;
+  Status growWorkspaces(Timetable &timetable);
   void releaseForGraphs(Timetable &timetable);
   static bool isRunning(const Timetable &timetable);
   void countBegun(const Plan &plan, uint64_t runs);
@@ -335,6 +340,7 @@ private:
   bool isReportedBeside_ = false;          ///< there, since the stream of replays waited for it
   cudaStream_t recordingStream_ = nullptr; ///< of graphs of our own
   bool isRecording_ = false;               ///< one of them
+  bool wasReplay_ = false;                 ///< the last run was one
   bool hasCallersGraphs_ = false;          ///< some Plan has runs in some
   const GraphCount callersGraphs_ = std::make_shared<std::atomic<int64_t>>(0);
   bool isAbandoned_ = false;

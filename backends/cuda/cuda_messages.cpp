@@ -102,6 +102,8 @@ void CudaDevice::closeMessages() {
     messages_->abort();
   if (!isAbandoned_)
     destroyGraphs();
+  if (callersGraphs() > 0) // the library would wait for their end before it closes
+    messages_->abort();
   if (Status status = messages_->close(ProcessGroup::kGrace); !status.isOk()) {
     warnOnStderr(status.message());
     (void)messages_.release(); // its thread is still inside the library

@@ -16,7 +16,11 @@
 
 namespace braid {
 
+/// Its GEMMs have been measured, which others may have, too.
 Status CudaDevice::registerPlan(const Plan &plan, TransferMode mode) {
+  for (const std::unique_ptr<Timetable> &each : timetables_)
+    if (!llvm::is_contained(releasedPlans_, each->plan))
+      BRAID_TRY(growWorkspaces(*each));
   auto timetable = std::make_unique<Timetable>(plan);
   timetable->ctas = mode.ctas;
   timetable->isUsed.resize(plan.streams.size());

@@ -9,6 +9,7 @@
 namespace braid {
 
 Status cudaFailure(cudaError_t code, const char *call) {
+  (void)cudaGetLastError(); // it is told once: a launch that goes well must not find it again
   // Out of memory and a missing GPU are the machine's; anything else that a correct program gets
   // from CUDA means that a device or a peer is lost.
   bool isLimit = code == cudaErrorMemoryAllocation || code == cudaErrorNoDevice ||
