@@ -275,17 +275,20 @@ private:
   /// Those that no value may get again.
   void noteNames() {
     for (const auto &value : state_.program->params())
-      state_.names.global(value->name);
+      state_.names.noteGlobal(value->name);
     for (const auto &value : state_.program->results())
-      state_.names.global(value->name);
-    noteNames(state_.program->body());
+      state_.names.noteGlobal(value->name);
+    noteNames(state_.program->body(), &Names::noteGlobal);
   }
-  void noteNames(const Block &block) {
+  void noteNames(const Block &block, void (Names::*note)(llvm::StringRef)) {
     for (const Op &op : block) {
       if (const Value *result = resultOf(op))
-        state_.names.global(result->name);
-      if (!llvm::isa<ForOp>(op))
-        forEachBlock(op, [&](const Block &inner) { noteNames(inner); });
+        (state_.names.*note)(result->name);
+      const auto *loop = llvm::dyn_cast<ForOp>(&op);
+      if (loop)
+        state_.names.noteLocal(loop->index->name());
+      forEachBlock(op,
+                   [&](const Block &inner) { noteNames(inner, loop ? &Names::noteLocal : note); });
     }
   }
 

@@ -4,16 +4,25 @@
 
 namespace braid {
 
-std::string Names::local(llvm::StringRef wanted) const {
+/// `wanted`, or with the first number behind it that is not taken.
+template <class IsTaken> static std::string firstFree(llvm::StringRef wanted, IsTaken isTaken) {
   std::string name = wanted.str();
-  for (int suffix = 2; globals_.contains(name); ++suffix)
+  for (int suffix = 2; isTaken(name); ++suffix)
     name = wanted.str() + "_" + std::to_string(suffix);
   return name;
 }
 
+std::string Names::local(llvm::StringRef wanted) {
+  std::string name = firstFree(wanted, [this](auto &each) { return globals_.contains(each); });
+  noteLocal(name);
+  return name;
+}
+
+/// Nor one of a loop, which may stand below it.
 std::string Names::global(llvm::StringRef wanted) {
-  std::string name = local(wanted);
-  globals_.insert(name);
+  std::string name = firstFree(
+      wanted, [this](auto &each) { return globals_.contains(each) || locals_.contains(each); });
+  noteGlobal(name);
   return name;
 }
 

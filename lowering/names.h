@@ -15,11 +15,15 @@ class Names {
 public:
   /// A name for the top level; nobody gets it again.
   std::string global(llvm::StringRef wanted);
-  /// A name for the inside of a loop: not that of any top-level value so far.
-  std::string local(llvm::StringRef wanted) const;
+  /// A name for the inside of a loop, or for its index: not that of any top-level value so far.
+  /// Other loops may have the same.
+  std::string local(llvm::StringRef wanted);
+  /// Names that are there already.
+  void noteGlobal(llvm::StringRef name) { globals_.insert(name); }
+  void noteLocal(llvm::StringRef name) { locals_.insert(name); }
 
 private:
-  llvm::StringSet<> globals_;
+  llvm::StringSet<> globals_, locals_;
 };
 
 } // namespace braid

@@ -88,6 +88,8 @@ private:
     stage.gemms.push_back({.node = &node, .source = isMadeBy(index, operand) ? &operand : nullptr});
     if (stage.isReduction())
       countReducedRows(state_.fusion, stage);
+    else if (contractionOf(node).first < 2)
+      stage.rows = 0; // all of a block's rows are needed at once
     stageOf_[&result] = index;
     addRounding(index, result);
   }
@@ -152,8 +154,11 @@ private:
   bool canJoin(const Stage &stage, size_t index, const FusionNode &node) const {
     auto operands = operandsOf(node);
     const FusionTensor &first = operandOf(node);
-    bool isFed = stage.operand == &first || isMadeBy(index, first);
-    return stage.kind != StageKind::Straight && !stage.isReduction() && stage.isStreamed && isFed &&
+    const bool isOfOperand = stage.operand == &first;
+    const bool isFed = isOfOperand || isMadeBy(index, first);
+    const bool hasSlices = isOfOperand && stage.gathersSlices;
+    return gathersSlices(state_.fusion, node) == hasSlices && stage.kind != StageKind::Straight &&
+           !stage.isReduction() && stage.isStreamed && isFed &&
            llvm::all_of(llvm::drop_begin(operands),
                         [&](const FusionTensor *t) { return isReadyBefore(*t, index); });
   }

@@ -101,6 +101,12 @@ public:
 
 private:
   void separateIn(Block &block) {
+    llvm::StringSet<> indices; // of the loops here, where what is defined here is visible
+    walk(block, [&](Op &op) {
+      if (auto *loop = llvm::dyn_cast<ForOp>(&op);
+          loop && visible_.insert(loop->index->name()).second)
+        indices.insert(loop->index->name());
+    });
     std::vector<std::string> defined;
     for (Op &op : block) {
       if (Value *result = resultOf(op)) {
@@ -109,6 +115,8 @@ private:
       }
       forEachBlock(op, [&](Block &inner) { separateIn(inner); });
     }
+    for (const auto &index : indices)
+      visible_.erase(index.first());
     for (const std::string &name : defined)
       visible_.erase(name);
   }

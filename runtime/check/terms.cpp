@@ -161,10 +161,10 @@ Addend Terms::moved(const Addend &addend, int64_t by) const {
 /// The type in which a GEMM adds.
 static DType accumulatorOf(DType dtype) { return dtype == DType::F64 ? dtype : DType::F32; }
 
-/// A sum of one part is that part, in another type: what the part was rounded to stays rounded.
-static bool keepsRounding(const Addends &addends, const Summands &summands) {
-  return addends.size() == 1 && (summands.partial != accumulatorOf(summands.partial) ||
-                                 sizeOf(summands.dtype) > sizeOf(summands.partial));
+/// What is copied into another type was rounded to its own, unless that is an accumulator's.
+static bool keepsRounding(const Summands &summands) {
+  return summands.isCopy && (summands.partial != accumulatorOf(summands.partial) ||
+                             sizeOf(summands.dtype) > sizeOf(summands.partial));
 }
 
 /// A sum that rounds to the type in which its own addends came: one that rounds to another type on
@@ -198,7 +198,7 @@ Addends Terms::takenApart(const Piece &piece, DType dtype) const {
 Piece Terms::sum(const Addends &addends, const Summands &summands, int64_t elements) {
   if (std::optional<Piece> one = sumOfOne(addends, summands, elements))
     return *one;
-  const bool takesApart = !keepsOrder_ && !keepsRounding(addends, summands);
+  const bool takesApart = !keepsOrder_ && !keepsRounding(summands);
   Addends made;
   for (const Addend &addend : addends) {
     const Addends parts = takesApart && isTakenApart(addend) ? takenApart(addend) : Addends{addend};
@@ -335,7 +335,7 @@ Pieces Terms::rounded(const TypedPieces &exact, DType result) {
     if (term != kUndefined)
       append(made, {term, piece.offset / size * width, piece.bytes / size * width});
     else
-      for (const Piece &sum : sumOf({{{piece}}, {{}, result}, exact.dtype, result}))
+      for (const Piece &sum : sumOf({{{piece}}, {{}, result}, exact.dtype, result, true}))
         append(made, sum);
   }
   return made;

@@ -84,8 +84,9 @@ struct Factor {
 struct Summands {
   std::vector<Pieces> parts;
   TypedPieces bias;
-  DType partial; ///< of the parts
-  DType dtype;   ///< of the sum
+  DType partial;       ///< of the parts
+  DType dtype;         ///< of the sum
+  bool isCopy = false; ///< of one part, into another type: no partial results have been sent
 };
 
 /// One of those that are added: the element of a term that meets one of the sum's.
