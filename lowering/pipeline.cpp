@@ -1,8 +1,8 @@
 //===- lowering/pipeline.cpp - the passes, in order -------------------------------------------===//
 //
 // Read from top to bottom, this is how a fusion becomes a host program. Passes insert generously,
-// and separate ones remove: the program is right after every pass from insert-transfers on, and
-// each pass has one thing to get right.
+// and separate ones remove: the program is right after every pass from insert-transfers on (where
+// hosts pass blocks on, from hoist-syncs on), and each pass has one thing to get right.
 //
 //===----------------------------------------------------------------------------------------===//
 

@@ -241,32 +241,41 @@ std::string conflictOf(const Stage &stage, const Configuration &config, bool isR
   return conflict;
 }
 
+/// What a stage makes of `asked`. No slice of a result is made before the others where it has no
+/// Stream axis, as if all were one chunk, nor where one collective brings all blocks; and slices of
+/// all devices' blocks come in no other way.
+Configuration settled(const Stage &stage, Configuration asked) {
+  const bool comesAtOnce = asked.transfers() == Transfers::Collective && !stage.gathersSlices;
+  if (stage.isGather() && (!stage.isStreamed || comesAtOnce))
+    asked.set(Knob::Granularity, Granularity::Whole);
+  if (stage.gathersSlices && !asked.get(Knob::Transfers))
+    asked.set(Knob::Transfers, Transfers::Collective);
+  return asked;
+}
+
+/// Why a stage cannot have what was asked for; nothing if it can.
+std::string conflictOfAsked(const Stage &stage, const Configuration &asked, bool isReproducible) {
+  const std::string conflict = conflictOf(stage, settled(stage, asked), isReproducible);
+  if (!stage.isGather() || stage.isStreamed)
+    return conflict;
+  if (asked.granularity() == Granularity::Geometric && asked.transfers() != Transfers::Collective)
+    return "expected granularity=whole, as no result has a Stream axis, got geometric";
+  return conflict.empty() ? ""
+                          : "no result has a Stream axis, so granularity is whole; " + conflict;
+}
+
 /// What the user typed, if it was a preset, and the presets that would do instead.
-std::string adviceFor(const Stage &stage, bool isReproducible) {
-  const llvm::StringRef typed = stage.config.preset();
+std::string adviceFor(const Stage &stage, const Configuration &asked, bool isReproducible) {
+  const llvm::StringRef typed = asked.preset();
   std::string others;
   for (const Preset &preset : presets()) {
-    if (preset.name == typed && preset.fields.over(stage.config) != stage.config)
+    const Configuration instead = preset.fields.over(asked);
+    if (preset.name == typed && instead != asked)
       return "";
-    if (conflictOf(stage, preset.fields.over(stage.config), isReproducible).empty())
+    if (conflictOfAsked(stage, instead, isReproducible).empty())
       others += (others.empty() ? "" : ", ") + preset.name.str();
   }
   return others.empty() ? "" : " (schedule " + typed.str() + "; these would do: " + others + ")";
-}
-
-/// No slice of a result is made before the others where it has no Stream axis, as if all were one
-/// chunk, nor where one collective brings all blocks.
-bool makeWhole(Stage &stage, Diagnostics &diags) {
-  const bool comesAtOnce =
-      stage.config.transfers() == Transfers::Collective && !stage.gathersSlices;
-  if (!stage.isGather() || (stage.isStreamed && !comesAtOnce))
-    return true;
-  if (stage.config.granularity() == Granularity::Geometric && !comesAtOnce)
-    return diags.error(stage.location())
-           << "cannot " << actionOf(stage)
-           << ": expected granularity=whole, as no result has a Stream axis, got geometric";
-  stage.config.set(Knob::Granularity, Granularity::Whole);
-  return true;
 }
 
 } // namespace
@@ -302,15 +311,13 @@ std::string whyNoGemmAdds(const Stage &stage) {
 bool settleFields(const LoweringState &state, Stage &stage) {
   if (stage.isReduction())
     countReducedRows(state.fusion, stage);
-  if (!makeWhole(stage, state.diags))
-    return false;
-  if (stage.gathersSlices && !stage.config.get(Knob::Transfers)) // there is no other way
-    stage.config.set(Knob::Transfers, Transfers::Collective);
-  const std::string conflict = conflictOf(stage, stage.config, state.isReproducible);
+  const Configuration asked = stage.config;
+  stage.config = settled(stage, asked);
+  const std::string conflict = conflictOfAsked(stage, asked, state.isReproducible);
   if (conflict.empty())
     return true;
   return state.diags.error(stage.location()) << "cannot " << actionOf(stage) << ": " << conflict
-                                             << adviceFor(stage, state.isReproducible);
+                                             << adviceFor(stage, asked, state.isReproducible);
 }
 
 namespace {
