@@ -11,6 +11,7 @@
 #include "lowering/passes/passes.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <algorithm>
 
@@ -133,8 +134,13 @@ bool addPass(const PassSpec &spec, PassList &list, Diagnostics &diags) {
     return diags.error(spec.location)
            << "unknown pass '" << spec.name << "'" << didYouMeanPass(spec.name);
   bool isFine = checkOrder(spec, *pass, list, diags);
-  for (const PassSpec::Option &option : spec.options)
+  llvm::StringSet<> given;
+  for (const PassSpec::Option &option : spec.options) {
+    if (!given.insert(option.name).second)
+      isFine = diags.error(option.location)
+               << "expected '" << option.name << "' of '" << pass->name << "' once";
     isFine &= applyOption(*pass, option, list.options, diags);
+  }
   list.passes.push_back(pass);
   return isFine;
 }

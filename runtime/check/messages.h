@@ -7,8 +7,8 @@ namespace braid::checker {
 
 /// What is wrong with Plans that send messages, if they do so, whatever the order of events.
 /// What a group receives comes to bytes of its own; groups that exchange messages, directly or
-/// through others, are one whole, and a rank has at most one in it; members of a team issue the same
-/// collectives, in the same order, with the same root, operator, type and size.
+/// through others, are one whole, and a rank has at most one in it; members of a team issue the
+/// same collectives, in the same order, with the same root, operator, type and size.
 std::optional<Violation> matchMessages(llvm::ArrayRef<Plan> plans);
 
 /// A reduction by a collective adds in an order that nobody knows, and only a sum can be a
