@@ -5,7 +5,9 @@
 #include "api/session.h"
 #include "ir/failure.h"
 
-#include "llvm/ADT/STLExtras.h"
+#include <exception>
+#include <initializer_list>
+#include <new>
 
 struct braid_error {
   braid::Status status;
@@ -33,23 +35,87 @@ static_assert(static_cast<int>(DType::BF16) == BRAID_BF16 &&
               static_cast<int>(DType::F32) == BRAID_F32 &&
               static_cast<int>(DType::F64) == BRAID_F64);
 
-braid_error *toC(const Status &status) { return status.isOk() ? nullptr : new braid_error{status}; }
+/// What a caller may not leave out.
+struct Needed {
+  const char *name;
+  const void *given;
+};
 
-braid_error *toC(Result<CompiledProgram> program, braid_program **result) {
+Status expectGiven(std::initializer_list<Needed> needed) {
+  for (const Needed &each : needed)
+    if (!each.given)
+      return badInput("{}: expected an address, got NULL", each.name);
+  return Status::ok();
+}
+
+Status expectArray(const char *name, const void *given, size_t count) {
+  return given || count == 0 ? Status::ok()
+                             : badInput("{}: expected an array of {}, got NULL", name, count);
+}
+
+/// Takes no memory: there is none.
+braid_error *outOfMemory() {
+  static braid_error error{{StatusCode::Unsupported, "out of memory"}};
+  return &error;
+}
+
+/// What a function that returns an error is made of: does `work`, if all that it needs is there. No
+/// exception crosses into C.
+template <class Work>
+braid_error *toC(std::initializer_list<Needed> needed, const Work &work) noexcept {
+  try {
+    try {
+      Status status = expectGiven(needed);
+      if (status.isOk())
+        status = work();
+      return status.isOk() ? nullptr : new braid_error{std::move(status)};
+    } catch (const std::bad_alloc &) {
+      return outOfMemory();
+    } catch (const std::exception &error) {
+      return new braid_error{internalError("{}", error.what())};
+    }
+  } catch (...) {
+    return outOfMemory();
+  }
+}
+
+/// The same for one that returns no error: `otherwise` without an object, or if `ask` fails.
+template <class Answer, class Object, class Ask>
+Answer answerOf(Object *object, Answer otherwise, const Ask &ask) noexcept {
+  try {
+    return object ? ask(*object) : otherwise;
+  } catch (...) {
+    return otherwise;
+  }
+}
+
+template <class T> void put(T *place, T value) {
+  if (place)
+    *place = value;
+}
+
+Status give(Result<CompiledProgram> program, braid_program **result) {
   if (!program)
-    return toC(program.status());
+    return program.status();
   *result = new braid_program{*program, program->name(), program->str()};
-  return nullptr;
+  return Status::ok();
 }
 
-braid_error *toC(Result<std::shared_ptr<Job>> job, braid_job **result) {
+Status give(Result<std::shared_ptr<Job>> job, braid_job **result) {
   if (!job)
-    return toC(job.status());
+    return job.status();
   *result = new braid_job{std::move(*job)};
-  return nullptr;
+  return Status::ok();
 }
 
-LoweringOptions fromC(const braid_lowering *given) {
+/// `text` belongs to the program, as its last answer.
+Status give(Result<std::string> answer, braid_program *program, const char **text) {
+  program->answer = BRAID_TRY(std::move(answer));
+  *text = program->answer.c_str();
+  return Status::ok();
+}
+
+Result<LoweringOptions> fromC(const braid_lowering *given) {
   LoweringOptions options;
   if (!given)
     return options;
@@ -57,8 +123,12 @@ LoweringOptions fromC(const braid_lowering *given) {
     options.entry = given->entry;
   if (given->ranks != 0)
     options.ranks = given->ranks;
-  for (size_t i = 0; i < given->parameters; ++i)
+  BRAID_TRY(expectArray("parameter_names", given->parameter_names, given->parameters));
+  BRAID_TRY(expectArray("parameter_values", given->parameter_values, given->parameters));
+  for (size_t i = 0; i < given->parameters; ++i) {
+    BRAID_TRY(expectGiven({{"parameter_names", given->parameter_names[i]}}));
     options.parameters.emplace_back(given->parameter_names[i], given->parameter_values[i]);
+  }
   if (given->schedule)
     options.schedule = given->schedule;
   options.autoSeconds = given->auto_seconds;
@@ -83,34 +153,41 @@ JobOptions fromC(const braid_job_options *given) {
   return options;
 }
 
-Tensor fromC(const braid_tensor &given) {
-  return {given.data, static_cast<DType>(given.dtype),
-          std::span(given.shape, static_cast<size_t>(given.axes))};
+/// More than any program has; a wrong number would be read for ever.
+constexpr int32_t kMostAxes = 64;
+
+/// `number`: among all tensors of the call.
+Result<Tensor> fromC(const braid_tensor &given, size_t number) {
+  if (given.dtype < BRAID_BF16 || given.dtype > BRAID_F64)
+    return badInput("tensor {}: expected an element type from {} to {}, got {}", number,
+                    static_cast<int>(BRAID_BF16), static_cast<int>(BRAID_F64), given.dtype);
+  if (given.axes < 0 || given.axes > kMostAxes)
+    return badInput("tensor {}: expected 0 to {} axes, got {}", number, kMostAxes, given.axes);
+  BRAID_TRY(expectArray("shape", given.shape, static_cast<size_t>(given.axes))
+                .annotated(fmt::format("tensor {}", number)));
+  return Tensor{given.data, static_cast<DType>(given.dtype),
+                std::span(given.shape, static_cast<size_t>(given.axes))};
 }
 
 /// Tensors of all ranks here, in a place that each thread keeps.
 Result<std::span<const RankTensors>> fromC(const braid_session &session,
-                                           std::span<const braid_tensor> given) {
+                                           const braid_tensor *tensors, size_t count) {
   thread_local std::vector<RankTensors> ranks;
+  BRAID_TRY(expectArray("tensors", tensors, count));
   const size_t each = session.inputs + session.outputs;
-  if (each == 0 || given.size() % each != 0)
+  if (each == 0 || count % each != 0)
     return badInput("expected {} tensors for each rank that is here ({} inputs, {} outputs), got "
                     "{} in all",
-                    each, session.inputs, session.outputs, given.size());
-  ranks.resize(given.size() / each);
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    auto copy = [&](size_t first, size_t count, std::vector<Tensor> &tensors) {
-      tensors.clear();
-      for (const braid_tensor &tensor : given.subspan(i * each + first, count)) {
-        if (tensor.dtype < BRAID_BF16 || tensor.dtype > BRAID_F64)
-          return badInput("expected an element type from {} to {}, got {}",
-                          static_cast<int>(BRAID_BF16), static_cast<int>(BRAID_F64), tensor.dtype);
-        tensors.push_back(fromC(tensor));
-      }
-      return Status::ok();
-    };
-    BRAID_TRY(copy(0, session.inputs, ranks[i].inputs));
-    BRAID_TRY(copy(session.inputs, session.outputs, ranks[i].outputs));
+                    each, session.inputs, session.outputs, count);
+  ranks.resize(count / each);
+  for (RankTensors &rank : ranks) {
+    rank.inputs.clear();
+    rank.outputs.clear();
+  }
+  for (size_t i = 0; i < count; ++i) {
+    RankTensors &rank = ranks[i / each];
+    Tensor tensor = BRAID_TRY(fromC(tensors[i], i));
+    (i % each < session.inputs ? rank.inputs : rank.outputs).push_back(tensor);
   }
   return std::span<const RankTensors>(ranks);
 }
@@ -126,146 +203,191 @@ int32_t braid_error_code(const braid_error *error) {
 const char *braid_error_message(const braid_error *error) {
   return error ? error->status.message().c_str() : "";
 }
-void braid_error_free(braid_error *error) { delete error; }
+void braid_error_free(braid_error *error) {
+  if (error != outOfMemory())
+    delete error;
+}
 
 const char *braid_version(void) { return BRAID_VERSION; }
 
 braid_error *braid_compile_text(const char *name, const char *text, const braid_lowering *options,
                                 braid_program **program) {
-  return toC(compileText(name, text, fromC(options)), program);
+  return toC({{"name", name}, {"text", text}, {"program", program}}, [&]() -> Status {
+    return give(compileText(name, text, BRAID_TRY(fromC(options))), program);
+  });
 }
 braid_error *braid_compile_file(const char *path, const braid_lowering *options,
                                 braid_program **program) {
-  return toC(compileFile(path, fromC(options)), program);
+  return toC({{"path", path}, {"program", program}}, [&]() -> Status {
+    return give(compileFile(path, BRAID_TRY(fromC(options))), program);
+  });
 }
 void braid_program_free(braid_program *program) { delete program; }
 
-int64_t braid_program_ranks(const braid_program *program) { return program->program.ranks(); }
-const char *braid_program_name(const braid_program *program) { return program->name.c_str(); }
-const char *braid_program_text(const braid_program *program) { return program->text.c_str(); }
+int64_t braid_program_ranks(const braid_program *program) {
+  return answerOf(program, int64_t(0), [](auto &p) { return p.program.ranks(); });
+}
+const char *braid_program_name(const braid_program *program) {
+  return answerOf(program, "", [](auto &p) { return p.name.c_str(); });
+}
+const char *braid_program_text(const braid_program *program) {
+  return answerOf(program, "", [](auto &p) { return p.text.c_str(); });
+}
 const char *braid_program_schedule(braid_program *program) {
-  program->answer = program->program.schedule();
-  return program->answer.c_str();
+  return answerOf(program, "", [](braid_program &p) {
+    p.answer = p.program.schedule();
+    return p.answer.c_str();
+  });
 }
 const char *braid_program_explain(braid_program *program) {
-  program->answer = program->program.explain() + program->program.trials();
-  return program->answer.c_str();
+  return answerOf(program, "", [](braid_program &p) {
+    p.answer = p.program.explain() + p.program.trials();
+    return p.answer.c_str();
+  });
 }
 
 size_t braid_program_inputs(const braid_program *program) {
-  return program->program.inputs().size();
+  return answerOf(program, size_t(0), [](auto &p) { return p.program.inputs().size(); });
 }
 size_t braid_program_outputs(const braid_program *program) {
-  return program->program.outputs().size();
+  return answerOf(program, size_t(0), [](auto &p) { return p.program.outputs().size(); });
 }
 braid_error *braid_program_tensor(const braid_program *program, size_t index, const char **name,
                                   braid_tensor *tensor) {
-  const auto inputs = program->program.inputs(), outputs = program->program.outputs();
-  if (index >= inputs.size() + outputs.size())
-    return toC(
-        badInput("expected a tensor below {}, got {}", inputs.size() + outputs.size(), index));
-  const TensorSpec &spec = index < inputs.size() ? inputs[index] : outputs[index - inputs.size()];
-  *name = spec.name.c_str();
-  *tensor = {nullptr, spec.shape.data(), static_cast<int32_t>(spec.shape.size()),
-             static_cast<int32_t>(spec.dtype)};
-  return nullptr;
+  return toC({{"program", program}, {"name", name}, {"tensor", tensor}}, [&]() -> Status {
+    const auto inputs = program->program.inputs(), outputs = program->program.outputs();
+    if (index >= inputs.size() + outputs.size())
+      return badInput("expected a tensor below {}, got {}", inputs.size() + outputs.size(), index);
+    const TensorSpec &spec = index < inputs.size() ? inputs[index] : outputs[index - inputs.size()];
+    *name = spec.name.c_str();
+    *tensor = {nullptr, spec.shape.data(), static_cast<int32_t>(spec.shape.size()),
+               static_cast<int32_t>(spec.dtype)};
+    return Status::ok();
+  });
 }
 
 braid_error *braid_program_plan(braid_program *program, int64_t rank, const char **text) {
-  Result<std::string> plan = program->program.plan(rank);
-  if (!plan)
-    return toC(plan.status());
-  program->answer = std::move(*plan);
-  *text = program->answer.c_str();
-  return nullptr;
+  return toC({{"program", program}, {"text", text}},
+             [&] { return give(program->program.plan(rank), program, text); });
 }
 braid_error *braid_program_check(braid_program *program, uint32_t queues, uint32_t runs,
                                  const char **report) {
-  const Status status =
-      program->program.check({queues, runs == 0 ? CheckLimits().runs : runs}, &program->answer);
-  if (status.isOk())
+  return toC({{"program", program}, {"report", report}}, [&]() -> Status {
+    BRAID_TRY(
+        program->program.check({queues, runs == 0 ? CheckLimits().runs : runs}, &program->answer));
     *report = program->answer.c_str();
-  return toC(status);
+    return Status::ok();
+  });
 }
 
 braid_error *braid_job_create(const braid_job_options *options, braid_job **job) {
-  return toC(Job::create(fromC(options)), job);
+  return toC({{"job", job}}, [&] { return give(Job::create(fromC(options)), job); });
 }
 braid_error *braid_job_join(const braid_job_options *options, braid_job **job) {
-  return toC(Job::join(fromC(options)), job);
+  return toC({{"job", job}}, [&] { return give(Job::join(fromC(options)), job); });
 }
 void braid_job_free(braid_job *job) { delete job; }
 
-int64_t braid_job_ranks(const braid_job *job) { return job->job->ranks(); }
-int64_t braid_job_first_rank(const braid_job *job) { return job->job->firstRank(); }
-int64_t braid_job_hosted(const braid_job *job) { return job->job->hosted(); }
+int64_t braid_job_ranks(const braid_job *job) {
+  return answerOf(job, int64_t(0), [](auto &j) { return j.job->ranks(); });
+}
+int64_t braid_job_first_rank(const braid_job *job) {
+  return answerOf(job, int64_t(0), [](auto &j) { return j.job->firstRank(); });
+}
+int64_t braid_job_hosted(const braid_job *job) {
+  return answerOf(job, int64_t(0), [](auto &j) { return j.job->hosted(); });
+}
 braid_error *braid_job_compile_text(braid_job *job, const char *name, const char *text,
                                     const braid_lowering *options, braid_program **program) {
-  return toC(job->job->compileText(name, text, fromC(options)), program);
+  return toC({{"job", job}, {"name", name}, {"text", text}, {"program", program}}, [&]() -> Status {
+    return give(job->job->compileText(name, text, BRAID_TRY(fromC(options))), program);
+  });
 }
 braid_error *braid_job_compile_file(braid_job *job, const char *path, const braid_lowering *options,
                                     braid_program **program) {
-  return toC(job->job->compileFile(path, fromC(options)), program);
+  return toC({{"job", job}, {"path", path}, {"program", program}}, [&]() -> Status {
+    return give(job->job->compileFile(path, BRAID_TRY(fromC(options))), program);
+  });
 }
 braid_error *braid_job_stream(braid_job *job, uint32_t number, void **stream) {
-  Result<void *> found = job->job->stream(number);
-  if (!found)
-    return toC(found.status());
-  *stream = *found;
-  return nullptr;
+  return toC({{"job", job}, {"stream", stream}}, [&]() -> Status {
+    *stream = BRAID_TRY(job->job->stream(number));
+    return Status::ok();
+  });
 }
-braid_error *braid_job_synchronize(braid_job *job) { return toC(job->job->synchronize()); }
-braid_error *braid_job_commit(braid_job *job) { return toC(job->job->commit()); }
-braid_error *braid_job_close(braid_job *job) { return toC(job->job->close()); }
+braid_error *braid_job_synchronize(braid_job *job) {
+  return toC({{"job", job}}, [&] { return job->job->synchronize(); });
+}
+braid_error *braid_job_commit(braid_job *job) {
+  return toC({{"job", job}}, [&] { return job->job->commit(); });
+}
+braid_error *braid_job_close(braid_job *job) {
+  return toC({{"job", job}}, [&] { return job->job->close(); });
+}
 braid_error *braid_job_fail(braid_job *job, int32_t code, const char *message) {
-  const std::optional<StatusCode> failure = failureOfCode(code);
-  if (!failure)
-    return toC(badInput("expected the code of a failure, got {}", code));
-  return toC(job->job->fail({*failure, message}));
+  return toC({{"job", job}, {"message", message}}, [&]() -> Status {
+    const std::optional<StatusCode> failure = failureOfCode(code);
+    return failure ? job->job->fail({*failure, message})
+                   : badInput("expected the code of a failure, got {}", code);
+  });
 }
 void braid_job_abort(braid_job *job, int32_t code, const char *message) {
-  job->job->abort({failureOfCode(code).value_or(StatusCode::Internal), message});
+  answerOf(job, 0, [&](braid_job &j) {
+    j.job->abort({failureOfCode(code).value_or(StatusCode::Internal),
+                  message ? message : "no reason given"});
+    return 0;
+  });
 }
 void braid_job_usage(const braid_job *job, int64_t *sessions, int64_t *bytes, int64_t *most) {
-  const JobUsage usage = job->job->usage();
-  *sessions = usage.sessions;
-  *bytes = usage.bytes;
-  *most = usage.most;
+  const JobUsage usage = answerOf(job, JobUsage(), [](auto &j) { return j.job->usage(); });
+  put(sessions, usage.sessions);
+  put(bytes, usage.bytes);
+  put(most, usage.most);
 }
 
 braid_error *braid_session_prepare(braid_job *job, const braid_program *program, int32_t measures,
                                    braid_session **session) {
-  Result<std::unique_ptr<Session>> prepared =
-      Session::prepare(job->job, program->program, {.measures = measures != 0});
-  if (!prepared)
-    return toC(prepared.status());
-  *session = new braid_session{std::move(*prepared), braid_program_inputs(program),
-                               braid_program_outputs(program)};
-  return nullptr;
+  return toC({{"job", job}, {"program", program}, {"session", session}}, [&]() -> Status {
+    std::unique_ptr<Session> prepared = BRAID_TRY(
+        Session::prepare(job->job, program->program, PrepareOptions{.measures = measures != 0}));
+    *session = new braid_session{std::move(prepared), braid_program_inputs(program),
+                                 braid_program_outputs(program)};
+    return Status::ok();
+  });
 }
 void braid_session_free(braid_session *session) { delete session; }
-int64_t braid_session_runs(const braid_session *session) { return session->session->runs(); }
+int64_t braid_session_runs(const braid_session *session) {
+  return answerOf(session, int64_t(0), [](auto &s) { return s.session->runs(); });
+}
 void braid_session_usage(const braid_session *session, int64_t *bytes, int64_t *most,
                          int32_t *is_in_graph) {
-  const SessionUsage usage = session->session->usage();
-  *bytes = usage.bytes;
-  *most = usage.most;
-  *is_in_graph = usage.isInGraph;
+  const SessionUsage usage =
+      answerOf(session, SessionUsage(), [](auto &s) { return s.session->usage(); });
+  put(bytes, usage.bytes);
+  put(most, usage.most);
+  put(is_in_graph, static_cast<int32_t>(usage.isInGraph));
 }
 braid_error *braid_session_run(braid_session *session, const braid_tensor *tensors, size_t count,
                                void *stream) {
-  const auto ranks = fromC(*session, {tensors, count});
-  return toC(ranks ? session->session->run(*ranks, stream) : ranks.status());
+  return toC({{"session", session}}, [&]() -> Status {
+    const auto ranks = BRAID_TRY(fromC(*session, tensors, count));
+    return session->session->run(ranks, stream);
+  });
 }
 braid_error *braid_session_run_at(braid_session *session, void *const *addresses, size_t count,
                                   void *stream) {
-  return toC(session->session->runAt({addresses, count}, stream));
+  return toC({{"session", session}}, [&]() -> Status {
+    BRAID_TRY(expectArray("addresses", addresses, count));
+    return session->session->runAt({addresses, count}, stream);
+  });
 }
 braid_error *braid_session_capture(braid_session *session, const braid_tensor *tensors,
                                    size_t count) {
-  const auto ranks = fromC(*session, {tensors, count});
-  return toC(ranks ? session->session->capture(*ranks) : ranks.status());
+  return toC({{"session", session}}, [&]() -> Status {
+    const auto ranks = BRAID_TRY(fromC(*session, tensors, count));
+    return session->session->capture(ranks);
+  });
 }
 braid_error *braid_session_replay(braid_session *session, void *stream) {
-  return toC(session->session->replay(stream));
+  return toC({{"session", session}}, [&] { return session->session->replay(stream); });
 }

@@ -13,6 +13,11 @@
  * which takes NULL, too. Texts that are returned as `const char *` belong to the object that was
  * asked, and last until it is asked again or freed; they are UTF-8 and end with a zero.
  *
+ * What may be NULL is said where that is so. Elsewhere NULL is BRAID_BAD_INPUT, with the argument's
+ * name; functions that return no error answer 0 or "" then, and write nothing for what is NULL. No
+ * exception leaves this interface. A child of fork() has no part in jobs of its parent: see
+ * api/job.h.
+ *
  *===----------------------------------------------------------------------------------------===*/
 #ifndef BRAID_API_C_H
 #define BRAID_API_C_H
@@ -62,7 +67,7 @@ enum { BRAID_BF16 = 0, BRAID_F16 = 1, BRAID_F32 = 2, BRAID_F64 = 3 };
 typedef struct {
   void *data; /* NULL where it only says what is expected */
   const int64_t *shape;
-  int32_t axes; /* how many extents */
+  int32_t axes; /* how many extents, up to 64 */
   int32_t dtype;
 } braid_tensor;
 
@@ -115,7 +120,8 @@ BRAID_EXPORT braid_error *braid_program_check(braid_program *program, uint32_t q
 
 /* -- Jobs. -- */
 
-/* braid::JobOptions. Where a function takes NULL instead, these are the defaults. */
+/* braid::JobOptions. Where a function takes NULL instead, these are the defaults. `timeout_ms` is
+ * at least 1. */
 typedef struct {
   const char *backend; /* NULL: cpu */
   int64_t ranks;
@@ -151,7 +157,7 @@ BRAID_EXPORT braid_error *braid_job_commit(braid_job *job);
 BRAID_EXPORT braid_error *braid_job_close(braid_job *job);
 /* Ends the job for all ranks; `code` is none but BRAID_OK. Returns the first cause. */
 BRAID_EXPORT braid_error *braid_job_fail(braid_job *job, int32_t code, const char *message);
-/* The same without blocking, from any thread. */
+/* The same without blocking, from any thread. `message` may be NULL. */
 BRAID_EXPORT void braid_job_abort(braid_job *job, int32_t code, const char *message);
 BRAID_EXPORT void braid_job_usage(const braid_job *job, int64_t *sessions, int64_t *bytes,
                                   int64_t *most);

@@ -130,7 +130,10 @@ Result<CompiledProgram> Job::Impl::choose(const std::string &name, const std::st
 }
 
 Job::Job(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Job::~Job() = default;
+Job::~Job() {
+  if (impl_->isForked())
+    (void)impl_.release();
+}
 
 Result<std::shared_ptr<Job>> Job::create(const JobOptions &options) {
   const Backend backend = BRAID_TRY(findBackend(options.backend));
@@ -210,7 +213,15 @@ Status Job::commit() {
   return impl_->mesh->commit();
 }
 
-Status Job::Impl::expectOpen() const { return mesh ? Status::ok() : badInput("the job is closed"); }
+Status Job::Impl::expectOwnProcess() const {
+  return isForked() ? badInput("expected the process that joined; a fork cannot use its job")
+                    : Status::ok();
+}
+
+Status Job::Impl::expectOpen() const {
+  BRAID_TRY(expectOwnProcess());
+  return mesh ? Status::ok() : badInput("the job is closed");
+}
 
 /// NCCL would wait for ever for graphs, and what they replay would use memory that is gone.
 std::string Job::Impl::whatIsHeld(int64_t number) const {
@@ -224,20 +235,33 @@ std::string Job::Impl::whatIsHeld(int64_t number) const {
                                  held, held == 1 ? "graph" : "graphs");
 }
 
-/// All ranks go on or none does: to give back is collective.
-Status Job::close() {
-  if (!impl_->mesh)
-    return Status::ok();
-  BRAID_TRY(synchronize());
+/// What each rank holds, as it said in close(). BadInput, for all, if one is in another call.
+Result<std::vector<std::string>> Job::Impl::askWhatIsHeld() {
+  constexpr llvm::StringLiteral kCall = "close: ";
   std::vector<std::string> held;
   auto ask = [&](int64_t number) {
     std::vector<std::string> all =
-        BRAID_TRY(impl_->mesh->control(number).allGather(impl_->whatIsHeld(number)));
-    if (number == firstRank())
-      held = std::move(all);
+        BRAID_TRY(mesh->control(number).allGather(kCall.str() + whatIsHeld(number)));
+    for (size_t other = 0; other < all.size(); ++other)
+      if (llvm::StringRef(all[other]).take_front(kCall.size()) != kCall)
+        return badInput("expected all ranks to close the job, but rank {} is in another call",
+                        other);
+    if (number == mesh->firstHosted())
+      for (const std::string &each : all)
+        held.push_back(each.substr(kCall.size()));
     return Status::ok();
   };
-  BRAID_TRY(impl_->mesh->onEveryRank(ask));
+  BRAID_TRY(mesh->onEveryRank(ask));
+  return held;
+}
+
+/// All ranks go on or none does: to give back is collective.
+Status Job::close() {
+  BRAID_TRY(impl_->expectOwnProcess());
+  if (!impl_->mesh)
+    return Status::ok();
+  BRAID_TRY(synchronize());
+  const std::vector<std::string> held = BRAID_TRY(impl_->askWhatIsHeld());
   for (size_t number = 0; number < held.size(); ++number)
     if (!held[number].empty())
       return badInput("rank {}: {}, and close again", number, held[number]);
@@ -254,6 +278,7 @@ Status Job::close() {
 }
 
 Status Job::fail(const Status &cause) {
+  BRAID_TRY(impl_->expectOwnProcess());
   if (!impl_->mesh)
     return cause;
   const Status first = impl_->mesh->fail(cause);
@@ -261,6 +286,8 @@ Status Job::fail(const Status &cause) {
 }
 
 void Job::abort(const Status &cause) {
+  if (impl_->isForked())
+    return;
   std::lock_guard lock(impl_->ending);
   if (impl_->mesh)
     impl_->mesh->control(firstRank()).abort(cause);

@@ -6,7 +6,9 @@
 //   (*session)->run({{x, w}}, {{y}}, stream);               // Tensors: address and TensorSpec
 //   (*job)->synchronize();
 //
-// Nothing here is thread-safe. What is collective is called by all ranks of a job, in one order.
+// Nothing here is thread-safe. What is collective is called by all ranks of a job, in one order. A
+// process made by fork() has no part in the job: there calls are BadInput, abort() does nothing,
+// and destructors release nothing.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

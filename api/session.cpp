@@ -3,6 +3,7 @@
 #include "api/session.h"
 
 #include "api/autotune/candidate.h"
+#include "api/compile/check.h"
 #include "api/compile/compiled_program.h"
 #include "api/compile/plans.h"
 #include "api/ranks/check_tensors.h"
@@ -58,6 +59,7 @@ int64_t bytesOf(const Plan &plan) {
 } // namespace
 
 Status Session::Impl::checkRanks(size_t given) const {
+  BRAID_TRY(job->impl_->expectOwnProcess());
   return given == prepared.size()
              ? Status::ok()
              : badInput("expected the tensors of {} rank{}, got those of {}", prepared.size(),
@@ -145,6 +147,10 @@ Result<std::unique_ptr<Session>> Session::prepare(std::shared_ptr<Job> job,
   if (!plans)
     return withDiagnostics(*program.impl_->source, plans.status());
   BRAID_TRY(checkHosts(state.mesh->cluster(), plans->front()));
+  if (options.checks)
+    BRAID_TRY(
+        expectSafe(compiled, *plans,
+                   {.ownQueues = state.backend.ownQueues, .ordered = compiled.isReproducible}));
   SessionPlans own{std::move(*plans), 0, 0};
   for (const Plan &plan : own.plans) {
     own.bytes += state.mesh->hosts(plan.rank) ? bytesOf(plan) : 0;
@@ -161,6 +167,10 @@ Result<std::unique_ptr<Session>> Session::prepare(std::shared_ptr<Job> job,
 
 Session::~Session() {
   Job::Impl &state = *impl_->job->impl_;
+  if (state.isForked()) {
+    (void)impl_.release();
+    return;
+  }
   impl_->prepared.clear();
   state.ended.splice(state.ended.end(), state.sessions, impl_->own);
   state.showPlans();
@@ -237,6 +247,7 @@ Status Session::capture(std::span<const RankTensors> ranks) {
 }
 
 Status Session::replay(void *stream) {
+  BRAID_TRY(impl_->job->impl_->expectOwnProcess());
   if (!impl_->hasGraph)
     return badInput("@{}: expected capture() before replay()", program().name());
   BRAID_TRY(impl_->enter(stream));

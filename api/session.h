@@ -15,6 +15,9 @@ struct PrepareOptions {
   /// GEMMs that no job has measured yet are measured, which may take a second on GPUs; otherwise
   /// they are left to a guess of the library's, until they are.
   bool measures = true;
+  /// The program that will run is proved safe first, as `braid check` does, which takes some
+  /// milliseconds; what is not safe is Rejected. Without it whatever it is will run.
+  bool checks = true;
 };
 
 /// What a session holds, and is held by.
@@ -32,8 +35,8 @@ class Session {
 public:
   /// Allocates, exchanges handles, tunes. Collective; blocks until all that was issued to the job
   /// is done. `job` and `program` are kept as long as they are needed. BadInput if the program is
-  /// for another number of ranks, or ranks bring different ones; Unsupported beyond
-  /// JobOptions::mostBytes.
+  /// for another number of ranks, or ranks bring different ones; Rejected, with the counterexample,
+  /// if it is not safe; Unsupported beyond JobOptions::mostBytes.
   static Result<std::unique_ptr<Session>> prepare(std::shared_ptr<Job> job,
                                                   const CompiledProgram &program,
                                                   const PrepareOptions &options = {});

@@ -88,8 +88,9 @@ Status writeInPlace(const std::string &path, llvm::StringRef text) {
 /// file system has such files, so that nothing is left whatever ends this process.
 class Replacement {
 public:
-  Replacement(std::string path, mode_t mode)
-      : path_(std::move(path)), folder_(folderOf(path_)), mode_(mode) {
+  Replacement(std::string path, std::optional<unsigned> mode)
+      : path_(std::move(path)), folder_(folderOf(path_)), mode_(mode.value_or(0666)),
+        keepsMode_(!mode) {
     file_ = FileDescriptor(open(folder_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, mode_));
     if (!file_.isValid() && (errno == EOPNOTSUPP || errno == EISDIR))
       error_ = takeName([this](const char *name) { return create(name); });
@@ -104,9 +105,8 @@ public:
 
   /// Returns 0 or the error.
   int put(llvm::StringRef text) {
-    struct stat old = {};
-    if (error_ == 0 && lstat(path_.c_str(), &old) == 0 && S_ISREG(old.st_mode))
-      fchmod(file_.get(), old.st_mode & 07777);
+    if (error_ == 0 && keepsMode_)
+      takeOverMode();
     if (error_ == 0)
       error_ = writeAll(file_.get(), text);
     if (error_ == 0 && name_.empty())
@@ -119,6 +119,12 @@ public:
   }
 
 private:
+  /// Not from somebody else, who would say who may write what is this user's.
+  void takeOverMode() {
+    struct stat old = {};
+    if (lstat(path_.c_str(), &old) == 0 && S_ISREG(old.st_mode) && old.st_uid == geteuid())
+      fchmod(file_.get(), old.st_mode & 0777);
+  }
   bool create(const char *name) {
     constexpr int kNew = O_CREAT | O_EXCL | O_NOFOLLOW;
     file_ = FileDescriptor(open(name, O_WRONLY | O_CLOEXEC | kNew, mode_));
@@ -146,7 +152,8 @@ private:
 
   const std::string path_, folder_;
   const mode_t mode_;
-  std::string name_; ///< empty: it has none
+  const bool keepsMode_; ///< of what it replaces
+  std::string name_;     ///< empty: it has none
   FileDescriptor file_;
   int error_ = 0;
 };

@@ -10,6 +10,8 @@
 
 #include "llvm/ADT/StringRef.h"
 
+#include <optional>
+
 namespace braid {
 
 /// Everything in a file, up to its end. Blocks as long as whoever writes a pipe does. BadInput if
@@ -27,7 +29,8 @@ Status writeFile(const std::string &path, llvm::StringRef text);
 int writeAll(int descriptor, llvm::StringRef text);
 
 struct ReplaceOptions {
-  unsigned mode = 0666;     ///< of a new file, less the process's umask
+  /// Less the process's umask; default: that of the old file if it is this user's, else 0666.
+  std::optional<unsigned> mode = {};
   std::string shownAs = {}; ///< what messages call the path; default: as it is
 };
 

@@ -11,6 +11,7 @@
 #include "lowering/stages/configure_stages.h"
 #include "runtime/files.h"
 #include "runtime/job/flight_record.h"
+#include "runtime/warn.h"
 #include "tools/process.h"
 #include "tools/run_command.h"
 #include "tools/step_progress.h"
@@ -212,11 +213,14 @@ Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &
   return Status::ok();
 }
 
-/// Before anything is run for it.
-Status checkTrace(const RunFlags &flags) {
+/// Before anything is run for them.
+Status checkFiles(const RunFlags &flags) {
   if (flags.trace == "-" && flags.prefixOutput)
     return badInput("--trace -: expected no --prefix-output, which would write into the trace");
-  return flags.trace.empty() ? Status::ok() : checkWritable(flags.trace);
+  if (!flags.trace.empty())
+    BRAID_TRY(checkWritable(flags.trace));
+  const bool leavesRecords = !flags.flightRecords.empty() && flags.flightRecords != "none";
+  return leavesRecords ? checkRecordsFolder(flags.flightRecords) : Status::ok();
 }
 
 /// What a rank was doing is of interest if the run itself failed, not what it was asked to do.
@@ -237,7 +241,7 @@ bool hasFailedRunning(const Status &status) {
 }
 
 /// Where all ranks of a job leave their flight records; empty: nowhere.
-std::string recordsFolder(const RunFlags &flags, const std::string &job) {
+std::string recordsFolder(const RunFlags &flags, const JobMemory &memory, const std::string &job) {
   if (flags.flightRecords == "none")
     return "";
   if (!flags.flightRecords.empty())
@@ -245,7 +249,8 @@ std::string recordsFolder(const RunFlags &flags, const std::string &job) {
   std::string name;
   for (char c : llvm::StringRef(job).take_front(80))
     name += llvm::isAlnum(c) || c == '.' || c == '_' ? c : '-';
-  return fmt::format("{}/braid-flight-{}-{}", temporaryFolder(), geteuid(), name);
+  return fmt::format("{}/braid-flight-{}-{}-{:016x}", temporaryFolder(), geteuid(), name,
+                     memory.number());
 }
 
 bool haveAllJoined(const JobMemory &memory) {
@@ -258,7 +263,7 @@ bool haveAllJoined(const JobMemory &memory) {
 /// Leaves the flight records of `ranks`, if there is a place for them, and returns what to say.
 std::string leaveRecords(const RunFlags &flags, const JobMemory &memory, llvm::ArrayRef<Plan> plans,
                          llvm::ArrayRef<int64_t> ranks, const std::string &job) {
-  std::string folder = recordsFolder(flags, job);
+  std::string folder = recordsFolder(flags, memory, job);
   if (folder.empty() || !haveAllJoined(memory))
     return "";
   if (Status status = writeFlightRecords(folder, memory, plans, ranks, job); !status.isOk())
@@ -344,7 +349,7 @@ Status Run::begin() {
   compileOptions_.transport = backend_->transport;
   setup_ = BRAID_TRY(findSetup(flags_, *backend_, processEnvironment()));
   BRAID_TRY(checkSetup(flags_, setup_, *backend_));
-  BRAID_TRY(checkTrace(flags_));
+  BRAID_TRY(checkFiles(flags_));
   if (setup_.kind == RankSetup::Rank) {
     job_ = BRAID_TRY(JobRank::join(*setup_.place, options_.timeout));
     if (std::optional<JobCause> cause = job_->memory().cause())
@@ -394,8 +399,10 @@ Status Run::makePlans() {
     if (job_) // the others wait
       job_->memory().slot(setup_.place->rank).arrivals.fetch_add(1, std::memory_order_relaxed);
   };
-  const CheckOptions check{
-      .queues = flags_.queues, .ordered = flags_.source.reproducible, .progress = report};
+  const CheckOptions check{.queues = flags_.queues,
+                           .ownQueues = backend_->ownQueues,
+                           .ordered = flags_.source.reproducible,
+                           .progress = report};
   plans_ = BRAID_TRY(braid::makePlans(compiled_, checksFirst() ? &check : nullptr));
   if (job_ && isDecided())
     job_->setPlans(plans_);
@@ -435,9 +442,7 @@ ChooseOptions Run::howToChoose() const {
   options.timed = flags_.timeBest;
   options.seconds = flags_.autoSeconds.value_or(options.seconds);
   options.usesKnown = true;
-  options.warn = [](const std::string &line) {
-    llvm::errs() << "braid: warning: " << line << "\n";
-  };
+  options.warn = warnOnStderr;
   return options;
 }
 

@@ -32,7 +32,7 @@ constexpr milliseconds kForFinishedRanks{1000};
 /// How long it stays for further processes that contradict a rank: who made one such mistake has
 /// often started several of them.
 constexpr milliseconds kForContradictions{1000};
-/// How long another host has for its answer. It may be stopped.
+/// How long a host has for its answer, where there may be another one. It may be stopped.
 constexpr milliseconds kForGreeting{1000};
 
 void sayOnStderr(const std::string &text) { std::fprintf(stderr, "braid: %s\n", text.c_str()); }
@@ -51,13 +51,16 @@ bool isRankStopped(const JobMemory &memory, int64_t rank) {
   return pid != 0 && isStopped(static_cast<pid_t>(pid));
 }
 
-/// The other ranks may be earlier than rank 0, and there may be the remains of a job of this name.
+/// The other ranks may be earlier than rank 0, and there may be the remains of a job of this name,
+/// or one that somebody has suspended.
 Result<std::unique_ptr<Client>> joinPublished(const ClientHello &hello, Deadline deadline) {
   for (;;) {
     auto paths = BRAID_TRY(findRendezvousEndpoints(endpointBase(), hello.job, deadline));
     for (const std::string &path : paths) {
-      auto client = Client::join(path, hello, deadline);
-      if (client || client.status().code() != StatusCode::PeerFailed || Clock::now() >= deadline)
+      auto client = Client::join(path, hello, std::min(deadline, deadlineIn(kForGreeting)));
+      const StatusCode code = client.status().code();
+      const bool mayBeAnother = code == StatusCode::PeerFailed || code == StatusCode::TimedOut;
+      if (client || !mayBeAnother || Clock::now() >= deadline)
         return client;
     }
     std::this_thread::sleep_for(milliseconds(5));
@@ -160,8 +163,11 @@ static Place ofThisHost(Place place) {
   return place;
 }
 
-Result<std::unique_ptr<JobRank>> JobRank::join(const Place &givenPlace, milliseconds timeout,
+Result<std::unique_ptr<JobRank>> JobRank::join(const Place &givenPlace, milliseconds givenTimeout,
                                                Stragglers stragglers) {
+  if (givenTimeout < milliseconds(1))
+    return badInput("expected a time limit of at least 1 ms, got {} ms", givenTimeout.count());
+  const milliseconds timeout = boundedTime(givenTimeout);
   Clock::time_point start = Clock::now();
   Deadline deadline = deadlineIn(timeout);
   std::optional<MeetingOfHosts> meeting;

@@ -84,7 +84,7 @@ class JobLauncher {
 public:
   JobLauncher(const LaunchOptions &options, JobMemory memory, std::string job)
       : options_(options), memory_(std::move(memory)), job_(std::move(job)),
-        children_(options.ranks), stopRule_(options.ranks, options.timeout, kSlice) {}
+        children_(options.ranks), stopRule_(options.ranks, boundedTime(options.timeout), kSlice) {}
 
   Status start();
   LaunchReport supervise();
@@ -129,6 +129,7 @@ private:
   std::optional<Clock::time_point> decidedAt_, firstEndAt_;
   std::set<int64_t> killed_; ///< ranks that went on; those that are connected the host kills
   bool hasSaidFailure_ = false;
+  Status relayed_;                         ///< what ranks wrote has arrived
   std::unique_ptr<Rendezvous> rendezvous_; ///< last: its thread uses what is above
 };
 
@@ -220,7 +221,7 @@ LaunchReport JobLauncher::supervise() {
     sayFailure();
     killWhatIsLeft();
   }
-  relay_.finish();
+  relayed_ = relay_.finish();
   rendezvous_.reset();
   sayFailure();
   return report();
@@ -336,6 +337,9 @@ LaunchReport JobLauncher::report() const {
   int expected = static_cast<int>(report.status.code());
   constexpr int kCannotPrint = static_cast<int>(StatusCode::Unsupported);
   report.isOutputLost = report.status.isOk() && children_.ending(0) == Ending{false, kCannotPrint};
+  if (!relayed_.isOk())
+    report.endings.push_back(relayed_.message());
+  report.isOutputLost |= report.status.isOk() && !relayed_.isOk();
   for (int64_t rank = 0; report.signal == 0 && rank < options_.ranks; ++rank) {
     std::optional<Ending> ending = children_.ending(rank);
     if (!ending || (!ending->isSignal && ending->number == expected) ||
@@ -357,6 +361,8 @@ LaunchReport JobLauncher::report() const {
 int64_t openFilesFor(int64_t ranks) { return 64 + ranks * 6; }
 
 Result<LaunchReport> launch(const LaunchOptions &options) {
+  if (options.timeout < milliseconds(1))
+    return badInput("expected a time limit of at least 1 ms, got {} ms", options.timeout.count());
   std::string job = BRAID_TRY(randomName());
   JobMemory memory = BRAID_TRY(JobMemory::create(options.ranks));
   JobLauncher launcher(options, std::move(memory), std::move(job));

@@ -75,7 +75,7 @@ struct LaunchReport {
   int signal = 0;
   /// Which ranks ended in another way than `status` says: "rank 2: killed by signal 9 (Killed)",
   /// and if that was us, because what.
-  /// Empty after an interrupt.
+  /// Empty after an interrupt. And that what ranks wrote could not be passed on, if so.
   std::vector<std::string> endings;
   /// The run counts, but rank 0 could not print what came of it, and has said why.
   bool isOutputLost = false;

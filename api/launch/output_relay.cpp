@@ -40,9 +40,11 @@ Status OutputRelay::start() {
                           : startThread(thread_, "what ranks write", [this] { relay(); });
 }
 
-void OutputRelay::finish() {
+Status OutputRelay::finish() {
   if (thread_.joinable())
     thread_.join();
+  return error_ == 0 ? Status::ok()
+                     : unsupported("cannot write what ranks print: {}", std::strerror(error_));
 }
 
 void OutputRelay::relay() {
@@ -88,7 +90,9 @@ void OutputRelay::passOn(Source &source, bool isEnd) {
   }
   if (isEnd && !source.pending.empty())
     text += source.prefix + std::exchange(source.pending, {}) + "\n";
-  (void)writeAll(source.target, text); // perhaps nobody reads it
+  const int error = writeAll(source.target, text);
+  if (error_ == 0 && error != EPIPE) // perhaps nobody reads it
+    error_ = error;
 }
 
 } // namespace braid

@@ -14,7 +14,7 @@ namespace braid {
 class OutputRelay {
 public:
   OutputRelay() = default;
-  ~OutputRelay() { finish(); }
+  ~OutputRelay() { (void)finish(); }
   OutputRelay(const OutputRelay &) = delete;
 
   /// The ends to write to, to be closed when the writer has them.
@@ -25,7 +25,8 @@ public:
   Result<Pipes> add(int64_t number);
   Status start();
   /// Blocks until all writers have closed their ends, and everything has been passed on.
-  void finish();
+  /// Unsupported if that could not be, for another reason than that nobody reads it.
+  Status finish();
 
 private:
   struct Source {
@@ -36,9 +37,10 @@ private:
   };
   void relay();
   static bool readSome(Source &source);
-  static void passOn(Source &source, bool isEnd);
+  void passOn(Source &source, bool isEnd);
 
   std::vector<Source> sources_;
+  int error_ = 0; ///< the first of writing, by the thread
   std::thread thread_;
 };
 

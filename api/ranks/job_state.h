@@ -8,6 +8,8 @@
 #include <list>
 #include <mutex>
 
+#include <unistd.h>
+
 namespace braid {
 
 /// The Plans of a session, and what it has prepared on the ranks that are here.
@@ -20,6 +22,7 @@ struct SessionPlans {
 };
 
 struct Job::Impl {
+  const pid_t process = getpid(); ///< that has the job's threads and connections
   JobOptions options;
   Backend backend;
   std::vector<TimedPlans> trials; ///< of a choice that has failed; what was issued may still run
@@ -30,10 +33,16 @@ struct Job::Impl {
   std::unique_ptr<LocalMesh> mesh;
   std::mutex ending; ///< held by abort(), and where close() takes the mesh away
 
-  /// BadInput once the job is closed.
+  /// This is a child of the process that has the job, made by fork(): it has a copy of the objects,
+  /// and must neither use nor release what they stand for.
+  bool isForked() const { return getpid() != process; }
+  /// BadInput if so.
+  Status expectOwnProcess() const;
+  /// BadInput then, and once the job is closed.
   Status expectOpen() const;
   /// Why this rank cannot give everything back now; "" if it can.
   std::string whatIsHeld(int64_t number) const;
+  Result<std::vector<std::string>> askWhatIsHeld();
   /// BadInput or Unsupported if this job cannot run that, with its knobs of the run.
   Status check(const Compiled &compiled, const Configuration &run) const;
   /// Unsupported if sessions would hold more than JobOptions::mostBytes on a rank.

@@ -23,7 +23,8 @@ Result<std::unique_ptr<LocalMesh>> LocalMesh::join(const Backend &backend,
                                                    const ClusterOptions &options,
                                                    std::unique_ptr<Client> client) {
   if (!backend.join)
-    return unsupported("expected a backend whose ranks can be processes, got '{}'", backend.name);
+    return client->fail(
+        unsupported("expected a backend whose ranks can be processes, got '{}'", backend.name));
   std::unique_ptr<Cluster> cluster = BRAID_TRY(backend.join(options, std::move(client)));
   return std::unique_ptr<LocalMesh>(new LocalMesh(std::move(cluster)));
 }

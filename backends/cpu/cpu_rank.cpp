@@ -8,19 +8,33 @@
 
 namespace braid {
 
-Result<std::unique_ptr<Cluster>> CpuRank::join(const ClusterOptions &options,
-                                               std::unique_ptr<Client> client,
-                                               const ObserverFactory &observe) {
+namespace {
+
+Status check(const ClusterOptions &options, const Client &client) {
   BRAID_TRY(checkGroup("processes", options.ranks, options.timeout));
-  if (options.ranks != client->ranks())
-    return badInput("expected the job's {} ranks, got {}", client->ranks(), options.ranks);
+  if (options.ranks != client.ranks())
+    return badInput("expected the job's {} ranks, got {}", client.ranks(), options.ranks);
   if (options.scheduleSeed)
     return unsupported("expected all ranks in one process to draw the order of their commands, got "
                        "ranks that are processes");
+  return Status::ok();
+}
+
+} // namespace
+
+/// The others hear why this rank does not come, before they hear that it has left.
+Result<std::unique_ptr<Cluster>> CpuRank::join(const ClusterOptions &options,
+                                               std::unique_ptr<Client> client,
+                                               const ObserverFactory &observe) {
+  if (Status status = check(options, *client); !status.isOk())
+    return client->fail(status);
   initializeGemms();
   auto parts = std::make_unique<Parts>(options, std::move(client), observe);
   // Stream 0 is there without being asked for.
-  BRAID_TRY(parts->device.reserveStreams(1));
+  if (Status status = parts->device.reserveStreams(1); !status.isOk()) {
+    parts->group.abort(status);
+    return parts->group.failure();
+  }
   BRAID_TRY(parts->group.start());
   return std::unique_ptr<Cluster>(new CpuRank(std::move(parts)));
 }

@@ -168,22 +168,29 @@ int countGpus() {
   return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
 }
 
-Result<std::unique_ptr<Cluster>> joinCuda(const ClusterOptions &options,
-                                          std::unique_ptr<Client> client,
-                                          const CudaRankOptions &rank) {
+static Result<CudaDevice::Options> chooseOptions(const ClusterOptions &options, Client &client,
+                                                 const CudaRankOptions &rank) {
   BRAID_TRY(checkOptions(options));
   const bool mayShare = BRAID_TRY(isOn(processEnvironment(), "BRAID_SHARE_GPUS", rank.mayShare));
-  const int64_t localRank = client->rank() % client->memory().ranksPerHost();
+  const int64_t localRank = client.rank() % client.memory().ranksPerHost();
   const int device = BRAID_TRY(chooseDevice(rank, localRank, mayShare));
   const bool tuned = BRAID_TRY(isOn(processEnvironment(), "BRAID_TUNE", true));
-  CudaDevice::Options chosen{.rank = client->rank(),
+  return CudaDevice::Options{.rank = client.rank(),
                              .device = device,
                              .callerStream = static_cast<cudaStream_t>(rank.stream),
                              .isTuned = tuned && !mayShare, // beside others, times say nothing
                              .mayShare = mayShare,
                              .isReproducible = options.reproducible,
                              .makeMessages = rank.makeMessages};
-  return CudaCluster::join(options, std::move(client), chosen);
+}
+
+/// The others hear why this rank does not come, before they hear that it has left.
+Result<std::unique_ptr<Cluster>> joinCuda(const ClusterOptions &options,
+                                          std::unique_ptr<Client> client,
+                                          const CudaRankOptions &rank) {
+  const Result<CudaDevice::Options> chosen = chooseOptions(options, *client, rank);
+  return chosen ? CudaCluster::join(options, std::move(client), *chosen)
+                : client->fail(chosen.status());
 }
 
 } // namespace braid

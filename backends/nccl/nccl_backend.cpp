@@ -61,7 +61,10 @@ Backend backendOf(const char *name, const char *description, Transport transport
 Result<std::unique_ptr<Cluster>> joinGpus(const ClusterOptions &options,
                                           std::unique_ptr<Client> client,
                                           const CudaRankOptions &rank) {
-  if (BRAID_TRY(isOn(processEnvironment(), "BRAID_SHARE_GPUS", rank.mayShare)))
+  const Result<bool> mayShare = isOn(processEnvironment(), "BRAID_SHARE_GPUS", rank.mayShare);
+  if (!mayShare)
+    return client->fail(mayShare.status());
+  if (*mayShare)
     setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", /*overwrite=*/0); // else it refuses
   // What goes to another host at a time. By 128 KiB, NCCL's own choice, sends over sockets are
   // slower than its collectives. On two GPUs, NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 shows it:
@@ -81,9 +84,10 @@ Result<std::unique_ptr<Cluster>> joinNccl(const ClusterOptions &options,
                                           std::unique_ptr<Client> client,
                                           const CudaRankOptions &rank) {
   if (options.reproducible)
-    return unsupported("--reproducible: NCCL adds in an order of its own; --backend cuda adds in "
-                       "that of ranks");
-  BRAID_TRY(nccl::Library::load());
+    return client->fail(unsupported("--reproducible: NCCL adds in an order of its own; --backend "
+                                    "cuda adds in that of ranks"));
+  if (const auto library = nccl::Library::load(); !library)
+    return client->fail(library.status());
   CudaRankOptions chosen = rank;
   chosen.backend = "nccl";
   return joinGpus(options, std::move(client), chosen);

@@ -159,6 +159,20 @@ Status cannotWrite(const std::string &path) {
   return unsupported("cannot write '{}': {}", path, std::strerror(errno));
 }
 
+/// Whoever owns a folder, or may write to it, can take away what is in it or put something else in
+/// its place. In one with the sticky bit others cannot.
+Status checkOwner(const FileDescriptor &folder, const std::string &path) {
+  struct stat about = {};
+  if (fstat(folder.get(), &about) != 0)
+    return cannotWrite(path);
+  const bool isForAll = (about.st_mode & S_IWOTH) && !(about.st_mode & S_ISVTX);
+  if (about.st_uid == geteuid() && !isForAll)
+    return Status::ok();
+  return unsupported("cannot write '{}': expected a folder of this user's that not everybody may "
+                     "write to",
+                     path);
+}
+
 } // namespace
 
 FlightRecord recordOf(const JobMemory &memory, llvm::ArrayRef<Plan> plans, int64_t rank,
@@ -195,6 +209,7 @@ Status writeFlightRecords(const std::string &directory, const JobMemory &memory,
   FileDescriptor folder(open(directory.c_str(), O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!folder.isValid())
     return cannotWrite(directory);
+  BRAID_TRY(checkOwner(folder, directory));
   Status first;
   for (int64_t rank : ranks) {
     // In this very folder, whatever its name may lead to by now.
@@ -210,8 +225,10 @@ Status writeFlightRecords(const std::string &directory, const JobMemory &memory,
 
 Status checkRecordsFolder(const std::string &directory) {
   const FileDescriptor folder(open(directory.c_str(), O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (folder.isValid() && access(directory.c_str(), W_OK | X_OK) != 0)
+    return cannotWrite(directory);
   if (folder.isValid())
-    return access(directory.c_str(), W_OK | X_OK) == 0 ? Status::ok() : cannotWrite(directory);
+    return checkOwner(folder, directory);
   if (errno != ENOENT)
     return cannotWrite(directory);
   return checkWritable(llvm::StringRef(directory).rtrim('/').str());

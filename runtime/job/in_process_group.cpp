@@ -28,7 +28,8 @@ Status checkInProcess(const ClusterOptions &options) {
 }
 
 InProcessGroup::InProcessGroup(int64_t ranks, std::chrono::milliseconds timeout)
-    : RankGroup(ranks, timeout, outcome_), texts_(ranks), steps_(ranks), hosts_(ranks) {
+    : RankGroup(ranks, boundedTime(timeout), outcome_), texts_(ranks), steps_(ranks),
+      hosts_(ranks) {
   for (std::atomic<HostActivity> &host : hosts_)
     host.store(HostActivity::OwnCode, std::memory_order_relaxed);
 }

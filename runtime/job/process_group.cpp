@@ -79,9 +79,9 @@ private:
 };
 
 ProcessGroup::ProcessGroup(std::unique_ptr<Client> client, milliseconds timeout)
-    : RankGroup(client->ranks(), timeout, client->memory().outcome()), client_(std::move(client)),
-      period_(watchPeriod(timeout)), warn_(warnOnStderr), stallRule_(timeout, period_),
-      waits_(kQueueSlots) {
+    : RankGroup(client->ranks(), boundedTime(timeout), client->memory().outcome()),
+      client_(std::move(client)), period_(watchPeriod(timeout)), warn_(warnOnStderr),
+      stallRule_(RankGroup::timeout(), period_), waits_(kQueueSlots) {
   for (Wait &wait : waits_)
     wait.ofRank.resize(static_cast<size_t>(size()));
 }
@@ -96,7 +96,8 @@ ProcessGroup::~ProcessGroup() {
 
 Status ProcessGroup::start() {
   setActivity(HostActivity::OwnCode);
-  return startThread(watchdog_, "a watchdog", [this] { watch(); });
+  const Status started = startThread(watchdog_, "a watchdog", [this] { watch(); });
+  return started.isOk() ? started : client_->fail(started);
 }
 
 void ProcessGroup::setPlans(llvm::ArrayRef<Plan> plans) {
@@ -154,6 +155,7 @@ Result<std::vector<std::string>> ProcessGroup::allGather(std::string mine) {
 ///                                 word, which each rank looks at last.
 ///   an abort by anybody else      the word decides: if the abort was first, the commit fails and
 ///                                 nobody is told to go on.
+///   a rank in another call        all have come, and nothing is committed: who wanted to aborts.
 ///   all ranks and the host        nobody is left to be told anything.
 ///
 /// Of several hosts, host 0 commits: see runtime/job/network/host_zero.h. A rank that is killed
@@ -162,8 +164,9 @@ Status ProcessGroup::commit() {
   Doing doing(*this, HostActivity::Committing);
   const uint32_t step = steps_.fetch_add(1, std::memory_order_relaxed) + 1;
   const Status met = client_->meetAtCommit(step);
-  if (!met.isOk() && memory().committed() < step)
-    abort(met);
+  if (memory().committed() < step)
+    abort(met.isOk() ? badInput("expected all ranks to commit, but another is in another call")
+                     : met);
   return memory().committed() >= step ? Status::ok() : failure();
 }
 

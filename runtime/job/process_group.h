@@ -48,7 +48,7 @@ public:
   /// Disconnects, unless that is done. Frees the memory that peers may have mapped, which does
   /// them no harm.
   ~ProcessGroup() override;
-  /// Starts the watchdog. Call setWake() and setWarn() before.
+  /// Starts the watchdog. Call setWake() and setWarn() before. A failure is that of all ranks.
   Status start();
   void setWarn(Warn warn) { warn_ = std::move(warn); }
   /// `probe` is called by the watchdog once a period, to write into the slot what a device tells of

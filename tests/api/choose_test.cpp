@@ -104,7 +104,7 @@ TEST(Candidate, HasGemmsOnOneStreamAndOnTwo) {
   auto streamsOf = [&](const char *schedule) {
     std::set<int64_t> streams;
     for (const Candidate &each : broadCandidates({given, launchModes, transferMode, stage}))
-      if (llvm::StringRef(each.str() + ";").startswith(std::string(schedule) + ";") &&
+      if ((each.str() + ";").starts_with(std::string(schedule) + ";") &&
           each.placement() == of(schedule).placement())
         streams.insert(each.streams());
     return streams;
@@ -830,7 +830,7 @@ TEST(Choose, MeasuresAnewWhatItDoesNotUnderstand) {
       if (!kept) // the file that jobs lock
         continue;
       for (auto &[key, value] : kept->entries)
-        if (llvm::StringRef(key).startswith("choice"))
+        if (std::string_view(key).starts_with("choice"))
           value = bad;
       std::ofstream(file.path()) << kept->encode();
     }

@@ -9,6 +9,10 @@
 // `-leave`s or `-stop`s. With `first...` the second session has another program, and a run of the
 // first one has no end: rank 2 does not come in time, and rank 1 may `-leave`.
 //
+// With `cuda` rank 1 asks for a GPU, where there is none. With `fork` rank 1 has a child that uses
+// and releases what it has of the job. With `other-...` all ranks `-commit` or `-close` when rank 1
+// prepares a session.
+//
 //===----------------------------------------------------------------------------------------===//
 
 #include "api/fusion.h"
@@ -19,6 +23,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <thread>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 using namespace braid;
 
@@ -78,6 +85,32 @@ Status runFirst(Job &job, Session &session, std::span<const Tensor> inputs, cons
   return job.synchronize();
 }
 
+/// A child that harms nobody.
+Status letAChildUse(const std::shared_ptr<Job> &job,
+                    std::vector<std::unique_ptr<Session>> &sessions) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(10);
+    std::shared_ptr<Job> mine = job;
+    const bool isRefused = !mine->synchronize().isOk() && !mine->commit().isOk();
+    mine->abort({StatusCode::PeerFailed, "by a child"});
+    sessions.clear();
+    mine.reset();
+    _exit(isRefused ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return status == 0 ? Status::ok()
+                     : Status(StatusCode::Internal, "the child ended by " + std::to_string(status));
+}
+
+Status endInAnotherCall(const std::shared_ptr<Job> &job, const CompiledProgram &program,
+                        const std::string &mode) {
+  if (job->firstRank() == 1)
+    return Session::prepare(job, program).status();
+  return mode == "other-close" ? job->close() : job->commit();
+}
+
 Status runAll(const std::shared_ptr<Job> &job, const std::string &mode) {
   const std::string other = job->firstRank() == 1 ? mode : "";
   const bool isFirst = mode.starts_with("first");
@@ -85,6 +118,8 @@ Status runAll(const std::shared_ptr<Job> &job, const std::string &mode) {
       job->compileText("first", fusion(job->ranks(), other == "rows" ? kRows + 1 : kRows));
   if (!program)
     return program.status();
+  if (mode.starts_with("other"))
+    return endInAnotherCall(job, *program, mode);
   std::vector<std::unique_ptr<Session>> sessions;
   std::vector<float> A(kRows * kDepth), B(kDepth * kColumns, 1),
       C(static_cast<size_t>(job->ranks() * kRows * kColumns));
@@ -113,6 +148,9 @@ Status runAll(const std::shared_ptr<Job> &job, const std::string &mode) {
   for (int run = 0; run < kRuns; ++run) {
     if (other == "leave" && run == kRuns / 2)
       std::_Exit(0);
+    if (other == "fork" && run == kRuns / 2)
+      if (Status status = letAChildUse(job, sessions); !status.isOk())
+        return status;
     A.assign(A.size(), static_cast<float>(job->firstRank() + run));
     Result<void *> stream = job->stream(static_cast<uint32_t>(run % 4));
     if (!stream)
@@ -130,7 +168,12 @@ Status runAll(const std::shared_ptr<Job> &job, const std::string &mode) {
 int main(int argc, char **argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
   const auto timeout = std::chrono::seconds(mode == "auto-stop" || mode == "first" ? 2 : 20);
-  Result<std::shared_ptr<Job>> job = Job::join({.timeout = timeout});
+  JobOptions options{.timeout = timeout};
+  if (mode == "cuda" && std::getenv("BRAID_RANK") == std::string("1")) {
+    options.backend = "cuda";
+    std::this_thread::sleep_for(std::chrono::milliseconds(500)); // the others wait by then
+  }
+  Result<std::shared_ptr<Job>> job = Job::join(options);
   Status status = job.status();
   if (job)
     status = runAll(*job, mode);

@@ -44,6 +44,19 @@ def main():
     expect(program, ["auto-stop"], [6, -signal.SIGKILL, 6], ["rank 1 shows no sign of life"])
     wait = r"rank 1 waits for rank 2 in .* at first:5:3, run 1 \(the flag is 0, wanted 1\)"
     expect(program, ["first-leave"], [5, 0, 5], [wait])
+    if not os.path.exists("/dev/nvidiactl"):
+        got, said = run(program, "cuda")
+        is_built = "a backend of this build" not in said[1]
+        assert not is_built or got == [4, 4, 4] and len(set(said)) == 1, (got, said)
+    expect(program, ["fork"], [0, 0, 0], [])
+    for call in ("commit", "close"):
+        got, said = run(program, "other-" + call)
+        assert got == [2, 2, 2], (call, got, said)
+        # Who is first to find that out says it for all.
+        mine = f"expected all ranks to {call}( the job)?, but (another|rank 1) is in another call"
+        assert all(re.search(mine + "|same call of the same version|of this version's form", each)
+                   for each in said), (call, said)
+        assert len(set(said)) == 1, (call, said)
     expect(program, ["first"], [6, 6, -signal.SIGKILL], ["rank 2 is in its own code", wait])
 
 

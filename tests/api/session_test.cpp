@@ -16,6 +16,8 @@
 #include <fstream>
 
 #include <malloc.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace braid::test {
 namespace {
@@ -566,6 +568,47 @@ TEST_F(ChoiceTest, OfAJobThatHasFailedIsItsFailure) {
   EXPECT_EQ(choose(*job, kKinds[0]).status().message(), "enough");
 }
 
+// -- A fork. --
+
+/// What a child finds that made nothing itself: the exit code says how many calls did otherwise.
+int useAsAFork(std::shared_ptr<Job> job, std::unique_ptr<Session> session,
+               const CompiledProgram &program) {
+  alarm(20);
+  const Status statuses[] = {job->synchronize(),
+                             job->commit(),
+                             job->close(),
+                             job->fail({StatusCode::PeerFailed, "mine"}),
+                             job->stream(0).status(),
+                             session->run(std::span<const Tensor>(), std::span<const Tensor>()),
+                             session->runAt({}),
+                             session->replay(),
+                             session->capture({}),
+                             Session::prepare(job, program).status()};
+  int wrong = 0;
+  for (const Status &status : statuses)
+    wrong += status.message() != "expected the process that joined; a fork cannot use its job";
+  job->abort({StatusCode::PeerFailed, "mine"});
+  session.reset();
+  job.reset();
+  return wrong;
+}
+
+TEST(ForkTest, AChildCanNeitherUseNorEndTheJob) {
+  const std::shared_ptr<Job> job = *Job::create({.ranks = kRanks});
+  const CompiledProgram program = compiled(kKinds[0]);
+  auto session = Session::prepare(job, program);
+  ASSERT_TRUE(session.isOk()) << session.status().message();
+  const pid_t child = fork();
+  if (child == 0)
+    _exit(useAsAFork(job, std::move(*session), program));
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_TRUE(job->synchronize().isOk());
+  session->reset();
+  EXPECT_TRUE(job->close().isOk());
+}
+
 // -- Texts. --
 
 TEST(FusionTextTest, MakesWhatAFileWouldHold) {
@@ -599,19 +642,32 @@ TEST(CompiledProgramTest, MistakesHaveTheirPlace) {
   EXPECT_EQ(compileFile("/nowhere.braid").status().code(), StatusCode::BadInput);
 }
 
-TEST(CompiledProgramTest, AnUnsafeProgramIsRejected) {
-  const auto program = compileText("racy", R"(
-program @racy mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {
+Result<CompiledProgram> racyProgram() {
+  return compileText("racy", R"(
+program @racy mesh [0 .. 3) (%A: f32[4]) -> (%C: f32[4]) {
   %main = get_current_stream
   set_current_stream stream(0)
   set %C, %A
   set_current_stream %main
 }
 )");
+}
+
+TEST(CompiledProgramTest, AnUnsafeProgramIsRejected) {
+  const auto program = racyProgram();
   ASSERT_TRUE(program.isOk()) << program.status().message();
   const Status status = program->check();
   EXPECT_EQ(status.code(), StatusCode::Rejected);
   EXPECT_THAT(status.message(), HasSubstr("@racy is"));
+}
+
+TEST(SessionTest, WhatWillRunIsProvedFirst) {
+  const auto program = racyProgram();
+  const std::shared_ptr<Job> job = makeJob();
+  const Status status = Session::prepare(job, *program).status();
+  EXPECT_EQ(status.code(), StatusCode::Rejected);
+  EXPECT_THAT(status.message(), HasSubstr("@racy is unsafe (race)"));
+  EXPECT_TRUE(Session::prepare(job, *program, {.checks = false}).isOk());
 }
 
 } // namespace

@@ -64,6 +64,30 @@ private:
   pid_t pid_;
 };
 
+/// Has a process keep what another one had open when that died, until this object ends; for a few
+/// seconds at most.
+class Heir {
+public:
+  Heir() { EXPECT_EQ(pipe2(ends_, O_CLOEXEC), 0); }
+  ~Heir() {
+    close(ends_[0]);
+    close(ends_[1]);
+  }
+  /// By the process that is to die.
+  void begin() {
+    if (fork() != 0)
+      return;
+    alarm(8);
+    close(ends_[1]);
+    char byte;
+    (void)!read(ends_[0], &byte, 1);
+    _exit(0);
+  }
+
+private:
+  int ends_[2];
+};
+
 // -- Meeting. --
 
 TEST(Rendezvous, GathersInRankOrder) {
@@ -339,7 +363,9 @@ TEST(Client, SaysWhyItCannotJoin) {
   RendezvousEndpoint deaf = std::move(*RendezvousEndpoint::open(base.path(), ""));
   auto status = Client::join(deaf.path(), {}, deadlineIn(20ms)).status();
   EXPECT_EQ(status.code(), StatusCode::TimedOut);
-  EXPECT_EQ(status.message(), "joining as rank 0: expected a message in time, got none");
+  EXPECT_EQ(status.message(), "joining as rank 0 at '" + deaf.path() + "', where process " +
+                                  std::to_string(getpid()) +
+                                  " listens: expected a message in time, got none");
   deaf.close();
   EXPECT_EQ(Client::join(deaf.path(), {}, soon()).status().code(), StatusCode::PeerFailed);
 }
@@ -364,6 +390,59 @@ TEST(Rendezvous, AbortsWhenARankIsKilledInAGather) {
   EXPECT_EQ(status.message(), "rank 1 was killed by signal 9\n  it is rank 1");
   EXPECT_EQ(host.memory->cause()->rank, 1);
   EXPECT_TRUE(eventually([&] { return stateOf(host, 1) == RankState::Dead; }));
+}
+
+TEST(Rendezvous, SeesADeathThoughAChildKeepsTheConnection) {
+  Host host(optionsFor(2));
+  Heir heir;
+  ChildRank child([&] {
+    auto client = Client::join(host.path(), {.job = "job", .rank = 1, .ranks = 2}, soon());
+    heir.begin();
+    raise(SIGKILL);
+  });
+  auto client = joinAs(host.path(), 0, 2);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ((*client)->allGather("").status().message(), "rank 1 closed its connection");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
+}
+
+/// What was said before the death counts.
+TEST(Rendezvous, HearsTheLastWordsOfOneWhoseChildKeepsTheConnection) {
+  Host host(optionsFor(2));
+  Heir heir;
+  ChildRank child([&] {
+    auto client = Client::join(host.path(), {.job = "job", .rank = 1, .ranks = 2}, soon());
+    heir.begin();
+    (*client)->disconnect();
+    _exit(0);
+  });
+  auto client = joinAs(host.path(), 0, 2);
+  EXPECT_TRUE(eventually([&] { return stateOf(host, 1) == RankState::Left; }));
+  std::this_thread::sleep_for(200ms);
+  EXPECT_FALSE(host.memory->isAborted()) << host.memory->cause()->status.message();
+}
+
+TEST(Client, SeesThatTheHostIsGoneThoughAChildKeepsTheConnection) {
+  Heir heir;
+  int path[2];
+  ASSERT_EQ(pipe2(path, O_CLOEXEC), 0);
+  ChildRank child([&] {
+    Host host(optionsFor(2));
+    (void)!write(path[1], host.path().c_str(), host.path().size() + 1);
+    while (stateOf(host, 0) != RankState::Joined)
+      std::this_thread::sleep_for(1ms);
+    std::filesystem::remove_all(host.base.path());
+    heir.begin();
+    raise(SIGKILL);
+  });
+  char text[200] = {};
+  ASSERT_GT(read(path[0], text, sizeof text - 1), 0);
+  auto client = joinAs(text, 0, 2);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ((*client)->allGather("").status().code(), StatusCode::PeerFailed);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
+  close(path[0]);
+  close(path[1]);
 }
 
 /// What rank 0 of two hears if rank 1 sends `bytes` after its welcome, and goes.

@@ -139,6 +139,13 @@ TEST(Connection, EndsItsWaits) {
             StatusCode::PeerFailed);
 }
 
+TEST(Deadline, OfAnyTimeIsInOrder) {
+  const Deadline now = std::chrono::steady_clock::now();
+  EXPECT_LE(deadlineIn(std::chrono::milliseconds::min()), deadlineIn(1ms));
+  EXPECT_GT(deadlineIn(std::chrono::milliseconds::max()), now + 24h * 365);
+  EXPECT_GT(deadlineIn(9999999999999ms), now + 24h * 365);
+}
+
 TEST(Connection, KnowsWhoIsThere) {
   Pair pair;
   auto peer = pair.left->peer();

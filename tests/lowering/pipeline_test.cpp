@@ -572,7 +572,7 @@ TEST(Reductions, AddInTheOrderOfRanksButForARing) {
   };
   for (const char *result : kReduced)
     for (const std::string &schedule : reductionsTo(result)) {
-      const bool isRing = llvm::StringRef(schedule).startswith("ring");
+      const bool isRing = std::string_view(schedule).starts_with("ring");
       EXPECT_EQ(isRing, check(result, schedule) != "") << result << schedule;
     }
   EXPECT_THAT(check(kReduced[0], "ring"),

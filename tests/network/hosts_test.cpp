@@ -13,6 +13,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 /// What a rank says in a round: of any size, and like nothing else.
@@ -283,6 +284,18 @@ TEST(Hosts, AHostHasANumberOfTheJob) {
   }
 }
 
+/// The last attempt may be cut off anywhere, and its reason is the deadline alone.
+TEST(Hosts, WhatAnAttemptWithTimeEndedWithIsWhatIsSaid) {
+  JobOfHosts job({.hosts = 2, .perHost = 1}, 1);
+  auto options = JobHost::optionsOf(job.shape(), 1);
+  options.secret = "something else, of some bytes";
+  for (const auto time : {150ms, 200ms, 202ms, 205ms, 210ms, 250ms}) {
+    const auto refused = joinHostZero(job.at(), options, deadlineIn(time));
+    EXPECT_THAT(refused.status().message(), HasSubstr("in, got: ")) << time.count();
+    EXPECT_THAT(refused.status().message(), Not(HasSubstr(" in time"))) << time.count();
+  }
+}
+
 /// It cannot tell whose fault it is.
 TEST(Hosts, WithAnotherSecretNobodyGetsIn) {
   JobOfHosts job({.hosts = 2, .perHost = 1}, 1);
@@ -319,15 +332,19 @@ TEST(Hosts, TheAcceptorClosesWithTheFirstAllGather) {
 TEST(Hosts, AHostThatSaysNothingIsLost) {
   const JobShape shape{.hosts = 2, .perHost = 2, .silence = 400ms};
   JobOfHosts job(shape, 1);
-  const HostLink silent = joinByHand(job.at(), shape, 1);
+  HostLink silent = joinByHand(job.at(), shape, 1);
   const std::string cause = job.commonCause();
   EXPECT_THAT(cause, HasSubstr("host 1 (ranks 2 to 3): nothing was heard from it for 0.4 s"));
   EXPECT_THAT(cause, HasSubstr("rank 2 stands still"));
   EXPECT_EQ(job.memory(0).cause()->status.code(), StatusCode::TimedOut);
+  // If it goes on, it hears why.
+  const std::optional<Frame> told = awaitFrame(silent, FrameKind::HostAbort);
+  ASSERT_TRUE(told.has_value());
+  EXPECT_EQ(decodeCause(told->body, 4)->status.message(), cause);
 }
 
 TEST(Hosts, AHost0ThatSaysNothingIsGivenUp) {
-  const ZeroByHand job({.hosts = 2, .perHost = 1, .silence = 400ms});
+  ZeroByHand job({.hosts = 2, .perHost = 1, .silence = 400ms});
   JobMemory &memory = job.host->memory();
   ASSERT_TRUE(eventually([&] { return memory.isAborted(); }));
   EXPECT_THAT(memory.cause()->status.message(),
@@ -335,6 +352,7 @@ TEST(Hosts, AHost0ThatSaysNothingIsGivenUp) {
                     HasSubstr("rank 0 stands still")));
   EXPECT_EQ(memory.cause()->status.code(), StatusCode::TimedOut);
   EXPECT_TRUE(memory.abort({Status(StatusCode::PeerFailed, "late"), 1}) == false);
+  EXPECT_TRUE(awaitFrame(*job.link, FrameKind::HostAbort).has_value());
 }
 
 TEST(Hosts, ClocksDifferByNoMoreThanTheirError) {

@@ -13,7 +13,12 @@ function(step)
 endfunction()
 
 step(${CMAKE_COMMAND} --install ${BUILD} --prefix ${scratch}/prefix)
-step(${CMAKE_COMMAND} -S examples/package -B ${scratch}/build -G ${GENERATOR}
+# Of a project that has no C, either.
+configure_file(examples/package/main.cpp ${scratch}/source/main.cpp COPYONLY)
+file(READ examples/package/CMakeLists.txt text)
+string(REPLACE "LANGUAGES C CXX" "LANGUAGES CXX" text "${text}")
+file(WRITE ${scratch}/source/CMakeLists.txt "${text}")
+step(${CMAKE_COMMAND} -S ${scratch}/source -B ${scratch}/build -G ${GENERATOR}
      -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_BUILD_TYPE=Release
      -DCMAKE_PREFIX_PATH=${scratch}/prefix -DLLVM_DIR=${LLVM_DIR})
 step(${CMAKE_COMMAND} --build ${scratch}/build)

@@ -133,7 +133,7 @@ class Result:
 
 def finish(process):
     out, err = process.communicate(timeout=SECONDS)
-    return Result(process, out, err)
+    return Result(process, out or "", err)
 
 
 def check(condition, message):
@@ -563,6 +563,16 @@ def test_prefixes_keep_streams_apart(job):
     check(result.out == "", f"expected nothing on stdout, got {result.out}")
 
 
+def test_prefixed_output_that_is_lost(job):
+    with open("/dev/full", "wb") as full:
+        process = subprocess.Popen(
+            [BRAID, "run", "examples/ag_matmul.braid", "--ranks", "2", "--processes",
+             "--prefix-output"], env=job.environment, text=True, stdin=subprocess.DEVNULL,
+            stdout=full, stderr=subprocess.PIPE)
+        job.started.append(process)
+        finish(process).expect(4, r"cannot write what ranks print: No space left on device$")
+
+
 # -- Ranks that somebody else starts. --
 
 def test_ranks_by_hand(job):
@@ -746,6 +756,49 @@ def test_failed_job_is_no_obstacle_to_the_next(job):
     finish(ranks[0]).expect_exact()
     finish(ranks[1]).expect(0)
     finish(failed).expect(2, r"^rank 0: braid: error: cannot read 'no-such-file'")
+
+
+def test_suspended_job_of_the_same_name(job):
+    """It is the first that the next job finds, and does not answer."""
+    old = job.start("examples/ag_matmul.braid", variables=by_hand(0))
+    wait_for(lambda: places(job), "the old rank 0 to listen")
+    os.kill(old.pid, signal.SIGSTOP)
+    begin = time.monotonic()
+    ranks = {1: job.start("examples/ag_matmul.braid", "--verify", variables=by_hand(1))}
+    time.sleep(0.5)
+    ranks[0] = job.start("examples/ag_matmul.braid", "--verify", variables=by_hand(0))
+    finish(ranks[0]).expect_exact()
+    finish(ranks[1]).expect(0)
+    check(time.monotonic() - begin < 15, "expected the next job to wait for no more than a moment")
+    job.run("examples/ag_matmul.braid", "--timeout-ms", 1500, variables=by_hand(1)).expect(
+        6, rf"^rank 1: braid: error: joining as rank 1 at '/.*', where process {old.pid} listens: ")
+    old.kill()
+    old.wait()
+    job.run("examples/ag_matmul.braid", variables=by_hand(0, 1)).expect(0)  # sweeps
+
+
+def test_default_folders_of_records_are_new(job):
+    """Each job has one, also of the same name."""
+    folders = []
+    for _ in range(2):
+        ranks = [job.start("tests/tools/wrong.braid", "--verify", "--no-check",
+                           variables=by_hand(rank)) for rank in (0, 1)]
+        said = [finish(process).expect(1).err for process in ranks]
+        folders += re.findall(r"flight records of 2 ranks in (\S+);", "".join(said))
+    check(len(set(folders)) == 2, f"expected two folders, got {folders}")
+    for folder in folders:
+        check(sorted(os.listdir(folder)) == ["rank0.json", "rank1.json"],
+              f"expected two records, got {os.listdir(folder)}")
+        shutil.rmtree(folder)
+
+
+def test_longest_time_limit(job):
+    job.run("examples/ag_matmul.braid", "--ranks", 2, "--processes", "--verify", "--timeout-ms",
+            2**63 - 1).expect_exact()
+    ranks = [job.start("examples/ag_matmul.braid", "--verify", "--timeout-ms", 2**63 - 1,
+                       variables=by_hand(rank)) for rank in (0, 1)]
+    finish(ranks[0]).expect_exact()
+    finish(ranks[1]).expect(0)
 
 
 def test_missing_rank(job):

@@ -157,6 +157,7 @@ struct Job {
   /// What the host does while they run.
   std::function<void(std::unique_ptr<Rendezvous> &, JobMemory &)> host = {};
   bool killsStragglers = true;
+  int64_t refused = -1; ///< the rank that cannot take part, while the others wait for it
 
   std::vector<Verdict> verdicts = {};
   uint32_t committed = 0;
@@ -191,6 +192,10 @@ int Job::runChild(int64_t rank, int path, int verdict) const {
     ClusterOptions options;
     options.ranks = kRanks;
     options.timeout = timeout;
+    if (rank == refused) {
+      options.scheduleSeed = 1;
+      std::this_thread::sleep_for(milliseconds(300));
+    }
     Result<std::unique_ptr<Cluster>> cluster =
         registry.find("cpu")->join(options, std::move(*client));
     status = cluster ? body(**cluster, rank) : cluster.status();
@@ -474,6 +479,16 @@ TEST_F(RankTest, RankThatDoesNotCommitFailsAll) {
   Verdict verdict = theSame(job, 2);
   EXPECT_EQ(verdict.code, static_cast<int>(StatusCode::PeerFailed));
   EXPECT_EQ(job.committed, 0u);
+}
+
+TEST_F(RankTest, WhyARankCannotTakePartIsTheCause) {
+  Job job = makeJob();
+  job.refused = 2;
+  job.run();
+  const Verdict verdict = theSame(job);
+  EXPECT_EQ(verdict.code, static_cast<int>(StatusCode::Unsupported));
+  EXPECT_THAT(verdict.message, StartsWith("expected all ranks in one process to draw the order"));
+  EXPECT_LT(job.elapsed, milliseconds(15000));
 }
 
 TEST_F(RankTest, CommittedStepsStayWhenARankDiesLater) {

@@ -2,14 +2,18 @@
  *
  * usage: c_test EXAMPLE     (a fusion of f32 or any other type that gathers A for A * B)
  *
- * What is said of a mistake, then one run on two ranks of ones: every element is the depth.
+ * What is said of a mistake, then one run on two ranks of ones: every element is the depth. Then
+ * wrong arguments, of which none may do harm, and a child that can do none.
  *
  *===----------------------------------------------------------------------------------------===*/
+#define _POSIX_C_SOURCE 200809L
 #include "api/c.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static void expect(int holds, const char *what, const braid_error *error) {
   if (holds)
@@ -33,6 +37,92 @@ static braid_tensor filled(braid_tensor tensor, uint16_t value) {
     data[i] = value;
   tensor.data = data;
   return tensor;
+}
+
+/* Frees `error`. */
+static void expect_bad_input(braid_error *error, const char *words) {
+  expect(braid_error_code(error) == BRAID_BAD_INPUT &&
+             strstr(braid_error_message(error), words) != NULL,
+         words, error);
+  braid_error_free(error);
+}
+
+static void try_wrong_programs(const char *path) {
+  braid_program *program = NULL;
+  braid_lowering lowering = BRAID_LOWERING_DEFAULTS;
+  expect_bad_input(braid_compile_text(NULL, "", NULL, &program), "name: expected");
+  expect_bad_input(braid_compile_text("t", NULL, NULL, &program), "text: expected");
+  expect_bad_input(braid_compile_file(NULL, NULL, &program), "path: expected");
+  expect_bad_input(braid_compile_file(path, NULL, NULL), "program: expected");
+  const char *const names[] = {NULL};
+  const int64_t values[] = {4};
+  lowering.parameters = 1;
+  expect_bad_input(braid_compile_file(path, &lowering, &program), "parameter_names: expected");
+  lowering.parameter_names = names;
+  expect_bad_input(braid_compile_file(path, &lowering, &program), "parameter_values: expected");
+  lowering.parameter_values = values;
+  expect_bad_input(braid_compile_file(path, &lowering, &program), "parameter_names: expected");
+  expect_bad_input(braid_program_plan(NULL, 0, NULL), "program: expected");
+  expect(braid_program_ranks(NULL) == 0 && *braid_program_text(NULL) == 0, "nothing", NULL);
+}
+
+static void try_wrong_jobs(void) {
+  braid_job_options options = BRAID_JOB_DEFAULTS;
+  braid_job *job = NULL;
+  expect_bad_input(braid_job_join(NULL, NULL), "job: expected");
+  options.name = "c_test";
+  options.ranks = 1;
+  for (options.timeout_ms = -1; options.timeout_ms < 1; ++options.timeout_ms)
+    expect_bad_input(braid_job_join(&options, &job), "of at least 1 ms, got");
+  options.timeout_ms = INT64_MAX;
+  braid_error *error = braid_job_join(&options, &job);
+  expect(!error, "a job without a time limit", error);
+  expect_bad_input(braid_job_fail(job, BRAID_PEER_FAILED, NULL), "message: expected");
+  error = braid_job_close(job);
+  expect(!error, "the job to close", error);
+  braid_job_free(job);
+  expect_bad_input(braid_job_synchronize(NULL), "job: expected");
+  braid_job_abort(NULL, BRAID_INTERNAL, NULL);
+  braid_job_usage(NULL, NULL, NULL, NULL);
+  expect(braid_job_ranks(NULL) == 0, "no ranks", NULL);
+}
+
+static void try_wrong_tensors(braid_job *job, const braid_program *program, braid_session *session,
+                              const braid_tensor *tensors) {
+  const char *name = NULL;
+  braid_tensor wrong[6];
+  memcpy(wrong, tensors, sizeof wrong);
+  wrong[4].shape = NULL;
+  expect_bad_input(braid_session_run(session, wrong, 6, NULL), "tensor 4: shape: expected");
+  const int32_t axes[] = {-1, 2000000000};
+  for (int i = 0; i < 2; ++i) {
+    memcpy(wrong, tensors, sizeof wrong);
+    wrong[4].axes = axes[i];
+    expect_bad_input(braid_session_run(session, wrong, 6, NULL), "tensor 4: expected 0 to 64 axes");
+  }
+  expect_bad_input(braid_session_run(session, NULL, 6, NULL), "tensors: expected");
+  expect_bad_input(braid_session_run_at(session, NULL, 3, NULL), "addresses: expected");
+  expect_bad_input(braid_session_replay(NULL, NULL), "session: expected");
+  expect_bad_input(braid_session_prepare(NULL, program, 1, &session), "job: expected");
+  expect_bad_input(braid_session_prepare(job, NULL, 1, &session), "program: expected");
+  expect_bad_input(braid_session_prepare(job, program, 1, NULL), "session: expected");
+  expect_bad_input(braid_program_tensor(program, 0, &name, NULL), "tensor: expected");
+}
+
+/* A child has copies of all objects, and nothing of what they stand for. */
+static void try_from_child(braid_job *job, braid_session *session) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    expect_bad_input(braid_job_synchronize(job), "a fork cannot use its job");
+    expect_bad_input(braid_job_commit(job), "a fork cannot use its job");
+    braid_job_abort(job, BRAID_PEER_FAILED, "by a child");
+    braid_session_free(session);
+    braid_job_free(job);
+    _exit(0);
+  }
+  int status = -1;
+  expect(waitpid(child, &status, 0) == child && status == 0, "a child that ends by itself", NULL);
 }
 
 int main(int count, char **arguments) {
@@ -82,6 +172,12 @@ int main(int count, char **arguments) {
   int32_t is_in_graph = 1;
   braid_session_usage(session, &bytes, &most, &is_in_graph);
   expect(most > 0 && bytes == 2 * most && !is_in_graph, "what both ranks hold", NULL);
+  try_wrong_programs(arguments[1]);
+  try_wrong_jobs();
+  try_wrong_tensors(job, program, session, tensors);
+  try_from_child(job, session);
+  error = braid_job_commit(job);
+  expect(!error && braid_session_runs(session) == 1, "the job to go on", error);
   for (size_t i = 2; i < 6; i += 3)
     for (int64_t k = 0; k < elements_of(&tensors[i]); ++k)
       expect(((const uint16_t *)tensors[i].data)[k] == 0x4100, "8 in every element", NULL);

@@ -134,7 +134,7 @@ TEST(CheckerAlikeRanks, OfHosts) {
                                       {64, 8}})
     for (const char *schedule : {"hierarchical", "pairwise", "ring", "hierarchical;protocol=put"}) {
       const Subject subject = subjectOf(kGather, ranks, schedule, ofHost);
-      const bool isHierarchical = llvm::StringRef(schedule).startswith("hierarchical");
+      const bool isHierarchical = std::string_view(schedule).starts_with("hierarchical");
       EXPECT_EQ(isHierarchical ? periodOf(spellOut(subject.plans)) : ofHost, ofHost)
           << subject.name;
       EXPECT_TRUE(expectSame(subject, subject.plans));

@@ -78,6 +78,31 @@ TEST_F(Files, TakeThePlaceOfALinkWhereThatIsAskedFor) {
   EXPECT_EQ(textOf(path("target")), "old");
 }
 
+TEST_F(Files, HaveTheModeThatIsAskedForWhateverTheOldOneHad) {
+  put(path("a"), "old");
+  chmod(path("a").c_str(), 0666);
+  ASSERT_TRUE(replaceFile(path("a"), "new", {.mode = 0600}).isOk());
+  EXPECT_EQ(fs::status(path("a")).permissions(), fs::perms(0600));
+}
+
+TEST_F(Files, TakeOverWhoMayReadAndNothingElse) {
+  put(path("a"), "old");
+  chmod(path("a").c_str(), 06755);
+  ASSERT_TRUE(writeFile(path("a"), "new").isOk());
+  EXPECT_EQ(fs::status(path("a")).permissions(), fs::perms(0755));
+}
+
+TEST_F(Files, TakeNoModeFromAnotherUsersFile) {
+  put(path("a"), "old");
+  chmod(path("a").c_str(), 0777);
+  if (chown(path("a").c_str(), geteuid() + 1, static_cast<gid_t>(-1)) != 0)
+    GTEST_SKIP() << "only root can make a file another user's";
+  const mode_t mask = umask(027);
+  ASSERT_TRUE(writeFile(path("a"), "new").isOk());
+  umask(mask);
+  EXPECT_EQ(fs::status(path("a")).permissions(), fs::perms(0640));
+}
+
 TEST_F(Files, FollowNoLinkThatSomebodyHasPlanted) {
   put(path("victim"), "precious");
   for (int attempt = 0; attempt < 3; ++attempt)

@@ -319,6 +319,27 @@ TEST_F(FlightFiles, SayWhereTheyCannotBeWritten) {
   EXPECT_THAT(names(root), ElementsAre("link", "rank0.json", "rank1.json"));
 }
 
+TEST_F(FlightFiles, GoIntoNoFolderThatOthersMayChange) {
+  const FakeJob job = brokenJob();
+  const std::string folder = root + "/out";
+  ASSERT_EQ(mkdir(folder.c_str(), 0700), 0);
+  ASSERT_TRUE(checkRecordsFolder(folder).isOk());
+  auto expectRefused = [&] {
+    for (const Status &status : {checkRecordsFolder(folder), write(job, folder, {0})})
+      EXPECT_EQ(status.message(), "cannot write '" + folder +
+                                      "': expected a folder of this user's that not everybody "
+                                      "may write to");
+    EXPECT_THAT(names(folder), ElementsAre());
+  };
+  ASSERT_EQ(chmod(folder.c_str(), 0777), 0);
+  expectRefused();
+  ASSERT_EQ(chmod(folder.c_str(), 01777), 0);
+  EXPECT_TRUE(checkRecordsFolder(folder).isOk()) << "others cannot change what is not theirs";
+  ASSERT_EQ(chmod(folder.c_str(), 0755), 0);
+  if (chown(folder.c_str(), geteuid() + 1, static_cast<gid_t>(-1)) == 0) // only root can
+    expectRefused();
+}
+
 // -- The page. --
 
 TEST(FlightPage, FindsTheFirstPointWhereRanksDiffer) {

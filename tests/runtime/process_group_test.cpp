@@ -218,6 +218,29 @@ TEST_F(ProcessGroupTest, CommitIsForAllOrForNone) {
   RecordProperty("outcomes", static_cast<int>(outcomes.size()));
 }
 
+TEST_F(ProcessGroupTest, CommitFailsIfAnotherRankIsInAnotherCall) {
+  start(2);
+  std::vector<Status> statuses(2);
+  onEveryRank([&](int64_t rank) {
+    statuses[rank] = rank == 0 ? group(0).commit() : group(1).allGather("").status();
+  });
+  ASSERT_EQ(statuses[0].code(), StatusCode::BadInput);
+  EXPECT_EQ(statuses[0].message(), "expected all ranks to commit, but another is in another call");
+  EXPECT_EQ(group(1).commit().message(), statuses[0].message());
+  EXPECT_EQ(host_->memory->committed(), 0u);
+}
+
+TEST_F(ProcessGroupTest, TheLongestTimeLimitIsNone) {
+  start(2, milliseconds::max());
+  std::vector<Status> statuses(2);
+  onEveryRank([&](int64_t rank) {
+    std::this_thread::sleep_for(milliseconds(500 * rank));
+    statuses[rank] = group(rank).allGather("").status();
+  });
+  EXPECT_TRUE(statuses[0].isOk()) << statuses[0].message();
+  EXPECT_TRUE(statuses[1].isOk()) << statuses[1].message();
+}
+
 /// Its process may go much later, and what it has mapped with it.
 TEST_F(ProcessGroupTest, CloseDoesNotWaitForAKilledRank) {
   start(2);

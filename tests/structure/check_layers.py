@@ -8,6 +8,7 @@
 * CUDA and NCCL headers appear in their backends only.
 * Includes of our own headers are rooted at the repository.
 * Every source file is named in a CMakeLists.txt.
+* No source calls what newer versions of LLVM lack.
 * No line names a path of somebody's machine or puts work off, and no line of code is longer than
   100 columns.
 
@@ -56,6 +57,7 @@ TEXT = re.compile(r"\.(h|def|cpp|cu|cuh|py|sh|md|txt|cmake|in|json|braid|test)$|
 # A line is a paragraph, an operation, an output.
 PROSE = re.compile(r"\.(md|braid|test)$|/inputs/")
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
+GONE_FROM_LLVM = re.compile(r"[.>](starts|ends)with\(")
 LINKED = re.compile(r"\bbraid_(ir|lowering|runtime|backend_\w+|api)\b")
 MACHINE_PATH = re.compile(r"(?<![\w.$}])/(home|root|work|Users|mnt)/\w")
 PUT_OFF = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
@@ -123,6 +125,8 @@ def check_line(path, line):
         return "expected no note about work put off"
     if PUBLIC.match(path) and FOREIGN.search(line.split("//")[0]):
         return "expected a header for users to name nothing of LLVM or CUDA"
+    if SOURCE.search(path) and GONE_FROM_LLVM.search(line):
+        return "expected take_front() or starts_with(): LLVM 19 has no StringRef::startswith()"
     include = INCLUDE.match(line) if SOURCE.search(path) else None
     if include:
         return check_include(path, include.group(1), include.group(2))

@@ -87,6 +87,12 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual(["a.md:1: expected no path of one particular machine"],
                          self.check({"a.md": "see /ho" "me/me/braid\n"}))
 
+    def test_refuses_what_newer_versions_of_llvm_lack(self):
+        self.assertEqual(["ir/a.h:1: expected take_front() or starts_with(): LLVM 19 has no "
+                          "StringRef::startswith()"],
+                         self.check({"ir/a.h": 'if (text.startswith("x"))\n'}))
+        self.assertEqual([], self.check({"ir/a.h": 'if (text.starts_with("x"))\n'}))
+
     def test_refuses_work_put_off(self):
         self.assertEqual(["ir/a.h:1: expected no note about work put off"],
                          self.check({"ir/a.h": "// TO" "DO: later\n"}))

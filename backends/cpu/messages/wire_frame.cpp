@@ -45,7 +45,7 @@ Result<WireFrame> decodeWireFrame(llvm::StringRef header) {
   assert(header.size() == kWireHeaderBytes);
   const char *at = header.data();
   const llvm::StringRef magic(kWireMagic, sizeof kWireMagic);
-  if (!header.startswith(magic))
+  if (header.take_front(magic.size()) != magic)
     return badInput("expected a frame that begins with 'brm1', got {}",
                     llvm::toHex(header.take_front(sizeof kWireMagic)));
   const auto kind = static_cast<uint8_t>(at[kKindAt]);

@@ -25,6 +25,14 @@ constexpr size_t kHelloFields = 4 + 8 + 8;
 /// Who is not read from for so long does not hear that it disconnects.
 constexpr auto kDisconnectTime = 500ms;
 
+/// For messages.
+std::string nameAttempt(const Connection &connection, const std::string &path, int64_t rank) {
+  const Result<PeerIdentity> host = connection.peer();
+  const std::string process =
+      host && host->pid != 0 ? fmt::format(", where process {} listens", host->pid) : "";
+  return fmt::format("joining as rank {} at '{}'{}", rank, path, process);
+}
+
 /// One attempt to say hello: the answer to it.
 Result<Received> sayHello(Connection &connection, const Frame &hello, Deadline deadline) {
   PeerIdentity host = BRAID_TRY(connection.peer());
@@ -85,7 +93,7 @@ Result<std::unique_ptr<Client>> Client::join(const std::string &path, const Clie
       continue;
     }
     if (!answer)
-      return answer.status().annotated("joining as rank " + std::to_string(hello.rank));
+      return answer.status().annotated(nameAttempt(connection, path, hello.rank));
     BRAID_TRY(checkWelcome(*answer));
     JobMemory memory = BRAID_TRY(JobMemory::map(std::move(answer->descriptor), hello.ranks));
     std::unique_ptr<Client> client(new Client(std::move(connection), hello, std::move(memory)));
@@ -96,7 +104,7 @@ Result<std::unique_ptr<Client>> Client::join(const std::string &path, const Clie
 
 Client::Client(Connection connection, ClientHello hello, JobMemory memory)
     : connection_(std::move(connection)), hello_(std::move(hello)), memory_(std::move(memory)),
-      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+      host_(connection_.openPeer()), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 JobCause Client::hostIsGone() const {
   Result<PeerIdentity> host = connection_.peer(); // as it was when they connected
@@ -112,6 +120,13 @@ JobCause Client::hostIsGone() const {
 
 Client::~Client() { disconnect(); }
 
+Status Client::fail(const Status &cause) {
+  memory_.abort({cause, rank()});
+  memory_.awaitDecision();
+  const std::optional<JobCause> first = memory_.cause();
+  return first ? first->status : cause;
+}
+
 // -- The host thread. --
 
 /// Why a call ends without what it waited for. mutex_ is held.
@@ -124,7 +139,9 @@ Status Client::failure() {
 /// Why no more can be sent, if `sent` or the job says so.
 Status Client::stateAfter(const Result<size_t> &sent) {
   std::lock_guard lock(mutex_);
-  if (!sent && hostFailure_.isOk())
+  if (!sent && hostFailure_.isOk() && sent.status().code() == StatusCode::PeerFailed)
+    hostFailure_ = hostIsGone().status; // the watchdog would find the same
+  else if (!sent && hostFailure_.isOk())
     hostFailure_ = sent.status().annotated("rank " + std::to_string(rank()) +
                                            " cannot reach the host of the job");
   return failure();
@@ -231,16 +248,20 @@ void Client::disconnect() {
 // -- The watchdog. --
 
 bool Client::watch(std::chrono::milliseconds patience) {
-  pollfd entries[] = {{connection_.descriptor(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
-  poll(entries, 2, static_cast<int>(patience.count()));
+  pollfd entries[] = {
+      {connection_.descriptor(), POLLIN, 0}, {wake_.get(), POLLIN, 0}, {host_.get(), POLLIN, 0}};
+  poll(entries, 3, static_cast<int>(patience.count()));
   if (entries[1].revents) {
     uint64_t count;
     (void)!read(wake_.get(), &count, sizeof count);
   }
   std::vector<Received> frames;
   Status status;
-  if (entries[0].revents)
+  const bool isDead = entries[2].revents != 0; // and a child may keep the connection open
+  if (entries[0].revents || isDead)
     status = connection_.receiveAvailable(frames);
+  if (status.isOk() && isDead)
+    status = peerFailed("the process of the host is dead");
   deliver(std::move(frames), status);
   return status.isOk();
 }

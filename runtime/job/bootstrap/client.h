@@ -42,6 +42,10 @@ public:
   int64_t ranks() const { return hello_.ranks; }
   JobMemory &memory() { return memory_; }
 
+  /// Makes `cause` that of all ranks, unless one failed before, and returns the one that came
+  /// first. For whoever cannot take part: when this disconnects, the others only hear that.
+  Status fail(const Status &cause);
+
   /// Every rank's part, in rank order; each rank calls it equally often. Blocks until all have
   /// come, the job is aborted (its cause), or the host is gone (PeerFailed). BadInput for more than
   /// kMaxBody bytes.
@@ -83,7 +87,8 @@ private:
   Connection connection_;
   ClientHello hello_;
   JobMemory memory_;
-  FileDescriptor wake_; ///< an eventfd
+  const FileDescriptor host_; ///< its process, see Connection::openPeer()
+  FileDescriptor wake_;       ///< an eventfd
 
   // Of the host thread.
   uint32_t gathers_ = 0, wants_ = 0;

@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,7 +26,7 @@ namespace braid {
 namespace {
 
 // Whoever changes what lies in the memory changes the last byte.
-constexpr uint64_t kLayoutMagic = 0x4252414944'4a4207;
+constexpr uint64_t kLayoutMagic = 0x4252414944'4a4208;
 constexpr int64_t kMaxRanks = 4096;
 constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW;
 
@@ -62,6 +63,7 @@ Status failed(const char *what) {
 /// What the memory begins with; the ranks' slots follow.
 struct JobMemory::Layout {
   uint64_t magic;
+  uint64_t number;
   int64_t ranks;
   int64_t host, hosts;
   char address[64];
@@ -115,6 +117,8 @@ Result<JobMemory> JobMemory::create(int64_t ranks, const HostPlace &place) {
     return failed("addresses of shared memory");
   JobMemory memory(std::move(descriptor), address, bytes);
   memory.layout_->magic = kLayoutMagic;
+  if (getrandom(&memory.layout_->number, sizeof Layout::number, 0) != sizeof Layout::number)
+    return failed("a random number");
   memory.layout_->ranks = ranks;
   memory.layout_->host = place.host;
   memory.layout_->hosts = place.hosts;
@@ -175,6 +179,7 @@ JobMemory::~JobMemory() {
 }
 
 // The field is not believed: another rank could have written over it.
+uint64_t JobMemory::number() const { return layout_->number; }
 int64_t JobMemory::ranks() const {
   return static_cast<int64_t>((bytes_ - sizeof(Layout)) / sizeof(RankSlot));
 }

@@ -140,6 +140,8 @@ public:
 
   int descriptor() const { return descriptor_.get(); }
   int64_t ranks() const;
+  /// Drawn when the memory was made: tells apart jobs of one name.
+  uint64_t number() const;
   RankSlot &slot(int64_t rank);
   const RankSlot &slot(int64_t rank) const;
   uint64_t progress() const; ///< of all ranks

@@ -55,19 +55,6 @@ std::string namePids(int64_t one, int64_t other) {
   return ": processes " + std::to_string(first) + " and " + std::to_string(second);
 }
 
-/// The process at the other end, held by a descriptor so that its number cannot come to mean
-/// another one. Invalid if it cannot be seen from here, is gone, or is this one.
-FileDescriptor openProcess(const Connection &connection, pid_t pid) {
-  if (pid == 0 || pid == getpid())
-    return FileDescriptor();
-  FileDescriptor process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-  // Connected after it was opened: the number is still that of who connected.
-  pollfd entry{connection.descriptor(), POLLRDHUP, 0};
-  if (poll(&entry, 1, 0) != 0)
-    process.reset();
-  return process;
-}
-
 /// What is still to be sent to one rank. Never blocks.
 class Outbox {
 public:
@@ -118,7 +105,8 @@ struct UnauthenticatedPeer {
 struct Rank {
   RankState state = RankState::Absent;
   std::optional<Connection> connection;
-  FileDescriptor process;
+  FileDescriptor process; ///< see Connection::openPeer()
+  bool isKilled = false;
   Outbox outbox;
   std::map<std::string, FileDescriptor> offers;
   std::optional<std::string> part; ///< of the all-gather that is going on
@@ -164,7 +152,7 @@ private:
   void countDropped();
 
   // Ranks.
-  void serveRank(int64_t rank, short events);
+  void serveRank(int64_t rank, short events, bool isDead);
   Status handle(int64_t rank, Received received);
   Status handleGather(int64_t rank, std::string part, uint32_t sequence, uint32_t step);
   Status handleCommit(int64_t rank, const Frame &frame);
@@ -193,7 +181,8 @@ private:
   std::vector<Rank> ranks_;               ///< of this host
   const int64_t first_;                   ///< the number of the first of them
   std::deque<UnauthenticatedPeer> peers_; ///< oldest first
-  std::vector<pollfd> events_;  ///< wake, listener, ranks, unauthenticated peers, other hosts
+  /// wake, listener, ranks, their processes, unauthenticated peers, other hosts
+  std::vector<pollfd> events_;
   size_t ofOtherHosts_ = 0;     ///< the first of theirs
   uint32_t gather_ = 1;         ///< the number of the all-gather that is going on
   bool isContradicted_ = false; ///< which aborted the job
@@ -231,6 +220,9 @@ void Rendezvous::Server::waitForEvents() {
     auto events = static_cast<short>(rank.outbox.size() ? POLLIN | POLLOUT : POLLIN);
     events_.push_back({rank.connection ? rank.connection->descriptor() : -1, events, 0});
   }
+  // A child of a rank's may keep the connection open when that is dead.
+  for (const Rank &rank : ranks_)
+    events_.push_back({rank.process.get(), POLLIN, 0});
   for (const UnauthenticatedPeer &peer : peers_)
     events_.push_back({peer.connection.descriptor(), POLLIN, 0});
   ofOtherHosts_ = events_.size();
@@ -243,8 +235,8 @@ void Rendezvous::Server::waitForEvents() {
 
 void Rendezvous::Server::serveEvents() {
   for (size_t i = 0; i < ranks_.size(); ++i)
-    if (short events = events_[2 + i].revents)
-      serveRank(first_ + static_cast<int64_t>(i), events);
+    serveRank(first_ + static_cast<int64_t>(i), events_[2 + i].revents,
+              events_[2 + ranks_.size() + i].revents != 0);
   servePeers();
   if (events_[1].revents)
     acceptPeers();
@@ -317,7 +309,7 @@ void Rendezvous::Server::dropOldest() {
 
 void Rendezvous::Server::servePeers() {
   Deadline now = Clock::now();
-  size_t first = 2 + ranks_.size();
+  const size_t first = 2 + 2 * ranks_.size();
   for (size_t i = first; i < ofOtherHosts_; ++i) {
     UnauthenticatedPeer peer = std::move(peers_.front());
     peers_.pop_front();
@@ -413,7 +405,7 @@ void Rendezvous::Server::welcome(UnauthenticatedPeer &peer, int64_t number) {
     return;
   }
   Rank &rank = rankOf(number);
-  rank.process = openProcess(peer.connection, peer.identity.pid);
+  rank.process = peer.connection.openPeer();
   rank.connection = std::move(peer.connection);
   rank.connection->setMaxBody(kMaxBody);
   memory_.slot(number).pid.store(static_cast<uint32_t>(peer.identity.pid),
@@ -429,9 +421,12 @@ void Rendezvous::Server::countDropped() {
 
 // -- Ranks. --
 
-void Rendezvous::Server::serveRank(int64_t number, short events) {
+/// What a dead rank said is heard first: it may have disconnected.
+void Rendezvous::Server::serveRank(int64_t number, short events, bool isDead) {
   Rank &rank = rankOf(number);
-  if (events & ~POLLOUT) {
+  if (!rank.connection || (events == 0 && !isDead))
+    return;
+  if (isDead || (events & ~POLLOUT)) {
     std::vector<Received> frames;
     bool wasInside = false;
     Status status = rank.connection->receiveAvailable(frames, &wasInside);
@@ -446,6 +441,8 @@ void Rendezvous::Server::serveRank(int64_t number, short events) {
   }
   if (!rank.connection)
     return;
+  if (isDead)
+    return loseRank(number, peerFailed("its process is dead"), false);
   if (Status status = rank.outbox.flush(*rank.connection); !status.isOk())
     loseRank(number, status, false);
 }
@@ -605,6 +602,7 @@ void Rendezvous::Server::setState(int64_t number, RankState state) {
   bool isPresent = state == RankState::Joined;
   if (!isPresent) {
     rank.connection.reset();
+    rank.process.reset();
     rank.outbox.clear();
     rank.offers.clear();
     rank.part.reset(); // an all-gather without this rank never ends
@@ -632,18 +630,18 @@ void Rendezvous::Server::killStragglers(bool isGraceOver) {
   for (size_t i = 0; i < ranks_.size(); ++i) {
     Rank &rank = ranks_[i];
     const int64_t number = first_ + static_cast<int64_t>(i);
-    if (!rank.connection || !rank.process.isValid())
+    if (!rank.connection || !rank.process.isValid() || rank.isKilled)
       continue;
     const bool isStopped = options_.isStopped && options_.isStopped(number);
     if (!isGraceOver && !isStopped)
       continue;
     std::lock_guard lock(mutex_); // whoever sees that it is dead sees that it was counted
-    bool isKilled = syscall(SYS_pidfd_send_signal, rank.process.get(), SIGKILL, nullptr, 0) == 0;
-    counts_.killed += isKilled;
+    rank.isKilled = true;         // or it has gone by itself
+    if (syscall(SYS_pidfd_send_signal, rank.process.get(), SIGKILL, nullptr, 0) != 0)
+      continue;
+    ++counts_.killed;
     // The end of its connection may come much later: a process with a GPU takes long to go.
-    if (isKilled)
-      memory_.slot(number).isKilled.store(1, std::memory_order_relaxed);
-    rank.process.reset(); // once
+    memory_.slot(number).isKilled.store(1, std::memory_order_relaxed);
   }
 }
 

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -104,6 +105,18 @@ Result<PeerIdentity> Connection::peer() const {
   if (getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) != 0)
     return systemError("cannot ask who is connected");
   return PeerIdentity{credentials.pid, credentials.uid};
+}
+
+FileDescriptor Connection::openPeer() const {
+  const Result<PeerIdentity> identity = peer();
+  if (!identity || identity->pid == 0 || identity->pid == getpid())
+    return FileDescriptor();
+  FileDescriptor process(static_cast<int>(syscall(SYS_pidfd_open, identity->pid, 0)));
+  // Connected after it was opened: the number is still that of who connected.
+  pollfd entry{descriptor(), POLLRDHUP, 0};
+  if (poll(&entry, 1, 0) != 0)
+    process.reset();
+  return process;
 }
 
 Result<size_t> Connection::sendAvailable(llvm::StringRef bytes, int descriptor) {

@@ -7,6 +7,7 @@
 
 #include "runtime/job/bootstrap/frame.h"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 
@@ -15,8 +16,14 @@
 namespace braid {
 
 using Deadline = std::chrono::steady_clock::time_point;
+/// What no clock can count to is as good as this: years.
+inline constexpr std::chrono::milliseconds kLongestTime = std::chrono::hours(24 * 365 * 20);
+constexpr std::chrono::milliseconds boundedTime(std::chrono::milliseconds time) {
+  return std::clamp(time, std::chrono::milliseconds(0), kLongestTime);
+}
+/// For any time, however long.
 inline Deadline deadlineIn(std::chrono::milliseconds time) {
-  return std::chrono::steady_clock::now() + time;
+  return std::chrono::steady_clock::now() + boundedTime(time);
 }
 
 /// Waits until poll() has `events` of a descriptor or an end to report. False at the deadline.
@@ -73,6 +80,10 @@ public:
 
   int descriptor() const { return socket_.get(); }
   Result<PeerIdentity> peer() const;
+  /// The process at the other end, held by a descriptor so that its number cannot come to mean
+  /// another one: readable when it is dead. Invalid if it cannot be seen from here, is gone, or is
+  /// this one.
+  FileDescriptor openPeer() const;
   void setMaxBody(size_t bytes) { decoder_.setMaxBody(bytes); }
 
   /// TimedOut, or PeerFailed if the other side is gone.

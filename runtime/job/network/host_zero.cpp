@@ -272,6 +272,7 @@ void HostZero::lose(int64_t number, const Status &why) {
   // The cause first: whoever is told that a rank is dead can see why.
   memory_.abort({Status(code, text), first});
   host.state = State::Lost;
+  tellAbort(); // this one, too: if it only stood still, it hears why when it goes on
   host.link.reset();
   for (int64_t rank = first; rank < first + perHost_; ++rank)
     memory_.slot(rank).state.store(static_cast<uint32_t>(RankState::Dead),

@@ -59,15 +59,19 @@ bool isWorthAnotherAttempt(const Status &status) {
 Result<JoinedHost> joinHostZero(const TcpAddress &at, const OtherHostOptions &options,
                                 Deadline deadline) {
   const std::string whose = fmt::format("host 0 at {}", textOf(at));
+  std::string reason;
   for (;;) {
     bool hasAnswer = false;
     auto joined = attempt(at, whose, options, deadline, hasAnswer);
     if (hasAnswer || !isWorthAnotherAttempt(joined.status()))
       return joined;
-    if (std::chrono::steady_clock::now() + kBetweenAttempts >= deadline)
+    const auto now = std::chrono::steady_clock::now();
+    // An attempt that the deadline cut off only says so.
+    if (reason.empty() || now < deadline)
+      reason = joined.status().message();
+    if (now + kBetweenAttempts >= deadline)
       return timedOut("expected {} to let {} in, got: {}", whose,
-                      nameHost(options.host, options.ranks / options.hosts),
-                      joined.status().message());
+                      nameHost(options.host, options.ranks / options.hosts), reason);
     std::this_thread::sleep_for(kBetweenAttempts);
   }
 }
@@ -118,10 +122,13 @@ void OtherHost::serveLink() {
                 : status.annotated("host 0"));
 }
 
-/// Host 0 is out of reach: what has not been decided is decided here.
+/// Host 0 is out of reach: what has not been decided is decided here. If it only stood still, it
+/// hears why when it goes on.
 void OtherHost::endWith(const Status &cause) {
   memory_.abort({cause, 0});
   memory_.decideHere();
+  if (std::optional<JobCause> first = memory_.cause())
+    link_->send({.kind = FrameKind::HostAbort, .body = encodeCause(*first)});
   link_.reset();
 }
 
