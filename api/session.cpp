@@ -150,7 +150,7 @@ Result<std::unique_ptr<Session>> Session::prepare(std::shared_ptr<Job> job,
   if (options.checks)
     BRAID_TRY(
         expectSafe(compiled, *plans,
-                   {.ownQueues = state.backend.ownQueues, .ordered = compiled.isReproducible}));
+                   {.ordered = compiled.isReproducible, .ownQueues = state.backend.ownQueues}));
   SessionPlans own{std::move(*plans), 0, 0};
   for (const Plan &plan : own.plans) {
     own.bytes += state.mesh->hosts(plan.rank) ? bytesOf(plan) : 0;

@@ -400,8 +400,8 @@ Status Run::makePlans() {
       job_->memory().slot(setup_.place->rank).arrivals.fetch_add(1, std::memory_order_relaxed);
   };
   const CheckOptions check{.queues = flags_.queues,
-                           .ownQueues = backend_->ownQueues,
                            .ordered = flags_.source.reproducible,
+                           .ownQueues = backend_->ownQueues,
                            .progress = report};
   plans_ = BRAID_TRY(braid::makePlans(compiled_, checksFirst() ? &check : nullptr));
   if (job_ && isDecided())

@@ -124,8 +124,8 @@ Result<std::vector<void *>> CudaMemory::allocateFrom(MemoryFrom from, llvm::Arra
   return bases;
 }
 
-/// All ranks use again what they have, or all allocate: one may still hold what another one has
-/// given back.
+/// All ranks use again what they allocated together, or all allocate: one may still hold what
+/// another one has given back, and have other memory of that size.
 Result<std::vector<void *>>
 CudaMemory::allocateTogether(MemoryFrom from, std::vector<int64_t> bytes, ControlPlane &control) {
   BRAID_TRY(agreeOnSizes(from, bytes, control));
@@ -133,8 +133,11 @@ CudaMemory::allocateTogether(MemoryFrom from, std::vector<int64_t> bytes, Contro
   for (int64_t size : bytes)
     bases.push_back(reuse({ArenaKind::Symmetric, nullptr, static_cast<size_t>(size), false, from}));
   const bool hasAll = !llvm::is_contained(bases, nullptr);
-  const std::vector<std::string> ranks = BRAID_TRY(control.allGather(hasAll ? kFound : "none"));
-  if (llvm::all_of(ranks, [](const std::string &text) { return text == kFound; })) {
+  std::string mine;
+  for (void *base : bases)
+    mine += fmt::format("{} ", hasAll ? togetherNumbers_.at(base) : -1);
+  const std::vector<std::string> ranks = BRAID_TRY(control.allGather(mine));
+  if (hasAll && llvm::all_of(ranks, [&](const std::string &other) { return other == mine; })) {
     for (size_t i = 0; i < bases.size(); ++i)
       BRAID_TRY(zeroed(bases[i], static_cast<size_t>(bytes[i])));
     return bases;
@@ -142,6 +145,7 @@ CudaMemory::allocateTogether(MemoryFrom from, std::vector<int64_t> bytes, Contro
   for (size_t i = 0; i < bases.size(); ++i) {
     setUse(bases[i], ArenaUse::Free);
     bases[i] = BRAID_TRY(allocateNew(from, static_cast<size_t>(bytes[i])));
+    togetherNumbers_[bases[i]] = togetherCount_++;
   }
   return bases;
 }

@@ -11,6 +11,7 @@
 #include "runtime/execute/arena_reuse.h"
 
 #include <array>
+#include <map>
 #include <mutex>
 #include <vector>
 
@@ -83,7 +84,9 @@ private:
   const MakeOfMessages makeOfMessages_;
   std::mutex mutex_; ///< of arenas_, which fillFlags() may read at any time
   std::vector<Arena> arenas_;
-  std::vector<Flags> flags_; ///< of peers
+  std::vector<Flags> flags_;                  ///< of peers
+  std::map<void *, int64_t> togetherNumbers_; ///< of what all ranks allocated at once, in order
+  int64_t togetherCount_ = 0;
   /// By MemoryFrom; null: not used so far.
   std::array<std::unique_ptr<SymmetricMemory>, kMemories> providers_;
   SymmetricMemory &ipc() const { return *providers_[static_cast<size_t>(MemoryFrom::Default)]; }

@@ -37,9 +37,6 @@ namespace braid {
 struct CheckOptions {
   /// Hardware queues a rank; 0: the smallest number that is safe is looked for.
   uint32_t queues = 0;
-  /// Where `queues` is 0: a rank of a program with more streams than this has to be safe with one
-  /// queue, which proves it for any number and any way to share them. 0: every stream has its own.
-  uint32_t ownQueues = 0;
   /// Successive runs. Three cover the seams between runs and any alternation of two buffers; one
   /// shows no seam.
   uint32_t runs = 3;
@@ -48,6 +45,9 @@ struct CheckOptions {
   bool ordered = false;
   /// Ranks are followed one by one, though they may be alike (alike.h). The report is the same.
   bool eachRank = false;
+  /// Where `queues` is 0: a rank of a program with more streams than this has to be safe with one
+  /// queue, which proves it for any number and any way to share them. 0: every stream has its own.
+  uint32_t ownQueues = 0;
   /// Hears of every step, with the memory that it takes in all.
   ProgressFn progress = {};
 };

@@ -118,6 +118,11 @@ JobCause Client::hostIsGone() const {
           first};
 }
 
+bool Client::isHostDead() const {
+  pollfd entry{host_.get(), POLLIN, 0};
+  return host_.isValid() && poll(&entry, 1, 0) > 0;
+}
+
 Client::~Client() { disconnect(); }
 
 Status Client::fail(const Status &cause) {
@@ -139,8 +144,8 @@ Status Client::failure() {
 /// Why no more can be sent, if `sent` or the job says so.
 Status Client::stateAfter(const Result<size_t> &sent) {
   std::lock_guard lock(mutex_);
-  if (!sent && hostFailure_.isOk() && sent.status().code() == StatusCode::PeerFailed)
-    hostFailure_ = hostIsGone().status; // the watchdog would find the same
+  if (!sent && hostFailure_.isOk() && isHostDead())
+    hostFailure_ = hostIsGone().status; // as the watchdog finds
   else if (!sent && hostFailure_.isOk())
     hostFailure_ = sent.status().annotated("rank " + std::to_string(rank()) +
                                            " cannot reach the host of the job");

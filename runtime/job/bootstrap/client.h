@@ -76,6 +76,7 @@ public:
 
 private:
   Client(Connection connection, ClientHello hello, JobMemory memory);
+  bool isHostDead() const;
   Status send(const Frame &frame, int descriptor = -1);
   Status stateAfter(const Result<size_t> &sent);
   Status failure();
