@@ -5,6 +5,8 @@
 #include "api/session.h"
 #include "ir/failure.h"
 
+#include <fmt/format.h>
+
 #include <exception>
 #include <initializer_list>
 #include <new>

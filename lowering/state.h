@@ -162,8 +162,8 @@ struct Stage {
   }
   /// Half of the last GEMM need not wait for the last blocks.
   bool halvesLastGemm() const { return isGeometric() && config.tailSplit() > 1; }
-  /// What another host has crosses the network once, and is passed on by the ranks of this one.
   bool isRing() const { return config.order() == schedule::Order::Ring; }
+  /// What another host has crosses the network once, and is passed on by the ranks of this one.
   bool isHierarchical() const {
     return movesByPairs() && config.order() == schedule::Order::Hierarchical;
   }

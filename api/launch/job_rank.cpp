@@ -165,8 +165,7 @@ static Place ofThisHost(Place place) {
 
 Result<std::unique_ptr<JobRank>> JobRank::join(const Place &givenPlace, milliseconds givenTimeout,
                                                Stragglers stragglers) {
-  if (givenTimeout < milliseconds(1))
-    return badInput("expected a time limit of at least 1 ms, got {} ms", givenTimeout.count());
+  BRAID_TRY(checkTimeLimit(givenTimeout));
   const milliseconds timeout = boundedTime(givenTimeout);
   Clock::time_point start = Clock::now();
   Deadline deadline = deadlineIn(timeout);

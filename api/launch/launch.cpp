@@ -361,8 +361,7 @@ LaunchReport JobLauncher::report() const {
 int64_t openFilesFor(int64_t ranks) { return 64 + ranks * 6; }
 
 Result<LaunchReport> launch(const LaunchOptions &options) {
-  if (options.timeout < milliseconds(1))
-    return badInput("expected a time limit of at least 1 ms, got {} ms", options.timeout.count());
+  BRAID_TRY(checkTimeLimit(options.timeout));
   std::string job = BRAID_TRY(randomName());
   JobMemory memory = BRAID_TRY(JobMemory::create(options.ranks));
   JobLauncher launcher(options, std::move(memory), std::move(job));

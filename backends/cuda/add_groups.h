@@ -108,9 +108,6 @@ template <class T, int kWide> struct Group {
 
 /// Elements in a group.
 inline int64_t widthFor(const Sum &sum) {
-  auto sizeOf = [](Element element) {
-    return int64_t(element == Element::F64 ? 8 : element == Element::F32 ? 4 : 2);
-  };
   const int64_t wide = 16 / sizeOf(sum.partial);
   const auto parts = reinterpret_cast<uintptr_t>(sum.parts) | uintptr_t(sum.stride);
   auto isGroup = [&](const void *address, Element element) {

@@ -640,16 +640,12 @@ bool overlap(const void *a, int64_t bytesOfA, const void *b, int64_t bytesOfB) {
   return first < second + bytesOfB && second < first + bytesOfA;
 }
 
-int64_t bytesOf(Element element) {
-  return element == Element::F64 ? 8 : element == Element::F32 ? 4 : 2;
-}
-
 /// The sum writes what a copy still reads or writes, or a copy writes the bias: in one launch
 /// nothing orders them.
 bool meetsCopies(const CopyAndSignal &batch) {
   const Sum &sum = batch.sum;
-  const int64_t dstBytes = sum.elements * bytesOf(sum.result);
-  const int64_t biasBytes = sum.bias ? sum.biasElements * bytesOf(sum.element) : 0;
+  const int64_t dstBytes = sum.elements * sizeOf(sum.result);
+  const int64_t biasBytes = sum.bias ? sum.biasElements * sizeOf(sum.element) : 0;
   for (uint32_t i = 0; i < batch.copyCount; ++i) {
     const CopyAndSignalCopy &copy = batch.copies[i];
     if (overlap(sum.dst, dstBytes, copy.src, copy.bytes) ||

@@ -234,10 +234,10 @@ void CudaDevice::joinStreams(const Timetable &timetable) {
 
 /// A stream of ours keeps the order of the runs that are issued to it. A replay is on the first one
 /// alone, whatever its graph does, so where a replay follows or is followed by a run of the other
-/// kind, that order is made here. `timetable`: of a Plan that graphs of the caller's have, too,
-/// whose launches nobody tells; else null.
-void CudaDevice::beginBehindReplays(const Timetable *timetable) {
-  if (!wasReplay_ && !timetable)
+/// kind, that order is made here. `mayBeOne`: the last run may have been one of a graph of the
+/// caller's, whose launches nobody tells.
+void CudaDevice::beginBehindReplays(bool mayBeOne) {
+  if (!wasReplay_ && !mayBeOne)
     return;
   wasReplay_ = false;
   enter();
@@ -280,11 +280,11 @@ void CudaDevice::beginRun(Tag tag) {
   if (!capture_)
     countBegun(*tag.plan, 1);
   if (!capture_ && !hasCallersGraphs_)
-    return beginBehindReplays(nullptr);
+    return beginBehindReplays(false);
   enter();
   Timetable &timetable = *findTimetable(tag.plan);
   if (!capture_)
-    beginBehindReplays(timetable.isInCallersGraph ? &timetable : nullptr);
+    beginBehindReplays(timetable.isInCallersGraph);
   if (isInCallersCapture()) {
     timetable.isInCallersGraph = hasCallersGraphs_ = true;
     timetable.steps.run.store(std::max(tag.run, 1u), std::memory_order_relaxed); // 0 is none

@@ -281,7 +281,7 @@ private:
   void putBehind(cudaStream_t first, cudaStream_t next);
   void forkStreams(const Timetable &timetable);
   void joinStreams(const Timetable &timetable);
-  void beginBehindReplays(const Timetable *timetable);
+  void beginBehindReplays(bool mayBeOne);
   void putReplayBehindRuns();
   Status allocateForGraphs(Timetable &timetable);
   std::vector<int64_t> workspacesFor(const Plan &plan) const;

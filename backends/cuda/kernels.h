@@ -15,6 +15,9 @@ namespace braid::cuda {
 
 /// What kernels add elements of.
 enum class Element { BF16, F16, F32, F64 };
+inline int64_t sizeOf(Element element) {
+  return element == Element::F64 ? 8 : element == Element::F32 ? 4 : 2;
+}
 
 /// dst[i] += src[i], each sum rounded once.
 void launchAdd(cudaStream_t stream, Element element, void *dst, const void *src, int64_t count);

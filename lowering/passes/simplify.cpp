@@ -88,6 +88,8 @@ public:
     walk(program.body(), [&](Op &op) {
       if (const Value *result = resultOf(op))
         used_.insert(result->name);
+      if (const auto *loop = llvm::dyn_cast<ForOp>(&op))
+        visible_.insert(loop->index->name()); // a loop may stand below any value
     });
   }
 
@@ -101,12 +103,6 @@ public:
 
 private:
   void separateIn(Block &block) {
-    llvm::StringSet<> indices; // of the loops here, where what is defined here is visible
-    walk(block, [&](Op &op) {
-      if (auto *loop = llvm::dyn_cast<ForOp>(&op);
-          loop && visible_.insert(loop->index->name()).second)
-        indices.insert(loop->index->name());
-    });
     std::vector<std::string> defined;
     for (Op &op : block) {
       if (Value *result = resultOf(op)) {
@@ -115,8 +111,6 @@ private:
       }
       forEachBlock(op, [&](Block &inner) { separateIn(inner); });
     }
-    for (const auto &index : indices)
-      visible_.erase(index.first());
     for (const std::string &name : defined)
       visible_.erase(name);
   }

@@ -66,18 +66,17 @@ Violation deadlock(const History &history, const Execution &stuck, uint32_t queu
 /// stuck though every stream has a queue of its own does so with fewer, too.
 uint32_t smallestSafeQueues(const History &history, uint32_t streams, Execution &execution,
                             const ProgressFn &progress) {
-  const auto isSafe = [&](uint32_t queues) {
+  execution = execute(history, 1, progress);
+  if (execution.cycle.empty() || streams == 1)
+    return execution.cycle.empty() ? 1 : 0;
+  Execution apart = execute(history, streams, progress);
+  for (uint32_t queues = 2; apart.cycle.empty() && queues < streams; ++queues) {
     execution = execute(history, queues, progress);
-    return execution.cycle.empty();
-  };
-  if (isSafe(1))
-    return 1;
-  if (streams == 1 || !isSafe(streams))
-    return 0;
-  for (uint32_t queues = 2; queues < streams; ++queues)
-    if (isSafe(queues))
+    if (execution.cycle.empty())
       return queues;
-  return isSafe(streams) ? streams : 0; // again, for what it found
+  }
+  execution = std::move(apart);
+  return execution.cycle.empty() ? streams : 0;
 }
 
 uint32_t mostStreams(llvm::ArrayRef<Plan> plans) {

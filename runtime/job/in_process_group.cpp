@@ -4,6 +4,7 @@
 
 #include "ir/failure.h"
 #include "runtime/execute/host_memory.h"
+#include "runtime/job/bootstrap/socket.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -18,9 +19,7 @@ Status checkGroup(const std::string &kind, int64_t ranks, std::chrono::milliseco
   constexpr int64_t kMaxThreads = 512;
   if (ranks < 1 || ranks > kMaxThreads)
     return badInput("expected 1 to {} ranks as {}, got {}", kMaxThreads, kind, ranks);
-  if (timeout.count() < 1)
-    return badInput("expected a timeout of at least 1 ms, got {} ms", timeout.count());
-  return Status::ok();
+  return checkTimeLimit(timeout);
 }
 
 Status checkInProcess(const ClusterOptions &options) {

@@ -730,7 +730,7 @@ private:
     sum.parts = to;
     cuda::CopyAndSignal batch = waiting(sum);
     batch.released = words_ + kReleased;
-    const int64_t bytes = sum.elements * bytesOf(sum.partial);
+    const int64_t bytes = sum.elements * cuda::sizeOf(sum.partial);
     cudaMemcpy(to, from, sum.count * sum.stride, cudaMemcpyDefault);
     for (int64_t part = sum.count > 1; part < sum.count; part += 2) {
       const int64_t at = part * sum.stride;
@@ -742,10 +742,6 @@ private:
     if (batch.addsAlong)
       cuda::launchCopyAndSignal(nullptr, batch, most, true);
     return batch.addsAlong;
-  }
-
-  static int64_t bytesOf(cuda::Element element) {
-    return element == cuda::Element::F64 ? 8 : element == cuda::Element::F32 ? 4 : 2;
   }
 
   int64_t alongCount_ = 0;

@@ -41,6 +41,12 @@ void takeDescriptors(msghdr &message, std::vector<FileDescriptor> &descriptors) 
 }
 } // namespace
 
+Status checkTimeLimit(std::chrono::milliseconds time) {
+  return time.count() >= 1
+             ? Status::ok()
+             : badInput("expected a time limit of at least 1 ms, got {} ms", time.count());
+}
+
 bool waitUntilReady(int descriptor, short events, Deadline deadline) {
   while (true) {
     auto left =

@@ -16,6 +16,8 @@
 namespace braid {
 
 using Deadline = std::chrono::steady_clock::time_point;
+/// BadInput for less than 1 ms.
+Status checkTimeLimit(std::chrono::milliseconds time);
 /// What no clock can count to is as good as this: years.
 inline constexpr std::chrono::milliseconds kLongestTime = std::chrono::hours(24 * 365 * 20);
 constexpr std::chrono::milliseconds boundedTime(std::chrono::milliseconds time) {
