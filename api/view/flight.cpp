@@ -82,14 +82,30 @@ Rank rankOf(const FlightRecord &record, Lines &lines, uint64_t first, std::vecto
   return rank;
 }
 
-/// The command that a rank has begun and not ended, the earliest.
-CommandRef openOf(const std::vector<Span> &spans, size_t rank) {
-  CommandRef open;
-  for (uint32_t i = 0; i < spans.size(); ++i)
-    if (spans[i].end != spans[i].end &&
-        (!open.isValid() || spans[i].begin < spans[open.command].begin))
-      open = {static_cast<int32_t>(rank), i};
-  return open;
+/// The page's command of `rank` in which it stood, if the ring still has it.
+CommandRef standingOf(const FlightRecord &record, const FlightRow &row, size_t rank) {
+  CommandRef standing;
+  uint32_t shown = 0;
+  for (const FlightSnapshot &entry : record.flight) {
+    if (!record.find(entry.id.command))
+      continue;
+    if (row.current == entry.id)
+      standing = {static_cast<int32_t>(rank), shown};
+    ++shown;
+  }
+  return standing;
+}
+
+/// Where each rank stood; whoever failed first is shown first.
+void addMarks(Page &page, const FlightPage &flight, llvm::ArrayRef<const FlightRecord *> byRank) {
+  for (size_t i = 0; i < byRank.size(); ++i) {
+    const FlightRow &row = flight.rows[i];
+    const std::string time = row.forMs ? fmt::format(", for {:.0f} ms", *row.forMs) : "";
+    const bool isCause = flight.cause && flight.cause->rank == row.rank;
+    page.marks.insert(
+        isCause ? page.marks.begin() : page.marks.end(),
+        {standingOf(*byRank[i], row, i), fmt::format("Rank {}{}: {}.", row.rank, time, row.in)});
+  }
 }
 
 void addFindings(Page &page, const FlightPage &flight) {
@@ -99,9 +115,7 @@ void addFindings(Page &page, const FlightPage &flight) {
                     flight.cause->rank < 0 ? "" : fmt::format(", of rank {}", flight.cause->rank),
                     flight.cause->text));
   if (!flight.missing.empty())
-    page.findings.push_back(fmt::format("There is no record of rank{} {}.",
-                                        flight.missing.size() == 1 ? "" : "s",
-                                        fmt::join(flight.missing, ", ")));
+    page.findings.push_back(fmt::format("There is no record of {}.", rangesText(flight.missing)));
   if (!flight.difference)
     return;
   std::vector<int64_t> past, in, before;
@@ -110,12 +124,12 @@ void addFindings(Page &page, const FlightPage &flight) {
      : each.state == PointState::In      ? in
                                          : before)
         .push_back(each.rank);
+  auto text = [](llvm::ArrayRef<int64_t> ranks) {
+    return ranks.empty() ? "none" : rangesText(ranks);
+  };
   page.findings.push_back(fmt::format(
       "Ranks differ first in run {} at {}: completed by {}, under way on {}, not begun on {}.",
-      flight.difference->run, flight.difference->node,
-      past.empty() ? "none" : fmt::format("{}", fmt::join(past, ", ")),
-      in.empty() ? "none" : fmt::format("{}", fmt::join(in, ", ")),
-      before.empty() ? "none" : fmt::format("{}", fmt::join(before, ", "))));
+      flight.difference->run, flight.difference->node, text(past), text(in), text(before)));
 }
 
 } // namespace
@@ -138,20 +152,7 @@ Result<Page> flightPage(llvm::ArrayRef<FlightRecord> records, llvm::ArrayRef<std
     page.ranks.push_back(rankOf(*record, lines, first, timing.spans.emplace_back()));
   page.text = lines.take();
   addFindings(page, flight);
-  for (size_t i = 0; i < byRank.size(); ++i)
-    for (const FlightRow &row : flight.rows)
-      if (row.rank == byRank[i]->rank)
-        page.marks.push_back(
-            {openOf(timing.spans[i], i), fmt::format("Rank {} was in {}.", row.rank, row.in)});
-  // Whoever failed first is shown first.
-  llvm::stable_sort(page.marks, [&](const Mark &a, const Mark &b) {
-    auto isCause = [&](const Mark &mark) {
-      return flight.cause && mark.command.isValid() &&
-             page.ranks[static_cast<size_t>(mark.command.rank)].numbers.front() ==
-                 flight.cause->rank;
-    };
-    return isCause(a) && !isCause(b);
-  });
+  addMarks(page, flight, byRank);
   for (const auto &spans : timing.spans)
     for (const Span &span : spans)
       timing.total = std::max({timing.total, span.begin, span.end == span.end ? span.end : 0});

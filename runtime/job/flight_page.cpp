@@ -81,6 +81,8 @@ FlightRow rowOf(const FlightRecord &record) {
     return command && command->kind == "wait_event";
   });
   uint64_t since = queue ? queue->sinceNs : record.state.activitySinceNs;
+  if (queue)
+    row.current = queue->current;
   row.in = queue ? commandText(record, *queue->current) : hostText(record.state);
   if (since != 0 && since <= record.recordedNs)
     row.forMs = msBetween(since, record.recordedNs);
@@ -395,20 +397,6 @@ FlightPage headOf(const std::vector<const FlightRecord *> &records) {
 
 // -- For people. --
 
-/// "0-2, 5"
-std::string rangesText(const std::vector<int64_t> &ranks) {
-  std::vector<std::string> ranges;
-  for (size_t i = 0; i < ranks.size();) {
-    size_t last = i;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1)
-      ++last;
-    ranges.push_back(last == i ? fmt::format("{}", ranks[i])
-                               : fmt::format("{}-{}", ranks[i], ranks[last]));
-    i = last + 1;
-  }
-  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranges, ", "));
-}
-
 const char *failureText(StatusCode code) {
   switch (code) {
   case StatusCode::WrongResult:
@@ -609,6 +597,19 @@ Result<FlightPage> merge(llvm::ArrayRef<FlightRecord> records, llvm::ArrayRef<st
   if (found)
     page.difference = std::move(found->difference);
   return page;
+}
+
+std::string rangesText(llvm::ArrayRef<int64_t> ranks) {
+  std::vector<std::string> ranges;
+  for (size_t i = 0; i < ranks.size();) {
+    size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1)
+      ++last;
+    ranges.push_back(last == i ? fmt::format("{}", ranks[i])
+                               : fmt::format("{}-{}", ranks[i], ranks[last]));
+    i = last + 1;
+  }
+  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranges, ", "));
 }
 
 std::string str(const FlightPage &page) { return PageWriter(page).write(); }

@@ -15,10 +15,11 @@ namespace braid {
 /// One rank's line of the table.
 struct FlightRow {
   int64_t rank = 0;
-  std::string state;      ///< "joined", ...
-  uint32_t run = 0;       ///< the last one issued
-  uint64_t completed = 0; ///< commands
-  uint64_t issued = 0;    ///< commands
+  std::string state;                ///< "joined", ...
+  uint32_t run = 0;                 ///< the last one issued
+  uint64_t completed = 0;           ///< commands
+  uint64_t issued = 0;              ///< commands
+  std::optional<CommandId> current; ///< the command that the rank was in
   std::string in; ///< "await from rank 2 in \"...\" at f:13:5, run 2", or what its host does
   std::optional<double> forMs;
   std::optional<std::pair<uint32_t, uint32_t>> flag; ///< value, wanted
@@ -65,6 +66,9 @@ struct FlightPage {
 /// BadInput, naming the record by its `names`, if they are not of different ranks of one job. There
 /// is at least one record, and as many names.
 Result<FlightPage> merge(llvm::ArrayRef<FlightRecord> records, llvm::ArrayRef<std::string> names);
+
+/// "ranks 0-2, 5", of ranks in order.
+std::string rangesText(llvm::ArrayRef<int64_t> ranks);
 
 /// For people: nothing in it can move a terminal's cursor or change its colours.
 std::string str(const FlightPage &page);

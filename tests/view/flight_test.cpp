@@ -1,0 +1,69 @@
+#include "api/view/flight.h"
+
+#include "tests/runtime/fake_job.h"
+
+#include <gmock/gmock.h>
+
+namespace braid::view {
+namespace {
+
+using test::FakeJob;
+using ::testing::Contains;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+Page pageOf(const FakeJob &job, const std::vector<int64_t> &ranks) {
+  std::vector<FlightRecord> records;
+  std::vector<std::string> names;
+  for (int64_t rank : ranks) {
+    records.push_back(recordOf(job.memory, job.plans, rank, "job-7"));
+    names.push_back(flightRecordName(rank));
+  }
+  Result<Page> page = flightPage(records, names);
+  EXPECT_TRUE(page.isOk()) << page.status().message();
+  return page ? *page : Page();
+}
+
+/// Rank 1 waits for a peer on one stream; its caller's stream has waited longer, for that one.
+FakeJob waitingJob() {
+  FakeJob job(4);
+  for (int64_t rank = 0; rank < 4; ++rank)
+    job.issue(rank, 1);
+  job.enter(1, 1, job.find(1, CommandKind::WaitEvent, "synchronize stream(0)"), true, 900);
+  job.enter(1, 1, job.find(1, CommandKind::Await, "p2p recv", 2), true, 400);
+  return job;
+}
+
+/// The sentence and what it points at are of one command, as in the table of `braid explain`.
+TEST(FlightPage, PointsAtTheCommandThatItNames) {
+  const Page page = pageOf(waitingJob(), {1});
+  ASSERT_EQ(page.marks.size(), 1u);
+  EXPECT_THAT(page.marks[0].text, HasSubstr(": await from rank 3 of \"%r = p2p recv %block"));
+  const CommandRef at = page.marks[0].command;
+  ASSERT_TRUE(at.isValid());
+  EXPECT_EQ(page.ranks[0].commands[at.command].kind, Kind::Await);
+  EXPECT_EQ(page.ranks[0].commands[at.command].trips, "2");
+}
+
+TEST(FlightPage, SaysForHowLong) {
+  const Page page = pageOf(waitingJob(), {0, 1});
+  EXPECT_THAT(page.marks[0].text, StartsWith("Rank 0, for 5"));
+  EXPECT_THAT(page.marks[0].text, EndsWith(" ms: waiting for its device."));
+  EXPECT_FALSE(page.marks[0].command.isValid());
+  EXPECT_THAT(page.marks[1].text, StartsWith("Rank 1, for 4"));
+}
+
+TEST(FlightPage, ShowsWhoFailedFirstEvenWithoutACommand) {
+  FakeJob job = waitingJob();
+  job.memory.abort({Status(StatusCode::PeerFailed, "rank 3 was killed by signal 9"), 3});
+  EXPECT_THAT(pageOf(job, {0, 1, 3}).marks[0].text, StartsWith("Rank 3"));
+}
+
+TEST(FlightPage, JoinsTheNumbersOfRanks) {
+  const Page page = pageOf(FakeJob(512, /*hasPlans=*/false), {0, 5});
+  EXPECT_THAT(page.findings, Contains("There is no record of ranks 1-4, 6-511."));
+}
+
+} // namespace
+} // namespace braid::view
