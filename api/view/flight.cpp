@@ -76,9 +76,6 @@ Rank rankOf(const FlightRecord &record, Lines &lines, uint64_t first, std::vecto
     rank.commands.push_back(std::move(command));
     spans.push_back({micros(entry.beginNs), entry.endNs == 0 ? kDidNotRun : micros(entry.endNs)});
   }
-  for (const Command &command : rank.commands)
-    for (size_t stream = rank.streams.size(); stream <= command.stream; ++stream)
-      rank.streams.push_back(fmt::format("stream({})", stream));
   return rank;
 }
 

@@ -281,9 +281,7 @@ FlightMoment momentOf(const Began &began, uint64_t startNs) {
   if (entry.endNs != 0)
     moment.tookMs = msBetween(entry.beginNs, entry.endNs);
   const FlightCommand *command = record.find(entry.id.command);
-  moment.stream = command && command->stream < record.streams.size()
-                      ? record.streams[command->stream]
-                      : fmt::format("queue {}", entry.queue);
+  moment.stream = command ? record.streams[command->stream] : fmt::format("queue {}", entry.queue);
   moment.command = commandText(record, entry.id);
   moment.flag = entry.flagValue;
   return moment;

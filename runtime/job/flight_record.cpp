@@ -217,8 +217,9 @@ public:
   /// A rank, or -1.
   void rankOrNone(const char *key, int64_t &field) {
     const Json &value = member(key);
-    if (value.is_number_integer() && value.get<int64_t>() >= -1 && value.get<int64_t>() < ranks_)
-      field = value.get<int64_t>();
+    const std::optional<int64_t> rank = signedNumber(value);
+    if (rank && *rank >= -1 && *rank < ranks_)
+      field = *rank;
     else
       mistake_.expected(fmt::format("a rank below {}, or -1", ranks_), at(key), value);
   }
@@ -235,7 +236,7 @@ public:
   void hexadecimal(const char *key, uint64_t &field) {
     std::string digits;
     (*this)(key, digits);
-    if (llvm::StringRef(digits).getAsInteger(16, field))
+    if (digits.size() != 16 || llvm::StringRef(digits).getAsInteger(16, field))
       mistake_.expected("16 hexadecimal digits", at(key), Json(digits));
   }
 
@@ -268,6 +269,15 @@ private:
   }
   std::string at(const char *key) const { return path_.empty() ? key : path_ + "." + key; }
 
+  /// Nothing if it has more than 63 bits: JSON would give the low 64 as if they had a sign.
+  static std::optional<int64_t> signedNumber(const Json &value) {
+    constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+    const bool isTooLarge = value.is_number_unsigned() && value.get<uint64_t>() > kMost;
+    if (!value.is_number_integer() || isTooLarge)
+      return std::nullopt;
+    return value.get<int64_t>();
+  }
+
   uint64_t number(const Json &value, const std::string &path, uint64_t most) {
     if (value.is_number_unsigned() && value.get<uint64_t>() <= most)
       return value.get<uint64_t>();
@@ -291,15 +301,15 @@ private:
       return mistake_.expected("a text", path, value);
     field = value.get<std::string>();
   }
-  /// Whole numbers, of either sign.
+  /// Whole numbers of 64 bits, of either sign.
   void read(const Json &value, const std::string &path, std::vector<int64_t> &field) {
     if (!value.is_array())
       mistake_.expected("a list", path, value);
     for (const Json &number : value)
-      if (number.is_number_integer())
-        field.push_back(number.get<int64_t>());
+      if (std::optional<int64_t> signedOne = signedNumber(number))
+        field.push_back(*signedOne);
       else
-        mistake_.expected("whole numbers", path, number);
+        mistake_.expected("whole numbers of 64 bits", path, number);
   }
   template <class T>
   void read(const Json &value, const std::string &path, std::optional<T> &field) {
@@ -326,6 +336,9 @@ void checkLists(const FlightRecord &record, Mistake &mistake) {
     if (command.node != kNone && command.node >= record.nodes.size())
       mistake.fail(fmt::format("expected commands[{}].node to be below {}, got {}", i,
                                record.nodes.size(), command.node));
+    if (command.stream >= record.streams.size())
+      mistake.fail(fmt::format("expected commands[{}].stream to be below {}, got {}", i,
+                               record.streams.size(), command.stream));
     if (i > 0 && record.commands[i - 1].index >= command.index)
       mistake.fail(fmt::format("expected commands[{}].index to be above {}, got {}", i,
                                record.commands[i - 1].index, command.index));

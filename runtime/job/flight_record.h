@@ -45,9 +45,9 @@ struct FlightCause {
   std::string text;
 };
 
-/// What decode() has accepted is consistent: ranks and nodes that are named exist, commands are in
-/// the order of their indices and the ring in that of its sequence numbers. Texts may hold
-/// anything.
+/// What decode() has accepted is consistent: ranks, nodes and streams that are named exist,
+/// commands are in the order of their indices and the ring in that of its sequence numbers. Texts
+/// may hold anything.
 struct FlightRecord {
   std::string job;
   int64_t rank = 0, ranks = 1;
@@ -55,7 +55,7 @@ struct FlightRecord {
   uint64_t fingerprint = 0;
   std::optional<FlightCause> cause;
   uint32_t committed = 0;  ///< steps of the job
-  uint64_t recordedNs = 0; ///< when this was written down; all times are on one clock of the host
+  uint64_t recordedNs = 0; ///< when this was written down; all times are on one clock of the job
   RankSnapshot state;
   std::vector<std::string> streams;
   std::vector<FlightNode> nodes;

@@ -213,6 +213,8 @@ TEST(FlightRecord, SaysWhichMemberIsWrong) {
   EXPECT_EQ(error("/job", Json::array()), "r.json: expected job to be a text, got array");
   EXPECT_EQ(error("/fingerprint", "\x1b[2J"),
             "r.json: expected fingerprint to be 16 hexadecimal digits, got \"\\u001b[2J\"");
+  for (const char *digits : {"0123456789abcdef0", "0"})
+    EXPECT_THAT(error("/fingerprint", digits), HasSubstr("to be 16 hexadecimal digits, got \"0"));
   EXPECT_EQ(error("/state", "gone"),
             "r.json: expected state to be one of absent, joined, left, dead, got \"gone\"");
   EXPECT_THAT(error("/cause/code", 0), HasSubstr("cause.code to be an exit code of a failure"));
@@ -231,6 +233,15 @@ TEST(FlightRecord, SaysWhichMemberIsWrong) {
             "r.json: expected commands[2].index to be above 1, got 1");
   EXPECT_EQ(error("/commands/2/trips", "x"),
             "r.json: expected commands[2].trips to be a list, got \"x\"");
+  EXPECT_EQ(error("/commands/2/stream", 20000000),
+            "r.json: expected commands[2].stream to be below 3, got 20000000");
+  const uint64_t most = ~uint64_t(0); // -1, if its bits are taken for those of a signed number
+  EXPECT_EQ(error("/commands/2/peer", most),
+            "r.json: expected commands[2].peer to be a rank below 4, or -1, got "
+            "18446744073709551615");
+  EXPECT_EQ(error("/commands/2/trips", Json::array({1, most})),
+            "r.json: expected commands[2].trips to be whole numbers of 64 bits, got "
+            "18446744073709551615");
   EXPECT_EQ(error("/flight/0/sequence", 0),
             "r.json: expected flight[0].sequence to be above 0, got 0");
 }
