@@ -61,21 +61,19 @@ public:
     return latest;
   }
 
-  /// The last step first. `until` is where the part of a command that counts ends.
+  /// The last step first. `until` is where the part of a command that counts ends; it begins when
+  /// both the command has begun and what it comes after is over.
   std::vector<PathStep> back() const {
     std::vector<PathStep> steps;
     CommandRef at = last();
     double until = at.isValid() ? span(at).end : 0;
     size_t left = commands() + 1; // equal moments could lead round and round
     while (at.isValid() && left-- > 0) {
-      const CommandRef cause = causeOf(at), earlier = beforeOnStream(at);
-      const CommandRef from = later(cause, earlier);
+      const CommandRef from = later(causeOf(at), beforeOnStream(at));
       const double over = from.isValid() ? span(from).end : 0;
-      const bool isWait = cause.isValid() && from == cause;
-      const double start = isWait ? over : std::max(over, span(at).begin);
+      const double start = std::min(std::max(over, span(at).begin), until);
       add(steps, at, wordOf(command(at).kind), start, until - start);
-      if (!isWait)
-        add(steps, at, timing_.gap, over, start - over);
+      add(steps, at, timing_.gap, over, start - over);
       until = std::min(over, until);
       at = from;
     }

@@ -39,6 +39,26 @@ TEST(CriticalPath, GoesFromRankToRank) {
             "the critical path of 20.0 µs is 55 % GEMM, 20 % copy, 15 % signal, 10 % launch");
 }
 
+/// Until a wait has begun, time passes for the reason for which it has not.
+TEST(CriticalPath, ChargesNoWaitThatHasNotBegun) {
+  Made made;
+  made.timing.spans[1] = {{8, 8.5}, {9, 20}};
+  findCriticalPath(made.page, made.timing);
+  EXPECT_THAT(partsOf(made.timing), ElementsAre(Pair("GEMM", 11), Pair("copy", 4),
+                                                Pair("launch", 3.5), Pair("signal", 1.5)));
+}
+
+/// Clocks of ranks differ: a wait may seem to end before what it waits for.
+TEST(CriticalPath, IsAsLongAsTheRunIfClocksDiffer) {
+  Made made;
+  made.timing.spans[1] = {{3, 4}, {9, 20}};
+  findCriticalPath(made.page, made.timing);
+  double all = 0;
+  for (const PathStep &step : made.timing.critical)
+    all += step.took;
+  EXPECT_EQ(all, made.timing.total);
+}
+
 TEST(CriticalPath, IsEmptyWhereNothingRan) {
   Made made;
   made.timing.spans = {{{}, {}}, {{0, kDidNotRun}, {}}};
