@@ -16,4 +16,14 @@ std::string lineAndColumn(llvm::StringRef text, size_t byte);
 /// What the parser refused: "3:14: expected JSON", or "3:14: expected a finite number, got 1e999".
 std::string jsonMistake(llvm::StringRef text, const nlohmann::json::exception &error);
 
+/// What came in place of what was expected: the start of a value in printable ASCII, "array" or
+/// "object", which may be nested too deeply to be printed, or "nothing".
+template <class Json> std::string jsonGot(const Json &value) {
+  constexpr size_t kMost = 60;
+  if (value.is_null() || value.is_structured())
+    return value.is_null() ? "nothing" : value.type_name();
+  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
+  return text.size() > kMost ? text.substr(0, kMost) + "..." : text;
+}
+
 } // namespace braid

@@ -105,8 +105,10 @@ Result<std::vector<PlanMatmul>> gemmsOf(const CalibrateFlags &flags) {
       llvm::append_range(gemms, usualGemms(dtype, !flags.usesGpus()));
     for (const std::string &text : flags.shapes) {
       const std::optional<BenchShape> shape = parseShape(text);
-      if (!shape || std::min({shape->m, shape->n, shape->k}) < 1)
-        return badInput("expected --shapes to be MxNxK,... of at least 1 each, got '{}'", text);
+      constexpr int64_t kMost = int64_t(1) << 24; // tensors of such extents have a size in bytes
+      if (!shape || std::min({shape->m, shape->n, shape->k}) < 1 ||
+          std::max({shape->m, shape->n, shape->k}) > kMost)
+        return badInput("expected --shapes to be MxNxK,... of 1 to {} each, got '{}'", kMost, text);
       gemms.push_back({dtype, shape->m, shape->n, shape->k, false, {}, {}, {}, {}});
     }
   }

@@ -128,7 +128,7 @@ void print(const SimulateFlags &flags, const Subject &subject,
       "  simulated  {} of {} ranks{}\n",
       best.program, best.ranks, subject.model.machine,
       flags.whatIf.empty() ? "" : ", if " + flags.whatIf, best.us, best.burstUs, best.efficiency(),
-      best.gemmsUs, best.othersUs, 100 * best.gemmsUs / best.us,
+      best.gemmsUs, best.othersUs, best.us > 0 ? 100 * best.gemmsUs / best.us : 0,
       strOfBytes(static_cast<double>(best.memoryBytes)), limitsOf(best), best.simulated, best.ranks,
       best.simulated < best.ranks ? "; the others do the same" : "");
   if (best.ranks > subject.model.ranks)
@@ -186,7 +186,8 @@ public:
     llvm::SmallVector<llvm::StringRef> schedules;
     lines.split(schedules, '\n', -1, /*KeepEmpty=*/false);
     for (llvm::StringRef schedule : schedules)
-      add(schedule.trim().str());
+      if (!schedule.trim().empty())
+        add(schedule.trim().str());
     return rows_.empty()
                ? badInput("--schedules: expected a schedule in '{}', got none", flags_.schedules)
                : Status::ok();
@@ -218,6 +219,8 @@ private:
   Result<PredictedSchedule> predictBy(const std::string &schedule) const {
     SourceFlags flags = flags_.source;
     flags.schedule = schedule;
+    if (flags.isAuto())
+      return badInput("expected a schedule, got {}, which chooses one", schedule);
     CompileOptions options;
     BRAID_TRY(optionsOf(flags, options));
     return predictOne(subject_, options, {});
@@ -243,6 +246,17 @@ public:
     flags_.push_back(flags.source);
     if (!flags.beside.empty())
       flags_.push_back(flagsBeside(flags));
+  }
+
+  /// Whether every curve has a schedule.
+  Status check() const {
+    for (const SourceFlags &flags : flags_) {
+      CompileOptions options;
+      const Status status = optionsOf(flags, options);
+      if (!status.isOk())
+        return flags_.size() > 1 ? status.annotated("--beside") : status;
+    }
+    return Status::ok();
   }
 
   Status add(int64_t value, size_t curve) {
@@ -309,6 +323,7 @@ Status sweep(const SimulateFlags &flags, const Subject &subject) {
   const auto [name, values] = BRAID_TRY(parseSweep(flags.sweep));
   BRAID_TRY(checkFree(name, subject.options));
   Sweeper sweeper(flags, subject, name);
+  BRAID_TRY(sweeper.check());
   const Status failed = sweeper.addAll(values);
   const Sweep &sweep = sweeper.named();
   if (sweep.points.empty())

@@ -250,11 +250,19 @@ std::vector<Candidate> inAllModes(llvm::ArrayRef<Candidate> all, const Candidate
 
 /// Kernels for small problems, nothing that needs a processor for large ones (in graphs, too), and
 /// what the device would do.
-std::vector<TransferMode> transferModesOf(const PeerMemory &peers) {
+std::vector<TransferMode> transferModesOf(llvm::function_ref<bool(TransferMode)> isThere) {
   std::vector<TransferMode> all = {
       {}, {CopyBy::Kernel, SignalBy::Default}, {CopyBy::Engine, SignalBy::Memory}};
-  llvm::erase_if(all, [&](TransferMode transferMode) { return !peers.offers(transferMode); });
+  llvm::erase_if(all, [&](TransferMode transferMode) { return !isThere(transferMode); });
   return all;
+}
+
+void narrowModes(const Configuration &given, std::vector<LaunchMode> &launchModes,
+                 std::vector<TransferMode> &transferModes) {
+  if (given.get(Knob::Launch))
+    launchModes = {launchModeOf(given)};
+  if (!transferModeOf(given).movesAs(TransferMode()))
+    transferModes = {transferModeOf(given)};
 }
 
 int64_t waveRowsOf(int64_t tilesAtOnce, int64_t columns) {

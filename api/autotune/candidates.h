@@ -7,8 +7,12 @@
 
 namespace braid {
 
-/// How transfers may be made, the default first.
-std::vector<TransferMode> transferModesOf(const PeerMemory &peers);
+/// How transfers may be made, the default first, of the ways that are there.
+std::vector<TransferMode> transferModesOf(llvm::function_ref<bool(TransferMode)> isThere);
+
+/// What is given leaves no choice.
+void narrowModes(const Configuration &given, std::vector<LaunchMode> &launchModes,
+                 std::vector<TransferMode> &transferModes);
 
 inline constexpr Transport kPeerMemoryAlone[] = {Transport::PeerMemory};
 

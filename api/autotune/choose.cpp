@@ -83,7 +83,7 @@ struct KnownChoice {
   double seconds;
   Configurations schedule;
 
-  std::string encode() const { return fmt::format("{:.3f} {}", seconds, schedule.str()); }
+  std::string encode() const { return fmt::format("{} {}", seconds, schedule.str()); }
   static std::optional<KnownChoice> decode(llvm::StringRef text) {
     auto [seconds, schedule] = text.split(' ');
     double number = 0;
@@ -116,7 +116,7 @@ ChooseOptions withTransferModes(ChooseOptions options, const PeerMemory &peers) 
   if (options.transports == std::vector{Transport::Messages})
     options.transferModes = {TransferMode()};
   if (options.transferModes.empty())
-    options.transferModes = transferModesOf(peers);
+    options.transferModes = transferModesOf([&](TransferMode mode) { return peers.offers(mode); });
   // Memory is not chosen: it is as fast from one library as from another.
   for (TransferMode &mode : options.transferModes)
     mode.memory = transferModeOf(options.given.schedule.all).memory;
@@ -479,13 +479,9 @@ static void addMessages(ChooseOptions &options, const Backend &backend) {
 ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses, CompileOptions given) {
   ChooseOptions options;
   options.given = std::move(given);
-  const Configuration &modes = options.given.schedule.all;
-  if (modes.get(Knob::Launch))
-    options.launchModes = {launchModeOf(modes)};
-  else if (backend.hasGraphs)
+  if (backend.hasGraphs)
     options.launchModes.push_back(LaunchMode::Graph);
-  if (!transferModeOf(modes).movesAs(TransferMode()))
-    options.transferModes = {transferModeOf(modes)};
+  narrowModes(options.given.schedule.all, options.launchModes, options.transferModes);
   options.transports = {backend.transport};
   options.cacheFolder = measurementFolder(processEnvironment());
   options.cacheKey =
@@ -530,10 +526,7 @@ Result<ScheduleChoice> choose(LocalMesh &mesh, const std::string &name, const st
 Result<TimedRow> chooseRow(TimedRow row, ChooseOptions options, PlanTimer &timer,
                            ScheduleChoice *choice) {
   options.given = row.options;
-  if (row.options.schedule.all.get(Knob::Launch))
-    options.launchModes = {launchModeOf(row.options.schedule.all)};
-  if (!row.transferMode.movesAs(TransferMode()))
-    options.transferModes = {row.transferMode};
+  narrowModes(row.options.schedule.all, options.launchModes, options.transferModes);
   ScheduleChoice found = BRAID_TRY(choose(row.name, row.text, options, timer));
   row.options = applyTo(row.options, found.best());
   row.isGraphed = launchModeOf(found.best().all) == LaunchMode::Graph;

@@ -6,23 +6,66 @@
 #include "ir/failure.h"
 #include "lowering/stages/configure_stages.h"
 
+#include "llvm/Support/xxhash.h"
+
 #include <fmt/format.h>
 
 namespace braid {
 namespace {
 
-/// What rank 0 does, in numbers: equal for candidates between which nothing decides.
-std::string signatureOf(const Plan &plan) {
-  std::string text;
-  for (const Command &c : plan.commands)
-    text +=
-        fmt::format("{} {} {} {} {} {} {} {} {} {} {}\n", static_cast<int>(c.kind), c.stream,
-                    c.endpoint, c.flag, c.event, c.dst.buffer, c.dst.offset, c.dst.bytes,
-                    c.src.buffer, c.src.offset, c.matmul == kNone ? 0 : plan.matmuls[c.matmul].m);
-  return text;
-}
+/// A text of numbers.
+class Signature {
+public:
+  template <class... Number> void add(Number... number) {
+    ((text_ += fmt::format("{} ", static_cast<int64_t>(number))), ...);
+  }
+  void add(const Range &range) { add(range.buffer, range.offset, range.bytes); }
+  void add(const Endpoint &end) { add(end.direction, end.protocol, end.peer), add(end.range); }
+  void add(const PlanMatmul &gemm) {
+    add(gemm.m, gemm.n, gemm.k);
+    for (const Range &range : {gemm.a, gemm.b, gemm.c, gemm.bias, gemm.addend})
+      add(range);
+  }
+  void add(const PlanSum &sum) { add(sum.count, sum.stride), add(sum.dst), add(sum.parts); }
+  void add(const PlanPointwise &pointwise) {
+    add(pointwise.dst);
+    for (const PlanPointwise::Operand &operand : pointwise.operands())
+      add(operand.range);
+  }
+  void add(const PlanGroup &group) {
+    for (const PlanMessage &message : group)
+      add(message.direction, message.peer), add(message.range);
+  }
+  void add(const PlanCollective &collective) {
+    add(collective.kind, collective.root, collective.members());
+    add(collective.dst), add(collective.src);
+  }
+  template <class T> void addOf(const std::vector<T> &all, uint32_t index) {
+    if (index != kNone)
+      add(all[index]);
+  }
+  const std::string &text() const { return text_; }
+
+private:
+  std::string text_;
+};
 
 } // namespace
+
+uint64_t signatureOf(const Plan &plan, const std::string &how) {
+  Signature signature;
+  for (const Command &c : plan.commands) {
+    signature.add(c.kind, c.stream, c.flag, c.event);
+    signature.add(c.dst), signature.add(c.src);
+    signature.addOf(plan.endpoints, c.endpoint);
+    signature.addOf(plan.matmuls, c.matmul);
+    signature.addOf(plan.sums, c.sum);
+    signature.addOf(plan.pointwise, c.pointwise);
+    signature.addOf(plan.groups, c.group);
+    signature.addOf(plan.collectives, c.collective);
+  }
+  return llvm::xxHash64(signature.text() + how);
+}
 
 Result<Compiled> CandidateLowering::compile(Source &source, CompileOptions options) const {
   options.ranks = ranks_;
@@ -76,7 +119,7 @@ void CandidateLowering::lower(llvm::ArrayRef<Candidate> candidates, const StageC
     if (!plans)
       continue;
     const std::string how = str(transferModeOf(candidate)) + name(launchModeOf(candidate)).str();
-    if (seen_.insert(signatureOf(plans->front()) + how).second)
+    if (seen_.insert(signatureOf(plans->front(), how)).second)
       lowered.push_back({candidate, schedule, plans});
   }
 }

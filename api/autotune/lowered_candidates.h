@@ -21,6 +21,10 @@ struct LoweredCandidate {
   std::optional<double> singleUs = {}, burstUs = {}; ///< as JudgedCandidate has them
 };
 
+/// Equal for Plans between which nothing decides: the same commands, with the same peers and ranges.
+/// `how`: what else matters.
+uint64_t signatureOf(const Plan &plan, const std::string &how);
+
 /// What candidates of one fusion are lowered to.
 class CandidateLowering {
 public:
@@ -58,7 +62,7 @@ private:
   std::string fusion_, fusionText_;
   std::vector<FusionStage> stages_;
   std::map<std::string, SharedPlans> plans_; ///< null: refused
-  std::set<std::string> seen_;               ///< what rank 0 does, and how it is launched
+  std::set<uint64_t> seen_;                  ///< what rank 0 does, and how it is launched
   Status refusal_;
 };
 

@@ -3,7 +3,7 @@
 #include "api/bench/bench_results.h"
 
 #include "ir/failure.h"
-
+#include "runtime/json_mistake.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <fmt/format.h>
@@ -35,10 +35,7 @@ bool haveBursts(llvm::ArrayRef<const BenchRow *> rows) {
 }
 
 Status unexpected(const char *key, const std::string &expected, const Json &got) {
-  std::string what = got.is_null()         ? "nothing"
-                     : got.is_structured() ? std::string("an ") + got.type_name()
-                                           : got.dump(-1, ' ', /*ensure_ascii=*/true);
-  return badInput("\"{}\": expected {}, got {}", key, expected, what.substr(0, 80));
+  return badInput("\"{}\": expected {}, got {}", key, expected, jsonGot(got));
 }
 
 /// Microseconds that somebody can have measured.

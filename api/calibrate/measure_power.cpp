@@ -22,11 +22,9 @@ public:
                    const OperationCosts &costs)
       : shape_(shape), timer_(timer), options_(options), costs_(costs) {}
 
-  /// Adds what such a GEMM takes in a row to `model`, and what power does.
-  Status run(CostModel &model);
+  Result<PowerCost> measure();
 
 private:
-  Result<PowerCost> measure();
   int64_t hiddenBytes() const;
   calibration::Mesh mesh() const { return {timer_.ranks(), timer_.ranksPerHost()}; }
   Result<TimedPlan> ready(const std::string &text) {
@@ -66,18 +64,6 @@ int64_t PowerMeasurement::hiddenBytes() const {
   return std::min(options_.largeBytes, most) / kAlignment * kAlignment;
 }
 
-Status PowerMeasurement::run(CostModel &model) {
-  model.power = BRAID_TRY(measure());
-  GemmCost gemm;
-  gemm.dtype = shape_.dtype;
-  gemm.m = shape_.m;
-  gemm.n = shape_.n;
-  gemm.k = shape_.k;
-  gemm.us = hotUs_ / kInARow;
-  model.add(gemm);
-  return Status::ok();
-}
-
 Result<PowerCost> PowerMeasurement::measure() {
   const double settleUs = timer_.warmUpTimeUs(std::vector<PlanMatmul>(kInARow, shape_));
   TimedPlan one = BRAID_TRY(ready(calibration::gemms(mesh(), shape_, 1, 1)));
@@ -110,9 +96,12 @@ Status measurePower(CostModel &model, PlanTimer &timer, const CalibrationOptions
     return Status::ok();
   const OperationCosts *costs =
       model.find(options.launchModes.back(), options.transferModes.front());
-  return PowerMeasurement(*options.limitedByPower, timer, options, *costs)
-      .run(model)
-      .annotated("measuring what power limits");
+  Result<PowerCost> power =
+      PowerMeasurement(*options.limitedByPower, timer, options, *costs).measure();
+  if (!power)
+    return power.status().annotated("measuring what power limits");
+  model.power = *power;
+  return Status::ok();
 }
 
 } // namespace braid

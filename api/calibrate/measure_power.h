@@ -13,9 +13,8 @@
 
 namespace braid {
 
-/// Fills in `model.power` by GEMMs of options.limitedByPower, if there is such a shape, and adds
-/// them. Nothing is known of power where the clock rises by no more than noise. Collective, the
-/// same on all ranks.
+/// Fills in `model.power` by GEMMs of options.limitedByPower, if there is such a shape. Nothing is
+/// known of power where the clock rises by no more than noise. Collective, the same on all ranks.
 Status measurePower(CostModel &model, PlanTimer &timer, const CalibrationOptions &options);
 
 } // namespace braid

@@ -5,6 +5,7 @@
 #include "api/pairs/pair_figures.h"
 #include "api/pairs/pair_names.h"
 #include "ir/failure.h"
+#include "runtime/json_mistake.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -221,13 +222,7 @@ void PairReportReader::fail(const std::string &where, const std::string &expecte
                             const PairJson &got) {
   if (!status_.isOk())
     return;
-  // What is nested may be nested deeply.
-  std::string what = got.is_null() ? "nothing" : got.type_name();
-  if (got.is_primitive() && !got.is_null())
-    what = got.dump(-1, ' ', true, PairJson::error_handler_t::replace);
-  if (what.size() > 60)
-    what = what.substr(0, 60) + "...";
-  status_ = badInput("report of pairs: {}: expected {}, got {}", where, expected, what);
+  status_ = badInput("report of pairs: {}: expected {}, got {}", where, expected, jsonGot(got));
 }
 
 const PairJson &PairReportReader::field(const PairJson &object, const char *key) {

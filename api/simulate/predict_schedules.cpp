@@ -1,6 +1,7 @@
 //===- api/simulate/predict_schedules.cpp - what `auto` would choose on a machine -------------===//
 
 #include "api/autotune/candidates.h"
+#include "api/autotune/lowered_candidates.h"
 #include "api/autotune/stage_choices.h"
 #include "api/ranks/run.h"
 #include "api/simulate/simulate_program.h"
@@ -31,6 +32,13 @@ public:
       if (!llvm::is_contained(transferModes_, costs.transferMode))
         transferModes_.push_back(costs.transferMode);
     }
+    // A machine file may know more ways than a job tries.
+    const auto isThere = [this](TransferMode mode) {
+      return llvm::is_contained(transferModes_, mode);
+    };
+    if (std::vector<TransferMode> tried = transferModesOf(isThere); !tried.empty())
+      transferModes_ = std::move(tried);
+    narrowModes(given.schedule.all, launchModes_, transferModes_);
   }
 
   Result<std::vector<PredictedSchedule>> predict() {
@@ -54,6 +62,7 @@ private:
     predicted_.clear();
     candidates_.clear();
     seen_.clear();
+    known_.clear();
     const CandidateSpace space{choices.given(stage), launchModes_, transferModes_,
                                choices.stage(stage)};
     if (choices.isBegun())
@@ -83,17 +92,13 @@ private:
     const Configurations schedule = choices.with(stage, candidate);
     if (!seen_.insert(schedule.str()).second)
       return;
-    Result<MachinePrediction> prediction = predictOne(candidate, schedule);
-    if (!prediction) {
-      if (refusal_.isOk())
-        refusal_ = prediction.status();
-      return;
-    }
-    predicted_.push_back({schedule, std::move(*prediction)});
-    candidates_.push_back(candidate);
+    const Status status = addOne(candidate, schedule);
+    if (refusal_.isOk())
+      refusal_ = status;
   }
 
-  Result<MachinePrediction> predictOne(const Candidate &candidate, const Configurations &schedule) {
+  /// Unless it does what another one does.
+  Status addOne(const Candidate &candidate, const Configurations &schedule) {
     const std::unique_ptr<Source> source = parseSource(name_, text_);
     Result<Compiled> compiled = compile(*source, applyTo(given_, schedule));
     if (!compiled)
@@ -101,9 +106,18 @@ private:
     Result<std::vector<Plan>> plans = plansToSimulate(*compiled, kMostCompared);
     if (!plans)
       return withLocated(plans.status(), *source);
+    const LaunchMode launchMode = launchModeOf(candidate);
+    const TransferMode transferMode = transferModeOf(candidate);
+    if (!known_.insert(signatureOf(plans->front(), str(transferMode) + name(launchMode).str()))
+             .second)
+      return Status::ok();
     for (const PlanMatmul &gemm : plans->front().matmuls)
       waveRows_ = std::max(waveRows_, waveRowsOf(kTilesAtOnce, gemm.n));
-    return simulateProgram(*plans, model_, {launchModeOf(candidate), transferModeOf(candidate)});
+    MachinePrediction prediction =
+        BRAID_TRY(simulateProgram(*plans, model_, {launchMode, transferMode}));
+    predicted_.push_back({schedule, std::move(prediction)});
+    candidates_.push_back(candidate);
+    return Status::ok();
   }
 
   std::vector<Candidate> bestFirst() {
@@ -132,7 +146,8 @@ private:
   std::vector<TransferMode> transferModes_;
   std::vector<PredictedSchedule> predicted_; ///< of the stage, with `candidates_`
   std::vector<Candidate> candidates_;
-  std::set<std::string> seen_;
+  std::set<std::string> seen_; ///< schedules of the stage
+  std::set<uint64_t> known_;   ///< what they come to
   int64_t waveRows_ = 0;
   Status refusal_;
 };

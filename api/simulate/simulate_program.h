@@ -17,8 +17,9 @@ struct MachinePrediction {
   /// What the critical path is made of, "GEMM" with its time, the largest first.
   std::vector<std::pair<std::string, double>> parts = {};
 
-  /// Of the larger of the two, how much of the run it is: 1 if the other one is hidden.
-  double efficiency() const { return std::max(gemmsUs, othersUs) / us; }
+  /// Of the larger of the two, how much of the run it is: 1 if the other one is hidden. Alone, what
+  /// one rank does may meet what another one does at other times than in the run, and take longer.
+  double efficiency() const { return us > 0 ? std::min(1.0, std::max(gemmsUs, othersUs) / us) : 1; }
 };
 
 /// The Plans that stand for all ranks. With `most` not 0 only so many ranks are compared with them.
@@ -30,7 +31,8 @@ Result<std::vector<Plan>> plansToSimulate(const Compiled &compiled, int64_t most
 Result<MachinePrediction> simulateProgram(llvm::ArrayRef<Plan> plans, const CostModel &model,
                                           const SimulationOptions &options);
 
-/// The schedules that `auto` would try, predicted, the best first.
+/// The schedules that `auto` would try with peers' memory, each once, the fastest prediction first.
+/// `auto` itself counts predictions that are nearly equal as equal, and measures.
 struct PredictedSchedule {
   Configurations schedule;
   MachinePrediction prediction;

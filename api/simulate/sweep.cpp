@@ -142,7 +142,9 @@ std::string namesOf(const Sweep &sweep) {
 }
 
 std::string powerOfTen(double exponent) { return fmt::format("{:g}", std::pow(10, exponent)); }
-double logTime(const SweepPoint &point) { return std::log10(point.prediction.us); }
+double logTime(const SweepPoint &point) {
+  return std::log10(std::max(point.prediction.us, 1e-3)); // a machine may take none
+}
 double logMemory(const SweepPoint &point) {
   constexpr double kMiB = 1 << 20;
   return std::log10(std::max(static_cast<double>(point.prediction.memoryBytes) / kMiB, 1e-3));

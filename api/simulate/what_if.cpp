@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <map>
 
 namespace braid {
 namespace {
@@ -29,6 +30,19 @@ void speedUp(CopyCost &cost, double factor) {
   cost.sharedBytesPerUs *= factor;
 }
 
+/// What the smallest of its kind takes is latency, and the rest is the links'.
+void scaleMessages(CostModel &model, double latency, double links) {
+  std::map<std::pair<LaunchMode, std::optional<CollectiveKind>>, double> leasts;
+  for (const MessageCost &each : model.messages) {
+    auto [least, isNew] = leasts.try_emplace({each.launchMode, each.collective}, each.us);
+    least->second = std::min(least->second, each.us);
+  }
+  for (MessageCost &each : model.messages) {
+    const double least = leasts.at({each.launchMode, each.collective});
+    each.us = least * latency + (each.us - least) * links;
+  }
+}
+
 constexpr Aspect kAspects[] = {
     {"link", "speed of links between ranks", true,
      [](CostModel &model, double factor) {
@@ -36,6 +50,7 @@ constexpr Aspect kAspects[] = {
          speedUp(costs.pull, factor);
          speedUp(costs.push, factor);
        }
+       scaleMessages(model, 1, 1 / factor);
      }},
     {"network", "speed of the network between hosts", true,
      [](CostModel &model, double factor) {
@@ -63,15 +78,18 @@ constexpr Aspect kAspects[] = {
            if (copy)
              copy->fixedUs *= factor;
      }},
-    {"latency", "time before a message crosses the network", false,
-     [](CostModel &model, double factor) { model.network.latencyUs *= factor; }},
+    {"latency", "time of the smallest message, on the network, too", false,
+     [](CostModel &model, double factor) {
+       model.network.latencyUs *= factor;
+       scaleMessages(model, factor, 1);
+     }},
     {"signal", "time of a signal and of its wait", false,
      [](CostModel &model, double factor) {
        for (OperationCosts &costs : model.operations)
          for (double *us : {&costs.signalUs, &costs.flightUs, &costs.awaitUs})
            *us *= factor;
      }},
-    {"launch", "time to issue commands, and to begin and end a run", false,
+    {"launch", "time to issue commands, of events, and to begin and end a run", false,
      [](CostModel &model, double factor) {
        for (OperationCosts &costs : model.operations)
          for (double *us : {&costs.issueCopyUs, &costs.issueMatmulUs, &costs.issueSignalUs,

@@ -14,6 +14,11 @@ namespace {
 
 int64_t around(int64_t rank, int64_t ranks) { return ((rank % ranks) + ranks) % ranks; }
 
+template <class T, class Fn>
+bool allMoved(const std::vector<T> &a, const std::vector<T> &b, Fn isMoved) {
+  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), isMoved);
+}
+
 bool isMovedCommand(const Command &a, const Command &b) {
   auto sameSize = [](const Range &x, const Range &y) {
     return x.bytes == y.bytes && (x.buffer == kPeerBuffer) == (y.buffer == kPeerBuffer);
@@ -27,17 +32,21 @@ bool isMovedCommand(const Command &a, const Command &b) {
 
 bool isMovedGemm(const PlanMatmul &a, const PlanMatmul &b) {
   return a.dtype == b.dtype && a.m == b.m && a.n == b.n && a.k == b.k &&
-         a.transposeB == b.transposeB && a.overlaps == b.overlaps && a.partial == b.partial;
+         a.transposeB == b.transposeB && a.overlaps == b.overlaps && a.partial == b.partial &&
+         a.bias.bytes == b.bias.bytes && a.addend.bytes == b.addend.bytes;
 }
 
 bool isMovedSum(const PlanSum &a, const PlanSum &b) {
   return a.count == b.count && a.partial == b.partial && a.result == b.result &&
-         a.dst.bytes == b.dst.bytes;
+         a.dst.bytes == b.dst.bytes && a.bias.bytes == b.bias.bytes;
 }
 
 bool isMovedPointwise(const PlanPointwise &a, const PlanPointwise &b) {
-  return a.dst.bytes == b.dst.bytes && a.first.range.bytes == b.first.range.bytes &&
-         a.steps.size() == b.steps.size();
+  auto sameSize = [](const PlanPointwise::Operand &x, const PlanPointwise::Operand &y) {
+    return x.dtype == y.dtype && x.range.bytes == y.range.bytes;
+  };
+  return a.dtype == b.dtype && a.dst.bytes == b.dst.bytes && a.steps.size() == b.steps.size() &&
+         allMoved(a.operands(), b.operands(), sameSize);
 }
 
 /// Where ranks of several hosts are moved, hosts are.
@@ -62,11 +71,6 @@ bool isMovedCollective(const PlanCollective &a, const PlanCollective &b, int64_t
   return a.kind == b.kind && a.reduction == b.reduction && a.dtype == b.dtype && isRootMoved &&
          a.dst.bytes == b.dst.bytes && a.src.bytes == b.src.bytes && a.team == b.team &&
          isMovedOntoItself(a.team, by, ranks);
-}
-
-template <class T, class Fn>
-bool allMoved(const std::vector<T> &a, const std::vector<T> &b, Fn isMoved) {
-  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), isMoved);
 }
 
 } // namespace
@@ -106,8 +110,13 @@ bool isMoved(const Plan &plan, const Plan &other) {
     return simulator::findTogether(plan, kernels) == simulator::findTogether(other, kernels) &&
            simulator::findLaunches(plan, kernels) == simulator::findLaunches(other, kernels);
   };
+  auto takeAsMuch = [](const PlanBuffer &a, const PlanBuffer &b) {
+    return a.kind == b.kind && a.bytes == b.bytes;
+  };
   return plan.ranks == other.ranks && areHostsMoved(plan, other) && plan.flags == other.flags &&
-         plan.events == other.events && plan.streams.size() == other.streams.size() &&
+         plan.symmetricBytes == other.symmetricBytes && plan.deviceBytes == other.deviceBytes &&
+         allMoved(plan.buffers, other.buffers, takeAsMuch) && plan.events == other.events &&
+         plan.streams.size() == other.streams.size() &&
          allMoved(plan.groups, other.groups, isMovedGroup) &&
          allMoved(plan.collectives, other.collectives, isMovedMeeting) &&
          allMoved(plan.endpoints, other.endpoints, isMovedEndpoint) &&

@@ -41,7 +41,7 @@ using PlanOfRank = llvm::function_ref<Result<Plan>(int64_t rank)>;
 
 /// The Plans of ranks 0 to period-1, for the first of `periods` for which every rank does what the
 /// one of its period does; none if there is no such period. Plans that are not kept are there one
-/// at a time. With `most` not 0 only so many ranks are compared, the first and the last among them.
+/// at a time. With `most` not 0 about so many ranks are compared, the last one among them.
 Result<std::vector<Plan>> plansOfPeriod(int64_t ranks, llvm::ArrayRef<int64_t> periods,
                                         PlanOfRank planOfRank, int64_t most = 0,
                                         const ProgressFn &progress = {});

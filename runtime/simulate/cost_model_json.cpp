@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 
 namespace braid {
 namespace {
@@ -117,6 +119,12 @@ Json toJson(const MessageCost &cost) {
 
 // -- Reading. The first mistake stays. --
 
+constexpr const char *kWhole = ""; ///< the place of the file's own fields
+
+std::string at(const std::string &where, const std::string &key) {
+  return where.empty() ? key : where + "." + key;
+}
+
 class Reader {
 public:
   Result<CostModel> read(llvm::StringRef text);
@@ -125,6 +133,8 @@ private:
   Result<CostModel> model(const Json &json);
   void fail(const std::string &where, const std::string &expected, const Json &got);
   const Json &field(const Json &object, const char *key, const std::string &where);
+  bool has(const Json &object, const char *key);
+  void refuseOthers(const Json &object, const std::string &where);
   double number(const Json &object, const char *key, const std::string &where, double least,
                 double most = kLargest);
   int64_t integer(const Json &object, const char *key, const std::string &where, int64_t least);
@@ -144,25 +154,35 @@ private:
 
   Status status_;
   int version_ = kVersion;
+  std::map<const Json *, std::set<llvm::StringRef>> asked_; ///< the fields of each object
 };
 
 void Reader::fail(const std::string &where, const std::string &expected, const Json &got) {
   if (!status_.isOk())
     return;
-  std::string text = got.dump(-1, ' ', true, Json::error_handler_t::replace);
-  if (text.size() > 40)
-    text = text.substr(0, 40) + "...";
-  status_ = badInput("cost model: {}: expected {}, got {}", where, expected, text);
+  status_ = badInput("cost model: {}{}expected {}, got {}", where, where.empty() ? "" : ": ",
+                     expected, jsonGot(got));
 }
 
 const Json &Reader::field(const Json &object, const char *key, const std::string &where) {
   static const Json kNothing;
-  if (!object.is_object()) {
+  if (!object.is_object())
     fail(where, "an object", object);
-    return kNothing;
-  }
-  auto found = object.find(key);
-  return found == object.end() ? kNothing : *found;
+  return has(object, key) ? object[key] : kNothing;
+}
+
+bool Reader::has(const Json &object, const char *key) {
+  asked_[&object].insert(key);
+  return object.is_object() && object.contains(key);
+}
+
+/// A misspelled field that may be left out would be passed over.
+void Reader::refuseOthers(const Json &object, const std::string &where) {
+  if (!object.is_object())
+    return;
+  for (const auto &[key, value] : object.items())
+    if (!asked_[&object].count(key))
+      fail(at(where, key), fmt::format("no such field in \"{}\"", formatOf(version_)), value);
 }
 
 double Reader::number(const Json &object, const char *key, const std::string &where, double least,
@@ -171,7 +191,7 @@ double Reader::number(const Json &object, const char *key, const std::string &wh
   double value = json.is_number() ? json.get<double>() : -1;
   if (std::isfinite(value) && value >= least && value <= most)
     return value;
-  fail(where + "." + key, fmt::format("a number from {} to {}", least, most), json);
+  fail(at(where, key), fmt::format("a number from {} to {}", least, most), json);
   return least;
 }
 
@@ -182,7 +202,7 @@ int64_t Reader::integer(const Json &object, const char *key, const std::string &
   const bool fits = json.is_number_unsigned() && json.get<uint64_t>() <= uint64_t(kMost);
   if (fits && json.get<int64_t>() >= least)
     return json.get<int64_t>();
-  fail(where + "." + key, fmt::format("an integer from {} to {}", least, kMost), json);
+  fail(at(where, key), fmt::format("an integer from {} to {}", least, kMost), json);
   return least;
 }
 
@@ -201,13 +221,13 @@ std::string Reader::text(const Json &object, const char *key, const std::string 
   const Json &json = field(object, key, where);
   if (json.is_string())
     return json.get<std::string>();
-  fail(where + "." + key, "a text", json);
+  fail(at(where, key), "a text", json);
   return "";
 }
 
 const Json &Reader::list(const Json &object, const char *key) {
   static const Json kEmpty = Json::array();
-  const Json &json = field(object, key, "it");
+  const Json &json = field(object, key, kWhole);
   if (json.is_array())
     return json;
   fail(key, "a list", json);
@@ -237,6 +257,7 @@ CopyCost Reader::copy(const Json &json, const std::string &where) {
   forEachNumberOfCopy(copy, [&](const char *part, double &value, double least) {
     value = number(json, part, where, least);
   });
+  refuseOthers(json, where);
   return copy;
 }
 
@@ -251,10 +272,11 @@ OperationCosts Reader::operation(const Json &json, const std::string &where) {
       value = number(json, key, where, 0);
   });
   forEachCopy(costs, [&](const char *key, CopyCost &cost) {
-    cost = copy(field(json, key, where), where + "." + key);
+    cost = copy(field(json, key, where), at(where, key));
   });
-  if (json.is_object() && json.contains("sum"))
+  if (has(json, "sum"))
     costs.sum = copy(json["sum"], where + ".sum");
+  refuseOthers(json, where);
   return costs;
 }
 
@@ -262,14 +284,14 @@ DType Reader::dtype(const Json &object, const char *key, const std::string &wher
   const std::string word = text(object, key, where);
   const std::optional<DType> type = dtypeFromName(word);
   if (!type)
-    fail(where + "." + key, "bf16, f16, f32 or f64", Json(word));
+    fail(at(where, key), "bf16, f16, f32 or f64", Json(word));
   return type.value_or(DType::BF16);
 }
 
 GemmCost Reader::gemm(const Json &json, const std::string &where) {
   GemmCost gemm;
   gemm.dtype = dtype(json, "dtype", where);
-  if (json.is_object() && json.contains("result"))
+  if (has(json, "result"))
     gemm.partial = dtype(json, "result", where);
   if (!isPartialType(gemm.resultType(), gemm.dtype))
     fail(where + ".result", "that type, or f32 for 16 bits", json["result"]);
@@ -285,6 +307,7 @@ GemmCost Reader::gemm(const Json &json, const std::string &where) {
   if (gemm.utilisation > 1)
     fail(where + ".utilisation", "at most 1", Json(gemm.utilisation));
   gemm.contention = number(json, "contention", where, 1);
+  refuseOthers(json, where);
   return gemm;
 }
 
@@ -295,8 +318,9 @@ MessageCost Reader::message(const Json &json, const std::string &where) {
   cost.collective = collectiveFromName(operation);
   if (!cost.collective && operation != nameOfMessage(std::nullopt))
     fail(where + ".operation", "group, or a collective", Json(operation));
-  cost.bytes = integer(json, "bytes", where, 0);
+  cost.bytes = integer(json, "bytes", where, 1); // a larger one takes as many times as long
   cost.us = number(json, "us", where, 0);
+  refuseOthers(json, where);
   return cost;
 }
 
@@ -304,9 +328,10 @@ MessageCost Reader::message(const Json &json, const std::string &where) {
 NetworkCost Reader::network(const Json &json) {
   NetworkCost cost;
   forEachNumberOfNetwork(cost, [&](const char *key, double &value, double least) {
-    const bool isOlder = &value == &cost.rankBytesPerUs && json.is_object() && !json.contains(key);
+    const bool isOlder = &value == &cost.rankBytesPerUs && json.is_object() && !has(json, key);
     value = isOlder ? cost.bytesPerUs : number(json, key, "network", least);
   });
+  refuseOthers(json, "network");
   return cost;
 }
 
@@ -315,6 +340,7 @@ PowerCost Reader::power(const Json &json) {
   forEachNumberOfPower(cost, [&](const char *key, double &value, double least, double most) {
     value = number(json, key, "power", least, most);
   });
+  refuseOthers(json, "power");
   return cost;
 }
 
@@ -327,15 +353,15 @@ Result<CostModel> Reader::read(llvm::StringRef bytes) {
 }
 
 Result<CostModel> Reader::model(const Json &json) {
-  std::string format = text(json, "format", "it");
+  std::string format = text(json, "format", kWhole);
   version_ = kOldestVersion;
   while (version_ < kVersion && format != formatOf(version_))
     ++version_;
   if (format != formatOf(version_))
     fail("format", fmt::format("\"{}\"", formatOf(kVersion)), Json(format));
   CostModel model;
-  model.machine = text(json, "machine", "it");
-  model.ranks = integer(json, "ranks", "it", 1);
+  model.machine = text(json, "machine", kWhole);
+  model.ranks = integer(json, "ranks", kWhole, 1);
   for (const Json &each : list(json, "operations")) {
     const OperationCosts costs =
         operation(each, fmt::format("operations[{}]", model.operations.size()));
@@ -348,16 +374,18 @@ Result<CostModel> Reader::model(const Json &json) {
     addOnce(model.gemms, cost, "gemms",
             [&](const GemmCost &known) { return known.isOfSameShape(cost); });
   }
-  if (json.is_object() && json.contains("messages"))
+  if (has(json, "messages"))
     for (const Json &each : list(json, "messages")) {
       const MessageCost cost = message(each, fmt::format("messages[{}]", model.messages.size()));
       addOnce(model.messages, cost, "messages",
               [&](const MessageCost &known) { return known.isOfSame(cost); });
     }
-  if (json.is_object() && json.contains("network")) // older files have none
+  if (has(json, "network")) // older files have none
     model.network = network(json["network"]);
-  if (json.is_object() && json.contains("power")) // likewise
+  if (has(json, "power")) // likewise
     model.power = power(json["power"]);
+  has(json, "sources"); // for people
+  refuseOthers(json, kWhole);
   if (!status_.isOk())
     return status_;
   return model;

@@ -30,7 +30,7 @@ struct Flow {
   double contention = 1;     ///< what a GEMM's rate is divided by once it has met another one
   bool hasMet = false;       ///< a GEMM, another one of its rank
   uint64_t moment = 0;       ///< number of that at which it began, from 1 on
-  uint32_t machine = 0;      ///< a kernel's: the rank whose processors it needs
+  uint32_t machine = 0;      ///< of a kernel and a GEMM: whose processors it needs
   double shared = 0;         ///< a link's, of a copy
   bool crosses = false;      ///< a copy, a link; ranks that stand for others have both ends of it
   uint32_t from = 0, to = 0; ///< ranks; of a GEMM both are its own

@@ -333,7 +333,7 @@ TEST(BenchResults, RefuseWhatIsNoResult) {
   EXPECT_EQ(refusal(R"({"dtype": "f32", "rows": []})"), R"("dtype": expected "bf16", got "f32")");
   EXPECT_EQ(refusal(R"({"dtype": "bf16"})"), R"("rows": expected a list, got nothing)");
   EXPECT_EQ(refusal(R"({"dtype": "bf16", "rows": [[]]})"),
-            R"("rows": expected objects, got an array)");
+            R"("rows": expected objects, got array)");
   EXPECT_EQ(refusal(R"({"dtype": "bf16", "rows": [{"m": 0}]})"),
             R"("m": expected a number from 1 on, got 0)");
   auto withRow = [](const std::string &rest) {
@@ -345,9 +345,9 @@ TEST(BenchResults, RefuseWhatIsNoResult) {
   const std::string ring = R"(, "implementation": "ring", "graph": true)";
   EXPECT_EQ(refusal(withRow(ring)), R"("rounds_us": expected a list of rounds, got nothing)");
   EXPECT_EQ(refusal(withRow(ring + R"(, "rounds_us": [[1, -1]])")),
-            R"("rounds_us": expected times in every round, got an array)");
+            R"("rounds_us": expected times in every round, got array)");
   EXPECT_EQ(refusal(withRow(ring + R"(, "rounds_us": [[1, 2]], "burst_us": [null])")),
-            R"("burst_us": expected a list of times, got an array)");
+            R"("burst_us": expected a list of times, got array)");
   EXPECT_EQ(refusal(withRow(ring + R"(, "rounds_us": [[1, 2]])")), "read");
 }
 

@@ -140,6 +140,7 @@ TEST(Calibrate, MeasuresWhatPowerDoes) {
       limited.limitedByPower = shape(64);
       const Status measured = measurePower(*model, timer, limited);
       costs[static_cast<size_t>(timer.rank())] = model->power;
+      EXPECT_TRUE(model->gemms.empty()) << "nobody asked what it takes beside another one";
       const Result<CostModel> read = CostModel::decode(model->encode());
       EXPECT_TRUE(read.isOk()) << read.status().message();
       return measured;

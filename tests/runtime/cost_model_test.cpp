@@ -91,7 +91,7 @@ TEST(CostModel, SaysWhatItDoesNotUnderstand) {
   const std::string text = someModel().encode();
   EXPECT_EQ(CostModel::decode("").status().message(), "cost model: 1:1: expected JSON");
   EXPECT_EQ(CostModel::decode("[]").status().message(),
-            "cost model: it: expected an object, got []");
+            "cost model: expected an object, got array");
   EXPECT_EQ(refusal(text, "model 5", "model 9"),
             "cost model: format: expected \"braid cost model 5\", got \"braid cost model 9\"");
   EXPECT_THAT(refusal(text, "12.5", "-1"),
@@ -111,11 +111,18 @@ TEST(CostModel, SaysWhatItDoesNotUnderstand) {
   EXPECT_EQ(refusal(text, "\"reduce_scatter\"", "\"scatter\""),
             "cost model: messages[0].operation: expected group, or a collective, got \"scatter\"");
   EXPECT_THAT(refusal(text, "\"bytes\": 4096", "\"bytes\": -1"),
-              HasSubstr("messages[0].bytes: expected an integer from 0 to"));
+              HasSubstr("messages[0].bytes: expected an integer from 1 to"));
   EXPECT_THAT(refusal(text, "\"contention\": 1.25", "\"contention\": 0.75"),
               HasSubstr("gemms[1].contention: expected a number from 1 to"));
   EXPECT_THAT(refusal(text, "\"contention\": 1.25", "\"hurry\": 1.25"),
               HasSubstr("gemms[1].contention: expected a number from 1 to"));
+  EXPECT_EQ(refusal(text, "\"network\"", "\"netwrok\""),
+            "cost model: netwrok: expected no such field in \"braid cost model 5\", got object");
+  EXPECT_EQ(refusal(text, "\"latency_us\"", "\"rank_us\": 1, \"latency_us\""),
+            "cost model: network.rank_us: expected no such field in \"braid cost model 5\", got 1");
+  const std::string deep(100000, '['), ends(100000, ']');
+  EXPECT_THAT(refusal(text, "\"graph\"", deep + ends),
+              HasSubstr("operations[1].launch_mode: expected a text, got array"));
 }
 
 /// Reads `model` as a file of that version, which lacks `keys`. None of them may lack in a new one.
@@ -160,7 +167,7 @@ TEST(CostModel, KnowsGemmsThatAdd) {
 TEST(CostModel, RefusesOddNumbers) {
   const std::string text = someModel().encode();
   EXPECT_THAT(refusal(text, "\"ranks\": 4", "\"ranks\": 0"),
-              HasSubstr("cost model: it.ranks: expected an integer from 1 to"));
+              HasSubstr("cost model: ranks: expected an integer from 1 to"));
   EXPECT_THAT(refusal(text, "\"ranks\": 4", "\"ranks\": -4"), HasSubstr("got -4"));
   for (const char *key : {"m", "n", "k"}) {
     const std::string is = fmt::format("\"{}\": {}", key, key == std::string("m") ? 100 : 8);

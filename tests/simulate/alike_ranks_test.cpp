@@ -67,6 +67,36 @@ struct Compiling {
   }
 };
 
+/// What rank 0 does, and what all others do.
+std::string twoKinds(const char *first, const char *other) {
+  return fmt::format(R"(program @two mesh [0 .. 4) (%A: bf16[64, 64], %B: bf16[64, 64],
+    %X: bf16[64, 64], %Y: f32[64, 64]) -> (%C: bf16[64, 64]) {{
+  if rank == 0 {{
+    {}
+  }} else {{
+    {}
+  }}
+}})",
+                     first, other);
+}
+
+/// Two kinds of ranks that differ by what one of them reads, or allocates.
+TEST(AlikeRanks, ReadAndTakeAsMuch) {
+  const std::pair<const char *, const char *> kinds[] = {
+      {"matmul %C, %A, %B", "matmul %C, %A, %B add %X"},
+      {"pointwise %C, add(%A, %X)", "pointwise %C, add(%A, %Y)"},
+      {"%t = allocate device bf16[1, 64, 64]\n %h = select %t[0]\n set %h, %A\n set %C, %h",
+       "%t = allocate device bf16[2, 64, 64]\n %h = select %t[1]\n set %h, %A\n set %C, %h"}};
+  for (const auto &[one, other] : kinds)
+    for (const std::string &text : {twoKinds(one, other), twoKinds(other, one)}) {
+      const Compiling made(text, 4, "");
+      ASSERT_TRUE(made.compiled.isOk()) << made.source->diags.str();
+      const Result<std::vector<Plan>> plans = plansToSimulate(*made.compiled);
+      ASSERT_TRUE(plans.isOk());
+      EXPECT_EQ(plans->size(), 4u) << text;
+    }
+}
+
 /// One rank for all takes exactly as long as all ranks, whatever they do.
 TEST(AlikeRanks, TakeAsLongAsAll) {
   const Result<CostModel> model = findMachine("h200-4");

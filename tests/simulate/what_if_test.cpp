@@ -49,6 +49,23 @@ TEST(WhatIf, MultipliesWhatItNames) {
   EXPECT_EQ(after->network.latencyUs, 0);
 }
 
+TEST(WhatIf, KnowsWhatOfAMessageIsLatency) {
+  CostModel before = h200();
+  const auto gather = CollectiveKind::AllGather;
+  before.add(MessageCost{LaunchMode::Eager, gather, 4096, 10});
+  before.add(MessageCost{LaunchMode::Eager, gather, 1 << 20, 50});
+  before.add(MessageCost{LaunchMode::Eager, std::nullopt, 4096, 7});
+  auto us = [&](const char *text, std::optional<CollectiveKind> kind, int64_t bytes) {
+    const Result<CostModel> after = applyWhatIf(before, text);
+    EXPECT_TRUE(after.isOk()) << text;
+    return after->messageUs(LaunchMode::Eager, kind, bytes).value_or(-1);
+  };
+  EXPECT_EQ(us("link=2x", gather, 1 << 20), 30);
+  EXPECT_EQ(us("link=2x", gather, 4096), 10);
+  EXPECT_EQ(us("latency=3", gather, 1 << 20), 70);
+  EXPECT_EQ(us("latency=0", std::nullopt, 4096), 0);
+}
+
 TEST(WhatIf, SaysWhatItExpects) {
   const std::pair<const char *, const char *> cases[] = {
       {"nic=2x",
