@@ -188,6 +188,13 @@ Status writeFile(const std::string &path, llvm::StringRef text) {
                                   : writeInPlace(path, text);
 }
 
+bool areOneFile(const std::string &a, const std::string &b) {
+  struct stat first = {}, second = {};
+  return !isStandard(a) && !isStandard(b) && stat(a.c_str(), &first) == 0 &&
+         stat(b.c_str(), &second) == 0 && S_ISREG(first.st_mode) && first.st_dev == second.st_dev &&
+         first.st_ino == second.st_ino;
+}
+
 Status checkWritable(const std::string &path) {
   if (isStandard(path))
     return Status::ok();

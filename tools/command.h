@@ -41,11 +41,14 @@ struct SourceFlags {
   std::array<std::optional<std::string>, kKnobCount> knobs; ///< what --KNOB says
   bool reproducible = false;
 
-  bool isRun = false; ///< --schedule may be auto, and knobs of the run have flags
+  bool isRun = false;    ///< knobs of the run have flags, and --schedule may be auto,
+  bool takesAuto = true; ///< unless this is false
   std::string defaultSchedule = "pairwise"; ///< for help
 
   /// FILE may be missing if `isFileOptional`.
   void addTo(CLI::App &app, bool isFileOptional = false);
+  /// "--ranks": a flag that is given of those that say what to do with FILE; empty: none.
+  std::string firstGiven() const;
   /// The schedule is to be chosen by measuring.
   bool isAuto() const { return schedule == "auto"; }
   /// Reads the values into `options`; BadInput names the flag, what was expected and what came.
@@ -80,6 +83,10 @@ Status checkOneForm(bool json, llvm::StringRef emit);
 /// BadInput with the choices.
 Status missingBackend(llvm::StringRef name, const BackendRegistry &registry,
                       const std::vector<std::string> &choices);
+
+/// BadInput if what `flag` writes would take the place of `input`, which is read. To be called
+/// before any work; empty names are of no file.
+Status expectOtherFile(llvm::StringRef flag, const std::string &output, const std::string &input);
 
 /// Where files that nobody keeps go: $TMPDIR, or /tmp.
 std::string temporaryFolder();

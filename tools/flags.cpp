@@ -4,6 +4,7 @@
 #include "tools/command.h"
 
 #include "runtime/execute/backend.h"
+#include "runtime/files.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -43,7 +44,8 @@ void SourceFlags::addTo(CLI::App &app, bool isFileOptional) {
           "give a parameter of the fusion a value; repeatable")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  const std::string alternative = isRun ? ", or auto: measure, and choose for each stage" : "";
+  const std::string alternative =
+      isRun && takesAuto ? ", or auto: measure, and choose for each stage" : "";
   addText(*lowering, "--schedule", schedule, "SCHEDULE",
           presetNames() + alternative + " (default " + defaultSchedule +
               "); with ;KNOB=VALUE behind it; TENSOR=SCHEDULE,... for "
@@ -74,6 +76,13 @@ Status missingBackend(llvm::StringRef name, const BackendRegistry &registry,
     return badChoice("--backend", name, choices);
   return unsupported("--backend {}: not part of this build; it has {}", name.str(),
                      llvm::join(registry.names(), ", "));
+}
+
+Status expectOtherFile(llvm::StringRef flag, const std::string &output, const std::string &input) {
+  if (!areOneFile(output, input))
+    return Status::ok();
+  return badInput("expected {} to be another file than '{}', which is read, got '{}'", flag.str(),
+                  input, output);
 }
 
 std::string temporaryFolder() {
@@ -116,9 +125,24 @@ Status SourceFlags::toOptions(CompileOptions &options) const {
       Configurations::parse(isAuto() ? "" : schedule.value_or(""), flags);
   if (!parsed)
     return badInput("--schedule: {}{}", parsed.status().message(),
-                    isRun ? "; auto would measure and choose" : "");
+                    isRun && takesAuto ? "; auto would measure and choose" : "");
   options.schedule = std::move(*parsed);
   return Status::ok();
+}
+
+std::string SourceFlags::firstGiven() const {
+  for (auto [flag, isGiven] : {std::pair("--entry", entry.has_value()),
+                               {"--ranks", ranks.has_value()},
+                               {"--reproducible", reproducible},
+                               {"--set", !set.empty()},
+                               {"--schedule", schedule.has_value()},
+                               {"--passes", passes.has_value()}})
+    if (isGiven)
+      return flag;
+  for (const KnobRow &row : allKnobs())
+    if (knobs[static_cast<size_t>(row.knob)])
+      return "--" + row.name;
+  return "";
 }
 
 Status SourceFlags::refuseAuto(llvm::StringRef command) const {

@@ -100,6 +100,8 @@ Status findBackend(const RunFlags &flags, const Configuration &config,
   if (config.launch() == schedule::Launch::Graph && !flags.trace.empty())
     return unsupported(
         "--trace: expected a run without --graph; the commands of a replayed graph leave no times");
+  if (backend && !backend->computes && !flags.trace.empty())
+    return badInput("--trace: expected a backend that computes, got '{}'", backend->name);
   return backend ? Status::ok()
                  : missingBackend(flags.backend, registry, {"cpu", "cuda", "nccl", "null"});
 }
@@ -217,6 +219,8 @@ Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &
 Status checkFiles(const RunFlags &flags) {
   if (flags.trace == "-" && flags.prefixOutput)
     return badInput("--trace -: expected no --prefix-output, which would write into the trace");
+  for (const std::string &input : {flags.source.file, flags.links})
+    BRAID_TRY(expectOtherFile("--trace", flags.trace, input));
   if (!flags.trace.empty())
     BRAID_TRY(checkWritable(flags.trace));
   const bool leavesRecords = !flags.flightRecords.empty() && flags.flightRecords != "none";

@@ -16,6 +16,7 @@
 #include "tools/command.h"
 #include "tools/step_progress.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace braid::tools {
@@ -27,7 +28,8 @@ constexpr const char *kMachine = "h200-4";
 
 struct ViewFlags {
   SourceFlags source;
-  std::string machine = kMachine, trace, out;
+  std::optional<std::string> machine;
+  std::string trace, out;
   std::vector<std::string> records;
   std::optional<uint32_t> run;
   bool check = false;
@@ -53,6 +55,7 @@ std::string machineNames() {
 
 void addFlags(CLI::App &app, ViewFlags &flags) {
   flags.source.isRun = true; // launch and transfer modes decide what is predicted
+  flags.source.takesAuto = false;
   flags.source.addTo(app, /*isFileOptional=*/true);
   addText(app, "--machine", flags.machine, machineNames(),
           std::string("whose cost model predicts (default ") + kMachine + ")");
@@ -89,7 +92,7 @@ Result<view::Page> pageOfSource(const ViewFlags &flags, std::unique_ptr<Source> 
   CompileOptions options;
   const Compiled compiled = BRAID_TRY(compileSource(flags, source, options));
   if (!flags.check)
-    return predict(compiled, flags.machine, options.schedule.all);
+    return predict(compiled, flags.machine.value_or(kMachine), options.schedule.all);
   StepProgress progress("check");
   CheckOptions checkOptions;
   checkOptions.progress = std::ref(progress);
@@ -105,6 +108,28 @@ Result<view::Page> pageOfTrace(const ViewFlags &flags) {
   return view::measuredPage(trace, flags.run);
 }
 
+/// A flag that is given of those on which nothing but a prediction depends; empty: none.
+std::string firstOfModel(const ViewFlags &flags) {
+  for (const KnobRow &row : allKnobs())
+    if (row.isOfRun() && row.knob != Knob::DataPlane && // which decides what runs, too
+        flags.source.knobs[static_cast<size_t>(row.knob)])
+      return "--" + row.name;
+  return flags.machine ? "--machine" : "";
+}
+
+/// Nothing that is said is ignored.
+Status checkNeeds(const ViewFlags &flags) {
+  const std::string ofSource = flags.source.firstGiven(), ofModel = firstOfModel(flags);
+  const bool hasFile = !flags.source.file.empty();
+  if (!hasFile && !ofSource.empty())
+    return badInput("{}: expected FILE with it", ofSource);
+  if ((!hasFile || flags.check) && !ofModel.empty())
+    return badInput("{}: expected FILE, and no --check, with it", ofModel);
+  if (flags.run && flags.trace.empty())
+    return badInput("--run: expected --trace with it");
+  return Status::ok();
+}
+
 /// One of FILE, with or without --trace; --trace; --records.
 Status checkFlags(const ViewFlags &flags) {
   const bool hasFile = !flags.source.file.empty(), hasTrace = !flags.trace.empty();
@@ -114,13 +139,21 @@ Status checkFlags(const ViewFlags &flags) {
     return badInput("expected FILE, --trace or --records");
   if (flags.check && (!hasFile || hasTrace))
     return badInput("--check: expected FILE, and no --trace, with it");
-  if (flags.run && !hasTrace)
-    return badInput("--run: expected --trace with it");
-  return Status::ok();
+  return checkNeeds(flags);
+}
+
+/// Standard input is read once, and no file that is read is replaced.
+Status checkFiles(const ViewFlags &flags) {
+  std::vector<std::string> inputs = flags.records;
+  inputs.insert(inputs.end(), {flags.source.file, flags.trace, flags.machine.value_or("")});
+  if (const auto count = llvm::count(inputs, "-"); count > 1)
+    return badInput("expected one file to be -, got {}", count);
+  for (const std::string &input : inputs)
+    BRAID_TRY(expectOtherFile("--out", flags.out, input));
+  return flags.out.empty() ? Status::ok() : checkWritable(flags.out);
 }
 
 Result<view::Page> makePage(const ViewFlags &flags, std::unique_ptr<Source> &source) {
-  BRAID_TRY(checkFlags(flags));
   if (!flags.records.empty()) {
     const std::vector<FlightRecord> records = BRAID_TRY(readFlightRecords(flags.records));
     return view::flightPage(records, flags.records);
@@ -145,6 +178,8 @@ Status write(view::Page page, const std::string &file) {
 }
 
 Result<int> viewCommand(const ViewFlags &flags, std::unique_ptr<Source> &source) {
+  BRAID_TRY(checkFlags(flags));
+  BRAID_TRY(checkFiles(flags));
   view::Page page = BRAID_TRY(makePage(flags, source));
   BRAID_TRY(write(std::move(page), flags.out));
   return 0;
