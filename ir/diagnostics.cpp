@@ -2,6 +2,8 @@
 
 #include "ir/diagnostics.h"
 
+#include "ir/printable.h"
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ConvertUTF.h"
 #include "llvm/Support/ErrorHandling.h"
@@ -98,9 +100,11 @@ static llvm::StringRef name(Severity severity) {
 }
 
 std::string Diagnostics::place(Location location) const {
+  constexpr size_t kLongestName = 4096; // as of a path
+  const std::string file = printable(fileName_, kLongestName);
   if (!location.isKnown())
-    return fileName_;
-  return fileName_ + ":" + std::to_string(location.line) + ":" + std::to_string(location.column);
+    return file;
+  return file + ":" + std::to_string(location.line) + ":" + std::to_string(location.column);
 }
 
 llvm::StringRef Diagnostics::lineText(uint32_t line) const {
@@ -118,8 +122,8 @@ static bool isLegalUtf8(llvm::StringRef text) {
   return llvm::isLegalUTF8String(&at, end);
 }
 
-/// Makes a line of the input safe for a terminal, one column a character.
-static std::string printable(llvm::StringRef line) {
+/// Makes a line of the input safe for a terminal, one column a character, unlike printable().
+static std::string inColumns(llvm::StringRef line) {
   bool keepUtf8 = isLegalUtf8(line);
   std::string shown;
   for (char c : line) {
@@ -142,7 +146,7 @@ static void printCaret(llvm::raw_ostream &os, llvm::StringRef line, uint32_t col
     line = line.substr(first, kShown);
     offset -= first;
   }
-  std::string shown = printable(line);
+  std::string shown = inColumns(line);
   auto atOffset = shown.begin() + static_cast<ptrdiff_t>(offset);
   os << shown << '\n';
   os.indent(

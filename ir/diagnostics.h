@@ -83,7 +83,7 @@ public:
   const std::string &fileName() const { return fileName_; }
   const std::string &text() const { return text_; }
 
-  /// `file:line:col`, or the file's name alone where the place is unknown.
+  /// `file:line:col`, or the file's name alone where the place is unknown; safe for a terminal.
   std::string place(Location location) const;
   /// Every message in the order reported: `file:line:col: error: ...`, the source line, a caret.
   void print(llvm::raw_ostream &os) const;

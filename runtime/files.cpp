@@ -3,6 +3,7 @@
 #include "runtime/files.h"
 
 #include "ir/failure.h"
+#include "ir/printable.h"
 #include "runtime/job/bootstrap/socket.h"
 
 #include <fmt/format.h>
@@ -23,7 +24,7 @@ namespace {
 
 Status cannot(const char *what, const std::string &path, int error) {
   const StatusCode code = *what == 'r' ? StatusCode::BadInput : StatusCode::Unsupported;
-  const std::string name = path != "-"    ? "'" + path + "'"
+  const std::string name = path != "-"    ? "'" + printable(path, PATH_MAX) + "'"
                            : *what == 'r' ? "standard input"
                                           : "standard output";
   return Status(code, fmt::format("cannot {} {}: {}", what, name, std::strerror(error)));

@@ -1,6 +1,7 @@
 //===- tools/env.cpp - `braid env` ------------------------------------------------------------===//
 
 #include "api/ranks/run.h"
+#include "ir/printable.h"
 #include "runtime/job/bootstrap/environment.h"
 #include "tools/command.h"
 

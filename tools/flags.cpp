@@ -159,7 +159,7 @@ std::string messageOf(const Status &status, const Source *source) {
   // What was compiled again, with other values, has been reported like that already.
   const llvm::StringRef message = status.message();
   if (source && message.contains(": error: ") &&
-      status.message().starts_with(source->diags.fileName() + ":"))
+      status.message().starts_with(source->diags.place({}) + ":"))
     return message.rtrim('\n').str() + "\n";
   Diagnostics plain("braid", ""); // which cuts long names short
   plain.error({}) << status.message();

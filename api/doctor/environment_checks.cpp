@@ -3,6 +3,7 @@
 #include "api/doctor/check.h"
 
 #include "ir/counted.h"
+#include "ir/printable.h"
 
 #include "llvm/ADT/StringExtras.h"
 

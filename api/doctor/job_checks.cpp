@@ -1,6 +1,7 @@
 //===- api/doctor/job_checks.cpp - in what the ranks of a job differ --------------------------===//
 
 #include "api/doctor/check.h"
+#include "ir/printable.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

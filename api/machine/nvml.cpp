@@ -4,6 +4,7 @@
 
 #include "api/machine/nvml_api.h"
 #include "ir/failure.h"
+#include "ir/printable.h"
 #include "runtime/loader.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -3,7 +3,7 @@
 #include "api/pairs/measurement.h"
 
 #include "ir/failure.h"
-#include "runtime/job/bootstrap/environment.h"
+#include "ir/printable.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

@@ -5,6 +5,7 @@
 #include "api/view/critical_path.h"
 #include "api/view/trace_file.h"
 #include "ir/failure.h"
+#include "ir/printable.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
@@ -84,7 +85,7 @@ std::string differenceOf(const Page &measured, const Page &predicted) {
   llvm::StringRef(predicted.program).split(second, '\n');
   for (const auto &[a, b] : llvm::zip(first, second))
     if (a != b)
-      return fmt::format("'{}', got '{}'", b.trim().str(), a.trim().str());
+      return fmt::format("'{}', got '{}'", printable(b.trim()), printable(a.trim()));
   return "as many lines and commands, got others; messages are not laid over what spells them out";
 }
 
@@ -130,7 +131,7 @@ Result<TraceFile> readTrace(const std::string &name, const std::string &text) {
   const TraceText trace = BRAID_TRY(parseTrace(name, text));
   TraceFile file;
   file.program =
-      BRAID_TRY(readAgain(trace.source.empty() ? name : trace.source, trace.program,
+      BRAID_TRY(readAgain(name + ": otherData.program", trace.program,
                           trace.sendsMessages ? Transport::Messages : Transport::PeerMemory));
   SliceReader reader(name, file);
   for (const TraceSlice &slice : trace.slices)

@@ -69,7 +69,6 @@ static Result<TraceText> traceOf(const std::string &name, const json &root) {
     return badInput("{}: expected traceEvents", name);
   TraceText trace;
   if (other) {
-    trace.source = textAt(*other, "source");
     trace.program = textAt(*other, "program");
     trace.sendsMessages = textAt(*other, "transport") == "messages";
   }

@@ -19,7 +19,7 @@ struct TraceSlice {
 /// A file of `braid run --trace`, which may have been written by anybody. Ranks and commands may
 /// name nothing.
 struct TraceText {
-  std::string source, program; ///< its name, and the program that ran, as Plan::text
+  std::string program; ///< that ran, as Plan::text
   bool sendsMessages = false;
   std::vector<TraceSlice> slices;
 };

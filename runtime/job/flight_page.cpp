@@ -4,8 +4,7 @@
 
 #include "ir/counted.h"
 #include "ir/failure.h"
-
-#include "llvm/Support/ConvertUTF.h"
+#include "ir/printable.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -301,39 +300,6 @@ void addTimes(Found &found, const std::vector<Track> &tracks, uint64_t startNs) 
       if (at && *at != 0)
         standing.sinceMs = msBetween(startNs, *at);
     }
-}
-
-// -- Text that nothing hides in. --
-
-/// Characters that reorder or hide what stands around them.
-bool isInvisible(uint32_t code) {
-  return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0xad || code == 0x61c ||
-         (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
-         (code >= 0x2060 && code <= 0x206f) || code == 0xfeff ||
-         (code >= 0xfff9 && code <= 0xfffb) || (code >= 0xe0000 && code <= 0xe0fff);
-}
-
-/// With every byte escaped that is no UTF-8, and every character that is not seen as itself; cut
-/// off after `most` bytes.
-std::string printable(llvm::StringRef text, size_t most = 300) {
-  std::string result;
-  const auto *at = reinterpret_cast<const llvm::UTF8 *>(text.begin());
-  const auto *end = reinterpret_cast<const llvm::UTF8 *>(text.end());
-  while (at != end) {
-    if (result.size() > most)
-      return result + "...";
-    const llvm::UTF8 *start = at;
-    llvm::UTF32 code = 0;
-    if (llvm::convertUTF8Sequence(&at, end, &code, llvm::strictConversion) != llvm::conversionOK) {
-      at = start + 1;
-      result += fmt::format("\\x{:02x}", *start);
-    } else if (isInvisible(code)) {
-      result += code < 0x100 ? fmt::format("\\x{:02x}", code) : fmt::format("\\u{{{:x}}}", code);
-    } else {
-      result.append(start, at);
-    }
-  }
-  return result;
 }
 
 // -- Records that belong together. --

@@ -3,6 +3,7 @@
 #include "runtime/tune/measurement_cache.h"
 
 #include "ir/failure.h"
+#include "ir/printable.h"
 #include "runtime/files.h"
 #include "runtime/job/bootstrap/socket.h"
 #include "runtime/tune/measurement_file.h"

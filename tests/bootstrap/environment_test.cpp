@@ -285,7 +285,7 @@ TEST(Environment, AnErrorListsAllThatWasFoundAndTheWayOut) {
 TEST(Environment, AnErrorIsSafeToPrint) {
   Variables variables = {{"RANK", "\x1b[31m\n" + std::string(100000, 'x')}, {"WORLD_SIZE", "2"}};
   std::string text = describe(findPlace(environmentOf(variables), noLauncher));
-  EXPECT_THAT(text, testing::HasSubstr("RANK='\\x1B[31m\\nxxx"));
+  EXPECT_THAT(text, testing::HasSubstr("RANK='\\x1b[31m\\x0axxx"));
   EXPECT_EQ(text.find('\n'), std::string::npos);
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
   EXPECT_LT(text.size(), 1000u);
@@ -407,7 +407,7 @@ TEST(Environment, SwitchesAreOnOrOff) {
   for (const char *name : {"BRAID_TUNE", "BRAID_SHARE_GPUS"}) {
     Status status = checkSettings(environmentOf({{name, "ON\x1b"}}));
     EXPECT_EQ(status.code(), StatusCode::BadInput);
-    EXPECT_EQ(status.message(), fmt::format("expected {} to be on or off, got 'ON\\x1B'", name));
+    EXPECT_EQ(status.message(), fmt::format("expected {} to be on or off, got 'ON\\x1b'", name));
   }
 }
 
@@ -433,14 +433,6 @@ TEST(Environment, TheRendezvousIsAnAddress) {
     EXPECT_FALSE(checkSettings(environmentOf({{"BRAID_RENDEZVOUS", text}})).isOk());
   }
   EXPECT_TRUE(checkSettings(environmentOf("BRAID_RENDEZVOUS=tcp://node1:29500")).isOk());
-}
-
-TEST(Environment, PrintableEscapesAndShortens) {
-  EXPECT_EQ(printable("plain / text", 20), "plain / text");
-  EXPECT_EQ(printable("\x1b[31m\t\xff", 20), "\\x1B[31m\\t\\xFF");
-  EXPECT_EQ(printable("12345", 5), "12345");
-  EXPECT_EQ(printable("123456", 5), "12345...");
-  EXPECT_EQ(printable(std::string(3, '\0'), 5), "\\x00\\...");
 }
 
 } // namespace

@@ -1,8 +1,8 @@
 //===- tests/fuzz/fuzz_environment.cpp - any lines NAME=VALUE as the environment --------------===//
 
+#include "ir/printable.h"
 #include "runtime/job/bootstrap/environment.h"
 
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <cstdlib>
@@ -56,7 +56,7 @@ void checkPlace(const Place &place) {
 void checkError(const Status &status, const std::vector<VariableReport> &variables) {
   require(status.code() == StatusCode::BadInput || status.code() == StatusCode::Unsupported,
           "expected bad input or what is not supported", status.message());
-  require(llvm::all_of(status.message(), [](char c) { return llvm::isPrint(c); }),
+  require(printable(status.message(), status.message().size()) == status.message(),
           "expected a printable message", status.message());
   if (status.code() == StatusCode::BadInput)
     for (const VariableReport &variable : variables)

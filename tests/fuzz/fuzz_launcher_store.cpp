@@ -1,10 +1,9 @@
 //===- tests/fuzz/fuzz_launcher_store.cpp - any bytes, as what a launcher's store answers -----===//
 
+#include "ir/printable.h"
 #include "runtime/job/network/pmi_store.h"
 #include "runtime/job/network/torch_store.h"
 #include "tests/fuzz/require.h"
-
-#include "llvm/ADT/StringExtras.h"
 
 #include <cstdlib>
 
@@ -33,7 +32,8 @@ void check(const Result<std::string> &got) {
   if (got)
     require(got->size() <= kMaxStoreValue);
   else
-    require(llvm::all_of(got.status().message(), [](char c) { return llvm::isPrint(c); }));
+    require(printable(got.status().message(), got.status().message().size()) ==
+            got.status().message());
 }
 
 void checkTorch(llvm::StringRef bytes) {

@@ -160,7 +160,7 @@ TEST(TorchStore, WhatIsNoAddress) {
         .status()
         .message();
   };
-  EXPECT_EQ(opened("127.0.0.1", "port\x1b"), "expected MASTER_PORT to be a port, got 'port\\x1B'");
+  EXPECT_EQ(opened("127.0.0.1", "port\x1b"), "expected MASTER_PORT to be a port, got 'port\\x1b'");
   EXPECT_EQ(opened("127.0.0.1", "0"), "expected MASTER_PORT to be a port, got '0'");
   EXPECT_THAT(opened("no host", "1"), StartsWith("expected a host with an address, got 'no host'"));
 }

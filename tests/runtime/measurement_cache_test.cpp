@@ -148,7 +148,7 @@ std::vector<BadFile> badFiles() {
           {"another machine", MeasurementFile{"NVIDIA H100", {}}.encode(),
            "is of another machine, NVIDIA H100"},
           {"a machine that cannot be printed", MeasurementFile{"\033[31m", {}}.encode(),
-           "is of another machine, \\x1B[31m"},
+           "is of another machine, \\x1b[31m"},
           {"no value", sealed(head + "k\n"), "is malformed"},
           {"out of order", sealed(head + "k\tv\na\tb\n"), "is malformed"},
           {"twice the same", sealed(head + "k\tv\nk\tv\n"), "is malformed"},

@@ -71,6 +71,19 @@ TEST(TracePage, LiesOverThePrediction) {
               HasSubstr("expected the trace of this program: 'program @gather_pairwise"));
 }
 
+/// A program may have a comment, which may hold anything.
+TEST(TracePage, ShowsNothingThatATerminalObeys) {
+  std::string text = traceOf(test::printed(test::kGather, 2), 1);
+  text.insert(text.find("\\n", text.find("\"program\":")), "//\\u001b[2J");
+  Result<TraceFile> trace = readTrace("run.json", text);
+  ASSERT_TRUE(trace.isOk()) << trace.status().message();
+  const Result<Page> measured = measuredPage(*trace, std::nullopt);
+  ASSERT_TRUE(measured.isOk());
+  const Result<Page> both = layOver(*measured, test::predicted(test::printed(test::kGather, 2)));
+  ASSERT_FALSE(both.isOk());
+  EXPECT_THAT(both.status().message(), HasSubstr("//\\x1b[2J'"));
+}
+
 /// Each says the file, and what was expected.
 TEST(TracePage, RefusesWhatIsNoTrace) {
   const std::string good = traceOf(test::printed(test::kGather, 2), 1);
@@ -86,7 +99,7 @@ TEST(TracePage, RefusesWhatIsNoTrace) {
       {"{\"traceEvents\":[1e999]}", "run.json:1:17: expected a finite number, got 1e999"},
       {"[]", "expected traceEvents"},
       {"{\"traceEvents\":[]}", "expected otherData with the program that ran"},
-      {with("program @", "programme @"), "expected"},
+      {with("program @", "programme @"), "run.json: otherData.program:1:1: error: expected"},
       {with("\"pid\":0,\"tid\":", "\"pid\":7,\"tid\":"), "expected commands of ranks below 2"},
       {with("\"run\":1,\"command\":0", "\"run\":1,\"command\":99999"),
        "expected commands of @gather_pairwise below"},

@@ -5,6 +5,7 @@
 #include "backends/cuda/cuda_status.h"
 #include "backends/cuda/gemm/fixed_algorithm.h"
 #include "backends/cuda/gemm/gemm_tuner.h"
+#include "ir/printable.h"
 #include "runtime/tune/gemm_choice.h"
 
 #include <fmt/format.h>

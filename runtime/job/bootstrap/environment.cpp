@@ -3,6 +3,7 @@
 #include "runtime/job/bootstrap/environment.h"
 
 #include "ir/failure.h"
+#include "ir/printable.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -578,16 +579,6 @@ std::vector<VariableReport> reportVariables(const Environment &environment) {
     reports.push_back({setting.name, "braid", setting.meaning, value, value.has_value()});
   }
   return reports;
-}
-
-std::string printable(const std::string &value, size_t limit) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  os.write_escaped(llvm::StringRef(value).take_front(limit + 1), /*UseHexEscapes=*/true);
-  os.flush();
-  if (text.size() > limit)
-    text = text.substr(0, limit) + "...";
-  return text;
 }
 
 } // namespace braid

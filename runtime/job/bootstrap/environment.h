@@ -107,8 +107,4 @@ struct VariableReport {
 /// Every variable that is read anywhere, in the order in which sources are looked at.
 std::vector<VariableReport> reportVariables(const Environment &environment);
 
-/// A value for a terminal: bytes other than printable ASCII are escaped, and of more than `limit`
-/// characters the first are kept, followed by "...".
-std::string printable(const std::string &value, size_t limit);
-
 } // namespace braid

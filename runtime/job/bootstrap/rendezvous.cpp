@@ -2,6 +2,7 @@
 #include "runtime/job/bootstrap/rendezvous.h"
 
 #include "ir/failure.h"
+#include "ir/printable.h"
 #include "runtime/job/bootstrap/client.h"
 #include "runtime/job/bootstrap/environment.h"
 #include "runtime/job/bootstrap/start_thread.h"

@@ -3,6 +3,7 @@
 #include "runtime/job/network/launcher_store.h"
 
 #include "ir/failure.h"
+#include "ir/printable.h"
 #include "runtime/job/network/pmi_store.h"
 #include "runtime/job/network/pmix_store.h"
 #include "runtime/job/network/tcp.h"

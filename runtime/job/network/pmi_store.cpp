@@ -3,6 +3,7 @@
 #include "runtime/job/network/pmi_store.h"
 
 #include "ir/failure.h"
+#include "ir/printable.h"
 
 #include "llvm/ADT/StringExtras.h"
 

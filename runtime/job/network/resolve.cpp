@@ -3,7 +3,7 @@
 #include "runtime/job/network/resolve.h"
 
 #include "ir/failure.h"
-#include "runtime/job/bootstrap/environment.h"
+#include "ir/printable.h"
 #include "runtime/job/bootstrap/start_thread.h"
 
 #include <cstring>

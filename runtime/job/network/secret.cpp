@@ -3,7 +3,7 @@
 #include "runtime/job/network/secret.h"
 
 #include "ir/failure.h"
-#include "runtime/job/bootstrap/environment.h"
+#include "ir/printable.h"
 #include "runtime/job/bootstrap/socket.h"
 
 #include "llvm/ADT/StringRef.h"

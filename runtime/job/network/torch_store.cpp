@@ -3,6 +3,7 @@
 #include "runtime/job/network/torch_store.h"
 
 #include "ir/failure.h"
+#include "ir/printable.h"
 #include "runtime/job/network/tcp.h"
 
 #include <cstring>

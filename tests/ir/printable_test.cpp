@@ -1,0 +1,33 @@
+#include "ir/printable.h"
+
+#include "ir/diagnostics.h"
+
+#include <gtest/gtest.h>
+
+namespace braid {
+namespace {
+
+TEST(Printable, EscapesWhatIsNotSeenAsItself) {
+  EXPECT_EQ(printable("plain / text"), "plain / text");
+  EXPECT_EQ(printable("\x1b[31m\t\xff\x7f"), "\\x1b[31m\\x09\\xff\\x7f");
+  EXPECT_EQ(printable("pr\xc3\xbc"
+                      "f\xc2\x9b\xe2\x80\xae"),
+            "pr\xc3\xbc"
+            "f\\x9b\\u{202e}");
+}
+
+/// An escape or a letter is whole, or not there.
+TEST(Printable, KeepsTheBeginningOfALongText) {
+  EXPECT_EQ(printable("12345", 5), "12345");
+  EXPECT_EQ(printable("123456", 5), "12345...");
+  EXPECT_EQ(printable(llvm::StringRef("\0\0\0", 3), 5), "\\x00...");
+}
+
+TEST(Diagnostics, NamesOfFilesMoveNoCursor) {
+  Diagnostics diags("a\x1b[2J\nb", "text");
+  diags.error({1, 1}) << "strange";
+  EXPECT_EQ(diags.str(), "a\\x1b[2J\\x0ab:1:1: error: strange\ntext\n^\n");
+}
+
+} // namespace
+} // namespace braid
