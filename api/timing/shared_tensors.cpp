@@ -13,6 +13,12 @@ namespace {
 /// Made in a moment, and too long to repeat within a cache line's reach or the tiles of a GEMM.
 constexpr int64_t kTileElements = int64_t(1) << 20;
 
+/// Operands that are alike take more power: GEMMs of 8192 x 14336 x 8192 took 2 % longer on an H100.
+uint64_t seedOf(int64_t input, int64_t rank) {
+  constexpr int64_t kRanks = int64_t(1) << 32;
+  return 1 + static_cast<uint64_t>(input * kRanks + rank);
+}
+
 } // namespace
 
 SharedTensors::~SharedTensors() {
@@ -62,7 +68,7 @@ Status SharedTensors::grow(Tensor &tensor, int64_t bytes) {
 Status SharedTensors::fill(Tensor &tensor, DType dtype) {
   const int64_t elements = std::min(kTileElements, tensor.bytes / sizeOf(dtype) + 1);
   const std::vector<char> tile =
-      randomTile(dtype, static_cast<size_t>(elements), 1 + static_cast<uint64_t>(rank_));
+      randomTile(dtype, static_cast<size_t>(elements), seedOf(&tensor - inputs_.data(), rank_));
   char *memory = static_cast<char *>(tensor.address);
   int64_t filled = std::min(tensor.bytes, static_cast<int64_t>(tile.size()));
   device_.copy(0, {}, memory, tile.data(), filled);

@@ -7,6 +7,7 @@
 #include "api/compile/plans.h"
 #include "api/ranks/mesh.h"
 #include "api/ranks/run.h"
+#include "api/timing/shared_tensors.h"
 #include "ir/failure.h"
 
 #include <fmt/format.h>
@@ -37,6 +38,25 @@ Status onRanks(int64_t ranks, const std::function<Status(PlanTimer &)> &fn) {
     PlanTimer timer((*mesh)->cluster(), rank, plans[static_cast<size_t>(rank)]);
     return fn(timer);
   });
+}
+
+TEST(SharedTensors, HaveOtherNumbersForEachInputAndRank) {
+  std::vector<std::string> a(2), b(2);
+  const Status status = onRanks(2, [&](PlanTimer &timer) {
+    const PlanMatmul shape{DType::F32, 8, 8, 8, false, {}, {}, {}, {}};
+    const std::vector<Plan> plans =
+        BRAID_TRY(calibration::plansOf(calibration::gemms(timer.ranks(), shape, 1, 1)));
+    SharedTensors tensors(timer.device(), timer.rank());
+    const auto inputs = BRAID_TRY(tensors.inputsOf(plans[static_cast<size_t>(timer.rank())]));
+    const auto rank = static_cast<size_t>(timer.rank());
+    a[rank].assign(static_cast<const char *>(inputs[0]), 256);
+    b[rank].assign(static_cast<const char *>(inputs[1]), 256);
+    return Status::ok();
+  });
+  ASSERT_TRUE(status.isOk()) << status.message();
+  EXPECT_NE(a[0], b[0]) << "a GEMM of these would take more power";
+  EXPECT_NE(a[0], a[1]);
+  EXPECT_NE(b[0], b[1]);
 }
 
 TEST(Calibrate, FindsEveryCost) {
