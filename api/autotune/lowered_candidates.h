@@ -21,8 +21,8 @@ struct LoweredCandidate {
   std::optional<double> singleUs = {}, burstUs = {}; ///< as JudgedCandidate has them
 };
 
-/// Equal for Plans between which nothing decides: the same commands, peers and ranges. `how` is what
-/// else matters.
+/// Equal for Plans between which nothing decides: the same commands, peers and ranges. `how` says
+/// what else matters.
 uint64_t signatureOf(const Plan &plan, const std::string &how);
 
 /// What candidates of one fusion are lowered to.
