@@ -151,6 +151,15 @@ def check_listed(paths, root):
             yield f"{path}: expected a CMakeLists.txt that names it"
 
 
+def check_examples(paths, root):
+    """A new user finds every example in the list of them."""
+    examples = [p for p in paths if re.fullmatch(r"examples/\w+\.braid", p)]
+    text = read(root, "examples/README.md") if examples else ""
+    for path in examples:
+        if f"({os.path.basename(path)})" not in text:
+            yield f"{path}: expected examples/README.md to name it"
+
+
 def violations(root):
     paths = list(files_below(root))
     for path in paths:
@@ -164,6 +173,7 @@ def violations(root):
     if len(public) > MOST_PUBLIC:
         yield f"api: expected at most {MOST_PUBLIC} headers for users, got {len(public)}"
     yield from check_listed(paths, root)
+    yield from check_examples(paths, root)
 
 
 def main():

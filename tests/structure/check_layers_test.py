@@ -77,6 +77,11 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual(["ir/b.cpp: expected a CMakeLists.txt that names it"],
                          self.check({"ir/CMakeLists.txt": "", "ir/b.cpp": "\n"}))
 
+    def test_refuses_an_example_that_no_list_names(self):
+        found = self.check({"examples/README.md": "[a](a.braid)\n", "examples/a.braid": "",
+                            "examples/b.braid": ""})
+        self.assertEqual(found, ["examples/b.braid: expected examples/README.md to name it"])
+
     def test_refuses_long_lines_and_blanks(self):
         self.assertEqual(["ir/a.h:1: expected at most 100 columns, got 101"],
                          self.check({"ir/a.h": "x" * 101 + "\n"}))
