@@ -55,6 +55,7 @@ bool verify(const Module &module, Diagnostics &diags);
 /// The same module as a Graphviz graph, or as JSON (one object per node, the field names of the C++
 /// classes, scalars as text).
 void emitDot(const Module &module, llvm::raw_ostream &os);
+std::string dotText(llvm::StringRef text); ///< in quotes, as Graphviz reads it
 void emitJson(const Module &module, llvm::raw_ostream &os);
 
 } // namespace braid

@@ -94,27 +94,18 @@ void printJson(const CheckReport &report) {
   llvm::outs() << json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) << "\n";
 }
 
-std::string quoted(const std::string &text) {
-  std::string result = "\"";
-  for (char c : text) {
-    if (c == '"' || c == '\\')
-      result += '\\';
-    result += c;
-  }
-  return result + "\"";
-}
-
 /// From one of the accused to the next: a wait, or that nothing orders the two.
-std::string edge(const CheckedEvent &from, size_t index, size_t next) {
-  if (!from.waitsFor.empty())
+std::string edge(const Violation &violation, size_t index, size_t next) {
+  const std::string &awaited = violation.events[index].waitsFor;
+  if (!awaited.empty())
     return fmt::format("  e{} -> e{} [label={}];\n", index, next,
-                       quoted("waits for what is queued behind it: " + from.waitsFor));
-  if (next > index)
+                       dotText("waits for what is queued behind it: " + awaited));
+  if (violation.isUnordered() && next > index)
     return fmt::format("  e{} -> e{} [dir=none, style=dashed, color=red];\n", index, next);
   return "";
 }
 
-/// The accused and what relates them: a cycle of waits, or a pair that nothing orders.
+/// The accused, and what relates them if it is a cycle of waits, or that nothing orders a pair.
 void printDot(const CheckReport &report) {
   llvm::raw_ostream &os = llvm::outs();
   os << "digraph check {\n  node [shape=box, fontname=monospace];\n";
@@ -123,12 +114,12 @@ void printDot(const CheckReport &report) {
     return;
   }
   const Violation &violation = *report.violation;
-  os << "  label=" << quoted(name(violation.rule).str() + ": " + violation.summary) << ";\n";
+  os << "  label=" << dotText(name(violation.rule).str() + ": " + violation.summary) << ";\n";
   for (size_t i = 0; i < violation.events.size(); ++i)
-    os << "  e" << i << " [label=" << quoted(violation.events[i].text) << "];\n";
+    os << "  e" << i << " [label=" << dotText(violation.events[i].text) << "];\n";
   const size_t count = violation.events.size();
   for (size_t i = 0; i < count; ++i)
-    os << edge(violation.events[i], i, (i + 1) % count);
+    os << edge(violation, i, (i + 1) % count);
   os << "}\n";
 }
 

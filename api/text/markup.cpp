@@ -28,7 +28,8 @@ std::string markupText(const std::string &text) {
       out += "&quot;";
       break;
     default:
-      out += byte < 0x20 || byte == 0x7f || (byte >= 0x80 && !isUtf8) ? '?' : c;
+      const bool isControl = (byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f;
+      out += isControl || (byte >= 0x80 && !isUtf8) ? '?' : c;
     }
   }
   return out;

@@ -7,7 +7,8 @@
 
 namespace braid {
 
-/// Text for an element or an attribute of XML or HTML: escaped, and without what neither may hold.
+/// Text for an element or an attribute of XML or HTML: escaped, and without what neither may hold;
+/// line breaks and tabs stay.
 std::string markupText(const std::string &text);
 
 /// JSON in ASCII that ends no script element.

@@ -13,7 +13,8 @@
 namespace braid::view {
 namespace {
 
-std::string asSentence(std::string text) {
+std::string asSentence(llvm::StringRef words) {
+  std::string text = words.rtrim().str();
   if (!text.empty())
     text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
   return text.empty() || text.back() == '.' ? text : text + ".";
@@ -44,30 +45,37 @@ void addOrders(Page &page, const Violation &violation) {
       fmt::format("{}; if {} comes before {}, {}", harm, second, first, violation.otherwise)));
 }
 
+/// Where the page has an event's command; the caller has none, and a node may have several.
+CommandRef commandOf(const Page &page, const CheckedEvent &event, llvm::ArrayRef<Plan> plans) {
+  const auto rank = static_cast<size_t>(event.rank);
+  if (event.command == kNone || rank >= plans.size())
+    return {};
+  const uint32_t command =
+      (event.run - 1) * static_cast<uint32_t>(plans[rank].commands.size()) + event.command;
+  return command < page.ranks[rank].commands.size()
+             ? CommandRef{static_cast<int32_t>(rank), command}
+             : CommandRef();
+}
+
 void addViolation(Page &page, const Violation &violation, llvm::ArrayRef<Plan> plans) {
   page.isFailure = true;
   page.findings.push_back(
       asSentence(fmt::format("{}: {}", name(violation.rule).str(), violation.summary)));
   for (const CheckedEvent &event : violation.events) {
-    std::string text = event.text;
-    std::string arrow;
+    Mark mark{.command = commandOf(page, event, plans),
+              .line = event.line <= page.text.size() ? event.line : 0,
+              .name = event.text};
+    std::string waits;
     if (!event.waitsFor.empty()) {
-      text += fmt::format(" waits for {}, which is queued behind {}", event.waitsFor, event.behind);
-      arrow = withoutPlace(event.waitsFor);
+      waits = fmt::format(" waits for {}, which is queued behind {}", event.waitsFor, event.behind);
+      mark.arrow = withoutPlace(event.waitsFor);
     }
-    const auto rank = static_cast<size_t>(event.rank);
-    CommandRef command;
-    if (event.command != kNone && rank < plans.size())
-      command = {static_cast<int32_t>(rank),
-                 (event.run - 1) * static_cast<uint32_t>(plans[rank].commands.size()) +
-                     event.command};
-    if (command.isValid() && command.command >= page.ranks[rank].commands.size())
-      command = {};
-    page.marks.push_back({command, asSentence(text), event.text, arrow});
+    mark.text = asSentence(event.text + waits);
+    page.marks.push_back(std::move(mark));
   }
   if (violation.rule == CheckRule::Deadlock)
     page.relation = Page::Relation::Circle;
-  else if (page.marks.size() == 2)
+  else if (violation.isUnordered())
     page.relation = Page::Relation::Pair;
   if (page.relation == Page::Relation::Pair && !violation.stale.empty())
     addOrders(page, violation);

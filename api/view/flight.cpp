@@ -3,6 +3,7 @@
 #include "api/view/flight.h"
 
 #include "ir/failure.h"
+#include "ir/text_numbers.h"
 #include "runtime/job/flight_page.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -12,7 +13,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <map>
 
 namespace braid::view {
 namespace {
@@ -29,25 +29,6 @@ Kind kindOf(const std::string &name) {
       .Default(Kind::Message);
 }
 
-/// The nodes that records name, as lines, in the order in which they are first named.
-class Lines {
-public:
-  uint32_t number(const FlightNode &node) {
-    const std::string text =
-        node.place == node.text ? node.text : fmt::format("{}    // {}", node.text, node.place);
-    const auto [known, isNew] =
-        numbers_.try_emplace(text, static_cast<uint32_t>(numbers_.size() + 1));
-    if (isNew)
-      text_.push_back(text);
-    return known->second;
-  }
-  std::vector<std::string> take() { return std::move(text_); }
-
-private:
-  std::map<std::string, uint32_t> numbers_;
-  std::vector<std::string> text_;
-};
-
 uint64_t firstMoment(llvm::ArrayRef<FlightRecord> records) {
   uint64_t first = ~uint64_t(0);
   for (const FlightRecord &record : records)
@@ -56,8 +37,19 @@ uint64_t firstMoment(llvm::ArrayRef<FlightRecord> records) {
   return first;
 }
 
+/// The line of the command's node: `lines` are the nodes that records name.
+uint32_t lineOf(const FlightRecord &record, const FlightCommand *command, TextNumbers &lines) {
+  if (!command || command->node >= record.nodes.size())
+    return 0;
+  const FlightNode &node = record.nodes[command->node];
+  return 1 + lines.number(node.place == node.text
+                              ? node.text
+                              : fmt::format("{}    // {}", node.text, node.place));
+}
+
 /// Each entry of the flight ring is a command.
-Rank rankOf(const FlightRecord &record, Lines &lines, uint64_t first, std::vector<Span> &spans) {
+Rank rankOf(const FlightRecord &record, TextNumbers &lines, uint64_t first,
+            std::vector<Span> &spans) {
   Rank rank;
   rank.numbers = {record.rank};
   rank.streams = record.streams;
@@ -69,8 +61,7 @@ Rank rankOf(const FlightRecord &record, Lines &lines, uint64_t first, std::vecto
     if (!known)
       continue;
     Command command{.kind = kindOf(known->kind), .stream = known->stream, .run = entry.id.run};
-    if (known->node < record.nodes.size())
-      command.line = lines.number(record.nodes[known->node]);
+    command.line = lineOf(record, known, lines);
     command.peer = known->peer;
     command.trips = fmt::format("{}", fmt::join(known->trips, ", "));
     rank.commands.push_back(std::move(command));
@@ -94,14 +85,17 @@ CommandRef standingOf(const FlightRecord &record, const FlightRow &row, size_t r
 }
 
 /// Where each rank stood; whoever failed first is shown first.
-void addMarks(Page &page, const FlightPage &flight, llvm::ArrayRef<const FlightRecord *> byRank) {
+void addMarks(Page &page, const FlightPage &flight, llvm::ArrayRef<const FlightRecord *> byRank,
+              TextNumbers &lines) {
   for (size_t i = 0; i < byRank.size(); ++i) {
     const FlightRow &row = flight.rows[i];
     const std::string time = row.forMs ? fmt::format(", for {:.0f} ms", *row.forMs) : "";
     const bool isCause = flight.cause && flight.cause->rank == row.rank;
-    page.marks.insert(
-        isCause ? page.marks.begin() : page.marks.end(),
-        {standingOf(*byRank[i], row, i), fmt::format("Rank {}{}: {}.", row.rank, time, row.in)});
+    const FlightCommand *command = row.current ? byRank[i]->find(row.current->command) : nullptr;
+    page.marks.insert(isCause ? page.marks.begin() : page.marks.end(),
+                      {.command = standingOf(*byRank[i], row, i),
+                       .text = fmt::format("Rank {}{}: {}.", row.rank, time, row.in),
+                       .line = lineOf(*byRank[i], command, lines)});
   }
 }
 
@@ -142,14 +136,14 @@ Result<Page> flightPage(llvm::ArrayRef<FlightRecord> records, llvm::ArrayRef<std
   page.isFailure = true;
   page.subtitle = fmt::format("flight records of {} of {} ranks of job {}", records.size(),
                               flight.ranks, flight.job);
-  Lines lines;
+  TextNumbers lines;
   Timing timing{.name = "recorded"};
   const uint64_t first = firstMoment(records);
   for (const FlightRecord *record : byRank)
     page.ranks.push_back(rankOf(*record, lines, first, timing.spans.emplace_back()));
-  page.text = lines.take();
   addFindings(page, flight);
-  addMarks(page, flight, byRank);
+  addMarks(page, flight, byRank, lines);
+  page.text = lines.texts();
   for (const auto &spans : timing.spans)
     for (const Span &span : spans)
       timing.total = std::max({timing.total, span.begin, span.end == span.end ? span.end : 0});

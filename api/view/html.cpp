@@ -4,6 +4,7 @@
 #include "api/view/critical_path.h"
 #include "api/view/page.h"
 #include "api/view/page_parts.h"
+#include "ir/text_numbers.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
@@ -14,6 +15,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 
 namespace braid::view {
 namespace {
@@ -45,7 +47,7 @@ public:
     for (const Timing &timing : page_.timings)
       timings.push_back(timingJson(timing));
     for (const Mark &mark : page_.marks)
-      marks.push_back({refJson(mark.command), mark.text});
+      marks.push_back({refJson(mark.command), mark.text, mark.line});
     return {{"unit", page_.unit},
             {"failure", page_.isFailure},
             {"text", page_.text},
@@ -53,7 +55,7 @@ public:
             {"timings", timings},
             {"marks", marks},
             {"relation", static_cast<int>(page_.relation)},
-            {"trips", tripTexts_}};
+            {"trips", trips_.texts()}};
   }
 
 private:
@@ -69,7 +71,7 @@ private:
       runs.push_back(command.run);
       peers.push_back(command.peer);
       bytes.push_back(command.bytes);
-      trips.push_back(tripNumber(command.trips));
+      trips.push_back(trips_.number(command.trips));
       causes.push_back(command.cause.rank);
       causes.push_back(command.cause.isValid() ? command.cause.command : 0);
     }
@@ -78,13 +80,6 @@ private:
             {"l", lines},        {"r", runs},
             {"p", peers},        {"b", bytes},
             {"t", trips},        {"c", causes}};
-  }
-
-  size_t tripNumber(const std::string &trips) {
-    const auto [known, isNew] = tripNumbers_.try_emplace(trips, tripNumbers_.size());
-    if (isNew)
-      tripTexts_.push_back(trips);
-    return known->second;
   }
 
   static Json timingJson(const Timing &timing) {
@@ -107,8 +102,7 @@ private:
   }
 
   const Page &page_;
-  std::map<std::string, size_t> tripNumbers_;
-  Json tripTexts_ = Json::array();
+  TextNumbers trips_;
 };
 
 std::string itemsOf(const std::vector<std::string> &sentences) {
@@ -162,7 +156,9 @@ bool areAlike(const Page &page, size_t a, size_t b) {
     return false;
   for (size_t i = 0; i < first.commands.size(); ++i) {
     const Command &x = first.commands[i], &y = second.commands[i];
-    if (x.kind != y.kind || x.stream != y.stream || x.line != y.line || x.trips != y.trips)
+    if (std::tie(x.kind, x.stream, x.line, x.run, x.bytes, x.trips) !=
+            std::tie(y.kind, y.stream, y.line, y.run, y.bytes, y.trips) ||
+        x.cause.isValid() != y.cause.isValid()) // peers differ: each has its own neighbour
       return false;
     for (const Timing &timing : page.timings) {
       const Span &s = timing.spans[a][i], &t = timing.spans[b][i];

@@ -70,12 +70,15 @@ std::vector<double> timesOfLines(const Page &page, const Timing &timing) {
   return times;
 }
 
-/// "-12 %", or how many times as long where that says more.
-std::string ratioText(double ratio) {
-  if (ratio > 3 || (ratio > 0 && ratio < 0.33))
-    return ratio > 1 ? fmt::format("{:.0f} times as long", ratio)
-                     : fmt::format("a {:.0f}th of it", 1 / ratio);
-  return fmt::format("{:+.0f} %", 100 * (ratio - 1));
+/// ": -12 %", or how many times as long where that says more; nothing of what took no time.
+std::string ratioText(double first, double second) {
+  if (!(first > 0 && second > 0))
+    return "";
+  const double ratio = second / first;
+  if (ratio > 3)
+    return fmt::format(": {:.0f} times as long", ratio);
+  return ratio < 1.0 / 3 ? fmt::format(": 1/{:.0f} of it", 1 / ratio)
+                         : fmt::format(": {:+.0f} %", 100 * (ratio - 1));
 }
 
 /// The first line in which two programs differ, or that they have other numbers of commands.
@@ -100,8 +103,8 @@ std::vector<std::string> differencesOf(const Page &page) {
     return std::abs(first[a] - second[a]) > std::abs(first[b] - second[b]);
   });
   std::vector<std::string> found = {
-      fmt::format("The run took {} {} and {} {}: {}.", timeText(mine.total, page.unit), mine.name,
-                  timeText(its.total, page.unit), its.name, ratioText(its.total / mine.total))};
+      fmt::format("The run took {} {} and {} {}{}.", timeText(mine.total, page.unit), mine.name,
+                  timeText(its.total, page.unit), its.name, ratioText(mine.total, its.total))};
   for (size_t i = 0; i < order.size() && i < 3; ++i)
     if (const size_t line = order[i]; line > 0 && first[line] + second[line] > 0)
       found.push_back(fmt::format("On line {}, a rank spends {} {} and {} {}: {}", line,

@@ -100,7 +100,7 @@ private:
     const braid::Command &from = plan_.commands[index];
     const Origin &origin = plan_.origins[from.origin];
     Command command{.kind = kindOf(from.kind), .stream = from.stream, .run = run};
-    const uint32_t line = plan_.sites[origin.site].location.line;
+    const uint32_t line = lineOf(plan_, from.origin);
     command.line = line <= lines_ ? line : 0;
     command.bytes = bytesOf(plan_, from);
     const auto *first = plan_.trips.data() + origin.firstTrip;
@@ -119,8 +119,7 @@ private:
       return {static_cast<int32_t>(plan_.rank), lastRecord_[command.event]};
     if (command.kind != CommandKind::Await)
       return {};
-    // All ranks have as many commands in front of a run as there are in their own runs before it:
-    // the caller fills that in.
+    // That of the first run: pageOf(), which has the Plans of all ranks, moves it to this one.
     return signals_.awaitedBy(plan_, plan_.endpoints[command.endpoint]);
   }
 

@@ -77,10 +77,11 @@ struct Timing {
   double total = 0;                          ///< from 0 to the last end
 };
 
-/// A command that the page points at, with a sentence.
+/// A command that the page points at, with a sentence; else its line, if that is known.
 struct Mark {
-  CommandRef command;
-  std::string text;
+  CommandRef command = {};
+  std::string text = {};
+  uint32_t line = 0; ///< of Page::text, from 1, whether there is a command or not; 0: none
   /// Where marks have a relation: the mark alone, "rank 0, main, run 1: await of ...", and what the
   /// arrow says that leads away from it: in a circle, what it waits for. Empty: there is no arrow.
   std::string name = {}, arrow = {};

@@ -12,9 +12,8 @@
 #include "llvm/Support/raw_ostream.h"
 
 namespace braid {
-namespace {
 
-std::string quoted(llvm::StringRef text) {
+std::string dotText(llvm::StringRef text) {
   std::string out = "\"";
   for (char c : text) {
     if (c == '"' || c == '\\')
@@ -26,6 +25,8 @@ std::string quoted(llvm::StringRef text) {
   }
   return out + "\"";
 }
+
+namespace {
 
 std::string nodeName(size_t number) { return "n" + std::to_string(number); }
 
@@ -66,14 +67,14 @@ void DotEmitter::emit(const Module &module) {
 }
 
 size_t DotEmitter::box(llvm::StringRef label, llvm::StringRef shape) {
-  line() << nodeName(nodes_) << " [shape=" << shape << ", label=" << quoted(label) << "]\n";
+  line() << nodeName(nodes_) << " [shape=" << shape << ", label=" << dotText(label) << "]\n";
   return nodes_++;
 }
 
 void DotEmitter::open(llvm::StringRef label) {
   line() << "subgraph cluster" << clusters_++ << " {\n";
   indent_ += 2;
-  line() << "label=" << quoted(label) << "\n";
+  line() << "label=" << dotText(label) << "\n";
 }
 
 void DotEmitter::close() {

@@ -64,6 +64,7 @@ struct CheckedEvent {
   /// Of one in the cycle of a deadlock: the command that it waits for, and the one that this is
   /// queued behind, the next of the cycle. Else empty.
   std::string waitsFor = {}, behind = {};
+  uint32_t line = 0; ///< of the program's text; 0: the caller
 };
 
 /// Why a program is not safe: what is wrong, the operations at fault, and which order is missing.
@@ -78,6 +79,11 @@ struct Violation {
   /// orders was meant.
   size_t staleIfFirst = 0;
   std::string stale = {}, otherwise = {};
+
+  /// The events are a pair that nothing orders. Two can be at fault for other reasons.
+  bool isUnordered() const {
+    return events.size() == 2 && (rule == CheckRule::Race || !stale.empty());
+  }
 };
 
 struct CheckReport {

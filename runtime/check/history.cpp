@@ -120,11 +120,13 @@ CheckedEvent History::describe(const Event &event) const {
     described.text = fmt::format("{}: end of %{} in {}", where,
                                  plan.buffers[plan.releases[event.index].buffer].name,
                                  describeOrigin(plan, plan.releases[event.index].origin));
+    described.line = lineOf(plan, plan.releases[event.index].origin);
     break;
   case EventKind::Command:
     described.command = event.index;
     described.text = fmt::format("{}: {} of {}", where, name(command(event).kind).str(),
                                  describeOrigin(plan, command(event).origin));
+    described.line = lineOf(plan, command(event).origin);
     break;
   }
   return described;

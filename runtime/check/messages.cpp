@@ -17,7 +17,9 @@ namespace braid::checker {
 namespace {
 
 CheckedEvent describe(const Plan &plan, uint32_t origin) {
-  return {plan.rank, 1, kNone, fmt::format("rank {}: {}", plan.rank, describeOrigin(plan, origin))};
+  return {.rank = plan.rank,
+          .text = fmt::format("rank {}: {}", plan.rank, describeOrigin(plan, origin)),
+          .line = lineOf(plan, origin)};
 }
 
 /// Two groups of one rank in a whole: the second would have to start before the first is over.

@@ -25,8 +25,9 @@ struct Side {
 };
 
 CheckedEvent describe(const Plan &plan, const Endpoint &endpoint) {
-  return {plan.rank, 1, kNone,
-          fmt::format("rank {}: {}", plan.rank, describeOrigin(plan, endpoint.origin))};
+  return {.rank = plan.rank,
+          .text = fmt::format("rank {}: {}", plan.rank, describeOrigin(plan, endpoint.origin)),
+          .line = lineOf(plan, endpoint.origin)};
 }
 
 class Matcher {

@@ -5,6 +5,7 @@
 #include "ir/counted.h"
 #include "ir/failure.h"
 #include "ir/printable.h"
+#include "ir/text_numbers.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -93,28 +94,11 @@ FlightRow rowOf(const FlightRecord &record) {
 
 // -- Where ranks differ. --
 
-/// Numbers for points, by their texts, which are the same on all ranks.
-class Points {
-public:
-  uint32_t number(std::string text) {
-    auto [known, isNew] = numbers_.try_emplace(text, static_cast<uint32_t>(texts_.size()));
-    if (isNew)
-      texts_.push_back(std::move(text));
-    return known->second;
-  }
-  const std::string &text(uint32_t number) const { return texts_[number]; }
-  size_t size() const { return texts_.size(); }
-
-private:
-  std::unordered_map<std::string, uint32_t> numbers_;
-  std::vector<std::string> texts_;
-};
-
 /// A rank's points: which of its commands make each up. The same node in the same trip is the same
-/// point on all ranks.
+/// point on all ranks, known by its text.
 class Track {
 public:
-  Track(const FlightRecord &record, Points &points) : record_(record) {
+  Track(const FlightRecord &record, TextNumbers &points) : record_(record) {
     for (const FlightCommand &command : record.commands) {
       if (command.node >= record.nodes.size())
         continue;
@@ -226,7 +210,7 @@ std::optional<Found> differenceAt(const std::vector<Track> &tracks, uint32_t poi
   return found;
 }
 
-std::optional<Found> firstDifference(const std::vector<Track> &tracks, const Points &points) {
+std::optional<Found> firstDifference(const std::vector<Track> &tracks, const TextNumbers &points) {
   uint64_t first = tracks.front().slowestRun(), last = 0;
   for (const Track &track : tracks) {
     first = std::min(first, track.slowestRun());
@@ -234,11 +218,11 @@ std::optional<Found> firstDifference(const std::vector<Track> &tracks, const Poi
       if (queue.lastDone)
         last = std::max<uint64_t>(last, queue.lastDone->run);
   }
-  const std::vector<uint32_t> order = allPoints(tracks, points.size());
+  const std::vector<uint32_t> order = allPoints(tracks, points.texts().size());
   for (uint64_t run = first; run <= std::min(last, first + kRunsAhead); ++run)
     for (uint32_t point : order)
       if (auto found = differenceAt(tracks, point, static_cast<uint32_t>(run))) {
-        found->difference.node = points.text(point);
+        found->difference.node = points.texts()[point];
         return found;
       }
   return std::nullopt;
@@ -547,7 +531,7 @@ Result<FlightPage> merge(llvm::ArrayRef<FlightRecord> records, llvm::ArrayRef<st
   std::sort(sorted.begin(), sorted.end(),
             [](const FlightRecord *a, const FlightRecord *b) { return a->rank < b->rank; });
   FlightPage page = headOf(sorted);
-  Points points;
+  TextNumbers points;
   std::vector<Track> tracks;
   for (const FlightRecord *record : sorted)
     tracks.emplace_back(*record, points);

@@ -78,6 +78,10 @@ std::string place(const Plan &plan, uint32_t origin) {
   return fmt::format("{}:{}:{}", plan.sourceName, site.location.line, site.location.column);
 }
 
+uint32_t lineOf(const Plan &plan, uint32_t origin) {
+  return plan.sites[plan.origins[origin].site].location.line;
+}
+
 std::string describeOrigin(const Plan &plan, uint32_t origin) {
   const Origin &at = plan.origins[origin];
   std::string text = fmt::format("\"{}\"", plan.sites[at.site].text);

@@ -324,6 +324,8 @@ uint32_t numberCommands(std::vector<Plan> &plans, uint32_t first);
 std::string place(const Plan &plan, uint32_t origin);
 /// For messages: the node, the trip and its place: "%r = p2p recv ... (trip 3) at ag.braid:12:5".
 std::string describeOrigin(const Plan &plan, uint32_t origin);
+/// That node's line of the text; 0: made by a builder.
+uint32_t lineOf(const Plan &plan, uint32_t origin);
 /// Deterministic, one command a line, for people and tests.
 std::string str(const Plan &plan);
 std::string str(const Plan &plan, const Command &command);

@@ -77,5 +77,14 @@ TEST(Page, JoinsRanksThatDoTheSame) {
   EXPECT_EQ(few.ranks.size(), 64u);
 }
 
+TEST(Page, JoinsNoRanksThatMoveOtherBytesOrWaitForNothing) {
+  Page page = ofEqualRanks(66);
+  page.ranks[7].commands[0].bytes = 8;
+  page.ranks[8].commands[0].run = 2;
+  page.ranks[9].commands[1].cause = {};
+  joinAlikeRanks(page);
+  EXPECT_EQ(page.ranks.size(), 4u);
+}
+
 } // namespace
 } // namespace braid::view

@@ -12,6 +12,7 @@
 namespace braid::view {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -34,10 +35,10 @@ Page checked(const std::string &text, int64_t ranks) {
   options.ranks = ranks;
   Result<Compiled> compiled = compile(*source, options);
   EXPECT_TRUE(compiled.isOk()) << source->diags.str();
-  Result<CheckReport> report = checkProgram(*compiled, {});
-  EXPECT_TRUE(report.isOk()) << report.status().message();
   Result<PrintedProgram> program = printAgain(*compiled);
   EXPECT_TRUE(program.isOk()) << program.status().message();
+  Result<CheckReport> report = checkProgram(program->compiled, {});
+  EXPECT_TRUE(report.isOk()) << report.status().message();
   return counterexamplePage(*program, *report);
 }
 
@@ -93,7 +94,8 @@ TEST(Steps, DrawTheFirstAndTheLastOfManyWhoWait) {
   Page page;
   page.relation = Page::Relation::Circle;
   for (int i = 0; i < 100; ++i)
-    page.marks.push_back({{}, "", fmt::format("rank {}: await", i), std::string(200, 'x')});
+    page.marks.push_back(
+        {.name = fmt::format("rank {}: await", i), .arrow = std::string(200, 'x')});
   const std::string svg = relationSvg(page);
   EXPECT_THAT(svg, HasSubstr(">rank 7</text>"));
   EXPECT_THAT(svg, Not(HasSubstr(">rank 8</text>")));
@@ -119,11 +121,37 @@ TEST(Steps, SayWhichOrderDoesHarm) {
   EXPECT_EQ(relationSvg(checked(test::kGather, 2)), "") << "nothing to draw";
 }
 
+/// Of a transfer that meets none there is no command, but its line. Two that are at fault together
+/// need not be a pair that nothing orders.
+TEST(Steps, PointAtTheLineOfATransfer) {
+  const Page page = checked(R"(program @alone mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {
+  %all = allocate symmetric f32[2, 4]
+  %h = share_mem_handles get %all
+  %mine = select %all[0]
+  %s = p2p send %mine to (rank + 1) mod 2 via %h
+  wait %s
+  set %C, %A
+})",
+                            2);
+  EXPECT_THAT(page.findings.front(), HasSubstr("Transfers: "));
+  EXPECT_EQ(page.relation, Page::Relation::None);
+  ASSERT_FALSE(page.marks.empty());
+  EXPECT_FALSE(page.marks[0].command.isValid());
+  ASSERT_GT(page.marks[0].line, 0u);
+  EXPECT_THAT(page.text[page.marks[0].line - 1], HasSubstr("p2p send %mine"));
+  Violation two{CheckRule::Transfers, "", {{}, {}}, {}};
+  EXPECT_FALSE(two.isUnordered());
+  two.rule = CheckRule::Race;
+  EXPECT_TRUE(two.isUnordered());
+}
+
 TEST(Steps, SayWhatWasProved) {
   const Page page = checked(test::kGather, 3);
   EXPECT_FALSE(page.isFailure);
   EXPECT_TRUE(page.marks.empty());
   EXPECT_THAT(page.findings.front(), HasSubstr("Safe on 3 ranks"));
+  EXPECT_THAT(page.findings.front(), EndsWith("from the right blocks of its run."));
+  EXPECT_THAT(toHtml(page), HasSubstr("commands\n  transfers  "));
 }
 
 } // namespace

@@ -11,11 +11,12 @@ namespace braid::view {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 using ::testing::StartsWith;
 
-/// A trace in which every command takes a microsecond, one behind the other on each rank; run r
-/// takes r times as long.
-std::string traceOf(const PrintedProgram &program, uint32_t runs) {
+/// A trace in which every command takes so long, one behind the other on each rank; run r takes r
+/// times as long.
+std::string traceOf(const PrintedProgram &program, int64_t ns, uint32_t runs) {
   std::vector<RankTrace> traces;
   for (const Plan &plan : program.plans) {
     RankTrace trace{&plan, {}};
@@ -27,7 +28,7 @@ std::string traceOf(const PrintedProgram &program, uint32_t runs) {
         span.tag.command = i;
         span.stream = plan.commands[i].stream;
         span.beginNs = at;
-        span.endNs = at += 1000 * run;
+        span.endNs = at += ns * run;
         trace.spans.push_back(span);
       }
     traces.push_back(std::move(trace));
@@ -40,7 +41,7 @@ std::string traceOf(const PrintedProgram &program, uint32_t runs) {
 
 TEST(TracePage, ShowsTheRunThatIsAsked) {
   const PrintedProgram program = test::printed(test::kGather, 3);
-  Result<TraceFile> trace = readTrace("run.json", traceOf(program, 2));
+  Result<TraceFile> trace = readTrace("run.json", traceOf(program, 1000, 2));
   ASSERT_TRUE(trace.isOk()) << trace.status().message();
   const auto count = static_cast<double>(program.plans[0].commands.size());
   Result<Page> last = measuredPage(*trace, std::nullopt), first = measuredPage(*trace, 1);
@@ -55,7 +56,7 @@ TEST(TracePage, ShowsTheRunThatIsAsked) {
 
 TEST(TracePage, LiesOverThePrediction) {
   const PrintedProgram program = test::printed(test::kGather, 3);
-  Result<TraceFile> trace = readTrace("run.json", traceOf(program, 1));
+  Result<TraceFile> trace = readTrace("run.json", traceOf(program, 1000, 1));
   ASSERT_TRUE(trace.isOk()) << trace.status().message();
   const Result<Page> measured = measuredPage(*trace, std::nullopt);
   ASSERT_TRUE(measured.isOk());
@@ -71,9 +72,20 @@ TEST(TracePage, LiesOverThePrediction) {
               HasSubstr("expected the trace of this program: 'program @gather_pairwise"));
 }
 
+TEST(TracePage, ComparesNothingWithARunThatTookNoTime) {
+  const PrintedProgram program = test::printed(test::kGather, 2);
+  Result<TraceFile> trace = readTrace("run.json", traceOf(program, 0, 1));
+  ASSERT_TRUE(trace.isOk()) << trace.status().message();
+  const Result<Page> measured = measuredPage(*trace, std::nullopt);
+  ASSERT_TRUE(measured.isOk());
+  const Result<Page> both = layOver(*measured, test::predicted(program));
+  ASSERT_TRUE(both.isOk()) << both.status().message();
+  EXPECT_THAT(both->findings[0], MatchesRegex("The run took 0.0 µs measured and .* predicted."));
+}
+
 /// A program may have a comment, which may hold anything.
 TEST(TracePage, ShowsNothingThatATerminalObeys) {
-  std::string text = traceOf(test::printed(test::kGather, 2), 1);
+  std::string text = traceOf(test::printed(test::kGather, 2), 1000, 1);
   text.insert(text.find("\\n", text.find("\"program\":")), "//\\u001b[2J");
   Result<TraceFile> trace = readTrace("run.json", text);
   ASSERT_TRUE(trace.isOk()) << trace.status().message();
@@ -86,7 +98,7 @@ TEST(TracePage, ShowsNothingThatATerminalObeys) {
 
 /// Each says the file, and what was expected.
 TEST(TracePage, RefusesWhatIsNoTrace) {
-  const std::string good = traceOf(test::printed(test::kGather, 2), 1);
+  const std::string good = traceOf(test::printed(test::kGather, 2), 1000, 1);
   auto with = [&](const std::string &from, const std::string &to) {
     std::string text = good;
     const size_t at = text.find(from);

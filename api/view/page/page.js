@@ -230,7 +230,7 @@ const drawCauses = (timing, shown, top, bottom, most) => {
     for (let i = firstAfter(commands, spans, state.from); i < commands.length; ++i) {
       const command = commands[i], end = spans[2 * command + 1], from = rank.cause[2 * command];
       if (spans[2 * command] > state.to) break;
-      if (from < 0 || from === rank.number || end < 0) continue;
+      if (from < 0 || rank.kind[command] === WAIT_EVENT || end < 0) continue;
       wanted.push([rank.number, command]);
       if (wanted.length > most) return false;
     }
@@ -495,8 +495,8 @@ const describe = ref => {
   else if (rank.peer[i] >= 0) said.push('with rank ' + rank.peer[i]);
   const cause = causeOf(ref);
   if (cause) {
-    const from = ranks[cause[0]];
-    said.push('waits for the ' + KINDS[from.kind[cause[1]]] + ' of ' + (cause[0] === ref[0] ? 'its own rank, ' : nameOf(from) + ', ')
+    const from = ranks[cause[0]]; // which may stand for the rank that is meant
+    said.push('waits for the ' + KINDS[from.kind[cause[1]]] + ' of ' + (rank.kind[i] === WAIT_EVENT ? 'its own rank, ' : 'rank ' + rank.peer[i] + ', ')
       + (from.names[from.stream[cause[1]]] || '') + (from.line[cause[1]] ? ', line ' + from.line[cause[1]] + ': ' + text(from.line[cause[1]]) : ''));
   }
   return said;
@@ -742,17 +742,23 @@ const showParts = () => {
     $('parts').append(item);
   }
 };
-data.marks.forEach(([ref, sentence], i) => {
+const toMark = ([ref, , line]) => {
+  if (ref[0] >= 0) return toCommand(ref);
+  state.command = null;
+  toLine(line);
+};
+const isSeen = ([ref, , line]) => ref[0] >= 0 || line > 0;
+data.marks.forEach((mark, i) => {
+  const [ref, sentence, line] = mark;
   const item = document.createElement('li'), button = document.createElement('button');
   button.type = 'button';
   button.textContent = i + 1;
   button.setAttribute('aria-label', 'Show ' + (i + 1));
-  button.disabled = ref[0] < 0;
-  button.addEventListener('click', () => toCommand(ref));
+  button.disabled = !isSeen(mark);
+  button.addEventListener('click', () => toMark(mark));
   item.append(button, sentence);
   $('marks').append(item);
   $('marks').hidden = false;
-  const line = ref[0] < 0 ? 0 : ranks[ref[0]].line[ref[1]];
   if (line) lines[line - 1].classList.add('marked');
 });
 timings.forEach((timing, i) => $('timing').add(new Option(timing.name, i)));
@@ -785,6 +791,6 @@ addEventListener('afterprint', () => { printing = false; again(); });
 readColours();
 chooseTiming();
 fit();
-const first = data.marks.find(([ref]) => ref[0] >= 0);
-if (data.failure && first) toCommand(first[0]);
+const first = data.marks.find(isSeen);
+if (data.failure && first) toMark(first);
 })();
