@@ -192,6 +192,11 @@ Result<RankSetup> findSetup(const RunFlags &flags, const Backend &backend,
   return RankSetup{backend.create ? RankSetup::Threads : RankSetup::Launcher};
 }
 
+/// In a folder that was named.
+bool leavesRecords(const RunFlags &flags) {
+  return !flags.flightRecords.empty() && flags.flightRecords != "none";
+}
+
 /// What ranks cannot do that are processes, and what only they can.
 Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &backend) {
   if (setup.kind != RankSetup::Launcher && !setup.isLaunched() && flags.prefixOutput)
@@ -200,6 +205,8 @@ Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &
       !backend.isOnHost && (setup.kind == RankSetup::Launcher || setup.isLaunched());
   if (!flags.links.empty() && !canPlace)
     return badInput("--links: expected GPUs, and ranks that braid run starts itself");
+  if (setup.kind == RankSetup::Threads && leavesRecords(flags))
+    return badInput("--flight-records: expected ranks that are processes, got threads of one");
   if (setup.kind == RankSetup::Threads)
     return Status::ok();
   if (flags.scheduleSeed)
@@ -223,8 +230,7 @@ Status checkFiles(const RunFlags &flags) {
     BRAID_TRY(expectOtherFile("--trace", flags.trace, input));
   if (!flags.trace.empty())
     BRAID_TRY(checkWritable(flags.trace));
-  const bool leavesRecords = !flags.flightRecords.empty() && flags.flightRecords != "none";
-  return leavesRecords ? checkRecordsFolder(flags.flightRecords) : Status::ok();
+  return leavesRecords(flags) ? checkRecordsFolder(flags.flightRecords) : Status::ok();
 }
 
 /// What a rank was doing is of interest if the run itself failed, not what it was asked to do.

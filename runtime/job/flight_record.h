@@ -81,7 +81,8 @@ std::string flightRecordName(int64_t rank);
 
 /// Writes the records of `ranks` into `directory`, which is made (mode 0700) if it is not there and
 /// must not be a symbolic link, nor another user's, nor writable for everybody without the sticky
-/// bit: Unsupported. Each file (mode 0600) appears whole, in place of an older one.
+/// bit: Unsupported. Each file (mode 0600) appears whole, in place of an older one; those of ranks
+/// that the job has not got are removed.
 /// Tries all of them; the first failure is returned.
 Status writeFlightRecords(const std::string &directory, const JobMemory &memory,
                           llvm::ArrayRef<Plan> plans, llvm::ArrayRef<int64_t> ranks,

@@ -5,6 +5,8 @@
 #include "runtime/job/flight_record.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 
 #include <fmt/format.h>
 
@@ -173,6 +175,27 @@ Status checkOwner(const FileDescriptor &folder, const std::string &path) {
                      path);
 }
 
+std::string pathOf(const FileDescriptor &folder) {
+  return fmt::format("/proc/self/fd/{}", folder.get());
+}
+
+/// Records that a larger job has left in this folder do not go with those of one with `ranks`.
+void removeHigher(const FileDescriptor &folder, int64_t ranks) {
+  std::vector<std::string> higher;
+  std::error_code error;
+  for (llvm::sys::fs::directory_iterator at(pathOf(folder), error), end; !error && at != end;
+       at.increment(error)) {
+    const llvm::StringRef name = llvm::sys::path::filename(at->path());
+    llvm::StringRef digits = name;
+    int64_t rank = 0;
+    if (digits.consume_front("rank") && digits.consume_back(".json") &&
+        !digits.getAsInteger(10, rank) && rank >= ranks && name == flightRecordName(rank))
+      higher.push_back(name.str());
+  }
+  for (const std::string &name : higher)
+    unlinkat(folder.get(), name.c_str(), 0);
+}
+
 } // namespace
 
 FlightRecord recordOf(const JobMemory &memory, llvm::ArrayRef<Plan> plans, int64_t rank,
@@ -210,13 +233,14 @@ Status writeFlightRecords(const std::string &directory, const JobMemory &memory,
   if (!folder.isValid())
     return cannotWrite(directory);
   BRAID_TRY(checkOwner(folder, directory));
+  removeHigher(folder, memory.ranks());
   Status first;
   for (int64_t rank : ranks) {
     // In this very folder, whatever its name may lead to by now.
     const std::string name = flightRecordName(rank);
-    Status status = replaceFile(fmt::format("/proc/self/fd/{}/{}", folder.get(), name),
-                                recordOf(memory, plans, rank, job).encode(),
-                                {.mode = 0600, .shownAs = directory + "/" + name});
+    Status status =
+        replaceFile(pathOf(folder) + "/" + name, recordOf(memory, plans, rank, job).encode(),
+                    {.mode = 0600, .shownAs = directory + "/" + name});
     if (first.isOk())
       first = status;
   }

@@ -317,6 +317,18 @@ TEST_F(FlightFiles, ReplaceLinksAndOlderFiles) {
   EXPECT_THAT(names(root + "/out"), ElementsAre("rank0.json"));
 }
 
+/// The command that a failed run prints, `braid explain DIR/*.json`, reads records of one job.
+TEST_F(FlightFiles, ReplaceThoseOfALargerJob) {
+  const FakeJob larger(6), job = brokenJob();
+  ASSERT_TRUE(write(larger, root, {0, 3, 4, 5}).isOk());
+  std::error_code error;
+  llvm::raw_fd_ostream(root + "/rank5.json.kept", error) << "";
+  llvm::raw_fd_ostream(root + "/rank05.json", error) << "";
+  ASSERT_TRUE(write(job, root, {0, 1, 2, 3}).isOk());
+  EXPECT_THAT(names(root), ElementsAre("rank0.json", "rank05.json", "rank1.json", "rank2.json",
+                                       "rank3.json", "rank5.json.kept"));
+}
+
 TEST_F(FlightFiles, SayWhereTheyCannotBeWritten) {
   const FakeJob job = brokenJob();
   const std::string link = root + "/link";
