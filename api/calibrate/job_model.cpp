@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <utility>
 
 namespace braid {
 namespace {
@@ -139,15 +140,24 @@ Result<bool> JobModel::addMessages(llvm::ArrayRef<const Plan *> plans) {
 }
 
 Status JobModel::add(const CostModel &measured) {
-  const std::string text = BRAID_TRY(kept(key()));
-  if (Result<CostModel> known = CostModel::decode(text))
-    model_ = std::move(*known);
   take(measured);
   return keepModel();
 }
 
+/// What other jobs have kept meanwhile stays, but where this one has measured, too.
+void JobModel::takeUpOthers() {
+  cache_->refresh();
+  Result<CostModel> theirs = CostModel::decode(cache_->find(key()).value_or(""));
+  if (!theirs)
+    return;
+  const CostModel mine = std::exchange(model_, std::move(*theirs));
+  take(mine);
+}
+
 /// The measurements of other ranks differ; what rank 0 made of the maxima is what counts.
 Status JobModel::keepModel() {
+  if (cache_)
+    takeUpOthers();
   std::string text = BRAID_TRY(timer_.fromRankZero(model_.encode()));
   model_ = BRAID_TRY(CostModel::decode(text));
   keep(key(), std::move(text));

@@ -56,6 +56,7 @@ private:
   bool isComplete() const;
   Status measure();
   void take(const CostModel &measured);
+  void takeUpOthers();
   Status keepModel();
 
   PlanTimer &timer_;

@@ -116,6 +116,16 @@ std::optional<std::string> MeasurementCache::find(const std::string &key) const 
   return found == entries_.end() ? std::nullopt : std::optional(found->second);
 }
 
+void MeasurementCache::refresh() {
+  if (path_.empty())
+    return;
+  std::map<std::string, std::string> others;
+  read(others);
+  for (auto &[key, value] : others)
+    if (!unsaved_.count(key))
+      entries_[key] = std::move(value);
+}
+
 void MeasurementCache::set(const std::string &key, std::string value) {
   entries_[key] = std::move(value);
   unsaved_.insert(key);
@@ -137,11 +147,7 @@ Status MeasurementCache::write() {
   if (error)
     return failed("make the folder", folder_, error.value());
   FileDescriptor turn = BRAID_TRY(lock(path_ + ".lock"));
-  std::map<std::string, std::string> others;
-  read(others);
-  for (auto &[key, value] : others)
-    if (!unsaved_.count(key))
-      entries_[key] = std::move(value);
+  refresh();
   std::string text = MeasurementFile{machine_, entries_}.encode();
   if (text.size() > kMaxBytes) { // nobody would read it: begin again with what is new
     std::erase_if(entries_, [&](const auto &entry) { return !unsaved_.count(entry.first); });

@@ -44,6 +44,8 @@ public:
   MeasurementCache(std::string folder, std::string machine, Warn warn);
 
   std::optional<std::string> find(const std::string &key) const;
+  /// Takes up what other jobs have saved since, but for what was set here.
+  void refresh();
   /// In memory, until save().
   void set(const std::string &key, std::string value);
   /// Writes what was set, if anything was, together with all that is in the file by now, which

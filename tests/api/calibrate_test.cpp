@@ -236,6 +236,27 @@ TEST(MeasureMachine, KeepsWhatItMeasuresBesideWhatWasKnown) {
   EXPECT_EQ(texts[0], texts[1]);
 }
 
+/// Jobs that measure at the same time do not lose each other's figures.
+TEST(JobModel, KeepsWhatAnotherJobHasMeasuredMeanwhile) {
+  const CacheFolder folder;
+  JobModelOptions job;
+  job.cacheFolder = folder.path;
+  job.transferModes = {TransferMode()};
+  Status status = onRanks(2, [&](PlanTimer &timer) {
+    JobModel one(timer, job), other(timer, job);
+    BRAID_TRY(one.find());
+    BRAID_TRY(other.find());
+    BRAID_TRY(one.addGemms({shape(7)}));
+    BRAID_TRY(other.addGemms({shape(20)}));
+    EXPECT_TRUE(other.model().find(shape(7))) << "on every rank";
+    JobModel after(timer, job);
+    BRAID_TRY(after.find());
+    EXPECT_TRUE(after.model().find(shape(7)) && after.model().find(shape(20)));
+    return Status::ok();
+  });
+  EXPECT_TRUE(status.isOk()) << status.message();
+}
+
 /// What is limited by power takes its time to warm up.
 TEST(PlanTimer, WarmsUpForAsLongAsItIsTold) {
   BackendRegistry registry = builtinBackends();
