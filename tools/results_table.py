@@ -78,12 +78,19 @@ def driver_of(data):
     return ""
 
 
-def head_of(letter, data):
-    """What made a file, and the call that does so again."""
+def machine_of(data):
     rivals = sorted({batch["rival"] for batch in data.get("batches", []) if batch.get("rival")})
+    return (f"{data['ranks']} x {data.get('device') or data['backend']}{driver_of(data)}"
+            + "".join(f"; rivals: {rival}" for rival in rivals))
+
+
+def head_of(letter, data, first):
+    """What made a file, and the call that does so again. `first`: the first file's."""
+    machine = machine_of(data)
+    if data is not first and machine == machine_of(first):
+        machine = "likewise"
     return [f"{letter}: {data.get('date', 'no date')[:10]}, commit {data.get('commit', 'unknown')}"
-            f", {data['ranks']} x {data.get('device') or data['backend']}{driver_of(data)}"
-            + "".join(f"; rivals: {rival}" for rival in rivals), "", f"    {command_of(data)}", ""]
+            f", {machine}", "", f"    {command_of(data)}", ""]
 
 
 def shown(us):
@@ -132,7 +139,7 @@ def main():
         lines = [f"# {first['operation']}, {first['dtype']}, {first['ranks']} ranks", "",
                  f"{title} in microseconds. " + about_call(first), ""]
         for index, (data, _) in enumerate(files):
-            lines += head_of(chr(ord("A") + index), data)
+            lines += head_of(chr(ord("A") + index), data, first)
         print("\n".join(lines + table(files)))
     except (BadFile, OSError) as error:
         print(f"results_table: error: {error}", file=sys.stderr)
