@@ -136,6 +136,19 @@ TEST_F(Files, ThatCannotBeWrittenAreKnownBefore) {
   EXPECT_TRUE(names().empty());
 }
 
+TEST_F(Files, AreOneWhateverLeadsToThem) {
+  ASSERT_TRUE(writeFile(path("a"), "text").isOk());
+  ASSERT_TRUE(writeFile(path("b"), "text").isOk());
+  ASSERT_EQ(symlink(path("a").c_str(), path("link").c_str()), 0);
+  ASSERT_EQ(::link(path("a").c_str(), path("hard").c_str()), 0);
+  for (const char *name : {"a", "./a", "link", "hard"})
+    EXPECT_TRUE(areOneFile(path(name), path("a"))) << name;
+  for (const char *name : {"b", "none"})
+    EXPECT_FALSE(areOneFile(path(name), path("a"))) << name;
+  EXPECT_FALSE(areOneFile("/dev/null", "/dev/null")) << "nothing is replaced there";
+  EXPECT_FALSE(areOneFile("-", "-"));
+}
+
 TEST_F(Files, AreReadUpToALimit) {
   put(path("a"), std::string(200000, 'x'));
   EXPECT_EQ(readFile(path("a"), 200000)->size(), 200000u);
@@ -144,6 +157,7 @@ TEST_F(Files, AreReadUpToALimit) {
   EXPECT_THAT(readFile("/dev/zero", 1 << 20).status().message(), HasSubstr("more than 1048576"));
   EXPECT_THAT(readFile(folder.path(), 10).status().message(), HasSubstr("Is a directory"));
   EXPECT_EQ(readFile(path("none"), 10).status().code(), StatusCode::BadInput);
+  EXPECT_THAT(readFile("none\x1b[2J", 10).status().message(), HasSubstr("'none\\x1b[2J'"));
 }
 
 } // namespace

@@ -220,6 +220,27 @@ class InBrowser(unittest.TestCase):
         seen = self.drive(page, "see(document.querySelector('.chosen').textContent.trim());")
         self.assertIn("set %mine, %own", seen[0], "of the rank that failed first")
 
+    def test_marks_without_a_command_show_their_line(self):
+        page = braid("check", ROOT / "tests" / "checker" / "collective_root.braid", "--backend",
+                     "nccl", "--emit", "html", expected=3)
+        seen = self.drive(page, """
+  see(document.querySelector('.chosen').textContent.trim());
+  press('Escape'); await frame();
+  document.querySelectorAll('#marks button')[1].click(); await frame();
+  see(document.querySelector('.chosen').textContent.trim());
+  see(document.getElementById('legend').textContent.includes('nothing orders'));""")
+        self.assertIn("collective broadcast", seen[0])
+        self.assertIn("collective broadcast", seen[1])
+        self.assertEqual(seen[2], "false")
+
+    def test_joined_ranks_wait_for_others(self):
+        seen = self.drive(self.page("--ranks", 66, "--set", "M=4224"), """
+  const lines = [...document.querySelectorAll('#text div')];
+  lines.find(each => each.textContent.includes('p2p recv')).click();
+  press('n'); await frame();
+  see(document.getElementById('told').textContent);""")
+        self.assertRegex(seen[0], r"rank 0 and 65 alike.* waits for the signal of rank 1, ")
+
     def test_sizes_and_themes(self):
         for ranks in (4, 64):
             page = self.page("--ranks", ranks, "--set", "M=65536", "--schedule",
