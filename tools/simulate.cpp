@@ -343,7 +343,11 @@ Status checkFlags(const SimulateFlags &flags) {
   for (const auto &[flag, value] : ofSweep)
     if (flags.sweep.empty() && !value.empty())
       return badInput("{}: expected --sweep with it", flag);
-  if (!flags.csv.empty() && flags.csv == flags.svg)
+  for (const std::string &input : {flags.source.file, flags.schedules, flags.machine}) {
+    BRAID_TRY(expectOtherFile("--csv", flags.csv, input));
+    BRAID_TRY(expectOtherFile("--svg", flags.svg, input));
+  }
+  if (!flags.csv.empty() && (flags.csv == flags.svg || areOneFile(flags.csv, flags.svg)))
     return badInput("expected --csv and --svg to be two files, got '{}' for both", flags.csv);
   if (!flags.sweep.empty() && flags.json)
     return badInput("--json: expected no --sweep with it");

@@ -462,7 +462,7 @@ Result<PairReport> PairReportReader::read(llvm::StringRef bytes) {
                     sizeText(static_cast<int64_t>(kMostPairReportBytes)),
                     sizeText(static_cast<int64_t>(bytes.size())));
   try {
-    return report(PairJson::parse(bytes.begin(), bytes.end()));
+    return report(parsedJson<PairJson>(bytes));
   } catch (const PairJson::exception &error) {
     const auto *parse = dynamic_cast<const PairJson::parse_error *>(&error);
     return badInput("report of pairs: {}: expected JSON",

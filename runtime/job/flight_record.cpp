@@ -177,14 +177,7 @@ public:
   }
 
   void expected(const std::string &what, const std::string &path, const Json &got) {
-    constexpr size_t kMostShown = 40;
-    // Escapes whatever is not printable ASCII.
-    std::string text = got.is_structured()
-                           ? got.type_name()
-                           : got.dump(-1, ' ', true, Json::error_handler_t::replace);
-    if (text.size() > kMostShown)
-      text = text.substr(0, kMostShown) + "...";
-    fail(fmt::format("expected {} to be {}, got {}", path, what, text));
+    fail(fmt::format("expected {} to be {}, got {}", path, what, jsonGot(got)));
   }
 
 private:

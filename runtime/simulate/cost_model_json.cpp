@@ -346,7 +346,7 @@ PowerCost Reader::power(const Json &json) {
 
 Result<CostModel> Reader::read(llvm::StringRef bytes) {
   try {
-    return model(Json::parse(bytes.begin(), bytes.end()));
+    return model(parsedJson<Json>(bytes));
   } catch (const Json::exception &error) {
     return badInput("cost model: {}", jsonMistake(bytes, error));
   }
