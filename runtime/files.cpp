@@ -189,11 +189,20 @@ Status writeFile(const std::string &path, llvm::StringRef text) {
                                   : writeInPlace(path, text);
 }
 
+/// Of a file that is not there yet: where it would be.
+static std::string placeOf(const std::string &path) {
+  const std::string file = resolved(path);
+  return resolved(folderOf(file)) + "/" + file.substr(file.rfind('/') + 1);
+}
+
 bool areOneFile(const std::string &a, const std::string &b) {
+  if (a.empty() || b.empty() || isStandard(a) || isStandard(b))
+    return false;
   struct stat first = {}, second = {};
-  return !isStandard(a) && !isStandard(b) && stat(a.c_str(), &first) == 0 &&
-         stat(b.c_str(), &second) == 0 && S_ISREG(first.st_mode) && first.st_dev == second.st_dev &&
-         first.st_ino == second.st_ino;
+  const bool isFirst = stat(a.c_str(), &first) == 0, isSecond = stat(b.c_str(), &second) == 0;
+  if (!isFirst || !isSecond)
+    return isFirst == isSecond && placeOf(a) == placeOf(b);
+  return S_ISREG(first.st_mode) && first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
 Status checkWritable(const std::string &path) {

@@ -42,8 +42,8 @@ Status replaceFile(const std::string &path, llvm::StringRef text,
 /// Whether writeFile() replaces what is at `path`, so that it can be written again and again.
 bool isReplacedAsAWhole(const std::string &path);
 
-/// Whether two paths lead to one regular file that is there, so that writeFile() to one replaces
-/// the other.
+/// Whether two paths lead to one regular file, which may not be there yet, so that writeFile() to
+/// one replaces the other.
 bool areOneFile(const std::string &a, const std::string &b);
 
 /// Unsupported if writeFile() can be seen to fail, whatever the text. Changes nothing.

@@ -88,6 +88,13 @@ Status missingBackend(llvm::StringRef name, const BackendRegistry &registry,
 /// before any work; empty names are of no file.
 Status expectOtherFile(llvm::StringRef flag, const std::string &output, const std::string &input);
 
+/// BadInput if two flags name one file to be written.
+struct OutputFlag {
+  llvm::StringRef flag;
+  const std::string &file; ///< empty: it is not given
+};
+Status expectTwoFiles(const OutputFlag &one, const OutputFlag &other);
+
 /// Where files that nobody keeps go: $TMPDIR, or /tmp.
 std::string temporaryFolder();
 

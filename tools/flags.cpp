@@ -85,6 +85,13 @@ Status expectOtherFile(llvm::StringRef flag, const std::string &output, const st
                   input, output);
 }
 
+Status expectTwoFiles(const OutputFlag &one, const OutputFlag &other) {
+  if (!areOneFile(one.file, other.file))
+    return Status::ok();
+  return badInput("expected {} and {} to be two files, got '{}' for both", one.flag.str(),
+                  other.flag.str(), other.file);
+}
+
 std::string temporaryFolder() {
   const char *folder = std::getenv("TMPDIR");
   return folder && *folder ? folder : "/tmp";

@@ -200,9 +200,9 @@ Result<int> p2p(const P2pFlags &flags, const BackendRegistry &registry) {
   }
   for (auto [one, other] :
        {std::pair(&flags.json, &flags.html), {&flags.json, &flags.svg}, {&flags.html, &flags.svg}})
-    if (!one->empty() && *one != "-" && *one == *other)
+    if (areOneFile(*one, *other))
       return badInput("expected --json, --html and --svg to be different files, got '{}' twice",
-                      *one);
+                      *other);
   if (toStandardOutput > 1)
     return badInput("expected one of --json, --html and --svg to be -, got {}", toStandardOutput);
   options.secondsOfPath = secondsOfPath(options.devices.size(), options.paths.size());

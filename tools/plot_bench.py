@@ -15,14 +15,15 @@ import statistics
 import sys
 
 # The rows of all operations, and of a FILE.
-GEMMS = {"matmul", "gemm", "gemms", "torch/matmul", "torch/gemm"}
+GEMMS = {"matmul", "gemm", "gemms", "torch/matmul", "torch/gemm", "torch/gemms"}
 TRANSFERS = {"gather", "scatter", "reduce", "transfers", "torch/gather", "torch/gather_copy",
              "torch/scatter", "torch/reduce", "torch/reduce_one_shot", "torch/reduce_two_shot"}
 SEQUENTIAL = {"sequential", "torch/sequential", "torch/sequential_one_shot",
               "torch/sequential_two_shot"}
 PARTS = GEMMS | TRANSFERS | {"chunked", "pieces", "uncoupled"}  # not all the work; `pieces`: once
 # Or the files do not belong together.
-SAME = ("operation", "fingerprint", "dtype", "partial", "ranks", "backend", "device")
+SAME = ("operation", "fingerprint", "dtype", "partial", "reproducible", "ranks", "backend",
+        "device")
 TITLES = {"gather-matmul": "AllGather + matmul", "matmul-reduce-scatter": "matmul + ReduceScatter",
           "matmul-all-reduce": "matmul + AllReduce", "mlp": "MLP"}
 

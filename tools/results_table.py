@@ -46,6 +46,8 @@ def command_of(data):
         words += ["--dtype", data["dtype"], "--shapes", "SHAPES"]
     if data.get("partial", data["dtype"]) != data["dtype"]:
         words += ["--partial", data["partial"]]
+    if data.get("reproducible"):
+        words.append("--reproducible")
     words += ["--graph", "both" if len(graphs) == 2 else "yes" if True in graphs else "no"]
     for flag in FLAGS:
         if isinstance(data.get(flag), int):
@@ -113,7 +115,8 @@ def table(files):
     rivals, chosen = rivals_of(files), {}
     for index, (data, by_shape) in enumerate(files):
         choices = {shape_of(row, data): row["choice"]
-                   for row in data["rows"] if row.get("choice")}
+                   for row in data["rows"]
+                   if row.get("choice") and row["implementation"] == "auto"}
         for shape, rows in by_shape.items():
             chosen.setdefault(shape, (rows, rivals, chr(ord("A") + index), choices.get(shape)))
     titles = ["M×N×K", *(title for title, _ in LIMITS), "Braid", "E", "row of Braid", "`auto`",

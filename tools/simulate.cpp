@@ -347,8 +347,9 @@ Status checkFlags(const SimulateFlags &flags) {
     BRAID_TRY(expectOtherFile("--csv", flags.csv, input));
     BRAID_TRY(expectOtherFile("--svg", flags.svg, input));
   }
-  if (!flags.csv.empty() && (flags.csv == flags.svg || areOneFile(flags.csv, flags.svg)))
-    return badInput("expected --csv and --svg to be two files, got '{}' for both", flags.csv);
+  if (flags.csv == "-" && flags.svg == "-")
+    return badInput("expected one of --csv and --svg to be -, got both");
+  BRAID_TRY(expectTwoFiles({"--csv", flags.csv}, {"--svg", flags.svg}));
   if (!flags.sweep.empty() && flags.json)
     return badInput("--json: expected no --sweep with it");
   if (!flags.schedules.empty() && (!flags.sweep.empty() || flags.source.schedule))

@@ -92,7 +92,8 @@ Spread spreadOf(std::vector<double> samples) {
     return samples[static_cast<size_t>(
         std::lround(quantile * static_cast<double>(samples.size() - 1)))];
   };
-  return {at(0.5), at(0.1), at(0.9)};
+  const size_t count = samples.size();
+  return {(samples[(count - 1) / 2] + samples[count / 2]) / 2, at(0.1), at(0.9)};
 }
 
 bool isAutoRow(llvm::StringRef name) { return name.split(';').first == "auto"; }
@@ -211,7 +212,8 @@ std::string ShapeSummary::verdict() const {
                       us - bestUs, 100 * (us - bestUs) / bestUs,
                       isAutoClose() ? "within 3 % or 3 us" : "not within 3 % or 3 us");
   if (!isAutoClose() && !isTorchRow(best->name))
-    line += fmt::format("; again with --impl 'auto,{}'", best->name);
+    line += fmt::format("; again with --impl 'auto{}{}'",
+                        namesStages(best->name) ? "' --impl '" : ",", best->name);
   return line;
 }
 

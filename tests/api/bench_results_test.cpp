@@ -35,6 +35,9 @@ TEST(BenchResults, TakeTheMedianOfTheMediansOfRounds) {
   EXPECT_THAT(disturbed.medians(), ElementsAre(11, 90, 12));
   EXPECT_EQ(disturbed.spread().high, 90);
   EXPECT_EQ(BenchRow().time(), 0);
+  const BenchRow twice{kShape, "ring", false, {{10, 12}, {20, 22}}};
+  EXPECT_THAT(twice.medians(), ElementsAre(11, 21));
+  EXPECT_EQ(twice.time(), 16);
 }
 
 TEST(Operations, KnowTheirRowsByName) {

@@ -147,6 +147,15 @@ TEST_F(Files, AreOneWhateverLeadsToThem) {
     EXPECT_FALSE(areOneFile(path(name), path("a"))) << name;
   EXPECT_FALSE(areOneFile("/dev/null", "/dev/null")) << "nothing is replaced there";
   EXPECT_FALSE(areOneFile("-", "-"));
+  EXPECT_FALSE(areOneFile("", ""));
+}
+
+TEST_F(Files, AreOneBeforeTheyAreThere) {
+  ASSERT_EQ(symlink("new", path("link").c_str()), 0);
+  for (const std::string &name :
+       {path("new"), path("./new"), path("link"), folder.path() + "//new"})
+    EXPECT_TRUE(areOneFile(name, path("new"))) << name;
+  EXPECT_FALSE(areOneFile(path("newer"), path("new")));
 }
 
 TEST_F(Files, AreReadUpToALimit) {

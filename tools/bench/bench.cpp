@@ -4,6 +4,7 @@
 
 #include "api/timing/seconds_since.h"
 #include "ir/failure.h"
+#include "runtime/warn.h"
 #include "tools/bench/gpu_state.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -103,15 +104,24 @@ Status Bench::run() {
   if (flags_.against == "torch")
     (void)torch_.launch(); // if that fails, its rows say so
   Progress progress(flags_.operation, shapes, *flags_.rounds, flags_.timeLimit);
-  for (const BenchShape &shape : shapes) {
+  const Status measured = measure(progress);
+  torch_.end();
+  // Whatever ended it, shapes that are complete are kept.
+  if (!measured.isOk() && progress.shapesDone() == 0)
+    return measured;
+  const Status written = results_.write(/*isLast=*/true);
+  return measured.isOk() ? written : measured;
+}
+
+Status Bench::measure(Progress &progress) {
+  for (const BenchShape &shape : progress.shapes()) {
     bool isDone = BRAID_TRY(progress.hasTimeForNext() ? measureShape(shape, progress) : false);
     if (!isDone) {
       sayWhatIsLeft(progress);
       break;
     }
   }
-  torch_.end();
-  return results_.write(/*isLast=*/true);
+  return Status::ok();
 }
 
 void Bench::sayWhatIsLeft(const Progress &progress) const {
@@ -157,7 +167,8 @@ Result<bool> Bench::measureShape(const BenchShape &shape, Progress &progress) {
   results_.add(std::move(rows), batch);
   progress.shapeDone();
   results_.printTable(shape);
-  BRAID_TRY(results_.write(/*isLast=*/false));
+  if (const Status written = results_.write(/*isLast=*/false); !written.isOk())
+    warnOnStderr(written.message());
   return true;
 }
 
@@ -185,7 +196,7 @@ nlohmann::json Bench::requestFor(const BenchRow &row, int64_t round) const {
           {"limit_us", 1e3 * double(flags_.rowMs)},
           {"warm_up_us", 1e3 * double(flags_.warmUpTimeMs(row.shape))},
           {"idle_gap_us", flags_.idleGapUs},
-          {"bursts", (flags_.bursts + *flags_.rounds - 1) / *flags_.rounds}};
+          {"bursts", flags_.bursts / *flags_.rounds + (flags_.bursts % *flags_.rounds != 0)}};
 }
 
 /// What fails is the row's failure, unless our ranks cannot even start.
@@ -199,6 +210,10 @@ Status Bench::timeRow(BenchRow &row, int64_t round) {
   if (job_.interruptedBy() != 0)
     return peerFailed("interrupted");
   if (answer && answer->failure.empty()) {
+    if (answer->choice != row.choice) { // a job that was started anew has chosen otherwise
+      row.rounds.clear();
+      row.bursts.clear();
+    }
     row.rounds.push_back(std::move(answer->samples));
     row.bursts.insert(row.bursts.end(), answer->bursts.begin(), answer->bursts.end());
     row.choice = answer->choice;

@@ -21,6 +21,7 @@ public:
 private:
   std::vector<BenchRow> rowsToTime(const BenchShape &shape) const;
   /// False if there was not enough time for all its rounds; then nothing of it is kept.
+  Status measure(Progress &progress);
   Result<bool> measureShape(const BenchShape &shape, Progress &progress);
   Status timeRound(std::vector<BenchRow> &rows, int64_t round);
   nlohmann::json requestFor(const BenchRow &row, int64_t round) const;

@@ -208,12 +208,17 @@ Status BenchFlags::check(const Backend &backendOfName) {
                                     {"--time-limit", 0, timeLimit},
                                     {"--timeout-ms", 1, timeoutMs}})
     BRAID_TRY(atLeast(least, flag, value));
+  timeoutMs = boundedTime(std::chrono::milliseconds(timeoutMs)).count();
+  timeLimit = std::min<int64_t>(timeLimit, kLongestTime.count() / 1000);
   constexpr int64_t kMostIdleGapUs = 10000; // nobody looks at the job meanwhile
   if (idleGapUs > kMostIdleGapUs)
     return badInput("expected --idle-gap-us to be at most {}, got {}", kMostIdleGapUs, idleGapUs);
   BRAID_TRY(operation.hasShapes ? checkShapes(*this) : Status::ok());
-  if (!csv.empty() && csv == json)
-    return badInput("expected --csv and --json to be two files, got '{}' for both", csv);
+  BRAID_TRY(expectTwoFiles({"--csv", csv}, {"--json", json}));
+  for (const std::string &input : {source.file, links}) {
+    BRAID_TRY(expectOtherFile("--csv", csv, input));
+    BRAID_TRY(expectOtherFile("--json", json, input));
+  }
   if ((resumes || retriesFailed) && (json.empty() || !resumes))
     return badInput("expected --json OUT.json with --resume, and --resume with --retry-failed");
   for (auto label = labels.begin(); label != labels.end(); ++label) {

@@ -153,6 +153,12 @@ Status BenchResults::resume() {
 }
 
 Status BenchResults::checkFiles() const {
+  const Json known = about();
+  for (const std::string &label : flags_.labels)
+    if (const std::string name = label.substr(0, label.find('='));
+        known.contains(name) || name == "rows")
+      return badInput("expected --label with a name of its own, got '{}', which is one of OUT.json",
+                      name);
   for (const std::string &path : {flags_.csv, flags_.json}) {
     if (!path.empty())
       BRAID_TRY(checkWritable(path));
@@ -214,8 +220,8 @@ Json BenchResults::jsonOf(const BenchBatch &batch) const {
       {"rival_verdict", summary.rivalVerdict()}};
 }
 
-/// A row a line: samples are many.
-std::string BenchResults::json() const {
+/// All but the labels and the rows.
+Json BenchResults::about() const {
   Json json = question();
   json.update({{"iterations", flags_.iterations},
                {"warm_up", flags_.warmUp},
@@ -229,9 +235,14 @@ std::string BenchResults::json() const {
                {"host", hostName()},
                {"version", BRAID_VERSION},
                {"batches", batches_}});
+  return json;
+}
+
+/// A row a line: samples are many.
+std::string BenchResults::json() const {
+  Json json = about();
   for (const std::string &label : flags_.labels)
     json[label.substr(0, label.find('='))] = label.substr(label.find('=') + 1);
-  json.erase("rows");
   const auto replace = Json::error_handler_t::replace;
   std::string text = json.dump(1, ' ', false, replace);
   text.erase(text.rfind('\n'));
@@ -266,9 +277,9 @@ Status BenchResults::write(bool isLast) const {
   auto isDue = [&](const std::string &path) {
     return !path.empty() && (isLast || isReplacedAsAWhole(path));
   };
-  if (isDue(flags_.csv))
-    BRAID_TRY(writeFile(flags_.csv, csv()));
-  return isDue(flags_.json) ? writeFile(flags_.json, json()) : Status::ok();
+  const Status ofJson = isDue(flags_.json) ? writeFile(flags_.json, json()) : Status::ok();
+  const Status ofCsv = isDue(flags_.csv) ? writeFile(flags_.csv, csv()) : Status::ok();
+  return ofJson.isOk() ? ofCsv : ofJson;
 }
 
 } // namespace braid::tools

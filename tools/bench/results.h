@@ -47,6 +47,7 @@ public:
 private:
   nlohmann::json question() const;
   nlohmann::json jsonOf(const BenchBatch &batch) const;
+  nlohmann::json about() const;
   std::string json() const;
   std::string csv() const;
   std::string csvLine(const BenchRow &row, const ShapeSummary &summary) const;

@@ -119,7 +119,10 @@ Status TorchWorker::start() {
   if (isReady_)
     return Status::ok();
   BRAID_TRY(launch());
-  Result<Json> ready = receive(0, kStartUp);
+  const milliseconds limit = std::chrono::seconds(flags_.timeLimit);
+  Result<Json> ready = receive(0, flags_.timeLimit > 0 ? std::min(kStartUp, limit) : kStartUp);
+  if (!ready && ready.status().code() == StatusCode::TimedOut)
+    failures_ = kMostFailures - 1; // the next one would hang as well
   if (!ready)
     return giveUp(ready.status());
   if (auto failure = ready->find("failure"); failure != ready->end() && failure->is_string())
