@@ -82,6 +82,11 @@ class Table:
 def read_rows(path):
     """The tables of a file of --json, one a shape."""
     results = json.loads(pathlib.Path(path).read_text())
+    for key in ("dtype", "partial"):
+        if results.get(key, "bf16") != "bf16":
+            raise ValueError(f"expected {key} bf16, got {results[key]}")
+    if results.get("fingerprint"):
+        raise ValueError("expected results of an operation, got those of a FILE")
     tables = {}
     for row in results["rows"]:
         schedule = row.get("choice", row["implementation"])
@@ -90,6 +95,8 @@ def read_rows(path):
         if "launch=" not in schedule:
             schedule += ";launch=" + ("graph" if row["graph"] else "eager")
         shape = (row["m"], row["n"], row["k"])
+        if row["m"] % results["ranks"] != 0:
+            continue  # of blocks that differ, nothing is predicted here
         table = tables.setdefault(shape, Table(results["operation"].replace("-", "_"),
                                                results["ranks"]))  # fmt: skip
         table.shape = shape
@@ -114,6 +121,18 @@ def read_tables(path):
         else:
             tables[-1].add(line)
     return [table for table in tables if table.shape and table.operation in FUSIONS]
+
+
+def read_all(paths):
+    """With its path, each table of all files; ends the program where one is no such file."""
+    tables = []
+    for path in paths:
+        try:
+            tables += [(path, table) for table in read_tables(path)]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            print(f"compare_predictions: error: {path}: {error}", file=sys.stderr)
+            sys.exit(2)
+    return tables
 
 
 def predict(table, braid, machine):
@@ -204,7 +223,7 @@ def main():
     options = parser.parse_args()
     root = pathlib.Path(__file__).resolve().parent.parent
     braid = options.braid or root / "build/release/bin/braid"
-    tables = [(path, table) for path in options.logs for table in read_tables(path)]
+    tables = read_all(options.logs)
     if not tables:
         sys.exit("compare_predictions: expected tables of candidates with their shapes, got none")
     print(f"{'':<42}{'timed':>6}  {'single':>7}  {'burst':>7}  {'fastest':>7}  {'loss':>7}")

@@ -100,6 +100,13 @@ constexpr const char *kCsvHeader =
 
 Json orNull(double us) { return us > 0 ? Json(us) : Json(); }
 
+/// What is asked of lowering, and of a run.
+std::string givenOf(const SourceFlags &flags) {
+  CompileOptions options;
+  (void)flags.toOptions(options); // which has been read before
+  return options.schedule.str() + (flags.passes ? " --passes " + *flags.passes : "");
+}
+
 Json burstOrNull(const BenchRow *row) {
   const std::optional<double> us = row ? row->burstTime() : std::nullopt;
   return us ? Json(*us) : Json();
@@ -124,8 +131,11 @@ Json BenchResults::question() const {
                    {"ranks", flags_.ranks},
                    {"backend", flags_.backend},
                    {"reproducible", flags_.source.reproducible}};
-  if (!flags_.operation.fingerprint.empty())
+  if (!flags_.operation.fingerprint.empty()) {
+    // Rows take from the flags what the program of `given` may not show.
     question["fingerprint"] = flags_.operation.fingerprint;
+    question["given"] = givenOf(flags_.source);
+  }
   if (flags_.operation.hasPartials)
     question["partial"] = flags_.partial.empty() ? flags_.dtype : flags_.partial;
   return question;
