@@ -248,17 +248,6 @@ public:
       flags_.push_back(flagsBeside(flags));
   }
 
-  /// Whether every curve has a schedule.
-  Status check() const {
-    for (const SourceFlags &flags : flags_) {
-      CompileOptions options;
-      const Status status = optionsOf(flags, options);
-      if (!status.isOk())
-        return flags_.size() > 1 ? status.annotated("--beside") : status;
-    }
-    return Status::ok();
-  }
-
   Status add(int64_t value, size_t curve) {
     Subject point{subject_.source, subject_.model, {}};
     BRAID_TRY(optionsOf(flags_[curve], point.options));
@@ -323,7 +312,6 @@ Status sweep(const SimulateFlags &flags, const Subject &subject) {
   const auto [name, values] = BRAID_TRY(parseSweep(flags.sweep));
   BRAID_TRY(checkFree(name, subject.options));
   Sweeper sweeper(flags, subject, name);
-  BRAID_TRY(sweeper.check());
   const Status failed = sweeper.addAll(values);
   const Sweep &sweep = sweeper.named();
   if (sweep.points.empty())
@@ -363,6 +351,8 @@ Result<int> simulateCommand(const SimulateFlags &flags, std::unique_ptr<Source> 
   subject.model = BRAID_TRY(findMachine(flags.machine));
   subject.model = BRAID_TRY(applyWhatIf(std::move(subject.model), flags.whatIf));
   BRAID_TRY(optionsOf(flags.source, subject.options));
+  if (CompileOptions beside; !flags.beside.empty())
+    BRAID_TRY(optionsOf(flagsBeside(flags), beside).annotated("--beside"));
   source = BRAID_TRY(readSource(flags.source.file));
   if (!flags.sweep.empty()) {
     BRAID_TRY(sweep(flags, subject));

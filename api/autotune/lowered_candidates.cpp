@@ -52,7 +52,7 @@ private:
 
 } // namespace
 
-uint64_t signatureOf(const Plan &plan, const std::string &how) {
+uint64_t signatureOf(const Plan &plan, TransferMode transferMode, LaunchMode launchMode) {
   Signature signature;
   for (const Command &c : plan.commands) {
     signature.add(c.kind, c.stream, c.flag, c.event);
@@ -64,7 +64,7 @@ uint64_t signatureOf(const Plan &plan, const std::string &how) {
     signature.addOf(plan.groups, c.group);
     signature.addOf(plan.collectives, c.collective);
   }
-  return llvm::xxHash64(signature.text() + how);
+  return llvm::xxHash64(signature.text() + str(transferMode) + name(launchMode).str());
 }
 
 Result<Compiled> CandidateLowering::compile(Source &source, CompileOptions options) const {
@@ -118,8 +118,9 @@ void CandidateLowering::lower(llvm::ArrayRef<Candidate> candidates, const StageC
     SharedPlans plans = plansOf(schedule);
     if (!plans)
       continue;
-    const std::string how = str(transferModeOf(candidate)) + name(launchModeOf(candidate)).str();
-    if (seen_.insert(signatureOf(plans->front(), how)).second)
+    const uint64_t signature =
+        signatureOf(plans->front(), transferModeOf(candidate), launchModeOf(candidate));
+    if (seen_.insert(signature).second)
       lowered.push_back({candidate, schedule, plans});
   }
 }

@@ -21,9 +21,8 @@ struct LoweredCandidate {
   std::optional<double> singleUs = {}, burstUs = {}; ///< as JudgedCandidate has them
 };
 
-/// Equal for Plans between which nothing decides: the same commands, peers and ranges. `how` says
-/// what else matters.
-uint64_t signatureOf(const Plan &plan, const std::string &how);
+/// Equal if nothing decides between two: the same commands, peers and ranges, run in the same way.
+uint64_t signatureOf(const Plan &plan, TransferMode transferMode, LaunchMode launchMode);
 
 /// What candidates of one fusion are lowered to.
 class CandidateLowering {

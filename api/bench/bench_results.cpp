@@ -4,6 +4,7 @@
 
 #include "ir/failure.h"
 #include "runtime/json_mistake.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <fmt/format.h>

@@ -108,8 +108,7 @@ private:
       return withLocated(plans.status(), *source);
     const LaunchMode launchMode = launchModeOf(candidate);
     const TransferMode transferMode = transferModeOf(candidate);
-    if (!known_.insert(signatureOf(plans->front(), str(transferMode) + name(launchMode).str()))
-             .second)
+    if (!known_.insert(signatureOf(plans->front(), transferMode, launchMode)).second)
       return Status::ok();
     for (const PlanMatmul &gemm : plans->front().matmuls)
       waveRows_ = std::max(waveRows_, waveRowsOf(kTilesAtOnce, gemm.n));
