@@ -276,7 +276,8 @@ enum class Direction : uint8_t { Send, Receive };
 ///
 /// `%s = p2p send matmul %a, %b : f32[128, 1024] to p via %h`, under put alone, sends what is
 /// computed where it arrives: once the destination may be written, a·b goes straight to it. There
-/// is no tensor on this rank; when the request has been waited for, a and b may be reused.
+/// is no tensor on this rank; when the request has been waited for, a and b may be reused, and so
+/// may what is added, if `add %c` stands behind them.
 class P2POp : public OpOf<OpKind::P2P> {
   BRAID_OP_CLASS(P2P)
   Direction direction = Direction::Send;

@@ -148,9 +148,9 @@ Value *addendOf(const Op &op) {
   return linear ? linear->addend : nullptr;
 }
 
-bool computes(const Op &op) {
-  return llvm::isa<MatmulOp>(op) || llvm::isa<LinearOp>(op) || llvm::isa<PointwiseOp>(op);
-}
+bool isGemm(const Op &op) { return llvm::isa<MatmulOp>(op) || llvm::isa<LinearOp>(op); }
+
+bool computes(const Op &op) { return isGemm(op) || llvm::isa<PointwiseOp>(op); }
 
 std::string nameInStage(const LoweringState &state, const Stage &stage, llvm::StringRef name) {
   auto gathers = llvm::count_if(state.stages, [](const Stage &s) { return s.isGather(); });

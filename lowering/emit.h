@@ -38,6 +38,7 @@ Value *writtenBy(const Op &op);
 /// What a GEMM adds to its result; null: nothing, or it is no GEMM.
 Value *addendOf(const Op &op);
 
+bool isGemm(const Op &op);
 /// A GEMM, or what is computed of its result.
 bool computes(const Op &op);
 

@@ -30,6 +30,7 @@ public:
     label("parts", stage_.parts);
     label("sent", stage_.sent);
     label("sum", stage_.sum);
+    label("first_gemm", stage_.firstGemm);
     label("last_gemm", stage_.lastGemm);
     label("first", stage_.first);
     label("steps", stage_.loop, {stage_.chunks, stage_.tailSplit});
@@ -114,6 +115,7 @@ public:
         {"parts", &Reader::takeParts},
         {"sent", &Reader::takeSent},
         {"sum", &Reader::takeSum},
+        {"first_gemm", &Reader::takeFirstGemm},
         {"last_gemm", &Reader::takeLastGemm},
         {"own", &Reader::takeOwn},
         {"own_stream", &Reader::takeOwnStream},
@@ -185,10 +187,15 @@ private:
   }
   std::string takeParts() { return takeBuffer(stage_.parts); }
   std::string takeSent() { return takeBuffer(stage_.sent); }
-  /// Behind the steps, but for a ring, which has it in the last one, and for collectives.
-  std::string takeLastGemm() {
-    return put(stage_.lastGemm, addendOf(op_) ? &op_ : nullptr, "a GEMM that adds");
+  std::string takeFirstGemm() {
+    const bool isFine = isGemm(op_) && &block_ == aroundSteps();
+    return put(stage_.firstGemm, isFine ? &op_ : nullptr, "a GEMM ahead of the steps");
   }
+  std::string takeLastGemm() {
+    const bool isFine = addendOf(op_) && &block_ == aroundSteps();
+    return put(stage_.lastGemm, isFine ? &op_ : nullptr, "a GEMM behind the steps that adds");
+  }
+  /// Behind the steps, but for a ring, which has it in the last one, and for collectives.
   std::string takeSum() {
     const bool isInSteps = stage_.isRing() || stage_.isCollective();
     return put(stage_.sum, isInSteps ? llvm::dyn_cast<SumOp>(&op_) : as<SumOp>(*aroundSteps()),
@@ -395,6 +402,7 @@ private:
         {isReduction && !stage.addsInGemms() && !stage.sum &&
              !(stage.isCollective() && hasRun("simplify")),
          "sum"},
+        {stage.addsInGemms() && !stage.firstGemm && !hasRun("insert-transfers"), "first_gemm"},
         {stage.addsInGemms() && !stage.lastGemm, "last_gemm"},
         {isReduction && (stage.isScattered() || stage.isCollective()) && !stage.sent, "sent"},
         {isReduction && ((hasSteps && !stage.mine) || sendsNoPart(stage)), "mine"},

@@ -88,11 +88,12 @@ struct Stage {
   /// Of one that is scattered: the parts of the peers' rows. Of one by collectives: all parts, by
   /// chunks, and `parts` is what becomes of them.
   Value *sent = nullptr;
-  SumOp *sum = nullptr;   ///< of a reduction, unless GEMMs add
-  Op *lastGemm = nullptr; ///< of a reduction whose GEMMs add: the one that makes the sum
-  Op *first = nullptr;    ///< the first top-level node of the stage
-  ForOp *loop = nullptr;  ///< the steps; of a GEMM of everything, made by insert-transfers
-  Value *block = nullptr; ///< selected in the loop
+  SumOp *sum = nullptr;    ///< of a reduction, unless GEMMs add
+  Op *firstGemm = nullptr; ///< of a reduction whose GEMMs add: the one that has nothing to add yet
+  Op *lastGemm = nullptr;  ///< of a reduction whose GEMMs add: the one that makes the sum
+  Op *first = nullptr;     ///< the first top-level node of the stage
+  ForOp *loop = nullptr;   ///< the steps; of a GEMM of everything, made by insert-transfers
+  Value *block = nullptr;  ///< selected in the loop
   /// Of a hierarchical order: steps are of hosts, and each has a loop over the other ranks of the
   /// own host, to which it passes `block` on, while they pass on `relayed`.
   ForOp *relay = nullptr;

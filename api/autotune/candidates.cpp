@@ -132,9 +132,10 @@ int64_t streamsForTransfers(const Candidate &candidate, const FusionStage &stage
 /// is better is not known from the schedule, and decides the most where power limits.
 Values streamCounts(const Candidate &candidate, const Surroundings &around) {
   const int64_t others = streamsForTransfers(candidate, around.stage);
-  // Chunks for the peer that go ahead of the own ones, which wait for what comes.
+  // Chunks for the peer that go ahead of the own ones, which wait for what comes; or all in turn,
+  // if nothing is copied.
   if (candidate.sums() == Sums::Gemm)
-    return {others + 2, others + 4};
+    return {1, others + 2, others + 4};
   return others > 0 ? Values{others + 1, others + 2} : Values{*rowOf(Knob::Streams).fallback};
 }
 
@@ -151,14 +152,17 @@ int64_t rowsOfStep(const Candidate &candidate, const FusionStage &stage) {
   return hasTwoShots(candidate) ? *stage.rowsInTwoShots : stage.rows;
 }
 
-/// In one shot of an all-reduce what is sent is added here, too.
+/// In one shot of an all-reduce what is sent is added here, too. Where GEMMs add, nothing else than
+/// GEMMs is left of many rows, either.
 Values partials(const Candidate &candidate, const Surroundings &around) {
   const FusionStage &stage = around.stage;
   const bool isScattered = stage.isReduction && (!stage.rowsInTwoShots || hasTwoShots(candidate));
-  const bool isPushed = candidate.protocol() == Protocol::Put && takesBlocksInTurn(candidate) &&
-                        candidate.placement() == Placement::Each;
+  const bool isOfFew = takesBlocksInTurn(candidate) && candidate.placement() == Placement::Each &&
+                       rowsOfStep(candidate, stage) <= kMostRowsAtPeers;
+  const bool isPushed =
+      candidate.protocol() == Protocol::Put && (isOfFew || candidate.sums() == Sums::Gemm);
   const bool staysInHosts = stage.isOnOneHost || isHierarchical(candidate);
-  return isScattered && isPushed && staysInHosts && rowsOfStep(candidate, stage) <= kMostRowsAtPeers
+  return isScattered && isPushed && staysInHosts
              ? Values{int64_t(Partials::Local), int64_t(Partials::Peer)}
              : Values{int64_t(Partials::Local)};
 }

@@ -39,6 +39,7 @@ private:
   struct SentGemm {
     bool isLinear = false;
     llvm::SmallVector<Value *, 2> operands = {};
+    Value *addend = nullptr;
     TensorType type = {};
   };
   using MakeDeclared = Value *(ProgramBuilder::*)(llvm::StringRef, TensorType);
@@ -639,13 +640,13 @@ bool ProgramParser::parseP2P(const Statement &statement) {
   Value *a = gemm->operands[0], *b = gemm->operands[1];
   Op *op = nullptr;
   if (gemm->isLinear)
-    op = builder_.linear(nullptr, a, b);
+    op = builder_.linear(nullptr, a, b, nullptr, gemm->addend);
   else
-    op = builder_.matmul(nullptr, a, b);
+    op = builder_.matmul(nullptr, a, b, gemm->addend);
   return define(*statement.result, builder_.send(name, *op, gemm->type, peer, handles));
 }
 
-/// ('matmul' | 'linear') value ',' value ':' dtype '[' [scalar (',' scalar)*] ']'
+/// ('matmul' | 'linear') value ',' value ['add' value] ':' dtype '[' [scalar (',' scalar)*] ']'
 std::optional<ProgramParser::SentGemm> ProgramParser::parseSentGemm() {
   SentGemm gemm{cursor_.acceptWord("linear")};
   if (!gemm.isLinear && !cursor_.acceptWord("matmul")) {
@@ -653,7 +654,8 @@ std::optional<ProgramParser::SentGemm> ProgramParser::parseSentGemm() {
         << didYouMean(cursor_.peek().text, {"matmul", "linear"});
     return std::nullopt;
   }
-  if (!parseValues(gemm.operands, 2) || !cursor_.expect(TokenKind::Colon))
+  if (!parseValues(gemm.operands, 2) || !parseAddend(gemm.addend) ||
+      !cursor_.expect(TokenKind::Colon))
     return std::nullopt;
   std::optional<TensorType> type = parseType(&ProgramParser::parseScalar);
   if (!type)

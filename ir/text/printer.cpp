@@ -141,9 +141,10 @@ private:
   static std::string strGemm(const P2POp &op) {
     const auto *matmul = llvm::dyn_cast<MatmulOp>(op.gemm.get());
     const auto *linear = llvm::dyn_cast<LinearOp>(op.gemm.get());
+    const Value *addend = matmul ? matmul->addend : linear->addend;
     return keyword(op.gemm->kind()).str() + " " +
-           (matmul ? list({matmul->a, matmul->b}) : list({linear->x, linear->w})) + " : " +
-           op.product.type.str();
+           (matmul ? list({matmul->a, matmul->b}) : list({linear->x, linear->w})) +
+           (addend ? " add " + ref(addend) : "") + " : " + op.product.type.str();
   }
   static std::string ref(const Value *value) { return value ? "%" + value->name : "<none>"; }
   static std::string ref(const StreamRef &stream) {

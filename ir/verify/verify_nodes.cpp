@@ -438,9 +438,6 @@ bool NodeVerifier::verifySentGemm(const P2POp &op) {
            << "receiver, got " << ref(op.handles) << ", shared as 'get'";
   if (linear && linear->bias)
     return error(op) << "'linear' in 'p2p' expects no bias, got " << ref(linear->bias);
-  const auto *matmul = llvm::dyn_cast<MatmulOp>(op.gemm.get());
-  if (const Value *addend = matmul ? matmul->addend : linear->addend)
-    return error(op) << quoted(*op.gemm) << " in 'p2p' expects no addend, got " << ref(addend);
   visit(*op.gemm);
   return true;
 }

@@ -102,7 +102,9 @@ private:
     builder_.setLocation(stage.location());
     if (stage.isHierarchical())
       return HostStreams(state_, stage, main_.named, first_).assignReduction(others);
-    if (placement_ == Placement::Ring || stage.addsInGemms()) {
+    if (stage.addsInGemms()) {
+      assignAddingRing(stage);
+    } else if (placement_ == Placement::Ring) {
       assignRingReduction(stage);
     } else {
       assignReductionStep(stage);
@@ -181,58 +183,87 @@ private:
     return streamFor(number);
   }
 
-  /// Sums follow one another around the ring, on stream(1); GEMMs run ahead. Where GEMMs add, what
-  /// is sent comes from the GEMM of the step before.
+  /// Sums follow one another around the ring, on stream(1); GEMMs run ahead.
   void assignRingReduction(Stage &stage) {
     Block &body = stage.loop->body;
     const Scalar *base = scalars_.mul(stage.chunkLoop->index, scalars_.constant(stage.steps));
-    const Scalar *step = stage.loop->index, *before = scalars_.sub(step, scalars_.constant(1));
     const StreamRef signals = special(0), ring = special(1), first = streamFor(base),
-                    gemms = streamFor(scalars_.add(base, step)),
-                    sums = stage.addsInGemms() ? gemms : ring,
-                    made = stage.addsInGemms() ? streamFor(scalars_.add(base, before)) : first;
+                    gemms = streamFor(scalars_.add(base, stage.loop->index));
     for (Op &op : llvm::make_early_inc_range(body)) {
       const bool isSum = llvm::isa<IfOp>(op);
       std::optional<StreamRef> stream =
-          isSum ? std::optional(sums) : streamOf(op, signals, sums, ring, gemms);
+          isSum ? std::optional(ring) : streamOf(op, {signals, ring, ring, gemms});
       if (!stream)
         continue;
       builder_.insertBefore(body, op);
       fork(stage, body, *stream);
       // The first part that is sent is a GEMM's result, the others are sums.
-      const StreamRef needed = isSum ? gemms : made;
+      const StreamRef needed = isSum ? gemms : first;
       if ((isSum || isSend(op)) && needed != *stream)
         builder_.synchronize(needed);
     }
     builder_.insertAtEnd(body);
-    join(stage, body, distinct({signals, ring, first, made, gemms}));
+    join(stage, body, distinct({signals, ring, first, gemms}));
     Block &around = stage.chunkLoop->body;
-    builder_.setInsertionPoint(around, llvm::find_if(around, isGemm));
+    builder_.setInsertionPoint(around,
+                               llvm::find_if(around, [](const Op &op) { return isGemm(op); }));
     fork(stage, around, first);
     builder_.insertBefore(around, *stage.loop);
     join(stage, around, {first});
   }
 
+  /// Where GEMMs add, each waits for what it adds on its own stream. What is copied goes by
+  /// stream(1), so that handing on waits for no other GEMM.
+  void assignAddingRing(Stage &stage) {
+    const Scalar *base = scalars_.mul(stage.chunkLoop->index, scalars_.constant(stage.steps));
+    const bool isCopied = stage.config.partials() == schedule::Partials::Local;
+    auto assign = [&](Block &body, Block::iterator end, const Scalar *step) {
+      const StreamRef next = streamFor(scalars_.add(base, step));
+      const StreamRef gemms =
+          streamFor(scalars_.add(base, scalars_.sub(step, scalars_.constant(1))));
+      assignExchange(stage, body, end, {special(0), next, isCopied ? special(1) : gemms, gemms});
+    };
+    Block &around = stage.chunkLoop->body;
+    assign(around, stage.loop->getIterator(), scalars_.constant(1));
+    assign(stage.loop->body, stage.loop->body.end(), stage.loop->index);
+    assignGemm(stage, around, *stage.lastGemm, sumStream(stage));
+  }
+
   void assignReductionStep(Stage &stage) {
-    Block &body = stage.loop->body;
     const bool isShared = placement_ == Placement::Shared && first_ >= 3;
-    const StreamRef signals = special(0), sums = special(1), gemms = partStream(stage, true);
-    const StreamRef copies = isShared ? special(2) : gemms;
-    for (Op &op : llvm::make_early_inc_range(body)) {
-      std::optional<StreamRef> stream = streamOf(op, signals, sums, copies, gemms);
+    const StreamRef gemms = partStream(stage, true);
+    Block &body = stage.loop->body;
+    assignExchange(stage, body, body.end(),
+                   {special(0), special(1), isShared ? special(2) : gemms, gemms});
+  }
+
+  /// Of a step of a reduction.
+  struct StepStreams {
+    StreamRef signals, sums, copies, gemms;
+  };
+
+  /// The nodes of `body` before `end`: a GEMM, the send of what it makes, and a receive.
+  void assignExchange(Stage &stage, Block &body, Block::iterator end, const StepStreams &streams) {
+    for (Op &op : llvm::make_early_inc_range(llvm::make_range(body.begin(), end))) {
+      std::optional<StreamRef> stream = streamOf(op, streams);
       if (!stream)
         continue;
       builder_.insertBefore(body, op);
       fork(stage, body, *stream);
       // What is sent is what the GEMM has made, on whatever stream that is.
-      if (isSend(op) && *stream != gemms)
-        builder_.synchronize(gemms);
+      if (isSend(op) && *stream != streams.gemms)
+        builder_.synchronize(streams.gemms);
     }
-    builder_.insertAtEnd(body);
-    join(stage, body, distinct({signals, sums, copies, gemms}));
+    builder_.setInsertionPoint(body, end);
+    join(stage, body, distinct({streams.signals, streams.sums, streams.copies, streams.gemms}));
   }
 
-  static bool isGemm(const Op &op) { return llvm::isa<MatmulOp>(op) || llvm::isa<LinearOp>(op); }
+  void assignGemm(Stage &stage, Block &body, Op &gemm, StreamRef stream) {
+    builder_.insertBefore(body, gemm);
+    fork(stage, body, stream);
+    builder_.insertAfter(body, gemm);
+    join(stage, body, {stream});
+  }
 
   static bool isSend(const Op &op) {
     const auto *transfer = llvm::dyn_cast<P2POp>(&op);
@@ -240,16 +271,15 @@ private:
   }
 
   /// Where a node of a step goes, unless it follows the one before.
-  static std::optional<StreamRef> streamOf(const Op &op, StreamRef signals, StreamRef sums,
-                                           StreamRef copies, StreamRef gemms) {
+  static std::optional<StreamRef> streamOf(const Op &op, const StepStreams &streams) {
     if (const auto *transfer = llvm::dyn_cast<P2POp>(&op))
-      return copiesHere(*transfer) || isSend(op) ? copies : signals;
+      return copiesHere(*transfer) || isSend(op) ? streams.copies : streams.signals;
     if (const P2POp *awaited = awaitedTransfer(op))
-      return awaited->direction == Direction::Receive ? sums
-             : copiesHere(*awaited)                   ? copies
-                                                      : signals;
+      return awaited->direction == Direction::Receive ? streams.sums
+             : copiesHere(*awaited)                   ? streams.copies
+                                                      : streams.signals;
     if (isGemm(op))
-      return gemms;
+      return streams.gemms;
     return std::nullopt;
   }
 
@@ -266,12 +296,8 @@ private:
     Block &body = stage.chunkLoop->body;
     const StreamRef sums = special(1), gemms = partStream(stage, false);
     for (Op &op : llvm::make_early_inc_range(body))
-      if (isGemm(op)) {
-        builder_.insertBefore(body, op);
-        fork(stage, body, gemms);
-        builder_.insertAfter(body, op);
-        join(stage, body, {gemms});
-      }
+      if (isGemm(op))
+        assignGemm(stage, body, op, gemms);
     builder_.insertBefore(body, *stage.sum);
     fork(stage, body, sums);
     if (sums != gemms)

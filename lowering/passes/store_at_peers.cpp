@@ -1,7 +1,8 @@
 //===- lowering/passes/store_at_peers.cpp - computes partial results where they are sent ------===//
 //
 // A GEMM of few rows takes hardly longer if it stores over the link, at the peer that is to add its
-// result, than if it stores here; a copy behind it takes longer than both. So
+// result, than if it stores here; a copy behind it takes longer than both. Of many rows it takes as
+// long as the link, but the peer's next GEMM is all that is left to do. So
 //
 //   matmul %part, %block, %B
 //   %s = p2p send %part to (rank + 1) mod 2 via %h

@@ -83,12 +83,12 @@ constexpr ReductionRule kReproducibleRules[] = {
 /// Its chunks are sent as they are made, so they cannot be posted together.
 constexpr Rule kRulesOfReductions[] = {
     rule(Knob::Posting, Posting::All, Knob::Granularity, only(Granularity::Whole)),
-    // What a step makes for a peer is stored there: no copy is left to be placed, nor is anything
-    // added before it goes on.
+    // What a step makes for a peer is stored there: no copy is left to be placed.
     rule(Knob::Partials, Partials::Peer, Knob::Protocol, only(Protocol::Put)),
-    rule(Knob::Partials, Partials::Peer, Knob::Order, only(Order::Shift, Order::Hierarchical)),
+    rule(Knob::Partials, Partials::Peer, Knob::Order,
+         only(Order::Shift, Order::Ring, Order::Hierarchical)),
     rule(Knob::Partials, Partials::Peer, Knob::Granularity, only(Granularity::Chunk)),
-    rule(Knob::Partials, Partials::Peer, Knob::Placement, only(Placement::Each)),
+    rule(Knob::Partials, Partials::Peer, Knob::Placement, only(Placement::Each, Placement::Ring)),
     rule(Knob::Partials, Partials::Peer, Knob::Transfers, only(Transfers::Pairs)),
     // The GEMM of a block is the next one that its rows have only around a ring.
     rule(Knob::Sums, Sums::Gemm, Knob::Order, only(Order::Ring)),
@@ -138,6 +138,14 @@ std::string brokenRule(llvm::ArrayRef<Rule> rules, const Configuration &config) 
              wordsOf(other, rule.allowed) + ", got " + other.str(config.valueOf(rule.other));
     }
   return "";
+}
+
+/// Around a ring a kernel adds before the sum goes on, so no GEMM makes what goes.
+std::string conflictOfRing(const Configuration &config) {
+  if (config.order() != Order::Ring || config.partials() != Partials::Peer ||
+      config.sums() == Sums::Gemm)
+    return "";
+  return "around a ring partials=peer takes sums=gemm, got kernel";
 }
 
 /// Why an all-reduce cannot have what other reductions can.
@@ -230,6 +238,8 @@ std::string conflictOf(const Stage &stage, const Configuration &config, bool isR
     conflict = brokenRule(kRules, config);
   if (conflict.empty() && stage.isReduction())
     conflict = brokenRule(kRulesOfReductions, config);
+  if (conflict.empty() && stage.isReduction())
+    conflict = conflictOfRing(config);
   if (conflict.empty())
     conflict = conflictOfCollective(stage, config);
   if (conflict.empty())

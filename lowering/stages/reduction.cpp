@@ -32,6 +32,8 @@ public:
       formCollectives();
     else if (stage_.multipliesWhole())
       formWhole();
+    else if (stage_.addsInGemms())
+      formAddingRing();
     else if (stage_.isRing())
       formRing();
     else if (stage_.isHierarchical())
@@ -134,17 +136,12 @@ private:
     multiply(selectBlock(state_, builder_, stage_, state_.names.local("first_part"), stage_.sent,
                          scalars_.constant(0), fromHere(one)),
              first);
-    Value *sum = stage_.addsInGemms() ? selectSummed(gemm_.dst) : nullptr;
     formLoop();
     const Scalar *step = stage_.loop->index, *before = scalars_.sub(step, one);
     stage_.mine = selectBlock(state_, builder_, stage_, state_.names.local("given"), stage_.sent,
                               before, fromHere(step));
     const Scalar *rank = fromHere(scalars_.add(step, one));
     stage_.block = selectRows(state_.names.local("block"), rank);
-    if (stage_.addsInGemms())
-      return addInGemm(selectBlock(state_, builder_, stage_, state_.names.local("slot"),
-                                   stage_.parts, before, rank),
-                       rank, sum);
     Value *pair = builder_.select(state_.names.local("pair"), stage_.parts, before);
     multiply(selectBlock(state_, builder_, stage_, state_.names.local("part"), pair, one, rank),
              stage_.block);
@@ -164,16 +161,34 @@ private:
     addParts(pair);
   }
 
-  /// The GEMM of a block adds what has come of its rows: to pass it on, or to make the `sum`.
-  void addInGemm(Value *slot, const Scalar *rank, Value *sum) {
-    const Scalar *step = stage_.loop->index, *last = scalars_.constant(stage_.steps - 1);
-    IfOp *isNotLast = builder_.ifOp(scalars_.binary(ScalarKind::Ne, step, last));
-    builder_.insertAtEnd(isNotLast->thenBlock);
-    multiply(
-        selectBlock(state_, builder_, stage_, state_.names.local("next"), stage_.sent, step, rank),
-        stage_.block, slot);
-    builder_.insertAtEnd(isNotLast->elseBlock);
-    stage_.lastGemm = multiply(sum, stage_.block, slot);
+  /// The GEMM of a block, but for the first one, adds what has come of its rows: to pass it on, or,
+  /// of the own rows, to make the sum.
+  void formAddingRing() {
+    const Scalar *none = scalars_.constant(0), *one = scalars_.constant(1);
+    formChunkLoop();
+    Value *first = selectRows(state_.names.local("first_block"), fromHere(one));
+    stage_.firstGemm =
+        multiply(selectBlock(state_, builder_, stage_, state_.names.local("first_part"),
+                             stage_.sent, none, fromHere(one)),
+                 first);
+    stage_.loop = builder_.forLoop(state_.names.local("i"), scalars_.constant(2),
+                                   scalars_.constant(stage_.steps));
+    builder_.insertAtEnd(stage_.loop->body);
+    const Scalar *step = stage_.loop->index, *rank = fromHere(step);
+    stage_.block = selectRows(state_.names.local("block"), rank);
+    stage_.mine = selectBlock(state_, builder_, stage_, state_.names.local("part"), stage_.sent,
+                              scalars_.sub(step, one), rank);
+    multiply(stage_.mine, stage_.block, selectCome(step, rank));
+    builder_.insertAtEnd(stage_.chunkLoop->body);
+    Value *own = selectRows(state_.names.local("own_block"), scalars_.rank());
+    Value *come = selectCome(scalars_.constant(stage_.steps), scalars_.rank());
+    stage_.lastGemm = multiply(selectSummed(gemm_.dst), own, come);
+  }
+
+  /// What came in the step before, of that rank's rows.
+  Value *selectCome(const Scalar *step, const Scalar *rank) {
+    return selectBlock(state_, builder_, stage_, state_.names.local("come"), stage_.parts,
+                       scalars_.sub(step, scalars_.constant(2)), rank);
   }
 
   /// Of each host the parts of its rows of this rank's number are added here, and one sum goes on.
@@ -390,13 +405,10 @@ llvm::SmallVector<Value *, 2> shareParts(const Stage &stage) {
   return reached;
 }
 
-/// Where what comes in a step of a ring goes: a half of the pair that is added, or where the step's
-/// GEMM finds it.
+/// Where what comes in a step of a ring goes: a half of the pair that is added.
 static Value *ringSlot(LoweringState &state, const Stage &stage, ProgramBuilder &builder,
                        const Scalar *block) {
   ScalarContext &scalars = state.program->scalars();
-  if (stage.addsInGemms())
-    return addendOf(*stage.lastGemm);
   Value *come = builder.select(state.names.local("come"), stage.parts,
                                scalars.sub(stage.loop->index, scalars.constant(1)));
   return selectBlock(state, builder, stage, state.names.local("slot"), come, scalars.constant(0),
@@ -443,25 +455,29 @@ struct Exchange {
   Value *given;
   const Scalar *to, *from;
   llvm::function_ref<Value *(ProgramBuilder &)> slot;
+  const char *prefix = ""; ///< of names
 };
 
-/// At the end of `body`; what receives of pushed parts say comes where `early` is.
+/// At `late` in `body`; what receives of pushed parts say comes where `early` is.
 void insertExchange(LoweringState &state, const Stage &stage, Block &body, Block::iterator early,
-                    const Exchange &exchange, Value *handles) {
+                    Block::iterator late, const Exchange &exchange, Value *handles) {
   ProgramBuilder builder = builderFor(state);
   builder.setLocation(stage.location());
   const bool isGet = stage.config.protocol() == Protocol::Get;
+  auto local = [&](llvm::StringRef name) {
+    return state.names.local((exchange.prefix + name).str());
+  };
   Value *received = nullptr;
   auto receive = [&] {
     Value *slot = exchange.slot(builder);
-    received = builder.receive(state.names.local("r"), slot, exchange.from, handles);
+    received = builder.receive(local("r"), slot, exchange.from, handles);
   };
   // The receiver of what is pushed gives its ready signal first: nothing in the step delays it.
   builder.setInsertionPoint(body, early);
   if (!isGet)
     receive();
-  builder.insertAtEnd(body);
-  Value *sent = builder.send(state.names.local("s"), exchange.given, exchange.to, handles);
+  builder.setInsertionPoint(body, late);
+  Value *sent = builder.send(local("s"), exchange.given, exchange.to, handles);
   if (isGet)
     receive();
   // Each rank sends before it waits for what it receives, so none waits for another's wait.
@@ -481,15 +497,37 @@ void insertHostTransfers(LoweringState &state, Stage &stage, Value *handles) {
                        order.nearerNumber(step), order.far(host));
   };
   Block &parts = stage.relay->body, &sums = stage.guard->thenBlock;
-  insertExchange(state, stage, parts, parts.begin(),
+  insertExchange(state, stage, parts, parts.begin(), parts.end(),
                  {stage.mine, order.near(step), order.nearer(step), partSlot}, handles);
   auto sumSlot = [&](ProgramBuilder &builder) {
     return selectBlock(state, builder, stage, state.names.local("slot"), stage.hostSums,
                        order.hostOf(order.farther(host)), rank);
   };
   insertExchange(
-      state, stage, sums, sums.end(),
+      state, stage, sums, sums.end(), sums.end(),
       {llvm::cast<SumOp>(sums.back()).dst, order.far(host), order.farther(host), sumSlot}, handles);
+}
+
+/// A step gives what its GEMM has made to one neighbour, and what comes from the other one is for
+/// the next step's.
+void insertAddingRingTransfers(LoweringState &state, Stage &stage, Value *handles) {
+  ScalarContext &scalars = state.program->scalars();
+  const Scalar *one = scalars.constant(1), *steps = scalars.constant(stage.steps);
+  const Scalar *to = scalars.mod(scalars.sub(scalars.rank(), one), steps);
+  const Scalar *from = scalars.mod(scalars.add(scalars.rank(), one), steps);
+  auto insertStep = [&](Block &body, Block::iterator end, const Scalar *step, Value *given,
+                        const char *prefix) {
+    auto slot = [&](ProgramBuilder &builder) {
+      const Scalar *rank = scalars.mod(scalars.add(scalars.rank(), scalars.add(step, one)), steps);
+      return selectBlock(state, builder, stage, state.names.local(prefix + std::string("slot")),
+                         stage.parts, scalars.sub(step, one), rank);
+    };
+    insertExchange(state, stage, body, body.begin(), end, {given, to, from, slot, prefix}, handles);
+  };
+  Block &around = stage.chunkLoop->body, &body = stage.loop->body;
+  insertStep(around, stage.loop->getIterator(), one, writtenBy(*stage.firstGemm), "first_");
+  insertStep(body, body.end(), stage.loop->index, stage.mine, "");
+  stage.firstGemm = nullptr; // has been found
 }
 
 } // namespace
@@ -501,14 +539,16 @@ void insertReductionTransfers(LoweringState &state, Stage &stage, Value *handles
     return selectBlock(state, builder, stage, state.names.local("slot"), stage.parts,
                        order.target(stage.loop->index), scalars.rank());
   };
-  if (stage.isRing()) {
+  if (stage.addsInGemms()) {
+    insertAddingRingTransfers(state, stage, handles);
+  } else if (stage.isRing()) {
     insertRingTransfers(state, stage, handles);
   } else if (stage.isHierarchical()) {
     insertHostTransfers(state, stage, handles);
   } else {
     Block &body = stage.loop->body;
     insertExchange(
-        state, stage, body, body.begin(),
+        state, stage, body, body.begin(), body.end(),
         {stage.mine, order.source(stage.loop->index), order.target(stage.loop->index), slot},
         handles);
   }

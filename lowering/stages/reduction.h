@@ -55,13 +55,34 @@
 //     }
 //   }
 //
-// With sums=gemm no kernel adds: the GEMM of a step adds what has come of its rows to its result
-// before that is rounded, so a rank's own part is not rounded for itself. The last step of two:
+// With sums=gemm no kernel adds: a GEMM adds what has come of its rows to its result before that is
+// rounded, so a rank's own part is not rounded for itself. The first one has nothing to add:
 //
-//     %slot = select %C_parts[0]
-//     wait %r
+//   %C_parts = allocate symmetric f32[7, 128, 1024]     // what comes in a step
+//   %C_sent = allocate device f32[7, 128, 1024]
+//   for %c in 0 .. 1 {
+//     %first_slot = select %C_parts[0]
+//     %first_r = p2p recv %first_slot from (rank + 1) mod 8 via %h
+//     %first_block = select %A[(rank + 1) mod 8]
+//     %first_part = select %C_sent[0]
+//     matmul %first_part, %first_block, %B
+//     %first_s = p2p send %first_part to (rank - 1) mod 8 via %h
+//     wait %first_s
+//     wait %first_r
+//     for %i in 2 .. 8 {
+//       %slot = select %C_parts[%i - 1]
+//       %r = p2p recv %slot from (rank + 1) mod 8 via %h
+//       %block = select %A[(rank + %i) mod 8]
+//       %part = select %C_sent[%i - 1]
+//       %come = select %C_parts[%i - 2]
+//       matmul %part, %block, %B add %come
+//       ... the send, and both waits
+//     }
+//     %own_block = select %A[rank]
+//     %come = select %C_parts[6]
 //     %C_sum = select %C[0]
-//     matmul %C_sum, %block, %B add %slot
+//     matmul %C_sum, %own_block, %B add %come
+//   }
 //
 // In a hierarchical order each host adds its parts of a row on the rank that has the owner's number
 // there, in the order of its ranks, and rounds the sum once to their type. So one part for each

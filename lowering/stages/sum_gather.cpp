@@ -86,9 +86,6 @@ private:
       return withFunctions(*state.program, *stage.sum);
     return {stage.lastGemm};
   }
-  /// Where that begins and ends in the chunk.
-  Op &beginOfSums() const { return stage_.addsInGemms() ? *stage_.loop : *made_.front(); }
-  Op &endOfSums() const { return stage_.addsInGemms() ? *stage_.loop : *made_.back(); }
 
   void push() {
     formLoop();
@@ -128,7 +125,7 @@ private:
     for (auto [each, sums] : llvm::zip(shared_, stage_.sums))
       makeInSlot(each, sums);
     const HostOrder order(scalars_, stage_);
-    builder_.insertAfter(*around_, endOfSums());
+    builder_.insertAfter(*around_, *made_.back());
     stage_.gather = builder_.forLoop(state_.names.local("host"), scalars_.constant(0),
                                      scalars_.constant(stage_.hosts()));
     builder_.insertAtEnd(stage_.gather->body);
@@ -176,7 +173,7 @@ private:
 
   /// In the buffer that peers reach, which has the own rows alone unless they are passed on.
   void makeInSlot(Shared &shared, Value *sums) {
-    builder_.insertBefore(*around_, beginOfSums());
+    builder_.insertBefore(*around_, *made_.front());
     const std::string name = "mine" + shared.suffix;
     shared.slot = selectBlock(
         state_, builder_, stage_,
@@ -188,7 +185,7 @@ private:
   }
 
   void formLoop() {
-    builder_.insertAfter(*around_, endOfSums());
+    builder_.insertAfter(*around_, *made_.back());
     stage_.gather = builder_.forLoop(state_.names.local("i"), scalars_.constant(1),
                                      scalars_.constant(stage_.steps));
     const GatherOrder order(scalars_, schedule::Order::Shift, stage_.steps);

@@ -149,11 +149,11 @@ def sums_in_gemms(suite):
     for fusion, name, shots in ((scatter, "reduce-scatter", ""),
                                 (ALL_REDUCE, "all-reduce", ";reduction=two-shot")):
         for number, cut in enumerate(("", ";chunks=2", ";chunks=3;streams=8")):
-            for protocol in ("get", "put"):
-                graph = ["--graph"] if (number + (protocol == "put")) % 2 else []
+            for protocol in ("get", "put", "put;partials=peer"):
+                graph = ["--graph"] if (number + (protocol != "get")) % 2 else []
                 columns = ("65", "64")[number % 2]
                 add_run(suite, f"exact 2 {name} in GEMMs{cut} {protocol} {' '.join(graph)}",
-                        ["--schedule", f"ring;sums=gemm{cut}{shots}", "--protocol", protocol,
+                        ["--schedule", f"ring;sums=gemm{cut}{shots};protocol={protocol}",
                          "--verify", "--iterations", "300", "--set", "M=82", "--set", "K=128",
                          "--set", f"N={columns}"] + graph, 2, fusion)
 

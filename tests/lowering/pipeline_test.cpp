@@ -464,7 +464,7 @@ void checkAddsInGemms(const std::string &text, const std::string &knobs, int tur
   const std::string all = "ring;sums=gemm" + knobs + ";streams=" + std::to_string(1 + turn % 9);
   checkLowered(text, all);
   const std::string program = lowerText(text, all).text;
-  EXPECT_THAT(program, testing::HasSubstr(" add %slot"));
+  EXPECT_THAT(program, testing::HasSubstr(" add %come"));
   EXPECT_THAT(program, testing::Not(testing::HasSubstr("  sum ")));
 }
 
@@ -595,9 +595,12 @@ TEST(Reductions, GoOnWithWhatWasPrintedAfterAnyPass) {
       expectToGoOn(text, std::string(schedule) + ";reduction=two-shot");
   for (const char *schedule : kAtPeers)
     expectToGoOn(reduction(3, 6, kReduced[0]), schedule);
-  for (const char *knobs : {";streams=2", ";protocol=put;streams=5;chunks=2"})
-    expectToGoOn(reduction(3, 6, kReduced[0]), std::string("ring;sums=gemm") + knobs);
-  for (const char *knobs : {";streams=2", ";protocol=put;streams=7;chunks=2"})
+  for (const char *knobs :
+       {";streams=2", ";protocol=put;streams=5;chunks=2", ";protocol=put;partials=peer;streams=1"})
+    for (int64_t ranks : {2, 3})
+      expectToGoOn(reduction(ranks, 6, kReduced[0]), std::string("ring;sums=gemm") + knobs);
+  for (const char *knobs : {";streams=2", ";protocol=put;streams=7;chunks=2",
+                            ";protocol=put;partials=peer;streams=7;chunks=2"})
     expectToGoOn(reduction(3, 6, kReduced[1]),
                  std::string("ring;sums=gemm;reduction=two-shot") + knobs);
   expectToGoOn(reduction(3, 6, kReduced[1]), "bulk;protocol=put");
@@ -636,14 +639,16 @@ TEST(Reductions, RefuseWhatGathersAloneHave) {
               testing::HasSubstr("only 6 rows"));
   const std::pair<const char *, const char *> kNotAtPeers[] = {
       {"", "takes protocol=put, got get\n"},
-      {"ring;protocol=put",
-       "takes order=shift or hierarchical, got ring (schedule ring; these would do: pairwise)"},
       {"bulk;protocol=put", "takes granularity=chunk, got whole (schedule bulk; these would do: "},
-      {"placement=shared;protocol=put", "takes placement=each, got shared\n"}};
+      {"placement=shared;protocol=put", "takes placement=each or ring, got shared\n"}};
   for (const auto &[schedule, takes] : kNotAtPeers)
     EXPECT_THAT(
         messageFor((std::string(schedule) + (*schedule ? ";" : "") + "partials=peer").c_str()),
         testing::HasSubstr(std::string("cannot reduce to %C: partials=peer ") + takes));
+  EXPECT_THAT(messageFor("ring;protocol=put;partials=peer"),
+              testing::HasSubstr("cannot reduce to %C: around a ring partials=peer takes "
+                                 "sums=gemm, got kernel (schedule ring; these would do: "
+                                 "pairwise)"));
   EXPECT_THAT(messageFor("sums=gemm"),
               testing::HasSubstr("cannot reduce to %C: sums=gemm takes order=ring, got shift\n"));
   EXPECT_THAT(messageFor("partials=peer;protocol=put", "[M, 4]"),

@@ -163,6 +163,8 @@ std::vector<CaseOptions> representativeCases() {
       {"scatter", 2, "ring;protocol=get;streams=4;chunks=2"},
       {"scatter", 2, "ring;sums=gemm;protocol=put;streams=6;chunks=2"},
       {"scatter", 3, "ring;sums=gemm;protocol=get;streams=4"},
+      {"scatter", 3, "ring;sums=gemm;partials=peer;protocol=put;streams=1"},
+      {"scatter", 2, "ring;sums=gemm;partials=peer;protocol=put;streams=6;chunks=2"},
       {"scatter", 3, "pairwise;protocol=get;streams=3"},
       {"scatter", 3, "pairwise;partials=peer;protocol=put;streams=3"},
       {"scatter", 2, "pairwise;partials=peer;protocol=put;streams=4;chunks=2"},

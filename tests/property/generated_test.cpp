@@ -121,11 +121,12 @@ TEST(Generated, EveryWave) {
 TEST(Generated, EveryReduction) {
   const std::pair<const char *, std::vector<const char *>> kCases[] = {
       {"matmul_reduce_scatter",
-       {"pairwise", "pairwise;placement=shared", "pairwise;partials=peer", "ring",
-        "ring;sums=gemm"}},
+       {"pairwise", "pairwise;placement=shared", "pairwise;partials=peer", "ring", "ring;sums=gemm",
+        "ring;sums=gemm;partials=peer"}},
       {"matmul_all_reduce",
        {"pairwise", "pairwise;reduction=two-shot", "pairwise;reduction=two-shot;partials=peer",
-        "pairwise;placement=shared;reduction=two-shot", "ring;sums=gemm;reduction=two-shot"}}};
+        "pairwise;placement=shared;reduction=two-shot", "ring;sums=gemm;reduction=two-shot",
+        "ring;sums=gemm;reduction=two-shot;partials=peer"}}};
   int count = 0;
   for (const auto &[name, schedules] : kCases)
     for (int64_t ranks = 1; ranks <= 16; ++ranks)

@@ -107,7 +107,7 @@ TEST(UnevenSums, EveryRowThatExistsIsTheSum) {
         for (const char *protocol : {"get", "put"})
           for (const char *schedule :
                {"pairwise", "pairwise;placement=shared", "pairwise;partials=peer", "bulk", "ring",
-                "ring;sums=gemm"}) {
+                "ring;sums=gemm", "ring;sums=gemm;partials=peer"}) {
             const bool isAtPeers = std::string(schedule).find("peer") != std::string::npos;
             if (isAtPeers && std::string(protocol) == "get")
               continue;
