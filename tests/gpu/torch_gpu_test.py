@@ -268,16 +268,20 @@ class Rank:
         else:
             raise AssertionError("expected a new shape in a capture to be refused")
 
-    def median(self, what, call):
-        torch, times = self.torch, []
-        for i in range(1000):
-            begin = time.perf_counter()
-            call(i)
-            times.append(time.perf_counter() - begin)
-            if i % 10 == 9:
+    def medians(self, calls):
+        """Of host time, in turns of ten calls each: the first ones of all are left out."""
+        torch, times = self.torch, {what: [] for what, _ in calls}
+        for turn in range(101):
+            for what, call in calls:
+                for i in range(10):
+                    begin = time.perf_counter()
+                    call(10 * turn + i)
+                    if turn > 0:
+                        times[what].append(time.perf_counter() - begin)
                 torch.cuda.synchronize()
-        print(f"rank {self.rank} of {self.ranks}: {sorted(times)[500] * 1e6:.1f} us of host time, "
-              f"{what}")
+        for what, each in times.items():
+            median = sorted(each)[len(each) // 2]
+            print(f"rank {self.rank} of {self.ranks}: {median * 1e6:.1f} us of host time, {what}")
 
     def device_time(self):
         """Of calls at known addresses, back to back, once measured: for a benchmark beside it."""
@@ -315,18 +319,18 @@ class Rank:
         bt.all_gather_matmul(C, B)
         print(f"rank {self.rank} of {self.ranks}: {(time.perf_counter() - begin) * 1e3:.1f} ms for "
               "the first call with another shape")
+        H = self.draw(16 * self.ranks, 1024)
         with torch.no_grad():
-            self.median("all_gather_matmul at known addresses",
-                        lambda i: bt.all_gather_matmul(A, B))
-            self.median("all_gather_matmul at new addresses",
-                        lambda i: bt.all_gather_matmul(many[i % 100], B))
-            self.median("torch.ops.braid.all_gather_matmul at known addresses",
-                        lambda i: torch.ops.braid.all_gather_matmul(A, [B], [], 0, "", 0, -1, False,
-                                                                    "0"))
-            H = self.draw(16 * self.ranks, 1024)
-            self.median("matmul_reduce_scatter at known addresses",
-                        lambda i: bt.matmul_reduce_scatter(H, V))
-            self.median("torch.mm", lambda i: torch.mm(A, B))
+            self.medians([
+                ("all_gather_matmul at known addresses", lambda i: bt.all_gather_matmul(A, B)),
+                ("all_gather_matmul at new addresses",
+                 lambda i: bt.all_gather_matmul(many[i % 100], B)),
+                ("torch.ops.braid.all_gather_matmul at known addresses",
+                 lambda i: torch.ops.braid.all_gather_matmul(A, [B], [], 0, "", 0, -1, False,
+                                                             "0")),
+                ("matmul_reduce_scatter at known addresses",
+                 lambda i: bt.matmul_reduce_scatter(H, V)),
+                ("torch.mm", lambda i: torch.mm(A, B))])
 
 
 def rank_main(folder, parts):
