@@ -4,6 +4,7 @@
 
 #include "lowering/passes/passes.h"
 #include "lowering/stages/configure_stages.h"
+#include "lowering/stages/sum_gather.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -189,11 +190,11 @@ private:
   std::string takeSent() { return takeBuffer(stage_.sent); }
   std::string takeFirstGemm() {
     const bool isFine = isGemm(op_) && &block_ == aroundSteps();
-    return put(stage_.firstGemm, isFine ? &op_ : nullptr, "a GEMM ahead of the steps");
+    return put(stage_.firstGemm, isFine ? &op_ : nullptr, "a GEMM outside of the steps");
   }
   std::string takeLastGemm() {
     const bool isFine = addendOf(op_) && &block_ == aroundSteps();
-    return put(stage_.lastGemm, isFine ? &op_ : nullptr, "a GEMM behind the steps that adds");
+    return put(stage_.lastGemm, isFine ? &op_ : nullptr, "a GEMM outside of the steps that adds");
   }
   /// Behind the steps, but for a ring, which has it in the last one, and for collectives.
   std::string takeSum() {
@@ -348,6 +349,8 @@ private:
         stage.whole = stage.input;
       if (const char *role = missingRole(stage))
         return missing(stage, role);
+      if (!checkGemms(stage))
+        return false;
     }
     return true;
   }
@@ -374,10 +377,33 @@ private:
              stage.config.posting() == schedule::Posting::All);
   }
 
-  /// What a reduction sends is a part.
+  /// What a reduction sends is a part: of what is sent, if peers add other rows than this rank.
   static bool sendsNoPart(const Stage &stage) {
-    const Value *root = stage.mine ? rootOf(stage.mine) : nullptr;
-    return root && root != stage.parts && root != stage.sent;
+    return stage.mine && rootOf(stage.mine) != (stage.sent ? stage.sent : stage.parts);
+  }
+
+  /// The first GEMM behind the steps, or the last one ahead of them; null: both stand well.
+  const Op *misplacedGemm(const Stage &stage) const {
+    const Block &around = stage.chunkLoop ? stage.chunkLoop->body : state_.program->body();
+    bool isBehind = false;
+    for (const Op &op : around) {
+      isBehind = isBehind || &op == stage.loop;
+      if (stage.loop && &op == (isBehind ? stage.firstGemm : stage.lastGemm))
+        return &op;
+    }
+    return nullptr;
+  }
+
+  bool checkGemms(const Stage &stage) {
+    if (const Op *gemm = misplacedGemm(stage))
+      return state_.diags.error(gemm->location())
+             << "label '@" << nameOf(stage)
+             << (gemm == stage.firstGemm ? " first_gemm': expected it ahead of the steps"
+                                         : " last_gemm': expected it behind the steps");
+    const Value *unmade = hasRun("insert-transfers") ? nullptr : missingSum(state_, stage);
+    return !unmade || state_.diags.error(state_.program->location())
+                          << "expected what makes the sums of @" << nameOf(stage) << " to make %"
+                          << unmade->name << ", which ranks give one another";
   }
 
   /// The first role without a node, of all that later passes rely on; null: none.

@@ -64,8 +64,10 @@ Result<std::unique_ptr<Program>> lower(const Module &module, const Fusion &fusio
       return status;
   const bool isBegun = program != nullptr; // by a text, whose labels may be anybody's
   if (isBegun)
-    if (Status status = overlay(*program, passes.options); !status.isOk())
-      return status;
+    if (Status status = overlay(*program, passes.options); !status.isOk()) {
+      diags.error(program->location()) << status.message();
+      return Status(status.code(), "cannot go on lowering @" + fusion.name());
+    }
   for (const Pass *pass : passes.passes) {
     Result<bool> changed = runPass(*pass, fusion, passes, program, diags);
     if (!changed)

@@ -393,9 +393,9 @@ Status Run::understand() {
     return badInput("{}: expected --schedule auto, which it is for",
                     flags_.autoSeconds ? "--auto-seconds" : "--time-best");
   const bool isAsked = source.isAuto();
-  compiled_ = BRAID_TRY(compile(
-      *source_, isAsked ? applyTo(compileOptions_, presetFor(compileOptions_.schedule.all).fields)
-                        : compileOptions_));
+  compiled_ = BRAID_TRY(
+      compile(*source_, isAsked ? applyTo(compileOptions_, fieldsFor(compileOptions_.schedule.all))
+                                : compileOptions_));
   options_.isAuto = options_.isAuto && compiled_.isLowered;
   BRAID_TRY(checkRun(compiled_, *backend_, options_, areThreads()));
   return makePlans();

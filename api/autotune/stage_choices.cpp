@@ -40,7 +40,7 @@ StageChoices::StageChoices(std::vector<FusionStage> stages, const Configurations
     stages_.emplace_back();
   for (const FusionStage &stage : stages_) {
     given_.push_back(givenFor(stage, given));
-    best_.push_back(only(false, given_.back().over(presetFor(given_.back()).fields)));
+    best_.push_back(only(false, given_.back().over(fieldsFor(given_.back()))));
   }
 }
 

@@ -654,8 +654,13 @@ std::optional<ProgramParser::SentGemm> ProgramParser::parseSentGemm() {
         << didYouMean(cursor_.peek().text, {"matmul", "linear"});
     return std::nullopt;
   }
-  if (!parseValues(gemm.operands, 2) || !parseAddend(gemm.addend) ||
-      !cursor_.expect(TokenKind::Colon))
+  if (!parseValues(gemm.operands, 2) || !parseAddend(gemm.addend))
+    return std::nullopt;
+  if (!gemm.addend && cursor_.at(TokenKind::Word)) {
+    cursor_.expected("'add' or ':'") << didYouMean(cursor_.peek().text, {"add"});
+    return std::nullopt;
+  }
+  if (!cursor_.expect(TokenKind::Colon))
     return std::nullopt;
   std::optional<TensorType> type = parseType(&ProgramParser::parseScalar);
   if (!type)

@@ -90,12 +90,16 @@ private:
 
   /// Ready signals, and whatever peers say when they have read, have stream(0), where nothing waits
   /// behind anything else. Sums have stream(1), with the waits for what they add; copies stream(2),
-  /// if they share one. In two shots there are two more: one gives sums or fetches them, the other
+  /// if they share one; around a ring whose GEMMs add, stream(1) has these, and is missing if nothing
+  /// is copied. In two shots there are two more: one gives sums or fetches them, the other
   /// waits for what peers give and copies it. GEMMs wait for none of these, and take turns on the
   /// rest.
   void assignReduction(Stage &stage) {
     const int64_t forHosts = stage.isHierarchical() ? 2 : 0;
-    const int64_t others = forHosts + (stage.config.placement() == Placement::Shared ? 3 : 2);
+    const bool isShared = stage.config.placement() == Placement::Shared;
+    const bool addsAtPeers =
+        stage.addsInGemms() && stage.config.partials() == schedule::Partials::Peer;
+    const int64_t others = forHosts + (isShared ? 3 : addsAtPeers ? 1 : 2);
     first_ = std::min(others + (stage.isTwoShot() ? 2 + forHosts : 0), available_ - 1);
     stage.transferStreams = first_;
     stage.streams = available_;

@@ -205,13 +205,15 @@ std::string conflictOfCollective(const Stage &stage, const Configuration &config
 std::string conflictOfHosts(const Stage &stage, const Configuration &config) {
   const bool staysInHosts = stage.ranksPerHost == stage.steps || !stage.isReduction() ||
                             config.order() == Order::Hierarchical;
+  const std::string hierarchical = config.sums() == Sums::Gemm ? "" : " or order=hierarchical";
   if (config.partials() == Partials::Peer && !staysInHosts)
     return "partials=peer stores in the memory of peers, and some are on other hosts; only "
-           "partials=local or order=hierarchical would be accepted";
+           "partials=local, with protocol=get," +
+           hierarchical + " would be accepted";
   if (config.protocol() == Protocol::Put && config.transfers() == Transfers::Pairs && !staysInHosts)
     return "under protocol=put parts are awaited apart from those that are sent, and messages "
-           "between "
-           "hosts meet in pairs; only protocol=get or order=hierarchical would be accepted";
+           "between hosts meet in pairs; only protocol=get" +
+           hierarchical + " would be accepted";
   if (config.order() != Order::Hierarchical || stage.gathersSlices)
     return "";
   if (stage.hosts() == 1)
@@ -290,18 +292,24 @@ std::string adviceFor(const Stage &stage, const Configuration &asked, bool isRep
 
 } // namespace
 
-const Preset &presetFor(const Configuration &given) {
+Configuration fieldsFor(const Configuration &given) {
+  auto fieldsOf = [&](const Preset &preset) {
+    Configuration fields = preset.fields;
+    if (given.partials() == Partials::Peer && !given.get(Knob::Protocol))
+      fields.set(Knob::Protocol, int64_t(Protocol::Put));
+    return fields;
+  };
   const llvm::ArrayRef<Preset> all = presets();
   const auto *found = llvm::find_if(all, [&](const Preset &preset) {
-    const Configuration config = given.over(preset.fields);
+    const Configuration config = given.over(fieldsOf(preset));
     return brokenRule(kRules, config).empty() && brokenRule(kRulesOfReductions, config).empty();
   });
-  return found == all.end() ? all.front() : *found;
+  return fieldsOf(found == all.end() ? all.front() : *found);
 }
 
 Configuration completed(const Configuration &given) {
-  const Preset &preset = presetFor(given);
-  return &preset == &presets().front() ? given : given.over(preset.fields);
+  const Configuration fields = fieldsFor(given);
+  return fields == presets().front().fields ? given : given.over(fields);
 }
 
 std::string whyNoGemmAdds(const Stage &stage) {

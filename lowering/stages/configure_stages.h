@@ -13,9 +13,10 @@ bool configureStages(LoweringState &state);
 /// says what it takes instead. Notes what rows its steps then have.
 bool settleFields(const LoweringState &state, Stage &stage);
 
-/// The first preset that the rules of reductions, too, let stand beside `given`; else the default.
-const Preset &presetFor(const Configuration &given);
-/// `given`, and that preset's fields, if it is not the default, which needs none.
+/// Those of the first preset that the rules of reductions, too, let stand beside `given`, else of
+/// the default; and the protocol that `given` needs, if it has none.
+Configuration fieldsFor(const Configuration &given);
+/// `given`, and those, if they are not the default's, which needs none.
 Configuration completed(const Configuration &given);
 
 /// Why sums=gemm cannot be had of a reduction, whatever else it has; nothing if it can.

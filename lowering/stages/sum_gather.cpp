@@ -9,7 +9,6 @@
 #include "lowering/stages/reduced_rows.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/ErrorHandling.h"
 
 namespace braid {
 namespace {
@@ -44,6 +43,21 @@ llvm::SmallVector<Value *, 1> sharedOf(const LoweringState &state, const Stage &
   return shared;
 }
 
+/// What makes the sums of the own rows: a sum with its functions, or the last GEMM.
+llvm::SmallVector<Op *, 2> findMade(const LoweringState &state, const Stage &stage) {
+  if (!stage.addsInGemms())
+    return withFunctions(*state.program, *stage.sum);
+  return {stage.lastGemm};
+}
+
+/// What one of `made` writes of `whole`; null: none does.
+Value *ownOf(llvm::ArrayRef<Op *> made, const Value *whole) {
+  for (Op *op : made)
+    if (Value *own = writtenBy(*op); rootOf(own) == whole)
+      return own;
+  return nullptr;
+}
+
 class GatherInserter {
 public:
   GatherInserter(LoweringState &state, Stage &stage, Value *handles)
@@ -55,7 +69,7 @@ public:
     builder_.insertBefore(state_.program->body(), *stage_.first);
     for (Value *whole : sharedOf(state_, stage_))
       shared_.push_back({shared_.empty() ? "" : "_" + whole->name,
-                         joinRows(state_, builder_, stage_, whole), ownOf(whole)});
+                         joinRows(state_, builder_, stage_, whole), ownOf(made_, whole)});
     if (stage_.isHierarchical())
       passOn();
     else if (stage_.config.protocol() == Protocol::Put)
@@ -72,20 +86,6 @@ private:
     Value *own;         ///< those that this rank has made
     Value *slot = nullptr, *sent = nullptr, *received = nullptr;
   };
-
-  Value *ownOf(const Value *whole) {
-    for (Op *op : made_)
-      if (Value *own = writtenBy(*op); rootOf(own) == whole)
-        return own;
-    llvm_unreachable("a sum, or a function of it, has made it");
-  }
-
-  /// What makes the sums of the own rows: a sum with its functions, or a GEMM in the steps.
-  static llvm::SmallVector<Op *, 2> findMade(const LoweringState &state, const Stage &stage) {
-    if (!stage.addsInGemms())
-      return withFunctions(*state.program, *stage.sum);
-    return {stage.lastGemm};
-  }
 
   void push() {
     formLoop();
@@ -225,6 +225,16 @@ void allocateSums(LoweringState &state, Stage &stage, ProgramBuilder &builder) {
     stage.sums.push_back(builder.allocate(state.names.global(whole->name + "_sums"),
                                           MemorySpace::Symmetric,
                                           builder.tensorType(whole->type.dtype, shape)));
+}
+
+const Value *missingSum(const LoweringState &state, const Stage &stage) {
+  if (!stage.isTwoShot())
+    return nullptr;
+  const llvm::SmallVector<Op *, 2> made = findMade(state, stage);
+  for (const Value *whole : sharedOf(state, stage))
+    if (!ownOf(made, whole))
+      return whole;
+  return nullptr;
 }
 
 void insertSumGather(LoweringState &state, Stage &stage, Value *handles) {

@@ -472,7 +472,7 @@ class Guesses(unittest.TestCase):
                     for schedule in guesses(operator, layout.extents, ranks):
                         compile(layout.fusion(), ranks=ranks, schedule=schedule)
                         seen.add((operator, schedule))
-        self.assertEqual(len(seen), 8)
+        self.assertEqual(len(seen), 9)
 
 
 class Ranks(unittest.TestCase):

@@ -1,5 +1,5 @@
 """Schedules for shapes of which nothing was measured, on GPUs: what was fastest for about as much
-arithmetic on 2 H100 (docs/performance.md)."""
+arithmetic on 2 H100 or H200 (docs/performance.md)."""
 from __future__ import annotations
 
 import math
@@ -18,8 +18,11 @@ _GUESSES: Dict[str, Tuple[Tuple[float, str], ...]] = {
                           (math.inf, "pairwise;placement=shared;reduction=two-shot;protocol=put;"
                                      "chunks=2;streams=6;signals=memory")),
 }
-# From so many on, if there are two ranks: more would round on the way.
-_ON_TWO_RANKS = ("matmul_reduce_scatter", 200e9, "ring;sums=gemm;chunks=2;signals=memory")
+# From so many on, up to that depth, if there are two ranks: more would round on the way. Where a
+# GEMM takes less than the link, it stores over the link itself.
+_SCATTERS_OF_TWO: Tuple[Tuple[float, float, str], ...] = (
+    (6e9, 2048, "ring;sums=gemm;protocol=put;partials=peer;streams=1;copies=kernel"),
+    (200e9, math.inf, "ring;sums=gemm;chunks=2;signals=memory"))
 
 
 def guesses(operator: str, extents: Tuple[int, int, int], ranks: int) -> List[str]:
@@ -30,7 +33,7 @@ def guesses(operator: str, extents: Tuple[int, int, int], ranks: int) -> List[st
     if M < FEW_ROWS * ranks:
         return [of_operator[0][1]]
     found = [schedule for most, schedule in of_operator if multiplications < most][:1]
-    name, least, schedule = _ON_TWO_RANKS
-    if (operator, ranks) == (name, 2) and multiplications >= least:
-        found.insert(0, schedule)
+    if (operator, ranks) == ("matmul_reduce_scatter", 2):
+        found = [schedule for least, depth, schedule in _SCATTERS_OF_TWO
+                 if multiplications >= least and K <= depth][:1] + found
     return found
