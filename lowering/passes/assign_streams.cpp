@@ -90,8 +90,8 @@ private:
 
   /// Ready signals, and whatever peers say when they have read, have stream(0), where nothing waits
   /// behind anything else. Sums have stream(1), with the waits for what they add; copies stream(2),
-  /// if they share one; around a ring whose GEMMs add, stream(1) has these, and is missing if nothing
-  /// is copied. In two shots there are two more: one gives sums or fetches them, the other
+  /// if they share one; around a ring whose GEMMs add, stream(1) has these, and is missing if
+  /// nothing is copied. In two shots there are two more: one gives sums or fetches them, the other
   /// waits for what peers give and copies it. GEMMs wait for none of these, and take turns on the
   /// rest.
   void assignReduction(Stage &stage) {
