@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from braid import _arrays, _library
 from braid._errors import Error, InputError, PeerError
@@ -88,6 +88,8 @@ class Job:
         Collective; blocks until all that was issued to the job is done. InputError if the program
         is for another number of ranks, or ranks bring different ones.
         """
+        if not isinstance(program, Program):
+            raise InputError(f"expected a Program, got {type(program).__name__}")
         if program.request.is_auto:
             wanted = program.request.ranks
             if wanted is not None and wanted != self.ranks:
@@ -306,10 +308,22 @@ class Operation:
             outputs = self._columns(given, self.program.outputs, "output")
         owners += self._fill(outputs, self.program.outputs, "output", len(columns), stream)
         if out is not None:
+            self._expect_apart(len(columns))
             for column in outputs:
                 for array in column:
                     _arrays.note_write(array)
         return outputs, owners
+
+    def _expect_apart(self, first: int) -> None:
+        """Outputs of ranks that are here. Of one rank's the library knows."""
+        seen: Dict[int, int] = {}
+        for rank in range(self.job.hosted):
+            for index in range(first, len(self._specs)):
+                address = self._tensors[rank * len(self._specs) + index].data
+                if address and seen.setdefault(address, rank) != rank:
+                    raise InputError(f"output %{self._specs[index].name}: expected memory of its "
+                                     f"own for each rank, got ranks {seen[address]} and {rank} "
+                                     "at one address")
 
     def _columns(self, given: Sequence[Any], specs: Sequence[TensorSpec],
                  what: str) -> List[Sequence[Any]]:

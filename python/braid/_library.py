@@ -207,6 +207,10 @@ class Handle:
                              "the process that made it, not in a child that fork() made")
         return self._address
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """A copy would be freed with the first."""
+        raise TypeError(f"a {self._kind} of braid cannot be copied or pickled")
+
     def free(self) -> None:
         """Now, rather than later. May be called again."""
         self._address = None

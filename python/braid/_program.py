@@ -180,4 +180,8 @@ def compile(source: Source, ranks: Optional[int] = None, schedule: Optional[str]
     InputError says where the mistake is: filename, lineno, offset. UnsupportedError if it cannot be
     lowered so.
     """
+    if schedule is not None and not isinstance(schedule, str):
+        raise InputError(f"expected a schedule as a str, or None, got {type(schedule).__name__}")
+    if not auto_seconds >= 0:
+        raise InputError(f"expected auto_seconds of 0 or more, got {auto_seconds}")
     return Program(Request(source, ranks, schedule, entry, reproducible, auto_seconds, parameters))

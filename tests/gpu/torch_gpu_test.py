@@ -327,7 +327,7 @@ class Rank:
                  lambda i: bt.all_gather_matmul(many[i % 100], B)),
                 ("torch.ops.braid.all_gather_matmul at known addresses",
                  lambda i: torch.ops.braid.all_gather_matmul(A, [B], [], 0, "", 0, -1, False,
-                                                             "0")),
+                                                             "0", self.ranks)),
                 ("matmul_reduce_scatter at known addresses",
                  lambda i: bt.matmul_reduce_scatter(H, V)),
                 ("torch.mm", lambda i: torch.mm(A, B))])

@@ -2,7 +2,9 @@
 
 usage: core_test.py FOLDER BRAID     (the folder that holds the package, and the command)
 """
+import copy
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -241,6 +243,22 @@ class Runs(unittest.TestCase):
         G, Y = op(list(X), [W, W])
         np.testing.assert_array_equal(G[1], X[:, 0])
         np.testing.assert_array_equal(Y[0], X[:, 0] @ W)
+
+    def test_ranks_share_no_output(self):
+        op = self.job(2).prepare(braid.compile(gather(2)))
+        A, B = np.ones((2, 1, 6, 8), np.float32), np.ones((8, 4), np.float32)
+        C = np.empty((2, 6, 4), np.float32)
+        with self.assertRaisesRegex(braid.InputError, "memory of its own for each rank, got ranks "
+                                                      "0 and 1 at one address"):
+            op(list(A), [B, B], out=[C, C])
+
+    def test_nothing_is_copied(self):
+        job = self.job(2)
+        op = job.prepare(braid.compile(gather(2)))
+        for each in (job, op, op.program):
+            for copied in (copy.deepcopy, pickle.dumps):
+                with self.assertRaises(TypeError):
+                    copied(each)
 
     def test_replays(self):
         op = self.job(2).prepare(braid.compile(gather(2)))

@@ -5,6 +5,7 @@ usage: operators_test.py FOLDER     (the folder that holds the package)
 import gc
 import os
 import sys
+import tempfile
 import unittest
 import warnings
 import weakref
@@ -163,7 +164,8 @@ def part_gradients_of_what_is_gathered(rank, ranks):
     (Y, Z), G = bt.all_gather_matmul(x, [v, w], return_A=True)
     (Y.sum() + Z.square().sum() + G.square().sum()).backward()
     x2, v2 = (each.detach().clone().requires_grad_() for each in (x, v))
-    torch.ops.braid.all_gather_matmul(x2, [v2], [], 0, "", 0, -1, False, "0")[0].sum().backward()
+    Y2, = torch.ops.braid.all_gather_matmul(x2, [v2], [], 0, "", 0, -1, False, "0", ranks)
+    Y2.sum().backward()
     for each in (X, V, W):
         each.requires_grad_()
     ((X @ V).sum() + (X @ W).square().sum() + X.square().sum()).backward()
@@ -174,14 +176,35 @@ def part_gradients_of_what_is_gathered(rank, ranks):
     torch.testing.assert_close(v2.grad, V.grad)
 
 
+def part_keeps_what_gradients_need(rank, ranks):
+    """Of a product with a frozen weight, the weight alone; and frozen rows may be written."""
+    for operator, rows in ((bt.all_gather_matmul, 2), (bt.matmul_reduce_scatter, 2 * ranks),
+                           (bt.matmul_all_reduce, 2)):
+        for needs_X, needs_W in ((True, False), (False, True), (True, True)):
+            X, W = real(rows, 8).requires_grad_(needs_X), real(8, 6).requires_grad_(needs_W)
+            kept = []
+            with torch.autograd.graph.saved_tensors_hooks(
+                    lambda tensor: (kept.append(tuple(tensor.shape)), tensor)[1], lambda t: t):
+                Y = operator(X, W)
+            assert len(kept) == needs_X + needs_W and ((8, 6) in kept) == needs_X, kept
+            with torch.no_grad():
+                for each, other in ((X, needs_W), (W, needs_X)):
+                    if not other:
+                        each.mul_(2)
+            Y.sum().backward()
+            assert (X.grad is not None, W.grad is not None) == (needs_X, needs_W)
+
+
 def part_opcheck(rank, ranks):
     ops = torch.ops.braid
     A, A3 = (real(*shape).float().requires_grad_() for shape in ((4, 8), (3, 4, 8)))
     B, W, b = (real(*shape).float().requires_grad_() for shape in ((8, 6), (6, 8), (6,)))
-    for op, arguments in ((ops.all_gather_matmul, (A, [B, W.t()], [b], 2, "", 0, -1, True, "0")),
-                          (ops.all_gather_matmul, (A3, [B], [], 0, "", 1, -1, False, "0")),
-                          (ops.matmul_reduce_scatter, (A, B, b, "", "sum", 0, "0")),
-                          (ops.matmul_reduce_scatter, (A3, W.t(), None, "", "avg", 1, "0")),
+    place = "0", rank, ranks
+    for op, arguments in ((ops.all_gather_matmul,
+                           (A, [B, W.t()], [b], 2, "", 0, -1, True, "0", ranks)),
+                          (ops.all_gather_matmul, (A3, [B], [], 0, "", 1, -1, False, "0", ranks)),
+                          (ops.matmul_reduce_scatter, (A, B, b, "", "sum", 0, *place)),
+                          (ops.matmul_reduce_scatter, (A3, W.t(), None, "", "avg", 1, *place)),
                           (ops.matmul_all_reduce, (A3, B, b, "", "0"))):
         torch.library.opcheck(op.default, arguments)
 
@@ -247,6 +270,18 @@ def part_compiled_without_rows(rank, ranks):
     torch.testing.assert_close(own.grad, ranks * mine(x.grad, rank, ranks))
 
 
+def part_compiled_for_any_place(rank, ranks):
+    """Ranks and runs share caches of compiled graphs, also those of other numbers of ranks."""
+    W, X = real(8, 6).float(), real(5, 8).float()
+    found = torch.compile(lambda x, w: bt.matmul_reduce_scatter(x, w).relu(), fullgraph=True,
+                          dynamic=True)(X, W)
+    torch.testing.assert_close(found, mine((ranks * X @ W).relu(), rank, ranks))
+    X = real(2 * ranks, 8).float()
+    found = torch.compile(lambda x, w: bt.all_gather_matmul(x, w).relu(),
+                          fullgraph=True)(mine(X, rank, ranks), W)
+    torch.testing.assert_close(found, (X @ W).relu())
+
+
 # -- What the dispatcher would resolve, derivatives that there are not, and writing into results. --
 
 def part_unusual_tensors(rank, ranks):
@@ -254,6 +289,7 @@ def part_unusual_tensors(rank, ranks):
     expect(bt.matmul_all_reduce(A, torch._neg_view(B)), -ranks * A @ B)
     expect(bt.matmul_all_reduce(A, torch._efficientzerotensor((8, 6))), torch.zeros(4, 6))
     bt.all_gather_matmul(A, B, bias=B[0])
+    assert bt.all_gather_matmul(A.to("meta"), B.to("meta")).shape == (4 * ranks, 6)
     for words, call in (("%W", lambda: bt.all_gather_matmul(A, B.to("meta"), bias=B[0])),
                         ("%b", lambda: bt.all_gather_matmul(A, B, bias=B[0].to("meta"))),
                         ("%A", lambda: bt.all_gather_matmul(A.to("meta"), B, bias=B[0])),
@@ -261,7 +297,7 @@ def part_unusual_tensors(rank, ranks):
                             A, B, dist.GroupMember.NON_GROUP_MEMBER)),
                         ("a ProcessGroup", lambda: bt.matmul_all_reduce(A, B, 3)),
                         ("one B", lambda: bt.all_gather_matmul(A, B, bias=[B[0]])),
-                        ("rows of 0 or more", lambda: bt.all_gather_matmul(A, B, rows=-7))):
+                        ("rows of 1 or more", lambda: bt.all_gather_matmul(A, B, rows=-7))):
         expect_error(bt.InputError, words, call)
     expect_error(bt.UnsupportedError, "forward-mode", lambda: torch.func.jvp(
         lambda a: bt.matmul_all_reduce(a, B), (A,), (torch.ones_like(A),)))
@@ -402,9 +438,14 @@ def part_mistakes(rank, ranks):
             ("as torch.chunk splits them", lambda: bt.all_gather_matmul(A, B, rows=100)),
             ("expected extents of 1", lambda: bt.matmul_all_reduce(A[:0], B)),
             ("expected extents of 1", lambda: bt.matmul_all_reduce(torch.ones(4, 0, 8), B)),
-            ("rows of 0 or more", lambda: bt.all_gather_matmul(A, B, rows=-1)),
+            ("rows of 1 or more", lambda: bt.all_gather_matmul(A, B, rows=-1)),
+            ("rows of 1 or more", lambda: bt.all_gather_matmul(A[:0], B, rows=0)),
+            ("got 4.0", lambda: bt.all_gather_matmul(A, B, rows=4.0)),
+            ("bytes, 0 or more, got 1.5", lambda: bt.set_memory_bound(1.5)),
+            ("reduce_op sum, got avg", lambda: bt.matmul_reduce_scatter(
+                A.clone().requires_grad_(), B, reduce_op="avg", activation="relu")),
             ("a bias for each bit", lambda: torch.ops.braid.all_gather_matmul(
-                A, [B], [draw(6)], 0, "", 0, -1, False, dist.group.WORLD.group_name)),
+                A, [B], [draw(6)], 0, "", 0, -1, False, dist.group.WORLD.group_name, ranks)),
             ("sum or avg", lambda: bt.prepare(bt.matmul_reduce_scatter, A, B, reduce_op="max")),
             ("a process group, got 'nobody'", lambda: bt.matmul_all_reduce(A, B, "nobody")),
             ("a bias or None for each", lambda: bt.all_gather_matmul(A, [B, B], bias=[None]))):
@@ -476,9 +517,14 @@ class Guesses(unittest.TestCase):
 
 
 class Ranks(unittest.TestCase):
-    def expect(self, part, ranks=2, limit=200):
-        codes, said, _ = processes.run(__file__, [FOLDER], part, ranks, limit)
+    def expect(self, part, ranks=2, limit=200, **environment):
+        codes, said, _ = processes.run(__file__, [FOLDER], part, ranks, limit, **environment)
         self.assertEqual(codes, [0] * ranks, "\n".join(said)[-6000:])
+
+    def test_compiled_for_any_place(self):
+        with tempfile.TemporaryDirectory() as cache:
+            for ranks in (2, 3):
+                self.expect("compiled_for_any_place", ranks, TORCHINDUCTOR_CACHE_DIR=cache)
 
 
 for _part, _ranks in (("exact", 2), ("exact", 3), ("shapes", 2), ("shapes", 4), ("autocast", 2),
@@ -487,7 +533,7 @@ for _part, _ranks in (("exact", 2), ("exact", 3), ("shapes", 2), ("shapes", 4), 
                       ("bounds_memory", 2), ("mistakes", 2), ("groups", 4), ("group_again", 2),
                       ("exact", 1), ("compiled_without_rows", 2), ("unusual_tensors", 2),
                       ("results_may_be_written", 2), ("threads", 2), ("many_shapes", 2),
-                      ("lets_go_alike", 4), ("arrays", 1)):
+                      ("lets_go_alike", 4), ("arrays", 1), ("keeps_what_gradients_need", 2)):
     def _test(self, part=_part, ranks=_ranks):
         self.expect(part, ranks)
     setattr(Ranks, f"test_{_part}_{_ranks}", _test)

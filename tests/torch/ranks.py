@@ -45,12 +45,12 @@ def again(dist, rank, ranks, suffix, timeout=60):
 def run(script, arguments, part, ranks, limit=120, **environment):
     """Runs a part on so many ranks: their exit codes, what they said, and the seconds it took."""
     with tempfile.TemporaryDirectory() as folder:
+        environment.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(folder, "inductor"))
         processes = []
         begin = time.monotonic()
         for rank in range(ranks):
             mine = dict(os.environ, TEST_RANK=str(rank), TEST_RANKS=str(ranks),
                         TEST_STORE=os.path.join(folder, "store"), BRAID_CACHE_DIR="none",
-                        TORCHINDUCTOR_CACHE_DIR=os.path.join(folder, f"inductor{rank}"),
                         OMP_NUM_THREADS="1", **environment)
             processes.append(subprocess.Popen(
                 [sys.executable, script, *arguments, "--part", part], env=mine, text=True,

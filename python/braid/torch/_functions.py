@@ -8,7 +8,7 @@ from torch.autograd import forward_ad
 
 from braid._errors import InputError, UnsupportedError
 from braid.torch import _kept, _library, _operations
-from braid.torch._group import all_jobs, job_of, name_of
+from braid.torch._group import all_jobs, job_of, name_of, place_of
 
 Tensor = torch.Tensor
 Bs = Union[Tensor, Sequence[Tensor]]
@@ -33,6 +33,10 @@ def _is_plain(tensors: Sequence[Optional[Tensor]]) -> bool:
     """May the kernel be called at once, without PyTorch's dispatcher?"""
     if torch.compiler.is_compiling():
         return False
+    first = tensors[0]
+    if first is not None and first.is_meta and all(each is None or each.is_meta
+                                                   for each in tensors):
+        return False  # for the fakes
     if torch._C._len_torch_dispatch_stack() or torch._C._functorch.peek_interpreter_stack():
         return False
     for each in tensors:
@@ -59,6 +63,12 @@ def _refuse_forward_mode(tensors: Sequence[Optional[Tensor]]) -> None:
                                    "braid.torch, got a tensor with a tangent")
 
 
+@torch.compiler.assume_constant_result
+def _place(name: str) -> Tuple[int, int]:
+    """place_of, while a graph is made of the call, too."""
+    return place_of(name)
+
+
 def _apply(activation: str, tensor: Tensor) -> Tensor:
     if activation not in _FUNCTIONS_OF_PYTORCH:
         raise InputError(f"expected an activation ({', '.join(_FUNCTIONS_OF_PYTORCH)}) or None, "
@@ -83,8 +93,8 @@ def _lists(B: Bs, bias: Any) -> Tuple[List[Tensor], List[Tensor], int]:
 
 def _count(rows: Optional[int]) -> int:
     """As operators have it."""
-    if rows is not None and rows < 0:
-        raise InputError(f"expected rows of 0 or more, or None, got {rows}")
+    if rows is not None and (not isinstance(rows, (int, torch.SymInt)) or rows < 1):
+        raise InputError(f"expected rows of 1 or more, or None, got {rows!r}")
     return -1 if rows is None else rows
 
 
@@ -125,7 +135,7 @@ def all_gather_matmul(A: Tensor, B: Bs, group: Any = None, *, bias: Any = None,
     if not wants_gradients and _is_plain(tensors):
         outputs = _operations.all_gather_matmul(*arguments)
     else:
-        outputs = _ops.all_gather_matmul(*arguments)
+        outputs = _ops.all_gather_matmul(*arguments, _place(name)[1])
     Ys = list(outputs[:len(weights)])
     if activation and not folded:
         Ys = [_apply(activation, Y) for Y in Ys]
@@ -149,13 +159,14 @@ def matmul_reduce_scatter(A: Tensor, B: Tensor, group: Any = None, *,
     Equivalent to: torch.ops.symm_mem.fused_matmul_reduce_scatter
     """
     name = name_of(group)
+    _operations.check_reduction(reduce_op, activation or "", bias)
     tensors = [A, B, bias]
     wants_gradients = _wants_gradients(tensors)
     folded = "" if wants_gradients else activation or ""
     arguments = (A, B, bias, folded, reduce_op, scatter_dim, name)
     if not wants_gradients and _is_plain(tensors):
         return _operations.matmul_reduce_scatter(*arguments)
-    Y = _ops.matmul_reduce_scatter(*arguments)
+    Y = _ops.matmul_reduce_scatter(*arguments, *_place(name))
     return _apply(activation, Y) if activation and not folded else Y
 
 

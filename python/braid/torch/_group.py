@@ -165,6 +165,10 @@ class GroupJob:
         except Error as error:  # for good: who comes later would wait for ranks that have left
             self.error = copy.copy(error)
             raise
+        except KeyboardInterrupt:  # for good, too: the others count this rank as one that came
+            self.error = PeerError(f"group '{self.group}', rank {self.rank}: the first call of an "
+                                   "operator was interrupted")
+            raise
 
     def raise_error(self) -> None:
         """If something has ended it. Each time another one: an exception keeps the frames, and with

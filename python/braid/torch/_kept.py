@@ -28,8 +28,8 @@ def set_memory_bound(size: int) -> None:
     RuntimeWarning says so.
     """
     global _bound
-    if size < 0:
-        raise InputError(f"expected bytes, 0 or more, got {size}")
+    if not isinstance(size, int) or size < 0:
+        raise InputError(f"expected bytes, 0 or more, got {size!r}")
     _bound = size
 
 

@@ -5,7 +5,7 @@ function of the shared library, which needs nothing of PyTorch's ABI.
 """
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence
+from typing import Any, List, Optional, Sequence, Tuple
 
 import torch
 from torch.autograd.function import once_differentiable
@@ -20,13 +20,15 @@ Tensor = torch.Tensor
 torch_library: Any = torch.library
 _library = torch_library.Library("braid", "DEF")
 _TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_fixed_stride_order)
+# What shapes of results depend on is an argument, since caches of compiled graphs, which ranks and
+# runs share, go by arguments: of the group that is named, its size and this rank.
 _SCHEMAS = {
     "all_gather_matmul":
         "(Tensor A, Tensor[] Bs, Tensor[] biases, int biased, str activation, int gather_dim, "
-        "SymInt rows, bool return_A, str group_name) -> Tensor[]",
+        "SymInt rows, bool return_A, str group_name, int ranks) -> Tensor[]",
     "matmul_reduce_scatter":
         "(Tensor A, Tensor B, Tensor? bias, str activation, str reduce_op, int scatter_dim, "
-        "str group_name) -> Tensor",
+        "str group_name, int rank, int ranks) -> Tensor",
     "matmul_all_reduce":
         "(Tensor A, Tensor B, Tensor? bias, str activation, str group_name) -> Tensor",
 }
@@ -48,17 +50,17 @@ def _by_rows(A: Tensor, rows: Any, dim: int, columns: Any) -> Tensor:
 
 def _fake_all_gather_matmul(A: Tensor, Bs: Sequence[Tensor], biases: Any, biased: int,
                             activation: str, gather_dim: int, rows: Any, return_A: bool,
-                            group_name: str) -> List[Tensor]:
+                            group_name: str, ranks: int) -> List[Tensor]:
     dim = gather_dim % A.dim()
-    count = A.shape[dim] * place_of(group_name)[1] if rows < 0 else rows
+    count = A.shape[dim] * ranks if rows < 0 else rows
     widths = [B.shape[1] for B in Bs] + ([A.shape[-1]] if return_A else [])
     return [_by_rows(A, count, dim, width) for width in widths]
 
 
 def _fake_matmul_reduce_scatter(A: Tensor, B: Tensor, bias: Any, activation: str, reduce_op: str,
-                                scatter_dim: int, group_name: str) -> Tensor:
+                                scatter_dim: int, group_name: str, rank: int,
+                                ranks: int) -> Tensor:
     dim = scatter_dim % A.dim()
-    rank, ranks = place_of(group_name)
     count = A.shape[dim]
     if count % ranks == 0:
         return _by_rows(A, count // ranks, dim, B.shape[1])
@@ -100,13 +102,22 @@ def _sum_of_rows(tensor: Tensor) -> Tensor:
 
 
 def _gather_setup(ctx: Any, inputs: Any, output: Any) -> None:
-    A, Bs, _, biased, activation, gather_dim, rows, return_A, group_name = inputs
+    A, Bs, _, biased, activation, gather_dim, rows, return_A, group_name, ranks = inputs
     _expect_no(activation)
     ctx.set_materialize_grads(False)  # of a gathered A that is only kept
-    ctx.dim, ctx.group_name = gather_dim % A.dim(), group_name
+    ctx.dim, ctx.group_name, ctx.ranks = gather_dim % A.dim(), group_name, ranks
     ctx.rows, ctx.returns_A, ctx.biased = rows, return_A, biased
     ctx.mine = A.shape[ctx.dim]
-    ctx.save_for_backward(output[-1] if return_A else A, *Bs)
+    needs_A, needs_Bs = _needs_of_gather(ctx, len(Bs))
+    whole = (output[-1] if return_A else A) if any(needs_Bs) else None
+    ctx.save_for_backward(whole, *(B if needs_A else None for B in Bs))
+
+
+def _needs_of_gather(ctx: Any, count: int) -> Tuple[bool, List[bool]]:
+    """Whether gradients of A, and of each B, are asked for. PyTorch lists all tensors of a forward
+    one after the other, and gives a backward lists for lists."""
+    flags = ctx.needs_input_grad
+    return flags[0], list(flags[1] if isinstance(flags[1], (list, tuple)) else flags[1:1 + count])
 
 
 def _padded(rows_first: Tensor, count: Any) -> Tensor:
@@ -117,17 +128,15 @@ def _padded(rows_first: Tensor, count: Any) -> Tensor:
     return torch.cat([rows_first, rows_first.new_zeros([missing, *rows_first.shape[1:]])])
 
 
-def _gathered(A: Tensor, dim: int, rows: Any, group_name: str) -> Tensor:
-    ranks = place_of(group_name)[1]
+def _gathered(A: Tensor, dim: int, rows: Any, group_name: str, ranks: int) -> Tensor:
     count = A.shape[dim] * ranks if rows < 0 else rows
     mine = _padded(A.movedim(dim, 0), (count + ranks - 1) // ranks)
     whole: Tensor = _c10d.wait_tensor(_c10d.all_gather_into_tensor(mine, ranks, group_name))
     return whole.narrow(0, 0, count).movedim(0, dim)
 
 
-def _scattered(G: Tensor, dim: int, count: Any, group_name: str) -> Tensor:
+def _scattered(G: Tensor, dim: int, count: Any, group_name: str, ranks: int) -> Tensor:
     """The sum over ranks, of this rank's rows, which are so many."""
-    ranks = place_of(group_name)[1]
     block = (G.shape[dim] + ranks - 1) // ranks
     whole = _padded(G.movedim(dim, 0), block * ranks)
     mine: Tensor = _c10d.wait_tensor(_c10d.reduce_scatter_tensor(whole, "sum", ranks, group_name))
@@ -136,56 +145,66 @@ def _scattered(G: Tensor, dim: int, count: Any, group_name: str) -> Tensor:
 
 def _gather_backward(ctx: Any, grads: Sequence[Optional[Tensor]]) -> Any:
     A, *Bs = ctx.saved_tensors
-    needs_A, needs_Bs = ctx.needs_input_grad[0], ctx.needs_input_grad[1]
-    needs_Bs = list(needs_Bs) if isinstance(needs_Bs, (list, tuple)) else [needs_Bs] * len(Bs)
+    needs_A, needs_Bs = _needs_of_gather(ctx, len(Bs))
     dA: Optional[Tensor] = None
     for B, dY in zip(Bs, grads):
         if needs_A and dY is not None:
-            part = ops.matmul_reduce_scatter(dY, B.t(), None, "", "sum", ctx.dim, ctx.group_name)
+            rank = place_of(ctx.group_name)[0]
+            part = ops.matmul_reduce_scatter(dY, B.t(), None, "", "sum", ctx.dim, ctx.group_name,
+                                             rank, ctx.ranks)
             dA = part if dA is None else dA + part
     dG = grads[len(Bs)] if ctx.returns_A else None
     if needs_A and dG is not None:
-        part = _scattered(dG, ctx.dim, ctx.mine, ctx.group_name)
+        part = _scattered(dG, ctx.dim, ctx.mine, ctx.group_name, ctx.ranks)
         dA = part if dA is None else dA + part
     dBs: List[Optional[Tensor]] = [None] * len(Bs)
     if any(needs_Bs):
-        whole = A if ctx.returns_A else _gathered(A, ctx.dim, ctx.rows, ctx.group_name)
+        whole = A if ctx.returns_A else _gathered(A, ctx.dim, ctx.rows, ctx.group_name, ctx.ranks)
         flat = _flat(whole, ctx.dim).t()
         for i, dY in enumerate(grads[:len(Bs)]):
             if needs_Bs[i] and dY is not None:
                 dBs[i] = flat @ _flat(dY, ctx.dim)
     dbiases = [None if dY is None else _sum_of_rows(dY)
                for i, dY in enumerate(grads) if ctx.biased >> i & 1]
-    return dA, dBs, dbiases, None, None, None, None, None, None
+    return dA, dBs, dbiases, None, None, None, None, None, None, None
+
+
+def _save_operands(ctx: Any, A: Tensor, B: Tensor) -> None:
+    """Of a product, what the gradient of the other one takes."""
+    needs_A, needs_B = ctx.needs_input_grad[:2]
+    ctx.save_for_backward(A if needs_B else None, B if needs_A else None)
 
 
 def _scatter_setup(ctx: Any, inputs: Any, output: Any) -> None:
-    A, B, bias, activation, reduce_op, scatter_dim, group_name = inputs
+    A, B, bias, activation, reduce_op, scatter_dim, group_name, _, ranks = inputs
     _expect_no(activation)
-    ctx.dim, ctx.group_name = scatter_dim % A.dim(), group_name
-    ctx.is_mean, ctx.has_bias = reduce_op == "avg", bias is not None
-    ctx.save_for_backward(A, B)
+    ctx.dim, ctx.group_name, ctx.ranks = scatter_dim % A.dim(), group_name, ranks
+    ctx.is_mean, ctx.has_bias, ctx.rows = reduce_op == "avg", bias is not None, A.shape[ctx.dim]
+    _save_operands(ctx, A, B)
 
 
 def _scatter_backward(ctx: Any, dY: Tensor) -> Any:
     A, B = ctx.saved_tensors
     needs_A, needs_B = ctx.needs_input_grad[:2]
     if ctx.is_mean:
-        dY = dY / place_of(ctx.group_name)[1]
+        dY = dY / ctx.ranks
+    if not needs_A:
+        whole = _gathered(dY, ctx.dim, ctx.rows, ctx.group_name, ctx.ranks)
+        return None, _flat(A, ctx.dim).t() @ _flat(whole, ctx.dim) if needs_B else None, \
+            _sum_of_rows(whole) if ctx.has_bias else None, None, None, None, None, None, None
     needs_all = needs_B or ctx.has_bias
-    parts = ops.all_gather_matmul(dY, [B.t()], [], 0, "", ctx.dim, A.shape[ctx.dim], needs_all,
-                                   ctx.group_name)
-    dA = parts[0] if needs_A else None
+    parts = ops.all_gather_matmul(dY, [B.t()], [], 0, "", ctx.dim, ctx.rows, needs_all,
+                                  ctx.group_name, ctx.ranks)
     dB = _flat(A, ctx.dim).t() @ _flat(parts[1], ctx.dim) if needs_B else None
     dbias = _sum_of_rows(parts[1]) if ctx.has_bias else None
-    return dA, dB, dbias, None, None, None, None
+    return parts[0], dB, dbias, None, None, None, None, None, None
 
 
 def _all_reduce_setup(ctx: Any, inputs: Any, output: Any) -> None:
     A, B, bias, activation, _ = inputs
     _expect_no(activation)
     ctx.has_bias = bias is not None
-    ctx.save_for_backward(A, B)
+    _save_operands(ctx, A, B)
 
 
 @once_differentiable  # type: ignore[untyped-decorator,unused-ignore]

@@ -117,8 +117,8 @@ def _run(job: GroupJob, site: Site, describe: Callable[[], Call], A: Tensor, Bs:
 def describe_gather(job: GroupJob, A: Tensor, Bs: Sequence[Tensor], biases: Biases,
                     activation: str, gather_dim: int, rows: int, returns_gathered: bool) -> Call:
     dim = _dimension(A, gather_dim, "gather_dim")
-    if rows < -1:
-        raise InputError(f"expected rows of 0 or more, got {rows}")
+    if rows < -1 or rows == 0:
+        raise InputError(f"expected rows of 1 or more, or -1, got {rows}")
     count = A.shape[dim] * job.ranks if rows < 0 else rows
     call = _describe("all_gather_matmul", job, A, Bs, biases, activation, dim, count,
                      returns_gathered)
@@ -146,9 +146,9 @@ def spread(count: int, given: Sequence[Tensor], biased: int) -> List[Optional[Te
 
 def all_gather_matmul(A: Tensor, Bs: Sequence[Tensor], given: Sequence[Tensor],
                       biased: int, activation: str, gather_dim: int, rows: int, return_A: bool,
-                      group_name: str) -> List[Tensor]:
+                      group_name: str, ranks: int = 0) -> List[Tensor]:
     """The products, then A gathered if it is asked for. Bit i of `biased`: Bs[i] has a bias, the
-    next one that is given."""
+    next one that is given. `ranks` is for the fake."""
     if not Bs:
         raise InputError("expected one B or more, got none")
     biases = spread(len(Bs), given, biased) if biased or given else [None] * len(Bs)
@@ -181,7 +181,9 @@ def check_reduction(reduce_op: str, activation: str, bias: Optional[Tensor]) -> 
 
 
 def matmul_reduce_scatter(A: Tensor, B: Tensor, bias: Optional[Tensor], activation: str,
-                          reduce_op: str, scatter_dim: int, group_name: str) -> Tensor:
+                          reduce_op: str, scatter_dim: int, group_name: str, rank: int = 0,
+                          ranks: int = 0) -> Tensor:
+    """`rank` and `ranks` are for the fake."""
     check_reduction(reduce_op, activation, bias)
     output = _reduce("matmul_reduce_scatter", A, B, bias, activation, scatter_dim, group_name)
     if reduce_op == "avg":
