@@ -54,7 +54,7 @@ Result<int> bench(BenchFlags flags) {
     return missingBackend(flags.backend, registry, {"cpu", "cuda", "nccl"});
   BRAID_TRY(flags.check(*backend));
   if (flags.graph != "no" && !backend->hasGraphs)
-    return unsupported("--graph: backend '{}' has no graphs", backend->name);
+    return unsupported("graphs: backend '{}' has none", backend->name);
   BRAID_TRY(checkSettings(processEnvironment()));
   if (!flags.requests.empty())
     return benchRank(flags);

@@ -187,6 +187,11 @@ void BenchFlags::addTo(CLI::App &app) {
 
 Status BenchFlags::check(const Backend &backendOfName) {
   impl = impl.empty() ? usualRows(operation, backendOfName.transport) : rowsOf(impl);
+  if (const auto &launch = source.knobs[static_cast<size_t>(Knob::Launch)]) {
+    if (!graph.empty())
+      return badInput("expected --launch or --graph, which say how runs are issued, got both");
+    graph = *launch == "graph" ? "yes" : "no";
+  }
   if (graph.empty())
     graph = backendOfName.hasGraphs ? "both" : "no";
   if (graph != "no" && graph != "yes" && graph != "both")

@@ -188,16 +188,16 @@ def _scatter_backward(ctx: Any, dY: Tensor) -> Any:
     needs_A, needs_B = ctx.needs_input_grad[:2]
     if ctx.is_mean:
         dY = dY / ctx.ranks
-    if not needs_A:
+    needs_all, dA = needs_B or ctx.has_bias, None
+    if needs_A:
+        dA, *more = ops.all_gather_matmul(dY, [B.t()], [], 0, "", ctx.dim, ctx.rows, needs_all,
+                                          ctx.group_name, ctx.ranks)
+        whole = more[0] if more else None
+    elif needs_all:
         whole = _gathered(dY, ctx.dim, ctx.rows, ctx.group_name, ctx.ranks)
-        return None, _flat(A, ctx.dim).t() @ _flat(whole, ctx.dim) if needs_B else None, \
-            _sum_of_rows(whole) if ctx.has_bias else None, None, None, None, None, None, None
-    needs_all = needs_B or ctx.has_bias
-    parts = ops.all_gather_matmul(dY, [B.t()], [], 0, "", ctx.dim, ctx.rows, needs_all,
-                                  ctx.group_name, ctx.ranks)
-    dB = _flat(A, ctx.dim).t() @ _flat(parts[1], ctx.dim) if needs_B else None
-    dbias = _sum_of_rows(parts[1]) if ctx.has_bias else None
-    return parts[0], dB, dbias, None, None, None, None, None, None
+    dB = _flat(A, ctx.dim).t() @ _flat(whole, ctx.dim) if needs_B else None
+    dbias = _sum_of_rows(whole) if ctx.has_bias else None
+    return dA, dB, dbias, None, None, None, None, None, None
 
 
 def _all_reduce_setup(ctx: Any, inputs: Any, output: Any) -> None:
