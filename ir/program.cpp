@@ -222,6 +222,13 @@ void forEachOperand(Op &op, ValueFn fn) {
   }
 }
 
+Value *addendOf(const Op &op) {
+  if (const auto *matmul = llvm::dyn_cast<MatmulOp>(&op))
+    return matmul->addend;
+  const auto *linear = llvm::dyn_cast<LinearOp>(&op);
+  return linear ? linear->addend : nullptr;
+}
+
 void forEachOperand(const Op &op, llvm::function_ref<void(const Value *)> fn) {
   forEachOperand(const_cast<Op &>(op), [&](Value *&value) { fn(value); });
 }

@@ -362,6 +362,9 @@ const Value *resultOf(const Op &op);
 /// nested in its blocks are not visited.
 void forEachOperand(Op &op, llvm::function_ref<void(Value *&)> fn);
 void forEachOperand(const Op &op, llvm::function_ref<void(const Value *)> fn);
+
+/// What a GEMM adds to its result; null: nothing, or it is no GEMM.
+Value *addendOf(const Op &op);
 /// The same for the scalars of a node: indices, bounds, peers, stream numbers, conditions.
 void forEachScalar(Op &op, llvm::function_ref<void(const Scalar *&)> fn);
 /// The same for the blocks a node holds.

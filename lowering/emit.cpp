@@ -141,13 +141,6 @@ Value *writtenBy(const Op &op) {
   return nullptr;
 }
 
-Value *addendOf(const Op &op) {
-  if (const auto *matmul = llvm::dyn_cast<MatmulOp>(&op))
-    return matmul->addend;
-  const auto *linear = llvm::dyn_cast<LinearOp>(&op);
-  return linear ? linear->addend : nullptr;
-}
-
 bool isGemm(const Op &op) { return llvm::isa<MatmulOp>(op) || llvm::isa<LinearOp>(op); }
 
 bool computes(const Op &op) { return isGemm(op) || llvm::isa<PointwiseOp>(op); }

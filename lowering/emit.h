@@ -35,9 +35,6 @@ llvm::SmallVector<Op *, 2> withFunctions(Program &program, SumOp &sum);
 /// The tensor that a node writes on the spot, or null.
 Value *writtenBy(const Op &op);
 
-/// What a GEMM adds to its result; null: nothing, or it is no GEMM.
-Value *addendOf(const Op &op);
-
 bool isGemm(const Op &op);
 /// A GEMM, or what is computed of its result.
 bool computes(const Op &op);

@@ -141,7 +141,7 @@ private:
   static std::string strGemm(const P2POp &op) {
     const auto *matmul = llvm::dyn_cast<MatmulOp>(op.gemm.get());
     const auto *linear = llvm::dyn_cast<LinearOp>(op.gemm.get());
-    const Value *addend = matmul ? matmul->addend : linear->addend;
+    const Value *addend = addendOf(*op.gemm);
     return keyword(op.gemm->kind()).str() + " " +
            (matmul ? list({matmul->a, matmul->b}) : list({linear->x, linear->w})) +
            (addend ? " add " + ref(addend) : "") + " : " + op.product.type.str();

@@ -438,8 +438,7 @@ bool NodeVerifier::verifySentGemm(const P2POp &op) {
            << "receiver, got " << ref(op.handles) << ", shared as 'get'";
   if (linear && linear->bias)
     return error(op) << "'linear' in 'p2p' expects no bias, got " << ref(linear->bias);
-  const auto *matmul = llvm::dyn_cast<MatmulOp>(op.gemm.get());
-  const Value *addend = matmul ? matmul->addend : linear->addend;
+  const Value *addend = addendOf(*op.gemm);
   if (addend && addend->type.dtype != op.product.type.dtype)
     return error(op) << quoted(*op.gemm) << " in 'p2p' mixes element types: what it sends is "
                      << name(op.product.type.dtype) << ", " << ref(addend) << " is "

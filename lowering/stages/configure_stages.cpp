@@ -7,6 +7,8 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <bit>
+
 namespace braid {
 namespace {
 
@@ -295,8 +297,10 @@ std::string adviceFor(const Stage &stage, const Configuration &asked, bool isRep
 Configuration fieldsFor(const Configuration &given) {
   auto fieldsOf = [&](const Preset &preset) {
     Configuration fields = preset.fields;
-    if (given.partials() == Partials::Peer && !given.get(Knob::Protocol))
-      fields.set(Knob::Protocol, int64_t(Protocol::Put));
+    for (const auto &[knob, value, other, allowed] : kRulesOfReductions)
+      if (given.get(knob) == value && !given.get(other) && !fields.get(other) &&
+          !isAllowed(given, other, allowed))
+        fields.set(other, std::countr_zero(allowed));
     return fields;
   };
   const llvm::ArrayRef<Preset> all = presets();

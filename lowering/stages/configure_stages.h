@@ -14,7 +14,7 @@ bool configureStages(LoweringState &state);
 bool settleFields(const LoweringState &state, Stage &stage);
 
 /// Those of the first preset that the rules of reductions, too, let stand beside `given`, else of
-/// the default; and the protocol that `given` needs, if it has none.
+/// the default; and knobs of no preset, where a rule asks for another value than the default.
 Configuration fieldsFor(const Configuration &given);
 /// `given`, and those, if they are not the default's, which needs none.
 Configuration completed(const Configuration &given);

@@ -129,13 +129,19 @@ private:
                           scalars_.mul(scalars_.add(chunk, scalars_.constant(1)), rows));
   }
 
+  /// Around a ring every rank begins with its neighbour's rows.
+  Op *multiplyFirst() {
+    const Scalar *rank = fromHere(scalars_.constant(1));
+    Value *rows = selectRows(state_.names.local("first_block"), rank);
+    return multiply(selectBlock(state_, builder_, stage_, state_.names.local("first_part"),
+                                stage_.sent, scalars_.constant(0), rank),
+                    rows);
+  }
+
   void formRing() {
     const Scalar *one = scalars_.constant(1);
     formChunkLoop();
-    Value *first = selectRows(state_.names.local("first_block"), fromHere(one));
-    multiply(selectBlock(state_, builder_, stage_, state_.names.local("first_part"), stage_.sent,
-                         scalars_.constant(0), fromHere(one)),
-             first);
+    multiplyFirst();
     formLoop();
     const Scalar *step = stage_.loop->index, *before = scalars_.sub(step, one);
     stage_.mine = selectBlock(state_, builder_, stage_, state_.names.local("given"), stage_.sent,
@@ -164,20 +170,15 @@ private:
   /// The GEMM of a block, but for the first one, adds what has come of its rows: to pass it on, or,
   /// of the own rows, to make the sum.
   void formAddingRing() {
-    const Scalar *none = scalars_.constant(0), *one = scalars_.constant(1);
     formChunkLoop();
-    Value *first = selectRows(state_.names.local("first_block"), fromHere(one));
-    stage_.firstGemm =
-        multiply(selectBlock(state_, builder_, stage_, state_.names.local("first_part"),
-                             stage_.sent, none, fromHere(one)),
-                 first);
+    stage_.firstGemm = multiplyFirst();
     stage_.loop = builder_.forLoop(state_.names.local("i"), scalars_.constant(2),
                                    scalars_.constant(stage_.steps));
     builder_.insertAtEnd(stage_.loop->body);
     const Scalar *step = stage_.loop->index, *rank = fromHere(step);
     stage_.block = selectRows(state_.names.local("block"), rank);
     stage_.mine = selectBlock(state_, builder_, stage_, state_.names.local("part"), stage_.sent,
-                              scalars_.sub(step, one), rank);
+                              scalars_.sub(step, scalars_.constant(1)), rank);
     multiply(stage_.mine, stage_.block, selectCome(step, rank));
     builder_.insertAtEnd(stage_.chunkLoop->body);
     Value *own = selectRows(state_.names.local("own_block"), scalars_.rank());
@@ -415,21 +416,27 @@ static Value *ringSlot(LoweringState &state, const Stage &stage, ProgramBuilder 
                      block);
 }
 
+/// The rank so many steps on around the ring.
+static const Scalar *around(ScalarContext &scalars, const Stage &stage, const Scalar *steps) {
+  return scalars.mod(scalars.add(scalars.rank(), steps), scalars.constant(stage.steps));
+}
+
+/// To whom a rank gives around the ring. It takes from the other neighbour.
+static const Scalar *before(ScalarContext &scalars, const Stage &stage) {
+  return scalars.mod(scalars.sub(scalars.rank(), scalars.constant(1)),
+                     scalars.constant(stage.steps));
+}
+
 /// In a ring what is given is made in the step before, and what comes is added in this one.
 static void insertRingTransfers(LoweringState &state, Stage &stage, Value *handles) {
   ScalarContext &scalars = state.program->scalars();
   ProgramBuilder builder = builderFor(state);
   builder.setLocation(stage.location());
   Block &body = stage.loop->body;
-  const Scalar *one = scalars.constant(1), *steps = scalars.constant(stage.steps);
-  const Scalar *step = stage.loop->index;
-  const Scalar *from = scalars.mod(scalars.add(scalars.rank(), one), steps);
-  const Scalar *to = scalars.mod(scalars.sub(scalars.rank(), one), steps);
-  const Scalar *block = scalars.mod(scalars.add(scalars.rank(), scalars.add(step, one)), steps);
-  builder.setInsertionPoint(body, llvm::find_if(body, [](const Op &op) {
-                              return llvm::isa<MatmulOp>(op) || llvm::isa<LinearOp>(op) ||
-                                     llvm::isa<IfOp>(op);
-                            }));
+  const Scalar *one = scalars.constant(1), *step = stage.loop->index;
+  const Scalar *from = around(scalars, stage, one), *to = before(scalars, stage);
+  const Scalar *block = around(scalars, stage, scalars.add(step, one));
+  builder.setInsertionPoint(body, llvm::find_if(body, [](const Op &op) { return isGemm(op); }));
   Value *slot = ringSlot(state, stage, builder, block);
   const bool isGet = stage.config.protocol() == Protocol::Get;
   Value *received = nullptr, *sent = nullptr;
@@ -512,20 +519,19 @@ void insertHostTransfers(LoweringState &state, Stage &stage, Value *handles) {
 /// the next step's.
 void insertAddingRingTransfers(LoweringState &state, Stage &stage, Value *handles) {
   ScalarContext &scalars = state.program->scalars();
-  const Scalar *one = scalars.constant(1), *steps = scalars.constant(stage.steps);
-  const Scalar *to = scalars.mod(scalars.sub(scalars.rank(), one), steps);
-  const Scalar *from = scalars.mod(scalars.add(scalars.rank(), one), steps);
+  const Scalar *one = scalars.constant(1);
+  const Scalar *from = around(scalars, stage, one), *to = before(scalars, stage);
   auto insertStep = [&](Block &body, Block::iterator end, const Scalar *step, Value *given,
                         const char *prefix) {
     auto slot = [&](ProgramBuilder &builder) {
-      const Scalar *rank = scalars.mod(scalars.add(scalars.rank(), scalars.add(step, one)), steps);
+      const Scalar *rank = around(scalars, stage, scalars.add(step, one));
       return selectBlock(state, builder, stage, state.names.local(prefix + std::string("slot")),
                          stage.parts, scalars.sub(step, one), rank);
     };
     insertExchange(state, stage, body, body.begin(), end, {given, to, from, slot, prefix}, handles);
   };
-  Block &around = stage.chunkLoop->body, &body = stage.loop->body;
-  insertStep(around, stage.loop->getIterator(), one, writtenBy(*stage.firstGemm), "first_");
+  Block &chunk = stage.chunkLoop->body, &body = stage.loop->body;
+  insertStep(chunk, stage.loop->getIterator(), one, writtenBy(*stage.firstGemm), "first_");
   insertStep(body, body.end(), stage.loop->index, stage.mine, "");
   stage.firstGemm = nullptr; // has been found
 }

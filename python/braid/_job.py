@@ -308,7 +308,8 @@ class Operation:
             outputs = self._columns(given, self.program.outputs, "output")
         owners += self._fill(outputs, self.program.outputs, "output", len(columns), stream)
         if out is not None:
-            self._expect_apart(len(columns))
+            if self.job.hosted > 1:
+                self._expect_apart(len(columns))
             for column in outputs:
                 for array in column:
                     _arrays.note_write(array)

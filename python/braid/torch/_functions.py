@@ -159,13 +159,13 @@ def matmul_reduce_scatter(A: Tensor, B: Tensor, group: Any = None, *,
     Equivalent to: torch.ops.symm_mem.fused_matmul_reduce_scatter
     """
     name = name_of(group)
-    _operations.check_reduction(reduce_op, activation or "", bias)
     tensors = [A, B, bias]
     wants_gradients = _wants_gradients(tensors)
     folded = "" if wants_gradients else activation or ""
     arguments = (A, B, bias, folded, reduce_op, scatter_dim, name)
     if not wants_gradients and _is_plain(tensors):
         return _operations.matmul_reduce_scatter(*arguments)
+    _operations.check_reduction(reduce_op, activation or "", bias)  # which may be applied here
     Y = _ops.matmul_reduce_scatter(*arguments, *_place(name))
     return _apply(activation, Y) if activation and not folded else Y
 
