@@ -186,6 +186,10 @@ struct Stage {
   bool isTwoShot() const {
     return isReduction() && !keepsOwnRows() && config.reduction() == schedule::Reduction::TwoShot;
   }
+  /// Of the transfers of its second shot.
+  Protocol sumProtocol() const {
+    return config.secondShot() == schedule::SecondShot::Put ? Protocol::Put : config.protocol();
+  }
   /// Of a reduction: each device adds its own rows, not all.
   bool isScattered() const { return keepsOwnRows() || isTwoShot(); }
   /// The top-level node that holds the steps.

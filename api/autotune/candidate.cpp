@@ -60,7 +60,7 @@ Configuration withTransferMode(Configuration config, TransferMode mode) {
 std::array<std::string, 3> traitsOf(const Candidate &candidate) {
   auto text = [&](Knob knob) { return rowOf(knob).str(candidate.valueOf(knob)); };
   return {candidate.preset().str() + " " + text(Knob::Placement) + " " + text(Knob::Reduction),
-          text(Knob::Protocol) + " " + text(Knob::Partials),
+          text(Knob::Protocol) + " " + text(Knob::SecondShot) + " " + text(Knob::Partials),
           rowOf(Knob::DataPlane).str(candidate.get(Knob::DataPlane)) + " " +
               str(transferModeOf(candidate))};
 }

@@ -148,6 +148,15 @@ Values protocols(const Candidate &candidate, const Surroundings &around) {
              : Values{int64_t(Protocol::Get), int64_t(Protocol::Put)};
 }
 
+/// Where all transfers of a shot are posted at once, a kernel may push what it has added.
+Values secondShots(const Candidate &candidate, const Surroundings &around) {
+  const bool isPulled = candidate.protocol() == Protocol::Get &&
+                        around.of(candidate) != Transport::Messages && around.stage.isOnOneHost;
+  return hasTwoShots(candidate) && candidate.posting() == Posting::All && isPulled
+             ? Values{int64_t(SecondShot::Same), int64_t(SecondShot::Put)}
+             : Values{int64_t(SecondShot::Same)};
+}
+
 int64_t rowsOfStep(const Candidate &candidate, const FusionStage &stage) {
   return hasTwoShots(candidate) ? *stage.rowsInTwoShots : stage.rows;
 }
@@ -196,10 +205,11 @@ Values tailSplits(const Candidate &candidate, const Surroundings &) {
   return isGeometric(candidate) ? Values{1, 2} : Values{1, 2, 4};
 }
 
-constexpr Trial kFirstLook[] = {{Knob::DataPlane, transports}, {Knob::Placement, placements},
-                                {Knob::Reduction, reductions}, {Knob::Sums, sums},
-                                {Knob::Streams, streamCounts}, {Knob::Protocol, protocols},
-                                {Knob::Partials, partials},    {Knob::Chunks, chunkCounts}};
+constexpr Trial kFirstLook[] = {{Knob::DataPlane, transports},   {Knob::Placement, placements},
+                                {Knob::Reduction, reductions},   {Knob::Sums, sums},
+                                {Knob::Streams, streamCounts},   {Knob::Protocol, protocols},
+                                {Knob::SecondShot, secondShots}, {Knob::Partials, partials},
+                                {Knob::Chunks, chunkCounts}};
 constexpr Trial kSecondLook[] = {
     {Knob::Streams, allStreamCounts}, {Knob::WaveRows, waves}, {Knob::TailSplit, tailSplits}};
 

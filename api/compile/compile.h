@@ -50,7 +50,8 @@ struct Compiled {
 };
 
 /// What is chosen about peers' memory, and means nothing over messages.
-constexpr Knob kKnobsOfPeerMemory[] = {Knob::Protocol, Knob::Partials, Knob::Copies, Knob::Signals};
+constexpr Knob kKnobsOfPeerMemory[] = {Knob::Protocol, Knob::SecondShot, Knob::Partials,
+                                       Knob::Copies, Knob::Signals};
 /// The first of them that `config` says, or memory that is not NCCL's, which messages may have.
 std::optional<Knob> knobOfPeerMemoryIn(const Configuration &config);
 /// `config` says something that holds for messages only.

@@ -163,6 +163,7 @@ struct Unobserved {
   template <class Bits> static __device__ void keep(const Sum &, int64_t, int64_t, const Bits &) {}
   __device__ bool hasRound(const SumWalk &walk, int64_t begin) const { return begin < walk.groups; }
   __device__ void loaded(bool, bool) {}
+  template <class Bits> __device__ void stored(int64_t, const Bits &) {}
 };
 
 /// A kernel of so many threads a block that only adds: nobody writes what it reads.
@@ -186,7 +187,7 @@ struct BehindArrivals : Unobserved {
 /// that was read, once everything is on its way; hasRound() says whether there are groups from
 /// `begin` on for this thread, or for one that it waits for; loaded() is called in each round when
 /// all parts are read and nothing is stored yet, says whether it is the last one, and takes a value
-/// that depends on all that was read.
+/// that depends on all that was read; stored() is told of each group of the result.
 template <class Place, class Types, int kWide, int kParts, int kGroups> struct GroupBatch {
   using From = Group<typename Types::Partial, kWide>;
   using Bias = Group<typename Types::T, kWide>;
@@ -217,14 +218,16 @@ template <class Place, class Types, int kWide, int kParts, int kGroups> struct G
           Place::keep(sum, done + p, at(g), read[g][p]);
   }
 
-  __device__ void store(int g, const typename Bias::Bits &bias) {
+  __device__ void store(int g, const typename Bias::Bits &bias, Place &place) {
     Bias::of(bias).addTo(totals[g]);
     To result;
 #pragma unroll
     for (int i = 0; i < kWide; ++i)
       result.elements[i] = static_cast<typename Types::Result>(totals[g][i]);
-    if (at(g) < walk.groups)
-      static_cast<typename To::Bits *>(sum.dst)[at(g)] = result.bits();
+    if (at(g) >= walk.groups)
+      return;
+    static_cast<typename To::Bits *>(sum.dst)[at(g)] = result.bits();
+    place.stored(at(g), result.bits());
   }
 
   /// Not to be known before everything has been read.
@@ -263,7 +266,7 @@ __device__ void addGroups(const Sum &sum, const SumWalk &walk, int64_t first, in
     place.loaded(!place.hasRound(walk, begin + step), batch.dependsOnAll());
 #pragma unroll
     for (int g = 0; g < kGroups; ++g)
-      batch.store(g, bias[g]);
+      batch.store(g, bias[g], place);
   }
 }
 

@@ -14,6 +14,8 @@ namespace {
 using SystemFlag = ::cuda::atomic_ref<uint32_t, ::cuda::thread_scope_system>;
 using DeviceCounter = ::cuda::atomic_ref<uint32_t, ::cuda::thread_scope_device>;
 
+__device__ uint32_t laneOfThread() { return threadIdx.x % kWarp; }
+
 constexpr int kStages = 4;                      ///< tiles in flight in a block: 64 KiB on their way
 constexpr int kWorkerThreads = kTeam * kStages; ///< of a block where threads copy, or add
 
@@ -21,6 +23,13 @@ constexpr int kWorkerThreads = kTeam * kStages; ///< of a block where threads co
 
 __device__ uint32_t look(uint32_t *flag) {
   return SystemFlag(*flag).load(::cuda::memory_order_acquire);
+}
+
+/// Set, or released by the host; not what some of the blocks that signal have added (signalShare).
+__device__ bool isSet(uint32_t *flag) {
+  constexpr uint32_t kReleased = 0x40000000;
+  const uint32_t value = look(flag);
+  return value == 1 || value == kReleased;
 }
 
 /// Takes a flag away, and returns what it was. A released flag (larger than 1) stays, so that every
@@ -70,7 +79,7 @@ __device__ void countTiles(const CopyAndSignal &batch, uint32_t copier, uint32_t
 /// The granule behind this thread's: the next thread's, or, behind the last one of a warp, the
 /// `later` one of the first.
 __device__ Granule nextInWarp(const Granule &own, const Granule &later) {
-  const uint32_t lane = threadIdx.x % kWarp;
+  const uint32_t lane = laneOfThread();
   Granule next;
   for (int i = 0; i < 4; ++i)
     next.words[i] = __shfl_sync(~0u, lane == 0 ? later.words[i] : own.words[i], (lane + 1) % kWarp);
@@ -99,8 +108,7 @@ __device__ void copyTile(const Tile &tile, uint32_t thread) {
 }
 
 /// The block's teams take its tiles in turns, so that as much is on its way as in bulk.
-__device__ void copyByThreads(const CopyAndSignal &batch, uint32_t copier, uint32_t copiers) {
-  TileWalk walk = tilesFor(batch, copier, copiers);
+__device__ void copyByThreads(TileWalk walk) {
   uint32_t turn = threadIdx.x / kTeam;
   for (Tile tile; walk.next(tile); turn = (turn + kStages - 1) % kStages)
     if (turn == 0)
@@ -198,13 +206,13 @@ __device__ bool isReleased(const CopyAndSignal &batch) {
 __device__ void waitForAll(const CopyAndSignal &batch, const CopyAndSignalFlag *flags,
                            uint32_t count, bool tells = true) {
   constexpr uint32_t kFirstLooks = 64, kLooksBetween = 256;
-  const uint32_t lane = threadIdx.x;
-  bool isSet = lane >= count;
+  const uint32_t lane = laneOfThread();
+  bool passes = lane >= count;
   uint32_t reported = 0;
   for (uint32_t looks = 1; reported < count; ++looks) {
-    isSet = isSet || look(flags[lane].flag) != 0 ||
-            ((looks == kFirstLooks || looks % kLooksBetween == 0) && isReleased(batch));
-    const uint32_t unset = ~__ballot_sync(~0u, isSet);
+    passes = passes || isSet(flags[lane].flag) ||
+             ((looks == kFirstLooks || looks % kLooksBetween == 0) && isReleased(batch));
+    const uint32_t unset = ~__ballot_sync(~0u, passes);
     const uint32_t passed = unset == 0 ? count : min(count, __ffs(unset) - 1);
     // As if they were awaited one after the other.
     if (lane == 0 && passed != reported && tells)
@@ -225,20 +233,29 @@ __device__ DeviceCounter sumGate(const CopyAndSignal &batch) {
   return DeviceCounter(batch.counters[CopyAndSignal::kMost + 1]);
 }
 
+/// A worker's first warp: until `isPassed` holds for all lanes.
+template <class IsPassed>
+__device__ void passWhen(const CopyAndSignal &batch, bool passes, IsPassed isPassed) {
+  constexpr uint32_t kLooksBetween = 256; // for a release, which is far away
+  for (uint32_t looks = 1; !__all_sync(~0u, passes); ++looks)
+    passes = passes || isPassed() || (looks % kLooksBetween == 0 && isReleased(batch));
+}
+
+/// A worker's first warp: until flags on the GPU are set. They stay set.
+__device__ void passNear(const CopyAndSignal &batch, const CopyAndSignalFlag *flags,
+                         uint32_t count) {
+  const uint32_t lane = threadIdx.x;
+  if (lane < kWarp)
+    passWhen(batch, lane >= count, [&] { return isSet(flags[lane].flag); });
+}
+
 /// A worker's first warp: until the awaits have passed. Where flags are on the GPU it looks at them
 /// itself, for a word of the first block comes later.
 __device__ void passAwaits(const CopyAndSignal &batch) {
-  constexpr uint32_t kLooksBetween = 256; // for a release, which is far away
-  if (threadIdx.x >= kWarp)
-    return;
-  const uint32_t lane = threadIdx.x;
-  const bool isNear = batch.released != nullptr;
-  bool isSet = isNear && lane >= batch.awaitCount;
-  for (uint32_t looks = 1; !__all_sync(~0u, isSet); ++looks)
-    isSet = isSet ||
-            (isNear ? look(batch.awaits[lane].flag) != 0
-                    : gate(batch).load(::cuda::memory_order_acquire) != 0) ||
-            (looks % kLooksBetween == 0 && isReleased(batch));
+  if (batch.released)
+    passNear(batch, batch.awaits, batch.awaitCount);
+  else if (threadIdx.x < kWarp)
+    passWhen(batch, false, [&] { return gate(batch).load(::cuda::memory_order_acquire) != 0; });
 }
 
 /// Workers that have passed the gate of the sum.
@@ -273,17 +290,25 @@ __device__ void copyByWarp(const CopyAndSignal &batch) {
 /// Who copies.
 enum class Movers { Workers, FirstBlock };
 
-/// What is behind the copies. Workers look at the flags of awaits, too, so they are taken here: a
-/// peer sets them again once it has our signals, so these leave when all flags are known to be
-/// taken. A signal before the last copy goes with the others: the copies wait for nobody, and end
-/// at the same time.
-__device__ void finishMoves(const CopyAndSignal &batch) {
+/// Workers look at flags, too, so they are taken when all have passed: a peer sets them again once
+/// it has the signals behind what they guard, so these leave when all flags are known to be taken.
+/// False: there is no need for them any more.
+__device__ bool takeAll(const CopyAndSignal &batch, const CopyAndSignalFlag *flags,
+                        uint32_t count) {
   constexpr uint32_t kNever = ~0u;
-  const uint32_t lane = threadIdx.x;
-  const uint32_t was = lane < batch.awaitCount ? take(batch, batch.awaits[lane].flag) : 0;
-  if (__any_sync(~0u, was == kNever)) // to know, every lane has to have its exchange back
-    return;
+  const uint32_t lane = laneOfThread();
+  const uint32_t was = lane < count ? take(batch, flags[lane].flag) : 0;
+  const bool isDone = !__any_sync(~0u, was == kNever); // every lane has its exchange back
   __syncwarp();
+  return isDone;
+}
+
+/// What is behind the copies. A signal before the last copy goes with the others: the copies wait
+/// for nobody, and end at the same time.
+__device__ void finishMoves(const CopyAndSignal &batch) {
+  const uint32_t lane = laneOfThread();
+  if (!takeAll(batch, batch.awaits, batch.awaitCount))
+    return;
   // Without signals, too: what is written at peers has to be there when whoever waits for the copy
   // signals.
   if (batch.fencesMoves && lane < max(batch.signalCount, 1))
@@ -323,8 +348,8 @@ __device__ void passArrivals(const CopyAndSignal &batch) {
 }
 
 __device__ void takeArrivals(const CopyAndSignal &batch) {
-  if (threadIdx.x < batch.arrivalCount)
-    take(batch, batch.arrivals[threadIdx.x].flag);
+  if (const uint32_t lane = laneOfThread(); lane < batch.arrivalCount)
+    take(batch, batch.arrivals[lane].flag);
 }
 
 // -- Adding. --
@@ -351,6 +376,8 @@ template <class Types, int kWide, class Place>
 __device__ void addOwn(const Sum &sum, const SumWalk &walk, int64_t thread, Place place) {
   if (sum.count <= 2)
     addGroups<Place, Types, kWide, 2, 4>(sum, walk, thread, 4 * walk.apart, place);
+  else if (sum.count <= 4)
+    addGroups<Place, Types, kWide, 4, 2>(sum, walk, thread, 2 * walk.apart, place);
   else
     addGroups<Place, Types, kWide, kMostParts, 1>(sum, walk, thread, walk.apart, place);
 }
@@ -398,6 +425,108 @@ private:
   }
 };
 
+// -- The second shot. --
+
+/// A worker's warp that has the fewest tiles to copy, and does what need not hold up the others.
+constexpr uint32_t kLastWarp = kWorkerThreads / kWarp - 1;
+__device__ bool isWarp(uint32_t number) { return threadIdx.x / kWarp == number; }
+
+__device__ bool hasSecondShot(const CopyAndSignal &batch) { return batch.second.placeCount != 0; }
+
+/// Counters of copies serve: nothing else counts tiles here.
+enum SecondShotCounter : uint32_t { kPassed = 1, kArrived = 2 };
+
+/// What a worker adds to the flags of the second shot's signals. The first block adds what is left
+/// of 1, so a flag is 1 when all are done, whoever comes last, and never before.
+constexpr uint32_t kShareOfWorker = 1u << 16;
+
+/// A worker's part of the signals, behind what its block has stored: it waits for no other block,
+/// and its fence is the only one.
+__device__ void signalShare(const CopyAndSignal &batch) {
+  if (threadIdx.x < batch.second.signalCount)
+    SystemFlag(*batch.second.signals[threadIdx.x].flag)
+        .fetch_add(kShareOfWorker, ::cuda::memory_order_release);
+}
+
+/// The first block's part, behind the taking of flags that all have passed.
+__device__ void signalRest(const CopyAndSignal &batch, uint32_t workers) {
+  const CopyAndSignal::SecondShot &second = batch.second;
+  if (threadIdx.x < second.signalCount)
+    SystemFlag(*second.signals[threadIdx.x].flag)
+        .fetch_add(1 - workers * kShareOfWorker, ::cuda::memory_order_relaxed);
+  if (threadIdx.x == 0 && second.signalCount != 0)
+    report(batch, second.signals[second.signalCount - 1].value);
+}
+
+/// A warp of each block, when that has looked at the flags of arrivals for the last time.
+__device__ void leaveArrivals(const CopyAndSignal &batch) {
+  DeviceCounter arrived(batch.counters[kArrived]);
+  const bool isLast =
+      laneOfThread() == 0 && arrived.fetch_add(1, ::cuda::memory_order_relaxed) == gridDim.x - 1;
+  if (!__shfl_sync(~0u, isLast, 0))
+    return;
+  if (laneOfThread() == 0)
+    arrived.store(0, ::cuda::memory_order_relaxed);
+  takeArrivals(batch);
+}
+
+/// The first block's warp, which waits in the order of the steps, and says so.
+__device__ void coordinateSecondShot(const CopyAndSignal &batch) {
+  const CopyAndSignal::SecondShot &second = batch.second;
+  const uint32_t workers = gridDim.x - 1;
+  waitForAll(batch, second.awaits, second.awaitCount);
+  DeviceCounter passed(batch.counters[kPassed]);
+  if (threadIdx.x == 0) {
+    while (passed.load(::cuda::memory_order_relaxed) != workers)
+      ;
+    passed.store(0, ::cuda::memory_order_relaxed);
+  }
+  __syncwarp();
+  if (!takeAll(batch, second.awaits, second.awaitCount))
+    return;
+  signalRest(batch, workers);
+  passArrivals(batch);
+  leaveArrivals(batch);
+}
+
+/// A worker that has told that it has read what it added: nothing else that a peer may wait for
+/// before it lets this rank store is left to be said.
+__device__ void passSecondAwaits(const CopyAndSignal &batch) {
+  passNear(batch, batch.second.awaits, batch.second.awaitCount);
+  __syncthreads();
+  if (threadIdx.x == 0)
+    DeviceCounter(batch.counters[kPassed]).fetch_add(1, ::cuda::memory_order_relaxed);
+}
+
+/// A group of a sum goes to all places.
+template <class Bits>
+__device__ void give(const CopyAndSignal &batch, int64_t at, const Bits &bits) {
+  for (uint32_t i = 0; i < batch.second.placeCount; ++i)
+    reinterpret_cast<Bits *>(batch.second.places[i])[at] = bits;
+}
+
+/// A thread, which has added in several rounds, gives all that it has added. It could not give any
+/// before its block had told that it has read everything.
+template <class Bits>
+__device__ void giveAll(const CopyAndSignal &batch, const SumWalk &walk, int64_t thread) {
+  for (int64_t at = thread; at < walk.groups; at += walk.apart)
+    give(batch, at, static_cast<const Bits *>(batch.sum.dst)[at]);
+}
+
+/// A worker, whose stores are under way.
+__device__ void finishSecondShot(const CopyAndSignal &batch) {
+  __syncthreads();
+  signalShare(batch);
+  passNear(batch, batch.arrivals, batch.arrivalCount);
+  __syncthreads();
+  if (isWarp(kLastWarp))
+    leaveArrivals(batch);
+  copyByThreads(
+      TileWalk(batch.second.copies, batch.second.copyCount, blockIdx.x - 1, gridDim.x - 1));
+}
+
+// -- Adding along copies. --
+
 /// The last one of the blocks that count. What they have read needs no order: it has come. What
 /// they keep does.
 __device__ bool isLast(const CopyAndSignal &batch, uint32_t one = 1) {
@@ -407,12 +536,32 @@ __device__ bool isLast(const CopyAndSignal &batch, uint32_t one = 1) {
   return before == gridDim.x - 1;
 }
 
+/// A warp of each block. Its first thread says whether the block is the last one, behind the reads
+/// of all others.
+__device__ void leaveReads(const CopyAndSignal &batch, bool isLastBlock) {
+  if (!__shfl_sync(~0u, isLastBlock, 0))
+    return;
+  if (laneOfThread() == 0)
+    DeviceCounter(batch.counters[0]).store(0, ::cuda::memory_order_relaxed);
+  finishMoves(batch);
+  if (hasSecondShot(batch))
+    return;
+  passArrivals(batch);
+  takeArrivals(batch);
+}
+
 /// Parts come from where the copies read them, and are kept where those write, if anybody reads
 /// them there. What peers wrote, they wrote while the kernel ran. A block counts itself when it has
 /// read everything, which peers wait for, and stores its results meanwhile.
 struct AlongCopies {
+  /// How far a thread's block is.
+  struct Block {
+    bool isLast = false;   ///< of the thread that tells
+    bool hasRound = false; ///< one has been read
+    bool gives = false;    ///< what is stored goes to the places of the second shot
+  };
   const CopyAndSignal &batch;
-  bool &isLastBlock; ///< of the first thread
+  Block &block;
 
   /// All threads of a block have as many rounds.
   __device__ bool hasRound(const SumWalk &walk, int64_t begin) const {
@@ -421,11 +570,23 @@ struct AlongCopies {
   /// The barrier counts threads by the value, and the block counts itself by that number, so that
   /// neither can happen before all is read.
   __device__ void loaded(bool isLastRound, bool dependsOnAll) {
+    const bool isOnlyRound = isLastRound && !block.hasRound;
+    block.hasRound = true;
     if (!isLastRound)
       return;
     const int threads = __syncthreads_count(dependsOnAll);
-    if (threadIdx.x == 0)
-      isLastBlock = isLast(batch, threads <= kWorkerThreads ? 1 : 2);
+    const bool tells = isWarp(hasSecondShot(batch) ? kLastWarp : 0) && laneOfThread() == 0;
+    block.isLast = tells && isLast(batch, threads <= kWorkerThreads ? 1 : 2);
+    if (!hasSecondShot(batch))
+      return;
+    if (isWarp(kLastWarp)) // while the first one waits
+      leaveReads(batch, block.isLast);
+    passSecondAwaits(batch);
+    block.gives = isOnlyRound;
+  }
+  template <class Bits> __device__ void stored(int64_t at, const Bits &bits) {
+    if (block.gives)
+      give(batch, at, bits);
   }
 
   static __device__ int64_t apart(const SumWalk &walk) { return walk.apart; }
@@ -460,22 +621,16 @@ template <class Types> struct SumAlong {
     passAwaits(batch);
     __syncthreads();
     const int64_t thread = int64_t(blockIdx.x - 1) * kWorkerThreads + threadIdx.x;
-    bool isLastBlock = false;
-    addOwn<Types, kGroupOf<Types>>(batch.sum, shares.sum, thread, AlongCopies{batch, isLastBlock});
-    if (threadIdx.x < kWarp)
-      leave(batch, isLastBlock);
-  }
-
-  /// A warp of each block. Its first thread says whether the block is the last one, behind the
-  /// reads of all others.
-  static __device__ void leave(const CopyAndSignal &batch, bool isLastBlock) {
-    if (!__shfl_sync(~0u, isLastBlock, 0))
-      return;
-    if (threadIdx.x == 0)
-      DeviceCounter(batch.counters[0]).store(0, ::cuda::memory_order_relaxed);
-    finishMoves(batch);
-    passArrivals(batch);
-    takeArrivals(batch);
+    AlongCopies::Block block;
+    addOwn<Types, kGroupOf<Types>>(batch.sum, shares.sum, thread, AlongCopies{batch, block});
+    if (hasSecondShot(batch)) {
+      if (!block.gives)
+        giveAll<typename Group<typename Types::Result, kGroupOf<Types>>::Bits>(batch, shares.sum,
+                                                                               thread);
+      finishSecondShot(batch);
+    } else if (threadIdx.x < kWarp) {
+      leaveReads(batch, block.isLast);
+    }
   }
 
 private:
@@ -496,7 +651,7 @@ private:
 /// The first block, which is one warp of it.
 template <class Adder, Movers kMovers = Movers::Workers>
 __device__ void coordinate(const CopyAndSignal &batch) {
-  const uint32_t lane = threadIdx.x;
+  const uint32_t lane = laneOfThread();
   if (lane < batch.readySignalCount) {
     if (batch.fencesReadySignals)
       publishToPeers();
@@ -507,10 +662,13 @@ __device__ void coordinate(const CopyAndSignal &batch) {
     report(batch, batch.readySignals[batch.readySignalCount - 1].value);
   // The last block may be another one. If what it reports is not followed by more, nothing of this
   // one may come later.
-  const bool isLastToTell = Adder::kIsAlong && batch.arrivalCount == 0 && batch.signalCount != 0;
+  const bool isLastToTell = Adder::kIsAlong && batch.arrivalCount == 0 && batch.signalCount != 0 &&
+                            batch.second.placeCount == 0;
   waitForAll(batch, batch.awaits, batch.awaitCount, !isLastToTell);
   if constexpr (Adder::kIsAlong) {
-    Adder::leave(batch, lane == 0 && isLast(batch));
+    leaveReads(batch, lane == 0 && isLast(batch));
+    if (hasSecondShot(batch))
+      coordinateSecondShot(batch);
   } else {
     makeMoves<kMovers>(batch);
     passArrivals(batch);
@@ -534,7 +692,7 @@ __device__ void copyShare(const CopyAndSignal &batch, uint32_t copier, uint32_t 
 #endif
   } else {
     __syncthreads();
-    copyByThreads(batch, copier, copiers);
+    copyByThreads(tilesFor(batch, copier, copiers));
   }
   if (threadIdx.x == 0)
     countTiles(batch, copier, copiers);
@@ -672,6 +830,23 @@ bool canAddAlong(const CopyAndSignal &batch) {
       return false;
   }
   return !meetsCopies(batch);
+}
+
+bool canGive(const CopyAndSignal &batch, const CopyAndSignalCopy &copy) {
+  const int64_t bytes = batch.sum.elements * sizeOf(batch.sum.result);
+  return batch.addsAlong && copy.src == batch.sum.dst && copy.bytes == bytes &&
+         reinterpret_cast<uintptr_t>(copy.dst) % 16 == 0;
+}
+
+bool canCopyLast(const CopyAndSignal &batch, const CopyAndSignalCopy &copy) {
+  const Sum &sum = batch.sum;
+  const int64_t dstBytes = sum.elements * sizeOf(sum.result);
+  const int64_t biasBytes = sum.bias ? sum.biasElements * sizeOf(sum.element) : 0;
+  const int64_t partsBytes = (sum.count - 1) * sum.stride + sum.elements * sizeOf(sum.partial);
+  return !overlap(sum.dst, dstBytes, copy.src, copy.bytes) &&
+         !overlap(sum.dst, dstBytes, copy.dst, copy.bytes) &&
+         !overlap(sum.bias, biasBytes, copy.dst, copy.bytes) &&
+         !overlap(sum.parts, partsBytes, copy.dst, copy.bytes);
 }
 
 void launchCopyAndSignal(cudaStream_t stream, const CopyAndSignal &batch,

@@ -8,6 +8,7 @@
 //   copies          and the signals that say that they are done
 //   arrivals        awaits, until peers have signalled their copies
 //   a sum           of what has arrived
+//   a second shot   which gives that sum to peers, and takes theirs
 //
 // Each part may be empty. The first block makes the signals and takes the flags away; the others,
 // the workers, copy and add. The order is as if the parts were issued one after the other: no copy
@@ -16,7 +17,9 @@
 // their signals leave together.
 //
 // A sum of what the copies themselves bring may come before the arrivals. Then a worker adds what
-// it has copied while it has it, and waits for nobody else: the sum costs no step of its own.
+// it has copied while it has it, and waits for nobody else: the sum costs no step of its own. Then
+// a second shot may follow: a worker stores at peers what it has added, whatever the others are at,
+// and copies what peers have stored here, once they say so.
 //
 // Blocks that wait for a peer hold shared memory, and a GEMM finds no room beside one. So there
 // must never be one on every processor: the peer may be waiting for that GEMM. Whoever launches
@@ -47,6 +50,15 @@ struct CopyAndSignalFlag {
 struct CopyAndSignal {
   static constexpr uint32_t kMost = 16; ///< of each kind
 
+  /// Behind a sum that is added along the copies: awaits; the sum to as many places, and then the
+  /// signals that it is there; the arrivals; copies. Without a place there is none.
+  struct SecondShot {
+    uint32_t awaitCount = 0, placeCount = 0, signalCount = 0, copyCount = 0;
+    CopyAndSignalFlag awaits[kMost], signals[kMost];
+    char *places[kMost];
+    CopyAndSignalCopy copies[kMost];
+  };
+
   uint32_t readySignalCount = 0, awaitCount = 0, copyCount = 0, signalCount = 0, arrivalCount = 0;
   CopyAndSignalFlag readySignals[kMost], awaits[kMost], signals[kMost], arrivals[kMost];
   CopyAndSignalCopy copies[kMost];
@@ -55,8 +67,9 @@ struct CopyAndSignal {
   /// peer reads nothing, or only what earlier launches wrote to this GPU's memory: that is in the
   /// cache through which peers read it. Where flags are in the host's memory, both are true.
   bool fencesReadySignals = false, fencesMoves = false;
-  Sum sum = {};             ///< of no elements: none
-  bool addsAlong = false;   ///< the sum comes before the arrivals; canAddAlong()
+  Sum sum = {};           ///< of no elements: none
+  bool addsAlong = false; ///< the sum comes before the arrivals; canAddAlong()
+  SecondShot second;
   uint32_t *step = nullptr; ///< of the stream
   /// In the host's memory, for flags that are on the GPU: when it is not 0, no flag is awaited.
   /// Null: flags are in the host's memory, too, and the host sets them themselves.
@@ -80,6 +93,13 @@ bool isForWorkers(const Sum &sum, const CopyAndSignalBlocks &most);
 /// Is every copy of `batch` a whole part of its sum, and can both be done by groups of 16 bytes?
 /// What a copy's destination holds is read by the sum as it comes.
 bool canAddAlong(const CopyAndSignal &batch);
+
+/// May the sum of `batch`, which is added along, go to `copy.dst`, too? It may if all of it does.
+bool canGive(const CopyAndSignal &batch, const CopyAndSignalCopy &copy);
+
+/// May `copy` be behind the arrivals of the second shot of `batch`? It may if it meets nothing
+/// that blocks read or write which are not as far. It meets no other copy.
+bool canCopyLast(const CopyAndSignal &batch, const CopyAndSignalCopy &copy);
 
 /// Launches it. Neither copies nor a sum need alignment. Where everything about copies is a
 /// multiple of 16 bytes, the bulk copy unit makes them if there is one (compute capability 9 on);

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace braid {
 namespace {
@@ -192,77 +193,156 @@ void CudaDevice::issueCopyAndSignal(uint32_t stream, Tag tag, llvm::ArrayRef<Bat
   }
 }
 
-/// How many of `steps` one launch can take: each kind has its part of it, in this order.
+namespace {
+
+using cuda::CopyAndSignal, cuda::CopyAndSignalCopy, cuda::CopyAndSignalFlag;
+
+/// Fills a launch with the first of a batch's steps: each kind has its part of it, in this order.
+class LaunchFiller {
+public:
+  using NumberOf = llvm::function_ref<uint32_t(const BatchedCommand &)>;
+  struct May {
+    bool haveCopies;  ///< several at once
+    bool waitAndWork; ///< the blocks that copy or add may wait for peers
+    bool add;         ///< kernels copy here, so they may add what they copy
+    cuda::CopyAndSignalBlocks blocks;
+  };
+
+  /// `numberOf` is asked once of each flag that is taken, in their order; it outlives this.
+  LaunchFiller(CopyAndSignal &launch, const May &may, NumberOf numberOf)
+      : launch_(launch), may_(may), numberOf_(numberOf) {}
+
+  /// False: the step has to go to another launch.
+  bool take(const BatchedCommand &step) {
+    switch (step.kind) {
+    case CommandKind::Sum:
+      return takeSum(*step.sum);
+    case CommandKind::Await:
+      return takeAwait(step);
+    case CommandKind::Copy:
+      return takeCopy(step);
+    default:
+      return takeSignal(step);
+    }
+  }
+
+  /// Nothing can follow.
+  bool isFull() const { return part_ == Full; }
+
+private:
+  enum Part { ReadySignals, Awaits, Moves, Arrivals, Giving, LastCopies, Full };
+  static constexpr uint32_t kMost = CopyAndSignal::kMost;
+
+  template <class T> static bool append(T (&list)[kMost], uint32_t &count, const T &item) {
+    if (count == kMost)
+      return false;
+    list[count++] = item;
+    return true;
+  }
+  bool appendFlag(CopyAndSignalFlag (&list)[kMost], uint32_t &count, const BatchedCommand &step) {
+    return count < kMost &&
+           append(list, count, {static_cast<uint32_t *>(step.flag), numberOf_(step)});
+  }
+
+  // Whoever adds waits on a processor until then, as whoever copies does, and only there.
+  bool takeSum(const SumArgs &args) {
+    if (!may_.add || !may_.waitAndWork || launch_.sum.elements != 0)
+      return false;
+    launch_.sum = sumOf(args);
+    launch_.addsAlong = part_ == Moves && cuda::canAddAlong(launch_);
+    if (!launch_.addsAlong && !cuda::isForWorkers(launch_.sum, may_.blocks)) {
+      launch_.sum = {};
+      return false;
+    }
+    part_ = launch_.addsAlong ? Arrivals : Full;
+    return true;
+  }
+
+  bool takeAwait(const BatchedCommand &step) {
+    if (part_ == Moves && !may_.waitAndWork)
+      return false;
+    if (part_ < Moves) {
+      part_ = Awaits;
+      return appendFlag(launch_.awaits, launch_.awaitCount, step);
+    }
+    part_ = part_ < Giving ? Arrivals : LastCopies;
+    return appendFlag(launch_.arrivals, launch_.arrivalCount, step);
+  }
+
+  bool takeSignal(const BatchedCommand &step) {
+    if (part_ == Awaits && !may_.waitAndWork)
+      return false;
+    if (part_ == ReadySignals) {
+      launch_.fencesReadySignals |= step.published == Published::Peers;
+      return appendFlag(launch_.readySignals, launch_.readySignalCount, step);
+    }
+    if (part_ == Giving)
+      return appendFlag(launch_.second.signals, launch_.second.signalCount, step);
+    if (part_ > Moves)
+      return false;
+    part_ = Moves;
+    launch_.fencesMoves |= step.published != Published::Nothing;
+    return appendFlag(launch_.signals, launch_.signalCount, step);
+  }
+
+  bool takeCopy(const BatchedCommand &step) {
+    const CopyAndSignalCopy copy{static_cast<char *>(step.dst), static_cast<const char *>(step.src),
+                                 step.bytes};
+    if ((part_ == Awaits && !may_.waitAndWork) || part_ == Full)
+      return false;
+    if (part_ > Moves)
+      return may_.haveCopies && takeCopyBehindSum(copy);
+    part_ = Moves;
+    if (step.bytes == 0)
+      return true;
+    if (launch_.copyCount == 1 && !may_.haveCopies)
+      return false;
+    launch_.fencesMoves |= step.published == Published::Peers;
+    return append(launch_.copies, launch_.copyCount, copy);
+  }
+
+  /// What has been awaited since the sum is awaited before the sum is given, then.
+  bool takeCopyBehindSum(const CopyAndSignalCopy &copy) {
+    CopyAndSignal::SecondShot &second = launch_.second;
+    if (part_ <= Giving && cuda::canGive(launch_, copy)) {
+      if (part_ == Arrivals) {
+        std::copy_n(launch_.arrivals, launch_.arrivalCount, second.awaits);
+        second.awaitCount = std::exchange(launch_.arrivalCount, 0);
+        part_ = Giving;
+      }
+      return append(second.places, second.placeCount, copy.dst);
+    }
+    if (part_ < Giving || !cuda::canCopyLast(launch_, copy))
+      return false;
+    part_ = LastCopies;
+    return copy.bytes == 0 || append(second.copies, second.copyCount, copy);
+  }
+
+  CopyAndSignal &launch_;
+  const May may_;
+  const NumberOf numberOf_;
+  Part part_ = ReadySignals;
+};
+
+} // namespace
+
 size_t CudaDevice::addToCopyAndSignal(cuda::CopyAndSignal &batch, uint32_t stream, Tag tag,
                                       llvm::ArrayRef<BatchedCommand> steps, bool areDisjoint,
                                       TransferMode mode) {
-  constexpr uint32_t kMost = cuda::CopyAndSignal::kMost;
   const Timetable &timetable = timetableOf(tag.plan);
-  const bool waitsApart = timetable.waitsApart;
-  enum { ReadySignals, Awaits, Moves, Arrivals } part = ReadySignals;
-  auto flag = [&](const BatchedCommand &step) {
-    return cuda::CopyAndSignalFlag{static_cast<uint32_t *>(step.flag),
-                                   number(stream, tagOf(tag, step))};
+  const auto numberOf = [&](const BatchedCommand &step) {
+    return number(stream, tagOf(tag, step));
   };
-  // Whoever adds waits on a processor until then, as whoever copies does, and only there.
-  auto takeSum = [&](const SumArgs &args) {
-    const bool mayAdd = !waitsApart && mode.copies == CopyBy::Kernel;
-    if (!mayAdd)
-      return false;
-    batch.sum = sumOf(args);
-    batch.addsAlong = part == Moves && cuda::canAddAlong(batch);
-    if (batch.addsAlong || cuda::isForWorkers(batch.sum, timetable.blocks))
-      return true;
-    batch.sum = {};
-    return false;
-  };
-  for (size_t i = 0; i < steps.size(); ++i) {
-    const BatchedCommand &step = steps[i];
-    if (step.kind == CommandKind::Sum) {
-      if (!takeSum(*step.sum))
-        return i;
-      if (!batch.addsAlong)
-        return i + 1;
-      part = Arrivals;
-      continue;
-    }
-    const bool isBeside = part == Moves ? step.kind == CommandKind::Await
-                                        : part == Awaits && step.kind != CommandKind::Await;
-    if (waitsApart && isBeside)
-      return i;
-    if (step.kind == CommandKind::Await) {
-      part = part < Moves ? Awaits : Arrivals;
-      uint32_t &count = part == Awaits ? batch.awaitCount : batch.arrivalCount;
-      if (count == kMost)
-        return i;
-      (part == Awaits ? batch.awaits : batch.arrivals)[count++] = flag(step);
-      continue;
-    }
-    if (part == Arrivals)
-      return i;
-    if (step.kind == CommandKind::Copy) {
-      part = Moves;
-      if (step.bytes == 0)
-        continue;
-      if (batch.copyCount == (areDisjoint ? kMost : 1))
-        return i;
-      batch.copies[batch.copyCount++] = {static_cast<char *>(step.dst),
-                                         static_cast<const char *>(step.src), step.bytes};
-      batch.fencesMoves |= step.published == Published::Peers;
-    } else if (part == ReadySignals) {
-      if (batch.readySignalCount == kMost)
-        return i;
-      batch.readySignals[batch.readySignalCount++] = flag(step);
-      batch.fencesReadySignals |= step.published == Published::Peers;
-    } else {
-      part = Moves;
-      if (batch.signalCount == kMost)
-        return i;
-      batch.signals[batch.signalCount++] = flag(step);
-      batch.fencesMoves |= step.published != Published::Nothing;
-    }
-  }
-  return steps.size();
+  LaunchFiller filler(batch,
+                      {.haveCopies = areDisjoint,
+                       .waitAndWork = !timetable.waitsApart,
+                       .add = mode.copies == CopyBy::Kernel,
+                       .blocks = timetable.blocks},
+                      numberOf);
+  size_t taken = 0;
+  while (taken < steps.size() && !filler.isFull() && filler.take(steps[taken]))
+    ++taken;
+  return taken;
 }
 
 } // namespace braid

@@ -144,7 +144,7 @@ private:
     }
     builder_.insertAtEnd(body);
     join(stage, body, distinct({signals, sums, moves, copies}));
-    if (stage.chunkLoop && stage.config.protocol() == Protocol::Get)
+    if (stage.chunkLoop && stage.sumProtocol() == Protocol::Get)
       assignCopyOfSum(stage, sums, copies);
   }
 

@@ -47,7 +47,7 @@ public:
       else if (stage.isGather())
         insertInto(stage);
       else if (stage.isReduction())
-        insertReductionTransfers(state_, stage, handlesFor(stage));
+        insertReductionTransfers(state_, stage, handlesFor(stage), handlesOf(stage.sumProtocol()));
   }
 
 private:
@@ -57,8 +57,8 @@ private:
       llvm::SmallVector<Value *, 2> buffers;
       insertAfterPreamble(builder_);
       for (Stage &stage : state_.stages)
-        if (stage.movesByPairs() && stage.config.protocol() == protocol)
-          addReached(stage, buffers);
+        if (stage.movesByPairs())
+          addReached(stage, protocol, buffers);
       if (buffers.empty())
         continue;
       builder_.setLocation(buffers.front()->location);
@@ -67,21 +67,21 @@ private:
     }
   }
 
-  void addReached(Stage &stage, llvm::SmallVectorImpl<Value *> &buffers) {
-    if (stage.isGather())
+  /// What peers reach of a stage by transfers of that protocol.
+  void addReached(Stage &stage, Protocol protocol, llvm::SmallVectorImpl<Value *> &buffers) {
+    if (stage.config.protocol() == protocol && stage.isGather())
       buffers.push_back(stage.whole);
-    else
+    else if (stage.config.protocol() == protocol)
       buffers.append(shareParts(stage));
-    if (!stage.isTwoShot())
+    if (!stage.isTwoShot() || stage.sumProtocol() != protocol)
       return;
     builder_.setLocation(stage.location());
     allocateSums(state_, stage, builder_);
     buffers.append(stage.sums.begin(), stage.sums.end());
   }
 
-  Value *handlesFor(const Stage &stage) const {
-    return handles_[stage.config.protocol() == Protocol::Put];
-  }
+  Value *handlesOf(Protocol protocol) const { return handles_[protocol == Protocol::Put]; }
+  Value *handlesFor(const Stage &stage) const { return handlesOf(stage.config.protocol()); }
 
   void insertInto(Stage &stage) {
     builder_.setLocation(stage.location());

@@ -19,7 +19,9 @@
 // A reduction sends what a GEMM has made. Under `put` its receives, those of a second shot too, are
 // a group of their own ahead of that GEMM: so peers have ready signals before they ask for them. It
 // is on stream(0), where nothing else is, and nothing waits for it: the GEMM need not stand behind
-// signals.
+// signals. Where partial results are pulled and their sums pushed, receives of the sums are in the
+// group of the first shot. What peers read of that is waited for behind the second shot, which does
+// not depend on it: so nothing but flags that have long been set stands between the two.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -40,14 +42,19 @@ public:
   explicit Poster(LoweringState &state)
       : state_(state), body_(state.program->body()), builder_(builderFor(state)) {}
 
-  /// Brings the transfers among `nodes` into one group ahead of `before`, and with them what names
-  /// their tensors.
-  void post(const Stage &stage, llvm::ArrayRef<Op *> nodes, Op &before) {
+  /// Brings the transfers among `nodes`, and the receives among `later` ones, into one group ahead
+  /// of `before`, and with them what names their tensors.
+  void post(const Stage &stage, llvm::ArrayRef<Op *> nodes, Op &before,
+            llvm::ArrayRef<Op *> later = {}) {
     builder_.setLocation(stage.location());
     builder_.insertBefore(body_, before);
     if (stage.streams > 0)
       builder_.setCurrentStream({nullptr, builder_.scalars().constant(0)});
-    postGroup(nodes, before, [](const P2POp &) { return true; });
+    std::vector<Op *> all = nodes;
+    llvm::append_range(all, later);
+    postGroup(all, before, [&](const P2POp &transfer) {
+      return transfer.direction == Direction::Receive || !llvm::is_contained(later, &transfer);
+    });
     // A copy that this rank makes is waited for on its own stream: that costs nothing.
     for (Op *op : nodes)
       if (isWaitForPush(*op))
@@ -66,10 +73,17 @@ public:
     builder_.setCurrentStream(main);
   }
 
-  /// Brings everything else ahead of `gemm`, in its order.
-  void moveRest(llvm::ArrayRef<Op *> nodes, Op &gemm) {
+  /// Brings everything else ahead of `before`, in its order.
+  void moveRest(llvm::ArrayRef<Op *> nodes, Op &before) {
     for (Op *op : nodes)
-      move(*op, gemm);
+      move(*op, before);
+  }
+
+  /// The same but for waits until peers have read what is sent.
+  void moveAllButWaitsForPulls(llvm::ArrayRef<Op *> nodes, Op &before) {
+    for (Op *op : nodes)
+      if (!isWaitForSend(*op) || isWaitForPush(*op))
+        move(*op, before);
   }
 
 private:
@@ -105,9 +119,12 @@ private:
       body_.splice(before.getIterator(), body_, op.getIterator());
   }
 
-  static bool isWaitForPush(const Op &op) {
+  static bool isWaitForSend(const Op &op) {
     const P2POp *transfer = awaitedTransfer(op);
-    return transfer && transfer->direction == Direction::Send && copiesHere(*transfer);
+    return transfer && transfer->direction == Direction::Send;
+  }
+  static bool isWaitForPush(const Op &op) {
+    return isWaitForSend(op) && copiesHere(*awaitedTransfer(op));
   }
 
   LoweringState &state_;
@@ -138,12 +155,16 @@ bool postStage(LoweringState &state, Stage &stage) {
     llvm::append_range(both, gather);
     poster.postReceives(stage, both, *stage.first);
   }
-  poster.post(stage, nodes, stage.ownStream ? *stage.ownStream : *stage.loop);
-  if (!stage.ownStream)
+  poster.post(stage, nodes, stage.ownStream ? *stage.ownStream : *stage.loop,
+              stage.sumProtocol() == Protocol::Put ? gather : std::vector<Op *>());
+  if (!stage.ownStream && stage.gather)
+    poster.moveAllButWaitsForPulls(nodes, *stage.sum);
+  else if (!stage.ownStream)
     poster.moveRest(nodes, stage.sum ? *stage.sum : *stage.first);
   if (stage.gather) { // the second shot is a group of its own, behind the sum
     poster.post(stage, gather, *stage.gather);
     poster.moveRest(gather, *stage.gather);
+    poster.moveRest(nodes, *stage.gather);
     body.erase(stage.gather->getIterator());
   }
   body.erase(stage.loop->getIterator());

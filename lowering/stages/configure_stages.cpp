@@ -92,6 +92,10 @@ constexpr Rule kRulesOfReductions[] = {
     rule(Knob::Partials, Partials::Peer, Knob::Granularity, only(Granularity::Chunk)),
     rule(Knob::Partials, Partials::Peer, Knob::Placement, only(Placement::Each, Placement::Ring)),
     rule(Knob::Partials, Partials::Peer, Knob::Transfers, only(Transfers::Pairs)),
+    // Pushing what is pushed anyway, or passed on, is no choice.
+    rule(Knob::SecondShot, SecondShot::Put, Knob::Reduction, only(schedule::Reduction::TwoShot)),
+    rule(Knob::SecondShot, SecondShot::Put, Knob::Protocol, only(Protocol::Get)),
+    rule(Knob::SecondShot, SecondShot::Put, Knob::Order, only(Order::Shift, Order::Ring)),
     // The GEMM of a block is the next one that its rows have only around a ring.
     rule(Knob::Sums, Sums::Gemm, Knob::Order, only(Order::Ring)),
     // The host's parts of a chunk are added while the next chunk's are made.
@@ -216,6 +220,9 @@ std::string conflictOfHosts(const Stage &stage, const Configuration &config) {
     return "under protocol=put parts are awaited apart from those that are sent, and messages "
            "between hosts meet in pairs; only protocol=get" +
            hierarchical + " would be accepted";
+  if (config.secondShot() == SecondShot::Put && !staysInHosts)
+    return "second-shot=put pushes sums to peers, and some are on other hosts; only "
+           "second-shot=same would be accepted";
   if (config.order() != Order::Hierarchical || stage.gathersSlices)
     return "";
   if (stage.hosts() == 1)
@@ -378,6 +385,9 @@ struct OfSome {
 
 constexpr OfSome kOfSome[] = {
     {Knob::Reduction, int64_t(Reduction::TwoShot),
+     [](const Stage &stage) { return stage.isReduction() && !stage.keepsOwnRows(); },
+     "an all-reduce"},
+    {Knob::SecondShot, int64_t(SecondShot::Put),
      [](const Stage &stage) { return stage.isReduction() && !stage.keepsOwnRows(); },
      "an all-reduce"},
     {Knob::Partials, int64_t(Partials::Peer),

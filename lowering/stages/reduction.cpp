@@ -538,7 +538,8 @@ void insertAddingRingTransfers(LoweringState &state, Stage &stage, Value *handle
 
 } // namespace
 
-void insertReductionTransfers(LoweringState &state, Stage &stage, Value *handles) {
+void insertReductionTransfers(LoweringState &state, Stage &stage, Value *handles,
+                              Value *sumHandles) {
   ScalarContext &scalars = state.program->scalars();
   const GatherOrder order(scalars, stage.config.order(), stage.steps);
   auto slot = [&](ProgramBuilder &builder) {
@@ -559,7 +560,7 @@ void insertReductionTransfers(LoweringState &state, Stage &stage, Value *handles
         handles);
   }
   if (stage.isTwoShot())
-    insertSumGather(state, stage, handles);
+    insertSumGather(state, stage, sumHandles);
 }
 
 void insertReductionCollective(LoweringState &state, const Stage &stage) {

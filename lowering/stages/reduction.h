@@ -156,8 +156,9 @@ void allocateParts(LoweringState &state, Stage &stage, ProgramBuilder &builder);
 void formReduction(LoweringState &state, Stage &stage);
 /// Makes the buffers symmetric that peers reach by the stage's protocol, and returns them.
 llvm::SmallVector<Value *, 2> shareParts(const Stage &stage);
-/// Fills the stage's loop with the transfers of a step.
-void insertReductionTransfers(LoweringState &state, Stage &stage, Value *handles);
+/// Fills the stage's loop with the transfers of a step, and makes the second shot if there is one.
+void insertReductionTransfers(LoweringState &state, Stage &stage, Value *handles,
+                              Value *sumHandles);
 /// The same, of a stage that is reduced by collectives.
 void insertReductionCollective(LoweringState &state, const Stage &stage);
 /// Lets the collective write the result itself, if that has the type of partial results and no bias

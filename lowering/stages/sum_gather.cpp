@@ -72,7 +72,7 @@ public:
                          joinRows(state_, builder_, stage_, whole), ownOf(made_, whole)});
     if (stage_.isHierarchical())
       passOn();
-    else if (stage_.config.protocol() == Protocol::Put)
+    else if (stage_.sumProtocol() == Protocol::Put)
       push();
     else
       fetch();
@@ -219,7 +219,7 @@ private:
 
 void allocateSums(LoweringState &state, Stage &stage, ProgramBuilder &builder) {
   Shape shape = partShape(state.fusion, stage);
-  const bool hasAll = stage.config.protocol() == Protocol::Put || stage.isHierarchical();
+  const bool hasAll = stage.sumProtocol() == Protocol::Put || stage.isHierarchical();
   shape.insert(shape.begin(), hasAll ? stage.steps : 1);
   for (const Value *whole : sharedOf(state, stage))
     stage.sums.push_back(builder.allocate(state.names.global(whole->name + "_sums"),

@@ -403,6 +403,10 @@ static bool isBatchable(CommandKind kind) {
   return kind == CommandKind::Signal || kind == CommandKind::Await || kind == CommandKind::Copy;
 }
 
+bool gives(const Command &command, const PlanSum &sum) {
+  return command.kind == CommandKind::Copy && command.src == sum.dst;
+}
+
 bool continuesBatch(const Plan &plan, size_t command) {
   if (command == 0)
     return false;
@@ -414,7 +418,7 @@ bool continuesBatch(const Plan &plan, size_t command) {
   while (last > 0 && plan.commands[last].kind == CommandKind::Await && isBeside(last - 1))
     --last;
   if (plan.commands[last].kind == CommandKind::Sum && continuesBatch(plan, last))
-    return next.kind == CommandKind::Await;
+    return next.kind == CommandKind::Await || gives(next, plan.sums[plan.commands[last].sum]);
   return isBatchable(before.kind) && (isBatchable(next.kind) || next.kind == CommandKind::Sum);
 }
 
@@ -436,6 +440,7 @@ void Binder::findBatches() {
     first = end;
   }
   prepared_->steps_.reserve(longest);
+  prepared_->stepSums_.reserve(longest);
 }
 
 /// Different buffers are different memory, as far as a run goes, unless both are in the private
@@ -663,16 +668,17 @@ void Prepared::issueAll(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void
 
 void Prepared::issueBatch(uint32_t first, const Batch &batch) {
   steps_.clear();
+  stepSums_.clear();
   for (uint32_t index = first; index < first + batch.count; ++index) {
     const Command &command = plan_->commands[index];
     const Bound &bound = bound_[index];
     const bool copies = command.kind == CommandKind::Copy;
     const bool adds = command.kind == CommandKind::Sum;
     if (adds)
-      stepSum_ = sumArgs(command);
+      stepSums_.push_back(sumArgs(command));
     steps_.push_back({command.kind, index, bound.flag, copies ? at(bound.dst) : nullptr,
                       copies ? at(bound.src) : nullptr, copies ? command.dst.bytes : 0,
-                      adds ? &stepSum_ : nullptr, bound.published});
+                      adds ? &stepSums_.back() : nullptr, bound.published});
   }
   const uint32_t stream = plan_->commands[first].stream;
   if (peers_)

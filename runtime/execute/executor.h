@@ -103,7 +103,7 @@ private:
   std::vector<Bound> bound_;          ///< one for each command
   std::vector<Batch> batches_;        ///< one for each command; that of its first command counts
   std::vector<BatchedCommand> steps_; ///< of the batch that is being issued; room for the longest
-  SumArgs stepSum_ = {};              ///< of its sum
+  std::vector<SumArgs> stepSums_;     ///< of its sums; likewise
   std::vector<const void *> capturedInputs_;
   std::vector<void *> capturedOutputs_;
   struct BoundMatmul {

@@ -32,8 +32,11 @@ struct BatchedCommand {
   Published published = Published::Peers;
 };
 
+/// Is it a copy of all that the sum makes?
+bool gives(const Command &command, const PlanSum &sum);
 /// Is a command of `plan` issued in one batch with the one before it? So are signals, awaits and
-/// copies that follow one another on a stream, the sum right behind them, and awaits behind that.
+/// copies that follow one another on a stream, the sum right behind them, awaits behind that, and,
+/// where copies then give that sum, what is behind these.
 bool continuesBatch(const Plan &plan, size_t command);
 /// The first command behind the batch that begins with `first`.
 size_t endOfBatch(const Plan &plan, size_t first);

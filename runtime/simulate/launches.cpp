@@ -94,21 +94,24 @@ struct BatchKernel {
 };
 
 /// In this order: signals; awaits; copies with their signals, and a sum; awaits. A sum that is not
-/// added along the copies is the last.
+/// added along the copies is the last; behind one that is, copies may give it, and more may follow.
 BatchKernel firstKernel(const Plan &plan, llvm::ArrayRef<Command> batch, CopyBy copyBy) {
-  enum { ReadySignals, Awaits, Moves, Arrivals } part = ReadySignals;
+  enum { ReadySignals, Awaits, Moves, Arrivals, SecondShot } part = ReadySignals;
   BatchKernel kernel;
   llvm::SmallVector<const Command *> copies;
+  const PlanSum *added = nullptr;
   for (const Command &command : batch) {
     const bool isAwait = command.kind == CommandKind::Await;
     const bool isSum = command.kind == CommandKind::Sum;
     const bool isAlong =
         isSum && part == Moves && !copies.empty() && addsAlong(plan.sums[command.sum], copies);
     const bool works = isSum || command.kind == CommandKind::Copy;
+    if (added && gives(command, *added))
+      part = SecondShot;
     const bool fits = isSum ? isAlong || isSmall(plan.sums[command.sum]) : isOnHost(plan, command);
     if (works && (copyBy != CopyBy::Kernel || !fits))
       break;
-    if (part == Arrivals && !isAwait && !isSum)
+    if ((part == Arrivals && !isAwait && !isSum) || (part == SecondShot && isSum))
       break;
     ++kernel.count;
     kernel.isBare = kernel.isBare && !works;
@@ -116,6 +119,10 @@ BatchKernel firstKernel(const Plan &plan, llvm::ArrayRef<Command> batch, CopyBy 
       break;
     if (command.kind == CommandKind::Copy)
       copies.push_back(&command);
+    if (isAlong)
+      added = &plan.sums[command.sum];
+    if (part == SecondShot)
+      continue;
     if (isAwait)
       part = part < Moves ? Awaits : Arrivals;
     else if (works || part != ReadySignals)

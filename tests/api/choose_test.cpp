@@ -239,6 +239,25 @@ TEST(Candidate, OfAnAllReduceHasOneShotOrTwo) {
   EXPECT_THAT(streams[1], ElementsAre(5, 6, 7));
 }
 
+/// Where everything of a shot is posted at once, and over peers' memory.
+TEST(Candidate, OfTwoShotsMayPushTheSecond) {
+  const LaunchMode launchModes[] = {LaunchMode::Eager};
+  const TransferMode transferMode[] = {{}};
+  auto pushed = [&](const FusionStage &stage, Transport transport) {
+    std::vector<std::string> found;
+    for (const Candidate &each :
+         broadCandidates({{}, launchModes, transferMode, stage, .transports = {transport}}))
+      if (each.secondShot() == schedule::SecondShot::Put)
+        found.push_back(each.str());
+    return found;
+  };
+  const FusionStage all{{"C"}, /*isReduction=*/true, 1024, /*rowsInTwoShots=*/256};
+  EXPECT_THAT(pushed(all, Transport::PeerMemory),
+              ElementsAre("bulk;reduction=two-shot;second-shot=put"));
+  EXPECT_THAT(pushed(all, Transport::Messages), IsEmpty());
+  EXPECT_THAT(pushed({{"C"}, /*isReduction=*/true, 1024}, Transport::PeerMemory), IsEmpty());
+}
+
 /// Of few rows, where it is pushed and a peer adds it.
 TEST(Candidate, OfAReductionOfFewRowsMayStoreAtPeers) {
   const LaunchMode launchModes[] = {LaunchMode::Eager};

@@ -94,6 +94,7 @@ def exactness(suite):
                 ["--reproducible", "--verify", "--iterations", "100", "--set", "M=82", "--set",
                  "K=64", "--set", "N=64"] + flags, 2)
     reductions(suite)
+    second_shots(suite)
     sums_in_gemms(suite)
     functions(suite)
     functions_of_sums(suite)
@@ -126,12 +127,13 @@ def reductions(suite):
     # GEMMs that store at the peer: with rows that end anywhere, and beside its own GEMMs.
     for fusion, name, more in ((SCATTER, "reduce-scatter", []),
                                (ALL_REDUCE, "all-reduce", ["--reduction", "two-shot"])):
-        for number, flags in enumerate(([], ["--chunks", "3"], ["--copies", "kernel"],
-                                        ["--reproducible", "--set", "N=64"])):
+        for number, (columns, flags) in enumerate(((65, []), (65, ["--chunks", "3"]),
+                                                   (65, ["--copies", "kernel"]),
+                                                   (64, ["--reproducible"]))):
             chosen = more + flags + (["--graph"] if number % 2 else [])
             add_run(suite, f"exact 2 {name} at peers {' '.join(chosen)}",
                     ["--verify", "--iterations", "300", "--set", "M=82", "--set", "K=128", "--set",
-                     "N=65", "--protocol", "put", "--partials", "peer"] + chosen, 2, fusion)
+                     f"N={columns}", "--protocol", "put", "--partials", "peer"] + chosen, 2, fusion)
     for fusion, name, more in ((SCATTER, "reduce-scatter", ring),
                                (ALL_REDUCE, "all-reduce", shots)):
         for number, flags in enumerate(common + more):
@@ -141,6 +143,26 @@ def reductions(suite):
                 add_run(suite, f"exact 2 {name} {' '.join(chosen)}",
                         ["--verify", "--iterations", "300", "--set", "M=82", "--set", "K=128",
                          "--set", "N=65"] + chosen, 2, fusion)
+
+
+def second_shots(suite):
+    """One kernel pulls parts, adds them and gives their sum; or several, where anything is odd.
+    Blocks and rounds of it, from a few threads of one block to two rounds of all."""
+    kernels = ["--schedule", "bulk;reduction=two-shot;second-shot=put", "--copies", "kernel"]
+    for ranks, rows, columns, flags in ((2, 2, 64, []), (3, 6, 64, ["--graph"]), (4, 8, 64, []),
+                                        (4, 12, 8192, ["--graph"]), (4, 256, 8192, ["--graph"]),
+                                        (4, 256, 8200, []), (2, 82, 65, ["--graph"]),
+                                        (3, 250, 64, ["--graph"])):
+        add_run(suite, f"exact {ranks} second shot {rows}x{columns} {' '.join(flags)}",
+                ["--verify", "--iterations", "300" if rows * columns < 100000 else "20", "--set",
+                 f"M={rows}", "--set", f"K={ranks * 32}", "--set", f"N={columns}"] + kernels
+                + flags, ranks, ALL_REDUCE)
+    for ranks, chosen in ((2, "pairwise;chunks=3"), (4, "pairwise;placement=shared;chunks=2"),
+                          (3, "bulk;copies=engine"), (2, "ring;sums=gemm;chunks=2")):
+        add_run(suite, f"exact {ranks} second shot {chosen}",
+                ["--verify", "--iterations", "300", "--set", f"M={41 * ranks}", "--set",
+                 f"K={ranks * 32}", "--set", "N=65", "--schedule",
+                 f"{chosen};reduction=two-shot;second-shot=put"], ranks, ALL_REDUCE)
 
 
 def sums_in_gemms(suite):

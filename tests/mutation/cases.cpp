@@ -180,6 +180,8 @@ std::vector<CaseOptions> representativeCases() {
       {"all-reduce", 2, "pairwise;reduction=two-shot;protocol=put;streams=6;chunks=2"},
       {"all-reduce", 3, "pairwise;reduction=two-shot;protocol=get;streams=4"},
       {"all-reduce", 2, "bulk;reduction=two-shot;protocol=put;streams=1"},
+      {"all-reduce", 3, "bulk;reduction=two-shot;second-shot=put;streams=1"},
+      {"uneven all-reduce", 2, "pairwise;reduction=two-shot;second-shot=put;streams=6;chunks=2"},
       {"all-reduce", 2, "sequential;reduction=two-shot;protocol=get;streams=2"},
       {"uneven all-reduce", 2,
        "pairwise;reduction=two-shot;placement=shared;protocol=put;"

@@ -126,6 +126,8 @@ TEST(Generated, EveryReduction) {
       {"matmul_all_reduce",
        {"pairwise", "pairwise;reduction=two-shot", "pairwise;reduction=two-shot;partials=peer",
         "pairwise;placement=shared;reduction=two-shot", "ring;sums=gemm;reduction=two-shot",
+        "pairwise;reduction=two-shot;second-shot=put",
+        "ring;sums=gemm;reduction=two-shot;second-shot=put",
         "ring;sums=gemm;reduction=two-shot;partials=peer"}}};
   int count = 0;
   for (const auto &[name, schedules] : kCases)
@@ -134,8 +136,9 @@ TEST(Generated, EveryReduction) {
         for (const char *protocol : {"get", "put"})
           for (int64_t streams : {1, 2, 3, 4, 6})
             for (const char *cut : {"", ";chunks=3", ";chunks=2;tail-split=2"}) {
-              if (ranks > 1 && std::string(protocol) == "get" &&
-                  std::string(schedule).find("peer") != std::string::npos)
+              const bool isGet = std::string(protocol) == "get";
+              const char *other = isGet ? "peer" : "second-shot"; // protocol's only
+              if (ranks > 1 && std::string(schedule).find(other) != std::string::npos)
                 continue;
               std::string text = readExample(name + std::string(".braid"));
               const size_t wider = text.find("partial f32 "); // which no GEMM adds
@@ -151,6 +154,19 @@ TEST(Generated, EveryReduction) {
               ++count;
             }
   std::printf("%d programs\n", count);
+}
+
+/// Behind parts that are pulled all at once. Some ranks may have fewer rows than others, or none.
+TEST(Generated, EverySecondShotThatIsPushed) {
+  const std::string text = readExample("matmul_all_reduce.braid");
+  for (int64_t ranks = 2; ranks <= 16; ++ranks)
+    for (const char *schedule : {"bulk", "sequential"})
+      for (int64_t rows : {ranks - 1, ranks, 4 * ranks + 1}) {
+        Status status =
+            checkOn(text, {.ranks = ranks, .parameters = {{"M", rows}, {"K", 2 * ranks}, {"N", 3}}},
+                    fmt::format("{};reduction=two-shot;second-shot=put", schedule));
+        ASSERT_TRUE(status.isOk()) << status.message();
+      }
 }
 
 /// Two stages, each with every schedule beside every other one.

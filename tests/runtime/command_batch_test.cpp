@@ -137,12 +137,16 @@ TEST(Batch, ASumBehindNothingOfItsStreamIsAlone) {
                           "sum 3 on 1 of 2 parts, alone"));
 }
 
-/// For each command of one stream, whether it continues the batch of the one before.
-std::vector<bool> continuations(std::initializer_list<CommandKind> kinds) {
+/// For each command of one stream, whether it continues the batch of the one before. Copies are of
+/// `copied`, and sums make buffer 7.
+std::vector<bool> continuations(std::initializer_list<CommandKind> kinds, Range copied = {}) {
   Plan plan;
+  plan.sums.push_back({.dst = {7, 0, 8}});
   for (CommandKind kind : kinds) {
     plan.commands.emplace_back();
     plan.commands.back().kind = kind;
+    plan.commands.back().sum = kind == CommandKind::Sum ? 0 : kNone;
+    plan.commands.back().src = kind == CommandKind::Copy ? copied : Range();
   }
   std::vector<bool> found;
   for (size_t i = 0; i < plan.commands.size(); ++i)
@@ -156,6 +160,30 @@ TEST(Batch, BehindItsSumItHasAwaitsAlone) {
               ElementsAre(false, true, true, true, true, true, false, true));
   EXPECT_THAT(continuations({Sum, Await, Copy, Sum, Sum, Await}),
               ElementsAre(false, false, true, true, false, false));
+}
+
+TEST(Batch, GoesOnBehindItsSumIfThatIsGiven) {
+  using enum CommandKind;
+  const Range all{7, 0, 8}, half{7, 0, 4};
+  EXPECT_THAT(continuations({Await, Sum, Await, Copy, Signal, Copy, Await, Copy, Sum, Signal}, all),
+              ElementsAre(false, true, true, true, true, true, true, true, true, false));
+  EXPECT_THAT(continuations({Await, Sum, Await, Copy}, half),
+              ElementsAre(false, true, true, false));
+  EXPECT_THAT(continuations({Sum, Copy}, all), ElementsAre(false, false)); // it is in no batch
+}
+
+TEST(Batch, HasTheOperandsOfEachOfItsSums) {
+  EXPECT_THAT(callsOf("  %x = allocate symmetric f32[2, 4]\n"
+                      "  %y = allocate symmetric f32[3, 4]\n"
+                      "  %z = allocate symmetric f32[4]\n"
+                      "  %low = select %x[0]\n"
+                      "  %other = select %y[0]\n"
+                      "  set %low, %A\n"
+                      "  sum %z, %x\n"
+                      "  set %other, %z\n"
+                      "  sum %C, %y\n"),
+              ElementsAre("disjoint batch of 4", "copy 0 on 0 of 16", "sum 1 on 0 of 2 parts",
+                          "copy 2 on 0 of 16", "sum 3 on 0 of 3 parts"));
 }
 
 TEST(Batch, RefusesMeansThatTheDeviceHasNot) {

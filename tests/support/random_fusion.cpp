@@ -321,6 +321,8 @@ int64_t suitSums(Configuration &config, int64_t chunks, const Writer &writer, Di
                         config.protocol() == Protocol::Put;
   if (isPushed && (hasTwoShots || !writer.hasAllReduces()) && dice.chance(50))
     config.set(Knob::Partials, schedule::Partials::Peer);
+  if (hasTwoShots && config.protocol() == Protocol::Get && dice.chance(50))
+    config.set(Knob::SecondShot, schedule::SecondShot::Put);
   const bool hasChunks = (preset == "pairwise" || preset == "ring") && writer.ranks() > 1;
   if (!hasChunks)
     return 1;
