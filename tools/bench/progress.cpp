@@ -23,8 +23,9 @@ std::string duration(double seconds) {
 } // namespace
 
 Progress::Progress(const Operation &operation, std::vector<BenchShape> shapes, int64_t rounds,
-                   int64_t timeLimit)
-    : operation_(operation), shapes_(std::move(shapes)), rounds_(rounds), timeLimit_(timeLimit) {
+                   int64_t timeLimit, Clock::time_point begin)
+    : operation_(operation), shapes_(std::move(shapes)), rounds_(rounds), timeLimit_(timeLimit),
+      begin_(begin) {
   for (const BenchShape &shape : shapes_)
     workLeft_ += workOf(shape);
 }
@@ -39,18 +40,22 @@ double Progress::workOf(const BenchShape &shape) const {
 
 double Progress::seconds() const { return secondsSince(begin_); }
 
+/// The first shape also has what is done once: ranks and rivals start, and connect.
 double Progress::secondsFor(double work) const {
-  return workDone_ > 0 ? seconds() / workDone_ * work : 0;
+  const bool isFirst = workDone_ <= first_.work;
+  const Past since = isFirst ? Past() : first_;
+  return workDone_ > 0 ? (seconds() - since.seconds) / (workDone_ - since.work) * work : 0;
 }
 
 bool Progress::isTimeOver() const {
   return timeLimit_ > 0 && seconds() >= static_cast<double>(timeLimit_);
 }
 
+/// The first shape says too little about the second.
 bool Progress::hasTimeForNext() const {
   constexpr double kMargin = 1.3;
-  return timeLimit_ == 0 ||
-         seconds() + kMargin * secondsFor(workOf(shapes_[done_])) < static_cast<double>(timeLimit_);
+  const double next = done_ < 2 ? 0 : kMargin * secondsFor(workOf(shapes_[done_]));
+  return timeLimit_ == 0 || seconds() + next < static_cast<double>(timeLimit_);
 }
 
 void Progress::roundDone(int64_t round) {
@@ -63,6 +68,9 @@ void Progress::roundDone(int64_t round) {
                               shapes_.size(), duration(secondsFor(workLeft_)));
 }
 
-void Progress::shapeDone() { ++done_; }
+void Progress::shapeDone() {
+  if (++done_ == 1)
+    first_ = {seconds(), workDone_};
+}
 
 } // namespace braid::tools

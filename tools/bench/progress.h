@@ -12,10 +12,12 @@ namespace braid::tools {
 /// something whatever its size, and more as its GEMMs grow.
 class Progress {
 public:
+  using Clock = std::chrono::steady_clock;
+
   /// `shapes`: those of `operation`, which outlives this, that have something to be timed.
-  /// `timeLimit`: seconds, or 0.
+  /// `timeLimit`: seconds from `begin` on, or 0.
   Progress(const Operation &operation, std::vector<BenchShape> shapes, int64_t rounds,
-           int64_t timeLimit);
+           int64_t timeLimit, Clock::time_point begin = Clock::now());
 
   /// Whether the next shape is likely to be complete in time.
   bool hasTimeForNext() const;
@@ -27,6 +29,10 @@ public:
   size_t shapesDone() const { return done_; }
 
 private:
+  struct Past {
+    double seconds = 0, work = 0;
+  };
+
   double seconds() const;
   double secondsFor(double work) const;
   double workOf(const BenchShape &shape) const;
@@ -34,9 +40,10 @@ private:
   const Operation &operation_;
   const std::vector<BenchShape> shapes_;
   const int64_t rounds_, timeLimit_;
-  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  const Clock::time_point begin_;
   size_t done_ = 0;
   double workDone_ = 0, workLeft_ = 0;
+  Past first_; ///< when the first shape was done
 };
 
 } // namespace braid::tools
