@@ -27,14 +27,13 @@ __device__ uint32_t look(uint32_t *flag) {
 
 /// Set, or released by the host; not what some of the blocks that signal have added (signalShare).
 __device__ bool isSet(uint32_t *flag) {
-  constexpr uint32_t kReleased = 0x40000000;
   const uint32_t value = look(flag);
-  return value == 1 || value == kReleased;
+  return value == 1 || value == kReleasedFlag;
 }
 
-/// Takes a flag away, and returns what it was. A released flag (larger than 1) stays, so that every
-/// later await passes, too. In the GPU's memory it is gone when this has returned, without a fence;
-/// the host's memory has no such exchange.
+/// Takes a flag away, and returns what it was. A flag that is not 1, as a released one, stays, so
+/// that every later await passes, too. In the GPU's memory it is gone when this has returned,
+/// without a fence; the host's memory has no such exchange.
 __device__ uint32_t take(const CopyAndSignal &batch, uint32_t *flag) {
   SystemFlag counter(*flag);
   uint32_t was = 1;
@@ -292,13 +291,14 @@ enum class Movers { Workers, FirstBlock };
 
 /// Workers look at flags, too, so they are taken when all have passed: a peer sets them again once
 /// it has the signals behind what they guard, so these leave when all flags are known to be taken.
-/// False: there is no need for them any more.
+/// Never false, which the compiler does not know: to say so, every lane has to have its exchange
+/// back.
 __device__ bool takeAll(const CopyAndSignal &batch, const CopyAndSignalFlag *flags,
                         uint32_t count) {
   constexpr uint32_t kNever = ~0u;
   const uint32_t lane = laneOfThread();
   const uint32_t was = lane < count ? take(batch, flags[lane].flag) : 0;
-  const bool isDone = !__any_sync(~0u, was == kNever); // every lane has its exchange back
+  const bool isDone = !__any_sync(~0u, was == kNever);
   __syncwarp();
   return isDone;
 }
@@ -474,7 +474,8 @@ __device__ void leaveArrivals(const CopyAndSignal &batch) {
 __device__ void coordinateSecondShot(const CopyAndSignal &batch) {
   const CopyAndSignal::SecondShot &second = batch.second;
   const uint32_t workers = gridDim.x - 1;
-  waitForAll(batch, second.awaits, second.awaitCount);
+  // Without a word: the block that is the last to have read may not have said so yet.
+  waitForAll(batch, second.awaits, second.awaitCount, /*tells=*/false);
   DeviceCounter passed(batch.counters[kPassed]);
   if (threadIdx.x == 0) {
     while (passed.load(::cuda::memory_order_relaxed) != workers)
@@ -832,21 +833,25 @@ bool canAddAlong(const CopyAndSignal &batch) {
   return !meetsCopies(batch);
 }
 
-bool canGive(const CopyAndSignal &batch, const CopyAndSignalCopy &copy) {
-  const int64_t bytes = batch.sum.elements * sizeOf(batch.sum.result);
-  return batch.addsAlong && copy.src == batch.sum.dst && copy.bytes == bytes &&
-         reinterpret_cast<uintptr_t>(copy.dst) % 16 == 0;
-}
-
-bool canCopyLast(const CopyAndSignal &batch, const CopyAndSignalCopy &copy) {
-  const Sum &sum = batch.sum;
+/// The copy writes nothing that the sum reads or writes.
+static bool isApartFromSum(const Sum &sum, const CopyAndSignalCopy &copy) {
   const int64_t dstBytes = sum.elements * sizeOf(sum.result);
   const int64_t biasBytes = sum.bias ? sum.biasElements * sizeOf(sum.element) : 0;
   const int64_t partsBytes = (sum.count - 1) * sum.stride + sum.elements * sizeOf(sum.partial);
-  return !overlap(sum.dst, dstBytes, copy.src, copy.bytes) &&
-         !overlap(sum.dst, dstBytes, copy.dst, copy.bytes) &&
+  return !overlap(sum.dst, dstBytes, copy.dst, copy.bytes) &&
          !overlap(sum.bias, biasBytes, copy.dst, copy.bytes) &&
          !overlap(sum.parts, partsBytes, copy.dst, copy.bytes);
+}
+
+bool canGive(const CopyAndSignal &batch, const CopyAndSignalCopy &copy) {
+  const int64_t bytes = batch.sum.elements * sizeOf(batch.sum.result);
+  return batch.addsAlong && copy.src == batch.sum.dst && copy.bytes == bytes &&
+         reinterpret_cast<uintptr_t>(copy.dst) % 16 == 0 && isApartFromSum(batch.sum, copy);
+}
+
+bool canCopyLast(const CopyAndSignal &batch, const CopyAndSignalCopy &copy) {
+  const int64_t dstBytes = batch.sum.elements * sizeOf(batch.sum.result);
+  return !overlap(batch.sum.dst, dstBytes, copy.src, copy.bytes) && isApartFromSum(batch.sum, copy);
 }
 
 void launchCopyAndSignal(cudaStream_t stream, const CopyAndSignal &batch,

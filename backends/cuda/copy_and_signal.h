@@ -39,6 +39,9 @@
 
 namespace braid::cuda {
 
+/// What the host writes into flags, to end all waits for good: larger than any signal.
+constexpr uint32_t kReleasedFlag = 0x40000000;
+
 /// A signal or an await. When it is over, `value` is stored into the kernel's step, which the
 /// host reads.
 struct CopyAndSignalFlag {
@@ -94,7 +97,8 @@ bool isForWorkers(const Sum &sum, const CopyAndSignalBlocks &most);
 /// What a copy's destination holds is read by the sum as it comes.
 bool canAddAlong(const CopyAndSignal &batch);
 
-/// May the sum of `batch`, which is added along, go to `copy.dst`, too? It may if all of it does.
+/// May the sum of `batch`, which is added along, go to `copy.dst`, too? It may if all of it does,
+/// and the place is apart from what others still read.
 bool canGive(const CopyAndSignal &batch, const CopyAndSignalCopy &copy);
 
 /// May `copy` be behind the arrivals of the second shot of `batch`? It may if it meets nothing

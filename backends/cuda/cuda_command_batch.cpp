@@ -12,11 +12,11 @@
 #include "backends/cuda/cuda_device.h"
 #include "backends/cuda/elements.h"
 #include "backends/cuda/issuing.h"
+#include "backends/cuda/launch_filler.h"
 #include "ir/failure.h"
 
 #include <algorithm>
 #include <array>
-#include <utility>
 
 namespace braid {
 namespace {
@@ -42,27 +42,29 @@ bool hasFlagsOnDevice(TransferMode mode) {
          (mode.signals == SignalBy::Default && mode.copies == CopyBy::Kernel);
 }
 
-cuda::Sum sumOf(const SumArgs &args) {
-  return {elementOf(args.dtype),
-          elementOf(args.partial),
-          args.elements,
-          args.count,
-          args.stride,
-          args.parts,
-          args.bias,
-          args.biasElements,
-          args.dst,
-          elementOf(args.result),
-          args.keepsParts};
-}
-
 } // namespace
+
+/// Whether that GPU adds to memory of all others, as by NVLink. Nothing is known of those that this
+/// process does not see.
+static bool addsAtPeers(int device) {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess)
+    return false;
+  int adds = count > 1;
+  for (int peer = 0; peer < count && adds; ++peer)
+    if (peer != device && cudaDeviceGetP2PAttribute(&adds, cudaDevP2PAttrNativeAtomicSupported,
+                                                    device, peer) != cudaSuccess)
+      adds = 0;
+  (void)cudaGetLastError(); // what was refused
+  return adds != 0;
+}
 
 Status CudaDevice::startCopyAndSignal() {
   int major = 0;
   BRAID_CUDA_RETURN_IF_ERROR(
       cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, options_.device));
   hasBulkCopies_ = major >= 9;
+  hasPeerAtomics_ = addsAtPeers(options_.device);
   BRAID_CUDA_RETURN_IF_ERROR(
       cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, options_.device));
   released_ = static_cast<uint32_t *>(BRAID_TRY(memory_.allocateReports(kFlagStride)));
@@ -147,7 +149,7 @@ void CudaDevice::copyByEngine(uint32_t stream, void *dst, const void *src, int64
 }
 
 void CudaDevice::launchSum(uint32_t stream, const SumArgs &args) {
-  cuda::launchSum(streamOf(stream), sumOf(args));
+  cuda::launchSum(streamOf(stream), cuda::sumOf(args));
   check(cudaGetLastError(), "launchSum");
 }
 
@@ -193,139 +195,6 @@ void CudaDevice::issueCopyAndSignal(uint32_t stream, Tag tag, llvm::ArrayRef<Bat
   }
 }
 
-namespace {
-
-using cuda::CopyAndSignal, cuda::CopyAndSignalCopy, cuda::CopyAndSignalFlag;
-
-/// Fills a launch with the first of a batch's steps: each kind has its part of it, in this order.
-class LaunchFiller {
-public:
-  using NumberOf = llvm::function_ref<uint32_t(const BatchedCommand &)>;
-  struct May {
-    bool haveCopies;  ///< several at once
-    bool waitAndWork; ///< the blocks that copy or add may wait for peers
-    bool add;         ///< kernels copy here, so they may add what they copy
-    cuda::CopyAndSignalBlocks blocks;
-  };
-
-  /// `numberOf` is asked once of each flag that is taken, in their order; it outlives this.
-  LaunchFiller(CopyAndSignal &launch, const May &may, NumberOf numberOf)
-      : launch_(launch), may_(may), numberOf_(numberOf) {}
-
-  /// False: the step has to go to another launch.
-  bool take(const BatchedCommand &step) {
-    switch (step.kind) {
-    case CommandKind::Sum:
-      return takeSum(*step.sum);
-    case CommandKind::Await:
-      return takeAwait(step);
-    case CommandKind::Copy:
-      return takeCopy(step);
-    default:
-      return takeSignal(step);
-    }
-  }
-
-  /// Nothing can follow.
-  bool isFull() const { return part_ == Full; }
-
-private:
-  enum Part { ReadySignals, Awaits, Moves, Arrivals, Giving, LastCopies, Full };
-  static constexpr uint32_t kMost = CopyAndSignal::kMost;
-
-  template <class T> static bool append(T (&list)[kMost], uint32_t &count, const T &item) {
-    if (count == kMost)
-      return false;
-    list[count++] = item;
-    return true;
-  }
-  bool appendFlag(CopyAndSignalFlag (&list)[kMost], uint32_t &count, const BatchedCommand &step) {
-    return count < kMost &&
-           append(list, count, {static_cast<uint32_t *>(step.flag), numberOf_(step)});
-  }
-
-  // Whoever adds waits on a processor until then, as whoever copies does, and only there.
-  bool takeSum(const SumArgs &args) {
-    if (!may_.add || !may_.waitAndWork || launch_.sum.elements != 0)
-      return false;
-    launch_.sum = sumOf(args);
-    launch_.addsAlong = part_ == Moves && cuda::canAddAlong(launch_);
-    if (!launch_.addsAlong && !cuda::isForWorkers(launch_.sum, may_.blocks)) {
-      launch_.sum = {};
-      return false;
-    }
-    part_ = launch_.addsAlong ? Arrivals : Full;
-    return true;
-  }
-
-  bool takeAwait(const BatchedCommand &step) {
-    if (part_ == Moves && !may_.waitAndWork)
-      return false;
-    if (part_ < Moves) {
-      part_ = Awaits;
-      return appendFlag(launch_.awaits, launch_.awaitCount, step);
-    }
-    part_ = part_ < Giving ? Arrivals : LastCopies;
-    return appendFlag(launch_.arrivals, launch_.arrivalCount, step);
-  }
-
-  bool takeSignal(const BatchedCommand &step) {
-    if (part_ == Awaits && !may_.waitAndWork)
-      return false;
-    if (part_ == ReadySignals) {
-      launch_.fencesReadySignals |= step.published == Published::Peers;
-      return appendFlag(launch_.readySignals, launch_.readySignalCount, step);
-    }
-    if (part_ == Giving)
-      return appendFlag(launch_.second.signals, launch_.second.signalCount, step);
-    if (part_ > Moves)
-      return false;
-    part_ = Moves;
-    launch_.fencesMoves |= step.published != Published::Nothing;
-    return appendFlag(launch_.signals, launch_.signalCount, step);
-  }
-
-  bool takeCopy(const BatchedCommand &step) {
-    const CopyAndSignalCopy copy{static_cast<char *>(step.dst), static_cast<const char *>(step.src),
-                                 step.bytes};
-    if ((part_ == Awaits && !may_.waitAndWork) || part_ == Full)
-      return false;
-    if (part_ > Moves)
-      return may_.haveCopies && takeCopyBehindSum(copy);
-    part_ = Moves;
-    if (step.bytes == 0)
-      return true;
-    if (launch_.copyCount == 1 && !may_.haveCopies)
-      return false;
-    launch_.fencesMoves |= step.published == Published::Peers;
-    return append(launch_.copies, launch_.copyCount, copy);
-  }
-
-  /// What has been awaited since the sum is awaited before the sum is given, then.
-  bool takeCopyBehindSum(const CopyAndSignalCopy &copy) {
-    CopyAndSignal::SecondShot &second = launch_.second;
-    if (part_ <= Giving && cuda::canGive(launch_, copy)) {
-      if (part_ == Arrivals) {
-        std::copy_n(launch_.arrivals, launch_.arrivalCount, second.awaits);
-        second.awaitCount = std::exchange(launch_.arrivalCount, 0);
-        part_ = Giving;
-      }
-      return append(second.places, second.placeCount, copy.dst);
-    }
-    if (part_ < Giving || !cuda::canCopyLast(launch_, copy))
-      return false;
-    part_ = LastCopies;
-    return copy.bytes == 0 || append(second.copies, second.copyCount, copy);
-  }
-
-  CopyAndSignal &launch_;
-  const May may_;
-  const NumberOf numberOf_;
-  Part part_ = ReadySignals;
-};
-
-} // namespace
-
 size_t CudaDevice::addToCopyAndSignal(cuda::CopyAndSignal &batch, uint32_t stream, Tag tag,
                                       llvm::ArrayRef<BatchedCommand> steps, bool areDisjoint,
                                       TransferMode mode) {
@@ -333,12 +202,13 @@ size_t CudaDevice::addToCopyAndSignal(cuda::CopyAndSignal &batch, uint32_t strea
   const auto numberOf = [&](const BatchedCommand &step) {
     return number(stream, tagOf(tag, step));
   };
-  LaunchFiller filler(batch,
-                      {.haveCopies = areDisjoint,
-                       .waitAndWork = !timetable.waitsApart,
-                       .add = mode.copies == CopyBy::Kernel,
-                       .blocks = timetable.blocks},
-                      numberOf);
+  cuda::LaunchFiller filler(batch,
+                            {.haveCopies = areDisjoint,
+                             .waitAndWork = !timetable.waitsApart,
+                             .add = mode.copies == CopyBy::Kernel,
+                             .give = hasPeerAtomics_,
+                             .blocks = timetable.blocks},
+                            numberOf);
   size_t taken = 0;
   while (taken < steps.size() && !filler.isFull() && filler.take(steps[taken]))
     ++taken;

@@ -359,7 +359,7 @@ void CudaDevice::releaseWaits() {
   if (messages_)
     messages_->abort();
   std::atomic_ref<uint32_t>(*released_).store(1, std::memory_order_relaxed);
-  memory_.fillFlags(kReleased);
+  memory_.fillFlags(cuda::kReleasedFlag);
 }
 
 /// True also when the GPU is lost: nothing will run any more.

@@ -179,9 +179,6 @@ public:
   /// Blocks until the streams are empty after an abort, at most for `grace`. False: they are not.
   bool drain(std::chrono::milliseconds grace);
 
-  /// Larger than any signal, and still reached in cyclic order.
-  static constexpr uint32_t kReleased = 0x40000000;
-
 private:
   CudaDevice(ProcessGroup &group, const Options &options) : group_(group), options_(options) {}
   Status start();
@@ -331,6 +328,7 @@ private:
   uint32_t *released_ = nullptr;              ///< not 0: kernels wait no longer
   uint32_t *copyAndSignalCounters_ = nullptr; ///< CopyAndSignal::kCounters for each of kMaxStreams
   bool hasBulkCopies_ = false;                ///< the GPU has a bulk copy unit
+  bool hasPeerAtomics_ = false;               ///< it adds to flags in the memory of peers
   int processors_ = 0;
   std::vector<cudaStream_t> callersStreams_; ///< that callerStream() has given out; our own, but
                                              ///< for the first one if it was given to us

@@ -86,6 +86,13 @@ public:
         move(*op, before);
   }
 
+  /// Waits for what is received alone: what is done with it is one batch then.
+  void moveWaitsForReceives(llvm::ArrayRef<Op *> nodes, Op &before) {
+    for (Op *op : nodes)
+      if (awaitedTransfer(*op) && !isWaitForSend(*op))
+        move(*op, before);
+  }
+
 private:
   using IsPosted = llvm::function_ref<bool(const P2POp &)>;
 
@@ -163,6 +170,7 @@ bool postStage(LoweringState &state, Stage &stage) {
     poster.moveRest(nodes, stage.sum ? *stage.sum : *stage.first);
   if (stage.gather) { // the second shot is a group of its own, behind the sum
     poster.post(stage, gather, *stage.gather);
+    poster.moveWaitsForReceives(gather, *stage.gather);
     poster.moveRest(gather, *stage.gather);
     poster.moveRest(nodes, *stage.gather);
     body.erase(stage.gather->getIterator());

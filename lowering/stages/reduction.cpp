@@ -328,8 +328,9 @@ private:
       return sums_[whole];
     const Scalar *rank = scalars_.rank();
     const std::string as = whole->name + (whole == gemm_.dst ? "_sum" : "_own");
-    return selectReduced(state_, builder_, stage_, state_.names.local(as), sums_[whole],
-                         stage_.keepsOwnRows() ? scalars_.constant(0) : rank, rank);
+    return selectReduced(state_, builder_, stage_,
+                         stage_.chunkLoop ? state_.names.local(as) : state_.names.global(as),
+                         sums_[whole], stage_.keepsOwnRows() ? scalars_.constant(0) : rank, rank);
   }
 
   /// The rows of that rank, of the operand.

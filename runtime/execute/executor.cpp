@@ -404,7 +404,8 @@ static bool isBatchable(CommandKind kind) {
 }
 
 bool gives(const Command &command, const PlanSum &sum) {
-  return command.kind == CommandKind::Copy && command.src == sum.dst;
+  return command.kind == CommandKind::Copy && command.dst.buffer == kPeerBuffer &&
+         command.src == sum.dst;
 }
 
 bool continuesBatch(const Plan &plan, size_t command) {
@@ -443,8 +444,8 @@ void Binder::findBatches() {
   prepared_->stepSums_.reserve(longest);
 }
 
-/// Different buffers are different memory, as far as a run goes, unless both are in the private
-/// arena, where one may take the place of another that has ended.
+/// Different buffers are different memory, as far as a run goes, unless one takes the place of
+/// another in the private arena.
 bool Binder::areDisjoint(uint32_t first, uint32_t count) const {
   struct Access {
     Prepared::Operand operand;
@@ -455,13 +456,15 @@ bool Binder::areDisjoint(uint32_t first, uint32_t count) const {
   auto isPrivate = [&](uint32_t base) {
     return base < plan_.buffers.size() && plan_.buffers[base].kind == BufferKind::Device;
   };
+  auto offsetOf = [&](const Access &access) { // in the private arena, if that is where it is
+    const uint32_t base = access.operand.base;
+    return access.operand.offset + (isPrivate(base) ? plan_.buffers[base].offset : 0);
+  };
   auto mayMeet = [&](const Access &a, const Access &b) {
-    if (!a.isWrite && !b.isWrite)
-      return false;
-    if (a.operand.base != b.operand.base)
-      return isPrivate(a.operand.base) && isPrivate(b.operand.base);
-    return a.operand.offset < b.operand.offset + b.bytes &&
-           b.operand.offset < a.operand.offset + a.bytes;
+    const uint32_t baseOfA = a.operand.base, baseOfB = b.operand.base;
+    const bool isSame = baseOfA == baseOfB || (isPrivate(baseOfA) && isPrivate(baseOfB));
+    return isSame && (a.isWrite || b.isWrite) && offsetOf(a) < offsetOf(b) + b.bytes &&
+           offsetOf(b) < offsetOf(a) + a.bytes;
   };
   for (uint32_t i = first; i < first + count; ++i) {
     const Command &command = plan_.commands[i];

@@ -32,7 +32,7 @@ struct BatchedCommand {
   Published published = Published::Peers;
 };
 
-/// Is it a copy of all that the sum makes?
+/// Is it a copy of all that the sum makes, to a peer?
 bool gives(const Command &command, const PlanSum &sum);
 /// Is a command of `plan` issued in one batch with the one before it? So are signals, awaits and
 /// copies that follow one another on a stream, the sum right behind them, awaits behind that, and,

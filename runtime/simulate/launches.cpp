@@ -91,6 +91,8 @@ bool isSmall(const PlanSum &sum) {
 struct BatchKernel {
   size_t count = 0;   ///< of the batch's first commands
   bool isBare = true; ///< signals and awaits alone
+  /// The number of its first command that gives what it has added; none: `count`.
+  size_t secondShot = 0;
 };
 
 /// In this order: signals; awaits; copies with their signals, and a sum; awaits. A sum that is not
@@ -106,8 +108,10 @@ BatchKernel firstKernel(const Plan &plan, llvm::ArrayRef<Command> batch, CopyBy 
     const bool isAlong =
         isSum && part == Moves && !copies.empty() && addsAlong(plan.sums[command.sum], copies);
     const bool works = isSum || command.kind == CommandKind::Copy;
-    if (added && gives(command, *added))
+    if (part == Arrivals && added && gives(command, *added)) {
       part = SecondShot;
+      kernel.secondShot = kernel.count;
+    }
     const bool fits = isSum ? isAlong || isSmall(plan.sums[command.sum]) : isOnHost(plan, command);
     if (works && (copyBy != CopyBy::Kernel || !fits))
       break;
@@ -128,7 +132,20 @@ BatchKernel firstKernel(const Plan &plan, llvm::ArrayRef<Command> batch, CopyBy 
     else if (works || part != ReadySignals)
       part = isSum ? Arrivals : Moves;
   }
-  return kernel.count > 0 ? kernel : BatchKernel{1, false};
+  if (part != SecondShot)
+    kernel.secondShot = kernel.count;
+  return kernel.count > 0 ? kernel : BatchKernel{1, false, 1};
+}
+
+/// Calls `visit` with the place of each kernel's first command, and what it does.
+template <class Visit> void forEachKernel(const Plan &plan, CopyBy copyBy, Visit visit) {
+  const llvm::ArrayRef<Command> commands = plan.commands;
+  for (size_t begin = 0, end = 0; begin < commands.size();) {
+    end = begin < end ? end : endOfBatch(plan, begin);
+    const BatchKernel kernel = firstKernel(plan, commands.slice(begin, end - begin), copyBy);
+    visit(begin, kernel);
+    begin += kernel.count;
+  }
 }
 
 bool doesSignal(const Command &command) {
@@ -163,14 +180,10 @@ std::vector<bool> findAmongCopies(const Plan &plan, CopyBy copyBy) {
 
 /// Of signals and awaits by kernels, the first of each kernel that does nothing else.
 std::vector<bool> findBareKernels(const Plan &plan, CopyBy copyBy) {
-  const llvm::ArrayRef<Command> commands = plan.commands;
-  std::vector<bool> found(commands.size(), false);
-  for (size_t begin = 0, end = 0; begin < commands.size();) {
-    end = begin < end ? end : endOfBatch(plan, begin);
-    const BatchKernel kernel = firstKernel(plan, commands.slice(begin, end - begin), copyBy);
-    found[begin] = kernel.isBare && doesSignal(commands[begin]);
-    begin += kernel.count;
-  }
+  std::vector<bool> found(plan.commands.size(), false);
+  forEachKernel(plan, copyBy, [&](size_t begin, const BatchKernel &kernel) {
+    found[begin] = kernel.isBare && doesSignal(plan.commands[begin]);
+  });
   return found;
 }
 
@@ -185,6 +198,17 @@ std::vector<bool> findLaunches(const Plan &plan, TransferMode transferMode) {
   for (size_t i = 0; i < launches.size(); ++i)
     launches[i] = !areAmongCopies[i] && (isByMemory ? doesSignal(plan.commands[i]) : launches[i]);
   return launches;
+}
+
+std::vector<bool> findGoingOn(const Plan &plan, TransferMode transferMode) {
+  std::vector<bool> found(plan.commands.size(), false);
+  if (transferMode.copies != CopyBy::Kernel || transferMode.signals == SignalBy::Memory)
+    return found;
+  forEachKernel(plan, transferMode.copies, [&](size_t begin, const BatchKernel &kernel) {
+    for (size_t i = begin + kernel.secondShot; i < begin + kernel.count; ++i)
+      found[i] = plan.commands[i].kind == CommandKind::Copy;
+  });
+  return found;
 }
 
 } // namespace braid::simulator

@@ -18,4 +18,8 @@ std::vector<uint32_t> findTogether(const Plan &plan, TransferMode transferMode);
 /// kernels; between copies by engines nothing does.
 std::vector<bool> findLaunches(const Plan &plan, TransferMode transferMode);
 
+/// Of each copy: whether the kernel that makes it has copied and added before, so that it takes no
+/// launch.
+std::vector<bool> findGoingOn(const Plan &plan, TransferMode transferMode);
+
 } // namespace braid::simulator

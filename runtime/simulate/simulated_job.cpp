@@ -41,6 +41,7 @@ void addLanes(Job &job, RankState &state, const OperationCosts &costs) {
   std::vector<uint32_t> lastRecord(plan.events, kNone);
   state.together = findTogether(plan, costs.transferMode);
   state.needsLaunch = findLaunches(plan, costs.transferMode);
+  state.goesOn = findGoingOn(plan, costs.transferMode);
   double issued = 0;
   uint32_t launched = 0; // the first command that no launch before it has issued
   for (uint32_t i = 0; i < plan.commands.size(); ++i) {

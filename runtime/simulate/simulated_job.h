@@ -30,6 +30,7 @@ struct RankState {
   std::vector<double> issuedUs;    ///< of each command
   std::vector<uint32_t> together;  ///< findTogether()
   std::vector<bool> needsLaunch;   ///< findLaunches()
+  std::vector<bool> goesOn;        ///< findGoingOn()
   std::vector<uint32_t> record;    ///< of each wait_event: the record that it waits for, or kNone
   std::vector<GemmCost> costs;     ///< of each GEMM of the Plan
   std::vector<double> flagSetUs;   ///< kNever: not signalled yet

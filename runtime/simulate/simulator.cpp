@@ -324,6 +324,8 @@ void Simulator::beginCopies(uint32_t number) {
     if (kind == CommandKind::Signal || isPart)
       continue;
     auto [flow, before] = copyOf(number, rank.plan->commands[command]);
+    if (rank.goesOn[command])
+      before = std::max(0.0, before - costs_.launchUs);
     pending_[number].push_back(flow);
     fixedUs = std::max(fixedUs, before);
   }

@@ -245,8 +245,7 @@ TEST(Candidate, OfTwoShotsMayPushTheSecond) {
   const TransferMode transferMode[] = {{}};
   auto pushed = [&](const FusionStage &stage, Transport transport) {
     std::vector<std::string> found;
-    for (const Candidate &each :
-         broadCandidates({{}, launchModes, transferMode, stage, .transports = {transport}}))
+    for (const Candidate &each : broadCandidates({{}, launchModes, transferMode, stage, transport}))
       if (each.secondShot() == schedule::SecondShot::Put)
         found.push_back(each.str());
     return found;

@@ -28,11 +28,15 @@ while [ $i -lt {gpus} ]; do
   i=$((i + 1))
 done
 """
-# Fails for 3 ranks, at length.
+# Fails for 3 ranks, at length. Like the real one, it takes no flag and no parameter twice.
 NOTES = """#!{python}
 import os, sys, time
 begin = time.monotonic()
 time.sleep(0.03)
+names = [name for name in sys.argv if name.startswith("--") and name != "--set"]
+names += [value.split("=")[0] for flag, value in zip(sys.argv, sys.argv[1:]) if flag == "--set"]
+if len(set(names)) < len(names):
+    sys.exit(f"expected nothing twice, got {{sys.argv}}")
 ranks = int(sys.argv[sys.argv.index("--ranks") + 1])
 given = os.environ.get("CUDA_VISIBLE_DEVICES", "all")
 given += "/shared" if os.environ.get("BRAID_SHARE_GPUS") == "on" else ""

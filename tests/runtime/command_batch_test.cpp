@@ -87,7 +87,7 @@ TEST(Batch, ACopyOfACopyIsNot) {
 
 /// Of one buffer, only the ranges count; of two private ones nothing is known, because one may lie
 /// where the other was.
-TEST(Batch, RangesOfABufferAndPrivateBuffers) {
+TEST(Batch, RangesOfABufferLieApart) {
   EXPECT_THAT(callsOf("  %x = allocate symmetric f32[8]\n"
                       "  %low = slice %x[0 .. 4]\n"
                       "  %high = slice %x[4 .. 8]\n"
@@ -95,12 +95,6 @@ TEST(Batch, RangesOfABufferAndPrivateBuffers) {
                       "  set %high, %A\n")
                   .front(),
               "disjoint batch of 2");
-  EXPECT_THAT(callsOf("  %x = allocate device f32[4]\n"
-                      "  %y = allocate device f32[4]\n"
-                      "  set %x, %A\n"
-                      "  set %y, %A\n")
-                  .front(),
-              "batch of 2");
 }
 
 TEST(Batch, EndsWhereAnotherStreamBegins) {
@@ -138,15 +132,18 @@ TEST(Batch, ASumBehindNothingOfItsStreamIsAlone) {
 }
 
 /// For each command of one stream, whether it continues the batch of the one before. Copies are of
-/// `copied`, and sums make buffer 7.
-std::vector<bool> continuations(std::initializer_list<CommandKind> kinds, Range copied = {}) {
+/// `copied` to `to`, and sums make buffer 7.
+std::vector<bool> continuations(std::initializer_list<CommandKind> kinds, Range copied = {},
+                                uint32_t to = kPeerBuffer) {
   Plan plan;
-  plan.sums.push_back({.dst = {7, 0, 8}});
+  plan.sums.emplace_back();
+  plan.sums.back().dst = {7, 0, 8};
   for (CommandKind kind : kinds) {
     plan.commands.emplace_back();
     plan.commands.back().kind = kind;
     plan.commands.back().sum = kind == CommandKind::Sum ? 0 : kNone;
     plan.commands.back().src = kind == CommandKind::Copy ? copied : Range();
+    plan.commands.back().dst.buffer = to;
   }
   std::vector<bool> found;
   for (size_t i = 0; i < plan.commands.size(); ++i)
@@ -169,21 +166,30 @@ TEST(Batch, GoesOnBehindItsSumIfThatIsGiven) {
               ElementsAre(false, true, true, true, true, true, true, true, true, false));
   EXPECT_THAT(continuations({Await, Sum, Await, Copy}, half),
               ElementsAre(false, true, true, false));
+  EXPECT_THAT(continuations({Await, Sum, Await, Copy}, all, /*to=*/3),
+              ElementsAre(false, true, true, false))
+      << "what this rank copies for itself is another batch";
   EXPECT_THAT(continuations({Sum, Copy}, all), ElementsAre(false, false)); // it is in no batch
 }
 
-TEST(Batch, HasTheOperandsOfEachOfItsSums) {
-  EXPECT_THAT(callsOf("  %x = allocate symmetric f32[2, 4]\n"
-                      "  %y = allocate symmetric f32[3, 4]\n"
-                      "  %z = allocate symmetric f32[4]\n"
-                      "  %low = select %x[0]\n"
-                      "  %other = select %y[0]\n"
-                      "  set %low, %A\n"
-                      "  sum %z, %x\n"
-                      "  set %other, %z\n"
-                      "  sum %C, %y\n"),
-              ElementsAre("disjoint batch of 4", "copy 0 on 0 of 16", "sum 1 on 0 of 2 parts",
-                          "copy 2 on 0 of 16", "sum 3 on 0 of 3 parts"));
+/// Buffers of the private arena may take one another's place; those that live do not.
+TEST(Batch, IsDisjointIfPrivateBuffersLieApart) {
+  EXPECT_THAT(callsOf("  %x = allocate device f32[4]\n"
+                      "  %y = allocate device f32[4]\n"
+                      "  set %x, %A\n"
+                      "  set_current_stream stream(0)\n"
+                      "  set %y, %A\n"
+                      "  set %C, %x\n"),
+              ElementsAre("disjoint batch of 1", "copy 0 on 0 of 16", "disjoint batch of 2",
+                          "copy 1 on 1 of 16", "copy 2 on 1 of 16"));
+  EXPECT_THAT(callsOf("  %x = allocate device f32[4]\n"
+                      "  set %x, %A\n"
+                      "  set %C, %x\n"
+                      "  deallocate %x\n"
+                      "  %y = allocate device f32[4]\n"
+                      "  set %y, %A\n")
+                  .front(),
+              "batch of 3");
 }
 
 TEST(Batch, RefusesMeansThatTheDeviceHasNot) {

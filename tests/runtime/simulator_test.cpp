@@ -571,6 +571,29 @@ TEST(Simulator, FindsKernelsThatAddBesideSignals) {
               ElementsAre(false, false, false, true));
 }
 
+/// How many copies of rank 0 are of a kernel that has added before.
+int64_t copiesGoingOn(const std::string &schedule, int64_t columns, TransferMode mode) {
+  const std::string text = fmt::format("fusion @f(D = 4, N = {}) {{\n  mesh [0 .. D)\n"
+                                       "  %A = input bf16[8, DIDx{{D}}, 16]\n"
+                                       "  %B = input bf16[DIDx{{D}}, 16, N]\n"
+                                       "  %C = matmul %A, %B : bf16[8, N]\n  output %C\n}}\n",
+                                       columns);
+  const std::vector<Plan> plans = plansOf(text, {.schedule = test::configured(schedule)});
+  const std::vector<bool> found = simulator::findGoingOn(plans[0], mode);
+  return std::count(found.begin(), found.end(), true);
+}
+
+/// As backends/cuda/cuda_command_batch.cpp makes one kernel of both shots.
+TEST(Simulator, FindsSecondShotsOfTheSameKernel) {
+  const std::string pushed = "bulk;reduction=two-shot;second-shot=put";
+  const TransferMode byKernel{CopyBy::Kernel};
+  EXPECT_EQ(copiesGoingOn(pushed, 8, byKernel), 6) << "to three ranks, and what they have pushed";
+  EXPECT_EQ(copiesGoingOn(pushed, 8, {CopyBy::Kernel, SignalBy::Memory}), 0);
+  EXPECT_EQ(copiesGoingOn(pushed, 8, {CopyBy::Engine}), 0);
+  EXPECT_EQ(copiesGoingOn(pushed, 3, byKernel), 0) << "nothing is added along";
+  EXPECT_EQ(copiesGoingOn("bulk;reduction=two-shot", 8, byKernel), 0);
+}
+
 /// Between copies by engines they take what was measured there.
 TEST(Simulator, LaunchesNothingAmongCopiesByEngines) {
   using enum CommandKind;

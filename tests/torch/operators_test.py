@@ -506,14 +506,14 @@ class Guesses(unittest.TestCase):
         seen = set()
         for operator in ("all_gather_matmul", "matmul_reduce_scatter", "matmul_all_reduce"):
             for ranks in (2, 4):
-                for rows, size in ((16, 8192), (2048, 512), (2048, 2048), (4096, 8192),
-                                   (16384, 8192)):
+                for rows, size in ((16, 8192), (64, 8192), (2048, 512), (2048, 2048),
+                                   (4096, 8192), (16384, 8192)):
                     layout = Layout(operator, "bf16", Rows(rows, 1, ranks), size,
                                     (Weight(size, False, False),), "")
                     for schedule in guesses(operator, layout.extents, ranks):
                         compile(layout.fusion(), ranks=ranks, schedule=schedule)
                         seen.add((operator, schedule))
-        self.assertEqual(len(seen), 9)
+        self.assertEqual(len(seen), 10)
 
 
 class Ranks(unittest.TestCase):

@@ -1,5 +1,5 @@
 """Schedules for shapes of which nothing was measured, on GPUs: what was fastest for about as much
-arithmetic on 2 H100 or H200 (docs/performance.md)."""
+arithmetic on 2 H100 or H200, and on 4 H200 (docs/performance.md)."""
 from __future__ import annotations
 
 import math
@@ -23,6 +23,9 @@ _GUESSES: Dict[str, Tuple[Tuple[float, str], ...]] = {
 _SCATTERS_OF_TWO: Tuple[Tuple[float, float, str], ...] = (
     (6e9, 2048, "ring;sums=gemm;protocol=put;partials=peer;streams=1;copies=kernel"),
     (200e9, math.inf, "ring;sums=gemm;chunks=2;signals=memory"))
+# From so many elements on that more than two ranks have: in one shot each takes all from all.
+_ELEMENTS_OF_TWO_SHOTS = 1 << 18
+_TWO_SHOTS = "bulk;reduction=two-shot;second-shot=put;copies=kernel"
 
 
 def guesses(operator: str, extents: Tuple[int, int, int], ranks: int) -> List[str]:
@@ -31,7 +34,9 @@ def guesses(operator: str, extents: Tuple[int, int, int], ranks: int) -> List[st
     multiplications = float(M) * N * K
     of_operator = _GUESSES[operator]
     if M < FEW_ROWS * ranks:
-        return [of_operator[0][1]]
+        takes_two = (operator == "matmul_all_reduce" and ranks > 2
+                     and M * N >= _ELEMENTS_OF_TWO_SHOTS)
+        return [_TWO_SHOTS] * takes_two + [of_operator[0][1]]
     found = [schedule for most, schedule in of_operator if multiplications < most][:1]
     if (operator, ranks) == ("matmul_reduce_scatter", 2):
         found = [schedule for least, depth, schedule in _SCATTERS_OF_TWO
