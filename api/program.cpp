@@ -28,7 +28,7 @@ bool takeAuto(std::string &schedule) {
   llvm::StringRef rest = schedule;
   if (!rest.consume_front("auto") || (!rest.empty() && rest.front() != ';' && rest.front() != ','))
     return false;
-  schedule = rest.ltrim(";,").str();
+  schedule = rest.ltrim(',').str();
   return true;
 }
 

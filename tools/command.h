@@ -50,7 +50,7 @@ struct SourceFlags {
   /// "--ranks": a flag that is given of those that say what to do with FILE; empty: none.
   std::string firstGiven() const;
   /// The schedule is to be chosen by measuring.
-  bool isAuto() const { return schedule == "auto"; }
+  bool isAuto() const;
   /// Reads the values into `options`; BadInput names the flag, what was expected and what came.
   /// A schedule that is to be chosen is left open.
   Status toOptions(CompileOptions &options) const;

@@ -3,6 +3,7 @@
 #include "ir/failure.h"
 #include "tools/command.h"
 
+#include "api/compile/compiled_program.h"
 #include "runtime/execute/backend.h"
 #include "runtime/files.h"
 
@@ -128,13 +129,19 @@ Status SourceFlags::toOptions(CompileOptions &options) const {
       int64_t value = BRAID_TRY(row.parse(*text, "--" + row.name));
       flags.set(row.knob, value);
     }
-  Result<Configurations> parsed =
-      Configurations::parse(isAuto() ? "" : schedule.value_or(""), flags);
+  std::string given = schedule.value_or("");
+  const bool isChosen = takeAuto(given), mayBeAuto = isRun && takesAuto && !isChosen;
+  Result<Configurations> parsed = Configurations::parse(given, flags);
   if (!parsed)
     return badInput("--schedule: {}{}", parsed.status().message(),
-                    isRun && takesAuto ? "; auto would measure and choose" : "");
+                    mayBeAuto ? "; auto would measure and choose" : "");
   options.schedule = std::move(*parsed);
   return Status::ok();
+}
+
+bool SourceFlags::isAuto() const {
+  std::string given = schedule.value_or("");
+  return takeAuto(given);
 }
 
 std::string SourceFlags::firstGiven() const {

@@ -18,7 +18,8 @@ struct CompiledProgram::Impl {
   std::string choice, trials;
 };
 
-/// Takes `auto` off a schedule's text; the rest is not to be varied. False if there is none.
+/// Takes `auto` off a schedule's text; the rest, such as ";chunks=2", is not to be varied. False if
+/// there is none.
 bool takeAuto(std::string &schedule);
 /// All but `auto`.
 Result<CompileOptions> toCompileOptions(const LoweringOptions &options);

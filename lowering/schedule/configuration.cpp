@@ -99,15 +99,16 @@ Result<Configuration> Configuration::parse(llvm::StringRef text, const Configura
   llvm::SmallVector<llvm::StringRef, 8> parts;
   text.split(parts, ';');
   Configuration base, single;
-  llvm::ArrayRef<llvm::StringRef> knobs = parts;
-  if (!parts.front().contains('=')) {
-    const Preset *preset = findPreset(parts.front());
+  const llvm::StringRef name = parts.front();
+  const bool isNamed = !name.contains('=');
+  if (isNamed && !(name.empty() && parts.size() > 1)) { // ";KNOB=VALUE" names none
+    const Preset *preset = findPreset(name);
     if (!preset)
-      return badText("expected one of " + presetNames() + ", got '" + parts.front().str() + "'" +
-                     didYouMean(parts.front(), namesOf(presets())));
+      return badText("expected one of " + presetNames() + ", got '" + name.str() + "'" +
+                     didYouMean(name, namesOf(presets())));
     base = preset->fields;
-    knobs = knobs.drop_front();
   }
+  const auto knobs = llvm::ArrayRef<llvm::StringRef>(parts).drop_front(isNamed);
   for (llvm::StringRef part : knobs)
     if (Status status = readKnob(part, single); !status.isOk())
       return status;

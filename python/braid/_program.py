@@ -43,7 +43,7 @@ class Request(NamedTuple):
         """A new program's address; by measuring on a job's ranks, if it says so."""
         schedule = self.schedule
         if self.is_auto and not job:  # by what is given beside it
-            schedule = _AUTO.sub("", schedule or "", count=1)
+            schedule = (schedule or "")[len("auto"):].lstrip(",")
         names = [_library.encoded("a parameter's name", name) for name in self.parameters]
         values = [_library.integer(name, value) for name, value in self.parameters.items()]
         options = _library.Lowering(

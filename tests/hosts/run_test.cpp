@@ -28,7 +28,7 @@ Status runOverHosts(const std::string &text, CompileOptions compileOptions, RunO
                     Seen &seen) {
   static const Backend backend = messageBackend();
   compileOptions.transport = Transport::PeerMemory;
-  for (Knob knob : {Knob::Protocol, Knob::Partials})
+  for (Knob knob : kKnobsOfPeerMemory)
     compileOptions.schedule.all.set(knob, std::nullopt);
   options.scheduleSeed = std::nullopt;
   options.queues = 0;

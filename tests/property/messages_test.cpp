@@ -31,7 +31,7 @@ Status runByMessages(const std::string &text, CompileOptions compileOptions, Run
                      Seen &seen) {
   static const Backend backend = messageBackend();
   compileOptions.transport = Transport::Messages;
-  for (Knob knob : {Knob::Protocol, Knob::Partials})
+  for (Knob knob : kKnobsOfPeerMemory)
     compileOptions.schedule.all.set(knob, std::nullopt);
   options.scheduleSeed = std::nullopt;
   options.queues = 0;

@@ -132,7 +132,7 @@ class Compiler(unittest.TestCase):
                 ({"entry": "nobody"}, braid.InputError, "nobody"),
                 ({"M": 13}, braid.InputError, "13"),
                 ({"schedule": "collective;protocol=put"}, braid.InputError, "protocol"),
-                ({"schedule": "auto;bogus=7"}, braid.InputError, "got '7'"),
+                ({"schedule": "auto;bogus=7"}, braid.InputError, "got 'bogus=7'"),
                 ({"schedule": "ring\0zzz"}, braid.InputError, "schedule: .* character 0"),
                 ({"M": 2**64 + 12}, braid.InputError, "M: expected an integer from"),
                 ({"M": 1.5}, braid.InputError, "M: expected an integer, got 1.5"),

@@ -14,7 +14,8 @@ namespace {
 /// What lowering makes for a backend that sends messages.
 bool isForMessages(const CompileOptions &options) {
   auto isFor = [](const Configuration &config) {
-    return config.protocol() == Protocol::Get && config.partials() == schedule::Partials::Local;
+    return config.protocol() == Protocol::Get && config.partials() == schedule::Partials::Local &&
+           config.secondShot() == schedule::SecondShot::Same;
   };
   return isFor(options.schedule.all) &&
          llvm::all_of(options.schedule.stages,

@@ -379,7 +379,7 @@ RandomCase randomCase(uint64_t seed, const RandomKinds &kinds) {
     chunks = 1;
   }
   if (kinds.hosts) // peers may be on other hosts
-    config.set(Knob::Partials, std::nullopt);
+    config.set(Knob::Partials, std::nullopt).set(Knob::SecondShot, std::nullopt);
   if (kinds.hosts && writer.hasSums() && !writer.canPassOn())
     config.set(Knob::Protocol, Protocol::Get);
   if (kinds.hosts && writer.canPassOn() && !kinds.whole)
