@@ -88,11 +88,16 @@ def machine_of(data):
 
 def head_of(letter, data, first):
     """What made a file, and the call that does so again. `first`: the first file's."""
-    machine = machine_of(data)
+    machine, call = machine_of(data), command_of(data)
     if data is not first and machine == machine_of(first):
         machine = "likewise"
+    flags, before = call.split(" --"), command_of(first).split(" --")
+    other = [flag for flag in flags if flag not in before]
+    if data is not first and len(flags) == len(before) and flags[0] == before[0]:
+        machine += ", by A's command" + " with" * bool(other)
+        call = " ".join("--" + flag for flag in other)
     return [f"{letter}: {data.get('date', 'no date')[:10]}, commit {data.get('commit', 'unknown')}"
-            f", {machine}", "", f"    {command_of(data)}", ""]
+            f", {machine}", ""] + ([f"    {call}", ""] if call else [])
 
 
 def shown(us):
