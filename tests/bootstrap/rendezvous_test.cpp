@@ -6,6 +6,7 @@
 #include <csignal>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -443,6 +444,32 @@ TEST(Client, SeesThatTheHostIsGoneThoughAChildKeepsTheConnection) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
   close(path[0]);
   close(path[1]);
+}
+
+TEST(Client, SeesThatTheHostIsGoneThoughItsConnectionsEndFirst) {
+  int path[2], joined[2];
+  ASSERT_EQ(pipe2(path, O_CLOEXEC), 0);
+  ASSERT_EQ(pipe2(joined, O_CLOEXEC), 0);
+  ChildRank child([&] {
+    Host host(optionsFor(2));
+    (void)!write(path[1], host.path().c_str(), host.path().size() + 1);
+    char byte;
+    (void)!read(joined[0], &byte, 1);
+    std::filesystem::remove_all(host.base.path());
+    host.rendezvous.reset();
+    std::this_thread::sleep_for(200ms);
+    raise(SIGKILL);
+  });
+  char text[200] = {};
+  ASSERT_GT(read(path[0], text, sizeof text - 1), 0);
+  auto client = Client::join(text, {.job = "job", .rank = 0, .ranks = 2}, soon());
+  ASSERT_TRUE(client.isOk()) << client.status().message();
+  ASSERT_EQ(write(joined[1], "", 1), 1);
+  pollfd closed{(*client)->connection().descriptor(), 0, 0};
+  ASSERT_EQ(poll(&closed, 1, 5000), 1); // POLLHUP
+  EXPECT_EQ((*client)->allGather("").status().message(), "the launcher is gone");
+  for (int end : {path[0], path[1], joined[0], joined[1]})
+    close(end);
 }
 
 /// What rank 0 of two hears if rank 1 sends `bytes` after its welcome, and goes.

@@ -25,6 +25,9 @@ constexpr size_t kHelloFields = 4 + 8 + 8;
 /// Who is not read from for so long does not hear that it disconnects.
 constexpr auto kDisconnectTime = 500ms;
 
+/// A process that dies closes its connections first. For so long its end is waited for then.
+constexpr auto kEndOfProcess = 1s;
+
 /// For messages.
 std::string nameAttempt(const Connection &connection, const std::string &path, int64_t rank) {
   const Result<PeerIdentity> host = connection.peer();
@@ -118,9 +121,13 @@ JobCause Client::hostIsGone() const {
           first};
 }
 
-bool Client::isHostDead() const {
+bool Client::waitForEndOfHost() const {
+  const Deadline deadline = deadlineIn(kEndOfProcess);
   pollfd entry{host_.get(), POLLIN, 0};
-  return host_.isValid() && poll(&entry, 1, 0) > 0;
+  while (host_.isValid() && !memory_.isAborted() && std::chrono::steady_clock::now() < deadline)
+    if (poll(&entry, 1, kSlice.count()) > 0)
+      return true;
+  return false;
 }
 
 Client::~Client() { disconnect(); }
@@ -143,8 +150,9 @@ Status Client::failure() {
 
 /// Why no more can be sent, if `sent` or the job says so.
 Status Client::stateAfter(const Result<size_t> &sent) {
+  const bool isHostDead = !sent && waitForEndOfHost();
   std::lock_guard lock(mutex_);
-  if (!sent && hostFailure_.isOk() && isHostDead())
+  if (hostFailure_.isOk() && isHostDead)
     hostFailure_ = hostIsGone().status; // as the watchdog finds
   else if (!sent && hostFailure_.isOk())
     hostFailure_ = sent.status().annotated("rank " + std::to_string(rank()) +

@@ -76,7 +76,9 @@ public:
 
 private:
   Client(Connection connection, ClientHello hello, JobMemory memory);
-  bool isHostDead() const;
+  /// After a connection has failed: whether that is because the host's process has ended. Blocks
+  /// for at most a second, and no longer than until the job's mark names a cause.
+  bool waitForEndOfHost() const;
   Status send(const Frame &frame, int descriptor = -1);
   Status stateAfter(const Result<size_t> &sent);
   Status failure();
