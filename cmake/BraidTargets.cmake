@@ -10,7 +10,7 @@ if(CMAKE_UNITY_BUILD)
                          $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
 endif()
 
-# g++ collects garbage more often than a machine with a few GiB needs, which takes a tenth of the time.
+# g++ collects garbage more often than a machine with a few GiB needs: a tenth of its time.
 target_compile_options(braid_flags INTERFACE
                        "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:SHELL:--param ggc-min-heapsize=1048576>")
 
