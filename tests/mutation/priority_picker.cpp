@@ -4,8 +4,9 @@
 
 #include "tests/support/dice.h"
 
+#include "llvm/ADT/DenseMap.h"
+
 #include <limits>
-#include <map>
 #include <set>
 
 namespace braid::test {
@@ -26,7 +27,7 @@ public:
 
 private:
   int64_t &priority(const RunnableHead &candidate) {
-    auto [entry, isNew] = priorities_.try_emplace({candidate.rank, candidate.queue}, 0);
+    const auto [entry, isNew] = priorities_.try_emplace({candidate.rank, candidate.queue}, 0);
     if (isNew)
       entry->second = random_.below(std::numeric_limits<int64_t>::max());
     return entry->second;
@@ -34,15 +35,18 @@ private:
 
   size_t highest(llvm::ArrayRef<RunnableHead> candidates) {
     size_t best = 0;
+    int64_t most = priority(candidates[0]);
     for (size_t i = 1; i < candidates.size(); ++i)
-      if (priority(candidates[i]) > priority(candidates[best]))
+      if (const int64_t other = priority(candidates[i]); other > most) {
         best = i;
+        most = other;
+      }
     return best;
   }
 
   Dice random_;
   std::set<int64_t> changes_;
-  std::map<std::pair<int64_t, uint32_t>, int64_t> priorities_;
+  llvm::DenseMap<std::pair<int64_t, uint32_t>, int64_t> priorities_;
   int64_t step_ = 0;
   int64_t lowest_ = 0;
 };

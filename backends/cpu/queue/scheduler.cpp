@@ -16,13 +16,26 @@ void Scheduler::findCandidates() {
   }
 }
 
+/// The head at `index` has had its turn, and no other one can go on because of that.
+void Scheduler::replaceCandidate(size_t index) {
+  RunnableHead &candidate = candidates_[index];
+  candidate.command = devices_[candidate.rank]->queues()[candidate.queue]->front();
+  if (!candidate.command || !isRunnable(*candidate.command))
+    candidates_.erase(candidates_.begin() + static_cast<ptrdiff_t>(index));
+}
+
 void Scheduler::drain(const RankGroup &group) {
-  while (!group.isAborted()) {
-    findCandidates();
-    if (candidates_.empty())
-      return;
-    const RunnableHead &next = candidates_[picker_(candidates_)];
+  findCandidates();
+  while (!group.isAborted() && !candidates_.empty()) {
+    const size_t chosen = picker_(candidates_);
+    const RunnableHead next = candidates_[chosen];
+    const QueuedCommand::Kind kind = next.command->kind;
     devices_[next.rank]->queues()[next.queue]->step(clock_);
+    // Waits go on after stores, and exchanges after what their peers have moved.
+    if (kind == QueuedCommand::Kind::Store || kind == QueuedCommand::Kind::Exchange)
+      findCandidates();
+    else
+      replaceCandidate(chosen);
   }
 }
 
