@@ -12,7 +12,7 @@ namespace braid {
 namespace {
 
 constexpr llvm::StringLiteral kTitle = "braid measurements ";
-constexpr llvm::StringLiteral kVersion = "1";
+constexpr llvm::StringLiteral kFileVersion = "1";
 
 /// Without tabs and line ends, which separate.
 std::string escaped(llvm::StringRef text) {
@@ -71,7 +71,7 @@ std::string MeasurementFile::endOf(llvm::StringRef text) {
 }
 
 std::string MeasurementFile::encode() const {
-  std::string text = kTitle.str() + kVersion.str() + ": " + escaped(machine) + "\n";
+  std::string text = kTitle.str() + kFileVersion.str() + ": " + escaped(machine) + "\n";
   for (const auto &[key, value] : entries)
     text += escaped(key) + "\t" + escaped(value) + "\n";
   return text + endOf(text);
@@ -82,7 +82,7 @@ Result<MeasurementFile> MeasurementFile::decode(llvm::StringRef text) {
   if (!rest.consume_front(kTitle))
     return badInput("it holds no measurements");
   auto [version, machine] = takeLine(rest).split(": ");
-  if (version != kVersion)
+  if (version != kFileVersion)
     return badInput("another version of Braid wrote it");
   llvm::StringRef lines = BRAID_TRY(withoutEnd(text));
   takeLine(lines);

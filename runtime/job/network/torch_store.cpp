@@ -12,7 +12,7 @@ namespace braid {
 namespace {
 
 enum class Query : uint8_t { Validate = 0, Set = 1, Get = 3, Wait = 6 };
-constexpr uint32_t kMagic = 0x3c85f7ce;
+constexpr uint32_t kTorchMagic = 0x3c85f7ce;
 constexpr char kStoppedWaiting = 0;
 
 template <class Number> std::string bytesOf(Number number) {
@@ -21,7 +21,7 @@ template <class Number> std::string bytesOf(Number number) {
 std::string textOf(const std::string &text) { return bytesOf<uint64_t>(text.size()) + text; }
 std::string queryOf(Query query) { return bytesOf(static_cast<uint8_t>(query)); }
 
-std::string greeting() { return queryOf(Query::Validate) + bytesOf(kMagic); }
+std::string greeting() { return queryOf(Query::Validate) + bytesOf(kTorchMagic); }
 std::string waitQueryOf(const std::string &key) {
   return queryOf(Query::Wait) + bytesOf<uint64_t>(1) + textOf(key);
 }
