@@ -17,6 +17,10 @@ template <class T> bool append(T (&list)[CopyAndSignal::kMost], uint32_t &count,
   return true;
 }
 
+CopyAndSignalCopy copyOf(const BatchedCommand &step) {
+  return {static_cast<char *>(step.dst), static_cast<const char *>(step.src), step.bytes};
+}
+
 } // namespace
 
 Sum sumOf(const SumArgs &args) {
@@ -34,16 +38,61 @@ Sum sumOf(const SumArgs &args) {
 }
 
 bool LaunchFiller::take(const BatchedCommand &step) {
+  const LaunchStep kind = toStep(step);
+  const std::optional<LaunchPart> next = partAfter(part_, kind);
+  if (!next || !mayGoOn(*next) || !put(step, kind, *next))
+    return false;
+  part_ = *next;
+  return true;
+}
+
+/// Whoever copies or adds waits on a processor until then, and only there.
+bool LaunchFiller::mayGoOn(LaunchPart next) const {
+  const bool hasWaited = part_ == LaunchPart::Awaits && next > LaunchPart::Awaits;
+  const bool waitsBehind = part_ == LaunchPart::Moves && next > LaunchPart::Moves;
+  return may_.waitAndWork || !(hasWaited || waitsBehind);
+}
+
+/// To give to this rank alone makes no second shot: its signals are what says that it is over.
+LaunchStep LaunchFiller::toStep(const BatchedCommand &step) {
   switch (step.kind) {
-  case CommandKind::Sum:
-    return takeSum(*step.sum);
-  case CommandKind::Await:
-    return takeAwait(step);
-  case CommandKind::Copy:
-    return takeCopy(step);
-  default:
-    return takeSignal(step);
+  case CommandKind::Sum: {
+    const Sum before = std::exchange(launch_.sum, sumOf(*step.sum));
+    const bool isAlong = part_ == LaunchPart::Moves && canAddAlong(launch_);
+    launch_.sum = before;
+    return isAlong ? LaunchStep::SumAlong : LaunchStep::SumAtEnd;
   }
+  case CommandKind::Await:
+    return LaunchStep::Await;
+  case CommandKind::Copy:
+    if (part_ <= LaunchPart::Moves)
+      return LaunchStep::Copy;
+    return part_ <= LaunchPart::Giving && may_.give && step.published == Published::Peers &&
+                   canGive(launch_, copyOf(step))
+               ? LaunchStep::Gift
+               : LaunchStep::CopyBehind;
+  default:
+    return LaunchStep::Signal;
+  }
+}
+
+bool LaunchFiller::put(const BatchedCommand &step, LaunchStep kind, LaunchPart next) {
+  switch (kind) {
+  case LaunchStep::Signal:
+    return putSignal(step, next);
+  case LaunchStep::Await:
+    return putAwait(step, next);
+  case LaunchStep::Copy:
+    return putCopy(step);
+  case LaunchStep::SumAlong:
+  case LaunchStep::SumAtEnd:
+    return putSum(sumOf(*step.sum), kind);
+  case LaunchStep::Gift:
+    return putGift(step);
+  case LaunchStep::CopyBehind:
+    return putCopyBehind(step);
+  }
+  return false;
 }
 
 bool LaunchFiller::appendFlag(CopyAndSignalFlag (&list)[kMost], uint32_t &count,
@@ -52,85 +101,63 @@ bool LaunchFiller::appendFlag(CopyAndSignalFlag (&list)[kMost], uint32_t &count,
          append(list, count, {static_cast<uint32_t *>(step.flag), numberOf_(step)});
 }
 
-/// Whoever adds waits on a processor until then, as whoever copies does, and only there.
-bool LaunchFiller::takeSum(const SumArgs &args) {
-  if (!may_.add || !may_.waitAndWork || launch_.sum.elements != 0)
+bool LaunchFiller::putSum(const Sum &sum, LaunchStep kind) {
+  const bool isAlong = kind == LaunchStep::SumAlong;
+  if (!may_.add || !may_.waitAndWork || launch_.sum.elements != 0 ||
+      (!isAlong && !isForWorkers(sum, may_.blocks)))
     return false;
-  launch_.sum = sumOf(args);
-  launch_.addsAlong = part_ == Moves && canAddAlong(launch_);
-  if (!launch_.addsAlong && !isForWorkers(launch_.sum, may_.blocks)) {
-    launch_.sum = {};
-    return false;
-  }
-  part_ = launch_.addsAlong ? Arrivals : Full;
+  launch_.sum = sum;
+  launch_.addsAlong = isAlong;
   return true;
 }
 
-bool LaunchFiller::takeAwait(const BatchedCommand &step) {
-  if (part_ == Moves && !may_.waitAndWork)
-    return false;
-  if (part_ < Moves) {
-    part_ = Awaits;
-    return appendFlag(launch_.awaits, launch_.awaitCount, step);
-  }
-  part_ = part_ < Giving ? Arrivals : LastCopies;
-  return appendFlag(launch_.arrivals, launch_.arrivalCount, step);
+bool LaunchFiller::putAwait(const BatchedCommand &step, LaunchPart next) {
+  return next == LaunchPart::Awaits ? appendFlag(launch_.awaits, launch_.awaitCount, step)
+                                    : appendFlag(launch_.arrivals, launch_.arrivalCount, step);
 }
 
-bool LaunchFiller::takeSignal(const BatchedCommand &step) {
-  if (part_ == Awaits && !may_.waitAndWork)
-    return false;
-  if (part_ == Giving)
+bool LaunchFiller::putSignal(const BatchedCommand &step, LaunchPart next) {
+  if (next == LaunchPart::Giving)
     return appendFlag(launch_.second.signals, launch_.second.signalCount, step);
-  if (part_ > Moves)
-    return false;
-  if (part_ == ReadySignals) {
+  if (next == LaunchPart::ReadySignals) {
     if (!appendFlag(launch_.readySignals, launch_.readySignalCount, step))
       return false;
     launch_.fencesReadySignals |= step.published == Published::Peers;
     return true;
   }
-  part_ = Moves;
   if (!appendFlag(launch_.signals, launch_.signalCount, step))
     return false;
   launch_.fencesMoves |= step.published != Published::Nothing;
   return true;
 }
 
-bool LaunchFiller::takeCopy(const BatchedCommand &step) {
-  const CopyAndSignalCopy copy{static_cast<char *>(step.dst), static_cast<const char *>(step.src),
-                               step.bytes};
-  if (part_ == Awaits && !may_.waitAndWork)
-    return false;
-  if (part_ > Moves)
-    return may_.haveCopies && takeCopyBehindSum(step, copy);
-  part_ = Moves;
+bool LaunchFiller::putCopy(const BatchedCommand &step) {
   if (step.bytes == 0)
     return true;
   if ((launch_.copyCount == 1 && !may_.haveCopies) ||
-      !append(launch_.copies, launch_.copyCount, copy))
+      !append(launch_.copies, launch_.copyCount, copyOf(step)))
     return false;
   launch_.fencesMoves |= step.published == Published::Peers;
   return true;
 }
 
-/// What has been awaited since the sum is awaited before the sum is given, then. To give to this
-/// rank alone makes no second shot: its signals are what says that it is over.
-bool LaunchFiller::takeCopyBehindSum(const BatchedCommand &step, const CopyAndSignalCopy &copy) {
+/// What has been awaited since the sum is awaited before the sum is given, then.
+bool LaunchFiller::putGift(const BatchedCommand &step) {
   CopyAndSignal::SecondShot &second = launch_.second;
-  const bool isGiven = may_.give && step.published == Published::Peers && canGive(launch_, copy);
-  if ((part_ == Arrivals || part_ == Giving) && isGiven) {
-    if (part_ == Arrivals) {
-      std::copy_n(launch_.arrivals, launch_.arrivalCount, second.awaits);
-      second.awaitCount = std::exchange(launch_.arrivalCount, 0);
-      part_ = Giving;
-    }
-    return append(second.places, second.placeCount, copy.dst);
-  }
-  if ((part_ != Giving && part_ != LastCopies) || !canCopyLast(launch_, copy))
+  if (!may_.haveCopies)
     return false;
-  part_ = LastCopies;
-  return copy.bytes == 0 || append(second.copies, second.copyCount, copy);
+  if (part_ == LaunchPart::Arrivals) {
+    std::copy_n(launch_.arrivals, launch_.arrivalCount, second.awaits);
+    second.awaitCount = std::exchange(launch_.arrivalCount, 0);
+  }
+  return append(second.places, second.placeCount, static_cast<char *>(step.dst));
+}
+
+bool LaunchFiller::putCopyBehind(const BatchedCommand &step) {
+  CopyAndSignal::SecondShot &second = launch_.second;
+  const CopyAndSignalCopy copy = copyOf(step);
+  return may_.haveCopies && canCopyLast(launch_, copy) &&
+         (copy.bytes == 0 || append(second.copies, second.copyCount, copy));
 }
 
 } // namespace braid::cuda

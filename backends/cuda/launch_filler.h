@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backends/cuda/copy_and_signal.h"
+#include "runtime/execute/launch_part.h"
 #include "runtime/execute/peer_memory.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -10,7 +11,7 @@ namespace braid::cuda {
 
 Sum sumOf(const SumArgs &args);
 
-/// Fills a launch with the first of a batch's steps: each kind has its part of it, in this order.
+/// Fills a launch with the first of a batch's steps, which are in the order of LaunchPart.
 class LaunchFiller {
 public:
   using NumberOf = llvm::function_ref<uint32_t(const BatchedCommand &)>;
@@ -30,23 +31,26 @@ public:
   /// False: the step has to go to another launch, and so have those behind it.
   bool take(const BatchedCommand &step);
   /// Nothing can follow.
-  bool isFull() const { return part_ == Full; }
+  bool isFull() const { return part_ == LaunchPart::Full; }
 
 private:
-  enum Part { ReadySignals, Awaits, Moves, Arrivals, Giving, LastCopies, Full };
   static constexpr uint32_t kMost = CopyAndSignal::kMost;
 
-  bool takeSum(const SumArgs &args);
-  bool takeAwait(const BatchedCommand &step);
-  bool takeSignal(const BatchedCommand &step);
-  bool takeCopy(const BatchedCommand &step);
-  bool takeCopyBehindSum(const BatchedCommand &step, const CopyAndSignalCopy &copy);
+  LaunchStep toStep(const BatchedCommand &step);
+  bool mayGoOn(LaunchPart next) const;
+  bool put(const BatchedCommand &step, LaunchStep kind, LaunchPart next);
+  bool putSum(const Sum &sum, LaunchStep kind);
+  bool putAwait(const BatchedCommand &step, LaunchPart next);
+  bool putSignal(const BatchedCommand &step, LaunchPart next);
+  bool putCopy(const BatchedCommand &step);
+  bool putGift(const BatchedCommand &step);
+  bool putCopyBehind(const BatchedCommand &step);
   bool appendFlag(CopyAndSignalFlag (&list)[kMost], uint32_t &count, const BatchedCommand &step);
 
   CopyAndSignal &launch_;
   const May may_;
   const NumberOf numberOf_;
-  Part part_ = ReadySignals;
+  LaunchPart part_ = LaunchPart::ReadySignals;
 };
 
 } // namespace braid::cuda

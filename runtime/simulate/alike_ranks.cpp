@@ -108,7 +108,8 @@ bool isMoved(const Plan &plan, const Plan &other) {
   auto areTogether = [&](SignalBy signals) {
     const TransferMode kernels{CopyBy::Kernel, signals};
     return simulator::findTogether(plan, kernels) == simulator::findTogether(other, kernels) &&
-           simulator::findLaunches(plan, kernels) == simulator::findLaunches(other, kernels);
+           simulator::findLaunches(plan, kernels) == simulator::findLaunches(other, kernels) &&
+           simulator::findGoingOn(plan, kernels) == simulator::findGoingOn(other, kernels);
   };
   auto takeAsMuch = [](const PlanBuffer &a, const PlanBuffer &b) {
     return a.kind == b.kind && a.bytes == b.bytes;

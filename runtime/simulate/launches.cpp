@@ -2,10 +2,14 @@
 
 #include "runtime/simulate/launches.h"
 
+#include "runtime/execute/launch_part.h"
 #include "runtime/execute/peer_memory.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
+
+#include <algorithm>
+#include <limits>
 
 namespace braid::simulator {
 namespace {
@@ -92,48 +96,53 @@ struct BatchKernel {
   size_t count = 0;   ///< of the batch's first commands
   bool isBare = true; ///< signals and awaits alone
   /// The number of its first command that gives what it has added; none: `count`.
-  size_t secondShot = 0;
+  size_t secondShot = std::numeric_limits<size_t>::max();
 };
 
-/// In this order: signals; awaits; copies with their signals, and a sum; awaits. A sum that is not
-/// added along the copies is the last; behind one that is, copies may give it, and more may follow.
+/// What is behind `part`, where the kernel adds `added` along `copies`, or nothing yet.
+LaunchStep stepOf(const Plan &plan, const Command &command, LaunchPart part,
+                  llvm::ArrayRef<const Command *> copies, const PlanSum *added) {
+  switch (command.kind) {
+  case CommandKind::Sum:
+    return part == LaunchPart::Moves && !copies.empty() && addsAlong(plan.sums[command.sum], copies)
+               ? LaunchStep::SumAlong
+               : LaunchStep::SumAtEnd;
+  case CommandKind::Await:
+    return LaunchStep::Await;
+  case CommandKind::Copy:
+    if (part <= LaunchPart::Moves)
+      return LaunchStep::Copy;
+    return part <= LaunchPart::Giving && added && gives(command, *added) ? LaunchStep::Gift
+                                                                         : LaunchStep::CopyBehind;
+  default:
+    return LaunchStep::Signal;
+  }
+}
+
 BatchKernel firstKernel(const Plan &plan, llvm::ArrayRef<Command> batch, CopyBy copyBy) {
-  enum { ReadySignals, Awaits, Moves, Arrivals, SecondShot } part = ReadySignals;
+  LaunchPart part = LaunchPart::ReadySignals;
   BatchKernel kernel;
   llvm::SmallVector<const Command *> copies;
   const PlanSum *added = nullptr;
   for (const Command &command : batch) {
-    const bool isAwait = command.kind == CommandKind::Await;
-    const bool isSum = command.kind == CommandKind::Sum;
-    const bool isAlong =
-        isSum && part == Moves && !copies.empty() && addsAlong(plan.sums[command.sum], copies);
-    const bool works = isSum || command.kind == CommandKind::Copy;
-    if (part == Arrivals && added && gives(command, *added)) {
-      part = SecondShot;
-      kernel.secondShot = kernel.count;
-    }
-    const bool fits = isSum ? isAlong || isSmall(plan.sums[command.sum]) : isOnHost(plan, command);
-    if (works && (copyBy != CopyBy::Kernel || !fits))
+    const LaunchStep step = stepOf(plan, command, part, copies, added);
+    const bool isCopy = command.kind == CommandKind::Copy;
+    const bool works = isCopy || command.kind == CommandKind::Sum;
+    const std::optional<LaunchPart> next = partAfter(part, step);
+    if (!next || (works && copyBy != CopyBy::Kernel) || (isCopy && !isOnHost(plan, command)) ||
+        (step == LaunchStep::SumAtEnd && !isSmall(plan.sums[command.sum])))
       break;
-    if ((part == Arrivals && !isAwait && !isSum) || (part == SecondShot && isSum))
-      break;
+    if (step == LaunchStep::Gift)
+      kernel.secondShot = std::min(kernel.secondShot, kernel.count);
     ++kernel.count;
     kernel.isBare = kernel.isBare && !works;
-    if (isSum && !isAlong)
-      break;
-    if (command.kind == CommandKind::Copy)
+    if (isCopy)
       copies.push_back(&command);
-    if (isAlong)
+    if (step == LaunchStep::SumAlong)
       added = &plan.sums[command.sum];
-    if (part == SecondShot)
-      continue;
-    if (isAwait)
-      part = part < Moves ? Awaits : Arrivals;
-    else if (works || part != ReadySignals)
-      part = isSum ? Arrivals : Moves;
+    part = *next;
   }
-  if (part != SecondShot)
-    kernel.secondShot = kernel.count;
+  kernel.secondShot = std::min(kernel.secondShot, kernel.count);
   return kernel.count > 0 ? kernel : BatchKernel{1, false, 1};
 }
 

@@ -1,0 +1,23 @@
+//===- runtime/execute/launch_part.cpp - in which order one kernel does a command batch -------===//
+
+#include "runtime/execute/launch_part.h"
+
+namespace braid {
+
+std::optional<LaunchPart> partAfter(LaunchPart part, LaunchStep step) {
+  using enum LaunchPart;
+  constexpr std::optional<LaunchPart> kNo;
+  // By step and by part, but for Full, which nothing follows.
+  constexpr std::optional<LaunchPart> kNext[][static_cast<size_t>(Full)] = {
+      /*Signal*/ {ReadySignals, Moves, Moves, kNo, Giving, kNo},
+      /*Await*/ {Awaits, Awaits, Arrivals, Arrivals, LastCopies, LastCopies},
+      /*Copy*/ {Moves, Moves, Moves, kNo, kNo, kNo},
+      /*SumAlong*/ {kNo, kNo, Arrivals, kNo, kNo, kNo},
+      /*SumAtEnd*/ {Full, Full, Full, Full, kNo, kNo},
+      /*Gift*/ {kNo, kNo, kNo, Giving, Giving, kNo},
+      /*CopyBehind*/ {kNo, kNo, kNo, kNo, LastCopies, LastCopies},
+  };
+  return part == Full ? kNo : kNext[static_cast<size_t>(step)][static_cast<size_t>(part)];
+}
+
+} // namespace braid
