@@ -93,7 +93,9 @@ def head_of(letter, data, first):
         machine = "likewise"
     flags, before = call.split(" --"), command_of(first).split(" --")
     other = [flag for flag in flags if flag not in before]
-    if data is not first and len(flags) == len(before) and flags[0] == before[0]:
+    names, names_before = ([flag.split()[0] for flag in each] for each in (flags, before))
+    is_like = flags[0] == before[0] and names == names_before and len(names) == len(set(names))
+    if data is not first and is_like:
         machine += ", by A's command" + " with" * bool(other)
         call = " ".join("--" + flag for flag in other)
     return [f"{letter}: {data.get('date', 'no date')[:10]}, commit {data.get('commit', 'unknown')}"

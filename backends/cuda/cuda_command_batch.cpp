@@ -45,10 +45,10 @@ bool hasFlagsOnDevice(TransferMode mode) {
 } // namespace
 
 /// Whether that GPU adds to memory of all others, as by NVLink. Nothing is known of those that this
-/// process does not see.
-static bool addsAtPeers(int device) {
+/// process does not see, and it sees all if there is one for each of the host's `ranks`.
+static bool addsAtPeers(int device, int64_t ranks) {
   int count = 0;
-  if (cudaGetDeviceCount(&count) != cudaSuccess)
+  if (cudaGetDeviceCount(&count) != cudaSuccess || count < ranks)
     return false;
   int adds = count > 1;
   for (int peer = 0; peer < count && adds; ++peer)
@@ -64,7 +64,7 @@ Status CudaDevice::startCopyAndSignal() {
   BRAID_CUDA_RETURN_IF_ERROR(
       cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, options_.device));
   hasBulkCopies_ = major >= 9;
-  hasPeerAtomics_ = addsAtPeers(options_.device);
+  hasPeerAtomics_ = addsAtPeers(options_.device, group_.memory().ranksPerHost());
   BRAID_CUDA_RETURN_IF_ERROR(
       cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, options_.device));
   released_ = static_cast<uint32_t *>(BRAID_TRY(memory_.allocateReports(kFlagStride)));

@@ -6,6 +6,8 @@
 
 #include "backends/cuda/launch_filler.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -173,8 +175,23 @@ TEST(LaunchFiller, EndsALaunchThatIsFull) {
   const TwoShots shots(20);
   const Filled filled = fill(shots.steps, kAll);
   EXPECT_GT(filled.steps.size(), 3u);
-  EXPECT_EQ(std::accumulate(filled.steps.begin(), filled.steps.end(), size_t(0)),
-            shots.steps.size());
+  size_t flags = 0, copies = 0, sums = 0;
+  for (const CopyAndSignal &launch : filled.launches) {
+    const CopyAndSignal::SecondShot &second = launch.second;
+    for (uint32_t count : {launch.readySignalCount, launch.awaitCount, launch.signalCount,
+                           launch.arrivalCount, second.awaitCount, second.signalCount})
+      flags += count;
+    for (uint32_t count : {launch.copyCount, second.placeCount, second.copyCount})
+      copies += count;
+    sums += launch.sum.elements != 0;
+  }
+  const auto countOf = [&](CommandKind kind) {
+    return static_cast<size_t>(
+        llvm::count_if(shots.steps, [&](const auto &step) { return step.kind == kind; }));
+  };
+  EXPECT_EQ(flags, countOf(CommandKind::Signal) + countOf(CommandKind::Await));
+  EXPECT_EQ(copies, countOf(CommandKind::Copy));
+  EXPECT_EQ(sums, countOf(CommandKind::Sum));
 }
 
 } // namespace

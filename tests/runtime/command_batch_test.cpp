@@ -85,8 +85,7 @@ TEST(Batch, ACopyOfACopyIsNot) {
               ElementsAre("batch of 2", "copy 0 on 0 of 16", "copy 1 on 0 of 16"));
 }
 
-/// Of one buffer, only the ranges count; of two private ones nothing is known, because one may lie
-/// where the other was.
+/// Of one buffer, only the ranges count.
 TEST(Batch, RangesOfABufferLieApart) {
   EXPECT_THAT(callsOf("  %x = allocate symmetric f32[8]\n"
                       "  %low = slice %x[0 .. 4]\n"

@@ -583,7 +583,7 @@ int64_t copiesGoingOn(const std::string &schedule, int64_t columns, TransferMode
   return std::count(found.begin(), found.end(), true);
 }
 
-/// As backends/cuda/cuda_command_batch.cpp makes one kernel of both shots.
+/// As backends/cuda/launch_filler.h makes one kernel of both shots.
 TEST(Simulator, FindsSecondShotsOfTheSameKernel) {
   const std::string pushed = "bulk;reduction=two-shot;second-shot=put";
   const TransferMode byKernel{CopyBy::Kernel};

@@ -19,7 +19,7 @@ public:
   Progress(const Operation &operation, std::vector<BenchShape> shapes, int64_t rounds,
            int64_t timeLimit, Clock::time_point begin = Clock::now());
 
-  /// Whether the next shape is likely to be complete in time.
+  /// Whether the next shape is likely to be complete in time. The second one is taken to be.
   bool hasTimeForNext() const;
   /// Whether the limit has passed.
   bool isTimeOver() const;

@@ -121,10 +121,14 @@ JobCause Client::hostIsGone() const {
           first};
 }
 
-bool Client::waitForEndOfHost() const {
+bool Client::waitForEndOfHost() {
   const Deadline deadline = deadlineIn(kEndOfProcess);
   pollfd entry{host_.get(), POLLIN, 0};
-  while (host_.isValid() && !memory_.isAborted() && std::chrono::steady_clock::now() < deadline)
+  const auto knowsWhy = [this] {
+    std::lock_guard lock(mutex_);
+    return !failure().isOk();
+  };
+  while (host_.isValid() && !knowsWhy() && std::chrono::steady_clock::now() < deadline)
     if (poll(&entry, 1, kSlice.count()) > 0)
       return true;
   return false;
@@ -150,7 +154,8 @@ Status Client::failure() {
 
 /// Why no more can be sent, if `sent` or the job says so.
 Status Client::stateAfter(const Result<size_t> &sent) {
-  const bool isHostDead = !sent && waitForEndOfHost();
+  const bool isGone = !sent && sent.status().code() == StatusCode::PeerFailed;
+  const bool isHostDead = isGone && waitForEndOfHost();
   std::lock_guard lock(mutex_);
   if (hostFailure_.isOk() && isHostDead)
     hostFailure_ = hostIsGone().status; // as the watchdog finds

@@ -77,8 +77,8 @@ public:
 private:
   Client(Connection connection, ClientHello hello, JobMemory memory);
   /// After a connection has failed: whether that is because the host's process has ended. Blocks
-  /// for at most a second, and no longer than until the job's mark names a cause.
-  bool waitForEndOfHost() const;
+  /// for at most a second, and no longer than until something says why.
+  bool waitForEndOfHost();
   Status send(const Frame &frame, int descriptor = -1);
   Status stateAfter(const Result<size_t> &sent);
   Status failure();
