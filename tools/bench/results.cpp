@@ -201,6 +201,7 @@ void BenchResults::add(std::vector<BenchRow> rows, const BenchBatch &batch) {
       *there = std::move(row);
   }
   batches_.push_back(jsonOf(batch));
+  batches_.back().update({{"settings", settings()}, {"labels", labels()}});
 }
 
 //===- Files ----------------------------------------------------------------------------------===//
@@ -230,17 +231,29 @@ Json BenchResults::jsonOf(const BenchBatch &batch) const {
       {"rival_verdict", summary.rivalVerdict()}};
 }
 
+/// How rows are timed now: a file that was resumed may have others from before.
+Json BenchResults::settings() const {
+  return {{"iterations", flags_.iterations},
+          {"warm_up", flags_.warmUp},
+          {"rounds", *flags_.rounds},
+          {"bursts", flags_.bursts},
+          {"row_ms", flags_.rowMs},
+          {"warm_up_ms", flags_.warmUpMs ? Json(*flags_.warmUpMs) : Json("by size")},
+          {"idle_gap_us", flags_.idleGapUs}};
+}
+
+Json BenchResults::labels() const {
+  Json labels = Json::object();
+  for (const std::string &label : flags_.labels)
+    labels[label.substr(0, label.find('='))] = label.substr(label.find('=') + 1);
+  return labels;
+}
+
 /// All but the labels and the rows.
 Json BenchResults::about() const {
   Json json = question();
-  json.update({{"iterations", flags_.iterations},
-               {"warm_up", flags_.warmUp},
-               {"rounds", *flags_.rounds},
-               {"bursts", flags_.bursts},
-               {"row_ms", flags_.rowMs},
-               {"warm_up_ms", flags_.warmUpMs ? Json(*flags_.warmUpMs) : Json("by size")},
-               {"idle_gap_us", flags_.idleGapUs},
-               {"date", timeNow()},
+  json.update(settings());
+  json.update({{"date", timeNow()},
                {"device", device_},
                {"host", hostName()},
                {"version", BRAID_VERSION},
@@ -251,8 +264,7 @@ Json BenchResults::about() const {
 /// A row a line: samples are many.
 std::string BenchResults::json() const {
   Json json = about();
-  for (const std::string &label : flags_.labels)
-    json[label.substr(0, label.find('='))] = label.substr(label.find('=') + 1);
+  json.update(labels());
   const auto replace = Json::error_handler_t::replace;
   std::string text = json.dump(1, ' ', false, replace);
   text.erase(text.rfind('\n'));

@@ -47,6 +47,8 @@ public:
 private:
   nlohmann::json question() const;
   nlohmann::json jsonOf(const BenchBatch &batch) const;
+  nlohmann::json settings() const;
+  nlohmann::json labels() const;
   nlohmann::json about() const;
   std::string json() const;
   std::string csv() const;
