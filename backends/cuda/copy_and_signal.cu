@@ -801,8 +801,7 @@ bool overlap(const void *a, int64_t bytesOfA, const void *b, int64_t bytesOfB) {
 
 /// The sum writes what a copy still reads or writes, or a copy writes the bias: in one launch
 /// nothing orders them.
-bool meetsCopies(const CopyAndSignal &batch) {
-  const Sum &sum = batch.sum;
+bool meetsCopies(const CopyAndSignal &batch, const Sum &sum) {
   const int64_t dstBytes = sum.elements * sizeOf(sum.result);
   const int64_t biasBytes = sum.bias ? sum.biasElements * sizeOf(sum.element) : 0;
   for (uint32_t i = 0; i < batch.copyCount; ++i) {
@@ -817,8 +816,7 @@ bool meetsCopies(const CopyAndSignal &batch) {
 
 } // namespace
 
-bool canAddAlong(const CopyAndSignal &batch) {
-  const Sum &sum = batch.sum;
+bool canAddAlong(const CopyAndSignal &batch, const Sum &sum) {
   const int64_t wide = widthFor(sum);
   if (!batch.released || batch.copyCount == 0 || sum.count > CopyAndSignal::kMost + 1 ||
       wide == 1 || sum.elements % wide != 0 || !isAligned(batch, 16))
@@ -830,7 +828,7 @@ bool canAddAlong(const CopyAndSignal &batch) {
         at / sum.stride >= sum.count)
       return false;
   }
-  return !meetsCopies(batch);
+  return !meetsCopies(batch, sum);
 }
 
 /// The copy writes nothing that the sum reads or writes.

@@ -93,9 +93,9 @@ struct CopyAndSignalBlocks {
 /// of its own, on all processors.
 bool isForWorkers(const Sum &sum, const CopyAndSignalBlocks &most);
 
-/// Is every copy of `batch` a whole part of its sum, and can both be done by groups of 16 bytes?
+/// Is every copy of `batch` a whole part of `sum`, and can both be done by groups of 16 bytes?
 /// What a copy's destination holds is read by the sum as it comes.
-bool canAddAlong(const CopyAndSignal &batch);
+bool canAddAlong(const CopyAndSignal &batch, const Sum &sum);
 
 /// May the sum of `batch`, which is added along, go to `copy.dst`, too? It may if all of it does,
 /// and the place is apart from what others still read.

@@ -54,26 +54,12 @@ bool LaunchFiller::mayGoOn(LaunchPart next) const {
 }
 
 /// To give to this rank alone makes no second shot: its signals are what says that it is over.
-LaunchStep LaunchFiller::toStep(const BatchedCommand &step) {
-  switch (step.kind) {
-  case CommandKind::Sum: {
-    const Sum before = std::exchange(launch_.sum, sumOf(*step.sum));
-    const bool isAlong = part_ == LaunchPart::Moves && canAddAlong(launch_);
-    launch_.sum = before;
-    return isAlong ? LaunchStep::SumAlong : LaunchStep::SumAtEnd;
-  }
-  case CommandKind::Await:
-    return LaunchStep::Await;
-  case CommandKind::Copy:
-    if (part_ <= LaunchPart::Moves)
-      return LaunchStep::Copy;
-    return part_ <= LaunchPart::Giving && may_.give && step.published == Published::Peers &&
-                   canGive(launch_, copyOf(step))
-               ? LaunchStep::Gift
-               : LaunchStep::CopyBehind;
-  default:
-    return LaunchStep::Signal;
-  }
+LaunchStep LaunchFiller::toStep(const BatchedCommand &step) const {
+  return stepBehind(
+      part_, step.kind, [&] { return canAddAlong(launch_, sumOf(*step.sum)); },
+      [&] {
+        return may_.give && step.published == Published::Peers && canGive(launch_, copyOf(step));
+      });
 }
 
 bool LaunchFiller::put(const BatchedCommand &step, LaunchStep kind, LaunchPart next) {

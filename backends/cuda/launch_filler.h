@@ -36,7 +36,7 @@ public:
 private:
   static constexpr uint32_t kMost = CopyAndSignal::kMost;
 
-  LaunchStep toStep(const BatchedCommand &step);
+  LaunchStep toStep(const BatchedCommand &step) const;
   bool mayGoOn(LaunchPart next) const;
   bool put(const BatchedCommand &step, LaunchStep kind, LaunchPart next);
   bool putSum(const Sum &sum, LaunchStep kind);

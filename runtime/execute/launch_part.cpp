@@ -4,6 +4,22 @@
 
 namespace braid {
 
+LaunchStep stepBehind(LaunchPart part, CommandKind kind, llvm::function_ref<bool()> addsAlong,
+                      llvm::function_ref<bool()> gives) {
+  switch (kind) {
+  case CommandKind::Sum:
+    return part == LaunchPart::Moves && addsAlong() ? LaunchStep::SumAlong : LaunchStep::SumAtEnd;
+  case CommandKind::Await:
+    return LaunchStep::Await;
+  case CommandKind::Copy:
+    if (part <= LaunchPart::Moves)
+      return LaunchStep::Copy;
+    return part <= LaunchPart::Giving && gives() ? LaunchStep::Gift : LaunchStep::CopyBehind;
+  default:
+    return LaunchStep::Signal;
+  }
+}
+
 std::optional<LaunchPart> partAfter(LaunchPart part, LaunchStep step) {
   using enum LaunchPart;
   constexpr std::optional<LaunchPart> kNo;

@@ -6,6 +6,10 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
+#include "runtime/plan/plan.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+
 #include <cstdint>
 #include <optional>
 
@@ -33,6 +37,10 @@ enum class LaunchStep : uint8_t {
   CopyBehind, ///< a copy that waits until the sum has been given
 };
 
+/// What a command of that kind is behind `part`. Of a sum, `addsAlong` says whether what the copies
+/// bring can be added as it comes; of a copy behind that, `gives` says whether it is a gift.
+LaunchStep stepBehind(LaunchPart part, CommandKind kind, llvm::function_ref<bool()> addsAlong,
+                      llvm::function_ref<bool()> gives);
 /// Where a kernel is that does `step` behind what it did in `part`; nothing: it cannot.
 std::optional<LaunchPart> partAfter(LaunchPart part, LaunchStep step);
 

@@ -99,33 +99,16 @@ struct BatchKernel {
   size_t secondShot = std::numeric_limits<size_t>::max();
 };
 
-/// What is behind `part`, where the kernel adds `added` along `copies`, or nothing yet.
-LaunchStep stepOf(const Plan &plan, const Command &command, LaunchPart part,
-                  llvm::ArrayRef<const Command *> copies, const PlanSum *added) {
-  switch (command.kind) {
-  case CommandKind::Sum:
-    return part == LaunchPart::Moves && !copies.empty() && addsAlong(plan.sums[command.sum], copies)
-               ? LaunchStep::SumAlong
-               : LaunchStep::SumAtEnd;
-  case CommandKind::Await:
-    return LaunchStep::Await;
-  case CommandKind::Copy:
-    if (part <= LaunchPart::Moves)
-      return LaunchStep::Copy;
-    return part <= LaunchPart::Giving && added && gives(command, *added) ? LaunchStep::Gift
-                                                                         : LaunchStep::CopyBehind;
-  default:
-    return LaunchStep::Signal;
-  }
-}
-
 BatchKernel firstKernel(const Plan &plan, llvm::ArrayRef<Command> batch, CopyBy copyBy) {
   LaunchPart part = LaunchPart::ReadySignals;
   BatchKernel kernel;
   llvm::SmallVector<const Command *> copies;
   const PlanSum *added = nullptr;
   for (const Command &command : batch) {
-    const LaunchStep step = stepOf(plan, command, part, copies, added);
+    const LaunchStep step = stepBehind(
+        part, command.kind,
+        [&] { return !copies.empty() && addsAlong(plan.sums[command.sum], copies); },
+        [&] { return added && gives(command, *added); });
     const bool isCopy = command.kind == CommandKind::Copy;
     const bool works = isCopy || command.kind == CommandKind::Sum;
     const std::optional<LaunchPart> next = partAfter(part, step);

@@ -737,7 +737,7 @@ private:
       cudaMemset(to + at, 0x5a, bytes);
       batch.copies[batch.copyCount++] = {to + at, from + at, bytes};
     }
-    batch.addsAlong = cuda::canAddAlong(batch);
+    batch.addsAlong = cuda::canAddAlong(batch, batch.sum);
     cudaMemset(behind_, 0x5a, kResultBytes);
     if (batch.addsAlong)
       cuda::launchCopyAndSignal(nullptr, batch, most, true);

@@ -3,6 +3,7 @@
 #include "api/compile/plans.h"
 #include "api/simulate/machines.h"
 #include "api/simulate/simulate_program.h"
+#include "runtime/execute/peer_memory.h"
 #include "runtime/plan/specialize.h"
 #include "runtime/simulate/alike_ranks.h"
 
@@ -251,6 +252,25 @@ TEST(AlikeRanks, AreToldFromOthers) {
     change(changed);
     EXPECT_FALSE(isMoved(changed, first));
   }
+}
+
+/// Of two ranks that send as much, one may send what its kernel has just added.
+TEST(AlikeRanks, GoOnInTheSameKernels) {
+  const Compiling made(kAllReduce, 4, "bulk;reduction=two-shot;second-shot=put");
+  ASSERT_TRUE(made.compiled.isOk());
+  const Result<std::vector<Plan>> plans = makePlans(*made.compiled);
+  ASSERT_TRUE(plans.isOk());
+  EXPECT_TRUE(isMoved((*plans)[2], plans->front()));
+  Plan changed = (*plans)[2];
+  size_t count = 0;
+  for (Command &command : changed.commands)
+    if (gives(command, changed.sums.front())) {
+      command.src = changed.sums.front().parts;
+      command.src.bytes = command.dst.bytes;
+      ++count;
+    }
+  EXPECT_EQ(count, 3u);
+  EXPECT_FALSE(isMoved(changed, plans->front()));
 }
 
 /// Nor is a difference in messages missed.

@@ -102,7 +102,8 @@ Status Bench::run() {
     return results_.write(/*isLast=*/true);
   }
   if (flags_.against == "torch")
-    (void)torch_.launch(); // if that fails, its rows say so
+    if (Status launched = torch_.launch(); launched.code() == StatusCode::BadInput)
+      return launched; // of other failures its rows say so
   Progress progress(flags_.operation, shapes, *flags_.rounds, flags_.timeLimit);
   const Status measured = measure(progress);
   torch_.end();

@@ -6,8 +6,6 @@
 #include "ir/failure.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/Program.h"
 
 #include <fmt/format.h>
 
@@ -200,9 +198,6 @@ Status BenchFlags::check(const Backend &backendOfName) {
     return badChoice("--graph", graph, {"no", "yes", "both"});
   if (!against.empty() && against != "torch")
     return badChoice("--against", against, {"torch"});
-  if (const auto program = llvm::sys::findProgramByName(python);
-      !against.empty() && !(program && llvm::sys::fs::can_execute(*program)))
-    return badInput("expected --python with a program that starts, got '{}'", python);
   if (!rounds)
     rounds = against.empty() ? 1 : 5;
   if (!warmUpMs && !usesGpus())

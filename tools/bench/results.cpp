@@ -201,7 +201,6 @@ void BenchResults::add(std::vector<BenchRow> rows, const BenchBatch &batch) {
       *there = std::move(row);
   }
   batches_.push_back(jsonOf(batch));
-  batches_.back().update({{"settings", settings()}, {"labels", labels()}});
 }
 
 //===- Files ----------------------------------------------------------------------------------===//
@@ -228,7 +227,9 @@ Json BenchResults::jsonOf(const BenchBatch &batch) const {
       {"judged_by", summary.best ? Json(summary.isByBursts ? "bursts" : "single runs") : Json()},
       {"auto_is_close", summary.automatic ? Json(summary.isAutoClose()) : Json()},
       {"verdict", summary.verdict()},
-      {"rival_verdict", summary.rivalVerdict()}};
+      {"rival_verdict", summary.rivalVerdict()},
+      {"settings", settings()},
+      {"labels", labels()}};
 }
 
 /// How rows are timed now: a file that was resumed may have others from before.

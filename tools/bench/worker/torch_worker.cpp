@@ -107,8 +107,8 @@ Status TorchWorker::launch() {
                     theirs.get(), pid_);
   if (error != 0) {
     pid_ = 0;
-    return giveUp(unsupported("expected --python {} to start, got '{}'", flags_.python,
-                              std::strerror(error)));
+    return giveUp(
+        badInput("expected --python {} to start, got '{}'", flags_.python, std::strerror(error)));
   }
   FileDescriptor out = FileDescriptor::duplicate(ours.get());
   channel_ = Channel(std::move(ours), std::move(out));
