@@ -639,7 +639,7 @@ public:
     std::vector<uint16_t> halves(kMostBytes / 2); // any type's: small, and none is no number
     for (uint16_t &half : halves)
       half = static_cast<uint16_t>(0x3800 + dice() % 0x700 + (dice() % 2 << 15));
-    for (char **memory : {&parts_, &copied_, &bias_, &alone_, &behind_})
+    for (char **memory : {&parts_, &copied_, &bias_, &alone_, &behind_, &given_, &taken_})
       cudaMalloc(memory, kMostBytes);
     for (char *memory : {parts_, bias_})
       cudaMemcpy(memory, halves.data(), kMostBytes, cudaMemcpyDefault);
@@ -647,7 +647,7 @@ public:
     cudaMemset(words_, 0, kWords * sizeof(uint32_t));
   }
   ~SumPlaces() {
-    for (char *memory : {parts_, copied_, bias_, alone_, behind_})
+    for (char *memory : {parts_, copied_, bias_, alone_, behind_, given_, taken_})
       cudaFree(memory);
     cudaFree(words_);
   }
@@ -667,7 +667,7 @@ public:
       return status;
     for (bool keepsParts : {true, false}) {
       sum.keepsParts = keepsParts;
-      if (!launchAlong(sum, most))
+      if (!launchAlong(sum, most, /*hasSecondShot=*/false))
         return Status::ok();
       if (Status status = compare("along copies"); !status.isOk())
         return status;
@@ -675,13 +675,18 @@ public:
         return wrong(keepsParts ? "parts were not copied" : "parts were copied for nobody");
     }
     ++alongCount_;
-    return Status::ok();
+    for (char *place : {given_, taken_})
+      cudaMemset(place, 0x5a, kResultBytes);
+    launchAlong(sum, most, /*hasSecondShot=*/true);
+    if (Status status = compare("before a second shot"); !status.isOk())
+      return status;
+    return isGiven(sum) ? Status::ok() : wrong("a place of the second shot has other bits");
   }
   int64_t alongCount() const { return alongCount_; }
 
 private:
-  static constexpr size_t kStep = 0, kFlag = 1, kReleased = 2, kCounters = 3,
-                          kWords = kCounters + cuda::CopyAndSignal::kCounters;
+  static constexpr size_t kStep = 0, kFlag = 1, kReleased = 2, kMayGive = 3, kIsGiven = 4,
+                          kCounters = 5, kWords = kCounters + cuda::CopyAndSignal::kCounters;
 
   Status compare(const char *how) {
     std::vector<char> wanted(kResultBytes), got(kResultBytes);
@@ -707,6 +712,16 @@ private:
     return wanted == got;
   }
 
+  /// The sum lies where it was given, and where that was copied from there.
+  bool isGiven(const cuda::Sum &sum) const {
+    const auto bytes = static_cast<size_t>(sum.elements * cuda::sizeOf(sum.result));
+    std::vector<char> wanted(bytes), given(bytes), taken(bytes);
+    cudaMemcpy(wanted.data(), sum.dst, bytes, cudaMemcpyDefault);
+    cudaMemcpy(given.data(), given_, bytes, cudaMemcpyDefault);
+    cudaMemcpy(taken.data(), taken_, bytes, cudaMemcpyDefault);
+    return given == wanted && taken == wanted;
+  }
+
   /// The kernel gives itself the signal that it waits for.
   cuda::CopyAndSignal waiting(const cuda::Sum &sum) {
     cuda::CopyAndSignal batch;
@@ -724,7 +739,7 @@ private:
 
   /// Every second part is copied, and what lies between parts is there already. False if the
   /// kernel cannot.
-  bool launchAlong(cuda::Sum sum, cuda::CopyAndSignalBlocks most) {
+  bool launchAlong(cuda::Sum sum, cuda::CopyAndSignalBlocks most, bool hasSecondShot) {
     const auto *from = static_cast<const char *>(sum.parts);
     char *to = copied_ + (from - parts_);
     sum.parts = to;
@@ -738,15 +753,28 @@ private:
       batch.copies[batch.copyCount++] = {to + at, from + at, bytes};
     }
     batch.addsAlong = cuda::canAddAlong(batch, batch.sum);
+    if (hasSecondShot)
+      addSecondShot(batch);
     cudaMemset(behind_, 0x5a, kResultBytes);
     if (batch.addsAlong)
       cuda::launchCopyAndSignal(nullptr, batch, most, true);
     return batch.addsAlong;
   }
 
+  /// The kernel is its own peer.
+  void addSecondShot(cuda::CopyAndSignal &batch) {
+    const int64_t bytes = batch.sum.elements * cuda::sizeOf(batch.sum.result);
+    batch.readySignals[batch.readySignalCount++] = {words_ + kMayGive, 3};
+    batch.second.awaits[batch.second.awaitCount++] = {words_ + kMayGive, 4};
+    batch.second.places[batch.second.placeCount++] = given_;
+    batch.second.signals[batch.second.signalCount++] = {words_ + kIsGiven, 5};
+    batch.arrivals[batch.arrivalCount++] = {words_ + kIsGiven, 6};
+    batch.second.copies[batch.second.copyCount++] = {taken_, given_, bytes};
+  }
+
   int64_t alongCount_ = 0;
   char *parts_ = nullptr, *copied_ = nullptr, *bias_ = nullptr, *alone_ = nullptr,
-       *behind_ = nullptr;
+       *behind_ = nullptr, *given_ = nullptr, *taken_ = nullptr;
   uint32_t *words_ = nullptr;
 };
 
@@ -776,8 +804,8 @@ Status addsBehindAwaits(RankTest &test) {
                   ++sums;
                 }
   if (test.rank() == 0)
-    std::printf("  %d sums, %d of them along copies, too\n", static_cast<int>(sums),
-                static_cast<int>(places.alongCount()));
+    std::printf("  %d sums, %d of them along copies and before a second shot, too\n",
+                static_cast<int>(sums), static_cast<int>(places.alongCount()));
   return places.alongCount() == 0 ? wrong("no sum was added along copies") : Status::ok();
 }
 
