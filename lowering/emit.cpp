@@ -56,7 +56,8 @@ public:
     }
     for (const Reshard &reshard : stage_.reshards) {
       builder_.setLocation(reshard.tensor->location);
-      builder_.set(partOf(reshard.dst), first_);
+      if (rootOf(first_) != reshard.dst) // else it is there
+        builder_.set(partOf(reshard.dst), first_);
     }
   }
 

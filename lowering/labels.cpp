@@ -347,12 +347,26 @@ private:
         stage.whole = state_.stages[*stage.gatheredBy].whole;
       else if (!stage.isGather())
         stage.whole = stage.input;
+      else if (Value *output = stage.gatheredOutput())
+        stage.whole = output;
+      if (movedElsewhere(stage))
+        return state_.diags.error(state_.program->location())
+               << "stage @" << nameOf(stage) << ": expected protocol, order and transfers as they "
+               << "were when pass 'form-pipelines' ran: where %" << stage.name()
+               << " is gathered depends on them";
       if (const char *role = missingRole(stage))
         return missing(stage, role);
       if (!checkGemms(stage))
         return false;
     }
     return true;
+  }
+
+  /// It was to be gathered in an output, or in a buffer, and now in the other one.
+  static bool movedElsewhere(const Stage &stage) {
+    if (!stage.isGather() || stage.reshards.empty() || stage.isCollective())
+      return false;
+    return stage.gatheredOutput() ? !stage.sent : !stage.whole;
   }
 
   bool hasRun(const char *pass) const {

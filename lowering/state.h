@@ -83,10 +83,11 @@ struct Stage {
   Value *input = nullptr; ///< the operand as it lies on this device
 
   // From form-pipelines on.
-  Value *whole = nullptr; ///< what steps select their block from: the operand, or its gathered copy
+  /// What steps select their block from: the operand, or its gathered copy, which may be an output.
+  Value *whole = nullptr;
   Value *parts = nullptr; ///< of a reduction: what is summed, a part from each rank
   /// Of one that is scattered: the parts of the peers' rows. Of one by collectives: all parts, by
-  /// chunks, and `parts` is what becomes of them.
+  /// chunks, and `parts` is what becomes of them. Of a gather into an output: the own block.
   Value *sent = nullptr;
   SumOp *sum = nullptr;    ///< of a reduction, unless GEMMs add
   Op *firstGemm = nullptr; ///< of a reduction whose GEMMs add: the one that has nothing to add yet
@@ -192,6 +193,17 @@ struct Stage {
   }
   /// Of a reduction: each device adds its own rows, not all.
   bool isScattered() const { return keepsOwnRows() || isTwoShot(); }
+  /// Of a gather: the output that blocks come into; null: they come into a buffer. No peer reaches
+  /// an output, so in pairs each block is pulled from where its owner has it.
+  Value *gatheredOutput() const {
+    // Without a GEMM and without steps, a copy to the output is all that the stage has.
+    const bool isAlone = gemms.empty() && multipliesWhole();
+    if (!isGather() || gathersSlices || uneven || reshards.empty() || isAlone)
+      return nullptr;
+    const bool isPulledFromOwners =
+        config.protocol() == Protocol::Get && !isRing() && !isHierarchical();
+    return isCollective() || isPulledFromOwners ? reshards.front().dst : nullptr;
+  }
   /// The top-level node that holds the steps.
   Op &top() const { return isReduction() && chunkLoop ? *chunkLoop : *loop; }
   Location location() const { return result().definition->location(); }

@@ -7,10 +7,11 @@
 //     matmul %out, %block, %B
 //   }
 //
-// A gathered operand gets a buffer that peers can reach. Every rank starts at its own block, and
-// takes the others in the order of gather_order.h. Where a GEMM takes everything, and where no
-// result has a Stream axis, a GEMM is computed whole. Nothing fills the buffers yet:
-// insert-transfers does.
+// A gathered operand gets a buffer that peers can reach. If it is an output, too, and peers only
+// read the own block, it is gathered in the output, and the own block alone has such a buffer.
+// Every rank starts at its own block, and takes the others in the order of gather_order.h. Where a
+// GEMM takes everything, and where no result has a Stream axis, a GEMM is computed whole. Nothing
+// fills the buffers yet: insert-transfers does.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -48,13 +49,22 @@ public:
   }
 
 private:
-  Value *allocateGathered(const Stage &stage) {
+  Value *allocateGathered(Stage &stage) {
     Shape shape = state_.fusion.localShape(stage.operand->type);
+    if (Value *output = stage.gatheredOutput()) {
+      if (stage.movesByPairs())
+        stage.sent = allocateReached(stage, "_sent", shape);
+      return output;
+    }
     shape.front() = stage.steps;
     if (stage.gathersSlices)
       shape[1] = state_.fusion.ranks();
+    return allocateReached(stage, "_all", shape);
+  }
+
+  Value *allocateReached(const Stage &stage, const char *suffix, const Shape &shape) {
     builder_.setLocation(stage.location());
-    return builder_.allocate(state_.names.global((stage.name() + "_all").str()),
+    return builder_.allocate(state_.names.global((stage.name() + suffix).str()),
                              MemorySpace::Symmetric,
                              builder_.tensorType(stage.operand->type.dtype, shape));
   }

@@ -70,7 +70,7 @@ private:
   /// What peers reach of a stage by transfers of that protocol.
   void addReached(Stage &stage, Protocol protocol, llvm::SmallVectorImpl<Value *> &buffers) {
     if (stage.config.protocol() == protocol && stage.isGather())
-      buffers.push_back(stage.whole);
+      buffers.push_back(stage.sent ? stage.sent : stage.whole);
     else if (stage.config.protocol() == protocol)
       buffers.append(shareParts(stage));
     if (!stage.isTwoShot() || stage.sumProtocol() != protocol)
@@ -86,9 +86,11 @@ private:
   void insertInto(Stage &stage) {
     builder_.setLocation(stage.location());
     builder_.insertBefore(state_.program->body(), *stage.first);
-    // Pushed by a group, the own block is staged behind it on its stream: one more copy of the same
-    // kernel. Otherwise ahead of what peers pull or GEMMs read.
+    // If peers do not pull it from there, the own block is staged behind a group, on its stream:
+    // one more copy of the same kernel. Otherwise ahead of what peers pull or GEMMs read.
     Value *slot = selectOwnBlock(stage);
+    if (stage.sent)
+      builder_.set(stage.mine, own_);
     const bool isStagedLast =
         stage.mine != slot && stage.config.placement() == schedule::Placement::Caller;
     if (!isStagedLast)
@@ -139,14 +141,21 @@ private:
                                       stage.input));
   }
 
-  /// The slot in which the own block is staged. Peers pull it from there; pushed, it goes from
-  /// where it lies, but where blocks are forwarded, which lie in slots.
+  /// The slot in which the own block is staged. Peers pull it from there, or, where no peer reaches
+  /// slots, from a buffer of its own; pushed, it goes from where it lies, but where blocks are
+  /// forwarded, which lie in slots.
   Value *selectOwnBlock(Stage &stage) {
-    std::string mine = state_.names.global(nameInStage(state_, stage, "mine"));
-    std::string own = state_.names.global(nameInStage(state_, stage, "own"));
-    const Scalar *rank = scalars_.rank();
-    Value *slot = selectBlock(state_, builder_, stage, mine, stage.whole, rank);
-    own_ = selectBlock(state_, builder_, stage, own, stage.input, scalars_.constant(0), rank);
+    auto name = [&](const char *base) {
+      return state_.names.global(nameInStage(state_, stage, base));
+    };
+    const Scalar *rank = scalars_.rank(), *zero = scalars_.constant(0);
+    Value *slot =
+        selectBlock(state_, builder_, stage, name(stage.sent ? "slot" : "mine"), stage.whole, rank);
+    own_ = selectBlock(state_, builder_, stage, name("own"), stage.input, zero, rank);
+    if (stage.sent) {
+      stage.mine = selectBlock(state_, builder_, stage, name("mine"), stage.sent, zero, rank);
+      return slot;
+    }
     const bool isForwarded = stage.isRing() || stage.isHierarchical();
     const bool isPushed = stage.config.protocol() == Protocol::Put && !isForwarded;
     stage.mine = isPushed ? own_ : slot;

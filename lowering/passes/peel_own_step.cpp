@@ -7,7 +7,8 @@
 //   for %i in 1 .. 8 { ... }
 //
 // A rank that pushes its block multiplies it from where it lies, too. Then nobody reads the staged
-// copy, and it goes; unless a later stage takes its steps from the gathered buffer.
+// copy, and it goes; unless a later stage takes its steps from the gathered buffer. In an output
+// the own step makes that copy.
 //
 // In a hierarchical order step 0 is that of the own host, which passes its blocks on. There it is
 // only the own block's GEMM that goes, and what follows of other hosts' blocks is guarded:
@@ -58,10 +59,11 @@ void emitOwnStep(LoweringState &state, Stage &stage) {
   stage.ownFirst = &*std::next(before->getIterator());
 }
 
-bool isStagingRead(const LoweringState &state, const Stage &stage) {
+bool isStagingNeeded(const LoweringState &state, const Stage &stage) {
   const size_t index = static_cast<size_t>(&stage - state.stages.data());
   return stage.mine == stage.staging->dst ||
-         llvm::any_of(state.stages, [&](const Stage &s) { return s.gatheredBy == index; });
+         (!stage.gatheredOutput() &&
+          llvm::any_of(state.stages, [&](const Stage &s) { return s.gatheredBy == index; }));
 }
 
 } // namespace
@@ -73,7 +75,7 @@ bool peelOwnStep(LoweringState &state) {
       continue;
     if (!stage.multipliesWhole()) {
       emitOwnStep(state, stage);
-      if (!isStagingRead(state, stage)) {
+      if (!isStagingNeeded(state, stage)) {
         state.program->body().erase(stage.staging->getIterator());
         stage.staging = nullptr;
       }

@@ -35,7 +35,7 @@ public:
 
   /// In place of the GEMMs of the whole own block.
   void emitOwn();
-  /// The own rows that later GEMMs take, into their slot of the gathered buffer, unless they are
+  /// The own rows that later GEMMs take, into their slot of what is gathered, unless they are
   /// there. `before`: the node behind the insertion point.
   void copyRest(Op &before);
   void emit(size_t number);

@@ -515,6 +515,18 @@ class Guesses(unittest.TestCase):
                         seen.add((operator, schedule))
         self.assertEqual(len(seen), 10)
 
+    def test_what_is_gathered_comes_into_the_output(self):
+        from braid import compile
+        from braid.torch._guesses import guesses
+        from braid.torch._layout import Layout, Rows, Weight
+        for rows, protocol in ((1024, "get"), (1022, "put")):
+            layout = Layout("all_gather_matmul", "bf16", Rows(rows, 1, 4), 8192,
+                            (Weight(8192, True, False),), "", returns_gathered=True)
+            schedule, = guesses(layout.operator, layout.extents, 4, layout.is_gathered_in_place)
+            self.assertEqual(schedule, f"bulk;protocol={protocol};copies=kernel")
+            text = str(compile(layout.fusion(), ranks=4, schedule=schedule))
+            self.assertEqual("= select %G[(rank + 1) mod 4]" in text, protocol == "get")
+
 
 class Ranks(unittest.TestCase):
     def expect(self, part, ranks=2, limit=200, **environment):

@@ -28,8 +28,18 @@ _ELEMENTS_OF_TWO_SHOTS = 1 << 18
 _TWO_SHOTS = "bulk;reduction=two-shot;second-shot=put;copies=kernel"
 
 
-def guesses(operator: str, extents: Tuple[int, int, int], ranks: int) -> List[str]:
-    """The best first; a shape may not have it. `extents`: as Layout has them."""
+def guesses(operator: str, extents: Tuple[int, int, int], ranks: int,
+            is_gathered_in_place: bool = False) -> List[str]:
+    """The best first; a shape may not have it. `extents`: as Layout has them.
+    `is_gathered_in_place`: what is pulled comes into an output, and what is pushed is copied there,
+    which in bulk nothing hides."""
+    found = _guesses_of(operator, extents, ranks)
+    if not is_gathered_in_place:
+        return found
+    return [each.replace("bulk;protocol=put", "bulk;protocol=get") for each in found]
+
+
+def _guesses_of(operator: str, extents: Tuple[int, int, int], ranks: int) -> List[str]:
     M, N, K = extents
     multiplications = float(M) * N * K
     of_operator = _GUESSES[operator]

@@ -70,7 +70,9 @@ def lower(job: GroupJob, layout: Layout) -> Program:
     """Without measuring anything. A schedule that this layout cannot have is passed over, on all
     ranks alike."""
     fusion = layout.fusion()
-    on_gpu = guesses(layout.operator, layout.extents, job.ranks) if job.on_gpu else []
+    on_gpu = []
+    if job.on_gpu:
+        on_gpu = guesses(layout.operator, layout.extents, job.ranks, layout.is_gathered_in_place)
     for schedule in (_nearest(job, layout), *on_gpu):
         if schedule is not None:
             try:
