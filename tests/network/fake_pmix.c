@@ -31,8 +31,9 @@ static int is(const char *fault) {
   return set && strcmp(set, fault) == 0;
 }
 
+/* Each thread has its own. */
 static const char *file_of(const char *key) {
-  static char path[4096];
+  static _Thread_local char path[4096];
   char name[512];
   snprintf(name, sizeof name, "%s", key);
   for (char *c = name; *c; ++c)
@@ -64,11 +65,14 @@ int PMIx_Finalize(const struct info *info, size_t count) {
 int PMIx_Put(uint8_t scope, const char *key, struct value *value) {
   if (scope != 3 || value->type != 3)
     return -27;
-  FILE *file = fopen(file_of(key), "w");
+  /* Whoever gets it finds nothing yet, or all. */
+  char part[4096 + 8];
+  snprintf(part, sizeof part, "%s.part", file_of(key));
+  FILE *file = fopen(part, "w");
   if (!file)
     return -1;
   fputs(value->data.text, file);
-  return fclose(file);
+  return fclose(file) || rename(part, file_of(key)) ? -1 : 0;
 }
 
 int PMIx_Commit(void) { return is("lost") ? -25 : 0; }
