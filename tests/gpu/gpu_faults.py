@@ -192,7 +192,7 @@ class Fault:
 
 def faults(suite, seeds, devices):
     """The outcome of the faults of these seeds, and a detail. Each is recorded when it is over."""
-    suite.planned_faults = len(seeds)
+    suite.planned_faults = len(suite.faults) + len(seeds)
     before = memory_used()
     happened = []
 

@@ -294,6 +294,30 @@ def test_killed():
               == before["not_run"], f"expected them kept to the end, got {outcome.json}")
 
 
+def test_resumed():
+    """What has passed is not run again, and counts; the rest is."""
+    with Machine(4, NOTES) as machine:
+        first = machine.run("--only", "exact 4", "--commit", "1a2b3c4")
+        passed, before = len(first.cases("passed")), len(machine.noted())
+        again = machine.run("--only", "exact", "--commit", "1a2b3c4", "--resume")
+        runs = [Run(line) for line in machine.noted()[before:]]
+        two, three, four = counts_of(runs)
+        check(passed > 2 and two > 5 and three > 2 and four == 0, f"expected the rest, got {runs}")
+        last = f"{passed + two} passed, {three} failed, 0 skipped, 0 not run"
+        check(again.lines[-1] == last, f"expected '{last}', got '{again.lines[-1]}'")
+        names = [case["name"] for case in again.json["cases"]]
+        check(len(set(names)) == len(names) == passed + two + three, f"expected all, got {names}")
+        failed = machine.run("--only", "exact", "--commit", "1a2b3c4", "--resume")
+        check(len(failed.cases("failed")) == three and not failed.cases("passed"),
+              f"expected only what failed to run again, got {failed.lines}")
+        before = machine.json()
+        process = machine.start("--only", "exact", "--commit", "5d6e7f8", "--resume")
+        out, err = process.communicate(timeout=60)
+        check(process.returncode == 2 and not out and "expected commit 5d6e7f8, got 1a2b3c4" in err,
+              f"expected it refused, got {process.returncode}: {out}{err}")
+        check(machine.json() == before, "expected the file as it was")
+
+
 def test_killed_unnoticed():
     """What is known is in the file, and the command ends."""
     sys.path.insert(0, FOLDER)

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """run_gpu_tests.py BRAID [--only WORD] [--faults N | --fault-seeds A-B,C] [--share-gpus]
-                    [--json OUT [--commit C]]
+                    [--json OUT [--commit C] [--resume]]
 
 What needs GPUs. Uses only the built command (and, beside it, the built test programs), so that it
 also runs where nothing can be built. Each case is a command under a time limit; where there are
 four GPUs, cases that need two run two at a time. What needs more GPUs than there are is skipped,
 with the reason; with --share-gpus its ranks share those that there are, unless it is about times.
 Ends with `N passed, N failed, N skipped, N not run`, also if it is killed by SIGTERM; the file of
---json holds at any time what is known. Many faults are best had in parts: --only faults
---fault-seeds 0-49, then 50-99.
+--json holds at any time what is known. What takes long can be had in parts: with --resume, what has
+passed by that file is not run again; of many faults, --only faults --fault-seeds 0-49, then 50-99.
 """
 import argparse
 import glob
@@ -609,7 +609,12 @@ def read_flags():
                         help="let ranks share GPUs where there are too few")
     parser.add_argument("--json", metavar="OUT", help="keep the outcomes in this file")
     parser.add_argument("--commit", default="unknown", help="of the command, for that file")
-    return parser.parse_args()
+    parser.add_argument("--resume", action="store_true",
+                        help="leave out what has passed by that file")
+    flags = parser.parse_args()
+    if flags.resume and not flags.json:
+        parser.error("--resume: expected --json, too")
+    return flags
 
 
 def main():
@@ -617,6 +622,12 @@ def main():
     about = {"date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "commit": flags.commit,
              "machine": machine()}
     suite = Suite(os.path.abspath(flags.braid), flags.only, flags.json, about, flags.share_gpus)
+    if flags.resume:
+        try:
+            suite.go_on()
+        except (ValueError, KeyError) as error:
+            print(f"run_gpu_tests.py: --resume: {flags.json}: {error}", file=sys.stderr)
+            sys.exit(2)
     be_told_of_signals()
     os.environ.pop("BRAID_SHARE_GPUS", None)  # what shares is said by case
     try:
