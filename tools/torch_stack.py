@@ -86,7 +86,8 @@ class Job:
             except queue.Empty:
                 pass
             for rank, code in enumerate(codes):
-                if code is not None:
+                is_done = code == 0 and rank > 0  # which rank 0 is still to say
+                if code is not None and not is_done:
                     raise Lost(f"rank {rank} ended with {code}")
             if time.monotonic() > deadline:
                 raise Lost(f"no answer within {seconds:.0f} s")

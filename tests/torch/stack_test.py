@@ -166,6 +166,26 @@ def new_measurement(device):
                                                       steps=3))
 
 
+class Job(unittest.TestCase):
+    """Ranks of which one is done before rank 0 has said what it found, or ends otherwise."""
+
+    def job(self, *commands):
+        job = torch_stack.Job([["sh", "-c", each] for each in commands],
+                              [dict(os.environ)] * len(commands))
+        self.addCleanup(job.end)
+        return job
+
+    def test_waits_for_what_rank_0_says(self):
+        job = self.job("sleep 1; echo '{\"end\": true}'", "true")
+        self.assertEqual(job.next(20), {"end": True})
+
+    def test_is_lost_with_a_rank_that_fails_and_with_rank_0(self):
+        for commands, why in ((("sleep 20", "exit 3"), "rank 1 ended with 3"),
+                              (("true", "sleep 20"), "rank 0 ended with 0")):
+            with self.assertRaisesRegex(torch_stack.Lost, why):
+                self.job(*commands).next(20)
+
+
 class Blame(unittest.TestCase):
     def setUp(self):
         self.measurement = new_measurement("cuda")
