@@ -169,7 +169,7 @@ Status makeAndCloseOften(LocalMesh &mesh) {
     modes.push_back({.memory = MemoryFrom::Nccl});
   if (version >= 23102)
     modes.push_back({.memory = MemoryFrom::Nccl, .ctas = {0, CtaPolicy::Zero}});
-  constexpr size_t kRounds = 100, kMostLost = size_t(64) << 20;
+  constexpr size_t kRounds = 40, kMostLost = size_t(32) << 20;
   size_t first = 0, last = 0, total = 0;
   for (size_t round = 0; round < kRounds; ++round) {
     BRAID_TRY(makeAndClose(control, modes[round % modes.size()])

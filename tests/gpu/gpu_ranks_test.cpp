@@ -12,6 +12,7 @@
 #include "api/launch/job_rank.h"
 #include "api/launch/launch.h"
 #include "api/ranks/arguments.h"
+#include "api/timing/seconds_since.h"
 #include "backends/cuda/copy_and_signal.h"
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/kernels.h"
@@ -631,8 +632,8 @@ Status reducesFewRows(RankTest &test) {
 /// parts, if it can. None begins at an aligned address, if `shift` is not 0.
 class SumPlaces {
 public:
-  static constexpr int64_t kMostBytes = 4 << 20;     ///< of parts, and of bias
-  static constexpr int64_t kResultBytes = 384 << 10; ///< with what lies around it
+  static constexpr int64_t kMostBytes = 4 << 20; ///< of parts, and of bias
+  static constexpr int64_t kBehind = 256;        ///< what lies behind a result, and stays
 
   SumPlaces() {
     std::mt19937 dice(1);
@@ -655,10 +656,11 @@ public:
 
   /// `sum` has no addresses yet.
   Status check(cuda::Sum sum, int64_t shift, bool hasBias, cuda::CopyAndSignalBlocks most) {
+    bytes_ = static_cast<size_t>(shift + sum.elements * cuda::sizeOf(sum.result) + kBehind);
     sum.parts = parts_ + shift;
     sum.bias = hasBias ? bias_ + shift : nullptr;
     for (char *result : {alone_, behind_})
-      cudaMemset(result, 0x5a, kResultBytes);
+      cudaMemset(result, 0x5a, bytes_);
     sum.dst = alone_ + shift;
     cuda::launchSum(nullptr, sum);
     sum.dst = behind_ + shift;
@@ -676,7 +678,7 @@ public:
     }
     ++alongCount_;
     for (char *place : {given_, taken_})
-      cudaMemset(place, 0x5a, kResultBytes);
+      cudaMemset(place, 0x5a, bytes_);
     launchAlong(sum, most, /*hasSecondShot=*/true);
     if (Status status = compare("before a second shot"); !status.isOk())
       return status;
@@ -689,10 +691,10 @@ private:
                           kCounters = 5, kWords = kCounters + cuda::CopyAndSignal::kCounters;
 
   Status compare(const char *how) {
-    std::vector<char> wanted(kResultBytes), got(kResultBytes);
+    std::vector<char> wanted(bytes_), got(bytes_);
     std::vector<uint32_t> words(kWords);
-    cudaMemcpy(wanted.data(), alone_, kResultBytes, cudaMemcpyDefault);
-    cudaMemcpy(got.data(), behind_, kResultBytes, cudaMemcpyDefault);
+    cudaMemcpy(wanted.data(), alone_, bytes_, cudaMemcpyDefault);
+    cudaMemcpy(got.data(), behind_, bytes_, cudaMemcpyDefault);
     cudaMemcpy(words.data(), words_, kWords * sizeof(uint32_t), cudaMemcpyDefault);
     if (cudaError_t code = cudaGetLastError(); code != cudaSuccess)
       return wrong(cudaGetErrorString(code));
@@ -755,7 +757,7 @@ private:
     batch.addsAlong = cuda::canAddAlong(batch, batch.sum);
     if (hasSecondShot)
       addSecondShot(batch);
-    cudaMemset(behind_, 0x5a, kResultBytes);
+    cudaMemset(behind_, 0x5a, bytes_);
     if (batch.addsAlong)
       cuda::launchCopyAndSignal(nullptr, batch, most, true);
     return batch.addsAlong;
@@ -772,6 +774,7 @@ private:
     batch.second.copies[batch.second.copyCount++] = {taken_, given_, bytes};
   }
 
+  size_t bytes_ = 0; ///< of the result at hand, with what lies before and behind it
   int64_t alongCount_ = 0;
   char *parts_ = nullptr, *copied_ = nullptr, *bias_ = nullptr, *alone_ = nullptr,
        *behind_ = nullptr, *given_ = nullptr, *taken_ = nullptr;
@@ -859,8 +862,11 @@ Status runCases(RankTest &test, const Chosen &chosen) {
       std::printf("%s, %d ranks\n", each.name, static_cast<int>(test.ranks()));
       std::fflush(stdout); // a rank may be killed
     }
+    const auto begin = std::chrono::steady_clock::now();
     if (Status status = each.run(test); !status.isOk())
       return status.annotated(each.name);
+    if (test.rank() == 0)
+      std::printf("  %.1f s\n", secondsSince(begin));
   }
   return test.control().commit();
 }
