@@ -349,7 +349,7 @@ private:
         stage.whole = stage.input;
       else if (Value *output = stage.gatheredOutput())
         stage.whole = output;
-      if (movedElsewhere(stage))
+      if (isMovedElsewhere(stage))
         return state_.diags.error(state_.program->location())
                << "stage @" << nameOf(stage) << ": expected protocol, order and transfers as they "
                << "were when pass 'form-pipelines' ran: where %" << stage.name()
@@ -363,7 +363,7 @@ private:
   }
 
   /// It was to be gathered in an output, or in a buffer, and now in the other one.
-  static bool movedElsewhere(const Stage &stage) {
+  static bool isMovedElsewhere(const Stage &stage) {
     if (!stage.isGather() || stage.reshards.empty() || stage.isCollective())
       return false;
     return stage.gatheredOutput() ? !stage.sent : !stage.whole;
