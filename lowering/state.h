@@ -198,7 +198,7 @@ struct Stage {
   Value *gatheredOutput() const {
     // Without a GEMM and without steps, a copy to the output is all that the stage has.
     const bool isAlone = gemms.empty() && multipliesWhole();
-    if (!isGather() || gathersSlices || uneven || reshards.empty() || isAlone)
+    if (!isGather() || gathersSlices || reshards.empty() || isAlone)
       return nullptr;
     const bool isPulledFromOwners =
         config.protocol() == Protocol::Get && !isRing() && !isHierarchical();

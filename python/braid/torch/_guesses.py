@@ -18,6 +18,9 @@ _GUESSES: Dict[str, Tuple[Tuple[float, str], ...]] = {
                           (math.inf, "pairwise;placement=shared;reduction=two-shot;protocol=put;"
                                      "chunks=2;streams=6;signals=memory")),
 }
+# Of all_gather_matmul that returns the gathered A, which comes into the output if it is pulled. If
+# it is pushed it is copied there, which in bulk nothing hides.
+_RETURNING = ((6e9, "bulk;copies=kernel"), *_GUESSES["all_gather_matmul"][1:])
 # From so many on, up to that depth, if there are two ranks: more would round on the way. Where a
 # GEMM takes less than the link, it stores over the link itself.
 _SCATTERS_OF_TWO: Tuple[Tuple[float, float, str], ...] = (
@@ -29,20 +32,12 @@ _TWO_SHOTS = "bulk;reduction=two-shot;second-shot=put;copies=kernel"
 
 
 def guesses(operator: str, extents: Tuple[int, int, int], ranks: int,
-            is_gathered_in_place: bool = False) -> List[str]:
-    """The best first; a shape may not have it. `extents`: as Layout has them.
-    `is_gathered_in_place`: what is pulled comes into an output, and what is pushed is copied there,
-    which in bulk nothing hides."""
-    found = _guesses_of(operator, extents, ranks)
-    if not is_gathered_in_place:
-        return found
-    return [each.replace("bulk;protocol=put", "bulk;protocol=get") for each in found]
-
-
-def _guesses_of(operator: str, extents: Tuple[int, int, int], ranks: int) -> List[str]:
+            returns_gathered: bool = False) -> List[str]:
+    """The best first; a shape may not have it. `extents` and `returns_gathered`: as Layout has
+    them."""
     M, N, K = extents
     multiplications = float(M) * N * K
-    of_operator = _GUESSES[operator]
+    of_operator = _RETURNING if returns_gathered else _GUESSES[operator]
     if M < FEW_ROWS * ranks:
         takes_two = (operator == "matmul_all_reduce" and ranks > 2
                      and M * N >= _ELEMENTS_OF_TWO_SHOTS)

@@ -66,11 +66,6 @@ class Layout(NamedTuple):
                 self.returns_gathered)
 
     @property
-    def is_gathered_in_place(self) -> bool:
-        """Whether the gathered A can come into the output, and need not be copied there."""
-        return self.returns_gathered and self.rows.are_even
-
-    @property
     def extents(self) -> Tuple[int, int, int]:
         """M, N and K: all rows, and this rank's columns and depth."""
         return (self.rows.total * self.rows.beside, sum(each.columns for each in self.weights),

@@ -72,7 +72,7 @@ def lower(job: GroupJob, layout: Layout) -> Program:
     fusion = layout.fusion()
     on_gpu = []
     if job.on_gpu:
-        on_gpu = guesses(layout.operator, layout.extents, job.ranks, layout.is_gathered_in_place)
+        on_gpu = guesses(layout.operator, layout.extents, job.ranks, layout.returns_gathered)
     for schedule in (_nearest(job, layout), *on_gpu):
         if schedule is not None:
             try:
