@@ -11,9 +11,9 @@
     block      a transformer block: RMS norms, causal attention of heads of 128, such an MLP
 
 A step is forward and backward, with gradients of weights and input. The three ways have the same
-weights, and take turns in the same processes: a turn is a burst of steps; its time, that of the
-slowest rank. way/graph is the whole step as one CUDA graph. Every layer is compiled by itself with
-fullgraph, or with --whole all are at once.
+weights, and take turns in the same processes: a turn is a burst of steps, once clocks have settled;
+its time, that of the slowest rank. way/graph is the whole step as one CUDA graph. Every layer is
+compiled by itself with fullgraph, or with --whole all are at once.
 
 Prints tables in Markdown: medians in ms; what could not be timed, and why; what a step calls; what
 braid.torch.report() says; and the losses of training steps, by Braid and by NCCL. A row that hangs
