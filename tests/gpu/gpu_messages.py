@@ -6,6 +6,7 @@ import shutil
 import sys
 import tempfile
 
+from gpu_batch import as_run
 from gpu_commands import ROOT, run
 from gpu_suite import only_on
 
@@ -29,10 +30,11 @@ def nccl_missing(suite):
 def messages(suite):
     """The same programs over NCCL: every schedule that is not about peers' memory."""
     def add(name, flags, ranks, example=EXAMPLE):
-        suite.add_command(f"messages {ranks} {name} {' '.join(flags)}",
-                          [suite.braid, "run", example, "--backend", "nccl", "--verify",
-                           "--flight-records", "none", "--timeout-ms", "20000", "--ranks",
-                           str(ranks), "--iterations", "200"] + flags, ranks)
+        name = f"messages {ranks} {name} {' '.join(flags)}"
+        flags = ["--backend", "nccl", "--verify", "--flight-records", "none", "--timeout-ms",
+                 "20000", "--ranks", str(ranks), "--iterations", "200"] + flags
+        suite.add_command(name, [suite.braid, "run", example] + flags, ranks, batch="nccl",
+                          run=as_run(example, flags))
     sizes = ["--set", "K=64", "--set", "N=65"]
     for number, schedule in enumerate(("sequential", "pairwise", "ring", "batched", "bulk",
                                        "coalesced", "broadcast", "collective")):
@@ -154,35 +156,35 @@ MESSAGE_KNOBS = ("memory=nccl-registered", "memory=nccl", "memory=nccl;cta-polic
 
 def message_knobs(suite):
     """Messages from memory that NCCL knows, and with other kernels or none. `--explain` says so."""
-    def add(name, command, knobs, ranks, environment, said=""):
+    def add(name, knobs, ranks, command, said="", environment=None, **options):
         def check(devices):
-            code, out, err = run(command, 400, only_on(devices, **environment))
+            code, out, err = run(command, 400, only_on(devices, **(environment or {})))
             refused = [line.strip() for line in (out + err).splitlines()
                        if "expected NCCL" in line or "registers no" in line]
             if code != 0 and refused:
                 return "skipped", refused[0]
             good = code == 0 and said in err
             return ("passed", "") if good else ("failed", f"exit code {code}\n{out}{err}")
-        suite.add(f"message knobs {ranks} {name} {knobs}", ranks, check, may_share=True)
+        suite.add(f"message knobs {ranks} {name} {knobs}", ranks, check, may_share=True, **options)
+
+    def add_run(name, schedule, knobs, ranks, example, graph):
+        flags = ["--backend", "nccl", "--verify", "--explain", "--flight-records", "none",
+                 "--timeout-ms", "20000", "--iterations", "200", "--ranks", str(ranks),
+                 "--schedule", f"{schedule};{knobs}", "--set", "M=96", "--set", "K=96", "--set",
+                 "N=65"] + graph
+        add(name, knobs, ranks, [suite.braid, "run", example] + flags, "messages from",
+            batch=f"nccl {knobs}", run=as_run(example, flags))
     program = os.path.join(os.path.dirname(suite.braid), "gpu_messages_test")
-    sizes = ["--set", "M=96", "--set", "K=64", "--set", "N=65"]
     for knobs in MESSAGE_KNOBS:
         for example, name in ((EXAMPLE, "gather"), (SCATTER, "reduce-scatter"),
                               (ALL_REDUCE, "all-reduce")):
-            for ranks, graph in ((2, []), (3, ["--graph"])):
-                add(" ".join([name] + graph),
-                    [suite.braid, "run", example, "--backend", "nccl", "--verify", "--explain",
-                     "--flight-records", "none", "--timeout-ms", "20000", "--iterations", "200",
-                     "--ranks", str(ranks), "--schedule", "collective;" + knobs] + sizes + graph,
-                    knobs, ranks, {}, "messages from")
-        add("pairs", [suite.braid, "run", EXAMPLE, "--backend", "nccl", "--verify", "--explain",
-                      "--flight-records", "none", "--timeout-ms", "20000", "--iterations", "200",
-                      "--ranks", "2", "--graph", "--schedule", "pairwise;" + knobs] + sizes,
-            knobs, 2, {}, "messages from")
-        if os.path.exists(program):
-            for ranks in (2, 3):
-                add("gpu_messages_test", [program, "--ranks", str(ranks), "--runs", "200"], knobs,
-                    ranks, {"BRAID_TEST_BACKEND": "nccl", "BRAID_TEST_KNOBS": knobs})
+            add_run(name, "collective", knobs, 2, example, [])
+            add_run(f"{name} --graph", "collective", knobs, 3, example, ["--graph"])
+        add_run("pairs", "pairwise", knobs, 2, EXAMPLE, ["--graph"])
+        for ranks in (2, 3) if os.path.exists(program) else ():
+            add("gpu_messages_test", knobs, ranks,
+                [program, "--ranks", str(ranks), "--runs", "200"],
+                environment={"BRAID_TEST_BACKEND": "nccl", "BRAID_TEST_KNOBS": knobs})
 
 
 def add_messages(suite, missing):

@@ -7,7 +7,8 @@
 Where there are four GPUs, cases that need two run two at a time, each with two GPUs of its own;
 what needs more, or measures times, has the machine to itself. A case is told the GPUs it has, one
 for each rank, and says "passed", "failed" or "skipped", and why. Ranks may be let share GPUs: then
-a case that is about results, and not about times, finds some named more than once.
+a case that is about results, and not about times, finds some named more than once. Cases of a batch
+are one job, if they can (gpu_batch.py).
 
 What is known is printed, and in the file, as soon as it is known: a suite may be killed at any
 time. If SIGTERM, SIGINT or SIGHUP does it, what runs is killed and shown as "cut off".
@@ -21,6 +22,7 @@ import signal
 import threading
 import time
 
+from gpu_batch import run_together
 from gpu_commands import ROOT, Stopped, is_stopped, run, stop_all
 
 SKIPPED = 77
@@ -110,7 +112,8 @@ def be_told_of_signals():
         signal.signal(each, raise_it)
 
 
-Case = collections.namedtuple("Case", "name ranks check is_alone may_share")
+# `batch` and `run`: see gpu_batch.py.
+Case = collections.namedtuple("Case", "name ranks check is_alone may_share batch run")
 
 
 class Suite:
@@ -136,11 +139,11 @@ class Suite:
         if any(each["name"].startswith("faults ") for each in self.results):
             self.faults = known["faults"]
 
-    def add(self, name, ranks, check, is_alone=False, may_share=False):
+    def add(self, name, ranks, check, is_alone=False, may_share=False, batch=None, run=None):
         """`check(devices)` returns the outcome and a detail. It runs when run() does, if there are
         as many GPUs as `ranks`, or its ranks may share them."""
         if self.only in name:
-            self.cases.append(Case(name, ranks, check, is_alone, may_share))
+            self.cases.append(Case(name, ranks, check, is_alone, may_share, batch, run))
 
     def has_too_few(self, ranks):
         """GPUs for each of so many ranks to have its own."""
@@ -166,11 +169,11 @@ class Suite:
 
         def run_all():
             left = set(self.not_run())
-            cases = [case for case in self.cases if case.name in left]
-            alone = [case for case in cases if not shares(case)]
+            tasks = self.tasks([case for case in self.cases if case.name in left])
+            alone = [task for task in tasks if not shares(task[0])]
             try:
-                take_turns([case for case in cases if shares(case)], lanes(), self.run_case)
-                take_turns(alone, [gpus()], self.run_case)
+                take_turns([task for task in tasks if shares(task[0])], lanes(), self.run_task)
+                take_turns(alone, [gpus()], self.run_task)
             finally:
                 is_done.set()
         # Elsewhere, so that a signal finds this thread waiting and not amid something. It is no
@@ -189,9 +192,37 @@ class Suite:
             is_done.wait(CUT_OFF_WITHIN)
             raise
 
+    @staticmethod
+    def tasks(cases):
+        """What is done at once: a case, or all of a batch."""
+        found = {}
+        for case in cases:
+            key = (case.batch, case.ranks) if case.run else case.name
+            found.setdefault(key, []).append(case)
+        return list(found.values())
+
+    def devices_for(self, case, devices):
+        """One for each rank, if these are enough."""
+        return (repeated(devices, case.ranks) if case.may_share and self.has_too_few(case.ranks)
+                else devices)
+
+    def run_task(self, cases, devices):
+        """What of a batch did not pass tells by itself why."""
+        passed = set()
+        mine = self.devices_for(cases[0], devices)
+        if len(cases) > 1 and cases[0].ranks <= len(mine):
+            detail = "GPUs shared" if self.has_too_few(cases[0].ranks) else ""
+            passed, wrong = run_together(cases, os.path.dirname(self.braid), only_on(mine))
+            for name, seconds in passed.items():
+                self.record(name, "passed", seconds, detail)
+            if wrong:
+                self.record(f"batch {cases[0].batch}, {cases[0].ranks} ranks", "failed", 0, wrong)
+        for case in cases:
+            if case.name not in passed and not is_stopped():
+                self.run_case(case, devices)
+
     def run_case(self, case, devices):
-        if case.may_share and self.has_too_few(case.ranks):
-            devices = repeated(devices, case.ranks)
+        devices = self.devices_for(case, devices)
         if case.ranks > len(devices):
             return self.record(case.name, "skipped", 0,
                                f"needs {case.ranks} GPUs, {len(devices)} are here")

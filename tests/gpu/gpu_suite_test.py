@@ -55,6 +55,20 @@ if ranks == 4:
         file.write(f"hangs {{os.getsid(0)}}\\n")
     time.sleep(1000)
 """
+# gpu_runs_test: all runs pass, but of 4 ranks the third one is the end of it.
+BATCH = """#!{python}
+import json, os, sys
+ranks = int(sys.argv[sys.argv.index("--ranks") + 1])
+with open(sys.argv[1]) as file:
+    runs = json.load(file)
+given = os.environ.get("CUDA_VISIBLE_DEVICES", "all")
+with open({notes!r}, "a") as file:
+    file.write(f"batch {{ranks}} {{len(runs)}} {{given}}\\n")
+for run in runs[:2] if ranks == 4 else runs:
+    print("passed 0.01", run["name"], flush=True)
+if ranks == 4:
+    sys.exit("a rank is gone")
+"""
 # A benchmark: kernels copy in 150 us, or in {slow} what is unaligned; engines in 100.
 TIMES = """#!{python}
 import json, sys
@@ -316,6 +330,30 @@ def test_resumed():
         check(process.returncode == 2 and not out and "expected commit 5d6e7f8, got 1a2b3c4" in err,
               f"expected it refused, got {process.returncode}: {out}{err}")
         check(machine.json() == before, "expected the file as it was")
+
+
+def test_batches():
+    """Runs are one job; what did not pass in it is run by itself, and the job has failed."""
+    with Machine(4, NOTES) as machine:
+        machine.write(machine.path("gpu_runs_test"),
+                      BATCH.format(python=sys.executable, notes=machine.notes))
+        outcome = machine.run("--only", "exact")
+        batches = [line.split() for line in machine.noted() if line.startswith("batch")]
+        runs = [Run(line) for line in machine.noted() if not line.startswith("batch")]
+        sizes = {int(ranks): int(size) for _, ranks, size, _ in batches}
+        check(len(batches) == 3 and sizes[2] > 50 and sizes[3] > 2 and sizes[4] > 5,
+              f"expected a batch for 2, 3 and 4 ranks, got {batches}")
+        devices = {ranks: devices for _, ranks, _, devices in batches}
+        check(devices["2"] in ("0,1", "2,3") and devices["3"] == devices["4"] == "all",
+              f"expected GPUs as for any other case, got {devices}")
+        two, three, four = counts_of(runs)
+        check(three == 0 and four >= sizes[4] - 2, f"expected the rest by itself, got {runs}")
+        passed = sum(sizes.values()) - (sizes[4] - 2) + two + four
+        check(len(outcome.cases("passed")) == passed, f"expected {passed}, got {outcome.lines}")
+        failed = [case for case in outcome.json["cases"] if case["outcome"] == "failed"]
+        check(len(failed) == 1 and failed[0]["name"] == "batch cuda, 4 ranks"
+              and "a rank is gone" in failed[0]["detail"], f"expected why, got {failed}")
+        check(outcome.code == 1, f"expected exit status 1, got {outcome.code}")
 
 
 def test_killed_unnoticed():

@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 
+from gpu_batch import as_run
 from gpu_commands import ROOT, Command, run
 from gpu_faults import faults
 from gpu_hosts import add_hosts
@@ -38,7 +39,8 @@ def add_run(suite, name, flags, ranks, example=EXAMPLE):
               "--timeout-ms", "20000", "--ranks", str(ranks)]
     if "--schedule" not in flags:
         common += ["--schedule", "pairwise"]
-    suite.add_command(name, [suite.braid, "run", example] + common + flags, ranks)
+    suite.add_command(name, [suite.braid, "run", example] + common + flags, ranks, batch="cuda",
+                      run=as_run(example, common + flags))
 
 
 def linear(dtype):
@@ -231,7 +233,9 @@ def memories(suite):
             if code == 4 and memory != "vmm":
                 return "skipped", err.strip().splitlines()[0]
             return ("passed", "") if code == 0 else ("failed", f"exit code {code}\n{out}{err}")
-        suite.add(f"memory {memory} {name} {' '.join(flags)}", 2, check, may_share=True)
+        name = f"memory {memory} {name} {' '.join(flags)}"
+        suite.add(name, 2, check, may_share=True, batch=f"cuda memory {memory}",
+                  run=as_run(example, arguments[3:] + flags))
     sizes = ["--set", "M=82", "--set", "K=128", "--set", "N=65"]
     for memory in MEMORIES:
         for number, schedule in enumerate(("pairwise", "bulk;copies=kernel", "ring;chunks=2")):

@@ -1,0 +1,193 @@
+//===- tests/gpu/gpu_runs_test.cpp - many runs by the same ranks ------------------------------===//
+//
+//   gpu_runs_test RUNS.json --ranks N [--backend NAME]
+//
+// Runs as by `braid run --verify`, one after another in one job: to start ranks takes GPUs far
+// longer than such a run. RUNS.json is a list of what `braid run` has flags for:
+//
+//   [{"name": "ring", "file": "examples/ag_matmul.braid", "schedule": "ring;launch=graph",
+//     "set": {"M": 82}, "iterations": 300, "said": "messages from"}]
+//
+// `said`, if it is there, is part of what the messages' library says of itself.
+//
+// Prints `passed SECONDS NAME` for each, as soon as all ranks have committed it. The first that
+// fails ends the job, with the reason.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "api/autotune/candidate.h"
+#include "api/compile/check.h"
+#include "api/compile/plans.h"
+#include "api/launch/job_rank.h"
+#include "api/launch/launch.h"
+#include "api/ranks/run.h"
+#include "api/timing/seconds_since.h"
+#include "ir/failure.h"
+#include "runtime/files.h"
+#include "runtime/job/bootstrap/environment.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <list>
+
+namespace braid::test {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string messageOf(const Status &status, const Source &source) {
+  return source.diags.hasErrors() ? source.diags.str() : status.message();
+}
+
+struct Flags {
+  std::string path, backend = "cuda";
+  int64_t ranks = 0;
+  bool isRank = false;
+};
+
+/// A run, and what it refers to until the mesh is gone.
+struct Run {
+  std::unique_ptr<Source> source;
+  Compiled compiled;
+  std::vector<Plan> plans;
+};
+
+class RunsOfRank {
+public:
+  RunsOfRank(const Backend &backend, std::unique_ptr<LocalMesh> mesh)
+      : backend_(backend), ranks_{std::move(mesh)} {}
+
+  /// Collective.
+  Status operator()(const Json &wanted) {
+    const auto begin = std::chrono::steady_clock::now();
+    const std::string name = wanted.at("name");
+    BRAID_TRY(runOne(wanted).annotated(name));
+    if (isRank0())
+      std::printf("passed %.2f %s\n", secondsSince(begin), name.c_str());
+    std::fflush(stdout); // a rank may be killed
+    return Status::ok();
+  }
+
+private:
+  bool isRank0() const { return ranks_.mesh->firstHosted() == 0; }
+
+  Status runOne(const Json &wanted) {
+    CompileOptions options{.ranks = ranks_.mesh->ranks(), .transport = backend_.transport};
+    options.schedule = BRAID_TRY(Configurations::parse(std::string(wanted.at("schedule"))));
+    for (const auto &[parameter, value] : wanted.at("set").items())
+      options.parameters.emplace_back(parameter, value);
+    const Configuration &config = options.schedule.all;
+    BRAID_TRY(checkModes(config, backend_));
+
+    Run &run = runs_.emplace_back();
+    run.source = BRAID_TRY(readSource(wanted.at("file")));
+    Result<Compiled> compiled = compile(*run.source, options);
+    if (!compiled)
+      return Status(compiled.status().code(), messageOf(compiled.status(), *run.source));
+    run.compiled = *compiled;
+    run.plans = BRAID_TRY(makePlans(run.compiled));
+    if (isRank0())
+      BRAID_TRY(expectSafe(run.compiled, run.plans, {.ownQueues = backend_.ownQueues}));
+    const RunOptions how{.iterations = wanted.at("iterations"),
+                         .verify = true,
+                         .graph = config.launch() == schedule::Launch::Graph,
+                         .transferMode = transferModeOf(config)};
+    BRAID_TRY(checkRun(run.compiled, backend_, how, /*areThreads=*/false));
+    const RunReport report = BRAID_TRY(braid::run(ranks_, run.compiled, run.plans, how));
+    const std::string said = wanted.value("said", "");
+    return isRank0() && !llvm::StringRef(report.messages).contains(said)
+               ? internalError("expected '{}', got '{}'", said, report.messages)
+               : Status::ok();
+  }
+
+  const Backend &backend_;
+  MetRanks ranks_;
+  std::list<Run> runs_;
+};
+
+Result<Json> readRuns(const std::string &path) {
+  Json runs = Json::parse(BRAID_TRY(readFile(path, size_t(16) << 20)), nullptr, false);
+  if (!runs.is_array())
+    return badInput("{}: expected a list of runs", path);
+  return runs;
+}
+
+Status runAll(const Flags &flags, const Place &place, JobRank &job) {
+  const BackendRegistry registry = builtinBackends();
+  const Backend *backend = registry.find(flags.backend);
+  if (!backend)
+    return badInput("--backend: expected one of this build, got '{}'", flags.backend);
+  const Json runs = BRAID_TRY(readRuns(flags.path));
+  RunsOfRank runOne(*backend,
+                    BRAID_TRY(LocalMesh::join(
+                        *backend, {.ranks = place.ranks, .timeout = std::chrono::seconds(20)},
+                        job.takeClient())));
+  for (const Json &wanted : runs)
+    BRAID_TRY(runOne(wanted));
+  return Status::ok();
+}
+
+int rankMain(const Flags &flags) {
+  Result<std::optional<Place>> place = findPlace(processEnvironment());
+  if (!place || !*place)
+    return 2;
+  Result<std::unique_ptr<JobRank>> job = JobRank::join(**place);
+  Status status = job ? runAll(flags, **place, **job) : job.status();
+  if (status.isOk())
+    return 0;
+  if (job)
+    status = (*job)->fail(status);
+  if ((*place)->rank == 0)
+    std::printf("FAILED: %s\n", status.message().c_str());
+  std::fflush(stdout);
+  return static_cast<int>(status.code());
+}
+
+/// A job counts once it has committed something; whether all of it was done, rank 0 says.
+int launchRanks(const Flags &flags, const std::string &program) {
+  LaunchOptions options;
+  options.ranks = flags.ranks;
+  options.arguments = {program, flags.path, "--as-rank", "--backend", flags.backend};
+  options.teardown = std::chrono::hours(1);
+  Result<LaunchReport> report = launch(options);
+  const Status status = report ? report->status : report.status();
+  if (!status.isOk())
+    std::printf("FAILED: %s\n", status.message().c_str());
+  if (!report)
+    return static_cast<int>(status.code());
+  for (const std::string &ending : report->endings)
+    std::printf("FAILED: %s\n", ending.c_str());
+  if (report->signal != 0)
+    return 128 + report->signal;
+  return status.isOk() && !report->endings.empty() ? static_cast<int>(StatusCode::PeerFailed)
+                                                   : static_cast<int>(status.code());
+}
+
+int runsMain(int argc, char **argv) {
+  Flags flags;
+  for (int i = 1; i < argc; ++i) {
+    const llvm::StringRef flag = argv[i], value = i + 1 < argc ? argv[i + 1] : "";
+    if (flag == "--as-rank")
+      flags.isRank = true;
+    else if (flag == "--ranks" && ++i < argc)
+      flags.ranks = std::atoi(value.data());
+    else if (flag == "--backend" && ++i < argc)
+      flags.backend = value.str();
+    else
+      flags.path = flag.str();
+  }
+  if (flags.isRank)
+    return rankMain(flags);
+  if (flags.path.empty() || flags.ranks < 1) {
+    std::fprintf(stderr, "expected RUNS.json --ranks N [--backend NAME]\n");
+    return 2;
+  }
+  return launchRanks(flags, argv[0]);
+}
+
+} // namespace
+} // namespace braid::test
+
+int main(int argc, char **argv) { return braid::test::runsMain(argc, argv); }
