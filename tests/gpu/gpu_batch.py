@@ -55,14 +55,14 @@ def run_together(cases, folder, environment):
         backend = cases[0].batch.split()[0]
         with Command([program, file.name, "--ranks", str(cases[0].ranks), "--backend", backend],
                      environment) as command:
-            wrong = ""
             try:
                 command.wait(SECONDS[0] + SECONDS[1] * len(cases))
-            except (TimeoutError, Stopped) as error:
-                wrong = str(error) if isinstance(error, TimeoutError) else ""
+                wrong = f"exit code {command.code}\n{command.said()[-3000:]}"
+            except TimeoutError as error:
+                wrong = str(error)
+            except Stopped:
+                wrong = ""
             passed = {name: float(seconds) for seconds, name in
                       re.findall(r"^passed ([0-9.]+) (.*)$", command.out(), re.MULTILINE)}
             is_refused = command.code == UNSUPPORTED and not passed
-            if not wrong and command.code not in (0, None) and not is_refused:
-                wrong = f"exit code {command.code}\n{command.said()[-3000:]}"
-    return passed, wrong
+    return passed, "" if command.code == 0 or is_refused else wrong

@@ -69,6 +69,11 @@ for run in runs[:2] if ranks == 4 else runs:
 if ranks == 4:
     sys.exit("a rank is gone")
 """
+HANGING_BATCH = BATCH.replace('sys.exit("a rank is gone")', """
+    import time
+    with open({notes!r}, "a") as file:
+        file.write(f"hangs {{os.getsid(0)}}\\n")
+    time.sleep(1000)""")
 # A benchmark: kernels copy in 150 us, or in {slow} what is unaligned; engines in 100.
 TIMES = """#!{python}
 import json, sys
@@ -354,6 +359,21 @@ def test_batches():
         check(len(failed) == 1 and failed[0]["name"] == "batch cuda, 4 ranks"
               and "a rank is gone" in failed[0]["detail"], f"expected why, got {failed}")
         check(outcome.code == 1, f"expected exit status 1, got {outcome.code}")
+
+
+def test_killed_amid_batch():
+    """What has passed counts, and nothing failed."""
+    with Machine(4, NOTES) as machine:
+        machine.write(machine.path("gpu_runs_test"),
+                      HANGING_BATCH.format(python=sys.executable, notes=machine.notes))
+        process = machine.start("--only", "exact 4")
+        wait_until(machine.hanging, "a batch of 4 ranks")
+        process.send_signal(signal.SIGTERM)
+        outcome = machine.end(process)
+        passed, left = len(outcome.cases("passed")), len(outcome.json["not_run"])
+        check(passed == 2 and left > 5, f"expected two that passed, got {outcome.lines}")
+        last = f"2 passed, 0 failed, 0 skipped, {left} not run"
+        check(outcome.lines[-1] == last, f"expected '{last}', got '{outcome.lines[-1]}'")
 
 
 def test_killed_unnoticed():
