@@ -15,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <set>
@@ -320,7 +321,7 @@ std::optional<milliseconds> JobLauncher::patienceWith(int64_t rank) const {
   // It has only to print, perhaps to a reader who takes time.
   if (stateOf(rank) == RankState::Left)
     return std::nullopt;
-  return kTeardownOfRank0;
+  return std::max(options_.teardown, kTeardownOfRank0);
 }
 
 /// Of a job whose run does not count.

@@ -1,21 +1,25 @@
 #!/usr/bin/env python3
 """gpu_batch_test.py BRAID: what the suite runs on GPUs in batches runs on CPU ranks, too, without
-what only GPUs have; and a run that fails ends its job, and is named.
+what only GPUs have; a run that fails ends its job, and is named; and a job takes its time.
 """
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 import run_gpu_tests
 from gpu_batch import PROGRAM
+from gpu_faults import ranks_of
 from gpu_suite import Suite
 
 ONLY_ON_GPUS = ("copies", "signals", "launch", "memory", "ctas", "cta-policy")
 MOST_ELEMENTS = 1 << 22  # of an operand
 ITERATIONS = 2
+PAUSE = 11  # seconds; a launcher gives rank 0 ten when a job of one run is done
 
 
 def on_cpus(case):
@@ -31,12 +35,51 @@ def on_cpus(case):
             "iterations": ITERATIONS, "said": ""}
 
 
+def command(program, file, runs, ranks):
+    json.dump(runs, file)
+    file.flush()
+    return [program, file.name, "--ranks", str(ranks), "--backend", "cpu"]
+
+
 def run_all(program, runs, ranks):
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
-        json.dump(runs, file)
-        file.flush()
-        return subprocess.run([program, file.name, "--ranks", str(ranks), "--backend", "cpu"],
-                              capture_output=True, text=True, check=False, timeout=120)
+        return subprocess.run(command(program, file, runs, ranks), capture_output=True, text=True,
+                              check=False, timeout=120)
+
+
+def check_batches(program, batches):
+    assert len(batches) > 10 and sum(map(len, batches)) > 200, [len(cases) for cases in batches]
+    for cases in batches:
+        runs = [run for run in map(on_cpus, cases) if run]
+        done = run_all(program, runs, cases[0].ranks)
+        passed = re.findall("^passed [0-9.]+ (.*)$", done.stdout, re.MULTILINE)
+        assert done.returncode == 0 and passed == [run["name"] for run in runs], (
+            cases[0].batch, done.stdout[-2000:], done.stderr[-2000:])
+
+
+def check_failure(program, run):
+    runs = [{**run, "name": "first"}, {**run, "name": "second", "schedule": "rings"},
+            {**run, "name": "third"}]
+    done = run_all(program, runs, 2)
+    assert done.returncode != 0 and re.search("^passed [0-9.]+ first$", done.stdout, re.MULTILINE)
+    assert "FAILED: second: expected one of" in done.stdout, done.stdout
+    assert "third" not in done.stdout, done.stdout
+
+
+def check_long_job(program, run):
+    """It has committed its first run when the other rank pauses."""
+    runs = [{**run, "name": "first"}, {**run, "name": "second", "iterations": 3000}]
+    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file, \
+            subprocess.Popen(command(program, file, runs, 2), stdout=subprocess.PIPE,
+                             text=True) as job:
+        begun = job.stdout.readline()
+        rank = ranks_of(job.pid)[1]
+        os.kill(rank, signal.SIGSTOP)
+        time.sleep(PAUSE)
+        os.kill(rank, signal.SIGCONT)
+        rest, _ = job.communicate(timeout=120)
+    assert begun.endswith("first\n") and rest.endswith("second\n") and job.returncode == 0, (
+        begun, rest, job.returncode)
 
 
 def main():
@@ -46,19 +89,10 @@ def main():
     suite = Suite(braid, "")
     run_gpu_tests.add_all(suite, ())
     batches = [cases for cases in suite.tasks(suite.cases) if cases[0].run]
-    assert len(batches) > 10 and sum(map(len, batches)) > 200, [len(cases) for cases in batches]
-    for cases in batches:
-        runs = [run for run in map(on_cpus, cases) if run]
-        done = run_all(program, runs, cases[0].ranks)
-        passed = re.findall("^passed [0-9.]+ (.*)$", done.stdout, re.MULTILINE)
-        assert done.returncode == 0 and passed == [run["name"] for run in runs], (
-            cases[0].batch, done.stdout[-2000:], done.stderr[-2000:])
-    runs = [{**runs[0], "name": "first"}, {**runs[0], "name": "second", "schedule": "rings"},
-            {**runs[0], "name": "third"}]
-    done = run_all(program, runs, 2)
-    assert done.returncode != 0 and re.search("^passed [0-9.]+ first$", done.stdout, re.MULTILINE)
-    assert "FAILED: second: expected one of" in done.stdout, done.stdout
-    assert "third" not in done.stdout, done.stdout
+    check_batches(program, batches)
+    any_run = on_cpus(batches[0][0])
+    check_failure(program, any_run)
+    check_long_job(program, any_run)
 
 
 if __name__ == "__main__":

@@ -145,7 +145,8 @@ int rankMain(const Flags &flags) {
   return static_cast<int>(status.code());
 }
 
-/// A job counts once it has committed something; whether all of it was done, rank 0 says.
+/// A job counts once it has committed something; whether all of it was done, rank 0 says. What
+/// does not end fails by the timeout of the mesh.
 int launchRanks(const Flags &flags, const std::string &program) {
   LaunchOptions options;
   options.ranks = flags.ranks;
