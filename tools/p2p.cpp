@@ -144,7 +144,7 @@ private:
 /// minutes.
 double secondsOfPath(size_t devices, size_t paths) {
   const auto pairs = static_cast<double>(devices * (devices - 1) / 2);
-  return std::clamp(28 / (pairs * static_cast<double>(paths)), 0.35, 5.0);
+  return std::clamp(28 / (pairs * static_cast<double>(paths)), 1.0, 5.0);
 }
 
 /// Unsupported, with the reason, if no path of any pair could be tried.

@@ -3,6 +3,7 @@
 #include "api/pairs/pair_meter.h"
 
 #include "api/pairs/pair_figures.h"
+#include "api/pairs/time_for_sizes.h"
 #include "api/timing/seconds_since.h"
 #include "ir/failure.h"
 #include "runtime/files.h"
@@ -305,10 +306,8 @@ Status PairMeter::open(const Way &way, int64_t bytes) {
   return runs_.make(transfersOf(path, bytes), way.moves).status();
 }
 
-/// Four times as many bytes take at most four times as long, and of a few no longer than fewer.
+/// Rank 0 has the clock.
 Status PairMeter::measurePath(std::vector<Way> ways) {
-  constexpr double kGrowth = 4.5, kGrowthOfFew = 1.5;
-  constexpr int64_t kFew = int64_t(1) << 20;
   std::vector<int64_t> sizes;
   for (const Way &way : ways)
     llvm::append_range(sizes, way.work->sizes);
@@ -318,17 +317,15 @@ Status PairMeter::measurePath(std::vector<Way> ways) {
     return Status::ok();
   BRAID_TRY(open(ways.front(), sizes.front()));
   const Clock::time_point start = Clock::now();
-  double last = 0;
-  for (int64_t bytes : sizes) {
-    const double next = last * (bytes <= kFew ? kGrowthOfFew : kGrowth);
-    const bool isInTime = rank_ != 0 || bytes == sizes.front() || // that one is never left out
-                          secondsSince(start) + next <= job_.seconds;
-    const bool goesOn = BRAID_TRY(haveAll(isInTime && fits(bytes, 1)));
-    if (!goesOn)
-      return Status::ok();
+  TimeForSizes time(sizes, job_.seconds);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const bool isInTime = rank_ != 0 || time.has(i, secondsSince(start));
+    const bool isMeasured = BRAID_TRY(haveAll(isInTime && fits(sizes[i], 1)));
+    if (!isMeasured)
+      continue;
     const Clock::time_point begin = Clock::now();
-    BRAID_TRY(measureSize(ways, bytes));
-    last = secondsSince(begin);
+    BRAID_TRY(measureSize(ways, sizes[i]));
+    time.measured(i, secondsSince(begin));
   }
   return Status::ok();
 }

@@ -72,6 +72,9 @@ inline constexpr double kHostTimes = 1.15;
 /// measure of the link: a copy costs a few microseconds whatever its size.
 inline constexpr double kLeastTransferUs = 100;
 
+/// Smaller ones, which are all that there may be time for, say nothing about bandwidth at all.
+inline constexpr int64_t kLeastBytes = 1 << 20;
+
 /// What runs together in smaller transfers than that shares the time that it takes to begin them.
 inline constexpr int64_t kLeastTogetherBytes = 1 << 20;
 
@@ -84,8 +87,7 @@ struct BackendLimits {
   double togetherShare; ///< 0: nothing is slow
   double bridgeShare;   ///< from where on a link is tried with others, too
   double latencyTimes, latencyUs;
-  int64_t leastBytes; ///< smaller transfers say nothing about bandwidth
 };
-inline constexpr BackendLimits kCpuLimits = {"cpu", 0.15, 0.15, 0, 0.15, 10, 100, 1 << 20};
+inline constexpr BackendLimits kCpuLimits = {"cpu", 0.15, 0.15, 0, 0.15, 10, 100};
 
 } // namespace braid

@@ -40,7 +40,6 @@ struct Limits {
   double suspectShare() const { return isCpu ? kCpuLimits.bridgeShare : kTogetherShare; }
   double bridgeShare() const { return isCpu ? kCpuLimits.bridgeShare : kBridgeShare; }
   double latencyTimes() const { return isCpu ? kCpuLimits.latencyTimes : kLatencyTimes; }
-  int64_t leastBytes() const { return isCpu ? kCpuLimits.leastBytes : 0; }
   double latencyUs() const { return isCpu ? kCpuLimits.latencyUs : kLatencyUs; }
 };
 
@@ -280,7 +279,7 @@ private:
   Rows largeEnough(const Rows &rows, Path path) const {
     return only(rows, [&](const PairRow &row) {
       const PathPoint *point = largestPoint(on(row, path));
-      return point && point->bytes >= limits_.leastBytes();
+      return point && point->bytes >= kLeastBytes;
     });
   }
 

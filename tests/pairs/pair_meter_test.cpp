@@ -1,6 +1,7 @@
 //===- tests/pairs/pair_meter_test.cpp - every path, on ranks that are threads ----------------===//
 
 #include "api/pairs/pair_meter.h"
+#include "api/pairs/time_for_sizes.h"
 #include "api/ranks/mesh.h"
 #include "backends/cpu/cpu_backend.h"
 #include "runtime/job/bootstrap/socket.h"
@@ -106,6 +107,31 @@ TEST(PairMeter, BeginsNoSizeThatWouldTakeTooLong) {
   job.seconds = 0; // the first one is begun, and then there is no time for more
   const Lines lines = measureOn(messageBackend(), job);
   EXPECT_EQ(lines.count(Measurement::Kind::Bandwidth), 1u);
+}
+
+/// Of all powers of four from 4 bytes to a gibibyte, where one of a few bytes takes so long.
+std::vector<int64_t> inTime(double seconds, double ofFew) {
+  std::vector<int64_t> sizes, measured;
+  for (int64_t bytes = 4; bytes <= int64_t(1) << 30; bytes *= 4)
+    sizes.push_back(bytes);
+  TimeForSizes time(sizes, seconds);
+  double gone = 0;
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (time.has(i, gone)) {
+      const double took = ofFew * (1 + static_cast<double>(sizes[i]) / (64 << 20));
+      gone += took;
+      time.measured(i, took);
+      measured.push_back(sizes[i]);
+    }
+  return measured;
+}
+
+TEST(TimeForSizes, IsMostlyForLargeOnes) {
+  EXPECT_EQ(inTime(1, 0.001).size(), 15u);
+  EXPECT_EQ(inTime(1, 0.07), // as GPUs do
+            (std::vector<int64_t>{4, 16, 256, 4096, 65536, 1 << 20, 4 << 20, 16 << 20, 64 << 20}));
+  EXPECT_EQ(inTime(1, 0.15), (std::vector<int64_t>{4, 16, 4096, 1 << 20, 4 << 20}));
+  EXPECT_EQ(inTime(0.3, 0.15), (std::vector<int64_t>{4}));
 }
 
 } // namespace

@@ -535,16 +535,18 @@ TEST(Verdicts, AFailureOfMessagesHidesNoSlowLink) {
   EXPECT_EQ(verdicts[1].kind, VerdictKind::Asymmetric);
 }
 
-TEST(Verdicts, SmallTransfersOfCpuRanksAreNoMeasureOfBandwidth) {
+/// There may be no time for larger ones.
+TEST(Verdicts, SmallTransfersAreNoMeasureOfBandwidth) {
   std::mt19937 random(17);
   PairReport report = healthyReport({.devices = 8, .island = 8, .hasTopology = false}, random);
-  report.backend = "cpu";
   for (PairRow &row : report.rows)
     for (PathReport &path : row.paths) {
       path.points.resize(1);
       path.points.front().latencyUs = 0;
       path.points.front().GBps /= static_cast<double>(1 + random() % 100);
     }
+  EXPECT_EQ(keysOf(judge(report)), std::set<std::string>());
+  report.backend = "cpu";
   EXPECT_EQ(keysOf(judge(report)), std::set<std::string>());
 }
 
