@@ -70,8 +70,7 @@ def add_hosts(suite, nccl_missing):
             def check(devices, flags=flags, fusion=fusion, of_host=of_host):
                 return check_on_hosts(suite.braid, fusion, of_host, flags,
                                       only_on(devices, BRAID_SHARE_GPUS="on"))
-            suite.add(f"hosts 2 x {of_host} {name} {' '.join(flags)}", 2, check, is_alone=True,
-                      may_share=True)
+            suite.add(f"hosts 2 x {of_host} {name} {' '.join(flags)}", 2, check, may_share=True)
 
 
 def main():

@@ -29,10 +29,10 @@ while [ $i -lt {gpus} ]; do
 done
 """
 # Fails for 3 ranks, at length. Like the real one, it takes no flag and no parameter twice.
-NOTES = """#!{python}
+NOTES = """#!{python} -IS
 import os, sys, time
 begin = time.monotonic()
-time.sleep(0.03)
+time.sleep(0.01)
 names = [name for name in sys.argv if name.startswith("--") and name != "--set"]
 names += [value.split("=")[0] for flag, value in zip(sys.argv, sys.argv[1:]) if flag == "--set"]
 if len(set(names)) < len(names):
