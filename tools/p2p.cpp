@@ -27,10 +27,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char *kP2pFooter = R"(
-Two devices at a time are measured by two processes: each PATH, both directions, each size; then all
-pairs at once. Before each run a destination holds the complement of what is to arrive, and after it
-every byte is compared. A process that dies, or a transfer that does not end, costs that path of
-that pair, and at most one --timeout-ms.
+Two devices at a time are measured by two processes: each PATH, both directions, each size; then
+all pairs at once. Where time is short, most sizes of up to 1 MiB are left out; larger ones tell
+whether a link is slow. Before each run a destination holds the complement of what is to arrive,
+and after it every byte is compared. A process that dies, or a transfer that does not end, costs
+that path of that pair, and at most one --timeout-ms.
 
   put-engine, put-kernel   the source writes into the destination's memory: a copy engine, a kernel
   get-engine, get-kernel   the destination reads the source's memory

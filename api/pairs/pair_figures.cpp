@@ -2,6 +2,8 @@
 
 #include "api/pairs/pair_figures.h"
 
+#include "api/pairs/verdict_limits.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
@@ -24,6 +26,11 @@ const PathPoint *largestPoint(const PathReport &path) {
       if (point.GBps > 0 && (!largest || point.bytes > largest->bytes))
         largest = &point;
   return largest;
+}
+
+bool hasBandwidth(const PathReport &path) {
+  const PathPoint *point = largestPoint(path);
+  return point && point->bytes >= kLeastBytes;
 }
 
 const PathPoint *smallestPoint(const PathReport &path) {

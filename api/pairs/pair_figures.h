@@ -45,6 +45,8 @@ private:
 
 /// The point of the largest size whose bandwidth was measured; null: none, or the path failed.
 const PathPoint *largestPoint(const PathReport &path);
+/// Whether its largest transfers say anything about bandwidth (kLeastBytes).
+bool hasBandwidth(const PathReport &path);
 /// The point of the smallest size whose latency was measured; null: none, or the path failed.
 const PathPoint *smallestPoint(const PathReport &path);
 

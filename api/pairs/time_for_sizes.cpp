@@ -10,10 +10,10 @@
 namespace braid {
 namespace {
 
-/// What does not depend on bytes takes as long as the smallest size does; the rest, of four times
-/// as many bytes, at most four times as long.
-constexpr double kGrowth = 4.5, kScatter = 1.5;
+/// Of what a size is expected to take.
+constexpr double kScatter = 1.5, kScatterOfBytes = 1.125;
 constexpr int64_t kFewBytes = int64_t(1) << 20;
+bool isFew(int64_t bytes) { return bytes <= kFewBytes; }
 /// Of the time.
 constexpr double kShareOfFew = 0.4;
 
@@ -21,27 +21,35 @@ constexpr double kShareOfFew = 0.4;
 
 TimeForSizes::TimeForSizes(std::vector<int64_t> sizes, double seconds)
     : sizes_(std::move(sizes)), seconds_(seconds),
-      few_(static_cast<size_t>(
-          llvm::count_if(sizes_, [](int64_t bytes) { return bytes <= kFewBytes; }))) {}
+      few_(static_cast<size_t>(llvm::count_if(sizes_, isFew))) {}
 
 bool TimeForSizes::has(size_t index, double gone) const {
   if (index == 0)
     return true;
-  if (isFew(index) && (few_ - 1 - index) % stride_ != 0)
+  if (isFew(sizes_[index]) && (few_ - 1 - index) % stride_ != 0)
     return false;
-  const double ofBytes = isFew(index) ? 0 : kGrowth * std::max(0.0, last_ - first_);
-  return gone + kScatter * first_ + ofBytes <= seconds_;
+  return gone + expected(sizes_[index]) <= seconds_;
+}
+
+/// What does not depend on bytes is the time of a few; the rest grows with them.
+double TimeForSizes::expected(int64_t bytes) const {
+  const double begin = few_ == 0 ? 0 : first_;
+  if (isFew(bytes))
+    return kScatter * begin;
+  const double growth = static_cast<double>(bytes) / static_cast<double>(sizes_[last_]);
+  return kScatter * begin + kScatterOfBytes * growth * std::max(0.0, lastTook_ - begin);
 }
 
 void TimeForSizes::measured(size_t index, double seconds) {
-  last_ = seconds;
+  last_ = index;
+  lastTook_ = seconds;
   if (index != 0)
     return;
   first_ = seconds;
-  if (few_ < 2)
-    return;
-  const double share = static_cast<double>(few_) * seconds / (kShareOfFew * seconds_);
-  stride_ = static_cast<size_t>(std::clamp(std::ceil(share), 1.0, static_cast<double>(few_)));
+  const double most = kShareOfFew * seconds_; // for all of a few bytes
+  if (few_ >= 2 && most > 0)
+    stride_ = static_cast<size_t>(std::clamp(std::ceil(static_cast<double>(few_) * seconds / most),
+                                             1.0, static_cast<double>(few_)));
 }
 
 } // namespace braid

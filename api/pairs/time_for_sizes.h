@@ -8,28 +8,29 @@
 
 namespace braid {
 
-/// Sizes of up to a mebibyte take about as long as the smallest: most of it is to begin and to
-/// compare. So where time is short, most of these are left out, for large ones say what a link
-/// brings. The smallest, which says its latency, never is; nor the last of the few bytes, if there
-/// is time.
+/// Sizes of up to a mebibyte take about as long as the smallest: most of that is to begin and to
+/// compare. So where time is short, most of them are left out, for large ones say what a link
+/// brings. The smallest, which says its latency, never is.
 class TimeForSizes {
 public:
-  /// `sizes` ascend, in bytes.
+  /// `sizes` ascend, in bytes; there are `seconds` for all.
   TimeForSizes(std::vector<int64_t> sizes, double seconds);
 
-  /// Whether there is time for the size of that index, if `gone` seconds are over. In order.
+  /// Whether there is time for the size of that index, if `gone` seconds are over. `index` rises
+  /// from call to call.
   bool has(size_t index, double gone) const;
-  /// So long it took.
+  /// Behind each that was measured, and took so many seconds.
   void measured(size_t index, double seconds);
 
 private:
-  bool isFew(size_t index) const { return index < few_; }
+  double expected(int64_t bytes) const;
 
   std::vector<int64_t> sizes_;
   double seconds_;
-  size_t few_;                  ///< sizes
-  size_t stride_ = 1;           ///< between those of them that are measured
-  double first_ = 0, last_ = 0; ///< sizes took so long
+  size_t few_;                      ///< sizes of up to a mebibyte
+  size_t stride_ = 1;               ///< one of so many of them is measured
+  size_t last_ = 0;                 ///< size that was measured
+  double first_ = 0, lastTook_ = 0; ///< seconds, of the smallest size and of that one
 };
 
 } // namespace braid

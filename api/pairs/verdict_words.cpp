@@ -140,8 +140,12 @@ std::string wordsForNone(const PairReport &report) {
     return llvm::none_of(
         row.paths, [](const PathReport &path) { return path.outcome == PathOutcome::Measured; });
   });
-  return isPartial ? "every pair that was measured is as fast as its like"
-                   : "every pair is as fast as its like";
+  const bool isOfBandwidth = llvm::any_of(
+      report.rows, [](const PairRow &row) { return llvm::any_of(row.paths, hasBandwidth); });
+  return fmt::format("every pair {}{}", isPartial ? "that was measured " : "",
+                     isOfBandwidth ? "is as fast as its like"
+                                   : "answers as quickly as its like; bandwidth is judged by "
+                                     "transfers of 1 MiB and more");
 }
 
 void putIntoWords(Verdict &verdict) {

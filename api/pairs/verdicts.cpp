@@ -275,12 +275,12 @@ private:
     return path == Path::Host ? std::vector<Outlier>() : slowerDirections(samples, directionShare);
   }
 
-  /// Those whose transfers by that path are large enough to say something.
-  Rows largeEnough(const Rows &rows, Path path) const {
-    return only(rows, [&](const PairRow &row) {
-      const PathPoint *point = largestPoint(on(row, path));
-      return point && point->bytes >= kLeastBytes;
-    });
+  /// All, if transfers of one of them by that path are large enough to say something: of who has no
+  /// such, they may have taken too long.
+  static Rows largeEnough(const Rows &rows, Path path) {
+    const bool isLarge =
+        llvm::any_of(rows, [&](const PairRow *row) { return hasBandwidth(on(*row, path)); });
+    return isLarge ? rows : Rows();
   }
 
   void judgeBandwidth(const Rows &rows, PairFindings &explained) {
@@ -507,8 +507,16 @@ private:
               !isExplained(*outlier.row))
             slow.add(*outlier.row, path, outlier.figure, outlier.expected);
     for (ScopedFindings &scoped : scopesOf(slow, rows, VerdictScope::Class))
-      add(VerdictKind::Latency, std::move(scoped.scope), "us",
-          "the bandwidth of large transfers is right");
+      add(VerdictKind::Latency, std::move(scoped.scope), "us", causeOfLatency(scoped));
+  }
+
+  static std::string causeOfLatency(const ScopedFindings &scoped) {
+    const bool isKnown = llvm::all_of(scoped.findings, [](const PairFinding *finding) {
+      return llvm::all_of(finding->paths,
+                          [&](Path path) { return hasBandwidth(on(*finding->row, path)); });
+    });
+    return isKnown ? "the bandwidth of large transfers is right"
+                   : "nothing is known of large transfers";
   }
 
   // -- What is joined by less than its like. --

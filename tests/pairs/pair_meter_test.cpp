@@ -109,16 +109,16 @@ TEST(PairMeter, BeginsNoSizeThatWouldTakeTooLong) {
   EXPECT_EQ(lines.count(Measurement::Kind::Bandwidth), 1u);
 }
 
-/// Of all powers of four from 4 bytes to a gibibyte, where one of a few bytes takes so long.
-std::vector<int64_t> inTime(double seconds, double ofFew) {
-  std::vector<int64_t> sizes, measured;
-  for (int64_t bytes = 4; bytes <= int64_t(1) << 30; bytes *= 4)
-    sizes.push_back(bytes);
+constexpr int64_t kMiB = 1 << 20;
+
+/// Where one of a few bytes takes `ofFew` seconds, and one of 64 MiB twice as long.
+std::vector<int64_t> inTime(const std::vector<int64_t> &sizes, double seconds, double ofFew) {
   TimeForSizes time(sizes, seconds);
+  std::vector<int64_t> measured;
   double gone = 0;
   for (size_t i = 0; i < sizes.size(); ++i)
     if (time.has(i, gone)) {
-      const double took = ofFew * (1 + static_cast<double>(sizes[i]) / (64 << 20));
+      const double took = ofFew * (1 + static_cast<double>(sizes[i]) / (64 * kMiB));
       gone += took;
       time.measured(i, took);
       measured.push_back(sizes[i]);
@@ -127,11 +127,21 @@ std::vector<int64_t> inTime(double seconds, double ofFew) {
 }
 
 TEST(TimeForSizes, IsMostlyForLargeOnes) {
-  EXPECT_EQ(inTime(1, 0.001).size(), 15u);
-  EXPECT_EQ(inTime(1, 0.07), // as GPUs do
-            (std::vector<int64_t>{4, 16, 256, 4096, 65536, 1 << 20, 4 << 20, 16 << 20, 64 << 20}));
-  EXPECT_EQ(inTime(1, 0.15), (std::vector<int64_t>{4, 16, 4096, 1 << 20, 4 << 20}));
-  EXPECT_EQ(inTime(0.3, 0.15), (std::vector<int64_t>{4}));
+  std::vector<int64_t> sizes;
+  for (int64_t bytes = 4; bytes <= 1024 * kMiB; bytes *= 4)
+    sizes.push_back(bytes);
+  EXPECT_EQ(inTime(sizes, 1, 0.001), sizes);
+  EXPECT_EQ(inTime(sizes, 1, 0.07), // as GPUs do
+            (std::vector<int64_t>{4, 16, 256, 4096, 65536, kMiB, 4 * kMiB, 16 * kMiB, 64 * kMiB}));
+  EXPECT_EQ(inTime(sizes, 1, 0.15), (std::vector<int64_t>{4, 16, 4096, kMiB, 4 * kMiB}));
+  EXPECT_EQ(inTime(sizes, 0.3, 0.15), (std::vector<int64_t>{4}));
+  EXPECT_EQ(inTime(sizes, 0, 0.15), (std::vector<int64_t>{4}));
+}
+
+TEST(TimeForSizes, KnowsHowFarApartSizesAre) {
+  EXPECT_EQ(inTime({256 * kMiB, 1024 * kMiB}, 2, 0.1), (std::vector<int64_t>{256 * kMiB}));
+  EXPECT_EQ(inTime({256 * kMiB, 1024 * kMiB}, 3, 0.1).size(), 2u);
+  EXPECT_EQ(inTime({4, 64 * kMiB, 1024 * kMiB}, 1.5, 0.1), (std::vector<int64_t>{4, 64 * kMiB}));
 }
 
 } // namespace

@@ -69,6 +69,12 @@ TEST(Matrix, ShowsFiguresAndWords) {
 TEST(Matrix, AHealthyMachineHasNoVerdicts) {
   EXPECT_THAT(shown(nvlinkMachine(2)),
               HasSubstr("verdicts\n  none: every pair is as fast as its like\n"));
+  PairReport small = nvlinkMachine(2);
+  for (PairRow &row : small.rows)
+    for (PathReport &path : row.paths)
+      path.points.resize(1);
+  EXPECT_THAT(shown(small),
+              HasSubstr("none: every pair answers as quickly as its like; bandwidth"));
   PairReport interrupted = nvlinkMachine(2);
   interrupted.rows.back().paths = {};
   EXPECT_THAT(shown(interrupted),

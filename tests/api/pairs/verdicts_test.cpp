@@ -550,6 +550,22 @@ TEST(Verdicts, SmallTransfersAreNoMeasureOfBandwidth) {
   EXPECT_EQ(keysOf(judge(report)), std::set<std::string>());
 }
 
+/// One for which there was no time for what others had time for.
+TEST(Verdicts, ALinkTooSlowForLargeTransfersIsNamed) {
+  std::mt19937 random(18);
+  for (const char *backend : {"cuda", "cpu"}) {
+    PairReport report = healthyReport({.devices = 8, .island = 8, .hasTopology = false}, random);
+    report.backend = backend;
+    for (PathReport &path : rowOf(report, 5, 1).paths) {
+      path.points.resize(1);
+      path.points.front().GBps /= 1000;
+    }
+    const std::vector<Verdict> verdicts = judge(report);
+    ASSERT_EQ(verdicts.size(), 1u) << backend;
+    EXPECT_EQ(keyOf(verdicts[0]), "asymmetric 5>1");
+  }
+}
+
 TEST(Verdicts, OfNothingThereAreNone) {
   EXPECT_TRUE(judge({}).empty());
   PairReport report;
