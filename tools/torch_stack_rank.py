@@ -361,7 +361,8 @@ class StackRank(torch_rows.Rank):
         first = {row: self.turn(case, row) for row in rows}
         samples = {row: [] for row in rows}
         for index in range(self.args.rounds):
-            for row in random.Random(index).sample(rows, len(rows)):
+            order = random.Random(f"{case['number']} {index}")
+            for row in order.sample(rows, len(rows)):
                 samples[row].append(self.turn(case, row, *first[row]))
         return {row: self.board.maxima(samples[row]) for row in rows}
 

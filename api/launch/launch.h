@@ -46,8 +46,8 @@ struct LaunchOptions {
   std::chrono::milliseconds timeout{60000};
   /// After a failure, ranks that have not ended are killed after this; stopped ones at once.
   std::chrono::milliseconds grace{1000};
-  /// After the first run that counts, ranks that have not ended are killed after this; rank 0 after
-  /// 10 s at least, and never if it may be printing.
+  /// After the first run that counts, ranks that have not ended are killed after this; rank 0, if
+  /// it is not stopped, after 10 s at least, and never if it may be printing.
   std::chrono::milliseconds teardown{3000};
   /// Pass on what ranks write to stdout and stderr line by line, as `[2] text`.
   bool prefixOutput = false;

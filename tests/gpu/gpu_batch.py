@@ -8,11 +8,12 @@ import json
 import os
 import re
 import tempfile
+import time
 
 from gpu_commands import Command, Stopped
 
 PROGRAM = "gpu_runs_test"
-SECONDS = (120, 5)  # of a job, and of each run
+SILENCE = 120  # seconds that a run may take
 UNSUPPORTED = 4
 # Flags of `braid run` that a job has in common, or that do not matter to it.
 OF_JOB = ("--backend", "--ranks", "--timeout-ms", "--flight-records")
@@ -43,9 +44,27 @@ def as_run(file, flags):
     return {**run, "schedule": ";".join(schedule)} if "--verify" in flags else None
 
 
+def passed_of(out):
+    """Seconds, by name."""
+    return {name: float(seconds)
+            for seconds, name in re.findall(r"^passed ([0-9.]+) (.*)$", out, re.MULTILINE)}
+
+
+def wait_for(command):
+    """Until it has ended. TimeoutError if no run passes for too long."""
+    passed, since = 0, time.monotonic()
+    while not command.has_ended():
+        time.sleep(0.05)
+        now = len(passed_of(command.out()))
+        if now > passed:
+            passed, since = now, time.monotonic()
+        if time.monotonic() - since > SILENCE:
+            raise TimeoutError(f"no run passed within {SILENCE} s\n{command.said()[-3000:]}")
+
+
 def run_together(cases, folder, environment):
-    """Seconds by the names of those that passed, and what went wrong. Where the first is refused,
-    nothing did."""
+    """Seconds by the names of those that passed, and what went wrong then. Nothing did where the
+    first is refused, or all were stopped."""
     program = os.path.join(folder, PROGRAM)
     if not os.path.exists(program):
         return {}, ""
@@ -53,16 +72,20 @@ def run_together(cases, folder, environment):
         json.dump([{"name": case.name, **case.run} for case in cases], file)
         file.flush()
         backend = cases[0].batch.split()[0]
-        with Command([program, file.name, "--ranks", str(cases[0].ranks), "--backend", backend],
-                     environment) as command:
-            try:
-                command.wait(SECONDS[0] + SECONDS[1] * len(cases))
-                wrong = f"exit code {command.code}\n{command.said()[-3000:]}"
-            except TimeoutError as error:
-                wrong = str(error)
-            except Stopped:
-                wrong = ""
-            passed = {name: float(seconds) for seconds, name in
-                      re.findall(r"^passed ([0-9.]+) (.*)$", command.out(), re.MULTILINE)}
-            is_refused = command.code == UNSUPPORTED and not passed
-    return passed, "" if command.code == 0 or is_refused else wrong
+        passed, code, wrong = {}, None, ""
+        try:
+            with Command([program, file.name, "--ranks", str(cases[0].ranks), "--backend", backend],
+                         environment) as command:
+                try:
+                    wait_for(command)
+                    code = command.code
+                    wrong = f"exit code {code}\n{command.said()[-3000:]}"
+                finally:
+                    passed = passed_of(command.out())
+        except Stopped:
+            return passed, ""
+        except (OSError, TimeoutError) as error:
+            return passed, str(error)
+    is_fine = code == 0 and len(passed) == len(cases)
+    is_refused = code == UNSUPPORTED and not passed
+    return passed, "" if is_fine or is_refused else wrong

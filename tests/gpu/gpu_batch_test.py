@@ -12,7 +12,7 @@ import tempfile
 import time
 
 import run_gpu_tests
-from gpu_batch import PROGRAM
+from gpu_batch import PROGRAM, as_run
 from gpu_faults import ranks_of
 from gpu_suite import Suite
 
@@ -57,13 +57,58 @@ def check_batches(program, batches):
             cases[0].batch, done.stdout[-2000:], done.stderr[-2000:])
 
 
-def check_failure(program, run):
-    runs = [{**run, "name": "first"}, {**run, "name": "second", "schedule": "rings"},
-            {**run, "name": "third"}]
-    done = run_all(program, runs, 2)
-    assert done.returncode != 0 and re.search("^passed [0-9.]+ first$", done.stdout, re.MULTILINE)
-    assert "FAILED: second: expected one of" in done.stdout, done.stdout
-    assert "third" not in done.stdout, done.stdout
+def check_flags(braid):
+    """A run is what the flags of its case's own command say: the same program comes of them."""
+    file = run_gpu_tests.EXAMPLE
+    flags = ["--tail-split", "2", "--schedule", "coalesced", "--wave-rows", "7", "--streams", "3"]
+    run = as_run(file, ["--backend", "cuda", "--ranks", "4", "--verify", "--set", "M=164",
+                        "--iterations", "300", "--graph", "--signals", "memory", *flags])
+    assert run["set"] == {"M": 164} and run["iterations"] == 300 and "said" not in run, run
+    common = [braid, "compile", file, "--ranks", "4", "--set", "M=164"]
+    by_flags, by_schedule = (subprocess.run(common + more, capture_output=True, text=True,
+                                            check=True).stdout
+                             for more in (flags, ["--schedule", run["schedule"]]))
+    assert by_flags == by_schedule and "coalesced" in by_flags, (by_flags, by_schedule)
+    assert {"launch=graph", "signals=memory"} < set(run["schedule"].split(";")), run
+    assert as_run(file, ["--verify", "--reproducible"]) is None
+    assert as_run(file, []) is None  # nothing would be verified
+
+
+def check_failures(braid, program, run):
+    """What ends a job is named: a mistake, other messages than were asked for, and a program that
+    multiplies the wrong blocks, which is not proved."""
+    def is_named(second, why):
+        runs = [{**run, "name": "first"}, {**run, "name": "second", **second},
+                {**run, "name": "third"}]
+        done = run_all(program, runs, 2)
+        lines = done.stdout.splitlines()
+        assert done.returncode != 0 and lines[0].endswith(" first"), done.stdout
+        assert re.search(f"^FAILED: second: .*{why}", lines[1]), done.stdout
+        assert "third" not in done.stdout, done.stdout
+    is_named({"schedule": "rings"}, "expected one of")
+    is_named({"said": "NCCL"}, "expected 'NCCL', got ''")
+    text = subprocess.run([braid, "compile", run["file"], "--ranks", "2", "--schedule", "ring"],
+                          capture_output=True, text=True, check=True).stdout
+    blocks = {"%C_own = select %C[": ("rank]", "(rank + 1) mod 2]"),
+              "%out = select %C[": ("(rank + 1) mod 2]", "rank]")}
+    for result, (right, wrong) in blocks.items():
+        assert result + right in text, text
+        text = text.replace(result + right, result + wrong)
+    with tempfile.NamedTemporaryFile("w", suffix=".braid", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        is_named({"file": file.name, "schedule": "", "set": {}}, "is unsafe")
+
+
+def check_killed_rank(program, run):
+    runs = [{**run, "name": "first"}, {**run, "name": "second", "iterations": 100000}]
+    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file, \
+            subprocess.Popen(command(program, file, runs, 2), stdout=subprocess.PIPE,
+                             text=True) as job:
+        job.stdout.readline()
+        os.kill(ranks_of(job.pid)[1], signal.SIGKILL)
+        rest, _ = job.communicate(timeout=60)
+    assert job.returncode != 0 and "FAILED: rank 1 was killed" in rest, rest
 
 
 def check_long_job(program, run):
@@ -91,7 +136,9 @@ def main():
     batches = [cases for cases in suite.tasks(suite.cases) if cases[0].run]
     check_batches(program, batches)
     any_run = on_cpus(batches[0][0])
-    check_failure(program, any_run)
+    check_flags(braid)
+    check_failures(braid, program, any_run)
+    check_killed_rank(program, any_run)
     check_long_job(program, any_run)
 
 

@@ -27,6 +27,7 @@ from gpu_commands import ROOT, Stopped, is_stopped, run, stop_all
 
 SKIPPED = 77
 LANE = 2  # GPUs
+MOST_OF_BATCH = 32  # cases at once, so that there is something for both lanes
 # Seconds that a killed suite waits for what it killed, so that nothing is left.
 CUT_OFF_WITHIN = 3
 WAKES_EVERY = 0.2  # seconds, to see a signal
@@ -142,6 +143,8 @@ class Suite:
     def add(self, name, ranks, check, is_alone=False, may_share=False, batch=None, run=None):
         """`check(devices)` returns the outcome and a detail. It runs when run() does, if there are
         as many GPUs as `ranks`, or its ranks may share them."""
+        if any(case.name == name for case in self.cases):
+            raise ValueError(f"two cases are '{name}'")
         if self.only in name:
             self.cases.append(Case(name, ranks, check, is_alone, may_share, batch, run))
 
@@ -194,12 +197,13 @@ class Suite:
 
     @staticmethod
     def tasks(cases):
-        """What is done at once: a case, or all of a batch."""
+        """What is done at once: a case, or many of a batch."""
         found = {}
         for case in cases:
             key = (case.batch, case.ranks) if case.run else case.name
             found.setdefault(key, []).append(case)
-        return list(found.values())
+        return [task[at:at + MOST_OF_BATCH] for task in found.values()
+                for at in range(0, len(task), MOST_OF_BATCH)]
 
     def devices_for(self, case, devices):
         """One for each rank, if these are enough."""
@@ -207,19 +211,27 @@ class Suite:
                 else devices)
 
     def run_task(self, cases, devices):
-        """What of a batch did not pass tells by itself why."""
-        passed = set()
+        """What ended a batch has failed; what was to come behind it is run by itself."""
+        ended = set()
         mine = self.devices_for(cases[0], devices)
         if len(cases) > 1 and cases[0].ranks <= len(mine):
-            detail = "GPUs shared" if self.has_too_few(cases[0].ranks) else ""
-            passed, wrong = run_together(cases, os.path.dirname(self.braid), only_on(mine))
-            for name, seconds in passed.items():
-                self.record(name, "passed", seconds, detail)
-            if wrong:
-                self.record(f"batch {cases[0].batch}, {cases[0].ranks} ranks", "failed", 0, wrong)
+            ended = self.run_batch(cases, mine)
         for case in cases:
-            if case.name not in passed and not is_stopped():
+            if case.name not in ended and not is_stopped():
                 self.run_case(case, devices)
+
+    def run_batch(self, cases, devices):
+        """Names of those about which something is known now."""
+        passed, wrong = run_together(cases, os.path.dirname(self.braid), only_on(devices))
+        names = [case.name for case in cases]
+        failed = next((name for name in names if name not in passed), names[-1]) if wrong else None
+        detail = "GPUs shared" if self.has_too_few(cases[0].ranks) else ""
+        for name, seconds in passed.items():
+            if name != failed:
+                self.record(name, "passed", seconds, detail)
+        if failed:
+            self.record(failed, "failed", 0, f"behind {len(passed)} others in one job: {wrong}")
+        return {*passed, *([failed] if failed else [])}
 
     def run_case(self, case, devices):
         devices = self.devices_for(case, devices)

@@ -234,7 +234,8 @@ def memories(suite):
                 return "skipped", err.strip().splitlines()[0]
             return ("passed", "") if code == 0 else ("failed", f"exit code {code}\n{out}{err}")
         name = f"memory {memory} {name} {' '.join(flags)}"
-        suite.add(name, 2, check, may_share=True, batch=f"cuda memory {memory}",
+        means = " messages" if "messages" in flags else ""
+        suite.add(name, 2, check, may_share=True, batch=f"cuda memory {memory}{means}",
                   run=as_run(example, arguments[3:] + flags))
     sizes = ["--set", "M=82", "--set", "K=128", "--set", "N=65"]
     for memory in MEMORIES:
