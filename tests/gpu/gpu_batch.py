@@ -2,7 +2,7 @@
 
 A case of a suite may have a `run`, which says what gpu_runs_test does instead of the case's own
 command, and a `batch`, "BACKEND" or "BACKEND and whatever sets it apart". Runs of one batch and as
-many ranks are one job. What it does not say to have passed is left to the case's own command.
+many ranks are one job. What it did not come to is left to the case's own command.
 """
 import json
 import os
@@ -62,30 +62,35 @@ def wait_for(command):
             raise TimeoutError(f"no run passed within {SILENCE} s\n{command.said()[-3000:]}")
 
 
+def run_job(arguments, environment, count):
+    """Seconds by the names of the runs that passed, and what went wrong then."""
+    with Command(arguments, environment) as command:
+        try:
+            wait_for(command)
+            wrong = f"exit code {command.code}\n{command.said()[-3000:]}"
+        except TimeoutError as error:
+            wrong = str(error)
+        except Stopped:
+            return passed_of(command.out()), ""
+        passed = passed_of(command.out())
+    is_fine = command.code == 0 and len(passed) == count
+    is_refused = command.code == UNSUPPORTED and not passed
+    return passed, "" if is_fine or is_refused else wrong
+
+
 def run_together(cases, folder, environment):
-    """Seconds by the names of those that passed, and what went wrong then. Nothing did where the
-    first is refused, or all were stopped."""
+    """As run_job(). Nothing went wrong where the first run is refused, or all were stopped, or
+    there is no such program in the folder."""
     program = os.path.join(folder, PROGRAM)
     if not os.path.exists(program):
         return {}, ""
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
         json.dump([{"name": case.name, **case.run} for case in cases], file)
         file.flush()
-        backend = cases[0].batch.split()[0]
-        passed, code, wrong = {}, None, ""
         try:
-            with Command([program, file.name, "--ranks", str(cases[0].ranks), "--backend", backend],
-                         environment) as command:
-                try:
-                    wait_for(command)
-                    code = command.code
-                    wrong = f"exit code {code}\n{command.said()[-3000:]}"
-                finally:
-                    passed = passed_of(command.out())
+            return run_job([program, file.name, "--ranks", str(cases[0].ranks), "--backend",
+                            cases[0].batch.split()[0]], environment, len(cases))
         except Stopped:
-            return passed, ""
-        except (OSError, TimeoutError) as error:
-            return passed, str(error)
-    is_fine = code == 0 and len(passed) == len(cases)
-    is_refused = code == UNSUPPORTED and not passed
-    return passed, "" if is_fine or is_refused else wrong
+            return {}, ""
+        except OSError as error:
+            return {}, str(error)
