@@ -64,7 +64,8 @@ public:
   Status operator()(const Json &wanted) {
     const auto begin = std::chrono::steady_clock::now();
     const std::string name = wanted.at("name");
-    BRAID_TRY(runOne(wanted).annotated(name));
+    if (Status status = runOne(wanted).annotated(name); !status.isOk())
+      return ranks_.mesh->fail(status); // before this rank leaves the others
     if (isRank0())
       std::printf("passed %.2f %s\n", secondsSince(begin), name.c_str());
     std::fflush(stdout); // a rank may be killed
