@@ -33,7 +33,7 @@ TOLERANCE = {"bf16": 5e-2, "f16": 1e-2, "f32": 1e-4}  # of a tensor's largest el
 FUSED, APART = "symm_mem::fused_", "_c10d_functional::"
 MOST_COMPILED = 64  # times a layer, if something keeps layers from being alike
 MOST_STEPS = 50  # of a turn
-SETTLED_WITHIN_US = 60e3  # clocks, once a row runs: a GPU that has rested is up to 5 % faster
+SETTLED_WITHIN_US = 60e3  # clocks, once a row runs: a GPU that has rested is faster at first
 LONG_STEP_US = 50e3  # needs no other one in front of it
 LEARNING_RATE = 1e-4
 # What has happened to a rank that says this, no later row gets over.

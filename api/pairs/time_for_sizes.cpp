@@ -2,6 +2,8 @@
 
 #include "api/pairs/time_for_sizes.h"
 
+#include "api/pairs/verdict_limits.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
@@ -12,8 +14,8 @@ namespace {
 
 /// Of what a size is expected to take.
 constexpr double kScatter = 1.5, kScatterOfBytes = 1.125;
-constexpr int64_t kFewBytes = int64_t(1) << 20;
-bool isFew(int64_t bytes) { return bytes <= kFewBytes; }
+/// The largest of a few bytes is the smallest that says something about bandwidth.
+bool isFew(int64_t bytes) { return bytes <= kLeastBytes; }
 /// Of the time.
 constexpr double kShareOfFew = 0.4;
 

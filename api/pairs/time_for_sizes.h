@@ -1,8 +1,7 @@
 //===- api/pairs/time_for_sizes.h - which sizes of a path are measured in its time ------------===//
 #pragma once
 
-#include "llvm/ADT/ArrayRef.h"
-
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -4,6 +4,7 @@
 
 #include "api/pairs/pair_figures.h"
 #include "api/pairs/pair_names.h"
+#include "api/pairs/verdict_limits.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -142,10 +143,11 @@ std::string wordsForNone(const PairReport &report) {
   });
   const bool isOfBandwidth = llvm::any_of(
       report.rows, [](const PairRow &row) { return llvm::any_of(row.paths, hasBandwidth); });
-  return fmt::format("every pair {}{}", isPartial ? "that was measured " : "",
-                     isOfBandwidth ? "is as fast as its like"
-                                   : "answers as quickly as its like; bandwidth is judged by "
-                                     "transfers of 1 MiB and more");
+  const std::string who = isPartial ? "every pair that was measured" : "every pair";
+  return isOfBandwidth ? who + " is as fast as its like"
+                       : fmt::format("{} answers as quickly as its like; bandwidth is judged by "
+                                     "transfers of {} and more",
+                                     who, sizeText(kLeastBytes));
 }
 
 void putIntoWords(Verdict &verdict) {

@@ -35,7 +35,8 @@ public:
   static Result<std::unique_ptr<LocalMesh>>
   join(const Backend &backend, const ClusterOptions &options, std::unique_ptr<Client> client);
 
-  /// Makes the Plan of every rank and prepares those that live here. Once, before anything runs.
+  /// Makes the Plan of every rank and prepares those that live here. While nothing runs; what was
+  /// prepared before is gone then.
   /// `compiled` and its source outlive this. Located mistakes are in the source's diags. BadInput
   /// if results are to be reproducible, and ClusterOptions did not say so.
   Status prepare(const Compiled &compiled, TransferMode transferMode = {});

@@ -84,7 +84,8 @@ struct MetRanks {
 
 /// The same in two steps, between which the ranks may choose what to run. `compiled` is of the
 /// fusion or program that it will be; the Plans and what `options` say about launches and transfers
-/// may be others in the second step. Collective; the second step once.
+/// may be others in the second step. Collective. Once all are done, the second step may come again,
+/// for another program; all Plans outlive the ranks.
 Result<MetRanks> meet(const Compiled &compiled, const Backend &backend, const RunOptions &options,
                       std::unique_ptr<Client> client = nullptr);
 Result<RunReport> run(const MetRanks &ranks, const Compiled &compiled, llvm::ArrayRef<Plan> plans,

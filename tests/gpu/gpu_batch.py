@@ -4,6 +4,7 @@ A case of a suite may have a `run`, which says what gpu_runs_test does instead o
 command, and a `batch`, "BACKEND" or "BACKEND and whatever sets it apart". Runs of one batch and as
 many ranks are one job. What it did not come to is left to the case's own command.
 """
+import contextlib
 import json
 import os
 import re
@@ -78,18 +79,25 @@ def run_job(arguments, environment, count):
     return passed, "" if is_fine or is_refused else wrong
 
 
+@contextlib.contextmanager
+def command_of(program, runs, ranks, backend):
+    """Of a job of runs; while in the context, which has their file."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
+        json.dump(runs, file)
+        file.flush()
+        yield [program, file.name, "--ranks", str(ranks), "--backend", backend]
+
+
 def run_together(cases, folder, environment):
     """As run_job(). Nothing went wrong where the first run is refused, or all were stopped, or
     there is no such program in the folder."""
     program = os.path.join(folder, PROGRAM)
     if not os.path.exists(program):
         return {}, ""
-    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
-        json.dump([{"name": case.name, **case.run} for case in cases], file)
-        file.flush()
+    runs = [{"name": case.name, **case.run} for case in cases]
+    with command_of(program, runs, cases[0].ranks, cases[0].batch.split()[0]) as command:
         try:
-            return run_job([program, file.name, "--ranks", str(cases[0].ranks), "--backend",
-                            cases[0].batch.split()[0]], environment, len(cases))
+            return run_job(command, environment, len(cases))
         except Stopped:
             return {}, ""
         except OSError as error:

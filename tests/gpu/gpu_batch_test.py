@@ -2,7 +2,6 @@
 """gpu_batch_test.py BRAID: what the suite runs on GPUs in batches runs on CPU ranks, too, without
 what only GPUs have; a run that fails ends its job, and is named; and a job takes its time.
 """
-import json
 import os
 import re
 import signal
@@ -12,7 +11,7 @@ import tempfile
 import time
 
 import run_gpu_tests
-from gpu_batch import PROGRAM, as_run
+from gpu_batch import PROGRAM, as_run, command_of, passed_of
 from gpu_faults import ranks_of
 from gpu_suite import Suite
 
@@ -35,16 +34,9 @@ def on_cpus(case):
             "iterations": ITERATIONS, "said": ""}
 
 
-def command(program, file, runs, ranks):
-    json.dump(runs, file)
-    file.flush()
-    return [program, file.name, "--ranks", str(ranks), "--backend", "cpu"]
-
-
 def run_all(program, runs, ranks):
-    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
-        return subprocess.run(command(program, file, runs, ranks), capture_output=True, text=True,
-                              check=False, timeout=120)
+    with command_of(program, runs, ranks, "cpu") as command:
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
 def check_batches(program, batches):
@@ -52,7 +44,7 @@ def check_batches(program, batches):
     for cases in batches:
         runs = [run for run in map(on_cpus, cases) if run]
         done = run_all(program, runs, cases[0].ranks)
-        passed = re.findall("^passed [0-9.]+ (.*)$", done.stdout, re.MULTILINE)
+        passed = list(passed_of(done.stdout))
         assert done.returncode == 0 and passed == [run["name"] for run in runs], (
             cases[0].batch, done.stdout[-2000:], done.stderr[-2000:])
 
@@ -102,9 +94,8 @@ def check_failures(braid, program, run):
 
 def check_killed_rank(program, run):
     runs = [{**run, "name": "first"}, {**run, "name": "second", "iterations": 100000}]
-    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file, \
-            subprocess.Popen(command(program, file, runs, 2), stdout=subprocess.PIPE,
-                             text=True) as job:
+    with command_of(program, runs, 2, "cpu") as command, \
+            subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as job:
         job.stdout.readline()
         os.kill(ranks_of(job.pid)[1], signal.SIGKILL)
         rest, _ = job.communicate(timeout=60)
@@ -114,9 +105,8 @@ def check_killed_rank(program, run):
 def check_long_job(program, run):
     """It has committed its first run when the other rank pauses."""
     runs = [{**run, "name": "first"}, {**run, "name": "second", "iterations": 3000}]
-    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file, \
-            subprocess.Popen(command(program, file, runs, 2), stdout=subprocess.PIPE,
-                             text=True) as job:
+    with command_of(program, runs, 2, "cpu") as command, \
+            subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as job:
         begun = job.stdout.readline()
         rank = ranks_of(job.pid)[1]
         os.kill(rank, signal.SIGSTOP)

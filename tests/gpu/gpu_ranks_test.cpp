@@ -612,7 +612,7 @@ std::string allReduceText(int64_t ranks, int64_t m, int64_t n) {
 }
 
 /// Whole granules and others; the last sum is too large for the kernel that waits. Of large ones
-/// there are fewer runs: the host compares 30 elements in a microsecond.
+/// there are fewer runs: the host compares every element.
 Status reducesFewRows(RankTest &test) {
   for (auto [m, n] : {std::pair<int64_t, int64_t>{1, 64}, {16, 4096}, {17, 1027}, {512, 4096}}) {
     const auto often = std::clamp<int64_t>(test.runs() / 10, 1, 1 + (int64_t(1) << 23) / (m * n));

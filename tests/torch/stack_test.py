@@ -5,7 +5,9 @@ usage: stack_test.py FOLDER     (the folder that holds the package)
 Exits with 77 and the reason where there is no PyTorch.
 """
 import argparse
+import contextlib
 import importlib.util
+import io
 import json
 import math
 import os
@@ -184,6 +186,41 @@ class Job(unittest.TestCase):
                               (("true", "sleep 20"), "rank 0 ended with 0")):
             with self.assertRaisesRegex(torch_stack.Lost, why):
                 self.job(*commands).next(20)
+
+
+class Turns(unittest.TestCase):
+    """Of rows that are timed, on a rank without a device."""
+
+    def rank(self, number=0):
+        import torch_stack_rank
+        rank = torch_stack_rank.StackRank.__new__(torch_stack_rank.StackRank)
+        rank.args = argparse.Namespace(rank=number, rounds=20)
+        rank.answers = io.StringIO()
+        rank.board = argparse.Namespace(maxima=lambda samples: samples)
+        return rank
+
+    def order(self, rank, case):
+        seen = []
+        rank.turn = lambda case, row, steps=None, us=None: seen.append(row) or (1, 1.0)
+        rank.time_rows({"number": case}, ["a", "b", "c"])
+        return seen[3:]
+
+    def test_are_alike_on_all_ranks_and_unlike_from_round_to_round(self):
+        order = self.order(self.rank(), 0)
+        self.assertEqual(order, self.order(self.rank(1), 0))
+        self.assertNotEqual(order, self.order(self.rank(), 1))
+        before = {pair for at in range(0, 60, 3) for pair in zip(order[at:at + 2],
+                                                                 order[at + 1:at + 3])}
+        self.assertEqual(len(before), 6, "each row comes before each other one")
+
+    def test_begin_once_clocks_have_settled(self):
+        for us, lead in ((10e3, 6), (60e3, 0)):
+            rank, runs = self.rank(), []
+            rank.rows = argparse.Namespace(
+                on=lambda way: contextlib.nullcontext(), synchronize=lambda: None,
+                find=lambda way, graph: lambda: runs.append(way),
+                time_burst=lambda run, steps: (len(runs), steps))
+            self.assertEqual(rank.turn({"number": 0}, "braid/graph", 3, us), (lead, 3))
 
 
 class Blame(unittest.TestCase):
