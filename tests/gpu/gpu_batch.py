@@ -1,6 +1,6 @@
 """Runs of `braid run --verify` that are one job: to start ranks takes GPUs far longer than a run.
 
-A case of a suite may have a `run`, which says what gpu_runs_test does instead of the case's own
+A case of a suite may have a `run`, which says what gpu_runs does instead of the case's own
 command, and a `batch`, "BACKEND" or "BACKEND and whatever sets it apart". Runs of one batch and as
 many ranks are one job. What it did not come to is left to the case's own command.
 """
@@ -13,7 +13,7 @@ import time
 
 from gpu_commands import Command, Stopped
 
-PROGRAM = "gpu_runs_test"
+PROGRAM = "gpu_runs"
 SILENCE = 120  # seconds that a run may take
 UNSUPPORTED = 4
 # Flags of `braid run` that a job has in common, or that do not matter to it.

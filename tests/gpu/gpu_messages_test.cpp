@@ -161,6 +161,14 @@ Status makeAndClose(ControlPlane &control, TransferMode mode) {
   return Status::ok();
 }
 
+/// What this rank's GPU has, in bytes, once no rank has memory of another's mapped any more.
+Result<size_t> freeMemory(ControlPlane &control) {
+  BRAID_TRY(control.allGather(""));
+  size_t free = 0, total = 0;
+  BRAID_CUDA_RETURN_IF_ERROR(cudaMemGetInfo(&free, &total));
+  return free;
+}
+
 /// Each way that this library has, in turn.
 Status makeAndCloseOften(LocalMesh &mesh) {
   ControlPlane &control = mesh.control(mesh.firstHosted());
@@ -172,14 +180,14 @@ Status makeAndCloseOften(LocalMesh &mesh) {
   if (version >= 23102)
     modes.push_back({.memory = MemoryFrom::Nccl, .ctas = {0, CtaPolicy::Zero}});
   constexpr size_t kRounds = 40, kMostLost = size_t(32) << 20;
-  size_t first = 0, last = 0, total = 0;
+  size_t first = 0;
   for (size_t round = 0; round < kRounds; ++round) {
     BRAID_TRY(makeAndClose(control, modes[round % modes.size()])
                   .annotated(fmt::format("round {}", round)));
-    if (round < modes.size())
-      cudaMemGetInfo(&first, &total);
+    if (round + 1 == modes.size())
+      first = BRAID_TRY(freeMemory(control));
   }
-  cudaMemGetInfo(&last, &total);
+  const size_t last = BRAID_TRY(freeMemory(control));
   if (last + kMostLost < first)
     return internalError("{} bytes were free after the first rounds, {} at the end", first, last);
   return mesh.commit();

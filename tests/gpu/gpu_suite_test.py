@@ -55,7 +55,7 @@ if ranks == 4:
         file.write(f"hangs {{os.getsid(0)}}\\n")
     time.sleep(1000)
 """
-# gpu_runs_test: all runs pass, but of 4 ranks the third one is the end of it.
+# gpu_runs: all runs pass, but of 4 ranks the third one is the end of it.
 BATCH = """#!{python}
 import json, os, sys
 ranks = int(sys.argv[sys.argv.index("--ranks") + 1])
@@ -341,8 +341,11 @@ def test_batches():
     """Runs are one job; what ended it has failed, and what was to come behind it is run by itself.
     With --resume, that one is run again."""
     with Machine(4, NOTES) as machine:
-        machine.write(machine.path("gpu_runs_test"),
+        machine.write(machine.path("gpu_runs"),
                       BATCH.format(python=sys.executable, notes=machine.notes))
+        alone = machine.run("--only", "gpu_runs").lines
+        check(alone[1:] == ["0 passed, 0 failed, 0 skipped, 0 not run"],
+              f"expected no case of its own, got {alone}")
         outcome = machine.run("--only", "exact")
         batches = [line.split()[1:] for line in machine.noted() if line.startswith("batch")]
         runs = [Run(line) for line in machine.noted() if not line.startswith("batch")]
@@ -371,7 +374,7 @@ def test_batches():
 def test_killed_amid_batch():
     """What has passed counts, and nothing failed."""
     with Machine(4, NOTES) as machine:
-        machine.write(machine.path("gpu_runs_test"),
+        machine.write(machine.path("gpu_runs"),
                       HANGING_BATCH.format(python=sys.executable, notes=machine.notes))
         process = machine.start("--only", "exact 4")
         wait_until(machine.hanging, "a batch of 4 ranks")
