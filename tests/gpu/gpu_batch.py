@@ -1,9 +1,10 @@
 """Runs of `braid run --verify` that are one job: to start ranks takes GPUs far longer than a run.
 
 A case of a suite may have a `run`, which says what gpu_runs does instead of the case's own
-command, and a `batch`, "BACKEND" or "BACKEND and whatever sets it apart". Runs of one batch and as
-many ranks are one job. What it did not come to is left to the case's own command.
+command, and a `batch`. Runs of one batch and as many ranks are one job. What it did not come to is
+left to the case's own command.
 """
+import collections
 import contextlib
 import json
 import os
@@ -14,6 +15,10 @@ import time
 from gpu_commands import Command, Stopped
 
 PROGRAM = "gpu_runs"
+# `apart`: what its runs have in common and others have not. Of a batch that may be refused, all
+# runs are, if the first one is. `start`: a command that starts the ranks, if gpu_runs is not to.
+Batch = collections.namedtuple("Batch", "backend apart may_be_refused start shares_gpus",
+                               defaults=("", False, (), False))
 SILENCE = 120  # seconds that a run may take
 UNSUPPORTED = 4
 # Flags of `braid run` that a job has in common, or that do not matter to it.
@@ -64,7 +69,7 @@ def wait_for(command):
 
 
 def run_job(arguments, environment, count):
-    """Seconds by the names of the runs that passed, and what went wrong then."""
+    """As run_together()."""
     with Command(arguments, environment) as command:
         try:
             wait_for(command)
@@ -72,33 +77,42 @@ def run_job(arguments, environment, count):
         except TimeoutError as error:
             wrong = str(error)
         except Stopped:
-            return passed_of(command.out()), ""
+            return Outcome(passed_of(command.out()))
         passed = passed_of(command.out())
-    is_fine = command.code == 0 and len(passed) == count
-    is_refused = command.code == UNSUPPORTED and not passed
-    return passed, "" if is_fine or is_refused else wrong
+    if command.code == UNSUPPORTED and not passed:
+        why = re.search(r"^FAILED: (.*)$", wrong, re.MULTILINE)
+        return Outcome(passed, refused=why[1] if why else wrong)
+    return Outcome(passed, "" if command.code == 0 and len(passed) == count else wrong)
 
 
 @contextlib.contextmanager
-def command_of(program, runs, ranks, backend):
+def command_of(program, runs, ranks, batch):
     """Of a job of runs; while in the context, which has their file."""
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
         json.dump(runs, file)
         file.flush()
-        yield [program, file.name, "--ranks", str(ranks), "--backend", backend]
+        ranks = ["--as-rank"] if batch.start else ["--ranks", str(ranks)]
+        yield [*batch.start, program, file.name, *ranks, "--backend", batch.backend]
+
+
+# Seconds by the names of the runs that passed; what went wrong then; why the first run is refused.
+Outcome = collections.namedtuple("Outcome", "passed wrong refused", defaults=("", ""))
 
 
 def run_together(cases, folder, environment):
-    """As run_job(). Nothing went wrong where the first run is refused, or all were stopped, or
-    there is no such program in the folder."""
+    """An Outcome. Nothing went wrong where all were stopped, or there is no such program in the
+    folder."""
     program = os.path.join(folder, PROGRAM)
     if not os.path.exists(program):
-        return {}, ""
+        return Outcome({})
     runs = [{"name": case.name, **case.run} for case in cases]
-    with command_of(program, runs, cases[0].ranks, cases[0].batch.split()[0]) as command:
+    batch = cases[0].batch
+    if batch.shares_gpus:
+        environment = {**environment, "BRAID_SHARE_GPUS": "on"}
+    with command_of(program, runs, cases[0].ranks, batch) as command:
         try:
             return run_job(command, environment, len(cases))
         except Stopped:
-            return {}, ""
+            return Outcome({})
         except OSError as error:
-            return {}, str(error)
+            return Outcome({}, str(error))

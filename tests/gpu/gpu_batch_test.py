@@ -11,7 +11,7 @@ import tempfile
 import time
 
 import run_gpu_tests
-from gpu_batch import PROGRAM, as_run, command_of, passed_of
+from gpu_batch import PROGRAM, Batch, as_run, command_of, passed_of
 from gpu_faults import ranks_of
 from gpu_suite import Suite
 
@@ -28,22 +28,23 @@ def on_cpus(case):
         return None
     schedule = [each for each in case.run["schedule"].split(";")
                 if each.partition("=")[0] not in ONLY_ON_GPUS]
-    if case.batch.startswith("nccl"):
+    if case.batch.backend == "nccl":
         schedule.append("transport=messages")
     return {**case.run, "name": case.name, "schedule": ";".join(schedule),
             "iterations": ITERATIONS, "said": ""}
 
 
-def run_all(program, runs, ranks):
-    with command_of(program, runs, ranks, "cpu") as command:
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+def run_all(program, runs, ranks, start=()):
+    with command_of(program, runs, ranks, Batch("cpu", start=start)) as command:
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120,
+                              env=dict(os.environ, OPENBLAS_NUM_THREADS="1"))
 
 
 def check_batches(program, batches):
     assert len(batches) > 10 and sum(map(len, batches)) > 200, [len(cases) for cases in batches]
     for cases in batches:
         runs = [run for run in map(on_cpus, cases) if run]
-        done = run_all(program, runs, cases[0].ranks)
+        done = run_all(program, runs, cases[0].ranks, cases[0].batch.start)
         passed = list(passed_of(done.stdout))
         assert done.returncode == 0 and passed == [run["name"] for run in runs], (
             cases[0].batch, done.stdout[-2000:], done.stderr[-2000:])
@@ -94,7 +95,7 @@ def check_failures(braid, program, run):
 
 def check_killed_rank(program, run):
     runs = [{**run, "name": "first"}, {**run, "name": "second", "iterations": 100000}]
-    with command_of(program, runs, 2, "cpu") as command, \
+    with command_of(program, runs, 2, Batch("cpu")) as command, \
             subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as job:
         job.stdout.readline()
         os.kill(ranks_of(job.pid)[1], signal.SIGKILL)
@@ -105,7 +106,7 @@ def check_killed_rank(program, run):
 def check_long_job(program, run):
     """It has committed its first run when the other rank pauses."""
     runs = [{**run, "name": "first"}, {**run, "name": "second", "iterations": 3000}]
-    with command_of(program, runs, 2, "cpu") as command, \
+    with command_of(program, runs, 2, Batch("cpu")) as command, \
             subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as job:
         begun = job.stdout.readline()
         rank = ranks_of(job.pid)[1]

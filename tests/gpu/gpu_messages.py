@@ -6,7 +6,7 @@ import shutil
 import sys
 import tempfile
 
-from gpu_batch import as_run
+from gpu_batch import Batch, as_run
 from gpu_commands import ROOT, run
 from gpu_suite import only_on
 
@@ -33,7 +33,7 @@ def messages(suite):
         name = f"messages {ranks} {name} {' '.join(flags)}"
         flags = ["--backend", "nccl", "--verify", "--flight-records", "none", "--timeout-ms",
                  "20000", "--ranks", str(ranks), "--iterations", "200"] + flags
-        suite.add_command(name, [suite.braid, "run", example] + flags, ranks, batch="nccl",
+        suite.add_command(name, [suite.braid, "run", example] + flags, ranks, batch=Batch("nccl"),
                           run=as_run(example, flags))
     sizes = ["--set", "K=64", "--set", "N=65"]
     for number, schedule in enumerate(("sequential", "pairwise", "ring", "batched", "bulk",
@@ -173,7 +173,7 @@ def message_knobs(suite):
                  "--schedule", f"{schedule};{knobs}", "--set", "M=96", "--set", "K=96", "--set",
                  "N=65"] + graph
         add(name, knobs, ranks, [suite.braid, "run", example] + flags, "messages from",
-            batch=f"nccl {knobs}", run=as_run(example, flags))
+            batch=Batch("nccl", knobs, may_be_refused=True), run=as_run(example, flags))
     program = os.path.join(os.path.dirname(suite.braid), "gpu_messages_test")
     for knobs in MESSAGE_KNOBS:
         for example, name in ((EXAMPLE, "gather"), (SCATTER, "reduce-scatter"),

@@ -1,6 +1,7 @@
 //===- tests/gpu/gpu_runs.cpp - many runs by the same ranks -----------------------------------===//
 //
 //   gpu_runs RUNS.json --ranks N [--backend NAME]
+//   gpu_runs RUNS.json --as-rank [--backend NAME]     one rank, of what started it
 //
 // Runs as by `braid run --verify`, one after another in one job: to start ranks takes GPUs far
 // longer than such a run. All have the ranks' mesh in common, and what a command checks before its

@@ -74,6 +74,12 @@ HANGING_BATCH = BATCH.replace('sys.exit("a rank is gone")', """
     with open({notes!r}, "a") as file:
         file.write(f"hangs {{os.getsid(0)}}\\n")
     time.sleep(1000)""")
+# All runs are refused.
+REFUSING_BATCH = """#!{python}
+import sys
+print("FAILED: first: expected a newer one")
+sys.exit(4)
+"""
 # A benchmark: kernels copy in 150 us, or in {slow} what is unaligned; engines in 100.
 TIMES = """#!{python}
 import json, sys
@@ -369,6 +375,18 @@ def test_batches():
         check(len(again.cases("passed")) == 1 and again.code == 0 and again.lines[-1]
               == f"{passed + 1} passed, 0 failed, 0 skipped, 0 not run",
               f"expected it run again, got {again.lines}")
+
+
+def test_refused_batches():
+    """All of a batch are skipped that may be refused. Any other goes on run by run."""
+    with Machine(4, NOTES) as machine:
+        machine.write(machine.path("gpu_runs"), REFUSING_BATCH.format(python=sys.executable))
+        for memory, word, commands in (("nccl", "skipped", 0), ("vmm", "passed", 6)):
+            outcome = machine.run("--only", f"memory {memory} gather")
+            found = [line.endswith(": first: expected a newer one") == (word == "skipped")
+                     for line in outcome.lines if line.startswith(word)]
+            check(found == [True] * 6 and len(machine.noted()) == commands,
+                  f"expected all of {memory} {word}, got {outcome.lines}")
 
 
 def test_killed_amid_batch():

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 
-from gpu_batch import as_run
+from gpu_batch import Batch, as_run
 from gpu_commands import ROOT, Command, run
 from gpu_faults import faults
 from gpu_hosts import add_hosts
@@ -39,8 +39,8 @@ def add_run(suite, name, flags, ranks, example=EXAMPLE):
               "--timeout-ms", "20000", "--ranks", str(ranks)]
     if "--schedule" not in flags:
         common += ["--schedule", "pairwise"]
-    suite.add_command(name, [suite.braid, "run", example] + common + flags, ranks, batch="cuda",
-                      run=as_run(example, common + flags))
+    suite.add_command(name, [suite.braid, "run", example] + common + flags, ranks,
+                      batch=Batch("cuda"), run=as_run(example, common + flags))
 
 
 def linear(dtype):
@@ -234,8 +234,8 @@ def memories(suite):
                 return "skipped", err.strip().splitlines()[0]
             return ("passed", "") if code == 0 else ("failed", f"exit code {code}\n{out}{err}")
         name = f"memory {memory} {name} {' '.join(flags)}"
-        means = " messages" if "messages" in flags else ""
-        suite.add(name, 2, check, may_share=True, batch=f"cuda memory {memory}{means}",
+        batch = Batch("cuda", memory + " messages" * ("messages" in flags), memory != "vmm")
+        suite.add(name, 2, check, may_share=True, batch=batch,
                   run=as_run(example, arguments[3:] + flags))
     sizes = ["--set", "M=82", "--set", "K=128", "--set", "N=65"]
     for memory in MEMORIES:
