@@ -320,6 +320,22 @@ TEST(Hosts, ARankOfAnotherHostIsRefused) {
   job.onRanks([&](int64_t, Client &client) { EXPECT_TRUE(client.allGather("x").isOk()); });
 }
 
+/// On that host and, once host 0 has decided, on all.
+TEST(Hosts, ARankThatComesTwiceEndsTheJob) {
+  for (const int64_t rank : {1, 3}) {
+    JobOfHosts job({.hosts = 2, .perHost = 2});
+    const auto twice =
+        Client::join(job.host(rank / 2).path(), {.job = "job", .rank = rank, .ranks = 4}, soon());
+    ASSERT_FALSE(twice.isOk());
+    EXPECT_EQ(twice.status().code(), StatusCode::BadInput);
+    EXPECT_EQ(twice.status().message(),
+              "two processes are rank " + std::to_string(rank) +
+                  " of job 'job'; expected each rank once, and a name of its own for each job (see "
+                  "braid env)");
+    EXPECT_EQ(job.commonCause(), twice.status().message());
+  }
+}
+
 TEST(Hosts, TheAcceptorClosesWithTheFirstAllGather) {
   JobOfHosts job({.hosts = 2, .perHost = 1});
   EXPECT_TRUE(ByteStream::connect(job.at().host, job.at().port, "it", false, soon()).isOk());

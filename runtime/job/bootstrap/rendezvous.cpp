@@ -390,7 +390,9 @@ void Rendezvous::Server::contradict(UnauthenticatedPeer &peer, int64_t rank, con
     std::lock_guard lock(mutex_);
     ++counts_.contradicted;
   }
-  refuse(peer, memory_.cause()->status.message());
+  // Away from host 0, that one has yet to decide what the first cause is.
+  const std::optional<JobCause> decided = memory_.cause();
+  refuse(peer, decided ? decided->status.message() : cause.message());
 }
 
 void Rendezvous::Server::refuse(UnauthenticatedPeer &peer, const std::string &why) {
