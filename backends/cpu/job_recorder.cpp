@@ -10,7 +10,7 @@ namespace braid {
 
 namespace {
 
-constexpr auto kRelaxed = std::memory_order_relaxed;
+constexpr auto kRelaxed = std::memory_order_relaxed, kRelease = std::memory_order_release;
 constexpr uint64_t kNothing = ~uint64_t(0);
 
 uint64_t numberOf(const QueuedCommand &command) {
@@ -21,10 +21,10 @@ uint64_t numberOf(const QueuedCommand &command) {
 } // namespace
 
 JobRecorder::JobRecorder(RankSlot &slot, CommandObserver *next)
-    : slot_(slot), next_(next), workers_(new Worker[kMaxStreams]) {}
+    : slot_(slot), next_(next), workers_(new Worker[kMostQueues]) {}
 
 void JobRecorder::opened(uint32_t queue) {
-  assert(queue < kMaxStreams);
+  assert(queue < kMostQueues);
   if (queue < kQueueSlots)
     slot_.queue[queue].sinceNs.store(monotonicNs(), kRelaxed);
   slot_.queues.store(std::min(queue + 1, kQueueSlots), kRelaxed);
@@ -48,13 +48,14 @@ bool JobRecorder::begin(uint32_t queue, const QueuedCommand &command) {
   const uint64_t sequence = slot_.flightNext.fetch_add(1, kRelaxed);
   workers_[queue].sequence = sequence;
   FlightEntry &entry = slot_.flight[sequence % kFlightEntries];
-  entry.sequence.store(0, kRelaxed); // nobody reads half of one and half of the other
-  entry.command.store(number, kRelaxed);
-  entry.beginNs.store(now, kRelaxed);
-  entry.endNs.store(0, kRelaxed);
-  entry.queue.store(queue, kRelaxed);
-  entry.flagValue.store(0, kRelaxed);
-  entry.sequence.store(sequence, std::memory_order_release);
+  // Nobody reads half of one and half of the other: what is stored behind this 0 is seen behind it.
+  entry.sequence.store(0, kRelaxed);
+  entry.command.store(number, kRelease);
+  entry.beginNs.store(now, kRelease);
+  entry.endNs.store(0, kRelease);
+  entry.queue.store(queue, kRelease);
+  entry.flagValue.store(0, kRelease);
+  entry.sequence.store(sequence, kRelease);
   return next_ ? next_->begin(queue, command) : true;
 }
 
@@ -89,7 +90,7 @@ void JobRecorder::end(uint32_t queue, const QueuedCommand &command, uint32_t fla
     entry.endNs.store(now, kRelaxed);
   }
   if (queue >= kQueueSlots) {
-    slot_.arrivals.fetch_add(1, kRelaxed); // progress, of a queue that has no slot
+    slot_.completedBeyond.fetch_add(1, kRelaxed);
     return;
   }
   QueueSlot &slot = slot_.queue[queue];

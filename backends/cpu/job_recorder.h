@@ -8,6 +8,9 @@
 
 namespace braid {
 
+/// Queues of a rank at most: one for each stream of programs, and one for each of the caller's.
+inline constexpr uint32_t kMostQueues = 2 * kMaxStreams;
+
 /// Fills a rank's queue slots and flight ring, for watchdogs and reports. Two looks at the clock
 /// and some relaxed stores a command.
 class JobRecorder final : public CommandObserver {

@@ -68,7 +68,8 @@ Status CudaDevice::startCopyAndSignal() {
   BRAID_CUDA_RETURN_IF_ERROR(
       cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, options_.device));
   released_ = static_cast<uint32_t *>(BRAID_TRY(memory_.allocateReports(kFlagStride)));
-  constexpr size_t kBytes = size_t(kMaxStreams) * cuda::CopyAndSignal::kCounters * sizeof(uint32_t);
+  constexpr size_t kBytes =
+      size_t(kMaxPlanStreams) * cuda::CopyAndSignal::kCounters * sizeof(uint32_t);
   BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&copyAndSignalCounters_, kBytes));
   BRAID_CUDA_RETURN_IF_ERROR(cudaMemset(copyAndSignalCounters_, 0, kBytes));
   BRAID_CUDA_RETURN_IF_ERROR(cuda::loadCopyAndSignal());

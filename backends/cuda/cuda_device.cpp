@@ -16,11 +16,6 @@
 #include <utility>
 
 namespace braid {
-namespace {
-
-constexpr uint32_t kStreamLimit = static_cast<uint32_t>(kMaxStreams);
-
-} // namespace
 
 // -- While preparing. --
 
@@ -42,9 +37,9 @@ Status CudaDevice::start() {
   gemms_ = BRAID_TRY(Gemms::create(by, options_.rank == 0 ? warnOnStderr : nullptr));
   BRAID_CUDA_RETURN_IF_ERROR(cuda::loadKernels());
   BRAID_TRY(startCopyAndSignal());
-  words_ =
-      static_cast<StepWord *>(BRAID_TRY(memory_.allocateReports(kStreamLimit * sizeof(StepWord))));
-  issued_ = std::make_unique<IssuedSteps[]>(kStreamLimit);
+  words_ = static_cast<StepWord *>(
+      BRAID_TRY(memory_.allocateReports(kMaxPlanStreams * sizeof(StepWord))));
+  issued_ = std::make_unique<IssuedSteps[]>(kMaxPlanStreams);
   streams_.push_back(options_.callerStream);
   if (!options_.callerStream) {
     BRAID_CUDA_RETURN_IF_ERROR(cudaStreamCreateWithFlags(&streams_[0], cudaStreamNonBlocking));

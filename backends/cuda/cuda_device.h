@@ -326,7 +326,7 @@ private:
   std::vector<uint32_t> releasedGraphs_;      ///< they may still run
   std::vector<uint32_t> freeGraphs_;          ///< numbers of graphs that are no more
   uint32_t *released_ = nullptr;              ///< not 0: kernels wait no longer
-  uint32_t *copyAndSignalCounters_ = nullptr; ///< CopyAndSignal::kCounters for each of kMaxStreams
+  uint32_t *copyAndSignalCounters_ = nullptr; ///< kCounters for each of kMaxPlanStreams
   bool hasBulkCopies_ = false;                ///< the GPU has a bulk copy unit
   bool hasPeerAtomics_ = false;               ///< it adds to flags in the memory of peers
   int processors_ = 0;
@@ -345,7 +345,7 @@ private:
   std::chrono::steady_clock::time_point waitingSince_; ///< in the last synchronize()
   std::vector<bool> isDirty_; ///< streams with work issued since they were last seen empty
 
-  StepWord *words_ = nullptr;             ///< of eager runs, one for each of kMaxStreams
+  StepWord *words_ = nullptr;             ///< of eager runs, kMaxPlanStreams of them
   std::unique_ptr<IssuedSteps[]> issued_; ///< likewise
   std::vector<std::unique_ptr<Timetable>> timetables_;
   std::vector<const Plan *> releasedPlans_;   ///< what was issued of them may still run

@@ -406,10 +406,7 @@ void ProcessGroup::watchHost() {
   if (!isHostGone_ || isClosing_.load(std::memory_order_relaxed))
     return;
   const uint32_t steps = steps_.load(std::memory_order_relaxed);
-  uint64_t completed = 0;
-  for (const QueueSlot &queue : slot().queue)
-    completed += queue.completed.load(std::memory_order_relaxed);
-  const bool isIdle = slot().issued.load(std::memory_order_relaxed) <= completed &&
+  const bool isIdle = slot().issued.load(std::memory_order_relaxed) <= slot().completed() &&
                       slot().activity.load(std::memory_order_relaxed) ==
                           static_cast<uint32_t>(HostActivity::OwnCode);
   if (steps != 0 && memory().committed() >= steps && isIdle)

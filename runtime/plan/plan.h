@@ -264,6 +264,9 @@ struct PlanRelease {
   uint32_t origin;
 };
 
+/// Streams of a Plan: those of its Program, and the caller's.
+inline constexpr uint32_t kMaxPlanStreams = static_cast<uint32_t>(kMaxStreams) + 1;
+
 /// See the top of this file. Holds no pointers into the Program.
 struct Plan {
   std::string program;      ///< its name
@@ -287,7 +290,7 @@ struct Plan {
   int64_t deviceBytes = 0;       ///< size of the private arena
   uint32_t flags = 0;
   uint32_t events = 0;
-  std::vector<std::string> streams; ///< names; streams[0] is the caller's
+  std::vector<std::string> streams; ///< names, at most kMaxPlanStreams; streams[0] is the caller's
 
   std::vector<Endpoint> endpoints;
   std::vector<PlanMatmul> matmuls;

@@ -144,9 +144,11 @@ TEST(JobMemoryTest, CountsProgressOfAllRanks) {
   memory.slot(0).arrivals.store(10);
   memory.slot(1).queue[0].completed.store(100);
   memory.slot(1).queue[kQueueSlots - 1].completed.store(1000);
+  memory.slot(1).completedBeyond.store(10000);
   EXPECT_EQ(memory.slot(0).progress(), 11u);
-  EXPECT_EQ(memory.slot(1).progress(), 1100u);
-  EXPECT_EQ(memory.progress(), 1111u);
+  EXPECT_EQ(memory.slot(1).completed(), 11100u);
+  EXPECT_EQ(memory.slot(1).progress(), 11100u);
+  EXPECT_EQ(memory.progress(), 11111u);
 }
 
 // -- The outcome. --

@@ -31,7 +31,7 @@ TEST(HostMessages, AHelloComesAsItWas) {
   std::string another = body;
   another[0] = 9;
   EXPECT_THAT(HostHello::decode(another).status().message(),
-              HasSubstr("version 2 of the protocol"));
+              HasSubstr("version 3 of the protocol"));
 }
 
 TEST(HostMessages, PartsComeAsTheyWere) {
@@ -109,6 +109,7 @@ void fillSlot(RankSlot &slot, uint64_t first, uint32_t queues) {
   slot.issued = first + 3;
   slot.arrivals = first + 4;
   slot.runs = static_cast<uint32_t>(first + 5);
+  slot.completedBeyond = first + 6;
   for (size_t kind = 0; kind < kProgramKinds; ++kind)
     slot.begunRuns[kind] = first + 100 + kind;
   slot.isSpeaking = 1;

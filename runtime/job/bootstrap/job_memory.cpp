@@ -26,7 +26,7 @@ namespace braid {
 namespace {
 
 // Whoever changes what lies in the memory changes the last byte.
-constexpr uint64_t kLayoutMagic = 0x4252414944'4a4208;
+constexpr uint64_t kLayoutMagic = 0x4252414944'4a4209;
 constexpr int64_t kMaxRanks = 4096;
 constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW;
 
@@ -91,11 +91,16 @@ uint64_t monotonicNs() {
   return uint64_t(now.tv_sec) * 1000000000u + uint64_t(now.tv_nsec);
 }
 
-uint64_t RankSlot::progress() const {
-  uint64_t sum = issued.load(std::memory_order_relaxed) + arrivals.load(std::memory_order_relaxed);
+uint64_t RankSlot::completed() const {
+  uint64_t sum = completedBeyond.load(std::memory_order_relaxed);
   for (const QueueSlot &each : queue)
     sum += each.completed.load(std::memory_order_relaxed);
   return sum;
+}
+
+uint64_t RankSlot::progress() const {
+  return issued.load(std::memory_order_relaxed) + arrivals.load(std::memory_order_relaxed) +
+         completed();
 }
 
 // -- Making it. --

@@ -92,11 +92,12 @@ struct RankSlot {
   std::atomic<uint64_t> heartbeatNs; ///< of the watchdog
   std::atomic<uint64_t> issued;      ///< commands, of all queues
   std::atomic<uint64_t> arrivals;    ///< steps of the host thread: joins, gathers, runs, ticks; and
-                                     ///< commands of queues beyond those shown
-  std::atomic<uint32_t> runs;        ///< issued: the epoch of the last one
-  std::atomic<uint64_t> flightNext;  ///< sequence number of the next entry, from 1
-  std::atomic<uint32_t> isSpeaking;  ///< its part of an all-gather has not been sent as a whole
-  std::atomic<uint32_t> closed;      ///< holds no memory of its peers any more; a futex
+                                     ///< those within a command
+  std::atomic<uint64_t> completedBeyond; ///< commands of queues beyond those shown
+  std::atomic<uint32_t> runs;            ///< issued: the epoch of the last one
+  std::atomic<uint64_t> flightNext;      ///< sequence number of the next entry, from 1
+  std::atomic<uint32_t> isSpeaking;      ///< its part of an all-gather has not been sent as a whole
+  std::atomic<uint32_t> closed;          ///< holds no memory of its peers any more; a futex
   std::atomic<uint32_t> isKilled; ///< by the host, because it was stopped: it will not close, and
                                   ///< holds what it has until its process has gone
   /// Of programs by programKind(), where ranks share memory; those in graphs of the caller's when
@@ -106,6 +107,8 @@ struct RankSlot {
   QueueSlot queue[kQueueSlots];
   FlightEntry flight[kFlightEntries];
 
+  /// Commands of all queues.
+  uint64_t completed() const;
   /// Grows with everything that this rank gets done.
   uint64_t progress() const;
 };
