@@ -788,7 +788,8 @@ int64_t blocksFor(int64_t work, int64_t ofBlock, int most) {
 } // namespace
 
 bool isForWorkers(const Sum &sum, const CopyAndSignalBlocks &most) {
-  constexpr int64_t kLoads = 8; // of a thread, all on their way at once
+  constexpr int64_t kLoads = kMostBytesOfAdder / (16 * kWorkerThreads); // of a thread
+  static_assert(kLoads == 8);
   return sum.elements / widthFor(sum) * sum.count <= kLoads * kWorkerThreads * most.ofSeveral;
 }
 

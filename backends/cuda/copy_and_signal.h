@@ -83,6 +83,10 @@ struct CopyAndSignal {
   static constexpr uint32_t kCounters = kMost + 3; ///< of each copy, and three for all
 };
 
+/// Of a sum that workers add behind the arrivals, a worker reads so many bytes at most: a thread
+/// asks for all of its share at once.
+constexpr int64_t kMostBytesOfAdder = 64 << 10;
+
 /// How many workers may wait for peers at the same time.
 struct CopyAndSignalBlocks {
   int ofOne = 32;     ///< that copy in a launch with one copy, which is one of a pipeline

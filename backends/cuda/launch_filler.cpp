@@ -87,6 +87,9 @@ bool LaunchFiller::appendFlag(CopyAndSignalFlag (&list)[kMost], uint32_t &count,
          append(list, count, {static_cast<uint32_t *>(step.flag), numberOf_(step)});
 }
 
+// The simulator cuts batches by the same limit.
+static_assert(kMostBytesOfAdder * CopyAndSignalBlocks().ofSeveral == kMostBytesAtEnd);
+
 bool LaunchFiller::putSum(const Sum &sum, LaunchStep kind) {
   const bool isAlong = kind == LaunchStep::SumAlong;
   if (!may_.add || !may_.waitAndWork || launch_.sum.elements != 0 ||

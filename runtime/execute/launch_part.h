@@ -26,6 +26,10 @@ enum class LaunchPart : uint8_t {
   Full, ///< nothing follows
 };
 
+/// A kernel adds at its end what has so few bytes, all parts together. Streams that copy or add
+/// share them: their kernels may run at the same time.
+inline constexpr int64_t kMostBytesAtEnd = 4 << 20;
+
 /// What a command is to a kernel.
 enum class LaunchStep : uint8_t {
   Signal,

@@ -85,11 +85,16 @@ std::vector<uint32_t> findTogether(const Plan &plan, TransferMode transferMode) 
 
 namespace {
 
-/// Whether GPUs add so little in the kernel that signals or copies in front of it.
-bool isSmall(const PlanSum &sum) {
-  constexpr int64_t kMostBytes = 2 << 20; // backends/cuda/copy_and_signal.h: isForWorkers()
-  return sum.count * sum.part(0).bytes <= kMostBytes;
+/// Of a sum that GPUs add in the kernel that signals or copies in front of it.
+int64_t mostBytesAtEnd(const Plan &plan) {
+  std::vector<bool> works(plan.streams.size(), false);
+  for (const Command &command : plan.commands)
+    if (command.kind == CommandKind::Copy || command.kind == CommandKind::Sum)
+      works[command.stream] = true;
+  return kMostBytesAtEnd / std::max<int64_t>(llvm::count(works, true), 1);
 }
+
+int64_t bytesOfParts(const PlanSum &sum) { return sum.count * sum.part(0).bytes; }
 
 /// What one kernel does of a batch, which follows.
 struct BatchKernel {
@@ -99,7 +104,8 @@ struct BatchKernel {
   size_t secondShot = std::numeric_limits<size_t>::max();
 };
 
-BatchKernel firstKernel(const Plan &plan, llvm::ArrayRef<Command> batch, CopyBy copyBy) {
+BatchKernel firstKernel(const Plan &plan, llvm::ArrayRef<Command> batch, CopyBy copyBy,
+                        int64_t mostBytesAtEnd) {
   LaunchPart part = LaunchPart::ReadySignals;
   BatchKernel kernel;
   llvm::SmallVector<const Command *> copies;
@@ -113,7 +119,7 @@ BatchKernel firstKernel(const Plan &plan, llvm::ArrayRef<Command> batch, CopyBy 
     const bool works = isCopy || command.kind == CommandKind::Sum;
     const std::optional<LaunchPart> next = partAfter(part, step);
     if (!next || (works && copyBy != CopyBy::Kernel) || (isCopy && !isOnHost(plan, command)) ||
-        (step == LaunchStep::SumAtEnd && !isSmall(plan.sums[command.sum])))
+        (step == LaunchStep::SumAtEnd && bytesOfParts(plan.sums[command.sum]) > mostBytesAtEnd))
       break;
     if (step == LaunchStep::Gift)
       kernel.secondShot = std::min(kernel.secondShot, kernel.count);
@@ -132,9 +138,11 @@ BatchKernel firstKernel(const Plan &plan, llvm::ArrayRef<Command> batch, CopyBy 
 /// Calls `visit` with the place of each kernel's first command, and what it does.
 template <class Visit> void forEachKernel(const Plan &plan, CopyBy copyBy, Visit visit) {
   const llvm::ArrayRef<Command> commands = plan.commands;
+  const int64_t mostBytes = mostBytesAtEnd(plan);
   for (size_t begin = 0, end = 0; begin < commands.size();) {
     end = begin < end ? end : endOfBatch(plan, begin);
-    const BatchKernel kernel = firstKernel(plan, commands.slice(begin, end - begin), copyBy);
+    const BatchKernel kernel =
+        firstKernel(plan, commands.slice(begin, end - begin), copyBy, mostBytes);
     visit(begin, kernel);
     begin += kernel.count;
   }
