@@ -23,6 +23,17 @@ inline uint64_t spread(int64_t x, uint64_t period) {
   return index + index / period * (period / 2 + 1);
 }
 
+/// How far `turn` turns `classes`: not by 0 and, from 4 of them on, not by half of them. Then a
+/// square matrix whose column n has what is not zero at the k of class n + shift is not its own
+/// transpose.
+inline uint64_t shiftOf(uint64_t turn, uint64_t classes) {
+  if (classes == 1)
+    return 0;
+  const uint64_t half = classes > 2 && classes % 2 == 0 ? classes / 2 : classes;
+  const uint64_t shift = 1 + turn % (classes - (half < classes ? 2 : 1));
+  return shift < half ? shift : shift + 1;
+}
+
 /// A row of a first operand in one iteration: row `row` of block `block`.
 struct RowKey {
   uint32_t iteration;

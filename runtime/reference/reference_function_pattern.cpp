@@ -51,11 +51,12 @@ FewEntriesPattern::FewEntriesPattern(const Tensor &tensor, const Gemm &consumer,
 
 void FewEntriesPattern::whole(uint32_t iteration, Sink sink) const {
   const int64_t depth = consumer_.shardDepth();
+  const auto shift =
+      int64_t(shiftOf(3 * uint64_t(iteration) + salt_ % kMark, static_cast<uint64_t>(apart_)));
   for (int64_t n = 0; n < consumer_.columns; ++n)
     for (int64_t shard = 0; shard < consumer_.shards; ++shard)
       for (int64_t entry = 0; entry < entries_; ++entry) {
-        const int64_t turn = n + 7 * shard + 3 * int64_t(iteration) + int64_t(salt_ % kMark);
-        const int64_t k = shard * depth + (turn + entry * apart_) % depth;
+        const int64_t k = shard * depth + (n + 7 * shard + shift + entry * apart_) % depth;
         const int64_t global =
             consumer_.transposed ? n * consumer_.depth + k : k * consumer_.columns + n;
         const int8_t sign = mix(mix(salt_ + iteration) + uint64_t(global)) & 1 ? 1 : -1;

@@ -134,7 +134,8 @@ void SecondPattern::column(uint32_t iteration, int64_t n, EntrySink sink) const 
   const uint64_t local = static_cast<uint64_t>(columnPlacement_.localOf(n));
   const uint64_t block = static_cast<uint64_t>(columnPlacement_.deviceOf(n));
   const uint64_t turn = local / step + block + iteration + salt_ % 3;
-  for (uint64_t k = (local + iteration + salt_ % kMark) % step; k < uint64_t(depth_); k += step) {
+  const uint64_t shift = shiftOf(iteration + salt_ % kMark, step);
+  for (uint64_t k = (local + shift) % step; k < uint64_t(depth_); k += step) {
     const int64_t at = static_cast<int64_t>(k);
     const int64_t global = transposed_ ? n * depth_ + at : at * columns_ + n;
     sink(global, single_ ? int8_t(1) : kWeights[(colour(at, depth_) + turn) % 3]);

@@ -7,7 +7,7 @@
 // of k modulo P = min(local columns, depth): a column is a weighted sum over one class, each k
 // belongs to a column of every rank, and the weights are 1, -1 and 2, never equal for k and k + 1
 // (cyclically). So one element of a first operand off by one changes the result on every rank by
-// its weight.
+// its weight. A square operand is not its own transpose, if it has three columns or more.
 //
 // First operands (A, x). Every row holds one mark, 61 ... 121. Its class (modulo G, the greatest
 // common divisor of the P of its consumers) holds nothing else but pairs that cancel: +v and -v of

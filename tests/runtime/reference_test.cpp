@@ -251,6 +251,48 @@ TEST(ReferenceDamage, EveryElementOfASecondOperandCounts) {
   }
 }
 
+Values transposed(const Values &square) {
+  const auto n = static_cast<size_t>(std::sqrt(static_cast<double>(square.size())) + 0.5);
+  Values result(square.size());
+  for (size_t i = 0; i < square.size(); ++i)
+    result[i % n * n + i / n] = square[i];
+  return result;
+}
+
+/// Of all seeds that differ in it, and in two iterations in a row.
+template <class Check> void forSquareOperands(const std::string &text, Check check) {
+  for (uint64_t seed = 0; seed < 61; ++seed) {
+    World world(text, seed);
+    for (const uint32_t iteration : {3, 4}) {
+      world.load(iteration);
+      for (size_t input = 1; input < world.fusion().inputs().size(); ++input)
+        ASSERT_TRUE(check(world, input))
+            << text << "seed " << seed << ", input " << input << ", iteration " << iteration;
+    }
+  }
+}
+
+TEST(ReferenceDamage, ATransposedSecondOperandCountsOnEveryRank) {
+  for (const int64_t n : {3, 4, 5, 6, 8, 16})
+    forSquareOperands(gatherMatmul(2, 3, n, n), [](World &world, size_t input) {
+      world.input(input) = transposed(world.input(input));
+      return world.objectingRanks() == world.allRanks();
+    });
+}
+
+TEST(ReferenceDamage, NoSecondOperandOfAFunctionIsItsTranspose) {
+  for (const int64_t n : {4, 5, 6, 8, 16})
+    forSquareOperands("fusion @f(D = 2, N = " + std::to_string(n) +
+                          ") {\n mesh [0 .. D)\n %A = input f32[DIDx{D}, 3, N]\n"
+                          " %B = input f32[N, N]\n %E = input f32[N, N]\n"
+                          " %t = matmul %A, %B : f32[Stream{D}, 3, N]\n"
+                          " %r = relu %t : f32[Stream{D}, 3, N]\n"
+                          " %C = matmul %r, %E : f32[Stream{D}, 3, N]\n output %C\n}\n",
+                      [](World &world, size_t input) {
+                        return world.input(input) != transposed(world.input(input));
+                      });
+}
+
 TEST(ReferenceDamage, EveryBiasElementCounts) {
   World world(kBiased);
   for (double &element : world.input(2)) {
