@@ -38,6 +38,8 @@ std::vector<std::string> Difference::notes() const {
     return {"it is " + orderOf(got_), "expected " + orderOf(expected_)};
   std::vector<std::string> notes = {"it holds " + describe(got_),
                                     "expected " + describe(expected_)};
+  if (const auto factors = terms_.strFactors(got_.term, expected_.term, inputNames_))
+    notes = {notes[0] + ", by " + factors->first, notes[1] + ", by " + factors->second};
   notes.insert(notes.end(), addendNotes_.begin(), addendNotes_.end());
   return notes;
 }

@@ -42,6 +42,30 @@ std::string Terms::strGemm(const Term &gemm, const std::vector<std::string> &inp
                      str(static_cast<TermId>(gemm.first), inputs));
 }
 
+/// "16x8 of %B in run 1 from byte 64 on, transposed, and the bias %b in run 1"
+std::string Terms::strFactor(const Factor &factor, const std::vector<std::string> &inputs) const {
+  auto nameOf = [&](const Pieces &pieces) {
+    return pieces.empty() ? "nothing"
+                          : fmt::format("{} from byte {} on", str(pieces.front().term, inputs),
+                                        pieces.front().offset);
+  };
+  std::string text = fmt::format("{}x{} of {}{}", factor.k, factor.n, nameOf(factor.b),
+                                 factor.transposeB ? ", transposed" : "");
+  return factor.bias.empty() ? text : text + ", and the bias " + nameOf(factor.bias);
+}
+
+std::optional<std::pair<std::string, std::string>>
+Terms::strFactors(TermId one, TermId other, const std::vector<std::string> &inputs) const {
+  while (kind(one) == TermKind::Gemm && kind(other) == TermKind::Gemm) {
+    const Factor &mine = factorOf(one), &theirs = factorOf(other);
+    if (mine != theirs)
+      return std::pair(strFactor(mine, inputs), strFactor(theirs, inputs));
+    one = static_cast<TermId>(terms_[one].first);
+    other = static_cast<TermId>(terms_[other].first);
+  }
+  return std::nullopt;
+}
+
 /// "the sum of w, x, y, z and 4 more"; "the f32 sum" if it is wider than they are.
 std::string Terms::strSum(const Sum &sum, const std::vector<std::string> &inputs) const {
   constexpr size_t kShown = 4;

@@ -15,6 +15,8 @@
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 #include <map>
+#include <optional>
+#include <utility>
 #include <vector>
 
 namespace braid::checker {
@@ -134,6 +136,10 @@ public:
   // For messages; see term_text.cpp.
   /// "the matmul of %A of rank 2 in run 1"; `inputs` are the names of the parameters.
   std::string str(TermId term, const std::vector<std::string> &inputs) const;
+  /// What two GEMMs, or GEMMs in their first operands, multiply by where that differs:
+  /// "8x8 of %B in run 1 from byte 0 on, transposed".
+  std::optional<std::pair<std::string, std::string>>
+  strFactors(TermId one, TermId other, const std::vector<std::string> &inputs) const;
   /// The order of additions: "(x + y) + z"; `nameOf` says what to call those that are no sums.
   using NameFn = llvm::function_ref<std::string(const Addend &)>;
   std::string strOrder(const Addend &addend, NameFn nameOf) const;
@@ -181,6 +187,7 @@ private:
     return *factorList_[static_cast<size_t>(terms_[gemm].second)];
   }
   std::string strGemm(const Term &gemm, const std::vector<std::string> &inputs) const;
+  std::string strFactor(const Factor &factor, const std::vector<std::string> &inputs) const;
   std::string strSum(const Sum &sum, const std::vector<std::string> &inputs) const;
   std::string strFunction(const Function &function, const std::vector<std::string> &inputs) const;
 

@@ -547,6 +547,26 @@ TEST(CheckerResult, WrongBlock) {
             "  expected the matmul of %A of rank 1 in run 1 (from its byte 0 on)\n");
 }
 
+/// Both are matmuls of %A, so what they multiply by is said.
+TEST(CheckerResult, TransposedSecondOperand) {
+  EXPECT_EQ(verdict(R"(fusion @square(D = 1) {
+  mesh [0 .. D)
+  %A = input f32[2, 4]
+  %B = input f32[4, 4]
+  %C = matmul %A, %B : f32[2, 4]
+  output %C
+}
+program @p implements @square mesh [0 .. 1) (%A: f32[2, 4], %B: f32[4, 4]) -> (%C: f32[2, 4]) {
+  linear %C, %A, %B
+})"),
+            "unsafe (result): %C is not what the definition says from byte 0 on\n"
+            "  rank 0, main, run 1: the caller reads the outputs\n"
+            "  it holds the matmul of %A in run 1 (from its byte 0 on), by 4x4 of %B in run 1 from "
+            "byte 0 on, transposed\n"
+            "  expected the matmul of %A in run 1 (from its byte 0 on), by 4x4 of %B in run 1 from "
+            "byte 0 on\n");
+}
+
 /// A block of the run before: in the first run there is none.
 TEST(CheckerResult, StaleBlock) {
   std::string receive = "  %r = p2p recv %theirs from 1 - rank via %h\n";
