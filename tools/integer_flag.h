@@ -18,11 +18,15 @@ template <class T> struct IntegerOf { using Type = T; };
 template <class T> struct IntegerOf<std::optional<T>> { using Type = T; };
 template <class T> struct IntegerOf<std::vector<T>> { using Type = T; };
 
-/// Adds a flag that takes a text, or several; help calls it `typeName`.
+/// Adds a flag that takes a text, or several; help calls it `typeName`. An empty one is a mistake,
+/// as of a variable of a shell that is not set.
 template <class T>
 CLI::Option *addText(CLI::App &app, const std::string &name, T &variable,
                      const std::string &typeName, const std::string &help) {
-  return app.add_option(name, variable, help)->type_name(typeName);
+  auto refuse = [typeName](const std::string &text) {
+    return text.empty() ? "expected " + typeName + ", got ''" : "";
+  };
+  return app.add_option(name, variable, help)->type_name(typeName)->check(refuse, "", "");
 }
 
 /// Adds a flag that takes a decimal integer of the variable's type. CLI11's own conversion makes

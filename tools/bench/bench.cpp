@@ -75,7 +75,7 @@ std::vector<BenchRow> Bench::rowsToTime(const BenchShape &shape) const {
     for (const std::string &name : flags_.impl)
       if (llvm::StringRef(name).contains("launch=")) {
         if (isGraphed == graphChoices.front()) // once: it says so itself
-          ours.push_back({shape, name, llvm::StringRef(name).contains("launch=graph")});
+          ours.push_back({shape, name, BenchFlags::isGraphByName(name)});
       } else if (!isAutoRow(name))
         ours.push_back({shape, name, isGraphed});
       else if (isGraphed == graphChoices.front()) // once: it chooses how to issue, too

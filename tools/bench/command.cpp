@@ -17,6 +17,8 @@
 #include "tools/bench/bench.h"
 #include "tools/bench/worker/serve.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <fmt/format.h>
 
 #include <deque>
@@ -53,7 +55,9 @@ Result<int> bench(BenchFlags flags) {
   if (!backend)
     return missingBackend(flags.backend, registry, {"cpu", "cuda", "nccl"});
   BRAID_TRY(flags.check(*backend));
-  if (flags.graph != "no" && !backend->hasGraphs)
+  const bool wantsGraphs =
+      flags.graph != "no" || llvm::any_of(flags.impl, &BenchFlags::isGraphByName);
+  if (wantsGraphs && !backend->hasGraphs)
     return unsupported("graphs: backend '{}' has none", backend->name);
   BRAID_TRY(checkSettings(processEnvironment()));
   if (!flags.requests.empty())

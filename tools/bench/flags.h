@@ -57,6 +57,8 @@ struct BenchFlags {
   int64_t warmUpTimeMs(const BenchShape &shape) const;
   /// BadInput if there are none of these, or not together.
   Result<BenchTypes> types() const;
+  /// Whether a row says of itself that it is a graph.
+  static bool isGraphByName(llvm::StringRef row) { return row.contains("launch=graph"); }
   /// Eager, graph, or both.
   std::vector<bool> graphChoices() const;
 
