@@ -415,14 +415,23 @@ Status CudaDevice::beginCapture() {
   BRAID_CUDA_RETURN_IF_ERROR(
       cudaStreamBeginCapture(recordingStream_, cudaStreamCaptureModeThreadLocal));
   isRecording_ = true;
-  const CaptureInfo capture = BRAID_TRY(captureOf(recordingStream_));
-  return enterCapture(recordingStream_, capture.id);
+  const Result<CaptureInfo> capture = captureOf(recordingStream_);
+  Status status = capture ? enterCapture(recordingStream_, capture->id) : capture.status();
+  if (status.isOk())
+    return status;
+  leaveCapture();
+  isRecording_ = false;
+  cudaGraph_t nothing = nullptr;
+  if (cudaStreamEndCapture(recordingStream_, &nothing) == cudaSuccess)
+    cudaGraphDestroy(nothing);
+  return status;
 }
 
 Result<uint32_t> CudaDevice::endCapture() {
   enter();
   leaveCapture();
   isRecording_ = false;
+  destroyReleasedGraphs();
   cudaGraph_t graph = nullptr;
   BRAID_CUDA_RETURN_IF_ERROR(cudaStreamEndCapture(recordingStream_, &graph));
   cudaGraphExec_t executable = nullptr;

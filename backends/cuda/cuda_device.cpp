@@ -57,6 +57,8 @@ Status CudaDevice::start() {
 
 CudaDevice::~CudaDevice() {
   enter();
+  if (keepsMessages_)
+    (void)messages_.release();
   if (isAbandoned_) {
     (void)gemms_.release();
     memory_.abandon();
@@ -328,14 +330,19 @@ double CudaDevice::clockedUs() {
   return 1e3 * double(milliseconds);
 }
 
-void CudaDevice::recycle() {
-  enter();
+/// CUDA frees one that still runs when it has ended.
+void CudaDevice::destroyReleasedGraphs() {
   for (uint32_t graph : releasedGraphs_) {
     check(cudaGraphExecDestroy(graphs_[graph]), "cudaGraphExecDestroy");
     graphs_[graph] = nullptr;
     freeGraphs_.push_back(graph);
   }
   releasedGraphs_.clear();
+}
+
+void CudaDevice::recycle() {
+  enter();
+  destroyReleasedGraphs();
   for (const Plan *plan : releasedPlans_)
     forgetPlan(plan);
   releasedPlans_.clear();

@@ -244,6 +244,7 @@ private:
     ForGraphs ofGraphs;
   };
   void destroyGraphs();
+  void destroyReleasedGraphs();
   Status planCopyAndSignal(const Plan &plan, TransferMode mode,
                            Timetable &timetable) const; // cuda_command_batch.cpp
   Timetable *findTimetable(const Plan *plan) const;
@@ -310,6 +311,7 @@ private:
   ProcessGroup &group_;
   const Options options_;
   std::unique_ptr<MessageLibrary> messages_; ///< null: there is none
+  bool keepsMessages_ = false;               ///< when this goes: a thread is inside the library
   const Driver *driver_ = nullptr;
   std::unique_ptr<Gemms> gemms_;
   CudaMemory memory_{group_, [this](MemoryFrom from, ControlPlane &control) {
@@ -323,7 +325,7 @@ private:
   std::vector<bool> isRecorded_; ///< in this capture, or ever
   EventRanges ranges_;           ///< of events_
   std::vector<cudaGraphExec_t> graphs_;
-  std::vector<uint32_t> releasedGraphs_;      ///< they may still run
+  std::vector<uint32_t> releasedGraphs_;      ///< to be destroyed; they may still run
   std::vector<uint32_t> freeGraphs_;          ///< numbers of graphs that are no more
   uint32_t *released_ = nullptr;              ///< not 0: kernels wait no longer
   uint32_t *copyAndSignalCounters_ = nullptr; ///< kCounters for each of kMaxPlanStreams

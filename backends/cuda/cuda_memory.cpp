@@ -225,18 +225,24 @@ void CudaMemory::setUse(const void *base, ArenaUse use) {
 
 /// Released flags are still filled by fillFlags(), which does no harm: nothing is recycled after an
 /// abort. Device memory of our own is freed, as nobody has to be told.
+/// That waits for the GPU, which may wait for what fillFlags() ends, so it is not done under lock.
 void CudaMemory::recycle() {
-  std::lock_guard lock(mutex_);
-  for (Arena &arena : arenas_) {
-    if (arena.use != ArenaUse::Released)
-      continue;
-    arena.use = ArenaUse::Free;
-    if (arena.kind == ArenaKind::Private)
-      cudaFree(arena.base);
+  std::vector<void *> unused;
+  {
+    std::lock_guard lock(mutex_);
+    for (Arena &arena : arenas_) {
+      if (arena.use != ArenaUse::Released)
+        continue;
+      arena.use = ArenaUse::Free;
+      if (arena.kind == ArenaKind::Private)
+        unused.push_back(arena.base);
+    }
+    llvm::erase_if(arenas_, [](const Arena &arena) {
+      return arena.kind == ArenaKind::Private && arena.use == ArenaUse::Free;
+    });
   }
-  llvm::erase_if(arenas_, [](const Arena &arena) {
-    return arena.kind == ArenaKind::Private && arena.use == ArenaUse::Free;
-  });
+  for (void *base : unused)
+    cudaFree(base);
 }
 
 Result<void *> CudaMemory::allocateFlags(size_t bytes, bool holdsReports) {

@@ -106,7 +106,7 @@ void CudaDevice::closeMessages() {
     messages_->abort();
   if (Status status = messages_->close(ProcessGroup::kGrace); !status.isOk()) {
     warnOnStderr(status.message());
-    (void)messages_.release(); // its thread is still inside the library
+    keepsMessages_ = true; // the watchdog may ask it until this device goes
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "ir/counted.h"
 #include "ir/failure.h"
+#include "runtime/job/bootstrap/start_thread.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -296,14 +297,19 @@ Status NcclMessages::error() {
 void NcclMessages::abort() {
   if (shared_->isAborted.exchange(true))
     return;
-  std::thread([shared = shared_] {
+  const auto abortAll = [shared = shared_] {
     // A call sees the abort and ends; one that does not is what an abort is for.
     std::unique_lock lock(shared->calls, std::chrono::milliseconds(100));
     for (const auto &[team, communicator] : shared->communicators)
       if (communicator)
         communicator->abort();
     shared->isAbortDone = true;
-  }).detach(); // one that does not come back goes with the process
+  };
+  std::thread thread;
+  if (startThread(thread, "aborting NCCL's communicators", abortAll).isOk())
+    thread.detach(); // one that does not come back goes with the process
+  else
+    abortAll();
 }
 
 Status NcclMessages::close(std::chrono::milliseconds atMost) {

@@ -4,19 +4,26 @@
 
 #include "ir/failure.h"
 
+#include "llvm/ADT/Hashing.h"
+
 #include <algorithm>
 
 namespace braid {
 
-RecordedRuns::Seen *RecordedRuns::find(llvm::ArrayRef<const void *> inputs,
+static size_t hashOf(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
+  return llvm::hash_combine(llvm::hash_combine_range(inputs.begin(), inputs.end()),
+                            llvm::hash_combine_range(outputs.begin(), outputs.end()));
+}
+
+RecordedRuns::Seen *RecordedRuns::find(size_t hash, llvm::ArrayRef<const void *> inputs,
                                        llvm::ArrayRef<void *> outputs) {
   for (Seen &each : seen_)
-    if (outputs.equals(each.outputs) && inputs.equals(each.inputs))
+    if (each.hash == hash && outputs.equals(each.outputs) && inputs.equals(each.inputs))
       return &each;
   return nullptr;
 }
 
-void RecordedRuns::remember(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
+void RecordedRuns::remember(Seen seen) {
   if (seen_.size() == kMost) {
     const auto oldest =
         std::min_element(seen_.begin(), seen_.end(), [](const Seen &left, const Seen &right) {
@@ -26,18 +33,19 @@ void RecordedRuns::remember(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<
       prepared_->forget(*oldest->recording);
     seen_.erase(oldest);
   }
-  seen_.push_back({inputs.vec(), outputs.vec(), {}, runs_});
+  seen_.push_back(std::move(seen));
 }
 
 Status RecordedRuns::run(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs,
                          llvm::function_ref<Status()> check) {
   ++runs_;
-  Seen *seen = prepared_->canRecord() ? find(inputs, outputs) : nullptr;
+  const size_t hash = hashOf(inputs, outputs);
+  Seen *seen = prepared_->canRecord() ? find(hash, inputs, outputs) : nullptr;
   if (!seen) {
     BRAID_TRY(check());
     prepared_->run(inputs, outputs);
     if (prepared_->canRecord())
-      remember(inputs, outputs);
+      remember({hash, inputs.vec(), outputs.vec(), {}, runs_});
     return Status::ok();
   }
   seen->lastRun = runs_;

@@ -15,8 +15,9 @@ namespace braid {
 
 class RecordedRuns {
 public:
-  /// So many sets of addresses are remembered; the one that was not used for longest goes first.
-  static constexpr size_t kMost = 32;
+  /// So many sets of addresses are remembered, more than a model has layers of a shape; the one that
+  /// was not used for longest goes first.
+  static constexpr size_t kMost = 256;
 
   /// `prepared` outlives this.
   explicit RecordedRuns(Prepared &prepared) : prepared_(&prepared) {}
@@ -29,13 +30,14 @@ public:
 
 private:
   struct Seen {
+    size_t hash; ///< of the addresses
     std::vector<const void *> inputs;
     std::vector<void *> outputs;
     std::optional<uint32_t> recording;
     uint64_t lastRun = 0;
   };
-  Seen *find(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
-  void remember(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
+  Seen *find(size_t hash, llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
+  void remember(Seen seen);
 
   Prepared *prepared_;
   std::vector<Seen> seen_;

@@ -235,10 +235,10 @@ TEST(SessionTest, RunsAtAddressesThatComeBack) {
   struct Set {
     double a[4], b[4], c[4];
   };
-  std::vector<Set> sets(70);
+  std::vector<Set> sets(400);
   std::vector<void *> streams = {*(*job)->stream(0), *(*job)->stream(1)};
   for (size_t run = 0; run < 2000; ++run) {
-    Set &set = sets[run % 3 == 0 ? run % sets.size() : run % 7];
+    Set &set = sets[run % 3 == 0 ? run / 3 % sets.size() : run % 7];
     const auto value = static_cast<double>(run);
     set = {{value, 1, 2, 3}, {1, 0, 0, 1}, {-1, -1, -1, -1}};
     void *const addresses[] = {set.a, set.b, set.c};
