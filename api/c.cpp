@@ -340,6 +340,9 @@ void braid_job_abort(braid_job *job, int32_t code, const char *message) {
     return 0;
   });
 }
+int32_t braid_job_is_stuck(const braid_job *job) {
+  return answerOf(job, 0, [](auto &j) { return j.job->isStuck() ? 1 : 0; });
+}
 void braid_job_usage(const braid_job *job, int64_t *sessions, int64_t *bytes, int64_t *most) {
   const JobUsage usage = answerOf(job, JobUsage(), [](auto &j) { return j.job->usage(); });
   put(sessions, usage.sessions);

@@ -159,6 +159,8 @@ BRAID_EXPORT braid_error *braid_job_close(braid_job *job);
 BRAID_EXPORT braid_error *braid_job_fail(braid_job *job, int32_t code, const char *message);
 /* The same without blocking, from any thread. `message` may be NULL. */
 BRAID_EXPORT void braid_job_abort(braid_job *job, int32_t code, const char *message);
+/* braid::Job::isStuck(), 1 or 0. */
+BRAID_EXPORT int32_t braid_job_is_stuck(const braid_job *job);
 BRAID_EXPORT void braid_job_usage(const braid_job *job, int64_t *sessions, int64_t *bytes,
                                   int64_t *most);
 

@@ -293,6 +293,8 @@ void Job::abort(const Status &cause) {
     impl_->mesh->control(firstRank()).abort(cause);
 }
 
+bool Job::isStuck() const { return impl_->mesh && impl_->mesh->isStuck(); }
+
 JobUsage Job::usage() const {
   JobUsage usage{static_cast<int64_t>(impl_->sessions.size()), 0, 0};
   for (const SessionPlans &each : impl_->sessions) {

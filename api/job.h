@@ -107,6 +107,9 @@ public:
   void abort(const Status &cause);
 
   JobUsage usage() const;
+  /// Whether a command still runs though synchronize() has returned, after a failure. It may not
+  /// end before the process does: what was given to runs must not be freed.
+  bool isStuck() const;
 
 private:
   friend class Session;

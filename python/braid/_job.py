@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import weakref
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 from braid import _arrays, _library
 from braid._errors import Error, InputError, PeerError
@@ -54,6 +55,14 @@ class Job:
         self.first_rank = int(_library.ask("job_first_rank", address))
         self.hosted = int(_library.ask("job_hosted", address))
         self._operations: "weakref.WeakSet[Operation]" = weakref.WeakSet()
+        self._used: List[Any] = []  # what runs on CPUs may still read and write
+
+    def __del__(self) -> None:
+        """A run that a signal has cut off may still be going on."""
+        if getattr(self, "_used", None) and self._handle._address is not None:
+            self._interrupt()
+            self._settle()
+            _never_freed.extend(self._used)
 
     def __enter__(self) -> "Job":
         return self
@@ -113,7 +122,22 @@ class Job:
 
     def synchronize(self) -> None:
         """Blocks until everything issued here is done."""
-        self._block("job_synchronize")
+        try:
+            self._block("job_synchronize")
+        except Error:
+            self._settle()
+            raise
+        self._used.clear()
+
+    def _settle(self) -> None:
+        """After a failure: nothing runs any more, or what runs may not end, and keeps what it
+        uses."""
+        try:
+            _library.call("job_synchronize", self._handle.address)
+        except Error:
+            pass
+        if not _library.ask("job_is_stuck", self._handle.address):
+            self._used.clear()
 
     def commit(self) -> None:
         """The same on all ranks: results count when it has returned. Collective; blocks."""
@@ -126,6 +150,7 @@ class Job:
         if self._handle._address is None:
             return
         self._block("job_close")
+        self._used.clear()
         self._handle.free()
 
     def fail(self, message: str, code: int = InputError.code) -> None:
@@ -140,6 +165,29 @@ class Job:
         return Usage(operations.value, size.value, most.value)
 
 
+class RunOnCpu:
+    """Issues one run in its `with`, and blocks until that is done. What it uses lives as long, also
+    where a signal's handler raises."""
+
+    __slots__ = ("_job", "_used")
+
+    def __init__(self, job: Job, used: Any) -> None:
+        self._job, self._used = job, used
+
+    def __enter__(self) -> None:
+        self._job._used.append(self._used)
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        if kind is None:
+            self._job.synchronize()
+        elif issubclass(kind, InputError):
+            self._job._used.pop()  # nothing was issued
+        else:
+            self._job._interrupt()
+            self._job._settle()
+
+
+_never_freed: List[Any] = []  # what is used by runs that do not end
 _MOST_SECONDS = 1e9
 
 
@@ -206,6 +254,7 @@ class Operation:
                 "session_prepare", job._handle.address, program._address, measures))
         job._operations.add(self)
         self._specs = program.inputs + program.outputs
+        self._bytes = [math.prod(spec.shape) * _arrays.SIZES[spec.dtype] for spec in self._specs]
         self._shapes = [(ctypes.c_int64 * len(spec.shape))(*spec.shape) for spec in self._specs]
         self._tensors = (_library.Tensor * (len(self._specs) * job.hosted))()
         self._describe()
@@ -247,10 +296,11 @@ class Operation:
         if stream is None and not self._is_on_host:
             stream = _arrays.current_stream(columns[0][0])
         outputs, owners = self._bind(columns, out, stream)
-        _run(address, self._tensors, len(self._tensors), stream)
         if self._is_on_host:
-            self.job.synchronize()
+            with RunOnCpu(self.job, owners):
+                _run(address, self._tensors, len(self._tensors), stream)
         else:
+            _run(address, self._tensors, len(self._tensors), stream)
             self._last = owners
         return self._results(outputs)
 
@@ -273,9 +323,11 @@ class Operation:
         """
         if stream is None and self._recorded and not self._is_on_host:
             stream = _arrays.current_stream(self._recorded[0])
-        _replay(self._handle.address, stream)
         if self._is_on_host:
-            self.job.synchronize()
+            with RunOnCpu(self.job, self._recorded):
+                _replay(self._handle.address, stream)
+        else:
+            _replay(self._handle.address, stream)
 
     def _describe(self) -> None:
         """All but the addresses, as the program wants them."""
@@ -316,15 +368,24 @@ class Operation:
         return outputs, owners
 
     def _expect_apart(self, first: int) -> None:
-        """Outputs of ranks that are here. Of one rank's the library knows."""
-        seen: Dict[int, int] = {}
-        for rank in range(self.job.hosted):
-            for index in range(first, len(self._specs)):
-                address = self._tensors[rank * len(self._specs) + index].data
-                if address and seen.setdefault(address, rank) != rank:
-                    raise InputError(f"output %{self._specs[index].name}: expected memory of its "
-                                     f"own for each rank, got ranks {seen[address]} and {rank} "
-                                     "at one address")
+        """Outputs, from number `first` on, meet no tensor of another rank that is here. Of one
+        rank's the library knows."""
+        tensors = sorted((tensor.data or 0, number) for number, tensor in enumerate(self._tensors))
+        open_ones: List[Tuple[int, int]] = []  # that begin before: where they end, and numbers
+        for begin, number in tensors:
+            rank, index = divmod(number, len(self._specs))
+            open_ones = [each for each in open_ones if each[0] > begin]
+            for _, before in open_ones:
+                other, at = divmod(before, len(self._specs))
+                if other != rank and max(index, at) >= first:
+                    raise self._meeting((rank, index), (other, at))
+            open_ones.append((begin + self._bytes[index], number))
+
+    def _meeting(self, *tensors: Tuple[int, int]) -> InputError:
+        output, other = sorted(tensors, key=lambda each: (-each[1], each[0]))
+        names = [f"%{self._specs[index].name} of rank {rank}" for rank, index in (output, other)]
+        return InputError(f"output {names[0]}: expected memory that nothing of another rank is in, "
+                          f"got it beside {names[1]}")
 
     def _columns(self, given: Sequence[Any], specs: Sequence[TensorSpec],
                  what: str) -> List[Sequence[Any]]:

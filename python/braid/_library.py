@@ -77,6 +77,7 @@ _OTHERS = {
     "job_first_rank": (c_int64, c_void_p),
     "job_hosted": (c_int64, c_void_p),
     "job_abort": (None, c_void_p, c_int32, c_char_p),
+    "job_is_stuck": (c_int32, c_void_p),
     "job_usage": (None, c_void_p, POINTER(c_int64), POINTER(c_int64), POINTER(c_int64)),
     "session_free": (None, c_void_p),
     "session_runs": (c_int64, c_void_p),

@@ -15,8 +15,8 @@ namespace braid {
 
 class RecordedRuns {
 public:
-  /// So many sets of addresses are remembered, more than a model has layers of a shape; the one that
-  /// was not used for longest goes first.
+  /// So many sets of addresses are remembered, more than a model has layers of a shape; the one
+  /// that was not used for longest goes first.
   static constexpr size_t kMost = 256;
 
   /// `prepared` outlives this.

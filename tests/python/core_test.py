@@ -3,6 +3,7 @@
 usage: core_test.py FOLDER BRAID     (the folder that holds the package, and the command)
 """
 import copy
+import gc
 import os
 import pickle
 import re
@@ -248,9 +249,68 @@ class Runs(unittest.TestCase):
         op = self.job(2).prepare(braid.compile(gather(2)))
         A, B = np.ones((2, 1, 6, 8), np.float32), np.ones((8, 4), np.float32)
         C = np.empty((2, 6, 4), np.float32)
-        with self.assertRaisesRegex(braid.InputError, "memory of its own for each rank, got ranks "
-                                                      "0 and 1 at one address"):
+        with self.assertRaisesRegex(braid.InputError, "output %C of rank 0: expected memory that "
+                                                      "nothing of another rank is in"):
             op(list(A), [B, B], out=[C, C])
+
+    def test_outputs_meet_nothing_of_other_ranks(self):
+        op = self.job(2).prepare(braid.compile(gather(2)))
+        A, memory = np.ones((2, 1, 6, 8), np.float32), np.ones(96, np.float32)
+        B, C = memory[:32].reshape(8, 4), memory[:48].reshape(2, 6, 4)
+        other = np.empty((2, 6, 4), np.float32)
+        for Bs, out, what in (([other.reshape(-1)[:32].reshape(8, 4), B], [C, other], "%B"),
+                              ([A.reshape(-1)[:32].reshape(8, 4)] * 2,
+                               [C, memory[40:88].reshape(2, 6, 4)], "%C")):
+            with self.assertRaisesRegex(braid.InputError,
+                                        f"output %C of rank 0: .* got it beside {what} of rank 1"):
+                op(list(A), Bs, out=out)
+        B = np.ones((8, 4), np.float32)
+        op(list(A), [B, B], out=[C, memory[48:].reshape(2, 6, 4)])
+        self.assertTrue((memory == 8).all())
+
+    def interrupted(self, op, inputs, out):
+        """A run behind whose start a signal's handler raises."""
+        run = braid._job._run
+
+        def run_and_raise(*arguments):
+            run(*arguments)
+            raise KeyboardInterrupt
+        braid._job._run = run_and_raise
+        try:
+            with self.assertRaises(KeyboardInterrupt):
+                op(*inputs, out=out)
+        finally:
+            braid._job._run = run
+
+    def test_nothing_runs_behind_an_interrupt(self):
+        job = self.job(2)
+        op = job.prepare(braid.compile(gather(2, rows=512, depth=512, columns=512)))
+        A, B = np.ones((2, 1, 256, 512), np.float32), np.ones((512, 512), np.float32)
+        out = [np.zeros((2, 256, 512), np.float32) for _ in range(2)]
+        self.interrupted(op, (list(A), [B, B]), out)
+        for each in out:
+            each[...] = -1
+        time.sleep(0.2)
+        self.assertTrue(all((each == -1).all() for each in out))
+        self.assertEqual(job._used, [])
+        with self.assertRaisesRegex(braid.PeerError, "was interrupted"):
+            op(list(A), [B, B])
+
+    def test_what_a_stuck_run_uses_lives_on(self):
+        job = braid.create(ranks=2)
+        op = job.prepare(braid.compile(gather(2)))
+        ask, before = braid._library.ask, len(braid._job._never_freed)
+        braid._library.ask = lambda name, *rest: name == "job_is_stuck" or ask(name, *rest)
+        try:
+            A, B = np.ones((2, 1, 6, 8), np.float32), np.ones((8, 4), np.float32)
+            self.interrupted(op, (list(A), [B, B]), None)
+            del op, job
+            gc.collect()
+        finally:
+            braid._library.ask = ask
+        kept = braid._job._never_freed[before:]
+        self.assertEqual(len(kept), 1)
+        self.assertIn(id(B), [id(each) for each in kept[0]])
 
     def test_nothing_is_copied(self):
         job = self.job(2)

@@ -110,7 +110,7 @@ def _run(job: GroupJob, site: Site, describe: Callable[[], Call], A: Tensor, Bs:
     prepared, call = known
     use(job, prepared)
     made = [output.make(A) for output in call.outputs]
-    prepared.run(job, _laid_out(prepared, call, A, Bs, biases), [address for _, address in made])
+    prepared.run(job, _laid_out(prepared, call, A, Bs, biases), made)
     return [output for output, _ in made]
 
 

@@ -2,13 +2,13 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Optional, Sequence
+from typing import Optional, Sequence, Tuple
 
 import torch
 
 from braid import _library
 from braid._errors import InputError, PeerError, UnsupportedError
-from braid._job import Operation
+from braid._job import Operation, RunOnCpu
 from braid._program import Program, compile
 from braid.torch._group import GroupJob
 from braid.torch._guesses import guesses
@@ -32,21 +32,24 @@ class Prepared:
         count += len(layout.weights) + layout.returns_gathered
         self._addresses = (ctypes.c_void_p * count)()
 
-    def run(self, job: GroupJob, inputs: Sequence[Tensor], outputs: Sequence[int]) -> None:
-        """Issues one run, to the current stream; on CPUs it is done then. `outputs`: addresses."""
+    def run(self, job: GroupJob, inputs: Sequence[Tensor],
+            outputs: Sequence[Tuple[Tensor, int]]) -> None:
+        """Issues one run, to the current stream; on CPUs it is done then. `outputs`: with their
+        addresses."""
         addresses, A = self._addresses, inputs[0]
         for index, tensor in enumerate(inputs):
             addresses[index] = tensor.data_ptr()
         if not self._has_rows:
-            addresses[0] = outputs[0]  # nothing reads it
-        for index, address in enumerate(outputs, len(inputs)):
+            addresses[0] = outputs[0][1]  # nothing reads it
+        for index, (_, address) in enumerate(outputs, len(inputs)):
             addresses[index] = address
-        stream = None
+        operation = self.operation._handle.address
         if A.is_cuda:
-            stream = torch._C._cuda_getCurrentRawStream(A.get_device())
-        _run_at(self.operation._handle.address, addresses, len(addresses), stream)
-        if stream is None:
-            job.job.synchronize()
+            _run_at(operation, addresses, len(addresses),
+                    torch._C._cuda_getCurrentRawStream(A.get_device()))
+        else:
+            with RunOnCpu(job.job, (inputs, outputs)):
+                _run_at(operation, addresses, len(addresses), None)
 
 
 def _prepare(job: GroupJob, program: Program, measures: bool) -> Operation:
