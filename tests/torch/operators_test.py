@@ -270,6 +270,20 @@ def part_compiled_without_rows(rank, ranks):
     torch.testing.assert_close(own.grad, ranks * mine(x.grad, rank, ranks))
 
 
+def part_compiled_in_order(rank, ranks):
+    """Ranks have different shapes, and what a compiler moves where may depend on those. Two calls
+    that are alike would meet crosswise."""
+    X, Y, W1, W2 = draw(33, 8), draw(5, 8), draw(8, 64), draw(8, 4)
+    y = Y.chunk(ranks)[rank]
+
+    def step(x, y):
+        a, b = bt.matmul_reduce_scatter(x, W1), bt.all_gather_matmul(y, W2, rows=5)
+        c, d = bt.matmul_reduce_scatter(x.sin(), W1), bt.all_gather_matmul(y.cos(), W2, rows=5)
+        return (a * c).sum(), b - 2 * d
+    _, found = torch.compile(step, fullgraph=True)(X, y)
+    torch.testing.assert_close(found, Y @ W2 - 2 * (Y.cos() @ W2))
+
+
 def part_compiled_for_any_place(rank, ranks):
     """Ranks and runs share caches of compiled graphs, also those of other numbers of ranks."""
     W, X = real(8, 6).float(), real(5, 8).float()
@@ -543,7 +557,8 @@ for _part, _ranks in (("exact", 2), ("exact", 3), ("shapes", 2), ("shapes", 4), 
                       ("gradients", 2), ("gradients", 3), ("gradients_of_what_is_gathered", 2),
                       ("opcheck", 2), ("compiled", 2), ("compiled_gradients", 2), ("prepares", 2),
                       ("bounds_memory", 2), ("mistakes", 2), ("groups", 4), ("group_again", 2),
-                      ("exact", 1), ("compiled_without_rows", 2), ("unusual_tensors", 2),
+                      ("exact", 1), ("compiled_without_rows", 2), ("compiled_in_order", 2),
+                      ("unusual_tensors", 2),
                       ("results_may_be_written", 2), ("threads", 2), ("many_shapes", 2),
                       ("lets_go_alike", 4), ("arrays", 1), ("keeps_what_gradients_need", 2)):
     def _test(self, part=_part, ranks=_ranks):

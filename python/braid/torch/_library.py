@@ -36,6 +36,8 @@ for _name, _schema in _SCHEMAS.items():
     _library.define(_name + _schema, tags=_TAGS)
     # Every rank calls, also one whose rows are so few that nobody needs its result.
     has_side_effect(getattr(torch.ops.braid, _name).default)
+    # Nor does a compiler change their order, on each rank by its own shapes.
+    torch_library._register_effectful_op(f"braid::{_name}", torch_library.EffectType.ORDERED)
     for _device in ("CPU", "CUDA"):
         _library.impl(_name, getattr(_operations, _name), _device)
 
