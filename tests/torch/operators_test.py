@@ -455,6 +455,13 @@ def part_mistakes(rank, ranks):
             ("rows of 1 or more", lambda: bt.all_gather_matmul(A, B, rows=-1)),
             ("rows of 1 or more", lambda: bt.all_gather_matmul(A[:0], B, rows=0)),
             ("got 4.0", lambda: bt.all_gather_matmul(A, B, rows=4.0)),
+            ("expected tensors, got list", lambda: bt.all_gather_matmul([A], B)),
+            ("expected tensors, got ndarray", lambda: bt.all_gather_matmul(A, [B.numpy()])),
+            ("a list of them, got NoneType", lambda: bt.all_gather_matmul(A, None)),
+            ("expected tensors, got NoneType", lambda: bt.matmul_all_reduce(A, None)),
+            ("got one of torch.sparse_coo", lambda: bt.matmul_all_reduce(A.to_sparse(), B)),
+            ("number of a dimension, got 0.0", lambda: bt.all_gather_matmul(A, B, gather_dim=0.0)),
+            ("got 'x'", lambda: bt.matmul_reduce_scatter(A, B, scatter_dim="x")),
             ("bytes, 0 or more, got 1.5", lambda: bt.set_memory_bound(1.5)),
             ("reduce_op sum, got avg", lambda: bt.matmul_reduce_scatter(
                 A.clone().requires_grad_(), B, reduce_op="avg", activation="relu")),
@@ -465,6 +472,8 @@ def part_mistakes(rank, ranks):
             ("a bias or None for each", lambda: bt.all_gather_matmul(A, [B, B], bias=[None]))):
         expect_error(bt.InputError, words, call)
     expect(bt.matmul_all_reduce(A, B), ranks * A @ B)
+    traced = torch.jit.trace(lambda a: bt.matmul_all_reduce(a, B), (A,), check_trace=False)
+    expect(traced(A + 1), ranks * (A + 1) @ B)
     # Ranks that bring different shapes: named, and the group's operators are over.
     kept = []
     for _ in range(2):

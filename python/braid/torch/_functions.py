@@ -29,9 +29,22 @@ def _wants_gradients(tensors: Sequence[Optional[Tensor]]) -> bool:
                                            for each in tensors)
 
 
+def _expect_tensors(tensors: Sequence[Any], dim: Any = 0) -> None:
+    """A and a B first; a bias may be missing."""
+    for index, each in enumerate(tensors):
+        if each is None and index > 1:
+            continue
+        if not isinstance(each, Tensor):
+            raise InputError(f"expected tensors, got {type(each).__name__}")
+        if each.layout is not torch.strided:
+            raise InputError(f"expected strided tensors, got one of {each.layout}")
+    if not isinstance(dim, (int, torch.SymInt)):
+        raise InputError(f"expected the number of a dimension, got {dim!r}")
+
+
 def _is_plain(tensors: Sequence[Optional[Tensor]]) -> bool:
     """May the kernel be called at once, without PyTorch's dispatcher?"""
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
         return False
     first = tensors[0]
     if first is not None and first.is_meta and all(each is None or each.is_meta
@@ -82,6 +95,8 @@ def _lists(B: Bs, bias: Any) -> Tuple[List[Tensor], List[Tensor], int]:
         if bias is not None and not isinstance(bias, Tensor):
             raise InputError(f"expected a bias, or None, for one B, got {type(bias).__name__}")
         return ([B], [], 0) if bias is None else ([B], [bias], 1)
+    if not isinstance(B, (list, tuple)):
+        raise InputError(f"expected a tensor B, or a list of them, got {type(B).__name__}")
     weights = list(B)
     biases = [None] * len(weights) if bias is None else list(bias)
     if not weights or len(biases) != len(weights):
@@ -128,6 +143,7 @@ def all_gather_matmul(A: Tensor, B: Bs, group: Any = None, *, bias: Any = None,
     count = _count(rows)
     weights, given, biased = _lists(B, bias)
     tensors = [A, *weights, *given]
+    _expect_tensors(tensors, gather_dim)
     wants_gradients = _wants_gradients(tensors)
     folded = "" if wants_gradients else activation or ""
     keeps_A = return_A or (wants_gradients and _wants_gradients(weights))
@@ -160,6 +176,7 @@ def matmul_reduce_scatter(A: Tensor, B: Tensor, group: Any = None, *,
     """
     name = name_of(group)
     tensors = [A, B, bias]
+    _expect_tensors(tensors, scatter_dim)
     wants_gradients = _wants_gradients(tensors)
     folded = "" if wants_gradients else activation or ""
     arguments = (A, B, bias, folded, reduce_op, scatter_dim, name)
@@ -180,6 +197,7 @@ def matmul_all_reduce(A: Tensor, B: Tensor, group: Any = None, *, bias: Optional
     """
     name = name_of(group)
     tensors = [A, B, bias]
+    _expect_tensors(tensors)
     wants_gradients = _wants_gradients(tensors)
     folded = "" if wants_gradients else activation or ""
     arguments = (A, B, bias, folded, name)
