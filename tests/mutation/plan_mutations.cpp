@@ -36,28 +36,40 @@ SiteText dropEventWait(Plans &plans, size_t k) {
   return dropCommand(plans, CommandKind::WaitEvent, k);
 }
 
-/// Each command of rank 0 trades places with the one issued behind it. The ranks are alike, so one
-/// stands for all.
-SiteText swapCommands(Plans &plans, size_t k) {
-  Plan &plan = plans[0];
-  if (k + 1 >= plan.commands.size())
-    return std::nullopt;
-  std::string what =
-      fmt::format("{} after {}", str(plan, plan.commands[k]), str(plan, plan.commands[k + 1]));
-  std::swap(plan.commands[k], plan.commands[k + 1]);
-  return what;
+/// Rank 0, which stands for all where ranks do the same, or all of them: then they still do.
+llvm::MutableArrayRef<Plan> firstOrAll(Plans &plans, bool isAll) {
+  return llvm::MutableArrayRef(plans).take_front(isAll ? plans.size() : 1);
 }
 
-/// Each command of rank 0 goes to the next stream.
-SiteText moveCommand(Plans &plans, size_t k) {
-  Plan &plan = plans[0];
-  const auto streams = static_cast<uint32_t>(plan.streams.size());
-  if (k >= plan.commands.size() || streams == 1)
+const char *whereOf(bool isAll) { return isAll ? " on all ranks" : ""; }
+
+/// Each command trades places with the one issued behind it.
+SiteText swapCommands(Plans &plans, size_t k) {
+  const bool isAll = k % 2 != 0;
+  const size_t i = k / 2;
+  const Plan first = plans[0];
+  if (i + 1 >= first.commands.size())
     return std::nullopt;
-  Command &command = plan.commands[k];
-  std::string what = str(plan, command);
-  command.stream = (command.stream + 1) % streams;
-  return what + " goes to " + plan.streams[command.stream];
+  for (Plan &plan : firstOrAll(plans, isAll))
+    if (i + 1 < plan.commands.size())
+      std::swap(plan.commands[i], plan.commands[i + 1]);
+  return fmt::format("{} after {}{}", str(first, first.commands[i]),
+                     str(first, first.commands[i + 1]), whereOf(isAll));
+}
+
+/// Each command goes to the next stream.
+SiteText moveCommand(Plans &plans, size_t k) {
+  const bool isAll = k % 2 != 0;
+  const size_t i = k / 2;
+  const Plan first = plans[0];
+  const auto streams = static_cast<uint32_t>(first.streams.size());
+  if (i >= first.commands.size() || streams == 1)
+    return std::nullopt;
+  for (Plan &plan : firstOrAll(plans, isAll))
+    if (i < plan.commands.size() && plan.streams.size() == streams)
+      plan.commands[i].stream = (plan.commands[i].stream + 1) % streams;
+  return fmt::format("{} goes to {}{}", str(first, first.commands[i]),
+                     first.streams[plans[0].commands[i].stream], whereOf(isAll));
 }
 
 /// Each endpoint in turn awaits the flag of the one after it.
