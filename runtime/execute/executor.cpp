@@ -391,13 +391,14 @@ Status Binder::connect() {
     if (isWhole(plan_.commands[i].kind))
       prepared_->issue(i, plan_.commands[i]);
   bases = before;
-  BRAID_TRY(prepared_->messages_->tryConnections(transferMode_));
-  const Status status = device_.synchronize();
+  Status status = prepared_->messages_->tryConnections(transferMode_);
+  if (status.isOk())
+    status = device_.synchronize();
   device_.release(standIn);
   return status;
 }
 
-//===- Chains ---------------------------------------------------------------------------------===//
+//===- Command batches ------------------------------------------------------------------------===//
 
 static bool isBatchable(CommandKind kind) {
   return kind == CommandKind::Signal || kind == CommandKind::Await || kind == CommandKind::Copy;

@@ -75,6 +75,12 @@ struct Range {
   bool operator==(const Range &) const = default;
 };
 
+/// Whether both have a byte.
+inline bool overlap(const Range &a, const Range &b) {
+  return a.bytes > 0 && b.bytes > 0 && a.buffer == b.buffer && a.offset < b.offset + b.bytes &&
+         b.offset < a.offset + a.bytes;
+}
+
 /// Bytes of a range, from `offset` of it on.
 inline Range cut(const Range &range, int64_t offset, int64_t bytes) {
   return {range.buffer, range.offset + offset, bytes};

@@ -16,11 +16,6 @@
 namespace braid {
 namespace {
 
-bool overlap(const Range &a, const Range &b) {
-  return a.bytes > 0 && b.bytes > 0 && a.buffer == b.buffer && a.offset < b.offset + b.bytes &&
-         b.offset < a.offset + a.bytes;
-}
-
 int64_t product(llvm::ArrayRef<int64_t> extents) { return *elementCount(extents); }
 
 Shape concatenated(llvm::ArrayRef<int64_t> first, llvm::ArrayRef<int64_t> second) {

@@ -14,10 +14,6 @@
 namespace braid::simulator {
 namespace {
 
-bool overlap(const Range &a, const Range &b) {
-  return a.buffer == b.buffer && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
-}
-
 /// Whether one of them writes what the other one reads or writes. Different endpoints are different
 /// memory of peers.
 bool doMeet(const Command &a, const Command &b) {
