@@ -71,7 +71,7 @@ public:
              void *stream = nullptr);
   /// run() with tensors that are as the program wants them, by their addresses alone, inputs first:
   /// for callers who bring the same addresses again and again. What came twice is recorded as a
-  /// graph where the backend has them, and is one launch from the second time on, of the last 32
+  /// graph where the backend has them, and is one launch from the second time on, of the last 256
   /// sets of addresses; recording blocks. Of rows that do not exist (`ceil`) there need be no
   /// memory. BadInput if the number is wrong, or an address that was not there before is null, is
   /// not aligned or lies elsewhere; overlaps are not looked for. On the one rank that is here.
