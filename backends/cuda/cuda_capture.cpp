@@ -431,9 +431,9 @@ Result<uint32_t> CudaDevice::endCapture() {
   enter();
   leaveCapture();
   isRecording_ = false;
-  destroyReleasedGraphs();
   cudaGraph_t graph = nullptr;
   BRAID_CUDA_RETURN_IF_ERROR(cudaStreamEndCapture(recordingStream_, &graph));
+  destroyReleasedGraphs();
   cudaGraphExec_t executable = nullptr;
   cudaError_t code = cudaGraphInstantiate(&executable, graph, 0);
   cudaGraphDestroy(graph);
