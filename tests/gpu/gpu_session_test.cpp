@@ -131,6 +131,39 @@ public:
                : Status(StatusCode::Internal, "a captured stream was taken: " + refused.message());
   }
 
+  /// More sets of addresses than are remembered, each twice in a row, and all on their way at once:
+  /// what is recorded for one goes while it may still run, and leaves no memory behind.
+  Status useManyAddresses(Session &session) {
+    constexpr size_t kSets = 320, kSlack = size_t(64) << 20; // other ranks may share the GPU
+    constexpr int kRounds = 8;
+    Lane &lane = lanes_[0];
+    char *outputs = nullptr;
+    cudaMalloc(reinterpret_cast<void **>(&outputs), kSets * cBytes());
+    size_t before = 0, after = 0, total = 0;
+    for (int round = 0; round < kRounds; ++round) {
+      std::fill_n(lane.hostA, kRows * kDepth, valueOf(job_.firstRank(), round));
+      cudaMemcpyAsync(lane.a, lane.hostA, aBytes(), cudaMemcpyDefault, lane.stream);
+      cudaMemsetAsync(outputs, -1, kSets * cBytes(), lane.stream);
+      for (size_t run = 0; run < 2 * kSets; ++run) {
+        void *const addresses[] = {lane.a, lane.b, outputs + run / 2 * cBytes()};
+        if (Status status = session.runAt(addresses, lane.stream); !status.isOk())
+          return status;
+      }
+      for (size_t set = 0; set < kSets; ++set) {
+        cudaMemcpyAsync(lane.hostC, outputs + set * cBytes(), cBytes(), cudaMemcpyDefault,
+                        lane.stream);
+        if (Status status = cudaStatus(cudaStreamSynchronize(lane.stream), "a set"); !status.isOk())
+          return status;
+        if (Status status = check(lane, round); !status.isOk())
+          return status;
+      }
+      cudaMemGetInfo(round == 0 ? &before : &after, &total);
+    }
+    cudaFree(outputs);
+    return after + kSlack < before ? Status(StatusCode::Internal, "recordings left memory")
+                                   : job_.commit();
+  }
+
   /// Records the graphs of lanes, one of them while another one's capture is open and a third lane
   /// runs eagerly. One holds runs of two sessions, which write the same.
   Status record(llvm::ArrayRef<std::unique_ptr<Session>> sessions) {
@@ -318,9 +351,14 @@ private:
     return status;
   }
 
+  /// What its kernel makes of a rank's A in that run.
+  static float valueOf(int64_t rank, int run) {
+    return static_cast<float>((rank * 3 + run) % 97 + 1);
+  }
+
   /// The caller orders what it launches itself, beside the other runs.
   Status launch(Session &session, Lane &lane, int run) {
-    std::fill_n(lane.hostA, kRows * kDepth, static_cast<float>((job_.firstRank() * 3 + run) % 97));
+    std::fill_n(lane.hostA, kRows * kDepth, valueOf(job_.firstRank(), run) - 1);
     cudaStreamWaitEvent(lane.stream, order_, 0);
     const Status status = lane.graph
                               ? cudaStatus(cudaGraphLaunch(lane.graph, lane.stream), "a graph")
@@ -340,7 +378,7 @@ private:
   Status check(const Lane &lane, int run) const {
     for (size_t i = 0; i < cElements(); ++i) {
       const int64_t owner = static_cast<int64_t>(i) / (kRows * kColumns);
-      const auto wanted = static_cast<float>(kDepth * ((owner * 3 + run) % 97 + 1));
+      const float wanted = static_cast<float>(kDepth) * valueOf(owner, run);
       if (lane.hostC[i] != wanted)
         return {StatusCode::WrongResult, "run " + std::to_string(run) + ", element " +
                                              std::to_string(i) + ": " +
@@ -525,6 +563,7 @@ int main(int argc, char **argv) {
         rankMain<actWith<&Caller::replayAlone>, kShortTimeoutMs>, "no progress for 1500 ms"},
        {"replays of two sessions that other ranks leave out",
         rankMain<actWithTwo<&Caller::replayTwoAlone>, kShortTimeoutMs>, "no progress for 1500 ms"},
+       {"addresses that come back", rankMain<actWith<&Caller::useManyAddresses>>},
        {"sessions that end", rankMain<comeAndGo>},
        {"a close beside a graph", rankMain<actWithGraph<closeBesideGraph>>},
        {"graphs that are known", rankMain<actWithGraph<knowGraphs>>}});
