@@ -30,6 +30,7 @@ struct TimedRow {
   std::string name; ///< as asked for: "pairwise;protocol=put", "matmul", "H=ring,Y=pairwise"
   std::string text; ///< a fusion or a program
   CompileOptions options;
+  std::string file = {}; ///< of the text, in messages; empty: the row's name
   bool isGraphed = false;
   TransferMode transferMode = {};
   bool isAuto = false; ///< `auto`: what is not given is to be chosen, the way to issue included

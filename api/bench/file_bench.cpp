@@ -60,7 +60,8 @@ Status unknownRow(const std::string &row, const std::vector<RowType> &types, boo
 }
 
 Result<TimedRow> makeRow(const std::string &name, int64_t ranks, bool isGraphed,
-                         const std::string &text, const CompileOptions &given, bool isFusion) {
+                         const std::string &file, const std::string &text,
+                         const CompileOptions &given, bool isFusion) {
   const std::vector<RowType> &types = isFusion ? kOfFusion : kOfProgram;
   const llvm::StringRef what = llvm::StringRef(name).split(';').first;
   const bool ofStages = isFusion && namesStages(name);
@@ -79,6 +80,7 @@ Result<TimedRow> makeRow(const std::string &name, int64_t ranks, bool isGraphed,
   Result<TimedRow> row = readRowName(name, ranks, isGraphed, std::move(options));
   if (!row)
     return row;
+  row->file = file;
   row->text = text;
   row->part = partOf(kind);
   row->isAuto = what == "auto";
@@ -120,10 +122,11 @@ Operation fileOperation(const BenchFile &file) {
   operation.fingerprint = fmt::format("{:016x}", file.plans.front().fingerprint);
   operation.rows = isFusion ? kOfFusion : kOfProgram;
   operation.standard = standardRows(file);
-  operation.makeRow = [text = file.compiled.source->diags.text(), given = file.given,
-                       isFusion](const std::string &name, const BenchShape &, const BenchTypes &,
-                                 int64_t ranks, bool isGraphed) {
-    return makeRow(name, ranks, isGraphed, text, given, isFusion);
+  operation.makeRow = [name = operation.name, text = file.compiled.source->diags.text(),
+                       given = file.given, isFusion](const std::string &row, const BenchShape &,
+                                                     const BenchTypes &, int64_t ranks,
+                                                     bool isGraphed) {
+    return makeRow(row, ranks, isGraphed, name, text, given, isFusion);
   };
   double flops = 0;
   for (const Plan &plan : file.plans)

@@ -73,7 +73,7 @@ Status RowTimer::lower(const TimedRow &asked) {
   if (transportOf(row.options.schedule.all, row.options.transport) == Transport::Messages &&
       !timer_.device().messages())
     return unsupported("{}: this backend sends no messages", row.name);
-  std::unique_ptr<Source> source = parseSource(row.name, row.text);
+  std::unique_ptr<Source> source = parseSource(row.file.empty() ? row.name : row.file, row.text);
   Result<Compiled> compiled = compile(*source, row.options);
   if (!compiled)
     return source->diags.hasErrors() ? Status(compiled.status().code(), source->diags.str())
