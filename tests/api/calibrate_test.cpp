@@ -87,6 +87,7 @@ TEST(Calibrate, FindsEveryCost) {
   for (const CopyCost &copy : {costs->local, costs->pull, costs->push}) {
     EXPECT_GT(copy.bytesPerUs, 1) << "a megabyte a second";
     EXPECT_GT(copy.sharedBytesPerUs, 1);
+    EXPECT_LE(copy.sharedBytesPerUs, 2 * copy.bytesPerUs) << "of two peers";
   }
 }
 
