@@ -17,6 +17,8 @@ namespace {
 /// How many operations of one kind follow one another.
 constexpr int kChain = 8;
 
+double positive(double us) { return std::max(us, kLeastUs); }
+
 /// What a run takes besides its commands where ranks wait for one another.
 double beginUs(const OperationCosts &costs) { return costs.runUs + costs.apartUs; }
 
@@ -38,10 +40,10 @@ private:
   Status measureBursts(const Trial &trial);
   Status measureAll();
   Result<std::vector<OperationCosts>> measureOperations();
-  /// What two series differ by. One that should take longer and does not was disturbed.
-  double positive(double us) const {
+  /// What a longer series takes more. If nothing, one of the two was disturbed.
+  double growth(double us) const {
     wasDisturbed_ = wasDisturbed_ || us <= 0;
-    return std::max(us, kLeastUs);
+    return positive(us);
   }
   std::vector<Trial> trials() const;
   OperationCosts deduce(size_t mode) const;
@@ -160,7 +162,7 @@ void Calibration::deduceSignals(OperationCosts &costs, size_t mode) const {
   const double more = (us("turns", mode) - us("1 turn", mode)) / (kChain - 1);
   costs.apartUs = std::max(us("1 turn", mode) - costs.runUs - std::max(more, 0.0), 0.0);
   const double turn = (us("turns", mode) - beginUs(costs)) / kChain - costs.eventUs;
-  const double hop = positive(turn / 2);
+  const double hop = growth(turn / 2);
   const double held =
       positive((us("flood", mode) - beginUs(costs)) / (4 * kChain)); // a signal, an await
   costs.signalUs = costs.awaitUs = std::min(held / 2, hop / 2);
@@ -171,7 +173,7 @@ void Calibration::deduceSignals(OperationCosts &costs, size_t mode) const {
 CopyCost Calibration::copyLine(double smallUs, double growthUs) const {
   const double bytes = static_cast<double>(options_.largeBytes - options_.smallBytes);
   CopyCost cost;
-  cost.bytesPerUs = cost.sharedBytesPerUs = bytes / positive(growthUs);
+  cost.bytesPerUs = cost.sharedBytesPerUs = bytes / growth(growthUs);
   cost.fixedUs =
       std::max(smallUs - static_cast<double>(options_.smallBytes) / cost.bytesPerUs, 0.0);
   return cost;
@@ -198,11 +200,11 @@ OperationCosts Calibration::deduce(size_t mode) const {
   costs.launchMode = options_.launchModes[mode];
   costs.transferMode = transferMode_;
   deduceIssue(costs, mode);
-  const double small = positive((us("copies", mode) - us("1 copy", mode)) / kChain);
+  const double small = growth((us("copies", mode) - us("1 copy", mode)) / kChain);
   costs.local = copyLine(small, us("large copy", mode) - us("1 copy", mode));
   costs.runUs = std::max(us("1 copy", mode) - small - costs.issueCopyUs, 0.0);
   costs.eventUs = std::max((us("events", mode) - costs.runUs) / (2 * kChain) - small, 0.0);
-  const double sum = positive((us("sums", mode) - us("1 sum", mode)) / kChain);
+  const double sum = growth((us("sums", mode) - us("1 sum", mode)) / kChain);
   costs.sum = copyLine(sum, us("large sum", mode) - us("1 sum", mode));
   deduceBursts(costs, mode);
   costs.pull = costs.push = costs.local;
