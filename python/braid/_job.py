@@ -125,19 +125,23 @@ class Job:
         try:
             self._block("job_synchronize")
         except Error:
-            self._settle()
+            self._forget_used()
             raise
         self._used.clear()
 
-    def _settle(self) -> None:
+    def _forget_used(self) -> None:
         """After a failure: nothing runs any more, or what runs may not end, and keeps what it
         uses."""
+        if not _library.ask("job_is_stuck", self._handle.address):
+            self._used.clear()
+
+    def _settle(self) -> None:
+        """Waits for what a signal has cut off, when the job has been ended."""
         try:
             _library.call("job_synchronize", self._handle.address)
         except Error:
             pass
-        if not _library.ask("job_is_stuck", self._handle.address):
-            self._used.clear()
+        self._forget_used()
 
     def commit(self) -> None:
         """The same on all ranks: results count when it has returned. Collective; blocks."""
