@@ -31,6 +31,7 @@ public:
     else
       prepared_->run({}, {});
   }
+  int64_t mostAhead() const override { return kRunsAhead; }
   const Plan &plan() const override { return prepared_->plan(); }
 
 private:
@@ -53,8 +54,8 @@ public:
     return Status::ok();
   }
   void issue() override { path_.issue(moves_, transfers_.shape, transfers_.count, mine_, theirs_); }
-  bool goesAhead(int64_t runs) const override {
-    return path_.goesAhead(transfers_.shape, runs * transfers_.count);
+  int64_t mostAhead() const override {
+    return path_.mostAhead(transfers_.shape) / transfers_.count;
   }
   const Plan &plan() const override { return path_.plan(); }
 

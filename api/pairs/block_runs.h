@@ -13,9 +13,9 @@ public:
   virtual ~BlockRun() = default;
   /// Issues the run, as Prepared::run().
   virtual void issue() = 0;
-  /// Whether so many runs can be issued before the other side has issued any. If not, issue() waits
-  /// for the other side.
-  virtual bool goesAhead(int64_t) const { return true; }
+  /// How many runs can be issued before the other side has issued any. To issue more may have to
+  /// wait for the other side.
+  virtual int64_t mostAhead() const = 0;
   /// What this rank sends, and what it receives: rows of blocks, see Moves.
   char *mine() const { return mine_; }
   char *theirs() const { return theirs_; }

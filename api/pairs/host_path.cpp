@@ -120,15 +120,15 @@ void HostPath::issue(const Moves &moves, const BlockShape &shape, int64_t count,
   epoch_ += parts;
 }
 
-bool HostPath::goesAhead(const BlockShape &shape, int64_t count) const {
+int64_t HostPath::mostAhead(const BlockShape &shape) const {
   // An await and a signal are two or three operations on memory each; there and back is twice.
   constexpr int64_t kOfPart = 12;
-  constexpr int64_t kMostAhead = 512;
-  return count * partsOf(shape.bytes) * kOfPart <= kMostAhead;
+  constexpr int64_t kMostOperations = 512;
+  return kMostOperations / (partsOf(shape.bytes) * kOfPart);
 }
 
 /// Part by part in all directions: two ranks that first issued all that they receive would wait for
-/// each other (goesAhead()).
+/// each other (mostAhead()).
 void HostPath::issueParts(llvm::ArrayRef<Blocks> received, llvm::ArrayRef<Blocks> sent,
                           int64_t parts) {
   for (int64_t number = 0; number < parts; ++number) {

@@ -33,9 +33,9 @@ public:
   /// blocks and streams are as in pair_programs.h.
   void issue(const Moves &moves, const BlockShape &shape, int64_t count, char *mine, char *theirs);
 
-  /// Whether so many transfers can be issued to a stream that waits: a GPU takes about a thousand
-  /// commands of one, and then holds up whoever issues more.
-  bool goesAhead(const BlockShape &shape, int64_t count) const;
+  /// How many transfers can be issued to a stream that waits: a GPU takes about a thousand commands
+  /// of one, and then holds up whoever issues more.
+  int64_t mostAhead(const BlockShape &shape) const;
 
   /// Names what is issued. Endpoints are those of transfers to rank 0, 1, ..., then from rank 0, 1,
   /// ...; only a copy on the source has one that sends.

@@ -161,8 +161,8 @@ std::vector<double> PairMeter::tracedUs(const Attempt &attempt) {
 }
 
 /// The microseconds of a run of one pair on this rank, if it is timed. A rank that only takes part
-/// issues its own before all have met, so that nobody waits for it in a time; but not so many that
-/// the GPU takes no more until the other side is there.
+/// begins before all have met, so that nobody waits for it in a time; but it issues no more than
+/// its device takes until the other side is there.
 Result<double> PairMeter::burst(const Attempt &attempt, int64_t runs) {
   const Moves &moves = attempt.moves;
   const bool areTurns = moves.kind == Moves::Kind::ThereAndBack;
@@ -172,19 +172,17 @@ Result<double> PairMeter::burst(const Attempt &attempt, int64_t runs) {
   const bool isTimed = rank_ == timed;
   Stopwatch *stopwatch = isTimed ? device().stopwatch() : nullptr;
   const bool isTraced = isTimed && isTracing_ && !areTurns;
-  auto issueAll = [&] {
-    for (int64_t i = 0; i < runs; ++i)
+  auto issue = [&](int64_t count) {
+    for (int64_t i = 0; i < count; ++i)
       attempt.run.issue();
   };
-  const bool goesAhead = !isTimed && attempt.run.goesAhead(runs);
-  if (goesAhead)
-    issueAll();
+  const int64_t ahead = isTimed ? 0 : std::min(runs, attempt.run.mostAhead());
+  issue(ahead);
   BRAID_TRY(meet());
   const Clock::time_point start = Clock::now();
   if (stopwatch)
     stopwatch->startClock();
-  if (!goesAhead)
-    issueAll();
+  issue(runs - ahead);
   if (stopwatch)
     stopwatch->stopClock();
   BRAID_TRY(device().synchronize());

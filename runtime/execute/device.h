@@ -4,9 +4,10 @@
 // (compute.h), memory that peers reach (peer_memory.h), messages (messages.h), graphs, a trace, a
 // stopwatch. How the rank meets others is its ControlPlane's matter.
 //
-// Everything that can block, allocate or load is called while preparing. The issue functions only
-// append to a stream: they never block, never wait for a peer, never allocate device memory and
-// never fail; what goes wrong later is returned by the next synchronize(), and stays.
+// Everything that can allocate or load is called while preparing. The issue functions only append
+// to a stream: they never allocate device memory and never fail; what goes wrong later is returned
+// by the next synchronize(), and stays. They block only while a stream is full of what waits for
+// peers (kRunsAhead).
 //
 // Streams are numbered; stream 0 is the caller's. Work on one stream happens in issue order;
 // between streams, only events and flags order anything. An issue function may be called by one
@@ -23,6 +24,12 @@
 #include <optional>
 
 namespace braid {
+
+/// Runs, eager or of graphs, that a rank can issue before its peers have issued any. With more, it
+/// may block until they have; so nobody whose turn that is waits for it on the host. An H200 takes
+/// 16 launches of a graph of 64 messages, 29 of one of two, 31 of copies behind awaits, and of
+/// eager runs about a thousand commands.
+inline constexpr int64_t kRunsAhead = 8;
 
 /// When a command ran on the device, on a clock that all ranks of a host share.
 struct Span {

@@ -5,13 +5,15 @@
 //
 // Every collective, with each type, team and root, from one element on, is run eagerly and replayed
 // with fresh tensors each time, and compared. Communicators, with memory that they know, are made
-// and closed forty times, and leave no memory behind.
+// and closed forty times, and leave no memory behind. A rank issues kRunsAhead runs of as many
+// messages as a graph has in `braid p2p`, and of two, before its peer issues any.
 //
 //===----------------------------------------------------------------------------------------===//
 
 #include "api/autotune/candidate.h"
 #include "api/compile/plans.h"
 #include "api/launch/job_rank.h"
+#include "api/pairs/block_runs.h"
 #include "api/ranks/arguments.h"
 #include "api/ranks/mesh.h"
 #include "api/ranks/run.h"
@@ -215,11 +217,47 @@ int communicatorsMain(const Place &place, int) {
   return withMesh(place, [](LocalMesh &mesh, Transport) { return makeAndCloseOften(mesh); });
 }
 
+/// Rank 0 issues nothing until rank 1 has issued all that it may.
+Status goAhead(BlockRun &run, Device &device, ControlPlane &control) {
+  for (int64_t turn = 0; turn < 2; ++turn) {
+    if (control.rank() == turn)
+      BRAID_TRY(control.allGather(""));
+    for (int64_t i = 0; i < kRunsAhead; ++i)
+      run.issue();
+    if (control.rank() != turn)
+      BRAID_TRY(control.allGather(""));
+    BRAID_TRY(device.synchronize());
+  }
+  return Status::ok();
+}
+
+int aheadMain(const Place &place, int) {
+  TimedPlans plans; // outlives the mesh
+  return withMesh(place, [&plans](LocalMesh &mesh, Transport) -> Status {
+    const int64_t rank = mesh.firstHosted();
+    const Backend backend = backendOfTest();
+    if (mesh.ranks() > 2) // the others would do nothing
+      return mesh.commit();
+    BlockRuns runs(backend, mesh.cluster(), rank, plans);
+    for (const int64_t turns : {1, 32})
+      for (const int64_t bytes : {int64_t(4), int64_t(1) << 20}) {
+        const BlockTransfers transfers{mesh.ranks(), Path::Messages, BlockShape::of(bytes, turns),
+                                       turns};
+        const std::unique_ptr<BlockRun> run =
+            BRAID_TRY(runs.make(transfers, {.kind = Moves::Kind::ThereAndBack}));
+        BRAID_TRY(goAhead(*run, mesh.device(rank), mesh.control(rank)));
+      }
+    return mesh.commit();
+  });
+}
+
 /// Communicators are made in each way that there is, whatever the knobs say.
 std::vector<GpuJob> allJobs() {
   std::vector<GpuJob> jobs = {{"collectives", collectivesMain}};
   if (backendOfTest().transport == Transport::Messages && !std::getenv("BRAID_TEST_KNOBS"))
     jobs.push_back({"communicators", communicatorsMain});
+  if (!std::getenv("BRAID_TEST_KNOBS"))
+    jobs.push_back({"runs ahead", aheadMain});
   return jobs;
 }
 
