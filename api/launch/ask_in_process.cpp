@@ -32,10 +32,6 @@ constexpr milliseconds kToEnd{200};
 constexpr size_t kMostBytes = size_t(16) << 20;
 constexpr int kThrew = 70;
 
-Status cannotStart() {
-  return unsupported("expected a further process, got '{}'", std::strerror(errno));
-}
-
 int millisecondsUntil(Clock::time_point end) {
   const auto left = std::chrono::ceil<milliseconds>(end - Clock::now()).count();
   return static_cast<int>(std::clamp<int64_t>(left, 0, 1 << 30));
@@ -112,7 +108,7 @@ std::optional<Ending> endingOf(pid_t child, milliseconds patience) {
 Result<std::string> askInProcess(llvm::function_ref<std::string()> ask, milliseconds patience) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
-    return cannotStart();
+    return cannotStart(errno);
   FileDescriptor reader(ends[0]), writer(ends[1]);
   const Clock::time_point end = Clock::now() + patience;
   const pid_t parent = getpid();
@@ -121,7 +117,7 @@ Result<std::string> askInProcess(llvm::function_ref<std::string()> ask, millisec
   if (child == 0)
     answer(ask, writer.get(), parent);
   if (child < 0)
-    return cannotStart();
+    return cannotStart(errno);
   writer.reset();
   std::string text;
   const bool isComplete = readUntil(end, reader.get(), text);

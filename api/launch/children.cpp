@@ -44,11 +44,11 @@ bool isStopped(pid_t pid) {
   return !fields.empty() && fields[0] == "T";
 }
 
-namespace {
-
 Status cannotStart(int error) {
   return unsupported("expected a further process, got '{}'", std::strerror(error));
 }
+
+namespace {
 
 /// The texts of an argv or environ, and the array that points to them.
 class Texts {

@@ -23,6 +23,9 @@ bool isEnding(pid_t pid);
 /// By SIGSTOP or the like: it does nothing at all. Not by a debugger.
 bool isStopped(pid_t pid);
 
+/// Unsupported: there is no further process, for this error.
+Status cannotStart(int error);
+
 /// How a copy of this program is started.
 struct ChildOptions {
   std::vector<std::string> arguments; ///< from argv[0] on

@@ -3,30 +3,21 @@
 #include "api/launch/output_digests.h"
 
 #include "runtime/numeric.h"
+#include "runtime/split_mix.h"
 
 #include "llvm/Support/xxhash.h"
 
 #include <fmt/format.h>
 
 namespace braid {
-namespace {
-
-/// The next number of SplitMix64, whose state is a counter.
-uint64_t mix(uint64_t state) {
-  state = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9u;
-  state = (state ^ (state >> 27)) * 0x94d049bb133111ebu;
-  return state ^ (state >> 31);
-}
-
-} // namespace
 
 void drawNumbers(DType dtype, void *data, int64_t count, uint64_t seed) {
   withElement(dtype, [&](auto element) {
     using Element = decltype(element);
     auto *numbers = static_cast<Element *>(data);
-    uint64_t state = mix(seed);
+    uint64_t state = mixBits(seed);
     for (int64_t i = 0; i < count; ++i) {
-      const auto drawn = static_cast<int64_t>(mix(state += 0x9e3779b97f4a7c15u));
+      const auto drawn = static_cast<int64_t>(mixBits(state += kSplitMixStep));
       numbers[i] = narrow<Element>(static_cast<Accumulator<Element>>(double(drawn) * 0x1p-63));
     }
   });

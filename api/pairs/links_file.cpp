@@ -8,13 +8,12 @@
 #include "api/pairs/report_json.h"
 #include "ir/failure.h"
 #include "runtime/files.h"
+#include "runtime/host_name.h"
 
 #include "llvm/ADT/STLExtras.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-
-#include <unistd.h>
 
 namespace braid {
 namespace {
@@ -93,9 +92,7 @@ Result<LinkedRanks> readLinks(const std::string &path, int64_t ranks,
   std::vector<std::string> uuids;
   for (const NvmlDevice &device : nvml.devices)
     uuids.push_back(device.uuid);
-  char host[256] = {};
-  gethostname(host, sizeof host - 1);
-  return chooseByLinks(report, ranks, host, uuids);
+  return chooseByLinks(report, ranks, hostName(), uuids);
 }
 
 std::vector<std::pair<std::string, std::string>> environmentOf(const LinkedRanks &linked) {

@@ -8,14 +8,13 @@
 #include "api/pairs/path_recipe.h"
 #include "api/pairs/verdicts.h"
 #include "ir/failure.h"
+#include "runtime/host_name.h"
 
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
 #include <array>
 #include <map>
-
-#include <unistd.h>
 
 namespace braid {
 namespace {
@@ -33,11 +32,6 @@ constexpr size_t kMostCoupled = 8;
 constexpr size_t kTrialsOfCouple = 2;
 /// A machine so loaded that it looks like that again and again has to come to an end.
 constexpr int kMostSuspensions = 5;
-
-std::string hostName() {
-  char name[256] = {};
-  return gethostname(name, sizeof name - 1) == 0 ? name : "";
-}
 
 PathOutcome outcomeOfFailure(StatusCode code) {
   switch (code) {

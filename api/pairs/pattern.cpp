@@ -2,6 +2,8 @@
 
 #include "api/pairs/pattern.h"
 
+#include "runtime/split_mix.h"
+
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -11,23 +13,15 @@ namespace {
 
 constexpr int64_t kWord = 8;
 
-/// splitmix64's: every bit of the result depends on every bit of `x`.
-uint64_t mixed(uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
 uint64_t seedOf(const PatternKey &key) {
   uint64_t seed = 0;
   for (int64_t part : {key.source, key.destination, key.bytes, key.round})
-    seed = mixed(seed ^ static_cast<uint64_t>(part));
+    seed = splitMix(seed ^ static_cast<uint64_t>(part));
   return seed;
 }
 
 uint64_t wordAt(uint64_t seed, int64_t index) {
-  return mixed(seed + static_cast<uint64_t>(index) * 0x9e3779b97f4a7c15u);
+  return splitMix(seed + static_cast<uint64_t>(index) * kSplitMixStep);
 }
 
 /// Looks at one word byte by byte.

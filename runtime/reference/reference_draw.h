@@ -2,20 +2,13 @@
 #pragma once
 
 #include "runtime/reference/reference_graph.h"
+#include "runtime/split_mix.h"
 
 namespace braid::reference {
 
 /// Marks are kMark, ..., 2 * kMark - 1: twice the least exceeds the greatest, so that a mark times
 /// a weight of 1 or 2 tells both. kMark is prime.
 constexpr uint64_t kMark = 61;
-
-/// Bits that look random.
-inline uint64_t mix(uint64_t state) {
-  state += 0x9e3779b97f4a7c15;
-  state = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9;
-  state = (state ^ (state >> 27)) * 0x94d049bb133111eb;
-  return state ^ (state >> 31);
-}
 
 /// `x`, displaced a little more after every `period`: entries `period` apart differ, too.
 inline uint64_t spread(int64_t x, uint64_t period) {
@@ -51,12 +44,12 @@ struct RowKey {
   }
   /// Differs from row to row, without any order.
   uint64_t random(uint64_t salt) const {
-    const uint64_t input = mix(mix(salt) + iteration);
-    return mix(mix(input + uint64_t(block)) + uint64_t(row));
+    const uint64_t input = splitMix(splitMix(salt) + iteration);
+    return splitMix(splitMix(input + uint64_t(block)) + uint64_t(row));
   }
 };
 
-/// The number after `random` in a sequence whose high bits look random. Cheaper than mix().
+/// The number after `random` in a sequence whose high bits look random. Cheaper than splitMix().
 inline uint64_t next(uint64_t random) { return random * 0x5851f42d4c957f2d + 0x14057b7ef767814f; }
 
 /// A number below `n` made of the high bits of `random`.

@@ -15,7 +15,7 @@ DrawnPattern::DrawnPattern(const Tensor &tensor, int64_t rowWidth, uint64_t salt
 /// Two bits of a number that 32 neighbours share.
 int8_t DrawnPattern::at(uint32_t iteration, int64_t global) const {
   const uint64_t index = static_cast<uint64_t>(global);
-  const uint64_t drawn = mix(mix(salt_ + iteration) + index / 32) >> (index % 32 * 2);
+  const uint64_t drawn = splitMix(splitMix(salt_ + iteration) + index / 32) >> (index % 32 * 2);
   const int8_t magnitude = drawn & 2 ? 2 : 1;
   return drawn & 1 ? magnitude : static_cast<int8_t>(-magnitude);
 }
@@ -59,14 +59,14 @@ void FewEntriesPattern::whole(uint32_t iteration, Sink sink) const {
         const int64_t k = shard * depth + (n + 7 * shard + shift + entry * apart_) % depth;
         const int64_t global =
             consumer_.transposed ? n * consumer_.depth + k : k * consumer_.columns + n;
-        const int8_t sign = mix(mix(salt_ + iteration) + uint64_t(global)) & 1 ? 1 : -1;
+        const int8_t sign = splitMix(splitMix(salt_ + iteration) + uint64_t(global)) & 1 ? 1 : -1;
         sink(global, sign);
       }
 }
 
 void SignPattern::whole(uint32_t iteration, Sink sink) const {
   for (int64_t i = 0; i < placement_.globalElements(); ++i)
-    sink(i, int8_t(mix(mix(salt_ + iteration) + uint64_t(i)) & 1 ? 1 : -1));
+    sink(i, int8_t(splitMix(splitMix(salt_ + iteration) + uint64_t(i)) & 1 ? 1 : -1));
 }
 
 } // namespace braid::reference

@@ -40,7 +40,9 @@ private:
   std::unique_ptr<InputPattern> &pattern(size_t tensor) {
     return patterns_[*graph_.tensors[tensor].input];
   }
-  uint64_t salt(size_t tensor) const { return mix(seed_) / 2 + 17 * *graph_.tensors[tensor].input; }
+  uint64_t salt(size_t tensor) const {
+    return splitMix(seed_) / 2 + 17 * *graph_.tensors[tensor].input;
+  }
 
   //===- Units, as exponents of two -----------------------------------------------------------===//
 

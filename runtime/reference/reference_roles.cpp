@@ -32,7 +32,7 @@ public:
 private:
   const Tensor &tensor(size_t input) const { return graph_.tensors[graph_.inputs[input]]; }
   /// Salts of different inputs differ modulo kMark, so that one input is not mistaken for another.
-  uint64_t salt(size_t input) const { return mix(seed_) / 2 + 17 * input; }
+  uint64_t salt(size_t input) const { return splitMix(seed_) / 2 + 17 * input; }
 
   const Gemm *firstConsumer(size_t input) const {
     const auto found = llvm::find_if(

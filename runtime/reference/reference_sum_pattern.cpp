@@ -46,10 +46,10 @@ int64_t SumLayout::firstOf(int64_t classIndex, int64_t shard, uint32_t iteration
   return (classIndex + shard + 2 * int64_t(iteration)) % classes();
 }
 
-int SumLayout::signOf(int64_t shard) { return mix(static_cast<uint64_t>(shard)) & 1 ? -1 : 1; }
+int SumLayout::signOf(int64_t shard) { return splitMix(static_cast<uint64_t>(shard)) & 1 ? -1 : 1; }
 
 int8_t columnSign(uint64_t salt, uint32_t iteration, int64_t column) {
-  return mix(mix(salt + iteration) + static_cast<uint64_t>(column)) & 1 ? -1 : 1;
+  return splitMix(splitMix(salt + iteration) + static_cast<uint64_t>(column)) & 1 ? -1 : 1;
 }
 
 //===----------------------------------------------------------------------------------------===//
@@ -88,14 +88,14 @@ void SummedFirstPattern::fill(uint32_t iteration, int64_t row, int64_t firstShar
   const int64_t shards = static_cast<int64_t>(out.size()) / layout_.shardDepth;
   std::vector<int8_t> terms(layout_.places());
   for (int64_t v = 0; v < layout_.vectors; ++v) {
-    const uint64_t ofVector = mix(random + static_cast<uint64_t>(v));
+    const uint64_t ofVector = splitMix(random + static_cast<uint64_t>(v));
     contributions_.draw(ofVector, key.residue() + salt + 7 * static_cast<uint64_t>(v), terms);
     for (int64_t shard = firstShard; shard < firstShard + shards; ++shard)
       for (int64_t place = 0; place < layout_.placesPerShard; ++place) {
         const int64_t column = layout_.placesPerShard == 1 ? v : place; // differs for neighbours
         const int64_t term = (shard + column + turn) % layout_.places();
         const int64_t first = layout_.firstOf(v * layout_.placesPerShard + place, shard, iteration);
-        const uint64_t ofClass = ofVector + mix(static_cast<uint64_t>(shard + place));
+        const uint64_t ofClass = ofVector + splitMix(static_cast<uint64_t>(shard + place));
         fillClass({first, SumLayout::signOf(shard), key.place() + salt, ofClass}, terms[term],
                   out.slice((shard - firstShard) * layout_.shardDepth, layout_.shardDepth));
       }

@@ -4,6 +4,7 @@
 
 #include "ir/failure.h"
 #include "runtime/files.h"
+#include "runtime/host_name.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -14,20 +15,12 @@
 #include <ctime>
 #include <filesystem>
 
-#include <unistd.h>
-
 namespace braid::tools {
 namespace {
 
 using Json = nlohmann::json;
 
 constexpr size_t kMostBytes = size_t(1) << 30; ///< of a file that is resumed
-
-std::string hostName() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
-}
 
 /// As PyTorch, and so DDLB, calls them.
 std::string torchName(llvm::StringRef dtype) {

@@ -3,6 +3,7 @@
 #include "runtime/job/network/tcp.h"
 
 #include "ir/failure.h"
+#include "runtime/host_name.h"
 #include "runtime/job/network/resolve.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -111,8 +112,7 @@ Result<std::string> addressOfThisHost() {
   const std::vector<std::string> addresses = addressesOfInterfaces();
   if (addresses.empty())
     return unsupported("expected an interface that leads to other hosts, got none that is up");
-  char name[256] = {};
-  if (gethostname(name, sizeof name - 1) == 0)
+  if (const std::string name = hostName(); !name.empty())
     if (auto found = resolveWithin(name, 0, deadlineIn(std::chrono::seconds(2))))
       for (const SocketAddress &each : *found)
         if (std::string host =
