@@ -1,12 +1,12 @@
 //===- tests/mutation/mutation_test.cpp - is the checker right about wrong programs? ----------===//
 //
 // Generated programs, and reductions written by hand, get one mistake at a time, everywhere it can
-// be made. What the checker accepts must run right in 200 orders that favour rare ones, and in
+// be made. What the checker accepts must run right in 60 orders that favour rare ones, and in
 // every order there is if they are not too many; what it rejects must be seen to go wrong. The
 // exceptions, which only the definition condemns, are listed in judge.cpp and counted here.
 //
 // BRAID_CASE=n judges the n-th of all cases alone; BRAID_MUTANTS=n draws n mutants with several
-// mistakes instead of 1,000.
+// mistakes instead of 1,000, BRAID_ORDERS=n so many orders.
 //
 //===----------------------------------------------------------------------------------------===//
 
