@@ -60,9 +60,11 @@ class Event:
         if self.kind == "matmul" and NODE.search(self.node):
             self.kind = "copy"  # computed where it arrives: to the protocol it is one
         self.run = json_event["args"]["run"]
+        self.command = json_event["args"].get("command", 0)  # older ones of one loop have none
         self.trip = tuple(json_event["args"].get("trip", ()))
         self.begin = json_event["ts"]
         self.end = self.begin + json_event["dur"]
+        self.request = None  # what tells it from others, if it is of one
         self.transfer = None  # its number, and which of the five steps this is
         self.step = None
 
@@ -93,12 +95,7 @@ class Trace:
 
     def assign(self):
         """Gives each signal, await and copy between ranks its transfer and step."""
-        requests = collections.defaultdict(list)
-        for stream in self.streams.values():
-            for event in stream:
-                found = NODE.search(event.node) or WAIT.search(event.node)
-                if found and event.kind in ("signal", "await", "copy"):
-                    requests[event.rank, event.run, found.group(1), event.trip].append(event)
+        requests = self.requests()
         met = {}
         for arrow in self.arrows.values():
             if len(arrow) == 2:
@@ -107,25 +104,40 @@ class Trace:
             if key not in met:
                 raise Unfit(f"no transfer on a peer belongs to: {events[0]}")
 
+    def requests(self):
+        """Events by request. One block may use a name that another has used: all commands of the
+        first one's request come before those of the second."""
+        named = collections.defaultdict(list)
+        for stream in self.streams.values():
+            for event in stream:
+                found = NODE.search(event.node) or WAIT.search(event.node)
+                if found and event.kind in ("signal", "await", "copy"):
+                    named[event.rank, event.run, found.group(1), event.trip].append(event)
+        requests = {}
+        for name, events in named.items():
+            key = None
+            for event in sorted(events, key=lambda event: event.command):
+                if key is None or any(other.kind == event.kind for other in requests[key]):
+                    key = (*name, event.command)
+                    requests[key] = []
+                event.request = key
+                requests[key].append(event)
+        return requests
+
     def meet(self, requests, met, arrow):
         source = self.at(arrow["s"], ("signal", "copy"))
         destination = self.at(arrow["f"], ("copy", "await"))
-        keys = [self.key(source), self.key(destination)]
+        keys = [source.request, destination.request]
         is_get = source.kind == "signal"
         if is_get != (destination.kind == "copy"):
             raise Unfit(f"an arrow leads from a {source.kind} to: {destination}")
         passive, active = keys if is_get else reversed(keys)
-        name = tuple((rank, request, trip) for rank, _, request, trip in (passive, active))
+        name = tuple((rank, *rest) for rank, _, *rest in (passive, active))  # in any run
         number = self.transfers.setdefault(name, len(self.transfers))
         self.label(number, requests[passive], {"signal": OFFER, "await": TAKE_REPORT})
         self.label(number, requests[active],
                    {"await": TAKE_OFFER, "copy": COPY, "signal": REPORT})
         met[passive] = met[active] = number
-
-    @staticmethod
-    def key(event):
-        request = (NODE.search(event.node) or WAIT.search(event.node)).group(1)
-        return event.rank, event.run, request, event.trip
 
     @staticmethod
     def label(number, events, steps):

@@ -13,13 +13,13 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-EXAMPLE = os.path.join(HERE, "..", "..", "examples", "ag_matmul.braid")
+EXAMPLES = os.path.join(HERE, "..", "..", "examples")
 # Runs 1 to 3, otherwise as recorded, on H200 GPUs joined by NVLink, four runs in flight, by
 #   braid run examples/ag_matmul.braid --backend cuda --ranks 2 --set M=128 --protocol get
 #       --iterations 6 --trace h200_get_2_ranks.json
 # and likewise with 3 ranks, M=192 and put.
 RECORDED = [("h200_get_2_ranks.json", "get"), ("h200_put_3_ranks.json", "put")]
-SMALL = ["--set", "M=96", "--set", "K=64", "--set", "N=64", "--streams", "2", "--iterations", "3"]
+SMALL = ["--set", "M=96", "--set", "K=64", "--set", "N=64", "--streams", "2"]
 
 
 def accept(path, *options):
@@ -28,21 +28,17 @@ def accept(path, *options):
     return result.returncode, (result.stdout + result.stderr).strip()
 
 
-def record(braid, path, ranks, protocol, *options):
-    subprocess.run([braid, "run", EXAMPLE, "--ranks", str(ranks), "--protocol", protocol, *SMALL,
-                    "--trace", path, *options], check=True, capture_output=True, timeout=300)
+def record(braid, path, ranks, protocol, *options, example="ag_matmul"):
+    subprocess.run([braid, "run", os.path.join(EXAMPLES, f"{example}.braid"), "--ranks", str(ranks),
+                    "--protocol", protocol, "--iterations", "3", "--trace", path, *options],
+                   check=True, capture_output=True, timeout=300)
 
 
-def commands(events, rank, run):
-    """Of the stream of the first step, in order."""
-    found = [e for e in events if e["ph"] == "X" and e["pid"] == rank and e["args"]["run"] == run
-             and e["tid"] == 2]
-    return sorted(found, key=lambda event: event["ts"])
-
-
-def pick(events, rank, run, kind, request):
-    return next(event for event in commands(events, rank, run)
-                if event["name"] == kind and request in event["args"]["node"])
+def pick(events, rank, run, kind, request, streams=(2,)):
+    """The first such command; of the stream of the first step, unless it is said."""
+    return min((e for e in events if e["ph"] == "X" and e["pid"] == rank and e["tid"] in streams
+                and e["args"]["run"] == run and e["name"] == kind and request in e["args"]["node"]),
+               key=lambda event: event["ts"])
 
 
 def arrow_point(event):
@@ -87,9 +83,9 @@ def next_offer_before_await(events, protocol):
     swap(events, pick(events, 0, 1, "await", "wait"), pick(events, 0, 2, "signal", passive))
 
 
-def no_await(events, protocol):
+def no_await(events, protocol, streams=(2,)):
     active = "p2p recv" if protocol == "get" else "p2p send"
-    events.remove(pick(events, 0, 2, "await", active))
+    events.remove(pick(events, 0, 2, "await", active, streams))
 
 
 def rank_missing(events, protocol):
@@ -176,14 +172,26 @@ def check_cpus(checks, folder, braid):
     for protocol in ("get", "put"):
         for ranks in (2, 3):
             path, what = os.path.join(folder, "trace.json"), f"{protocol}, {ranks} ranks"
-            record(braid, path, ranks, protocol)
+            record(braid, path, ranks, protocol, *SMALL)
             check_trace(checks, folder, path, what, protocol)
             checks.expect(0, accept(path, "--skew", "0"), f"{what}, one clock")  # of one process
     path = os.path.join(folder, "ring.json")
-    record(braid, path, 3, "get", "--schedule", "ring", "--chunks", "2")
+    record(braid, path, 3, "get", *SMALL, "--schedule", "ring", "--chunks", "2")
     checks.expect(0, accept(path), "ring, 3 ranks, 6 chunks")
     check_lag(checks, folder, path, "ring", 2)
     check_clock(checks, folder, path, "ring", 1000, 1e7)
+
+
+def check_loops(checks, folder, braid):
+    """Programs with several loops of transfers, whose requests have the same names."""
+    path = os.path.join(folder, "loops.json")
+    for example, options in (("mlp", ()), ("matmul_all_reduce", ("--reduction", "two-shot"))):
+        for protocol in ("get", "put"):
+            record(braid, path, 4, protocol, *options, example=example)
+            checks.expect(0, accept(path), f"{example}, {protocol}, 4 ranks")
+            trace = load(path)
+            no_await(trace["traceEvents"], protocol, streams=range(8))
+            checks.expect(1, accept_tampered(folder, trace), f"{example}, {protocol}, no_await")
 
 
 def check_gpus(checks, folder):
@@ -205,6 +213,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="braid-traces-") as folder:
         check_gpus(checks, folder)
         check_cpus(checks, folder, sys.argv[1])
+        check_loops(checks, folder, sys.argv[1])
     print(f"{checks.failures} failures")
     return 1 if checks.failures else 0
 
