@@ -388,6 +388,14 @@ def part_prepares(rank, ranks):
     assert "all_gather_matmul" in str(bt.report())
     bt.prepare(bt.matmul_reduce_scatter, X, B, seconds=0.2)
     bt.prepare(bt.matmul_all_reduce, X, B, bias=draw(6), seconds=0.2)
+    W = draw(8, 6).requires_grad_()  # a call keeps A, and applies the activation behind the kernel
+    schedule = bt.prepare(bt.all_gather_matmul, A, W, activation="relu", seconds=0.2)
+    before = {str(each) for each in bt.report().calls if each.calls}
+    bt.all_gather_matmul(A, W, activation="relu")
+    used, = [each for each in bt.report().calls if each.calls and str(each) not in before]
+    assert used.schedule == schedule, (used, schedule)
+    expect_error(bt.InputError, "expected an activation", lambda: bt.prepare(
+        bt.all_gather_matmul, A, W, activation="tan"))
     expect_error(bt.InputError, "expected one of all_gather", lambda: bt.prepare(print, A, B))
     expect_error(bt.InputError, "expected seconds of 0 or more",
                  lambda: bt.prepare(bt.matmul_all_reduce, X, B, seconds=-1))

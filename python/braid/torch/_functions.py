@@ -29,6 +29,17 @@ def _wants_gradients(tensors: Sequence[Optional[Tensor]]) -> bool:
                                            for each in tensors)
 
 
+def _folded(tensors: Sequence[Optional[Tensor]], activation: Optional[str]) -> Tuple[bool, str]:
+    """Whether gradients are wanted, and the activation that the kernel applies: behind it where
+    they are."""
+    if not _wants_gradients(tensors):
+        return False, activation or ""
+    if activation and activation not in _FUNCTIONS_OF_PYTORCH:
+        raise InputError(f"expected an activation ({', '.join(_FUNCTIONS_OF_PYTORCH)}) or None, "
+                         f"got '{activation}'")
+    return True, ""
+
+
 def _expect_tensors(tensors: Sequence[Any], dim: Any = 0) -> None:
     """A and a B first; a bias may be missing."""
     for index, each in enumerate(tensors):
@@ -80,13 +91,6 @@ def _refuse_forward_mode(tensors: Sequence[Optional[Tensor]]) -> None:
 def _place(name: str) -> Tuple[int, int]:
     """place_of, while a graph is made of the call, too."""
     return place_of(name)
-
-
-def _apply(activation: str, tensor: Tensor) -> Tensor:
-    if activation not in _FUNCTIONS_OF_PYTORCH:
-        raise InputError(f"expected an activation ({', '.join(_FUNCTIONS_OF_PYTORCH)}) or None, "
-                         f"got '{activation}'")
-    return _FUNCTIONS_OF_PYTORCH[activation](tensor)
 
 
 def _lists(B: Bs, bias: Any) -> Tuple[List[Tensor], List[Tensor], int]:
@@ -144,8 +148,7 @@ def all_gather_matmul(A: Tensor, B: Bs, group: Any = None, *, bias: Any = None,
     weights, given, biased = _lists(B, bias)
     tensors = [A, *weights, *given]
     _expect_tensors(tensors, gather_dim)
-    wants_gradients = _wants_gradients(tensors)
-    folded = "" if wants_gradients else activation or ""
+    wants_gradients, folded = _folded(tensors, activation)
     keeps_A = return_A or (wants_gradients and _wants_gradients(weights))
     arguments = (A, weights, given, biased, folded, gather_dim, count, keeps_A, name)
     if not wants_gradients and _is_plain(tensors):
@@ -154,7 +157,7 @@ def all_gather_matmul(A: Tensor, B: Bs, group: Any = None, *, bias: Any = None,
         outputs = _ops.all_gather_matmul(*arguments, _place(name)[1])
     Ys = list(outputs[:len(weights)])
     if activation and not folded:
-        Ys = [_apply(activation, Y) for Y in Ys]
+        Ys = [_FUNCTIONS_OF_PYTORCH[activation](Y) for Y in Ys]
     result = Ys[0] if isinstance(B, Tensor) else Ys
     return (result, outputs[-1]) if return_A else result
 
@@ -177,14 +180,13 @@ def matmul_reduce_scatter(A: Tensor, B: Tensor, group: Any = None, *,
     name = name_of(group)
     tensors = [A, B, bias]
     _expect_tensors(tensors, scatter_dim)
-    wants_gradients = _wants_gradients(tensors)
-    folded = "" if wants_gradients else activation or ""
+    wants_gradients, folded = _folded(tensors, activation)
     arguments = (A, B, bias, folded, reduce_op, scatter_dim, name)
     if not wants_gradients and _is_plain(tensors):
         return _operations.matmul_reduce_scatter(*arguments)
     _operations.check_reduction(reduce_op, activation or "", bias)  # which may be applied here
     Y = _ops.matmul_reduce_scatter(*arguments, *_place(name))
-    return _apply(activation, Y) if activation and not folded else Y
+    return _FUNCTIONS_OF_PYTORCH[activation](Y) if activation and not folded else Y
 
 
 def matmul_all_reduce(A: Tensor, B: Tensor, group: Any = None, *, bias: Optional[Tensor] = None,
@@ -198,13 +200,12 @@ def matmul_all_reduce(A: Tensor, B: Tensor, group: Any = None, *, bias: Optional
     name = name_of(group)
     tensors = [A, B, bias]
     _expect_tensors(tensors)
-    wants_gradients = _wants_gradients(tensors)
-    folded = "" if wants_gradients else activation or ""
+    wants_gradients, folded = _folded(tensors, activation)
     arguments = (A, B, bias, folded, name)
     if not wants_gradients and _is_plain(tensors):
         return _operations.matmul_all_reduce(*arguments)
     Y = _ops.matmul_all_reduce(*arguments)
-    return _apply(activation, Y) if activation and not folded else Y
+    return _FUNCTIONS_OF_PYTORCH[activation](Y) if activation and not folded else Y
 
 
 # -- Measuring. --
@@ -213,21 +214,24 @@ def _gather_call(job: Any, A: Tensor, B: Bs, *, bias: Any = None, activation: Op
                  gather_dim: int = 0, rows: Optional[int] = None, return_A: bool = False) -> Any:
     weights, given, biased = _lists(B, bias)
     biases = _operations.spread(len(weights), given, biased)
-    return _operations.describe_gather(job, A, weights, biases, activation or "", gather_dim,
-                                       _count(rows), return_A)
+    wants_gradients, folded = _folded([A, *weights, *given], activation)
+    keeps_A = return_A or (wants_gradients and _wants_gradients(weights))
+    return _operations.describe_gather(job, A, weights, biases, folded, gather_dim, _count(rows),
+                                       keeps_A)
 
 
 def _scatter_call(job: Any, A: Tensor, B: Tensor, *, bias: Optional[Tensor] = None,
                   activation: Optional[str] = None, scatter_dim: int = 0,
                   reduce_op: str = "sum") -> Any:
     _operations.check_reduction(reduce_op, activation or "", bias)
-    return _operations.describe_reduce(job, "matmul_reduce_scatter", A, B, bias, activation or "",
-                                       scatter_dim)
+    return _operations.describe_reduce(job, "matmul_reduce_scatter", A, B, bias,
+                                       _folded([A, B, bias], activation)[1], scatter_dim)
 
 
 def _all_reduce_call(job: Any, A: Tensor, B: Tensor, *, bias: Optional[Tensor] = None,
                      activation: Optional[str] = None) -> Any:
-    return _operations.describe_reduce(job, "matmul_all_reduce", A, B, bias, activation or "", 0)
+    return _operations.describe_reduce(job, "matmul_all_reduce", A, B, bias,
+                                       _folded([A, B, bias], activation)[1], 0)
 
 
 _CALLS: List[Tuple[Callable[..., Any], Callable[..., Any]]] = [
@@ -242,9 +246,8 @@ def prepare(function: Callable[..., Any], A: Tensor, B: Bs, group: Any = None, *
     nobody has measured. A shape that this machine knows takes no trials.
 
     function: all_gather_matmul, matmul_reduce_scatter or matmul_all_reduce.
-    A, B, group, options: as for a call, which autocast is for, too; tensors are looked at, not
-        read. A call that keeps A for gradients of B is one with return_A; one that is for any
-        gradients is without an activation, which is applied behind it.
+    A, B, group, options: as for a call here, with or without gradients and autocast; tensors are
+        looked at, not read. Calls for gradients are measured apart from those without.
 
     The schedule, in the words of the command line. Collective; blocks. Before the operator is
     captured into a CUDA graph.
