@@ -22,7 +22,7 @@ struct CompileFlags {
 
 constexpr const char *kCompileFooter = R"(
 A fusion is lowered and printed with its host program; a program is verified and printed again.
-What is printed is text that braid reads; of --emit program with the fusion that it implements.
+What is printed is text that braid reads; a program alone only beside its fusion.
 
   braid compile examples/ag_matmul.braid --ranks 4
   braid compile examples/ag_linear.braid --schedule ring --protocol put --chunks 2

@@ -45,8 +45,7 @@ void SourceFlags::addTo(CLI::App &app, bool isFileOptional) {
           "give a parameter of the fusion a value; repeatable")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  const std::string alternative =
-      isRun && takesAuto ? ", or auto: measure, and choose for each stage" : "";
+  const std::string alternative = isRun && takesAuto ? ", or auto: choose for each stage" : "";
   addText(*lowering, "--schedule", schedule, "SCHEDULE",
           presetNames() + alternative + " (default " + defaultSchedule +
               "); with ;KNOB=VALUE behind it; TENSOR=SCHEDULE,... for "

@@ -69,7 +69,7 @@ Status RowTimer::lower(const TimedRow &asked) {
   ChosenRow chosen = BRAID_TRY(decide(asked));
   const TimedRow &row = chosen.row;
   if (!timer_.device().peerMemory()->offers(row.transferMode))
-    return unsupported("{}: this backend has no such way to copy or to signal", row.name);
+    return unsupported("{}: no such memory, or way to copy or signal, here", row.name);
   if (transportOf(row.options.schedule.all, row.options.transport) == Transport::Messages &&
       !timer_.device().messages())
     return unsupported("{}: this backend sends no messages", row.name);
