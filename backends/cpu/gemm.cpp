@@ -5,15 +5,19 @@
 #include "runtime/numeric.h"
 #include "runtime/pointwise_math.h"
 
+#include "llvm/Support/raw_ostream.h"
+
 #include <algorithm>
 #include <climits>
 #include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <new>
 #include <thread>
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #if defined(__SANITIZE_THREAD__)
 #define BRAID_PLAIN_GEMM 1
@@ -115,6 +119,10 @@ public:
     }
     freed_.notify_one();
   }
+  bool isEmpty() {
+    std::lock_guard lock(mutex_);
+    return inside_ == 0;
+  }
 
 private:
   /// Whoever entered before may not have taken a buffer yet, so there has to be room for two.
@@ -129,6 +137,22 @@ private:
   unsigned inside_ = 0, buffers_ = 0; ///< OpenBLAS keeps its buffers
 };
 
+/// Never destroyed: a GEMM may outlive main().
+Gate &gate() {
+  static Gate &gate = *new Gate;
+  return gate;
+}
+
+/// At exit OpenBLAS gives its buffers back, and a GEMM of a run that has failed may still be under
+/// way: so the process ends before that, with its status.
+void endBeforeOpenBlas(int status, void *) {
+  if (gate().isEmpty())
+    return;
+  llvm::outs().flush();
+  std::fflush(nullptr);
+  _exit(status);
+}
+
 void callBlas(const Gemm<float> &g, CBLAS_TRANSPOSE transposeB, int ldb) {
   cblas_sgemm(CblasRowMajor, CblasNoTrans, transposeB, int(g.m), int(g.n), int(g.k), 1.0f, g.a,
               int(g.k), g.b, ldb, 0.0f, g.c, int(g.n));
@@ -139,16 +163,15 @@ void callBlas(const Gemm<double> &g, CBLAS_TRANSPOSE transposeB, int ldb) {
 }
 
 template <class Acc> void multiplyAccumulators(const Gemm<Acc> &g, GemmBy by) {
-  static Gate gate;
   // OpenBLAS counts in int, and has nothing to say about an empty sum.
   if (by == GemmBy::Loops || g.k == 0 || std::max({g.m, g.n, g.k}) > INT_MAX)
     return multiplyPlainly(g);
-  gate.enter();
+  gate().enter();
   if (g.transposeB)
     callBlas(g, CblasTrans, int(g.k));
   else
     callBlas(g, CblasNoTrans, int(g.n));
-  gate.leave();
+  gate().leave();
 }
 
 #endif
@@ -352,6 +375,7 @@ void applyFunctions(const PointwiseArgs &args) {
 void initializeGemms() {
 #ifndef BRAID_PLAIN_GEMM
   openblas_set_num_threads(1);
+  [[maybe_unused]] static const int registered = on_exit(endBeforeOpenBlas, nullptr);
 #endif
 }
 

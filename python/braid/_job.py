@@ -62,7 +62,7 @@ class Job:
         if getattr(self, "_used", None) and self._handle._address is not None:
             self._interrupt()
             self._settle()
-            _never_freed.extend(self._used)
+            self._keep_used()
 
     def __enter__(self) -> "Job":
         return self
@@ -82,6 +82,9 @@ class Job:
             self.fail(f"{type(error).__name__}: {error}", code)
         except Error:
             pass  # the caller has the error that came first here
+        if self._used:
+            self._settle()
+            self._keep_used()
         self._handle.free()
 
     @property
@@ -134,6 +137,13 @@ class Job:
         uses."""
         if not _library.ask("job_is_stuck", self._handle.address):
             self._used.clear()
+
+    def _keep_used(self) -> None:
+        """To the end of the process, the interpreter's included: a run that does not end may use
+        it."""
+        for used in self._used:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(used))
+        self._used.clear()
 
     def _settle(self) -> None:
         """Waits for what a signal has cut off, when the job has been ended."""
@@ -191,7 +201,6 @@ class RunOnCpu:
             self._job._settle()
 
 
-_never_freed: List[Any] = []  # what is used by runs that do not end
 _MOST_SECONDS = 1e9
 
 

@@ -1,6 +1,7 @@
 //===- tests/backends/cpu_test.cpp - what only the cpu backend promises -----------------------===//
 
 #include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/gemm.h"
 #include "backends/cpu/job_recorder.h"
 #include "backends/cpu/queue/command_queue.h"
 #include "backends/cpu/queue/scheduler.h"
@@ -34,6 +35,30 @@ TEST(CpuTest, GemmLongerThanTheTimeoutIsProgress) {
   ASSERT_EQ(spans.size(), 1u);
   EXPECT_GT(spans[0].endNs - spans[0].beginNs, 5000000) << "the test needs a longer GEMM";
 }
+
+#ifndef __SANITIZE_THREAD__ // no OpenBLAS there
+
+/// A rank whose job has failed ends with its exit code, although OpenBLAS tidies up at exit.
+TEST(CpuTest, AProcessMayEndWhileAGemmIsUnderWay) {
+  constexpr int64_t kSize = 3000;
+  std::vector<float> a(kSize * kSize, 1), c(kSize * kSize);
+  const MatmulArgs args{DType::F32, false,   kSize,   kSize,    kSize, a.data(),
+                        a.data(),   nullptr, nullptr, c.data(), false, DType::F32};
+  for (int i = 0; i < 5; ++i)
+    EXPECT_EXIT(
+        {
+          initializeGemms();
+          std::thread([&] {
+            Scratch scratch;
+            multiply(args, scratch, GemmBy::Library);
+          }).detach();
+          std::this_thread::sleep_for(std::chrono::milliseconds(30));
+          std::exit(7);
+        },
+        testing::ExitedWithCode(7), "");
+}
+
+#endif
 
 /// Throws in the first sum, and counts what it sees.
 class PickyObserver final : public CommandObserver {

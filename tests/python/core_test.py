@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import unittest
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 FOLDER, BRAID = sys.argv[1], sys.argv[2]
@@ -296,20 +297,22 @@ class Runs(unittest.TestCase):
             op(list(A), [B, B])
 
     def test_what_a_stuck_run_uses_lives_on(self):
-        job = braid.create(ranks=2)
-        op = job.prepare(braid.compile(gather(2)))
-        ask, before = braid._library.ask, len(braid._job._never_freed)
-        braid._library.ask = lambda name, *rest: name == "job_is_stuck" or ask(name, *rest)
-        try:
-            A, B = np.ones((2, 1, 6, 8), np.float32), np.ones((8, 4), np.float32)
-            self.interrupted(op, (list(A), [B, B]), None)
-            del op, job
-            gc.collect()
-        finally:
-            braid._library.ask = ask
-        kept = braid._job._never_freed[before:]
-        self.assertEqual(len(kept), 1)
-        self.assertIn(id(B), [id(each) for each in kept[0]])
+        ask = braid._library.ask
+        for is_given_up in (False, True):
+            job = braid.create(ranks=2)
+            op = job.prepare(braid.compile(gather(2)))
+            braid._library.ask = lambda name, *rest: name == "job_is_stuck" or ask(name, *rest)
+            try:
+                A, B = np.ones((2, 1, 6, 8), np.float32), np.ones((8, 4), np.float32)
+                used = weakref.ref(B)
+                self.interrupted(op, (list(A), [B, B]), None)
+                if is_given_up:
+                    job._give_up(KeyboardInterrupt())
+                del op, job, A, B
+                gc.collect()
+            finally:
+                braid._library.ask = ask
+            self.assertIsNotNone(used())
 
     def test_nothing_is_copied(self):
         job = self.job(2)
