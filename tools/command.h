@@ -2,6 +2,7 @@
 #pragma once
 
 #include "api/compile/compile.h"
+#include "runtime/job/bootstrap/environment.h"
 #include "tools/integer_flag.h"
 
 #include <array>
@@ -71,6 +72,10 @@ int report(const Status &status, const Source *source = nullptr);
 /// Runs a command that gives its exit code, or fails; `source` takes what it reads, where messages
 /// may be located. Prints a failure. Returns the exit code.
 int runCommand(llvm::function_ref<Result<int>(std::unique_ptr<Source> &source)> command);
+
+/// For a command that starts its own ranks: BadInput if this process is one of several ranks of
+/// another launcher, each of which would do everything.
+Status checkIsAlone(llvm::StringRef command, const Environment &environment);
 
 /// BadInput "expected --flag to be one of a, b, c, got 'x' (did you mean 'a'?)".
 Status badChoice(llvm::StringRef flag, llvm::StringRef value,

@@ -59,6 +59,18 @@ void SourceFlags::addTo(CLI::App &app, bool isFileOptional) {
           "run these passes instead of all; see braid compile --list-passes");
 }
 
+Status checkIsAlone(llvm::StringRef command, const Environment &environment) {
+  const Result<std::optional<Place>> place = findPlace(environment);
+  if (place && (!*place || (*place)->ranks == 1))
+    return Status::ok();
+  if (!place)
+    return place.status();
+  return badInput("expected no other launcher, for braid {} starts its own processes, but {} says "
+                  "that this is rank {} of {}; unset {}",
+                  command.str(), (*place)->source, (*place)->rank, (*place)->ranks,
+                  variablesOfPlace(environment));
+}
+
 Status badChoice(llvm::StringRef flag, llvm::StringRef value,
                  const std::vector<std::string> &choices) {
   return badInput("expected {} to be one of {}, got '{}'{}", flag.str(), llvm::join(choices, ", "),

@@ -74,18 +74,6 @@ void addFlags(CLI::App &app, P2pFlags &flags) {
   app.footer(kP2pFooter);
 }
 
-/// Each rank of another launcher would measure everything.
-Status checkIsAlone(const Environment &environment) {
-  const Result<std::optional<Place>> place = findPlace(environment);
-  if (place && (!*place || (*place)->ranks == 1))
-    return Status::ok();
-  if (!place)
-    return place.status();
-  return badInput("expected no other launcher, for braid p2p starts its own processes, but {} says "
-                  "that this is rank {} of {}; unset {}",
-                  (*place)->source, (*place)->rank, (*place)->ranks, variablesOfPlace(environment));
-}
-
 /// Numbers of the devices to measure.
 Result<std::vector<int64_t>> chooseDevices(const P2pFlags &flags, bool areGpus, int64_t gpus) {
   if (!flags.devices.empty() && flags.ranks)
@@ -178,7 +166,7 @@ Result<int> p2p(const P2pFlags &flags, const BackendRegistry &registry) {
   BRAID_TRY(checkSettings(processEnvironment()));
   MeasureOptions options;
   BRAID_TRY(readP2pFlags(flags, options));
-  BRAID_TRY(checkIsAlone(processEnvironment()));
+  BRAID_TRY(checkIsAlone("p2p", processEnvironment()));
   if (flags.backend && *flags.backend != "cpu" && *flags.backend != "cuda")
     return badChoice("--backend", *flags.backend, {"cpu", "cuda"});
   if (flags.backend && !registry.find(*flags.backend))

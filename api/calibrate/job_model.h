@@ -37,6 +37,8 @@ public:
   void keep(const std::string &key, std::string value);
   /// The file of what is kept, on rank 0; else empty.
   std::string path() const { return cache_ ? cache_->path() : ""; }
+  /// Whether it could be written.
+  bool isSaved() const { return cache_ && cache_->isSaved(); }
 
   /// Takes up what is kept, and measures what it lacks, but for GEMMs.
   Status find();

@@ -154,7 +154,8 @@ Result<MeasuredMachine> MachineMeter::measure() {
   measured_.model = BRAID_TRY(CostModel::decode(text));
   JobModel kept(timer_, job_);
   BRAID_TRY(kept.add(measured_.model));
-  measured_.keptIn = kept.path();
+  if (kept.isSaved())
+    measured_.keptIn = kept.path();
   if (!options_.name.empty())
     measured_.model.machine = options_.name;
   return std::move(measured_);

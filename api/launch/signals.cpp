@@ -18,8 +18,12 @@ std::atomic<uint64_t> received{0}; ///< a bit for each signal
 
 std::atomic<int> firstSignal{0}; ///< that was received
 
-/// What was noted has led to nothing: something hangs that should not.
-void endAtOnce(int) { _exit(128 + firstSignal.load()); }
+/// What was noted has led to nothing: something hangs that should not. An alarm of somebody else's,
+/// with nothing noted, is none.
+void endAtOnce(int) {
+  if (const int signal = firstSignal.load())
+    _exit(128 + signal);
+}
 
 void note(int signal) {
   int saved = errno;

@@ -11,6 +11,7 @@
 #include "ir/failure.h"
 #include "runtime/execute/handshake.h"
 #include "runtime/job/bootstrap/client.h"
+#include "runtime/job/bootstrap/start_thread.h"
 #include "runtime/reference/reference.h"
 #include "runtime/simulate/simulator.h"
 
@@ -26,11 +27,44 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <condition_variable>
+#include <mutex>
 
 namespace braid {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+/// While it lives, this rank is not taken for stuck: what it does may take longer than the time
+/// limit, such as to write to a pipe whose reader is slow.
+class Ticking {
+public:
+  explicit Ticking(ControlPlane &control) {
+    // Without the thread it is as if there were none of this.
+    (void)startThread(thread_, "saying that a rank goes on", [this, &control] {
+      std::unique_lock lock(mutex_);
+      do
+        control.tick();
+      while (!over_.wait_for(lock, std::chrono::milliseconds(20), [this] { return isOver_; }));
+    });
+  }
+  ~Ticking() {
+    {
+      std::lock_guard lock(mutex_);
+      isOver_ = true;
+    }
+    over_.notify_one();
+    if (thread_.joinable())
+      thread_.join();
+  }
+  Ticking(const Ticking &) = delete;
+
+private:
+  std::mutex mutex_;
+  std::condition_variable over_;
+  bool isOver_ = false;
+  std::thread thread_;
+};
 
 /// As many as asked for, or as fit a gigabyte over all ranks.
 int64_t chooseRunsInFlight(const RunOptions &options, const Plan &plan) {
@@ -106,6 +140,7 @@ private:
   Status compare(int64_t rank, Arguments &slot, int64_t iteration) const;
   void digest(int64_t rank, Arguments &slot, std::vector<uint64_t> &digests) const;
   Status finishRank(int64_t rank, const RankWork &work);
+  Status conclude(int64_t rank, const std::vector<std::string> &summaries);
   Status merge(const std::vector<std::string> &summaries);
 
   const Compiled &compiled_;
@@ -243,11 +278,15 @@ Status Runner::finishRank(int64_t rank, const RankWork &work) {
                        rank, mine.spans.size());
   ControlPlane &control = mesh_.control(rank);
   std::vector<std::string> summaries = BRAID_TRY(control.allGather(std::move(summary)));
+  BRAID_TRY(conclude(rank, summaries));
+  return control.commit();
+}
+
+Status Runner::conclude(int64_t rank, const std::vector<std::string> &summaries) {
+  const Ticking ticking(mesh_.control(rank));
   if (rank == mesh_.firstHosted())
     BRAID_TRY(merge(summaries));
-  if (rank == 0 && options_.beforeCommit)
-    BRAID_TRY(options_.beforeCommit(report_));
-  return control.commit();
+  return rank == 0 && options_.beforeCommit ? options_.beforeCommit(report_) : Status::ok();
 }
 
 Status Runner::merge(const std::vector<std::string> &summaries) {

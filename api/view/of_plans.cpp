@@ -152,7 +152,11 @@ static Result<PrintedProgram> parseAgain(const std::string &name, const std::str
     return badInput("{}", printed.source->diags.str());
   printed.title = "@" + compiled->program->name();
   printed.compiled = *compiled;
-  printed.plans = BRAID_TRY(makePlans(*compiled));
+  Result<std::vector<Plan>> plans = makePlans(*compiled);
+  if (!plans)
+    return printed.source->diags.hasErrors() ? badInput("{}", printed.source->diags.str())
+                                             : plans.status();
+  printed.plans = std::move(*plans);
   return printed;
 }
 

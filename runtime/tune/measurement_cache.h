@@ -51,6 +51,8 @@ public:
   /// Writes what was set, if anything was, together with all that is in the file by now, which
   /// find() then finds, too. Waits for other jobs to write theirs, at most for kPatience.
   void save();
+  /// Whether the file has all that was set.
+  bool isSaved() const { return unsaved_.empty(); }
 
   /// The file; empty if there is none because the folder is.
   const std::string &path() const { return path_; }

@@ -62,6 +62,7 @@ Result<int> bench(BenchFlags flags) {
   BRAID_TRY(checkSettings(processEnvironment()));
   if (!flags.requests.empty())
     return benchRank(flags);
+  BRAID_TRY(checkIsAlone("bench", processEnvironment()));
   if (!flags.links.empty() && !flags.usesGpus())
     return badInput("--links: expected GPUs, got backend '{}'", flags.backend);
   if (!flags.links.empty() && !flags.against.empty())

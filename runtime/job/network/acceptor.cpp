@@ -123,7 +123,11 @@ Result<SecureStream> connectAuthenticated(const TcpAddress &at, const std::strin
   ClientHandshake handshake(secret, context, number);
   const std::string challenge = BRAID_TRY(stream.read(kChallengeBytes, toBeAsked));
   BRAID_TRY(stream.write(handshake.answer(challenge), toBeLetIn));
-  const std::string proof = BRAID_TRY(stream.read(kProofBytes, toBeLetIn));
+  const Result<std::string> read = stream.read(kProofBytes, toBeLetIn);
+  if (!read && read.status().code() == StatusCode::PeerFailed)
+    return peerFailed("{}: it lets nobody in whose secret, or name of the job, is another",
+                      read.status().message());
+  const std::string proof = BRAID_TRY(read);
   const StreamKeys keys = BRAID_TRY(handshake.check(proof));
   std::string rest = stream.takeRead();
   return SecureStream(stream.release(), keys, std::move(rest));

@@ -66,7 +66,8 @@ Result<ByteStream> ByteStream::connect(const std::string &host, uint16_t port, s
       Tried tried = tryAddress(address, deadline);
       if (tried.socket.isValid())
         return ByteStream(std::move(tried.socket), std::move(whose));
-      error = tried.error;
+      if (error == 0 || tried.error != ETIMEDOUT) // one that the deadline cut off says nothing
+        error = tried.error;
       if (Clock::now() >= deadline)
         return timedOut("expected {} to take a connection, got: {}", whose,
                         llvm::sys::StrError(error));
