@@ -304,7 +304,9 @@ TEST(Hosts, WithAnotherSecretNobodyGetsIn) {
   const auto refused = joinHostZero(job.at(), options, deadlineIn(500ms));
   ASSERT_FALSE(refused.isOk());
   EXPECT_EQ(refused.status().code(), StatusCode::TimedOut);
-  EXPECT_THAT(refused.status().message(), HasSubstr("to let host 1 (rank 1) in, got: "));
+  EXPECT_THAT(refused.status().message(),
+              AllOf(HasSubstr("to let host 1 (rank 1) in, got: "),
+                    HasSubstr("lets nobody in whose secret, or name of the job, is another")));
   EXPECT_FALSE(job.memory(0).isAborted());
   job.addHost(1);
   job.addRank(1);

@@ -114,6 +114,7 @@ TEST(Tcp, NobodyListensThere) {
   const auto late = ByteStream::connect("127.0.0.1", port, "host 0", true, deadlineIn(200ms));
   ASSERT_FALSE(late.isOk());
   EXPECT_EQ(late.status().code(), StatusCode::TimedOut);
+  EXPECT_THAT(late.status().message(), HasSubstr("Connection refused"));
 }
 
 TEST(Tcp, EveryAddressMeansThisHost) {

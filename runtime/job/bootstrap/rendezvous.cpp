@@ -189,6 +189,7 @@ private:
   bool isContradicted_ = false; ///< which aborted the job
   const Deadline joinDeadline_;
   std::optional<Deadline> killTime_;
+  size_t absentBefore_ = 0; ///< at the last look since the job failed
   Deadline acceptTime_{};                    ///< not before
   const std::unique_ptr<OtherHosts> others_; ///< null: there are none
 
@@ -258,8 +259,10 @@ void Rendezvous::Server::lookAtClocks() {
          absent.front()});
   if (!memory_.isAborted())
     return;
-  if (!killTime_)
+  const size_t absent = ranksIn(RankState::Absent).size();
+  if (!killTime_ || absent < absentBefore_) // who comes late has to hear of it, too
     killTime_ = now + options_.grace;
+  absentBefore_ = absent;
   if (options_.killsStragglers)
     killStragglers(now >= *killTime_);
 }
