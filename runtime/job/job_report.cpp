@@ -71,6 +71,8 @@ public:
 
   uint64_t now() const { return now_; }
   int64_t ranks() const { return static_cast<int64_t>(ranks_.size()); }
+  /// On this host.
+  bool isHere(int64_t rank) const { return memory_.isHere(rank); }
   const Plan *plan(int64_t rank, CommandId id) const { return plans_.find(rank, id.command); }
   const RankSnapshot &at(int64_t rank) const {
     std::optional<RankSnapshot> &snapshot = ranks_[static_cast<size_t>(rank)];
@@ -413,13 +415,18 @@ private:
     return rank.heartbeatNs != 0 ? rank.heartbeatNs : rank.activitySinceNs;
   }
 
+  /// What other hosts' ranks do is told by the first rank of this one: if that is silent, so are
+  /// they.
   std::optional<Blame> silentRank() const {
+    const auto key = [&](int64_t rank) {
+      return std::pair(!job_.isHere(rank), lastSign(job_.at(rank)));
+    };
     std::optional<int64_t> silent;
     for (int64_t rank = 0; rank < job_.ranks(); ++rank) {
       const uint64_t sign = lastSign(job_.at(rank));
       const bool isSilent = job_.at(rank).state == RankState::Joined && sign != 0 &&
                             job_.now() > sign && job_.now() - sign > silenceNs();
-      if (isSilent && (!silent || sign < lastSign(job_.at(*silent))))
+      if (isSilent && (!silent || key(rank) < key(*silent)))
         silent = rank;
     }
     if (!silent)

@@ -58,8 +58,8 @@ class FakeJob {
 public:
   static constexpr uint64_t kMs = 1000000;
 
-  explicit FakeJob(int64_t ranks, bool hasPlans = true)
-      : memory(std::move(*JobMemory::create(ranks))),
+  explicit FakeJob(int64_t ranks, bool hasPlans = true, const HostPlace &place = {})
+      : memory(std::move(*JobMemory::create(ranks, place))),
         plans(hasPlans ? ringPlans(ranks) : std::vector<Plan>()), startNs_(monotonicNs()) {
     for (int64_t rank = 0; rank < ranks; ++rank) {
       RankSlot &slot = memory.slot(rank);

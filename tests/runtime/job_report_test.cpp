@@ -163,6 +163,15 @@ TEST(StallCause, BlamesARankWithoutHeartbeatFirst) {
                            "\\(trip 1\\) at ring.braid:13:5, run 2 .*; last completed: .*, run 1"));
 }
 
+/// Of ranks on another host nobody hears when the first one here is silent.
+TEST(StallCause, BlamesTheRankWithoutHeartbeatOnThisHost) {
+  FakeJob job(4, /*hasPlans=*/true, {.host = 1, .hosts = 2});
+  for (int64_t rank : {0, 1})
+    job.memory.slot(rank).heartbeatNs.store(job.ago(600), kRelaxed);
+  job.memory.slot(2).heartbeatNs.store(job.ago(400), kRelaxed);
+  EXPECT_EQ(stall(job).rank, 2);
+}
+
 TEST(StopCause, NamesTheRankAndListsAll) {
   FakeJob job = waitingForEachOther(3);
   const JobCause cause = stopCause(job.memory, job.plans, 2, 1500ms);

@@ -189,7 +189,7 @@ private:
   bool isContradicted_ = false; ///< which aborted the job
   const Deadline joinDeadline_;
   std::optional<Deadline> killTime_;
-  size_t absentBefore_ = 0; ///< at the last look since the job failed
+  size_t absentBefore_ = 0;                  ///< at the last look since the job failed
   Deadline acceptTime_{};                    ///< not before
   const std::unique_ptr<OtherHosts> others_; ///< null: there are none
 
