@@ -13,15 +13,27 @@ namespace braid {
 /// first.
 std::string lineAndColumn(llvm::StringRef text, size_t byte);
 
-/// What the parser refused: "3:14: expected JSON", or "3:14: expected a finite number, got 1e999".
+/// No file of ours nests more deeply.
+inline constexpr int kDeepestJson = 64;
+
+/// What parsedJson() refused: "3:14: expected JSON", "3:14: expected JSON of at most 64 levels", or
+/// "3:14: expected a finite number, got 1e999".
 std::string jsonMistake(llvm::StringRef text, const nlohmann::json::exception &error);
 
-/// As Json::parse(), which throws, but without what is nested more deeply than any file of ours: an
-/// object that grows copies what it has, level by level, and the stack would end.
+/// Where values nest more deeply than `most`; npos: nowhere.
+size_t nestsTooDeeplyAt(llvm::StringRef text, int most);
+
+/// `text`, or `copy` of it, in which a byte that the parser would take for the end is one that it
+/// refuses.
+llvm::StringRef withoutEnds(llvm::StringRef text, std::string &copy);
+
+/// As Json::parse(), which throws. Values that nest more deeply than kDeepestJson are taken for no
+/// JSON: an object that grows copies what it has, level by level, and the stack would end.
+/// The parser's own callback takes time that grows with the square of a list's length.
 template <class Json> Json parsedJson(llvm::StringRef text) {
-  constexpr int kDeepest = 64;
-  return Json::parse(text.begin(), text.end(),
-                     [](int depth, auto, const Json &) { return depth <= kDeepest; });
+  std::string copy;
+  text = withoutEnds(text.take_front(nestsTooDeeplyAt(text, kDeepestJson)), copy);
+  return Json::parse(text.begin(), text.end());
 }
 
 /// What came in place of what was expected: the start of a value in printable ASCII, "array" or

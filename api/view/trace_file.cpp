@@ -94,7 +94,7 @@ static Result<TraceText> traceOf(const std::string &name, const json &root) {
 
 Result<TraceText> parseTrace(const std::string &name, const std::string &text) {
   try {
-    return traceOf(name, json::parse(text));
+    return traceOf(name, parsedJson<json>(text));
   } catch (const json::exception &error) {
     return badInput("{}:{}, as 'braid run --trace' writes it", name, jsonMistake(text, error));
   }

@@ -347,22 +347,17 @@ Result<Json> parseJson(llvm::StringRef text, llvm::StringRef name) {
   auto refuse = [&](const std::string &place, const char *got) {
     return badInput("{}{}: expected a flight record, got {}", name.str(), place, got);
   };
-  bool isTooDeep = false;
-  auto watch = [&](int depth, Json::parse_event_t, Json &) {
-    isTooDeep |= depth > kDeepest;
-    return !isTooDeep;
-  };
+  if (nestsTooDeeplyAt(text, kDeepest) != llvm::StringRef::npos)
+    return refuse("", "JSON that nests too deeply");
+  std::string copy;
+  text = withoutEnds(text, copy);
   try {
-    Json json = Json::parse(text.begin(), text.end(), watch);
-    if (!isTooDeep)
-      return json;
+    return Json::parse(text.begin(), text.end());
   } catch (const Json::parse_error &error) {
-    if (!isTooDeep)
-      return refuse(":" + lineAndColumn(text, error.byte), "text that is not JSON");
+    return refuse(":" + lineAndColumn(text, error.byte), "text that is not JSON");
   } catch (const Json::exception &) { // a number that fits nowhere
     return refuse("", "a number out of range");
   }
-  return refuse("", "JSON that nests too deeply");
 }
 
 } // namespace

@@ -186,6 +186,8 @@ TEST(FlightRecord, SaysWhatIsWrongWithAText) {
               MatchesRegex("r.json:[0-9]+:[0-9]+: expected a flight record, .*"));
   EXPECT_EQ(errorOf("[]"), "r.json: expected a flight record, got other JSON");
   EXPECT_EQ(errorOf("{\"traceEvents\": []}"), "r.json: expected a flight record, got other JSON");
+  EXPECT_THAT(errorOf(good + std::string(1, '\0') + "more"),
+              MatchesRegex("r.json:[0-9]+:[0-9]+: .* got text that is not JSON"));
   EXPECT_EQ(errorOf(std::string(100000, '[')),
             "r.json: expected a flight record, got JSON that nests too deeply");
   EXPECT_EQ(errorOf("{\"braid_flight_record\": 2}"),
