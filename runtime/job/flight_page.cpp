@@ -334,6 +334,8 @@ FlightPage headOf(const std::vector<const FlightRecord *> &records) {
     page.committed = std::max(page.committed, record->committed);
     if (!page.cause)
       page.cause = record->cause;
+    if (record->cause && *record->cause != *page.cause)
+      page.otherCauses.push_back(record->rank);
     page.present.push_back(record->rank);
     page.rows.push_back(rowOf(*record));
   }
@@ -410,6 +412,10 @@ private:
     llvm::StringRef(page_.cause->text).split(lines, '\n');
     for (llvm::StringRef each : lines)
       line("  {}", printable(each, kLongestLine));
+    if (!page_.otherCauses.empty())
+      line("records of {} have another first cause: they may be of another run, or of a host that "
+           "was cut off",
+           rangesText(page_.otherCauses));
   }
 
   void writeRows() {
@@ -570,7 +576,8 @@ std::string toJson(const FlightPage &page) {
                {"committed", page.committed},
                {"present", page.present},
                {"missing", page.missing},
-               {"cause", nullptr}};
+               {"cause", nullptr},
+               {"other_causes", page.otherCauses}};
   if (page.cause)
     json["cause"] = {{"code", static_cast<int>(page.cause->code)},
                      {"rank", page.cause->rank},

@@ -57,7 +57,8 @@ struct FlightPage {
   uint32_t committed = 0;
   std::vector<int64_t> present, missing;
   std::optional<FlightCause> cause;
-  std::vector<FlightRow> rows; ///< by rank
+  std::vector<int64_t> otherCauses; ///< ranks whose record has another one than that
+  std::vector<FlightRow> rows;      ///< by rank
   std::optional<FlightDifference> difference;
   /// The last commands that began before any rank was past the difference; or before the end.
   std::vector<FlightMoment> timeline;

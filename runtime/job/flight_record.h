@@ -43,6 +43,7 @@ struct FlightCause {
   StatusCode code = StatusCode::Internal;
   int64_t rank = -1; ///< that failed, or -1: the job's host, or unknown
   std::string text;
+  bool operator==(const FlightCause &) const = default;
 };
 
 /// What decode() has accepted is consistent: ranks, nodes and streams that are named exist,

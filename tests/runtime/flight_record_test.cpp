@@ -420,6 +420,14 @@ TEST(FlightPage, FindsTheFirstOfManyDifferencesInTheOrderOfIssue) {
   EXPECT_THAT(page->difference->node, HasSubstr("(trip 2) at ring.braid:13:5"));
 }
 
+TEST(FlightPage, SaysWhichRecordsMayBeOfAnotherRun) {
+  std::vector<FlightRecord> records = recordsOf(brokenJob(), {0, 1, 3});
+  EXPECT_THAT(explain(records), Not(HasSubstr("another first cause")));
+  records[1].cause->text = "rank 2 was killed by signal 9";
+  EXPECT_THAT(explain(records), HasSubstr("\nrecords of rank 1 have another first cause: they may "
+                                          "be of another run, or of a host that was cut off\n"));
+}
+
 TEST(FlightPage, PrintsEverythingOnOnePage) {
   const std::string text = explain(recordsOf(brokenJob(), {0, 1, 3}));
   EXPECT_THAT(text, StartsWith("job job-7, 4 ranks\n"
