@@ -283,9 +283,10 @@ Status Runner::finishRank(int64_t rank, const RankWork &work) {
 }
 
 Status Runner::conclude(int64_t rank, const std::vector<std::string> &summaries) {
+  if (rank != mesh_.firstHosted())
+    return Status::ok();
   const Ticking ticking(mesh_.control(rank));
-  if (rank == mesh_.firstHosted())
-    BRAID_TRY(merge(summaries));
+  BRAID_TRY(merge(summaries));
   return rank == 0 && options_.beforeCommit ? options_.beforeCommit(report_) : Status::ok();
 }
 

@@ -26,9 +26,8 @@
 namespace braid {
 
 /// Runs, eager or of graphs, that a rank can issue before its peers have issued any. With more, it
-/// may block until they have; so nobody whose turn that is waits for it on the host. An H200 takes
-/// 16 launches of a graph of 64 messages, 29 of one of two, 31 of copies behind awaits, and of
-/// eager runs about a thousand commands.
+/// may block until they have; so nobody whose turn that is waits for it on the host. What
+/// GPUs take is in backends/cuda/README.md.
 inline constexpr int64_t kRunsAhead = 8;
 
 /// When a command ran on the device, on a clock that all ranks of a host share.

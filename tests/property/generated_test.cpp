@@ -119,7 +119,7 @@ TEST(Generated, EveryWave) {
   std::printf("%d programs\n", count);
 }
 
-/// Every number up to 8, and what is composite above it.
+/// Every number up to 8, and two above it.
 constexpr int64_t kFewRanks[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 16};
 
 /// Every result of partial sums.
