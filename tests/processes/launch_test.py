@@ -848,6 +848,8 @@ def test_mpirun(job):
 
 
 def main(tests):
+    for number in (signal.SIGHUP, signal.SIGINT):  # nohup and background jobs ignore them
+        signal.signal(number, signal.SIG_DFL)
     pattern = sys.argv[2] if len(sys.argv) > 2 else ""
     skipped = failed = passed = 0
     for name, test in list(tests.items()):
