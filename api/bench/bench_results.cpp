@@ -292,9 +292,14 @@ Result<BenchRow> benchRowFrom(const Json &json, const Operation &operation) {
 
 Result<std::vector<BenchRow>> readBenchRows(const std::string &text, const Json &question,
                                             const Operation &operation) {
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json json;
+  try {
+    json = parsedJson<Json>(text);
+  } catch (const Json::exception &error) {
+    return badInput("{}", jsonMistake(text, error));
+  }
   if (!json.is_object())
-    return badInput("expected the results of braid bench as JSON");
+    return badInput("expected the results of braid bench, got {}", jsonGot(json));
   for (const auto &[key, value] : question.items()) {
     const Json &answer = field(json, key.c_str());
     const bool isNo = answer.is_null() && value == false; // asked since the file was written

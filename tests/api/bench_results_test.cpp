@@ -332,7 +332,10 @@ std::string refusal(const std::string &text) {
 }
 
 TEST(BenchResults, RefuseWhatIsNoResult) {
-  EXPECT_EQ(refusal("{"), "expected the results of braid bench as JSON");
+  EXPECT_EQ(refusal("{"), "1:2: expected JSON");
+  EXPECT_EQ(refusal("[]"), "expected the results of braid bench, got array");
+  EXPECT_EQ(refusal(R"({"batches": )" + std::string(100, '[')),
+            "1:76: expected JSON of at most 64 levels");
   EXPECT_EQ(refusal(R"({"dtype": "f32", "rows": []})"), R"("dtype": expected "bf16", got "f32")");
   EXPECT_EQ(refusal(R"({"dtype": "bf16"})"), R"("rows": expected a list, got nothing)");
   EXPECT_EQ(refusal(R"({"dtype": "bf16", "rows": [[]]})"),
