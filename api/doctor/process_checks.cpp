@@ -119,7 +119,8 @@ void lookAtAddresses(const Facts &facts, Lines &lines) {
   if (isShortOfAddresses(facts))
     lines.add("little-for-gpus", limit, bytesText(addressesOfCuda(facts)));
   else if (*facts.limits.addressBytes < needed)
-    lines.add("little", limit, bytesText(needed), counted(ranks, "rank"));
+    lines.add(ranks > 1 ? "little-for-threads" : "little", limit, bytesText(needed),
+              counted(ranks, "rank"));
   else
     lines.add("limited", limit);
 }
@@ -160,7 +161,10 @@ std::vector<Check> processChecks() {
                   "ulimit -v unlimited, or a higher limit where the job is started"},
                  {"little", Problem,
                   "a process may have {0} of addresses (ulimit -v), but needs {1} or more for {2}",
-                  "ulimit -v unlimited; or --processes, where there are several ranks"},
+                  "ulimit -v unlimited"},
+                 {"little-for-threads", Problem,
+                  "a process may have {0} of addresses (ulimit -v), but needs {1} or more for {2}",
+                  "ulimit -v unlimited; or --processes, so that each rank has its own"},
                  {"limited", Note, "a process may have {0} of addresses (ulimit -v)",
                   "ulimit -v unlimited, unless that is meant"}},
        .look = lookAtAddresses,

@@ -242,6 +242,13 @@ const std::vector<Case> &cases() {
       {"address-space.little",
        [](M &ill) {
          ill.removeGpus();
+         ill.ranks = 1;
+         ill.limits.addressBytes = 575 * kMiB;
+       },
+       {"may have 575 MiB", "needs 576 MiB or more for 1 rank"}},
+      {"address-space.little-for-threads",
+       [](M &ill) {
+         ill.removeGpus();
          ill.ranks = 8;
          ill.limits.addressBytes = 1023 * kMiB;
        },
@@ -468,9 +475,10 @@ TEST(DoctorLines, AddressesOfRanksGrowWithTheThreadsOfAProcess) {
   DoctorsMachine machine;
   machine.removeGpus();
   EXPECT_EQ(lineOfAddresses(machine, 576 * kMiB), "limited");
+  machine.ranks = 1;
   EXPECT_EQ(lineOfAddresses(machine, 576 * kMiB - 1), "little");
   machine.ranks = 2;
-  EXPECT_EQ(lineOfAddresses(machine, 576 * kMiB), "little");
+  EXPECT_EQ(lineOfAddresses(machine, 576 * kMiB), "little-for-threads");
   machine.ofRanks = {rankWith(nullptr, ""), rankWith(nullptr, "")}; // a process each
   EXPECT_EQ(lineOfAddresses(machine, 576 * kMiB), "limited");
 }
