@@ -5,9 +5,11 @@
 #include "runtime/numeric.h"
 #include "runtime/pointwise_math.h"
 
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
+#include <atomic>
 #include <climits>
 #include <condition_variable>
 #include <cstdio>
@@ -16,6 +18,7 @@
 #include <new>
 #include <thread>
 
+#include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -76,6 +79,10 @@ template <class Acc> BRAID_UNINSTRUMENTED void multiplyPlainly(const Gemm<Acc> &
   }
 }
 
+/// GEMMs that are under way, by panels too, between which none is in OpenBLAS. Counting must order
+/// no streams: ThreadSanitizer looks for what does.
+std::atomic<int> underWay{0};
+
 #ifdef BRAID_PLAIN_GEMM
 
 template <class Element> constexpr bool kTakesOperandsInPlace = false;
@@ -119,10 +126,6 @@ public:
     }
     freed_.notify_one();
   }
-  bool isEmpty() {
-    std::lock_guard lock(mutex_);
-    return inside_ == 0;
-  }
 
 private:
   /// Whoever entered before may not have taken a buffer yet, so there has to be room for two.
@@ -146,11 +149,19 @@ Gate &gate() {
 /// At exit OpenBLAS gives its buffers back, and a GEMM of a run that has failed may still be under
 /// way: so the process ends before that, with its status.
 void endBeforeOpenBlas(int status, void *) {
-  if (gate().isEmpty())
+  if (underWay == 0)
     return;
   llvm::outs().flush();
   std::fflush(nullptr);
   _exit(status);
+}
+
+/// A handler of on_exit() is called at exit, unlike one of atexit() even if the library that it is
+/// in was closed: so that stays.
+void stayLoaded() {
+  Dl_info here;
+  if (dladdr(reinterpret_cast<void *>(&endBeforeOpenBlas), &here))
+    dlopen(here.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
 void callBlas(const Gemm<float> &g, CBLAS_TRANSPOSE transposeB, int ldb) {
@@ -288,6 +299,8 @@ size_t scratchBytes(DType dtype, int64_t m, int64_t n, int64_t k) {
 void multiply(const MatmulArgs &args, Scratch &scratch, GemmBy by) {
   if (args.m == 0 || args.n == 0)
     return;
+  underWay.fetch_add(1, std::memory_order_relaxed);
+  const auto over = llvm::make_scope_exit([] { underWay.fetch_sub(1, std::memory_order_relaxed); });
   withElement(args.dtype, [&](auto element) {
     using Element = decltype(element);
     if constexpr (kTakesOperandsInPlace<Element>)
@@ -375,7 +388,11 @@ void applyFunctions(const PointwiseArgs &args) {
 void initializeGemms() {
 #ifndef BRAID_PLAIN_GEMM
   openblas_set_num_threads(1);
-  [[maybe_unused]] static const int registered = on_exit(endBeforeOpenBlas, nullptr);
+  static std::once_flag isRegistered;
+  std::call_once(isRegistered, [] {
+    stayLoaded();
+    on_exit(endBeforeOpenBlas, nullptr);
+  });
 #endif
 }
 

@@ -58,11 +58,14 @@ class Job:
         self._used: List[Any] = []  # what runs on CPUs may still read and write
 
     def __del__(self) -> None:
-        """A run that a signal has cut off may still be going on."""
-        if getattr(self, "_used", None) and self._handle._address is not None:
+        """A run that a signal has cut off may still be going on, or may have been when the end of
+        the interpreter freed the job."""
+        if not getattr(self, "_used", None):
+            return
+        if self._handle.is_alive:
             self._interrupt()
             self._settle()
-            self._keep_used()
+        self._keep_used()
 
     def __enter__(self) -> "Job":
         return self

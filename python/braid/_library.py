@@ -208,6 +208,11 @@ class Handle:
                              "the process that made it, not in a child that fork() made")
         return self._address
 
+    @property
+    def is_alive(self) -> bool:
+        """Neither freed, be it by the end of the interpreter, nor in a child of fork()."""
+        return self._free.alive
+
     def __reduce_ex__(self, protocol: Any) -> Any:
         """A copy would be freed with the first."""
         raise TypeError(f"a {self._kind} of braid cannot be copied or pickled")

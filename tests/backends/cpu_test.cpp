@@ -38,24 +38,40 @@ TEST(CpuTest, GemmLongerThanTheTimeoutIsProgress) {
 
 #ifndef __SANITIZE_THREAD__ // no OpenBLAS there
 
-/// A rank whose job has failed ends with its exit code, although OpenBLAS tidies up at exit.
-TEST(CpuTest, AProcessMayEndWhileAGemmIsUnderWay) {
-  constexpr int64_t kSize = 3000;
-  std::vector<float> a(kSize * kSize, 1), c(kSize * kSize);
-  const MatmulArgs args{DType::F32, false,   kSize,   kSize,    kSize, a.data(),
-                        a.data(),   nullptr, nullptr, c.data(), false, DType::F32};
-  for (int i = 0; i < 5; ++i)
+/// A rank whose job has failed ends with its exit code, although OpenBLAS tidies up at exit, and
+/// whatever other libraries do before that.
+void expectToEndDuring(const MatmulArgs &args, int rounds) {
+  for (int i = 0; i < rounds; ++i)
     EXPECT_EXIT(
         {
+          std::atexit([] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); });
           initializeGemms();
           std::thread([&] {
             Scratch scratch;
             multiply(args, scratch, GemmBy::Library);
           }).detach();
-          std::this_thread::sleep_for(std::chrono::milliseconds(30));
+          std::this_thread::sleep_for(std::chrono::milliseconds(30 + i));
           std::exit(7);
         },
         testing::ExitedWithCode(7), "");
+}
+
+TEST(CpuTest, AProcessMayEndWhileAGemmIsUnderWay) {
+  constexpr int64_t kSize = 3000;
+  std::vector<float> a(kSize * kSize, 1), c(kSize * kSize);
+  expectToEndDuring({DType::F32, false, kSize, kSize, kSize, a.data(), a.data(), nullptr, nullptr,
+                     c.data(), false, DType::F32},
+                    5);
+}
+
+/// Between two panels nothing is in OpenBLAS.
+TEST(CpuTest, AProcessMayEndWhileAGemmGoesByPanels) {
+  constexpr int64_t kRows = 256, kColumns = 65536, kDepth = 64;
+  std::vector<uint16_t> a(kRows * kDepth, 0x3f80), b(kDepth * kColumns, 0x3f80);
+  std::vector<uint16_t> c(kRows * kColumns);
+  expectToEndDuring({DType::BF16, false, kRows, kColumns, kDepth, a.data(), b.data(), nullptr,
+                     nullptr, c.data(), false, DType::BF16},
+                    40);
 }
 
 #endif

@@ -526,6 +526,28 @@ def part_is_interrupted():
         raise AssertionError("expected an error on every rank")
 
 
+def part_ends_by_ctrl_c():
+    """In a run; the job lives until the interpreter ends."""
+    global kept
+    import threading
+    kept = braid.create(ranks=2)
+    op = kept.prepare(braid.compile(gather(2, rows=4096, depth=1024, columns=4096)))
+    A, B = np.ones((2, 1, 2048, 1024), np.float32), np.ones((1024, 4096), np.float32)
+    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+    while True:
+        op(list(A), [B, B])
+
+
+def part_closes_the_library():
+    """With all that was made by it freed; what it does at exit is called nevertheless."""
+    import _ctypes
+    job = braid.create(ranks=1)
+    job.prepare(braid.compile(gather(1))).close()
+    job.close()
+    gc.collect()
+    _ctypes.dlclose(braid._library._library._handle)
+
+
 def part_interrupts_no_other():
     """Ctrl-C that came while one job was in a call does not end the next one."""
     import threading
@@ -647,6 +669,12 @@ class Ranks(unittest.TestCase):
 
     def test_can_be_interrupted(self):
         self.assertLess(self.expect("is_interrupted", [0, 0]), 20)
+
+    def test_may_end_by_ctrl_c(self):
+        self.expect("ends_by_ctrl_c", [-signal.SIGINT])
+
+    def test_may_close_the_library(self):
+        self.expect("closes_the_library", [0])
 
     def test_interrupt_no_other_job(self):
         self.expect("interrupts_no_other", [0])
