@@ -290,11 +290,12 @@ Result<BenchRow> benchRowFrom(const Json &json, const Operation &operation) {
   return row;
 }
 
-Result<std::vector<BenchRow>> readBenchRows(const std::string &text, const Json &question,
-                                            const Operation &operation) {
-  Json json;
+Result<ResultsFile> readResultsFile(const std::string &text, const Json &question,
+                                    const Operation &operation) {
+  ResultsFile file;
+  const Json &json = file.json;
   try {
-    json = parsedJson<Json>(text);
+    file.json = parsedJson<Json>(text);
   } catch (const Json::exception &error) {
     return badInput("{}", jsonMistake(text, error));
   }
@@ -309,10 +310,9 @@ Result<std::vector<BenchRow>> readBenchRows(const std::string &text, const Json 
   const Json &list = field(json, "rows");
   if (!list.is_array())
     return unexpected("rows", "a list", list);
-  std::vector<BenchRow> rows;
   for (const Json &each : list)
-    rows.push_back(BRAID_TRY(benchRowFrom(each, operation)));
-  return rows;
+    file.rows.push_back(BRAID_TRY(benchRowFrom(each, operation)));
+  return file;
 }
 
 } // namespace braid

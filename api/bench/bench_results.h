@@ -108,9 +108,13 @@ nlohmann::json toJson(const BenchRow &row);
 /// BadInput says what was expected and what came.
 Result<BenchRow> benchRowFrom(const nlohmann::json &json, const Operation &operation);
 
-/// The rows of a results file, which may be anybody's. `question` are its top-level keys that say
-/// what was measured: BadInput names the first that the file answers differently.
-Result<std::vector<BenchRow>> readBenchRows(const std::string &text, const nlohmann::json &question,
-                                            const Operation &operation);
+struct ResultsFile {
+  nlohmann::json json; ///< all of it
+  std::vector<BenchRow> rows;
+};
+/// A results file, which may be anybody's. `question` are its top-level keys that say what was
+/// measured: BadInput names the first that the file answers differently.
+Result<ResultsFile> readResultsFile(const std::string &text, const nlohmann::json &question,
+                                    const Operation &operation);
 
 } // namespace braid

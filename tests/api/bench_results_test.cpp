@@ -327,8 +327,8 @@ TEST(BenchResults, ReadFilesWithoutRoundsAndBursts) {
 }
 
 std::string refusal(const std::string &text) {
-  Result<std::vector<BenchRow>> rows = readBenchRows(text, {{"dtype", "bf16"}}, gatherMatmul());
-  return rows ? "read" : rows.status().message();
+  Result<ResultsFile> file = readResultsFile(text, {{"dtype", "bf16"}}, gatherMatmul());
+  return file ? "read" : file.status().message();
 }
 
 TEST(BenchResults, RefuseWhatIsNoResult) {

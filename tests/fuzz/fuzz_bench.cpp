@@ -31,9 +31,9 @@ void checkRows(const std::vector<braid::BenchRow> &rows) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const std::string text(reinterpret_cast<const char *>(data), size);
-  if (auto rows = braid::readBenchRows(text, Json::object(), kOperation))
-    checkRows(*rows);
-  (void)braid::readBenchRows(text, {{"operation", "gather-matmul"}}, kOperation);
+  if (auto file = braid::readResultsFile(text, Json::object(), kOperation))
+    checkRows(file->rows);
+  (void)braid::readResultsFile(text, {{"operation", "gather-matmul"}}, kOperation);
   const Json message = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!message.is_object())
     return 0;

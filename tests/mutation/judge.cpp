@@ -17,7 +17,9 @@ constexpr uint32_t kCheckedRuns = 3;
 constexpr uint32_t kMoreRuns = 5; ///< what is proved for few successive runs holds for more
 constexpr uint32_t kCompleteLimit = 300;
 
-/// Of 20 that favour rare ones each race of orders_test.cpp is seen in one.
+/// Of so many that favour rare ones each race of orders_test.cpp is seen in one.
+constexpr uint32_t kFewestOrders = 20;
+
 uint32_t randomOrders() {
   static const auto orders = static_cast<uint32_t>(numberFrom("BRAID_ORDERS", 60));
   return orders;
@@ -185,7 +187,7 @@ Judgement Judge::judgeAccepted(const Mutant &mutant, uint32_t queues) {
 
 /// All streams by themselves: most orders are possible then, and all are counted.
 Status Judge::tryOrders(const Mutant &mutant, uint32_t queues, Judgement &judgement) {
-  const uint32_t rounds = queues == 0 ? randomOrders() : randomOrders() / 10;
+  const uint32_t rounds = queues == 0 ? randomOrders() : kFewestOrders;
   RandomOrders random(rounds, 1 + queues);
   Status status = runTrial(original_, mutant.plans, random, {.queues = queues, .runs = kMoreRuns});
   if (!status.isOk() || queues != 0)

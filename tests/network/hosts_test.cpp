@@ -306,7 +306,7 @@ TEST(Hosts, WithAnotherSecretNobodyGetsIn) {
   EXPECT_EQ(refused.status().code(), StatusCode::TimedOut);
   EXPECT_THAT(refused.status().message(),
               AllOf(HasSubstr("to let host 1 (rank 1) in, got: "),
-                    HasSubstr("lets nobody in whose secret, or name of the job, is another")));
+                    HasSubstr("may know another secret, or name of the job")));
   EXPECT_FALSE(job.memory(0).isAborted());
   job.addHost(1);
   job.addRank(1);

@@ -140,15 +140,15 @@ Status BenchResults::resume() {
   if (!std::filesystem::exists(flags_.json))
     return Status::ok(); // the first piece
   std::string text = BRAID_TRY(readFile(flags_.json, kMostBytes));
-  Result<std::vector<BenchRow>> rows = readBenchRows(text, question(), flags_.operation);
-  if (!rows)
-    return rows.status().annotated("--resume: " + flags_.json);
-  rows_ = std::move(*rows);
+  Result<ResultsFile> file = readResultsFile(text, question(), flags_.operation);
+  if (!file)
+    return file.status().annotated("--resume: " + flags_.json);
+  rows_ = std::move(file->rows);
   isResumed_ = true;
-  const Json file = Json::parse(text); // readBenchRows() could
-  if (auto batches = file.find("batches"); batches != file.end() && batches->is_array())
+  const Json &json = file->json;
+  if (auto batches = json.find("batches"); batches != json.end() && batches->is_array())
     batches_ = *batches;
-  if (auto device = file.find("device"); device != file.end() && device->is_string())
+  if (auto device = json.find("device"); device != json.end() && device->is_string())
     device_ = device->get<std::string>();
   return Status::ok();
 }

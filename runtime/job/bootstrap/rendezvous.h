@@ -34,8 +34,9 @@ struct RendezvousOptions {
   /// All ranks have to come within this; then the job is aborted with TimedOut, which names those
   /// that did not.
   std::chrono::milliseconds joinTimeout{60000};
-  /// After an abort, ranks that have not left are killed after this long, if `killsStragglers`:
-  /// those in other processes than this one that can be seen from it.
+  /// After an abort, and again after a late rank has come, ranks that have not left are killed
+  /// after this long, if `killsStragglers`: those in other processes than this one that can be seen
+  /// from it.
   std::chrono::milliseconds grace{1000};
   bool killsStragglers = true;
   /// Says that a rank does nothing at all, by SIGSTOP or the like: a grace period would be lost on

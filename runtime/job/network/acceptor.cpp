@@ -125,7 +125,7 @@ Result<SecureStream> connectAuthenticated(const TcpAddress &at, const std::strin
   BRAID_TRY(stream.write(handshake.answer(challenge), toBeLetIn));
   const Result<std::string> read = stream.read(kProofBytes, toBeLetIn);
   if (!read && read.status().code() == StatusCode::PeerFailed)
-    return peerFailed("{}: it lets nobody in whose secret, or name of the job, is another",
+    return peerFailed("{}: it may know another secret, or name of the job",
                       read.status().message());
   const std::string proof = BRAID_TRY(read);
   const StreamKeys keys = BRAID_TRY(handshake.check(proof));
