@@ -17,9 +17,9 @@ try:
     import torch.distributed as dist
     from torch import nn
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.tensor import Shard
-    from torch.distributed.tensor.parallel import (ColwiseParallel, RowwiseParallel,
-                                                   parallelize_module)
+    from torch.distributed.tensor import Replicate, Shard
+    from torch.distributed.tensor.parallel import (ColwiseParallel, PrepareModuleInput,
+                                                   RowwiseParallel, parallelize_module)
 except ImportError as reason:
     print(f"skipped: expected PyTorch, got: {reason}")
     sys.exit(processes.SKIPPED)
@@ -84,6 +84,66 @@ def part_replaces(rank, ranks):
     found = counts()
     assert found["all_gather_matmul"] >= 4 and found["matmul_reduce_scatter"] >= 4, found
     assert not bt.report().apart, bt.report().apart
+
+
+class Attention(nn.Module):
+    def __init__(self, gated):
+        super().__init__()
+        self.q, self.k, self.v, self.o = (nn.Linear(32, 32, bias=False) for _ in range(4))
+        self.gated = gated
+
+    def forward(self, x):
+        heads = [each(x).view(*x.shape[:2], -1, 8) for each in (self.q, self.k, self.v)]
+        q, k, v = (each.transpose(1, 2) for each in heads)
+        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = y.transpose(1, 2)
+        return self.o((y.sigmoid() if self.gated else y).flatten(2))
+
+
+class GradientsOfAttention(torch.utils._python_dispatch.TorchDispatchMode):
+    """The strides in which attention's backward gets the gradient of its output."""
+
+    def __init__(self):
+        super().__init__()
+        self.strides = []
+
+    def __torch_dispatch__(self, function, types, arguments=(), options=None):
+        if "attention" in str(function) and "backward" in str(function):
+            self.strides.append(arguments[0].stride())
+        return function(*arguments, **(options or {}))
+
+
+def part_attention(rank, ranks):
+    """The backward of an attention gets its gradient in the layout that it has without Braid, with
+    something in between or not, also where the sequence is gathered in another order."""
+    bt.enable()
+    for gated, batch in ((False, 1), (False, 2), (False, 3), (True, 2)):
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        whole, split = Attention(gated), Attention(gated)
+        split.load_state_dict(whole.state_dict())
+        mesh = init_device_mesh("cpu", (ranks,))
+        gathered = PrepareModuleInput(input_layouts=Shard(1), desired_input_layouts=Replicate())
+        parallelize_module(split, mesh, {
+            "": gathered, "q": ColwiseParallel(), "k": ColwiseParallel(), "v": ColwiseParallel(),
+            "o": RowwiseParallel(output_layouts=Shard(1))})
+        compiled = torch.compile(split, fullgraph=True)
+        X = torch.randn(batch, 4 * ranks, 32)
+        x = X.chunk(ranks, 1)[rank].clone().requires_grad_()
+        X.requires_grad_()
+        y, Y = compiled(x), whole(X)
+        torch.testing.assert_close(y, Y.chunk(ranks, 1)[rank])
+        with GradientsOfAttention() as seen:
+            y.square().sum().backward()
+        Y.square().sum().backward()
+        torch.testing.assert_close(x.grad, X.grad.chunk(ranks, 1)[rank])
+        heads, size, tokens = 4 // ranks, 8, 4 * ranks  # of [batch, tokens, heads, size]
+        wanted = (tokens * heads * size, size, heads * size, 1)
+        assert len(seen.strides) == 1, seen.strides
+        found = [stride for stride, count in zip(seen.strides[0], (batch, heads, tokens, size))
+                 if count > 1]
+        assert found == [stride for stride, count in zip(wanted, (batch, heads, tokens, size))
+                         if count > 1], (gated, batch, seen.strides, wanted)
 
 
 def part_reports(rank, ranks):
@@ -162,6 +222,9 @@ class Ranks(unittest.TestCase):
 
     def test_replaces(self):
         self.expect("replaces")
+
+    def test_attention(self):
+        self.expect("attention")
 
     def test_reports(self):
         self.expect("reports")

@@ -14,6 +14,7 @@ import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass
 
 from braid.torch._report import Apart, apart
+from braid.torch._strides import keep_strides
 
 aten, prims = torch.ops.aten, torch.ops.prims
 _c10d = torch.ops._c10d_functional
@@ -115,6 +116,7 @@ class FindApart(CustomGraphPass):
         self._uuid = f"braid {uuid.uuid4()}"
 
     def __call__(self, graph: torch.fx.Graph) -> None:
+        keep_strides(graph)
         for node in graph.nodes:
             if node.target in _COLLECTIVES:
                 note(node)
