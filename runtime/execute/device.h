@@ -55,6 +55,14 @@ public:
   virtual void launch(uint32_t graph, Tag tag) = 0;
   /// As Device::release, of a graph.
   virtual void releaseGraph(uint32_t graph) = 0;
+  /// Identifies the allocation that holds `address`. No two allocations of a process have the same
+  /// number, even where the second one gets the address of the first after that was freed. 0: not
+  /// known. A recorded graph may be launched only while its tensors lie in the same allocations: its
+  /// copies refer to them, not only to their addresses.
+  virtual uint64_t allocationOf(const void *address) {
+    (void)address;
+    return 0;
+  }
 
   /// Stream 0 is the caller's, and is being captured: what is issued becomes a part of the caller's
   /// graph, up to the next endRun().

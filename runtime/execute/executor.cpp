@@ -5,6 +5,7 @@
 #include "ir/failure.h"
 #include "runtime/execute/handshake.h"
 
+#include "llvm/ADT/Hashing.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/ErrorHandling.h"
 
@@ -617,6 +618,16 @@ void Prepared::replay(uint32_t recording) {
   const Tag tag = begin();
   graphs_->launch(recording, tag);
   end(tag);
+}
+
+size_t Prepared::allocationsOf(llvm::ArrayRef<const void *> inputs,
+                               llvm::ArrayRef<void *> outputs) const {
+  llvm::hash_code hash(0);
+  for (const void *tensor : inputs)
+    hash = llvm::hash_combine(hash, graphs_->allocationOf(tensor));
+  for (const void *tensor : outputs)
+    hash = llvm::hash_combine(hash, graphs_->allocationOf(tensor));
+  return hash;
 }
 
 void Prepared::forget(uint32_t recording) {

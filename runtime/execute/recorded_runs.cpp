@@ -23,29 +23,39 @@ RecordedRuns::Seen *RecordedRuns::find(size_t hash, llvm::ArrayRef<const void *>
   return nullptr;
 }
 
+void RecordedRuns::forget(const Seen &seen) {
+  if (seen.recording)
+    prepared_->forget(*seen.recording);
+  seen_.erase(seen_.begin() + (&seen - seen_.data()));
+}
+
 void RecordedRuns::remember(Seen seen) {
-  if (seen_.size() == kMost) {
-    const auto oldest =
-        std::min_element(seen_.begin(), seen_.end(), [](const Seen &left, const Seen &right) {
-          return left.lastRun < right.lastRun;
-        });
-    if (oldest->recording)
-      prepared_->forget(*oldest->recording);
-    seen_.erase(oldest);
-  }
+  if (seen_.size() == kMost)
+    forget(*std::min_element(seen_.begin(), seen_.end(), [](const Seen &left, const Seen &right) {
+      return left.lastRun < right.lastRun;
+    }));
   seen_.push_back(std::move(seen));
 }
 
 Status RecordedRuns::run(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs,
                          llvm::function_ref<Status()> check) {
   ++runs_;
+  if (!prepared_->canRecord()) {
+    BRAID_TRY(check());
+    prepared_->run(inputs, outputs);
+    return Status::ok();
+  }
   const size_t hash = hashOf(inputs, outputs);
-  Seen *seen = prepared_->canRecord() ? find(hash, inputs, outputs) : nullptr;
+  const size_t allocations = prepared_->allocationsOf(inputs, outputs);
+  Seen *seen = find(hash, inputs, outputs);
+  if (seen && seen->allocations != allocations) {
+    forget(*seen);
+    seen = nullptr;
+  }
   if (!seen) {
     BRAID_TRY(check());
     prepared_->run(inputs, outputs);
-    if (prepared_->canRecord())
-      remember({hash, inputs.vec(), outputs.vec(), {}, runs_});
+    remember({hash, inputs.vec(), outputs.vec(), allocations, std::nullopt, runs_});
     return Status::ok();
   }
   seen->lastRun = runs_;

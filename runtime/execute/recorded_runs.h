@@ -2,7 +2,9 @@
 //
 // A caller with an allocator of its own brings the same addresses again and again. The first run at
 // some addresses is issued command by command, the second is recorded as a graph, and from then on
-// each is one launch.
+// each is one launch. The allocator may free memory and get the same addresses back later. A graph
+// that was recorded before is not launched then: the driver crashes on copies between allocations
+// that are gone.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -33,11 +35,13 @@ private:
     size_t hash; ///< of the addresses
     std::vector<const void *> inputs;
     std::vector<void *> outputs;
+    size_t allocations; ///< a hash of those that hold the tensors
     std::optional<uint32_t> recording;
     uint64_t lastRun = 0;
   };
   Seen *find(size_t hash, llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
   void remember(Seen seen);
+  void forget(const Seen &seen);
 
   Prepared *prepared_;
   std::vector<Seen> seen_;

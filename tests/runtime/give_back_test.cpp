@@ -1,6 +1,7 @@
 //===- tests/runtime/give_back_test.cpp - what programs leave behind --------------------------===//
 
 #include "api/ranks/run.h"
+#include "runtime/execute/recorded_runs.h"
 #include "runtime/plan/specialize.h"
 #include "tests/support/idle_device.h"
 
@@ -38,7 +39,10 @@ public:
   }
   Status beginCapture() override { return Status::ok(); }
   Result<uint32_t> endCapture() override { return graphs_++; }
-  void launch(uint32_t, Tag) override {}
+  void launch(uint32_t graph, Tag) override { calls.push_back(fmt::format("launch {}", graph)); }
+  uint64_t allocationOf(const void *address) override { return address ? allocation : 7; }
+
+  uint64_t allocation = 1; ///< that holds every tensor but null
 
 private:
   uint32_t graphs_ = 0;
@@ -81,6 +85,40 @@ TEST(GiveBack, ArenasEventsAndTheGraphGoWithTheirProgram) {
   prepared->reset();
   EXPECT_THAT(device.calls,
               UnorderedElementsAre("graph 1", "events 40", "arena 0", "arena 1", "arena 2"));
+}
+
+/// The caller's allocator frees the memory of a tensor and gets the same address back.
+TEST(GiveBack, AGraphIsNotLaunchedOnceItsTensorsLieInOtherAllocations) {
+  auto source = parseSource("t.braid", "program @t mesh [0 .. 1) (%A: f32[4]) -> (%C: f32[4]) {\n"
+                                       "  set %C, %A\n}\n");
+  Result<Plan> plan = specialize(*source->module.programs.front(), 0, source->diags);
+  ASSERT_TRUE(plan.isOk()) << source->diags.str();
+  Keeper device;
+  Meeting control(device.calls);
+  Result<std::unique_ptr<Prepared>> prepared = prepare(*plan, device, control);
+  ASSERT_TRUE(prepared.isOk());
+  device.calls.clear();
+  RecordedRuns runs(**prepared);
+  float memory[4] = {};
+  const void *input = nullptr;
+  void *output = memory;
+  int checks = 0;
+  const auto run = [&] {
+    return runs.run(input, output, [&] {
+      ++checks;
+      return Status::ok();
+    });
+  };
+  for (int i = 0; i < 3; ++i) // issued, recorded, replayed
+    ASSERT_TRUE(run().isOk());
+  EXPECT_THAT(device.calls, ElementsAre("launch 0", "launch 0"));
+  EXPECT_EQ(checks, 1);
+  device.calls.clear();
+  device.allocation = 2;
+  for (int i = 0; i < 2; ++i)
+    ASSERT_TRUE(run().isOk());
+  EXPECT_THAT(device.calls, ElementsAre("graph 0", "launch 1"));
+  EXPECT_EQ(checks, 2);
 }
 
 // -- One program after the other. --
