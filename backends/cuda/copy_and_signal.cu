@@ -4,6 +4,7 @@
 
 #include "backends/cuda/add_groups.h"
 #include "backends/cuda/granules.h"
+#include "backends/cuda/tell_runs.h"
 
 #include <algorithm>
 #include <cuda/atomic>
@@ -57,6 +58,40 @@ __device__ void report(const CopyAndSignal &batch, uint32_t value) {
 __device__ void publishToPeers() {
   ::cuda::atomic_thread_fence(::cuda::memory_order_acq_rel, ::cuda::thread_scope_system);
 }
+
+// -- Counting runs. --
+
+/// Counts a run of a caller's graph, in the first block's last lane, which awaits no flag. The
+/// answer of a counter takes as long as a look at a flag, so the lane asks at once and goes on when
+/// the first look is over: counting makes no kernel longer that waits for peers.
+class RunCount {
+public:
+  __device__ explicit RunCount(const CopyAndSignal &batch)
+      : begins_(batch.beginsRun && isCounter()), ends_(batch.endsRun && isCounter()) {
+    if (begins_)
+      before_ = DeviceCounter(batch.guard.counts[0]).fetch_add(1, ::cuda::memory_order_relaxed);
+    if (begins_ || ends_)
+      ended_ = DeviceCounter(batch.guard.counts[1]).load(::cuda::memory_order_relaxed);
+  }
+  __device__ void tellBegin(const CopyAndSignal &batch) {
+    if (begins_)
+      braid::cuda::tellBegin(batch.guard, before_, ended_);
+    begins_ = false;
+  }
+  /// Runs follow one another, so no other one has ended since this was made.
+  __device__ void tellEnd(const CopyAndSignal &batch) const {
+    if (!ends_)
+      return;
+    DeviceCounter(batch.guard.counts[1]).fetch_add(1, ::cuda::memory_order_relaxed);
+    tell(batch.guard.report->ended, ended_ + 1);
+  }
+
+private:
+  static __device__ bool isCounter() { return laneOfThread() == kWarp - 1; }
+  bool begins_;
+  const bool ends_;
+  uint32_t before_ = 0, ended_ = 0; ///< runs that had begun, and ended, when this one began
+};
 
 // -- Copying by threads. --
 
@@ -203,7 +238,7 @@ __device__ bool isReleased(const CopyAndSignal &batch) {
 /// memory, a look takes more than a microsecond, and many at the same time hold one another up; so
 /// does the look for a release, which small problems should be over before.
 __device__ void waitForAll(const CopyAndSignal &batch, const CopyAndSignalFlag *flags,
-                           uint32_t count, bool tells = true) {
+                           uint32_t count, bool tells = true, RunCount *run = nullptr) {
   constexpr uint32_t kFirstLooks = 64, kLooksBetween = 256;
   const uint32_t lane = laneOfThread();
   bool passes = lane >= count;
@@ -212,6 +247,8 @@ __device__ void waitForAll(const CopyAndSignal &batch, const CopyAndSignalFlag *
     passes = passes || isSet(flags[lane].flag) ||
              ((looks == kFirstLooks || looks % kLooksBetween == 0) && isReleased(batch));
     const uint32_t unset = ~__ballot_sync(~0u, passes);
+    if (run)
+      run->tellBegin(batch);
     const uint32_t passed = unset == 0 ? count : min(count, __ffs(unset) - 1);
     // As if they were awaited one after the other.
     if (lane == 0 && passed != reported && tells)
@@ -653,6 +690,7 @@ private:
 template <class Adder, Movers kMovers = Movers::Workers>
 __device__ void coordinate(const CopyAndSignal &batch) {
   const uint32_t lane = laneOfThread();
+  RunCount run(batch);
   if (lane < batch.readySignalCount) {
     if (batch.fencesReadySignals)
       publishToPeers();
@@ -665,7 +703,8 @@ __device__ void coordinate(const CopyAndSignal &batch) {
   // one may come later.
   const bool isLastToTell = Adder::kIsAlong && batch.arrivalCount == 0 && batch.signalCount != 0 &&
                             batch.second.placeCount == 0;
-  waitForAll(batch, batch.awaits, batch.awaitCount, !isLastToTell);
+  waitForAll(batch, batch.awaits, batch.awaitCount, !isLastToTell, &run);
+  run.tellBegin(batch); // where nothing is awaited
   if constexpr (Adder::kIsAlong) {
     leaveReads(batch, lane == 0 && isLast(batch));
     if (hasSecondShot(batch))
@@ -676,6 +715,7 @@ __device__ void coordinate(const CopyAndSignal &batch) {
     Adder::begin(batch);
     takeArrivals(batch);
   }
+  run.tellEnd(batch);
 }
 
 /// Of a block. The bulk copy unit needs one thread, and the first block a warp.

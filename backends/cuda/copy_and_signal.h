@@ -31,6 +31,7 @@
 #pragma once
 
 #include "backends/cuda/kernels.h"
+#include "backends/cuda/run_guard.h"
 #include "backends/cuda/tiles.h"
 
 #include <cuda_runtime.h>
@@ -80,6 +81,10 @@ struct CopyAndSignal {
   /// kCounters of them in the GPU's memory, 0 before and after; no launch that may run at the
   /// same time has the same ones.
   uint32_t *counters = nullptr;
+  /// Of a run in a caller's graph: counts that the run begins with this kernel, that it ends with
+  /// it, or both (run_guard.h).
+  RunGuard guard = {};
+  bool beginsRun = false, endsRun = false;
   static constexpr uint32_t kCounters = kMost + 3; ///< of each copy, and three for all
 };
 

@@ -25,6 +25,41 @@ struct CaptureInfo {
   unsigned long long id = 0;
 };
 
+/// The nodes that the next one of a stream in a capture will follow.
+struct Dependencies {
+  std::vector<cudaGraphNode_t> nodes;
+  std::vector<cudaGraphEdgeData> edges; ///< of each
+};
+
+// CUDA 13 gave these functions, which know of edges, the names of those that do not.
+#if CUDART_VERSION < 13000
+#define BRAID_EDGES(name, version) name##_v##version
+#else
+#define BRAID_EDGES(name, version) name
+#endif
+
+cudaError_t findDependencies(cudaStream_t stream, Dependencies &found) {
+  CaptureInfo info;
+  const cudaGraphNode_t *nodes = nullptr;
+  const cudaGraphEdgeData *edges = nullptr;
+  size_t count = 0;
+  const cudaError_t code = BRAID_EDGES(cudaStreamGetCaptureInfo, 3)(
+      stream, &info.status, &info.id, nullptr, &nodes, &edges, &count);
+  if (code != cudaSuccess)
+    return code;
+  found.nodes.assign(nodes, nodes + count);
+  found.edges.assign(count, cudaGraphEdgeData());
+  if (edges)
+    found.edges.assign(edges, edges + count);
+  return code;
+}
+
+cudaError_t setDependencies(cudaStream_t stream, Dependencies &wanted) {
+  return BRAID_EDGES(cudaStreamUpdateCaptureDependencies,
+                     2)(stream, wanted.nodes.data(), wanted.edges.data(), wanted.nodes.size(),
+                        cudaStreamSetCaptureDependencies);
+}
+
 Result<CaptureInfo> captureOf(cudaStream_t stream) {
   CaptureInfo info;
   BRAID_CUDA_RETURN_IF_ERROR(cudaStreamGetCaptureInfo(stream, &info.status, &info.id));
@@ -221,15 +256,29 @@ void CudaDevice::putBehind(cudaStream_t first, cudaStream_t next) {
 }
 
 void CudaDevice::forkStreams(const Timetable &timetable) {
+  Dependencies before;
+  check(findDependencies(capture_->streams[0], before), "cudaStreamGetCaptureInfo");
+  capture_->forkedFrom = std::move(before.nodes);
   check(cudaEventRecord(handover_, capture_->streams[0]), "cudaEventRecord");
   forSideStreams(timetable, [this](cudaStream_t stream) {
     check(cudaStreamWaitEvent(stream, handover_, 0), "cudaStreamWaitEvent");
   });
 }
 
+/// All that the run has issued is behind what its streams were forked from. A stream that was given
+/// nothing still names that when it is joined; such an edge costs time in each launch, so it goes.
 void CudaDevice::joinStreams(const Timetable &timetable) {
-  forSideStreams(timetable,
-                 [this](cudaStream_t stream) { putBehind(stream, capture_->streams[0]); });
+  cudaStream_t origin = capture_->streams[0];
+  forSideStreams(timetable, [&](cudaStream_t stream) { putBehind(stream, origin); });
+  Dependencies joined, kept;
+  check(findDependencies(origin, joined), "cudaStreamGetCaptureInfo");
+  for (size_t i = 0; i < joined.nodes.size(); ++i)
+    if (!llvm::is_contained(capture_->forkedFrom, joined.nodes[i])) {
+      kept.nodes.push_back(joined.nodes[i]);
+      kept.edges.push_back(joined.edges[i]);
+    }
+  if (!kept.nodes.empty() && kept.nodes.size() < joined.nodes.size())
+    check(setDependencies(origin, kept), "cudaStreamUpdateCaptureDependencies");
 }
 
 /// A stream of ours keeps the order of the runs that are issued to it. A replay is on the first one
@@ -297,9 +346,30 @@ void CudaDevice::beginRun(Tag tag) {
   if (timetable.isInCallersGraph && !isRecording_) {
     if (!capture_)
       timetable.guarded.fetch_add(1, std::memory_order_relaxed);
+    if (isCountedBySteps(timetable)) {
+      capture_->isRunToBegin = true;
+      return;
+    }
     cuda::launchRunBegin(streamOf(0), timetable.ofGraphs.guard);
     check(cudaGetLastError(), "launchRunBegin");
   }
+}
+
+/// Its last signal or await, and those right in front of it on the same stream.
+CudaDevice::StepRange CudaDevice::lastStepsOf(const Plan &plan) {
+  const auto isStepAt = [&](uint32_t i) {
+    return plan.commands[i].kind == CommandKind::Signal ||
+           plan.commands[i].kind == CommandKind::Await;
+  };
+  StepRange range;
+  range.end = static_cast<uint32_t>(plan.commands.size());
+  while (range.end > 0 && !isStepAt(range.end - 1))
+    --range.end;
+  range.begin = range.end;
+  while (range.begin > 0 && isStepAt(range.begin - 1) &&
+         plan.commands[range.begin - 1].stream == plan.commands[range.end - 1].stream)
+    --range.begin;
+  return range;
 }
 
 void CudaDevice::endRun(Tag tag) {
@@ -311,7 +381,7 @@ void CudaDevice::endRun(Tag tag) {
     joinStreams(timetable);
   else if (timetable.isInCallersGraph)
     putReplayBehindRuns();
-  if (timetable.isInCallersGraph && !isRecording_) {
+  if (timetable.isInCallersGraph && !isRecording_ && !isCountedBySteps(timetable)) {
     cuda::launchRunEnd(streamOf(0), timetable.ofGraphs.guard);
     check(cudaGetLastError(), "launchRunEnd");
   }
@@ -449,6 +519,13 @@ Result<uint32_t> CudaDevice::endCapture() {
   BRAID_CUDA_RETURN_IF_ERROR(cudaGraphUpload(executable, recordingStream_));
   BRAID_CUDA_RETURN_IF_ERROR(cudaStreamSynchronize(recordingStream_));
   return number;
+}
+
+uint64_t CudaDevice::allocationOf(const void *address) {
+  unsigned long long number = 0;
+  const CUresult code = driver_->pointerGetAttribute(&number, CU_POINTER_ATTRIBUTE_BUFFER_ID,
+                                                     reinterpret_cast<CUdeviceptr>(address));
+  return code == CUDA_SUCCESS ? number : 0;
 }
 
 void CudaDevice::launch(uint32_t graph, Tag tag) {

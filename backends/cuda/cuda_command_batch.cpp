@@ -116,8 +116,13 @@ bool CudaDevice::isByKernel(const BatchedCommand &step, Tag tag, TransferMode mo
     return true;
   if (step.kind == CommandKind::Copy)
     return mode.copies == CopyBy::Kernel;
-  return hasFlagsOnDevice(mode) ||
-         (mode.signals == SignalBy::Default && capture_ && !timetableOf(tag.plan).waitsByMemory);
+  if (hasFlagsOnDevice(mode))
+    return true;
+  const Timetable &timetable = timetableOf(tag.plan);
+  if (isCountedBySteps(timetable) &&
+      (capture_->isRunToBegin || timetable.lastSteps.contains(step.command)))
+    return true;
+  return mode.signals == SignalBy::Default && capture_ && !timetable.waitsByMemory;
 }
 
 /// While tracing, each step is issued by itself, so that each has a span.
@@ -190,7 +195,15 @@ void CudaDevice::issueCopyAndSignal(uint32_t stream, Tag tag, llvm::ArrayRef<Bat
     batch.fencesReadySignals = batch.fencesMoves = batch.released == nullptr;
     batch.counters = (capture_ ? timetable.ofGraphs.counters : copyAndSignalCounters_) +
                      stream * cuda::CopyAndSignal::kCounters;
-    steps = steps.drop_front(addToCopyAndSignal(batch, stream, tag, steps, areDisjoint, mode));
+    const size_t taken = addToCopyAndSignal(batch, stream, tag, steps, areDisjoint, mode);
+    if (isCountedBySteps(timetable)) {
+      batch.guard = timetable.ofGraphs.guard;
+      batch.beginsRun = std::exchange(capture_->isRunToBegin, false);
+      batch.endsRun = llvm::any_of(steps.take_front(taken), [&](const BatchedCommand &step) {
+        return step.command + 1 == timetable.lastSteps.end;
+      });
+    }
+    steps = steps.drop_front(taken);
     cuda::launchCopyAndSignal(streamOf(stream), batch, timetable.blocks, hasBulkCopies_);
     check(cudaGetLastError(), "launchCopyAndSignal");
   }

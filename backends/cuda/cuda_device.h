@@ -150,6 +150,7 @@ public:
   Result<uint32_t> endCapture() override;
   void launch(uint32_t graph, Tag tag) override;
   void releaseGraph(uint32_t graph) override { releasedGraphs_.push_back(graph); }
+  uint64_t allocationOf(const void *address) override;
   bool isInCallersCapture() const override { return capture_ && !isRecording_; }
   int64_t callersGraphs() override;
   bool isInCallersGraph(const Plan &plan) override;
@@ -222,6 +223,13 @@ private:
   /// Graphs that are not destroyed; CUDA's thread that counts them down may outlive the device.
   using GraphCount = std::shared_ptr<std::atomic<int64_t>>;
 
+  /// Commands of a Plan that follow one another.
+  struct StepRange {
+    uint32_t begin = 0, end = 0; ///< half open; empty: none
+    bool contains(uint32_t command) const { return command >= begin && command < end; }
+  };
+  static StepRange lastStepsOf(const Plan &plan);
+
   /// What a registered Plan has here.
   struct Timetable {
     explicit Timetable(const Plan &itsPlan) : plan(&itsPlan), steps(itsPlan) {}
@@ -234,6 +242,7 @@ private:
     cuda::CopyAndSignalBlocks blocks;      ///< for each launch that copies and signals
     bool waitsByMemory = false;            ///< too many streams for kernels that wait
     bool waitsApart = false;       ///< too many streams copy: what copies must not wait for peers
+    StepRange lastSteps;           ///< by which a run in a caller's graph ends
     std::vector<bool> isUsed;      ///< each stream
     bool isInCallersGraph = false; ///< so its runs are guarded from now on
     uint32_t ended = 0;            ///< guarded runs, as the watchdog saw last
@@ -264,6 +273,8 @@ private:
     unsigned long long id = 0; ///< CUDA's
     std::vector<cudaStream_t> streams;
     std::vector<const std::atomic<int64_t> *> counts = {}; ///< that count its graph
+    std::vector<cudaGraphNode_t> forkedFrom = {};          ///< what the streams of the run wait for
+    bool isRunToBegin = false; ///< the first kernel that signals or waits counts the run
   };
   // cuda_capture.cpp
   static Result<cudaStream_t> createStream();
@@ -279,6 +290,10 @@ private:
   void putBehind(cudaStream_t first, cudaStream_t next);
   void forkStreams(const Timetable &timetable);
   void joinStreams(const Timetable &timetable);
+  /// Of a run in a caller's graph: kernels that signal or wait for peers count it.
+  bool isCountedBySteps(const Timetable &timetable) const {
+    return capture_ && !isRecording_ && timetable.lastSteps.end != 0;
+  }
   void beginBehindReplays(bool mayBeOne);
   void putReplayBehindRuns();
   Status allocateForGraphs(Timetable &timetable);

@@ -27,6 +27,8 @@ Status CudaDevice::registerPlan(const Plan &plan, TransferMode mode) {
   for (const Command &command : plan.commands)
     timetable->isUsed[command.stream] = true;
   BRAID_TRY(planCopyAndSignal(plan, mode, *timetable));
+  if (!timetable->waitsByMemory)
+    timetable->lastSteps = lastStepsOf(plan);
   for (const std::unique_ptr<Timetable> &each : timetables_)
     if (each->plan == &plan && each->steps.isOfSame(timetable->steps)) { // prepared again
       ++each->users;

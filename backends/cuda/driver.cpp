@@ -48,6 +48,7 @@ Result<Driver> load() {
   BRAID_TRY(find("cuStreamBatchMemOp", driver.streamBatchMemOp));
   BRAID_TRY(find("cuGetErrorName", driver.getErrorName));
   BRAID_TRY(find("cuDeviceGetAttribute", driver.deviceGetAttribute));
+  BRAID_TRY(find("cuPointerGetAttribute", driver.pointerGetAttribute));
   BRAID_TRY(find("cuMemGetAllocationGranularity", driver.memGetAllocationGranularity));
   BRAID_TRY(find("cuMemCreate", driver.memCreate));
   BRAID_TRY(find("cuMemRelease", driver.memRelease));

@@ -19,6 +19,7 @@ struct Driver {
   CUresult (*streamBatchMemOp)(CUstream, unsigned, CUstreamBatchMemOpParams *, unsigned) = nullptr;
   CUresult (*getErrorName)(CUresult, const char **) = nullptr;
   CUresult (*deviceGetAttribute)(int *, CUdevice_attribute, CUdevice) = nullptr;
+  CUresult (*pointerGetAttribute)(void *, CUpointer_attribute, CUdeviceptr) = nullptr;
   CUresult (*memGetAllocationGranularity)(size_t *, const CUmemAllocationProp *,
                                           CUmemAllocationGranularity_flags) = nullptr;
   CUresult (*memCreate)(CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *,

@@ -1,24 +1,15 @@
 //===- backends/cuda/run_guard.cu - notices runs of one program that overlap ------------------===//
 
-#include "backends/cuda/run_guard.h"
-
-#include <cuda/atomic>
+#include "backends/cuda/tell_runs.h"
 
 namespace braid::cuda {
 namespace {
 
 using Counter = ::cuda::atomic_ref<uint32_t, ::cuda::thread_scope_device>;
 
-__device__ void tell(uint32_t &word, uint32_t value) {
-  ::cuda::atomic_ref<uint32_t, ::cuda::thread_scope_system>(word).store(
-      value, ::cuda::memory_order_relaxed);
-}
-
 __global__ void runBeginKernel(RunGuard guard) {
   const uint32_t before = Counter(guard.counts[0]).fetch_add(1, ::cuda::memory_order_acq_rel);
-  if (Counter(guard.counts[1]).load(::cuda::memory_order_acquire) != before)
-    tell(guard.report->overlapped, 1);
-  tell(guard.report->begun, before + 1);
+  tellBegin(guard, before, Counter(guard.counts[1]).load(::cuda::memory_order_acquire));
 }
 
 __global__ void runEndKernel(RunGuard guard) {

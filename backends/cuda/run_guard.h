@@ -2,8 +2,13 @@
 //
 // Runs of a program share its flags and buffers, so they must follow one another. Braid orders
 // those that it issues; graphs that hold runs are launched by the caller, at any time and on any
-// stream. So a run in such a graph begins and ends with a kernel that counts: a run that begins
-// while another one has not ended says so to the host.
+// stream. So runs are counted on the GPU, where they begin and where they end. A run that begins
+// while an earlier one has not ended is reported to the host.
+//
+// In a caller's graph the first and the last kernel that signal or wait for peers count
+// (copy_and_signal.h): a kernel of its own would take 4 us of each run. A run that has no such
+// kernel, and a run that is issued beside a caller's graph, begins and ends with a kernel that
+// counts.
 //
 // Compiled by nvcc and by the host's compiler; names no fmt or LLVM type.
 //
@@ -27,7 +32,7 @@ struct RunGuard {
   RunReport *report = nullptr;
 };
 
-/// A run begins, or ends, when the stream gets here.
+/// Kernels that only count. A run begins, or ends, when the stream gets here.
 void launchRunBegin(cudaStream_t stream, RunGuard guard);
 void launchRunEnd(cudaStream_t stream, RunGuard guard);
 

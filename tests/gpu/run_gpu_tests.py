@@ -317,8 +317,13 @@ def programs(suite):
                 "10000"], 2, seconds=200)
         suite.add("pytorch device time", 2, lambda devices: torch_device_time(suite, python),
                   is_alone=True)
-        suite.add_command("pytorch, 2 ranks", [sys.executable, os.path.join(
-            ROOT, "tests", "gpu", "torch_gpu_test.py"), python], 2, seconds=400)
+        torch_test = [sys.executable, os.path.join(ROOT, "tests", "gpu", "torch_gpu_test.py"),
+                      python]
+        suite.add_command("pytorch, 2 ranks", torch_test, 2, seconds=400)
+        for part in ("attention_braid", "attention_braid_nccl", "attention_nccl_braid"):
+            suite.add_command(f"pytorch {part}", [*torch_test, "--parts", part], 2, seconds=200)
+        suite.add_command("pytorch graph time", [*torch_test, "--parts", "graph_time"], 2,
+                          seconds=200, is_alone=True)
     backends = os.path.join(folder, "backends_test")
     if os.path.exists(backends):
         suite.add_command("conformance", [backends, "--gtest_brief=1", "--gtest_filter=*cuda*"], 2,
