@@ -1,5 +1,6 @@
 //===- tools/compile.cpp - `braid compile` ----------------------------------------------------===//
 
+#include "api/compile/explain.h"
 #include "api/compile/plans.h"
 #include "ir/failure.h"
 #include "lowering/lower.h"
@@ -114,6 +115,8 @@ Result<int> compileCommand(const CompileFlags &flags, std::unique_ptr<Source> &s
     };
   source = BRAID_TRY(readSource(flags.source.file));
   const Compiled compiled = BRAID_TRY(compile(*source, options));
+  if (compiled.isLowered && !options.passes)
+    warnOfNoOverlap(compiled, options.schedule);
   llvm::errs() << source->diags.str(); // warnings
   BRAID_TRY(emit(flags, *source, compiled));
   return 0;

@@ -4,8 +4,13 @@
 
 #include "ir/counted.h"
 #include "lowering/stages/fusion_stages.h"
+#include "runtime/plan/overlap.h"
+#include "runtime/plan/specialize.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 
 namespace braid {
 namespace {
@@ -33,18 +38,101 @@ std::string explainKnobs(const Configurations &given, const Configurations *chos
   return text;
 }
 
-/// How many of the stages that move something can hide it, and why others cannot.
-std::string explainOverlap(const Fusion &fusion) {
-  Diagnostics diags(fusion.name(), "");
-  int moving = 0, hidden = 0;
-  std::string reasons;
-  for (const FusionStage &stage : stagesOf(fusion, diags)) {
-    moving += stage.moves;
-    hidden += stage.moves && stage.notOverlapped.empty();
-    reasons += (reasons.empty() || stage.notOverlapped.empty() ? "" : "; ") + stage.notOverlapped;
+/// What the Plan of a rank does: of the first that has any transfers.
+struct Transfers {
+  int64_t rank = 0;
+  int64_t all = 0, besideGemms = 0;
+  bool areBetweenGemms = false; ///< some, on one stream
+
+  void add(int64_t ofRank, const PlanTransfer &transfer) {
+    rank = all == 0 ? ofRank : rank;
+    if (rank != ofRank)
+      return;
+    ++all;
+    besideGemms += transfer.isBesideGemm;
+    areBetweenGemms |= transfer.isBetweenGemms;
   }
-  return explainLine("overlap", fmt::format("{} of {}", hidden, counted(moving, "stage")),
-                     reasons.empty() ? "all that move something" : reasons);
+};
+
+struct StageOverlap {
+  MovingStage stage;
+  Transfers transfers = {};
+
+  /// "%C is not overlapped: no GEMM runs beside its 3 transfers, because granularity=whole"
+  std::string str() const {
+    const std::string count = counted(transfers.all, "transfer");
+    if (transfers.besideGemms != 0)
+      return fmt::format("GEMMs may run beside {} of {} of %{}", transfers.besideGemms, count,
+                         stage.result);
+    const std::string why =
+        !stage.whyWhole.empty() ? ", because " + stage.whyWhole
+        : transfers.areBetweenGemms
+            ? ", because they alternate with GEMMs on one stream; more streams would do"
+            : "";
+    return fmt::format("%{} is not overlapped: no GEMM runs beside its {}{}", stage.result, count,
+                       why);
+  }
+};
+
+/// Ranks do the same but for uneven rows, of which the first rank may receive none.
+constexpr int64_t kRanksLookedAt = 2;
+
+/// Calls `fn` with each transfer of these ranks, and its place.
+Status forEachTransfer(
+    const Compiled &compiled,
+    llvm::function_ref<void(int64_t rank, const PlanTransfer &, Location location)> fn) {
+  Diagnostics unheard(compiled.source->diags.fileName(), "");
+  for (int64_t rank = 0; rank < std::min(kRanksLookedAt, compiled.program->ranks()); ++rank) {
+    const Plan plan = BRAID_TRY(
+        specialize(*compiled.program, rank, unheard, compiled.transport, compiled.operands));
+    for (const PlanTransfer &transfer : transfersOf(plan))
+      fn(rank, transfer, plan.sites[plan.origins[transfer.origin].site].location);
+  }
+  return Status::ok();
+}
+
+/// Of a program that was lowered as `used` says it, the stages that move something.
+Result<std::vector<StageOverlap>> overlapsOf(const Compiled &compiled, const Configurations &used) {
+  std::vector<StageOverlap> overlaps;
+  for (MovingStage &stage : movingStagesOf(*compiled.fusion, used))
+    overlaps.push_back({std::move(stage)});
+  BRAID_TRY(
+      forEachTransfer(compiled, [&](int64_t rank, const PlanTransfer &transfer, Location location) {
+        for (StageOverlap &overlap : overlaps)
+          if (overlap.stage.location == location)
+            overlap.transfers.add(rank, transfer);
+      }));
+  return overlaps;
+}
+
+/// How many of the stages that move something hide some of it, and which do not hide all.
+std::string explainOverlap(const Compiled &compiled, const Configurations &used) {
+  const Result<std::vector<StageOverlap>> overlaps = overlapsOf(compiled, used);
+  if (!overlaps)
+    return explainLine("overlap", "unknown", overlaps.status().message());
+  int hidden = 0;
+  std::vector<std::string> exposed;
+  for (const StageOverlap &overlap : *overlaps) {
+    hidden += overlap.transfers.besideGemms != 0;
+    if (overlap.transfers.besideGemms < overlap.transfers.all)
+      exposed.push_back(overlap.str());
+  }
+  return explainLine(
+      "overlap",
+      fmt::format("{} of {}", hidden, counted(static_cast<int64_t>(overlaps->size()), "stage")),
+      exposed.empty() ? "all that move something" : fmt::format("{}", fmt::join(exposed, "; ")));
+}
+
+/// The same of a program that was read, which has no stages.
+std::string explainTransfers(const Compiled &compiled) {
+  Transfers transfers;
+  const Status status = forEachTransfer(compiled, [&](int64_t rank, const PlanTransfer &transfer,
+                                                      Location) { transfers.add(rank, transfer); });
+  if (!status.isOk())
+    return explainLine("overlap", "unknown", status.message());
+  return explainLine(
+      "overlap", fmt::format("{} of {}", transfers.besideGemms, counted(transfers.all, "transfer")),
+      fmt::format("GEMMs may run beside them on rank {}", transfers.rank));
 }
 
 } // namespace
@@ -65,9 +153,19 @@ std::string explainProgram(const Compiled &compiled, const Configurations &given
     text += explainLine("same bits", "yes",
                         "as asked: GEMMs do not depend on M, partial results are added in the "
                         "order of ranks");
-  if (compiled.isLowered)
-    text += explainOverlap(*compiled.fusion);
-  return text;
+  Configurations used = chosen ? *chosen : given;
+  used.all = used.all.over(given.all);
+  return text + (compiled.isLowered ? explainOverlap(compiled, used) : explainTransfers(compiled));
+}
+
+void warnOfNoOverlap(const Compiled &compiled, const Configurations &given) {
+  const Result<std::vector<StageOverlap>> overlaps = overlapsOf(compiled, given);
+  if (!overlaps)
+    return; // whoever makes the Plans says why there are none
+  for (const StageOverlap &overlap : *overlaps)
+    if (overlap.transfers.all != 0 && overlap.transfers.besideGemms == 0 &&
+        !overlap.stage.asksForWhole)
+      compiled.source->diags.warning(overlap.stage.location) << overlap.str();
 }
 
 } // namespace braid

@@ -10,7 +10,6 @@
 #include "lowering/passes/passes.h"
 #include "lowering/stages/configure_stages.h"
 #include "lowering/stages/elementwise.h"
-#include "lowering/stages/fusion_stages.h"
 #include "lowering/stages/legality.h"
 #include "lowering/stages/reduced_rows.h"
 
@@ -368,13 +367,6 @@ bool findStages(LoweringState &state) {
 
 bool connectStages(LoweringState &state) { return Connector(state).run(); }
 
-/// What is not overlapped says so.
-static void warnOfWhole(LoweringState &state) {
-  for (const Stage &stage : state.stages)
-    if (stage.isGather() && !stage.isStreamed)
-      state.diags.warning(stage.location()) << whyNotOverlapped(stage);
-}
-
 bool findMoves(LoweringState &state) {
   if (!findStages(state) || !configureStages(state))
     return false;
@@ -383,7 +375,6 @@ bool findMoves(LoweringState &state) {
       std::make_unique<Program>(fusion + "_" + scheduleName(state), fusion, state.fusion.ranks(),
                                 state.fusion.location(), state.fusion.ranksPerHost());
   Declarer(state).run();
-  warnOfWhole(state);
   return connectStages(state);
 }
 

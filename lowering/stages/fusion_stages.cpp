@@ -6,6 +6,8 @@
 #include "lowering/stages/configure_stages.h"
 #include "lowering/stages/reduced_rows.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 namespace braid {
 
 static std::optional<int64_t> rowsInTwoShots(const Fusion &fusion, Stage stage) {
@@ -14,12 +16,6 @@ static std::optional<int64_t> rowsInTwoShots(const Fusion &fusion, Stage stage) 
     return std::nullopt;
   countReducedRows(fusion, stage);
   return stage.rows;
-}
-
-std::string whyNotOverlapped(const Stage &stage) {
-  const std::string &result = resultOf(*stage.gemms.front().node)->name;
-  return "%" + result + " is not overlapped: its GEMM begins when all of %" + stage.name().str() +
-         " is here, because axis 0 of %" + result + " is not Stream";
 }
 
 /// Of more ranks, sums are passed on, and rounded for that.
@@ -37,13 +33,52 @@ std::vector<FusionStage> stagesOf(const Fusion &fusion, Diagnostics &diags) {
       continue;
     const bool hasHosts = stage.moves() && !stage.gathersSlices && stage.ranksPerHost > 1 &&
                           stage.ranksPerHost < fusion.ranks();
-    const bool isWhole = stage.isGather() && !stage.isStreamed;
     stages.push_back({stage.tensors(), stage.isReduction(), stage.rows,
                       rowsInTwoShots(fusion, stage), stage.moves(), stage.gathersSlices, hasHosts,
-                      fusion.ranksPerHost() == fusion.ranks(), gemmsMayAdd(stage),
-                      isWhole ? whyNotOverlapped(stage) : ""});
+                      fusion.ranksPerHost() == fusion.ranks(), gemmsMayAdd(stage)});
   }
   return stages;
+}
+
+/// What is said of a stage as such, or by a value of a knob.
+static std::string whyWhole(const Stage &stage) {
+  const Configuration &config = stage.config;
+  auto value = [&](Knob knob) {
+    return rowOf(knob).name + "=" + rowOf(knob).str(config.valueOf(knob));
+  };
+  if (stage.isGather() && !stage.isStreamed)
+    return "axis 0 of %" + stage.result().name +
+           " is not Stream, so its GEMM begins when "
+           "all of %" +
+           stage.name().str() + " has arrived";
+  if (stage.isCollective())
+    return "" + value(Knob::Transfers);
+  if (stage.multipliesWhole())
+    return "" + value(Knob::Granularity);
+  if (stage.isReduction() && !stage.isScattered() && config.chunks() == 1)
+    return "one GEMM makes all partial results before any travels (" + value(Knob::Reduction) +
+           ", " + value(Knob::Chunks) + ")" + (stage.rows > 1 ? "; chunks=2 would do" : "");
+  return "";
+}
+
+std::vector<MovingStage> movingStagesOf(const Fusion &fusion, const Configurations &given) {
+  Diagnostics unheard(fusion.name(), "");
+  LoweringState state{fusion, given, unheard};
+  std::vector<MovingStage> moving;
+  if (!findStages(state) || !configureStages(state))
+    return moving;
+  for (const Stage &stage : state.stages) {
+    if (!stage.moves())
+      continue;
+    Configuration asked = given.all;
+    for (const Configurations::OfStage &named : given.stages)
+      if (llvm::is_contained(stage.tensors(), named.tensor))
+        asked = named.config.over(given.all);
+    const bool asksForWhole = asked.granularity() == schedule::Granularity::Whole ||
+                              asked.transfers() == schedule::Transfers::Collective;
+    moving.push_back({stage.result().name, stage.location(), whyWhole(stage), asksForWhole});
+  }
+  return moving;
 }
 
 } // namespace braid

@@ -23,11 +23,21 @@ struct FusionStage {
   /// Of a reduction: GEMMs can add what arrives (sums=gemm), and no sum is rounded on its way. An
   /// all-reduce has to be in two shots for that.
   bool gemmsMayAdd = false;
-  std::string notOverlapped{}; ///< why no schedule hides its transfers; "" if one may
 };
 
-/// "%C is not overlapped: ...", of a gather of what is not streamed.
-std::string whyNotOverlapped(const Stage &stage);
+/// A stage whose transfers a schedule may hide.
+struct MovingStage {
+  std::string result; ///< the first tensor that it makes
+  Location location;  ///< of that node, and of all nodes of the program that move its data
+  /// What keeps GEMMs from running beside its transfers, or "" if nothing is known to:
+  /// "granularity=whole"
+  std::string whyWhole;
+  bool asksForWhole; ///< its schedule was given, and says that nothing is to overlap
+};
+
+/// In the order in which they are issued, each with what `given` says about it. None if the fusion
+/// cannot be lowered so.
+std::vector<MovingStage> movingStagesOf(const Fusion &fusion, const Configurations &given);
 
 /// In the order in which they are issued. Reports what cannot be lowered; there are none then.
 std::vector<FusionStage> stagesOf(const Fusion &fusion, Diagnostics &diags);
