@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------------------------===//
 
 #include "lowering/passes/passes.h"
+#include "lowering/stages/advice.h"
 #include "lowering/stages/configure_stages.h"
 #include "lowering/stages/elementwise.h"
 #include "lowering/stages/legality.h"
@@ -16,6 +17,7 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 namespace braid {
 namespace {
@@ -31,11 +33,31 @@ bool checkOutput(const LoweringState &state, const FusionTensor &output) {
             "one piece; an extent that divides would be accepted";
 }
 
+/// "cannot lower %C: REASON; REASON; ADVICE, or ADVICE, would be accepted"
+bool refuse(const LoweringState &state, const FusionNode &node, llvm::ArrayRef<Refusal> refusals,
+            std::vector<std::string> advice) {
+  std::string message = "cannot lower %" + resultOf(node)->name + ": ";
+  for (const Refusal &refusal : refusals) {
+    message += refusal.reason + "; ";
+    if (advice.empty() && !refusal.otherwise.empty())
+      advice.push_back(refusal.otherwise);
+  }
+  message += advice.empty() ? "no other placement of its tensors"
+                            : llvm::join(advice, ", or ") + (advice.size() > 1 ? "," : "");
+  return state.diags.error(node.location()) << message << " would be accepted";
+}
+
 bool checkAll(LoweringState &state) {
   bool isFine = true;
-  for (const auto &node : state.fusion.nodes())
-    if (isGemm(*node) || isElementwise(*node))
-      isFine &= checkLowerable(state.fusion, *node, state.diags);
+  std::optional<Adviser> adviser;
+  for (const auto &node : state.fusion.nodes()) {
+    const std::vector<Refusal> refusals = whyNotLowered(state.fusion, *node);
+    if (refusals.empty())
+      continue;
+    if (!adviser)
+      adviser.emplace(state.fusion);
+    isFine = refuse(state, *node, refusals, adviser->adviceFor(*node));
+  }
   for (const FusionTensor *output : state.fusion.outputs())
     isFine &= checkOutput(state, *output);
   return isFine;

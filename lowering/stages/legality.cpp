@@ -5,7 +5,6 @@
 #include "lowering/stages/elementwise.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/Twine.h"
 
 namespace braid {
 namespace {
@@ -15,31 +14,32 @@ struct AxisOf {
   const FusionTensor *tensor;
   size_t index;
 
-  const Axis &axis() const { return tensor->type.axes[index]; }
+  /// Of what is resharded, that of its origin: only that lies somewhere.
+  const FusionTensor &origin() const { return originOf(*tensor); }
+  const Axis &axis() const { return origin().type.axes[index]; }
   /// "axis 0 of %A"
   std::string str() const { return "axis " + std::to_string(index) + " of %" + tensor->name; }
-  /// "axis 0 of %A (bf16[DIDx{D}, M/D, K])"
-  std::string strWithType() const { return str() + " (" + tensor->type.str() + ")"; }
-  std::string as(llvm::StringRef kind) const {
-    return (kind + "{" + axis().extent->str() + "} as " + str()).str();
+  /// "axis 0 of %A (bf16[DIDx{D}, M/D, K])", "axis 0 of %Z (a reshard of %A, bf16[...])"
+  std::string strWithType() const {
+    const std::string reshard = &origin() == tensor ? "" : "a reshard of %" + origin().name + ", ";
+    return str() + " (" + reshard + origin().type.str() + ")";
   }
 };
 
 /// Checks one matmul or linear.
 class Checker {
 public:
-  Checker(const Fusion &fusion, const FusionNode &node, Diagnostics &diags)
-      : fusion_(fusion), node_(node), diags_(diags), operands_(operandsOf(node)),
-        result_(resultOf(node)), contraction_(contractionOf(node)),
-        isLinear_(llvm::isa<LinearNode>(node)) {
-    operands_[0] = const_cast<FusionTensor *>(&originOf(*operands_[0])); // what has to move
-  }
+  Checker(const Fusion &fusion, const FusionNode &node)
+      : fusion_(fusion), node_(node), operands_(operandsOf(node)), result_(resultOf(node)),
+        contraction_(contractionOf(node)), isLinear_(llvm::isa<LinearNode>(node)) {}
 
-  bool run() {
+  std::vector<Refusal> run() {
+    if (llvm::isa<ReshardNode>(first()->definition) &&
+        !whyNotLowered(fusion_, *first()->definition).empty())
+      return {}; // that is said of the reshard, and what is multiplied is not known
     for (const FusionTensor *operand : llvm::drop_begin(operands_))
       if (llvm::isa<ReshardNode>(operand->definition))
-        refuse("%" + operand->name + " is resharded, and only a first operand is gathered",
-               "%" + originOf(*operand).name);
+        refuse("%" + operand->name + " is resharded, and only a first operand is gathered");
     if (isReduction()) {
       checkReduction();
       checkPartBytes();
@@ -54,7 +54,7 @@ public:
     if (operands_.size() == 3)
       for (size_t i = 0; i < bias()->type.axes.size(); ++i)
         checkBias({bias(), i});
-    return isFine_;
+    return std::move(refusals_);
   }
 
 private:
@@ -65,10 +65,8 @@ private:
   size_t fromFirst() const { return contraction_.first; }
   bool isSplit(const AxisOf &axis) const { return braid::isSplit(fusion_, axis.axis()); }
 
-  void refuse(const std::string &reason, const std::string &accepted) {
-    diags_.error(node_.location()) << "cannot lower %" << result_->name << ": " << reason << "; "
-                                   << accepted << " would be accepted";
-    isFine_ = false;
+  void refuse(const std::string &reason, const std::string &otherwise = "") {
+    refusals_.push_back({reason, otherwise});
   }
 
   /// Every device has a partial result, and the sum of all is wanted.
@@ -78,8 +76,9 @@ private:
 
   void checkContracted(AxisOf axis) {
     if (isSplit(axis))
-      refuse(axis.strWithType() + " is contracted but split over devices, with one entry on each",
-             "two contracted axes, DIDx{D} and the rest,");
+      refuse(axis.strWithType() +
+             " is contracted but split over devices, with one entry on each, where "
+             "partial results take two axes, DIDx and the rest");
   }
 
   /// A rank multiplies its part of both operands, where it lies.
@@ -87,18 +86,15 @@ private:
     AxisOf a{first(), contraction_.first}, b{second(), contraction_.second};
     if (!isSplit(a))
       refuse(a.strWithType() + " is whole on every device, and the part of one does not lie in "
-                               "one piece",
-             a.as("DIDx"));
+                               "one piece");
     if (!isSplit(b) && isLinear_)
       refuse(b.strWithType() + " is whole on every device, and the part of one does not lie in "
-                               "one piece",
-             b.as("DIDx"));
+                               "one piece");
     for (size_t i = 1; i < result_->type.axes.size(); ++i)
       if (isSplit({result_, i}))
         return refuse(AxisOf{result_, i}.strWithType() +
-                          " is split over devices, and what one of them keeps of a partial result "
-                          "does not lie in one piece",
-                      "a leading DIDx axis, or none,");
+                      " is split over devices, and what one of them keeps of a partial result "
+                      "does not lie in one piece");
   }
 
   /// A rank holds the parts of all.
@@ -115,25 +111,22 @@ private:
     AxisOf from = sourceOf(to);
     if (!isFromFirst(to) && isSplit(from))
       return refuse(from.strWithType() +
-                        " is split over devices, so that no device has all columns of a partial "
-                        "result",
-                    "a plain " + from.str());
+                    " is split over devices, so that no device has all columns of a partial "
+                    "result");
     if (to.index != 0 || !isSplit(to))
       return (void)checkStream(to);
     if (!isFromFirst(to))
       refuse(to.strWithType() + " comes from %" + second()->name +
-                 ", and only rows of a partial result lie in one piece",
-             "a plain " + to.str());
+             ", and only rows of a partial result lie in one piece");
     else if (from.axis().kind == AxisKind::DIDx)
-      refuse(from.strWithType() + " is split over devices already", "a plain " + from.str());
+      refuse(from.strWithType() + " is split over devices already");
   }
 
   bool checkStream(AxisOf to) {
     if (to.axis().kind != AxisKind::Stream || (to.index == 0 && isFromFirst(to)))
       return true;
     refuse(to.strWithType() + " is Stream, but only a leading axis that comes from %" +
-               first()->name + " is produced slice by slice",
-           "a plain " + to.str());
+           first()->name + " is produced slice by slice");
     return false;
   }
 
@@ -155,9 +148,8 @@ private:
     const bool areRows = isFromFirst(to) && to.index == 0;
     if (!isSplit(from) && isSplit(to) && !areRows)
       return refuse(from.strWithType() + " is whole on every device but " + to.strWithType() +
-                        " is split over devices" +
-                        (from.index > 0 ? ", and the part of one does not lie in one piece" : ""),
-                    from.as("DIDx") + ", or a plain " + to.str() + ",");
+                    " is split over devices" +
+                    (from.index > 0 ? ", and the part of one does not lie in one piece" : ""));
     if (isSplit(from) && !isSplit(to))
       checkGather(from, to);
   }
@@ -167,14 +159,12 @@ private:
     std::string both =
         from.strWithType() + " is split over devices but " + to.strWithType() + " is not, and ";
     if (!isFromFirst(to))
-      return refuse(both + "only %" + first()->name + " is gathered", to.as("DIDx"));
+      return refuse(both + "only %" + first()->name + " is gathered");
     const bool isOfSlice = from.index == 1 && result_->type.axes.front().kind == AxisKind::Stream;
     if (from.index != 0 && !isOfSlice)
       return refuse(both +
-                        "only a leading axis is gathered, or the one behind it for each slice of "
-                        "a Stream axis",
-                    to.as("DIDx") + ", or a %" + first()->name +
-                        " with its DIDx axis first, as in examples/ag_matmul.braid,");
+                    "only a leading axis is gathered, or the one behind it for each slice of "
+                    "a Stream axis");
   }
 
   /// What exists of a block lies in one piece if the blocks are the leading axis of the first
@@ -199,41 +189,36 @@ private:
     std::string lies =
         isSplit(axis) ? " is split over devices but " : " is whole on every device but ";
     std::string toLies = isSplit(to) ? " is split" : " is whole";
-    std::string accepted = isSplit(to) ? axis.as("DIDx") : "a plain " + axis.str();
-    refuse(axis.strWithType() + lies + to.strWithType() + ", to which it is added," + toLies,
-           accepted);
+    refuse(axis.strWithType() + lies + to.strWithType() + ", to which it is added," + toLies);
   }
 
   const Fusion &fusion_;
   const FusionNode &node_;
-  Diagnostics &diags_;
   llvm::SmallVector<FusionTensor *, 3> operands_;
   const FusionTensor *result_;
   const Contraction contraction_;
   bool isLinear_;
-  bool isFine_ = true;
+  std::vector<Refusal> refusals_;
 };
 
 /// Checks one pointwise node: it moves nothing, and has a stage to be computed in.
 class PointwiseChecker {
 public:
-  PointwiseChecker(const Fusion &fusion, const PointwiseNode &node, Diagnostics &diags)
-      : fusion_(fusion), node_(node), diags_(diags) {}
+  PointwiseChecker(const Fusion &fusion, const PointwiseNode &node)
+      : fusion_(fusion), node_(node) {}
 
-  bool run() {
+  std::vector<Refusal> run() {
     bool isMade = false;
     for (const FusionTensor *operand : node_.operands) {
       isMade |= !isInput(*operand);
       if (llvm::isa<ReshardNode>(operand->definition))
-        refuse("%" + operand->name + " is resharded, and what is gathered is no operand here",
-               "an operand that a matmul or linear makes");
+        refuse("%" + operand->name + " is resharded, and what is gathered is no operand here");
       for (size_t i = 0; i < operand->type.axes.size(); ++i)
         checkAxis({operand, i}, {&node_.result, i});
     }
     if (!isMade)
-      refuse("it is made of inputs alone, and no stage makes any of them",
-             "an operand that a matmul or linear makes");
-    return isFine_;
+      refuse("it is made of inputs alone, and no stage makes any of them");
+    return std::move(refusals_);
   }
 
 private:
@@ -246,42 +231,37 @@ private:
     if (isFromSplit == braid::isSplit(fusion_, to.axis()))
       return;
     refuse(from.strWithType() + " is " + (isFromSplit ? "" : "not ") + "split over devices but " +
-               to.strWithType() + (isFromSplit ? " is not" : " is"),
-           "axes that live in the same place");
+           to.strWithType() + (isFromSplit ? " is not" : " is"));
   }
 
-  void refuse(const std::string &reason, const std::string &accepted) {
-    diags_.error(node_.location()) << "cannot lower %" << node_.result.name << ": " << reason
-                                   << "; " << accepted << " would be accepted";
-    isFine_ = false;
-  }
+  void refuse(const std::string &reason) { refusals_.push_back({reason}); }
 
   const Fusion &fusion_;
   const PointwiseNode &node_;
-  Diagnostics &diags_;
-  bool isFine_ = true;
+  std::vector<Refusal> refusals_;
 };
 
 /// What lies in blocks on devices is gathered; nothing else is moved.
-bool checkReshard(const Fusion &fusion, const ReshardNode &node, Diagnostics &diags) {
+std::vector<Refusal> checkReshard(const Fusion &fusion, const ReshardNode &node) {
   const FusionTensor &from = *node.a, &to = node.result;
-  auto refuse = [&](const std::string &reason) {
-    return diags.error(node.location())
-           << "cannot lower %" << to.name << ": " << reason << "; an input "
-           << "%" << from.name << " with a leading DIDx axis, which is Stream in %" << to.name
-           << ", would be accepted";
-  };
   if (!llvm::isa<InputNode>(from.definition))
-    return refuse("%" + from.name + " is not an input");
+    return {{"%" + from.name + " is not an input, and only inputs are resharded"}};
+  const std::string both = AxisOf{&from, 0}.strWithType() + " is not gathered to axis 0 of %" +
+                           to.name + " (" + to.type.str() + ")";
   if (from.type.axes.front().kind != AxisKind::DIDx ||
       to.type.axes.front().kind != AxisKind::Stream)
-    return refuse(AxisOf{&from, 0}.strWithType() + " is not gathered to " +
-                  AxisOf{&to, 0}.strWithType());
+    return {{both + ", and only a leading DIDx axis is, to Stream"}};
+  for (size_t i = 1; i < from.type.axes.size(); ++i)
+    if (isSplit(fusion, from.type.axes[i]) != isSplit(fusion, to.type.axes[i]))
+      return {{AxisOf{&from, i}.strWithType() + " does not lie as axis " + std::to_string(i) +
+               " of %" + to.name + " (" + to.type.str() +
+               "), and only a leading axis is gathered"}};
   const std::optional<UnevenRows> uneven = fusion.unevenRows(from.type);
   if (uneven && uneven->axis != 1)
-    return refuse("axis " + std::to_string(uneven->axis) + " of %" + from.name +
-                  " has rows that do not exist");
-  return true;
+    return {{"axis " + std::to_string(uneven->axis) + " of %" + from.name +
+                 " has rows that do not exist",
+             "an extent that divides"}};
+  return {};
 }
 
 } // namespace
@@ -297,12 +277,14 @@ bool gathersSlices(const Fusion &fusion, const FusionNode &node) {
          isSplit(fusion, from[1]) && to[1].kind != AxisKind::DIDx;
 }
 
-bool checkLowerable(const Fusion &fusion, const FusionNode &node, Diagnostics &diags) {
+std::vector<Refusal> whyNotLowered(const Fusion &fusion, const FusionNode &node) {
+  if (isGemm(node))
+    return Checker(fusion, node).run();
   if (const auto *pointwise = llvm::dyn_cast<PointwiseNode>(&node))
-    return PointwiseChecker(fusion, *pointwise, diags).run();
+    return PointwiseChecker(fusion, *pointwise).run();
   if (const auto *reshard = llvm::dyn_cast<ReshardNode>(&node))
-    return checkReshard(fusion, *reshard, diags);
-  return Checker(fusion, node, diags).run();
+    return checkReshard(fusion, *reshard);
+  return {};
 }
 
 } // namespace braid

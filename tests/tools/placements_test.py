@@ -58,7 +58,7 @@ def becomes(command, text, c):
     """Why it is refused, if it is, and in a word what becomes of it."""
     code, printed = braid(command, "compile", "-", "--emit", "program", text=text)
     if code == 4:
-        reasons = re.findall(r"cannot lower %C: (.*?); [^;]* would be accepted", printed)
+        reasons = re.findall(r"cannot lower %C: (.*?); .* would be accepted", printed)  # the first
         assert reasons, printed
         reason = re.sub(r" \(bf16\[[^)]*?\]\)", "", reasons[0])
         return re.sub(r"axis \d of", "an axis of", reason), "refused"
