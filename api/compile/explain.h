@@ -8,10 +8,10 @@ namespace braid {
 /// One line of an explanation, with its end: what there is, which value, and why.
 std::string explainLine(llvm::StringRef what, const std::string &value, const std::string &why);
 
-/// Every knob, with who chose it: `chosen` by measuring, `given` by the user, or nobody. Then how many
-/// stages hide some of what they move, as the Plans of the first ranks tell, with the reason where
-/// one does not hide all. A program that was read was not lowered, and has transfers, not stages.
-/// Lines, as `braid run --explain` prints them.
+/// Every knob, with who chose it: `chosen` by measuring, `given` by the user, or nobody. Then how
+/// many stages hide some of what they move, as the Plans of the first ranks tell, with the reason
+/// where one does not hide all. A program that was read was not lowered, and has transfers, not
+/// stages. Lines, as `braid run --explain` prints them.
 std::string explainProgram(const Compiled &compiled, const Configurations &given,
                            const Configurations *chosen);
 

@@ -173,7 +173,8 @@ bool Lexer::lexPunctuation() {
   return false;
 }
 
-/// Reports once a line, however many bytes of it are strange.
+/// Reports once a line, however many bytes of it are strange. What looks like a comment of another
+/// language is skipped as one.
 void Lexer::lexGarbage() {
   auto byte = static_cast<unsigned char>(peek());
   if (std::exchange(garbageLine_, line_) != line_) {
@@ -183,9 +184,10 @@ void Lexer::lexGarbage() {
       os << "character '" << peek() << "'";
     else
       os << "byte " << llvm::format_hex(byte, 4, /*Upper=*/true);
-    diags_.error(here()) << "expected text of the language, got the " << os.str();
+    diags_.error(here()) << "expected text of the language, got the " << os.str()
+                         << (peek() == '#' ? "; a comment begins with '//'" : "");
   }
-  ++at_;
+  at_ = peek() == '#' ? std::min(text_.find('\n', at_), text_.size()) : at_ + 1;
 }
 
 } // namespace

@@ -4,6 +4,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 
 namespace braid {
 
@@ -92,15 +93,28 @@ void TokenCursor::skipBraces() {
 // What both languages contain
 //===----------------------------------------------------------------------------------------===//
 
+/// What other languages call an element type; "" for what is none.
+static llvm::StringRef dtypeElsewhere(llvm::StringRef name) {
+  return llvm::StringSwitch<llvm::StringRef>(name)
+      .Cases("bfloat16", "bfloat", "bf16")
+      .Cases("float16", "fp16", "half", "f16")
+      .Cases("float32", "fp32", "float", "f32")
+      .Cases("float64", "fp64", "double", "f64")
+      .Default("");
+}
+
 std::optional<DType> parseDType(TokenCursor &cursor) {
   std::optional<DType> dtype;
   if (cursor.at(TokenKind::Word))
     dtype = dtypeFromName(cursor.peek().text);
-  if (dtype)
+  if (dtype) {
     cursor.take();
-  else
-    cursor.expected("an element type (bf16, f16, f32 or f64)");
-  return dtype;
+    return dtype;
+  }
+  const llvm::StringRef meant = dtypeElsewhere(cursor.peek().text);
+  cursor.expected("an element type (bf16, f16, f32 or f64)")
+      << (meant.empty() ? "" : " (did you mean '" + meant.str() + "'?)");
+  return std::nullopt;
 }
 
 std::optional<int64_t> parseInteger(TokenCursor &cursor, bool isSigned) {

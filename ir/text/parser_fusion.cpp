@@ -212,6 +212,9 @@ bool FusionParser::parseMatmulNode(const Statement &statement) {
     return false;
   FusionTensor *b = parseTensor();
   std::optional<DType> partial;
+  if (b && cursor_.at(TokenKind::Comma))
+    return cursor_.expected("':'")
+           << "; 'linear %x, %w, %bias' adds a bias, and takes %w as [N, K]";
   if (!b || !parsePartial(partial) || !parseType(type))
     return false;
   return define(*statement.result, builder_.matmul(statement.result->name(), a, b, type.axes,
@@ -324,9 +327,13 @@ std::optional<Axis> FusionParser::parseAxis() {
   if (hasBraces && !cursor_.expect(TokenKind::LeftBrace))
     return std::nullopt;
   axis.extent = parseScalar();
-  if (!axis.extent || (hasBraces && !cursor_.expect(TokenKind::RightBrace)))
-    return std::nullopt;
-  return axis;
+  if (axis.extent && (!hasBraces || cursor_.expect(TokenKind::RightBrace)))
+    return axis;
+  // The brace of an axis does not end the fusion.
+  while (hasBraces && !cursor_.peek().startsLine && !cursor_.at(TokenKind::End) &&
+         !cursor_.accept(TokenKind::RightBrace))
+    cursor_.take();
+  return std::nullopt;
 }
 
 /// value := '%'id, defined above

@@ -33,6 +33,7 @@ private:
   bool verifyType(const FusionTensor &tensor);
   bool verifyExtent(const FusionTensor &tensor, size_t axis);
   bool verifyKinds(const FusionTensor &tensor);
+  std::string splitText(const Scalar *extent) const;
   bool verifyCeil(const FusionTensor &tensor);
   bool verifyCeilAxis(const FusionTensor &tensor, size_t axis);
   bool reportValue(const Scalar *scalar, ScalarError error, Location location,
@@ -45,6 +46,7 @@ private:
   bool verifyDTypes(const FusionNode &node, const FusionTensor &result);
   bool verifyContraction(const FusionNode &node);
   bool verifyPair(const FusionNode &node, size_t lhsAxis, size_t rhsAxis);
+  std::string otherGemmText(const FusionNode &node);
   bool verifyAllExist(const FusionNode &node, const FusionTensor *operand, size_t axis);
   bool verifyOuterPair(const FusionNode &node, const Contraction &contraction);
   void verifyPartial(const FusionNode &node);
@@ -234,6 +236,15 @@ bool FusionVerifier::verifyExtent(const FusionTensor &tensor, size_t axis) {
          << subject << " is " << value.value << ", expected at least 1";
 }
 
+/// "DIDx{D}, M/D splits M over the devices"
+std::string FusionVerifier::splitText(const Scalar *extent) const {
+  auto operand = [](const Scalar *scalar) {
+    return isBinary(scalar->kind()) ? "(" + scalar->str() + ")" : scalar->str();
+  };
+  return "DIDx{" + fusion_.mesh()->str() + "}, " + operand(extent) + "/" + operand(fusion_.mesh()) +
+         " splits " + extent->str() + " over the devices";
+}
+
 /// At most one axis of each kind that says where a tensor lives; DIDx axes are as long as the mesh.
 bool FusionVerifier::verifyKinds(const FusionTensor &tensor) {
   bool isFine = true;
@@ -252,7 +263,8 @@ bool FusionVerifier::verifyKinds(const FusionTensor &tensor) {
     return true;
   return diags_.error(tensor.location)
          << "axis " << *didx << " of " << ref(&tensor) << " is DIDx, expected the mesh size "
-         << ranks_ << " as its extent, got " << extent;
+         << ranks_ << " as its extent, got " << extent
+         << (extent % ranks_ == 0 ? "; " + splitText(tensor.type.axes[*didx].extent) : "");
 }
 
 /// Rows that do not divide: of one axis at most.
@@ -516,7 +528,28 @@ bool FusionVerifier::verifyPair(const FusionNode &node, size_t lhsAxis, size_t r
   return diags_.error(node.location())
          << "'" << keyword(node) << "' contracts axis " << lhsAxis << " of " << ref(lhs)
          << " with axis " << rhsAxis << " of " << ref(rhs) << ", expected equal extents, got "
-         << left << " and " << right;
+         << left << " and " << right << otherGemmText(node);
+}
+
+/// Weights are [K, N] for a matmul and [N, K] for a linear: "; 'linear' contracts the last axis of
+/// both", if that would fit.
+std::string FusionVerifier::otherGemmText(const FusionNode &node) {
+  const Contraction contraction = contractionOf(node);
+  const auto operands = operandsOf(node);
+  const size_t axes = shapes_[operands[1]].size(), count = contraction.count;
+  if (operands.size() == 3 || axes < count || !hasShape(resultOf(node)))
+    return "";
+  const bool isMatmul = llvm::isa<MatmulNode>(node);
+  const size_t second = isMatmul ? axes - count : 0;
+  const llvm::ArrayRef<int64_t> left = shapes_[operands[0]], right = shapes_[operands[1]];
+  Shape result = otherAxes(operands[0], contraction.first, count);
+  llvm::append_range(result, otherAxes(operands[1], second, count));
+  if (left.slice(contraction.first, count) != right.slice(second, count) ||
+      result != shapes_[resultOf(node)])
+    return "";
+  return isMatmul ? "; 'linear' contracts the last axes of both"
+                  : "; 'matmul' contracts the last axes of " + ref(operands[0]) +
+                        " with the first of " + ref(operands[1]);
 }
 
 void FusionVerifier::verifyResult(const FusionNode &node, const FusionTensor &result,

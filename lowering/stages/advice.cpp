@@ -168,8 +168,8 @@ std::vector<Adviser::Change> Adviser::typesFor(const FusionNode &node, const Cha
   return changes;
 }
 
-/// Other nodes in the place of this one, or of a reshard that it cannot take: a tensor of the caller's,
-/// or what makes the operand of the reshard.
+/// Other nodes in the place of this one, or of a reshard that it cannot take: a tensor of the
+/// caller's, or what makes the operand of the reshard.
 std::vector<Adviser::Change> Adviser::definitionsFor(const FusionNode &node) const {
   std::vector<Change> changes;
   auto define = [&](const FusionTensor &tensor, const std::string &definition) {

@@ -10,9 +10,9 @@
 
 namespace braid {
 
-/// Looks for changes to a fusion with which its refused nodes are lowered, by trying them on a copy.
-/// What it has advised first for a node stays changed in the copy, so that all first alternatives
-/// can be had together.
+/// Looks for changes to a fusion with which its refused nodes are lowered, by trying them on a
+/// copy. What it has advised first for a node stays changed in the copy, so that all first
+/// alternatives can be had together.
 class Adviser {
 public:
   /// `fusion` is verified.

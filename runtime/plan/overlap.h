@@ -5,8 +5,8 @@
 
 namespace braid {
 
-/// What this rank issues to move data from or to a peer: a copy, a GEMM that stores at the peer, one
-/// message of a group, or a collective.
+/// What this rank issues to move data from or to a peer: a copy, a GEMM that stores at the peer,
+/// one message of a group, or a collective.
 struct PlanTransfer {
   uint32_t origin; ///< index into Plan::origins
   /// A GEMM of this rank may run at the same time: streams, events and signals leave the two
@@ -18,10 +18,10 @@ struct PlanTransfer {
 /// All transfers of one run, in issue order. Only the order that the Plan enforces is read, never
 /// what was asked of lowering.
 ///
-/// Ranks are assumed to keep pace: an await passes no earlier than this rank gives the signal that
-/// corresponds to the one awaited, the k-th signal of the opposite direction of the same channel for
-/// the k-th await. Without that, a copy that only waits for a peer's GEMM would count as overlapping
-/// with this rank's own, which ends at the same time.
+/// Ranks are assumed to keep pace: the k-th await of a channel and a direction passes no earlier
+/// than this rank gives its own k-th signal of that channel and the opposite direction. Without
+/// that, a copy that only waits for a peer's GEMM would count as overlapping with this rank's own
+/// GEMM, which ends at the same time.
 std::vector<PlanTransfer> transfersOf(const Plan &plan);
 
 } // namespace braid
