@@ -11,6 +11,8 @@
 #include "runtime/reference/reference_function_pattern.h"
 #include "runtime/reference/reference_pattern.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <fmt/format.h>
 
 #include <array>
@@ -342,22 +344,30 @@ using namespace reference;
 
 class Reference::Impl {
 public:
-  Impl(const Fusion &fusion, uint64_t seed, const std::string &fileName)
-      : graph(fusion, fileName), patterns(makePatterns(graph, seed)) {
+  Impl(Graph made, uint64_t drawnFrom)
+      : graph(std::move(made)), seed(drawnFrom), patterns(makePatterns(graph, seed)) {
     for (size_t i = 0; i < patterns.size(); ++i)
       encodings.push_back(encodingOf(input(i).dtype, patterns[i]->exponent()));
   }
+
+  /// Calls `fn` as forEachPiece() does, and with the values of a rank's output, until it fails.
+  /// Fails itself where a value cannot be computed exactly.
+  template <class Fn>
+  Status forEachValue(size_t index, int64_t rank, uint32_t iteration, Fn &&fn) const;
+  /// "; f32 in place of bf16 would do", if all of a rank's outputs can be computed exactly so.
+  std::string widerType(DType dtype, int64_t rank, uint32_t iteration) const;
 
   const Tensor &input(size_t index) const { return graph.tensors[graph.inputs[index]]; }
   const Tensor &output(size_t index) const { return graph.tensors[graph.outputs[index]]; }
 
   Graph graph;
+  uint64_t seed;
   std::vector<std::unique_ptr<InputPattern>> patterns;
   std::vector<Encoding> encodings; ///< an input each: tests fill small inputs very often
 };
 
 Reference::Reference(const Fusion &fusion, uint64_t seed, const std::string &fileName)
-    : impl_(std::make_unique<Impl>(fusion, seed, fileName)) {}
+    : impl_(std::make_unique<Impl>(Graph(fusion, fileName), seed)) {}
 
 Reference::~Reference() = default;
 
@@ -390,29 +400,67 @@ void Reference::poisonOutput(size_t index, void *data) const {
     store(tensor.dtype, nanBits(tensor.dtype), data, i);
 }
 
+template <class Fn>
+Status Reference::Impl::forEachValue(size_t index, int64_t rank, uint32_t iteration,
+                                     Fn &&fn) const {
+  Evaluator evaluator(graph, patterns, iteration);
+  std::vector<double> values;
+  const bool isDone = forEachPiece(output(index).placement, rank,
+                                   [&](int64_t local, int64_t global, int64_t count) {
+                                     values.resize(count);
+                                     if (!evaluator.read(graph.outputs[index], global, values))
+                                       return false;
+                                     fn(local, global, values);
+                                     return true;
+                                   });
+  return isDone ? Status::ok() : evaluator.status();
+}
+
+std::string Reference::Impl::widerType(DType dtype, int64_t rank, uint32_t iteration) const {
+  for (DType wider : {DType::F32, DType::F64}) {
+    if (sizeOf(wider) <= sizeOf(dtype))
+      continue;
+    Graph changed = graph;
+    for (Tensor &tensor : changed.tensors)
+      tensor.dtype = tensor.dtype == dtype ? wider : tensor.dtype;
+    for (Gemm &gemm : changed.gemms)
+      gemm.partial = gemm.partial == dtype ? wider : gemm.partial;
+    const bool isLegal = llvm::all_of(changed.gemms, [&](const Gemm &gemm) {
+      return isPartialType(gemm.partial, changed.tensors[gemm.result].dtype);
+    });
+    if (!isLegal)
+      continue;
+    const Impl instead(std::move(changed), seed);
+    bool isExact = true;
+    for (size_t i = 0; isExact && i < graph.outputs.size(); ++i)
+      isExact = instead.forEachValue(i, rank, iteration, [](auto &&...) {}).isOk();
+    if (isExact)
+      return fmt::format("; {} in place of {} would do", std::string_view(name(wider)),
+                         std::string_view(name(dtype)));
+  }
+  return "";
+}
+
 Status Reference::compare(size_t index, int64_t rank, uint32_t iteration, const void *data) const {
-  const size_t tensorIndex = impl_->graph.outputs[index];
-  const Tensor &tensor = impl_->graph.tensors[tensorIndex];
-  Evaluator evaluator(impl_->graph, impl_->patterns, iteration);
+  const Tensor &tensor = impl_->output(index);
   Differences differences;
-  std::vector<double> expected, got;
-  const auto comparePiece = [&](int64_t local, int64_t global, int64_t count) {
-    expected.resize(count);
-    got.resize(count);
-    if (!evaluator.read(tensorIndex, global, expected))
-      return false;
-    load(tensor.dtype, data, local, got);
-    for (int64_t i = 0; i < count; ++i) {
-      if (!tensor.exists(global + i))
-        expected[i] = std::nan(""); // nobody has written it
-      const bool isEqual = std::isnan(expected[i]) ? std::isnan(got[i]) : got[i] == expected[i];
-      if (!isEqual)
-        differences.note(local + i, got[i], expected[i]);
-    }
-    return true;
-  };
-  if (!forEachPiece(tensor.placement, rank, comparePiece))
-    return evaluator.status();
+  std::vector<double> got;
+  const Status computed = impl_->forEachValue(
+      index, rank, iteration,
+      [&](int64_t local, int64_t global, llvm::MutableArrayRef<double> expected) {
+        got.resize(expected.size());
+        load(tensor.dtype, data, local, got);
+        for (size_t i = 0; i < got.size(); ++i) {
+          if (!tensor.exists(global + static_cast<int64_t>(i)))
+            expected[i] = std::nan(""); // nobody has written it
+          const bool isEqual = std::isnan(expected[i]) ? std::isnan(got[i]) : got[i] == expected[i];
+          if (!isEqual)
+            differences.note(local + static_cast<int64_t>(i), got[i], expected[i]);
+        }
+      });
+  if (!computed.isOk())
+    return Status(computed.code(),
+                  computed.message() + impl_->widerType(tensor.dtype, rank, iteration));
   if (differences.count == 0)
     return Status::ok();
   return Status(

@@ -46,7 +46,8 @@ public:
   /// Compares every element of `rank`'s output `index` with the definition's; in rows that do not
   /// exist, with the NaNs that were there before. WrongResult names the first difference: "rank 2,
   /// iteration 5: %C[3, 17, 0] is 15, expected 12 (3 of 131072 elements differ)". Unsupported, with
-  /// the place of the node, if an expected value is not representable in the element type.
+  /// the place of the node, if an expected value is not representable in the element type; and with
+  /// a wider type, if all of the rank's outputs can be compared with that.
   Status compare(size_t index, int64_t rank, uint32_t iteration, const void *data) const;
   /// Elements that one rank compares in one iteration, over all outputs.
   int64_t elementsPerRank() const;
