@@ -4,12 +4,55 @@
 
 #include "runtime/split_mix.h"
 
+#include <algorithm>
+
 namespace braid {
 
-Picker seededPicker(uint64_t seed) {
-  return [state = seed](llvm::ArrayRef<RunnableHead> candidates) mutable -> size_t {
-    return mixBits(state += kSplitMixStep) % candidates.size();
-  };
-}
+namespace {
+
+/// Equal chances alone hardly ever keep one queue back while its neighbours issue dozens of
+/// commands, and many races show only then. So the order has phases: in one half of them each head
+/// has an equal chance, in the other half queues have priorities.
+class SeededPicker {
+public:
+  explicit SeededPicker(uint64_t seed) : state_(seed) {}
+
+  size_t operator()(llvm::ArrayRef<RunnableHead> candidates) {
+    if (left_ == 0)
+      beginPhase();
+    --left_;
+    if (!hasPriorities_)
+      return draw() % candidates.size();
+    return static_cast<size_t>(std::max_element(candidates.begin(), candidates.end(),
+                                                [&](const RunnableHead &a, const RunnableHead &b) {
+                                                  return priorityOf(a) < priorityOf(b);
+                                                }) -
+                               candidates.begin());
+  }
+
+private:
+  void beginPhase() {
+    constexpr uint64_t kLengths = 9; // up to 256 commands, each power of two as often
+    left_ = uint64_t(1) << (draw() % kLengths);
+    hasPriorities_ = draw() % 2 == 0;
+    priorities_ = draw();
+  }
+
+  /// Queues have different numbers, and mixBits() is a bijection: no two priorities are equal.
+  uint64_t priorityOf(const RunnableHead &head) const {
+    return mixBits(priorities_ ^ (static_cast<uint64_t>(head.rank) << 32 | head.queue));
+  }
+
+  uint64_t draw() { return mixBits(state_ += kSplitMixStep); }
+
+  uint64_t state_;
+  uint64_t left_ = 0; ///< commands of the present phase
+  uint64_t priorities_ = 0;
+  bool hasPriorities_ = false;
+};
+
+} // namespace
+
+Picker seededPicker(uint64_t seed) { return SeededPicker(seed); }
 
 } // namespace braid

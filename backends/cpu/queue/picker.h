@@ -26,7 +26,9 @@ struct RunnableHead {
 /// queue. Called by one thread at a time.
 using Picker = std::function<size_t(llvm::ArrayRef<RunnableHead>)>;
 
-/// Every candidate with equal chance. The same seed gives the same choices on every platform.
+/// Draws choices from `seed`, in phases of 1 to 256 choices: each candidate with equal chance, or
+/// always the one whose queue has the highest of the priorities drawn for the phase. The same seed
+/// gives the same choices on every platform.
 Picker seededPicker(uint64_t seed);
 
 } // namespace braid
