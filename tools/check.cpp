@@ -58,6 +58,8 @@ OrderedJson toJson(const CheckedEvent &event) {
       {"run", event.run},
       {"command", event.command == kNone ? OrderedJson() : OrderedJson(event.command)},
       {"text", event.text}};
+  if (!event.detail.empty())
+    json["detail"] = event.detail;
   if (!event.waitsFor.empty()) {
     json["waits_for"] = event.waitsFor;
     json["behind"] = event.behind;

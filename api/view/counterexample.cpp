@@ -65,7 +65,7 @@ void addViolation(Page &page, const Violation &violation, llvm::ArrayRef<Plan> p
     Mark mark{.command = commandOf(page, event, plans),
               .line = event.line <= page.text.size() ? event.line : 0,
               .name = event.text};
-    std::string waits;
+    std::string waits = event.detail.empty() ? "" : " " + event.detail;
     if (!event.waitsFor.empty()) {
       waits = fmt::format(" waits for {}, which is queued behind {}", event.waitsFor, event.behind);
       mark.arrow = withoutPlace(event.waitsFor);

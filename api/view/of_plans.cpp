@@ -174,6 +174,15 @@ Result<PrintedProgram> readAgain(const std::string &name, const std::string &tex
 
 Result<PrintedProgram> printAgain(const Compiled &compiled) {
   const std::string program = str(*compiled.program);
+  if (!compiled.isLowered) {
+    PrintedProgram inFile;
+    inFile.title = "@" + compiled.program->name();
+    inFile.lines = linesOf(compiled.source->diags.text());
+    inFile.program = program;
+    inFile.compiled = compiled;
+    inFile.plans = BRAID_TRY(makePlans(compiled));
+    return inFile;
+  }
   const std::string fusion = compiled.fusion ? str(*compiled.fusion) + "\n" : "";
   PrintedProgram printed = BRAID_TRY(parseAgain("page", fusion + program, compiled.transport));
   printed.program = program;

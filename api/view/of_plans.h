@@ -7,20 +7,21 @@
 
 namespace braid::view {
 
-/// A program, read again from what it prints, so that lines of its commands are lines of the text;
-/// and the Plans of all ranks.
+/// A program and the Plans of all ranks, with the text whose lines its commands are of: the file
+/// that it stands in, or what a lowered one prints, read again.
 struct PrintedProgram {
   std::string title;
-  std::vector<std::string>
-      lines;           ///< of the fusion that it implements, if that is known, and its own
-  std::string program; ///< its own alone, as Plan::text
-  std::unique_ptr<Source> source;
-  Compiled compiled; ///< of `source`
+  std::vector<std::string> lines;
+  std::string program;            ///< the program alone, as Plan::text
+  std::unique_ptr<Source> source; ///< what was read again; null: the caller's
+  Compiled compiled;              ///< of `source`, or the caller's
   std::vector<Plan> plans;
 };
 
-/// Of a compiled program; messages call it `page`, and name its lines. Unsupported if the Plans
-/// take more memory than there is.
+/// Of a compiled program, whose source outlives the result. A program that stands in a file keeps
+/// its places; a lowered one is printed with its fusion, and messages call that text `page`.
+/// Unsupported if the Plans take more memory than there is. Located mistakes are in the caller's
+/// source's diags.
 Result<PrintedProgram> printAgain(const Compiled &compiled);
 /// Of Plan::text of one program, which says nothing of the fusion but its name; `name` is what
 /// messages call it.

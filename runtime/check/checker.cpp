@@ -274,9 +274,41 @@ namespace {
 
 std::string str(const CheckedEvent &event) {
   std::string text = "  " + event.text + "\n";
+  if (!event.detail.empty())
+    text += "    " + event.detail + "\n";
   if (!event.waitsFor.empty())
     text += fmt::format("    waits for {}\n    which is queued behind {}\n", event.waitsFor,
                         event.behind);
+  return text;
+}
+
+/// How many events of a cycle repeat on other ranks, around the mesh; all of them if none do.
+size_t repeatingEvents(llvm::ArrayRef<CheckedEvent> events) {
+  auto doSame = [](const CheckedEvent &a, const CheckedEvent &b) {
+    return a.command == b.command && a.line == b.line && a.run == b.run;
+  };
+  size_t count = 1;
+  while (count < events.size() && !std::equal(events.begin() + count, events.end(), events.begin(),
+                                              events.end() - count, doSame))
+    ++count;
+  return count;
+}
+
+/// Of ranks that do the same in a cycle, the first ones.
+std::string str(const Violation &violation) {
+  constexpr size_t kShown = 3;
+  const llvm::ArrayRef<CheckedEvent> events = violation.events;
+  size_t shown = events.size();
+  if (violation.rule == CheckRule::Deadlock && !events.empty()) {
+    const size_t repeating = repeatingEvents(events);
+    shown = repeating * ((kShown + repeating - 1) / repeating);
+    shown = events.size() <= shown + repeating ? events.size() : shown;
+  }
+  std::string text;
+  for (const CheckedEvent &event : events.take_front(shown))
+    text += str(event);
+  if (shown < events.size())
+    text += fmt::format("  and {} more alike\n", events.size() - shown);
   return text;
 }
 
@@ -298,8 +330,7 @@ std::string str(const CheckReport &report) {
   if (report.violation) {
     const Violation &v = *report.violation;
     std::string text = fmt::format("unsafe ({}): {}\n", name(v.rule).str(), v.summary);
-    for (const CheckedEvent &event : v.events)
-      text += str(event);
+    text += str(v);
     for (const std::string &note : v.notes)
       text += "  " + note + "\n";
     if (!v.stale.empty())

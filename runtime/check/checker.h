@@ -65,18 +65,22 @@ struct CheckedEvent {
   /// queued behind, the next of the cycle. Else empty.
   std::string waitsFor = {}, behind = {};
   uint32_t line = 0; ///< of the program's text; 0: the caller
+  /// Of one that wrote a wrong result or its operand: "writes %C of rank 1, bytes [0 .. 64) from
+  /// %all of rank 1, bytes [0 .. 64)". Else empty.
+  std::string detail = {};
 };
 
 /// Why a program is not safe: what is wrong, the operations at fault, and which order is missing.
 struct Violation {
   CheckRule rule;
-  std::string summary;              ///< one line
-  std::vector<CheckedEvent> events; ///< the accused: a pair, or the cycle of a deadlock
-  std::vector<std::string> notes;   ///< one line each
-  /// Of a pair that nothing orders, as events 1 and 2: which of them, if it comes first, leaves
-  /// data stale, or lets a read have those of a later run; what happens then, "2 reads what was
-  /// there before 1 writes: stale data"; and what in the other order. Nobody says which of the two
-  /// orders was meant.
+  std::string summary; ///< one line
+  /// The accused: a pair; the cycle of a deadlock; or the command that wrote a wrong result, those
+  /// that wrote what it was computed from, and last the caller who reads it.
+  std::vector<CheckedEvent> events;
+  std::vector<std::string> notes; ///< one line each
+  /// Of a pair that nothing orders, as events 1 and 2: which of them must not come first, by the
+  /// order in which the rank issues what belongs to them; what happens if it does, "2 reads what
+  /// was there before 1 writes: stale data"; and what in the other order.
   size_t staleIfFirst = 0;
   std::string stale = {}, otherwise = {};
 

@@ -33,6 +33,11 @@ std::string Difference::summary() const {
   return fmt::format("%{} is not what the definition says from byte {} on", output_.name, at_);
 }
 
+bool Difference::hasOtherFactor() const {
+  return terms_.kind(got_.term) == TermKind::Gemm &&
+         terms_.strFactors(got_.term, expected_.term, inputNames_).has_value();
+}
+
 std::vector<std::string> Difference::notes() const {
   if (isReordered_)
     return {"it is " + orderOf(got_), "expected " + orderOf(expected_)};

@@ -21,8 +21,10 @@ public:
   std::vector<std::string> notes() const;
   /// The first byte that differs.
   int64_t at() const { return at_; }
-  /// Nothing but the order of additions differs.
-  bool isReordered() const { return isReordered_; }
+  /// From there on, how many are of one origin.
+  int64_t bytes() const { return got_.bytes; }
+  /// Both are GEMMs of the same rows, by different second operands.
+  bool hasOtherFactor() const;
 
 private:
   void compareSums(DType partial);

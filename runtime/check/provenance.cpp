@@ -7,6 +7,7 @@
 #include "runtime/check/definition.h"
 #include "runtime/check/difference.h"
 #include "runtime/check/walk.h"
+#include "runtime/check/writers.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -44,16 +45,19 @@ public:
   }
 
   std::optional<Violation> take() { return std::move(violation_); }
-  /// Adds the command that wrote the sum whose order is wrong last, one of those `before`.
-  void accuseSum(llvm::ArrayRef<EventId> before) {
-    auto wroteIt = [&](EventId id) {
-      const Event &event = history_.event(id);
-      return event.kind == EventKind::Command && writes(event, *reordered_);
-    };
-    if (reordered_)
-      for (EventId id : llvm::reverse(before))
-        if (wroteIt(id))
-          return violation_->events.push_back(history_.describe(id));
+  /// Puts in front who wrote the wrong byte of an output, one of those `before`, and where its
+  /// operands come from; if nobody did, who wrote another part of that output.
+  void accuseWriters(llvm::ArrayRef<EventId> before) {
+    if (!wrong_)
+      return;
+    std::vector<CheckedEvent> writers =
+        findWriters(history_, before, *wrong_, wrongOperand_, mostWriters_);
+    if (writers.empty()) {
+      violation_->notes.push_back("no command writes " + str(history_, *wrong_));
+      if (auto neighbour = findNeighbour(history_, before, *wrong_, violation_->events[0].run - 1))
+        writers.push_back(std::move(*neighbour));
+    }
+    violation_->events.insert(violation_->events.begin(), writers.begin(), writers.end());
   }
 
   /// Names the write, one of those `after`, that a read of nothing should have waited for: in later
@@ -93,6 +97,13 @@ private:
     violation_ = Violation{
         CheckRule::Result, std::move(summary), {history_.describe(event)}, std::move(notes)};
     return false;
+  }
+
+  /// `place` is of an output.
+  bool failAt(const Place &place, std::string summary, const Event &event,
+              std::vector<std::string> notes) {
+    wrong_ = place;
+    return fail(std::move(summary), event, std::move(notes));
   }
 
   bool startRun(const Event &event) {
@@ -137,10 +148,15 @@ private:
   bool write(const Event &event, const Place &place, const Pieces &pieces) {
     MemoryContents &contents = memory_[place.memory];
     if (definition_ && place.memory.kind == BufferKind::Output)
-      for (const Piece &piece : contents.read(place.begin, place.end))
-        if (piece.term != kUndefined)
-          return fail("computes a part of an output for the second time in a run", event,
-                      {str(history_, place)});
+      for (int64_t at = place.begin; const Piece &piece : contents.read(place.begin, place.end)) {
+        if (piece.term != kUndefined) {
+          mostWriters_ = 1; // the first of the two is as good as the second
+          return failAt({place.memory, place.buffer, at, at + piece.bytes},
+                        "computes a part of an output for the second time in a run", event,
+                        {str(history_, place)});
+        }
+        at += piece.bytes;
+      }
     contents.write(place.begin, pieces);
     return true;
   }
@@ -226,7 +242,7 @@ private:
       for (const Piece &piece : memory_[place.memory].read(0, place.end)) {
         place.end = place.begin + piece.bytes;
         if (piece.term == kUndefined && piece.bytes != 0)
-          return fail("the caller reads what nothing has written", event, {str(history_, place)});
+          return failAt(place, "the caller reads what nothing has written", event, {});
         place.begin = place.end;
       }
     }
@@ -243,10 +259,10 @@ private:
         continue;
       Difference difference(terms_, *definition_, output, event.run, inputNames_);
       difference.find(got, expected);
-      if (difference.isReordered())
-        reordered_ =
-            Place{memory, history_.plan(event).outputs[i], difference.at(), difference.at() + 1};
-      return fail(difference.summary(), event, difference.notes());
+      wrongOperand_ = difference.hasOtherFactor() ? GemmOperand::B : GemmOperand::A;
+      return failAt({memory, history_.plan(event).outputs[i], difference.at(),
+                     difference.at() + difference.bytes()},
+                    difference.summary(), event, difference.notes());
     }
     return true;
   }
@@ -258,8 +274,10 @@ private:
   AllContents memory_;
   std::vector<std::string> inputNames_;
   std::optional<Violation> violation_;
-  std::optional<Place> reordered_; ///< the first byte that is added in another order
-  std::optional<Place> unwritten_; ///< what is read, and nothing has written
+  std::optional<Place> wrong_;                ///< a part of an output, wrong from its first byte on
+  GemmOperand wrongOperand_ = GemmOperand::A; ///< of the GEMM that wrote it
+  size_t mostWriters_ = 6;                    ///< that are named
+  std::optional<Place> unwritten_;            ///< what is read, and nothing has written
 };
 
 /// By event, whether it touches memory, in all blocks.
@@ -290,7 +308,7 @@ std::optional<Violation> findWrongResult(const History &history, llvm::ArrayRef<
     return !touching[id] || follower.visit(history.event(id, block));
   });
   if (!isDone && history.blocks() == 1) {
-    follower.accuseSum(order.take_front(visited - 1));
+    follower.accuseWriters(order.take_front(visited - 1));
     follower.accuseLateWrite(order.drop_front(visited));
   }
   std::optional<Violation> found = follower.take();

@@ -4,6 +4,7 @@
 
 #include "runtime/check/cells.h"
 #include "runtime/check/flags.h"
+#include "runtime/check/missing_order.h"
 
 #include <fmt/format.h>
 
@@ -73,25 +74,27 @@ private:
   }
 
   /// What a read gets, or what stays of two writes, in either order. `reader`: 1 or 2; 0: none.
-  static void sayOrders(Violation &race, int reader) {
+  /// `first`: 1 or 2, which one is meant to come first.
+  static void sayOrders(Violation &race, int reader, int first) {
+    const int second = 3 - first;
+    race.staleIfFirst = static_cast<size_t>(second) - 1;
     if (reader == 0) {
-      race.staleIfFirst = 1;
-      race.stale = "what 1 writes stays, and what 2 has written is lost: stale data in its place";
-      race.otherwise = "what 2 writes stays, and what 1 has written is lost";
+      race.stale = fmt::format("what {} writes stays, and what {} has written is lost: stale data "
+                               "in its place",
+                               first, second);
+      race.otherwise =
+          fmt::format("what {} writes stays, and what {} has written is lost", second, first);
       return;
     }
     const int writer = 3 - reader;
-    auto runOf = [&](int number) { return race.events[static_cast<size_t>(number) - 1].run; };
-    if (runOf(reader) < runOf(writer)) {
-      race.staleIfFirst = static_cast<size_t>(writer) - 1;
-      race.stale = fmt::format("{} reads what {} has written: data of a later run", reader, writer);
-      race.otherwise = fmt::format("{} reads what was there before {} writes", reader, writer);
-      return;
-    }
-    race.staleIfFirst = static_cast<size_t>(reader) - 1;
-    race.stale =
-        fmt::format("{} reads what was there before {} writes: stale data", reader, writer);
-    race.otherwise = fmt::format("{} reads what {} has written", reader, writer);
+    const bool isRunBefore = race.events[0].run != race.events[1].run;
+    const std::string before =
+        fmt::format("{} reads what was there before {} writes", reader, writer);
+    const std::string after = fmt::format("{} reads what {} has written", reader, writer);
+    race.stale = reader == second ? before + ": stale data"
+                                  : after + (isRunBefore ? ": data of a later run"
+                                                         : ", and not what was there before");
+    race.otherwise = reader == second ? after : before;
   }
 
   /// `end`: 1 or 2, the end of a buffer.
@@ -99,6 +102,14 @@ private:
     use.staleIfFirst = static_cast<size_t>(end) - 1;
     use.stale = fmt::format("{} uses memory that may be another buffer's", 3 - end);
     use.otherwise = fmt::format("{} uses its buffer before that ends", 3 - end);
+  }
+
+  /// If nothing says it: the earlier run, the writer, or the first that was followed.
+  int meantFirst(EventId a, EventId b, int reader) const {
+    const uint32_t runs[] = {history_.event(a).run, history_.event(b).run};
+    if (runs[0] != runs[1])
+      return runs[0] < runs[1] ? 1 : 2;
+    return reader == 0 ? 1 : 3 - reader;
   }
 
   bool conflict(EventId a, EventId b, const Place &place, int64_t begin, int64_t end,
@@ -111,7 +122,12 @@ private:
                            fmt::format("{} that nothing orders", what),
                            {history_.describe(a), history_.describe(b)},
                            {"both touch " + str(history_, bytes)}};
-    sayOrders(*violation_, firstWrites && secondWrites ? 0 : firstWrites ? 2 : 1);
+    const int reader = firstWrites && secondWrites ? 0 : firstWrites ? 2 : 1;
+    const std::optional<MissingOrder> missing = findMissingOrder(history_, a, b, place.memory.rank);
+    if (missing)
+      violation_->notes.push_back("missing: " + missing->wait);
+    sayOrders(*violation_, reader,
+              missing ? (missing->isSwapped ? 2 : 1) : meantFirst(a, b, reader));
     for (EventId id : {a, b})
       if (history_.event(id).kind == EventKind::Release) {
         violation_->rule = CheckRule::Lifetime;

@@ -119,12 +119,50 @@ private:
                           describe(planOf(b), planOf(b).endpoints[b.endpoint])});
     const Side &first = sides.front(), &second = sides.back();
     if (first.direction != Direction::Send)
-      return violation(fmt::format("no send on rank {} meets this receive", source.rank),
-                       {describe(target, target.endpoints[first.endpoint])});
+      return alone(target, target.endpoints[first.endpoint]);
     if (second.direction != Direction::Receive)
-      return violation(fmt::format("no receive on rank {} meets this send", target.rank),
-                       {describe(source, source.endpoints[first.endpoint])});
+      return alone(source, source.endpoints[first.endpoint]);
     return join(source, first.endpoint, target, second.endpoint);
+  }
+
+  /// `e` meets nothing. Its peer may have a counterpart that goes through other handles and meets
+  /// nothing either, or fewer of them through the same handles.
+  Violation alone(const Plan &plan, const Endpoint &e) {
+    const Plan &peer = plans_[static_cast<size_t>(e.peer)];
+    const bool isSend = e.direction == Direction::Send;
+    const char *mine = isSend ? "send" : "receive", *others = isSend ? "receive" : "send";
+    Violation found =
+        violation(fmt::format("no {} on rank {} meets this {}", others, peer.rank, mine),
+                  {describe(plan, e)});
+    size_t sameHandles = 0;
+    for (const Endpoint &each : peer.endpoints) {
+      if (each.direction == e.direction || each.peer != plan.rank)
+        continue;
+      if (each.channel == e.channel)
+        ++sameHandles;
+      else if (found.events.size() == 1 && !meetsOneOf(plan, peer, each))
+        found.events.push_back(describe(peer, each));
+    }
+    if (found.events.size() == 2)
+      found.notes.push_back(
+          fmt::format("rank {} has a {} for it, through other handles; both sides "
+                      "have to name the same share_mem_handles",
+                      peer.rank, others));
+    else if (sameHandles != 0)
+      found.notes.push_back(
+          fmt::format("through these handles rank {} has {} {}{} for rank {}, and "
+                      "this is {} number {}",
+                      peer.rank, sameHandles, others, sameHandles == 1 ? "" : "s", plan.rank, mine,
+                      e.sequence + 1));
+    return found;
+  }
+
+  /// Whether `of`, an endpoint of `peer`, meets one of `plan`.
+  static bool meetsOneOf(const Plan &plan, const Plan &peer, const Endpoint &of) {
+    return llvm::any_of(plan.endpoints, [&](const Endpoint &each) {
+      return each.direction != of.direction && each.peer == peer.rank &&
+             each.channel == of.channel && each.sequence == of.sequence;
+    });
   }
 
   std::optional<Violation> join(const Plan &source, uint32_t sender, const Plan &target,

@@ -142,13 +142,14 @@ TEST(CheckerSums, WhatCannotBeFollowedIsSaid) {
 
 //===- Which addends --------------------------------------------------------------------------===//
 
-/// What the caller of rank 0 is told about three partial results of f32.
-std::string wrongSum(const std::vector<std::string> &notes) {
-  std::string text = "unsafe (result): %C is not what the definition says from byte 0 on\n"
-                     "  rank 0, main, run 1: the caller reads the outputs\n";
+/// What the caller of rank 0 is told about three partial results of f32, after the writers.
+testing::Matcher<std::string> wrongSum(const std::vector<std::string> &notes) {
+  std::string text = "  rank 0, main, run 1: the caller reads the outputs\n";
   for (const std::string &note : notes)
     text += "  " + note + "\n";
-  return text;
+  return testing::AllOf(
+      testing::StartsWith("unsafe (result): %C is not what the definition says from byte 0 on\n"),
+      testing::EndsWith(text));
 }
 const std::string kA0 = "the matmul of %A of rank 0 in run 1",
                   kA1 = "the matmul of %A of rank 1 in run 1",
@@ -157,22 +158,41 @@ const std::string kExpected =
     "expected the sum of " + kA0 + ", " + kA1 + " and " + kA2 + " (from its byte 0 on)";
 
 TEST(CheckerSums, OneIsMissing) {
-  EXPECT_EQ(
+  EXPECT_THAT(
       verdict(edited(scatterByPut({}), {{"  sum %c, %parts\n", "  %some = slice %parts[0 .. 2]\n"
                                                                "  sum %c, %some\n"}})),
       wrongSum({"it holds the sum of " + kA0 + " and " + kA1 + " (from its byte 0 on)", kExpected,
                 "it lacks the partial result of rank 2"}));
 }
 
+/// Who wrote each part, so that the wrong one is seen.
+TEST(CheckerSums, NamesTheWritersOfTheParts) {
+  EXPECT_THAT(
+      verdict(edited(scatterByPut({}),
+                     {{"  sum %c, %parts\n", "  %next = select %parts[(rank + 1) mod 3]\n"
+                                             "  set %next, %own\n  sum %c, %parts\n"}})),
+      HasSubstr("\n  rank 0, main, run 1: sum of \"sum %c, %parts\" at t.braid:32:3\n"
+                "    writes %C of rank 0, bytes [0 .. 48)\n"
+                "  rank 0, main, run 1: matmul of \"matmul %own, %own_block, %B\" at t.braid:20:3\n"
+                "    writes %parts of rank 0, bytes [0 .. 48) from %A of rank 0, bytes [0 .. 24)\n"
+                "  rank 0, main, run 1: copy of \"set %next, %own\" at t.braid:31:3\n"
+                "    writes %parts of rank 0, bytes [48 .. 96) from %parts of rank 0, bytes [0 .. "
+                "48)\n"
+                "  rank 2, main, run 1: copy of \"%s = p2p send %theirs to (rank + %i) mod 3 via "
+                "%h\" (trip 1) at t.braid:25:5\n"
+                "    writes %parts of rank 0, bytes [96 .. 144) from %sent of rank 2, bytes [0 .. "
+                "48)\n"));
+}
+
 TEST(CheckerSums, OnlyTheOwn) {
-  EXPECT_EQ(
+  EXPECT_THAT(
       verdict(edited(scatterByPut({}), {{"  sum %c, %parts\n", "  set %c, %own\n"}})),
       wrongSum({"it holds " + kA0 + " (from its byte 0 on)", kExpected,
                 "it lacks the partial result of rank 1", "it lacks the partial result of rank 2"}));
 }
 
 TEST(CheckerSums, OneIsThereTwice) {
-  EXPECT_EQ(
+  EXPECT_THAT(
       verdict(edited(scatterByPut({}),
                      {{"  sum %c, %parts\n", "  %next = select %parts[(rank + 1) mod 3]\n"
                                              "  set %next, %own\n  sum %c, %parts\n"}})),
@@ -200,12 +220,12 @@ TEST(CheckerSums, ManyAddends) {
 
 /// Rows that belong to another rank.
 TEST(CheckerSums, OtherRows) {
-  EXPECT_EQ(verdict(edited(scatterByPut({2}),
-                           {{"%own_block = select %A[rank]", "%own_block = select %A[1 - rank]"}})),
-            wrongSum({"it holds the sum of " + kA0 + " and " + kA1 + " (from its byte 48 on)",
-                      "expected the sum of " + kA0 + " and " + kA1 + " (from its byte 0 on)",
-                      "it lacks the partial result of rank 0",
-                      "it has other rows of the partial result of rank 0"}));
+  EXPECT_THAT(verdict(edited(scatterByPut({2}), {{"%own_block = select %A[rank]",
+                                                  "%own_block = select %A[1 - rank]"}})),
+              wrongSum({"it holds the sum of " + kA0 + " and " + kA1 + " (from its byte 48 on)",
+                        "expected the sum of " + kA0 + " and " + kA1 + " (from its byte 0 on)",
+                        "it lacks the partial result of rank 0",
+                        "it has other rows of the partial result of rank 0"}));
 }
 
 /// All partial results arrive in one slot, and the others keep what they held.
@@ -323,8 +343,17 @@ TEST(CheckerSums, OrderIsThatOfTheParts) {
   expectProved(text);
   EXPECT_EQ(verdict(text, kOrdered),
             "unsafe (result): %C is added in another order than that of ranks from byte 0 on\n"
-            "  rank 0, main, run 1: the caller reads the outputs\n"
             "  rank 0, main, run 1: sum of \"sum %c, %parts\" at t.braid:30:3\n"
+            "    writes %C of rank 0, bytes [0 .. 48)\n"
+            "  rank 0, main, run 1: matmul of \"matmul %own, %own_block, %B\" at t.braid:20:3\n"
+            "    writes %parts of rank 0, bytes [0 .. 48) from %A of rank 0, bytes [0 .. 24)\n"
+            "  rank 2, main, run 1: copy of \"%s = p2p send %theirs to (rank + %i) mod 3 via %h\" "
+            "(trip 1) at t.braid:25:5\n"
+            "    writes %parts of rank 0, bytes [48 .. 96) from %sent of rank 2, bytes [0 .. 48)\n"
+            "  rank 1, main, run 1: copy of \"%s = p2p send %theirs to (rank + %i) mod 3 via %h\" "
+            "(trip 2) at t.braid:25:5\n"
+            "    writes %parts of rank 0, bytes [96 .. 144) from %sent of rank 1, bytes [0 .. 48)\n"
+            "  rank 0, main, run 1: the caller reads the outputs\n"
             "  it is rank 0 + rank 2 + rank 1\n"
             "  expected rank 0 + rank 1 + rank 2\n");
 }

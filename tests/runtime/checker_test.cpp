@@ -20,6 +20,7 @@ namespace braid {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 using Edit = std::pair<std::string, std::string>;
 
@@ -219,7 +220,24 @@ TEST(CheckerTransfers, SendThatNobodyReceives) {
   EXPECT_EQ(verdict(edited(kGather, {{"  wait %s", "  %t = p2p send %mine to 1 - rank via %h\n"
                                                    "  wait %t\n  wait %s"}})),
             "unsafe (transfers): no receive on rank 1 meets this send\n"
-            "  rank 0: \"%t = p2p send %mine to 1 - rank via %h\" at t.braid:26:3\n");
+            "  rank 0: \"%t = p2p send %mine to 1 - rank via %h\" at t.braid:26:3\n"
+            "  through these handles rank 1 has 1 receive for rank 0, and this is send number 2\n");
+}
+
+/// Two sides that mean each other, but name different handles.
+TEST(CheckerTransfers, SidesOfOtherHandles) {
+  const std::string text =
+      edited(kGather, {{"  %h = share_mem_handles get %all\n",
+                        "  %h = share_mem_handles get %all\n  %spare = allocate symmetric f32[4]\n "
+                        " %other = share_mem_handles get %spare\n"},
+                       {"from 1 - rank via %h", "from 1 - rank via %other"}});
+  EXPECT_EQ(
+      verdict(text),
+      "unsafe (transfers): no receive on rank 1 meets this send\n"
+      "  rank 0: \"%s = p2p send %mine to 1 - rank via %h\" at t.braid:23:3\n"
+      "  rank 1: \"%r = p2p recv %theirs from 1 - rank via %other\" at t.braid:24:3\n"
+      "  rank 1 has a receive for it, through other handles; both sides have to name the same "
+      "share_mem_handles\n");
 }
 
 TEST(CheckerTransfers, ReceiveThatNobodySends) {
@@ -227,7 +245,8 @@ TEST(CheckerTransfers, ReceiveThatNobodySends) {
                                                  "    %t = p2p recv %theirs from 0 via %h\n"
                                                  "    wait %t\n  }\n  %r = "}})),
             "unsafe (transfers): no send on rank 0 meets this receive\n"
-            "  rank 1: \"%r = p2p recv %theirs from 1 - rank via %h\" at t.braid:26:3\n");
+            "  rank 1: \"%r = p2p recv %theirs from 1 - rank via %h\" at t.braid:26:3\n"
+            "  through these handles rank 0 has 1 send for rank 1, and this is receive number 2\n");
 }
 
 TEST(CheckerTransfers, DifferentBytes) {
@@ -269,6 +288,32 @@ std::string circle(const std::string &await, const std::string &signal) {
             ", stream(0), run 1: await of " + await + "\n";
   }
   return text;
+}
+
+/// Of many ranks in a cycle that do the same, three stand for all.
+TEST(CheckerDeadlock, OfManyAlikeRanksIsShort) {
+  const std::string text = R"(program @p mesh [0 .. 64) (%A: f32[4]) -> (%C: f32[4]) {
+  %all = allocate symmetric f32[2, 4]
+  %h = share_mem_handles put %all
+  %mine = select %all[0]
+  %theirs = select %all[1]
+  set %mine, %A
+  %s = p2p send %mine to (rank + 1) mod 64 via %h
+  wait %s
+  %r = p2p recv %theirs from (rank - 1) mod 64 via %h
+  wait %r
+  set %C, %theirs
+})";
+  const Checked made = checked(text);
+  ASSERT_TRUE(made.report && made.report->violation);
+  EXPECT_EQ(made.report->violation->events.size(), 64u) << "for tools";
+  const std::string told = str(*made.report);
+  EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 11) << told;
+  EXPECT_THAT(told, HasSubstr("\n  and 61 more alike\n"));
+  EXPECT_THAT(verdict(edited(kGather, {{"  %r = p2p recv %theirs from 1 - rank via %h\n", ""},
+                                       {"  %s = p2p", "  %r = p2p recv %theirs from 1 - rank via "
+                                                      "%h\n  %s = p2p"}})),
+              Not(HasSubstr("more alike")));
 }
 
 TEST(CheckerDeadlock, EveryRankCopiesBeforeItReadySignals) {
@@ -338,11 +383,14 @@ TEST(CheckerRace, ForkWithoutSynchronize) {
   EXPECT_EQ(verdict(edited(kGather, {{"  synchronize %main\n", ""}})),
             "unsafe (race): a write and a read that nothing orders\n"
             "  rank 0, main, run 1: copy of \"set %mine, %own\" at t.braid:18:3\n"
-            "  rank 1, stream(0), run 1: copy of \"%r = p2p recv %theirs from 1 - rank via "
-            "%h\" at t.braid:21:3\n"
+            "  rank 1, stream(0), run 1: copy of \"%r = p2p recv %theirs from 1 - rank via %h\" at "
+            "t.braid:21:3\n"
             "  both touch %all of rank 0, bytes [0 .. 64)\n"
-            "  if the second comes before the first, the second reads what was there before "
-            "the first writes: stale data\n");
+            "  missing: on rank 0, stream(0) has to synchronize with main after copy of \"set "
+            "%mine, %own\" at t.braid:18:3 and before \"%s = p2p send %mine to 1 - rank via %h\" "
+            "at t.braid:20:3\n"
+            "  if the second comes before the first, the second reads what was there before the "
+            "first writes: stale data\n");
 }
 
 /// The read that comes first gets stale data, whichever of the two was followed first.
@@ -366,12 +414,13 @@ TEST(CheckerRace, SaysWhichOrderLeavesDataStale) {
 TEST(CheckerRace, JoinWithoutSynchronize) {
   EXPECT_EQ(verdict(edited(kGather, {{"  synchronize stream(0)\n", ""}})),
             "unsafe (race): a write and a read that nothing orders\n"
-            "  rank 0, stream(0), run 1: matmul of \"matmul %C_own, %mine, %B\" at "
-            "t.braid:23:3\n"
+            "  rank 0, stream(0), run 1: matmul of \"matmul %C_own, %mine, %B\" at t.braid:23:3\n"
             "  rank 0, main, run 1: the caller reads the outputs\n"
             "  both touch %C of rank 0, bytes [0 .. 64)\n"
-            "  if the second comes before the first, the second reads what was there before "
-            "the first writes: stale data\n");
+            "  missing: on rank 0, main has to synchronize with stream(0) after matmul of \"matmul "
+            "%C_own, %mine, %B\" at t.braid:23:3 and before the caller reads the outputs\n"
+            "  if the second comes before the first, the second reads what was there before the "
+            "first writes: stale data\n");
 }
 
 TEST(CheckerRace, OneStreamUsesWhatAnotherStillReceives) {
@@ -381,15 +430,18 @@ TEST(CheckerRace, OneStreamUsesWhatAnotherStillReceives) {
                                       {"  set_current_stream %main\n",
                                        "  set_current_stream %main\n  synchronize stream(1)\n"}});
   EXPECT_TRUE(isSafe(text)) << verdict(text);
-  EXPECT_EQ(verdict(edited(text, {{"  synchronize stream(0)\n  matmul", "  matmul"}})),
-            "unsafe (race): a write and a read that nothing orders\n"
-            "  rank 1, stream(0), run 1: copy of \"%r = p2p recv %theirs from 1 - rank via "
-            "%h\" at t.braid:22:3\n"
-            "  rank 1, stream(1), run 1: matmul of \"matmul %C_peer, %theirs, %B\" at "
-            "t.braid:26:3\n"
-            "  both touch %all of rank 1, bytes [0 .. 64)\n"
-            "  if the second comes before the first, the second reads what was there before "
-            "the first writes: stale data\n");
+  EXPECT_EQ(
+      verdict(edited(text, {{"  synchronize stream(0)\n  matmul", "  matmul"}})),
+      "unsafe (race): a write and a read that nothing orders\n"
+      "  rank 1, stream(0), run 1: copy of \"%r = p2p recv %theirs from 1 - rank via %h\" at "
+      "t.braid:22:3\n"
+      "  rank 1, stream(1), run 1: matmul of \"matmul %C_peer, %theirs, %B\" at t.braid:26:3\n"
+      "  both touch %all of rank 1, bytes [0 .. 64)\n"
+      "  missing: on rank 1, stream(1) has to synchronize with stream(0) after copy of \"%r = p2p "
+      "recv %theirs from 1 - rank via %h\" at t.braid:22:3 and before matmul of \"matmul %C_peer, "
+      "%theirs, %B\" at t.braid:26:3\n"
+      "  if the second comes before the first, the second reads what was there before the first "
+      "writes: stale data\n");
 }
 
 TEST(CheckerRace, WaitBehindTheUse) {
@@ -397,13 +449,14 @@ TEST(CheckerRace, WaitBehindTheUse) {
   EXPECT_EQ(
       verdict(edited(put(), {{"  wait %r\n", ""}, {"  wait %s\n", "  wait %r\n  wait %s\n"}})),
       "unsafe (race): a read and a write that nothing orders\n"
-      "  rank 1, stream(0), run 1: matmul of \"matmul %C_peer, %theirs, %B\" at "
-      "t.braid:24:3\n"
-      "  rank 0, stream(0), run 1: copy of \"%s = p2p send %mine to 1 - rank via %h\" "
-      "at t.braid:22:3\n"
+      "  rank 1, stream(0), run 1: matmul of \"matmul %C_peer, %theirs, %B\" at t.braid:24:3\n"
+      "  rank 0, stream(0), run 1: copy of \"%s = p2p send %mine to 1 - rank via %h\" at "
+      "t.braid:22:3\n"
       "  both touch %all of rank 1, bytes [0 .. 64)\n"
-      "  if the first comes before the second, the first reads what was there before "
-      "the second writes: stale data\n");
+      "  missing: on rank 1, \"wait %r\" at t.braid:25:3 has to come before matmul of \"matmul "
+      "%C_peer, %theirs, %B\" at t.braid:24:3\n"
+      "  if the first comes before the second, the first reads what was there before the second "
+      "writes: stale data\n");
 }
 
 TEST(CheckerRace, BufferReusedBeforeThePeerHasRead) {
@@ -414,11 +467,13 @@ TEST(CheckerRace, BufferReusedBeforeThePeerHasRead) {
                                    "  wait %s\n  set_current_stream %main\n"}})),
             "unsafe (race): a write and a read that nothing orders\n"
             "  rank 1, stream(0), run 1: copy of \"set %mine, %own\" at t.braid:26:3\n"
-            "  rank 0, stream(0), run 1: copy of \"%r = p2p recv %theirs from 1 - rank via "
-            "%h\" at t.braid:22:3\n"
+            "  rank 0, stream(0), run 1: copy of \"%r = p2p recv %theirs from 1 - rank via %h\" at "
+            "t.braid:22:3\n"
             "  both touch %all of rank 1, bytes [64 .. 128)\n"
-            "  if the second comes before the first, the second reads what was there before "
-            "the first writes: stale data\n");
+            "  missing: on rank 1, \"wait %s\" at t.braid:27:3 has to come before copy of \"set "
+            "%mine, %own\" at t.braid:26:3\n"
+            "  if the first comes before the second, the second reads what the first has written, "
+            "and not what was there before\n");
 }
 
 /// The ready signal of a run must come after the last read in the run before.
@@ -432,15 +487,18 @@ TEST(CheckerRace, NextRunOverwritesWhatThisOneReads) {
   EXPECT_TRUE(isSafe(text)) << verdict(text);
   std::string broken = edited(text, {{"stream(1)\n  synchronize %main\n", "stream(1)\n"}});
   EXPECT_TRUE(isSafe(broken, {.runs = 1}));
-  EXPECT_EQ(verdict(broken),
-            "unsafe (race): a read and a write that nothing orders\n"
-            "  rank 0, stream(0), run 1: matmul of \"matmul %C_peer, %theirs, %B\" at "
-            "t.braid:27:3\n"
-            "  rank 1, stream(0), run 2: copy of \"%s = p2p send %mine to 1 - rank via %h\" "
-            "at t.braid:24:3\n"
-            "  both touch %all of rank 0, bytes [64 .. 128)\n"
-            "  if the second comes before the first, the first reads what the second has "
-            "written: data of a later run\n");
+  EXPECT_EQ(
+      verdict(broken),
+      "unsafe (race): a read and a write that nothing orders\n"
+      "  rank 0, stream(0), run 1: matmul of \"matmul %C_peer, %theirs, %B\" at t.braid:27:3\n"
+      "  rank 1, stream(0), run 2: copy of \"%s = p2p send %mine to 1 - rank via %h\" at "
+      "t.braid:24:3\n"
+      "  both touch %all of rank 0, bytes [64 .. 128)\n"
+      "  missing: on rank 0, stream(1) has to synchronize with stream(0) after matmul of \"matmul "
+      "%C_peer, %theirs, %B\" at t.braid:27:3 in run 1 and before \"%r = p2p recv %theirs from 1 - "
+      "rank via %h\" at t.braid:22:3 in run 2\n"
+      "  if the second comes before the first, the first reads what the second has written: data "
+      "of a later run\n");
 }
 
 TEST(CheckerRace, CallerTakesItsTensorsBackAfterTheLastRun) {
@@ -483,13 +541,14 @@ TEST(CheckerLifetime, FreedWhileAnotherStreamUsesIt) {
   EXPECT_TRUE(isSafe(kScratch));
   EXPECT_EQ(verdict(edited(kScratch, {{"  synchronize stream(0)\n  deallocate %t\n",
                                        "  deallocate %t\n  synchronize stream(0)\n"}})),
-            "unsafe (lifetime): nothing orders a use of memory and the end of a buffer "
-            "there\n"
+            "unsafe (lifetime): nothing orders a use of memory and the end of a buffer there\n"
             "  rank 0, stream(0), run 1: copy of \"set %C, %t\" at t.braid:7:3\n"
             "  rank 0, main, run 1: end of %t in \"deallocate %t\" at t.braid:9:3\n"
             "  both touch %t of rank 0, bytes [0 .. 16)\n"
-            "  if the second comes before the first, the first uses memory that may be "
-            "another buffer's\n");
+            "  missing: on rank 0, main has to synchronize with stream(0) after copy of \"set %C, "
+            "%t\" at t.braid:7:3 and before end of %t in \"deallocate %t\" at t.braid:9:3\n"
+            "  if the second comes before the first, the first uses memory that may be another "
+            "buffer's\n");
 }
 
 TEST(CheckerLifetime, FreedWhileAPeerMayRead) {
@@ -542,6 +601,10 @@ TEST(CheckerResult, ReadBeforeWrite) {
 TEST(CheckerResult, WrongBlock) {
   EXPECT_EQ(verdict(edited(kGather, {{"matmul %C_peer, %theirs", "matmul %C_peer, %mine"}})),
             "unsafe (result): %C is not what the definition says from byte 64 on\n"
+            "  rank 0, stream(0), run 1: matmul of \"matmul %C_peer, %mine, %B\" at t.braid:25:3\n"
+            "    writes %C of rank 0, bytes [64 .. 128) from %all of rank 0, bytes [0 .. 64)\n"
+            "  rank 0, main, run 1: copy of \"set %mine, %own\" at t.braid:18:3\n"
+            "    writes %all of rank 0, bytes [0 .. 64) from %A of rank 0, bytes [0 .. 64)\n"
             "  rank 0, main, run 1: the caller reads the outputs\n"
             "  it holds the matmul of %A of rank 0 in run 1 (from its byte 0 on)\n"
             "  expected the matmul of %A of rank 1 in run 1 (from its byte 0 on)\n");
@@ -560,6 +623,8 @@ program @p implements @square mesh [0 .. 1) (%A: f32[2, 4], %B: f32[4, 4]) -> (%
   linear %C, %A, %B
 })"),
             "unsafe (result): %C is not what the definition says from byte 0 on\n"
+            "  rank 0, main, run 1: matmul of \"linear %C, %A, %B\" at t.braid:9:3\n"
+            "    writes %C of rank 0, bytes [0 .. 32) from %B of rank 0, bytes [0 .. 64)\n"
             "  rank 0, main, run 1: the caller reads the outputs\n"
             "  it holds the matmul of %A in run 1 (from its byte 0 on), by 4x4 of %B in run 1 from "
             "byte 0 on, transposed\n"
@@ -585,17 +650,21 @@ TEST(CheckerResult, StaleBlock) {
 TEST(CheckerResult, ComputedTwice) {
   EXPECT_EQ(verdict(edited(kGather, {{"  wait %r\n", "  wait %r\n  matmul %C_own, %mine, %B\n"}})),
             "unsafe (result): computes a part of an output for the second time in a run\n"
-            "  rank 1, stream(0), run 1: matmul of \"matmul %C_own, %mine, %B\" at "
-            "t.braid:25:3\n"
+            "  rank 1, stream(0), run 1: matmul of \"matmul %C_own, %mine, %B\" at t.braid:23:3\n"
+            "    writes %C of rank 1, bytes [64 .. 128) from %all of rank 1, bytes [64 .. 128)\n"
+            "  rank 1, stream(0), run 1: matmul of \"matmul %C_own, %mine, %B\" at t.braid:25:3\n"
             "  %C of rank 1, bytes [64 .. 128)\n");
 }
 
 TEST(CheckerResult, PartOfTheOutputIsMissing) {
   EXPECT_EQ(verdict(edited(kGather, {{"  matmul %C_peer, %theirs, %B\n", ""}})),
             "unsafe (result): %C is not what the definition says from byte 64 on\n"
+            "  rank 0, stream(0), run 1: matmul of \"matmul %C_own, %mine, %B\" at t.braid:23:3\n"
+            "    writes %C of rank 0, bytes [0 .. 64)\n"
             "  rank 0, main, run 1: the caller reads the outputs\n"
             "  it holds nothing\n"
-            "  expected the matmul of %A of rank 1 in run 1 (from its byte 0 on)\n");
+            "  expected the matmul of %A of rank 1 in run 1 (from its byte 0 on)\n"
+            "  no command writes %C of rank 0, bytes [64 .. 128)\n");
 }
 
 TEST(CheckerResult, PartOfABlockIsMissing) {
@@ -732,8 +801,10 @@ program @part implements @f mesh [0 .. 2) (%A: f32[3, 4], %B: f32[4, 1, 5])
               HasSubstr("not checked: %C moves an axis of its second operand, %B\n"));
   EXPECT_EQ(verdict(edited(text, {{"%j in 0 .. 2", "%j in 1 .. 2"}})),
             "unsafe (result): the caller reads what nothing has written\n"
+            "  rank 0, main, run 1: matmul of \"matmul %d, %a, %B\" (trip 2, 1) at t.braid:15:7\n"
+            "    writes %C of rank 0, bytes [100 .. 120)\n"
             "  rank 0, main, run 1: the caller reads the outputs\n"
-            "  %C of rank 0, bytes [0 .. 20)\n");
+            "  no command writes %C of rank 0, bytes [0 .. 20)\n");
 }
 
 //===- Plans that no program gives ------------------------------------------------------------===//

@@ -1,0 +1,123 @@
+//===- runtime/check/writers.cpp - where the bytes of a memory come from ----------------------===//
+
+#include "runtime/check/writers.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <fmt/format.h>
+
+namespace braid::checker {
+namespace {
+
+bool overlap(const Place &a, const Place &b) {
+  return a.memory == b.memory && a.begin < b.end && b.begin < a.end;
+}
+
+/// What an event writes of the bytes of `place`.
+std::optional<Place> writtenBy(const History &history, const Event &event, const Place &place) {
+  for (const Access &access : accessesOf(history, event))
+    if (access.isWrite && overlap(access.place, place))
+      return access.place;
+  return std::nullopt;
+}
+
+/// A range that a command reads, and the byte of it that byte `at` of its result comes from.
+struct Source {
+  Range range;
+  int64_t at;
+};
+
+/// Element `i` of a result is in row i / n; its row of A begins the GEMM, its column of B.
+Source sourceOfGemm(const PlanMatmul &gemm, int64_t at, GemmOperand operand) {
+  const int64_t element = at / sizeOf(gemm.resultType()), size = sizeOf(gemm.dtype);
+  if (operand == GemmOperand::A)
+    return {gemm.a, element / gemm.n * gemm.k * size};
+  return {gemm.b, element % gemm.n * (gemm.transposeB ? gemm.k : 1) * size};
+}
+
+std::optional<Source> sourceOf(const Plan &plan, const Command &command, int64_t at,
+                               GemmOperand operand) {
+  if (command.kind == CommandKind::Copy)
+    return Source{command.src, at};
+  if (command.kind == CommandKind::Matmul && plan.matmuls[command.matmul].addend.bytes == 0)
+    return sourceOfGemm(plan.matmuls[command.matmul], at, operand);
+  if (command.kind != CommandKind::Pointwise)
+    return std::nullopt;
+  const PlanPointwise &pointwise = plan.pointwise[command.pointwise];
+  if (pointwise.operands().size() != 1)
+    return std::nullopt;
+  return Source{pointwise.first.range,
+                at / sizeOf(pointwise.dtype) * sizeOf(pointwise.first.dtype)};
+}
+
+Place byteAt(const History &history, const Event &event, const Source &source, uint32_t endpoint) {
+  Place place = placeOf(history, event, source.range, endpoint);
+  place.begin += source.at;
+  place.end = place.begin + 1;
+  return place;
+}
+
+/// One for each part of a sum, and at most `most` in all.
+void addWritersOfParts(const History &history, llvm::ArrayRef<EventId> done, const Event &event,
+                       int64_t at, size_t most, std::vector<CheckedEvent> &writers) {
+  const PlanSum &sum = history.plan(event).sums[history.command(event).sum];
+  const int64_t atPart = at / sizeOf(sum.result) * sizeOf(sum.partial);
+  for (int64_t i = 0; i < sum.count && writers.size() < most; ++i)
+    llvm::append_range(writers, findWriters(history, done,
+                                            byteAt(history, event, {sum.part(i), atPart}, kNone),
+                                            GemmOperand::A, 1));
+}
+
+} // namespace
+
+std::vector<CheckedEvent> findWriters(const History &history, llvm::ArrayRef<EventId> done,
+                                      Place place, GemmOperand operand, size_t most) {
+  std::vector<CheckedEvent> writers;
+  place.end = place.begin + 1;
+  for (size_t i = done.size(); i > 0 && writers.size() < most; --i) {
+    const Event &event = history.event(done[i - 1]);
+    const std::optional<Place> written = writtenBy(history, event, place);
+    if (!written)
+      continue;
+    if (event.kind != EventKind::Command)
+      break;
+    CheckedEvent &writer = writers.emplace_back(history.describe(event));
+    writer.detail = "writes " + str(history, *written);
+    const Command &command = history.command(event);
+    const std::optional<Source> source =
+        sourceOf(history.plan(event), command, place.begin - written->begin, operand);
+    if (!source) {
+      if (command.kind == CommandKind::Sum)
+        addWritersOfParts(history, done.take_front(i - 1), event, place.begin - written->begin,
+                          most, writers);
+      break;
+    }
+    writer.detail +=
+        " from " + str(history, placeOf(history, event, source->range, command.endpoint));
+    place = byteAt(history, event, *source, command.endpoint);
+    operand = GemmOperand::A; // of what made the operand nothing is known
+  }
+  return writers;
+}
+
+std::optional<CheckedEvent> findNeighbour(const History &history, llvm::ArrayRef<EventId> done,
+                                          const Place &place, uint32_t run) {
+  const PlanBuffer &buffer = history.plans()[place.memory.rank].buffers[place.buffer];
+  Place whole = place;
+  whole.begin = 0;
+  whole.end = buffer.bytes;
+  for (EventId id : llvm::reverse(done)) {
+    const Event &event = history.event(id);
+    if (event.kind != EventKind::Command || event.run != run)
+      continue;
+    const std::optional<Place> written = writtenBy(history, event, whole);
+    if (!written)
+      continue;
+    CheckedEvent neighbour = history.describe(event);
+    neighbour.detail = "writes " + str(history, *written);
+    return neighbour;
+  }
+  return std::nullopt;
+}
+
+} // namespace braid::checker
