@@ -18,8 +18,8 @@ template <class List, class Fn> bool allAlike(const List &a, const List &b, Fn a
 /// Compares ranks with that of the first block which stands for them.
 class Comparison {
 public:
-  Comparison(llvm::ArrayRef<Plan> plans, const Partners &partners)
-      : plans_(plans), partners_(partners) {}
+  Comparison(llvm::ArrayRef<Plan> plans, const Partners &partners, Shift shift)
+      : plans_(plans), partners_(partners), shift_(shift) {}
 
   bool areAlike(size_t period) const {
     for (size_t rank = 0; rank < plans_.size(); ++rank)
@@ -55,7 +55,7 @@ private:
   bool meetAlike(size_t rank, size_t first) const {
     const auto by = static_cast<int64_t>(rank - first), ranks = static_cast<int64_t>(plans_.size());
     auto isMovedEndpoint = [&](const Endpoint &a, const Endpoint &b) {
-      return a.peer == (b.peer + by) % ranks && a.isOfMessages == b.isOfMessages &&
+      return a.peer == shifted(shift_, b.peer, by, ranks) && a.isOfMessages == b.isOfMessages &&
              a.isOfMeeting == b.isOfMeeting;
     };
     return partners_[rank] == partners_[first] &&
@@ -71,17 +71,20 @@ private:
 
   llvm::ArrayRef<Plan> plans_;
   const Partners &partners_;
+  const Shift shift_;
 };
 
 } // namespace
 
-uint32_t findPeriod(llvm::ArrayRef<Plan> plans, const Partners &partners) {
+Alike findAlike(llvm::ArrayRef<Plan> plans, const Partners &partners) {
   const size_t ranks = plans.size();
-  const Comparison comparison(plans, partners);
   for (const auto period : {size_t(1), static_cast<size_t>(plans.front().ranksPerHost)})
-    if (period != 0 && period < ranks && ranks % period == 0 && comparison.areAlike(period))
-      return static_cast<uint32_t>(period);
-  return static_cast<uint32_t>(ranks);
+    for (Shift shift : {Shift::Add, Shift::Xor})
+      if (period != 0 && period < ranks && ranks % period == 0 &&
+          canShift(shift, static_cast<int64_t>(ranks)) &&
+          Comparison(plans, partners, shift).areAlike(period))
+        return {static_cast<uint32_t>(period), shift};
+  return {static_cast<uint32_t>(ranks)};
 }
 
 } // namespace braid::checker

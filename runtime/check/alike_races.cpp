@@ -100,19 +100,14 @@ private:
       addPeers(id, command.endpoint, operand);
   }
 
-  /// Of an event that touches the memory of the rank `block` blocks further on; so one as many
-  /// blocks back touches that of the first block.
+  /// Of an event that touches the memory of a rank of another block; so the event of the block from
+  /// which that shift leads to the first one touches a rank of the first block.
   void addPeers(EventId id, uint32_t endpoint, const Operand &operand) {
     const Event &event = history_.event(id);
     const int64_t peer = history_.plan(event).endpoints[endpoint].peer;
-    const uint32_t back = between(0, history_.blockOf(peer));
+    const uint32_t back = history_.shiftBetweenBlocks(history_.blockOf(peer), 0);
     touches_[static_cast<size_t>(peer) % history_.period()].push_back(
         {{id, back}, history_.partner(event.rank, endpoint), operand.range.bytes, operand.isWrite});
-  }
-
-  /// From one block to another, around the mesh.
-  uint32_t between(uint32_t to, uint32_t from) const {
-    return to >= from ? to - from : to + history_.blocks() - from;
   }
 
   bool visitOwn(RankCells &cells, const Touch &touch, size_t rank) {
@@ -141,7 +136,9 @@ private:
     if (cells.endOf(access.place.buffer, history_.event(actor.id).run) != kNone)
       return false;
     return cells.access(actor, access, [&](const Earlier &earlier) {
-      questions_.ask({earlier.actor.id, between(earlier.actor.block, actor.block)}, actor.id);
+      questions_.ask(
+          {earlier.actor.id, history_.shiftBetweenBlocks(actor.block, earlier.actor.block)},
+          actor.id);
       return true;
     });
   }

@@ -142,8 +142,8 @@ public:
       : plans_(plans), partners_(partners), fusion_(fusion), relyOnMeetings_(relyOnMeetings),
         options_(options), progress_(progress) {}
 
-  void follow(uint32_t period, CheckReport &report) const {
-    const History history(plans_, partners_, options_.runs, period, progress_);
+  void follow(Alike alike, CheckReport &report) const {
+    const History history(plans_, partners_, options_.runs, alike, progress_);
     Execution execution = run(history, report);
     if (!report.violation)
       report.violation = findRaceIn(history, execution.order, report.accesses);
@@ -211,20 +211,20 @@ Result<CheckReport> checkSpelled(llvm::ArrayRef<Plan> plans, const Fusion *fusio
   report.violation = matchTransfers(plans, partners, withMemory(options.progress, bytes));
   if (report.violation)
     return report;
-  auto follow = [&](uint32_t period, CheckReport of) -> Result<CheckReport> {
-    const double more = BRAID_TRY(expectRoom(plans, fusion, period, of));
+  auto follow = [&](Alike alike, CheckReport of) -> Result<CheckReport> {
+    const double more = BRAID_TRY(expectRoom(plans, fusion, alike.period, of));
     const ProgressFn progress = withMemory(options.progress, bytes + more);
-    Following(plans, partners, fusion, relyOnMeetings, options, progress).follow(period, of);
+    Following(plans, partners, fusion, relyOnMeetings, options, progress).follow(alike, of);
     return of;
   };
   const auto ranks = static_cast<uint32_t>(plans.size());
-  const uint32_t period = options.eachRank ? ranks : findPeriod(plans, partners);
-  if (period == ranks)
-    return follow(ranks, report);
-  Result<CheckReport> ofAlike = follow(period, report);
+  const Alike each{ranks}, alike = options.eachRank ? each : findAlike(plans, partners);
+  if (alike.period == ranks)
+    return follow(each, report);
+  Result<CheckReport> ofAlike = follow(alike, report);
   if (!ofAlike || ofAlike->isSafe())
     return ofAlike;
-  Result<CheckReport> ofAll = follow(ranks, report);
+  Result<CheckReport> ofAll = follow(each, report);
   return ofAll ? ofAll : ofAll.status().annotated("not proved safe, and to say why");
 }
 

@@ -28,14 +28,14 @@ void forEachIssued(const Plan &plan, ReleaseFn onRelease, CommandFn onCommand) {
 } // namespace
 
 History::History(llvm::ArrayRef<Plan> plans, const std::vector<std::vector<uint32_t>> &partner,
-                 uint32_t runs, uint32_t period, const ProgressFn &progress)
-    : plans_(plans), partner_(partner), period_(period), ranks_(1) {
-  for (const Plan &plan : plans.take_front(period))
+                 uint32_t runs, Alike alike, const ProgressFn &progress)
+    : plans_(plans), partner_(partner), period_(alike.period), shift_(alike.shift), ranks_(1) {
+  for (const Plan &plan : plans.take_front(period_))
     index(plan, runs);
   threadLength_.assign(threads_, 0);
   events_.reserve(ranks_.back().first);
   ProgressStep step(progress, "building the history", "commands", ranks_.back().first);
-  for (size_t rank = 0; rank < period; ++rank) {
+  for (size_t rank = 0; rank < period_; ++rank) {
     for (uint32_t run = 0; run < runs; ++run)
       addRun(rank, run, step);
     if (runs == 1) // what the caller does then shows where the next run begins
@@ -272,7 +272,7 @@ bool HappensBefore::isKnownTo(uint32_t thread, const Event &event, uint32_t bloc
 }
 
 /// A clock that counts an event has been joined with all that the event's own clock counts. Its
-/// threads are counted from its own block on.
+/// blocks are numbered as seen from its own.
 void HappensBefore::join(uint32_t thread, EventId id, uint32_t block) {
   const Event &event = history_.event(id);
   auto cause = awaited_.find(id);
@@ -280,12 +280,13 @@ void HappensBefore::join(uint32_t thread, EventId id, uint32_t block) {
     std::shared_ptr<Clock> &clock = clocks_[thread];
     if (clock.use_count() != 1)
       clock = std::make_shared<Clock>(*clock);
-    const Clock &other = *cause->second;
-    const size_t from = size_t(block) * history_.threads(), rest = clock->size() - from;
-    for (size_t i = 0; i < rest; ++i)
-      (*clock)[from + i] = std::max((*clock)[from + i], other[i]);
-    for (size_t i = 0; i < from; ++i)
-      (*clock)[i] = std::max((*clock)[i], other[rest + i]);
+    const uint32_t *other = cause->second->data();
+    const size_t threads = history_.threads();
+    for (uint32_t from = 0; from < history_.blocks(); ++from, other += threads) {
+      uint32_t *mine = clock->data() + history_.shiftedBlock(from, block) * threads;
+      for (size_t i = 0; i < threads; ++i)
+        mine[i] = std::max(mine[i], other[i]);
+    }
     (*clock)[history_.numberOf(event, block)] = event.position + 1;
   }
   if (--waiters_[id] == 0)

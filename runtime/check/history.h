@@ -1,7 +1,7 @@
 //===- runtime/check/history.h - what all ranks do in successive runs -------------------------===//
 #pragma once
 
-#include "runtime/check/checker.h"
+#include "runtime/check/alike.h"
 
 #include "llvm/ADT/Sequence.h"
 
@@ -38,9 +38,9 @@ struct Event {
 class History {
 public:
   /// Endpoints must match (see matchTransfers); `partner[rank][endpoint]` is the peer's endpoint.
-  /// `period` is that of ranks that are alike, or as many as there are ranks.
+  /// `alike` says which ranks stand for all.
   History(llvm::ArrayRef<Plan> plans, const std::vector<std::vector<uint32_t>> &partner,
-          uint32_t runs, uint32_t period, const ProgressFn &progress);
+          uint32_t runs, Alike alike, const ProgressFn &progress);
 
   llvm::ArrayRef<Event> events() const { return events_; }
   const Event &event(EventId id) const { return events_[id]; }
@@ -53,6 +53,13 @@ public:
   uint32_t period() const { return period_; }
   uint32_t blocks() const { return static_cast<uint32_t>(plans_.size()) / period_; }
   uint32_t blockOf(int64_t rank) const { return static_cast<uint32_t>(rank) / period_; }
+  /// Where a block is if block 0 is at `by`; and by what `from` is shifted to `to`.
+  uint32_t shiftedBlock(uint32_t from, uint32_t by) const {
+    return static_cast<uint32_t>(shifted(shift_, from, by, blocks()));
+  }
+  uint32_t shiftBetweenBlocks(uint32_t from, uint32_t to) const {
+    return static_cast<uint32_t>(shiftBetween(shift_, from, to, blocks()));
+  }
   /// The block of an event's cause, as seen from the event's.
   uint32_t blockOfCause(const Event &event) const {
     return event.cause != kNone && blocks() > 1 && command(event).kind == CommandKind::Await
@@ -105,6 +112,7 @@ private:
   llvm::ArrayRef<Plan> plans_;
   const std::vector<std::vector<uint32_t>> &partner_;
   uint32_t period_;
+  Shift shift_;
   std::vector<Event> events_;
   std::vector<RankEvents> ranks_; ///< of the first block, and one more
   std::vector<uint32_t> threadLength_;
@@ -129,14 +137,14 @@ public:
   HappensBefore(const History &history, bool relyOnMeetings);
   /// Goes on to `id`, the next event of the order.
   void advance(EventId id);
-  /// `earlier`, so many blocks further on than the present event, is done before that starts in
+  /// `earlier`, of a block that is shifted by `block` from the present event's, is done before that starts in
   /// every execution; not if the order has not passed it.
   bool isBeforePresent(EventId earlier, uint32_t block = 0) const;
 
 private:
   /// By thread: how many of its events are known to be done. What a thread knows of itself is the
   /// position of its event, so its events have one clock in common until it hears of something new.
-  /// Threads are counted from the thread's own block on, around all blocks.
+  /// Blocks of threads are numbered as seen from the thread's own.
   using Clock = std::vector<uint32_t>;
   bool isKnownTo(uint32_t thread, const Event &event, uint32_t block) const;
   void join(uint32_t thread, EventId id, uint32_t block);

@@ -50,8 +50,9 @@ std::vector<Stretch> cutIntoStretches(const History &history, llvm::ArrayRef<Eve
 
 class Walk {
 public:
-  Walk(std::vector<Stretch> stretches, uint32_t blocks)
-      : stretches_(std::move(stretches)), done_(blocks), sleepers_(blocks) {}
+  Walk(const History &history, std::vector<Stretch> stretches)
+      : history_(history), stretches_(std::move(stretches)), done_(history.blocks()),
+        sleepers_(history.blocks()) {}
 
   bool run(VisitFn visit) {
     std::vector<uint32_t> ready;
@@ -77,7 +78,7 @@ private:
   /// Until another block has done what the next stretch needs.
   bool mustSleep(uint32_t block) {
     for (const Stretch::Need &need : stretches_[done_[block]].needs) {
-      const size_t other = (block + need.block) % done_.size();
+      const uint32_t other = history_.shiftedBlock(block, need.block);
       if (done_[other] >= need.done)
         continue;
       sleepers_[other].push_back({block, need.done});
@@ -94,6 +95,7 @@ private:
     sleepers_[block].erase(woken, sleepers_[block].end());
   }
 
+  const History &history_;
   const std::vector<Stretch> stretches_;
   std::vector<uint32_t> done_;                 ///< stretches, by block
   std::vector<std::vector<Sleeper>> sleepers_; ///< by the block that they wait for
@@ -104,7 +106,7 @@ private:
 bool forAllInOrder(const History &history, llvm::ArrayRef<EventId> order, VisitFn visit) {
   if (history.blocks() == 1)
     return llvm::all_of(order, [&](EventId id) { return visit(id, 0); });
-  return Walk(cutIntoStretches(history, order), history.blocks()).run(visit);
+  return Walk(history, cutIntoStretches(history, order)).run(visit);
 }
 
 } // namespace braid::checker

@@ -46,7 +46,7 @@ uint32_t periodOf(llvm::ArrayRef<Plan> plans) {
   checker::Partners partners;
   if (checker::matchTransfers(plans, partners, {}))
     return static_cast<uint32_t>(plans.size());
-  return checker::findPeriod(plans, partners);
+  return checker::findAlike(plans, partners).period;
 }
 
 } // namespace braid::test
