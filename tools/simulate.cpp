@@ -82,15 +82,13 @@ Result<PredictedSchedule> predictOne(const Subject &subject, const CompileOption
   Result<Compiled> compiled = compile(*source, options);
   if (!compiled)
     return failed(compiled.status());
-  Result<std::vector<Plan>> plans = plansToSimulate(*compiled, 0, listener);
-  if (!plans)
-    return failed(plans.status());
   const Configuration &run = options.schedule.all;
-  MachinePrediction prediction = BRAID_TRY(simulateProgram(*plans, subject.model,
-                                                           {.launchMode = launchModeOf(run),
-                                                            .transferMode = transferModeOf(run),
-                                                            .progress = listener}));
-  return PredictedSchedule{options.schedule, std::move(prediction)};
+  Result<MachinePrediction> prediction = predictProgram(
+      *compiled, subject.model,
+      {.launchMode = launchModeOf(run), .transferMode = transferModeOf(run), .progress = listener});
+  if (!prediction)
+    return failed(prediction.status());
+  return PredictedSchedule{options.schedule, std::move(*prediction)};
 }
 
 Result<std::vector<PredictedSchedule>> predict(const SourceFlags &flags, const Subject &subject) {

@@ -83,16 +83,82 @@ Result<std::vector<Plan>> plansToSimulate(const Compiled &compiled, int64_t most
   return makePlans(compiled, nullptr, progress);
 }
 
-Result<MachinePrediction> simulateProgram(llvm::ArrayRef<Plan> plans, const CostModel &model,
-                                          const SimulationOptions &options) {
-  SimulationOptions both = options;
-  both.what = Simulated::Both;
-  Result<Simulation> simulated = simulate(plans, model, both);
+namespace {
+
+Result<Simulation> simulateOrReject(llvm::ArrayRef<Plan> plans, const CostModel &model,
+                                    SimulationOptions options, Simulated what) {
+  options.what = what;
+  Result<Simulation> simulated = simulate(plans, model, options);
   if (!simulated && simulated.status().code() == StatusCode::TimedOut)
     return Status(StatusCode::Rejected, simulated.status().message() +
                                             "\n  braid check says why, and braid view --check "
                                             "shows it");
-  const Simulation simulation = BRAID_TRY(std::move(simulated));
+  return simulated;
+}
+
+bool readsRank(const Scalar *scalar) {
+  return scalar && (scalar->kind() == ScalarKind::Rank || readsRank(scalar->lhs()) ||
+                    readsRank(scalar->rhs()));
+}
+
+/// How often `rank` is added in a sum; no number that a peer could have if it is used otherwise.
+int64_t timesRank(const Scalar *scalar) {
+  constexpr int64_t kOtherwise = int64_t(1) << 32;
+  switch (scalar->kind()) {
+  case ScalarKind::Rank:
+    return 1;
+  case ScalarKind::Add:
+    return timesRank(scalar->lhs()) + timesRank(scalar->rhs());
+  case ScalarKind::Sub:
+    return timesRank(scalar->lhs()) - timesRank(scalar->rhs());
+  default:
+    return readsRank(scalar) ? kOtherwise : 0;
+  }
+}
+
+/// `(rank + a) mod ranks` or `rank xor a`: that of rank 0, shifted by the rank.
+bool isShiftedByRank(const Scalar *peer, int64_t ranks) {
+  if (peer->kind() == ScalarKind::Xor)
+    return readsRank(peer->lhs()) != readsRank(peer->rhs()) &&
+           (peer->lhs()->kind() == ScalarKind::Rank || peer->rhs()->kind() == ScalarKind::Rank);
+  return peer->kind() == ScalarKind::Mod && peer->rhs()->isConstant(ranks) &&
+         timesRank(peer->lhs()) == 1;
+}
+
+/// All ranks issue the same nodes for as many bytes, with shifted peers: the rank chooses blocks,
+/// and nothing else.
+bool doRanksTheSame(const Program &program) {
+  bool isSame = program.ranksPerHost() == program.ranks();
+  walk(program.body(), [&](const Op &op) {
+    if (const auto *p2p = llvm::dyn_cast<P2POp>(&op)) {
+      isSame &= isShiftedByRank(p2p->peer, program.ranks());
+      return;
+    }
+    isSame &= !llvm::isa<CollectiveOp>(op); // some ranks may have other teams
+    if (!llvm::isa<SelectOp>(op))
+      forEachScalar(const_cast<Op &>(op),
+                    [&](const Scalar *&scalar) { isSame &= !readsRank(scalar); });
+  });
+  return isSame;
+}
+
+} // namespace
+
+Result<MachinePrediction> predictProgram(const Compiled &compiled, const CostModel &model,
+                                         const SimulationOptions &options) {
+  constexpr int64_t kFirst = 4;
+  if (doRanksTheSame(*compiled.program)) {
+    const std::vector<Plan> few = BRAID_TRY(plansToSimulate(compiled, kFirst, options.progress));
+    if (static_cast<int64_t>(few.size()) < compiled.program->ranks())
+      BRAID_TRY(simulateOrReject(few, model, options, Simulated::Run));
+  }
+  const std::vector<Plan> plans = BRAID_TRY(plansToSimulate(compiled, 0, options.progress));
+  return simulateProgram(plans, model, options);
+}
+
+Result<MachinePrediction> simulateProgram(llvm::ArrayRef<Plan> plans, const CostModel &model,
+                                          const SimulationOptions &options) {
+  const Simulation simulation = BRAID_TRY(simulateOrReject(plans, model, options, Simulated::Both));
   MachinePrediction prediction;
   prediction.program = plans.front().program;
   prediction.ranks = plans.front().ranks;

@@ -27,9 +27,13 @@ struct MachinePrediction {
 Result<std::vector<Plan>> plansToSimulate(const Compiled &compiled, int64_t most = 0,
                                           const ProgressFn &progress = {});
 
-/// As simulate() fails.
+/// As simulate() fails; Rejected if the run cannot end.
 Result<MachinePrediction> simulateProgram(llvm::ArrayRef<Plan> plans, const CostModel &model,
                                           const SimulationOptions &options);
+/// Both in one. Where the program's text shows that all ranks do the same, a few of them are
+/// simulated first, so that a run that cannot end is found before all ranks are unrolled.
+Result<MachinePrediction> predictProgram(const Compiled &compiled, const CostModel &model,
+                                         const SimulationOptions &options);
 
 /// The schedules that `auto` would try with peers' memory, each once, the fastest prediction first.
 /// `auto` itself counts predictions that are nearly equal as equal, and measures.

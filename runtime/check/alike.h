@@ -42,7 +42,6 @@
 #pragma once
 
 #include "runtime/check/transfers.h"
-#include "runtime/plan/shift.h"
 
 namespace braid::checker {
 

@@ -42,6 +42,7 @@
 
 #include "ir/pointwise.h"
 #include "ir/program.h"
+#include "runtime/plan/shift.h"
 #include "runtime/plan/transport.h"
 
 #include <string>
@@ -285,6 +286,8 @@ struct Plan {
   int64_t ranksPerHost = 0;
   /// Between ranks of one host.
   Transport transport = Transport::PeerMemory;
+  /// Where the first ranks stand for all (simulate/alike_ranks.h), how the others follow from them.
+  Shift shift = Shift::Add;
   /// Where ranks say what they do, commands[0] has this number and the others follow: a job gives
   /// each program numbers of its own, the same for all ranks.
   uint32_t firstCommand = 0;

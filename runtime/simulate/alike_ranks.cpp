@@ -12,8 +12,6 @@
 namespace braid {
 namespace {
 
-int64_t around(int64_t rank, int64_t ranks) { return ((rank % ranks) + ranks) % ranks; }
-
 template <class T, class Fn>
 bool allMoved(const std::vector<T> &a, const std::vector<T> &b, Fn isMoved) {
   return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), isMoved);
@@ -57,17 +55,18 @@ bool areHostsMoved(const Plan &a, const Plan &b) {
 
 /// Whether the team has the same members in the same order around, if each is moved by `by`.
 bool isMovedOntoItself(const std::vector<int64_t> &team, int64_t by, int64_t ranks) {
-  const auto first = llvm::find(team, around(team.front() + by, ranks));
+  const auto first = llvm::find(team, shifted(Shift::Add, team.front(), by, ranks));
   std::vector<int64_t> moved(team);
   for (int64_t &rank : moved)
-    rank = around(rank + by, ranks);
+    rank = shifted(Shift::Add, rank, by, ranks);
   std::rotate(moved.begin(), moved.end() - (first - team.begin()), moved.end());
   return moved == team;
 }
 
 bool isMovedCollective(const PlanCollective &a, const PlanCollective &b, int64_t by,
                        int64_t ranks) {
-  const bool isRootMoved = b.root < 0 ? a.root == b.root : a.root == around(b.root + by, ranks);
+  const bool isRootMoved =
+      b.root < 0 ? a.root == b.root : a.root == shifted(Shift::Add, b.root, by, ranks);
   return a.kind == b.kind && a.reduction == b.reduction && a.dtype == b.dtype && isRootMoved &&
          a.dst.bytes == b.dst.bytes && a.src.bytes == b.src.bytes && a.team == b.team &&
          isMovedOntoItself(a.team, by, ranks);
@@ -80,23 +79,25 @@ EndpointKey keyOf(const Plan &plan, const Endpoint &endpoint) {
 }
 
 EndpointKey partnerKeyOf(const Plan &plan, const Endpoint &endpoint, int64_t period) {
-  const int64_t stands = endpoint.peer % period;
+  const int64_t stands = endpoint.peer % period, by = endpoint.peer - stands;
   const Direction other =
       endpoint.direction == Direction::Send ? Direction::Receive : Direction::Send;
-  return {stands, other, around(plan.rank - (endpoint.peer - stands), plan.ranks), endpoint.channel,
+  return {stands, other, shiftBetween(plan.shift, by, plan.rank, plan.ranks), endpoint.channel,
           endpoint.sequence};
 }
 
-bool isMoved(const Plan &plan, const Plan &other) {
-  const int64_t by = plan.rank - other.rank;
+bool isMoved(const Plan &plan, const Plan &other, Shift shift) {
+  if (!canShift(shift, plan.ranks) || (shift != Shift::Add && plan.mayHaveMessages()))
+    return false;
+  const int64_t by = shiftBetween(shift, other.rank, plan.rank, plan.ranks);
   auto isMovedEndpoint = [&](const Endpoint &a, const Endpoint &b) {
     return a.direction == b.direction && a.protocol == b.protocol && a.channel == b.channel &&
            a.sequence == b.sequence && a.flag == b.flag && a.range.bytes == b.range.bytes &&
-           a.peer == around(b.peer + by, plan.ranks);
+           a.peer == shifted(shift, b.peer, by, plan.ranks);
   };
   auto isMovedMessage = [&](const PlanMessage &a, const PlanMessage &b) {
     return a.direction == b.direction && a.dtype == b.dtype && a.range.bytes == b.range.bytes &&
-           a.peer == around(b.peer + by, plan.ranks);
+           a.peer == shifted(shift, b.peer, by, plan.ranks);
   };
   auto isMovedGroup = [&](const PlanGroup &a, const PlanGroup &b) {
     return allMoved(a, b, isMovedMessage);
@@ -138,13 +139,19 @@ static Result<std::vector<Plan>> tryPeriod(int64_t ranks, int64_t period, PlanOf
   const int64_t step = most == 0 ? 1 : std::max<int64_t>(1, others / std::max<int64_t>(1, most));
   ProgressStep compared(progress, "comparing ranks", "ranks",
                         static_cast<size_t>((others + step - 1) / step));
+  Shift shift = Shift::Add;
   for (int64_t i = 0; i < others; i += step) {
     const int64_t rank = ranks - 1 - i;
     const Plan plan = BRAID_TRY(planOfRank(rank));
-    if (!isMoved(plan, plans[static_cast<size_t>(rank % period)]))
+    const Plan &first = plans[static_cast<size_t>(rank % period)];
+    if (i == 0 && !isMoved(plan, first, shift))
+      shift = Shift::Xor;
+    if (!isMoved(plan, first, shift))
       return std::vector<Plan>();
     compared.advance();
   }
+  for (Plan &plan : plans)
+    plan.shift = shift;
   return plans;
 }
 

@@ -543,9 +543,11 @@ struct Common {
 
 /// All ranks do the same at the same moments, and so do all runs, if no host has to keep up.
 static bool isLockstep(llvm::ArrayRef<Plan> plans, LaunchMode launchMode) {
-  return launchMode == LaunchMode::Graph && llvm::all_of(plans.drop_front(), [&](const Plan &plan) {
-           return isMoved(plan, plans.front());
-         });
+  auto areMoved = [&](Shift shift) {
+    return llvm::all_of(plans.drop_front(),
+                        [&](const Plan &plan) { return isMoved(plan, plans.front(), shift); });
+  };
+  return launchMode == LaunchMode::Graph && (areMoved(Shift::Add) || areMoved(Shift::Xor));
 }
 
 /// A simulation, and from which moment to which a run was followed by the next one.

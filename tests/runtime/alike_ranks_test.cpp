@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <ctime>
+#include <map>
 
 namespace braid::test {
 namespace {
@@ -254,16 +254,20 @@ TEST(CheckerAlikeRanks, OfHostsWithMistakesAreFound) {
 
 //===- Cost -----------------------------------------------------------------------------------===//
 
-#ifdef NDEBUG
-/// 1.4 s on the machine where the limit was chosen; clocks for each rank took 13 s.
-TEST(CheckerAlikeRanks, AreCheckedQuickly) {
-  const Subject subject = subjectOf(kGather, 512, "pairwise");
-  const std::clock_t start = std::clock();
-  Result<CheckReport> report = check(subject.plans, subject.compiled.fusion, {});
-  EXPECT_TRUE(report && report->isSafe());
-  EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 8);
+/// The history has the commands of one rank, whatever the number of ranks.
+TEST(CheckerAlikeRanks, AreFollowedOnce) {
+  for (const char *schedule : {"pairwise", "coalesced"}) {
+    const Subject subject = subjectOf(kGather, 256, schedule);
+    std::map<std::string, size_t> steps;
+    CheckOptions options;
+    options.progress = [&](const WorkProgress &now) { steps[now.step] = now.total; };
+    Result<CheckReport> report = check(subject.plans, subject.compiled.fusion, options);
+    EXPECT_TRUE(report && report->isSafe()) << schedule;
+    const Plan &first = subject.plans.front();
+    EXPECT_EQ(steps["building the history"], commandsToCheck(first, options.runs)) << schedule;
+    EXPECT_EQ(steps["races and early signals"], commandsToCheck(first, options.runs)) << schedule;
+  }
 }
-#endif
 
 } // namespace
 } // namespace braid::test
