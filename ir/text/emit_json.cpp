@@ -103,10 +103,9 @@ Json define(const Value &value) {
   return json;
 }
 
-Json convert(const Op &op);
-Json convert(const Block &block);
+Json convertNode(const Op &op);
 
-/// The fields of a node, but its kind and result.
+/// The fields of a node, but its kind, result and blocks.
 class FieldEmitter : public OpVisitor<FieldEmitter, Json> {
 public:
   Json visitAllocate(const AllocateOp &op) {
@@ -114,16 +113,9 @@ public:
   }
   Json visitDeallocate(const DeallocateOp &op) { return {{"buffer", ref(op.buffer)}}; }
   Json visitFor(const ForOp &op) {
-    return {{"index", text(op.index)},
-            {"begin", text(op.begin)},
-            {"end", text(op.end)},
-            {"body", convert(op.body)}};
+    return {{"index", text(op.index)}, {"begin", text(op.begin)}, {"end", text(op.end)}};
   }
-  Json visitIf(const IfOp &op) {
-    return {{"condition", text(op.condition)},
-            {"thenBlock", convert(op.thenBlock)},
-            {"elseBlock", convert(op.elseBlock)}};
-  }
+  Json visitIf(const IfOp &op) { return {{"condition", text(op.condition)}}; }
   Json visitSelect(const SelectOp &op) {
     return {{"tensor", ref(op.tensor)}, {"index", text(op.index)}};
   }
@@ -167,11 +159,11 @@ public:
   Json visitP2P(const P2POp &op) {
     return {{"direction", op.direction == Direction::Send ? "send" : "recv"},
             {"tensor", op.gemm ? define(op.product) : ref(op.tensor)},
-            {"gemm", op.gemm ? convert(*op.gemm) : Json()},
+            {"gemm", op.gemm ? convertNode(*op.gemm) : Json()},
             {"peer", text(op.peer)},
             {"handles", ref(op.handles)}};
   }
-  Json visitGroup(const GroupOp &op) { return {{"body", convert(op.body)}}; }
+  Json visitGroup(const GroupOp &) { return Json::object(); }
   Json visitCollective(const CollectiveOp &op) {
     return {{"collective", text(name(op.collective))},
             {"reduction", op.reduction ? text(name(*op.reduction)) : Json()},
@@ -186,7 +178,8 @@ public:
   Json visitSetCurrentStream(const SetCurrentStreamOp &op) { return {{"stream", ref(op.stream)}}; }
 };
 
-Json convert(const Op &op) {
+/// Not inlined into convert(), whose frames stand on the stack for each block around a node.
+LLVM_ATTRIBUTE_NOINLINE Json convertNode(const Op &op) {
   Json json = {{"kind", text(keyword(op.kind()))}};
   for (const OpLabel &label : op.labels)
     json["labels"].push_back(
@@ -197,11 +190,16 @@ Json convert(const Op &op) {
   return json;
 }
 
-Json convert(const Block &block) {
-  Json json = Json::array();
-  for (const Op &op : block)
-    json.push_back(convert(op));
-  return json;
+void convert(const Block &block, Json &json) {
+  json = Json::array();
+  for (const Op &op : block) {
+    Json &node = json.emplace_back(convertNode(op));
+    bool isElse = false;
+    forEachBlock(op, [&](const Block &inner) {
+      convert(inner, node[!llvm::isa<IfOp>(op) ? "body" : isElse ? "elseBlock" : "thenBlock"]);
+      isElse = true;
+    });
+  }
 }
 
 Json define(llvm::ArrayRef<std::unique_ptr<Value>> values) {
@@ -229,7 +227,7 @@ Json convert(const Program &program) {
     json["passes"].push_back(pass);
   for (const StageLabel &stage : program.stages)
     json["stages"].push_back(convert(stage));
-  json["body"] = convert(program.body());
+  convert(program.body(), json["body"]);
   return json;
 }
 

@@ -15,10 +15,11 @@
 
 namespace braid {
 
-/// Blocks, parentheses and unary minus may be nested this deep: the parser's stack is finite.
-inline constexpr int kMaxNesting = 200;
+/// Blocks, parentheses and unary minus may be nested this deep. Everything that walks a program
+/// recurses as deep: with both limits reached, it all has to do with a stack of 128 KiB.
+inline constexpr int kMaxNesting = 64;
 /// Operators in one scalar: a chain of them is as deep a tree as it is long.
-inline constexpr int kMaxOperators = 1000;
+inline constexpr int kMaxOperators = 200;
 
 /// A place in the token list. Stops at the end for good once the diagnostics are full.
 class TokenCursor {

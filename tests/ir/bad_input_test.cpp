@@ -31,41 +31,41 @@ std::string messages(const std::string &text) {
 TEST(BadInput, DeepNestingIsAnErrorAndNoOverflow) {
   for (int depth : {1000, 100000}) {
     std::string close = repeated("}", depth);
-    std::string loops = "expected at most 200 nested blocks, got more\n";
+    std::string loops = "expected at most 64 nested blocks, got more\n";
     EXPECT_EQ(messages(inProgram(repeated("if rank == 0 {\n", depth) + close)),
-              "201:14: error: " + loops);
+              "65:14: error: " + loops);
     EXPECT_EQ(messages(inProgram(repeated("if rank == 0 {} else ", depth) + "{}")),
-              "2:4193: error: " + loops);
+              "2:1337: error: " + loops);
     std::string scalars =
-        "error: expected at most 200 nested parentheses and minus signs, got more\n";
+        "error: expected at most 64 nested parentheses and minus signs, got more\n";
     EXPECT_EQ(messages(inProgram("%x = select %A[" + repeated("(", depth) + "]")),
-              "2:216: " + scalars);
+              "2:80: " + scalars);
     EXPECT_EQ(messages(inProgram("%x = select %A[" + repeated("-", depth) + "rank]")),
-              "2:216: " + scalars);
+              "2:80: " + scalars);
     EXPECT_EQ(messages("fusion @f {\nmesh [0 .. " + repeated("(", depth) + ")\n}"),
-              "2:212: " + scalars);
+              "2:76: " + scalars);
   }
 }
 
 TEST(BadInput, DeepNestingWithoutAnEnd) {
   std::string text = messages(inProgram(repeated("group {\n", 1000)));
   EXPECT_EQ(text.substr(0, text.find('\n')),
-            "201:7: error: expected at most 200 nested blocks, got more");
+            "65:7: error: expected at most 64 nested blocks, got more");
 }
 
 TEST(BadInput, AsDeepAsAllowed) {
   std::string text = inProgram(repeated("for %i in 0 .. 1 {\n", 1) +
-                               repeated("if rank == 0 {\n", 198) + repeated("}", 199));
+                               repeated("if rank == 0 {\n", 62) + repeated("}", 63));
   EXPECT_EQ(messages(text), "");
-  std::string nested = repeated("(", 200) + "rank" + repeated(")", 200);
+  std::string nested = repeated("(", 64) + "rank" + repeated(")", 64);
   EXPECT_EQ(messages(inProgram("%x = select %A[" + nested + "]")), "");
 }
 
 TEST(BadInput, LongExpressions) {
-  std::string sum = "rank" + repeated(" - rank", 1000);
+  std::string sum = "rank" + repeated(" - rank", 200);
   EXPECT_EQ(messages(inProgram("%x = select %A[" + sum + "]")), "");
   EXPECT_EQ(messages(inProgram("%x = select %A[" + sum + " - rank]")),
-            "2:7021: error: expected at most 1000 operators in one expression, got more\n");
+            "2:1421: error: expected at most 200 operators in one expression, got more\n");
 }
 
 TEST(BadInput, ManyErrorsStopAtAHundred) {
