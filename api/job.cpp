@@ -197,9 +197,15 @@ Result<void *> Job::stream(uint32_t number) {
   BRAID_TRY(impl_->expectOpen());
   if (number >= kMaxStreams)
     return badInput("expected a stream below {}, got {}", kMaxStreams, number);
-  void *stream = nullptr;
-  for (int64_t i = 0; i < hosted(); ++i)
-    stream = BRAID_TRY(impl_->mesh->device(firstRank() + i).callerStream(number));
+  Result<void *> stream = nullptr;
+  for (int64_t i = 0; i < hosted(); ++i) {
+    stream = impl_->mesh->device(firstRank() + i).callerStream(number);
+    // A thread that one rank has kept for it may be the one that the job's next call needs.
+    for (int64_t made = 0; !stream && made < i; ++made)
+      impl_->mesh->device(firstRank() + made).undoCallerStream(number);
+    if (!stream)
+      break;
+  }
   return stream;
 }
 

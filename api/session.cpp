@@ -32,7 +32,8 @@ struct Session::Impl {
   LocalMesh &mesh() { return *job->impl_->mesh; }
   Device &device(size_t i) { return mesh().device(mesh().firstHosted() + static_cast<int64_t>(i)); }
   Status checkRanks(size_t given) const;
-  Status check(size_t i, std::span<const Tensor> inputs, std::span<const Tensor> outputs);
+  Status check(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
+  Status check(std::span<const RankTensors> ranks);
   Status enter(void *stream);
   void issue(size_t i, std::span<const Tensor> inputs, std::span<const Tensor> outputs);
   Status checkAddresses(std::span<void *const> addresses);
@@ -66,12 +67,18 @@ Status Session::Impl::checkRanks(size_t given) const {
                         prepared.size() == 1 ? "" : "s", given);
 }
 
-Status Session::Impl::check(size_t i, std::span<const Tensor> inputs,
-                            std::span<const Tensor> outputs) {
-  const Status status =
-      checkTensors(program.inputs(), inputs, program.outputs(), outputs, device(i));
-  return prepared.size() == 1 ? status
-                              : status.annotated(fmt::format("rank {}", prepared[i]->plan().rank));
+Status Session::Impl::check(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+  BRAID_TRY(checkRanks(1));
+  const GivenTensors given{mesh().firstHosted(), inputs, outputs, &device(0)};
+  return checkTensors(program.inputs(), program.outputs(), given);
+}
+
+Status Session::Impl::check(std::span<const RankTensors> ranks) {
+  BRAID_TRY(checkRanks(ranks.size()));
+  llvm::SmallVector<GivenTensors, 8> given;
+  for (size_t i = 0; i < ranks.size(); ++i)
+    given.push_back({prepared[i]->plan().rank, ranks[i].inputs, ranks[i].outputs, &device(i)});
+  return checkTensors(program.inputs(), program.outputs(), given);
 }
 
 Status Session::Impl::enter(void *stream) {
@@ -183,8 +190,7 @@ SessionUsage Session::usage() const {
 }
 
 Status Session::run(std::span<const Tensor> inputs, std::span<const Tensor> outputs, void *stream) {
-  BRAID_TRY(impl_->checkRanks(1));
-  BRAID_TRY(impl_->check(0, inputs, outputs));
+  BRAID_TRY(impl_->check(inputs, outputs));
   BRAID_TRY(impl_->enter(stream));
   impl_->issue(0, inputs, outputs);
   return Status::ok();
@@ -218,9 +224,7 @@ Status Session::runAt(std::span<void *const> addresses, void *stream) {
 }
 
 Status Session::run(std::span<const RankTensors> ranks, void *stream) {
-  BRAID_TRY(impl_->checkRanks(ranks.size()));
-  for (size_t i = 0; i < ranks.size(); ++i)
-    BRAID_TRY(impl_->check(i, ranks[i].inputs, ranks[i].outputs));
+  BRAID_TRY(impl_->check(ranks));
   BRAID_TRY(impl_->enter(stream));
   for (size_t i = 0; i < ranks.size(); ++i)
     impl_->issue(i, ranks[i].inputs, ranks[i].outputs);
@@ -233,9 +237,7 @@ Status Session::capture(std::span<const Tensor> inputs, std::span<const Tensor> 
 }
 
 Status Session::capture(std::span<const RankTensors> ranks) {
-  BRAID_TRY(impl_->checkRanks(ranks.size()));
-  for (size_t i = 0; i < ranks.size(); ++i)
-    BRAID_TRY(impl_->check(i, ranks[i].inputs, ranks[i].outputs));
+  BRAID_TRY(impl_->check(ranks));
   for (size_t i = 0; i < ranks.size(); ++i) {
     std::vector<const void *> read;
     std::vector<void *> written;

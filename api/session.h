@@ -76,7 +76,8 @@ public:
   /// memory. BadInput if the number is wrong, or an address that was not there before is null, is
   /// not aligned or lies elsewhere; overlaps are not looked for. On the one rank that is here.
   Status runAt(std::span<void *const> addresses, void *stream = nullptr);
-  /// run() on all ranks that are here, `ranks[i]` on rank firstRank() + i.
+  /// run() on all ranks that are here, `ranks[i]` on rank firstRank() + i. No output may overlap a
+  /// tensor of another of these ranks either.
   Status run(std::span<const RankTensors> ranks, void *stream = nullptr);
 
   /// Records one run as a graph, in place of the one before; nothing runs. Blocks. Unsupported

@@ -6,7 +6,7 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
+#include <utility>
 
 namespace braid {
 namespace {
@@ -37,7 +37,6 @@ struct Named {
   std::string what() const { return fmt::format("{} {} (%{})", kind, number, spec.name); }
   int64_t bytes() const { return *byteCount(spec.dtype, spec.shape); }
   uintptr_t begin() const { return reinterpret_cast<uintptr_t>(tensor.data); }
-  uintptr_t end() const { return begin() + static_cast<uintptr_t>(bytes()); }
 };
 
 Status checkNamed(const Named &each, Device &device) {
@@ -56,14 +55,38 @@ Status checkNamed(const Named &each, Device &device) {
   return status.isOk() ? status : status.annotated(each.what());
 }
 
-Status collect(const char *kind, std::span<const TensorSpec> specs, std::span<const Tensor> tensors,
-               std::vector<Named> &all) {
+/// The memory of a tensor that is not empty.
+struct Used {
+  Named tensor;
+  int64_t rank;
+  bool isOutput;
+  uintptr_t begin, end;
+};
+
+Status checkKind(const char *kind, bool areOutputs, std::span<const TensorSpec> specs,
+                 std::span<const Tensor> tensors, const GivenTensors &given,
+                 std::vector<Used> &used) {
   if (specs.size() != tensors.size())
     return badInput("expected {} {}{}, got {}", specs.size(), kind, specs.size() == 1 ? "" : "s",
                     tensors.size());
-  for (size_t i = 0; i < specs.size(); ++i)
-    all.push_back({kind, i, specs[i], tensors[i]});
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const Named named{kind, i, specs[i], tensors[i]};
+    BRAID_TRY(checkNamed(named, *given.device));
+    const auto bytes = static_cast<uintptr_t>(named.bytes());
+    if (bytes > 0)
+      used.push_back({named, given.rank, areOutputs, named.begin(), named.begin() + bytes});
+  }
   return Status::ok();
+}
+
+/// Compares each output with every tensor: for the few ranks of a process, sorting takes longer.
+std::pair<const Used *, const Used *> findOverlap(llvm::ArrayRef<Used> all) {
+  for (const Used &output : all)
+    for (const Used &other : all)
+      if (output.isOutput && &other != &output && output.begin < other.end &&
+          other.begin < output.end)
+        return {&output, &other};
+  return {};
 }
 
 } // namespace
@@ -73,20 +96,25 @@ Status checkTensor(const char *kind, size_t number, const TensorSpec &spec, cons
   return checkNamed({kind, number, spec, tensor}, device);
 }
 
-Status checkTensors(std::span<const TensorSpec> inputSpecs, std::span<const Tensor> inputs,
-                    std::span<const TensorSpec> outputSpecs, std::span<const Tensor> outputs,
-                    Device &device) {
-  std::vector<Named> all;
-  BRAID_TRY(collect("input", inputSpecs, inputs, all));
-  BRAID_TRY(collect("output", outputSpecs, outputs, all));
-  for (const Named &each : all)
-    BRAID_TRY(checkNamed(each, device));
-  for (size_t output = inputs.size(); output < all.size(); ++output)
-    for (size_t other = 0; other < output; ++other)
-      if (all[output].begin() < all[other].end() && all[other].begin() < all[output].end())
-        return badInput("{}: expected memory of its own, got some of {}", all[output].what(),
-                        all[other].what());
-  return Status::ok();
+Status checkTensors(std::span<const TensorSpec> inputSpecs, std::span<const TensorSpec> outputSpecs,
+                    llvm::ArrayRef<GivenTensors> ranks) {
+  auto atRank = [&](int64_t rank, const Status &status) {
+    return status.isOk() || ranks.size() == 1 ? status
+                                              : status.annotated(fmt::format("rank {}", rank));
+  };
+  std::vector<Used> used;
+  for (const GivenTensors &given : ranks) {
+    BRAID_TRY(atRank(given.rank, checkKind("input", false, inputSpecs, given.inputs, given, used)));
+    BRAID_TRY(
+        atRank(given.rank, checkKind("output", true, outputSpecs, given.outputs, given, used)));
+  }
+  const auto [output, other] = findOverlap(used);
+  if (!output)
+    return Status::ok();
+  const std::string whose =
+      other->rank == output->rank ? "" : fmt::format(" of rank {}", other->rank);
+  return atRank(output->rank, badInput("{}: expected memory of its own, got some of {}{}",
+                                       output->tensor.what(), other->tensor.what(), whose));
 }
 
 } // namespace braid

@@ -49,26 +49,36 @@ Status CpuDevice::reserveStreams(uint32_t count) {
 Result<void *> CpuDevice::callerStream(uint32_t number) {
   if (!handover_)
     handover_ = BRAID_TRY(createEvents(1));
-  if (callersQueues_.empty())
-    callersQueues_.push_back(callersQueue_);
-  while (options_.queues == 0 && callersQueues_.size() <= number) {
+  callersQueues_.try_emplace(0, callersQueue_);
+  if (options_.queues == 0 && callersQueues_.count(number) == 0) {
     BRAID_TRY(addQueue());
-    callersQueues_.push_back(static_cast<uint32_t>(queues_.size()) - 1);
+    callersQueues_[number] = static_cast<uint32_t>(queues_.size()) - 1;
   }
   return reinterpret_cast<void *>(static_cast<uintptr_t>(number));
+}
+
+void CpuDevice::undoCallerStream(uint32_t number) {
+  if (number == 0 || callersQueues_.erase(number) == 0)
+    return;
+  queues_.back()->stop();
+  ended_.push_back(std::move(queues_.back()));
+  queues_.pop_back();
+  publishQueues();
 }
 
 Status CpuDevice::setCallerStream(void *stream, Tag tag) {
   const auto number = reinterpret_cast<uintptr_t>(stream);
   if (options_.queues != 0 || (number == 0 && callersQueues_.empty()))
     return Status::ok(); // there is one order anyway
-  if (number >= callersQueues_.size())
-    return badInput("expected a stream that the job has given out, {} of them, got {}",
+  const auto found = number < kMaxStreams ? callersQueues_.find(static_cast<uint32_t>(number))
+                                          : callersQueues_.end();
+  if (found == callersQueues_.end())
+    return badInput("expected one of the {} streams that the job has given out, got {}",
                     callersQueues_.size(), number);
-  if (callersQueues_[number] == callersQueue_)
+  if (found->second == callersQueue_)
     return Status::ok();
   record(0, tag, *handover_);
-  callersQueue_ = callersQueues_[number];
+  callersQueue_ = found->second;
   waitEvent(0, tag, *handover_);
   return Status::ok();
 }
@@ -80,17 +90,21 @@ Status CpuDevice::addQueue() {
       HardwareQueue::Options{options_.rank, number, options_.observer,
                              options_.isReproducible ? GemmBy::Loops : GemmBy::Library},
       scratchHint_);
-  if (options_.observer)
-    options_.observer->opened(number);
   if (options_.hasWorkers)
     BRAID_TRY(queue->start());
+  if (options_.observer)
+    options_.observer->opened(number);
   queues_.push_back(std::move(queue));
+  publishQueues();
+  return Status::ok();
+}
+
+void CpuDevice::publishQueues() {
   auto list = std::make_unique<QueueList>();
   for (std::unique_ptr<HardwareQueue> &each : queues_)
     list->push_back(each.get());
   published_.store(list.get(), std::memory_order_release);
   lists_.push_back(std::move(list));
-  return Status::ok();
 }
 
 Result<uint32_t> CpuDevice::createEvents(uint32_t count) {

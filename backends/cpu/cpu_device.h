@@ -44,6 +44,7 @@ public:
   void releaseEvents(uint32_t first) override { ranges_.release(first); }
   void recycle() override { memory_.recycle(); }
   Result<void *> callerStream(uint32_t number) override;
+  void undoCallerStream(uint32_t number) override;
   Status setCallerStream(void *stream, Tag tag) override;
 
   void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) override;
@@ -100,6 +101,7 @@ public:
 private:
   using Kind = QueuedCommand::Kind;
   Status addQueue();
+  void publishQueues();
   uint32_t queueOf(uint32_t stream) const {
     return options_.queues != 0 ? stream % options_.queues
            : stream == 0        ? callersQueue_
@@ -158,10 +160,11 @@ private:
 
   std::vector<std::unique_ptr<HardwareQueue>> queues_;
   // Where hardware queues are not limited:
-  std::vector<uint32_t> streamQueues_;  ///< of each stream; as its device began, for stream 0
-  std::vector<uint32_t> callersQueues_; ///< of each stream that callerStream() has given out
-  uint32_t callersQueue_ = 0;           ///< of stream 0 now
-  std::optional<uint32_t> handover_;    ///< the event by which stream 0 moves
+  std::vector<uint32_t> streamQueues_; ///< of each stream; as its device began, for stream 0
+  std::map<uint32_t, uint32_t> callersQueues_; ///< of each stream that callerStream() has given out
+  uint32_t callersQueue_ = 0;                  ///< of stream 0 now
+  std::optional<uint32_t> handover_;           ///< the event by which stream 0 moves
+  std::vector<std::unique_ptr<HardwareQueue>> ended_; ///< watchers may still look at them
   /// Every list that was ever published: watchers may still read an old one. Publishing by pointer
   /// keeps a lock, and the order it would bring, out of the watching.
   std::vector<std::unique_ptr<QueueList>> lists_;

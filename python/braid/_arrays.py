@@ -26,7 +26,6 @@ class Array(NamedTuple):
 
 
 _OURS = {"bfloat16": "bf16", "float16": "f16", "float32": "f32", "float64": "f64"}
-SIZES = {"bf16": 2, "f16": 2, "f32": 4, "f64": 8}  # bytes of an element
 _THEIRS = {ours: name for name, ours in _OURS.items()}
 _names: Dict[Any, str] = {}  # of the dtype objects of NumPy and PyTorch that were seen
 

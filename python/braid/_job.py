@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import ctypes
-import math
 import weakref
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -270,7 +269,6 @@ class Operation:
                 "session_prepare", job._handle.address, program._address, measures))
         job._operations.add(self)
         self._specs = program.inputs + program.outputs
-        self._bytes = [math.prod(spec.shape) * _arrays.SIZES[spec.dtype] for spec in self._specs]
         self._shapes = [(ctypes.c_int64 * len(spec.shape))(*spec.shape) for spec in self._specs]
         self._tensors = (_library.Tensor * (len(self._specs) * job.hosted))()
         self._describe()
@@ -376,32 +374,10 @@ class Operation:
             outputs = self._columns(given, self.program.outputs, "output")
         owners += self._fill(outputs, self.program.outputs, "output", len(columns), stream)
         if out is not None:
-            if self.job.hosted > 1:
-                self._expect_apart(len(columns))
             for column in outputs:
                 for array in column:
                     _arrays.note_write(array)
         return outputs, owners
-
-    def _expect_apart(self, first: int) -> None:
-        """Outputs, from number `first` on, meet no tensor of another rank that is here. Of one
-        rank's the library knows."""
-        tensors = sorted((tensor.data or 0, number) for number, tensor in enumerate(self._tensors))
-        open_ones: List[Tuple[int, int]] = []  # that begin before: where they end, and numbers
-        for begin, number in tensors:
-            rank, index = divmod(number, len(self._specs))
-            open_ones = [each for each in open_ones if each[0] > begin]
-            for _, before in open_ones:
-                other, at = divmod(before, len(self._specs))
-                if other != rank and max(index, at) >= first:
-                    raise self._meeting((rank, index), (other, at))
-            open_ones.append((begin + self._bytes[index], number))
-
-    def _meeting(self, *tensors: Tuple[int, int]) -> InputError:
-        output, other = sorted(tensors, key=lambda each: (-each[1], each[0]))
-        names = [f"%{self._specs[index].name} of rank {rank}" for rank, index in (output, other)]
-        return InputError(f"output {names[0]}: expected memory that nothing of another rank is in, "
-                          f"got it beside {names[1]}")
 
     def _columns(self, given: Sequence[Any], specs: Sequence[TensorSpec],
                  what: str) -> List[Sequence[Any]]:

@@ -250,8 +250,9 @@ class Runs(unittest.TestCase):
         op = self.job(2).prepare(braid.compile(gather(2)))
         A, B = np.ones((2, 1, 6, 8), np.float32), np.ones((8, 4), np.float32)
         C = np.empty((2, 6, 4), np.float32)
-        with self.assertRaisesRegex(braid.InputError, "output %C of rank 0: expected memory that "
-                                                      "nothing of another rank is in"):
+        with self.assertRaisesRegex(braid.InputError,
+                                    r"rank 0: output 0 \(%C\): expected memory of its own, got some "
+                                    r"of output 0 \(%C\) of rank 1"):
             op(list(A), [B, B], out=[C, C])
 
     def test_outputs_meet_nothing_of_other_ranks(self):
@@ -263,7 +264,7 @@ class Runs(unittest.TestCase):
         for Bs, out, what in (([apart, B], [C, other], "%B"),
                               ([apart, apart], [C, memory[40:88].reshape(2, 6, 4)], "%C")):
             with self.assertRaisesRegex(braid.InputError,
-                                        f"output %C of rank 0: .* got it beside {what} of rank 1"):
+                                        rf"rank 0: output 0 \(%C\): .* \({what}\) of rank 1"):
                 op(list(A), Bs, out=out)
         op(list(A), [apart, apart], out=[C, memory[48:].reshape(2, 6, 4)])
         self.assertTrue((memory == 8).all())
