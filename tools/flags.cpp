@@ -116,9 +116,6 @@ Status readParameter(const std::string &text, CompileOptions &options) {
   int64_t number = 0;
   if (name.empty() || value.getAsInteger(10, number))
     return badInput("expected --set NAME=VALUE with an integer of 64 bits, got '{}'", text);
-  for (const auto &[other, ignored] : options.parameters)
-    if (other == name)
-      return badInput("expected one --set {0}=VALUE, got another one, '{1}'", other, text);
   options.parameters.emplace_back(name.str(), number);
   return Status::ok();
 }

@@ -10,6 +10,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <map>
+
 namespace braid {
 namespace {
 
@@ -152,8 +154,13 @@ bool setParameters(Fusion &fusion, const CompileOptions &options, Diagnostics &d
   std::vector<std::string> names;
   for (const FusionParameter &parameter : fusion.parameters())
     names.push_back(parameter.name);
+  std::map<llvm::StringRef, int64_t> given;
   for (const auto &[name, value] : options.parameters)
-    if (!fusion.setParameter(name, value))
+    if (const auto [first, isNew] = given.try_emplace(name, value); !isNew)
+      return diags.error(fusion.location())
+             << "expected one value of '" << name << "' for @" << fusion.name() << ", got "
+             << first->second << " and " << value;
+    else if (!fusion.setParameter(name, value))
       return diags.error(fusion.location())
              << "--set names '" << name << "', but @" << fusion.name()
              << (names.empty() ? " has no parameters" : " has no such parameter")

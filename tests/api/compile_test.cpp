@@ -105,6 +105,8 @@ TEST(Compile, RefusesParametersThatDoNotExistOrContradict) {
   EXPECT_EQ(
       failure(kFusion, {.ranks = 2, .parameters = {{"D", 4}}}),
       "t.braid:2:3: error: --ranks is 2, but --set gives D, which sizes the mesh, the value 4");
+  EXPECT_EQ(failure(kFusion, {.parameters = {{"ROWS", 4}, {"D", 2}, {"ROWS", 4}}}),
+            "t.braid:1:1: error: expected one value of 'ROWS' for @gather, got 4 and 4");
   EXPECT_THAT(failure(kFusion, {.ranks = 3}), HasSubstr("8 / 3"));
   EXPECT_THAT(failure(kFusion, {.ranks = 0}), HasSubstr("t.braid:2:3: error: "));
   EXPECT_THAT(failure(kFusion, {.ranks = -1}), HasSubstr("t.braid:2:3: error: "));
