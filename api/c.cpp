@@ -7,6 +7,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <exception>
 #include <initializer_list>
 #include <new>
@@ -117,43 +120,67 @@ Status give(Result<std::string> answer, braid_program *program, const char **tex
   return Status::ok();
 }
 
-Result<LoweringOptions> fromC(const braid_lowering *given) {
-  LoweringOptions options;
+/// A caller's struct of options as this version has it. `defaults` stand for NULL, and for what the
+/// caller's version did not have.
+template <class Options>
+Result<Options> sized(const char *name, const Options *given, Options defaults) {
   if (!given)
-    return options;
-  if (given->entry)
-    options.entry = given->entry;
-  if (given->ranks != 0)
-    options.ranks = given->ranks;
-  BRAID_TRY(expectArray("parameter_names", given->parameter_names, given->parameters));
-  BRAID_TRY(expectArray("parameter_values", given->parameter_values, given->parameters));
-  for (size_t i = 0; i < given->parameters; ++i) {
-    BRAID_TRY(expectGiven({{"parameter_names", given->parameter_names[i]}}));
-    options.parameters.emplace_back(given->parameter_names[i], given->parameter_values[i]);
+    return defaults;
+  constexpr size_t kMostBytes = 4096;
+  const size_t size = given->size;
+  if (size < sizeof given->size || size > kMostBytes || size % alignof(Options) != 0)
+    return badInput("{0}::size: expected sizeof({0}), got {1}", name, size);
+  const auto *bytes = reinterpret_cast<const unsigned char *>(given);
+  for (size_t i = sizeof defaults; i < size; ++i)
+    if (bytes[i] != 0)
+      return badInput("{}: expected 0 in what braid {} does not have, from byte {} on, got {} at "
+                      "byte {}",
+                      name, BRAID_VERSION, sizeof defaults, bytes[i], i);
+  std::memcpy(&defaults, given, std::min(size, sizeof defaults));
+  return defaults;
+}
+
+Result<LoweringOptions> fromC(const braid_lowering *caller) {
+  const braid_lowering given =
+      BRAID_TRY(sized<braid_lowering>("braid_lowering", caller, BRAID_LOWERING_DEFAULTS));
+  LoweringOptions options;
+  if (given.entry)
+    options.entry = given.entry;
+  if (given.ranks != 0)
+    options.ranks = given.ranks;
+  BRAID_TRY(expectArray("parameter_names", given.parameter_names, given.parameters));
+  BRAID_TRY(expectArray("parameter_values", given.parameter_values, given.parameters));
+  for (size_t i = 0; i < given.parameters; ++i) {
+    BRAID_TRY(expectGiven({{"parameter_names", given.parameter_names[i]}}));
+    options.parameters.emplace_back(given.parameter_names[i], given.parameter_values[i]);
   }
-  if (given->schedule)
-    options.schedule = given->schedule;
-  options.autoSeconds = given->auto_seconds;
-  options.reproducible = given->reproducible != 0;
+  if (given.schedule)
+    options.schedule = given.schedule;
+  options.autoSeconds = given.auto_seconds;
+  options.reproducible = given.reproducible != 0;
   return options;
 }
 
-JobOptions fromC(const braid_job_options *given) {
+Result<JobOptions> fromC(const braid_job_options *caller) {
+  const braid_job_options given =
+      BRAID_TRY(sized<braid_job_options>("braid_job_options", caller, BRAID_JOB_DEFAULTS));
   JobOptions options;
-  if (!given)
-    return options;
-  if (given->backend)
-    options.backend = given->backend;
-  options.ranks = given->ranks;
-  options.timeout = std::chrono::milliseconds(given->timeout_ms);
-  options.mostBytes = given->most_bytes;
-  if (given->device >= 0)
-    options.device = given->device;
-  options.reproducible = given->reproducible != 0;
-  if (given->name)
-    options.place = {given->rank, given->ranks, given->name};
+  if (given.backend)
+    options.backend = given.backend;
+  options.ranks = given.ranks;
+  options.timeout = std::chrono::milliseconds(given.timeout_ms);
+  options.mostBytes = given.most_bytes;
+  if (given.device >= 0)
+    options.device = given.device;
+  options.reproducible = given.reproducible != 0;
+  if (given.name)
+    options.place = {given.rank, given.ranks, given.name};
   return options;
 }
+
+// A field that a later version adds has to lie behind all that a caller of this version has.
+static_assert(offsetof(braid_lowering, reproducible) + sizeof(int64_t) == sizeof(braid_lowering));
+static_assert(offsetof(braid_job_options, rank) + sizeof(int64_t) == sizeof(braid_job_options));
 
 /// More than any program has; a wrong number would be read for ever.
 constexpr int32_t kMostAxes = 64;
@@ -283,10 +310,12 @@ braid_error *braid_program_check(braid_program *program, uint32_t queues, uint32
 }
 
 braid_error *braid_job_create(const braid_job_options *options, braid_job **job) {
-  return toC({{"job", job}}, [&] { return give(Job::create(fromC(options)), job); });
+  return toC({{"job", job}},
+             [&]() -> Status { return give(Job::create(BRAID_TRY(fromC(options))), job); });
 }
 braid_error *braid_job_join(const braid_job_options *options, braid_job **job) {
-  return toC({{"job", job}}, [&] { return give(Job::join(fromC(options)), job); });
+  return toC({{"job", job}},
+             [&]() -> Status { return give(Job::join(BRAID_TRY(fromC(options))), job); });
 }
 void braid_job_free(braid_job *job) { delete job; }
 

@@ -13,6 +13,10 @@
  * which takes NULL, too. Texts that are returned as `const char *` belong to the object that was
  * asked, and last until it is asked again or freed; they are UTF-8 and end with a zero.
  *
+ * A struct of options begins with its size, as the caller was compiled, and grows at its end: begin
+ * with its ..._DEFAULTS. A caller of an older version gets the defaults of what it does not know. A
+ * caller of a newer one may use what this version has: bytes that it adds are 0, or BRAID_BAD_INPUT.
+ *
  * What may be NULL is said where that is so. Elsewhere NULL is BRAID_BAD_INPUT, with the argument's
  * name; functions that return no error answer 0 or "" then, and write nothing for what is NULL. No
  * exception leaves this interface. A child of fork() has no part in jobs of its parent: see
@@ -75,6 +79,7 @@ typedef struct {
 
 /* braid::LoweringOptions. Where a function takes NULL instead, these are the defaults. */
 typedef struct {
+  size_t size;       /* sizeof(braid_lowering) */
   const char *entry; /* NULL: the only one */
   int64_t ranks;     /* 0: as the text says, or the job */
   const char *const *parameter_names;
@@ -82,10 +87,10 @@ typedef struct {
   size_t parameters;
   const char *schedule; /* NULL: nobody names one */
   double auto_seconds;
-  int32_t reproducible;
+  int64_t reproducible; /* 1 or 0 */
 } braid_lowering;
 #define BRAID_LOWERING_DEFAULTS                                                                    \
-  { NULL, 0, NULL, NULL, 0, NULL, 2.0, 0 }
+  { sizeof(braid_lowering), NULL, 0, NULL, NULL, 0, NULL, 2.0, 0 }
 
 BRAID_EXPORT braid_error *braid_compile_text(const char *name, const char *text,
                                              const braid_lowering *options,
@@ -123,6 +128,7 @@ BRAID_EXPORT braid_error *braid_program_check(braid_program *program, uint32_t q
 /* braid::JobOptions. Where a function takes NULL instead, these are the defaults. `timeout_ms` is
  * at least 1. */
 typedef struct {
+  size_t size;         /* sizeof(braid_job_options) */
   const char *backend; /* NULL: cpu */
   int64_t ranks;
   int64_t timeout_ms;
@@ -133,7 +139,7 @@ typedef struct {
   int64_t rank;
 } braid_job_options;
 #define BRAID_JOB_DEFAULTS                                                                         \
-  { NULL, 0, 60000, 0, -1, 0, NULL, 0 }
+  { sizeof(braid_job_options), NULL, 0, 60000, 0, -1, 0, NULL, 0 }
 
 /* All ranks, as threads of this process. */
 BRAID_EXPORT braid_error *braid_job_create(const braid_job_options *options, braid_job **job);

@@ -19,18 +19,26 @@ class Tensor(ctypes.Structure):
                 ("dtype", c_int32)]
 
 
-class Lowering(ctypes.Structure):
+class _Options(ctypes.Structure):
+    """A struct that begins with its size."""
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(size=ctypes.sizeof(self), **fields)
+
+
+class Lowering(_Options):
     """braid_lowering"""
-    _fields_ = [("entry", c_char_p), ("ranks", c_int64), ("parameter_names", POINTER(c_char_p)),
-                ("parameter_values", POINTER(c_int64)), ("parameters", c_size_t),
-                ("schedule", c_char_p), ("auto_seconds", c_double), ("reproducible", c_int32)]
+    _fields_ = [("size", c_size_t), ("entry", c_char_p), ("ranks", c_int64),
+                ("parameter_names", POINTER(c_char_p)), ("parameter_values", POINTER(c_int64)),
+                ("parameters", c_size_t), ("schedule", c_char_p), ("auto_seconds", c_double),
+                ("reproducible", c_int64)]
 
 
-class JobOptions(ctypes.Structure):
+class JobOptions(_Options):
     """braid_job_options"""
-    _fields_ = [("backend", c_char_p), ("ranks", c_int64), ("timeout_ms", c_int64),
-                ("most_bytes", c_int64), ("device", c_int32), ("reproducible", c_int32),
-                ("name", c_char_p), ("rank", c_int64)]
+    _fields_ = [("size", c_size_t), ("backend", c_char_p), ("ranks", c_int64),
+                ("timeout_ms", c_int64), ("most_bytes", c_int64), ("device", c_int32),
+                ("reproducible", c_int32), ("name", c_char_p), ("rank", c_int64)]
 
 
 _ADDRESS = POINTER(c_void_p)

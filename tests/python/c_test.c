@@ -62,8 +62,61 @@ static void try_wrong_programs(const char *path) {
   expect_bad_input(braid_compile_file(path, &lowering, &program), "parameter_values: expected");
   lowering.parameter_values = values;
   expect_bad_input(braid_compile_file(path, &lowering, &program), "parameter_names: expected");
+  const char *const twice[] = {"M", "M"};
+  const int64_t of_both[] = {4, 8};
+  lowering.parameter_names = twice;
+  lowering.parameter_values = of_both;
+  lowering.parameters = 2;
+  expect_bad_input(braid_compile_file(path, &lowering, &program),
+                   ": error: expected one value of 'M' for @ag_matmul, got 4 and 8");
   expect_bad_input(braid_program_plan(NULL, 0, NULL), "program: expected");
   expect(braid_program_ranks(NULL) == 0 && *braid_program_text(NULL) == 0, "nothing", NULL);
+}
+
+/* Options of a caller that was compiled with another version: as its memory holds them, with a guard
+ * behind that nobody may read as a field. */
+static void try_other_versions(const char *path) {
+  braid_program *program = NULL;
+  struct {
+    braid_lowering lowering;
+    int64_t more[2];
+  } newer = {BRAID_LOWERING_DEFAULTS, {0, 0}};
+  newer.lowering.ranks = 2;
+  newer.lowering.size = sizeof newer;
+  braid_error *error = braid_compile_file(path, &newer.lowering, &program);
+  expect(!error && braid_program_ranks(program) == 2, "a newer caller to be served", error);
+  braid_program_free(program);
+  newer.more[1] = 1;
+  expect_bad_input(braid_compile_file(path, &newer.lowering, &program),
+                   "braid_lowering: expected 0 in what braid ");
+
+  braid_lowering lowering = BRAID_LOWERING_DEFAULTS; /* as if it ended before `schedule` */
+  lowering.ranks = 2;
+  lowering.size = offsetof(braid_lowering, schedule);
+  lowering.schedule = "no schedule";
+  lowering.reproducible = 1;
+  error = braid_compile_file(path, &lowering, &program);
+  expect(!error && braid_program_ranks(program) == 2, "an older caller to be served", error);
+  expect(strcmp(braid_program_schedule(program), "pairwise") == 0, "the default", NULL);
+  braid_program_free(program);
+  const size_t wrong[] = {0, sizeof lowering - 1, SIZE_MAX, SIZE_MAX - 7};
+  for (int i = 0; i < 4; ++i) {
+    lowering.size = wrong[i];
+    expect_bad_input(braid_compile_file(path, &lowering, &program),
+                     "braid_lowering::size: expected sizeof(braid_lowering), got");
+  }
+
+  braid_job *job = NULL;
+  braid_job_options options = BRAID_JOB_DEFAULTS;
+  options.size = 0;
+  expect_bad_input(braid_job_create(&options, &job), "braid_job_options::size: expected");
+  expect_bad_input(braid_job_join(&options, &job), "braid_job_options::size: expected");
+  options.size = offsetof(braid_job_options, timeout_ms);
+  options.ranks = 2;
+  options.timeout_ms = -1;
+  error = braid_job_create(&options, &job);
+  expect(!error && braid_job_ranks(job) == 2, "an older caller to be served", error);
+  braid_job_free(job);
 }
 
 static void try_wrong_jobs(void) {
@@ -173,6 +226,7 @@ int main(int count, char **arguments) {
   braid_session_usage(session, &bytes, &most, &is_in_graph);
   expect(most > 0 && bytes == 2 * most && !is_in_graph, "what both ranks hold", NULL);
   try_wrong_programs(arguments[1]);
+  try_other_versions(arguments[1]);
   try_wrong_jobs();
   try_wrong_tensors(job, program, session, tensors);
   try_from_child(job, session);
