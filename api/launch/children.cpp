@@ -26,6 +26,8 @@ extern char **environ;
 namespace braid {
 
 std::string str(const Ending &ending) {
+  if (ending.notBegun != 0)
+    return fmt::format("could not begin ({})", std::strerror(ending.notBegun));
   if (ending.isSignal)
     return fmt::format("killed by signal {} ({})", ending.number, strsignal(ending.number));
   return fmt::format("ended with exit status {}", ending.number);
@@ -124,14 +126,11 @@ private:
   }
 };
 
-/// Reads the error that a child without exec left; 0 if it had its exec.
-int errorOf(int descriptor) {
+/// The error that a child without exec left; 0 if it had its exec. For one that has ended.
+int errorOf(const FileDescriptor &failure) {
   int error = 0;
-  ssize_t count;
-  do
-    count = read(descriptor, &error, sizeof error);
-  while (count < 0 && errno == EINTR);
-  return count == static_cast<ssize_t>(sizeof error) ? error : 0;
+  return read(failure.get(), &error, sizeof error) == static_cast<ssize_t>(sizeof error) ? error
+                                                                                         : 0;
 }
 
 } // namespace
@@ -148,7 +147,7 @@ Status Children::start(int64_t index, const ChildOptions &options) {
     std::signal(SIGCHLD, SIG_DFL);
   Texts arguments(options.arguments), environment(environmentWith(options.environment));
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0)
+  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
     return cannotStart(errno);
   FileDescriptor reader(ends[0]), writer(ends[1]);
   ChildSide side{arguments.get(),
@@ -174,11 +173,12 @@ Status Children::start(int64_t index, const ChildOptions &options) {
   std::lock_guard lock(mutex_);
   Child &child = children_[static_cast<size_t>(index)];
   child.pid = pid;
+  child.failure = std::move(reader);
   // Until it is reaped, its number is nobody else's.
   child.handle = FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-  error = child.handle.isValid() ? errorOf(reader.get()) : errno;
-  if (error == 0)
+  if (child.handle.isValid())
     return Status::ok();
+  error = errno;
   ::kill(pid, SIGKILL);
   reap(child, /*mayBlock=*/true);
   return cannotStart(error);
@@ -214,8 +214,10 @@ void Children::reap(Child &child, bool mayBlock) {
       child.ending = Ending{false, 127}; // taken away by somebody else
       return;
     }
-  if (info.si_pid != 0)
-    child.ending = Ending{info.si_code != CLD_EXITED, info.si_status};
+  if (info.si_pid == 0)
+    return;
+  child.ending = Ending{info.si_code != CLD_EXITED, info.si_status, errorOf(child.failure)};
+  child.failure.reset();
 }
 
 void Children::reapAll(bool mayBlock) {

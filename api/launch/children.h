@@ -12,10 +12,12 @@ namespace braid {
 /// How a process ended.
 struct Ending {
   bool isSignal = false;
-  int number = 0; ///< the signal, or the exit status
+  int number = 0;   ///< the signal, or the exit status
+  int notBegun = 0; ///< the errno for which the program was never executed, or 0
   bool operator==(const Ending &) const = default;
 };
-/// "killed by signal 9 (Killed)", "ended with exit status 3".
+/// "killed by signal 9 (Killed)", "ended with exit status 3", "could not begin (Argument list too
+/// long)".
 std::string str(const Ending &ending);
 
 /// Whether the process has ended, or has begun to: before it closes anything.
@@ -45,7 +47,8 @@ public:
   Children(const Children &) = delete;
 
   /// Starts this program again, as child number `index`; it is killed when the calling thread ends.
-  /// Unsupported if there can be no further process.
+  /// Does not wait until the program begins: where it cannot, the child ends, and its Ending says
+  /// why. Unsupported if there can be no further process.
   Status start(int64_t index, const ChildOptions &options);
 
   /// Descriptors that are readable once their child has ended.
@@ -72,6 +75,7 @@ private:
   struct Child {
     pid_t pid = 0; ///< 0: not started
     FileDescriptor handle;
+    FileDescriptor failure; ///< has the errno if the program could not begin
     std::optional<Ending> ending;
     bool isAlive() const { return pid != 0 && !ending; }
   };

@@ -66,6 +66,18 @@ Result<FileDescriptor> fileOf(const std::string &text) {
   return file;
 }
 
+/// Ranks are copies of a program that is found in /proc.
+Status expectProc() {
+  if (access("/proc/self/exe", X_OK) == 0)
+    return Status::ok();
+  return unsupported(
+      "expected /proc to be mounted (mount -t proc proc /proc), for ranks as processes "
+      "execute /proc/self/exe; got '{}'",
+      std::strerror(errno));
+}
+
+std::string startingRank(int64_t rank) { return fmt::format("starting rank {}", rank); }
+
 /// The code with which a rank of ours that has not joined says why.
 StatusCode codeOf(const Ending &ending) {
   if (ending.isSignal)
@@ -189,7 +201,7 @@ Status JobLauncher::startRank(int64_t rank, const std::string &endpoint,
     child.standardOutput = pipes.output.get();
     child.standardError = pipes.error.get();
   }
-  return children_.start(rank, child).annotated(fmt::format("starting rank {}", rank));
+  return children_.start(rank, child).annotated(startingRank(rank));
 }
 
 /// Called by the host when a connection has ended before the rank disconnected.
@@ -260,12 +272,14 @@ void JobLauncher::onEnded() {
 }
 
 void JobLauncher::abortFor(int64_t rank, const Ending &ending) {
-  bool hasJoined = stateOf(rank) != RankState::Absent;
-  memory_.abort({Status(hasJoined ? StatusCode::PeerFailed : codeOf(ending),
-                        fmt::format("rank {} {}{}", rank, str(ending),
-                                    hasJoined ? " before the run was over"
-                                              : " before it had joined the job")),
-                 rank});
+  const bool hasJoined = stateOf(rank) != RankState::Absent;
+  const Status ended(
+      hasJoined ? StatusCode::PeerFailed : codeOf(ending),
+      fmt::format("rank {} {}{}", rank, str(ending),
+                  hasJoined ? " before the run was over" : " before it had joined the job"));
+  memory_.abort(
+      {ending.notBegun == 0 ? ended : cannotStart(ending.notBegun).annotated(startingRank(rank)),
+       rank});
 }
 
 /// A peer that waits notices, too; but all may be busy with starting, and wait for nobody yet.
@@ -358,11 +372,13 @@ LaunchReport JobLauncher::report() const {
 
 } // namespace
 
-/// For each rank: its process, its connection, the memory that it offers and two pipes.
+/// For each rank: its process, its connection, the memory that it offers, two pipes for what it
+/// writes and one for why it could not begin.
 int64_t openFilesFor(int64_t ranks) { return 64 + ranks * 6; }
 
 Result<LaunchReport> launch(const LaunchOptions &options) {
   BRAID_TRY(checkTimeLimit(options.timeout));
+  BRAID_TRY(expectProc());
   std::string job = BRAID_TRY(randomName());
   JobMemory memory = BRAID_TRY(JobMemory::create(options.ranks));
   JobLauncher launcher(options, std::move(memory), std::move(job));

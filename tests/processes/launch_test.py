@@ -5,6 +5,8 @@ Runs every test whose name contains PATTERN: a job of `braid run`, and what happ
 each of them nothing may be left: no process, and no file in the folder where ranks meet. Exit
 status 77 means that all tests were skipped; the reasons are printed.
 """
+import ctypes
+import errno
 import os
 import re
 import resource
@@ -47,7 +49,8 @@ class Job:
         process = subprocess.Popen(
             list(command) + [str(a) for a in arguments],
             env=dict(self.environment, **(variables or {})), text=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            **{"stdin": subprocess.DEVNULL, **options})
         self.started.append(process)
         return process
 
@@ -554,6 +557,70 @@ def test_no_room_for_processes(job):
                               command=(braid, "run"), preexec_fn=limit))
     os.unlink(braid)
     result.expect(4, r"^braid: error: starting rank \d+: expected a further process, got ")
+
+
+def test_no_room_for_arguments(job):
+    """A rank has more variables than its launcher, whose own just fit: exec fails behind fork."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_STACK, (512 << 10, 512 << 10))  # a quarter is for them
+    for filler in range(131072, 0, -64):
+        try:
+            process = job.start("examples/matmul_local.braid", "--ranks", 2, "--processes",
+                                variables={"FILLER": "x" * filler}, preexec_fn=limit)
+            break
+        except OSError as error:
+            check(error.errno == errno.E2BIG, f"expected variables that do not fit, got {error}")
+    finish(process).expect(4, r"^braid: error: starting rank [01]: expected a further process, got "
+                              r"'Argument list too long'$")
+
+
+# -- Ranks that are stopped before they are ranks. --
+
+PTRACE_DETACH, PTRACE_SEIZE, PTRACE_O_TRACEFORK, WAIT_ALL = 17, 0x4206, 2, 0x40000000
+
+
+def ptrace(request, pid, data=0):
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.ptrace(ctypes.c_long(request), ctypes.c_long(pid), None, ctypes.c_void_p(data)) != 0:
+        raise Skipped(f"expected to trace a child, got '{os.strerror(ctypes.get_errno())}'")
+
+
+def start_with_first_rank_stopped(job, milliseconds):
+    """A launcher whose first rank is stopped where fork() returns in it."""
+    launcher = job.start("-", "--processes", "--ranks", 2, "--timeout-ms", milliseconds,
+                         stdin=subprocess.PIPE)
+    ptrace(PTRACE_SEIZE, launcher.pid, PTRACE_O_TRACEFORK)
+    with open("examples/matmul_local.braid", encoding="utf-8") as file:
+        launcher.stdin.write(file.read())
+    launcher.stdin.close()
+    launcher.stdin = None
+    # The launcher stops when it forks, and the child as soon as there is one.
+    (rank,) = {os.waitpid(-1, WAIT_ALL)[0] for _ in range(2)} - {launcher.pid}
+    os.kill(rank, signal.SIGSTOP)
+    ptrace(PTRACE_DETACH, rank)
+    ptrace(PTRACE_DETACH, launcher.pid)
+    return launcher
+
+
+def test_rank_that_is_stopped_before_it_begins(job):
+    launcher = start_with_first_rank_stopped(job, 1000)
+    finish(launcher).expect(6, r"^braid: error: .*rank 0\b",
+                            r"^rank 0: killed by signal 9 \(Killed\), because it did not end")
+
+
+def test_interrupt_of_a_rank_that_is_stopped_before_it_begins(job):
+    launcher = start_with_first_rank_stopped(job, 60000)
+    launcher.send_signal(signal.SIGTERM)
+    finish(launcher).expect(143, r"^braid: error: interrupted by signal 15 ")
+
+
+def test_no_proc(job):
+    hide = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
+            'mount -t tmpfs none /proc && exec "$@"', "sh")
+    if subprocess.run(hide + ("true",), stderr=subprocess.DEVNULL).returncode != 0:
+        raise Skipped("expected a name space to hide /proc in")
+    job.run("examples/matmul_local.braid", "--processes", command=hide + (BRAID, "run")).expect(
+        4, r"^braid: error: expected /proc to be mounted \(mount -t proc proc /proc\), ")
 
 
 def test_prefixes_keep_streams_apart(job):
