@@ -29,11 +29,17 @@ enum class StatusCode {
   Internal = 70,   ///< a bug in Braid
 };
 
-/// Success, or a code with a message that says what was expected and what came.
+/// UTF-8 in which escapes stand for characters that a terminal would obey or not show: a message may
+/// quote what a user or another host has said. New lines and tabs stay.
+std::string printableMessage(std::string text);
+
+/// Success, or a code with a message that says what was expected and what came; as
+/// printableMessage() has it.
 class [[nodiscard]] Status {
 public:
   Status() = default;
-  Status(StatusCode code, std::string message) : code_(code), message_(std::move(message)) {
+  Status(StatusCode code, std::string message)
+      : code_(code), message_(printableMessage(std::move(message))) {
     assert(code != StatusCode::Ok && "a failure needs a failing code");
   }
   static Status ok() { return {}; }

@@ -2,6 +2,7 @@
 
 #include "ir/diagnostics.h"
 
+#include "api/status.h"
 #include "ir/printable.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -156,7 +157,7 @@ static void printCaret(llvm::raw_ostream &os, llvm::StringRef line, uint32_t col
 
 void Diagnostics::printOne(llvm::raw_ostream &os, const Diagnostic &diagnostic) const {
   os << place(diagnostic.location) << ": " << name(diagnostic.severity) << ": "
-     << diagnostic.message << '\n';
+     << printableMessage(diagnostic.message) << '\n';
   if (diagnostic.location.isKnown())
     printCaret(os, lineText(diagnostic.location.line), diagnostic.location.column);
   for (const Diagnostic &note : diagnostic.notes)

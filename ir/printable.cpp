@@ -2,6 +2,9 @@
 
 #include "ir/printable.h"
 
+#include "api/status.h"
+
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ConvertUTF.h"
 
@@ -21,9 +24,8 @@ std::string byteText(uint32_t byte) {
           llvm::hexdigit(byte & 15, /*LowerCase=*/true)};
 }
 
-} // namespace
-
-std::string printable(llvm::StringRef text, size_t most) {
+/// `kept`: characters that are not seen, and stay.
+std::string escaped(llvm::StringRef text, size_t most, llvm::StringRef kept) {
   std::string result;
   const auto *at = reinterpret_cast<const llvm::UTF8 *>(text.begin());
   const auto *end = reinterpret_cast<const llvm::UTF8 *>(text.end());
@@ -34,7 +36,7 @@ std::string printable(llvm::StringRef text, size_t most) {
     if (llvm::convertUTF8Sequence(&at, end, &code, llvm::strictConversion) != llvm::conversionOK) {
       at = start + 1;
       shown = byteText(*start);
-    } else if (isInvisible(code)) {
+    } else if (isInvisible(code) && !kept.contains(static_cast<char>(*start))) {
       shown =
           code < 0x100 ? byteText(code) : "\\u{" + llvm::utohexstr(code, /*LowerCase=*/true) + "}";
     } else {
@@ -45,6 +47,19 @@ std::string printable(llvm::StringRef text, size_t most) {
     result += shown;
   }
   return result;
+}
+
+bool isPlain(char c) { return (c >= 0x20 && c < 0x7f) || c == '\n' || c == '\t'; }
+
+} // namespace
+
+std::string printable(llvm::StringRef text, size_t most) { return escaped(text, most, ""); }
+
+std::string printableMessage(std::string text) {
+  // Nearly every message; and where memory has run out, none is needed for that.
+  if (llvm::all_of(text, isPlain))
+    return text;
+  return escaped(text, std::string::npos, "\n\t");
 }
 
 } // namespace braid

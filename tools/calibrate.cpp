@@ -13,6 +13,7 @@
 #include "api/ranks/run.h"
 #include "ir/counted.h"
 #include "ir/failure.h"
+#include "ir/printable.h"
 #include "runtime/execute/handshake.h"
 #include "runtime/execute/rank_group.h"
 #include "runtime/files.h"
@@ -28,6 +29,7 @@
 
 #include <fmt/format.h>
 
+#include <climits>
 #include <cmath>
 #include <thread>
 
@@ -190,14 +192,14 @@ std::string lineOfNetwork(const CostModel &model, bool hasNetwork) {
 void print(const CalibrateFlags &flags, const MeasuredMachine &measured, bool hasNetwork) {
   const CostModel &model = measured.model;
   llvm::raw_ostream &os = flags.file == "-" ? llvm::errs() : llvm::outs();
-  os << fmt::format("{} of {}\n{}{}{}{}", counted(model.ranks, "rank"), model.machine,
+  os << fmt::format("{} of {}\n{}{}{}{}", counted(model.ranks, "rank"), printable(model.machine),
                     linesOfOperations(model), lineOfGemms(measured), lineOfMessages(model),
                     lineOfNetwork(model, hasNetwork));
   if (!measured.keptIn.empty())
-    os << fmt::format("  {:<9} in {}, for auto\n", "kept", measured.keptIn);
+    os << fmt::format("  {:<9} in {}, for auto\n", "kept", printable(measured.keptIn, PATH_MAX));
   if (flags.file != "-")
     os << fmt::format("Use it: braid simulate FILE --ranks {} --machine {}\n", model.ranks,
-                      flags.file);
+                      printable(flags.file, PATH_MAX));
 }
 
 // -- One rank. --

@@ -1,5 +1,6 @@
 //===- tools/main.cpp - the `braid` command ---------------------------------------------------===//
 
+#include "ir/printable.h"
 #include "tools/command.h"
 #include "tools/process.h"
 
@@ -20,6 +21,8 @@ A first look:
 Exit codes: 0 fine; 1 a result is wrong; 2 usage or bad input; 3 rejected by the checker;
 4 unsupported or unavailable here; 5 a peer failed; 6 timed out; 70 internal error;
 129, 130, 143 ended by SIGHUP, SIGINT, SIGTERM.)";
+
+constexpr size_t kLongestMessage = 1000; // of the command line, which may be very long
 
 constexpr const char *kVersion = "braid " BRAID_VERSION;
 
@@ -63,7 +66,8 @@ std::string unexpected(const CLI::App &app, const std::vector<Command> &commands
 
 int usageError(const CLI::App &app, const std::string &message) {
   const std::string name = chosen(app).second;
-  llvm::errs() << "braid: error: " << message << "\nSee " << name << " --help.\n";
+  llvm::errs() << "braid: error: " << printable(message, kLongestMessage) << "\nSee " << name
+               << " --help.\n";
   return static_cast<int>(StatusCode::BadInput);
 }
 

@@ -6,6 +6,7 @@
 #include "api/pairs/pair_names.h"
 #include "api/pairs/report_json.h"
 #include "ir/failure.h"
+#include "ir/printable.h"
 #include "runtime/files.h"
 #include "tools/p2p.h"
 #include "tools/process.h"
@@ -16,6 +17,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <climits>
 
 #include <unistd.h>
 
@@ -107,7 +109,7 @@ Status printP2p(const P2pFlags &flags, const PairReport &report, bool isInterrup
     const Status status = writeFile(place, text);
     if (status.isOk() && place != file)
       llvm::errs() << fmt::format("braid: what had been measured is in '{}'; '{}' is as it was\n",
-                                  place, file);
+                                  printable(place, PATH_MAX), printable(file, PATH_MAX));
     if (first.isOk())
       first = status;
   };

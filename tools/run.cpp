@@ -8,6 +8,7 @@
 #include "api/pairs/links_file.h"
 #include "ir/counted.h"
 #include "ir/failure.h"
+#include "ir/printable.h"
 #include "lowering/stages/configure_stages.h"
 #include "runtime/files.h"
 #include "runtime/job/flight_record.h"
@@ -22,6 +23,7 @@
 
 #include <fmt/format.h>
 
+#include <climits>
 #include <cstdlib>
 #include <mutex>
 
@@ -273,14 +275,14 @@ bool haveAllJoined(const JobMemory &memory) {
 /// Leaves the flight records of `ranks`, if there is a place for them, and returns what to say.
 std::string leaveRecords(const RunFlags &flags, const JobMemory &memory, llvm::ArrayRef<Plan> plans,
                          llvm::ArrayRef<int64_t> ranks, const std::string &job) {
-  std::string folder = recordsFolder(flags, memory, job);
+  const std::string folder = recordsFolder(flags, memory, job);
   if (folder.empty() || !haveAllJoined(memory))
     return "";
   if (Status status = writeFlightRecords(folder, memory, plans, ranks, job); !status.isOk())
     return fmt::format("braid: warning: no flight records: {}\n", status.message());
-  return fmt::format("braid: flight records of {}{} in {}; see braid explain {}/*.json\n",
+  return fmt::format("braid: flight records of {0}{1} in {2}; see braid explain {2}/*.json\n",
                      counted(memory.ranksPerHost(), "rank"),
-                     memory.hosts() > 1 ? " of this host" : "", folder, folder);
+                     memory.hosts() > 1 ? " of this host" : "", printable(folder, PATH_MAX));
 }
 
 /// One `braid run`: compiles, checks, and then runs the ranks, starts them, or is one of them.

@@ -2,11 +2,14 @@
 
 #include "api/compile/explain.h"
 #include "ir/counted.h"
+#include "ir/printable.h"
 #include "tools/run_command.h"
 
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
+
+#include <climits>
 
 namespace braid::tools {
 namespace {
@@ -66,7 +69,8 @@ void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const Compiled &
     os << fmt::format("  digest    {:016x} of the bits of %{}, over all ranks and iterations\n",
                       digest, output);
   if (!flags.trace.empty())
-    os << fmt::format("  trace     {} (open it in https://ui.perfetto.dev)\n", flags.trace);
+    os << fmt::format("  trace     {} (open it in https://ui.perfetto.dev)\n",
+                      printable(flags.trace, PATH_MAX));
 }
 
 void printChoices(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup &setup,

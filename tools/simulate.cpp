@@ -5,6 +5,7 @@
 #include "api/simulate/sweep.h"
 #include "api/simulate/what_if.h"
 #include "ir/failure.h"
+#include "ir/printable.h"
 #include "runtime/files.h"
 #include "runtime/memory_limit.h"
 #include "tools/command.h"
@@ -124,7 +125,7 @@ void print(const SimulateFlags &flags, const Subject &subject,
       "  memory     {} a rank\n"
       "  limits     {} of the critical path\n"
       "  simulated  {} of {} ranks{}\n",
-      best.program, best.ranks, subject.model.machine,
+      best.program, best.ranks, printable(subject.model.machine),
       flags.whatIf.empty() ? "" : ", if " + flags.whatIf, best.us, best.burstUs, best.efficiency(),
       best.gemmsUs, best.othersUs, best.us > 0 ? 100 * best.gemmsUs / best.us : 0,
       strOfBytes(static_cast<double>(best.memoryBytes)), limitsOf(best), best.simulated, best.ranks,

@@ -35,7 +35,9 @@ constexpr milliseconds kForContradictions{1000};
 /// How long a host has for its answer, where there may be another one. It may be stopped.
 constexpr milliseconds kForGreeting{1000};
 
-void sayOnStderr(const std::string &text) { std::fprintf(stderr, "braid: %s\n", text.c_str()); }
+void sayOnStderr(const std::string &text) {
+  std::fprintf(stderr, "braid: %s\n", printableMessage(text).c_str());
+}
 
 /// Whoever dies begins to end before anything is closed.
 std::string explainDeath(const JobMemory &memory, int64_t rank) {

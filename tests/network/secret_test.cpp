@@ -55,6 +55,9 @@ TEST_F(SecretFileTest, WhatItHoldsIsTheSecretButForWhiteSpaceAtTheEnd) {
   EXPECT_EQ(read(write(std::string(kGoodSecret) + " \r\n\n")), kGoodSecret);
   const std::string raw("\0\n \xff\x80 0123456789ab\0", 19);
   EXPECT_EQ(read(write(raw)), raw);
+  const std::string random = "\x83\x91 0123456789a \n";
+  EXPECT_EQ(read(write(random)), random) << "16 bytes at least";
+  EXPECT_EQ(read(write(random + " \n")), random);
   EXPECT_EQ(read(write(kGoodSecret, 0400)), kGoodSecret);
   EXPECT_EQ(whyNotSecret(write(kGoodSecret)), "");
 }

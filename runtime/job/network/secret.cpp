@@ -62,7 +62,10 @@ Result<std::string> readSecretFile(const std::string &file) {
   const ssize_t count = read(opened.get(), bytes, sizeof bytes);
   if (count < 0)
     return refuse(llvm::sys::StrError(errno));
-  const llvm::StringRef secret = llvm::StringRef(bytes, static_cast<size_t>(count)).rtrim();
+  const llvm::StringRef whole(bytes, static_cast<size_t>(count)), trimmed = whole.rtrim();
+  // Of random bytes, the last may be white space as well as any other.
+  const llvm::StringRef secret =
+      trimmed.empty() ? trimmed : whole.take_front(std::max(trimmed.size(), kLeastSecretBytes));
   // What begins with much white space may go on after it.
   const bool isTooLong = secret.size() > kMostSecretBytes || about.st_size > ssize_t(sizeof bytes);
   if (secret.size() < kLeastSecretBytes || isTooLong)
