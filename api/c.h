@@ -15,7 +15,7 @@
  *
  * A struct of options begins with its size, as the caller was compiled, and grows at its end: begin
  * with its ..._DEFAULTS. A caller of an older version gets the defaults of what it does not know. A
- * caller of a newer one may use what this version has: bytes that it adds are 0, or BRAID_BAD_INPUT.
+ * caller of a newer version may use what this one has: what it adds is 0, or BRAID_BAD_INPUT.
  *
  * What may be NULL is said where that is so. Elsewhere NULL is BRAID_BAD_INPUT, with the argument's
  * name; functions that return no error answer 0 or "" then, and write nothing for what is NULL. No

@@ -85,8 +85,8 @@ public:
   Result<CompiledProgram> compileFile(const std::string &path, const LoweringOptions &options = {});
 
   /// A stream of the job's own, the same for the same number, for callers who have none: what
-  /// Session::run() takes. On cuda a cudaStream_t. Of every rank here, after create(). Unsupported if
-  /// there is no further stream: then nothing has changed, and the job goes on.
+  /// Session::run() takes. On cuda a cudaStream_t. Of every rank here, after create(). Unsupported
+  /// if there is no further stream: then nothing has changed, and the job goes on.
   Result<void *> stream(uint32_t number);
 
   /// Collective after create() only: blocks until everything issued here is done. A failure is that

@@ -29,8 +29,8 @@ enum class StatusCode {
   Internal = 70,   ///< a bug in Braid
 };
 
-/// UTF-8 in which escapes stand for characters that a terminal would obey or not show: a message may
-/// quote what a user or another host has said. New lines and tabs stay.
+/// UTF-8 in which escapes stand for characters that a terminal would obey or not show: a message
+/// may quote what a user or another host has said. New lines and tabs stay.
 std::string printableMessage(std::string text);
 
 /// Success, or a code with a message that says what was expected and what came; as

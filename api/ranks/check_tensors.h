@@ -13,9 +13,9 @@ struct GivenTensors {
   Device *device;
 };
 
-/// Checks the tensors of all ranks that are here: number, element type, shape, alignment, place, and
-/// that no output overlaps another tensor of any of these ranks. BadInput says which tensor, what was
-/// expected and what came, and if there are several ranks, which one.
+/// Checks the tensors of all ranks that are here: number, element type, shape, alignment, place,
+/// and that no output overlaps another tensor of any of these ranks. BadInput says which tensor,
+/// what was expected and what came, and if there are several ranks, which one.
 Status checkTensors(std::span<const TensorSpec> inputSpecs, std::span<const TensorSpec> outputSpecs,
                     llvm::ArrayRef<GivenTensors> ranks);
 

@@ -139,8 +139,8 @@ public:
     (void)number;
     return nullptr;
   }
-  /// Ends what the last callerStream() made, of that number, because another rank could not make its
-  /// own; nothing was issued to it.
+  /// Ends what the last callerStream() made, of that number, because another rank could not make
+  /// its own; nothing was issued to it.
   virtual void undoCallerStream(uint32_t number) { (void)number; }
   /// BadInput unless `data` is where this device's tensors may lie.
   virtual Status checkAddress(const void *data) {

@@ -1,4 +1,4 @@
-//===- tests/api/nesting_test.cpp - how much stack the deepest texts take ----------------------===//
+//===- tests/api/nesting_test.cpp - how much stack the deepest texts take ---------------------===//
 //
 // A thread may have as little as 128 KiB of stack (musl's default). Whatever walks nested blocks or
 // nested scalars has to do with that at the limits of the parser, both of them in one text.

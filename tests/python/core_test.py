@@ -251,8 +251,8 @@ class Runs(unittest.TestCase):
         A, B = np.ones((2, 1, 6, 8), np.float32), np.ones((8, 4), np.float32)
         C = np.empty((2, 6, 4), np.float32)
         with self.assertRaisesRegex(braid.InputError,
-                                    r"rank 0: output 0 \(%C\): expected memory of its own, got some "
-                                    r"of output 0 \(%C\) of rank 1"):
+                                    r"rank 0: output 0 \(%C\): expected memory of its own, got "
+                                    r"some of output 0 \(%C\) of rank 1"):
             op(list(A), [B, B], out=[C, C])
 
     def test_outputs_meet_nothing_of_other_ranks(self):
