@@ -35,6 +35,7 @@ struct Session::Impl {
   Status check(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
   Status check(std::span<const RankTensors> ranks);
   Status enter(void *stream);
+  Status failure() const;
   void issue(size_t i, std::span<const Tensor> inputs, std::span<const Tensor> outputs);
   Status checkAddresses(std::span<void *const> addresses);
   Status prepare(const PrepareOptions &options);
@@ -81,7 +82,14 @@ Status Session::Impl::check(std::span<const RankTensors> ranks) {
   return checkTensors(program.inputs(), program.outputs(), given);
 }
 
+/// A failed job drops what is issued to it, so outputs would stay as they were.
+Status Session::Impl::failure() const {
+  LocalMesh &mesh = *job->impl_->mesh;
+  return mesh.control(mesh.firstHosted()).failure();
+}
+
 Status Session::Impl::enter(void *stream) {
+  BRAID_TRY(failure());
   for (size_t i = 0; i < prepared.size(); ++i)
     BRAID_TRY(device(i).setCallerStream(stream, {&prepared[i]->plan(), kNone, 0}));
   return Status::ok();
@@ -193,7 +201,7 @@ Status Session::run(std::span<const Tensor> inputs, std::span<const Tensor> outp
   BRAID_TRY(impl_->check(inputs, outputs));
   BRAID_TRY(impl_->enter(stream));
   impl_->issue(0, inputs, outputs);
-  return Status::ok();
+  return impl_->failure();
 }
 
 Status Session::Impl::checkAddresses(std::span<void *const> addresses) {
@@ -220,7 +228,8 @@ Status Session::runAt(std::span<void *const> addresses, void *stream) {
   const llvm::ArrayRef<const void *> read(addresses.data(), inputs);
   thread_local std::vector<void *> written;
   written.assign(addresses.begin() + static_cast<ptrdiff_t>(inputs), addresses.end());
-  return impl_->recorded->run(read, written, [&] { return impl_->checkAddresses(addresses); });
+  BRAID_TRY(impl_->recorded->run(read, written, [&] { return impl_->checkAddresses(addresses); }));
+  return impl_->failure();
 }
 
 Status Session::run(std::span<const RankTensors> ranks, void *stream) {
@@ -228,7 +237,7 @@ Status Session::run(std::span<const RankTensors> ranks, void *stream) {
   BRAID_TRY(impl_->enter(stream));
   for (size_t i = 0; i < ranks.size(); ++i)
     impl_->issue(i, ranks[i].inputs, ranks[i].outputs);
-  return Status::ok();
+  return impl_->failure();
 }
 
 Status Session::capture(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
@@ -238,12 +247,14 @@ Status Session::capture(std::span<const Tensor> inputs, std::span<const Tensor> 
 
 Status Session::capture(std::span<const RankTensors> ranks) {
   BRAID_TRY(impl_->check(ranks));
+  BRAID_TRY(impl_->failure());
   for (size_t i = 0; i < ranks.size(); ++i) {
     std::vector<const void *> read;
     std::vector<void *> written;
     BRAID_TRY(impl_->prepared[i]->capture(addressesOf<const void *>(ranks[i].inputs, read),
                                           addressesOf<void *>(ranks[i].outputs, written)));
   }
+  BRAID_TRY(impl_->failure()); // else the recording lacks commands
   impl_->hasGraph = true;
   return Status::ok();
 }
@@ -259,7 +270,7 @@ Status Session::replay(void *stream) {
                        program().name());
   for (const std::unique_ptr<Prepared> &each : impl_->prepared)
     each->replay();
-  return Status::ok();
+  return impl_->failure();
 }
 
 } // namespace braid

@@ -60,6 +60,10 @@ public:
   /// type, axes, extents, alignment, where it lies, and no output may overlap another tensor. The
   /// message names it. Also if the stream of the run before is being captured, and this is another.
   ///
+  /// A job that has failed runs nothing: run(), runAt(), capture() and replay() return the first
+  /// cause as soon as this rank knows it, and outputs are undefined. A run that fails later returns
+  /// Ok here, and its failure from the next call, synchronize() or commit().
+  ///
   /// If the stream is being captured, the run is recorded into the caller's graph instead, with the
   /// addresses of these tensors, and depends on what the capture has before it; in one graph, runs
   /// of a job follow one another, too. The caller launches the graph, any number of times while the

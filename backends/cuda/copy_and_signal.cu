@@ -19,6 +19,7 @@ __device__ uint32_t laneOfThread() { return threadIdx.x % kWarp; }
 
 constexpr int kStages = 4;                      ///< tiles in flight in a block: 64 KiB on their way
 constexpr int kWorkerThreads = kTeam * kStages; ///< of a block where threads copy, or add
+static_assert(kWorkerThreads == kThreadsOfAdder);
 
 // -- Flags. --
 

@@ -23,7 +23,7 @@
 //
 // Blocks that wait for a peer hold shared memory, and a GEMM finds no room beside one. So there
 // must never be one on every processor: the peer may be waiting for that GEMM. Whoever launches
-// it on several streams divides half of the processors among them.
+// them keeps to a budget (waiting_budget.h).
 //
 // Compiled by nvcc and by the host's compiler; names no fmt or LLVM type.
 //
@@ -91,6 +91,7 @@ struct CopyAndSignal {
 /// Of a sum that workers add behind the arrivals, a worker reads so many bytes at most: a thread
 /// asks for all of its share at once.
 constexpr int64_t kMostBytesOfAdder = 64 << 10;
+constexpr int kThreadsOfAdder = 512; ///< of a worker that adds
 
 /// How many workers may wait for peers at the same time.
 struct CopyAndSignalBlocks {

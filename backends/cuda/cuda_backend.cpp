@@ -57,7 +57,7 @@ Result<std::unique_ptr<Cluster>> CudaCluster::join(const ClusterOptions &options
 Status CudaCluster::start(const CudaDevice::Options &options) {
   device_ = BRAID_TRY(CudaDevice::create(group_, options));
   group_.setWake([this] { device_->releaseWaits(); });
-  group_.setProbe([this] { device_->publish(); });
+  group_.setProbe([this] { return device_->publish(); });
   BRAID_TRY(group_.start());
   return checkOwnGpus(options);
 }

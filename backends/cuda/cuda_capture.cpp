@@ -179,8 +179,7 @@ Status CudaDevice::setCallerStream(void *stream, Tag) {
   const auto next = stream ? static_cast<cudaStream_t>(stream) : cudaStreamLegacy;
   if (capture_)
     leaveCapture();
-  if (group_.isAborted())
-    return Status::ok();
+  BRAID_TRY(group_.failure());
   const CaptureInfo capture = BRAID_TRY(captureOf(next));
   if (capture.status == cudaStreamCaptureStatusActive)
     return enterCapture(next, capture.id);
@@ -469,18 +468,19 @@ uint32_t CudaDevice::endedRuns(const Timetable &timetable) {
   return look(timetable.ofGraphs.guard.report->ended);
 }
 
-void CudaDevice::checkOverlaps() {
+Status CudaDevice::checkOverlaps() const {
   for (const std::unique_ptr<Timetable> &each : timetables_)
     if (look(each->ofGraphs.guard.report->overlapped) != 0)
-      group_.abort(badInput("rank {}: two runs of @{} overlapped, at least one of them in a graph "
-                            "of the caller's: expected the caller to order the launches of its "
-                            "graphs",
-                            options_.rank, each->plan->program));
+      return badInput("rank {}: two runs of @{} overlapped, at least one of them in a graph of the "
+                      "caller's: expected the caller to order the launches of its graphs",
+                      options_.rank, each->plan->program);
+  return Status::ok();
 }
 
 // -- Graphs of our own. --
 
 Status CudaDevice::beginCapture() {
+  BRAID_TRY(group_.failure());
   enter();
   BRAID_CUDA_RETURN_IF_ERROR(
       cudaStreamBeginCapture(recordingStream_, cudaStreamCaptureModeThreadLocal));
@@ -497,6 +497,12 @@ Status CudaDevice::beginCapture() {
   return status;
 }
 
+static Status uploadGraph(cudaGraphExec_t graph, cudaStream_t stream) {
+  BRAID_CUDA_RETURN_IF_ERROR(cudaGraphUpload(graph, stream));
+  BRAID_CUDA_RETURN_IF_ERROR(cudaStreamSynchronize(stream));
+  return Status::ok();
+}
+
 Result<uint32_t> CudaDevice::endCapture() {
   enter();
   leaveCapture();
@@ -509,6 +515,10 @@ Result<uint32_t> CudaDevice::endCapture() {
   cudaGraphDestroy(graph);
   if (code != cudaSuccess)
     return cudaFailure(code, "cudaGraphInstantiate");
+  if (Status status = uploadGraph(executable, recordingStream_); !status.isOk()) {
+    cudaGraphExecDestroy(executable);
+    return status;
+  }
   if (freeGraphs_.empty()) {
     freeGraphs_.push_back(static_cast<uint32_t>(graphs_.size()));
     graphs_.push_back(nullptr);
@@ -516,8 +526,6 @@ Result<uint32_t> CudaDevice::endCapture() {
   const uint32_t number = freeGraphs_.back();
   freeGraphs_.pop_back();
   graphs_[number] = executable;
-  BRAID_CUDA_RETURN_IF_ERROR(cudaGraphUpload(executable, recordingStream_));
-  BRAID_CUDA_RETURN_IF_ERROR(cudaStreamSynchronize(recordingStream_));
   return number;
 }
 

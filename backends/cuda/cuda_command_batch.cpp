@@ -76,35 +76,31 @@ Status CudaDevice::startCopyAndSignal() {
   return Status::ok();
 }
 
-/// Kernels that wait for peers must leave room for what the peers wait for (copy_and_signal.h). All
-/// of a program together may keep GEMMs off half of the processors: a block that copies or adds
-/// keeps them off one, and so may a warp that only waits.
-Status CudaDevice::planCopyAndSignal(const Plan &plan, TransferMode mode,
-                                     Timetable &timetable) const {
-  const int half = processors_ / 2;
-  const size_t mostStreams = std::min<size_t>(64, static_cast<size_t>(half)); // of 128 kernels
+/// Kernels that wait for peers must leave room for what the peers wait for.
+Status CudaDevice::planCopyAndSignal(TransferMode mode, Timetable &timetable) const {
+  const Plan &plan = *timetable.plan;
+  const size_t mostStreams = std::min<size_t>(64, static_cast<size_t>(processors_) / 2); // of 128
   timetable.waitsByMemory = plan.streams.size() > mostStreams;
   if (timetable.waitsByMemory && hasFlagsOnDevice(mode))
     return unsupported("signals by kernels: expected at most {} streams, got {}", mostStreams,
                        plan.streams.size());
-  std::vector<bool> works(plan.streams.size(), false), waits = works;
-  for (size_t i = 0; i < plan.commands.size(); ++i) {
-    const CommandKind kind = plan.commands[i].kind;
-    const uint32_t stream = plan.commands[i].stream;
-    works[stream] = works[stream] || kind == CommandKind::Copy ||
-                    (kind == CommandKind::Sum && continuesBatch(plan, i));
-    waits[stream] = waits[stream] || kind == CommandKind::Await;
-  }
-  int working = 0, onlyWaiting = 0;
-  for (size_t stream = 0; stream < works.size(); ++stream) {
-    working += works[stream];
-    onlyWaiting += waits[stream] && !works[stream];
-  }
-  const int share = (half - onlyWaiting) / std::max(working, 1) - 1; // one block coordinates
-  timetable.waitsApart = share < 1;
-  timetable.blocks.ofOne = std::clamp(share, 1, timetable.blocks.ofOne);
-  timetable.blocks.ofSeveral = std::clamp(share, 1, timetable.blocks.ofSeveral);
+  timetable.waiting = waitingKernels(plan, mode);
   return Status::ok();
+}
+
+LaunchLimits CudaDevice::reserveWaiting(WaitingBudget::Lane lane, const Timetable &timetable) {
+  return limitsFor(timetable.waiting,
+                   waitingBudget().reserve(this, lane, &timetable, timetable.waiting));
+}
+
+/// Graphs of the caller's may run beside other programs of this job.
+const LaunchLimits &CudaDevice::limitsOf(Tag tag) {
+  if (!isInCallersCapture())
+    return timetableOf(tag.plan).limits;
+  Timetable &timetable = *findTimetable(tag.plan);
+  if (!timetable.limitsInGraphs)
+    timetable.limitsInGraphs = reserveWaiting(WaitingBudget::Lane::CallersGraphs, timetable);
+  return *timetable.limitsInGraphs;
 }
 
 ArenaKind CudaDevice::arenaOfFlags(TransferMode mode) const {
@@ -183,6 +179,7 @@ void CudaDevice::issueMemoryOperations(uint32_t stream, Tag tag,
 void CudaDevice::issueCopyAndSignal(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
                                     bool areDisjoint, TransferMode mode) {
   const Timetable &timetable = timetableOf(tag.plan);
+  const LaunchLimits &limits = limitsOf(tag);
   while (!steps.empty()) {
     if (steps.front().kind == CommandKind::Sum) {
       launchSum(stream, *steps.front().sum);
@@ -195,7 +192,7 @@ void CudaDevice::issueCopyAndSignal(uint32_t stream, Tag tag, llvm::ArrayRef<Bat
     batch.fencesReadySignals = batch.fencesMoves = batch.released == nullptr;
     batch.counters = (capture_ ? timetable.ofGraphs.counters : copyAndSignalCounters_) +
                      stream * cuda::CopyAndSignal::kCounters;
-    const size_t taken = addToCopyAndSignal(batch, stream, tag, steps, areDisjoint, mode);
+    const size_t taken = addToCopyAndSignal(batch, stream, tag, steps, areDisjoint, mode, limits);
     if (isCountedBySteps(timetable)) {
       batch.guard = timetable.ofGraphs.guard;
       batch.beginsRun = std::exchange(capture_->isRunToBegin, false);
@@ -204,24 +201,23 @@ void CudaDevice::issueCopyAndSignal(uint32_t stream, Tag tag, llvm::ArrayRef<Bat
       });
     }
     steps = steps.drop_front(taken);
-    cuda::launchCopyAndSignal(streamOf(stream), batch, timetable.blocks, hasBulkCopies_);
+    cuda::launchCopyAndSignal(streamOf(stream), batch, limits.blocks, hasBulkCopies_);
     check(cudaGetLastError(), "launchCopyAndSignal");
   }
 }
 
 size_t CudaDevice::addToCopyAndSignal(cuda::CopyAndSignal &batch, uint32_t stream, Tag tag,
                                       llvm::ArrayRef<BatchedCommand> steps, bool areDisjoint,
-                                      TransferMode mode) {
-  const Timetable &timetable = timetableOf(tag.plan);
+                                      TransferMode mode, const LaunchLimits &limits) {
   const auto numberOf = [&](const BatchedCommand &step) {
     return number(stream, tagOf(tag, step));
   };
   cuda::LaunchFiller filler(batch,
                             {.haveCopies = areDisjoint,
-                             .waitAndWork = !timetable.waitsApart,
+                             .waitAndWork = !limits.waitsApart,
                              .add = mode.copies == CopyBy::Kernel,
                              .give = hasPeerAtomics_,
-                             .blocks = timetable.blocks},
+                             .blocks = limits.blocks},
                             numberOf);
   size_t taken = 0;
   while (taken < steps.size() && !filler.isFull() && filler.take(steps[taken]))

@@ -62,8 +62,10 @@ CudaDevice::~CudaDevice() {
   if (isAbandoned_) {
     (void)gemms_.release();
     memory_.abandon();
-    return;
+    return; // its kernels may still wait, so their budget stays reserved, too
   }
+  for (const std::unique_ptr<Timetable> &each : timetables_)
+    waitingBudget().release(each.get());
   nvtxDomainDestroy(domain_);
   cudaFree(copyAndSignalCounters_);
   destroyGraphs();
@@ -401,7 +403,8 @@ Status CudaDevice::synchronize() {
     return status;
   for (const std::unique_ptr<Timetable> &each : timetables_)
     each->isLaunched.store(false, std::memory_order_relaxed);
-  checkOverlaps();
+  if (status = checkOverlaps(); !status.isOk())
+    group_.abort(status);
   return group_.failure();
 }
 

@@ -25,6 +25,7 @@
 #include "backends/cuda/message_library.h"
 #include "backends/cuda/run_guard.h"
 #include "backends/cuda/stream_steps.h"
+#include "backends/cuda/waiting_budget.h"
 #include "runtime/execute/event_ranges.h"
 #include "runtime/job/process_group.h"
 
@@ -174,9 +175,9 @@ public:
   /// empty, because an await made of memory operations takes the mark away that let it pass. Any
   /// thread; only stores to memory.
   void releaseWaits();
-  /// Writes into the job memory how far the streams are. Called by the watchdog; reads and writes
-  /// memory only.
-  void publish();
+  /// Writes into the job memory how far the streams are, and returns what has failed in the
+  /// background. Called by the watchdog; reads and writes memory only.
+  Status publish();
   /// Blocks until the streams are empty after an abort, at most for `grace`. False: they are not.
   bool drain(std::chrono::milliseconds grace);
 
@@ -206,7 +207,7 @@ private:
                           bool areDisjoint, TransferMode mode);
   size_t addToCopyAndSignal(cuda::CopyAndSignal &batch, uint32_t stream, Tag tag,
                             llvm::ArrayRef<BatchedCommand> steps, bool areDisjoint,
-                            TransferMode mode);
+                            TransferMode mode, const LaunchLimits &limits);
   void launchSum(uint32_t stream, const SumArgs &args);
   void copyByEngine(uint32_t stream, void *dst, const void *src, int64_t bytes);
   void pushRange(Tag tag);
@@ -239,13 +240,14 @@ private:
     uint32_t users = 1;                    ///< registrations
     Ctas ctas = {};                        ///< of its messages, as registered last
     std::vector<nvtxStringHandle_t> names; ///< of each origin, for profilers
-    cuda::CopyAndSignalBlocks blocks;      ///< for each launch that copies and signals
-    bool waitsByMemory = false;            ///< too many streams for kernels that wait
-    bool waitsApart = false;       ///< too many streams copy: what copies must not wait for peers
-    StepRange lastSteps;           ///< by which a run in a caller's graph ends
-    std::vector<bool> isUsed;      ///< each stream
-    bool isInCallersGraph = false; ///< so its runs are guarded from now on
-    uint32_t ended = 0;            ///< guarded runs, as the watchdog saw last
+    WaitingKernels waiting;
+    LaunchLimits limits;                        ///< of runs that Braid orders
+    std::optional<LaunchLimits> limitsInGraphs; ///< of the caller's, since the first capture
+    bool waitsByMemory = false;                 ///< too many streams for kernels that wait
+    StepRange lastSteps;                        ///< by which a run in a caller's graph ends
+    std::vector<bool> isUsed;                   ///< each stream
+    bool isInCallersGraph = false;              ///< so its runs are guarded from now on
+    uint32_t ended = 0;                         ///< guarded runs, as the watchdog saw last
     std::atomic<bool> isLaunched{false}; ///< graphs of our own, since all was known to be over
     std::atomic<uint32_t> guarded{0};    ///< runs of which the host told the guard
     uint32_t ofCallers = 0;              ///< runs that graphs of the caller's have begun, likewise
@@ -254,8 +256,13 @@ private:
   };
   void destroyGraphs();
   void destroyReleasedGraphs();
-  Status planCopyAndSignal(const Plan &plan, TransferMode mode,
-                           Timetable &timetable) const; // cuda_command_batch.cpp
+  // cuda_command_batch.cpp
+  Status planCopyAndSignal(TransferMode mode, Timetable &timetable) const;
+  WaitingBudget &waitingBudget() const {
+    return WaitingBudget::ofDevice(options_.device, processors_);
+  }
+  LaunchLimits reserveWaiting(WaitingBudget::Lane lane, const Timetable &timetable);
+  const LaunchLimits &limitsOf(Tag tag);
   Timetable *findTimetable(const Plan *plan) const;
   const Timetable &timetableOf(const Plan *plan) const;
   Timetable *note(Tag tag);
@@ -305,7 +312,7 @@ private:
   void countCallersRuns(Timetable &timetable);
   /// Those that were guarded, modulo 2^32.
   static uint32_t endedRuns(const Timetable &timetable);
-  void checkOverlaps();
+  Status checkOverlaps() const;
   /// Where commands of a stream go now.
   cudaStream_t streamOf(uint32_t stream) const {
     return (capture_ ? capture_->streams : streams_)[stream];

@@ -26,18 +26,24 @@ Status CudaDevice::registerPlan(const Plan &plan, TransferMode mode) {
   timetable->isUsed.resize(plan.streams.size());
   for (const Command &command : plan.commands)
     timetable->isUsed[command.stream] = true;
-  BRAID_TRY(planCopyAndSignal(plan, mode, *timetable));
+  BRAID_TRY(planCopyAndSignal(mode, *timetable));
   if (!timetable->waitsByMemory)
     timetable->lastSteps = lastStepsOf(plan);
   for (const std::unique_ptr<Timetable> &each : timetables_)
     if (each->plan == &plan && each->steps.isOfSame(timetable->steps)) { // prepared again
       ++each->users;
       each->ctas = mode.ctas;
+      if (timetable->waiting.wanted() > each->waiting.wanted()) { // by kernels now
+        each->waiting = timetable->waiting;
+        each->limits = reserveWaiting(WaitingBudget::Lane::Ordered, *each);
+        each->limitsInGraphs.reset();
+      }
       return Status::ok();
     }
   for (uint32_t i = 0; i < plan.origins.size(); ++i)
     timetable->names.push_back(nvtxDomainRegisterStringA(domain_, describeOrigin(plan, i).c_str()));
   BRAID_TRY(allocateForGraphs(*timetable));
+  timetable->limits = reserveWaiting(WaitingBudget::Lane::Ordered, *timetable);
   std::lock_guard lock(timetablesMutex_);
   timetables_.push_back(std::move(timetable));
   current_.store(timetables_.back().get(), std::memory_order_release);
@@ -65,12 +71,17 @@ void CudaDevice::forgetPlan(const Plan *plan) {
   auto found = llvm::find_if(timetables_, [plan](const auto &each) { return each->plan == plan; });
   if (found == timetables_.end() || --(*found)->users > 0)
     return;
-  std::lock_guard lock(timetablesMutex_);
-  countCallersRuns(**found); // nobody asks again
-  releaseForGraphs(**found);
-  if (current_.load(std::memory_order_relaxed) == found->get())
-    current_.store(nullptr, std::memory_order_release);
-  timetables_.erase(found);
+  std::unique_ptr<Timetable> gone;
+  {
+    std::lock_guard lock(timetablesMutex_);
+    countCallersRuns(**found); // nobody asks again
+    if (current_.load(std::memory_order_relaxed) == found->get())
+      current_.store(nullptr, std::memory_order_release);
+    gone = std::move(*found);
+    timetables_.erase(found);
+  }
+  waitingBudget().release(gone.get());
+  releaseForGraphs(*gone); // which may block
 }
 
 /// Remembers what is being issued, for the watchdog. Null: of no registered Plan.
@@ -138,12 +149,9 @@ uint64_t CudaDevice::nextStep(uint32_t stream, const StepsUnderWay &underWay) co
 
 // -- What the watchdog is told. --
 
-void CudaDevice::publish() {
-  if (messages_)
-    if (Status status = messages_->error(); !status.isOk())
-      group_.abort(status.annotated(fmt::format("rank {}", options_.rank)));
+Status CudaDevice::publish() {
+  const Status ofMessages = messages_ ? messages_->error() : Status::ok();
   std::lock_guard lock(timetablesMutex_);
-  checkOverlaps();
   size_t count = 0;
   for (const std::unique_ptr<Timetable> &each : timetables_)
     count = std::max(count, each->steps.streams());
@@ -160,6 +168,8 @@ void CudaDevice::publish() {
   const StepsUnderWay underWay = findUnderWay();
   for (uint32_t stream = 0; stream < count; ++stream)
     publish(stream, underWay, hasEnded);
+  return ofMessages.isOk() ? checkOverlaps()
+                           : ofMessages.annotated(fmt::format("rank {}", options_.rank));
 }
 
 /// Whether a step of the stream has ended since the last question, and which one was last.

@@ -36,6 +36,8 @@ public:
   virtual void tick() {}
   /// As it is known by now.
   virtual CommonClock commonClock() const { return {}; }
+  /// The cause of the job's failure as it is known by now, or Ok. Never blocks. Any thread.
+  virtual Status failure() const = 0;
   /// Makes every blocked call of every rank return `cause`, unless one failed before. Any thread.
   virtual void abort(const Status &cause) = 0;
 };

@@ -5,8 +5,8 @@
 // stopwatch. How the rank meets others is its ControlPlane's matter.
 //
 // Everything that can allocate or load is called while preparing. The issue functions only append
-// to a stream: they never allocate device memory and never fail; what goes wrong later is returned
-// by the next synchronize(), and stays. They block only while a stream is full of what waits for
+// to a stream: they never allocate device memory and never fail; what goes wrong is known to
+// ControlPlane::failure() at once, is returned by the next synchronize(), and stays. They block only while a stream is full of what waits for
 // peers (kRunsAhead).
 //
 // Streams are numbered; stream 0 is the caller's. Work on one stream happens in issue order;

@@ -169,6 +169,7 @@ public:
   }
   Status commit() override { return group_.commit(rank_); }
   void tick() override { group_.tick(); }
+  Status failure() const override { return group_.failure(); }
   void abort(const Status &cause) override { group_.abort(cause); }
 
 private:

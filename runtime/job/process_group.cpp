@@ -379,8 +379,7 @@ void ProcessGroup::watch() {
   };
   while (!isEnding()) {
     slot().heartbeatNs.store(monotonicNs(), std::memory_order_relaxed);
-    if (probe_)
-      probe_();
+    watchDevice();
     if (isHostGone_)
       pause();
     else
@@ -399,6 +398,12 @@ void ProcessGroup::watch() {
 void ProcessGroup::pause() {
   std::unique_lock lock(endMutex_);
   endChanged_.wait_for(lock, period_, [this] { return isEnding_; });
+}
+
+/// On another host than 0 this only proposes: watchProposal() runs on this thread.
+void ProcessGroup::watchDevice() {
+  if (Status status = probe_ ? probe_() : Status::ok(); !status.isOk())
+    memory().abort({std::move(status), rank()});
 }
 
 /// A host that ends when everything is done is no failure, unless something is begun after that.

@@ -52,8 +52,9 @@ public:
   Status start();
   void setWarn(Warn warn) { warn_ = std::move(warn); }
   /// `probe` is called by the watchdog once a period, to write into the slot what a device tells of
-  /// itself. It must not block. Call before start().
-  void setProbe(std::function<void()> probe) { probe_ = std::move(probe); }
+  /// itself. A failure that it returns ends the job. It must not block, and so must not call
+  /// abort(), which waits for the decision. Call before start().
+  void setProbe(std::function<Status()> probe) { probe_ = std::move(probe); }
 
   int64_t rank() const override { return client_->rank(); }
   int64_t size() const override { return RankGroup::size(); }
@@ -141,6 +142,7 @@ private:
   void endWatchdog();
   void watch();
   void pause();
+  void watchDevice();
   void watchHost();
   void watchStall();
   void watchProposal();
@@ -154,7 +156,7 @@ private:
   std::unique_ptr<Client> client_;
   const std::chrono::milliseconds period_; ///< of the watchdog
   Warn warn_;
-  std::function<void()> probe_;
+  std::function<Status()> probe_;
 
   // Of the host thread; the watchdog looks at some of it.
   std::atomic<uint32_t> steps_{0}; ///< commits begun

@@ -23,6 +23,7 @@ public:
   }
   Status commit() override { return Status::ok(); }
   void abort(const Status &) override {}
+  Status failure() const override { return Status::ok(); }
 
   double othersUs = 0;
   int decisions = 0;

@@ -289,6 +289,23 @@ TEST(SessionTest, RunsAtAddressesThatComeBack) {
   EXPECT_EQ((*session)->runs(), 2000);
 }
 
+/// Both at addresses that are new and at those of a recording.
+TEST(SessionTest, RunsAtAddressesReturnTheFailureOfTheirJob) {
+  Result<std::shared_ptr<Job>> job = Job::create({.ranks = 1});
+  ASSERT_TRUE(job.isOk()) << job.status().message();
+  Result<std::unique_ptr<Session>> session = Session::prepare(*job, *compileText("t", kAlone));
+  ASSERT_TRUE(session.isOk()) << session.status().message();
+  double tensors[4][4] = {};
+  void *const known[] = {tensors[0], tensors[1], tensors[2]};
+  void *const others[] = {tensors[0], tensors[1], tensors[3]};
+  for (int run = 0; run < 3; ++run)
+    ASSERT_TRUE((*session)->runAt(known).isOk());
+  (*job)->abort({StatusCode::PeerFailed, "enough"});
+  EXPECT_EQ((*session)->runAt(known).message(), "enough");
+  EXPECT_EQ((*session)->runAt(others).message(), "enough");
+  EXPECT_EQ((*session)->runs(), 3);
+}
+
 TEST(SessionTest, AddressesAloneAreOfOneRank) {
   const std::shared_ptr<Job> job = makeJob();
   auto sessions = prepareAll(job);
@@ -536,9 +553,12 @@ TEST(SessionTest, AFailureIsThatOfAllAndStays) {
   const std::shared_ptr<Job> job = makeJob();
   auto session = Session::prepare(job, compiled(kKinds[0]));
   ASSERT_TRUE(session.isOk());
-  EXPECT_EQ(job->fail({StatusCode::PeerFailed, "enough"}).message(), "enough");
   Arguments arguments((*session)->program(), kKinds[0], 1);
-  EXPECT_TRUE((*session)->run(arguments.tensors()).isOk()); // issued, and dropped
+  ASSERT_TRUE((*session)->capture(arguments.tensors()).isOk());
+  EXPECT_EQ(job->fail({StatusCode::PeerFailed, "enough"}).message(), "enough");
+  EXPECT_EQ((*session)->run(arguments.tensors()).message(), "enough");
+  EXPECT_EQ((*session)->replay().message(), "enough");
+  EXPECT_EQ((*session)->capture(arguments.tensors()).message(), "enough");
   EXPECT_EQ(job->synchronize().message(), "enough");
   EXPECT_FALSE(Session::prepare(job, compiled(kKinds[1])).isOk());
 }

@@ -15,6 +15,7 @@ struct GpuJob {
   const char *what;
   int (*rankMain)(const Place &place, int runs);
   const char *failure = nullptr; ///< with which it has to end, in the message
+  bool endsAlike = false;        ///< every rank has to end with the status of that failure
 };
 
 inline bool runGpuJob(const char *program, const GpuJob &job, size_t number, int64_t ranks,
@@ -29,10 +30,15 @@ inline bool runGpuJob(const char *program, const GpuJob &job, size_t number, int
   if (report && report->signal != 0)
     std::exit(128 + report->signal);
   const Status status = report ? report->status : report.status();
-  const bool passed =
+  bool passed =
       job.failure ? llvm::StringRef(status.message()).contains(job.failure) : status.isOk();
   if (!passed)
     std::printf("  FAILED: %s\n", status.isOk() ? "no failure" : status.message().c_str());
+  if (job.endsAlike && report)
+    for (const std::string &ending : report->endings) {
+      passed = false;
+      std::printf("  FAILED: %s\n", ending.c_str());
+    }
   return passed;
 }
 

@@ -333,7 +333,49 @@ public:
     return job_.commit();
   }
 
+  /// One rank ends the job. From then on whatever is issued returns the cause, in a capture of the
+  /// caller's, too, which can still be ended.
+  Status issueAfterFailure(Session &session) {
+    Lane &lane = lanes_[0], &replayed = lanes_[kStreams - 1];
+    if (Status status = session.capture(replayed.inputs, {&replayed.output, 1}); !status.isOk())
+      return status;
+    void *const addresses[] = {lane.a, lane.b, lane.c};
+    for (int run = 0; run < 3; ++run) // the second one is recorded
+      if (Status status = session.runAt(addresses, lane.stream); !status.isOk())
+        return status;
+    if (Status status = job_.synchronize(); !status.isOk())
+      return status;
+    if (job_.firstRank() == 0)
+      job_.abort({StatusCode::PeerFailed, "this is enough"});
+    while (job_.synchronize().isOk())
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const auto run = [&] { return session.run(lane.inputs, {&lane.output, 1}, lane.stream); };
+    expectFailure("run", run());
+    expectFailure("runAt", session.runAt(addresses, lane.stream));
+    expectFailure("replay", session.replay(replayed.stream));
+    expectFailure("capture", session.capture(replayed.inputs, {&replayed.output, 1}));
+    cudaGraph_t graph = nullptr;
+    cudaStreamBeginCapture(lane.stream, cudaStreamCaptureModeThreadLocal);
+    expectFailure("run in a capture", run());
+    expectFailure("runAt in a capture", session.runAt(addresses, lane.stream));
+    expectFailure("replay in a capture", session.replay(lane.stream));
+    if (cudaStreamEndCapture(lane.stream, &graph) != cudaSuccess || !graph)
+      endOtherwise("the capture is spoilt");
+    cudaGraphDestroy(graph);
+    return job_.commit();
+  }
+
 private:
+  /// The job has its cause already, so that only the end of this process can tell.
+  [[noreturn]] static void endOtherwise(const std::string &what) {
+    std::fprintf(stderr, "FAILED: %s\n", what.c_str());
+    std::_Exit(1);
+  }
+  static void expectFailure(const char *call, const Status &status) {
+    if (status.code() != StatusCode::PeerFailed || status.message() != "this is enough")
+      endOtherwise(std::string(call) + ": expected the cause, got '" + status.message() + "'");
+  }
+
   size_t aBytes() const { return static_cast<size_t>(kRows * kDepth) * sizeof(float); }
   size_t bBytes() const { return static_cast<size_t>(kDepth * kColumns) * sizeof(float); }
   size_t cElements() const { return static_cast<size_t>(job_.ranks() * kRows * kColumns); }
@@ -552,6 +594,8 @@ int main(int argc, char **argv) {
   return gpuJobMain(
       argc, argv,
       {{"sessions", rankMain<takeTurns>},
+       {"whatever is issued after a failure", rankMain<actWith<&Caller::issueAfterFailure>>,
+        "this is enough", true},
        {"overlapping launches", rankMain<actWith<&Caller::overlap>>, "overlapped"},
        {"a launch that other ranks leave out", rankMain<actWith<&Caller::launchAlone>>,
         "no progress for 5000 ms"},

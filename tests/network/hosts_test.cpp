@@ -2,6 +2,7 @@
 
 #include "tests/network/hosts_test.h"
 #include "runtime/job/network/byte_stream.h"
+#include "runtime/job/process_group.h"
 
 #include <gmock/gmock.h>
 
@@ -126,6 +127,26 @@ TEST(Hosts, AnAbortEndsTheWaitsOfAllHosts) {
     ASSERT_FALSE(parts.isOk());
     EXPECT_EQ(parts.status().message(), "rank 3 gives up");
   });
+}
+
+/// Host 0 does not decide what the device's failure proposes, and the watchdog does not wait for it.
+TEST(Hosts, AWatchdogProposesAndGoesOn) {
+  ZeroByHand zero({.hosts = 2, .perHost = 1});
+  JobMemory &memory = zero.host->memory();
+  auto client = Client::join(zero.host->path(), {.job = "job", .rank = 1, .ranks = 2}, soon());
+  ASSERT_TRUE(client) << client.status().message();
+  ProcessGroup group(std::move(*client), 30s);
+  std::atomic<int> asked{0};
+  group.setProbe([&] {
+    asked += memory.proposal().has_value();
+    return Status(StatusCode::PeerFailed, "the device is lost");
+  });
+  ASSERT_TRUE(group.start().isOk());
+  EXPECT_TRUE(eventually([&] { return asked > 0; })) << "it waits for the decision";
+  zero.link.reset(); // now host 1 decides
+  EXPECT_TRUE(eventually([&] { return group.isAborted(); }));
+  EXPECT_EQ(group.failure().message(), "the device is lost");
+  group.close();
 }
 
 TEST(Hosts, OfAbortsAtOnceOneIsTheFirst) {

@@ -123,6 +123,7 @@ public:
   }
   void tick() override { inner_.tick(); }
   void abort(const Status &cause) override { inner_.abort(cause); }
+  Status failure() const override { return inner_.failure(); }
 
 private:
   ControlPlane &inner_;

@@ -49,6 +49,7 @@ public:
   }
   Status commit() override { return Status::ok(); }
   void abort(const Status &) override {}
+  Status failure() const override { return Status::ok(); }
 };
 
 } // namespace braid::test

@@ -38,6 +38,7 @@ public:
   }
   Status commit() override { return Status::ok(); }
   void abort(const Status &) override {}
+  Status failure() const override { return Status::ok(); }
 
   std::string othersLibrary = "found";
 

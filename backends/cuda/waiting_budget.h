@@ -1,0 +1,78 @@
+//===- backends/cuda/waiting_budget.h - multiprocessors that kernels may wait on --------------===//
+//
+// A kernel that waits for a peer keeps GEMMs off its multiprocessors, and the peer may be waiting
+// for one of these GEMMs. So whatever waits on a GPU at the same time must leave room, and all jobs
+// of a process share one budget for each GPU.
+//
+// Programs of one lane never run at once, so a lane holds what its largest program needs. A job has
+// two lanes: the runs that Braid orders, and those in graphs of the caller's, who orders their
+// launches. The first program to be prepared gets what it needs, up to half of the GPU; later ones
+// get what is left. A program that gets less has fewer blocks in a launch. If that is less than one
+// for each stream, waiting and copying become separate kernels, so that a warp for each stream is
+// all that waits; this is granted even if nothing is left. Ranks need not have the same number of
+// blocks: a flag is set when all blocks of a launch are done, however many there are.
+//
+// Names nothing of CUDA's but a header that needs no device.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "backends/cuda/copy_and_signal.h"
+#include "runtime/execute/transfer_mode.h"
+#include "runtime/plan/plan.h"
+
+#include <mutex>
+#include <vector>
+
+namespace braid {
+
+/// The kernels of a program that may wait for peers at the same time: one on each stream.
+struct WaitingKernels {
+  int working = 0;     ///< of these, kernels that also copy or add
+  int onlyWaiting = 0; ///< kernels of a single warp
+  int workers = 0;     ///< blocks of a working kernel at most, besides the one that coordinates
+
+  int wanted() const { return working * (1 + workers) + onlyWaiting; }
+  int least() const { return working + onlyWaiting; }
+};
+WaitingKernels waitingKernels(const Plan &plan, TransferMode mode);
+
+/// What launches of a program may have.
+struct LaunchLimits {
+  cuda::CopyAndSignalBlocks blocks;
+  bool waitsApart = false; ///< kernels that copy or add must not wait for peers
+};
+/// Divides multiprocessors among the streams.
+LaunchLimits limitsFor(const WaitingKernels &kernels, int multiprocessors);
+
+/// Thread-safe.
+class WaitingBudget {
+public:
+  /// Of this process, for the GPU with that number.
+  static WaitingBudget &ofDevice(int device, int multiprocessors);
+  explicit WaitingBudget(int multiprocessors);
+
+  enum class Lane { Ordered, CallersGraphs };
+  /// Reserves multiprocessors for the waiting kernels of `program`, a name that no other program
+  /// has. Returns how many: up to `kernels.wanted()`, and never less than `kernels.least()`. If the
+  /// program has some in that lane already, it keeps the larger number.
+  int reserve(const void *job, Lane lane, const void *program, const WaitingKernels &kernels);
+  /// Gives back what a program has, in both lanes. None of its kernels run any more.
+  void release(const void *program);
+
+private:
+  struct Reservation {
+    const void *job;
+    Lane lane;
+    const void *program;
+    int multiprocessors;
+  };
+  int leftFor(const Reservation &wanted) const;
+
+  const int most_;  ///< of one program
+  const int total_; ///< of all lanes
+  std::mutex mutex_;
+  std::vector<Reservation> reservations_; ///< under mutex_
+};
+
+} // namespace braid
