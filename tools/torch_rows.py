@@ -28,6 +28,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import threading
 import time
 
 DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float64"}
@@ -47,8 +48,9 @@ class Stuck(Exception):
 class Board:
     """What the ranks share: for each a number of arrivals and its times, and one text.
 
-    Eight bytes that are aligned are written and read as a whole, and x86 and the interpreter keep
-    the order of writes, so that what a rank wrote before it arrived is seen by who saw it arrive.
+    Eight bytes that are aligned are written and read as a whole. Processors other than x86 may
+    reorder writes, and reads: a rank that saw another one arrive sees what that wrote before because
+    each has a fence between the number and the rest.
     """
 
     def __init__(self, path, rank, size, timeout):
@@ -61,6 +63,8 @@ class Board:
         self.words = view[:words].cast("q")  # one cache line each, the last for the text
         self.times = view[words:words + samples].cast("d")
         self.texts = view[words + samples:]
+        self.lock = threading.Lock()
+        self.lock.acquire()
         self.arrived = 0
         self.heard = 0
         self.children = []  # of rank 0
@@ -70,9 +74,16 @@ class Board:
     def bytes(size):
         return 64 * (size + 1) + 8 * MOST_SAMPLES * size + TEXT_BYTES * (size + 1)
 
+    def fence(self):
+        """What is before it, in this process, is done before what is behind it: no write or read
+        passes the release of a lock and then its acquisition."""
+        self.lock.release()
+        self.lock.acquire()
+
     def wait(self):
         """Returns when all ranks have come here, as close together as can be."""
         self.arrived += 1
+        self.fence()
         self.words[8 * self.rank] = self.arrived
         words, mine, spins = self.words, self.arrived, 0
         for other in range(self.size):
@@ -80,6 +91,7 @@ class Board:
                 spins += 1
                 if spins % SPINS_BEFORE_YIELD == 0:
                     self.check(spins // SPINS_BEFORE_YIELD, other)
+        self.fence()
 
     def check(self, yields, other):
         """Lets others run; now and then looks whether it is any use to wait."""
@@ -108,6 +120,7 @@ class Board:
         """From rank 0 to the others, one by one: each has heard one before the next is told."""
         self.say(self.size, text)
         self.heard += 1
+        self.fence()
         self.words[8 * self.size] = self.heard
 
     def hear(self):
@@ -116,6 +129,7 @@ class Board:
             time.sleep(IDLE_SECONDS)
             if os.getppid() != self.parent:
                 raise Stuck("rank 0 has ended")
+        self.fence()
         self.heard += 1
         return self.said(self.size)
 

@@ -14,8 +14,11 @@
 
 namespace braid {
 
-/// The Plans that were timed on a cluster. Made before it and destroyed after it: its devices name
-/// their commands until the end. One for each rank.
+/// The Plans that were timed on a cluster, for each program one for each rank. Devices and the
+/// watchdog read them. They may go once every TimedPlan and PlanTimer that used them has gone, all
+/// ranks have synchronized and met after that, their devices have recycled (Device::recycle), and
+/// Cluster::setPlans() has named others. Without these steps, as after a failure, they stay until
+/// the cluster has gone.
 using TimedPlans = std::deque<std::vector<Plan>>;
 
 /// How often a Plan is run to be timed. All ranks do the same.

@@ -301,13 +301,9 @@ void CudaDevice::putReplayBehindRuns() {
       putBehind(streams_[stream], streams_[0]);
 }
 
-/// Peers compare how many runs were begun, of programs in which one waits for another.
-void CudaDevice::countBegun(const Plan &plan, uint64_t runs) {
-  const bool waits = llvm::any_of(
-      plan.preparation, [](const PrepareAction &each) { return each.kind == PrepareKind::Share; });
-  if (waits) // as all ranks find
-    group_.slot().begunRuns[programKind(plan.fingerprint)].fetch_add(runs,
-                                                                     std::memory_order_relaxed);
+void CudaDevice::countBegun(const Timetable &timetable, uint64_t runs) {
+  if (timetable.begunRuns)
+    timetable.begunRuns->fetch_add(runs, std::memory_order_relaxed);
 }
 
 /// The guard counts all runs that it sees: what the host told it of, and those of the caller's
@@ -321,12 +317,12 @@ void CudaDevice::countCallersRuns(Timetable &timetable) {
   if (more <= 0)
     return; // what the host told of may not have begun
   timetable.ofCallers += static_cast<uint32_t>(more);
-  countBegun(*timetable.plan, static_cast<uint64_t>(more));
+  countBegun(timetable, static_cast<uint64_t>(more));
 }
 
 void CudaDevice::beginRun(Tag tag) {
   if (!capture_)
-    countBegun(*tag.plan, 1);
+    countBegun(*note(tag), 1);
   if (!capture_ && !hasCallersGraphs_)
     return beginBehindReplays(false);
   enter();

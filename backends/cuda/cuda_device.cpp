@@ -74,6 +74,9 @@ CudaDevice::~CudaDevice() {
   for (cudaEvent_t mark : clock_)
     if (mark)
       cudaEventDestroy(mark);
+  for (cudaEvent_t start : traceStarts_)
+    if (start)
+      cudaEventDestroy(start);
   if (handover_)
     cudaEventDestroy(handover_);
   for (size_t i = 1; i < streams_.size(); ++i)
@@ -423,23 +426,37 @@ bool CudaDevice::drain(std::chrono::milliseconds grace) {
 
 void CudaDevice::startTrace() {
   enter();
-  check(cudaEventCreate(&traceStart_), "cudaEventCreate");
-  check(cudaEventRecord(traceStart_, streams_[0]), "cudaEventRecord");
-  check(cudaEventSynchronize(traceStart_), "cudaEventSynchronize");
-  traceStartNs_ = static_cast<int64_t>(monotonicNs());
+  for (cudaEvent_t &event : traceStarts_)
+    if (!event)
+      check(cudaEventCreate(&event), "cudaEventCreate");
+  constexpr int kAttempts = 8; // of some microseconds each
+  traceStart_ = closestMoment(
+      kAttempts,
+      [this](size_t i) { check(cudaEventRecord(traceStarts_[i], streams_[0]), "cudaEventRecord"); },
+      [this](size_t i) {
+        const cudaError_t code = cudaEventQuery(traceStarts_[i]);
+        if (code != cudaErrorNotReady)
+          check(code, "cudaEventQuery");
+        return code != cudaErrorNotReady || group_.isAborted();
+      },
+      [] { return static_cast<int64_t>(monotonicNs()); });
   isTracing_ = true;
 }
 
 std::vector<Span> CudaDevice::takeTrace() {
   enter();
   std::vector<Span> spans;
-  auto since = [&](cudaEvent_t event) {
+  const auto elapsed = [this](cudaEvent_t from, cudaEvent_t to) {
     float milliseconds = 0;
-    check(cudaEventElapsedTime(&milliseconds, traceStart_, event), "cudaEventElapsedTime");
-    return traceStartNs_ + static_cast<int64_t>(double(milliseconds) * 1e6);
+    check(cudaEventElapsedTime(&milliseconds, from, to), "cudaEventElapsedTime");
+    return milliseconds;
   };
-  for (TracedCommand &command : traced_) {
-    spans.push_back({command.tag, command.stream, since(command.begin), since(command.end)});
+  EventClock<cudaEvent_t> clock(traceStarts_[traceStart_.event], traceStart_.ns, elapsed);
+  for (const TracedCommand &command : traced_) {
+    const int64_t begin = clock.nsOf(command.begin);
+    spans.push_back({command.tag, command.stream, begin, clock.nsOf(command.end)});
+  }
+  for (const TracedCommand &command : traced_) {
     cudaEventDestroy(command.begin);
     cudaEventDestroy(command.end);
   }

@@ -21,6 +21,7 @@
 #include "backends/cuda/copy_and_signal.h"
 #include "backends/cuda/cuda_memory.h"
 #include "backends/cuda/driver.h"
+#include "backends/cuda/event_clock.h"
 #include "backends/cuda/gemm/gemms.h"
 #include "backends/cuda/message_library.h"
 #include "backends/cuda/run_guard.h"
@@ -237,6 +238,9 @@ private:
 
     const Plan *plan;
     GraphSteps steps;
+    /// Of this rank, which peers compare with theirs; null: nobody waits for a peer's memory, or
+    /// there is no room for the count.
+    std::atomic<uint64_t> *begunRuns = nullptr;
     uint32_t users = 1;                    ///< registrations
     Ctas ctas = {};                        ///< of its messages, as registered last
     std::vector<nvtxStringHandle_t> names; ///< of each origin, for profilers
@@ -308,7 +312,7 @@ private:
   Status growWorkspaces(Timetable &timetable);
   void releaseForGraphs(Timetable &timetable);
   static bool isRunning(const Timetable &timetable);
-  void countBegun(const Plan &plan, uint64_t runs);
+  static void countBegun(const Timetable &timetable, uint64_t runs);
   void countCallersRuns(Timetable &timetable);
   /// Those that were guarded, modulo 2^32.
   static uint32_t endedRuns(const Timetable &timetable);
@@ -386,8 +390,8 @@ private:
   class Issuing;
   nvtxDomainHandle_t domain_ = nullptr; ///< of ranges for profilers
   bool isTracing_ = false;
-  cudaEvent_t traceStart_ = nullptr;
-  int64_t traceStartNs_ = 0;
+  cudaEvent_t traceStarts_[2] = {}; ///< null until there is a trace
+  EventMoment traceStart_;          ///< of one of them
   std::vector<TracedCommand> traced_;
 };
 

@@ -16,6 +16,14 @@
 
 namespace braid {
 
+static uint64_t keyOf(const Plan &plan) { return programKey(plan.fingerprint, plan.firstCommand); }
+
+/// As all ranks find.
+static bool sharesMemory(const Plan &plan) {
+  return llvm::any_of(plan.preparation,
+                      [](const PrepareAction &each) { return each.kind == PrepareKind::Share; });
+}
+
 /// Its GEMMs have been measured, which others may have, too.
 Status CudaDevice::registerPlan(const Plan &plan, TransferMode mode) {
   for (const std::unique_ptr<Timetable> &each : timetables_)
@@ -44,6 +52,8 @@ Status CudaDevice::registerPlan(const Plan &plan, TransferMode mode) {
     timetable->names.push_back(nvtxDomainRegisterStringA(domain_, describeOrigin(plan, i).c_str()));
   BRAID_TRY(allocateForGraphs(*timetable));
   timetable->limits = reserveWaiting(WaitingBudget::Lane::Ordered, *timetable);
+  if (sharesMemory(plan))
+    timetable->begunRuns = group_.slot().begunRuns.add(keyOf(plan));
   std::lock_guard lock(timetablesMutex_);
   timetables_.push_back(std::move(timetable));
   current_.store(timetables_.back().get(), std::memory_order_release);
@@ -81,6 +91,8 @@ void CudaDevice::forgetPlan(const Plan *plan) {
     timetables_.erase(found);
   }
   waitingBudget().release(gone.get());
+  if (gone->begunRuns)
+    group_.slot().begunRuns.remove(keyOf(*plan));
   releaseForGraphs(*gone); // which may block
 }
 
@@ -120,12 +132,13 @@ uint32_t *CudaDevice::stepOf(uint32_t stream, Tag tag) {
 /// Where the latest replay may be over or not begun, it waits for a peer that has not begun as many
 /// runs, and else for nobody.
 bool CudaDevice::hasPeersThatLag(const Timetable &timetable) const {
-  const size_t kind = programKind(timetable.plan->fingerprint);
-  const auto begun = [&](int64_t rank) {
-    return group_.memory().slot(rank).begunRuns[kind].load(std::memory_order_relaxed);
-  };
+  if (!timetable.begunRuns)
+    return false;
+  const uint64_t mine = timetable.begunRuns->load(std::memory_order_relaxed);
+  const uint64_t key = keyOf(*timetable.plan);
   return llvm::any_of(timetable.plan->endpoints, [&](const Endpoint &endpoint) {
-    return begun(endpoint.peer) < begun(options_.rank);
+    const std::optional<uint64_t> theirs = group_.memory().slot(endpoint.peer).begunRuns.of(key);
+    return theirs && *theirs < mine;
   });
 }
 

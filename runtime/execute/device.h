@@ -83,6 +83,7 @@ public:
 class Tracer {
 public:
   virtual ~Tracer() = default;
+  /// Blocks until stream 0 is done with what it has.
   virtual void startTrace() = 0;
   /// The spans so far, in no order. Call after synchronize().
   virtual std::vector<Span> takeTrace() = 0;

@@ -30,6 +30,56 @@ FileDescriptor duplicate(int descriptor) {
   return FileDescriptor(fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
 }
 
+// -- Begun runs. --
+
+/// Their fingerprints are alike in the last bits, or altogether.
+TEST(BegunRuns, ProgramsAreToldApart) {
+  JobMemory memory = create(2);
+  BegunRuns &mine = memory.slot(1).begunRuns;
+  const uint64_t keys[] = {programKey(5, 0), programKey(21, 0), programKey(5, 700)};
+  std::atomic<uint64_t> *counts[3];
+  for (size_t i = 0; i < 3; ++i) {
+    counts[i] = mine.add(keys[i]);
+    ASSERT_NE(counts[i], nullptr);
+  }
+  for (size_t i = 0; i < 3; ++i)
+    *counts[i] += 10 + i;
+  for (size_t i = 0; i < 3; ++i)
+    EXPECT_EQ(mine.of(keys[i]), 10 + i);
+  EXPECT_EQ(memory.slot(0).begunRuns.of(keys[0]), std::nullopt) << "another rank's";
+}
+
+TEST(BegunRuns, ThereIsRoomForManyAndAgainForThoseThatGo) {
+  JobMemory memory = create(1);
+  BegunRuns &runs = memory.slot(0).begunRuns;
+  for (uint32_t i = 0; i < BegunRuns::kMost; ++i) {
+    std::atomic<uint64_t> *count = runs.add(programKey(1, i));
+    ASSERT_NE(count, nullptr) << i;
+    *count += i;
+  }
+  EXPECT_EQ(runs.add(programKey(2, 0)), nullptr);
+  EXPECT_EQ(runs.of(programKey(2, 0)), std::nullopt);
+  for (uint32_t i = 0; i < BegunRuns::kMost; ++i)
+    ASSERT_EQ(runs.of(programKey(1, i)), i);
+  runs.remove(programKey(1, 77));
+  EXPECT_EQ(runs.of(programKey(1, 77)), std::nullopt);
+  ASSERT_NE(runs.add(programKey(2, 0)), nullptr);
+  EXPECT_EQ(runs.of(programKey(2, 0)), 0u) << "not what the one before had";
+}
+
+TEST(BegunRuns, OneProgramMayBeThereTwice) {
+  JobMemory memory = create(1);
+  BegunRuns &runs = memory.slot(0).begunRuns;
+  *runs.add(3) += 1;
+  *runs.add(3) += 1;
+  runs.remove(3);
+  EXPECT_EQ(runs.of(3), 2u);
+  runs.remove(3);
+  EXPECT_EQ(runs.of(3), std::nullopt);
+}
+
+// -- The outcome. --
+
 JobCause causeOf(int64_t rank, std::string text) {
   return {Status(StatusCode::PeerFailed, std::move(text)), rank};
 }

@@ -26,7 +26,7 @@ namespace braid {
 namespace {
 
 // Whoever changes what lies in the memory changes the last byte.
-constexpr uint64_t kLayoutMagic = 0x4252414944'4a4209;
+constexpr uint64_t kLayoutMagic = 0x4252414944'4a420a;
 constexpr int64_t kMaxRanks = 4096;
 constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW;
 

@@ -27,6 +27,7 @@
 #pragma once
 
 #include "api/status.h"
+#include "runtime/job/bootstrap/begun_runs.h"
 #include "runtime/job/bootstrap/socket.h"
 
 #include <atomic>
@@ -79,10 +80,6 @@ struct FlightEntry {
 inline constexpr uint32_t kQueueSlots = 32;     ///< further queues are not shown
 inline constexpr uint32_t kFlightEntries = 512; ///< a power of two
 
-/// Programs whose fingerprints differ are told apart this far.
-inline constexpr size_t kProgramKinds = 16;
-constexpr size_t programKind(uint64_t fingerprint) { return fingerprint % kProgramKinds; }
-
 struct RankSlot {
   std::atomic<uint32_t> state; ///< RankState
   std::atomic<uint32_t> pid;
@@ -100,9 +97,9 @@ struct RankSlot {
   std::atomic<uint32_t> closed;          ///< holds no memory of its peers any more; a futex
   std::atomic<uint32_t> isKilled; ///< by the host, because it was stopped: it will not close, and
                                   ///< holds what it has until its process has gone
-  /// Of programs by programKind(), where ranks share memory; those in graphs of the caller's when
-  /// the GPU has said so.
-  std::atomic<uint64_t> begunRuns[kProgramKinds];
+  /// Of programs whose ranks wait for each other's memory; those in graphs of the caller's when the
+  /// GPU has said so. Not known of other hosts' ranks.
+  BegunRuns begunRuns;
   alignas(64) std::atomic<uint32_t> barrier; ///< how many spinning barriers it has come to
   QueueSlot queue[kQueueSlots];
   FlightEntry flight[kFlightEntries];

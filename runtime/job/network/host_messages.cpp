@@ -11,7 +11,7 @@ namespace {
 
 namespace endian = llvm::support::endian;
 
-constexpr uint32_t kHostVersion = 3;
+constexpr uint32_t kHostVersion = 4;
 constexpr size_t kMaxCauseBytes = size_t(16) << 10;
 
 /// Takes numbers from the front of a text; zeros once it has come to the end.
@@ -61,8 +61,6 @@ void visitSlot(Slot &slot, uint32_t queues, Field field, Time time) {
   field(slot.arrivals);
   field(slot.completedBeyond);
   field(slot.runs);
-  for (auto &begun : slot.begunRuns)
-    field(begun);
   field(slot.isSpeaking);
   field(slot.closed);
   field(slot.isKilled);

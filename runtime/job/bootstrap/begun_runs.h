@@ -1,0 +1,71 @@
+//===- runtime/job/bootstrap/begun_runs.h - how many runs of each program a rank has begun ----===//
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace braid {
+
+/// The name of a program among those of its job, the same on all ranks: Plan::fingerprint and
+/// Plan::firstCommand. Never 0.
+constexpr uint64_t programKey(uint64_t fingerprint, uint32_t firstCommand) {
+  constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;
+  return (fingerprint ^ (firstCommand + 1) * kOdd) | 1;
+}
+
+/// Lies in shared memory, zeroed at first. One rank's thread adds and removes programs; any thread
+/// of any rank counts and reads.
+class BegunRuns {
+public:
+  /// Those beyond are not counted.
+  static constexpr size_t kMost = 256;
+
+  /// A count of 0 for a program, or the one that it has. Null: there is no room.
+  std::atomic<uint64_t> *add(uint64_t program) {
+    Entry *free = nullptr;
+    for (Entry &each : entries_) {
+      const uint64_t its = each.program.load(std::memory_order_relaxed);
+      if (its == program) {
+        each.users.fetch_add(1, std::memory_order_relaxed);
+        return &each.runs;
+      }
+      free = its == 0 && !free ? &each : free;
+    }
+    if (!free)
+      return nullptr;
+    free->runs.store(0, std::memory_order_relaxed);
+    free->users.store(1, std::memory_order_relaxed);
+    free->program.store(program, std::memory_order_release);
+    return &free->runs;
+  }
+
+  /// As often as add() has returned a count.
+  void remove(uint64_t program) {
+    if (Entry *found = find(program); found && found->users.fetch_sub(1) == 1)
+      found->program.store(0, std::memory_order_relaxed);
+  }
+
+  /// Nothing: the program is not counted.
+  std::optional<uint64_t> of(uint64_t program) const {
+    const Entry *found = const_cast<BegunRuns *>(this)->find(program);
+    return found ? std::optional(found->runs.load(std::memory_order_relaxed)) : std::nullopt;
+  }
+
+private:
+  struct Entry {
+    std::atomic<uint64_t> program, runs; ///< program 0: free
+    std::atomic<uint32_t> users;         ///< additions
+  };
+  Entry *find(uint64_t program) {
+    for (Entry &each : entries_)
+      if (each.program.load(std::memory_order_acquire) == program)
+        return &each;
+    return nullptr;
+  }
+
+  Entry entries_[kMost];
+};
+
+} // namespace braid
