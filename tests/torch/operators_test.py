@@ -372,6 +372,36 @@ def part_threads(rank, ranks):
         thread.join()
 
 
+def part_threads_meet(rank, ranks):
+    """The same where the groups are new: each meets through the store that both have."""
+    import datetime
+    import threading
+    port = dist.FileStore(os.environ["TEST_STORE"] + "port", ranks)
+    if rank == 0:
+        store = dist.TCPStore("127.0.0.1", 0, ranks, True, wait_for_workers=False)
+        port.set("port", str(store.port))
+    else:
+        store = dist.TCPStore("127.0.0.1", int(port.get("port")), ranks, False)
+    dist.destroy_process_group()
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks)
+    groups = [dist.new_group(list(range(ranks)), timeout=datetime.timedelta(seconds=40))
+              for _ in range(2)]
+    A, B, results = draw(4, 8), draw(8, 6), {}
+    dist.barrier()
+
+    def call(number):
+        results[number] = bt.all_gather_matmul(mine(A, rank, ranks), B, groups[number])
+    first, second = (threading.Thread(target=call, args=(each,)) for each in (rank, 1 - rank))
+    first.start()
+    first.join(1)  # it waits for a rank whose other thread comes first
+    assert not results
+    second.start()
+    for number, thread in enumerate((first, second)):
+        thread.join()
+        expect(results[number], A @ B)
+    dist.barrier()
+
+
 # -- Choices, memory, reports. --
 
 def part_prepares(rank, ranks):
@@ -577,7 +607,7 @@ for _part, _ranks in (("exact", 2), ("exact", 3), ("shapes", 2), ("shapes", 4), 
                       ("bounds_memory", 2), ("mistakes", 2), ("groups", 4), ("group_again", 2),
                       ("exact", 1), ("compiled_without_rows", 2), ("compiled_in_order", 2),
                       ("unusual_tensors", 2),
-                      ("results_may_be_written", 2), ("threads", 2), ("many_shapes", 2),
+                      ("results_may_be_written", 2), ("threads", 2), ("threads_meet", 2), ("many_shapes", 2),
                       ("lets_go_alike", 4), ("arrays", 1), ("keeps_what_gradients_need", 2)):
     def _test(self, part=_part, ranks=_ranks):
         self.expect(part, ranks)

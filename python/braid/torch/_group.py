@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import collections
 import copy
-import datetime
 import socket
 import threading
+import time
 import uuid
 import weakref
 from typing import Any, Counter, Dict, List, Optional, Tuple
@@ -26,6 +26,7 @@ c10d: Any = distributed_c10d  # with names that it does not export
 
 # What operations may hold on a rank, for each kind of device.
 DEFAULT_BYTES = 4 << 30
+LEAST_PAUSE, MOST_PAUSE = 0.0005, 0.02  # seconds between two questions to a store
 
 
 def name_of(group: Any) -> str:
@@ -87,21 +88,35 @@ class Members:
         if self.rank == 0:
             self.store.set(f"{turn}/job", f"torch {uuid.uuid4()}")
         self.store.set(f"{turn}/host {self.rank}", _host())
-        hosts = self._all([f"{turn}/host {rank}" for rank in range(self.size)])
-        for rank, host in enumerate(hosts):
-            if host != hosts[0]:
+        hosts = [f"{turn}/host {rank}" for rank in range(self.size)]
+        try:
+            self._wait_for(hosts)
+            job, *found = [self.store.get(key).decode() for key in (f"{turn}/job", *hosts)]
+        except Error:
+            raise
+        except RuntimeError as error:
+            raise PeerError(f"group '{self.name}', rank {self.rank}: expected its store to answer, "
+                            f"got: {error}") from None
+        for rank, host in enumerate(found):
+            if host != found[0]:
                 raise UnsupportedError(
                     f"group '{self.name}': expected all ranks on one host, got rank 0 on "
-                    f"{hosts[0].split()[0]} and rank {rank} on {host.split()[0]}")
-        return self._all([f"{turn}/job"])[0]
+                    f"{found[0].split()[0]} and rank {rank} on {host.split()[0]}")
+        return job
 
-    def _all(self, keys: List[str]) -> List[str]:
-        try:
-            self.store.wait(keys, datetime.timedelta(seconds=self.timeout))
-            return [self.store.get(key).decode() for key in keys]
-        except RuntimeError as error:
-            raise PeerError(f"group '{self.name}', rank {self.rank}: expected the other ranks to "
-                            f"come within {self.timeout:g} s: {error}") from None
+    def _wait_for(self, keys: List[str]) -> None:
+        """Blocks until all ranks have set theirs. Polls: the groups of a process share one client
+        of the store, and a wait inside it would hold up every other group's calls, on which ranks
+        of this one may depend."""
+        deadline, pause = time.monotonic() + self.timeout, LEAST_PAUSE
+        while not self.store.check(keys):
+            if time.monotonic() >= deadline:
+                absent = [rank for rank, key in enumerate(keys) if not self.store.check([key])]
+                raise PeerError(f"group '{self.name}', rank {self.rank}: expected the other ranks "
+                                f"to come within {self.timeout:g} s, got no call from rank "
+                                + ", ".join(map(str, absent)))
+            time.sleep(pause)
+            pause = min(2 * pause, MOST_PAUSE)
 
 
 def _timeout_of(group: Any, device: torch.device) -> float:
