@@ -378,6 +378,21 @@ void braid_job_usage(const braid_job *job, int64_t *sessions, int64_t *bytes, in
   put(bytes, usage.bytes);
   put(most, usage.most);
 }
+void braid_job_held(const braid_job *job, int64_t *in_graphs, int64_t *held, int64_t *most_held) {
+  const JobUsage usage = answerOf(job, JobUsage(), [](auto &j) { return j.job->usage(); });
+  put(in_graphs, usage.inGraphs);
+  put(held, usage.held);
+  put(most_held, usage.mostHeld);
+}
+braid_error *braid_job_give_back(braid_job *job) {
+  return toC({{"job", job}}, [&] { return job->job->giveBack(); });
+}
+int64_t braid_job_mark(braid_job *job) {
+  return answerOf(job, int64_t(0), [](auto &j) { return j.job->mark(); });
+}
+int64_t braid_job_passed_marks(const braid_job *job) {
+  return answerOf(job, int64_t(0), [](auto &j) { return j.job->passedMarks(); });
+}
 
 braid_error *braid_session_prepare(braid_job *job, const braid_program *program, int32_t measures,
                                    braid_session **session) {

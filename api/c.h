@@ -169,6 +169,13 @@ BRAID_EXPORT void braid_job_abort(braid_job *job, int32_t code, const char *mess
 BRAID_EXPORT int32_t braid_job_is_stuck(const braid_job *job);
 BRAID_EXPORT void braid_job_usage(const braid_job *job, int64_t *sessions, int64_t *bytes,
                                   int64_t *most);
+/* The rest of braid::JobUsage: `in_graphs`, `held` and `most_held`. */
+BRAID_EXPORT void braid_job_held(const braid_job *job, int64_t *in_graphs, int64_t *held,
+                                 int64_t *most_held);
+BRAID_EXPORT braid_error *braid_job_give_back(braid_job *job);
+/* braid::Job::mark() and passedMarks(). */
+BRAID_EXPORT int64_t braid_job_mark(braid_job *job);
+BRAID_EXPORT int64_t braid_job_passed_marks(const braid_job *job);
 
 /* -- Sessions. -- */
 

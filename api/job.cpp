@@ -11,6 +11,9 @@
 
 #include <fmt/ranges.h>
 
+#include <iterator>
+#include <sstream>
+
 namespace braid {
 namespace {
 
@@ -73,26 +76,97 @@ Result<Place> findOwnPlace(const JobOptions &options) {
 
 /// The same on all ranks, which make sessions alike.
 Status Job::Impl::checkBound(int64_t bytes, const std::string &program) const {
-  int64_t held = 0;
-  for (const SessionPlans &each : sessions)
-    held += each.most;
-  if (options.mostBytes == 0 || held + bytes <= options.mostBytes)
+  if (options.mostBytes == 0 || usage.most + bytes <= options.mostBytes)
     return Status::ok();
   return unsupported("@{} takes {} bytes on a rank, where sessions hold {} already: expected "
                      "{} at most, as JobOptions::mostBytes says",
-                     program, bytes, held, options.mostBytes);
+                     program, bytes, usage.most, options.mostBytes);
 }
 
 void Job::Impl::showPlans() {
-  auto show = [this](llvm::ArrayRef<Plan> plans) {
-    mesh->cluster().setPlans(plans);
-    if (rank)
-      rank->setPlans(plans);
+  mesh->cluster().setPlans({});
+  if (rank)
+    rank->setPlans({});
+  for (const Sessions *all : {&ended, &sessions})
+    for (const auto &[number, session] : *all)
+      showPlans(session);
+}
+
+void Job::Impl::showPlans(const SessionPlans &session) {
+  mesh->cluster().setPlans(session.plans);
+  if (rank)
+    rank->setPlans(session.plans);
+}
+
+void Job::Impl::hidePlans(const SessionPlans &session) {
+  mesh->cluster().forgetPlans(session.plans);
+  if (rank)
+    rank->forgetPlans(session.plans);
+}
+
+void Job::Impl::note(JobCall call, uint32_t program) {
+  for (int64_t i = 0; i < mesh->hosted(); ++i)
+    mesh->control(mesh->firstHosted() + i).noteCall(call, program);
+}
+
+Sessions::iterator Job::Impl::add(SessionPlans session) {
+  nextCommand = numberCommands(session.plans, nextCommand);
+  usage.sessions += 1;
+  usage.bytes += session.bytes;
+  usage.most += session.most;
+  const auto added = sessions.emplace(nextSession++, std::move(session)).first;
+  showPlans(added->second);
+  return added;
+}
+
+void Job::Impl::end(Sessions::iterator session) {
+  const auto &[number, own] = *session;
+  usage.sessions -= 1;
+  usage.bytes -= own.bytes;
+  usage.most -= own.most;
+  usage.inGraphs -= own.isInGraph ? own.most : 0;
+  captured.erase(number);
+  ended.insert(sessions.extract(session));
+}
+
+Status Job::Impl::settle() {
+  for (const auto &[number, session] : ended)
+    hidePlans(session);
+  ended.clear();
+  usage.mostHeld = 0;
+  std::set<uint64_t> held;
+  auto ask = [&](int64_t number) {
+    Device &device = mesh->device(number);
+    std::string mine = fmt::format("{} ", device.heldBytes());
+    for (uint64_t session : captured)
+      if (device.graphs()->isInCallersGraph(
+              sessions.at(session).plans[static_cast<size_t>(number)]))
+        mine += fmt::format("{} ", session);
+    const std::vector<std::string> all = BRAID_TRY(mesh->control(number).allGather(mine));
+    if (number != mesh->firstHosted())
+      return Status::ok();
+    for (const std::string &each : all) {
+      std::istringstream numbers(each);
+      int64_t bytes = 0;
+      numbers >> bytes;
+      usage.mostHeld = std::max(usage.mostHeld, bytes);
+      held.insert(std::istream_iterator<uint64_t>(numbers), {});
+    }
+    return Status::ok();
   };
-  show({});
-  for (const std::list<SessionPlans> *all : {&ended, &sessions})
-    for (const SessionPlans &each : *all)
-      show(each.plans);
+  BRAID_TRY(mesh->onEveryRank(ask));
+  auto note = [&](uint64_t number, bool isInGraph) {
+    const auto found = sessions.find(number); // or it has ended
+    if (found == sessions.end() || found->second.isInGraph == isInGraph)
+      return;
+    found->second.isInGraph = isInGraph;
+    usage.inGraphs += isInGraph ? found->second.most : -found->second.most;
+  };
+  for (uint64_t number : std::exchange(inGraphs, {held.begin(), held.end()}))
+    note(number, held.count(number) > 0);
+  for (uint64_t number : inGraphs)
+    note(number, true);
+  return Status::ok();
 }
 
 Status Job::Impl::check(const Compiled &compiled, const Configuration &run) const {
@@ -108,6 +182,7 @@ Status Job::Impl::check(const Compiled &compiled, const Configuration &run) cons
 
 Result<CompiledProgram> Job::Impl::choose(const std::string &name, const std::string &text,
                                           const CompileOptions &given, double seconds) {
+  note(JobCall::Choose);
   std::string warnings;
   ChooseOptions how = chooseOptions(backend, rank != nullptr, given);
   how.launchModes = {launchModeOf(given.schedule.all)};
@@ -215,6 +290,8 @@ Status Job::synchronize() {
 }
 
 Status Job::commit() {
+  BRAID_TRY(impl_->expectOpen());
+  impl_->note(JobCall::Commit);
   BRAID_TRY(synchronize());
   return impl_->mesh->commit();
 }
@@ -266,6 +343,7 @@ Status Job::close() {
   BRAID_TRY(impl_->expectOwnProcess());
   if (!impl_->mesh)
     return Status::ok();
+  impl_->note(JobCall::Close);
   BRAID_TRY(synchronize());
   const std::vector<std::string> held = BRAID_TRY(impl_->askWhatIsHeld());
   for (size_t number = 0; number < held.size(); ++number)
@@ -273,7 +351,7 @@ Status Job::close() {
       return badInput("rank {}: {}, and close again", number, held[number]);
   BRAID_TRY(impl_->mesh->commit());
   // The watchdog looks at them as long as there is one.
-  const std::list<SessionPlans> ended = std::exchange(impl_->ended, {});
+  const Sessions ended = std::exchange(impl_->ended, {});
   impl_->showPlans();
   std::unique_ptr<LocalMesh> mesh;
   {
@@ -302,12 +380,37 @@ void Job::abort(const Status &cause) {
 bool Job::isStuck() const { return impl_->mesh && impl_->mesh->isStuck(); }
 
 JobUsage Job::usage() const {
-  JobUsage usage{static_cast<int64_t>(impl_->sessions.size()), 0, 0};
-  for (const SessionPlans &each : impl_->sessions) {
-    usage.bytes += each.bytes;
-    usage.most += each.most;
-  }
+  JobUsage usage = impl_->usage;
+  for (int64_t i = 0; impl_->mesh && i < hosted(); ++i)
+    usage.held += impl_->mesh->device(firstRank() + i).heldBytes();
   return usage;
+}
+
+Status Job::giveBack() {
+  BRAID_TRY(impl_->expectOpen());
+  impl_->note(JobCall::GiveBack);
+  BRAID_TRY(impl_->mesh->onEveryRank([this](int64_t rank) {
+    return braid::giveBack(impl_->mesh->device(rank), impl_->mesh->control(rank));
+  }));
+  return impl_->settle();
+}
+
+int64_t Job::mark() {
+  if (!impl_->expectOpen().isOk() || impl_->isCaptured)
+    return 0;
+  bool isMarked = true;
+  for (int64_t i = 0; i < hosted(); ++i)
+    isMarked &= impl_->mesh->device(firstRank() + i).mark(impl_->marks + 1);
+  return isMarked ? ++impl_->marks : 0;
+}
+
+int64_t Job::passedMarks() const {
+  if (!impl_->expectOpen().isOk())
+    return 0;
+  int64_t passed = impl_->marks;
+  for (int64_t i = 0; i < hosted(); ++i)
+    passed = std::min(passed, impl_->mesh->device(firstRank() + i).passedMarks());
+  return passed;
 }
 
 } // namespace braid

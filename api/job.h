@@ -36,7 +36,7 @@ struct JobOptions {
   /// No rank makes progress for so long, or does not come: TimedOut.
   std::chrono::milliseconds timeout{60000};
   /// What sessions may hold together on one rank, the same on all ranks; 0: no bound. What sessions
-  /// held that have ended is kept for later ones of about their size, and goes with the job.
+  /// held that have ended is for later ones; giveBack() says when it is not the job's any more.
   int64_t mostBytes = 0;
   /// Programs that were compiled to be reproducible can run.
   bool reproducible = false;
@@ -53,6 +53,13 @@ struct JobUsage {
   int64_t sessions = 0; ///< that have not ended
   int64_t bytes = 0;    ///< of their buffers and flags, on all ranks here
   int64_t most = 0;     ///< what they hold on one rank at most: the same number on all ranks
+  int64_t inGraphs = 0; ///< of `most`: that of sessions for which SessionUsage::isInGraph is true
+  /// What the job has had from the machine for sessions, on all ranks here, and not given back:
+  /// what they hold, what those held that have ended, what lies unused between, and what graphs use.
+  int64_t held = 0;
+  /// The same on one rank at most, when a prepare() or giveBack() of the job returned last: the same
+  /// number on all ranks.
+  int64_t mostHeld = 0;
 };
 
 /// Ranks that have met. Ends with the last of its sessions.
@@ -108,6 +115,17 @@ public:
   void abort(const Status &cause);
 
   JobUsage usage() const;
+  /// Gives back to the machine what sessions held that have ended, as far as nothing else lies in
+  /// it; memory of NVSHMEM and of NCCL goes with the job. Without this a prepare() gives back what
+  /// the one before it did not need either, and CPU ranks all of it. Collective; blocks until what
+  /// was issued to the job is done.
+  Status giveBack();
+
+  /// Remembers this moment, in the order of runs: 1, 2, ...; 0 if the stream of the last run is
+  /// being captured, for a graph has no end. Does not block.
+  int64_t mark();
+  /// The last mark() that all runs issued before it are done; 0: none. Does not block.
+  int64_t passedMarks() const;
   /// Whether a command still runs though synchronize() has returned, after a failure. It may not
   /// end before the process does: what was given to runs must not be freed.
   bool isStuck() const;

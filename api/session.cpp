@@ -11,20 +11,14 @@
 #include "ir/failure.h"
 #include "runtime/execute/recorded_runs.h"
 
-#include "llvm/ADT/StringExtras.h"
-
 #include <fmt/format.h>
-
-#include <iterator>
-#include <set>
-#include <sstream>
 
 namespace braid {
 
 struct Session::Impl {
   std::shared_ptr<Job> job;
   CompiledProgram program;
-  std::list<SessionPlans>::iterator own; ///< among those of the job
+  Sessions::iterator own; ///< among those of the job
   std::vector<std::unique_ptr<Prepared>> prepared;
   bool hasGraph = false;
   std::optional<RecordedRuns> recorded = {}; ///< of the one rank that is here
@@ -36,10 +30,10 @@ struct Session::Impl {
   Status check(std::span<const RankTensors> ranks);
   Status enter(void *stream);
   Status failure() const;
+  void noteRun();
   void issue(size_t i, std::span<const Tensor> inputs, std::span<const Tensor> outputs);
   Status checkAddresses(std::span<void *const> addresses);
   Status prepare(const PrepareOptions &options);
-  Status agreeOnGraphs();
 };
 
 namespace {
@@ -92,7 +86,17 @@ Status Session::Impl::enter(void *stream) {
   BRAID_TRY(failure());
   for (size_t i = 0; i < prepared.size(); ++i)
     BRAID_TRY(device(i).setCallerStream(stream, {&prepared[i]->plan(), kNone, 0}));
+  const Graphs *graphs = device(0).graphs();
+  job->impl_->isCaptured = graphs && graphs->isInCallersCapture();
   return Status::ok();
+}
+
+/// Once it has been issued, or recorded into a graph of the caller's, as enter() has found.
+void Session::Impl::noteRun() {
+  if (!job->impl_->isCaptured)
+    return job->impl_->note(JobCall::Run, prepared[0]->plan().firstCommand);
+  job->impl_->captured.insert(own->first);
+  mesh().control(mesh().firstHosted()).noteUnseenRuns();
 }
 
 void Session::Impl::issue(size_t i, std::span<const Tensor> inputs,
@@ -102,50 +106,21 @@ void Session::Impl::issue(size_t i, std::span<const Tensor> inputs,
   prepared[i]->run(addressesOf(inputs, read), addressesOf(outputs, written));
 }
 
-/// When a graph goes is each rank's own matter, but all of them decide alike by what is known here.
-Status Session::Impl::agreeOnGraphs() {
-  std::list<SessionPlans> &sessions = job->impl_->sessions;
-  // A session's number, which all ranks have given alike.
-  const auto numberOf = [](const SessionPlans &each) { return each.plans.front().firstCommand; };
-  std::set<uint32_t> held;
-  auto ask = [&](int64_t rank) {
-    Graphs *graphs = mesh().device(rank).graphs();
-    std::string mine;
-    for (const SessionPlans &each : sessions)
-      if (graphs && graphs->isInCallersGraph(each.plans[static_cast<size_t>(rank)]))
-        mine += fmt::format("{} ", numberOf(each));
-    const std::vector<std::string> all = BRAID_TRY(mesh().control(rank).allGather(mine));
-    if (rank != mesh().firstHosted())
-      return Status::ok();
-    std::istringstream numbers(llvm::join(all, ""));
-    held.insert(std::istream_iterator<uint32_t>(numbers), {});
-    return Status::ok();
-  };
-  BRAID_TRY(mesh().onEveryRank(ask));
-  for (SessionPlans &each : sessions)
-    each.isInGraph = held.count(numberOf(each)) > 0;
-  return Status::ok();
-}
-
 /// What sessions had that have ended is free when all ranks have met here.
 Status Session::Impl::prepare(const PrepareOptions &options) {
   Job::Impl &state = *job->impl_;
   const TransferMode mode = transferModeOf(program.impl_->schedule.all);
   const UnknownGemms unknown = options.measures ? UnknownGemms::Measure : UnknownGemms::Guess;
-  state.showPlans();
+  state.note(JobCall::Prepare, own->second.plans.front().firstCommand);
   prepared.resize(static_cast<size_t>(mesh().hosted()));
   auto prepareRank = [&](int64_t rank) {
-    const Plan &plan = own->plans[static_cast<size_t>(rank)];
+    const Plan &plan = own->second.plans[static_cast<size_t>(rank)];
     prepared[static_cast<size_t>(rank - mesh().firstHosted())] =
         BRAID_TRY(braid::prepare(plan, mesh().device(rank), mesh().control(rank), mode, unknown));
     return Status::ok();
   };
   BRAID_TRY(mesh().onEveryRank(prepareRank));
-  BRAID_TRY(agreeOnGraphs());
-  std::list<SessionPlans> ended;
-  ended.swap(state.ended);
-  state.showPlans();
-  return Status::ok();
+  return state.settle();
 }
 
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -172,10 +147,9 @@ Result<std::unique_ptr<Session>> Session::prepare(std::shared_ptr<Job> job,
     own.most = std::max(own.most, bytesOf(plan));
   }
   BRAID_TRY(state.checkBound(own.most, compiled.program->name()));
-  state.nextCommand = numberCommands(own.plans, state.nextCommand);
-  state.sessions.push_back(std::move(own));
-  std::unique_ptr<Session> session(new Session(std::unique_ptr<Impl>(
-      new Impl{std::move(job), program, std::prev(state.sessions.end()), {}, false})));
+  const Sessions::iterator added = state.add(std::move(own));
+  std::unique_ptr<Session> session(
+      new Session(std::unique_ptr<Impl>(new Impl{std::move(job), program, added, {}, false})));
   BRAID_TRY(session->impl_->prepare(options));
   return session;
 }
@@ -187,20 +161,21 @@ Session::~Session() {
     return;
   }
   impl_->prepared.clear();
-  state.ended.splice(state.ended.end(), state.sessions, impl_->own);
-  state.showPlans();
+  state.end(impl_->own);
 }
 
 const CompiledProgram &Session::program() const { return impl_->program; }
 int64_t Session::runs() const { return impl_->prepared.front()->epoch(); }
 SessionUsage Session::usage() const {
-  return {impl_->own->bytes, impl_->own->most, impl_->own->isInGraph};
+  const SessionPlans &own = impl_->own->second;
+  return {own.bytes, own.most, own.isInGraph};
 }
 
 Status Session::run(std::span<const Tensor> inputs, std::span<const Tensor> outputs, void *stream) {
   BRAID_TRY(impl_->check(inputs, outputs));
   BRAID_TRY(impl_->enter(stream));
   impl_->issue(0, inputs, outputs);
+  impl_->noteRun();
   return impl_->failure();
 }
 
@@ -229,6 +204,7 @@ Status Session::runAt(std::span<void *const> addresses, void *stream) {
   thread_local std::vector<void *> written;
   written.assign(addresses.begin() + static_cast<ptrdiff_t>(inputs), addresses.end());
   BRAID_TRY(impl_->recorded->run(read, written, [&] { return impl_->checkAddresses(addresses); }));
+  impl_->noteRun();
   return impl_->failure();
 }
 
@@ -237,6 +213,7 @@ Status Session::run(std::span<const RankTensors> ranks, void *stream) {
   BRAID_TRY(impl_->enter(stream));
   for (size_t i = 0; i < ranks.size(); ++i)
     impl_->issue(i, ranks[i].inputs, ranks[i].outputs);
+  impl_->noteRun();
   return impl_->failure();
 }
 
@@ -264,12 +241,13 @@ Status Session::replay(void *stream) {
   if (!impl_->hasGraph)
     return badInput("@{}: expected capture() before replay()", program().name());
   BRAID_TRY(impl_->enter(stream));
-  if (impl_->device(0).graphs()->isInCallersCapture())
+  if (impl_->job->impl_->isCaptured)
     return unsupported("@{}: the stream is being captured: expected run(), which becomes a part of "
                        "that graph",
                        program().name());
   for (const std::unique_ptr<Prepared> &each : impl_->prepared)
     each->replay();
+  impl_->noteRun();
   return impl_->failure();
 }
 

@@ -236,6 +236,13 @@ void JobRank::setPlans(llvm::ArrayRef<Plan> plans) {
   host_->plans.add(plans);
 }
 
+void JobRank::forgetPlans(llvm::ArrayRef<Plan> plans) {
+  if (!host_)
+    return;
+  std::lock_guard lock(host_->mutex);
+  host_->plans.remove(plans);
+}
+
 Status JobRank::fail(const Status &cause) {
   if (memory_.committed() == 0) {
     memory_.abort({cause, place_.rank});

@@ -56,8 +56,9 @@ public:
   }
   /// Once. What it is given to disconnects.
   std::unique_ptr<Client> takeClient() { return std::move(client_); }
-  /// For messages about ranks that died; as Cluster::setPlans. They outlive this.
+  /// For messages about ranks that died; as Cluster::setPlans and forgetPlans. They outlive this.
   void setPlans(llvm::ArrayRef<Plan> plans);
+  void forgetPlans(llvm::ArrayRef<Plan> plans);
 
   /// Makes `cause` that of all ranks, unless one failed before or the run has been committed, and
   /// returns the one that came first.

@@ -5,8 +5,9 @@
 #include "api/job.h"
 #include "api/launch/job_rank.h"
 
-#include <list>
+#include <map>
 #include <mutex>
+#include <set>
 
 #include <unistd.h>
 
@@ -20,15 +21,23 @@ struct SessionPlans {
   /// When the job prepared a program last: a graph of the caller's held runs, on some rank.
   bool isInGraph = false;
 };
+/// By number, which all ranks have given alike.
+using Sessions = std::map<uint64_t, SessionPlans>;
 
 struct Job::Impl {
   const pid_t process = getpid(); ///< that has the job's threads and connections
   JobOptions options;
   Backend backend;
   std::vector<TimedPlans> trials; ///< of a choice that has failed; what was issued may still run
-  std::list<SessionPlans> sessions;
-  std::list<SessionPlans> ended; ///< what was issued of them may still run
-  uint32_t nextCommand = 0;      ///< see Plan::firstCommand
+  Sessions sessions;
+  Sessions ended;                 ///< what was issued of them may still run
+  JobUsage usage;                 ///< of `sessions`; not `held`
+  std::set<uint64_t> captured;    ///< sessions of which graphs of the caller's have had runs, here
+  std::vector<uint64_t> inGraphs; ///< sessions whose isInGraph is set
+  uint64_t nextSession = 0;
+  uint32_t nextCommand = 0; ///< see Plan::firstCommand
+  int64_t marks = 0;
+  bool isCaptured = false;       ///< the stream of the last run is
   std::unique_ptr<JobRank> rank; ///< null: all ranks are threads of this process
   std::unique_ptr<LocalMesh> mesh;
   std::mutex ending; ///< held by abort(), and where close() takes the mesh away
@@ -50,8 +59,21 @@ struct Job::Impl {
   /// Collective; as Job::compileText() of `auto`.
   Result<CompiledProgram> choose(const std::string &name, const std::string &text,
                                  const CompileOptions &given, double seconds);
-  /// The Plans that messages name: those of all sessions.
+  /// The Plans that messages name: those of all sessions. Of many, it takes long.
   void showPlans();
+  /// Of one session more, and of one that messages do not name any more.
+  void showPlans(const SessionPlans &session);
+  void hidePlans(const SessionPlans &session);
+
+  /// Each rank here makes that call next.
+  void note(JobCall call, uint32_t program = kNoCommand);
+  Sessions::iterator add(SessionPlans session);
+  /// It has ended; what was issued of it may still run.
+  void end(Sessions::iterator session);
+  /// When all ranks have met, and nothing runs: nothing of what has ended is needed. Ranks tell each
+  /// other what they hold, and which sessions graphs hold. When a graph goes is each rank's own
+  /// matter, but all of them decide alike by what is known here.
+  Status settle();
 };
 
 } // namespace braid

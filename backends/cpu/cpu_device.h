@@ -43,6 +43,7 @@ public:
   void release(void *base) override { memory_.release(base); }
   void releaseEvents(uint32_t first) override { ranges_.release(first); }
   void recycle() override { memory_.recycle(); }
+  int64_t heldBytes() override { return memory_.heldBytes(); }
   Result<void *> callerStream(uint32_t number) override;
   void undoCallerStream(uint32_t number) override;
   Status setCallerStream(void *stream, Tag tag) override;
@@ -50,6 +51,11 @@ public:
   void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) override;
   void record(uint32_t stream, Tag tag, uint32_t event) override;
   void waitEvent(uint32_t stream, Tag tag, uint32_t event) override;
+  bool mark(int64_t number) override {
+    lastMark_ = number;
+    return true;
+  }
+  int64_t passedMarks() override { return passed_ = isDrained() ? lastMark_ : passed_; }
   Status synchronize() override;
   std::vector<PendingWait> pending() override;
 
@@ -146,6 +152,7 @@ private:
   RankGroup &group_;
   const Options options_;
   bool isTracing_ = false;
+  int64_t lastMark_ = 0, passed_ = 0;
   std::atomic<size_t> scratchHint_{0};
   HostMemory memory_;
   const std::unique_ptr<Link> link_;

@@ -23,6 +23,7 @@ public:
     return parts_->group.memory().ranksPerHost();
   }
   void setPlans(llvm::ArrayRef<Plan> plans) override { parts_->group.setPlans(plans); }
+  void forgetPlans(llvm::ArrayRef<Plan> plans) override { parts_->group.forgetPlans(plans); }
   bool isStuck() const override { return parts_->group.isStuck(); }
   Device &device(int64_t rank) override;
   ControlPlane &control(int64_t rank) override;

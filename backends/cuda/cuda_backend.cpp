@@ -29,6 +29,7 @@ public:
   int64_t hosted() const override { return 1; }
   std::optional<int64_t> ranksPerHost() const override { return ranksPerHost_; }
   void setPlans(llvm::ArrayRef<Plan> plans) override { group_.setPlans(plans); }
+  void forgetPlans(llvm::ArrayRef<Plan> plans) override { group_.forgetPlans(plans); }
   Device &device(int64_t) override { return *device_; }
   ControlPlane &control(int64_t) override { return group_; }
 

@@ -77,6 +77,10 @@ CudaDevice::~CudaDevice() {
   for (cudaEvent_t start : traceStarts_)
     if (start)
       cudaEventDestroy(start);
+  for (const Mark &mark : marks_)
+    cudaEventDestroy(mark.event);
+  for (cudaEvent_t event : freeMarks_)
+    cudaEventDestroy(event);
   if (handover_)
     cudaEventDestroy(handover_);
   for (size_t i = 1; i < streams_.size(); ++i)
@@ -333,6 +337,40 @@ double CudaDevice::clockedUs() {
   float milliseconds = 0;
   check(cudaEventElapsedTime(&milliseconds, clock_[0], clock_[1]), "cudaEventElapsedTime");
   return 1e3 * double(milliseconds);
+}
+
+bool CudaDevice::mark(int64_t number) {
+  if (capture_ || group_.isAborted())
+    return false;
+  enter();
+  if (freeMarks_.empty()) {
+    freeMarks_.push_back(nullptr);
+    check(cudaEventCreateWithFlags(&freeMarks_.back(), cudaEventDisableTiming), "cudaEventCreate");
+  }
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(streams_[0], &capture), "cudaStreamIsCapturing");
+  if (capture != cudaStreamCaptureStatusNone || group_.isAborted())
+    return false;
+  check(cudaEventRecord(freeMarks_.back(), streams_[0]), "cudaEventRecord");
+  marks_.push_back({number, freeMarks_.back()});
+  freeMarks_.pop_back();
+  return true;
+}
+
+int64_t CudaDevice::passedMarks() {
+  enter();
+  while (!marks_.empty()) {
+    const cudaError_t code = cudaEventQuery(marks_.front().event);
+    if (code == cudaErrorNotReady)
+      break;
+    check(code, "cudaEventQuery");
+    if (code != cudaSuccess)
+      break;
+    passedMark_ = marks_.front().number;
+    freeMarks_.push_back(marks_.front().event);
+    marks_.pop_front();
+  }
+  return passedMark_;
 }
 
 /// CUDA frees one that still runs when it has ended.

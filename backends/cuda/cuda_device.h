@@ -33,8 +33,10 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <mutex>
+#include <unordered_map>
 #include <vector>
 
 namespace braid {
@@ -89,10 +91,13 @@ public:
   void releaseEvents(uint32_t first) override { ranges_.release(first); }
   void releasePlan(const Plan &plan) override { releasedPlans_.push_back(&plan); }
   void recycle() override;
+  int64_t heldBytes() override { return memory_.heldBytes(); }
   Status setCallerStream(void *stream, Tag tag) override;
   void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) override;
   void record(uint32_t stream, Tag tag, uint32_t event) override;
   void waitEvent(uint32_t stream, Tag tag, uint32_t event) override;
+  bool mark(int64_t number) override;
+  int64_t passedMarks() override;
   Status synchronize() override;
   std::vector<PendingWait> pending() override;
 
@@ -134,6 +139,15 @@ public:
   Result<void *> open(int64_t peer, const std::string &handle) override {
     enter();
     return memory_.open(peer, handle);
+  }
+  std::string unusedMemory(bool isAll) override { return memory_.unusedMemory(isAll); }
+  void closeUnused(int64_t peer, const std::string &unused) override {
+    enter();
+    memory_.closeUnused(peer, unused);
+  }
+  void freeUnused() override {
+    enter();
+    memory_.freeUnused();
   }
   void issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps, bool areDisjoint,
                   TransferMode mode) override;
@@ -371,11 +385,20 @@ private:
   const GraphCount callersGraphs_ = std::make_shared<std::atomic<int64_t>>(0);
   bool isAbandoned_ = false;
   std::chrono::steady_clock::time_point waitingSince_; ///< in the last synchronize()
+  struct Mark {
+    int64_t number;
+    cudaEvent_t event;
+  };
+  std::deque<Mark> marks_;             ///< not passed yet, as far as is known
+  std::vector<cudaEvent_t> freeMarks_; ///< events of others
+  int64_t passedMark_ = 0;
   std::vector<bool> isDirty_; ///< streams with work issued since they were last seen empty
 
   StepWord *words_ = nullptr;             ///< of eager runs, kMaxPlanStreams of them
   std::unique_ptr<IssuedSteps[]> issued_; ///< likewise
   std::vector<std::unique_ptr<Timetable>> timetables_;
+  std::unordered_map<const Plan *, std::vector<Timetable *>> byPlan_; ///< the newest last
+  size_t seenReplaced_ = 0;                   ///< Gemms::replaced(), when workspaces last grew
   std::vector<const Plan *> releasedPlans_;   ///< what was issued of them may still run
   std::mutex timetablesMutex_;                ///< held where the watchdog reads one, and one goes
   std::atomic<Timetable *> current_{nullptr}; ///< of the Plan that was issued last

@@ -17,9 +17,9 @@
 namespace braid {
 namespace {
 
-constexpr size_t kPage = 4096;
-constexpr llvm::StringRef kFlags = "flags"; // bytes and the group's handle
-constexpr const char *kFound = "found";     // what a rank says that has memory of a provider
+constexpr size_t kHostRegion = size_t(64) << 10; // flags of some programs
+constexpr llvm::StringRef kFlags = "flags";      // the region's bytes and the group's handle
+constexpr const char *kFound = "found";          // what a rank says that has memory of a provider
 
 size_t roundUp(int64_t bytes, size_t granularity) {
   size_t size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
@@ -49,16 +49,19 @@ Status registerWithGpu(void *base, size_t bytes) {
 
 CudaMemory::CudaMemory(ProcessGroup &group, MakeOfMessages makeOfMessages)
     : group_(group), makeOfMessages_(std::move(makeOfMessages)) {
-  providers_[static_cast<size_t>(MemoryFrom::Default)] = makeIpcMemory();
+  of(MemoryFrom::Default).provider = makeIpcMemory();
 }
 
 CudaMemory::~CudaMemory() {
   closePeers();
-  for (const Arena &arena : arenas_)
-    if (arena.kind == ArenaKind::Flags)
-      cudaHostUnregister(arena.base); // the memory is the group's
-    else if (arena.kind == ArenaKind::Private)
-      cudaFree(arena.base);
+  if (isAbandoned_)
+    return;
+  for (const BlockPool *pool : {&flags_, &reports_})
+    pool->forEachRegion([](const BlockPool::Memory &memory) {
+      cudaHostUnregister(memory.address); // the memory is the group's
+    });
+  for (const auto &[base, bytes] : private_)
+    cudaFree(base);
 }
 
 // -- Providers. --
@@ -81,7 +84,7 @@ Result<std::unique_ptr<SymmetricMemory>> CudaMemory::make(MemoryFrom from, Contr
 
 /// All ranks have memory of that kind, or none goes on: the others would wait for one that has not.
 Result<SymmetricMemory *> CudaMemory::provider(MemoryFrom from, ControlPlane &control) {
-  std::unique_ptr<SymmetricMemory> &known = providers_[static_cast<size_t>(from)];
+  std::unique_ptr<SymmetricMemory> &known = of(from).provider;
   if (known)
     return known.get();
   Result<std::unique_ptr<SymmetricMemory>> made = make(from, control);
@@ -102,50 +105,62 @@ Result<SymmetricMemory *> CudaMemory::provider(MemoryFrom from, ControlPlane &co
 Result<void *> CudaMemory::allocate(ArenaKind kind, int64_t bytes) {
   BRAID_TRY(checkBytes(group_.rank(), bytes));
   if (kind == ArenaKind::Private)
-    return allocatePrivate(roundUp(bytes, 256));
+    return allocatePrivate(roundUp(bytes, kAlignment));
   if (kind == ArenaKind::Flags)
-    return allocateFlags(roundUp(bytes, kPage), /*holdsReports=*/false);
-  return allocateSymmetric(MemoryFrom::Default, roundUp(bytes, ipc().granularity()));
+    return allocateOnHost(flags_, bytes);
+  return allocateSymmetric(MemoryFrom::Default, bytes);
 }
 
 Result<std::vector<void *>> CudaMemory::allocateFrom(MemoryFrom from, llvm::ArrayRef<int64_t> bytes,
                                                      ControlPlane &control) {
   const SymmetricMemory *memory = BRAID_TRY(provider(from, control));
-  std::vector<int64_t> sizes = bytes.vec();
-  for (int64_t &size : sizes) {
+  for (int64_t size : bytes)
     BRAID_TRY(checkBytes(group_.rank(), size));
-    size = static_cast<int64_t>(roundUp(size, memory->granularity()));
-  }
   if (memory->isCollective())
-    return allocateTogether(from, std::move(sizes), control);
+    return allocateTogether(from, bytes.vec(), control);
   std::vector<void *> bases;
-  for (int64_t size : sizes)
-    bases.push_back(BRAID_TRY(allocateSymmetric(from, static_cast<size_t>(size))));
+  for (int64_t size : bytes)
+    bases.push_back(BRAID_TRY(allocateSymmetric(from, size)));
   return bases;
 }
 
-/// All ranks use again what they allocated together, or all allocate: one may still hold what
-/// another one has given back, and have other memory of that size.
+Result<uint32_t> CudaMemory::addRegion(MemoryFrom from, int64_t bytes) {
+  Provided &memory = of(from);
+  const size_t size = roundUp(bytes, memory.provider->granularity());
+  return memory.pool.add(BRAID_TRY(memory.provider->allocate(size)), size);
+}
+
+Result<void *> CudaMemory::allocateSymmetric(MemoryFrom from, int64_t bytes) {
+  const size_t size = roundUp(bytes, kAlignment);
+  BlockPool &pool = of(from).pool;
+  void *base = pool.allocate(size);
+  if (!base)
+    base = pool.allocateIn(BRAID_TRY(addRegion(from, bytes)), size);
+  return zeroed(base, size);
+}
+
+/// All ranks take the same place in the same regions, which they added together, or each adds
+/// regions: one may still hold what another one has given back, and then their pools differ.
 Result<std::vector<void *>>
 CudaMemory::allocateTogether(MemoryFrom from, std::vector<int64_t> bytes, ControlPlane &control) {
   BRAID_TRY(agreeOnSizes(from, bytes, control));
+  BlockPool &pool = of(from).pool;
   std::vector<void *> bases;
-  for (int64_t size : bytes)
-    bases.push_back(reuse({ArenaKind::Symmetric, nullptr, static_cast<size_t>(size), false, from}));
-  const bool hasAll = !llvm::is_contained(bases, nullptr);
   std::string mine;
-  for (void *base : bases)
-    mine += fmt::format("{} ", hasAll ? togetherNumbers_.at(base) : -1);
-  const std::vector<std::string> ranks = BRAID_TRY(control.allGather(mine));
-  if (hasAll && llvm::all_of(ranks, [&](const std::string &other) { return other == mine; })) {
-    for (size_t i = 0; i < bases.size(); ++i)
-      BRAID_TRY(zeroed(bases[i], static_cast<size_t>(bytes[i])));
-    return bases;
+  for (int64_t size : bytes) {
+    bases.push_back(pool.allocate(roundUp(size, kAlignment)));
+    const std::optional<BlockPool::Block> block = pool.find(bases.back());
+    mine += block ? fmt::format("{}:{} ", block->region, block->offset) : "none ";
   }
+  const std::vector<std::string> ranks = BRAID_TRY(control.allGather(mine));
+  const bool isSame = llvm::all_of(ranks, [&](const std::string &other) { return other == mine; });
   for (size_t i = 0; i < bases.size(); ++i) {
-    setUse(bases[i], ArenaUse::Free);
-    bases[i] = BRAID_TRY(allocateNew(from, static_cast<size_t>(bytes[i])));
-    togetherNumbers_[bases[i]] = togetherCount_++;
+    if (!isSame || !bases[i]) {
+      pool.release(bases[i]);
+      bases[i] =
+          pool.allocateIn(BRAID_TRY(addRegion(from, bytes[i])), roundUp(bytes[i], kAlignment));
+    }
+    BRAID_TRY(zeroed(bases[i], roundUp(bytes[i], kAlignment)));
   }
   return bases;
 }
@@ -179,162 +194,204 @@ Result<void *> CudaMemory::zeroed(void *base, size_t bytes) const {
 Result<void *> CudaMemory::allocatePrivate(size_t bytes) {
   void *base = nullptr;
   BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&base, bytes));
-  {
-    std::lock_guard lock(mutex_);
-    arenas_.push_back({ArenaKind::Private, base, bytes});
-  }
+  private_[base] = bytes;
+  privateBytes_ += bytes;
   return zeroed(base, bytes);
 }
 
-Result<void *> CudaMemory::allocateSymmetric(MemoryFrom from, size_t bytes) {
-  if (void *known = reuse({ArenaKind::Symmetric, nullptr, bytes, false, from}))
-    return zeroed(known, bytes);
-  return allocateNew(from, bytes);
-}
-
-Result<void *> CudaMemory::allocateNew(MemoryFrom from, size_t bytes) {
-  void *base = BRAID_TRY(providers_[static_cast<size_t>(from)]->allocate(bytes));
-  {
-    std::lock_guard lock(mutex_);
-    arenas_.push_back({ArenaKind::Symmetric, base, bytes, false, from});
+/// Registered with the GPU region by region: once for the flags of many programs.
+Result<void *> CudaMemory::allocateOnHost(BlockPool &pool, int64_t bytes) {
+  std::lock_guard lock(mutex_);
+  const size_t size = roundUp(bytes, kAlignment);
+  void *base = pool.allocate(size);
+  if (!base) {
+    const size_t region = roundUp(bytes, kHostRegion);
+    void *memory = BRAID_TRY(group_.allocateSymmetric(group_.rank(), static_cast<int64_t>(region)));
+    BRAID_TRY(registerWithGpu(memory, region));
+    base = pool.allocateIn(pool.add(memory, region), size);
   }
-  return zeroed(base, bytes);
+  std::memset(base, 0, size);
+  return base;
 }
 
-/// Memory like `wanted` that was recycled, with what is still in it. Null: there is none.
-void *CudaMemory::reuse(const Arena &wanted) {
+void CudaMemory::release(void *base) {
+  if (private_.count(base) != 0)
+    return releasedPrivate_.push_back(base);
   std::lock_guard lock(mutex_);
-  Arena *free = findFree(arenas_, wanted.bytes, [&](const Arena &arena) {
-    return arena.kind == wanted.kind && arena.holdsReports == wanted.holdsReports &&
-           arena.from == wanted.from;
-  });
-  if (!free)
-    return nullptr;
-  free->use = ArenaUse::Used;
-  return free->base;
-}
-
-void CudaMemory::release(void *base) { setUse(base, ArenaUse::Released); }
-
-void CudaMemory::setUse(const void *base, ArenaUse use) {
-  std::lock_guard lock(mutex_);
-  for (Arena &arena : arenas_)
-    if (arena.base == base)
-      arena.use = use;
+  bool isFound = flags_.release(base) || reports_.release(base);
+  for (Provided &each : provided_)
+    isFound = isFound || each.pool.release(base);
 }
 
 /// Released flags are still filled by fillFlags(), which does no harm: nothing is recycled after an
-/// abort. Device memory of our own is freed, as nobody has to be told.
-/// That waits for the GPU, which may wait for what fillFlags() ends, so it is not done under lock.
+/// abort. Device memory of our own is freed, as nobody has to be told. That waits for the GPU, which
+/// may wait for what fillFlags() ends, so it is not done under lock.
 void CudaMemory::recycle() {
-  std::vector<void *> unused;
   {
     std::lock_guard lock(mutex_);
-    for (Arena &arena : arenas_) {
-      if (arena.use != ArenaUse::Released)
-        continue;
-      arena.use = ArenaUse::Free;
-      if (arena.kind == ArenaKind::Private)
-        unused.push_back(arena.base);
-    }
-    llvm::erase_if(arenas_, [](const Arena &arena) {
-      return arena.kind == ArenaKind::Private && arena.use == ArenaUse::Free;
-    });
+    flags_.recycle();
+    reports_.recycle();
   }
-  for (void *base : unused)
-    cudaFree(base);
+  for (Provided &each : provided_)
+    each.pool.recycle();
+  for (void *base : std::exchange(releasedPrivate_, {}))
+    if (const auto found = private_.find(base); found != private_.end()) {
+      privateBytes_ -= found->second;
+      private_.erase(found);
+      cudaFree(base);
+    }
 }
 
-Result<void *> CudaMemory::allocateFlags(size_t bytes, bool holdsReports) {
-  Arena wanted{ArenaKind::Flags, nullptr, bytes, holdsReports};
-  if (void *known = reuse(wanted)) {
-    std::memset(known, 0, bytes);
-    return known;
-  }
-  wanted.base = BRAID_TRY(group_.allocateSymmetric(group_.rank(), static_cast<int64_t>(bytes)));
-  BRAID_TRY(registerWithGpu(wanted.base, bytes));
-  std::lock_guard lock(mutex_);
-  arenas_.push_back(wanted);
-  return wanted.base;
+int64_t CudaMemory::heldBytes() const {
+  size_t bytes = privateBytes_ + flags_.regionBytes() + reports_.regionBytes();
+  for (const Provided &each : provided_)
+    bytes += each.pool.regionBytes();
+  return static_cast<int64_t>(bytes);
 }
 
 Result<void *> CudaMemory::allocateReports(int64_t bytes) {
-  return allocateFlags(roundUp(bytes, kPage), /*holdsReports=*/true);
+  BRAID_TRY(checkBytes(group_.rank(), bytes));
+  return allocateOnHost(reports_, bytes);
 }
 
-// -- Peers. A handle is what it is of, the rank that has it, and what its provider wrote. --
+// -- Peers. A handle is what it is of, the rank that has it, the region and where in it, and what
+// -- the region's provider wrote: "ipc:1:0:4096:...".
 
 Result<std::string> CudaMemory::exportMemory(void *base) {
-  auto arena = llvm::find_if(arenas_, [&](const Arena &each) { return each.base == base; });
-  if (arena == arenas_.end() || arena->kind == ArenaKind::Private)
-    return badInput("expected a symmetric allocation or flags to export");
-  const bool areFlags = arena->kind == ArenaKind::Flags;
-  const std::string inner =
-      areFlags
-          ? fmt::format("{}:{}", arena->bytes, BRAID_TRY(group_.exportMemory(group_.rank(), base)))
-          : BRAID_TRY(providers_[static_cast<size_t>(arena->from)]->exportMemory(base));
-  return fmt::format("{}:{}:{}", (areFlags ? kFlags : name(arena->from)).str(), group_.rank(),
-                     inner);
+  auto text = [&](llvm::StringRef kind, const BlockPool::Block &block, const std::string &inner) {
+    return fmt::format("{}:{}:{}:{}:{}", kind.str(), group_.rank(), block.region, block.offset,
+                       inner);
+  };
+  if (const auto block = flags_.find(base)) {
+    const BlockPool::Memory region = flags_.region(block->region);
+    return text(kFlags, *block,
+                fmt::format("{}:{}", region.bytes,
+                            BRAID_TRY(group_.exportMemory(group_.rank(), region.address))));
+  }
+  for (size_t from = 0; from < provided_.size(); ++from) {
+    const Provided &each = provided_[from];
+    if (const auto block = each.pool.find(base))
+      return text(name(static_cast<MemoryFrom>(from)), *block,
+                  BRAID_TRY(each.provider->exportMemory(each.pool.region(block->region).address)));
+  }
+  return badInput("expected a symmetric allocation or flags to export");
 }
 
 Result<void *> CudaMemory::open(int64_t peer, const std::string &handle) {
   HandleReader reader(handle);
   const llvm::StringRef kind = reader.next();
-  int64_t exporter = -1;
-  if (!reader.read(exporter) || exporter != peer)
+  Place place;
+  if (!reader.read(place.rank) || place.rank != peer || !reader.read(place.region) ||
+      !reader.read(place.offset))
     return badInput("expected a handle of rank {}, got '{}'", peer, handle);
-  if (kind == kFlags)
-    return openFlags(peer, reader.rest().str());
-  for (size_t from = 0; from < providers_.size(); ++from)
-    if (kind == name(static_cast<MemoryFrom>(from)) && providers_[from])
-      return providers_[from]->open(peer, reader.rest());
-  return badInput("expected a handle of memory that this rank has, too, got '{}'", handle);
+  Opened &region = opened_[{kind.str(), peer, place.region}];
+  if (!region.base) {
+    Result<Opened> opened = openRegion(kind, peer, reader.rest());
+    if (!opened) {
+      opened_.erase({kind.str(), peer, place.region});
+      return opened.status();
+    }
+    region = *opened;
+  }
+  return static_cast<char *>(region.base) + place.offset;
 }
 
-Result<void *> CudaMemory::openFlags(int64_t peer, const std::string &text) {
-  for (const Flags &flags : flags_)
-    if (flags.peer == peer && flags.handle == text)
-      return flags.base;
-  HandleReader reader(text);
+Result<CudaMemory::Opened> CudaMemory::openRegion(llvm::StringRef kind, int64_t peer,
+                                                  llvm::StringRef handle) {
+  if (kind != kFlags) {
+    for (size_t from = 0; from < provided_.size(); ++from)
+      if (kind == name(static_cast<MemoryFrom>(from)) && provided_[from].provider)
+        return Opened{BRAID_TRY(provided_[from].provider->open(peer, handle)), false};
+    return badInput("expected a handle of memory that this rank has, too, got '{}'", kind.str());
+  }
+  HandleReader reader(handle);
   size_t bytes = 0;
   if (!reader.read(bytes))
-    return badInput("expected a number of bytes, got '{}'", text);
+    return badInput("expected a number of bytes, got '{}'", handle.str());
   void *base = BRAID_TRY(group_.open(peer, reader.rest().str()));
   const bool isOurs = peer == group_.rank(); // and registered
   if (!isOurs)
     BRAID_TRY(registerWithGpu(base, bytes));
-  flags_.push_back({peer, text, base, !isOurs});
-  return base;
+  return Opened{base, !isOurs};
+}
+
+/// "ipc:3 vmm:0 ": what it is of, and numbers of regions.
+std::string CudaMemory::unusedMemory(bool isAll) {
+  std::string text;
+  for (size_t from = 0; from < provided_.size(); ++from) {
+    Provided &each = provided_[from];
+    if (!each.provider || !each.provider->givesBack())
+      continue;
+    each.named.clear();
+    std::set<uint32_t> unused;
+    for (uint32_t region : each.pool.unusedRegions()) {
+      unused.insert(region);
+      if (!isAll && each.wereUnused.count(region) == 0)
+        continue;
+      each.named.push_back(region);
+      text += fmt::format("{}:{} ", name(static_cast<MemoryFrom>(from)).str(), region);
+    }
+    each.wereUnused = std::move(unused);
+  }
+  return text;
+}
+
+void CudaMemory::closeUnused(int64_t peer, llvm::StringRef unused) {
+  for (; !unused.empty(); unused = unused.ltrim()) {
+    const auto [word, rest] = unused.split(' ');
+    unused = rest;
+    HandleReader reader(word);
+    const llvm::StringRef kind = reader.next();
+    uint32_t number = 0;
+    if (!reader.read(number))
+      continue;
+    const auto found = opened_.find({kind.str(), peer, number});
+    if (found == opened_.end())
+      continue;
+    for (size_t from = 0; from < provided_.size(); ++from)
+      if (kind == name(static_cast<MemoryFrom>(from)) && provided_[from].provider)
+        provided_[from].provider->close(found->second.base);
+    opened_.erase(found);
+  }
+}
+
+void CudaMemory::freeUnused() {
+  for (Provided &each : provided_)
+    for (uint32_t number : std::exchange(each.named, {})) {
+      void *base = each.pool.region(number).address;
+      each.pool.remove(number);
+      each.wereUnused.erase(number);
+      each.provider->free(base);
+    }
 }
 
 void CudaMemory::closePeers() {
-  for (const Flags &flags : flags_)
-    if (flags.isRegistered)
-      cudaHostUnregister(flags.base);
-  flags_.clear();
-  for (const std::unique_ptr<SymmetricMemory> &memory : providers_)
-    if (memory)
-      memory->closePeers();
+  for (const auto &[whose, region] : opened_)
+    if (region.isRegistered)
+      cudaHostUnregister(region.base);
+  opened_.clear();
+  for (const Provided &each : provided_)
+    if (each.provider)
+      each.provider->closePeers();
 }
 
 void CudaMemory::abandon() {
   std::lock_guard lock(mutex_);
-  flags_.clear();
-  arenas_.clear();
-  for (std::unique_ptr<SymmetricMemory> &memory : providers_)
-    (void)memory.release(); // with all that it holds
+  opened_.clear();
+  private_.clear();
+  isAbandoned_ = true;
+  for (Provided &each : provided_)
+    (void)each.provider.release(); // with all that it holds
 }
 
 void CudaMemory::fillFlags(uint32_t value) {
   std::lock_guard lock(mutex_);
-  for (const Arena &arena : arenas_) {
-    if (arena.kind != ArenaKind::Flags || arena.holdsReports)
-      continue;
-    for (size_t at = 0; at < arena.bytes; at += kFlagStride) {
-      auto *flag = reinterpret_cast<uint32_t *>(static_cast<char *>(arena.base) + at);
+  flags_.forEachRegion([value](const BlockPool::Memory &memory) {
+    for (size_t at = 0; at < memory.bytes; at += kFlagStride) {
+      auto *flag = reinterpret_cast<uint32_t *>(static_cast<char *>(memory.address) + at);
       std::atomic_ref<uint32_t>(*flag).store(value, std::memory_order_relaxed);
     }
-  }
+  });
 }
 
 } // namespace braid

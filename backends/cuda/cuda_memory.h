@@ -2,17 +2,21 @@
 //
 // Three kinds: device memory that peers can map, of one provider or another
 // (memory/symmetric_memory.h), device memory of our own, and flags in host memory that all ranks
-// share and that is registered with the GPU.
+// share and that is registered with the GPU. What peers map or the GPU has to know is had in
+// regions, of which programs get blocks.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
 #include "backends/cuda/memory/symmetric_memory.h"
-#include "runtime/execute/arena_reuse.h"
+#include "runtime/execute/block_pool.h"
 
 #include <array>
 #include <map>
 #include <mutex>
+#include <set>
+#include <tuple>
+#include <unordered_map>
 #include <vector>
 
 namespace braid {
@@ -36,13 +40,18 @@ public:
                                            ControlPlane &control);
   /// Host memory that the GPU writes and the host reads, and that fillFlags() leaves alone.
   Result<void *> allocateReports(int64_t bytes);
-  /// As Device::release and Device::recycle. What peers may have mapped is kept.
+  /// As Device::release, recycle and heldBytes. Regions stay.
   void release(void *base);
   void recycle();
+  int64_t heldBytes() const;
   /// As PeerMemory::exportMemory.
   Result<std::string> exportMemory(void *base);
   /// As PeerMemory::open. The same handle of the same peer gives the same address.
   Result<void *> open(int64_t peer, const std::string &handle);
+  /// As in PeerMemory. Regions of host memory, and of providers that give nothing back, stay.
+  std::string unusedMemory(bool isAll);
+  void closeUnused(int64_t peer, llvm::StringRef unused);
+  void freeUnused();
   /// Unmaps what belongs to peers; they may free it when all have done so.
   void closePeers();
   /// Frees nothing, ever: streams still use it.
@@ -52,44 +61,49 @@ public:
   void fillFlags(uint32_t value);
 
 private:
-  struct Arena {
-    ArenaKind kind;
-    void *base;
-    size_t bytes;
-    bool holdsReports = false;             ///< Flags: no flag of a transfer
-    MemoryFrom from = MemoryFrom::Default; ///< Symmetric
-    ArenaUse use = ArenaUse::Used;
+  static constexpr size_t kAlignment = 256;
+  /// The memory of a provider, and the regions of it that this rank has.
+  struct Provided {
+    std::unique_ptr<SymmetricMemory> provider; ///< null: not used so far
+    BlockPool pool{kAlignment};
+    std::set<uint32_t> wereUnused; ///< when unusedMemory() was asked last
+    std::vector<uint32_t> named;   ///< by it, to be freed
   };
-  struct Flags {
-    int64_t peer;
-    std::string handle;
-    void *base;
-    bool isRegistered; ///< by open()
+  /// What a handle begins with: whose it is, and where.
+  struct Place {
+    int64_t rank = -1;
+    uint32_t region = 0;
+    size_t offset = 0;
   };
-  void *reuse(const Arena &wanted);
+  struct Opened {
+    void *base = nullptr;
+    bool isRegistered = false; ///< host memory, with the GPU
+  };
+
+  Provided &of(MemoryFrom from) { return provided_[static_cast<size_t>(from)]; }
   Result<void *> zeroed(void *base, size_t bytes) const;
   Result<void *> allocatePrivate(size_t bytes);
-  Result<void *> allocateSymmetric(MemoryFrom from, size_t bytes);
-  Result<void *> allocateNew(MemoryFrom from, size_t bytes);
+  Result<void *> allocateSymmetric(MemoryFrom from, int64_t bytes);
+  Result<uint32_t> addRegion(MemoryFrom from, int64_t bytes);
   Result<std::vector<void *>> allocateTogether(MemoryFrom from, std::vector<int64_t> bytes,
                                                ControlPlane &control);
-  void setUse(const void *base, ArenaUse use);
   Status agreeOnSizes(MemoryFrom from, std::vector<int64_t> &bytes, ControlPlane &control);
-  Result<void *> allocateFlags(size_t bytes, bool holdsReports);
-  Result<void *> openFlags(int64_t peer, const std::string &text);
+  Result<void *> allocateOnHost(BlockPool &pool, int64_t bytes);
+  Result<Opened> openRegion(llvm::StringRef kind, int64_t peer, llvm::StringRef handle);
   Result<std::unique_ptr<SymmetricMemory>> make(MemoryFrom from, ControlPlane &control);
   Result<SymmetricMemory *> provider(MemoryFrom from, ControlPlane &control);
 
   ProcessGroup &group_;
   const MakeOfMessages makeOfMessages_;
-  std::mutex mutex_; ///< of arenas_, which fillFlags() may read at any time
-  std::vector<Arena> arenas_;
-  std::vector<Flags> flags_;                  ///< of peers
-  std::map<void *, int64_t> togetherNumbers_; ///< of what all ranks allocated at once, in order
-  int64_t togetherCount_ = 0;
-  /// By MemoryFrom; null: not used so far.
-  std::array<std::unique_ptr<SymmetricMemory>, kMemories> providers_;
-  SymmetricMemory &ipc() const { return *providers_[static_cast<size_t>(MemoryFrom::Default)]; }
+  std::array<Provided, kMemories> provided_; ///< by MemoryFrom
+  std::mutex mutex_;                         ///< of flags_, which fillFlags() may read at any time
+  BlockPool flags_{kAlignment}, reports_{kAlignment}; ///< their regions are the group's
+  std::unordered_map<void *, size_t> private_;        ///< bytes
+  std::vector<void *> releasedPrivate_;
+  size_t privateBytes_ = 0;
+  bool isAbandoned_ = false;
+  /// Regions of peers, by what they are of, rank and number.
+  std::map<std::tuple<std::string, int64_t, uint32_t>, Opened> opened_;
 };
 
 } // namespace braid

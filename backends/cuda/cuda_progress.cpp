@@ -26,9 +26,10 @@ static bool sharesMemory(const Plan &plan) {
 
 /// Its GEMMs have been measured, which others may have, too.
 Status CudaDevice::registerPlan(const Plan &plan, TransferMode mode) {
-  for (const std::unique_ptr<Timetable> &each : timetables_)
-    if (!llvm::is_contained(releasedPlans_, each->plan))
-      BRAID_TRY(growWorkspaces(*each));
+  if (std::exchange(seenReplaced_, gemms_->replaced()) != gemms_->replaced())
+    for (const std::unique_ptr<Timetable> &each : timetables_)
+      if (!llvm::is_contained(releasedPlans_, each->plan))
+        BRAID_TRY(growWorkspaces(*each));
   auto timetable = std::make_unique<Timetable>(plan);
   timetable->ctas = mode.ctas;
   timetable->isUsed.resize(plan.streams.size());
@@ -37,8 +38,8 @@ Status CudaDevice::registerPlan(const Plan &plan, TransferMode mode) {
   BRAID_TRY(planCopyAndSignal(mode, *timetable));
   if (!timetable->waitsByMemory)
     timetable->lastSteps = lastStepsOf(plan);
-  for (const std::unique_ptr<Timetable> &each : timetables_)
-    if (each->plan == &plan && each->steps.isOfSame(timetable->steps)) { // prepared again
+  for (Timetable *each : byPlan_[&plan])
+    if (each->steps.isOfSame(timetable->steps)) { // prepared again
       ++each->users;
       each->ctas = mode.ctas;
       if (timetable->waiting.wanted() > each->waiting.wanted()) { // by kernels now
@@ -56,16 +57,15 @@ Status CudaDevice::registerPlan(const Plan &plan, TransferMode mode) {
     timetable->begunRuns = group_.slot().begunRuns.add(keyOf(plan));
   std::lock_guard lock(timetablesMutex_);
   timetables_.push_back(std::move(timetable));
+  byPlan_[&plan].push_back(timetables_.back().get());
   current_.store(timetables_.back().get(), std::memory_order_release);
   return Status::ok();
 }
 
 /// Null: the Plan is not registered.
 CudaDevice::Timetable *CudaDevice::findTimetable(const Plan *plan) const {
-  for (const std::unique_ptr<Timetable> &each : llvm::reverse(timetables_))
-    if (each->plan == plan)
-      return each.get();
-  return nullptr;
+  const auto found = byPlan_.find(plan);
+  return found == byPlan_.end() || found->second.empty() ? nullptr : found->second.back();
 }
 
 /// What belongs to no Plan (uploads) needs no kernel, so any will do.
@@ -87,6 +87,10 @@ void CudaDevice::forgetPlan(const Plan *plan) {
     countCallersRuns(**found); // nobody asks again
     if (current_.load(std::memory_order_relaxed) == found->get())
       current_.store(nullptr, std::memory_order_release);
+    std::vector<Timetable *> &ofPlan = byPlan_[plan];
+    std::erase(ofPlan, found->get());
+    if (ofPlan.empty())
+      byPlan_.erase(plan);
     gone = std::move(*found);
     timetables_.erase(found);
   }

@@ -53,6 +53,7 @@ public:
   Result<uint32_t> createEvents(uint32_t count) override;
   void release(void *base) override { memory_.release(base); }
   void recycle() override { memory_.recycle(); }
+  int64_t heldBytes() override { return memory_.heldBytes(); }
   void copy(uint32_t, Tag, void *, const void *, int64_t bytes) override {
     ++counts_.copies;
     counts_.copiedBytes += static_cast<uint64_t>(bytes);

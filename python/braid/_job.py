@@ -1,9 +1,10 @@
 """The ranks that run programs together, and programs that are ready to run."""
 from __future__ import annotations
 
+import collections
 import ctypes
 import weakref
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Deque, List, NamedTuple, Optional, Sequence, Tuple
 
 from braid import _arrays, _library
 from braid._errors import Error, InputError, PeerError
@@ -16,14 +17,23 @@ _DTYPE_NUMBERS = {name: number for number, name in enumerate(DTYPES)}
 
 
 class Usage(NamedTuple):
-    """What the operations of a job hold on the ranks of this process.
+    """What the operations of a job hold on the ranks of this process, and what the job has for
+    them.
 
     most: bytes on one rank at most; the same number on all ranks.
+    in_graphs: of `most`, that of operations whose usage says is_in_graph.
+    held: bytes that the job has had from the machine and not given back: what operations hold, what
+        those held that are gone, what lies unused between, and what graphs use.
+    most_held: the same on one rank at most, when a prepare() or give_back() of the job returned
+        last; the same number on all ranks.
     """
 
     operations: int
     bytes: int
     most: int
+    in_graphs: int
+    held: int
+    most_held: int
 
 
 class OperationUsage(NamedTuple):
@@ -55,6 +65,8 @@ class Job:
         self.hosted = int(_library.ask("job_hosted", address))
         self._operations: "weakref.WeakSet[Operation]" = weakref.WeakSet()
         self._used: List[Any] = []  # what runs on CPUs may still read and write
+        # The same on GPUs, with the mark behind the run: those that may not be over.
+        self._in_flight: Deque[Tuple[int, Any]] = collections.deque()
 
     def __del__(self) -> None:
         """A run that a signal has cut off may still be going on, or may have been when the end of
@@ -133,12 +145,14 @@ class Job:
             self._forget_used()
             raise
         self._used.clear()
+        self._in_flight.clear()
 
     def _forget_used(self) -> None:
         """After a failure: nothing runs any more, or what runs may not end, and keeps what it
         uses."""
         if not _library.ask("job_is_stuck", self._handle.address):
             self._used.clear()
+            self._in_flight.clear()
 
     def _keep_used(self) -> None:
         """To the end of the process, the interpreter's included: a run that does not end may use
@@ -167,6 +181,7 @@ class Job:
             return
         self._block("job_close")
         self._used.clear()
+        self._in_flight.clear()
         self._handle.free()
 
     def fail(self, message: str, code: int = InputError.code) -> None:
@@ -178,7 +193,28 @@ class Job:
         operations, size, most = ctypes.c_int64(), ctypes.c_int64(), ctypes.c_int64()
         _library.ask("job_usage", self._handle.address, ctypes.byref(operations),
                      ctypes.byref(size), ctypes.byref(most))
-        return Usage(operations.value, size.value, most.value)
+        in_graphs, held, most_held = ctypes.c_int64(), ctypes.c_int64(), ctypes.c_int64()
+        _library.ask("job_held", self._handle.address, ctypes.byref(in_graphs),
+                     ctypes.byref(held), ctypes.byref(most_held))
+        return Usage(operations.value, size.value, most.value, in_graphs.value, held.value,
+                     most_held.value)
+
+    def give_back(self) -> None:
+        """Gives back to the machine what operations held that are gone, as far as nothing else lies
+        in it. Collective; blocks until what was issued to the job is done."""
+        self._block("job_give_back")
+
+    def _keep_until_over(self, used: Any) -> bool:
+        """Keeps what runs may use that were issued so far. False, and it is not kept: the stream is
+        being captured, or the job has failed."""
+        mark = _library.ask("job_mark", self._handle.address)
+        if not mark:
+            return False
+        self._in_flight.append((mark, used))
+        passed = _library.ask("job_passed_marks", self._handle.address)
+        while self._in_flight and self._in_flight[0][0] <= passed:
+            self._in_flight.popleft()
+        return True
 
 
 class RunOnCpu:
@@ -272,7 +308,7 @@ class Operation:
         self._shapes = [(ctypes.c_int64 * len(spec.shape))(*spec.shape) for spec in self._specs]
         self._tensors = (_library.Tensor * (len(self._specs) * job.hosted))()
         self._describe()
-        self._last: Any = None  # keeps what runs may still use
+        self._captured: List[Any] = []  # what runs in graphs of the caller's use
         self._recorded: Any = None  # what replays use
         self._is_on_host = job.backend in ("cpu", "null")
 
@@ -289,7 +325,24 @@ class Operation:
 
     def close(self) -> None:
         """Gives back what it has; never blocks. May be called again."""
+        self._record(None)
         self._handle.free()
+
+    def __del__(self) -> None:
+        if getattr(self, "_recorded", None) and self.job._handle.is_alive:
+            self._record(None)
+
+    def _record(self, owners: Any) -> None:
+        """What replays use from now on. Those before may still be under way."""
+        before, self._recorded = self._recorded, owners
+        if before and not self._is_on_host and self.job._handle._address is not None:
+            self._keep(before)
+
+    def _keep(self, owners: Any) -> None:
+        """Until the runs so far are over; of those in a graph of the caller's, as long as this
+        operation lives, which has to live as long as the graph."""
+        if not self.job._keep_until_over(owners):
+            self._captured.append(owners)
 
     def __call__(self, *inputs: Any, out: Any = None, stream: Optional[int] = None) -> Any:
         """One run: the output, or a tuple of them.
@@ -314,8 +367,14 @@ class Operation:
             with RunOnCpu(self.job, owners):
                 _run(address, self._tensors, len(self._tensors), stream)
         else:
-            _run(address, self._tensors, len(self._tensors), stream)
-            self._last = owners
+            try:
+                _run(address, self._tensors, len(self._tensors), stream)
+            except InputError:
+                raise  # nothing was issued
+            except Error:
+                self._captured.append(owners)  # some of it may have been, and may not end
+                raise
+            self._keep(owners)
         return self._results(outputs)
 
     def capture(self, *inputs: Any, out: Any = None) -> Any:
@@ -327,7 +386,7 @@ class Operation:
         address = self._handle.address
         outputs, owners = self._bind(self._columns(inputs, self.program.inputs, "input"), out)
         _library.call("session_capture", address, self._tensors, len(self._tensors))
-        self._recorded = owners
+        self._record(owners)
         return self._results(outputs)
 
     def replay(self, stream: Optional[int] = None) -> None:

@@ -42,6 +42,8 @@ public:
   /// place of what had its numbers (Plan::firstCommand). None: all are forgotten. They outlive the
   /// cluster's last call, or that.
   virtual void setPlans(llvm::ArrayRef<Plan>) {}
+  /// Those of one program that setPlans() was given are forgotten, if nothing has their place.
+  virtual void forgetPlans(llvm::ArrayRef<Plan>) {}
   /// A command is still running though synchronize() has returned, after an abort; it may not end
   /// before the process does. The caller must not free what it gave to the device, and is to end
   /// the process without running destructors: std::_Exit().

@@ -3,6 +3,7 @@
 
 #include "api/status.h"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,17 @@ namespace braid {
 /// common, in ns. Right to within `errorNs`, which is 0 where all ranks are on one host.
 struct CommonClock {
   int64_t offsetNs = 0, errorNs = 0;
+};
+
+/// What all ranks of a job do alike, in one order.
+enum class JobCall : uint8_t {
+  None,
+  Run, ///< of a program; ranks meet in the others
+  Prepare,
+  Choose,
+  GiveBack,
+  Commit,
+  Close,
 };
 
 class ControlPlane {
@@ -34,6 +46,12 @@ public:
   /// Says that this rank's host thread makes progress in its own code, so that it is not taken for
   /// stuck. Cheap.
   virtual void tick() {}
+  /// This rank makes its next call, of a program that is numbered as Plan::firstCommand, if any. The
+  /// job fails soon if another rank makes another one in its place. Cheap.
+  virtual void noteCall([[maybe_unused]] JobCall call, [[maybe_unused]] uint32_t program) {}
+  /// From now on the rank has runs that nobody notes: in graphs of the caller's. Then calls are not
+  /// compared.
+  virtual void noteUnseenRuns() {}
   /// As it is known by now.
   virtual CommonClock commonClock() const { return {}; }
   /// The cause of the job's failure as it is known by now, or Ok. Never blocks. Any thread.

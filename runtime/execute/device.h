@@ -161,6 +161,9 @@ public:
   /// What was released so far is used by nobody any more, on any rank: allocate() may hand it out
   /// again, or it may be freed. Everything issued here is done.
   virtual void recycle() {}
+  /// Bytes of what allocate() and the like have taken and not freed, whether a program uses it or
+  /// not. Does not block.
+  virtual int64_t heldBytes() { return 0; }
 
   // -- Issuing. --
 
@@ -182,6 +185,14 @@ public:
 
   // -- From the host. --
 
+  /// Puts a mark behind what stream 0 was given, with a larger number than those before. False if
+  /// stream 0 is being captured, or the device has no marks. Does not block.
+  virtual bool mark(int64_t number) {
+    (void)number;
+    return false;
+  }
+  /// The largest number that the stream has passed; 0: none. Does not block.
+  virtual int64_t passedMarks() { return 0; }
   /// Blocks until everything issued is done. TimedOut if no rank made progress for the backend's
   /// timeout, or if none ever can; the message names what waits. After a failure, contents of
   /// outputs are undefined and every later call returns the first cause.

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <optional>
-#include <vector>
+#include <set>
+#include <unordered_map>
+#include <utility>
 
 namespace braid {
 
@@ -12,32 +14,27 @@ class EventRanges {
 public:
   /// The first of `count` numbers that were released before, if there are so many in a row.
   std::optional<uint32_t> reuse(uint32_t count) {
-    Range *best = nullptr;
-    for (Range &range : ranges_)
-      if (range.isFree && range.count >= count && (!best || range.count < best->count))
-        best = &range;
-    if (!best)
+    const auto best = free_.lower_bound({count, 0});
+    if (best == free_.end())
       return std::nullopt;
-    best->isFree = false;
-    return best->first;
+    const uint32_t first = best->second;
+    free_.erase(best);
+    return first;
   }
   /// New numbers, in use.
   void add(uint32_t first, uint32_t count) {
     if (count != 0)
-      ranges_.push_back({first, count, false});
+      counts_[first] = count;
   }
   /// What reuse() returned or add() was told.
   void release(uint32_t first) {
-    for (Range &range : ranges_)
-      range.isFree |= range.first == first;
+    if (const auto found = counts_.find(first); found != counts_.end())
+      free_.insert({found->second, first});
   }
 
 private:
-  struct Range {
-    uint32_t first, count;
-    bool isFree;
-  };
-  std::vector<Range> ranges_;
+  std::unordered_map<uint32_t, uint32_t> counts_; ///< by first number
+  std::set<std::pair<uint32_t, uint32_t>> free_;  ///< counts and first numbers
 };
 
 } // namespace braid

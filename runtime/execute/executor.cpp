@@ -483,25 +483,58 @@ bool Binder::areDisjoint(uint32_t first, uint32_t count) const {
   return true;
 }
 
-/// Lets the device hand out again what programs had that are gone. When all ranks have met, each
-/// with nothing left to do, no copy and no signal of such a program is under way to anyone, not
-/// even one that nobody awaits; and no peer touches the memory for the next program before it has
-/// been told where it is, which comes after the device has zeroed it.
+/// In two steps: a rank frees what no peer has mapped any more. `unused` has what each names.
+static Status freeUnused(PeerMemory &peers, ControlPlane &control,
+                         llvm::ArrayRef<std::string> unused) {
+  if (llvm::all_of(unused, [](const std::string &each) { return each.empty(); }))
+    return Status::ok();
+  for (size_t peer = 0; peer < unused.size(); ++peer)
+    peers.closeUnused(static_cast<int64_t>(peer), unused[peer]);
+  BRAID_TRY(control.allGather("closed"));
+  peers.freeUnused();
+  return Status::ok();
+}
+
+/// `choices` are encoded; all ranks have the same, or hear of it: else they would meet in different
+/// calls next.
 ///
-/// Ranks that want memory of different kinds, or connections, would meet in different calls next:
-/// here they hear of it.
-Status recycle(Device &device, ControlPlane &control, TransferMode mode) {
+/// When all ranks have met, each with nothing left to do, no copy and no signal of a program that
+/// has gone is under way to anyone, not even one that nobody awaits; and no peer touches the memory
+/// for the next program before it has been told where it is, which comes after the device has
+/// zeroed it.
+static Status recycle(Device &device, ControlPlane &control, const std::string &choices,
+                      bool isAll) {
   // A device that cannot prepare now, because its stream is being captured, has to say so before it
   // is asked to wait: that would spoil the capture, and give another reason.
   BRAID_TRY(device.reserveStreams(0));
   BRAID_TRY(device.synchronize());
-  const std::vector<std::string> choices =
-      BRAID_TRY(control.allGather(encodeChoices({{"--memory", name(mode.memory).str()},
-                                                 {"--ctas", std::to_string(mode.ctas.count)},
-                                                 {"--cta-policy", name(mode.ctas.policy).str()}})));
-  BRAID_TRY(compareChoices(choices));
+  PeerMemory *peers = device.peerMemory();
+  const std::string unused = peers ? peers->unusedMemory(isAll) : "";
+  std::vector<std::string> texts = BRAID_TRY(control.allGather(choices + "\n" + unused));
+  std::vector<std::string> ofPeers;
+  for (std::string &text : texts) {
+    const auto [head, tail] = llvm::StringRef(text).split('\n');
+    ofPeers.push_back(tail.str());
+    text = head.str();
+  }
+  BRAID_TRY(compareChoices(texts));
   device.recycle();
-  return Status::ok();
+  return peers ? freeUnused(*peers, control, ofPeers) : Status::ok();
+}
+
+/// Ranks that want memory of different kinds, or connections, would meet in different calls.
+static std::string encode(TransferMode mode) {
+  return encodeChoices({{"--memory", name(mode.memory).str()},
+                        {"--ctas", std::to_string(mode.ctas.count)},
+                        {"--cta-policy", name(mode.ctas.policy).str()}});
+}
+
+Status giveBack(Device &device, ControlPlane &control) {
+  const Status status =
+      recycle(device, control, encodeChoices({{"call", "giveBack"}}), /*isAll=*/true);
+  if (!status.isOk())
+    control.abort(status);
+  return status;
 }
 
 /// What is chosen about messages.
@@ -552,7 +585,7 @@ Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Cont
                     plan.ranks, control.rank(), control.size());
   Status mine = checkCapabilities(plan, device, transferMode);
   if (mine.isOk())
-    mine = recycle(device, control, transferMode);
+    mine = recycle(device, control, encode(transferMode), /*isAll=*/false);
   if (!mine.isOk()) {
     control.abort(mine);
     return mine;

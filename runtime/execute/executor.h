@@ -139,4 +139,8 @@ Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Cont
                                           TransferMode transferMode = {},
                                           UnknownGemms unknown = UnknownGemms::Measure);
 
+/// What programs held that have gone is free, and as far as that is possible it is not the device's
+/// any more; prepare() keeps some of it for the next program. Collective, and waits, as prepare().
+Status giveBack(Device &device, ControlPlane &control);
+
 } // namespace braid

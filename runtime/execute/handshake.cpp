@@ -144,7 +144,16 @@ groupRanks(const std::vector<std::string> &sayings) {
   return groups;
 }
 
-/// The first line in which one of the others differs from rank 0, or nothing.
+} // namespace
+
+std::string listByRank(const std::vector<std::string> &sayings) {
+  std::string lines;
+  for (const auto &[saying, ranks] : groupRanks(sayings))
+    if (!saying.empty())
+      lines += fmt::format("\n  {}: {}", rankList(ranks), saying);
+  return lines;
+}
+
 std::string firstDifference(const std::vector<std::string> &texts) {
   std::vector<llvm::StringRef> rest(texts.begin(), texts.end());
   for (int line = 1; llvm::any_of(rest, [](llvm::StringRef text) { return !text.empty(); });
@@ -167,16 +176,12 @@ std::string firstDifference(const std::vector<std::string> &texts) {
   return "";
 }
 
-} // namespace
-
 Status programDifference(const std::vector<Hello> &ranks, const std::vector<std::string> &texts) {
   std::vector<std::string> names;
   for (const Hello &hello : ranks)
     names.push_back(fmt::format("@{} ({:016x})", hello.program, hello.fingerprint));
-  std::string message = "expected all ranks to run one program, got several";
-  for (const auto &[name, group] : groupRanks(names))
-    message += fmt::format("\n  {}: {}", rankList(group), name);
-  return badInput("{}{}", message, firstDifference(texts));
+  return badInput("expected all ranks to run one program, got several{}{}", listByRank(names),
+                  firstDifference(texts));
 }
 
 std::string encodeChoices(const std::vector<Choice> &choices) {
@@ -231,9 +236,7 @@ Status compareChoices(const std::vector<std::string> &texts) {
         values[rank] = ranks[rank][i].value;
       return badInput("{}{}", message, firstDifference(values));
     }
-    for (const auto &[value, group] : groups)
-      message += fmt::format("\n  {}: {}", rankList(group), value);
-    return Status(StatusCode::BadInput, message);
+    return Status(StatusCode::BadInput, message + listByRank(values));
   }
   return Status::ok();
 }

@@ -47,6 +47,12 @@ bool haveSameProgram(const std::vector<Hello> &ranks);
 /// differ. `texts` has one for each rank.
 Status programDifference(const std::vector<Hello> &ranks, const std::vector<std::string> &texts);
 
+/// What each rank says, those together that say the same: "\n  ranks 0 and 2: ...\n  rank 1: ...".
+/// Without those that say nothing.
+std::string listByRank(const std::vector<std::string> &sayings);
+/// The first line in which the ranks' texts differ, in such a list; empty if none does.
+std::string firstDifference(const std::vector<std::string> &texts);
+
 /// Something that all ranks have to choose alike, as the user writes it: {"--iterations", "5"}.
 struct Choice {
   std::string name, value;

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 namespace braid {
@@ -53,8 +54,10 @@ public:
     if (kind != ArenaKind::Private)
       return group_.allocateSymmetric(rank_, bytes);
     Result<void *> memory = allocateZeroed(rank_, bytes);
-    if (memory)
-      allocations_.emplace_back(*memory);
+    if (memory) {
+      allocations_[*memory] = {Owned(*memory), roundedBytes(bytes)};
+      privateBytes_ += roundedBytes(bytes);
+    }
     return memory;
   }
   /// As PeerMemory::exportMemory and open.
@@ -64,28 +67,38 @@ public:
   }
   /// As Device::release.
   void release(void *base) {
-    auto isIt = [base](const Private &memory) { return memory.get() == base; };
-    auto found = std::find_if(allocations_.begin(), allocations_.end(), isIt);
+    auto found = allocations_.find(base);
     if (found == allocations_.end())
       return group_.releaseSymmetric(rank_, base);
-    released_.push_back(std::move(*found));
+    released_.push_back(std::move(found->second));
     allocations_.erase(found);
   }
   /// As Device::recycle.
   void recycle() {
+    for (const Private &memory : released_)
+      privateBytes_ -= memory.bytes;
     released_.clear();
     group_.recycleSymmetric(rank_);
+  }
+  /// As Device::heldBytes.
+  int64_t heldBytes() const {
+    return static_cast<int64_t>(privateBytes_) + group_.symmetricBytes(rank_);
   }
 
 private:
   struct Free {
     void operator()(void *memory) const { std::free(memory); }
   };
-  using Private = std::unique_ptr<void, Free>;
+  using Owned = std::unique_ptr<void, Free>;
+  struct Private {
+    Owned memory;
+    size_t bytes = 0;
+  };
   RankGroup &group_;
   int64_t rank_;
-  std::vector<Private> allocations_;
+  std::unordered_map<const void *, Private> allocations_;
   std::vector<Private> released_; ///< commands that were issued before may still use them
+  size_t privateBytes_ = 0;       ///< of both
 };
 
 } // namespace braid

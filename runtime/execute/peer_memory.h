@@ -58,8 +58,7 @@ public:
   // -- While preparing. --
 
   /// A handle that a peer's open() turns into an address. `base` came from
-  /// Device::allocate(Symmetric or Flags). The same for the same base, also when it is allocated
-  /// again.
+  /// Device::allocate(Symmetric or Flags). The same for the same base until it is recycled.
   virtual Result<std::string> exportMemory(void *base) = 0;
   /// As Device::allocate(Symmetric), once for each of `bytes`, from memory other than the default
   /// that the backend offers. Collective: all ranks call it with the same `from` and as many sizes.
@@ -67,8 +66,20 @@ public:
   virtual Result<std::vector<void *>> allocateFrom(MemoryFrom from, llvm::ArrayRef<int64_t> bytes,
                                                    ControlPlane &control);
   /// The address at which this rank's device reaches the memory that `peer` exported. Valid until
-  /// the device is destroyed.
+  /// the peer's memory is recycled, or the device destroyed.
   virtual Result<void *> open(int64_t peer, const std::string &handle) = 0;
+
+  // -- Giving back what peers have mapped, in this order; recycle() of executor.h does it. --
+
+  /// Names memory that no program here uses any more: what to free. With `isAll` all of it, else
+  /// what was unused the last time, too: the next program may be about to need as much. Empty:
+  /// there is none.
+  virtual std::string unusedMemory([[maybe_unused]] bool isAll) { return ""; }
+  /// Unmaps what unusedMemory() of `peer` named, as far as it is open here.
+  virtual void closeUnused([[maybe_unused]] int64_t peer,
+                           [[maybe_unused]] const std::string &unused) {}
+  /// Frees what unusedMemory() named. No peer has it open, and Device::recycle() was called since.
+  virtual void freeUnused() {}
 
   // -- Issuing. --
 

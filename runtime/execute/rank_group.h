@@ -58,6 +58,8 @@ public:
   /// As Device::release and Device::recycle, of what came from allocateSymmetric().
   virtual void releaseSymmetric(int64_t rank, void *base) = 0;
   virtual void recycleSymmetric(int64_t rank) = 0;
+  /// Bytes of what came from there, and has not been recycled.
+  virtual int64_t symmetricBytes(int64_t rank) = 0;
   /// As PeerMemory::open, of what came from exportMemory().
   virtual Result<void *> open(int64_t peer, const std::string &handle) = 0;
 

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace braid {
 
@@ -27,8 +28,8 @@ Status checkInProcess(const ClusterOptions &options) {
 }
 
 InProcessGroup::InProcessGroup(int64_t ranks, std::chrono::milliseconds timeout)
-    : RankGroup(ranks, boundedTime(timeout), outcome_), texts_(ranks), steps_(ranks),
-      hosts_(ranks) {
+    : RankGroup(ranks, boundedTime(timeout), outcome_), texts_(ranks), memory_(ranks),
+      steps_(ranks), hosts_(ranks) {
   for (std::atomic<HostActivity> &host : hosts_)
     host.store(HostActivity::OwnCode, std::memory_order_relaxed);
 }
@@ -138,53 +139,47 @@ Status InProcessGroup::commit(int64_t rank) {
 // -- Memory. --
 
 Result<void *> InProcessGroup::allocateSymmetric(int64_t rank, int64_t bytes) {
-  const size_t size = roundedBytes(bytes);
-  auto isOfRank = [rank](const Allocation &allocation) { return allocation.rank == rank; };
-  {
-    Lock lock(mutex_);
-    Allocation *free = size == 0 ? nullptr : findFree(allocations_, size, isOfRank);
-    if (free) {
-      free->use = ArenaUse::Used;
-      std::memset(free->memory.get(), 0, free->bytes);
-      return free->memory.get();
-    }
-  }
   void *memory = BRAID_TRY(allocateZeroed(rank, bytes));
   Lock lock(mutex_);
-  allocations_.push_back({rank, size, std::unique_ptr<void, Free>(memory)});
+  OfRank &mine = memory_[rank];
+  mine.allocations[memory] = {roundedBytes(bytes), std::unique_ptr<void, Free>(memory)};
+  mine.bytes += roundedBytes(bytes);
   return memory;
-}
-
-InProcessGroup::Allocation *InProcessGroup::find(int64_t rank, const void *base) {
-  for (Allocation &allocation : allocations_)
-    if (allocation.rank == rank && allocation.memory.get() == base)
-      return &allocation;
-  return nullptr;
 }
 
 void InProcessGroup::releaseSymmetric(int64_t rank, void *base) {
   Lock lock(mutex_);
-  if (Allocation *allocation = find(rank, base))
-    allocation->use = ArenaUse::Released;
+  memory_[rank].released.push_back(base);
 }
 
+/// Ranks have the same addresses, so peers have nothing to unmap.
 void InProcessGroup::recycleSymmetric(int64_t rank) {
   Lock lock(mutex_);
-  for (Allocation &allocation : allocations_)
-    if (allocation.rank == rank && allocation.use == ArenaUse::Released)
-      allocation.use = ArenaUse::Free;
+  OfRank &mine = memory_[rank];
+  for (const void *base : std::exchange(mine.released, {}))
+    if (const auto found = mine.allocations.find(base); found != mine.allocations.end()) {
+      mine.bytes -= found->second.bytes;
+      exports_.erase(found->second.handle);
+      mine.allocations.erase(found);
+    }
+}
+
+int64_t InProcessGroup::symmetricBytes(int64_t rank) {
+  Lock lock(mutex_);
+  return static_cast<int64_t>(memory_[rank].bytes);
 }
 
 Result<std::string> InProcessGroup::exportMemory(int64_t rank, void *base) {
   Lock lock(mutex_);
-  Allocation *allocation = find(rank, base);
-  if (!allocation)
+  const auto found = memory_[rank].allocations.find(base);
+  if (found == memory_[rank].allocations.end())
     return noSymmetricMemory(rank);
-  if (allocation->handle.empty()) {
-    allocation->handle = fmt::format("in-process:{}:{}", rank, exports_.size());
-    exports_[allocation->handle] = {rank, base};
+  std::string &handle = found->second.handle;
+  if (handle.empty()) {
+    handle = fmt::format("in-process:{}:{}", rank, exported_++);
+    exports_[handle] = {rank, base};
   }
-  return allocation->handle;
+  return handle;
 }
 
 Result<void *> InProcessGroup::open(int64_t peer, const std::string &handle) {

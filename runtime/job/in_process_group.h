@@ -12,7 +12,6 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/execute/arena_reuse.h"
 #include "runtime/execute/backend.h"
 #include "runtime/execute/rank_group.h"
 
@@ -47,6 +46,7 @@ public:
   Result<std::string> exportMemory(int64_t rank, void *base) override;
   void releaseSymmetric(int64_t rank, void *base) override;
   void recycleSymmetric(int64_t rank) override;
+  int64_t symmetricBytes(int64_t rank) override;
   Result<void *> open(int64_t peer, const std::string &handle) override;
 
   /// TimedOut if no rank makes progress for the timeout.
@@ -125,21 +125,24 @@ private:
     void operator()(void *memory) const { std::free(memory); }
   };
   struct Allocation {
-    int64_t rank;
     size_t bytes;
     std::unique_ptr<void, Free> memory;
     std::string handle = {}; ///< empty: not exported yet
-    ArenaUse use = ArenaUse::Used;
   };
-  /// With mutex_ held. Null: `base` is no memory of that rank.
-  Allocation *find(int64_t rank, const void *base);
-  std::vector<Allocation> allocations_;
+  /// What a rank has, by address, and what its programs have released.
+  struct OfRank {
+    std::map<const void *, Allocation> allocations;
+    std::vector<const void *> released;
+    size_t bytes = 0; ///< of all allocations
+  };
+  std::vector<OfRank> memory_;
+  uint64_t exported_ = 0;
   struct Export {
     int64_t rank;
     void *base;
   };
-  std::map<std::string, Export> exports_;
-  std::vector<uint32_t> steps_; ///< of each rank: commits begun; its own thread's
+  std::map<std::string, Export> exports_; ///< by handle
+  std::vector<uint32_t> steps_;           ///< of each rank: commits begun; its own thread's
 
   std::vector<std::atomic<HostActivity>> hosts_; ///< written under mutex_ by what is in this class
   std::atomic<uint64_t> arrivals_{0};

@@ -118,6 +118,12 @@ void KnownPlans::add(llvm::ArrayRef<Plan> plans) {
     programs_[plans.front().firstCommand] = plans;
 }
 
+void KnownPlans::remove(llvm::ArrayRef<Plan> plans) {
+  const auto found = programs_.find(plans.front().firstCommand);
+  if (found != programs_.end() && found->second.data() == plans.data())
+    programs_.erase(found);
+}
+
 const Plan *KnownPlans::find(int64_t rank, uint32_t command) const {
   auto after = programs_.upper_bound(command);
   if (after == programs_.begin())

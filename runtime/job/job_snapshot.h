@@ -78,6 +78,8 @@ public:
   KnownPlans(const std::vector<Plan> &plans) { add(plans); }
   /// Those of one program, in place of what had its numbers; none: all are forgotten.
   void add(llvm::ArrayRef<Plan> plans);
+  /// Forgets those, unless others have their place.
+  void remove(llvm::ArrayRef<Plan> plans);
   bool empty() const { return programs_.empty(); }
   /// The one of `rank` that has a command of this number, or null.
   const Plan *find(int64_t rank, uint32_t command) const;

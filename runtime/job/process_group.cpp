@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <cstring>
 
 #include <fcntl.h>
@@ -29,8 +30,8 @@ using std::chrono::nanoseconds;
 constexpr milliseconds kAfterLeaving{1000};
 /// What host 0 has, beyond the way there and back, to decide what a rank proposes.
 constexpr milliseconds kForDecision{1000};
-/// Where blocks begin, for a GPU's driver registers whole pages.
-constexpr size_t kPage = 4096;
+/// Where blocks begin: the kernel gives and takes whole pages, and a GPU's driver registers them.
+const size_t kPage = std::max<size_t>(4096, static_cast<size_t>(sysconf(_SC_PAGESIZE)));
 
 uint64_t ns(milliseconds time) { return static_cast<uint64_t>(nanoseconds(time).count()); }
 
@@ -80,7 +81,7 @@ private:
 
 ProcessGroup::ProcessGroup(std::unique_ptr<Client> client, milliseconds timeout)
     : RankGroup(client->ranks(), boundedTime(timeout), client->memory().outcome()),
-      client_(std::move(client)), period_(watchPeriod(timeout)), warn_(warnOnStderr),
+      client_(std::move(client)), period_(watchPeriod(timeout)), warn_(warnOnStderr), pool_(kPage),
       stallRule_(RankGroup::timeout(), period_), waits_(kQueueSlots) {
   for (Wait &wait : waits_)
     wait.ofRank.resize(static_cast<size_t>(size()));
@@ -103,6 +104,11 @@ Status ProcessGroup::start() {
 void ProcessGroup::setPlans(llvm::ArrayRef<Plan> plans) {
   std::lock_guard lock(plansMutex_);
   plans_.add(plans);
+}
+
+void ProcessGroup::forgetPlans(llvm::ArrayRef<Plan> plans) {
+  std::lock_guard lock(plansMutex_);
+  plans_.remove(plans);
 }
 
 void ProcessGroup::setActivity(HostActivity activity) {
@@ -191,17 +197,13 @@ Status ProcessGroup::waitForDevice(int64_t, Drain drain) {
 
 // -- Shared memory. --
 
-Result<ProcessGroup::Mapping> ProcessGroup::makeShared(int64_t bytes) const {
-  const size_t size = roundedBytes(bytes);
-  if (size == 0 || !fitsThisMachine(size))
-    return outOfMemory(rank(), bytes);
+/// Addresses without pages.
+Result<ProcessGroup::Mapping> ProcessGroup::makeShared(size_t bytes) const {
   FileDescriptor descriptor(memfd_create("braid-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  // Pages are taken now: later there would be nobody to tell that there are none.
-  if (!descriptor.isValid() || ftruncate(descriptor.get(), static_cast<off_t>(size)) != 0 ||
-      fallocate(descriptor.get(), 0, 0, static_cast<off_t>(size)) != 0 ||
+  if (!descriptor.isValid() || ftruncate(descriptor.get(), static_cast<off_t>(bytes)) != 0 ||
       fcntl(descriptor.get(), F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW) != 0)
-    return outOfMemory(rank(), bytes);
-  return mapShared(std::move(descriptor), size);
+    return outOfMemory(rank(), static_cast<int64_t>(bytes));
+  return mapShared(std::move(descriptor), bytes);
 }
 
 Result<ProcessGroup::Mapping> ProcessGroup::mapShared(FileDescriptor descriptor,
@@ -221,68 +223,57 @@ Result<ProcessGroup::Mapping> ProcessGroup::mapShared(FileDescriptor descriptor,
   return mapping;
 }
 
-/// One of our own with room for `bytes`; a new one has room for as much again as there is, up to a
-/// bound.
-Result<size_t> ProcessGroup::mappingFor(int64_t bytes) {
-  constexpr size_t kMostAhead = size_t(16) << 20;
-  const size_t size = roundedBytes(bytes);
-  size_t held = 0;
-  for (size_t i = 0; i < own_.size(); ++i) {
-    if (own_[i].used + size <= own_[i].bytes)
-      return i;
-    held += own_[i].bytes;
-  }
-  Result<Mapping> made =
-      makeShared(static_cast<int64_t>(std::max(size, std::min(held, kMostAhead))));
+/// Room for `bytes`, and for much more where that is possible: peers map a region once. Regions are
+/// never given back, so larger blocks than the usual ones double them: there are few.
+Status ProcessGroup::addRegion(size_t bytes) {
+  constexpr size_t kUsual = size_t(256) << 20;
+  Result<Mapping> made = makeShared(std::max(kUsual, std::bit_ceil(bytes)));
   if (!made)
     made = makeShared(bytes);
   own_.push_back(BRAID_TRY(std::move(made)));
-  return own_.size() - 1;
+  pool_.add(own_.back().address, own_.back().bytes);
+  return Status::ok();
 }
 
+/// Pages are taken now: later there would be nobody to tell that there are none. They are zero.
 Result<void *> ProcessGroup::allocateSymmetric(int64_t, int64_t bytes) {
-  const size_t size = roundedBytes(bytes);
-  if (size == 0)
+  const size_t wanted = roundedBytes(bytes), size = (wanted + kPage - 1) / kPage * kPage;
+  if (size == 0 || !fitsThisMachine(pool_.blockBytes() + size))
     return outOfMemory(rank(), bytes);
-  auto isAny = [](const Block &) { return true; };
-  if (Block *free = findFree(blocks_, size, isAny)) {
-    free->use = ArenaUse::Used;
-    std::memset(free->address, 0, free->bytes);
-    return free->address;
+  void *address = pool_.allocate(size);
+  if (!address) {
+    BRAID_TRY(addRegion(size));
+    address = pool_.allocate(size);
   }
-  const size_t number = BRAID_TRY(mappingFor(bytes));
-  Mapping &mapping = own_[number];
-  void *address = static_cast<char *>(mapping.address) + mapping.used;
-  blocks_.push_back({number, address, size});
-  mapping.used += (size + kPage - 1) / kPage * kPage;
-  return address;
+  const BlockPool::Block block = *pool_.find(address);
+  if (fallocate(own_[block.region].descriptor.get(), 0, static_cast<off_t>(block.offset),
+                static_cast<off_t>(block.bytes)) == 0)
+    return address;
+  pool_.release(address);
+  return outOfMemory(rank(), bytes);
 }
 
-void ProcessGroup::releaseSymmetric(int64_t, void *base) {
-  for (Block &block : blocks_)
-    if (block.address == base)
-      block.use = ArenaUse::Released;
-}
+void ProcessGroup::releaseSymmetric(int64_t, void *base) { pool_.release(base); }
 
-/// Mapped and offered as before: peers that have it need not fetch it again.
+/// The kernel takes the pages back, of all processes that have mapped them; the addresses stay.
 void ProcessGroup::recycleSymmetric(int64_t) {
-  for (Block &block : blocks_)
-    if (block.use == ArenaUse::Released)
-      block.use = ArenaUse::Free;
+  for (const BlockPool::Memory &memory : pool_.recycle())
+    if (madvise(memory.address, memory.bytes, MADV_REMOVE) != 0)
+      std::memset(memory.address, 0,
+                  memory.bytes); // a kernel that cannot: the next one finds zeros
 }
+
+int64_t ProcessGroup::symmetricBytes(int64_t) { return static_cast<int64_t>(pool_.blockBytes()); }
 
 Result<std::string> ProcessGroup::exportMemory(int64_t, void *base) {
-  for (const Block &block : blocks_) {
-    if (block.address != base)
-      continue;
-    Mapping &mapping = own_[block.mapping];
-    if (!mapping.isOffered)
-      BRAID_TRY(client_->offer(std::to_string(block.mapping), mapping.descriptor.get()));
-    mapping.isOffered = true;
-    return fmt::format("shared:{}:{}:{}:{}", rank(), block.mapping, mapping.bytes,
-                       static_cast<char *>(base) - static_cast<char *>(mapping.address));
-  }
-  return noSymmetricMemory(rank());
+  const std::optional<BlockPool::Block> block = pool_.find(base);
+  if (!block)
+    return noSymmetricMemory(rank());
+  Mapping &mapping = own_[block->region];
+  if (!mapping.isOffered)
+    BRAID_TRY(client_->offer(std::to_string(block->region), mapping.descriptor.get()));
+  mapping.isOffered = true;
+  return fmt::format("shared:{}:{}:{}:{}", rank(), block->region, mapping.bytes, block->offset);
 }
 
 Result<void *> ProcessGroup::open(int64_t peer, const std::string &handle) {
@@ -387,6 +378,7 @@ void ProcessGroup::watch() {
     if (!isAborted()) {
       watchHost();
       watchStall();
+      watchCalls();
       watchWaits();
       watchProposal();
     }
@@ -429,6 +421,13 @@ void ProcessGroup::watchProposal() {
     proposedNs_ = now;
   else if (now - proposedNs_ >= ns(kForDecision) + memory().network().roundTripNs)
     memory().decideHere();
+}
+
+void ProcessGroup::watchCalls() {
+  std::lock_guard lock(plansMutex_);
+  const std::string what = describeDisagreement(memory(), plans_, rank());
+  if (!what.empty())
+    memory().abort({Status(StatusCode::PeerFailed, what), -1});
 }
 
 void ProcessGroup::watchStall() {

@@ -7,10 +7,11 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/execute/arena_reuse.h"
 #include "runtime/execute/backend.h"
+#include "runtime/execute/block_pool.h"
 #include "runtime/execute/rank_group.h"
 #include "runtime/job/bootstrap/client.h"
+#include "runtime/job/calls.h"
 #include "runtime/job/job_snapshot.h"
 
 #include <condition_variable>
@@ -60,8 +61,9 @@ public:
   int64_t size() const override { return RankGroup::size(); }
   JobMemory &memory() { return client_->memory(); }
   RankSlot &slot() { return memory().slot(rank()); }
-  /// As Cluster::setPlans.
+  /// As Cluster::setPlans and forgetPlans.
   void setPlans(llvm::ArrayRef<Plan> plans);
+  void forgetPlans(llvm::ArrayRef<Plan> plans);
 
   /// As Client::offer and want: hands a descriptor to those peers that are told its name. A name
   /// that was offered before stands for the new one from now on. No name is a number.
@@ -77,6 +79,7 @@ public:
   Result<std::string> exportMemory(int64_t rank, void *base) override;
   void releaseSymmetric(int64_t rank, void *base) override;
   void recycleSymmetric(int64_t rank) override;
+  int64_t symmetricBytes(int64_t rank) override;
   Result<void *> open(int64_t peer, const std::string &handle) override;
   /// Standing still is the watchdog's business. After an abort, a command that never ends is waited
   /// for only for a grace period; the Status says so then.
@@ -89,6 +92,8 @@ public:
   Result<std::vector<std::string>> allGather(std::string mine) override;
   Status commit() override;
   void tick() override;
+  void noteCall(JobCall call, uint32_t program) override { calls_.note(slot(), call, program); }
+  void noteUnseenRuns() override { slot().hasUnseenRuns.store(1, std::memory_order_relaxed); }
   CommonClock commonClock() const override;
 
   // -- The end, in this order; the device's workers have stopped. --
@@ -114,19 +119,11 @@ private:
     FileDescriptor descriptor; ///< of our own memory
     void *address = nullptr;
     size_t bytes = 0;
-    size_t used = 0; ///< bytes of our own memory that are blocks
     bool isOffered = false;
   };
-  /// A part of our own memory, for one caller: many small programs share few mappings and offers.
-  struct Block {
-    size_t mapping = 0; ///< in own_
-    void *address = nullptr;
-    size_t bytes = 0;
-    ArenaUse use = ArenaUse::Used;
-  };
 
-  Result<Mapping> makeShared(int64_t bytes) const;
-  Result<size_t> mappingFor(int64_t bytes);
+  Result<Mapping> makeShared(size_t bytes) const;
+  Status addRegion(size_t bytes);
   Result<Mapping> mapShared(FileDescriptor descriptor, size_t bytes) const;
   Result<void *> import(int64_t peer, uint32_t number, size_t bytes);
   void setActivity(HostActivity activity);
@@ -146,6 +143,7 @@ private:
   void watchHost();
   void watchStall();
   void watchProposal();
+  void watchCalls();
   void watchWaits();
   void watchWait(uint32_t queue, uint64_t now);
   struct Awaited;
@@ -160,10 +158,12 @@ private:
 
   // Of the host thread; the watchdog looks at some of it.
   std::atomic<uint32_t> steps_{0}; ///< commits begun
+  CallLog calls_;
   std::atomic<bool> isClosing_{false};
   bool isStuck_ = false; ///< a worker did not come back after an abort
+  /// Addresses; the kernel has pages only where blocks are.
   std::vector<Mapping> own_;
-  std::vector<Block> blocks_;                               ///< of own_
+  BlockPool pool_;                                          ///< its regions are own_
   std::map<std::pair<int64_t, uint32_t>, Mapping> imports_; ///< by rank and number
 
   std::mutex plansMutex_;

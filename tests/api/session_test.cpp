@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <new>
 
 #include <dlfcn.h>
 #include <malloc.h>
@@ -52,6 +53,26 @@ extern "C" int pthread_create(pthread_t *thread, const pthread_attr_t *attribute
   return create(thread, attributes, runCounted, new ThreadStart{body, argument});
 }
 #endif
+
+namespace {
+
+std::atomic<size_t> allocations{0};
+
+void *counted(size_t bytes) {
+  ++allocations;
+  if (void *memory = std::malloc(bytes == 0 ? 1 : bytes))
+    return memory;
+  throw std::bad_alloc();
+}
+
+} // namespace
+
+void *operator new(size_t bytes) { return counted(bytes); }
+void *operator new[](size_t bytes) { return counted(bytes); }
+void operator delete(void *memory) noexcept { std::free(memory); }
+void operator delete[](void *memory) noexcept { std::free(memory); }
+void operator delete(void *memory, size_t) noexcept { std::free(memory); }
+void operator delete[](void *memory, size_t) noexcept { std::free(memory); }
 
 namespace braid::test {
 namespace {
@@ -519,6 +540,79 @@ TEST(SessionTest, AThousandLeaveNothingBehind) {
 #ifndef __SANITIZE_THREAD__ // which keeps shadows of what was freed
   EXPECT_LT(residentKiB(), resident + 4096);
 #endif
+}
+
+/// A job of one rank that is a process, so that it has all that such ranks have.
+std::shared_ptr<Job> joinAlone() {
+  const std::string name = "alone " + std::to_string(getpid());
+  auto job = Job::join({.place = JobPlace{.rank = 0, .ranks = 1, .name = name}});
+  EXPECT_TRUE(job.isOk()) << job.status().message();
+  return *job;
+}
+
+CompiledProgram compiledFor(Job &job, int64_t rows) {
+  auto program = job.compileText("t.braid", gather(job.ranks(), rows, 64, 4).str());
+  EXPECT_TRUE(program.isOk()) << program.status().message();
+  return *program;
+}
+
+/// Counted by what is allocated meanwhile: time is nothing to rely on.
+TEST(SessionTest, PreparesAndEndsAsFastHoweverManyThereAre) {
+  const std::shared_ptr<Job> job = joinAlone();
+  std::vector<std::unique_ptr<Session>> sessions;
+  auto countPreparing = [&](size_t upTo) {
+    size_t count = 0;
+    while (sessions.size() < upTo) {
+      const CompiledProgram program = compiledFor(*job, 8);
+      const size_t before = allocations;
+      sessions.push_back(std::move(*Session::prepare(job, program)));
+      count = allocations - before;
+    }
+    return count;
+  };
+  auto countEnding = [&] {
+    const size_t before = allocations;
+    sessions.pop_back();
+    return allocations - before;
+  };
+  const size_t ofTenth = countPreparing(10), endOfTenth = countEnding();
+  const size_t ofLast = countPreparing(200), endOfLast = countEnding();
+  EXPECT_LE(ofLast, ofTenth + 20);
+  EXPECT_LE(endOfLast, endOfTenth + 2);
+}
+
+/// Of sizes that grow, so that nothing serves a second time as it is.
+TEST(SessionTest, WhatSessionsHeldIsGivenBack) {
+  for (const std::shared_ptr<Job> &job : {makeJob(), joinAlone()}) {
+    EXPECT_EQ(job->usage().held, 0);
+    int64_t most = 0;
+    for (int64_t rows = 64; rows < 16384; rows += 768) {
+      auto session = Session::prepare(job, compiledFor(*job, rows * job->ranks()));
+      ASSERT_TRUE(session.isOk()) << session.status().message();
+      const JobUsage usage = job->usage();
+      EXPECT_GE(usage.held, usage.bytes) << "what it holds is counted";
+      EXPECT_LE(usage.held, usage.bytes + job->hosted() * (3 << 12)) << "pages are whole";
+      EXPECT_EQ(usage.mostHeld * job->hosted(), usage.held) << "all ranks hold the same";
+      most = usage.held;
+    }
+    EXPECT_EQ(job->usage().bytes, 0);
+    EXPECT_EQ(job->usage().held, most) << "a run may use what its session held";
+    ASSERT_TRUE(job->giveBack().isOk());
+    EXPECT_EQ(job->usage().held, 0);
+    EXPECT_EQ(job->usage().mostHeld, 0);
+  }
+}
+
+TEST(JobTest, MarksArePassedWhenTheirRunsAreOver) {
+  const std::shared_ptr<Job> job = makeJob();
+  EXPECT_EQ(job->passedMarks(), 0);
+  auto session = Session::prepare(job, compiled(kKinds[0]));
+  Arguments arguments((*session)->program(), kKinds[0], 1);
+  ASSERT_TRUE((*session)->run(arguments.tensors()).isOk());
+  EXPECT_EQ(job->mark(), 1);
+  EXPECT_EQ(job->mark(), 2);
+  ASSERT_TRUE(job->synchronize().isOk());
+  EXPECT_EQ(job->passedMarks(), 2);
 }
 
 TEST(SessionTest, SessionsStayWithinTheBoundOfTheirJob) {

@@ -138,6 +138,7 @@ public:
   int64_t firstHosted() const override { return inner_->firstHosted(); }
   int64_t hosted() const override { return inner_->hosted(); }
   void setPlans(llvm::ArrayRef<Plan> plans) override { inner_->setPlans(plans); }
+  void forgetPlans(llvm::ArrayRef<Plan> plans) override { inner_->forgetPlans(plans); }
   bool isStuck() const override { return inner_->isStuck(); }
   Device &device(int64_t rank) override { return inner_->device(rank); }
   ControlPlane &control(int64_t) override { return control_; }

@@ -315,6 +315,64 @@ class Runs(unittest.TestCase):
                 braid._library.ask = ask
             self.assertIsNotNone(used())
 
+    def test_what_runs_in_flight_use_lives_on(self):
+        """As on a GPU, where a call only issues. What the library says of marks is the test's."""
+        says = {"job_mark": 0, "job_passed_marks": 0}
+        job = self.job(1)
+        op = job.prepare(braid.compile(gather(1)))
+        ask, stream = braid._library.ask, 0
+        B = np.ones((8, 4), np.float32)
+
+        def issue(how):
+            says["job_mark"] += 1
+            A = np.ones((1, 12, 8), np.float32)
+            how(A)
+            return weakref.ref(A)
+
+        def call(A):
+            op(A, B, stream=stream)
+
+        def record(A):
+            op.capture(A, B)
+            op.replay(stream)
+
+        braid._library.ask = lambda name, *rest: says[name] if name in says else ask(name, *rest)
+        op._is_on_host = False
+        try:
+            used = [issue(call) for _ in range(5)]
+            self.assertEqual([each() is None for each in used], [False] * 5)
+            says["job_passed_marks"] = 3
+            used.append(issue(call))
+            self.assertEqual([each() is None for each in used], [True] * 3 + [False] * 3)
+            used = [issue(record) for _ in range(2)]  # the second takes the place of the first
+            self.assertIsNotNone(used[0]())
+            says["job_passed_marks"] = says["job_mark"]
+            issue(call)
+            self.assertIsNone(used[0]())
+            op.close()
+            self.assertIsNotNone(used[1]())
+        finally:
+            braid._library.ask = ask
+            op._is_on_host = True
+        job.synchronize()
+        self.assertIsNone(used[1]())
+
+    def test_what_graphs_of_the_caller_use_lives_on(self):
+        job = self.job(1)
+        op = job.prepare(braid.compile(gather(1)))
+        ask, A, B = braid._library.ask, np.ones((1, 12, 8), np.float32), np.ones((8, 4), np.float32)
+        used = weakref.ref(A)
+        braid._library.ask = lambda name, *rest: 0 if name == "job_mark" else ask(name, *rest)
+        op._is_on_host = False
+        try:
+            op(A, B, stream=0)
+            del A
+            job.synchronize()
+            self.assertIsNotNone(used(), "such a graph may be launched again")
+        finally:
+            braid._library.ask = ask
+            op._is_on_host = True
+
     def test_nothing_is_copied(self):
         job = self.job(2)
         op = job.prepare(braid.compile(gather(2)))
@@ -376,13 +434,16 @@ class Runs(unittest.TestCase):
     def test_bounds_what_it_holds(self):
         job = self.job(2, max_bytes=5000)
         first = job.prepare(braid.compile(gather(2)))
-        self.assertEqual(job.usage(), (1, *first.usage()[:2]))
+        self.assertEqual(job.usage()[:3], (1, *first.usage()[:2]))
         self.assertFalse(first.usage().is_in_graph)
         with self.assertRaisesRegex(braid.UnsupportedError, "expected 5000 at most"):
             job.prepare(braid.compile(gather(2, rows=1200)))
         first.close()
         job.prepare(braid.compile(gather(2))).close()
-        self.assertEqual(job.usage(), (0, 0, 0))
+        self.assertEqual(job.usage()[:3], (0, 0, 0))
+        self.assertGreater(job.usage().held, 0)
+        job.give_back()
+        self.assertEqual(job.usage(), (0,) * 6)
 
     def test_closes_once_nothing_lives(self):
         job = self.job(2)

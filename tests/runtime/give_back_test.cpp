@@ -24,6 +24,7 @@ using testing::UnorderedElementsAre;
 class Keeper final : public test::IdleDevice, public Graphs {
 public:
   std::vector<std::string> calls;
+  std::string unused;
 
   Graphs *graphs() override { return this; }
   Result<uint32_t> createEvents(uint32_t) override { return 40u; }
@@ -33,6 +34,14 @@ public:
   void releaseEvents(uint32_t first) override { calls.push_back(fmt::format("events {}", first)); }
   void releaseGraph(uint32_t graph) override { calls.push_back(fmt::format("graph {}", graph)); }
   void recycle() override { calls.push_back("recycle"); }
+  std::string unusedMemory(bool isAll) override {
+    calls.push_back(isAll ? "name all" : "name");
+    return unused;
+  }
+  void closeUnused(int64_t peer, const std::string &named) override {
+    calls.push_back(fmt::format("close {} of {}", named, peer));
+  }
+  void freeUnused() override { calls.push_back("free"); }
   Status synchronize() override {
     calls.push_back("synchronize");
     return Status::ok();
@@ -71,9 +80,9 @@ TEST(GiveBack, ArenasEventsAndTheGraphGoWithTheirProgram) {
   Meeting control(device.calls);
   Result<std::unique_ptr<Prepared>> prepared = prepare(*plan, device, control);
   ASSERT_TRUE(prepared.isOk());
-  ASSERT_GE(device.calls.size(), 3u);
-  device.calls.resize(3);
-  EXPECT_THAT(device.calls, ElementsAre("synchronize", "meet", "recycle"));
+  ASSERT_GE(device.calls.size(), 4u);
+  device.calls.resize(4);
+  EXPECT_THAT(device.calls, ElementsAre("synchronize", "name", "meet", "recycle"));
   device.calls.clear();
   const void *input = nullptr;
   void *output = nullptr;
@@ -119,6 +128,19 @@ TEST(GiveBack, AGraphIsNotLaunchedOnceItsTensorsLieInOtherAllocations) {
     ASSERT_TRUE(run().isOk());
   EXPECT_THAT(device.calls, ElementsAre("graph 0", "launch 1"));
   EXPECT_EQ(checks, 2);
+}
+
+/// A rank frees what all peers have unmapped, which they say when they meet once more.
+TEST(GiveBack, MemoryIsFreedWhenItIsClosedEverywhere) {
+  Keeper device;
+  Meeting control(device.calls);
+  ASSERT_TRUE(giveBack(device, control).isOk());
+  EXPECT_THAT(device.calls, ElementsAre("synchronize", "name all", "meet", "recycle"));
+  device.calls.clear();
+  device.unused = "ipc:3";
+  ASSERT_TRUE(giveBack(device, control).isOk());
+  EXPECT_THAT(device.calls, ElementsAre("synchronize", "name all", "meet", "recycle",
+                                        "close ipc:3 of 0", "meet", "free"));
 }
 
 // -- One program after the other. --

@@ -41,6 +41,7 @@ public:
   }
   void releaseEvents(uint32_t first) override { inner_.releaseEvents(first); }
   void recycle() override { inner_.recycle(); }
+  int64_t heldBytes() override { return inner_.heldBytes(); }
   Status reserveStreams(uint32_t count) override { return inner_.reserveStreams(count); }
   Result<uint32_t> createEvents(uint32_t count) override { return inner_.createEvents(count); }
   Compute &compute() override { return inner_.compute(); }

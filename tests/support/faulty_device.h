@@ -51,6 +51,7 @@ public:
   void release(void *base) override { inner_.release(base); }
   void releaseEvents(uint32_t first) override { inner_.releaseEvents(first); }
   void recycle() override { inner_.recycle(); }
+  int64_t heldBytes() override { return inner_.heldBytes(); }
   void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) override {
     inner_.copy(stream, tag, dst, src, bytes);
   }

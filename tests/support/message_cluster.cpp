@@ -26,6 +26,7 @@ public:
   void release(void *base) override { inner_.release(base); }
   void releaseEvents(uint32_t first) override { inner_.releaseEvents(first); }
   void recycle() override { inner_.recycle(); }
+  int64_t heldBytes() override { return inner_.heldBytes(); }
   Result<void *> callerStream(uint32_t number) override { return inner_.callerStream(number); }
   Status setCallerStream(void *stream, Tag tag) override {
     return inner_.setCallerStream(stream, tag);
@@ -60,6 +61,7 @@ public:
       : inner_(std::move(inner)), dumb_(dumb), device_(inner_->device(dumb)) {}
   int64_t ranks() const override { return inner_->ranks(); }
   void setPlans(llvm::ArrayRef<Plan> plans) override { inner_->setPlans(plans); }
+  void forgetPlans(llvm::ArrayRef<Plan> plans) override { inner_->forgetPlans(plans); }
   bool isStuck() const override { return inner_->isStuck(); }
   Device &device(int64_t rank) override {
     return rank == dumb_ ? static_cast<Device &>(device_) : inner_->device(rank);

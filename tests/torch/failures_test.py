@@ -2,6 +2,7 @@
 
 usage: failures_test.py FOLDER [--kills N]     (the folder that holds the package)
 """
+import datetime
 import os
 import signal
 import sys
@@ -206,6 +207,47 @@ def part_ends_with_everything_open(rank, ranks):
     sys.exit(0)  # nothing is destroyed
 
 
+def part_disagrees(rank, ranks):
+    """Ranks that make other calls, of what was called before or not: all hear of it at once, and
+    who brought what. The time limit is so long that nobody comes to it."""
+    def gather(rows, group):
+        return bt.all_gather_matmul(torch.ones(rows, 8), torch.ones(8, 6), group)
+
+    def scatter(rows, group):
+        return bt.matmul_reduce_scatter(torch.ones(rows, 8), torch.ones(8, 6), group)
+
+    def reduce(rows, group):
+        return bt.matmul_all_reduce(torch.ones(rows, 8), torch.ones(8, 6), group)
+
+    for known, calls, names in (
+            (2, ((reduce, 4), (reduce, 2)), ("matmul_all_reduce_f32_4x6x8",
+                                             "matmul_all_reduce_f32_2x6x8")),
+            (0, ((reduce, 4), (gather, 2)), ("matmul_all_reduce_f32_4x6x8",
+                                             "all_gather_matmul_f32_4x6x8")),
+            (2, ((reduce, 4), (scatter, 4)), ("matmul_all_reduce_f32_4x6x8",
+                                              "matmul_reduce_scatter_f32_4x6x8")),
+            (2, ((gather, 3), (gather, 5)), ("all_gather_matmul_f32_6x6x8",
+                                             "all_gather_matmul_f32_10x6x8")),
+            (1, ((gather, 3), (gather, 5)), ("all_gather_matmul_f32_6x6x8",
+                                              "all_gather_matmul_f32_10x6x8")),
+            (1, ((gather, 4), (scatter, 4)), ("all_gather_matmul_f32_8x6x8",
+                                                  "matmul_reduce_scatter_f32_4x6x8"))):
+        group = dist.new_group(list(range(ranks)), timeout=datetime.timedelta(seconds=90))
+        gather(1, group)
+        for function, rows in calls[:known]:
+            function(rows, group)
+        function, rows = calls[rank]
+        try:
+            function(rows, group)
+        except bt.PeerError as error:
+            assert not isinstance(error, braid.TimedOutError), error
+            for each, name in enumerate(names):
+                assert f"rank {each}" in str(error) and f"@{name}" in str(error), error
+        else:
+            raise AssertionError(f"expected PeerError for {names}")
+        dist.barrier()
+
+
 class Ranks(unittest.TestCase):
     def expect(self, part, codes, limit=100):
         found, said, seconds = processes.run(__file__, [FOLDER], part, len(codes), limit)
@@ -221,6 +263,9 @@ class Ranks(unittest.TestCase):
 
     def test_leaves_out(self):
         self.expect("leaves_out", [0, 0])
+
+    def test_disagrees(self):
+        self.expect("disagrees", [0, 0])
 
     def test_destroys(self):
         self.expect("destroys", [0, 0])

@@ -30,6 +30,8 @@ public:
 
   /// What a GEMM of this shape needs, as it was warmed.
   int64_t workspaceBytes(const PlanMatmul &shape) const;
+  /// How often a shape that was warm has got another algorithm, which may need another workspace.
+  size_t replaced() const { return replaced_; }
   /// A workspace for each of streams 0 .. count-1: two GEMMs at the same time must not share
   /// one.
   Status reserveWorkspaces(uint32_t count);
@@ -75,6 +77,7 @@ private:
   int64_t multiprocessors_ = 0;
   std::string machine_; ///< the device, its driver, and the library, with versions
   std::map<GemmShape, std::unique_ptr<LtGemm>> prepared_;
+  size_t replaced_ = 0;
   std::map<GemmShape, LtGemm::Algorithm> algorithms_;
   std::map<GemmShape, LtGemm::Algorithm> ofKinds_; ///< by kindOf()
   std::vector<void *> workspaces_;

@@ -3,12 +3,12 @@
 #include "backends/cuda/memory/symmetric_memory.h"
 #include "ir/failure.h"
 
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <fmt/format.h>
 
 #include <cstring>
+#include <set>
 
 #include <unistd.h>
 
@@ -27,25 +27,22 @@ public:
   Result<void *> allocate(size_t bytes) override;
   Result<std::string> exportMemory(void *base) override;
   Result<void *> open(int64_t peer, llvm::StringRef handle) override;
+  bool givesBack() const override { return true; }
+  void free(void *base) override;
+  void close(void *base) override;
   void closePeers() override;
 
 private:
-  struct Opened {
-    int64_t peer;
-    std::string handle;
-    void *base;
-    bool isOwnProcess;
-  };
   static Result<void *> openOwn(void *base);
 
-  std::vector<void *> own_;
-  std::vector<Opened> opened_;
+  std::set<void *> own_;
+  std::set<void *> opened_; ///< of other processes
 };
 
 Result<void *> IpcMemory::allocate(size_t bytes) {
   void *base = nullptr;
   BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&base, bytes));
-  own_.push_back(base);
+  own_.insert(base);
   return base;
 }
 
@@ -59,9 +56,6 @@ Result<std::string> IpcMemory::exportMemory(void *base) {
 /// A process cannot open its own handles; there the address itself will do. Ranks share a process
 /// in tests only.
 Result<void *> IpcMemory::open(int64_t peer, llvm::StringRef text) {
-  for (const Opened &opened : opened_)
-    if (opened.peer == peer && opened.handle == text)
-      return opened.base;
   HandleReader reader(text);
   pid_t process = 0;
   uintptr_t address = 0;
@@ -72,13 +66,11 @@ Result<void *> IpcMemory::open(int64_t peer, llvm::StringRef text) {
     return badInput("expected a CUDA IPC handle of rank {}, got '{}'", peer, text.str());
   const bool isOwnProcess = process == getpid();
   void *base = reinterpret_cast<void *>(address);
-  if (isOwnProcess) {
-    base = BRAID_TRY(openOwn(base));
-  } else {
-    std::memcpy(handle.reserved, bytes.data(), sizeof(handle.reserved));
-    BRAID_CUDA_RETURN_IF_ERROR(cudaIpcOpenMemHandle(&base, handle, cudaIpcMemLazyEnablePeerAccess));
-  }
-  opened_.push_back({peer, text.str(), base, isOwnProcess});
+  if (isOwnProcess)
+    return openOwn(base);
+  std::memcpy(handle.reserved, bytes.data(), sizeof(handle.reserved));
+  BRAID_CUDA_RETURN_IF_ERROR(cudaIpcOpenMemHandle(&base, handle, cudaIpcMemLazyEnablePeerAccess));
+  opened_.insert(base);
   return base;
 }
 
@@ -97,10 +89,19 @@ Result<void *> IpcMemory::openOwn(void *base) {
   return base;
 }
 
+void IpcMemory::free(void *base) {
+  own_.erase(base);
+  cudaFree(base);
+}
+
+void IpcMemory::close(void *base) {
+  if (opened_.erase(base) != 0)
+    cudaIpcCloseMemHandle(base);
+}
+
 void IpcMemory::closePeers() {
-  for (const Opened &opened : opened_)
-    if (!opened.isOwnProcess)
-      cudaIpcCloseMemHandle(opened.base);
+  for (void *base : opened_)
+    cudaIpcCloseMemHandle(base);
   opened_.clear();
 }
 

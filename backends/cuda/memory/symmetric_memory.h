@@ -15,8 +15,8 @@
 namespace braid {
 
 /// One rank's memory of a provider, and what it has mapped of its peers'. Calls are made by the
-/// rank's host thread, whose GPU is the rank's. Freed by the destructor, after closePeers() on all
-/// ranks.
+/// rank's host thread, whose GPU is the rank's. What is left is freed by the destructor, after
+/// closePeers() on all ranks.
 class SymmetricMemory {
 public:
   virtual ~SymmetricMemory() = default;
@@ -32,9 +32,17 @@ public:
   /// What a peer's open() turns into an address: printable, without line breaks. `base` came from
   /// allocate().
   virtual Result<std::string> exportMemory(void *base) = 0;
-  /// The address of what `peer` exported, valid until closePeers(). The same memory has one
-  /// address, however often it is opened.
+  /// The address of what `peer` exported, valid until close() or closePeers(). Each allocation of
+  /// a peer is opened once at a time.
   virtual Result<void *> open(int64_t peer, llvm::StringRef handle) = 0;
+
+  /// False: what was allocated or opened stays so until the end, and the next two are not called.
+  virtual bool givesBack() const { return false; }
+  /// Frees what came from allocate(); no peer has it open.
+  virtual void free([[maybe_unused]] void *base) {}
+  /// Unmaps what came from open().
+  virtual void close([[maybe_unused]] void *base) {}
+
   /// Unmaps what is the peers'. Of an aborted job too, and then without waiting for anybody.
   virtual void closePeers() = 0;
 };

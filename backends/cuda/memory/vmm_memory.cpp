@@ -35,24 +35,28 @@ public:
   Result<void *> allocate(size_t bytes) override;
   Result<std::string> exportMemory(void *base) override;
   Result<void *> open(int64_t peer, llvm::StringRef handle) override;
+  bool givesBack() const override { return true; }
+  void free(void *base) override { unmap(own_, base); }
+  void close(void *base) override { unmap(opened_, base); }
   void closePeers() override;
 
 private:
+  using ByAddress = std::map<void *, Mapped>;
   Status map(Mapped &memory) const;
+  void unmap(ByAddress &all, void *base) const;
   void unmap(const Mapped &memory) const;
 
   ProcessGroup &group_;
   const Driver &driver_;
   const int device_;
   const size_t granularity_;
-  std::vector<Mapped> own_;
-  std::map<std::pair<int64_t, size_t>, Mapped> opened_; ///< by rank and its number there
+  ByAddress own_, opened_;
   uint32_t offers_ = 0;
 };
 
 VmmMemory::~VmmMemory() {
   closePeers();
-  for (const Mapped &memory : own_)
+  for (const auto &[base, memory] : own_)
     unmap(memory);
 }
 
@@ -75,6 +79,13 @@ void VmmMemory::unmap(const Mapped &memory) const {
   (void)driver_.memRelease(memory.handle);
 }
 
+void VmmMemory::unmap(ByAddress &all, void *base) const {
+  if (const auto found = all.find(base); found != all.end()) {
+    unmap(found->second);
+    all.erase(found);
+  }
+}
+
 Result<void *> VmmMemory::allocate(size_t bytes) {
   CUmemAllocationProp wanted = {};
   wanted.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -87,7 +98,7 @@ Result<void *> VmmMemory::allocate(size_t bytes) {
     unmap(memory);
     return status;
   }
-  own_.push_back(memory);
+  own_[reinterpret_cast<void *>(memory.address)] = memory;
   return reinterpret_cast<void *>(memory.address);
 }
 
@@ -95,26 +106,21 @@ Result<void *> VmmMemory::allocate(size_t bytes) {
 /// one for each allocation. A peer takes an offer before this rank has made two more.
 Result<std::string> VmmMemory::exportMemory(void *base) {
   constexpr uint32_t kNames = 16;
-  const auto found = llvm::find_if(own_, [base](const Mapped &each) {
-    return each.address == reinterpret_cast<CUdeviceptr>(base);
-  });
+  const Mapped &memory = own_.at(base);
   int number = -1;
   BRAID_CU_RETURN_IF_ERROR(driver_,
-                           memExportToShareableHandle(&number, found->handle, kHandleType, 0));
+                           memExportToShareableHandle(&number, memory.handle, kHandleType, 0));
   const FileDescriptor descriptor(number);
   const std::string name = fmt::format("vmm{}", offers_++ % kNames);
   BRAID_TRY(group_.offer(name, descriptor.get()));
-  return fmt::format("{}:{}:{}", found - own_.begin(), found->bytes, name);
+  return fmt::format("{}:{}", memory.bytes, name);
 }
 
 Result<void *> VmmMemory::open(int64_t peer, llvm::StringRef text) {
   HandleReader reader(text);
-  size_t number = 0;
   Mapped memory;
-  if (!reader.read(number) || !reader.read(memory.bytes))
+  if (!reader.read(memory.bytes))
     return badInput("expected a handle of memory 'vmm' of rank {}, got '{}'", peer, text.str());
-  if (const auto known = opened_.find({peer, number}); known != opened_.end())
-    return reinterpret_cast<void *>(known->second.address);
   const FileDescriptor descriptor = BRAID_TRY(group_.want(peer, reader.next().str()));
   BRAID_CU_RETURN_IF_ERROR(
       driver_, memImportFromShareableHandle(
@@ -124,12 +130,12 @@ Result<void *> VmmMemory::open(int64_t peer, llvm::StringRef text) {
     unmap(memory);
     return status.annotated(fmt::format("memory 'vmm' of rank {}", peer));
   }
-  opened_[{peer, number}] = memory;
+  opened_[reinterpret_cast<void *>(memory.address)] = memory;
   return reinterpret_cast<void *>(memory.address);
 }
 
 void VmmMemory::closePeers() {
-  for (const auto &[whose, memory] : opened_)
+  for (const auto &[base, memory] : opened_)
     unmap(memory);
   opened_.clear();
 }

@@ -151,6 +151,7 @@ class GroupJob:
         self._job: Optional[Job] = None
         self.on_gpu = device.type == "cuda"
         self.operations: Dict[Any, Any] = {}
+        self.ages: List[Any] = []  # see _kept._oldest()
         self.sites: Dict[Any, Any] = {}  # the operation of a call that was seen
         self.retired: Dict[Any, Any] = {}  # calls of operations that are gone
         self.preparations: Counter[Any] = collections.Counter()  # of layouts, for calls

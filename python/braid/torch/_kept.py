@@ -1,8 +1,9 @@
 """The operators of each group that are kept, within a bound, and counted."""
 from __future__ import annotations
 
+import heapq
 import warnings
-from typing import Dict, Iterator, NamedTuple, Tuple
+from typing import Dict, Iterator, NamedTuple, Optional, Tuple
 
 import torch
 
@@ -15,17 +16,18 @@ from braid.torch._prepared import Prepared, lower
 MANY_PREPARATIONS = 3  # of one layout, that it was called for
 
 _clock = 0  # counts calls, of all operators
+_number = 0  # of the operator that was prepared last
 _bound = DEFAULT_BYTES
 
 
 def set_memory_bound(size: int) -> None:
-    """At most so many bytes of each group's operators are kept on this rank, on each kind of
-    device, beside those in CUDA graphs that live; 0: no bound. Default: 4 GiB. The same on all
-    ranks.
+    """At most so many bytes are held for each group's operators on this rank, on each kind of
+    device, beside what operators hold that are in CUDA graphs that live; 0: no bound. Default:
+    4 GiB. The same on all ranks.
 
-    Beyond it those go that were not called for longest, but for one that is being called; when
-    they are called again they are prepared again. Where that comes to pass more than once, a
-    RuntimeWarning says so.
+    Beyond it those go that were not called for longest, but for one that is being called, and while
+    that is prepared both it and they are there; when they are called again they are prepared again.
+    Where that comes to pass more than once, a RuntimeWarning says so.
     """
     global _bound
     if not isinstance(size, int) or size < 0:
@@ -34,36 +36,73 @@ def set_memory_bound(size: int) -> None:
 
 
 class Memory(NamedTuple):
-    """What operators hold on this rank."""
+    """What is held for operators on this rank."""
 
-    bytes: int
+    bytes: int  # had from the machine, whether an operator uses them or not
     operators: int
     bound: int  # bytes, of each group, beside what is in CUDA graphs
 
 
 def memory() -> Memory:
-    """What the operators of all groups hold on this rank, and at most may."""
+    """What is held for the operators of all groups on this rank, and at most may be."""
     usages = []
     for job in all_jobs():
         with job.lock:
             usages.append(job.job.usage())
-    return Memory(sum(each.bytes for each in usages), sum(each.operations for each in usages),
+    return Memory(sum(each.held for each in usages), sum(each.operations for each in usages),
                   _bound)
 
 
-def _keep_within_bound(job: GroupJob, newest: Prepared) -> None:
-    """Once `newest` is prepared. All ranks let the same ones go, because they call alike, and what
+def _add_operation(job: GroupJob, prepared: Prepared) -> None:
+    """Once it is prepared. All ranks let the same others go, because they call alike, and what
     usage() says is the same on all."""
-    held = []
-    for key, each in job.operations.items():
-        usage = each.operation.usage()
-        if not usage.is_in_graph:
-            held.append((each.last, usage.most, key, each))
-    total = sum(most for _, most, _, _ in held)
-    for _, most, key, each in sorted(held, key=lambda each: each[0]):
-        if _bound and total > _bound and each is not newest:
-            total -= most
-            retire(job, key)
+    global _number
+    _number += 1
+    prepared.number, prepared.last = _number, _clock
+    job.operations[prepared.layout] = prepared
+    heapq.heappush(job.ages, (prepared.last, prepared.number, prepared.layout))
+    while _bound:
+        usage = job.job.usage()
+        excess = usage.most_held - usage.in_graphs - _bound
+        if excess <= 0 or not _let_go(job, prepared, excess):
+            return
+        job.job.give_back()
+
+
+def _let_go(job: GroupJob, newest: Prepared, size: int) -> bool:
+    """Retires those that were not called for longest, until they have held so many bytes; False if
+    there is none but `newest` that may go."""
+    in_graphs = []
+    have_gone = False
+    while size > 0:
+        oldest = _oldest(job)
+        if oldest is newest:
+            break
+        usage = oldest.operation.usage()
+        if usage.is_in_graph:
+            in_graphs.append(heapq.heappop(job.ages))
+            continue
+        retire(job, oldest.layout)
+        size -= usage.most
+        have_gone = True
+    for age in in_graphs:
+        heapq.heappush(job.ages, age)
+    return have_gone
+
+
+def _oldest(job: GroupJob) -> Prepared:
+    """Who comes first in job.ages: a heap of when each was called, its number and layout. Calls do
+    not change the heap: what was called since is put where it belongs when it comes first, so a
+    call costs the same however many there are."""
+    while True:
+        last, number, layout = job.ages[0]
+        prepared: Optional[Prepared] = job.operations.get(layout)
+        if prepared is None or prepared.number != number:
+            heapq.heappop(job.ages)  # retired
+        elif prepared.last != last:
+            heapq.heapreplace(job.ages, (prepared.last, number, layout))
+        else:
+            return prepared
 
 
 def _count_preparation(job: GroupJob, layout: Layout) -> None:
@@ -78,7 +117,8 @@ def _count_preparation(job: GroupJob, layout: Layout) -> None:
 def retire(job: GroupJob, key: Layout) -> None:
     """Gives back what an operator has. Its calls stay in the report."""
     prepared = job.operations.pop(key)
-    job.sites.clear()
+    for site in prepared.sites:
+        job.sites.pop(site, None)
     _add(job.retired, prepared)
     prepared.operation.close()
 
@@ -130,9 +170,8 @@ def find(job: GroupJob, layout: Layout) -> Prepared:
                 f"{layout.operator} of {layout.shape}: expected a call, or braid.torch.prepare(), "
                 "with such tensors before the stream is captured")
         prepared = Prepared(job, layout, lower(job, layout), measures=False)
-        job.operations[layout] = prepared
         _count_preparation(job, layout)
-        _keep_within_bound(job, prepared)
+        _add_operation(job, prepared)
     return prepared
 
 
@@ -168,8 +207,6 @@ def measure(job: GroupJob, layout: Layout, seconds: float) -> Prepared:
     prepared = Prepared(job, layout, program, measures=True)
     if before is not None:
         retire(job, layout)
-    prepared.last = _clock
-    job.operations[layout] = prepared
     job.choices[layout] = prepared.schedule
-    _keep_within_bound(job, prepared)
+    _add_operation(job, prepared)
     return prepared

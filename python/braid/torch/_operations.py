@@ -107,6 +107,7 @@ def _run(job: GroupJob, site: Site, describe: Callable[[], Call], A: Tensor, Bs:
         call = describe()
         known = find(job, call.layout), call
         job.sites[site] = known
+        known[0].sites.append(site)
     prepared, call = known
     use(job, prepared)
     made = [output.make(A) for output in call.outputs]

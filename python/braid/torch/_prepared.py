@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Optional, Sequence, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 import torch
 
@@ -26,7 +26,8 @@ class Prepared:
         self.operation = _prepare(job, program, measures)
         self.layout = layout
         self.schedule = self.operation.program.schedule
-        self.calls = self.copies = self.last = 0
+        self.calls = self.copies = self.last = self.number = 0  # the last two: see _kept
+        self.sites: List[object] = []  # of the job's sites, those that it is found by
         self._has_rows = layout.operator != "all_gather_matmul" or layout.rows.of(job.rank) > 0
         count = 1 + len(layout.weights) + sum(each.has_bias for each in layout.weights)
         count += len(layout.weights) + layout.returns_gathered

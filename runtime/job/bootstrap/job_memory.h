@@ -80,6 +80,8 @@ struct FlightEntry {
 inline constexpr uint32_t kQueueSlots = 32;     ///< further queues are not shown
 inline constexpr uint32_t kFlightEntries = 512; ///< a power of two
 
+inline constexpr size_t kCallEntries = 64; ///< more than a rank can be ahead of its peers
+
 struct RankSlot {
   std::atomic<uint32_t> state; ///< RankState
   std::atomic<uint32_t> pid;
@@ -100,6 +102,8 @@ struct RankSlot {
   /// Of programs whose ranks wait for each other's memory; those in graphs of the caller's when the
   /// GPU has said so. Not known of other hosts' ranks.
   BegunRuns begunRuns;
+  std::atomic<uint64_t> calls[kCallEntries]; ///< that all ranks make alike; see runtime/job/calls.h
+  std::atomic<uint32_t> hasUnseenRuns; ///< graphs of the caller's have runs, so `calls` lacks some
   alignas(64) std::atomic<uint32_t> barrier; ///< how many spinning barriers it has come to
   QueueSlot queue[kQueueSlots];
   FlightEntry flight[kFlightEntries];

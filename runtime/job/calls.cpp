@@ -1,0 +1,113 @@
+//===- runtime/job/calls.cpp - whether ranks make the same calls ------------------------------===//
+
+#include "runtime/job/calls.h"
+
+#include "runtime/execute/handshake.h"
+
+#include <fmt/format.h>
+
+namespace braid {
+namespace {
+
+constexpr uint32_t kProgramBits = 28;
+constexpr uint32_t kProgramMask = (1u << kProgramBits) - 1;
+
+/// One word, so that no reader sees half of it.
+struct Noted {
+  uint32_t number = 0; ///< calls of the rank before it
+  JobCall call = JobCall::None;
+  uint32_t program = 0; ///< kProgramMask: none
+
+  uint64_t pack() const {
+    return uint64_t(number) << 32 | uint32_t(call) << kProgramBits | (program & kProgramMask);
+  }
+  static Noted unpack(uint64_t packed) {
+    const auto low = static_cast<uint32_t>(packed);
+    return {static_cast<uint32_t>(packed >> 32), static_cast<JobCall>(low >> kProgramBits),
+            low & kProgramMask};
+  }
+};
+
+Noted at(const RankSlot &slot, size_t place) {
+  return Noted::unpack(slot.calls[place].load(std::memory_order_relaxed));
+}
+
+bool isSeen(const RankSlot &slot) {
+  return slot.hasUnseenRuns.load(std::memory_order_relaxed) == 0;
+}
+
+/// Where both meet, they hear in the meeting what is different.
+bool disagree(const Noted &mine, const Noted &other) {
+  const bool isSame = mine.call == other.call && mine.program == other.program;
+  return other.call != JobCall::None && mine.number == other.number && !isSame &&
+         (mine.call == JobCall::Run || other.call == JobCall::Run);
+}
+
+const Plan *planOf(const KnownPlans &plans, int64_t rank, const Noted &noted) {
+  return noted.call == JobCall::Run || noted.call == JobCall::Prepare
+             ? plans.find(rank, noted.program)
+             : nullptr;
+}
+
+std::string describe(const Noted &noted, const Plan *plan) {
+  const std::string program = plan ? "@" + plan->program : "another program";
+  switch (noted.call) {
+  case JobCall::None:
+    return "";
+  case JobCall::Run:
+    return "runs " + program;
+  case JobCall::Prepare:
+    return "prepares " + program;
+  case JobCall::Choose:
+    return "chooses a schedule";
+  case JobCall::GiveBack:
+    return "gives memory back";
+  case JobCall::Commit:
+    return "commits";
+  case JobCall::Close:
+    return "closes the job";
+  }
+  return "";
+}
+
+std::string describeAll(const JobMemory &memory, const KnownPlans &plans, size_t place,
+                        uint32_t number) {
+  std::vector<std::string> words, texts;
+  bool haveTexts = true;
+  for (int64_t rank = 0; rank < memory.ranks(); ++rank) {
+    Noted noted = at(memory.slot(rank), place);
+    if (noted.number != number)
+      noted = {}; // it has not come so far
+    const Plan *plan = planOf(plans, rank, noted);
+    words.push_back(describe(noted, plan));
+    texts.push_back(plan ? plan->text : "");
+    haveTexts = haveTexts && plan;
+  }
+  return "expected all ranks to make the same calls in the same order, got" + listByRank(words) +
+         (haveTexts ? firstDifference(texts) : "");
+}
+
+} // namespace
+
+void CallLog::note(RankSlot &slot, JobCall call, uint32_t program) {
+  slot.calls[calls_ % kCallEntries].store(Noted{calls_, call, program}.pack(),
+                                          std::memory_order_relaxed);
+  ++calls_;
+}
+
+std::string describeDisagreement(const JobMemory &memory, const KnownPlans &plans, int64_t rank) {
+  const RankSlot &own = memory.slot(rank);
+  for (size_t place = 0; isSeen(own) && place < kCallEntries; ++place) {
+    const Noted mine = at(own, place);
+    for (int64_t peer = 0; mine.call != JobCall::None && peer < memory.ranks(); ++peer) {
+      const RankSlot &slot = memory.slot(peer);
+      const Noted other = at(slot, place);
+      const bool isTheirsToTell = other.call == JobCall::Prepare;
+      if (memory.isHere(peer) && isSeen(slot) && disagree(mine, other) && !isTheirsToTell)
+        return describeAll(memory, plans, place, mine.number);
+    }
+  }
+  return "";
+}
+
+} // namespace braid
