@@ -4,8 +4,9 @@
 //
 // Ranks gather blocks from memory of that kind, read by their peers and written by them: other
 // numbers each time, R rounds in all (1,000), every element compared. A session that is prepared
-// again, and a job that is joined again, leave no memory behind. A job goes on with another process
-// in the place of one that was killed.
+// again, and a job that is joined again, leave no memory behind; nor do sessions of many sizes, some
+// of which live on while others come and go. A job goes on with another process in the place of one
+// that was killed.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -15,8 +16,10 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <deque>
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,12 +35,12 @@ std::string memory() {
 }
 
 /// Every rank's block to all ranks.
-std::string fusion(int64_t ranks) {
+std::string fusion(int64_t ranks, int64_t columns) {
   FusionText f("gather");
   const Extent d = f.parameter("D", ranks);
   f.mesh(d);
-  f.input("A", DType::F32, {didx(d), plain(kRows), plain(kColumns)});
-  f.define("C", "reshard %A", DType::F32, {stream(d), plain(kRows), plain(kColumns)});
+  f.input("A", DType::F32, {didx(d), plain(kRows), plain(columns)});
+  f.define("C", "reshard %A", DType::F32, {stream(d), plain(kRows), plain(columns)});
   f.output({"C"});
   return f.str();
 }
@@ -48,10 +51,11 @@ Status internal(const std::string &message) { return {StatusCode::Internal, mess
 class Blocks {
 public:
   Blocks(const Job &job, const CompiledProgram &program)
-      : rank_(job.firstRank()), ranks_(job.ranks()) {
+      : rank_(job.firstRank()), ranks_(job.ranks()),
+        elements_(kRows * program.inputs()[0].shape.back()) {
     cudaMalloc(&a_, bytes());
     cudaMalloc(&c_, bytes() * ranks_);
-    host_.resize(static_cast<size_t>(kRows * kColumns * ranks_));
+    host_.resize(static_cast<size_t>(elements_ * ranks_));
     input = Tensor(a_, program.inputs()[0]);
     output = Tensor(c_, program.outputs()[0]);
   }
@@ -63,7 +67,7 @@ public:
 
   /// Other numbers in each round, and on each rank; NaNs where they are to arrive.
   void fill(int round) {
-    for (int64_t i = 0; i < kRows * kColumns; ++i)
+    for (int64_t i = 0; i < elements_; ++i)
       host_[static_cast<size_t>(i)] = number(round, rank_, i);
     cudaMemcpy(a_, host_.data(), bytes(), cudaMemcpyDefault);
     cudaMemset(c_, 0xff, bytes() * ranks_);
@@ -71,8 +75,8 @@ public:
   Status compare(int round) {
     cudaMemcpy(host_.data(), c_, bytes() * ranks_, cudaMemcpyDefault);
     for (int64_t rank = 0; rank < ranks_; ++rank)
-      for (int64_t i = 0; i < kRows * kColumns; ++i)
-        if (host_[static_cast<size_t>(rank * kRows * kColumns + i)] != number(round, rank, i))
+      for (int64_t i = 0; i < elements_; ++i)
+        if (host_[static_cast<size_t>(rank * elements_ + i)] != number(round, rank, i))
           return internal("round " + std::to_string(round) + ": element " + std::to_string(i) +
                           " of rank " + std::to_string(rank) + " is wrong");
     return Status::ok();
@@ -81,34 +85,31 @@ public:
   Tensor input, output;
 
 private:
-  static size_t bytes() { return kRows * kColumns * sizeof(float); }
+  size_t bytes() const { return static_cast<size_t>(elements_) * sizeof(float); }
   static float number(int round, int64_t rank, int64_t index) {
     return static_cast<float>((round * 7919 + rank * 104729 + index * 31) % 16777213);
   }
 
-  const int64_t rank_, ranks_;
+  const int64_t rank_, ranks_, elements_; ///< of a rank
   void *a_ = nullptr, *c_ = nullptr;
   std::vector<float> host_;
 };
 
 Result<std::unique_ptr<Session>> prepared(const std::shared_ptr<Job> &job,
-                                          const std::string &protocol) {
+                                          const std::string &protocol, int64_t columns = kColumns) {
   Result<CompiledProgram> program =
-      job->compileText("gather", fusion(job->ranks()),
+      job->compileText("gather", fusion(job->ranks(), columns),
                        {.schedule = "pairwise;protocol=" + protocol + ";memory=" + memory()});
   if (!program)
     return program.status();
   return Session::prepare(job, *program);
 }
 
-Status gather(const std::shared_ptr<Job> &job, const std::string &protocol, int runs) {
-  Result<std::unique_ptr<Session>> session = prepared(job, protocol);
-  if (!session)
-    return session.status();
-  Blocks blocks(*job, (*session)->program());
+Status gather(const std::shared_ptr<Job> &job, Session &session, int runs) {
+  Blocks blocks(*job, session.program());
   for (int round = 0; round < runs; ++round) {
     blocks.fill(round);
-    Status status = (*session)->run({&blocks.input, 1}, {&blocks.output, 1});
+    Status status = session.run({&blocks.input, 1}, {&blocks.output, 1});
     if (status.isOk())
       status = job->synchronize();
     if (status.isOk())
@@ -117,6 +118,11 @@ Status gather(const std::shared_ptr<Job> &job, const std::string &protocol, int 
       return status;
   }
   return Status::ok();
+}
+
+Status gather(const std::shared_ptr<Job> &job, const std::string &protocol, int runs) {
+  Result<std::unique_ptr<Session>> session = prepared(job, protocol);
+  return session ? gather(job, **session, runs) : session.status();
 }
 
 /// Peers read in one half of the rounds, and write in the other.
@@ -150,6 +156,54 @@ Status prepareAgain(const std::shared_ptr<Job> &job, int) {
     if (i > 10 && freeBytes() + kSlack < before)
       return internal("program " + std::to_string(i) + " left memory");
   }
+  return job->commit();
+}
+
+/// Sizes from 12 KB to 50 MB a rank, growing, shrinking and mixed; the last five sessions live, and
+/// the eldest of them still runs.
+Status varySizes(const std::shared_ptr<Job> &job, int) {
+  std::vector<int64_t> sizes;
+  for (int64_t columns = 1000; columns < 4200000; columns += columns / 3)
+    sizes.push_back(columns / 4 * 4);
+  const size_t count = sizes.size();
+  for (size_t i = 0; i < count; ++i)
+    sizes.push_back(sizes[count - 1 - i]);
+  for (size_t i = 0; i < 2 * count; ++i)
+    sizes.push_back(sizes[(i * 7 + 3) % count]);
+  const bool givesBack = memory() == "ipc" || memory() == "vmm";
+  const size_t before = freeBytes();
+  int64_t mostLive = 0, mostHeld = 0;
+  std::deque<std::unique_ptr<Session>> live;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    Result<std::unique_ptr<Session>> session = prepared(job, i % 2 ? "put" : "get", sizes[i]);
+    if (!session)
+      return session.status();
+    live.push_back(std::move(*session));
+    mostLive = std::max(mostLive, job->usage().bytes);
+    mostHeld = std::max(mostHeld, job->usage().held);
+    for (Session *each : {live.back().get(), live.front().get()})
+      if (Status status = gather(job, *each, 2); !status.isOk())
+        return status;
+    if (live.size() == 5)
+      live.pop_front();
+    if (i % 3 == 2)
+      if (Status status = job->giveBack(); !status.isOk())
+        return status;
+  }
+  live.clear();
+  if (Status status = job->giveBack(); !status.isOk())
+    return status;
+  const int64_t held = job->usage().held;
+  std::printf("sessions had %lld MB, the job %lld MB at most, and has %lld kB\n",
+              static_cast<long long>(mostLive >> 20), static_cast<long long>(mostHeld >> 20),
+              static_cast<long long>(held >> 10));
+  if (givesBack && held > (int64_t(1) << 20))
+    return internal("the job still has " + std::to_string(held) + " bytes");
+  if (givesBack && mostHeld > 3 * mostLive)
+    return internal("the job had " + std::to_string(mostHeld) + " bytes for " +
+                    std::to_string(mostLive));
+  if (givesBack && freeBytes() + kSlack < before)
+    return internal("sessions of many sizes left memory");
   return job->commit();
 }
 
@@ -245,6 +299,7 @@ int main(int argc, char **argv) {
   return gpuJobMain(argc, argv,
                     {{"rounds", rankMain<rounds>},
                      {"programs that are prepared again", rankMain<prepareAgain>},
+                     {"programs of many sizes", rankMain<varySizes>},
                      {"jobs that are joined again", joinAgain},
                      {"a rank that was killed and replaced", replaceKilled,
                       comesBack ? nullptr : "cannot be had again"}});
