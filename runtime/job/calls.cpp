@@ -55,17 +55,17 @@ std::string describe(const Noted &noted, const Plan *plan) {
   case JobCall::None:
     return "";
   case JobCall::Run:
-    return "runs " + program;
+    return "run of " + program;
   case JobCall::Prepare:
-    return "prepares " + program;
+    return "preparing " + program;
   case JobCall::Choose:
-    return "chooses a schedule";
+    return "choosing a schedule";
   case JobCall::GiveBack:
-    return "gives memory back";
+    return "giving memory back";
   case JobCall::Commit:
-    return "commits";
+    return "commit";
   case JobCall::Close:
-    return "closes the job";
+    return "closing the job";
   }
   return "";
 }

@@ -62,8 +62,8 @@ TEST_F(CallsTest, SaysWhichRankRunsWhat) {
   EXPECT_EQ(tell(0), "");
   note(1, JobCall::Run, &second_);
   const std::string all = "expected all ranks to make the same calls in the same order, got\n"
-                          "  ranks 0 and 2: runs @first\n"
-                          "  rank 1: runs @second\n"
+                          "  ranks 0 and 2: run of @first\n"
+                          "  rank 1: run of @second\n"
                           "  ranks 0 and 2, line 1: program @first\n"
                           "  rank 1, line 1: program @second";
   for (int64_t rank = 0; rank < 3; ++rank)
@@ -77,8 +77,8 @@ TEST_F(CallsTest, WhoPreparesTells) {
   note(0, JobCall::Prepare, &second_);
   note(1, JobCall::Run, &first_);
   EXPECT_EQ(tell(0), "expected all ranks to make the same calls in the same order, got\n"
-                     "  rank 0: prepares @second\n"
-                     "  rank 1: runs @first");
+                     "  rank 0: preparing @second\n"
+                     "  rank 1: run of @first");
   EXPECT_EQ(tell(1), "");
 }
 
@@ -94,8 +94,8 @@ TEST_F(CallsTest, NamesCallsOfNoProgram) {
   note(0, JobCall::Close);
   note(1, JobCall::Run, &first_);
   EXPECT_EQ(tell(1), "expected all ranks to make the same calls in the same order, got\n"
-                     "  rank 0: closes the job\n"
-                     "  rank 1: runs @first");
+                     "  rank 0: closing the job\n"
+                     "  rank 1: run of @first");
 }
 
 TEST_F(CallsTest, ComparesNothingBesideGraphsOfTheCaller) {

@@ -88,20 +88,21 @@ class Members:
         if self.rank == 0:
             self.store.set(f"{turn}/job", f"torch {uuid.uuid4()}")
         self.store.set(f"{turn}/host {self.rank}", _host())
-        hosts = [f"{turn}/host {rank}" for rank in range(self.size)]
+        keys = [f"{turn}/host {rank}" for rank in range(self.size)]
         try:
-            self._wait_for(hosts)
-            job, *found = [self.store.get(key).decode() for key in (f"{turn}/job", *hosts)]
+            self._wait_for(keys)
+            hosts: List[str] = [self.store.get(key).decode() for key in keys]
+            job: str = self.store.get(f"{turn}/job").decode()
         except Error:
             raise
         except RuntimeError as error:
             raise PeerError(f"group '{self.name}', rank {self.rank}: expected its store to answer, "
                             f"got: {error}") from None
-        for rank, host in enumerate(found):
-            if host != found[0]:
+        for rank, host in enumerate(hosts):
+            if host != hosts[0]:
                 raise UnsupportedError(
                     f"group '{self.name}': expected all ranks on one host, got rank 0 on "
-                    f"{found[0].split()[0]} and rank {rank} on {host.split()[0]}")
+                    f"{hosts[0].split()[0]} and rank {rank} on {host.split()[0]}")
         return job
 
     def _wait_for(self, keys: List[str]) -> None:

@@ -61,10 +61,15 @@ def _add_operation(job: GroupJob, prepared: Prepared) -> None:
     prepared.number, prepared.last = _number, _clock
     job.operations[prepared.layout] = prepared
     heapq.heappush(job.ages, (prepared.last, prepared.number, prepared.layout))
+    has_given_back = False
     while _bound:
         usage = job.job.usage()
         excess = usage.most_held - usage.in_graphs - _bound
-        if excess <= 0 or not _let_go(job, prepared, excess):
+        if excess <= 0:
+            return
+        if not has_given_back and usage.most_held - usage.most >= excess:
+            has_given_back = True  # what trials or operators before have left may be enough
+        elif not _let_go(job, prepared, excess):
             return
         job.job.give_back()
 
