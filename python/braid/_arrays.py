@@ -113,7 +113,11 @@ def view(array: Any, what: str, stream: Optional[int] = None) -> Array:
     if library == "torch" and hasattr(array, "data_ptr"):
         return _of_torch(array)
     if hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__"):
-        return _of_dlpack(array, stream)
+        try:
+            return _of_dlpack(array, stream)
+        except Exception as error:  # the array's own, or of what it gave in place of a capsule
+            raise InputError(f"{what}: expected an array that DLPack shares, got "
+                             f"{type(error).__name__}: {error}") from error
     raise InputError(f"{what}: expected an array of NumPy, PyTorch, CuPy, JAX, or one that has "
                      f"__dlpack__, got {type(array).__name__}")
 

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from typing import List, Optional, Sequence, Tuple, Union
 
+from braid._errors import InputError
+
 Number = Union[int, "Extent"]
 
 
@@ -99,6 +101,8 @@ class Value:
 
 
 def _type(dtype: str, axes: Sequence[AxisLike]) -> str:
+    if not isinstance(axes, (list, tuple)):
+        raise InputError(f"axes: expected a list, got {axes!r}")
     return f"{dtype}[{', '.join(map(str, axes))}]"
 
 

@@ -7,7 +7,8 @@ import select
 import signal
 import socket
 import threading
-from _signal import getsignal  # the other one makes an enumerator first, which takes microseconds
+# The other one makes an enumerator first, which takes microseconds.
+from _signal import getsignal  # type: ignore[import-not-found,unused-ignore]
 from typing import Any, Callable, Optional
 
 

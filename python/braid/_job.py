@@ -50,7 +50,7 @@ class OperationUsage(NamedTuple):
     is_in_graph: bool
 
 
-class Job:
+class Job(_library.Unique):
     """Ranks that have met; create() and join() make one. Not thread-safe.
 
     What is collective is called by all ranks, in one order. Any failure but an InputError is that
@@ -186,7 +186,10 @@ class Job:
 
     def fail(self, message: str, code: int = InputError.code) -> None:
         """Ends the job for all ranks, with that cause; raises the first cause."""
-        _library.call("job_fail", self._handle.address, code,
+        if not isinstance(message, str):
+            raise InputError(f"message: expected a str, got {message!r}")
+        _library.call("job_fail", self._handle.address,
+                      _library.integer("code", code, -2**31, 2**31 - 1),
                       message.replace("\0", " ").encode(errors="backslashreplace"))
 
     def usage(self) -> Usage:
@@ -244,13 +247,11 @@ _MOST_SECONDS = 1e9
 
 def _options(backend: str, ranks: int, timeout: float, max_bytes: int, reproducible: bool,
              **others: Any) -> Any:
-    if not 0 <= timeout <= _MOST_SECONDS:
-        raise InputError(f"timeout: expected seconds up to {_MOST_SECONDS:g}, got {timeout}")
     options = {"device": -1, **others}
     return ctypes.byref(_library.JobOptions(
         backend=_library.encoded("backend", backend), ranks=_library.integer("ranks", ranks),
-        timeout_ms=round(timeout * 1000),
-        most_bytes=_library.integer("max_bytes", max_bytes, 0), reproducible=reproducible,
+        timeout_ms=round(1000 * _library.seconds("timeout", timeout, _MOST_SECONDS)),
+        most_bytes=_library.integer("max_bytes", max_bytes, 0), reproducible=bool(reproducible),
         **options))
 
 
@@ -281,20 +282,21 @@ def join(backend: str = "cpu", ranks: int = 0, *, timeout: float = 60.0, max_byt
     The others as in create(). Collective; blocks until all ranks have come. InputError if the
     environment says nothing, or contradicts itself, or if ranks contradict each other.
     """
+    ranks, rank = _library.integer("ranks", ranks), _library.integer("rank", rank)
     if name is None and rank != 0:
         raise InputError(f"rank: expected none without a name, got {rank}: the environment says it")
     if name is not None and not 0 <= rank < ranks:
         raise InputError(f"rank: expected a rank from 0 to {ranks - 1} of the {ranks} of "
                          f"'{name}', got {rank}")
     options = _options(backend, ranks, timeout, max_bytes, reproducible,
-                       rank=_library.integer("rank", rank),
+                       rank=rank,
                        device=-1 if device is None else
                        _library.integer("device", device, 0, 2**31 - 1),
                        name=None if name is None else _library.encoded("name", name))
     return Job(_library.make("job_join", options), backend)
 
 
-class Operation:
+class Operation(_library.Unique):
     """A program on the ranks of this process, ready to run."""
 
     def __init__(self, job: Job, program: Program, measures: bool = True) -> None:
@@ -302,7 +304,7 @@ class Operation:
         self.program = program
         with interrupting(job._interrupt):
             self._handle = _library.Handle("session", _library.make(
-                "session_prepare", job._handle.address, program._address, measures))
+                "session_prepare", job._handle.address, program._address, bool(measures)))
         job._operations.add(self)
         self._specs = program.inputs + program.outputs
         self._shapes = [(ctypes.c_int64 * len(spec.shape))(*spec.shape) for spec in self._specs]
@@ -360,7 +362,9 @@ class Operation:
         """
         address = self._handle.address
         columns = self._columns(inputs, self.program.inputs, "input")
-        if stream is None and not self._is_on_host:
+        if stream is not None:
+            stream = _library.integer("stream", stream, 0, 2**64 - 1)
+        elif not self._is_on_host:
             stream = _arrays.current_stream(columns[0][0])
         outputs, owners = self._bind(columns, out, stream)
         if self._is_on_host:
@@ -394,7 +398,9 @@ class Operation:
 
         InputError if there is none.
         """
-        if stream is None and self._recorded and not self._is_on_host:
+        if stream is not None:
+            stream = _library.integer("stream", stream, 0, 2**64 - 1)
+        elif self._recorded and not self._is_on_host:
             stream = _arrays.current_stream(self._recorded[0])
         if self._is_on_host:
             with RunOnCpu(self.job, self._recorded):

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import numbers
 import operator
 import os
 import weakref
@@ -168,8 +169,19 @@ def integer(name: str, value: Any, least: int = -2**63, most: int = 2**63 - 1) -
     return number
 
 
-def encoded(name: str, text: str) -> bytes:
+def seconds(name: str, value: Any, most: float = float("inf")) -> float:
+    """A time from 0 to `most`."""
+    given = float(value) if isinstance(value, numbers.Real) else -1.0
+    if not 0 <= given <= most:
+        bound = "of 0 or more" if most == float("inf") else f"up to {most:g}"
+        raise InputError(f"{name}: expected seconds {bound}, got {value!r}")
+    return given
+
+
+def encoded(name: str, text: Any) -> bytes:
     """A text for C, where it ends with the first zero."""
+    if not isinstance(text, str):
+        raise InputError(f"{name}: expected a str, got {text!r}")
     try:
         result = text.encode()
     except UnicodeEncodeError as error:
@@ -199,7 +211,15 @@ def _free(name: str, address: int) -> None:
         getattr(_library, name)(address)
 
 
-class Handle:
+class Unique:
+    """There is one of it: two would each end what both hold."""
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Asked by copy and pickle alike."""
+        raise TypeError(f"cannot copy or pickle braid.{type(self).__name__}")
+
+
+class Handle(Unique):
     """Owns an object of the library. It is freed with this one, or when the interpreter ends, those
     made last first. In a child that fork() makes it is gone: threads and connections stay behind.
     """
@@ -224,10 +244,6 @@ class Handle:
     def is_alive(self) -> bool:
         """Neither freed, be it by the end of the interpreter, nor in a child of fork()."""
         return self._free.alive
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        """A copy would be freed with the first."""
-        raise TypeError(f"a {self._kind} of braid cannot be copied or pickled")
 
     def free(self) -> None:
         """Now, rather than later. May be called again."""

@@ -52,14 +52,16 @@ class Request(NamedTuple):
             parameter_names=(ctypes.c_char_p * len(names))(*names),
             parameter_values=(ctypes.c_int64 * len(names))(*values),
             parameters=len(names), schedule=_encoded("schedule", schedule),
-            auto_seconds=self.auto_seconds, reproducible=self.reproducible)
+            auto_seconds=_library.seconds("auto_seconds", self.auto_seconds),
+            reproducible=bool(self.reproducible))
         prefix, first = ("job_", (job,)) if job else ("", ())
         if isinstance(self.source, os.PathLike):
             return _library.make(prefix + "compile_file", *first, os.fsencode(self.source),
                                  ctypes.byref(options))
-        if isinstance(self.source, str) and self.source.endswith(".braid"):
-            raise InputError(f"expected a text, or the path of a file as a pathlib.Path, got the "
-                             f"str {self.source!r}")
+        is_path = isinstance(self.source, str) and self.source.endswith(".braid")
+        if is_path or not isinstance(self.source, (str, Fusion)):
+            raise InputError("expected a text, a Fusion, or the path of a file as a pathlib.Path, "
+                             f"got the {type(self.source).__name__} {self.source!r:.60}")
         return _library.make(prefix + "compile_text", *first,
                              _library.encoded("a fusion's name", self._name()),
                              _library.encoded("source", str(self.source)), ctypes.byref(options))
@@ -72,7 +74,7 @@ def _encoded(name: str, text: Optional[str]) -> Optional[bytes]:
     return None if text is None else _library.encoded(name, text)
 
 
-class Program:
+class Program(_library.Unique):
     """A verified program for all ranks. It never changes. Thread-safe.
 
     With schedule="auto" the ranks of a job choose, in Job.prepare(); until then this is the program
@@ -182,6 +184,4 @@ def compile(source: Source, ranks: Optional[int] = None, schedule: Optional[str]
     """
     if schedule is not None and not isinstance(schedule, str):
         raise InputError(f"expected a schedule as a str, or None, got {type(schedule).__name__}")
-    if not auto_seconds >= 0:
-        raise InputError(f"expected auto_seconds of 0 or more, got {auto_seconds}")
     return Program(Request(source, ranks, schedule, entry, reproducible, auto_seconds, parameters))

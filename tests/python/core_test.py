@@ -138,7 +138,10 @@ class Compiler(unittest.TestCase):
                 ({"schedule": "ring\0zzz"}, braid.InputError, "schedule: .* character 0"),
                 ({"M": 2**64 + 12}, braid.InputError, "M: expected an integer from"),
                 ({"M": 1.5}, braid.InputError, "M: expected an integer, got 1.5"),
-                ({"ranks": 2**64 + 3}, braid.InputError, "ranks: expected an integer from 1")]:
+                ({"ranks": 2**64 + 3}, braid.InputError, "ranks: expected an integer from 1"),
+                ({"entry": 5}, braid.InputError, "entry: expected a str, got 5"),
+                ({"auto_seconds": "1"}, braid.InputError, "auto_seconds: expected seconds"),
+                ({"schedule": b"ring"}, braid.InputError, "as a str, or None, got bytes")]:
             with self.assertRaisesRegex(kind, words, msg=str(options)) as caught:
                 braid.compile(gather(3), **options)
             self.assertEqual(caught.exception.code, kind.code)
@@ -150,7 +153,10 @@ class Compiler(unittest.TestCase):
                            (lambda: program.check(queues=2**32), "queues: expected an integer"),
                            (lambda: program.check(runs=-1), "runs: expected an integer from 0"),
                            (lambda: braid.compile(f"{program}\0 )("), "source: .* character 0"),
-                           (lambda: braid.compile(EXAMPLE), "as a pathlib.Path, got the str")]:
+                           (lambda: braid.compile(EXAMPLE), "as a pathlib.Path, got the str"),
+                           (lambda: braid.compile(None), "a Fusion, or .* got the NoneType"),
+                           (lambda: braid.compile(program), "a Fusion, or .* got the Program"),
+                           (lambda: braid.Fusion("f").input("A", "f32", 5), "axes: expected a")]:
             with self.assertRaisesRegex(braid.InputError, words):
                 ask()
 
@@ -377,8 +383,9 @@ class Runs(unittest.TestCase):
         job = self.job(2)
         op = job.prepare(braid.compile(gather(2)))
         for each in (job, op, op.program):
-            for copied in (copy.deepcopy, pickle.dumps):
-                with self.assertRaises(TypeError):
+            for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+                name = f"braid.{type(each).__name__}"
+                with self.assertRaisesRegex(TypeError, f"cannot copy or pickle {name}"):
                     copied(each)
 
     def test_replays(self):
@@ -417,11 +424,15 @@ class Runs(unittest.TestCase):
                 ((A, [1, 2]), None, "input %B: expected an array of NumPy.*got list"),
                 ((A, B), A, "%C"),
                 ((A, Strange(B, (2, 0))), None, "%B: .* memory of the host, .* type 2 of DLPack"),
+                ((A, Strange(B, "x")), None, "%B: expected an array that DLPack shares, got Val"),
+                ((A, Strange(None)), None, "%B: expected an array that DLPack shares, got Attrib"),
                 ((A, B), np.frombuffer(bytes(192), np.float32).reshape(1, 12, 4), "%C: .*written"),
                 ((A, B), (A, B), "output %C: expected an array"),
                 ((Strange(A), Strange(B)), None, "output %C: expected out=")]:
             with self.assertRaisesRegex(braid.InputError, words):
                 op(*inputs, out=out)
+        with self.assertRaisesRegex(braid.InputError, "stream: expected an integer, got 'x'"):
+            op(A, B, stream="x")
         self.assertEqual(op.runs, 0)
         self.assertTrue((op(A, B) == 8).all())
 
@@ -470,6 +481,12 @@ class Runs(unittest.TestCase):
                             (lambda: braid.create(2, max_bytes=-1), "max_bytes: expected an"),
                             (lambda: braid.create(2, timeout=float("inf")), "timeout: expected"),
                             (lambda: braid.create(2, timeout=float("nan")), "timeout: expected"),
+                            (lambda: braid.create(2, timeout="1"), "timeout: expected seconds"),
+                            (lambda: braid.create(2, backend=None), "backend: expected a str"),
+                            (lambda: braid.join(ranks="2", name="x"), "ranks: expected an integer"),
+                            (lambda: braid.join(ranks=2, name=5), "name: expected a str, got 5"),
+                            (lambda: self.job(1).fail(5), "message: expected a str, got 5"),
+                            (lambda: self.job(1).fail("x", "y"), "code: expected an integer"),
                             (lambda: self.job(3).prepare(
                                 braid.compile(gather(2), ranks=2, schedule="auto")),
                              "expected a program for the 3 ranks of the job, got one for 2"),
