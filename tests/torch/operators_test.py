@@ -4,6 +4,7 @@ usage: operators_test.py FOLDER     (the folder that holds the package)
 """
 import gc
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -20,6 +21,8 @@ try:
     import torch
     import torch.distributed as dist
     import torch.nn.functional as F
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import DTensor, Shard
 except ImportError as reason:
     print(f"skipped: expected PyTorch, got: {reason}")
     sys.exit(processes.SKIPPED)
@@ -176,6 +179,51 @@ def part_gradients_of_what_is_gathered(rank, ranks):
     torch.testing.assert_close(v2.grad, V.grad)
 
 
+def part_second_derivatives(rank, ranks):
+    """Through what a gather keeps: it comes from A."""
+    X, W = real(2 * ranks, 8).requires_grad_(), real(8, 6).requires_grad_()
+    x, w = (each.detach().clone().requires_grad_() for each in (mine(X, rank, ranks), W))
+    for Y, operands in ((bt.all_gather_matmul(x, w), (w,)), (X @ W, (W,))):
+        first, = torch.autograd.grad(Y.square().sum(), operands, create_graph=True)
+        first.square().sum().backward()
+    torch.testing.assert_close(x.grad, ranks * mine(X.grad, rank, ranks))
+    torch.testing.assert_close(w.grad, W.grad)
+
+
+def part_gradients_need_no_dispatcher(rank, ranks):
+    """An eager call and its backward are the kernels', and no call of an operator of PyTorch's."""
+    from torch.profiler import ProfilerActivity, profile
+    x, w = (each.requires_grad_() for each in (real(2, 8), real(8, 8)))
+    with profile(activities=[ProfilerActivity.CPU]) as seen:
+        y = bt.matmul_reduce_scatter(bt.all_gather_matmul(x, w, activation="relu"), w)
+        bt.matmul_all_reduce(y, w).sum().backward()
+        torch.ops.braid.matmul_all_reduce(y, w, None, "", "0")
+    names = {each.key: each.count for each in seen.key_averages()}
+    names = {key: count for key, count in names.items() if key.startswith("braid::")}
+    assert names == {"braid::matmul_all_reduce": 1}, names
+
+
+def part_empty(rank, ranks):
+    """Results without elements, as F.linear and collectives give them, and their gradients."""
+    B, b = draw(8, 6), draw(6)
+    for shape in ((0, 8), (0, 3, 8), (3, 0, 8)):
+        A = draw(*shape)
+        Y, G = bt.all_gather_matmul(A, B, bias=b, activation="relu", return_A=True)
+        assert Y.shape == (ranks * shape[0], *shape[1:-1], 6) and G.shape == (*Y.shape[:-1], 8)
+        for Y in (bt.matmul_all_reduce(A, B), bt.all_gather_matmul(A, B, rows=ranks * shape[0])):
+            assert Y.stride() == (A @ B).stride(), (Y.shape, Y.stride())
+        Y = bt.matmul_reduce_scatter(A, B, bias=b, scatter_dim=shape.index(0))
+        assert Y.shape == (*shape[:-1], 6), Y.shape
+        for function in (bt.all_gather_matmul, bt.matmul_reduce_scatter, bt.matmul_all_reduce):
+            for needs_A in (False, True):
+                a, w = A.clone().requires_grad_(needs_A), B.clone().requires_grad_()
+                function(a, w).sum().backward()
+                expect(w.grad, torch.zeros(8, 6))
+                assert not needs_A or a.grad.shape == A.shape
+    assert bt.matmul_all_reduce(draw(3, 8), B[:, :0]).shape == (3, 0)
+    assert not bt.report().calls, "nothing is prepared"
+
+
 def part_keeps_what_gradients_need(rank, ranks):
     """Of a product with a frozen weight, the weight alone; and frozen rows may be written."""
     for operator, rows in ((bt.all_gather_matmul, 2), (bt.matmul_reduce_scatter, 2 * ranks),
@@ -250,6 +298,32 @@ def part_compiled_gradients(rank, ranks):
         torch.testing.assert_close(compiled, eager)
 
 
+class Column(torch.autograd.Function):
+    """As somebody writes it who wants a backward of his own."""
+
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return bt.all_gather_matmul(x, w.t())
+
+    @staticmethod
+    def backward(ctx, dy):
+        x, w = ctx.saved_tensors
+        whole = bt.all_gather_matmul(x, w.t(), return_A=True)[1]
+        return bt.matmul_reduce_scatter(dy, w), bt.matmul_all_reduce(dy.t(), whole)
+
+
+def part_compiled_in_a_backward(rank, ranks):
+    x, w = real(4, 8), real(6, 8)
+    grads = []
+    for call in (Column.apply, torch.compile(Column.apply, fullgraph=True, backend="aot_eager")):
+        inputs = [each.clone().requires_grad_() for each in (x, w)]
+        call(*inputs).square().sum().backward()
+        grads.append([each.grad for each in inputs])
+    for eager, compiled in zip(*grads):
+        torch.testing.assert_close(compiled, eager)
+
+
 def part_compiled_without_rows(rank, ranks):
     """A rank that has no rows, and so no use for its results, calls as the others do."""
     W, x = real(8, 6).float(), real(1, 8).float()
@@ -311,7 +385,7 @@ def part_unusual_tensors(rank, ranks):
                             A, B, dist.GroupMember.NON_GROUP_MEMBER)),
                         ("a ProcessGroup", lambda: bt.matmul_all_reduce(A, B, 3)),
                         ("one B", lambda: bt.all_gather_matmul(A, B, bias=[B[0]])),
-                        ("rows of 1 or more", lambda: bt.all_gather_matmul(A, B, rows=-7))):
+                        ("rows of 0 or more", lambda: bt.all_gather_matmul(A, B, rows=-7))):
         expect_error(bt.InputError, words, call)
     expect_error(bt.UnsupportedError, "forward-mode", lambda: torch.func.jvp(
         lambda a: bt.matmul_all_reduce(a, B), (A,), (torch.ones_like(A),)))
@@ -523,6 +597,7 @@ def part_lets_go_alike(rank, ranks):
 
 def part_mistakes(rank, ranks):
     A, B = draw(4, 8), draw(8, 6)
+    split = DTensor.from_local(A, init_device_mesh("cpu", (ranks,)), [Shard(0)])
     for words, call in (
             ("expected B to be [8, N]", lambda: bt.all_gather_matmul(A, draw(7, 6))),
             ("since the last dimension of A is contracted",
@@ -533,10 +608,19 @@ def part_mistakes(rank, ranks):
             ("expected a bias of [6]", lambda: bt.matmul_all_reduce(A, B, bias=draw(5))),
             ("sum or avg", lambda: bt.matmul_reduce_scatter(A, B, reduce_op="max")),
             ("as torch.chunk splits them", lambda: bt.all_gather_matmul(A, B, rows=100)),
-            ("expected extents of 1", lambda: bt.matmul_all_reduce(A[:0], B)),
-            ("expected extents of 1", lambda: bt.matmul_all_reduce(torch.ones(4, 0, 8), B)),
-            ("rows of 1 or more", lambda: bt.all_gather_matmul(A, B, rows=-1)),
-            ("rows of 1 or more", lambda: bt.all_gather_matmul(A[:0], B, rows=0)),
+            ("expected extents of 1", lambda: bt.matmul_all_reduce(A[:, :0], B[:0])),
+            ("expected extents of 1", lambda: bt.all_gather_matmul(A, [B, B[:, :0]])),
+            ("results with elements", lambda: bt.prepare(bt.matmul_all_reduce, A[:0], B)),
+            ("rows of 0 or more", lambda: bt.all_gather_matmul(A, B, rows=-1)),
+            ("as torch.chunk splits them", lambda: bt.all_gather_matmul(A, B, rows=0)),
+            ("activation: expected a str, got 5", lambda: bt.matmul_all_reduce(A, B, activation=5)),
+            ("reduce_op: expected a str, got 3", lambda: bt.matmul_reduce_scatter(
+                A, B, reduce_op=3)),
+            ("expected seconds of 0 or more, got 'x'", lambda: bt.prepare(
+                bt.matmul_all_reduce, A, B, seconds="x")),
+            ("a DTensor: pass its to_local()", lambda: bt.matmul_all_reduce(split, B)),
+            ("a DTensor: pass its to_local()", lambda: torch.ops.braid.matmul_all_reduce(
+                split, split, None, "", "0")),
             ("got 4.0", lambda: bt.all_gather_matmul(A, B, rows=4.0)),
             ("expected tensors, got list", lambda: bt.all_gather_matmul([A], B)),
             ("expected tensors, got ndarray", lambda: bt.all_gather_matmul(A, [B.numpy()])),
@@ -603,6 +687,23 @@ def part_group_again(rank, ranks):
         expect_error(bt.InputError, "init_process_group", lambda: bt.matmul_all_reduce(X, B))
 
 
+class Import(unittest.TestCase):
+    def test_needs_no_compiler(self):
+        """It takes longer than PyTorch itself; those who compile load it when they do."""
+        script = ("import sys, torch, torch.distributed\nbefore = set(sys.modules)\n"
+                  "import braid.torch\n"
+                  "new = {name.split('.')[0] + '.' + name.partition('.')[2].split('.')[0]\n"
+                  "       for name in set(sys.modules) - before}\n"
+                  "assert not new & {'torch._dynamo', 'torch._inductor', 'torch._export', "
+                  "'sympy.', 'torch.onnx'}, new\n"
+                  "braid.torch.disable()\n"
+                  "assert 'torch._dynamo' not in sys.modules\n")
+        done = subprocess.run([sys.executable, "-c", script], check=False, text=True,
+                              env=dict(os.environ, PYTHONPATH=FOLDER), stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT)
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+
 class Guesses(unittest.TestCase):
     def test_shapes_of_all_sizes_can_have_them(self):
         from braid import compile
@@ -650,10 +751,12 @@ for _part, _ranks in (("exact", 2), ("exact", 3), ("shapes", 2), ("shapes", 4), 
                       ("bounds_memory", 2), ("mistakes", 2), ("groups", 4), ("group_again", 2),
                       ("exact", 1), ("compiled_without_rows", 2), ("compiled_in_order", 2),
                       ("unusual_tensors", 2),
-                      ("results_may_be_written", 2), ("threads", 2), ("threads_meet", 2),
-                      ("many_shapes", 2), ("bounds_memory_of_all_lengths", 2),
-                      ("new_shapes_cost_the_same", 2),
-                      ("lets_go_alike", 4), ("arrays", 1), ("keeps_what_gradients_need", 2)):
+                       ("results_may_be_written", 2), ("threads", 2), ("threads_meet", 2),
+                       ("many_shapes", 2), ("bounds_memory_of_all_lengths", 2),
+                       ("new_shapes_cost_the_same", 2),
+                       ("lets_go_alike", 4), ("arrays", 1), ("keeps_what_gradients_need", 2),
+                       ("second_derivatives", 2), ("gradients_need_no_dispatcher", 1),
+                       ("empty", 2), ("compiled_in_a_backward", 2)):
     def _test(self, part=_part, ranks=_ranks):
         self.expect(part, ranks)
     setattr(Ranks, f"test_{_part}_{_ranks}", _test)

@@ -1,43 +1,25 @@
 """The functions that models call."""
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 
 import torch
-from torch.autograd import forward_ad
 
-from braid._errors import InputError, UnsupportedError
-from braid.torch import _kept, _library, _operations
-from braid.torch._group import all_jobs, job_of, name_of, place_of
+from braid import _library as core
+from braid._errors import InputError
+from braid.torch import _gradients, _kept, _library, _operations
+from braid.torch._group import all_jobs, job_of, name_of
 
 Tensor = torch.Tensor
 Bs = Union[Tensor, Sequence[Tensor]]
-_ops = _library.ops
 
-_FUNCTIONS_OF_PYTORCH: Dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": torch.nn.functional.relu,
-    "gelu": torch.nn.functional.gelu,
-    "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
-    "silu": torch.nn.functional.silu,
-}
-
-
-def _wants_gradients(tensors: Sequence[Optional[Tensor]]) -> bool:
-    if not torch.compiler.is_compiling() and forward_ad._current_level >= 0:
-        _refuse_forward_mode(tensors)
-    return torch.is_grad_enabled() and any(each is not None and each.requires_grad
-                                           for each in tensors)
-
-
-def _folded(tensors: Sequence[Optional[Tensor]], activation: Optional[str]) -> Tuple[bool, str]:
-    """Whether gradients are wanted, and the activation that the kernel applies: behind it where
-    they are."""
-    if not _wants_gradients(tensors):
-        return False, activation or ""
-    if activation and activation not in _FUNCTIONS_OF_PYTORCH:
-        raise InputError(f"expected an activation ({', '.join(_FUNCTIONS_OF_PYTORCH)}) or None, "
-                         f"got '{activation}'")
-    return True, ""
+def _folded(tensors: Sequence[Optional[Tensor]], activation: Optional[str]) -> str:
+    """The activation that a call's kernel applies: none for gradients, which take it apart."""
+    given = _text("activation", activation)
+    if not _gradients.wants_gradients(tensors):
+        return given
+    _gradients.function_of(given)  # there is one
+    return ""
 
 
 def _expect_tensors(tensors: Sequence[Any], dim: Any = 0) -> None:
@@ -47,50 +29,19 @@ def _expect_tensors(tensors: Sequence[Any], dim: Any = 0) -> None:
             continue
         if not isinstance(each, Tensor):
             raise InputError(f"expected tensors, got {type(each).__name__}")
-        if each.layout is not torch.strided:
+        _gradients.expect_local(each)
+        # A backward that is compiled may not ask.
+        if not torch.compiler.is_compiling() and each.layout is not torch.strided:
             raise InputError(f"expected strided tensors, got one of {each.layout}")
     if not isinstance(dim, (int, torch.SymInt)):
         raise InputError(f"expected the number of a dimension, got {dim!r}")
 
 
-def _is_plain(tensors: Sequence[Optional[Tensor]]) -> bool:
-    """May the kernel be called at once, without PyTorch's dispatcher?"""
-    if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
-        return False
-    first = tensors[0]
-    if first is not None and first.is_meta and all(each is None or each.is_meta
-                                                   for each in tensors):
-        return False  # for the fakes
-    if torch._C._len_torch_dispatch_stack() or torch._C._functorch.peek_interpreter_stack():
-        return False
-    for each in tensors:
-        if each is not None and not _is_ordinary(each):
-            return False
-    return not torch._C._is_any_autocast_enabled()
-
-
-def _is_ordinary(tensor: Tensor) -> bool:
-    """Nothing of it is the dispatcher's to resolve."""
-    return (type(tensor) in (Tensor, torch.nn.Parameter) and not tensor.is_neg() and
-            not tensor._is_zerotensor() and tensor.layout is torch.strided)
-
-
-def _refuse_forward_mode(tensors: Sequence[Optional[Tensor]]) -> None:
-    """A tangent would be lost without a word."""
-    interpreter = torch._C._functorch.peek_interpreter_stack()
-    if interpreter is not None and interpreter.key() == torch._C._functorch.TransformType.Jvp:
-        raise UnsupportedError("expected no forward-mode derivatives of operators of braid.torch")
-    unpack: Any = forward_ad.unpack_dual
-    for each in tensors:
-        if each is not None and unpack(each).tangent is not None:
-            raise UnsupportedError("expected no forward-mode derivatives of operators of "
-                                   "braid.torch, got a tensor with a tangent")
-
-
-@torch.compiler.assume_constant_result
-def _place(name: str) -> Tuple[int, int]:
-    """place_of, while a graph is made of the call, too."""
-    return place_of(name)
+def _text(name: str, given: Any) -> str:
+    """As operators have it: "" for None."""
+    if given is not None and not isinstance(given, str):
+        raise InputError(f"{name}: expected a str, got {given!r}")
+    return given or ""
 
 
 def _lists(B: Bs, bias: Any) -> Tuple[List[Tensor], List[Tensor], int]:
@@ -112,8 +63,8 @@ def _lists(B: Bs, bias: Any) -> Tuple[List[Tensor], List[Tensor], int]:
 
 def _count(rows: Optional[int]) -> int:
     """As operators have it."""
-    if rows is not None and (not isinstance(rows, (int, torch.SymInt)) or rows < 1):
-        raise InputError(f"expected rows of 1 or more, or None, got {rows!r}")
+    if rows is not None and (not isinstance(rows, (int, torch.SymInt)) or rows < 0):
+        raise InputError(f"expected rows of 0 or more, or None, got {rows!r}")
     return -1 if rows is None else rows
 
 
@@ -146,18 +97,10 @@ def all_gather_matmul(A: Tensor, B: Bs, group: Any = None, *, bias: Any = None,
     name = name_of(group)
     count = _count(rows)
     weights, given, biased = _lists(B, bias)
-    tensors = [A, *weights, *given]
-    _expect_tensors(tensors, gather_dim)
-    wants_gradients, folded = _folded(tensors, activation)
-    keeps_A = return_A or (wants_gradients and _wants_gradients(weights))
-    arguments = (A, weights, given, biased, folded, gather_dim, count, keeps_A, name)
-    if not wants_gradients and _is_plain(tensors):
-        outputs = _operations.all_gather_matmul(*arguments)
-    else:
-        outputs = _ops.all_gather_matmul(*arguments, _place(name)[1])
+    _expect_tensors([A, *weights, *given], gather_dim)
+    outputs = _gradients.all_gather_matmul(A, weights, given, biased, _text("activation", activation),
+                                           gather_dim, count, bool(return_A), name)
     Ys = list(outputs[:len(weights)])
-    if activation and not folded:
-        Ys = [_FUNCTIONS_OF_PYTORCH[activation](Y) for Y in Ys]
     result = Ys[0] if isinstance(B, Tensor) else Ys
     return (result, outputs[-1]) if return_A else result
 
@@ -178,15 +121,9 @@ def matmul_reduce_scatter(A: Tensor, B: Tensor, group: Any = None, *,
     Equivalent to: torch.ops.symm_mem.fused_matmul_reduce_scatter
     """
     name = name_of(group)
-    tensors = [A, B, bias]
-    _expect_tensors(tensors, scatter_dim)
-    wants_gradients, folded = _folded(tensors, activation)
-    arguments = (A, B, bias, folded, reduce_op, scatter_dim, name)
-    if not wants_gradients and _is_plain(tensors):
-        return _operations.matmul_reduce_scatter(*arguments)
-    _operations.check_reduction(reduce_op, activation or "", bias)  # which may be applied here
-    Y = _ops.matmul_reduce_scatter(*arguments, *_place(name))
-    return _FUNCTIONS_OF_PYTORCH[activation](Y) if activation and not folded else Y
+    _expect_tensors([A, B, bias], scatter_dim)
+    return _gradients.matmul_reduce_scatter(A, B, bias, _text("activation", activation),
+                                            _text("reduce_op", reduce_op), scatter_dim, name)
 
 
 def matmul_all_reduce(A: Tensor, B: Tensor, group: Any = None, *, bias: Optional[Tensor] = None,
@@ -198,14 +135,8 @@ def matmul_all_reduce(A: Tensor, B: Tensor, group: Any = None, *, bias: Optional
     all ranks have alike, and so needs no communication.
     """
     name = name_of(group)
-    tensors = [A, B, bias]
-    _expect_tensors(tensors)
-    wants_gradients, folded = _folded(tensors, activation)
-    arguments = (A, B, bias, folded, name)
-    if not wants_gradients and _is_plain(tensors):
-        return _operations.matmul_all_reduce(*arguments)
-    Y = _ops.matmul_all_reduce(*arguments)
-    return _FUNCTIONS_OF_PYTORCH[activation](Y) if activation and not folded else Y
+    _expect_tensors([A, B, bias])
+    return _gradients.matmul_all_reduce(A, B, bias, _text("activation", activation), name)
 
 
 # -- Measuring. --
@@ -214,10 +145,10 @@ def _gather_call(job: Any, A: Tensor, B: Bs, *, bias: Any = None, activation: Op
                  gather_dim: int = 0, rows: Optional[int] = None, return_A: bool = False) -> Any:
     weights, given, biased = _lists(B, bias)
     biases = _operations.spread(len(weights), given, biased)
-    wants_gradients, folded = _folded([A, *weights, *given], activation)
-    keeps_A = return_A or (wants_gradients and _wants_gradients(weights))
-    return _operations.describe_gather(job, A, weights, biases, folded, gather_dim, _count(rows),
-                                       keeps_A)
+    return _operations.describe_gather(job, A, weights, biases,
+                                       _folded([A, *weights, *given], activation), gather_dim,
+                                       _count(rows),
+                                       return_A or _gradients.wants_gradients(weights))
 
 
 def _scatter_call(job: Any, A: Tensor, B: Tensor, *, bias: Optional[Tensor] = None,
@@ -225,13 +156,13 @@ def _scatter_call(job: Any, A: Tensor, B: Tensor, *, bias: Optional[Tensor] = No
                   reduce_op: str = "sum") -> Any:
     _operations.check_reduction(reduce_op, activation or "", bias)
     return _operations.describe_reduce(job, "matmul_reduce_scatter", A, B, bias,
-                                       _folded([A, B, bias], activation)[1], scatter_dim)
+                                       _folded([A, B, bias], activation), scatter_dim)
 
 
 def _all_reduce_call(job: Any, A: Tensor, B: Tensor, *, bias: Optional[Tensor] = None,
                      activation: Optional[str] = None) -> Any:
     return _operations.describe_reduce(job, "matmul_all_reduce", A, B, bias,
-                                       _folded([A, B, bias], activation)[1], 0)
+                                       _folded([A, B, bias], activation), 0)
 
 
 _CALLS: List[Tuple[Callable[..., Any], Callable[..., Any]]] = [
@@ -252,8 +183,7 @@ def prepare(function: Callable[..., Any], A: Tensor, B: Bs, group: Any = None, *
     The schedule, in the words of the command line. Collective; blocks. Before the operator is
     captured into a CUDA graph.
     """
-    if not seconds >= 0:
-        raise InputError(f"expected seconds of 0 or more, got {seconds}")
+    seconds = core.seconds("seconds", seconds)
     for known, describe in _CALLS:
         if known is function:
             job = job_of(name_of(group), A)
@@ -261,6 +191,8 @@ def prepare(function: Callable[..., Any], A: Tensor, B: Bs, group: Any = None, *
                 A, B, options = _library.autocast((A, B, options), A.device.type)
             with job.lock:
                 layout = describe(job, A, B, **options).layout
+                if layout.is_empty:
+                    raise InputError(f"expected results with elements, got {layout.shape}")
                 return _kept.measure(job, layout, seconds).schedule
     names = ", ".join(known.__name__ for known, _ in _CALLS)
     raise InputError(f"expected one of {names}, got {function!r}")

@@ -59,6 +59,12 @@ class Layout(NamedTuple):
     returns_gathered: bool = False
 
     @property
+    def is_empty(self) -> bool:
+        """Whether no result has an element, and so nothing is computed or moved."""
+        has_columns = self.returns_gathered or any(each.columns for each in self.weights)
+        return self.rows.full == 0 or not has_columns
+
+    @property
     def family(self) -> Tuple[object, ...]:
         """What shapes have in common for which one schedule may serve."""
         kinds = tuple((weight.is_transposed, weight.has_bias) for weight in self.weights)
@@ -95,7 +101,8 @@ def check(layout: Layout) -> None:
     if layout.activation not in ACTIVATIONS:
         raise InputError(f"expected an activation ({', '.join(ACTIVATIONS[1:])}) or None, got "
                          f"'{layout.activation}'")
-    if min(*layout.extents, *(weight.columns for weight in layout.weights)) < 1:
+    least = min(*layout.extents, *(weight.columns for weight in layout.weights))
+    if least < 1 and not layout.is_empty:
         raise InputError(f"{layout.operator}: expected extents of 1 at least, got {layout.shape}")
 
 

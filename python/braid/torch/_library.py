@@ -5,15 +5,13 @@ function of the shared library, which needs nothing of PyTorch's ABI.
 """
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, List, Sequence
 
 import torch
-from torch.autograd.function import once_differentiable
 from torch.fx.node import has_side_effect
 
-from braid._errors import InputError
 from braid.torch import _operations
-from braid.torch._group import place_of
+from braid.torch._gradients import expect_local, ops, with_gradients
 
 Tensor = torch.Tensor
 
@@ -82,149 +80,27 @@ for _name, _fake in (("all_gather_matmul", _fake_all_gather_matmul),
     torch_library.register_fake(f"braid::{_name}", _fake, lib=_library)
 
 
-# -- Gradients: the backward of one is another. --
+# -- Gradients. --
 
-ops = torch.ops.braid
-_c10d: Any = torch.ops._c10d_functional
+def _autograd(name: str) -> Any:
+    operator = getattr(ops, name).default
 
+    def kernel(keyset: Any, *arguments: Any) -> Any:
+        for each in arguments[:3]:  # all tensors are among them
+            for tensor in each if isinstance(each, (list, tuple)) else [each]:
+                expect_local(tensor)
 
-def _expect_no(activation: str) -> None:
-    if activation:
-        raise InputError("expected no activation where gradients are asked for: apply it to the "
-                         "result, as the functions of braid.torch do")
-
-
-def _flat(tensor: Tensor, dim: int = 0) -> Tensor:
-    """All rows, as a matrix, in the order in which those of `dim` come first."""
-    return tensor.movedim(dim, 0).flatten(0, -2)
-
-
-def _sum_of_rows(tensor: Tensor) -> Tensor:
-    return tensor.flatten(0, -2).sum(0)
+        def below(*arguments: Any) -> Any:
+            with torch._C._AutoDispatchBelowAutograd():
+                return operator.redispatch(keyset & torch._C._after_autograd_keyset, *arguments)
+        if torch.is_grad_enabled() and torch._C._any_requires_grad(*arguments):
+            return with_gradients(name, below, *arguments)
+        return below(*arguments)
+    return kernel
 
 
-def _gather_setup(ctx: Any, inputs: Any, output: Any) -> None:
-    A, Bs, _, biased, activation, gather_dim, rows, return_A, group_name, ranks = inputs
-    _expect_no(activation)
-    ctx.set_materialize_grads(False)  # of a gathered A that is only kept
-    ctx.dim, ctx.group_name, ctx.ranks = gather_dim % A.dim(), group_name, ranks
-    ctx.rows, ctx.returns_A, ctx.biased = rows, return_A, biased
-    ctx.mine = A.shape[ctx.dim]
-    needs_A, needs_Bs = _needs_of_gather(ctx, len(Bs))
-    whole = (output[-1] if return_A else A) if any(needs_Bs) else None
-    ctx.save_for_backward(whole, *(B if needs_A else None for B in Bs))
-
-
-def _needs_of_gather(ctx: Any, count: int) -> Tuple[bool, List[bool]]:
-    """Whether gradients of A, and of each B, are asked for. PyTorch lists all tensors of a forward
-    one after the other, and gives a backward lists for lists."""
-    flags = ctx.needs_input_grad
-    return flags[0], list(flags[1] if isinstance(flags[1], (list, tuple)) else flags[1:1 + count])
-
-
-def _padded(rows_first: Tensor, count: Any) -> Tensor:
-    """Contiguous, with rows of zeros behind."""
-    missing = count - rows_first.shape[0]
-    if missing == 0:
-        return rows_first.contiguous()
-    return torch.cat([rows_first, rows_first.new_zeros([missing, *rows_first.shape[1:]])])
-
-
-def _gathered(A: Tensor, dim: int, rows: Any, group_name: str, ranks: int) -> Tensor:
-    count = A.shape[dim] * ranks if rows < 0 else rows
-    mine = _padded(A.movedim(dim, 0), (count + ranks - 1) // ranks)
-    whole: Tensor = _c10d.wait_tensor(_c10d.all_gather_into_tensor(mine, ranks, group_name))
-    return whole.narrow(0, 0, count).movedim(0, dim)
-
-
-def _scattered(G: Tensor, dim: int, count: Any, group_name: str, ranks: int) -> Tensor:
-    """The sum over ranks, of this rank's rows, which are so many."""
-    block = (G.shape[dim] + ranks - 1) // ranks
-    whole = _padded(G.movedim(dim, 0), block * ranks)
-    mine: Tensor = _c10d.wait_tensor(_c10d.reduce_scatter_tensor(whole, "sum", ranks, group_name))
-    return mine.narrow(0, 0, count).movedim(0, dim)
-
-
-def _gather_backward(ctx: Any, grads: Sequence[Optional[Tensor]]) -> Any:
-    A, *Bs = ctx.saved_tensors
-    needs_A, needs_Bs = _needs_of_gather(ctx, len(Bs))
-    dA: Optional[Tensor] = None
-    for B, dY in zip(Bs, grads):
-        if needs_A and dY is not None:
-            rank = place_of(ctx.group_name)[0]
-            part = ops.matmul_reduce_scatter(dY, B.t(), None, "", "sum", ctx.dim, ctx.group_name,
-                                             rank, ctx.ranks)
-            dA = part if dA is None else dA + part
-    dG = grads[len(Bs)] if ctx.returns_A else None
-    if needs_A and dG is not None:
-        part = _scattered(dG, ctx.dim, ctx.mine, ctx.group_name, ctx.ranks)
-        dA = part if dA is None else dA + part
-    dBs: List[Optional[Tensor]] = [None] * len(Bs)
-    if any(needs_Bs):
-        whole = A if ctx.returns_A else _gathered(A, ctx.dim, ctx.rows, ctx.group_name, ctx.ranks)
-        flat = _flat(whole, ctx.dim).t()
-        for i, dY in enumerate(grads[:len(Bs)]):
-            if needs_Bs[i] and dY is not None:
-                dBs[i] = flat @ _flat(dY, ctx.dim)
-    dbiases = [None if dY is None else _sum_of_rows(dY)
-               for i, dY in enumerate(grads) if ctx.biased >> i & 1]
-    return dA, dBs, dbiases, None, None, None, None, None, None, None
-
-
-def _save_operands(ctx: Any, A: Tensor, B: Tensor) -> None:
-    """Of a product, what the gradient of the other one takes."""
-    needs_A, needs_B = ctx.needs_input_grad[:2]
-    ctx.save_for_backward(A if needs_B else None, B if needs_A else None)
-
-
-def _scatter_setup(ctx: Any, inputs: Any, output: Any) -> None:
-    A, B, bias, activation, reduce_op, scatter_dim, group_name, _, ranks = inputs
-    _expect_no(activation)
-    ctx.dim, ctx.group_name, ctx.ranks = scatter_dim % A.dim(), group_name, ranks
-    ctx.is_mean, ctx.has_bias, ctx.rows = reduce_op == "avg", bias is not None, A.shape[ctx.dim]
-    _save_operands(ctx, A, B)
-
-
-def _scatter_backward(ctx: Any, dY: Tensor) -> Any:
-    A, B = ctx.saved_tensors
-    needs_A, needs_B = ctx.needs_input_grad[:2]
-    if ctx.is_mean:
-        dY = dY / ctx.ranks
-    needs_all, dA = needs_B or ctx.has_bias, None
-    if needs_A:
-        dA, *more = ops.all_gather_matmul(dY, [B.t()], [], 0, "", ctx.dim, ctx.rows, needs_all,
-                                          ctx.group_name, ctx.ranks)
-        whole = more[0] if more else None
-    elif needs_all:
-        whole = _gathered(dY, ctx.dim, ctx.rows, ctx.group_name, ctx.ranks)
-    dB = _flat(A, ctx.dim).t() @ _flat(whole, ctx.dim) if needs_B else None
-    dbias = _sum_of_rows(whole) if ctx.has_bias else None
-    return dA, dB, dbias, None, None, None, None, None, None
-
-
-def _all_reduce_setup(ctx: Any, inputs: Any, output: Any) -> None:
-    A, B, bias, activation, _ = inputs
-    _expect_no(activation)
-    ctx.has_bias = bias is not None
-    _save_operands(ctx, A, B)
-
-
-@once_differentiable  # type: ignore[untyped-decorator,unused-ignore]
-def _all_reduce_backward(ctx: Any, dY: Tensor) -> Any:
-    """Every rank has all of dY, and the same; of a second derivative's that would not be true."""
-    A, B = ctx.saved_tensors
-    needs_A, needs_B = ctx.needs_input_grad[:2]
-    dA = dY @ B.t() if needs_A else None
-    dB = A.flatten(0, -2).t() @ dY.flatten(0, -2) if needs_B else None
-    return dA, dB, _sum_of_rows(dY) if ctx.has_bias else None, None, None
-
-
-for _name, _backward, _setup in (
-        ("all_gather_matmul", _gather_backward, _gather_setup),
-        ("matmul_reduce_scatter", _scatter_backward, _scatter_setup),
-        ("matmul_all_reduce", _all_reduce_backward, _all_reduce_setup)):
-    torch.library.register_autograd(f"braid::{_name}", _backward, setup_context=_setup,
-                                    lib=_library)
+for _name in _SCHEMAS:
+    _library.impl(_name, _autograd(_name), "Autograd", with_keyset=True)
 
 
 # -- Autocast: everything in its type, as PyTorch's own GEMMs. --

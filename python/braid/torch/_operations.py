@@ -72,12 +72,13 @@ def _describe(operator: str, job: GroupJob, A: Tensor, Bs: Sequence[Tensor], bia
     others = tuple(A.shape[:dim]) + tuple(A.shape[dim + 1:-1])
     beside = math.prod(others)
     weights = tuple(_weight(A, B, bias) for B, bias in zip(Bs, biases))
+    split = Rows(rows, beside, ranks)
     if operator == "matmul_all_reduce":  # nobody's rows are apart
-        rows, beside = rows * beside, 1
-    layout = Layout(operator, dtype, Rows(rows, beside, ranks), int(A.shape[-1]), weights,
-                    activation, returns_gathered)
+        split = Rows(rows * beside, 1, ranks)
+    layout = Layout(operator, dtype, split, int(A.shape[-1]), weights, activation,
+                    returns_gathered)
     check(layout)
-    return Call(layout, dim, outputs_of(layout, job.rank, dim, others))
+    return Call(layout, dim, outputs_of(layout, job.rank, rows, dim, others))
 
 
 def _laid_out(prepared: Prepared, call: Call, A: Tensor, Bs: Sequence[Tensor],
@@ -105,10 +106,12 @@ def _run(job: GroupJob, site: Site, describe: Callable[[], Call], A: Tensor, Bs:
     known = job.sites.get(site)
     if known is None:
         call = describe()
-        known = find(job, call.layout), call
+        known = None if call.layout.is_empty else find(job, call.layout), call
         job.sites[site] = known
         known[0].sites.append(site)
     prepared, call = known
+    if prepared is None:  # on all ranks
+        return [output.make(A)[0] for output in call.outputs]
     use(job, prepared)
     made = [output.make(A) for output in call.outputs]
     prepared.run(job, _laid_out(prepared, call, A, Bs, biases), made)
@@ -118,8 +121,8 @@ def _run(job: GroupJob, site: Site, describe: Callable[[], Call], A: Tensor, Bs:
 def describe_gather(job: GroupJob, A: Tensor, Bs: Sequence[Tensor], biases: Biases,
                     activation: str, gather_dim: int, rows: int, returns_gathered: bool) -> Call:
     dim = _dimension(A, gather_dim, "gather_dim")
-    if rows < -1 or rows == 0:
-        raise InputError(f"expected rows of 1 or more, or -1, got {rows}")
+    if rows < -1:
+        raise InputError(f"expected rows of 0 or more, or -1, got {rows}")
     count = A.shape[dim] * job.ranks if rows < 0 else rows
     call = _describe("all_gather_matmul", job, A, Bs, biases, activation, dim, count,
                      returns_gathered)

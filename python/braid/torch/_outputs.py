@@ -31,25 +31,25 @@ class Output(NamedTuple):
         return tensor, memory.data_ptr()
 
 
-def outputs_of(layout: Layout, rank: int, dim: int, others: Tuple[int, ...]) -> List[Output]:
+def outputs_of(layout: Layout, rank: int, count: int, dim: int,
+               others: Tuple[int, ...]) -> List[Output]:
+    """`count`: the extent of `dim` on all ranks together; `others`: the others that are rows."""
     rows = layout.rows
+    full, existing = rows.full, count
     if layout.operator == "matmul_reduce_scatter":
         full, existing = rows.block * rows.beside, rows.of(rank)
-    else:
-        full, existing = rows.full, rows.total
-    if layout.operator == "matmul_all_reduce":
-        full = full if existing >= rows.ranks else existing
-        existing //= math.prod(others)
+    if layout.operator == "matmul_all_reduce" and rows.total < rows.ranks:
+        full = rows.total
     columns = [weight.columns for weight in layout.weights]
     columns += [layout.depth] if layout.returns_gathered else []
     return [_output(existing, others, dim, full, width) for width in columns]
 
 
 def _output(rows: int, others: Tuple[int, ...], dim: int, full: int, columns: int) -> Output:
-    shape, stride = list(others) + [columns], [1] * (len(others) + 1)
-    for axis in reversed(range(len(others))):
-        stride[axis] = stride[axis + 1] * shape[axis + 1]
+    shape = [*others, columns]
+    apart = [max(1, extent) for extent in shape]  # as PyTorch has it where there are no elements
+    stride = [math.prod(apart[axis + 1:]) for axis in range(len(shape))]
     shape.insert(dim, rows)
-    stride.insert(dim, math.prod(others) * columns)
+    stride.insert(dim, math.prod(apart))
     elements = full * columns
     return Output(tuple(shape), tuple(stride), elements, elements == math.prod(shape))

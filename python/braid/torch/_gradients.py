@@ -1,0 +1,304 @@
+"""The three operators with gradients: which way a call takes, and the backward of one is another.
+
+Where nothing of a call is the dispatcher's, the kernels are called at once, and gradients come from
+an autograd.Function around them. Otherwise the call is one of torch.ops.braid, whose Autograd
+kernels are the same Functions. Both decide here what a call for gradients is: an activation is
+applied behind the kernel, and a gathered A that the gradient of a B takes is kept.
+"""
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import torch
+from torch.autograd import forward_ad
+from torch.autograd.function import once_differentiable
+
+from braid._errors import InputError, UnsupportedError
+from braid.torch import _operations
+from braid.torch._group import place_of
+
+Tensor = torch.Tensor
+Run = Callable[..., Any]  # a kernel, or an operator below autograd; both take the same
+
+_ORDINARY = (Tensor, torch.nn.Parameter)
+ops = torch.ops.braid
+_c10d: Any = torch.ops._c10d_functional
+
+_FUNCTIONS_OF_PYTORCH: Dict[str, Callable[[Tensor], Tensor]] = {
+    "": lambda x: x,
+    "relu": torch.nn.functional.relu,
+    "gelu": torch.nn.functional.gelu,
+    "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+    "silu": torch.nn.functional.silu,
+}
+
+
+# -- Which way a call takes. --
+
+def wants_gradients(tensors: Sequence[Optional[Tensor]]) -> bool:
+    return torch.is_grad_enabled() and any(each is not None and each.requires_grad
+                                           for each in tensors)
+
+
+def _is_plain(tensors: Sequence[Optional[Tensor]]) -> bool:
+    """May the kernel be called at once, without PyTorch's dispatcher?"""
+    if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
+        return False
+    if forward_ad._current_level >= 0:
+        _refuse_forward_mode(tensors)
+    first = tensors[0]
+    if first is not None and first.is_meta and all(each is None or each.is_meta
+                                                   for each in tensors):
+        return False  # for the fakes
+    if torch._C._len_torch_dispatch_stack() or torch._C._functorch.peek_interpreter_stack():
+        return False
+    for each in tensors:
+        if each is not None and not _is_ordinary(each):
+            return False
+    return not torch._C._is_any_autocast_enabled()
+
+
+def _is_ordinary(tensor: Tensor) -> bool:
+    """Nothing of it is the dispatcher's to resolve."""
+    return (type(tensor) in _ORDINARY and not tensor.is_neg() and
+            not tensor._is_zerotensor() and tensor.layout is torch.strided)
+
+
+def expect_local(tensor: Tensor) -> None:
+    """What a DTensor says itself, that it has no sharding strategy, helps nobody."""
+    if type(tensor) not in _ORDINARY and hasattr(tensor, "to_local"):
+        raise InputError(f"expected this rank's part, got a {type(tensor).__name__}: pass its "
+                         "to_local()")
+
+
+def _refuse_forward_mode(tensors: Sequence[Optional[Tensor]]) -> None:
+    """A tangent would be lost without a word."""
+    interpreter = torch._C._functorch.peek_interpreter_stack()
+    if interpreter is not None and interpreter.key() == torch._C._functorch.TransformType.Jvp:
+        raise UnsupportedError("expected no forward-mode derivatives of operators of braid.torch")
+    unpack: Any = forward_ad.unpack_dual
+    for each in tensors:
+        if each is not None and unpack(each).tangent is not None:
+            raise UnsupportedError("expected no forward-mode derivatives of operators of "
+                                   "braid.torch, got a tensor with a tangent")
+
+
+def _place(name: str) -> Tuple[int, int]:
+    """place_of, while a graph is made of the call, too."""
+    return place_of(name)
+
+
+# torch.compiler.assume_constant_result() does just this, and imports the compiler, which takes
+# longer than all of this package.
+setattr(_place, "_dynamo_marked_constant", True)
+
+
+def all_gather_matmul(A: Tensor, Bs: Sequence[Tensor], biases: Sequence[Tensor], biased: int,
+                      activation: str, gather_dim: int, rows: Any, return_A: bool,
+                      name: str) -> List[Tensor]:
+    tensors = (A, *Bs, *biases)
+    arguments = (A, Bs, biases, biased, activation, gather_dim, rows, return_A, name)
+    if not _is_plain(tensors):
+        outputs: List[Tensor] = ops.all_gather_matmul(*arguments, _place(name)[1])
+        return outputs
+    if wants_gradients(tensors):
+        outputs = with_gradients("all_gather_matmul", _operations.all_gather_matmul, *arguments, 0)
+        return outputs
+    return _operations.all_gather_matmul(*arguments)
+
+
+def matmul_reduce_scatter(A: Tensor, B: Tensor, bias: Optional[Tensor], activation: str,
+                          reduce_op: str, scatter_dim: int, name: str) -> Tensor:
+    tensors = (A, B, bias)
+    arguments = (A, B, bias, activation, reduce_op, scatter_dim, name)
+    if not _is_plain(tensors):
+        _operations.check_reduction(reduce_op, activation, bias)  # where it would have no place
+        output: Tensor = ops.matmul_reduce_scatter(*arguments, *_place(name))
+        return output
+    if wants_gradients(tensors):
+        output = with_gradients("matmul_reduce_scatter", _operations.matmul_reduce_scatter,
+                                *arguments, 0, 0)
+        return output
+    return _operations.matmul_reduce_scatter(*arguments)
+
+
+def matmul_all_reduce(A: Tensor, B: Tensor, bias: Optional[Tensor], activation: str,
+                      name: str) -> Tensor:
+    tensors = (A, B, bias)
+    arguments = (A, B, bias, activation, name)
+    if not _is_plain(tensors):
+        output: Tensor = ops.matmul_all_reduce(*arguments)
+        return output
+    if wants_gradients(tensors):
+        output = with_gradients("matmul_all_reduce", _operations.matmul_all_reduce, *arguments)
+        return output
+    return _operations.matmul_all_reduce(*arguments)
+
+
+# -- What a call for gradients is. --
+
+def _gather(run: Run, A: Tensor, Bs: Sequence[Tensor], biases: Sequence[Tensor], biased: int,
+            activation: str, gather_dim: int, rows: Any, return_A: bool, name: str,
+            ranks: int) -> List[Tensor]:
+    function = function_of(activation)
+    outputs = _Gather.apply(run, biased, gather_dim, rows, return_A or wants_gradients(Bs), name,
+                            ranks, len(Bs), A, *Bs, *biases)
+    Ys = [function(Y) for Y in outputs[:len(Bs)]]
+    return [*Ys, outputs[-1]] if return_A else Ys
+
+
+def _scatter(run: Run, A: Tensor, B: Tensor, bias: Optional[Tensor], activation: str,
+             reduce_op: str, scatter_dim: int, name: str, rank: int, ranks: int) -> Tensor:
+    _operations.check_reduction(reduce_op, activation, bias)
+    function = function_of(activation)
+    return function(_Scatter.apply(run, A, B, bias, reduce_op, scatter_dim, name, rank, ranks))
+
+
+def _all_reduce(run: Run, A: Tensor, B: Tensor, bias: Optional[Tensor], activation: str,
+                name: str) -> Tensor:
+    return function_of(activation)(_AllReduce.apply(run, A, B, bias, name))
+
+
+_WITH_GRADIENTS: Dict[str, Callable[..., Any]] = {
+    "all_gather_matmul": _gather, "matmul_reduce_scatter": _scatter,
+    "matmul_all_reduce": _all_reduce}
+
+
+def with_gradients(name: str, run: Run, *arguments: Any) -> Any:
+    """What the operator `name` returns for these arguments of its schema, with gradients. `ranks`
+    may be 0 where the group is there to be asked."""
+    return _WITH_GRADIENTS[name](run, *arguments)
+
+
+def function_of(activation: str) -> Callable[[Tensor], Tensor]:
+    function = _FUNCTIONS_OF_PYTORCH.get(activation)
+    if function is None:
+        names = ", ".join(filter(None, _FUNCTIONS_OF_PYTORCH))
+        raise InputError(f"expected an activation ({names}) or None, got '{activation}'")
+    return function
+
+
+def _flat(tensor: Tensor, dim: int = 0) -> Tensor:
+    """All rows, as a matrix, in the order in which those of `dim` come first."""
+    return tensor.movedim(dim, 0).flatten(0, -2)
+
+
+def _sum_of_rows(tensor: Tensor) -> Tensor:
+    return tensor.flatten(0, -2).sum(0)
+
+
+def _padded(rows_first: Tensor, count: Any) -> Tensor:
+    """Contiguous, with rows of zeros behind."""
+    missing = count - rows_first.shape[0]
+    if missing == 0:
+        return rows_first.contiguous()
+    return torch.cat([rows_first, rows_first.new_zeros([missing, *rows_first.shape[1:]])])
+
+
+def _gathered(A: Tensor, dim: int, count: Any, name: str, ranks: int) -> Tensor:
+    """All rows, which are so many."""
+    mine = _padded(A.movedim(dim, 0), (count + ranks - 1) // ranks)
+    whole: Tensor = _c10d.wait_tensor(_c10d.all_gather_into_tensor(mine, ranks, name))
+    return whole.narrow(0, 0, count).movedim(0, dim)
+
+
+def _scattered(G: Tensor, dim: int, count: Any, name: str, ranks: int) -> Tensor:
+    """The sum over ranks, of this rank's rows, which are so many."""
+    block = (G.shape[dim] + ranks - 1) // ranks
+    whole = _padded(G.movedim(dim, 0), block * ranks)
+    mine: Tensor = _c10d.wait_tensor(_c10d.reduce_scatter_tensor(whole, "sum", ranks, name))
+    return mine.narrow(0, 0, count).movedim(0, dim)
+
+
+class _Gather(torch.autograd.Function):
+    """The GEMMs, then A gathered if it is asked for: an output, so that a second derivative sees
+    where it comes from."""
+
+    @staticmethod
+    def forward(ctx: Any, run: Run, biased: int, dim: int, rows: Any, returns_A: bool, name: str,
+                ranks: int, count: int, A: Tensor, *tensors: Tensor) -> Tuple[Tensor, ...]:
+        Bs, biases = tensors[:count], tensors[count:]
+        outputs = run(A, Bs, biases, biased, "", dim, rows, returns_A, name, ranks)
+        ctx.set_materialize_grads(False)  # of a gathered A that is only kept
+        ctx.dim, ctx.name, ctx.ranks, ctx.count = dim % A.dim(), name, ranks, count
+        ctx.biased, ctx.mine = biased, A.shape[dim]
+        needs_A, *needs_Bs = ctx.needs_input_grad[8:9 + count]
+        ctx.save_for_backward(outputs[-1] if any(needs_Bs) else None, *(Bs if needs_A else ()))
+        return tuple(outputs)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Optional[Tensor]) -> Any:
+        whole, *Bs = ctx.saved_tensors
+        dYs = grads[:ctx.count]
+        needs_A, *needs = ctx.needs_input_grad[8:]
+        parts: List[Tensor] = []  # of A's gradient
+        if needs_A:
+            parts += [matmul_reduce_scatter(dY, B.t(), None, "", "sum", ctx.dim, ctx.name)
+                      for dY, B in zip(dYs, Bs) if dY is not None]
+            for dG in grads[ctx.count:]:
+                if dG is not None:
+                    ranks = ctx.ranks or place_of(ctx.name)[1]
+                    parts.append(_scattered(dG, ctx.dim, ctx.mine, ctx.name, ranks))
+        flat = None if whole is None else _flat(whole, ctx.dim).t()
+        dBs = [flat @ _flat(dY, ctx.dim) if flat is not None and is_needed and dY is not None
+               else None for dY, is_needed in zip(dYs, needs)]
+        biased = [dY for i, dY in enumerate(dYs) if ctx.biased >> i & 1]
+        dbiases = [_sum_of_rows(dY) if is_needed and dY is not None else None
+                   for dY, is_needed in zip(biased, needs[ctx.count:])]
+        return (*[None] * 8, sum(parts[1:], parts[0]) if parts else None, *dBs, *dbiases)
+
+
+def _save_operands(ctx: Any, A: Tensor, B: Tensor) -> None:
+    """Of a GEMM, what the gradient of the other one takes."""
+    needs_A, needs_B = ctx.needs_input_grad[1:3]
+    ctx.save_for_backward(A if needs_B else None, B if needs_A else None)
+
+
+class _Scatter(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, run: Run, A: Tensor, B: Tensor, bias: Optional[Tensor], reduce_op: str,
+                dim: int, name: str, rank: int, ranks: int) -> Any:
+        output = run(A, B, bias, "", reduce_op, dim, name, rank, ranks)
+        ctx.dim, ctx.name, ctx.ranks = dim % A.dim(), name, ranks
+        ctx.is_mean, ctx.rows = reduce_op == "avg", A.shape[dim]
+        _save_operands(ctx, A, B)
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, dY: Tensor) -> Any:
+        A, B = ctx.saved_tensors
+        _, needs_A, needs_B, needs_bias, *_ = ctx.needs_input_grad
+        if ctx.is_mean:
+            dY = dY / (ctx.ranks or place_of(ctx.name)[1])
+        dA = dB = dbias = whole = None
+        if needs_A:
+            dA, *more = all_gather_matmul(dY, [B.t()], [], 0, "", ctx.dim, ctx.rows,
+                                          needs_B or needs_bias, ctx.name)
+            whole = more[0] if more else None
+        elif needs_B or needs_bias:
+            ranks = ctx.ranks or place_of(ctx.name)[1]
+            whole = _gathered(dY, ctx.dim, ctx.rows, ctx.name, ranks)
+        if whole is not None:
+            dB = _flat(A, ctx.dim).t() @ _flat(whole, ctx.dim) if needs_B else None
+            dbias = _sum_of_rows(whole) if needs_bias else None
+        return None, dA, dB, dbias, None, None, None, None, None
+
+
+class _AllReduce(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, run: Run, A: Tensor, B: Tensor, bias: Optional[Tensor],
+                name: str) -> Any:
+        output = run(A, B, bias, "", name)
+        _save_operands(ctx, A, B)
+        return output
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator,unused-ignore]
+    def backward(ctx: Any, dY: Tensor) -> Any:
+        """Every rank has all of dY, and the same; of a second derivative's that would not be
+        true."""
+        A, B = ctx.saved_tensors
+        _, needs_A, needs_B, needs_bias, _ = ctx.needs_input_grad
+        dA = dY @ B.t() if needs_A else None
+        dB = A.flatten(0, -2).t() @ dY.flatten(0, -2) if needs_B else None
+        return None, dA, dB, _sum_of_rows(dY) if needs_bias else None, None
