@@ -30,7 +30,7 @@ import torch_rows
 from torch_rows import Refused, describe
 
 TOLERANCE = {"bf16": 5e-2, "f16": 1e-2, "f32": 1e-4}  # of a tensor's largest element
-FUSED, APART = "symm_mem::fused_", "_c10d_functional::"
+FUSED, APART = ("symm_mem::fused_", "braid::fused_"), ("_c10d_functional::",)
 MOST_COMPILED = 64  # times a layer, if something keeps layers from being alike
 MOST_STEPS = 50  # of a turn
 SETTLED_WITHIN_US = 60e3  # clocks, once a row runs: a GPU that has rested is faster at first
@@ -224,7 +224,7 @@ class Stack(torch_rows.Rows):
             self.step(way)
             self.synchronize()
         return {each.key: each.count for each in seen.key_averages()
-                if each.key.startswith((FUSED, APART)) and "wait_tensor" not in each.key}
+                if each.key.startswith(FUSED + APART) and "wait_tensor" not in each.key}
 
     def steps_of_turn(self, run):
         us = self.board.maxima([self.time_burst(run, 2)])[0]

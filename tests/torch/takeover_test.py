@@ -15,7 +15,10 @@ sys.path.insert(0, FOLDER)
 try:
     import torch
     import torch.distributed as dist
+    import torch.nn.functional as F
     from torch import nn
+    from torch.distributed._functional_collectives import all_gather_tensor as gather
+    from torch.distributed._functional_collectives import reduce_scatter_tensor as scatter
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Replicate, Shard
     from torch.distributed.tensor.parallel import (ColwiseParallel, PrepareModuleInput,
@@ -156,6 +159,108 @@ def part_reports(rank, ranks):
     assert bias in str(bt.report())
 
 
+def gathered(x, w):
+    return F.relu(gather(x, 0, dist.group.WORLD) @ w)
+
+
+def row_wise(x, scale, w, scales):
+    """fp8, each row with a scale, as float8 training gathers it."""
+    a = gather(x.view(torch.uint8), 0, dist.group.WORLD).view(torch.float8_e4m3fn)
+    s = gather(scale, 0, dist.group.WORLD)
+    y = torch._scaled_mm(a.flatten(0, -2), w, s.flatten(0, -2), scales, out_dtype=torch.bfloat16)
+    return y.unflatten(0, a.shape[:-1])
+
+
+def scaled(x, scale, w, scales):
+    y = torch._scaled_mm(x.flatten(0, -2), w, scale.flatten(0, -2), scales,
+                         out_dtype=torch.bfloat16)
+    return scatter(y, "sum", 0, dist.group.WORLD)
+
+
+def tensor_wise(x, w):
+    one = torch.tensor(1.0)
+    return scatter(torch._scaled_mm(x, w, one, one, out_dtype=torch.bfloat16), "sum", 0,
+                   dist.group.WORLD)
+
+
+def largest(x, w):
+    return scatter(x @ w, "max", 0, dist.group.WORLD)
+
+
+def integers(x, w):
+    return gather(x, 0, dist.group.WORLD) @ w
+
+
+def part_leaves(rank, ranks):
+    """What there is no operator for: as without Braid when it is compiled, in what is compiled
+    while enabled, and later. Results are exact."""
+    f8 = torch.float8_e4m3fn
+    torch.manual_seed(rank)
+    x8 = torch.randint(-2, 3, (4, 8, 32)).to(f8)
+    w8, ones = torch.randint(-2, 3, (16, 32)).to(f8).t(), torch.ones(4, 8, 1)
+    calls = [(row_wise, (x8, ones, w8, torch.ones(1, 16)), "the GEMM is scaled"),
+             (scaled, (x8, ones, w8, torch.ones(1, 16)), "the GEMM is scaled"),
+             (tensor_wise, (x8.flatten(0, 1)[:16], w8), "the GEMM is scaled"),
+             (largest, (torch.eye(2 * ranks) * (rank + 1), torch.ones(2 * ranks, 6)),
+              "the operator of the reduction is max"),
+             (integers, (torch.ones(4, 8, dtype=torch.long), torch.ones(8, 6, dtype=torch.long)),
+              "elements are torch.int64")]
+    bt.enable()
+    compiled = {}
+    for function, arguments, reason in calls:
+        found = len(bt.report().apart)
+        compiled[function] = torch.compile(function, fullgraph=True)
+        result = compiled[function](*arguments)
+        assert torch.equal(result, function(*arguments)), function
+        new = {each.reason for each in bt.report().apart[found:]}
+        assert new == {reason}, (function, new)
+    assert not bt.report().calls and not bt.report().passed, bt.report()
+    bt.disable()
+    for function, arguments, _ in calls:
+        assert torch.equal(compiled[function](*arguments), function(*arguments)), function
+
+
+def part_goes_on(rank, ranks):
+    """A compiled graph runs Braid's operators while enabled, and else the collective and the GEMM:
+    not PyTorch's fused operators, for a group that PyTorch would not fuse for."""
+    from types import SimpleNamespace
+    from torch.profiler import ProfilerActivity, profile
+    from braid.torch import _takeover
+    bt.enable()
+    x, w = torch.ones(4, 8), torch.eye(8)
+    run = torch.compile(gathered, fullgraph=True)
+    run(x, w)
+    for enabled in (True, False, True):
+        (bt.enable if enabled else bt.disable)()
+        with profile(activities=[ProfilerActivity.CPU]) as seen:
+            assert torch.equal(run(x, w), torch.ones(4 * ranks, 8))
+        names = {each.key for each in seen.key_averages()
+                 if each.key.startswith(("braid::", "symm_mem::", "_c10d_functional::all"))}
+        apart = {"_c10d_functional::all_gather_into_tensor"} if not enabled else set()
+        assert names == {"braid::fused_all_gather_matmul"} | apart, names
+    theirs, on_gpu = _takeover.symm_mem, SimpleNamespace(is_cuda=True)
+    for is_ours, was_on, name in ((True, False, "_fused_all_gather_matmul_fallback"),
+                                  (True, True, "_fused_all_gather_matmul"),
+                                  (False, False, "_fused_all_gather_matmul")):
+        _takeover._takeover.was_on, _takeover._takeover.asked = was_on, lambda group: True
+        found = _takeover._otherwise(is_ours, "fused_all_gather_matmul", on_gpu, "0")
+        assert found is getattr(theirs, name), (is_ours, was_on, found)
+    _takeover._takeover.was_on = False
+
+
+def part_advises(rank, ranks):
+    """Autocast with parameters in f32 converts behind each gather, which nothing fuses."""
+    def step(x, w):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return gathered(x, w)
+    bt.enable()
+    x, w = torch.ones(4, 8), torch.ones(8, 6)
+    torch.compile(step, fullgraph=True)(x, w)
+    assert "gather x.to(torch.bfloat16), or keep" in str(bt.report()), bt.report()
+    torch.compile(step, fullgraph=True)(x.bfloat16(), w)
+    assert counts() == {"all_gather_matmul": 1}, counts()
+
+
 def part_gives_back(rank, ranks):
     """disable() takes everything back, a pass of the user's and the settings included."""
     import torch._inductor.config as inductor
@@ -170,7 +275,7 @@ def part_gives_back(rank, ranks):
     before = counts()
     bt.disable()
     bt.disable()
-    compiled(x)  # what was compiled goes on, by PyTorch's kernels
+    compiled(x)  # what was compiled goes on, by collectives and GEMMs
     assert not inductor._micro_pipeline_tp
     assert symm_mem.is_symm_mem_enabled_for_group is asked
     assert inductor.post_grad_custom_post_pass == seen.append
@@ -207,12 +312,14 @@ def part_cannot_meet(rank, ranks):
     _group.Members.meet = lambda members: asked.append(1) or meet(members)
     bt.enable()
     op = torch.ops.symm_mem.fused_all_gather_matmul
+    compiled = torch.compile(gathered, fullgraph=True)
     for _ in range(3):
         _, (Y,) = op(torch.ones(4, 8), [torch.ones(8, 6)], 0, dist.group.WORLD.group_name)
         assert Y.shape == (4 * ranks, 6) and bool((Y == 8).all())
+        assert torch.equal(compiled(torch.ones(4, 8), torch.ones(8, 6)), Y)
     assert len(asked) == 1, asked
     found = bt.report().passed
-    assert [each.calls for each in found] == [3] and "on one host" in found[0].reason, found
+    assert [each.calls for each in found] == [6] and "on one host" in found[0].reason, found
 
 
 class Ranks(unittest.TestCase):
@@ -228,6 +335,15 @@ class Ranks(unittest.TestCase):
 
     def test_reports(self):
         self.expect("reports")
+
+    def test_leaves(self):
+        self.expect("leaves")
+
+    def test_goes_on(self):
+        self.expect("goes_on")
+
+    def test_advises(self):
+        self.expect("advises")
 
     def test_gives_back(self):
         self.expect("gives_back")

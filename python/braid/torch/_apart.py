@@ -1,32 +1,39 @@
-"""Which collectives stayed apart from the GEMM beside them, in a graph that Inductor compiles.
+"""Which collectives stay apart from the GEMM beside them, in a graph that Inductor compiles.
 
-Async tensor parallelism applies where a pattern matches, and says nothing where none does. This
-pass looks at what is left, changes nothing, and writes down each collective that a GEMM feeds or
-takes from, with the reason, as far as the graph shows it.
+Async tensor parallelism fuses where a pattern matches, whether or not there is an operator for it,
+and says nothing where none does. Gates let it fuse what Braid takes. A pass looks at what is left,
+and writes down each collective that a GEMM feeds or takes from, with the reason, as far as the
+graph shows it.
 """
 from __future__ import annotations
 
 import operator
 import uuid
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass
+from torch._inductor.fx_passes import micro_pipeline_tp
 
+from braid.torch._operations import why_not
 from braid.torch._report import Apart, apart
 from braid.torch._strides import keep_strides
+from braid.torch._takeover import OURS, pytorch_fuses
+
+theirs: Any = micro_pipeline_tp
 
 aten, prims = torch.ops.aten, torch.ops.prims
 _c10d = torch.ops._c10d_functional
 
-_GEMMS: Dict[Any, str] = {aten.mm.default: "", aten.addmm.default: "the GEMM adds a bias (addmm)",
-          aten.bmm.default: "the GEMM is batched (bmm)",
-          aten.baddbmm.default: "the GEMM is batched (baddbmm)"}
-_SCALED = {getattr(aten, name).default for name in ("_scaled_mm", "_scaled_grouped_mm")
-           if hasattr(aten, name)}
+_KINDS = {"mm": "", "addmm": "the GEMM adds a bias (addmm)", "bmm": "the GEMM is batched (bmm)",
+          "baddbmm": "the GEMM is batched (baddbmm)", "_grouped_mm": "the GEMM is grouped",
+          "_scaled_mm": "the GEMM is scaled", "_scaled_mm_v2": "the GEMM is scaled",
+          "_scaled_grouped_mm": "the GEMM is scaled", "_scaled_grouped_mm_v2": "the GEMM is scaled"}
+_GEMMS: Dict[Any, str] = {getattr(aten, name).default: why for name, why in _KINDS.items()
+                          if hasattr(aten, name)}
 _CASTS = {prims.convert_element_type.default, aten._to_copy.default}
 _VIEWS = {aten.reshape.default, aten.view.default, aten._unsafe_view.default, aten.permute.default,
-          aten.t.default, aten.transpose.int, aten.unsqueeze.default, aten.squeeze.dim,
+          aten.view.dtype, aten.t.default, aten.transpose.int, aten.unsqueeze.default, aten.squeeze.dim,
           aten.expand.default, aten.clone.default, aten.slice.Tensor, aten.select.int}
 # How a collective along another axis than the first one is put together.
 _PARTS = {aten.split.Tensor, aten.split_with_sizes.default, aten.cat.default, operator.getitem}
@@ -34,6 +41,10 @@ _COLLECTIVES: Dict[Any, str] = {_c10d.all_gather_into_tensor.default: "all_gathe
                 _c10d.reduce_scatter_tensor.default: "reduce_scatter",
                 _c10d.all_reduce.default: "all_reduce"}
 _MOST_STEPS = 12  # between a collective and a GEMM
+_REASON, _OURS = "braid: reason", "braid: operator"  # of nodes: why not, and what is to run
+# Against a conversion in front of a reduction, and behind a gather.
+_ADVICE = ("reduce in {0}, and convert the result",
+           "gather x.to(torch.{0}), or keep the model's parameters in {0}")
 
 Node = torch.fx.Node
 Path = Tuple[Node, ...]  # from a collective to a GEMM, both included
@@ -44,10 +55,6 @@ def _is_between(node: Node) -> bool:
             node.target is _c10d.wait_tensor.default)
 
 
-def _is_gemm(node: Node) -> bool:
-    return node.target in _GEMMS or node.target in _SCALED
-
-
 def _find_gemm(collective: Node, is_forwards: bool) -> Optional[Path]:
     """The shortest way to a GEMM through what only moves or converts elements."""
     paths: List[Path] = [(collective,)]
@@ -56,7 +63,7 @@ def _find_gemm(collective: Node, is_forwards: bool) -> Optional[Path]:
         for path in paths:
             last = path[-1]
             for node in last.users if is_forwards else last.all_input_nodes:
-                if _is_gemm(node):
+                if node.target in _GEMMS:
                     return (*path, node)
                 if _is_between(node) and node not in path:
                     longer.append((*path, node))
@@ -66,14 +73,15 @@ def _find_gemm(collective: Node, is_forwards: bool) -> Optional[Path]:
 
 def _reason(path: Path, is_forwards: bool) -> str:
     collective, between, gemm = path[0], path[1:-1], path[-1]
+    if _REASON in collective.meta:
+        return str(collective.meta[_REASON])
     if collective.target is _c10d.all_reduce.default:
         return "an all-reduce: braid.torch.matmul_all_reduce() has to be called for it"
-    if gemm.target in _SCALED:
-        return "the GEMM is scaled"
     if _GEMMS[gemm.target]:
         return _GEMMS[gemm.target]
     if any(node.target in _CASTS for node in between):
-        return "the element type is converted in between"
+        return ("the element type is converted in between, as autocast does: " +
+                _ADVICE[is_forwards].format(_dtype_of(gemm)))
     if is_forwards and gemm.args[0] not in path:
         return "the GEMM takes it as its second operand"
     if not is_forwards and len(gemm.users) > 1:
@@ -84,11 +92,16 @@ def _reason(path: Path, is_forwards: bool) -> str:
     return "PyTorch's pass does not match it"
 
 
+def _dtype_of(node: Any) -> str:
+    value = node.meta.get("val") if isinstance(node, Node) else None
+    return str(value.dtype).replace("torch.", "") if isinstance(value, torch.Tensor) else "?"
+
+
 def _shape(node: Any) -> str:
     value = node.meta.get("val") if isinstance(node, Node) else None
     if not isinstance(value, torch.Tensor):
         return "?"
-    return f"{str(value.dtype).replace('torch.', '')} {'x'.join(map(str, value.shape))}"
+    return f"{_dtype_of(node)} {'x'.join(map(str, value.shape))}"
 
 
 def _group_of(collective: Node) -> str:
@@ -108,6 +121,64 @@ def note(collective: Node) -> None:
             apart.append(found)
 
 
+# -- What PyTorch's pass may fuse. --
+
+def _why_not(matmuls: List[Any], A: Node, dim: int, reduce_op: str = "sum") -> str:
+    """Of GEMMs that its patterns have found; "" if there are none."""
+    if any(isinstance(each, theirs._ScaledMatmul) for each in matmuls):
+        return "the GEMM is scaled"
+    tensors = [each.meta.get("val") for each in (A, *(each.B_node for each in matmuls))]
+    if not matmuls or not all(isinstance(each, torch.Tensor) for each in tensors):
+        return ""
+    return why_not(tensors, dim, reduce_op)
+
+
+def _why_not_gather(match: Any) -> str:
+    matmuls = theirs._find_consumer_matmuls(match.res_node)
+    return _why_not(matmuls, match.shard_node, match.gather_dim)
+
+
+def _why_not_scatter(match: Any) -> str:
+    matmul = theirs._find_producer_matmul(match.input_node)
+    return matmul and _why_not([matmul], matmul.A_node, match.scatter_dim, match.reduce_op) or ""
+
+
+def _gate(fuse: Callable[[Any], None], reason_of: Callable[[Any], str],
+          collective: str) -> Callable[[Any], None]:
+    def fuse_what_braid_takes(match: Any) -> None:
+        node, reason = getattr(match, collective), reason_of(match)
+        if reason and not pytorch_fuses(match.group_name):
+            node.meta[_REASON] = reason
+            return
+        graph, before = node.graph, set(node.graph.nodes)
+        fuse(match)
+        for each in graph.nodes:
+            if each not in before and each.target in OURS and not reason:
+                each.meta[_OURS] = OURS[each.target]
+    return fuse_what_braid_takes
+
+
+class Gates:
+    """In place of the functions that fuse one match."""
+
+    def __init__(self) -> None:
+        self._theirs = {name: getattr(theirs, name) for name, _, _ in _FUSIONS}
+        self._mine = {name: _gate(self._theirs[name], reason_of, collective)
+                      for name, reason_of, collective in _FUSIONS}
+        for name, mine in self._mine.items():
+            setattr(theirs, name, mine)
+
+    def undo(self) -> None:
+        for name, mine in self._mine.items():
+            if getattr(theirs, name) is mine:
+                setattr(theirs, name, self._theirs[name])
+
+
+_FUSIONS: List[Tuple[str, Callable[[Any], str], str]] = [
+    ("fuse_all_gather_matmul", _why_not_gather, "ag_node"),
+    ("fuse_matmul_reduce_scatter", _why_not_scatter, "reduce_scatter_node")]
+
+
 class FindApart(CustomGraphPass):
     """Runs behind all passes of PyTorch's."""
 
@@ -120,6 +191,7 @@ class FindApart(CustomGraphPass):
         for node in graph.nodes:
             if node.target in _COLLECTIVES:
                 note(node)
+            node.target = node.meta.get(_OURS, node.target)
 
     def uuid(self) -> str:
         return self._uuid

@@ -18,6 +18,7 @@ Biases = Sequence[Optional[Tensor]]
 
 DTYPES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32",
           torch.float64: "f64"}
+REDUCTIONS = ("sum", "avg")
 
 
 def _dtype_of(tensors: Sequence[Optional[Tensor]]) -> str:
@@ -177,8 +178,27 @@ def _reduce(operator: str, A: Tensor, B: Tensor, bias: Optional[Tensor], activat
                     A, [B], [bias])[0]
 
 
+def why_not(tensors: Sequence[Tensor], dim: int, reduce_op: str = "sum") -> str:
+    """Why no operator here takes A and the Bs as PyTorch's fused ones do; "" if one does. Of fakes,
+    too, whose sizes may not be known yet."""
+    A = tensors[0]
+    if dim in (A.dim() - 1, -1):
+        return "the last dimension is gathered or scattered"
+    if reduce_op not in REDUCTIONS:
+        return f"the operator of the reduction is {reduce_op}"
+    for tensor in tensors:
+        if tensor.dtype not in DTYPES:
+            return f"elements are {tensor.dtype}"
+    if len({tensor.dtype for tensor in tensors}) > 1:
+        return "element types differ"
+    sizes = [size for tensor in tensors for size in tensor.shape]
+    if any(isinstance(size, int) and size == 0 for size in sizes):
+        return "a tensor has no elements"
+    return ""
+
+
 def check_reduction(reduce_op: str, activation: str, bias: Optional[Tensor]) -> None:
-    if reduce_op not in ("sum", "avg"):
+    if reduce_op not in REDUCTIONS:
         raise InputError(f"expected reduce_op to be sum or avg, got '{reduce_op}'")
     if reduce_op == "avg" and (activation or bias is not None):
         raise InputError("expected reduce_op sum, got avg with a bias or an activation")

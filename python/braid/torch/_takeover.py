@@ -1,11 +1,14 @@
-"""Models that nobody touched: what PyTorch's async tensor parallelism calls is Braid's to run.
+"""Models that nobody touched: what PyTorch's async tensor parallelism finds is Braid's to run.
 
 Inductor's pass `_micro_pipeline_tp` turns a collective beside a GEMM into one of the operators
-`symm_mem::fused_*`. enable() turns the pass on and puts kernels of Braid's in their place.
+`symm_mem::fused_*`. enable() turns the pass on where Braid has an operator, and puts `braid::fused_*`
+in their place, which run Braid's while it lasts and otherwise the collective and the GEMM.
 """
 from __future__ import annotations
 
-from typing import Any, Callable, List, Optional, Tuple
+import functools
+import sys
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 from torch.distributed import _symmetric_memory
@@ -19,68 +22,91 @@ Tensor = torch.Tensor
 symm_mem: Any = _symmetric_memory
 torch_library: Any = torch.library
 
-def _refuse(A: Tensor, Bs: List[Tensor], dim: int, group_name: str) -> str:
+
+def _refuse(tensors: Sequence[Tensor], dim: int, reduce_op: str, group_name: str) -> str:
     """Why Braid has no such operator; "" if it has. All ranks say the same."""
-    if dim in (A.dim() - 1, -1):
-        return "the last dimension is gathered or scattered"
-    for tensor in (A, *Bs):
-        if tensor.dtype not in _operations.DTYPES:
-            return f"elements are {tensor.dtype}"
-    if len({tensor.dtype for tensor in (A, *Bs)}) > 1:
-        return "element types differ"
-    if any(tensor.numel() == 0 for tensor in (A, *Bs)):
-        return "a tensor has no elements"
+    reason = _operations.why_not(tensors, dim, reduce_op)
+    if reason:
+        return reason
     try:
-        job_of(group_name, A)
+        job_of(group_name, tensors[0])
     except UnsupportedError as error:
         return str(error)
     return ""
 
 
-def _all_gather_matmul(A: Tensor, Bs: List[Tensor], gather_dim: int, group_name: str, *,
-                       return_A: bool = True) -> Tuple[Optional[Tensor], List[Tensor]]:
-    reason = _refuse(A, Bs, gather_dim, group_name)
+def pytorch_fuses(group_name: str) -> bool:
+    """Whether PyTorch would run its own fused operators for a group, were Braid not there."""
+    if _takeover is not None:
+        return _takeover.was_on and bool(_takeover.asked(group_name))
+    inductor = sys.modules["torch._inductor.config"]
+    return (bool(getattr(inductor, "_micro_pipeline_tp")) and
+            bool(symm_mem.is_symm_mem_enabled_for_group(group_name)))
+
+
+def _otherwise(is_ours: bool, name: str, A: Tensor, group_name: str) -> Callable[..., Any]:
+    """What runs where Braid does not: of our operator, what would without it."""
+    has_theirs = A.is_cuda and (not is_ours or pytorch_fuses(group_name))
+    found: Callable[..., Any] = getattr(symm_mem, f"_{name}" if has_theirs else f"_{name}_fallback")
+    return found
+
+
+def _is_passed_on(name: str, tensors: Sequence[Tensor], dim: int, reduce_op: str,
+                  group_name: str) -> bool:
+    if _takeover is None:
+        return True
+    reason = _refuse(tensors, dim, reduce_op, group_name)
     if reason:
-        pass_on("fused_all_gather_matmul", reason)
-        theirs = (symm_mem._fused_all_gather_matmul if A.is_cuda
-                  else symm_mem._fused_all_gather_matmul_fallback)
-        both: Tuple[Optional[Tensor], List[Tensor]] = theirs(A, Bs, gather_dim, group_name,
-                                                             return_A=return_A)
+        pass_on(name, reason)
+    return reason != ""
+
+
+def _all_gather_matmul(is_ours: bool, A: Tensor, Bs: List[Tensor], gather_dim: int,
+                       group_name: str, *,
+                       return_A: bool = True) -> Tuple[Optional[Tensor], List[Tensor]]:
+    name = "fused_all_gather_matmul"
+    if _is_passed_on(name, [A, *Bs], gather_dim, "sum", group_name):
+        both: Tuple[Optional[Tensor], List[Tensor]] = _otherwise(is_ours, name, A, group_name)(
+            A, Bs, gather_dim, group_name, return_A=return_A)
         return both
     outputs = _operations.all_gather_matmul(A, Bs, [], 0, "", gather_dim, -1, return_A, group_name)
     return outputs[-1] if return_A else None, outputs[:len(Bs)]
 
 
-def _matmul_reduce_scatter(A: Tensor, B: Tensor, reduce_op: str, scatter_dim: int,
+def _matmul_reduce_scatter(is_ours: bool, A: Tensor, B: Tensor, reduce_op: str, scatter_dim: int,
                            group_name: str) -> Tensor:
-    reason = _refuse(A, [B], scatter_dim, group_name)
-    if reason:
-        pass_on("fused_matmul_reduce_scatter", reason)
-        theirs = (symm_mem._fused_matmul_reduce_scatter if A.is_cuda
-                  else symm_mem._fused_matmul_reduce_scatter_fallback)
-        mine: Tensor = theirs(A, B, reduce_op, scatter_dim, group_name)
+    name = "fused_matmul_reduce_scatter"
+    if _is_passed_on(name, [A, B], scatter_dim, reduce_op, group_name):
+        mine: Tensor = _otherwise(is_ours, name, A, group_name)(A, B, reduce_op, scatter_dim,
+                                                                group_name)
         return mine
     output = _operations.matmul_reduce_scatter(A, B, None, "", reduce_op, scatter_dim, group_name)
     return output.contiguous()  # as PyTorch's own has it
 
 
-def _counted(name: str, theirs: Callable[..., Any]) -> Callable[..., Any]:
-    def kernel(*arguments: Any, **options: Any) -> Any:
-        pass_on(name, "elements are scaled fp8")
-        return theirs(*arguments, **options)
-    return kernel
+_KERNELS: List[Tuple[str, Callable[..., Any]]] = [
+    ("fused_all_gather_matmul", _all_gather_matmul),
+    ("fused_matmul_reduce_scatter", _matmul_reduce_scatter)]
+_DEVICES = ("CPU", "CUDA")
+# By PyTorch's operators, ours with the same schemas.
+OURS: Dict[Any, Any] = {}
 
 
-_KERNELS: List[Tuple[str, Callable[..., Any], Tuple[str, ...]]] = [
-    ("fused_all_gather_matmul", _all_gather_matmul, ("CPU", "CUDA")),
-    ("fused_matmul_reduce_scatter", _matmul_reduce_scatter, ("CPU", "CUDA")),
-    ("fused_all_gather_scaled_matmul",
-     _counted("fused_all_gather_scaled_matmul", symm_mem._fused_all_gather_scaled_matmul),
-     ("CUDA",)),
-    ("fused_scaled_matmul_reduce_scatter",
-     _counted("fused_scaled_matmul_reduce_scatter", symm_mem._fused_scaled_matmul_reduce_scatter),
-     ("CUDA",)),
-]
+def _define() -> Any:
+    """Our operators, which compiled graphs go on calling after disable()."""
+    library = torch_library.Library("braid", "FRAGMENT")
+    for name, kernel in _KERNELS:
+        theirs = getattr(torch.ops.symm_mem, name).default
+        library.define(str(theirs._schema).partition("::")[2],
+                       tags=(torch.Tag.needs_fixed_stride_order,))
+        library.impl(name, getattr(symm_mem, f"_{name}_fallback"), "Meta")
+        for device in _DEVICES:
+            library.impl(name, functools.partial(kernel, True), device)
+        OURS[theirs] = getattr(torch.ops.braid, name).default
+    return library
+
+
+_library = _define()
 
 
 def _is_group(group_name: str) -> bool:
@@ -96,42 +122,32 @@ class _Takeover:
     """What enable() has changed, for disable() to put back."""
 
     def __init__(self) -> None:
-        import torch._inductor.config as inductor  # and the pass: they take seconds
-        from braid.torch._apart import behind
+        from torch._inductor import config  # and the pass: they take seconds
+        from braid.torch._apart import Gates, behind
+        inductor: Any = config
         self._inductor = inductor
         self._library = torch_library.Library("symm_mem", "IMPL")
-        for name, kernel, devices in _KERNELS:
-            for device in devices:
-                self._library.impl(name, kernel, device, allow_override=True)
-        self._asked = symm_mem.is_symm_mem_enabled_for_group
+        for name, kernel in _KERNELS:
+            for device in _DEVICES:
+                self._library.impl(name, functools.partial(kernel, False), device,
+                                   allow_override=True)
+        self.asked = symm_mem.is_symm_mem_enabled_for_group
         symm_mem.is_symm_mem_enabled_for_group = _is_group
-        self._was_on, inductor._micro_pipeline_tp = inductor._micro_pipeline_tp, True
+        self._gates = Gates()
+        self.was_on, inductor._micro_pipeline_tp = inductor._micro_pipeline_tp, True
         self._passes = inductor.post_grad_custom_post_pass
         self._mine = inductor.post_grad_custom_post_pass = behind(self._passes)
 
     def undo(self) -> None:
         """What somebody has set since is theirs."""
         self._library._destroy()
-        _leave_fallbacks()
+        self._gates.undo()
         if symm_mem.is_symm_mem_enabled_for_group is _is_group:
-            symm_mem.is_symm_mem_enabled_for_group = self._asked
+            symm_mem.is_symm_mem_enabled_for_group = self.asked
         inductor = self._inductor
-        inductor._micro_pipeline_tp = self._was_on and inductor._micro_pipeline_tp
+        inductor._micro_pipeline_tp = self.was_on and inductor._micro_pipeline_tp
         if inductor.post_grad_custom_post_pass is self._mine:
             inductor.post_grad_custom_post_pass = self._passes
-
-
-_fallbacks: Any = None
-
-
-def _leave_fallbacks() -> None:
-    """Compiled graphs go on calling the operators, for which PyTorch has no kernels on CPUs."""
-    global _fallbacks
-    if _fallbacks is None:
-        _fallbacks = torch_library.Library("symm_mem", "IMPL")
-        for name in ("fused_all_gather_matmul", "fused_matmul_reduce_scatter"):
-            _fallbacks.impl(name, getattr(symm_mem, f"_{name}_fallback"), "CPU",
-                            allow_override=True)
 
 
 _takeover: Optional[_Takeover] = None
@@ -139,12 +155,13 @@ _takeover: Optional[_Takeover] = None
 
 def enable() -> None:
     """From now on `symm_mem::fused_all_gather_matmul` and `fused_matmul_reduce_scatter` run Braid's
-    operators, and what is compiled has them: Inductor's async tensor parallelism is on, for any
-    group whose ranks are on one host. May be called again.
+    operators, and what is compiled has them, as `braid::fused_*`: Inductor's async tensor
+    parallelism is on, for any group whose ranks are on one host. May be called again.
 
     What was compiled before stays as it is. Graphs that a cache on disk has are compiled anew, so
-    that report() knows of all that stayed apart. Calls that Braid has no operator for, scaled ones
-    among them, are PyTorch's as before, and are listed.
+    that report() knows of all that stayed apart. A collective that Braid has no operator for, as
+    beside a scaled GEMM, is compiled as without Braid, and listed; what is known only when it runs,
+    as of ranks on several hosts, runs as that collective and GEMM, and is counted.
     """
     global _takeover
     if _takeover is None:
@@ -152,7 +169,8 @@ def enable() -> None:
 
 
 def disable() -> None:
-    """Gives back to PyTorch what enable() took. Compiled graphs call PyTorch's kernels again."""
+    """Gives back to PyTorch what enable() took. Compiled graphs go on, by collectives and GEMMs, or
+    by PyTorch's fused operators where its async tensor parallelism is on without Braid, too."""
     global _takeover
     if _takeover is not None:
         _takeover.undo()
