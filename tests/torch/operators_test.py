@@ -160,6 +160,14 @@ def part_gradients(rank, ranks):
         torch.testing.assert_close(found, wanted)
 
 
+def part_gradients_are_contiguous(rank, ranks):
+    """As behind plain collectives, also where the rows that are scattered are not the first ones."""
+    a, found = real(2, 4 * ranks, 8).requires_grad_(), []
+    a.register_hook(lambda gradient: found.append(gradient.is_contiguous()))
+    bt.matmul_reduce_scatter(a, real(8, 6), scatter_dim=1).square().sum().backward()
+    assert found == [True], found
+
+
 def part_gradients_of_what_is_gathered(rank, ranks):
     """return_A, two weights, and an operator that was asked to keep nothing."""
     X, V, W = real(2 * ranks, 8), real(8, 6), real(8, 4)
@@ -755,6 +763,7 @@ for _part, _ranks in (("exact", 2), ("exact", 3), ("shapes", 2), ("shapes", 4), 
                        ("many_shapes", 2), ("bounds_memory_of_all_lengths", 2),
                        ("new_shapes_cost_the_same", 2),
                        ("lets_go_alike", 4), ("arrays", 1), ("keeps_what_gradients_need", 2),
+                       ("gradients_are_contiguous", 2),
                        ("second_derivatives", 2), ("gradients_need_no_dispatcher", 1),
                        ("empty", 2), ("compiled_in_a_backward", 2)):
     def _test(self, part=_part, ranks=_ranks):

@@ -274,7 +274,8 @@ class _Scatter(torch.autograd.Function):
         if needs_A:
             dA, *more = all_gather_matmul(dY, [B.t()], [], 0, "", ctx.dim, ctx.rows,
                                           needs_B or needs_bias, ctx.name)
-            whole = more[0] if more else None
+            # Laid out as a plain collective has it: cuDNN's attention in front may read it so.
+            dA, whole = dA.contiguous(), more[0] if more else None
         elif needs_B or needs_bias:
             ranks = ctx.ranks or place_of(ctx.name)[1]
             whole = _gathered(dY, ctx.dim, ctx.rows, ctx.name, ranks)
