@@ -157,8 +157,8 @@ std::string conflictOfRing(const Configuration &config) {
 /// Why an all-reduce cannot have what other reductions can.
 std::string conflictOfAllReduce(const Stage &stage, const Configuration &config) {
   if (config.order() == Order::Ring && config.sums() != Sums::Gemm)
-    return "around a ring every rank gets the sum of its own rows alone; only order=shift, or "
-           "reduction=two-shot with sums=gemm, would be accepted";
+    return "around a ring every rank gets the sum of its own rows alone; order=ring takes "
+           "reduction=two-shot with sums=gemm";
   if (config.order() == Order::Ring && config.reduction() != schedule::Reduction::TwoShot)
     return "around a ring every rank gets the sum of its own rows alone; order=ring takes "
            "reduction=two-shot, got one-shot";
@@ -285,15 +285,34 @@ std::string conflictOfAsked(const Stage &stage, const Configuration &asked, bool
                           : "no result has a Stream axis, so granularity is whole; " + conflict;
 }
 
-/// What the user typed, if it was a preset, and the presets that would do instead.
-std::string adviceFor(const Stage &stage, const Configuration &asked, bool isReproducible) {
+/// Whether a stage can have what was asked for; and whether one GEMM makes all of it, so that
+/// split-chunks would refuse to cut it.
+bool takes(const LoweringState &state, Stage stage, const Configuration &asked) {
+  stage.config = settled(stage, asked);
+  if (stage.isReduction())
+    countReducedRows(state.fusion, stage);
+  const bool isTailMeant = stage.isNamed || llvm::none_of(state.stages, [](const Stage &each) {
+                             return each.isGather();
+                           });
+  const bool isCut = stage.config.chunks() > 1 || (isTailMeant && stage.config.tailSplit() > 1);
+  return !(stage.isReduction() && stage.multipliesWhole() && isCut) &&
+         conflictOfAsked(stage, asked, state.isReproducible).empty();
+}
+
+/// What the user typed, if it was a preset, and the presets that would do instead: for all stages
+/// that it was typed for.
+std::string adviceFor(const LoweringState &state, const Stage &stage, const Configuration &asked) {
   const llvm::StringRef typed = asked.preset();
   std::string others;
   for (const Preset &preset : presets()) {
     const Configuration instead = preset.fields.over(asked);
     if (preset.name == typed && instead != asked)
       return "";
-    if (conflictOfAsked(stage, instead, isReproducible).empty())
+    const bool fits = llvm::all_of(state.stages, [&](const Stage &each) {
+      const bool isMeant = &each == &stage || (!stage.isNamed && !each.isNamed && each.moves());
+      return !isMeant || takes(state, each, instead);
+    });
+    if (fits)
       others += (others.empty() ? "" : ", ") + preset.name.str();
   }
   return others.empty() ? "" : " (schedule " + typed.str() + "; these would do: " + others + ")";
@@ -345,8 +364,8 @@ bool settleFields(const LoweringState &state, Stage &stage) {
   const std::string conflict = conflictOfAsked(stage, asked, state.isReproducible);
   if (conflict.empty())
     return true;
-  return state.diags.error(stage.location()) << "cannot " << actionOf(stage) << ": " << conflict
-                                             << adviceFor(stage, asked, state.isReproducible);
+  return state.diags.error(stage.location())
+         << "cannot " << actionOf(stage) << ": " << conflict << adviceFor(state, stage, asked);
 }
 
 namespace {

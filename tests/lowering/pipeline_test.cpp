@@ -612,8 +612,8 @@ TEST(Reductions, RefuseWhatGathersAloneHave) {
   };
   EXPECT_THAT(messageFor("ring", "[M, 4]"),
               testing::HasSubstr("cannot reduce to %C: around a ring every rank gets the sum of "
-                                 "its own rows alone; only order=shift, or reduction=two-shot "
-                                 "with sums=gemm, would be accepted"));
+                                 "its own rows alone; order=ring takes reduction=two-shot with "
+                                 "sums=gemm"));
   EXPECT_THAT(messageFor("pairwise;reduction=two-shot"),
               testing::HasSubstr("cannot reduce to %C: reduction=two-shot takes an all-reduce"));
   EXPECT_THAT(

@@ -1,6 +1,8 @@
 //===- tests/lowering/refusals_test.cpp - what cannot be lowered, and what is said ------------===//
 
 #include "tests/lowering/support.h"
+#include "tests/support/configured.h"
+#include "tests/support/examples.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -576,6 +578,41 @@ TEST(Schedules, RefuseFieldsThatCannotBeHadTogether) {
                 "5:3: cannot gather %A: posting=all takes placement=shared or caller, got each\n");
   expectRefused(rows(6), "coalesced;order=shift",
                 "5:3: cannot gather %A: granularity=geometric takes order=xor, got shift\n");
+}
+
+/// "" if a fusion is lowered so, else the first message.
+std::string whyNot(const std::string &text, const std::string &schedule) {
+  Diagnostics diags("test.braid", text);
+  const Module module = parse(diags);
+  const auto program =
+      lower(module, *module.fusions.front(), defaultPasses(test::configured(schedule)), diags);
+  if (program)
+    return "";
+  return diags.all().empty() ? program.status().message() : diags.all().front().message;
+}
+
+/// Which presets would do is said for the whole fusion, beside what else was asked for.
+TEST(Schedules, AdvisedAreLowered) {
+  int followed = 0;
+  for (const char *example : {"ag_matmul", "ag_uneven", "ag_matmul_hosts", "mlp",
+                              "matmul_all_reduce", "matmul_reduce_scatter"}) {
+    const std::string text = test::readExample(std::string(example) + ".braid");
+    for (const Preset &preset : presets())
+      for (const char *knob : {"", ";reduction=two-shot", ";partials=peer", ";sums=gemm",
+                               ";chunks=2", ";tail-split=2", ";protocol=put"}) {
+        const std::string refusal = whyNot(text, preset.name.str() + knob);
+        auto [before, advice] = llvm::StringRef(refusal).split("; these would do: ");
+        llvm::SmallVector<llvm::StringRef, 8> names;
+        advice.rtrim(')').split(names, ", ", -1, /*KeepEmpty=*/false);
+        for (llvm::StringRef name : names) {
+          EXPECT_EQ(whyNot(text, name.str() + knob), "")
+              << example << ": " << name.str() << knob << ", which is advised for "
+              << preset.name.str() << knob << ": " << before.str();
+          ++followed;
+        }
+      }
+  }
+  EXPECT_GT(followed, 200);
 }
 
 TEST(Schedules, AreForStagesThatMakeTensors) {
