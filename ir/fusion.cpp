@@ -2,6 +2,7 @@
 
 #include "ir/fusion.h"
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/ErrorHandling.h"
 
@@ -146,6 +147,29 @@ std::vector<const FusionTensor *> Fusion::outputs() const {
     if (const auto *output = llvm::dyn_cast<OutputNode>(node.get()))
       found.insert(found.end(), output->tensors.begin(), output->tensors.end());
   return found;
+}
+
+std::vector<const FusionNode *> Fusion::unusedNodes() const {
+  llvm::DenseSet<const FusionNode *> used;
+  std::vector<const FusionTensor *> needed = outputs();
+  while (!needed.empty()) {
+    const FusionTensor *tensor = needed.back();
+    needed.pop_back();
+    if (tensor && used.insert(tensor->definition).second)
+      llvm::append_range(needed, braid::operandsOf(*tensor->definition));
+  }
+  std::vector<const FusionNode *> unused;
+  for (const auto &node : nodes_)
+    if (resultOf(*node) && !used.contains(node.get()))
+      unused.push_back(node.get());
+  return unused;
+}
+
+void Fusion::dropUnused() {
+  const std::vector<const FusionNode *> unused = unusedNodes();
+  llvm::erase_if(nodes_, [&](const auto &node) {
+    return !llvm::isa<InputNode>(*node) && llvm::is_contained(unused, node.get());
+  });
 }
 
 ScalarValue Fusion::valueOf(const Scalar *extent) const {

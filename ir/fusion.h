@@ -206,6 +206,10 @@ public:
   llvm::ArrayRef<std::unique_ptr<FusionNode>> nodes() const { return nodes_; }
   std::vector<const FusionTensor *> inputs() const;
   std::vector<const FusionTensor *> outputs() const;
+  /// Nodes, inputs among them, whose results no output depends on.
+  std::vector<const FusionNode *> unusedNodes() const;
+  /// Removes those but the inputs, which are a part of the signature.
+  void dropUnused();
 
   /// An extent's value under the present parameter values; `/` must be exact.
   ScalarValue valueOf(const Scalar *extent) const;

@@ -203,10 +203,8 @@ bool applyParameters(Fusion &fusion, const CompileOptions &options, Diagnostics 
   verify(fusion, asItStands);
   if (!setParameters(fusion, options, diags) || !setRanks(fusion, options, diags))
     return false;
-  if (verify(fusion, asAsked))
-    return true;
-  if (asItStands.hasErrors())
-    return verify(fusion, diags);
+  if (verify(fusion, asAsked) || asItStands.hasErrors())
+    return verify(fusion, diags); // with its warnings
   for (const Diagnostic &found : asAsked.all())
     if (found.severity == Severity::Error)
       diags.error(found.location) << parameterFlags(options) << ": " << found.message;
@@ -219,6 +217,7 @@ Result<Compiled> compileFusion(Source &source, Fusion &fusion, const CompileOpti
   if (!(isOverridden ? applyParameters(fusion, options, source.diags)
                      : verify(source.module, source.diags)))
     return located();
+  fusion.dropUnused(); // the verifier has warned of it
   PassList passes = BRAID_TRY(passList(options));
   source.module.programs.push_back(
       BRAID_TRY(lower(source.module, fusion, passes, source.diags, afterPassOf(options))));

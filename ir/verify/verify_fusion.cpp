@@ -61,7 +61,7 @@ private:
   int64_t ranks_ = 0;                     ///< 0: the mesh has an error
   llvm::DenseSet<const Scalar *> causes_; ///< why extents have been reported
   std::map<std::string, const FusionTensor *> names_;
-  llvm::DenseMap<const FusionTensor *, bool> defined_; ///< and whether anything uses it
+  llvm::DenseSet<const FusionTensor *> defined_;
   llvm::DenseMap<const FusionTensor *, Shape> shapes_; ///< of tensors without errors
   llvm::DenseMap<const FusionTensor *, Location> outputs_;
 };
@@ -148,15 +148,12 @@ void FusionVerifier::verifyNode(const FusionNode &node) {
   }
 }
 
-/// An operand is defined above. Marks it as used.
+/// An operand is defined above.
 bool FusionVerifier::verifyOperands(const FusionNode &node) {
   bool isFine = true;
   for (const FusionTensor *operand : operandsOf(node)) {
-    auto found = defined_.find(operand);
-    if (found != defined_.end()) {
-      found->second = true;
+    if (defined_.contains(operand))
       continue;
-    }
     isFine = diags_.error(node.location())
              << "'" << keyword(node) << "' uses "
              << (operand ? ref(operand) + ", which is not defined before it" : "no tensor");
@@ -164,13 +161,20 @@ bool FusionVerifier::verifyOperands(const FusionNode &node) {
   return isFine;
 }
 
-/// Something is computed, and no input is left lying.
+/// Something is computed, and nothing for nobody.
 void FusionVerifier::verifyUse() {
-  if (outputs_.empty())
+  if (outputs_.empty()) {
     diags_.error(fusion_.location()) << "fusion @" << fusion_.name() << " has no output";
-  for (const FusionTensor *input : fusion_.inputs())
-    if (!defined_.lookup(input))
-      diags_.warning(input->location) << "input " << ref(input) << " is not used";
+    return;
+  }
+  for (const FusionNode *node : fusion_.unusedNodes()) {
+    const FusionTensor *result = resultOf(*node);
+    if (llvm::isa<InputNode>(node))
+      diags_.warning(result->location) << "input " << ref(result) << " is not used";
+    else
+      diags_.warning(result->location)
+          << ref(result) << " is not computed: no output depends on it";
+  }
 }
 
 //===----------------------------------------------------------------------------------------===//
@@ -178,7 +182,7 @@ void FusionVerifier::verifyUse() {
 //===----------------------------------------------------------------------------------------===//
 
 void FusionVerifier::define(const FusionTensor &tensor) {
-  defined_.try_emplace(&tensor, false);
+  defined_.insert(&tensor);
   verifyName("tensor", tensor.name, tensor.location, diags_);
   auto [entry, isNew] = names_.try_emplace(tensor.name, &tensor);
   if (!isNew)
