@@ -604,7 +604,7 @@ def start_with_first_rank_stopped(job, milliseconds):
 
 def test_rank_that_is_stopped_before_it_begins(job):
     launcher = start_with_first_rank_stopped(job, 1000)
-    finish(launcher).expect(6, r"^braid: error: .*rank 0\b",
+    finish(launcher).expect(6, r"^braid: error: .*(stopped: rank 0|rank 0 has been stopped)",
                             r"^rank 0: killed by signal 9 \(Killed\), because it did not end")
 
 

@@ -137,6 +137,7 @@ private:
   void waitForEvents();
   void serveEvents();
   void lookAtClocks();
+  std::string nameStopped(std::vector<int64_t> ranks) const;
 
   // Unauthenticated peers.
   enum class Verdict { Waiting, Done };
@@ -249,13 +250,21 @@ void Rendezvous::Server::serveEvents() {
     tellGathered(*gathered);
 }
 
+/// "; stopped: rank 1": those of `ranks` that are.
+std::string Rendezvous::Server::nameStopped(std::vector<int64_t> ranks) const {
+  llvm::erase_if(ranks,
+                 [&](int64_t rank) { return !options_.isStopped || !options_.isStopped(rank); });
+  return ranks.empty() ? "" : "; stopped: " + nameRanks(ranks);
+}
+
 void Rendezvous::Server::lookAtClocks() {
   Deadline now = Clock::now();
   if (std::vector<int64_t> absent = ranksIn(RankState::Absent);
       !absent.empty() && now >= joinDeadline_ && !memory_.isAborted())
     memory_.abort(
-        {timedOut("expected {} ranks to join within {} s, got all but {}", options_.ranks,
-                  static_cast<double>(options_.joinTimeout.count()) / 1000, nameRanks(absent)),
+        {timedOut("expected {} ranks to join within {} s, got all but {}{}", options_.ranks,
+                  static_cast<double>(options_.joinTimeout.count()) / 1000, nameRanks(absent),
+                  nameStopped(absent)),
          absent.front()});
   if (!memory_.isAborted())
     return;
