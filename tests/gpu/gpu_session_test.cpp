@@ -6,13 +6,15 @@
 // caller's, between kernels of its own that fill and read the tensors; R runs in all (1,000). Every
 // element of every run is compared. The ranks choose the last one's schedule by measuring. What a
 // session refuses harms nobody; launches that overlap end the job; replays and pauses of any length
-// do not; sessions that have ended leave no memory behind.
+// do not; sessions that have ended leave no memory behind; two jobs run beside each other; whatever
+// is issued to a job that has failed returns the cause.
 //
 //===----------------------------------------------------------------------------------------===//
 
 #include "api/fusion.h"
 #include "api/session.h"
 #include "backends/cuda/kernels.h"
+#include "runtime/execute/device.h"
 #include "tests/gpu/gpu_job.h"
 
 #include <cuda_runtime.h>
@@ -42,13 +44,14 @@ std::array<std::string, kSessions> schedules() {
   return {"pairwise", "bulk;protocol=put;copies=kernel", "pairwise;placement=shared", ""};
 }
 
-std::string fusion(int64_t ranks) {
+std::string fusion(int64_t ranks, int64_t rows = kRows, int64_t depth = kDepth,
+                   int64_t columns = kColumns) {
   FusionText f("gather_matmul");
   const Extent d = f.parameter("D", ranks);
   f.mesh(d);
-  f.input("A", DType::F32, {didx(d), plain(kRows), plain(kDepth)});
-  f.input("B", DType::F32, {plain(kDepth), plain(kColumns)});
-  f.define("C", "matmul %A, %B", DType::F32, {stream(d), plain(kRows), plain(kColumns)});
+  f.input("A", DType::F32, {didx(d), plain(rows), plain(depth)});
+  f.input("B", DType::F32, {plain(depth), plain(columns)});
+  f.define("C", "matmul %A, %B", DType::F32, {stream(d), plain(rows), plain(columns)});
   f.output({"C"});
   return f.str();
 }
@@ -574,6 +577,100 @@ Status comeAndGo(const std::shared_ptr<Job> &job, int runs) {
   return job->commit();
 }
 
+/// One of two jobs of a process: runs of a program whose kernels would wait on half of the GPU.
+class BesideAnother {
+public:
+  explicit BesideAnother(std::shared_ptr<Job> job) : job_(std::move(job)) {}
+  ~BesideAnother() {
+    for (void *tensor : {a_, b_, c_})
+      cudaFree(tensor);
+    cudaStreamDestroy(stream_);
+  }
+
+  Status prepare() {
+    Result<CompiledProgram> program =
+        job_->compileText("gpu_session_test", fusion(job_->ranks(), kBlock, kInner, kOuter),
+                          {.schedule = "pairwise;protocol=put;copies=kernel;chunks=4;streams=1"});
+    if (!program)
+      return program.status();
+    Result<std::unique_ptr<Session>> session = Session::prepare(job_, *program);
+    if (!session)
+      return session.status();
+    session_ = std::move(*session);
+    const std::vector<float> a(kBlock * kInner, static_cast<float>(1 + job_->firstRank()));
+    const std::vector<float> b(kInner * kOuter, 1);
+    cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking);
+    cudaMalloc(&a_, a.size() * sizeof(float));
+    cudaMalloc(&b_, b.size() * sizeof(float));
+    cudaMalloc(&c_, results() * sizeof(float));
+    cudaMemcpy(a_, a.data(), a.size() * sizeof(float), cudaMemcpyDefault);
+    cudaMemcpy(b_, b.data(), b.size() * sizeof(float), cudaMemcpyDefault);
+    return cudaStatus(cudaDeviceSynchronize(), "tensors");
+  }
+  Status issue() {
+    const Tensor inputs[] = {Tensor(a_, session_->program().inputs()[0]),
+                             Tensor(b_, session_->program().inputs()[1])};
+    const Tensor output(c_, session_->program().outputs()[0]);
+    return session_->run(inputs, {&output, 1}, stream_);
+  }
+  Status finish() {
+    if (Status status = job_->synchronize(); !status.isOk())
+      return status;
+    std::vector<float> c(results());
+    cudaMemcpy(c.data(), c_, c.size() * sizeof(float), cudaMemcpyDefault);
+    for (size_t i = 0; i < c.size(); ++i)
+      if (c[i] != static_cast<float>(kInner * (1 + i / (kBlock * kOuter))))
+        return {StatusCode::WrongResult, "element " + std::to_string(i)};
+    return Status::ok();
+  }
+
+private:
+  static constexpr size_t kBlock = 1024, kInner = 2048, kOuter = 512;
+  size_t results() const { return static_cast<size_t>(job_->ranks()) * kBlock * kOuter; }
+
+  const std::shared_ptr<Job> job_;
+  std::unique_ptr<Session> session_;
+  cudaStream_t stream_ = nullptr;
+  void *a_ = nullptr, *b_ = nullptr, *c_ = nullptr;
+};
+
+/// Nothing orders the runs of the two, and ranks issue them in opposite orders.
+Status runBesideEachOther(const std::shared_ptr<Job> &job, const std::shared_ptr<Job> &other,
+                          int runs) {
+  BesideAnother both[] = {BesideAnother(job), BesideAnother(other)};
+  for (BesideAnother &each : both)
+    if (Status status = each.prepare(); !status.isOk())
+      return status;
+  for (int run = 0; run < std::min(runs, 50); ++run) {
+    for (int64_t i = 0; i < 2 * kRunsAhead; ++i)
+      if (Status status = both[(i + job->firstRank()) % 2].issue(); !status.isOk())
+        return status;
+    for (BesideAnother &each : both)
+      if (Status status = each.finish(); !status.isOk())
+        return status;
+  }
+  if (Status status = other->commit(); !status.isOk())
+    return status;
+  return job->commit();
+}
+
+/// The second job has the launched one's name with something behind it.
+int twoJobs(const Place &place, int runs) {
+  cudaSetDevice(static_cast<int>(place.localRank) % std::max(countGpus(), 1));
+  constexpr std::chrono::milliseconds kLimit(kTimeoutMs);
+  Result<std::shared_ptr<Job>> job = Job::join({.backend = "cuda", .timeout = kLimit});
+  if (!job)
+    return static_cast<int>(job.status().code());
+  Result<std::shared_ptr<Job>> other =
+      Job::join({.backend = "cuda",
+                 .timeout = kLimit,
+                 .place = JobPlace{place.rank, place.ranks, place.job + " beside"}});
+  Status status = other ? runBesideEachOther(*job, *other, runs) : other.status();
+  if (!status.isOk())
+    status = (*job)->fail(status);
+  return static_cast<int>(status.code());
+}
+
 template <Status (*kBody)(const std::shared_ptr<Job> &, int), int kMs = kTimeoutMs>
 int rankMain(const Place &place, int runs) {
   cudaSetDevice(static_cast<int>(place.localRank) % std::max(countGpus(), 1));
@@ -607,6 +704,7 @@ int main(int argc, char **argv) {
         rankMain<actWith<&Caller::replayAlone>, kShortTimeoutMs>, "no progress for 1500 ms"},
        {"replays of two sessions that other ranks leave out",
         rankMain<actWithTwo<&Caller::replayTwoAlone>, kShortTimeoutMs>, "no progress for 1500 ms"},
+       {"two jobs at once", twoJobs},
        {"addresses that come back", rankMain<actWith<&Caller::useManyAddresses>>},
        {"sessions that end", rankMain<comeAndGo>},
        {"a close beside a graph", rankMain<actWithGraph<closeBesideGraph>>},

@@ -3,9 +3,9 @@
 
 FOLDER holds the package. Each rank is a process of this script; they meet by gloo. Fresh integers
 each time, beside a reference in double precision: eager calls, calls whose addresses come back,
-also in memory that was freed meanwhile, calls in a CUDA graph in turns with eager ones, gradients, compiled models, a training step as one
-graph; then what is refused, and how long the host takes for a call. Exits with 77 where PyTorch or
-its GPUs are missing.
+also in memory that was freed meanwhile, calls in a CUDA graph in turns with eager ones, gradients,
+compiled models, a training step as one graph; then what is refused, what calls do after a failure,
+and how long the host takes for a call. Exits with 77 where PyTorch or its GPUs are missing.
 """
 import argparse
 import gc
@@ -20,7 +20,7 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SKIPPED = 77
 PARTS = ("eager", "symmetric", "come_back", "freed", "captured", "gradients", "compiled",
-         "taken_over", "whole_step", "refused", "host_time")
+         "taken_over", "whole_step", "refused", "failed", "host_time")
 # Each in processes of its own, for it depends on what they did before, or on times.
 ALONE = ("attention_braid", "attention_braid_nccl", "attention_nccl_braid", "graph_time",
          "device_time")
@@ -372,6 +372,40 @@ class Rank:
         longest = torch.tensor([statistics.median(each) for each in took.values()])
         dist.all_reduce(longest, op=dist.ReduceOp.MAX)
         return dict(zip(took, longest.tolist()))
+
+    def failed(self):
+        """One rank ends the job of a group of its own: no call returns a tensor from then on."""
+        torch, bt = self.torch, self.bt
+        from braid.torch._group import job_of
+        group = torch.distributed.new_group(backend="gloo")
+        A, B = self.draw(8, 64), self.draw(64, 96)
+
+        def call():
+            return bt.matmul_all_reduce(A, B, group)
+
+        for _ in range(3):
+            call()
+        bt.synchronize(group)
+        if self.rank == 0:
+            self.expect_failure(lambda: job_of(group.group_name, A).job.fail("this is enough", 5))
+        while True:
+            try:
+                bt.synchronize(group)
+                time.sleep(0.001)
+            except bt.PeerError:
+                break
+        self.expect_failure(call)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=torch.cuda.Stream()):
+            self.expect_failure(call)
+
+    def expect_failure(self, call):
+        try:
+            call()
+        except self.bt.PeerError as error:
+            assert "this is enough" in str(error), error
+        else:
+            raise AssertionError("expected the failure of the job")
 
     def medians(self, calls):
         """Of host time, in turns of ten calls each: the first ones of all are left out."""
