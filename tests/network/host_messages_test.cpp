@@ -31,7 +31,7 @@ TEST(HostMessages, AHelloComesAsItWas) {
   std::string another = body;
   another[0] = 9;
   EXPECT_THAT(HostHello::decode(another).status().message(),
-              HasSubstr("version 3 of the protocol"));
+              HasSubstr("version 4 of the protocol"));
 }
 
 TEST(HostMessages, PartsComeAsTheyWere) {
