@@ -68,9 +68,9 @@ public:
   /// addresses of these tensors, and depends on what the capture has before it; in one graph, runs
   /// of a job follow one another, too. The caller launches the graph, any number of times while the
   /// session lasts, and orders its launches, those of other graphs that hold runs of the job, and
-  /// other runs of this session: where two of one session overlap, the job ends with BadInput. All ranks order the runs of all sessions alike, launches included. A
-  /// launch counts when the caller has waited for its stream and Job::synchronize() or commit() has
-  /// returned Ok after that.
+  /// other runs of this session: where two of one session overlap, the job ends with BadInput. All
+  /// ranks order the runs of all sessions alike, launches included. A launch counts when the caller
+  /// has waited for its stream and Job::synchronize() or commit() has returned Ok after that.
   Status run(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
              void *stream = nullptr);
   /// run() with tensors that are as the program wants them, by their addresses alone, inputs first:

@@ -49,8 +49,8 @@ class Board:
     """What the ranks share: for each a number of arrivals and its times, and one text.
 
     Eight bytes that are aligned are written and read as a whole. Processors other than x86 may
-    reorder writes, and reads: a rank that saw another one arrive sees what that wrote before because
-    each has a fence between the number and the rest.
+    reorder writes, and reads. So there is a fence between a number and the rest on both sides, and
+    a rank that saw another one arrive sees what that one wrote before.
     """
 
     def __init__(self, path, rank, size, timeout):

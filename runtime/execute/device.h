@@ -6,8 +6,8 @@
 //
 // Everything that can allocate or load is called while preparing. The issue functions only append
 // to a stream: they never allocate device memory and never fail; what goes wrong is known to
-// ControlPlane::failure() at once, is returned by the next synchronize(), and stays. They block only while a stream is full of what waits for
-// peers (kRunsAhead).
+// ControlPlane::failure() at once, is returned by the next synchronize(), and stays. They block
+// only while a stream is full of what waits for peers (kRunsAhead).
 //
 // Streams are numbered; stream 0 is the caller's. Work on one stream happens in issue order;
 // between streams, only events and flags order anything. An issue function may be called by one

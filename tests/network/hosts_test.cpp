@@ -129,7 +129,8 @@ TEST(Hosts, AnAbortEndsTheWaitsOfAllHosts) {
   });
 }
 
-/// Host 0 does not decide what the device's failure proposes, and the watchdog does not wait for it.
+/// Host 0 does not decide what the device's failure proposes, and the watchdog does not wait for
+/// that.
 TEST(Hosts, AWatchdogProposesAndGoesOn) {
   ZeroByHand zero({.hosts = 2, .perHost = 1});
   JobMemory &memory = zero.host->memory();
