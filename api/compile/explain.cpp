@@ -38,7 +38,7 @@ std::string explainKnobs(const Configurations &given, const Configurations *chos
   return text;
 }
 
-/// What the Plan of a rank does: of the first that has any transfers.
+/// Counts the transfers in the Plan of the first rank that has any.
 struct Transfers {
   int64_t rank = 0;
   int64_t all = 0, besideGemms = 0;
@@ -74,7 +74,7 @@ struct StageOverlap {
   }
 };
 
-/// Ranks do the same but for uneven rows, of which the first rank may receive none.
+/// All ranks do the same, except that rank 0 may receive nothing where rows are uneven.
 constexpr int64_t kRanksLookedAt = 2;
 
 /// Calls `fn` with each transfer of these ranks, and its place.
@@ -91,7 +91,7 @@ Status forEachTransfer(
   return Status::ok();
 }
 
-/// Of a program that was lowered as `used` says it, the stages that move something.
+/// Returns the stages that move data in a program that was lowered with `used`.
 Result<std::vector<StageOverlap>> overlapsOf(const Compiled &compiled, const Configurations &used) {
   std::vector<StageOverlap> overlaps;
   for (MovingStage &stage : movingStagesOf(*compiled.fusion, used))
@@ -105,7 +105,7 @@ Result<std::vector<StageOverlap>> overlapsOf(const Compiled &compiled, const Con
   return overlaps;
 }
 
-/// How many of the stages that move something hide some of it, and which do not hide all.
+/// Counts the stages that hide some of their transfers, and names those that do not hide all.
 std::string explainOverlap(const Compiled &compiled, const Configurations &used) {
   const Result<std::vector<StageOverlap>> overlaps = overlapsOf(compiled, used);
   if (!overlaps)
@@ -123,7 +123,7 @@ std::string explainOverlap(const Compiled &compiled, const Configurations &used)
       exposed.empty() ? "all that move something" : fmt::format("{}", fmt::join(exposed, "; ")));
 }
 
-/// The same of a program that was read, which has no stages.
+/// Counts the hidden transfers of a program that was read, which has no stages.
 std::string explainTransfers(const Compiled &compiled) {
   Transfers transfers;
   const Status status = forEachTransfer(compiled, [&](int64_t rank, const PlanTransfer &transfer,

@@ -33,7 +33,7 @@ bool checkOutput(const LoweringState &state, const FusionTensor &output) {
             "one piece; an extent that divides would be accepted";
 }
 
-/// "cannot lower %C: REASON; REASON; ADVICE, or ADVICE, would be accepted"
+/// Reports "cannot lower %C: REASON; REASON; ADVICE, or ADVICE, would be accepted".
 bool refuse(const LoweringState &state, const FusionNode &node, llvm::ArrayRef<Refusal> refusals,
             std::vector<std::string> advice) {
   std::string message = "cannot lower %" + resultOf(node)->name + ": ";

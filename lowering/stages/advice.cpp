@@ -9,6 +9,9 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <algorithm>
+#include <optional>
+
 namespace braid {
 namespace {
 
@@ -20,7 +23,7 @@ std::vector<std::string> refusedNodes(const Fusion &fusion) {
   return names;
 }
 
-/// The same of a fusion's text; nothing if that is none.
+/// The refused nodes of a fusion given as text; nothing if the text is not a valid fusion.
 std::optional<std::vector<std::string>> refusedIn(const std::vector<std::string> &lines) {
   Diagnostics diags("", llvm::join(lines, "\n"));
   const Module module = parse(diags);
@@ -29,8 +32,8 @@ std::optional<std::vector<std::string>> refusedIn(const std::vector<std::string>
   return refusedNodes(*module.fusions.front());
 }
 
-/// What a change of one axis costs. Where a tensor lies matters more than that it is produced slice
-/// by slice, and what the caller hands in more than what is computed.
+/// The cost of changing one axis. Moving a tensor costs more than making it a Stream, and changing
+/// an operand costs more than changing the result.
 int costOf(const Axis &from, const Axis &to, bool isResult) {
   if (from.kind == to.kind)
     return 0;
@@ -45,8 +48,8 @@ struct OtherKinds {
   int cost;
 };
 
-/// All that the language allows: DIDx is an axis of the mesh's extent, and a result may be produced
-/// slice by slice along its leading axis.
+/// Every type that the language allows: DIDx on an axis of the mesh's extent, and, except for an
+/// input, Stream on the leading axis.
 std::vector<OtherKinds> otherKindsOf(const Fusion &fusion, const FusionTensor &tensor,
                                      bool isResult) {
   const auto &axes = tensor.type.axes;
@@ -72,7 +75,7 @@ std::vector<OtherKinds> otherKindsOf(const Fusion &fusion, const FusionTensor &t
   return all;
 }
 
-/// The caller gives nothing slice by slice.
+/// The type with plain axes in place of Stream ones, which an input cannot have.
 FusionType asInput(FusionType type) {
   for (Axis &axis : type.axes)
     if (axis.kind == AxisKind::Stream)
@@ -80,7 +83,7 @@ FusionType asInput(FusionType type) {
   return type;
 }
 
-/// `line` with another type, which is all behind ` : ` or ` = input `.
+/// Replaces the type in a line: everything after ` : ` or ` = input `.
 std::string withType(llvm::StringRef line, const FusionType &type) {
   const llvm::StringRef input = " = input ";
   const size_t at = line.find(input);
@@ -98,49 +101,63 @@ Adviser::Adviser(const Fusion &fusion) : fusion_(fusion), refused_(refusedNodes(
     lines_.push_back(line.str());
 }
 
-std::string &Adviser::lineOf(std::vector<std::string> &lines, const std::string &tensor) const {
-  const std::string begin = "  %" + tensor + " = ";
-  return *llvm::find_if(
-      lines, [&](const std::string &line) { return llvm::StringRef(line).find(begin) == 0; });
+size_t Adviser::lineOf(const FusionTensor &tensor) const {
+  const std::string begin = "  %" + tensor.name + " = ";
+  const auto line = llvm::find_if(
+      lines_, [&](const std::string &each) { return llvm::StringRef(each).find(begin) == 0; });
+  return static_cast<size_t>(line - lines_.begin());
+}
+
+std::vector<std::string> Adviser::linesWith(const Change &change) const {
+  std::vector<std::string> lines = lines_;
+  for (const auto &[number, line] : change.lines)
+    lines[number] = line;
+  return lines;
 }
 
 bool Adviser::accepts(const Change &change, const std::string &result) const {
-  const auto refused = refusedIn(change.lines);
+  const auto refused = refusedIn(linesWith(change));
   return refused && llvm::all_of(*refused, [&](const std::string &name) {
            return name != result && llvm::is_contained(refused_, name);
          });
 }
 
 void Adviser::apply(const Change &change) {
-  const std::vector<std::string> refused = refusedIn(change.lines).value_or(refused_);
+  const std::vector<std::string> refused = refusedIn(linesWith(change)).value_or(refused_);
   for (const std::string &name : refused_)
     if (!llvm::is_contained(refused, name))
       solved_[name] = change.text;
-  lines_ = change.lines;
+  lines_ = linesWith(change);
   refused_ = refused;
 }
 
-/// What is gathered is no operand of its own, but for the first of a GEMM: its origin has to be.
+/// Replaces resharded operands by their origins, except for the first operand of a GEMM, which may
+/// be resharded.
 Adviser::Change Adviser::withoutReshards(const FusionNode &node) const {
-  Change change{lines_};
+  Change change;
   const auto operands = operandsOf(node);
-  std::string &line = lineOf(change.lines, resultOf(node)->name);
+  const size_t number = lineOf(*resultOf(node));
   for (const FusionTensor *operand : llvm::drop_begin(operands, isGemm(node) ? 1 : 0)) {
     if (!llvm::isa<ReshardNode>(operand->definition))
       continue;
     const std::string origin = "%" + originOf(*operand).name, name = "%" + operand->name;
+    std::string &line = change.lines.try_emplace(number, lines_[number]).first->second;
     size_t at = line.find('=');
-    do
+    do // not the start of a longer name
       at = line.find(name, at + 1);
-    while (line[at + name.size()] != ',' && line[at + name.size()] != ' ');
+    while (at != std::string::npos && line[at + name.size()] != ',' &&
+           line[at + name.size()] != ' ');
+    if (at == std::string::npos)
+      continue;
     line.replace(at, name.size(), origin);
     change.text += (change.text.empty() ? "" : " and ") + origin + " for %" + operand->name;
   }
   return change;
 }
 
-/// Every combination of placements, those of the least cost first.
+/// Combinations of types for the node's tensors, cheapest first; only the cheapest are kept.
 std::vector<Adviser::Change> Adviser::typesFor(const FusionNode &node, const Change &start) const {
+  constexpr size_t kMostTried = 256;
   const FusionTensor &result = *resultOf(node);
   llvm::SmallVector<const FusionTensor *, 4> tensors;
   for (const FusionTensor *operand : operandsOf(node))
@@ -149,6 +166,7 @@ std::vector<Adviser::Change> Adviser::typesFor(const FusionNode &node, const Cha
   tensors.push_back(&result);
   std::vector<Change> changes = {start};
   for (const FusionTensor *tensor : tensors) {
+    const size_t number = lineOf(*tensor);
     std::vector<Change> next;
     for (const Change &change : changes)
       for (const OtherKinds &other : otherKindsOf(fusion_, *tensor, tensor == &result)) {
@@ -159,23 +177,24 @@ std::vector<Adviser::Change> Adviser::typesFor(const FusionNode &node, const Cha
         (tensor == &result ? changed.changesResult : changed.changesOperands) = true;
         changed.text +=
             (changed.text.empty() ? "%" : " and %") + tensor->name + " : " + other.type.str();
-        std::string &line = lineOf(changed.lines, tensor->name);
+        std::string &line = changed.lines.try_emplace(number, lines_[number]).first->second;
         line = withType(line, other.type);
       }
+    llvm::stable_sort(next, [](const Change &a, const Change &b) { return a.cost < b.cost; });
+    next.resize(std::min(next.size(), kMostTried));
     changes = std::move(next);
   }
-  llvm::stable_sort(changes, [](const Change &a, const Change &b) { return a.cost < b.cost; });
   return changes;
 }
 
-/// Other nodes in the place of this one, or of a reshard that it cannot take: a tensor of the
-/// caller's, or what makes the operand of the reshard.
+/// Other definitions of the node's result, or of a resharded operand that it cannot take: an input,
+/// or, for a reshard of a computed tensor, the node that computes it with the reshard's type.
 std::vector<Adviser::Change> Adviser::definitionsFor(const FusionNode &node) const {
   std::vector<Change> changes;
   auto define = [&](const FusionTensor &tensor, const std::string &definition) {
-    Change &change = changes.emplace_back(Change{lines_});
+    Change &change = changes.emplace_back();
     change.text = "%" + tensor.name + " = " + definition;
-    lineOf(change.lines, tensor.name) = "  " + change.text;
+    change.lines[lineOf(tensor)] = "  " + change.text;
   };
   auto isInput = [](const FusionTensor *tensor) {
     return llvm::isa<InputNode>(tensor->definition);
@@ -185,8 +204,7 @@ std::vector<Adviser::Change> Adviser::definitionsFor(const FusionNode &node) con
   if (!isGemm(node) && llvm::all_of(operands, isInput)) {
     define(result, "input " + asInput(result.type).str());
   } else if (llvm::isa<ReshardNode>(node)) {
-    std::vector<std::string> lines = lines_;
-    const std::string made = withType(lineOf(lines, operands.front()->name), result.type);
+    const std::string made = withType(lines_[lineOf(*operands.front())], result.type);
     define(result, made.substr(made.find('=') + 2));
   }
   for (const FusionTensor *operand : operands)
@@ -211,7 +229,7 @@ std::vector<std::string> Adviser::adviceFor(const FusionNode &node) {
   };
   addFirst([](const Change &each) { return !each.changesOperands; });
   addFirst([](const Change &each) { return !each.changesResult; });
-  // A reshard of something else to something else is not what was meant.
+  // Changing both sides of a reshard would give another reshard, not the one that was meant.
   if (found.empty() && !llvm::isa<ReshardNode>(node))
     addFirst([](const Change &) { return true; });
   llvm::stable_sort(found, [](const Change &a, const Change &b) { return a.cost < b.cost; });

@@ -285,8 +285,8 @@ std::string conflictOfAsked(const Stage &stage, const Configuration &asked, bool
                           : "no result has a Stream axis, so granularity is whole; " + conflict;
 }
 
-/// Whether a stage can have what was asked for; and whether one GEMM makes all of it, so that
-/// split-chunks would refuse to cut it.
+/// True if the stage can have what was asked for, and split-chunks would not refuse to cut it
+/// because one GEMM makes all of it.
 bool takes(const LoweringState &state, Stage stage, const Configuration &asked) {
   stage.config = settled(stage, asked);
   if (stage.isReduction())

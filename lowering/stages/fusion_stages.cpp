@@ -40,7 +40,7 @@ std::vector<FusionStage> stagesOf(const Fusion &fusion, Diagnostics &diags) {
   return stages;
 }
 
-/// What is said of a stage as such, or by a value of a knob.
+/// Why no GEMM runs beside the stage's transfers, if its types or its knobs already say so.
 static std::string whyWhole(const Stage &stage) {
   const Configuration &config = stage.config;
   auto value = [&](Knob knob) {
@@ -52,9 +52,9 @@ static std::string whyWhole(const Stage &stage) {
            "all of %" +
            stage.name().str() + " has arrived";
   if (stage.isCollective())
-    return "" + value(Knob::Transfers);
+    return value(Knob::Transfers);
   if (stage.multipliesWhole())
-    return "" + value(Knob::Granularity);
+    return value(Knob::Granularity);
   if (stage.isReduction() && !stage.isScattered() && config.chunks() == 1)
     return "one GEMM makes all partial results before any travels (" + value(Knob::Reduction) +
            ", " + value(Knob::Chunks) + ")" + (stage.rows > 1 ? "; chunks=2 would do" : "");

@@ -14,7 +14,7 @@ struct AxisOf {
   const FusionTensor *tensor;
   size_t index;
 
-  /// Of what is resharded, that of its origin: only that lies somewhere.
+  /// The tensor that is stored: a reshard's operand, else the tensor itself.
   const FusionTensor &origin() const { return originOf(*tensor); }
   const Axis &axis() const { return origin().type.axes[index]; }
   /// "axis 0 of %A"
