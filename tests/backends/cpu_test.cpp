@@ -220,14 +220,31 @@ TEST(CpuTest, CommandsCrossChunksInOrder) {
 }
 
 TEST(CpuTest, PickerIsTheSameEverywhere) {
-  Picker picker = seededPicker(1234567);
+  Picker picker = seededPicker(1);
   std::vector<RunnableHead> candidates(1000);
   std::vector<size_t> picks;
   for (int i = 0; i < 4; ++i)
     picks.push_back(picker(candidates));
-  // SplitMix64 of 1234567 begins with 6457827717110365317, 3203168211198807973,
-  // 9817491932198370423 and 4593380528125082431.
-  EXPECT_EQ(picks, (std::vector<size_t>{317, 973, 423, 431}));
+  // SplitMix64 of 1 begins with three numbers that give a phase of 2^5 picks with equal chances;
+  // then come 8196980753821780235, 8195237237126968761, 14072917602864530048, 16184226688143867045.
+  EXPECT_EQ(picks, (std::vector<size_t>{235, 761, 48, 45}));
+}
+
+/// A head is kept back for longer than equal chances would, but not for ever.
+TEST(CpuTest, PickerKeepsHeadsBack) {
+  Picker picker = seededPicker(1);
+  std::vector<RunnableHead> candidates;
+  for (uint32_t queue = 0; queue < 5; ++queue)
+    candidates.push_back({0, queue, nullptr});
+  std::vector<size_t> last(5, 0);
+  size_t longest = 0;
+  for (size_t i = 1; i <= 5000; ++i) {
+    const size_t pick = picker(candidates);
+    longest = std::max(longest, i - last[pick]);
+    last[pick] = i;
+  }
+  EXPECT_GT(longest, 100u) << "1 in 10^9 with equal chances";
+  EXPECT_LT(longest, 4000u);
 }
 
 TEST(CpuTest, PickerReachesEveryCandidate) {
