@@ -26,7 +26,7 @@ Anchors anchorsOf(const History &history, EventId id, uint32_t rank) {
           history.awaitOf(rank, history.partner(event.rank, endpoint), event.run)};
 }
 
-/// "matmul of "..." (trip 0) at a.braid:24:5"; signals and awaits are named by their p2p node alone.
+/// "matmul of "..." (trip 0) at a.braid:24:5"; a signal or an await is named by its node alone.
 std::string textOf(const History &history, EventId id, bool withRun) {
   const CheckedEvent event = history.describe(id);
   llvm::StringRef what = llvm::StringRef(event.text).split(": ").second;
