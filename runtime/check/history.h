@@ -137,7 +137,7 @@ public:
   HappensBefore(const History &history, bool relyOnMeetings);
   /// Goes on to `id`, the next event of the order.
   void advance(EventId id);
-  /// `earlier`, of the block that is shifted by `block` from the present event's, is done before that
+  /// `earlier`, of the block shifted by `block` from the present event's, is done before that
   /// starts in every execution; not if the order has not passed it.
   bool isBeforePresent(EventId earlier, uint32_t block = 0) const;
 
