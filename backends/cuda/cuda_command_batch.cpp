@@ -95,12 +95,12 @@ LaunchLimits CudaDevice::reserveWaiting(WaitingBudget::Lane lane, const Timetabl
 
 /// Graphs of the caller's may run beside other programs of this job.
 const LaunchLimits &CudaDevice::limitsOf(Tag tag) {
-  if (!isInCallersCapture())
+  Timetable *timetable = isInCallersCapture() ? findTimetable(tag.plan) : nullptr;
+  if (!timetable)
     return timetableOf(tag.plan).limits;
-  Timetable &timetable = *findTimetable(tag.plan);
-  if (!timetable.limitsInGraphs)
-    timetable.limitsInGraphs = reserveWaiting(WaitingBudget::Lane::CallersGraphs, timetable);
-  return *timetable.limitsInGraphs;
+  if (!timetable->limitsInGraphs)
+    timetable->limitsInGraphs = reserveWaiting(WaitingBudget::Lane::CallersGraphs, *timetable);
+  return *timetable->limitsInGraphs;
 }
 
 ArenaKind CudaDevice::arenaOfFlags(TransferMode mode) const {

@@ -115,6 +115,26 @@ TEST_P(TraceTest, SynchronizeReturnsSoonAfterTheEnd) {
   EXPECT_GT(late[kRuns / 2], -20000) << "or the clocks do not agree";
 }
 
+/// However often a trace starts, spans lie between the host's looks at its clock before and after.
+TEST_P(TraceTest, EveryStartFindsTheHostsClock) {
+  BRAID_NEEDS_RESULTS();
+  start(1);
+  float *a = upload<float>({1}), *c = upload<float>({0});
+  std::vector<int64_t> outside;
+  for (uint32_t run = 0; run < 51; ++run) {
+    device().tracer()->startTrace();
+    const auto before = static_cast<int64_t>(monotonicNs());
+    device().copy(0, tag(CommandKind::Copy, 0, run), c, a, sizeof(float));
+    EXPECT_TRUE(device().synchronize().isOk());
+    const auto after = static_cast<int64_t>(monotonicNs());
+    const std::vector<Span> spans = device().tracer()->takeTrace();
+    ASSERT_EQ(spans.size(), 1u);
+    outside.push_back(std::max(before - spans[0].beginNs, spans[0].endNs - after));
+  }
+  std::nth_element(outside.begin(), outside.begin() + 25, outside.end());
+  EXPECT_LT(outside[25], 10000) << "nanoseconds, in half of all runs";
+}
+
 BRAID_CONFORMANCE(TraceTest);
 
 } // namespace
