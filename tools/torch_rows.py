@@ -75,8 +75,8 @@ class Board:
         return 64 * (size + 1) + 8 * MOST_SAMPLES * size + TEXT_BYTES * (size + 1)
 
     def fence(self):
-        """What is before it, in this process, is done before what is behind it: no write or read
-        passes the release of a lock and then its acquisition."""
+        """Orders the reads and writes of this process before it and after it: none passes the
+        release of a lock and then its acquisition."""
         self.lock.release()
         self.lock.acquire()
 

@@ -252,8 +252,8 @@ private:
 
     const Plan *plan;
     GraphSteps steps;
-    /// Of this rank, which peers compare with theirs; null: nobody waits for a peer's memory, or
-    /// there is no room for the count.
+    /// This rank's count, which peers compare with theirs; null: nobody waits for a peer's memory,
+    /// or there is no room for the count.
     std::atomic<uint64_t> *begunRuns = nullptr;
     uint32_t users = 1;                    ///< registrations
     Ctas ctas = {};                        ///< of its messages, as registered last

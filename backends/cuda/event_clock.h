@@ -15,7 +15,7 @@
 
 namespace braid {
 
-/// Of an event that has passed: `ns` on the host's clock, right to within `errorNs`.
+/// When an event passed: `ns` on the host's clock, right to within `errorNs`.
 struct EventMoment {
   size_t event = 0; ///< 0 or 1
   int64_t ns = 0;

@@ -37,7 +37,7 @@ struct WaitingKernels {
 };
 WaitingKernels waitingKernels(const Plan &plan, TransferMode mode);
 
-/// What launches of a program may have.
+/// Bounds on the launches of a program.
 struct LaunchLimits {
   cuda::CopyAndSignalBlocks blocks;
   bool waitsApart = false; ///< kernels that copy or add must not wait for peers
@@ -48,7 +48,7 @@ LaunchLimits limitsFor(const WaitingKernels &kernels, int multiprocessors);
 /// Thread-safe.
 class WaitingBudget {
 public:
-  /// Of this process, for the GPU with that number.
+  /// The budget that all jobs of this process share for the GPU with that number.
   static WaitingBudget &ofDevice(int device, int multiprocessors);
   explicit WaitingBudget(int multiprocessors);
 

@@ -99,7 +99,7 @@ TEST(WaitingBudget, NothingThatRunsAtTheSameTimeFillsTheGpu) {
       if (has > kernelsOf[program].least())
         shares[{job, lane}][program] = has;
     }
-    // Of the lanes of one job, the best two programs that differ.
+    // The two programs of each job, one in each lane, that take most together.
     int most = 0;
     for (size_t job = 0; job < 3; ++job) {
       int best = 0;

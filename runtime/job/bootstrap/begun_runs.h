@@ -19,7 +19,7 @@ constexpr uint64_t programKey(uint64_t fingerprint, uint32_t firstCommand) {
 /// of any rank counts and reads.
 class BegunRuns {
 public:
-  /// Those beyond are not counted.
+  /// Programs beyond these are not counted.
   static constexpr size_t kMost = 256;
 
   /// A count of 0 for a program, or the one that it has. Null: there is no room.

@@ -99,8 +99,8 @@ struct RankSlot {
   std::atomic<uint32_t> closed;          ///< holds no memory of its peers any more; a futex
   std::atomic<uint32_t> isKilled; ///< by the host, because it was stopped: it will not close, and
                                   ///< holds what it has until its process has gone
-  /// Of programs whose ranks wait for each other's memory; those in graphs of the caller's when the
-  /// GPU has said so. Not known of other hosts' ranks.
+  /// Counts programs whose ranks wait for each other's memory. Runs in graphs of the caller's count
+  /// when the GPU has reported them. Not known of other hosts' ranks.
   BegunRuns begunRuns;
   std::atomic<uint64_t> calls[kCallEntries]; ///< that all ranks make alike; see runtime/job/calls.h
   std::atomic<uint32_t> hasUnseenRuns; ///< graphs of the caller's have runs, so `calls` lacks some
