@@ -11,6 +11,7 @@
 
 #include <fmt/ranges.h>
 
+#include <atomic>
 #include <iterator>
 #include <sstream>
 
@@ -129,15 +130,20 @@ void Job::Impl::end(Sessions::iterator session) {
   ended.insert(sessions.extract(session));
 }
 
-Status Job::Impl::settle() {
+Status Job::Impl::settle(SessionPlans *newest) {
   for (const auto &[number, session] : ended)
     hidePlans(session);
   ended.clear();
   usage.mostHeld = 0;
   std::set<uint64_t> held;
+  std::atomic<int64_t> ofPlansHere{0}; ///< of `newest`
+  int64_t ofPlan = 0;                  ///< at most
   auto ask = [&](int64_t number) {
     Device &device = mesh->device(number);
-    std::string mine = fmt::format("{} ", device.heldBytes());
+    const int64_t ofMine =
+        newest ? device.planBytes(newest->plans[static_cast<size_t>(number)]) : 0;
+    ofPlansHere += ofMine;
+    std::string mine = fmt::format("{} {} ", device.heldBytes(), ofMine);
     for (uint64_t session : captured)
       if (device.graphs()->isInCallersGraph(
               sessions.at(session).plans[static_cast<size_t>(number)]))
@@ -147,14 +153,21 @@ Status Job::Impl::settle() {
       return Status::ok();
     for (const std::string &each : all) {
       std::istringstream numbers(each);
-      int64_t bytes = 0;
-      numbers >> bytes;
+      int64_t bytes = 0, ofTheirs = 0;
+      numbers >> bytes >> ofTheirs;
       usage.mostHeld = std::max(usage.mostHeld, bytes);
+      ofPlan = std::max(ofPlan, ofTheirs);
       held.insert(std::istream_iterator<uint64_t>(numbers), {});
     }
     return Status::ok();
   };
   BRAID_TRY(mesh->onEveryRank(ask));
+  if (newest) {
+    newest->bytes += ofPlansHere;
+    usage.bytes += ofPlansHere;
+    newest->most += ofPlan;
+    usage.most += ofPlan;
+  }
   auto note = [&](uint64_t number, bool isInGraph) {
     const auto found = sessions.find(number); // or it has ended
     if (found == sessions.end() || found->second.isInGraph == isInGraph)

@@ -51,7 +51,7 @@ struct JobOptions {
 /// What the sessions of a job hold on this process's ranks.
 struct JobUsage {
   int64_t sessions = 0; ///< that have not ended
-  int64_t bytes = 0;    ///< of their buffers and flags, on all ranks here
+  int64_t bytes = 0;    ///< of their buffers, flags and workspaces, on all ranks here
   int64_t most = 0;     ///< what they hold on one rank at most: the same number on all ranks
   int64_t inGraphs = 0; ///< of `most`: that of sessions for which SessionUsage::isInGraph is true
   /// What the job has had from the machine for sessions, on all ranks here, and not given back:

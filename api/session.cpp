@@ -120,7 +120,7 @@ Status Session::Impl::prepare(const PrepareOptions &options) {
     return Status::ok();
   };
   BRAID_TRY(mesh().onEveryRank(prepareRank));
-  return state.settle();
+  return state.settle(&own->second);
 }
 
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -22,7 +22,7 @@ struct PrepareOptions {
 
 /// What a session holds, and is held by.
 struct SessionUsage {
-  int64_t bytes = 0; ///< of its buffers and flags, on all ranks here
+  int64_t bytes = 0; ///< of its buffers, flags and workspaces, on all ranks here
   int64_t most = 0;  ///< on one rank at most: the same number on all ranks
   /// When a prepare() of the job's returned last, a graph of the caller's that was not destroyed
   /// held runs of this session, on some rank: the same on all ranks. One that is destroyed goes a

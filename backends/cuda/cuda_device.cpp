@@ -339,10 +339,26 @@ double CudaDevice::clockedUs() {
   return 1e3 * double(milliseconds);
 }
 
+namespace {
+
+/// Lets this thread make and query events while a caller captures some other stream.
+class BesideCaptures {
+public:
+  BesideCaptures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~BesideCaptures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  BesideCaptures(const BesideCaptures &) = delete;
+
+private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+} // namespace
+
 bool CudaDevice::mark(int64_t number) {
   if (capture_ || group_.isAborted())
     return false;
   enter();
+  const BesideCaptures beside;
   if (freeMarks_.empty()) {
     freeMarks_.push_back(nullptr);
     check(cudaEventCreateWithFlags(&freeMarks_.back(), cudaEventDisableTiming), "cudaEventCreate");
@@ -359,6 +375,7 @@ bool CudaDevice::mark(int64_t number) {
 
 int64_t CudaDevice::passedMarks() {
   enter();
+  const BesideCaptures beside;
   while (!marks_.empty()) {
     const cudaError_t code = cudaEventQuery(marks_.front().event);
     if (code == cudaErrorNotReady)

@@ -85,6 +85,7 @@ public:
   Status reserveStreams(uint32_t count) override;
   Result<uint32_t> createEvents(uint32_t count) override;
   Status registerPlan(const Plan &plan, TransferMode mode) override;
+  int64_t planBytes(const Plan &plan) override;
   Result<void *> callerStream(uint32_t number) override;
   Status checkAddress(const void *data) override;
   void release(void *base) override { memory_.release(base); }

@@ -62,6 +62,15 @@ Status CudaDevice::registerPlan(const Plan &plan, TransferMode mode) {
   return Status::ok();
 }
 
+/// Workspaces of GEMMs in graphs; the rest is a few cache lines.
+int64_t CudaDevice::planBytes(const Plan &plan) {
+  size_t bytes = 0;
+  if (const Timetable *timetable = findTimetable(&plan))
+    for (const Workspace &workspace : timetable->ofGraphs.workspaces)
+      bytes += workspace.bytes;
+  return static_cast<int64_t>(bytes);
+}
+
 /// Null: the Plan is not registered.
 CudaDevice::Timetable *CudaDevice::findTimetable(const Plan *plan) const {
   const auto found = byPlan_.find(plan);

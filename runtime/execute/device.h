@@ -133,6 +133,9 @@ public:
   /// Tells of a Plan before its first run, and of the mode of its transfers; what it issues may
   /// then be named. `plan` outlives the device, or the recycle() after its releasePlan().
   virtual Status registerPlan(const Plan &, TransferMode) { return Status::ok(); }
+  /// Bytes that the device has allocated for a registered Plan, beside what allocate() was asked
+  /// for.
+  virtual int64_t planBytes(const Plan &) { return 0; }
   /// A stream for callers who have none of their own, to be given to setCallerStream(): the same
   /// for the same number, and for 0 the one that stream 0 is at first. The device's until it is
   /// destroyed.

@@ -537,6 +537,8 @@ Status closeBesideGraph(const std::shared_ptr<Job> &job, std::unique_ptr<Session
 Status knowGraphs(const std::shared_ptr<Job> &job, std::unique_ptr<Session> session,
                   cudaGraphExec_t graph) {
   const bool keepsIt = job->firstRank() == 0;
+  if (Status status = expect(job->mark() == 0, "no mark where a run was captured"); !status.isOk())
+    return status;
   for (const bool isKept : {true, false}) {
     if (keepsIt != isKept)
       cudaGraphExecDestroy(graph);
