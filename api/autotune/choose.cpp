@@ -40,15 +40,15 @@ std::vector<Choice> questionOf(const std::string &text, const ChooseOptions &opt
     transports += rowOf(Knob::DataPlane).str(static_cast<int64_t>(each)) + "; ";
   for (const auto &[parameter, value] : options.given.parameters)
     parameters += fmt::format("{}={} ", parameter, value);
-  std::vector<Choice> question = {{"fusion", text}, {"--set", parameters}};
+  std::vector<Choice> question = {{"fusion", text}, {"parameters", parameters}};
   for (const KnobRow &row : allKnobs()) {
     const std::optional<int64_t> value = options.given.schedule.all.get(row.knob);
-    question.push_back({"--" + row.name, value ? row.str(value) : "open"});
+    question.push_back({row.name, value ? row.str(value) : "open"});
   }
   question.push_back(
-      {"--schedule of stages", Configurations{{}, options.given.schedule.stages}.str()});
-  question.push_back({"--reproducible", options.given.reproducible ? "yes" : "no"});
-  question.push_back({"--time-best", options.timed ? std::to_string(*options.timed) : "open"});
+      {"schedule of stages", Configurations{{}, options.given.schedule.stages}.str()});
+  question.push_back({"reproducible", options.given.reproducible ? "yes" : "no"});
+  question.push_back({"time-best", options.timed ? std::to_string(*options.timed) : "open"});
   question.push_back({"transfer modes", transferModes});
   question.push_back({"launch modes", launchModes});
   question.push_back({"transports", transports});
@@ -178,8 +178,8 @@ private:
 /// All ranks have to have been asked the same.
 Status Chooser::meet() {
   std::vector<Choice> question = questionOf(text_, options_);
-  question.push_back({"--entry", options_.given.entry.value_or("none")});
-  question.push_back({"--auto-seconds", fmt::format("{}", options_.seconds)});
+  question.push_back({"entry", options_.given.entry.value_or("none")});
+  question.push_back({"auto-seconds", fmt::format("{}", options_.seconds)});
   Result<std::vector<std::string>> all = timer_.control().allGather(encodeChoices(question));
   return all ? compareChoices(*all) : all.status();
 }

@@ -71,7 +71,7 @@ Result<Compiled> CandidateLowering::compile(Source &source, CompileOptions optio
   options.ranks = ranks_;
   Result<Compiled> compiled = braid::compile(source, options);
   if (compiled && !compiled->isLowered)
-    return badInput("--schedule steers lowering, but @{} in '{}' is a program already",
+    return badInput("schedule steers lowering, but @{} in '{}' is a program already",
                     compiled->program->name(), name_);
   return compiled ? compiled : withLocated(compiled.status(), source);
 }

@@ -52,22 +52,23 @@ Result<Entry> findEntry(const Source &source, const CompileOptions &options) {
     return Entry{module.fusions.front().get(), nullptr};
   if (names.empty())
     return badInput("'{}' is empty, expected a fusion or a program", source.diags.fileName());
-  return badInput("'{}' holds @{}: expected --entry to name one", source.diags.fileName(),
+  return badInput("'{}' holds @{}: expected one of them as the entry", source.diags.fileName(),
                   fmt::join(names, ", @"));
 }
 
-/// Which of the options that steer lowering was given; empty: none.
-std::string loweringFlag(const CompileOptions &options) {
+/// Which of the options that steer lowering was given, by a name that the command's flags and the
+/// arguments of C, C++ and Python have in common; empty: none.
+std::string loweringOption(const CompileOptions &options) {
   if (!options.parameters.empty())
-    return "--set";
+    return "parameter " + options.parameters.front().first;
   if (!options.schedule.stages.empty())
-    return "--schedule";
+    return "schedule";
   for (const KnobRow &row : allKnobs())
     if (!row.isOfRun() && options.schedule.all.get(row.knob))
-      return llvm::is_contained(presetFields(), row.knob) ? "--schedule" : "--" + row.name;
+      return llvm::is_contained(presetFields(), row.knob) ? "schedule" : row.name;
   if (options.passes)
-    return "--passes";
-  return options.afterPass ? "--print-after" : "";
+    return "passes";
+  return options.afterPass ? "print-after" : "";
 }
 
 /// The passes to run; the messages about a pass list are put in the Status, since they are
@@ -95,7 +96,8 @@ Result<PassList> passList(const CompileOptions &options, std::vector<const Pass 
 bool checkRanks(Source &source, const Program &program, const CompileOptions &options) {
   if (options.ranks && *options.ranks != program.ranks())
     return source.diags.error(program.location())
-           << "--ranks is " << *options.ranks << ", but the program's mesh has " << program.ranks();
+           << "expected ranks=" << program.ranks() << ", as the program's mesh has, got "
+           << *options.ranks;
   return true;
 }
 
@@ -105,8 +107,8 @@ bool checkSettled(Source &source, const Program &program, const CompileOptions &
     return false;
   if (!options.parameters.empty())
     return source.diags.error(program.location())
-           << "--set names '" << options.parameters.front().first << "', but @" << program.name()
-           << " is lowered for the values that its fusion has";
+           << "expected no value of '" << options.parameters.front().first << "', for @"
+           << program.name() << " is lowered for the values that its fusion has";
   return true;
 }
 
@@ -140,8 +142,8 @@ Result<Compiled> compileProgram(Source &source, Program &program, const CompileO
   const bool isBegun = !program.passes.empty() && source.module.findFusion(program.implements());
   if (options.passes && isBegun)
     return verify(source.module, source.diags) ? goOnLowering(source, program, options) : located();
-  if (const std::string flag = loweringFlag(options); !flag.empty())
-    return badInput("{} steers lowering, but @{} in '{}' is a program already", flag,
+  if (const std::string option = loweringOption(options); !option.empty())
+    return badInput("{} steers lowering, but @{} in '{}' is a program already", option,
                     program.name(), source.diags.fileName());
   if (!verify(source.module, source.diags) || !checkRanks(source, program, options))
     return located();
@@ -161,10 +163,8 @@ bool setParameters(Fusion &fusion, const CompileOptions &options, Diagnostics &d
              << "expected one value of '" << name << "' for @" << fusion.name() << ", got "
              << first->second << " and " << value;
     else if (!fusion.setParameter(name, value))
-      return diags.error(fusion.location())
-             << "--set names '" << name << "', but @" << fusion.name()
-             << (names.empty() ? " has no parameters" : " has no such parameter")
-             << didYouMean(name, names);
+      return diags.error(fusion.location()) << "@" << fusion.name() << " has no parameter '" << name
+                                            << "'" << didYouMean(name, names);
   return true;
 }
 
@@ -177,26 +177,26 @@ bool setRanks(Fusion &fusion, const CompileOptions &options, Diagnostics &diags)
     if (size.isOk() && size.value == *options.ranks)
       return true;
     return diags.error(fusion.meshLocation())
-           << "--ranks is " << *options.ranks << ", but the mesh is fixed to "
-           << fusion.mesh()->str() << "; a parameter there could be set";
+           << "expected ranks=" << fusion.mesh()->str() << ", to which the mesh is fixed, got "
+           << *options.ranks << "; a parameter there could be set";
   }
   for (const auto &[name, value] : options.parameters)
     if (name == parameter->name && value != *options.ranks)
       return diags.error(fusion.meshLocation())
-             << "--ranks is " << *options.ranks << ", but --set gives " << name
-             << ", which sizes the mesh, the value " << value;
+             << "expected " << name << "=" << *options.ranks
+             << ", for it sizes the mesh and ranks=" << *options.ranks << ", got " << value;
   return fusion.setParameter(parameter->name, *options.ranks);
 }
 
-/// "--ranks 3 --set M=100": the flags that give parameters values.
-std::string parameterFlags(const CompileOptions &options) {
-  std::string flags = options.ranks ? fmt::format("--ranks {}", *options.ranks) : "";
+/// "ranks=3, M=100": what gives parameters values.
+std::string givenValues(const CompileOptions &options) {
+  std::string values = options.ranks ? fmt::format("ranks={}", *options.ranks) : "";
   for (const auto &[name, value] : options.parameters)
-    flags += fmt::format("{}--set {}={}", flags.empty() ? "" : " ", name, value);
-  return flags;
+    values += fmt::format("{}{}={}", values.empty() ? "" : ", ", name, value);
+  return values;
 }
 
-/// Gives the fusion the values asked for and verifies it. If it is fine as it stands, the flags are
+/// Gives the fusion the values asked for and verifies it. If it is fine as it stands, the values are
 /// to blame, and each message begins with them.
 bool applyParameters(Fusion &fusion, const CompileOptions &options, Diagnostics &diags) {
   Diagnostics asItStands, asAsked;
@@ -207,7 +207,7 @@ bool applyParameters(Fusion &fusion, const CompileOptions &options, Diagnostics 
     return verify(fusion, diags); // with its warnings
   for (const Diagnostic &found : asAsked.all())
     if (found.severity == Severity::Error)
-      diags.error(found.location) << parameterFlags(options) << ": " << found.message;
+      diags.error(found.location) << givenValues(options) << ": " << found.message;
   return false;
 }
 

@@ -242,7 +242,7 @@ std::string conflictOf(const Stage &stage, const Configuration &config, bool isR
     if (isReproducible)
       conflict = brokenRule(kReproducibleRules, config);
     if (!conflict.empty())
-      return "for --reproducible, partial results are added in the order of ranks: " + conflict;
+      return "to be reproducible, partial results are added in the order of ranks: " + conflict;
     conflict = brokenRule(kReductionRules, config);
   }
   if (conflict.empty())

@@ -524,9 +524,9 @@ static Status recycle(Device &device, ControlPlane &control, const std::string &
 
 /// Ranks that want memory of different kinds, or connections, would meet in different calls.
 static std::string encode(TransferMode mode) {
-  return encodeChoices({{"--memory", name(mode.memory).str()},
-                        {"--ctas", std::to_string(mode.ctas.count)},
-                        {"--cta-policy", name(mode.ctas.policy).str()}});
+  return encodeChoices({{"memory", name(mode.memory).str()},
+                        {"ctas", std::to_string(mode.ctas.count)},
+                        {"cta-policy", name(mode.ctas.policy).str()}});
 }
 
 Status giveBack(Device &device, ControlPlane &control) {
@@ -542,12 +542,11 @@ static Status checkMessages(const Plan &plan, TransferMode mode) {
   const bool mayHaveCtas = plan.mayHaveMessages() || mode.ctas == Ctas();
   const bool isRegistered = mode.memory == MemoryFrom::NcclRegistered;
   if (!mayHaveCtas || (isRegistered && plan.transport != Transport::Messages))
-    return unsupported("--{}: expected --transport messages", isRegistered
-                                                                  ? "memory nccl-registered"
-                                                              : mode.ctas.count ? "ctas"
-                                                                                : "cta-policy");
+    return unsupported("{}: expected transport=messages", isRegistered ? "memory=nccl-registered"
+                                                          : mode.ctas.count ? "ctas"
+                                                                            : "cta-policy");
   return mode.ctas.policy == CtaPolicy::Zero && mode.memory != MemoryFrom::Nccl
-             ? unsupported("--cta-policy zero: expected --memory nccl, for copy engines work on "
+             ? unsupported("cta-policy=zero: expected memory=nccl, for copy engines work on "
                            "windows")
              : Status::ok();
 }

@@ -95,7 +95,7 @@ Result<Hello> Hello::decode(llvm::StringRef text, int64_t reader) {
 Status compareDevices(const std::vector<Hello> &ranks) {
   std::vector<std::string> choices;
   for (const Hello &rank : ranks)
-    choices.push_back(encodeChoices({{"--reproducible", rank.isReproducible ? "yes" : "no"}}));
+    choices.push_back(encodeChoices({{"reproducible", rank.isReproducible ? "yes" : "no"}}));
   return compareChoices(choices);
 }
 

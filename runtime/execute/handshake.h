@@ -53,7 +53,8 @@ std::string listByRank(const std::vector<std::string> &sayings);
 /// The first line in which the ranks' texts differ, in such a list; empty if none does.
 std::string firstDifference(const std::vector<std::string> &texts);
 
-/// Something that all ranks have to choose alike, as the user writes it: {"--iterations", "5"}.
+/// Something that all ranks have to choose alike: {"--iterations", "5"} of the command's own flags,
+/// {"reproducible", "yes"} of what C, C++ and Python have, too.
 struct Choice {
   std::string name, value;
 };

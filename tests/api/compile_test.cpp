@@ -80,7 +80,7 @@ TEST(Compile, RefusesWhatIsNotReproducible) {
     if (*passes)
       options.passes = passes;
     EXPECT_THAT(failure(text, options),
-                HasSubstr("t.braid:5:3: error: cannot reduce to %C: for --reproducible, partial "
+                HasSubstr("t.braid:5:3: error: cannot reduce to %C: to be reproducible, partial "
                           "results are added in the order of ranks: expected order=shift, got "
                           "order=ring (schedule ring; these would do: pairwise, sequential, bulk"));
   }
@@ -91,20 +91,17 @@ TEST(Compile, SaysWhichEntriesThereAre) {
             "t.braid:1:1: error: expected 'fusion' or 'program', got the end of the text");
   std::string two = std::string(kFusion) + "fusion @g {\n mesh [0 .. 1)\n %A = input f32[2, 2]\n"
                                            " output %A\n}\n";
-  EXPECT_EQ(failure(two, {}), "'t.braid' holds @gather, @g: expected --entry to name one");
+  EXPECT_EQ(failure(two, {}), "'t.braid' holds @gather, @g: expected one of them as the entry");
   EXPECT_EQ(failure(two, {.entry = "@gahter"}),
             "'t.braid' has no @gahter (did you mean 'gather'?)");
   EXPECT_EQ(failure(two, {.entry = "gather"}), "compiled");
 }
 
 TEST(Compile, RefusesParametersThatDoNotExistOrContradict) {
-  EXPECT_EQ(
-      failure(kFusion, {.parameters = {{"ROW", 1}}}),
-      "t.braid:1:1: error: --set names 'ROW', but @gather has no such parameter (did you mean "
-      "'ROWS'?)");
-  EXPECT_EQ(
-      failure(kFusion, {.ranks = 2, .parameters = {{"D", 4}}}),
-      "t.braid:2:3: error: --ranks is 2, but --set gives D, which sizes the mesh, the value 4");
+  EXPECT_EQ(failure(kFusion, {.parameters = {{"ROW", 1}}}),
+            "t.braid:1:1: error: @gather has no parameter 'ROW' (did you mean 'ROWS'?)");
+  EXPECT_EQ(failure(kFusion, {.ranks = 2, .parameters = {{"D", 4}}}),
+            "t.braid:2:3: error: expected D=2, for it sizes the mesh and ranks=2, got 4");
   EXPECT_EQ(failure(kFusion, {.parameters = {{"ROWS", 4}, {"D", 2}, {"ROWS", 4}}}),
             "t.braid:1:1: error: expected one value of 'ROWS' for @gather, got 4 and 4");
   EXPECT_THAT(failure(kFusion, {.ranks = 3}), HasSubstr("8 / 3"));
@@ -116,26 +113,26 @@ TEST(Compile, RefusesRanksThatAFixedMeshDoesNotHave) {
   std::string text = kFusion;
   text.replace(text.find("0 .. D"), 6, "0 .. 4");
   EXPECT_EQ(failure(text, {.ranks = 8}),
-            "t.braid:2:3: error: --ranks is 8, but the mesh is fixed to 4; a parameter there could "
-            "be set");
+            "t.braid:2:3: error: expected ranks=4, to which the mesh is fixed, got 8; a parameter "
+            "there could be set");
   EXPECT_EQ(failure(text, {.ranks = 4}), "compiled");
   EXPECT_EQ(failure(kProgram, {.ranks = 3}),
-            "t.braid:1:1: error: --ranks is 3, but the program's mesh has 2");
+            "t.braid:1:1: error: expected ranks=2, as the program's mesh has, got 3");
 }
 
 TEST(Compile, RefusesFlagsThatSteerLoweringForAProgram) {
   auto message = [](const std::string &flag) {
     return flag + " steers lowering, but @p in 't.braid' is a program already";
   };
-  EXPECT_EQ(failure(kProgram, {.parameters = {{"M", 1}}}), message("--set"));
-  EXPECT_EQ(failure(kProgram, {.schedule = test::configured("ring")}), message("--schedule"));
-  EXPECT_EQ(failure(kProgram, {.schedule = test::configured("C=ring")}), message("--schedule"));
+  EXPECT_EQ(failure(kProgram, {.parameters = {{"M", 1}}}), message("parameter M"));
+  EXPECT_EQ(failure(kProgram, {.schedule = test::configured("ring")}), message("schedule"));
+  EXPECT_EQ(failure(kProgram, {.schedule = test::configured("C=ring")}), message("schedule"));
   for (const char *knob : {"protocol=get", "streams=2", "chunks=2", "tail-split=2", "wave-rows=2"})
     EXPECT_EQ(failure(kProgram, {.schedule = test::configured(knob)}),
-              message("--" + llvm::StringRef(knob).split('=').first.str()));
+              message(llvm::StringRef(knob).split('=').first.str()));
   EXPECT_EQ(failure(kProgram, {.schedule = test::configured("launch=graph;copies=kernel")}),
             "compiled");
-  EXPECT_EQ(failure(kProgram, {.passes = "simplify"}), message("--passes"));
+  EXPECT_EQ(failure(kProgram, {.passes = "simplify"}), message("passes"));
 }
 
 TEST(Compile, LocatesMistakesOfAPassListInTheList) {

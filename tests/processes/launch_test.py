@@ -697,10 +697,11 @@ def test_one_rank_chooses(job):
 
 def test_different_options_of_ranks_that_choose(job):
     begin = time.monotonic()
-    for flag, flags in (("--seed", TRIALS), ("--auto-seconds", SMALL)):
+    for flag, name, flags in (("--seed", "--seed", TRIALS),
+                              ("--auto-seconds", "auto-seconds", SMALL)):
         ranks = [job.start(*flags, flag, rank, variables=by_hand(rank)) for rank in (0, 1)]
         for process in ranks:
-            finish(process).expect(2, rf"expected all ranks to have the same {flag}, got$")
+            finish(process).expect(2, rf"expected all ranks to have the same {name}, got$")
     check(time.monotonic() - begin < 15, "expected all to end before anything is tried")
 
 
@@ -708,8 +709,8 @@ def test_one_reproducible_rank(job):
     ranks = [job.start("examples/ag_matmul.braid", *flags, variables=by_hand(rank))
              for rank, flags in enumerate(([], ["--reproducible"]))]
     for process in ranks:
-        finish(process).expect(2, r"expected all ranks to have the same --reproducible, got$",
-                               r"rank 0: --reproducible no$", r"rank 1: --reproducible yes$")
+        finish(process).expect(2, r"expected all ranks to have the same reproducible, got$",
+                               r"rank 0: reproducible no$", r"rank 1: reproducible yes$")
 
 
 def test_mistake_of_one_rank_ends_all(job):

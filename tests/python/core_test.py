@@ -147,6 +147,26 @@ class Compiler(unittest.TestCase):
             self.assertEqual(caught.exception.code, kind.code)
         with self.assertRaisesRegex(braid.InputError, "nowhere.braid"):
             braid.compile(braid_path("nowhere.braid"))
+
+    def test_speaks_of_arguments(self):
+        """Not of the flags that the command has for them."""
+        fixed = str(gather(3)).replace("mesh [0 .. D)", "mesh [0 .. 3)")
+        program = str(braid.compile(gather(3)))
+        reduction = str(scatter(3)).replace("[DIDx{D}, M / D, N]", "[D, M / D, N]")
+        for source, options, words in [
+                (gather(3), {"ranks": 5}, "error: ranks=5: "),
+                (gather(3), {"ranks": 4, "M": 10, "K": 4}, "error: ranks=4, M=10, K=4: "),
+                (gather(3), {"Q": 3}, "@gather has no parameter 'Q'"),
+                (gather(3), {"ranks": 4, "D": 2}, "expected D=4, for it .* ranks=4, got 2"),
+                (fixed, {"ranks": 4}, "expected ranks=3, to which the mesh is fixed, got 4"),
+                (f"{fixed}{str(gather(3)).replace('@gather', '@g')}", {}, "one of them as the ent"),
+                (program, {"ranks": 4}, "expected ranks=3, as the program's"),
+                (program, {"M": 4}, "parameter M steers lowering"),
+                (program, {"schedule": "ring"}, "schedule steers lowering"),
+                (reduction, {"schedule": "ring", "reproducible": True}, "to be reproducible, ")]:
+            with self.assertRaisesRegex(braid.InputError, words) as caught:
+                braid.compile(source, **options)
+            self.assertNotIn("--", str(caught.exception))
         program = braid.compile(gather(3))
         for ask, words in [(lambda: program.plan(3), "expected a rank from 0 to 2, got 3"),
                            (lambda: program.plan(2**64), "rank: expected an integer from"),

@@ -222,12 +222,12 @@ TEST(Prepare, RanksThatWantOtherMemoryAreNamed) {
   Result<Compiled> compiled = compile(*source, {});
   Result<Plan> plan = specialize(*compiled->program, 0, source->diags);
   Recorder device;
-  BesideAnother memory(encodeChoices({{"--memory", "vmm"}, {"--ctas", "0"}, {"--cta-policy", ""}}));
+  BesideAnother memory(encodeChoices({{"memory", "vmm"}, {"ctas", "0"}, {"cta-policy", ""}}));
   EXPECT_EQ(prepare(*plan, device, memory).status().message(),
             "expected all ranks to have the same --memory, got\n  rank 0: --memory default\n"
             "  rank 1: --memory vmm");
   BesideAnother ctas(
-      encodeChoices({{"--memory", "default"}, {"--ctas", "4"}, {"--cta-policy", "default"}}));
+      encodeChoices({{"memory", "default"}, {"ctas", "4"}, {"cta-policy", "default"}}));
   EXPECT_EQ(prepare(*plan, device, ctas).status().message(),
             "expected all ranks to have the same --ctas, got\n  rank 0: --ctas 0\n"
             "  rank 1: --ctas 4");
@@ -290,13 +290,13 @@ TEST(Prepare, MessagesAreTriedAsTheyWillBeSent) {
 
 TEST(Prepare, RefusesOfMessagesWhatWouldBeIgnored) {
   using testing::ElementsAre;
-  EXPECT_THAT(preparing("ctas=4"), ElementsAre("--ctas: expected --transport messages"));
+  EXPECT_THAT(preparing("ctas=4"), ElementsAre("ctas: expected transport=messages"));
   EXPECT_THAT(preparing("cta-policy=efficiency"),
-              ElementsAre("--cta-policy: expected --transport messages"));
+              ElementsAre("cta-policy: expected transport=messages"));
   EXPECT_THAT(preparing("memory=nccl-registered"),
-              ElementsAre("--memory nccl-registered: expected --transport messages"));
+              ElementsAre("memory=nccl-registered: expected transport=messages"));
   EXPECT_THAT(preparing("transport=messages;cta-policy=zero"),
-              ElementsAre("--cta-policy zero: expected --memory nccl, for copy engines work on "
+              ElementsAre("cta-policy=zero: expected memory=nccl, for copy engines work on "
                           "windows"));
 }
 

@@ -65,7 +65,7 @@ TEST(Handshake, AllDevicesAreReproducibleOrNone) {
   EXPECT_TRUE(Hello::decode(ranks[1].encode(), 0)->isReproducible);
   Status status = compareDevices(ranks);
   EXPECT_EQ(status.code(), StatusCode::BadInput);
-  EXPECT_NE(status.message().find("--reproducible"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("same reproducible"), std::string::npos) << status.message();
   ranks[0].isReproducible = true;
   EXPECT_TRUE(compareDevices(ranks).isOk());
 }

@@ -626,6 +626,10 @@ def part_mistakes(rank, ranks):
                 A, B, reduce_op=3)),
             ("expected seconds of 0 or more, got 'x'", lambda: bt.prepare(
                 bt.matmul_all_reduce, A, B, seconds="x")),
+            ("expected tensors, got list", lambda: bt.prepare(bt.matmul_all_reduce, [A], B)),
+            ("expected tensors, got int", lambda: bt.prepare(bt.matmul_all_reduce, A, 5)),
+            ("number of a dimension", lambda: bt.prepare(bt.all_gather_matmul, A, B,
+                                                         gather_dim="x")),
             ("a DTensor: pass its to_local()", lambda: bt.matmul_all_reduce(split, B)),
             ("a DTensor: pass its to_local()", lambda: torch.ops.braid.matmul_all_reduce(
                 split, split, None, "", "0")),

@@ -208,16 +208,21 @@ def part_leaves(rank, ranks):
     bt.enable()
     compiled = {}
     for function, arguments, reason in calls:
+        try:
+            wanted = function(*arguments)
+        except RuntimeError:  # of a version of PyTorch that has no such GEMM on CPUs
+            continue
         found = len(bt.report().apart)
         compiled[function] = torch.compile(function, fullgraph=True)
-        result = compiled[function](*arguments)
-        assert torch.equal(result, function(*arguments)), function
+        assert torch.equal(compiled[function](*arguments), wanted), function
         new = {each.reason for each in bt.report().apart[found:]}
         assert new == {reason}, (function, new)
     assert not bt.report().calls and not bt.report().passed, bt.report()
     bt.disable()
     for function, arguments, _ in calls:
-        assert torch.equal(compiled[function](*arguments), function(*arguments)), function
+        if function in compiled:
+            assert torch.equal(compiled[function](*arguments), function(*arguments)), function
+    assert {tensor_wise, largest, integers} <= set(compiled), compiled
 
 
 def part_goes_on(rank, ranks):

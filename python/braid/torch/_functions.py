@@ -144,6 +144,7 @@ def matmul_all_reduce(A: Tensor, B: Tensor, group: Any = None, *, bias: Optional
 def _gather_call(job: Any, A: Tensor, B: Bs, *, bias: Any = None, activation: Optional[str] = None,
                  gather_dim: int = 0, rows: Optional[int] = None, return_A: bool = False) -> Any:
     weights, given, biased = _lists(B, bias)
+    _expect_tensors([A, *weights, *given], gather_dim)
     biases = _operations.spread(len(weights), given, biased)
     return _operations.describe_gather(job, A, weights, biases,
                                        _folded([A, *weights, *given], activation), gather_dim,
@@ -154,6 +155,7 @@ def _gather_call(job: Any, A: Tensor, B: Bs, *, bias: Any = None, activation: Op
 def _scatter_call(job: Any, A: Tensor, B: Tensor, *, bias: Optional[Tensor] = None,
                   activation: Optional[str] = None, scatter_dim: int = 0,
                   reduce_op: str = "sum") -> Any:
+    _expect_tensors([A, B, bias], scatter_dim)
     _operations.check_reduction(reduce_op, activation or "", bias)
     return _operations.describe_reduce(job, "matmul_reduce_scatter", A, B, bias,
                                        _folded([A, B, bias], activation), scatter_dim)
@@ -161,6 +163,7 @@ def _scatter_call(job: Any, A: Tensor, B: Tensor, *, bias: Optional[Tensor] = No
 
 def _all_reduce_call(job: Any, A: Tensor, B: Tensor, *, bias: Optional[Tensor] = None,
                      activation: Optional[str] = None) -> Any:
+    _expect_tensors([A, B, bias])
     return _operations.describe_reduce(job, "matmul_all_reduce", A, B, bias,
                                        _folded([A, B, bias], activation), 0)
 
@@ -186,6 +189,7 @@ def prepare(function: Callable[..., Any], A: Tensor, B: Bs, group: Any = None, *
     seconds = core.seconds("seconds", seconds)
     for known, describe in _CALLS:
         if known is function:
+            _expect_tensors([A])
             job = job_of(name_of(group), A)
             if torch.is_autocast_enabled(A.device.type):
                 A, B, options = _library.autocast((A, B, options), A.device.type)
