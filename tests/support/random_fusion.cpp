@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
 #include <map>
 
 namespace braid::test {
@@ -52,8 +53,8 @@ public:
       addSum();
     std::string outputs = "%" + gemms_.back().name;
     for (size_t i = 0; i + 1 < gemms_.size(); ++i)
-      if (dice_.chance(functions_ ? 40 : 70))
-        outputs += ", %" + gemms_[i].name;
+      if (dice_.chance(functions_ ? 40 : 70) || !isRead(gemms_[i].name))
+        outputs += ", %" + gemms_[i].name; // what no output depends on would be left out
     if (functions_ && !inputs_.empty() && !isLocal_ && dice_.chance(30))
       outputs += ", %" + addReshard(dice_.pick(inputs_));
     const int64_t hostSize = hostSize_ = hasHosts_ ? divisorOf(ranks_, dice_) : ranks_;
@@ -83,6 +84,15 @@ private:
     const std::string rows = fmt::format("{}", heads_ ? heads_ : rows_);
     return (total_ ? fmt::format("ceil(M, {})", steps_) : rows) +
            (heads_ ? fmt::format(", {}", rows_) : "");
+  }
+
+  /// Some node takes the tensor.
+  bool isRead(const std::string &name) const {
+    for (size_t at = 0; (at = body_.find("%" + name, at)) != std::string::npos; ++at)
+      if (const char next = body_[at + 1 + name.size()];
+          !std::isalnum(next) && body_.compare(at + 1 + name.size(), 3, " = ") != 0)
+        return true;
+    return false;
   }
 
   Operand newInput() {
