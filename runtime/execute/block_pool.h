@@ -2,8 +2,8 @@
 //
 // Few regions serve many programs: peers map a region once, whatever lies in it. A block is cut off
 // the smallest free extent that it fits in, and is joined with its free neighbours when it is free
-// again. Nothing here depends on addresses: ranks that add, allocate, release and recycle alike have
-// equal layouts.
+// again. Nothing here depends on addresses: ranks that add, allocate, release and recycle alike
+// have equal layouts.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

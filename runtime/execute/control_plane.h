@@ -46,8 +46,8 @@ public:
   /// Says that this rank's host thread makes progress in its own code, so that it is not taken for
   /// stuck. Cheap.
   virtual void tick() {}
-  /// This rank makes its next call, of a program that is numbered as Plan::firstCommand, if any. The
-  /// job fails soon if another rank makes another one in its place. Cheap.
+  /// This rank makes its next call, of a program that is numbered as Plan::firstCommand, if any.
+  /// The job fails soon if another rank makes another one in its place. Cheap.
   virtual void noteCall([[maybe_unused]] JobCall call, [[maybe_unused]] uint32_t program) {}
   /// From now on the rank has runs that nobody notes: in graphs of the caller's. Then calls are not
   /// compared.

@@ -4,9 +4,9 @@
 //
 // Ranks gather blocks from memory of that kind, read by their peers and written by them: other
 // numbers each time, R rounds in all (1,000), every element compared. A session that is prepared
-// again, and a job that is joined again, leave no memory behind; nor do sessions of many sizes, some
-// of which live on while others come and go. A job goes on with another process in the place of one
-// that was killed.
+// again, and a job that is joined again, leave no memory behind; nor do sessions of many sizes,
+// some of which live on while others come and go. A job goes on with another process in the place
+// of one that was killed.
 //
 //===----------------------------------------------------------------------------------------===//
 
