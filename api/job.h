@@ -57,8 +57,8 @@ struct JobUsage {
   /// What the job has had from the machine for sessions, on all ranks here, and not given back:
   /// what they hold, what those held that have ended, what lies unused between, and what graphs use.
   int64_t held = 0;
-  /// The same on one rank at most, when a prepare() or giveBack() of the job returned last: the same
-  /// number on all ranks.
+  /// The same on one rank at most, when a prepare() or giveBack() of the job returned last: the
+  /// same number on all ranks.
   int64_t mostHeld = 0;
 };
 

@@ -70,9 +70,9 @@ struct Job::Impl {
   Sessions::iterator add(SessionPlans session);
   /// It has ended; what was issued of it may still run.
   void end(Sessions::iterator session);
-  /// When all ranks have met, perhaps to prepare `newest`, and nothing runs: nothing of what has ended is needed. Ranks tell each
-  /// other what they hold, and which sessions graphs hold. When a graph goes is each rank's own
-  /// matter, but all of them decide alike by what is known here.
+  /// When all ranks have met, perhaps to prepare `newest`, and nothing runs: nothing of what has
+  /// ended is needed. Ranks tell each other what they hold, and which sessions graphs hold. When a
+  /// graph goes is each rank's own matter, but all of them decide alike by what is known here.
   Status settle(SessionPlans *newest = nullptr);
 };
 

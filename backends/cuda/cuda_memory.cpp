@@ -224,8 +224,8 @@ void CudaMemory::release(void *base) {
 }
 
 /// Released flags are still filled by fillFlags(), which does no harm: nothing is recycled after an
-/// abort. Device memory of our own is freed, as nobody has to be told. That waits for the GPU, which
-/// may wait for what fillFlags() ends, so it is not done under lock.
+/// abort. Device memory of our own is freed, as nobody has to be told. That waits for the GPU,
+/// which may wait for what fillFlags() ends, so it is not done under lock.
 void CudaMemory::recycle() {
   {
     std::lock_guard lock(mutex_);
