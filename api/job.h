@@ -55,7 +55,7 @@ struct JobUsage {
   int64_t most = 0;     ///< what they hold on one rank at most: the same number on all ranks
   int64_t inGraphs = 0; ///< of `most`: that of sessions for which SessionUsage::isInGraph is true
   /// What the job has had from the machine for sessions, on all ranks here, and not given back:
-  /// what they hold, what those held that have ended, what lies unused between, and what graphs use.
+  /// what they hold, what those held that have ended, and what lies unused between.
   int64_t held = 0;
   /// The same on one rank at most, when a prepare() or giveBack() of the job returned last: the
   /// same number on all ranks.

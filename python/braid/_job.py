@@ -23,7 +23,7 @@ class Usage(NamedTuple):
     most: bytes on one rank at most; the same number on all ranks.
     in_graphs: of `most`, that of operations whose usage says is_in_graph.
     held: bytes that the job has had from the machine and not given back: what operations hold, what
-        those held that are gone, what lies unused between, and what graphs use.
+        those held that are gone, and what lies unused between.
     most_held: the same on one rank at most, when a prepare() or give_back() of the job returned
         last; the same number on all ranks.
     """
