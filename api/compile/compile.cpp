@@ -196,8 +196,8 @@ std::string givenValues(const CompileOptions &options) {
   return values;
 }
 
-/// Gives the fusion the values asked for and verifies it. If it is fine as it stands, the values are
-/// to blame, and each message begins with them.
+/// Gives the fusion the values asked for and verifies it. If it is fine as it stands, the values
+/// are to blame, and each message begins with them.
 bool applyParameters(Fusion &fusion, const CompileOptions &options, Diagnostics &diags) {
   Diagnostics asItStands, asAsked;
   verify(fusion, asItStands);

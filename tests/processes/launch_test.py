@@ -709,8 +709,8 @@ def test_one_reproducible_rank(job):
     ranks = [job.start("examples/ag_matmul.braid", *flags, variables=by_hand(rank))
              for rank, flags in enumerate(([], ["--reproducible"]))]
     for process in ranks:
-        finish(process).expect(2, r"expected all ranks to have the same reproducible, got$",
-                               r"rank 0: reproducible no$", r"rank 1: reproducible yes$")
+        finish(process).expect(2, r"expected all ranks to have the same --reproducible, got$",
+                               r"rank 0: --reproducible no$", r"rank 1: --reproducible yes$")
 
 
 def test_mistake_of_one_rank_ends_all(job):

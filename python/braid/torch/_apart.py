@@ -27,13 +27,14 @@ _c10d = torch.ops._c10d_functional
 
 _KINDS = {"mm": "", "addmm": "the GEMM adds a bias (addmm)", "bmm": "the GEMM is batched (bmm)",
           "baddbmm": "the GEMM is batched (baddbmm)", "_grouped_mm": "the GEMM is grouped",
-          "_scaled_mm": "the GEMM is scaled", "_scaled_mm_v2": "the GEMM is scaled",
-          "_scaled_grouped_mm": "the GEMM is scaled", "_scaled_grouped_mm_v2": "the GEMM is scaled"}
+          **dict.fromkeys(("_scaled_mm", "_scaled_mm_v2", "_scaled_grouped_mm",
+                           "_scaled_grouped_mm_v2"), "the GEMM is scaled")}
 _GEMMS: Dict[Any, str] = {getattr(aten, name).default: why for name, why in _KINDS.items()
                           if hasattr(aten, name)}
 _CASTS = {prims.convert_element_type.default, aten._to_copy.default}
 _VIEWS = {aten.reshape.default, aten.view.default, aten._unsafe_view.default, aten.permute.default,
-          aten.view.dtype, aten.t.default, aten.transpose.int, aten.unsqueeze.default, aten.squeeze.dim,
+          aten.view.dtype, aten.t.default, aten.transpose.int, aten.unsqueeze.default,
+          aten.squeeze.dim,
           aten.expand.default, aten.clone.default, aten.slice.Tensor, aten.select.int}
 # How a collective along another axis than the first one is put together.
 _PARTS = {aten.split.Tensor, aten.split_with_sizes.default, aten.cat.default, operator.getitem}

@@ -98,8 +98,9 @@ def all_gather_matmul(A: Tensor, B: Bs, group: Any = None, *, bias: Any = None,
     count = _count(rows)
     weights, given, biased = _lists(B, bias)
     _expect_tensors([A, *weights, *given], gather_dim)
-    outputs = _gradients.all_gather_matmul(A, weights, given, biased, _text("activation", activation),
-                                           gather_dim, count, bool(return_A), name)
+    outputs = _gradients.all_gather_matmul(A, weights, given, biased,
+                                           _text("activation", activation), gather_dim, count,
+                                           bool(return_A), name)
     Ys = list(outputs[:len(weights)])
     result = Ys[0] if isinstance(B, Tensor) else Ys
     return (result, outputs[-1]) if return_A else result

@@ -1,8 +1,9 @@
 """Models that nobody touched: what PyTorch's async tensor parallelism finds is Braid's to run.
 
 Inductor's pass `_micro_pipeline_tp` turns a collective beside a GEMM into one of the operators
-`symm_mem::fused_*`. enable() turns the pass on where Braid has an operator, and puts `braid::fused_*`
-in their place, which run Braid's while it lasts and otherwise the collective and the GEMM.
+`symm_mem::fused_*`. enable() turns the pass on where Braid has an operator, and puts
+`braid::fused_*` in their place, which run Braid's while it lasts and otherwise the collective and
+the GEMM.
 """
 from __future__ import annotations
 
