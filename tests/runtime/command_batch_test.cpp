@@ -224,13 +224,13 @@ TEST(Prepare, RanksThatWantOtherMemoryAreNamed) {
   Recorder device;
   BesideAnother memory(encodeChoices({{"memory", "vmm"}, {"ctas", "0"}, {"cta-policy", ""}}));
   EXPECT_EQ(prepare(*plan, device, memory).status().message(),
-            "expected all ranks to have the same --memory, got\n  rank 0: --memory default\n"
-            "  rank 1: --memory vmm");
+            "expected all ranks to have the same memory, got\n  rank 0: memory default\n"
+            "  rank 1: memory vmm");
   BesideAnother ctas(
       encodeChoices({{"memory", "default"}, {"ctas", "4"}, {"cta-policy", "default"}}));
   EXPECT_EQ(prepare(*plan, device, ctas).status().message(),
-            "expected all ranks to have the same --ctas, got\n  rank 0: --ctas 0\n"
-            "  rank 1: --ctas 4");
+            "expected all ranks to have the same ctas, got\n  rank 0: ctas 0\n"
+            "  rank 1: ctas 4");
 }
 
 /// Says what is asked of its messages; they hang by copy engines.
