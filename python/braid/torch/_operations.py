@@ -109,7 +109,8 @@ def _run(job: GroupJob, site: Site, describe: Callable[[], Call], A: Tensor, Bs:
         call = describe()
         known = None if call.layout.is_empty else find(job, call.layout), call
         job.sites[site] = known
-        known[0].sites.append(site)
+        if known[0] is not None:
+            known[0].sites.append(site)
     prepared, call = known
     if prepared is None:  # on all ranks
         return [output.make(A)[0] for output in call.outputs]

@@ -44,7 +44,8 @@ def _reaches_attention(node: Node) -> bool:
 
 def _moves_rows(gather: Node) -> bool:
     """Whether rows of the result lie in another order than its dimensions say."""
-    shard, _, dim = gather.args[:3]
+    arguments: Any = gather.args
+    shard, _, dim = arguments[:3]
     while isinstance(shard, Node) and "val" not in shard.meta and shard.all_input_nodes:
         shard = shard.all_input_nodes[0]
     value: Any = shard.meta.get("val") if isinstance(shard, Node) else None
