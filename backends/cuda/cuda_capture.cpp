@@ -254,30 +254,39 @@ void CudaDevice::putBehind(cudaStream_t first, cudaStream_t next) {
   check(cudaStreamWaitEvent(next, handover_, 0), "cudaStreamWaitEvent");
 }
 
+/// A side stream that an earlier run of this capture has used would go on from there, too, though
+/// what it is forked from is behind all of that.
 void CudaDevice::forkStreams(const Timetable &timetable) {
   Dependencies before;
   check(findDependencies(capture_->streams[0], before), "cudaStreamGetCaptureInfo");
-  capture_->forkedFrom = std::move(before.nodes);
+  capture_->forkedFrom = before.nodes;
   check(cudaEventRecord(handover_, capture_->streams[0]), "cudaEventRecord");
-  forSideStreams(timetable, [this](cudaStream_t stream) {
+  forSideStreams(timetable, [&](cudaStream_t stream) {
     check(cudaStreamWaitEvent(stream, handover_, 0), "cudaStreamWaitEvent");
+    if (!before.nodes.empty())
+      check(setDependencies(stream, before), "cudaStreamUpdateCaptureDependencies");
   });
 }
 
-/// All that the run has issued is behind what its streams were forked from. A stream that was given
-/// nothing still names that when it is joined; such an edge costs time in each launch, so it goes.
+/// All that a run issues is behind what its streams were forked from, so whatever follows a node of
+/// the run need not follow that, too. A graph with such edges has branches, and takes 1 to 2 us to
+/// go on from where they begin.
+void CudaDevice::dropForkedFrom(cudaStream_t stream) {
+  Dependencies all, kept;
+  check(findDependencies(stream, all), "cudaStreamGetCaptureInfo");
+  for (size_t i = 0; i < all.nodes.size(); ++i)
+    if (!llvm::is_contained(capture_->forkedFrom, all.nodes[i])) {
+      kept.nodes.push_back(all.nodes[i]);
+      kept.edges.push_back(all.edges[i]);
+    }
+  if (!kept.nodes.empty() && kept.nodes.size() < all.nodes.size())
+    check(setDependencies(stream, kept), "cudaStreamUpdateCaptureDependencies");
+}
+
 void CudaDevice::joinStreams(const Timetable &timetable) {
   cudaStream_t origin = capture_->streams[0];
   forSideStreams(timetable, [&](cudaStream_t stream) { putBehind(stream, origin); });
-  Dependencies joined, kept;
-  check(findDependencies(origin, joined), "cudaStreamGetCaptureInfo");
-  for (size_t i = 0; i < joined.nodes.size(); ++i)
-    if (!llvm::is_contained(capture_->forkedFrom, joined.nodes[i])) {
-      kept.nodes.push_back(joined.nodes[i]);
-      kept.edges.push_back(joined.edges[i]);
-    }
-  if (!kept.nodes.empty() && kept.nodes.size() < joined.nodes.size())
-    check(setDependencies(origin, kept), "cudaStreamUpdateCaptureDependencies");
+  dropForkedFrom(origin);
 }
 
 /// A stream of ours keeps the order of the runs that are issued to it. A replay is on the first one

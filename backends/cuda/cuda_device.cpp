@@ -321,6 +321,8 @@ void CudaDevice::waitEvent(uint32_t stream, Tag tag, uint32_t event) {
     return;
   Issuing issuing(*this, stream, tag);
   check(cudaStreamWaitEvent(streamOf(stream), events_[event], 0), "cudaStreamWaitEvent");
+  if (capture_)
+    dropForkedFrom(streamOf(stream));
 }
 
 void CudaDevice::markClock(size_t mark) {

@@ -316,6 +316,7 @@ private:
   void putBehind(cudaStream_t first, cudaStream_t next);
   void forkStreams(const Timetable &timetable);
   void joinStreams(const Timetable &timetable);
+  void dropForkedFrom(cudaStream_t stream);
   /// Of a run in a caller's graph: kernels that signal or wait for peers count it.
   bool isCountedBySteps(const Timetable &timetable) const {
     return capture_ && !isRecording_ && timetable.lastSteps.end != 0;

@@ -171,6 +171,10 @@ Status varySizes(const std::shared_ptr<Job> &job, int) {
   for (size_t i = 0; i < 2 * count; ++i)
     sizes.push_back(sizes[(i * 7 + 3) % count]);
   const bool givesBack = memory() == "ipc" || memory() == "vmm";
+  if (Status status = rounds(job, 2); !status.isOk()) // streams and their GEMMs' workspaces stay
+    return status;
+  if (Status status = job->giveBack(); !status.isOk())
+    return status;
   const size_t before = freeBytes();
   int64_t mostLive = 0, mostHeld = 0;
   std::deque<std::unique_ptr<Session>> live;
