@@ -17,8 +17,8 @@ __device__ inline void tell(uint32_t &word, uint32_t value) {
       value, ::cuda::memory_order_relaxed);
 }
 
-/// A run begins, before which `begun` runs had begun and `ended` had ended. One more may have ended:
-/// what ends a run may be on another stream, and count before what begins it.
+/// A run begins, before which `begun` runs had begun and `ended` had ended. One more may have
+/// ended: what ends a run may be on another stream, and count before what begins it.
 __device__ inline void tellBegin(const RunGuard &guard, uint32_t begun, uint32_t ended) {
   if (static_cast<int32_t>(ended - begun) < 0)
     tell(guard.report->overlapped, 1);

@@ -57,8 +57,8 @@ public:
   virtual void releaseGraph(uint32_t graph) = 0;
   /// Identifies the allocation that holds `address`. No two allocations of a process have the same
   /// number, even where the second one gets the address of the first after that was freed. 0: not
-  /// known. A recorded graph may be launched only while its tensors lie in the same allocations: its
-  /// copies refer to them, not only to their addresses.
+  /// known. A recorded graph may be launched only while its tensors lie in the same allocations:
+  /// its copies refer to them, not only to their addresses.
   virtual uint64_t allocationOf(const void *address) {
     (void)address;
     return 0;

@@ -38,7 +38,7 @@ def main():
     expect(program, ["leave"], [5, 0, 5], ["rank 1"])
     expect(program, ["auto"], [0, 0, 0], [])
     expect(program, ["auto-rows"], [2, 2, 2], ["expected all ranks to have the same fusion"])
-    expect(program, ["auto-seconds"], [2, 2, 2], ["rank 1: --auto-seconds 4"])
+    expect(program, ["auto-seconds"], [2, 2, 2], ["rank 1: auto-seconds 4"])
     expect(program, ["auto-named"], [2, 2, 2], ["same call of .*, but rank 1 is in another"])
     expect(program, ["auto-leave"], [5, 0, 5], ["rank 1"])
     expect(program, ["auto-stop"], [6, -signal.SIGKILL, 6], ["rank 1 shows no sign of life"])

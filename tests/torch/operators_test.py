@@ -161,7 +161,7 @@ def part_gradients(rank, ranks):
 
 
 def part_gradients_are_contiguous(rank, ranks):
-    """As behind plain collectives, also where the rows that are scattered are not the first ones."""
+    """As behind plain collectives, also where other rows than the first ones are scattered."""
     a, found = real(2, 4 * ranks, 8).requires_grad_(), []
     a.register_hook(lambda gradient: found.append(gradient.is_contiguous()))
     bt.matmul_reduce_scatter(a, real(8, 6), scatter_dim=1).square().sum().backward()
