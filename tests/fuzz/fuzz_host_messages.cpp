@@ -19,8 +19,8 @@ JobMemory &jobMemory() {
   return memory;
 }
 
-/// What is accepted is what would be said for it. A status escapes what moves a terminal's cursor, so
-/// the text of a cause is the same from the second time on.
+/// What is accepted is what would be said for it. A status escapes what moves a terminal's cursor,
+/// so the text of a cause is the same from the second time on.
 void checkFields(llvm::StringRef body) {
   if (const auto hello = HostHello::decode(body))
     require(hello->encode() == body);
