@@ -94,7 +94,9 @@ class Command(unittest.TestCase):
         verdicts = [(verdict["kind"], verdict["source"], verdict["other"]["source"])
                     for verdict in report["verdicts"]]
         self.assertEqual(verdicts, [("shared-bridge", 0, 2)])
-        self.assertRegex(self.out, r"slow\s+transfers between devices 0 and 1 and those between")
+        # Of one direction, where a busy machine has the other one look well.
+        self.assertRegex(self.out, r"slow\s+transfers (between devices|from device) 0 "
+                                   r"(and|to device) 1 and those (between|from)\s")
 
     def test_crash(self):
         code, _, wrong = self.run_it(2, fault("exit", 0, 1, 1))
