@@ -6,8 +6,8 @@
 // while an earlier one has not ended is reported to the host.
 //
 // In a caller's graph the first and the last kernel that signal or wait for peers count
-// (copy_and_signal.h): kernels that only count would take 2 to 3 us of each run. A run that has no such
-// kernel, and a run that is issued beside a caller's graph, begins and ends with a kernel that
+// (copy_and_signal.h): kernels that only count would take 2 to 3 us of each run. A run that has no
+// such kernel, and a run that is issued beside a caller's graph, begins and ends with a kernel that
 // counts.
 //
 // Compiled by nvcc and by the host's compiler; names no fmt or LLVM type.
