@@ -62,13 +62,14 @@ __device__ void publishToPeers() {
 
 // -- Counting runs. --
 
-/// Counts a run of a caller's graph, in the first block's last lane, which awaits no flag. The
-/// answer of a counter takes as long as a look at a flag, so the lane asks at once and goes on when
-/// the first look is over: counting makes no kernel longer that waits for peers.
+/// Counts a run of a caller's graph, in the last lane of the warp that awaits: it has no flag to
+/// look at. The answer of a counter takes as long as a look at a flag, so the lane asks at once and
+/// goes on when the first look is over: counting makes no kernel longer that waits for peers.
 class RunCount {
 public:
-  __device__ explicit RunCount(const CopyAndSignal &batch)
-      : begins_(batch.beginsRun && isCounter()), ends_(batch.endsRun && isCounter()) {
+  __device__ RunCount(const CopyAndSignal &batch, bool isOfWarp)
+      : begins_(batch.beginsRun && isOfWarp && isCounter()),
+        ends_(batch.endsRun && isOfWarp && isCounter()) {
     if (begins_)
       before_ = DeviceCounter(batch.guard.counts[0]).fetch_add(1, ::cuda::memory_order_relaxed);
     if (begins_ || ends_)
@@ -327,26 +328,33 @@ __device__ void copyByWarp(const CopyAndSignal &batch) {
 /// Who copies.
 enum class Movers { Workers, FirstBlock };
 
-/// Workers look at flags, too, so they are taken when all have passed: a peer sets them again once
-/// it has the signals behind what they guard, so these leave when all flags are known to be taken.
-/// Never false, which the compiler does not know: to say so, every lane has to have its exchange
-/// back.
-__device__ bool takeAll(const CopyAndSignal &batch, const CopyAndSignalFlag *flags,
-                        uint32_t count) {
-  constexpr uint32_t kNever = ~0u;
+/// Takes the flag of this lane, and returns what it was, or 0 where there is none.
+__device__ uint32_t takeOwn(const CopyAndSignal &batch, const CopyAndSignalFlag *flags,
+                            uint32_t count) {
   const uint32_t lane = laneOfThread();
-  const uint32_t was = lane < count ? take(batch, flags[lane].flag) : 0;
+  return lane < count ? take(batch, flags[lane].flag) : 0;
+}
+
+/// Waits until the flags of all lanes are gone. Never false, which the compiler does not know: to
+/// say so, every lane has to have its exchange back.
+__device__ bool areTaken(uint32_t was) {
+  constexpr uint32_t kNever = ~0u;
   const bool isDone = !__any_sync(~0u, was == kNever);
   __syncwarp();
   return isDone;
 }
 
-/// What is behind the copies. A signal before the last copy goes with the others: the copies wait
-/// for nobody, and end at the same time.
+/// Workers look at flags, too, so they are taken when all have passed: a peer sets them again once
+/// it has the signals behind what they guard, so these leave when all flags are known to be taken.
+__device__ bool takeAll(const CopyAndSignal &batch, const CopyAndSignalFlag *flags,
+                        uint32_t count) {
+  return areTaken(takeOwn(batch, flags, count));
+}
+
+/// What is behind the copies, when the awaits' flags are taken. A signal before the last copy goes
+/// with the others: the copies wait for nobody, and end at the same time.
 __device__ void finishMoves(const CopyAndSignal &batch) {
   const uint32_t lane = laneOfThread();
-  if (!takeAll(batch, batch.awaits, batch.awaitCount))
-    return;
   // Without signals, too: what is written at peers has to be there when whoever waits for the copy
   // signals.
   if (batch.fencesMoves && lane < max(batch.signalCount, 1))
@@ -378,7 +386,8 @@ template <Movers kMovers> __device__ void makeMoves(const CopyAndSignal &batch) 
     gate(batch).store(0, ::cuda::memory_order_relaxed);
   }
   __syncwarp();
-  finishMoves(batch);
+  if (takeAll(batch, batch.awaits, batch.awaitCount))
+    finishMoves(batch);
 }
 
 __device__ void passArrivals(const CopyAndSignal &batch) {
@@ -582,7 +591,8 @@ __device__ void leaveReads(const CopyAndSignal &batch, bool isLastBlock) {
     return;
   if (laneOfThread() == 0)
     DeviceCounter(batch.counters[0]).store(0, ::cuda::memory_order_relaxed);
-  finishMoves(batch);
+  if (takeAll(batch, batch.awaits, batch.awaitCount))
+    finishMoves(batch);
   if (hasSecondShot(batch))
     return;
   passArrivals(batch);
@@ -590,9 +600,49 @@ __device__ void leaveReads(const CopyAndSignal &batch, bool isLastBlock) {
 }
 
 /// Parts come from where the copies read them, and are kept where those write, if anybody reads
-/// them there. What peers wrote, they wrote while the kernel ran. A block counts itself when it has
-/// read everything, which peers wait for, and stores its results meanwhile.
-struct AlongCopies {
+/// them there. What peers wrote, they wrote while the kernel ran.
+struct FromSources {
+  static __device__ int64_t apart(const SumWalk &walk) { return walk.apart; }
+  /// All threads of a block have as many rounds.
+  __device__ bool hasRound(const SumWalk &walk, int64_t begin) const {
+    return begin - int64_t(threadIdx.x) < walk.groups;
+  }
+
+  /// Of each part, for a block.
+  static __device__ const char **sources() {
+    __shared__ const char *of[CopyAndSignal::kMost + 1];
+    return of;
+  }
+  /// A block, before the parts are read and a barrier of the block.
+  static __device__ void find(const CopyAndSignal &batch) {
+    const auto part = static_cast<int64_t>(threadIdx.x);
+    if (part >= batch.sum.count)
+      return;
+    const char *own = partOf<char>(batch.sum, part), *from = own;
+    for (uint32_t i = 0; i < batch.copyCount; ++i)
+      if (batch.copies[i].dst == own)
+        from = batch.copies[i].src;
+    sources()[part] = from;
+  }
+  template <class Bits> static __device__ const Bits *source(int64_t part, int64_t at) {
+    return reinterpret_cast<const Bits *>(sources()[part]) + at;
+  }
+  template <class Bits> static __device__ Bits read(const Sum &, int64_t part, int64_t at) {
+    return __ldcg(source<Bits>(part, at));
+  }
+  template <class Bits>
+  static __device__ void keep(const Sum &sum, int64_t part, int64_t at, const Bits &bits) {
+    if (!sum.keepsParts)
+      return;
+    const Bits *to = partOf<Bits>(sum, part) + at;
+    if (to != source<Bits>(part, at))
+      *const_cast<Bits *>(to) = bits;
+  }
+};
+
+/// A block counts itself when it has read everything, which peers wait for, and stores its results
+/// meanwhile.
+struct AlongCopies : FromSources {
   /// How far a thread's block is.
   struct Block {
     bool isLast = false;   ///< of the thread that tells
@@ -602,10 +652,7 @@ struct AlongCopies {
   const CopyAndSignal &batch;
   Block &block;
 
-  /// All threads of a block have as many rounds.
-  __device__ bool hasRound(const SumWalk &walk, int64_t begin) const {
-    return begin - int64_t(threadIdx.x) < walk.groups;
-  }
+  __device__ AlongCopies(const CopyAndSignal &batch, Block &block) : batch(batch), block(block) {}
   /// The barrier counts threads by the value, and the block counts itself by that number, so that
   /// neither can happen before all is read.
   __device__ void loaded(bool isLastRound, bool dependsOnAll) {
@@ -627,28 +674,6 @@ struct AlongCopies {
     if (block.gives)
       give(batch, at, bits);
   }
-
-  static __device__ int64_t apart(const SumWalk &walk) { return walk.apart; }
-
-  /// Of each part, for a block.
-  static __device__ const char **sources() {
-    __shared__ const char *of[CopyAndSignal::kMost + 1];
-    return of;
-  }
-  template <class Bits> static __device__ const Bits *source(int64_t part, int64_t at) {
-    return reinterpret_cast<const Bits *>(sources()[part]) + at;
-  }
-  template <class Bits> static __device__ Bits read(const Sum &, int64_t part, int64_t at) {
-    return __ldcg(source<Bits>(part, at));
-  }
-  template <class Bits>
-  static __device__ void keep(const Sum &sum, int64_t part, int64_t at, const Bits &bits) {
-    if (!sum.keepsParts)
-      return;
-    const Bits *to = partOf<Bits>(sum, part) + at;
-    if (to != source<Bits>(part, at))
-      *const_cast<Bits *>(to) = bits;
-  }
 };
 
 /// Of a launch whose workers add what they copy. Whoever is done last does the rest.
@@ -656,12 +681,12 @@ template <class Types> struct SumAlong {
   static constexpr bool kAdds = true, kIsAlong = true;
 
   static __device__ void copyAndAdd(const CopyAndSignal &batch, const Shares &shares) {
-    findSources(batch);
+    FromSources::find(batch);
     passAwaits(batch);
     __syncthreads();
     const int64_t thread = int64_t(blockIdx.x - 1) * kWorkerThreads + threadIdx.x;
     AlongCopies::Block block;
-    addOwn<Types, kGroupOf<Types>>(batch.sum, shares.sum, thread, AlongCopies{batch, block});
+    addOwn<Types, kGroupOf<Types>>(batch.sum, shares.sum, thread, AlongCopies(batch, block));
     if (hasSecondShot(batch)) {
       if (!block.gives)
         giveAll<typename Group<typename Types::Result, kGroupOf<Types>>::Bits>(batch, shares.sum,
@@ -671,27 +696,32 @@ template <class Types> struct SumAlong {
       leaveReads(batch, block.isLast);
     }
   }
+};
 
-private:
-  static __device__ void findSources(const CopyAndSignal &batch) {
-    const auto part = static_cast<int64_t>(threadIdx.x);
-    if (part >= batch.sum.count)
+/// Of a block that does all of a launch. Its last warp waits and signals, and adds as the others
+/// do. Flags of awaits are taken while the parts are on their way.
+struct Alone : FromSources {
+  const CopyAndSignal &batch;
+  const uint32_t taken; ///< the await's flag of this lane, of the last warp
+
+  __device__ Alone(const CopyAndSignal &batch, uint32_t taken) : batch(batch), taken(taken) {}
+
+  /// The barrier counts threads by the value, so that no signal leaves before all is read.
+  __device__ void loaded(bool isLastRound, bool dependsOnAll) {
+    if (!isLastRound)
       return;
-    const char *own = partOf<char>(batch.sum, part), *from = own;
-    for (uint32_t i = 0; i < batch.copyCount; ++i)
-      if (batch.copies[i].dst == own)
-        from = batch.copies[i].src;
-    AlongCopies::sources()[part] = from;
+    __syncthreads_count(dependsOnAll);
+    if (isWarp(kLastWarp) && areTaken(taken))
+      finishMoves(batch);
   }
+  template <class Bits> __device__ void stored(int64_t, const Bits &) {}
 };
 
 // -- The kernels. --
 
-/// The first block, which is one warp of it.
-template <class Adder, Movers kMovers = Movers::Workers>
-__device__ void coordinate(const CopyAndSignal &batch) {
+/// A warp.
+__device__ void giveReadySignals(const CopyAndSignal &batch) {
   const uint32_t lane = laneOfThread();
-  RunCount run(batch);
   if (lane < batch.readySignalCount) {
     if (batch.fencesReadySignals)
       publishToPeers();
@@ -700,6 +730,14 @@ __device__ void coordinate(const CopyAndSignal &batch) {
   __syncwarp();
   if (lane == 0 && batch.readySignalCount != 0)
     report(batch, batch.readySignals[batch.readySignalCount - 1].value);
+}
+
+/// The first block, which is one warp of it.
+template <class Adder, Movers kMovers = Movers::Workers>
+__device__ void coordinate(const CopyAndSignal &batch) {
+  const uint32_t lane = laneOfThread();
+  RunCount run(batch, /*isOfWarp=*/true);
+  giveReadySignals(batch);
   // The last block may be another one. If what it reports is not followed by more, nothing of this
   // one may come later.
   const bool isLastToTell = Adder::kIsAlong && batch.arrivalCount == 0 && batch.signalCount != 0 &&
@@ -758,6 +796,31 @@ __global__ void __launch_bounds__(kThreads<InBulk, Adder>)
   }
 }
 
+/// One block adds along the copies, without a second shot. What blocks tell one another through the
+/// GPU's memory takes longer than a sum this small.
+template <class Types>
+__global__ void __launch_bounds__(kWorkerThreads)
+    addAloneKernel(const __grid_constant__ CopyAndSignal batch,
+                   const __grid_constant__ Shares shares) {
+  FromSources::find(batch);
+  const bool coordinates = isWarp(kLastWarp);
+  RunCount run(batch, coordinates);
+  uint32_t taken = 0;
+  if (coordinates) {
+    giveReadySignals(batch);
+    waitForAll(batch, batch.awaits, batch.awaitCount, /*tells=*/true, &run);
+    run.tellBegin(batch); // where nothing is awaited
+    taken = takeOwn(batch, batch.awaits, batch.awaitCount);
+  }
+  __syncthreads();
+  addOwn<Types, kGroupOf<Types>>(batch.sum, shares.sum, threadIdx.x, Alone(batch, taken));
+  if (!coordinates)
+    return;
+  passArrivals(batch);
+  takeArrivals(batch);
+  run.tellEnd(batch);
+}
+
 /// The kernel of signals and awaits alone: one warp. It waits beside GEMMs whose blocks leave about
 /// a thousand registers of a multiprocessor, 32 a thread of a warp. With more, it would take a
 /// multiprocessor from them for as long as it waits: 5 % of large GEMMs.
@@ -812,6 +875,12 @@ Kernel kernelAlong(const Sum &sum) {
   });
 }
 
+Kernel kernelAlone(const Sum &sum) {
+  return withSumTypes(sum, [&](auto types) -> Kernel {
+    return {addAloneKernel<decltype(types)>, kWorkerThreads, 0};
+  });
+}
+
 cudaError_t load(const Kernel &kernel) {
   const auto *function = reinterpret_cast<const void *>(kernel.launch);
   cudaFuncAttributes attributes;
@@ -839,6 +908,12 @@ namespace {
 bool overlap(const void *a, int64_t bytesOfA, const void *b, int64_t bytesOfB) {
   const auto *first = static_cast<const char *>(a), *second = static_cast<const char *>(b);
   return first < second + bytesOfB && second < first + bytesOfA;
+}
+
+/// Each thread asks for its share at once, as a worker of several does.
+bool isForOneBlock(const CopyAndSignal &batch) {
+  return batch.addsAlong && batch.second.placeCount == 0 &&
+         isForWorkers(batch.sum, {/*ofOne=*/1, /*ofSeveral=*/1});
 }
 
 /// The sum writes what a copy still reads or writes, or a copy writes the bias: in one launch
@@ -913,6 +988,11 @@ void launchCopyAndSignal(cudaStream_t stream, const CopyAndSignal &batch,
     copyWordsKernel<<<1, 32, 0, stream>>>(batch);
     return;
   }
+  if (isForOneBlock(batch)) {
+    const Shares all{0, true, sumWalkFor(batch.sum, wide, kWorkerThreads)};
+    kernelAlone(batch.sum).launch<<<1, kWorkerThreads, 0, stream>>>(batch, all);
+    return;
+  }
   const int64_t blocks = batch.addsAlong ? adders : workers;
   const Shares shares{static_cast<uint32_t>(copiers), wide > 1,
                       sumWalkFor(batch.sum, wide, blocks * kWorkerThreads)};
@@ -933,7 +1013,10 @@ cudaError_t loadCopyAndSignal() {
     loadNext(kernelOf<NoSum>(inBulk));
     forAllSumTypes([&](const Sum &sum) { loadNext(kernelFor(sum, inBulk)); });
   }
-  forAllSumTypes([&](const Sum &sum) { loadNext(kernelAlong(sum)); });
+  forAllSumTypes([&](const Sum &sum) {
+    loadNext(kernelAlong(sum));
+    loadNext(kernelAlone(sum));
+  });
   return code;
 }
 

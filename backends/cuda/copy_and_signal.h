@@ -19,7 +19,8 @@
 // A sum of what the copies themselves bring may come before the arrivals. Then a worker adds what
 // it has copied while it has it, and waits for nobody else: the sum costs no step of its own. Then
 // a second shot may follow: a worker stores at peers what it has added, whatever the others are at,
-// and copies what peers have stored here, once they say so.
+// and copies what peers have stored here, once they say so. If there is none, and the sum is so
+// small that one block can ask for all of it at once, that block does everything.
 //
 // Blocks that wait for a peer hold shared memory, and a GEMM finds no room beside one. So there
 // must never be one on every processor: the peer may be waiting for that GEMM. Whoever launches
