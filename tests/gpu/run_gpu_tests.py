@@ -211,9 +211,10 @@ def add_memory_test(suite, memory, program):
     def check(devices):
         environment = only_on(devices, BRAID_TEST_MEMORY=memory)
         code, out, err = run([program, "--ranks", "2", "--runs", "10000"], 400, environment)
-        if code != 0 and memory != "vmm" and f"memory '{memory}': expected" in out + err:
-            return "skipped", next(line.strip() for line in (out + err).splitlines()
-                                   if f"memory '{memory}': expected" in line)
+        missing = re.search(rf"^.*(memory '{memory}'|{memory.upper()}): expected .*$", out + err,
+                            re.MULTILINE)
+        if code != 0 and memory != "vmm" and missing:
+            return "skipped", missing[0].strip()
         return ("passed", "") if code == 0 else ("failed", f"exit code {code}\n{out}{err}")
     suite.add(f"memory {memory} gpu_memory_test", 2, check, may_share=True)
 
