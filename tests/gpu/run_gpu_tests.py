@@ -376,12 +376,19 @@ def tuning(suite):
         return job.code == 0 and job.tuned is not None and (
             job.tuned > 0 if tuned else job.tuned == 0 and job.known > 0)
 
+    def seconds_of(job):
+        return job.seconds
+
     def times(flags):
         def check(folder, devices):
             off = run_once(folder, devices, flags, tune="off")
             if off.code != 0 or os.listdir(folder):
                 return "BRAID_TUNE=off measured something, or failed", off
             first, second = run_once(folder, devices, flags), run_once(folder, devices, flags)
+            # What else the machine does makes a run longer, and none shorter.
+            for _ in range(2):
+                off = min(off, run_once(folder, devices, flags, tune="off"), key=seconds_of)
+                second = min(second, run_once(folder, devices, flags), key=seconds_of)
             said = (f"off {off.seconds:.3f} s, untuned {first.seconds:.3f} s for {first.tuned} "
                     f"shapes, known {second.seconds:.3f} s")
             if not is_fine(first, True) or not is_fine(second, False):
