@@ -20,11 +20,11 @@
 
 namespace braid::cuda {
 
-constexpr int kMostParts = 8; ///< of a group that are on their way at once
+constexpr int kMostParts = 8; ///< parts of a group that a thread loads at once
 
 // -- Element types. --
 
-/// Of a sum: of its bias, of its parts and of its result.
+/// The element types of a sum: its bias, its parts and its result.
 template <class T_, class Partial_, class Result_> struct SumTypes {
   using T = T_;
   using Partial = Partial_;
@@ -38,7 +38,7 @@ template <class T, class Fn> auto withSumTypesOf(const Sum &sum, Fn fn) {
   return sum.partial == sum.element ? fn(SumTypes<T, T, float>()) : fn(SumTypes<T, float, float>());
 }
 
-/// What `fn` returns for the SumTypes of `sum`.
+/// Calls `fn` with the SumTypes of `sum` and returns its result.
 template <class Fn> auto withSumTypes(const Sum &sum, Fn fn) {
   switch (sum.element) {
   case Element::BF16:
@@ -71,7 +71,7 @@ template <class Fn> void forAllSumTypes(Fn fn) {
 template <class T> struct Widened { using Type = float; };
 template <> struct Widened<double> { using Type = double; };
 
-/// What is loaded or stored at once.
+/// The type of one load or store.
 template <size_t kBytes> struct Word;
 template <> struct Word<2> { using Type = unsigned short; };
 template <> struct Word<4> { using Type = unsigned int; };
@@ -121,9 +121,9 @@ inline int64_t widthFor(const Sum &sum) {
 
 // -- Sharing out. --
 
-/// How threads share dst: each has every `apart`-th group, from one that is its own on.
+/// The groups of dst that a thread has: its first one, and every `apart`-th from there.
 struct SumWalk {
-  int64_t groups;     ///< of dst
+  int64_t groups;     ///< number of groups of dst
   int64_t biasGroups; ///< at least 1
   int64_t biasStep;   ///< `apart` modulo biasGroups
   int64_t apart;

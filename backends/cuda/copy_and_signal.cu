@@ -18,7 +18,7 @@ using DeviceCounter = ::cuda::atomic_ref<uint32_t, ::cuda::thread_scope_device>;
 __device__ uint32_t laneOfThread() { return threadIdx.x % kWarp; }
 
 constexpr int kStages = 4;                      ///< tiles in flight in a block: 64 KiB on their way
-constexpr int kWorkerThreads = kTeam * kStages; ///< of a block where threads copy, or add
+constexpr int kWorkerThreads = kTeam * kStages; ///< threads of a block that copies or adds
 static_assert(kWorkerThreads == kThreadsOfAdder);
 
 // -- Flags. --
@@ -55,7 +55,7 @@ __device__ void report(const CopyAndSignal &batch, uint32_t value) {
   SystemFlag(*batch.step).store(value, ::cuda::memory_order_relaxed);
 }
 
-/// What is visible to this thread is visible to a peer that has seen what it writes from here on.
+/// A peer that sees a later write of this thread also sees everything that this thread sees now.
 __device__ void publishToPeers() {
   ::cuda::atomic_thread_fence(::cuda::memory_order_acq_rel, ::cuda::thread_scope_system);
 }
@@ -201,7 +201,7 @@ __device__ void copyInBulk(const CopyAndSignal &batch, uint32_t copier, uint32_t
   for (uint64_t &barrier : barriers)
     initializeBarrier(&barrier);
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-  // What peers and other kernels did to this memory, they did by other means than the unit.
+  // Peers and other kernels wrote this memory through the generic proxy, not the copy unit's.
   asm volatile("fence.proxy.async;" ::: "memory");
 
   TileWalk loads = tilesFor(batch, copier, copiers), stores = loads;
@@ -301,12 +301,11 @@ __device__ DeviceCounter sumPassed(const CopyAndSignal &batch) {
   return DeviceCounter(batch.counters[CopyAndSignal::kMost + 2]);
 }
 
-/// What the first block copies itself: to hand so few bytes to a worker, and to hear that they are
-/// copied, takes longer.
+/// The first block copies at most this many bytes itself: telling a worker, and waiting until it is
+/// done, takes longer.
 constexpr int64_t kMostBytesOfWarp = 2048;
 
-/// By words. The data may have come from a peer just now, so they are read past the processor's
-/// cache.
+/// Copies words. A peer may have written them just now, so the loads bypass the L1 cache.
 __device__ void copyByWarp(const CopyAndSignal &batch) {
   constexpr uint32_t kWordsEach = kMostBytesOfWarp / (kWarp * sizeof(uint32_t));
   for (uint32_t i = 0; i < batch.copyCount; ++i) {
@@ -325,7 +324,7 @@ __device__ void copyByWarp(const CopyAndSignal &batch) {
   }
 }
 
-/// Who copies.
+/// The blocks that copy.
 enum class Movers { Workers, FirstBlock };
 
 /// Takes the flag of this lane, and returns what it was, or 0 where there is none.
@@ -351,8 +350,8 @@ __device__ bool takeAll(const CopyAndSignal &batch, const CopyAndSignalFlag *fla
   return areTaken(takeOwn(batch, flags, count));
 }
 
-/// What is behind the copies, when the awaits' flags are taken. A signal before the last copy goes
-/// with the others: the copies wait for nobody, and end at the same time.
+/// Sends the signals that follow the copies. The awaits' flags are taken already. A signal before
+/// the last copy leaves with the others: the copies wait for nobody and end at the same time.
 __device__ void finishMoves(const CopyAndSignal &batch) {
   const uint32_t lane = laneOfThread();
   // Without signals, too: what is written at peers has to be there when whoever waits for the copy
@@ -401,14 +400,14 @@ __device__ void takeArrivals(const CopyAndSignal &batch) {
 
 // -- Adding. --
 
-/// How the workers share the work.
+/// The share of the work that each worker has.
 struct Shares {
   uint32_t copiers; ///< the first ones copy, each a tile at least; all add
   bool isWide;      ///< groups of the sum are of 16 bytes
   SumWalk sum;
 };
 
-/// Of a launch without a sum.
+/// The adder of a launch without a sum.
 struct NoSum {
   static constexpr bool kAdds = false, kIsAlong = false;
   static __device__ void begin(const CopyAndSignal &) {}
@@ -429,7 +428,7 @@ __device__ void addOwn(const Sum &sum, const SumWalk &walk, int64_t thread, Plac
     addGroups<Place, Types, kWide, kMostParts, 1>(sum, walk, thread, walk.apart, place);
 }
 
-/// Of one with a sum of these types.
+/// The adder of a launch whose sum follows the arrivals.
 template <class Types> struct SumBehind {
   static constexpr bool kAdds = true, kIsAlong = false;
 
@@ -483,8 +482,8 @@ __device__ bool hasSecondShot(const CopyAndSignal &batch) { return batch.second.
 /// Counters of copies serve: nothing else counts tiles here.
 enum SecondShotCounter : uint32_t { kPassed = 1, kArrived = 2 };
 
-/// What a worker adds to the flags of the second shot's signals. The first block adds what is left
-/// of 1, so a flag is 1 when all are done, whoever comes last, and never before.
+/// A worker adds this to each flag of the second shot's signals. The first block adds the rest that
+/// makes the sum 1, so a flag is 1 when all blocks are done, in any order, and not before.
 constexpr uint32_t kShareOfWorker = 1u << 16;
 
 /// A worker's part of the signals, behind what its block has stored: it waits for no other block,
@@ -608,7 +607,7 @@ struct FromSources {
     return begin - int64_t(threadIdx.x) < walk.groups;
   }
 
-  /// Of each part, for a block.
+  /// The address from which the block reads each part.
   static __device__ const char **sources() {
     __shared__ const char *of[CopyAndSignal::kMost + 1];
     return of;
@@ -643,11 +642,11 @@ struct FromSources {
 /// A block counts itself when it has read everything, which peers wait for, and stores its results
 /// meanwhile.
 struct AlongCopies : FromSources {
-  /// How far a thread's block is.
+  /// The progress of a thread's block.
   struct Block {
-    bool isLast = false;   ///< of the thread that tells
+    bool isLast = false;   ///< all blocks have read; valid in the thread that counts the block
     bool hasRound = false; ///< one has been read
-    bool gives = false;    ///< what is stored goes to the places of the second shot
+    bool gives = false;    ///< results go to the places of the second shot, too
   };
   const CopyAndSignal &batch;
   Block &block;
@@ -676,7 +675,7 @@ struct AlongCopies : FromSources {
   }
 };
 
-/// Of a launch whose workers add what they copy. Whoever is done last does the rest.
+/// The adder of a launch whose workers add what they copy. The last block to finish does the rest.
 template <class Types> struct SumAlong {
   static constexpr bool kAdds = true, kIsAlong = true;
 
@@ -698,8 +697,8 @@ template <class Types> struct SumAlong {
   }
 };
 
-/// Of a block that does all of a launch. Its last warp waits and signals, and adds as the others
-/// do. Flags of awaits are taken while the parts are on their way.
+/// The only block of a launch. Its last warp waits and signals, and adds as the others do. It takes
+/// the awaits' flags while the parts are being loaded.
 struct Alone : FromSources {
   const CopyAndSignal &batch;
   const uint32_t taken; ///< the await's flag of this lane, of the last warp
@@ -757,7 +756,7 @@ __device__ void coordinate(const CopyAndSignal &batch) {
   run.tellEnd(batch);
 }
 
-/// Of a block. The bulk copy unit needs one thread, and the first block a warp.
+/// Threads of a block. The bulk copy unit needs one thread, and the first block one warp.
 template <bool InBulk, class Adder>
 constexpr int kThreads = !InBulk || Adder::kAdds ? kWorkerThreads : int(kTeam);
 

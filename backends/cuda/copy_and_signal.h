@@ -41,7 +41,7 @@
 
 namespace braid::cuda {
 
-/// What the host writes into flags, to end all waits for good: larger than any signal.
+/// The host writes this into flags to end all waits for good. It is larger than any signal.
 constexpr uint32_t kReleasedFlag = 0x40000000;
 
 /// A signal or an await. When it is over, `value` is stored into the kernel's step, which the
@@ -53,7 +53,7 @@ struct CopyAndSignalFlag {
 
 /// Passed to the kernel by value.
 struct CopyAndSignal {
-  static constexpr uint32_t kMost = 16; ///< of each kind
+  static constexpr uint32_t kMost = 16; ///< entries of each list
 
   /// Behind a sum that is added along the copies: awaits; the sum to as many places, and then the
   /// signals that it is there; the arrivals; copies. Without a place there is none.
@@ -72,29 +72,29 @@ struct CopyAndSignal {
   /// peer reads nothing, or only what earlier launches wrote to this GPU's memory: that is in the
   /// cache through which peers read it. Where flags are in the host's memory, both are true.
   bool fencesReadySignals = false, fencesMoves = false;
-  Sum sum = {};           ///< of no elements: none
+  Sum sum = {};           ///< none if it has no elements
   bool addsAlong = false; ///< the sum comes before the arrivals; canAddAlong()
   SecondShot second;
-  uint32_t *step = nullptr; ///< of the stream
-  /// In the host's memory, for flags that are on the GPU: when it is not 0, no flag is awaited.
-  /// Null: flags are in the host's memory, too, and the host sets them themselves.
+  uint32_t *step = nullptr; ///< the stream's word, which the host reads
+  /// A word in the host's memory: once it is not 0, no flag is awaited any more. Null if flags are
+  /// in the host's memory: then the host sets the flags themselves.
   uint32_t *released = nullptr;
   /// kCounters of them in the GPU's memory, 0 before and after; no launch that may run at the
   /// same time has the same ones.
   uint32_t *counters = nullptr;
-  /// Of a run in a caller's graph: counts that the run begins with this kernel, that it ends with
-  /// it, or both (run_guard.h).
+  /// For a run in a caller's graph: the kernel counts that the run begins here, ends here, or both
+  /// (run_guard.h).
   RunGuard guard = {};
   bool beginsRun = false, endsRun = false;
-  static constexpr uint32_t kCounters = kMost + 3; ///< of each copy, and three for all
+  static constexpr uint32_t kCounters = kMost + 3; ///< one for each copy, and three for the launch
 };
 
-/// Of a sum that workers add behind the arrivals, a worker reads so many bytes at most: a thread
-/// asks for all of its share at once.
+/// A worker that adds after the arrivals reads at most this many bytes, so that each of its threads
+/// can load its whole share at once.
 constexpr int64_t kMostBytesOfAdder = 64 << 10;
-constexpr int kThreadsOfAdder = 512; ///< of a worker that adds
+constexpr int kThreadsOfAdder = 512; ///< threads of a worker that adds
 
-/// How many workers may wait for peers at the same time.
+/// The number of workers that may wait for peers at the same time.
 struct CopyAndSignalBlocks {
   int ofOne = 32;     ///< that copy in a launch with one copy, which is one of a pipeline
   int ofSeveral = 64; ///< that copy in a launch with more, and that add
@@ -105,7 +105,7 @@ struct CopyAndSignalBlocks {
 bool isForWorkers(const Sum &sum, const CopyAndSignalBlocks &most);
 
 /// Is every copy of `batch` a whole part of `sum`, and can both be done by groups of 16 bytes?
-/// What a copy's destination holds is read by the sum as it comes.
+/// The sum then reads each part from the copy's source, not from its destination.
 bool canAddAlong(const CopyAndSignal &batch, const Sum &sum);
 
 /// May the sum of `batch`, which is added along, go to `copy.dst`, too? It may if all of it does,

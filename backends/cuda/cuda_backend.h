@@ -16,7 +16,7 @@ int countGpus();
 /// if there is none, and what this build was made with; `backend` is what was asked for.
 Status noGpu(const char *reason, int driver, int runtime, const char *backend = "cuda");
 
-/// What a process that has CUDA streams of its own chooses.
+/// Options for a process that uses CUDA itself.
 struct CudaRankOptions {
   /// CUDA's number of the GPU; -1: the rank's number on this host, or the only GPU there is.
   int device = -1;
@@ -25,7 +25,7 @@ struct CudaRankOptions {
   void *stream = nullptr;
   /// As if BRAID_SHARE_GPUS were `on`.
   bool mayShare = false;
-  /// What the backend is called that the rank is one of.
+  /// The name of the backend.
   const char *backend = "cuda";
   /// Makes what sends messages; null: ranks send none.
   std::function<std::unique_ptr<MessageLibrary>(const RankGroup &)> makeMessages = {};
@@ -35,9 +35,9 @@ struct CudaRankOptions {
 /// the copy engines, GEMMs by cuBLASLt. Unsupported, with the reason, where there is no GPU for the
 /// rank, no driver, or no cuBLASLt.
 ///
-/// With BRAID_SHARE_GPUS=on in the environment ranks may share GPUs, and do where there are too
-/// few. Each then gets its turns of some milliseconds: results are those of a GPU each, but times
-/// say nothing, so no GEMM is tuned, even if each rank has its own.
+/// BRAID_SHARE_GPUS=on in the environment lets ranks share GPUs if there are too few. Ranks of one
+/// GPU take turns of some milliseconds: results are the same, but times say nothing, so no GEMM is
+/// tuned, even if each rank has a GPU to itself.
 Result<std::unique_ptr<Cluster>> joinCuda(const ClusterOptions &options,
                                           std::unique_ptr<Client> client,
                                           const CudaRankOptions &rank);

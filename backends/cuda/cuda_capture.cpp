@@ -28,7 +28,7 @@ struct CaptureInfo {
 /// The nodes that the next one of a stream in a capture will follow.
 struct Dependencies {
   std::vector<cudaGraphNode_t> nodes;
-  std::vector<cudaGraphEdgeData> edges; ///< of each
+  std::vector<cudaGraphEdgeData> edges; ///< the data of each edge
 };
 
 // CUDA 13 gave these functions, which know of edges, the names of those that do not.
@@ -172,8 +172,8 @@ Status CudaDevice::expectNoCapture() {
                   "another stream, and before waiting");
 }
 
-/// What is on the stream before goes on to order what comes: later runs are issued to the streams
-/// of the same Plan, and a null stream is CUDA's default stream here, as everywhere.
+/// Work that is on the old stream still precedes later runs, because these are issued to the same
+/// streams of their Plan. A null stream is CUDA's default stream, as everywhere.
 Status CudaDevice::setCallerStream(void *stream, Tag) {
   enter();
   const auto next = stream ? static_cast<cudaStream_t>(stream) : cudaStreamLegacy;
@@ -240,15 +240,15 @@ bool CudaDevice::isInCallersGraph(const Plan &plan) {
   return timetable && *timetable->callersGraphs > 0;
 }
 
-/// Of a run that is recorded: those that it uses, and the one that tells whether the capture is
-/// open. A program may leave out what orders a stream that only signals.
+/// Visits the side streams that a recorded run uses, and the stream that shows whether the capture
+/// is open. A program may leave a stream that only signals unordered.
 template <class Fn> void CudaDevice::forSideStreams(const Timetable &timetable, Fn fn) {
   for (uint32_t stream = 1; stream < std::max<size_t>(timetable.isUsed.size(), 2); ++stream)
     if (stream == 1 || timetable.isUsed[stream])
       fn(capture_->streams[stream]);
 }
 
-/// What comes on `next` waits for what is on `first`.
+/// Work that is issued to `next` from now on waits for the work on `first`.
 void CudaDevice::putBehind(cudaStream_t first, cudaStream_t next) {
   check(cudaEventRecord(handover_, first), "cudaEventRecord");
   check(cudaStreamWaitEvent(next, handover_, 0), "cudaStreamWaitEvent");
@@ -303,7 +303,8 @@ void CudaDevice::beginBehindReplays(bool mayBeOne) {
     check(cudaStreamWaitEvent(streams_[stream], handover_, 0), "cudaStreamWaitEvent");
 }
 
-/// What runs have left on other streams, which the first one need not have waited for.
+/// Orders the replay after work that earlier runs left on other streams. The first stream need not
+/// have waited for it.
 void CudaDevice::putReplayBehindRuns() {
   for (size_t stream = 1; stream < streams_.size(); ++stream)
     if (isDirty_[stream])

@@ -315,7 +315,7 @@ void CudaDevice::record(uint32_t stream, Tag tag, uint32_t event) {
 }
 
 void CudaDevice::waitEvent(uint32_t stream, Tag tag, uint32_t event) {
-  // What an earlier run or capture recorded is over before this run begins: runs follow one
+  // An event of an earlier run or capture has passed before this run begins: runs follow one
   // another.
   if (group_.isAborted() || !isRecorded_[event])
     return;

@@ -63,7 +63,7 @@ public:
   static Result<std::unique_ptr<CudaDevice>> create(ProcessGroup &group, const Options &options);
   ~CudaDevice() override;
 
-  /// Of the GPU: 16 bytes that no other one has.
+  /// The GPU's UUID, as 16 bytes.
   Result<std::string> uuid() const;
   std::string description() const override;
   std::string identity() const override;
@@ -229,12 +229,12 @@ private:
   void pushRange(Tag tag);
   cudaEvent_t beginSpan(uint32_t stream, Tag tag);
 
-  /// What runs in graphs use while they run.
+  /// The resources that runs in graphs use while they run.
   struct ForGraphs {
     void *memory = nullptr; ///< all of it but the guard's report
     cuda::RunGuard guard;
     uint32_t *counters = nullptr;      ///< CopyAndSignal::kCounters for each stream
-    std::vector<Workspace> workspaces; ///< of each stream
+    std::vector<Workspace> workspaces; ///< one for each stream
     std::vector<void *> larger;        ///< memory of those that have grown
   };
   /// Graphs that are not destroyed; CUDA's thread that counts them down may outlive the device.
@@ -247,7 +247,7 @@ private:
   };
   static StepRange lastStepsOf(const Plan &plan);
 
-  /// What a registered Plan has here.
+  /// The state of a registered Plan on this device.
   struct Timetable {
     explicit Timetable(const Plan &itsPlan) : plan(&itsPlan), steps(itsPlan) {}
 
@@ -257,11 +257,11 @@ private:
     /// or there is no room for the count.
     std::atomic<uint64_t> *begunRuns = nullptr;
     uint32_t users = 1;                    ///< registrations
-    Ctas ctas = {};                        ///< of its messages, as registered last
-    std::vector<nvtxStringHandle_t> names; ///< of each origin, for profilers
+    Ctas ctas = {};                        ///< for its messages, as registered last
+    std::vector<nvtxStringHandle_t> names; ///< the name of each origin, for profilers
     WaitingKernels waiting;
-    LaunchLimits limits;                        ///< of runs that Braid orders
-    std::optional<LaunchLimits> limitsInGraphs; ///< of the caller's, since the first capture
+    LaunchLimits limits;                        ///< for runs that Braid orders
+    std::optional<LaunchLimits> limitsInGraphs; ///< for callers' graphs, since the first capture
     bool waitsByMemory = false;                 ///< too many streams for kernels that wait
     StepRange lastSteps;                        ///< by which a run in a caller's graph ends
     std::vector<bool> isUsed;                   ///< each stream
@@ -299,7 +299,7 @@ private:
     unsigned long long id = 0; ///< CUDA's
     std::vector<cudaStream_t> streams;
     std::vector<const std::atomic<int64_t> *> counts = {}; ///< that count its graph
-    std::vector<cudaGraphNode_t> forkedFrom = {};          ///< what the streams of the run wait for
+    std::vector<cudaGraphNode_t> forkedFrom = {}; ///< nodes that the run's streams wait for
     bool isRunToBegin = false; ///< the first kernel that signals or waits counts the run
   };
   // cuda_capture.cpp
@@ -317,7 +317,7 @@ private:
   void forkStreams(const Timetable &timetable);
   void joinStreams(const Timetable &timetable);
   void dropForkedFrom(cudaStream_t stream);
-  /// Of a run in a caller's graph: kernels that signal or wait for peers count it.
+  /// True if kernels that signal or wait for peers count a run in a caller's graph.
   bool isCountedBySteps(const Timetable &timetable) const {
     return capture_ && !isRecording_ && timetable.lastSteps.end != 0;
   }
@@ -330,10 +330,10 @@ private:
   static bool isRunning(const Timetable &timetable);
   static void countBegun(const Timetable &timetable, uint64_t runs);
   void countCallersRuns(Timetable &timetable);
-  /// Those that were guarded, modulo 2^32.
+  /// The number of guarded runs that have ended, modulo 2^32.
   static uint32_t endedRuns(const Timetable &timetable);
   Status checkOverlaps() const;
-  /// Where commands of a stream go now.
+  /// The CUDA stream that takes commands of a Plan's stream now.
   cudaStream_t streamOf(uint32_t stream) const {
     return (capture_ ? capture_->streams : streams_)[stream];
   }
@@ -359,13 +359,13 @@ private:
   CudaMemory memory_{group_, [this](MemoryFrom from, ControlPlane &control) {
                        return memoryOfMessages(from, control);
                      }};
-  std::vector<cudaStream_t> streams_; ///< of eager runs
+  std::vector<cudaStream_t> streams_; ///< for eager runs
   std::vector<std::unique_ptr<Capture>> captures_;
   Capture *capture_ = nullptr; ///< that commands are recorded in; null: they run
   std::vector<cudaEvent_t> events_;
   cudaEvent_t clock_[2] = {};    ///< where the stopwatch starts and stops; null until it does
   std::vector<bool> isRecorded_; ///< in this capture, or ever
-  EventRanges ranges_;           ///< of events_
+  EventRanges ranges_;           ///< the ranges of events_ that Plans have
   std::vector<cudaGraphExec_t> graphs_;
   std::vector<uint32_t> releasedGraphs_;      ///< to be destroyed; they may still run
   std::vector<uint32_t> freeGraphs_;          ///< numbers of graphs that are no more
@@ -378,9 +378,9 @@ private:
                                              ///< for the first one if it was given to us
   bool ownsCallerStream_ = false;
   cudaEvent_t handover_ = nullptr;         ///< by which a stream waits for another
-  cudaStream_t reports_ = nullptr;         ///< of what is reported behind replays
+  cudaStream_t reports_ = nullptr;         ///< for reports that follow replays
   bool isReportedBeside_ = false;          ///< there, since the stream of replays waited for it
-  cudaStream_t recordingStream_ = nullptr; ///< of graphs of our own
+  cudaStream_t recordingStream_ = nullptr; ///< records Braid's own graphs
   bool isRecording_ = false;               ///< one of them
   bool wasReplay_ = false;                 ///< the last run was one
   bool hasCallersGraphs_ = false;          ///< some Plan has runs in some
@@ -396,15 +396,15 @@ private:
   int64_t passedMark_ = 0;
   std::vector<bool> isDirty_; ///< streams with work issued since they were last seen empty
 
-  StepWord *words_ = nullptr;             ///< of eager runs, kMaxPlanStreams of them
+  StepWord *words_ = nullptr;             ///< for eager runs, kMaxPlanStreams of them
   std::unique_ptr<IssuedSteps[]> issued_; ///< likewise
   std::vector<std::unique_ptr<Timetable>> timetables_;
   std::unordered_map<const Plan *, std::vector<Timetable *>> byPlan_; ///< the newest last
   size_t seenReplaced_ = 0;                   ///< Gemms::replaced(), when workspaces last grew
-  std::vector<const Plan *> releasedPlans_;   ///< what was issued of them may still run
+  std::vector<const Plan *> releasedPlans_;   ///< issued runs of them may not be over
   std::mutex timetablesMutex_;                ///< held where the watchdog reads one, and one goes
-  std::atomic<Timetable *> current_{nullptr}; ///< of the Plan that was issued last
-  std::atomic<uint32_t> run_{0};              ///< of that Plan, issued last
+  std::atomic<Timetable *> current_{nullptr}; ///< the Plan that was issued last
+  std::atomic<uint32_t> run_{0};              ///< the last issued run of that Plan
   uint32_t seen_[kQueueSlots] = {};           ///< steps, by the watchdog
 
   struct TracedCommand {
@@ -413,10 +413,10 @@ private:
     cudaEvent_t begin, end;
   };
   class Issuing;
-  nvtxDomainHandle_t domain_ = nullptr; ///< of ranges for profilers
+  nvtxDomainHandle_t domain_ = nullptr; ///< the ranges that profilers show
   bool isTracing_ = false;
   cudaEvent_t traceStarts_[2] = {}; ///< null until there is a trace
-  EventMoment traceStart_;          ///< of one of them
+  EventMoment traceStart_;          ///< when one of them passed
   std::vector<TracedCommand> traced_;
 };
 

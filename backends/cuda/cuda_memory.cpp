@@ -101,7 +101,7 @@ Result<SymmetricMemory *> CudaMemory::provider(MemoryFrom from, ControlPlane &co
 
 // -- Allocating. --
 
-/// Of IPC, which asks no other rank for anything.
+/// Allocates IPC memory, for which no other rank is asked.
 Result<void *> CudaMemory::allocate(ArenaKind kind, int64_t bytes) {
   BRAID_TRY(checkBytes(group_.rank(), bytes));
   if (kind == ArenaKind::Private)
@@ -184,7 +184,7 @@ Status CudaMemory::agreeOnSizes(MemoryFrom from, std::vector<int64_t> &bytes,
   return Status::ok();
 }
 
-/// What peers map must not show what another program left there.
+/// Peers map this memory, so it must not show data that another program left in it.
 Result<void *> CudaMemory::zeroed(void *base, size_t bytes) const {
   BRAID_CUDA_RETURN_IF_ERROR(cudaMemset(base, 0, bytes));
   BRAID_CUDA_RETURN_IF_ERROR(cudaDeviceSynchronize());

@@ -69,7 +69,7 @@ private:
     std::set<uint32_t> wereUnused; ///< when unusedMemory() was asked last
     std::vector<uint32_t> named;   ///< by it, to be freed
   };
-  /// What a handle begins with: whose it is, and where.
+  /// The head of a handle: its owner and its place.
   struct Place {
     int64_t rank = -1;
     uint32_t region = 0;
@@ -96,7 +96,7 @@ private:
   ProcessGroup &group_;
   const MakeOfMessages makeOfMessages_;
   std::array<Provided, kMemories> provided_; ///< by MemoryFrom
-  std::mutex mutex_;                         ///< of flags_, which fillFlags() may read at any time
+  std::mutex mutex_; ///< guards flags_, which fillFlags() may read at any time
   BlockPool flags_{kAlignment}, reports_{kAlignment}; ///< their regions are the group's
   std::unordered_map<void *, size_t> private_;        ///< bytes
   std::vector<void *> releasedPrivate_;

@@ -79,7 +79,7 @@ void CudaDevice::reportReplay(const Timetable &timetable, uint32_t run) {
   isReportedBeside_ = true;
 }
 
-/// What the stream reports itself comes behind what is reported beside it: numbers only grow.
+/// Orders the stream's own reports after those that another stream makes for it: numbers only grow.
 void CudaDevice::awaitReports(uint32_t stream) {
   if (stream == 0 && std::exchange(isReportedBeside_, false))
     putBehind(reports_, streams_[0]);

@@ -77,7 +77,7 @@ CudaDevice::Timetable *CudaDevice::findTimetable(const Plan *plan) const {
   return found == byPlan_.end() || found->second.empty() ? nullptr : found->second.back();
 }
 
-/// What belongs to no Plan (uploads) needs no kernel, so any will do.
+/// Steps without a Plan (uploads) launch no kernel, so any Timetable will do.
 const CudaDevice::Timetable &CudaDevice::timetableOf(const Plan *plan) const {
   static const Plan kNoPlan;
   static const Timetable kUnknown(kNoPlan);
@@ -121,7 +121,7 @@ CudaDevice::Timetable *CudaDevice::note(Tag tag) {
   return current;
 }
 
-/// What the GPU will write when this step is over, and where.
+/// The number that the GPU will write when this step is over.
 uint32_t CudaDevice::number(uint32_t stream, Tag tag) {
   if (capture_)
     return tag.command + 1;
@@ -129,21 +129,21 @@ uint32_t CudaDevice::number(uint32_t stream, Tag tag) {
   return nextNumber(stream, tag);
 }
 
-/// Of an eager step, or of a replay.
+/// The number of an eager step, or of a replay.
 uint32_t CudaDevice::nextNumber(uint32_t stream, Tag tag) {
   note(tag);
   const uint32_t first = tag.plan ? tag.plan->firstCommand : 0;
   return issued_[stream].add(packStep(tag.run, first + tag.command));
 }
 
-/// What belongs to no Plan has no words of its own in a graph.
+/// Steps without a Plan have no words of their own in a graph.
 uint32_t *CudaDevice::stepOf(uint32_t stream, Tag tag) {
   StepWord *ofGraphs = capture_ ? timetableOf(tag.plan).steps.words : nullptr;
   return &(ofGraphs ? ofGraphs : words_)[stream].done;
 }
 
-/// Where the latest replay may be over or not begun, it waits for a peer that has not begun as many
-/// runs, and else for nobody.
+/// If the latest replay is over or has not begun, it can only be waiting for a peer that has begun
+/// fewer runs.
 bool CudaDevice::hasPeersThatLag(const Timetable &timetable) const {
   if (!timetable.begunRuns)
     return false;

@@ -28,7 +28,7 @@ struct alignas(16) Granule {
 
 constexpr uint32_t kWarp = 32;
 constexpr uint32_t kTeam = 128; ///< threads for a tile
-constexpr uint32_t kGranulesEach = kTileBytes / int64_t(sizeof(Granule)) / kTeam; ///< of a thread
+constexpr uint32_t kGranulesEach = kTileBytes / int64_t(sizeof(Granule)) / kTeam; ///< per thread
 
 /// The number in the tile of a thread's i-th granule. Those of a warp follow one another: behind
 /// the i-th of its last thread comes the i+1-th of its first one.
@@ -37,7 +37,7 @@ BRAID_HOST_DEVICE inline uint32_t granuleOf(uint32_t thread, uint32_t i) {
   return (thread - lane) * kGranulesEach + i * kWarp + lane;
 }
 
-/// What a tile's bytes are in granules.
+/// A tile's bytes as granules.
 struct GranuleTile {
   BRAID_HOST_DEVICE explicit GranuleTile(const Tile &tile) {
     const auto before = static_cast<uint32_t>(-reinterpret_cast<uintptr_t>(tile.dst) % 16);
@@ -51,7 +51,7 @@ struct GranuleTile {
     src = reinterpret_cast<const Granule *>(from - shift);
   }
 
-  /// Where in the tile its i-th edge byte is.
+  /// The offset in the tile of its i-th edge byte.
   BRAID_HOST_DEVICE uint32_t edgeAt(uint32_t i) const { return i < head ? i : i + writes * 16; }
 
   Granule *dst;

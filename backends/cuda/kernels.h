@@ -13,7 +13,7 @@
 
 namespace braid::cuda {
 
-/// What kernels add elements of.
+/// Element types that kernels add.
 enum class Element { BF16, F16, F32, F64 };
 inline int64_t sizeOf(Element element) {
   return element == Element::F64 ? 8 : element == Element::F32 ? 4 : 2;
@@ -27,13 +27,13 @@ void launchAdd(cudaStream_t stream, Element element, void *dst, const void *src,
 /// Fastest where parts, stride, dst and bias are multiples of 16 bytes, and biasElements is one of
 /// what 16 bytes of a part hold.
 struct Sum {
-  Element element, partial; ///< of bias, and of parts: the same, or F32 for 16 bits
+  Element element, partial; ///< type of bias and of parts; equal, or parts are F32 for 16 bits
   int64_t elements, count, stride;
   const void *parts, *bias;
   int64_t biasElements;
   void *dst;
-  Element result;         ///< of dst: as `partial`, not the same as it
-  bool keepsParts = true; ///< what a kernel adds as it comes is also stored where it belongs
+  Element result;         ///< type of dst: `element`, or F32 for 16 bits
+  bool keepsParts = true; ///< a kernel that adds along copies also stores the parts in `parts`
 };
 /// Takes at most `blocksEach` blocks of 128 threads for each multiprocessor, of which 8 fit at
 /// once; 0: as many as there is work for.
@@ -43,17 +43,17 @@ void launchSum(cudaStream_t stream, const Sum &sum, int64_t blocksEach = 0);
 /// once. Any address of an element will do; fastest are multiples of 16 bytes, and of 4 elements.
 struct Pointwise {
   struct Operand {
-    bool isAccumulator; ///< of f32 where `element` has 16 bits
+    bool isAccumulator; ///< f32 if `element` has 16 bits
     const void *data;   ///< null: none; written, where it is dst
   };
   struct Step {
     PointwiseFunction function;
     Operand operand;
   };
-  Element element; ///< of all that are no accumulators
+  Element element; ///< type of all operands that are no accumulators
   int64_t elements;
   Operand dst, first;
-  uint32_t count; ///< of steps
+  uint32_t count; ///< number of steps
   Step steps[8];
 };
 void launchPointwise(cudaStream_t stream, const Pointwise &work);

@@ -46,7 +46,7 @@ bool LaunchFiller::take(const BatchedCommand &step) {
   return true;
 }
 
-/// Whoever copies or adds waits on a processor until then, and only there.
+/// Blocks that copy or add wait on a multiprocessor until then, so this needs waitAndWork.
 bool LaunchFiller::mayGoOn(LaunchPart next) const {
   const bool hasWaited = part_ == LaunchPart::Awaits && next > LaunchPart::Awaits;
   const bool waitsBehind = part_ == LaunchPart::Moves && next > LaunchPart::Moves;
@@ -130,7 +130,7 @@ bool LaunchFiller::putCopy(const BatchedCommand &step) {
   return true;
 }
 
-/// What has been awaited since the sum is awaited before the sum is given, then.
+/// Awaits that followed the sum become awaits of the second shot, before the sum is given.
 bool LaunchFiller::putGift(const BatchedCommand &step) {
   CopyAndSignal::SecondShot &second = launch_.second;
   if (!may_.haveCopies)

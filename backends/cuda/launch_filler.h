@@ -23,8 +23,8 @@ public:
     CopyAndSignalBlocks blocks;
   };
 
-  /// Of a launch that has nothing yet. `numberOf` is asked once of each flag that is taken, in
-  /// their order; it outlives this.
+  /// Fills an empty launch. `numberOf` is called once for each flag that is added, in their order;
+  /// it outlives this.
   LaunchFiller(CopyAndSignal &launch, const May &may, NumberOf numberOf)
       : launch_(launch), may_(may), numberOf_(numberOf) {}
 

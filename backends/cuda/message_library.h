@@ -30,7 +30,7 @@ public:
   virtual Result<std::unique_ptr<SymmetricMemory>> symmetricMemory(MemoryFrom from,
                                                                    ControlPlane &control) = 0;
 
-  /// What went wrong in the background. Any thread.
+  /// An error that happened in the background, or Ok. Any thread may call it.
   virtual Status error() = 0;
   /// Ends whatever is in flight, soon. Returns at once. Any thread, any number of times.
   virtual void abort() = 0;

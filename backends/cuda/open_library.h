@@ -7,10 +7,10 @@
 
 namespace braid {
 
-/// Where a library may be.
+/// The places of a library.
 struct LibraryPlaces {
-  const char *title;    ///< what messages call it
-  const char *variable; ///< of the environment, which may name the file
+  const char *title;    ///< its name in messages
+  const char *variable; ///< environment variable that may name the file
   const char *name;     ///< for the loader
   const char *folder;   ///< below a folder of Python packages
 };

@@ -18,10 +18,10 @@ namespace braid::cuda {
 namespace {
 
 constexpr uint32_t kThreads = 128;
-constexpr int kGroups = 4; ///< of a thread: all are on their way at once
+constexpr int kGroups = 4;                             ///< groups that a thread loads at once
 constexpr int64_t kTile = int64_t(kThreads) * kGroups; ///< groups of a block
 
-/// What is loaded or stored at once.
+/// The type of one load or store.
 template <class T, int kWide> struct alignas(sizeof(T) * kWide) Group { T elements[kWide]; };
 
 /// The groups that a thread computes: from `begin` on, all threads of the block apart. A block has

@@ -18,9 +18,9 @@
 
 namespace braid {
 
-/// How far a stream is, in memory that the GPU writes and the host reads: the number of the last
-/// step that is over. Eager ones are numbered as they are issued, 1, 2, ...; those in graphs of a
-/// Plan are 1 + their command, because replays write what was recorded.
+/// A stream's progress, in memory that the GPU writes and the host reads: the number of the last
+/// step that is over. Eager steps are numbered 1, 2, ... as they are issued. Steps in a Plan's
+/// graphs have the number 1 + their command, because replays write what was recorded.
 struct StepWord {
   uint32_t done;
   uint32_t padding[15];
@@ -51,8 +51,8 @@ class IssuedSteps {
 public:
   /// Returns the number that the GPU is to write.
   uint32_t add(uint64_t step);
-  /// What the stream may be at, none if all is over: the first step that is not, or all that are
-  /// kept if it is not among them.
+  /// Appends the steps that the stream may be executing: none if all are over, else the first that
+  /// is not over, or all that are kept if that one is not among them.
   void appendNext(StepWord &word, Steps &steps) const;
   /// The last one that is over, or kNoStep; also if it is not kept any more.
   uint64_t last(StepWord &word) const;
@@ -94,7 +94,7 @@ public:
   /// Has a step of the stream ended since this was asked last? Asked by the watchdog only.
   bool hasMoved(size_t stream);
 
-  StepWord *words = nullptr;    ///< of each stream; the GPU's
+  StepWord *words = nullptr;    ///< one for each stream, written by the GPU
   std::atomic<uint32_t> run{1}; ///< the last one launched, or when the caller's was recorded
 
 private:
@@ -114,8 +114,9 @@ struct StepsUnderWay {
   llvm::SmallVector<const GraphSteps *, 4> before; ///< it has perhaps not come to them
 };
 
-/// What a stream is at, or kNoStep. What else was issued is behind a run in whose middle the GPU
-/// is. Of what remains nobody knows which is first: what waits, for that is what may stand still.
+/// The step that a stream is executing, or kNoStep. If the GPU is in the middle of a run, everything
+/// else that was issued comes later. Otherwise the order is unknown, and a waiting step is named,
+/// because that is the one that may stand still.
 uint64_t nextStep(size_t stream, const StepsUnderWay &underWay, const IssuedSteps &issued,
                   StepWord &word, llvm::function_ref<bool(uint64_t step)> waits);
 

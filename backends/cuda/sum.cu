@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksThatFit)
 
 struct Kernel {
   void (*launch)(Sum, SumWalk);
-  int groups; ///< of a thread at a time
+  int groups; ///< groups that a thread loads at once
 };
 
 /// More loads on their way would take more registers than kBlocksThatFit leaves.

@@ -28,7 +28,7 @@ namespace braid {
 
 /// The kernels of a program that may wait for peers at the same time: one on each stream.
 struct WaitingKernels {
-  int working = 0;     ///< of these, kernels that also copy or add
+  int working = 0;     ///< kernels among them that also copy or add
   int onlyWaiting = 0; ///< kernels of a single warp
   int workers = 0;     ///< blocks of a working kernel at most, besides the one that coordinates
 
@@ -69,8 +69,8 @@ private:
   };
   int leftFor(const Reservation &wanted) const;
 
-  const int most_;  ///< of one program
-  const int total_; ///< of all lanes
+  const int most_;  ///< for one program
+  const int total_; ///< for all lanes
   std::mutex mutex_;
   std::vector<Reservation> reservations_; ///< under mutex_
 };

@@ -11,7 +11,8 @@
 namespace braid {
 namespace {
 
-/// Of the GEMM whose list is taken: large enough that what is good for it keeps a GPU busy.
+/// The rows of the GEMM whose list of algorithms is used. It is large, so that its algorithms keep
+/// a GPU busy.
 constexpr int64_t kRowsOfList = 4096;
 constexpr int kCandidates = 32; ///< that the library is asked for
 /// Odd ones, powers of two and what lies between: a kernel may want tiles to be whole.
@@ -67,7 +68,7 @@ Result<LtGemm::Algorithm> fixedAlgorithm(const CublasLt &library, cublasLtHandle
       (*ofList)->candidates(kCandidates, LtGemm::SplitsK::Never);
   if (!list)
     return none;
-  // What leaves the tile open could have it chosen by M.
+  // An algorithm without a fixed tile could choose its tile by M.
   std::stable_partition(list->begin(), list->end(), [&](const LtGemm::Algorithm &algorithm) {
     return (*ofList)->hasTile(algorithm);
   });

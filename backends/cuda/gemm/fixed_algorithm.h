@@ -1,10 +1,10 @@
 //===- backends/cuda/gemm/fixed_algorithm.h - one algorithm for every number of rows ----------===//
 //
-// Where results are to have the same bits, row i of a GEMM must not depend on how many rows beside
-// it are multiplied at once, nor on when. A kernel adds the products of an element in an order that
-// its tile and its instruction fix, unless it splits K. So all GEMMs of a kind, whatever M is, take
-// one kernel that does not: the first such of the library's list for kRowsOfList rows that takes
-// every M that is tried. Nothing is measured, and nothing is read that was.
+// For reproducible results, row i of a GEMM must depend neither on the number of rows that are
+// multiplied together nor on timing. A kernel adds the products of an element in an order that its
+// tile and its instruction fix, unless it splits K. So all GEMMs that differ only in M use one
+// kernel without split-K: the first in the library's list for kRowsOfList rows that accepts every M
+// that is tried. Nothing is measured, and no earlier measurement is read.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

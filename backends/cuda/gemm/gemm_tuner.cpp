@@ -32,12 +32,13 @@ constexpr double kLimitedByPower = 100; ///< microseconds
 constexpr double kLeastGainByPower = 0.02;
 constexpr double kLongRun = 12e3;               ///< microseconds, twice: to settle, to measure
 constexpr std::chrono::milliseconds kPause{10}; ///< before a short run
-constexpr int64_t kMostSets = 16;               ///< of operands
-/// Of GEMMs that overlap, so many meet no other: the first, the last, those that wait for their
-/// rows. An algorithm that leaves half of the GPU to a second GEMM can win where there always is
-/// one; but where each waits for its rows (two of 1024 x 2048 x 16384), it takes twice as long.
+constexpr int64_t kMostSets = 16;               ///< sets of operands
+/// The assumed share of GEMMs that run alone although GEMMs may overlap: the first, the last, and
+/// those that wait for their rows. An algorithm that leaves half of the GPU to a second GEMM can win
+/// if there always is one. If each GEMM waits for its rows (two of 1024 x 2048 x 16384), it takes
+/// twice as long.
 constexpr double kAlone = 0.25;
-constexpr int kIssueMicroseconds = 8; ///< of the host, for one GEMM, generously
+constexpr int kIssueMicroseconds = 8; ///< upper bound for the host to issue one GEMM
 
 /// Measures a GEMM with one algorithm or another.
 class GemmTimer {
@@ -81,7 +82,7 @@ private:
   cudaEvent_t before_ = nullptr, after_ = nullptr;
   char *memory_ = nullptr;
   std::vector<MatmulArgs> operands_; ///< sets, one behind the other, to be used in turn
-  size_t next_ = 0;                  ///< of operands_
+  size_t next_ = 0;                  ///< index into operands_
   int batch_ = 1;                    ///< GEMMs that are measured at once
   bool isLimitedByPower_ = false;
 };

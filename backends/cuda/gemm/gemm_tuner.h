@@ -14,7 +14,7 @@ namespace braid {
 
 struct TunedGemm {
   LtGemm::Algorithm algorithm;
-  double microseconds; ///< of each of many GEMMs; operands come from memory if there is room
+  double microseconds; ///< per GEMM of many; operands are not in the cache if there is room
 };
 
 /// As many GEMMs at once are measured where a GEMM overlaps with others.

@@ -139,7 +139,7 @@ Status Gemms::loadAlgorithm(const PlanMatmul &shape) {
   const std::optional<std::string> known = cache().find(gemmKey(shape));
   if (!known)
     return Status::ok();
-  // What cannot be used here is measured anew by whoever tunes.
+  // A known algorithm that cannot be used here is measured again by a tuning device.
   if (Status status = setAlgorithm(shape, *known); !status.isOk())
     return status.code() == StatusCode::Internal ? Status::ok() : status;
   return warm(shape);

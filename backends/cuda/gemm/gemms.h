@@ -13,7 +13,7 @@
 
 namespace braid {
 
-/// How the algorithm of a GEMM is chosen.
+/// The way in which the algorithm of a GEMM is chosen.
 enum class AlgorithmBy : uint8_t {
   Time,  ///< the fastest, as it was measured
   Guess, ///< the library's first guess, but where another one is set
@@ -28,9 +28,9 @@ public:
   static Result<std::unique_ptr<Gemms>> create(AlgorithmBy by, MeasurementCache::Warn warn);
   ~Gemms();
 
-  /// What a GEMM of this shape needs, as it was warmed.
+  /// The workspace of a GEMM of this shape, as it was warmed up.
   int64_t workspaceBytes(const PlanMatmul &shape) const;
-  /// How often a shape that was warm has got another algorithm, which may need another workspace.
+  /// Counts warm shapes that got another algorithm, which may need another workspace.
   size_t replaced() const { return replaced_; }
   /// A workspace for each of streams 0 .. count-1: two GEMMs at the same time must not share
   /// one.
@@ -82,7 +82,7 @@ private:
   std::map<GemmShape, LtGemm::Algorithm> ofKinds_; ///< by kindOf()
   std::vector<void *> workspaces_;
 
-  std::unique_ptr<MeasurementCache> cache_; ///< of a device that has tuned something
+  std::unique_ptr<MeasurementCache> cache_; ///< set once this device has tuned something
   size_t tuned_ = 0, known_ = 0;            ///< calls of tune() that measured, and that did not
   std::chrono::duration<double> tuning_{0}; ///< spent on measuring
 };

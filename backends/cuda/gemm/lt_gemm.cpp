@@ -25,8 +25,8 @@ cudaDataType_t dataType(DType dtype) {
   return CUDA_R_32F;
 }
 
-/// Where a row of c is not a multiple of 16 bytes, the library adds the bias of a 16-bit GEMM in
-/// a step of its own, to sums that it has rounded already (seen with 13.1 on H200).
+/// If a row of c is not a multiple of 16 bytes, the library adds the bias of a 16-bit GEMM in a
+/// separate step, to sums that it has already rounded (seen with 13.1 on H200).
 bool roundsBeforeBias(DType dtype, int64_t n) {
   return sizeOf(dtype) == 2 && n * sizeOf(dtype) % kGemmAlignment != 0;
 }
@@ -119,7 +119,7 @@ Result<std::vector<LtGemm::Algorithm>> LtGemm::candidates(int atMost, SplitsK sp
   return algorithms;
 }
 
-/// Of those that have 32 bits.
+/// Reads an attribute of 32 bits.
 int32_t LtGemm::attribute(const Algorithm &algorithm,
                           cublasLtMatmulAlgoConfigAttributes_t attribute) const {
   int32_t value = 0;
@@ -145,7 +145,7 @@ std::string LtGemm::describe(const Algorithm &algorithm) const {
                      attribute(algorithm, CUBLASLT_ALGO_CONFIG_STAGES_ID));
 }
 
-/// What tells two algorithms apart, whatever shape they were found for.
+/// The attributes that tell two algorithms apart, independent of the shape.
 std::vector<int32_t> LtGemm::configuration(const Algorithm &algorithm) const {
   std::vector<int32_t> values;
   for (auto attribute :

@@ -15,7 +15,7 @@
 
 namespace braid {
 
-/// What is known of a GEMM before its addresses are.
+/// A GEMM without its addresses.
 struct GemmShape {
   DType dtype;
   int64_t m, n, k;
@@ -29,7 +29,7 @@ struct GemmShape {
 };
 
 inline constexpr uint32_t kGemmAlignment = 16; ///< bytes: what the fast kernels ask for
-inline constexpr size_t kWorkspaceBytes = size_t(32) << 20; ///< what cuBLAS itself takes on Hopper
+inline constexpr size_t kWorkspaceBytes = size_t(32) << 20; ///< as cuBLAS itself takes on Hopper
 
 /// Memory of the device that one GEMM has to itself while it runs.
 struct Workspace {
@@ -53,9 +53,9 @@ public:
   /// At least one algorithm and at most `atMost`, the library's best guess first. None of them
   /// rounds sums before they are complete. Unsupported if there is none.
   Result<std::vector<Algorithm>> candidates(int atMost, SplitsK splits = SplitsK::Perhaps) const;
-  /// Those, and then what the library has for GEMMs with twice and four times the rows, if it
-  /// does for this one, too: for one that shares the device with others of its kind, these are
-  /// often the best, and not on its own list.
+  /// candidates(), followed by the library's algorithms for GEMMs with two and four times the rows
+  /// that also accept this GEMM. For a GEMM that shares the device with others like it, these are
+  /// often the best, and the library does not list them.
   Result<std::vector<Algorithm>> manyCandidates(int atMostOfEach) const;
   /// An algorithm from elsewhere: Ok if it is one that candidates() could give. Unsupported if not.
   Status check(const Algorithm &algorithm) const;
@@ -66,7 +66,7 @@ public:
   std::string describe(const Algorithm &algorithm) const;
 
   void use(const Algorithm &algorithm);
-  /// What the algorithm in use needs, at most kWorkspaceBytes.
+  /// The workspace of the algorithm in use, at most kWorkspaceBytes.
   size_t workspaceBytes() const { return workspaceBytes_; }
   const Algorithm &used() const { return algorithm_; }
   /// Launches it with the algorithm in use.

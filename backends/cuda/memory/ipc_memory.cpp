@@ -36,7 +36,7 @@ private:
   static Result<void *> openOwn(void *base);
 
   std::set<void *> own_;
-  std::set<void *> opened_; ///< of other processes
+  std::set<void *> opened_; ///< mappings of other processes' memory
 };
 
 Result<void *> IpcMemory::allocate(size_t bytes) {

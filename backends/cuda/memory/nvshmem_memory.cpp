@@ -26,7 +26,7 @@
 namespace braid {
 namespace {
 
-/// Whose NVSHMEM is: it is one for a process.
+/// The user of NVSHMEM in this process: there is one NVSHMEM per process.
 enum class Owner : uint8_t {
   Nobody,
   Job,
@@ -59,8 +59,8 @@ Result<Value> bounded(const ProcessGroup &group, const char *call, std::function
   return result.get();
 }
 
-/// What NVSHMEM reads from the environment when it starts. Multicast is not used; ranks are on one
-/// host, so nothing goes over a network, and they meet at the host's own address.
+/// Sets the environment that NVSHMEM reads when it starts: no multicast, no network transport, and
+/// the loopback address for bootstrap, because all ranks are on one host.
 Status setEnvironment() {
   constexpr const char *kNoMulticast = "NVSHMEM_DISABLE_NVLS";
   const char *asked = std::getenv(kNoMulticast);
@@ -149,7 +149,7 @@ Status take(const nvshmem::Library &library) {
                            "again before the process ends");
 }
 
-/// What take() has taken is for the next job that wants it: NVSHMEM has not been started.
+/// Undoes take(), so that the next job may take NVSHMEM, which has not been started.
 Status giveBack(Status why) {
   owner = Owner::Nobody;
   return why;

@@ -29,8 +29,8 @@ public:
   /// `bytes` of device memory, with any contents; a multiple of the granularity. If isCollective(),
   /// blocks until all ranks have come.
   virtual Result<void *> allocate(size_t bytes) = 0;
-  /// What a peer's open() turns into an address: printable, without line breaks. `base` came from
-  /// allocate().
+  /// A handle that a peer's open() turns into an address: printable, without line breaks. `base`
+  /// came from allocate().
   virtual Result<std::string> exportMemory(void *base) = 0;
   /// The address of what `peer` exported, valid until close() or closePeers(). Each allocation of
   /// a peer is opened once at a time.
@@ -47,7 +47,7 @@ public:
   virtual void closePeers() = 0;
 };
 
-/// What makes a provider on this rank: Unsupported, with the reason, where it has none.
+/// Makes a provider on this rank. Unsupported, with the reason, if this machine has none.
 std::unique_ptr<SymmetricMemory> makeIpcMemory();
 Result<std::unique_ptr<SymmetricMemory>> makeVmmMemory(ProcessGroup &group);
 
@@ -61,7 +61,7 @@ public:
     rest_ = rest;
     return field;
   }
-  /// What follows the field that was read last.
+  /// The text after the last field that was read.
   llvm::StringRef rest() const { return rest_; }
   template <class Number> bool read(Number &number) { return !next().getAsInteger(10, number); }
 
