@@ -114,9 +114,9 @@ struct StepsUnderWay {
   llvm::SmallVector<const GraphSteps *, 4> before; ///< it has perhaps not come to them
 };
 
-/// The step that a stream is executing, or kNoStep. If the GPU is in the middle of a run, everything
-/// else that was issued comes later. Otherwise the order is unknown, and a waiting step is named,
-/// because that is the one that may stand still.
+/// The step that a stream is executing, or kNoStep. If the GPU is in the middle of a run,
+/// everything else that was issued comes later. Otherwise the order is unknown, and a waiting step
+/// is named, because that is the one that may stand still.
 uint64_t nextStep(size_t stream, const StepsUnderWay &underWay, const IssuedSteps &issued,
                   StepWord &word, llvm::function_ref<bool(uint64_t step)> waits);
 

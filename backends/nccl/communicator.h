@@ -11,7 +11,7 @@
 
 namespace braid::nccl {
 
-/// How long NCCL may take for what it does in the background, and who ends that early.
+/// The time limit for NCCL's background work, and what ends it early.
 struct Patience {
   std::chrono::milliseconds timeout{60000};
   std::function<bool()> isAborted = [] { return false; }; ///< any thread
@@ -20,8 +20,8 @@ struct Patience {
 /// A communicator that does not block. Calls are made by one thread, but for error() and abort().
 class Communicator {
 public:
-  /// Of member `position` of `members`. Collective among them; blocks until all have come. All say
-  /// the same about `ctas`, whose policy the library has.
+  /// The communicator of member `position` of `members`. Collective; blocks until all members have
+  /// made this call. All pass the same `ctas`, whose policy the library must support.
   static Result<std::unique_ptr<Communicator>> create(const Library &library, const UniqueId &id,
                                                       int position, int members, Ctas ctas,
                                                       const Patience &patience);
@@ -29,8 +29,8 @@ public:
   ~Communicator() = default;
 
   Comm *get() const { return comm_.load(); }
-  /// What a call has come to that returned `code`: waits while it is in progress, which after
-  /// preparing is no wait for a peer. `call` is its name.
+  /// The outcome of a call that returned `code`. Waits while the call is in progress; after
+  /// prepare, that is no wait for a peer. `call` is its name.
   Status finish(Code code, const char *call) const;
   /// An error that the library found by itself. Any thread.
   Status error() const;

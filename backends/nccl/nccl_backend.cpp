@@ -19,12 +19,12 @@
 namespace braid {
 namespace {
 
-/// With the driver's eight hardware queues all times were longer and varied by 20 % and more, even
-/// of a GEMM alone (backends/cuda/README.md). The driver looks at this when the process first
-/// uses a GPU.
+/// Asks for 32 hardware queues. With the driver's default of eight all times were longer and varied
+/// by 20 % and more, even those of a GEMM alone (backends/cuda/README.md). The driver reads the
+/// variable when the process first uses a GPU.
 void askForQueues() { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0); }
 
-/// What the driver will give, for all that is known: one, if the variable says nothing to it.
+/// The number of queues that the driver is expected to give: one if the variable is no number.
 uint32_t queuesAskedFor() {
   uint32_t queues = 0;
   const bool isNumber =
@@ -66,8 +66,8 @@ Result<std::unique_ptr<Cluster>> joinGpus(const ClusterOptions &options,
     return client->fail(mayShare.status());
   if (*mayShare)
     setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", /*overwrite=*/0); // else it refuses
-  // What goes to another host at a time. By 128 KiB, NCCL's own choice, sends over sockets are
-  // slower than its collectives. On two GPUs, NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 shows it:
+  // The bytes that go to another host at a time. With 128 KiB, NCCL's default, sends over sockets
+  // are slower than its collectives. On two GPUs, NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 shows it:
   // braid bench gather-matmul --backend nccl --shapes 4096x64x8192
   //   --impl 'gather,gather;transfers=collective'
   setenv("NCCL_P2P_NET_CHUNKSIZE", "524288", /*overwrite=*/0);

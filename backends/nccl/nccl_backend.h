@@ -10,7 +10,7 @@ namespace braid {
 /// they do unless they are asked tells the two apart. "cuda" opens NCCL when a Plan needs it; ranks
 /// of "nccl" are Unsupported, in one line, where there is none.
 ///
-/// With BRAID_SHARE_GPUS=on ranks that send messages may share GPUs, from NCCL 2.30 on.
+/// BRAID_SHARE_GPUS=on lets ranks that send messages share GPUs, from NCCL 2.30 on.
 void registerGpuBackends(BackendRegistry &registry);
 
 /// As joinCuda(), and Plans may send messages. joinNccl() opens NCCL first.

@@ -153,7 +153,7 @@ Result<void *> NcclMemory::open(int64_t peer, llvm::StringRef handle) {
   return base;
 }
 
-/// What peers have mapped of each other. An aborted communicator has given it back.
+/// Closes the mappings of peers' memory. An aborted communicator has already closed them.
 void NcclMemory::closePeers() {
   if (calls_.isAborted)
     return;

@@ -11,15 +11,14 @@
 
 namespace braid::nccl {
 
-/// Who may call NCCL, and whether anybody may.
+/// Permission to call NCCL: one thread at a time, and none once it is closed.
 struct Calls {
   std::timed_mutex &exclusive; ///< held during each call
   const std::atomic<bool> &isAborted;
 };
 
-/// What was had from ncclMemAlloc, and what communicators know of it: as windows, without multicast
-/// (MemoryFrom::Nccl), or registered (MemoryFrom::NcclRegistered). Whoever calls holds
-/// Calls::exclusive.
+/// Memory from ncclMemAlloc and its registrations with communicators: as windows without multicast
+/// (MemoryFrom::Nccl), or as buffers (MemoryFrom::NcclRegistered). Callers hold Calls::exclusive.
 class OwnMemory {
 public:
   /// Unsupported if the library is older than windows, and they are wanted.
@@ -35,7 +34,7 @@ public:
   void deregister();
 
   size_t count() const { return allocations_.size(); }
-  /// By the order of allocations; count(): it is none.
+  /// The index of an allocation, in the order of allocations; count() if `base` is none.
   size_t numberOf(const void *base) const;
   /// Null: the communicator knows of none.
   Window *window(size_t number, const Communicator &communicator) const;

@@ -47,7 +47,7 @@ Operator operatorOf(const CollectiveArgs &args) {
   llvm_unreachable("covered above");
 }
 
-/// What a rank says that has a library.
+/// The text that a rank sends if it has a library.
 constexpr const char *kFound = "found";
 
 size_t count(int64_t bytes, DType dtype) { return static_cast<size_t>(bytes / sizeOf(dtype)); }
@@ -86,7 +86,7 @@ private:
 
 NcclMessages::NcclMessages(Loader load, int64_t rank, Patience patience)
     : load_(std::move(load)), rank_(rank), patience_(std::move(patience)) {
-  // What waits for a peer ends with the job, and with an abort of this alone.
+  // Waits for a peer end when the job is aborted, or this object alone.
   patience_.isAborted = [shared = std::weak_ptr(shared_), outer = std::move(patience_.isAborted)] {
     const std::shared_ptr<Shared> held = shared.lock();
     return !held || held->isAborted || outer();
@@ -110,7 +110,7 @@ Status NcclMessages::openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control
   return Status::ok();
 }
 
-/// What a library does not know it ignores, or hangs.
+/// A library that is too old for an option ignores it or hangs, so the version is checked first.
 Status NcclMessages::checkVersion(llvm::ArrayRef<Team> teams, CtaPolicy policy) const {
   constexpr int kHasEfficiency = 22703, kHasZero = 22803, kHasZeroForTwo = 23102;
   const bool isForTwo = llvm::any_of(teams, [](const Team &team) { return team.size() == 2; });
@@ -323,7 +323,7 @@ Status NcclMessages::close(std::chrono::milliseconds atMost) {
       shared_->communicators.clear();
       return status;
     }
-    // What does not close is aborted.
+    // A communicator that cannot be closed is aborted.
   }
   abort();
   const auto deadline = std::chrono::steady_clock::now() + atMost;

@@ -18,7 +18,7 @@ namespace braid::nccl {
 /// are for groups.
 class NcclMessages final : public MessageLibrary {
 public:
-  /// What it is loaded from outlives this. That happens when teams are first opened.
+  /// Loads the library when teams are first opened; the library outlives this.
   using Loader = std::function<Result<const Library *>()>;
   NcclMessages(Loader load, int64_t rank, Patience patience);
 
@@ -42,7 +42,7 @@ private:
   Status exchange(const Communicator &communicator, cudaStream_t stream,
                   const CollectiveArgs &args) const;
 
-  /// What an abort works on, which may outlive this.
+  /// The state that an abort works on, which may outlive this.
   struct Shared {
     /// Held during calls: even to ask for errors is one that changes the communicator.
     std::timed_mutex calls;
@@ -57,7 +57,7 @@ private:
   const std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
   Patience patience_;
   Team all_;                                                ///< ranks of the mesh
-  std::map<MemoryFrom, std::weak_ptr<OwnMemory>> memories_; ///< of symmetricMemory()
+  std::map<MemoryFrom, std::weak_ptr<OwnMemory>> memories_; ///< the results of symmetricMemory()
 };
 
 } // namespace braid::nccl

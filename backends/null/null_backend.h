@@ -1,8 +1,7 @@
 //===- backends/null/null_backend.h - accepts everything, computes nothing --------------------===//
 //
-// What remains of Braid when the device costs nothing: for measuring how fast a Plan is issued, for
-// tests of what is issued, and as the shortest example of a backend. README.md here is the guide
-// for writing one.
+// A device that costs nothing. It measures how fast a Plan is issued, shows tests what is issued,
+// and is the shortest example of a backend. README.md here is the guide for writing one.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -15,7 +14,7 @@ namespace braid {
 /// Adds "null". Its Cluster's devices are NullDevices.
 void registerNullBackend(BackendRegistry &registry);
 
-/// How often each issue function was called on a device.
+/// The number of calls of each issue function of a device.
 struct NullCounts {
   uint64_t copies = 0;
   uint64_t copiedBytes = 0;
@@ -65,7 +64,7 @@ public:
 
   // -- Compute. --
 
-  /// Whatever it is asked for: there are no results.
+  /// Any value will do, because there are no results.
   bool isReproducible() const override { return isReproducible_; }
   Status warm(const PlanMatmul &) override { return Status::ok(); }
   void matmul(uint32_t, Tag, const MatmulArgs &) override { ++counts_.matmuls; }

@@ -11,7 +11,7 @@ namespace braid {
 
 class Client; // runtime/job/bootstrap/client.h
 
-/// How the ranks of one run are set up. A backend refuses what it cannot honour.
+/// Options for the ranks of one run. A backend refuses an option that it cannot honour.
 struct ClusterOptions {
   int64_t ranks = 1;
   /// No progress for this long is TimedOut.
@@ -31,18 +31,18 @@ class Cluster {
 public:
   virtual ~Cluster() = default;
   virtual int64_t ranks() const = 0;
-  /// Those of them that live in this process: hosted() of them, from firstHosted() on. Only they
-  /// have a Device and a ControlPlane here.
+  /// The first rank in this process, of hosted() consecutive ones. Only these have a Device and a
+  /// ControlPlane here.
   virtual int64_t firstHosted() const { return 0; }
   virtual int64_t hosted() const { return ranks(); }
-  /// How many ranks each host of the job has, consecutive ones. Nothing: they are threads of one
-  /// process, and each program says on which hosts they are.
+  /// The number of consecutive ranks on each host of the job. Nothing if ranks are threads of one
+  /// process: then each program says on which hosts they are.
   virtual std::optional<int64_t> ranksPerHost() const { return std::nullopt; }
   /// The Plans of all ranks, so that messages can name what other ranks do: of one program more, in
   /// place of what had its numbers (Plan::firstCommand). None: all are forgotten. They outlive the
   /// cluster's last call, or that.
   virtual void setPlans(llvm::ArrayRef<Plan>) {}
-  /// Those of one program that setPlans() was given are forgotten, if nothing has their place.
+  /// Forgets the Plans of one program that setPlans() was given, unless others have replaced them.
   virtual void forgetPlans(llvm::ArrayRef<Plan>) {}
   /// A command is still running though synchronize() has returned, after an abort; it may not end
   /// before the process does. The caller must not free what it gave to the device, and is to end
@@ -55,12 +55,12 @@ public:
 /// BadInput, with both shapes, if a program is for other hosts than the job's.
 Status checkHosts(const Cluster &cluster, const Plan &plan);
 
-/// What a backend knows of the machine and of the libraries that it opens, by name; values are
-/// plain text. Names are the backend's own.
+/// Facts about the machine and about the libraries that a backend opens. The backend chooses the
+/// names; values are plain text.
 using BackendFacts = std::map<std::string, std::string>;
 
 struct Backend {
-  std::string name;        ///< what --backend takes
+  std::string name;        ///< the value of --backend
   std::string description; ///< one line
   /// False for a backend whose results mean nothing (null).
   bool computes = true;
@@ -72,7 +72,7 @@ struct Backend {
   /// Hardware queues of a rank. More streams than that share them, in a way that is not known. 0:
   /// every stream has its own.
   uint32_t ownQueues = 0;
-  /// What its ranks run unless another is asked for: Plans that are made for it.
+  /// The transport that Plans are made for unless another is asked for.
   Transport transport = Transport::PeerMemory;
   /// Names the library that sends its messages, with version and file, or says why there is none.
   /// Opens it. Null: its ranks send no messages.

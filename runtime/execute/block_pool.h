@@ -23,7 +23,7 @@ namespace braid {
 /// the logarithm of the number of blocks, at most.
 class BlockPool {
 public:
-  /// Where a block lies. Sizes are in bytes.
+  /// The place of a block. Sizes are in bytes.
   struct Block {
     uint32_t region = 0; ///< 0, 1, ... in the order of add(); never used twice
     size_t offset = 0, bytes = 0;
@@ -48,7 +48,7 @@ public:
   std::optional<Block> find(const void *address) const;
   /// No program uses the block any more, but a peer may not be done with it. False: there is none.
   bool release(const void *address);
-  /// What was released is free: the blocks, in the order in which they were released.
+  /// Makes released blocks free and returns them, in the order in which they were released.
   std::vector<Memory> recycle();
 
   /// The regions in which no block is allocated, in order; some may have released ones.

@@ -24,7 +24,7 @@ struct MatmulArgs {
 /// Operands of a sum, at addresses. As in PlanSum.
 struct SumArgs {
   DType dtype, partial;
-  int64_t elements; ///< of dst, and of each part
+  int64_t elements; ///< number in dst, and in each part
   int64_t count;
   int64_t stride; ///< bytes
   const void *parts;
@@ -41,15 +41,15 @@ struct PointwiseArgs {
     DType dtype;
     const void *data; ///< null: none
   };
-  DType dtype; ///< of dst
+  DType dtype; ///< type of dst
   int64_t elements;
   void *dst;
   Operand first;
-  uint32_t count; ///< of steps
+  uint32_t count; ///< number of steps
   PointwiseStep<Operand> steps[kMostPointwiseSteps];
 };
 
-/// What there is to choose about GEMMs. All of it may block, and comes before Compute::warm().
+/// Choices about GEMMs. All calls may block, and come before Compute::warm().
 class GemmTuning {
 public:
   virtual ~GemmTuning() = default;
@@ -74,11 +74,11 @@ public:
 
   /// As ClusterOptions::reproducible, where this device was asked for it.
   virtual bool isReproducible() const { return false; }
-  /// How many tiles of a GEMM it computes at once. 0: its GEMMs have no waves of tiles.
+  /// The number of a GEMM's tiles that are computed at once; 0 if GEMMs have no waves of tiles.
   virtual int64_t tilesAtOnce() const { return 0; }
   /// Null: nothing to choose, which is so on all ranks or on none.
   virtual GemmTuning *tuning() { return nullptr; }
-  /// How it multiplies, and how long it took to find that out, for people. Empty: nothing to say.
+  /// A sentence about the chosen GEMMs and the time that tuning took. May be empty.
   virtual std::string choices() const { return ""; }
   /// While preparing: loads whatever a GEMM of this shape needs, so that issuing it does not.
   virtual Status warm(const PlanMatmul &shape) = 0;

@@ -9,19 +9,16 @@
 
 namespace braid {
 
-/// One rank's view of its job: who is there, what they say, and whether a step counts. Ranks that
-/// are threads, processes, or processes of somebody else's differ behind it only. Moves no data of
-/// a program's.
-/// What to add to times of this rank's clock for those of a clock that all ranks of the job have in
-/// common, in ns. Right to within `errorNs`, which is 0 where all ranks are on one host.
+/// Added to a time of this rank's clock, `offsetNs` gives the time of a clock that all ranks of the
+/// job share. It is right to within `errorNs`, which is 0 if all ranks are on one host.
 struct CommonClock {
   int64_t offsetNs = 0, errorNs = 0;
 };
 
-/// What all ranks of a job do alike, in one order.
+/// The collective calls of a job, which all ranks make in one order.
 enum class JobCall : uint8_t {
   None,
-  Run, ///< of a program; ranks meet in the others
+  Run, ///< a run of a program, in which ranks do not meet; they do in all other calls
   Prepare,
   Choose,
   GiveBack,
@@ -29,6 +26,8 @@ enum class JobCall : uint8_t {
   Close,
 };
 
+/// One rank's view of its job: the other ranks, their texts, and whether a step counts. Ranks may be
+/// threads or processes; only the implementation differs. Moves no data of programs.
 class ControlPlane {
 public:
   virtual ~ControlPlane() = default;

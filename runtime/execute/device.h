@@ -72,9 +72,9 @@ public:
   virtual int64_t callersGraphs() { return 0; }
   /// Whether one of them holds runs of this Plan. Does not block.
   virtual bool isInCallersGraph(const Plan &) { return false; }
-  /// What is issued between these two, or launched, is one run of tag.plan, which is registered.
-  /// Runs of a Plan that is in a graph of the caller's must not overlap; if they do, synchronize()
-  /// returns BadInput.
+  /// Everything that is issued or launched between these two calls is one run of tag.plan, which is
+  /// registered. Runs of a Plan that is in a caller's graph must not overlap; if they do,
+  /// synchronize() returns BadInput.
   virtual void beginRun(Tag) {}
   virtual void endRun(Tag) {}
 };
@@ -89,7 +89,7 @@ public:
   virtual std::vector<Span> takeTrace() = 0;
 };
 
-/// Of stream 0: it starts, and stops, when the stream gets here. Not in a capture.
+/// Measures stream 0: starts, and stops, when the stream reaches the call. Not in a capture.
 class Stopwatch {
 public:
   virtual ~Stopwatch() = default;
@@ -103,9 +103,9 @@ class Device {
 public:
   virtual ~Device() = default;
 
-  /// What it is, for people: the machine's part and its driver. Empty: the host.
+  /// A description for people: the device's product name and driver. Empty for the host.
   virtual std::string description() const { return ""; }
-  /// What no other device has, as its vendor's tools print it: "GPU-8f2a...". Empty: the host.
+  /// A unique name, as the vendor's tools print it: "GPU-8f2a...". Empty for the host.
   virtual std::string identity() const { return ""; }
   /// Bytes that allocate() may still give; nothing: nobody says.
   virtual std::optional<int64_t> freeBytes() { return std::nullopt; }
@@ -161,8 +161,8 @@ public:
   virtual void releaseEvents(uint32_t first) { (void)first; }
   /// The same for a Plan of registerPlan(), as often as it was registered.
   virtual void releasePlan(const Plan &) {}
-  /// What was released so far is used by nobody any more, on any rank: allocate() may hand it out
-  /// again, or it may be freed. Everything issued here is done.
+  /// States that no rank uses released memory any more: allocate() may return it again, or it may
+  /// be freed. Everything that was issued here is done.
   virtual void recycle() {}
   /// Bytes of what allocate() and the like have taken and not freed, whether a program uses it or
   /// not. Does not block.
@@ -200,7 +200,7 @@ public:
   /// timeout, or if none ever can; the message names what waits. After a failure, contents of
   /// outputs are undefined and every later call returns the first cause.
   virtual Status synchronize() = 0;
-  /// What holds each stream up right now; empty if everything moves.
+  /// The wait that holds up each stream at the moment; empty if all streams make progress.
   virtual std::vector<PendingWait> pending() = 0;
 };
 

@@ -26,7 +26,7 @@ public:
     if (count != 0)
       counts_[first] = count;
   }
-  /// What reuse() returned or add() was told.
+  /// `first` is a range that reuse() returned or add() was given.
   void release(uint32_t first) {
     if (const auto found = counts_.find(first); found != counts_.end())
       free_.insert({found->second, first});

@@ -24,7 +24,7 @@ Result<std::vector<void *>> PeerMemory::allocateFrom(MemoryFrom from, llvm::Arra
 
 /// Under which messages are published.
 constexpr uint32_t kChannelOfMessages = kNone;
-/// What a rank that has groups says before its collectives.
+/// Precedes the collectives in the text of a rank that has groups of messages.
 constexpr llvm::StringLiteral kHasGroups = "groups\n";
 
 /// A group or a collective.
@@ -343,8 +343,8 @@ static std::optional<std::pair<uint32_t, int64_t>> firstBetweenHosts(const Plan 
   return std::nullopt;
 }
 
-/// All ranks open the teams of all, in one order. What does not match is found before it hangs.
-/// Where no rank has anything to send, no library is needed.
+/// All ranks open the teams of all ranks, in one order, so a mismatch is found before it hangs. If
+/// no rank sends anything, no library is needed.
 Status Binder::openTeams() {
   const bool areInWindows = sendsMessages() && transferMode_.memory == MemoryFrom::Nccl;
   const std::string mine =
@@ -537,7 +537,7 @@ Status giveBack(Device &device, ControlPlane &control) {
   return status;
 }
 
-/// What is chosen about messages.
+/// Checks the choices about messages.
 static Status checkMessages(const Plan &plan, TransferMode mode) {
   const bool mayHaveCtas = plan.mayHaveMessages() || mode.ctas == Ctas();
   const bool isRegistered = mode.memory == MemoryFrom::NcclRegistered;

@@ -46,9 +46,9 @@ public:
   /// copy to where the capture expects them.
   Status replay(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
   const Plan &plan() const { return *plan_; }
-  /// Where a buffer of the Plan lies that is not the caller's, on the device; until this goes.
+  /// The device address of a buffer of the Plan that is not the caller's; valid as long as this.
   void *address(uint32_t buffer) const { return bases_[buffer]; }
-  /// How many runs have been issued, replays included.
+  /// The number of issued runs, replays included.
   uint32_t epoch() const { return epoch_; }
 
 private:
@@ -98,14 +98,14 @@ private:
   bool isRegistered_ = false; ///< with the device
   uint32_t epoch_ = 0;
   std::vector<uint32_t> recordings_; ///< graphs of the device
-  std::optional<uint32_t> graph_;    ///< of the last capture()
-  std::vector<void *> arenas_;       ///< of the device
+  std::optional<uint32_t> graph_;    ///< the graph of the last capture()
+  std::vector<void *> arenas_;       ///< device memory of each arena
   std::optional<uint32_t> firstEvent_;
   std::vector<void *> bases_;         ///< one for each buffer of the Plan, then one for each rank
   std::vector<Bound> bound_;          ///< one for each command
   std::vector<Batch> batches_;        ///< one for each command; that of its first command counts
-  std::vector<BatchedCommand> steps_; ///< of the batch that is being issued; room for the longest
-  std::vector<SumArgs> stepSums_;     ///< of its sums; likewise
+  std::vector<BatchedCommand> steps_; ///< the batch being issued; capacity for the longest
+  std::vector<SumArgs> stepSums_;     ///< its sums; likewise
   std::vector<const void *> capturedInputs_;
   std::vector<void *> capturedOutputs_;
   struct BoundMatmul {
@@ -139,8 +139,8 @@ Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Cont
                                           TransferMode transferMode = {},
                                           UnknownGemms unknown = UnknownGemms::Measure);
 
-/// What programs held that have gone is free, and as far as that is possible it is not the device's
-/// any more; prepare() keeps some of it for the next program. Collective, and waits, as prepare().
+/// Frees the memory of programs that have gone and, as far as possible, returns it to the machine;
+/// prepare() keeps some of it for the next program. Collective, and waits, as prepare() does.
 Status giveBack(Device &device, ControlPlane &control);
 
 } // namespace braid

@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kVersion = 4; ///< of the message's layout
+constexpr int kVersion = 4; ///< version of the message's layout
 
 /// One line. There may be thousands, for each rank to read.
 std::string encodeEndpoint(const PublishedEndpoint &e) {
@@ -271,7 +271,7 @@ namespace {
 struct PublishedCollective {
   std::string what, where;
 };
-/// By team, in issue order.
+/// A rank's collectives by team, in issue order.
 using CollectivesOfRank = std::map<std::vector<int64_t>, std::vector<PublishedCollective>>;
 
 Result<CollectivesOfRank> decodeCollectives(llvm::StringRef text) {
@@ -292,7 +292,7 @@ Result<CollectivesOfRank> decodeCollectives(llvm::StringRef text) {
   return found;
 }
 
-/// Of one team, whose members have `lists`.
+/// Compares the collectives of one team, whose members have `lists`.
 Status compareLists(const std::vector<int64_t> &team,
                     const std::vector<std::vector<PublishedCollective>> &lists) {
   const PublishedCollective kNone{"none", "its program"};

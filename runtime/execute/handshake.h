@@ -10,15 +10,15 @@
 
 namespace braid {
 
-/// What a rank publishes about one of its endpoints.
+/// One endpoint of a rank, as it is published to peers.
 struct PublishedEndpoint {
   Direction direction = Direction::Send;
   int64_t peer = 0;
   uint32_t channel = 0, sequence = 0;
   DType dtype = DType::F32;
   int64_t bytes = 0;
-  int64_t flagOffset = 0; ///< of the flag this endpoint awaits, in the exported flags
-  int64_t dataOffset = 0; ///< of the local side, in the exported memory; -1 if it is not there
+  int64_t flagOffset = 0; ///< offset of the awaited flag in the exported flags
+  int64_t dataOffset = 0; ///< offset of the local side in the exported memory, or -1 if elsewhere
   std::string where;      ///< node and place, for messages
 };
 
@@ -32,8 +32,7 @@ struct Hello {
   bool isReproducible = false; ///< the rank's device
 
   std::string encode() const;
-  /// With those endpoints only whose peer is `reader`. BadInput if `text` is not what encode()
-  /// makes.
+  /// Keeps only endpoints whose peer is `reader`. BadInput if encode() cannot have made `text`.
   static Result<Hello> decode(llvm::StringRef text, int64_t reader);
 };
 
@@ -47,8 +46,8 @@ bool haveSameProgram(const std::vector<Hello> &ranks);
 /// differ. `texts` has one for each rank.
 Status programDifference(const std::vector<Hello> &ranks, const std::vector<std::string> &texts);
 
-/// What each rank says, those together that say the same: "\n  ranks 0 and 2: ...\n  rank 1: ...".
-/// Without those that say nothing.
+/// Lists the ranks' texts, with equal ones together: "\n  ranks 0 and 2: ...\n  rank 1: ...". Ranks
+/// with an empty text are left out.
 std::string listByRank(const std::vector<std::string> &sayings);
 /// The first line in which the ranks' texts differ, in such a list; empty if none does.
 std::string firstDifference(const std::vector<std::string> &texts);

@@ -98,7 +98,7 @@ private:
   int64_t rank_;
   std::unordered_map<const void *, Private> allocations_;
   std::vector<Private> released_; ///< commands that were issued before may still use them
-  size_t privateBytes_ = 0;       ///< of both
+  size_t privateBytes_ = 0;       ///< bytes of both
 };
 
 } // namespace braid

@@ -23,7 +23,7 @@ LaunchStep stepBehind(LaunchPart part, CommandKind kind, llvm::function_ref<bool
 std::optional<LaunchPart> partAfter(LaunchPart part, LaunchStep step) {
   using enum LaunchPart;
   constexpr std::optional<LaunchPart> kNo;
-  // By step and by part, but for Full, which nothing follows.
+  // Indexed by step and part. Nothing follows Full.
   constexpr std::optional<LaunchPart> kNext[][static_cast<size_t>(Full)] = {
       /*Signal*/ {ReadySignals, Moves, Moves, kNo, Giving, kNo},
       /*Await*/ {Awaits, Awaits, Arrivals, Arrivals, LastCopies, LastCopies},

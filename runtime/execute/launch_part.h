@@ -15,7 +15,7 @@
 
 namespace braid {
 
-/// What a kernel does, in this order; each may be left out.
+/// The parts of a kernel, in order; each may be left out.
 enum class LaunchPart : uint8_t {
   ReadySignals, ///< before anything else
   Awaits,
@@ -30,22 +30,22 @@ enum class LaunchPart : uint8_t {
 /// share them: their kernels may run at the same time.
 inline constexpr int64_t kMostBytesAtEnd = 4 << 20;
 
-/// What a command is to a kernel.
+/// The role of a command in a kernel.
 enum class LaunchStep : uint8_t {
   Signal,
   Await,
   Copy,
-  SumAlong,   ///< of what the copies bring
+  SumAlong,   ///< a sum of the parts that the copies bring
   SumAtEnd,   ///< a small one, of what has come
   Gift,       ///< a copy of the sum to a peer
   CopyBehind, ///< a copy that waits until the sum has been given
 };
 
-/// What a command of that kind is behind `part`. Of a sum, `addsAlong` says whether what the copies
-/// bring can be added as it comes; of a copy behind that, `gives` says whether it is a gift.
+/// The role of a command that follows `part`. `addsAlong` tells whether a sum can add the copied
+/// parts as they arrive; `gives` tells whether a copy that follows such a sum gives it to a peer.
 LaunchStep stepBehind(LaunchPart part, CommandKind kind, llvm::function_ref<bool()> addsAlong,
                       llvm::function_ref<bool()> gives);
-/// Where a kernel is that does `step` behind what it did in `part`; nothing: it cannot.
+/// The part of a kernel that does `step` after `part`; nothing if it cannot.
 std::optional<LaunchPart> partAfter(LaunchPart part, LaunchStep step);
 
 } // namespace braid

@@ -25,10 +25,10 @@ struct CollectiveArgs {
   CollectiveKind kind;
   std::optional<ReductionOperator> reduction;
   DType dtype;
-  llvm::ArrayRef<int64_t> team; ///< of openTeams(); this rank is a member
+  llvm::ArrayRef<int64_t> team; ///< as given to openTeams(); this rank is a member
   int64_t root;                 ///< a rank; -1: the kind has none
-  void *dst;                    ///< of a reduce, written on the root only
-  const void *src;              ///< of a broadcast, read on the root only
+  void *dst;                    ///< a reduce writes it on the root only
+  const void *src;              ///< a broadcast reads it on the root only
   int64_t dstBytes, srcBytes;
 };
 
@@ -51,11 +51,11 @@ public:
   /// one of a run.
   virtual bool connectsLater() const { return true; }
 
-  /// Those first operations have been issued. Blocks until they are over if it is known that they
-  /// may hang by this mode. Unsupported: they do; the job is at its end.
+  /// Called once the first operations have been issued. Blocks until they are over if this mode is
+  /// known to hang at times. Unsupported if they hang; the job has then ended.
   virtual Status tryConnections(TransferMode) { return Status::ok(); }
 
-  /// What messages of this mode go through: "NCCL 2.28.9, 8 CTAs". Empty: nothing to say.
+  /// The library and options behind messages of this mode: "NCCL 2.28.9, 8 CTAs". May be empty.
   virtual std::string describe(TransferMode) const { return ""; }
 
   // -- Issuing. --

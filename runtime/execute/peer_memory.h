@@ -52,7 +52,7 @@ public:
   virtual bool countsRuns() const { return true; }
   /// False for a transfer mode that there is not here.
   virtual bool offers(TransferMode mode) const { return mode == TransferMode(); }
-  /// Where flags lie that are signalled and awaited in this mode.
+  /// The arena of the flags that are signalled and awaited in this mode.
   virtual ArenaKind arenaOfFlags(TransferMode) const { return ArenaKind::Flags; }
 
   // -- While preparing. --

@@ -14,7 +14,7 @@ struct BlockedHead {
   PendingWait wait;
 };
 
-/// What every rank of a group waits for.
+/// The waits of all ranks of a group.
 struct StallReport {
   std::string headline;           ///< "no progress for 200 ms"
   std::vector<BlockedHead> heads; ///< in any order

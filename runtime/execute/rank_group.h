@@ -29,7 +29,7 @@ public:
   int64_t size() const { return size_; }
   /// No progress for this long is TimedOut.
   std::chrono::milliseconds timeout() const { return timeout_; }
-  /// How long a wait may sleep before it looks at its bounds again.
+  /// The longest sleep of a wait between two looks at its bounds.
   std::chrono::milliseconds slice() const {
     using std::chrono::milliseconds;
     return std::clamp(timeout_ / 8, milliseconds(1), milliseconds(20));

@@ -32,7 +32,7 @@ public:
 
 private:
   struct Seen {
-    size_t hash; ///< of the addresses
+    size_t hash; ///< hash of the addresses
     std::vector<const void *> inputs;
     std::vector<void *> outputs;
     size_t allocations; ///< a hash of those that hold the tensors

@@ -114,7 +114,7 @@ private:
       }
   }
 
-  /// What ran, as it was printed, so that a trace can be read without its source.
+  /// The text of the program, so that a trace can be read without its source.
   std::string programText() const {
     if (ranks_.empty())
       return "";

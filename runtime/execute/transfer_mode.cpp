@@ -8,7 +8,7 @@ namespace braid {
 
 namespace {
 
-// By their values.
+// Indexed by the values of the enums.
 constexpr const char *kCopyBy[] = {"default", "engine", "kernel"};
 constexpr const char *kSignalBy[] = {"default", "memory", "kernel"};
 constexpr const char *kMemoryFrom[] = {"default",         "ipc",    "vmm", "nccl",

@@ -9,7 +9,7 @@
 
 namespace braid {
 
-/// Who moves the bytes of copies, and who makes and awaits signals. Default is the device's choice.
+/// The unit that copies, and the unit that makes and awaits signals. Default: the device chooses.
 enum class CopyBy : uint8_t {
   Default,
   Engine, ///< a copy engine, beside the arithmetic
@@ -20,7 +20,7 @@ enum class SignalBy : uint8_t {
   Memory, ///< memory operations of the stream: need no processor
   Kernel, ///< a kernel: faster, if a processor is free
 };
-/// What has memory that peers reach.
+/// The provider of memory that peers reach.
 enum class MemoryFrom : uint8_t {
   Default,
   Ipc,            ///< cudaMalloc, opened by handles of CUDA IPC
@@ -29,7 +29,7 @@ enum class MemoryFrom : uint8_t {
   NcclRegistered, ///< ncclMemAlloc, which communicators know; for messages
   Nvshmem,        ///< the heap of NVSHMEM
 };
-/// How NCCL saves thread blocks, which take processors from the arithmetic.
+/// NCCL's policy for thread blocks, which take multiprocessors away from GEMMs.
 enum class CtaPolicy : uint8_t {
   Default,
   Efficiency, ///< takes fewer where that costs little

@@ -12,12 +12,12 @@ namespace braid {
 namespace {
 
 constexpr size_t kFinalists = 2; ///< besides candidate 0
-/// Of two rounds the median is the worse one, and how far they vary says little.
+/// Two rounds would be too few: their median is the worse one, and their spread says little.
 constexpr int kLeastRounds = 3, kMostRounds = 11;
-constexpr double kNoise = 1.5;     ///< of what varies
-constexpr double kFirstPass = 0.4; ///< of the time
+constexpr double kNoise = 1.5;     ///< a difference counts if it exceeds the spread by this factor
+constexpr double kFirstPass = 0.4; ///< the first pass's share of the time
 
-/// How far off the median half of the values are.
+/// The median distance of the values from their median.
 double spread(const std::vector<double> &values) {
   const double middle = median(values);
   std::vector<double> distances;

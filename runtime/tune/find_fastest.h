@@ -1,12 +1,12 @@
 //===- runtime/tune/find_fastest.h - the fastest of several ways to do something --------------===//
 //
-// What is measured varies: clocks, neighbours, temperature. So the best few are compared in turn,
-// and the first way, which the caller would take without measuring, is left only for one that is
-// faster by more than the noise.
+// Times vary with clocks, neighbours and temperature. So the best few candidates are compared in
+// turns, and the first one, which the caller would take without measuring, is replaced only by one
+// that is faster by more than the noise.
 //
-// What is fast also depends on what surrounds it. Where candidates are measured under several
-// conditions, each counts as its worst one, beside the first way in the same round: who leaves the
-// first way must not be worse off under any.
+// Times also depend on the surroundings. If candidates are measured under several conditions, each
+// is judged by its worst one, relative to the first candidate in the same round: the replacement
+// must not be slower under any condition.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -22,9 +22,9 @@ namespace braid {
 /// A first look at all, which may be short, or the comparison of the best few.
 enum class FindPass : uint8_t { First, Final };
 
-/// How long candidate `number` takes, in any unit above 0: at least one time, and in the final pass
-/// as many for every candidate, each under conditions of its own. The first pass uses the first
-/// only. Unsupported: it cannot be done this way after all. Any other failure ends the search.
+/// Measures candidate `number`. Returns times in any unit above 0, one for each condition: at least
+/// one, and in the final pass equally many for every candidate. The first pass uses the first time
+/// only. Unsupported drops the candidate. Any other failure ends the search.
 using MeasureCandidate = std::function<Result<std::vector<double>>(size_t number, FindPass pass)>;
 
 struct Fastest {

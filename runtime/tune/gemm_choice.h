@@ -11,7 +11,7 @@
 namespace braid {
 
 struct GemmChoice {
-  double microseconds = 0; ///< of one GEMM, many in a row
+  double microseconds = 0; ///< per GEMM, of many in a row
   std::string algorithm;   ///< bytes that mean something to the library that made them
 
   /// "12.34 0a1b...": one line of printable characters.

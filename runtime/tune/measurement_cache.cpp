@@ -37,7 +37,7 @@ std::string pathOf(const std::string &folder, const std::string &machine) {
                         : fmt::format("{}/{:016x}.measurements", folder, llvm::xxHash64(machine));
 }
 
-/// Whoever holds it may replace the file. It ends with its process, whatever becomes of that.
+/// The holder of the lock may replace the file. The lock ends with its process, however that ends.
 Result<FileDescriptor> lock(const std::string &path) {
   FileDescriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
   if (!file.isValid())

@@ -26,8 +26,8 @@
 
 namespace braid {
 
-/// Where measurements are kept: $BRAID_CACHE_DIR, or else $XDG_CACHE_HOME/braid, or else
-/// ~/.cache/braid. Empty if that is nowhere: BRAID_CACHE_DIR=none, or no HOME.
+/// The folder of measurements: $BRAID_CACHE_DIR, or else $XDG_CACHE_HOME/braid, or else
+/// ~/.cache/braid. Empty if there is none: BRAID_CACHE_DIR=none, or no HOME.
 std::string measurementFolder(const Environment &environment);
 
 /// Texts by text. Any number of caches of one machine may exist at a time, in this process and in

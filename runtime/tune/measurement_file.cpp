@@ -30,7 +30,7 @@ std::string escaped(llvm::StringRef text) {
   return result;
 }
 
-/// Of what escaped() makes; of anything else, something that escaped() does not make it from.
+/// Inverse of escaped(). For other input, the result does not escape to that input.
 std::string unescaped(llvm::StringRef text) {
   std::string result;
   for (size_t i = 0; i < text.size(); ++i) {

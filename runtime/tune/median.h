@@ -6,7 +6,7 @@
 
 namespace braid {
 
-/// Of one value at least; of an even number the greater of the two in the middle.
+/// The median of at least one value. For an even number, the upper median.
 inline double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());

@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 /// seconds, and in less than kLeast nothing can be compared.
 constexpr milliseconds kAll{1000}, kMost{600}, kLeast{200};
 
-using Choices = std::map<std::string, std::string>; ///< of GemmTuning::tune, by gemmKey
+using Choices = std::map<std::string, std::string>; ///< results of GemmTuning::tune, by gemmKey
 
 std::vector<const PlanMatmul *> shapesOf(const Plan &plan) {
   std::vector<const PlanMatmul *> shapes;
@@ -48,7 +48,7 @@ Status tuneMissing(const Plan &plan, GemmTuning &tuning, ControlPlane &control,
   return Status::ok();
 }
 
-/// What rank 0 has chosen, if it goes for a device with that key.
+/// Rank 0's choices, if they hold for a device with that key.
 Result<Choices> choicesOfRank0(const Plan &plan, GemmTuning &tuning, ControlPlane &control,
                                UnknownGemms unknown, const std::string &key) {
   MeasurementFile mine{key, {}};

@@ -6,7 +6,7 @@
 
 namespace braid {
 
-/// What becomes of a GEMM that no job has measured yet.
+/// The treatment of a GEMM that no job has measured yet.
 enum class UnknownGemms : uint8_t {
   Measure, ///< takes up to 0.6 s for one, and 1 s for all of a program
   Guess,   ///< multiplied as the library thinks best, until a later job measures it

@@ -34,9 +34,9 @@ constexpr double kLongRun = 12e3;               ///< microseconds, twice: to set
 constexpr std::chrono::milliseconds kPause{10}; ///< before a short run
 constexpr int64_t kMostSets = 16;               ///< sets of operands
 /// The assumed share of GEMMs that run alone although GEMMs may overlap: the first, the last, and
-/// those that wait for their rows. An algorithm that leaves half of the GPU to a second GEMM can win
-/// if there always is one. If each GEMM waits for its rows (two of 1024 x 2048 x 16384), it takes
-/// twice as long.
+/// those that wait for their rows. An algorithm that leaves half of the GPU to a second GEMM can
+/// win if there always is one. If each GEMM waits for its rows (two of 1024 x 2048 x 16384), it
+/// takes twice as long.
 constexpr double kAlone = 0.25;
 constexpr int kIssueMicroseconds = 8; ///< upper bound for the host to issue one GEMM
 
