@@ -40,7 +40,7 @@ static_assert(static_cast<int>(DType::BF16) == BRAID_BF16 &&
               static_cast<int>(DType::F32) == BRAID_F32 &&
               static_cast<int>(DType::F64) == BRAID_F64);
 
-/// What a caller may not leave out.
+/// An argument that a caller must not leave out.
 struct Needed {
   const char *name;
   const void *given;
@@ -64,7 +64,7 @@ braid_error *outOfMemory() {
   return &error;
 }
 
-/// What a function that returns an error is made of: does `work`, if all that it needs is there. No
+/// The body of a function that returns an error: does `work` if all needed arguments are there. No
 /// exception crosses into C.
 template <class Work>
 braid_error *toC(std::initializer_list<Needed> needed, const Work &work) noexcept {

@@ -136,7 +136,7 @@ Status Job::Impl::settle(SessionPlans *newest) {
   ended.clear();
   usage.mostHeld = 0;
   std::set<uint64_t> held;
-  std::atomic<int64_t> ofPlansHere{0}; ///< of `newest`
+  std::atomic<int64_t> ofPlansHere{0}; ///< bytes of the Plans of `newest`
   int64_t ofPlan = 0;                  ///< at most
   auto ask = [&](int64_t number) {
     Device &device = mesh->device(number);
@@ -331,7 +331,8 @@ std::string Job::Impl::whatIsHeld(int64_t number) const {
                                  held, held == 1 ? "graph" : "graphs");
 }
 
-/// What each rank holds, as it said in close(). BadInput, for all, if one is in another call.
+/// Each rank's text about what it holds, in close(). BadInput, on all ranks, if one is in another
+/// call.
 Result<std::vector<std::string>> Job::Impl::askWhatIsHeld() {
   constexpr llvm::StringLiteral kCall = "close: ";
   std::vector<std::string> held;

@@ -19,9 +19,8 @@
 
 namespace braid {
 
-/// Where this process is in a job that whoever embeds Braid puts together. Of a job that a launcher
-/// has started, rank 0 kills the processes that go on a second after it has failed; of this one
-/// nobody kills any.
+/// The place of this process in a job that the embedding program puts together. If a launcher's job
+/// fails, rank 0 kills processes that go on for another second; in this job none is killed.
 struct JobPlace {
   int64_t rank = 0, ranks = 1;
   /// The same on all ranks, and unlike that of any other job of this user on this host.
@@ -31,31 +30,31 @@ struct JobPlace {
 struct JobOptions {
   /// "cpu", "cuda", "nccl" or "null".
   std::string backend = "cpu";
-  /// Of create(): how many. Of join(): as many as there have to be, or 0.
+  /// For create(): the number of ranks. For join(): the number that is expected, or 0 for any.
   int64_t ranks = 0;
   /// No rank makes progress for so long, or does not come: TimedOut.
   std::chrono::milliseconds timeout{60000};
-  /// What sessions may hold together on one rank, the same on all ranks; 0: no bound. What sessions
-  /// held that have ended is for later ones; giveBack() says when it is not the job's any more.
+  /// The most bytes that sessions may hold together on one rank, equal on all ranks; 0: no bound.
+  /// Later sessions reuse the memory of ended ones; giveBack() returns it to the machine.
   int64_t mostBytes = 0;
   /// Programs that were compiled to be reproducible can run.
   bool reproducible = false;
   /// CUDA's number of the GPU; nothing: the rank's number on this host, or the only GPU there is.
   std::optional<int> device = {};
-  /// Of join(): instead of what the environment says.
+  /// For join(): the place, instead of the environment's.
   std::optional<JobPlace> place = {};
   /// Orders in which the streams may run are drawn from this seed. Of create(), cpu only.
   std::optional<uint64_t> scheduleSeed = {};
 };
 
-/// What the sessions of a job hold on this process's ranks.
+/// The memory of a job's sessions on this process's ranks.
 struct JobUsage {
   int64_t sessions = 0; ///< that have not ended
-  int64_t bytes = 0;    ///< of their buffers, flags and workspaces, on all ranks here
-  int64_t most = 0;     ///< what they hold on one rank at most: the same number on all ranks
-  int64_t inGraphs = 0; ///< of `most`: that of sessions for which SessionUsage::isInGraph is true
-  /// What the job has had from the machine for sessions, on all ranks here, and not given back:
-  /// what they hold, what those held that have ended, and what lies unused between.
+  int64_t bytes = 0;    ///< their buffers, flags and workspaces, on all ranks here
+  int64_t most = 0;     ///< the largest amount on any one rank: the same number on all ranks
+  int64_t inGraphs = 0; ///< the part of `most` of sessions whose SessionUsage::isInGraph is true
+  /// All memory that the job holds for sessions, on all ranks here: that of live sessions, that of
+  /// ended ones, and unused space between.
   int64_t held = 0;
   /// The same on one rank at most, when a prepare() or giveBack() of the job returned last: the
   /// same number on all ranks.
@@ -99,8 +98,8 @@ public:
   /// Collective after create() only: blocks until everything issued here is done. A failure is that
   /// of all ranks, the first cause; contents of outputs are undefined then, and the job is over.
   Status synchronize();
-  /// Collective; blocks, also until everything issued here is done: Ok on every rank or on none.
-  /// What ranks computed counts only then.
+  /// Collective. Blocks until everything that was issued here is done. Ok on every rank or on none;
+  /// results count only after Ok.
   Status commit();
   /// Ends the job in good order: commit(), and all that it holds is given back. BadInput, and
   /// nothing has ended, while a session lives, or on any rank a graph that a run was captured into

@@ -10,8 +10,8 @@
 
 namespace braid {
 
-/// What a user chooses about lowering a fusion; the same words as on the command line. A program is
-/// taken as it is: what would lower it is BadInput then.
+/// A user's choices about lowering a fusion, in the words of the command line. A program is not
+/// lowered: for it, each of these choices is BadInput.
 struct LoweringOptions {
   /// Which fusion or program of the text; may be left out where there is only one.
   std::optional<std::string> entry = {};
@@ -22,13 +22,13 @@ struct LoweringOptions {
   /// "pairwise;chunks=2;protocol=put;copies=kernel", or for each stage "H=ring,Y=bulk". Of
   /// Job::compileText() also "auto", or "auto;chunks=2" with what is not to be varied.
   std::string schedule = {};
-  /// How long trials of `auto` may take for a shape that this machine does not know.
+  /// Seconds that trials of `auto` may take for a shape that this machine has not measured.
   double autoSeconds = 2;
   /// Results depend on the inputs alone, for so many ranks, a kind of device and a library.
   bool reproducible = false;
 };
 
-/// How far a program is proved.
+/// Limits of the proof.
 struct CheckLimits {
   /// Hardware queues that the streams of a rank share; 0: any number with which it is safe will do.
   uint32_t queues = 0;
@@ -43,11 +43,11 @@ public:
   const std::string &name() const;
   /// As `braid compile` prints it: the fusion, if there is one, and the host program.
   std::string str() const;
-  /// What it takes and gives on each rank, in order.
+  /// The program's inputs and outputs on each rank, in order.
   std::span<const TensorSpec> inputs() const;
   std::span<const TensorSpec> outputs() const;
-  /// How it was lowered, and who said so, as `braid run --explain` prints it: a line for each knob,
-  /// and for what is not overlapped, with the reason.
+  /// The choices of lowering and their origins, as `braid run --explain` prints them: a line for
+  /// each knob, and a line with the reason for each stage that is not overlapped.
   std::string explain() const;
   /// The Plan of one rank, as `braid compile --emit plan` prints it.
   Result<std::string> plan(int64_t rank) const;

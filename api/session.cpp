@@ -21,7 +21,7 @@ struct Session::Impl {
   Sessions::iterator own; ///< among those of the job
   std::vector<std::unique_ptr<Prepared>> prepared;
   bool hasGraph = false;
-  std::optional<RecordedRuns> recorded = {}; ///< of the one rank that is here
+  std::optional<RecordedRuns> recorded = {}; ///< if one rank is here
 
   LocalMesh &mesh() { return *job->impl_->mesh; }
   Device &device(size_t i) { return mesh().device(mesh().firstHosted() + static_cast<int64_t>(i)); }
@@ -106,7 +106,7 @@ void Session::Impl::issue(size_t i, std::span<const Tensor> inputs,
   prepared[i]->run(addressesOf(inputs, read), addressesOf(outputs, written));
 }
 
-/// What sessions had that have ended is free when all ranks have met here.
+/// All ranks meet here, after which the memory of ended sessions is free.
 Status Session::Impl::prepare(const PrepareOptions &options) {
   Job::Impl &state = *job->impl_;
   const TransferMode mode = transferModeOf(program.impl_->schedule.all);

@@ -10,7 +10,7 @@ struct RankTensors {
   std::vector<Tensor> inputs, outputs;
 };
 
-/// How a program is prepared. The same on all ranks.
+/// Options of preparing a program. The same on all ranks.
 struct PrepareOptions {
   /// GEMMs that no job has measured yet are measured, which may take a second on GPUs; otherwise
   /// they are left to a guess of the library's, until they are.
@@ -20,9 +20,9 @@ struct PrepareOptions {
   bool checks = true;
 };
 
-/// What a session holds, and is held by.
+/// The memory of a session, and whether a graph holds the session.
 struct SessionUsage {
-  int64_t bytes = 0; ///< of its buffers, flags and workspaces, on all ranks here
+  int64_t bytes = 0; ///< its buffers, flags and workspaces, on all ranks here
   int64_t most = 0;  ///< on one rank at most: the same number on all ranks
   /// When a prepare() of the job's returned last, a graph of the caller's that was not destroyed
   /// held runs of this session, on some rank: the same on all ranks. One that is destroyed goes a

@@ -58,7 +58,7 @@ private:
   std::string message_;
 };
 
-/// What becomes of a program that takes the value of a failure.
+/// Ends a program that takes the value of a failed Result.
 [[noreturn]] inline void endWithoutValue(const Status &status) {
   std::fprintf(stderr, "braid: expected a value, got a failure: %s\n", status.message().c_str());
   std::abort();

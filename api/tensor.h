@@ -9,7 +9,7 @@
 
 namespace braid {
 
-/// What a program takes or gives on each rank: the local shape, row-major and contiguous.
+/// An input or output of a program on each rank: the local shape, row-major and contiguous.
 struct TensorSpec {
   std::string name; ///< without `%`
   DType dtype = DType::F32;

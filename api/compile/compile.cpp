@@ -17,7 +17,7 @@ namespace {
 
 Status located() { return badInput("the text is not accepted"); }
 
-/// What the user means by FILE and --entry.
+/// The fusion or program that FILE and --entry name.
 struct Entry {
   Fusion *fusion = nullptr;
   Program *program = nullptr;
@@ -112,7 +112,7 @@ bool checkSettled(Source &source, const Program &program, const CompileOptions &
   return true;
 }
 
-/// What lower() calls after each pass.
+/// The function that lower() calls after each pass.
 auto afterPassOf(const CompileOptions &options) {
   return [&options](const Pass &pass, const Program &program, bool) {
     if (options.afterPass)

@@ -9,7 +9,7 @@
 
 namespace braid {
 
-/// What a user chooses. Every optional left empty means the default, which for knobs is that of
+/// A user's choices. An empty optional means the default, which for knobs is the one in
 /// lowering/schedule/knobs.def.
 struct CompileOptions {
   /// Which fusion or program of the text; may be left out where there is only one program, or no
@@ -27,9 +27,8 @@ struct CompileOptions {
   /// Schedules that add partial results in another order than that of ranks are refused. A program
   /// is taken as it is; CheckOptions::ordered proves its order.
   bool reproducible = false;
-  /// How data travels where the program will run, unless the schedule says it. Over messages there
-  /// is no protocol to choose, nobody copies or signals, and no GEMM stores at a peer: such knobs
-  /// are refused.
+  /// The transport between ranks, unless the schedule names one. Messages have no protocol, copies
+  /// or signals to choose, and no GEMM stores at a peer: such knobs are refused.
   Transport transport = Transport::PeerMemory;
   /// Called with a pass's name and the program after it; may be empty.
   std::function<void(llvm::StringRef pass, const Program &program)> afterPass = {};
@@ -42,14 +41,14 @@ struct Compiled {
   const Fusion *fusion = nullptr; ///< null: nothing says what the result should be
   bool isLowered = false;         ///< made from the fusion here, rather than read
   bool isReproducible = false;    ///< see CompileOptions; whoever runs it sees to the GEMMs
-  Transport transport = Transport::PeerMemory; ///< of its Plans
+  Transport transport = Transport::PeerMemory; ///< its Plans use this
   Operands operands = Operands::Anywhere;      ///< likewise
 
   /// As `config` says it, and where it does not, by `transport`.
   void travelBy(const Configuration &config, Transport otherwise);
 };
 
-/// What is chosen about peers' memory, and means nothing over messages.
+/// Knobs about peers' memory, which have no meaning for messages.
 constexpr Knob kKnobsOfPeerMemory[] = {Knob::Protocol, Knob::SecondShot, Knob::Partials,
                                        Knob::Copies, Knob::Signals};
 /// The first of them that `config` says, or memory that is not NCCL's, which messages may have.
@@ -57,7 +56,7 @@ std::optional<Knob> knobOfPeerMemoryIn(const Configuration &config);
 /// `config` says something that holds for messages only.
 bool asksForMessages(const Configuration &config);
 
-/// What `config` says, or else `otherwise`.
+/// The transport that `config` names, or else `otherwise`.
 Transport transportOf(const Configuration &config, Transport otherwise);
 
 /// Verifies the source and finds or makes its program, which is added to the source's module.

@@ -13,8 +13,8 @@
 namespace braid {
 namespace {
 
-/// What a check takes at least: of ranks that are alike, if they may be; who they are is known once
-/// all Plans are there, and the check then asks again.
+/// A lower bound of the memory that a check takes. It assumes that ranks are alike if they may be;
+/// once all Plans are made, the check knows and asks again.
 double leastMemoryToCheck(const Plan &plan, const Fusion *fusion, const CheckOptions &check) {
   const double each = memoryToCheck(plan, check.runs);
   return check.eachRank ? static_cast<double>(plan.ranks) * each

@@ -11,14 +11,14 @@ namespace braid::checker {
 struct Memory {
   uint32_t rank;
   BufferKind kind;
-  uint32_t number; ///< of the parameter, for the caller's; else 0
+  uint32_t number; ///< the parameter's number if the memory is the caller's; else 0
   auto operator<=>(const Memory &) const = default;
 };
 
 /// Bytes [begin, end) of a memory, as part of a buffer.
 struct Place {
   Memory memory;
-  uint32_t buffer; ///< of the plan of memory.rank
+  uint32_t buffer; ///< index in the Plan of memory.rank
   int64_t begin, end;
 };
 
@@ -28,7 +28,7 @@ struct Access {
 };
 using Accesses = llvm::SmallVector<Access, 4>;
 
-/// What a command reads and writes, reads first, empty ranges left out.
+/// A range that a command reads or writes. Reads are listed first; empty ranges are left out.
 struct Operand {
   Range range;
   bool isWrite;
@@ -36,9 +36,9 @@ struct Operand {
 using Operands = llvm::SmallVector<Operand, 4>;
 Operands operandsOf(const Plan &plan, const Command &command);
 
-/// Where bytes of a buffer of a rank's own lie.
+/// The place of bytes in one of a rank's own buffers.
 Place placeOf(const Plan &plan, const Range &range);
-/// Where a range of a rank's Plan lies. A peer's side is looked up at the peer.
+/// The place of a range of a rank's Plan. A peer's side is looked up in the peer's Plan.
 Place placeOf(const History &history, const Event &event, const Range &range, uint32_t endpoint);
 /// Everything an event reads and writes, reads first. The caller writes inputs and reads outputs;
 /// handing over an output counts as a write, and so does the end of a buffer's life.

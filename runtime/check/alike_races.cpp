@@ -14,9 +14,9 @@ namespace {
 /// An event that touches the memory of a rank of the first block.
 struct Touch {
   Actor actor;
-  uint32_t endpoint = kNone; ///< of that rank, which the peer's command is for; kNone: its own
+  uint32_t endpoint = kNone; ///< that rank's endpoint, if a peer's command accesses it; else kNone
   int64_t bytes = 0;         ///< that a peer touches
-  bool isWrite = false;      ///< what a peer does
+  bool isWrite = false;      ///< a peer's access is a write
 };
 
 /// Which events have to be done before an event of the first block starts. Ranks mostly ask for the
@@ -100,8 +100,8 @@ private:
       addPeers(id, command.endpoint, operand);
   }
 
-  /// Of an event that touches the memory of a rank of another block; so the event of the block from
-  /// which that shift leads to the first one touches a rank of the first block.
+  /// Adds the accesses of an event that touches the memory of a rank of another block. The same
+  /// event of the block from which that shift leads to the first touches a rank of the first block.
   void addPeers(EventId id, uint32_t endpoint, const Operand &operand) {
     const Event &event = history_.event(id);
     const int64_t peer = history_.plan(event).endpoints[endpoint].peer;

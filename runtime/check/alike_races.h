@@ -5,8 +5,8 @@
 
 namespace braid::checker {
 
-/// What findRace() does, for a history of several blocks; see alike.h. A violation only says that
-/// there is one: findRace() names the first.
+/// findRace() for a history of several blocks; see alike.h. A violation only says that there is a
+/// race: findRace() names the first.
 std::optional<Violation> findRaceOfAlike(const History &history, llvm::ArrayRef<EventId> order,
                                          bool relyOnMeetings, size_t &accesses,
                                          const ProgressFn &progress);

@@ -59,7 +59,7 @@ private:
     llvm::SmallVector<Actor, 1> list_;
     size_t most_ = 0; ///< if more, some are forgotten
   };
-  /// What was done last to a stretch of bytes that has always been accessed alike.
+  /// The last accesses to a stretch of bytes. All accesses so far had the whole stretch or nothing.
   struct Cell {
     int64_t end;
     Actor write = {};

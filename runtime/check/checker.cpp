@@ -93,8 +93,8 @@ double memoryOfAll(llvm::ArrayRef<Plan> plans) {
   return bytes;
 }
 
-/// What the check takes besides the Plans if the history of the first `period` ranks, which stand
-/// for all, can be followed.
+/// The memory that the check takes besides the Plans if it follows the first `period` ranks only,
+/// which represent all.
 Result<double> expectRoom(llvm::ArrayRef<Plan> plans, const Fusion *fusion, uint32_t period,
                           const CheckReport &report) {
   double bytes = 0;
@@ -126,7 +126,7 @@ Status expectMemoryToCheck(double bytes, int64_t ranks, uint32_t runs) {
 
 namespace {
 
-/// Of one run, messages not counted.
+/// Transfers of one run, without messages.
 size_t transfersOf(llvm::ArrayRef<Plan> plans) {
   size_t endpoints = 0;
   for (const Plan &plan : plans)
@@ -196,8 +196,8 @@ private:
   const ProgressFn &progress_;
 };
 
-/// Of Plans without groups and collectives, or with those spelled out; `bytes` are those of all
-/// Plans that there are.
+/// Checks Plans without groups and collectives, or with those spelled out. `bytes` is the size of
+/// all existing Plans.
 Result<CheckReport> checkSpelled(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
                                  bool relyOnMeetings, double bytes, const CheckOptions &options) {
   CheckReport report;
@@ -282,7 +282,7 @@ std::string str(const CheckedEvent &event) {
   return text;
 }
 
-/// How many events of a cycle repeat on other ranks, around the mesh; all of them if none do.
+/// The number of events of a cycle after which it repeats on other ranks; all if it never repeats.
 size_t repeatingEvents(llvm::ArrayRef<CheckedEvent> events) {
   auto doSame = [](const CheckedEvent &a, const CheckedEvent &b) {
     return a.command == b.command && a.line == b.line && a.run == b.run;
@@ -294,7 +294,7 @@ size_t repeatingEvents(llvm::ArrayRef<CheckedEvent> events) {
   return count;
 }
 
-/// Of ranks that do the same in a cycle, the first ones.
+/// Prints a violation. If ranks repeat each other in a cycle, only the first ones are printed.
 std::string str(const Violation &violation) {
   constexpr size_t kShown = 3;
   const llvm::ArrayRef<CheckedEvent> events = violation.events;

@@ -14,14 +14,15 @@
 //               the right blocks of the right run, with every partial result added exactly once,
 //               and nothing is read before it is written
 //
-// Groups and collectives are followed as what they guarantee (runtime/plan/spell_out.h), beside the
-// endpoints of ranks that reach each other: a program that is safe over peers' memory may hang so.
-// Ranks of different hosts have no endpoints.
+// Groups and collectives are replaced by the commands that they guarantee
+// (runtime/plan/spell_out.h), and checked together with the endpoints of ranks that reach each
+// other's memory. A program that is safe over peers' memory may hang over messages. Ranks of
+// different hosts have no endpoints.
 //
 // The caller is part of the history: it writes all inputs on the main stream before each run, and
 // reads all outputs there after it, at the same addresses every time.
 //
-// What is not shown: that GEMMs are numerically right (the reference judges that), and that a
+// Not shown: that GEMMs are numerically right (the reference judges that), and that a
 // backend does what a command says (the conformance suite does).
 //
 //===----------------------------------------------------------------------------------------===//
@@ -45,8 +46,8 @@ struct CheckOptions {
   bool ordered = false;
   /// Ranks are followed one by one, though they may be alike (alike.h). The report is the same.
   bool eachRank = false;
-  /// Where `queues` is 0: a rank of a program with more streams than this has to be safe with one
-  /// queue, which proves it for any number and any way to share them. 0: every stream has its own.
+  /// Used if `queues` is 0: a rank with more streams than this has to be safe with one queue, which
+  /// proves it for any number of queues and any way to share them. 0: a queue for each stream.
   uint32_t ownQueues = 0;
   /// Hears of every step, with the memory that it takes in all.
   ProgressFn progress = {};
@@ -61,12 +62,12 @@ struct CheckedEvent {
   uint32_t run = 1;         ///< 1, 2, ...
   uint32_t command = kNone; ///< index into the rank's Plan; kNone: the caller
   std::string text;         ///< "rank 1, stream(2), run 2: copy in "..." (trip 3) at a.braid:9:5"
-  /// Of one in the cycle of a deadlock: the command that it waits for, and the one that this is
-  /// queued behind, the next of the cycle. Else empty.
+  /// For an event in the cycle of a deadlock: the command that it waits for, and the command after
+  /// which that one is queued, which is the next of the cycle. Else empty.
   std::string waitsFor = {}, behind = {};
-  uint32_t line = 0; ///< of the program's text; 0: the caller
-  /// Of one that wrote a wrong result or its operand: "writes %C of rank 1, bytes [0 .. 64) from
-  /// %all of rank 1, bytes [0 .. 64)". Else empty.
+  uint32_t line = 0; ///< line of the program's text; 0: the caller
+  /// For an event that wrote a wrong result or its operand: "writes %C of rank 1, bytes [0 .. 64)
+  /// from %all of rank 1, bytes [0 .. 64)". Else empty.
   std::string detail = {};
 };
 
@@ -78,9 +79,9 @@ struct Violation {
   /// that wrote what it was computed from, and last the caller who reads it.
   std::vector<CheckedEvent> events;
   std::vector<std::string> notes; ///< one line each
-  /// Of a pair that nothing orders, as events 1 and 2: which of them must not come first, by the
-  /// order in which the rank issues what belongs to them; what happens if it does, "2 reads what
-  /// was there before 1 writes: stale data"; and what in the other order.
+  /// For an unordered pair, events 1 and 2: the one that must not come first, by the rank's issue
+  /// order; the consequence if it does, "2 reads what was there before 1 writes: stale data"; and
+  /// the consequence of the other order.
   size_t staleIfFirst = 0;
   std::string stale = {}, otherwise = {};
 
@@ -95,13 +96,13 @@ struct CheckReport {
   int64_t hosts = 1;
   uint32_t runs = 0;
   uint32_t queues = 0;          ///< that the proof holds for
-  size_t commands = 0;          ///< of all ranks and runs
-  size_t transfers = 0;         ///< of one run, over all ranks
+  size_t commands = 0;          ///< over all ranks and runs
+  size_t transfers = 0;         ///< in one run, over all ranks
   size_t messages = 0;          ///< transfers that are messages; they were followed spelled out
   bool isOfMessages = false;    ///< ranks may send messages
-  size_t collectives = 0;       ///< of one run, on rank 0
+  size_t collectives = 0;       ///< in one run, on rank 0
   size_t accesses = 0;          ///< to memory, of all ranks and runs
-  bool seamsChecked = false;    ///< what successive runs do to each other: not of a single one
+  bool seamsChecked = false;    ///< successive runs were checked together; false for a single run
   bool orderChecked = false;    ///< that of additions, with the result; see CheckOptions::ordered
   bool resultChecked = false;   ///< false: nothing says what the result should be
   std::string resultNotChecked; ///< why, if so
@@ -128,7 +129,7 @@ Status expectMemoryToCheck(double bytes, int64_t ranks, uint32_t runs);
 Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
                           const CheckOptions &options);
 
-/// What was proved, or the counterexample; a few lines.
+/// Prints the proved properties, or the counterexample, in a few lines.
 std::string str(const CheckReport &report);
 
 } // namespace braid

@@ -58,7 +58,7 @@ const Pieces &Definition::contents(const FusionTensor &tensor, int64_t rank, uin
   return known->second;
 }
 
-/// What the caller gives is as it is.
+/// An input has its declared type.
 DType Definition::typeOf(const FusionTensor &tensor, Rounding rounding) const {
   const bool isRounded = rounding == Rounding::Done || numbers_.count(&tensor) ||
                          llvm::isa<ReshardNode>(tensor.definition);
@@ -100,7 +100,7 @@ Pieces Definition::made(const FusionTensor &tensor, int64_t rank, uint32_t run, 
   return terms_.gemmOf(rowsOf(gemm, tensor, rank, run), factor);
 }
 
-/// Of what the operands were before they were rounded.
+/// A function of the operands before they were rounded.
 Pieces Definition::pointwiseOf(const PointwiseNode &node, int64_t rank, uint32_t run,
                                DType result) {
   llvm::SmallVector<TypedPieces, 2> operands;
@@ -133,7 +133,7 @@ Pieces Definition::inputContents(const FusionTensor &tensor, uint32_t number, in
   return pieces;
 }
 
-/// What every rank multiplies by.
+/// The second operand of a GEMM, on every rank.
 Factor Definition::factorOf(const Gemm &gemm, Pieces b, DType result) const {
   const DType dtype = gemm.a().type.dtype;
   const Shape shape = fusion_.localShape(gemm.a().type);

@@ -6,7 +6,7 @@
 
 namespace braid::checker {
 
-/// What a term is a device's part of.
+/// A sum of which each device has a partial result.
 struct PartialResult {
   const FusionTensor *tensor;
   int64_t rank;
@@ -52,8 +52,8 @@ private:
 
   const Fusion &fusion_;
   Terms &terms_;
-  std::map<const FusionTensor *, uint32_t> numbers_; ///< of the inputs
-  /// Of tensors that all ranks hold alike under rank -1.
+  std::map<const FusionTensor *, uint32_t> numbers_; ///< the inputs' numbers
+  /// Terms that are known already. Tensors that are equal on all ranks are under rank -1.
   std::map<std::tuple<const FusionTensor *, int64_t, uint32_t, Rounding>, Pieces> known_;
   std::map<TermId, PartialResult> partials_;
 };

@@ -57,7 +57,7 @@ std::string Difference::describe(const Piece &piece) const {
 
 //===- Sums -----------------------------------------------------------------------------------===//
 
-/// What is no sum is one addend.
+/// A term that is no sum counts as one addend.
 void Difference::compareSums(DType partial) {
   const Addends got = terms_.takenApart(got_, partial);
   const Addends expected = terms_.takenApart(expected_, partial);

@@ -15,8 +15,7 @@ using EventId = uint32_t;
 /// `Event::cause` of an await that nothing ever releases.
 inline constexpr EventId kNever = kNone - 1;
 
-/// What an event is. The caller's accesses and the ends of buffers' lives stand beside the
-/// commands.
+/// Kinds of events: commands, the caller's accesses, and the ends of buffers' lives.
 enum class EventKind : uint8_t { Command, CallerWrites, CallerReads, Release };
 
 struct Event {
@@ -24,17 +23,17 @@ struct Event {
   uint32_t rank;
   uint32_t run; ///< 0, 1, ...
   uint32_t stream;
-  uint32_t index;    ///< of the command, or of the release
+  uint32_t index;    ///< index of the command, or of the release
   uint32_t thread;   ///< number of (rank, stream) among all
   uint32_t position; ///< in its thread
   EventId cause;     ///< the event this one waits for besides the one ahead of it, or kNone
 };
 
-/// All events, issue order within each rank, and who waits for whom. A rank's events have
-/// successive numbers, and so have those of each of its runs, which are all alike.
+/// All events, their issue order on each rank, and their waits. A rank's events have successive
+/// numbers, and so have those of each of its runs. All runs have equal events.
 ///
-/// Where ranks are alike (alike.h) these are the events of the first block of ranks, and an event
-/// and the number of a block stand for one of that block.
+/// If ranks are alike (alike.h), these are the events of the first block of ranks. An event and the
+/// number of a block then mean the event in that block.
 class History {
 public:
   /// Endpoints must match (see matchTransfers); `partner[rank][endpoint]` is the peer's endpoint.
@@ -53,7 +52,8 @@ public:
   uint32_t period() const { return period_; }
   uint32_t blocks() const { return static_cast<uint32_t>(plans_.size()) / period_; }
   uint32_t blockOf(int64_t rank) const { return static_cast<uint32_t>(rank) / period_; }
-  /// Where a block is if block 0 is at `by`; and by what `from` is shifted to `to`.
+  /// The number of block `from` after a shift that moves block 0 to `by`; and the shift that moves
+  /// `from` to `to`.
   uint32_t shiftedBlock(uint32_t from, uint32_t by) const {
     return static_cast<uint32_t>(shifted(shift_, from, by, blocks()));
   }
@@ -71,7 +71,7 @@ public:
   const Command &command(const Event &event) const { return plan(event).commands[event.index]; }
   /// Events of a rank of the first block, in issue order.
   auto issued(size_t rank) const { return llvm::seq(ranks_[rank].first, ranks_[rank + 1].first); }
-  /// Of a block; those of the next block follow.
+  /// Threads of one block; those of the next block follow.
   uint32_t threads() const { return threads_; }
   /// The number of an event's thread, of an event in a block, among those of all blocks.
   size_t numberOf(const Event &event, uint32_t block) const {
@@ -93,9 +93,9 @@ public:
   CheckedEvent describe(EventId id) const { return describe(events_[id]); }
 
 private:
-  /// Where a rank's events are.
+  /// The numbers of a rank's events.
   struct RankEvents {
-    EventId first = 0;   ///< of the rank
+    EventId first = 0;   ///< the rank's first event
     uint32_t perRun = 0; ///< events
     uint32_t firstThread = 0;
     std::vector<uint32_t> awaits, signals; ///< by endpoint: which event of a run, or kNone
@@ -114,7 +114,7 @@ private:
   uint32_t period_;
   Shift shift_;
   std::vector<Event> events_;
-  std::vector<RankEvents> ranks_; ///< of the first block, and one more
+  std::vector<RankEvents> ranks_; ///< for the first block, and one more
   std::vector<uint32_t> threadLength_;
   uint32_t threads_ = 0;
 };
@@ -142,9 +142,9 @@ public:
   bool isBeforePresent(EventId earlier, uint32_t block = 0) const;
 
 private:
-  /// By thread: how many of its events are known to be done. What a thread knows of itself is the
-  /// position of its event, so its events have one clock in common until it hears of something new.
-  /// Blocks of threads are numbered as seen from the thread's own.
+  /// For each thread, the number of its events that are known to be done. A thread's own count is
+  /// the position of its event, so its events share one clock until it learns something new. Blocks
+  /// of threads are numbered relative to the thread's own block.
   using Clock = std::vector<uint32_t>;
   bool isKnownTo(uint32_t thread, const Event &event, uint32_t block) const;
   void join(uint32_t thread, EventId id, uint32_t block);
@@ -154,7 +154,8 @@ private:
   const bool relyOnMeetings_;
   std::vector<std::shared_ptr<Clock>> clocks_; ///< by thread
   std::vector<uint32_t> waiters_;              ///< by event: who still waits for it
-  std::unordered_map<EventId, std::shared_ptr<Clock>> awaited_; ///< of passed events with waiters
+  std::unordered_map<EventId, std::shared_ptr<Clock>>
+      awaited_; ///< clocks of passed events with waiters
   EventId present_ = kNone;
 };
 

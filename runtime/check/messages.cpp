@@ -77,7 +77,7 @@ std::optional<Violation> findOverlap(llvm::ArrayRef<Plan> plans) {
   return std::nullopt;
 }
 
-/// What members must agree about.
+/// Prints the properties on which members must agree.
 std::string str(const PlanCollective &c) {
   return fmt::format("{}{} of {} bytes of {} to {}{}", name(c.kind).str(),
                      c.reduction ? " " + name(*c.reduction).str() : std::string(), c.src.bytes,

@@ -5,10 +5,10 @@
 
 namespace braid::checker {
 
-/// What is wrong with Plans that send messages, if they do so, whatever the order of events.
-/// What a group receives comes to bytes of its own; groups that exchange messages, directly or
-/// through others, are one whole, and a rank has at most one in it; members of a team issue the
-/// same collectives, in the same order, with the same root, operator, type and size.
+/// A violation in the messages of Plans that does not depend on the order of events. The messages
+/// that a group receives are written to disjoint bytes. Groups that exchange messages, directly or
+/// through others, form one whole, in which a rank has at most one group. Members of a team issue
+/// the same collectives, in the same order, with the same root, operator, type and size.
 std::optional<Violation> matchMessages(llvm::ArrayRef<Plan> plans);
 
 /// A reduction by a collective adds in an order that nobody knows, and only a sum can be a

@@ -270,17 +270,17 @@ private:
   const History &history_;
   Terms terms_; // before what points to it
   std::optional<Definition> definition_;
-  std::vector<const FusionTensor *> inputs_, outputs_; ///< of the definition
+  std::vector<const FusionTensor *> inputs_, outputs_; ///< in the definition's order
   AllContents memory_;
   std::vector<std::string> inputNames_;
   std::optional<Violation> violation_;
   std::optional<Place> wrong_;                ///< a part of an output, wrong from its first byte on
-  GemmOperand wrongOperand_ = GemmOperand::A; ///< of the GEMM that wrote it
+  GemmOperand wrongOperand_ = GemmOperand::A; ///< operand of the GEMM that wrote it
   size_t mostWriters_ = 6;                    ///< that are named
-  std::optional<Place> unwritten_;            ///< what is read, and nothing has written
+  std::optional<Place> unwritten_;            ///< bytes that are read but were never written
 };
 
-/// By event, whether it touches memory, in all blocks.
+/// For each event, whether it touches memory in any block.
 std::vector<bool> findTouching(const History &history) {
   std::vector<bool> touching;
   for (const Event &event : history.events())

@@ -73,8 +73,8 @@ private:
     });
   }
 
-  /// What a read gets, or what stays of two writes, in either order. `reader`: 1 or 2; 0: none.
-  /// `first`: 1 or 2, which one is meant to come first.
+  /// Describes the data that a read gets, or that two writes leave, in either order. `reader`: 1,
+  /// 2, or 0 for none. `first`: the event, 1 or 2, that is meant to come first.
   static void sayOrders(Violation &race, int reader, int first) {
     const int second = 3 - first;
     race.staleIfFirst = static_cast<size_t>(second) - 1;

@@ -53,7 +53,7 @@ std::vector<ClockLife> clockLives(const Plan &plan) {
   return lives;
 }
 
-/// How many clocks are kept at once, at most.
+/// The largest number of clocks that are kept at once.
 size_t mostClocks(const Plan &plan) {
   std::vector<ptrdiff_t> change(plan.commands.size() + 1);
   for (const ClockLife &life : clockLives(plan)) {
@@ -83,12 +83,12 @@ size_t commandsToCheck(const Plan &plan, uint32_t runs) {
   return (plan.commands.size() + plan.releases.size() + 2) * runs + (runs == 1 ? 1 : 0);
 }
 
-constexpr double kOfEndpoint = 12; ///< whom it meets
+constexpr double kOfEndpoint = 12; ///< bytes for the partner of an endpoint
 
 /// The numbers were measured with all schedules on 512 ranks, and `pairwise` on 64 to 1,024.
 double memoryToCheck(const Plan &plan, uint32_t runs) {
   constexpr double kOfEvent = 42;   ///< in the history, its order, and who waits for it
-  constexpr double kOfCommand = 50; ///< of one run: who did what last to its bytes
+  constexpr double kOfCommand = 50; ///< bytes per command of a run: the last accesses to its bytes
   const size_t streams = plan.streams.size();
   const double clock = static_cast<double>(plan.ranks) * static_cast<double>(streams) * 4;
   return static_cast<double>(commandsToCheck(plan, runs)) * kOfEvent +
@@ -123,8 +123,9 @@ size_t countOwnResults(const Plan &plan, const Fusion *fusion) {
 
 /// The numbers were measured with the examples on 256 to 1,024 ranks.
 double memoryToCheckAlike(const Plan &plan, const Fusion *fusion, uint32_t runs) {
-  constexpr double kOfCommand = 10; ///< of one run: what is where it writes
-  constexpr double kOfTerm = 200;   ///< what is computed in one run
+  constexpr double kOfCommand =
+      10;                         ///< bytes per command of a run: the terms in the bytes it writes
+  constexpr double kOfTerm = 200; ///< bytes per term that a run computes
   const size_t terms = countOwnResults(plan, fusion);
   return static_cast<double>(plan.commands.size()) * kOfCommand +
          static_cast<double>(terms) * runs * kOfTerm +

@@ -130,7 +130,7 @@ Pieces Terms::sumOf(const Summands &summands) {
   const int64_t row = bytesOf(bias) / sizeOf(biasType);
   Pieces result;
   forEachStretch(contents, [&](Addends addends, int64_t at, int64_t count) {
-    // What no rank has a part of does not exist.
+    // Without a part on any rank, the element does not exist.
     const bool isNothing = std::all_of(addends.begin(), addends.end(), isUndefined);
     if (row != 0 && !isNothing)
       addends.push_back({everyRow(bias), biasType, at % row});
@@ -161,7 +161,8 @@ Addend Terms::moved(const Addend &addend, int64_t by) const {
 /// The type in which a GEMM adds.
 static DType accumulatorOf(DType dtype) { return dtype == DType::F64 ? dtype : DType::F32; }
 
-/// What is copied into another type was rounded to its own, unless that is an accumulator's.
+/// True if a copied value was rounded to the type of its source before it is converted. The
+/// source's type must not be an accumulator's.
 static bool keepsRounding(const Summands &summands) {
   return summands.isCopy && (summands.partial != accumulatorOf(summands.partial) ||
                              sizeOf(summands.dtype) > sizeOf(summands.partial));

@@ -49,7 +49,7 @@ struct PieceReader {
   int64_t used = 0;
 
   bool isAtEnd() const { return index == pieces.size(); }
-  /// What is left of the present piece.
+  /// The rest of the present piece.
   Piece here() const {
     const Piece &piece = pieces[index];
     return {piece.term, piece.offset + used, piece.bytes - used};
@@ -72,23 +72,24 @@ enum class TermKind : uint8_t {
   Mixed
 };
 
-/// What a GEMM does to each row of its first operand, and with what.
+/// A GEMM's second operand and bias, by which each row of the first operand is multiplied.
 struct Factor {
   Pieces b, bias;
-  DType dtype; ///< of the operands
+  DType dtype; ///< type of the operands
   int64_t n, k;
   bool transposeB;
-  DType result; ///< of the result's elements
+  DType result; ///< type of the result's elements
   auto operator<=>(const Factor &) const = default;
 };
 
-/// What a sum adds, element by element and in the order of `parts`; then the bias to every row.
+/// The operands of a sum. Parts are added element by element in the order of `parts`, and then the
+/// bias to every row.
 struct Summands {
   std::vector<Pieces> parts;
   TypedPieces bias;
-  DType partial;       ///< of the parts
-  DType dtype;         ///< of the sum
-  bool isCopy = false; ///< of one part, into another type: no partial results have been sent
+  DType partial;       ///< type of the parts
+  DType dtype;         ///< type of the sum
+  bool isCopy = false; ///< a copy of one part into another type: no partial results were sent
 };
 
 /// One of those that are added: the element of a term that meets one of the sum's.
@@ -120,13 +121,13 @@ public:
   /// A function of each element, or of each pair of elements, rounded to `result`.
   Pieces pointwiseOf(PointwiseFunction function, llvm::ArrayRef<TypedPieces> operands,
                      DType result);
-  /// What has not been rounded yet, rounded: the same term as if that had been done where it was
-  /// made.
+  /// Rounds terms that have not been rounded yet. The result is the same as if they had been
+  /// rounded when they were made.
   Pieces rounded(const TypedPieces &exact, DType result);
 
   TermKind kind(TermId term) const { return terms_[term].kind; }
-  /// What is added to make the element of a term that `addend` names, in order, with the sums among
-  /// that taken apart; the addend itself if it is no sum.
+  /// The addends, in order, of the element of a term that `addend` names. Sums among them are
+  /// replaced by their own addends. If `addend` is no sum, it is the only addend.
   Addends takenApart(const Addend &addend) const;
   /// The same for the first element of a piece; `dtype` is its type if it is no sum.
   Addends takenApart(const Piece &piece, DType dtype) const;
@@ -136,7 +137,7 @@ public:
   // For messages; see term_text.cpp.
   /// "the matmul of %A of rank 2 in run 1"; `inputs` are the names of the parameters.
   std::string str(TermId term, const std::vector<std::string> &inputs) const;
-  /// What two GEMMs, or GEMMs in their first operands, multiply by where that differs:
+  /// The second operands of two GEMMs, or of GEMMs in their first operands, if they differ:
   /// "8x8 of %B in run 1 from byte 0 on, transposed".
   std::optional<std::pair<std::string, std::string>>
   strFactors(TermId one, TermId other, const std::vector<std::string> &inputs) const;
@@ -157,11 +158,11 @@ private:
     Addends addends; ///< in the order in which one who made it first adds them
   };
   using SumKey = std::tuple<DType, DType, Addends>;
-  /// Of the first element, as of a sum: operands of its elements, in the order of terms, since all
-  /// functions of two commute.
+  /// A function, described by its first element, as a sum is. The operands of the elements are in
+  /// the order of terms, because all functions of two operands commute.
   struct Function {
     PointwiseFunction function;
-    DType dtype; ///< of the result
+    DType dtype; ///< type of the result
     Addends operands;
     auto operator<=>(const Function &) const = default;
   };

@@ -5,7 +5,7 @@
 
 namespace braid::checker {
 
-/// By rank and endpoint: the endpoint of the peer that it meets.
+/// For each rank and endpoint, the matching endpoint of the peer.
 using Partners = std::vector<std::vector<uint32_t>>;
 
 /// Fills `partners`, or says what does not match: an endpoint that meets none or several, other

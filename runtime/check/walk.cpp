@@ -18,7 +18,7 @@ struct Stretch {
     uint32_t block, done;
   };
   std::vector<EventId> events;
-  std::vector<Need> needs; ///< those of stretches before it not repeated
+  std::vector<Need> needs; ///< without those of earlier stretches
 };
 
 /// An event is in the stretch of what stands before it on its stream, or of its cause; or in the

@@ -13,7 +13,7 @@ bool overlap(const Place &a, const Place &b) {
   return a.memory == b.memory && a.begin < b.end && b.begin < a.end;
 }
 
-/// What an event writes of the bytes of `place`.
+/// The bytes of `place` that an event writes.
 std::optional<Place> writtenBy(const History &history, const Event &event, const Place &place) {
   for (const Access &access : accessesOf(history, event))
     if (access.isWrite && overlap(access.place, place))
