@@ -46,7 +46,7 @@ std::string folderOf(const std::string &path) {
   return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
 }
 
-/// What a path leads to, through links; a link to what is not there yet is followed once.
+/// The target of a path, through links. A link to a file that does not exist is followed once.
 std::string resolved(const std::string &path) {
   char target[PATH_MAX + 1];
   if (realpath(path.c_str(), target))
@@ -153,7 +153,7 @@ private:
 
   const std::string path_, folder_;
   const mode_t mode_;
-  const bool keepsMode_; ///< of what it replaces
+  const bool keepsMode_; ///< keeps the mode of the file that it replaces
   std::string name_;     ///< empty: it has none
   FileDescriptor file_;
   int error_ = 0;
@@ -189,7 +189,7 @@ Status writeFile(const std::string &path, llvm::StringRef text) {
                                   : writeInPlace(path, text);
 }
 
-/// Of a file that is not there yet: where it would be.
+/// The place of a file that may not exist yet.
 static std::string placeOf(const std::string &path) {
   const std::string file = resolved(path);
   return resolved(folderOf(file)) + "/" + file.substr(file.rfind('/') + 1);

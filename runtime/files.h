@@ -31,7 +31,7 @@ int writeAll(int descriptor, llvm::StringRef text);
 struct ReplaceOptions {
   /// Less the process's umask; default: that of the old file if it is this user's, else 0666.
   std::optional<unsigned> mode = {};
-  std::string shownAs = {}; ///< what messages call the path; default: as it is
+  std::string shownAs = {}; ///< the path in messages; default: the path itself
 };
 
 /// Puts `text` into a regular file of that name, in place of whatever has the name, a link too. As

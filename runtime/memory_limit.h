@@ -14,10 +14,10 @@ namespace braid {
 /// /proc/meminfo. UINT64_MAX if none of them can be read.
 uint64_t availableMemory();
 
-/// What a piece of work takes, in bytes.
+/// The memory that a piece of work takes, in bytes.
 struct MemoryNeed {
-  double bytes;        ///< of memory, in all processes that take part
-  double addressSpace; ///< of one process; what is reserved and never touched counts, too
+  double bytes;        ///< memory in all processes that take part
+  double addressSpace; ///< address space of one process, untouched reservations included
 };
 
 /// Ok, or Unsupported where the work takes more than is available:
@@ -31,9 +31,9 @@ Status expectMemory(double bytes, const std::string &forWhat, const std::string 
 /// "123 GiB", "2.6 GiB", "190 MiB".
 std::string strOfBytes(double bytes);
 
-/// What the control groups leave: `membership` is the text of /proc/self/cgroup, `root` the folder
-/// where groups are mounted. Nothing if no group has a limit. Page cache that can be dropped does
-/// not count as used.
+/// The memory that control groups leave: `membership` is the text of /proc/self/cgroup, `root` the
+/// folder where groups are mounted. Nothing if no group has a limit. Page cache that can be dropped
+/// does not count as used.
 std::optional<uint64_t> memoryLeftInGroups(const std::string &membership, const std::string &root);
 
 } // namespace braid

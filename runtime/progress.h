@@ -13,9 +13,9 @@ namespace braid {
 /// One step of the work, and how far it is.
 struct WorkProgress {
   std::string step; ///< "making Plans"
-  std::string unit; ///< what is counted: "ranks"
+  std::string unit; ///< the counted thing: "ranks"
   size_t done = 0, total = 0;
-  double bytes = 0; ///< of memory that the whole work takes, about; 0: not known yet
+  double bytes = 0; ///< estimated memory of the whole work; 0: not known yet
 };
 
 /// Hears of it, on the thread that works, often: it decides what is worth saying.

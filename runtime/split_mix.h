@@ -16,7 +16,7 @@ constexpr uint64_t mixBits(uint64_t bits) {
   return bits ^ (bits >> 31);
 }
 
-/// What the state of a generator grows by.
+/// The increment of a generator's state.
 inline constexpr uint64_t kSplitMixStep = 0x9e3779b97f4a7c15u;
 
 /// The first number of a generator whose state is `state`; the next one's is kSplitMixStep more.

@@ -16,13 +16,14 @@ using Candidate = Configuration;
 CompileOptions applyTo(CompileOptions options, const Configurations &chosen);
 /// The same, where `config` is for all stages that `options` does not name.
 CompileOptions applyTo(CompileOptions options, const Configuration &config);
-/// How `config` has transfers made, and commands launched.
+/// The transfer mode and the launch mode of `config`.
 TransferMode transferModeOf(const Configuration &config);
 LaunchMode launchModeOf(const Configuration &config);
 /// `config` with that transfer mode, but for CTAs; nothing where it is the device's choice.
 Configuration withTransferMode(Configuration config, TransferMode mode);
-/// What predictions are wrong about alike: the schedule with its placement, the protocol with where
-/// partial results are stored, and the transfer mode.
+/// Properties that predictions misjudge in the same way for all candidates that share them: the
+/// schedule with its placement, the protocol with the place of partial results, and the transfer
+/// mode.
 std::array<std::string, 3> traitsOf(const Candidate &candidate);
 
 } // namespace braid

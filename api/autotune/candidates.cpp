@@ -21,11 +21,11 @@ constexpr int64_t kMostRowsAtPeers = 256;
 
 using namespace schedule;
 
-/// What decides which values of a knob are tried.
+/// The facts that decide which values of a knob are tried.
 struct Surroundings {
   const FusionStage &stage;
   llvm::ArrayRef<Transport> transports;
-  int64_t waveRows = 0; ///< of the second trials
+  int64_t waveRows = 0; ///< for the second trials
 
   Transport of(const Candidate &candidate) const {
     return transportOf(candidate, transports.front());
@@ -128,8 +128,8 @@ int64_t streamsForTransfers(const Candidate &candidate, const FusionStage &stage
   return forHosts + (areShared ? 2 : 0);
 }
 
-/// Where some streams are for transfers alone, GEMMs are on one stream or on two: which of both
-/// is better is not known from the schedule, and decides the most where power limits.
+/// If some streams are for transfers alone, GEMMs are on one stream or on two. The schedule does
+/// not tell which is better, and if power limits the GPU, this matters most.
 Values streamCounts(const Candidate &candidate, const Surroundings &around) {
   const int64_t others = streamsForTransfers(candidate, around.stage);
   // Chunks for the peer that go ahead of the own ones, which wait for what comes; or all in turn,
@@ -148,7 +148,7 @@ Values protocols(const Candidate &candidate, const Surroundings &around) {
              : Values{int64_t(Protocol::Get), int64_t(Protocol::Put)};
 }
 
-/// Where all transfers of a shot are posted at once, a kernel may push what it has added.
+/// If all transfers of a shot are posted at once, a kernel may push the sums that it computes.
 Values secondShots(const Candidate &candidate, const Surroundings &around) {
   const bool isPulled = candidate.protocol() == Protocol::Get &&
                         around.of(candidate) != Transport::Messages && around.stage.isOnOneHost;
@@ -176,7 +176,8 @@ Values partials(const Candidate &candidate, const Surroundings &around) {
              : Values{int64_t(Partials::Local)};
 }
 
-/// Those of a collective are of one size, and blocks without slices come at once.
+/// True if blocks can be cut into `chunks`. A collective needs chunks of equal size, and without
+/// slices a block arrives as a whole.
 bool canCut(const Candidate &candidate, const FusionStage &stage, int64_t chunks) {
   return candidate.transfers() == Transfers::Pairs ||
          (stage.isReduction && stage.rows % chunks == 0);
@@ -198,7 +199,7 @@ Values waves(const Candidate &candidate, const Surroundings &around) {
   return isGeometric(candidate) && around.waveRows > 0 ? Values{0, around.waveRows} : Values{0};
 }
 
-/// Of growing groups, all from 2 on are the same.
+/// Values of the tail split. For growing groups, all values from 2 on are the same.
 Values tailSplits(const Candidate &candidate, const Surroundings &) {
   if (multipliesWhole(candidate) || candidate.transfers() != Transfers::Pairs)
     return {1};
@@ -213,7 +214,7 @@ constexpr Trial kFirstLook[] = {{Knob::DataPlane, transports},   {Knob::Placemen
 constexpr Trial kSecondLook[] = {
     {Knob::Streams, allStreamCounts}, {Knob::WaveRows, waves}, {Knob::TailSplit, tailSplits}};
 
-/// What is the default is left out of a candidate, but for the fields of its schedule.
+/// The value as a candidate holds it: defaults are left out, except in the schedule's fields.
 std::optional<int64_t> written(Knob knob, int64_t value,
                                std::optional<int64_t> fallback = std::nullopt) {
   const bool isField = llvm::is_contained(presetFields(), knob);
@@ -236,7 +237,7 @@ void vary(std::vector<Candidate> &all, const Trial &trial, const Configuration &
   all = std::move(varied);
 }
 
-/// Those that do what was asked of messages, if any can.
+/// Keeps the candidates that send messages if the user asked for messages and any candidate can.
 void keepMessages(std::vector<Candidate> &all, const CandidateSpace &space) {
   const auto sends = [&](const Candidate &candidate) {
     return transportOf(candidate, space.transports.front()) == Transport::Messages;

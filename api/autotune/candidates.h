@@ -7,16 +7,16 @@
 
 namespace braid {
 
-/// How transfers may be made, the default first, of the ways that are there.
+/// The available transfer modes, the default first.
 std::vector<TransferMode> transferModesOf(llvm::function_ref<bool(TransferMode)> isThere);
 
-/// What is given leaves no choice.
+/// Removes modes that contradict the given ones.
 void narrowModes(const Configuration &given, std::vector<LaunchMode> &launchModes,
                  std::vector<TransferMode> &transferModes);
 
 inline constexpr Transport kPeerMemoryAlone[] = {Transport::PeerMemory};
 
-/// What candidates for a stage are made from.
+/// The values from which candidates for a stage are made.
 struct CandidateSpace {
   const Configuration &given; ///< not varied; outlives this
   llvm::ArrayRef<LaunchMode> launchModes;
@@ -31,13 +31,14 @@ struct CandidateSpace {
 /// stream or on several.
 std::vector<Candidate> broadCandidates(const CandidateSpace &space);
 
-/// How many rows of a GEMM with so many columns are one wave of tiles, as libraries prefer them
-/// for large GEMMs: 128 by 256. 0 if there are no waves.
+/// The rows in one wave of tiles of a GEMM with `columns` columns. Tiles are 128 by 256, as
+/// libraries prefer them for large GEMMs. 0 if there are no waves.
 int64_t waveRowsOf(int64_t tilesAtOnce, int64_t columns);
 
-/// Of candidates in the order of their predictions, those that are worth more trials around them:
-/// the best of eight families, which tell more than the next best of one; and of each of these the
-/// best with another number of chunks, for a tail split may do what more chunks do, in fewer steps.
+/// Picks candidates, given in the order of their predictions, whose variants are worth trials: the
+/// best of each of eight families, which tell more than the next best of one family; and for each
+/// of these the best with another number of chunks, because a tail split may have the effect of
+/// more chunks in fewer steps.
 std::vector<Candidate> worthVariants(llvm::ArrayRef<Candidate> bestFirst);
 
 /// The second trials, around one that did well: other streams, streams for transfers alone, smaller
@@ -45,11 +46,12 @@ std::vector<Candidate> worthVariants(llvm::ArrayRef<Candidate> bestFirst);
 std::vector<Candidate> variantsOf(const Candidate &candidate, const CandidateSpace &space,
                                   int64_t waveRows);
 
-/// How many times as long as in a few runs `candidate` may take in others. With more than one peer,
-/// chunks that engines copy on several streams at once have two modes: each rank feeds another peer
-/// at a time, or, once the ranks have drifted apart, two feed one while another gets nothing.
-/// Either lasts for many runs. On 4 H200 the second one took 1.23 to 1.28 times as long, and most
-/// runs were in it where a trial had seen only the first (docs/cost-model.md).
+/// The factor by which later runs of `candidate` may be slower than the first few. With more than
+/// one peer, chunks that engines copy on several streams at once have two modes: each rank sends to
+/// another peer at a time, or, once the ranks have drifted apart, two send to one peer while
+/// another gets nothing. Either mode lasts for many runs. On 4 H200 the second took 1.23 to 1.28
+/// times as long, and most runs were in it although a trial had seen only the first
+/// (docs/cost-model.md).
 double worstCase(const Candidate &candidate, int64_t ranks, bool hasCopyEngines);
 
 } // namespace braid

@@ -29,7 +29,7 @@ namespace {
 /// To be raised when measuring changes so much that what was measured before should not count.
 constexpr int kModelVersion = 5;
 
-/// What all ranks have to have been asked.
+/// The question, which must be the same on all ranks.
 std::vector<Choice> questionOf(const std::string &text, const ChooseOptions &options) {
   std::string launchModes, transferModes, transports, parameters;
   for (LaunchMode mode : options.launchModes)
@@ -64,10 +64,10 @@ std::vector<LoweredCandidate> inOrder(std::vector<LoweredCandidate> all,
   return ordered;
 }
 
-constexpr size_t kMostTurns = 2; ///< of each stage
+constexpr size_t kMostTurns = 2; ///< turns of each stage
 
-/// Of a turn that has so many seconds, or however long it takes, if a number was asked for. Several
-/// stages share the room that a job has for what it prepares.
+/// The limits of a turn of `seconds`, or without a time limit if the user asked for a number of
+/// candidates. Several stages share the memory that a job has for prepared programs.
 TimingLimits limitsFor(std::optional<int64_t> timed, size_t stages, double seconds) {
   TimingLimits limits = timed ? TimingLimits() : TimingLimits::within(seconds);
   limits.most = std::max(limits.least, limits.most / stages);
@@ -78,7 +78,7 @@ TimingLimits limitsFor(std::optional<int64_t> timed, size_t stages, double secon
   return limits;
 }
 
-/// How long the best of earlier trials may have taken, and what it was.
+/// The result of earlier trials, and the time limit that they had.
 struct KnownChoice {
   double seconds;
   Configurations schedule;
@@ -102,7 +102,7 @@ bool mayBeMessages(const CompileOptions &given) {
                       [&](const Configurations::OfStage &each) { return isOpen(each.config); });
 }
 
-/// What is given leaves no choice.
+/// Removes transports that contradict the given one.
 void narrowTransports(ChooseOptions &options) {
   const Configuration &given = options.given.schedule.all;
   if (given.get(Knob::DataPlane))
@@ -165,12 +165,12 @@ private:
   CandidateLowering lowering_;
   JobModel model_;
   StageChoices choices_{{}, {}};
-  double trialSeconds_ = 0; ///< of all turns, by rank 0's clock
-  // Of the stage that is chosen for.
+  double trialSeconds_ = 0; ///< spent in all turns, by rank 0's clock
+  // State of the stage that is being chosen for.
   size_t stage_ = 0;
   std::vector<LoweredCandidate> candidates_; ///< the best first, once they are predicted
-  std::map<size_t, TimedPlan> ready_;        ///< those of them that may be timed again
-  std::map<size_t, double> trials_;          ///< what counts of the first trial of each
+  std::map<size_t, TimedPlan> ready_;        ///< candidates that may be timed again
+  std::map<size_t, double> trials_;          ///< the counted time of each first trial
   double turnSeconds_ = 0;                   ///< that they took
   FinalRounds finalRounds_;
 };
@@ -189,7 +189,7 @@ Status Chooser::tryMessages() {
   return openMessages(timer_, options_.transports, options_.warn, "no candidate sends messages");
 }
 
-/// Of the choice, among what is kept.
+/// The key under which the choice is kept.
 std::string Chooser::key() const {
   const std::string question = encodeChoices(questionOf(lowering_.fusionText(), options_));
   return fmt::format("choice for @{} on {} ranks, {:016x}", lowering_.fusion(), timer_.ranks(),
@@ -227,7 +227,7 @@ std::vector<PredictedCandidate> Chooser::predictedCandidates() const {
   return all;
 }
 
-/// Of the widest GEMM, on rank 0's device: all ranks have to have the same candidates.
+/// The rows in a wave of the widest GEMM on rank 0's device. All ranks need the same candidates.
 Result<int64_t> Chooser::waveRows() {
   int64_t columns = 0;
   for (const PlanMatmul &gemm : candidates_.front().plans->front().matmuls)
@@ -461,8 +461,8 @@ Result<ScheduleChoice> Chooser::chooseInTurns() {
 
 } // namespace
 
-/// By the library that is here. Where ranks share a GPU, times of messages say nothing, and few
-/// libraries send them: who wants them says so.
+/// Adds messages by the library that is installed. If ranks share a GPU, the times of messages mean
+/// nothing and few libraries support it, so messages are only used there if the user asks.
 static void addMessages(ChooseOptions &options, const Backend &backend) {
   if (!backend.messages)
     return;

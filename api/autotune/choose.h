@@ -18,16 +18,16 @@ namespace braid {
 
 /// Without transfer modes: all that are worth a look and that the device offers.
 struct ChooseOptions : JobModelOptions {
-  /// What is given here is not varied.
+  /// Choices of the user, which are not varied.
   CompileOptions given;
-  /// How many are timed, however long that takes; 0: the prediction alone decides. Empty: of those
-  /// that are predicted to be as fast as the best, within what predictions are off by, as many as
-  /// there is time for.
+  /// The number of candidates to time, without a time limit; 0: the prediction alone decides.
+  /// Empty: as many as there is time for, among those predicted to be as fast as the best within
+  /// the error of predictions.
   std::optional<int64_t> timed = {};
-  /// For trials of candidates: none is begun that would end later, and the best so far is chosen.
-  /// What the model lacks takes its time before them.
+  /// Time limit for trials: none is begun that would end later, and the best so far is chosen.
+  /// Measurements that the model needs come before the trials and are not included.
   double seconds = 2;
-  /// What an earlier job has chosen for the same question, with as much time or more, is chosen.
+  /// Takes the choice of an earlier job for the same question, if it had at least as much time.
   bool usesKnown = false;
 };
 

@@ -14,7 +14,7 @@ namespace braid {
 using SharedPlans = std::shared_ptr<const std::vector<Plan>>;
 
 struct LoweredCandidate {
-  Candidate candidate;     ///< of the stage that is chosen for
+  Candidate candidate;     ///< for the stage that is being chosen for
   Configurations schedule; ///< the whole fusion's
   SharedPlans plans;       ///< shared with those that are lowered the same
   double predictedUs = 0;
@@ -24,7 +24,7 @@ struct LoweredCandidate {
 /// Equal if nothing decides between two: the same commands, peers and ranges, run in the same way.
 uint64_t signatureOf(const Plan &plan, TransferMode transferMode, LaunchMode launchMode);
 
-/// What candidates of one fusion are lowered to.
+/// Lowers the candidates of one fusion.
 class CandidateLowering {
 public:
   /// `text` holds the fusion, `name` is its file; `given` is not varied. All outlive this.
@@ -61,7 +61,7 @@ private:
   std::string fusion_, fusionText_;
   std::vector<FusionStage> stages_;
   std::map<std::string, SharedPlans> plans_; ///< null: refused
-  std::set<uint64_t> seen_;                  ///< what rank 0 does, and how it is launched
+  std::set<uint64_t> seen_;                  ///< signatures of rank 0's Plans
   Status refusal_;
 };
 

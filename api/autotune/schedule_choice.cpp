@@ -30,7 +30,7 @@ std::string othersOf(llvm::ArrayRef<JudgedCandidate> others) {
                      std::min_element(others.begin(), others.end(), isFaster)->predictedUs);
 }
 
-/// How many were not chosen only because they may take longer.
+/// The number of candidates that measured faster but may be slower in other runs.
 int64_t fasterThanBest(const ScheduleChoice &choice) {
   const bool wasTimed = choice.timed() > 1;
   auto usOf = [&](const JudgedCandidate &each) {
@@ -42,7 +42,7 @@ int64_t fasterThanBest(const ScheduleChoice &choice) {
   });
 }
 
-/// By which rule; that of timing_rules.h in a line.
+/// The rule of timing_rules.h in a line.
 std::string howTimed(const ScheduleChoice &choice) {
   if (choice.timed() == 0)
     return "";
@@ -108,7 +108,7 @@ std::string reasonFor(const ScheduleChoice &choice) {
 
 namespace {
 
-/// Of one choice.
+/// The table of one choice.
 std::string tableOf(const ScheduleChoice &choice, size_t next) {
   llvm::ArrayRef<JudgedCandidate> all = choice.candidates;
   const size_t shown = next < all.size() - choice.timed() ? choice.timed() + next : all.size();

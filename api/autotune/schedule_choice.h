@@ -11,14 +11,14 @@
 namespace braid {
 
 struct JudgedCandidate {
-  Candidate candidate;                 ///< of the stage that was chosen for
+  Candidate candidate;                 ///< for the stage that was chosen for
   Configurations schedule;             ///< the whole fusion's
-  double predictedUs = 0;              ///< of a run where runs follow one another
+  double predictedUs = 0;              ///< predicted time of a run in a burst
   std::optional<double> singleUs = {}; ///< measured of a run alone, if it was timed
   std::optional<double> burstUs = {};  ///< measured of what is predicted; what counts
   double worstCase = 1;                ///< times these two, in other runs (candidates.h)
 
-  /// Of the prediction, as a part of `burstUs`; nothing if nothing was measured.
+  /// The prediction's error relative to `burstUs`; nothing if nothing was measured.
   std::optional<double> error() const;
 };
 
@@ -37,7 +37,7 @@ struct ScheduleChoice {
   bool isKnown = false; ///< chosen by an earlier job: of the candidates only the best is here
 
   const Configurations &best() const { return candidates.front().schedule; }
-  /// How many were timed.
+  /// The number of timed candidates.
   size_t timed() const;
   /// Mean of |error()| over those that were timed; 0 if none was.
   double meanError() const;

@@ -17,7 +17,7 @@ Configuration only(bool areOfRun, Configuration config) {
   return config;
 }
 
-/// What a stage has chosen, in a run with those knobs.
+/// A stage's choice, without knobs of the run that `run` has.
 Configuration suitedTo(const Configuration &run, Configuration stage) {
   if (transportOf(run, Transport::PeerMemory) == Transport::Messages)
     for (Knob knob : kKnobsOfPeerMemory)

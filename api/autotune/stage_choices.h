@@ -19,7 +19,7 @@ public:
   size_t count() const { return stages_.size(); }
   bool areSeveral() const { return count() > 1; }
   const FusionStage &stage(size_t index) const { return stages_[index]; }
-  /// What the user says of that stage, and of the run.
+  /// The user's choices for that stage and for the run.
   const Configuration &given(size_t stage) const { return given_[stage]; }
   bool isBegun() const { return isBegun_; }
   /// That stage's part of what is best so far, with the knobs of the run.
@@ -32,7 +32,7 @@ public:
 private:
   std::vector<FusionStage> stages_;
   std::vector<Configurations::OfStage> givenStages_;
-  std::vector<Configuration> given_, best_; ///< of each stage
+  std::vector<Configuration> given_, best_; ///< one for each stage
   Configuration run_;                       ///< knobs of the run, the best so far
   bool isBegun_ = false;                    ///< something has been taken
 };

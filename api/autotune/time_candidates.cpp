@@ -34,10 +34,10 @@ private:
   const TimingLimits &limits_;
   const TimingActions &actions_;
   CandidateTimes result_;
-  std::map<size_t, std::vector<double>> turns_; ///< of each candidate, in microseconds
+  std::map<size_t, std::vector<double>> turns_; ///< times of each candidate, in microseconds
 };
 
-// How many runs, of a candidate whose runs take long:
+// Numbers of runs of a candidate whose runs take long.
 constexpr double kLeastOfTrial = 5; ///< two to warm up, one alone, and a burst of two
 constexpr double kLeastOfTurn = 3;  ///< one to warm up, and a burst of two
 

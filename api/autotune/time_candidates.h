@@ -4,10 +4,10 @@
 // in which the best of them take turns. The first one only leaves out some. Those that stay decide
 // it among themselves: what changes with time, clocks above all, favours none of them.
 //
-// What counts is a run in a burst, where runs follow one another as layers of a model do. Runs
-// alone rank differently: on 2 GPUs the best of them took 134 us in a burst, where another took
-// 110. So first trials are bursts, too, if short ones. They leave nobody out for what a run takes
-// alone, and cost little beside preparing a candidate.
+// Candidates are judged by their time in bursts, because runs follow one another as the layers of a
+// model do. Single runs rank differently: on 2 GPUs the fastest single run took 134 us in a burst
+// and another candidate 110 us. So first trials are bursts, too, if short ones. They do not punish
+// a candidate for a slow single run, and cost little compared to preparing the candidate.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -20,25 +20,25 @@
 
 namespace braid {
 
-/// How timing is done. All ranks get the same answers, so that all go on with the same candidate.
+/// Functions that measure. All ranks get the same answers, so they agree on the next candidate.
 struct TimingActions {
   // Microseconds of a run in a burst.
   std::function<Result<double>(size_t candidate)> look;  ///< the first time
-  std::function<Result<double>(size_t candidate)> again; ///< of one that was looked at: one round
-  std::function<Result<double>()> seconds;               ///< of trials that have gone
+  std::function<Result<double>(size_t candidate)> again; ///< one round of a tried candidate
+  std::function<Result<double>()> seconds;               ///< time that trials have taken so far
 };
 
 struct TimingLimits {
-  /// What would end later is not timed any more, and the best so far is the best: in the middle of
-  /// a round, too, and if nothing was timed at all.
+  /// Time limit: no measurement is begun that would end later, and the best so far is chosen, even
+  /// in the middle of a round, and even if nothing was timed.
   double seconds = std::numeric_limits<double>::infinity();
-  size_t least = 3, most = 48;      ///< candidates of the first look: there are 42 families
-  double lookSeconds = 2;           ///< after which it goes on for `least` only
-  double window = kPredictionsMiss; ///< of predictions, as FirstTrials has it, for all but `least`
-  size_t leastRounds = 3, mostRounds = 15; ///< of the final rounds
+  size_t least = 3, most = 48;             ///< candidates of the first look: there are 42 families
+  double lookSeconds = 2;                  ///< after which it goes on for `least` only
+  double window = kPredictionsMiss;        ///< see FirstTrials; not for the first `least`
+  size_t leastRounds = 3, mostRounds = 15; ///< number of final rounds
   double finalSeconds = 0.4;               ///< after which they go on for `leastRounds` only
 
-  /// Those of a contest that ends in time.
+  /// The limits for a contest of `seconds`.
   static TimingLimits within(double seconds);
 };
 

@@ -91,9 +91,9 @@ size_t FirstTrials::timesSeen(const Entry &entry) const {
   return times;
 }
 
-/// By which factor, as a logarithm, each trait makes runs longer than predicted, beside what all
-/// have in common. A sum over a candidate's traits fits best what was measured; each is drawn
-/// towards 0 as if one more time had shown none of it.
+/// The logarithm of the factor by which each trait makes runs longer than predicted, relative to
+/// all candidates. The sums over candidates' traits are a least-squares fit to the measurements;
+/// each value is drawn towards 0 as if one more measurement had shown no effect.
 std::vector<double> FirstTrials::learn() const {
   constexpr int kSweeps = 8;
   std::vector<double> effects(traits_, 0);

@@ -1,10 +1,10 @@
 //===- api/autotune/timing_rules.h - which candidates are timed, and which of them again ------===//
 //
-// What a prediction is wrong about, it is wrong about for all candidates with the same schedule,
-// the same protocol or the same transfer mode: their traits. So the first trials are of one of each
-// family, as candidates with the same traits are called, before a second one of any, and what the
-// traits cost is learned from each time. In turns with that come those that are then expected to be
-// the fastest, of whatever family.
+// Predictions misjudge all candidates with the same schedule, protocol or transfer mode (their
+// traits) in the same way. Candidates with the same traits are a family. The first trials take one
+// candidate of each family before a second one of any, and each time teaches the costs of the
+// traits. In turns with these, the candidates that are now expected to be fastest are tried, of any
+// family.
 //
 // Nothing here measures anything. Candidates are numbers, 0 and up.
 //
@@ -20,10 +20,10 @@
 
 namespace braid {
 
-/// What the rules know of a candidate.
+/// A candidate as the rules see it.
 struct PredictedCandidate {
   double predictedUs = 0;
-  size_t commands = 0; ///< of a rank in a run: the fewer, the simpler
+  size_t commands = 0; ///< commands of a rank in a run: the fewer, the simpler
   std::array<std::string, 3> traits = {};
   /// Runs may take so many times as long as a few of them show: what counts where candidates are
   /// put in order. What is expected of a first look is without it.
@@ -48,7 +48,7 @@ public:
 
   /// The candidate to be timed next; empty if all have been.
   std::optional<size_t> next() const;
-  /// What came of it. Above 0.
+  /// Adds a measurement, above 0.
   void add(size_t candidate, double us);
 
 private:
@@ -63,10 +63,10 @@ private:
   std::vector<double> learn() const;
   size_t timesSeen(const Entry &entry) const;
 
-  std::vector<Entry> entries_; ///< those within the window, the best predicted first
-  size_t traits_ = 0;          ///< how many different ones there are
+  std::vector<Entry> entries_; ///< candidates within the window, the best predicted first
+  size_t traits_ = 0;          ///< number of different traits
   size_t timed_ = 0;
-  std::vector<size_t> ofTrait_, ofFamily_; ///< how many were timed
+  std::vector<size_t> ofTrait_, ofFamily_; ///< numbers of timed candidates
 };
 
 struct CandidateTime {
@@ -80,8 +80,8 @@ struct CandidateTime {
 /// The fastest first, by what counts.
 void sortByTime(llvm::MutableArrayRef<CandidateTime> times);
 
-/// How many of a first look, the fastest first, are worth another one: at most eight, and none that
-/// counts as slower than the fastest by more than a quarter.
+/// The number of candidates, the fastest first, that deserve another trial: at most eight, and none
+/// that is slower than the fastest by more than a quarter.
 size_t survivorsOf(llvm::ArrayRef<CandidateTime> times);
 
 /// So many stay after the first round.
@@ -89,7 +89,7 @@ inline constexpr size_t kFinalists = 4;
 
 struct FinalRounds {
   size_t survivors = 0; ///< that had a turn in the first round; 0: there was nothing to compare
-  size_t finalists = 0; ///< of these, that had one in every round
+  size_t finalists = 0; ///< survivors that were timed in every round
   size_t rounds = 0;
 };
 

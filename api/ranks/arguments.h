@@ -12,7 +12,7 @@ public:
   /// Unsupported if there is no memory. `plan` and `device` outlive the result.
   static Result<Arguments> allocate(const Plan &plan, Device &device);
 
-  /// What a run is given.
+  /// The addresses for a run.
   RunArguments addresses() const;
   /// Host memory.
   void *input(size_t index) { return inputs_[index].host.get(); }

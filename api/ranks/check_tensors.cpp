@@ -15,7 +15,7 @@ std::string typeText(DType dtype, std::span<const int64_t> shape) {
   return fmt::format("{}[{}]", name(dtype).str(), fmt::join(shape, ", "));
 }
 
-/// What differs is named first: types and numbers of axes are often confused.
+/// Describes the difference. Types and numbers of axes are compared first, as they are often wrong.
 std::string differenceOf(const TensorSpec &spec, const Tensor &tensor) {
   if (tensor.dtype != spec.dtype)
     return "elements of type " + name(spec.dtype).str();

@@ -15,23 +15,23 @@ namespace braid {
 
 /// The Plans of a session, and what it has prepared on the ranks that are here.
 struct SessionPlans {
-  std::vector<Plan> plans; ///< of all ranks
-  int64_t bytes = 0;       ///< of what it allocates here
-  int64_t most = 0;        ///< of what it allocates on one rank
+  std::vector<Plan> plans; ///< one for each rank of the job
+  int64_t bytes = 0;       ///< allocated on the ranks here
+  int64_t most = 0;        ///< the largest allocation on any one rank
   /// When the job prepared a program last: a graph of the caller's held runs, on some rank.
   bool isInGraph = false;
 };
-/// By number, which all ranks have given alike.
+/// Sessions by number. Numbers are the same on all ranks.
 using Sessions = std::map<uint64_t, SessionPlans>;
 
 struct Job::Impl {
   const pid_t process = getpid(); ///< that has the job's threads and connections
   JobOptions options;
   Backend backend;
-  std::vector<TimedPlans> trials; ///< of a choice that has failed; what was issued may still run
+  std::vector<TimedPlans> trials; ///< Plans of a failed choice, whose issued runs may not be over
   Sessions sessions;
-  Sessions ended;                 ///< what was issued of them may still run
-  JobUsage usage;                 ///< of `sessions`; not `held`
+  Sessions ended;                 ///< their issued runs may not be over
+  JobUsage usage;                 ///< usage of `sessions`, without `held`
   std::set<uint64_t> captured;    ///< sessions of which graphs of the caller's have had runs, here
   std::vector<uint64_t> inGraphs; ///< sessions whose isInGraph is set
   uint64_t nextSession = 0;
@@ -61,7 +61,7 @@ struct Job::Impl {
                                  const CompileOptions &given, double seconds);
   /// The Plans that messages name: those of all sessions. Of many, it takes long.
   void showPlans();
-  /// Of one session more, and of one that messages do not name any more.
+  /// Adds one session's Plans; hidePlans() removes them.
   void showPlans(const SessionPlans &session);
   void hidePlans(const SessionPlans &session);
 

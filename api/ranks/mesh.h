@@ -44,18 +44,18 @@ public:
   Status prepare(llvm::ArrayRef<Plan> plans, TransferMode transferMode = {});
 
   int64_t ranks() const { return cluster_->ranks(); }
-  /// Those in this process: hosted() of them, from firstHosted() on.
+  /// The first rank in this process, of hosted() consecutive ones.
   int64_t firstHosted() const { return cluster_->firstHosted(); }
   int64_t hosted() const { return cluster_->hosted(); }
   bool hosts(int64_t rank) const {
     return rank >= firstHosted() && rank < firstHosted() + hosted();
   }
   Cluster &cluster() { return *cluster_; }
-  /// Of a rank in this process.
+  /// The device of a rank in this process.
   Device &device(int64_t rank) { return cluster_->device(rank); }
   ControlPlane &control(int64_t rank) { return cluster_->control(rank); }
   Prepared &prepared(int64_t rank) { return *prepared_[static_cast<size_t>(rank - firstHosted())]; }
-  /// Of any rank, once prepare() has been called.
+  /// The Plan of any rank, once prepare() has been called.
   const Plan &plan(int64_t rank) const { return plans_[static_cast<size_t>(rank)]; }
 
   /// Issues one run on every rank that lives here, `arguments[rank - firstHosted()]`, and returns

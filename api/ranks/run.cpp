@@ -100,7 +100,7 @@ std::vector<OutputOfRanks> outputsOf(const Compiled &compiled) {
   return outputs;
 }
 
-/// What one rank has done.
+/// The results of one rank.
 struct RankWork {
   double seconds = 0; ///< issuing and waiting
   std::vector<uint64_t> digests = {};
@@ -263,7 +263,7 @@ Status Runner::finishRank(int64_t rank, const RankWork &work) {
     mine.elementsCompared = reference_->elementsPerRank() * options_.iterations;
   if (options_.trace)
     mine.spans = mesh_.device(rank).tracer()->takeTrace();
-  // What brought inputs to the device and outputs back belongs to no program.
+  // Copies of inputs to the device, and of outputs back, belong to no program.
   llvm::erase_if(mine.spans, [](const Span &span) { return !span.tag.plan; });
   const CommonClock clock = mesh_.control(rank).commonClock();
   mine.clockErrorNs = clock.errorNs;

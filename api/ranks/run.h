@@ -9,7 +9,7 @@ namespace braid {
 
 struct RunReport;
 
-/// What a user chooses about a run.
+/// A user's choices about a run.
 struct RunOptions {
   int64_t iterations = 1;
   /// Compare every element of every output of every iteration with the reference.
@@ -21,7 +21,7 @@ struct RunOptions {
   uint32_t queues = 0;                       ///< see ClusterOptions
   /// Record one run as a graph and replay it. Unsupported where the backend has no graphs.
   bool graph = false;
-  /// How transfers are made. Unsupported where the backend has no choice.
+  /// The transfer mode. Unsupported if the backend has no choice.
   TransferMode transferMode = {};
   /// The ranks choose the schedule when they have met (api/autotune/choose.h).
   bool isAuto = false;
@@ -41,7 +41,8 @@ struct RunOptions {
 
 inline constexpr int64_t kMaxRunsInFlight = 4;
 
-/// What happened. The same in the processes of all ranks, but for the trace and the choices.
+/// The outcome of a run. It is the same in the processes of all ranks, except the trace and the
+/// choices.
 struct RunReport {
   int64_t ranks = 0;
   int64_t iterations = 0;
@@ -50,14 +51,15 @@ struct RunReport {
   int64_t streams = 0;          ///< on rank 0, the caller's not counted
   int64_t hosts = 1;            ///< on which the ranks are
   int64_t networkBytes = 0;     ///< between them, in one run
-  int64_t clockErrorNs = 0;     ///< of times in the trace, where there are several
+  int64_t clockErrorNs = 0;     ///< error of times in the trace, if there are several hosts
   int64_t elementsCompared = 0; ///< over all ranks, iterations and outputs; 0: nothing was compared
   double meetSeconds = 0;       ///< until all ranks had come; 0 if they are threads
   double prepareSeconds = 0;    ///< memory, handles, and whatever else comes before the first run
   double runSeconds = 0; ///< issuing and waiting, on the slowest rank; not filling or comparing
   std::string choices;   ///< Compute::choices() of rank 0, in its process
   std::string messages;  ///< Messages::describe(), likewise; empty: it sends none
-  /// Of a reproducible run, by the name of each output: of its bits, over all ranks and iterations.
+  /// For a reproducible run, the name of each output and a digest of its bits on all ranks and in
+  /// all iterations.
   std::vector<std::pair<std::string, uint64_t>> digests;
   std::string trace; ///< Chrome's JSON, if asked for, in the process of rank 0
 };
@@ -91,12 +93,12 @@ Result<MetRanks> meet(const Compiled &compiled, const Backend &backend, const Ru
 Result<RunReport> run(const MetRanks &ranks, const Compiled &compiled, llvm::ArrayRef<Plan> plans,
                       const RunOptions &options);
 
-/// What run() refuses before it begins: options that make no sense for this program and backend, or
-/// too many ranks. `areThreads`: all ranks are to live in this process.
+/// The checks of run() before it begins: refuses options that make no sense for this program and
+/// backend, and too many ranks. `areThreads`: all ranks are to live in this process.
 Status checkRun(const Compiled &compiled, const Backend &backend, const RunOptions &options,
                 bool areThreads);
-/// Where nobody names a schedule it is measured: on GPUs whose peers reach memory. The times of the
-/// host's own cores vary, and the cost model does not know what messages cost.
+/// True if a schedule that the user does not name is measured: on GPUs that reach peers' memory.
+/// The times of the host's own cores vary, and the cost model does not know the costs of messages.
 bool choosesByItself(const Backend &backend);
 /// Unsupported if `config` gives a knob of the run a value that only GPUs have, or messages not.
 Status checkModes(const Configuration &config, const Backend &backend);
