@@ -28,8 +28,8 @@ struct Variant {
 std::ostream &operator<<(std::ostream &os, const Variant &variant);
 
 BackendRegistry &allBackends();
-/// Of every registered backend: as it is, and with one queue, with a schedule seed, and as ranks
-/// that join a job where it accepts these. A backend that is not available here is listed, too, and
+/// Lists every registered backend: as it is, with one queue, with a schedule seed, and as ranks
+/// that join a job, if it accepts these. A backend that is not available here is listed, too, and
 /// its tests are skipped.
 std::vector<Variant> allVariants();
 /// A cluster with all ranks.
@@ -78,7 +78,7 @@ protected:
     EXPECT_TRUE(device(rank).synchronize().isOk());
     return static_cast<T *>(memory);
   }
-  /// What is in device memory when all that was issued is done. Synchronizes.
+  /// Waits for all issued commands, and returns the contents of device memory.
   template <class T> std::vector<T> download(const void *memory, size_t count, int64_t rank = 0) {
     EXPECT_EQ(message(device(rank).synchronize()), "");
     std::vector<T> values(count);

@@ -76,7 +76,7 @@ protected:
                                const std::vector<double> &b, const std::vector<double> &bias,
                                const std::vector<double> &addend = {}) {
     warm(p, !addend.empty());
-    // What was in c before must not matter, not even a NaN.
+    // Earlier contents of c must not matter, not even a NaN.
     char *c = uploadElements(p.result(), std::vector<double>(p.m * p.n, NAN));
     MatmulArgs args{p.dtype,
                     p.transposeB,

@@ -16,8 +16,8 @@ namespace {
 
 /// A GPU that passes an event some time after it was recorded, and a host that looks late.
 struct MadeUpClocks {
-  std::vector<int64_t> latenciesNs;  ///< of each attempt, from the record to the event
-  std::vector<int64_t> latenessesNs; ///< of each attempt, from the event to the host's look
+  std::vector<int64_t> latenciesNs;  ///< for each attempt, from the record to the event
+  std::vector<int64_t> latenessesNs; ///< for each attempt, from the event to the host's look
 
   int64_t nowNs = 1000000;
   size_t attempt = 0;

@@ -77,7 +77,7 @@ TEST_P(FailureTest, WaitWithoutSignalTimesOut) {
   }
 }
 
-/// Whoever waits to add what does not come is released, too.
+/// A sum that waits for data which never arrive is released, too.
 TEST_P(FailureTest, ASumBehindAWaitEnds) {
   BRAID_NEEDS_RESULTS();
   start(1, 4, kShort);
@@ -126,7 +126,7 @@ TEST_P(FailureTest, CircleOfRanksIsNamed) {
     EXPECT_THAT(outcomes[0].message(),
                 HasSubstr("rank " + std::to_string(rank) + " waits for rank " +
                           std::to_string((rank + 1) % kRanks) + " in \"node 6\""));
-    // Of a rank that is a process, only the wait to be blamed is shown.
+    // For a rank that is a process, only the wait at fault is shown.
     std::string follower = "rank " + std::to_string(rank) + " waits for its stream 'side' in";
     if (!hasOneQueue() && !isJoined()) {
       EXPECT_THAT(outcomes[0].message(), HasSubstr(follower));

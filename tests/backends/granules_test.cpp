@@ -23,7 +23,7 @@ struct Memory {
 
 using Reads = std::array<Granule, kGranulesEach + 1>;
 
-/// What a team of the kernel does, step by step: see copyTile() in copy_and_signal.cu.
+/// The steps of a team of the kernel: see copyTile() in copy_and_signal.cu.
 void copyTile(const Tile &tile) {
   const GranuleTile granules(tile);
   std::vector<Reads> reads(kTeam);

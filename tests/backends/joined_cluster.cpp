@@ -60,7 +60,7 @@ private:
     Result<RendezvousEndpoint> place = RendezvousEndpoint::open(folder_.path(), "");
     if (!place)
       return place.status();
-    // Who would be killed is this process.
+    // The process that would be killed is this one.
     Result<std::unique_ptr<Rendezvous>> rendezvous = Rendezvous::start(
         std::move(*place), memory_, {.ranks = ranks, .job = "test", .killsStragglers = false});
     if (!rendezvous)

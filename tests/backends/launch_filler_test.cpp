@@ -21,7 +21,7 @@ using ::testing::ElementsAre;
 constexpr int64_t kPart = 1024; ///< bytes
 constexpr auto kPeers = Published::Peers, kNothing = Published::Nothing;
 
-/// Where what has that number lies; 64 KiB are its own.
+/// The address of the 64 KiB with that number.
 char *at(int64_t number) { return reinterpret_cast<char *>(number << 16); }
 
 /// An all-reduce of `ranks` in two shots: parts are pulled, and sums pushed. Buffers: 1 the parts,
@@ -71,7 +71,7 @@ struct TwoShots {
 };
 
 struct Filled {
-  std::vector<size_t> steps; ///< of each launch; 1 for what is none of these
+  std::vector<size_t> steps; ///< steps of each launch; 1 for a command outside launches
   std::vector<CopyAndSignal> launches;
   std::vector<size_t> numbered; ///< flags, in the order in which they were asked for
 };

@@ -116,7 +116,7 @@ TEST_P(MemoryTest, IsZeroedWhenItIsHandedOutAgain) {
     }
 }
 
-/// What is released is in use until it is recycled.
+/// Released memory is in use until it is recycled.
 TEST_P(MemoryTest, KeepsWhatIsOnlyReleased) {
   BRAID_NEEDS_RESULTS();
   start(1);

@@ -140,7 +140,7 @@ TEST_P(PointwiseTest, RoundsWithoutAFunction) {
     EXPECT_EQ(got[i], rounded(DType::F16, values[i]));
 }
 
-/// What is 0, or far from 0, is exact: so verification can compare every bit.
+/// Results are exact at 0 and far from 0, so that verification can compare every bit.
 TEST_P(PointwiseTest, IsExactFarFromZero) {
   BRAID_NEEDS_RESULTS();
   start(1);

@@ -51,7 +51,7 @@ Status writeOnTwoStreams(Device &device, bool isOrdered) {
   return device.synchronize();
 }
 
-/// What one rank's memory holds for the other.
+/// One rank's memory for the other.
 struct Side {
   char *shared, *flags;
 };

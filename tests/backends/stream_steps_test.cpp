@@ -166,7 +166,7 @@ TEST_F(StreamStepsTest, EagerStepsAreShownInTheirOrder) {
   EXPECT_EQ(shown(0), kNone);
 }
 
-/// What stands still may be any of those that are forgotten, so it is shown that something waits.
+/// The waiting step may be any of the forgotten ones, so the report says that something waits.
 TEST_F(StreamStepsTest, ManyEagerRunsDoNotHideThatTheFirstOneWaits) {
   const auto runs = IssuedSteps::kKept; // four steps each
   for (uint32_t run = 1; run <= runs; ++run)
@@ -186,7 +186,7 @@ TEST_F(StreamStepsTest, NumbersWrapAround) {
 
 // -- Programs as they are lowered. --
 
-/// Where the first step waits, a replay takes a report of its own: 4 us behind several kernels.
+/// If the first step waits, a replay needs a separate report: 4 us after several kernels.
 TEST(StreamSteps, WhatIsLoweredToPairsBeginsWithASignal) {
   size_t seen = 0;
   for (const char *example :

@@ -19,7 +19,7 @@ constexpr SumTypes kSumTypes[] = {{kBF16, kBF16, kBF16}, {kBF16, kF32, kBF16}, {
                                   {kF16, kF16, kF32},    {kF16, kF32, kF32},   {kF32, kF32, kF32},
                                   {kF64, kF64, kF64}};
 
-/// Where everything lies. Whole 16 bytes are moved only where nothing is in their way.
+/// The places of all operands. Whole 16 bytes are moved only if alignment allows it.
 struct Layout {
   const char *name;
   int64_t padding;                   ///< elements between parts, at least
@@ -105,7 +105,7 @@ protected:
     ASSERT_EQ(message(device().synchronize()), "");
   }
 
-  /// What is in the result's memory, with what lies around the result.
+  /// The contents of the result's memory, including the bytes around the result.
   std::vector<char> onDevice(const SumCase &c, const std::vector<double> &parts,
                              const std::vector<double> &bias) {
     const auto [dtype, partial, result] = c.types;
@@ -160,7 +160,7 @@ private:
 /// batch with an await behind it. Where kernels can copy, they do, and add.
 class SumInBatchTest : public SumTest {
 protected:
-  static constexpr int64_t kMostBytes = 2 << 20; ///< of all parts
+  static constexpr int64_t kMostBytes = 2 << 20; ///< bytes of all parts
 
   void start() {
     SumTest::start(1);

@@ -29,7 +29,7 @@ constexpr int64_t kRows[] = {4096, 256, 17, 1}; ///< M; the first one has all ro
 
 Status wrong(std::string message) { return Status(StatusCode::WrongResult, std::move(message)); }
 
-/// What is multiplied. Few columns and a long sum: where K would be split, if it might be.
+/// A GEMM. Few columns and a long sum would make a library split K, if it may.
 struct Problem {
   const char *name;
   bool isGather; ///< else partial results are added, in f32
@@ -139,7 +139,7 @@ private:
   const Problem &problem_;
   const int64_t rank_;
   std::string expected_;     ///< all rows
-  std::deque<Program> kept_; ///< whose commands the device may still name
+  std::deque<Program> kept_; ///< programs whose commands the device may still name
   int64_t runs_ = 0, programs_ = 0;
 };
 

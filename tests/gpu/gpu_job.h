@@ -10,7 +10,7 @@
 
 namespace braid::test {
 
-/// What the ranks of a job do.
+/// The work of a job's ranks.
 struct GpuJob {
   const char *what;
   int (*rankMain)(const Place &place, int runs);

@@ -90,7 +90,7 @@ private:
     return static_cast<float>((round * 7919 + rank * 104729 + index * 31) % 16777213);
   }
 
-  const int64_t rank_, ranks_, elements_; ///< of a rank
+  const int64_t rank_, ranks_, elements_; ///< elements on each rank
   void *a_ = nullptr, *c_ = nullptr;
   std::vector<float> host_;
 };
@@ -142,8 +142,8 @@ size_t freeBytes() {
 
 constexpr size_t kSlack = size_t(64) << 20; // other ranks may share the GPU
 
-/// What NVSHMEM itself keeps of each time it is started and ended: 1 MiB a rank was seen, of ranks
-/// that shared a GPU.
+/// Bytes that NVSHMEM itself keeps each time it is started and ended: 1 MiB per rank was seen, with
+/// ranks that shared a GPU.
 size_t keptOfJob() { return memory() == "nvshmem" ? size_t(8) << 20 : 0; }
 
 Status prepareAgain(const std::shared_ptr<Job> &job, int) {

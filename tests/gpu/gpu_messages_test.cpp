@@ -37,7 +37,7 @@ Backend backendOfTest() {
   return *builtinBackends().find(name ? name : "nccl");
 }
 
-/// How messages are sent.
+/// The knobs of messages.
 Configurations knobsOfTest() {
   const char *text = std::getenv("BRAID_TEST_KNOBS");
   return *Configurations::parse(text ? text : "");
@@ -163,7 +163,7 @@ Status makeAndClose(ControlPlane &control, TransferMode mode) {
   return Status::ok();
 }
 
-/// What this rank's GPU has, in bytes, once no rank has memory of another's mapped any more.
+/// The free memory of this rank's GPU, in bytes, after all ranks have unmapped each other's memory.
 Result<size_t> freeMemory(ControlPlane &control) {
   BRAID_TRY(control.allGather(""));
   size_t free = 0, total = 0;

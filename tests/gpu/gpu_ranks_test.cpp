@@ -49,16 +49,16 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kM = 384, kK = 256, kN = 192; ///< m for all ranks
-constexpr int64_t kSmall = 4;                   ///< how much smaller where there are many runs
+constexpr int64_t kSmall = 4;                   ///< divides sizes if there are many runs
 constexpr int kSkipped = 77;
 
 Status wrong(std::string message) { return Status(StatusCode::WrongResult, std::move(message)); }
 
-/// What is asked for, of the launcher and, in the same words, of its ranks.
+/// The options of the launcher and of its ranks.
 struct Chosen {
-  std::string name;  ///< of one case; empty: all of them
+  std::string name;  ///< one case; empty: all cases
   int64_t ranks = 0; ///< 0: 2, 3 and 4
-  int runs = 1000;   ///< of every way, eagerly and again replayed
+  int runs = 1000;   ///< runs in every mode, first eager and then replayed
   bool isRank = false;
 };
 
@@ -429,7 +429,8 @@ Status runsWithoutAllocating(RankTest &test) {
   return runsWithoutAllocating(test, options, {CopyBy::Kernel, SignalBy::Default});
 }
 
-/// What each of them had is used again: flags on the host and on the GPU, arenas, events, graphs.
+/// Resources of ended programs are reused: flags on the host and on the GPU, arenas, events,
+/// graphs.
 Status preparesManyPrograms(RankTest &test) {
   constexpr size_t kPrograms = 600, kWarmUp = 150;
   constexpr size_t kSlack = size_t(32) << 20; // what the driver may do with its pools
@@ -635,8 +636,8 @@ Status reducesFewRows(RankTest &test) {
 /// parts, if it can. None begins at an aligned address, if `shift` is not 0.
 class SumPlaces {
 public:
-  static constexpr int64_t kMostBytes = 4 << 20; ///< of parts, and of bias
-  static constexpr int64_t kBehind = 256;        ///< what lies behind a result, and stays
+  static constexpr int64_t kMostBytes = 4 << 20; ///< bytes of parts, and of bias
+  static constexpr int64_t kBehind = 256;        ///< bytes after a result, which must not change
 
   SumPlaces() {
     std::mt19937 dice(1);
@@ -777,7 +778,7 @@ private:
     batch.second.copies[batch.second.copyCount++] = {taken_, given_, bytes};
   }
 
-  size_t bytes_ = 0; ///< of the result at hand, with what lies before and behind it
+  size_t bytes_ = 0; ///< bytes of the present result, with those before and after it
   int64_t alongCount_ = 0;
   char *parts_ = nullptr, *copied_ = nullptr, *bias_ = nullptr, *alone_ = nullptr,
        *behind_ = nullptr, *given_ = nullptr, *taken_ = nullptr;
@@ -942,7 +943,7 @@ std::optional<Chosen> readFlags(int argc, char **argv) {
   return isKnown ? std::optional(chosen) : std::nullopt;
 }
 
-/// How many ranks a job may have.
+/// The largest number of ranks of a job.
 int64_t mostRanks() {
   const int gpus = countGpus();
   const char *shares = std::getenv("BRAID_SHARE_GPUS");

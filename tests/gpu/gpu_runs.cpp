@@ -153,8 +153,8 @@ int rankMain(const Flags &flags) {
   return static_cast<int>(status.code());
 }
 
-/// To launch(), a job has succeeded once it has committed something; what has passed, rank 0 says.
-/// What does not end fails by the timeout of the mesh.
+/// launch() takes a job for successful once it has committed something; rank 0 prints the cases
+/// that passed. A case that does not end fails by the time limit of the mesh.
 int launchRanks(const Flags &flags, const std::string &program) {
   LaunchOptions options;
   options.ranks = flags.ranks;

@@ -396,7 +396,7 @@ private:
     return status;
   }
 
-  /// What its kernel makes of a rank's A in that run.
+  /// The value that the kernel writes into a rank's A in that run.
   static float valueOf(int64_t rank, int run) {
     return static_cast<float>((rank * 3 + run) % 97 + 1);
   }

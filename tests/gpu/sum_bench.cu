@@ -25,13 +25,13 @@ namespace {
 using braid::cuda::Element;
 using braid::cuda::Sum;
 
-constexpr double kNominalTBs = 4.8; ///< of an H200's memory
+constexpr double kNominalTBs = 4.8; ///< bandwidth of an H200's memory
 constexpr int64_t kMiB = 1 << 20;
-constexpr int64_t kPoolBytes = 1100 * kMiB;  ///< of each of two: what is read, what is written
+constexpr int64_t kPoolBytes = 1100 * kMiB;  ///< size of each of two: one is read, one is written
 constexpr int64_t kMostInTurns = 256 * kMiB; ///< several times the cache
 constexpr int kMeasurements = 21;
-constexpr int64_t kDefaultBlocks = 0; ///< of launchSum(): as many as there is work for
-constexpr int kIssueMicroseconds = 5; ///< of the host, for one launch, generously
+constexpr int64_t kDefaultBlocks = 0; ///< launchSum()'s default: as many as there is work for
+constexpr int kIssueMicroseconds = 5; ///< upper bound for the host to issue one launch
 
 void check(cudaError_t code, const char *what) {
   if (code == cudaSuccess)
@@ -43,9 +43,9 @@ void check(cudaError_t code, const char *what) {
 struct Kind {
   const char *name;
   Element element, partial, result;
-  int64_t size, partialSize; ///< of the result, and of a part
+  int64_t size, partialSize; ///< bytes of an element of the result, and of a part
   int64_t shift; ///< elements behind an aligned address of everything, and between parts
-  bool hasBias;  ///< of kBiasElements
+  bool hasBias;  ///< adds a bias of kBiasElements
 };
 constexpr int64_t kBiasElements = 8192;
 constexpr Kind kKinds[] = {
@@ -66,7 +66,7 @@ struct Case {
   int64_t readBytes() const { return parts * elements * kind->partialSize; }
   int64_t writtenBytes() const { return elements * kind->size; }
   int64_t movedBytes() const { return readBytes() + writtenBytes(); }
-  /// What a buffer of each takes, with what lies between two.
+  /// The size of one buffer, with the padding between two.
   int64_t sourceBytes() const { return padded(parts * stride() + kind->partialSize); }
   int64_t resultBytes() const { return padded(writtenBytes() + kind->size); }
   int64_t turns() const {
@@ -112,7 +112,7 @@ public:
   double sumUs(const Case &c, bool isAlone, int64_t blocksEach = kDefaultBlocks);
   double copyUs(const Case &c);
   unsigned long long wrong() const { return wrong_; }
-  /// What it is that is added from now on: bits of one type may be NaNs of another.
+  /// Fills the sources with numbers of that type: bits of one type may be NaNs of another.
   void fill(Element partial);
 
 private:

@@ -56,7 +56,7 @@ const std::vector<Operation> kOperations = {
       "%C = matmul %A, %B : f32[Stream{3}, M, N]", "output %C"}},
 };
 
-/// Of lowered programs; those written by hand are in reductions.h.
+/// Reductions of lowered programs; programs written by hand are in reductions.h.
 const std::vector<Operation> kReductions = {
     {"scatter",
      {"%A = input f32[D, M, DIDx{D}, K]", "%B = input f32[DIDx{D}, K, N]",

@@ -19,7 +19,7 @@ struct Case {
   std::unique_ptr<Oracle> oracle;
 };
 
-/// What a case is made from.
+/// Options from which a case is made.
 struct CaseOptions {
   std::string operation; ///< "matmul", "linear+bias", ...; see cases.cpp
   int64_t ranks = 2;

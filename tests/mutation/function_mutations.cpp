@@ -55,7 +55,7 @@ SiteText repeatFunction(Program &program, size_t k) {
   return "twice in " + quoted(*op);
 }
 
-/// Of every pair of operands the first is taken twice.
+/// Takes the first operand of a pair twice.
 SiteText repeatOperand(Program &program, size_t k) {
   auto [op, step] = functionAt(program, k);
   if (!op)

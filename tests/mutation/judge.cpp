@@ -14,10 +14,10 @@ namespace braid::test {
 namespace {
 
 constexpr uint32_t kCheckedRuns = 3;
-constexpr uint32_t kMoreRuns = 5; ///< what is proved for few successive runs holds for more
+constexpr uint32_t kMoreRuns = 5; ///< a proof for few successive runs holds for this many, too
 constexpr uint32_t kCompleteLimit = 300;
 
-/// Of so many that favour rare ones each race of orders_test.cpp is seen in one.
+/// In this many orders that favour rare ones, each race of orders_test.cpp shows at least once.
 constexpr uint32_t kFewestOrders = 20;
 
 uint32_t randomOrders() {
@@ -25,8 +25,8 @@ uint32_t randomOrders() {
   return orders;
 }
 
-/// What only the definition condemns: a rejection of this kind that no run confirms is no surprise,
-/// if every order there is gives the right result.
+/// Mutants that only the definition condemns. No run needs to confirm such a rejection if every
+/// order gives the right result.
 struct DefinitionOnly {
   CheckRule rule;
   const char *text; ///< a part of the violation's summary or of a note
@@ -47,8 +47,8 @@ constexpr DefinitionOnly kDefinitionOnly[] = {
      "signals a flag again before it was awaited, which flags that count runs do not mind"},
 };
 
-/// What the backend calls an accused event; nothing for the end of a buffer's life, which issues
-/// nothing.
+/// The backend's action for an accused event; nothing for the end of a buffer's life, for which
+/// nothing is issued.
 std::optional<Action> actionOf(const CheckedEvent &event) {
   llvm::StringRef text = event.text;
   if (event.command != kNone)
@@ -166,7 +166,7 @@ Judgement Judge::judgeAccepted(const Mutant &mutant, uint32_t queues) {
   Judgement judgement;
   judgement.outcome = Outcome::Harmless;
   judgement.queues = queues;
-  // With fewer queues than the proof needs it must get stuck.
+  // The program must get stuck if it has fewer queues than the proof needs.
   for (uint32_t fewer = 1; fewer < queues; ++fewer) {
     Result<CheckReport> report = check(mutant.plans, original_.fusion, {fewer, kCheckedRuns});
     if (report && !report->isSafe() && isStuck(mutant, *report->violation, fewer))

@@ -18,7 +18,7 @@ enum class Outcome {
 
 struct Judgement {
   Outcome outcome = Outcome::Refused;
-  std::optional<CheckRule> rule; ///< of a rejection
+  std::optional<CheckRule> rule; ///< the violated rule of a rejected mutant
   std::string reason;            ///< Condemned: why only the definition can say so
   std::string detail;            ///< Unsound, Unproven: everything to see it again
   uint32_t queues = 0;           ///< Harmless: that are needed

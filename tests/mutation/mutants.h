@@ -28,8 +28,8 @@ struct PlanMutation {
   SiteText (*apply)(std::vector<Plan> &plans, size_t k);
 };
 llvm::ArrayRef<ProgramMutation> programMutations();
-llvm::ArrayRef<ProgramMutation> sumMutations();      ///< what only sums can have, and biases
-llvm::ArrayRef<ProgramMutation> functionMutations(); ///< what only pointwise nodes can have
+llvm::ArrayRef<ProgramMutation> sumMutations();      ///< mutations of sums and biases
+llvm::ArrayRef<ProgramMutation> functionMutations(); ///< mutations of pointwise nodes
 /// All of these.
 std::vector<ProgramMutation> allProgramMutations();
 llvm::ArrayRef<PlanMutation> planMutations();
@@ -38,7 +38,7 @@ struct Mutant {
   std::string mutation;
   std::string what;        ///< "drop `wait %r`"
   std::string text;        ///< the program, if it was the program that was changed
-  std::vector<Plan> plans; ///< of all ranks; empty: refused
+  std::vector<Plan> plans; ///< one for each rank; empty if the mutant was refused
   std::string refusal;     ///< why there are no Plans
 };
 

@@ -30,7 +30,7 @@ void expectNoneMisjudged(const Tally &tally) {
 void expectRight(const Tally &tally) {
   expectNoneMisjudged(tally);
   const Counts total = tally.total();
-  // What only the definition condemns must stay the exception.
+  // Mutants that only the definition condemns must stay the exception.
   EXPECT_LT(total.of(Outcome::Condemned) * 5, total.rejected());
   EXPECT_GT(total.of(Outcome::Guilty), total.made / 3);
   EXPECT_GT(total.of(Outcome::Harmless), total.made / 20);

@@ -37,8 +37,8 @@ private:
 
 using Values = std::vector<double>;
 
-/// What is computed once for a tensor, a rank and an iteration: thousands of trials ask for it, and
-/// several threads at the same time.
+/// Values that are computed once for each tensor, rank and iteration. Thousands of trials use them,
+/// in several threads at the same time.
 template <class Value> class Remembered {
 public:
   template <class Make>

@@ -42,7 +42,7 @@ private:
   const uint32_t rounds_;
   const uint64_t seed_;
   uint32_t round_ = 0;
-  uint32_t steps_ = 0, stepsBefore_ = 100; ///< of this round, and of the last
+  uint32_t steps_ = 0, stepsBefore_ = 100; ///< steps in this round, and in the last
   Picker picker_;
 };
 
@@ -77,7 +77,7 @@ public:
   size_t pick(llvm::ArrayRef<RunnableHead> candidates) override;
   /// There is no other order. Ask when next() has returned false.
   bool areComplete() const { return isComplete_; }
-  /// How many orders were gone through, or begun.
+  /// The number of orders that were completed or begun.
   uint32_t orders() const { return rounds_ == 0 ? 0 : rounds_ - 1; }
 
 private:
@@ -97,7 +97,7 @@ private:
   const uint32_t limit_;
   uint32_t rounds_ = 0; ///< the first one only learns what will be issued
   std::map<QueueId, std::vector<Step>> queues_;
-  Progress progress_; ///< of this round, with the flags as they were in the first
+  Progress progress_; ///< progress in this round, with the flags as they were in the first
   size_t depth_ = 0;
   std::vector<Choice> choices_;
   bool isComplete_ = false;

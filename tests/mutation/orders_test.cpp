@@ -57,7 +57,7 @@ TEST(Orders, AProgramWithARaceHasSeveral) {
   }
 }
 
-/// How many of the mutants give a wrong result in 20 rounds that `Picks` chooses.
+/// The number of mutants that give a wrong result in 20 rounds that `Picks` chooses.
 size_t countWrong(const Case &original, llvm::ArrayRef<Mutant> mutants, bool favoursRare) {
   class Rounds final : public Orders {
   public:

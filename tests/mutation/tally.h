@@ -11,7 +11,7 @@ namespace braid::test {
 struct Counts {
   size_t made = 0;
   std::map<Outcome, size_t> outcomes;
-  std::map<CheckRule, size_t> rules; ///< of the rejections
+  std::map<CheckRule, size_t> rules; ///< rejections by rule
   size_t complete = 0;               ///< harmless in every order there is
   size_t rejected() const;
   size_t of(Outcome outcome) const;
@@ -19,8 +19,8 @@ struct Counts {
 
 struct Tally {
   std::map<std::string, Counts> mutations;
-  std::map<uint32_t, size_t> queues;     ///< of the harmless: how many they need
-  std::map<std::string, size_t> reasons; ///< of what only the definition condemns
+  std::map<uint32_t, size_t> queues;     ///< harmless mutants by the number of queues they need
+  std::map<std::string, size_t> reasons; ///< why only the definition condemns a mutant
   std::vector<std::string> failures;
 
   void add(const Mutant &mutant, const Judgement &judgement);

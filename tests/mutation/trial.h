@@ -8,7 +8,7 @@ namespace braid::test {
 
 struct TrialOptions {
   uint32_t queues = 0; ///< as ClusterOptions::queues
-  uint32_t runs = 3;   ///< of a round, issued back to back
+  uint32_t runs = 3;   ///< runs of a round, issued back to back
   bool compares = true;
   /// All rounds at the same addresses, as in the checker's history: the caller writes inputs and
   /// reads outputs on the main stream, between runs. Otherwise every other round is at addresses

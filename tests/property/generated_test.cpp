@@ -1,7 +1,7 @@
 //===- tests/property/generated_test.cpp - everything that lowering makes is proved safe ------===//
 //
-// With one hardware queue a rank, and with the result. BRAID_CASES=n draws n fusions instead of
-// 2,000.
+// Programs are checked with one hardware queue per rank, results included. BRAID_CASES=n draws n
+// fusions instead of 2,000.
 //
 //===----------------------------------------------------------------------------------------===//
 

@@ -99,7 +99,7 @@ TEST(Hosts, UnevenReduceScattersAreSafe) {
 }
 TEST(Hosts, AllReducesAreSafe) { expectAllSafe(kAllReduce, Kind::AllReduce); }
 
-/// What auto looks at first: flat and hierarchical.
+/// Checks the first candidates of auto, flat and hierarchical.
 void expectCandidatesSafe(const Mesh &mesh, const std::string &text) {
   std::unique_ptr<Source> source = parseSource("hosts.braid", text);
   const std::vector<FusionStage> stages = stagesOf(*source->module.fusions.front(), source->diags);
@@ -131,7 +131,7 @@ TEST(Hosts, RandomCasesAreExact) {
 }
 
 //===----------------------------------------------------------------------------------------===//
-// How often
+// Counts
 //===----------------------------------------------------------------------------------------===//
 
 /// Bytes that come from other hosts, by host and offset in what is received.

@@ -22,7 +22,7 @@
 namespace braid::test {
 namespace {
 
-/// What kinds of commands the Plans have.
+/// The kinds of commands in the Plans.
 struct Seen {
   int64_t groups = 0, collectives = 0;
 };

@@ -52,7 +52,7 @@ float sumOf(const SumCase &sum, int64_t row, int64_t column) {
   return result;
 }
 
-/// What one rank has: its inputs, and NaNs where the result goes.
+/// One rank's inputs, and NaNs in place of the result.
 struct Tensors {
   std::vector<float> x, w, y;
 

@@ -5,8 +5,8 @@
 
 namespace braid::test {
 
-/// What check() says; Internal, with both reports, if following alike ranks as such
-/// (runtime/check/alike.h) says anything else than following each rank.
+/// The report of check(). Internal, with both reports, if a check that treats alike ranks together
+/// (runtime/check/alike.h) differs from one that follows each rank.
 Result<CheckReport> checkBothWays(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
                                   CheckOptions options);
 
@@ -15,8 +15,8 @@ Result<CheckReport> checkBothWays(llvm::ArrayRef<Plan> plans, const Fusion *fusi
 Result<CheckReport> checkManyBothWays(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
                                       const CheckOptions &options);
 
-/// How many ranks the checker moves ranks by, all of them if they are not alike. The Plans are free
-/// of messages, or spelled out, and their endpoints meet.
+/// The period of the checker's alike ranks; all ranks if they are not alike. The Plans are free of
+/// messages, or spelled out, and their endpoints meet.
 uint32_t periodOf(llvm::ArrayRef<Plan> plans);
 
 } // namespace braid::test

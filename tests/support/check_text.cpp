@@ -11,7 +11,7 @@
 namespace braid::test {
 namespace {
 
-/// What lowering makes for a backend that sends messages.
+/// True if the options lower for a backend that sends messages.
 bool isForMessages(const CompileOptions &options) {
   auto isFor = [](const Configuration &config) {
     return config.protocol() == Protocol::Get && config.partials() == schedule::Partials::Local &&

@@ -78,7 +78,7 @@ std::string CollectiveCase::text() const {
                           to, result, from, source, from);
     body += fmt::format("  %c{} = collective {} {}, {}{}\n  wait %c{}\n", i, operation, to, from,
                         where, i);
-    // Who gets nothing has nothing to hand on.
+    // A rank that receives nothing has nothing to hand on.
     if (isStaged && (kind != CollectiveKind::Reduce && team.empty()))
       body += fmt::format("  set %out{}, {}\n", i, to);
     else if (isStaged) {

@@ -15,8 +15,8 @@ struct CollectiveCase {
   DType dtype = DType::F32;
   int64_t ranks = 2;
   std::vector<int64_t> team = {}; ///< empty: all ranks
-  int64_t root = 0;               ///< of a broadcast or a reduce
-  int64_t elements = 1;           ///< of a rank's block: what is gathered, scattered, exchanged
+  int64_t root = 0;               ///< root of a broadcast or a reduce
+  int64_t elements = 1;           ///< elements of a rank's block that is gathered, scattered, ...
   bool isStaged = false;          ///< operands in symmetric buffers; else the caller's
 
   std::vector<int64_t> members() const;
@@ -27,7 +27,7 @@ struct CollectiveCase {
   std::string text() const;
   /// Small integers, other ones for each rank and run.
   std::vector<double> input(int64_t rank, int64_t run) const;
-  /// Of each of the three; nothing where the rank gets no result.
+  /// The expected result of each of the three; nothing if the rank gets none.
   std::optional<std::vector<double>> expected(int64_t rank, int64_t run) const;
   std::string str() const;
 };

@@ -7,7 +7,7 @@
 
 namespace braid::test {
 
-/// What `text` says, which has to be right: "ring;chunks=2", or "" for the defaults.
+/// Parses `text`, which must be correct: "ring;chunks=2", or "" for the defaults.
 inline Configurations configured(const std::string &text) {
   Result<Configurations> parsed = Configurations::parse(text);
   EXPECT_TRUE(parsed.isOk()) << parsed.status().message();

@@ -18,9 +18,9 @@ public:
   size_t mostHeld() const { return most_; }
 
   size_t synchronizations() const { return synchronizations_; }
-  /// With memory of its own, and runs that take so long: all that are waited for at once. With
-  /// `event`, those take so much longer for each event that was recorded, but runs that follow one
-  /// another are faster by its stopwatch, the more events they have.
+  /// Has device memory, and makes all runs that are waited for together take `run`. With `event`, a
+  /// run takes longer by that for each recorded event, but by the device's stopwatch runs in a
+  /// burst are faster, the more events they have.
   void actAsGpu(std::chrono::microseconds run, std::chrono::microseconds event = {}) {
     isGpu_ = true;
     run_ = run;

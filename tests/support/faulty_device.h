@@ -37,7 +37,7 @@ public:
   llvm::ArrayRef<Endpoint> transfers() const { return transfers_; }
   /// Arms one fault, in place of the one before. Only between runs that are done.
   void inject(const Fault &fault);
-  /// How many faults were issued so far.
+  /// The number of faults issued so far.
   int64_t struck() const { return struck_; }
 
   Compute &compute() override { return inner_.compute(); }

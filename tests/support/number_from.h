@@ -6,7 +6,7 @@
 
 namespace braid::test {
 
-/// What a variable of the environment says, such as BRAID_CASES=100, or else `otherwise`.
+/// The number in an environment variable, such as BRAID_CASES=100, or else `otherwise`.
 inline uint64_t numberFrom(const char *variable, uint64_t otherwise) {
   const char *text = std::getenv(variable);
   return text && *text ? std::strtoull(text, nullptr, 10) : otherwise;

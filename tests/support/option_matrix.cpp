@@ -20,7 +20,7 @@ const std::vector<int64_t> kRanks = {1, 2, 3, 4, 5, 7, 8};
 const std::vector<int64_t> kStreams = {1, 2, 3, 4, 5};
 /// Chunks per shard; where a shard has fewer rows, one per row.
 const std::vector<int64_t> kChunks = {1, 2, 3, 5};
-/// Where the last step has too few rows, one chunk per row or nearly.
+/// Tail splits. If the last step has too few rows, it gets about one chunk per row.
 const std::vector<int64_t> kTailSplits = {1, 2, 4};
 /// Rows of a wave.
 const std::vector<int64_t> kWaves = {0, 3};

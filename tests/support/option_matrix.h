@@ -30,7 +30,7 @@ inline constexpr size_t kDimensions = 10;
 
 using Combination = std::array<size_t, kDimensions>;
 
-/// How many values each dimension has.
+/// The number of values of each dimension.
 Combination extents();
 /// All of them in lexicographic order, but for tail splits: they would be three times as many.
 /// Waves are for `coalesced` only.

@@ -191,7 +191,7 @@ private:
     addContraction(first, rows, depth);
   }
 
-  /// What chunks of a sum may cut: its rows, which are `plain` where they have no axis of blocks.
+  /// Notes the rows of a sum, which chunks may cut. There are `plain` rows if no axis has blocks.
   void noteRows(bool isScattered, int64_t plain) {
     (isScattered ? hasScatters_ : hasAllReduces_) = true;
     const int64_t all = total_ ? total_ : heads_ ? ranks_ : ranks_ * blockRows();
@@ -275,7 +275,7 @@ private:
     return name;
   }
 
-  /// Of a GEMM's result.
+  /// The leading axes of a GEMM's result.
   std::string leadOf(const Operand &a, bool isSharded) {
     if (!isWhole_ || dice_.chance(40))
       return streamAxis();

@@ -19,7 +19,7 @@ struct RandomCase {
   std::string str() const;
 };
 
-/// What random fusions may hold besides gathers and GEMMs.
+/// Nodes that random fusions may hold besides gathers and GEMMs.
 struct RandomKinds {
   /// GEMMs contracted over devices, whose partial results are summed.
   bool sums = false;

@@ -15,7 +15,7 @@
 
 namespace braid::test {
 
-/// What random programs may have besides.
+/// Further nodes that random programs may have.
 struct ProgramKinds {
   /// A mesh of several hosts.
   bool hosts = false;

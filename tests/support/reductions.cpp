@@ -51,7 +51,7 @@ std::string withOptions(std::string text, const Options &options) {
   return text;
 }
 
-/// What ranks compute for each other, and for themselves.
+/// The loops in which ranks compute partial results for each other, and for themselves.
 constexpr const char *kPartials = R"(  for %i in 1 .. $D {
     %block = select %A[(rank + %i) mod $D]
     %part = select %sent[(rank + %i) mod $D]

@@ -12,7 +12,7 @@ namespace braid::test::scatter {
 
 inline constexpr int64_t kRows = 16, kK = 8, kColumns = 32;
 
-/// What one rank has in one run.
+/// One rank's tensors in one run.
 struct Tensors {
   std::vector<float> a, b, c;
 };

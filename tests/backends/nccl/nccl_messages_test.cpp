@@ -402,8 +402,8 @@ TEST_F(NcclMessagesTest, APolicyThatAVersionLacksIsNamed) {
 constexpr TransferMode kWindows{.memory = MemoryFrom::Nccl, .ctas = {0, CtaPolicy::Zero}};
 constexpr TransferMode kRegistered{.memory = MemoryFrom::NcclRegistered, .ctas = {4}};
 
-/// Of the memory that there is when teams open each communicator is told once, and only those that
-/// will use it; all that was told is taken back before any of them closes.
+/// When teams open, existing memory is registered once with each communicator that will use it, and
+/// with no other. All registrations are undone before any communicator closes.
 TEST_F(NcclMessagesTest, CommunicatorsKnowTheMemoryThatMessagesUse) {
   library_.version = 23203;
   auto messages = make(0);
@@ -591,7 +591,8 @@ TEST_F(NcclMessagesTest, AllRanksHaveALibraryOrNone) {
   EXPECT_EQ(without.openTeams({}, control, {}).message(), "none here");
 }
 
-/// By the environment, which it reads when it starts; a user who wants multicast is told why not.
+/// The library reads the environment when it starts. A user who asks for multicast is told why it
+/// is not used.
 TEST_F(NcclMessagesTest, TheLibraryStartsWithoutMulticast) {
   setenv("BRAID_NCCL_LIBRARY", BRAID_STAND_IN, 1);
   unsetenv("NCCL_NVLS_ENABLE");

@@ -10,7 +10,7 @@
 
 namespace braid::nccl {
 
-/// What a handle points to.
+/// The object that a handle points to.
 struct Comm {
   int number = 0, members = 0, position = 0;
   Code state = Code::Success; ///< once it is no more in progress
@@ -38,7 +38,7 @@ std::map<std::string, int> &counts() {
 
 int nextNumber = 0;
 uintptr_t nextWindow = 0;
-Comm *last = nullptr; ///< whose operation is in progress
+Comm *last = nullptr; ///< the communicator whose operation is in progress
 
 const char *name(nccl::Type type) {
   switch (type) {
@@ -92,7 +92,7 @@ Code called(const std::string &function, const std::string &text, Comm *comm) {
   return comm && comm->polls != 0 && !isGrouped ? Code::InProgress : Code::Success;
 }
 
-/// What is asked for beyond the defaults: ", 8 to 8 CTAs, policy 2".
+/// Lists the settings that are not defaults: ", 8 to 8 CTAs, policy 2".
 std::string str(const nccl::Config &config) {
   std::string text;
   if (config.minCTAs != nccl::Config::kUndefined || config.maxCTAs != nccl::Config::kUndefined)

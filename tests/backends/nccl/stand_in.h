@@ -13,7 +13,7 @@
 
 namespace braid::test {
 
-/// What the library knows and does. One for the process; not thread-safe but for what it counts.
+/// The state of the library, one for the process. Only the counters are thread-safe.
 struct StandIn {
   int version = 22809;
   std::vector<std::string> calls; ///< "ncclSend 4 f32 to 1 comm 0 stream 7"
@@ -25,17 +25,17 @@ struct StandIn {
     bool isLater = false;
   };
   std::vector<Injected> injected;
-  int pollsInProgress = 0; ///< how often a call stays in progress; -1: for ever
+  int pollsInProgress = 0; ///< polls for which a call stays in progress; -1: for ever
   int liveCommunicators = 0, liveMemory = 0, liveRegistrations = 0;
   bool givesWindows = true; ///< and registers
   bool isSlow = false;      ///< lets other threads go on in each call
   int openGroups = 0;
   nccl::Code background = nccl::Code::Success; ///< found by the library itself
   std::atomic<int> inside{0};                  ///< threads that are in a call, but for aborts
-  std::atomic<int> together{0};                ///< how often two were
+  std::atomic<int> together{0};                ///< times that two calls were
 };
 
-/// Of the library that was loaded from that file: `braidStandIn`.
+/// Type of `braidStandIn`, which returns the state of the library.
 using FindStandIn = StandIn *(*)();
 
 } // namespace braid::test
