@@ -1,8 +1,8 @@
-"""Runs of `braid run --verify` that are one job: to start ranks takes GPUs far longer than a run.
+"""Runs of `braid run --verify` that share a job, because starting ranks takes far longer than a run.
 
-A case of a suite may have a `run`, which says what gpu_runs does instead of the case's own
-command, and a `batch`. Runs of one batch and as many ranks are one job. What it did not come to is
-left to the case's own command.
+A case of a suite may have a `run`, which gpu_runs executes in place of the case's own command, and
+a `batch`. Runs of the same batch and number of ranks are one job. Runs that the job did not reach
+are left to their cases' own commands.
 """
 import collections
 import contextlib
@@ -15,18 +15,18 @@ import time
 from gpu_commands import Command, Stopped
 
 PROGRAM = "gpu_runs"
-# `apart`: what its runs have in common and others have not. Of a batch that may be refused, all
-# runs are, if the first one is. `start`: a command that starts the ranks, if gpu_runs is not to.
+# `apart`: a property that only its runs have. If the first run of a batch that may be refused is
+# refused, all are. `start`: a command that starts the ranks in place of gpu_runs.
 Batch = collections.namedtuple("Batch", "backend apart may_be_refused start shares_gpus",
                                defaults=("", False, (), False))
 SILENCE = 120  # seconds that a run may take
 UNSUPPORTED = 4
-# Flags of `braid run` that a job has in common, or that do not matter to it.
+# Flags of `braid run` that all runs of a job share, or that do not matter to it.
 OF_JOB = ("--backend", "--ranks", "--timeout-ms", "--flight-records")
 
 
 def as_run(file, flags):
-    """What those flags of `braid run` ask for. Nothing if a job cannot do it."""
+    """The run that these flags of `braid run` describe. None if a job cannot do it."""
     run = {"file": file, "set": {}, "iterations": 1}
     schedule, words = [], iter(flags)
     for flag in words:
@@ -51,13 +51,13 @@ def as_run(file, flags):
 
 
 def passed_of(out):
-    """Seconds, by name."""
+    """Seconds of each passed run, by name."""
     return {name: float(seconds)
             for seconds, name in re.findall(r"^passed ([0-9.]+) (.*)$", out, re.MULTILINE)}
 
 
 def wait_for(command):
-    """Until it has ended. TimeoutError if no run passes for too long."""
+    """Waits until the command has ended. TimeoutError if no run passes for too long."""
     passed, since = 0, time.monotonic()
     while not command.has_ended():
         time.sleep(0.05)
@@ -87,7 +87,7 @@ def run_job(arguments, environment, count):
 
 @contextlib.contextmanager
 def command_of(program, runs, ranks, batch):
-    """Of a job of runs; while in the context, which has their file."""
+    """The command of a job of runs. The file of runs exists while in the context."""
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
         json.dump(runs, file)
         file.flush()
@@ -95,13 +95,13 @@ def command_of(program, runs, ranks, batch):
         yield [*batch.start, program, file.name, *ranks, "--backend", batch.backend]
 
 
-# Seconds by the names of the runs that passed; what went wrong then; why the first run is refused.
+# Seconds of each passed run, by name; the failure after them; why the first run was refused.
 Outcome = collections.namedtuple("Outcome", "passed wrong refused", defaults=("", ""))
 
 
 def run_together(cases, folder, environment):
-    """An Outcome. Nothing went wrong where all were stopped, or there is no such program in the
-    folder."""
+    """Runs the cases as one job and returns an Outcome, an empty one if all commands were stopped or
+    the folder lacks the program."""
     program = os.path.join(folder, PROGRAM)
     if not os.path.exists(program):
         return Outcome({})

@@ -1,9 +1,9 @@
 """Commands that end: at the latest when their time is over, or when all are stopped.
 
-What a command writes goes to files. Who reads a pipe to its end waits for everybody who can write
-to it, a grandchild that outlives its killed parent included. A command is a session of its own, and
-is killed with all processes of it. Where there is setpriv, a command also ends if this process is
-killed in a way that it cannot notice; the ranks of a job end with it.
+The output of a command goes to files: a reader of a pipe would wait for everybody who can write to
+it, such as a grandchild that outlives its killed parent. A command is a session of its own and is
+killed with all its processes. If there is setpriv, a command also ends when this process is killed
+by SIGKILL; the ranks of a job end with it.
 """
 import contextlib
 import functools
@@ -11,28 +11,25 @@ import os
 import signal
 import subprocess
 import tempfile
-import threading
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # Seconds. A killed process may stay in the driver for a while; one that stays for ever is left.
 GONE_WITHIN = 10
 
-_lock = threading.Lock()
 _running = set()
 _is_stopped = False
 
 
 class Stopped(Exception):
-    """All commands were stopped; with what this one had written."""
+    """All commands were stopped. Holds the output of this one."""
 
 
 def stop_all():
-    """Kills what runs, and lets nothing else start."""
+    """Kills all running commands, and lets no other one start."""
     global _is_stopped
-    with _lock:
-        _is_stopped = True
-        for command in _running:
-            command.signal_all()
+    _is_stopped = True
+    for command in _running:
+        command.signal_all()
 
 
 def is_stopped():
@@ -41,7 +38,7 @@ def is_stopped():
 
 @functools.lru_cache(maxsize=None)
 def bound_to_us():
-    """What to put in front of a command so that it ends with the thread that has started it."""
+    """The words in front of a command that make it end with this process."""
     words = ("setpriv", "--pdeathsig", "KILL")
     try:
         works = subprocess.run([*words, "true"], capture_output=True, check=False).returncode == 0
@@ -58,13 +55,14 @@ class Command:
         arguments = [*bound_to_us(), *arguments]
         self.out_file = tempfile.TemporaryFile()
         self.err_file = self.out_file if is_merged else tempfile.TemporaryFile()
-        with _lock:
-            if _is_stopped:
-                raise Stopped("")
-            self.process = subprocess.Popen(
-                arguments, stdin=subprocess.DEVNULL, stdout=self.out_file, stderr=self.err_file,
-                env=environment, cwd=ROOT, start_new_session=True)
-            _running.add(self)
+        if _is_stopped:
+            raise Stopped("")
+        self.process = subprocess.Popen(
+            arguments, stdin=subprocess.DEVNULL, stdout=self.out_file, stderr=self.err_file,
+            env=environment, cwd=ROOT, start_new_session=True)
+        _running.add(self)
+        if _is_stopped:  # by a signal, before _running had it
+            self.signal_all()
 
     def __enter__(self):
         return self
@@ -107,7 +105,7 @@ class Command:
 
     @staticmethod
     def read(file):
-        # At a place of its own: the file's position is the writers'.
+        # Without moving the file's position, which the writers use.
         size = os.fstat(file.fileno()).st_size
         return os.pread(file.fileno(), size, 0).decode(errors="replace")
 
@@ -120,8 +118,7 @@ class Command:
             self.signal_all()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(timeout=GONE_WITHIN)
-        with _lock:
-            _running.discard(self)
+        _running.discard(self)
 
 
 def run(arguments, seconds, environment=None):

@@ -1,7 +1,7 @@
 """Ranks that are killed, stopped or crashed while a job starts or runs.
 
-The others have to say why within the timeout and two seconds, naming the victim, and nothing may be
-left: no process, no socket, no GPU memory. A fault is drawn from its seed alone, so that many can
+The other ranks have to report it within the timeout and two seconds, naming the victim, and nothing
+may be left: no process, no socket, no GPU memory. A seed alone determines a fault, so that many can
 be had in parts: seeds 0 to 49, then 50 to 99.
 """
 import contextlib
@@ -12,8 +12,8 @@ import signal
 import tempfile
 import time
 
-from gpu_commands import ROOT, Command, Stopped, run
-from gpu_suite import lanes, only_on, repeated, take_turns
+from gpu_commands import ROOT, Command, run
+from gpu_suite import only_on
 
 EXAMPLE = os.path.join(ROOT, "examples", "ag_matmul.braid")
 # BRAID_TEST_BACKEND=nccl lets ranks send messages.
@@ -21,11 +21,11 @@ BACKEND = os.environ.get("BRAID_TEST_BACKEND", "cuda")
 # Several ranks that share a GPU may take some seconds to make communicators.
 TIMEOUT = 5 if BACKEND == "nccl" else 1.5
 SAID_WITHIN = TIMEOUT + 2
-# What comes after the error is the driver's: it takes up to two seconds to tear down the contexts
-# of a process, longer if several end at the same time, and nobody can hurry it.
+# After the error, the driver takes up to two seconds to tear down the contexts of a process, and
+# longer if several end at the same time.
 ENDS_WITHIN = 4
-# Most of a fault's time is waiting. A failing job must not disturb another on the same GPU, either.
-JOBS_ON_A_GPU = 2
+MEMORY_BACK_WITHIN = 5
+MEMORY_MAY_DIFFER = 64  # MiB
 
 
 def memory_used():
@@ -52,34 +52,33 @@ def ranks_of(launcher):
 
 
 class Job:
-    """A command, and when it wrote what."""
+    """A command, and its lines with the times at which they were seen."""
 
     def __init__(self, command):
         self.command, self.lines = command, []
 
     def look(self):
-        """Whether it goes on."""
+        """Reads new lines. True while the command runs."""
         goes_on = not self.command.has_ended()
         whole = self.command.out().split("\n")[:-1]
         self.lines += [(time.monotonic(), line) for line in whole[len(self.lines):]]
         return goes_on
 
     def wait_for(self, condition, seconds=20):
-        """What `condition` comes to, at the latest when the job has ended."""
+        """Waits until `condition` holds or the job has ended, and returns the condition."""
         end = time.monotonic() + seconds
         while self.look() and not condition() and time.monotonic() < end:
             time.sleep(0.02)
         return condition()
 
     def first(self, beginning):
-        """When the first such line came, or nothing."""
+        """The time of the first such line, or None."""
         return next((when for when, line in self.lines if line.startswith(beginning)), None)
 
 
 class Fault:
-    """One job and what happens to it: while it starts if the seed is even, while it runs if it is
-    odd; a third of them on all GPUs, the others on two if there are four. `devices` are the GPUs
-    of its ranks, of which it may have fewer."""
+    """One job and the signal that one of its ranks gets: while the job starts if the seed is even,
+    while it runs if the seed is odd. `devices` are GPUs for at most as many ranks."""
 
     def __init__(self, braid, seed, devices):
         dice = random.Random(seed)
@@ -102,22 +101,12 @@ class Fault:
         self.wrong, self.output = [], ""
         self.said_after, self.ended_after = None, None  # seconds
 
-    @staticmethod
-    def is_on_all(seed):
-        """Whether it may have more than two GPUs."""
-        return seed % 6 < 2
-
     def happen(self):
         pids = {}
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             environment = only_on(self.devices, TMPDIR=folder, XDG_RUNTIME_DIR=folder)
             with Command(self.arguments, environment, is_merged=True) as command:
-                try:
-                    self.watch(Job(command), pids)
-                except Stopped:
-                    raise
-                except Exception as error:  # which is not to end the other faults
-                    self.wrong.append(f"{type(error).__name__}: {error}")
+                self.watch(Job(command), pids)
                 left = [pid for pid in pids.values() if os.path.exists(f"/proc/{pid}")]
                 self.output = command.out()
             if left:
@@ -172,51 +161,35 @@ class Fault:
     def when(self):
         return "while running" if self.is_late else "while starting"
 
-    def result(self):
-        """What is kept of it."""
-        def rounded(seconds):
-            return None if seconds is None else round(seconds, 2)
-        return {"seed": self.seed, "action": self.action.name, "victim": self.victim,
-                "ranks": self.ranks, "flags": " ".join(self.flags), "when": self.when(),
-                "said_after": rounded(self.said_after), "ended_after": rounded(self.ended_after),
-                "wrong": self.wrong, "output": self.output if self.wrong else ""}
-
     def __str__(self):
         def after(seconds):
             return "never" if seconds is None else f"after {seconds:.1f} s"
         flags = "".join(f" {flag}" for flag in self.flags)
-        text = (f"fault {self.seed}: {self.action.name} rank {self.victim} of {self.ranks}{flags} "
-                f"{self.when()}: error {after(self.said_after)}, end {after(self.ended_after)}")
+        text = (f"{self.action.name} rank {self.victim} of {self.ranks}{flags} {self.when()}: "
+                f"error {after(self.said_after)}, end {after(self.ended_after)}")
         return f"{text}: wrong: {', '.join(self.wrong)}\n{self.output}" if self.wrong else text
 
 
-def faults(suite, seeds, devices):
-    """The outcome of the faults of these seeds, and a detail. Each is recorded when it is over."""
-    suite.planned_faults = len(suite.faults) + len(seeds)
-    before = memory_used()
-    happened = []
+def has_memory_back(before):
+    """True once no GPU has more memory in use than `before`."""
+    end = time.monotonic() + MEMORY_BACK_WITHIN
+    while True:
+        if all(now <= then + MEMORY_MAY_DIFFER for now, then in zip(memory_used(), before)):
+            return True
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.2)
 
-    def happen(seed, devices):
+
+def add_faults(suite, seeds):
+    """A case for each seed. Ranks are at most four, and share GPUs if the suite lets them."""
+    def check(devices, seed):
+        before = memory_used()
         fault = Fault(suite.braid, seed, devices)
-        try:
-            fault.happen()
-        except Stopped:
-            return  # by us, so that it says nothing
-        suite.record_fault(fault.result(), str(fault))
-        happened.append(fault)
-    pairs = [repeated(lane, max(len(lane), 2)) for lane in lanes()]
-    for is_on_all, places in ((True, [devices]), (False, pairs)):
-        take_turns([seed for seed in seeds if Fault.is_on_all(seed) == is_on_all],
-                   places * JOBS_ON_A_GPU, happen)
-    time.sleep(1)
-    after = memory_used()
-    bad = [f"fault {fault.seed}" for fault in happened if fault.wrong]
-    if len(happened) != len(seeds):
-        bad.append(f"{len(seeds) - len(happened)} did not happen")
-    if any(a > b + 64 for a, b in zip(after, before)):
-        bad.append(f"GPU memory in use: {before} MiB before, {after} MiB after")
-    late = sum(fault.is_late for fault in happened)
-    detail = (f"{late} while running; at the latest the error came after "
-              f"{max((fault.said_after or 0 for fault in happened), default=0):.1f} s and the end "
-              f"after {max((fault.ended_after or 0 for fault in happened), default=0):.1f} s")
-    return "failed" if bad else "passed", "; ".join([detail] + [f"wrong: {text}" for text in bad])
+        fault.happen()
+        if not has_memory_back(before):
+            fault.wrong.append(f"GPU memory in use: {before} MiB before, {memory_used()} after")
+        return ("failed" if fault.wrong else "passed"), str(fault)
+    for seed in seeds:
+        suite.add(f"fault {seed}", 4 if suite.shares_gpus else 2,
+                  lambda devices, seed=seed: check(devices, seed), may_share=True)

@@ -165,7 +165,7 @@ def bus_bandwidth(suite, ranks=2):
         return ("failed" if wrong else "passed"), "; ".join(lines)
     for operation in BUSES:
         suite.add(f"messages bus bandwidth: {operation}", ranks,
-                  lambda devices, operation=operation: check(operation), is_alone=True)
+                  lambda devices, operation=operation: check(operation))
 
 
 # Of an older NCCL some are refused.

@@ -1,17 +1,15 @@
-"""A suite of cases that need GPUs, and how they share those of a machine.
+"""A suite of cases that need GPUs, which run one after the other.
 
     suite = Suite(braid, only="", path="out.json")
     suite.add("a name", 2, lambda devices: ("passed", "some detail"))
     suite.run()
 
-Where there are four GPUs, cases that need two run two at a time, each with two GPUs of its own;
-what needs more, or measures times, has the machine to itself. A case is told the GPUs it has, one
-for each rank, and says "passed", "failed" or "skipped", and why. Ranks may be let share GPUs: then
-a case that is about results, and not about times, finds some named more than once. Cases of a batch
-are one job, if they can (gpu_batch.py).
+A case gets the numbers of all GPUs and returns "passed", "failed" or "skipped", and a detail. A
+case that needs more GPUs than there are is skipped, or its ranks share GPUs: then some numbers
+appear more than once. Cases of a batch run as one job, if they can (gpu_batch.py).
 
-What is known is printed, and in the file, as soon as it is known: a suite may be killed at any
-time. If SIGTERM, SIGINT or SIGHUP does it, what runs is killed and shown as "cut off".
+Each result is printed, and saved to the file, as soon as it is known. SIGTERM, SIGINT and SIGHUP
+kill the running command, whose case is shown as "cut off", and end the suite.
 """
 import collections
 import functools
@@ -19,18 +17,13 @@ import json
 import os
 import shutil
 import signal
-import threading
 import time
 
 from gpu_batch import run_together
-from gpu_commands import ROOT, Stopped, is_stopped, run, stop_all
+from gpu_commands import Stopped, is_stopped, run, stop_all
 
 SKIPPED = 77
-LANE = 2  # GPUs
-MOST_OF_BATCH = 32  # cases at once, so that there is something for both lanes
-# Seconds that a killed suite waits for what it killed, so that nothing is left.
-CUT_OFF_WITHIN = 3
-WAKES_EVERY = 0.2  # seconds, to see a signal
+MOST_OF_BATCH = 32  # cases
 
 
 @functools.lru_cache(maxsize=None)
@@ -45,7 +38,7 @@ def gpus():
 
 
 def machine():
-    """What was tested on, for whoever reads the results: "NVIDIA H200, 580.1" for each GPU."""
+    """Name and driver of each GPU: "NVIDIA H200, 580.1"."""
     if not gpus():
         return []
     _, shown, _ = run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
@@ -53,21 +46,9 @@ def machine():
     return shown.splitlines()
 
 
-def lanes():
-    """The GPUs of each of the cases that run at the same time."""
-    if len(gpus()) < 2 * LANE:
-        return [gpus()]
-    return [gpus()[:LANE], gpus()[LANE:2 * LANE]]
-
-
-def repeated(devices, count):
-    """So many, of these."""
-    return [devices[i % len(devices)] for i in range(count)]
-
-
 def only_on(devices, **variables):
-    """The environment of a process that sees no other GPUs. One that is named more than once is
-    for several ranks."""
+    """The environment of a process that sees these GPUs only. A GPU that is named more than once
+    is shared by several ranks."""
     once = list(dict.fromkeys(devices))
     if len(once) < len(devices):
         variables["BRAID_SHARE_GPUS"] = "on"
@@ -76,59 +57,30 @@ def only_on(devices, **variables):
     return dict(os.environ, **variables)
 
 
-def together(functions):
-    """Calls all at the same time. Threads of a pool would keep the process from ending."""
-    threads = [threading.Thread(target=function, daemon=True) for function in functions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
-def take_turns(tasks, places, do):
-    """Calls `do(task, place)` for all tasks, in order, each at the place that is free first."""
-    left = collections.deque(tasks)
-
-    def stay_at(place):
-        while not is_stopped():
-            try:
-                task = left.popleft()
-            except IndexError:
-                return
-            do(task, place)
-    together([functools.partial(stay_at, place) for place in places])
-
-
-class Killed(BaseException):
-    """A signal asks this process to end."""
-
-
-def be_told_of_signals():
-    """From now on, the main thread raises Killed when this process is to end."""
-    def raise_it(number, _):
-        for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(each, signal.SIG_IGN)  # once is enough
-        raise Killed(signal.Signals(number).name)
+def end_on_signals(signals):
+    """From now on, a signal that asks this process to end kills the running command. Its name is
+    appended to `signals`."""
+    def stop(number, _):
+        signals.append(signal.Signals(number).name)
+        stop_all()
     for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(each, raise_it)
+        signal.signal(each, stop)
 
 
 # `batch` and `run`: see gpu_batch.py.
-Case = collections.namedtuple("Case", "name ranks check is_alone may_share batch run")
+Case = collections.namedtuple("Case", "name ranks check may_share batch run")
 
 
 class Suite:
     def __init__(self, braid, only, path=None, about=None, shares_gpus=False):
-        """`about`: what the file says besides."""
+        """`about`: further entries of the file."""
         self.braid, self.only, self.path, self.about = braid, only, path, about or {}
         self.shares_gpus = shares_gpus and bool(gpus())
-        self.cases, self.results, self.faults = [], [], []
-        self.planned_faults = 0
-        self.lock = threading.Lock()
+        self.cases, self.results = [], []
 
     def go_on(self):
-        """Takes over what the file says has passed, and the faults of it; run() leaves that out.
-        ValueError or KeyError if the file is about something else."""
+        """Takes over what passed according to the file; run() leaves these cases out. ValueError
+        or KeyError if the file is about another commit or machine."""
         if not os.path.exists(self.path):
             return
         with open(self.path, encoding="utf-8") as file:
@@ -137,23 +89,20 @@ class Suite:
             if known[about] != self.about[about]:
                 raise ValueError(f"expected {about} {self.about[about]}, got {known[about]}")
         self.results = [each for each in known["cases"] if each["outcome"] == "passed"]
-        if any(each["name"].startswith("faults ") for each in self.results):
-            self.faults = known["faults"]
 
-    def add(self, name, ranks, check, is_alone=False, may_share=False, batch=None, run=None):
-        """`check(devices)` returns the outcome and a detail. It runs when run() does, if there are
-        as many GPUs as `ranks`, or its ranks may share them."""
+    def add(self, name, ranks, check, may_share=False, batch=None, run=None):
+        """`check(devices)` returns the outcome and a detail."""
         if any(case.name == name for case in self.cases):
             raise ValueError(f"two cases are '{name}'")
         if self.only in name:
-            self.cases.append(Case(name, ranks, check, is_alone, may_share, batch, run))
+            self.cases.append(Case(name, ranks, check, may_share, batch, run))
 
     def has_too_few(self, ranks):
-        """GPUs for each of so many ranks to have its own."""
+        """True if ranks share GPUs."""
         return self.shares_gpus and ranks > len(gpus())
 
     def add_command(self, name, arguments, ranks=1, seconds=120, expect=0, **options):
-        """A command that has to end with exit code `expect`."""
+        """Adds a command that has to end with exit code `expect` within `seconds`."""
         def check(devices):
             code, out, err = run(arguments, seconds, only_on(devices))
             output = out + err
@@ -165,39 +114,18 @@ class Suite:
         self.add(name, ranks, check, may_share=True, **options)
 
     def run(self):
-        """All cases: first those that share the machine, then those that do not. Raises Killed,
-        when nothing runs any more."""
-        def shares(case):
-            return len(lanes()) > 1 and case.ranks <= LANE and not case.is_alone
-
-        def run_all():
-            left = set(self.not_run())
-            tasks = self.tasks([case for case in self.cases if case.name in left])
-            alone = [task for task in tasks if not shares(task[0])]
-            try:
-                take_turns([task for task in tasks if shares(task[0])], lanes(), self.run_task)
-                take_turns(alone, [gpus()], self.run_task)
-            finally:
-                is_done.set()
-        # Elsewhere, so that a signal finds this thread waiting and not amid something. It is no
-        # join() that waits: an interrupted one takes the thread for ended from then on.
-        is_done = threading.Event()
-        try:
-            self.save()
-            threading.Thread(target=run_all, daemon=True).start()
-            # The kernel may give a signal to any thread. Python's handler runs on this one, which
-            # does not wake for it.
-            while not is_done.wait(WAKES_EVERY):
-                pass
-        except Killed as killed:
-            stop_all()
-            self.say(f"killed by {killed}")
-            is_done.wait(CUT_OFF_WITHIN)
-            raise
+        """Runs all cases, or those before a signal."""
+        left = set(self.not_run())
+        self.save()
+        for cases in self.tasks([case for case in self.cases if case.name in left]):
+            known = self.run_batch(cases) if len(cases) > 1 else set()
+            for case in cases:
+                if case.name not in known and not is_stopped():
+                    self.run_case(case)
 
     @staticmethod
     def tasks(cases):
-        """What is done at once: a case, or many of a batch."""
+        """Lists of cases: one case, or several of a batch."""
         found = {}
         for case in cases:
             key = (case.batch, case.ranks) if case.run else case.name
@@ -205,25 +133,19 @@ class Suite:
         return [task[at:at + MOST_OF_BATCH] for task in found.values()
                 for at in range(0, len(task), MOST_OF_BATCH)]
 
-    def devices_for(self, case, devices):
-        """One for each rank, if these are enough."""
-        return (repeated(devices, case.ranks) if case.may_share and self.has_too_few(case.ranks)
-                else devices)
+    def devices_for(self, case):
+        """All GPUs, or one for each rank if ranks share GPUs."""
+        if case.may_share and self.has_too_few(case.ranks):
+            return [gpus()[i % len(gpus())] for i in range(case.ranks)]
+        return gpus()
 
-    def run_task(self, cases, devices):
-        """What ended a batch has failed; what was to come behind it is run by itself."""
-        ended = set()
-        mine = self.devices_for(cases[0], devices)
-        if len(cases) > 1 and cases[0].ranks <= len(mine):
-            ended = self.run_batch(cases, mine)
-        for case in cases:
-            if case.name not in ended and not is_stopped():
-                self.run_case(case, devices)
-
-    def run_batch(self, cases, devices):
-        """Names of those about which something is known now."""
-        passed, wrong, refused = run_together(cases, os.path.dirname(self.braid),
-                                              only_on(devices))
+    def run_batch(self, cases):
+        """Runs a batch as one job and returns the names of the cases that are known then. The case
+        that ended the job has failed; the later ones are unknown."""
+        devices = self.devices_for(cases[0])
+        if cases[0].ranks > len(devices) or is_stopped():
+            return set()
+        passed, wrong, refused = run_together(cases, os.path.dirname(self.braid), only_on(devices))
         names = [case.name for case in cases]
         if refused and cases[0].batch.may_be_refused:
             for name in names:
@@ -238,11 +160,12 @@ class Suite:
             self.record(failed, "failed", 0, f"behind {len(passed)} others in one job: {wrong}")
         return {*passed, *([failed] if failed else [])}
 
-    def run_case(self, case, devices):
-        devices = self.devices_for(case, devices)
+    def run_case(self, case):
+        devices = self.devices_for(case)
         if case.ranks > len(devices):
-            return self.record(case.name, "skipped", 0,
-                               f"needs {case.ranks} GPUs, {len(devices)} are here")
+            self.record(case.name, "skipped", 0,
+                        f"needs {case.ranks} GPUs, {len(devices)} are here")
+            return
         begin = time.monotonic()
         try:
             outcome, detail = case.check(devices)
@@ -255,32 +178,19 @@ class Suite:
         self.record(case.name, outcome, time.monotonic() - begin, detail)
 
     def record(self, name, outcome, seconds, detail=""):
-        with self.lock:
-            self.results.append({"name": name, "outcome": outcome, "seconds": round(seconds, 2),
-                                 "detail": detail})
-            self.save()
-            text = f"{outcome:8}{seconds:7.1f} s  {name}{': ' if detail else ''}{detail}"
-            print(text.rstrip(), flush=True)
-
-    def record_fault(self, result, text):
-        """What came of one of the planned faults: `result["wrong"]` is empty if nothing is."""
-        with self.lock:
-            self.faults.append(result)
-            self.save()
-            print(text.rstrip(), flush=True)
-
-    def say(self, text):
-        with self.lock:
-            print(text, flush=True)
+        self.results.append({"name": name, "outcome": outcome, "seconds": round(seconds, 2),
+                             "detail": detail})
+        self.save()
+        text = f"{outcome:8}{seconds:7.1f} s  {name}{': ' if detail else ''}{detail}"
+        print(text.rstrip(), flush=True)
 
     def save(self):
-        """Whoever reads the file finds a whole one, whenever that is."""
+        """Replaces the file as a whole."""
         if not self.path:
             return
-        known = {**self.about, "cases": self.results, "faults": self.faults,
-                 "not_run": self.not_run()}
         with open(self.path + ".part", "w", encoding="utf-8") as file:
-            json.dump(known, file, indent=1)
+            json.dump({**self.about, "cases": self.results, "not_run": self.not_run()}, file,
+                      indent=1)
         os.replace(self.path + ".part", self.path)
 
     def count(self, outcome):
@@ -292,14 +202,8 @@ class Suite:
         return [case.name for case in self.cases if case.name not in ended]
 
     def summary(self):
-        with self.lock:
-            counts = [f"{self.count(word)} {word}" for word in ("passed", "failed", "skipped")]
-            text = ", ".join(counts + [f"{len(self.not_run())} not run"])
-            if self.planned_faults:
-                wrong = sum(bool(fault["wrong"]) for fault in self.faults)
-                text += (f"; faults: {len(self.faults) - wrong} right, {wrong} wrong, "
-                         f"{self.planned_faults - len(self.faults)} not run")
-            return text
+        counts = [f"{self.count(word)} {word}" for word in ("passed", "failed", "skipped")]
+        return ", ".join(counts + [f"{len(self.not_run())} not run"])
 
     def exit_status(self):
         if self.count("failed") or self.not_run():

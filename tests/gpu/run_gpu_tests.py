@@ -2,13 +2,13 @@
 """run_gpu_tests.py BRAID [--only WORD] [--faults N | --fault-seeds A-B,C] [--share-gpus]
                     [--json OUT [--commit C] [--resume]]
 
-What needs GPUs. Uses only the built command (and, beside it, the built test programs), so that it
-also runs where nothing can be built. Each case is a command under a time limit; where there are
-four GPUs, cases that need two run two at a time. What needs more GPUs than there are is skipped,
-with the reason; with --share-gpus its ranks share those that there are, unless it is about times.
-Ends with `N passed, N failed, N skipped, N not run`, also if it is killed by SIGTERM; the file of
---json holds at any time what is known. What takes long can be had in parts: with --resume, what has
-passed by that file is not run again; of many faults, --only faults --fault-seeds 0-49, then 50-99.
+The tests that need GPUs. They use only the built command (and, beside it, the built test programs),
+so that they also run on machines that cannot build. Each case is a command under a time limit. A
+case that needs more GPUs than there are is skipped, with the reason; with --share-gpus its ranks
+share GPUs, unless it measures times. The last line is `N passed, N failed, N skipped, N not run`,
+also after SIGTERM; the file of --json always holds the results so far. Long runs can be split: with
+--resume, cases that passed according to that file are not run again; many faults run as
+--only fault --fault-seeds 0-49, then 50-99.
 """
 import argparse
 import glob
@@ -22,11 +22,11 @@ import time
 
 from gpu_batch import Batch, as_run
 from gpu_commands import ROOT, Command, run
-from gpu_faults import faults
+from gpu_faults import add_faults
 from gpu_hosts import add_hosts
 from gpu_messages import add_messages, nccl_missing
 from gpu_pairs import add_pairs
-from gpu_suite import LANE, Killed, Suite, be_told_of_signals, gpus, lanes, machine, only_on
+from gpu_suite import Suite, end_on_signals, gpus, machine, only_on
 
 EXAMPLE = os.path.join(ROOT, "examples", "ag_matmul.braid")
 SCATTER = os.path.join(ROOT, "examples", "matmul_reduce_scatter.braid")
@@ -306,7 +306,7 @@ def programs(suite):
                               program.split() + ["--ranks", str(ranks), "--runs", runs], ranks,
                               seconds=200)
     suite.add_command("doctor", [sys.executable, os.path.join(
-        ROOT, "tests", "gpu", "doctor_gpu_test.py"), suite.braid], 1, seconds=400, is_alone=True)
+        ROOT, "tests", "gpu", "doctor_gpu_test.py"), suite.braid], 1, seconds=400)
     python = os.path.join(os.path.dirname(folder), "python")
     if os.path.isdir(python) and importlib.util.find_spec("torch"):
         suite.add_command("python, 2 ranks", [sys.executable, os.path.join(
@@ -316,19 +316,18 @@ def programs(suite):
                 "env", f"CUDA_DEVICE_MAX_CONNECTIONS={connections}", sys.executable,
                 os.path.join(ROOT, "tests", "gpu", "python_gpu_test.py"), python, "--beside",
                 "10000"], 2, seconds=200)
-        suite.add("pytorch device time", 2, lambda devices: torch_device_time(suite, python),
-                  is_alone=True)
+        suite.add("pytorch device time", 2, lambda devices: torch_device_time(suite, python))
         torch_test = [sys.executable, os.path.join(ROOT, "tests", "gpu", "torch_gpu_test.py"),
                       python]
         suite.add_command("pytorch, 2 ranks", torch_test, 2, seconds=400)
         for part in ("attention_braid", "attention_braid_nccl", "attention_nccl_braid"):
             suite.add_command(f"pytorch {part}", [*torch_test, "--parts", part], 2, seconds=200)
         suite.add_command("pytorch graph time", [*torch_test, "--parts", "graph_time"], 2,
-                          seconds=200, is_alone=True)
+                          seconds=200)
     backends = os.path.join(folder, "backends_test")
     if os.path.exists(backends):
         suite.add_command("conformance", [backends, "--gtest_brief=1", "--gtest_filter=*cuda*"], 2,
-                          seconds=200, is_alone=True)
+                          seconds=200)
 
 
 class TuningRun:
@@ -418,7 +417,7 @@ def tuning(suite):
     def at_once(folder, devices):
         """Two rounds of two jobs: one tunes, the next finds what both have saved."""
         for is_first in (True, False):
-            jobs = [TuningRun(suite, folder, ["--set", f"M={1024 * (i + 1)}"], (2 * lanes())[i])
+            jobs = [TuningRun(suite, folder, ["--set", f"M={1024 * (i + 1)}"], devices)
                     for i in range(2)]
             try:
                 for job in jobs:
@@ -450,12 +449,12 @@ def tuning(suite):
             with tempfile.TemporaryDirectory() as folder:
                 wrong, said = check(folder, devices)
             return ("failed", f"{wrong}: {said}") if wrong else ("passed", str(said))
-        suite.add(f"tuning: {name}", LANE, check_in_folder, **options)
+        suite.add(f"tuning: {name}", 2, check_in_folder, **options)
 
     for shape, flags in SHAPES.items():
-        add(f"time to prepare {shape}", times(flags), is_alone=True)
+        add(f"time to prepare {shape}", times(flags))
     add("a damaged file, half a file, a file of something else", damages)
-    add("two jobs at once", at_once, is_alone=True)
+    add("two jobs at once", at_once)
     add("no folder", nowhere)
     add("results", exact)
     add("BRAID_TUNE=maybe", refused)
@@ -585,18 +584,13 @@ def add_all(suite, fault_seeds):
     programs(suite)
     add_pairs(suite, has_nccl=not missing)
     tuning(suite)
-    suite.add("bench, in turns with PyTorch", 2, lambda devices: bench(suite, devices),
-              is_alone=True)
-    suite.add("unaligned copies by kernels", 2, lambda devices: unaligned_copies(suite),
-              is_alone=True)
+    suite.add("bench, in turns with PyTorch", 2, lambda devices: bench(suite, devices))
+    suite.add("unaligned copies by kernels", 2, lambda devices: unaligned_copies(suite))
     for backend in ["cuda"] + ["nccl"] * (not missing):
         suite.add(f"calibrate {backend}", 2,
-                  lambda devices, backend=backend: calibration(suite, backend), is_alone=True)
+                  lambda devices, backend=backend: calibration(suite, backend))
     extremes(suite)
-    if fault_seeds:
-        suite.add(f"faults {named(fault_seeds)}", 4 if suite.shares_gpus else 2,
-                  lambda devices: faults(suite, fault_seeds, devices), is_alone=True,
-                  may_share=True)
+    add_faults(suite, fault_seeds)
 
 
 def seeds(text):
@@ -609,14 +603,6 @@ def seeds(text):
             raise argparse.ArgumentTypeError(f"expected seeds, such as 8,50-99, got '{text}'")
         found += range(first, last + 1)
     return found
-
-
-def named(fault_seeds):
-    """As seeds() reads them."""
-    first, last = fault_seeds[0], fault_seeds[-1]
-    if list(fault_seeds) == list(range(first, last + 1)):
-        return f"{first}-{last}"
-    return ",".join(map(str, fault_seeds))
 
 
 def read_flags():
@@ -653,17 +639,16 @@ def main():
         except (ValueError, KeyError) as error:
             print(f"run_gpu_tests.py: --resume: {flags.json}: {error}", file=sys.stderr)
             sys.exit(2)
-    be_told_of_signals()
-    os.environ.pop("BRAID_SHARE_GPUS", None)  # what shares is said by case
-    try:
-        print(f"{len(gpus())} GPUs", flush=True)
-        add_all(suite, flags.fault_seeds or range(flags.faults))
-        suite.run()
-        status = suite.exit_status()
-    except Killed:
-        status = 1
+    os.environ.pop("BRAID_SHARE_GPUS", None)  # only_on() sets it for each case
+    signals = []
+    end_on_signals(signals)
+    print(f"{len(gpus())} GPUs", flush=True)
+    add_all(suite, flags.fault_seeds or range(flags.faults))
+    suite.run()
+    for name in signals:
+        print(f"killed by {name}", flush=True)
     print(suite.summary(), flush=True)
-    os._exit(status)  # whatever a thread may still be waiting for
+    sys.exit(suite.exit_status())
 
 
 if __name__ == "__main__":
