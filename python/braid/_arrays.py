@@ -86,7 +86,7 @@ def _is_contiguous(tensor: _Tensor, shape: Tuple[int, ...]) -> bool:
 def _of_dlpack(array: Any, stream: Optional[int]) -> Array:
     kind = int(array.__dlpack_device__()[0])
     if kind in (_CUDA, _CUDA_MANAGED):
-        # Whoever made it orders it before the run; 1 is CUDA's legacy default stream.
+        # The array's library orders its work before the run; 1 is CUDA's legacy default stream.
         capsule = array.__dlpack__(stream=stream or 1)
     else:
         capsule = array.__dlpack__()
@@ -106,7 +106,7 @@ def _library_of(array: Any) -> str:
 
 
 def view(array: Any, what: str, stream: Optional[int] = None) -> Array:
-    """What an array is, for a run on that stream. InputError if it is none; `what` names it."""
+    """A view of an array for a run on that stream. InputError if it is none; `what` names it."""
     library = _library_of(array)
     if library == "numpy" and hasattr(array, "__array_interface__"):
         return _of_numpy(array)

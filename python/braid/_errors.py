@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions: one for each code of api/status.h."""
+"""Exceptions, one for each code of api/status.h."""
 from __future__ import annotations
 
 import re

@@ -124,7 +124,7 @@ class Fusion:
         return tuple(Extent(name) for name in values)
 
     def mesh(self, devices: Number) -> None:
-        """As many devices; before any tensor."""
+        """Sets the number of devices. Comes before any tensor."""
         self._lines.append(f"mesh [0 .. {devices})")
 
     def input(self, name: str, dtype: str, axes: Sequence[AxisLike]) -> Value:
@@ -161,7 +161,7 @@ class Fusion:
         return self.define(name, f"{function} {', '.join(map(str, operands))}", dtype, axes)
 
     def output(self, *values: Value) -> None:
-        """What the caller gets, in this order; last."""
+        """Names the outputs, in this order. Comes last."""
         self._lines.append(f"output {', '.join(map(str, values))}")
 
 

@@ -21,7 +21,7 @@ class _Watch:
         self._reader, self._writer = socket.socketpair()
         self._reader.setblocking(False)
         self._writer.setblocking(False)
-        # Of the two below, and of what is in the socket. A signal's handler may come within it.
+        # Guards the two below and the contents of the socket. A signal's handler may take it again.
         self._lock = threading.RLock()
         self._on_interrupt: Optional[Callable[[], None]] = None
         self._before = -1
@@ -81,7 +81,7 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def _raises(handler: Any) -> bool:
-    """Whether Ctrl-C is to end what runs: with Python's own handler, or asyncio's."""
+    """True if Ctrl-C ends the running program: with Python's own handler, or asyncio's."""
     if isinstance(handler, functools.partial):
         return getattr(handler.func, "__qualname__", "") == "Runner._on_sigint"
     return handler is signal.default_int_handler

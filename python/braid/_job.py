@@ -17,15 +17,14 @@ _DTYPE_NUMBERS = {name: number for number, name in enumerate(DTYPES)}
 
 
 class Usage(NamedTuple):
-    """What the operations of a job hold on the ranks of this process, and what the job has for
-    them.
+    """The memory of a job's operations on the ranks of this process.
 
-    most: bytes on one rank at most; the same number on all ranks.
-    in_graphs: of `most`, that of operations whose usage says is_in_graph.
-    held: bytes that the job has had from the machine and not given back: what operations hold, what
-        those held that are gone, and what lies unused between.
-    most_held: the same on one rank at most, when a prepare() or give_back() of the job returned
-        last; the same number on all ranks.
+    most: the largest number of bytes on any one rank; the same number on all ranks.
+    in_graphs: the part of `most` of operations whose usage has is_in_graph.
+    held: all bytes that the job holds: those of live operations, those of ended ones, and unused
+        space between.
+    most_held: the largest `held` of any one rank, when the last prepare() or give_back() of the job
+        returned; the same number on all ranks.
     """
 
     operations: int
@@ -37,12 +36,12 @@ class Usage(NamedTuple):
 
 
 class OperationUsage(NamedTuple):
-    """What an operation holds on the ranks of this process, and what holds it.
+    """The memory of an operation on the ranks of this process, and whether a graph holds it.
 
-    most: bytes on one rank at most; the same number on all ranks.
-    is_in_graph: when a prepare() of the job returned last, a graph of the caller's that was not
-        destroyed held runs of it, on some rank; the same on all ranks. One that is destroyed goes
-        a few milliseconds later.
+    most: the largest number of bytes on any one rank; the same number on all ranks.
+    is_in_graph: when the last prepare() of the job returned, a live graph of the caller's held runs
+        of the operation, on some rank; the same on all ranks. A destroyed graph counts for a few
+        more milliseconds.
     """
 
     bytes: int
@@ -335,14 +334,14 @@ class Operation(_library.Unique):
             self._record(None)
 
     def _record(self, owners: Any) -> None:
-        """What replays use from now on. Those before may still be under way."""
+        """Keeps what replays use from now on. Earlier replays may still be running."""
         before, self._recorded = self._recorded, owners
         if before and not self._is_on_host and self.job._handle._address is not None:
             self._keep(before)
 
     def _keep(self, owners: Any) -> None:
-        """Until the runs so far are over; of those in a graph of the caller's, as long as this
-        operation lives, which has to live as long as the graph."""
+        """Keeps `owners` until the runs so far are over. Owners of runs in a caller's graph are
+        kept as long as this operation lives, which has to live as long as the graph."""
         if not self.job._keep_until_over(owners):
             self._captured.append(owners)
 
@@ -446,7 +445,7 @@ class Operation(_library.Unique):
 
     def _columns(self, given: Sequence[Any], specs: Sequence[TensorSpec],
                  what: str) -> List[Sequence[Any]]:
-        """For each tensor its arrays on the ranks here."""
+        """Each tensor's arrays on the ranks here."""
         if len(given) != len(specs):
             names = ", ".join("%" + spec.name for spec in specs)
             raise InputError(f"@{self.program.name}: expected {len(specs)} {what}s ({names}), got "

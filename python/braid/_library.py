@@ -192,7 +192,7 @@ def encoded(name: str, text: Any) -> bytes:
 
 
 def version() -> str:
-    """Of the library: "0.1.0"."""
+    """The library's version: "0.1.0"."""
     return str(ask("version").decode())
 
 
@@ -261,6 +261,6 @@ def _forget_all() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_all)
-# What is registered last is called first: this, before the handles are freed.
+# The last function registered is called first: this one, before the handles are freed.
 weakref.finalize(Handle, int)
 atexit.register(_note_end)

@@ -17,7 +17,7 @@ DTYPES = ("bf16", "f16", "f32", "f64")
 
 
 class TensorSpec(NamedTuple):
-    """What a program takes or gives on each rank: the local shape, row-major and contiguous."""
+    """An input or output of a program on each rank: the local shape, row-major and contiguous."""
 
     name: str
     dtype: str
@@ -120,7 +120,7 @@ class Program(_library.Unique):
 
     @property
     def program(self) -> str:
-        """As `braid compile` prints it: the fusion, if there is one, and the host program."""
+        """The text of `braid compile`: the fusion, if there is one, and the host program."""
         return str(_library.ask("program_text", self._address).decode())
 
     @property
@@ -129,15 +129,15 @@ class Program(_library.Unique):
         return self._answer("program_schedule")
 
     def explain(self) -> str:
-        """How it was lowered and who said so: a line for each knob, and for what is not overlapped,
-        with the reason; then the trials of a choice that was measured."""
+        """The choices of lowering and their origins: a line for each knob, a line with the reason
+        for each stage that is not overlapped, and the trials of a measured choice."""
         text = self._answer("program_explain")
         if self.request.is_auto:
             text = f"  schedule is {self.request.schedule}: Job.prepare() chooses\n" + text
         return text
 
     def plan(self, rank: int) -> str:
-        """What one rank issues, flat and final, as `braid compile --emit plan` prints it.
+        """One rank's flat and final commands, as `braid compile --emit plan` prints them.
 
         InputError if there is no such rank.
         """

@@ -50,7 +50,7 @@ _FAREWELL = datetime.timedelta(seconds=60)
 
 
 class _Implementation:
-    """What both have in common; stands before DDLB's class among the bases, which makes A and B."""
+    """Base of both implementations. Precedes DDLB's class, which makes A and B, in the bases."""
 
     DEFAULT_OPTIONS: Dict[str, Any] = {"schedule": "auto", "seconds": 2.0}
     ALLOWED_VALUES: Dict[str, Any] = {"schedule": ["auto", "none"], "seconds": (0, 600)}
@@ -94,8 +94,8 @@ class _Implementation:
         return result
 
     def validate(self, result: torch.Tensor) -> None:
-        """As DDLB does it; AssertionError if the result is wrong. A failure of the run itself is
-        raised as what it is."""
+        """DDLB's validation: AssertionError if the result is wrong. A failure of the run itself
+        raises its own exception."""
         synchronize()
         super().validate(result)  # type: ignore[misc]
 

@@ -36,7 +36,7 @@ _VIEWS = {aten.reshape.default, aten.view.default, aten._unsafe_view.default, at
           aten.view.dtype, aten.t.default, aten.transpose.int, aten.unsqueeze.default,
           aten.squeeze.dim,
           aten.expand.default, aten.clone.default, aten.slice.Tensor, aten.select.int}
-# How a collective along another axis than the first one is put together.
+# Nodes that make up a collective along another axis than the first.
 _PARTS = {aten.split.Tensor, aten.split_with_sizes.default, aten.cat.default, operator.getitem}
 _COLLECTIVES: Dict[Any, str] = {_c10d.all_gather_into_tensor.default: "all_gather",
                 _c10d.reduce_scatter_tensor.default: "reduce_scatter",
@@ -125,7 +125,7 @@ def note(collective: Node) -> None:
 # -- What PyTorch's pass may fuse. --
 
 def _why_not(matmuls: List[Any], A: Node, dim: int, reduce_op: str = "sum") -> str:
-    """Of GEMMs that its patterns have found; "" if there are none."""
+    """The reason why GEMMs that the patterns have found stay apart; "" if there are none."""
     if any(isinstance(each, theirs._ScaledMatmul) for each in matmuls):
         return "the GEMM is scaled"
     tensors = [each.meta.get("val") for each in (A, *(each.B_node for each in matmuls))]

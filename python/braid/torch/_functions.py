@@ -38,7 +38,7 @@ def _expect_tensors(tensors: Sequence[Any], dim: Any = 0) -> None:
 
 
 def _text(name: str, given: Any) -> str:
-    """As operators have it: "" for None."""
+    """The operators' form of a text: "" for None."""
     if given is not None and not isinstance(given, str):
         raise InputError(f"{name}: expected a str, got {given!r}")
     return given or ""
@@ -62,7 +62,7 @@ def _lists(B: Bs, bias: Any) -> Tuple[List[Tensor], List[Tensor], int]:
 
 
 def _count(rows: Optional[int]) -> int:
-    """As operators have it."""
+    """The operators' form of a number of rows: -1 for None."""
     if rows is not None and (not isinstance(rows, (int, torch.SymInt)) or rows < 0):
         raise InputError(f"expected rows of 0 or more, or None, got {rows!r}")
     return -1 if rows is None else rows

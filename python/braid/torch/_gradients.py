@@ -65,7 +65,7 @@ def _is_ordinary(tensor: Tensor) -> bool:
 
 
 def expect_local(tensor: Tensor) -> None:
-    """What a DTensor says itself, that it has no sharding strategy, helps nobody."""
+    """InputError for a DTensor, whose own message, no sharding strategy, would not help."""
     if type(tensor) not in _ORDINARY and hasattr(tensor, "to_local"):
         raise InputError(f"expected this rank's part, got a {type(tensor).__name__}: pass its "
                          "to_local()")
@@ -165,8 +165,8 @@ _WITH_GRADIENTS: Dict[str, Callable[..., Any]] = {
 
 
 def with_gradients(name: str, run: Run, *arguments: Any) -> Any:
-    """What the operator `name` returns for these arguments of its schema, with gradients. `ranks`
-    may be 0 where the group is there to be asked."""
+    """Calls the operator `name` with these arguments of its schema, and returns its result with
+    gradients. `ranks` may be 0 if the group can be asked."""
     return _WITH_GRADIENTS[name](run, *arguments)
 
 
@@ -249,7 +249,7 @@ class _Gather(torch.autograd.Function):
 
 
 def _save_operands(ctx: Any, A: Tensor, B: Tensor) -> None:
-    """Of a GEMM, what the gradient of the other one takes."""
+    """Saves each operand of a GEMM that the other one's gradient needs."""
     needs_A, needs_B = ctx.needs_input_grad[1:3]
     ctx.save_for_backward(A if needs_B else None, B if needs_A else None)
 

@@ -24,7 +24,7 @@ from braid._job import Job, join
 
 c10d: Any = distributed_c10d  # with names that it does not export
 
-# What operations may hold on a rank, for each kind of device.
+# The default bound of operations on a rank, for each kind of device.
 DEFAULT_BYTES = 4 << 30
 LEAST_PAUSE, MOST_PAUSE = 0.0005, 0.02  # seconds between two questions to a store
 
@@ -64,7 +64,7 @@ def place_of(group_name: str) -> Tuple[int, int]:
 
 
 def _host() -> str:
-    """What ranks of one host have in common."""
+    """A text that is equal on ranks of one host only."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot = file.read().strip()
@@ -229,5 +229,5 @@ def _first(jobs: Dict[int, GroupJob], group: Any, device: torch.device) -> Group
 
 
 def all_jobs() -> List[GroupJob]:
-    """Of groups that live, and have met."""
+    """The jobs of live groups that have met."""
     return [job for jobs in list(_jobs.values()) for job in list(jobs.values()) if job.has_met]

@@ -21,13 +21,12 @@ _bound = DEFAULT_BYTES
 
 
 def set_memory_bound(size: int) -> None:
-    """At most so many bytes are held for each group's operators on this rank, on each kind of
-    device, beside what operators hold that are in CUDA graphs that live; 0: no bound. Default:
-    4 GiB. The same on all ranks.
+    """Bounds the bytes that each group's operators hold on this rank, on each kind of device, not
+    counting operators in live CUDA graphs; 0: no bound. Default: 4 GiB. The same on all ranks.
 
-    Beyond it those go that were not called for longest, but for one that is being called, and while
-    that is prepared both it and they are there; when they are called again they are prepared again.
-    Where that comes to pass more than once, a RuntimeWarning says so.
+    Beyond the bound, the operators go that were called least recently, except the one that is being
+    called. While that one is prepared, it exists beside them. An operator that is called again is
+    prepared again; if that happens repeatedly, a RuntimeWarning says so.
     """
     global _bound
     if not isinstance(size, int) or size < 0:
@@ -36,7 +35,7 @@ def set_memory_bound(size: int) -> None:
 
 
 class Memory(NamedTuple):
-    """What is held for operators on this rank."""
+    """The memory of operators on this rank."""
 
     bytes: int  # had from the machine, whether an operator uses them or not
     operators: int
@@ -44,7 +43,7 @@ class Memory(NamedTuple):
 
 
 def memory() -> Memory:
-    """What is held for the operators of all groups on this rank, and at most may be."""
+    """The memory of all groups' operators on this rank, and its bound."""
     usages = []
     for job in all_jobs():
         with job.lock:
@@ -96,9 +95,9 @@ def _let_go(job: GroupJob, newest: Prepared, size: int) -> bool:
 
 
 def _oldest(job: GroupJob) -> Prepared:
-    """Who comes first in job.ages: a heap of when each was called, its number and layout. Calls do
-    not change the heap: what was called since is put where it belongs when it comes first, so a
-    call costs the same however many there are."""
+    """The operator that was called least recently: the first of job.ages, a heap of last calls,
+    numbers and layouts. Calls do not change the heap. An entry that was called since is moved when
+    it comes first, so the cost of a call does not depend on the number of operators."""
     while True:
         last, number, layout = job.ages[0]
         prepared: Optional[Prepared] = job.operations.get(layout)
@@ -149,7 +148,7 @@ def _add(counts: Counts, each: Prepared) -> None:
 
 
 def all_calls() -> Iterator[Calls]:
-    """Of groups that live."""
+    """The calls of all live groups."""
     for job in all_jobs():
         with job.lock:
             counts = dict(job.retired)

@@ -1,7 +1,8 @@
-"""What an operator computes, from the shapes of its tensors: a fusion, and how tensors lie in it.
+"""The fusion that an operator computes, from the shapes of its tensors, and their layout in it.
 
-Rows are the axis that is gathered or scattered. They come first in every tensor of a fusion, so a
-tensor whose rows are another axis is moved so. `torch.chunk` says which rows a rank has.
+Rows are the axis that is gathered or scattered. They come first in every tensor of a fusion; a
+tensor whose rows are another axis is copied to have them first. Ranks have rows as `torch.chunk`
+splits them.
 """
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ class Rows(NamedTuple):
         return -(-self.total // self.ranks)
 
     def of(self, rank: int) -> int:
-        """How many a rank has."""
+        """The number of rows of a rank."""
         return max(0, min(self.block, self.total - rank * self.block))
 
     @property
@@ -60,13 +61,13 @@ class Layout(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether no result has an element, and so nothing is computed or moved."""
+        """True if no result has an element, so that nothing is computed or moved."""
         has_columns = self.returns_gathered or any(each.columns for each in self.weights)
         return self.rows.full == 0 or not has_columns
 
     @property
     def family(self) -> Tuple[object, ...]:
-        """What shapes have in common for which one schedule may serve."""
+        """The properties of layouts that may share a schedule."""
         kinds = tuple((weight.is_transposed, weight.has_bias) for weight in self.weights)
         return (self.operator, self.dtype, self.rows.ranks, kinds, self.activation,
                 self.returns_gathered)
@@ -78,17 +79,17 @@ class Layout(NamedTuple):
                 self.depth)
 
     def distance(self, other: "Layout") -> float:
-        """How unlike another of the family it is."""
+        """The distance to another layout of the family."""
         return sum(abs(math.log(a / b)) for a, b in zip(self.extents, other.extents))
 
     @property
     def shape(self) -> str:
-        """For people: "bf16 4096x14336x8192"."""
+        """A text for people: "bf16 4096x14336x8192"."""
         return f"{self.dtype} " + "x".join(map(str, self.extents))
 
     @property
     def name(self) -> str:
-        """Of the fusion, which messages call it by."""
+        """The fusion's name in messages."""
         return f"{self.operator}_{self.shape.replace(' ', '_')}"
 
     def fusion(self) -> Fusion:
@@ -169,7 +170,7 @@ def _scatter(layout: Layout) -> Fusion:
 
 
 def _all_reduce(layout: Layout) -> Fusion:
-    """Where every rank has rows, so that each may sum its own."""
+    """An all-reduce. If every rank has rows, each may sum its own."""
     rows, D = layout.rows, layout.rows.ranks
     if rows.total * rows.beside < D or D == 1:
         axes: List[AxisLike] = [rows.total * rows.beside]

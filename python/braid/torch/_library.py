@@ -18,8 +18,8 @@ Tensor = torch.Tensor
 torch_library: Any = torch.library
 _library = torch_library.Library("braid", "DEF")
 _TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_fixed_stride_order)
-# What shapes of results depend on is an argument, since caches of compiled graphs, which ranks and
-# runs share, go by arguments: of the group that is named, its size and this rank.
+# Everything that shapes of results depend on is an argument, because ranks and runs share caches of
+# compiled graphs, which are keyed by arguments: the group's size and this rank, too.
 _SCHEMAS = {
     "all_gather_matmul":
         "(Tensor A, Tensor[] Bs, Tensor[] biases, int biased, str activation, int gather_dim, "

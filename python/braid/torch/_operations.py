@@ -52,7 +52,7 @@ def _weight(A: Tensor, B: Tensor, bias: Optional[Tensor]) -> Weight:
                          f"{tuple(B.shape)}")
     if bias is not None and tuple(bias.shape) != (B.shape[1],):
         raise InputError(f"expected a bias of [{B.shape[1]}], got {tuple(bias.shape)}")
-    # With a bias it is PyTorch's linear. A matrix that lies neither way is copied.
+    # A GEMM with a bias is PyTorch's linear. A matrix in neither layout is copied.
     is_transposed = bias is not None or (B.stride(0) == 1 and not B.is_contiguous())
     return Weight(int(B.shape[1]), is_transposed, bias is not None)
 

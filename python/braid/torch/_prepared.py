@@ -54,7 +54,7 @@ class Prepared:
 
 
 def _prepare(job: GroupJob, program: Program, measures: bool) -> Operation:
-    """What the library does not take here is what ranks do not agree on, and ends the job."""
+    """Prepares a program. An InputError means that ranks do not agree, and ends the job."""
     try:
         return job.job.prepare(program, measures=measures)
     except InputError as error:
@@ -63,7 +63,7 @@ def _prepare(job: GroupJob, program: Program, measures: bool) -> Operation:
 
 
 def _nearest(job: GroupJob, layout: Layout) -> Optional[str]:
-    """What is best for the nearest layout that was measured. The same on all ranks, which measure
+    """The best schedule of the nearest measured layout. The same on all ranks, because they measure
     together."""
     measured = [(layout.distance(other), schedule) for other, schedule in job.choices.items()
                 if other.family == layout.family]
@@ -71,8 +71,7 @@ def _nearest(job: GroupJob, layout: Layout) -> Optional[str]:
 
 
 def lower(job: GroupJob, layout: Layout) -> Program:
-    """Without measuring anything. A schedule that this layout cannot have is passed over, on all
-    ranks alike."""
+    """Lowers without measuring. All ranks skip a schedule that this layout cannot have."""
     fusion = layout.fusion()
     on_gpu = []
     if job.on_gpu:

@@ -1,4 +1,4 @@
-"""What ran, how, and what did not."""
+"""A report of the operators that ran, and of collectives that did not become one."""
 from __future__ import annotations
 
 from typing import Dict, List, NamedTuple, Sequence, Tuple
@@ -34,7 +34,7 @@ def pass_on(name: str, reason: str) -> None:
 
 
 class Report(NamedTuple):
-    """Of this rank: calls of groups that live, and what was compiled. str() is a table."""
+    """This rank's calls in live groups, and its compiled code. str() is a table."""
 
     calls: List[Calls]
     apart: List[Apart]

@@ -23,7 +23,7 @@ def _name(node: Node) -> str:
 
 
 def _computes_anew(name: str) -> bool:
-    """Whether the layout of a result is the operator's own choice, whatever its operands have."""
+    """True if the operator chooses the layout of its result, independent of its operands."""
     return any(each in name for each in ("mm.", "_c10d_functional", "symm_mem", "braid."))
 
 
@@ -43,7 +43,7 @@ def _reaches_attention(node: Node) -> bool:
 
 
 def _moves_rows(gather: Node) -> bool:
-    """Whether rows of the result lie in another order than its dimensions say."""
+    """True if the result's rows are in another order than its dimensions."""
     arguments: Any = gather.args
     shard, _, dim = arguments[:3]
     while isinstance(shard, Node) and "val" not in shard.meta and shard.all_input_nodes:

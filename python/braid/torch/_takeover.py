@@ -37,7 +37,7 @@ def _refuse(tensors: Sequence[Tensor], dim: int, reduce_op: str, group_name: str
 
 
 def pytorch_fuses(group_name: str) -> bool:
-    """Whether PyTorch would run its own fused operators for a group, were Braid not there."""
+    """True if PyTorch, without Braid, would run its own fused operators for a group."""
     if _takeover is not None:
         return _takeover.was_on and bool(_takeover.asked(group_name))
     inductor = sys.modules["torch._inductor.config"]
@@ -46,7 +46,7 @@ def pytorch_fuses(group_name: str) -> bool:
 
 
 def _otherwise(is_ours: bool, name: str, A: Tensor, group_name: str) -> Callable[..., Any]:
-    """What runs where Braid does not: of our operator, what would without it."""
+    """The function that runs in place of Braid's operator, as it would without Braid."""
     has_theirs = A.is_cuda and (not is_ours or pytorch_fuses(group_name))
     found: Callable[..., Any] = getattr(symm_mem, f"_{name}" if has_theirs else f"_{name}_fallback")
     return found
@@ -89,7 +89,7 @@ _KERNELS: List[Tuple[str, Callable[..., Any]]] = [
     ("fused_all_gather_matmul", _all_gather_matmul),
     ("fused_matmul_reduce_scatter", _matmul_reduce_scatter)]
 _DEVICES = ("CPU", "CUDA")
-# By PyTorch's operators, ours with the same schemas.
+# Braid's operators with the same schemas, by PyTorch's operators.
 OURS: Dict[Any, Any] = {}
 
 
@@ -120,7 +120,7 @@ def _is_group(group_name: str) -> bool:
 
 
 class _Takeover:
-    """What enable() has changed, for disable() to put back."""
+    """The changes of enable(), which disable() undoes."""
 
     def __init__(self) -> None:
         from torch._inductor import config  # and the pass: they take seconds
@@ -140,7 +140,7 @@ class _Takeover:
         self._mine = inductor.post_grad_custom_post_pass = behind(self._passes)
 
     def undo(self) -> None:
-        """What somebody has set since is theirs."""
+        """Undoes the changes, except settings that somebody has changed since."""
         self._library._destroy()
         self._gates.undo()
         if symm_mem.is_symm_mem_enabled_for_group is _is_group:
@@ -155,14 +155,15 @@ _takeover: Optional[_Takeover] = None
 
 
 def enable() -> None:
-    """From now on `symm_mem::fused_all_gather_matmul` and `fused_matmul_reduce_scatter` run Braid's
-    operators, and what is compiled has them, as `braid::fused_*`: Inductor's async tensor
-    parallelism is on, for any group whose ranks are on one host. May be called again.
+    """Makes `symm_mem::fused_all_gather_matmul` and `fused_matmul_reduce_scatter` run Braid's
+    operators, and turns on Inductor's async tensor parallelism for any group whose ranks are on one
+    host: newly compiled code calls the operators as `braid::fused_*`. May be called again.
 
-    What was compiled before stays as it is. Graphs that a cache on disk has are compiled anew, so
-    that report() knows of all that stayed apart. A collective that Braid has no operator for, as
-    beside a scaled GEMM, is compiled as without Braid, and listed; what is known only when it runs,
-    as of ranks on several hosts, runs as that collective and GEMM, and is counted.
+    Code that was compiled before does not change. Graphs in a cache on disk are compiled again, so
+    that report() lists every collective that stayed apart. A collective for which Braid has no
+    operator, such as one beside a scaled GEMM, is compiled as without Braid, and listed. If this is
+    known only at run time, as for ranks on several hosts, the plain collective and GEMM run, and
+    are counted.
     """
     global _takeover
     if _takeover is None:
