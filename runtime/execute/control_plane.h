@@ -26,8 +26,8 @@ enum class JobCall : uint8_t {
   Close,
 };
 
-/// One rank's view of its job: the other ranks, their texts, and whether a step counts. Ranks may be
-/// threads or processes; only the implementation differs. Moves no data of programs.
+/// One rank's view of its job: the other ranks, their texts, and whether a step counts. Ranks may
+/// be threads or processes; only the implementation differs. Moves no data of programs.
 class ControlPlane {
 public:
   virtual ~ControlPlane() = default;

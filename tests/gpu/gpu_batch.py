@@ -1,4 +1,4 @@
-"""Runs of `braid run --verify` that share a job, because starting ranks takes far longer than a run.
+"""Runs of `braid run --verify` in one job, because starting ranks takes far longer than a run.
 
 A case of a suite may have a `run`, which gpu_runs executes in place of the case's own command, and
 a `batch`. Runs of the same batch and number of ranks are one job. Runs that the job did not reach
@@ -100,8 +100,8 @@ Outcome = collections.namedtuple("Outcome", "passed wrong refused", defaults=(""
 
 
 def run_together(cases, folder, environment):
-    """Runs the cases as one job and returns an Outcome, an empty one if all commands were stopped or
-    the folder lacks the program."""
+    """Runs the cases as one job and returns an Outcome, an empty one if all commands were stopped
+    or the folder lacks the program."""
     program = os.path.join(folder, PROGRAM)
     if not os.path.exists(program):
         return Outcome({})

@@ -141,7 +141,8 @@ def compare_with_plain(suite, devices):
 
 
 def add_pairs(suite, has_nccl):
-    suite.add("p2p, 2 ranks", 2, lambda devices: check_report(suite, devices[:2], has_nccl), may_share=True)
+    suite.add("p2p, 2 ranks", 2, lambda devices: check_report(suite, devices[:2], has_nccl),
+              may_share=True)
     suite.add("p2p, 4 ranks", 4, lambda devices: check_report(suite, devices[:4], has_nccl))
     suite.add("p2p, beside plain copies", 2, lambda devices: compare_with_plain(suite, devices))
     suite.add_command("p2p of a GPU that is not here",

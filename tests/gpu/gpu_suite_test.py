@@ -204,7 +204,7 @@ class Run:
 
 
 def exact_cases(gpus, *flags):
-    """The outcome of the cases named "exact", some of which have 2, 3 and 4 ranks, and their runs."""
+    """The outcome and runs of the cases named "exact", some of which have 2, 3 and 4 ranks."""
     with Machine(gpus, NOTES) as machine:
         outcome = machine.run("--only", "exact", "--commit", "1a2b3c4", *flags)
         check(outcome.json["machine"] == gpus * ["a GPU, 1.2"] and outcome.json["date"]
@@ -406,7 +406,7 @@ def test_faults():
         check((" while running: " if is_late else " while starting: ") in case["detail"],
               f"expected odd seeds to be late, got {case}")
         is_wrong = " --graph " in case["detail"]
-        check(case["outcome"] == ("failed" if is_wrong else "passed"), f"expected otherwise: {case}")
+        check((case["outcome"] == "failed") == is_wrong, f"expected otherwise: {case}")
         if is_wrong:
             check(case["detail"].splitlines()[1:] == [
                 "braid: iteration 1 of many", "braid: error: rank 7 is gone"]
