@@ -1,4 +1,4 @@
-# How the text tests run. A test is a .braid or .test file with lines like
+# Settings of the text tests. A test is a .braid or .test file with lines like
 #
 #   // RUN: %braid compile %s | FileCheck %s
 #   // RUN: %exits 2 %braid compile %s 2>&1 | FileCheck %s --check-prefix=ERROR

@@ -1,4 +1,4 @@
-"""What the scripts here share: how a rank starts, a model for one device, and how to compare.
+"""Shared by the scripts here: starting a rank, a model for one device, and comparisons.
 
 The model for one device has the parameters of layers.py by the same names, but none of its code.
 """
@@ -138,7 +138,7 @@ class Difference(NamedTuple):
 
 @torch.no_grad()
 def difference(what: str, mine: Tensor, expected: Tensor) -> Difference:
-    """Of this rank's tensor from the slice of the single device's. Collective."""
+    """The difference of this rank's tensor to the slice of the single device's. Collective."""
     if mine.shape != expected.shape:
         raise ValueError(f"{what}: expected {tuple(expected.shape)}, got {tuple(mine.shape)}")
     most = (mine.double() - expected.double()).abs().max() / expected.double().abs().max()

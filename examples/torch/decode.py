@@ -151,7 +151,7 @@ def time_of(step: Step, x: Tensor, tokens: int) -> float:
 
 @torch.inference_mode()
 def compare(options: argparse.Namespace, place: torch.device) -> int:
-    """How many of the sizes are wrong. Collective."""
+    """The number of sizes with wrong results. Collective."""
     dtype, tokens = getattr(torch, options.dtype), options.tokens
     single = common.single_device_model(options, options.layers, place)
     blocks = common.parallel_blocks(options, single, place)

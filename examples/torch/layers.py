@@ -101,9 +101,9 @@ class RowParallelLinear(nn.Module):
 
 
 class LayerNorm(nn.LayerNorm):
-    """Of this rank's tokens, with parameters that are the same on all ranks.
+    """LayerNorm of this rank's tokens, with parameters that are the same on all ranks.
 
-    A gradient of theirs is of this rank's tokens alone; finish_gradients() sums it.
+    Gradients of the parameters cover this rank's tokens alone; finish_gradients() sums them.
     """
 
     def __init__(self, hidden: int, **like: Any) -> None:

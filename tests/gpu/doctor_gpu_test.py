@@ -28,12 +28,12 @@ class Skipped(Exception):
 
 
 class Wrong(Exception):
-    """What was expected, and what came."""
+    """An unexpected result."""
 
 
 class Setting:
-    """What is broken: variables, what is done in the process before the command, and what the
-    command runs in."""
+    """A broken setting: environment variables, a function to call in the process before the command,
+    and a command that runs it."""
 
     def __init__(self, variables=None, before=None, inside=()):
         self.variables, self.before, self.inside = variables or {}, before, list(inside)

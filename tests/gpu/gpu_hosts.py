@@ -19,7 +19,7 @@ SCHEDULES = {
 
 
 def two_hosts(of_host):
-    """What starts a command on both of them."""
+    """The command that starts another one on both hosts."""
     return (sys.executable, os.path.join(HERE, "run_on_hosts.py"), "2", str(of_host))
 
 

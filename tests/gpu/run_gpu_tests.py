@@ -34,7 +34,7 @@ ALL_REDUCE = os.path.join(ROOT, "examples", "matmul_all_reduce.braid")
 
 
 def add_run(suite, name, flags, ranks, example=EXAMPLE):
-    """With the schedule that the flags name; by default one would be measured."""
+    """Adds a run with the schedule of the flags, or pairwise, so that none is measured."""
     common = ["--backend", "cuda", "--flight-records", "none",
               "--timeout-ms", "20000", "--ranks", str(ranks)]
     if "--schedule" not in flags:
@@ -267,8 +267,8 @@ def memories(suite):
 def extremes(suite):
     add_run(suite, "10,000 replays", ["--graph", "--verify", "--iterations", "10000", "--set",
                                       "M=64", "--set", "K=64", "--set", "N=64"], 2)
-    # What takes time is to fill and to compare, by element. The first has more than 2^31 of them,
-    # the second as many bytes in a quarter of them.
+    # Filling and comparing elements takes the time. The first buffer has more than 2^31 elements,
+    # the second as many bytes in a quarter as many elements.
     add_run(suite, "gathered buffer above 4 GiB",
             ["--verify", "--iterations", "1", "--set", "M=32768", "--set", "K=65792", "--set",
              "N=64", "--protocol", "put"], 2)
@@ -299,7 +299,7 @@ def programs(suite):
     for program in sorted(glob.glob(os.path.join(folder, "gpu_*_test"))):
         if program.endswith("gpu_messages_test"):
             program = f"env BRAID_TEST_BACKEND=cuda {program}"
-        # What goes wrong on 3 ranks mostly goes wrong on 4, too.
+        # Most failures on 3 ranks also occur on 4.
         for ranks, runs in ((2, "1000"), (3, "300"), (4, "1000")):
             runs = "50" if suite.has_too_few(ranks) else runs
             suite.add_command(f"{os.path.basename(program.split()[-1])}, {ranks} ranks",
@@ -488,7 +488,7 @@ def bench(suite, devices):
     return ("failed" if bare or (refused and has_torch()) else "passed"), detail
 
 
-# Of calls from PyTorch beside the same in the benchmark: a part, or microseconds.
+# Calls from PyTorch may exceed the benchmark by this part, or by these microseconds.
 CALLS_WITHIN, CALLS_WITHIN_US = 0.02, 3
 
 
@@ -516,7 +516,7 @@ def torch_device_time(suite, python):
     return "failed", "; ".join(said)
 
 
-# Where rows and blocks begin at multiples of 2 bytes, and, beside it, of 16.
+# Rows and blocks begin at multiples of 2 bytes, and of 16.
 UNALIGNED, ALIGNED = "8190x4097x4099", "8192x4096x4096"
 MOST_BY_KERNELS = 2  # times of the copy engines
 
@@ -594,7 +594,7 @@ def add_all(suite, fault_seeds):
 
 
 def seeds(text):
-    """Those of "A-B,C,...", both ends included."""
+    """The seeds of "A-B,C,...", both ends included."""
     found = []
     for part in text.split(","):
         match = re.fullmatch(r"(\d+)(?:-(\d+))?", part)

@@ -302,7 +302,7 @@ class Rank:
         self.expect(bt.matmul_all_reduce(A, B), self.ranks * A.double() @ B.double())
 
     def expect_refusal(self, A, B):
-        """Of a new shape in a capture, which goes on."""
+        """A new shape in a capture is refused, and the capture goes on."""
         torch, bt = self.torch, self.bt
         stream = torch.cuda.Stream()
         graph = torch.cuda.CUDAGraph()
@@ -408,7 +408,7 @@ class Rank:
             raise AssertionError("expected the failure of the job")
 
     def medians(self, calls):
-        """Of host time, in turns of ten calls each: the first ones of all are left out."""
+        """Medians of host time, in turns of ten calls. The first turns are left out."""
         torch, times = self.torch, {what: [] for what, _ in calls}
         for turn in range(101):
             for what, call in calls:
@@ -423,8 +423,8 @@ class Rank:
             print(f"rank {self.rank} of {self.ranks}: {median * 1e6:.1f} us of host time, {what}")
 
     def device_time(self):
-        """Of calls at known addresses, back to back, once measured: for a benchmark beside it,
-        whose ranks begin a burst together, and settle for 0.1 s."""
+        """Device time of calls at known addresses, back to back, with a measured schedule. Like the
+        benchmark, ranks begin a burst together and warm up for 0.1 s."""
         torch, bt = self.torch, self.bt
         rows, columns, depth = 4096, 4096, 4096
         A = (torch.rand(rows // self.ranks, depth, device=self.device) * 2 - 1).bfloat16()
@@ -554,7 +554,7 @@ def rank_main(folder, parts):
     import torch.distributed as dist
     rank, ranks = int(os.environ["TEST_RANK"]), int(os.environ["TEST_RANKS"])
     torch.cuda.set_device(rank % torch.cuda.device_count())
-    # Where the ways of a model are compared, one of them is NCCL's.
+    # Comparisons of a model's ways include NCCL's.
     backend = "cpu:gloo,cuda:nccl" if any("attention" in part for part in parts) else "gloo"
     dist.init_process_group(backend, store=dist.FileStore(os.environ["TEST_STORE"], ranks),
                             rank=rank, world_size=ranks, timeout=datetime.timedelta(seconds=60))

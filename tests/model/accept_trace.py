@@ -193,7 +193,8 @@ class Model:
             yield (f"  atomic {{ {' && '.join(guards) or 'true'} -> {effect}done[{own}]++ }};")
 
     def before(self, own, event, seen):
-        """How many commands of other streams ended before `event` began, where that is news."""
+        """The number of commands of each other stream that ended before `event` began, if that is
+        more than was known."""
         for other, (rank, _) in enumerate(self.keys):
             if other == own or (rank != event.rank and self.skew is None):
                 continue
@@ -226,7 +227,7 @@ class Model:
 
 
 def execute(text):
-    """How many commands each stream did."""
+    """The number of commands that each stream executed."""
     with tempfile.TemporaryDirectory(prefix="braid-trace-") as folder:
         shutil.copy(os.path.join(HERE, "words.pml"), folder)
         with open(os.path.join(folder, "trace.pml"), "w", encoding="utf-8") as file:

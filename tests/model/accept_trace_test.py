@@ -42,7 +42,7 @@ def pick(events, rank, run, kind, request, streams=(2,)):
 
 
 def arrow_point(event):
-    """Where an arrow of this command ends: an await's last nanosecond, or its beginning."""
+    """The end of an arrow of this command: an await's last nanosecond, or its beginning."""
     if event["name"] != "await":
         return event["ts"]
     return max(event["ts"], round(event["ts"] + event["dur"] - 0.001, 3))
@@ -136,8 +136,8 @@ def shift(events, microseconds, is_moved):
 
 
 def check_clock(checks, folder, path, what, skew, off):
-    """With the clock of rank 1 far `off`, awaits seem to end before their signals begin. Only who
-    compares clocks can tell."""
+    """If the clock of rank 1 is far `off`, awaits seem to end before their signals begin. Only a
+    comparison of clocks shows it."""
     checks.expect(0, accept(path, "--skew", str(skew)), f"{what}, clocks within {skew} us")
     trace = load(path)
     shift(trace["traceEvents"], off, lambda event: event["pid"] != 1)
@@ -159,7 +159,7 @@ def check_lag(checks, folder, path, what, stream):
 
 
 def check_outside(checks, folder, path, what):
-    """What a device does outside of runs may bear any name. Alone it is nothing to judge."""
+    """Events outside of runs may have any name. Alone they are nothing to judge."""
     trace = load(path)
     outside = [dict(event, args=dict(event["args"], run=0), ts=event["ts"] - 5000)
                for event in trace["traceEvents"] if event["ph"] == "X" and event["tid"] != 1]

@@ -30,7 +30,7 @@ OUT_OF_STEP = "MODES=3"
 ANY = "MODES=4"
 FLAG = "MODES=1 FLAG"
 
-# What has to hold: (definitions, protocols).
+# Models without a mistake: (definitions, protocols).
 BOTH = ("get", "put")
 PROTOCOL = [
     (f"{TWO} {TWO_RUNS} {ANY} FINE", BOTH),
@@ -60,7 +60,7 @@ PROTOCOL = [
 ENDS = [(f"{TWO} {TWO_RUNS} {MIXED} FAILURES=1 ONE_SIDE", BOTH),
         (f"{TWO} {TWO_RUNS} {FLAG} FAILURES=1 ONE_SIDE", BOTH)]
 
-# What has to be found: (mistake, definitions, protocols).
+# Models with a mistake that has to be found: (mistake, definitions, protocols).
 HEALTHY = f"{TWO} {THREE_RUNS}"
 ABORTED = f"{TWO} {TWO_RUNS} FAILURES=1 ONE_SIDE"
 MISTAKES = [
@@ -150,7 +150,7 @@ def cases():
 
 
 def judge(kind, outcome):
-    """What is wrong with the outcome, or nothing."""
+    """The mistake in the outcome, or nothing."""
     if kind == "found":
         return "" if outcome.errors else "expected an error, found none"
     if not outcome.is_whole:

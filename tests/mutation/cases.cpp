@@ -106,7 +106,7 @@ Result<Case> makeCase(const CaseOptions &options) {
     return compiled.status().annotated(made.name + made.source->diags.str());
   made.program = str(*compiled->program);
   made.fusion = compiled->fusion;
-  // Of the reference all functions of one operand are alike.
+  // The reference treats all functions of one operand alike.
   const bool isSmall = isByHand || llvm::any_of(made.fusion->nodes(), [](const auto &node) {
                          return llvm::isa<PointwiseNode>(*node);
                        });

@@ -530,7 +530,7 @@ class Runs(unittest.TestCase):
         self.expect_gather(op, 2, "f32", np.random.default_rng(7))
 
 
-# What ranks do that are processes: each is this program, and comes here with the name of its part.
+# Parts for ranks that are processes. Each process is this program, with the name of its part.
 
 def joined(**options):
     job = braid.join(**options)
@@ -638,7 +638,7 @@ def part_ends_by_ctrl_c():
 
 
 def part_closes_the_library():
-    """With all that was made by it freed; what it does at exit is called nevertheless."""
+    """All handles of the library are freed, and its functions at exit are called nevertheless."""
     import _ctypes
     job = braid.create(ranks=1)
     job.prepare(braid.compile(gather(1))).close()

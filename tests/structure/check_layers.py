@@ -43,14 +43,14 @@ ROOMS = {
     "runtime/job/network": {"runtime/job/bootstrap", "runtime/job/network"},
     "runtime/job": {"runtime/plan", "runtime/execute", "runtime/job", "runtime/job/bootstrap"},
 }
-# What users include, and what of it all layers share with them.
+# Headers for users, and those among them that all layers include.
 PUBLIC = re.compile(r"api/\w+\.h$")
 MOST_PUBLIC = 8
 SHARED = {"api/dtype.h", "api/status.h"}
 FOREIGN = re.compile(r"\b(llvm::|cuda|nccl)", re.IGNORECASE)
 VENDOR_HEADER = re.compile(r"(cuda|cublas|nccl|nvml|nvToolsExt)", re.IGNORECASE)
 VENDOR_FOLDERS = ("backends/cuda/", "backends/nccl/")
-# What a user with CUDA code of their own would write.
+# Programs of users with CUDA code of their own.
 VENDOR_USERS = ("examples/cuda_rank/", "tests/gpu/")
 SOURCE = re.compile(r"\.(h|def|cpp|cu|cuh)$")
 TEXT = re.compile(r"\.(h|def|cpp|cu|cuh|py|sh|md|txt|cmake|in|json|braid|test)$|^[^.]+$")

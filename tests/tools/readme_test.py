@@ -1,4 +1,4 @@
-"""What README.md and docs/running.md show and name is there.
+"""Checks that the commands, outputs and names in README.md and docs/running.md are right.
 
 usage: readme_test.py BRAID     (from the root of the repository)
 
@@ -139,7 +139,7 @@ class Readme(unittest.TestCase):
 
 
 class Patterns(unittest.TestCase):
-    """What this test itself does with the parts that are left out."""
+    """Tests of this test: the parts that "..." leaves out."""
 
     def test_dots_stand_for_text_and_lines(self):
         shown = "a ... c\n...\nd\n"

@@ -66,7 +66,7 @@ OTHER_LINES = {
     "tp_rowwise": "'wrong': ('others', 'WrongRowwise'),",
 }
 
-# What a rank alone can see; {call} makes and uses an implementation.
+# A program for one rank; {call} makes and uses an implementation.
 ALONE = """
 from braid.ddlb import BraidTPColumnwise, BraidTPRowwise
 try:
@@ -92,7 +92,7 @@ def why_skipped():
 
 
 def documented_lines():
-    """What braid.ddlb says that users add to DDLB's table: for each primitive, a line."""
+    """The lines, one for each primitive, that users add to DDLB's table according to braid.ddlb."""
     with open(os.path.join(FOLDER, "braid", "ddlb.py"), encoding="utf-8") as file:
         found = re.findall(r"^ +'(tp_\w+)': {\n +('braid': .*)$", file.read(), re.M)
     assert [primitive for primitive, _ in found] == ["tp_columnwise", "tp_rowwise"], found
@@ -140,7 +140,7 @@ def free_port():
 
 
 def kill(process):
-    """With the processes that DDLB has started."""
+    """Kills a process and those that DDLB has started in it."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -148,7 +148,7 @@ def kill(process):
 
 
 def run(command, ranks=RANKS):
-    """What each rank has printed."""
+    """The output of each rank."""
     port = free_port()
     started = [subprocess.Popen([sys.executable, *command], env=environment(rank, ranks, port),
                                 cwd=COPY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -200,7 +200,7 @@ class Benchmark(unittest.TestCase):
         self.assertEqual(chosen, [1] + [0] * (RANKS - 1))
 
     def run_file(self, name, primitive, implementations):
-        """What the ranks have printed; the rows are in NAME.csv."""
+        """The output of the ranks; the rows are in NAME.csv."""
         write(os.path.join(COPY, f"{name}.json"), json.dumps({"benchmark": {
             "primitive": primitive, "m": [48], "n": [40], "k": [256], "dtype": "bfloat16",
             "validate": True, "num_iterations": 3, "num_warmups": 1, "output_csv": f"{name}.csv",

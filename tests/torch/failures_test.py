@@ -1,4 +1,4 @@
-"""What becomes of the other ranks when one fails, and that Python goes on.
+"""When one rank fails, the other ranks hear of it, and Python goes on.
 
 usage: failures_test.py FOLDER [--kills N]     (the folder that holds the package)
 """
@@ -54,7 +54,7 @@ def meet(rank, ranks, suffix):
 
 
 def go_on(rank, ranks, dead, suffix):
-    """Those that are left make a new group, in which everything works."""
+    """The remaining ranks make a new group, in which everything works."""
     left = [each for each in range(ranks) if each != dead]
     meet(left.index(rank), len(left), suffix)
     for _ in range(3):

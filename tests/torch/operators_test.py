@@ -233,7 +233,7 @@ def part_empty(rank, ranks):
 
 
 def part_keeps_what_gradients_need(rank, ranks):
-    """Of a product with a frozen weight, the weight alone; and frozen rows may be written."""
+    """A GEMM with a frozen weight keeps the weight alone; frozen rows may be written."""
     for operator, rows in ((bt.all_gather_matmul, 2), (bt.matmul_reduce_scatter, 2 * ranks),
                            (bt.matmul_all_reduce, 2)):
         for needs_X, needs_W in ((True, False), (False, True), (True, True)):

@@ -189,7 +189,7 @@ class Job(unittest.TestCase):
 
 
 class Turns(unittest.TestCase):
-    """Of rows that are timed, on a rank without a device."""
+    """Turns of timed rows, on a rank without a device."""
 
     def rank(self, number=0):
         import torch_stack_rank

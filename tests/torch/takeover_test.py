@@ -192,8 +192,8 @@ def integers(x, w):
 
 
 def part_leaves(rank, ranks):
-    """What there is no operator for: as without Braid when it is compiled, in what is compiled
-    while enabled, and later. Results are exact."""
+    """Collectives without an operator of Braid run as without Braid: when they are compiled, while
+    it is enabled, and later. Results are exact."""
     f8 = torch.float8_e4m3fn
     torch.manual_seed(rank)
     x8 = torch.randint(-2, 3, (4, 8, 32)).to(f8)
@@ -292,7 +292,7 @@ def part_gives_back(rank, ranks):
 
 
 def part_passes_on(rank, ranks):
-    """What Braid has no operator for is PyTorch's, and is listed."""
+    """Collectives without an operator of Braid stay PyTorch's, and are listed."""
     bt.enable()
     A, B = torch.ones(4, 8), torch.ones(8 * ranks, 6)
     op = torch.ops.symm_mem.fused_all_gather_matmul

@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""check_words.py ROOT: fails if a comment opens with a word that makes it hard to read.
+
+A comment is a sentence with its subject first: "The send buffer", not "What is sent"; "The rows of a
+rank", not "Of a rank: its rows". So no comment, and no docstring, opens with one of the words below.
+STILL lists rooms with more such comments, and how many; the number may only fall.
+
+Prints one line for each violation.
+"""
+import collections
+import os
+import re
+import subprocess
+import sys
+
+WORDS = "Of|By|With|What|Who|Whose|Whoever|Whatever|Where|How|Those|Such"
+IN_CPP = re.compile(rf"^\s*//[/!]? ({WORDS})\b|///< (of|what|who|whose|how|those|such)\b")
+IN_PYTHON = re.compile(rf'^\s*("""|# )({WORDS})\b')
+CPP = re.compile(r"\.(h|cpp|cu|cuh|def)$")
+# Rooms that are still to be rewritten.
+STILL = {}
+
+
+def room_of(path):
+    """The first two folders of a path."""
+    return "/".join(path.split("/")[:-1][:2])
+
+
+def openings(root):
+    """(path, line number, line) of each comment that opens with one of the words."""
+    shown = subprocess.run(["git", "ls-files"], cwd=root, check=True, capture_output=True, text=True)
+    for path in shown.stdout.splitlines():
+        pattern = IN_CPP if CPP.search(path) else IN_PYTHON if path.endswith(".py") else None
+        if pattern is None or not os.path.exists(os.path.join(root, path)):
+            continue
+        with open(os.path.join(root, path), encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if pattern.search(line):
+                    yield path, number, line.strip()
+
+
+def violations(root, still):
+    found = collections.defaultdict(list)
+    for path, number, line in openings(root):
+        found[room_of(path)].append(f"{path}:{number}: expected a comment that opens with its "
+                                    f"subject, got {line}")
+    for room in sorted({*found, *still}):
+        allowed = still.get(room, 0)
+        if len(found[room]) > allowed:
+            yield from found[room]
+        elif len(found[room]) < allowed:
+            yield f"STILL: expected {len(found[room])} for {room}, got {allowed}"
+
+
+def main():
+    found = list(violations(sys.argv[1], STILL))
+    for line in found:
+        print(line)
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()
