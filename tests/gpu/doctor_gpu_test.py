@@ -32,8 +32,8 @@ class Wrong(Exception):
 
 
 class Setting:
-    """A broken setting: environment variables, a function to call in the process before the command,
-    and a command that runs it."""
+    """A broken setting: environment variables, a function to call in the process before the
+    command, and a command that runs it."""
 
     def __init__(self, variables=None, before=None, inside=()):
         self.variables, self.before, self.inside = variables or {}, before, list(inside)

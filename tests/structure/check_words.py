@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """check_words.py ROOT: fails if a comment opens with a word that makes it hard to read.
 
-A comment is a sentence with its subject first: "The send buffer", not "What is sent"; "The rows of a
-rank", not "Of a rank: its rows". So no comment, and no docstring, opens with one of the words below.
-STILL lists rooms with more such comments, and how many; the number may only fall.
+A comment is a sentence with its subject first: "The send buffer", not "What is sent"; "The rows of
+a rank", not "Of a rank: its rows". So no comment, and no docstring, opens with one of the words
+below. STILL lists rooms that still have such comments, and how many; the number may only fall.
 
 Prints one line for each violation.
 """
@@ -28,7 +28,8 @@ def room_of(path):
 
 def openings(root):
     """(path, line number, line) of each comment that opens with one of the words."""
-    shown = subprocess.run(["git", "ls-files"], cwd=root, check=True, capture_output=True, text=True)
+    shown = subprocess.run(["git", "ls-files"], cwd=root, check=True, capture_output=True,
+                           text=True)
     for path in shown.stdout.splitlines():
         pattern = IN_CPP if CPP.search(path) else IN_PYTHON if path.endswith(".py") else None
         if pattern is None or not os.path.exists(os.path.join(root, path)):

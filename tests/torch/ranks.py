@@ -23,8 +23,8 @@ def start(torch):
 
 
 def main(parts, torch):
-    """The main function of a test script, whose globals are `parts`. A rank runs its part; otherwise
-    all tests run, or those that are named after the folder."""
+    """The main function of a test script, whose globals are `parts`. A rank runs its part;
+    otherwise all tests run, or those that are named after the folder."""
     if "--part" not in sys.argv:
         names = [word for word in sys.argv[2:] if word.startswith("Ranks.")]
         unittest.main(argv=[sys.argv[0], *names], verbosity=2)
