@@ -29,6 +29,8 @@ struct Session::Impl {
   Status check(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
   Status check(std::span<const RankTensors> ranks);
   Status enter(void *stream);
+  /// Undoes enter() where no run follows. Returns `why`.
+  Status refuse(Status why);
   Status failure() const;
   void noteRun();
   void issue(size_t i, std::span<const Tensor> inputs, std::span<const Tensor> outputs);
@@ -89,6 +91,13 @@ Status Session::Impl::enter(void *stream) {
   const Graphs *graphs = device(0).graphs();
   job->impl_->isCaptured = graphs && graphs->isInCallersCapture();
   return Status::ok();
+}
+
+Status Session::Impl::refuse(Status why) {
+  for (size_t i = 0; i < prepared.size(); ++i)
+    if (Graphs *graphs = device(i).graphs())
+      graphs->leaveCallersCapture();
+  return why;
 }
 
 /// Once it has been issued, or recorded into a graph of the caller's, as enter() has found.
@@ -203,7 +212,10 @@ Status Session::runAt(std::span<void *const> addresses, void *stream) {
   const llvm::ArrayRef<const void *> read(addresses.data(), inputs);
   thread_local std::vector<void *> written;
   written.assign(addresses.begin() + static_cast<ptrdiff_t>(inputs), addresses.end());
-  BRAID_TRY(impl_->recorded->run(read, written, [&] { return impl_->checkAddresses(addresses); }));
+  const Status issued =
+      impl_->recorded->run(read, written, [&] { return impl_->checkAddresses(addresses); });
+  if (!issued.isOk())
+    return impl_->refuse(issued);
   impl_->noteRun();
   return impl_->failure();
 }
@@ -242,9 +254,9 @@ Status Session::replay(void *stream) {
     return badInput("@{}: expected capture() before replay()", program().name());
   BRAID_TRY(impl_->enter(stream));
   if (impl_->job->impl_->isCaptured)
-    return unsupported("@{}: the stream is being captured: expected run(), which becomes a part of "
-                       "that graph",
-                       program().name());
+    return impl_->refuse(unsupported("@{}: the stream is being captured: expected run(), which "
+                                     "becomes a part of that graph",
+                                     program().name()));
   for (const std::unique_ptr<Prepared> &each : impl_->prepared)
     each->replay();
   impl_->noteRun();

@@ -366,7 +366,12 @@ bool CudaDevice::mark(int64_t number) {
     check(cudaEventCreateWithFlags(&freeMarks_.back(), cudaEventDisableTiming), "cudaEventCreate");
   }
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  check(cudaStreamIsCapturing(streams_[0], &capture), "cudaStreamIsCapturing");
+  const cudaError_t code = cudaStreamIsCapturing(streams_[0], &capture);
+  if (code == cudaErrorStreamCaptureImplicit) { // CUDA's default stream, in the capture of another
+    (void)cudaGetLastError();
+    return false;
+  }
+  check(code, "cudaStreamIsCapturing");
   if (capture != cudaStreamCaptureStatusNone || group_.isAborted())
     return false;
   check(cudaEventRecord(freeMarks_.back(), streams_[0]), "cudaEventRecord");

@@ -168,6 +168,10 @@ public:
   void launch(uint32_t graph, Tag tag) override;
   void releaseGraph(uint32_t graph) override { releasedGraphs_.push_back(graph); }
   uint64_t allocationOf(const void *address) override;
+  void leaveCallersCapture() override {
+    if (isInCallersCapture())
+      leaveCapture();
+  }
   bool isInCallersCapture() const override { return capture_ && !isRecording_; }
   int64_t callersGraphs() override;
   bool isInCallersGraph(const Plan &plan) override;

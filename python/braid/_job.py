@@ -66,6 +66,7 @@ class Job(_library.Unique):
         self._used: List[Any] = []  # what runs on CPUs may still read and write
         # The same on GPUs, with the mark behind the run: those that may not be over.
         self._in_flight: Deque[Tuple[int, Any]] = collections.deque()
+        self._lost: List[Any] = []  # of runs that have failed, on GPUs; freed after the handle
 
     def __del__(self) -> None:
         """A run that a signal has cut off may still be going on, or may have been when the end of
@@ -235,7 +236,7 @@ class RunOnCpu:
         if kind is None:
             self._job.synchronize()
         elif issubclass(kind, InputError):
-            self._job._used.pop()  # nothing was issued
+            self._job._settle()  # if it is the job's failure, the run may have been issued
         else:
             self._job._interrupt()
             self._job._settle()
@@ -339,6 +340,12 @@ class Operation(_library.Unique):
         if before and not self._is_on_host and self.job._handle._address is not None:
             self._keep(before)
 
+    def keep_after_error(self, owners: Any) -> None:
+        """Keeps `owners` of a run on GPUs that raised. If the error is the job's failure, commands
+        of the run may have been issued, and may not end: then as long as the job."""
+        if not self.job._keep_until_over(owners):
+            self.job._lost.append(owners)
+
     def _keep(self, owners: Any) -> None:
         """Keeps `owners` until the runs so far are over. Owners of runs in a caller's graph are
         kept as long as this operation lives, which has to live as long as the graph."""
@@ -372,10 +379,8 @@ class Operation(_library.Unique):
         else:
             try:
                 _run(address, self._tensors, len(self._tensors), stream)
-            except InputError:
-                raise  # nothing was issued
             except Error:
-                self._captured.append(owners)  # some of it may have been, and may not end
+                self.keep_after_error(owners)
                 raise
             self._keep(owners)
         return self._results(outputs)

@@ -67,6 +67,8 @@ public:
   /// Stream 0 is the caller's, and is being captured: what is issued becomes a part of the caller's
   /// graph, up to the next endRun().
   virtual bool isInCallersCapture() const { return false; }
+  /// Ends that state where no run follows: the call that began it is refused.
+  virtual void leaveCallersCapture() {}
   /// Graphs of the caller's that hold runs, as far as they have not been destroyed. While there are
   /// some, blocks for a few milliseconds: one that is destroyed goes a little later.
   virtual int64_t callersGraphs() { return 0; }

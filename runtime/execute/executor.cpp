@@ -652,13 +652,24 @@ void Prepared::replay(uint32_t recording) {
   end(tag);
 }
 
-size_t Prepared::allocationsOf(llvm::ArrayRef<const void *> inputs,
-                               llvm::ArrayRef<void *> outputs) const {
+std::optional<size_t> Prepared::allocationsOf(llvm::ArrayRef<const void *> inputs,
+                                              llvm::ArrayRef<void *> outputs) const {
   llvm::hash_code hash(0);
-  for (const void *tensor : inputs)
-    hash = llvm::hash_combine(hash, graphs_->allocationOf(tensor));
-  for (const void *tensor : outputs)
-    hash = llvm::hash_combine(hash, graphs_->allocationOf(tensor));
+  auto add = [&](const void *tensor, uint32_t buffer) {
+    const int64_t bytes = plan_->buffers[buffer].bytes;
+    if (!tensor || bytes == 0)
+      return true;
+    const uint64_t first = graphs_->allocationOf(tensor);
+    hash = llvm::hash_combine(hash, first);
+    return first != 0 &&
+           first == graphs_->allocationOf(static_cast<const char *>(tensor) + bytes - 1);
+  };
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (!add(inputs[i], plan_->inputs[i]))
+      return std::nullopt;
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (!add(outputs[i], plan_->outputs[i]))
+      return std::nullopt;
   return hash;
 }
 

@@ -33,8 +33,10 @@ public:
   bool canRecord() const { return graphs_ && !graphs_->isInCallersCapture(); }
   /// Issues a recorded run, to the addresses of that time: one launch. May be mixed with run().
   void replay(uint32_t recording);
-  /// A hash of the allocations that hold these tensors; see Graphs::allocationOf(). canRecord().
-  size_t allocationsOf(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) const;
+  /// A hash of the allocations that hold these tensors; see Graphs::allocationOf(). Nothing if one
+  /// is unknown, or a tensor lies in several: no graph with it may be launched again. canRecord().
+  std::optional<size_t> allocationsOf(llvm::ArrayRef<const void *> inputs,
+                                      llvm::ArrayRef<void *> outputs) const;
   /// Gives a recording back. Replays of it may still be in flight.
   void forget(uint32_t recording);
   /// record() in place of what the last capture() has recorded.

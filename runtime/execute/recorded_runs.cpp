@@ -40,22 +40,23 @@ void RecordedRuns::remember(Seen seen) {
 Status RecordedRuns::run(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs,
                          llvm::function_ref<Status()> check) {
   ++runs_;
-  if (!prepared_->canRecord()) {
+  const std::optional<size_t> allocations =
+      prepared_->canRecord() ? prepared_->allocationsOf(inputs, outputs) : std::nullopt;
+  if (!allocations) {
     BRAID_TRY(check());
     prepared_->run(inputs, outputs);
     return Status::ok();
   }
   const size_t hash = hashOf(inputs, outputs);
-  const size_t allocations = prepared_->allocationsOf(inputs, outputs);
   Seen *seen = find(hash, inputs, outputs);
-  if (seen && seen->allocations != allocations) {
+  if (seen && seen->allocations != *allocations) {
     forget(*seen);
     seen = nullptr;
   }
   if (!seen) {
     BRAID_TRY(check());
     prepared_->run(inputs, outputs);
-    remember({hash, inputs.vec(), outputs.vec(), allocations, std::nullopt, runs_});
+    remember({hash, inputs.vec(), outputs.vec(), *allocations, std::nullopt, runs_});
     return Status::ok();
   }
   seen->lastRun = runs_;

@@ -574,6 +574,14 @@ def test_no_room_for_arguments(job):
                               r"'Argument list too long'$")
 
 
+def test_little_room_for_addresses(job):
+    """Each rank maps the memory of all, which is small here."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (1536 << 20, 1536 << 20))
+    finish(job.start("examples/ag_matmul.braid", "--ranks", 8, "--processes", "--verify", "--set",
+                     "M=64", "--set", "K=64", "--set", "N=64", preexec_fn=limit)).expect_exact()
+
+
 # -- Ranks that are stopped before they are ranks. --
 
 PTRACE_DETACH, PTRACE_SEIZE, PTRACE_O_TRACEFORK, WAIT_ALL = 17, 0x4206, 2, 0x40000000

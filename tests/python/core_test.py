@@ -228,6 +228,28 @@ class Runs(unittest.TestCase):
                     self.assertEqual(op.runs, 3)
                     op.close()
 
+    def test_error_after_issuing(self):
+        """A call may issue a run and then raise the failure of its job. It returns when nothing
+        writes the arrays any more."""
+        text = ("program @long mesh [0 .. 1) (%A: f32[256, 256], %X: f32[1]) -> (%C: f32[256, 256],"
+                " %Y: f32[1]) {\n  for %i in 0 .. 500 {\n    matmul %C, %A, %A\n  }\n"
+                "  set %Y, %X\n}\n")
+        job = self.job(1)
+        op = job.prepare(braid.compile(text))
+        A, X = np.ones((256, 256), np.float32), np.ones(1, np.float32)
+        C, Y = np.zeros((256, 256), np.float32), np.zeros(1, np.float32)
+
+        def issue_and_raise(*arguments):
+            run(*arguments)
+            raise InputError("the job has failed")
+        run, _job._run = _job._run, issue_and_raise
+        try:
+            with self.assertRaises(InputError):
+                op(A, X, out=(C, Y))
+            self.assertEqual(Y[0], 1)  # written last
+        finally:
+            _job._run = run
+
     def test_reduces(self):
         random = np.random.default_rng(2)
         job = self.job(3)

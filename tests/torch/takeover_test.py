@@ -327,6 +327,21 @@ def part_cannot_meet(rank, ranks):
     assert [each.calls for each in found] == [6] and "on one host" in found[0].reason, found
 
 
+class Strides(unittest.TestCase):
+    def test_scaled_gathers(self):
+        """PyTorch's fused operator for scaled GEMMs has the dimension at another place."""
+        from braid.torch import _strides
+        graph = torch.fx.Graph()
+        A, B, scale, scales = map(graph.placeholder, ("A", "B", "scale", "scales"))
+        A.meta["val"] = torch.empty(2, 4, 8)
+        gather_scaled = torch.ops.symm_mem.fused_all_gather_scaled_matmul.default
+        for dim, moves in ((0, False), (1, True)):
+            node = graph.call_function(gather_scaled, (A, [B], scale, [scales], dim, "0", [None],
+                                                       [None], [None], [False]))
+            self.assertEqual(_strides._moves_rows(node), moves)
+        _strides.keep_strides(graph)
+
+
 class Ranks(unittest.TestCase):
     def expect(self, part, ranks=2):
         codes, said, _ = processes.run(__file__, [FOLDER], part, ranks, limit=240)

@@ -7,7 +7,7 @@ from typing import List, Optional, Sequence, Tuple
 import torch
 
 from braid import _library
-from braid._errors import InputError, PeerError, UnsupportedError
+from braid._errors import Error, InputError, PeerError, UnsupportedError
 from braid._job import Operation, RunOnCpu
 from braid._program import Program, compile
 from braid.torch._group import GroupJob
@@ -46,8 +46,12 @@ class Prepared:
             addresses[index] = address
         operation = self.operation._handle.address
         if A.is_cuda:
-            _run_at(operation, addresses, len(addresses),
-                    torch._C._cuda_getCurrentRawStream(A.get_device()))
+            try:
+                _run_at(operation, addresses, len(addresses),
+                        torch._C._cuda_getCurrentRawStream(A.get_device()))
+            except Error:
+                self.operation.keep_after_error((inputs, outputs))
+                raise
         else:
             with RunOnCpu(job.job, (inputs, outputs)):
                 _run_at(operation, addresses, len(addresses), None)

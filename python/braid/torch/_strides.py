@@ -45,7 +45,7 @@ def _reaches_attention(node: Node) -> bool:
 def _moves_rows(gather: Node) -> bool:
     """True if the result's rows are in another order than its dimensions."""
     arguments: Any = gather.args
-    shard, _, dim = arguments[:3]
+    shard, dim = arguments[0], arguments[4 if "scaled" in _name(gather) else 2]
     while isinstance(shard, Node) and "val" not in shard.meta and shard.all_input_nodes:
         shard = shard.all_input_nodes[0]
     value: Any = shard.meta.get("val") if isinstance(shard, Node) else None
