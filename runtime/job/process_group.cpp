@@ -231,8 +231,8 @@ static size_t usualRegion(int64_t ranks) {
   rlimit limit;
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
     return kMost;
-  const size_t share = std::bit_floor(static_cast<size_t>(limit.rlim_cur) / 4 /
-                                      static_cast<size_t>(ranks));
+  const size_t share =
+      std::bit_floor(static_cast<size_t>(limit.rlim_cur) / 4 / static_cast<size_t>(ranks));
   return std::clamp(share, kLeast, kMost);
 }
 
