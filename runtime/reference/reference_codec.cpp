@@ -1,7 +1,5 @@
-//===- runtime/reference/reference_codec.cpp - the judge's own view of the element types ------===//
+//===- runtime/reference/reference_codec.cpp - the reference's view of the element types ------===//
 #include "runtime/reference/reference_codec.h"
-
-#include <cstring>
 
 namespace braid::reference {
 
@@ -86,19 +84,6 @@ uint64_t nanBits(DType dtype) {
     break;
   }
   return 0x7ff8000000000000;
-}
-
-void store(DType dtype, uint64_t bits, void *data, int64_t index) {
-  const int64_t size = dtype == DType::F64 ? 8 : dtype == DType::F32 ? 4 : 2;
-  char *at = static_cast<char *>(data) + index * size;
-  const uint32_t word = static_cast<uint32_t>(bits);
-  const uint16_t half = static_cast<uint16_t>(bits);
-  if (size == 8)
-    std::memcpy(at, &bits, 8);
-  else if (size == 4)
-    std::memcpy(at, &word, 4);
-  else
-    std::memcpy(at, &half, 2);
 }
 
 void load(DType dtype, const void *data, int64_t begin, llvm::MutableArrayRef<double> out) {

@@ -1,167 +1,156 @@
-//===- runtime/reference/reference_pattern.cpp - inputs in which no error can hide ------------===//
+//===- runtime/reference/reference_pattern.cpp - the values of one input ----------------------===//
 #include "runtime/reference/reference_pattern.h"
 
-#include "runtime/reference/reference_draw.h"
-
-#include "llvm/ADT/STLExtras.h"
+#include "runtime/reference/reference_codec.h"
+#include "runtime/split_mix.h"
 
 #include <algorithm>
-#include <cassert>
-#include <numeric>
+#include <array>
+#include <cmath>
 
 namespace braid::reference {
 
 namespace {
 
-/// No element of a group waits for a partner.
-constexpr uint32_t kNobody = ~0u;
+/// Signs are the bits of random words, one for each of so many neighbours.
+constexpr int64_t kWord = 64;
 
-constexpr int8_t kWeights[3] = {1, -1, 2};
+/// What a mark grows by, modulo the number of different marks, from one line, block or segment to
+/// the next; from one iteration to the next it grows by 1. Where there are 31 marks or more, those
+/// of blocks up to 4 apart differ even if one of them is up to 4 iterations old.
+constexpr uint64_t kLineStep = 29, kBlockStep = 25, kSegmentStep = 13;
 
-/// A colouring of 0 ... depth-1 with three colours, different for neighbours and for the two ends.
-/// colour(k) == colour(k - 1) + 1 modulo 3 but for the last k where depth is 3q + 1.
-uint32_t colour(int64_t k, int64_t depth) {
-  if (depth % 3 == 1 && depth > 1 && k == depth - 1)
-    return 1;
-  return static_cast<uint32_t>(k % 3);
+/// How far `turn` moves the marks of a segment: not by 0 nor by half of the segment, so that a
+/// square matrix with one mark in every line is not its own transpose.
+uint64_t shiftOf(uint64_t turn, uint64_t width) {
+  if (width == 1)
+    return 0;
+  const uint64_t shift = 1 + turn % (width - 1);
+  return width > 2 && 2 * shift == width ? shift + 1 : shift;
 }
 
 } // namespace
 
-void InputPattern::row(uint32_t iteration, [[maybe_unused]] int64_t index,
-                       llvm::MutableArrayRef<int8_t> out) const {
-  assert(index == 0 && "the tensor is one row");
-  std::fill(out.begin(), out.end(), int8_t(0));
-  whole(iteration, [&](int64_t begin, llvm::ArrayRef<int8_t> values) {
-    std::copy(values.begin(), values.end(), out.begin() + begin);
-  });
-}
+/// A rank's part of an input in memory.
+struct Pattern::Part {
+  int64_t rank;
+  int64_t firstK; ///< of every line
+  int64_t toNextLine, toNextK;
+};
 
-void InputPattern::part(uint32_t iteration, int64_t rank, Sink sink) const {
-  whole(iteration, [&](int64_t begin, llvm::ArrayRef<int8_t> values) {
-    assert(values.size() == 1 && "contiguous here need not be contiguous on the rank");
-    if (placement_.isOn(rank, begin))
-      sink(placement_.localOf(begin), values);
-  });
-}
-
-FirstPattern::FirstPattern(const Tensor &tensor, const Options &options)
-    : InputPattern(tensor.placement), options_(options) {
-  const auto rowShape = llvm::ArrayRef<int64_t>(tensor.global).drop_back(options.contractedAxes);
-  const bool splitsDepth = tensor.deviceAxis && *tensor.deviceAxis >= rowShape.size();
-  rows_ = Placement::of(rowShape, splitsDepth ? std::nullopt : tensor.deviceAxis);
-  depth_ = placement_.globalElements() / rows_.globalElements();
-  shards_ = splitsDepth ? placement_.devices : 1;
-  // Groups are numbered without gaps, because the table of them is cleared for every row.
-  std::vector<uint32_t> numbers(options.pairing * 3, kNobody);
-  for (int64_t k = 0; k < depth_; ++k) {
-    uint32_t &number = numbers[k % options.pairing * 3 + colour(k, depth_)];
-    if (number == kNobody)
-      number = groups_++;
-    groupOf_.push_back(number);
+/// Writes values as elements of a type.
+class Pattern::Encoder {
+public:
+  Encoder(DType dtype, int exponent, int64_t most, void *data) : dtype_(dtype), data_(data) {
+    for (int64_t value = -most; value <= most; ++value)
+      bits_[static_cast<size_t>(value + kMost)] =
+          encodeExactly(dtype, std::ldexp(static_cast<double>(value), exponent)).value_or(0);
   }
+  void store(int64_t at, int64_t value) const {
+    reference::store(dtype_, bits_[static_cast<size_t>(value + kMost)], data_, at);
+  }
+
+private:
+  static constexpr int64_t kMost = 128;
+  DType dtype_;
+  void *data_;
+  std::array<uint64_t, 2 * kMost + 1> bits_;
+};
+
+double Pattern::most() const {
+  const bool endsWith4 = isWeights && high > 1 && lines.depth % 2 != 0 && lines.depth > 1;
+  return static_cast<double>(endsWith4 ? 4 : high);
 }
 
-void FirstPattern::row(uint32_t iteration, int64_t index, llvm::MutableArrayRef<int8_t> out) const {
-  fill(iteration, rows_.deviceOf(index), rows_.localOf(index), out);
+double Pattern::mostOfLine() const {
+  return most() * static_cast<double>(isWeights ? lines.depth : entries);
 }
 
-void FirstPattern::fill(uint32_t iteration, int64_t block, int64_t row,
-                        llvm::MutableArrayRef<int8_t> out) const {
-  const RowKey key{iteration, block, row};
-  const uint64_t residue = key.residue() + options_.salt % kMark;
-  const uint64_t place = key.place() + options_.salt % kMark;
-  const int64_t markAt = static_cast<int64_t>(place % static_cast<uint64_t>(depth_));
-  fillPairs(key.random(options_.salt), row % 2 != 0, markAt, out);
-  out[markAt] = static_cast<int8_t>(kMark + residue % kMark);
+int64_t Pattern::weightMagnitude(uint32_t iteration, int64_t k) const {
+  if (k + 1 == lines.depth && k % 2 == 0)
+    return static_cast<int64_t>(most());
+  return high == 1 ? 1 : 1 + (k + int64_t(iteration)) % 2;
 }
 
-/// Pairs are consecutive in their group, so that a sum over a range of k is small, too. Going
-/// backwards in every other row moves the places without a partner from one end to the other.
-void FirstPattern::fillPairs(uint64_t random, bool backwards, int64_t markAt,
-                             llvm::MutableArrayRef<int8_t> out) const {
-  llvm::SmallVector<uint32_t, 256> waiting(groups_, kNobody);
-  for (int64_t step = 0; step < depth_; ++step) {
-    const int64_t k = backwards ? depth_ - 1 - step : step;
-    if (k == markAt)
-      continue;
-    uint32_t &partner = waiting[groupOf_[k]];
-    if (partner != kNobody) {
-      out[k] = static_cast<int8_t>(-out[partner]);
-      partner = kNobody;
-      continue;
+/// Bit 0 is the sign of that line, the next bit is that of the next line, and so on to the end of
+/// the word.
+uint64_t Pattern::weightSigns(uint32_t iteration, int64_t k, int64_t line) const {
+  const uint64_t ofElement = splitMix(splitMix(salt + iteration) + static_cast<uint64_t>(k));
+  return splitMix(ofElement + static_cast<uint64_t>(line / kWord)) >> (line % kWord);
+}
+
+void Pattern::line(uint32_t iteration, int64_t line, Sink sink) const {
+  if (isWeights) {
+    for (int64_t k = 0; k < lines.depth; ++k) {
+      const int64_t magnitude = weightMagnitude(iteration, k);
+      sink(k, weightSigns(iteration, k, line) & 1 ? magnitude : -magnitude);
     }
-    out[k] = nextSmall(random);
-    partner = static_cast<uint32_t>(k);
+    return;
   }
-  const int64_t markClass = markAt % options_.classes;
-  for (uint32_t k : waiting)
-    if (k != kNobody && (!options_.keepUnpaired || k % options_.classes == markClass))
-      out[k] = 0;
-}
-
-void FirstPattern::whole(uint32_t iteration, Sink sink) const {
-  std::vector<int8_t> values(depth_);
-  for (int64_t r = 0; r < rows_.globalElements(); ++r) {
-    row(iteration, r, values);
-    sink(r * depth_, values);
-  }
-}
-
-void FirstPattern::part(uint32_t iteration, int64_t rank, Sink sink) const {
-  std::vector<int8_t> values(depth_);
-  const llvm::ArrayRef<int8_t> all = values;
-  const int64_t block = rows_.devices == 1 ? 0 : rank;
-  const int64_t width = depth_ / shards_;
-  for (int64_t r = 0; r < rows_.localElements(); ++r) {
-    fill(iteration, block, r, values);
-    sink(r * width, all.slice(shards_ == 1 ? 0 : rank * width, width));
+  const uint64_t block = static_cast<uint64_t>(blocks.deviceOf(line));
+  const uint64_t local = static_cast<uint64_t>(blocks.localOf(line));
+  const uint64_t random = splitMix(splitMix(salt + iteration) + static_cast<uint64_t>(line));
+  const uint64_t width = static_cast<uint64_t>(lines.depth / segments);
+  const uint64_t place = local + shiftOf(3 * uint64_t(iteration) + 5 * block + salt, width);
+  const uint64_t mark = kLineStep * local + kBlockStep * block + iteration + salt;
+  uint64_t segment = (local + iteration) % static_cast<uint64_t>(segments);
+  for (int64_t entry = 0; entry < entries; ++entry) {
+    const uint64_t range = static_cast<uint64_t>(high - low + 1);
+    const auto magnitude = low + static_cast<int64_t>((mark + kSegmentStep * segment) % range);
+    const bool isPositive = splitMix(random + segment / kWord) >> (segment % kWord) & 1;
+    const uint64_t k = segment * width + (width == 1 ? 0 : place % width);
+    sink(static_cast<int64_t>(k), isPositive ? magnitude : -magnitude);
+    segment = segment + 1 == static_cast<uint64_t>(segments) ? 0 : segment + 1;
   }
 }
 
-SecondPattern::SecondPattern(const Tensor &tensor, const Gemm &consumer, bool single, uint64_t salt)
-    : InputPattern(tensor.placement), depth_(consumer.depth), columns_(consumer.columns),
-      transposed_(consumer.transposed), single_(single), salt_(salt),
-      columnPlacement_(consumer.columnPlacement) {}
-
-int64_t SecondPattern::modulus() const {
-  const int64_t local = columnPlacement_.localElements();
-  return single_ || local >= depth_ ? 0 : local;
+void Pattern::fill(uint32_t iteration, int64_t rank, DType dtype, void *data) const {
+  const int64_t count = lines.placement.localElements(), depth = lines.localDepth();
+  std::memset(data, 0, static_cast<size_t>(count * depth * sizeOf(dtype)));
+  const Part part{rank, lines.devices == 1 ? 0 : rank * depth, lines.areRows ? depth : 1,
+                  lines.areRows ? 1 : count};
+  const Encoder encoder(dtype, exponent, static_cast<int64_t>(most()), data);
+  if (isWeights)
+    fillWeights(iteration, part, encoder);
+  else
+    fillMarks(iteration, part, encoder);
 }
 
-void SecondPattern::column(uint32_t iteration, int64_t n, EntrySink sink) const {
-  const uint64_t step = modulus() ? modulus() : depth_;
-  const uint64_t local = static_cast<uint64_t>(columnPlacement_.localOf(n));
-  const uint64_t block = static_cast<uint64_t>(columnPlacement_.deviceOf(n));
-  const uint64_t turn = local / step + block + iteration + salt_ % 3;
-  const uint64_t shift = shiftOf(iteration + salt_ % kMark, step);
-  for (uint64_t k = (local + shift) % step; k < uint64_t(depth_); k += step) {
-    const int64_t at = static_cast<int64_t>(k);
-    const int64_t global = transposed_ ? n * depth_ + at : at * columns_ + n;
-    sink(global, single_ ? int8_t(1) : kWeights[(colour(at, depth_) + turn) % 3]);
+void Pattern::fillMarks(uint32_t iteration, const Part &part, const Encoder &encoder) const {
+  for (int64_t local = 0; local < lines.placement.localElements(); ++local)
+    line(iteration, lines.placement.globalOf(part.rank, local), [&](int64_t k, int64_t value) {
+      if (k >= part.firstK && k < part.firstK + lines.localDepth())
+        encoder.store(local * part.toNextLine + (k - part.firstK) * part.toNextK, value);
+    });
+}
+
+/// Lines whose signs are in the same words are written together.
+void Pattern::fillWeights(uint32_t iteration, const Part &part, const Encoder &encoder) const {
+  const int64_t inner = lines.placement.inner;
+  int64_t together = 0;
+  for (int64_t local = 0; local < lines.placement.localElements(); local += together) {
+    const int64_t global = lines.placement.globalOf(part.rank, local);
+    together = std::min(inner - local % inner, kWord - global % kWord);
+    for (int64_t k = 0; k < lines.localDepth(); ++k) {
+      const int64_t magnitude = weightMagnitude(iteration, part.firstK + k);
+      uint64_t signs = weightSigns(iteration, part.firstK + k, global);
+      int64_t at = local * part.toNextLine + k * part.toNextK;
+      for (int64_t i = 0; i < together; ++i, signs >>= 1, at += part.toNextLine)
+        encoder.store(at, signs & 1 ? magnitude : -magnitude);
+    }
   }
 }
 
-void SecondPattern::whole(uint32_t iteration, Sink sink) const {
-  for (int64_t n = 0; n < columns_; ++n)
-    column(iteration, n, [&](int64_t global, int8_t value) { sink(global, value); });
-}
-
-BiasPattern::BiasPattern(const Tensor &tensor, int64_t bound, bool mayBeZero, uint64_t salt)
-    : InputPattern(tensor.placement), bound_(bound), mayBeZero_(mayBeZero), salt_(salt) {}
-
-/// The steps, 4 and 5, have no divisor in common with the range: odd, or 26, 12, 8, 6, 4, 2.
-int8_t BiasPattern::value(uint32_t iteration, int64_t n) const {
-  const uint64_t range = static_cast<uint64_t>(2 * bound_ + (mayBeZero_ ? 1 : 0));
-  const uint64_t step = mayBeZero_ ? 4 : 5;
-  const uint64_t residue = (spread(n, range) + step * iteration + salt_ % kMark) % range;
-  const int64_t value = static_cast<int64_t>(residue) - bound_;
-  return static_cast<int8_t>(!mayBeZero_ && value >= 0 ? value + 1 : value);
-}
-
-void BiasPattern::whole(uint32_t iteration, Sink sink) const {
-  for (int64_t n = 0; n < placement_.globalElements(); ++n)
-    sink(n, value(iteration, n));
+void Pattern::addWeights(uint32_t iteration, int64_t k, double factor,
+                         llvm::MutableArrayRef<double> sums) const {
+  const double positive = factor * static_cast<double>(weightMagnitude(iteration, k));
+  const double added[2] = {-positive, positive};
+  const int64_t count = static_cast<int64_t>(sums.size());
+  for (int64_t line = 0; line < count; line += kWord) {
+    uint64_t signs = weightSigns(iteration, k, line);
+    for (int64_t end = std::min(count, line + kWord), i = line; i < end; ++i, signs >>= 1)
+      sums[i] += added[signs & 1];
+  }
 }
 
 } // namespace braid::reference
