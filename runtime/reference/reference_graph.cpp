@@ -47,7 +47,6 @@ private:
     made.place = names_.place(tensor.location);
     made.dtype = tensor.type.dtype;
     made.global = fusion_.globalShape(tensor.type);
-    made.local = fusion_.localShape(tensor.type);
     made.deviceAxis = tensor.type.find(AxisKind::DIDx);
     made.uneven = fusion_.unevenRows(tensor.type);
     made.placement = Placement::of(made.global, made.deviceAxis);

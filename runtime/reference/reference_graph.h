@@ -43,7 +43,6 @@ struct Tensor {
   std::string place; ///< of its node: "file:line:col"
   DType dtype;
   Shape global;
-  Shape local;
   std::optional<size_t> deviceAxis;
   Placement placement;
   std::optional<UnevenRows> uneven; ///< nothing if all its rows exist
@@ -51,6 +50,7 @@ struct Tensor {
   std::optional<size_t> gemm;       ///< its number in Graph::gemms
   std::optional<size_t> function;   ///< its number in Graph::functions
 
+  size_t axes() const { return global.size(); }
   /// Whether the element with that number, in global row-major order, is of a row that exists.
   bool exists(int64_t element) const;
   /// The lines along axes [begin, begin + count), which are the first or the last axes.

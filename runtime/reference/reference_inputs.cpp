@@ -1,9 +1,12 @@
 //===- runtime/reference/reference_inputs.cpp - inputs that keep results exact ----------------===//
 #include "runtime/reference/reference_inputs.h"
 
+#include "runtime/reference/reference_codec.h"
 #include "runtime/split_mix.h"
 
 #include "llvm/ADT/STLExtras.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,268 +15,255 @@ namespace braid::reference {
 
 namespace {
 
-/// The greatest mark, from the richest choice on. The least one is more than half of that, and the
-/// number of marks in between is prime.
+using Kind = Pattern::Kind;
+
+/// The greatest mark, the richest choice first. The least one is more than half of that, and the
+/// number of different marks is prime.
 constexpr int64_t kMarks[] = {121, 85, 61, 33, 21, 13, 5, 3, 1};
 
-/// Biases are small beside marks.
-constexpr int64_t kMarksPerBias = 10;
-
-/// Integers up to this power of two are exact.
-int digitsOf(DType dtype) {
-  switch (dtype) {
-  case DType::BF16:
-    return 8;
-  case DType::F16:
-    return 11;
-  case DType::F32:
-    return 24;
-  case DType::F64:
-    break;
-  }
-  return 53;
-}
+/// What is below 2 to this power is not far from 0. gelu and silu are computed in f64 for f64, in
+/// f32 otherwise; f16 holds nothing between 0 and what they are of -2^5, and not much above 2^7.
+int farExponent(DType dtype) { return dtype == DType::F64 ? 10 : dtype == DType::F16 ? 5 : 7; }
 
 /// How many devices hold or compute parts of a GEMM's depth.
 int64_t partsOf(const Gemm &gemm) {
   return std::max({gemm.shards, gemm.rows.devices, gemm.columns.devices});
 }
 
-} // namespace
-
-int farExponent(DType dtype) { return dtype == DType::F64 ? 10 : dtype == DType::F16 ? 5 : 7; }
-
-Inputs::Inputs(const Graph &graph, uint64_t seed)
-    : graph_(graph), patterns_(graph.inputs.size()), roles_(graph.inputs.size()),
-      wanted_(graph.tensors.size()), units_(graph.tensors.size()), bounds_(graph.tensors.size()) {
-  findWeights();
-  findUnits();
-  for (size_t i = 0; i < patterns_.size(); ++i) {
-    makePattern(i);
-    patterns_[i].exponent = units_[graph.inputs[i]];
-    patterns_[i].salt = splitMix(seed) / 2 + 23 * i;
-  }
-  chooseRanges();
-}
-
 //===----------------------------------------------------------------------------------------===//
 // What each input is for
 //===----------------------------------------------------------------------------------------===//
 
-/// Marks and weights come in pairs: an operand that does not qualify spoils the other one.
-void Inputs::findWeights() {
-  for (const Tensor &tensor : graph_.tensors)
-    isMarked_.push_back(tensor.input.has_value());
-  isWeights_ = isMarked_;
-  for (const Gemm &gemm : graph_.gemms) {
-    isWeights_[gemm.first] = isMarked_[gemm.second] = false;
-    if (gemm.bias)
-      isWeights_[*gemm.bias] = isMarked_[*gemm.bias] = false;
-  }
-  for (const Function &function : graph_.functions)
-    for (size_t operand : function.operands) {
-      isWeights_[operand] = isWeights_[operand] && !function.function;
-      isMarked_[operand] = isMarked_[operand] && !function.is(PointwiseFunction::Multiply);
-    }
-  for (bool isStable = false; !isStable;) {
-    isStable = true;
-    for (const Gemm &gemm : graph_.gemms)
-      if (isMarked_[gemm.first] != isWeights_[gemm.second])
-        isMarked_[gemm.first] = isWeights_[gemm.second] = isStable = false;
-  }
+bool isFirstOperand(const Graph &graph, size_t tensor) {
+  return llvm::any_of(graph.gemms, [&](const Gemm &gemm) { return gemm.first == tensor; });
 }
 
-void Inputs::makePattern(size_t input) {
-  const size_t tensor = graph_.inputs[input];
-  const auto gemmWith = [&](auto operand) {
-    return llvm::find_if(graph_.gemms, [&](const Gemm &gemm) { return gemm.*operand == tensor; });
+bool isArgument(const Graph &graph, size_t tensor) {
+  return llvm::any_of(graph.functions, [&](const Function &function) {
+    return function.function && llvm::is_contained(function.operands, tensor);
+  });
+}
+
+/// A second operand that meets inputs only, and serves nothing else.
+bool isWeights(const Graph &graph, size_t tensor) {
+  const auto allows = [&](const Gemm &gemm) {
+    return gemm.bias != tensor && (gemm.second != tensor || graph.tensors[gemm.first].input);
   };
-  const auto end = graph_.gemms.end();
-  if (const auto consumer = gemmWith(&Gemm::first); consumer != end) {
-    roles_[input] = Role::First;
-    return makeFirst(patterns_[input], tensor, *consumer);
-  }
-  if (const auto consumer = gemmWith(&Gemm::second); consumer != end) {
-    roles_[input] = Role::Second;
-    return makeSecond(patterns_[input], tensor, *consumer);
-  }
-  roles_[input] = gemmWith(&Gemm::bias) != end ? Role::Bias : Role::Pointwise;
-  Pattern &pattern = patterns_[input];
-  pattern.lines = graph_.tensors[tensor].linesAlong(graph_.tensors[tensor].global.size() - 1, 1);
-  pattern.blocks = pattern.lines.placement;
-  pattern.segments = pattern.entries = pattern.lines.depth;
+  return graph.tensors[tensor].input && llvm::all_of(graph.gemms, allows) &&
+         !isFirstOperand(graph, tensor) && !isArgument(graph, tensor);
 }
 
-void Inputs::makeFirst(Pattern &pattern, size_t tensor, const Gemm &consumer) const {
-  pattern.lines = consumer.rows;
-  pattern.blocks = consumer.rowBlocks;
-  if (!isMarked_[tensor])
-    pattern.segments = consumer.depth();
-  for (const Gemm &gemm : graph_.gemms)
+/// A first operand needs marks in every place unless it meets nothing but weights, which make its
+/// products dense.
+Pattern makeFirst(const Graph &graph, size_t tensor, const Gemm &consumer) {
+  int64_t segments = 1;
+  for (const Gemm &gemm : graph.gemms)
     if (gemm.first == tensor)
-      pattern.segments = std::max(pattern.segments, partsOf(gemm));
-  pattern.entries = pattern.segments;
+      segments = std::max(segments, isWeights(graph, gemm.second) ? partsOf(gemm) : gemm.depth());
+  for (const Function &function : graph.functions)
+    if (function.is(PointwiseFunction::Multiply) && llvm::is_contained(function.operands, tensor))
+      segments = consumer.depth();
+  return {Kind::Marks, consumer.rows, consumer.rowBlocks, segments, segments};
 }
 
-/// Where there are fewer columns than elements along a device's part of the depth, every column has
-/// so many marks that together they read all elements.
-void Inputs::makeSecond(Pattern &pattern, size_t tensor, const Gemm &consumer) const {
-  pattern.lines = consumer.columns;
-  pattern.blocks = consumer.columnBlocks;
-  pattern.isWeights = isWeights_[tensor];
-  const int64_t columns = pattern.blocks.localElements();
+/// Where there are fewer columns than elements in a device's part of the depth, every column has
+/// so many marks that the columns together read all elements.
+Pattern makeSecond(const Graph &graph, size_t tensor, const Gemm &consumer) {
+  const int64_t columns = consumer.columnBlocks.localElements();
   const int64_t depth = consumer.depth() / partsOf(consumer);
-  int64_t reading = (depth + columns - 1) / columns;
+  int64_t reading = isWeights(graph, tensor) ? depth : (depth + columns - 1) / columns;
   while (depth % reading != 0)
     ++reading;
-  pattern.segments = pattern.entries = partsOf(consumer) * reading;
+  const int64_t segments = partsOf(consumer) * reading;
+  return {isWeights(graph, tensor) ? Kind::Weights : Kind::Selection, consumer.columns,
+          consumer.columnBlocks, segments, segments};
 }
 
-//===----------------------------------------------------------------------------------------===//
-// Units
-//===----------------------------------------------------------------------------------------===//
-
-/// One round of what functions want of their operands; false if that changes nothing.
-bool Inputs::wantUnits() {
-  bool isChanged = false;
-  const auto want = [&](size_t tensor, int exponent) {
-    isChanged |= wanted_[tensor] < exponent;
-    wanted_[tensor] = std::max(wanted_[tensor], exponent);
-  };
-  for (const Function &function : llvm::reverse(graph_.functions)) {
-    const size_t first = function.operands.front(), last = function.operands.back();
-    int exponent = wanted_[function.result];
-    if (function.isFar())
-      exponent = std::max(exponent, farExponent(graph_.tensors[function.result].dtype));
-    want(first, exponent);
-    if (function.function && !isBinary(*function.function))
-      want(function.result, wanted_[first]);
-    if (!function.is(PointwiseFunction::Add))
-      continue;
-    want(last, wanted_[first]);
-    want(first, wanted_[last]);
-  }
-  return isChanged;
-}
-
-/// A GEMM's second operand makes the unit of the result, unless its own unit matters elsewhere.
-void Inputs::findUnits() {
-  while (wantUnits()) {
-  }
-  std::vector<bool> isFree(graph_.tensors.size());
-  for (size_t input : graph_.inputs)
-    isFree[input] = true;
-  for (const Gemm &gemm : graph_.gemms)
-    isFree[gemm.first] = false;
-  for (const Function &function : graph_.functions)
-    for (size_t operand : function.operands)
-      isFree[operand] = isFree[operand] && !function.function;
-  const auto give = [&](size_t tensor, int exponent) {
-    if (isFree[tensor])
-      units_[tensor] = exponent;
-    isFree[tensor] = false;
-  };
-  for (size_t i = 0; i < graph_.tensors.size(); ++i) {
-    const Tensor &tensor = graph_.tensors[i];
-    if (tensor.gemm) {
-      const Gemm &gemm = graph_.gemms[*tensor.gemm];
-      give(gemm.second, wanted_[i] - units_[gemm.first]);
-      units_[i] = units_[gemm.first] + units_[gemm.second];
-      if (gemm.bias)
-        give(*gemm.bias, units_[i]);
-    } else if (tensor.function) {
-      const Function &function = graph_.functions[*tensor.function];
-      const int first = units_[function.operands.front()], last = units_[function.operands.back()];
-      units_[i] = function.is(PointwiseFunction::Multiply) ? first + last : std::min(first, last);
-    } else {
-      units_[i] = wanted_[i];
-    }
-  }
+Pattern makePattern(const Graph &graph, size_t tensor) {
+  for (const Gemm &gemm : graph.gemms)
+    if (gemm.first == tensor)
+      return makeFirst(graph, tensor, gemm);
+  for (const Gemm &gemm : graph.gemms)
+    if (gemm.second == tensor)
+      return makeSecond(graph, tensor, gemm);
+  const Lines lines = graph.tensors[tensor].linesAlong(graph.tensors[tensor].axes() - 1, 1);
+  return {Kind::Dense, lines, lines.placement, lines.depth, lines.depth};
 }
 
 //===----------------------------------------------------------------------------------------===//
 // Ranges of values
 //===----------------------------------------------------------------------------------------===//
 
-/// If nothing fits, the poorest choice stays, and the comparison says which value is not exact.
-void Inputs::chooseRanges() {
-  do {
-    for (int64_t weight : {2, 1})
-      for (int64_t mark : kMarks)
-        if (fitsWith(mark, weight))
-          return;
-  } while (halveEntries());
-}
+/// Values are integers of magnitudes up to `most`, times 2 to the power of `unit`.
+struct Bound {
+  double most = 0;
+  int unit = 0;
 
-bool Inputs::fitsWith(int64_t mark, int64_t weight) {
-  for (size_t i = 0; i < patterns_.size(); ++i) {
-    Pattern &pattern = patterns_[i];
-    pattern.high = pattern.isWeights ? weight : roles_[i] == Role::Second ? 1 : mark;
-    pattern.low = pattern.high / 2 + 1;
-    if (roles_[i] != Role::Bias)
-      continue;
-    pattern.low = 1;
-    pattern.high = std::max<int64_t>(1, mark / kMarksPerBias);
+  Bound operator*(const Bound &other) const { return {most * other.most, unit + other.unit}; }
+  Bound operator+(const Bound &other) const {
+    const int common = std::min(unit, other.unit);
+    return {std::ldexp(most, unit - common) + std::ldexp(other.most, other.unit - common), common};
   }
-  for (size_t i = 0; i < bounds_.size(); ++i) {
-    const Tensor &tensor = graph_.tensors[i];
-    bounds_[i] = tensor.gemm       ? boundOf(graph_.gemms[*tensor.gemm])
-                 : tensor.function ? boundOf(graph_.functions[*tensor.function])
-                                   : patterns_[*tensor.input].most();
+  bool isHeldBy(DType dtype) const {
+    const bool isInRange = dtype != DType::F16 || std::ldexp(most, unit) <= 65504;
+    return isInRange && most <= std::ldexp(1.0, digitsOf(dtype));
   }
-  for (size_t i = 0; i < bounds_.size(); ++i)
-    if (!isHeld(graph_.tensors[i].dtype, i))
-      return false;
-  return llvm::all_of(graph_.gemms, [&](const Gemm &gemm) {
-    return gemm.shards == 1 || isHeld(gemm.partial, gemm.result);
-  });
-}
+};
 
-/// Later GEMMs lose marks before earlier ones. False if no line has more than one.
-bool Inputs::halveEntries() {
-  for (size_t i = patterns_.size(); i-- > 0;) {
-    Pattern &pattern = patterns_[i];
-    const bool isOperand = roles_[i] == Role::First || roles_[i] == Role::Second;
-    if (!isOperand || pattern.isWeights || pattern.entries == 1)
-      continue;
-    pattern.entries = (pattern.entries + 1) / 2;
-    return true;
+/// Chooses the ranges of all inputs such that no type rounds any value.
+class Chooser {
+public:
+  Chooser(const Graph &graph, Inputs &inputs)
+      : graph_(graph), inputs_(inputs), wanted_(graph.tensors.size()), bounds_(wanted_.size()) {
+    while (wantUnits()) {
+    }
+    for (size_t i = 0; i < graph_.inputs.size(); ++i)
+      inputs_.patterns[i].exponent = wanted_[graph_.inputs[i]];
+    for (size_t i = 0; i < bounds_.size(); ++i)
+      isFree_.push_back(graph_.tensors[i].input && !isFirstOperand(graph_, i) &&
+                        !isArgument(graph_, i));
   }
-  return false;
-}
 
-/// Either operand may be the one whose lines are sparse.
-double Inputs::boundOf(const Gemm &gemm) const {
-  const double byRows = lineBound(gemm.first, gemm.rows) * bounds_[gemm.second];
-  const double byColumns = bounds_[gemm.first] * lineBound(gemm.second, gemm.columns);
-  return std::min(byRows, byColumns) + (gemm.bias ? bounds_[*gemm.bias] : 0);
-}
-
-double Inputs::boundOf(const Function &function) const {
-  const size_t first = function.operands.front(), last = function.operands.back();
-  const int unit = units_[function.result];
-  if (function.is(PointwiseFunction::Multiply))
-    return bounds_[first] * bounds_[last];
-  if (function.is(PointwiseFunction::Add))
-    return std::ldexp(bounds_[first], units_[first] - unit) +
-           std::ldexp(bounds_[last], units_[last] - unit);
-  return bounds_[first];
-}
-
-/// A bound of the sum of magnitudes along an operand's line.
-double Inputs::lineBound(size_t tensor, const Lines &lines) const {
-  if (const std::optional<size_t> input = graph_.tensors[tensor].input) {
-    const Pattern &pattern = patterns_[*input];
-    if (pattern.lines.areRows == lines.areRows && pattern.lines.depth == lines.depth)
-      return pattern.mostOfLine();
+  /// If nothing fits, the poorest choice stays.
+  void choose() {
+    do {
+      for (int64_t weight : {2, 1})
+        for (int64_t mark : kMarks)
+          if (inputs_.misfit = misfitWith(mark, weight); inputs_.misfit.empty())
+            return;
+    } while (halveEntries());
   }
-  return bounds_[tensor] * static_cast<double>(lines.depth);
+
+private:
+  /// One round of what functions want of their operands; false if that changes nothing.
+  bool wantUnits() {
+    bool isChanged = false;
+    const auto want = [&](size_t tensor, int exponent) {
+      isChanged |= wanted_[tensor] < exponent;
+      wanted_[tensor] = std::max(wanted_[tensor], exponent);
+    };
+    for (const Function &function : llvm::reverse(graph_.functions)) {
+      const size_t first = function.operands.front(), last = function.operands.back();
+      const int far = function.isFar() ? farExponent(graph_.tensors[function.result].dtype) : 0;
+      want(first, std::max(wanted_[function.result], far));
+      if (!function.is(PointwiseFunction::Multiply))
+        want(function.result, wanted_[first]);
+      if (!function.is(PointwiseFunction::Add))
+        continue;
+      want(last, wanted_[first]);
+      want(first, wanted_[last]);
+    }
+    return isChanged;
+  }
+
+  std::string misfitWith(int64_t mark, int64_t weight) {
+    for (Pattern &pattern : inputs_.patterns) {
+      pattern.high = pattern.kind == Kind::Weights     ? weight
+                     : pattern.kind == Kind::Selection ? 1
+                                                       : mark;
+      pattern.low = pattern.high / 2 + 1;
+    }
+    for (size_t i = 0; i < bounds_.size(); ++i) {
+      const Tensor &tensor = graph_.tensors[i];
+      const Gemm *gemm = tensor.gemm ? &graph_.gemms[*tensor.gemm] : nullptr;
+      const Function *function = tensor.function ? &graph_.functions[*tensor.function] : nullptr;
+      bounds_[i] = gemm ? boundOf(*gemm) : function ? boundOf(*function) : boundOf(tensor);
+      if (function && function->isFar() && bounds_[i].unit < farExponent(tensor.dtype))
+        return fmt::format("{}: cannot verify %{}: expected '{}' of multiples of {}, got of {}",
+                           tensor.place, tensor.name, keyword(*function->function),
+                           std::ldexp(1.0, farExponent(tensor.dtype)),
+                           std::ldexp(1.0, bounds_[i].unit));
+      if (gemm && gemm->shards > 1 && !bounds_[i].isHeldBy(gemm->partial))
+        return misfitOf(tensor, "partial results", gemm->partial, bounds_[i]);
+      if (!bounds_[i].isHeldBy(tensor.dtype))
+        return misfitOf(tensor, "values", tensor.dtype, bounds_[i]);
+    }
+    return "";
+  }
+
+  static std::string misfitOf(const Tensor &tensor, const char *what, DType dtype, Bound range) {
+    return fmt::format("{}: cannot verify %{}: expected {} that {} holds exactly, got up to {}",
+                       tensor.place, tensor.name, what, name(dtype),
+                       std::ldexp(range.most, range.unit));
+  }
+
+  Bound boundOf(const Tensor &input) const {
+    const Pattern &pattern = inputs_.patterns[*input.input];
+    return {pattern.most(), pattern.exponent};
+  }
+
+  Bound boundOf(const Function &function) const {
+    const Bound first = bounds_[function.operands.front()];
+    const Bound last = bounds_[function.operands.back()];
+    return function.is(PointwiseFunction::Add)        ? first + last
+           : function.is(PointwiseFunction::Multiply) ? first * last
+                                                      : first;
+  }
+
+  /// Either operand may be the one whose lines are sparse.
+  Bound boundOf(const Gemm &gemm) {
+    makeUnit(gemm.second, wanted_[gemm.result] - bounds_[gemm.first].unit);
+    Bound result = bounds_[gemm.first] * bounds_[gemm.second];
+    result.most *= std::min(termsOf(gemm.first, gemm.rows), termsOf(gemm.second, gemm.columns));
+    if (!gemm.bias)
+      return result;
+    makeUnit(*gemm.bias, result.unit);
+    return result + bounds_[*gemm.bias];
+  }
+
+  /// The first GEMM that an input serves decides, unless its unit matters elsewhere.
+  void makeUnit(size_t tensor, int exponent) {
+    if (!isFree_[tensor])
+      return;
+    isFree_[tensor] = false;
+    bounds_[tensor].unit = inputs_.patterns[*graph_.tensors[tensor].input].exponent = exponent;
+  }
+
+  /// How many elements of an operand's line are not zero, at most.
+  double termsOf(size_t tensor, const Lines &lines) const {
+    int64_t terms = lines.depth;
+    if (const Pattern *pattern = inputs_.along(graph_.tensors[tensor], lines))
+      terms = pattern->entries;
+    else if (graph_.tensors[tensor].input)
+      terms = std::min(terms, inputs_.patterns[*graph_.tensors[tensor].input].mostAcross());
+    return static_cast<double>(terms);
+  }
+
+  /// Later GEMMs lose marks before earlier ones. False if no line has more than one.
+  bool halveEntries() {
+    for (Pattern &pattern : llvm::reverse(inputs_.patterns)) {
+      const bool isThinned = pattern.kind == Kind::Marks || pattern.kind == Kind::Selection;
+      if (!isThinned || pattern.entries == 1)
+        continue;
+      pattern.entries = (pattern.entries + 1) / 2;
+      return true;
+    }
+    return false;
+  }
+
+  const Graph &graph_;
+  Inputs &inputs_;
+  std::vector<int> wanted_; ///< by tensor: exponents of units
+  std::vector<Bound> bounds_;
+  std::vector<bool> isFree_;
+};
+
+} // namespace
+
+Inputs::Inputs(const Graph &graph, uint64_t seed) {
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    patterns.push_back(makePattern(graph, graph.inputs[i]));
+    patterns[i].salt = splitMix(seed) / 2 + 23 * i;
+  }
+  Chooser(graph, *this).choose();
 }
 
-bool Inputs::isHeld(DType dtype, size_t tensor) const {
-  const double most = bounds_[tensor];
-  const bool isInRange = dtype != DType::F16 || std::ldexp(most, units_[tensor]) <= 65504;
-  return isInRange && most <= std::ldexp(1.0, digitsOf(dtype));
+const Pattern *Inputs::along(const Tensor &tensor, const Lines &lines) const {
+  if (!tensor.input)
+    return nullptr;
+  const Lines &own = patterns[*tensor.input].lines;
+  const bool isAlong = own.areRows == lines.areRows && own.depth == lines.depth;
+  return isAlong ? &patterns[*tensor.input] : nullptr;
 }
 
 } // namespace braid::reference

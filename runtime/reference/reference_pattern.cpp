@@ -5,8 +5,8 @@
 #include "runtime/split_mix.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <cstring>
 
 namespace braid::reference {
 
@@ -15,9 +15,9 @@ namespace {
 /// Signs are the bits of random words, one for each of so many neighbours.
 constexpr int64_t kWord = 64;
 
-/// What a mark grows by, modulo the number of different marks, from one line, block or segment to
-/// the next; from one iteration to the next it grows by 1. Where there are 31 marks or more, those
-/// of blocks up to 4 apart differ even if one of them is up to 4 iterations old.
+/// What a mark grows by from one line, block or segment to the next, modulo the number of different
+/// marks; it grows by 1 from one iteration to the next. Where there are 31 marks or more, those of
+/// blocks up to 4 apart differ even if one is up to 4 iterations old.
 constexpr uint64_t kLineStep = 29, kBlockStep = 25, kSegmentStep = 13;
 
 /// How far `turn` moves the marks of a segment: not by 0 nor by half of the segment, so that a
@@ -31,125 +31,94 @@ uint64_t shiftOf(uint64_t turn, uint64_t width) {
 
 } // namespace
 
-/// A rank's part of an input in memory.
-struct Pattern::Part {
-  int64_t rank;
-  int64_t firstK; ///< of every line
-  int64_t toNextLine, toNextK;
-};
-
-/// Writes values as elements of a type.
-class Pattern::Encoder {
-public:
-  Encoder(DType dtype, int exponent, int64_t most, void *data) : dtype_(dtype), data_(data) {
-    for (int64_t value = -most; value <= most; ++value)
-      bits_[static_cast<size_t>(value + kMost)] =
-          encodeExactly(dtype, std::ldexp(static_cast<double>(value), exponent)).value_or(0);
-  }
-  void store(int64_t at, int64_t value) const {
-    reference::store(dtype_, bits_[static_cast<size_t>(value + kMost)], data_, at);
-  }
-
-private:
-  static constexpr int64_t kMost = 128;
-  DType dtype_;
-  void *data_;
-  std::array<uint64_t, 2 * kMost + 1> bits_;
-};
-
 double Pattern::most() const {
-  const bool endsWith4 = isWeights && high > 1 && lines.depth % 2 != 0 && lines.depth > 1;
-  return static_cast<double>(endsWith4 ? 4 : high);
+  const bool endsWith4 = kind == Kind::Weights && high > 1 && lines.depth % 2 != 0;
+  return endsWith4 ? 4 : static_cast<double>(high);
 }
 
-double Pattern::mostOfLine() const {
-  return most() * static_cast<double>(isWeights ? lines.depth : entries);
+int64_t Pattern::mostAcross() const {
+  const int64_t width = lines.depth / segments, local = blocks.localElements();
+  return blocks.devices * ((local + width - 1) / width);
 }
 
-int64_t Pattern::weightMagnitude(uint32_t iteration, int64_t k) const {
+/// The magnitude of element k of every line.
+double Pattern::weight(uint32_t iteration, int64_t k) const {
   if (k + 1 == lines.depth && k % 2 == 0)
-    return static_cast<int64_t>(most());
-  return high == 1 ? 1 : 1 + (k + int64_t(iteration)) % 2;
+    return std::ldexp(most(), exponent);
+  return std::ldexp(high == 1 || (k + iteration) % 2 == 0 ? 1 : 2, exponent);
 }
 
-/// Bit 0 is the sign of that line, the next bit is that of the next line, and so on to the end of
-/// the word.
-uint64_t Pattern::weightSigns(uint32_t iteration, int64_t k, int64_t line) const {
-  const uint64_t ofElement = splitMix(splitMix(salt + iteration) + static_cast<uint64_t>(k));
-  return splitMix(ofElement + static_cast<uint64_t>(line / kWord)) >> (line % kWord);
+/// The signs of element k, from the least significant bit on: of this line, the next one, and so on
+/// to the end of the word.
+uint64_t Pattern::signs(uint32_t iteration, int64_t k, int64_t line) const {
+  const uint64_t random = splitMix(splitMix(salt + iteration) + static_cast<uint64_t>(k));
+  return splitMix(random + static_cast<uint64_t>(line / kWord)) >> (line % kWord);
 }
 
 void Pattern::line(uint32_t iteration, int64_t line, Sink sink) const {
-  if (isWeights) {
-    for (int64_t k = 0; k < lines.depth; ++k) {
-      const int64_t magnitude = weightMagnitude(iteration, k);
-      sink(k, weightSigns(iteration, k, line) & 1 ? magnitude : -magnitude);
-    }
+  if (kind == Kind::Weights) {
+    for (int64_t k = 0; k < lines.depth; ++k)
+      sink(k, signs(iteration, k, line) & 1 ? weight(iteration, k) : -weight(iteration, k));
     return;
   }
+  const double unit = std::ldexp(1.0, exponent);
+  const uint64_t range = static_cast<uint64_t>(high - low + 1);
+  const uint64_t count = static_cast<uint64_t>(segments), width = uint64_t(lines.depth) / count;
   const uint64_t block = static_cast<uint64_t>(blocks.deviceOf(line));
   const uint64_t local = static_cast<uint64_t>(blocks.localOf(line));
   const uint64_t random = splitMix(splitMix(salt + iteration) + static_cast<uint64_t>(line));
-  const uint64_t width = static_cast<uint64_t>(lines.depth / segments);
   const uint64_t place = local + shiftOf(3 * uint64_t(iteration) + 5 * block + salt, width);
-  const uint64_t mark = kLineStep * local + kBlockStep * block + iteration + salt;
-  uint64_t segment = (local + iteration) % static_cast<uint64_t>(segments);
+  const uint64_t first = kLineStep * local + kBlockStep * block + iteration + salt;
   for (int64_t entry = 0; entry < entries; ++entry) {
-    const uint64_t range = static_cast<uint64_t>(high - low + 1);
-    const auto magnitude = low + static_cast<int64_t>((mark + kSegmentStep * segment) % range);
-    const bool isPositive = splitMix(random + segment / kWord) >> (segment % kWord) & 1;
-    const uint64_t k = segment * width + (width == 1 ? 0 : place % width);
-    sink(static_cast<int64_t>(k), isPositive ? magnitude : -magnitude);
-    segment = segment + 1 == static_cast<uint64_t>(segments) ? 0 : segment + 1;
+    const uint64_t segment = (local + iteration + static_cast<uint64_t>(entry)) % count;
+    const uint64_t mark = static_cast<uint64_t>(low) + (first + kSegmentStep * segment) % range;
+    const uint64_t sign = splitMix(random + segment / kWord) >> (segment % kWord) & 1;
+    sink(static_cast<int64_t>(segment * width + (width == 1 ? 0 : place % width)),
+         static_cast<double>(mark) * (sign ? unit : -unit));
   }
 }
 
 void Pattern::fill(uint32_t iteration, int64_t rank, DType dtype, void *data) const {
+  if (kind == Kind::Weights)
+    return fillWeights(iteration, rank, dtype, data);
   const int64_t count = lines.placement.localElements(), depth = lines.localDepth();
+  const int64_t firstK = lines.devices == 1 ? 0 : rank * depth;
   std::memset(data, 0, static_cast<size_t>(count * depth * sizeOf(dtype)));
-  const Part part{rank, lines.devices == 1 ? 0 : rank * depth, lines.areRows ? depth : 1,
-                  lines.areRows ? 1 : count};
-  const Encoder encoder(dtype, exponent, static_cast<int64_t>(most()), data);
-  if (isWeights)
-    fillWeights(iteration, part, encoder);
-  else
-    fillMarks(iteration, part, encoder);
-}
-
-void Pattern::fillMarks(uint32_t iteration, const Part &part, const Encoder &encoder) const {
-  for (int64_t local = 0; local < lines.placement.localElements(); ++local)
-    line(iteration, lines.placement.globalOf(part.rank, local), [&](int64_t k, int64_t value) {
-      if (k >= part.firstK && k < part.firstK + lines.localDepth())
-        encoder.store(local * part.toNextLine + (k - part.firstK) * part.toNextK, value);
+  for (int64_t local = 0; local < count; ++local)
+    line(iteration, lines.placement.globalOf(rank, local), [&](int64_t k, double value) {
+      if (k >= firstK && k < firstK + depth)
+        store(dtype, encodeExactly(dtype, value).value_or(0), data,
+              local * toNextLine() + (k - firstK) * toNextK());
     });
 }
 
 /// Lines whose signs are in the same words are written together.
-void Pattern::fillWeights(uint32_t iteration, const Part &part, const Encoder &encoder) const {
-  const int64_t inner = lines.placement.inner;
+void Pattern::fillWeights(uint32_t iteration, int64_t rank, DType dtype, void *data) const {
+  const int64_t inner = lines.placement.inner, depth = lines.localDepth();
+  const int64_t firstK = lines.devices == 1 ? 0 : rank * depth;
   int64_t together = 0;
   for (int64_t local = 0; local < lines.placement.localElements(); local += together) {
-    const int64_t global = lines.placement.globalOf(part.rank, local);
+    const int64_t global = lines.placement.globalOf(rank, local);
     together = std::min(inner - local % inner, kWord - global % kWord);
-    for (int64_t k = 0; k < lines.localDepth(); ++k) {
-      const int64_t magnitude = weightMagnitude(iteration, part.firstK + k);
-      uint64_t signs = weightSigns(iteration, part.firstK + k, global);
-      int64_t at = local * part.toNextLine + k * part.toNextK;
-      for (int64_t i = 0; i < together; ++i, signs >>= 1, at += part.toNextLine)
-        encoder.store(at, signs & 1 ? magnitude : -magnitude);
+    for (int64_t k = 0; k < depth; ++k) {
+      const double magnitude = weight(iteration, firstK + k);
+      const uint64_t bits[2] = {encodeExactly(dtype, -magnitude).value_or(0),
+                                encodeExactly(dtype, magnitude).value_or(0)};
+      uint64_t sign = signs(iteration, firstK + k, global);
+      for (int64_t i = 0; i < together; ++i, sign >>= 1)
+        store(dtype, bits[sign & 1], data, (local + i) * toNextLine() + k * toNextK());
     }
   }
 }
 
 void Pattern::addWeights(uint32_t iteration, int64_t k, double factor,
                          llvm::MutableArrayRef<double> sums) const {
-  const double positive = factor * static_cast<double>(weightMagnitude(iteration, k));
-  const double added[2] = {-positive, positive};
+  const double added = factor * weight(iteration, k), signedTerms[2] = {-added, added};
   const int64_t count = static_cast<int64_t>(sums.size());
   for (int64_t line = 0; line < count; line += kWord) {
-    uint64_t signs = weightSigns(iteration, k, line);
-    for (int64_t end = std::min(count, line + kWord), i = line; i < end; ++i, signs >>= 1)
-      sums[i] += added[signs & 1];
+    uint64_t sign = signs(iteration, k, line);
+    for (int64_t i = line; i < std::min(count, line + kWord); ++i, sign >>= 1)
+      sums[i] += signedTerms[sign & 1];
   }
 }
 

@@ -5,30 +5,34 @@
 
 namespace braid::reference {
 
-/// The values of one input for every iteration, small integers times a power of two. There are two
-/// kinds:
-///  * Marks: every line (Lines) is cut into equal segments, and some or all segments hold one mark,
-///    low ... high or the negative of that. Marks of neighbouring lines, segments and iterations and
-///    of other blocks differ, where the range allows it; a mark is never twice another one.
-///  * Weights: every element is nonzero, with a random sign. Magnitudes along a line alternate
-///    between 1 and 2, and an odd line ends with 4; so neighbours differ, the ends included, and a
-///    square matrix is not its own transpose. `high` of 1 makes all magnitudes 1.
+/// The values of one input for every iteration: small integers times a power of two.
 struct Pattern {
+  /// Weights are nonzero in every element. Magnitudes along a line (Lines) alternate between 1 and
+  /// 2, and the last one of an odd line is 4; so neighbours differ, ends included, and a square
+  /// matrix is not its own transpose. All are 1 if `high` is.
+  ///
+  /// All other kinds have lines of equal segments, and one mark each in all or some segments: a
+  /// value low ... high. Marks of neighbouring lines, segments, iterations and blocks differ where
+  /// the range allows it, and none is twice another one. A selection's marks are 1; a dense
+  /// tensor has as many segments as elements. All signs are random.
+  enum class Kind { Marks, Selection, Dense, Weights };
+
+  Kind kind = Kind::Dense;
   Lines lines;
-  Placement blocks; ///< of the lines
-  bool isWeights = false;
+  Placement blocks;     ///< of lines
   int64_t segments = 1; ///< of a line; divides the depth
-  int64_t entries = 1;  ///< segments that hold a mark; others in every line and iteration
+  int64_t entries = 1;  ///< segments that are not zero; others for every line and iteration
   int64_t low = 1, high = 1;
   int exponent = 0; ///< of the power of two
   uint64_t salt = 0;
 
-  using Sink = llvm::function_ref<void(int64_t k, int64_t value)>;
+  using Sink = llvm::function_ref<void(int64_t k, double value)>;
 
-  /// The greatest magnitude, and a bound of the sum of a line's magnitudes.
+  /// The greatest magnitude, without the power of two.
   double most() const;
-  double mostOfLine() const;
-  /// The nonzero elements of a line, without the power of two.
+  /// The number of lines that have a nonzero element at the same place, at most.
+  int64_t mostAcross() const;
+  /// Calls `sink` for the nonzero elements of a line.
   void line(uint32_t iteration, int64_t line, Sink sink) const;
   /// Writes a rank's part of the input.
   void fill(uint32_t iteration, int64_t rank, DType dtype, void *data) const;
@@ -37,12 +41,11 @@ struct Pattern {
                   llvm::MutableArrayRef<double> sums) const;
 
 private:
-  class Encoder;
-  struct Part;
-  int64_t weightMagnitude(uint32_t iteration, int64_t k) const;
-  uint64_t weightSigns(uint32_t iteration, int64_t k, int64_t line) const;
-  void fillMarks(uint32_t iteration, const Part &part, const Encoder &encoder) const;
-  void fillWeights(uint32_t iteration, const Part &part, const Encoder &encoder) const;
+  void fillWeights(uint32_t iteration, int64_t rank, DType dtype, void *data) const;
+  double weight(uint32_t iteration, int64_t k) const;
+  uint64_t signs(uint32_t iteration, int64_t k, int64_t line) const;
+  int64_t toNextLine() const { return lines.areRows ? lines.localDepth() : 1; }
+  int64_t toNextK() const { return lines.areRows ? 1 : lines.placement.localElements(); }
 };
 
 } // namespace braid::reference
