@@ -66,17 +66,18 @@ Pattern makeFirst(const Graph &graph, size_t tensor, const Gemm &consumer) {
   return {Kind::Marks, consumer.rows, consumer.rowBlocks, segments, segments};
 }
 
-/// Where there are fewer columns than elements in a device's part of the depth, every column has
-/// so many marks that the columns together read all elements.
+/// A column of a sum over devices reads one element of each device's part, so that no part is zero.
+/// The columns of another GEMM read all elements between them.
 Pattern makeSecond(const Graph &graph, size_t tensor, const Gemm &consumer) {
-  const int64_t columns = consumer.columnBlocks.localElements();
-  const int64_t depth = consumer.depth() / partsOf(consumer);
-  int64_t reading = isWeights(graph, tensor) ? depth : (depth + columns - 1) / columns;
-  while (depth % reading != 0)
-    ++reading;
-  const int64_t segments = partsOf(consumer) * reading;
-  return {isWeights(graph, tensor) ? Kind::Weights : Kind::Selection, consumer.columns,
-          consumer.columnBlocks, segments, segments};
+  const int64_t depth = consumer.depth(), columns = consumer.columnBlocks.localElements();
+  if (isWeights(graph, tensor))
+    return {Kind::Weights, consumer.columns, consumer.columnBlocks, depth, depth};
+  int64_t segments = partsOf(consumer);
+  if (segments == 1)
+    segments = (depth + columns - 1) / columns;
+  while (depth % segments != 0)
+    ++segments;
+  return {Kind::Selection, consumer.columns, consumer.columnBlocks, segments, segments};
 }
 
 Pattern makePattern(const Graph &graph, size_t tensor) {

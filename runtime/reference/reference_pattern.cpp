@@ -41,11 +41,11 @@ int64_t Pattern::mostAcross() const {
   return blocks.devices * ((local + width - 1) / width);
 }
 
-/// The magnitude of element k of every line.
-double Pattern::weight(uint32_t iteration, int64_t k) const {
+/// The magnitude of element k of a line.
+double Pattern::weight(uint32_t iteration, int64_t k, int64_t line) const {
   if (k + 1 == lines.depth && k % 2 == 0)
     return std::ldexp(most(), exponent);
-  return std::ldexp(high == 1 || (k + iteration) % 2 == 0 ? 1 : 2, exponent);
+  return std::ldexp(high == 1 || (k + line / 2 + iteration) % 2 == 0 ? 1 : 2, exponent);
 }
 
 /// The signs of element k, from the least significant bit on: of this line, the next one, and so on
@@ -57,8 +57,10 @@ uint64_t Pattern::signs(uint32_t iteration, int64_t k, int64_t line) const {
 
 void Pattern::line(uint32_t iteration, int64_t line, Sink sink) const {
   if (kind == Kind::Weights) {
-    for (int64_t k = 0; k < lines.depth; ++k)
-      sink(k, signs(iteration, k, line) & 1 ? weight(iteration, k) : -weight(iteration, k));
+    for (int64_t k = 0; k < lines.depth; ++k) {
+      const double magnitude = weight(iteration, k, line);
+      sink(k, signs(iteration, k, line) & 1 ? magnitude : -magnitude);
+    }
     return;
   }
   const double unit = std::ldexp(1.0, exponent);
@@ -101,24 +103,29 @@ void Pattern::fillWeights(uint32_t iteration, int64_t rank, DType dtype, void *d
     const int64_t global = lines.placement.globalOf(rank, local);
     together = std::min(inner - local % inner, kWord - global % kWord);
     for (int64_t k = 0; k < depth; ++k) {
-      const double magnitude = weight(iteration, firstK + k);
-      const uint64_t bits[2] = {encodeExactly(dtype, -magnitude).value_or(0),
-                                encodeExactly(dtype, magnitude).value_or(0)};
+      uint64_t bits[2][2]; // those of lines 0, 1, 4, 5, ..., then those of the others
+      for (int64_t i : {0, 1}) {
+        const double magnitude = weight(iteration, firstK + k, 2 * i);
+        bits[i][0] = encodeExactly(dtype, -magnitude).value_or(0);
+        bits[i][1] = encodeExactly(dtype, magnitude).value_or(0);
+      }
       uint64_t sign = signs(iteration, firstK + k, global);
       for (int64_t i = 0; i < together; ++i, sign >>= 1)
-        store(dtype, bits[sign & 1], data, (local + i) * toNextLine() + k * toNextK());
+        store(dtype, bits[(global + i) / 2 % 2][sign & 1], data,
+              (local + i) * toNextLine() + k * toNextK());
     }
   }
 }
 
 void Pattern::addWeights(uint32_t iteration, int64_t k, double factor,
                          llvm::MutableArrayRef<double> sums) const {
-  const double added = factor * weight(iteration, k), signedTerms[2] = {-added, added};
+  const double first = factor * weight(iteration, k, 0), other = factor * weight(iteration, k, 2);
+  const double terms[2][2] = {{-first, first}, {-other, other}};
   const int64_t count = static_cast<int64_t>(sums.size());
   for (int64_t line = 0; line < count; line += kWord) {
     uint64_t sign = signs(iteration, k, line);
     for (int64_t i = line; i < std::min(count, line + kWord); ++i, sign >>= 1)
-      sums[i] += signedTerms[sign & 1];
+      sums[i] += terms[i / 2 % 2][sign & 1];
   }
 }
 
