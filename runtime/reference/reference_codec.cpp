@@ -1,8 +1,6 @@
 //===- runtime/reference/reference_codec.cpp - the reference's view of the element types ------===//
 #include "runtime/reference/reference_codec.h"
 
-#include <array>
-#include <cmath>
 #include <cstring>
 
 namespace braid::reference {
@@ -31,24 +29,15 @@ Format formatOf(DType dtype) {
   return {52, 1023};
 }
 
-double decode(Format format, uint16_t bits) {
-  const int exponent = (bits >> format.mantissa) & format.infinity();
-  const auto fraction = static_cast<double>(bits & (format.leadingOne() - 1));
-  const double sign = bits >> 15 ? -1 : 1;
-  if (exponent == format.infinity())
-    return fraction != 0 ? std::nan("") : sign * INFINITY;
-  const double leading = exponent == 0 ? 0 : static_cast<double>(format.leadingOne());
-  const int unit = std::max(exponent, 1) - format.bias - format.mantissa;
-  return sign * std::ldexp(fraction + leading, unit);
-}
-
-using Table = std::array<double, 0x10000>;
-
-Table decodeAll(DType dtype) {
-  Table table;
-  for (size_t bits = 0; bits < table.size(); ++bits)
-    table[bits] = decode(formatOf(dtype), static_cast<uint16_t>(bits));
-  return table;
+/// A 16-bit number. The exponent is put where that of f32 is, and counts from there after scaling.
+double decodeHalf(Format format, uint16_t half) {
+  const int moved = 23 - format.mantissa;
+  const bool isFinite = (half >> format.mantissa & format.infinity()) != format.infinity();
+  const uint32_t sign = uint32_t(half >> 15) << 31, magnitude = uint32_t(half & 0x7fff) << moved;
+  const uint32_t bits = sign | magnitude | (isFinite ? 0 : 0x7f800000);
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return format.bias == 127 || !isFinite ? value : value * 0x1p112;
 }
 
 template <class Bits, class Decode>
@@ -99,13 +88,12 @@ void store(DType dtype, uint64_t bits, void *data, int64_t index) {
 }
 
 void load(DType dtype, const void *data, int64_t begin, llvm::MutableArrayRef<double> out) {
-  static const Table ofBF16 = decodeAll(DType::BF16), ofF16 = decodeAll(DType::F16);
+  const Format format = formatOf(dtype);
   if (dtype == DType::F64)
     return loadAs<double>(data, begin, out, [](double value) { return value; });
   if (dtype == DType::F32)
     return loadAs<float>(data, begin, out, [](float value) { return double(value); });
-  const Table &table = dtype == DType::BF16 ? ofBF16 : ofF16;
-  loadAs<uint16_t>(data, begin, out, [&](uint16_t bits) { return table[bits]; });
+  loadAs<uint16_t>(data, begin, out, [&](uint16_t half) { return decodeHalf(format, half); });
 }
 
 } // namespace braid::reference

@@ -94,26 +94,7 @@ private:
     gemm.partial = partialType(node);
     gemm.result = define(*resultOf(node));
     graph_.tensors[gemm.result].gemm = graph_.gemms.size();
-    placeBlocks(gemm, contraction.first);
     graph_.gemms.push_back(gemm);
-  }
-
-  /// Blocks are those of the operand or of the result, whose axes are the rows' and the columns';
-  /// whole rows have as many equal blocks as there are devices.
-  void placeBlocks(Gemm &gemm, size_t rowAxes) const {
-    const Tensor &result = graph_.tensors[gemm.result];
-    const auto rows = llvm::ArrayRef<int64_t>(result.global).take_front(rowAxes);
-    const auto columns = llvm::ArrayRef<int64_t>(result.global).drop_front(rowAxes);
-    gemm.rowBlocks = gemm.rows.placement;
-    gemm.columnBlocks = gemm.columns.placement;
-    if (const auto axis = within(result.deviceAxis, rowAxes, columns.size()))
-      gemm.columnBlocks = Placement::of(columns, axis);
-    if (gemm.rowBlocks.devices > 1)
-      return;
-    const int64_t ranks = fusion_.ranks(), count = productOf(rows);
-    gemm.rowBlocks = {1, ranks, (count + ranks - 1) / ranks};
-    if (const auto axis = within(result.deviceAxis, 0, rowAxes))
-      gemm.rowBlocks = Placement::of(rows, axis);
   }
 
   const Fusion &fusion_;

@@ -69,7 +69,6 @@ struct Gemm {
   /// product over a range is a partial result, and is rounded to `partial`.
   int64_t shards = 1;
   DType partial;
-  Placement rowBlocks, columnBlocks; ///< what different devices hold, send or produce
 
   int64_t depth() const { return rows.depth; }
   int64_t shardDepth() const { return depth() / shards; }

@@ -63,21 +63,21 @@ Pattern makeFirst(const Graph &graph, size_t tensor, const Gemm &consumer) {
   for (const Function &function : graph.functions)
     if (function.is(PointwiseFunction::Multiply) && llvm::is_contained(function.operands, tensor))
       segments = consumer.depth();
-  return {Kind::Marks, consumer.rows, consumer.rowBlocks, segments, segments};
+  return {Kind::Marks, consumer.rows, segments, segments};
 }
 
 /// A column of a sum over devices reads one element of each device's part, so that no part is zero.
 /// The columns of another GEMM read all elements between them.
 Pattern makeSecond(const Graph &graph, size_t tensor, const Gemm &consumer) {
-  const int64_t depth = consumer.depth(), columns = consumer.columnBlocks.localElements();
+  const int64_t depth = consumer.depth(), columns = consumer.columns.placement.localElements();
   if (isWeights(graph, tensor))
-    return {Kind::Weights, consumer.columns, consumer.columnBlocks, depth, depth};
+    return {Kind::Weights, consumer.columns, depth, depth};
   int64_t segments = partsOf(consumer);
   if (segments == 1)
     segments = (depth + columns - 1) / columns;
   while (depth % segments != 0)
     ++segments;
-  return {Kind::Selection, consumer.columns, consumer.columnBlocks, segments, segments};
+  return {Kind::Selection, consumer.columns, segments, segments};
 }
 
 Pattern makePattern(const Graph &graph, size_t tensor) {
@@ -88,7 +88,7 @@ Pattern makePattern(const Graph &graph, size_t tensor) {
     if (gemm.second == tensor)
       return makeSecond(graph, tensor, gemm);
   const Lines lines = graph.tensors[tensor].linesAlong(graph.tensors[tensor].axes() - 1, 1);
-  return {Kind::Dense, lines, lines.placement, lines.depth, lines.depth};
+  return {Kind::Dense, lines, lines.depth, lines.depth};
 }
 
 //===----------------------------------------------------------------------------------------===//

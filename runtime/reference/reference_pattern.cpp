@@ -37,8 +37,8 @@ double Pattern::most() const {
 }
 
 int64_t Pattern::mostAcross() const {
-  const int64_t width = lines.depth / segments, local = blocks.localElements();
-  return blocks.devices * ((local + width - 1) / width);
+  const int64_t width = lines.depth / segments, local = lines.placement.localElements();
+  return lines.placement.devices * ((local + width - 1) / width);
 }
 
 /// The magnitude of element k of a line.
@@ -66,8 +66,8 @@ void Pattern::line(uint32_t iteration, int64_t line, Sink sink) const {
   const double unit = std::ldexp(1.0, exponent);
   const uint64_t range = static_cast<uint64_t>(high - low + 1);
   const uint64_t count = static_cast<uint64_t>(segments), width = uint64_t(lines.depth) / count;
-  const uint64_t block = static_cast<uint64_t>(blocks.deviceOf(line));
-  const uint64_t local = static_cast<uint64_t>(blocks.localOf(line));
+  const uint64_t block = static_cast<uint64_t>(lines.placement.deviceOf(line));
+  const uint64_t local = static_cast<uint64_t>(lines.placement.localOf(line));
   const uint64_t random = splitMix(splitMix(salt + iteration) + static_cast<uint64_t>(line));
   const uint64_t place = local + shiftOf(3 * uint64_t(iteration) + 5 * block + salt, width);
   const uint64_t first = kLineStep * local + kBlockStep * block + iteration + salt;

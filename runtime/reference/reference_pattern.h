@@ -19,7 +19,6 @@ struct Pattern {
 
   Kind kind = Kind::Dense;
   Lines lines;
-  Placement blocks;     ///< of lines
   int64_t segments = 1; ///< of a line; divides the depth
   int64_t entries = 1;  ///< segments that are not zero; others for every line and iteration
   int64_t low = 1, high = 1;
