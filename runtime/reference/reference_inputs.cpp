@@ -71,7 +71,7 @@ Pattern makeFirst(const Graph &graph, size_t tensor, const Gemm &consumer) {
 Pattern makeSecond(const Graph &graph, size_t tensor, const Gemm &consumer) {
   const int64_t depth = consumer.depth(), columns = consumer.columns.placement.localElements();
   if (isWeights(graph, tensor))
-    return {Kind::Weights, consumer.columns, depth, depth};
+    return {Kind::Weights, consumer.columns, partsOf(consumer), depth};
   int64_t segments = partsOf(consumer);
   if (segments == 1)
     segments = (depth + columns - 1) / columns;

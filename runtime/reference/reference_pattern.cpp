@@ -20,8 +20,9 @@ constexpr int64_t kWord = 64;
 /// blocks up to 4 apart differ even if one is up to 4 iterations old.
 constexpr uint64_t kLineStep = 29, kBlockStep = 25, kSegmentStep = 13;
 
-/// How far `turn` moves the marks of a segment: not by 0 nor by half of the segment, so that a
-/// square matrix with one mark in every line is not its own transpose.
+/// How far the marks of neighbouring lines, as many as a segment has elements, are moved together:
+/// not by 0 nor by half of the segment, so that a square matrix with one mark in every line is not
+/// its own transpose.
 uint64_t shiftOf(uint64_t turn, uint64_t width) {
   if (width == 1)
     return 0;
@@ -32,18 +33,19 @@ uint64_t shiftOf(uint64_t turn, uint64_t width) {
 } // namespace
 
 double Pattern::most() const {
-  const bool endsWith4 = kind == Kind::Weights && high > 1 && lines.depth % 2 != 0;
-  return endsWith4 ? 4 : static_cast<double>(high);
+  const bool isOdd = segments == 1 && lines.depth % 2 != 0;
+  return kind == Kind::Weights && high > 1 && isOdd ? 4 : static_cast<double>(high);
 }
 
 int64_t Pattern::mostAcross() const {
-  const int64_t width = lines.depth / segments, local = lines.placement.localElements();
+  const int64_t width = kind == Kind::Weights ? 1 : lines.depth / segments;
+  const int64_t local = lines.placement.localElements();
   return lines.placement.devices * ((local + width - 1) / width);
 }
 
 /// The magnitude of element k of a line.
 double Pattern::weight(uint32_t iteration, int64_t k, int64_t line) const {
-  if (k + 1 == lines.depth && k % 2 == 0)
+  if (k + 1 == lines.depth && most() == 4)
     return std::ldexp(most(), exponent);
   return std::ldexp(high == 1 || (k + line / 2 + iteration) % 2 == 0 ? 1 : 2, exponent);
 }
@@ -68,8 +70,10 @@ void Pattern::line(uint32_t iteration, int64_t line, Sink sink) const {
   const uint64_t count = static_cast<uint64_t>(segments), width = uint64_t(lines.depth) / count;
   const uint64_t block = static_cast<uint64_t>(lines.placement.deviceOf(line));
   const uint64_t local = static_cast<uint64_t>(lines.placement.localOf(line));
-  const uint64_t random = splitMix(splitMix(salt + iteration) + static_cast<uint64_t>(line));
-  const uint64_t place = local + shiftOf(3 * uint64_t(iteration) + 5 * block + salt, width);
+  const uint64_t drawn = splitMix(salt + iteration);
+  const uint64_t random = splitMix(drawn + static_cast<uint64_t>(line));
+  const uint64_t turn = splitMix(drawn + local / width + (block << 32));
+  const uint64_t place = local + shiftOf(turn >> 1, width);
   const uint64_t first = kLineStep * local + kBlockStep * block + iteration + salt;
   for (int64_t entry = 0; entry < entries; ++entry) {
     const uint64_t segment = (local + iteration + static_cast<uint64_t>(entry)) % count;
