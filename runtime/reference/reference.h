@@ -1,18 +1,9 @@
 //===- runtime/reference/reference.h - what a fusion's result should be -----------------------===//
 //
-// The numerical judge. It computes a fusion's outputs from its definition alone, on global
+// The numerical reference. It computes a fusion's outputs from its definition alone, on global
 // tensors, in f64 with plain loops, and shares no code with lowering, Plans, the executor or the
-// backends.
-//
-// Inputs are small integers, such that every result is exactly representable in the element type,
-// and the comparison is exact. They are marked so that a wrong block cannot pass:
-//  * every row of a first operand holds one mark that depends on the iteration, the block (its
-//    index along the DIDx axis) and the row: a stale, missing or misplaced block changes results;
-//  * every row of a second operand holds a nonzero entry, whose weight differs from those of its
-//    neighbours: any element off by one, and any shift by one element, changes the result;
-//  * where ranks' partial results are summed, each adds another amount to every element, which
-//    depends on the iteration, the block and the row, too: one that is missing, added twice or not
-//    the right one changes results.
+// backends. Its inputs are such that every result is exact in its element type; so is the
+// comparison (reference_inputs.h).
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -46,8 +37,8 @@ public:
   /// Compares every element of `rank`'s output `index` with the definition's; in rows that do not
   /// exist, with the NaNs that were there before. WrongResult names the first difference: "rank 2,
   /// iteration 5: %C[3, 17, 0] is 15, expected 12 (3 of 131072 elements differ)". Unsupported, with
-  /// the place of the node, if an expected value is not representable in the element type; and with
-  /// a wider type, if all of the rank's outputs can be compared with that.
+  /// the place of a node, if its values are not exact in the element type; and with a wider type,
+  /// if all values are exact in that.
   Status compare(size_t index, int64_t rank, uint32_t iteration, const void *data) const;
   /// Elements that one rank compares in one iteration, over all outputs.
   int64_t elementsPerRank() const;

@@ -1,4 +1,4 @@
-//===- runtime/reference/reference_codec.cpp - the judge's own view of the element types ------===//
+//===- runtime/reference/reference_codec.cpp - the reference's view of the element types ------===//
 #include "runtime/reference/reference_codec.h"
 
 #include <cstring>
@@ -7,41 +7,38 @@ namespace braid::reference {
 
 namespace {
 
-template <class To, class From> To bitsOf(From from) {
-  static_assert(sizeof(To) == sizeof(From));
-  To to;
-  std::memcpy(&to, &from, sizeof(to));
-  return to;
-}
+/// A binary format: sign, exponent, and so many bits of the mantissa after the leading one.
+struct Format {
+  int mantissa, bias;
 
-std::optional<uint64_t> encodeF16(uint32_t single) {
-  const uint32_t sign = (single >> 16) & 0x8000;
-  if ((single & 0x7fffffff) == 0)
-    return sign;
-  const int exponent = static_cast<int>((single >> 23) & 0xff) - 127;
-  const bool fits = exponent >= -14 && exponent <= 15 && (single & 0x1fff) == 0;
-  if (!fits)
-    return std::nullopt;
-  const uint32_t mantissa = (single >> 13) & 0x3ff;
-  return sign | (static_cast<uint32_t>(exponent + 15) << 10) | mantissa;
-}
-
-// Lambdas rather than functions, so that loadAs() inlines them.
-constexpr auto kDecodeBF16 = [](uint16_t bits) -> double {
-  return bitsOf<float>(static_cast<uint32_t>(bits) << 16);
+  uint64_t leadingOne() const { return uint64_t(1) << mantissa; }
+  int infinity() const { return 2 * bias + 1; } ///< the exponent of infinities and NaNs
 };
 
-constexpr auto kDecodeF16 = [](uint16_t bits) -> double {
-  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
-  const uint32_t exponent = (bits >> 10) & 0x1f;
-  const uint32_t mantissa = bits & 0x3ff;
-  if (exponent == 0) {
-    const double magnitude = mantissa * 0x1p-24;
-    return sign ? -magnitude : magnitude;
+Format formatOf(DType dtype) {
+  switch (dtype) {
+  case DType::BF16:
+    return {7, 127};
+  case DType::F16:
+    return {10, 15};
+  case DType::F32:
+    return {23, 127};
+  case DType::F64:
+    break;
   }
-  const uint32_t wide = exponent == 31 ? 255 : exponent + 112;
-  return bitsOf<float>(sign | (wide << 23) | (mantissa << 13));
-};
+  return {52, 1023};
+}
+
+/// A 16-bit number. The exponent is put where that of f32 is, and counts from there after scaling.
+double decodeHalf(Format format, uint16_t half) {
+  const int moved = 23 - format.mantissa;
+  const bool isFinite = (half >> format.mantissa & format.infinity()) != format.infinity();
+  const uint32_t sign = uint32_t(half >> 15) << 31, magnitude = uint32_t(half & 0x7fff) << moved;
+  const uint32_t bits = sign | magnitude | (isFinite ? 0 : 0x7f800000);
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return format.bias == 127 || !isFinite ? value : value * 0x1p112;
+}
 
 template <class Bits, class Decode>
 void loadAs(const void *data, int64_t begin, llvm::MutableArrayRef<double> out, Decode decode) {
@@ -56,62 +53,47 @@ void loadAs(const void *data, int64_t begin, llvm::MutableArrayRef<double> out, 
 
 } // namespace
 
+int digitsOf(DType dtype) { return formatOf(dtype).mantissa + 1; }
+
 std::optional<uint64_t> encodeExactly(DType dtype, double value) {
-  if (dtype == DType::F64)
-    return bitsOf<uint64_t>(value);
-  const float narrowed = static_cast<float>(value);
-  if (static_cast<double>(narrowed) != value)
+  const Format to = formatOf(dtype), from = formatOf(DType::F64);
+  uint64_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  const uint64_t sign = bits >> 63 << (8 * sizeOf(dtype) - 1);
+  if (value == 0)
+    return sign;
+  const int dropped = from.mantissa - to.mantissa;
+  const int exponent = ((bits >> from.mantissa) & 0x7ff) - from.bias + to.bias;
+  const bool isRounded = (bits & ((uint64_t(1) << dropped) - 1)) != 0;
+  if (isRounded || exponent < 1 || exponent >= to.infinity())
     return std::nullopt;
-  const uint32_t single = bitsOf<uint32_t>(narrowed);
-  if (dtype == DType::F32)
-    return single;
-  if (dtype == DType::F16)
-    return encodeF16(single);
-  if ((single & 0xffff) != 0)
-    return std::nullopt;
-  return single >> 16;
+  return sign | uint64_t(exponent) << to.mantissa | (bits >> dropped & (to.leadingOne() - 1));
 }
 
 bool isExact(DType dtype, double value) { return encodeExactly(dtype, value).has_value(); }
 
 uint64_t nanBits(DType dtype) {
-  switch (dtype) {
-  case DType::BF16:
-    return 0x7fc0;
-  case DType::F16:
-    return 0x7e00;
-  case DType::F32:
-    return 0x7fc00000;
-  case DType::F64:
-    break;
-  }
-  return 0x7ff8000000000000;
+  const Format format = formatOf(dtype);
+  return uint64_t(format.infinity()) << format.mantissa | format.leadingOne() / 2;
 }
 
 void store(DType dtype, uint64_t bits, void *data, int64_t index) {
-  const int64_t size = dtype == DType::F64 ? 8 : dtype == DType::F32 ? 4 : 2;
-  char *at = static_cast<char *>(data) + index * size;
-  const uint32_t word = static_cast<uint32_t>(bits);
-  const uint16_t half = static_cast<uint16_t>(bits);
-  if (size == 8)
-    std::memcpy(at, &bits, 8);
-  else if (size == 4)
-    std::memcpy(at, &word, 4);
+  char *begin = static_cast<char *>(data);
+  if (dtype == DType::F64) // the low bytes come first, so fewer of them are copied below
+    std::memcpy(begin + index * 8, &bits, 8);
+  else if (dtype == DType::F32)
+    std::memcpy(begin + index * 4, &bits, 4);
   else
-    std::memcpy(at, &half, 2);
+    std::memcpy(begin + index * 2, &bits, 2);
 }
 
 void load(DType dtype, const void *data, int64_t begin, llvm::MutableArrayRef<double> out) {
-  switch (dtype) {
-  case DType::BF16:
-    return loadAs<uint16_t>(data, begin, out, kDecodeBF16);
-  case DType::F16:
-    return loadAs<uint16_t>(data, begin, out, kDecodeF16);
-  case DType::F32:
-    return loadAs<float>(data, begin, out, [](float value) { return double(value); });
-  case DType::F64:
+  const Format format = formatOf(dtype);
+  if (dtype == DType::F64)
     return loadAs<double>(data, begin, out, [](double value) { return value; });
-  }
+  if (dtype == DType::F32)
+    return loadAs<float>(data, begin, out, [](float value) { return double(value); });
+  loadAs<uint16_t>(data, begin, out, [&](uint16_t half) { return decodeHalf(format, half); });
 }
 
 } // namespace braid::reference

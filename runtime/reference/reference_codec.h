@@ -1,7 +1,7 @@
-//===- runtime/reference/reference_codec.h - the judge's own view of the element types --------===//
+//===- runtime/reference/reference_codec.h - the reference's view of the element types --------===//
 //
-// Exact conversions only: the reference never rounds, so that a value it cannot hold is seen.
-// Written apart from the backends' arithmetic on purpose.
+// Exact conversions only: the reference never rounds, so that it sees a value that a type does not
+// hold. Deliberately written apart from the backends' arithmetic.
 //
 //===-------------------------------------------------------------------------------------===//
 #pragma once
@@ -10,8 +10,10 @@
 
 namespace braid::reference {
 
-/// The bits of `value` in `dtype`, or nothing where it cannot be held exactly. Subnormal f16 counts
-/// as not held; the values judged here are integers.
+/// Integers up to 2 to this power are exact.
+int digitsOf(DType dtype);
+/// The bits of `value` in `dtype`, or nothing where it cannot be held exactly. Subnormal numbers
+/// count as not held.
 std::optional<uint64_t> encodeExactly(DType dtype, double value);
 /// True if `encodeExactly` gives bits.
 bool isExact(DType dtype, double value);

@@ -1,4 +1,4 @@
-//===- runtime/reference/reference_graph.cpp - a fusion in plain numbers, for the judge -------===//
+//===- runtime/reference/reference_graph.cpp - a fusion in plain numbers ----------------------===//
 #include "runtime/reference/reference_graph.h"
 
 #include "ir/diagnostics.h"
@@ -14,6 +14,13 @@ int64_t productOf(llvm::ArrayRef<int64_t> extents) {
   for (int64_t extent : extents)
     count *= extent;
   return count;
+}
+
+/// `axis` counted from `begin`, if it is one of the `count` axes that start there.
+std::optional<size_t> within(std::optional<size_t> axis, size_t begin, size_t count) {
+  if (!axis || *axis < begin || *axis >= begin + count)
+    return std::nullopt;
+  return *axis - begin;
 }
 
 /// Reads the nodes of a fusion in text order.
@@ -40,7 +47,6 @@ private:
     made.place = names_.place(tensor.location);
     made.dtype = tensor.type.dtype;
     made.global = fusion_.globalShape(tensor.type);
-    made.local = fusion_.localShape(tensor.type);
     made.deviceAxis = tensor.type.find(AxisKind::DIDx);
     made.uneven = fusion_.unevenRows(tensor.type);
     made.placement = Placement::of(made.global, made.deviceAxis);
@@ -66,7 +72,7 @@ private:
     graph_.functions.push_back(std::move(function));
   }
 
-  /// A tensor, wherever it lives: the one that was resharded, if any.
+  /// The tensor before it was resharded.
   size_t originOf(const FusionTensor &tensor) const {
     if (const auto *reshard = llvm::dyn_cast<ReshardNode>(tensor.definition))
       return originOf(*reshard->a);
@@ -75,59 +81,20 @@ private:
 
   void readGemm(const FusionNode &node) {
     const auto operands = operandsOf(node);
+    const Contraction contraction = contractionOf(node);
     Gemm gemm;
     gemm.first = originOf(*operands[0]);
-    gemm.second = indexOf_.lookup(operands[1]);
+    gemm.second = originOf(*operands[1]);
     if (operands.size() > 2)
-      gemm.bias = indexOf_.lookup(operands[2]);
+      gemm.bias = originOf(*operands[2]);
     gemm.transposed = llvm::isa<LinearNode>(node);
-    gemm.contractedAxes = contractionOf(node).count;
+    gemm.rows = graph_.tensors[gemm.first].linesAlong(contraction.first, contraction.count);
+    gemm.columns = graph_.tensors[gemm.second].linesAlong(contraction.second, contraction.count);
     gemm.shards = isContractedOverDevices(node) ? fusion_.ranks() : 1;
     gemm.partial = partialType(node);
     gemm.result = define(*resultOf(node));
     graph_.tensors[gemm.result].gemm = graph_.gemms.size();
-    placeColumns(gemm);
-    placeRows(gemm);
     graph_.gemms.push_back(gemm);
-  }
-
-  void placeColumns(Gemm &gemm) const {
-    const Tensor &second = graph_.tensors[gemm.second];
-    const Tensor &result = graph_.tensors[gemm.result];
-    const llvm::ArrayRef<int64_t> shape = second.global;
-    const size_t count = shape.size() - gemm.contractedAxes;
-    const size_t begin = gemm.transposed ? 0 : gemm.contractedAxes;
-    const auto columns = shape.slice(begin, count);
-    gemm.columns = productOf(columns);
-    gemm.depth = productOf(shape) / gemm.columns;
-
-    std::optional<size_t> axis = within(second.deviceAxis, begin, count);
-    if (!axis)
-      axis = within(result.deviceAxis, result.global.size() - count, count);
-    gemm.columnPlacement = Placement::of(columns, axis);
-  }
-
-  void placeRows(Gemm &gemm) const {
-    const Tensor &first = graph_.tensors[gemm.first];
-    const Tensor &result = graph_.tensors[gemm.result];
-    const auto rows = llvm::ArrayRef<int64_t>(first.global).drop_back(gemm.contractedAxes);
-    std::optional<size_t> axis = within(first.deviceAxis, 0, rows.size());
-    if (!axis)
-      axis = within(result.deviceAxis, 0, rows.size());
-    gemm.rowPlacement = axis ? Placement::of(rows, axis) : equalBlocks(productOf(rows));
-  }
-
-  /// As many blocks as there are devices; the last may be short.
-  Placement equalBlocks(int64_t rows) const {
-    const int64_t ranks = fusion_.ranks();
-    return {1, ranks, (rows + ranks - 1) / ranks};
-  }
-
-  /// `axis` counted from `begin`, if it is one of the `count` axes that start there.
-  static std::optional<size_t> within(std::optional<size_t> axis, size_t begin, size_t count) {
-    if (!axis || *axis < begin || *axis >= begin + count)
-      return std::nullopt;
-    return *axis - begin;
   }
 
   const Fusion &fusion_;
@@ -150,6 +117,16 @@ bool Tensor::exists(int64_t element) const {
   const int64_t rowElements =
       productOf(llvm::ArrayRef<int64_t>(global).drop_front(uneven->axis + 1));
   return element / rowElements % (uneven->blocks * uneven->rows) < uneven->total;
+}
+
+Lines Tensor::linesAlong(size_t begin, size_t count) const {
+  const llvm::ArrayRef<int64_t> shape = global;
+  const size_t others = shape.size() - count;
+  const bool areRows = begin != 0 || others == 0;
+  const size_t firstOther = areRows ? 0 : count;
+  const bool isSplit = within(deviceAxis, begin, count).has_value();
+  return {Placement::of(shape.slice(firstOther, others), within(deviceAxis, firstOther, others)),
+          productOf(shape.slice(begin, count)), isSplit ? placement.devices : 1, areRows};
 }
 
 Graph::Graph(const Fusion &fusion, const std::string &fileName) {

@@ -1,4 +1,4 @@
-//===- runtime/reference/reference_graph.h - a fusion in plain numbers, for the judge ---------===//
+//===- runtime/reference/reference_graph.h - a fusion in plain numbers ------------------------===//
 #pragma once
 
 #include "ir/fusion.h"
@@ -21,7 +21,21 @@ struct Placement {
   int64_t localOf(int64_t global) const {
     return global / (inner * devices) * inner + global % inner;
   }
-  bool isOn(int64_t rank, int64_t global) const { return devices == 1 || deviceOf(global) == rank; }
+  int64_t globalOf(int64_t rank, int64_t local) const {
+    const int64_t device = devices == 1 ? 0 : rank;
+    return (local / inner * devices + device) * inner + local % inner;
+  }
+};
+
+/// A tensor as a matrix of lines along some axes: the rows of a GEMM's first operand or the columns
+/// of its second, along the contracted axes.
+struct Lines {
+  Placement placement; ///< of the lines
+  int64_t depth = 1;   ///< elements of a line
+  int64_t devices = 1; ///< each holds one of as many equal parts of every line
+  bool areRows = true; ///< a line is contiguous; otherwise neighbouring lines are interleaved
+
+  int64_t localDepth() const { return depth / devices; }
 };
 
 struct Tensor {
@@ -29,7 +43,6 @@ struct Tensor {
   std::string place; ///< of its node: "file:line:col"
   DType dtype;
   Shape global;
-  Shape local;
   std::optional<size_t> deviceAxis;
   Placement placement;
   std::optional<UnevenRows> uneven; ///< nothing if all its rows exist
@@ -37,39 +50,40 @@ struct Tensor {
   std::optional<size_t> gemm;       ///< its number in Graph::gemms
   std::optional<size_t> function;   ///< its number in Graph::functions
 
+  size_t axes() const { return global.size(); }
   /// Whether the element with that number, in global row-major order, is of a row that exists.
   bool exists(int64_t element) const;
+  /// The lines along axes [begin, begin + count), which are the first or the last axes.
+  Lines linesAlong(size_t begin, size_t count) const;
 };
 
 /// result[rows, columns] = first[rows, depth] times second, plus bias[columns]. `second` is
-/// [depth, columns], or [columns, depth] if `transposed`.
+/// [depth, columns], or [columns, depth] if `transposed`. Operands that are resharded are
+/// represented by the tensor before.
 struct Gemm {
   size_t result, first, second; ///< indices into Graph::tensors
   std::optional<size_t> bias;
   bool transposed;
-  size_t contractedAxes; ///< of each operand; together they are the depth
-  int64_t depth, columns;
-  /// Into how many equal ranges the depth is cut, one for each device. Where there are several,
-  /// the product over a range is a partial result, and is rounded to `partial`.
+  Lines rows, columns; ///< of the first and the second operand
+  /// The depth is cut into as many equal ranges, one for each device. Where there are several, the
+  /// product over a range is a partial result, and is rounded to `partial`.
   int64_t shards = 1;
   DType partial;
-  Placement columnPlacement; ///< how the columns of `second` or else of `result` are distributed
-  Placement rowPlacement;    ///< the blocks of rows: those of `first`, of `result`, or equal ones
 
-  int64_t shardDepth() const { return depth / shards; }
+  int64_t depth() const { return rows.depth; }
+  int64_t shardDepth() const { return depth() / shards; }
+  int64_t columnCount() const { return columns.placement.globalElements(); }
 };
 
-/// result = function(operands), element by element; without a function, a tensor that lives
-/// elsewhere.
+/// result = function(operands), element by element; without a function, a resharded tensor.
 struct Function {
   size_t result; ///< indices into Graph::tensors
   llvm::SmallVector<size_t, 2> operands;
   std::optional<PointwiseFunction> function;
 
-  /// Exact only of 0 and of what is far from 0.
-  bool isFar() const {
-    return function && !isBinary(*function) && *function != PointwiseFunction::Relu;
-  }
+  bool is(PointwiseFunction other) const { return function == other; }
+  /// Exact only at 0 and far from 0.
+  bool isFar() const { return function && !isBinary(*function) && !is(PointwiseFunction::Relu); }
 };
 
 /// A verified fusion without its nodes: tensors in the order defined.

@@ -1,167 +1,136 @@
-//===- runtime/reference/reference_pattern.cpp - inputs in which no error can hide ------------===//
+//===- runtime/reference/reference_pattern.cpp - the values of one input ----------------------===//
 #include "runtime/reference/reference_pattern.h"
 
-#include "runtime/reference/reference_draw.h"
-
-#include "llvm/ADT/STLExtras.h"
+#include "runtime/reference/reference_codec.h"
+#include "runtime/split_mix.h"
 
 #include <algorithm>
-#include <cassert>
-#include <numeric>
+#include <cmath>
+#include <cstring>
 
 namespace braid::reference {
 
 namespace {
 
-/// No element of a group waits for a partner.
-constexpr uint32_t kNobody = ~0u;
+/// Signs are the bits of random words, one for each of so many neighbours.
+constexpr int64_t kWord = 64;
 
-constexpr int8_t kWeights[3] = {1, -1, 2};
+/// What a mark grows by from one line, block or segment to the next, modulo the number of different
+/// marks; it grows by 1 from one iteration to the next. Where there are 31 marks or more, those of
+/// blocks up to 4 apart differ even if one is up to 4 iterations old.
+constexpr uint64_t kLineStep = 29, kBlockStep = 25, kSegmentStep = 13;
 
-/// A colouring of 0 ... depth-1 with three colours, different for neighbours and for the two ends.
-/// colour(k) == colour(k - 1) + 1 modulo 3 but for the last k where depth is 3q + 1.
-uint32_t colour(int64_t k, int64_t depth) {
-  if (depth % 3 == 1 && depth > 1 && k == depth - 1)
-    return 1;
-  return static_cast<uint32_t>(k % 3);
+/// How far the marks of neighbouring lines, as many as a segment has elements, are moved together:
+/// not by 0 nor by half of the segment, so that a square matrix with one mark in every line is not
+/// its own transpose.
+uint64_t shiftOf(uint64_t turn, uint64_t width) {
+  if (width == 1)
+    return 0;
+  const uint64_t shift = 1 + turn % (width - 1);
+  return width > 2 && 2 * shift == width ? shift + 1 : shift;
 }
 
 } // namespace
 
-void InputPattern::row(uint32_t iteration, [[maybe_unused]] int64_t index,
-                       llvm::MutableArrayRef<int8_t> out) const {
-  assert(index == 0 && "the tensor is one row");
-  std::fill(out.begin(), out.end(), int8_t(0));
-  whole(iteration, [&](int64_t begin, llvm::ArrayRef<int8_t> values) {
-    std::copy(values.begin(), values.end(), out.begin() + begin);
-  });
+double Pattern::most() const {
+  const bool isOdd = segments == 1 && lines.depth % 2 != 0;
+  return kind == Kind::Weights && high > 1 && isOdd ? 4 : static_cast<double>(high);
 }
 
-void InputPattern::part(uint32_t iteration, int64_t rank, Sink sink) const {
-  whole(iteration, [&](int64_t begin, llvm::ArrayRef<int8_t> values) {
-    assert(values.size() == 1 && "contiguous here need not be contiguous on the rank");
-    if (placement_.isOn(rank, begin))
-      sink(placement_.localOf(begin), values);
-  });
+int64_t Pattern::mostAcross() const {
+  const int64_t width = kind == Kind::Weights ? 1 : lines.depth / segments;
+  const int64_t local = lines.placement.localElements();
+  return lines.placement.devices * ((local + width - 1) / width);
 }
 
-FirstPattern::FirstPattern(const Tensor &tensor, const Options &options)
-    : InputPattern(tensor.placement), options_(options) {
-  const auto rowShape = llvm::ArrayRef<int64_t>(tensor.global).drop_back(options.contractedAxes);
-  const bool splitsDepth = tensor.deviceAxis && *tensor.deviceAxis >= rowShape.size();
-  rows_ = Placement::of(rowShape, splitsDepth ? std::nullopt : tensor.deviceAxis);
-  depth_ = placement_.globalElements() / rows_.globalElements();
-  shards_ = splitsDepth ? placement_.devices : 1;
-  // Groups are numbered without gaps, because the table of them is cleared for every row.
-  std::vector<uint32_t> numbers(options.pairing * 3, kNobody);
-  for (int64_t k = 0; k < depth_; ++k) {
-    uint32_t &number = numbers[k % options.pairing * 3 + colour(k, depth_)];
-    if (number == kNobody)
-      number = groups_++;
-    groupOf_.push_back(number);
-  }
+/// The magnitude of element k of a line.
+double Pattern::weight(uint32_t iteration, int64_t k, int64_t line) const {
+  if (k + 1 == lines.depth && most() == 4)
+    return std::ldexp(most(), exponent);
+  return std::ldexp(high == 1 || (k + line / 2 + iteration) % 2 == 0 ? 1 : 2, exponent);
 }
 
-void FirstPattern::row(uint32_t iteration, int64_t index, llvm::MutableArrayRef<int8_t> out) const {
-  fill(iteration, rows_.deviceOf(index), rows_.localOf(index), out);
+/// The signs of element k, from the least significant bit on: of this line, the next one, and so on
+/// to the end of the word.
+uint64_t Pattern::signs(uint32_t iteration, int64_t k, int64_t line) const {
+  const uint64_t random = splitMix(splitMix(salt + iteration) + static_cast<uint64_t>(k));
+  return splitMix(random + static_cast<uint64_t>(line / kWord)) >> (line % kWord);
 }
 
-void FirstPattern::fill(uint32_t iteration, int64_t block, int64_t row,
-                        llvm::MutableArrayRef<int8_t> out) const {
-  const RowKey key{iteration, block, row};
-  const uint64_t residue = key.residue() + options_.salt % kMark;
-  const uint64_t place = key.place() + options_.salt % kMark;
-  const int64_t markAt = static_cast<int64_t>(place % static_cast<uint64_t>(depth_));
-  fillPairs(key.random(options_.salt), row % 2 != 0, markAt, out);
-  out[markAt] = static_cast<int8_t>(kMark + residue % kMark);
-}
-
-/// Pairs are consecutive in their group, so that a sum over a range of k is small, too. Going
-/// backwards in every other row moves the places without a partner from one end to the other.
-void FirstPattern::fillPairs(uint64_t random, bool backwards, int64_t markAt,
-                             llvm::MutableArrayRef<int8_t> out) const {
-  llvm::SmallVector<uint32_t, 256> waiting(groups_, kNobody);
-  for (int64_t step = 0; step < depth_; ++step) {
-    const int64_t k = backwards ? depth_ - 1 - step : step;
-    if (k == markAt)
-      continue;
-    uint32_t &partner = waiting[groupOf_[k]];
-    if (partner != kNobody) {
-      out[k] = static_cast<int8_t>(-out[partner]);
-      partner = kNobody;
-      continue;
+void Pattern::line(uint32_t iteration, int64_t line, Sink sink) const {
+  if (kind == Kind::Weights) {
+    for (int64_t k = 0; k < lines.depth; ++k) {
+      const double magnitude = weight(iteration, k, line);
+      sink(k, signs(iteration, k, line) & 1 ? magnitude : -magnitude);
     }
-    out[k] = nextSmall(random);
-    partner = static_cast<uint32_t>(k);
+    return;
   }
-  const int64_t markClass = markAt % options_.classes;
-  for (uint32_t k : waiting)
-    if (k != kNobody && (!options_.keepUnpaired || k % options_.classes == markClass))
-      out[k] = 0;
-}
-
-void FirstPattern::whole(uint32_t iteration, Sink sink) const {
-  std::vector<int8_t> values(depth_);
-  for (int64_t r = 0; r < rows_.globalElements(); ++r) {
-    row(iteration, r, values);
-    sink(r * depth_, values);
-  }
-}
-
-void FirstPattern::part(uint32_t iteration, int64_t rank, Sink sink) const {
-  std::vector<int8_t> values(depth_);
-  const llvm::ArrayRef<int8_t> all = values;
-  const int64_t block = rows_.devices == 1 ? 0 : rank;
-  const int64_t width = depth_ / shards_;
-  for (int64_t r = 0; r < rows_.localElements(); ++r) {
-    fill(iteration, block, r, values);
-    sink(r * width, all.slice(shards_ == 1 ? 0 : rank * width, width));
+  const double unit = std::ldexp(1.0, exponent);
+  const uint64_t range = static_cast<uint64_t>(high - low + 1);
+  const uint64_t count = static_cast<uint64_t>(segments), width = uint64_t(lines.depth) / count;
+  const uint64_t block = static_cast<uint64_t>(lines.placement.deviceOf(line));
+  const uint64_t local = static_cast<uint64_t>(lines.placement.localOf(line));
+  const uint64_t drawn = splitMix(salt + iteration);
+  const uint64_t random = splitMix(drawn + static_cast<uint64_t>(line));
+  const uint64_t turn = splitMix(drawn + local / width + (block << 32));
+  const uint64_t place = local + shiftOf(turn >> 1, width);
+  const uint64_t first = kLineStep * local + kBlockStep * block + iteration + salt;
+  for (int64_t entry = 0; entry < entries; ++entry) {
+    const uint64_t segment = (local + iteration + static_cast<uint64_t>(entry)) % count;
+    const uint64_t mark = static_cast<uint64_t>(low) + (first + kSegmentStep * segment) % range;
+    const uint64_t sign = splitMix(random + segment / kWord) >> (segment % kWord) & 1;
+    sink(static_cast<int64_t>(segment * width + (width == 1 ? 0 : place % width)),
+         static_cast<double>(mark) * (sign ? unit : -unit));
   }
 }
 
-SecondPattern::SecondPattern(const Tensor &tensor, const Gemm &consumer, bool single, uint64_t salt)
-    : InputPattern(tensor.placement), depth_(consumer.depth), columns_(consumer.columns),
-      transposed_(consumer.transposed), single_(single), salt_(salt),
-      columnPlacement_(consumer.columnPlacement) {}
-
-int64_t SecondPattern::modulus() const {
-  const int64_t local = columnPlacement_.localElements();
-  return single_ || local >= depth_ ? 0 : local;
+void Pattern::fill(uint32_t iteration, int64_t rank, DType dtype, void *data) const {
+  if (kind == Kind::Weights)
+    return fillWeights(iteration, rank, dtype, data);
+  const int64_t count = lines.placement.localElements(), depth = lines.localDepth();
+  const int64_t firstK = lines.devices == 1 ? 0 : rank * depth;
+  std::memset(data, 0, static_cast<size_t>(count * depth * sizeOf(dtype)));
+  for (int64_t local = 0; local < count; ++local)
+    line(iteration, lines.placement.globalOf(rank, local), [&](int64_t k, double value) {
+      if (k >= firstK && k < firstK + depth)
+        store(dtype, encodeExactly(dtype, value).value_or(0), data,
+              local * toNextLine() + (k - firstK) * toNextK());
+    });
 }
 
-void SecondPattern::column(uint32_t iteration, int64_t n, EntrySink sink) const {
-  const uint64_t step = modulus() ? modulus() : depth_;
-  const uint64_t local = static_cast<uint64_t>(columnPlacement_.localOf(n));
-  const uint64_t block = static_cast<uint64_t>(columnPlacement_.deviceOf(n));
-  const uint64_t turn = local / step + block + iteration + salt_ % 3;
-  const uint64_t shift = shiftOf(iteration + salt_ % kMark, step);
-  for (uint64_t k = (local + shift) % step; k < uint64_t(depth_); k += step) {
-    const int64_t at = static_cast<int64_t>(k);
-    const int64_t global = transposed_ ? n * depth_ + at : at * columns_ + n;
-    sink(global, single_ ? int8_t(1) : kWeights[(colour(at, depth_) + turn) % 3]);
+/// Lines whose signs are in the same words are written together.
+void Pattern::fillWeights(uint32_t iteration, int64_t rank, DType dtype, void *data) const {
+  const int64_t inner = lines.placement.inner, depth = lines.localDepth();
+  const int64_t firstK = lines.devices == 1 ? 0 : rank * depth;
+  int64_t together = 0;
+  for (int64_t local = 0; local < lines.placement.localElements(); local += together) {
+    const int64_t global = lines.placement.globalOf(rank, local);
+    together = std::min(inner - local % inner, kWord - global % kWord);
+    for (int64_t k = 0; k < depth; ++k) {
+      uint64_t bits[2][2]; // those of lines 0, 1, 4, 5, ..., then those of the others
+      for (int64_t i : {0, 1}) {
+        const double magnitude = weight(iteration, firstK + k, 2 * i);
+        bits[i][0] = encodeExactly(dtype, -magnitude).value_or(0);
+        bits[i][1] = encodeExactly(dtype, magnitude).value_or(0);
+      }
+      uint64_t sign = signs(iteration, firstK + k, global);
+      for (int64_t i = 0; i < together; ++i, sign >>= 1)
+        store(dtype, bits[(global + i) / 2 % 2][sign & 1], data,
+              (local + i) * toNextLine() + k * toNextK());
+    }
   }
 }
 
-void SecondPattern::whole(uint32_t iteration, Sink sink) const {
-  for (int64_t n = 0; n < columns_; ++n)
-    column(iteration, n, [&](int64_t global, int8_t value) { sink(global, value); });
-}
-
-BiasPattern::BiasPattern(const Tensor &tensor, int64_t bound, bool mayBeZero, uint64_t salt)
-    : InputPattern(tensor.placement), bound_(bound), mayBeZero_(mayBeZero), salt_(salt) {}
-
-/// The steps, 4 and 5, have no divisor in common with the range: odd, or 26, 12, 8, 6, 4, 2.
-int8_t BiasPattern::value(uint32_t iteration, int64_t n) const {
-  const uint64_t range = static_cast<uint64_t>(2 * bound_ + (mayBeZero_ ? 1 : 0));
-  const uint64_t step = mayBeZero_ ? 4 : 5;
-  const uint64_t residue = (spread(n, range) + step * iteration + salt_ % kMark) % range;
-  const int64_t value = static_cast<int64_t>(residue) - bound_;
-  return static_cast<int8_t>(!mayBeZero_ && value >= 0 ? value + 1 : value);
-}
-
-void BiasPattern::whole(uint32_t iteration, Sink sink) const {
-  for (int64_t n = 0; n < placement_.globalElements(); ++n)
-    sink(n, value(iteration, n));
+void Pattern::addWeights(uint32_t iteration, int64_t k, double factor,
+                         llvm::MutableArrayRef<double> sums) const {
+  const double first = factor * weight(iteration, k, 0), other = factor * weight(iteration, k, 2);
+  const double terms[2][2] = {{-first, first}, {-other, other}};
+  const int64_t count = static_cast<int64_t>(sums.size());
+  for (int64_t line = 0; line < count; line += kWord) {
+    uint64_t sign = signs(iteration, k, line);
+    for (int64_t i = line; i < std::min(count, line + kWord); ++i, sign >>= 1)
+      sums[i] += terms[i / 2 % 2][sign & 1];
+  }
 }
 
 } // namespace braid::reference

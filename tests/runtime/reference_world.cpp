@@ -1,6 +1,8 @@
 //===- tests/runtime/reference_world.cpp - a second opinion on what a fusion computes ---------===//
 #include "tests/runtime/reference_world.h"
 
+#include "tests/support/pointwise_value.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -172,6 +174,25 @@ void World::forgetGemms() {
                 [](const auto &entry) { return !llvm::isa<InputNode>(entry.first->definition); });
 }
 
+std::vector<Values> World::outputValues() {
+  std::vector<Values> values;
+  for (const FusionTensor *output : fusion_->outputs())
+    values.push_back(valuesOf(*output));
+  return values;
+}
+
+void World::damageBlock(size_t input, int64_t rank, const Values &wrong) {
+  const FusionType &type = fusion_->inputs()[input]->type;
+  const Shape shape = fusion_->globalShape(type);
+  const int64_t size = count(shape);
+  for (int64_t at = 0; at < size; ++at) {
+    const int64_t owner = locate(type, shape, at).first;
+    if ((owner == -1 ? at * ranks() / size : owner) == rank)
+      this->input(input)[at] = wrong[at];
+  }
+  forgetGemms();
+}
+
 std::vector<char> World::outputOf(size_t index, int64_t rank) {
   const FusionTensor &tensor = *fusion_->outputs()[index];
   const Shape shape = fusion_->globalShape(tensor.type);
@@ -245,6 +266,14 @@ Values World::partial(const FusionTensor &tensor, int64_t shard) {
 
 Values World::compute(const FusionTensor &tensor) {
   const auto operands = operandsOf(*tensor.definition);
+  if (isElementwise(*tensor.definition)) {
+    Values values = valuesOf(*operands.front());
+    const Values others = valuesOf(*operands.back());
+    if (const auto *pointwise = llvm::dyn_cast<PointwiseNode>(tensor.definition))
+      for (size_t at = 0; at < values.size(); ++at)
+        values[at] = pointwiseValue(pointwise->function, values[at], others[at]);
+    return values;
+  }
   Values c = partial(tensor, 0);
   for (int64_t shard = 1; shard < shardsOf(tensor); ++shard)
     add(c, partial(tensor, shard));

@@ -50,6 +50,9 @@ public:
   /// What a run with the present inputs gives. Remembered until forgetGemms().
   const Values &valuesOf(const FusionTensor &tensor);
   void forgetGemms();
+  std::vector<Values> outputValues();
+  /// Replaces what a rank holds of an input, or a rank's share of a whole one.
+  void damageBlock(size_t input, int64_t rank, const Values &wrong);
   /// `rank`'s part of an output.
   std::vector<char> outputOf(size_t index, int64_t rank);
   /// What one device's range of the depth adds to a GEMM's result, the bias left out.

@@ -1,0 +1,270 @@
+//===- runtime/reference/reference_inputs.cpp - inputs that keep results exact ----------------===//
+#include "runtime/reference/reference_inputs.h"
+
+#include "runtime/reference/reference_codec.h"
+#include "runtime/split_mix.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace braid::reference {
+
+namespace {
+
+using Kind = Pattern::Kind;
+
+/// The greatest mark, the richest choice first. The least one is more than half of that, and the
+/// number of different marks is prime.
+constexpr int64_t kMarks[] = {121, 85, 61, 33, 21, 13, 5, 3, 1};
+
+/// What is below 2 to this power is not far from 0. gelu and silu are computed in f64 for f64, in
+/// f32 otherwise; f16 holds nothing between 0 and what they are of -2^5, and not much above 2^7.
+int farExponent(DType dtype) { return dtype == DType::F64 ? 10 : dtype == DType::F16 ? 5 : 7; }
+
+/// How many devices hold or compute parts of a GEMM's depth.
+int64_t partsOf(const Gemm &gemm) {
+  return std::max({gemm.shards, gemm.rows.devices, gemm.columns.devices});
+}
+
+//===----------------------------------------------------------------------------------------===//
+// What each input is for
+//===----------------------------------------------------------------------------------------===//
+
+bool isFirstOperand(const Graph &graph, size_t tensor) {
+  return llvm::any_of(graph.gemms, [&](const Gemm &gemm) { return gemm.first == tensor; });
+}
+
+bool isArgument(const Graph &graph, size_t tensor) {
+  return llvm::any_of(graph.functions, [&](const Function &function) {
+    return function.function && llvm::is_contained(function.operands, tensor);
+  });
+}
+
+/// A second operand that meets inputs only, and serves nothing else.
+bool isWeights(const Graph &graph, size_t tensor) {
+  const auto allows = [&](const Gemm &gemm) {
+    return gemm.bias != tensor && (gemm.second != tensor || graph.tensors[gemm.first].input);
+  };
+  return graph.tensors[tensor].input && llvm::all_of(graph.gemms, allows) &&
+         !isFirstOperand(graph, tensor) && !isArgument(graph, tensor);
+}
+
+/// A first operand needs marks in every place unless it meets nothing but weights, which make its
+/// products dense.
+Pattern makeFirst(const Graph &graph, size_t tensor, const Gemm &consumer) {
+  int64_t segments = 1;
+  for (const Gemm &gemm : graph.gemms)
+    if (gemm.first == tensor)
+      segments = std::max(segments, isWeights(graph, gemm.second) ? partsOf(gemm) : gemm.depth());
+  for (const Function &function : graph.functions)
+    if (function.is(PointwiseFunction::Multiply) && llvm::is_contained(function.operands, tensor))
+      segments = consumer.depth();
+  return {Kind::Marks, consumer.rows, segments, segments};
+}
+
+/// A column of a sum over devices reads one element of each device's part, so that no part is zero.
+/// The columns of another GEMM read all elements between them.
+Pattern makeSecond(const Graph &graph, size_t tensor, const Gemm &consumer) {
+  const int64_t depth = consumer.depth(), columns = consumer.columns.placement.localElements();
+  if (isWeights(graph, tensor))
+    return {Kind::Weights, consumer.columns, partsOf(consumer), depth};
+  int64_t segments = partsOf(consumer);
+  if (segments == 1)
+    segments = (depth + columns - 1) / columns;
+  while (depth % segments != 0)
+    ++segments;
+  return {Kind::Selection, consumer.columns, segments, segments};
+}
+
+Pattern makePattern(const Graph &graph, size_t tensor) {
+  for (const Gemm &gemm : graph.gemms)
+    if (gemm.first == tensor)
+      return makeFirst(graph, tensor, gemm);
+  for (const Gemm &gemm : graph.gemms)
+    if (gemm.second == tensor)
+      return makeSecond(graph, tensor, gemm);
+  const Lines lines = graph.tensors[tensor].linesAlong(graph.tensors[tensor].axes() - 1, 1);
+  return {Kind::Dense, lines, lines.depth, lines.depth};
+}
+
+//===----------------------------------------------------------------------------------------===//
+// Ranges of values
+//===----------------------------------------------------------------------------------------===//
+
+/// Values are integers of magnitudes up to `most`, times 2 to the power of `unit`.
+struct Bound {
+  double most = 0;
+  int unit = 0;
+
+  Bound operator*(const Bound &other) const { return {most * other.most, unit + other.unit}; }
+  Bound operator+(const Bound &other) const {
+    const int common = std::min(unit, other.unit);
+    return {std::ldexp(most, unit - common) + std::ldexp(other.most, other.unit - common), common};
+  }
+  bool isHeldBy(DType dtype) const {
+    const bool isInRange = dtype != DType::F16 || std::ldexp(most, unit) <= 65504;
+    return isInRange && most <= std::ldexp(1.0, digitsOf(dtype));
+  }
+};
+
+/// Chooses the ranges of all inputs such that no type rounds any value.
+class Chooser {
+public:
+  Chooser(const Graph &graph, Inputs &inputs)
+      : graph_(graph), inputs_(inputs), wanted_(graph.tensors.size()), bounds_(wanted_.size()) {
+    while (wantUnits()) {
+    }
+    for (size_t i = 0; i < graph_.inputs.size(); ++i)
+      inputs_.patterns[i].exponent = wanted_[graph_.inputs[i]];
+    for (size_t i = 0; i < bounds_.size(); ++i)
+      isFree_.push_back(graph_.tensors[i].input && !isFirstOperand(graph_, i) &&
+                        !isArgument(graph_, i));
+  }
+
+  /// If nothing fits, the poorest choice stays.
+  void choose() {
+    do {
+      for (int64_t weight : {2, 1})
+        for (int64_t mark : kMarks)
+          if (inputs_.misfit = misfitWith(mark, weight); inputs_.misfit.empty())
+            return;
+    } while (halveEntries());
+  }
+
+private:
+  /// One round of what functions want of their operands; false if that changes nothing.
+  bool wantUnits() {
+    bool isChanged = false;
+    const auto want = [&](size_t tensor, int exponent) {
+      isChanged |= wanted_[tensor] < exponent;
+      wanted_[tensor] = std::max(wanted_[tensor], exponent);
+    };
+    for (const Function &function : llvm::reverse(graph_.functions)) {
+      const size_t first = function.operands.front(), last = function.operands.back();
+      const int far = function.isFar() ? farExponent(graph_.tensors[function.result].dtype) : 0;
+      want(first, std::max(wanted_[function.result], far));
+      if (!function.is(PointwiseFunction::Multiply))
+        want(function.result, wanted_[first]);
+      if (!function.is(PointwiseFunction::Add))
+        continue;
+      want(last, wanted_[first]);
+      want(first, wanted_[last]);
+    }
+    return isChanged;
+  }
+
+  std::string misfitWith(int64_t mark, int64_t weight) {
+    for (Pattern &pattern : inputs_.patterns) {
+      pattern.high = pattern.kind == Kind::Weights     ? weight
+                     : pattern.kind == Kind::Selection ? 1
+                                                       : mark;
+      pattern.low = pattern.high / 2 + 1;
+    }
+    for (size_t i = 0; i < bounds_.size(); ++i) {
+      const Tensor &tensor = graph_.tensors[i];
+      const Gemm *gemm = tensor.gemm ? &graph_.gemms[*tensor.gemm] : nullptr;
+      const Function *function = tensor.function ? &graph_.functions[*tensor.function] : nullptr;
+      bounds_[i] = gemm ? boundOf(*gemm) : function ? boundOf(*function) : boundOf(tensor);
+      if (function && function->isFar() && bounds_[i].unit < farExponent(tensor.dtype))
+        return fmt::format("{}: cannot verify %{}: expected '{}' of multiples of {}, got of {}",
+                           tensor.place, tensor.name, keyword(*function->function),
+                           std::ldexp(1.0, farExponent(tensor.dtype)),
+                           std::ldexp(1.0, bounds_[i].unit));
+      if (gemm && gemm->shards > 1 && !bounds_[i].isHeldBy(gemm->partial))
+        return misfitOf(tensor, "partial results", gemm->partial, bounds_[i]);
+      if (!bounds_[i].isHeldBy(tensor.dtype))
+        return misfitOf(tensor, "values", tensor.dtype, bounds_[i]);
+    }
+    return "";
+  }
+
+  static std::string misfitOf(const Tensor &tensor, const char *what, DType dtype, Bound range) {
+    return fmt::format("{}: cannot verify %{}: expected {} that {} holds exactly, got up to {}",
+                       tensor.place, tensor.name, what, name(dtype),
+                       std::ldexp(range.most, range.unit));
+  }
+
+  Bound boundOf(const Tensor &input) const {
+    const Pattern &pattern = inputs_.patterns[*input.input];
+    return {pattern.most(), pattern.exponent};
+  }
+
+  Bound boundOf(const Function &function) const {
+    const Bound first = bounds_[function.operands.front()];
+    const Bound last = bounds_[function.operands.back()];
+    return function.is(PointwiseFunction::Add)        ? first + last
+           : function.is(PointwiseFunction::Multiply) ? first * last
+                                                      : first;
+  }
+
+  /// Either operand may be the one whose lines are sparse.
+  Bound boundOf(const Gemm &gemm) {
+    makeUnit(gemm.second, wanted_[gemm.result] - bounds_[gemm.first].unit);
+    Bound result = bounds_[gemm.first] * bounds_[gemm.second];
+    result.most *= std::min(termsOf(gemm.first, gemm.rows), termsOf(gemm.second, gemm.columns));
+    if (!gemm.bias)
+      return result;
+    makeUnit(*gemm.bias, result.unit);
+    return result + bounds_[*gemm.bias];
+  }
+
+  /// The first GEMM that an input serves decides, unless its unit matters elsewhere.
+  void makeUnit(size_t tensor, int exponent) {
+    if (!isFree_[tensor])
+      return;
+    isFree_[tensor] = false;
+    bounds_[tensor].unit = inputs_.patterns[*graph_.tensors[tensor].input].exponent = exponent;
+  }
+
+  /// How many elements of an operand's line are not zero, at most.
+  double termsOf(size_t tensor, const Lines &lines) const {
+    int64_t terms = lines.depth;
+    if (const Pattern *pattern = inputs_.along(graph_.tensors[tensor], lines))
+      terms = pattern->entries;
+    else if (graph_.tensors[tensor].input)
+      terms = std::min(terms, inputs_.patterns[*graph_.tensors[tensor].input].mostAcross());
+    return static_cast<double>(terms);
+  }
+
+  /// Later GEMMs lose marks before earlier ones. False if no line has more than one.
+  bool halveEntries() {
+    for (Pattern &pattern : llvm::reverse(inputs_.patterns)) {
+      const bool isThinned = pattern.kind == Kind::Marks || pattern.kind == Kind::Selection;
+      if (!isThinned || pattern.entries == 1)
+        continue;
+      pattern.entries = (pattern.entries + 1) / 2;
+      return true;
+    }
+    return false;
+  }
+
+  const Graph &graph_;
+  Inputs &inputs_;
+  std::vector<int> wanted_; ///< by tensor: exponents of units
+  std::vector<Bound> bounds_;
+  std::vector<bool> isFree_;
+};
+
+} // namespace
+
+Inputs::Inputs(const Graph &graph, uint64_t seed) {
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    patterns.push_back(makePattern(graph, graph.inputs[i]));
+    patterns[i].salt = splitMix(seed) / 2 + 23 * i;
+  }
+  Chooser(graph, *this).choose();
+}
+
+const Pattern *Inputs::along(const Tensor &tensor, const Lines &lines) const {
+  if (!tensor.input)
+    return nullptr;
+  const Lines &own = patterns[*tensor.input].lines;
+  const bool isAlong = own.areRows == lines.areRows && own.depth == lines.depth;
+  return isAlong ? &patterns[*tensor.input] : nullptr;
+}
+
+} // namespace braid::reference
