@@ -78,7 +78,6 @@ void addFlags(CLI::App &app, P2pFlags &flags) {
 
 Status readSizes(P2pFlags &flags, bool areGpus) {
   constexpr int64_t kMost = int64_t(1) << 40;
-  constexpr size_t kMostSizes = 64;
   for (int64_t bytes : flags.sizes)
     if (bytes < 4 || bytes > kMost || bytes % 4 != 0)
       return badInput("expected --sizes to be multiples of 4 from 4 to {}, got {}", kMost, bytes);
@@ -89,9 +88,6 @@ Status readSizes(P2pFlags &flags, bool areGpus) {
   }
   llvm::sort(flags.sizes);
   flags.sizes.erase(std::unique(flags.sizes.begin(), flags.sizes.end()), flags.sizes.end());
-  if (flags.sizes.size() > kMostSizes)
-    return badInput("expected --sizes to be at most {} sizes, got {}", kMostSizes,
-                    flags.sizes.size());
   return Status::ok();
 }
 
@@ -167,17 +163,18 @@ Result<Machine> askMachine(milliseconds timeout) {
 
 /// Puts into the report how the devices that the machine has, too, are joined.
 void addLinks(PairReport &report, const Machine &machine) {
-  const auto placeOf = [&](int64_t device) {
-    const std::string &uuid = report.devices[static_cast<size_t>(device)].uuid;
-    const auto place = llvm::find_if(machine.devices,
-                                     [&](const MachineDevice &each) { return each.uuid == uuid; });
+  const auto placeOf = [&](size_t device) {
+    const auto place = llvm::find_if(machine.devices, [&](const MachineDevice &each) {
+      return each.uuid == report.devices[device].uuid;
+    });
     return static_cast<size_t>(place - machine.devices.begin());
   };
-  for (PairRow &row : report.rows) {
-    const size_t source = placeOf(row.source), destination = placeOf(row.destination);
-    if (source < machine.devices.size() && destination < machine.devices.size())
-      row.link = machine.links[source][destination];
-  }
+  const size_t known = machine.devices.size();
+  for (size_t source = 0; source < report.devices.size(); ++source)
+    for (size_t other = 0; other < report.devices.size(); ++other)
+      if (PairRow *row = report.row(source, other))
+        if (placeOf(source) < known && placeOf(other) < known)
+          row->link = machine.links[placeOf(source)][placeOf(other)];
 }
 
 /// This process is one of two that measure.
@@ -219,21 +216,13 @@ Result<int> show(const P2pFlags &flags, const PairReport &report, int signal) {
   const Status html = flags.html.empty() ? Status::ok() : writeFile(flags.html, reportHtml(report));
   BRAID_TRY(json);
   BRAID_TRY(html);
-  switch (report.verdict()) {
-  case Verdict::NotMeasured:
-  case Verdict::Unavailable:
+  const Verdict verdict = report.verdict();
+  if (verdict <= Verdict::Unavailable)
     return unsupported("nothing was measured; the verdicts say why");
-  case Verdict::Ok:
-  case Verdict::Slow:
-    return 0;
-  case Verdict::Hung:
-    return static_cast<int>(StatusCode::TimedOut);
-  case Verdict::Crashed:
-    return static_cast<int>(StatusCode::PeerFailed);
-  case Verdict::Wrong:
-    return static_cast<int>(StatusCode::WrongResult);
-  }
-  return static_cast<int>(StatusCode::Internal);
+  return static_cast<int>(verdict == Verdict::Wrong     ? StatusCode::WrongResult
+                          : verdict == Verdict::Crashed ? StatusCode::PeerFailed
+                          : verdict == Verdict::Hung    ? StatusCode::TimedOut
+                                                        : StatusCode::Ok);
 }
 
 Result<int> p2p(P2pFlags flags, const BackendRegistry &registry) {

@@ -11,7 +11,6 @@
 namespace braid {
 namespace {
 
-bool isPut(Path path) { return path == Path::PutEngine || path == Path::PutKernel; }
 bool isGet(Path path) { return path == Path::GetEngine || path == Path::GetKernel; }
 
 /// A send or a receive and its wait; `name` is that of its request.
@@ -75,6 +74,16 @@ void dropSignals(Plan &plan, const BlockTransfers &transfers) {
   });
 }
 
+/// A device that offers no choice copies by its engine.
+TransferMode modeOf(Path path, Device &device) {
+  if (path == Path::PutKernel || path == Path::GetKernel)
+    return {CopyBy::Kernel};
+  const TransferMode engine{CopyBy::Engine};
+  const bool isOffered =
+      path != Path::Messages && device.peerMemory() && device.peerMemory()->offers(engine);
+  return isOffered ? engine : TransferMode();
+}
+
 } // namespace
 
 Result<std::vector<Plan>> blockPlans(const BlockTransfers &transfers) {
@@ -97,48 +106,23 @@ void BlockRun::issue() {
     prepared->run({}, {});
 }
 
-/// A device with one way to copy offers no choice, and that is its engine.
-TransferMode BlockRuns::modeOf(Path path) const {
-  if (path == Path::Messages)
-    return {};
-  const bool isKernel = path == Path::PutKernel || path == Path::GetKernel;
-  const TransferMode mode{isKernel ? CopyBy::Kernel : CopyBy::Engine, SignalBy::Default};
-  const bool isOffered = cluster_.device(rank_).peerMemory()->offers(mode);
-  return isKernel || isOffered ? mode : TransferMode();
-}
-
-std::string BlockRuns::lackOf(Path path) const {
-  Device &device = cluster_.device(rank_);
-  if (path == Path::Messages) {
-    if (!device.messages() || !backend_.messages)
-      return fmt::format("the ranks of backend '{}' send no messages", backend_.name);
-    const Result<std::string> library = backend_.messages();
-    return library ? "" : library.status().message();
-  }
-  if (!device.peerMemory())
-    return fmt::format("the ranks of backend '{}' reach no memory of each other", backend_.name);
-  if (!device.peerMemory()->offers(modeOf(path)))
-    return fmt::format("backend '{}' has one way to copy, which is measured as {}", backend_.name,
-                       name(isPut(path) ? Path::PutEngine : Path::GetEngine).str());
-  return "";
-}
-
 Result<BlockRun> BlockRuns::make(const BlockTransfers &transfers) {
-  std::vector<Plan> plans = BRAID_TRY(blockPlans(transfers));
-  nextCommand_ = numberCommands(plans, nextCommand_);
-  plans_.push_back(std::move(plans));
-  if (cluster_.hosted() == 1)
-    cluster_.setPlans(plans_.back());
-  const Plan &plan = plans_.back()[static_cast<size_t>(rank_)];
+  std::vector<Plan> made = BRAID_TRY(blockPlans(transfers));
+  nextCommand = numberCommands(made, nextCommand);
+  plans.push_back(std::move(made));
+  if (cluster.hosted() == 1)
+    cluster.setPlans(plans.back());
+  const Plan &plan = plans.back()[static_cast<size_t>(rank)];
+  Device &device = cluster.device(rank);
   BlockRun run;
-  run.prepared = BRAID_TRY(
-      prepare(plan, cluster_.device(rank_), cluster_.control(rank_), modeOf(transfers.path)));
+  run.prepared =
+      BRAID_TRY(prepare(plan, device, cluster.control(rank), modeOf(transfers.path, device)));
   const auto memory = llvm::find_if(
       plan.buffers, [](const PlanBuffer &buffer) { return buffer.kind == BufferKind::Symmetric; });
   const auto number = static_cast<uint32_t>(memory - plan.buffers.begin());
   run.sent = static_cast<char *>(run.prepared->address(number));
   run.received = run.sent + transfers.rowBytes();
-  run.isGraph = backend_.hasGraphs;
+  run.isGraph = backend.hasGraphs;
   if (run.isGraph)
     BRAID_TRY(run.prepared->capture({}, {}));
   return run;

@@ -41,26 +41,16 @@ struct BlockRun {
 };
 
 /// Prepares the runs of one rank, one at a time.
-class BlockRuns {
-public:
-  /// `plans` keeps the Plans of all runs, and outlives the cluster.
-  BlockRuns(const Backend &backend, Cluster &cluster, int64_t rank,
-            std::deque<std::vector<Plan>> &plans)
-      : backend_(backend), cluster_(cluster), rank_(rank), plans_(plans) {}
+struct BlockRuns {
+  const Backend &backend;
+  Cluster &cluster;
+  const int64_t rank;
+  std::deque<std::vector<Plan>> &plans; ///< of all runs; outlive the cluster
+  uint32_t nextCommand = 0;
 
-  /// Why the devices do not have this path; empty: they may have it. The same on both ranks.
-  std::string lackOf(Path path) const;
   /// Collective; blocks. The run before has been destroyed, and all that it issued is done.
+  /// Unsupported if the devices do not have this path.
   Result<BlockRun> make(const BlockTransfers &transfers);
-
-private:
-  TransferMode modeOf(Path path) const;
-
-  const Backend &backend_;
-  Cluster &cluster_;
-  const int64_t rank_;
-  std::deque<std::vector<Plan>> &plans_;
-  uint32_t nextCommand_ = 0;
 };
 
 } // namespace braid

@@ -38,14 +38,14 @@ Verdict verdictOf(StatusCode failure) {
 }
 
 bool isSensible(const Record &record) {
-  return record.kind <= Record::Kind::Unavailable && record.step.number() >= 0 &&
+  return record.kind <= Record::Kind::Wrong && record.step.number() >= 0 &&
          record.step.number() < kSteps;
 }
 
 /// Measures one pair.
 class PairJobs {
 public:
-  PairJobs(const MeasureOptions &options, PairReport &report, int64_t one, int64_t other)
+  PairJobs(const MeasureOptions &options, PairReport &report, size_t one, size_t other)
       : options_(options), report_(report), devices_{one, other}, timeout_(options.timeout) {
     for (Path path : options.paths)
       for (int64_t source : {0, 1})
@@ -62,17 +62,16 @@ private:
   void take(const Record &record);
   void takeFailure(const Status &failure);
   std::string explained(const Status &failure) const;
+  MeasuredDevice &deviceOf(size_t rank) const { return report_.devices[devices_[rank]]; }
   PathReport &reportOf(const Step &step) {
-    return report_
-        .row(devices_[static_cast<size_t>(step.source)],
-             devices_[static_cast<size_t>(1 - step.source)])
-        .on(step.path);
+    const bool isForward = step.source == 0;
+    return report_.row(devices_[isForward ? 0 : 1], devices_[isForward ? 1 : 0])->on(step.path);
   }
 
   const MeasureOptions &options_;
   PairReport &report_;
-  const std::array<int64_t, 2> devices_; ///< places in the report, by rank
-  std::vector<Step> steps_;              ///< that are left
+  const std::array<size_t, 2> devices_; ///< places in the report, by rank
+  std::vector<Step> steps_;             ///< that are left
   milliseconds timeout_;
   // Of one job:
   FileDescriptor pipe_;
@@ -109,8 +108,7 @@ void PairJobs::take(const Record &record) {
   switch (record.kind) {
   case Record::Kind::Device: {
     const auto [identity, description] = llvm::StringRef(record.text).split(' ');
-    MachineDevice &device =
-        report_.devices[static_cast<size_t>(devices_[static_cast<size_t>(record.step.source)])];
+    MeasuredDevice &device = deviceOf(static_cast<size_t>(record.step.source));
     device.uuid = identity.str();
     device.name =
         description.empty() ? options_.backend + " rank" : description.split(',').first.str();
@@ -134,9 +132,6 @@ void PairJobs::take(const Record &record) {
                                               record.wrong.offset, sizeText(record.wrong.bytes),
                                               record.wrong.got, record.wrong.expected));
     break;
-  case Record::Kind::Unavailable:
-    report.worsen(Verdict::Unavailable, record.text);
-    break;
   }
 }
 
@@ -156,11 +151,8 @@ Result<LaunchReport> PairJobs::runJob() {
   LaunchOptions launching;
   launching.ranks = 2;
   launching.arguments = options_.rankCommand(steps_, write.get());
-  const auto numberOf = [&](int64_t device) {
-    return report_.numbers[static_cast<size_t>(device)];
-  };
   launching.environment = {
-      {"BRAID_DEVICES", fmt::format("{},{}", numberOf(devices_[0]), numberOf(devices_[1]))}};
+      {"BRAID_DEVICES", fmt::format("{},{}", deviceOf(0).number, deviceOf(1).number)}};
   launching.timeout = std::max(timeout_, kLeastToStart);
   launching.grace = kGrace;
   launching.discardOutput = true; // libraries print what they like
@@ -175,12 +167,12 @@ std::string PairJobs::explained(const Status &failure) const {
   std::string text = llvm::StringRef(failure.message()).split('\n').first.str();
   for (size_t rank : {0, 1}) {
     const std::string name = fmt::format("rank {}", rank);
-    const std::string device = fmt::format("the process of device {}",
-                                           report_.numbers[static_cast<size_t>(devices_[rank])]);
+    const std::string device = fmt::format("the process of device {}", deviceOf(rank).number);
     for (size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += device.size())
       text.replace(at, name.size(), device);
   }
-  return last_ ? text + ", at " + sizeText(last_->bytes) : text;
+  const bool hasSize = last_ && failure.code() != StatusCode::Unsupported;
+  return hasSize ? text + ", at " + sizeText(last_->bytes) : text;
 }
 
 /// The failure is that of the step that the job was at, or of all if it was at none. A path that
@@ -221,12 +213,10 @@ Status PairJobs::run(int &signal) {
 Result<MeasuredPairs> measurePairs(const MeasureOptions &options) {
   MeasuredPairs measured{PairReport(options.backend, options.devices)};
   SignalWatch signals; // between jobs
-  const auto devices = static_cast<int64_t>(options.devices.size());
   size_t number = 0;
-  for (int64_t one = 0; one < devices; ++one)
-    for (int64_t other = one + 1; other < devices && measured.signal == 0; ++other) {
-      options.progress(options.devices[static_cast<size_t>(one)],
-                       options.devices[static_cast<size_t>(other)], ++number);
+  for (size_t one = 0; one < options.devices.size(); ++one)
+    for (size_t other = one + 1; other < options.devices.size() && measured.signal == 0; ++other) {
+      options.progress(options.devices[one], options.devices[other], ++number);
       BRAID_TRY(PairJobs(options, measured.report, one, other).run(measured.signal));
       if (measured.signal == 0)
         measured.signal = signals.take();

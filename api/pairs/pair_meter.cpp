@@ -60,11 +60,13 @@ void PairMeter::write(const Record &record) const {
   (void)writeAll(options_.results, {reinterpret_cast<const char *>(&record), sizeof record});
 }
 
+/// What both ranks know is written by one, but for what is about to start: a rank that fails there
+/// may do so before the other one gets to it.
 void PairMeter::write(Record::Kind kind, const Step &step, int64_t bytes, double value) const {
   Record record = recordOf(kind, step);
   record.bytes = bytes;
   record.value = value;
-  if (rank_ == 0)
+  if (rank_ == 0 || kind == Record::Kind::Begin)
     write(record);
 }
 
@@ -192,13 +194,8 @@ Status PairMeter::measure(const Step &step) {
 Status PairMeter::measure() {
   write(recordOf(Record::Kind::Device, {Path::PutEngine, rank_},
                  device().identity() + " " + device().description()));
-  for (const Step &step : options_.steps) {
-    const std::string lack = runs_.lackOf(step.path);
-    if (lack.empty())
-      BRAID_TRY(measure(step));
-    else
-      write(recordOf(Record::Kind::Unavailable, step, lack));
-  }
+  for (const Step &step : options_.steps)
+    BRAID_TRY(measure(step));
   return Status::ok();
 }
 

@@ -29,12 +29,11 @@ inline constexpr int64_t kSteps = 2 * int64_t(kAllPaths.size());
 /// it has written counts.
 struct Record {
   enum class Kind : uint8_t {
-    Device,      ///< rank `step.source` has device `text`: its identity, a space, its description
-    Begin,       ///< transfers of `bytes` are about to start
-    Bandwidth,   ///< `value` in GB/s
-    Latency,     ///< `value` in microseconds, of both directions
-    Wrong,       ///< `wrong` arrived
-    Unavailable, ///< there is no such path, for the reason `text`
+    Device,    ///< rank `step.source` has device `text`: its identity, a space, its description
+    Begin,     ///< transfers of `bytes` are about to start
+    Bandwidth, ///< `value` in GB/s
+    Latency,   ///< `value` in microseconds, of both directions
+    Wrong,     ///< `wrong` arrived
   };
   Kind kind = Kind::Begin;
   Step step;
@@ -56,10 +55,11 @@ public:
   /// All outlive this, and `plans` outlives the cluster.
   PairMeter(const MeterOptions &options, const Backend &backend, Cluster &cluster, int64_t rank,
             std::deque<std::vector<Plan>> &plans)
-      : options_(options), cluster_(cluster), rank_(rank), runs_(backend, cluster, rank, plans) {}
+      : options_(options), cluster_(cluster), rank_(rank), runs_{backend, cluster, rank, plans} {}
 
   /// Measures all steps and writes what it finds; the second direction of a path also measures its
-  /// latency. Collective; blocks. Wrong data end their step and are no failure.
+  /// latency. Collective; blocks. Wrong data end their step and are no failure; Unsupported if the
+  /// devices do not have a path.
   Status measure();
 
 private:

@@ -48,21 +48,20 @@ std::optional<Path> PairRow::fastest() const {
   return fastest;
 }
 
-PairReport::PairReport(std::string usedBackend, std::vector<int64_t> deviceNumbers)
-    : backend(std::move(usedBackend)), hostname(hostName()), numbers(std::move(deviceNumbers)),
-      devices(numbers.size()) {
-  const auto count = static_cast<int64_t>(devices.size());
-  for (int64_t source = 0; source < count; ++source)
-    for (int64_t destination = 0; destination < count; ++destination)
+PairReport::PairReport(std::string usedBackend, const std::vector<int64_t> &numbers)
+    : backend(std::move(usedBackend)), hostname(hostName()) {
+  for (int64_t source : numbers) {
+    devices.push_back({source, "", ""});
+    for (int64_t destination : numbers)
       if (source != destination)
         rows.push_back({source, destination, {}, {}});
+  }
 }
 
 /// A source has one row fewer than there are devices.
-PairRow &PairReport::row(int64_t source, int64_t destination) {
-  const auto others = static_cast<int64_t>(devices.size()) - 1;
-  const int64_t place = source * others + destination - (destination > source ? 1 : 0);
-  return rows[static_cast<size_t>(place)];
+const PairRow *PairReport::row(size_t source, size_t destination) const {
+  const size_t place = source * (devices.size() - 1) + destination - (destination > source ? 1 : 0);
+  return source == destination ? nullptr : &rows[place];
 }
 
 Verdict PairReport::verdict() const {

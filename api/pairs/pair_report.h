@@ -60,7 +60,7 @@ struct PathReport {
 
 /// An ordered pair of devices.
 struct PairRow {
-  int64_t source = 0, destination = 0; ///< places in PairReport::devices
+  int64_t source = 0, destination = 0; ///< their numbers
   Link link;
   std::array<PathReport, kAllPaths.size()> paths; ///< by Path
 
@@ -71,18 +71,22 @@ struct PairRow {
   std::optional<Path> fastest() const;
 };
 
+struct MeasuredDevice {
+  int64_t number = 0; ///< the backend's
+  std::string name, uuid;
+};
+
 struct PairReport {
   std::string backend, hostname;
-  std::vector<int64_t> numbers; ///< the backend's, by device
-  std::vector<MachineDevice> devices;
+  std::vector<MeasuredDevice> devices;
   std::vector<PairRow> rows; ///< by source, then destination
 
-  PairReport() = default;
   /// Of devices of which nothing is known yet.
-  PairReport(std::string usedBackend, std::vector<int64_t> deviceNumbers);
-  PairRow &row(int64_t source, int64_t destination);
-  const PairRow &row(int64_t source, int64_t destination) const {
-    return const_cast<PairReport *>(this)->row(source, destination);
+  PairReport(std::string usedBackend, const std::vector<int64_t> &numbers);
+  /// By places in `devices`; null: they are one device.
+  const PairRow *row(size_t source, size_t destination) const;
+  PairRow *row(size_t source, size_t destination) {
+    return const_cast<PairRow *>(std::as_const(*this).row(source, destination));
   }
   Verdict verdict() const;
 };

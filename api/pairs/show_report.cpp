@@ -25,32 +25,21 @@ const PathPoint *shownPoint(const PairRow &row, bool isLatency) {
   return !path ? nullptr : isLatency ? &row.on(*path).points.front() : &row.on(*path).points.back();
 }
 
-/// Calls `cell` with each row of the report and with null on the diagonal, line by line.
-void forEachCell(const PairReport &report, llvm::function_ref<void(size_t source)> beginLine,
-                 llvm::function_ref<void(const PairRow *row)> cell) {
-  const size_t devices = report.devices.size();
-  for (size_t source = 0; source < devices; ++source) {
-    beginLine(source);
-    for (size_t other = 0; other < devices; ++other)
-      cell(source == other
-               ? nullptr
-               : &report.row(static_cast<int64_t>(source), static_cast<int64_t>(other)));
-  }
-}
-
 std::string matrixText(const PairReport &report, bool isLatency) {
   std::string lines = fmt::format("{:>8}", "");
-  for (int64_t number : report.numbers)
-    lines += fmt::format("{:>8}", number);
+  for (const MeasuredDevice &device : report.devices)
+    lines += fmt::format("{:>8}", device.number);
   int64_t bytes = 0;
-  forEachCell(
-      report, [&](size_t source) { lines += fmt::format("\n{:>8}", report.numbers[source]); },
-      [&](const PairRow *row) {
-        const PathPoint *point = row ? shownPoint(*row, isLatency) : nullptr;
-        const double figure = !point ? 0 : isLatency ? point->latencyUs : point->GBps;
-        lines += fmt::format("{:>8}", figure > 0 ? figureText(figure) : "-");
-        bytes = std::max(bytes, point ? point->bytes : 0);
-      });
+  for (size_t source = 0; source < report.devices.size(); ++source) {
+    lines += fmt::format("\n{:>8}", report.devices[source].number);
+    for (size_t other = 0; other < report.devices.size(); ++other) {
+      const PairRow *row = report.row(source, other);
+      const PathPoint *point = row ? shownPoint(*row, isLatency) : nullptr;
+      const double figure = !point ? 0 : isLatency ? point->latencyUs : point->GBps;
+      lines += fmt::format("{:>8}", figure > 0 ? figureText(figure) : "-");
+      bytes = std::max(bytes, point ? point->bytes : 0);
+    }
+  }
   if (bytes == 0)
     return "";
   return fmt::format("\n{} at {}, by the fastest path of each pair; rows send\n{}\n",
@@ -67,9 +56,7 @@ std::string verdictText(const PairReport &report) {
       if (on.verdict == Verdict::Unavailable)
         ++lacks[{path, on.reason}];
       if (on.verdict >= Verdict::Slow)
-        text += fmt::format("  {} -> {}  {:<8}{:<12}{}\n",
-                            report.numbers[static_cast<size_t>(row.source)],
-                            report.numbers[static_cast<size_t>(row.destination)],
+        text += fmt::format("  {} -> {}  {:<8}{:<12}{}\n", row.source, row.destination,
                             name(on.verdict).str(), name(path).str(), printable(on.reason));
     }
   const auto fine =
@@ -97,10 +84,10 @@ void writePath(OStream &json, const PathReport &path) {
   });
 }
 
-void writePair(OStream &json, const PairReport &report, const PairRow &row) {
+void writePair(OStream &json, const PairRow &row) {
   json.object([&] {
-    json.attribute("source", report.numbers[static_cast<size_t>(row.source)]);
-    json.attribute("destination", report.numbers[static_cast<size_t>(row.destination)]);
+    json.attribute("source", row.source);
+    json.attribute("destination", row.destination);
     json.attribute("verdict", name(row.verdict()));
     json.attribute("link", name(row.link.kind));
     json.attribute("nominal_GBps", row.link.nominalGBps);
@@ -139,9 +126,8 @@ std::string cellHtml(const PairRow &row, double most) {
 std::string reportText(const PairReport &report) {
   std::string text = fmt::format("{} devices of {}, {}\n", report.devices.size(),
                                  printable(report.hostname), report.backend);
-  for (size_t i = 0; i < report.devices.size(); ++i)
-    text += fmt::format("  {} {}\n", report.numbers[i],
-                        printable(report.devices[i].name + " " + report.devices[i].uuid));
+  for (const MeasuredDevice &device : report.devices)
+    text += fmt::format("  {} {}\n", device.number, printable(device.name + " " + device.uuid));
   return text + matrixText(report, false) + matrixText(report, true) + "\nverdicts\n" +
          verdictText(report);
 }
@@ -154,16 +140,16 @@ std::string reportJson(const PairReport &report) {
     json.attribute("backend", report.backend);
     json.attribute("hostname", fixUTF8(report.hostname));
     json.attributeArray("devices", [&] {
-      for (size_t i = 0; i < report.devices.size(); ++i)
+      for (const MeasuredDevice &device : report.devices)
         json.object([&] {
-          json.attribute("number", report.numbers[i]);
-          json.attribute("name", fixUTF8(report.devices[i].name));
-          json.attribute("uuid", fixUTF8(report.devices[i].uuid));
+          json.attribute("number", device.number);
+          json.attribute("name", fixUTF8(device.name));
+          json.attribute("uuid", fixUTF8(device.uuid));
         });
     });
     json.attributeArray("pairs", [&] {
       for (const PairRow &row : report.rows)
-        writePair(json, report, row);
+        writePair(json, row);
     });
   });
   os << "\n";
@@ -176,14 +162,15 @@ std::string reportHtml(const PairReport &report) {
     if (const PathPoint *point = shownPoint(row, false))
       most = std::max(most, point->GBps);
   std::string table = "<tr><th></th>";
-  for (int64_t number : report.numbers)
-    table += fmt::format("<th>{}</th>", number);
-  forEachCell(
-      report,
-      [&](size_t source) {
-        table += fmt::format("</tr>\n<tr><th>{}</th>", report.numbers[source]);
-      },
-      [&](const PairRow *row) { table += row ? cellHtml(*row, most) : "<td></td>"; });
+  for (const MeasuredDevice &device : report.devices)
+    table += fmt::format("<th>{}</th>", device.number);
+  for (size_t source = 0; source < report.devices.size(); ++source) {
+    table += fmt::format("</tr>\n<tr><th>{}</th>", report.devices[source].number);
+    for (size_t other = 0; other < report.devices.size(); ++other) {
+      const PairRow *row = report.row(source, other);
+      table += row ? cellHtml(*row, most) : "<td></td>";
+    }
+  }
   return fmt::format("{}<table>{}</tr></table>\n<pre>{}</pre>\n</body></html>\n", kPageHead, table,
                      markupText(reportText(report)));
 }

@@ -238,7 +238,7 @@ int aheadMain(const Place &place, int) {
     const Backend backend = backendOfTest();
     if (mesh.ranks() > 2) // the others would do nothing
       return mesh.commit();
-    BlockRuns runs(backend, mesh.cluster(), rank, plans);
+    BlockRuns runs{backend, mesh.cluster(), rank, plans};
     for (const int64_t turns : {1, 32})
       for (const int64_t bytes : {int64_t(4), int64_t(1) << 20}) {
         BlockRun run =
