@@ -15,13 +15,13 @@
 
 namespace braid {
 
-/// Blocks of rank `source`, to the other one of two ranks. Transfer number i moves block i mod
-/// `slots` of a row of blocks.
+/// Transfers of blocks from rank `source` to the other one of two ranks. Transfer number i moves
+/// block i mod `slots` of a row of blocks.
 struct BlockTransfers {
   Path path = Path::PutEngine;
   int64_t source = 0;
   bool andBack = false; ///< each block is answered by one
-  int64_t bytes = 4;    ///< of a block; a multiple of 4
+  int64_t bytes = 4;    ///< size of a block, a multiple of 4
   int64_t slots = 1, count = 1;
 
   bool sends(int64_t rank) const { return andBack || rank == source; }

@@ -12,7 +12,7 @@ namespace braid {
 namespace {
 
 constexpr int64_t kWord = 8;
-/// The host sees this much at a time.
+/// The host holds this much at a time.
 constexpr int64_t kWindow = int64_t(16) << 20;
 
 uint64_t wordAt(uint64_t seed, int64_t index) {
@@ -32,7 +32,7 @@ void drawBytes(uint64_t seed, Drawn drawn, int64_t offset, char *data, int64_t b
   std::memcpy(data + at, &last, static_cast<size_t>(bytes - at));
 }
 
-/// Most bytes are right, so whole words are passed over first.
+/// Compares whole words first, for speed.
 int64_t firstWrong(uint64_t seed, int64_t offset, const char *data, int64_t bytes) {
   int64_t at = 0;
   for (; at + kWord <= bytes; at += kWord) {

@@ -14,14 +14,14 @@ namespace braid {
 
 enum class Drawn : uint8_t { Bytes, Complement };
 
-/// Writes what the seed has for bytes offset .. offset + bytes; `offset` is a multiple of 8.
+/// Draws bytes offset .. offset + bytes of the seed's sequence; `offset` is a multiple of 8.
 void drawBytes(uint64_t seed, Drawn drawn, int64_t offset, char *data, int64_t bytes);
-/// Where the first of these bytes is that the seed has not, or `bytes`.
+/// The index of the first byte that differs from that sequence, or `bytes`.
 int64_t firstWrong(uint64_t seed, int64_t offset, const char *data, int64_t bytes);
 
 /// Fills memory of a device. Blocks until the device is done.
 Status fillBlocks(Device &device, char *base, int64_t bytes, uint64_t seed, Drawn drawn);
-/// The first byte that is wrong, with its offset from `base`, or nothing. Blocks likewise.
+/// The first byte that is wrong, with its offset from `base`, or nothing. Blocks, too.
 Result<std::optional<WrongData>> compareBlocks(Device &device, const char *base, int64_t bytes,
                                                uint64_t seed);
 

@@ -21,8 +21,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// launch() asks more often than that, unless this process is stopped, as from a terminal (Ctrl-Z).
-/// Then its ranks wait for it, and the time does not count.
+/// launch() calls listen() more often than this, unless this process is stopped, as from a terminal
+/// (Ctrl-Z). Then the ranks wait for it, and the time does not count.
 constexpr Clock::duration kMostBetweenLooks = milliseconds(200);
 /// Processes take their time to start, however short transfers are.
 constexpr milliseconds kLeastToStart{10000};
@@ -37,9 +37,11 @@ Verdict verdictOf(StatusCode failure) {
                                               : Verdict::Crashed;
 }
 
-bool isSensible(const Record &record) {
-  return record.kind <= Record::Kind::Wrong && record.step.number() >= 0 &&
-         record.step.number() < kSteps;
+/// False for a record that no healthy rank writes.
+bool isValid(const Record &record) {
+  return record.kind <= Record::Kind::Wrong &&
+         static_cast<size_t>(record.step.path) < kAllPaths.size() &&
+         (record.step.source == 0 || record.step.source == 1);
 }
 
 /// Measures one pair.
@@ -52,7 +54,7 @@ public:
         steps_.push_back({path, source});
   }
 
-  /// Runs jobs until no step is left. `signal` is set by what ends it early.
+  /// Runs jobs until no step is left. Sets `signal` to the signal that ended it early, or 0.
   Status run(int &signal);
 
 private:
@@ -71,14 +73,14 @@ private:
   const MeasureOptions &options_;
   PairReport &report_;
   const std::array<size_t, 2> devices_; ///< places in the report, by rank
-  std::vector<Step> steps_;             ///< that are left
+  std::vector<Step> steps_;             ///< not yet measured
   milliseconds timeout_;
-  // Of one job:
+  // State of the current job.
   FileDescriptor pipe_;
   Clock::duration silence_{0}, longest_{0}; ///< since the last record, and between any two
   Clock::time_point lastLook_;
   bool hasBegun_ = false;      ///< some rank has written a record
-  std::optional<Record> last_; ///< what was begun last
+  std::optional<Record> last_; ///< the last Begin
 };
 
 /// TimedOut if the last record is too long ago.
@@ -92,13 +94,13 @@ Status PairJobs::listen() {
   return timedOut("no progress for {} ms", limit.count());
 }
 
-/// All that has arrived. Records are written, and so are read, as a whole.
+/// Takes all records that have arrived. Each is written, and so is read, as a whole.
 void PairJobs::read() {
   Record record;
   while (::read(pipe_.get(), &record, sizeof record) == static_cast<ssize_t>(sizeof record)) {
     longest_ = std::max(longest_, std::exchange(silence_, Clock::duration(0)));
     hasBegun_ = true;
-    if (isSensible(record))
+    if (isValid(record))
       take(record);
   }
 }
@@ -162,7 +164,7 @@ Result<LaunchReport> PairJobs::runJob() {
   return report;
 }
 
-/// In one line, with devices in the place of the job's ranks, and with what was going on.
+/// The failure in one line, with devices in place of the job's ranks, and with the size.
 std::string PairJobs::explained(const Status &failure) const {
   std::string text = llvm::StringRef(failure.message()).split('\n').first.str();
   for (size_t rank : {0, 1}) {
@@ -175,8 +177,8 @@ std::string PairJobs::explained(const Status &failure) const {
   return hasSize ? text + ", at " + sizeText(last_->bytes) : text;
 }
 
-/// The failure is that of the step that the job was at, or of all if it was at none. A path that
-/// the devices do not have is none in either direction.
+/// The failure belongs to the step that was begun last, or to all steps if none was. A path that
+/// the devices do not have is unavailable in both directions.
 void PairJobs::takeFailure(const Status &failure) {
   const Verdict verdict = verdictOf(failure.code());
   const bool isLack = verdict == Verdict::Unavailable;

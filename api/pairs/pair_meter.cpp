@@ -22,9 +22,9 @@ using Clock = std::chrono::steady_clock;
 
 /// The latency of larger transfers is that of their bytes.
 constexpr int64_t kMostForLatency = int64_t(1) << 20;
-constexpr int64_t kMostRowBytes = int64_t(16) << 20; ///< but for a single block
+constexpr int64_t kMostRowBytes = int64_t(16) << 20; ///< unless a single block is larger
 constexpr int kBursts = 3;
-constexpr double kMostRuns = 50; ///< of a burst
+constexpr double kMostRuns = 50; ///< in a burst
 
 /// How many transfers a run has, and how long a burst of runs is.
 struct Effort {
@@ -32,7 +32,7 @@ struct Effort {
   int64_t turns;          ///< there and back
   double burstUs;
 };
-constexpr Effort kOnDevice{int64_t(1) << 30, 64, 32, 2000};
+constexpr Effort kOnDevice{int64_t(1) << 30, 64, 32, 10000};
 /// Cores that copy also have to do everything else.
 constexpr Effort kOnHost{int64_t(4) << 20, 8, 4, 0};
 
@@ -60,8 +60,8 @@ void PairMeter::write(const Record &record) const {
   (void)writeAll(options_.results, {reinterpret_cast<const char *>(&record), sizeof record});
 }
 
-/// What both ranks know is written by one, but for what is about to start: a rank that fails there
-/// may do so before the other one gets to it.
+/// Rank 0 writes what both ranks know. Both write Begin, because a rank may fail at what it begins
+/// before the other rank gets there.
 void PairMeter::write(Record::Kind kind, const Step &step, int64_t bytes, double value) const {
   Record record = recordOf(kind, step);
   record.bytes = bytes;
@@ -70,7 +70,7 @@ void PairMeter::write(Record::Kind kind, const Step &step, int64_t bytes, double
     write(record);
 }
 
-/// Of both ranks' numbers. They have met when it returns.
+/// The larger one of both ranks' numbers. Both have called it when it returns.
 Result<double> PairMeter::largest(double mine) {
   const std::vector<std::string> all =
       BRAID_TRY(cluster_.control(rank_).allGather(fmt::format("{}", mine)));
@@ -147,7 +147,7 @@ Result<double> PairMeter::usualTime(BlockRun &run) {
   return largest(isOnHost ? *std::min_element(us.begin(), us.end()) : median(us));
 }
 
-/// Two rounds, of which the first is not timed.
+/// Runs two rounds, and times the second one.
 Result<std::optional<double>> PairMeter::time(const BlockTransfers &transfers) {
   BlockRun run = BRAID_TRY(runs_.make(transfers));
   BRAID_TRY(prepareRound(run, transfers));
