@@ -77,7 +77,7 @@ endfunction()
 
 # Those of half a minute and more, whether they compute or wait.
 set(braid_long_tests property_test_tsan property_test_asan backends_test_tsan mutation_test
-                     generated_test lit_tools launch_test pairs_faults_test p2p_command_test
+                     generated_test lit_tools launch_test p2p_command_test
                      gpu_suite hosts_faults network_test)
 
 # For the reports of what clang has instrumented.

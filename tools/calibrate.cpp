@@ -9,7 +9,7 @@
 #include "api/calibrate/measure_machine.h"
 #include "api/launch/job_rank.h"
 #include "api/launch/launch.h"
-#include "api/pairs/gpu_count.h"
+#include "api/machine/gpu_count.h"
 #include "api/ranks/run.h"
 #include "ir/counted.h"
 #include "ir/failure.h"

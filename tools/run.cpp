@@ -5,7 +5,6 @@
 #include "api/doctor/explain_failure.h"
 #include "api/launch/job_rank.h"
 #include "api/launch/launch.h"
-#include "api/pairs/links_file.h"
 #include "ir/counted.h"
 #include "ir/failure.h"
 #include "ir/printable.h"
@@ -75,8 +74,6 @@ void addFlags(CLI::App &app, RunFlags &flags) {
   addText(app, "--flight-records", flags.flightRecords, "DIR",
           "where failing processes leave what they did last, or none (default: a new "
           "folder)");
-  addText(app, "--links", flags.links, "FILE.json",
-          "put ranks on the GPUs that braid p2p --json found best, in its order");
   app.add_flag_callback(
       "--graph",
       [&launch = flags.source.knobs[static_cast<size_t>(Knob::Launch)]] {
@@ -203,10 +200,6 @@ bool leavesRecords(const RunFlags &flags) {
 Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &backend) {
   if (setup.kind != RankSetup::Launcher && !setup.isLaunched() && flags.prefixOutput)
     return badInput("--prefix-output: expected --processes with it");
-  const bool canPlace =
-      !backend.isOnHost && (setup.kind == RankSetup::Launcher || setup.isLaunched());
-  if (!flags.links.empty() && !canPlace)
-    return badInput("--links: expected GPUs, and ranks that braid run starts itself");
   if (setup.kind == RankSetup::Threads && leavesRecords(flags))
     return badInput("--flight-records: expected ranks that are processes, got threads of one");
   if (setup.kind == RankSetup::Threads)
@@ -228,8 +221,7 @@ Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &
 Status checkFiles(const RunFlags &flags) {
   if (flags.trace == "-" && flags.prefixOutput)
     return badInput("--trace -: expected no --prefix-output, which would write into the trace");
-  for (const std::string &input : {flags.source.file, flags.links})
-    BRAID_TRY(expectOtherFile("--trace", flags.trace, input));
+  BRAID_TRY(expectOtherFile("--trace", flags.trace, flags.source.file));
   if (!flags.trace.empty())
     BRAID_TRY(checkWritable(flags.trace));
   return leavesRecords(flags) ? checkRecordsFolder(flags.flightRecords) : Status::ok();
@@ -524,14 +516,6 @@ int Run::launchRanks() {
   if (Status status = expectRunMemory(plans_, *backend_, options_, /*areThreads=*/false);
       !status.isOk())
     return fail(status);
-  LinkedRanks linked;
-  if (!flags_.links.empty()) {
-    Result<LinkedRanks> read = readLinks(flags_.links, compiled_.program->ranks());
-    if (!read)
-      return fail(read.status().annotated("--links"));
-    linked = std::move(*read);
-    llvm::errs() << fmt::format("braid: {}\n", linked.sentence);
-  }
   std::string records;
   auto onEnd = [&](const LaunchReport &end, const JobMemory &memory, const std::string &job) {
     if (hasFailedRunning(end.status) && end.signal == 0)
@@ -542,7 +526,6 @@ int Run::launchRanks() {
   auto onFailure = [](const Status &cause) { llvm::errs() << messageOf(cause); };
   Result<LaunchReport> report = launch({.ranks = compiled_.program->ranks(),
                                         .arguments = commandLine("run"),
-                                        .environment = environmentOf(linked),
                                         .input = source_->diags.text(),
                                         .timeout = options_.timeout,
                                         .prefixOutput = flags_.prefixOutput,

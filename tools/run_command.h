@@ -23,7 +23,6 @@ struct RunFlags {
   bool processes = false;
   bool prefixOutput = false;
   std::string flightRecords;
-  std::string links; ///< a file of braid p2p
   std::optional<double> autoSeconds;
   std::optional<int64_t> timeBest;
 };

@@ -142,7 +142,13 @@ struct LinkSpeed {
 constexpr std::array<LinkSpeed, 5> kLinkSpeeds = {
     {{100000, 100}, {50000, 50}, {25000, 25}, {19000, 20}, {1, 14.0625}}};
 
+constexpr llvm::StringRef kLinkNames[] = {"own",       "nvlink",     "pcie-switch", "host-bridge",
+                                          "same-numa", "cross-numa", "unknown"};
+static_assert(std::size(kLinkNames) == static_cast<size_t>(LinkClass::Unknown) + 1);
+
 } // namespace
+
+llvm::StringRef name(LinkClass kind) { return kLinkNames[static_cast<size_t>(kind)]; }
 
 std::vector<std::string> pciPath(const std::string &address, const std::string &root) {
   llvm::SmallString<128> real;

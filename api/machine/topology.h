@@ -2,11 +2,39 @@
 #pragma once
 
 #include "api/machine/nvml.h"
-#include "api/pairs/pair_report.h"
 
 #include "llvm/ADT/ArrayRef.h"
 
 namespace braid {
+
+/// How two devices are joined, the best first.
+enum class LinkClass : uint8_t {
+  Own,        ///< one device
+  NvLink,     ///< directly, or through a switch
+  PcieSwitch, ///< below one PCIe switch
+  HostBridge, ///< below one root complex
+  SameNuma,   ///< several root complexes of one NUMA node
+  CrossNuma,  ///< over the link between sockets
+  Unknown,
+};
+/// The word: "nvlink", "pcie-switch".
+llvm::StringRef name(LinkClass kind);
+
+/// What is known about the link between two devices without measuring it.
+struct Link {
+  LinkClass kind = LinkClass::Unknown;
+  int64_t count = 0;        ///< NvLinks that are up
+  double nominalGBps = 0;   ///< one way, from generation and width; 0: not known
+  std::string noPeerAccess; ///< why the driver gives no peer access; empty: it does, or not known
+};
+
+/// One device of the machine.
+struct MachineDevice {
+  std::string name; ///< of the part
+  std::string uuid; ///< unique; may be empty
+  std::string pci;  ///< "0000:18:00.0"; may be empty
+  int64_t numaNode = -1;
+};
 
 /// Devices, and what joins each to each.
 struct Machine {

@@ -1,70 +1,80 @@
-//===- api/pairs/blocks.cpp - blocks on a device: filled, poisoned and compared ---------------===//
+//===- api/pairs/blocks.cpp - blocks on a device: filled, and compared byte by byte -----------===//
 
 #include "api/pairs/blocks.h"
 
 #include "ir/failure.h"
+#include "runtime/split_mix.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace braid {
 namespace {
 
+constexpr int64_t kWord = 8;
+/// The host holds this much at a time.
 constexpr int64_t kWindow = int64_t(16) << 20;
-constexpr int64_t kLeastStride = 256; ///< what copies by a kernel are fastest at
 
-PatternKey slotOf(PatternKey key, int64_t slot) {
-  key.round += slot;
-  return key;
+uint64_t wordAt(uint64_t seed, int64_t index) {
+  return splitMix(mixBits(seed) + static_cast<uint64_t>(index) * kSplitMixStep);
 }
 
 } // namespace
 
-BlockShape BlockShape::of(int64_t bytes, int64_t most) {
-  const int64_t stride = (bytes + kLeastStride - 1) / kLeastStride * kLeastStride;
-  return {bytes, std::clamp<int64_t>(kWindow / stride, 1, std::max<int64_t>(most, 1)), stride};
-}
-
-/// Flags lie where host and device both reach them, and so does this.
-Result<Blocks> Blocks::create(Device &device) {
-  void *window = BRAID_TRY(device.allocate(ArenaKind::Flags, kWindow));
-  return Blocks(device, static_cast<char *>(window));
-}
-
-Status Blocks::move(void *dst, const void *src, int64_t bytes) {
-  device_->copy(0, {}, dst, src, bytes);
-  return device_->synchronize();
-}
-
-/// Several blocks fit the window together; of a single one come parts as large as that.
-Status Blocks::write(void *base, const BlockShape &shape, const PatternKey &key, Drawn drawn) {
-  if (shape.slots > 1) {
-    for (int64_t slot = 0; slot < shape.slots; ++slot)
-      drawPattern(slotOf(key, slot), drawn, 0, window_ + slot * shape.stride, shape.bytes);
-    return move(base, window_, shape.allBytes());
+void drawBytes(uint64_t seed, Drawn drawn, int64_t offset, char *data, int64_t bytes) {
+  const uint64_t flip = drawn == Drawn::Complement ? ~uint64_t(0) : 0;
+  int64_t at = 0;
+  for (; at + kWord <= bytes; at += kWord) {
+    const uint64_t word = wordAt(seed, (offset + at) / kWord) ^ flip;
+    std::memcpy(data + at, &word, kWord);
   }
-  for (int64_t at = 0; at < shape.bytes; at += kWindow) {
-    const int64_t length = std::min(kWindow, shape.bytes - at);
-    drawPattern(key, drawn, at, window_, length);
-    BRAID_TRY(move(static_cast<char *>(base) + at, window_, length));
+  const uint64_t last = wordAt(seed, (offset + at) / kWord) ^ flip;
+  std::memcpy(data + at, &last, static_cast<size_t>(bytes - at));
+}
+
+/// Compares whole words first, for speed.
+int64_t firstWrong(uint64_t seed, int64_t offset, const char *data, int64_t bytes) {
+  int64_t at = 0;
+  for (; at + kWord <= bytes; at += kWord) {
+    const uint64_t word = wordAt(seed, (offset + at) / kWord);
+    if (std::memcmp(data + at, &word, kWord) != 0)
+      break;
+  }
+  char expected[kWord];
+  drawBytes(seed, Drawn::Bytes, offset + at, expected, std::min(kWord, bytes - at));
+  for (int64_t first = at; at < bytes && data[at] == expected[at - first];)
+    ++at;
+  return at;
+}
+
+Status fillBlocks(Device &device, char *base, int64_t bytes, uint64_t seed, Drawn drawn) {
+  std::vector<char> window(static_cast<size_t>(std::min(kWindow, bytes)));
+  for (int64_t at = 0; at < bytes; at += kWindow) {
+    const int64_t length = std::min(kWindow, bytes - at);
+    drawBytes(seed, drawn, at, window.data(), length);
+    device.copy(0, {}, base + at, window.data(), length);
+    BRAID_TRY(device.synchronize());
   }
   return Status::ok();
 }
 
-Result<std::optional<WrongData>> Blocks::compare(const void *base, const BlockShape &shape,
-                                                 const PatternKey &key) {
-  std::optional<WrongData> wrong;
-  if (shape.slots > 1) {
-    BRAID_TRY(move(window_, base, shape.allBytes()));
-    for (int64_t slot = 0; slot < shape.slots && !wrong; ++slot)
-      wrong = findWrong(slotOf(key, slot), 0, window_ + slot * shape.stride, shape.bytes);
-    return wrong;
+Result<std::optional<WrongData>> compareBlocks(Device &device, const char *base, int64_t bytes,
+                                               uint64_t seed) {
+  std::vector<char> window(static_cast<size_t>(std::min(kWindow, bytes)));
+  for (int64_t at = 0; at < bytes; at += kWindow) {
+    const int64_t length = std::min(kWindow, bytes - at);
+    device.copy(0, {}, window.data(), base + at, length);
+    BRAID_TRY(device.synchronize());
+    const int64_t wrong = firstWrong(seed, at, window.data(), length);
+    if (wrong == length)
+      continue;
+    char expected[kWord];
+    drawBytes(seed, Drawn::Bytes, (at + wrong) / kWord * kWord, expected, kWord);
+    return std::optional(WrongData{0, at + wrong,
+                                   static_cast<uint8_t>(expected[(at + wrong) % kWord]),
+                                   static_cast<uint8_t>(window[static_cast<size_t>(wrong)])});
   }
-  for (int64_t at = 0; at < shape.bytes && !wrong; at += kWindow) {
-    const int64_t length = std::min(kWindow, shape.bytes - at);
-    BRAID_TRY(move(window_, static_cast<const char *>(base) + at, length));
-    wrong = findWrong(key, at, window_, length);
-  }
-  return wrong;
+  return std::optional<WrongData>();
 }
 
 } // namespace braid

@@ -1,47 +1,28 @@
-//===- api/pairs/blocks.h - blocks on a device: filled, poisoned and compared -----------------===//
+//===- api/pairs/blocks.h - blocks on a device: filled, and compared byte by byte -------------===//
+//
+// The bytes of blocks are drawn from a seed that is used once in a job, so a byte from another run
+// or another place is wrong with a chance of 255 in 256. Before a run the destination holds the
+// complement of every byte: what is not written is wrong for certain.
+//
+//===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "api/pairs/pattern.h"
+#include "api/pairs/pair_report.h"
 #include "runtime/execute/device.h"
 
 namespace braid {
 
-/// Blocks of one size, one behind the other.
-struct BlockShape {
-  int64_t bytes = 0;  ///< of a block; a multiple of 4
-  int64_t slots = 1;  ///< blocks
-  int64_t stride = 0; ///< bytes from one to the next; at least `bytes`
+enum class Drawn : uint8_t { Bytes, Complement };
 
-  /// As many as fit some MiB, at most `most`, and no two in one cache line.
-  static BlockShape of(int64_t bytes, int64_t most);
-  int64_t allBytes() const { return slots * stride; }
-};
+/// Draws bytes offset .. offset + bytes of the seed's sequence; `offset` is a multiple of 8.
+void drawBytes(uint64_t seed, Drawn drawn, int64_t offset, char *data, int64_t bytes);
+/// The index of the first byte that differs from that sequence, or `bytes`.
+int64_t firstWrong(uint64_t seed, int64_t offset, const char *data, int64_t bytes);
 
-/// A device's memory as the host sees it: through a window of host memory that the device reaches.
-/// All calls block until the device is done. Block number `slot` has `key.round + slot` as its
-/// round.
-class Blocks {
-public:
-  /// The window is the device's until that is destroyed.
-  static Result<Blocks> create(Device &device);
-
-  Status fill(void *base, const BlockShape &shape, const PatternKey &key) {
-    return write(base, shape, key, Drawn::Bytes);
-  }
-  Status poison(void *base, const BlockShape &shape, const PatternKey &key) {
-    return write(base, shape, key, Drawn::Complement);
-  }
-  /// Where the first block that is not as it should be is wrong.
-  Result<std::optional<WrongData>> compare(const void *base, const BlockShape &shape,
-                                           const PatternKey &key);
-
-private:
-  Blocks(Device &device, char *window) : device_(&device), window_(window) {}
-  Status write(void *base, const BlockShape &shape, const PatternKey &key, Drawn drawn);
-  Status move(void *dst, const void *src, int64_t bytes);
-
-  Device *device_;
-  char *window_;
-};
+/// Fills memory of a device. Blocks until the device is done.
+Status fillBlocks(Device &device, char *base, int64_t bytes, uint64_t seed, Drawn drawn);
+/// The first byte that is wrong, with its offset from `base`, or nothing. Blocks, too.
+Result<std::optional<WrongData>> compareBlocks(Device &device, const char *base, int64_t bytes,
+                                               uint64_t seed);
 
 } // namespace braid

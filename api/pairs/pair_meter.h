@@ -1,97 +1,91 @@
-//===- api/pairs/pair_meter.h - one rank of those that measure --------------------------------===//
+//===- api/pairs/pair_meter.h - one rank of the two that measure a pair -----------------------===//
 //
-// For each size: blocks one way, many of them one after the other, in both directions in turn; then
-// there and back. Before a run a source holds what its blocks are to be, and a destination holds
-// the complement; after it, every block is compared. A run that is timed is repeated, and what is
-// compared then is what its last repetition has left. So nothing of this is in a time.
-//
-// A time is that of the rank that copies, on its device: between two events where it has a
-// stopwatch; else, and while all run, from the begin of the first copy for a peer to the end of the
-// last one, where it keeps a trace. Without either it is the host's, and none while all run.
+// Before a run the source holds its blocks and the destination their complements; after it every
+// block is compared. A timed run is repeated, and what the last repetition has left is compared, so
+// that neither filling nor comparing is part of a time. A time is the longer one of both ranks'.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "api/pairs/block_runs.h"
-#include "api/pairs/measurement.h"
-#include "api/pairs/measuring_job.h"
+#include "api/pairs/block_run.h"
+
+#include <climits>
 
 namespace braid {
 
-/// How many transfers a run has, and how long a burst of runs is to be.
-struct Effort {
-  int64_t runBytes, least, most; ///< of transfers one way
-  int64_t turnBytes, mostTurns;  ///< there and back
-  double burstUs;
+/// One path in one direction. Rank 0 is the pair's first device.
+struct Step {
+  Path path = Path::PutEngine;
+  int64_t source = 0; ///< rank
+
+  bool operator==(const Step &) const = default;
+  /// A number for the command line, below kSteps, and back.
+  int64_t number() const { return 2 * static_cast<int64_t>(path) + source; }
+  static Step of(int64_t number) { return {static_cast<Path>(number / 2), number % 2}; }
+};
+inline constexpr int64_t kSteps = 2 * int64_t(kAllPaths.size());
+
+/// What a rank writes into a pipe, which takes each record whole. A rank may die at any point; what
+/// it has written counts.
+struct Record {
+  enum class Kind : uint8_t {
+    Device,    ///< rank `step.source` has device `text`: its identity, a space, its description
+    Begin,     ///< transfers of `bytes` are about to start
+    Bandwidth, ///< `value` in GB/s
+    Latency,   ///< `value` in microseconds, of both directions
+    Wrong,     ///< `wrong` arrived
+  };
+  Kind kind = Kind::Begin;
+  Step step;
+  int64_t bytes = 0;
+  double value = 0;
+  WrongData wrong;
+  char text[400] = {}; ///< ends with a zero
+};
+static_assert(sizeof(Record) <= PIPE_BUF);
+
+struct MeterOptions {
+  std::vector<Step> steps;
+  std::vector<int64_t> sizes; ///< bytes, ascending; multiples of 4
+  int results = -1;           ///< the descriptor that takes records
 };
 
 class PairMeter {
 public:
-  /// `results` takes lines. All outlive this.
-  PairMeter(const MeasuringJob &job, const Backend &backend, Cluster &cluster, int64_t rank,
-            TimedPlans &plans, Barrier barrier, int results);
+  /// All outlive this, and `plans` outlives the cluster.
+  PairMeter(const MeterOptions &options, const Backend &backend, Cluster &cluster, int64_t rank,
+            std::deque<std::vector<Plan>> &plans)
+      : options_(options), cluster_(cluster), rank_(rank), runs_{backend, cluster, rank, plans} {}
 
-  /// Measures all that the job asks for, and says it. Collective; blocks. Wrong data end the path
-  /// of that pair, and are no failure.
+  /// Measures all steps and writes what it finds; the second direction of a path also measures its
+  /// latency. Collective; blocks. Wrong data end their step and are no failure; Unsupported if the
+  /// devices do not have a path.
   Status measure();
 
 private:
-  /// A pair's work over one path, one way.
-  struct Way {
-    const PairWork *work;
-    Moves moves;
-    bool isOver = false;
-  };
-  /// A run, and what it moves.
-  struct Attempt {
-    BlockRun &run;
-    const BlockTransfers &transfers;
-    const Moves &moves;
-    std::vector<Moves::End> to, from; ///< of this rank
-    int64_t round = 0;                ///< of the first slot
-  };
-  /// Microseconds of a run; none: data were wrong.
-  using MaybeUs = std::optional<double>;
+  Status measure(const Step &step);
+  /// Microseconds of a run; nothing: data were wrong.
+  Result<std::optional<double>> time(const BlockTransfers &transfers);
+  Result<double> usualTime(BlockRun &run);
+  Result<double> burst(BlockRun &run, int64_t runs);
+  Status prepareRound(BlockRun &run, const BlockTransfers &transfers);
+  Result<bool> compareRound(BlockRun &run, const BlockTransfers &transfers);
+  bool fits(const BlockTransfers &transfers) const;
+  uint64_t seedOf(int64_t sender) const;
+  Result<double> largest(double mine);
+  void write(Record::Kind kind, const Step &step, int64_t bytes, double value) const;
+  void write(const Record &record) const;
+  Device &device() const { return cluster_.device(rank_); }
 
-  Status measurePath(std::vector<Way> ways);
-  /// Whether there is no such path here. Says so.
-  bool lacks(const std::vector<Way> &ways);
-  Status open(const Way &way, int64_t bytes);
-  Status measureSize(std::vector<Way> &ways, int64_t bytes);
-  Status measureOneWay(Way &way, int64_t bytes);
-  Status measureThereAndBack(std::vector<Way> &ways, int64_t bytes);
-  Status measureTogether(int64_t number);
-
-  Result<MaybeUs> time(const BlockTransfers &transfers, const Moves &moves);
-  Result<double> burst(const Attempt &attempt, int64_t runs);
-  Status prepareRound(Attempt &attempt);
-  Result<bool> compareRound(const Attempt &attempt);
-  void startTrace();
-  std::vector<double> tracedUs(const Attempt &attempt);
-  PatternKey keyOf(int64_t from, int64_t to, const Attempt &attempt) const;
-
-  BlockTransfers transfersOf(Path path, int64_t bytes) const;
-  bool fits(int64_t bytes, int64_t rows);
-  Result<bool> haveAll(bool mine);
-  Status meet();
-  void say(Measurement measurement);
-  Measurement lineOf(Measurement::Kind kind, Path path, int64_t bytes, int64_t from,
-                     int64_t to) const;
-  int64_t deviceOf(int64_t rank) const { return job_.devices[static_cast<size_t>(rank)]; }
-  int64_t rankOf(int64_t device) const;
-  Device &device() { return cluster_.device(rank_); }
-  ControlPlane &control() { return cluster_.control(rank_); }
-
-  const MeasuringJob &job_;
+  const MeterOptions &options_;
   Cluster &cluster_;
   const int64_t rank_;
-  const Barrier barrier_; ///< null: meet by the control plane
-  const int results_;
-  const Effort &effort_;
   BlockRuns runs_;
-  std::optional<Blocks> blocks_;
-  int64_t nextRound_ = 0; ///< of this size
-  bool isTracing_ = false;
+  uint64_t round_ = 0;
+  std::optional<Step> right_; ///< the last step, if all its data were right
 };
+
+/// Joins the job that launch() started, and measures. Blocks. The failure is the job's.
+Status measureAsRank(const Backend &backend, const MeterOptions &options);
 
 } // namespace braid

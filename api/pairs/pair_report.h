@@ -1,15 +1,10 @@
 //===- api/pairs/pair_report.h - what was measured between devices, pair by pair --------------===//
-//
-// What measuring fills in, and what verdicts, matrices and files are made from. Values only.
-//
-//===----------------------------------------------------------------------------------------===//
 #pragma once
 
+#include "api/machine/topology.h"
+#include "api/status.h"
+
 #include <array>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace braid {
 
@@ -20,102 +15,96 @@ enum class Path : uint8_t {
   GetEngine, ///< the destination reads the source's memory, by a copy engine
   GetKernel, ///< ... by a kernel
   Messages,  ///< a send and a receive of the message library (NCCL)
-  Host,      ///< through memory of the host: the source writes there, the destination reads
 };
-inline constexpr size_t kPaths = 6;
+inline constexpr std::array kAllPaths = {Path::PutEngine, Path::PutKernel, Path::GetEngine,
+                                         Path::GetKernel, Path::Messages};
 
-/// How two devices are joined, the best first.
-enum class LinkClass : uint8_t {
-  Own,        ///< one device
-  NvLink,     ///< directly, or by a switch
-  PcieSwitch, ///< below one PCIe switch
-  HostBridge, ///< below one root complex
-  SameNuma,   ///< several root complexes of one NUMA node
-  CrossNuma,  ///< over the link between sockets
-  Unknown,
-};
-
-/// What is known about the way between two devices without measuring.
-struct Link {
-  LinkClass kind = LinkClass::Unknown;
-  int64_t count = 0;        ///< of NvLinks that are up
-  double nominalGBps = 0;   ///< one way, from generation and width; 0: not known
-  std::string noPeerAccess; ///< why the driver gives no peer access; empty: it does, or not known
+/// By severity: the verdict on a pair is the worst of its paths.
+enum class Verdict : uint8_t {
+  NotMeasured, ///< the command ended before
+  Unavailable, ///< the devices do not have this path
+  Ok,
+  Slow,    ///< far below the median of its like, or below what its link should give
+  Hung,    ///< a transfer did not end within the time limit
+  Crashed, ///< a process of the pair died
+  Wrong,   ///< other bytes arrived than were sent
 };
 
-/// One device of the machine.
-struct MachineDevice {
-  std::string name; ///< of the part; "cpu rank"
-  std::string uuid; ///< what no other one has; may be empty
-  std::string pci;  ///< "0000:18:00.0"; may be empty
-  int64_t numaNode = -1;
-};
+/// The words: "put-engine", "wrong".
+llvm::StringRef name(Path path);
+llvm::StringRef name(Verdict verdict);
 
-/// One size over one path. 0: not measured.
+/// The figures of one size. 0: not measured.
 struct PathPoint {
   int64_t bytes = 0;
-  double latencyUs = 0; ///< one way, with its signal: half of there and back
-  double GBps = 0;      ///< of many, one after the other; 10^9 bytes a second
+  double latencyUs = 0; ///< half of there and back, signals included
+  double GBps = 0;      ///< of many transfers in a row; 10^9 bytes a second
 };
 
-enum class PathOutcome : uint8_t {
-  NotMeasured, ///< nobody asked, or the job ended before
-  Measured,
-  Unavailable, ///< `reason` says why
-  WrongData,
-  Crashed,
-  Hung,
-};
-
-/// Where data first were not what was sent.
+/// The first byte that was wrong in a transfer of `bytes`.
 struct WrongData {
-  int64_t bytes = 0;  ///< of the transfer
-  int64_t round = 0;  ///< which of them
-  int64_t offset = 0; ///< in bytes
+  int64_t bytes = 0, offset = 0;
   uint8_t expected = 0, got = 0;
-  bool together = false; ///< while all pairs ran; alone the path had brought what was sent
 };
 
 /// One path of an ordered pair.
 struct PathReport {
-  PathOutcome outcome = PathOutcome::NotMeasured;
-  std::string reason;            ///< of what was not measured: "rank 1 was killed by signal 9"
-  std::vector<PathPoint> points; ///< by size, from the smallest on
+  Verdict verdict = Verdict::NotMeasured;
+  std::string reason;            ///< of a verdict that is not Ok, for people
+  std::vector<PathPoint> points; ///< by size
   std::optional<WrongData> wrong;
-  double togetherGBps = 0; ///< at the largest size, while all pairs run; 0: not measured
+
+  /// Replaces a verdict that is less severe.
+  void worsen(Verdict to, std::string why);
 };
 
 /// An ordered pair of devices.
 struct PairRow {
-  int64_t source = 0, destination = 0;
+  int64_t source = 0, destination = 0; ///< their numbers
   Link link;
-  std::array<PathReport, kPaths> paths; ///< by Path
+  std::array<PathReport, kAllPaths.size()> paths; ///< by Path
+
+  PathReport &on(Path path) { return paths[static_cast<size_t>(path)]; }
+  const PathReport &on(Path path) const { return paths[static_cast<size_t>(path)]; }
+  Verdict verdict() const;
+  /// The path with the highest bandwidth at its largest size, or nothing.
+  std::optional<Path> fastest() const;
 };
 
-/// A link of two that were tried together, and what its slower direction gives.
-struct CoupledLink {
-  int64_t source = 0, destination = 1;
-  bool bothWays = false;   ///< the other direction runs, too
-  double aloneGBps = 0;    ///< while no other link runs
-  double togetherGBps = 0; ///< while the other link of the two runs
-};
-/// Two links without a device in common, each of which was slow only while all pairs ran.
-struct LinkCouple {
-  Path path = Path::PutEngine;
-  int64_t bytes = 0;
-  CoupledLink one, other;
+struct MeasuredDevice {
+  int64_t number = 0; ///< the backend's
+  std::string name, uuid;
 };
 
-/// All of a machine.
 struct PairReport {
-  std::string backend; ///< cpu, cuda
-  std::string hostname;
-  std::vector<MachineDevice> devices; ///< by number
-  std::vector<PairRow> rows;          ///< by source, then destination; none from a device to itself
-  /// Of all pairs at once: Measured, or how that ended and `togetherReason`, why.
-  PathOutcome together = PathOutcome::NotMeasured;
-  std::string togetherReason = {};
-  std::vector<LinkCouple> couples = {};
+  std::string backend, hostname;
+  std::vector<MeasuredDevice> devices;
+  std::vector<PairRow> rows; ///< by source, then destination
+
+  /// Of devices of which nothing is known yet.
+  PairReport(std::string usedBackend, const std::vector<int64_t> &numbers);
+  /// By places in `devices`; null: they are one device.
+  const PairRow *row(size_t source, size_t destination) const;
+  PairRow *row(size_t source, size_t destination) {
+    return const_cast<PairRow *>(std::as_const(*this).row(source, destination));
+  }
+  Verdict verdict() const;
 };
+
+/// Adds the verdict Slow: see judge.cpp.
+void judge(PairReport &report);
+
+/// Matrices of bandwidth and latency by the fastest path of each pair, and a line for each path of
+/// a pair that is not ok.
+std::string reportText(const PairReport &report);
+/// All figures.
+std::string reportJson(const PairReport &report);
+/// A page that needs nothing else: a matrix coloured by bandwidth and verdict, over the text.
+std::string reportHtml(const PairReport &report);
+
+/// "4 B", "64 KiB", "1.5 MiB".
+std::string sizeText(int64_t bytes);
+/// Three significant digits: "392", "25.4", "0.81".
+std::string figureText(double value);
 
 } // namespace braid

@@ -13,7 +13,7 @@
 #include "api/autotune/candidate.h"
 #include "api/compile/plans.h"
 #include "api/launch/job_rank.h"
-#include "api/pairs/block_runs.h"
+#include "api/pairs/block_run.h"
 #include "api/ranks/arguments.h"
 #include "api/ranks/mesh.h"
 #include "api/ranks/run.h"
@@ -232,20 +232,18 @@ Status goAhead(BlockRun &run, Device &device, ControlPlane &control) {
 }
 
 int aheadMain(const Place &place, int) {
-  TimedPlans plans; // outlives the mesh
+  std::deque<std::vector<Plan>> plans; // outlives the mesh
   return withMesh(place, [&plans](LocalMesh &mesh, Transport) -> Status {
     const int64_t rank = mesh.firstHosted();
     const Backend backend = backendOfTest();
     if (mesh.ranks() > 2) // the others would do nothing
       return mesh.commit();
-    BlockRuns runs(backend, mesh.cluster(), rank, plans);
+    BlockRuns runs{backend, mesh.cluster(), rank, plans};
     for (const int64_t turns : {1, 32})
       for (const int64_t bytes : {int64_t(4), int64_t(1) << 20}) {
-        const BlockTransfers transfers{mesh.ranks(), Path::Messages, BlockShape::of(bytes, turns),
-                                       turns};
-        const std::unique_ptr<BlockRun> run =
-            BRAID_TRY(runs.make(transfers, {.kind = Moves::Kind::ThereAndBack}));
-        BRAID_TRY(goAhead(*run, mesh.device(rank), mesh.control(rank)));
+        BlockRun run =
+            BRAID_TRY(runs.make({Path::Messages, 0, /*andBack=*/true, bytes, /*slots=*/1, turns}));
+        BRAID_TRY(goAhead(run, mesh.device(rank), mesh.control(rank)));
       }
     return mesh.commit();
   });

@@ -1,10 +1,168 @@
 //===- tests/pairs/p2p_faulty.cpp - `braid p2p`, on CPU ranks whose links have faults ---------===//
+//
+// The cpu backend with links between its ranks: a copy over a link takes a latency and what its
+// bytes take, by the clock, which is much longer than the copy itself, so that other work on the
+// machine does not show. BRAID_TEST_LINKS says what is wrong with them:
+//
+//   LATENCY_US BYTES_PER_US HAS_GRAPHS
+//   [KIND SOURCE DESTINATION PROTOCOL FACTOR BYTES COUNT OFFSET]...
+//
+// A fault strikes copies from one device to another by `put` or `get`. `slow`: they take FACTOR
+// times as long. Of those with BYTES: `hang` never ends, `crash` is SIGSEGV, `exit` is exit status
+// 3, and `flip` flips a bit at OFFSET in copy number COUNT.
+//
+//===----------------------------------------------------------------------------------------===//
 
-#include "tests/pairs/link_faults.h"
+#include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/queue/command_queue.h"
+#include "runtime/job/bootstrap/environment.h"
 #include "tools/p2p.h"
 #include "tools/process.h"
 
 #include "llvm/Support/raw_ostream.h"
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <deque>
+#include <sstream>
+#include <thread>
+
+#include <unistd.h>
+
+namespace braid::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct LinkFault {
+  std::string kind;
+  int64_t source = 0, destination = 1; ///< devices
+  std::string protocol;
+  double factor = 1;
+  int64_t bytes = 0, count = 0, offset = 0;
+};
+
+struct FaultyLinks {
+  double latencyUs = 0, bytesPerUs = 1;
+  bool hasGraphs = false;
+  std::vector<LinkFault> faults;
+
+  static FaultyLinks parse(const char *text) {
+    std::istringstream is(text);
+    FaultyLinks links;
+    is >> links.latencyUs >> links.bytesPerUs >> links.hasGraphs;
+    for (LinkFault fault; is >> fault.kind >> fault.source >> fault.destination >> fault.protocol >>
+                          fault.factor >> fault.bytes >> fault.count >> fault.offset;)
+      links.faults.push_back(fault);
+    return links;
+  }
+};
+
+/// A copy over a link, as its rank sees it.
+struct LinkCopy {
+  int64_t source, destination; ///< devices
+  const char *protocol;
+  int64_t bytes;
+};
+
+/// Belongs to one rank. The workers of its streams call it at the same time.
+class LinkObserver final : public CommandObserver {
+public:
+  LinkObserver(int64_t rank, FaultyLinks links, std::vector<int64_t> devices)
+      : rank_(rank), links_(std::move(links)), devices_(std::move(devices)),
+        copies_(links_.faults.size()) {}
+
+  /// Takes as long as the link does, before the bytes are copied.
+  bool begin(uint32_t, const QueuedCommand &command) override {
+    const std::optional<LinkCopy> copy = copyOf(command);
+    if (!copy)
+      return true;
+    const Clock::time_point start = Clock::now();
+    double us = links_.latencyUs + static_cast<double>(copy->bytes) / links_.bytesPerUs;
+    for (const LinkFault &fault : links_.faults)
+      if (strikes(fault, *copy))
+        us *= act(fault, *copy);
+    std::this_thread::sleep_until(start + std::chrono::duration_cast<Clock::duration>(
+                                              std::chrono::duration<double, std::micro>(us)));
+    return true;
+  }
+
+  /// Called before anybody is told that the bytes are there.
+  void end(uint32_t, const QueuedCommand &command, uint32_t) override {
+    const std::optional<LinkCopy> copy = copyOf(command);
+    for (size_t i = 0; copy && i < links_.faults.size(); ++i) {
+      const LinkFault &fault = links_.faults[i];
+      if (fault.kind == "flip" && fault.bytes == copy->bytes && strikes(fault, *copy) &&
+          copies_[i]++ == fault.count)
+        static_cast<char *>(command.args.bytes.dst)[fault.offset] ^= 0x10;
+    }
+  }
+
+private:
+  /// The factor of a copy's time, if its process lives on.
+  static double act(const LinkFault &fault, const LinkCopy &copy) {
+    if (fault.kind == "slow")
+      return fault.factor;
+    if (fault.bytes != copy.bytes)
+      return 1;
+    if (fault.kind == "crash")
+      std::raise(SIGSEGV);
+    if (fault.kind == "exit")
+      _exit(3);
+    while (fault.kind == "hang")
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+    return 1;
+  }
+
+  static bool strikes(const LinkFault &fault, const LinkCopy &copy) {
+    return fault.source == copy.source && fault.destination == copy.destination &&
+           fault.protocol == copy.protocol;
+  }
+
+  std::optional<LinkCopy> copyOf(const QueuedCommand &command) const {
+    const Plan *plan = command.tag.plan;
+    if (command.kind != QueuedCommand::Kind::Copy || !plan)
+      return std::nullopt;
+    const uint32_t number = plan->commands[command.tag.command].endpoint;
+    if (number == kNone)
+      return std::nullopt;
+    const Endpoint &endpoint = plan->endpoints[number];
+    const bool isSend = endpoint.direction == Direction::Send;
+    const int64_t mine = devices_[static_cast<size_t>(rank_)],
+                  theirs = devices_[static_cast<size_t>(endpoint.peer)];
+    return LinkCopy{isSend ? mine : theirs, isSend ? theirs : mine,
+                    endpoint.protocol == Protocol::Put ? "put" : "get", command.args.bytes.count};
+  }
+
+  const int64_t rank_;
+  const FaultyLinks links_;
+  const std::vector<int64_t> devices_;
+  std::deque<std::atomic<int64_t>> copies_; ///< by fault
+};
+
+/// The cpu backend, with the links of the environment if this process is a rank.
+BackendRegistry faultyBackends() {
+  BackendRegistry cpu, registry;
+  const char *text = std::getenv("BRAID_TEST_LINKS");
+  const Result<std::vector<int64_t>> devices = devicesOfRanks(processEnvironment());
+  if (!text || !devices) {
+    registerCpuBackend(registry);
+    return registry;
+  }
+  const FaultyLinks links = FaultyLinks::parse(text);
+  registerCpuBackend(cpu, [links, devices = *devices](int64_t rank) {
+    return std::make_unique<LinkObserver>(rank, links, devices);
+  });
+  Backend backend = *cpu.find("cpu");
+  backend.hasGraphs = links.hasGraphs;
+  registry.add(std::move(backend));
+  return registry;
+}
+
+} // namespace
+} // namespace braid::test
 
 int main(int argc, char **argv) {
   using namespace braid;

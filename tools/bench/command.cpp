@@ -10,7 +10,6 @@
 #include "api/bench/file_bench.h"
 #include "api/compile/check.h"
 #include "api/compile/plans.h"
-#include "api/pairs/links_file.h"
 #include "api/ranks/run.h"
 #include "ir/failure.h"
 #include "runtime/job/bootstrap/environment.h"
@@ -63,16 +62,6 @@ Result<int> bench(BenchFlags flags) {
   if (!flags.requests.empty())
     return benchRank(flags);
   BRAID_TRY(checkIsAlone("bench", processEnvironment()));
-  if (!flags.links.empty() && !flags.usesGpus())
-    return badInput("--links: expected GPUs, got backend '{}'", flags.backend);
-  if (!flags.links.empty() && !flags.against.empty())
-    return badInput("expected --links or --against, whose ranks would be elsewhere, got both");
-  if (!flags.links.empty()) {
-    Result<LinkedRanks> linked = readLinks(flags.links, flags.ranks);
-    if (!linked)
-      return linked.status().annotated("--links");
-    flags.environment = environmentOf(*linked);
-  }
   TemporaryFolder folder;
   if (!folder.isMade())
     return unsupported("cannot make a folder like {}", folder.path());

@@ -169,8 +169,6 @@ void BenchFlags::addTo(CLI::App &app) {
              "(default 100 on GPUs above 5e10 operations a row, else 0)");
   addInteger(app, "--idle-gap-us", idleGapUs, "T",
              "how long a device idles before each run (default 30)");
-  addText(app, "--links", links, "FILE.json",
-          "put ranks on the GPUs that braid p2p --json found best, in its order");
   addInteger(app, "--timeout-ms", timeoutMs, "T",
              "a row without progress for this long has failed (default 60000)");
   addInteger(app, "--time-limit", timeLimit, "S",
@@ -220,10 +218,8 @@ Status BenchFlags::check(const Backend &backendOfName) {
     return badInput("expected --idle-gap-us to be at most {}, got {}", kMostIdleGapUs, idleGapUs);
   BRAID_TRY(operation.hasShapes ? checkShapes(*this) : Status::ok());
   BRAID_TRY(expectTwoFiles({"--csv", csv}, {"--json", json}));
-  for (const std::string &input : {source.file, links}) {
-    BRAID_TRY(expectOtherFile("--csv", csv, input));
-    BRAID_TRY(expectOtherFile("--json", json, input));
-  }
+  BRAID_TRY(expectOtherFile("--csv", csv, source.file));
+  BRAID_TRY(expectOtherFile("--json", json, source.file));
   if ((resumes || retriesFailed) && (json.empty() || !resumes))
     return badInput("expected --json OUT.json with --resume, and --resume with --retry-failed");
   for (auto label = labels.begin(); label != labels.end(); ++label) {

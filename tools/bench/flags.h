@@ -33,8 +33,6 @@ struct BenchFlags {
   int64_t timeoutMs = 60000;
   int64_t timeLimit = 0; ///< seconds; 0: none
   std::string csv, json;
-  std::string links;                                            ///< a file of braid p2p
-  std::vector<std::pair<std::string, std::string>> environment; ///< of ranks, because of it
   bool resumes = false, retriesFailed = false;
   std::vector<std::string> labels;
   std::string against; ///< "", or "torch"

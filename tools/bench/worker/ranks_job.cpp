@@ -51,7 +51,6 @@ LaunchOptions RanksJob::launchOptions() const {
   LaunchOptions options;
   options.ranks = flags_.ranks;
   options.arguments = commandLine("bench", {"--requests", requests_, "--answers", answers_});
-  options.environment = flags_.environment;
   options.input = flags_.fileText;
   options.timeout = std::chrono::milliseconds(flags_.timeoutMs);
   return options;

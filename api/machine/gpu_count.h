@@ -1,4 +1,4 @@
-//===- api/pairs/gpu_count.h - how many GPUs this process can use -----------------------------===//
+//===- api/machine/gpu_count.h - how many GPUs this process can use ---------------------------===//
 #pragma once
 
 #include <cstdint>

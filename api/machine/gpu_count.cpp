@@ -1,6 +1,6 @@
-//===- api/pairs/gpu_count.cpp - how many GPUs this process can use ---------------------------===//
+//===- api/machine/gpu_count.cpp - how many GPUs this process can use -------------------------===//
 
-#include "api/pairs/gpu_count.h"
+#include "api/machine/gpu_count.h"
 
 #ifdef BRAID_HAS_CUDA
 #include "backends/cuda/cuda_backend.h"

@@ -1,0 +1,131 @@
+//===- api/pairs/block_run.cpp - runs that move blocks from one rank to the other -------------===//
+
+#include "api/pairs/block_run.h"
+
+#include "api/compile/compile.h"
+#include "api/compile/plans.h"
+#include "ir/failure.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace braid {
+namespace {
+
+bool isGet(Path path) { return path == Path::GetEngine || path == Path::GetKernel; }
+
+/// A send or a receive and its wait; `name` is that of its request.
+std::string transfer(const char *name, bool isSend, int64_t peer) {
+  return fmt::format("      %{0} = p2p {1} via %h\n      wait %{0}\n", name,
+                     isSend ? fmt::format("send %x to {}", peer)
+                            : fmt::format("recv %y from {}", peer));
+}
+
+std::string programText(const BlockTransfers &transfers) {
+  const int64_t source = transfers.source, destination = 1 - source;
+  std::string there = transfer("s", true, destination), back = transfer("r", false, source);
+  if (transfers.andBack) {
+    there += transfer("t", false, destination);
+    back += transfer("u", true, source);
+  }
+  return fmt::format("program @blocks mesh [0 .. 2) () -> () {{\n"
+                     "  %all = allocate symmetric f32[2, {slots}, {length}]\n"
+                     "  %h = share_mem_handles {protocol} %all\n"
+                     "  %sent = select %all[0]\n"
+                     "  %received = select %all[1]\n"
+                     "  for %i in 0 .. {count} {{\n"
+                     "    %x = select %sent[%i mod {slots}]\n"
+                     "    %y = select %received[%i mod {slots}]\n"
+                     "    if rank == {source} {{\n{there}    }}\n"
+                     "    if rank == {destination} {{\n{back}    }}\n"
+                     "  }}\n}}\n",
+                     fmt::arg("slots", transfers.slots), fmt::arg("length", transfers.bytes / 4),
+                     fmt::arg("protocol", isGet(transfers.path) ? "get" : "put"),
+                     fmt::arg("count", transfers.count), fmt::arg("source", source),
+                     fmt::arg("destination", destination), fmt::arg("there", there),
+                     fmt::arg("back", back));
+}
+
+/// A ready signal or its await. The other signals say that a transfer is complete.
+bool isReady(const Endpoint &endpoint, CommandKind kind) {
+  const bool copies =
+      (endpoint.protocol == Protocol::Put) == (endpoint.direction == Direction::Send);
+  return copies == (kind == CommandKind::Await);
+}
+
+/// One way: the first ready signal and the last completion. There and back: what was put has to be
+/// announced, and what can be got; the rest follows from the order of the turns, but for the first
+/// put, which must not begin before the peer is there.
+bool isKept(const BlockTransfers &transfers, int64_t rank, const Endpoint &endpoint, bool ready) {
+  const auto last = static_cast<uint32_t>(transfers.count - 1);
+  if (!transfers.andBack)
+    return endpoint.sequence == (ready ? 0 : last);
+  if (isGet(transfers.path))
+    return ready;
+  const Direction there = rank == transfers.source ? Direction::Send : Direction::Receive;
+  return !ready || (endpoint.sequence == 0 && endpoint.direction == there);
+}
+
+void dropSignals(Plan &plan, const BlockTransfers &transfers) {
+  llvm::erase_if(plan.commands, [&](const Command &command) {
+    if (command.kind != CommandKind::Signal && command.kind != CommandKind::Await)
+      return false;
+    const Endpoint &endpoint = plan.endpoints[command.endpoint];
+    return !isKept(transfers, plan.rank, endpoint, isReady(endpoint, command.kind));
+  });
+}
+
+/// A device that offers no choice copies by its engine.
+TransferMode modeOf(Path path, Device &device) {
+  if (path == Path::PutKernel || path == Path::GetKernel)
+    return {CopyBy::Kernel};
+  const TransferMode engine{CopyBy::Engine};
+  const bool isOffered =
+      path != Path::Messages && device.peerMemory() && device.peerMemory()->offers(engine);
+  return isOffered ? engine : TransferMode();
+}
+
+} // namespace
+
+Result<std::vector<Plan>> blockPlans(const BlockTransfers &transfers) {
+  const Transport transport =
+      transfers.path == Path::Messages ? Transport::Messages : Transport::PeerMemory;
+  std::unique_ptr<Source> source = parseSource("blocks", programText(transfers));
+  const Result<Compiled> compiled = compile(*source, {.transport = transport});
+  Result<std::vector<Plan>> plans = compiled ? makePlans(*compiled) : compiled.status();
+  if (!plans)
+    return plans.status().annotated(source->diags.str());
+  for (Plan &plan : *plans)
+    dropSignals(plan, transfers);
+  return plans;
+}
+
+void BlockRun::issue() {
+  if (isGraph)
+    prepared->replay();
+  else
+    prepared->run({}, {});
+}
+
+Result<BlockRun> BlockRuns::make(const BlockTransfers &transfers) {
+  std::vector<Plan> made = BRAID_TRY(blockPlans(transfers));
+  nextCommand = numberCommands(made, nextCommand);
+  plans.push_back(std::move(made));
+  if (cluster.hosted() == 1)
+    cluster.setPlans(plans.back());
+  const Plan &plan = plans.back()[static_cast<size_t>(rank)];
+  Device &device = cluster.device(rank);
+  BlockRun run;
+  run.prepared =
+      BRAID_TRY(prepare(plan, device, cluster.control(rank), modeOf(transfers.path, device)));
+  const auto memory = llvm::find_if(
+      plan.buffers, [](const PlanBuffer &buffer) { return buffer.kind == BufferKind::Symmetric; });
+  const auto number = static_cast<uint32_t>(memory - plan.buffers.begin());
+  run.sent = static_cast<char *>(run.prepared->address(number));
+  run.received = run.sent + transfers.rowBytes();
+  run.isGraph = backend.hasGraphs;
+  if (run.isGraph)
+    BRAID_TRY(run.prepared->capture({}, {}));
+  return run;
+}
+
+} // namespace braid

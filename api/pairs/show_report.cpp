@@ -1,0 +1,178 @@
+//===- api/pairs/show_report.cpp - a report about pairs as text, JSON and a page --------------===//
+
+#include "api/pairs/pair_report.h"
+#include "api/text/markup.h"
+#include "ir/printable.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace braid {
+namespace {
+
+using llvm::json::fixUTF8;
+using llvm::json::OStream;
+
+/// Bandwidth at the largest size of the fastest path, or its latency at the smallest; null: none.
+const PathPoint *shownPoint(const PairRow &row, bool isLatency) {
+  const std::optional<Path> path = row.fastest();
+  return !path ? nullptr : isLatency ? &row.on(*path).points.front() : &row.on(*path).points.back();
+}
+
+std::string matrixText(const PairReport &report, bool isLatency) {
+  std::string lines = fmt::format("{:>8}", "");
+  for (const MeasuredDevice &device : report.devices)
+    lines += fmt::format("{:>8}", device.number);
+  int64_t bytes = 0;
+  for (size_t source = 0; source < report.devices.size(); ++source) {
+    lines += fmt::format("\n{:>8}", report.devices[source].number);
+    for (size_t other = 0; other < report.devices.size(); ++other) {
+      const PairRow *row = report.row(source, other);
+      const PathPoint *point = row ? shownPoint(*row, isLatency) : nullptr;
+      const double figure = !point ? 0 : isLatency ? point->latencyUs : point->GBps;
+      lines += fmt::format("{:>8}", figure > 0 ? figureText(figure) : "-");
+      bytes = std::max(bytes, point ? point->bytes : 0);
+    }
+  }
+  if (bytes == 0)
+    return "";
+  return fmt::format("\n{} at {}, by the fastest path of each pair; rows send\n{}\n",
+                     isLatency ? "latency in us" : "bandwidth in GB/s", sizeText(bytes), lines);
+}
+
+/// What several pairs lack for the same reason is said once.
+std::string verdictText(const PairReport &report) {
+  std::string text;
+  std::map<std::pair<Path, std::string>, int64_t> lacks;
+  for (const PairRow &row : report.rows)
+    for (Path path : kAllPaths) {
+      const PathReport &on = row.on(path);
+      if (on.verdict == Verdict::Unavailable)
+        ++lacks[{path, on.reason}];
+      if (on.verdict >= Verdict::Slow)
+        text += fmt::format("  {} -> {}  {:<8}{:<12}{}\n", row.source, row.destination,
+                            name(on.verdict).str(), name(path).str(), printable(on.reason));
+    }
+  const auto fine =
+      llvm::count_if(report.rows, [](const PairRow &row) { return row.verdict() == Verdict::Ok; });
+  text += fmt::format("  {} of {} pairs are ok\n", fine, report.rows.size());
+  for (const auto &[lack, pairs] : lacks)
+    text += fmt::format("  {} is unavailable for {} of {} pairs: {}\n", name(lack.first).str(),
+                        pairs, report.rows.size(), printable(lack.second));
+  return text;
+}
+
+void writePath(OStream &json, const PathReport &path) {
+  json.attribute("verdict", name(path.verdict));
+  json.attribute("reason", fixUTF8(path.reason));
+  if (path.wrong)
+    json.attributeObject("wrong", [&] {
+      json.attribute("bytes", path.wrong->bytes);
+      json.attribute("offset", path.wrong->offset);
+      json.attribute("expected", path.wrong->expected);
+      json.attribute("got", path.wrong->got);
+    });
+  json.attributeArray("points", [&] { // bytes, microseconds, GB/s
+    for (const PathPoint &point : path.points)
+      json.value(llvm::json::Array{point.bytes, point.latencyUs, point.GBps});
+  });
+}
+
+void writePair(OStream &json, const PairRow &row) {
+  json.object([&] {
+    json.attribute("source", row.source);
+    json.attribute("destination", row.destination);
+    json.attribute("verdict", name(row.verdict()));
+    json.attribute("link", name(row.link.kind));
+    json.attribute("nominal_GBps", row.link.nominalGBps);
+    json.attributeObject("paths", [&] {
+      for (Path path : kAllPaths)
+        if (row.on(path).verdict != Verdict::NotMeasured)
+          json.attributeObject(name(path), [&] { writePath(json, row.on(path)); });
+    });
+  });
+}
+
+constexpr const char *kPageHead =
+    R"(<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>Pairs of devices</title><style>
+body { font: 14px system-ui, sans-serif; margin: 2em; color: #222; }
+td, th { min-width: 3.5em; padding: .4em; text-align: right; }
+.slow { background: #fdae4d; } .hung, .crashed, .wrong { background: #d7301f; color: #fff; }
+</style></head><body><h1>Pairs of devices</h1>
+<p>GB/s by the fastest path; rows send.</p>
+)";
+
+/// The faster a pair is, the bluer its cell; one that is not ok has the colour of its verdict.
+std::string cellHtml(const PairRow &row, double most) {
+  const PathPoint *point = shownPoint(row, false);
+  const double GBps = point ? point->GBps : 0;
+  return fmt::format(
+      "<td class=\"{0}\" title=\"{0}\"{1}>{2}</td>", name(row.verdict()).str(),
+      row.verdict() > Verdict::Ok
+          ? ""
+          : fmt::format(" style=\"background:hsl(210 80% {:.0f}%)\"", 97 - 35 * GBps / most),
+      point ? figureText(GBps) : "-");
+}
+
+} // namespace
+
+std::string reportText(const PairReport &report) {
+  std::string text = fmt::format("{} devices of {}, {}\n", report.devices.size(),
+                                 printable(report.hostname), report.backend);
+  for (const MeasuredDevice &device : report.devices)
+    text += fmt::format("  {} {}\n", device.number, printable(device.name + " " + device.uuid));
+  return text + matrixText(report, false) + matrixText(report, true) + "\nverdicts\n" +
+         verdictText(report);
+}
+
+std::string reportJson(const PairReport &report) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  OStream json(os, 1);
+  json.object([&] {
+    json.attribute("backend", report.backend);
+    json.attribute("hostname", fixUTF8(report.hostname));
+    json.attributeArray("devices", [&] {
+      for (const MeasuredDevice &device : report.devices)
+        json.object([&] {
+          json.attribute("number", device.number);
+          json.attribute("name", fixUTF8(device.name));
+          json.attribute("uuid", fixUTF8(device.uuid));
+        });
+    });
+    json.attributeArray("pairs", [&] {
+      for (const PairRow &row : report.rows)
+        writePair(json, row);
+    });
+  });
+  os << "\n";
+  return os.str();
+}
+
+std::string reportHtml(const PairReport &report) {
+  double most = 1e-9;
+  for (const PairRow &row : report.rows)
+    if (const PathPoint *point = shownPoint(row, false))
+      most = std::max(most, point->GBps);
+  std::string table = "<tr><th></th>";
+  for (const MeasuredDevice &device : report.devices)
+    table += fmt::format("<th>{}</th>", device.number);
+  for (size_t source = 0; source < report.devices.size(); ++source) {
+    table += fmt::format("</tr>\n<tr><th>{}</th>", report.devices[source].number);
+    for (size_t other = 0; other < report.devices.size(); ++other) {
+      const PairRow *row = report.row(source, other);
+      table += row ? cellHtml(*row, most) : "<td></td>";
+    }
+  }
+  return fmt::format("{}<table>{}</tr></table>\n<pre>{}</pre>\n</body></html>\n", kPageHead, table,
+                     markupText(reportText(report)));
+}
+
+} // namespace braid
