@@ -13,37 +13,16 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <memory>
 #include <type_traits>
 
 namespace braid::nvml {
 namespace {
 
-constexpr const char *kName = "libnvidia-ml.so.1";
 constexpr const char *kWhere = "BRAID_NVML_LIBRARY may name the file";
 
 /// More than any machine has: a library that says more is not taken at its word.
 constexpr unsigned kMostDevices = 256;
-
-/// The library, open and started.
-class Library {
-public:
-  static Result<std::unique_ptr<Library>> open(const std::string &file);
-  ~Library();
-  Library(const Library &) = delete;
-
-  Functions call;
-  std::string file;
-
-private:
-  Library() = default;
-  void *handle_ = nullptr;
-  bool isStarted_ = false;
-};
-
-std::string shown(const std::string &text) {
-  constexpr size_t kMost = 400;
-  return printable(text, kMost);
-}
 
 std::string explain(Code code) {
   switch (code) {
@@ -58,36 +37,32 @@ std::string explain(Code code) {
   }
 }
 
-Result<std::unique_ptr<Library>> Library::open(const std::string &file) {
-  std::unique_ptr<Library> library(new Library());
-  library->file = file;
-  library->handle_ = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library->handle_)
-    return unsupported("NVML: expected {}, got '{}'; {}", shown(file), shown(loaderError()),
+/// The library, which is closed when this ends.
+struct Library {
+  std::unique_ptr<void, int (*)(void *)> handle = {nullptr, dlclose};
+  Functions call;
+};
+
+/// Opens the library and looks up its functions.
+Result<Library> openLibrary(const std::string &file) {
+  Library library;
+  library.handle.reset(dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL));
+  if (!library.handle)
+    return unsupported("NVML: expected {}, got '{}'; {}", printable(file), printable(loaderError()),
                        kWhere);
   auto find = [&](const char *symbol, auto &function) {
-    function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(library->handle_, symbol));
+    function =
+        reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(library.handle.get(), symbol));
   };
-#define BRAID_NVML_FIND(Name, Arguments) find("nvml" #Name, library->call.Name);
+#define BRAID_NVML_FIND(Name, Arguments) find("nvml" #Name, library.call.Name);
   BRAID_NVML_FUNCTIONS(BRAID_NVML_FIND)
 #undef BRAID_NVML_FIND
-  if (!library->call.Init_v2)
-    return unsupported("NVML: {} lacks nvmlInit_v2; {}", shown(file), kWhere);
-  library->file = fileOf(reinterpret_cast<const void *>(library->call.Init_v2), file);
-  if (const Code code = library->call.Init_v2(); code != Code::Success)
-    return unsupported("NVML: {} does not start: {}", shown(library->file), explain(code));
-  library->isStarted_ = true;
+  if (!library.call.Init_v2 || !library.call.Shutdown)
+    return unsupported("NVML: {} lacks nvmlInit_v2; {}", printable(file), kWhere);
   return library;
 }
 
-Library::~Library() {
-  if (isStarted_ && call.Shutdown)
-    (void)call.Shutdown();
-  if (handle_)
-    dlclose(handle_);
-}
-
-/// What `function` puts behind its last argument; nothing if there is no such one, or it fails.
+/// The value that `function` stores at its last argument; nothing if it is missing or fails.
 template <class Value, class Function, class... Args>
 std::optional<Value> ask(Function function, Args... args) {
   Value value{};
@@ -157,7 +132,6 @@ std::optional<NvmlLink> readLink(const Functions &call, Handle *device, unsigned
   link.isUp = *state != 0;
   if (!link.isUp)
     return link;
-  link.version = ask<unsigned>(call.DeviceGetNvLinkVersion, device, number);
   link.remote = askAddress(call.DeviceGetNvLinkRemotePciInfo_v2, device, number);
   if (auto end = ask<unsigned>(call.DeviceGetNvLinkRemoteDeviceType, device, number))
     link.isToSwitch = *end == static_cast<unsigned>(LinkEnd::Switch);
@@ -206,13 +180,10 @@ NvmlDevice readDevice(const Functions &call, Handle *device) {
   read.defaultPowerLimit = watts(ask<unsigned>(call.DeviceGetPowerManagementDefaultLimit, device));
   read.smClock = ask<unsigned>(call.DeviceGetClockInfo, device, Clock::Sm);
   read.mostSmClock = ask<unsigned>(call.DeviceGetMaxClockInfo, device, Clock::Sm);
-  read.memoryClock = ask<unsigned>(call.DeviceGetClockInfo, device, Clock::Memory);
-  read.mostMemoryClock = ask<unsigned>(call.DeviceGetMaxClockInfo, device, Clock::Memory);
   read.clockReasons = readClockReasons(call, device);
   read.ecc = askCurrent(call.DeviceGetEccMode, device);
   read.uncorrected = readUncorrected(call, device, CounterType::SinceBoot);
   read.uncorrectedEver = readUncorrected(call, device, CounterType::Lifetime);
-  read.pcieGeneration = ask<unsigned>(call.DeviceGetCurrPcieLinkGeneration, device);
   read.pcieWidth = ask<unsigned>(call.DeviceGetCurrPcieLinkWidth, device);
   read.mostPcieGeneration = ask<unsigned>(call.DeviceGetMaxPcieLinkGeneration, device);
   read.mostPcieWidth = ask<unsigned>(call.DeviceGetMaxPcieLinkWidth, device);
@@ -249,12 +220,7 @@ std::vector<Handle *> devicesOf(const Functions &call) {
   return devices;
 }
 
-Result<NvmlReport> read(const Environment &environment) {
-  const std::unique_ptr<Library> library =
-      BRAID_TRY(Library::open(environment("BRAID_NVML_LIBRARY").value_or(kName)));
-  const Functions &call = library->call;
-  NvmlReport report;
-  report.library = library->file;
+void readReport(const Functions &call, NvmlReport &report) {
   report.driver = askText(call.SystemGetDriverVersion);
   report.cudaVersion = ask<int>(call.SystemGetCudaDriverVersion_v2).value_or(0);
   const std::vector<Handle *> devices = devicesOf(call);
@@ -264,6 +230,17 @@ Result<NvmlReport> read(const Environment &environment) {
     for (Handle *to : devices)
       pairs.push_back(from == to ? NvmlPair() : readPair(call, from, to));
   }
+}
+
+Result<NvmlReport> read(const Environment &environment) {
+  const std::string file = environment("BRAID_NVML_LIBRARY").value_or("libnvidia-ml.so.1");
+  const Library library = BRAID_TRY(openLibrary(file));
+  NvmlReport report;
+  report.library = fileOf(reinterpret_cast<const void *>(library.call.Init_v2), file);
+  if (const Code code = library.call.Init_v2(); code != Code::Success)
+    return unsupported("NVML: {} does not start: {}", printable(report.library), explain(code));
+  readReport(library.call, report);
+  (void)library.call.Shutdown();
   return report;
 }
 

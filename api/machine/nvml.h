@@ -42,8 +42,7 @@ enum class ClockReason : uint64_t {
 struct NvmlLink {
   int64_t number = 0;
   bool isUp = false;
-  std::optional<unsigned> version; ///< NVML's number, which is no generation
-  std::string remote;              ///< PCI address of the other end; empty: not known
+  std::string remote; ///< PCI address of the other end; empty: not known
   std::optional<bool> isToSwitch;
   std::optional<uint64_t> replays, recoveries, crcErrors; ///< since the driver started
 };
@@ -57,12 +56,11 @@ struct NvmlDevice {
   std::optional<ComputeMode> computeMode;
   std::optional<bool> isPersistent;
   std::optional<double> powerLimit, enforcedPowerLimit, defaultPowerLimit;
-  std::optional<unsigned> smClock, mostSmClock, memoryClock, mostMemoryClock;
+  std::optional<unsigned> smClock, mostSmClock;
   std::optional<uint64_t> clockReasons; ///< bits of ClockReason
   std::optional<bool> ecc;
   std::optional<uint64_t> uncorrected, uncorrectedEver; ///< ECC errors since boot; in its life
-  std::optional<unsigned> pcieGeneration, pcieWidth;    ///< now; an idle device lowers the first
-  std::optional<unsigned> mostPcieGeneration, mostPcieWidth;
+  std::optional<unsigned> mostPcieGeneration, mostPcieWidth, pcieWidth; ///< the last one: now
   std::optional<unsigned> linkMBps; ///< what one NvLink signals, one way; 10^6 bytes a second
   std::vector<NvmlLink> links;      ///< those it has, by number
 };

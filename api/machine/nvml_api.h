@@ -19,7 +19,7 @@ enum class Code : int {
   LibraryMismatch = 18, ///< the library is not of the driver that is loaded
 };
 
-enum class Clock : int { Sm = 1, Memory = 2 };
+enum class Clock : int { Sm = 1 };
 enum class ErrorType : int { Corrected = 0, Uncorrected = 1 };
 enum class CounterType : int { SinceBoot = 0, Lifetime = 1 };
 enum class PeerCapability : int { Read = 0, Write = 1, NvLink = 2 };
@@ -82,12 +82,10 @@ struct Handle; ///< a device, the library's
   NAME(DeviceGetEccMode, (Handle *, unsigned *, unsigned *))                                       \
   NAME(DeviceGetTotalEccErrors, (Handle *, ErrorType, CounterType, unsigned long long *))          \
   NAME(DeviceGetNvLinkState, (Handle *, unsigned, unsigned *))                                     \
-  NAME(DeviceGetNvLinkVersion, (Handle *, unsigned, unsigned *))                                   \
   NAME(DeviceGetNvLinkRemotePciInfo_v2, (Handle *, unsigned, PciInfo *))                           \
   NAME(DeviceGetNvLinkRemoteDeviceType, (Handle *, unsigned, unsigned *))                          \
   NAME(DeviceGetNvLinkErrorCounter, (Handle *, unsigned, LinkCounter, unsigned long long *))       \
   NAME(DeviceGetFieldValues, (Handle *, int, FieldValue *))                                        \
-  NAME(DeviceGetCurrPcieLinkGeneration, (Handle *, unsigned *))                                    \
   NAME(DeviceGetCurrPcieLinkWidth, (Handle *, unsigned *))                                         \
   NAME(DeviceGetMaxPcieLinkGeneration, (Handle *, unsigned *))                                     \
   NAME(DeviceGetMaxPcieLinkWidth, (Handle *, unsigned *))                                          \

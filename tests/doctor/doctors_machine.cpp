@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 namespace braid::test {
 namespace {
 
@@ -88,12 +90,10 @@ DoctorsMachine::DoctorsMachine()
   folder.write("/dev/nvidiactl", "");
   folder.write("/home/.cache/braid/there", "");
   variables = {{"HOME", folder.root() + "/home"}};
-  statusLines_ = {{"NSpid", "7"},
-                  {"Seccomp", "0"},
-                  {"CapEff", "000001ffffffffff"},
-                  {"Uid", "1000\t1000\t1000\t1000"}};
-  nameSpace("pid", doctor::kFirstPidNamespace);
-  nameSpace("ipc", doctor::kFirstIpcNamespace);
+  statusLines_ = {
+      {"Seccomp", "0"}, {"CapEff", "000001ffffffffff"}, {"Uid", "1000\t1000\t1000\t1000"}};
+  nameSpace("pid", 4026531836);
+  nameSpace("ipc", 4026531839);
 }
 
 void DoctorsMachine::status(const std::string &line, const std::string &value) {
@@ -146,29 +146,30 @@ doctor::Facts DoctorsMachine::facts() {
   doctor::Sources sources;
   sources.root = folder.root();
   sources.variables = variables;
-  sources.limits = [this] { return limits; };
+  sources.limits = limits;
   sources.processors = processors;
   sources.patience = std::chrono::milliseconds(isNvmlLate || isCudaLate ? 30 : 10000);
   const std::string shm = folder.root() + "/dev/shm";
   sources.space = [this, shm](const std::string &path) {
     return path == shm ? sharedMemory : disk;
   };
-  sources.isNoExec = [this](const std::string &) { return isNoExec; };
-  using std::chrono::milliseconds;
+  // Threads that are late outlive this machine.
+  const auto late = std::chrono::milliseconds(2000);
   const Result<NvmlReport> report =
       hasNvml ? folder.nvml(nvmlText()) : folder.nvml("", "/nowhere/libnvidia-ml.so.1");
-  sources.nvml = [report, isLate = isNvmlLate](const Environment &, milliseconds) {
-    return isLate ? Result<NvmlReport>(Status(StatusCode::TimedOut, "late")) : report;
+  sources.nvml = [report, isLate = isNvmlLate, late](const Environment &) {
+    std::this_thread::sleep_for(isLate ? late : 0 * late);
+    return report;
   };
   if (hasBackends) {
-    sources.backends["cuda"] = [known = cuda, isLate = isCudaLate](milliseconds) {
-      return isLate ? Result<BackendFacts>(Status(StatusCode::TimedOut, "late")) : known;
+    sources.backends["cuda"] = [known = cuda, isLate = isCudaLate, late] {
+      std::this_thread::sleep_for(isLate ? late : 0 * late);
+      return Result(known);
     };
-    sources.backends["nccl"] = [known = nccl](milliseconds) { return Result(known); };
+    sources.backends["nccl"] = [known = nccl] { return Result(known); };
   }
   doctor::Facts facts = readFacts(sources);
   facts.ranks = ranks;
-  facts.ofRanks = ofRanks;
   return facts;
 }
 

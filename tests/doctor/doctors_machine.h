@@ -22,10 +22,8 @@ struct DoctorsMachine {
   std::map<std::string, std::string> variables;
   int64_t processors = 64;
   int64_t ranks = 0;
-  std::vector<doctor::RankFacts> ofRanks;
   bool hasNvml = true, hasBackends = true;
   bool isNvmlLate = false, isCudaLate = false;
-  bool isNoExec = false; ///< the folder where ranks meet
 
   void status(const std::string &line, const std::string &value);
   void nameSpace(const std::string &kind, uint64_t number);

@@ -141,7 +141,6 @@ NUMBER(nvmlDeviceGetPersistenceMode, "persistence")
 NUMBER(nvmlDeviceGetPowerManagementLimit, "power_limit")
 NUMBER(nvmlDeviceGetEnforcedPowerLimit, "enforced_power_limit")
 NUMBER(nvmlDeviceGetPowerManagementDefaultLimit, "default_power_limit")
-NUMBER(nvmlDeviceGetCurrPcieLinkGeneration, "pcie_generation")
 NUMBER(nvmlDeviceGetCurrPcieLinkWidth, "pcie_width")
 NUMBER(nvmlDeviceGetMaxPcieLinkGeneration, "most_pcie_generation")
 NUMBER(nvmlDeviceGetMaxPcieLinkWidth, "most_pcie_width")
@@ -196,9 +195,6 @@ static int ofLink32(void *device, unsigned link, const char *what, unsigned *val
 }
 int nvmlDeviceGetNvLinkState(void *device, unsigned link, unsigned *state) {
   return ofLink32(device, link, "up", state);
-}
-int nvmlDeviceGetNvLinkVersion(void *device, unsigned link, unsigned *version) {
-  return ofLink32(device, link, "version", version);
 }
 int nvmlDeviceGetNvLinkRemoteDeviceType(void *device, unsigned link, unsigned *type) {
   return ofLink32(device, link, "remote_type", type);
