@@ -593,7 +593,8 @@ int Run::fail(const Status &status) {
   return endFailed(cause);
 }
 
-/// Points to the doctor if a run on GPUs was refused; one rank speaks for all. Returns the exit code.
+/// Points to the doctor if a run on GPUs was refused; one rank speaks for all. Returns the exit
+/// code.
 int Run::endFailed(const Status &cause) const {
   const bool isOnGpus = backend_ && backend_->facts;
   const bool speaks = !setup_.place || setup_.place->rank == 0;

@@ -7,8 +7,6 @@
 
 #include "llvm/ADT/StringExtras.h"
 
-#include <algorithm>
-
 namespace braid::doctor {
 namespace {
 
@@ -23,26 +21,6 @@ void checkSettingsOfBraid(const Facts &facts, Lines &lines) {
   if (!status.isOk())
     lines.problem("wrong", "{0}", "programs refuse to run: set it right, or unset it",
                   status.message());
-}
-
-/// A malformed list is a finding of checkSettingsOfBraid().
-void checkDevices(const Facts &facts, Lines &lines) {
-  const std::string value = facts.variable("BRAID_DEVICES");
-  const Result<std::vector<int64_t>> devices = devicesOfRanks(
-      [&](const std::string &) { return value.empty() ? std::nullopt : std::optional(value); });
-  const int64_t seen = facts.cudaDevices();
-  if (!devices || devices->empty())
-    return;
-  const auto count = static_cast<int64_t>(devices->size());
-  const int64_t greatest = *std::max_element(devices->begin(), devices->end());
-  if (seen > 0 && greatest >= seen)
-    lines.problem("absent", "BRAID_DEVICES is '{0}', but there is no GPU {1}: CUDA sees {2}",
-                  "name GPUs by CUDA's numbers, from 0 on, or unset it", shown(value), greatest,
-                  counted(seen, "GPU"));
-  else if (facts.ranks > count)
-    lines.problem("few", "BRAID_DEVICES is '{0}', which has {1} for {2} ranks",
-                  "name a GPU for each rank, or unset it", shown(value), counted(count, "GPU"),
-                  facts.ranks);
 }
 
 void checkRanks(const Facts &facts, Lines &lines) {
@@ -84,27 +62,6 @@ void checkNcclVariables(const Facts &facts, Lines &lines) {
   if (!set.empty())
     lines.note("set", "{0}", "NCCL behaves differently; unset what is not meant",
                llvm::join(set, ", "));
-}
-
-/// Braid's launcher gives its ranks one thread each; other ranks take what the variables say.
-void checkThreads(const Facts &facts, Lines &lines) {
-  const int64_t ranks = std::max<int64_t>(facts.ranks, 1);
-  for (const char *name : {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"}) {
-    const std::string value = facts.variable(name);
-    int64_t threads = 0;
-    if (!llvm::StringRef(value).split(',').first.trim().getAsInteger(10, threads) && threads > 1 &&
-        threads > facts.processors / ranks)
-      lines.note("many", "{0} is {1}: {2} for more than {3}",
-                 "set it to the processors that a rank has", name, shown(value),
-                 ranks == 1 ? "a rank asks" : fmt::format("{} ranks together ask", ranks),
-                 counted(facts.processors, "processor"));
-  }
-}
-
-void checkPreload(const Facts &facts, Lines &lines) {
-  if (const std::string value = facts.variable("LD_PRELOAD"); !value.empty())
-    lines.note("set", "LD_PRELOAD puts '{0}' before every library",
-               "unset it, unless that is meant", shown(value));
 }
 
 void checkMeeting(const Facts &facts, Lines &lines) {
@@ -151,13 +108,10 @@ void checkCache(const Facts &facts, Lines &lines) {
 
 std::vector<Check> environmentChecks() {
   return {{"settings", false, checkSettingsOfBraid},
-          {"devices", true, checkDevices},
           {"job-gpus", true, checkRanks},
           {"launch-blocking", true, checkBlocking},
           {"hardware-queues", true, checkQueues},
           {"nccl-variables", true, checkNcclVariables},
-          {"threads", false, checkThreads},
-          {"preload", false, checkPreload},
           {"meeting", false, checkMeeting},
           {"cache", false, checkCache}};
 }

@@ -48,11 +48,6 @@ std::vector<std::string> namesIn(const std::string &folder) {
   return names;
 }
 
-template <class Number> std::optional<Number> numberOf(llvm::StringRef text, unsigned base = 10) {
-  Number number = 0;
-  return text.trim().getAsInteger(base, number) ? std::nullopt : std::optional(number);
-}
-
 // -- This process. --
 
 std::optional<uint64_t> limitOf(int resource, rlim_t rlimit::*which) {
@@ -89,7 +84,6 @@ std::optional<bool> isOwnNamespace(const std::string &file, llvm::StringRef firs
 void readProcess(const Sources &sources, Facts &facts) {
   const std::string self = sources.root + "/proc/self";
   facts.variables = sources.variables;
-  facts.status = parseProcessStatus(textAt(self + "/status"));
   facts.hasOwnPids = isOwnNamespace(self + "/ns/pid", "pid:[4026531836]");
   facts.hasOwnIpc = isOwnNamespace(self + "/ns/ipc", "ipc:[4026531839]");
   facts.limits = sources.limits;
@@ -247,24 +241,6 @@ uint32_t littleEndian(llvm::StringRef bytes, size_t offset, size_t size) {
 
 } // namespace
 
-ProcessStatus parseProcessStatus(llvm::StringRef text) {
-  ProcessStatus status;
-  llvm::SmallVector<llvm::StringRef> lines;
-  text.split(lines, '\n');
-  for (llvm::StringRef line : lines) {
-    const auto [key, value] = line.split(':');
-    llvm::SmallVector<llvm::StringRef> words;
-    llvm::SplitString(value, words);
-    if (key == "Seccomp")
-      status.seccomp = numberOf<int64_t>(value);
-    else if (key == "CapEff")
-      status.capabilities = numberOf<uint64_t>(value, 16);
-    else if (key == "Uid" && words.size() > 1) // real, effective, saved, of files
-      status.user = numberOf<int64_t>(words[1]);
-  }
-  return status;
-}
-
 std::optional<bool> redirectsPeers(llvm::StringRef configuration) {
   constexpr size_t kFirst = 0x100, kSize = 0x1000, kControl = 6;
   constexpr uint32_t kAcs = 0x000d, kRedirectsRequests = 0x4, kRedirectsCompletions = 0x8;
@@ -308,7 +284,9 @@ std::string Facts::cudaText(const std::string &name) const {
 }
 
 std::optional<int64_t> Facts::cudaNumber(const std::string &name) const {
-  return numberOf<int64_t>(cudaText(name));
+  int64_t number = 0;
+  return llvm::StringRef(cudaText(name)).getAsInteger(10, number) ? std::nullopt
+                                                                  : std::optional(number);
 }
 
 Sources processSources(const BackendRegistry &registry) {
@@ -318,8 +296,6 @@ Sources processSources(const BackendRegistry &registry) {
     sources.variables[name.str()] = value.str();
   }
   sources.limits = {.openFiles = limitOf(RLIMIT_NOFILE, &rlimit::rlim_max),
-                    .lockedBytes = limitOf(RLIMIT_MEMLOCK, &rlimit::rlim_cur),
-                    .processes = limitOf(RLIMIT_NPROC, &rlimit::rlim_cur),
                     .addressBytes = limitOf(RLIMIT_AS, &rlimit::rlim_cur)};
   sources.processors = ownProcessors();
   sources.space = spaceOf;

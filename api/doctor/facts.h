@@ -28,7 +28,7 @@ template <class Value> struct Answer {
 /// Limits of this process; nothing means unlimited.
 struct Limits {
   std::optional<uint64_t> openFiles; ///< the hard limit, to which Braid raises the soft one
-  std::optional<uint64_t> lockedBytes, processes, addressBytes;
+  std::optional<uint64_t> addressBytes;
 };
 
 /// A folder, and why no file can be created in it (empty: it can).
@@ -36,14 +36,6 @@ struct Folder {
   std::string path, trouble;
   std::optional<Space> space;
 };
-
-/// /proc/self/status.
-struct ProcessStatus {
-  std::optional<int64_t> seccomp;       ///< 0: off, 1: strict, 2: filtered
-  std::optional<uint64_t> capabilities; ///< the effective set, one bit each
-  std::optional<int64_t> user;          ///< effective user id
-};
-ProcessStatus parseProcessStatus(llvm::StringRef text);
 
 /// Whether a PCI bridge redirects transfers between the devices below it to the root complex: the
 /// access control services (ACS) in its configuration space. Nothing if unknown, because
@@ -65,7 +57,6 @@ struct Gpu {
 
 struct Facts {
   std::map<std::string, std::string> variables;
-  ProcessStatus status;
   Limits limits;
   int64_t processors = 0; ///< that this process may use
   /// Nothing: unknown.

@@ -94,31 +94,22 @@ std::string namesOfGpus(const Facts &facts) {
   return names.empty() ? "those that nvidia-smi -L lists" : llvm::join(names, ", ");
 }
 
-/// CUDA sees the entries of CUDA_VISIBLE_DEVICES before the first one that is not a GPU.
 void checkVisible(const Facts &facts, Lines &lines) {
   const auto found = facts.variables.find("CUDA_VISIBLE_DEVICES");
   if (found == facts.variables.end() || !facts.cuda.value)
     return;
   const std::string value = printable(found->second, 60);
-  llvm::SmallVector<llvm::StringRef> entries;
-  llvm::StringRef(found->second).split(entries, ',');
-  const int64_t seen = facts.cudaDevices();
   const auto existing = static_cast<int64_t>(facts.gpus.size());
-  if (llvm::StringRef(found->second).trim().empty())
+  if (llvm::StringRef(value).trim().empty())
     lines.problem("hidden", "CUDA_VISIBLE_DEVICES is '{0}', which hides every GPU",
                   "unset CUDA_VISIBLE_DEVICES, or name GPUs", value);
-  else if (seen == 0)
+  else if (facts.cudaDevices() == 0)
     lines.problem("unknown", "CUDA_VISIBLE_DEVICES is '{0}', of which CUDA knows no GPU",
                   "name GPUs of {1}", value, namesOfGpus(facts));
-  else if (seen < static_cast<int64_t>(entries.size()))
-    lines.note("cut",
-               "CUDA_VISIBLE_DEVICES is '{0}': '{1}' is no GPU here, and programs see the {2} "
-               "before it",
-               "leave it out, unless that is meant", value,
-               printable(entries[static_cast<size_t>(seen)], 60), seen);
-  else if (seen < existing)
+  else if (facts.cudaDevices() < existing)
     lines.note("fewer", "CUDA_VISIBLE_DEVICES is '{0}': programs see {1} of {2} GPUs",
-               "unset it if all are meant", value, seen, existing);
+               "unset it if all are meant; entries after one that is no GPU do not count", value,
+               facts.cudaDevices(), existing);
 }
 
 void checkCuda(const Facts &facts, Lines &lines) {
@@ -229,14 +220,12 @@ void checkSharing(const Facts &facts, Lines &lines) {
 }
 
 void checkPower(const Facts &facts, Lines &lines) {
-  for (const Gpu &gpu : facts.visibleGpus()) {
-    const auto limit =
-        gpu.nvml.enforcedPowerLimit ? gpu.nvml.enforcedPowerLimit : gpu.nvml.powerLimit;
-    if (limit && gpu.nvml.defaultPowerLimit && *limit < *gpu.nvml.defaultPowerLimit)
+  for (const Gpu &gpu : facts.visibleGpus())
+    if (gpu.nvml.powerLimit && gpu.nvml.defaultPowerLimit &&
+        *gpu.nvml.powerLimit < *gpu.nvml.defaultPowerLimit)
       lines.note("capped", "{0} may draw {1:.0f} W of {2:.0f} W by default",
-                 "GEMMs get slower: nvidia-smi -pl {2:.0f}, as root, lifts that", gpu.name, *limit,
-                 *gpu.nvml.defaultPowerLimit);
-  }
+                 "GEMMs get slower: nvidia-smi -pl {2:.0f}, as root, lifts that", gpu.name,
+                 *gpu.nvml.powerLimit, *gpu.nvml.defaultPowerLimit);
 }
 
 constexpr std::pair<ClockReason, const char *> kThrottles[] = {
@@ -294,12 +283,10 @@ void checkNvLink(const Facts &facts, Lines &lines) {
                  "nvidia-smi nvlink -s; the fabric manager has to run where there are switches",
                  gpu.name, down, all);
     for (const NvmlLink &link : gpu.nvml.links)
-      if (link.replays.value_or(0) + link.recoveries.value_or(0) + link.crcErrors.value_or(0) > 0)
-        lines.note("errors",
-                   "NvLink {1} of {0} had errors: {2} replays, {3} recoveries, {4} of its checksum",
+      if (link.errors > 0)
+        lines.note("errors", "NvLink {1} of {0} had {2} errors: replays, recoveries or checksums",
                    "if they go on, it is slow or fails: nvidia-smi nvlink -e", gpu.name,
-                   link.number, link.replays.value_or(0), link.recoveries.value_or(0),
-                   link.crcErrors.value_or(0));
+                   link.number, link.errors);
   }
 }
 
@@ -311,13 +298,6 @@ void checkPcie(const Facts &facts, Lines &lines) {
       lines.note("narrow", "{0} is connected by PCIe x{1}, though it has x{2}",
                  "seat it anew, or use another slot", gpu.name, *gpu.nvml.pcieWidth,
                  *gpu.nvml.mostPcieWidth);
-}
-
-void checkPersistence(const Facts &facts, Lines &lines) {
-  for (const Gpu &gpu : facts.visibleGpus())
-    if (gpu.nvml.isPersistent == false)
-      lines.note("off", "{0} is shut down whenever nobody uses it",
-                 "programs start slowly: nvidia-smi -pm 1, as root", gpu.name);
 }
 
 // -- Pairs of GPUs. --
@@ -336,11 +316,8 @@ const NvmlPair &nvmlPair(const Facts &facts, const Gpu &from, const Gpu &to) {
 
 /// Why NVML says that one of the two does not reach the other; empty if it does not say so.
 std::string refusalOf(const Facts &facts, const Gpu &a, const Gpu &b) {
-  for (const NvmlPair &pair : {nvmlPair(facts, a, b), nvmlPair(facts, b, a)})
-    for (const auto &status : {pair.read, pair.write})
-      if (const std::string why = strOf(status.value_or(PeerStatus::Unknown)); !why.empty())
-        return why;
-  return "";
+  const std::string &there = nvmlPair(facts, a, b).refusal;
+  return there.empty() ? nvmlPair(facts, b, a).refusal : there;
 }
 
 /// What CUDA says, or else NVML.
@@ -375,8 +352,7 @@ bool hasNvLink(const Facts &facts, const Gpu &a, const Gpu &b) {
   auto isAnyUp = [](const Gpu &gpu) {
     return llvm::any_of(gpu.nvml.links, [](const NvmlLink &link) { return link.isUp; });
   };
-  return isAnyUp(a) && isAnyUp(b) &&
-         nvmlPair(facts, a, b).nvLink.value_or(PeerStatus::Ok) == PeerStatus::Ok;
+  return isAnyUp(a) && isAnyUp(b) && nvmlPair(facts, a, b).mayUseNvLink.value_or(true);
 }
 
 /// Only bridges between the two matter: those above one of them alone.
@@ -412,23 +388,14 @@ void checkIommu(const Facts &facts, Lines &lines) {
 } // namespace
 
 std::vector<Check> gpuChecks() {
-  return {{"gpu", false, findGpus},
-          {"driver", true, checkDriver},
-          {"nvml", true, checkNvml},
-          {"cuda", true, checkCuda},
-          {"cublaslt", true, checkCublasLt},
-          {"nccl", true, checkNccl},
-          {"compute-mode", true, checkMode},
-          {"mig", true, checkMig},
-          {"sharing", true, checkSharing},
-          {"power", true, checkPower},
-          {"clocks", true, checkClocks},
-          {"ecc", true, checkEcc},
-          {"nvlink", true, checkNvLink},
-          {"pcie", true, checkPcie},
-          {"persistence", true, checkPersistence},
-          {"peer-access", true, checkAccess},
-          {"acs", true, checkAcs},
+  return {{"gpu", false, findGpus},           {"driver", true, checkDriver},
+          {"nvml", true, checkNvml},          {"cuda", true, checkCuda},
+          {"cublaslt", true, checkCublasLt},  {"nccl", true, checkNccl},
+          {"compute-mode", true, checkMode},  {"mig", true, checkMig},
+          {"sharing", true, checkSharing},    {"power", true, checkPower},
+          {"clocks", true, checkClocks},      {"ecc", true, checkEcc},
+          {"nvlink", true, checkNvLink},      {"pcie", true, checkPcie},
+          {"peer-access", true, checkAccess}, {"acs", true, checkAcs},
           {"iommu", true, checkIommu}};
 }
 

@@ -70,27 +70,6 @@ void checkOpenFiles(const Facts &facts, Lines &lines) {
     lines.ok("fine", "a process may have {0} files open", *facts.limits.openFiles);
 }
 
-/// The limit counts all threads of a user; root and some capabilities may exceed it.
-void checkProcesses(const Facts &facts, Lines &lines) {
-  constexpr int64_t kThreadsOfRank = 16;
-  constexpr uint64_t kAdmin = 1 << 21, kResource = 1 << 24;
-  const bool isExempt =
-      facts.status.user == 0 || (facts.status.capabilities.value_or(0) & (kAdmin | kResource)) != 0;
-  const auto needed = static_cast<uint64_t>(ranksOf(facts) * kThreadsOfRank);
-  if (facts.limits.processes && !isExempt && *facts.limits.processes < needed)
-    lines.problem("few",
-                  "this user may have {0} threads (ulimit -u), but {2} ranks need {1} and more",
-                  "ulimit -u {1}, or more, where the job is started", *facts.limits.processes,
-                  needed, ranksOf(facts));
-}
-
-void checkLockedMemory(const Facts &facts, Lines &lines) {
-  if (facts.limits.lockedBytes && *facts.limits.lockedBytes < 64 * kMiB)
-    lines.note("little", "a process may lock {0} KiB of memory (ulimit -l)",
-               "NCCL over InfiniBand needs more: ulimit -l unlimited",
-               *facts.limits.lockedBytes >> 10);
-}
-
 /// NCCL takes some MiB there for each pair of ranks whose GPUs do not reach each other.
 void checkSharedMemory(const Facts &facts, Lines &lines) {
   if (!facts.sharedMemory)
@@ -129,14 +108,6 @@ void checkIpc(const Facts &facts, Lines &lines) {
   checkNamespace(facts.hasOwnIpc, "IPC", "ipc", lines);
 }
 
-void checkSeccomp(const Facts &facts, Lines &lines) {
-  if (facts.status.seccomp == 0)
-    lines.ok("off", "system calls are not filtered");
-  else if (facts.status.seccomp)
-    lines.note("filtered", "system calls are filtered (seccomp)",
-               "if memory of peers cannot be opened: docker run --security-opt seccomp=unconfined");
-}
-
 void checkProcessors(const Facts &facts, Lines &lines) {
   if (facts.ranks > facts.processors)
     lines.note("few", "{0} ranks share {1} processors",
@@ -150,10 +121,8 @@ void checkProcessors(const Facts &facts, Lines &lines) {
 
 std::vector<Check> processChecks() {
   return {{"address-space", false, checkAddresses},   {"open-files", false, checkOpenFiles},
-          {"processes", false, checkProcesses},       {"locked-memory", true, checkLockedMemory},
           {"shared-memory", true, checkSharedMemory}, {"pid-namespace", true, checkPids},
-          {"ipc-namespace", true, checkIpc},          {"seccomp", true, checkSeccomp},
-          {"processors", false, checkProcessors}};
+          {"ipc-namespace", true, checkIpc},          {"processors", false, checkProcessors}};
 }
 
 } // namespace braid::doctor

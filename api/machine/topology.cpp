@@ -25,9 +25,8 @@ int64_t linksBetween(const NvmlDevice &from, const NvmlDevice &to) {
   const int64_t direct = llvm::count_if(from.links, [&](const NvmlLink &link) {
     return link.isUp && !link.remote.empty() && link.remote == to.pci;
   });
-  const int64_t switched = llvm::count_if(from.links, [](const NvmlLink &link) {
-    return link.isUp && link.isToSwitch.value_or(false);
-  });
+  const int64_t switched =
+      llvm::count_if(from.links, [](const NvmlLink &link) { return link.isUp && link.isToSwitch; });
   return direct > 0 ? direct : switched;
 }
 
@@ -76,11 +75,9 @@ LinkClass classOf(std::optional<CommonAncestor> ancestor) {
 /// A pair whose NvLink the driver denies has none, though both may be at switches.
 Link linkBetween(const NvmlDevice &from, const NvmlDevice &to, const NvmlPair &pair) {
   Link link;
-  for (const auto &status : {pair.read, pair.write})
-    if (link.noPeerAccess.empty())
-      link.noPeerAccess = strOf(status.value_or(PeerStatus::Unknown));
+  link.noPeerAccess = pair.refusal;
   const int64_t count = std::min(linksBetween(from, to), linksBetween(to, from));
-  if (count > 0 && pair.nvLink.value_or(PeerStatus::Ok) == PeerStatus::Ok) {
+  if (count > 0 && pair.mayUseNvLink.value_or(true)) {
     link.kind = LinkClass::NvLink;
     link.count = count;
     link.nominalGBps = static_cast<double>(count) * nvLinkGBps(from);

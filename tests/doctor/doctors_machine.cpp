@@ -20,8 +20,6 @@ std::map<std::string, std::string> healthyDevice(int number) {
       {"memory", "85899345920"}, // 80 GiB
       {"mig", "0"},
       {"compute_mode", "0"},
-      {"persistence", "1"},
-      {"power_limit", "700000"},
       {"enforced_power_limit", "700000"},
       {"default_power_limit", "700000"},
       {"sm_clock", "345"},
@@ -30,7 +28,6 @@ std::map<std::string, std::string> healthyDevice(int number) {
       {"ecc", "1"},
       {"uncorrected_volatile", "0"},
       {"uncorrected_aggregate", "0"},
-      {"pcie_generation", "1"}, // it is idle
       {"pcie_width", "16"},
       {"most_pcie_generation", "5"},
       {"most_pcie_width", "16"},
@@ -78,7 +75,7 @@ DoctorsMachine::DoctorsMachine()
             {"cublaslt file", "/usr/lib/libcublasLt.so.13"},
             {"cublaslt version", "130100"}}),
       nccl({{"version", "2.31.2"}, {"number", "23102"}, {"file", "/usr/lib/libnccl.so.2"}}),
-      limits({.openFiles = 65536, .lockedBytes = {}, .processes = {}, .addressBytes = {}}),
+      limits({.openFiles = 65536, .addressBytes = {}}),
       sharedMemory(doctor::Space{64 * kGiB, 64 * kGiB}), disk(doctor::Space{kGiB, kGiB}) {
   addGpu(folder, "pci0000:15/0000:15:01.0/0000:18:00.0", "0000:18:00.0");
   addGpu(folder, "pci0000:15/0000:15:02.0/0000:2a:00.0", "0000:2a:00.0");
@@ -90,14 +87,8 @@ DoctorsMachine::DoctorsMachine()
   folder.write("/dev/nvidiactl", "");
   folder.write("/home/.cache/braid/there", "");
   variables = {{"HOME", folder.root() + "/home"}};
-  statusLines_ = {
-      {"Seccomp", "0"}, {"CapEff", "000001ffffffffff"}, {"Uid", "1000\t1000\t1000\t1000"}};
   nameSpace("pid", 4026531836);
   nameSpace("ipc", 4026531839);
-}
-
-void DoctorsMachine::status(const std::string &line, const std::string &value) {
-  statusLines_[line] = value;
 }
 
 void DoctorsMachine::nameSpace(const std::string &kind, uint64_t number) {
@@ -139,10 +130,6 @@ std::string DoctorsMachine::nvmlText() const {
 }
 
 doctor::Facts DoctorsMachine::facts() {
-  std::string lines;
-  for (const auto &[key, value] : statusLines_)
-    lines += fmt::format("{}:\t{}\n", key, value);
-  folder.write("/proc/self/status", lines);
   doctor::Sources sources;
   sources.root = folder.root();
   sources.variables = variables;

@@ -25,7 +25,6 @@ struct DoctorsMachine {
   bool hasNvml = true, hasBackends = true;
   bool isNvmlLate = false, isCudaLate = false;
 
-  void status(const std::string &line, const std::string &value);
   void nameSpace(const std::string &kind, uint64_t number);
   /// The configuration space of a bridge, whose ACS control has these bits.
   void acs(const std::string &bridge, uint16_t control);
@@ -33,7 +32,6 @@ struct DoctorsMachine {
   doctor::Facts facts();
 
 private:
-  std::map<std::string, std::string> statusLines_;
   std::string nvmlText() const;
 };
 

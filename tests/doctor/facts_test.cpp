@@ -1,4 +1,4 @@
-//===- tests/doctor/facts_test.cpp - texts of the kernel, names of GPUs, the report -----------===//
+//===- tests/doctor/facts_test.cpp - bridges, names of GPUs, the report -----------------------===//
 
 #include "api/doctor/report.h"
 #include "tests/doctor/doctors_machine.h"
@@ -12,21 +12,6 @@ namespace {
 using namespace doctor;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-TEST(ProcessStatus, TakesTheLinesItKnows) {
-  const ProcessStatus status = parseProcessStatus(
-      "Name:\tbraid\nUid:\t1000\t0\t0\t0\nCapEff:\t0000000000080000\nSeccomp:\t2\n");
-  EXPECT_EQ(status.user, 0);
-  EXPECT_EQ(status.seccomp, 2);
-  EXPECT_EQ(status.capabilities, 0x80000u);
-}
-
-TEST(ProcessStatus, WhatIsWrongIsUnknown) {
-  const ProcessStatus status = parseProcessStatus("Seccomp:\tyes\nCapEff:\txyz\nUid:\t7\n");
-  EXPECT_EQ(status.seccomp, std::nullopt);
-  EXPECT_EQ(status.capabilities, std::nullopt);
-  EXPECT_EQ(status.user, std::nullopt);
-}
 
 /// A configuration space with one capability, and the control bits of ACS.
 std::string space(uint32_t header, char control = 0) {
@@ -99,7 +84,7 @@ TEST(DoctorReport, JsonHasTheSame) {
 
 TEST(DoctorReport, ValuesMoveNoCursor) {
   DoctorsMachine machine;
-  machine.variables["LD_PRELOAD"] = "a\x1b[2J";
+  machine.variables["NCCL_P2P_DISABLE"] = "a\x1b[2J";
   EXPECT_THAT(reportText({}, runChecks(machine.facts()), false), Not(HasSubstr("\x1b")));
 }
 

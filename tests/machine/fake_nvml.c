@@ -137,8 +137,6 @@ int nvmlDeviceGetMemoryInfo(void *device, Memory *memory) {
 #define NUMBER(Function, Key)                                                                      \
   int Function(void *device, unsigned *value) { return number32(indexOf(device), Key, value); }
 NUMBER(nvmlDeviceGetComputeMode, "compute_mode")
-NUMBER(nvmlDeviceGetPersistenceMode, "persistence")
-NUMBER(nvmlDeviceGetPowerManagementLimit, "power_limit")
 NUMBER(nvmlDeviceGetEnforcedPowerLimit, "enforced_power_limit")
 NUMBER(nvmlDeviceGetPowerManagementDefaultLimit, "default_power_limit")
 NUMBER(nvmlDeviceGetCurrPcieLinkWidth, "pcie_width")
@@ -176,10 +174,6 @@ int nvmlDeviceGetTotalEccErrors(void *device, int type, int counter, unsigned lo
 
 #ifndef FAKE_OLD
 TWO(nvmlDeviceGetMigMode, "mig")
-
-int nvmlDeviceGetCurrentClocksEventReasons(void *device, unsigned long long *reasons) {
-  return number(indexOf(device), "clock_reasons", reasons);
-}
 
 static int ofLink(void *device, unsigned link, const char *what, unsigned long long *value) {
   char key[64];

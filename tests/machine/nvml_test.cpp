@@ -20,8 +20,6 @@ pci 00000000:1A:00.0
 memory 150754820096
 mig 0
 compute_mode 3
-persistence 1
-power_limit 500000
 enforced_power_limit 450500
 default_power_limit 700000
 sm_clock 1200
@@ -99,9 +97,7 @@ TEST(Nvml, EveryAnswerHasItsField) {
   EXPECT_EQ(device.memoryBytes, 150754820096u);
   EXPECT_EQ(device.mig, false);
   EXPECT_EQ(device.computeMode, ComputeMode::ExclusiveProcess);
-  EXPECT_EQ(device.isPersistent, true);
-  EXPECT_EQ(device.powerLimit, 500);
-  EXPECT_EQ(device.enforcedPowerLimit, 450.5);
+  EXPECT_EQ(device.powerLimit, 450.5);
   EXPECT_EQ(device.defaultPowerLimit, 700);
   EXPECT_EQ(device.smClock, 1200u);
   EXPECT_EQ(device.mostSmClock, 1980u);
@@ -125,17 +121,14 @@ TEST(Nvml, LinksAndPairsHaveTheirs) {
   EXPECT_EQ(up.number, 0);
   EXPECT_EQ(up.remote, "0000:c1:00.0");
   EXPECT_EQ(up.isToSwitch, true);
-  EXPECT_EQ(up.replays, 1u);
-  EXPECT_EQ(up.recoveries, 2u);
-  EXPECT_EQ(up.crcErrors, 7u);
+  EXPECT_EQ(up.errors, 10u);
   EXPECT_FALSE(down.isUp);
   EXPECT_EQ(down.number, 5);
   const NvmlPair &pair = report->pairs[0][1];
-  EXPECT_EQ(pair.read, PeerStatus::Ok);
-  EXPECT_EQ(pair.write, PeerStatus::Topology);
-  EXPECT_EQ(pair.nvLink, PeerStatus::NotSupported);
+  EXPECT_EQ(pair.refusal, "they are below root complexes between which it is not supported");
+  EXPECT_EQ(pair.mayUseNvLink, false);
   EXPECT_EQ(pair.ancestor, CommonAncestor::System);
-  EXPECT_EQ(report->pairs[0][0].read, std::nullopt);
+  EXPECT_EQ(report->pairs[0][0].mayUseNvLink, std::nullopt);
 }
 
 TEST(Nvml, WhatIsRefusedIsNotKnown) {
@@ -163,9 +156,9 @@ TEST(Nvml, AnOldLibraryAnswersWhatItHas) {
   ASSERT_TRUE(report) << report.status().message();
   ASSERT_EQ(report->devices.size(), 2u);
   EXPECT_EQ(report->devices[0].mig, std::nullopt);
-  EXPECT_EQ(report->devices[0].clockReasons, 0x44u); // by its older name
+  EXPECT_EQ(report->devices[0].clockReasons, 0x44u);
   EXPECT_TRUE(report->devices[0].links.empty());
-  EXPECT_EQ(report->pairs[0][1].read, std::nullopt);
+  EXPECT_EQ(report->pairs[0][1].refusal, "");
 }
 
 TEST(Nvml, UnknownValuesAreNotKnown) {
@@ -174,7 +167,7 @@ TEST(Nvml, UnknownValuesAreNotKnown) {
       machine.nvml("device\ncompute_mode 9\npeer1.read 77\npeer1.ancestor 15\ndevice\n");
   ASSERT_TRUE(report) << report.status().message();
   EXPECT_EQ(report->devices[0].computeMode, std::nullopt);
-  EXPECT_EQ(report->pairs[0][1].read, std::nullopt);
+  EXPECT_EQ(report->pairs[0][1].refusal, "");
   EXPECT_EQ(report->pairs[0][1].ancestor, std::nullopt);
 }
 
