@@ -86,14 +86,6 @@ void checkNvml(const Facts &facts, Lines &lines) {
                facts.nvml.error);
 }
 
-std::string namesOfGpus(const Facts &facts) {
-  std::vector<std::string> names;
-  if (facts.nvml.value)
-    for (const NvmlDevice &device : facts.nvml.value->devices)
-      names.push_back(fmt::format("{} = {}", names.size(), device.uuid));
-  return names.empty() ? "those that nvidia-smi -L lists" : llvm::join(names, ", ");
-}
-
 void checkVisible(const Facts &facts, Lines &lines) {
   const auto found = facts.variables.find("CUDA_VISIBLE_DEVICES");
   if (found == facts.variables.end() || !facts.cuda.value)
@@ -105,7 +97,7 @@ void checkVisible(const Facts &facts, Lines &lines) {
                   "unset CUDA_VISIBLE_DEVICES, or name GPUs", value);
   else if (facts.cudaDevices() == 0)
     lines.problem("unknown", "CUDA_VISIBLE_DEVICES is '{0}', of which CUDA knows no GPU",
-                  "name GPUs of {1}", value, namesOfGpus(facts));
+                  "name GPUs that nvidia-smi -L lists", value);
   else if (facts.cudaDevices() < existing)
     lines.note("fewer", "CUDA_VISIBLE_DEVICES is '{0}': programs see {1} of {2} GPUs",
                "unset it if all are meant; entries after one that is no GPU do not count", value,

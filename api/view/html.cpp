@@ -4,7 +4,7 @@
 #include "api/view/page.h"
 #include "api/view/page_parts.h"
 
-#include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/StringSwitch.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -89,6 +89,18 @@ std::string fill(llvm::StringRef text, const std::map<llvm::StringRef, std::stri
 }
 
 } // namespace
+
+Kind kindNamed(llvm::StringRef name) {
+  return llvm::StringSwitch<Kind>(name)
+      .Case("copy", Kind::Copy)
+      .Case("matmul", Kind::Gemm)
+      .Cases("add", "sum", "pointwise", Kind::Compute)
+      .Case("signal", Kind::Signal)
+      .Case("await", Kind::Await)
+      .Case("record", Kind::Record)
+      .Case("wait_event", Kind::WaitEvent)
+      .Default(Kind::Message);
+}
 
 std::string timeText(double time, const std::string &unit) {
   if (unit != "µs")

@@ -17,31 +17,6 @@
 namespace braid::view {
 namespace {
 
-Kind kindOf(CommandKind kind) {
-  switch (kind) {
-  case CommandKind::Copy:
-    return Kind::Copy;
-  case CommandKind::Matmul:
-    return Kind::Gemm;
-  case CommandKind::Add:
-  case CommandKind::Sum:
-  case CommandKind::Pointwise:
-    return Kind::Compute;
-  case CommandKind::Signal:
-    return Kind::Signal;
-  case CommandKind::Await:
-    return Kind::Await;
-  case CommandKind::Record:
-    return Kind::Record;
-  case CommandKind::WaitEvent:
-    return Kind::WaitEvent;
-  case CommandKind::Group:
-  case CommandKind::Collective:
-    return Kind::Message;
-  }
-  return Kind::Message;
-}
-
 int64_t bytesOf(const Plan &plan, const braid::Command &command) {
   switch (command.kind) {
   case CommandKind::Copy:
@@ -96,7 +71,7 @@ private:
     const Origin &origin = plan.origins[from.origin];
     const uint32_t line = lineOf(plan, from.origin);
     const auto *first = plan.trips.data() + origin.firstTrip;
-    return {.kind = kindOf(from.kind),
+    return {.kind = kindNamed(name(from.kind)),
             .stream = from.stream,
             .line = line <= lines_ ? line : 0,
             .peer = from.endpoint == kNone ? -1 : plan.endpoints[from.endpoint].peer,

@@ -9,6 +9,8 @@
 
 #include "api/status.h"
 
+#include "llvm/ADT/StringRef.h"
+
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -27,6 +29,9 @@ enum class Kind : uint8_t {
   WaitEvent,
   Message, ///< a group or a collective
 };
+
+/// The kind of the commands with that name of plan.h's, "wait_event".
+Kind kindNamed(llvm::StringRef name);
 
 /// A command of a rank: indices into Page::ranks and Rank::commands.
 struct CommandRef {

@@ -7,7 +7,6 @@
 #include "runtime/job/flight_page.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringSwitch.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,18 +15,6 @@
 
 namespace braid::view {
 namespace {
-
-Kind kindOf(const std::string &name) {
-  return llvm::StringSwitch<Kind>(name)
-      .Case("copy", Kind::Copy)
-      .Case("matmul", Kind::Gemm)
-      .Cases("add", "sum", "pointwise", Kind::Compute)
-      .Case("signal", Kind::Signal)
-      .Case("await", Kind::Await)
-      .Case("record", Kind::Record)
-      .Case("wait_event", Kind::WaitEvent)
-      .Default(Kind::Message);
-}
 
 /// Builds the page; its text are the nodes that records name.
 class Writer {
@@ -67,7 +54,7 @@ private:
       if (row.current == entry.id)
         mark.command = {static_cast<int32_t>(page_.ranks.size()),
                         static_cast<uint32_t>(rank.commands.size())};
-      rank.commands.push_back({.kind = kindOf(known->kind),
+      rank.commands.push_back({.kind = kindNamed(known->kind),
                                .stream = known->stream,
                                .line = lineOf(record, known),
                                .run = entry.id.run,
