@@ -1,108 +1,174 @@
-//===- tools/doctor.cpp - `braid doctor` ------------------------------------------------------===//
+//===- tools/doctor.cpp - `braid doctor`, and its part `braid env` ----------------------------===//
 
-#include "api/doctor/between_ranks.h"
 #include "api/doctor/report.h"
-#include "api/launch/job_rank.h"
 #include "api/ranks/run.h"
 #include "ir/failure.h"
-#include "runtime/job/process_group.h"
+#include "ir/printable.h"
 #include "tools/command.h"
 #include "tools/integer_flag.h"
 #include "tools/process.h"
 
 #include "llvm/Support/raw_ostream.h"
 
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
+#include <array>
 
 #include <unistd.h>
 
 namespace braid::tools {
 namespace {
 
+using OrderedJson = nlohmann::ordered_json;
+using Found = Result<std::optional<Place>>;
+
 constexpr const char *kDoctorFooter = R"(
-Goes through what stops programs on GPUs in practice: driver and libraries, access between GPUs,
-containers and limits, power, clocks and errors, variables, the folder of measurements. Uses no GPU
-and changes nothing. Each line is ok, a note or a problem: what was seen, and below it what to do.
-Under torchrun, mpirun or srun the ranks compare what they see, and rank 0 prints.
+Says which rank this process is and which variables are set, as braid env does, and then checks what
+stops programs on GPUs in practice: driver and libraries, access between GPUs, containers and
+limits, power, clocks and errors, variables, the folder of measurements. Uses no GPU and changes
+nothing. Each line is ok, a note or a problem: what was seen, and below it what to do. Under
+torchrun, mpirun or srun, the first rank of each host prints.
 
 Exit codes: 0, also with notes, and where there is no GPU; 4 with a problem, which stops programs
 here from running.
 
   braid doctor
-  braid doctor --json
-  mpirun -n 4 braid doctor)";
+  braid doctor --json)";
+
+constexpr const char *kEnvFooter = R"(
+A process that a launcher started is one rank of a job. Its place comes from one source, the first
+of BRAID_*, torchrun, Open MPI, PMI (MPICH, Intel MPI) and SLURM's srun that is there; one that is
+partial or contradictory is an error, with exit code 2. What is set but does not count is of a
+source that was not chosen, or says what a better variable of its source says. An empty variable is
+taken for one that is not set. Ranks started by hand, with BRAID_RANK and BRAID_RANKS, need a
+BRAID_JOB if there are several such jobs at once; on several hosts, also BRAID_LOCAL_RANK,
+BRAID_LOCAL_RANKS, BRAID_RENDEZVOUS and BRAID_SECRET_FILE.
+
+  braid env
+  mpirun -n 4 braid env --json
+  BRAID_RANK=0 BRAID_RANKS=2 BRAID_JOB=mine braid env)";
+
+// -- The environment: the place in a job, variables, libraries. --
+
+std::string describe(const std::optional<Place> &place) {
+  constexpr size_t kLongestJob = 200;
+  if (!place)
+    return "no rank of a job: no launcher says anything";
+  const std::string host =
+      place->hosts > 1 ? fmt::format(" on host {} of {}", place->host, place->hosts) : "";
+  return fmt::format("rank {} of {}{}, from {}, in job '{}'", place->rank, place->ranks, host,
+                     place->source, printable(place->job, kLongestJob));
+}
+
+std::string variablesText(const std::vector<VariableReport> &variables) {
+  constexpr size_t kWidestValue = 32;
+  std::vector<std::array<std::string, 5>> rows = {
+      {"variable", "value", "source", "counts", "meaning"}};
+  for (const VariableReport &variable : variables)
+    rows.push_back({variable.name, variable.value ? printable(*variable.value, kWidestValue) : "-",
+                    variable.source, variable.counts ? "yes" : "", variable.meaning});
+  std::array<size_t, 4> widths = {};
+  for (const auto &row : rows)
+    for (size_t column = 0; column < widths.size(); ++column)
+      widths[column] = std::max(widths[column], row[column].size());
+  std::string text;
+  for (const auto &row : rows)
+    text += fmt::format("{:<{}}  {:<{}}  {:<{}}  {:<{}}  {}\n", row[0], widths[0], row[1],
+                        widths[1], row[2], widths[2], row[3], widths[3], row[4]);
+  return text;
+}
+
+/// The libraries that backends open at run time, by backend.
+std::vector<std::pair<std::string, Result<std::string>>> findLibraries() {
+  std::vector<std::pair<std::string, Result<std::string>>> libraries;
+  for (const Backend &backend : builtinBackends().all())
+    if (backend.transport == Transport::Messages)
+      libraries.emplace_back(backend.name, backend.messages());
+  return libraries;
+}
+
+std::string environmentText(const Found &place, const std::vector<VariableReport> &variables) {
+  std::string text = place ? describe(*place) + "\n\n" : "";
+  text += variablesText(variables);
+  for (const auto &[backend, library] : findLibraries())
+    text +=
+        fmt::format("--backend {}: {}\n", backend, library ? *library : library.status().message());
+  return text;
+}
+
+OrderedJson placeJson(const Found &place) {
+  if (!place || !*place)
+    return nullptr;
+  const Place &is = **place;
+  return {{"source", is.source},
+          {"rank", is.rank},
+          {"ranks", is.ranks},
+          {"local_rank", is.localRank},
+          {"local_ranks", is.localRanks},
+          {"host", is.host},
+          {"hosts", is.hosts},
+          {"job", is.job}};
+}
+
+OrderedJson environmentJson(const Found &place, const std::vector<VariableReport> &variables) {
+  OrderedJson error, list = OrderedJson::array(), libraries = OrderedJson::array();
+  if (!place)
+    error = {{"code", static_cast<int>(place.status().code())},
+             {"message", place.status().message()}};
+  for (const VariableReport &variable : variables)
+    list.push_back({{"name", variable.name},
+                    {"source", variable.source},
+                    {"value", variable.value ? OrderedJson(*variable.value) : OrderedJson()},
+                    {"counts", variable.counts},
+                    {"meaning", variable.meaning}});
+  for (const auto &[backend, library] : findLibraries())
+    libraries.push_back(
+        {{"backend", backend},
+         {"library", library ? OrderedJson(*library) : OrderedJson()},
+         {"error", library ? OrderedJson() : OrderedJson(library.status().message())}});
+  return {{"place", placeJson(place)},
+          {"error", error},
+          {"variables", std::move(list)},
+          {"libraries", std::move(libraries)}};
+}
+
+void print(const OrderedJson &json) {
+  llvm::outs() << json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) << "\n";
+}
+
+int envCommand(bool asJson) {
+  const Environment environment = processEnvironment();
+  const Found place = findPlace(environment);
+  const std::vector<VariableReport> variables = reportVariables(environment);
+  const int exitCode = place ? 0 : report(place.status());
+  if (asJson)
+    print(environmentJson(place, variables));
+  else
+    llvm::outs() << environmentText(place, variables);
+  return exitCode;
+}
+
+// -- The doctor. --
 
 struct DoctorFlags {
   bool asJson = false;
   std::optional<int64_t> ranks;
-  int64_t timeoutMs = 60000;
+  int64_t timeoutMs = kNvmlPatience.count();
 };
 
-/// The ranks of a job, met to compare.
-class Meeting {
-public:
-  static Result<std::unique_ptr<Meeting>> join(const Place &place,
-                                               std::chrono::milliseconds timeout) {
-    std::unique_ptr<Meeting> meeting(new Meeting());
-    meeting->job_ = BRAID_TRY(JobRank::join(place, timeout));
-    meeting->group_ = std::make_unique<ProcessGroup>(meeting->job_->takeClient(), timeout);
-    Status status = meeting->group_->start();
-    return status.isOk() ? Result<std::unique_ptr<Meeting>>(std::move(meeting)) : status;
+void print(const DoctorFlags &flags, const std::optional<Place> &place, const doctor::Facts &facts,
+           const std::vector<doctor::Finding> &findings) {
+  std::vector<VariableReport> variables = reportVariables(processEnvironment());
+  if (flags.asJson) {
+    OrderedJson json = doctor::reportJson(facts, findings);
+    json["environment"] = environmentJson(place, variables);
+    return print(json);
   }
-
-  /// What all ranks say, decoded.
-  template <class Value>
-  Result<std::vector<Value>> gather(std::string mine, Result<Value> (*decode)(llvm::StringRef)) {
-    std::vector<Value> values;
-    const std::vector<std::string> texts = BRAID_TRY(group_->allGather(std::move(mine)));
-    for (const std::string &text : texts)
-      values.push_back(BRAID_TRY(decode(text)));
-    return values;
-  }
-
-  Status end() {
-    BRAID_TRY(group_->commit());
-    group_->close();
-    group_->leave();
-    return Status::ok();
-  }
-
-private:
-  Meeting() = default;
-  std::unique_ptr<JobRank> job_; ///< waits for others when the group has left
-  std::unique_ptr<ProcessGroup> group_;
-};
-
-/// A launcher that names no rank is none, and so is a job of one.
-Result<std::optional<Place>> placeInJob() {
-  std::optional<Place> place = BRAID_TRY(findPlace(processEnvironment()));
-  if (place && place->ranks == 1)
-    place.reset();
-  return place;
-}
-
-struct Examined {
-  doctor::Facts facts;
-  std::vector<doctor::Finding> findings;
-};
-
-Result<Examined> examine(const DoctorFlags &flags, const std::optional<Place> &place) {
-  std::unique_ptr<Meeting> meeting;
-  if (place)
-    meeting = BRAID_TRY(Meeting::join(*place, std::chrono::milliseconds(flags.timeoutMs)));
-  doctor::Sources sources = doctor::processSources(builtinBackends());
-  sources.patience = std::min(sources.patience, std::chrono::milliseconds(flags.timeoutMs));
-  doctor::Facts facts = doctor::readFacts(sources);
-  facts.ranks = flags.ranks.value_or(place ? place->ranks : 0);
-  if (!meeting)
-    return Examined{facts, doctor::runChecks(facts)};
-  facts.own.gpu = facts.gpuOfRank(place->localRank);
-  facts.ofRanks =
-      BRAID_TRY(meeting->gather<doctor::RankFacts>(facts.own.encode(), doctor::RankFacts::decode));
-  const auto findings = BRAID_TRY(meeting->gather<std::vector<doctor::Finding>>(
-      doctor::encodeFindings(doctor::runChecks(facts)), doctor::decodeFindings));
-  BRAID_TRY(meeting->end());
-  return Examined{facts, doctor::mergeFindings(findings)};
+  llvm::erase_if(variables, [](const VariableReport &variable) { return !variable.value; });
+  llvm::outs() << environmentText(place, variables) << "\n"
+               << doctor::reportText(facts, findings, wantsColours(STDOUT_FILENO));
 }
 
 Result<int> doctorCommand(const DoctorFlags &flags) {
@@ -110,14 +176,19 @@ Result<int> doctorCommand(const DoctorFlags &flags) {
     return badInput("expected --ranks to be at least 1, got {}", *flags.ranks);
   if (flags.timeoutMs < 1 || flags.timeoutMs > 86400000)
     return badInput("expected --timeout-ms to be from 1 to 86400000, got {}", flags.timeoutMs);
-  const std::optional<Place> place = BRAID_TRY(placeInJob());
-  const Examined examined = BRAID_TRY(examine(flags, place));
-  const auto &[facts, findings] = examined;
-  if (!place || place->rank == 0)
-    llvm::outs() << (flags.asJson
-                         ? doctor::reportJson(facts, findings)
-                         : doctor::reportText(facts, findings, wantsColours(STDOUT_FILENO)));
-  return doctor::exitCodeOf(findings);
+  const std::optional<Place> place = BRAID_TRY(findPlace(processEnvironment()));
+  doctor::Sources sources = doctor::processSources(builtinBackends());
+  sources.patience = std::chrono::milliseconds(flags.timeoutMs);
+  doctor::Facts facts = doctor::readFacts(sources);
+  facts.ranks = flags.ranks.value_or(place ? place->localRanks : 0);
+  const std::vector<doctor::Finding> findings = doctor::runChecks(facts);
+  if (!place || place->localRank == 0)
+    print(flags, place, facts, findings);
+  const int code = doctor::exitCodeOf(findings);
+  if (!facts.isStuck())
+    return code;
+  llvm::outs().flush();
+  std::_Exit(code);
 }
 
 } // namespace
@@ -129,12 +200,20 @@ Command addDoctor(CLI::App &app) {
   addInteger(*command, "--ranks", flags->ranks, "R",
              "how many ranks are to run here (default: one for each GPU, or those of the job)");
   addInteger(*command, "--timeout-ms", flags->timeoutMs, "T",
-             "how long ranks of a job wait for each other (default 60000), and how long the driver "
-             "is waited for, at most 20000");
+             "how long the driver is waited for (default 20000)");
   command->footer(kDoctorFooter);
   return {command, [flags] {
             return runCommand([&](std::unique_ptr<Source> &) { return doctorCommand(*flags); });
           }};
+}
+
+Command addEnv(CLI::App &app) {
+  auto asJson = std::make_shared<bool>(false);
+  CLI::App *command =
+      app.add_subcommand("env", "Print which rank this process is, and each variable read");
+  command->add_flag("--json", *asJson, "the same as JSON");
+  command->footer(kEnvFooter);
+  return {command, [asJson] { return envCommand(*asJson); }};
 }
 
 } // namespace braid::tools

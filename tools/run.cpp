@@ -2,7 +2,6 @@
 
 #include "api/compile/check.h"
 #include "api/compile/plans.h"
-#include "api/doctor/explain_failure.h"
 #include "api/launch/job_rank.h"
 #include "api/launch/launch.h"
 #include "ir/counted.h"
@@ -577,21 +576,14 @@ int Run::fail(const Status &status) {
   return endFailed(cause);
 }
 
-/// Ends what is said with the doctor's line, if one explains the failure; one rank speaks for all.
-/// Returns the exit code.
+/// Points to the doctor if a run on GPUs was refused; one rank speaks for all. Returns the exit
+/// code.
 int Run::endFailed(const Status &cause) const {
-  const int code = static_cast<int>(cause.code());
-  if (setup_.place && setup_.place->rank != 0)
-    return code;
   const bool isOnGpus = backend_ && backend_->facts;
-  const int64_t ranks = compiled_.program ? compiled_.program->ranks() : 0;
-  const doctor::Explanation why = doctor::explainFailure(cause, isOnGpus, ranks, registry_);
-  if (!why.line.empty())
-    llvm::errs() << prefixed("doctor: " + why.line + "\n");
-  if (!why.isStuck)
-    return code;
-  llvm::outs().flush();
-  std::_Exit(code);
+  const bool speaks = !setup_.place || setup_.place->rank == 0;
+  if (speaks && isOnGpus && cause.code() == StatusCode::Unsupported)
+    llvm::errs() << prefixed("`braid doctor` says what stops programs on this machine\n");
+  return static_cast<int>(cause.code());
 }
 
 /// Without a launcher of ours: each rank leaves its own record, and the host those of the ranks

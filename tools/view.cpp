@@ -8,9 +8,9 @@
 #include "api/simulate/machines.h"
 #include "api/simulate/simulate_program.h"
 #include "api/view/counterexample.h"
-#include "api/view/flight.h"
 #include "api/view/measured.h"
 #include "api/view/predicted.h"
+#include "api/view/recorded.h"
 #include "ir/failure.h"
 #include "runtime/files.h"
 #include "tools/command.h"
@@ -117,21 +117,9 @@ std::string firstOfModel(const ViewFlags &flags) {
   return flags.machine ? "--machine" : "";
 }
 
-/// Nothing that is said is ignored.
-Status checkNeeds(const ViewFlags &flags) {
-  const std::string ofSource = flags.source.firstGiven(), ofModel = firstOfModel(flags);
-  const bool hasFile = !flags.source.file.empty();
-  if (!hasFile && !ofSource.empty())
-    return badInput("{}: expected FILE with it", ofSource);
-  if ((!hasFile || flags.check) && !ofModel.empty())
-    return badInput("{}: expected FILE, and no --check, with it", ofModel);
-  if (flags.run && flags.trace.empty())
-    return badInput("--run: expected --trace with it");
-  return Status::ok();
-}
-
-/// One of FILE, with or without --trace; --trace; --records.
+/// FILE, with or without --trace; --trace; or --records. No other flag may be without effect.
 Status checkFlags(const ViewFlags &flags) {
+  const std::string ofSource = flags.source.firstGiven(), ofModel = firstOfModel(flags);
   const bool hasFile = !flags.source.file.empty(), hasTrace = !flags.trace.empty();
   if (!flags.records.empty() && (hasFile || hasTrace || flags.check))
     return badInput("--records: expected no FILE, --trace or --check with it");
@@ -139,7 +127,13 @@ Status checkFlags(const ViewFlags &flags) {
     return badInput("expected FILE, --trace or --records");
   if (flags.check && (!hasFile || hasTrace))
     return badInput("--check: expected FILE, and no --trace, with it");
-  return checkNeeds(flags);
+  if (!hasFile && !ofSource.empty())
+    return badInput("{}: expected FILE with it", ofSource);
+  if ((!hasFile || flags.check) && !ofModel.empty())
+    return badInput("{}: expected FILE, and no --check, with it", ofModel);
+  if (flags.run && !hasTrace)
+    return badInput("--run: expected --trace with it");
+  return Status::ok();
 }
 
 /// Standard input is read once, and no file that is read is replaced.
@@ -156,7 +150,7 @@ Status checkFiles(const ViewFlags &flags) {
 Result<view::Page> makePage(const ViewFlags &flags, std::unique_ptr<Source> &source) {
   if (!flags.records.empty()) {
     const std::vector<FlightRecord> records = BRAID_TRY(readFlightRecords(flags.records));
-    return view::flightPage(records, flags.records);
+    return view::recordedPage(records, flags.records);
   }
   if (flags.trace.empty())
     return pageOfSource(flags, source);
@@ -168,8 +162,7 @@ Result<view::Page> makePage(const ViewFlags &flags, std::unique_ptr<Source> &sou
 }
 
 /// To a file, or to stdout.
-Status write(view::Page page, const std::string &file) {
-  view::joinAlikeRanks(page);
+Status write(const view::Page &page, const std::string &file) {
   const std::string html = view::toHtml(page);
   if (!file.empty())
     return writeFile(file, html);
@@ -180,16 +173,16 @@ Status write(view::Page page, const std::string &file) {
 Result<int> viewCommand(const ViewFlags &flags, std::unique_ptr<Source> &source) {
   BRAID_TRY(checkFlags(flags));
   BRAID_TRY(checkFiles(flags));
-  view::Page page = BRAID_TRY(makePage(flags, source));
-  BRAID_TRY(write(std::move(page), flags.out));
+  const view::Page page = BRAID_TRY(makePage(flags, source));
+  BRAID_TRY(write(page, flags.out));
   return 0;
 }
 
 } // namespace
 
 Status printPredicted(const Compiled &compiled) {
-  view::Page page = BRAID_TRY(predict(compiled, kMachine, {}));
-  return write(std::move(page), "");
+  const view::Page page = BRAID_TRY(predict(compiled, kMachine, {}));
+  return write(page, "");
 }
 
 /// What is printed again is checked again, so that places are lines of the page.
@@ -200,8 +193,8 @@ Status printCounterexample(const Compiled &compiled, const CheckOptions &options
 }
 
 Status printFlight(llvm::ArrayRef<FlightRecord> records, llvm::ArrayRef<std::string> names) {
-  view::Page page = BRAID_TRY(view::flightPage(records, names));
-  return write(std::move(page), "");
+  const view::Page page = BRAID_TRY(view::recordedPage(records, names));
+  return write(page, "");
 }
 
 Result<std::vector<FlightRecord>> readFlightRecords(llvm::ArrayRef<std::string> files) {

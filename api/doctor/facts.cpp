@@ -1,14 +1,9 @@
-//===- api/doctor/facts.cpp - all that `braid doctor` looks at, as values ---------------------===//
+//===- api/doctor/facts.cpp - what `braid doctor` looks at ------------------------------------===//
 
 #include "api/doctor/facts.h"
 
-#include "api/doctor/between_ranks.h"
-#include "api/launch/ask_in_process.h"
-#include "api/machine/ask_nvml.h"
-#include "ir/failure.h"
 #include "runtime/files.h"
 #include "runtime/job/bootstrap/endpoint.h"
-#include "runtime/job/network/secret.h"
 #include "runtime/tune/measurement_cache.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -19,17 +14,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
-#include <condition_variable>
 #include <cstring>
-#include <mutex>
 #include <thread>
 
 #include <sched.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -39,14 +29,12 @@ namespace braid::doctor {
 namespace {
 
 namespace fs = llvm::sys::fs;
-using std::chrono::milliseconds;
 namespace path = llvm::sys::path;
 
-constexpr size_t kMostOfFile = 1 << 16; ///< bytes; of what the kernel writes
-
-/// What stands in a file of the kernel's; empty if there is none.
+/// The trimmed text of a file that the kernel writes; empty if it cannot be read.
 std::string textAt(const std::string &file) {
-  Result<std::string> text = readFile(file, kMostOfFile);
+  constexpr size_t kMostBytes = 1 << 16;
+  Result<std::string> text = readFile(file, kMostBytes);
   return text ? llvm::StringRef(*text).trim().str() : "";
 }
 
@@ -60,13 +48,7 @@ std::vector<std::string> namesIn(const std::string &folder) {
   return names;
 }
 
-std::string linkAt(const std::string &file) {
-  std::array<char, 256> target = {};
-  const ssize_t size = readlink(file.c_str(), target.data(), target.size());
-  return size > 0 ? std::string(target.data(), static_cast<size_t>(size)) : "";
-}
-
-// -- What this process is. --
+// -- This process. --
 
 std::optional<uint64_t> limitOf(int resource, rlim_t rlimit::*which) {
   rlimit limit{};
@@ -74,13 +56,6 @@ std::optional<uint64_t> limitOf(int resource, rlim_t rlimit::*which) {
       limit.*which == RLIM_INFINITY)
     return std::nullopt;
   return limit.*which;
-}
-
-Limits ownLimits() {
-  return {.openFiles = limitOf(RLIMIT_NOFILE, &rlimit::rlim_max),
-          .lockedBytes = limitOf(RLIMIT_MEMLOCK, &rlimit::rlim_cur),
-          .processes = limitOf(RLIMIT_NPROC, &rlimit::rlim_cur),
-          .addressBytes = limitOf(RLIMIT_AS, &rlimit::rlim_cur)};
 }
 
 int64_t ownProcessors() {
@@ -99,262 +74,235 @@ std::optional<Space> spaceOf(const std::string &folder) {
                uint64_t(about.f_bavail) * about.f_frsize};
 }
 
-std::map<std::string, std::string> ownVariables() {
-  std::map<std::string, std::string> variables;
-  for (char **entry = environ; entry && *entry; ++entry) {
-    const auto [name, value] = llvm::StringRef(*entry).split('=');
-    variables[name.str()] = value.str();
-  }
-  return variables;
+/// Linux gives the first name space of each kind a fixed number, "pid:[4026531836]".
+std::optional<bool> isOwnNamespace(const std::string &file, llvm::StringRef first) {
+  char target[64] = {};
+  const ssize_t size = readlink(file.c_str(), target, sizeof(target) - 1);
+  return size > 0 ? std::optional(first != target) : std::nullopt;
 }
 
 void readProcess(const Sources &sources, Facts &facts) {
   const std::string self = sources.root + "/proc/self";
-  for (const auto &[name, value] : sources.variables)
-    if (changesBehaviour(name))
-      facts.own.variables[name] = value;
-  facts.status = parseProcessStatus(textAt(self + "/status"));
-  facts.own.pidNamespace = parseNamespace(linkAt(self + "/ns/pid"), "pid").value_or(0);
-  facts.own.ipcNamespace = parseNamespace(linkAt(self + "/ns/ipc"), "ipc").value_or(0);
-  if (int64_t scope = 0;
-      !llvm::StringRef(textAt(sources.root + "/proc/sys/kernel/yama/ptrace_scope"))
-           .getAsInteger(10, scope))
-    facts.ptraceScope = scope;
-  if (sources.limits)
-    facts.limits = sources.limits();
+  facts.variables = sources.variables;
+  facts.hasOwnPids = isOwnNamespace(self + "/ns/pid", "pid:[4026531836]");
+  facts.hasOwnIpc = isOwnNamespace(self + "/ns/ipc", "ipc:[4026531839]");
+  facts.limits = sources.limits;
   facts.processors = sources.processors;
 }
 
 // -- Folders. --
 
-/// The nearest that is there, of `folder` and those above it.
-std::string nearestThere(const std::string &folder) {
-  llvm::SmallString<256> absolute(folder);
-  (void)fs::make_absolute(absolute);
-  llvm::StringRef there = absolute;
-  while (!there.empty() && !fs::exists(there))
-    there = path::parent_path(there);
-  return there.str();
-}
-
-/// Why no file can be made in `folder`, which may be yet to be made; empty: one can.
-std::string whyNotWritable(const std::string &folder) {
-  const std::string there = nearestThere(folder);
-  if (there.empty())
-    return std::strerror(ENOENT);
-  if (!fs::is_directory(there))
-    return fmt::format("{} is no folder", there);
-  return access(there.c_str(), W_OK | X_OK) == 0 ? "" : std::strerror(errno);
-}
-
-bool isNoExec(const std::string &folder) {
-  struct statvfs about = {};
-  return statvfs(folder.c_str(), &about) == 0 && (about.f_flag & ST_NOEXEC) != 0;
-}
-
 Environment environmentOf(const std::map<std::string, std::string> &variables) {
-  return [&variables](const std::string &name) -> std::optional<std::string> {
+  return [variables](const std::string &name) -> std::optional<std::string> {
     const auto found = variables.find(name);
     return found == variables.end() || found->second.empty() ? std::nullopt
                                                              : std::optional(found->second);
   };
 }
 
-/// It has to be there, and nobody makes it.
-MeetingFolder readMeetingFolder(const Sources &sources) {
-  MeetingFolder meeting;
-  const Environment environment = environmentOf(sources.variables);
-  meeting.path = endpointBase(environment);
-  for (const char *variable : {"XDG_RUNTIME_DIR", "TMPDIR"})
-    if (environment(variable) == meeting.path && meeting.source.empty())
-      meeting.source = variable;
-  if (const std::string given = environment("TMPDIR").value_or("");
-      meeting.source.empty() && !given.empty() && given.front() != '/')
-    meeting.ignored = given;
-  meeting.trouble = fs::exists(meeting.path) ? whyNotWritable(meeting.path) : std::strerror(ENOENT);
-  meeting.excessBytes = excessOfEndpoint(meeting.path, "");
-  meeting.excessOfNamed = excessOfEndpoint(meeting.path, "named");
-  if (sources.space)
-    meeting.space = sources.space(meeting.path);
-  meeting.isNoExec = sources.isNoExec && sources.isNoExec(meeting.path);
-  return meeting;
+/// A folder that need not exist yet: its nearest existing parent decides.
+Folder readFolder(const std::string &name, const Sources &sources) {
+  Folder folder{name, "", {}};
+  llvm::SmallString<256> absolute(name);
+  (void)fs::make_absolute(absolute);
+  llvm::StringRef existing = absolute;
+  while (!existing.empty() && !fs::exists(existing))
+    existing = path::parent_path(existing);
+  if (existing.empty())
+    folder.trouble = std::strerror(ENOENT);
+  else if (!fs::is_directory(existing))
+    folder.trouble = existing.str() + " is not a folder";
+  else if (access(existing.str().c_str(), W_OK | X_OK) != 0)
+    folder.trouble = std::strerror(errno);
+  folder.space = sources.space(existing.str());
+  return folder;
 }
 
 void readFolders(const Sources &sources, Facts &facts) {
-  if (sources.space)
-    facts.sharedMemory = sources.space(sources.root + "/dev/shm");
-  if (const auto secret = environmentOf(sources.variables)("BRAID_SECRET_FILE"))
-    facts.secretTrouble = whyNotSecret(*secret);
-  facts.meeting = readMeetingFolder(sources);
-  facts.cacheFolder = measurementFolder(environmentOf(sources.variables));
-  if (facts.cacheFolder.empty())
-    return;
-  facts.isCacheThere = fs::is_directory(facts.cacheFolder);
-  facts.cacheTrouble = whyNotWritable(facts.cacheFolder);
-  if (sources.space)
-    facts.cacheSpace = sources.space(nearestThere(facts.cacheFolder));
+  const Environment environment = environmentOf(sources.variables);
+  facts.sharedMemory = sources.space(sources.root + "/dev/shm");
+  facts.meeting = readFolder(endpointBase(environment), sources);
+  if (!fs::exists(facts.meeting.path)) // nobody creates it
+    facts.meeting.trouble = std::strerror(ENOENT);
+  facts.meetingExcess = excessOfEndpoint(facts.meeting.path, "named");
+  if (const std::string cache = measurementFolder(environment); !cache.empty())
+    facts.cache = readFolder(cache, sources);
 }
 
 // -- GPUs. --
 
-bool isGpuOfNvidia(const std::string &folder) {
+template <class Value> Answer<Value> answerOf(const Result<Value> &result) {
+  if (result)
+    return {*result, "", false};
+  return {{}, result.status().message(), result.status().code() == StatusCode::TimedOut};
+}
+
+Answer<BackendFacts> askBackend(const Sources &sources, const std::string &name) {
+  const auto found = sources.backends.find(name);
+  if (found == sources.backends.end())
+    return {};
+  return answerOf(
+      askWithin<BackendFacts>(sources.patience, name == "cuda" ? "CUDA" : "NCCL", found->second));
+}
+
+bool isNvidiaGpu(const std::string &folder) {
   const std::string kind = textAt(folder + "/class");
   return textAt(folder + "/vendor") == "0x10de" &&
          (kind.starts_with("0x0300") || kind.starts_with("0x0302"));
 }
 
-PciGpu readGpu(const std::string &address, const std::string &root) {
-  PciGpu gpu;
-  gpu.address = normalizedPci(address);
-  const std::string devices = root + "/sys/bus/pci/devices/";
-  gpu.iommu = textAt(devices + address + "/iommu_group/type");
-  gpu.bridges = pciPath(address, root);
+/// Where a device is on the bus: "pci0000:15", "0000:15:01.0", "0000:16:00.0", ..., the device.
+std::vector<std::string> pathOf(const std::string &device) {
+  llvm::SmallString<128> real;
+  if (fs::real_path(device, real))
+    return {};
+  llvm::SmallVector<llvm::StringRef> parts;
+  real.str().rsplit("/devices/").second.split(parts, '/', -1, /*KeepEmpty=*/false);
+  return {parts.begin(), parts.end()};
+}
+
+void readBus(const std::string &devices, Gpu &gpu) {
+  gpu.iommu = textAt(devices + gpu.pci + "/iommu_group/type");
+  gpu.bridges = pathOf(devices + gpu.pci);
   if (!gpu.bridges.empty())
-    gpu.bridges.pop_back(); // the device itself
+    gpu.bridges.pop_back();
   for (const std::string &bridge : gpu.bridges)
-    if (Result<std::string> config = readFile(devices + bridge + "/config", kMostOfFile))
+    if (Result<std::string> config = readFile(devices + bridge + "/config", 1 << 16))
       if (redirectsPeers(*config).value_or(false))
         gpu.redirecting.push_back(bridge);
-  return gpu;
+}
+
+std::optional<int64_t> cudaNumberAt(const Facts &facts, const std::string &pci) {
+  for (int64_t device = 0; device < facts.cudaDevices(); ++device)
+    if (normalizedPci(facts.cudaText(fmt::format("{}.pci", device))) == pci)
+      return device;
+  return std::nullopt;
+}
+
+/// Those that NVML lists, or else those on the PCI bus.
+std::vector<Gpu> listGpus(const std::string &devices, const Facts &facts) {
+  std::vector<Gpu> gpus;
+  auto add = [&](const std::string &pci, const NvmlDevice &device) {
+    Gpu &gpu = gpus.emplace_back();
+    gpu.pci = normalizedPci(pci);
+    gpu.index = gpus.size() - 1;
+    gpu.nvml = device;
+  };
+  if (facts.nvml.value)
+    for (const NvmlDevice &device : facts.nvml.value->devices)
+      add(device.pci, device);
+  else
+    for (const std::string &address : namesIn(devices))
+      if (isNvidiaGpu(devices + address))
+        add(address, {});
+  return gpus;
+}
+
+void readGpus(const Sources &sources, Facts &facts) {
+  const std::string devices = sources.root + "/sys/bus/pci/devices/";
+  facts.gpus = listGpus(devices, facts);
+  for (Gpu &gpu : facts.gpus) {
+    gpu.cuda = cudaNumberAt(facts, gpu.pci);
+    gpu.isHidden =
+        !gpu.cuda && facts.cudaDevices() > 0 && facts.variables.count("CUDA_VISIBLE_DEVICES") != 0;
+    gpu.name = fmt::format("{}GPU {} ({})", gpu.cuda || facts.cudaDevices() == 0 ? "" : "NVML's ",
+                           gpu.cuda.value_or(static_cast<int64_t>(gpu.index)), gpu.pci);
+    readBus(devices, gpu);
+  }
+  llvm::stable_sort(facts.gpus, [](const Gpu &a, const Gpu &b) {
+    return a.cuda.value_or(INT64_MAX) < b.cuda.value_or(INT64_MAX);
+  });
 }
 
 bool isDeviceFile(llvm::StringRef name) {
   return name.consume_front("nvidia") && !name.empty() && llvm::all_of(name, llvm::isDigit);
 }
 
-void readPci(const Sources &sources, Facts &facts) {
-  for (const std::string &address : namesIn(sources.root + "/sys/bus/pci/devices"))
-    if (isGpuOfNvidia(sources.root + "/sys/bus/pci/devices/" + address))
-      facts.gpus.push_back(readGpu(address, sources.root));
+void readDrivers(const Sources &sources, Facts &facts) {
   const std::string driver = textAt(sources.root + "/proc/driver/nvidia/version");
   facts.kernelDriver = driver.substr(0, driver.find('\n'));
   facts.deviceFiles = llvm::count_if(namesIn(sources.root + "/dev"), isDeviceFile);
-}
-
-template <class Value> Answer<Value> answerOf(const Result<Value> &result) {
-  Answer<Value> answer;
-  if (result)
-    answer.value = *result;
-  else
-    answer.error = result.status().message();
-  answer.isLate = result.status().code() == StatusCode::TimedOut;
-  return answer;
-}
-
-Answer<NvmlReport> askNvml(const Sources &sources) {
-  if (!sources.nvml)
-    return {};
-  return answerOf(sources.nvml(environmentOf(sources.variables), sources.patience));
-}
-
-Answer<BackendFacts> askBackend(const Sources &sources, const char *name) {
-  const auto found = sources.backends.find(name);
-  if (found == sources.backends.end() || !found->second)
-    return {};
-  return answerOf(found->second(sources.patience));
-}
-
-// -- Backends, by whom they are asked. --
-
-using AskFacts = std::function<BackendFacts()>;
-
-Result<BackendFacts> factsByProcess(const AskFacts &ask, milliseconds patience) {
-  const std::string text =
-      BRAID_TRY(askInProcess([&] { return encodeBackendFacts(ask()); }, patience));
-  return decodeBackendFacts(text);
-}
-
-/// Of one that is late the thread is left alone: nobody can end a call into a driver.
-Result<BackendFacts> factsByThread(const AskFacts &ask, milliseconds patience) {
-  struct Shared {
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::optional<BackendFacts> facts;
-  };
-  auto shared = std::make_shared<Shared>();
-  std::thread([shared, ask] {
-    BackendFacts facts = ask();
-    std::lock_guard lock(shared->mutex);
-    shared->facts = std::move(facts);
-    shared->changed.notify_all();
-  }).detach();
-  std::unique_lock lock(shared->mutex);
-  if (!shared->changed.wait_for(lock, patience, [&] { return shared->facts.has_value(); }))
-    return timedOut("no answer within {} ms", patience.count());
-  return std::move(*shared->facts);
-}
-
-void readGpus(const Sources &sources, Facts &facts) {
-  readPci(sources, facts);
-  facts.patience = sources.patience;
-  facts.nvml = askNvml(sources);
-  facts.machine = facts.nvml.value ? readMachine(*facts.nvml.value, sources.root) : Machine();
+  facts.nvml = answerOf(
+      askWithin<NvmlReport>(sources.patience, "NVML",
+                            [ask = sources.nvml, environment = environmentOf(sources.variables)] {
+                              return ask(environment);
+                            }));
   facts.hasCuda = sources.backends.count("cuda") != 0;
   facts.cuda = askBackend(sources, "cuda");
   facts.nccl = askBackend(sources, "nccl");
 }
 
+uint32_t littleEndian(llvm::StringRef bytes, size_t offset, size_t size) {
+  uint32_t value = 0;
+  for (size_t i = 0; i < size; ++i)
+    value |= static_cast<uint32_t>(static_cast<uint8_t>(bytes[offset + i])) << (8 * i);
+  return value;
+}
+
 } // namespace
 
-bool changesBehaviour(llvm::StringRef variable) {
-  for (llvm::StringRef own : {"BRAID_RANK", "BRAID_RANKS", "BRAID_LOCAL_RANK", "BRAID_LOCAL_RANKS",
-                              "BRAID_JOB", "BRAID_MEETING"})
-    if (variable == own)
-      return false;
-  for (llvm::StringRef prefix : {"BRAID_", "CUDA_", "NCCL_", "OMP_", "OPENBLAS_"})
-    if (variable.take_front(prefix.size()) == prefix)
-      return true;
-  for (llvm::StringRef name :
-       {"LD_LIBRARY_PATH", "LD_PRELOAD", "TMPDIR", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"})
-    if (variable == name)
-      return true;
+std::optional<bool> redirectsPeers(llvm::StringRef configuration) {
+  constexpr size_t kFirst = 0x100, kSize = 0x1000, kControl = 6;
+  constexpr uint32_t kAcs = 0x000d, kRedirectsRequests = 0x4, kRedirectsCompletions = 0x8;
+  if (configuration.size() < kSize)
+    return std::nullopt;
+  // A list of capabilities, whose headers hold an id and the offset of the next one. The number of
+  // steps is bounded, because a broken list may be a circle.
+  size_t offset = kFirst;
+  for (size_t steps = 0; steps < kSize / 4 && offset >= kFirst && offset + 8 <= kSize; ++steps) {
+    const uint32_t header = littleEndian(configuration, offset, 4);
+    if ((header & 0xffff) == kAcs) {
+      const uint32_t control = littleEndian(configuration, offset + kControl, 2);
+      return (control & (kRedirectsRequests | kRedirectsCompletions)) != 0;
+    }
+    offset = header >> 20;
+  }
   return false;
 }
 
 bool Facts::hasGpu() const {
-  return !gpus.empty() || deviceFiles > 0 || !kernelDriver.empty() ||
-         (nvml.value && !nvml.value->devices.empty()) || nvml.isLate || cuda.isLate ||
-         cudaNumber("devices").value_or(0) > 0;
+  return !gpus.empty() || deviceFiles > 0 || !kernelDriver.empty() || isStuck() ||
+         cudaDevices() > 0;
 }
 
-std::optional<std::string> Facts::variable(const std::string &name) const {
-  const auto found = own.variables.find(name);
-  return found == own.variables.end() ? std::nullopt : std::optional(found->second);
+std::vector<Gpu> Facts::visibleGpus() const {
+  std::vector<Gpu> visible;
+  llvm::copy_if(gpus, std::back_inserter(visible), [](const Gpu &gpu) { return !gpu.isHidden; });
+  return visible;
 }
 
-std::optional<std::string> Facts::cudaText(const std::string &name) const {
+std::string Facts::variable(const std::string &name) const {
+  const auto found = variables.find(name);
+  return found == variables.end() ? "" : found->second;
+}
+
+std::string Facts::cudaText(const std::string &name) const {
   if (!cuda.value)
-    return std::nullopt;
+    return "";
   const auto found = cuda.value->find(name);
-  return found == cuda.value->end() ? std::nullopt : std::optional(found->second);
+  return found == cuda.value->end() ? "" : found->second;
 }
 
 std::optional<int64_t> Facts::cudaNumber(const std::string &name) const {
-  const std::optional<std::string> text = cudaText(name);
   int64_t number = 0;
-  return !text || llvm::StringRef(*text).getAsInteger(10, number) ? std::nullopt
+  return llvm::StringRef(cudaText(name)).getAsInteger(10, number) ? std::nullopt
                                                                   : std::optional(number);
 }
 
-std::string Facts::gpuOfRank(int64_t localRank) const {
-  const int64_t device = cudaNumber("devices") == 1 ? 0 : localRank;
-  return normalizedPci(cudaText(std::to_string(device) + ".pci").value_or(""));
-}
-
-Sources processSources(const BackendRegistry &registry, AskedBy askedBy) {
+Sources processSources(const BackendRegistry &registry) {
   Sources sources;
-  sources.variables = ownVariables();
-  sources.limits = ownLimits;
-  sources.space = spaceOf;
-  sources.isNoExec = isNoExec;
+  for (char **entry = environ; entry && *entry; ++entry) {
+    const auto [name, value] = llvm::StringRef(*entry).split('=');
+    sources.variables[name.str()] = value.str();
+  }
+  sources.limits = {.openFiles = limitOf(RLIMIT_NOFILE, &rlimit::rlim_max),
+                    .addressBytes = limitOf(RLIMIT_AS, &rlimit::rlim_cur)};
   sources.processors = ownProcessors();
-  sources.nvml = braid::askNvml;
+  sources.space = spaceOf;
+  sources.nvml = readNvml;
   for (const Backend &backend : registry.all())
     if (backend.facts)
-      sources.backends[backend.name] = [facts = backend.facts, askedBy](milliseconds patience) {
-        return askedBy == AskedBy::Process ? factsByProcess(facts, patience)
-                                           : factsByThread(facts, patience);
-      };
+      sources.backends[backend.name] = [facts = backend.facts] { return Result(facts()); };
   return sources;
 }
 
@@ -362,6 +310,7 @@ Facts readFacts(const Sources &sources) {
   Facts facts;
   readProcess(sources, facts);
   readFolders(sources, facts);
+  readDrivers(sources, facts);
   readGpus(sources, facts);
   return facts;
 }

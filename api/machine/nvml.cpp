@@ -1,155 +1,112 @@
 //===- api/machine/nvml.cpp - what the driver says about its GPUs, as values ------------------===//
+//
+// Neither the driver nor its header is needed to build: functions are looked up by name when they
+// are called. Values and layouts are those that NVML documents for its ABI, which drivers keep.
+//
+//===----------------------------------------------------------------------------------------===//
 
 #include "api/machine/nvml.h"
 
-#include "api/machine/nvml_api.h"
 #include "ir/failure.h"
 #include "ir/printable.h"
 #include "runtime/loader.h"
 
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <type_traits>
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
 
 namespace braid::nvml {
 namespace {
 
-constexpr const char *kName = "libnvidia-ml.so.1";
 constexpr const char *kWhere = "BRAID_NVML_LIBRARY may name the file";
+constexpr unsigned kMostDevices = 256, kMostLinks = 36;
 
-/// More than any machine has: a library that says more is not taken at its word.
-constexpr unsigned kMostDevices = 256;
+using Handle = void *; ///< nvmlDevice_t
 
-/// The library, open and started.
-class Library {
-public:
-  static Result<std::unique_ptr<Library>> open(const std::string &file);
-  ~Library();
-  Library(const Library &) = delete;
+/// nvmlPciInfo_t.
+struct PciInfo {
+  char oldAddress[16];
+  unsigned domain, bus, device, deviceId, subsystemId;
+  char address[32]; ///< "00000000:18:00.0"
+};
+static_assert(sizeof(PciInfo) == 68);
 
-  Functions call;
-  std::string file;
+/// nvmlFieldValue_t. The first 32 bits of its value are a 32-bit one.
+struct FieldValue {
+  unsigned field = 0, scope = 0;
+  int64_t timestamp = 0, latencyUs = 0;
+  unsigned type = 0;
+  int code = 0;
+  uint64_t value = 0;
+};
+static_assert(sizeof(FieldValue) == 40);
 
-private:
-  Library() = default;
-  void *handle_ = nullptr;
-  bool isStarted_ = false;
+/// nvmlMemory_t, in bytes.
+struct MemoryInfo {
+  uint64_t total, free, used;
 };
 
-std::string shown(const std::string &text) {
-  constexpr size_t kMost = 400;
-  return printable(text, kMost);
-}
+/// The library, open until this ends.
+class Library {
+public:
+  bool open(const std::string &file) {
+    handle_.reset(dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL));
+    return handle_ != nullptr;
+  }
+  void *find(const char *name) const { return dlsym(handle_.get(), name); }
 
-std::string explain(Code code) {
+  /// 0 for success; -1 if there is no such function.
+  template <class... Args> int call(const char *name, Args... args) const {
+    auto *function = reinterpret_cast<int (*)(Args...)>(find(name));
+    return function ? function(args...) : -1;
+  }
+  /// The value that the function stores at its last argument.
+  template <class Value = unsigned, class... Args>
+  std::optional<Value> ask(const char *name, Args... args) const {
+    Value value{};
+    return call(name, args..., &value) == 0 ? std::optional(value) : std::nullopt;
+  }
+  /// A mode that is, and the one after a reset.
+  std::optional<bool> askMode(const char *name, Handle device) const {
+    unsigned current = 0, pending = 0;
+    return call(name, device, &current, &pending) == 0 ? std::optional(current != 0) : std::nullopt;
+  }
+  template <class... Args> std::string askText(const char *name, Args... args) const {
+    std::array<char, 128> text = {};
+    return call(name, args..., text.data(), unsigned(text.size() - 1)) == 0 ? text.data() : "";
+  }
+  template <class... Args> std::string askAddress(const char *name, Args... args) const {
+    PciInfo info = {};
+    if (call(name, args..., &info) != 0)
+      return "";
+    return normalizedPci(std::string(info.address, strnlen(info.address, sizeof(info.address))));
+  }
+
+private:
+  std::unique_ptr<void, int (*)(void *)> handle_ = {nullptr, dlclose};
+};
+
+std::string explain(int code) {
   switch (code) {
-  case Code::DriverNotLoaded:
-    return "the driver is not loaded";
-  case Code::LibraryMismatch:
-    return "it is not of the version of the driver that is loaded";
-  case Code::NoPermission:
+  case 4:
     return "this user may not ask the driver";
+  case 9:
+    return "the driver is not loaded";
+  case 18:
+    return "it is not of the version of the driver that is loaded";
   default:
-    return fmt::format("error {}", static_cast<int>(code));
+    return fmt::format("error {}", code);
   }
 }
 
-Result<std::unique_ptr<Library>> Library::open(const std::string &file) {
-  std::unique_ptr<Library> library(new Library());
-  library->file = file;
-  library->handle_ = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library->handle_)
-    return unsupported("NVML: expected {}, got '{}'; {}", shown(file), shown(loaderError()),
-                       kWhere);
-  auto find = [&](const char *symbol, auto &function) {
-    function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(library->handle_, symbol));
-  };
-#define BRAID_NVML_FIND(Name, Arguments) find("nvml" #Name, library->call.Name);
-  BRAID_NVML_FUNCTIONS(BRAID_NVML_FIND)
-#undef BRAID_NVML_FIND
-  if (!library->call.Init_v2)
-    return unsupported("NVML: {} lacks nvmlInit_v2; {}", shown(file), kWhere);
-  library->file = fileOf(reinterpret_cast<const void *>(library->call.Init_v2), file);
-  if (const Code code = library->call.Init_v2(); code != Code::Success)
-    return unsupported("NVML: {} does not start: {}", shown(library->file), explain(code));
-  library->isStarted_ = true;
-  return library;
-}
-
-Library::~Library() {
-  if (isStarted_ && call.Shutdown)
-    (void)call.Shutdown();
-  if (handle_)
-    dlclose(handle_);
-}
-
-/// What `function` puts behind its last argument; nothing if there is no such one, or it fails.
-template <class Value, class Function, class... Args>
-std::optional<Value> ask(Function function, Args... args) {
-  Value value{};
-  if (!function || function(args..., &value) != Code::Success)
-    return std::nullopt;
-  return value;
-}
-
-template <class Function, class... Args> std::string askText(Function function, Args... args) {
-  std::array<char, 128> text = {};
-  if (!function || function(args..., text.data(), text.size() - 1) != Code::Success)
-    return "";
-  return text.data();
-}
-
-/// The first of the two values that `function` gives: the current one, not the one after a reset.
-template <class Function> std::optional<bool> askCurrent(Function function, Handle *device) {
-  unsigned current = 0, pending = 0;
-  if (!function || function(device, &current, &pending) != Code::Success)
-    return std::nullopt;
-  return current != 0;
-}
-
-std::optional<bool> isSet(std::optional<unsigned> value) {
-  return value ? std::optional(*value != 0) : std::nullopt;
-}
-
-std::optional<double> watts(std::optional<unsigned> milliwatts) {
-  return milliwatts ? std::optional(*milliwatts / 1000.0) : std::nullopt;
-}
-
-template <class Enum>
-std::optional<Enum> oneOf(std::optional<unsigned> value, std::initializer_list<Enum> known) {
-  for (Enum each : known)
-    if (value == static_cast<unsigned>(each))
-      return each;
-  return std::nullopt;
-}
-
-std::string addressOf(const PciInfo &info) {
-  const llvm::StringRef text(info.address, sizeof(info.address));
-  return normalizedPci(text.take_until([](char c) { return c == 0; }).str());
-}
-
-template <class Function, class... Args> std::string askAddress(Function function, Args... args) {
-  const std::optional<PciInfo> info = ask<PciInfo>(function, args...);
-  return info ? addressOf(*info) : "";
-}
-
-std::optional<uint64_t> askCount(const Functions &call, Handle *device, unsigned link,
-                                 LinkCounter counter) {
-  if (auto count = ask<unsigned long long>(call.DeviceGetNvLinkErrorCounter, device, link, counter))
-    return *count;
-  return std::nullopt;
-}
-
-std::optional<uint64_t> sum(std::optional<uint64_t> a, std::optional<uint64_t> b) {
-  return a || b ? std::optional(a.value_or(0) + b.value_or(0)) : std::nullopt;
-}
-
-std::optional<NvmlLink> readLink(const Functions &call, Handle *device, unsigned number) {
-  const std::optional<unsigned> state = ask<unsigned>(call.DeviceGetNvLinkState, device, number);
+std::optional<NvmlLink> readLink(const Library &nvml, Handle device, unsigned number) {
+  const auto state = nvml.ask("nvmlDeviceGetNvLinkState", device, number);
   if (!state)
     return std::nullopt;
   NvmlLink link;
@@ -157,113 +114,113 @@ std::optional<NvmlLink> readLink(const Functions &call, Handle *device, unsigned
   link.isUp = *state != 0;
   if (!link.isUp)
     return link;
-  link.version = ask<unsigned>(call.DeviceGetNvLinkVersion, device, number);
-  link.remote = askAddress(call.DeviceGetNvLinkRemotePciInfo_v2, device, number);
-  if (auto end = ask<unsigned>(call.DeviceGetNvLinkRemoteDeviceType, device, number))
-    link.isToSwitch = *end == static_cast<unsigned>(LinkEnd::Switch);
-  link.replays = askCount(call, device, number, LinkCounter::Replay);
-  link.recoveries = askCount(call, device, number, LinkCounter::Recovery);
-  link.crcErrors = sum(askCount(call, device, number, LinkCounter::CrcFlit),
-                       askCount(call, device, number, LinkCounter::CrcData));
+  constexpr unsigned kSwitch = 2;
+  link.remote = nvml.askAddress("nvmlDeviceGetNvLinkRemotePciInfo_v2", device, number);
+  link.isToSwitch = nvml.ask("nvmlDeviceGetNvLinkRemoteDeviceType", device, number) == kSwitch;
+  for (int counter = 0; counter < 4; ++counter)
+    link.errors +=
+        nvml.ask<uint64_t>("nvmlDeviceGetNvLinkErrorCounter", device, number, counter).value_or(0);
   return link;
 }
 
-std::optional<unsigned> readLinkSpeed(const Functions &call, Handle *device) {
-  FieldValue value{.field = kFieldLinkSpeed};
-  if (!call.DeviceGetFieldValues || call.DeviceGetFieldValues(device, 1, &value) != Code::Success ||
-      value.code != Code::Success || static_cast<uint32_t>(value.value) == 0)
-    return std::nullopt;
-  return static_cast<uint32_t>(value.value);
+std::optional<unsigned> readLinkSpeed(const Library &nvml, Handle device) {
+  FieldValue value{.field = 90}; // NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON
+  const bool isKnown = nvml.call("nvmlDeviceGetFieldValues", device, 1, &value) == 0 &&
+                       value.code == 0 && static_cast<uint32_t>(value.value) != 0;
+  return isKnown ? std::optional(static_cast<uint32_t>(value.value)) : std::nullopt;
 }
 
-std::optional<uint64_t> readClockReasons(const Functions &call, Handle *device) {
-  auto reasons = ask<unsigned long long>(call.DeviceGetCurrentClocksEventReasons, device);
-  if (!reasons) // what older drivers call it
-    reasons = ask<unsigned long long>(call.DeviceGetCurrentClocksThrottleReasons, device);
-  return reasons ? std::optional<uint64_t>(*reasons) : std::nullopt;
+std::optional<double> readWatts(const Library &nvml, Handle device, const char *name) {
+  const auto milliwatts = nvml.ask(name, device);
+  return milliwatts ? std::optional(*milliwatts / 1000.0) : std::nullopt;
 }
 
-std::optional<uint64_t> readUncorrected(const Functions &call, Handle *device, CounterType type) {
-  auto count =
-      ask<unsigned long long>(call.DeviceGetTotalEccErrors, device, ErrorType::Uncorrected, type);
-  return count ? std::optional<uint64_t>(*count) : std::nullopt;
-}
-
-NvmlDevice readDevice(const Functions &call, Handle *device) {
+NvmlDevice readDevice(const Library &nvml, Handle device) {
+  constexpr int kSmClock = 1, kUncorrected = 1, kSinceBoot = 0, kLifetime = 1;
   NvmlDevice read;
-  read.name = askText(call.DeviceGetName, device);
-  read.uuid = askText(call.DeviceGetUUID, device);
-  read.pci = askAddress(call.DeviceGetPciInfo_v3, device);
-  if (const auto memory = ask<MemoryInfo>(call.DeviceGetMemoryInfo, device))
+  read.name = nvml.askText("nvmlDeviceGetName", device);
+  read.uuid = nvml.askText("nvmlDeviceGetUUID", device);
+  read.pci = nvml.askAddress("nvmlDeviceGetPciInfo_v3", device);
+  if (const auto memory = nvml.ask<MemoryInfo>("nvmlDeviceGetMemoryInfo", device))
     read.memoryBytes = memory->total;
-  read.mig = askCurrent(call.DeviceGetMigMode, device);
-  read.computeMode = oneOf(ask<unsigned>(call.DeviceGetComputeMode, device),
-                           {ComputeMode::Shared, ComputeMode::ExclusiveThread,
-                            ComputeMode::Prohibited, ComputeMode::ExclusiveProcess});
-  read.isPersistent = isSet(ask<unsigned>(call.DeviceGetPersistenceMode, device));
-  read.powerLimit = watts(ask<unsigned>(call.DeviceGetPowerManagementLimit, device));
-  read.enforcedPowerLimit = watts(ask<unsigned>(call.DeviceGetEnforcedPowerLimit, device));
-  read.defaultPowerLimit = watts(ask<unsigned>(call.DeviceGetPowerManagementDefaultLimit, device));
-  read.smClock = ask<unsigned>(call.DeviceGetClockInfo, device, Clock::Sm);
-  read.mostSmClock = ask<unsigned>(call.DeviceGetMaxClockInfo, device, Clock::Sm);
-  read.memoryClock = ask<unsigned>(call.DeviceGetClockInfo, device, Clock::Memory);
-  read.mostMemoryClock = ask<unsigned>(call.DeviceGetMaxClockInfo, device, Clock::Memory);
-  read.clockReasons = readClockReasons(call, device);
-  read.ecc = askCurrent(call.DeviceGetEccMode, device);
-  read.uncorrected = readUncorrected(call, device, CounterType::SinceBoot);
-  read.uncorrectedEver = readUncorrected(call, device, CounterType::Lifetime);
-  read.pcieGeneration = ask<unsigned>(call.DeviceGetCurrPcieLinkGeneration, device);
-  read.pcieWidth = ask<unsigned>(call.DeviceGetCurrPcieLinkWidth, device);
-  read.mostPcieGeneration = ask<unsigned>(call.DeviceGetMaxPcieLinkGeneration, device);
-  read.mostPcieWidth = ask<unsigned>(call.DeviceGetMaxPcieLinkWidth, device);
-  read.linkMBps = readLinkSpeed(call, device);
+  read.mig = nvml.askMode("nvmlDeviceGetMigMode", device);
+  read.ecc = nvml.askMode("nvmlDeviceGetEccMode", device);
+  if (const auto mode = nvml.ask("nvmlDeviceGetComputeMode", device); mode && *mode <= 3)
+    read.computeMode = static_cast<ComputeMode>(*mode);
+  read.powerLimit = readWatts(nvml, device, "nvmlDeviceGetEnforcedPowerLimit");
+  read.defaultPowerLimit = readWatts(nvml, device, "nvmlDeviceGetPowerManagementDefaultLimit");
+  read.smClock = nvml.ask("nvmlDeviceGetClockInfo", device, kSmClock);
+  read.mostSmClock = nvml.ask("nvmlDeviceGetMaxClockInfo", device, kSmClock);
+  read.clockReasons = nvml.ask<uint64_t>("nvmlDeviceGetCurrentClocksThrottleReasons", device);
+  read.uncorrected =
+      nvml.ask<uint64_t>("nvmlDeviceGetTotalEccErrors", device, kUncorrected, kSinceBoot);
+  read.uncorrectedEver =
+      nvml.ask<uint64_t>("nvmlDeviceGetTotalEccErrors", device, kUncorrected, kLifetime);
+  read.pcieWidth = nvml.ask("nvmlDeviceGetCurrPcieLinkWidth", device);
+  read.mostPcieWidth = nvml.ask("nvmlDeviceGetMaxPcieLinkWidth", device);
+  read.mostPcieGeneration = nvml.ask("nvmlDeviceGetMaxPcieLinkGeneration", device);
+  read.linkMBps = readLinkSpeed(nvml, device);
   for (unsigned number = 0; number < kMostLinks; ++number)
-    if (std::optional<NvmlLink> link = readLink(call, device, number))
+    if (std::optional<NvmlLink> link = readLink(nvml, device, number))
       read.links.push_back(*link);
   return read;
 }
 
-std::optional<PeerStatus> readPeer(const Functions &call, Handle *from, Handle *to,
-                                   PeerCapability capability) {
-  return oneOf(ask<unsigned>(call.DeviceGetP2PStatus, from, to, capability),
-               {PeerStatus::Ok, PeerStatus::Chipset, PeerStatus::Gpu, PeerStatus::Topology,
-                PeerStatus::Disabled, PeerStatus::NotSupported, PeerStatus::Unknown});
+/// By nvmlGpuP2PStatus_t: why there is no access; empty for "fine" and "unknown".
+constexpr const char *kRefusals[] = {
+    "",
+    "the chipset does not support it",
+    "the GPUs do not support it",
+    "they are below root complexes between which it is not supported",
+    "it is switched off by a key of the driver's registry",
+    "the driver does not support it between them",
+    ""};
+
+NvmlPair readPair(const Library &nvml, Handle from, Handle to) {
+  constexpr int kRead = 0, kWrite = 1, kNvLink = 2;
+  NvmlPair pair;
+  for (int capability : {kWrite, kRead})
+    if (const auto status = nvml.ask("nvmlDeviceGetP2PStatus", from, to, capability);
+        status.value_or(0) < std::size(kRefusals) && *kRefusals[status.value_or(0)])
+      pair.refusal = kRefusals[*status];
+  if (const auto status = nvml.ask("nvmlDeviceGetP2PStatus", from, to, kNvLink))
+    pair.mayUseNvLink = *status == 0;
+  if (const auto level = nvml.ask("nvmlDeviceGetTopologyCommonAncestor", from, to);
+      level && *level <= 50 && *level % 10 == 0)
+    pair.ancestor = static_cast<CommonAncestor>(*level);
+  return pair;
 }
 
-NvmlPair readPair(const Functions &call, Handle *from, Handle *to) {
-  return {.read = readPeer(call, from, to, PeerCapability::Read),
-          .write = readPeer(call, from, to, PeerCapability::Write),
-          .nvLink = readPeer(call, from, to, PeerCapability::NvLink),
-          .ancestor = oneOf(ask<unsigned>(call.DeviceGetTopologyCommonAncestor, from, to),
-                            {CommonAncestor::Board, CommonAncestor::OneSwitch,
-                             CommonAncestor::Switches, CommonAncestor::HostBridge,
-                             CommonAncestor::NumaNode, CommonAncestor::System})};
-}
-
-std::vector<Handle *> devicesOf(const Functions &call) {
-  std::vector<Handle *> devices;
-  const unsigned count = std::min(ask<unsigned>(call.DeviceGetCount_v2).value_or(0), kMostDevices);
-  for (unsigned index = 0; index < count; ++index)
-    if (auto device = ask<Handle *>(call.DeviceGetHandleByIndex_v2, index))
+void readReport(const Library &nvml, NvmlReport &report) {
+  report.driver = nvml.askText("nvmlSystemGetDriverVersion");
+  report.cudaVersion = nvml.ask<int>("nvmlSystemGetCudaDriverVersion_v2").value_or(0);
+  std::vector<Handle> devices;
+  const unsigned count = nvml.ask("nvmlDeviceGetCount_v2").value_or(0);
+  for (unsigned index = 0; index < std::min(count, kMostDevices); ++index)
+    if (const auto device = nvml.ask<Handle>("nvmlDeviceGetHandleByIndex_v2", index))
       devices.push_back(*device);
-  return devices;
+  for (Handle from : devices) {
+    report.devices.push_back(readDevice(nvml, from));
+    std::vector<NvmlPair> &pairs = report.pairs.emplace_back();
+    for (Handle to : devices)
+      pairs.push_back(from == to ? NvmlPair() : readPair(nvml, from, to));
+  }
 }
 
 Result<NvmlReport> read(const Environment &environment) {
-  const std::unique_ptr<Library> library =
-      BRAID_TRY(Library::open(environment("BRAID_NVML_LIBRARY").value_or(kName)));
-  const Functions &call = library->call;
+  const std::string file = environment("BRAID_NVML_LIBRARY").value_or("libnvidia-ml.so.1");
+  Library nvml;
+  if (!nvml.open(file))
+    return unsupported("NVML: expected {}, got '{}'; {}", printable(file), printable(loaderError()),
+                       kWhere);
+  if (!nvml.find("nvmlInit_v2"))
+    return unsupported("NVML: {} lacks nvmlInit_v2; {}", printable(file), kWhere);
   NvmlReport report;
-  report.library = library->file;
-  report.driver = askText(call.SystemGetDriverVersion);
-  report.cudaVersion = ask<int>(call.SystemGetCudaDriverVersion_v2).value_or(0);
-  const std::vector<Handle *> devices = devicesOf(call);
-  for (Handle *from : devices) {
-    report.devices.push_back(readDevice(call, from));
-    std::vector<NvmlPair> &pairs = report.pairs.emplace_back();
-    for (Handle *to : devices)
-      pairs.push_back(from == to ? NvmlPair() : readPair(call, from, to));
-  }
+  report.library = fileOf(nvml.find("nvmlInit_v2"), file);
+  if (const int code = nvml.call("nvmlInit_v2"); code != 0)
+    return unsupported("NVML: {} does not start: {}", printable(report.library), explain(code));
+  readReport(nvml, report);
+  (void)nvml.call("nvmlShutdown");
   return report;
 }
 
@@ -279,25 +236,6 @@ std::string normalizedPci(const std::string &address) {
   const auto [domain, rest] = llvm::StringRef(lower).split(':');
   const bool isWide = domain.size() == 8 && domain.take_front(4) == "0000";
   return isWide ? fmt::format("{}:{}", domain.drop_front(4).str(), rest.str()) : lower;
-}
-
-std::string strOf(PeerStatus status) {
-  switch (status) {
-  case PeerStatus::Ok:
-  case PeerStatus::Unknown:
-    return "";
-  case PeerStatus::Chipset:
-    return "the chipset does not support it";
-  case PeerStatus::Gpu:
-    return "the GPUs do not support it";
-  case PeerStatus::Topology:
-    return "they are below root complexes between which it is not supported";
-  case PeerStatus::Disabled:
-    return "it is switched off by a key of the driver's registry";
-  case PeerStatus::NotSupported:
-    return "the driver does not support it between them";
-  }
-  return "";
 }
 
 } // namespace braid

@@ -1,7 +1,7 @@
 //===- api/machine/nvml.h - what the driver says about its GPUs, as values --------------------===//
 //
-// NVML is opened when it is asked, and closed again. What it does not offer, or refuses to say, is
-// "not known" in the report and never a failure.
+// NVML is opened for each report and closed again. What it does not offer or refuses to say is
+// nothing in the report, and no failure.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -9,7 +9,6 @@
 #include "api/status.h"
 #include "runtime/job/bootstrap/environment.h"
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -18,7 +17,7 @@
 namespace braid {
 
 /// Who may use a device.
-enum class ComputeMode : uint8_t {
+enum class ComputeMode : unsigned {
   Shared = 0, ///< any number of processes
   ExclusiveThread = 1,
   Prohibited = 2,
@@ -27,7 +26,6 @@ enum class ComputeMode : uint8_t {
 
 /// Why clocks are lower than they could be: bits of NvmlDevice::clockReasons.
 enum class ClockReason : uint64_t {
-  Idle = 0x1,
   Setting = 0x2, ///< somebody has set the clocks
   PowerCap = 0x4,
   Hardware = 0x8, ///< one of those below, or too little current
@@ -35,53 +33,35 @@ enum class ClockReason : uint64_t {
   Heat = 0x20,         ///< by software
   HardwareHeat = 0x40, ///< by hardware, halved or more
   PowerBrake = 0x80,   ///< the power supply asks for it
-  Display = 0x100,
 };
 
-/// One end of an NvLink that the device has.
+/// One end of an NvLink of a device.
 struct NvmlLink {
   int64_t number = 0;
   bool isUp = false;
-  std::optional<unsigned> version; ///< NVML's number, which is no generation
-  std::string remote;              ///< PCI address of the other end; empty: not known
-  std::optional<bool> isToSwitch;
-  std::optional<uint64_t> replays, recoveries, crcErrors; ///< since the driver started
+  std::string remote; ///< PCI address of the other end; empty: unknown
+  bool isToSwitch = false;
+  uint64_t errors = 0; ///< replays, recoveries and checksums since the driver started
 };
 
 /// A device. Clocks in MHz, power in watts.
 struct NvmlDevice {
   std::string name, uuid;
-  std::string pci;                     ///< as normalizedPci(); empty: not known
-  std::optional<uint64_t> memoryBytes; ///< all of it
-  std::optional<bool> mig;
+  std::string pci; ///< as normalizedPci(); empty: unknown
+  std::optional<uint64_t> memoryBytes;
+  std::optional<bool> mig, ecc;
   std::optional<ComputeMode> computeMode;
-  std::optional<bool> isPersistent;
-  std::optional<double> powerLimit, enforcedPowerLimit, defaultPowerLimit;
-  std::optional<unsigned> smClock, mostSmClock, memoryClock, mostMemoryClock;
-  std::optional<uint64_t> clockReasons; ///< bits of ClockReason
-  std::optional<bool> ecc;
+  std::optional<double> powerLimit, defaultPowerLimit;
+  std::optional<unsigned> smClock, mostSmClock;
+  std::optional<uint64_t> clockReasons;                 ///< bits of ClockReason
   std::optional<uint64_t> uncorrected, uncorrectedEver; ///< ECC errors since boot; in its life
-  std::optional<unsigned> pcieGeneration, pcieWidth;    ///< now; an idle device lowers the first
-  std::optional<unsigned> mostPcieGeneration, mostPcieWidth;
+  std::optional<unsigned> pcieWidth, mostPcieWidth, mostPcieGeneration;
   std::optional<unsigned> linkMBps; ///< what one NvLink signals, one way; 10^6 bytes a second
-  std::vector<NvmlLink> links;      ///< those it has, by number
+  std::vector<NvmlLink> links;
 };
 
-/// What the driver says about access from one device to another's memory.
-enum class PeerStatus : uint8_t {
-  Ok = 0,
-  Chipset = 1,
-  Gpu = 2,
-  Topology = 3, ///< they are below different I/O hubs
-  Disabled = 4, ///< by a key of the driver's registry
-  NotSupported = 5,
-  Unknown = 6,
-};
-/// "the chipset does not support it"; empty for Ok and Unknown.
-std::string strOf(PeerStatus status);
-
-/// Where two devices' ways to memory meet.
-enum class CommonAncestor : uint8_t {
+/// Where the paths of two devices to memory meet.
+enum class CommonAncestor : unsigned {
   Board = 0,
   OneSwitch = 10,
   Switches = 20,
@@ -90,26 +70,27 @@ enum class CommonAncestor : uint8_t {
   System = 50,
 };
 
+/// What the driver says about access from one device to another's memory.
 struct NvmlPair {
-  std::optional<PeerStatus> read, write, nvLink;
+  std::string refusal; ///< why there is none; empty: there is, or unknown
+  std::optional<bool> mayUseNvLink;
   std::optional<CommonAncestor> ancestor;
 };
 
-/// All that is asked.
 struct NvmlReport {
   std::string library; ///< the file
-  std::string driver;  ///< "580.95.05"; empty: not known
-  int cudaVersion = 0; ///< that the driver supports, 13000 for 13.0; 0: not known
+  std::string driver;  ///< "580.95.05"; empty: unknown
+  int cudaVersion = 0; ///< that the driver supports, 13000 for 13.0; 0: unknown
   std::vector<NvmlDevice> devices;
   std::vector<std::vector<NvmlPair>> pairs; ///< from a device, to a device; the own one is empty
 };
 
-/// Opens the library that BRAID_NVML_LIBRARY names, else libnvidia-ml.so.1 where the loader looks.
-/// Blocks for the driver, some 100 ms or for ever: see ask_nvml.h. Unsupported, in one line, if
-/// there is none, if it cannot be loaded, or if it does not start.
+/// Opens the library that BRAID_NVML_LIBRARY names, else libnvidia-ml.so.1. Blocks for the driver,
+/// about 100 ms or for ever: see askNvml(). Unsupported, in one line, if there is none, if it
+/// cannot be loaded, or if it does not start.
 Result<NvmlReport> readNvml(const Environment &environment);
 
-/// "0000:18:00.0" of "00000000:18:00.0" and of upper case; other texts stay.
+/// "0000:18:00.0" for "00000000:18:00.0" and for upper case; other texts stay.
 std::string normalizedPci(const std::string &address);
 
 } // namespace braid

@@ -1,9 +1,9 @@
-//===- api/machine/topology.h - what joins devices, as far as it is known without measuring ---===//
+//===- api/machine/topology.h - what joins devices, by what NVML says -------------------------===//
 #pragma once
 
 #include "api/machine/nvml.h"
 
-#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
 
 namespace braid {
 
@@ -42,25 +42,7 @@ struct Machine {
   std::vector<std::vector<Link>> links; ///< from, to; from a device to itself: Own
 };
 
-/// The devices at these PCI addresses, in this order. A device that NVML does not know, or no NVML,
-/// has only what /sys says about it; to it and from it links are Unknown: it may have NvLinks.
-/// `root` stands before /sys.
-Machine readMachine(llvm::ArrayRef<std::string> pciAddresses, const std::optional<NvmlReport> &nvml,
-                    const std::string &root = "");
-/// All devices of NVML, in its order.
+/// All devices of NVML, in its order. `root` is the prefix of /sys, which knows NUMA nodes.
 Machine readMachine(const NvmlReport &nvml, const std::string &root = "");
-
-/// Where a device is among bridges: "pci0000:15", "0000:15:01.0", "0000:16:00.0", ..., the device.
-/// Empty if /sys has no such device.
-std::vector<std::string> pciPath(const std::string &address, const std::string &root = "");
-/// -1: not known.
-int64_t numaNodeOf(const std::string &address, const std::string &root = "");
-/// How two such paths are joined, as far as they say: PcieSwitch, HostBridge, or Unknown.
-LinkClass joinOf(llvm::ArrayRef<std::string> a, llvm::ArrayRef<std::string> b);
-
-/// Bytes a second one way, in 10^9; 0: not known. As published: of NvLinks, without what framing
-/// takes; of PCIe, after its encoding and before its packets.
-double nvLinkGBps(const NvmlDevice &device, const NvmlLink &link);
-double pcieGBps(unsigned generation, unsigned width);
 
 } // namespace braid

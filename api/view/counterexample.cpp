@@ -2,13 +2,15 @@
 
 #include "api/view/counterexample.h"
 
-#include "api/view/steps.h"
 #include "runtime/plan/spell_out.h"
+
+#include "llvm/ADT/STLExtras.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 
 namespace braid::view {
 namespace {
@@ -20,14 +22,7 @@ std::string asSentence(llvm::StringRef words) {
   return text.empty() || text.back() == '.' ? text : text + ".";
 }
 
-/// "signal of "%s = p2p send ..."", of a command as messages name it: "rank 1, main, run 1: ... at
-/// page:9:3".
-std::string withoutPlace(llvm::StringRef command) {
-  const llvm::StringRef what = command.split(": ").second;
-  return what.rsplit(" at ").first.str();
-}
-
-/// As many runs as the accused are in.
+/// The number of runs up to the last event.
 uint32_t runsOf(const CheckReport &report) {
   uint32_t runs = 1;
   if (report.violation)
@@ -36,16 +31,7 @@ uint32_t runsOf(const CheckReport &report) {
   return std::min<uint32_t>(runs, 4);
 }
 
-/// In words, and on the arrow from the one that does harm if it comes first.
-void addOrders(Page &page, const Violation &violation) {
-  const size_t first = violation.staleIfFirst + 1, second = 3 - first;
-  const std::string harm = fmt::format("if {} comes before {}, {}", first, second, violation.stale);
-  page.marks[violation.staleIfFirst].arrow = harm;
-  page.findings.push_back(asSentence(
-      fmt::format("{}; if {} comes before {}, {}", harm, second, first, violation.otherwise)));
-}
-
-/// Where the page has an event's command; the caller has none, and a node may have several.
+/// The command of an event, if there is one: the caller's is none, and a node may have several.
 CommandRef commandOf(const Page &page, const CheckedEvent &event, llvm::ArrayRef<Plan> plans) {
   const auto rank = static_cast<size_t>(event.rank);
   if (event.command == kNone || rank >= plans.size())
@@ -57,33 +43,86 @@ CommandRef commandOf(const Page &page, const CheckedEvent &event, llvm::ArrayRef
              : CommandRef();
 }
 
+std::string sentenceOf(const CheckedEvent &event) {
+  if (!event.waitsFor.empty())
+    return asSentence(fmt::format("{} waits for {}, which is queued behind {}", event.text,
+                                  event.waitsFor, event.behind));
+  return asSentence(event.text + (event.detail.empty() ? "" : " " + event.detail));
+}
+
 void addViolation(Page &page, const Violation &violation, llvm::ArrayRef<Plan> plans) {
   page.isFailure = true;
   page.findings.push_back(
       asSentence(fmt::format("{}: {}", name(violation.rule).str(), violation.summary)));
-  for (const CheckedEvent &event : violation.events) {
-    Mark mark{.command = commandOf(page, event, plans),
-              .line = event.line <= page.text.size() ? event.line : 0,
-              .name = event.text};
-    std::string waits = event.detail.empty() ? "" : " " + event.detail;
-    if (!event.waitsFor.empty()) {
-      waits = fmt::format(" waits for {}, which is queued behind {}", event.waitsFor, event.behind);
-      mark.arrow = withoutPlace(event.waitsFor);
-    }
-    mark.text = asSentence(event.text + waits);
-    page.marks.push_back(std::move(mark));
+  for (const CheckedEvent &event : violation.events)
+    page.marks.push_back({.command = commandOf(page, event, plans),
+                          .text = sentenceOf(event),
+                          .line = event.line <= page.text.size() ? event.line : 0});
+  page.areMarksLinked = violation.rule == CheckRule::Deadlock || violation.isUnordered();
+  if (violation.isUnordered() && !violation.stale.empty()) {
+    const size_t first = violation.staleIfFirst + 1, second = 3 - first;
+    page.findings.push_back(
+        asSentence(fmt::format("if {} comes before {}, {}; if {} comes before {}, {}", first,
+                               second, violation.stale, second, first, violation.otherwise)));
   }
-  if (violation.rule == CheckRule::Deadlock)
-    page.relation = Page::Relation::Circle;
-  else if (violation.isUnordered())
-    page.relation = Page::Relation::Pair;
-  if (page.relation == Page::Relation::Pair && !violation.stale.empty())
-    addOrders(page, violation);
   for (const std::string &note : violation.notes)
     page.findings.push_back(asSentence(note));
 }
 
+/// Commands that are issued one after the other.
+struct Queue {
+  int32_t rank;
+  std::vector<uint32_t> commands = {};
+  size_t next = 0;
+  CommandRef head() const { return {rank, commands[next]}; }
+  bool isDone() const { return next == commands.size(); }
+};
+
+std::vector<Queue> queuesOf(const Page &page, uint32_t queues) {
+  std::vector<Queue> all;
+  for (size_t number = 0; number < page.ranks.size(); ++number) {
+    const Rank &rank = page.ranks[number];
+    const size_t count = queues == 0 ? rank.streams.size() : queues, first = all.size();
+    all.resize(first + count, {static_cast<int32_t>(number)});
+    for (uint32_t i = 0; i < rank.commands.size(); ++i)
+      all[first + rank.commands[i].stream % count].commands.push_back(i);
+  }
+  return all;
+}
+
 } // namespace
+
+Timing stepsOf(const Page &page, uint32_t queues) {
+  Timing timing{.name = "order"};
+  for (const Rank &rank : page.ranks)
+    timing.spans.emplace_back(rank.commands.size());
+  auto span = [&](CommandRef ref) -> Span & {
+    return timing.spans[static_cast<size_t>(ref.rank)][ref.command];
+  };
+  std::vector<Queue> all = queuesOf(page, queues);
+  for (double step = 0;; ++step) {
+    std::vector<Queue *> moving;
+    for (Queue &queue : all) {
+      if (queue.isDone())
+        continue;
+      const CommandRef head = queue.head();
+      const CommandRef cause =
+          page.ranks[static_cast<size_t>(head.rank)].commands[head.command].cause;
+      if (std::isnan(span(head).begin))
+        span(head).begin = step;
+      if (!cause.isValid() || span(cause).end <= step) // false if it has not run
+        moving.push_back(&queue);
+    }
+    if (moving.empty()) {
+      timing.total = step;
+      return timing;
+    }
+    for (Queue *queue : moving) {
+      span(queue->head()).end = step + 1;
+      ++queue->next;
+    }
+  }
+}
 
 Page counterexamplePage(const PrintedProgram &program, const CheckReport &report) {
   const std::vector<Plan> plans = report.isOfMessages ? spellOut(program.plans) : program.plans;

@@ -13,43 +13,15 @@
 namespace braid::view {
 namespace {
 
-const char *wordOf(Kind kind) {
-  switch (kind) {
-  case Kind::Gemm:
-    return "GEMM";
-  case Kind::Copy:
-    return "copy";
-  case Kind::Compute:
-    return "sum";
-  case Kind::Message:
-    return "message";
-  case Kind::Signal:
-  case Kind::Await:
-    return "signal";
-  case Kind::Record:
-  case Kind::WaitEvent:
-    return "event";
-  }
-  return "";
-}
+// By Kind.
+constexpr const char *kWords[] = {"GEMM",   "copy",  "sum",   "signal",
+                                  "signal", "event", "event", "message"};
 
 bool hasRun(const Span &span) { return !std::isnan(span.begin) && !std::isnan(span.end); }
 
 class Walk {
 public:
-  Walk(const Page &page, const Timing &timing) : page_(page), timing_(timing) {
-    for (const Rank &rank : page.ranks) {
-      std::vector<uint32_t> last(rank.streams.size(), kNothing);
-      std::vector<uint32_t> before;
-      for (uint32_t i = 0; i < rank.commands.size(); ++i) {
-        const uint32_t stream = rank.commands[i].stream;
-        if (stream >= last.size())
-          last.resize(stream + 1, kNothing);
-        before.push_back(std::exchange(last[stream], i));
-      }
-      before_.push_back(std::move(before));
-    }
-  }
+  Walk(const Page &page, const Timing &timing) : page_(page), timing_(timing) {}
 
   CommandRef last() const {
     CommandRef latest;
@@ -61,18 +33,18 @@ public:
     return latest;
   }
 
-  /// The last step first. `until` is where the part of a command that counts ends; it begins when
-  /// both the command has begun and what it comes after is over.
+  /// The last step first. The part of a command that counts ends at `until` and begins once both
+  /// the command has begun and the one before it on the path has ended.
   std::vector<PathStep> back() const {
     std::vector<PathStep> steps;
     CommandRef at = last();
     double until = at.isValid() ? span(at).end : 0;
-    size_t left = commands() + 1; // equal moments could lead round and round
+    size_t left = commands() + 1; // equal times could form a circle
     while (at.isValid() && left-- > 0) {
       const CommandRef from = later(causeOf(at), beforeOnStream(at));
       const double over = from.isValid() ? span(from).end : 0;
       const double start = std::min(std::max(over, span(at).begin), until);
-      add(steps, at, wordOf(command(at).kind), start, until - start);
+      add(steps, at, kWords[static_cast<size_t>(command(at).kind)], start, until - start);
       add(steps, at, timing_.gap, over, start - over);
       until = std::min(over, until);
       at = from;
@@ -81,8 +53,6 @@ public:
   }
 
 private:
-  static constexpr uint32_t kNothing = ~0u;
-
   const Command &command(CommandRef ref) const {
     return page_.ranks[static_cast<size_t>(ref.rank)].commands[ref.command];
   }
@@ -100,10 +70,11 @@ private:
     return cause.isValid() && hasRun(span(cause)) ? cause : CommandRef();
   }
   CommandRef beforeOnStream(CommandRef ref) const {
-    uint32_t before = before_[static_cast<size_t>(ref.rank)][ref.command];
-    while (before != kNothing && !hasRun(span({ref.rank, before})))
-      before = before_[static_cast<size_t>(ref.rank)][before];
-    return before == kNothing ? CommandRef() : CommandRef{ref.rank, before};
+    const uint32_t stream = command(ref).stream;
+    for (CommandRef before = ref; before.command-- > 0;)
+      if (command(before).stream == stream && hasRun(span(before)))
+        return before;
+    return {};
   }
   CommandRef later(CommandRef a, CommandRef b) const {
     if (!a.isValid() || !b.isValid())
@@ -118,7 +89,6 @@ private:
 
   const Page &page_;
   const Timing &timing_;
-  std::vector<std::vector<uint32_t>> before_; ///< [rank][command]: the one before on its stream
 };
 
 } // namespace

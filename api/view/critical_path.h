@@ -5,12 +5,12 @@
 
 namespace braid::view {
 
-/// From the command that ends last back to the beginning: what had to be over before each command
-/// could begin, the command before it on its stream or what it waited for, whichever was later.
-/// Gaps between the two are `timing.gap`. Fills `timing.critical` and `timing.total`.
+/// Walks from the command that ends last back to the beginning. Each step leads to the command that
+/// ended later: the one before on the same stream, or the one that was waited for. The time between
+/// the two is called `timing.gap`. Fills `timing.critical` and `timing.total`.
 void findCriticalPath(const Page &page, Timing &timing);
 
-/// What a critical path is made of: "GEMM" with its time, the largest first.
+/// The parts of a critical path by name, "GEMM", with their times, the longest first.
 std::vector<std::pair<std::string, double>> partsOf(const Timing &timing);
 
 /// "the critical path of 193.2 µs is 84 % GEMM, 9 % copy, 7 % signal"; empty without a path.

@@ -3,15 +3,16 @@
 #include "api/view/measured.h"
 
 #include "api/view/critical_path.h"
-#include "api/view/trace_file.h"
 #include "ir/failure.h"
 #include "ir/printable.h"
+#include "runtime/json_mistake.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -19,46 +20,113 @@
 namespace braid::view {
 namespace {
 
-/// Puts slices where the commands of the Plans are.
-class SliceReader {
-public:
-  SliceReader(const std::string &name, TraceFile &file) : name_(name), file_(file) {}
+using nlohmann::json;
 
-  Status add(const TraceSlice &slice) {
+// -- Reading a trace, which may have been written by anybody. --
+
+const json *member(const json &object, const char *name) {
+  const auto found = object.is_object() ? object.find(name) : object.end();
+  return found == object.end() ? nullptr : &*found;
+}
+
+std::string textAt(const json &object, const char *name) {
+  const json *found = member(object, name);
+  return found && found->is_string() ? found->get<std::string>() : "";
+}
+
+/// Microseconds of at most thirty years.
+std::optional<double> microsAt(const json &object, const char *name) {
+  const json *found = member(object, name);
+  if (!found || !found->is_number() || !(std::abs(found->get<double>()) <= 1e15))
+    return std::nullopt;
+  return found->get<double>();
+}
+
+/// A whole number of 31 bits.
+std::optional<uint32_t> indexAt(const json &object, const char *name) {
+  const json *found = member(object, name);
+  if (!found || !found->is_number_unsigned() || found->get<uint64_t>() >> 31 != 0)
+    return std::nullopt;
+  return static_cast<uint32_t>(found->get<uint64_t>());
+}
+
+/// Puts the events of a trace where the commands of the Plans are.
+class EventReader {
+public:
+  EventReader(const std::string &name, TraceFile &file) : name_(name), file_(file) {}
+
+  Status add(const json &event, size_t number) {
+    const std::string where = fmt::format("{}: traceEvents[{}]", name_, number);
+    const json *arguments = member(event, "args");
+    const auto rank = indexAt(event, "pid");
+    const auto run = arguments ? indexAt(*arguments, "run") : std::nullopt;
+    const auto command = arguments ? indexAt(*arguments, "command") : std::nullopt;
+    const auto begin = microsAt(event, "ts"), took = microsAt(event, "dur");
+    if (!rank || !run || !command || !begin || !took || *took < 0)
+      return badInput("{}: expected pid, ts, dur, and args with run and command, got {}", where,
+                      event.dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 160));
     const std::vector<Plan> &plans = file_.program.plans;
-    if (slice.rank >= plans.size())
-      return badInput("{}: traceEvents[{}]: expected commands of ranks below {}, got rank {}",
-                      name_, slice.event, plans.size(), slice.rank);
-    const size_t commands = plans[slice.rank].commands.size();
-    if (slice.command >= commands)
-      return badInput("{}: traceEvents[{}]: expected commands of {} below {}, got {}", name_,
-                      slice.event, file_.program.title, commands, slice.command);
-    auto &spans = file_.runs[slice.run];
-    if (spans.empty())
-      for (const Plan &plan : plans) {
-        spans.emplace_back(plan.commands.size());
-        spans_ += plan.commands.size();
-      }
-    if (spans_ > kMostSpans)
-      return unsupported("{}: expected at most {} commands in all its runs", name_, kMostSpans);
-    Span &span = spans[slice.rank][slice.command];
+    if (*rank >= plans.size())
+      return badInput("{}: expected commands of ranks below {}, got rank {}", where, plans.size(),
+                      *rank);
+    if (*command >= plans[*rank].commands.size())
+      return badInput("{}: expected commands of {} below {}, got {}", where, file_.program.title,
+                      plans[*rank].commands.size(), *command);
+    BRAID_TRY(openRun(*run));
+    Span &span = file_.runs[*run][*rank][*command];
     if (!std::isnan(span.begin))
-      return badInput("{}: traceEvents[{}]: expected each command once a run, got command {} of "
-                      "rank {} in run {} again",
-                      name_, slice.event, slice.command, slice.rank, slice.run);
-    span = {slice.begin, slice.end};
+      return badInput("{}: expected each command once a run, got command {} of rank {} in run {} "
+                      "again",
+                      where, *command, *rank, *run);
+    span = {*begin, *begin + *took};
     return Status::ok();
   }
 
 private:
-  static constexpr size_t kMostSpans = size_t(1) << 26;
+  Status openRun(uint32_t run) {
+    constexpr size_t kMostSpans = size_t(1) << 26;
+    std::vector<std::vector<Span>> &spans = file_.runs[run];
+    if (!spans.empty())
+      return Status::ok();
+    for (const Plan &plan : file_.program.plans) {
+      spans.emplace_back(plan.commands.size());
+      spans_ += plan.commands.size();
+    }
+    return spans_ <= kMostSpans
+               ? Status::ok()
+               : unsupported("{}: expected at most {} commands in all its runs", name_, kMostSpans);
+  }
 
   const std::string &name_;
   TraceFile &file_;
   size_t spans_ = 0; ///< of all runs
 };
 
-/// Times of a line of the text: of all its commands, over all ranks.
+Result<TraceFile> traceOf(const std::string &name, const json &root) {
+  const json *events = member(root, "traceEvents"), *other = member(root, "otherData");
+  if (!events || !events->is_array())
+    return badInput("{}: expected traceEvents", name);
+  const std::string program = other ? textAt(*other, "program") : "";
+  if (program.empty())
+    return badInput("{}: expected otherData with the program that ran, as 'braid run --trace' "
+                    "writes it",
+                    name);
+  TraceFile file;
+  file.program = BRAID_TRY(readAgain(
+      name + ": otherData.program", program,
+      textAt(*other, "transport") == "messages" ? Transport::Messages : Transport::PeerMemory));
+  EventReader reader(name, file);
+  for (size_t i = 0; i < events->size(); ++i)
+    if (textAt((*events)[i], "ph") == "X")
+      BRAID_TRY(reader.add((*events)[i], i));
+  if (file.runs.empty())
+    return badInput("{}: expected at least one command that ran", name);
+  return file;
+}
+
+// -- Comparing. --
+
+/// Average over the ranks of the time that all commands of a line take, by line.
 std::vector<double> timesOfLines(const Page &page, const Timing &timing) {
   std::vector<double> times(page.text.size() + 1, 0);
   for (size_t rank = 0; rank < page.ranks.size(); ++rank)
@@ -70,18 +138,7 @@ std::vector<double> timesOfLines(const Page &page, const Timing &timing) {
   return times;
 }
 
-/// ": -12 %", or how many times as long where that says more; nothing of what took no time.
-std::string ratioText(double first, double second) {
-  if (!(first > 0 && second > 0))
-    return "";
-  const double ratio = second / first;
-  if (ratio > 3)
-    return fmt::format(": {:.0f} times as long", ratio);
-  return ratio < 1.0 / 3 ? fmt::format(": 1/{:.0f} of it", 1 / ratio)
-                         : fmt::format(": {:+.0f} %", 100 * (ratio - 1));
-}
-
-/// The first line in which two programs differ, or that they have other numbers of commands.
+/// The first line in which two programs differ, or that their numbers of commands do.
 std::string differenceOf(const Page &measured, const Page &predicted) {
   llvm::SmallVector<llvm::StringRef> first, second;
   llvm::StringRef(measured.program).split(first, '\n');
@@ -92,7 +149,7 @@ std::string differenceOf(const Page &measured, const Page &predicted) {
   return "as many lines and commands, got others; messages are not laid over what spells them out";
 }
 
-/// Between the first two timings, the whole first, then the lines that differ most.
+/// Between the first two timings: the whole run, then the lines that differ most.
 std::vector<std::string> differencesOf(const Page &page) {
   const Timing &mine = page.timings[0], &its = page.timings[1];
   const std::vector<double> first = timesOfLines(page, mine), second = timesOfLines(page, its);
@@ -102,9 +159,9 @@ std::vector<std::string> differencesOf(const Page &page) {
   llvm::stable_sort(order, [&](size_t a, size_t b) {
     return std::abs(first[a] - second[a]) > std::abs(first[b] - second[b]);
   });
-  std::vector<std::string> found = {
-      fmt::format("The run took {} {} and {} {}{}.", timeText(mine.total, page.unit), mine.name,
-                  timeText(its.total, page.unit), its.name, ratioText(mine.total, its.total))};
+  std::vector<std::string> found = {fmt::format("The run took {} {} and {} {}.",
+                                                timeText(mine.total, page.unit), mine.name,
+                                                timeText(its.total, page.unit), its.name)};
   for (size_t i = 0; i < order.size() && i < 3; ++i)
     if (const size_t line = order[i]; line > 0 && first[line] + second[line] > 0)
       found.push_back(fmt::format("On line {}, a rank spends {} {} and {} {}: {}", line,
@@ -114,7 +171,7 @@ std::vector<std::string> differencesOf(const Page &page) {
   return found;
 }
 
-/// Times of the first run begin with it.
+/// Makes the first begin of a run 0.
 void moveToZero(std::vector<std::vector<Span>> &spans) {
   double first = std::numeric_limits<double>::infinity();
   for (const auto &rank : spans)
@@ -131,15 +188,11 @@ void moveToZero(std::vector<std::vector<Span>> &spans) {
 } // namespace
 
 Result<TraceFile> readTrace(const std::string &name, const std::string &text) {
-  const TraceText trace = BRAID_TRY(parseTrace(name, text));
-  TraceFile file;
-  file.program =
-      BRAID_TRY(readAgain(name + ": otherData.program", trace.program,
-                          trace.sendsMessages ? Transport::Messages : Transport::PeerMemory));
-  SliceReader reader(name, file);
-  for (const TraceSlice &slice : trace.slices)
-    BRAID_TRY(reader.add(slice));
-  return file;
+  try {
+    return traceOf(name, parsedJson<json>(text));
+  } catch (const json::exception &error) {
+    return badInput("{}:{}, as 'braid run --trace' writes it", name, jsonMistake(text, error));
+  }
 }
 
 Result<Page> measuredPage(const TraceFile &trace, std::optional<uint32_t> run) {
@@ -161,7 +214,7 @@ Result<Page> measuredPage(const TraceFile &trace, std::optional<uint32_t> run) {
   return page;
 }
 
-/// The predicted page has the fusion, too.
+/// The predicted page also has the text of the fusion.
 Result<Page> layOver(const Page &measured, Page predicted) {
   const bool areAlike =
       measured.program == predicted.program && measured.ranks.size() == predicted.ranks.size() &&

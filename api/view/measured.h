@@ -15,14 +15,14 @@ struct TraceFile {
   std::map<uint32_t, std::vector<std::vector<Span>>> runs;
 };
 
-/// BadInput, naming `name` and what was expected, for what is no such trace.
+/// BadInput, with `name` and what was expected, for a text that is no such trace.
 Result<TraceFile> readTrace(const std::string &name, const std::string &text);
 
-/// One run of it, the last if `run` is not said. BadInput if it has no such run.
+/// One run of it, the last by default. BadInput if it has no such run.
 Result<Page> measuredPage(const TraceFile &trace, std::optional<uint32_t> run);
 
-/// The times of both over one another, and where they differ most. BadInput if they are not of the
-/// same program, or its commands are not the same.
+/// The times of both over one another, and where they differ most. BadInput if they are of
+/// different programs.
 Result<Page> layOver(const Page &measured, Page predicted);
 
 } // namespace braid::view

@@ -17,31 +17,6 @@
 namespace braid::view {
 namespace {
 
-Kind kindOf(CommandKind kind) {
-  switch (kind) {
-  case CommandKind::Copy:
-    return Kind::Copy;
-  case CommandKind::Matmul:
-    return Kind::Gemm;
-  case CommandKind::Add:
-  case CommandKind::Sum:
-  case CommandKind::Pointwise:
-    return Kind::Compute;
-  case CommandKind::Signal:
-    return Kind::Signal;
-  case CommandKind::Await:
-    return Kind::Await;
-  case CommandKind::Record:
-    return Kind::Record;
-  case CommandKind::WaitEvent:
-    return Kind::WaitEvent;
-  case CommandKind::Group:
-  case CommandKind::Collective:
-    return Kind::Message;
-  }
-  return Kind::Message;
-}
-
 int64_t bytesOf(const Plan &plan, const braid::Command &command) {
   switch (command.kind) {
   case CommandKind::Copy:
@@ -58,75 +33,65 @@ int64_t bytesOf(const Plan &plan, const braid::Command &command) {
   }
 }
 
-/// Which command of which rank gives the signal that an endpoint awaits.
-class Signals {
+/// Writes the commands of all ranks, run after run.
+class CommandWriter {
 public:
-  explicit Signals(llvm::ArrayRef<Plan> plans) : period_(static_cast<int64_t>(plans.size())) {
+  CommandWriter(llvm::ArrayRef<Plan> plans, size_t lines)
+      : plans_(plans), lines_(static_cast<uint32_t>(lines)) {
     for (size_t rank = 0; rank < plans.size(); ++rank)
       for (uint32_t i = 0; i < plans[rank].commands.size(); ++i)
         if (const braid::Command &command = plans[rank].commands[i];
             command.kind == CommandKind::Signal)
-          given_[keyOf(plans[rank], plans[rank].endpoints[command.endpoint])] = {
+          signals_[keyOf(plans[rank], plans[rank].endpoints[command.endpoint])] = {
               static_cast<int32_t>(rank), i};
   }
-  CommandRef awaitedBy(const Plan &plan, const Endpoint &endpoint) const {
-    const auto found = given_.find(partnerKeyOf(plan, endpoint, period_));
-    return found == given_.end() ? CommandRef() : found->second;
-  }
 
-private:
-  const int64_t period_; ///< ranks that stand for all
-  std::map<EndpointKey, CommandRef> given_;
-};
-
-/// The commands of one rank, run after run.
-class RankWriter {
-public:
-  RankWriter(const Plan &plan, const Signals &signals, uint32_t lines)
-      : plan_(plan), signals_(signals), lines_(lines), lastRecord_(plan.events, kNone) {}
-
-  Rank write(uint32_t runs) {
-    Rank rank;
-    rank.numbers = {plan_.rank};
-    rank.streams = plan_.streams;
+  Rank write(size_t index, uint32_t runs) {
+    const Plan &plan = plans_[index];
+    Rank rank{plan.rank, plan.streams, {}};
+    std::vector<CommandRef> records(plan.events); // the last one of each event
     for (uint32_t run = 1; run <= runs; ++run)
-      for (uint32_t i = 0; i < plan_.commands.size(); ++i)
-        rank.commands.push_back(commandOf(i, run));
+      for (const braid::Command &from : plan.commands) {
+        Command command = commandOf(plan, from);
+        command.run = run;
+        if (from.kind == CommandKind::Record)
+          records[from.event] = {static_cast<int32_t>(index),
+                                 static_cast<uint32_t>(rank.commands.size())};
+        if (from.kind == CommandKind::WaitEvent)
+          command.cause = records[from.event];
+        if (from.kind == CommandKind::Await)
+          command.cause = signalOf(plan, plan.endpoints[from.endpoint], run);
+        rank.commands.push_back(std::move(command));
+      }
     return rank;
   }
 
 private:
-  Command commandOf(uint32_t index, uint32_t run) {
-    const braid::Command &from = plan_.commands[index];
-    const Origin &origin = plan_.origins[from.origin];
-    Command command{.kind = kindOf(from.kind), .stream = from.stream, .run = run};
-    const uint32_t line = lineOf(plan_, from.origin);
-    command.line = line <= lines_ ? line : 0;
-    command.bytes = bytesOf(plan_, from);
-    const auto *first = plan_.trips.data() + origin.firstTrip;
-    command.trips = fmt::format("{}", fmt::join(first, first + origin.tripCount, ", "));
-    if (from.endpoint != kNone)
-      command.peer = plan_.endpoints[from.endpoint].peer;
-    command.cause = causeOf(from, index, run);
-    return command;
+  Command commandOf(const Plan &plan, const braid::Command &from) const {
+    const Origin &origin = plan.origins[from.origin];
+    const uint32_t line = lineOf(plan, from.origin);
+    const auto *first = plan.trips.data() + origin.firstTrip;
+    return {.kind = kindNamed(name(from.kind)),
+            .stream = from.stream,
+            .line = line <= lines_ ? line : 0,
+            .peer = from.endpoint == kNone ? -1 : plan.endpoints[from.endpoint].peer,
+            .bytes = bytesOf(plan, from),
+            .trips = fmt::format("{}", fmt::join(first, first + origin.tripCount, ", "))};
   }
 
-  CommandRef causeOf(const braid::Command &command, uint32_t index, uint32_t run) {
-    const auto perRun = static_cast<uint32_t>(plan_.commands.size());
-    if (command.kind == CommandKind::Record)
-      lastRecord_[command.event] = (run - 1) * perRun + index;
-    if (command.kind == CommandKind::WaitEvent && lastRecord_[command.event] != kNone)
-      return {static_cast<int32_t>(plan_.rank), lastRecord_[command.event]};
-    if (command.kind != CommandKind::Await)
+  /// The command that gives the signal which `endpoint` awaits in that run.
+  CommandRef signalOf(const Plan &plan, const Endpoint &endpoint, uint32_t run) const {
+    const auto period = static_cast<int64_t>(plans_.size());
+    const auto found = signals_.find(partnerKeyOf(plan, endpoint, period));
+    if (found == signals_.end())
       return {};
-    // That of the first run: pageOf(), which has the Plans of all ranks, moves it to this one.
-    return signals_.awaitedBy(plan_, plan_.endpoints[command.endpoint]);
+    const size_t perRun = plans_[static_cast<size_t>(found->second.rank)].commands.size();
+    return {found->second.rank, found->second.command + (run - 1) * static_cast<uint32_t>(perRun)};
   }
 
-  const Plan &plan_;
-  const Signals &signals_;
-  const uint32_t lines_;
-  std::vector<uint32_t> lastRecord_; ///< by event, over all runs
+  llvm::ArrayRef<Plan> plans_;
+  const uint32_t lines_; ///< of the page's text
+  std::map<EndpointKey, CommandRef> signals_;
 };
 
 std::vector<std::string> linesOf(llvm::StringRef text) {
@@ -138,10 +103,8 @@ std::vector<std::string> linesOf(llvm::StringRef text) {
   return lines;
 }
 
-} // namespace
-
-static Result<PrintedProgram> parseAgain(const std::string &name, const std::string &text,
-                                         Transport transport) {
+Result<PrintedProgram> parseAgain(const std::string &name, const std::string &text,
+                                  Transport transport) {
   PrintedProgram printed;
   printed.lines = linesOf(text);
   printed.source = parseSource(name, text);
@@ -160,7 +123,9 @@ static Result<PrintedProgram> parseAgain(const std::string &name, const std::str
   return printed;
 }
 
-/// A program may stand alone if it does not say what it implements.
+} // namespace
+
+/// The fusion that the program implements is not in the text.
 Result<PrintedProgram> readAgain(const std::string &name, const std::string &text,
                                  Transport transport) {
   const auto [head, rest] = llvm::StringRef(text).split(" implements @");
@@ -194,16 +159,9 @@ Page pageOf(const PrintedProgram &program, llvm::ArrayRef<Plan> plans, uint32_t 
   page.title = program.title;
   page.text = program.lines;
   page.program = program.program;
-  const Signals signals(plans);
-  for (const Plan &plan : plans)
-    page.ranks.push_back(
-        RankWriter(plan, signals, static_cast<uint32_t>(page.text.size())).write(runs));
-  for (Rank &rank : page.ranks)
-    for (Command &command : rank.commands)
-      if (command.kind == Kind::Await && command.cause.isValid())
-        command.cause.command +=
-            (command.run - 1) *
-            static_cast<uint32_t>(plans[static_cast<size_t>(command.cause.rank)].commands.size());
+  CommandWriter writer(plans, page.text.size());
+  for (size_t rank = 0; rank < plans.size(); ++rank)
+    page.ranks.push_back(writer.write(rank, runs));
   return page;
 }
 

@@ -1,14 +1,15 @@
 //===- api/view/page.h - what a page about a program shows ------------------------------------===//
 //
 // One model for every source: a prediction, a trace, a counterexample, flight records. The text of
-// the program on one side, commands in lanes on the other, each command with the line that it comes
-// from and with what it waits for.
+// the program is on one side and the commands are in lanes on the other, each with the line that it
+// implements and the command that it waits for.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
 #include "api/status.h"
-#include "llvm/ADT/ArrayRef.h"
+
+#include "llvm/ADT/StringRef.h"
 
 #include <cstdint>
 #include <limits>
@@ -17,7 +18,7 @@
 
 namespace braid::view {
 
-/// What a command does, as the page's legend has it.
+/// What a command does, as in the page's legend.
 enum class Kind : uint8_t {
   Gemm,
   Copy,
@@ -29,7 +30,10 @@ enum class Kind : uint8_t {
   Message, ///< a group or a collective
 };
 
-/// A command of a rank; `rank` and `command` count in Page::ranks and its commands.
+/// The kind of the commands with that name of plan.h's, "wait_event".
+Kind kindNamed(llvm::StringRef name);
+
+/// A command of a rank: indices into Page::ranks and Rank::commands.
 struct CommandRef {
   int32_t rank = -1;
   uint32_t command = 0;
@@ -43,13 +47,13 @@ struct Command {
   uint32_t line = 0; ///< of Page::text, from 1; 0: none
   uint32_t run = 1;
   int64_t peer = -1;      ///< the other rank; -1: none
-  int64_t bytes = 0;      ///< written; 0: not said
+  int64_t bytes = 0;      ///< written; 0: unknown
   std::string trips = {}; ///< "2", "0, 3": the values of the loop indices around it
-  CommandRef cause = {};  ///< of a wait: what it waits for
+  CommandRef cause = {};  ///< what a wait waits for
 };
 
 struct Rank {
-  std::vector<int64_t> numbers;     ///< the rank's; several: these do the same
+  int64_t number = 0;
   std::vector<std::string> streams; ///< names, by number
   std::vector<Command> commands;    ///< in issue order
 };
@@ -70,49 +74,43 @@ struct PathStep {
 
 /// When the commands ran, by one source.
 struct Timing {
-  std::string name;           ///< "predicted", "measured"
-  std::string gap = "launch"; ///< what time is called in which a command has not begun
+  std::string name;                          ///< "predicted", "measured"
+  std::string gap = "launch";                ///< name of the time in which a command has not begun
   std::vector<std::vector<Span>> spans = {}; ///< [rank][command]
   std::vector<PathStep> critical = {};       ///< from the first to the last; may be empty
   double total = 0;                          ///< from 0 to the last end
 };
 
-/// A command that the page points at, with a sentence; else its line, if that is known.
+/// A numbered sentence about a command or, if that is invalid, about a line.
 struct Mark {
   CommandRef command = {};
   std::string text = {};
-  uint32_t line = 0; ///< of Page::text, from 1, whether there is a command or not; 0: none
-  /// Where marks have a relation: the mark alone, "rank 0, main, run 1: await of ...", and what the
-  /// arrow says that leads away from it: in a circle, what it waits for. Empty: there is no arrow.
-  std::string name = {}, arrow = {};
+  uint32_t line = 0; ///< of Page::text, from 1; 0: none
 };
 
 struct Page {
   std::string title;                 ///< "@ag_matmul_pairwise"
-  std::string subtitle;              ///< what is shown, of what, with what
+  std::string subtitle;              ///< what is shown
   std::vector<std::string> findings; ///< sentences, the most important first
   bool isFailure = false;            ///< findings are about what went wrong
   std::string unit = "µs";           ///< of the spans; "step" where there is no time
   std::vector<std::string> text;     ///< lines of the program
-  std::string program;               ///< the same program prints this, whatever stands around it
+  std::string program;               ///< the program as it prints itself
   std::vector<Rank> ranks;
   std::vector<Timing> timings; ///< one or more
   std::vector<Mark> marks;
-  /// Of marks: each waits for the next, the last for the first; or nothing orders the two.
-  enum class Relation : uint8_t { None, Circle, Pair } relation = Relation::None;
+  bool areMarksLinked =
+      false; ///< each mark's command leads to the next one's, the last to the first
 };
 
-/// One HTML file without outside resources.
-std::string toHtml(const Page &page);
+/// One HTML file without outside resources, in the style of all pages. `title` is text, `body` is
+/// HTML.
+std::string htmlPage(const std::string &title, const std::string &body);
 
-/// The marks of a page in boxes, with arrows for their relation, as SVG; empty if they have none.
-std::string relationSvg(const Page &page);
+/// The page as such a file.
+std::string toHtml(const Page &page);
 
 /// "52.9 µs", "161.1 ms", "3 steps".
 std::string timeText(double time, const std::string &unit);
-
-/// Ranks whose commands are alike, with times that differ by less than a hundredth of the whole,
-/// become one where there are more than `most` ranks. References follow.
-void joinAlikeRanks(Page &page, size_t most = 64);
 
 } // namespace braid::view

@@ -1,9 +1,9 @@
-//===- api/view/page_parts.h - the parts of a page that are the same for all ------------------===//
+//===- api/view/page_parts.h - the files of api/view/page, embedded by the build --------------===//
 #pragma once
 
 namespace braid::view {
 
-/// From api/view/page/; made by the build (cmake/BraidEmbed.cmake).
+/// The body, style and script of a page (cmake/BraidEmbed.cmake).
 extern const char *const kPageHtml, *const kPageCss, *const kPageJs;
 
 } // namespace braid::view

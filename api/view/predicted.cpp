@@ -13,6 +13,7 @@ Result<Page> predictedPage(const PrintedProgram &program, const CostModel &model
                            const SimulationOptions &options) {
   const Simulation simulation = BRAID_TRY(simulate(program.plans, model, options));
   const llvm::ArrayRef<Plan> plans = shownPlans(program.plans, simulation);
+  const auto ranks = static_cast<int64_t>(program.plans.size());
   Page page = pageOf(program, plans);
   Timing timing{.name = "predicted"};
   for (const std::vector<SimulatedSpan> &rank : simulation.spans) {
@@ -21,7 +22,7 @@ Result<Page> predictedPage(const PrintedProgram &program, const CostModel &model
       spans.push_back({span.beginUs, span.endUs});
   }
   findCriticalPath(page, timing);
-  page.subtitle = fmt::format("predicted for {} ranks: {}, {}", plans.size(), model.machine,
+  page.subtitle = fmt::format("predicted for {} ranks: {}, {}", ranks, model.machine,
                               options.launchMode == LaunchMode::Graph ? "replayed as a graph"
                                                                       : "issued eagerly");
   page.findings.push_back(fmt::format(
@@ -29,7 +30,7 @@ Result<Page> predictedPage(const PrintedProgram &program, const CostModel &model
       "its last has ended; {}.",
       timeText(simulation.us, page.unit), timeText(simulation.us - timing.total, page.unit),
       whatLimits(timing, page.unit)));
-  if (const auto ranks = static_cast<int64_t>(plans.size()); ranks > model.ranks)
+  if (ranks > model.ranks)
     page.findings.push_back(
         fmt::format("The machine's figures are for {} ranks: for {} they are taken as they are.",
                     model.ranks, ranks));

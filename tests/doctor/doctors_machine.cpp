@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 namespace braid::test {
 namespace {
 
@@ -18,8 +20,6 @@ std::map<std::string, std::string> healthyDevice(int number) {
       {"memory", "85899345920"}, // 80 GiB
       {"mig", "0"},
       {"compute_mode", "0"},
-      {"persistence", "1"},
-      {"power_limit", "700000"},
       {"enforced_power_limit", "700000"},
       {"default_power_limit", "700000"},
       {"sm_clock", "345"},
@@ -28,7 +28,6 @@ std::map<std::string, std::string> healthyDevice(int number) {
       {"ecc", "1"},
       {"uncorrected_volatile", "0"},
       {"uncorrected_aggregate", "0"},
-      {"pcie_generation", "1"}, // it is idle
       {"pcie_width", "16"},
       {"most_pcie_generation", "5"},
       {"most_pcie_width", "16"},
@@ -76,7 +75,7 @@ DoctorsMachine::DoctorsMachine()
             {"cublaslt file", "/usr/lib/libcublasLt.so.13"},
             {"cublaslt version", "130100"}}),
       nccl({{"version", "2.31.2"}, {"number", "23102"}, {"file", "/usr/lib/libnccl.so.2"}}),
-      limits({.openFiles = 65536, .lockedBytes = {}, .processes = {}, .addressBytes = {}}),
+      limits({.openFiles = 65536, .addressBytes = {}}),
       sharedMemory(doctor::Space{64 * kGiB, 64 * kGiB}), disk(doctor::Space{kGiB, kGiB}) {
   addGpu(folder, "pci0000:15/0000:15:01.0/0000:18:00.0", "0000:18:00.0");
   addGpu(folder, "pci0000:15/0000:15:02.0/0000:2a:00.0", "0000:2a:00.0");
@@ -88,16 +87,8 @@ DoctorsMachine::DoctorsMachine()
   folder.write("/dev/nvidiactl", "");
   folder.write("/home/.cache/braid/there", "");
   variables = {{"HOME", folder.root() + "/home"}};
-  statusLines_ = {{"NSpid", "7"},
-                  {"Seccomp", "0"},
-                  {"CapEff", "000001ffffffffff"},
-                  {"Uid", "1000\t1000\t1000\t1000"}};
-  nameSpace("pid", doctor::kFirstPidNamespace);
-  nameSpace("ipc", doctor::kFirstIpcNamespace);
-}
-
-void DoctorsMachine::status(const std::string &line, const std::string &value) {
-  statusLines_[line] = value;
+  nameSpace("pid", 4026531836);
+  nameSpace("ipc", 4026531839);
 }
 
 void DoctorsMachine::nameSpace(const std::string &kind, uint64_t number) {
@@ -139,36 +130,33 @@ std::string DoctorsMachine::nvmlText() const {
 }
 
 doctor::Facts DoctorsMachine::facts() {
-  std::string lines;
-  for (const auto &[key, value] : statusLines_)
-    lines += fmt::format("{}:\t{}\n", key, value);
-  folder.write("/proc/self/status", lines);
   doctor::Sources sources;
   sources.root = folder.root();
   sources.variables = variables;
-  sources.limits = [this] { return limits; };
+  sources.limits = limits;
   sources.processors = processors;
   sources.patience = std::chrono::milliseconds(isNvmlLate || isCudaLate ? 30 : 10000);
   const std::string shm = folder.root() + "/dev/shm";
   sources.space = [this, shm](const std::string &path) {
     return path == shm ? sharedMemory : disk;
   };
-  sources.isNoExec = [this](const std::string &) { return isNoExec; };
-  using std::chrono::milliseconds;
+  // Threads that are late outlive this machine.
+  const auto late = std::chrono::milliseconds(2000);
   const Result<NvmlReport> report =
       hasNvml ? folder.nvml(nvmlText()) : folder.nvml("", "/nowhere/libnvidia-ml.so.1");
-  sources.nvml = [report, isLate = isNvmlLate](const Environment &, milliseconds) {
-    return isLate ? Result<NvmlReport>(Status(StatusCode::TimedOut, "late")) : report;
+  sources.nvml = [report, isLate = isNvmlLate, late](const Environment &) {
+    std::this_thread::sleep_for(isLate ? late : 0 * late);
+    return report;
   };
   if (hasBackends) {
-    sources.backends["cuda"] = [known = cuda, isLate = isCudaLate](milliseconds) {
-      return isLate ? Result<BackendFacts>(Status(StatusCode::TimedOut, "late")) : known;
+    sources.backends["cuda"] = [known = cuda, isLate = isCudaLate, late] {
+      std::this_thread::sleep_for(isLate ? late : 0 * late);
+      return Result(known);
     };
-    sources.backends["nccl"] = [known = nccl](milliseconds) { return Result(known); };
+    sources.backends["nccl"] = [known = nccl] { return Result(known); };
   }
   doctor::Facts facts = readFacts(sources);
   facts.ranks = ranks;
-  facts.ofRanks = ofRanks;
   return facts;
 }
 

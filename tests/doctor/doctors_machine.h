@@ -22,12 +22,9 @@ struct DoctorsMachine {
   std::map<std::string, std::string> variables;
   int64_t processors = 64;
   int64_t ranks = 0;
-  std::vector<doctor::RankFacts> ofRanks;
   bool hasNvml = true, hasBackends = true;
   bool isNvmlLate = false, isCudaLate = false;
-  bool isNoExec = false; ///< the folder where ranks meet
 
-  void status(const std::string &line, const std::string &value);
   void nameSpace(const std::string &kind, uint64_t number);
   /// The configuration space of a bridge, whose ACS control has these bits.
   void acs(const std::string &bridge, uint16_t control);
@@ -35,7 +32,6 @@ struct DoctorsMachine {
   doctor::Facts facts();
 
 private:
-  std::map<std::string, std::string> statusLines_;
   std::string nvmlText() const;
 };
 

@@ -2,13 +2,11 @@
 """doctor_gpu_test.py BRAID [--only WORD]: settings that are broken, on a machine with GPUs.
 
 Each case breaks one thing, by environment, limits or name spaces and never by changing the device:
-`braid doctor --json` has to name it, and where `braid run` then fails, its last line has to. Uses
-the built command alone. A case is skipped where the kernel does not let it break anything, or where
-the machine is broken in that way already. Ends with `N passed, N failed, N skipped`; exits with 77
-where there is no GPU.
+`braid doctor --json` has to name it. Uses the built command alone. A case is skipped where the
+kernel does not let it break anything, or where the machine is broken in that way already. Ends with
+`N passed, N failed, N skipped`; exits with 77 where there is no GPU.
 """
 import argparse
-import ctypes
 import glob
 import json
 import os
@@ -44,12 +42,6 @@ class Setting:
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
                               preexec_fn=self.before)
 
-    def start(self, command, variables):
-        environment = {**os.environ, **variables, **self.variables}
-        return subprocess.Popen(self.inside + command, env=environment, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                preexec_fn=self.before)
-
     def expect_possible(self):
         try:
             done = self.run(["true"])
@@ -61,25 +53,6 @@ class Setting:
 
 def limit(which, amount):
     return lambda: resource.setrlimit(which, (amount, amount))
-
-
-class SockFilter(ctypes.Structure):
-    _fields_ = [("code", ctypes.c_ushort), ("jt", ctypes.c_ubyte), ("jf", ctypes.c_ubyte),
-                ("k", ctypes.c_uint)]
-
-
-class SockProgram(ctypes.Structure):
-    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.POINTER(SockFilter))]
-
-
-def filter_system_calls():
-    """A filter that lets everything pass."""
-    no_new_privileges, seccomp, mode_filter, returns, allow = 38, 22, 2, 0x06, 0x7fff0000
-    libc = ctypes.CDLL(None, use_errno=True)
-    program = SockProgram(1, ctypes.pointer(SockFilter(returns, 0, 0, allow)))
-    if libc.prctl(no_new_privileges, 1, 0, 0, 0) or libc.prctl(seccomp, mode_filter,
-                                                               ctypes.byref(program)):
-        raise OSError(ctypes.get_errno(), "no filter of system calls")
 
 
 class Doctor:
@@ -114,14 +87,13 @@ class Doctor:
         lines = self.report(setting, variables)["lines"]
         return {f"{line['check']}.{line['line']}": line for line in lines}
 
-    def line_of(self, setting, name):
-        """The line, which a machine that is not broken in this way has not got."""
+    def expect_line(self, setting, name):
+        """Fails unless the doctor prints the line, which it does not print otherwise."""
         if name in self.base:
             raise Skipped(f"{name} is so without it, too")
         found = self.findings(setting)
         if name not in found:
             raise Wrong(f"expected {name}, got {', '.join(found)}")
-        return found[name]
 
     def run(self, setting, backend="cuda"):
         command = [self.braid, "run", EXAMPLE, "--ranks", str(self.ranks), "--backend", backend,
@@ -133,35 +105,12 @@ def broken(name, finds, setting, fails=False, backend="cuda"):
     """A case: the doctor finds `finds`, and a run fails, or does not, because of it."""
     def test(doctor):
         setting.expect_possible()
-        line = doctor.line_of(setting, finds)
+        doctor.expect_line(setting, finds)
         done = doctor.run(setting, backend)
-        last = (done.stderr.strip().splitlines() or [""])[-1]
-        if not fails:
-            if done.returncode != 0:
-                raise Wrong(f"expected a run that works, got {done.returncode}: {done.stderr}")
-            return
-        if done.returncode not in (4, 5, 6):
+        if not fails and done.returncode != 0:
+            raise Wrong(f"expected a run that works, got {done.returncode}: {done.stderr}")
+        if fails and done.returncode not in (4, 5, 6):
             raise Wrong(f"expected a run that fails, got {done.returncode}: {done.stderr}")
-        if not last.startswith(f"doctor: {line['seen']}"):
-            raise Wrong(f"expected a last line 'doctor: {line['seen']}', got: {done.stderr}")
-    return name, test
-
-
-def two_ranks(name, finds, first, second):
-    """A case: the doctors of two ranks meet, and rank 0's finds in what they differ."""
-    def test(doctor):
-        for setting in (first, second):
-            setting.expect_possible()
-        job = f"doctor{os.getpid()}{name.replace(' ', '')}"
-        command = [doctor.braid, "doctor", "--json", "--timeout-ms", "20000"]
-        ranks = [setting.start(command, {**doctor.share(), "BRAID_RANK": str(rank),
-                                         "BRAID_RANKS": "2", "BRAID_JOB": job})
-                 for rank, setting in enumerate((first, second))]
-        ends = [process.communicate(timeout=SECONDS) for process in ranks]
-        report = doctor.understood(*ends[0], ranks[0].returncode)
-        found = [f"{line['check']}.{line['line']}" for line in report["lines"]]
-        if finds not in found:
-            raise Wrong(f"expected {finds}, got {', '.join(found)}")
     return name, test
 
 
@@ -198,8 +147,6 @@ def cases(folder):
         broken("few addresses", "address-space.little-for-gpus",
                Setting(before=limit(resource.RLIMIT_AS, 4 << 30)), fails=True),
         broken("no NVML", "nvml.missing", Setting({"BRAID_NVML_LIBRARY": "/nowhere/libnvml.so"})),
-        broken("little locked memory", "locked-memory.little",
-               Setting(before=limit(resource.RLIMIT_MEMLOCK, 64 << 10))),
         broken("a cache that cannot be written", "cache.unwritable",
                Setting({"BRAID_CACHE_DIR": "/dev/null/cache"})),
         broken("one hardware queue", "hardware-queues.few",
@@ -209,18 +156,8 @@ def cases(folder):
         broken("an IPC name space", "ipc-namespace.own", new_ipc),
         broken("a small /dev/shm", "shared-memory.full",
                Setting(inside=["unshare", "--mount", "sh", "-c", small_shm, "-"])),
-        broken("filtered system calls", "seccomp.filtered", Setting(before=filter_system_calls)),
-        two_ranks("ranks with other devices", "job-variables.gpus",
-                  Setting({"CUDA_VISIBLE_DEVICES": "0"}), Setting({"CUDA_VISIBLE_DEVICES": ""})),
         broken("no GPU for each rank", "job-gpus.few",
                Setting({"CUDA_VISIBLE_DEVICES": "0", "BRAID_SHARE_GPUS": "off"}), fails=True),
-        two_ranks("ranks with one device", "job-gpus.same",
-                  Setting({"CUDA_VISIBLE_DEVICES": "0", "BRAID_SHARE_GPUS": "off"}),
-                  Setting({"CUDA_VISIBLE_DEVICES": "0", "BRAID_SHARE_GPUS": "off"})),
-        two_ranks("ranks with other variables", "job-variables.differs",
-                  Setting({"NCCL_P2P_DISABLE": "1"}), Setting()),
-        two_ranks("ranks in PID name spaces", "job-namespaces.pid", Setting(), new_pids),
-        two_ranks("ranks in IPC name spaces", "job-namespaces.ipc", Setting(), new_ipc),
     ]
 
 

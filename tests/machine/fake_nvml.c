@@ -137,11 +137,8 @@ int nvmlDeviceGetMemoryInfo(void *device, Memory *memory) {
 #define NUMBER(Function, Key)                                                                      \
   int Function(void *device, unsigned *value) { return number32(indexOf(device), Key, value); }
 NUMBER(nvmlDeviceGetComputeMode, "compute_mode")
-NUMBER(nvmlDeviceGetPersistenceMode, "persistence")
-NUMBER(nvmlDeviceGetPowerManagementLimit, "power_limit")
 NUMBER(nvmlDeviceGetEnforcedPowerLimit, "enforced_power_limit")
 NUMBER(nvmlDeviceGetPowerManagementDefaultLimit, "default_power_limit")
-NUMBER(nvmlDeviceGetCurrPcieLinkGeneration, "pcie_generation")
 NUMBER(nvmlDeviceGetCurrPcieLinkWidth, "pcie_width")
 NUMBER(nvmlDeviceGetMaxPcieLinkGeneration, "most_pcie_generation")
 NUMBER(nvmlDeviceGetMaxPcieLinkWidth, "most_pcie_width")
@@ -178,10 +175,6 @@ int nvmlDeviceGetTotalEccErrors(void *device, int type, int counter, unsigned lo
 #ifndef FAKE_OLD
 TWO(nvmlDeviceGetMigMode, "mig")
 
-int nvmlDeviceGetCurrentClocksEventReasons(void *device, unsigned long long *reasons) {
-  return number(indexOf(device), "clock_reasons", reasons);
-}
-
 static int ofLink(void *device, unsigned link, const char *what, unsigned long long *value) {
   char key[64];
   snprintf(key, sizeof(key), "link%u.%s", link, what);
@@ -196,9 +189,6 @@ static int ofLink32(void *device, unsigned link, const char *what, unsigned *val
 }
 int nvmlDeviceGetNvLinkState(void *device, unsigned link, unsigned *state) {
   return ofLink32(device, link, "up", state);
-}
-int nvmlDeviceGetNvLinkVersion(void *device, unsigned link, unsigned *version) {
-  return ofLink32(device, link, "version", version);
 }
 int nvmlDeviceGetNvLinkRemoteDeviceType(void *device, unsigned link, unsigned *type) {
   return ofLink32(device, link, "remote_type", type);

@@ -45,46 +45,5 @@ TEST(Page, ShowsTextsAndDoesNotRunThem) {
   EXPECT_THAT(html, Not(HasSubstr("\x1b")));
 }
 
-Page ofEqualRanks(size_t count) {
-  Page page;
-  Timing timing{.name = "made"};
-  timing.total = 100;
-  for (size_t rank = 0; rank < count; ++rank) {
-    Rank &each = page.ranks.emplace_back();
-    each.numbers = {static_cast<int64_t>(rank)};
-    each.streams = {"main"};
-    const CommandRef before = {static_cast<int32_t>((rank + count - 1) % count), 0};
-    each.commands = {{.kind = Kind::Signal}, {.kind = Kind::Await, .cause = before}};
-    timing.spans.push_back({{0, 10}, {10, 20}});
-  }
-  page.timings.push_back(std::move(timing));
-  return page;
-}
-
-TEST(Page, JoinsRanksThatDoTheSame) {
-  Page page = ofEqualRanks(65);
-  page.timings[0].spans[7][1].end = 90;
-  page.marks.push_back({{9, 1}, "here"});
-  joinAlikeRanks(page);
-  ASSERT_EQ(page.ranks.size(), 2u);
-  EXPECT_EQ(page.ranks[0].numbers.size(), 64u);
-  EXPECT_EQ(page.ranks[1].numbers, std::vector<int64_t>{7});
-  EXPECT_EQ(page.timings[0].spans.size(), 2u);
-  EXPECT_EQ(page.ranks[1].commands[1].cause, (CommandRef{0, 0}));
-  EXPECT_EQ(page.marks[0].command, (CommandRef{0, 1}));
-  Page few = ofEqualRanks(64);
-  joinAlikeRanks(few);
-  EXPECT_EQ(few.ranks.size(), 64u);
-}
-
-TEST(Page, JoinsNoRanksThatMoveOtherBytesOrWaitForNothing) {
-  Page page = ofEqualRanks(66);
-  page.ranks[7].commands[0].bytes = 8;
-  page.ranks[8].commands[0].run = 2;
-  page.ranks[9].commands[1].cause = {};
-  joinAlikeRanks(page);
-  EXPECT_EQ(page.ranks.size(), 4u);
-}
-
 } // namespace
 } // namespace braid::view

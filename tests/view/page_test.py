@@ -2,7 +2,7 @@
 """page_test.py BRAID: what `braid view` writes, used as a reader uses it.
 
 Every input of the fuzzers gives a page or a message. In a headless Chromium, if there is one, a
-script at the end of the page points, searches, zooms and presses keys, and says what it saw.
+script at the end of the page points, zooms and presses keys, and says what it saw.
 """
 import html.parser
 import os
@@ -100,16 +100,10 @@ class Pages(unittest.TestCase):
         self.assertGreaterEqual(pages, 5)
 
     def test_documents_show_what_is_written(self):
-        tools = ROOT.relative_to(pathlib.Path.cwd()) / "tests" / "tools"
-        for name, source in (("deadlock", tools / "deadlock.braid"),
-                             ("race", tools / "inputs" / "racy.braid")):
-            page = braid("view", source, "--check")
-            self.assertEqual((ROOT / "docs" / "pages" / f"{name}.html").read_text(), page,
-                             f"write docs/pages/{name}.html again: braid view {source} --check")
-
-    def test_script_is_small(self):
-        page = ROOT / "api" / "view" / "page"
-        self.assertLessEqual((page / "page.js").stat().st_size, 60_000)
+        source = ROOT.relative_to(pathlib.Path.cwd()) / "tests" / "tools" / "deadlock.braid"
+        self.assertEqual((ROOT / "docs" / "pages" / "deadlock.html").read_text(),
+                         braid("view", source, "--check"),
+                         f"write docs/pages/deadlock.html again: braid view {source} --check")
 
 
 @unittest.skipUnless(BROWSER, "no Chromium is installed")
@@ -184,17 +178,8 @@ class InBrowser(unittest.TestCase):
         self.assertIn("matmul %out, %block, %B", seen[2])
         self.assertEqual(seen[3], "tip is gone")
 
-    def test_search_and_keys(self):
+    def test_keys(self):
         seen = self.drive(self.page("--ranks", 4), """
-  press('/'); const field = document.getElementById('search');
-  see(document.activeElement === field ? 'in the field' : 'elsewhere');
-  field.value = 'P2P'; field.dispatchEvent(new Event('input'));
-  see(document.getElementById('hits').textContent);
-  const chosen = () => document.querySelector('.chosen').textContent.match(/p2p (\\w+)/)[1];
-  press('Enter', field); see(chosen());
-  press('Enter', field); see(chosen());
-  press('Enter', field); see(document.getElementById('hits').textContent);
-  press('Escape', field); await frame();
   const whole = pixels()[1];
   press('+'); await frame(); const nearer = pixels()[1];
   press('ArrowRight'); await frame(); const later = pixels()[1];
@@ -202,8 +187,7 @@ class InBrowser(unittest.TestCase):
   see([whole !== nearer, nearer !== later, pixels()[1] === whole].join(' '));
   press('c'); await frame();
   see(document.getElementById('told').textContent ? 'on the path' : 'nowhere');""")
-        self.assertEqual(seen, ["in the field", "2 lines", "send", "recv", "1 of 2 lines",
-                                "true true true", "on the path"])
+        self.assertEqual(seen, ["true true true", "on the path"])
 
     def test_counterexample_and_records(self):
         inputs = ROOT / "tests" / "tools"
@@ -232,14 +216,6 @@ class InBrowser(unittest.TestCase):
         self.assertIn("collective broadcast", seen[0])
         self.assertIn("collective broadcast", seen[1])
         self.assertEqual(seen[2], "false")
-
-    def test_joined_ranks_wait_for_others(self):
-        seen = self.drive(self.page("--ranks", 66, "--set", "M=4224"), """
-  const lines = [...document.querySelectorAll('#text div')];
-  lines.find(each => each.textContent.includes('p2p recv')).click();
-  press('n'); await frame();
-  see(document.getElementById('told').textContent);""")
-        self.assertRegex(seen[0], r"rank 0 and 65 alike.* waits for the signal of rank 1, ")
 
     def test_sizes_and_themes(self):
         for ranks in (4, 64):

@@ -2,9 +2,7 @@
 
 #include "api/compile/check.h"
 #include "api/view/counterexample.h"
-#include "api/view/steps.h"
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -14,7 +12,6 @@ namespace {
 
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 /// Both receive before they send, and the data of one is ready when the other has received.
 constexpr const char *kCircle = R"(program @circle mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {
@@ -64,7 +61,7 @@ TEST(Steps, FollowWhatCommandsWaitFor) {
 TEST(Steps, EndWhereNobodyGoesOn) {
   const Page page = checked(kCircle, 2);
   EXPECT_TRUE(page.isFailure);
-  EXPECT_EQ(page.relation, Page::Relation::Circle);
+  EXPECT_TRUE(page.areMarksLinked);
   ASSERT_EQ(page.marks.size(), 2u);
   EXPECT_THAT(page.findings.front(), HasSubstr("Deadlock: "));
   for (const Mark &mark : page.marks) {
@@ -81,48 +78,18 @@ TEST(Steps, EndWhereNobodyGoesOn) {
   }
 }
 
-/// A box for each of the circle, an arrow to the next, and one around to the first.
-TEST(Steps, DrawWhoWaitsForWhom) {
-  const std::string svg = relationSvg(checked(kCircle, 2));
-  EXPECT_THAT(svg, HasSubstr("Each waits for the next, and the last for the first"));
-  EXPECT_THAT(svg, HasSubstr(">rank 0, main, run 1</text>"));
-  EXPECT_THAT(svg, HasSubstr("mod 2 via %h&quot;, behind 2</text>"));
-  EXPECT_THAT(svg, HasSubstr("mod 2 via %h&quot;, behind 1</text>"));
-}
-
-TEST(Steps, DrawTheFirstAndTheLastOfManyWhoWait) {
-  Page page;
-  page.relation = Page::Relation::Circle;
-  for (int i = 0; i < 100; ++i)
-    page.marks.push_back(
-        {.name = fmt::format("rank {}: await", i), .arrow = std::string(200, 'x')});
-  const std::string svg = relationSvg(page);
-  EXPECT_THAT(svg, HasSubstr(">rank 7</text>"));
-  EXPECT_THAT(svg, Not(HasSubstr(">rank 8</text>")));
-  EXPECT_THAT(svg, HasSubstr("and so on, 88 more"));
-  EXPECT_THAT(svg, HasSubstr(">rank 99</text>"));
-  EXPECT_THAT(svg, HasSubstr("xxx..., behind 2</text>")) << "the end is not what is cut";
-}
-
-/// Which order leaves data stale: in words, and on the arrow from the read to the write.
 TEST(Steps, SayWhichOrderDoesHarm) {
   const Page page = checked(R"(program @racy mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {
   set_current_stream stream(0)
   set %C, %A
 })",
                             2);
-  EXPECT_EQ(page.relation, Page::Relation::Pair);
+  EXPECT_TRUE(page.areMarksLinked);
   EXPECT_EQ(page.findings[1], "If 2 comes before 1, 2 reads what was there before 1 writes: stale "
                               "data; if 1 comes before 2, 2 reads what 1 has written.");
-  const std::string svg = relationSvg(page);
-  EXPECT_THAT(svg, HasSubstr(">if 2 comes before 1, 2 reads what was there before 1 writes: stale "
-                             "data</text>"));
-  EXPECT_THAT(svg, HasSubstr("V62\"/>")) << "from 2, below, up to 1";
-  EXPECT_EQ(relationSvg(checked(test::kGather, 2)), "") << "nothing to draw";
 }
 
-/// Of a transfer that meets none there is no command, but its line. Two that are at fault together
-/// need not be a pair that nothing orders.
+/// A transfer without a partner has no command, but a line.
 TEST(Steps, PointAtTheLineOfATransfer) {
   const Page page = checked(R"(program @alone mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {
   %all = allocate symmetric f32[2, 4]
@@ -134,7 +101,7 @@ TEST(Steps, PointAtTheLineOfATransfer) {
 })",
                             2);
   EXPECT_THAT(page.findings.front(), HasSubstr("Transfers: "));
-  EXPECT_EQ(page.relation, Page::Relation::None);
+  EXPECT_FALSE(page.areMarksLinked);
   ASSERT_FALSE(page.marks.empty());
   EXPECT_FALSE(page.marks[0].command.isValid());
   ASSERT_GT(page.marks[0].line, 0u);

@@ -1,4 +1,4 @@
-#include "api/view/flight.h"
+#include "api/view/recorded.h"
 
 #include "tests/runtime/fake_job.h"
 
@@ -20,7 +20,7 @@ Page pageOf(const FakeJob &job, const std::vector<int64_t> &ranks) {
     records.push_back(recordOf(job.memory, job.plans, rank, "job-7"));
     names.push_back(flightRecordName(rank));
   }
-  Result<Page> page = flightPage(records, names);
+  Result<Page> page = recordedPage(records, names);
   EXPECT_TRUE(page.isOk()) << page.status().message();
   return page ? *page : Page();
 }
@@ -36,7 +36,7 @@ FakeJob waitingJob() {
 }
 
 /// The sentence and what it points at are of one command, as in the table of `braid explain`.
-TEST(FlightPage, PointsAtTheCommandThatItNames) {
+TEST(RecordedPage, PointsAtTheCommandThatItNames) {
   const Page page = pageOf(waitingJob(), {1});
   ASSERT_EQ(page.marks.size(), 1u);
   EXPECT_THAT(page.marks[0].text, HasSubstr(": await from rank 3 of \"%r = p2p recv %block"));
@@ -46,7 +46,7 @@ TEST(FlightPage, PointsAtTheCommandThatItNames) {
   EXPECT_EQ(page.ranks[0].commands[at.command].trips, "2");
 }
 
-TEST(FlightPage, SaysForHowLong) {
+TEST(RecordedPage, SaysForHowLong) {
   const Page page = pageOf(waitingJob(), {0, 1});
   EXPECT_THAT(page.marks[0].text, StartsWith("Rank 0, for 5"));
   EXPECT_THAT(page.marks[0].text, EndsWith(" ms: waiting for its device."));
@@ -54,13 +54,13 @@ TEST(FlightPage, SaysForHowLong) {
   EXPECT_THAT(page.marks[1].text, StartsWith("Rank 1, for 4"));
 }
 
-TEST(FlightPage, ShowsWhoFailedFirstEvenWithoutACommand) {
+TEST(RecordedPage, ShowsWhoFailedFirstEvenWithoutACommand) {
   FakeJob job = waitingJob();
   job.memory.abort({Status(StatusCode::PeerFailed, "rank 3 was killed by signal 9"), 3});
   EXPECT_THAT(pageOf(job, {0, 1, 3}).marks[0].text, StartsWith("Rank 3"));
 }
 
-TEST(FlightPage, JoinsTheNumbersOfRanks) {
+TEST(RecordedPage, JoinsTheNumbersOfRanks) {
   const Page page = pageOf(FakeJob(512, /*hasPlans=*/false), {0, 5});
   EXPECT_THAT(page.findings, Contains("There is no record of ranks 1-4, 6-511."));
 }

@@ -1,0 +1,92 @@
+//===- tests/doctor/facts_test.cpp - bridges, names of GPUs, the report -----------------------===//
+
+#include "api/doctor/report.h"
+#include "tests/doctor/doctors_machine.h"
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+namespace braid::test {
+namespace {
+
+using namespace doctor;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// A configuration space with one capability, and the control bits of ACS.
+std::string space(uint32_t header, char control = 0) {
+  std::string bytes(4096, '\0');
+  for (size_t i = 0; i < 4; ++i)
+    bytes[0x100 + i] = static_cast<char>(header >> (8 * i));
+  bytes[0x106] = control;
+  return bytes;
+}
+
+TEST(Acs, RedirectsIfItsControlSaysSo) {
+  EXPECT_EQ(redirectsPeers(space(0x0001000d, 0x1d)), true);
+  EXPECT_EQ(redirectsPeers(space(0x0001000d, 0x08)), true);
+  EXPECT_EQ(redirectsPeers(space(0x0001000d, 0x11)), false); // checks sources, forwards upwards
+  EXPECT_EQ(redirectsPeers(space(0)), false);
+  EXPECT_EQ(redirectsPeers(space(0x10010001)), false); // the next capability is the same one
+  EXPECT_EQ(redirectsPeers(space(0xfff10001)), false); // the next one is past the end
+  EXPECT_EQ(redirectsPeers(space(0x0001000d, 0x1d).substr(0, 64)), std::nullopt);
+}
+
+TEST(DoctorFacts, GpusAreInCudasOrder) {
+  DoctorsMachine machine;
+  machine.variables["CUDA_VISIBLE_DEVICES"] = "1,0";
+  machine.cuda["0.pci"] = "0000:2A:00.0";
+  machine.cuda["1.pci"] = "0000:18:00.0";
+  const std::vector<Gpu> gpus = machine.facts().visibleGpus();
+  ASSERT_EQ(gpus.size(), 2u);
+  EXPECT_EQ(gpus[0].name, "GPU 0 (0000:2a:00.0)");
+  EXPECT_EQ(gpus[1].name, "GPU 1 (0000:18:00.0)");
+}
+
+const Finding kOk{"gpu", "found", doctor::Severity::Ok, "GPU 0", ""};
+const Finding kNote{"power", "capped", doctor::Severity::Note, "little power", "more"};
+const Finding kProblem{"driver", "missing", doctor::Severity::Problem, "none", "install"};
+
+TEST(DoctorReport, TextHasLinesAndWhatToDo) {
+  EXPECT_EQ(reportText({}, {kOk, kNote, kProblem}, false), "ok       gpu     GPU 0\n"
+                                                           "note     power   little power\n"
+                                                           "                 -> more\n"
+                                                           "problem  driver  none\n"
+                                                           "                 -> install\n"
+                                                           "1 problem, 1 note\n");
+  EXPECT_THAT(reportText({}, {kProblem}, true), HasSubstr("\033[31mproblem\033[0m"));
+}
+
+TEST(DoctorReport, TextEndsWithWhatRuns) {
+  DoctorsMachine machine;
+  EXPECT_THAT(reportText(machine.facts(), {}, false),
+              HasSubstr("0 problems, 0 notes: programs run on GPUs and cpu ranks here\n"));
+  machine.hasBackends = false; // a build without CUDA
+  EXPECT_THAT(reportText(machine.facts(), {}, false),
+              HasSubstr("0 problems, 0 notes: programs run on cpu ranks here\n"));
+}
+
+TEST(DoctorReport, JsonHasTheSame) {
+  DoctorsMachine machine;
+  machine.variables["CUDA_VISIBLE_DEVICES"] = "1";
+  machine.cuda["devices"] = "1";
+  machine.cuda["0.pci"] = "0000:2A:00.0";
+  const auto json = reportJson(machine.facts(), {kNote, kProblem});
+  EXPECT_EQ(json["exit_code"], 4);
+  EXPECT_EQ(json["gpus"][0]["pci"], "0000:2a:00.0");
+  EXPECT_EQ(json["gpus"][0]["cuda"], 0);
+  EXPECT_EQ(json["gpus"][1]["hidden"], true);
+  EXPECT_TRUE(json["gpus"][1]["cuda"].is_null());
+  EXPECT_EQ(json["lines"][1].dump(), R"({"check":"driver","line":"missing",)"
+                                     R"("severity":"problem","seen":"none","advice":"install"})");
+  EXPECT_EQ(exitCodeOf({kOk, kNote}), 0);
+}
+
+TEST(DoctorReport, ValuesMoveNoCursor) {
+  DoctorsMachine machine;
+  machine.variables["NCCL_P2P_DISABLE"] = "a\x1b[2J";
+  EXPECT_THAT(reportText({}, runChecks(machine.facts()), false), Not(HasSubstr("\x1b")));
+}
+
+} // namespace
+} // namespace braid::test
