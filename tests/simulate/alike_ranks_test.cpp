@@ -230,50 +230,6 @@ TEST(AlikeRanks, AreAllThereWhereTheyDiffer) {
   EXPECT_EQ(plans->size(), 3u);
 }
 
-/// A ring on 64 ranks.
-std::string ringOf(const std::string &body) {
-  return R"(program @ring mesh [0 .. 64) (%A: bf16[64, 64]) -> (%C: bf16[64, 64]) {
-  %all = allocate symmetric bf16[2, 64, 64]
-  %h = share_mem_handles put %all
-  %mine = select %all[0]
-  %theirs = select %all[1]
-  set %mine, %A
-)" + body +
-         "  set %C, %theirs\n}";
-}
-constexpr const char *kSend = "  %s = p2p send %mine to (rank + 1) mod 64 via %h\n  wait %s\n",
-                     *kReceive =
-                         "  %r = p2p recv %theirs from (rank - 1) mod 64 via %h\n  wait %r\n";
-
-/// How many ranks are compared with the first one, at most, and what becomes of the prediction.
-std::pair<size_t, StatusCode> predict(const std::string &text) {
-  const CostModel model = *findMachine("h200-4");
-  const Compiling made(text, 64, "");
-  EXPECT_TRUE(made.compiled.isOk()) << made.source->diags.str();
-  size_t compared = 0;
-  SimulationOptions options;
-  options.progress = [&](const WorkProgress &now) {
-    if (now.step == "comparing ranks" && now.done == 0)
-      compared += now.total;
-  };
-  const Result<MachinePrediction> prediction = predictProgram(*made.compiled, model, options);
-  return {compared, prediction.status().code()};
-}
-
-/// Everybody waits for its send before it receives, which is found before all ranks are unrolled.
-TEST(AlikeRanks, AreNotAllComparedBeforeAMistakeIsFound) {
-  const auto [compared, code] = predict(ringOf(std::string(kSend) + kReceive));
-  EXPECT_EQ(code, StatusCode::Rejected);
-  EXPECT_LE(compared, 8u);
-}
-
-/// One rank that receives first is enough, and is not overlooked.
-TEST(AlikeRanks, AreNotRejectedForWhatTheFirstOnesDo) {
-  const std::string text =
-      ringOf(fmt::format("  if rank == 7 {{\n{1}{0}  }} else {{\n{0}{1}  }}\n", kSend, kReceive));
-  EXPECT_EQ(predict(text).second, StatusCode::Ok);
-}
-
 /// Each difference is seen, whichever rank has it.
 TEST(AlikeRanks, AreToldFromOthers) {
   const Compiling made(kGather, 4, "pairwise");
