@@ -79,7 +79,7 @@ Result<MachinePrediction> predictOne(const Source &given, const CompileOptions &
   return prediction;
 }
 
-/// By --schedule: one row, or with auto one for each candidate, the best first.
+/// Predicts --schedule: one row, or with auto one for each candidate, the best first.
 Result<std::vector<Row>> predict(const SimulateFlags &flags, const Source &source,
                                  const CostModel &model) {
   StepProgress progress("simulate");
@@ -109,7 +109,7 @@ Result<MachinePrediction> predictBy(const std::string &schedule, SourceFlags fla
   return predictOne(source, options, model, {});
 }
 
-/// By the schedules of --schedules, as they are written and in their order.
+/// Predicts the schedules of --schedules, as they are written and in their order.
 Result<std::vector<Row>> predictListed(const SimulateFlags &flags, const Source &source,
                                        const CostModel &model) {
   const std::string text = BRAID_TRY(readFile(flags.schedules, kMostListBytes));

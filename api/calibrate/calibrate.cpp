@@ -14,7 +14,7 @@
 namespace braid {
 namespace {
 
-/// How many operations of one kind follow one another.
+/// The length of a chain.
 constexpr int kChain = 8;
 
 double positive(double us) { return std::max(us, kLeastUs); }
@@ -40,12 +40,12 @@ private:
   calibration::Mesh mesh() const { return {timer_.ranks(), timer_.ranksPerHost()}; }
   bool usesPeers() const { return mesh().perHost > 1 && options_.reachesPeers; }
   double us(const std::string &name, size_t mode) const { return times_.at(name)[mode].us; }
-  /// What the host takes for a command, where it issues command by command.
+  /// The host's time for a command; 0 in a graph.
   double issueUs(const std::string &name, size_t mode, int commands) const {
     const bool isEager = options_.launchModes[mode] == LaunchMode::Eager;
     return isEager ? times_.at(name)[mode].issueUs / commands : 0;
   }
-  /// What a longer chain takes more. If nothing, one of the two was disturbed.
+  /// The time that a longer chain takes more. If it is 0, one of the two was disturbed.
   double growth(double us) const {
     wasDisturbed_ = wasDisturbed_ || us <= 0;
     return positive(us);

@@ -84,7 +84,7 @@ std::string localCopies(const Mesh &mesh, int64_t bytes, int copies) {
 
 std::string sums(const Mesh &mesh, int64_t bytes, int sums) {
   constexpr int64_t kAligned = 64; // so that the second part is
-  // Of 2 bytes, three times, is a copy of so many bytes: each of which is read and written.
+  // A sum moves three times 2 bytes for each element, a copy of `bytes` moves each byte twice.
   const int64_t elements = std::max(bytes / 3 / kAligned, int64_t(1)) * kAligned;
   std::string text = fmt::format("program @sums mesh {0} () -> () {{\n"
                                  "  %parts = allocate device bf16[2, {1}]\n"

@@ -77,10 +77,11 @@ Status JobModel::find() {
   }
   if (!text.empty() && !known && timer_.rank() == 0 && options_.warn)
     options_.warn("the kept cost model is measured again: " + known.status().message());
-  return addMore([&](const CalibrationOptions &options) -> Result<bool> {
-           take(BRAID_TRY(calibrate(timer_, options))); // what is known of GEMMs stays
-           return true;
-         })
+  return addMore("measured",
+                 [&](const CalibrationOptions &options) -> Result<bool> {
+                   take(BRAID_TRY(calibrate(timer_, options))); // what is known of GEMMs stays
+                   return true;
+                 })
       .status();
 }
 
@@ -98,17 +99,20 @@ void JobModel::take(const CostModel &measured) {
 }
 
 /// `measure` says whether there was anything to measure.
-template <class Measure> Result<bool> JobModel::addMore(Measure measure) {
+template <class Measure> Result<bool> JobModel::addMore(const std::string &what, Measure measure) {
   const Clock::time_point start = Clock::now();
   if (!BRAID_TRY(measure(calibrationOptions(timer_, options_))))
     return false;
-  seconds_ += secondsSince(start);
+  auto known = llvm::find_if(seconds_, [&](const auto &each) { return each.first == what; });
+  if (known == seconds_.end())
+    known = seconds_.insert(known, {what, 0});
+  known->second += secondsSince(start);
   BRAID_TRY(keepModel());
   return true;
 }
 
 Result<bool> JobModel::addGemms(llvm::ArrayRef<PlanMatmul> shapes) {
-  return addMore([&](const CalibrationOptions &options) {
+  return addMore("GEMMs", [&](const CalibrationOptions &options) {
     return measureGemms(model_, shapes, timer_, options);
   });
 }
@@ -118,7 +122,7 @@ Result<bool> JobModel::addMessages(llvm::ArrayRef<const Plan *> plans) {
   for (const Plan *plan : plans)
     for (const auto &[kind, bytes] : messageSizesOf(*plan))
       sizes[kind] = std::max(sizes[kind], bytes);
-  return addMore([&](const CalibrationOptions &options) {
+  return addMore("messages", [&](const CalibrationOptions &options) {
     return measureMessages(model_, sizes, timer_, options);
   });
 }
@@ -128,8 +132,8 @@ Status JobModel::add(const CostModel &measured) {
   return keepModel();
 }
 
-/// What other jobs have kept meanwhile stays, unless this one has measured it, too. The ranks'
-/// measurements differ; what rank 0 made of the maxima is what counts.
+/// Figures that other jobs have kept meanwhile stay, unless this one has measured them, too. The
+/// ranks' measurements differ; rank 0's, which are made of the maxima, count.
 Status JobModel::keepModel() {
   if (cache_) {
     cache_->refresh();
@@ -145,10 +149,10 @@ Status JobModel::keepModel() {
 }
 
 std::string JobModel::source() const {
-  const std::string measured = fmt::format("measured in {:.2f} s", seconds_);
-  if (path_.empty())
-    return measured;
-  return "from " + path_ + (seconds_ > 0 ? ", the rest " + measured : "");
+  std::string text = path_.empty() ? "" : "from " + path_;
+  for (const auto &[what, seconds] : seconds_)
+    text += fmt::format("{}{} in {:.2f} s", text.empty() ? "" : ", ", what, seconds);
+  return text;
 }
 
 } // namespace braid

@@ -45,7 +45,7 @@ public:
   /// Has rank 0 keep what was measured elsewhere, in place of older figures.
   Status add(const CostModel &measured);
   const CostModel &model() const { return model_; }
-  /// For people: "from FILE, the rest measured in 0.20 s".
+  /// For people: "from FILE, GEMMs in 0.20 s, messages in 0.80 s".
   std::string source() const;
 
 private:
@@ -53,14 +53,14 @@ private:
   bool isComplete() const;
   void take(const CostModel &measured);
   Status keepModel();
-  template <class Measure> Result<bool> addMore(Measure measure);
+  template <class Measure> Result<bool> addMore(const std::string &what, Measure measure);
 
   PlanTimer &timer_;
   const JobModelOptions options_;
   std::unique_ptr<MeasurementCache> cache_; ///< of rank 0
   CostModel model_;
-  std::string path_;   ///< the file that it is from
-  double seconds_ = 0; ///< of measuring
+  std::string path_;                                    ///< the file that it is from
+  std::vector<std::pair<std::string, double>> seconds_; ///< of what was measured, in order
 };
 
 } // namespace braid

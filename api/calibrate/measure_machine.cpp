@@ -85,7 +85,7 @@ Result<size_t> measureGemmTable(CostModel &model, PlanTimer &timer,
 
 } // namespace
 
-/// Of layers of models with 2048 to 16384 columns, whole or split over up to eight devices.
+/// Layers of models with 2048 to 16384 columns, whole or split over up to eight devices.
 std::vector<PlanMatmul> usualGemms(DType dtype, bool isOnHost) {
   using Extents = std::pair<int64_t, int64_t>;
   const std::vector<Extents> columnsAndDepths =

@@ -16,7 +16,7 @@
 namespace braid {
 namespace {
 
-/// Of GPUs as in gpu_facts.h.
+/// The number for the GPUs of gpu_facts.h.
 constexpr int64_t kTilesAtOnce = 132;
 /// Ranks that are compared for each candidate.
 constexpr int64_t kMostCompared = 4;

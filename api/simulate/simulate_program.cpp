@@ -12,7 +12,7 @@
 namespace braid {
 namespace {
 
-/// What the critical path is made of; "run" is the time before the first command is issued and
+/// The parts of the critical path; "run" is the time before the first command is issued and
 /// after the last has ended.
 std::vector<std::pair<std::string, double>> partsOf(llvm::ArrayRef<Plan> plans,
                                                     const Simulation &simulation) {

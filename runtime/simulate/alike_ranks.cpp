@@ -81,7 +81,7 @@ private:
       add(range.bytes, range.buffer == kPeerBuffer);
   }
 
-  /// What one kernel copies depends on where blocks lie.
+  /// Where blocks lie decides which copies one kernel makes.
   void addKernels() {
     for (SignalBy signals : {SignalBy::Default, SignalBy::Memory}) {
       const simulator::Kernels kernels = simulator::findKernels(plan_, {CopyBy::Kernel, signals});

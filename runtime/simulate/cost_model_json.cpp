@@ -143,7 +143,7 @@ Status checkKeys(const Json &object, int version, llvm::ArrayRef<llvm::StringRef
   return Status::ok();
 }
 
-/// What `read` makes of a value, which `where` names, and which has to be an object.
+/// Calls `read` with a value that has to be an object; `where` names it.
 template <class Read>
 auto object(const Json &json, const std::string &where, Read read) -> decltype(read(json)) {
   if (!json.is_object())

@@ -17,7 +17,7 @@
 
 namespace braid::simulator {
 
-/// What flows share evenly, of each rank; the last two are of the host of that number.
+/// Flows share these evenly. Each rank has one of each; a host has the last two.
 enum class Resource : uint8_t {
   LinkOut,
   LinkIn,

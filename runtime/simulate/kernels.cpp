@@ -32,7 +32,7 @@ bool addsOnTheWay(const PlanSum &sum, llvm::ArrayRef<const Command *> copies) {
          });
 }
 
-/// How many of the commands, the first of which is a copy by a kernel, that kernel does.
+/// The first command is a copy by a kernel; returns how many of the commands that kernel does.
 uint32_t countTogether(const Plan &plan, llvm::ArrayRef<Command> commands, SignalBy signals) {
   constexpr size_t kMostCopies = 16;
   llvm::SmallVector<const Command *, kMostCopies> copies;
@@ -84,7 +84,7 @@ private:
                         [&](const Command &command) { return command.kind == kind; });
   }
 
-  /// Those around copies by engines were measured with the copies.
+  /// The times of copies by engines include the signals and awaits beside them.
   void findMemoryOperations() {
     if (has(CommandKind::Copy) && mode_.copies != CopyBy::Kernel)
       return;

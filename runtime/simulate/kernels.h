@@ -10,10 +10,10 @@ namespace braid::simulator {
 
 /// For each command of a Plan.
 struct Kernels {
-  /// How many commands from this one on begin and end together: copies that one kernel makes, with
-  /// the signals after them and the sum that it adds on the way. Else 1.
+  /// The number of commands from this one on that begin and end together: copies that one kernel
+  /// makes, with the signals after them and the sum that it adds on the way. Else 1.
   std::vector<uint32_t> together;
-  /// How often OperationCosts::launchUs is added to the time of the command: 1 for a signal or an
+  /// The multiple of OperationCosts::launchUs that the command takes more: 1 for a signal or an
   /// await that is launched by itself, -1 for a copy by a kernel that has begun before.
   std::vector<int8_t> launches;
 };

@@ -25,7 +25,7 @@ struct Lane {
   uint32_t command() const { return commands[next]; }
 };
 
-/// What the commands of one rank refer to.
+/// The objects to which the commands of one rank refer.
 struct RankState {
   const Plan *plan = nullptr;
   uint32_t firstLane = 0;

@@ -411,7 +411,7 @@ double gapBefore(llvm::ArrayRef<Plan> plans, const OperationCosts &costs) {
   return costs.gapUs + (plans.front().streams.size() > 1 ? costs.launchUs : 0);
 }
 
-/// Of Plans without messages, or whose messages `messages` knows.
+/// The Plans have no messages, or `messages` knows what theirs cost.
 Result<Simulation> simulateCommands(llvm::ArrayRef<Plan> plans, const CostModel &model,
                                     const OperationCosts &costs, const CostModel *messages,
                                     const SimulationOptions &options) {
