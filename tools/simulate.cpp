@@ -18,7 +18,7 @@
 namespace braid::tools {
 namespace {
 
-constexpr size_t kMostListBytes = 16 << 20; ///< of schedules
+constexpr size_t kMostListBytes = 16 << 20; ///< a list's
 
 struct SimulateFlags {
   SourceFlags source;

@@ -56,7 +56,7 @@ private:
   const TransferMode transferMode_;
   mutable bool wasDisturbed_ = false;
   std::map<std::string, std::vector<RunTime>> times_; ///< by name, in each launch mode
-  std::vector<double> bursts_;                        ///< of a small copy, in each launch mode
+  std::vector<double> bursts_;                        ///< a small copy's, in each launch mode
 };
 
 Status Calibration::measure(const std::string &name, const std::string &text, bool hasCopies) {

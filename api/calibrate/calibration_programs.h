@@ -38,7 +38,7 @@ std::string collectives(const Mesh &mesh, CollectiveKind kind, int64_t bytes, in
 /// The Plans of all ranks.
 Result<std::vector<Plan>> plansOf(const std::string &text,
                                   Transport transport = Transport::PeerMemory);
-/// What is left of transfers without their copies: the signals.
+/// Takes the copies out of transfers, which leaves the signals.
 void dropCopies(std::vector<Plan> &plans);
 
 } // namespace braid::calibration

@@ -12,12 +12,12 @@ struct JobModelOptions {
   std::vector<TransferMode> transferModes = {};
   /// Transports that are allowed, at least one.
   std::vector<Transport> transports{Transport::PeerMemory};
-  /// Where the model is kept, and what it depends on besides the device.
+  /// The model is kept there, and depends on the key besides the device.
   std::string cacheFolder, cacheKey;
   std::function<void(const std::string &line)> warn; ///< about the cache; may be null
 };
 
-/// How the ranks of `timer` are measured for such a model.
+/// The ranks of `timer` are measured so for such a model.
 CalibrationOptions calibrationOptions(PlanTimer &timer, const JobModelOptions &options);
 
 /// All ranks measure what the model lacks, and use what rank 0 makes of it and keeps. Collective,
@@ -27,7 +27,7 @@ public:
   /// `timer` outlives this.
   JobModel(PlanTimer &timer, JobModelOptions options);
 
-  /// What rank 0 has kept under `key` for this machine; empty: nothing.
+  /// The text that rank 0 has kept under `key` for this machine; empty: nothing.
   Result<std::string> kept(const std::string &key);
   /// Has rank 0 keep it. Other jobs that do the same wait for their turn.
   void keep(const std::string &key, std::string value);
@@ -57,10 +57,10 @@ private:
 
   PlanTimer &timer_;
   const JobModelOptions options_;
-  std::unique_ptr<MeasurementCache> cache_; ///< of rank 0
+  std::unique_ptr<MeasurementCache> cache_; ///< null but on rank 0
   CostModel model_;
   std::string path_;                                    ///< the file that it is from
-  std::vector<std::pair<std::string, double>> seconds_; ///< of what was measured, in order
+  std::vector<std::pair<std::string, double>> seconds_; ///< names and seconds, in order
 };
 
 } // namespace braid

@@ -14,7 +14,7 @@ struct MachineOptions {
   std::vector<PlanMatmul> gemms; ///< to be measured
   /// For GEMMs: none begins that would end later if it took as long as the one before.
   double gemmSeconds = 180;
-  std::string name = {};    ///< of the machine; empty: the device's
+  std::string name = {};    ///< the machine's; empty: the device's
   ProgressFn progress = {}; ///< hears of it on rank 0
 };
 

@@ -8,13 +8,13 @@ namespace braid {
 
 struct MachinePrediction {
   std::string program;
-  int64_t ranks = 0, simulated = 0; ///< how many stood for all
+  int64_t ranks = 0, simulated = 0; ///< ranks that stood for all
   double us = 0;                    ///< a run
   double burstUs = 0;               ///< a run among others that follow one another
-  int64_t memoryBytes = 0; ///< of the rank that takes most: its tensors, and what it allocates
-  double gemmsUs = 0;      ///< all GEMMs, if nothing else took time
-  double othersUs = 0;     ///< everything else, if GEMMs took no time
-  /// What the critical path is made of, "GEMM" with its time, the largest first.
+  int64_t memoryBytes = 0;          ///< the most of a rank: its tensors, and what it allocates
+  double gemmsUs = 0;               ///< all GEMMs, if nothing else took time
+  double othersUs = 0;              ///< everything else, if GEMMs took no time
+  /// The parts of the critical path: "GEMM" with its time, the largest first.
   std::vector<std::pair<std::string, double>> parts = {};
 
   /// E: the larger of GEMMs and everything else, as a part of the run; 1 if the other one is

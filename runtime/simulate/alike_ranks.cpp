@@ -81,7 +81,7 @@ private:
       add(range.bytes, range.buffer == kPeerBuffer);
   }
 
-  /// Where blocks lie decides which copies one kernel makes.
+  /// The copies that one kernel makes depend on the places of blocks.
   void addKernels() {
     for (SignalBy signals : {SignalBy::Default, SignalBy::Memory}) {
       const simulator::Kernels kernels = simulator::findKernels(plan_, {CopyBy::Kernel, signals});

@@ -6,7 +6,7 @@
 // does, the Plans of one period are enough: at every moment all ranks of a kind are at the same
 // point, so a signal that rank 0 gives to rank 3 comes back to rank 0 from rank -3.
 //
-// Where ranks have hosts, a period has whole hosts. Groups of messages move with their ranks; the
+// On several hosts, a period has whole hosts. Groups of messages move with their ranks; the
 // team of a collective moves onto itself.
 //
 //===----------------------------------------------------------------------------------------===//

@@ -33,7 +33,7 @@
 
 namespace braid {
 
-/// How commands reach the device: one by one as the host issues them, or replayed, all at once.
+/// Commands reach the device one by one as the host issues them, or replayed, all at once.
 enum class LaunchMode : uint8_t { Eager, Graph };
 llvm::StringRef name(LaunchMode launchMode);
 /// "copies=kernel, signals=default"
@@ -44,7 +44,7 @@ struct CopyCost {
   double bytesPerUs = 1;
 };
 
-/// What everything but GEMMs and messages costs in one launch mode and one transfer mode.
+/// Costs of everything but GEMMs and messages in one launch mode and one transfer mode.
 struct OperationCosts {
   LaunchMode launchMode = LaunchMode::Eager;
   TransferMode transferMode = {};
@@ -102,12 +102,12 @@ int64_t bytesOfMessage(const Plan &plan, const Command &command);
 /// a host.
 struct NetworkCost {
   double latencyUs = 10;
-  double bytesPerUs = 50000;     ///< of a host, in each direction
-  double rankBytesPerUs = 50000; ///< of a rank, in each direction
+  double bytesPerUs = 50000;     ///< a host's, in each direction
+  double rankBytesPerUs = 50000; ///< a rank's, in each direction
 };
 
 struct CostModel {
-  std::string machine; ///< what was measured, for people
+  std::string machine; ///< a name for people
   int64_t ranks = 1;   ///< that measured it
   std::vector<OperationCosts> operations;
   std::vector<GemmCost> gemms;

@@ -36,7 +36,7 @@ struct Flow {
     double capacity; ///< bytes per microsecond
   };
 
-  uint32_t lane = 0; ///< whose command it is
+  uint32_t lane = 0; ///< the stream of its command
   double left = 0;   ///< bytes, or microseconds
   double limit = 1;  ///< the rate that it has alone
   llvm::SmallVector<Use, 4> uses = {};
@@ -76,7 +76,7 @@ public:
   void share();
   /// Microseconds until the first of them ends; infinity if none does.
   double untilNextEnd() const;
-  /// Lets all proceed for `us`, and returns the lanes of those that then need `toleranceUs` or less.
+  /// Lets all proceed for `us`. Returns the lanes of those that then need `toleranceUs` or less.
   std::vector<uint32_t> proceed(double us, double toleranceUs);
 
 private:
@@ -85,7 +85,7 @@ private:
 
   const size_t ranks_;
   std::vector<Flow> flows_; ///< by the moment of their start, then by lane
-  size_t ordered_ = 0;      ///< how many of them are in that order
+  size_t ordered_ = 0;      ///< the number of them in that order
   bool haveChanged_ = false;
 };
 

@@ -12,7 +12,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// A stream of a rank.
 struct Lane {
-  /// What its next command waits for.
+  /// The state of its next command: it waits for that.
   enum class Phase : uint8_t { Issue, Meeting, Start, End };
 
   uint32_t rank = 0;
@@ -20,7 +20,7 @@ struct Lane {
   size_t next = 0;
   Phase phase = Phase::Issue;
   bool isAsleep = false; ///< until its timer
-  uint32_t flows = 0;    ///< of the command that are in progress
+  uint32_t flows = 0;    ///< in progress, of its command
   bool isDone() const { return next == commands.size(); }
   uint32_t command() const { return commands[next]; }
 };
@@ -30,12 +30,12 @@ struct RankState {
   const Plan *plan = nullptr;
   uint32_t firstLane = 0;
   Kernels kernels;
-  std::vector<double> issuedUs;   ///< of each command
-  std::vector<uint32_t> record;   ///< of each wait_event: the record that it waits for, or kNone
-  std::vector<uint32_t> meeting;  ///< of each command: Job::meetings that it waits for, or kNone
-  std::vector<GemmCost> gemms;    ///< of each GEMM of the Plan
-  std::vector<uint32_t> peerFlag; ///< of each endpoint: the flag that its signal sets
-  std::vector<double> flagSetUs;  ///< of each flag; kNever: not signalled yet
+  std::vector<double> issuedUs;   ///< by command
+  std::vector<uint32_t> record;   ///< by command: the record that a wait_event waits for, or kNone
+  std::vector<uint32_t> meeting;  ///< by command: Job::meetings that it waits for, or kNone
+  std::vector<GemmCost> gemms;    ///< by GEMM of the Plan
+  std::vector<uint32_t> peerFlag; ///< by endpoint: the flag that its signal sets
+  std::vector<double> flagSetUs;  ///< by flag; kNever: not signalled yet
 };
 
 /// A group with those that it exchanges messages with, or a collective: none goes on before all

@@ -56,7 +56,7 @@ NetworkTraffic trafficOf(llvm::ArrayRef<Plan> plans);
 struct Simulation {
   /// From the call of a run until the host of the slowest rank knows that it is over.
   double us = 0;
-  /// Of a run among others that follow one another.
+  /// The time of a run among others that follow one another.
   std::optional<double> burstUs = {};
   /// spans[rank][command]
   std::vector<std::vector<SimulatedSpan>> spans;

@@ -216,7 +216,7 @@ TEST(JobModel, KeepsWhatAnotherJobHasMeasuredMeanwhile) {
   EXPECT_TRUE(status.isOk()) << status.message();
 }
 
-/// What is limited by power takes its time to warm up.
+/// GEMMs that power limits take their time to warm up.
 TEST(PlanTimer, WarmsUpForAsLongAsItIsTold) {
   BackendRegistry registry = builtinBackends();
   auto mesh = LocalMesh::create(*registry.find("cpu"), {.ranks = 1});
@@ -275,7 +275,7 @@ TEST(PlanTimer, LetsPlansTakeTurns) {
   EXPECT_EQ(answers[0], answers[1]);
 }
 
-/// What a timer is for: a long Plan takes longer than a short one, and inputs are random numbers.
+/// A long Plan takes longer than a short one, and inputs are random numbers.
 TEST(PlanTimer, TellsLongFromShort) {
   auto text = [](int copies) {
     std::string program = "program @p mesh [0 .. 1) (%A: f32[1000000]) -> (%C: f32[1000000]) {\n";

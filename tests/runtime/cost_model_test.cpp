@@ -75,7 +75,7 @@ TEST(CostModel, KnowsMessagesByTheirBytes) {
   EXPECT_FALSE(model.messageUs(LaunchMode::Graph, gather, 100));
 }
 
-/// What decode() says of `text` with one part of it replaced.
+/// The message of decode() about `text` with one part of it replaced.
 std::string refusal(std::string text, const std::string &from, const std::string &to) {
   size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
@@ -196,7 +196,7 @@ TEST(CostModel, RefusesOddNumbers) {
               HasSubstr("network.rank_bytes_per_us: expected a number from 0.001 to"));
 }
 
-/// By line and column, as an editor has them.
+/// The place is a line and a column, as in an editor.
 TEST(CostModel, SaysWhereANumberIsTooLarge) {
   const std::string text = "{\n \"format\": \"braid cost model 3\",\n \"ranks\": 1e999\n}\n";
   EXPECT_EQ(CostModel::decode(text).status().message(),

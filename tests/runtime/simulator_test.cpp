@@ -60,7 +60,7 @@ Simulation simulated(llvm::ArrayRef<Plan> plans, const CostModel &model,
   return simulation ? std::move(*simulation) : failed;
 }
 
-/// Of a run alone, without what it takes besides its commands.
+/// The time of a run alone, without what it takes besides its commands.
 double timeOf(const std::string &text, const CostModel &model,
               LaunchMode launchMode = LaunchMode::Graph) {
   return simulated(plansOf(text), model, launchMode).us - model.operations[0].runUs;
@@ -416,7 +416,7 @@ TEST(Simulator, TakesATenthForAllCopiesOverALink) {
   EXPECT_NEAR(span.endUs - span.beginUs, 1000, 1e-3) << "900 us of nine tenths";
 }
 
-/// Of commands of one stream, how many launches each takes more.
+/// The number of launches that each command of a stream takes more.
 std::vector<int8_t> launchesOf(std::initializer_list<CommandKind> kinds, TransferMode mode) {
   Plan plan;
   plan.streams.emplace_back();

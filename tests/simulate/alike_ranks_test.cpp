@@ -68,7 +68,7 @@ struct Compiling {
   }
 };
 
-/// What rank 0 does, and what all others do.
+/// Rank 0 does the first command, all others do the second.
 std::string twoKinds(const char *first, const char *other) {
   return fmt::format(R"(program @two mesh [0 .. 4) (%A: bf16[64, 64], %B: bf16[64, 64],
     %X: bf16[64, 64], %Y: f32[64, 64]) -> (%C: bf16[64, 64]) {{
@@ -206,7 +206,7 @@ TEST(AlikeRanks, SendMessagesAtTheSameMoment) {
       }
 }
 
-/// Where rows do not divide, the last host does something else.
+/// If rows do not divide, the last host does something else.
 TEST(AlikeRanks, OfHostsAreAllThereWhereTheyDiffer) {
   for (const auto &[rows, expected] : {std::pair("20160", 2u), std::pair("20159", 6u)}) {
     std::string text = onHosts(kGather, 2);
@@ -251,7 +251,7 @@ TEST(AlikeRanks, AreToldFromOthers) {
   }
 }
 
-/// Of two ranks that send as much, one may send what its kernel has just added.
+/// Two ranks that send as much differ if one sends what its kernel has just added.
 TEST(AlikeRanks, GoOnInTheSameKernels) {
   const Compiling made(kAllReduce, 4, "bulk;reduction=two-shot;second-shot=put");
   ASSERT_TRUE(made.compiled.isOk());
