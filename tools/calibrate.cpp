@@ -1,7 +1,7 @@
 //===- tools/calibrate.cpp - `braid calibrate` ------------------------------------------------===//
 //
-// The command starts its ranks, or is one of those that another launcher has started. Rank 0 writes
-// the file before the job counts, so that all ranks end alike.
+// The command starts its ranks, or is a rank that another launcher has started. Rank 0 writes the
+// file before the run is committed, so that all ranks end alike.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -17,9 +17,7 @@
 #include "runtime/execute/handshake.h"
 #include "runtime/execute/rank_group.h"
 #include "runtime/files.h"
-#include "runtime/memory_limit.h"
 #include "runtime/warn.h"
-#include "tools/bench/flags.h"
 #include "tools/process.h"
 #include "tools/step_progress.h"
 
@@ -49,11 +47,11 @@ struct CalibrateFlags {
 };
 
 constexpr const char *kCalibrateFooter = R"(
-Ranks measure each other: copies, signals, events and launches, eager and as graphs, in every way
-that the device has to copy and to signal; messages, where there are some; and GEMMs. The file is
-one for braid simulate --machine and braid view --machine. `auto` finds the figures on this machine,
-too. GEMMs of other sizes are taken from the nearest ones: --shapes should have your models' shapes,
-as a rank has them, each with the rows of a chunk and with all.
+Ranks measure each other: copies, signals and launches, eager and as graphs, in every transfer mode
+of the device; messages, where they can be sent; and GEMMs. The file is for braid simulate --machine
+and braid view --machine; `auto` finds the figures on this machine, too. GEMMs of other sizes are
+taken from the nearest ones: give --shapes the shapes of your models, as a rank has them, each with
+the rows of a chunk and with all rows.
 
 Under torchrun, mpirun or srun the command is one rank, which takes its place from the environment.
 
@@ -99,6 +97,20 @@ Result<std::vector<DType>> dtypesOf(const CalibrateFlags &flags) {
   return dtypes;
 }
 
+/// "MxNxK"
+Result<PlanMatmul> shapeOf(const std::string &text) {
+  constexpr int64_t kMost = int64_t(1) << 24; // tensors of such extents have a size in bytes
+  llvm::SmallVector<llvm::StringRef> parts;
+  llvm::StringRef(text).split(parts, 'x');
+  llvm::SmallVector<int64_t> extents;
+  for (llvm::StringRef part : parts)
+    if (int64_t extent = 0; !part.getAsInteger(10, extent) && extent >= 1 && extent <= kMost)
+      extents.push_back(extent);
+  if (parts.size() != 3 || extents.size() != 3)
+    return badInput("expected --shapes to be MxNxK,... of 1 to {} each, got '{}'", kMost, text);
+  return PlanMatmul{DType::BF16, extents[0], extents[1], extents[2], false, {}, {}, {}, {}};
+}
+
 Result<std::vector<PlanMatmul>> gemmsOf(const CalibrateFlags &flags) {
   const std::vector<DType> dtypes = BRAID_TRY(dtypesOf(flags));
   std::vector<PlanMatmul> gemms;
@@ -106,12 +118,8 @@ Result<std::vector<PlanMatmul>> gemmsOf(const CalibrateFlags &flags) {
     if (flags.shapes.empty())
       llvm::append_range(gemms, usualGemms(dtype, !flags.usesGpus()));
     for (const std::string &text : flags.shapes) {
-      const std::optional<BenchShape> shape = parseShape(text);
-      constexpr int64_t kMost = int64_t(1) << 24; // tensors of such extents have a size in bytes
-      if (!shape || std::min({shape->m, shape->n, shape->k}) < 1 ||
-          std::max({shape->m, shape->n, shape->k}) > kMost)
-        return badInput("expected --shapes to be MxNxK,... of 1 to {} each, got '{}'", kMost, text);
-      gemms.push_back({dtype, shape->m, shape->n, shape->k, false, {}, {}, {}, {}});
+      gemms.push_back(BRAID_TRY(shapeOf(text)));
+      gemms.back().dtype = dtype;
     }
   }
   return gemms;
@@ -131,72 +139,28 @@ Status checkFlags(const CalibrateFlags &flags) {
 
 // -- What was measured, for people. --
 
-std::string rate(double bytesPerUs) {
-  const double gigabytes = bytesPerUs / 1e3;
-  return gigabytes < 1000 ? fmt::format("{:.{}f} GB/s", gigabytes, gigabytes < 10 ? 1 : 0)
-                          : fmt::format("{:.1f} TB/s", gigabytes / 1e3);
-}
+std::string rate(double bytesPerUs) { return fmt::format("{:.3g} GB/s", bytesPerUs / 1e3); }
 
-/// Of the device's own choice of who copies and who signals, or of what was measured instead.
-std::string linesOfOperations(const CostModel &model) {
-  std::string text;
-  for (const OperationCosts &costs : model.operations) {
-    if (!costs.transferMode.movesAs(model.operations.front().transferMode))
-      continue;
-    const std::string mode = name(costs.launchMode).str();
-    text += fmt::format("  {:<9} a run {:.1f} µs, an event {:.1f} µs, a copy {} after {:.1f} µs\n",
-                        mode, costs.runUs, costs.eventUs, rate(costs.local.bytesPerUs),
-                        costs.local.fixedUs);
-    if (model.ranks > 1)
-      text += fmt::format("  {:<9} a signal {:.1f} µs one way, from a peer {} after {:.1f} µs, to "
-                          "a peer {} after {:.1f} µs\n",
-                          "", costs.signalUs + costs.flightUs + costs.awaitUs,
-                          rate(costs.pull.bytesPerUs), costs.pull.fixedUs,
-                          rate(costs.push.bytesPerUs), costs.push.fixedUs);
-  }
-  return text;
-}
-
-std::string lineOfGemms(const MeasuredMachine &measured) {
-  double most = 0;
-  for (const GemmCost &gemm : measured.model.gemms)
-    most = std::max(most, 2.0 * double(gemm.m) * double(gemm.n) * double(gemm.k) / gemm.us);
-  const std::string left =
-      measured.gemmsLeftOut == 0
-          ? ""
-          : fmt::format("; {} larger ones left out, see --seconds", measured.gemmsLeftOut);
-  return fmt::format("  {:<9} {}, up to {:.{}f} TFLOP/s{}\n", "GEMMs", measured.model.gemms.size(),
-                     most / 1e6, most < 1e7 ? 2 : 0, left);
-}
-
-std::string lineOfMessages(const CostModel &model) {
-  const MessageCost *largest = nullptr;
-  for (const MessageCost &cost : model.messages)
-    if (cost.launchMode == model.messages.back().launchMode &&
-        cost.collective == CollectiveKind::AllGather)
-      if (!largest || cost.bytes > largest->bytes)
-        largest = &cost;
-  if (!largest)
-    return "";
-  return fmt::format("  {:<9} {} sizes and kinds; an all-gather of {} takes {:.0f} µs\n",
-                     "messages", model.messages.size(), strOfBytes(double(largest->bytes)),
-                     largest->us);
-}
-
-std::string lineOfNetwork(const CostModel &model, bool hasNetwork) {
-  return hasNetwork ? fmt::format("  {:<9} {} a host after {:.1f} µs\n", "network",
-                                  rate(model.network.bytesPerUs), model.network.latencyUs)
-                    : "";
-}
-
-void print(const CalibrateFlags &flags, const MeasuredMachine &measured, bool hasNetwork) {
+void print(const CalibrateFlags &flags, const MeasuredMachine &measured) {
   const CostModel &model = measured.model;
+  const OperationCosts &costs = model.operations.front();
+  double most = 0;
+  for (const GemmCost &gemm : model.gemms)
+    most = std::max(most, 2e-6 * double(gemm.m) * double(gemm.n) * double(gemm.k) / gemm.us);
   llvm::raw_ostream &os = flags.file == "-" ? llvm::errs() : llvm::outs();
-  os << fmt::format("{} of {}\n{}{}{}{}", counted(model.ranks, "rank"), printable(model.machine),
-                    linesOfOperations(model), lineOfGemms(measured), lineOfMessages(model),
-                    lineOfNetwork(model, hasNetwork));
+  os << fmt::format("{} of {}\n  copies    {} within a rank", counted(model.ranks, "rank"),
+                    printable(model.machine), rate(costs.local.bytesPerUs));
+  if (model.ranks > 1)
+    os << fmt::format(", {} from a peer, {} to a peer; a signal {:.1f} µs",
+                      rate(costs.pull.bytesPerUs), rate(costs.push.bytesPerUs), costs.signalUs);
+  os << fmt::format("\n  GEMMs     {}, up to {:.3g} TFLOP/s", model.gemms.size(), most);
+  if (measured.gemmsLeftOut > 0)
+    os << fmt::format("; {} larger ones left out, see --seconds", measured.gemmsLeftOut);
+  if (!model.messages.empty())
+    os << fmt::format("\n  messages  {} sizes and kinds", model.messages.size());
+  os << "\n";
   if (!measured.keptIn.empty())
-    os << fmt::format("  {:<9} in {}, for auto\n", "kept", printable(measured.keptIn, PATH_MAX));
+    os << fmt::format("  kept      in {}, for auto\n", printable(measured.keptIn, PATH_MAX));
   if (flags.file != "-")
     os << fmt::format("Use it: braid simulate FILE --ranks {} --machine {}\n", model.ranks,
                       printable(flags.file, PATH_MAX));
@@ -204,7 +168,7 @@ void print(const CalibrateFlags &flags, const MeasuredMachine &measured, bool ha
 
 // -- One rank. --
 
-/// All ranks have to have been asked the same.
+/// All ranks have to have the same flags.
 Status compareFlags(const CalibrateFlags &flags, ControlPlane &control) {
   const std::vector<Choice> mine = {{"--backend", flags.backend},
                                     {"--dtype", llvm::join(flags.dtypes, ",")},
@@ -215,14 +179,14 @@ Status compareFlags(const CalibrateFlags &flags, ControlPlane &control) {
   return all ? compareChoices(*all) : all.status();
 }
 
-/// The host's own cores are no device that has a name.
+/// The host's cores have no name as a device.
 std::string nameOf(const CalibrateFlags &flags) {
   return flags.name.empty() && !flags.usesGpus()
              ? counted(std::thread::hardware_concurrency(), "CPU core")
              : flags.name;
 }
 
-/// On ranks that have met. Rank 0 writes the file before the job counts.
+/// On ranks that have met.
 Result<MeasuredMachine> measureOn(LocalMesh &mesh, const CalibrateFlags &flags,
                                   const JobModelOptions &job, const Barrier &barrier,
                                   TimedPlans &plans) {
@@ -253,14 +217,14 @@ Status measureAsRank(const CalibrateFlags &flags, const Backend &backend, JobRan
                                .timeout = std::chrono::milliseconds(flags.timeoutMs)};
   auto mesh = BRAID_TRY(LocalMesh::join(backend, cluster, rank.takeClient()));
   Result<MeasuredMachine> measured = measureOn(*mesh, flags, job, rank.barrier(), plans);
-  if (!measured) // before this rank leaves, so that the others do not take that for the cause
+  if (!measured) // before this rank leaves, which the others would take for the cause
     return mesh->fail(measured.status());
   if (place.rank == 0)
-    print(flags, *measured, place.hosts > 1);
+    print(flags, *measured);
   return Status::ok();
 }
 
-/// `isLaunched`: by this command, which then says what has failed.
+/// `isLaunched`: this command started the rank, and says what has failed.
 int runRank(const CalibrateFlags &flags, const Backend &backend, const Place &place,
             bool isLaunched) {
   Result<std::unique_ptr<JobRank>> rank =

@@ -84,7 +84,7 @@ std::string localCopies(const Mesh &mesh, int64_t bytes, int copies) {
 
 std::string sums(const Mesh &mesh, int64_t bytes, int sums) {
   constexpr int64_t kAligned = 64; // so that the second part is
-  // Of 2 bytes, three times, is a copy of so many bytes: each of which is read and written.
+  // A sum moves three times 2 bytes for each element, a copy of `bytes` moves each byte twice.
   const int64_t elements = std::max(bytes / 3 / kAligned, int64_t(1)) * kAligned;
   std::string text = fmt::format("program @sums mesh {0} () -> () {{\n"
                                  "  %parts = allocate device bf16[2, {1}]\n"
@@ -93,27 +93,6 @@ std::string sums(const Mesh &mesh, int64_t bytes, int sums) {
   for (int i = 0; i < sums; ++i)
     text += "  sum %sum, %parts\n";
   return text + "}\n";
-}
-
-std::string eventChain(const Mesh &mesh, int64_t bytes, int turns) {
-  std::string text = fmt::format("program @events mesh {0} (%A: bf16[{1}]) -> () {{\n"
-                                 "  %x = allocate device bf16[{1}]\n"
-                                 "  %main = get_current_stream\n",
-                                 textOf(mesh), bytes / 2);
-  for (int i = 0; i < turns; ++i)
-    text += "  set %x, %A\n  set_current_stream stream(1)\n  synchronize %main\n"
-            "  set %x, %A\n  set_current_stream %main\n  synchronize stream(1)\n";
-  return text + "}\n";
-}
-
-std::string twoStreams(const Mesh &mesh, int64_t bytes) {
-  return fmt::format("program @two mesh {0} () -> () {{\n"
-                     "  %x = allocate device bf16[{1}]\n  %y = allocate device bf16[{1}]\n"
-                     "  %v = allocate device bf16[{1}]\n  %w = allocate device bf16[{1}]\n"
-                     "  %main = get_current_stream\n"
-                     "  set_current_stream stream(1)\n  synchronize %main\n  set %w, %v\n"
-                     "  set_current_stream %main\n  set %y, %x\n  synchronize stream(1)\n}}\n",
-                     textOf(mesh), bytes / 2);
 }
 
 std::string transferChain(const Mesh &mesh, Protocol protocol, int64_t bytes, int turns) {
@@ -125,36 +104,6 @@ std::string networkChain(const Mesh &mesh, int64_t bytes, int turns) {
     return fmt::format("(rank {} {}) mod {}", sign, mesh.perHost, mesh.ranks);
   };
   return chain(mesh, across('-'), across('+'), Protocol::Get, bytes, turns);
-}
-
-std::string transferFlood(const Mesh &mesh, int64_t bytes, int turns) {
-  std::string text = transferHead(mesh, Protocol::Get, bytes) + "  group {\n", waits;
-  for (int i = 0; i < turns; ++i) {
-    text += transfer(neighbour(mesh, "- 1"), neighbour(mesh, "+ 1"), Protocol::Get, i);
-    waits += fmt::format("  wait %r{0}\n  wait %s{0}\n", i);
-  }
-  return text + "  }\n" + waits + "}\n";
-}
-
-std::string fan(const Mesh &mesh, Protocol protocol, int64_t bytes) {
-  std::string send = fmt::format("    %s = p2p send %mine to {} via %h\n", neighbour(mesh, "- %i"));
-  std::string receive =
-      fmt::format("    %r = p2p recv %block from {} via %h\n", neighbour(mesh, "+ %i"));
-  return fmt::format("program @fan mesh {5} () -> () {{\n"
-                     "  %all = allocate symmetric bf16[{0}, {1}]\n"
-                     "  %h = share_mem_handles {2} %all\n"
-                     "  %main = get_current_stream\n"
-                     "  %mine = select %all[rank mod {0}]\n"
-                     "  for %i in 1 .. {0} {{\n"
-                     "    set_current_stream stream(%i)\n"
-                     "    synchronize %main\n"
-                     "    %block = select %all[(rank + %i) mod {0}]\n"
-                     "{3}{4}    wait %r\n    wait %s\n  }}\n"
-                     "  set_current_stream %main\n"
-                     "  for %i in 1 .. {0} {{\n    synchronize stream(%i)\n  }}\n}}\n",
-                     mesh.perHost, bytes / 2, name(protocol).str(),
-                     protocol == Protocol::Get ? send : receive,
-                     protocol == Protocol::Get ? receive : send, textOf(mesh));
 }
 
 std::string gemms(const Mesh &mesh, const PlanMatmul &shape, int count, int streams) {
@@ -174,25 +123,6 @@ std::string gemms(const Mesh &mesh, const PlanMatmul &shape, int count, int stre
   for (int s = 1; s < streams; ++s)
     text += fmt::format("  synchronize stream({})\n", s);
   return text + "}\n";
-}
-
-std::string gemmsBesideBlocks(const Mesh &mesh, const PlanMatmul &shape, int count, int64_t bytes,
-                              int blocks) {
-  std::string text = gemmsHead(mesh, shape, count);
-  text += fmt::format("  %all = allocate symmetric bf16[2, {}]\n"
-                      "  %h = share_mem_handles put %all\n"
-                      "  %mine = select %all[0]\n  %theirs = select %all[1]\n"
-                      "  set_current_stream stream(1)\n  synchronize %main\n",
-                      bytes / 2);
-  for (int i = 0; i < blocks; ++i)
-    text += transfer(neighbour(mesh, "+ 1"), neighbour(mesh, "- 1"), Protocol::Put, i) +
-            fmt::format("  wait %r{0}\n  wait %s{0}\n", i);
-  text += "  set_current_stream %main\n";
-  for (int i = 0; i < count; ++i)
-    text += fmt::format("  %a{0} = select %A[{0}]\n  %c{0} = select %C[{0}]\n"
-                        "  matmul %c{0}, %a{0}, %B\n",
-                        i);
-  return text + "  synchronize stream(1)\n}\n";
 }
 
 std::string collectives(const Mesh &mesh, CollectiveKind kind, int64_t bytes, int count) {

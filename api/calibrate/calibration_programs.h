@@ -23,25 +23,13 @@ struct Mesh {
 std::string localCopies(const Mesh &mesh, int64_t bytes, int copies);
 /// `sums` of two parts each, which read and write as many bytes as that many copies of `bytes`.
 std::string sums(const Mesh &mesh, int64_t bytes, int sums);
-/// Small copies on two streams in turn, each waiting for the one before.
-std::string eventChain(const Mesh &mesh, int64_t bytes, int turns);
-/// A small copy on each of two streams, neither of which waits for the other.
-std::string twoStreams(const Mesh &mesh, int64_t bytes);
 /// Every rank's block to its neighbour, `turns` times, each after the one before: on two streams in
 /// turn, as the transfers of a schedule are on streams of their own.
 std::string transferChain(const Mesh &mesh, Protocol protocol, int64_t bytes, int turns);
-/// The same, all posted together: signals stand beside signals, and awaits beside awaits.
-std::string transferFlood(const Mesh &mesh, int64_t bytes, int turns);
 /// Every rank's block to the rank in its place on the next host, each after the one before.
 std::string networkChain(const Mesh &mesh, int64_t bytes, int turns);
-/// A block from, or to, every peer of the host at once, on a stream for each.
-std::string fan(const Mesh &mesh, Protocol protocol, int64_t bytes);
 /// `count` GEMMs of one shape, issued round-robin to `streams`.
 std::string gemms(const Mesh &mesh, const PlanMatmul &shape, int count, int streams);
-
-/// The same on one stream, while blocks of `bytes` go to the rank's neighbour, one after the other.
-std::string gemmsBesideBlocks(const Mesh &mesh, const PlanMatmul &shape, int count, int64_t bytes,
-                              int blocks);
 
 /// A collective of all ranks, `count` times, in which a rank gives or gets so many bytes, whichever
 /// is more.
@@ -50,7 +38,7 @@ std::string collectives(const Mesh &mesh, CollectiveKind kind, int64_t bytes, in
 /// The Plans of all ranks.
 Result<std::vector<Plan>> plansOf(const std::string &text,
                                   Transport transport = Transport::PeerMemory);
-/// What is left of transfers without their copies: the signals.
+/// Takes the copies out of transfers, which leaves the signals.
 void dropCopies(std::vector<Plan> &plans);
 
 } // namespace braid::calibration

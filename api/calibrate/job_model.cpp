@@ -2,9 +2,6 @@
 
 #include "api/calibrate/job_model.h"
 
-#include "api/calibrate/measure_gemms.h"
-#include "api/calibrate/measure_messages.h"
-#include "api/calibrate/measure_power.h"
 #include "api/timing/seconds_since.h"
 #include "ir/failure.h"
 
@@ -16,11 +13,8 @@
 #include <utility>
 
 namespace braid {
-namespace {
 
 using Clock = std::chrono::steady_clock;
-
-} // namespace
 
 JobModel::JobModel(PlanTimer &timer, JobModelOptions options)
     : timer_(timer), options_(std::move(options)) {
@@ -41,24 +35,19 @@ std::string JobModel::key() const {
   return fmt::format("cost model of {} ranks{}, {}", timer_.ranks(), hosts, options_.cacheKey);
 }
 
-/// Where the host's own cores do the work, all is slow, and its memory is that of all ranks.
+/// The host's cores are slow, and their memory is that of all ranks.
 CalibrationOptions calibrationOptions(PlanTimer &timer, const JobModelOptions &options) {
   CalibrationOptions calibration;
   calibration.launchModes = options.launchModes;
   calibration.transferModes = options.transferModes;
   calibration.reachesPeers = llvm::is_contained(options.transports, Transport::PeerMemory);
-  if (!timer.device().sharesHostMemory()) {
-    constexpr int64_t kLarge = 4096;
-    calibration.limitedByPower =
-        PlanMatmul{DType::BF16, kLarge, kLarge, kLarge, false, {}, {}, {}, {}};
-    return calibration;
+  if (timer.device().sharesHostMemory()) {
+    calibration.largeBytes = int64_t(1) << 20;
+    calibration.effort = {.warmUp = 1, .least = 1, .most = 7, .budgetUs = 5000};
   }
-  calibration.largeBytes = int64_t(1) << 20;
-  calibration.effort = {.warmUp = 1, .least = 1, .most = 7, .budgetUs = 5000};
   return calibration;
 }
 
-/// For all that was asked about, but for GEMMs.
 bool JobModel::isComplete() const {
   return llvm::all_of(options_.launchModes, [&](LaunchMode mode) {
     return llvm::all_of(options_.transferModes,
@@ -78,8 +67,7 @@ void JobModel::keep(const std::string &key, std::string value) {
 }
 
 Status JobModel::find() {
-  const Clock::time_point start = Clock::now();
-  std::string text = BRAID_TRY(kept(key()));
+  const std::string text = BRAID_TRY(kept(key()));
   Result<CostModel> known = CostModel::decode(text);
   if (known)
     model_ = std::move(*known);
@@ -89,18 +77,12 @@ Status JobModel::find() {
   }
   if (!text.empty() && !known && timer_.rank() == 0 && options_.warn)
     options_.warn("the kept cost model is measured again: " + known.status().message());
-  BRAID_TRY(measure());
-  calibrationSeconds_ = secondsSince(start);
-  return keepModel();
-}
-
-/// What is known of GEMMs stays.
-Status JobModel::measure() {
-  const CalibrationOptions options = calibrationOptions(timer_, options_);
-  CostModel measured = BRAID_TRY(calibrate(timer_, options));
-  BRAID_TRY(measurePower(measured, timer_, options));
-  take(measured);
-  return Status::ok();
+  return addMore("measured",
+                 [&](const CalibrationOptions &options) -> Result<bool> {
+                   take(BRAID_TRY(calibrate(timer_, options))); // what is known of GEMMs stays
+                   return true;
+                 })
+      .status();
 }
 
 /// In place of older figures.
@@ -111,32 +93,38 @@ void JobModel::take(const CostModel &measured) {
     model_.add(gemm);
   for (const MessageCost &message : measured.messages)
     model_.add(message);
-  model_.power = measured.power;
   model_.machine = measured.machine;
   model_.ranks = measured.ranks;
   model_.network = measured.network;
 }
 
-Result<bool> JobModel::addGemms(llvm::ArrayRef<PlanMatmul> shapes) {
+/// `measure` says whether there was anything to measure.
+template <class Measure> Result<bool> JobModel::addMore(const std::string &what, Measure measure) {
   const Clock::time_point start = Clock::now();
-  bool hasMeasured =
-      BRAID_TRY(measureGemms(model_, shapes, timer_, calibrationOptions(timer_, options_)));
-  if (!hasMeasured)
+  if (!BRAID_TRY(measure(calibrationOptions(timer_, options_))))
     return false;
-  gemmSeconds_ += secondsSince(start);
+  auto known = llvm::find_if(seconds_, [&](const auto &each) { return each.first == what; });
+  if (known == seconds_.end())
+    known = seconds_.insert(known, {what, 0});
+  known->second += secondsSince(start);
   BRAID_TRY(keepModel());
   return true;
 }
 
+Result<bool> JobModel::addGemms(llvm::ArrayRef<PlanMatmul> shapes) {
+  return addMore("GEMMs", [&](const CalibrationOptions &options) {
+    return measureGemms(model_, shapes, timer_, options);
+  });
+}
+
 Result<bool> JobModel::addMessages(llvm::ArrayRef<const Plan *> plans) {
-  const Clock::time_point start = Clock::now();
-  bool hasMeasured =
-      BRAID_TRY(measureMessages(model_, plans, timer_, calibrationOptions(timer_, options_)));
-  if (!hasMeasured)
-    return false;
-  messageSeconds_ += secondsSince(start);
-  BRAID_TRY(keepModel());
-  return true;
+  MessageSizes sizes;
+  for (const Plan *plan : plans)
+    for (const auto &[kind, bytes] : messageSizesOf(*plan))
+      sizes[kind] = std::max(sizes[kind], bytes);
+  return addMore("messages", [&](const CalibrationOptions &options) {
+    return measureMessages(model_, sizes, timer_, options);
+  });
 }
 
 Status JobModel::add(const CostModel &measured) {
@@ -144,20 +132,16 @@ Status JobModel::add(const CostModel &measured) {
   return keepModel();
 }
 
-/// What other jobs have kept meanwhile stays, but where this one has measured, too.
-void JobModel::takeUpOthers() {
-  cache_->refresh();
-  Result<CostModel> theirs = CostModel::decode(cache_->find(key()).value_or(""));
-  if (!theirs)
-    return;
-  const CostModel mine = std::exchange(model_, std::move(*theirs));
-  take(mine);
-}
-
-/// The measurements of other ranks differ; what rank 0 made of the maxima is what counts.
+/// Figures that other jobs have kept meanwhile stay, unless this one has measured them, too. The
+/// ranks' measurements differ; rank 0's, which are made of the maxima, count.
 Status JobModel::keepModel() {
-  if (cache_)
-    takeUpOthers();
+  if (cache_) {
+    cache_->refresh();
+    if (Result<CostModel> theirs = CostModel::decode(cache_->find(key()).value_or(""))) {
+      const CostModel mine = std::exchange(model_, std::move(*theirs));
+      take(mine);
+    }
+  }
   std::string text = BRAID_TRY(timer_.fromRankZero(model_.encode()));
   model_ = BRAID_TRY(CostModel::decode(text));
   keep(key(), std::move(text));
@@ -165,12 +149,10 @@ Status JobModel::keepModel() {
 }
 
 std::string JobModel::source() const {
-  std::string text = calibrationSeconds_ > 0
-                         ? fmt::format("measured in {:.2f} s", calibrationSeconds_)
-                         : "from " + (path_.empty() ? "memory" : path_);
-  if (gemmSeconds_ > 0)
-    text += fmt::format(", GEMMs in {:.2f} s", gemmSeconds_);
-  return messageSeconds_ > 0 ? text + fmt::format(", messages in {:.2f} s", messageSeconds_) : text;
+  std::string text = path_.empty() ? "" : "from " + path_;
+  for (const auto &[what, seconds] : seconds_)
+    text += fmt::format("{}{} in {:.2f} s", text.empty() ? "" : ", ", what, seconds);
+  return text;
 }
 
 } // namespace braid

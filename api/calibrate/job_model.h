@@ -1,9 +1,4 @@
 //===- api/calibrate/job_model.h - the cost model of a job, kept between jobs -----------------===//
-//
-// Rank 0 keeps it; what it lacks is measured by all ranks, and all of them go on with what rank 0
-// made of that.
-//
-//===----------------------------------------------------------------------------------------===//
 #pragma once
 
 #include "api/calibrate/calibrate.h"
@@ -12,26 +7,27 @@
 namespace braid {
 
 struct JobModelOptions {
-  /// Ways to issue that are allowed, at least one; the backend has all of them.
+  /// Launch modes that are allowed, at least one; the backend has all of them.
   std::vector<LaunchMode> launchModes{LaunchMode::Eager};
   std::vector<TransferMode> transferModes = {};
-  /// Ways for data to travel that are allowed, at least one.
+  /// Transports that are allowed, at least one.
   std::vector<Transport> transports{Transport::PeerMemory};
-  /// Where the model is kept, and whatever it depends on besides the device.
+  /// The model is kept there, and depends on the key besides the device.
   std::string cacheFolder, cacheKey;
   std::function<void(const std::string &line)> warn; ///< about the cache; may be null
 };
 
-/// How the ranks of `timer` are measured for such a model.
+/// The ranks of `timer` are measured so for such a model.
 CalibrationOptions calibrationOptions(PlanTimer &timer, const JobModelOptions &options);
 
-/// Collective, the same on all ranks, but for keep().
+/// All ranks measure what the model lacks, and use what rank 0 makes of it and keeps. Collective,
+/// the same on all ranks, but for keep().
 class JobModel {
 public:
   /// `timer` outlives this.
   JobModel(PlanTimer &timer, JobModelOptions options);
 
-  /// What rank 0 has kept under `key` for this machine; empty: nothing.
+  /// The text that rank 0 has kept under `key` for this machine; empty: nothing.
   Result<std::string> kept(const std::string &key);
   /// Has rank 0 keep it. Other jobs that do the same wait for their turn.
   void keep(const std::string &key, std::string value);
@@ -40,33 +36,31 @@ public:
   /// Whether it could be written.
   bool isSaved() const { return cache_ && cache_->isSaved(); }
 
-  /// Takes up what is kept, and measures what it lacks, but for GEMMs.
+  /// Takes up what is kept, and measures what it lacks, but for GEMMs and messages.
   Status find();
-  /// Measures those of `shapes` that are needed to know what all of them cost.
+  /// Measures those of `shapes` that are needed to know what all of them cost; true if any.
   Result<bool> addGemms(llvm::ArrayRef<PlanMatmul> shapes);
-  /// Measures what the groups and collectives of a rank's `plans` cost.
+  /// Measures what the groups and collectives of a rank's `plans` cost; true if any.
   Result<bool> addMessages(llvm::ArrayRef<const Plan *> plans);
-  /// Has rank 0 keep what was measured elsewhere, beside what it keeps, and in place of older
-  /// figures.
+  /// Has rank 0 keep what was measured elsewhere, in place of older figures.
   Status add(const CostModel &measured);
   const CostModel &model() const { return model_; }
-  /// Where it is from, for people: "from FILE, GEMMs in 0.20 s, messages in 0.80 s".
+  /// For people: "from FILE, GEMMs in 0.20 s, messages in 0.80 s".
   std::string source() const;
 
 private:
   std::string key() const;
   bool isComplete() const;
-  Status measure();
   void take(const CostModel &measured);
-  void takeUpOthers();
   Status keepModel();
+  template <class Measure> Result<bool> addMore(const std::string &what, Measure measure);
 
   PlanTimer &timer_;
   const JobModelOptions options_;
-  std::unique_ptr<MeasurementCache> cache_; ///< of rank 0
+  std::unique_ptr<MeasurementCache> cache_; ///< null but on rank 0
   CostModel model_;
-  std::string path_; ///< the file that it is from
-  double calibrationSeconds_ = 0, gemmSeconds_ = 0, messageSeconds_ = 0;
+  std::string path_;                                    ///< the file that it is from
+  std::vector<std::pair<std::string, double>> seconds_; ///< names and seconds, in order
 };
 
 } // namespace braid

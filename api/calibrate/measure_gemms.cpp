@@ -1,7 +1,6 @@
 //===- api/calibrate/measure_gemms.cpp - measures what GEMMs cost -----------------------------===//
 
-#include "api/calibrate/measure_gemms.h"
-
+#include "api/calibrate/calibrate.h"
 #include "api/calibrate/calibration_programs.h"
 #include "ir/failure.h"
 
@@ -16,8 +15,8 @@
 namespace braid {
 namespace {
 
-/// Of GEMMs that differ in their rows only: the most rows, then each at most half of those
-/// before, and the fewest unless they are about as many. What lies between is on a line.
+/// Takes GEMMs that differ in their rows only. Keeps the one with most rows, then each with at most
+/// half the rows of the one before, and the one with fewest rows unless it has about as many.
 std::vector<PlanMatmul> fewRows(std::vector<PlanMatmul> shapes) {
   llvm::sort(shapes, [](const PlanMatmul &a, const PlanMatmul &b) { return a.m > b.m; });
   std::vector<PlanMatmul> kept;
@@ -65,27 +64,21 @@ Result<RunTime> timeGemms(PlanTimer &timer, const PlanMatmul &shape, int count, 
   return times->front();
 }
 
-/// Of the same work, by the time that it takes issued round-robin to two streams, as a part of that
-/// on one: less is what a GEMM leaves to another one, more is how two get into one another's way.
-void setUtilisationAndContention(GemmCost &gemm, double part) {
-  constexpr double kLeastUtilisation = 0.5; // two streams hide no more
-  constexpr double kMostContention = 1.5;   // beyond is what else disturbed the run
-  gemm.utilisation = std::clamp(part, kLeastUtilisation, 1.0);
-  gemm.contention = std::clamp(part, 1.0, kMostContention);
-}
-
+/// A chain on one stream gives the time; the same GEMMs round-robin on two streams take less time
+/// by what one leaves to another one.
 Result<GemmCost> measureGemm(const CostModel &model, const PlanMatmul &shape, PlanTimer &timer,
                              const CalibrationOptions &options) {
+  constexpr double kLeastUtilisation = 0.5; // two streams hide no more
   const LaunchMode launchMode = options.launchModes.back();
   const OperationCosts &costs = *model.find(launchMode, options.transferModes.front());
   const int count = chainOf(shape);
-  RunTime one = BRAID_TRY(timeGemms(timer, shape, count, 1, launchMode, options));
-  RunTime two = BRAID_TRY(timeGemms(timer, shape, count, 2, launchMode, options));
-  const double all = std::max(one.us - costs.runUs - costs.issueMatmulUs, kLeastUs);
-  const double dealt = two.us - costs.runUs - costs.issueMatmulUs - 2 * costs.eventUs;
+  const RunTime one = BRAID_TRY(timeGemms(timer, shape, count, 1, launchMode, options));
+  const RunTime two = BRAID_TRY(timeGemms(timer, shape, count, 2, launchMode, options));
+  const double begin = costs.runUs + costs.issueUs;
+  const double all = std::max(one.us - begin, kLeastUs);
   GemmCost gemm{shape.dtype, shape.transposeB, shape.m, shape.n, shape.k, all / count};
   gemm.partial = shape.partial;
-  setUtilisationAndContention(gemm, dealt / all);
+  gemm.utilisation = std::clamp((two.us - begin) / all, kLeastUtilisation, 1.0);
   return gemm;
 }
 
@@ -94,10 +87,8 @@ Result<GemmCost> measureGemm(const CostModel &model, const PlanMatmul &shape, Pl
 Result<bool> measureGemms(CostModel &model, llvm::ArrayRef<PlanMatmul> shapes, PlanTimer &timer,
                           const CalibrationOptions &options) {
   const std::vector<PlanMatmul> wanted = shapesToMeasure(model, shapes);
-  for (const PlanMatmul &shape : wanted) {
-    GemmCost cost = BRAID_TRY(measureGemm(model, shape, timer, options));
-    model.add(cost);
-  }
+  for (const PlanMatmul &shape : wanted)
+    model.add(BRAID_TRY(measureGemm(model, shape, timer, options)));
   return !wanted.empty();
 }
 

@@ -2,10 +2,6 @@
 
 #include "api/calibrate/measure_machine.h"
 
-#include "api/calibrate/calibration_programs.h"
-#include "api/calibrate/measure_gemms.h"
-#include "api/calibrate/measure_messages.h"
-#include "api/calibrate/measure_power.h"
 #include "api/calibrate/open_messages.h"
 #include "api/timing/seconds_since.h"
 #include "ir/failure.h"
@@ -13,7 +9,6 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <chrono>
-#include <optional>
 
 namespace braid {
 namespace {
@@ -34,136 +29,63 @@ std::vector<TransferMode> allTransferModes(const PeerMemory &peers) {
   return all;
 }
 
-class MachineMeter {
-public:
-  MachineMeter(PlanTimer &timer, JobModelOptions job, const MachineOptions &options)
-      : timer_(timer), job_(std::move(job)), options_(options) {
-    if (timer.rank() == 0)
-      listener_ = options.progress;
-  }
-  Result<MeasuredMachine> measure();
-
-private:
-  bool reachesPeers() const { return llvm::is_contained(job_.transports, Transport::PeerMemory); }
-  CalibrationOptions calibration() { return calibrationOptions(timer_, job_); }
-  Status chooseModes();
-  Status measureOperations();
-  Status measureGemmTable();
-  Status measureAllMessages();
-  Result<std::vector<std::vector<Plan>>> messagePlans();
-  Result<double> seconds();
-
-  PlanTimer &timer_;
-  JobModelOptions job_;
-  const MachineOptions &options_;
-  ProgressFn listener_;
-  Clock::time_point start_ = Clock::now(); ///< of what has a limit
-  MeasuredMachine measured_;
-};
-
-/// Of rank 0's clock, on every rank.
-Result<double> MachineMeter::seconds() { return timer_.numberFromRankZero(secondsSince(start_)); }
-
-/// Where nothing travels through peers' memory, nobody copies or signals.
-Status MachineMeter::chooseModes() {
-  job_.transferModes = {TransferMode()};
-  if (reachesPeers())
-    job_.transferModes = allTransferModes(*timer_.device().peerMemory());
-  return openMessages(timer_, job_.transports, job_.warn, "messages are left out");
-}
-
 /// One mode after the other, so that somebody hears of it.
-Status MachineMeter::measureOperations() {
-  const std::vector<TransferMode> modes = job_.transferModes;
-  ProgressStep progress(listener_, "operations", "transfer modes", modes.size());
-  for (TransferMode mode : modes) {
-    CalibrationOptions options = calibration();
+Status measureOperations(CostModel &model, PlanTimer &timer, const CalibrationOptions &all,
+                         const ProgressFn &listener) {
+  ProgressStep progress(listener, "operations", "transfer modes", all.transferModes.size());
+  for (TransferMode mode : all.transferModes) {
+    CalibrationOptions options = all;
     options.transferModes = {mode};
-    CostModel model = BRAID_TRY(calibrate(timer_, options));
-    if (measured_.model.operations.empty())
-      measured_.model = std::move(model);
-    else
-      for (const OperationCosts &costs : model.operations)
-        measured_.model.add(costs);
+    CostModel measured = BRAID_TRY(calibrate(timer, options));
+    measured.operations.insert(measured.operations.begin(), model.operations.begin(),
+                               model.operations.end());
+    model = std::move(measured);
     progress.advance();
   }
   return Status::ok();
 }
 
-/// The small ones first: if time runs out, each column has some rows.
-Status MachineMeter::measureGemmTable() {
-  std::vector<PlanMatmul> gemms = options_.gemms;
+Status measureAllMessages(CostModel &model, PlanTimer &timer, const CalibrationOptions &options,
+                          const ProgressFn &listener) {
+  using enum CollectiveKind;
+  const int64_t most = int64_t(timer.device().sharesHostMemory() ? 4 : 256) << 20;
+  const std::vector<std::optional<CollectiveKind>> kinds = {
+      std::nullopt, AllGather, ReduceScatter, AllReduce, Broadcast, Reduce, AllToAll};
+  ProgressStep progress(listener, "sending", "kinds of messages", kinds.size());
+  for (const std::optional<CollectiveKind> &kind : kinds) {
+    BRAID_TRY(measureMessages(model, {{kind, most}}, timer, options));
+    progress.advance();
+  }
+  return Status::ok();
+}
+
+/// The small ones first: if time runs out, each column has some rows. Returns how many were left
+/// out. Time is by rank 0's clock.
+Result<size_t> measureGemmTable(CostModel &model, PlanTimer &timer,
+                                const CalibrationOptions &calibration,
+                                const MachineOptions &options, const ProgressFn &listener) {
+  std::vector<PlanMatmul> gemms = options.gemms;
   llvm::stable_sort(gemms, [](const PlanMatmul &a, const PlanMatmul &b) {
     return operationsOf(a) < operationsOf(b);
   });
-  ProgressStep progress(listener_, "multiplying", "GEMMs", gemms.size());
-  start_ = Clock::now();
+  ProgressStep progress(listener, "multiplying", "GEMMs", gemms.size());
+  const Clock::time_point start = Clock::now();
   double before = 0, last = 0;
   for (size_t i = 0; i < gemms.size(); ++i) {
-    if (before + last > options_.gemmSeconds) {
-      measured_.gemmsLeftOut = gemms.size() - i;
-      break;
-    }
-    BRAID_TRY(measureGemms(measured_.model, {gemms[i]}, timer_, calibration()));
-    const double now = BRAID_TRY(seconds());
+    if (before + last > options.gemmSeconds)
+      return gemms.size() - i;
+    BRAID_TRY(measureGemms(model, {gemms[i]}, timer, calibration));
+    const double now = BRAID_TRY(timer.numberFromRankZero(secondsSince(start)));
     last = now - before;
     before = now;
     progress.advance();
   }
-  return Status::ok();
-}
-
-/// The Plans of a rank with the most bytes of each kind.
-Result<std::vector<std::vector<Plan>>> MachineMeter::messagePlans() {
-  const int64_t most = int64_t(timer_.device().sharesHostMemory() ? 4 : 256) << 20;
-  const calibration::Mesh mesh{timer_.ranks(), timer_.ranksPerHost()};
-  std::vector<std::string> texts = {calibration::transferChain(mesh, Protocol::Get, most, 1)};
-  for (CollectiveKind kind :
-       {CollectiveKind::AllGather, CollectiveKind::ReduceScatter, CollectiveKind::AllReduce,
-        CollectiveKind::Broadcast, CollectiveKind::Reduce, CollectiveKind::AllToAll})
-    texts.push_back(calibration::collectives(mesh, kind, most, 1));
-  std::vector<std::vector<Plan>> plans;
-  for (const std::string &text : texts)
-    plans.push_back(BRAID_TRY(calibration::plansOf(text, Transport::Messages)));
-  return plans;
-}
-
-/// Between hosts they cost what the network does.
-Status MachineMeter::measureAllMessages() {
-  const bool haveOneHost = timer_.ranks() == timer_.ranksPerHost();
-  if (timer_.ranks() == 1 || !haveOneHost ||
-      !llvm::is_contained(job_.transports, Transport::Messages))
-    return Status::ok();
-  const std::vector<std::vector<Plan>> plans = BRAID_TRY(messagePlans());
-  ProgressStep progress(listener_, "sending", "kinds of messages", plans.size());
-  for (const std::vector<Plan> &each : plans) {
-    BRAID_TRY(measureMessages(measured_.model, {&each.front()}, timer_, calibration()));
-    progress.advance();
-  }
-  return Status::ok();
-}
-
-/// Ranks measure for themselves; what rank 0 made of the maxima over them is what counts.
-Result<MeasuredMachine> MachineMeter::measure() {
-  BRAID_TRY(chooseModes());
-  BRAID_TRY(measureOperations());
-  BRAID_TRY(measurePower(measured_.model, timer_, calibration()));
-  BRAID_TRY(measureAllMessages());
-  BRAID_TRY(measureGemmTable());
-  const std::string text = BRAID_TRY(timer_.fromRankZero(measured_.model.encode()));
-  measured_.model = BRAID_TRY(CostModel::decode(text));
-  JobModel kept(timer_, job_);
-  BRAID_TRY(kept.add(measured_.model));
-  if (kept.isSaved())
-    measured_.keptIn = kept.path();
-  if (!options_.name.empty())
-    measured_.model.machine = options_.name;
-  return std::move(measured_);
+  return size_t(0);
 }
 
 } // namespace
 
-/// Of layers of models with 2048 to 16384 columns, whole or split over up to eight devices.
+/// Layers of models with 2048 to 16384 columns, whole or split over up to eight devices.
 std::vector<PlanMatmul> usualGemms(DType dtype, bool isOnHost) {
   using Extents = std::pair<int64_t, int64_t>;
   const std::vector<Extents> columnsAndDepths =
@@ -181,9 +103,32 @@ std::vector<PlanMatmul> usualGemms(DType dtype, bool isOnHost) {
   return gemms;
 }
 
+/// Ranks measure for themselves; what rank 0 made of the maxima over them is what counts. Messages
+/// between hosts cost what the network does.
 Result<MeasuredMachine> measureMachine(PlanTimer &timer, JobModelOptions job,
                                        const MachineOptions &options) {
-  return MachineMeter(timer, std::move(job), options).measure();
+  const ProgressFn listener = timer.rank() == 0 ? options.progress : ProgressFn();
+  job.transferModes = {TransferMode()};
+  if (llvm::is_contained(job.transports, Transport::PeerMemory))
+    job.transferModes = allTransferModes(*timer.device().peerMemory());
+  BRAID_TRY(openMessages(timer, job.transports, job.warn, "messages are left out"));
+  const CalibrationOptions calibration = calibrationOptions(timer, job);
+  MeasuredMachine measured;
+  BRAID_TRY(measureOperations(measured.model, timer, calibration, listener));
+  if (timer.ranks() > 1 && timer.ranks() == timer.ranksPerHost() &&
+      llvm::is_contained(job.transports, Transport::Messages))
+    BRAID_TRY(measureAllMessages(measured.model, timer, calibration, listener));
+  measured.gemmsLeftOut =
+      BRAID_TRY(measureGemmTable(measured.model, timer, calibration, options, listener));
+  const std::string text = BRAID_TRY(timer.fromRankZero(measured.model.encode()));
+  measured.model = BRAID_TRY(CostModel::decode(text));
+  JobModel kept(timer, job);
+  BRAID_TRY(kept.add(measured.model));
+  if (kept.isSaved())
+    measured.keptIn = kept.path();
+  if (!options.name.empty())
+    measured.model.machine = options.name;
+  return measured;
 }
 
 } // namespace braid

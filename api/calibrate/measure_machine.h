@@ -1,9 +1,4 @@
 //===- api/calibrate/measure_machine.h - the whole cost model of a machine, as a file has it --===//
-//
-// What `auto` measures for one fusion is measured here for all: every launch mode and every
-// transfer mode of the device, GEMMs over a grid of shapes, and every kind of message.
-//
-//===----------------------------------------------------------------------------------------===//
 #pragma once
 
 #include "api/calibrate/job_model.h"
@@ -12,14 +7,14 @@
 namespace braid {
 
 /// Shapes of GEMMs that models have, whole and split over devices, each with few rows and with
-/// many; fewer and smaller ones for the host's own cores.
+/// many; fewer and smaller ones for the host's cores.
 std::vector<PlanMatmul> usualGemms(DType dtype, bool isOnHost);
 
 struct MachineOptions {
   std::vector<PlanMatmul> gemms; ///< to be measured
   /// For GEMMs: none begins that would end later if it took as long as the one before.
   double gemmSeconds = 180;
-  std::string name = {};    ///< of the machine; empty: the device's
+  std::string name = {};    ///< the machine's; empty: the device's
   ProgressFn progress = {}; ///< hears of it on rank 0
 };
 
@@ -29,9 +24,9 @@ struct MeasuredMachine {
   std::string keptIn;      ///< on rank 0: the file where `auto` finds the model, too
 };
 
-/// Measures, and has rank 0 keep it for `auto`. Transfer modes of `job` are replaced by all that
-/// the device offers, and messages are left out, with a warning, where a rank cannot send any.
-/// Collective, blocks for minutes; the same on all ranks.
+/// Measures every launch mode, transfer mode and kind of message, and GEMMs, and has rank 0 keep
+/// that for `auto`. The device's transfer modes replace those of `job`; messages are left out, with
+/// a warning, where a rank cannot send any. Collective, blocks for minutes; the same on all ranks.
 Result<MeasuredMachine> measureMachine(PlanTimer &timer, JobModelOptions job,
                                        const MachineOptions &options);
 

@@ -1,14 +1,12 @@
 //===- api/calibrate/measure_messages.cpp - measures what messages cost -----------------------===//
 
-#include "api/calibrate/measure_messages.h"
-
+#include "api/calibrate/calibrate.h"
 #include "api/calibrate/calibration_programs.h"
 #include "ir/failure.h"
 
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
-#include <map>
 
 namespace braid {
 namespace {
@@ -18,20 +16,7 @@ constexpr int64_t kGrowth = 4;
 
 using Kind = std::optional<CollectiveKind>;
 
-/// The most bytes of each kind.
-std::map<Kind, int64_t> kindsOf(llvm::ArrayRef<const Plan *> plans) {
-  std::map<Kind, int64_t> kinds;
-  for (const Plan *plan : plans)
-    for (const Command &command : plan->commands) {
-      if (command.kind != CommandKind::Group && command.kind != CommandKind::Collective)
-        continue;
-      int64_t &most = kinds[kindOfMessage(*plan, command)];
-      most = std::max(most, bytesOfMessage(*plan, command));
-    }
-  return kinds;
-}
-
-/// The smaller, the longer.
+/// Small messages need a longer chain.
 int chainOf(int64_t bytes) { return bytes <= int64_t(1) << 20 ? 8 : 2; }
 
 std::string textOf(const calibration::Mesh &mesh, Kind kind, int64_t bytes) {
@@ -66,10 +51,20 @@ bool isKnown(const CostModel &model, Kind kind, int64_t bytes, const Calibration
 
 } // namespace
 
-Result<bool> measureMessages(CostModel &model, llvm::ArrayRef<const Plan *> plans, PlanTimer &timer,
+MessageSizes messageSizesOf(const Plan &plan) {
+  MessageSizes sizes;
+  for (const Command &command : plan.commands)
+    if (command.kind == CommandKind::Group || command.kind == CommandKind::Collective) {
+      int64_t &most = sizes[kindOfMessage(plan, command)];
+      most = std::max(most, bytesOfMessage(plan, command));
+    }
+  return sizes;
+}
+
+Result<bool> measureMessages(CostModel &model, const MessageSizes &sizes, PlanTimer &timer,
                              const CalibrationOptions &options) {
   bool hasMeasured = false;
-  for (const auto &[kind, most] : kindsOf(plans))
+  for (const auto &[kind, most] : sizes)
     for (int64_t bytes = kLeastBytes; bytes <= kMostBytes; bytes *= kGrowth) {
       if (!isKnown(model, kind, bytes, options)) {
         BRAID_TRY(measure(model, kind, bytes, timer, options));

@@ -5,9 +5,9 @@
 
 namespace braid {
 
-/// Of several transports messages stay one only where every rank can send them, who then has opened
-/// what that takes. Where one cannot, although it has what messages are sent by, rank 0's `warn`,
-/// if there is one, hears `what` follows from it, and why. Collective, the same on all ranks.
+/// Opens what it takes to send messages, if `transports` has more than messages. Erases messages
+/// from it if some rank cannot send any; if that rank should be able to, rank 0's `warn`, unless it
+/// is null, hears `what` follows from it, and why. Collective, the same on all ranks.
 Status openMessages(PlanTimer &timer, std::vector<Transport> &transports,
                     const std::function<void(const std::string &)> &warn, const std::string &what);
 

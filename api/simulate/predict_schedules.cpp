@@ -16,9 +16,9 @@
 namespace braid {
 namespace {
 
-/// Of GPUs as in gpu_facts.h.
+/// The number for the GPUs of gpu_facts.h.
 constexpr int64_t kTilesAtOnce = 132;
-/// With more, those that do the same are not compared one by one for each candidate.
+/// Ranks that are compared for each candidate.
 constexpr int64_t kMostCompared = 4;
 
 class SchedulePredictor {
@@ -32,7 +32,7 @@ public:
       if (!llvm::is_contained(transferModes_, costs.transferMode))
         transferModes_.push_back(costs.transferMode);
     }
-    // A machine file may know more ways than a job tries.
+    // A machine file may know more modes than a job tries.
     const auto isThere = [this](TransferMode mode) {
       return llvm::is_contained(transferModes_, mode);
     };
@@ -54,13 +54,21 @@ public:
     StageChoices choices(stagesOf(*compiled->fusion, source->diags), given_.schedule);
     for (size_t stage = 0; stage < choices.count(); ++stage)
       BRAID_TRY(choose(choices, stage));
-    return std::move(predicted_);
+    std::vector<PredictedSchedule> all;
+    for (Predicted &each : predicted_)
+      all.push_back({std::move(each.schedule), std::move(each.prediction)});
+    return all;
   }
 
 private:
+  struct Predicted {
+    Candidate candidate;
+    Configurations schedule;
+    MachinePrediction prediction;
+  };
+
   Status choose(StageChoices &choices, size_t stage) {
     predicted_.clear();
-    candidates_.clear();
     seen_.clear();
     known_.clear();
     const CandidateSpace space{choices.given(stage), launchModes_, transferModes_,
@@ -71,21 +79,26 @@ private:
     if (predicted_.empty())
       return refusal_.isOk() ? unsupported("expected a candidate that can be predicted, got none")
                              : refusal_;
-    std::vector<Candidate> variants;
-    for (const Candidate &best : worthVariants(bestFirst()))
+    std::vector<Candidate> bestFirst, variants;
+    for (const Predicted &each : predicted_)
+      bestFirst.push_back(each.candidate);
+    for (const Candidate &best : worthVariants(bestFirst))
       llvm::append_range(variants, variantsOf(best, space, waveRows_));
     addAll(variants, choices, stage);
-    bestFirst();
-    choices.take(stage, candidates_.front());
+    choices.take(stage, predicted_.front().candidate);
     return Status::ok();
   }
 
+  /// The fastest predictions then come first.
   void addAll(llvm::ArrayRef<Candidate> candidates, const StageChoices &choices, size_t stage) {
     ProgressStep step(progress_, "predicting schedules", "candidates", candidates.size());
     for (const Candidate &candidate : candidates) {
       add(candidate, choices, stage);
       step.advance();
     }
+    llvm::stable_sort(predicted_, [](const Predicted &a, const Predicted &b) {
+      return a.prediction.burstUs < b.prediction.burstUs;
+    });
   }
 
   void add(const Candidate &candidate, const StageChoices &choices, size_t stage) {
@@ -114,27 +127,8 @@ private:
       waveRows_ = std::max(waveRows_, waveRowsOf(kTilesAtOnce, gemm.n));
     MachinePrediction prediction =
         BRAID_TRY(simulateProgram(*plans, model_, {launchMode, transferMode}));
-    predicted_.push_back({schedule, std::move(prediction)});
-    candidates_.push_back(candidate);
+    predicted_.push_back({candidate, schedule, std::move(prediction)});
     return Status::ok();
-  }
-
-  std::vector<Candidate> bestFirst() {
-    std::vector<size_t> order(predicted_.size());
-    for (size_t i = 0; i < order.size(); ++i)
-      order[i] = i;
-    llvm::stable_sort(order, [&](size_t a, size_t b) {
-      return predicted_[a].prediction.burstUs < predicted_[b].prediction.burstUs;
-    });
-    std::vector<PredictedSchedule> predicted;
-    std::vector<Candidate> candidates;
-    for (size_t i : order) {
-      predicted.push_back(std::move(predicted_[i]));
-      candidates.push_back(candidates_[i]);
-    }
-    predicted_ = std::move(predicted);
-    candidates_ = candidates;
-    return candidates;
   }
 
   const std::string &name_, &text_;
@@ -143,10 +137,9 @@ private:
   const ProgressFn &progress_;
   std::vector<LaunchMode> launchModes_;
   std::vector<TransferMode> transferModes_;
-  std::vector<PredictedSchedule> predicted_; ///< of the stage, with `candidates_`
-  std::vector<Candidate> candidates_;
-  std::set<std::string> seen_; ///< schedules of the stage
-  std::set<uint64_t> known_;   ///< what they come to
+  std::vector<Predicted> predicted_; ///< for the stage that is chosen for
+  std::set<std::string> seen_;       ///< schedules of the stage
+  std::set<uint64_t> known_;         ///< signatures of their Plans
   int64_t waveRows_ = 0;
   Status refusal_;
 };

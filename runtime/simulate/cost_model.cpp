@@ -4,6 +4,8 @@
 
 #include "ir/failure.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,56 +16,55 @@ namespace {
 
 template <class Cost, class IsSame>
 void replaceOrAppend(std::vector<Cost> &all, const Cost &cost, IsSame isSame) {
-  auto known = std::find_if(all.begin(), all.end(), isSame);
+  auto known = llvm::find_if(all, isSame);
   if (known == all.end())
     all.push_back(cost);
   else
     *known = cost;
 }
 
+/// The value at `x` of the line through (x0, y0) and (x1, y1).
+double onLine(double x0, double y0, double x1, double y1, double x) {
+  return y0 + (x - x0) / (x1 - x0) * (y1 - y0);
+}
+
 double flopsOf(int64_t m, int64_t n, int64_t k) {
   return 2 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
 }
 
-GemmCost withRows(GemmCost gemm, int64_t m, double us, double utilisation) {
-  gemm.m = m;
-  gemm.us = us;
-  gemm.utilisation = std::clamp(utilisation, 1e-3, 1.0);
-  return gemm;
-}
-
-GemmCost onLine(const GemmCost &a, const GemmCost &b, int64_t m) {
-  const double low = static_cast<double>(a.m), high = static_cast<double>(b.m);
-  const double part = (static_cast<double>(m) - low) / (high - low);
-  GemmCost cost = withRows(a, m, a.us + part * (b.us - a.us),
-                           a.utilisation + part * (b.utilisation - a.utilisation));
-  cost.contention = std::max(1.0, a.contention + part * (b.contention - a.contention));
+GemmCost between(const GemmCost &a, const GemmCost &b, int64_t m) {
+  const double low = double(a.m), high = double(b.m), rows = double(m);
+  GemmCost cost = a;
+  cost.us = onLine(low, a.us, high, b.us, rows);
+  cost.utilisation = onLine(low, a.utilisation, high, b.utilisation, rows);
   return cost;
 }
 
-/// With fewer rows than `smallest`; `next` is the second smallest, or null.
+/// `next` is the second smallest, or null. Fewer rows keep less of the machine busy.
 GemmCost belowSmallest(const GemmCost &smallest, const GemmCost *next, int64_t m) {
-  const double part = static_cast<double>(m) / static_cast<double>(smallest.m);
-  const double proportional = smallest.us * part;
-  const double us = next ? std::max(onLine(smallest, *next, m).us, proportional) : proportional;
-  const double busy = proportional * smallest.utilisation;
-  return withRows(smallest, m, std::min(us, smallest.us), us > 0 ? busy / us : 1);
+  const double proportional = smallest.us * double(m) / double(smallest.m);
+  GemmCost cost = smallest;
+  if (next)
+    cost.us = std::min(smallest.us, std::max(between(smallest, *next, m).us, proportional));
+  else
+    cost.us = proportional;
+  if (cost.us > 0)
+    cost.utilisation = std::clamp(proportional * smallest.utilisation / cost.us, 1e-3, 1.0);
+  return cost;
 }
 
-GemmCost aboveLargest(const GemmCost &largest, int64_t m) {
-  const double part = static_cast<double>(m) / static_cast<double>(largest.m);
-  return withRows(largest, m, largest.us * part, largest.utilisation);
-}
-
-/// `column` is not empty: GEMMs that differ in their rows only, by rows, each with at least one.
+/// `column` holds at least one entry; they differ in their rows only, and are sorted by them.
 GemmCost withRowsOf(llvm::ArrayRef<const GemmCost *> column, int64_t m) {
-  if (m < column.front()->m)
-    return belowSmallest(*column.front(), column.size() > 1 ? column[1] : nullptr, m);
-  if (m > column.back()->m)
-    return aboveLargest(*column.back(), m);
-  auto above = std::find_if(column.begin(), column.end(),
-                            [&](const GemmCost *each) { return each->m >= m; });
-  return (*above)->m == m ? **above : onLine(**(above - 1), **above, m);
+  const GemmCost &smallest = *column.front(), &largest = *column.back();
+  if (m < smallest.m)
+    return belowSmallest(smallest, column.size() > 1 ? column[1] : nullptr, m);
+  if (m > largest.m) {
+    GemmCost cost = largest;
+    cost.us *= double(m) / double(largest.m);
+    return cost;
+  }
+  const auto *above = llvm::find_if(column, [&](const GemmCost *each) { return each->m >= m; });
+  return (*above)->m == m ? **above : between(**(above - 1), **above, m);
 }
 
 } // namespace
@@ -75,50 +76,6 @@ llvm::StringRef name(LaunchMode launchMode) {
 std::string str(TransferMode transferMode) {
   return fmt::format("copies={}, signals={}", name(transferMode.copies).str(),
                      name(transferMode.signals).str());
-}
-
-double OperationCosts::issueUs(CommandKind kind) const {
-  switch (kind) {
-  case CommandKind::Copy:
-  case CommandKind::Add:
-  case CommandKind::Sum:
-  case CommandKind::Pointwise:
-    return issueCopyUs;
-  case CommandKind::Matmul:
-    return issueMatmulUs;
-  case CommandKind::Signal:
-  case CommandKind::Await:
-    return issueSignalUs;
-  case CommandKind::Group:
-  case CommandKind::Collective:
-    return 0; // that of the commands that spell it out
-  case CommandKind::Record:
-  case CommandKind::WaitEvent:
-    return issueEventUs;
-  }
-  return 0;
-}
-
-/// How many streams begin with something to do, none of which is behind another one's.
-static size_t beginningsOf(const Plan &plan) {
-  std::vector<bool> hasBegun(plan.streams.size(), false), isRecorded(plan.events, false);
-  size_t count = 0;
-  for (const Command &command : plan.commands) {
-    const bool isBehind = hasBegun[command.stream];
-    if (command.kind == CommandKind::Record) {
-      isRecorded[command.event] = isBehind;
-    } else if (command.kind == CommandKind::WaitEvent) {
-      hasBegun[command.stream] = isBehind || isRecorded[command.event];
-    } else {
-      count += !isBehind;
-      hasBegun[command.stream] = true;
-    }
-  }
-  return count;
-}
-
-double OperationCosts::gapBefore(const Plan &plan) const {
-  return gapUs + (beginningsOf(plan) > 1 ? forkUs : 0);
 }
 
 const OperationCosts *CostModel::find(LaunchMode launchMode, TransferMode transferMode) const {
@@ -149,31 +106,7 @@ void CostModel::add(const MessageCost &cost) {
   replaceOrAppend(messages, cost, [&](const MessageCost &known) { return known.isOfSame(cost); });
 }
 
-std::optional<double> CostModel::messageUs(LaunchMode launchMode,
-                                           std::optional<CollectiveKind> collective,
-                                           int64_t bytes) const {
-  const MessageCost *below = nullptr, *above = nullptr;
-  for (const MessageCost &each : messages) {
-    if (each.launchMode != launchMode || each.collective != collective)
-      continue;
-    if (each.bytes <= bytes && (!below || each.bytes > below->bytes))
-      below = &each;
-    if (each.bytes >= bytes && (!above || each.bytes < above->bytes))
-      above = &each;
-  }
-  if (!below || !above) {
-    if (above)
-      return above->us;
-    return below ? std::optional(below->us * static_cast<double>(bytes) /
-                                 static_cast<double>(std::max<int64_t>(below->bytes, 1)))
-                 : std::nullopt;
-  }
-  if (below->bytes == above->bytes)
-    return below->us;
-  const double part =
-      static_cast<double>(bytes - below->bytes) / static_cast<double>(above->bytes - below->bytes);
-  return below->us + part * (above->us - below->us);
-}
+// -- Messages. --
 
 std::string nameOfMessage(std::optional<CollectiveKind> collective) {
   return collective ? name(*collective).str() : "group";
@@ -196,7 +129,30 @@ int64_t bytesOfMessage(const Plan &plan, const Command &command) {
   return std::max(sent, received);
 }
 
-/// As a copy within memory has them, which reads and writes each of its own.
+std::optional<double> CostModel::messageUs(LaunchMode launchMode,
+                                           std::optional<CollectiveKind> collective,
+                                           int64_t bytes) const {
+  const MessageCost *below = nullptr, *above = nullptr;
+  for (const MessageCost &each : messages) {
+    if (each.launchMode != launchMode || each.collective != collective)
+      continue;
+    if (each.bytes <= bytes && (!below || each.bytes > below->bytes))
+      below = &each;
+    if (each.bytes >= bytes && (!above || each.bytes < above->bytes))
+      above = &each;
+  }
+  if (!below && !above)
+    return std::nullopt;
+  if (!below || (above && above->bytes == below->bytes))
+    return above->us;
+  if (!above)
+    return below->us * double(bytes) / double(std::max<int64_t>(below->bytes, 1));
+  return onLine(double(below->bytes), below->us, double(above->bytes), above->us, double(bytes));
+}
+
+// -- GEMMs. --
+
+/// As a copy within memory takes, which reads and writes each byte.
 double CostModel::memoryUs(double bytes) const {
   double most = 0;
   for (const OperationCosts &costs : operations)
@@ -205,39 +161,40 @@ double CostModel::memoryUs(double bytes) const {
 }
 
 Result<GemmCost> CostModel::gemmCost(const PlanMatmul &shape) const {
-  GemmCost cost = BRAID_TRY(costOfProduct(shape));
+  GemmCost cost = BRAID_TRY(withoutAddend(shape));
   cost.us += memoryUs(static_cast<double>(shape.addend.bytes));
   return cost;
 }
 
-Result<GemmCost> CostModel::costOfProduct(const PlanMatmul &shape) const {
-  PlanMatmul other = shape;
-  other.partial = shape.resultType() == shape.dtype ? std::optional(DType::F32) : std::nullopt;
+Result<GemmCost> CostModel::withoutAddend(const PlanMatmul &shape) const {
   if (const std::optional<GemmCost> cost = fromColumn(shape))
     return *cost;
+  PlanMatmul other = shape;
+  other.partial = shape.resultType() == shape.dtype ? std::optional(DType::F32) : std::nullopt;
   if (const std::optional<GemmCost> cost = fromColumn(other))
     return withResult(*cost, shape.partial);
   return nearest(shape);
 }
 
-/// Nothing if no GEMM was measured that differs in its rows only.
+/// Nothing if no entry has the same types, columns and depth.
 std::optional<GemmCost> CostModel::fromColumn(const PlanMatmul &shape) const {
   std::vector<const GemmCost *> column;
   for (const GemmCost &gemm : gemms)
     if (gemm.isOfSameColumn(shape) && gemm.m > 0)
       column.push_back(&gemm);
-  std::stable_sort(column.begin(), column.end(),
-                   [](const GemmCost *a, const GemmCost *b) { return a->m < b->m; });
-  return column.empty() ? std::nullopt : std::optional(withRowsOf(column, shape.m));
+  if (column.empty())
+    return std::nullopt;
+  llvm::stable_sort(column, [](const GemmCost *a, const GemmCost *b) { return a->m < b->m; });
+  GemmCost cost = withRowsOf(column, shape.m);
+  cost.m = shape.m;
+  return cost;
 }
 
-/// Bytes of the result cost what they cost a copy within memory, which reads and writes each.
 GemmCost CostModel::withResult(GemmCost gemm, std::optional<DType> partial) const {
   const auto before = static_cast<double>(sizeOf(gemm.resultType()));
   gemm.partial = partial;
   const double bytes = static_cast<double>(sizeOf(gemm.resultType())) - before;
-  gemm.us += memoryUs(bytes * static_cast<double>(gemm.m) * static_cast<double>(gemm.n));
-  gemm.us = std::max(gemm.us, 0.0);
+  gemm.us = std::max(0.0, gemm.us + memoryUs(bytes * double(gemm.m) * double(gemm.n)));
   return gemm;
 }
 
@@ -256,8 +213,31 @@ Result<GemmCost> CostModel::nearest(const PlanMatmul &shape) const {
   GemmCost guess = *found;
   guess.transposeB = shape.transposeB;
   guess.m = shape.m, guess.n = shape.n, guess.k = shape.k;
-  guess.us = known > 0 ? found->us * flops / known : found->us;
+  guess.us *= known > 0 ? flops / known : 1;
   return withResult(guess, shape.partial);
+}
+
+// -- Parts of a run alone. --
+
+CostModel withoutGemms(CostModel model) {
+  for (GemmCost &gemm : model.gemms)
+    gemm.us = 0;
+  return model;
+}
+
+CostModel withGemmsAlone(CostModel model) {
+  constexpr double kAtOnce = 1e15;
+  for (OperationCosts &costs : model.operations) {
+    OperationCosts free;
+    free.launchMode = costs.launchMode;
+    free.transferMode = costs.transferMode;
+    free.local = free.pull = free.push = {0, kAtOnce};
+    costs = free;
+  }
+  for (MessageCost &message : model.messages)
+    message.us = 0;
+  model.network = {0, kAtOnce, kAtOnce};
+  return model;
 }
 
 } // namespace braid

@@ -1,112 +1,65 @@
 //===- runtime/simulate/cost_model_json.cpp - a cost model as text, in both directions --------===//
+//
+// Formats 3 to 5 had more numbers, from which the present ones are computed: issue_us is the mean
+// of what the host took for each kind of command, signal_us the sum of the three parts of a signal,
+// and launch_us, in a graph, what a second stream took to begin.
+//
+//===----------------------------------------------------------------------------------------===//
 
 #include "ir/failure.h"
 #include "runtime/json_mistake.h"
 #include "runtime/simulate/cost_model.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <cmath>
-#include <map>
-#include <set>
 
 namespace braid {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Of the format that is written, and of the oldest one that is read.
-constexpr int kVersion = 5, kOldestVersion = 3;
+/// The format that is written, and the oldest one that is read.
+constexpr int kVersion = 6, kOldestVersion = 3;
 std::string formatOf(int version) { return fmt::format("braid cost model {}", version); }
-
-/// No time and no rate of a machine is larger; sums of them stay finite.
-constexpr double kLargest = 1e15;
-/// Something is divided by each rate.
-constexpr double kLeastRate = 1e-3;
-
-// -- Every number of a structure, by name: once for both directions. --
-
-template <class Costs, class Visit> void forEachNumber(Costs &costs, Visit visit) {
-  visit("run_us", costs.runUs);
-  visit("issue_copy_us", costs.issueCopyUs);
-  visit("issue_matmul_us", costs.issueMatmulUs);
-  visit("issue_signal_us", costs.issueSignalUs);
-  visit("issue_event_us", costs.issueEventUs);
-  visit("event_us", costs.eventUs);
-  visit("signal_us", costs.signalUs);
-  visit("flight_us", costs.flightUs);
-  visit("await_us", costs.awaitUs);
-}
-
-/// Those that older files lack, with the version that brought them.
-template <class Costs, class Visit> void forEachNewerNumber(Costs &costs, Visit visit) {
-  visit("apart_us", costs.apartUs, 4);
-  visit("gap_us", costs.gapUs, 4);
-  visit("fork_us", costs.forkUs, 4);
-  visit("launch_us", costs.launchUs, 5);
-}
-
-template <class Costs, class Visit> void forEachCopy(Costs &costs, Visit visit) {
-  visit("local", costs.local);
-  visit("pull", costs.pull);
-  visit("push", costs.push);
-}
-
-/// With the least that each may be.
-template <class Cost, class Visit> void forEachNumberOfCopy(Cost &cost, Visit visit) {
-  visit("fixed_us", cost.fixedUs, 0);
-  visit("bytes_per_us", cost.bytesPerUs, kLeastRate);
-  visit("shared_bytes_per_us", cost.sharedBytesPerUs, kLeastRate);
-}
-
-/// Likewise.
-template <class Cost, class Visit> void forEachNumberOfNetwork(Cost &cost, Visit visit) {
-  visit("latency_us", cost.latencyUs, 0);
-  visit("bytes_per_us", cost.bytesPerUs, kLeastRate);
-  visit("rank_bytes_per_us", cost.rankBytesPerUs, kLeastRate);
-}
-
-/// Likewise.
-template <class Cost, class Visit> void forEachNumberOfPower(Cost &cost, Visit visit) {
-  visit("idle", cost.idle, 0, 1);
-  visit("copy", cost.copy, 0, 1);
-  visit("boost", cost.boost, 1, 4);
-  visit("rest_us", cost.restUs, 0, kLargest);
-}
 
 // -- Writing. --
 
 Json toJson(const CopyCost &copy) {
-  Json json;
-  forEachNumberOfCopy(copy, [&](const char *part, double value, double) { json[part] = value; });
-  return json;
+  return {{"fixed_us", copy.fixedUs}, {"bytes_per_us", copy.bytesPerUs}};
 }
 
 Json toJson(const OperationCosts &costs) {
   Json json = {{"launch_mode", name(costs.launchMode).str()},
                {"copies", name(costs.transferMode.copies).str()},
-               {"signals", name(costs.transferMode.signals).str()}};
-  forEachNumber(costs, [&](const char *key, double value) { json[key] = value; });
-  forEachNewerNumber(costs, [&](const char *key, double value, int) { json[key] = value; });
-  forEachCopy(costs, [&](const char *key, const CopyCost &copy) { json[key] = toJson(copy); });
+               {"signals", name(costs.transferMode.signals).str()},
+               {"run_us", costs.runUs},
+               {"apart_us", costs.apartUs},
+               {"gap_us", costs.gapUs},
+               {"issue_us", costs.issueUs},
+               {"launch_us", costs.launchUs},
+               {"signal_us", costs.signalUs},
+               {"local", toJson(costs.local)},
+               {"pull", toJson(costs.pull)},
+               {"push", toJson(costs.push)}};
   if (costs.sum)
     json["sum"] = toJson(*costs.sum);
   return json;
 }
 
 Json toJson(const GemmCost &gemm) {
-  Json json = {{"dtype", name(gemm.dtype).str()},
-               {"transpose_b", gemm.transposeB},
+  Json json = {{"dtype", name(gemm.dtype).str()}};
+  if (gemm.partial)
+    json["result"] = name(*gemm.partial).str();
+  json.update({{"transpose_b", gemm.transposeB},
                {"m", gemm.m},
                {"n", gemm.n},
                {"k", gemm.k},
                {"us", gemm.us},
-               {"utilisation", gemm.utilisation},
-               {"contention", gemm.contention}};
-  if (gemm.partial)
-    json["result"] = name(*gemm.partial).str();
+               {"utilisation", gemm.utilisation}});
   return json;
 }
 
@@ -117,302 +70,282 @@ Json toJson(const MessageCost &cost) {
           {"us", cost.us}};
 }
 
-// -- Reading. The first mistake stays. --
+Json toJson(const NetworkCost &cost) {
+  return {{"latency_us", cost.latencyUs},
+          {"bytes_per_us", cost.bytesPerUs},
+          {"rank_bytes_per_us", cost.rankBytesPerUs}};
+}
 
-constexpr const char *kWhole = ""; ///< the place of the file's own fields
+template <class T> Json toJson(const std::vector<T> &list) {
+  Json json = Json::array();
+  for (const T &each : list)
+    json.push_back(toJson(each));
+  return json;
+}
 
-std::string at(const std::string &where, const std::string &key) {
-  return where.empty() ? key : where + "." + key;
+// -- Reading. A mistake begins with the field's name, in front of which readers of objects and
+// lists put their own. --
+
+/// No time and no rate of a machine is larger; sums of them stay finite.
+constexpr double kLargest = 1e15;
+/// Something is divided by each rate.
+constexpr double kLeastRate = 1e-3;
+
+Status mistake(llvm::StringRef key, const std::string &expected, const Json &got) {
+  return badInput("{}: expected {}, got {}", key.str(), expected, jsonGot(got));
+}
+
+const Json &field(const Json &object, const char *key) {
+  static const Json kNothing;
+  return object.contains(key) ? object[key] : kNothing;
+}
+
+Result<double> number(const Json &object, const char *key, double least, double most = kLargest) {
+  const Json &json = field(object, key);
+  const double value = json.is_number() ? json.get<double>() : -1;
+  if (std::isfinite(value) && value >= least && value <= most)
+    return value;
+  return mistake(key, fmt::format("a number from {} to {}", least, most), json);
+}
+
+Result<int64_t> integer(const Json &object, const char *key) {
+  constexpr int64_t kMost = int64_t(1) << 40;
+  const Json &json = field(object, key);
+  const uint64_t value = json.is_number_unsigned() ? json.get<uint64_t>() : 0;
+  if (value >= 1 && value <= uint64_t(kMost))
+    return static_cast<int64_t>(value);
+  return mistake(key, fmt::format("an integer from 1 to {}", kMost), json);
+}
+
+Result<std::string> text(const Json &object, const char *key) {
+  const Json &json = field(object, key);
+  if (json.is_string())
+    return json.get<std::string>();
+  return mistake(key, "a text", json);
+}
+
+/// `fromName` gives nothing for a text that is no name of a choice.
+template <class FromName>
+auto choice(const Json &object, const char *key, FromName fromName, const char *expected)
+    -> Result<std::decay_t<decltype(*fromName(llvm::StringRef()))>> {
+  const std::string word = BRAID_TRY(text(object, key));
+  if (const auto found = fromName(word))
+    return *found;
+  return mistake(key, expected, Json(word));
+}
+
+/// A misspelled field that may be left out would be passed over. Older files have other fields.
+Status checkKeys(const Json &object, int version, llvm::ArrayRef<llvm::StringRef> keys) {
+  if (version == kVersion)
+    for (const auto &[key, value] : object.items())
+      if (!llvm::is_contained(keys, llvm::StringRef(key)))
+        return mistake(key, fmt::format("no such field in \"{}\"", formatOf(version)), value);
+  return Status::ok();
+}
+
+/// Calls `read` with a value that has to be an object; `where` names it.
+template <class Read>
+auto object(const Json &json, const std::string &where, Read read) -> decltype(read(json)) {
+  if (!json.is_object())
+    return mistake(where, "an object", json);
+  auto result = read(json);
+  if (!result)
+    return badInput("{}.{}", where, result.status().message());
+  return result;
+}
+
+template <class Read>
+auto list(const Json &json, const char *key, Read read)
+    -> Result<std::vector<std::decay_t<decltype(*read(json))>>> {
+  std::vector<std::decay_t<decltype(*read(json))>> all;
+  if (!field(json, key).is_array())
+    return mistake(key, "a list", field(json, key));
+  for (const Json &each : json[key])
+    all.push_back(BRAID_TRY(object(each, fmt::format("{}[{}]", key, all.size()), read)));
+  return all;
+}
+
+std::optional<LaunchMode> launchModeFromName(llvm::StringRef text) {
+  for (LaunchMode mode : {LaunchMode::Eager, LaunchMode::Graph})
+    if (text == name(mode))
+      return mode;
+  return std::nullopt;
+}
+
+Result<LaunchMode> launchModeOf(const Json &json) {
+  return choice(json, "launch_mode", launchModeFromName, "eager or graph");
+}
+
+Result<DType> dtypeOf(const Json &json, const char *key) {
+  return choice(json, key, dtypeFromName, "bf16, f16, f32 or f64");
 }
 
 class Reader {
 public:
-  Result<CostModel> read(llvm::StringRef text);
+  explicit Reader(int version) : version_(version) {}
+
+  Result<CostModel> model(const Json &json) const;
 
 private:
-  Result<CostModel> model(const Json &json);
-  void fail(const std::string &where, const std::string &expected, const Json &got);
-  const Json &field(const Json &object, const char *key, const std::string &where);
-  bool has(const Json &object, const char *key);
-  void refuseOthers(const Json &object, const std::string &where);
-  double number(const Json &object, const char *key, const std::string &where, double least,
-                double most = kLargest);
-  int64_t integer(const Json &object, const char *key, const std::string &where, int64_t least);
-  template <class Cost, class IsSame>
-  void addOnce(std::vector<Cost> &all, const Cost &cost, const char *list, IsSame isSame);
-  std::string text(const Json &object, const char *key, const std::string &where);
-  DType dtype(const Json &object, const char *key, const std::string &where);
-  const Json &list(const Json &object, const char *key);
-  TransferMode transferMode(const Json &json, const std::string &where);
-  LaunchMode launchMode(const Json &json, const std::string &where);
-  CopyCost copy(const Json &json, const std::string &where);
-  OperationCosts operation(const Json &json, const std::string &where);
-  GemmCost gemm(const Json &json, const std::string &where);
-  MessageCost message(const Json &json, const std::string &where);
-  NetworkCost network(const Json &json);
-  PowerCost power(const Json &json);
+  Result<CopyCost> copy(const Json &json, const char *key) const;
+  Result<OperationCosts> operation(const Json &json) const;
+  Status readTimes(const Json &json, OperationCosts &costs) const;
+  Status readOlderTimes(const Json &json, OperationCosts &costs) const;
+  Result<GemmCost> gemm(const Json &json) const;
+  Result<MessageCost> message(const Json &json) const;
+  Result<NetworkCost> network(const Json &json) const;
 
-  Status status_;
-  int version_ = kVersion;
-  std::map<const Json *, std::set<llvm::StringRef>> asked_; ///< the fields of each object
+  const int version_;
 };
 
-void Reader::fail(const std::string &where, const std::string &expected, const Json &got) {
-  if (!status_.isOk())
-    return;
-  status_ = badInput("cost model: {}{}expected {}, got {}", where, where.empty() ? "" : ": ",
-                     expected, jsonGot(got));
-}
-
-const Json &Reader::field(const Json &object, const char *key, const std::string &where) {
-  static const Json kNothing;
-  if (!object.is_object())
-    fail(where, "an object", object);
-  return has(object, key) ? object[key] : kNothing;
-}
-
-bool Reader::has(const Json &object, const char *key) {
-  asked_[&object].insert(key);
-  return object.is_object() && object.contains(key);
-}
-
-/// A misspelled field that may be left out would be passed over.
-void Reader::refuseOthers(const Json &object, const std::string &where) {
-  if (!object.is_object())
-    return;
-  for (const auto &[key, value] : object.items())
-    if (!asked_[&object].count(key))
-      fail(at(where, key), fmt::format("no such field in \"{}\"", formatOf(version_)), value);
-}
-
-double Reader::number(const Json &object, const char *key, const std::string &where, double least,
-                      double most) {
-  const Json &json = field(object, key, where);
-  double value = json.is_number() ? json.get<double>() : -1;
-  if (std::isfinite(value) && value >= least && value <= most)
-    return value;
-  fail(at(where, key), fmt::format("a number from {} to {}", least, most), json);
-  return least;
-}
-
-int64_t Reader::integer(const Json &object, const char *key, const std::string &where,
-                        int64_t least) {
-  const Json &json = field(object, key, where);
-  constexpr int64_t kMost = int64_t(1) << 40;
-  const bool fits = json.is_number_unsigned() && json.get<uint64_t>() <= uint64_t(kMost);
-  if (fits && json.get<int64_t>() >= least)
-    return json.get<int64_t>();
-  fail(at(where, key), fmt::format("an integer from {} to {}", least, kMost), json);
-  return least;
-}
-
-/// What is there twice is no measurement: nobody knows which of the two is meant.
-template <class Cost, class IsSame>
-void Reader::addOnce(std::vector<Cost> &all, const Cost &cost, const char *list, IsSame isSame) {
-  const auto known = std::find_if(all.begin(), all.end(), isSame);
-  if (known != all.end() && status_.isOk())
-    status_ = badInput("cost model: {0}[{1}]: expected what is not there yet, got what {0}[{2}] is "
-                       "about",
-                       list, all.size(), known - all.begin());
-  all.push_back(cost);
-}
-
-std::string Reader::text(const Json &object, const char *key, const std::string &where) {
-  const Json &json = field(object, key, where);
-  if (json.is_string())
-    return json.get<std::string>();
-  fail(at(where, key), "a text", json);
-  return "";
-}
-
-const Json &Reader::list(const Json &object, const char *key) {
-  static const Json kEmpty = Json::array();
-  const Json &json = field(object, key, kWhole);
-  if (json.is_array())
-    return json;
-  fail(key, "a list", json);
-  return kEmpty;
-}
-
-TransferMode Reader::transferMode(const Json &json, const std::string &where) {
-  const std::string copies = text(json, "copies", where), signals = text(json, "signals", where);
-  const std::optional<CopyBy> copyBy = copyByFromName(copies);
-  const std::optional<SignalBy> signalBy = signalByFromName(signals);
-  if (!copyBy)
-    fail(where + ".copies", "default, engine or kernel", Json(copies));
-  if (!signalBy)
-    fail(where + ".signals", "default, memory or kernel", Json(signals));
-  return {copyBy.value_or(CopyBy::Default), signalBy.value_or(SignalBy::Default)};
-}
-
-LaunchMode Reader::launchMode(const Json &json, const std::string &where) {
-  const std::string mode = text(json, "launch_mode", where);
-  if (mode != name(LaunchMode::Eager) && mode != name(LaunchMode::Graph))
-    fail(where + ".launch_mode", "eager or graph", Json(mode));
-  return mode == name(LaunchMode::Graph) ? LaunchMode::Graph : LaunchMode::Eager;
-}
-
-CopyCost Reader::copy(const Json &json, const std::string &where) {
-  CopyCost copy;
-  forEachNumberOfCopy(copy, [&](const char *part, double &value, double least) {
-    value = number(json, part, where, least);
+Result<CopyCost> Reader::copy(const Json &json, const char *key) const {
+  return object(field(json, key), key, [&](const Json &each) -> Result<CopyCost> {
+    BRAID_TRY(checkKeys(each, version_, {"fixed_us", "bytes_per_us"}));
+    const double fixedUs = BRAID_TRY(number(each, "fixed_us", 0));
+    return CopyCost{fixedUs, BRAID_TRY(number(each, "bytes_per_us", kLeastRate))};
   });
-  refuseOthers(json, where);
-  return copy;
 }
 
-OperationCosts Reader::operation(const Json &json, const std::string &where) {
+Status Reader::readTimes(const Json &json, OperationCosts &costs) const {
+  costs.apartUs = BRAID_TRY(number(json, "apart_us", 0));
+  costs.gapUs = BRAID_TRY(number(json, "gap_us", 0));
+  costs.issueUs = BRAID_TRY(number(json, "issue_us", 0));
+  costs.launchUs = BRAID_TRY(number(json, "launch_us", 0));
+  costs.signalUs = BRAID_TRY(number(json, "signal_us", 0));
+  return Status::ok();
+}
+
+Status Reader::readOlderTimes(const Json &json, OperationCosts &costs) const {
+  for (const char *key : {"issue_copy_us", "issue_matmul_us", "issue_signal_us", "issue_event_us"})
+    costs.issueUs += BRAID_TRY(number(json, key, 0)) / 4;
+  for (const char *key : {"signal_us", "flight_us", "await_us"})
+    costs.signalUs += BRAID_TRY(number(json, key, 0));
+  if (version_ == kOldestVersion)
+    return Status::ok();
+  costs.apartUs = BRAID_TRY(number(json, "apart_us", 0));
+  costs.gapUs = BRAID_TRY(number(json, "gap_us", 0));
+  const double forkUs = BRAID_TRY(number(json, "fork_us", 0));
+  costs.launchUs = costs.launchMode == LaunchMode::Graph ? forkUs : 0;
+  return Status::ok();
+}
+
+Result<OperationCosts> Reader::operation(const Json &json) const {
+  BRAID_TRY(checkKeys(json, version_,
+                      {"launch_mode", "copies", "signals", "run_us", "apart_us", "gap_us",
+                       "issue_us", "launch_us", "signal_us", "local", "pull", "push", "sum"}));
   OperationCosts costs;
-  costs.launchMode = launchMode(json, where);
-  costs.transferMode = transferMode(json, where);
-  forEachNumber(costs,
-                [&](const char *key, double &value) { value = number(json, key, where, 0); });
-  forEachNewerNumber(costs, [&](const char *key, double &value, int since) {
-    if (version_ >= since)
-      value = number(json, key, where, 0);
-  });
-  forEachCopy(costs, [&](const char *key, CopyCost &cost) {
-    cost = copy(field(json, key, where), at(where, key));
-  });
-  if (has(json, "sum"))
-    costs.sum = copy(json["sum"], where + ".sum");
-  refuseOthers(json, where);
+  costs.launchMode = BRAID_TRY(launchModeOf(json));
+  costs.transferMode.copies =
+      BRAID_TRY(choice(json, "copies", copyByFromName, "default, engine or kernel"));
+  costs.transferMode.signals =
+      BRAID_TRY(choice(json, "signals", signalByFromName, "default, memory or kernel"));
+  costs.runUs = BRAID_TRY(number(json, "run_us", 0));
+  BRAID_TRY(version_ == kVersion ? readTimes(json, costs) : readOlderTimes(json, costs));
+  costs.local = BRAID_TRY(copy(json, "local"));
+  costs.pull = BRAID_TRY(copy(json, "pull"));
+  costs.push = BRAID_TRY(copy(json, "push"));
+  if (json.contains("sum"))
+    costs.sum = BRAID_TRY(copy(json, "sum"));
   return costs;
 }
 
-DType Reader::dtype(const Json &object, const char *key, const std::string &where) {
-  const std::string word = text(object, key, where);
-  const std::optional<DType> type = dtypeFromName(word);
-  if (!type)
-    fail(at(where, key), "bf16, f16, f32 or f64", Json(word));
-  return type.value_or(DType::BF16);
-}
-
-GemmCost Reader::gemm(const Json &json, const std::string &where) {
+Result<GemmCost> Reader::gemm(const Json &json) const {
+  BRAID_TRY(checkKeys(json, version_,
+                      {"dtype", "result", "transpose_b", "m", "n", "k", "us", "utilisation"}));
   GemmCost gemm;
-  gemm.dtype = dtype(json, "dtype", where);
-  if (has(json, "result"))
-    gemm.partial = dtype(json, "result", where);
+  gemm.dtype = BRAID_TRY(dtypeOf(json, "dtype"));
+  if (json.contains("result"))
+    gemm.partial = BRAID_TRY(dtypeOf(json, "result"));
   if (!isPartialType(gemm.resultType(), gemm.dtype))
-    fail(where + ".result", "that type, or f32 for 16 bits", json["result"]);
-  const Json &transpose = field(json, "transpose_b", where);
-  if (!transpose.is_boolean())
-    fail(where + ".transpose_b", "true or false", transpose);
-  gemm.transposeB = transpose.is_boolean() && transpose.get<bool>();
-  gemm.m = integer(json, "m", where, 1);
-  gemm.n = integer(json, "n", where, 1);
-  gemm.k = integer(json, "k", where, 1);
-  gemm.us = number(json, "us", where, 0);
-  gemm.utilisation = number(json, "utilisation", where, 1e-3);
-  if (gemm.utilisation > 1)
-    fail(where + ".utilisation", "at most 1", Json(gemm.utilisation));
-  gemm.contention = number(json, "contention", where, 1);
-  refuseOthers(json, where);
+    return mistake("result", "that type, or f32 for 16 bits", json["result"]);
+  if (!field(json, "transpose_b").is_boolean())
+    return mistake("transpose_b", "true or false", field(json, "transpose_b"));
+  gemm.transposeB = json["transpose_b"].get<bool>();
+  gemm.m = BRAID_TRY(integer(json, "m"));
+  gemm.n = BRAID_TRY(integer(json, "n"));
+  gemm.k = BRAID_TRY(integer(json, "k"));
+  gemm.us = BRAID_TRY(number(json, "us", 0));
+  gemm.utilisation = BRAID_TRY(number(json, "utilisation", 1e-3, 1));
   return gemm;
 }
 
-MessageCost Reader::message(const Json &json, const std::string &where) {
+Result<MessageCost> Reader::message(const Json &json) const {
+  BRAID_TRY(checkKeys(json, version_, {"launch_mode", "operation", "bytes", "us"}));
   MessageCost cost;
-  cost.launchMode = launchMode(json, where);
-  const std::string operation = text(json, "operation", where);
+  cost.launchMode = BRAID_TRY(launchModeOf(json));
+  const std::string operation = BRAID_TRY(text(json, "operation"));
   cost.collective = collectiveFromName(operation);
   if (!cost.collective && operation != nameOfMessage(std::nullopt))
-    fail(where + ".operation", "group, or a collective", Json(operation));
-  cost.bytes = integer(json, "bytes", where, 1); // a larger one takes as many times as long
-  cost.us = number(json, "us", where, 0);
-  refuseOthers(json, where);
+    return mistake("operation", "group, or a collective", Json(operation));
+  cost.bytes = BRAID_TRY(integer(json, "bytes"));
+  cost.us = BRAID_TRY(number(json, "us", 0));
   return cost;
 }
 
-/// Older files have one rate: that of a host, which a rank may have for itself.
-NetworkCost Reader::network(const Json &json) {
+/// The oldest files have one rate, of a host, which a rank may have for itself.
+Result<NetworkCost> Reader::network(const Json &json) const {
+  BRAID_TRY(checkKeys(json, version_, {"latency_us", "bytes_per_us", "rank_bytes_per_us"}));
   NetworkCost cost;
-  forEachNumberOfNetwork(cost, [&](const char *key, double &value, double least) {
-    const bool isOlder = &value == &cost.rankBytesPerUs && json.is_object() && !has(json, key);
-    value = isOlder ? cost.bytesPerUs : number(json, key, "network", least);
-  });
-  refuseOthers(json, "network");
+  cost.latencyUs = BRAID_TRY(number(json, "latency_us", 0));
+  cost.bytesPerUs = cost.rankBytesPerUs = BRAID_TRY(number(json, "bytes_per_us", kLeastRate));
+  if (version_ == kVersion || json.contains("rank_bytes_per_us"))
+    cost.rankBytesPerUs = BRAID_TRY(number(json, "rank_bytes_per_us", kLeastRate));
   return cost;
 }
 
-PowerCost Reader::power(const Json &json) {
-  PowerCost cost;
-  forEachNumberOfPower(cost, [&](const char *key, double &value, double least, double most) {
-    value = number(json, key, "power", least, most);
-  });
-  refuseOthers(json, "power");
-  return cost;
-}
-
-Result<CostModel> Reader::read(llvm::StringRef bytes) {
-  try {
-    return model(parsedJson<Json>(bytes));
-  } catch (const Json::exception &error) {
-    return badInput("cost model: {}", jsonMistake(bytes, error));
-  }
-}
-
-Result<CostModel> Reader::model(const Json &json) {
-  std::string format = text(json, "format", kWhole);
-  version_ = kOldestVersion;
-  while (version_ < kVersion && format != formatOf(version_))
-    ++version_;
-  if (format != formatOf(version_))
-    fail("format", fmt::format("\"{}\"", formatOf(kVersion)), Json(format));
+/// "sources" are for people.
+Result<CostModel> Reader::model(const Json &json) const {
+  BRAID_TRY(checkKeys(
+      json, version_,
+      {"format", "machine", "ranks", "operations", "gemms", "messages", "network", "sources"}));
   CostModel model;
-  model.machine = text(json, "machine", kWhole);
-  model.ranks = integer(json, "ranks", kWhole, 1);
-  for (const Json &each : list(json, "operations")) {
-    const OperationCosts costs =
-        operation(each, fmt::format("operations[{}]", model.operations.size()));
-    addOnce(model.operations, costs, "operations", [&](const OperationCosts &known) {
-      return known.launchMode == costs.launchMode && known.transferMode == costs.transferMode;
-    });
-  }
-  for (const Json &each : list(json, "gemms")) {
-    const GemmCost cost = gemm(each, fmt::format("gemms[{}]", model.gemms.size()));
-    addOnce(model.gemms, cost, "gemms",
-            [&](const GemmCost &known) { return known.isOfSameShape(cost); });
-  }
-  if (has(json, "messages"))
-    for (const Json &each : list(json, "messages")) {
-      const MessageCost cost = message(each, fmt::format("messages[{}]", model.messages.size()));
-      addOnce(model.messages, cost, "messages",
-              [&](const MessageCost &known) { return known.isOfSame(cost); });
-    }
-  if (has(json, "network")) // older files have none
-    model.network = network(json["network"]);
-  if (has(json, "power")) // likewise
-    model.power = power(json["power"]);
-  has(json, "sources"); // for people
-  refuseOthers(json, kWhole);
-  if (!status_.isOk())
-    return status_;
+  model.machine = BRAID_TRY(text(json, "machine"));
+  model.ranks = BRAID_TRY(integer(json, "ranks"));
+  model.operations =
+      BRAID_TRY(list(json, "operations", [&](const Json &each) { return operation(each); }));
+  model.gemms = BRAID_TRY(list(json, "gemms", [&](const Json &each) { return gemm(each); }));
+  if (json.contains("messages"))
+    model.messages =
+        BRAID_TRY(list(json, "messages", [&](const Json &each) { return message(each); }));
+  if (json.contains("network"))
+    model.network = BRAID_TRY(
+        object(json["network"], "network", [&](const Json &each) { return network(each); }));
   return model;
+}
+
+Result<CostModel> modelOf(const Json &json) {
+  if (!json.is_object())
+    return badInput("expected an object, got {}", jsonGot(json));
+  const std::string format = BRAID_TRY(text(json, "format"));
+  for (int version = kOldestVersion; version <= kVersion; ++version)
+    if (format == formatOf(version))
+      return Reader(version).model(json);
+  return mistake("format", fmt::format("\"{}\"", formatOf(kVersion)), Json(format));
 }
 
 } // namespace
 
 std::string CostModel::encode() const {
-  Json json = {{"format", formatOf(kVersion)}, {"machine", machine}, {"ranks", ranks}};
-  json["operations"] = Json::array();
-  for (const OperationCosts &costs : operations)
-    json["operations"].push_back(toJson(costs));
-  json["gemms"] = Json::array();
-  for (const GemmCost &gemm : gemms)
-    json["gemms"].push_back(toJson(gemm));
-  if (!messages.empty())
-    json["messages"] = Json::array();
-  for (const MessageCost &cost : messages)
-    json["messages"].push_back(toJson(cost));
-  forEachNumberOfNetwork(
-      network, [&](const char *key, double value, double) { json["network"][key] = value; });
-  if (power.isKnown())
-    forEachNumberOfPower(
-        power, [&](const char *key, double value, double, double) { json["power"][key] = value; });
+  Json json = {
+      {"format", formatOf(kVersion)},     {"machine", machine},     {"ranks", ranks},
+      {"operations", toJson(operations)}, {"gemms", toJson(gemms)}, {"messages", toJson(messages)},
+      {"network", toJson(network)}};
+  if (messages.empty())
+    json.erase("messages");
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-Result<CostModel> CostModel::decode(llvm::StringRef text) { return Reader().read(text); }
+Result<CostModel> CostModel::decode(llvm::StringRef text) {
+  Json json;
+  try {
+    json = parsedJson<Json>(text);
+  } catch (const Json::exception &error) {
+    return badInput("cost model: {}", jsonMistake(text, error));
+  }
+  Result<CostModel> model = modelOf(json);
+  if (!model)
+    return badInput("cost model: {}", model.status().message());
+  return model;
+}
 
 } // namespace braid

@@ -1,87 +1,91 @@
-//===- runtime/simulate/flows.h - copies share links, kernels a machine -----------------------===//
+//===- runtime/simulate/flows.h - copies share links, kernels share a machine -----------------===//
 //
-// A flow proceeds at a rate that depends on what else is under way. Copies that leave one rank, or
-// reach one, get even parts of its link; those that leave a host, or reach one, of its network, and
-// no more than even parts of what the network has for their ranks. GEMMs get what those before them
-// leave of the rank's machine, those that begin at one moment in even parts: nothing orders them in
-// a graph. From when two are under way at once, both proceed slower by their contention until they
-// end: the later one, which mostly waits, must not have its own speed back because the first is
-// over. Other kernels need the machine, too: they proceed in the part of it that GEMMs before them
-// leave, and leave none to GEMMs behind them, but for what keeps a link busy, and for what only
-// begins. Between two moments at which a flow begins or ends,
-// all rates are constant.
+// A flow is work in progress; its rate depends on what else is in progress, and is constant between
+// two moments at which a flow begins or ends.
+//
+//   resources   flows that use one, such as the link out of a rank, get even parts of it
+//   machine     a GEMM gets what GEMMs before it leave of its rank's machine. A kernel that copies,
+//               adds or sends is slower by what GEMMs before it take of what it needs, and GEMMs
+//               after it get the rest. Copies over a link need a tenth of the machine only
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
 #include "runtime/simulate/cost_model.h"
 
+#include "llvm/ADT/SmallVector.h"
+
 namespace braid::simulator {
 
+/// Flows share these evenly. Each rank has one of each; a host has the last two.
+enum class Resource : uint8_t {
+  LinkOut,
+  LinkIn,
+  Memory,
+  NetworkOut,
+  NetworkIn,
+  HostOut,
+  HostIn,
+};
+inline constexpr size_t kResources = 7;
+
 struct Flow {
-  uint32_t lane = 0; ///< whose command it is
+  struct Use {
+    Resource resource;
+    uint32_t number; ///< rank or host
+    double capacity; ///< bytes per microsecond
+  };
+
+  uint32_t lane = 0; ///< the stream of its command
+  double left = 0;   ///< bytes, or microseconds
+  double limit = 1;  ///< the rate that it has alone
+  llvm::SmallVector<Use, 4> uses = {};
+  uint32_t machine = 0; ///< the rank whose machine it needs
+  double needs = 0;     ///< the part of the machine that it can make use of; 0: it needs none
   bool isGemm = false;
-  bool isKernel = false;     ///< something else that needs processors
-  double needs = 1;          ///< the part of the machine that a kernel can make use of
-  double leastPart = 0;      ///< of that, what it has in any case, and without taking it
-  double left = 0;           ///< bytes, or microseconds of the whole machine
-  double rate = 0;           ///< of that in a microsecond
-  double limit = 0;          ///< the rate that it has alone
-  double contention = 1;     ///< what a GEMM's rate is divided by once it has met another one
-  bool hasMet = false;       ///< a GEMM, another one of its rank
-  uint64_t moment = 0;       ///< number of that at which it began, from 1 on
-  uint32_t machine = 0;      ///< of a kernel and a GEMM: whose processors it needs
-  double shared = 0;         ///< a link's, of a copy
-  bool crosses = false;      ///< a copy, a link; ranks that stand for others have both ends of it
-  uint32_t from = 0, to = 0; ///< ranks; of a GEMM both are its own
-  bool isOnNetwork = false;
-  uint32_t fromHost = 0, toHost = 0; ///< on the network
-  double sharedOfRank = 0;           ///< there, what a rank's part of it is
+  double rate = 0;
 };
 
-/// Where a flow begins or ends on the network.
+/// A copy within the rank's memory.
+Flow localFlow(uint32_t lane, int64_t bytes, const CopyCost &cost, uint32_t rank);
+/// A copy from one rank to another one of the host.
+Flow linkFlow(uint32_t lane, int64_t bytes, const CopyCost &cost, uint32_t from, uint32_t to);
+
+/// A rank with its host.
 struct NetworkEnd {
   uint32_t rank, host;
 };
-
-Flow copyFlow(uint32_t lane, int64_t bytes, const CopyCost &cost, bool crosses, uint32_t from,
-              uint32_t to);
-/// From one host to another.
 Flow networkFlow(uint32_t lane, int64_t bytes, const NetworkCost &cost, NetworkEnd from,
                  NetworkEnd to);
-/// `isEmpty`: has no rows, and so takes no time.
-Flow gemmFlow(uint32_t lane, const GemmCost &cost, bool isEmpty, uint32_t rank);
+Flow gemmFlow(uint32_t lane, const GemmCost &cost, uint32_t rank);
+/// A kernel that takes `us` if it has the whole machine.
+Flow kernelFlow(uint32_t lane, double us, uint32_t rank);
+/// The copy, by a kernel instead of an engine.
+Flow byKernel(Flow copy, uint32_t rank);
 
-/// Messages, which take what was measured for them, above 0, where they have processors.
-Flow messageFlow(uint32_t lane, double us, uint32_t rank);
-
-/// A kernel that has nothing to do.
-Flow launchFlow(uint32_t lane, double us, uint32_t rank);
-
-/// All flows that are under way.
+/// All flows in progress.
 class Flows {
 public:
   explicit Flows(size_t ranks) : ranks_(ranks) {}
 
-  void start(const Flow &flow);
-  /// Gives each its rate, if any has started or ended since. Only then do the others hold.
+  void start(const Flow &flow) {
+    flows_.push_back(flow);
+    haveChanged_ = true;
+  }
+  /// Gives each flow its rate, once all that begin at this moment have been started.
   void share();
   /// Microseconds until the first of them ends; infinity if none does.
   double untilNextEnd() const;
-  /// Lets all proceed for `us`, and returns the lanes of those that then have no more left than
-  /// flows in `toleranceUs`, in the order in which they started, of one moment GEMMs first.
+  /// Lets all proceed for `us`. Returns the lanes of those that then need `toleranceUs` or less.
   std::vector<uint32_t> proceed(double us, double toleranceUs);
 
 private:
-  void shareLinks();
-  void shareNetwork();
+  void shareResources();
   void shareMachines();
-  std::vector<uint32_t> countSharers() const;
 
   const size_t ranks_;
-  std::vector<Flow> flows_; ///< in the order started; of one moment GEMMs first
-  size_t ordered_ = 0;      ///< how many of them are in that order
-  uint64_t moment_ = 1;
+  std::vector<Flow> flows_; ///< by the moment of their start, then by lane
+  size_t ordered_ = 0;      ///< the number of them in that order
   bool haveChanged_ = false;
 };
 

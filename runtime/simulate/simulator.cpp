@@ -4,9 +4,7 @@
 
 #include "ir/failure.h"
 #include "runtime/plan/spell_out.h"
-#include "runtime/simulate/alike_ranks.h"
 #include "runtime/simulate/flows.h"
-#include "runtime/simulate/power.h"
 #include "runtime/simulate/simulated_job.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -14,9 +12,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <queue>
-#include <tuple>
 #include <utility>
 
 namespace braid {
@@ -31,96 +27,6 @@ using simulator::RankState;
 /// then move in step, and rounding holds nothing up.
 constexpr double kSameMomentUs = 1e-6, kSamePart = 1e-12;
 
-class Simulator {
-public:
-  /// `job` has `ranks` in each run. `messages` knows what groups and collectives cost; null: what
-  /// is in front of them is all.
-  Simulator(simulator::Job job, size_t ranks, const OperationCosts &costs,
-            const NetworkCost &network, const CostModel *messages, const ProgressFn &progress);
-
-  Result<Simulation> run();
-  /// When the last rank's run of that number, from 0 on, has ended. After run().
-  double endOfRun(size_t run) const { return endsUs_[run]; }
-
-private:
-  /// What happens to a lane at a moment to come.
-  enum class Then : uint8_t { Begin, Flow, End, Run };
-  struct Timer {
-    double us;
-    uint64_t number; ///< in the order set, where moments are equal
-    uint32_t lane;   ///< of Run, the rank whose run begins
-    Then then;
-    bool operator>(const Timer &other) const {
-      return std::tie(us, number) > std::tie(other.us, other.number);
-    }
-  };
-
-  void advance(uint32_t lane);
-  bool meets(uint32_t lane);
-  void begin(uint32_t lane, const Command &command);
-  bool launches(uint32_t lane);
-  /// What held its command up is over.
-  void beginAgain(uint32_t lane) {
-    lanes_[lane].isBusy = false;
-    ready_.push_back(lane);
-  }
-  void beginCopies(uint32_t lane);
-  std::pair<Flow, double> copyOf(uint32_t lane, const Command &command) const;
-  void beginGemm(uint32_t lane, const Command &command);
-  void beginMessage(uint32_t lane, const Command &command);
-  void beginAwait(uint32_t lane, const Command &command);
-  void beginWaitEvent(uint32_t lane);
-  double messageUs(uint32_t lane, const Command &command) const;
-  void endFlow(uint32_t lane);
-  void end(uint32_t lane);
-  void endCommand(uint32_t lane);
-  void setFlag(uint32_t rank, const Command &signal);
-  void endLane(const Lane &lane);
-  void beginRun(uint32_t rank);
-  void at(double us, uint32_t lane, Then then = Then::End) {
-    timers_.push({us, ++timerCount_, lane, then});
-  }
-  double nextMoment() const;
-  double tolerance() const { return std::max(kSameMomentUs, now_ * kSamePart); }
-  void moveTo(double us);
-  void fire(const Timer &timer);
-  bool doRanksWait() const;
-  Status deadlock() const;
-
-  /// The rank here that stands for a rank of the mesh.
-  uint32_t standsFor(int64_t rank) const {
-    return static_cast<uint32_t>(static_cast<size_t>(rank) % perRun_);
-  }
-  /// The rank of a lane, whatever its run.
-  uint32_t rankOf(const Lane &lane) const { return static_cast<uint32_t>(lane.rank % perRun_); }
-  const Command &commandOf(const Lane &lane) const {
-    return ranks_[lane.rank].plan->commands[lane.command()];
-  }
-  /// The commands that the lane is at: one, or those that are together.
-  llvm::ArrayRef<uint32_t> step(const Lane &lane) const {
-    return llvm::ArrayRef(lane.commands)
-        .slice(lane.next, ranks_[lane.rank].together[lane.command()]);
-  }
-  SimulatedSpan &span(const Lane &lane) { return result_.spans[lane.rank][lane.command()]; }
-
-  const OperationCosts &costs_;
-  const NetworkCost &network_;
-  const CostModel *messages_;
-  Simulation result_;
-  const size_t perRun_;          ///< ranks
-  std::vector<RankState> ranks_; ///< of all runs
-  std::vector<double> endsUs_;   ///< of each run
-  std::vector<Lane> lanes_;
-  std::vector<simulator::Meeting> meetings_;
-  std::vector<std::vector<Flow>> pending_; ///< of each lane: copies whose fixed time passes
-  simulator::Flows flows_;
-  std::vector<uint32_t> ready_; ///< lanes that may be able to go on
-  std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
-  uint64_t timerCount_ = 0;
-  double now_ = 0;
-  ProgressStep done_; ///< commands
-};
-
 size_t commandsOf(llvm::ArrayRef<RankState> ranks) {
   size_t count = 0;
   for (const RankState &rank : ranks)
@@ -128,377 +34,342 @@ size_t commandsOf(llvm::ArrayRef<RankState> ranks) {
   return count;
 }
 
-Simulator::Simulator(simulator::Job job, size_t ranks, const OperationCosts &costs,
-                     const NetworkCost &network, const CostModel *messages,
-                     const ProgressFn &progress)
-    : costs_(costs), network_(network), messages_(messages), perRun_(ranks),
-      ranks_(std::move(job.ranks)), endsUs_(ranks_.size() / ranks, 0), lanes_(std::move(job.lanes)),
-      meetings_(std::move(job.meetings)), pending_(lanes_.size()), flows_(ranks),
-      done_(progress, "simulating", "commands", commandsOf(ranks_)) {
-  for (const RankState &rank : ranks_)
-    result_.spans.emplace_back(rank.plan->commands.size(), SimulatedSpan{kNever, kNever});
-  for (uint32_t rank = 0; rank < perRun_; ++rank)
-    beginRun(rank);
-}
-
-/// Its lanes may go on. Those without commands are done.
-void Simulator::beginRun(uint32_t rank) {
-  const RankState &state = ranks_[rank];
-  for (uint32_t i = 0; i < state.plan->streams.size(); ++i) {
-    const uint32_t lane = state.firstLane + i;
-    if (lanes_[lane].isDone())
-      endLane(lanes_[lane]);
-    else
-      ready_.push_back(lane);
+class Simulator {
+public:
+  /// `messages` knows what groups and collectives cost; null: they take no time by themselves.
+  Simulator(simulator::Job job, const CostModel &model, const OperationCosts &costs,
+            const CostModel *messages, const ProgressFn &progress)
+      : costs_(costs), network_(model.network), messages_(messages), ranks_(std::move(job.ranks)),
+        lanes_(std::move(job.lanes)), meetings_(std::move(job.meetings)), flows_(ranks_.size()),
+        done_(progress, "simulating", "commands", commandsOf(ranks_)) {
+    for (const RankState &rank : ranks_)
+      spans_.emplace_back(rank.plan->commands.size(), SimulatedSpan{kNever, kNever});
   }
-}
 
-/// The rank's next run follows on its last lane.
-void Simulator::endLane(const Lane &lane) {
-  RankState &state = ranks_[lane.rank];
-  if (--state.lanesLeft > 0)
-    return;
-  double &end = endsUs_[lane.rank / perRun_];
-  end = std::max(end, now_);
-  const size_t next = lane.rank + perRun_;
-  if (next >= ranks_.size())
-    return;
-  at(now_ + costs_.gapBefore(*state.plan), static_cast<uint32_t>(next), Then::Run);
-}
+  /// The moment at which the last command has ended.
+  Result<double> run();
+  std::vector<std::vector<SimulatedSpan>> takeSpans() { return std::move(spans_); }
+
+private:
+  using Phase = Lane::Phase;
+
+  bool goesOn(uint32_t number);
+  bool sleepUntil(uint32_t number, double us);
+  bool meets(uint32_t number);
+  bool starts(uint32_t number);
+  void startFlows(uint32_t number);
+  void start(uint32_t number, const Flow &flow);
+  void end(uint32_t number);
+  double fixedUs(const Lane &lane) const;
+  const CopyCost &costOf(const Command &command) const;
+  Flow flowOf(uint32_t number, const Command &command) const;
+  double messageUs(const RankState &rank, const Command &command) const;
+  void setFlag(const RankState &rank, const Command &signal);
+  void wakeLanes(const RankState &rank);
+  void moveToNextMoment(double us);
+  Status deadlock() const;
+
+  /// The rank here that stands for a rank of the mesh.
+  uint32_t standsFor(int64_t rank) const {
+    return static_cast<uint32_t>(size_t(rank) % ranks_.size());
+  }
+  /// The commands that the lane is at: one, or those that are together.
+  llvm::ArrayRef<uint32_t> step(const Lane &lane) const {
+    return llvm::ArrayRef(lane.commands)
+        .slice(lane.next, ranks_[lane.rank].kernels.together[lane.command()]);
+  }
+  double tolerance() const { return std::max(kSameMomentUs, now_ * kSamePart); }
+
+  const OperationCosts &costs_;
+  const NetworkCost &network_;
+  const CostModel *messages_;
+  std::vector<std::vector<SimulatedSpan>> spans_;
+  std::vector<RankState> ranks_;
+  std::vector<Lane> lanes_;
+  std::vector<simulator::Meeting> meetings_;
+  simulator::Flows flows_;
+  std::vector<uint32_t> ready_;              ///< lanes that may be able to go on
+  using Timer = std::pair<double, uint32_t>; ///< moment, lane
+  std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
+  double now_ = 0;
+  ProgressStep done_; ///< commands
+};
 
 // -- What a lane does. --
 
-/// Begins the next command if nothing holds it up.
-void Simulator::advance(uint32_t number) {
+/// One phase of the lane's next command; false if something holds it up.
+bool Simulator::goesOn(uint32_t number) {
   Lane &lane = lanes_[number];
-  if (lane.isBusy || lane.isDone())
-    return;
-  const double issued = ranks_[lane.rank].issuedUs[lane.command()];
-  if (issued > now_ + tolerance()) {
-    lane.isBusy = true;
-    span(lane).beginUs = issued;
-    return at(issued, number, Then::Begin);
+  if (lane.isDone() || lane.isAsleep || lane.flows > 0)
+    return false;
+  switch (lane.phase) {
+  case Phase::Issue: {
+    const double issued = ranks_[lane.rank].issuedUs[lane.command()];
+    for (uint32_t command : step(lane))
+      spans_[lane.rank][command].beginUs = std::max(now_, issued);
+    lane.phase = Phase::Meeting;
+    return sleepUntil(number, issued);
   }
-  if (span(lane).beginUs == kNever)
-    span(lane).beginUs = now_;
-  if (meets(number))
-    begin(number, commandOf(lane));
+  case Phase::Meeting:
+    if (!meets(number))
+      return false;
+    lane.phase = Phase::Start;
+    return sleepUntil(number, now_ + fixedUs(lane));
+  case Phase::Start:
+    if (!starts(number))
+      return false;
+    lane.phase = Phase::End;
+    return true;
+  case Phase::End:
+    end(number);
+    return true;
+  }
+  return false;
+}
+
+/// False if that is later than now.
+bool Simulator::sleepUntil(uint32_t number, double us) {
+  if (us <= now_ + tolerance())
+    return true;
+  lanes_[number].isAsleep = true;
+  timers_.push({us, number});
+  return false;
 }
 
 /// Whether all who meet in front of the lane's command have come. The last one wakes the others.
 bool Simulator::meets(uint32_t number) {
-  Lane &lane = lanes_[number];
-  uint32_t &place = ranks_[lane.rank].meeting[lane.command()];
+  const Lane &lane = lanes_[number];
+  const uint32_t place = ranks_[lane.rank].meeting[lane.command()];
   if (place == kNone)
     return true;
   simulator::Meeting &meeting = meetings_[place];
-  if (!std::exchange(lane.hasCome, true)) {
+  if (!llvm::is_contained(meeting.lanes, number)) {
     meeting.lanes.push_back(number);
     if (--meeting.missing == 0)
-      ready_.insert(ready_.end(), meeting.lanes.begin(), meeting.lanes.end());
+      llvm::append_range(ready_, meeting.lanes);
   }
-  if (meeting.missing > 0)
-    return false;
-  lane.hasCome = false;
-  place = kNone;
+  return meeting.missing == 0;
+}
+
+/// Whether what the command waits for is there; then its work starts.
+bool Simulator::starts(uint32_t number) {
+  const Lane &lane = lanes_[number];
+  const RankState &rank = ranks_[lane.rank];
+  const Command &command = rank.plan->commands[lane.command()];
+  if (command.kind == CommandKind::Await) {
+    const double set = rank.flagSetUs[command.flag];
+    return set != kNever && sleepUntil(number, set);
+  }
+  if (const uint32_t record = rank.record[lane.command()]; record != kNone)
+    return spans_[lane.rank][record].endUs != kNever;
+  startFlows(number);
   return true;
 }
 
-/// Whether the lane's command, a signal or an await, has to be launched first.
-bool Simulator::launches(uint32_t number) {
-  Lane &lane = lanes_[number];
-  const bool needsLaunch = ranks_[lane.rank].needsLaunch[lane.command()] && costs_.launchUs > 0;
-  if (!needsLaunch || std::exchange(lane.isLaunched, true))
-    return false;
-  if (costs_.transferMode.signals == SignalBy::Memory) {
-    at(now_ + costs_.launchUs, number, Then::Begin);
-    return true;
-  }
-  lane.flows = 1;
-  flows_.start(simulator::launchFlow(number, costs_.launchUs, rankOf(lane)));
-  return true;
+void Simulator::start(uint32_t number, const Flow &flow) {
+  ++lanes_[number].flows;
+  flows_.start(flow);
 }
 
-void Simulator::begin(uint32_t number, const Command &command) {
-  lanes_[number].isBusy = true;
-  if (launches(number))
-    return;
-  switch (command.kind) {
-  case CommandKind::Copy:
-  case CommandKind::Add:
-  case CommandKind::Sum:
-  case CommandKind::Pointwise:
-    return beginCopies(number);
-  case CommandKind::Matmul:
-    return beginGemm(number, command);
-  case CommandKind::Signal:
-    return at(now_ + costs_.signalUs, number);
-  case CommandKind::Await:
-    return beginAwait(number, command);
-  case CommandKind::Group:
-  case CommandKind::Collective:
-    return beginMessage(number, command);
-  case CommandKind::Record:
-    return end(number);
-  case CommandKind::WaitEvent:
-    return beginWaitEvent(number);
+/// A sum that its copies' kernel adds takes no time besides. What a GEMM stores at a peer crosses
+/// the link while it is computed.
+void Simulator::startFlows(uint32_t number) {
+  const RankState &rank = ranks_[lanes_[number].rank];
+  for (uint32_t place : step(lanes_[number])) {
+    const Command &command = rank.plan->commands[place];
+    switch (command.kind) {
+    case CommandKind::Matmul:
+      start(number, simulator::gemmFlow(number, rank.gemms[command.matmul], lanes_[number].rank));
+      if (command.endpoint != kNone)
+        start(number, flowOf(number, command));
+      break;
+    case CommandKind::Sum:
+      if (lanes_[number].flows > 0)
+        break;
+      [[fallthrough]];
+    case CommandKind::Copy:
+    case CommandKind::Add:
+    case CommandKind::Pointwise:
+      start(number, flowOf(number, command));
+      break;
+    case CommandKind::Group:
+    case CommandKind::Collective:
+      if (const double us = messageUs(rank, command); us > 0)
+        start(number, simulator::kernelFlow(number, us, lanes_[number].rank));
+      break;
+    default:
+      break;
+    }
   }
 }
 
-/// What is spelled out takes no time of its own.
-void Simulator::beginMessage(uint32_t number, const Command &command) {
-  const double us = messageUs(number, command);
-  if (us <= 0)
-    return at(now_, number);
-  lanes_[number].flows = 1;
-  flows_.start(simulator::messageFlow(number, us, rankOf(lanes_[number])));
+bool computes(const Command &command) {
+  return command.kind == CommandKind::Sum || command.kind == CommandKind::Pointwise;
 }
 
-double Simulator::messageUs(uint32_t number, const Command &command) const {
-  if (!messages_)
-    return 0;
-  const Plan &plan = *ranks_[lanes_[number].rank].plan;
-  return messages_
-      ->messageUs(costs_.launchMode, kindOfMessage(plan, command), bytesOfMessage(plan, command))
-      .value_or(0);
+const CopyCost &Simulator::costOf(const Command &command) const {
+  if (command.endpoint == kNone)
+    return computes(command) ? costs_.sumCost() : costs_.local;
+  return command.src.buffer == kPeerBuffer ? costs_.pull : costs_.push;
 }
 
-/// Bytes of a copy within memory that takes as long, which reads and writes each of them; of a
-/// GEMM, those that it stores at a peer.
+/// Before the command's work starts.
+double Simulator::fixedUs(const Lane &lane) const {
+  const RankState &rank = ranks_[lane.rank];
+  double most = 0;
+  for (uint32_t place : step(lane)) {
+    const Command &command = rank.plan->commands[place];
+    double us = rank.kernels.launches[place] * costs_.launchUs;
+    const bool isPart = computes(command) && place != lane.command(); // of its copies' kernel
+    const bool isCopy = command.kind == CommandKind::Copy || command.kind == CommandKind::Add;
+    if (isCopy && command.endpoint != kNone &&
+        !rank.plan->isSameHost(rank.plan->endpoints[command.endpoint].peer))
+      us += network_.latencyUs;
+    else if (isCopy || (computes(command) && !isPart))
+      us += costOf(command).fixedUs;
+    most = std::max(most, us);
+  }
+  return most;
+}
+
+/// Bytes of a copy within memory, which reads and writes each of them, that takes as long; bytes
+/// that a GEMM stores at a peer.
 int64_t bytesLikeCopy(const Plan &plan, const Command &command) {
-  if (command.kind == CommandKind::Matmul)
+  switch (command.kind) {
+  case CommandKind::Matmul:
     return plan.matmuls[command.matmul].c.bytes;
-  if (command.kind == CommandKind::Pointwise) {
+  case CommandKind::Pointwise: {
     const PlanPointwise &pointwise = plan.pointwise[command.pointwise];
     int64_t bytes = pointwise.dst.bytes;
     for (const PlanPointwise::Operand &operand : pointwise.operands())
       bytes += operand.range.bytes;
     return bytes / 2;
   }
-  if (command.kind != CommandKind::Sum)
+  case CommandKind::Sum: {
+    const PlanSum &sum = plan.sums[command.sum];
+    return (sum.count * sum.part(0).bytes + sum.dst.bytes) / 2;
+  }
+  default:
     return command.dst.bytes;
-  const PlanSum &sum = plan.sums[command.sum];
-  return (sum.count * sum.part(0).bytes + sum.dst.bytes) / 2;
+  }
 }
 
-simulator::NetworkEnd networkEnd(const Plan &plan, uint32_t rank) {
-  return {rank, static_cast<uint32_t>(plan.hostOf(rank))};
-}
-
-/// The flow of a copy, and the time that passes before it.
-std::pair<Flow, double> Simulator::copyOf(uint32_t number, const Command &command) const {
-  const Plan &plan = *ranks_[lanes_[number].rank].plan;
-  const uint32_t rank = rankOf(lanes_[number]);
+/// Messages between hosts are copied by their receivers.
+Flow Simulator::flowOf(uint32_t number, const Command &command) const {
+  const uint32_t rank = lanes_[number].rank;
+  const Plan &plan = *ranks_[rank].plan;
   const int64_t bytes = bytesLikeCopy(plan, command);
-  const bool computes = command.kind == CommandKind::Sum || command.kind == CommandKind::Pointwise;
-  const bool isKernel = command.kind != CommandKind::Matmul &&
-                        (computes || costs_.transferMode.copies == CopyBy::Kernel);
-  const CopyCost *cost = computes ? &costs_.sumCost() : &costs_.local;
-  uint32_t from = rank, to = rank;
-  if (command.endpoint != kNone) {
+  const CopyCost &cost = costOf(command);
+  Flow flow;
+  if (command.endpoint == kNone) {
+    flow = simulator::localFlow(number, bytes, cost, rank);
+  } else {
     const int64_t other = plan.endpoints[command.endpoint].peer;
-    if (!plan.isSameHost(other)) // a message, whose receiver copies
-      return {simulator::networkFlow(number, bytes, network_, networkEnd(plan, standsFor(other)),
-                                     networkEnd(plan, rank)),
-              network_.latencyUs};
     const uint32_t peer = standsFor(other);
+    const auto hostOf = [&](uint32_t one) { return static_cast<uint32_t>(plan.hostOf(one)); };
+    if (!plan.isSameHost(other))
+      return simulator::networkFlow(number, bytes, network_, {peer, hostOf(peer)},
+                                    {rank, hostOf(rank)});
     const bool isPull = command.src.buffer == kPeerBuffer;
-    cost = isPull ? &costs_.pull : &costs_.push;
-    (isPull ? from : to) = peer;
+    flow = isPull ? simulator::linkFlow(number, bytes, cost, peer, rank)
+                  : simulator::linkFlow(number, bytes, cost, rank, peer);
   }
-  const bool crosses = command.endpoint != kNone;
-  Flow flow = simulator::copyFlow(number, bytes, *cost, crosses, from, to);
-  flow.isKernel = isKernel;
-  flow.machine = rank;
-  return {flow, cost->fixedUs};
+  const bool isKernel = computes(command) || (command.kind != CommandKind::Matmul &&
+                                              costs_.transferMode.copies == CopyBy::Kernel);
+  return isKernel ? simulator::byKernel(flow, rank) : flow;
 }
 
-/// Usually one.
-void Simulator::beginCopies(uint32_t number) {
-  double fixedUs = 0;
-  for (uint32_t command : step(lanes_[number])) {
-    const RankState &rank = ranks_[lanes_[number].rank];
-    result_.spans[lanes_[number].rank][command].beginUs = now_;
-    const CommandKind kind = rank.plan->commands[command].kind;
-    const bool isPart = kind == CommandKind::Sum && !pending_[number].empty(); // of the copies
-    if (kind == CommandKind::Signal || isPart)
-      continue;
-    auto [flow, before] = copyOf(number, rank.plan->commands[command]);
-    if (rank.goesOn[command])
-      before = std::max(0.0, before - costs_.launchUs);
-    pending_[number].push_back(flow);
-    fixedUs = std::max(fixedUs, before);
-  }
-  at(now_ + fixedUs, number, Then::Flow);
-}
-
-/// What is stored at a peer crosses the link while it is computed.
-void Simulator::beginGemm(uint32_t number, const Command &command) {
-  const RankState &state = ranks_[lanes_[number].rank];
-  const bool isEmpty = state.plan->matmuls[command.matmul].m == 0;
-  lanes_[number].flows = 1;
-  flows_.start(
-      simulator::gemmFlow(number, state.costs[command.matmul], isEmpty, rankOf(lanes_[number])));
-  if (command.endpoint == kNone)
-    return;
-  ++lanes_[number].flows;
-  flows_.start(copyOf(number, command).first);
-}
-
-void Simulator::beginAwait(uint32_t number, const Command &command) {
-  RankState &rank = ranks_[lanes_[number].rank];
-  const double set = rank.flagSetUs[command.flag];
-  if (set != kNever)
-    return at(std::max(now_, set) + costs_.awaitUs, number);
-  rank.flagLane[command.flag] = number;
-  lanes_[number].isBusy = false;
-}
-
-void Simulator::beginWaitEvent(uint32_t number) {
-  Lane &lane = lanes_[number];
-  RankState &rank = ranks_[lane.rank];
-  const uint32_t record = rank.record[lane.command()];
-  if (record == kNone)
-    return end(number);
-  const double recorded = result_.spans[lane.rank][record].endUs;
-  if (recorded != kNever)
-    return at(std::max(now_, recorded + costs_.eventUs), number);
-  rank.waitLanes.push_back(number);
-  lane.isBusy = false;
+double Simulator::messageUs(const RankState &rank, const Command &command) const {
+  if (!messages_)
+    return 0;
+  return messages_
+      ->messageUs(costs_.launchMode, kindOfMessage(*rank.plan, command),
+                  bytesOfMessage(*rank.plan, command))
+      .value_or(0);
 }
 
 /// The flag on the peer is set once the signal has reached it.
-void Simulator::setFlag(uint32_t rank, const Command &signal) {
-  const RankState &state = ranks_[rank];
-  const size_t ofRun = rank - rank % perRun_;
-  RankState &peer = ranks_[ofRun + standsFor(state.plan->endpoints[signal.endpoint].peer)];
-  const uint32_t flag = state.peerFlag[signal.endpoint];
-  peer.flagSetUs[flag] = now_ + costs_.flightUs;
-  if (peer.flagLane[flag] != kNone)
-    ready_.push_back(peer.flagLane[flag]);
+void Simulator::setFlag(const RankState &rank, const Command &signal) {
+  RankState &peer = ranks_[standsFor(rank.plan->endpoints[signal.endpoint].peer)];
+  peer.flagSetUs[rank.peerFlag[signal.endpoint]] = now_ + costs_.signalUs;
+  wakeLanes(peer);
 }
 
-/// When the last of a step's copies is done, its signals leave together.
-void Simulator::endFlow(uint32_t number) {
-  Lane &lane = lanes_[number];
-  if (--lane.flows > 0)
-    return;
-  if (lane.isLaunched)
-    return beginAgain(number);
-  const RankState &rank = ranks_[lane.rank];
-  bool hasSignal = false;
-  for (uint32_t command : step(lane)) {
-    const bool isSignal = rank.plan->commands[command].kind == CommandKind::Signal;
-    hasSignal = hasSignal || isSignal;
-    if (!isSignal)
-      result_.spans[lane.rank][command].endUs = now_;
-  }
-  if (!hasSignal)
-    return end(number);
-  at(now_ + costs_.signalUs, number);
+void Simulator::wakeLanes(const RankState &rank) {
+  for (uint32_t i = 0; i < rank.plan->streams.size(); ++i)
+    ready_.push_back(rank.firstLane + i);
 }
 
 /// The lane's step is over.
 void Simulator::end(uint32_t number) {
-  for (size_t left = step(lanes_[number]).size(); left > 0; --left)
-    endCommand(number);
-  lanes_[number].isBusy = false;
-  if (lanes_[number].isDone())
-    return endLane(lanes_[number]);
-  ready_.push_back(number);
-}
-
-void Simulator::endCommand(uint32_t number) {
   Lane &lane = lanes_[number];
-  RankState &rank = ranks_[lane.rank];
-  const Command &command = commandOf(lane);
-  if (span(lane).endUs == kNever)
-    span(lane).endUs = now_;
-  if (command.kind == CommandKind::Signal) {
-    setFlag(lane.rank, command);
-  } else if (command.kind == CommandKind::Record) {
-    ready_.insert(ready_.end(), rank.waitLanes.begin(), rank.waitLanes.end());
-    rank.waitLanes.clear();
+  const RankState &rank = ranks_[lane.rank];
+  const llvm::ArrayRef<uint32_t> places = step(lane);
+  for (uint32_t place : places) {
+    const Command &command = rank.plan->commands[place];
+    spans_[lane.rank][place].endUs = now_;
+    if (command.kind == CommandKind::Signal)
+      setFlag(rank, command);
+    else if (command.kind == CommandKind::Record)
+      wakeLanes(rank);
+    done_.advance();
   }
-  ++lane.next;
-  lane.isLaunched = false;
-  done_.advance();
+  lane.next += places.size();
+  lane.phase = Phase::Issue;
 }
 
 // -- Time. --
 
-double Simulator::nextMoment() const {
-  const double timer = timers_.empty() ? kNever : timers_.top().us;
-  return std::min(timer, now_ + flows_.untilNextEnd());
-}
-
-void Simulator::moveTo(double us) {
+void Simulator::moveToNextMoment(double us) {
   const double passed = us - now_;
   now_ = us;
   for (uint32_t lane : flows_.proceed(passed, tolerance()))
-    endFlow(lane);
-  while (!timers_.empty() && timers_.top().us <= now_ + tolerance()) {
-    const Timer timer = timers_.top();
+    if (--lanes_[lane].flows == 0)
+      ready_.push_back(lane);
+  while (!timers_.empty() && timers_.top().first <= now_ + tolerance()) {
+    const uint32_t lane = timers_.top().second;
     timers_.pop();
-    fire(timer);
+    lanes_[lane].isAsleep = false;
+    ready_.push_back(lane);
   }
-}
-
-void Simulator::fire(const Timer &timer) {
-  switch (timer.then) {
-  case Then::Begin: // it was issued, or launched, just now
-    return beginAgain(timer.lane);
-  case Then::Flow:
-    lanes_[timer.lane].flows = static_cast<uint32_t>(pending_[timer.lane].size());
-    for (const Flow &flow : pending_[timer.lane])
-      flows_.start(flow);
-    return pending_[timer.lane].clear();
-  case Then::End:
-    return end(timer.lane);
-  case Then::Run:
-    return beginRun(timer.lane);
-  }
-}
-
-/// For one another: what begins last decides.
-bool Simulator::doRanksWait() const {
-  return llvm::any_of(ranks_, [](const RankState &rank) {
-    return !rank.plan->endpoints.empty() || rank.plan->mayHaveMessages();
-  });
 }
 
 Status Simulator::deadlock() const {
   std::string text = "the simulated run cannot end";
-  for (const Lane &lane : lanes_)
+  for (const Lane &lane : lanes_) {
+    const Plan &plan = *ranks_[lane.rank].plan;
     if (!lane.isDone())
-      text += fmt::format("\n  rank {} waits in {}", ranks_[lane.rank].plan->rank,
-                          describeOrigin(*ranks_[lane.rank].plan, commandOf(lane).origin));
+      text += fmt::format("\n  rank {} waits in {}", plan.rank,
+                          describeOrigin(plan, plan.commands[lane.command()].origin));
+  }
   return Status(StatusCode::TimedOut, text);
 }
 
-Result<Simulation> Simulator::run() {
+Result<double> Simulator::run() {
+  for (uint32_t lane = 0; lane < lanes_.size(); ++lane)
+    ready_.push_back(lane);
   for (;;) {
     for (size_t i = 0; i < ready_.size(); ++i) // grows meanwhile
-      advance(ready_[i]);
+      while (goesOn(ready_[i])) {
+      }
     ready_.clear();
     flows_.share();
-    const double next = nextMoment();
+    const double timer = timers_.empty() ? kNever : timers_.top().first;
+    const double next = std::min(timer, now_ + flows_.untilNextEnd());
     if (next == kNever)
       break;
-    moveTo(next);
+    moveToNextMoment(next);
   }
-  for (const Lane &lane : lanes_)
-    if (!lane.isDone())
-      return deadlock();
-  result_.us = endsUs_.front() + costs_.runUs + (doRanksWait() ? costs_.apartUs : 0);
-  return std::move(result_);
+  if (!llvm::all_of(lanes_, [](const Lane &lane) { return lane.isDone(); }))
+    return deadlock();
+  return now_;
 }
 
-} // namespace
+// -- Messages. --
 
-/// Of Plans with messages spelled out: receivers copy. Ranks that stand for others receive what
-/// those that they stand for send.
-static NetworkTraffic trafficOfCopies(llvm::ArrayRef<Plan> spelled) {
+/// `spelled` have messages spelled out: receivers copy. Ranks that stand for others receive what
+/// the peers send that they stand for.
+NetworkTraffic trafficOfCopies(llvm::ArrayRef<Plan> spelled) {
   const Plan &first = spelled.front();
   std::vector<int64_t> sent(spelled.size(), 0);
   for (const Plan &plan : spelled)
@@ -518,120 +389,62 @@ static NetworkTraffic trafficOfCopies(llvm::ArrayRef<Plan> spelled) {
   return traffic;
 }
 
-NetworkTraffic trafficOf(llvm::ArrayRef<Plan> plans) {
-  return trafficOfCopies(spellOutData(plans));
-}
-
-/// All groups and collectives of the Plans.
-static bool knowsMessages(const CostModel &model, LaunchMode launchMode,
-                          llvm::ArrayRef<Plan> plans) {
+/// Whether the model knows what all groups and collectives of the Plans cost. It was measured on
+/// one host.
+bool knowsMessages(const CostModel &model, LaunchMode launchMode, llvm::ArrayRef<Plan> plans) {
   return llvm::all_of(plans, [&](const Plan &plan) {
-    return (plan.groups.empty() || model.messageUs(launchMode, std::nullopt, 1)) &&
+    return plan.hosts() == 1 &&
+           (plan.groups.empty() || model.messageUs(launchMode, std::nullopt, 1)) &&
            llvm::all_of(plan.collectives, [&](const PlanCollective &collective) {
              return model.messageUs(launchMode, collective.kind, 1).has_value();
            });
   });
 }
 
-/// What simulations of some Plans have in common.
-struct Common {
-  const CostModel &model;
-  const OperationCosts &costs;
-  const SimulationOptions &options;
-  bool knowsMessages; ///< nothing is spelled out
-};
-
-/// All ranks do the same at the same moments, and so do all runs, if no host has to keep up.
-static bool isLockstep(llvm::ArrayRef<Plan> plans, LaunchMode launchMode) {
-  auto areMoved = [&](Shift shift) {
-    return llvm::all_of(plans.drop_front(),
-                        [&](const Plan &plan) { return isMoved(plan, plans.front(), shift); });
-  };
-  return launchMode == LaunchMode::Graph && (areMoved(Shift::Add) || areMoved(Shift::Xor));
+bool doRanksWait(llvm::ArrayRef<Plan> plans) {
+  return llvm::any_of(
+      plans, [](const Plan &plan) { return !plan.endpoints.empty() || plan.mayHaveMessages(); });
 }
 
-/// A simulation, and from which moment to which a run was followed by the next one.
-struct Timed {
+/// Between two runs that follow one another. Streams that begin together take one launch more.
+double gapBefore(llvm::ArrayRef<Plan> plans, const OperationCosts &costs) {
+  return costs.gapUs + (plans.front().streams.size() > 1 ? costs.launchUs : 0);
+}
+
+/// The Plans have no messages, or `messages` knows what theirs cost.
+Result<Simulation> simulateCommands(llvm::ArrayRef<Plan> plans, const CostModel &model,
+                                    const OperationCosts &costs, const CostModel *messages,
+                                    const SimulationOptions &options) {
   Simulation simulation;
-  double periodUs = 0;
-};
-
-/// At the clock that the power of such runs allows. The time depends on the clock, and the clock on
-/// the time: after half of the first step the rest is on a line.
-template <class Run>
-static Result<Timed> atItsClock(const simulator::Job &job, const Common &common, Run run) {
-  constexpr int kMost = 3;
-  constexpr double kSame = 2e-3;
-  Timed timed = BRAID_TRY(run(job));
-  double clock = 1, step = 0, missingBefore = 0;
-  for (int i = 0; i < kMost && common.model.power.isKnown(); ++i) {
-    const double missing =
-        simulator::clockOf(job, common.model, common.costs, timed.periodUs) - clock;
-    if (std::abs(missing) < kSame)
-      break;
-    const double closed = missingBefore - missing; // by the step before
-    step = step * closed > 0 ? step * missing / closed : missing / 2;
-    missingBefore = missing;
-    clock = std::clamp(clock + step, simulator::kLeastClock, common.model.power.boost);
-    timed = BRAID_TRY(run(simulator::atClock(job, common.model, clock)));
+  double deviceUs = 0, issueUs = 0;
+  const auto simulateAs = [&](const OperationCosts &as) -> Status {
+    simulator::Job job = BRAID_TRY(simulator::makeJob(plans, model, as));
+    for (const RankState &rank : job.ranks)
+      if (!rank.issuedUs.empty())
+        issueUs = std::max(issueUs, rank.issuedUs.back());
+    Simulator simulator(std::move(job), model, as, messages, options.progress);
+    deviceUs = BRAID_TRY(simulator.run());
+    simulation.spans = simulator.takeSpans();
+    return Status::ok();
+  };
+  if (options.what != Simulated::Run) { // the host is ahead of the device
+    OperationCosts issued = costs;
+    issued.issueUs = 0;
+    BRAID_TRY(simulateAs(issued));
+    simulation.burstUs = deviceUs + gapBefore(plans, costs);
   }
-  return timed;
+  if (!simulation.burstUs || costs.issueUs > 0)
+    BRAID_TRY(simulateAs(costs));
+  simulation.us = deviceUs + costs.runUs + (doRanksWait(plans) ? costs.apartUs : 0);
+  if (simulation.burstUs)
+    simulation.burstUs = std::max(*simulation.burstUs, issueUs);
+  return simulation;
 }
 
-/// Of the Plans of some ranks.
-class RunSimulator {
-public:
-  RunSimulator(llvm::ArrayRef<Plan> plans, const Common &common) : plans_(plans), common_(common) {}
+} // namespace
 
-  Result<Simulation> simulate() {
-    const auto &[model, costs, options, knowsMessages] = common_;
-    const simulator::Job job = BRAID_TRY(simulator::makeJob(plans_, model, costs));
-    Timed alone;
-    if (options.what != Simulated::Burst)
-      alone = BRAID_TRY(
-          atItsClock(job, common_, [&](simulator::Job one) { return runAlone(std::move(one)); }));
-    if (options.what == Simulated::Run)
-      return std::move(alone.simulation);
-    const bool isOneEnough = isLockstep(plans_, options.launchMode);
-    const Timed burst = BRAID_TRY(atItsClock(job, common_, [&](simulator::Job one) {
-      return isOneEnough ? runAmongAlike(std::move(one)) : runBurst(one);
-    }));
-    alone.simulation.burstUs = burst.periodUs;
-    return std::move(alone.simulation);
-  }
-
-private:
-  Simulator follow(simulator::Job job) const {
-    return Simulator(std::move(job), plans_.size(), common_.costs, common_.model.network,
-                     common_.knowsMessages ? &common_.model : nullptr, common_.options.progress);
-  }
-
-  Result<Timed> runAlone(simulator::Job job) const {
-    Simulation simulation = BRAID_TRY(follow(std::move(job)).run());
-    const double periodUs = simulation.us + common_.model.power.restUs;
-    return Timed{std::move(simulation), periodUs};
-  }
-
-  Result<Timed> runAmongAlike(simulator::Job job) const {
-    Simulator simulator = follow(std::move(job));
-    BRAID_TRY(simulator.run());
-    return Timed{{}, simulator.endOfRun(0) + common_.costs.gapBefore(plans_.front())};
-  }
-
-  /// Once the first runs are over, all take about as long.
-  Result<Timed> runBurst(const simulator::Job &job) const {
-    constexpr size_t kRuns = 3;
-    Simulator simulator = follow(simulator::repeated(job, kRuns));
-    BRAID_TRY(simulator.run());
-    return Timed{{}, (simulator.endOfRun(kRuns - 1) - simulator.endOfRun(0)) / double(kRuns - 1)};
-  }
-
-  const llvm::ArrayRef<Plan> plans_;
-  const Common &common_;
-};
-
-static Result<Simulation> simulateRun(llvm::ArrayRef<Plan> plans, const Common &common) {
-  return RunSimulator(plans, common).simulate();
+NetworkTraffic trafficOf(llvm::ArrayRef<Plan> plans) {
+  return trafficOfCopies(spellOutData(plans));
 }
 
 Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
@@ -641,15 +454,14 @@ Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
     return unsupported("the cost model knows no operations issued as {} with {}",
                        name(options.launchMode).str(), str(options.transferMode));
   if (!llvm::any_of(plans, [](const Plan &plan) { return plan.mayHaveMessages(); }))
-    return simulateRun(plans, {model, *costs, options, false});
-  // What was measured of messages is of one host.
-  const bool isOnOneHost = llvm::all_of(plans, [](const Plan &plan) { return plan.hosts() == 1; });
-  const bool isKnown = isOnOneHost && knowsMessages(model, options.launchMode, plans);
+    return simulateCommands(plans, model, *costs, nullptr, options);
+  const bool isKnown = knowsMessages(model, options.launchMode, plans);
   std::vector<Plan> spelled;
   if (!isKnown)
     spelled = spellOutData(plans);
   const llvm::ArrayRef<Plan> shown = isKnown ? plans : llvm::ArrayRef<Plan>(spelled);
-  Simulation simulation = BRAID_TRY(simulateRun(shown, {model, *costs, options, isKnown}));
+  Simulation simulation =
+      BRAID_TRY(simulateCommands(shown, model, *costs, isKnown ? &model : nullptr, options));
   simulation.traffic = trafficOfCopies(shown);
   simulation.spelled = std::move(spelled);
   return simulation;

