@@ -32,10 +32,11 @@ struct TimingEffort {
 /// How many bursts of a Plan are timed: its runs one right after the other, as layers of a model
 /// follow one another. All ranks do the same.
 struct BurstEffort {
-  int64_t runs = 5;   ///< of each; fewer, but 2 or more, where the budget is short
-  int64_t bursts = 3; ///< as many of them as fit the budget, 1 at least
+  int64_t runs = 5;              ///< of each; fewer, but 2 or more, where the budget is short
+  int64_t least = 1, bursts = 3; ///< as many of them as fit the budget
   double budgetUs = 20000;
   double warmUpUs = 0; ///< untimed bursts before them, until all take about as long as this
+  double burstUs = 0;  ///< about what the runs of one burst take; 0: at most the budget
 };
 
 /// How long a run of so many operations has to be repeated until a GPU has settled, microseconds:
@@ -85,17 +86,19 @@ public:
   Status issueAs(TimedPlan &plan, LaunchMode launchMode);
   /// Runs a Plan untimed, as `effort` says; returns the microseconds of one such run. Blocks.
   Result<double> warmUpRuns(TimedPlan &plan, const TimingEffort &effort);
-  /// Medians over some runs, each from the barrier on. Blocks.
+  /// Some runs from the barrier on, after the warm-up, each the maximum over ranks. Blocks.
+  Result<std::vector<RunTime>> sample(TimedPlan &plan, const TimingEffort &effort);
+  /// Their medians.
   Result<RunTime> time(TimedPlan &plan, const TimingEffort &effort);
   /// One run of the Plan that was last issued in some way or timed, from the barrier on. Blocks.
   Result<RunTime> timeOnce(TimedPlan &plan, double idleGapUs = kIdleGapUs);
   /// So many of its runs, as timeBurst() in rank_times.h.
-  Result<double> timeRuns(TimedPlan &plan, int64_t runs, double idleGapUs);
-  /// The same Plan's microseconds a run in a burst, the median over some. `us` is about what a run
-  /// takes, the same number on every rank. Blocks.
+  Result<double> timeRuns(TimedPlan &plan, int64_t runs);
+  /// The same Plan's microseconds a run in each of some bursts. `us` is about what a run takes, the
+  /// same number on every rank. Blocks.
+  Result<std::vector<double>> sampleBursts(TimedPlan &plan, double us, const BurstEffort &effort);
+  /// Their median.
   Result<double> timeBursts(TimedPlan &plan, double us, const BurstEffort &effort);
-  /// Of device memory, so far.
-  int64_t allocatedBytes() const { return preparedBytes_ + tensors_.allocatedBytes(); }
   /// Rank 0's text, on every rank.
   Result<std::string> fromRankZero(std::string mine);
   /// Rank 0's number, on every rank.
@@ -109,7 +112,6 @@ private:
   TimedPlans &plans_;
   const Barrier barrier_;
   SharedTensors tensors_;
-  int64_t preparedBytes_ = 0;
   uint32_t nextCommand_ = uint32_t(1) << 31; ///< of Plans to be timed, behind those that count
 };
 

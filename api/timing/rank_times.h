@@ -42,7 +42,7 @@ Result<RunTime> timeRun(Prepared &prepared, Device &device, LaunchMode launchMod
 Result<double> timeBurst(Prepared &prepared, Device &device, LaunchMode launchMode, int64_t runs,
                          llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
 
-/// Number by number the largest of all ranks', to three places. Collective; blocks. BadInput if the
+/// Number by number the largest of all ranks'. Collective; blocks. BadInput if the
 /// ranks have different numbers of them.
 Result<std::vector<double>> maximaOverRanks(ControlPlane &control, const std::vector<double> &mine);
 

@@ -6,7 +6,8 @@
 //
 //===----------------------------------------------------------------------------------------===//
 
-#include "api/bench/gather_bench.h"
+#include "api/bench/bench_row.h"
+#include "api/bench/operation.h"
 #include "api/compile/plans.h"
 #include "runtime/simulate/simulator.h"
 
@@ -51,12 +52,16 @@ std::vector<MeasuredRow> readRows() {
 /// The error of the prediction for a measured row, as a part of what was measured.
 double errorOf(const MeasuredRow &row, const CostModel &model) {
   const BenchShape &shape = row.shape;
-  Result<TimedRow> made = makeGatherRow(row.name, shape, DType::BF16, model.ranks, row.isGraphed);
+  const std::string text = operations()[0].fusion(shape, DType::BF16, model.ranks);
+  Result<TimedRow> made =
+      makeRow({"gather-matmul", text, {.ranks = model.ranks}}, row.name, row.isGraphed);
   EXPECT_TRUE(made.isOk()) << made.status().message();
   std::unique_ptr<Source> source = parseSource(row.name, made->text);
   Result<Compiled> compiled = compile(*source, made->options);
   EXPECT_TRUE(compiled.isOk()) << source->diags.str();
   Result<std::vector<Plan>> plans = makePlans(*compiled);
+  for (Plan &plan : *plans)
+    plan = partOf(std::move(plan), made->kind);
   const LaunchMode launchMode = made->isGraphed ? LaunchMode::Graph : LaunchMode::Eager;
   Result<Simulation> simulation = simulate(*plans, model, {launchMode});
   EXPECT_TRUE(simulation.isOk()) << simulation.status().message();
