@@ -18,6 +18,7 @@ it is the host's. Before its bursts a row runs until clocks are steady. A row th
 says why. E is the longer of the fastest GEMMs alone and the fastest transfers alone, over the time.
 """
 import argparse
+import contextlib
 import datetime
 import functools
 import json
@@ -167,7 +168,7 @@ class Problem:
                         *[self.reduce()] * bool(self.reduces))
 
     def symmetric(self):
-        """PyTorch's symmetric memory, whose import makes its operators known."""
+        """PyTorch's symmetric memory, whose import registers its operators."""
         if not self.ranks.is_gpu:
             raise Refused("symmetric memory is there on GPUs only")
         import torch.distributed._symmetric_memory as symmetric
@@ -251,6 +252,8 @@ class Problem:
         """Its linear layer with user buffers."""
         import transformer_engine.pytorch as te
         (k, n), size = self.weights[0].shape, self.ranks.size
+        with contextlib.suppress(Exception):
+            te.module.base.destroy_ub()  # those of the row before
         te.module.base.initialize_ub([self.m, k if self.gathers else n], size, use_fp8=False,
                                      dtype=self.dtype)
         if self.gathers:
@@ -264,7 +267,7 @@ class Problem:
         return torch.no_grad()(lambda: layer(x))
 
     def rows(self):
-        """Of each its name, what it does, and what makes its function."""
+        """The name of each row, what it does, and what makes its function."""
         rows = [("braid", ALL, self.braid), ("torch/gemms", GEMMS, self.gemms),
                 ("torch/transfers", TRANSFERS, self.transfers),
                 ("torch/sequential", ALL, self.sequential)]
