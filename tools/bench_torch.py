@@ -52,7 +52,7 @@ class Refused(Exception):
 
 
 class Ranks:
-    """What the ranks do together, on the host."""
+    """One rank, and its calls that are collective on the host."""
 
     def __init__(self, args):
         self.rank, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -76,7 +76,7 @@ class Ranks:
         return [max(column) for column in zip(*self.gather(values))]
 
     def together(self, step):
-        """What `step` gives. Raises on every rank if it does on one, so that no rank goes on to
+        """The result of `step`. Raises on every rank if it does on one, so that no rank goes on to
         wait on its device for one that does not."""
         value, failure = None, ""
         try:
@@ -203,7 +203,7 @@ class Problem:
         return lambda: [target.copy_(source) for target, source in pairs]
 
     def reduce_by(self, operator, with_gemm):
-        """By an operator of symmetric memory, after the GEMM or alone."""
+        """An all-reduce by an operator of symmetric memory, after the GEMM or alone."""
         c = self.shared(self.c)
         reduce = functools.partial(getattr(torch.ops.symm_mem, operator), c, "sum", self.group)
         return in_order(self.gemms(c), reduce) if with_gemm else reduce

@@ -26,18 +26,18 @@ struct BenchRow {
   std::string name;
   RowKind kind = RowKind::Overlapped;
   bool isGraphed = false;                       ///< runs were replays of a graph
-  double flops = 0;                             ///< of one rank in a run
-  std::vector<std::vector<double>> rounds = {}; ///< of each single run
-  std::vector<double> bursts = {};              ///< of a run in each burst; may be empty
-  std::string choice = {};                      ///< of `auto`: what it was
+  double flops = 0;                             ///< floating-point operations of a rank in a run
+  std::vector<std::vector<double>> rounds = {}; ///< the times of single runs, by round
+  std::vector<double> bursts = {};              ///< the time of a run in each burst; may be empty
+  std::string choice = {};                      ///< the schedule that `auto` has chosen
   std::string failure = {};                     ///< one line; empty: it was timed
-  StatusCode code = StatusCode::Ok;             ///< of the failure
+  StatusCode code = StatusCode::Ok;             ///< the exit code of the failure
 
   void fail(const Status &status);
   bool isTimed() const { return failure.empty() && !rounds.empty(); }
-  /// Of single runs; 0 if it was not timed.
+  /// The median of single runs; 0 if it was not timed.
   double time() const;
-  /// Of all single runs of all rounds.
+  /// The spread of all single runs of all rounds.
   Spread spread() const;
   /// The median of all bursts of all rounds. Empty: there were none.
   std::optional<double> burstTime() const;

@@ -10,7 +10,7 @@
 
 namespace braid {
 
-/// What a row runs.
+/// The part of the work that a row runs.
 enum class RowKind {
   Gemms,        ///< a limit: the GEMMs of `sequential` alone
   ChunkedGemms, ///< the GEMMs of the given lowering alone: what cutting them costs
@@ -29,7 +29,7 @@ struct RowType {
 llvm::ArrayRef<RowType> rowTypes(bool isFusion);
 RowKind kindOfRow(llvm::StringRef row);
 
-/// What is timed: a fusion, which rows lower in different ways, or a program.
+/// The fusion that rows lower in different ways, or the program, that is timed.
 struct BenchProblem {
   std::string file; ///< a name for messages
   std::string text;
@@ -54,7 +54,7 @@ bool namesStages(llvm::StringRef row);
 /// The row `name[;knob=value]...`, or a schedule for each stage. BadInput if there is no such row.
 Result<TimedRow> makeRow(const BenchProblem &problem, const std::string &name, bool isGraphed);
 
-/// What a row of that kind runs of the Plan that its text is lowered to.
+/// The part of `plan`, to which a row's text is lowered, that a row of that kind runs.
 Plan partOf(Plan plan, RowKind kind);
 
 /// Floating-point operations of the GEMMs of a Plan.

@@ -21,7 +21,7 @@ struct Operation {
   std::string name;                   ///< the subcommand
   std::string summary, help;          ///< a line, and what its shapes mean
   std::array<std::string, 3> extents; ///< help: what m, n and k are
-  const char *text;                   ///< of the fusion, with {D}, {m}, {n}, {k}, {rows} and {T}
+  const char *text;                   ///< the fusion, with {D}, {m}, {n}, {k}, {rows} and {T}
   std::vector<std::string> standard;  ///< the rows that are timed unless others are named
 
   std::string fusion(const BenchShape &shape, DType type, int64_t ranks) const;

@@ -86,7 +86,7 @@ Result<std::vector<BenchRow>> RowTimer::time(llvm::ArrayRef<TimedRow> rows,
     results.push_back(begin(row));
     flops = std::max(flops, results.back().flops);
   }
-  // Of all rows alike: what power limits is faster behind a row that has drawn less.
+  // The same for all rows: a GPU that is limited by power is faster after a row that drew less.
   warmUpUs_ = timer_.device().sharesHostMemory() ? 0 : warmUpTimeUs(flops);
   for (int64_t round = 0; round < timing.rounds; ++round)
     for (size_t i = 0; i < rows.size(); ++i) {

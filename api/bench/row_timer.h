@@ -17,7 +17,7 @@ namespace braid {
 
 struct BenchTiming {
   int64_t rounds = 1, iterations = 20;
-  int64_t bursts = 21;  ///< of a row, over all rounds; 0: none
+  int64_t bursts = 21;  ///< bursts of a row, over all rounds; 0: none
   double rowUs = 200e3; ///< fewer runs and bursts, so that they take about this; 0: no limit
 };
 
@@ -43,7 +43,7 @@ public:
 private:
   struct Lowered {
     ChosenRow chosen;
-    double flops;            ///< of one rank in a run
+    double flops;            ///< floating-point operations of a rank in a run
     std::vector<Plan> plans; ///< until it is prepared
     std::optional<TimedPlan> ready = {};
   };

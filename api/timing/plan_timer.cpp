@@ -34,7 +34,7 @@ Result<std::string> PlanTimer::fromRankZero(std::string mine) {
   return std::move(all.front());
 }
 
-/// By its bytes: ranks are on one host.
+/// Sends the bytes of the number: ranks are on one host.
 Result<double> PlanTimer::numberFromRankZero(double mine) {
   std::string text =
       BRAID_TRY(fromRankZero(std::string(reinterpret_cast<const char *>(&mine), sizeof(mine))));
@@ -64,7 +64,7 @@ Result<double> PlanTimer::timeRuns(TimedPlan &plan, int64_t runs) {
   return timeBurst(*plan.prepared, device(), plan.launchMode, runs, plan.inputs, plan.outputs);
 }
 
-/// How many fit into the budget if each takes `us`.
+/// The number of runs that fit into the budget if each takes `us`.
 static int64_t fitting(double budgetUs, double us, int64_t least, int64_t most) {
   return std::clamp(static_cast<int64_t>(std::min(budgetUs / std::max(us, 1.0), 1e6)), least, most);
 }

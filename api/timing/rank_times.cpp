@@ -20,7 +20,7 @@ double usSince(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
-/// Of two in the middle the smaller one.
+/// For an even number of values the smaller of the two in the middle.
 double lowerMedian(std::vector<double> &values) {
   const auto middle = values.begin() + (static_cast<std::ptrdiff_t>(values.size()) - 1) / 2;
   std::nth_element(values.begin(), middle, values.end());

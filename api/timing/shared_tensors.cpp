@@ -69,8 +69,8 @@ Result<std::vector<void *>> SharedTensors::outputsOf(const Plan &plan) {
   return addresses;
 }
 
-/// What was outgrown may still be used by Plans that are ready, so it is given back at the end,
-/// and what has to grow at all grows by doubling.
+/// Plans that are ready may still use memory that was too small for others, so it is given back at
+/// the end, and a tensor that has to grow doubles at least.
 Status SharedTensors::grow(Tensor &tensor, int64_t bytes) {
   if (tensor.address && bytes <= tensor.bytes)
     return Status::ok();

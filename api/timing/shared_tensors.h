@@ -7,8 +7,8 @@
 
 namespace braid {
 
-/// What all Plans read and write that are timed on a device: for each parameter and result in
-/// order, memory for the largest so far. Goes before the device, and gives it back then.
+/// The memory that all Plans read and write that are timed on a device: for each parameter and
+/// result in order, enough for the largest so far. Goes before the device, and is given back then.
 class SharedTensors {
 public:
   /// `device` outlives this.

@@ -86,7 +86,7 @@ BenchProblem problemOf(const Operation &operation, BenchShape shape, int64_t ran
   return {operation.name, operation.fusion(shape, DType::F32, ranks), {.ranks = ranks}};
 }
 
-/// What all ranks do with rows of 8 f32, or else a message.
+/// The rows of 8 f32 that all ranks send, add and multiply, or else a message.
 std::string rowsOf(const Operation &operation, const std::string &name, int64_t m) {
   Result<TimedRow> row = makeRow(problemOf(operation, {m, 8, 8}, 3), name, false);
   if (!row)
@@ -142,7 +142,7 @@ TEST(Operations, RefuseOtherNames) {
   EXPECT_THAT(rowsOf(operations()[0], "ring;streams=x", 4), HasSubstr("--impl ring;streams=x"));
 }
 
-/// What one part does waits for nothing of the other, and the run ends with both.
+/// Neither part waits for the other, and the run ends with both.
 TEST(Uncoupled, HasStreamsOfItsOwnForEachPart) {
   Result<TimedRow> row = makeRow(problemOf(operations()[1], {8, 8, 8}, 2), "uncoupled", false);
   std::unique_ptr<Source> source = parseSource("t", row->text);

@@ -91,7 +91,7 @@ bool Bench::hasTimeFor(size_t shape) const {
   return flags_.timeLimit == 0 || end < double(flags_.timeLimit);
 }
 
-/// What fails in a shape is said, and is this shape's.
+/// A failure in a shape is printed, and ends this shape alone.
 Status Bench::timeShape(size_t index) {
   const Clock::time_point begin = Clock::now();
   TemporaryFile file;
@@ -225,7 +225,7 @@ void checkFile(const std::string &file, const BenchFlags &flags) {
                           CLI::ExitCodes::ValidationError);
 }
 
-/// What stands before an operation's name would be asked of a FILE.
+/// Flags before an operation's name would be those of a FILE.
 Status checkNothingBefore(const CLI::App &command, const Operation &operation) {
   for (const CLI::Option *option : command.get_options())
     if (option->count() != 0 && option->get_group() != "")

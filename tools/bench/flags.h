@@ -13,8 +13,8 @@ std::optional<BenchShape> parseShape(llvm::StringRef text);
 
 struct BenchFlags {
   const Operation *operation = nullptr; ///< null: a FILE is timed
-  SourceFlags source;                   ///< of a FILE
-  BenchProblem file;                    ///< what FILE holds, once it has been read
+  SourceFlags source;                   ///< for a FILE: how to lower it
+  BenchProblem file;                    ///< the text of FILE, once it has been read
   std::vector<std::string> standard;    ///< the rows that are timed unless others are named
 
   std::vector<int64_t> m, n, k;

@@ -64,7 +64,7 @@ void printTable(const std::string &title, const std::vector<BenchRow> &rows,
 
 //===- A rank ---------------------------------------------------------------------------------===//
 
-/// What `auto` is, found as `braid run --schedule auto` finds it; rank 0 shows the best candidates.
+/// Chooses as `braid run --schedule auto` does; rank 0 shows the best candidates.
 RowChooser chooserFor(const BenchFlags &flags, const Backend &backend, PlanTimer &planTimer) {
   ChooseOptions options = chooseOptions(backend, /*ranksAreProcesses=*/true);
   options.seconds = 4; // the choice is compared with other rows, and nobody waits for it
