@@ -23,9 +23,9 @@ struct RunTime {
 /// failed.
 using Barrier = std::function<bool()>;
 
-/// Microseconds for which a device rests between two runs. After a rest, a device that is limited by
-/// power has more of it for the next run (docs/performance.md), and a barrier takes some time in any
-/// case: so all rows rest alike.
+/// Microseconds for which a device rests between two runs. A device that is limited by power has
+/// more of it for the next run after a rest (docs/performance.md), and a barrier takes some time in
+/// any case: so all rows rest alike.
 inline constexpr double kIdleGapUs = 30;
 
 /// Rests, and comes to `barrier`. If the job has failed, says why as far as `device` knows, or
