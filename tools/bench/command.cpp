@@ -106,7 +106,10 @@ Status Bench::timeShape(size_t index) {
   options.onFailure = [](const Status &cause) { llvm::errs() << messageOf(cause); };
   const LaunchReport report = BRAID_TRY(launch(options));
   signal_ = report.signal;
-  note(report.status.code());
+  for (const std::string &ending : report.endings)
+    llvm::errs() << (report.status.isOk() ? "braid: warning: the shape was timed, but " : "")
+                 << ending << "\n";
+  note(report.isOutputLost ? StatusCode::Unsupported : report.status.code());
   longest_ = std::max(longest_, secondsSince(begin));
   if (!report.status.isOk())
     return Status::ok();
