@@ -95,8 +95,9 @@ std::string rowsOf(const Operation &operation, const std::string &name, int64_t 
   Result<Compiled> compiled = compile(*source, row->options);
   if (!compiled)
     return source->diags.str() + compiled.status().message();
+  const std::vector<Plan> plans = *makePlans(*compiled);
   int64_t sent = 0, added = 0, multiplied = 0;
-  for (const Plan &whole : *makePlans(*compiled)) {
+  for (const Plan &whole : plans) {
     const Plan plan = partOf(whole, row->kind);
     for (const Command &command : plan.commands) {
       if (command.kind == CommandKind::Copy && command.endpoint != kNone)

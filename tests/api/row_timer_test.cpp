@@ -17,7 +17,7 @@ using testing::Gt;
 using testing::HasSubstr;
 using testing::SizeIs;
 
-TEST(WarmUp, IsForWhatPowerLimits) {
+TEST(WarmUpTime, IsForWhatPowerLimits) {
   EXPECT_EQ(warmUpTimeUs(2.0 * 1024 * 1024 * 1024), 0);
   EXPECT_EQ(warmUpTimeUs(4.9e10), 0);
   EXPECT_EQ(warmUpTimeUs(5.1e10), 100e3);
