@@ -10,8 +10,6 @@ set_target_properties(braid_all PROPERTIES EXPORT_NAME braid)
 target_link_libraries(braid_all INTERFACE ${libraries})
 
 install(TARGETS braid RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-# What `braid bench --against torch` starts; it looks here, from its own folder.
-install(FILES tools/torch_rows.py DESTINATION ${CMAKE_INSTALL_BINDIR}/../share/braid)
 install(TARGETS braid_all ${libraries} EXPORT BraidTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 # The headers for users, which include nothing else of ours: "api/session.h", so include/braid is

@@ -3,42 +3,140 @@
 #include "api/bench/bench_row.h"
 
 #include "api/autotune/candidate.h"
+#include "api/bench/uncoupled.h"
+#include "ir/failure.h"
+#include "runtime/plan/plan_parts.h"
 
 #include "llvm/ADT/STLExtras.h"
 
 namespace braid {
+namespace {
+
+constexpr RowType kOfFusion[] = {
+    {"gemms", RowKind::Gemms, "the GEMMs alone, as if nothing had to move"},
+    {"chunked", RowKind::ChunkedGemms, "the GEMMs alone, cut as the given schedule cuts them"},
+    {"transfers", RowKind::Transfers, "the transfers alone, with the sums of what they bring"},
+    {"uncoupled", RowKind::Uncoupled, "both at once, neither waits for the other"},
+    {"sequential", RowKind::Sequential, "one part after the other"},
+    {"given", RowKind::Overlapped, "the lowering that the flags ask for"},
+    {"auto", RowKind::Overlapped, "what braid run --schedule auto chooses, graph or not"},
+};
+constexpr RowType kOfProgram[] = {
+    {"gemms", RowKind::Gemms, "its GEMMs alone"},
+    {"transfers", RowKind::Transfers, "its transfers alone, with their sums"},
+    {"uncoupled", RowKind::Uncoupled, "both at once, neither waits for the other"},
+    {"program", RowKind::Overlapped, "all of it"},
+};
+
+llvm::StringRef firstWord(llvm::StringRef row) { return row.split(';').first; }
+
+/// `given` for another schedule, which has other cuts and another place of partial results.
+CompileOptions withoutCuts(CompileOptions given) {
+  for (Knob knob : {Knob::Chunks, Knob::TailSplit, Knob::WaveRows, Knob::Partials})
+    given.schedule.all.set(knob, std::nullopt);
+  given.schedule.stages.clear();
+  return given;
+}
+
+CompileOptions scheduledAs(llvm::StringRef preset, const CompileOptions &given) {
+  CompileOptions options = withoutCuts(given);
+  options.schedule.all = Configuration::parse(preset)->over(options.schedule.all);
+  return options;
+}
+
+/// The options to which the knobs of the row's name are added.
+CompileOptions optionsOf(const BenchProblem &problem, llvm::StringRef name, RowKind kind) {
+  if (!problem.isFusion)
+    return problem.given;
+  if (namesStages(name))
+    return withoutCuts(problem.given);
+  if (isPreset(firstWord(name)))
+    return scheduledAs(firstWord(name), problem.given);
+  const bool isAsGiven = kind == RowKind::ChunkedGemms || kind == RowKind::Overlapped;
+  return isAsGiven ? problem.given : scheduledAs("sequential", problem.given);
+}
+
+Status checkName(const BenchProblem &problem, llvm::StringRef name) {
+  std::string names;
+  for (const RowType &type : rowTypes(problem.isFusion)) {
+    if (firstWord(name) == type.name)
+      return Status::ok();
+    names += (names.empty() ? "" : ", ") + std::string(type.name);
+  }
+  if (problem.isFusion && (isPreset(firstWord(name)) || namesStages(name)))
+    return Status::ok();
+  return badInput("--impl {}: expected {}{}, got '{}'", name.str(), names,
+                  problem.isFusion ? ", " + presetNames() : "", firstWord(name).str());
+}
+
+} // namespace
+
+llvm::ArrayRef<RowType> rowTypes(bool isFusion) {
+  return isFusion ? llvm::ArrayRef(kOfFusion) : llvm::ArrayRef(kOfProgram);
+}
+
+RowKind kindOfRow(llvm::StringRef row) {
+  const RowType *found =
+      llvm::find_if(kOfFusion, [&](const RowType &type) { return firstWord(row) == type.name; });
+  return found == std::end(kOfFusion) ? RowKind::Overlapped : found->kind;
+}
 
 bool namesStages(llvm::StringRef row) {
   llvm::SmallVector<llvm::StringRef, 4> parts;
   row.split(parts, ',');
   return llvm::any_of(parts, [](llvm::StringRef part) {
-    auto [name, value] = part.split(';').first.split('=');
+    auto [name, value] = firstWord(part).split('=');
     return !value.empty() && !findKnob(name);
   });
 }
 
-/// What the name has behind its first word, if that is no schedule itself.
-static llvm::StringRef scheduleIn(llvm::StringRef name) {
-  auto [what, knobs] = name.split(';');
-  return isPreset(what) || namesStages(name) ? name : knobs;
-}
-
-Result<TimedRow> readRowName(const std::string &name, int64_t ranks, bool isGraphed,
-                             CompileOptions options) {
-  Result<Configurations> schedule = Configurations::parse(scheduleIn(name));
+Result<TimedRow> makeRow(const BenchProblem &problem, const std::string &name, bool isGraphed) {
+  BRAID_TRY(checkName(problem, name));
+  const bool isSchedule = isPreset(firstWord(name)) || namesStages(name);
+  Result<Configurations> schedule = Configurations::parse(
+      isSchedule ? llvm::StringRef(name) : llvm::StringRef(name).split(';').second);
   if (!schedule)
     return schedule.status().annotated("--impl " + name);
-  const Configuration config = schedule->all.over(options.schedule.all);
-  if (namesStages(name))
-    options.schedule.stages = schedule->stages;
   TimedRow row;
   row.name = name;
+  row.file = problem.file;
+  row.text = problem.text;
+  row.kind = kindOfRow(name);
+  row.isAuto = firstWord(name) == "auto";
+  row.options = optionsOf(problem, name, row.kind);
+  if (namesStages(name))
+    row.options.schedule.stages = schedule->stages;
+  Configuration &config = row.options.schedule.all;
+  config = schedule->all.over(config);
   row.isGraphed = config.get(Knob::Launch) ? launchModeOf(config) == LaunchMode::Graph : isGraphed;
   row.transferMode = transferModeOf(config);
-  row.options = std::move(options);
-  row.options.ranks = ranks;
-  row.options.schedule.all = config;
   return row;
+}
+
+Plan partOf(Plan plan, RowKind kind) {
+  switch (kind) {
+  case RowKind::Gemms:
+  case RowKind::ChunkedGemms:
+    return gemmsOf(std::move(plan));
+  case RowKind::Transfers:
+    return transfersOf(std::move(plan));
+  case RowKind::Uncoupled:
+    return uncoupled(plan);
+  case RowKind::Sequential:
+  case RowKind::Overlapped:
+    break;
+  }
+  return plan;
+}
+
+double flopsOf(const Plan &plan) {
+  double flops = 0;
+  for (const Command &command : plan.commands)
+    if (command.kind == CommandKind::Matmul) {
+      const PlanMatmul &matmul = plan.matmuls[command.matmul];
+      flops += 2.0 * double(matmul.m) * double(matmul.n) * double(matmul.k);
+    }
+  return flops;
 }
 
 } // namespace braid

@@ -1,25 +1,108 @@
-//===- api/bench/operation.cpp - an operation of the benchmark --------------------------------===//
+//===- api/bench/operation.cpp - the operations of the benchmark ------------------------------===//
 
 #include "api/bench/operation.h"
-
-#include "llvm/ADT/STLExtras.h"
 
 #include <fmt/format.h>
 
 namespace braid {
+namespace {
 
-RowKind Operation::kindOf(llvm::StringRef row) const {
-  const llvm::StringRef what = row.split(';').first;
-  for (const std::vector<RowType> *types : {&rows, &rivals}) {
-    auto found = llvm::find_if(*types, [&](const RowType &type) { return type.name == what; });
-    if (found != types->end())
-      return found->kind;
-  }
-  return RowKind::Overlapped;
+constexpr const char *kGatherMatmul = R"(fusion @gather_matmul(D = {D}) {{
+  mesh [0 .. D)
+  %A = input {T}[DIDx{{D}}, {rows}, {k}]
+  %B = input {T}[{k}, {n}]
+  %C = matmul %A, %B : {T}[Stream{{D}}, {rows}, {n}]
+  output %C
+}}
+)";
+constexpr const char *kMatmulReduceScatter = R"(fusion @matmul_reduce_scatter(D = {D}) {{
+  mesh [0 .. D)
+  %A = input {T}[D, {rows}, DIDx{{D}}, {k}]
+  %B = input {T}[DIDx{{D}}, {k}, {n}]
+  %C = matmul %A, %B : {T}[DIDx{{D}}, {rows}, {n}]
+  output %C
+}}
+)";
+constexpr const char *kMatmulAllReduce = R"(fusion @matmul_all_reduce(D = {D}) {{
+  mesh [0 .. D)
+  %A = input {T}[{m}, DIDx{{D}}, {k}]
+  %B = input {T}[DIDx{{D}}, {k}, {n}]
+  %C = matmul %A, %B : {T}[{m}, {n}]
+  output %C
+}}
+)";
+constexpr const char *kMlp = R"(fusion @mlp(D = {D}) {{
+  mesh [0 .. D)
+  %X = input {T}[DIDx{{D}}, {rows}, {n}]
+  %W1 = input {T}[{n}, DIDx{{D}}, {k}]
+  %W2 = input {T}[DIDx{{D}}, {k}, {n}]
+  %H = matmul %X, %W1 : {T}[Stream{{D}}, {rows}, DIDx{{D}}, {k}]
+  %G = gelu_tanh %H : {T}[Stream{{D}}, {rows}, DIDx{{D}}, {k}]
+  %Y = matmul %G, %W2 : {T}[DIDx{{D}}, {rows}, {n}]
+  output %Y
+}}
+)";
+
+std::vector<std::string> standardRows(std::vector<std::string> others) {
+  std::vector<std::string> rows = {"gemms", "transfers", "transfers;protocol=put", "sequential"};
+  rows.insert(rows.end(), others.begin(), others.end());
+  return rows;
 }
 
-std::string Operation::title(const BenchShape &shape) const {
-  return hasShapes ? fmt::format("{} x {} x {}", shape.m, shape.n, shape.k) : name;
+const char kUneven[] = "\nIf m is not a multiple of the ranks, the last ones have fewer rows.";
+const char kShareOfRank[] = "columns of A and rows of B, its own share on each rank";
+
+} // namespace
+
+llvm::ArrayRef<Operation> operations() {
+  static const std::vector<Operation> all = {
+      {"gather-matmul",
+       "gather of A, and the GEMM with B",
+       std::string("C[m, n] = A[m, k] B[k, n], with m / ranks rows of A on each rank, and B on "
+                   "every rank.") +
+           kUneven,
+       {"rows of A and C", "columns of B and C, on every rank", "columns of A, rows of B"},
+       kGatherMatmul,
+       standardRows({"pairwise", "pairwise;protocol=put", "ring"})},
+      {"matmul-reduce-scatter",
+       "GEMM with a share of K on each rank, and the sum of each rank's own rows",
+       std::string("C[m, n] = A[m, k] B[k, n], summed over ranks: each has its own k columns of A "
+                   "and rows of B,\nand keeps m / ranks rows of the sum.") +
+           kUneven,
+       {"rows of A; m / ranks are those of C on each rank", "columns of B and C", kShareOfRank},
+       kMatmulReduceScatter,
+       standardRows({"bulk", "pairwise", "pairwise;protocol=put",
+                     "pairwise;placement=shared;protocol=put"})},
+      {"matmul-all-reduce",
+       "GEMM with a share of K on each rank, and the sum of all rows everywhere",
+       "C[m, n] = A[m, k] B[k, n], summed over ranks: each has its own k columns of A and rows of "
+       "B,\nand gets the whole sum.",
+       {"rows of A and C", "columns of B and C", kShareOfRank},
+       kMatmulAllReduce,
+       standardRows({"bulk", "pairwise", "pairwise;protocol=put",
+                     "pairwise;placement=shared;protocol=put",
+                     "bulk;reduction=two-shot;protocol=put",
+                     "pairwise;placement=shared;reduction=two-shot;protocol=put;streams=6"})},
+      {"mlp",
+       "an MLP with tensor and sequence parallelism",
+       std::string("Y = gelu_tanh(X W1) W2: each rank has m / ranks rows of X[m, n], and its own k "
+                   "columns of W1[n, k]\nand rows of W2[k, n]. It keeps m / ranks rows of the sum "
+                   "over ranks.") +
+           kUneven,
+       {"rows of X and Y", "columns of X and Y", "columns between, of each rank"},
+       kMlp,
+       standardRows({"bulk", "pairwise", "pairwise;placement=shared;protocol=put"})}};
+  return all;
+}
+
+std::string Operation::fusion(const BenchShape &shape, DType type, int64_t ranks) const {
+  const auto [m, n, k] = shape;
+  // If the rows do not divide, the last ranks have fewer.
+  const std::string rows =
+      m % ranks == 0 ? std::to_string(m / ranks) : fmt::format("ceil({}, {})", m, ranks);
+  return fmt::format(fmt::runtime(text), fmt::arg("D", ranks), fmt::arg("m", m), fmt::arg("n", n),
+                     fmt::arg("k", k), fmt::arg("rows", rows),
+                     fmt::arg("T", braid::name(type).str()));
 }
 
 } // namespace braid

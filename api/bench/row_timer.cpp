@@ -2,24 +2,22 @@
 
 #include "api/bench/row_timer.h"
 
-#include "api/bench/bench_results.h"
 #include "api/compile/check.h"
 #include "api/compile/plans.h"
 #include "ir/failure.h"
-#include "runtime/plan/plan_parts.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace braid {
 namespace {
 
-Plan partOf(Plan plan, PlanPart part) {
-  if (part == PlanPart::All)
-    return plan;
-  return part == PlanPart::Gemms ? gemmsOf(std::move(plan)) : transfersOf(std::move(plan));
-}
+constexpr int64_t kLeast = 3; ///< timed runs and bursts, whatever the limit of time says
+constexpr int64_t kWarmUp = 5, kWarmUpAgain = 2; ///< runs before them, the first time and later
+constexpr double kBurstUs = 10e3;                ///< about what the runs of a burst take together
+constexpr int64_t kMostOfBurst = 10000;
 
-/// Of a program that somebody wrote, the order of additions is to be proved.
+/// The order of additions of a program that a user wrote is to be proved.
 Status checkOrder(const Compiled &compiled, llvm::ArrayRef<Plan> plans) {
   if (compiled.isLowered || !compiled.fusion)
     return Status::ok();
@@ -28,44 +26,13 @@ Status checkOrder(const Compiled &compiled, llvm::ArrayRef<Plan> plans) {
 
 } // namespace
 
-BenchTiming BenchTiming::within(double us) const {
-  constexpr double kShareOfWarmUp = 0.25;
-  BenchTiming fitting = *this;
-  const double each = us > 0 ? us + idleGapUs : 0;
-  auto fit = [](int64_t wanted, int64_t least, double most) {
-    return std::min(wanted, std::max(least, static_cast<int64_t>(std::min(most, 1e9))));
-  };
-  if (limitUs > 0 && us > 0) {
-    fitting.warmUp = fit(warmUp, 1, limitUs * kShareOfWarmUp / each);
-    fitting.iterations = fit(iterations, 3, limitUs / each);
-    fitting.bursts = fit(bursts, 3, limitUs / (us * double(runsOfBurst(us))));
-  }
-  fitting.warmUp = std::max(fitting.warmUp, runsToWarmUp(warmUpUs, each));
-  return fitting;
-}
-
-int64_t BenchTiming::runsOfBurst(double us) {
-  constexpr double kBurstUs = 10e3, kMostRuns = 1e4;
-  return std::max<int64_t>(
-      2, static_cast<int64_t>(std::min(kBurstUs / std::max(us, 1e-3), kMostRuns)));
-}
-
-const std::string &RowTimer::choiceOf(const TimedRow &row) const {
-  return rows_.at(row.name).chosen.choice;
-}
-
-/// Where a row that leaves the choice to Braid gets it from.
 Result<ChosenRow> RowTimer::decide(const TimedRow &row) {
   if (!row.isAuto)
     return ChosenRow{row, ""};
-  if (!chooser_)
-    return unsupported("{}: nothing here chooses", row.name);
-  return chooser_(row);
+  return chooser_ ? chooser_(row) : unsupported("{}: nothing here chooses", row.name);
 }
 
-Status RowTimer::lower(const TimedRow &asked) {
-  if (rows_.count(asked.name))
-    return Status::ok();
+Result<RowTimer::Lowered> RowTimer::lower(const TimedRow &asked) {
   ChosenRow chosen = BRAID_TRY(decide(asked));
   const TimedRow &row = chosen.row;
   if (!timer_.device().peerMemory()->offers(row.transferMode))
@@ -73,64 +40,94 @@ Status RowTimer::lower(const TimedRow &asked) {
   if (transportOf(row.options.schedule.all, row.options.transport) == Transport::Messages &&
       !timer_.device().messages())
     return unsupported("{}: this backend sends no messages", row.name);
-  std::unique_ptr<Source> source = parseSource(row.file.empty() ? row.name : row.file, row.text);
+  std::unique_ptr<Source> source = parseSource(row.file, row.text);
   Result<Compiled> compiled = compile(*source, row.options);
   if (!compiled)
     return source->diags.hasErrors() ? Status(compiled.status().code(), source->diags.str())
                                      : compiled.status().annotated(row.name);
   std::vector<Plan> plans = BRAID_TRY(makePlans(*compiled));
   if (row.options.reproducible)
-    if (Status status = checkOrder(*compiled, plans); !status.isOk())
-      return status.annotated(row.name);
-  for (Plan &plan : plans)
-    plan = partOf(std::move(plan), row.part);
-  rows_.emplace(asked.name, Lowered{std::move(chosen), std::move(plans)});
-  return Status::ok();
-}
-
-void RowTimer::forgetRows() { rows_.clear(); }
-
-Result<RowTimes> RowTimer::time(const TimedRow &row, const BenchTiming &timing) {
-  Lowered &lowered = rows_.at(row.name);
-  const TimedRow &chosen = lowered.chosen.row;
-  const LaunchMode launchMode =
-      (row.isAuto ? chosen : row).isGraphed ? LaunchMode::Graph : LaunchMode::Eager;
-  if (!lowered.ready)
-    lowered.ready =
-        BRAID_TRY(timer_.makeReady(std::move(lowered.plans), launchMode, chosen.transferMode));
-  BRAID_TRY(timer_.issueAs(*lowered.ready, launchMode));
-  RowTimes times;
-  times.us = BRAID_TRY(timeRuns(*lowered.ready, timing));
-  if (timing.bursts != 0)
-    times.burstUs = BRAID_TRY(timeBursts(*lowered.ready, timing, spreadOf(times.us).median));
-  return times;
-}
-
-Result<std::vector<double>> RowTimer::timeRuns(TimedPlan &plan, const BenchTiming &timing) {
-  auto once = [&]() -> Result<double> {
-    return BRAID_TRY(timer_.timeOnce(plan, timing.idleGapUs)).us;
-  };
-  auto runsFor = [&](double us) { return timing.within(us).warmUp; };
-  const double us = BRAID_TRY(warmUp(timer_.control(), runsFor, once));
-  const int64_t iterations = timing.within(us).iterations;
-  std::vector<double> mine;
-  for (int64_t i = 0; i < iterations; ++i)
-    mine.push_back(BRAID_TRY(once()));
-  return maximaOverRanks(timer_.control(), mine);
-}
-
-/// Bursts of runs that take `us` each when they are alone, on every rank the same number.
-Result<std::vector<double>> RowTimer::timeBursts(TimedPlan &plan, const BenchTiming &timing,
-                                                 double us) {
-  const int64_t runs = BenchTiming::runsOfBurst(us);
-  const int64_t untimed = 1 + runsToWarmUp(timing.warmUpUs, std::max(us, 1e-3) * double(runs));
-  std::vector<double> mine;
-  for (int64_t i = -untimed, timed = timing.within(us).bursts; i < timed; ++i) {
-    const double time = BRAID_TRY(timer_.timeRuns(plan, runs, timing.idleGapUs));
-    if (i >= 0)
-      mine.push_back(time);
+    BRAID_TRY(checkOrder(*compiled, plans));
+  double flops = 0;
+  for (Plan &plan : plans) {
+    flops = std::max(flops, flopsOf(plan));
+    plan = partOf(std::move(plan), row.kind);
+    if (plan.streams.size() > kMaxPlanStreams)
+      return unsupported("{}: expected at most {} streams", row.name, kMaxPlanStreams);
   }
-  return maximaOverRanks(timer_.control(), mine);
+  return Lowered{std::move(chosen), row.kind == RowKind::Transfers ? 0 : flops, std::move(plans)};
+}
+
+/// Lowers it, unless that is done. No rank meets another here, but to choose for `auto`, and what
+/// one refuses, all refuse.
+BenchRow RowTimer::begin(const TimedRow &row) {
+  BenchRow result{.name = row.name, .kind = row.kind, .isGraphed = row.isGraphed};
+  auto found = lowered_.find(row.name);
+  if (found == lowered_.end()) {
+    Result<Lowered> lowered = lower(row);
+    if (!lowered) {
+      result.fail(lowered.status());
+      return result;
+    }
+    found = lowered_.emplace(row.name, std::move(*lowered)).first;
+  }
+  const Lowered &lowered = found->second;
+  result.flops = lowered.flops;
+  result.choice = lowered.chosen.choice;
+  result.isGraphed = (row.isAuto ? lowered.chosen.row : row).isGraphed;
+  return result;
+}
+
+Result<std::vector<BenchRow>> RowTimer::time(llvm::ArrayRef<TimedRow> rows,
+                                             const BenchTiming &timing) {
+  std::vector<BenchRow> results;
+  double flops = 0;
+  for (const TimedRow &row : rows) {
+    results.push_back(begin(row));
+    flops = std::max(flops, results.back().flops);
+  }
+  // The same for all rows: a GPU that is limited by power is faster after a row that drew less.
+  warmUpUs_ = timer_.device().sharesHostMemory() ? 0 : warmUpTimeUs(flops);
+  for (int64_t round = 0; round < timing.rounds; ++round)
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const size_t turn = round % 2 == 0 ? i : rows.size() - 1 - i;
+      if (results[turn].failure.empty())
+        BRAID_TRY(timeOnce(rows[turn], timing, results[turn]));
+    }
+  return results;
+}
+
+/// One turn of a row.
+Status RowTimer::timeOnce(const TimedRow &row, const BenchTiming &timing, BenchRow &result) {
+  Lowered &lowered = lowered_.at(row.name);
+  const LaunchMode mode = result.isGraphed ? LaunchMode::Graph : LaunchMode::Eager;
+  if (!lowered.ready)
+    lowered.ready = BRAID_TRY(
+        timer_.makeReady(std::move(lowered.plans), mode, lowered.chosen.row.transferMode));
+  BRAID_TRY(timer_.issueAs(*lowered.ready, mode));
+  const double budgetUs = timing.rowUs > 0 ? timing.rowUs : std::numeric_limits<double>::max();
+  const std::vector<RunTime> runs = BRAID_TRY(
+      timer_.sample(*lowered.ready, {.warmUp = result.rounds.empty() ? kWarmUp : kWarmUpAgain,
+                                     .least = std::min(kLeast, timing.iterations),
+                                     .most = timing.iterations,
+                                     .budgetUs = budgetUs,
+                                     .warmUpUs = warmUpUs_}));
+  std::vector<double> &times = result.rounds.emplace_back();
+  for (const RunTime &run : runs)
+    times.push_back(run.us);
+  if (timing.bursts == 0)
+    return Status::ok();
+  const int64_t bursts = (timing.bursts - 1) / timing.rounds + 1;
+  const std::vector<double> all =
+      BRAID_TRY(timer_.sampleBursts(*lowered.ready, spreadOf(times).median,
+                                    {.runs = kMostOfBurst,
+                                     .least = std::min(kLeast, bursts),
+                                     .bursts = bursts,
+                                     .budgetUs = budgetUs,
+                                     .warmUpUs = std::max(warmUpUs_, 1.0), // one burst at least
+                                     .burstUs = kBurstUs}));
+  result.bursts.insert(result.bursts.end(), all.begin(), all.end());
+  return Status::ok();
 }
 
 } // namespace braid

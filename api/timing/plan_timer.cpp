@@ -34,7 +34,7 @@ Result<std::string> PlanTimer::fromRankZero(std::string mine) {
   return std::move(all.front());
 }
 
-/// By its bytes: ranks are on one host.
+/// Sends the bytes of the number: ranks are on one host.
 Result<double> PlanTimer::numberFromRankZero(double mine) {
   std::string text =
       BRAID_TRY(fromRankZero(std::string(reinterpret_cast<const char *>(&mine), sizeof(mine))));
@@ -59,26 +59,33 @@ Result<RunTime> PlanTimer::timeOnce(TimedPlan &plan, double idleGapUs) {
   return timeRun(*plan.prepared, device(), plan.launchMode, plan.inputs, plan.outputs);
 }
 
-Result<double> PlanTimer::timeRuns(TimedPlan &plan, int64_t runs, double idleGapUs) {
-  BRAID_TRY(meet(idleGapUs));
+Result<double> PlanTimer::timeRuns(TimedPlan &plan, int64_t runs) {
+  BRAID_TRY(meet(kIdleGapUs));
   return timeBurst(*plan.prepared, device(), plan.launchMode, runs, plan.inputs, plan.outputs);
 }
 
-Result<double> PlanTimer::timeBursts(TimedPlan &plan, double us, const BurstEffort &effort) {
-  const double each = std::max(us, 1.0);
-  auto fit = [&](double time, int64_t least, int64_t most) {
-    return std::clamp(static_cast<int64_t>(std::min(effort.budgetUs / time, 1e6)), least, most);
-  };
-  const int64_t runs = fit(each, 2, effort.runs);
-  const int64_t timed = fit(each * double(runs), 1, effort.bursts);
-  const int64_t untimed = runsToWarmUp(effort.warmUpUs, each * double(runs));
+/// The number of runs that fit into the budget if each takes `us`.
+static int64_t fitting(double budgetUs, double us, int64_t least, int64_t most) {
+  return std::clamp(static_cast<int64_t>(std::min(budgetUs / std::max(us, 1.0), 1e6)), least, most);
+}
+
+Result<std::vector<double>> PlanTimer::sampleBursts(TimedPlan &plan, double us,
+                                                    const BurstEffort &effort) {
+  const double burstUs = effort.burstUs > 0 ? effort.burstUs : effort.budgetUs;
+  const int64_t runs = fitting(burstUs, us, 2, std::max<int64_t>(2, effort.runs));
+  const double allUs = std::max(us, 1.0) * double(runs);
+  const int64_t timed = fitting(effort.budgetUs, allUs, effort.least, effort.bursts);
   std::vector<double> times;
-  for (int64_t i = -untimed; i < timed; ++i) {
-    const double time = BRAID_TRY(timeRuns(plan, runs, kIdleGapUs));
+  for (int64_t i = -runsToWarmUp(effort.warmUpUs, allUs); i < timed; ++i) {
+    const double time = BRAID_TRY(timeRuns(plan, runs));
     if (i >= 0)
       times.push_back(time);
   }
-  return median(BRAID_TRY(maximaOverRanks(control(), times)));
+  return maximaOverRanks(control(), times);
+}
+
+Result<double> PlanTimer::timeBursts(TimedPlan &plan, double us, const BurstEffort &effort) {
+  return median(BRAID_TRY(sampleBursts(plan, us, effort)));
 }
 
 Result<double> PlanTimer::warmUpRuns(TimedPlan &plan, const TimingEffort &effort) {
@@ -90,21 +97,29 @@ Result<double> PlanTimer::warmUpRuns(TimedPlan &plan, const TimingEffort &effort
                 [&]() -> Result<double> { return BRAID_TRY(timeOnce(plan)).us; });
 }
 
-Result<RunTime> PlanTimer::time(TimedPlan &plan, const TimingEffort &effort) {
-  double us = BRAID_TRY(warmUpRuns(plan, effort));
-  const double fitting = std::min(effort.budgetUs / std::max(us, 1.0), 1e6);
-  const int64_t runs = std::clamp(static_cast<int64_t>(fitting), effort.least, effort.most);
-  std::vector<double> times; // all, then what they took to issue: one exchange for both
-  std::vector<double> issues;
+Result<std::vector<RunTime>> PlanTimer::sample(TimedPlan &plan, const TimingEffort &effort) {
+  const double us = BRAID_TRY(warmUpRuns(plan, effort));
+  const int64_t runs = fitting(effort.budgetUs, us, effort.least, effort.most);
+  std::vector<double> times; // of each run all, and what it took to issue: one exchange for both
   for (int64_t i = 0; i < runs; ++i) {
-    RunTime time = BRAID_TRY(timeOnce(plan));
-    times.push_back(time.us);
-    issues.push_back(time.issueUs);
+    const RunTime time = BRAID_TRY(timeOnce(plan));
+    times.insert(times.end(), {time.us, time.issueUs});
   }
-  times.insert(times.end(), issues.begin(), issues.end());
-  std::vector<double> most = BRAID_TRY(maximaOverRanks(control(), times));
-  return RunTime{median({most.begin(), most.begin() + runs}),
-                 median({most.begin() + runs, most.end()})};
+  times = BRAID_TRY(maximaOverRanks(control(), times));
+  std::vector<RunTime> samples;
+  for (size_t i = 0; i < times.size(); i += 2)
+    samples.push_back({times[i], times[i + 1]});
+  return samples;
+}
+
+Result<RunTime> PlanTimer::time(TimedPlan &plan, const TimingEffort &effort) {
+  const std::vector<RunTime> samples = BRAID_TRY(sample(plan, effort));
+  std::vector<double> times, issues;
+  for (const RunTime &each : samples) {
+    times.push_back(each.us);
+    issues.push_back(each.issueUs);
+  }
+  return RunTime{median(times), median(issues)};
 }
 
 // -- Plans. --
@@ -129,7 +144,6 @@ Result<TimedPlan> PlanTimer::makeReady(std::vector<Plan> plans, LaunchMode launc
     cluster_.setPlans(*timed.plans);
   const Plan &plan = (*timed.plans)[static_cast<size_t>(rank_)];
   timed.prepared = BRAID_TRY(prepare(plan, device(), control(), transferMode));
-  preparedBytes_ += plan.symmetricBytes + plan.deviceBytes;
   timed.inputs = BRAID_TRY(tensors_.inputsOf(plan));
   timed.outputs = BRAID_TRY(tensors_.outputsOf(plan));
   BRAID_TRY(issueAs(timed, launchMode));

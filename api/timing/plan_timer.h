@@ -1,6 +1,6 @@
 //===- api/timing/plan_timer.h - times Plans on the ranks of a job ----------------------------===//
 //
-// What is timed is in rank_times.h, what inputs hold in shared_tensors.h.
+// rank_times.h defines the times, shared_tensors.h what inputs hold.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -21,7 +21,7 @@ namespace braid {
 /// the cluster has gone.
 using TimedPlans = std::deque<std::vector<Plan>>;
 
-/// How often a Plan is run to be timed. All ranks do the same.
+/// The number of runs of a Plan that is timed. All ranks do the same.
 struct TimingEffort {
   int64_t warmUp = 2;
   int64_t least = 3, most = 11; ///< timed runs; as many of them as fit the budget
@@ -29,24 +29,25 @@ struct TimingEffort {
   double warmUpUs = 0; ///< more warm-up runs, until all take about as long as this
 };
 
-/// How many bursts of a Plan are timed: its runs one right after the other, as layers of a model
-/// follow one another. All ranks do the same.
+/// The number of bursts of a Plan that is timed. In a burst runs follow one another, as layers of a
+/// model do. All ranks do the same.
 struct BurstEffort {
-  int64_t runs = 5;   ///< of each; fewer, but 2 or more, where the budget is short
-  int64_t bursts = 3; ///< as many of them as fit the budget, 1 at least
+  int64_t runs = 5;              ///< runs of a burst; 2 or more, as many as fit the budget
+  int64_t least = 1, bursts = 3; ///< as many of them as fit the budget
   double budgetUs = 20000;
   double warmUpUs = 0; ///< untimed bursts before them, until all take about as long as this
+  double burstUs = 0;  ///< about what the runs of one burst take; 0: at most the budget
 };
 
-/// How long a run of so many operations has to be repeated until a GPU has settled, microseconds:
-/// many of them take more power than it may have for long, and the first runs still have what was
-/// not taken before. 0 for few.
+/// Microseconds for which a run of that many operations is repeated until clocks are steady: large
+/// GEMMs draw more power than a GPU may have for long, and a GPU that rested has some in reserve. 0
+/// for few operations.
 double warmUpTimeUs(double operations);
 
 /// A Plan that is ready to run, to be timed more than once. Goes before the cluster.
 class TimedPlan {
   friend class PlanTimer;
-  const std::vector<Plan> *plans = nullptr; ///< of all ranks
+  const std::vector<Plan> *plans = nullptr; ///< the Plans of all ranks
   LaunchMode launchMode = LaunchMode::Eager;
   bool isCaptured = false;
   std::unique_ptr<Prepared> prepared;
@@ -62,8 +63,8 @@ public:
   /// Without a barrier they meet by ControlPlane::allGather, which is less close.
   PlanTimer(Cluster &cluster, int64_t rank, TimedPlans &plans, Barrier barrier = nullptr);
 
-  /// How long a run of these GEMMs has to be repeated, microseconds; 0 where the host's own
-  /// cores do the work.
+  /// Microseconds for which a run of these GEMMs is repeated until clocks are steady; 0 where the
+  /// host's own cores do the work.
   double warmUpTimeUs(llvm::ArrayRef<PlanMatmul> gemms);
 
   int64_t rank() const { return rank_; }
@@ -85,17 +86,19 @@ public:
   Status issueAs(TimedPlan &plan, LaunchMode launchMode);
   /// Runs a Plan untimed, as `effort` says; returns the microseconds of one such run. Blocks.
   Result<double> warmUpRuns(TimedPlan &plan, const TimingEffort &effort);
-  /// Medians over some runs, each from the barrier on. Blocks.
+  /// Some runs from the barrier on, after the warm-up, each the maximum over ranks. Blocks.
+  Result<std::vector<RunTime>> sample(TimedPlan &plan, const TimingEffort &effort);
+  /// Their medians.
   Result<RunTime> time(TimedPlan &plan, const TimingEffort &effort);
   /// One run of the Plan that was last issued in some way or timed, from the barrier on. Blocks.
   Result<RunTime> timeOnce(TimedPlan &plan, double idleGapUs = kIdleGapUs);
-  /// So many of its runs, as timeBurst() in rank_times.h.
-  Result<double> timeRuns(TimedPlan &plan, int64_t runs, double idleGapUs);
-  /// The same Plan's microseconds a run in a burst, the median over some. `us` is about what a run
-  /// takes, the same number on every rank. Blocks.
+  /// `runs` of its runs, as timeBurst() in rank_times.h.
+  Result<double> timeRuns(TimedPlan &plan, int64_t runs);
+  /// The same Plan's microseconds a run in each of some bursts. `us` is about what a run takes, the
+  /// same number on every rank. Blocks.
+  Result<std::vector<double>> sampleBursts(TimedPlan &plan, double us, const BurstEffort &effort);
+  /// Their median.
   Result<double> timeBursts(TimedPlan &plan, double us, const BurstEffort &effort);
-  /// Of device memory, so far.
-  int64_t allocatedBytes() const { return preparedBytes_ + tensors_.allocatedBytes(); }
   /// Rank 0's text, on every rank.
   Result<std::string> fromRankZero(std::string mine);
   /// Rank 0's number, on every rank.
@@ -109,8 +112,7 @@ private:
   TimedPlans &plans_;
   const Barrier barrier_;
   SharedTensors tensors_;
-  int64_t preparedBytes_ = 0;
-  uint32_t nextCommand_ = uint32_t(1) << 31; ///< of Plans to be timed, behind those that count
+  uint32_t nextCommand_ = uint32_t(1) << 31; ///< the next Plan's first; above those that count
 };
 
 } // namespace braid

@@ -4,15 +4,12 @@
 
 #include "ir/failure.h"
 
-#include "llvm/ADT/SmallVector.h"
-#include "llvm/ADT/StringRef.h"
 #include "llvm/Support/MathExtras.h"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 
 namespace braid {
 namespace {
@@ -23,33 +20,11 @@ double usSince(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
-/// Of two in the middle the smaller one.
+/// For an even number of values the smaller of the two in the middle.
 double lowerMedian(std::vector<double> &values) {
   const auto middle = values.begin() + (static_cast<std::ptrdiff_t>(values.size()) - 1) / 2;
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
-}
-
-std::string encodeTimes(const std::vector<double> &times) {
-  std::string text;
-  for (double time : times)
-    text += fmt::format("{:.3f} ", time);
-  return text;
-}
-
-/// As many numbers as `maxima` holds.
-Status takeMaxima(llvm::StringRef text, std::vector<double> &maxima) {
-  llvm::SmallVector<llvm::StringRef, 64> fields;
-  text.split(fields, ' ', -1, /*KeepEmpty=*/false);
-  if (fields.size() != maxima.size())
-    return badInput("expected {} times of each rank, got {}", maxima.size(), fields.size());
-  for (size_t i = 0; i < fields.size(); ++i) {
-    double value = 0;
-    if (fields[i].getAsDouble(value))
-      return badInput("expected a time, got '{}'", fields[i].str());
-    maxima[i] = std::max(maxima[i], value);
-  }
-  return Status::ok();
 }
 
 void issueRun(Prepared &prepared, LaunchMode launchMode, llvm::ArrayRef<const void *> inputs,
@@ -99,10 +74,18 @@ Result<double> timeBurst(Prepared &prepared, Device &device, LaunchMode launchMo
 
 Result<std::vector<double>> maximaOverRanks(ControlPlane &control,
                                             const std::vector<double> &mine) {
-  std::vector<std::string> all = BRAID_TRY(control.allGather(encodeTimes(mine)));
-  std::vector<double> maxima(mine.size(), 0);
-  for (const std::string &each : all)
-    BRAID_TRY(takeMaxima(each, maxima));
+  const size_t bytes = mine.size() * sizeof(double);
+  std::vector<std::string> all =
+      BRAID_TRY(control.allGather(std::string(reinterpret_cast<const char *>(mine.data()), bytes)));
+  std::vector<double> maxima(mine.size(), 0), theirs(mine.size());
+  for (const std::string &each : all) {
+    if (each.size() != bytes)
+      return badInput("expected {} times of each rank, got {}", mine.size(),
+                      each.size() / sizeof(double));
+    std::memcpy(theirs.data(), each.data(), bytes);
+    for (size_t i = 0; i < maxima.size(); ++i)
+      maxima[i] = std::max(maxima[i], theirs[i]);
+  }
   return maxima;
 }
 

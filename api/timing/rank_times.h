@@ -16,16 +16,16 @@ namespace braid {
 /// In microseconds.
 struct RunTime {
   double us = 0;
-  double issueUs = 0; ///< of it, until the host had issued everything
+  double issueUs = 0; ///< the part until the host had issued everything
 };
 
 /// Returns when all ranks have come to it, as close together as can be, or false if the job has
 /// failed.
 using Barrier = std::function<bool()>;
 
-/// How long a device rests between two runs unless it is said, microseconds. One that is limited by
-/// power has more of it for the next run then (docs/performance.md), and what is timed from Python
-/// cannot begin at once in any case.
+/// Microseconds for which a device rests between two runs. A device that is limited by power has
+/// more of it for the next run after a rest (docs/performance.md), and a barrier takes some time in
+/// any case: so all rows rest alike.
 inline constexpr double kIdleGapUs = 30;
 
 /// Rests, and comes to `barrier`. If the job has failed, says why as far as `device` knows, or
@@ -36,17 +36,17 @@ Status meetAt(const Barrier &barrier, Device &device, double idleGapUs = kIdleGa
 Result<RunTime> timeRun(Prepared &prepared, Device &device, LaunchMode launchMode,
                         llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
 
-/// So many runs, issued one right after the other, and until all are done: the microseconds of each
-/// on average, between two events on the device, or by the host's clock where the device has none.
+/// Issues `runs` runs back to back and waits for them. Returns the microseconds of each on average,
+/// between two events on the device, or by the host's clock where the device has none.
 /// Addresses as those of timeRun(). Blocks.
 Result<double> timeBurst(Prepared &prepared, Device &device, LaunchMode launchMode, int64_t runs,
                          llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
 
-/// Number by number the largest of all ranks', to three places. Collective; blocks. BadInput if the
+/// Number by number the largest of all ranks'. Collective; blocks. BadInput if the
 /// ranks have different numbers of them.
 Result<std::vector<double>> maximaOverRanks(ControlPlane &control, const std::vector<double> &mine);
 
-/// How often to run untimed, for a run that takes `us`, or 0 while that is not known; the same on
+/// The number of untimed runs if a run takes `us`, which is 0 while that is not known; the same on
 /// every rank.
 using RunsFor = std::function<int64_t(double us)>;
 
@@ -59,7 +59,7 @@ using RunsFor = std::function<int64_t(double us)>;
 Result<double> warmUp(ControlPlane &control, const RunsFor &runsFor,
                       const std::function<Result<double>()> &run);
 
-/// So many runs take about `warmUpUs`; while `us` is not known, as many as it takes to know it.
+/// The number of runs that take about `warmUpUs`; while `us` is not known, as many as tell it.
 int64_t runsToWarmUp(double warmUpUs, double us);
 
 } // namespace braid

@@ -5,7 +5,7 @@
 
 namespace braid {
 
-/// By the host's clock.
+/// Seconds by the host's clock.
 inline double secondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }

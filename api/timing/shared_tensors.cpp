@@ -2,10 +2,12 @@
 
 #include "api/timing/shared_tensors.h"
 
-#include "api/timing/random_tile.h"
 #include "ir/failure.h"
+#include "runtime/numeric.h"
 
 #include <algorithm>
+#include <cstring>
+#include <random>
 
 namespace braid {
 namespace {
@@ -17,6 +19,21 @@ constexpr int64_t kTileElements = int64_t(1) << 20;
 uint64_t seedOf(int64_t input, int64_t rank) {
   constexpr int64_t kRanks = int64_t(1) << 32;
   return 1 + static_cast<uint64_t>(input * kRanks + rank);
+}
+
+/// Random numbers in [-1, 1), the same for the same seed: beyond its shape, a GEMM's time depends
+/// on power, and that on the values.
+std::vector<char> randomTile(DType dtype, size_t elements, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<char> tile(elements * static_cast<size_t>(sizeOf(dtype)));
+  for (size_t i = 0; i < elements; ++i) {
+    const float value = static_cast<float>(random() >> 40) * 0x1p-23F - 1;
+    withElement(dtype, [&](auto element) {
+      element = narrow<decltype(element)>(value);
+      std::memcpy(tile.data() + i * sizeof element, &element, sizeof element);
+    });
+  }
+  return tile;
 }
 
 } // namespace
@@ -52,15 +69,14 @@ Result<std::vector<void *>> SharedTensors::outputsOf(const Plan &plan) {
   return addresses;
 }
 
-/// What was outgrown may still be used by Plans that are ready, so it is given back at the end,
-/// and what has to grow at all grows by doubling.
+/// Plans that are ready may still use memory that was too small for others, so it is given back at
+/// the end, and a tensor that has to grow doubles at least.
 Status SharedTensors::grow(Tensor &tensor, int64_t bytes) {
   if (tensor.address && bytes <= tensor.bytes)
     return Status::ok();
   bytes = std::max(bytes, 2 * tensor.bytes);
   tensor = {BRAID_TRY(device_.allocate(ArenaKind::Private, bytes)), bytes};
   allocated_.push_back(tensor.address);
-  allocatedBytes_ += bytes;
   return Status::ok();
 }
 

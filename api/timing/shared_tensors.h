@@ -7,8 +7,8 @@
 
 namespace braid {
 
-/// What all Plans read and write that are timed on a device: for each parameter and result in
-/// order, memory for the largest so far. Goes before the device, and gives it back then.
+/// The memory that all Plans read and write that are timed on a device: for each parameter and
+/// result in order, enough for the largest so far. Goes before the device, and is given back then.
 class SharedTensors {
 public:
   /// `device` outlives this.
@@ -20,8 +20,6 @@ public:
   /// GEMMs. Block while memory has to grow.
   Result<std::vector<const void *>> inputsOf(const Plan &plan);
   Result<std::vector<void *>> outputsOf(const Plan &plan);
-  /// So far; what was outgrown included.
-  int64_t allocatedBytes() const { return allocatedBytes_; }
 
 private:
   struct Tensor {
@@ -36,7 +34,6 @@ private:
   const int64_t rank_;
   std::vector<Tensor> inputs_, outputs_;
   std::vector<void *> allocated_;
-  int64_t allocatedBytes_ = 0;
 };
 
 } // namespace braid

@@ -4,7 +4,6 @@
 #include "api/autotune/choose.h"
 #include "api/autotune/stage_choices.h"
 #include "api/autotune/time_candidates.h"
-#include "api/bench/gather_bench.h"
 #include "api/compile/plans.h"
 #include "api/ranks/run.h"
 #include "backends/null/null_backend.h"
@@ -883,7 +882,8 @@ TEST(Choose, MakesARowOfABench) {
   BackendRegistry registry = builtinBackends();
   auto mesh = LocalMesh::create(*registry.find("cpu"), {.ranks = 1});
   PlanTimer timer((*mesh)->cluster(), 0, plans[0]);
-  Result<TimedRow> row = makeGatherRow("auto;streams=2", {8, 8, 8}, DType::F32, 1, false);
+  const BenchProblem problem{"t.braid", kFusion, {.ranks = 1}};
+  Result<TimedRow> row = makeRow(problem, "auto;streams=2", false);
   ScheduleChoice choice;
   Result<TimedRow> chosen = chooseRow(*row, {}, timer, &choice);
   ASSERT_TRUE(chosen.isOk()) << chosen.status().message();

@@ -7,9 +7,11 @@ by SIGKILL; the ranks of a job end with it.
 """
 import contextlib
 import functools
+import json
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -126,3 +128,19 @@ def run(arguments, seconds, environment=None):
     with Command(arguments, environment) as command:
         command.wait(seconds)
         return command.code, command.out(), command.err()
+
+
+def torch_rows(braid, operation, ranks, flags, seconds):
+    """The rows of tools/bench_torch.py. RuntimeError if it fails."""
+    folder = os.path.dirname(os.path.dirname(braid))
+    environment = {**os.environ, "PYTHONPATH": os.path.join(folder, "python")}
+    environment.pop("LD_LIBRARY_PATH", None)  # PyTorch has libraries of its own
+    with tempfile.TemporaryDirectory() as temporary:
+        out = os.path.join(temporary, "out.json")
+        code, said, err = run([sys.executable, os.path.join(ROOT, "tools", "bench_torch.py"),
+                               operation, "--ranks", str(ranks), "--json", out] + flags, seconds,
+                              environment)
+        if code != 0:
+            raise RuntimeError(f"exit code {code}\n{said}{err}"[-3000:])
+        with open(out, encoding="utf-8") as file:
+            return json.load(file)["rows"]

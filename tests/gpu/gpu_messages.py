@@ -4,10 +4,9 @@ import json
 import os
 import shutil
 import sys
-import tempfile
 
 from gpu_batch import Batch, as_run
-from gpu_commands import ROOT, run
+from gpu_commands import ROOT, run, torch_rows
 from gpu_suite import only_on
 
 EXAMPLE = os.path.join(ROOT, "examples", "ag_matmul.braid")
@@ -106,59 +105,43 @@ def launchers(suite):
 
 
 # Of a rank's tensor, as nccl-tests counts it: bytes that cross a link, by those that are gathered
-# or summed. The row of Braid, and PyTorch's, which calls NCCL.
-BUSES = {"gather-matmul": ("gather", "torch/gather", lambda ranks: (ranks - 1) / ranks),
-         "matmul-reduce-scatter": ("scatter", "torch/scatter", lambda ranks: (ranks - 1) / ranks),
-         "matmul-all-reduce": ("reduce", "torch/reduce", lambda ranks: 2 * (ranks - 1) / ranks)}
+# or summed.
+BUSES = {"gather-matmul": lambda ranks: (ranks - 1) / ranks,
+         "matmul-reduce-scatter": lambda ranks: (ranks - 1) / ranks,
+         "matmul-all-reduce": lambda ranks: 2 * (ranks - 1) / ranks}
 BUS_COLUMNS = (1024, 8192, 65536, 262144)  # of 512 rows of bf16: 1 MiB to 256 MiB
+BUS_ROWS = ("braid/transfers", "torch/transfers")  # Braid's, and PyTorch's, which calls NCCL
 BUS_WITHIN = 0.03
 JITTER_US = 2  # by which bursts of 12 us differ from one call to the next
-
-
-def bus_rows(suite, operation, ranks):
-    """Rows of the benchmark of one collective beside PyTorch's, and what it said."""
-    own, _, _ = BUSES[operation]
-    shapes = ",".join(f"512x64x{columns}" if operation == "gather-matmul" else
-                      f"512x{columns}x64" for columns in BUS_COLUMNS)
-    with tempfile.TemporaryDirectory() as folder:
-        out = os.path.join(folder, "out.json")
-        code, said, err = run(
-            [suite.braid, "bench", operation, "--backend", "nccl", "--ranks", str(ranks),
-             "--shapes", shapes, "--impl", f"{own};transfers=collective", "--against", "torch",
-             "--python", sys.executable, "--graph", "yes", "--rounds", "5", "--iterations", "5",
-             "--row-ms", "60", "--json", out], 200)
-        if code != 0:
-            raise RuntimeError(f"exit code {code}\n{said}{err}"[-3000:])
-        with open(out, encoding="utf-8") as file:
-            return json.load(file)["rows"], err
 
 
 def bus_bandwidth(suite, ranks=2):
     """Each collective beside the same one of PyTorch's, in bursts in graphs, in turns. Calls of the
     benchmark differ by 8 % at 8 MiB, in either's favour: the shortest of three counts."""
     def check(operation):
+        if not importlib.util.find_spec("torch"):
+            return "skipped", "no PyTorch"
+        shapes = ",".join(f"512x64x{columns}" if operation == "gather-matmul" else
+                          f"512x{columns}x64" for columns in BUS_COLUMNS)
+        flags = ["--shapes", shapes, "--rows", ",".join(BUS_ROWS), "--graph", "yes", "--row-ms",
+                 "60"]
         shortest = {}
         for _ in range(3):
-            rows, said = bus_rows(suite, operation, ranks)
-            for columns in BUS_COLUMNS:
-                for name in BUSES[operation][:2]:
-                    us = [row["burst_median_us"] for row in rows
-                          if columns in (row["n"], row["k"]) and "burst_median_us" in row
-                          and row["implementation"].startswith(name)]
-                    if not us:
-                        return "skipped", f"{name} was not timed: {said.strip()[-300:]}"
-                    shortest[columns, name] = min(us[0], shortest.get((columns, name), us[0]))
+            for row in torch_rows(suite.braid, operation, ranks, flags, 200):
+                if "failure" in row:
+                    return "failed", f"{row['implementation']}: {row['failure']}"
+                key = max(row["n"], row["k"]), row["implementation"]
+                shortest[key] = min(row["burst_median_us"], shortest.get(key, float("inf")))
             outcome, detail = judge(operation, shortest)
             if outcome == "passed":
                 break
         return outcome, detail
 
     def judge(operation, shortest):
-        own, theirs, factor = BUSES[operation]
         lines, wrong = [], 0
         for columns in BUS_COLUMNS:
-            mine, other = shortest[columns, own], shortest[columns, theirs]
-            moved = 512 * columns * 2 * factor(ranks)
+            mine, other = (shortest[columns, name] for name in BUS_ROWS)
+            moved = 512 * columns * 2 * BUSES[operation](ranks)
             wrong += mine > max(other * (1 + BUS_WITHIN), other + JITTER_US)
             lines.append(f"{columns * 1024 / 2**20:g} MiB: {moved / mine / 1e3:.1f} GB/s, "
                          f"PyTorch's {moved / other / 1e3:.1f}")

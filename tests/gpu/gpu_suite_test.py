@@ -85,7 +85,7 @@ rows = []
 for shape in after("--shapes"):
     for name in after("--impl"):
         m, n, k = map(int, shape.split("x"))
-        by_kernels = {slow} if m % 16 and name.startswith("gather") else 150
+        by_kernels = {slow} if m % 16 and name.startswith("transfers") else 150
         rows.append(dict(m=m, n=n, k=k, implementation=name, graph=False,
                          median_us=by_kernels if "kernel" in name else 100))
 with open(*after("--json"), "w") as file:
@@ -462,7 +462,7 @@ def test_unaligned_copies():
             outcome = machine.run("--only", "unaligned copies")
             case, = outcome.json["cases"]
             check(case["outcome"] == expected, f"expected {expected}, got {case}")
-            line = f"8190x4097x4099 gather;protocol=put;copies=kernel eager: {slow} us by kernels"
+            line = f"transfers;protocol=put;copies=kernel eager: {slow} us by kernels"
             check(line in case["detail"], f"expected {line}, got {case}")
 
 

@@ -1,45 +1,53 @@
 //===- tools/bench/command.cpp - `braid bench` ------------------------------------------------===//
 //
-// The command has a job of processes for its own rows and a worker for those of a rival, and asks
-// them for one row at a time. If a row fails or hangs, that is its result, and another job goes on
-// with the next one.
+// Each shape is timed by a job of its own: what fails there keeps no other shape from being timed,
+// and what was prepared is given back.
 //
 //===----------------------------------------------------------------------------------------===//
 
-#include "tools/command.h"
-#include "api/bench/file_bench.h"
 #include "api/compile/check.h"
 #include "api/compile/plans.h"
+#include "api/launch/launch.h"
 #include "api/ranks/run.h"
+#include "api/timing/seconds_since.h"
 #include "ir/failure.h"
+#include "runtime/files.h"
+#include "runtime/host_name.h"
 #include "runtime/job/bootstrap/environment.h"
-#include "tools/bench/bench.h"
-#include "tools/bench/worker/serve.h"
+#include "tools/bench/rank.h"
+#include "tools/process.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
 
+#include <ctime>
 #include <deque>
 #include <filesystem>
-#include <thread>
+
+#include <unistd.h>
 
 namespace braid::tools {
 namespace {
 
-/// A private folder, gone with this object.
-class TemporaryFolder {
+using Json = nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+/// An empty file that is gone with this object.
+class TemporaryFile {
 public:
-  TemporaryFolder() {
-    path_ = temporaryFolder() + "/braid-bench-XXXXXX";
-    isMade_ = mkdtemp(path_.data()) != nullptr;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
+  TemporaryFile() : path_(temporaryFolder() + "/braid-bench-XXXXXX") {
+    const int descriptor = mkstemp(path_.data());
+    isMade_ = descriptor >= 0;
     if (isMade_)
-      std::filesystem::remove_all(path_, ignored);
+      ::close(descriptor);
   }
-  TemporaryFolder(const TemporaryFolder &) = delete;
+  ~TemporaryFile() {
+    if (isMade_)
+      ::unlink(path_.c_str());
+  }
+  TemporaryFile(const TemporaryFile &) = delete;
   bool isMade() const { return isMade_; }
   const std::string &path() const { return path_; }
 
@@ -48,61 +56,154 @@ private:
   bool isMade_ = false;
 };
 
+/// UTC, such as 2026-11-20T12:00:00Z.
+std::string timeNow() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts = {};
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &parts));
+  return text;
+}
+
+class Bench {
+public:
+  explicit Bench(const BenchFlags &flags) : flags_(flags) {}
+  /// Returns the exit code: that of the first row or shape that failed.
+  Result<int> run();
+
+private:
+  bool hasTimeFor(size_t shape) const;
+  Status timeShape(size_t index);
+  void note(StatusCode code) { code_ = code_ == StatusCode::Ok ? code : code_; }
+  std::string json() const;
+
+  const BenchFlags &flags_;
+  const Clock::time_point begin_ = Clock::now();
+  double longest_ = 0; ///< seconds of a shape so far
+  StatusCode code_ = StatusCode::Ok;
+  int signal_ = 0;
+  std::string device_;
+  Json rows_ = Json::array();
+};
+
+bool Bench::hasTimeFor(size_t shape) const {
+  const double end = secondsSince(begin_) + (shape == 0 ? 0 : longest_);
+  return flags_.timeLimit == 0 || end < double(flags_.timeLimit);
+}
+
+/// A failure in a shape is printed, and ends this shape alone.
+Status Bench::timeShape(size_t index) {
+  const Clock::time_point begin = Clock::now();
+  TemporaryFile file;
+  if (!file.isMade())
+    return unsupported("cannot make a file like {}", file.path());
+  LaunchOptions options;
+  options.ranks = flags_.ranks;
+  options.arguments =
+      commandLine("bench", {"--rank-shape", std::to_string(index), "--rank-rows", file.path()});
+  options.input = flags_.file.text;
+  options.timeout = std::chrono::milliseconds(flags_.timeoutMs);
+  options.onFailure = [](const Status &cause) { llvm::errs() << messageOf(cause); };
+  const LaunchReport report = BRAID_TRY(launch(options));
+  signal_ = report.signal;
+  for (const std::string &ending : report.endings)
+    llvm::errs() << (report.status.isOk() ? "braid: warning: the shape was timed, but " : "")
+                 << ending << "\n";
+  note(report.isOutputLost ? StatusCode::Unsupported : report.status.code());
+  longest_ = std::max(longest_, secondsSince(begin));
+  if (!report.status.isOk())
+    return Status::ok();
+  const Json found = Json::parse(BRAID_TRY(readFile(file.path(), size_t(1) << 30)));
+  rows_.insert(rows_.end(), found["rows"].begin(), found["rows"].end());
+  device_ = found["device"];
+  note(static_cast<StatusCode>(found["code"].get<int>()));
+  return Status::ok();
+}
+
+/// A row a line: samples are many.
+std::string Bench::json() const {
+  const BenchFlags &f = flags_;
+  const Json about = {{"operation", f.operation ? f.operation->name : f.file.file},
+                      {"dtype", f.dtype},
+                      {"ranks", f.ranks},
+                      {"backend", f.backend},
+                      {"reproducible", f.source.reproducible},
+                      {"rounds", f.rounds},
+                      {"iterations", f.iterations},
+                      {"bursts", f.bursts},
+                      {"row_ms", f.rowMs},
+                      {"date", timeNow()},
+                      {"device", device_},
+                      {"host", hostName()},
+                      {"version", BRAID_VERSION}};
+  const auto replace = Json::error_handler_t::replace;
+  std::string text = about.dump(1, ' ', false, replace);
+  text.erase(text.rfind('\n'));
+  text += ",\n \"rows\": [";
+  for (const Json &row : rows_)
+    text += (&row == &rows_.front() ? "\n  " : ",\n  ") + row.dump(-1, ' ', false, replace);
+  return text + "\n ]\n}\n";
+}
+
+Result<int> Bench::run() {
+  if (!flags_.json.empty())
+    BRAID_TRY(checkWritable(flags_.json));
+  const std::vector<BenchShape> shapes = flags_.shapes();
+  for (size_t i = 0; i < shapes.size() && signal_ == 0; ++i) {
+    const std::string title = flags_.titleOf(shapes[i]);
+    if (!hasTimeFor(i)) {
+      llvm::errs() << fmt::format("braid: --time-limit: {} of {} shapes are done, {} is next\n", i,
+                                  shapes.size(), title);
+      break;
+    }
+    llvm::errs() << fmt::format("braid: {}: shape {} of {}\n", title, i + 1, shapes.size());
+    BRAID_TRY(timeShape(i));
+    if (!flags_.json.empty() && isReplacedAsAWhole(flags_.json))
+      BRAID_TRY(writeFile(flags_.json, json()));
+  }
+  if (!flags_.json.empty() && !isReplacedAsAWhole(flags_.json))
+    BRAID_TRY(writeFile(flags_.json, json()));
+  return signal_ != 0 ? 128 + signal_ : static_cast<int>(code_); // as a shell says it
+}
+
 Result<int> bench(BenchFlags flags) {
-  BackendRegistry registry = builtinBackends();
+  const BackendRegistry registry = builtinBackends();
   const Backend *backend = registry.find(flags.backend);
   if (!backend)
     return missingBackend(flags.backend, registry, {"cpu", "cuda", "nccl"});
   BRAID_TRY(flags.check(*backend));
-  const bool wantsGraphs =
-      flags.graph != "no" || llvm::any_of(flags.impl, &BenchFlags::isGraphByName);
-  if (wantsGraphs && !backend->hasGraphs)
-    return unsupported("graphs: backend '{}' has none", backend->name);
   BRAID_TRY(checkSettings(processEnvironment()));
-  if (!flags.requests.empty())
-    return benchRank(flags);
+  if (!flags.rankRows.empty())
+    return benchRank(flags, *backend);
   BRAID_TRY(checkIsAlone("bench", processEnvironment()));
-  TemporaryFolder folder;
-  if (!folder.isMade())
-    return unsupported("cannot make a folder like {}", folder.path());
-  RanksJob job(flags, folder.path());
-  Bench bench(flags, job);
-  Status status = Status::ok();
-  std::thread thread([&] {
-    status = bench.run();
-    job.close();
-  });
-  job.runJobs();
-  thread.join();
-  if (job.interruptedBy() != 0)
-    return 128 + job.interruptedBy(); // as a shell says it
-  BRAID_TRY(status);
-  return static_cast<int>(bench.firstFailure());
+  return Bench(flags).run();
 }
 
-std::string namesOfOperations() {
+//===- The flags ------------------------------------------------------------------------------===//
+
+std::string expectedOperation(const std::string &got) {
   std::string names;
   for (const Operation &operation : operations())
     names += (names.empty() ? "" : ", ") + operation.name;
-  return names;
+  return fmt::format("expected an operation ({}) or a FILE, got {}", names, got);
 }
 
-std::string expectedOperation(const std::string &got) {
-  return fmt::format("expected an operation ({}) or a FILE, got {}", namesOfOperations(), got);
-}
-
-/// Refuses a word that names nothing before its flags are looked at. A rank does not read FILE.
-void checkFile(const std::string &file, const BenchFlags &flags) {
-  if (flags.requests.empty() && file != "-" && !std::filesystem::exists(file))
-    throw CLI::ParseError(expectedOperation("'" + file + "'"), // caught in main
-                          CLI::ExitCodes::ValidationError);
+std::vector<std::string> standardRows(const Compiled &compiled, const BenchFlags &flags,
+                                      const CompileOptions &options) {
+  if (!compiled.isLowered)
+    return {"program", "gemms", "transfers"};
+  if (options.passes) // which leave no schedule to choose
+    return {"given", "chunked"};
+  if (flags.source.isAuto())
+    return {"gemms", "transfers", "sequential", "auto"};
+  return {"gemms", "transfers", "sequential", "given", "auto"};
 }
 
 /// A rank gets what FILE holds on its standard input: FILE itself may have changed, or been read.
 Result<int> benchFile(BenchFlags flags, std::unique_ptr<Source> &source) {
   CompileOptions options;
   const std::string &file = flags.source.file;
-  const bool isRank = !flags.requests.empty();
+  const bool isRank = !flags.rankRows.empty();
   if (file.empty())
     return badInput("{}", expectedOperation("neither"));
   BRAID_TRY(flags.source.toOptions(options));
@@ -111,34 +212,34 @@ Result<int> benchFile(BenchFlags flags, std::unique_ptr<Source> &source) {
   const std::vector<Plan> plans = BRAID_TRY(makePlans(compiled));
   if (!isRank) // what hangs, or reads what nobody wrote, has no time worth knowing
     BRAID_TRY(expectSafe(compiled, plans, {}));
-  const BenchFile read{compiled, options, plans, flags.source.isAuto()};
-  flags.operation = fileOperation(read);
-  flags.fileText = source->diags.text();
-  flags.dtype = name(dtypeOf(read)).str();
+  flags.standard = standardRows(compiled, flags, options);
+  const std::string name = plans.front().sourceName;
+  flags.file = {name, source->diags.text(), options, compiled.isLowered};
+  const std::vector<PlanMatmul> &gemms = plans.front().matmuls;
+  flags.dtype = braid::name(gemms.empty() ? DType::BF16 : gemms.front().dtype).str();
   flags.ranks = static_cast<int64_t>(plans.size());
   return bench(std::move(flags));
 }
 
-/// Flags of a FILE are none of an operation's, which has its own behind its name.
+/// Refuses a word that names nothing before its flags are looked at. A rank does not read FILE.
+void checkFile(const std::string &file, const BenchFlags &flags) {
+  if (flags.rankRows.empty() && file != "-" && !std::filesystem::exists(file))
+    throw CLI::ParseError(expectedOperation("'" + file + "'"), // caught in main
+                          CLI::ExitCodes::ValidationError);
+}
+
+/// Flags before an operation's name would be those of a FILE.
 Status checkNothingBefore(const CLI::App &command, const Operation &operation) {
   for (const CLI::Option *option : command.get_options())
     if (option->count() != 0 && option->get_group() != "")
-      return badInput("expected what is asked of {} behind its name, got {} before it",
-                      operation.name, option->get_name());
+      return badInput("expected the flags of {} after its name, got {} before it", operation.name,
+                      option->get_name());
   return Status::ok();
 }
 
 constexpr const char *kFooter = R"(
-An operation has shapes, and rows for its limits, for the ways to do it and for its rivals: see
-braid bench gather-matmul --help, which says what is measured, too. The rows of a FILE are
-
-  of a fusion    gemms and transfers (those of sequential alone), sequential (one part after the
-                 other), given (the lowering that the flags ask for), auto (what braid run
-                 --schedule auto chooses), chunked (chunked GEMM: the GEMMs of given alone), and
-                 schedules; all can have options
-  of a program   program, and its gemms and transfers alone
-
-Sums of partial results count as transfers.
+braid bench gather-matmul --help says what the rows of a fusion are, and what is measured; a program
+has the rows program, gemms, transfers and uncoupled.
 
   braid bench gather-matmul -m 4096 -n 4096 -k 4096 --ranks 4 --backend cuda
   braid bench examples/ag_matmul.braid --ranks 4 --impl 'given,pairwise;protocol=put')";
@@ -149,9 +250,8 @@ Command addBench(CLI::App &app) {
   auto file = std::make_shared<BenchFlags>();
   CLI::App *command =
       app.add_subcommand("bench", "Time an operation, or a FILE, beside its limits");
-  command->add_option("--requests", file->requests)->group("");
-  command->add_option("--answers", file->answers)->group("");
-  file->operation.hasShapes = false;
+  command->add_option("--rank-shape", file->rankShape)->group("");
+  command->add_option("--rank-rows", file->rankRows)->group("");
   file->source.isRun = true;
   file->addTo(*command);
   command->get_option("FILE")->required(false)->each(
@@ -159,16 +259,18 @@ Command addBench(CLI::App &app) {
   command->footer(kFooter);
   auto flags = std::make_shared<std::deque<BenchFlags>>(); // which the options refer to
   for (const Operation &operation : operations()) {
-    flags->emplace_back().operation = operation;
-    flags->back().addTo(*command->add_subcommand(operation.name, operation.summary));
+    BenchFlags &each = flags->emplace_back();
+    each.operation = &operation;
+    each.standard = operation.standard;
+    each.addTo(*command->add_subcommand(operation.name, operation.summary));
   }
   return {command, [=] {
             for (BenchFlags each : *flags)
-              if (command->got_subcommand(each.operation.name)) {
-                each.requests = file->requests;
-                each.answers = file->answers;
+              if (command->got_subcommand(each.operation->name)) {
+                each.rankShape = file->rankShape;
+                each.rankRows = file->rankRows;
                 return runCommand([&](auto &) -> Result<int> {
-                  BRAID_TRY(checkNothingBefore(*command, each.operation));
+                  BRAID_TRY(checkNothingBefore(*command, *each.operation));
                   return bench(std::move(each));
                 });
               }

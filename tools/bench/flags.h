@@ -2,7 +2,7 @@
 #pragma once
 
 #include "api/bench/operation.h"
-#include "api/timing/rank_times.h"
+#include "api/bench/row_timer.h"
 #include "runtime/execute/backend.h"
 #include "tools/command.h"
 
@@ -12,56 +12,44 @@ namespace braid::tools {
 std::optional<BenchShape> parseShape(llvm::StringRef text);
 
 struct BenchFlags {
-  Operation operation;  ///< of a FILE: once it has been read
-  SourceFlags source;   ///< of a FILE
-  std::string fileText; ///< what FILE holds
+  const Operation *operation = nullptr; ///< null: a FILE is timed
+  SourceFlags source;                   ///< for a FILE: how to lower it
+  BenchProblem file;                    ///< the text of FILE, once it has been read
+  std::vector<std::string> standard;    ///< the rows that are timed unless others are named
 
   std::vector<int64_t> m, n, k;
   std::vector<std::string> listed; ///< shapes as MxNxK, instead
   std::string dtype = "bf16";
-  std::string partial; ///< of partial results; empty: the same
   int64_t ranks = 2;
   std::string backend = "cpu";
   std::vector<std::string> impl; ///< empty: the standard ones
   std::string graph;             ///< empty: what the backend can do
-  int64_t iterations = 20, warmUp = 5;
-  std::optional<int64_t> rounds;   ///< not given: 5 beside a rival, else 1
-  int64_t bursts = 21;             ///< over all rounds; 0: none
-  int64_t rowMs = 200;             ///< 0: no limit
-  std::optional<int64_t> warmUpMs; ///< not given: 0 on cpu, else see warmUpTimeMs()
-  int64_t idleGapUs = static_cast<int64_t>(kIdleGapUs);
+  int64_t rounds = 1, iterations = 20, bursts = 21, rowMs = 200;
   int64_t timeoutMs = 60000;
   int64_t timeLimit = 0; ///< seconds; 0: none
-  std::string csv, json;
-  bool resumes = false, retriesFailed = false;
-  std::vector<std::string> labels;
-  std::string against; ///< "", or "torch"
-  std::string python = "python3";
-  std::string torchRows;     ///< the worker's script; empty: the one that comes with this program
-  int64_t jobMib = 32 << 10; ///< a job of ranks that has allocated more (of each) is replaced
+  std::string json;
 
-  std::string requests, answers; ///< of a rank that this command has started: named pipes
+  // For a rank that this command has started: its shape, and where rank 0 writes the rows.
+  int64_t rankShape = 0;
+  std::string rankRows;
 
-  /// Those of an operation that has shapes, or of a FILE.
+  /// The flags of an operation, or of a FILE.
   void addTo(CLI::App &app);
   /// BadInput names the flag, what was expected and what came. Fills in what was not given.
   Status check(const Backend &backend);
 
-  /// All of them, once check() is Ok.
+  // Once check() is Ok.
   std::vector<BenchShape> shapes() const;
-  bool usesGpus() const { return backend != "cpu"; }
-  /// How long a row of that shape runs untimed: what was given, or else until a GPU whose power
-  /// limits it has settled.
-  int64_t warmUpTimeMs(const BenchShape &shape) const;
-  /// BadInput if there are none of these, or not together.
-  Result<BenchTypes> types() const;
-  /// Whether a row says of itself that it is a graph.
-  static bool isGraphByName(llvm::StringRef row) { return row.contains("launch=graph"); }
-  /// Eager, graph, or both.
-  std::vector<bool> graphChoices() const;
+  std::string titleOf(const BenchShape &shape) const;
+  /// The rows of a shape in the order of their turns.
+  std::vector<TimedRow> rowsOf(const BenchShape &shape, const Backend &backend) const;
+  BenchTiming timing() const { return {rounds, iterations, bursts, 1e3 * double(rowMs)}; }
 
 private:
   void addShapesTo(CLI::App &app);
+  Status checkShapes() const;
+  Status checkNumbers();
+  BenchProblem problemOf(const BenchShape &shape, const Backend &backend) const;
 };
 
 } // namespace braid::tools

@@ -1,0 +1,83 @@
+//===- api/bench/uncoupled.cpp - the GEMMs and the transfers of a Plan at the same time -------===//
+
+#include "api/bench/uncoupled.h"
+
+#include "runtime/plan/plan_parts.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace braid {
+namespace {
+
+void shiftBuffer(Range &range, uint32_t by) {
+  if (range.buffer != kPeerBuffer)
+    range.buffer += by;
+}
+
+/// Numbers the buffers of a Plan from `first` on.
+void shiftBuffers(Plan &gemms, uint32_t first) {
+  for (PlanMatmul &matmul : gemms.matmuls)
+    for (Range *range : {&matmul.a, &matmul.b, &matmul.c, &matmul.bias, &matmul.addend})
+      shiftBuffer(*range, first);
+  for (PlanPointwise &pointwise : gemms.pointwise) {
+    shiftBuffer(pointwise.dst, first);
+    shiftBuffer(pointwise.first.range, first);
+    for (PointwiseStep<PlanPointwise::Operand> &step : pointwise.steps)
+      shiftBuffer(step.operand.range, first);
+  }
+}
+
+/// Gives the parameters of `gemms` the numbers after those that `plan` has.
+void addBuffers(Plan &plan, Plan &gemms) {
+  const auto first = static_cast<uint32_t>(plan.buffers.size());
+  shiftBuffers(gemms, first);
+  for (auto [theirs, all] :
+       {std::pair(&gemms.inputs, &plan.inputs), {&gemms.outputs, &plan.outputs}})
+    for (uint32_t buffer : *theirs) {
+      gemms.buffers[buffer].offset = static_cast<int64_t>(all->size());
+      all->push_back(first + buffer);
+    }
+  llvm::append_range(plan.buffers, gemms.buffers);
+}
+
+Command ordering(CommandKind kind, uint32_t stream, uint32_t event) {
+  Command command{kind};
+  command.stream = stream;
+  command.event = event;
+  return command;
+}
+
+} // namespace
+
+Plan uncoupled(const Plan &plan) {
+  Plan gemms = gemmsOf(plan), both = transfersOf(plan);
+  const auto streams = static_cast<uint32_t>(gemms.streams.size());
+  const uint32_t events = both.events, begin = 2 * events, end = begin + 1;
+  addBuffers(both, gemms);
+  both.matmuls = gemms.matmuls;
+  both.pointwise = gemms.pointwise;
+  for (const PrepareAction &step : gemms.preparation)
+    if (step.kind == PrepareKind::Warm)
+      both.preparation.push_back(step);
+  std::vector<Command> commands = {ordering(CommandKind::Record, 0, begin),
+                                   ordering(CommandKind::WaitEvent, streams, begin)};
+  for (Command command : both.commands) {
+    command.stream += streams;
+    commands.push_back(command);
+  }
+  commands.push_back(ordering(CommandKind::Record, streams, end));
+  for (Command command : gemms.commands) {
+    if (command.event != kNone)
+      command.event += events;
+    commands.push_back(command);
+  }
+  commands.push_back(ordering(CommandKind::WaitEvent, 0, end));
+  both.commands = std::move(commands);
+  both.events = end + 1;
+  for (uint32_t i = 0; i < streams; ++i)
+    both.streams.push_back("transfers " + std::to_string(i));
+  both.releases.clear();
+  return both;
+}
+
+} // namespace braid

@@ -1,0 +1,151 @@
+//===- tools/bench/rank.cpp - one rank of the job that times the rows of a shape --------------===//
+
+#include "tools/bench/rank.h"
+
+#include "api/autotune/choose.h"
+#include "api/launch/job_rank.h"
+#include "api/ranks/run.h"
+#include "ir/failure.h"
+#include "runtime/files.h"
+#include "runtime/warn.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <fmt/format.h>
+
+#include <sys/resource.h>
+
+namespace braid::tools {
+namespace {
+
+using Json = nlohmann::json;
+
+/// Each prepared row takes open files, of which there may be hundreds.
+void allowOpenFiles() {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+    return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+//===- The table ------------------------------------------------------------------------------===//
+
+/// A number too wide for its column widens it.
+std::string cell(std::optional<double> number, int width, int digits) {
+  return fmt::format(" {:>{}}", number ? fmt::format("{:.{}f}", *number, digits) : "-", width - 1);
+}
+
+std::string lineOf(const BenchRow &row, size_t width, const BenchLimits &limits) {
+  std::string line = fmt::format("  {:<{}}{:>7}", row.name, width, row.isGraphed ? "yes" : "no");
+  if (!row.isTimed())
+    return line + "  failed: " + row.failure;
+  const Spread spread = row.spread();
+  std::optional<double> rate;
+  if (row.flops > 0 && row.time() > 0)
+    rate = row.flops / row.time() * 1e-6;
+  line += cell(row.time(), 12, 1) + cell(spread.low, 12, 1) + cell(spread.high, 12, 1) +
+          cell(row.burstTime(), 12, 1) + cell(rate, 10, 1) + cell(limits.efficiency(row), 7, 3);
+  return row.choice.empty() ? line : line + "  " + row.choice;
+}
+
+void printTable(const std::string &title, const std::vector<BenchRow> &rows,
+                llvm::raw_ostream &os) {
+  size_t width = 32;
+  for (const BenchRow &row : rows)
+    width = std::max(width, row.name.size() + 2);
+  const BenchLimits limits = BenchLimits::of(rows);
+  os << fmt::format("{}\n  {:<{}}{:>7}{:>12}{:>12}{:>12}{:>12}{:>10}{:>7}\n", title, "row", width,
+                    "graph", "median us", "p10", "p90", "burst us", "TFLOP/s", "E");
+  for (const BenchRow &row : rows)
+    os << lineOf(row, width, limits) << "\n";
+  os.flush();
+}
+
+//===- A rank ---------------------------------------------------------------------------------===//
+
+/// Chooses as `braid run --schedule auto` does; rank 0 shows the best candidates.
+RowChooser chooserFor(const BenchFlags &flags, const Backend &backend, PlanTimer &planTimer) {
+  ChooseOptions options = chooseOptions(backend, /*ranksAreProcesses=*/true);
+  options.seconds = 4; // the choice is compared with other rows, and nobody waits for it
+  if (flags.graph != "both")
+    options.launchModes = {flags.graph == "yes" ? LaunchMode::Graph : LaunchMode::Eager};
+  if (planTimer.rank() == 0)
+    options.warn = warnOnStderr;
+  return [options, &planTimer](const TimedRow &row) -> Result<ChosenRow> {
+    ScheduleChoice choice;
+    TimedRow chosen = BRAID_TRY(chooseRow(row, options, planTimer, &choice));
+    if (planTimer.rank() == 0)
+      llvm::errs() << explain(choice);
+    return ChosenRow{std::move(chosen), choice.best().str()};
+  };
+}
+
+/// Rows with their shape, which device timed them, and the exit code of the first that was refused.
+Json jsonOf(const BenchFlags &flags, const BenchShape &shape, const std::vector<BenchRow> &rows,
+            const std::string &device) {
+  Json list = Json::array();
+  StatusCode code = StatusCode::Ok;
+  for (const BenchRow &row : rows) {
+    list.push_back(toJson(row));
+    if (flags.operation)
+      list.back().update({{"m", shape.m}, {"n", shape.n}, {"k", shape.k}});
+    if (code == StatusCode::Ok)
+      code = row.code;
+  }
+  return {{"rows", list}, {"device", device}, {"code", static_cast<int>(code)}};
+}
+
+Status report(const BenchFlags &flags, const BenchShape &shape, const std::vector<BenchRow> &rows,
+              const std::string &device) {
+  printTable(flags.titleOf(shape), rows, flags.json == "-" ? llvm::errs() : llvm::outs());
+  const Json json = jsonOf(flags, shape, rows, device);
+  return writeFile(flags.rankRows, json.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+Status timeRows(const BenchFlags &flags, const Backend &backend, JobRank &rank, LocalMesh &mesh,
+                TimedPlans &plans) {
+  const int64_t number = rank.place().rank;
+  const BenchShape shape = flags.shapes()[static_cast<size_t>(flags.rankShape)];
+  PlanTimer planTimer(mesh.cluster(), number, plans, rank.barrier());
+  RowTimer timer(planTimer, chooserFor(flags, backend, planTimer));
+  const std::vector<BenchRow> rows =
+      BRAID_TRY(timer.time(flags.rowsOf(shape, backend), flags.timing()));
+  if (number == 0) {
+    std::string device = mesh.device(number).description();
+    if (backend.transport == Transport::Messages)
+      device += ", NCCL " + BRAID_TRY(backend.messages());
+    BRAID_TRY(report(flags, shape, rows, device));
+  }
+  return mesh.control(number).commit();
+}
+
+Status runAsRank(const BenchFlags &flags, const Backend &backend, JobRank &rank) {
+  allowOpenFiles();
+  const ClusterOptions options{.ranks = rank.place().ranks,
+                               .timeout = std::chrono::milliseconds(flags.timeoutMs),
+                               .reproducible = flags.source.reproducible};
+  TimedPlans plans; // outlives the devices
+  auto mesh = BRAID_TRY(LocalMesh::join(backend, options, rank.takeClient()));
+  const Status status = timeRows(flags, backend, rank, *mesh, plans);
+  // Before this rank leaves, so that the others do not take that for the cause.
+  return status.isOk() ? status : mesh->fail(status);
+}
+
+} // namespace
+
+int benchRank(const BenchFlags &flags, const Backend &backend) {
+  Result<std::optional<Place>> place = findPlace(processEnvironment());
+  if (!place || !*place)
+    return tools::report(badInput("expected to be one rank of a bench's job"));
+  Result<std::unique_ptr<JobRank>> rank =
+      JobRank::join(**place, std::chrono::milliseconds(flags.timeoutMs));
+  if (!rank)
+    return static_cast<int>(rank.status().code());
+  Status status = runAsRank(flags, backend, **rank);
+  if (!status.isOk())
+    status = (*rank)->fail(status);
+  return static_cast<int>(status.code());
+}
+
+} // namespace braid::tools

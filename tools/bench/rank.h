@@ -1,0 +1,12 @@
+//===- tools/bench/rank.h - one rank of the job that times the rows of a shape ----------------===//
+#pragma once
+
+#include "tools/bench/flags.h"
+
+namespace braid::tools {
+
+/// Joins the job that this command has started, and times the rows of one shape. Rank 0 prints the
+/// table, and writes what the file of results takes from it. Returns the exit code.
+int benchRank(const BenchFlags &flags, const Backend &backend);
+
+} // namespace braid::tools

@@ -1,0 +1,483 @@
+#!/usr/bin/env python3
+"""Times Braid's operators for PyTorch beside PyTorch's own, NCCL and Transformer Engine.
+
+    PYTHONPATH=build/release/python tools/bench_torch.py gather-matmul --ranks 4 \\
+        --shapes 8192x8192x8192,2048x2048x2048 --json OUT.json
+
+It starts its ranks, or is one of torchrun's. Shapes are MxNxK as in braid bench:
+
+    gather-matmul          A[m / ranks, k] on each rank, B[k, n]
+    matmul-reduce-scatter  A[m, k], B[k, n], k of each rank; C[m / ranks, n]
+    matmul-all-reduce      the same; C[m, n]
+    mlp                    X[m / ranks, n], W1[n, k], W2[k, n], k of each rank
+
+All rows of a shape are timed in the same processes, in turns; every other round goes backwards. A
+burst is some 10 ms of runs back to back. The GPU is held until the host has issued them, and the
+time is that between two events around them over their number, the maximum over ranks; on CPU ranks
+it is the host's. Before its bursts a row runs until clocks are steady. A row that is not available
+says why. E is the longer of the fastest GEMMs alone and the fastest transfers alone, over the time.
+"""
+import argparse
+import contextlib
+import datetime
+import functools
+import json
+import math
+import os
+import re
+import socket
+import statistics
+import subprocess
+import sys
+import time
+import uuid
+
+import torch
+import torch.distributed as dist
+
+DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "f64": torch.float64}
+OPERATIONS = ("gather-matmul", "matmul-reduce-scatter", "matmul-all-reduce", "mlp")
+GEMMS, TRANSFERS, ALL = "gemms", "transfers", "all"  # what a row does
+BURST_US, STEADY_US = 10e3, 100e3
+MOST_OF_BURST = {False: 100, True: 1000}  # eager runs have to fit into the queue of a held GPU
+CYCLES_OF_US = 2000  # of a GPU, at most
+TIMEOUT = datetime.timedelta(seconds=120)
+CHOOSE_SECONDS = 2  # for Braid's schedules
+# Multicast is not there on every machine that has NVLink, and NCCL may hang where it is half there.
+DEFAULTS = {"TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NCCL_NVLS_ENABLE": "0"}
+
+
+class Refused(Exception):
+    """A row that is not available here; the text says why."""
+
+
+class Ranks:
+    """One rank, and its calls that are collective on the host."""
+
+    def __init__(self, args):
+        self.rank, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        self.is_gpu = args.device == "cuda"
+        local = int(os.environ.get("LOCAL_RANK", self.rank))
+        self.device = torch.device("cuda", local) if self.is_gpu else torch.device("cpu")
+        if self.is_gpu:
+            torch.cuda.set_device(self.device)
+            dist.init_process_group("nccl", device_id=self.device, timeout=TIMEOUT)
+        else:
+            torch.set_num_threads(1)
+            dist.init_process_group("gloo", timeout=TIMEOUT)
+        self.host = dist.new_group(backend="gloo", timeout=TIMEOUT)
+
+    def gather(self, value):
+        values = [None] * self.size
+        dist.all_gather_object(values, value, self.host)
+        return values
+
+    def slowest(self, values):
+        return [max(column) for column in zip(*self.gather(values))]
+
+    def together(self, step):
+        """The result of `step`. Raises on every rank if it does on one, so that no rank goes on to
+        wait on its device for one that does not."""
+        value, failure = None, ""
+        try:
+            value = step()
+        except Exception as error:  # whatever a library refuses is a result, too
+            line = (str(error).strip().splitlines() or [""])[0][:300]
+            failure = line if isinstance(error, Refused) else f"{type(error).__name__}: {line}"
+        failure = next((text for text in self.gather(failure) if text), "")
+        if failure:
+            raise Refused(failure)
+        return value
+
+    def synchronize(self):
+        if self.is_gpu:
+            torch.cuda.synchronize()
+
+    @functools.cached_property
+    def job(self):
+        """Braid's, whose data travel by NCCL on GPUs. Collective."""
+        import braid
+        name = self.gather(str(uuid.uuid4()))[0]
+        return braid.join("nccl" if self.is_gpu else "cpu", self.size, name=name, rank=self.rank,
+                          device=self.device.index)
+
+
+class Problem:
+    """The rows of one shape: an optional gather of A, one or two GEMMs, an optional reduction."""
+
+    def __init__(self, ranks, args, shape):
+        self.ranks, self.args = ranks, args
+        self.gathers = args.operation in ("gather-matmul", "mlp")
+        self.reduces = {"gather-matmul": "", "matmul-all-reduce": "all"}.get(args.operation,
+                                                                             "scatter")
+        self.m, self.n, k = shape
+        self.extents = [self.n, k, self.n] if args.operation == "mlp" else [k, self.n]
+        self.dtype, self.device = DTYPES[args.dtype], ranks.device
+        self.group = dist.group.WORLD.group_name
+        self.a, self.c = self.random(self.m, self.extents[0]), self.random(self.m, self.n)
+        self.weights = [self.random(*each) for each in zip(self.extents, self.extents[1:])]
+        self.choices = []
+
+    def random(self, *extents):
+        values = torch.rand(*extents, device=self.device, dtype=torch.float32)
+        return (values * 2 - 1).to(self.dtype)
+
+    def blocks_of(self, tensor):
+        """Refused unless each rank has as many rows."""
+        if self.m % self.ranks.size:
+            raise Refused(f"expected m to be a multiple of {self.ranks.size} ranks")
+        return tensor.view(self.ranks.size, -1, tensor.shape[1])
+
+    @functools.cached_property
+    def block(self):
+        """This rank's rows of A."""
+        return self.blocks_of(self.a)[0].clone()
+
+    @functools.cached_property
+    def own(self):
+        """This rank's rows of the sum."""
+        return self.blocks_of(self.c)[0].clone()
+
+    # -- PyTorch's, with NCCL on GPUs. Each gives a function that is timed. --
+
+    def gemms(self, target=None):
+        *first, last = self.weights
+        target = self.c if target is None else target
+
+        def run():
+            h = self.a
+            for weight in first:
+                h = gelu(torch.matmul(h, weight))
+            torch.matmul(h, last, out=target)
+        return run
+
+    def gather(self):
+        a, block = self.a, self.block
+        return lambda: dist.all_gather_into_tensor(a, block)
+
+    def reduce(self):
+        if self.reduces == "all":
+            return functools.partial(dist.all_reduce, self.c)
+        return functools.partial(dist.reduce_scatter_tensor, self.own, self.c)
+
+    def transfers(self):
+        return in_order(*[self.gather()] * self.gathers, *[self.reduce()] * bool(self.reduces))
+
+    def sequential(self):
+        return in_order(*[self.gather()] * self.gathers, self.gemms(),
+                        *[self.reduce()] * bool(self.reduces))
+
+    def symmetric(self):
+        """PyTorch's symmetric memory, whose import registers its operators."""
+        if not self.ranks.is_gpu:
+            raise Refused("symmetric memory is there on GPUs only")
+        import torch.distributed._symmetric_memory as symmetric
+        return symmetric
+
+    def shared(self, values):
+        """A copy in memory that peers can reach."""
+        block = self.symmetric().empty(*values.shape, dtype=self.dtype, device=self.device)
+        self.symmetric().rendezvous(block, self.group)
+        return block.copy_(values)
+
+    def fused(self):
+        self.symmetric()
+        operators, shared = torch.ops.symm_mem, self.shared(self.block) if self.gathers else None
+
+        def run():
+            h = self.a
+            if self.gathers:
+                _, (h,) = operators.fused_all_gather_matmul(shared, self.weights[:1], 0, self.group,
+                                                            return_A=False)
+            if self.reduces:
+                h = gelu(h) if self.gathers else h
+                operators.fused_matmul_reduce_scatter(h, self.weights[-1], "sum", 0, self.group)
+        return run
+
+    def gather_by_copies(self):
+        block, rank, size = self.shared(self.block), self.ranks.rank, self.ranks.size
+        peers = self.symmetric().rendezvous(block, self.group)
+        parts = self.a.chunk(size)
+        pairs = [(parts[peer], peers.get_buffer(peer, tuple(block.shape), self.dtype))
+                 for peer in ((rank + step) % size for step in range(1, size))]
+        return lambda: [target.copy_(source) for target, source in pairs]
+
+    def reduce_by(self, operator, with_gemm):
+        """An all-reduce by an operator of symmetric memory, after the GEMM or alone."""
+        c = self.shared(self.c)
+        reduce = functools.partial(getattr(torch.ops.symm_mem, operator), c, "sum", self.group)
+        return in_order(self.gemms(c), reduce) if with_gemm else reduce
+
+    # -- Others. --
+
+    def braid(self):
+        """The operators of braid.torch, once measured."""
+        import braid.torch as bt
+        calls = []
+        if self.gathers:
+            activation = {"activation": "gelu_tanh"} if self.reduces else {}
+            calls.append((bt.all_gather_matmul, self.weights[0], activation))
+        if self.reduces:
+            function = bt.matmul_all_reduce if self.reduces == "all" else bt.matmul_reduce_scatter
+            calls.append((function, self.weights[-1], {}))
+        first = self.block if self.gathers else self.a
+        h, self.choices = first, []
+        for function, weight, options in calls:
+            self.choices.append(bt.prepare(function, h, weight, seconds=CHOOSE_SECONDS, **options))
+            h = function(h, weight, **options)
+
+        def run():
+            h = first
+            for function, weight, options in calls:
+                h = function(h, weight, **options)
+        return run
+
+    def braid_transfers(self):
+        """The same collective by Braid, over NCCL on GPUs."""
+        import braid
+        if self.reduces == "all":
+            kind, blocks = "allreduce sum", (self.c[None], torch.empty_like(self.c)[None])
+        elif self.reduces:
+            kind, blocks = "reduce_scatter sum", (self.blocks_of(self.c), self.own[None])
+        else:
+            kind, blocks = "allgather", (self.block[None], self.blocks_of(self.a))
+        types = [f"{self.args.dtype}[{', '.join(map(str, each.shape))}]" for each in blocks]
+        run = self.ranks.job.prepare(braid.compile(
+            f"program @alone mesh [0 .. {self.ranks.size})\n"
+            f"    (%A: {types[0]}) -> (%C: {types[1]}) {{\n"
+            f"  %c = collective {kind} %C, %A\n  wait %c\n}}\n"))
+        return lambda: run(blocks[0], out=blocks[1])
+
+    def transformer_engine(self):
+        """Its linear layer with user buffers."""
+        import transformer_engine.pytorch as te
+        (k, n), size = self.weights[0].shape, self.ranks.size
+        with contextlib.suppress(Exception):
+            te.module.base.destroy_ub()  # those of the row before
+        te.module.base.initialize_ub([self.m, k if self.gathers else n], size, use_fp8=False,
+                                     dtype=self.dtype)
+        if self.gathers:
+            features, options = (k, n * size), {"parallel_mode": "column", "ub_overlap_ag": True}
+        else:
+            features, options = (k * size, n), {"parallel_mode": "row", "ub_overlap_rs": True}
+        layer = te.Linear(*features, bias=False, params_dtype=self.dtype, sequence_parallel=True,
+                          tp_group=dist.group.WORLD, tp_size=size,
+                          ub_name="qkv" if self.gathers else "proj", **options)
+        x = self.block if self.gathers else self.a
+        return torch.no_grad()(lambda: layer(x))
+
+    def rows(self):
+        """The name of each row, what it does, and what makes its function."""
+        rows = [("braid", ALL, self.braid), ("torch/gemms", GEMMS, self.gemms),
+                ("torch/transfers", TRANSFERS, self.transfers),
+                ("torch/sequential", ALL, self.sequential)]
+        if self.args.operation != "mlp":
+            rows.insert(1, ("braid/transfers", TRANSFERS, self.braid_transfers))
+        if self.reduces == "all":
+            for name in ("one_shot_all_reduce", "two_shot_all_reduce_"):
+                rows += [(f"torch/{name.rstrip('_')}", TRANSFERS,
+                          functools.partial(self.reduce_by, name, False)),
+                         (f"torch/gemm_{name.rstrip('_')}", ALL,
+                          functools.partial(self.reduce_by, name, True))]
+            return rows
+        rows.append(("torch/fused", ALL, self.fused))
+        if not self.reduces:
+            rows.append(("torch/gather_by_copies", TRANSFERS, self.gather_by_copies))
+        if self.args.operation != "mlp":
+            rows.append(("te/fused", ALL, self.transformer_engine))
+        return rows
+
+
+def gelu(h):
+    return torch.nn.functional.gelu(h, approximate="tanh")
+
+
+def in_order(*steps):
+    def run():
+        for step in steps:
+            step()
+    return run
+
+
+# -- Timing. --
+
+class Row:
+    """A function that is timed in bursts. Making one is collective, and Refused on all ranks."""
+
+    def __init__(self, ranks, run, is_graphed):
+        self.ranks, self.us = ranks, []
+        self.run = ranks.together(lambda: self.begun(run, is_graphed))
+        self.issue_us, us = ranks.slowest(self.alone())
+        self.count = max(2, min(int(BURST_US / max(us, 1)), MOST_OF_BURST[is_graphed]))
+        self.burst_us = us * self.count
+
+    def begun(self, run, is_graphed):
+        """Runs, so that what it loads or maps is there, and is captured."""
+        for _ in range(3):
+            run()
+        self.ranks.synchronize()
+        if not is_graphed:
+            return run
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            run()
+        return graph.replay
+
+    def alone(self):
+        """Microseconds to issue a run, and until it is done."""
+        issued, done = [], []
+        for _ in range(5):
+            dist.barrier(self.ranks.host)
+            begin = time.perf_counter()
+            self.run()
+            issued.append(time.perf_counter() - begin)
+            self.ranks.synchronize()
+            done.append(time.perf_counter() - begin)
+        return [1e6 * statistics.median(issued), 1e6 * statistics.median(done)]
+
+    def burst(self):
+        """Microseconds of a run on this rank."""
+        dist.barrier(self.ranks.host)
+        if not self.ranks.is_gpu:
+            begin = time.perf_counter()
+            for _ in range(self.count):
+                self.run()
+            return 1e6 * (time.perf_counter() - begin) / self.count
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda._sleep(int(CYCLES_OF_US * (100 + 1.3 * self.count * self.issue_us)))
+        self.run()  # by which ranks that were held for another time meet
+        begin.record()
+        for _ in range(self.count):
+            self.run()
+        end.record()
+        self.ranks.synchronize()
+        return 1e3 * begin.elapsed_time(end) / self.count
+
+    def time(self, bursts, limit_us):
+        """One turn."""
+        steady_us = STEADY_US if self.ranks.is_gpu else 0
+        for _ in range(1 + math.ceil(steady_us / self.burst_us)):
+            self.burst()
+        count = min(bursts, max(3, int(limit_us / self.burst_us))) if limit_us else bursts
+        self.us += self.ranks.slowest([self.burst() for _ in range(count)])
+
+
+def time_shape(ranks, args, shape):
+    """JSON rows of a shape, as braid bench writes them."""
+    problem, made, results = Problem(ranks, args, shape), [], []
+    wanted = args.rows.split(",") if args.rows else None
+    graphs = [graph for graph in (False, True) if args.graph in ("both", "yes" if graph else "no")]
+    for name, does, make in problem.rows():
+        for is_graphed in graphs if wanted is None or name in wanted else ():
+            problem.choices = []
+            row = {**dict(zip("mnk", shape)), "implementation": name, "graph": is_graphed,
+                   "does": does}
+            results.append(row)
+            try:
+                made.append((row, Row(ranks, ranks.together(make), is_graphed)))
+            except Refused as refused:
+                row["failure"] = str(refused)
+            if problem.choices:
+                row["choice"] = ", then ".join(problem.choices)
+    for index in range(args.rounds):
+        for _, each in made if index % 2 == 0 else made[::-1]:
+            each.time(-(-args.bursts // args.rounds), 1e3 * args.row_ms)
+    for row, each in made:
+        row.update(burst_us=each.us, burst_median_us=statistics.median(each.us))
+    return results
+
+
+def table(shape, rows):
+    """The rows of a shape, for people."""
+    def fastest(does):
+        return min((row["burst_median_us"] for row in rows
+                    if row["does"] == does and "burst_median_us" in row), default=math.nan)
+    limit = max(fastest(GEMMS), fastest(TRANSFERS))
+    lines = [" x ".join(map(str, shape)), f"  {'row':<32}{'graph':>7}{'burst us':>12}{'E':>7}"]
+    for row in rows:
+        line = f"  {row['implementation']:<32}{'yes' if row['graph'] else 'no':>7}"
+        if "failure" in row:
+            lines.append(f"{line}  failed: {row['failure']}")
+            continue
+        us = row["burst_median_us"]
+        efficiency = f"{limit / us:.3f}" if row["does"] == ALL and limit > 0 else "-"
+        lines.append(f"{line}{us:12.1f}{efficiency:>7}  {row.get('choice', '')}".rstrip())
+    return "\n".join(lines)
+
+
+def run_rank(args):
+    ranks, rows = Ranks(args), []
+    name = torch.cuda.get_device_name() if ranks.is_gpu else "CPU"
+    about = {"operation": args.operation, "dtype": args.dtype, "ranks": ranks.size,
+             "backend": args.device, "rounds": args.rounds, "bursts": args.bursts,
+             "row_ms": args.row_ms, "device": f"{name}, PyTorch {torch.__version__}",
+             "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+    for shape in args.shapes:
+        found = time_shape(ranks, args, shape)
+        rows += found
+        if ranks.rank == 0:
+            print(table(shape, found), flush=True)
+        if ranks.rank == 0 and args.json:
+            with open(args.json, "w", encoding="utf-8") as file:
+                json.dump({**about, "rows": rows}, file, indent=1)
+    dist.barrier(ranks.host)
+    os._exit(0)  # the end of communicators that were captured can hang
+
+
+# -- The command. --
+
+def start_ranks(args):
+    """Returns the exit code; once a rank fails, the others are ended."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = {**DEFAULTS, **os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+                   "WORLD_SIZE": str(args.ranks), "OMP_NUM_THREADS": "1"}
+    ranks = [subprocess.Popen([sys.executable, *sys.argv],
+                              env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)})
+             for rank in range(args.ranks)]
+    try:
+        while None in (codes := [rank.poll() for rank in ranks]) and not any(codes):
+            time.sleep(0.05)
+        return next(filter(None, codes), 0)
+    finally:
+        for rank in ranks:
+            rank.kill()
+
+
+def shapes_of(text):
+    if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*){2}(,[1-9]\d*(x[1-9]\d*){2})*", text):
+        raise argparse.ArgumentTypeError(f"expected MxNxK,..., got '{text}'")
+    return [tuple(map(int, shape.split("x"))) for shape in text.split(",")]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("operation", choices=OPERATIONS)
+    parser.add_argument("--shapes", type=shapes_of, required=True, metavar="MxNxK,...")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--dtype", choices=DTYPES, default="bf16")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda")
+    parser.add_argument("--rows", metavar="LIST", help="only these, such as braid,torch/fused")
+    parser.add_argument("--graph", choices=["no", "yes", "both"],
+                        help="as CUDA graphs (default both; no on CPU ranks)")
+    parser.add_argument("--rounds", type=int, default=5, help="turns of each row (default 5)")
+    parser.add_argument("--bursts", type=int, default=21, help="over all rounds (default 21)")
+    parser.add_argument("--row-ms", type=int, default=200,
+                        help="fewer bursts, but 3 or more, so that a turn takes about this")
+    parser.add_argument("--json", metavar="OUT.json", help="write the rows with all samples")
+    args = parser.parse_args()
+    args.graph = args.graph or ("both" if args.device == "cuda" else "no")
+    if args.device == "cpu" and args.graph != "no":
+        parser.error("--graph: CPU ranks have none")
+    for flag in ("ranks", "rounds", "bursts"):
+        if getattr(args, flag) < 1:
+            parser.error(f"--{flag}: expected 1 or more, got {getattr(args, flag)}")
+    if "RANK" in os.environ:
+        run_rank(args)
+    sys.exit(start_ranks(args))
+
+
+if __name__ == "__main__":
+    main()
