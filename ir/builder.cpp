@@ -154,14 +154,6 @@ LinearOp *ProgramBuilder::linear(Value *dst, Value *x, Value *w, Value *bias, Va
   return op;
 }
 
-ReduceOp *ProgramBuilder::reduce(ReduceKind reduction, Value *dst, Value *src) {
-  auto *op = insert<ReduceOp>();
-  op->reduction = reduction;
-  op->dst = dst;
-  op->src = src;
-  return op;
-}
-
 SumOp *ProgramBuilder::sum(Value *dst, Value *parts, const Scalar *begin, const Scalar *end,
                            Value *bias) {
   auto *op = insert<SumOp>();
@@ -317,7 +309,6 @@ public:
         step.operand = map(step.operand);
     return b_.pointwise(map(op.dst), map(op.first), steps);
   }
-  Op *visitReduce(const ReduceOp &op) { return b_.reduce(op.reduction, map(op.dst), map(op.src)); }
   Op *visitShareMemHandles(const ShareMemHandlesOp &op) {
     llvm::SmallVector<Value *, 2> buffers;
     for (Value *buffer : op.buffers)

@@ -52,7 +52,6 @@ public:
   SetOp *set(Value *dst, Value *src);
   MatmulOp *matmul(Value *dst, Value *a, Value *b, Value *addend = nullptr);
   LinearOp *linear(Value *dst, Value *x, Value *w, Value *bias = nullptr, Value *addend = nullptr);
-  ReduceOp *reduce(ReduceKind reduction, Value *dst, Value *src);
   /// Of all entries of the parts, unless there are `begin` and `end`.
   SumOp *sum(Value *dst, Value *parts, const Scalar *begin = nullptr, const Scalar *end = nullptr,
              Value *bias = nullptr);

@@ -174,11 +174,6 @@ void forEachOperand(Op &op, ValueFn fn) {
     callIfSet(linear.bias, fn);
     return callIfSet(linear.addend, fn);
   }
-  case OpKind::Reduce: {
-    auto &reduce = *llvm::cast<ReduceOp>(&op);
-    fn(reduce.dst);
-    return fn(reduce.src);
-  }
   case OpKind::Sum: {
     auto &sum = *llvm::cast<SumOp>(&op);
     fn(sum.dst);

@@ -211,16 +211,6 @@ class LinearOp : public OpOf<OpKind::Linear> {
   Value *addend = nullptr; ///< likewise, and is if there is a bias
 };
 
-enum class ReduceKind : uint8_t { Sum };
-
-/// `reduce sum %dst, %src`: dst = dst + src, element by element, rounded once to the element type.
-class ReduceOp : public OpOf<OpKind::Reduce> {
-  BRAID_OP_CLASS(Reduce)
-  ReduceKind reduction = ReduceKind::Sum;
-  Value *dst = nullptr;
-  Value *src = nullptr;
-};
-
 /// `sum %dst, %parts[a .. b][, %bias]`: dst = parts[0] + parts[1] + ..., added in this order in f32
 /// (f64 for f64), then bias, rounded once. With a range, of each part only the entries a, ..., b-1
 /// of its leading axis. parts has dst's axes behind one more, bias has dst's last axes. All have

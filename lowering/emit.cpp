@@ -133,8 +133,6 @@ Value *writtenBy(const Op &op) {
     return matmul->dst;
   if (const auto *linear = llvm::dyn_cast<LinearOp>(&op))
     return linear->dst;
-  if (const auto *reduce = llvm::dyn_cast<ReduceOp>(&op))
-    return reduce->dst;
   if (const auto *sum = llvm::dyn_cast<SumOp>(&op))
     return sum->dst;
   if (const auto *pointwise = llvm::dyn_cast<PointwiseOp>(&op))

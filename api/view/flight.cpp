@@ -21,7 +21,7 @@ Kind kindOf(const std::string &name) {
   return llvm::StringSwitch<Kind>(name)
       .Case("copy", Kind::Copy)
       .Case("matmul", Kind::Gemm)
-      .Cases("add", "sum", "pointwise", Kind::Compute)
+      .Cases("sum", "pointwise", Kind::Compute)
       .Case("signal", Kind::Signal)
       .Case("await", Kind::Await)
       .Case("record", Kind::Record)

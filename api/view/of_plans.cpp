@@ -23,7 +23,6 @@ Kind kindOf(CommandKind kind) {
     return Kind::Copy;
   case CommandKind::Matmul:
     return Kind::Gemm;
-  case CommandKind::Add:
   case CommandKind::Sum:
   case CommandKind::Pointwise:
     return Kind::Compute;
@@ -45,7 +44,6 @@ Kind kindOf(CommandKind kind) {
 int64_t bytesOf(const Plan &plan, const braid::Command &command) {
   switch (command.kind) {
   case CommandKind::Copy:
-  case CommandKind::Add:
     return command.dst.bytes;
   case CommandKind::Matmul:
     return plan.matmuls[command.matmul].c.bytes;

@@ -134,9 +134,6 @@ public:
             {"bias", ref(op.bias)},
             {"addend", ref(op.addend)}};
   }
-  Json visitReduce(const ReduceOp &op) {
-    return {{"reduction", "sum"}, {"dst", ref(op.dst)}, {"src", ref(op.src)}};
-  }
   Json visitSum(const SumOp &op) {
     return {{"dst", ref(op.dst)},
             {"parts", ref(op.parts)},

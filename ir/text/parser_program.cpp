@@ -331,7 +331,9 @@ bool ProgramParser::parseUnlabelled() {
       llvm::find_if(rules(), [&](const Rule &candidate) { return candidate.keyword == word; });
   bool isFine = false;
   if (rule == rules().end()) {
-    cursor_.expected("an operation") << didYouMean(word, keywords());
+    cursor_.expected("an operation")
+        << (word == "reduce" ? "; 'sum %dst, %parts' adds the entries of one tensor"
+                             : didYouMean(word, keywords()));
   } else if (rule->hasResult && !statement.result) {
     cursor_.error(statement.keyword->location)
         << "'" << word << "' gives a value, expected '%x = " << word << " ...'";
@@ -531,13 +533,6 @@ bool ProgramParser::parseLinear(const Statement &) {
     return false;
   return parseAddend(addend) &&
          builder_.linear(operands[0], operands[1], operands[2], bias, addend);
-}
-
-/// 'reduce' 'sum' value ',' value
-bool ProgramParser::parseReduce(const Statement &) {
-  llvm::SmallVector<Value *, 2> operands;
-  return cursor_.expectWord("sum") && parseValues(operands, 2) &&
-         builder_.reduce(ReduceKind::Sum, operands[0], operands[1]);
 }
 
 /// 'sum' value ',' value ['[' scalar '..' scalar ']'] [',' value]

@@ -99,7 +99,6 @@ public:
       os_ << ", " << ref(op.bias);
     printAddend(op.addend);
   }
-  void visitReduce(const ReduceOp &op) { begin(op) << " sum " << list({op.dst, op.src}); }
   void visitSum(const SumOp &op) {
     begin(op) << " " << list({op.dst, op.parts});
     if (op.begin)

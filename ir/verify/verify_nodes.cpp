@@ -232,13 +232,6 @@ void NodeVerifier::visitSet(const SetOp &op) {
   expectShape(op, op.dst, op.src->type);
 }
 
-void NodeVerifier::visitReduce(const ReduceOp &op) {
-  if (!expectTensors(op, {op.dst, op.src}) || !expectWritable(op, op.dst) ||
-      !expectDistinct(op, op.dst, {op.src}) || !expectOneDType(op, {op.dst, op.src}))
-    return;
-  expectShape(op, op.dst, op.src->type);
-}
-
 void NodeVerifier::visitMatmul(const MatmulOp &op) {
   if (!expectTensors(op, {op.dst, op.a, op.b}) || !expectWritable(op, op.dst) ||
       !expectDistinct(op, op.dst, {op.a, op.b}) || !expectOneDType(op, {op.a, op.b}) ||

@@ -271,7 +271,7 @@ void Binder::bindCommands() {
   prepared_->bound_.reserve(plan_.commands.size());
   for (const Command &command : plan_.commands) {
     Prepared::Bound bound;
-    if (command.kind == CommandKind::Copy || command.kind == CommandKind::Add) {
+    if (command.kind == CommandKind::Copy) {
       bound.dst = operand(command.dst, command.endpoint);
       bound.src = operand(command.src, command.endpoint);
     } else if (command.kind == CommandKind::Signal) {
@@ -741,14 +741,10 @@ void Prepared::issueBatch(uint32_t first, const Batch &batch) {
 }
 
 void Prepared::issue(uint32_t index, const Command &command) {
-  const Bound &bound = bound_[index];
   const Tag tag{plan_, index, epoch_};
   switch (command.kind) {
   case CommandKind::Matmul:
     return issueMatmul(index, command);
-  case CommandKind::Add:
-    return compute_->add(command.stream, tag, command.dtype, at(bound.dst), at(bound.src),
-                         command.dst.bytes);
   case CommandKind::Sum:
     return compute_->sum(command.stream, tag, sumArgs(command));
   case CommandKind::Pointwise:

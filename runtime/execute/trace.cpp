@@ -68,8 +68,6 @@ int64_t arrowTime(const Span &span, const Endpoint &endpoint) {
 std::optional<int64_t> bytesOf(const Plan &plan, const Command &command) {
   if (command.kind == CommandKind::Copy)
     return command.dst.buffer == kPeerBuffer ? command.src.bytes : command.dst.bytes;
-  if (command.kind == CommandKind::Add)
-    return command.dst.bytes;
   if (command.kind == CommandKind::Matmul)
     return plan.matmuls[command.matmul].c.bytes;
   if (command.kind == CommandKind::Sum)

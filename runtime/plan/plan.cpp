@@ -18,8 +18,6 @@ llvm::StringRef name(CommandKind kind) {
     return "copy";
   case CommandKind::Matmul:
     return "matmul";
-  case CommandKind::Add:
-    return "add";
   case CommandKind::Sum:
     return "sum";
   case CommandKind::Pointwise:
@@ -127,7 +125,6 @@ std::string operandsOf(const Plan &plan, const Command &command) {
       command.endpoint == kNone ? nullptr : &plan.endpoints[command.endpoint];
   switch (command.kind) {
   case CommandKind::Copy:
-  case CommandKind::Add:
     return fmt::format("{} <- {}", str(plan, command.dst, endpoint),
                        str(plan, command.src, endpoint));
   case CommandKind::Matmul: {

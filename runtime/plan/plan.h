@@ -135,7 +135,6 @@ struct Origin {
 enum class CommandKind : uint8_t {
   Copy,       ///< dst <- src; one of the two may be the peer's side of `endpoint`
   Matmul,     ///< Plan::matmuls[matmul]
-  Add,        ///< dst <- dst + src, elements of `dtype`
   Sum,        ///< Plan::sums[sum]
   Pointwise,  ///< Plan::pointwise[pointwise]
   Signal,     ///< writes the epoch into the flag of the endpoint matching `endpoint`, on its peer

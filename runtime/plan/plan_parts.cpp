@@ -101,7 +101,7 @@ Plan gemmsOf(Plan plan) {
 Plan transfersOf(Plan plan) {
   storeHere(plan);
   keepCommands(plan, [](CommandKind kind) {
-    return kind == CommandKind::Copy || kind == CommandKind::Add || kind == CommandKind::Sum ||
+    return kind == CommandKind::Copy || kind == CommandKind::Sum ||
            kind == CommandKind::Signal || kind == CommandKind::Await ||
            kind == CommandKind::Group || kind == CommandKind::Collective;
   });

@@ -210,19 +210,6 @@ bool Specializer::visitSet(const SetOp &op) {
   return emit(command);
 }
 
-bool Specializer::visitReduce(const ReduceOp &op) {
-  const View &dst = view(op.dst), &src = view(op.src);
-  if (!checkShape(op, "the source", src, dst.shape) || !checkDistinct(op, dst, {&src}))
-    return false;
-  if (dst.isEmpty())
-    return true;
-  Command command{.kind = CommandKind::Add, .dtype = dst.dtype};
-  command.origin = originOf(op);
-  command.dst = dst.range();
-  command.src = src.range();
-  return emit(command);
-}
-
 bool Specializer::visitSum(const SumOp &op) {
   const View &dst = view(op.dst), &parts = view(op.parts);
   const View *bias = op.bias ? &view(op.bias) : nullptr;

@@ -37,7 +37,6 @@ public:
   bool visitSet(const SetOp &op);
   bool visitMatmul(const MatmulOp &op);
   bool visitLinear(const LinearOp &op);
-  bool visitReduce(const ReduceOp &op);
   bool visitSum(const SumOp &op);
   bool visitPointwise(const PointwiseOp &op);
   bool visitShareMemHandles(const ShareMemHandlesOp &op);

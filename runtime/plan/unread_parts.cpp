@@ -61,12 +61,9 @@ private:
 /// What is read on this rank, or of it, but for the parts of sums.
 RangeIndex rangesRead(const Plan &plan) {
   RangeIndex read;
-  for (const Command &command : plan.commands) {
-    if (command.kind == CommandKind::Copy || command.kind == CommandKind::Add)
+  for (const Command &command : plan.commands)
+    if (command.kind == CommandKind::Copy)
       read.add(command.src);
-    if (command.kind == CommandKind::Add)
-      read.add(command.dst);
-  }
   for (const PlanMatmul &matmul : plan.matmuls)
     for (const Range &range : {matmul.a, matmul.b, matmul.bias, matmul.addend})
       read.add(range);

@@ -80,7 +80,6 @@ std::string str(TransferMode transferMode) {
 double OperationCosts::issueUs(CommandKind kind) const {
   switch (kind) {
   case CommandKind::Copy:
-  case CommandKind::Add:
   case CommandKind::Sum:
   case CommandKind::Pointwise:
     return issueCopyUs;

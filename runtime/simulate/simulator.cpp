@@ -225,7 +225,6 @@ void Simulator::begin(uint32_t number, const Command &command) {
     return;
   switch (command.kind) {
   case CommandKind::Copy:
-  case CommandKind::Add:
   case CommandKind::Sum:
   case CommandKind::Pointwise:
     return beginCopies(number);

@@ -114,8 +114,7 @@ std::vector<Site> workOf(Program &program) {
   std::vector<Site> sites = sitesOf(program);
   std::erase_if(sites, [](const Site &site) {
     return !llvm::isa<MatmulOp>(site.op) && !llvm::isa<LinearOp>(site.op) &&
-           !llvm::isa<SetOp>(site.op) && !llvm::isa<SumOp>(site.op) &&
-           !llvm::isa<ReduceOp>(site.op);
+           !llvm::isa<SetOp>(site.op) && !llvm::isa<SumOp>(site.op);
   });
   return sites;
 }
