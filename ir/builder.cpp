@@ -144,13 +144,10 @@ MatmulOp *ProgramBuilder::matmul(Value *dst, Value *a, Value *b, Value *addend) 
   return op;
 }
 
-LinearOp *ProgramBuilder::linear(Value *dst, Value *x, Value *w, Value *bias, Value *addend) {
-  auto *op = insert<LinearOp>();
-  op->dst = dst;
-  op->x = x;
-  op->w = w;
+MatmulOp *ProgramBuilder::linear(Value *dst, Value *a, Value *b, Value *bias, Value *addend) {
+  MatmulOp *op = matmul(dst, a, b, addend);
   op->bias = bias;
-  op->addend = addend;
+  op->transposeB = true;
   return op;
 }
 
@@ -198,17 +195,15 @@ Value *ProgramBuilder::send(llvm::StringRef name, Value *tensor, const Scalar *t
   return transfer(Direction::Send, name, tensor, to, handles);
 }
 
-Value *ProgramBuilder::send(llvm::StringRef name, Op &gemm, TensorType type, const Scalar *to,
-                            Value *handles) {
+Value *ProgramBuilder::send(llvm::StringRef name, MatmulOp &gemm, TensorType type,
+                            const Scalar *to, Value *handles) {
   Value *request = send(name, nullptr, to, handles);
   auto &op = *llvm::cast<P2POp>(request->definition);
   op.product = {ValueKind::Tensor, request->name, location_, std::move(type)};
   op.tensor = &op.product;
-  if (auto *matmul = llvm::dyn_cast<MatmulOp>(&gemm))
-    matmul->dst = op.tensor;
-  else
-    llvm::cast<LinearOp>(&gemm)->dst = op.tensor;
-  op.gemm.reset(block_->remove(gemm.getIterator()));
+  gemm.dst = op.tensor;
+  block_->remove(gemm.getIterator());
+  op.gemm.reset(&gemm);
   return request;
 }
 
@@ -291,12 +286,10 @@ public:
     return defined(op.result, b_.flatten(op.result.name, map(op.tensor)));
   }
   Op *visitSet(const SetOp &op) { return b_.set(map(op.dst), map(op.src)); }
-  Op *visitMatmul(const MatmulOp &op) {
-    return b_.matmul(map(op.dst), map(op.a), map(op.b), op.addend ? map(op.addend) : nullptr);
-  }
-  Op *visitLinear(const LinearOp &op) {
-    return b_.linear(map(op.dst), map(op.x), map(op.w), op.bias ? map(op.bias) : nullptr,
-                     op.addend ? map(op.addend) : nullptr);
+  MatmulOp *visitMatmul(const MatmulOp &op) {
+    if (op.transposeB)
+      return b_.linear(map(op.dst), map(op.a), map(op.b), map(op.bias), map(op.addend));
+    return b_.matmul(map(op.dst), map(op.a), map(op.b), map(op.addend));
   }
   Op *visitSum(const SumOp &op) {
     return b_.sum(map(op.dst), map(op.parts), op.begin ? map(op.begin) : nullptr,
@@ -317,7 +310,7 @@ public:
   }
   Op *visitP2P(const P2POp &op) {
     if (op.gemm)
-      return defined(op.result, b_.send(op.result.name, *visit(*op.gemm), map(op.product.type),
+      return defined(op.result, b_.send(op.result.name, *visitMatmul(*op.gemm), map(op.product.type),
                                         map(op.peer), map(op.handles)));
     return defined(op.result, b_.transfer(op.direction, op.result.name, map(op.tensor),
                                           map(op.peer), map(op.handles)));

@@ -7,8 +7,11 @@
 
 namespace braid {
 
-llvm::StringRef keyword(OpKind kind) {
-  switch (kind) {
+llvm::StringRef keyword(const Op &op) {
+  const auto *matmul = llvm::dyn_cast<MatmulOp>(&op);
+  if (matmul && matmul->transposeB)
+    return "linear";
+  switch (op.kind()) {
 #define BRAID_OP(Kind, keyword, results, summary)                                                  \
   case OpKind::Kind:                                                                               \
     return keyword;
@@ -164,15 +167,8 @@ void forEachOperand(Op &op, ValueFn fn) {
     fn(matmul.dst);
     fn(matmul.a);
     fn(matmul.b);
+    callIfSet(matmul.bias, fn);
     return callIfSet(matmul.addend, fn);
-  }
-  case OpKind::Linear: {
-    auto &linear = *llvm::cast<LinearOp>(&op);
-    fn(linear.dst);
-    fn(linear.x);
-    fn(linear.w);
-    callIfSet(linear.bias, fn);
-    return callIfSet(linear.addend, fn);
   }
   case OpKind::Sum: {
     auto &sum = *llvm::cast<SumOp>(&op);
@@ -215,13 +211,6 @@ void forEachOperand(Op &op, ValueFn fn) {
   case OpKind::SetCurrentStream:
     return callIfSet(llvm::cast<SetCurrentStreamOp>(&op)->stream.named, fn);
   }
-}
-
-Value *addendOf(const Op &op) {
-  if (const auto *matmul = llvm::dyn_cast<MatmulOp>(&op))
-    return matmul->addend;
-  const auto *linear = llvm::dyn_cast<LinearOp>(&op);
-  return linear ? linear->addend : nullptr;
 }
 
 void forEachOperand(const Op &op, llvm::function_ref<void(const Value *)> fn) {

@@ -193,7 +193,8 @@ private:
     return put(stage_.firstGemm, isFine ? &op_ : nullptr, "a GEMM outside of the steps");
   }
   std::string takeLastGemm() {
-    const bool isFine = addendOf(op_) && &block_ == aroundSteps();
+    const auto *gemm = llvm::dyn_cast<MatmulOp>(&op_);
+    const bool isFine = gemm && gemm->addend && &block_ == aroundSteps();
     return put(stage_.lastGemm, isFine ? &op_ : nullptr, "a GEMM outside of the steps that adds");
   }
   /// Behind the steps, but for a ring, which has it in the last one, and for collectives.

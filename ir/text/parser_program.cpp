@@ -69,6 +69,7 @@ private:
   void parseOrphanBlock();
 #define BRAID_OP(Kind, keyword, results, summary) bool parse##Kind(const Statement &statement);
 #include "ir/program_kinds.def"
+  bool parseLinear(const Statement &statement); ///< a matmul, too
 
   Value *parseValue();
   /// `count` values with commas between.
@@ -274,6 +275,7 @@ llvm::ArrayRef<ProgramParser::Rule> ProgramParser::rules() {
 #define BRAID_OP(Kind, keyword, results, summary)                                                  \
   {keyword, results != 0, &ProgramParser::parse##Kind},
 #include "ir/program_kinds.def"
+      {"linear", false, &ProgramParser::parseLinear},
   };
   return kRules;
 }
@@ -526,10 +528,8 @@ bool ProgramParser::parseMatmul(const Statement &) {
 /// 'linear' value ',' value ',' value [',' value] ['add' value]
 bool ProgramParser::parseLinear(const Statement &) {
   llvm::SmallVector<Value *, 3> operands;
-  if (!parseValues(operands, 3))
-    return false;
   Value *bias = nullptr, *addend = nullptr;
-  if (cursor_.accept(TokenKind::Comma) && !(bias = parseValue()))
+  if (!parseValues(operands, 3) || (cursor_.accept(TokenKind::Comma) && !(bias = parseValue())))
     return false;
   return parseAddend(addend) &&
          builder_.linear(operands[0], operands[1], operands[2], bias, addend);
@@ -633,11 +633,8 @@ bool ProgramParser::parseP2P(const Statement &statement) {
     return define(*statement.result, isSend ? builder_.send(name, tensor, peer, handles)
                                             : builder_.receive(name, tensor, peer, handles));
   Value *a = gemm->operands[0], *b = gemm->operands[1];
-  Op *op = nullptr;
-  if (gemm->isLinear)
-    op = builder_.linear(nullptr, a, b, nullptr, gemm->addend);
-  else
-    op = builder_.matmul(nullptr, a, b, gemm->addend);
+  MatmulOp *op = builder_.matmul(nullptr, a, b, gemm->addend);
+  op->transposeB = gemm->isLinear;
   return define(*statement.result, builder_.send(name, *op, gemm->type, peer, handles));
 }
 

@@ -70,7 +70,7 @@ struct Definition::Gemm {
   /// On one rank there is nothing to sum.
   Gemm(const FusionNode &node, int64_t ranks)
       : operands(operandsOf(node)), contraction(contractionOf(node)),
-        isLinear(llvm::isa<LinearNode>(&node)),
+        isLinear(transposesB(node)),
         isPartial(isContractedOverDevices(node) && ranks > 1), partial(partialType(node)) {}
 
   const FusionTensor &a() const { return *operands[0]; }

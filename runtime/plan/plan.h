@@ -172,7 +172,7 @@ struct PlanMatmul {
   int64_t m, n, k;
   bool transposeB;
   Range a, b, c;
-  Range bias;            ///< bytes == 0: none
+  Range bias = {};       ///< bytes == 0: none
   bool overlaps = false; ///< GEMMs of the Plan are on several streams, so two may run at once
   /// c's element type, if that is not `dtype`: partial results may have a wider one.
   std::optional<DType> partial = {};

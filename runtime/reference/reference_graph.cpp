@@ -80,7 +80,7 @@ private:
     gemm.second = indexOf_.lookup(operands[1]);
     if (operands.size() > 2)
       gemm.bias = indexOf_.lookup(operands[2]);
-    gemm.transposed = llvm::isa<LinearNode>(node);
+    gemm.transposed = transposesB(node);
     gemm.contractedAxes = contractionOf(node).count;
     gemm.shards = isContractedOverDevices(node) ? fusion_.ranks() : 1;
     gemm.partial = partialType(node);
