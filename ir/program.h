@@ -41,8 +41,6 @@ enum class OpKind : uint8_t {
 #include "ir/program_kinds.def"
 };
 
-llvm::StringRef summary(OpKind kind);
-
 enum class ValueKind : uint8_t { Tensor, Stream, Request, Handles };
 llvm::StringRef name(ValueKind kind);
 
@@ -62,30 +60,12 @@ struct StreamRef {
   bool operator==(const StreamRef &) const = default;
 };
 
-/// What a pass of lowering leaves on a node for later ones: in `@C steps: for ...` the loop is over
-/// the steps of the stage that makes %C. Means nothing to whoever checks or runs the program.
-struct OpLabel {
-  std::string stage; ///< without `@`
-  std::string role;
-  std::vector<int64_t> numbers = {}; ///< what the role takes
-  bool operator==(const OpLabel &) const = default;
-};
-
-/// `stage @C(ring, chunks 2)` in a program's header: how the stage that makes %C is lowered, for
-/// the passes that have not run yet.
-struct StageLabel {
-  std::string stage;                                              ///< without `@`
-  std::vector<std::pair<std::string, std::string>> settings = {}; ///< a word, a value or nothing
-  bool operator==(const StageLabel &) const = default;
-};
-
 /// Base of the nodes. A closed hierarchy: `kind()`, llvm::isa, cast and dyn_cast tell the leaf.
 class Op : public llvm::ilist_node<Op> {
 public:
   virtual ~Op() = default;
   OpKind kind() const { return kind_; }
   Location location() const { return location_; }
-  std::vector<OpLabel> labels = {};
 
 protected:
   Op(OpKind kind, Location location) : kind_(kind), location_(location) {}
@@ -392,9 +372,6 @@ public:
   llvm::ArrayRef<std::unique_ptr<Value>> results() const { return results_; }
   Block &body() { return body_; }
   const Block &body() const { return body_; }
-  /// While it is being lowered: the passes that have run, as words, and how its stages are lowered.
-  std::vector<std::string> passes = {};
-  std::vector<StageLabel> stages = {};
 
 private:
   friend class ProgramBuilder;

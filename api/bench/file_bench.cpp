@@ -90,8 +90,6 @@ Result<TimedRow> makeRow(const std::string &name, int64_t ranks, bool isGraphed,
 std::vector<std::string> standardRows(const BenchFile &file) {
   if (!file.compiled.isLowered)
     return {"program", "gemms", "transfers"};
-  if (file.given.passes) // which leave no schedule to choose
-    return {"given", "chunked"};
   if (file.isAuto)
     return {"gemms", "transfers", "sequential", "auto"};
   return {"gemms", "transfers", "sequential", "given", "auto"};

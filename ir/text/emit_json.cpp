@@ -165,9 +165,6 @@ public:
 /// Not inlined into convert(), whose frames stand on the stack for each block around a node.
 LLVM_ATTRIBUTE_NOINLINE Json convertNode(const Op &op) {
   Json json = {{"kind", text(keyword(op))}};
-  for (const OpLabel &label : op.labels)
-    json["labels"].push_back(
-        {{"stage", label.stage}, {"role", label.role}, {"numbers", label.numbers}});
   json.update(FieldEmitter().visit(op));
   if (const Value *result = resultOf(op))
     json["result"] = define(*result);
@@ -193,13 +190,6 @@ Json define(llvm::ArrayRef<std::unique_ptr<Value>> values) {
   return json;
 }
 
-Json convert(const StageLabel &stage) {
-  Json settings = Json::object();
-  for (const auto &[name, value] : stage.settings)
-    settings[name] = value;
-  return {{"name", stage.stage}, {"settings", std::move(settings)}};
-}
-
 Json convert(const Program &program) {
   Json json = {{"name", program.name()},
                {"implements", program.implements()},
@@ -207,10 +197,6 @@ Json convert(const Program &program) {
                {"ranksPerHost", program.ranksPerHost()},
                {"params", define(program.params())},
                {"results", define(program.results())}};
-  for (const std::string &pass : program.passes)
-    json["passes"].push_back(pass);
-  for (const StageLabel &stage : program.stages)
-    json["stages"].push_back(convert(stage));
   convert(program.body(), json["body"]);
   return json;
 }

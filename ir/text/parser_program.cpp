@@ -47,9 +47,6 @@ private:
   bool parseDeclarations(MakeDeclared make);
   bool parseDeclaration(MakeDeclared make);
   bool parseHeader();
-  bool parseLowering();
-  std::optional<StageLabel> parseStage();
-  bool parseSetting(StageLabel &stage);
   using ParseExtent = const Scalar *(ProgramParser::*)();
   std::optional<TensorType> parseType(ParseExtent parseExtent = &ProgramParser::parseConstant);
   const Scalar *parseConstant();
@@ -61,8 +58,6 @@ private:
   bool isTooDeep();
   void parseStatements();
   bool parseStatement();
-  bool parseUnlabelled();
-  bool parseLabel(std::vector<OpLabel> &labels);
   static llvm::ArrayRef<Rule> rules();
   static std::vector<std::string> keywords();
   void recover(size_t start);
@@ -120,55 +115,7 @@ void ProgramParser::run(bool isHeaderBroken) {
 
 bool ProgramParser::parseHeader() {
   return parseDeclarations(&ProgramBuilder::param) && cursor_.expect(TokenKind::Arrow) &&
-         parseDeclarations(&ProgramBuilder::result) && parseLowering();
-}
-
-/// ['lowered' 'by' id (',' id)*] stage*
-bool ProgramParser::parseLowering() {
-  if (cursor_.acceptWord("lowered")) {
-    if (!cursor_.expectWord("by"))
-      return false;
-    do {
-      const Token *pass = cursor_.expect(TokenKind::Word);
-      if (!pass)
-        return false;
-      builder_.program().passes.push_back(pass->text.str());
-    } while (cursor_.accept(TokenKind::Comma));
-  }
-  while (cursor_.acceptWord("stage")) {
-    std::optional<StageLabel> stage = parseStage();
-    if (!stage)
-      return false;
-    builder_.program().stages.push_back(std::move(*stage));
-  }
-  return true;
-}
-
-/// stage := 'stage' '@'id '(' [setting (',' setting)*] ')'
-std::optional<StageLabel> ProgramParser::parseStage() {
-  const Token *name = cursor_.expect(TokenKind::Symbol);
-  if (!name || !cursor_.expect(TokenKind::LeftParen))
-    return std::nullopt;
-  StageLabel stage{name->name().str()};
-  if (cursor_.accept(TokenKind::RightParen))
-    return stage;
-  do {
-    if (!parseSetting(stage))
-      return std::nullopt;
-  } while (cursor_.accept(TokenKind::Comma));
-  if (!cursor_.expect(TokenKind::RightParen, "',' or ')'"))
-    return std::nullopt;
-  return stage;
-}
-
-/// setting := id [id | integer]
-bool ProgramParser::parseSetting(StageLabel &stage) {
-  const Token *name = cursor_.expect(TokenKind::Word);
-  if (!name)
-    return false;
-  const bool hasValue = cursor_.at(TokenKind::Word) || cursor_.at(TokenKind::Integer);
-  stage.settings.emplace_back(name->text.str(), hasValue ? cursor_.take().text.str() : "");
-  return true;
+         parseDeclarations(&ProgramBuilder::result);
 }
 
 /// '(' [decl (',' decl)*] ')'
@@ -287,38 +234,8 @@ std::vector<std::string> ProgramParser::keywords() {
   return words;
 }
 
-/// op := label* ['%'id '='] keyword ...
+/// op := ['%'id '='] keyword ...
 bool ProgramParser::parseStatement() {
-  std::vector<OpLabel> labels;
-  while (cursor_.at(TokenKind::Symbol))
-    if (!parseLabel(labels))
-      return false;
-  const Op *before = current_->empty() ? nullptr : &current_->back();
-  const bool isFine = parseUnlabelled();
-  if (!current_->empty() && &current_->back() != before)
-    current_->back().labels = std::move(labels);
-  return isFine;
-}
-
-/// label := '@'id id integer* ':'
-bool ProgramParser::parseLabel(std::vector<OpLabel> &labels) {
-  OpLabel label{cursor_.take().name().str(), ""};
-  const Token *role = cursor_.expect(TokenKind::Word);
-  if (!role)
-    return false;
-  label.role = role->text.str();
-  while (cursor_.at(TokenKind::Integer)) {
-    std::optional<int64_t> number = parseInteger(cursor_, /*isSigned=*/false);
-    if (!number)
-      return false;
-    label.numbers.push_back(*number);
-  }
-  labels.push_back(std::move(label));
-  return cursor_.expect(TokenKind::Colon);
-}
-
-/// ['%'id '='] keyword ...
-bool ProgramParser::parseUnlabelled() {
   Statement statement;
   if (cursor_.at(TokenKind::ValueName)) {
     statement.result = &cursor_.take();

@@ -179,8 +179,6 @@ public:
 
 private:
   void printOp(const Op &op) {
-    for (const OpLabel &label : op.labels)
-      printLabel(label);
     nodes_.visit(op);
     if (const auto *loop = llvm::dyn_cast<ForOp>(&op))
       printBlock(loop->body);
@@ -188,13 +186,6 @@ private:
       printBlock(group->body);
     else if (const auto *branch = llvm::dyn_cast<IfOp>(&op))
       printBranches(*branch);
-  }
-
-  void printLabel(const OpLabel &label) {
-    os_ << "@" << label.stage << " " << label.role;
-    for (int64_t number : label.numbers)
-      os_ << " " << number;
-    os_ << ": ";
   }
 
   void printBranches(const IfOp &op) {
@@ -231,13 +222,6 @@ static void printDeclarations(llvm::ArrayRef<std::unique_ptr<Value>> values,
   os << "(" << llvm::join(texts, ", ") << ")";
 }
 
-static void printStage(const StageLabel &stage, llvm::raw_ostream &os) {
-  auto texts = llvm::map_range(stage.settings, [](const auto &setting) {
-    return setting.second.empty() ? setting.first : setting.first + " " + setting.second;
-  });
-  os << "\n    stage @" << stage.stage << "(" << llvm::join(texts, ", ") << ")";
-}
-
 void print(const Program &program, llvm::raw_ostream &os) {
   os << "program @" << program.name();
   if (!program.implements().empty())
@@ -246,10 +230,6 @@ void print(const Program &program, llvm::raw_ostream &os) {
   printDeclarations(program.params(), os);
   os << " -> ";
   printDeclarations(program.results(), os);
-  if (!program.passes.empty())
-    os << "\n    lowered by " << llvm::join(program.passes, ", ");
-  for (const StageLabel &stage : program.stages)
-    printStage(stage, os);
   BlockPrinter(os).printBlock(program.body());
   os << '\n';
 }

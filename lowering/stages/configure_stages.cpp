@@ -356,7 +356,9 @@ std::string whyNoGemmAdds(const Stage &stage) {
   return "";
 }
 
-bool settleFields(const LoweringState &state, Stage &stage) {
+/// Whether a stage that moves something can have its configuration. False after an error, which
+/// says what it takes instead. Notes what rows its steps then have.
+static bool settleFields(const LoweringState &state, Stage &stage) {
   if (stage.isReduction())
     countReducedRows(state.fusion, stage);
   const Configuration asked = stage.config;

@@ -97,7 +97,7 @@ Json orNull(double us) { return us > 0 ? Json(us) : Json(); }
 std::string givenOf(const SourceFlags &flags) {
   CompileOptions options;
   (void)flags.toOptions(options); // which has been read before
-  return options.schedule.str() + (flags.passes ? " --passes " + *flags.passes : "");
+  return options.schedule.str();
 }
 
 Json burstOrNull(const BenchRow *row) {
