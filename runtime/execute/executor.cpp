@@ -449,20 +449,20 @@ void Binder::findBatches() {
 /// Different buffers are different memory, as far as a run goes, unless one takes the place of
 /// another in the private arena.
 bool Binder::areDisjoint(uint32_t first, uint32_t count) const {
-  struct Access {
+  struct Side {
     Prepared::Operand operand;
     int64_t bytes;
     bool isWrite;
   };
-  std::vector<Access> accesses;
+  std::vector<Side> sides;
   auto isPrivate = [&](uint32_t base) {
     return base < plan_.buffers.size() && plan_.buffers[base].kind == BufferKind::Device;
   };
-  auto offsetOf = [&](const Access &access) { // in the private arena, if that is where it is
-    const uint32_t base = access.operand.base;
-    return access.operand.offset + (isPrivate(base) ? plan_.buffers[base].offset : 0);
+  auto offsetOf = [&](const Side &side) { // in the private arena, if that is where it is
+    const uint32_t base = side.operand.base;
+    return side.operand.offset + (isPrivate(base) ? plan_.buffers[base].offset : 0);
   };
-  auto mayMeet = [&](const Access &a, const Access &b) {
+  auto mayMeet = [&](const Side &a, const Side &b) {
     const uint32_t baseOfA = a.operand.base, baseOfB = b.operand.base;
     const bool isSame = baseOfA == baseOfB || (isPrivate(baseOfA) && isPrivate(baseOfB));
     return isSame && (a.isWrite || b.isWrite) && offsetOf(a) < offsetOf(b) + b.bytes &&
@@ -472,13 +472,13 @@ bool Binder::areDisjoint(uint32_t first, uint32_t count) const {
     const Command &command = plan_.commands[i];
     if (command.kind != CommandKind::Copy)
       continue;
-    const Access dst{prepared_->bound_[i].dst, command.dst.bytes, true};
-    const Access src{prepared_->bound_[i].src, command.dst.bytes, false};
-    for (const Access &other : accesses)
+    const Side dst{prepared_->bound_[i].dst, command.dst.bytes, true};
+    const Side src{prepared_->bound_[i].src, command.dst.bytes, false};
+    for (const Side &other : sides)
       if (mayMeet(dst, other) || mayMeet(src, other))
         return false;
-    accesses.push_back(dst);
-    accesses.push_back(src);
+    sides.push_back(dst);
+    sides.push_back(src);
   }
   return true;
 }
