@@ -65,8 +65,8 @@ struct Stage {
   /// Gather only. True if some result is streamed; otherwise one GEMM follows the gather and
   /// nothing overlaps.
   bool isStreamed = true;
-  /// Of a gather: a step's block is a slice of every device's, gathered by a collective; else it is
-  /// one device's.
+  /// Gather only. True if a step's block is a slice of every device's, gathered by a collective;
+  /// otherwise it is one device's block.
   bool gathersSlices = false;
   /// The earlier stage that has gathered the operand already, if any.
   std::optional<size_t> gatheredBy = {};
@@ -79,9 +79,9 @@ struct Stage {
   // From form-pipelines on.
   /// Steps select their block from this tensor: the operand or its gathered copy, maybe an output.
   Value *whole = nullptr;
-  Value *parts = nullptr; ///< of a reduction: what is summed, a part from each rank
-  /// Of one that is scattered: the parts of the peers' rows. Of one by collectives: all parts, by
-  /// chunks, and `parts` is what becomes of them. Of a gather into an output: the own block.
+  Value *parts = nullptr; ///< reduction: the addends, one from each rank
+  /// Send buffer. Scattered reduction: partial sums for peers' rows. Collective reduction: input of
+  /// each chunk's collective, whose output is `parts`. Gather into an output: the rank's own block.
   Value *sent = nullptr;
   SumOp *sum = nullptr;    ///< reduction, unless GEMMs add
   Op *firstGemm = nullptr; ///< reduction whose GEMMs add: the GEMM that has nothing to add yet
@@ -165,9 +165,11 @@ struct Stage {
   }
   int64_t hosts() const { return steps / ranksPerHost; }
   bool isGather() const { return kind == StageKind::Gather; }
-  /// All devices take part in the transfer of a step, and no step is of the own block alone. Of a
-  /// reduction the steps are its chunks.
-  bool isCollective() const { return moves() && config.transfers() != schedule::Transfers::Pairs; }
+  /// All devices take part in the transfer of a step, and no step is of the own block alone. The
+  /// steps of a reduction are its chunks.
+  bool isCollective() const {
+    return moves() && config.transfers() == schedule::Transfers::Collective;
+  }
   /// Devices send and receive, through handles.
   bool movesByPairs() const { return moves() && !isCollective(); }
   bool isReduction() const { return kind == StageKind::Reduce; }

@@ -50,7 +50,7 @@ FUSIONS = {
 }
 
 PRESETS = ("pairwise", "ring", "sequential", "batched", "bulk", "coalesced", "hierarchical",
-           "broadcast", "collective")  # fmt: skip
+           "collective")  # fmt: skip
 
 TITLE = re.compile(r"auto: \d+ candidates for @(\w+) on (\d+) ranks")
 SHAPE = re.compile(r"braid: (\d+) x (\d+) x (\d+): round")

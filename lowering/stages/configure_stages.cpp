@@ -50,16 +50,11 @@ constexpr Rule kRules[] = {
     rule(Knob::Order, Order::Hierarchical, Knob::Posting, only(Posting::Each)),
     rule(Knob::Order, Order::Hierarchical, Knob::Placement,
          only(Placement::Each, Placement::Shared)),
-    // All ranks take part in the transfer of a step, so they have the steps in one order.
-    rule(Knob::Transfers, Transfers::Broadcast, Knob::Order, only(Order::Shift)),
-    rule(Knob::Transfers, Transfers::Broadcast, Knob::Posting, only(Posting::Each)),
-    rule(Knob::Transfers, Transfers::Broadcast, Knob::Granularity, only(Granularity::Chunk)),
-    rule(Knob::Transfers, Transfers::Broadcast, Knob::Placement, only(Placement::Each)),
+    // All ranks take part in the transfer of a step, so they have the steps in one order. Nobody
+    // has to know who copies.
     rule(Knob::Transfers, Transfers::Collective, Knob::Order, only(Order::Shift)),
     rule(Knob::Transfers, Transfers::Collective, Knob::Posting, only(Posting::Each)),
     rule(Knob::Transfers, Transfers::Collective, Knob::Placement, only(Placement::Each)),
-    // Nobody has to know who copies.
-    rule(Knob::Transfers, Transfers::Broadcast, Knob::Protocol, only(Protocol::Get)),
     rule(Knob::Transfers, Transfers::Collective, Knob::Protocol, only(Protocol::Get)),
 };
 
