@@ -42,20 +42,21 @@ llvm::SmallVector<FusionTensor *, 3> operandsOf(const FusionNode &node) {
   llvm_unreachable("covered above");
 }
 
+template <class Node> static const FusionTensor *tensorIn(const Node &node) {
+  if constexpr (requires { node.result; })
+    return &node.result;
+  else
+    return nullptr;
+}
+
 const FusionTensor *resultOf(const FusionNode &node) {
   switch (node.kind()) {
-  case FusionOpKind::Input:
-    return &llvm::cast<InputNode>(&node)->result;
-  case FusionOpKind::Matmul:
-    return &llvm::cast<MatmulNode>(&node)->result;
-  case FusionOpKind::Pointwise:
-    return &llvm::cast<PointwiseNode>(&node)->result;
-  case FusionOpKind::Reshard:
-    return &llvm::cast<ReshardNode>(&node)->result;
-  case FusionOpKind::Output:
-    return nullptr;
+#define BRAID_FUSION_OP(Kind, keyword, summary)                                                    \
+  case FusionOpKind::Kind:                                                                         \
+    return tensorIn(*llvm::cast<Kind##Node>(&node));
+#include "ir/fusion_kinds.def"
   }
-  llvm_unreachable("covered above");
+  llvm_unreachable("every kind is in the list");
 }
 
 FusionTensor *resultOf(FusionNode &node) {

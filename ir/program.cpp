@@ -2,7 +2,7 @@
 
 #include "ir/program.h"
 
-#include "llvm/ADT/StringSwitch.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/ErrorHandling.h"
 
 namespace braid {
@@ -20,105 +20,56 @@ llvm::StringRef keyword(const Op &op) {
   llvm_unreachable("every kind is in the list");
 }
 
-llvm::StringRef summary(OpKind kind) {
-  switch (kind) {
-#define BRAID_OP(Kind, keyword, results, summary)                                                  \
-  case OpKind::Kind:                                                                               \
-    return summary;
-#include "ir/program_kinds.def"
-  }
-  llvm_unreachable("every kind is in the list");
-}
-
 llvm::StringRef name(ValueKind kind) {
-  switch (kind) {
-  case ValueKind::Tensor:
-    return "tensor";
-  case ValueKind::Stream:
-    return "stream";
-  case ValueKind::Request:
-    return "request";
-  case ValueKind::Handles:
-    return "handles";
-  }
-  llvm_unreachable("covered above");
+  static constexpr llvm::StringLiteral kNames[] = {"tensor", "stream", "request", "handles"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 llvm::StringRef name(Protocol protocol) { return protocol == Protocol::Get ? "get" : "put"; }
 
-llvm::StringRef name(CollectiveKind kind) {
-  switch (kind) {
-  case CollectiveKind::AllGather:
-    return "allgather";
-  case CollectiveKind::ReduceScatter:
-    return "reduce_scatter";
-  case CollectiveKind::AllReduce:
-    return "allreduce";
-  case CollectiveKind::Broadcast:
-    return "broadcast";
-  case CollectiveKind::Reduce:
-    return "reduce";
-  case CollectiveKind::AllToAll:
-    return "alltoall";
-  }
-  llvm_unreachable("covered above");
+namespace {
+
+constexpr llvm::StringLiteral kCollectives[] = {"allgather", "reduce_scatter", "allreduce",
+                                                "broadcast", "reduce",         "alltoall"};
+constexpr llvm::StringLiteral kReductions[] = {"sum", "prod", "min", "max"};
+
+/// The enumerator that has `name` in the list of their names.
+template <class Enum>
+std::optional<Enum> fromName(llvm::ArrayRef<llvm::StringLiteral> names, llvm::StringRef name) {
+  const auto *found = llvm::find(names, name);
+  return found == names.end() ? std::nullopt
+                              : std::optional(static_cast<Enum>(found - names.begin()));
 }
+
+template <class OpClass> const Value *resultIn(const OpClass &op) {
+  if constexpr (requires { op.result; })
+    return &op.result;
+  else
+    return nullptr;
+}
+
+} // namespace
+
+llvm::StringRef name(CollectiveKind kind) { return kCollectives[static_cast<size_t>(kind)]; }
 
 std::optional<CollectiveKind> collectiveFromName(llvm::StringRef name) {
-  return llvm::StringSwitch<std::optional<CollectiveKind>>(name)
-      .Case("allgather", CollectiveKind::AllGather)
-      .Case("reduce_scatter", CollectiveKind::ReduceScatter)
-      .Case("allreduce", CollectiveKind::AllReduce)
-      .Case("broadcast", CollectiveKind::Broadcast)
-      .Case("reduce", CollectiveKind::Reduce)
-      .Case("alltoall", CollectiveKind::AllToAll)
-      .Default(std::nullopt);
+  return fromName<CollectiveKind>(kCollectives, name);
 }
 
-llvm::StringRef name(ReductionOperator op) {
-  switch (op) {
-  case ReductionOperator::Sum:
-    return "sum";
-  case ReductionOperator::Product:
-    return "prod";
-  case ReductionOperator::Min:
-    return "min";
-  case ReductionOperator::Max:
-    return "max";
-  }
-  llvm_unreachable("covered above");
-}
+llvm::StringRef name(ReductionOperator op) { return kReductions[static_cast<size_t>(op)]; }
 
 std::optional<ReductionOperator> reductionFromName(llvm::StringRef name) {
-  return llvm::StringSwitch<std::optional<ReductionOperator>>(name)
-      .Case("sum", ReductionOperator::Sum)
-      .Case("prod", ReductionOperator::Product)
-      .Case("min", ReductionOperator::Min)
-      .Case("max", ReductionOperator::Max)
-      .Default(std::nullopt);
+  return fromName<ReductionOperator>(kReductions, name);
 }
 
 const Value *resultOf(const Op &op) {
   switch (op.kind()) {
-  case OpKind::Allocate:
-    return &llvm::cast<AllocateOp>(&op)->result;
-  case OpKind::Select:
-    return &llvm::cast<SelectOp>(&op)->result;
-  case OpKind::Slice:
-    return &llvm::cast<SliceOp>(&op)->result;
-  case OpKind::Flatten:
-    return &llvm::cast<FlattenOp>(&op)->result;
-  case OpKind::ShareMemHandles:
-    return &llvm::cast<ShareMemHandlesOp>(&op)->result;
-  case OpKind::P2P:
-    return &llvm::cast<P2POp>(&op)->result;
-  case OpKind::Collective:
-    return &llvm::cast<CollectiveOp>(&op)->result;
-  case OpKind::GetCurrentStream:
-    return &llvm::cast<GetCurrentStreamOp>(&op)->result;
-  default:
-    return nullptr;
+#define BRAID_OP(Kind, keyword, results, summary)                                                  \
+  case OpKind::Kind:                                                                               \
+    return resultIn(*llvm::cast<Kind##Op>(&op));
+#include "ir/program_kinds.def"
   }
+  llvm_unreachable("every kind is in the list");
 }
 
 Value *resultOf(Op &op) { return const_cast<Value *>(resultOf(static_cast<const Op &>(op))); }
