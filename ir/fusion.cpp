@@ -66,8 +66,7 @@ FusionTensor *resultOf(FusionNode &node) {
 llvm::StringRef keyword(const FusionNode &node) {
   if (const auto *pointwise = llvm::dyn_cast<PointwiseNode>(&node))
     return keyword(pointwise->function);
-  const auto *matmul = llvm::dyn_cast<MatmulNode>(&node);
-  return matmul && matmul->transposeB ? "linear" : keyword(node.kind());
+  return transposesB(node) ? "linear" : keyword(node.kind());
 }
 
 bool isElementwise(const FusionNode &node) {
@@ -78,7 +77,10 @@ bool isElementwise(const FusionNode &node) {
 
 bool isGemm(const FusionNode &node) { return llvm::isa<MatmulNode>(node); }
 
-bool transposesB(const FusionNode &gemm) { return llvm::cast<MatmulNode>(&gemm)->transposeB; }
+bool transposesB(const FusionNode &node) {
+  const auto *matmul = llvm::dyn_cast<MatmulNode>(&node);
+  return matmul && matmul->transposeB;
+}
 
 DType partialType(const FusionNode &gemm) {
   const auto &matmul = *llvm::cast<MatmulNode>(&gemm);
