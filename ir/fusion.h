@@ -138,7 +138,7 @@ llvm::StringRef keyword(const FusionNode &node);
 bool isGemm(const FusionNode &node);
 /// A pointwise node, or a reshard: each element of the result comes from one of each operand.
 bool isElementwise(const FusionNode &node);
-bool transposesB(const FusionNode &gemm);
+bool transposesB(const FusionNode &node);
 /// The element type in which partial results travel: that after `partial`, or the result's.
 DType partialType(const FusionNode &gemm);
 

@@ -10,4 +10,5 @@ namespace braid {
 llvm::ArrayRef<Pass> allPasses();
 /// The knobs that a pass reads.
 std::vector<Knob> knobsOf(const Pass &pass);
+
 } // namespace braid
