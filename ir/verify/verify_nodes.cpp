@@ -245,8 +245,8 @@ bool NodeVerifier::expectAddend(const Op &op, const Value *dst, const Value *add
 
 void NodeVerifier::visitMatmul(const MatmulOp &op) {
   if (op.bias && op.addend) {
-    error(op) << quoted(op) << " expects a bias or an addend, got both, " << ref(op.bias)
-              << " and " << ref(op.addend);
+    error(op) << quoted(op) << " expects a bias or an addend, got both, " << ref(op.bias) << " and "
+              << ref(op.addend);
     return;
   }
   llvm::SmallVector<const Value *, 4> operands = {op.a, op.b};
@@ -413,8 +413,7 @@ bool NodeVerifier::verifySentGemm(const P2POp &op) {
            << "expected handles shared as 'put', because what this sends is computed at the "
            << "receiver, got " << ref(op.handles) << ", shared as 'get'";
   if (op.gemm->bias)
-    return error(op) << quoted(*op.gemm) << " in 'p2p' expects no bias, got "
-                     << ref(op.gemm->bias);
+    return error(op) << quoted(*op.gemm) << " in 'p2p' expects no bias, got " << ref(op.gemm->bias);
   const Value *addend = op.gemm->addend;
   if (addend && addend->type.dtype != op.product.type.dtype)
     return error(op) << quoted(*op.gemm) << " in 'p2p' mixes element types: what it sends is "

@@ -106,9 +106,9 @@ TEST(CpuTest, ObserverMayPassOverAndThrow) {
   signal(device, 0, tagOf(plan, CommandKind::Signal), &flag, 5);
   EXPECT_EQ(device.synchronize().message(), "");
   EXPECT_EQ(flag, 0u);
-  device.compute().sum(0, tagOf(plan, CommandKind::Sum, 3),
-                       {DType::F32, DType::F32, 1, 1, sizeof value, &value, nullptr, 0, &value,
-                        DType::F32, true});
+  device.compute().sum(
+      0, tagOf(plan, CommandKind::Sum, 3),
+      {DType::F32, DType::F32, 1, 1, sizeof value, &value, nullptr, 0, &value, DType::F32, true});
   signal(device, 0, tagOf(plan, CommandKind::Signal), &flag, 6);
   Status status = device.synchronize();
   EXPECT_EQ(status.code(), StatusCode::PeerFailed);

@@ -676,14 +676,13 @@ TEST(CheckerResult, PartOfABlockIsMissing) {
 }
 
 TEST(CheckerResult, SumsAreNoGemms) {
-  EXPECT_THAT(
-      verdict(edited(kGather, {{"  matmul %C_peer, %theirs, %B\n",
-                                "  %t = allocate device f32[2, 4, 4]\n"
-                                "  %t0 = select %t[0]\n  matmul %t0, %theirs, %B\n"
-                                "  %t1 = select %t[1]\n  set %t1, %theirs\n"
-                                "  sum %C_peer, %t\n"}})),
-      HasSubstr("it holds the sum of the matmul of %A of rank 1 in run 1 and %A of rank 1 "
-                "in run 1"));
+  EXPECT_THAT(verdict(edited(kGather, {{"  matmul %C_peer, %theirs, %B\n",
+                                        "  %t = allocate device f32[2, 4, 4]\n"
+                                        "  %t0 = select %t[0]\n  matmul %t0, %theirs, %B\n"
+                                        "  %t1 = select %t[1]\n  set %t1, %theirs\n"
+                                        "  sum %C_peer, %t\n"}})),
+              HasSubstr("it holds the sum of the matmul of %A of rank 1 in run 1 and %A of rank 1 "
+                        "in run 1"));
 }
 
 //===- Correct programs that are harder to follow ---------------------------------------------===//
