@@ -528,7 +528,7 @@ std::string FusionVerifier::otherGemmText(const FusionNode &node) {
   const size_t axes = shapes_[operands[1]].size(), count = contraction.count;
   if (operands.size() == 3 || axes < count || !hasShape(resultOf(node)))
     return "";
-  const bool isMatmul = llvm::isa<MatmulNode>(node);
+  const bool isMatmul = !transposesB(node);
   const size_t second = isMatmul ? axes - count : 0;
   const llvm::ArrayRef<int64_t> left = shapes_[operands[0]], right = shapes_[operands[1]];
   Shape result = otherAxes(operands[0], contraction.first, count);
