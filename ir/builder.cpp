@@ -144,21 +144,10 @@ MatmulOp *ProgramBuilder::matmul(Value *dst, Value *a, Value *b, Value *addend) 
   return op;
 }
 
-LinearOp *ProgramBuilder::linear(Value *dst, Value *x, Value *w, Value *bias, Value *addend) {
-  auto *op = insert<LinearOp>();
-  op->dst = dst;
-  op->x = x;
-  op->w = w;
+MatmulOp *ProgramBuilder::linear(Value *dst, Value *a, Value *b, Value *bias, Value *addend) {
+  MatmulOp *op = matmul(dst, a, b, addend);
   op->bias = bias;
-  op->addend = addend;
-  return op;
-}
-
-ReduceOp *ProgramBuilder::reduce(ReduceKind reduction, Value *dst, Value *src) {
-  auto *op = insert<ReduceOp>();
-  op->reduction = reduction;
-  op->dst = dst;
-  op->src = src;
+  op->transposeB = true;
   return op;
 }
 
@@ -206,17 +195,15 @@ Value *ProgramBuilder::send(llvm::StringRef name, Value *tensor, const Scalar *t
   return transfer(Direction::Send, name, tensor, to, handles);
 }
 
-Value *ProgramBuilder::send(llvm::StringRef name, Op &gemm, TensorType type, const Scalar *to,
+Value *ProgramBuilder::send(llvm::StringRef name, MatmulOp &gemm, TensorType type, const Scalar *to,
                             Value *handles) {
   Value *request = send(name, nullptr, to, handles);
   auto &op = *llvm::cast<P2POp>(request->definition);
   op.product = {ValueKind::Tensor, request->name, location_, std::move(type)};
   op.tensor = &op.product;
-  if (auto *matmul = llvm::dyn_cast<MatmulOp>(&gemm))
-    matmul->dst = op.tensor;
-  else
-    llvm::cast<LinearOp>(&gemm)->dst = op.tensor;
-  op.gemm.reset(block_->remove(gemm.getIterator()));
+  gemm.dst = op.tensor;
+  block_->remove(gemm.getIterator());
+  op.gemm.reset(&gemm);
   return request;
 }
 
@@ -268,92 +255,61 @@ SetCurrentStreamOp *ProgramBuilder::setCurrentStream(StreamRef stream) {
 
 //===- Cloning --------------------------------------------------------------------------------===//
 
-/// Remakes one node at the builder's insertion point.
+/// Copies one node to the builder's insertion point.
 class ProgramBuilder::Cloner : public OpVisitor<Cloner, Op *> {
 public:
   Cloner(ProgramBuilder &builder, Mapping &mapping) : b_(builder), mapping_(mapping) {}
 
-  Op *visitAllocate(const AllocateOp &op) {
-    return defined(op.result, b_.allocate(op.result.name, op.space, map(op.result.type)));
-  }
-  Op *visitDeallocate(const DeallocateOp &op) { return b_.deallocate(map(op.buffer)); }
-  Op *visitFor(const ForOp &op) {
-    ForOp *copy = b_.forLoop(op.index->name(), map(op.begin), map(op.end));
-    mapping_.scalars.emplace_back(op.index, copy->index);
-    cloneBlock(op.body, copy->body);
-    return copy;
-  }
-  Op *visitIf(const IfOp &op) {
-    IfOp *copy = b_.ifOp(map(op.condition));
-    cloneBlock(op.thenBlock, copy->thenBlock);
-    cloneBlock(op.elseBlock, copy->elseBlock);
-    return copy;
-  }
-  Op *visitSelect(const SelectOp &op) {
-    return defined(op.result, b_.select(op.result.name, map(op.tensor), map(op.index)));
-  }
-  Op *visitSlice(const SliceOp &op) {
-    return defined(op.result, b_.slice(op.result.name, map(op.tensor), map(op.begin), map(op.end)));
-  }
-  Op *visitFlatten(const FlattenOp &op) {
-    return defined(op.result, b_.flatten(op.result.name, map(op.tensor)));
-  }
-  Op *visitSet(const SetOp &op) { return b_.set(map(op.dst), map(op.src)); }
-  Op *visitMatmul(const MatmulOp &op) {
-    return b_.matmul(map(op.dst), map(op.a), map(op.b), op.addend ? map(op.addend) : nullptr);
-  }
-  Op *visitLinear(const LinearOp &op) {
-    return b_.linear(map(op.dst), map(op.x), map(op.w), op.bias ? map(op.bias) : nullptr,
-                     op.addend ? map(op.addend) : nullptr);
-  }
-  Op *visitSum(const SumOp &op) {
-    return b_.sum(map(op.dst), map(op.parts), op.begin ? map(op.begin) : nullptr,
-                  op.end ? map(op.end) : nullptr, op.bias ? map(op.bias) : nullptr);
-  }
-  Op *visitPointwise(const PointwiseOp &op) {
-    std::vector<PointwiseStep<Value *>> steps = op.steps;
-    for (PointwiseStep<Value *> &step : steps)
-      if (step.operand)
-        step.operand = map(step.operand);
-    return b_.pointwise(map(op.dst), map(op.first), steps);
-  }
-  Op *visitReduce(const ReduceOp &op) { return b_.reduce(op.reduction, map(op.dst), map(op.src)); }
-  Op *visitShareMemHandles(const ShareMemHandlesOp &op) {
-    llvm::SmallVector<Value *, 2> buffers;
-    for (Value *buffer : op.buffers)
-      buffers.push_back(map(buffer));
-    return defined(op.result, b_.shareMemHandles(op.result.name, op.protocol, buffers));
-  }
-  Op *visitP2P(const P2POp &op) {
-    if (op.gemm)
-      return defined(op.result, b_.send(op.result.name, *visit(*op.gemm), map(op.product.type),
-                                        map(op.peer), map(op.handles)));
-    return defined(op.result, b_.transfer(op.direction, op.result.name, map(op.tensor),
-                                          map(op.peer), map(op.handles)));
-  }
-  Op *visitGroup(const GroupOp &op) {
-    GroupOp *copy = b_.group();
-    cloneBlock(op.body, copy->body);
-    return copy;
-  }
-  Op *visitCollective(const CollectiveOp &op) {
-    llvm::SmallVector<const Scalar *, 4> team;
-    for (const Scalar *member : op.team)
-      team.push_back(map(member));
-    return defined(op.result,
-                   b_.collective(op.result.name, op.collective, op.reduction, map(op.dst),
-                                 map(op.src), team, op.root ? map(op.root) : nullptr));
-  }
-  Op *visitWait(const WaitOp &op) { return b_.wait(map(op.request)); }
-  Op *visitSynchronize(const SynchronizeOp &op) { return b_.synchronize(map(op.stream)); }
-  Op *visitGetCurrentStream(const GetCurrentStreamOp &op) {
-    return defined(op.result, b_.getCurrentStream(op.result.name));
-  }
-  Op *visitSetCurrentStream(const SetCurrentStreamOp &op) {
-    return b_.setCurrentStream(map(op.stream));
-  }
+#define BRAID_OP(Kind, keyword, results, summary)                                                  \
+  Op *visit##Kind(const Kind##Op &op) { return copy(op); }
+#include "ir/program_kinds.def"
 
 private:
+  template <class OpClass> OpClass *copy(const OpClass &op) {
+    auto *made = new OpClass(op);
+    b_.block_->insert(b_.at_, made);
+    forEachOperand(*made, [&](Value *&value) { value = map(value); });
+    forEachScalar(*made, [&](const Scalar *&scalar) { scalar = map(scalar); });
+    if (Value *result = resultOf(*made)) {
+      b_.define(*result, result->kind, result->name, made);
+      for (const Scalar *&extent : result->type.shape)
+        extent = map(extent);
+      mapping_.values[resultOf(op)] = result;
+    }
+    return made;
+  }
+  Op *copy(const ForOp &op) {
+    ForOp *made = b_.forLoop(op.index->name(), map(op.begin), map(op.end));
+    mapping_.scalars.emplace_back(op.index, made->index);
+    cloneBlock(op.body, made->body);
+    return made;
+  }
+  Op *copy(const IfOp &op) {
+    IfOp *made = b_.ifOp(map(op.condition));
+    cloneBlock(op.thenBlock, made->thenBlock);
+    cloneBlock(op.elseBlock, made->elseBlock);
+    return made;
+  }
+  Op *copy(const GroupOp &op) {
+    GroupOp *made = b_.group();
+    cloneBlock(op.body, made->body);
+    return made;
+  }
+  Op *copy(const P2POp &op) {
+    Value *request = nullptr;
+    if (op.gemm) {
+      TensorType type = op.product.type;
+      for (const Scalar *&extent : type.shape)
+        extent = map(extent);
+      request = b_.send(op.result.name, *copy(*op.gemm), type, map(op.peer), map(op.handles));
+    } else {
+      request =
+          b_.transfer(op.direction, op.result.name, map(op.tensor), map(op.peer), map(op.handles));
+    }
+    mapping_.values[&op.result] = request;
+    return request->definition;
+  }
+
   Value *map(Value *value) {
     auto found = mapping_.values.find(value);
     return found == mapping_.values.end() ? value : found->second;
@@ -362,20 +318,6 @@ private:
     for (const auto &[from, to] : mapping_.scalars)
       scalar = b_.scalars().substitute(scalar, from, to);
     return scalar;
-  }
-  TensorType map(TensorType type) {
-    for (const Scalar *&extent : type.shape)
-      extent = map(extent);
-    return type;
-  }
-  StreamRef map(StreamRef stream) {
-    if (stream.named)
-      return {map(stream.named), nullptr};
-    return {nullptr, map(stream.index)};
-  }
-  Op *defined(const Value &original, Value *copy) {
-    mapping_.values[&original] = copy;
-    return copy->definition;
   }
   void cloneBlock(const Block &from, Block &to) {
     Block *block = b_.block_;

@@ -51,8 +51,8 @@ public:
   Value *flatten(llvm::StringRef name, Value *tensor);
   SetOp *set(Value *dst, Value *src);
   MatmulOp *matmul(Value *dst, Value *a, Value *b, Value *addend = nullptr);
-  LinearOp *linear(Value *dst, Value *x, Value *w, Value *bias = nullptr, Value *addend = nullptr);
-  ReduceOp *reduce(ReduceKind reduction, Value *dst, Value *src);
+  /// A matmul with b transposed.
+  MatmulOp *linear(Value *dst, Value *a, Value *b, Value *bias = nullptr, Value *addend = nullptr);
   /// Of all entries of the parts, unless there are `begin` and `end`.
   SumOp *sum(Value *dst, Value *parts, const Scalar *begin = nullptr, const Scalar *end = nullptr,
              Value *bias = nullptr);
@@ -62,7 +62,8 @@ public:
   Value *send(llvm::StringRef name, Value *tensor, const Scalar *to, Value *handles);
   /// Sends what `gemm` computes, of that type, straight to where it arrives: takes the node out of
   /// the block that nodes are inserted into, whatever its destination was.
-  Value *send(llvm::StringRef name, Op &gemm, TensorType type, const Scalar *to, Value *handles);
+  Value *send(llvm::StringRef name, MatmulOp &gemm, TensorType type, const Scalar *to,
+              Value *handles);
   Value *receive(llvm::StringRef name, Value *tensor, const Scalar *from, Value *handles);
   GroupOp *group();
   Value *collective(llvm::StringRef name, CollectiveKind kind,

@@ -24,13 +24,9 @@ llvm::SmallVector<FusionTensor *, 3> operandsOf(const FusionNode &node) {
     return {};
   case FusionOpKind::Matmul: {
     const auto &matmul = *llvm::cast<MatmulNode>(&node);
-    return {matmul.a, matmul.b};
-  }
-  case FusionOpKind::Linear: {
-    const auto &linear = *llvm::cast<LinearNode>(&node);
-    if (!linear.bias)
-      return {linear.x, linear.w};
-    return {linear.x, linear.w, linear.bias};
+    if (!matmul.bias)
+      return {matmul.a, matmul.b};
+    return {matmul.a, matmul.b, matmul.bias};
   }
   case FusionOpKind::Pointwise: {
     const auto &pointwise = *llvm::cast<PointwiseNode>(&node);
@@ -46,22 +42,21 @@ llvm::SmallVector<FusionTensor *, 3> operandsOf(const FusionNode &node) {
   llvm_unreachable("covered above");
 }
 
+template <class Node> static const FusionTensor *tensorIn(const Node &node) {
+  if constexpr (requires { node.result; })
+    return &node.result;
+  else
+    return nullptr;
+}
+
 const FusionTensor *resultOf(const FusionNode &node) {
   switch (node.kind()) {
-  case FusionOpKind::Input:
-    return &llvm::cast<InputNode>(&node)->result;
-  case FusionOpKind::Matmul:
-    return &llvm::cast<MatmulNode>(&node)->result;
-  case FusionOpKind::Linear:
-    return &llvm::cast<LinearNode>(&node)->result;
-  case FusionOpKind::Pointwise:
-    return &llvm::cast<PointwiseNode>(&node)->result;
-  case FusionOpKind::Reshard:
-    return &llvm::cast<ReshardNode>(&node)->result;
-  case FusionOpKind::Output:
-    return nullptr;
+#define BRAID_FUSION_OP(Kind, keyword, summary)                                                    \
+  case FusionOpKind::Kind:                                                                         \
+    return tensorIn(*llvm::cast<Kind##Node>(&node));
+#include "ir/fusion_kinds.def"
   }
-  llvm_unreachable("covered above");
+  llvm_unreachable("every kind is in the list");
 }
 
 FusionTensor *resultOf(FusionNode &node) {
@@ -71,7 +66,7 @@ FusionTensor *resultOf(FusionNode &node) {
 llvm::StringRef keyword(const FusionNode &node) {
   if (const auto *pointwise = llvm::dyn_cast<PointwiseNode>(&node))
     return keyword(pointwise->function);
-  return keyword(node.kind());
+  return transposesB(node) ? "linear" : keyword(node.kind());
 }
 
 bool isElementwise(const FusionNode &node) {
@@ -80,25 +75,23 @@ bool isElementwise(const FusionNode &node) {
 
 //===- GEMMs ----------------------------------------------------------------------------------===//
 
-bool isGemm(const FusionNode &node) {
-  return llvm::isa<MatmulNode>(node) || llvm::isa<LinearNode>(node);
-}
+bool isGemm(const FusionNode &node) { return llvm::isa<MatmulNode>(node); }
 
-std::optional<DType> writtenPartial(const FusionNode &gemm) {
-  if (const auto *matmul = llvm::dyn_cast<MatmulNode>(&gemm))
-    return matmul->partial;
-  return llvm::cast<LinearNode>(&gemm)->partial;
+bool transposesB(const FusionNode &node) {
+  const auto *matmul = llvm::dyn_cast<MatmulNode>(&node);
+  return matmul && matmul->transposeB;
 }
 
 DType partialType(const FusionNode &gemm) {
-  return writtenPartial(gemm).value_or(resultOf(gemm)->type.dtype);
+  const auto &matmul = *llvm::cast<MatmulNode>(&gemm);
+  return matmul.partial.value_or(matmul.result.type.dtype);
 }
 
 Contraction contractionOf(const FusionNode &gemm) {
   auto operands = operandsOf(gemm);
   const size_t first = operands[0]->type.axes.size(), second = operands[1]->type.axes.size();
   const size_t count = contractedAxes(first, second, resultOf(gemm)->type.axes.size());
-  return {first - count, llvm::isa<LinearNode>(gemm) ? second - count : 0, count};
+  return {first - count, transposesB(gemm) ? second - count : 0, count};
 }
 
 bool isContractedOverDevices(const FusionNode &gemm) {
@@ -252,16 +245,15 @@ FusionTensor *FusionBuilder::matmul(llvm::StringRef name, FusionTensor *a, Fusio
   return define(node->result, node, name, dtype.value_or(a->type.dtype), axes);
 }
 
-FusionTensor *FusionBuilder::linear(llvm::StringRef name, FusionTensor *x, FusionTensor *w,
+FusionTensor *FusionBuilder::linear(llvm::StringRef name, FusionTensor *a, FusionTensor *b,
                                     FusionTensor *bias, llvm::ArrayRef<Axis> axes,
                                     std::optional<DType> dtype, Location location,
                                     std::optional<DType> partial) {
-  auto *node = append<LinearNode>(location);
-  node->partial = partial;
-  node->x = x;
-  node->w = w;
+  FusionTensor *result = matmul(name, a, b, axes, dtype, location, partial);
+  auto *node = llvm::cast<MatmulNode>(result->definition);
   node->bias = bias;
-  return define(node->result, node, name, dtype.value_or(x->type.dtype), axes);
+  node->transposeB = true;
+  return result;
 }
 
 FusionTensor *FusionBuilder::pointwise(llvm::StringRef name, PointwiseFunction function,

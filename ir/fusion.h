@@ -75,27 +75,17 @@ private:
 /// `%C = matmul %A, %B [partial f32] : bf16[Stream{D}, M/D, N]`. The result's axes are A's but the
 /// last c, then B's but the first c; see Contraction. `partial` names the element type in which
 /// partial results travel, where they do.
+///
+/// `%C = linear %A, %B[, %bias] [partial f32] : ...` contracts B's last c axes; the bias has the
+/// others.
 class MatmulNode : public FusionNodeOf<FusionOpKind::Matmul> {
 public:
   FusionTensor result;
   std::optional<DType> partial; ///< as written
   FusionTensor *a = nullptr;
   FusionTensor *b = nullptr;
-
-private:
-  friend class FusionBuilder;
-  using FusionNodeOf::FusionNodeOf;
-};
-
-/// `%y = linear %x, %w, %bias [partial f32] : ...`. The result's axes are x's but the last c, then
-/// w's but the last c; the bias, if any, has the latter.
-class LinearNode : public FusionNodeOf<FusionOpKind::Linear> {
-public:
-  FusionTensor result;
-  std::optional<DType> partial; ///< as written
-  FusionTensor *x = nullptr;
-  FusionTensor *w = nullptr;
-  FusionTensor *bias = nullptr; ///< may be null
+  FusionTensor *bias = nullptr; ///< may be null, and is without transposeB
+  bool transposeB = false;      ///< written as `linear`
 
 private:
   friend class FusionBuilder;
@@ -142,13 +132,13 @@ llvm::SmallVector<FusionTensor *, 3> operandsOf(const FusionNode &node);
 FusionTensor *resultOf(FusionNode &node);
 const FusionTensor *resultOf(const FusionNode &node);
 
-/// As in the text: that of the function of a pointwise node, else of the kind.
+/// As in the text: that of the function of a pointwise node, `linear` for a matmul with transposeB,
+/// else that of the kind.
 llvm::StringRef keyword(const FusionNode &node);
 bool isGemm(const FusionNode &node);
 /// A pointwise node, or a reshard: each element of the result comes from one of each operand.
 bool isElementwise(const FusionNode &node);
-/// The type after `partial`, if the node has one.
-std::optional<DType> writtenPartial(const FusionNode &gemm);
+bool transposesB(const FusionNode &node);
 /// The element type in which partial results travel: that after `partial`, or the result's.
 DType partialType(const FusionNode &gemm);
 
@@ -273,7 +263,8 @@ public:
   FusionTensor *matmul(llvm::StringRef name, FusionTensor *a, FusionTensor *b,
                        llvm::ArrayRef<Axis> axes, std::optional<DType> dtype = {},
                        Location location = {}, std::optional<DType> partial = {});
-  FusionTensor *linear(llvm::StringRef name, FusionTensor *x, FusionTensor *w, FusionTensor *bias,
+  /// A matmul with b transposed. The bias may be null.
+  FusionTensor *linear(llvm::StringRef name, FusionTensor *a, FusionTensor *b, FusionTensor *bias,
                        llvm::ArrayRef<Axis> axes, std::optional<DType> dtype = {},
                        Location location = {}, std::optional<DType> partial = {});
   /// Of one operand or two, as the function takes.

@@ -21,19 +21,6 @@ struct Module {
 /// read. It is not verified: verify() is the next step. Total: any bytes are accepted or reported.
 Module parse(Diagnostics &diags);
 
-/// One `NAME` or `NAME{OPTION=VALUE ...}` of a `--passes` list, with where it stands in that list.
-struct PassSpec {
-  std::string name;
-  struct Option {
-    std::string name, value;
-    Location location;
-  };
-  std::vector<Option> options;
-  Location location;
-};
-/// Reads `a,b{opt=1 other=x}`; the text is the one `diags` holds.
-std::vector<PassSpec> parsePassList(Diagnostics &diags);
-
 /// Deterministic; parsing what was printed gives an equal program, and prints the same.
 void print(const Fusion &fusion, llvm::raw_ostream &os);
 void print(const Program &program, llvm::raw_ostream &os);

@@ -2,13 +2,16 @@
 
 #include "ir/program.h"
 
-#include "llvm/ADT/StringSwitch.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/ErrorHandling.h"
 
 namespace braid {
 
-llvm::StringRef keyword(OpKind kind) {
-  switch (kind) {
+llvm::StringRef keyword(const Op &op) {
+  const auto *matmul = llvm::dyn_cast<MatmulOp>(&op);
+  if (matmul && matmul->transposeB)
+    return "linear";
+  switch (op.kind()) {
 #define BRAID_OP(Kind, keyword, results, summary)                                                  \
   case OpKind::Kind:                                                                               \
     return keyword;
@@ -17,105 +20,56 @@ llvm::StringRef keyword(OpKind kind) {
   llvm_unreachable("every kind is in the list");
 }
 
-llvm::StringRef summary(OpKind kind) {
-  switch (kind) {
-#define BRAID_OP(Kind, keyword, results, summary)                                                  \
-  case OpKind::Kind:                                                                               \
-    return summary;
-#include "ir/program_kinds.def"
-  }
-  llvm_unreachable("every kind is in the list");
-}
-
 llvm::StringRef name(ValueKind kind) {
-  switch (kind) {
-  case ValueKind::Tensor:
-    return "tensor";
-  case ValueKind::Stream:
-    return "stream";
-  case ValueKind::Request:
-    return "request";
-  case ValueKind::Handles:
-    return "handles";
-  }
-  llvm_unreachable("covered above");
+  static constexpr llvm::StringLiteral kNames[] = {"tensor", "stream", "request", "handles"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 llvm::StringRef name(Protocol protocol) { return protocol == Protocol::Get ? "get" : "put"; }
 
-llvm::StringRef name(CollectiveKind kind) {
-  switch (kind) {
-  case CollectiveKind::AllGather:
-    return "allgather";
-  case CollectiveKind::ReduceScatter:
-    return "reduce_scatter";
-  case CollectiveKind::AllReduce:
-    return "allreduce";
-  case CollectiveKind::Broadcast:
-    return "broadcast";
-  case CollectiveKind::Reduce:
-    return "reduce";
-  case CollectiveKind::AllToAll:
-    return "alltoall";
-  }
-  llvm_unreachable("covered above");
+namespace {
+
+constexpr llvm::StringLiteral kCollectives[] = {"allgather", "reduce_scatter", "allreduce",
+                                                "broadcast", "reduce",         "alltoall"};
+constexpr llvm::StringLiteral kReductions[] = {"sum", "prod", "min", "max"};
+
+/// The enumerator that has `name` in the list of their names.
+template <class Enum>
+std::optional<Enum> fromName(llvm::ArrayRef<llvm::StringLiteral> names, llvm::StringRef name) {
+  const auto *found = llvm::find(names, name);
+  return found == names.end() ? std::nullopt
+                              : std::optional(static_cast<Enum>(found - names.begin()));
 }
+
+template <class OpClass> const Value *resultIn(const OpClass &op) {
+  if constexpr (requires { op.result; })
+    return &op.result;
+  else
+    return nullptr;
+}
+
+} // namespace
+
+llvm::StringRef name(CollectiveKind kind) { return kCollectives[static_cast<size_t>(kind)]; }
 
 std::optional<CollectiveKind> collectiveFromName(llvm::StringRef name) {
-  return llvm::StringSwitch<std::optional<CollectiveKind>>(name)
-      .Case("allgather", CollectiveKind::AllGather)
-      .Case("reduce_scatter", CollectiveKind::ReduceScatter)
-      .Case("allreduce", CollectiveKind::AllReduce)
-      .Case("broadcast", CollectiveKind::Broadcast)
-      .Case("reduce", CollectiveKind::Reduce)
-      .Case("alltoall", CollectiveKind::AllToAll)
-      .Default(std::nullopt);
+  return fromName<CollectiveKind>(kCollectives, name);
 }
 
-llvm::StringRef name(ReductionOperator op) {
-  switch (op) {
-  case ReductionOperator::Sum:
-    return "sum";
-  case ReductionOperator::Product:
-    return "prod";
-  case ReductionOperator::Min:
-    return "min";
-  case ReductionOperator::Max:
-    return "max";
-  }
-  llvm_unreachable("covered above");
-}
+llvm::StringRef name(ReductionOperator op) { return kReductions[static_cast<size_t>(op)]; }
 
 std::optional<ReductionOperator> reductionFromName(llvm::StringRef name) {
-  return llvm::StringSwitch<std::optional<ReductionOperator>>(name)
-      .Case("sum", ReductionOperator::Sum)
-      .Case("prod", ReductionOperator::Product)
-      .Case("min", ReductionOperator::Min)
-      .Case("max", ReductionOperator::Max)
-      .Default(std::nullopt);
+  return fromName<ReductionOperator>(kReductions, name);
 }
 
 const Value *resultOf(const Op &op) {
   switch (op.kind()) {
-  case OpKind::Allocate:
-    return &llvm::cast<AllocateOp>(&op)->result;
-  case OpKind::Select:
-    return &llvm::cast<SelectOp>(&op)->result;
-  case OpKind::Slice:
-    return &llvm::cast<SliceOp>(&op)->result;
-  case OpKind::Flatten:
-    return &llvm::cast<FlattenOp>(&op)->result;
-  case OpKind::ShareMemHandles:
-    return &llvm::cast<ShareMemHandlesOp>(&op)->result;
-  case OpKind::P2P:
-    return &llvm::cast<P2POp>(&op)->result;
-  case OpKind::Collective:
-    return &llvm::cast<CollectiveOp>(&op)->result;
-  case OpKind::GetCurrentStream:
-    return &llvm::cast<GetCurrentStreamOp>(&op)->result;
-  default:
-    return nullptr;
+#define BRAID_OP(Kind, keyword, results, summary)                                                  \
+  case OpKind::Kind:                                                                               \
+    return resultIn(*llvm::cast<Kind##Op>(&op));
+#include "ir/program_kinds.def"
   }
+  llvm_unreachable("every kind is in the list");
 }
 
 Value *resultOf(Op &op) { return const_cast<Value *>(resultOf(static_cast<const Op &>(op))); }
@@ -164,20 +118,8 @@ void forEachOperand(Op &op, ValueFn fn) {
     fn(matmul.dst);
     fn(matmul.a);
     fn(matmul.b);
+    callIfSet(matmul.bias, fn);
     return callIfSet(matmul.addend, fn);
-  }
-  case OpKind::Linear: {
-    auto &linear = *llvm::cast<LinearOp>(&op);
-    fn(linear.dst);
-    fn(linear.x);
-    fn(linear.w);
-    callIfSet(linear.bias, fn);
-    return callIfSet(linear.addend, fn);
-  }
-  case OpKind::Reduce: {
-    auto &reduce = *llvm::cast<ReduceOp>(&op);
-    fn(reduce.dst);
-    return fn(reduce.src);
   }
   case OpKind::Sum: {
     auto &sum = *llvm::cast<SumOp>(&op);
@@ -220,13 +162,6 @@ void forEachOperand(Op &op, ValueFn fn) {
   case OpKind::SetCurrentStream:
     return callIfSet(llvm::cast<SetCurrentStreamOp>(&op)->stream.named, fn);
   }
-}
-
-Value *addendOf(const Op &op) {
-  if (const auto *matmul = llvm::dyn_cast<MatmulOp>(&op))
-    return matmul->addend;
-  const auto *linear = llvm::dyn_cast<LinearOp>(&op);
-  return linear ? linear->addend : nullptr;
 }
 
 void forEachOperand(const Op &op, llvm::function_ref<void(const Value *)> fn) {

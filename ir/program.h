@@ -41,9 +41,6 @@ enum class OpKind : uint8_t {
 #include "ir/program_kinds.def"
 };
 
-llvm::StringRef keyword(OpKind kind);
-llvm::StringRef summary(OpKind kind);
-
 enum class ValueKind : uint8_t { Tensor, Stream, Request, Handles };
 llvm::StringRef name(ValueKind kind);
 
@@ -63,30 +60,12 @@ struct StreamRef {
   bool operator==(const StreamRef &) const = default;
 };
 
-/// What a pass of lowering leaves on a node for later ones: in `@C steps: for ...` the loop is over
-/// the steps of the stage that makes %C. Means nothing to whoever checks or runs the program.
-struct OpLabel {
-  std::string stage; ///< without `@`
-  std::string role;
-  std::vector<int64_t> numbers = {}; ///< what the role takes
-  bool operator==(const OpLabel &) const = default;
-};
-
-/// `stage @C(ring, chunks 2)` in a program's header: how the stage that makes %C is lowered, for
-/// the passes that have not run yet.
-struct StageLabel {
-  std::string stage;                                              ///< without `@`
-  std::vector<std::pair<std::string, std::string>> settings = {}; ///< a word, a value or nothing
-  bool operator==(const StageLabel &) const = default;
-};
-
 /// Base of the nodes. A closed hierarchy: `kind()`, llvm::isa, cast and dyn_cast tell the leaf.
 class Op : public llvm::ilist_node<Op> {
 public:
   virtual ~Op() = default;
   OpKind kind() const { return kind_; }
   Location location() const { return location_; }
-  std::vector<OpLabel> labels = {};
 
 protected:
   Op(OpKind kind, Location location) : kind_(kind), location_(location) {}
@@ -192,33 +171,17 @@ class SetOp : public OpOf<OpKind::Set> {
 /// axes, then b's. It overlaps none of the others, and has the element type of a and b, or that of
 /// a partial result (isPartialType). The addend has dst's type, and is added before the result is
 /// rounded.
+///
+/// `linear %dst, %a, %b[, %bias]`, or with `add %addend` and no bias: the same with b transposed,
+/// so that the last c axes of both are contracted. The bias has b's other axes.
 class MatmulOp : public OpOf<OpKind::Matmul> {
   BRAID_OP_CLASS(Matmul)
   Value *dst = nullptr;
   Value *a = nullptr;
   Value *b = nullptr;
-  Value *addend = nullptr; ///< may be null
-};
-
-/// `linear %dst, %x, %w[, %bias]`, or with `add %addend` and no bias: dst = x·wᵀ + bias,
-/// contracting the last c axes of x and w. bias has w's other axes. The rest as matmul.
-class LinearOp : public OpOf<OpKind::Linear> {
-  BRAID_OP_CLASS(Linear)
-  Value *dst = nullptr;
-  Value *x = nullptr;
-  Value *w = nullptr;
-  Value *bias = nullptr;   ///< may be null
-  Value *addend = nullptr; ///< likewise, and is if there is a bias
-};
-
-enum class ReduceKind : uint8_t { Sum };
-
-/// `reduce sum %dst, %src`: dst = dst + src, element by element, rounded once to the element type.
-class ReduceOp : public OpOf<OpKind::Reduce> {
-  BRAID_OP_CLASS(Reduce)
-  ReduceKind reduction = ReduceKind::Sum;
-  Value *dst = nullptr;
-  Value *src = nullptr;
+  Value *bias = nullptr;   ///< may be null, and is without transposeB
+  Value *addend = nullptr; ///< may be null, and is if there is a bias
+  bool transposeB = false; ///< written as `linear`
 };
 
 /// `sum %dst, %parts[a .. b][, %bias]`: dst = parts[0] + parts[1] + ..., added in this order in f32
@@ -285,8 +248,8 @@ class P2POp : public OpOf<OpKind::P2P> {
   const Scalar *peer = nullptr;
   Value *handles = nullptr;
   Value result; ///< a request
-  /// What a send computes, a matmul or a linear without bias, in no block; null: nothing.
-  std::unique_ptr<Op> gemm = {};
+  /// What a send computes, without a bias, in no block; null: nothing.
+  std::unique_ptr<MatmulOp> gemm = {};
   Value product; ///< what `gemm` writes; nobody else can name it
   Protocol protocol() const { return llvm::cast<ShareMemHandlesOp>(handles->definition)->protocol; }
 };
@@ -354,6 +317,9 @@ class SetCurrentStreamOp : public OpOf<OpKind::SetCurrentStream> {
 
 #undef BRAID_OP_CLASS
 
+/// As in the text: `linear` for a matmul with transposeB, else that of the kind.
+llvm::StringRef keyword(const Op &op);
+
 /// The value a node defines, or null.
 Value *resultOf(Op &op);
 const Value *resultOf(const Op &op);
@@ -363,8 +329,6 @@ const Value *resultOf(const Op &op);
 void forEachOperand(Op &op, llvm::function_ref<void(Value *&)> fn);
 void forEachOperand(const Op &op, llvm::function_ref<void(const Value *)> fn);
 
-/// What a GEMM adds to its result; null: nothing, or it is no GEMM.
-Value *addendOf(const Op &op);
 /// The same for the scalars of a node: indices, bounds, peers, stream numbers, conditions.
 void forEachScalar(Op &op, llvm::function_ref<void(const Scalar *&)> fn);
 /// The same for the blocks a node holds.
@@ -408,9 +372,6 @@ public:
   llvm::ArrayRef<std::unique_ptr<Value>> results() const { return results_; }
   Block &body() { return body_; }
   const Block &body() const { return body_; }
-  /// While it is being lowered: the passes that have run, as words, and how its stages are lowered.
-  std::vector<std::string> passes = {};
-  std::vector<StageLabel> stages = {};
 
 private:
   friend class ProgramBuilder;

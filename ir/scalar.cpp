@@ -10,40 +10,11 @@
 namespace braid {
 
 llvm::StringRef symbol(ScalarKind kind) {
-  switch (kind) {
-  case ScalarKind::Add:
-    return "+";
-  case ScalarKind::Sub:
-    return "-";
-  case ScalarKind::Mul:
-    return "*";
-  case ScalarKind::Div:
-    return "/";
-  case ScalarKind::Mod:
-    return "mod";
-  case ScalarKind::Xor:
-    return "xor";
-  case ScalarKind::Min:
-    return "min";
-  case ScalarKind::Max:
-    return "max";
-  case ScalarKind::Ceil:
-    return "ceil";
-  case ScalarKind::Eq:
-    return "==";
-  case ScalarKind::Ne:
-    return "!=";
-  case ScalarKind::Lt:
-    return "<";
-  case ScalarKind::Le:
-    return "<=";
-  case ScalarKind::Gt:
-    return ">";
-  case ScalarKind::Ge:
-    return ">=";
-  default:
-    llvm_unreachable("leaves have no symbol");
-  }
+  static constexpr llvm::StringLiteral kSymbols[] = {
+      "+", "-", "*", "/", "mod", "xor", "min", "max", "ceil", "==", "!=", "<", "<=", ">", ">="};
+  constexpr auto kFirst = static_cast<size_t>(ScalarKind::Add);
+  static_assert(std::size(kSymbols) == static_cast<size_t>(ScalarKind::Ge) - kFirst + 1);
+  return kSymbols[static_cast<size_t>(kind) - kFirst];
 }
 
 namespace {
@@ -191,19 +162,10 @@ std::string Scalar::str() const {
 }
 
 llvm::StringRef describe(ScalarError error) {
-  switch (error) {
-  case ScalarError::None:
-    return "is fine";
-  case ScalarError::Overflow:
-    return "overflows 64 bits";
-  case ScalarError::DivideByZero:
-    return "divides by zero";
-  case ScalarError::Inexact:
-    return "is not an integer";
-  case ScalarError::Unbound:
-    return "uses a name that has no value here";
-  }
-  llvm_unreachable("covered above");
+  static constexpr llvm::StringLiteral kTexts[] = {"is fine", "overflows 64 bits",
+                                                   "divides by zero", "is not an integer",
+                                                   "uses a name that has no value here"};
+  return kTexts[static_cast<size_t>(error)];
 }
 
 ScalarValue evaluate(const Scalar *scalar, const ScalarEnv &env) {

@@ -142,21 +142,6 @@ public:
 
   /// `scalar` with every occurrence of the leaf `from` replaced by `to`, folded again.
   const Scalar *substitute(const Scalar *scalar, const Scalar *from, const Scalar *to);
-  /// Remakes a scalar of another context here; its parameters and loop indices must map through
-  /// `leaf` (called for Parameter and LoopIndex leaves only).
-  template <class LeafFn> const Scalar *import(const Scalar *scalar, LeafFn &&leaf) {
-    switch (scalar->kind()) {
-    case ScalarKind::Constant:
-      return constant(scalar->value());
-    case ScalarKind::Rank:
-      return rank();
-    case ScalarKind::Parameter:
-    case ScalarKind::LoopIndex:
-      return leaf(scalar);
-    default:
-      return binary(scalar->kind(), import(scalar->lhs(), leaf), import(scalar->rhs(), leaf));
-    }
-  }
 
 private:
   using Key = std::tuple<ScalarKind, int64_t, const Scalar *, const Scalar *>;

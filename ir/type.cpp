@@ -4,32 +4,19 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/ErrorHandling.h"
 
 namespace braid {
 
-llvm::StringRef name(DType dtype) {
-  switch (dtype) {
-  case DType::BF16:
-    return "bf16";
-  case DType::F16:
-    return "f16";
-  case DType::F32:
-    return "f32";
-  case DType::F64:
-    return "f64";
-  }
-  llvm_unreachable("covered above");
-}
+static constexpr llvm::StringLiteral kDTypes[] = {"bf16", "f16", "f32", "f64"};
+
+llvm::StringRef name(DType dtype) { return kDTypes[static_cast<size_t>(dtype)]; }
 
 std::optional<DType> dtypeFromName(llvm::StringRef name) {
-  return llvm::StringSwitch<std::optional<DType>>(name)
-      .Case("bf16", DType::BF16)
-      .Case("f16", DType::F16)
-      .Case("f32", DType::F32)
-      .Case("f64", DType::F64)
-      .Default(std::nullopt);
+  const auto *found = llvm::find(kDTypes, name);
+  return found == std::end(kDTypes)
+             ? std::nullopt
+             : std::optional(static_cast<DType>(found - std::begin(kDTypes)));
 }
 
 int64_t sizeOf(DType dtype) {
@@ -46,15 +33,8 @@ int64_t sizeOf(DType dtype) {
 }
 
 static std::string str(const Axis &axis) {
-  switch (axis.kind) {
-  case AxisKind::Plain:
-    return axis.extent->str();
-  case AxisKind::DIDx:
-    return "DIDx{" + axis.extent->str() + "}";
-  case AxisKind::Stream:
-    return "Stream{" + axis.extent->str() + "}";
-  }
-  llvm_unreachable("covered above");
+  const std::string extent = axis.extent->str();
+  return axis.kind == AxisKind::Plain ? extent : name(axis.kind).str() + "{" + extent + "}";
 }
 
 std::optional<size_t> FusionType::find(AxisKind kind) const {
@@ -91,15 +71,8 @@ std::optional<int64_t> byteCount(DType dtype, llvm::ArrayRef<int64_t> shape) {
 }
 
 llvm::StringRef name(AxisKind kind) {
-  switch (kind) {
-  case AxisKind::Plain:
-    return "Plain";
-  case AxisKind::DIDx:
-    return "DIDx";
-  case AxisKind::Stream:
-    return "Stream";
-  }
-  llvm_unreachable("covered above");
+  static constexpr llvm::StringLiteral kNames[] = {"Plain", "DIDx", "Stream"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 size_t contractedAxes(size_t first, size_t second, size_t result) {

@@ -21,11 +21,12 @@ void insertAfterPreamble(ProgramBuilder &builder) {
   builder.setInsertionPoint(body, at);
 }
 
-Op *emitGemm(ProgramBuilder &builder, const Gemm &gemm, Value *dst, Value *first, Value *addend) {
+MatmulOp *emitGemm(ProgramBuilder &builder, const Gemm &gemm, Value *dst, Value *first,
+                   Value *addend) {
   builder.setLocation(gemm.node->location());
-  if (llvm::isa<MatmulNode>(gemm.node))
-    return builder.matmul(dst, first, gemm.right, addend);
-  return builder.linear(dst, first, gemm.right, gemm.bias, addend);
+  if (transposesB(*gemm.node))
+    return builder.linear(dst, first, gemm.right, gemm.bias, addend);
+  return builder.matmul(dst, first, gemm.right, addend);
 }
 
 void emitPointwise(ProgramBuilder &builder, const Pointwise &pointwise,
@@ -131,10 +132,6 @@ Value *writtenBy(const Op &op) {
     return set->dst;
   if (const auto *matmul = llvm::dyn_cast<MatmulOp>(&op))
     return matmul->dst;
-  if (const auto *linear = llvm::dyn_cast<LinearOp>(&op))
-    return linear->dst;
-  if (const auto *reduce = llvm::dyn_cast<ReduceOp>(&op))
-    return reduce->dst;
   if (const auto *sum = llvm::dyn_cast<SumOp>(&op))
     return sum->dst;
   if (const auto *pointwise = llvm::dyn_cast<PointwiseOp>(&op))
@@ -142,7 +139,7 @@ Value *writtenBy(const Op &op) {
   return nullptr;
 }
 
-bool isGemm(const Op &op) { return llvm::isa<MatmulOp>(op) || llvm::isa<LinearOp>(op); }
+bool isGemm(const Op &op) { return llvm::isa<MatmulOp>(op); }
 
 bool computes(const Op &op) { return isGemm(op) || llvm::isa<PointwiseOp>(op); }
 

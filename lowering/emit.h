@@ -12,8 +12,8 @@ ProgramBuilder builderFor(LoweringState &state);
 void insertAfterPreamble(ProgramBuilder &builder);
 
 /// Emits `gemm` on `first`, slices or whole. `addend`: what it adds to its result, or null.
-Op *emitGemm(ProgramBuilder &builder, const Gemm &gemm, Value *dst, Value *first,
-             Value *addend = nullptr);
+MatmulOp *emitGemm(ProgramBuilder &builder, const Gemm &gemm, Value *dst, Value *first,
+                   Value *addend = nullptr);
 
 /// Emits a chain of functions; `aliasOf` makes the part of a whole tensor that it is computed on.
 void emitPointwise(ProgramBuilder &builder, const Pointwise &pointwise,

@@ -1,8 +1,10 @@
-//===- lowering/lower.cpp - runs a list of passes on a fusion ---------------------------------===//
+//===- lowering/lower.cpp - runs the passes on a fusion ---------------------------------------===//
 
 #include "lowering/lower.h"
 
-#include "lowering/labels.h"
+#include "ir/failure.h"
+#include "lowering/pipeline.h"
+#include "lowering/state.h"
 
 namespace braid {
 namespace {
@@ -23,7 +25,6 @@ Status refusal(const Pass &pass, const LoweringState &state) {
           "cannot lower @" + state.fusion.name() + (isFusions ? "" : " with these options")};
 }
 
-/// Nodes are where they come from in the text that was read, be it a fusion or a program.
 Status verifyAfter(const Pass &pass, const Program &program, const Module &module,
                    const Diagnostics &diags) {
   Diagnostics found(diags.fileName(), diags.text());
@@ -33,59 +34,26 @@ Status verifyAfter(const Pass &pass, const Program &program, const Module &modul
           "pass '" + pass.name.str() + "' made an invalid program:\n" + found.str()};
 }
 
-/// One pass on what the passes before have left in `program`, and nowhere else.
-Result<bool> runPass(const Pass &pass, const Fusion &fusion, const PassList &passes,
-                     std::unique_ptr<Program> &program, Diagnostics &diags) {
-  const size_t errorsBefore = diags.errorCount();
-  LoweringState state{fusion, passes.options, diags, std::move(program), passes.isReproducible};
-  if (state.program && !readLabels(state))
-    return Status(StatusCode::BadInput, "cannot go on lowering @" + fusion.name());
-  const bool changed = pass.run(state);
-  if (diags.errorCount() != errorsBefore)
-    return refusal(pass, state);
-  if (&pass == &allPasses().back())
-    dropLabels(*state.program); // nobody goes on from here
-  else
-    writeLabels(pass, state);
-  program = std::move(state.program);
-  return changed;
-}
-
 } // namespace
 
 Result<std::unique_ptr<Program>> lower(const Module &module, const Fusion &fusion,
-                                       const PassList &passes, Diagnostics &diags,
-                                       const AfterPass &afterPass,
-                                       std::unique_ptr<Program> program) {
-  if (Status status = checkOptions(passes.options.all); !status.isOk())
-    return status;
-  for (const Configurations::OfStage &stage : passes.options.stages)
-    if (Status status = checkOptions(stage.config); !status.isOk())
-      return status;
-  const bool isBegun = program != nullptr; // by a text, whose labels may be anybody's
-  if (isBegun)
-    if (Status status = overlay(*program, passes.options); !status.isOk()) {
-      diags.error(program->location()) << status.message();
-      return Status(status.code(), "cannot go on lowering @" + fusion.name());
-    }
-  for (const Pass *pass : passes.passes) {
-    Result<bool> changed = runPass(*pass, fusion, passes, program, diags);
-    if (!changed)
-      return changed.status();
-    if (Status status = verifyAfter(*pass, *program, module, diags); !status.isOk())
-      return isBegun ? Status(StatusCode::BadInput, "the labels of @" + program->name() +
-                                                        " do not fit: " + status.message())
-                     : status;
-    if (afterPass)
-      afterPass(*pass, *program, *changed);
-  }
-  return program;
-}
-
-Result<std::unique_ptr<Program>> lower(const Module &module, const Fusion &fusion,
                                        const Configurations &options, Diagnostics &diags,
-                                       const AfterPass &afterPass) {
-  return lower(module, fusion, defaultPasses(options), diags, afterPass);
+                                       const AfterPass &afterPass, bool isReproducible) {
+  BRAID_TRY(checkOptions(options.all));
+  for (const Configurations::OfStage &stage : options.stages)
+    BRAID_TRY(checkOptions(stage.config));
+  LoweringState state{fusion, options, diags};
+  state.isReproducible = isReproducible;
+  for (const Pass &pass : allPasses()) {
+    const size_t errorsBefore = diags.errorCount();
+    const bool changed = pass.run(state);
+    if (diags.errorCount() != errorsBefore)
+      return refusal(pass, state);
+    BRAID_TRY(verifyAfter(pass, *state.program, module, diags));
+    if (afterPass)
+      afterPass(pass, *state.program, changed);
+  }
+  return std::move(state.program);
 }
 
 } // namespace braid

@@ -1,7 +1,6 @@
 //===- lowering/state.h - what a pass works on ------------------------------------------------===//
 //
-// The passes work on one Program. What a pass has to find again of what earlier ones made is here
-// while it runs, and in the program's labels between passes (labels.h).
+// The passes work on one Program, and say here what later ones have to find of what they made.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -27,31 +26,26 @@ struct Gemm {
   Value *dst = nullptr;   ///< whole; of f32 where a pointwise node reads it
   Value *right = nullptr; ///< B or w
   Value *bias = nullptr;  ///< may be null
-  /// What the same stage makes, if a slice of that is the first operand; null: its block is.
+  /// The tensor of the same stage whose slice is the first operand; null: the block is.
   const FusionTensor *source = nullptr;
   Value *left = nullptr; ///< whole, if there is a source
 };
 
-/// An expression of pointwise functions; of none, a tensor is rounded.
+/// An expression of pointwise functions. Without a function it rounds a tensor.
 struct Pointwise {
-  const FusionTensor *tensor = nullptr; ///< that it makes
-  size_t after = 0; ///< so many GEMMs of the stage come before it, and those behind may read it
+  const FusionTensor *tensor = nullptr; ///< the result
+  size_t after = 0; ///< number of the stage's GEMMs that come before it; later ones may read it
   bool isRounding = false;
   Value *dst = nullptr; ///< whole; so are the operands
   Value *first = nullptr;
   std::vector<PointwiseStep<Value *>> steps = {};
 };
 
-/// What is gathered is an output, too.
+/// An output that is the gathered operand.
 struct Reshard {
   const FusionTensor *tensor = nullptr;
   Value *dst = nullptr;
 };
-
-/// The role of the allocation of a tensor that one GEMM makes and another takes (labels.h).
-inline constexpr const char *kBetween = "between";
-/// The same of one that pointwise nodes read before it is rounded.
-inline constexpr const char *kExact = "exact";
 
 /// GEMMs that share a first operand, or feed one another slice by slice. A stage that is not
 /// straight becomes one pipeline: a fork, a step for each index of the Stream axis, a join. Data
@@ -68,48 +62,48 @@ struct Stage {
   /// Which rows of the operand and of what is made from it exist; nothing if all do.
   std::optional<UnevenRows> uneven = {};
   int64_t ranksPerHost = 1;
-  /// Of a gather: a result is produced slice by slice; else GEMMs are computed whole, and hide
-  /// nothing.
+  /// Gather only. True if some result is streamed; otherwise one GEMM follows the gather and
+  /// nothing overlaps.
   bool isStreamed = true;
-  /// Of a gather: a step's block is a slice of every device's, gathered by a collective; else it is
-  /// one device's.
+  /// Gather only. True if a step's block is a slice of every device's, gathered by a collective;
+  /// otherwise it is one device's block.
   bool gathersSlices = false;
   /// The earlier stage that has gathered the operand already, if any.
   std::optional<size_t> gatheredBy = {};
 
-  Configuration config = {}; ///< what was chosen for it
-  bool isNamed = false;      ///< by a part of the schedule that is for it alone
+  Configuration config = {};
+  bool isNamed = false; ///< a part of the schedule is for this stage alone
 
   Value *input = nullptr; ///< the operand as it lies on this device
 
   // From form-pipelines on.
-  /// What steps select their block from: the operand, or its gathered copy, which may be an output.
+  /// Steps select their block from this tensor: the operand or its gathered copy, maybe an output.
   Value *whole = nullptr;
-  Value *parts = nullptr; ///< of a reduction: what is summed, a part from each rank
-  /// Of one that is scattered: the parts of the peers' rows. Of one by collectives: all parts, by
-  /// chunks, and `parts` is what becomes of them. Of a gather into an output: the own block.
+  Value *parts = nullptr; ///< reduction: the addends, one from each rank
+  /// Send buffer. Scattered reduction: partial sums for peers' rows. Collective reduction: input of
+  /// each chunk's collective, whose output is `parts`. Gather into an output: the rank's own block.
   Value *sent = nullptr;
-  SumOp *sum = nullptr;    ///< of a reduction, unless GEMMs add
-  Op *firstGemm = nullptr; ///< of a reduction whose GEMMs add: the one that has nothing to add yet
-  Op *lastGemm = nullptr;  ///< of a reduction whose GEMMs add: the one that makes the sum
+  SumOp *sum = nullptr;    ///< reduction, unless GEMMs add
+  Op *firstGemm = nullptr; ///< reduction whose GEMMs add: the GEMM that has nothing to add yet
+  Op *lastGemm = nullptr;  ///< reduction whose GEMMs add: the GEMM that makes the sum
   Op *first = nullptr;     ///< the first top-level node of the stage
-  ForOp *loop = nullptr;   ///< the steps; of a GEMM of everything, made by insert-transfers
+  ForOp *loop = nullptr;   ///< the steps; insert-transfers makes it where one GEMM takes everything
   Value *block = nullptr;  ///< selected in the loop
-  /// Of a hierarchical order: steps are of hosts, and each has a loop over the other ranks of the
-  /// own host, to which it passes `block` on, while they pass on `relayed`.
+  /// Hierarchical order only. Each step is of a host and has a loop over the other ranks of this
+  /// host: the rank passes `block` on to them, and they pass on `relayed`.
   ForOp *relay = nullptr;
   Value *relayed = nullptr;
-  /// Of a reduction in that order: the sums that go to other hosts, and those of all hosts.
+  /// Reduction in hierarchical order: the sums for other hosts, and the sums of all hosts.
   Value *given = nullptr, *hostSums = nullptr;
 
   // From insert-transfers on.
-  /// What is sent: this device's own block, which is multiplied from there, too; of a reduction, a
-  /// part, made by form-pipelines.
+  /// The tensor that is sent. Gather: the rank's own block, which its GEMM reads, too. Reduction:
+  /// a part, made by form-pipelines.
   Value *mine = nullptr;
   SetOp *staging = nullptr; ///< copies the own block into its slot of `whole`; null: nothing does
   IfOp *guard = nullptr;    ///< around the transfers of a step
-  ForOp *gather = nullptr;  ///< of an all-reduce in two shots: its steps bring the others' sums
-  std::vector<Value *> sums = {}; ///< where peers reach those; for insert-transfers alone
+  ForOp *gather = nullptr;  ///< all-reduce in two shots: its steps bring the other ranks' sums
+  std::vector<Value *> sums = {}; ///< the buffers of these sums; insert-transfers alone uses them
 
   // From peel-own-step on.
   Op *ownFirst = nullptr; ///< the first node of the own step before the loop, if it was peeled
@@ -117,23 +111,23 @@ struct Stage {
   // From split-chunks on.
   int64_t chunks = 1;    ///< row ranges a step
   int64_t tailSplit = 1; ///< the last step has this many times as many
-  /// In the steps; null if there is only one. Around the steps of a reduction, so that the sum of
-  /// a chunk runs beside the next one's GEMMs, and then from form-pipelines on.
+  /// Gather: in the steps; null if there is one chunk. Reduction: around the steps, from
+  /// form-pipelines on, so that the sum of a chunk overlaps with the next chunk's GEMMs.
   ForOp *chunkLoop = nullptr;
 
   // From assign-streams on.
   int64_t streams = 0;         ///< the stage uses stream(0) .. stream(streams - 1); 0: the caller's
   int64_t transferStreams = 0; ///< the first of these are for transfers only
   Op *ownStream = nullptr;     ///< the own step's set_current_stream
-  /// What forks and joins each single step, each node with the block it is in.
+  /// The nodes that fork and join single steps, each with the block that holds it.
   llvm::SmallVector<std::pair<Block *, Op *>, 8> syncs = {};
 
   llvm::StringRef name() const { return operand->name; }
-  /// The first tensor that it makes, by which it is called.
+  /// The first tensor that the stage makes; messages name the stage by it.
   const FusionTensor &result() const {
     return gemms.empty() ? *reshards.front().tensor : *resultOf(*gemms.front().node);
   }
-  /// The names of all, in the order of the fusion but for reshards, which are last.
+  /// The names of all results in the order of the fusion, reshards last.
   std::vector<std::string> tensors() const {
     std::vector<std::string> names;
     for (const Gemm &gemm : gemms)
@@ -147,7 +141,7 @@ struct Stage {
   }
   /// Its steps make one tensor only.
   bool makesOne() const { return gemms.size() + pointwise.size() + reshards.size() == 1; }
-  /// Its steps have been written out.
+  /// Called when the steps have been unrolled.
   void forgetLoop() {
     if (first == loop)
       first = nullptr;
@@ -165,21 +159,23 @@ struct Stage {
   /// Half of the last GEMM need not wait for the last blocks.
   bool halvesLastGemm() const { return isGeometric() && config.tailSplit() > 1; }
   bool isRing() const { return config.order() == schedule::Order::Ring; }
-  /// What another host has crosses the network once, and is passed on by the ranks of this one.
+  /// A block crosses the network once for each host, whose ranks pass it on.
   bool isHierarchical() const {
     return movesByPairs() && config.order() == schedule::Order::Hierarchical;
   }
   int64_t hosts() const { return steps / ranksPerHost; }
   bool isGather() const { return kind == StageKind::Gather; }
-  /// All devices take part in the transfer of a step, and no step is of the own block alone. Of a
-  /// reduction the steps are its chunks.
-  bool isCollective() const { return moves() && config.transfers() != schedule::Transfers::Pairs; }
+  /// All devices take part in the transfer of a step, and no step is of the own block alone. The
+  /// steps of a reduction are its chunks.
+  bool isCollective() const {
+    return moves() && config.transfers() == schedule::Transfers::Collective;
+  }
   /// Devices send and receive, through handles.
   bool movesByPairs() const { return moves() && !isCollective(); }
   bool isReduction() const { return kind == StageKind::Reduce; }
   /// Other devices take part in it.
   bool moves() const { return isGather() || isReduction(); }
-  /// Of a reduction: each device keeps the sum of its own rows, not of all.
+  /// Reduction: each device keeps the sum of its own rows, not of all.
   bool keepsOwnRows() const { return result().type.axes.front().kind == AxisKind::DIDx; }
   /// No kernel adds partial results: GEMMs do.
   bool addsInGemms() const { return isReduction() && config.sums() == schedule::Sums::Gemm; }
@@ -187,14 +183,14 @@ struct Stage {
   bool isTwoShot() const {
     return isReduction() && !keepsOwnRows() && config.reduction() == schedule::Reduction::TwoShot;
   }
-  /// Of the transfers of its second shot.
+  /// The protocol of the second shot.
   Protocol sumProtocol() const {
     return config.secondShot() == schedule::SecondShot::Put ? Protocol::Put : config.protocol();
   }
-  /// Of a reduction: each device adds its own rows, not all.
+  /// Reduction: each device adds its own rows, not all.
   bool isScattered() const { return keepsOwnRows() || isTwoShot(); }
-  /// Of a gather: the output that blocks come into; null: they come into a buffer. No peer reaches
-  /// an output, so in pairs each block is pulled from where its owner has it.
+  /// Gather: the output that receives the blocks; null: a buffer does. No peer reaches an output,
+  /// so in pairs each rank pulls a block from where its owner has it.
   Value *gatheredOutput() const {
     // Without a GEMM and without steps, a copy to the output is all that the stage has.
     const bool isAlone = gemms.empty() && multipliesWhole();
@@ -218,7 +214,7 @@ struct LoweringState {
   Diagnostics &diags;
 
   std::unique_ptr<Program> program = {}; ///< made by find-moves
-  bool isReproducible = false;           ///< see PassList
+  bool isReproducible = false;           ///< see lower()
   Names names = {};
   std::vector<Stage> stages = {}; ///< in the order in which they are issued
   /// Outputs that are inputs, each with what it is a copy of.

@@ -38,7 +38,7 @@ struct SourceFlags {
   std::optional<std::string> entry;
   std::optional<int64_t> ranks;
   std::vector<std::string> set;
-  std::optional<std::string> schedule, passes;
+  std::optional<std::string> schedule;
   std::array<std::optional<std::string>, kKnobCount> knobs; ///< what --KNOB says
   bool reproducible = false;
 

@@ -3,7 +3,7 @@
 #include "api/compile/explain.h"
 #include "api/compile/plans.h"
 #include "ir/failure.h"
-#include "lowering/lower.h"
+#include "lowering/pipeline.h"
 #include "tools/command.h"
 #include "tools/view.h"
 
@@ -115,7 +115,7 @@ Result<int> compileCommand(const CompileFlags &flags, std::unique_ptr<Source> &s
     };
   source = BRAID_TRY(readSource(flags.source.file));
   const Compiled compiled = BRAID_TRY(compile(*source, options));
-  if (compiled.isLowered && !options.passes)
+  if (compiled.isLowered)
     warnOfNoOverlap(compiled, options.schedule);
   llvm::errs() << source->diags.str(); // warnings
   BRAID_TRY(emit(flags, *source, compiled));

@@ -55,8 +55,6 @@ void SourceFlags::addTo(CLI::App &app, bool isFileOptional) {
       addKnob(*lowering, row, knobs);
     else if (isRun)
       addKnob(app, row, knobs);
-  addText(*lowering, "--passes", passes, "a,b{opt=1}",
-          "run these passes instead of all; see braid compile --list-passes");
 }
 
 Status checkIsAlone(llvm::StringRef command, const Environment &environment) {
@@ -127,7 +125,6 @@ Status SourceFlags::toOptions(CompileOptions &options) const {
     return badInput("expected --ranks to be at least 1, got {}", *ranks);
   options.entry = entry;
   options.ranks = ranks;
-  options.passes = passes;
   options.reproducible = reproducible;
   for (const std::string &text : set)
     BRAID_TRY(readParameter(text, options));
@@ -157,8 +154,7 @@ std::string SourceFlags::firstGiven() const {
                                {"--ranks", ranks.has_value()},
                                {"--reproducible", reproducible},
                                {"--set", !set.empty()},
-                               {"--schedule", schedule.has_value()},
-                               {"--passes", passes.has_value()}})
+                               {"--schedule", schedule.has_value()}})
     if (isGiven)
       return flag;
   for (const KnobRow &row : allKnobs())

@@ -378,10 +378,7 @@ Status Run::read() {
 /// times vary, is the default. Until it is, any schedule shows what is wrong with the text.
 Status Run::understand() {
   const SourceFlags &source = flags_.source;
-  if (source.isAuto() && compileOptions_.passes)
-    return badInput("expected --schedule auto or --passes, got both");
-  options_.isAuto = source.isAuto() ||
-                    (!source.schedule && !compileOptions_.passes && choosesByItself(*backend_));
+  options_.isAuto = source.isAuto() || (!source.schedule && choosesByItself(*backend_));
   if (!options_.isAuto && (flags_.autoSeconds || flags_.timeBest))
     return badInput("{}: expected --schedule auto, which it is for",
                     flags_.autoSeconds ? "--auto-seconds" : "--time-best");

@@ -78,12 +78,10 @@ bool canReduce(const Candidate &candidate, const CandidateSpace &space) {
          (candidate.posting() == Posting::Each || multipliesWhole(candidate));
 }
 
-/// Slices come by collectives, and nothing else does. Broadcasts bring blocks one after the other
-/// to all, which is never better than pairs: who wants them says so.
+/// Slices come by collectives alone.
 bool canTransfer(const Candidate &candidate, const CandidateSpace &space) {
-  const bool isWanted = space.stage.gathersSlices ? candidate.transfers() == Transfers::Collective
-                                                  : candidate.transfers() != Transfers::Broadcast;
-  return isWanted || space.given.get(Knob::Transfers);
+  return !space.stage.gathersSlices || candidate.transfers() == Transfers::Collective ||
+         space.given.get(Knob::Transfers);
 }
 
 Values transports(const Candidate &, const Surroundings &around) {

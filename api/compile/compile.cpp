@@ -66,31 +66,7 @@ std::string loweringOption(const CompileOptions &options) {
   for (const KnobRow &row : allKnobs())
     if (!row.isOfRun() && options.schedule.all.get(row.knob))
       return llvm::is_contained(presetFields(), row.knob) ? "schedule" : row.name;
-  if (options.passes)
-    return "passes";
   return options.afterPass ? "print-after" : "";
-}
-
-/// The passes to run; the messages about a pass list are put in the Status, since they are
-/// located in the list and not in the source.
-Result<PassList> passList(const CompileOptions &options, std::vector<const Pass *> earlier = {}) {
-  if (!options.passes) {
-    PassList all = defaultPasses(options.schedule);
-    all.isReproducible = options.reproducible;
-    return all;
-  }
-  Diagnostics diags("--passes", *options.passes);
-  std::vector<PassSpec> specs = parsePassList(diags);
-  std::optional<PassList> list;
-  if (!diags.hasErrors())
-    list = resolvePasses(specs, options.schedule, diags, std::move(earlier));
-  if (list) {
-    list->isReproducible = options.reproducible;
-    return *list;
-  }
-  std::string text = diags.str();
-  text.erase(text.find_last_not_of('\n') + 1);
-  return badInput("the pass list is not accepted\n{}", text);
 }
 
 bool checkRanks(Source &source, const Program &program, const CompileOptions &options) {
@@ -98,17 +74,6 @@ bool checkRanks(Source &source, const Program &program, const CompileOptions &op
     return source.diags.error(program.location())
            << "expected ranks=" << program.ranks() << ", as the program's mesh has, got "
            << *options.ranks;
-  return true;
-}
-
-/// The fusion of a program that has been begun is settled.
-bool checkSettled(Source &source, const Program &program, const CompileOptions &options) {
-  if (!checkRanks(source, program, options))
-    return false;
-  if (!options.parameters.empty())
-    return source.diags.error(program.location())
-           << "expected no value of '" << options.parameters.front().first << "', for @"
-           << program.name() << " is lowered for the values that its fusion has";
   return true;
 }
 
@@ -120,28 +85,7 @@ auto afterPassOf(const CompileOptions &options) {
   };
 }
 
-/// Runs the passes asked for on a program that some have been run on.
-Result<Compiled> goOnLowering(Source &source, Program &program, const CompileOptions &options) {
-  if (!checkSettled(source, program, options))
-    return located();
-  const Fusion *fusion = source.module.findFusion(program.implements());
-  std::optional<std::vector<const Pass *>> earlier = passesRunOn(program, source.diags);
-  if (!earlier)
-    return located();
-  PassList passes = BRAID_TRY(passList(options, std::move(*earlier)));
-  auto place = llvm::find_if(source.module.programs,
-                             [&](const auto &other) { return other.get() == &program; });
-  std::unique_ptr<Program> begun = std::move(*place);
-  source.module.programs.erase(place);
-  source.module.programs.push_back(BRAID_TRY(
-      lower(source.module, *fusion, passes, source.diags, afterPassOf(options), std::move(begun))));
-  return Compiled{&source, source.module.programs.back().get(), fusion, true, options.reproducible};
-}
-
 Result<Compiled> compileProgram(Source &source, Program &program, const CompileOptions &options) {
-  const bool isBegun = !program.passes.empty() && source.module.findFusion(program.implements());
-  if (options.passes && isBegun)
-    return verify(source.module, source.diags) ? goOnLowering(source, program, options) : located();
   if (const std::string option = loweringOption(options); !option.empty())
     return badInput("{} steers lowering, but @{} in '{}' is a program already", option,
                     program.name(), source.diags.fileName());
@@ -218,9 +162,9 @@ Result<Compiled> compileFusion(Source &source, Fusion &fusion, const CompileOpti
                      : verify(source.module, source.diags)))
     return located();
   fusion.dropUnused(); // the verifier has warned of it
-  PassList passes = BRAID_TRY(passList(options));
   source.module.programs.push_back(
-      BRAID_TRY(lower(source.module, fusion, passes, source.diags, afterPassOf(options))));
+      BRAID_TRY(lower(source.module, fusion, options.schedule, source.diags, afterPassOf(options),
+                      options.reproducible)));
   return Compiled{&source, source.module.programs.back().get(), &fusion, true,
                   options.reproducible};
 }

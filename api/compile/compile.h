@@ -21,8 +21,6 @@ struct CompileOptions {
   std::vector<std::pair<std::string, int64_t>> parameters = {};
   /// For each stage; what has no value has its default.
   Configurations schedule = {};
-  /// A pass list, `a,b{opt=1}`, instead of the whole pipeline.
-  std::optional<std::string> passes = {};
   /// Results are to depend on the inputs alone, for so many ranks, a kind of device and a library.
   /// Schedules that add partial results in another order than that of ranks are refused. A program
   /// is taken as it is; CheckOptions::ordered proves its order.

@@ -20,7 +20,6 @@ namespace {
 int64_t bytesOf(const Plan &plan, const braid::Command &command) {
   switch (command.kind) {
   case CommandKind::Copy:
-  case CommandKind::Add:
     return command.dst.bytes;
   case CommandKind::Matmul:
     return plan.matmuls[command.matmul].c.bytes;

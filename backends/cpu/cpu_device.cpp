@@ -144,16 +144,11 @@ void CpuDevice::issue(uint32_t stream, Tag tag, Kind kind, const QueuedCommand::
 }
 
 void CpuDevice::copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) {
-  issue(stream, tag, Kind::Copy, {.bytes = {dst, src, bytes, DType::F32}});
+  issue(stream, tag, Kind::Copy, {.bytes = {dst, src, bytes}});
 }
 
 void CpuDevice::matmul(uint32_t stream, Tag tag, const MatmulArgs &args) {
   issue(stream, tag, Kind::Matmul, {.matmul = args});
-}
-
-void CpuDevice::add(uint32_t stream, Tag tag, DType dtype, void *dst, const void *src,
-                    int64_t bytes) {
-  issue(stream, tag, Kind::Add, {.bytes = {dst, src, bytes, dtype}});
 }
 
 void CpuDevice::sum(uint32_t stream, Tag tag, const SumArgs &args) {

@@ -65,8 +65,6 @@ public:
   void matmul(uint32_t stream, Tag tag, const MatmulArgs &args) override;
   void sum(uint32_t stream, Tag tag, const SumArgs &args) override;
   void pointwise(uint32_t stream, Tag tag, const PointwiseArgs &args) override;
-  void add(uint32_t stream, Tag tag, DType dtype, void *dst, const void *src,
-           int64_t bytes) override;
 
   Result<std::string> exportMemory(void *base) override { return memory_.exportMemory(base); }
   Result<void *> open(int64_t peer, const std::string &handle) override {

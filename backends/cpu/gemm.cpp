@@ -310,18 +310,6 @@ void multiply(const MatmulArgs &args, Scratch &scratch, GemmBy by) {
   });
 }
 
-void addElements(DType dtype, void *dst, const void *src, int64_t count) {
-  withElement(dtype, [&](auto element) {
-    using Element = decltype(element);
-    Element *to = static_cast<Element *>(dst);
-    const Element *from = static_cast<const Element *>(src);
-    // A sum of two 16-bit numbers, rounded to f32 and then to 16 bits, is the sum rounded once: f32
-    // has more than twice their digits and two.
-    for (int64_t i = 0; i < count; ++i)
-      to[i] = narrow<Element>(widen(to[i]) + widen(from[i]));
-  });
-}
-
 namespace {
 
 template <class Element, class Partial, class Result> void sumPartsOf(const SumArgs &args) {

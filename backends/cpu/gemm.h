@@ -42,9 +42,6 @@ enum class GemmBy : uint8_t {
 /// instrumented, and its locks would order streams that nothing orders.
 void multiply(const MatmulArgs &args, Scratch &scratch, GemmBy by);
 
-/// dst[i] += src[i] for `count` elements.
-void addElements(DType dtype, void *dst, const void *src, int64_t count);
-
 /// As Device::sum.
 void sumParts(const SumArgs &args);
 

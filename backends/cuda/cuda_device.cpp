@@ -257,15 +257,6 @@ void CudaDevice::matmul(uint32_t stream, Tag tag, const MatmulArgs &args) {
     group_.abort(status.annotated(fmt::format("rank {}", options_.rank)));
 }
 
-void CudaDevice::add(uint32_t stream, Tag tag, DType dtype, void *dst, const void *src,
-                     int64_t bytes) {
-  if (group_.isAborted())
-    return;
-  Issuing issuing(*this, stream, tag);
-  cuda::launchAdd(streamOf(stream), elementOf(dtype), dst, src, bytes / sizeOf(dtype));
-  check(cudaGetLastError(), "launchAdd");
-}
-
 void CudaDevice::sum(uint32_t stream, Tag tag, const SumArgs &args) {
   if (group_.isAborted() || args.elements == 0)
     return;

@@ -118,8 +118,6 @@ public:
   }
   Status warm(const PlanMatmul &shape) override { return gemms().warm(shape); }
   void matmul(uint32_t stream, Tag tag, const MatmulArgs &args) override;
-  void add(uint32_t stream, Tag tag, DType dtype, void *dst, const void *src,
-           int64_t bytes) override;
   void sum(uint32_t stream, Tag tag, const SumArgs &args) override;
   void pointwise(uint32_t stream, Tag tag, const PointwiseArgs &args) override;
 

@@ -10,20 +10,6 @@
 namespace braid::cuda {
 namespace {
 
-template <class T> __device__ T sum(T a, T b) { return a + b; }
-template <> __device__ __nv_bfloat16 sum(__nv_bfloat16 a, __nv_bfloat16 b) {
-  return __float2bfloat16_rn(__bfloat162float(a) + __bfloat162float(b));
-}
-template <> __device__ __half sum(__half a, __half b) {
-  return __float2half_rn(__half2float(a) + __half2float(b));
-}
-
-template <class T> __global__ void addKernel(T *dst, const T *src, int64_t count) {
-  int64_t stride = int64_t(gridDim.x) * blockDim.x;
-  for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += stride)
-    dst[i] = sum(dst[i], src[i]);
-}
-
 template <class T, class Bias>
 __global__ void broadcastKernel(T *c, const Bias *bias, int64_t count, int64_t n) {
   int64_t stride = int64_t(gridDim.x) * blockDim.x;
@@ -84,31 +70,12 @@ void broadcastToFloats(cudaStream_t stream, void *c, Element biasElement, const 
   broadcast<float>(stream, c, bias, m, n);
 }
 
-template <class T> void add(cudaStream_t stream, void *dst, const void *src, int64_t count) {
-  if (count != 0)
-    addKernel<T><<<blocksFor(count), kThreads, 0, stream>>>(static_cast<T *>(dst),
-                                                            static_cast<const T *>(src), count);
-}
-
 template <class T> void random(cudaStream_t stream, void *dst, int64_t count, uint32_t seed) {
   if (count != 0)
     randomKernel<T><<<blocksFor(count), kThreads, 0, stream>>>(static_cast<T *>(dst), count, seed);
 }
 
 } // namespace
-
-void launchAdd(cudaStream_t stream, Element element, void *dst, const void *src, int64_t count) {
-  switch (element) {
-  case Element::BF16:
-    return add<__nv_bfloat16>(stream, dst, src, count);
-  case Element::F16:
-    return add<__half>(stream, dst, src, count);
-  case Element::F32:
-    return add<float>(stream, dst, src, count);
-  case Element::F64:
-    return add<double>(stream, dst, src, count);
-  }
-}
 
 void launchBroadcast(cudaStream_t stream, Element element, void *c, Element biasElement,
                      const void *bias, int64_t m, int64_t n) {
@@ -144,10 +111,6 @@ void launchDelay(cudaStream_t stream, uint32_t microseconds) {
 cudaError_t loadKernels() {
   cudaFuncAttributes attributes;
   const void *kernels[] = {
-      reinterpret_cast<const void *>(addKernel<__nv_bfloat16>),
-      reinterpret_cast<const void *>(addKernel<__half>),
-      reinterpret_cast<const void *>(addKernel<float>),
-      reinterpret_cast<const void *>(addKernel<double>),
       reinterpret_cast<const void *>(broadcastKernel<__nv_bfloat16, __nv_bfloat16>),
       reinterpret_cast<const void *>(broadcastKernel<__half, __half>),
       reinterpret_cast<const void *>(broadcastKernel<float, float>),

@@ -19,9 +19,6 @@ inline int64_t sizeOf(Element element) {
   return element == Element::F64 ? 8 : element == Element::F32 ? 4 : 2;
 }
 
-/// dst[i] += src[i], each sum rounded once.
-void launchAdd(cudaStream_t stream, Element element, void *dst, const void *src, int64_t count);
-
 /// `dst` becomes the sum of `count` parts, `stride` bytes apart, in their order, in f32 (f64 for
 /// f64), plus `bias` again and again (null: none), rounded once. Any address of an element will do.
 /// Fastest where parts, stride, dst and bias are multiples of 16 bytes, and biasElements is one of

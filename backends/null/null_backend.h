@@ -19,7 +19,6 @@ struct NullCounts {
   uint64_t copies = 0;
   uint64_t copiedBytes = 0;
   uint64_t matmuls = 0;
-  uint64_t adds = 0;
   uint64_t sums = 0;
   uint64_t pointwise = 0;
   uint64_t signals = 0;
@@ -28,7 +27,7 @@ struct NullCounts {
   uint64_t waitEvents = 0;
 
   uint64_t commands() const {
-    return copies + matmuls + adds + sums + pointwise + signals + awaits + records + waitEvents;
+    return copies + matmuls + sums + pointwise + signals + awaits + records + waitEvents;
   }
 };
 
@@ -68,7 +67,6 @@ public:
   bool isReproducible() const override { return isReproducible_; }
   Status warm(const PlanMatmul &) override { return Status::ok(); }
   void matmul(uint32_t, Tag, const MatmulArgs &) override { ++counts_.matmuls; }
-  void add(uint32_t, Tag, DType, void *, const void *, int64_t) override { ++counts_.adds; }
   void sum(uint32_t, Tag, const SumArgs &) override { ++counts_.sums; }
   void pointwise(uint32_t, Tag, const PointwiseArgs &) override { ++counts_.pointwise; }
 

@@ -34,23 +34,13 @@ Json define(const FusionTensor &tensor) {
   return {{"name", tensor.name}, {"dtype", text(braid::name(tensor.type.dtype))}, {"axes", axes}};
 }
 
-/// Null where no partial results are made, or none of a type of their own.
-Json partialOf(const FusionNode &node) {
-  std::optional<DType> partial = writtenPartial(node);
-  return partial ? Json(text(name(*partial))) : Json();
-}
-
 Json convert(const FusionNode &node) {
   Json json = {{"kind", text(keyword(node))}};
   if (const auto *matmul = llvm::dyn_cast<MatmulNode>(&node)) {
     json["a"] = ref(matmul->a);
     json["b"] = ref(matmul->b);
-    json["partial"] = partialOf(node);
-  } else if (const auto *linear = llvm::dyn_cast<LinearNode>(&node)) {
-    json["x"] = ref(linear->x);
-    json["w"] = ref(linear->w);
-    json["bias"] = ref(linear->bias);
-    json["partial"] = partialOf(node);
+    json["bias"] = ref(matmul->bias);
+    json["partial"] = matmul->partial ? text(name(*matmul->partial)) : Json();
   } else if (isElementwise(node)) {
     json["operands"] = Json::array();
     for (const FusionTensor *operand : operandsOf(node))
@@ -125,17 +115,11 @@ public:
   Json visitFlatten(const FlattenOp &op) { return {{"tensor", ref(op.tensor)}}; }
   Json visitSet(const SetOp &op) { return {{"dst", ref(op.dst)}, {"src", ref(op.src)}}; }
   Json visitMatmul(const MatmulOp &op) {
-    return {{"dst", ref(op.dst)}, {"a", ref(op.a)}, {"b", ref(op.b)}, {"addend", ref(op.addend)}};
-  }
-  Json visitLinear(const LinearOp &op) {
     return {{"dst", ref(op.dst)},
-            {"x", ref(op.x)},
-            {"w", ref(op.w)},
+            {"a", ref(op.a)},
+            {"b", ref(op.b)},
             {"bias", ref(op.bias)},
             {"addend", ref(op.addend)}};
-  }
-  Json visitReduce(const ReduceOp &op) {
-    return {{"reduction", "sum"}, {"dst", ref(op.dst)}, {"src", ref(op.src)}};
   }
   Json visitSum(const SumOp &op) {
     return {{"dst", ref(op.dst)},
@@ -180,10 +164,7 @@ public:
 
 /// Not inlined into convert(), whose frames stand on the stack for each block around a node.
 LLVM_ATTRIBUTE_NOINLINE Json convertNode(const Op &op) {
-  Json json = {{"kind", text(keyword(op.kind()))}};
-  for (const OpLabel &label : op.labels)
-    json["labels"].push_back(
-        {{"stage", label.stage}, {"role", label.role}, {"numbers", label.numbers}});
+  Json json = {{"kind", text(keyword(op))}};
   json.update(FieldEmitter().visit(op));
   if (const Value *result = resultOf(op))
     json["result"] = define(*result);
@@ -209,13 +190,6 @@ Json define(llvm::ArrayRef<std::unique_ptr<Value>> values) {
   return json;
 }
 
-Json convert(const StageLabel &stage) {
-  Json settings = Json::object();
-  for (const auto &[name, value] : stage.settings)
-    settings[name] = value;
-  return {{"name", stage.stage}, {"settings", std::move(settings)}};
-}
-
 Json convert(const Program &program) {
   Json json = {{"name", program.name()},
                {"implements", program.implements()},
@@ -223,10 +197,6 @@ Json convert(const Program &program) {
                {"ranksPerHost", program.ranksPerHost()},
                {"params", define(program.params())},
                {"results", define(program.results())}};
-  for (const std::string &pass : program.passes)
-    json["passes"].push_back(pass);
-  for (const StageLabel &stage : program.stages)
-    json["stages"].push_back(convert(stage));
   convert(program.body(), json["body"]);
   return json;
 }

@@ -204,7 +204,7 @@ bool isReserved(llvm::StringRef word) {
   return llvm::is_contained(kWords, word);
 }
 
-llvm::StringRef describe(TokenKind kind) {
+std::string describe(TokenKind kind) {
   switch (kind) {
   case TokenKind::End:
     return "the end of the text";
@@ -216,50 +216,12 @@ llvm::StringRef describe(TokenKind kind) {
     return "a name like '@f'";
   case TokenKind::Integer:
     return "an integer";
-  case TokenKind::LeftParen:
-    return "'('";
-  case TokenKind::RightParen:
-    return "')'";
-  case TokenKind::LeftBracket:
-    return "'['";
-  case TokenKind::RightBracket:
-    return "']'";
-  case TokenKind::LeftBrace:
-    return "'{'";
-  case TokenKind::RightBrace:
-    return "'}'";
-  case TokenKind::Comma:
-    return "','";
-  case TokenKind::Colon:
-    return "':'";
-  case TokenKind::Assign:
-    return "'='";
-  case TokenKind::Range:
-    return "'..'";
-  case TokenKind::Arrow:
-    return "'->'";
-  case TokenKind::Plus:
-    return "'+'";
-  case TokenKind::Minus:
-    return "'-'";
-  case TokenKind::Star:
-    return "'*'";
-  case TokenKind::Slash:
-    return "'/'";
-  case TokenKind::Equal:
-    return "'=='";
-  case TokenKind::NotEqual:
-    return "'!='";
-  case TokenKind::Less:
-    return "'<'";
-  case TokenKind::LessEqual:
-    return "'<='";
-  case TokenKind::Greater:
-    return "'>'";
-  case TokenKind::GreaterEqual:
-    return "'>='";
+  default:
+    return "'" +
+           llvm::find_if(kPunctuation, [&](const Punctuation &each) { return each.kind == kind; })
+               ->text.str() +
+           "'";
   }
-  llvm_unreachable("covered above");
 }
 
 } // namespace braid

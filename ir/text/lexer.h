@@ -42,7 +42,7 @@ enum class TokenKind : uint8_t {
 };
 
 /// As messages show it: "'{'", "an integer".
-llvm::StringRef describe(TokenKind kind);
+std::string describe(TokenKind kind);
 
 struct Token {
   TokenKind kind = TokenKind::End;

@@ -14,7 +14,7 @@ namespace braid {
 
 std::string describe(const Token &token) {
   if (token.kind == TokenKind::End)
-    return describe(TokenKind::End).str();
+    return describe(TokenKind::End);
   constexpr size_t kShown = 40;
   if (token.text.size() <= kShown)
     return "'" + token.text.str() + "'";

@@ -39,6 +39,7 @@ private:
   void recover(size_t start);
 #define BRAID_FUSION_OP(Kind, keyword, summary) bool parse##Kind##Node(const Statement &statement);
 #include "ir/fusion_kinds.def"
+  bool parseLinearNode(const Statement &statement); ///< a matmul, too
 
   bool expectResult(const Statement &statement);
   bool parseType(FusionType &type);
@@ -151,6 +152,7 @@ bool FusionParser::parseStatement() {
   static constexpr Rule kRules[] = {
 #define BRAID_FUSION_OP(Kind, keyword, summary) {keyword, &FusionParser::parse##Kind##Node},
 #include "ir/fusion_kinds.def"
+      {"linear", &FusionParser::parseLinearNode},
   };
   Statement statement;
   if (cursor_.at(TokenKind::ValueName)) {

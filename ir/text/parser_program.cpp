@@ -47,9 +47,6 @@ private:
   bool parseDeclarations(MakeDeclared make);
   bool parseDeclaration(MakeDeclared make);
   bool parseHeader();
-  bool parseLowering();
-  std::optional<StageLabel> parseStage();
-  bool parseSetting(StageLabel &stage);
   using ParseExtent = const Scalar *(ProgramParser::*)();
   std::optional<TensorType> parseType(ParseExtent parseExtent = &ProgramParser::parseConstant);
   const Scalar *parseConstant();
@@ -61,14 +58,13 @@ private:
   bool isTooDeep();
   void parseStatements();
   bool parseStatement();
-  bool parseUnlabelled();
-  bool parseLabel(std::vector<OpLabel> &labels);
   static llvm::ArrayRef<Rule> rules();
   static std::vector<std::string> keywords();
   void recover(size_t start);
   void parseOrphanBlock();
 #define BRAID_OP(Kind, keyword, results, summary) bool parse##Kind(const Statement &statement);
 #include "ir/program_kinds.def"
+  bool parseLinear(const Statement &statement); ///< a matmul, too
 
   Value *parseValue();
   /// `count` values with commas between.
@@ -119,55 +115,7 @@ void ProgramParser::run(bool isHeaderBroken) {
 
 bool ProgramParser::parseHeader() {
   return parseDeclarations(&ProgramBuilder::param) && cursor_.expect(TokenKind::Arrow) &&
-         parseDeclarations(&ProgramBuilder::result) && parseLowering();
-}
-
-/// ['lowered' 'by' id (',' id)*] stage*
-bool ProgramParser::parseLowering() {
-  if (cursor_.acceptWord("lowered")) {
-    if (!cursor_.expectWord("by"))
-      return false;
-    do {
-      const Token *pass = cursor_.expect(TokenKind::Word);
-      if (!pass)
-        return false;
-      builder_.program().passes.push_back(pass->text.str());
-    } while (cursor_.accept(TokenKind::Comma));
-  }
-  while (cursor_.acceptWord("stage")) {
-    std::optional<StageLabel> stage = parseStage();
-    if (!stage)
-      return false;
-    builder_.program().stages.push_back(std::move(*stage));
-  }
-  return true;
-}
-
-/// stage := 'stage' '@'id '(' [setting (',' setting)*] ')'
-std::optional<StageLabel> ProgramParser::parseStage() {
-  const Token *name = cursor_.expect(TokenKind::Symbol);
-  if (!name || !cursor_.expect(TokenKind::LeftParen))
-    return std::nullopt;
-  StageLabel stage{name->name().str()};
-  if (cursor_.accept(TokenKind::RightParen))
-    return stage;
-  do {
-    if (!parseSetting(stage))
-      return std::nullopt;
-  } while (cursor_.accept(TokenKind::Comma));
-  if (!cursor_.expect(TokenKind::RightParen, "',' or ')'"))
-    return std::nullopt;
-  return stage;
-}
-
-/// setting := id [id | integer]
-bool ProgramParser::parseSetting(StageLabel &stage) {
-  const Token *name = cursor_.expect(TokenKind::Word);
-  if (!name)
-    return false;
-  const bool hasValue = cursor_.at(TokenKind::Word) || cursor_.at(TokenKind::Integer);
-  stage.settings.emplace_back(name->text.str(), hasValue ? cursor_.take().text.str() : "");
-  return true;
+         parseDeclarations(&ProgramBuilder::result);
 }
 
 /// '(' [decl (',' decl)*] ')'
@@ -274,6 +222,7 @@ llvm::ArrayRef<ProgramParser::Rule> ProgramParser::rules() {
 #define BRAID_OP(Kind, keyword, results, summary)                                                  \
   {keyword, results != 0, &ProgramParser::parse##Kind},
 #include "ir/program_kinds.def"
+      {"linear", false, &ProgramParser::parseLinear},
   };
   return kRules;
 }
@@ -285,38 +234,8 @@ std::vector<std::string> ProgramParser::keywords() {
   return words;
 }
 
-/// op := label* ['%'id '='] keyword ...
+/// op := ['%'id '='] keyword ...
 bool ProgramParser::parseStatement() {
-  std::vector<OpLabel> labels;
-  while (cursor_.at(TokenKind::Symbol))
-    if (!parseLabel(labels))
-      return false;
-  const Op *before = current_->empty() ? nullptr : &current_->back();
-  const bool isFine = parseUnlabelled();
-  if (!current_->empty() && &current_->back() != before)
-    current_->back().labels = std::move(labels);
-  return isFine;
-}
-
-/// label := '@'id id integer* ':'
-bool ProgramParser::parseLabel(std::vector<OpLabel> &labels) {
-  OpLabel label{cursor_.take().name().str(), ""};
-  const Token *role = cursor_.expect(TokenKind::Word);
-  if (!role)
-    return false;
-  label.role = role->text.str();
-  while (cursor_.at(TokenKind::Integer)) {
-    std::optional<int64_t> number = parseInteger(cursor_, /*isSigned=*/false);
-    if (!number)
-      return false;
-    label.numbers.push_back(*number);
-  }
-  labels.push_back(std::move(label));
-  return cursor_.expect(TokenKind::Colon);
-}
-
-/// ['%'id '='] keyword ...
-bool ProgramParser::parseUnlabelled() {
   Statement statement;
   if (cursor_.at(TokenKind::ValueName)) {
     statement.result = &cursor_.take();
@@ -331,7 +250,9 @@ bool ProgramParser::parseUnlabelled() {
       llvm::find_if(rules(), [&](const Rule &candidate) { return candidate.keyword == word; });
   bool isFine = false;
   if (rule == rules().end()) {
-    cursor_.expected("an operation") << didYouMean(word, keywords());
+    cursor_.expected("an operation")
+        << (word == "reduce" ? "; 'sum %dst, %parts' adds the entries of one tensor"
+                             : didYouMean(word, keywords()));
   } else if (rule->hasResult && !statement.result) {
     cursor_.error(statement.keyword->location)
         << "'" << word << "' gives a value, expected '%x = " << word << " ...'";
@@ -524,20 +445,11 @@ bool ProgramParser::parseMatmul(const Statement &) {
 /// 'linear' value ',' value ',' value [',' value] ['add' value]
 bool ProgramParser::parseLinear(const Statement &) {
   llvm::SmallVector<Value *, 3> operands;
-  if (!parseValues(operands, 3))
-    return false;
   Value *bias = nullptr, *addend = nullptr;
-  if (cursor_.accept(TokenKind::Comma) && !(bias = parseValue()))
+  if (!parseValues(operands, 3) || (cursor_.accept(TokenKind::Comma) && !(bias = parseValue())))
     return false;
   return parseAddend(addend) &&
          builder_.linear(operands[0], operands[1], operands[2], bias, addend);
-}
-
-/// 'reduce' 'sum' value ',' value
-bool ProgramParser::parseReduce(const Statement &) {
-  llvm::SmallVector<Value *, 2> operands;
-  return cursor_.expectWord("sum") && parseValues(operands, 2) &&
-         builder_.reduce(ReduceKind::Sum, operands[0], operands[1]);
 }
 
 /// 'sum' value ',' value ['[' scalar '..' scalar ']'] [',' value]
@@ -638,11 +550,8 @@ bool ProgramParser::parseP2P(const Statement &statement) {
     return define(*statement.result, isSend ? builder_.send(name, tensor, peer, handles)
                                             : builder_.receive(name, tensor, peer, handles));
   Value *a = gemm->operands[0], *b = gemm->operands[1];
-  Op *op = nullptr;
-  if (gemm->isLinear)
-    op = builder_.linear(nullptr, a, b, nullptr, gemm->addend);
-  else
-    op = builder_.matmul(nullptr, a, b, gemm->addend);
+  MatmulOp *op = builder_.matmul(nullptr, a, b, gemm->addend);
+  op->transposeB = gemm->isLinear;
   return define(*statement.result, builder_.send(name, *op, gemm->type, peer, handles));
 }
 

@@ -40,8 +40,8 @@ static void printNode(const FusionNode &node, llvm::raw_ostream &os) {
     os << separator << "%" << operand->name;
     separator = ", ";
   }
-  if (isGemm(node) && writtenPartial(node))
-    os << " partial " << name(*writtenPartial(node));
+  if (const auto *matmul = llvm::dyn_cast<MatmulNode>(&node); matmul && matmul->partial)
+    os << " partial " << name(*matmul->partial);
   if (result)
     os << (llvm::isa<InputNode>(&node) ? " " : " : ") << result->type.str();
 }
@@ -91,15 +91,11 @@ public:
   void visitSet(const SetOp &op) { begin(op) << " " << list({op.dst, op.src}); }
   void visitMatmul(const MatmulOp &op) {
     begin(op) << " " << list({op.dst, op.a, op.b});
-    printAddend(op.addend);
-  }
-  void visitLinear(const LinearOp &op) {
-    begin(op) << " " << list({op.dst, op.x, op.w});
     if (op.bias)
       os_ << ", " << ref(op.bias);
-    printAddend(op.addend);
+    if (op.addend)
+      os_ << " add " << ref(op.addend);
   }
-  void visitReduce(const ReduceOp &op) { begin(op) << " sum " << list({op.dst, op.src}); }
   void visitSum(const SumOp &op) {
     begin(op) << " " << list({op.dst, op.parts});
     if (op.begin)
@@ -131,20 +127,13 @@ private:
   llvm::raw_ostream &begin(const Op &op) {
     if (const Value *result = resultOf(op))
       os_ << ref(result) << " = ";
-    return os_ << keyword(op.kind());
-  }
-  void printAddend(const Value *addend) {
-    if (addend)
-      os_ << " add " << ref(addend);
+    return os_ << keyword(op);
   }
   /// What a send computes: `matmul %a, %b : f32[4, 8]`
   static std::string strGemm(const P2POp &op) {
-    const auto *matmul = llvm::dyn_cast<MatmulOp>(op.gemm.get());
-    const auto *linear = llvm::dyn_cast<LinearOp>(op.gemm.get());
-    const Value *addend = addendOf(*op.gemm);
-    return keyword(op.gemm->kind()).str() + " " +
-           (matmul ? list({matmul->a, matmul->b}) : list({linear->x, linear->w})) +
-           (addend ? " add " + ref(addend) : "") + " : " + op.product.type.str();
+    const MatmulOp &gemm = *op.gemm;
+    return keyword(gemm).str() + " " + list({gemm.a, gemm.b}) +
+           (gemm.addend ? " add " + ref(gemm.addend) : "") + " : " + op.product.type.str();
   }
   static std::string ref(const Value *value) { return value ? "%" + value->name : "<none>"; }
   static std::string ref(const StreamRef &stream) {
@@ -190,8 +179,6 @@ public:
 
 private:
   void printOp(const Op &op) {
-    for (const OpLabel &label : op.labels)
-      printLabel(label);
     nodes_.visit(op);
     if (const auto *loop = llvm::dyn_cast<ForOp>(&op))
       printBlock(loop->body);
@@ -199,13 +186,6 @@ private:
       printBlock(group->body);
     else if (const auto *branch = llvm::dyn_cast<IfOp>(&op))
       printBranches(*branch);
-  }
-
-  void printLabel(const OpLabel &label) {
-    os_ << "@" << label.stage << " " << label.role;
-    for (int64_t number : label.numbers)
-      os_ << " " << number;
-    os_ << ": ";
   }
 
   void printBranches(const IfOp &op) {
@@ -242,13 +222,6 @@ static void printDeclarations(llvm::ArrayRef<std::unique_ptr<Value>> values,
   os << "(" << llvm::join(texts, ", ") << ")";
 }
 
-static void printStage(const StageLabel &stage, llvm::raw_ostream &os) {
-  auto texts = llvm::map_range(stage.settings, [](const auto &setting) {
-    return setting.second.empty() ? setting.first : setting.first + " " + setting.second;
-  });
-  os << "\n    stage @" << stage.stage << "(" << llvm::join(texts, ", ") << ")";
-}
-
 void print(const Program &program, llvm::raw_ostream &os) {
   os << "program @" << program.name();
   if (!program.implements().empty())
@@ -257,10 +230,6 @@ void print(const Program &program, llvm::raw_ostream &os) {
   printDeclarations(program.params(), os);
   os << " -> ";
   printDeclarations(program.results(), os);
-  if (!program.passes.empty())
-    os << "\n    lowered by " << llvm::join(program.passes, ", ");
-  for (const StageLabel &stage : program.stages)
-    printStage(stage, os);
   BlockPrinter(os).printBlock(program.body());
   os << '\n';
 }

@@ -49,7 +49,7 @@ private:
   std::string otherGemmText(const FusionNode &node);
   bool verifyAllExist(const FusionNode &node, const FusionTensor *operand, size_t axis);
   bool verifyOuterPair(const FusionNode &node, const Contraction &contraction);
-  void verifyPartial(const FusionNode &node);
+  void verifyPartial(const MatmulNode &node);
   Shape otherAxes(const FusionTensor *tensor, size_t first, size_t count);
   Shape rowTotals(const FusionTensor *tensor) const;
   Shape otherTotals(const FusionTensor *tensor, size_t first, size_t count) const;
@@ -342,41 +342,26 @@ void FusionVerifier::verifyInput(const InputNode &node) {
                                   << " is Stream, expected a plain or DIDx axis";
 }
 
-/// A's last axes meet B's first.
+/// A's last axes meet B's first, or last; a bias has B's other axes.
 void FusionVerifier::verifyMatmul(const MatmulNode &node) {
   if (!verifyDTypes(node, node.result) || !hasShape(node.a) || !hasShape(node.b) ||
       !verifyContraction(node))
     return;
   const Contraction contraction = contractionOf(node);
   Shape expected = otherAxes(node.a, contraction.first, contraction.count);
-  llvm::append_range(expected, otherAxes(node.b, contraction.second, contraction.count));
-  Shape totals = otherTotals(node.a, contraction.first, contraction.count);
-  llvm::append_range(totals, otherTotals(node.b, contraction.second, contraction.count));
-  verifyResult(node, node.result, expected);
-  verifyTotals(node, node.result, totals);
-  verifyPartial(node);
-}
-
-/// The last axes of x and w meet; a bias has w's other axes.
-void FusionVerifier::verifyLinear(const LinearNode &node) {
-  if (!verifyDTypes(node, node.result) || !hasShape(node.x) || !hasShape(node.w) ||
-      !verifyContraction(node))
-    return;
-  const Contraction contraction = contractionOf(node);
-  Shape expected = otherAxes(node.x, contraction.first, contraction.count);
-  const Shape features = otherAxes(node.w, contraction.second, contraction.count);
-  if (node.bias && hasShape(node.bias) && shapes_[node.bias] != features)
+  const Shape columns = otherAxes(node.b, contraction.second, contraction.count);
+  if (node.bias && hasShape(node.bias) && shapes_[node.bias] != columns)
     diags_.error(node.location()) << "the bias " << ref(node.bias) << " is "
-                                  << str(shapes_[node.bias]) << ", expected " << str(features)
-                                  << ", the axes of " << ref(node.w) << " but the last"
+                                  << str(shapes_[node.bias]) << ", expected " << str(columns)
+                                  << ", the axes of " << ref(node.b) << " but the last"
                                   << (contraction.count == 2 ? " two" : "");
-  llvm::append_range(expected, features);
-  Shape totals = otherTotals(node.x, contraction.first, contraction.count);
-  const Shape featureTotals = otherTotals(node.w, contraction.second, contraction.count);
-  llvm::append_range(totals, featureTotals);
+  llvm::append_range(expected, columns);
+  Shape totals = otherTotals(node.a, contraction.first, contraction.count);
+  const Shape columnTotals = otherTotals(node.b, contraction.second, contraction.count);
+  llvm::append_range(totals, columnTotals);
   verifyResult(node, node.result, expected);
   if (node.bias)
-    verifyTotals(node, *node.bias, featureTotals);
+    verifyTotals(node, *node.bias, columnTotals);
   verifyTotals(node, node.result, totals);
   verifyPartial(node);
 }
@@ -509,8 +494,8 @@ bool FusionVerifier::verifyOuterPair(const FusionNode &node, const Contraction &
 }
 
 /// `partial` says how partial results travel, so there have to be some.
-void FusionVerifier::verifyPartial(const FusionNode &node) {
-  const std::optional<DType> partial = writtenPartial(node);
+void FusionVerifier::verifyPartial(const MatmulNode &node) {
+  const std::optional<DType> partial = node.partial;
   const DType result = resultOf(node)->type.dtype;
   if (!partial)
     return;
@@ -543,7 +528,7 @@ std::string FusionVerifier::otherGemmText(const FusionNode &node) {
   const size_t axes = shapes_[operands[1]].size(), count = contraction.count;
   if (operands.size() == 3 || axes < count || !hasShape(resultOf(node)))
     return "";
-  const bool isMatmul = llvm::isa<MatmulNode>(node);
+  const bool isMatmul = !transposesB(node);
   const size_t second = isMatmul ? axes - count : 0;
   const llvm::ArrayRef<int64_t> left = shapes_[operands[0]], right = shapes_[operands[1]];
   Shape result = otherAxes(operands[0], contraction.first, count);

@@ -27,7 +27,7 @@ public:
 
 private:
   Diagnostics::InFlight error(const Op &op) { return context_.diags.error(op.location()); }
-  std::string quoted(const Op &op) const { return "'" + keyword(op.kind()).str() + "'"; }
+  std::string quoted(const Op &op) const { return "'" + keyword(op).str() + "'"; }
 
   bool expectKind(const Op &op, const Value *value, ValueKind kind);
   bool expectTensors(const Op &op, llvm::ArrayRef<const Value *> values);
@@ -232,30 +232,6 @@ void NodeVerifier::visitSet(const SetOp &op) {
   expectShape(op, op.dst, op.src->type);
 }
 
-void NodeVerifier::visitReduce(const ReduceOp &op) {
-  if (!expectTensors(op, {op.dst, op.src}) || !expectWritable(op, op.dst) ||
-      !expectDistinct(op, op.dst, {op.src}) || !expectOneDType(op, {op.dst, op.src}))
-    return;
-  expectShape(op, op.dst, op.src->type);
-}
-
-void NodeVerifier::visitMatmul(const MatmulOp &op) {
-  if (!expectTensors(op, {op.dst, op.a, op.b}) || !expectWritable(op, op.dst) ||
-      !expectDistinct(op, op.dst, {op.a, op.b}) || !expectOneDType(op, {op.a, op.b}) ||
-      !expectAddend(op, op.dst, op.addend) || !expectPartialType(op, op.dst, op.a->type.dtype) ||
-      !expectAxes(op, op.a) || !expectAxes(op, op.b))
-    return;
-  const size_t count = contractedAxes(op.a->type.rank(), op.b->type.rank(), op.dst->type.rank());
-  TensorType expected = op.a->type;
-  expected.dtype = op.dst->type.dtype;
-  expected.shape.truncate(op.a->type.rank() - count);
-  for (size_t i = 0; i < count; ++i)
-    if (!expectContraction(op, op.a, expected.rank() + i, op.b, i))
-      return;
-  llvm::append_range(expected.shape, llvm::drop_begin(op.b->type.shape, count));
-  expectShape(op, op.dst, expected);
-}
-
 /// What a GEMM adds has the type of what it makes.
 bool NodeVerifier::expectAddend(const Op &op, const Value *dst, const Value *addend) {
   if (!addend)
@@ -267,33 +243,34 @@ bool NodeVerifier::expectAddend(const Op &op, const Value *dst, const Value *add
   return true;
 }
 
-void NodeVerifier::visitLinear(const LinearOp &op) {
+void NodeVerifier::visitMatmul(const MatmulOp &op) {
   if (op.bias && op.addend) {
-    error(op) << "'linear' expects a bias or an addend, got both, " << ref(op.bias) << " and "
+    error(op) << quoted(op) << " expects a bias or an addend, got both, " << ref(op.bias) << " and "
               << ref(op.addend);
     return;
   }
-  llvm::SmallVector<const Value *, 4> operands = {op.x, op.w};
+  llvm::SmallVector<const Value *, 4> operands = {op.a, op.b};
   if (op.bias)
     operands.push_back(op.bias);
   llvm::SmallVector<const Value *, 4> all = operands;
   all.insert(all.begin(), op.dst);
   if (!expectTensors(op, all) || !expectWritable(op, op.dst) ||
       !expectDistinct(op, op.dst, operands) || !expectOneDType(op, operands) ||
-      !expectAddend(op, op.dst, op.addend) || !expectPartialType(op, op.dst, op.x->type.dtype) ||
-      !expectAxes(op, op.x) || !expectAxes(op, op.w))
+      !expectAddend(op, op.dst, op.addend) || !expectPartialType(op, op.dst, op.a->type.dtype) ||
+      !expectAxes(op, op.a) || !expectAxes(op, op.b))
     return;
-  const size_t count = contractedAxes(op.x->type.rank(), op.w->type.rank(), op.dst->type.rank());
-  TensorType expected = op.x->type, features = op.w->type;
+  const size_t count = contractedAxes(op.a->type.rank(), op.b->type.rank(), op.dst->type.rank());
+  const size_t first = op.transposeB ? op.b->type.rank() - count : 0;
+  TensorType expected = op.a->type, columns = op.b->type;
   expected.dtype = op.dst->type.dtype;
-  expected.shape.truncate(op.x->type.rank() - count);
-  features.shape.truncate(op.w->type.rank() - count);
+  expected.shape.truncate(op.a->type.rank() - count);
+  columns.shape.erase(columns.shape.begin() + first, columns.shape.begin() + first + count);
   for (size_t i = 0; i < count; ++i)
-    if (!expectContraction(op, op.x, expected.rank() + i, op.w, features.rank() + i))
+    if (!expectContraction(op, op.a, expected.rank() + i, op.b, first + i))
       return;
   if (op.bias)
-    expectShape(op, op.bias, features);
-  llvm::append_range(expected.shape, features.shape);
+    expectShape(op, op.bias, columns);
+  llvm::append_range(expected.shape, columns.shape);
   expectShape(op, op.dst, expected);
 }
 
@@ -392,7 +369,7 @@ void NodeVerifier::verifyBias(const SumOp &op) {
 void NodeVerifier::visitShareMemHandles(const ShareMemHandlesOp &op) {
   if (context_.frames.size() > 1)
     error(op) << "expected 'share_mem_handles' at the top level of the program, got it in "
-              << "'" << keyword(context_.frames.back().owner->kind()) << "'";
+              << "'" << keyword(*context_.frames.back().owner) << "'";
   if (op.buffers.empty())
     error(op) << "'share_mem_handles' names no buffer";
   for (const Value *buffer : op.buffers) {
@@ -431,19 +408,18 @@ void NodeVerifier::visitP2P(const P2POp &op) {
 
 /// The rules of the GEMM itself are those of the node of that kind.
 bool NodeVerifier::verifySentGemm(const P2POp &op) {
-  const auto *linear = llvm::dyn_cast<LinearOp>(op.gemm.get());
   if (op.protocol() != Protocol::Put)
     return error(op).note(op.handles->location, "the handles are made here")
            << "expected handles shared as 'put', because what this sends is computed at the "
            << "receiver, got " << ref(op.handles) << ", shared as 'get'";
-  if (linear && linear->bias)
-    return error(op) << "'linear' in 'p2p' expects no bias, got " << ref(linear->bias);
-  const Value *addend = addendOf(*op.gemm);
+  if (op.gemm->bias)
+    return error(op) << quoted(*op.gemm) << " in 'p2p' expects no bias, got " << ref(op.gemm->bias);
+  const Value *addend = op.gemm->addend;
   if (addend && addend->type.dtype != op.product.type.dtype)
     return error(op) << quoted(*op.gemm) << " in 'p2p' mixes element types: what it sends is "
                      << name(op.product.type.dtype) << ", " << ref(addend) << " is "
                      << name(addend->type.dtype);
-  visit(*op.gemm);
+  visitMatmul(*op.gemm);
   return true;
 }
 

@@ -177,10 +177,10 @@ bool ProgramVerifier::verifyOperands(const Op &op) {
   bool isFine = true;
   forEachOperand(op, [&](const Value *operand) {
     if (!operand)
-      isFine = diags_.error(op.location()) << "'" << keyword(op.kind()) << "' lacks an operand";
+      isFine = diags_.error(op.location()) << "'" << keyword(op) << "' lacks an operand";
     else if (!values_.count(operand))
       isFine = diags_.error(op.location())
-               << "'" << keyword(op.kind()) << "' uses " << ref(operand)
+               << "'" << keyword(op) << "' uses " << ref(operand)
                << ", which is not defined before it, or not visible here";
     else
       verifyLiveness(op, operand);
@@ -197,7 +197,7 @@ void ProgramVerifier::verifyLiveness(const Op &op, const Value *operand) {
   if (found == context_.deallocated.end())
     return;
   diags_.error(op.location()).note(found->second, "deallocated here")
-      << "'" << keyword(op.kind()) << "' uses " << ref(operand)
+      << "'" << keyword(op) << "' uses " << ref(operand)
       << (buffer == operand ? "" : ", an alias of " + ref(buffer) + ",")
       << " after it was deallocated";
 }
@@ -206,7 +206,7 @@ bool ProgramVerifier::verifyScalars(const Op &op) {
   bool isFine = true;
   forEachScalar(const_cast<Op &>(op), [&](const Scalar *&scalar) {
     if (!scalar)
-      isFine = diags_.error(op.location()) << "'" << keyword(op.kind()) << "' lacks an expression";
+      isFine = diags_.error(op.location()) << "'" << keyword(op) << "' lacks an expression";
     else
       isFine &= verifyScalar(op, scalar);
   });
@@ -237,7 +237,7 @@ bool ProgramVerifier::verifyLeaves(const Op &op, const Scalar *scalar) {
     return true;
   return diags_.error(op.location())
          << "'" << strange->str() << "' has no value here, expected 'rank' or the index of a loop "
-         << "around this '" << keyword(op.kind()) << "'";
+         << "around this '" << keyword(op) << "'";
 }
 
 /// No comparison inside, and nothing that no rank can compute.

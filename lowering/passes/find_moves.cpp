@@ -15,7 +15,6 @@
 #include "lowering/stages/reduced_rows.h"
 
 #include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -230,7 +229,8 @@ private:
   llvm::DenseMap<const FusionTensor *, size_t> stageOf_; ///< of what is made; inputs have none
 };
 
-/// Makes the program's signature and the tensors between GEMMs.
+/// Makes the program's signature and the tensors between GEMMs, and says which of them each stage
+/// works on.
 class Declarer {
 public:
   explicit Declarer(LoweringState &state)
@@ -239,12 +239,14 @@ public:
 
   void run() {
     for (const FusionTensor *input : state_.fusion.inputs())
-      declare(*input, &ProgramBuilder::param);
+      values_[input] = builder_.param(state_.names.global(input->name), typeOf(*input));
     for (const FusionTensor *output : state_.fusion.outputs())
-      declare(*output, &ProgramBuilder::result);
+      declareOutput(*output);
     for (const auto &node : state_.fusion.nodes())
       if (isGemm(*node) || llvm::isa<PointwiseNode>(*node))
         declareMade(*resultOf(*node));
+    for (Stage &stage : state_.stages)
+      connect(stage);
   }
 
 private:
@@ -252,10 +254,11 @@ private:
     return builder_.tensorType(tensor.type.dtype, state_.fusion.localShape(tensor.type));
   }
 
-  using Make = Value *(ProgramBuilder::*)(llvm::StringRef, TensorType);
-  void declare(const FusionTensor &tensor, Make make) {
-    (builder_.*make)(state_.names.global(tensor.name), typeOf(tensor));
-    declared_.insert(&tensor);
+  void declareOutput(const FusionTensor &tensor) {
+    Value *result = builder_.result(state_.names.global(tensor.name), typeOf(tensor));
+    auto [entry, isNew] = values_.try_emplace(&tensor, result);
+    if (!isNew)
+      state_.copies.emplace_back(result, entry->second);
   }
 
   void declareMade(const FusionTensor &tensor) {
@@ -263,115 +266,55 @@ private:
       return;
     const bool isApart = isExactApart(uses_, tensor);
     const bool isWanted = uses_.isRounded(tensor) || !isApart;
-    if (declared_.insert(&tensor).second && isWanted)
-      allocate(tensor, tensor.name, typeOf(tensor), kBetween);
+    if (isWanted && !values_.count(&tensor))
+      values_[&tensor] = allocate(tensor, tensor.name, typeOf(tensor));
     if (!isApart)
       return;
     TensorType exact = typeOf(tensor);
     exact.dtype = DType::F32;
-    allocate(tensor, isWanted ? tensor.name + "_exact" : tensor.name, exact, kExact);
+    exacts_[&tensor] = allocate(tensor, isWanted ? tensor.name + "_exact" : tensor.name, exact);
   }
 
-  void allocate(const FusionTensor &tensor, const std::string &name, const TensorType &type,
-                const char *role) {
+  Value *allocate(const FusionTensor &tensor, const std::string &name, const TensorType &type) {
     builder_.setLocation(tensor.location);
-    Value *made = builder_.allocate(state_.names.global(name), MemorySpace::Device, type);
-    made->definition->labels.push_back({tensor.name, role});
+    return builder_.allocate(state_.names.global(name), MemorySpace::Device, type);
+  }
+
+  void connect(Stage &stage) {
+    stage.input = values_.lookup(stage.operand);
+    for (Gemm &gemm : stage.gemms) {
+      auto operands = operandsOf(*gemm.node);
+      gemm.dst = findExact(resultOf(*gemm.node));
+      gemm.right = values_.lookup(operands[1]);
+      gemm.bias = operands.size() == 3 ? values_.lookup(operands[2]) : nullptr;
+      gemm.left = gemm.source ? values_.lookup(gemm.source) : nullptr;
+    }
+    for (Pointwise &each : stage.pointwise)
+      connect(each);
+    for (Reshard &reshard : stage.reshards)
+      reshard.dst = values_.lookup(reshard.tensor);
+  }
+
+  void connect(Pointwise &pointwise) {
+    TensorUses::Chain chain{pointwise.tensor, {}};
+    if (!pointwise.isRounding)
+      chain = uses_.chainOf(*pointwise.tensor->definition);
+    pointwise.dst =
+        pointwise.isRounding ? values_.lookup(pointwise.tensor) : findExact(pointwise.tensor);
+    pointwise.first = findExact(chain.first);
+    for (auto [function, operand] : chain.steps)
+      pointwise.steps.push_back({function, operand ? findExact(operand) : nullptr});
+  }
+
+  /// The tensor as it is before it is rounded, if that has a buffer of its own.
+  Value *findExact(const FusionTensor *tensor) {
+    return (isExactApart(uses_, *tensor) ? exacts_ : values_).lookup(tensor);
   }
 
   LoweringState &state_;
   const TensorUses uses_;
   ProgramBuilder builder_;
-  llvm::DenseSet<const FusionTensor *> declared_;
-};
-
-/// Finds the program's values for the fusion's tensors.
-class Connector {
-public:
-  explicit Connector(LoweringState &state) : state_(state), uses_(state.fusion) {}
-
-  bool run() {
-    const Program &program = *state_.program;
-    for (auto [tensor, value] : llvm::zip(state_.fusion.inputs(), program.params()))
-      values_[tensor] = value.get();
-    for (auto [tensor, value] : llvm::zip(state_.fusion.outputs(), program.results()))
-      connectOutput(*tensor, value.get());
-    for (const Op &op : program.body())
-      for (const OpLabel &label : op.labels)
-        if (label.role == kBetween || label.role == kExact)
-          connectMade(label, op);
-    return llvm::all_of(state_.stages, [&](Stage &stage) { return connect(stage); });
-  }
-
-private:
-  void connectOutput(const FusionTensor &tensor, Value *result) {
-    auto [entry, isNew] = values_.try_emplace(&tensor, result);
-    if (!isNew)
-      state_.copies.emplace_back(result, entry->second);
-  }
-
-  void connectMade(const OpLabel &label, const Op &op) {
-    const auto *allocate = llvm::dyn_cast<AllocateOp>(&op);
-    auto &values = label.role == kExact ? exacts_ : values_;
-    for (const auto &node : state_.fusion.nodes())
-      if (const FusionTensor *tensor = resultOf(*node);
-          allocate && tensor && tensor->name == label.stage)
-        values.try_emplace(tensor, const_cast<Value *>(&allocate->result));
-  }
-
-  bool connect(Stage &stage) {
-    stage.input = find(stage.operand);
-    bool isFine = stage.input != nullptr;
-    for (Gemm &gemm : stage.gemms) {
-      auto operands = operandsOf(*gemm.node);
-      gemm.dst = findExact(resultOf(*gemm.node));
-      gemm.right = find(operands[1]);
-      gemm.bias = operands.size() == 3 ? find(operands[2]) : nullptr;
-      gemm.left = gemm.source ? find(gemm.source) : nullptr;
-      isFine = isFine && gemm.dst && gemm.right && (operands.size() < 3 || gemm.bias) &&
-               (!gemm.source || gemm.left);
-    }
-    for (Pointwise &each : stage.pointwise)
-      isFine = isFine && connect(each);
-    for (Reshard &reshard : stage.reshards)
-      isFine = isFine && (reshard.dst = find(reshard.tensor));
-    return isFine;
-  }
-
-  bool connect(Pointwise &pointwise) {
-    TensorUses::Chain chain{pointwise.tensor, {}};
-    if (!pointwise.isRounding)
-      chain = uses_.chainOf(*pointwise.tensor->definition);
-    pointwise.dst = pointwise.isRounding ? find(pointwise.tensor) : findExact(pointwise.tensor);
-    pointwise.first = findExact(chain.first);
-    bool isFine = pointwise.dst && pointwise.first;
-    for (auto [function, operand] : chain.steps) {
-      pointwise.steps.push_back({function, operand ? findExact(operand) : nullptr});
-      isFine = isFine && (!operand || pointwise.steps.back().operand);
-    }
-    return isFine;
-  }
-
-  /// The tensor as it is before it is rounded, if that has a buffer of its own.
-  Value *findExact(const FusionTensor *tensor) {
-    return isExactApart(uses_, *tensor) ? find(tensor, exacts_, kExact) : find(tensor);
-  }
-
-  Value *find(const FusionTensor *tensor) { return find(tensor, values_, kBetween); }
-
-  using Values = llvm::DenseMap<const FusionTensor *, Value *>;
-  Value *find(const FusionTensor *tensor, const Values &values, const char *role) {
-    Value *value = values.lookup(tensor);
-    if (!value)
-      state_.diags.error(state_.program->location())
-          << "expected a tensor for %" << tensor->name << " of @" << state_.fusion.name()
-          << " with the label '@" << tensor->name << " " << role << "', got none";
-    return value;
-  }
-
-  LoweringState &state_;
-  const TensorUses uses_;
-  Values values_, exacts_;
+  llvm::DenseMap<const FusionTensor *, Value *> values_, exacts_;
 };
 
 } // namespace
@@ -387,8 +330,6 @@ bool findStages(LoweringState &state) {
   return true;
 }
 
-bool connectStages(LoweringState &state) { return Connector(state).run(); }
-
 bool findMoves(LoweringState &state) {
   if (!findStages(state) || !configureStages(state))
     return false;
@@ -397,7 +338,7 @@ bool findMoves(LoweringState &state) {
       std::make_unique<Program>(fusion + "_" + scheduleName(state), fusion, state.fusion.ranks(),
                                 state.fusion.location(), state.fusion.ranksPerHost());
   Declarer(state).run();
-  return connectStages(state);
+  return true;
 }
 
 } // namespace braid

@@ -113,23 +113,13 @@ private:
       gatherInSteps(stage);
   }
 
-  /// In each step, its own included: the owner's block, or the slices of all.
+  /// In each step the slices of all ranks.
   void gatherInSteps(const Stage &stage) {
     builder_.setLocation(stage.location());
-    const Scalar *step = stage.loop->index;
-    Value *source = nullptr;
-    if (!stage.gathersSlices) {
-      builder_.insertBefore(state_.program->body(), *stage.first);
-      source = builder_.select(state_.names.global(nameInStage(state_, stage, "own")), stage.input,
-                               scalars_.constant(0));
-    }
     builder_.insertAfter(stage.loop->body, *stage.block->definition);
-    if (stage.gathersSlices)
-      source = builder_.select(state_.names.local("slice"), stage.input, step);
-    builder_.wait(builder_.collective(
-        state_.names.local("c"),
-        stage.gathersSlices ? CollectiveKind::AllGather : CollectiveKind::Broadcast, std::nullopt,
-        stage.block, source, {}, stage.gathersSlices ? nullptr : step));
+    Value *slice = builder_.select(state_.names.local("slice"), stage.input, stage.loop->index);
+    builder_.wait(builder_.collective(state_.names.local("c"), CollectiveKind::AllGather,
+                                      std::nullopt, stage.block, slice));
   }
 
   /// All blocks at once, ahead of the GEMM of everything.

@@ -1,7 +1,6 @@
 //===- lowering/passes/pass.h - one step from a fusion to its host program --------------------===//
 #pragma once
 
-#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 
 namespace braid {
@@ -11,9 +10,8 @@ struct LoweringState;
 /// A pass has no state of its own: what it knows is in the LoweringState. It leaves a valid program
 /// or reports errors, never both; and a pass that says it changed nothing has changed nothing.
 struct Pass {
-  llvm::StringRef name;                  ///< as in `--passes` and `--print-after`
-  llvm::StringRef summary;               ///< one line
-  llvm::ArrayRef<llvm::StringRef> needs; ///< passes that must have run before
+  llvm::StringRef name;    ///< as in `--print-after`
+  llvm::StringRef summary; ///< one line
   /// True if the program changed.
   bool (*run)(LoweringState &state);
 };

@@ -10,11 +10,8 @@
 namespace braid {
 
 bool findMoves(LoweringState &state);
-/// Parts of find-moves, which reading a program that has been lowered partly repeats: what is
-/// computed together, and which of the program's values are the fusion's tensors.
+/// The part of find-moves that needs no program: what is computed together.
 bool findStages(LoweringState &state);
-bool connectStages(LoweringState &state);
-
 bool formPipelines(LoweringState &state);
 bool insertTransfers(LoweringState &state);
 bool peelOwnStep(LoweringState &state);

@@ -127,11 +127,6 @@ private:
       matmul->a = rowsOf(block, matmul->a, op);
       if (matmul->addend)
         matmul->addend = rowsOf(block, matmul->addend, op);
-    } else if (auto *linear = llvm::dyn_cast<LinearOp>(&op)) {
-      linear->dst = rowsOf(block, linear->dst, op);
-      linear->x = rowsOf(block, linear->x, op);
-      if (linear->addend)
-        linear->addend = rowsOf(block, linear->addend, op);
     } else if (llvm::isa<PointwiseOp>(op)) {
       forEachOperand(op, [&](Value *&tensor) { tensor = rowsOf(block, tensor, op); });
     } else if (auto *set = llvm::dyn_cast<SetOp>(&op)) {

@@ -35,13 +35,11 @@ public:
 private:
   bool storeIn(Block &block) {
     bool isFine = true;
-    llvm::DenseMap<const Value *, Op *> gemms; ///< of the block so far, by what they write
+    llvm::DenseMap<const Value *, MatmulOp *> gemms; ///< of the block so far, by what they write
     for (Op &op : llvm::make_early_inc_range(block)) {
       forEachBlock(op, [&](Block &inner) { isFine = isFine && storeIn(inner); });
-      if (const auto *matmul = llvm::dyn_cast<MatmulOp>(&op))
-        gemms[matmul->dst] = &op;
-      else if (const auto *linear = llvm::dyn_cast<LinearOp>(&op); linear && !linear->bias)
-        gemms[linear->dst] = &op;
+      if (auto *matmul = llvm::dyn_cast<MatmulOp>(&op); matmul && !matmul->bias)
+        gemms[matmul->dst] = matmul;
       auto *send = llvm::dyn_cast<P2POp>(&op);
       if (isFine && send && isPart(*send))
         isFine = store(block, *send, gemms.lookup(send->tensor));
@@ -53,7 +51,7 @@ private:
     return transfer.direction == Direction::Send && rootOf(transfer.tensor) == stage_.sent;
   }
 
-  bool store(Block &block, P2POp &send, Op *gemm) {
+  bool store(Block &block, P2POp &send, MatmulOp *gemm) {
     if (!gemm || uses_[send.tensor] != 2)
       return state_.diags.error(stage_.location())
              << "cannot reduce to %" << stage_.result().name

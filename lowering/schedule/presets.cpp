@@ -37,8 +37,6 @@ llvm::ArrayRef<Preset> presets() {
       {"coalesced", fields(Order::Xor, Posting::Each, Granularity::Geometric, Placement::Shared)},
       {"hierarchical",
        fields(Order::Hierarchical, Posting::Each, Granularity::Chunk, Placement::Each)},
-      {"broadcast", fields(Order::Shift, Posting::Each, Granularity::Chunk, Placement::Each,
-                           Transfers::Broadcast)},
       {"collective", fields(Order::Shift, Posting::Each, Granularity::Chunk, Placement::Each,
                             Transfers::Collective)},
   };

@@ -50,16 +50,11 @@ constexpr Rule kRules[] = {
     rule(Knob::Order, Order::Hierarchical, Knob::Posting, only(Posting::Each)),
     rule(Knob::Order, Order::Hierarchical, Knob::Placement,
          only(Placement::Each, Placement::Shared)),
-    // All ranks take part in the transfer of a step, so they have the steps in one order.
-    rule(Knob::Transfers, Transfers::Broadcast, Knob::Order, only(Order::Shift)),
-    rule(Knob::Transfers, Transfers::Broadcast, Knob::Posting, only(Posting::Each)),
-    rule(Knob::Transfers, Transfers::Broadcast, Knob::Granularity, only(Granularity::Chunk)),
-    rule(Knob::Transfers, Transfers::Broadcast, Knob::Placement, only(Placement::Each)),
+    // All ranks take part in the transfer of a step, so they have the steps in one order. Nobody
+    // has to know who copies.
     rule(Knob::Transfers, Transfers::Collective, Knob::Order, only(Order::Shift)),
     rule(Knob::Transfers, Transfers::Collective, Knob::Posting, only(Posting::Each)),
     rule(Knob::Transfers, Transfers::Collective, Knob::Placement, only(Placement::Each)),
-    // Nobody has to know who copies.
-    rule(Knob::Transfers, Transfers::Broadcast, Knob::Protocol, only(Protocol::Get)),
     rule(Knob::Transfers, Transfers::Collective, Knob::Protocol, only(Protocol::Get)),
 };
 
@@ -356,7 +351,9 @@ std::string whyNoGemmAdds(const Stage &stage) {
   return "";
 }
 
-bool settleFields(const LoweringState &state, Stage &stage) {
+/// Whether a stage that moves something can have its configuration. False after an error, which
+/// says what it takes instead. Notes what rows its steps then have.
+static bool settleFields(const LoweringState &state, Stage &stage) {
   if (stage.isReduction())
     countReducedRows(state.fusion, stage);
   const Configuration asked = stage.config;

@@ -9,10 +9,6 @@ namespace braid {
 /// stage, and fields that cannot be had together; true if all is fine.
 bool configureStages(LoweringState &state);
 
-/// Whether a stage that moves something can have its configuration. False after an error, which
-/// says what it takes instead. Notes what rows its steps then have.
-bool settleFields(const LoweringState &state, Stage &stage);
-
 /// Those of the first preset that the rules of reductions, too, let stand beside `given`, else of
 /// the default; and knobs of no preset, where a rule asks for another value than the default.
 Configuration fieldsFor(const Configuration &given);

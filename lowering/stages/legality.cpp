@@ -31,7 +31,7 @@ class Checker {
 public:
   Checker(const Fusion &fusion, const FusionNode &node)
       : fusion_(fusion), node_(node), operands_(operandsOf(node)), result_(resultOf(node)),
-        contraction_(contractionOf(node)), isLinear_(llvm::isa<LinearNode>(node)) {}
+        contraction_(contractionOf(node)), isLinear_(transposesB(node)) {}
 
   std::vector<Refusal> run() {
     if (llvm::isa<ReshardNode>(first()->definition) &&

@@ -44,7 +44,7 @@ public:
   }
 
 private:
-  /// Of a second operand that is whole, this rank contracts its own part.
+  /// If B is replicated, slices out this rank's K range.
   void takeOwnRight() {
     const Contraction contraction = contractionOf(*gemm_.node);
     const FusionTensor &second = *operandsOf(*gemm_.node)[1];
@@ -192,7 +192,7 @@ private:
                        scalars_.sub(step, scalars_.constant(2)), rank);
   }
 
-  /// Of each host the parts of its rows of this rank's number are added here, and one sum goes on.
+  /// For each host, sums the parts of the rows of its rank with our number, and sends one sum.
   void formHosts() {
     const HostOrder order(scalars_, stage_);
     const Scalar *one = scalars_.constant(1), *last = scalars_.constant(stage_.hosts());

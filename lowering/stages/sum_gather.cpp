@@ -227,16 +227,6 @@ void allocateSums(LoweringState &state, Stage &stage, ProgramBuilder &builder) {
                                           builder.tensorType(whole->type.dtype, shape)));
 }
 
-const Value *missingSum(const LoweringState &state, const Stage &stage) {
-  if (!stage.isTwoShot())
-    return nullptr;
-  const llvm::SmallVector<Op *, 2> made = findMade(state, stage);
-  for (const Value *whole : sharedOf(state, stage))
-    if (!ownOf(made, whole))
-      return whole;
-  return nullptr;
-}
-
 void insertSumGather(LoweringState &state, Stage &stage, Value *handles) {
   GatherInserter(state, stage, handles).run();
 }

@@ -30,9 +30,6 @@ namespace braid {
 
 /// Makes the buffer that peers reach, where the builder stands.
 void allocateSums(LoweringState &state, Stage &stage, ProgramBuilder &builder);
-/// A tensor of which ranks give one another sums in two shots, and which nothing that makes these
-/// writes, as in a text that somebody has changed; null: there is none.
-const Value *missingSum(const LoweringState &state, const Stage &stage);
 /// Makes the loop behind the stage's sum. The buffer is one of the handles'.
 void insertSumGather(LoweringState &state, Stage &stage, Value *handles);
 

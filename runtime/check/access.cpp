@@ -17,11 +17,6 @@ Operands operandsOf(const Plan &plan, const Command &command) {
     add(command.src, false);
     add(command.dst, true);
     break;
-  case CommandKind::Add:
-    add(command.src, false);
-    add(command.dst, false);
-    add(command.dst, true);
-    break;
   case CommandKind::Matmul: {
     const PlanMatmul &m = plan.matmuls[command.matmul];
     add(m.a, false);

@@ -69,8 +69,7 @@ DType Definition::typeOf(const FusionTensor &tensor, Rounding rounding) const {
 struct Definition::Gemm {
   /// On one rank there is nothing to sum.
   Gemm(const FusionNode &node, int64_t ranks)
-      : operands(operandsOf(node)), contraction(contractionOf(node)),
-        isLinear(llvm::isa<LinearNode>(&node)),
+      : operands(operandsOf(node)), contraction(contractionOf(node)), isLinear(transposesB(node)),
         isPartial(isContractedOverDevices(node) && ranks > 1), partial(partialType(node)) {}
 
   const FusionTensor &a() const { return *operands[0]; }

@@ -163,17 +163,10 @@ private:
 
   bool follow(const Event &event, const Command &command) {
     auto at = [&](const Range &range) { return placeOf(history_, event, range, command.endpoint); };
-    Pieces source, target;
+    Pieces source;
     switch (command.kind) {
     case CommandKind::Copy:
       return read(event, at(command.src), source) && write(event, at(command.dst), source);
-    case CommandKind::Add:
-      if (!read(event, at(command.src), source) || !read(event, at(command.dst), target))
-        return false;
-      memory_[at(command.dst).memory].write(
-          at(command.dst).begin,
-          terms_.sumOf({{target, source}, {{}, command.dtype}, command.dtype, command.dtype}));
-      return true;
     case CommandKind::Matmul:
       return followGemm(event, history_.plan(event).matmuls[command.matmul], command.endpoint);
     case CommandKind::Sum:

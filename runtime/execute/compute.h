@@ -84,9 +84,6 @@ public:
   virtual Status warm(const PlanMatmul &shape) = 0;
 
   virtual void matmul(uint32_t stream, Tag tag, const MatmulArgs &args) = 0;
-  /// dst[i] += src[i] for `bytes / sizeOf(dtype)` elements, each sum rounded once.
-  virtual void add(uint32_t stream, Tag tag, DType dtype, void *dst, const void *src,
-                   int64_t bytes) = 0;
   /// dst = the sum of the parts in their order, in f32 (f64 for f64), plus bias, rounded once.
   virtual void sum(uint32_t stream, Tag tag, const SumArgs &args) = 0;
   /// dst = functions of each element, in f32 (f64 for f64), rounded once.

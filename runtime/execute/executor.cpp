@@ -271,7 +271,7 @@ void Binder::bindCommands() {
   prepared_->bound_.reserve(plan_.commands.size());
   for (const Command &command : plan_.commands) {
     Prepared::Bound bound;
-    if (command.kind == CommandKind::Copy || command.kind == CommandKind::Add) {
+    if (command.kind == CommandKind::Copy) {
       bound.dst = operand(command.dst, command.endpoint);
       bound.src = operand(command.src, command.endpoint);
     } else if (command.kind == CommandKind::Signal) {
@@ -449,20 +449,20 @@ void Binder::findBatches() {
 /// Different buffers are different memory, as far as a run goes, unless one takes the place of
 /// another in the private arena.
 bool Binder::areDisjoint(uint32_t first, uint32_t count) const {
-  struct Access {
+  struct Side {
     Prepared::Operand operand;
     int64_t bytes;
     bool isWrite;
   };
-  std::vector<Access> accesses;
+  std::vector<Side> sides;
   auto isPrivate = [&](uint32_t base) {
     return base < plan_.buffers.size() && plan_.buffers[base].kind == BufferKind::Device;
   };
-  auto offsetOf = [&](const Access &access) { // in the private arena, if that is where it is
-    const uint32_t base = access.operand.base;
-    return access.operand.offset + (isPrivate(base) ? plan_.buffers[base].offset : 0);
+  auto offsetOf = [&](const Side &side) { // in the private arena, if that is where it is
+    const uint32_t base = side.operand.base;
+    return side.operand.offset + (isPrivate(base) ? plan_.buffers[base].offset : 0);
   };
-  auto mayMeet = [&](const Access &a, const Access &b) {
+  auto mayMeet = [&](const Side &a, const Side &b) {
     const uint32_t baseOfA = a.operand.base, baseOfB = b.operand.base;
     const bool isSame = baseOfA == baseOfB || (isPrivate(baseOfA) && isPrivate(baseOfB));
     return isSame && (a.isWrite || b.isWrite) && offsetOf(a) < offsetOf(b) + b.bytes &&
@@ -472,13 +472,13 @@ bool Binder::areDisjoint(uint32_t first, uint32_t count) const {
     const Command &command = plan_.commands[i];
     if (command.kind != CommandKind::Copy)
       continue;
-    const Access dst{prepared_->bound_[i].dst, command.dst.bytes, true};
-    const Access src{prepared_->bound_[i].src, command.dst.bytes, false};
-    for (const Access &other : accesses)
+    const Side dst{prepared_->bound_[i].dst, command.dst.bytes, true};
+    const Side src{prepared_->bound_[i].src, command.dst.bytes, false};
+    for (const Side &other : sides)
       if (mayMeet(dst, other) || mayMeet(src, other))
         return false;
-    accesses.push_back(dst);
-    accesses.push_back(src);
+    sides.push_back(dst);
+    sides.push_back(src);
   }
   return true;
 }
@@ -752,14 +752,10 @@ void Prepared::issueBatch(uint32_t first, const Batch &batch) {
 }
 
 void Prepared::issue(uint32_t index, const Command &command) {
-  const Bound &bound = bound_[index];
   const Tag tag{plan_, index, epoch_};
   switch (command.kind) {
   case CommandKind::Matmul:
     return issueMatmul(index, command);
-  case CommandKind::Add:
-    return compute_->add(command.stream, tag, command.dtype, at(bound.dst), at(bound.src),
-                         command.dst.bytes);
   case CommandKind::Sum:
     return compute_->sum(command.stream, tag, sumArgs(command));
   case CommandKind::Pointwise:

@@ -64,27 +64,16 @@ int64_t arrowTime(const Span &span, const Endpoint &endpoint) {
   return std::max(span.beginNs, span.endNs - 1);
 }
 
-/// Bytes that a command writes, or nothing.
+/// Bytes that a command writes; nothing if it moves and computes none.
 std::optional<int64_t> bytesOf(const Plan &plan, const Command &command) {
-  if (command.kind == CommandKind::Copy)
-    return command.dst.buffer == kPeerBuffer ? command.src.bytes : command.dst.bytes;
-  if (command.kind == CommandKind::Add)
-    return command.dst.bytes;
-  if (command.kind == CommandKind::Matmul)
-    return plan.matmuls[command.matmul].c.bytes;
-  if (command.kind == CommandKind::Sum)
-    return plan.sums[command.sum].dst.bytes;
-  if (command.kind == CommandKind::Pointwise)
-    return plan.pointwise[command.pointwise].dst.bytes;
-  if (command.kind == CommandKind::Collective)
-    return plan.collectives[command.collective].dst.bytes;
-  if (command.kind == CommandKind::Group) {
-    int64_t bytes = 0;
-    for (const PlanMessage &message : plan.groups[command.group])
-      bytes += message.direction == Direction::Receive ? message.range.bytes : 0;
-    return bytes;
-  }
-  return std::nullopt;
+  std::optional<int64_t> bytes;
+  if (command.kind == CommandKind::Group)
+    bytes = 0; // it may only send
+  forEachOperand(plan, command, [&](const Range &range, Access access, OperandRole) {
+    if (access == Access::Write)
+      bytes = bytes.value_or(0) + range.bytes;
+  });
+  return bytes;
 }
 
 /// Writes one event a line.

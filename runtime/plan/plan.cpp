@@ -13,31 +13,11 @@
 namespace braid {
 
 llvm::StringRef name(CommandKind kind) {
-  switch (kind) {
-  case CommandKind::Copy:
-    return "copy";
-  case CommandKind::Matmul:
-    return "matmul";
-  case CommandKind::Add:
-    return "add";
-  case CommandKind::Sum:
-    return "sum";
-  case CommandKind::Pointwise:
-    return "pointwise";
-  case CommandKind::Group:
-    return "group";
-  case CommandKind::Collective:
-    return "collective";
-  case CommandKind::Signal:
-    return "signal";
-  case CommandKind::Await:
-    return "await";
-  case CommandKind::Record:
-    return "record";
-  case CommandKind::WaitEvent:
-    return "wait_event";
-  }
-  llvm_unreachable("covered above");
+  static constexpr llvm::StringLiteral kNames[] = {"copy",   "matmul",    "sum",    "pointwise",
+                                                   "signal", "await",     "record", "wait_event",
+                                                   "group",  "collective"};
+  static_assert(std::size(kNames) == static_cast<size_t>(CommandKind::Collective) + 1);
+  return kNames[static_cast<size_t>(kind)];
 }
 
 std::vector<PlanPointwise::Operand> PlanPointwise::operands() const {
@@ -53,6 +33,61 @@ std::string gemmKey(const PlanMatmul &gemm) {
                      gemm.partial ? " to " + name(*gemm.partial).str() : "",
                      gemm.transposeB ? " bT" : "", gemm.bias.bytes != 0 ? " bias" : "",
                      gemm.addend.bytes != 0 ? " add" : "", gemm.overlaps ? " overlapped" : "");
+}
+
+void forEachOperand(
+    const Plan &plan, const Command &command,
+    llvm::function_ref<void(const Range &range, Access access, OperandRole role)> fn) {
+  auto read = [&](const Range &range, OperandRole role = OperandRole::Input) {
+    if (range.bytes != 0)
+      fn(range, Access::Read, role);
+  };
+  auto write = [&](const Range &range) {
+    if (range.bytes != 0)
+      fn(range, Access::Write, OperandRole::Result);
+  };
+  switch (command.kind) {
+  case CommandKind::Copy:
+    read(command.src);
+    return write(command.dst);
+  case CommandKind::Matmul: {
+    const PlanMatmul &gemm = plan.matmuls[command.matmul];
+    read(gemm.a);
+    read(gemm.b);
+    read(gemm.bias, OperandRole::Bias);
+    read(gemm.addend, OperandRole::Addend);
+    return write(gemm.c);
+  }
+  case CommandKind::Sum: {
+    const PlanSum &sum = plan.sums[command.sum];
+    for (int64_t i = 0; i < sum.count; ++i)
+      read(sum.part(i), OperandRole::Part);
+    read(sum.bias, OperandRole::Bias);
+    return write(sum.dst);
+  }
+  case CommandKind::Pointwise: {
+    const PlanPointwise &pointwise = plan.pointwise[command.pointwise];
+    for (const PlanPointwise::Operand &operand : pointwise.operands())
+      read(operand.range);
+    return write(pointwise.dst);
+  }
+  case CommandKind::Group:
+    for (const PlanMessage &message : plan.groups[command.group])
+      if (message.direction == Direction::Send)
+        read(message.range);
+    for (const PlanMessage &message : plan.groups[command.group])
+      if (message.direction == Direction::Receive)
+        write(message.range);
+    return;
+  case CommandKind::Collective:
+    read(plan.collectives[command.collective].src);
+    return write(plan.collectives[command.collective].dst);
+  case CommandKind::Signal:
+  case CommandKind::Await:
+  case CommandKind::Record:
+  case CommandKind::WaitEvent:
+    return;
+  }
 }
 
 void shrinkToFit(Plan &plan) {
@@ -127,7 +162,6 @@ std::string operandsOf(const Plan &plan, const Command &command) {
       command.endpoint == kNone ? nullptr : &plan.endpoints[command.endpoint];
   switch (command.kind) {
   case CommandKind::Copy:
-  case CommandKind::Add:
     return fmt::format("{} <- {}", str(plan, command.dst, endpoint),
                        str(plan, command.src, endpoint));
   case CommandKind::Matmul: {

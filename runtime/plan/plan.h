@@ -45,6 +45,8 @@
 #include "runtime/plan/shift.h"
 #include "runtime/plan/transport.h"
 
+#include "llvm/ADT/STLFunctionalExtras.h"
+
 #include <string>
 #include <vector>
 
@@ -135,7 +137,6 @@ struct Origin {
 enum class CommandKind : uint8_t {
   Copy,       ///< dst <- src; one of the two may be the peer's side of `endpoint`
   Matmul,     ///< Plan::matmuls[matmul]
-  Add,        ///< dst <- dst + src, elements of `dtype`
   Sum,        ///< Plan::sums[sum]
   Pointwise,  ///< Plan::pointwise[pointwise]
   Signal,     ///< writes the epoch into the flag of the endpoint matching `endpoint`, on its peer
@@ -173,7 +174,7 @@ struct PlanMatmul {
   int64_t m, n, k;
   bool transposeB;
   Range a, b, c;
-  Range bias;            ///< bytes == 0: none
+  Range bias = {};       ///< bytes == 0: none
   bool overlaps = false; ///< GEMMs of the Plan are on several streams, so two may run at once
   /// c's element type, if that is not `dtype`: partial results may have a wider one.
   std::optional<DType> partial = {};
@@ -327,6 +328,21 @@ struct Plan {
   /// This one has.
   bool hasMessages() const { return !groups.empty() || !collectives.empty(); }
 };
+
+enum class Access : uint8_t { Read, Write };
+/// What an operand is to its command.
+enum class OperandRole : uint8_t {
+  Input,  ///< of a copy, a GEMM, a function, a message or a collective
+  Part,   ///< of a sum
+  Bias,   ///< of a GEMM or a sum
+  Addend, ///< of a GEMM
+  Result,
+};
+/// Calls `fn` for every range that a command reads, then for those that it writes. Empty ranges are
+/// left out. A range of kPeerBuffer is the peer's side of the command's endpoint.
+void forEachOperand(
+    const Plan &plan, const Command &command,
+    llvm::function_ref<void(const Range &range, Access access, OperandRole role)> fn);
 
 /// Gives back what its lists have more room for. Many Plans may be kept for long.
 void shrinkToFit(Plan &plan);

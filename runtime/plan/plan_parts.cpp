@@ -52,10 +52,11 @@ void dropPreparation(Plan &plan, PrepareKind kind) {
 /// Gives what lay in an arena to the caller.
 void becomeArguments(Plan &plan) {
   std::set<uint32_t> written;
-  for (const PlanMatmul &matmul : plan.matmuls)
-    written.insert(matmul.c.buffer);
-  for (const PlanPointwise &pointwise : plan.pointwise)
-    written.insert(pointwise.dst.buffer);
+  for (const Command &command : plan.commands)
+    forEachOperand(plan, command, [&](const Range &range, Access access, OperandRole) {
+      if (access == Access::Write)
+        written.insert(range.buffer);
+    });
   for (uint32_t i = 0; i < plan.buffers.size(); ++i) {
     PlanBuffer &buffer = plan.buffers[i];
     if (buffer.kind != BufferKind::Symmetric && buffer.kind != BufferKind::Device)
@@ -101,9 +102,9 @@ Plan gemmsOf(Plan plan) {
 Plan transfersOf(Plan plan) {
   storeHere(plan);
   keepCommands(plan, [](CommandKind kind) {
-    return kind == CommandKind::Copy || kind == CommandKind::Add || kind == CommandKind::Sum ||
-           kind == CommandKind::Signal || kind == CommandKind::Await ||
-           kind == CommandKind::Group || kind == CommandKind::Collective;
+    return kind == CommandKind::Copy || kind == CommandKind::Sum || kind == CommandKind::Signal ||
+           kind == CommandKind::Await || kind == CommandKind::Group ||
+           kind == CommandKind::Collective;
   });
   dropPreparation(plan, PrepareKind::Warm);
   plan.matmuls.clear();

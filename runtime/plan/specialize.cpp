@@ -210,19 +210,6 @@ bool Specializer::visitSet(const SetOp &op) {
   return emit(command);
 }
 
-bool Specializer::visitReduce(const ReduceOp &op) {
-  const View &dst = view(op.dst), &src = view(op.src);
-  if (!checkShape(op, "the source", src, dst.shape) || !checkDistinct(op, dst, {&src}))
-    return false;
-  if (dst.isEmpty())
-    return true;
-  Command command{.kind = CommandKind::Add, .dtype = dst.dtype};
-  command.origin = originOf(op);
-  command.dst = dst.range();
-  command.src = src.range();
-  return emit(command);
-}
-
 bool Specializer::visitSum(const SumOp &op) {
   const View &dst = view(op.dst), &parts = view(op.parts);
   const View *bias = op.bias ? &view(op.bias) : nullptr;
@@ -283,22 +270,32 @@ bool Specializer::visitMatmul(const MatmulOp &op) {
   return gemmOf(op, gemm) && (gemm.c.bytes == 0 || emitGemm(gemm, originOf(op)));
 }
 
-bool Specializer::visitLinear(const LinearOp &op) {
-  PlanMatmul gemm{};
-  return gemmOf(op, gemm) && (gemm.c.bytes == 0 || emitGemm(gemm, originOf(op)));
-}
-
 bool Specializer::gemmOf(const MatmulOp &op, PlanMatmul &gemm) {
   const View &dst = view(op.dst), &a = view(op.a), &b = view(op.b);
+  const View *bias = op.bias ? &view(op.bias) : nullptr;
+  const View *addend = op.addend ? &view(op.addend) : nullptr;
   const size_t count = contractedAxes(a.shape.size(), b.shape.size(), dst.shape.size());
-  auto rows = llvm::ArrayRef<int64_t>(a.shape).drop_back(count);
-  auto columns = llvm::ArrayRef<int64_t>(b.shape).drop_front(count);
-  if (!checkContracted(op, a, rows.size(), b, 0, count) ||
+  const size_t first = op.transposeB ? b.shape.size() - count : 0;
+  const auto shape = llvm::ArrayRef<int64_t>(a.shape);
+  const auto rows = shape.drop_back(count), contracted = shape.take_back(count);
+  auto columns = llvm::ArrayRef<int64_t>(b.shape);
+  columns = op.transposeB ? columns.drop_back(count) : columns.drop_front(count);
+  if (!checkContracted(op, a, rows.size(), b, first, count) ||
+      (bias && !checkShape(op, "the bias", *bias, columns)) ||
       !checkShape(op, "the result", dst, concatenated(rows, columns)) ||
-      !checkDistinct(op, dst, {&a, &b}))
+      !checkDistinct(op, dst, {&a, &b, bias ? bias : &b}) ||
+      (addend &&
+       (!checkShape(op, "the addend", *addend, dst.shape) || !checkDistinct(op, dst, {addend}))))
     return false;
-  gemm = gemmOf(dst, a, b, false);
-  return addTo(gemm, op, dst, op.addend);
+  gemm = {a.dtype,       product(rows), product(columns), product(contracted),
+          op.transposeB, a.range(),     b.range(),        dst.range()};
+  if (bias)
+    gemm.bias = bias->range();
+  if (addend)
+    gemm.addend = addend->range();
+  if (dst.dtype != a.dtype)
+    gemm.partial = dst.dtype;
+  return true;
 }
 
 /// Extents of two operands that meet: `count` of each, from these axes on.
@@ -313,34 +310,6 @@ bool Specializer::checkContracted(const Op &op, const View &a, size_t firstA, co
   return true;
 }
 
-bool Specializer::gemmOf(const LinearOp &op, PlanMatmul &gemm) {
-  const View &dst = view(op.dst), &x = view(op.x), &w = view(op.w);
-  const View *bias = op.bias ? &view(op.bias) : nullptr;
-  const size_t count = contractedAxes(x.shape.size(), w.shape.size(), dst.shape.size());
-  auto rows = llvm::ArrayRef<int64_t>(x.shape).drop_back(count);
-  auto columns = llvm::ArrayRef<int64_t>(w.shape).drop_back(count);
-  if (!checkContracted(op, x, rows.size(), w, columns.size(), count))
-    return false;
-  if (bias && !checkShape(op, "the bias", *bias, columns))
-    return false;
-  if (!checkShape(op, "the result", dst, concatenated(rows, columns)) ||
-      !checkDistinct(op, dst, {&x, &w, bias ? bias : &w}))
-    return false;
-  gemm = gemmOf(dst, x, w, true);
-  gemm.bias = bias ? bias->range() : Range{};
-  return addTo(gemm, op, dst, op.addend);
-}
-
-bool Specializer::addTo(PlanMatmul &gemm, const Op &op, const View &dst, const Value *addend) {
-  if (!addend)
-    return true;
-  const View &added = view(addend);
-  if (!checkShape(op, "the addend", added, dst.shape) || !checkDistinct(op, dst, {&added}))
-    return false;
-  gemm.addend = added.range();
-  return true;
-}
-
 /// Of what a send computes.
 bool Specializer::gemmOf(const P2POp &op, PlanMatmul &gemm) {
   View sent{kPeerBuffer, 0, op.product.type.dtype, {}};
@@ -349,26 +318,7 @@ bool Specializer::gemmOf(const P2POp &op, PlanMatmul &gemm) {
   if (!byteCount(sent.dtype, sent.shape))
     return error(op) << "the size of " << str(sent) << " in bytes overflows 64 bits" << trips();
   views_[&op.product] = std::move(sent);
-  const auto *matmul = llvm::dyn_cast<MatmulOp>(op.gemm.get());
-  return matmul ? gemmOf(*matmul, gemm) : gemmOf(*llvm::cast<LinearOp>(op.gemm.get()), gemm);
-}
-
-/// Of operands that fit.
-PlanMatmul Specializer::gemmOf(const View &dst, const View &a, const View &b, bool transposeB) {
-  const size_t count = contractedAxes(a.shape.size(), b.shape.size(), dst.shape.size());
-  const int64_t k = product(llvm::ArrayRef<int64_t>(a.shape).take_back(count));
-  PlanMatmul matmul{a.dtype,
-                    product(llvm::ArrayRef<int64_t>(a.shape).drop_back(count)),
-                    product(b.shape) / k,
-                    k,
-                    transposeB,
-                    a.range(),
-                    b.range(),
-                    dst.range(),
-                    Range{}};
-  if (dst.dtype != a.dtype)
-    matmul.partial = dst.dtype;
-  return matmul;
+  return gemmOf(*op.gemm, gemm);
 }
 
 bool Specializer::emitGemm(PlanMatmul gemm, uint32_t origin, uint32_t endpoint) {

@@ -36,8 +36,6 @@ public:
   bool visitFlatten(const FlattenOp &op);
   bool visitSet(const SetOp &op);
   bool visitMatmul(const MatmulOp &op);
-  bool visitLinear(const LinearOp &op);
-  bool visitReduce(const ReduceOp &op);
   bool visitSum(const SumOp &op);
   bool visitPointwise(const PointwiseOp &op);
   bool visitShareMemHandles(const ShareMemHandlesOp &op);
@@ -100,11 +98,7 @@ private:
   bool concreteShape(const Op &op, const TensorType &type, Shape &shape);
   bool stream(const Op &op, const StreamRef &ref, uint32_t &number);
   bool gemmOf(const MatmulOp &op, PlanMatmul &gemm);
-  bool gemmOf(const LinearOp &op, PlanMatmul &gemm);
-  /// `addend`: what the GEMM adds to its result, or null.
-  bool addTo(PlanMatmul &gemm, const Op &op, const View &dst, const Value *addend);
   bool gemmOf(const P2POp &op, PlanMatmul &gemm);
-  static PlanMatmul gemmOf(const View &dst, const View &a, const View &b, bool transposeB);
   bool emitGemm(PlanMatmul gemm, uint32_t origin, uint32_t endpoint = kNone);
   bool checkContracted(const Op &op, const View &a, size_t firstA, const View &b, size_t firstB,
                        size_t count);

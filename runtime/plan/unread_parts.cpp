@@ -61,26 +61,11 @@ private:
 /// What is read on this rank, or of it, but for the parts of sums.
 RangeIndex rangesRead(const Plan &plan) {
   RangeIndex read;
-  for (const Command &command : plan.commands) {
-    if (command.kind == CommandKind::Copy || command.kind == CommandKind::Add)
-      read.add(command.src);
-    if (command.kind == CommandKind::Add)
-      read.add(command.dst);
-  }
-  for (const PlanMatmul &matmul : plan.matmuls)
-    for (const Range &range : {matmul.a, matmul.b, matmul.bias, matmul.addend})
-      read.add(range);
-  for (const PlanSum &sum : plan.sums)
-    read.add(sum.bias);
-  for (const PlanPointwise &pointwise : plan.pointwise)
-    for (const PlanPointwise::Operand &operand : pointwise.operands())
-      read.add(operand.range);
-  for (const PlanCollective &collective : plan.collectives)
-    read.add(collective.src);
-  for (const PlanGroup &group : plan.groups)
-    for (const PlanMessage &message : group)
-      if (message.direction == Direction::Send)
-        read.add(message.range);
+  for (const Command &command : plan.commands)
+    forEachOperand(plan, command, [&](const Range &range, Access access, OperandRole role) {
+      if (access == Access::Read && role != OperandRole::Part)
+        read.add(range);
+    });
   for (const Endpoint &endpoint : plan.endpoints)
     if (endpoint.direction == Direction::Send)
       read.add(endpoint.range);

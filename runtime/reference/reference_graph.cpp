@@ -87,7 +87,7 @@ private:
     gemm.second = originOf(*operands[1]);
     if (operands.size() > 2)
       gemm.bias = originOf(*operands[2]);
-    gemm.transposed = llvm::isa<LinearNode>(node);
+    gemm.transposed = transposesB(node);
     gemm.rows = graph_.tensors[gemm.first].linesAlong(contraction.first, contraction.count);
     gemm.columns = graph_.tensors[gemm.second].linesAlong(contraction.second, contraction.count);
     gemm.shards = isContractedOverDevices(node) ? fusion_.ranks() : 1;

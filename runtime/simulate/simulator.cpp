@@ -188,7 +188,6 @@ void Simulator::startFlows(uint32_t number) {
         break;
       [[fallthrough]];
     case CommandKind::Copy:
-    case CommandKind::Add:
     case CommandKind::Pointwise:
       start(number, flowOf(number, command));
       break;
@@ -221,7 +220,7 @@ double Simulator::fixedUs(const Lane &lane) const {
     const Command &command = rank.plan->commands[place];
     double us = rank.kernels.launches[place] * costs_.launchUs;
     const bool isPart = computes(command) && place != lane.command(); // of its copies' kernel
-    const bool isCopy = command.kind == CommandKind::Copy || command.kind == CommandKind::Add;
+    const bool isCopy = command.kind == CommandKind::Copy;
     if (isCopy && command.endpoint != kNone &&
         !rank.plan->isSameHost(rank.plan->endpoints[command.endpoint].peer))
       us += network_.latencyUs;

@@ -76,14 +76,10 @@ TEST(Compile, RefusesWhatIsNotReproducible) {
   EXPECT_EQ(failure(kProgram, options), "compiled");
   options.schedule.all = *Configuration::parse("ring");
   EXPECT_EQ(failure(kFusion, options), "compiled");
-  for (const char *passes : {"", "find-moves"}) {
-    if (*passes)
-      options.passes = passes;
-    EXPECT_THAT(failure(text, options),
-                HasSubstr("t.braid:5:3: error: cannot reduce to %C: to be reproducible, partial "
-                          "results are added in the order of ranks: expected order=shift, got "
-                          "order=ring (schedule ring; these would do: pairwise, sequential, bulk"));
-  }
+  EXPECT_THAT(failure(text, options),
+              HasSubstr("t.braid:5:3: error: cannot reduce to %C: to be reproducible, partial "
+                        "results are added in the order of ranks: expected order=shift, got "
+                        "order=ring (schedule ring; these would do: pairwise, sequential, bulk"));
 }
 
 TEST(Compile, SaysWhichEntriesThereAre) {
@@ -132,16 +128,6 @@ TEST(Compile, RefusesFlagsThatSteerLoweringForAProgram) {
               message(llvm::StringRef(knob).split('=').first.str()));
   EXPECT_EQ(failure(kProgram, {.schedule = test::configured("launch=graph;copies=kernel")}),
             "compiled");
-  EXPECT_EQ(failure(kProgram, {.passes = "simplify"}), message("passes"));
-}
-
-TEST(Compile, LocatesMistakesOfAPassListInTheList) {
-  auto source = parseSource("t.braid", kFusion);
-  Result<Compiled> compiled = compile(*source, {.passes = "find-moves,form-pipeline"});
-  ASSERT_FALSE(compiled.isOk());
-  EXPECT_EQ(compiled.status().code(), StatusCode::BadInput);
-  EXPECT_THAT(compiled.status().message(), HasSubstr("--passes:1:12: error: "));
-  EXPECT_THAT(compiled.status().message(), HasSubstr("form-pipelines"));
 }
 
 TEST(Run, RefusesWhatCannotBeVerified) {

@@ -232,27 +232,6 @@ TEST_P(ComputeTest, AccumulatesInWiderType) {
   EXPECT_EQ(onDevice(p, tiny, {1, 1}, {}), std::vector<double>{1 + 0x1p-40});
 }
 
-TEST_P(ComputeTest, AddsWithOneRounding) {
-  BRAID_NEEDS_RESULTS();
-  start(1);
-  std::mt19937 random(9);
-  for (DType dtype : kDTypes) {
-    int64_t count = 1003;
-    std::vector<double> a(count), b(count);
-    for (int64_t i = 0; i < count; ++i) {
-      a[i] = rounded(dtype, std::ldexp(int(random() % 4096) - 2048, int(random() % 20) - 14));
-      b[i] = rounded(dtype, std::ldexp(int(random() % 4096) - 2048, int(random() % 20) - 14));
-    }
-    char *dst = uploadElements(dtype, a), *src = uploadElements(dtype, b);
-    device().compute().add(1, tag(CommandKind::Add), dtype, dst, src, count * sizeOf(dtype));
-    std::vector<double> got = downloadElements(dtype, dst, count);
-    for (int64_t i = 0; i < count; ++i)
-      ASSERT_EQ(got[i], rounded(dtype, a[i] + b[i]))
-          << name(dtype).str() << " " << a[i] << " " << b[i];
-    EXPECT_EQ(downloadElements(dtype, src, count), b);
-  }
-}
-
 TEST_P(ComputeTest, MultipliesOnManyStreamsAtOnce) {
   BRAID_NEEDS_RESULTS();
   constexpr uint32_t kStreams = 24;

@@ -83,7 +83,7 @@ public:
   void issued(uint32_t, const QueuedCommand &) override { ++calls_[0]; }
   bool begin(uint32_t, const QueuedCommand &command) override {
     ++calls_[1];
-    if (command.kind == QueuedCommand::Kind::Add)
+    if (command.kind == QueuedCommand::Kind::Sum)
       throw std::runtime_error("no sums today");
     return command.kind != QueuedCommand::Kind::Store; // passes signals over
   }
@@ -106,8 +106,9 @@ TEST(CpuTest, ObserverMayPassOverAndThrow) {
   signal(device, 0, tagOf(plan, CommandKind::Signal), &flag, 5);
   EXPECT_EQ(device.synchronize().message(), "");
   EXPECT_EQ(flag, 0u);
-  device.compute().add(0, tagOf(plan, CommandKind::Add, 3), DType::F32, &value, &value,
-                       sizeof value);
+  device.compute().sum(
+      0, tagOf(plan, CommandKind::Sum, 3),
+      {DType::F32, DType::F32, 1, 1, sizeof value, &value, nullptr, 0, &value, DType::F32, true});
   signal(device, 0, tagOf(plan, CommandKind::Signal), &flag, 6);
   Status status = device.synchronize();
   EXPECT_EQ(status.code(), StatusCode::PeerFailed);

@@ -24,7 +24,7 @@ TEST(NullTest, CountsWhatIsIssued) {
   for (int i = 0; i < 2; ++i)
     issued.compute().matmul(0, {}, {});
   for (int i = 0; i < 3; ++i)
-    issued.compute().add(0, {}, DType::F32, nullptr, nullptr, 4);
+    issued.compute().sum(0, {}, {});
   for (int i = 0; i < 4; ++i)
     signal(issued, 0, {}, nullptr, 1);
   for (int i = 0; i < 5; ++i)
@@ -37,7 +37,7 @@ TEST(NullTest, CountsWhatIsIssued) {
   EXPECT_EQ(counts.copies, 1u);
   EXPECT_EQ(counts.copiedBytes, 100u);
   EXPECT_EQ(counts.matmuls, 2u);
-  EXPECT_EQ(counts.adds, 3u);
+  EXPECT_EQ(counts.sums, 3u);
   EXPECT_EQ(counts.signals, 4u);
   EXPECT_EQ(counts.awaits, 5u);
   EXPECT_EQ(counts.records, 6u);

@@ -11,8 +11,9 @@ protected:
     device(rank).copy(stream, tag(CommandKind::Copy, rank), dst, src, sizeof(float));
   }
   void addFloat(uint32_t stream, void *dst, const void *src, int64_t rank = 0) {
-    device(rank).compute().add(stream, tag(CommandKind::Add, rank), DType::F32, dst, src,
-                               sizeof(float));
+    PointwiseArgs args{DType::F32, 1, dst, {DType::F32, dst}, 1, {}};
+    args.steps[0] = {PointwiseFunction::Add, {DType::F32, src}};
+    device(rank).compute().pointwise(stream, tag(CommandKind::Pointwise, rank), args);
   }
   void signal(uint32_t stream, void *flag, uint32_t epoch, int64_t rank = 0) {
     test::signal(device(rank), stream, tag(CommandKind::Signal, rank), flag, epoch);

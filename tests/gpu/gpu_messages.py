@@ -36,7 +36,7 @@ def messages(suite):
                           run=as_run(example, flags))
     sizes = ["--set", "K=64", "--set", "N=65"]
     for number, schedule in enumerate(("sequential", "pairwise", "ring", "batched", "bulk",
-                                       "coalesced", "broadcast", "collective")):
+                                       "coalesced", "collective")):
         ranks = 4 if schedule == "coalesced" else (2, 3)[number % 2]
         for graph in ([], ["--graph"]):
             add("gather", ["--schedule", schedule, "--set", f"M={ranks * 41}"] + sizes + graph,

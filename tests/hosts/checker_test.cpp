@@ -32,10 +32,9 @@ std::vector<HostsCase> cases() {
   std::vector<HostsCase> all;
   for (const auto &[ranks, ofHost] :
        {std::pair<int64_t, int64_t>{4, 2}, {6, 2}, {6, 3}, {4, 1}, {8, 4}}) {
-    for (const char *schedule :
-         {"pairwise", "ring", "batched", "bulk", "sequential", "coalesced", "broadcast",
-          "collective", "pairwise;chunks=2", "pairwise;placement=shared", "pairwise;protocol=put",
-          "ring;protocol=put"})
+    for (const char *schedule : {"pairwise", "ring", "batched", "bulk", "sequential", "coalesced",
+                                 "collective", "pairwise;chunks=2", "pairwise;placement=shared",
+                                 "pairwise;protocol=put", "ring;protocol=put"})
       all.push_back(hostsCase(gatherOf(ranks, ofHost), schedule));
     for (const char *schedule :
          {"pairwise", "ring", "bulk", "sequential", "pairwise;chunks=2", "collective"})

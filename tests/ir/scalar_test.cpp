@@ -177,17 +177,6 @@ TEST(Scalar, SubstitutesAndFoldsAgain) {
   EXPECT_EQ(ctx.substitute(peer, ctx.addLoopIndex("j"), ctx.constant(1)), peer);
 }
 
-TEST(Scalar, ImportsFromAnotherContext) {
-  ScalarContext from, to;
-  const Scalar *d = from.addParameter("D"), *i = from.addLoopIndex("i");
-  const Scalar *sum = from.add(from.mul(from.rank(), d), from.sub(i, from.constant(1)));
-  const Scalar *j = to.addLoopIndex("j");
-  const Scalar *made = to.import(sum, [&](const Scalar *leaf) {
-    return leaf->kind() == ScalarKind::Parameter ? to.constant(8) : j;
-  });
-  EXPECT_EQ(made, to.add(to.mul(to.rank(), to.constant(8)), to.sub(j, to.constant(1))));
-}
-
 TEST(Scalar, ErrorsAreDescribed) {
   EXPECT_EQ(describe(ScalarError::Overflow), "overflows 64 bits");
   EXPECT_EQ(describe(ScalarError::DivideByZero), "divides by zero");

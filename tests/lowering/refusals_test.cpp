@@ -584,8 +584,7 @@ TEST(Schedules, RefuseFieldsThatCannotBeHadTogether) {
 std::string whyNot(const std::string &text, const std::string &schedule) {
   Diagnostics diags("test.braid", text);
   const Module module = parse(diags);
-  const auto program =
-      lower(module, *module.fusions.front(), defaultPasses(test::configured(schedule)), diags);
+  const auto program = lower(module, *module.fusions.front(), test::configured(schedule), diags);
   if (program)
     return "";
   return diags.all().empty() ? program.status().message() : diags.all().front().message;

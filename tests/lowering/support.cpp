@@ -31,54 +31,6 @@ std::string messagesOf(const Diagnostics &diags) {
   return text;
 }
 
-/// LLVM's own function has two names, by its version.
-bool begins(llvm::StringRef text, llvm::StringRef prefix) { return text.consume_front(prefix); }
-
-/// Of "@name word 3 4: " at the start of `text`; 0: there is none.
-size_t labelLength(llvm::StringRef text) {
-  const auto isWord = [](char c) { return llvm::isAlnum(c) || c == '_'; };
-  llvm::StringRef rest = text;
-  if (!rest.consume_front("@") || rest.drop_while(isWord).size() == rest.size())
-    return 0;
-  rest = rest.drop_while(isWord);
-  if (!rest.consume_front(" ") || rest.drop_while(isWord).size() == rest.size())
-    return 0;
-  rest = rest.drop_while(isWord);
-  while (begins(rest, " ") && rest.size() > 1 && llvm::isDigit(rest[1]))
-    rest = rest.drop_front().drop_while(llvm::isDigit);
-  return begins(rest, ": ") ? text.size() - rest.size() + 2 : 0;
-}
-
-/// Of a line of a header that says how the program was lowered, with the newline before it.
-size_t noteLength(llvm::StringRef text) {
-  if (!begins(text, "\n    lowered by ") && !begins(text, "\n    stage "))
-    return 0;
-  return text.take_front(std::min(text.find_first_of("\n{", 1), text.size())).rtrim(' ').size();
-}
-
-/// Without what passes note for one another.
-std::string withoutLabels(llvm::StringRef program) {
-  std::string text;
-  while (!program.empty()) {
-    const size_t next = program.find_first_of("@\n");
-    text += program.take_front(next);
-    program = program.drop_front(std::min(next, program.size()));
-    const size_t length = std::max(labelLength(program), noteLength(program));
-    text += length == 0 ? program.take_front(1) : "";
-    program = program.drop_front(std::min(std::max<size_t>(length, 1), program.size()));
-  }
-  return text;
-}
-
-PassList passesFor(llvm::StringRef list, const Configurations &options) {
-  if (list.empty())
-    return defaultPasses(options);
-  Diagnostics diags("--passes", list.str());
-  std::optional<PassList> resolved = resolvePasses(parsePassList(diags), options, diags);
-  EXPECT_TRUE(resolved) << diags.str();
-  return resolved.value_or(PassList());
-}
-
 std::vector<Plan> plansOf(const Program &program, llvm::StringRef pass) {
   Diagnostics diags("test.braid", "");
   std::vector<Plan> plans;
@@ -106,23 +58,21 @@ void expectSafe(const Fusion &fusion, const Program &program, llvm::StringRef pa
 
 } // namespace
 
-std::string Snapshot::text() const { return withoutLabels(labelled); }
-
 std::string Lowered::after(llvm::StringRef pass) const {
   for (const Snapshot &snapshot : snapshots)
     if (snapshot.pass == pass)
-      return bodyOf(snapshot.text());
+      return bodyOf(snapshot.text);
   ADD_FAILURE() << "no pass '" << pass.str() << "' ran: " << status.message();
   return "";
 }
 
 std::string Lowered::body() const { return bodyOf(text); }
 
-Lowered lowerText(llvm::StringRef text, const std::string &schedule, llvm::StringRef passes) {
-  return lowerText(text, test::configured(schedule), passes);
+Lowered lowerText(llvm::StringRef text, const std::string &schedule) {
+  return lowerText(text, test::configured(schedule));
 }
 
-Lowered lowerText(llvm::StringRef text, const Configurations &options, llvm::StringRef passes) {
+Lowered lowerText(llvm::StringRef text, const Configurations &options) {
   Diagnostics diags("test.braid", text.str());
   Module module = parse(diags);
   Lowered lowered;
@@ -139,26 +89,12 @@ Lowered lowerText(llvm::StringRef text, const Configurations &options, llvm::Str
     if (changed)
       lowered.changes.push_back(pass.name.str());
   };
-  auto result = lower(module, *module.fusions[0], passesFor(passes, options), diags, keep);
+  auto result = lower(module, *module.fusions[0], options, diags, keep);
   lowered.messages = messagesOf(diags);
   lowered.status = result.status();
   if (result)
-    lowered.text = withoutLabels(str(**result));
+    lowered.text = str(**result);
   return lowered;
-}
-
-std::string continueLowering(llvm::StringRef fusion, const Snapshot &snapshot) {
-  Diagnostics diags("begun.braid", (fusion + "\n" + snapshot.labelled).str());
-  Module module = parse(diags);
-  if (!verify(module, diags))
-    return diags.str();
-  std::unique_ptr<Program> program = std::move(module.programs.front());
-  module.programs.clear();
-  PassList rest = defaultPasses({});
-  rest.passes.erase(rest.passes.begin(), llvm::find(rest.passes, findPass(snapshot.pass)) + 1);
-  auto result =
-      lower(module, *module.fusions.front(), rest, diags, AfterPass(), std::move(program));
-  return result ? str(**result) : result.status().message() + "\n" + diags.str();
 }
 
 std::string orderOfAdditions(llvm::StringRef text, const std::string &schedule) {

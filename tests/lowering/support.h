@@ -9,10 +9,7 @@ namespace braid {
 struct Snapshot {
   std::string pass;
   bool changed;
-  std::string labelled; ///< as it is
-
-  /// Without labels and without what the header says of lowering.
-  std::string text() const;
+  std::string text;
 };
 
 /// What came of lowering a text.
@@ -30,16 +27,10 @@ struct Lowered {
   std::string body() const;
 };
 
-/// Reads, verifies and lowers the one fusion of `text`, which has to be right. `passes` is a list
-/// as `--passes` takes it; without one, all passes run.
-Lowered lowerText(llvm::StringRef text, const Configurations &options, llvm::StringRef passes = "");
+/// Reads, verifies and lowers the one fusion of `text`, which has to be right.
+Lowered lowerText(llvm::StringRef text, const Configurations &options);
 /// The same; `schedule` is a text as `--schedule` takes it.
-Lowered lowerText(llvm::StringRef text, const std::string &schedule = "",
-                  llvm::StringRef passes = "");
-
-/// Reads back what was printed behind a pass, with the fusion's text before it, and runs the passes
-/// that have not run yet: the program, or what was wrong.
-std::string continueLowering(llvm::StringRef fusion, const Snapshot &snapshot);
+Lowered lowerText(llvm::StringRef text, const std::string &schedule = "");
 
 /// Lowers the one fusion of `text` and asks the checker for additions in the order of ranks: "", or
 /// what it finds.

@@ -206,7 +206,6 @@ std::vector<CaseOptions> reductionCases() {
   add("scatter in chunks", scatterInChunks, {3, "f32", "f32"});
   add("scatter around a ring", scatterAroundRing, {3, "f32", "f32", true});
   add("scatter around a ring", scatterAroundRing, {4, "bf16", "f32"});
-  add("scatter by reduce", scatterByReduce, {3, "f16", "f16"});
   add("reduce to all", reduceToAll, {3, "bf16", "bf16", true});
   add("reduce to all", reduceToAll, {2, "f16", "f32"});
   add("gather and scatter", gatherAndScatter, {2, "f32", "f32"});

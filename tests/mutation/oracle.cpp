@@ -139,7 +139,7 @@ private:
     const Shape shape = fusion_.globalShape(operands[0]->type);
     const auto k =
         static_cast<size_t>(*elementCount(llvm::ArrayRef<int64_t>(shape).drop_front(first)));
-    Values c = product(a, b, k, llvm::isa<LinearNode>(tensor.definition));
+    Values c = product(a, b, k, transposesB(*tensor.definition));
     if (operands.size() == 3) {
       const Values bias = valuesOf(*operands[2], iteration);
       for (size_t i = 0; i < c.size(); ++i)

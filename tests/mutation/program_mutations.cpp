@@ -113,9 +113,8 @@ SiteText moveWait(Program &program, size_t k) {
 std::vector<Site> workOf(Program &program) {
   std::vector<Site> sites = sitesOf(program);
   std::erase_if(sites, [](const Site &site) {
-    return !llvm::isa<MatmulOp>(site.op) && !llvm::isa<LinearOp>(site.op) &&
-           !llvm::isa<SetOp>(site.op) && !llvm::isa<SumOp>(site.op) &&
-           !llvm::isa<ReduceOp>(site.op);
+    return !llvm::isa<MatmulOp>(site.op) && !llvm::isa<SetOp>(site.op) &&
+           !llvm::isa<SumOp>(site.op);
   });
   return sites;
 }

@@ -114,8 +114,8 @@ SiteText moveSumUp(Program &program, size_t k) {
 
 /// The bias that a node adds, or null if it can add none.
 Value **biasOf(Op &op) {
-  if (auto *linear = llvm::dyn_cast<LinearOp>(&op))
-    return &linear->bias;
+  if (auto *matmul = llvm::dyn_cast<MatmulOp>(&op))
+    return matmul->transposeB ? &matmul->bias : nullptr;
   auto *sum = llvm::dyn_cast<SumOp>(&op);
   return sum ? &sum->bias : nullptr;
 }

@@ -83,8 +83,6 @@ TEST(CheckerSums, PartialResultsAddedInAnyOrder) {
     // A bias is of the result's type, and so is added with the last sum only.
     if (options.ranks > 1)
       expectProved(scatterAroundRing(options));
-    if (options.partial == options.dtype && !options.hasBias)
-      expectProved(scatterByReduce(options));
   });
 }
 
@@ -199,13 +197,6 @@ TEST(CheckerSums, OneIsThereTwice) {
       wrongSum({"it holds the sum of " + kA0 + ", " + kA0 + " and " + kA2 + " (from its byte 0 on)",
                 kExpected, "it lacks the partial result of rank 1",
                 "it has the partial result of rank 0 twice"}));
-}
-
-TEST(CheckerSums, OneIsAddedAgain) {
-  EXPECT_THAT(verdict(edited(scatterByReduce({}), {{"    wait %s\n", "    if %i == 1 {\n"
-                                                                     "      reduce sum %c, %slot\n"
-                                                                     "    }\n    wait %s\n"}})),
-              HasSubstr("  it has the partial result of rank 2 twice\n"));
 }
 
 /// Of many addends only the first are listed.
@@ -362,8 +353,6 @@ TEST(CheckerSums, OrderOfSumsOfSums) {
   EXPECT_THAT(verdict(scatterAroundRing({4}), kOrdered),
               HasSubstr("  it is ((rank 2 + rank 3) + rank 0) + rank 1\n"
                         "  expected rank 0 + rank 1 + rank 2 + rank 3\n"));
-  EXPECT_THAT(verdict(scatterByReduce({3}), kOrdered),
-              HasSubstr("  it is (rank 0 + rank 2) + rank 1\n"));
   EXPECT_THAT(verdict(scatterAroundRing({.ranks = 2, .hasBias = true}), kOrdered),
               HasSubstr("  it is rank 1 + rank 0 + %bias in run 1\n"
                         "  expected rank 0 + rank 1 + %bias in run 1\n"));

@@ -517,7 +517,7 @@ TEST(CheckerRace, CallerHandsOverTheOutputsBeforeTheFirstRun) {
       edited(kGather, {{"  synchronize %main\n", ""},
                        {"  set_current_stream stream(0)\n", "  %one = allocate device f32[4, 4]\n"
                                                             "  set_current_stream stream(0)\n"
-                                                            "  reduce sum %C_own, %one\n"
+                                                            "  set %C_own, %one\n"
                                                             "  synchronize %main\n"}});
   EXPECT_THAT(verdict(text, {.runs = 1}), HasSubstr("both touch %C"));
 }
@@ -580,11 +580,11 @@ TEST(CheckerLifetime, EndIsOrderedByALaterSynchronize) {
 TEST(CheckerLifetime, MemoryThatIsGivenAwayHoldsNothing) {
   std::string text =
       edited(kScratch, {{"  deallocate %t\n", "  deallocate %t\n  %u = allocate device f32[4]\n"
-                                              "  set %u, %A\n  reduce sum %C, %u\n"}});
+                                              "  set %u, %A\n  set %C, %u\n"}});
   EXPECT_TRUE(isSafe(text)) << verdict(text);
   EXPECT_EQ(verdict(edited(text, {{"  set %u, %A\n", ""}})),
             "unsafe (result): reads what nothing has written\n"
-            "  rank 0, main, run 1: add of \"reduce sum %C, %u\" at t.braid:12:3\n"
+            "  rank 0, main, run 1: copy of \"set %C, %u\" at t.braid:12:3\n"
             "  %u of rank 0, bytes [0 .. 16)\n");
 }
 
@@ -676,10 +676,13 @@ TEST(CheckerResult, PartOfABlockIsMissing) {
 }
 
 TEST(CheckerResult, SumsAreNoGemms) {
-  EXPECT_THAT(
-      verdict(edited(kGather, {{"  wait %s\n", "  wait %s\n  reduce sum %C_peer, %theirs\n"}})),
-      HasSubstr("it holds the sum of the matmul of %A of rank 1 in run 1 and %A of rank 1 "
-                "in run 1"));
+  EXPECT_THAT(verdict(edited(kGather, {{"  matmul %C_peer, %theirs, %B\n",
+                                        "  %t = allocate device f32[2, 4, 4]\n"
+                                        "  %t0 = select %t[0]\n  matmul %t0, %theirs, %B\n"
+                                        "  %t1 = select %t[1]\n  set %t1, %theirs\n"
+                                        "  sum %C_peer, %t\n"}})),
+              HasSubstr("it holds the sum of the matmul of %A of rank 1 in run 1 and %A of rank 1 "
+                        "in run 1"));
 }
 
 //===- Correct programs that are harder to follow ---------------------------------------------===//

@@ -74,7 +74,7 @@ std::pair<int64_t, int64_t> locate(const FusionType &type, llvm::ArrayRef<int64_
   return {rank, local};
 }
 
-bool isTransposed(const FusionTensor &result) { return llvm::isa<LinearNode>(result.definition); }
+bool isTransposed(const FusionTensor &result) { return transposesB(*result.definition); }
 
 /// How many axes of each operand meet: each appears in both and not in the result.
 size_t contractedAxes(const FusionTensor &result) {

@@ -319,7 +319,7 @@ program @pulled mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4], %D: f32[4]) {
   EXPECT_FALSE(keepsParts("%other", ""));
   EXPECT_TRUE(keepsParts("%parts", "")) << "the peer pulls what a copy has brought";
   EXPECT_TRUE(keepsParts("%other", "set %D, %slot"));
-  EXPECT_TRUE(keepsParts("%other", "reduce sum %D, %own"));
+  EXPECT_TRUE(keepsParts("%other", "pointwise %D, relu(%slot)"));
   EXPECT_TRUE(keepsParts("%other", "sum %D, %parts")) << "of two sums one may come later";
 }
 
@@ -475,7 +475,6 @@ program @rows mesh [0 .. 2) (%A: f32[2, 4], %B: f32[4, 4], %b: f32[4]) -> (%C: f
   %c = slice %C[0 .. rank]
   matmul %c, %a, %B
   set %c, %a
-  reduce sum %c, %a
   sum %c, %all[0 .. rank], %b
   %mine = select %all[rank]
   %other = select %all[1 - rank]

@@ -124,8 +124,10 @@ void FaultyDevice::shift(const Transfer &t) {
 void FaultyDevice::addOne(const Transfer &t) {
   const DType dtype = transfers_[t.number].dtype;
   copyNow(t, t.dst, t.src, t.bytes);
-  inner_.compute().add(t.stream, t.tag, dtype, t.dst + fault_.element * sizeOf(dtype), one(dtype),
-                       sizeOf(dtype));
+  char *element = t.dst + fault_.element * sizeOf(dtype);
+  PointwiseArgs args{dtype, 1, element, {dtype, element}, 1, {}};
+  args.steps[0] = {PointwiseFunction::Add, {dtype, one(dtype)}};
+  inner_.compute().pointwise(t.stream, t.tag, args);
 }
 
 } // namespace braid::test

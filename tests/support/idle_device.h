@@ -28,7 +28,6 @@ public:
 
   Status warm(const PlanMatmul &) override { return Status::ok(); }
   void matmul(uint32_t, Tag, const MatmulArgs &) override {}
-  void add(uint32_t, Tag, DType, void *, const void *, int64_t) override {}
   void sum(uint32_t, Tag, const SumArgs &) override {}
   void pointwise(uint32_t, Tag, const PointwiseArgs &) override {}
 

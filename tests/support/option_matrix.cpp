@@ -25,11 +25,9 @@ const std::vector<int64_t> kTailSplits = {1, 2, 4};
 /// Rows of a wave.
 const std::vector<int64_t> kWaves = {0, 3};
 const std::vector<Protocol> kProtocols = {Protocol::Get, Protocol::Put};
-const std::vector<std::string> kSchedules = {"pairwise",  "pairwise;placement=shared",
-                                             "ring",      "sequential",
-                                             "batched",   "bulk",
-                                             "coalesced", "broadcast",
-                                             "collective"};
+const std::vector<std::string> kSchedules = {
+    "pairwise",  "pairwise;placement=shared", "ring", "sequential", "batched", "bulk", "coalesced",
+    "collective"};
 const std::vector<std::string> kOperations = {"matmul", "linear", "linear+bias", "columns"};
 const std::vector<std::string> kTypes = {"bf16", "f16", "f32", "f64"};
 const std::vector<Size> kSizes = {{1, 1, 1}, {1, 16, 8}, {4, 1, 5}, {13, 7, 11}, {8, 16, 12}};
@@ -54,7 +52,7 @@ std::string textOf(const Combination &c) {
 
 CompileOptions optionsOf(const Combination &c) {
   const std::string &schedule = kSchedules[c[ScheduleChoice]];
-  const bool isCut = schedule != "broadcast" && schedule != "collective"; // of whole blocks
+  const bool isCut = schedule != "collective"; // of whole blocks
   const int64_t rows = isCut ? kSizes[c[Sizes]].rows : 1;
   const int64_t chunks = std::min(kChunks[c[Chunking]], rows);
   Configuration config = configured(schedule).all;

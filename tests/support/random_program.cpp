@@ -290,16 +290,16 @@ private:
     if (from.buffer.empty())
       return;
     std::vector<Use> uses = {{from, false}, {to, true}};
-    int64_t choice = dice_.below(3);
+    const bool multiplies = dice_.chance(33);
     BlockRef second = blockBeside(to, true);
-    if (choice == 1 && !second.buffer.empty())
+    if (multiplies && !second.buffer.empty())
       uses.push_back({second, false});
     order(uses);
     std::string dst = view(to), src = view(from);
     if (uses.size() == 3)
       line("matmul %{}, %{}, %{}", dst, src, view(second));
     else
-      line("{} %{}, %{}", choice == 2 ? "reduce sum" : "set", dst, src);
+      line("set %{}, %{}", dst, src);
     touch(uses);
   }
 

@@ -209,26 +209,6 @@ std::string scatterAroundRing(const Options &options) {
                      options);
 }
 
-std::string scatterByReduce(const Options &options) {
-  return withOptions(std::string(kScatter) + R"(  %parts = allocate symmetric $P[$D, 3, 4]
-  %sent = allocate device $P[$D, 3, 4]
-  %h = share_mem_handles put %parts
-)" + kPartials + R"(  %c = select %C[0]
-  set %c, %own
-  for %i in 1 .. $D {
-    %slot = select %parts[(rank - %i) mod $D]
-    %theirs = select %sent[(rank + %i) mod $D]
-    %r = p2p recv %slot from (rank - %i) mod $D via %h
-    %s = p2p send %theirs to (rank + %i) mod $D via %h
-    wait %r
-    reduce sum %c, %slot
-    wait %s
-  }
-}
-)",
-                     options);
-}
-
 std::string reduceToAll(const Options &options) {
   return withOptions(std::string(kToAll) + R"(  %parts = allocate symmetric $P[$D, 3, 4]
   %h = share_mem_handles put %parts

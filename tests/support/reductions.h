@@ -27,9 +27,6 @@ std::string scatterByGet(const Options &options);
 std::string scatterInChunks(const Options &options);
 /// Sums travel from rank to rank, and each adds its own.
 std::string scatterAroundRing(const Options &options);
-/// The owner adds what it has got to its own partial result, one after the other. Only where
-/// partial results have the result's type, and without a bias.
-std::string scatterByReduce(const Options &options);
 /// All ranks push their whole partial result to all, and everybody adds them.
 std::string reduceToAll(const Options &options);
 /// Rows of X are gathered and multiplied by columns; the product is contracted over devices.

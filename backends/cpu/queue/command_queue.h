@@ -25,7 +25,6 @@ struct QueuedCommand {
   enum class Kind : uint8_t {
     Copy,
     Matmul,
-    Add,
     Sum,
     Pointwise,
     Store,    ///< value into flag, for signals and events
@@ -37,7 +36,6 @@ struct QueuedCommand {
     void *dst;
     const void *src;
     int64_t count;
-    DType dtype; ///< Add
   };
   struct Flag {
     void *address;

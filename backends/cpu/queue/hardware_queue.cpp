@@ -232,10 +232,6 @@ bool HardwareQueue::run(const QueuedCommand &command) {
     scratch_.reserve(scratchHint_.load(std::memory_order_relaxed));
     multiply(args.matmul, scratch_, options_.gemms);
     return true;
-  case QueuedCommand::Kind::Add:
-    addElements(args.bytes.dtype, args.bytes.dst, args.bytes.src,
-                args.bytes.count / sizeOf(args.bytes.dtype));
-    return true;
   case QueuedCommand::Kind::Sum:
     sumParts(args.sum);
     return true;
