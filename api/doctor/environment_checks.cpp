@@ -48,17 +48,6 @@ void lookAtSharedGpus(const Facts &facts, Lines &lines) {
     lines.add("on");
 }
 
-/// Where hosts meet without a launcher's store. An address that is none is a wrong setting.
-void lookAtRendezvous(const Facts &facts, Lines &lines) {
-  const std::string address = facts.variable("BRAID_RENDEZVOUS").value_or("");
-  const std::string secret = facts.variable("BRAID_SECRET_FILE").value_or("");
-  if (address.empty() != secret.empty())
-    lines.add("half", address.empty() ? "BRAID_SECRET_FILE" : "BRAID_RENDEZVOUS",
-              address.empty() ? "BRAID_RENDEZVOUS" : "BRAID_SECRET_FILE");
-  if (!facts.secretTrouble.empty())
-    lines.add("secret", shown(secret), facts.secretTrouble);
-}
-
 /// Of nested teams, "4,2", the outer one. 0: it is no number.
 int64_t threadsOf(llvm::StringRef value) {
   const llvm::StringRef first = value.split(',').first.trim();
@@ -201,12 +190,6 @@ std::vector<Check> environmentChecks() {
        .lines = {{"many", Note, "{0} is {1}: {2} for more than {3}",
                   "set it to the processors that a rank has"}},
        .look = lookAtThreads},
-      {.name = "rendezvous",
-       .lines = {{"half", Problem, "{0} is set, and {1} is not: hosts cannot meet",
-                  "set both on all hosts, or none where the launcher has a store"},
-                 {"secret", Problem, "BRAID_SECRET_FILE '{0}' is no secret: {1}",
-                  "head -c 32 /dev/urandom > FILE; chmod 600 FILE; copy it to each host"}},
-       .look = lookAtRendezvous},
       {.name = "preload",
        .lines = {{"set", Note, "LD_PRELOAD puts '{0}' before every library",
                   "unset it, unless that is meant"}},

@@ -8,7 +8,6 @@
 #include "ir/failure.h"
 #include "runtime/files.h"
 #include "runtime/job/bootstrap/endpoint.h"
-#include "runtime/job/network/secret.h"
 #include "runtime/tune/measurement_cache.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -183,8 +182,6 @@ MeetingFolder readMeetingFolder(const Sources &sources) {
 void readFolders(const Sources &sources, Facts &facts) {
   if (sources.space)
     facts.sharedMemory = sources.space(sources.root + "/dev/shm");
-  if (const auto secret = environmentOf(sources.variables)("BRAID_SECRET_FILE"))
-    facts.secretTrouble = whyNotSecret(*secret);
   facts.meeting = readMeetingFolder(sources);
   facts.cacheFolder = measurementFolder(environmentOf(sources.variables));
   if (facts.cacheFolder.empty())

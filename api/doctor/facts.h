@@ -80,7 +80,6 @@ struct Facts {
   bool isCacheThere = false;         ///< else it is made when it is needed
   std::string cacheTrouble;          ///< why nothing can be written there; empty: it can
   std::optional<Space> cacheSpace;
-  std::string secretTrouble; ///< why BRAID_SECRET_FILE is no secret; empty: it is, or is not set
 
   // GPUs.
   std::vector<PciGpu> gpus;

@@ -328,17 +328,6 @@ const std::vector<Case> &cases() {
          ill.ranks = 2;
        },
        {"OPENBLAS_NUM_THREADS is 33", "2 ranks", "64 processors"}},
-      {"rendezvous.half",
-       [](M &ill) { ill.variables["BRAID_RENDEZVOUS"] = "tcp://node1:29500"; },
-       {"BRAID_RENDEZVOUS is set, and BRAID_SECRET_FILE is not"}},
-      {"rendezvous.secret",
-       [](M &ill) {
-         ill.folder.write("/secret", "s");
-         std::filesystem::permissions(ill.folder.root() + "/secret", std::filesystem::perms(0644));
-         ill.variables["BRAID_RENDEZVOUS"] = "tcp://node1:29500";
-         ill.variables["BRAID_SECRET_FILE"] = ill.folder.root() + "/secret";
-       },
-       {"/secret' is no secret: others may read or change it (mode 644)"}},
       {"preload.set", [](M &ill) { ill.variables["LD_PRELOAD"] = "libfoo.so"; }, {"libfoo.so"}},
       {"cache.fine", [](M &) {}, {"/home/.cache/braid"}},
       {"meeting.fine",
