@@ -5,6 +5,8 @@
 #include "ir/failure.h"
 #include "ir/printable.h"
 
+#include <thread>
+
 namespace braid {
 namespace {
 
@@ -12,11 +14,33 @@ Status noStore(const std::string &why) {
   return unsupported("{}; or set BRAID_RENDEZVOUS=tcp://host:port on all ranks", why);
 }
 
-Result<std::unique_ptr<Store>> connectTo(const TcpAddress &at, std::string whose, bool isPatient,
-                                         Deadline deadline) {
-  ByteStream stream =
-      BRAID_TRY(ByteStream::connect(at.host, at.port, std::move(whose), isPatient, deadline));
-  return std::unique_ptr<Store>(std::make_unique<TcpStore>(std::move(stream)));
+using Clock = std::chrono::steady_clock;
+
+/// TimedOut if the store does not answer until the deadline.
+Status waitForAnswer(Store &store, Deadline deadline) {
+  for (;;) {
+    const Status status = store.poll("is anybody there").status();
+    if (status.code() != StatusCode::TimedOut || Clock::now() >= deadline)
+      return status;
+  }
+}
+
+/// A proxy may take a connection and end it because the store is not there yet. So only a store
+/// that has answered is connected.
+Result<std::unique_ptr<Store>> connectTo(const TcpAddress &at, const std::string &whose,
+                                         bool isPatient, Deadline deadline) {
+  constexpr std::chrono::milliseconds kBeforeNextTry{50};
+  for (;;) {
+    ByteStream stream =
+        BRAID_TRY(ByteStream::connect(at.host, at.port, whose, isPatient, deadline));
+    std::unique_ptr<Store> store = std::make_unique<TcpStore>(std::move(stream));
+    const Status status = waitForAnswer(*store, deadline);
+    if (status.isOk())
+      return store;
+    if (status.code() != StatusCode::PeerFailed || !isPatient || Clock::now() >= deadline)
+      return status;
+    std::this_thread::sleep_for(kBeforeNextTry);
+  }
 }
 
 bool isEveryAddress(const std::string &host) { return host == "0.0.0.0" || host == "::"; }
