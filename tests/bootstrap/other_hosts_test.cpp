@@ -250,7 +250,7 @@ TEST(OtherHosts, LoseAHostThatSaysNothing) {
   EXPECT_TRUE(eventually([&] { return job.memory(1).isAborted(); }));
   EXPECT_EQ(job.memory(1).cause()->status.message(),
             "host 0 (ranks 0 to 1): nothing was heard from it for 0.6 s; the store of the hosts "
-            "cannot be reached: the store did not answer in time");
+            "cannot be reached");
 }
 
 TEST(OtherHosts, FailWhenTheStoreIsLost) {
@@ -262,7 +262,8 @@ TEST(OtherHosts, FailWhenTheStoreIsLost) {
   for (const int64_t host : {0, 1}) {
     EXPECT_TRUE(eventually([&] { return job.memory(host).isAborted(); }));
     EXPECT_EQ(job.memory(host).cause()->status.code(), StatusCode::TimedOut);
-    EXPECT_THAT(job.memory(host).cause()->status.message(), HasSubstr("the store is gone"));
+    EXPECT_THAT(job.memory(host).cause()->status.message(),
+                HasSubstr("the store of the hosts cannot be reached"));
   }
   EXPECT_GE(std::chrono::steady_clock::now() - start, 300ms);
 }

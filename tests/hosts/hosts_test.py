@@ -108,6 +108,7 @@ def strike(fault, hosts, ranks_of_host, proxy, started):
         "stop": lambda: victim.send_signal(signal.SIGSTOP),
         "kill host": host.kill,
         "stop host": host.stop,
+        "kill store": host.kill,
         "cable": host.pull_cable,
         "partition": lambda: setattr(proxy, "holds", True),
         "delay": lambda: setattr(proxy, "delay", 0.1),

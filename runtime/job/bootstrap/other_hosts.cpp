@@ -401,9 +401,8 @@ void OtherHosts::lookForMissing() {
 
 void OtherHosts::lose(size_t number) {
   const auto host = static_cast<int64_t>(number);
-  const std::string why = reached_.isOk()
-                              ? "it stands still, is down or is cut off"
-                              : "the store of the hosts cannot be reached: " + reached_.message();
+  const char *why = reached_.isOk() ? "it stands still, is down or is cut off"
+                                    : "the store of the hosts cannot be reached";
   memory_.abort({timedOut("{}: nothing was heard from it for {} s; {}",
                           nameHost(host, memory_.ranksPerHost()), seconds(options_.silence), why),
                  host * memory_.ranksPerHost()});
