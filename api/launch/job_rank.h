@@ -33,9 +33,10 @@ enum class Stragglers : uint8_t {
 class JobRank {
 public:
   /// Blocks until this rank is known to the host, and that has reached the store of the hosts; the
-  /// other ranks may be yet to come, all of them within `timeout`. TimedOut if there is no host in time; BadInput for less
-  /// than 1 ms, and if this rank contradicts one that is known, see rendezvous.h. Like any failure
-  /// of another rank, such a contradiction may also have aborted the job when this returns.
+  /// other ranks may be yet to come, all of them within `timeout`. TimedOut if there is no host in
+  /// time; BadInput for less than 1 ms, and if this rank contradicts one that is known, see
+  /// rendezvous.h. Like any failure of another rank, such a contradiction may also have aborted the
+  /// job when this returns.
   static Result<std::unique_ptr<JobRank>>
   join(const Place &place, std::chrono::milliseconds timeout = std::chrono::seconds(60),
        Stragglers stragglers = Stragglers::Kill);

@@ -9,7 +9,7 @@
 
 namespace braid {
 
-/// What the stores of all hosts have in common.
+/// The texts that the stores of all hosts share.
 struct SharedTexts {
   std::mutex mutex;
   std::map<std::string, std::string> texts;
@@ -18,7 +18,7 @@ struct SharedTexts {
 /// One host's way to it.
 class SharedStore final : public Store {
 public:
-  /// What a test may do to it, from any thread.
+  /// A test may set these, from any thread.
   struct Faults {
     std::atomic<bool> isCut{false};  ///< calls run out of time
     std::atomic<bool> isGone{false}; ///< calls fail

@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-/// What a rank says in a round: of any size, and like nothing else.
+/// A rank's part in a round: of any size, and like no other part.
 std::string partOf(int64_t rank, int round) {
   std::mt19937 dice(static_cast<unsigned>(1000 * round + rank));
   const size_t most = size_t(1) << (dice() % 19);
@@ -55,10 +55,12 @@ TEST(OtherHosts, MayBeMany) {
 }
 
 TEST(OtherHosts, AreToldTooMuch) {
-  JobOfHosts job({.hosts = 2, .perHost = 1});
-  const std::string half(kMaxStoreValue / 2, 'x');
-  job.onRanks([&](int64_t, Client &client) { EXPECT_FALSE(client.allGather(half).isOk()); });
-  EXPECT_THAT(job.commonCause(), StartsWith("expected at most 4194240 bytes from all ranks"));
+  for (const size_t bytes : {kMaxStoreValue / 2, kMaxStoreValue}) {
+    JobOfHosts job({.hosts = 2, .perHost = 1});
+    const std::string part(bytes, 'x');
+    job.onRanks([&](int64_t, Client &client) { EXPECT_FALSE(client.allGather(part).isOk()); });
+    EXPECT_THAT(job.commonCause(), StartsWith("expected at most 4194240 bytes from all ranks"));
+  }
 }
 
 TEST(OtherHosts, CountAStepTogether) {
@@ -268,7 +270,7 @@ TEST(OtherHosts, FailWhenTheStoreIsLost) {
   EXPECT_GE(std::chrono::steady_clock::now() - start, 300ms);
 }
 
-/// What was proposed by a host that is cut off is decided there, and nothing else on other hosts.
+/// A host that is cut off decides what it has proposed; the other hosts have another cause.
 TEST(OtherHosts, DecideAloneWhenTheyAreCutOff) {
   JobOfHosts job({.hosts = 2, .perHost = 1, .silence = 600ms});
   meetOnce(job);

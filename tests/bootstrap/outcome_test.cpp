@@ -20,10 +20,10 @@ JobCause failureNamed(std::string text) {
   return {Status(StatusCode::PeerFailed, std::move(text)), 0};
 }
 
-/// What may happen to the outcome on one host, once each.
+/// These happen to the outcome on one host, once each.
 enum Event : int { Abort, OtherAbort, Decided, DecideHere, Commit, kEvents };
 
-/// What is to become of it, said in another way than by a word in memory.
+/// The outcome as it should be, told in another way than by a word in memory.
 struct Expected {
   bool isElsewhere = true;
   std::optional<std::string> proposal, cause;
@@ -87,7 +87,7 @@ void check(const JobMemory &memory, const Expected &expected) {
   EXPECT_EQ(memory.committed(), expected.committed);
 }
 
-/// Of all events, and so of each beginning of it.
+/// All events in any order, and so each beginning of that.
 TEST(OutcomeElsewhere, IsRightInEveryOrder) {
   std::vector<int> order(kEvents);
   for (int i = 0; i < kEvents; ++i)

@@ -1,4 +1,4 @@
-"""What is run on several hosts: fixed lists, drawn from fixed seeds.
+"""Cases that run on several hosts: fixed lists, drawn from fixed seeds.
 
 A case names a file, or has a text; `flags` go to `braid run`. A text says its hosts in its mesh:
 `mesh [0 .. 16) of 4`.
@@ -39,7 +39,7 @@ def example_cases():
             yield {"file": f"examples/{name}.braid", "flags": flags}
 
 
-# What may be drawn: a text, and the schedules that lower it.
+# One of these is drawn: a text, and the schedules that lower it.
 DRAWN = (
     ("""  %A = input {type}[DIDx{{D}}, {m}, {k}]
   %B = input {type}[{k}, {n}]

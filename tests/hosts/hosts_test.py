@@ -54,7 +54,7 @@ def finish(started, seconds):
     return ends
 
 
-# What torchrun leaves: folders for what ranks might have said, and for kernels that PyTorch made.
+# torchrun leaves folders for what ranks might have said, and for kernels that PyTorch made.
 LEFT_BY_STARTERS = ("/torchelastic_", "/torchinductor_")
 
 
@@ -119,7 +119,7 @@ def strike(fault, hosts, ranks_of_host, proxy, started):
 
 
 def causes(ends):
-    """What each rank named first, without its own number."""
+    """The first cause that each rank named, without its number."""
     lines = [next((line for line in text.splitlines() if "error:" in line), "nothing")
              for _, text in ends]
     return [line.partition("error: ")[2] or line for line in lines]
@@ -164,7 +164,7 @@ def expect_failure(fault, hosts, ranks_of_host, proxy):
             assert all(started[rank].returncode for rank in lonely), fault
         ends = finish(others.values(), TIMEOUT + GRACE + SLACK)
         assert all(code in (5, 6) for code, _ in ends), (fault, ends)
-        # Who is alone on a host whose first rank is gone sees that, and nothing else.
+        # A rank alone on a host whose first rank is gone sees that, and nothing else.
         together = [cause for rank, cause in zip(others, causes(ends))
                     if fault["kind"] in ("partition", "swallow") and rank < ranks_of_host
                     or fault["kind"] not in ("partition", "swallow") and rank not in lonely]

@@ -18,7 +18,7 @@ class Unavailable(Exception):
 
 
 def clean():
-    """Of this process's variables, those of launchers are set empty, which means not set."""
+    """Launchers' variables of this process are set empty, which means not set."""
     return {name: "" for name in os.environ if name.startswith(LAUNCHERS)}
 
 

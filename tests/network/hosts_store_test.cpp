@@ -50,7 +50,7 @@ protected:
     auto opened = open(source, host, deadline);
     return opened ? (*opened)->connect(deadline).status() : opened.status();
   }
-  /// What host 0 puts comes to host 1, whichever is first.
+  /// Host 1 gets what host 0 puts, whichever is first.
   void expectMeeting(const char *source) {
     for (const int64_t first : {0, 1}) {
       for (const std::string &file : folder_.entries())
@@ -105,7 +105,7 @@ TEST_F(HostsStoreTest, TorchrunHasAStore) {
                {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
   EXPECT_TRUE(connect("torchrun", 0).isOk());
   EXPECT_TRUE(connect("torchrun", 1).isOk());
-  // Where rank 0 itself would make the store, rank 0 does not wait for it; others do.
+  // If rank 0 itself would make the store, it does not wait for it; others do.
   server->reset();
   variables.erase("TORCHELASTIC_USE_AGENT_STORE");
   const Status none = connect("torchrun", 0);

@@ -159,7 +159,7 @@ TEST(StoreServer, TakesNobodyWhenItIsClosed) {
   EXPECT_EQ(poll(*early, "k"), "v");
 }
 
-/// What is no request ends the connection, and the others are served as before.
+/// A connection ends with bytes that are no request, and others are served as before.
 TEST(StoreServer, DropsStrangers) {
   const auto server = startServer();
   const auto store = connectTo(*server);

@@ -29,7 +29,7 @@ struct alignas(64) Mailbox {
   static constexpr size_t kPartBytes = size_t(128) << 10;
 
   std::atomic<uint32_t> state; ///< message number << 2 | Phase
-  // Of the message, from the sender.
+  // The sender fills in these for each message.
   std::atomic<uint32_t> command; ///< the sender's: Plan::firstCommand + Tag::command
   std::atomic<uint32_t> run;
   std::atomic<int64_t> bytes;
@@ -69,7 +69,7 @@ private:
 
 /// Messages of one rank that move at the same time.
 struct Exchange {
-  Tag tag; ///< of the command that they belong to
+  Tag tag; ///< names the command that they belong to
   llvm::MutableArrayRef<Transfer> transfers;
 
   bool isOver() const {
@@ -77,7 +77,7 @@ struct Exchange {
   }
 };
 
-/// How far an exchange got.
+/// The outcome of a step of an exchange.
 enum class Advance : uint8_t { IsOver, Moved, Waits };
 
 /// Moves messages between a rank and its peers, one exchange at a time, which any of the rank's

@@ -40,7 +40,7 @@ void Operation::begin() {
   exchange_.emplace(Exchange{tag_, step.transfers});
 }
 
-/// What was sent has been taken, so results may lie over operands.
+/// The peers have all that was sent, so results may lie over operands.
 void Operation::finish(const Step &step) {
   for (const Step::LocalCopy &copy : step.copies)
     if (copy.bytes != 0)

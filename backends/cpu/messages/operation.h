@@ -43,7 +43,7 @@ private:
   const Tag tag_;
   size_t current_ = 0;               ///< step
   uint32_t bellSeen_ = 0;            ///< before the last advance()
-  std::optional<Exchange> exchange_; ///< of the current step; nothing: it has not begun
+  std::optional<Exchange> exchange_; ///< the current step's; nothing: it has not begun
   std::unique_ptr<char[]> scratch_;
 };
 

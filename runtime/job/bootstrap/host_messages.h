@@ -1,6 +1,6 @@
 //===- runtime/job/bootstrap/host_messages.h - what the hosts of a job put into their store ---===//
 //
-// What reads these texts is a function of bytes only, so that it can be fuzzed.
+// The functions that read these texts depend on bytes only, so that they can be fuzzed.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace braid {
 
-/// What ranks have said in one all-gather, in rank order.
+/// The parts of one all-gather, in rank order.
 struct GatheredParts {
   uint32_t sequence = 0;
   uint32_t step = 0; ///< that all of them have done; 0: they commit nothing
@@ -29,7 +29,7 @@ Result<JobCause> decodeCause(llvm::StringRef text, int64_t ranks);
 
 /// A host's sign of life, which begins the text; what its ranks do follows.
 struct HostSign {
-  uint64_t count = 0; ///< of signs so far
+  uint64_t count = 0; ///< number of signs so far
   int64_t hosts = 1, ranks = 1;
   bool hasLeft = false; ///< it says nothing more
 

@@ -28,12 +28,12 @@ namespace {
 constexpr const char *kDone = "done";
 /// Between looks at the store, while nothing goes on and during an all-gather.
 constexpr auto kPauseAtRest = 50ms, kPauseInGather = 2ms;
-/// How long a host waits at a time for the outcome of an all-gather.
+/// A host waits this long at a time for the outcome of an all-gather.
 constexpr auto kForOutcome = 20ms;
 /// A thread that was away for longer than this has been stopped, and has not heard anything.
 constexpr auto kLongestLook = 500ms;
 constexpr auto kBeforeSaying = 5s, kBetweenSayings = 10s;
-/// How long a host stays to leave, and host 0 for the others to do so.
+/// A host stays this long to leave, and host 0 for the others to do so.
 constexpr auto kForLeaving = 1000ms;
 
 /// The more ranks there are, the longer is a sign of life.
@@ -125,7 +125,7 @@ void OtherHosts::pause() {
     own_ = std::exchange(brought_, {});
 }
 
-/// What fails here is tried again: the first failure ends it.
+/// The first failure ends it; the next call tries again.
 Status OtherHosts::communicate() {
   BRAID_TRY(introduce());
   const Clock::time_point now = Clock::now();
@@ -212,7 +212,7 @@ Status OtherHosts::hear(size_t number, llvm::StringRef text) {
 // -- All-gathers. --
 
 Status OtherHosts::sendParts() {
-  if (isZero() || !own_ || areSent_)
+  if (isZero() || !own_ || areSent_ || !fits(own_->parts))
     return Status::ok();
   sentNs_ = monotonicNs();
   BRAID_TRY(store_->put(key("parts", memory_.host()), own_->encode()));
@@ -276,18 +276,24 @@ Result<bool> OtherHosts::haveAllPartsCome() {
 
 void OtherHosts::joinParts() {
   GatheredParts all = *own_;
-  size_t bytes = 0;
   for (const Host &host : llvm::drop_begin(hosts_)) {
     all.step = std::min(all.step, host.parts->step);
     all.parts.insert(all.parts.end(), host.parts->parts.begin(), host.parts->parts.end());
   }
-  for (const std::string &part : all.parts)
-    bytes += sizeof(uint32_t) + part.size();
+  if (fits(all.parts))
+    all_ = std::move(all);
+}
+
+/// Aborts the job if the store cannot take as much.
+bool OtherHosts::fits(const std::vector<std::string> &parts) {
   constexpr size_t kMost = kMaxStoreValue - 64;
+  size_t bytes = 0;
+  for (const std::string &part : parts)
+    bytes += sizeof(uint32_t) + part.size();
   if (bytes > kMost)
-    return (void)memory_.abort(
+    memory_.abort(
         {badInput("expected at most {} bytes from all ranks together, got {}", kMost, bytes)});
-  all_ = std::move(all);
+  return bytes <= kMost;
 }
 
 Result<GatheredParts> OtherHosts::fetchAll() {
@@ -412,7 +418,7 @@ void OtherHosts::lose(size_t number) {
 
 // -- The end. --
 
-/// What this host proposes is heard before it says that it has left.
+/// This host's proposal is heard before it says that it has left.
 void OtherHosts::leave() {
   const auto deadline = Clock::now() + kForLeaving;
   auto isAwaited = [this](const Host &host) { return host.hasCome && !host.hasLeft; };

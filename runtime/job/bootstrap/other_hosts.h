@@ -58,19 +58,19 @@ public:
 
   /// Readable when takeGathered() may have something.
   int descriptor() const { return news_.get(); }
-  /// What all ranks of this host have said. Once for each sequence, from 1 on.
+  /// Takes the parts of all ranks of this host. Once for each sequence, from 1 on.
   void bring(GatheredParts parts);
-  /// What all ranks have said. The step is committed already.
+  /// The parts of all ranks, once. The step is committed already.
   std::optional<GatheredParts> takeGathered();
 
 private:
   using Clock = std::chrono::steady_clock;
-  /// What is known of a host.
+  /// This host's knowledge of another one.
   struct Host {
     bool hasCome = false, hasLeft = false;
     uint64_t signs = 0;                      ///< HostSign::count of the last one
     Clock::duration silent{0};               ///< since then
-    std::optional<GatheredParts> parts = {}; ///< of this round
+    std::optional<GatheredParts> parts = {}; ///< this round's
   };
 
   OtherHosts(std::unique_ptr<Store> store, JobMemory &memory, OtherHostsOptions options);
@@ -91,6 +91,7 @@ private:
   Result<std::optional<std::string>> decide();
   Result<bool> haveAllPartsCome();
   void joinParts();
+  bool fits(const std::vector<std::string> &parts);
   Result<GatheredParts> fetchAll();
   void synchronizeClocks(uint64_t zeroNs);
   void finishRound(GatheredParts all);
@@ -105,20 +106,20 @@ private:
   const OtherHostsOptions options_;
   const FileDescriptor news_; ///< an eventfd
 
-  // Of the thread.
+  // For the thread only.
   std::string id_, prefix_; ///< the prefix of all keys; empty: this host has not introduced itself
   std::vector<Host> hosts_; ///< by number
   uint32_t round_ = 1;
   bool isFailed_ = false;            ///< the round has a cause
-  std::optional<GatheredParts> own_; ///< of this round
+  std::optional<GatheredParts> own_; ///< this round's
   bool areSent_ = false;             ///< own_
   uint64_t sentNs_ = 0;              ///< when
-  std::optional<GatheredParts> all_; ///< of this round, on host 0
+  std::optional<GatheredParts> all_; ///< this round's, on host 0
   uint64_t signs_ = 0;
   Status reached_;            ///< the outcome of the last try to reach the store
   Clock::duration waited_{0}; ///< for hosts to come
   Clock::time_point lastLook_, nextSign_{}, nextListening_{}, nextSaying_;
-  int64_t leastOffsetNs_ = INT64_MIN, mostOffsetNs_ = INT64_MAX; ///< of host 0's clock
+  int64_t leastOffsetNs_ = INT64_MIN, mostOffsetNs_ = INT64_MAX; ///< bounds of host 0's clock
 
   std::mutex mutex_; ///< guards what follows
   std::condition_variable changed_;

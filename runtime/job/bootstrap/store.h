@@ -27,9 +27,9 @@ public:
 
   /// In the place of what was there. A later call of this or another host sees it.
   virtual Status put(const std::string &key, const std::string &value) = 0;
-  /// What is there then: `value`, or what was put first.
+  /// Returns the text that is there then: `value`, or the one that was put first.
   virtual Result<std::string> putIfAbsent(const std::string &key, const std::string &value) = 0;
-  /// What is there, or nothing.
+  /// Returns the text that is there, or nothing.
   virtual Result<std::optional<std::string>> poll(const std::string &key) = 0;
   /// Waits for it, at most for `timeout` and at most for kLongest; nothing if it has not come.
   Result<std::optional<std::string>> get(const std::string &key, std::chrono::milliseconds timeout);

@@ -23,9 +23,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// How long one of several addresses has, so that one that never answers keeps no one from another.
+/// Each of several addresses has this long, so that a silent one does not keep us from the others.
 constexpr milliseconds kForAddress{3000};
-/// How long until those that refused are asked again.
+/// The time until addresses that refused are asked again.
 constexpr milliseconds kBetweenTries{50};
 
 /// An errno in place of a socket.

@@ -75,7 +75,7 @@ Result<std::unique_ptr<Store>> HostsStore::connect(Deadline deadline) {
   return connectTo(at, fmt::format("host 0 at {}", textOf(at)), true, deadline);
 }
 
-/// Where torchrun has no store, the process of rank 0 makes one in
+/// If torchrun has no store, the process of rank 0 makes one in
 /// torch.distributed.init_process_group.
 Result<std::unique_ptr<Store>> HostsStore::connectToTorchrun(Deadline deadline) {
   TcpAddress at{environment_("MASTER_ADDR").value_or(""), 0};

@@ -19,7 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// What the PMIx standard has since version 2, as far as it is used. Arrays of what has grown since
+// The part of the PMIx standard that is used, as of version 2. Arrays of what has grown since
 // then are of one element.
 struct Process {
   char nameSpace[256] = {};
@@ -66,7 +66,7 @@ public:
 
   static Result<std::shared_ptr<PmixLibrary>> open(const Environment &environment);
 
-  /// What `call` returns; nothing soon after the deadline, or if there is no thread for it.
+  /// The result of `call`; nothing soon after the deadline, or if there is no thread for it.
   static std::optional<int> within(std::shared_ptr<PmixLibrary> library, Deadline deadline,
                                    std::function<int(PmixLibrary &)> call);
   std::string explained(int code) const {

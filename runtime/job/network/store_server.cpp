@@ -19,7 +19,7 @@ namespace braid {
 namespace {
 
 constexpr size_t kMostClients = 4096;
-constexpr size_t kMostBytes = size_t(1) << 30; ///< of all values
+constexpr size_t kMostBytes = size_t(1) << 30; ///< sum over all values
 
 } // namespace
 

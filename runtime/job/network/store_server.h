@@ -1,6 +1,6 @@
 //===- runtime/job/network/store_server.h - the store that host 0 has for the others ----------===//
 //
-// Whoever reaches its port can read and write it, as it can torchrun's store. It takes connections
+// Anyone who reaches its port can read and write it, as with torchrun's store. It takes connections
 // until close().
 //
 //===----------------------------------------------------------------------------------------===//
@@ -16,7 +16,7 @@
 
 namespace braid {
 
-/// What a store has. A function of bytes only, so that it can be fuzzed.
+/// The texts of a store. Depends on bytes only, so that it can be fuzzed.
 class StoreTable {
 public:
   /// Takes the requests that have come from the front of `bytes`, and appends the answers. BadInput
@@ -26,7 +26,7 @@ public:
 private:
   Status answer(const StoreRequest &request, std::string &answers);
   std::map<std::string, std::string> values_;
-  size_t bytes_ = 0; ///< of all values
+  size_t bytes_ = 0; ///< sum over all values
 };
 
 class StoreServer {

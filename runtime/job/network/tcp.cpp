@@ -61,7 +61,7 @@ Result<TcpListener> tryToListen(const SocketAddress &address, int &error) {
   return TcpListener{std::move(socket), std::move(numbers)};
 }
 
-/// Those of interfaces that are up, but for the loopback's, and for those that are of one link.
+/// The interfaces that are up have these, without the loopback's and link-local ones.
 std::vector<std::string> addressesOfInterfaces() {
   std::vector<std::string> addresses;
   ifaddrs *list = nullptr;

@@ -95,7 +95,7 @@ Result<std::optional<StoreRequest>> StoreRequest::take(llvm::StringRef &bytes) {
 TcpStore::TcpStore(ByteStream stream)
     : stream_(std::move(stream)), unsent_(StoreRequest{.kind = Kind::Validate}.encode()) {}
 
-/// What was put before and has not been sent yet goes first.
+/// Bytes of earlier requests that have not been sent go first.
 Status TcpStore::put(const std::string &key, const std::string &value) {
   assert(!value.empty() && value.size() <= kMaxStoreValue);
   const Deadline deadline = deadlineIn(kLongest);

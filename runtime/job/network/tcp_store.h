@@ -41,7 +41,7 @@ private:
   std::map<std::string, std::string> late_; ///< answers, by request, that nobody has got yet
 };
 
-/// What a server has, and what one client says to it.
+/// A message of a client to a server.
 struct StoreRequest {
   enum class Kind : uint8_t { Validate = 0, Set = 1, CompareSet = 2 };
   Kind kind = Kind::Validate;
