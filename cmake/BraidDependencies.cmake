@@ -1,7 +1,7 @@
 # Finds what the libraries need, and wraps it in the imported targets braid::llvm, braid::fmt,
-# braid::json, braid::openblas and braid::sodium. Everything is linked statically where the
-# distribution packages it so, because the `braid` binary has to start on machines without any of
-# it. The installed package includes this file too, so that both find the same things.
+# braid::json and braid::openblas. Everything is linked statically where the distribution packages
+# it so, because the `braid` binary has to start on machines without any of it. The installed
+# package includes this file too, so that both find the same things.
 
 find_package(Threads REQUIRED)
 
@@ -87,23 +87,9 @@ function(braid_find_openblas)
   target_link_libraries(braid::openblas INTERFACE ${BRAID_OPENBLAS} m Threads::Threads)
 endfunction()
 
-# Random numbers, HMAC and ChaCha20-Poly1305 for connections between hosts.
-function(braid_find_sodium)
-  find_path(BRAID_SODIUM_INCLUDE sodium.h)
-  if(NOT BRAID_SODIUM_INCLUDE)
-    message(FATAL_ERROR "expected sodium.h of libsodium (package libsodium-dev), found none")
-  endif()
-  mark_as_advanced(BRAID_SODIUM_INCLUDE)
-  braid_find_static_library(BRAID_SODIUM sodium)
-  add_library(braid::sodium INTERFACE IMPORTED GLOBAL)
-  target_include_directories(braid::sodium SYSTEM INTERFACE ${BRAID_SODIUM_INCLUDE})
-  target_link_libraries(braid::sodium INTERFACE ${BRAID_SODIUM})
-endfunction()
-
 if(NOT TARGET braid::llvm)
   braid_find_llvm()
   braid_find_fmt()
   braid_find_json()
   braid_find_openblas()
-  braid_find_sodium()
 endif()

@@ -77,12 +77,10 @@ function(braid_fuzzer source objects)
   set(program ${CMAKE_BINARY_DIR}/bin/${name})
   get_target_property(llvm_links braid::llvm INTERFACE_LINK_LIBRARIES)
   list(FILTER llvm_links INCLUDE REGEX "^/")
-  # What a fuzzer does not use of an archive is not in it.
-  get_target_property(sodium_links braid::sodium INTERFACE_LINK_LIBRARIES)
   add_custom_command(
     OUTPUT ${program}
     COMMAND ${BRAID_CLANG} -fsanitize=fuzzer,address,undefined ${objects} ${llvm_links}
-            ${sodium_links} -lpthread -ldl -lm -o ${program}
+            -lpthread -ldl -lm -o ${program}
     DEPENDS ${objects}
     COMMENT "Linking ${name}")
   add_custom_target(${name} ALL DEPENDS ${program})

@@ -21,8 +21,8 @@ using std::chrono::milliseconds;
 
 /// How long the host stays for those that come after the job has failed, so that they hear of it.
 constexpr milliseconds kForLateRanks{2000};
-/// What of the time for joining is left for the ranks of a host that does not get to host 0: they
-/// hear of it then.
+/// What of the time for joining is left for the ranks of a host that does not reach the store of
+/// the hosts: they hear of it then.
 constexpr milliseconds kForRanksOfHost{1000};
 /// How long it stays for those that have failed; they are killed first.
 constexpr milliseconds kForFailedRanks{3000};
@@ -69,6 +69,18 @@ Result<std::unique_ptr<Client>> joinPublished(const ClientHello &hello, Deadline
   }
 }
 
+/// `timeout` bounds how long hosts may take to come, and how long they may be silent later.
+Result<std::unique_ptr<OtherHosts>> joinOtherHosts(HostsStore &hosts, JobMemory &memory,
+                                                   milliseconds timeout, Deadline deadline) {
+  std::unique_ptr<Store> store = BRAID_TRY(hosts.connect(deadline));
+  return OtherHosts::start(std::move(store), memory,
+                           {.job = hosts.job(),
+                            .joinTimeout = timeout,
+                            .silence = timeout,
+                            .say = sayOnStderr,
+                            .whenAllCame = [&hosts] { hosts.close(); }});
+}
+
 } // namespace
 
 /// What only the process of a host's first rank has, if no launcher of ours hosts the job.
@@ -80,9 +92,9 @@ struct JobRank::Host {
   bool isContradicted = false; ///< by another host of this job
   std::unique_ptr<Rendezvous> rendezvous;
 
-  /// `meeting` is null for a job on one host.
+  /// `hosts` is null for a job on one host.
   static Result<std::unique_ptr<Host>> start(const Place &place, milliseconds timeout,
-                                             Stragglers stragglers, MeetingOfHosts *meeting,
+                                             Stragglers stragglers, HostsStore *hosts,
                                              Deadline deadline);
   std::string describe(int64_t rank) {
     std::lock_guard lock(mutex);
@@ -91,20 +103,22 @@ struct JobRank::Host {
 };
 
 /// A host that does not get to the others tells its ranks why.
-Result<std::unique_ptr<JobRank::Host>>
-JobRank::Host::start(const Place &place, milliseconds timeout, Stragglers stragglers,
-                     MeetingOfHosts *meeting, Deadline deadline) {
-  const Deadline forHosts = deadline - std::min(kForRanksOfHost, timeout / 4);
-  Result<HostPlace> hostPlace = meeting ? meeting->begin(forHosts) : HostPlace();
-  JobMemory memory = BRAID_TRY(
-      JobMemory::create(place.ranks, hostPlace ? *hostPlace : HostPlace{place.host, place.hosts}));
+Result<std::unique_ptr<JobRank::Host>> JobRank::Host::start(const Place &place,
+                                                            milliseconds timeout,
+                                                            Stragglers stragglers,
+                                                            HostsStore *hosts, Deadline deadline) {
+  JobMemory memory = BRAID_TRY(JobMemory::create(place.ranks, {place.host, place.hosts}));
   auto host = std::make_unique<Host>(std::move(memory));
   std::unique_ptr<OtherHosts> others;
-  if (meeting && hostPlace)
-    others = meeting->join(host->memory);
-  if (!hostPlace) {
-    host->memory.decideHere();
-    host->memory.abort({hostPlace.status(), place.rank});
+  if (hosts) {
+    const Deadline forHosts = deadline - std::min(kForRanksOfHost, timeout / 4);
+    auto joined = joinOtherHosts(*hosts, host->memory, timeout, forHosts);
+    if (!joined) {
+      host->memory.decideHere();
+      host->memory.abort({joined.status(), place.rank});
+    } else {
+      others = std::move(*joined);
+    }
   }
   RendezvousEndpoint endpoint =
       BRAID_TRY(RendezvousEndpoint::open(endpointBase(), place.ranks == 1 ? "" : place.job));
@@ -171,17 +185,15 @@ Result<std::unique_ptr<JobRank>> JobRank::join(const Place &givenPlace, millisec
   const milliseconds timeout = boundedTime(givenTimeout);
   Clock::time_point start = Clock::now();
   Deadline deadline = deadlineIn(timeout);
-  std::optional<MeetingOfHosts> meeting;
+  std::unique_ptr<HostsStore> store;
   if (givenPlace.hosts > 1)
-    meeting = BRAID_TRY(MeetingOfHosts::open(givenPlace, processEnvironment(),
-                                             {.timeout = timeout, .say = sayOnStderr}, deadline));
+    store = BRAID_TRY(HostsStore::open(givenPlace, processEnvironment(), deadline));
   const Place place = ofThisHost(givenPlace);
   ClientHello hello{place.job, place.rank, place.ranks};
   std::unique_ptr<Host> host;
   const bool isFirst = place.hosts > 1 ? place.localRank == 0 : place.rank == 0;
   if (place.meeting.empty() && isFirst)
-    host =
-        BRAID_TRY(Host::start(place, timeout, stragglers, meeting ? &*meeting : nullptr, deadline));
+    host = BRAID_TRY(Host::start(place, timeout, stragglers, store.get(), deadline));
   std::unique_ptr<Client> client =
       BRAID_TRY(host                    ? joinOwn(*host, hello, deadline)
                 : place.meeting.empty() ? joinPublished(hello, deadline)
@@ -192,7 +204,7 @@ Result<std::unique_ptr<JobRank>> JobRank::join(const Place &givenPlace, millisec
       JobMemory::map(FileDescriptor::duplicate(client->memory().descriptor()), place.ranks));
   std::unique_ptr<JobRank> rank(new JobRank(givenPlace, std::move(memory)));
   rank->joinDeadline_ = deadline;
-  rank->meeting_ = std::move(meeting);
+  rank->store_ = std::move(store);
   rank->host_ = std::move(host);
   rank->client_ = std::move(client);
   rank->joinSeconds_ = secondsSince(start);

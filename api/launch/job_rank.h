@@ -8,8 +8,8 @@
 //
 // If braid's own launcher started the ranks, it hosts the job, and BRAID_MEETING says where. Else
 // rank 0 does, in a place that the others find by the job's name. A job of one rank has no others.
-// Of several hosts, the first rank of each hosts its part of the job, and these find each other:
-// see runtime/job/network/meet_hosts.h.
+// Of several hosts, the first rank of each hosts its part of the job, and these meet in a store:
+// see runtime/job/network/hosts_store.h.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -17,7 +17,7 @@
 #include "runtime/job/bootstrap/client.h"
 #include "runtime/job/bootstrap/environment.h"
 #include "runtime/job/bootstrap/rendezvous.h"
-#include "runtime/job/network/meet_hosts.h"
+#include "runtime/job/network/hosts_store.h"
 #include "runtime/plan/plan.h"
 
 #include <functional>
@@ -32,10 +32,11 @@ enum class Stragglers : uint8_t {
 
 class JobRank {
 public:
-  /// Blocks until this rank is known to the host, and that to host 0; the other ranks may be yet
-  /// to come, all of them within `timeout`. TimedOut if there is no host in time; BadInput for less
-  /// than 1 ms, and if this rank contradicts one that is known, see rendezvous.h. Like any failure
-  /// of another rank, such a contradiction may also have aborted the job when this returns.
+  /// Blocks until this rank is known to the host, and that has reached the store of the hosts; the
+  /// other ranks may be yet to come, all of them within `timeout`. TimedOut if there is no host in
+  /// time; BadInput for less than 1 ms, and if this rank contradicts one that is known, see
+  /// rendezvous.h. Like any failure of another rank, such a contradiction may also have aborted the
+  /// job when this returns.
   static Result<std::unique_ptr<JobRank>>
   join(const Place &place, std::chrono::milliseconds timeout = std::chrono::seconds(60),
        Stragglers stragglers = Stragglers::Kill);
@@ -80,8 +81,8 @@ private:
   Deadline joinDeadline_;
   double joinSeconds_ = 0;
   bool hasWaited_ = false;
-  std::optional<MeetingOfHosts> meeting_; ///< nothing: there is one host
-  std::unique_ptr<Host> host_;            ///< null: it is elsewhere
+  std::unique_ptr<HostsStore> store_; ///< null: there is one host
+  std::unique_ptr<Host> host_;        ///< null: it is elsewhere
   std::unique_ptr<Client> client_;
 };
 

@@ -40,14 +40,17 @@ Result<std::unique_ptr<Cluster>> CpuCluster::create(const ClusterOptions &option
                                                     const ObserverFactory &observe) {
   BRAID_TRY(checkInProcess(options));
   initializeGemms();
-  std::unique_ptr<CpuCluster> cluster(new CpuCluster(options, std::move(picker), observe));
+  auto mailboxes = BRAID_TRY(Mailboxes::create(options.ranks));
+  std::unique_ptr<CpuCluster> cluster(
+      new CpuCluster(options, std::move(picker), observe, std::move(mailboxes)));
   BRAID_TRY(cluster->start());
   return std::unique_ptr<Cluster>(std::move(cluster));
 }
 
-CpuCluster::CpuCluster(const ClusterOptions &options, Picker picker, const ObserverFactory &observe)
+CpuCluster::CpuCluster(const ClusterOptions &options, Picker picker, const ObserverFactory &observe,
+                       std::shared_ptr<Mailboxes> mailboxes)
     : group_(options.ranks, options.timeout), isScheduled_(picker != nullptr),
-      mailboxes_(options.ranks) {
+      mailboxes_(std::move(mailboxes)) {
   for (int64_t rank = 0; rank < options.ranks; ++rank) {
     observers_.push_back(observe ? observe(rank) : nullptr);
     devices_.push_back(
@@ -57,7 +60,7 @@ CpuCluster::CpuCluster(const ClusterOptions &options, Picker picker, const Obser
                                                        .hasWorkers = !isScheduled_,
                                                        .observer = observers_.back().get(),
                                                        .isReproducible = options.reproducible},
-                                    std::make_unique<MailboxLink>(mailboxes_, rank)));
+                                    [this] { return mailboxes_; }));
     controls_.emplace_back(group_, rank);
   }
   group_.setProbe([this] { return progress(); });

@@ -21,7 +21,8 @@ public:
   Status synchronizeAll() { return group_.waitForAllDevices(); }
 
 private:
-  CpuCluster(const ClusterOptions &options, Picker picker, const ObserverFactory &observe);
+  CpuCluster(const ClusterOptions &options, Picker picker, const ObserverFactory &observe,
+             std::shared_ptr<Mailboxes> mailboxes);
   Status start();
   void startScheduler(Picker picker);
   std::vector<bool> runScheduled();
@@ -34,7 +35,7 @@ private:
   InProcessGroup group_;
   std::vector<std::unique_ptr<CommandObserver>> observers_;
   const bool isScheduled_;
-  Mailboxes mailboxes_;
+  std::shared_ptr<Mailboxes> mailboxes_;
   std::vector<std::unique_ptr<CpuDevice>> devices_;
   std::vector<InProcessControl> controls_;
   std::unique_ptr<Scheduler> scheduler_; ///< if isScheduled_

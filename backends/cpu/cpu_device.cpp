@@ -11,9 +11,10 @@
 
 namespace braid {
 
-CpuDevice::CpuDevice(RankGroup &group, Options options, std::unique_ptr<Link> link)
-    : group_(group), options_(options), memory_(group, options_.rank), link_(std::move(link)),
-      operations_(*link_, options_.rank, group.size()) {
+CpuDevice::CpuDevice(RankGroup &group, Options options, MessageLink::Open openMessages)
+    : group_(group), options_(options), memory_(group, options_.rank),
+      link_(options_.rank, std::move(openMessages)),
+      operations_(link_, options_.rank, group.size()) {
   lists_.push_back(std::make_unique<QueueList>());
   published_.store(lists_.back().get(), std::memory_order_release);
 }
@@ -176,8 +177,8 @@ void CpuDevice::issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedComma
 // -- Messages. --
 
 /// Teams need nothing of their own: each collective is messages between its members.
-Status CpuDevice::openTeams(llvm::ArrayRef<Team>, ControlPlane &control, TransferMode) {
-  return link_->open(control);
+Status CpuDevice::openTeams(llvm::ArrayRef<Team>, ControlPlane &, TransferMode) {
+  return link_.open();
 }
 
 void CpuDevice::group(uint32_t stream, Tag tag, llvm::ArrayRef<MessageArgs> messages) {
@@ -193,7 +194,7 @@ void CpuDevice::issue(uint32_t stream, Tag tag, IssuedMessages messages) {
     recording_->push_back({{Kind::Exchange, false, stream, tag, {}}, {}, std::move(messages)});
     return;
   }
-  if (!link_->isOpen())
+  if (!link_.isOpen())
     return group_.abort(
         internalError("rank {} was to send messages before openTeams()", options_.rank));
   issue(stream, tag, Kind::Exchange, {.operation = operations_.make(tag, messages).release()});

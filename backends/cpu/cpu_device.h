@@ -27,8 +27,8 @@ public:
     CommandObserver *observer = nullptr; ///< outlives the device
     bool isReproducible = false;         ///< as ClusterOptions::reproducible
   };
-  /// `link`: what carries its messages.
-  CpuDevice(RankGroup &group, Options options, std::unique_ptr<Link> link);
+  /// `openMessages` is called by openTeams().
+  CpuDevice(RankGroup &group, Options options, MessageLink::Open openMessages);
 
   Compute &compute() override { return *this; }
   PeerMemory *peerMemory() override { return this; }
@@ -155,7 +155,7 @@ private:
   int64_t lastMark_ = 0, passed_ = 0;
   std::atomic<size_t> scratchHint_{0};
   HostMemory memory_;
-  const std::unique_ptr<Link> link_;
+  MessageLink link_;
   OperationMaker operations_;
   std::deque<EventFlag> eventFlags_; ///< addresses stay
   EventFlag neverRecorded_;

@@ -2,8 +2,7 @@
 
 #include "backends/cpu/cpu_rank.h"
 
-#include "backends/cpu/messages/connect_processes.h"
-#include "backends/cpu/messages/socket_link.h"
+#include "backends/cpu/messages/share_mailboxes.h"
 #include "ir/failure.h"
 
 namespace braid {
@@ -49,8 +48,7 @@ CpuRank::Parts::Parts(const ClusterOptions &options, std::unique_ptr<Client> cli
                                 .hasWorkers = true,
                                 .observer = &recorder,
                                 .isReproducible = options.reproducible},
-             std::make_unique<SocketLink>(
-                 group.rank(), [this](ControlPlane &) { return connectProcesses(group); })) {
+             [this] { return shareMailboxes(group); }) {
   group.setWake([this] { wakeWorkers(); });
 }
 

@@ -29,7 +29,7 @@ using std::chrono::nanoseconds;
 
 /// What a rank has signalled before it left is seen within this.
 constexpr milliseconds kAfterLeaving{1000};
-/// What host 0 has, beyond the way there and back, to decide what a rank proposes.
+/// How long it may take, beyond the time since host 0 was heard, until a proposal is decided.
 constexpr milliseconds kForDecision{1000};
 /// Where blocks begin: the kernel gives and takes whole pages, and a GPU's driver registers them.
 const size_t kPage = std::max<size_t>(4096, static_cast<size_t>(sysconf(_SC_PAGESIZE)));
@@ -165,8 +165,9 @@ Result<std::vector<std::string>> ProcessGroup::allGather(std::string mine) {
 ///   a rank in another call        all have come, and nothing is committed: who wanted to aborts.
 ///   all ranks and the host        nobody is left to be told anything.
 ///
-/// Of several hosts, host 0 commits: see runtime/job/network/host_zero.h. A rank that is killed
-/// before it tells its user is no contradiction: the step counts, and the others know.
+/// If there are several hosts, their store decides: see runtime/job/bootstrap/other_hosts.h. A rank
+/// that is killed before it tells its user is no contradiction: the step counts, and the others
+/// know.
 Status ProcessGroup::commit() {
   Doing doing(*this, HostActivity::Committing);
   const uint32_t step = steps_.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -404,7 +405,7 @@ void ProcessGroup::pause() {
   endChanged_.wait_for(lock, period_, [this] { return isEnding_; });
 }
 
-/// On another host than 0 this only proposes: watchProposal() runs on this thread.
+/// If there are several hosts, this only proposes: watchProposal() runs on this thread.
 void ProcessGroup::watchDevice() {
   if (Status status = probe_ ? probe_() : Status::ok(); !status.isOk())
     memory().abort({std::move(status), rank()});
@@ -421,10 +422,10 @@ void ProcessGroup::watchHost() {
   if (steps != 0 && memory().committed() >= steps && isIdle)
     return;
   memory().abort(client_->hostIsGone());
-  memory().decideHere(); // nobody else is left to ask host 0
+  memory().decideHere(); // nobody else is left to ask the store
 }
 
-/// The host that is to ask host 0 may stand still itself.
+/// The process that asks the store may stand still itself.
 void ProcessGroup::watchProposal() {
   const uint64_t now = monotonicNs();
   if (!memory().proposal())

@@ -173,7 +173,7 @@ private:
   StallRule stallRule_;
   std::vector<Wait> waits_; ///< one for each queue
   bool isHostGone_ = false;
-  uint64_t proposedNs_ = 0; ///< since when an abort waits for host 0; 0: none does
+  uint64_t proposedNs_ = 0; ///< since when an abort waits to be decided; 0: none does
 
   std::thread watchdog_;
   std::mutex endMutex_;

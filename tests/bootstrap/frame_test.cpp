@@ -79,8 +79,8 @@ TEST(Frame, RefusesWhatIsNone) {
   };
   EXPECT_EQ(messageFor("GET / HTTP/1.1\r\n\r\n"), "expected a message, got other bytes");
   EXPECT_EQ(with(3, '2'), "expected a message of version 1, got one of another version");
-  EXPECT_EQ(with(4, 0), "expected a kind of message from 1 to 18, got 0");
-  EXPECT_EQ(with(4, 19), "expected a kind of message from 1 to 18, got 19");
+  EXPECT_EQ(with(4, 0), "expected a kind of message from 1 to 10, got 0");
+  EXPECT_EQ(with(4, 19), "expected a kind of message from 1 to 10, got 19");
   EXPECT_EQ(with(5, 2), "expected a header with zeros where nothing is defined, got other bytes");
   EXPECT_EQ(with(7, 1), "expected a header with zeros where nothing is defined, got other bytes");
   EXPECT_EQ(messageFor(encode({.kind = FrameKind::Hello, .body = "12345"}), 4),

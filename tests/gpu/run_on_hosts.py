@@ -7,11 +7,9 @@ interface. NCCL_HOSTID makes NCCL think so, too: what goes between hosts goes ov
 Ends with the first exit code that is not 0, once all have ended; what ranks say is passed on.
 """
 import os
-import secrets
 import socket
 import subprocess
 import sys
-import tempfile
 
 
 def free_port():
@@ -21,20 +19,16 @@ def free_port():
 
 def main():
     hosts, of_host, command = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
-    with tempfile.TemporaryDirectory(prefix="braid-hosts-") as folder:
-        secret = os.path.join(folder, "secret")
-        with open(os.open(secret, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="ascii") as file:
-            file.write(secrets.token_hex(32))
-        rendezvous = f"tcp://127.0.0.1:{free_port()}"
-        ranks = []
-        for rank in range(hosts * of_host):
-            variables = dict(os.environ, BRAID_RANK=str(rank), BRAID_RANKS=str(hosts * of_host),
-                             BRAID_LOCAL_RANK=str(rank % of_host), BRAID_LOCAL_RANKS=str(of_host),
-                             BRAID_JOB=f"hosts of {os.getpid()}", BRAID_RENDEZVOUS=rendezvous,
-                             BRAID_SECRET_FILE=secret, NCCL_HOSTID=f"host{rank // of_host}",
-                             NCCL_SOCKET_IFNAME="lo", NCCL_IB_DISABLE="1")
-            ranks.append(subprocess.Popen(command, env=variables))
-        codes = [rank.wait() for rank in ranks]
+    rendezvous = f"tcp://127.0.0.1:{free_port()}"
+    ranks = []
+    for rank in range(hosts * of_host):
+        variables = dict(os.environ, BRAID_RANK=str(rank), BRAID_RANKS=str(hosts * of_host),
+                         BRAID_LOCAL_RANK=str(rank % of_host), BRAID_LOCAL_RANKS=str(of_host),
+                         BRAID_JOB=f"hosts of {os.getpid()}", BRAID_RENDEZVOUS=rendezvous,
+                         NCCL_HOSTID=f"host{rank // of_host}", NCCL_SOCKET_IFNAME="lo",
+                         NCCL_IB_DISABLE="1")
+        ranks.append(subprocess.Popen(command, env=variables))
+    codes = [rank.wait() for rank in ranks]
     sys.exit(next((code if code > 0 else 128 - code for code in codes if code != 0), 0))
 
 

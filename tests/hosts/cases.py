@@ -1,4 +1,4 @@
-"""What is run on several hosts: fixed lists, drawn from fixed seeds.
+"""Cases that run on several hosts: fixed lists, drawn from fixed seeds.
 
 A case names a file, or has a text; `flags` go to `braid run`. A text says its hosts in its mesh:
 `mesh [0 .. 16) of 4`.
@@ -39,7 +39,7 @@ def example_cases():
             yield {"file": f"examples/{name}.braid", "flags": flags}
 
 
-# What may be drawn: a text, and the schedules that lower it.
+# One of these is drawn: a text, and the schedules that lower it.
 DRAWN = (
     ("""  %A = input {type}[DIDx{{D}}, {m}, {k}]
   %B = input {type}[{k}, {n}]
@@ -87,15 +87,16 @@ def drawn_case(seed, ranks, ranks_of_host):
 
 
 KINDS = ("kill", "stop", "kill host", "stop host", "cable", "partition", "delay", "swallow",
-         "missing host")
+         "missing host", "kill store")
 
 
 def drawn_fault(seed, hosts, ranks_of_host):
     """Whom it strikes, and when: seconds after the start, some of them while hosts still meet.
-    Never host 0 where a proxy is asked for: it stands before that host."""
+    Host 0 has the store, and a proxy stands before it."""
     draw = random.Random(seed)
     kind = KINDS[seed % len(KINDS)]
     # To meet takes several messages there and back, for which slow hosts have no more time.
-    times = (1.0, 2.0) if kind == "delay" else (0.0, 0.02, 0.1, 0.3, 1.0, 2.0)
-    return {"kind": kind, "host": draw.randrange(1, hosts), "local": draw.randrange(ranks_of_host),
+    times = (1.0, 2.0) if kind in ("delay", "kill store") else (0.0, 0.02, 0.1, 0.3, 1.0, 2.0)
+    host = 0 if kind == "kill store" else draw.randrange(1, hosts)
+    return {"kind": kind, "host": host, "local": draw.randrange(ranks_of_host),
             "after": draw.choice(times)}

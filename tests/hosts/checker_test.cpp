@@ -98,7 +98,7 @@ TEST(HostsChecker, TakesNoOrderFromWhatALibraryNeedNotGive) {
   EXPECT_EQ(report.violation->rule, CheckRule::Race) << str(report);
 }
 
-/// Who is safe over messages alone is safe here.
+/// A program that is safe over messages alone is safe here.
 TEST(HostsChecker, HasNoGroupThatMessagesHaveNot) {
   for (const HostsCase &made : cases()) {
     Compiled asMessages = made.compiled;

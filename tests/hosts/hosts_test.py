@@ -54,7 +54,7 @@ def finish(started, seconds):
     return ends
 
 
-# What torchrun leaves: folders for what ranks might have said, and for kernels that PyTorch made.
+# torchrun leaves folders for what ranks might have said, and for kernels that PyTorch made.
 LEFT_BY_STARTERS = ("/torchelastic_", "/torchinductor_")
 
 
@@ -108,9 +108,10 @@ def strike(fault, hosts, ranks_of_host, proxy, started):
         "stop": lambda: victim.send_signal(signal.SIGSTOP),
         "kill host": host.kill,
         "stop host": host.stop,
+        "kill store": host.kill,
         "cable": host.pull_cable,
         "partition": lambda: setattr(proxy, "holds", True),
-        "delay": lambda: setattr(proxy, "delay", 2.0),
+        "delay": lambda: setattr(proxy, "delay", 0.1),
         "swallow": lambda: setattr(proxy, "swallows", True),
         "missing host": lambda: None,
     }
@@ -118,7 +119,7 @@ def strike(fault, hosts, ranks_of_host, proxy, started):
 
 
 def causes(ends):
-    """What each rank named first, without its own number."""
+    """The first cause that each rank named, without its number."""
     lines = [next((line for line in text.splitlines() if "error:" in line), "nothing")
              for _, text in ends]
     return [line.partition("error: ")[2] or line for line in lines]
@@ -163,15 +164,12 @@ def expect_failure(fault, hosts, ranks_of_host, proxy):
             assert all(started[rank].returncode for rank in lonely), fault
         ends = finish(others.values(), TIMEOUT + GRACE + SLACK)
         assert all(code in (5, 6) for code, _ in ends), (fault, ends)
-        # Who is alone on a host whose first rank is gone sees that, and nothing else.
+        # A rank alone on a host whose first rank is gone sees that, and nothing else.
         together = [cause for rank, cause in zip(others, causes(ends))
                     if fault["kind"] in ("partition", "swallow") and rank < ranks_of_host
                     or fault["kind"] not in ("partition", "swallow") and rank not in lonely]
         assert len(set(together)) == 1, (fault, ends)
         assert re.search(expected_cause(fault, ranks_of_host), together[0]), (fault, ends)
-        if "nothing was heard" in together[0] and fault["kind"] in ("stop", "stop host", "cable"):
-            is_cut = "the network is cut" in together[0]
-            assert is_cut == (fault["kind"] == "cable"), (fault, ends)
         fault["seconds"] = round(time.monotonic() - struck_at, 2)
         fault["cause"] = together[0]
     for host in hosts:

@@ -69,7 +69,7 @@ class Host:
         ip("-n", self.name, "link", "set", "eth0", "up")
 
     def command(self, command):
-        """What runs `command` on this host. Several such are on one host."""
+        """The command that runs `command` on this host."""
         script = f'hostname {self.name} && exec "$@"'
         return ["ip", "netns", "exec", self.name, "unshare", "--uts", "sh", "-c", script, "sh"
                 ] + command
@@ -193,7 +193,7 @@ class Hosts(list):
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def left_running(self, patience=5):
-        """What still runs or is connected, after everything should have ended."""
+        """Processes and sockets that are there after everything should have ended."""
         deadline = time.monotonic() + patience
         while True:
             left = [f"{h.name}: process {pid}" for h in self for pid in h.processes()]
@@ -204,7 +204,7 @@ class Hosts(list):
 
 
 def left_behind(mark):
-    """What a Hosts of that mark has left on this machine."""
+    """Everything that a Hosts of that mark has left on this machine."""
     start = PREFIX + mark
     left = [line.split()[0] for line in ip("netns", "list").splitlines() if line.startswith(start)]
     left += [name for name in os.listdir("/sys/class/net") if name.startswith(start)]

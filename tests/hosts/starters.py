@@ -4,7 +4,6 @@ Each function returns the processes that it started, of which each belongs to a 
 for each rank, by torchrun one agent for each host, by mpirun mpirun itself.
 """
 import os
-import secrets
 import shlex
 import shutil
 import subprocess
@@ -19,25 +18,14 @@ class Unavailable(Exception):
 
 
 def clean():
-    """Of this process's variables, those of launchers are set empty, which means not set."""
+    """Launchers' variables of this process are set empty, which means not set."""
     return {name: "" for name in os.environ if name.startswith(LAUNCHERS)}
-
-
-def write_secret(hosts):
-    """Each host has its own file, with the same secret."""
-    text = secrets.token_hex(32)
-    for host in hosts:
-        path = os.path.join(hosts.folder, f"secret{host.number}")
-        with open(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w",
-                  encoding="ascii") as file:
-            file.write(text)
-        yield path
 
 
 def by_hand(hosts, ranks_of_host, command, meet_at=None, only=None, **options):
     """`meet_at`, for all but the first host: the address of a proxy. `only`: just these hosts."""
     started = []
-    for host, secret in zip(hosts, write_secret(hosts)):
+    for host in hosts:
         address, port = meet_at if meet_at and host.number else (hosts[0].address, PORT)
         for local in range(ranks_of_host):
             if only is not None and host.number not in only:
@@ -47,7 +35,7 @@ def by_hand(hosts, ranks_of_host, command, meet_at=None, only=None, **options):
                              BRAID_RANKS=str(len(hosts) * ranks_of_host),
                              BRAID_LOCAL_RANK=str(local), BRAID_LOCAL_RANKS=str(ranks_of_host),
                              BRAID_JOB=hosts.mark, BRAID_RENDEZVOUS=f"tcp://{address}:{port}",
-                             BRAID_SECRET_FILE=secret, OPENBLAS_NUM_THREADS="1")
+                             OPENBLAS_NUM_THREADS="1")
             started.append(host.start(command, variables, **options))
     return started
 

@@ -94,7 +94,7 @@ class TcpProxy:
                 selector.register(self._server, selectors.EVENT_READ)
                 for pair in self._pairs:
                     for side in (0, 1):
-                        # What is held back is not read: its sender is to feel it.
+                        # Bytes that are held back are not read, so that their sender notices.
                         if not pair["ended"][side] and not self.holds and \
                                 len(pair["waiting"][side]) < 64:
                             selector.register(pair["ends"][side], selectors.EVENT_READ,

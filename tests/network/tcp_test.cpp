@@ -28,11 +28,11 @@ void meetAt(const TcpListener &listener) {
   ASSERT_TRUE(stream.isOk()) << stream.status().message();
   FileDescriptor accepted;
   ASSERT_TRUE(eventually([&] { return (accepted = acceptFrom(listener)).isValid(); }));
-  EXPECT_EQ(addressOfThisEnd(accepted.get()), listener.address.host);
-  ASSERT_TRUE(stream->write("words", soon()).isOk());
+  std::string words = "words";
+  ASSERT_TRUE(stream->write(words, soon()).isOk());
+  EXPECT_EQ(words, "");
   ByteStream other(std::move(accepted), "the other side");
   EXPECT_EQ(*other.read(5, soon()), "words");
-  EXPECT_TRUE(eventually([&] { return isAcknowledged(stream->descriptor()); }));
 }
 
 TEST(Tcp, AnyFreePortIsTaken) {

@@ -192,8 +192,6 @@ std::vector<std::string> standardRows(const Compiled &compiled, const BenchFlags
                                       const CompileOptions &options) {
   if (!compiled.isLowered)
     return {"program", "gemms", "transfers"};
-  if (options.passes) // which leave no schedule to choose
-    return {"given", "chunked"};
   if (flags.source.isAuto())
     return {"gemms", "transfers", "sequential", "auto"};
   return {"gemms", "transfers", "sequential", "given", "auto"};

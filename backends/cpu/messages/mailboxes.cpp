@@ -1,82 +1,183 @@
-//===- backends/cpu/messages/mailboxes.cpp - messages between threads of one process ----------===//
+//===- backends/cpu/messages/mailboxes.cpp - messages between ranks of one machine ------------===//
 
 #include "backends/cpu/messages/mailboxes.h"
 
-#include "backends/cpu/messages/mismatch.h"
 #include "ir/failure.h"
 #include "runtime/job/futex.h"
 
-#include "llvm/ADT/STLExtras.h"
+#include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
-#include <thread>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
 
 namespace braid {
+
+// -- Mailboxes. --
+
 namespace {
 
-/// What is copied before progress is told.
-constexpr int64_t kMostCopied = int64_t(16) << 20;
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+struct alignas(64) Bell {
+  std::atomic<uint32_t> rings;
+};
+
+} // namespace
+
+/// In front of a bell for each rank, and a mailbox for each pair of ranks.
+struct alignas(64) Mailboxes::Header {
+  uint64_t number;
+  Bell *bells() { return reinterpret_cast<Bell *>(this + 1); }
+};
+
+size_t Mailboxes::bytes(int64_t ranks) {
+  const auto count = static_cast<size_t>(ranks);
+  return sizeof(Header) + count * sizeof(Bell) + count * count * sizeof(Mailbox);
+}
+
+Result<std::shared_ptr<Mailboxes>> Mailboxes::mapped(FileDescriptor descriptor, int64_t ranks) {
+  void *address =
+      mmap(nullptr, bytes(ranks), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
+  if (address == MAP_FAILED)
+    return unsupported("cannot map memory for messages between {} ranks", ranks);
+  return std::shared_ptr<Mailboxes>(new Mailboxes(std::move(descriptor), address, ranks));
+}
+
+Result<std::shared_ptr<Mailboxes>> Mailboxes::create(int64_t ranks) {
+  FileDescriptor descriptor(memfd_create("braid-messages", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!descriptor.isValid() || ftruncate(descriptor.get(), static_cast<off_t>(bytes(ranks))) != 0 ||
+      fcntl(descriptor.get(), F_ADD_SEALS, kSeals) != 0)
+    return unsupported("cannot make memory for messages between {} ranks", ranks);
+  auto made = BRAID_TRY(mapped(std::move(descriptor), ranks));
+  if (getrandom(&made->header_->number, sizeof(uint64_t), 0) != sizeof(uint64_t))
+    return unsupported("cannot draw a random number");
+  return made;
+}
+
+Result<std::shared_ptr<Mailboxes>> Mailboxes::map(FileDescriptor descriptor, int64_t ranks,
+                                                  uint64_t number) {
+  struct stat info;
+  const int seals = fcntl(descriptor.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & kSeals) != kSeals || fstat(descriptor.get(), &info) != 0 ||
+      static_cast<size_t>(info.st_size) != bytes(ranks))
+    return badInput("expected memory for messages between {} ranks, got another file", ranks);
+  auto other = BRAID_TRY(mapped(std::move(descriptor), ranks));
+  if (other->number() != number)
+    return badInput("expected the messages of this job, got those of another one");
+  return other;
+}
+
+Mailboxes::~Mailboxes() { munmap(header_, bytes(ranks_)); }
+
+uint64_t Mailboxes::number() const { return header_->number; }
+
+std::atomic<uint32_t> &Mailboxes::bell(int64_t rank) { return header_->bells()[rank].rings; }
+
+Mailbox &Mailboxes::between(int64_t from, int64_t to) {
+  auto *boxes = reinterpret_cast<Mailbox *>(header_->bells() + ranks_);
+  return boxes[to * ranks_ + from];
+}
+
+// -- The state of a mailbox. --
+
+namespace {
 
 enum class Phase : uint32_t {
-  Free,      ///< the sender may post the message
-  Posted,    ///< the receiver may copy it
-  Taken,     ///< the receiver is copying it
-  Withdrawn, ///< after an abort: nobody may
+  Free,   ///< the sender may post the first part of the message
+  Posted, ///< the receiver may take the part
+  Wanted, ///< the sender may post the next part
 };
 
 /// Numbers wrap around, as the count of messages does in 30 bits.
-uint32_t wordOf(uint32_t number, Phase phase) { return number << 2 | static_cast<uint32_t>(phase); }
+uint32_t stateOf(uint32_t number, Phase phase) {
+  return number << 2 | static_cast<uint32_t>(phase);
+}
 
-/// What has to be in the mailbox for a transfer to go on.
-uint32_t awaited(const Transfer &transfer) {
-  const bool isSend = transfer.direction == Direction::Send;
-  const uint32_t number = transfer.number;
-  switch (transfer.state) {
-  case Transfer::State::Waits:
-    return wordOf(number, isSend ? Phase::Free : Phase::Posted);
-  case Transfer::State::Moves:
-    return isSend ? wordOf(number + 1, Phase::Free) : wordOf(number, Phase::Taken);
-  case Transfer::State::IsOver:
-    break;
-  }
-  llvm_unreachable("it waits for nothing");
+uint32_t arrivedState(const Transfer &transfer) {
+  return stateOf(transfer.number + 1, Phase::Free);
+}
+
+bool isSend(const Transfer &transfer) { return transfer.direction == Direction::Send; }
+
+/// The state in which the transfer goes on.
+bool isTurnOf(const Transfer &transfer, uint32_t state) {
+  if (!isSend(transfer))
+    return state == stateOf(transfer.number, Phase::Posted);
+  if (transfer.state == Transfer::State::Waits)
+    return state == stateOf(transfer.number, Phase::Free);
+  return state == stateOf(transfer.number, Phase::Wanted) || state == arrivedState(transfer);
+}
+
+size_t bytesOfPart(const Transfer &transfer) {
+  return std::min(Mailbox::kPartBytes, static_cast<size_t>(transfer.bytes - transfer.moved));
+}
+
+/// A part is copied in words of 8 bytes; the last one may be shorter.
+template <class Copy> void forEachWord(size_t bytes, Copy copy) {
+  constexpr size_t kWord = sizeof(uint64_t);
+  size_t i = 0;
+  for (; (i + 1) * kWord <= bytes; ++i)
+    copy(i, kWord);
+  if (i * kWord < bytes)
+    copy(i, bytes - i * kWord);
+}
+
+void copyIn(Mailbox &box, const char *from, size_t bytes) {
+  forEachWord(bytes, [&](size_t i, size_t count) {
+    uint64_t word = 0;
+    std::memcpy(&word, from + i * sizeof word, count);
+    box.part[i].store(word, std::memory_order_relaxed);
+  });
+}
+
+void copyOut(const Mailbox &box, char *to, size_t bytes) {
+  forEachWord(bytes, [&](size_t i, size_t count) {
+    const uint64_t word = box.part[i].load(std::memory_order_relaxed);
+    std::memcpy(to + i * sizeof word, &word, count);
+  });
 }
 
 } // namespace
 
-void Mailboxes::open(int64_t rank) {
-  OfRank &mine = ofRank_[static_cast<size_t>(rank)];
-  if (!mine.boxes)
-    mine.boxes = std::make_unique<Mailbox[]>(static_cast<size_t>(ranks_));
+// -- A rank's messages. --
+
+namespace {
+
+/// "\"p2p send ...\" at ag.braid:3:4, run 2".
+std::string describe(const Tag &tag) {
+  const bool isKnown = tag.plan && tag.command < tag.plan->commands.size();
+  return fmt::format("{}, run {}",
+                     isKnown ? describeOrigin(*tag.plan, tag.plan->commands[tag.command].origin)
+                             : "a command of no plan",
+                     tag.run);
 }
 
-Status MailboxLink::open(ControlPlane &control) {
-  mailboxes_.open(rank_);
-  return control.allGather("mailboxes").status();
+} // namespace
+
+Status MessageLink::open() {
+  if (!isOpen())
+    mailboxes_ = BRAID_TRY(open_());
+  return Status::ok();
 }
 
-Mailbox &MailboxLink::boxOf(const Transfer &transfer) const {
-  return transfer.direction == Direction::Send ? mailboxes_.between(rank_, transfer.peer)
-                                               : mailboxes_.between(transfer.peer, rank_);
+Mailbox &MessageLink::boxOf(const Transfer &transfer) const {
+  return isSend(transfer) ? mailboxes_->between(rank_, transfer.peer)
+                          : mailboxes_->between(transfer.peer, rank_);
 }
 
-/// Relaxed: who sleeps learns nothing from it but that it should look. It looks again after a while
-/// all the same, should it have seen the bell before the mailbox.
-void MailboxLink::ring(int64_t peer) {
-  std::atomic<uint32_t> &bell = mailboxes_.bell(peer);
-  bell.fetch_add(1, std::memory_order_relaxed);
-  futexWake(&bell);
-}
-
-Result<Advance> MailboxLink::advance(Exchange &exchange) {
+Result<Advance> MessageLink::advance(Exchange &exchange) {
   bool hasMoved = false;
   for (Transfer &transfer : exchange.transfers) {
-    // Only what the other side has done for this message is learnt from it: that the mailbox is
-    // free says something about an earlier one.
-    const bool isPosting =
-        transfer.direction == Direction::Send && transfer.state == Transfer::State::Waits;
-    const auto order = isPosting ? std::memory_order_relaxed : std::memory_order_acquire;
-    if (!canMove(exchange, transfer, order))
+    // A rank learns only what its peer has done for this message. That the mailbox is free was
+    // done for an earlier one.
+    const bool isFirstPart = isSend(transfer) && transfer.state == Transfer::State::Waits;
+    if (!canMove(exchange, transfer,
+                 isFirstPart ? std::memory_order_relaxed : std::memory_order_acquire))
       continue;
     BRAID_TRY(move(transfer, exchange.tag));
     hasMoved = true;
@@ -86,101 +187,84 @@ Result<Advance> MailboxLink::advance(Exchange &exchange) {
   return hasMoved ? Advance::Moved : Advance::Waits;
 }
 
-bool MailboxLink::canAdvance(const Exchange &exchange) const {
+bool MessageLink::canAdvance(const Exchange &exchange) const {
   return exchange.isOver() || llvm::any_of(exchange.transfers, [&](const Transfer &transfer) {
            return canMove(exchange, transfer, std::memory_order_relaxed);
          });
 }
 
-/// A message that were posted before its rank has seen that the one before it was taken would hide
-/// that.
-bool MailboxLink::canMove(const Exchange &exchange, const Transfer &transfer,
+/// Messages to one peer follow one another: a sender that posts a message before it has seen that
+/// the one before it has arrived would overwrite that.
+bool MessageLink::canMove(const Exchange &exchange, const Transfer &transfer,
                           std::memory_order order) const {
   const bool isFirst =
       transfer.follows < 0 || exchange.transfers[static_cast<size_t>(transfer.follows)].isOver();
-  return !transfer.isOver() && isFirst && boxOf(transfer).word.load(order) == awaited(transfer);
+  return !transfer.isOver() && isFirst && isTurnOf(transfer, boxOf(transfer).state.load(order));
 }
 
-Status MailboxLink::move(Transfer &transfer, const Tag &tag) {
-  if (transfer.state == Transfer::State::Waits)
-    return begin(transfer, tag);
-  if (transfer.direction == Direction::Send)
-    transfer.state = Transfer::State::IsOver;
-  else
-    copy(transfer);
-  return Status::ok();
-}
-
-Status MailboxLink::begin(Transfer &transfer, const Tag &tag) {
-  if (transfer.direction == Direction::Receive)
-    return accept(transfer, tag);
-  post(transfer, tag);
-  return Status::ok();
-}
-
-void MailboxLink::post(Transfer &transfer, const Tag &tag) {
-  Mailbox &box = boxOf(transfer);
-  box.data.store(transfer.data, std::memory_order_relaxed);
-  box.bytes.store(transfer.bytes, std::memory_order_relaxed);
-  box.plan.store(tag.plan, std::memory_order_relaxed);
-  box.command.store(tag.command, std::memory_order_relaxed);
-  box.run.store(tag.run, std::memory_order_relaxed);
+Status MessageLink::move(Transfer &transfer, const Tag &tag) {
+  const bool isFirstPart = transfer.state == Transfer::State::Waits;
   transfer.state = Transfer::State::Moves;
-  box.word.store(wordOf(transfer.number, Phase::Posted), std::memory_order_release);
-  ring(transfer.peer);
-}
-
-/// From here on the sender stays, even after an abort, until all is copied.
-Status MailboxLink::accept(Transfer &transfer, const Tag &tag) {
-  Mailbox &box = boxOf(transfer);
-  const int64_t bytes = box.bytes.load(std::memory_order_relaxed);
-  if (bytes != transfer.bytes) {
-    const Tag sender{box.plan.load(std::memory_order_relaxed),
-                     box.command.load(std::memory_order_relaxed),
-                     box.run.load(std::memory_order_relaxed)};
-    return mismatch({transfer.peer, describe(sender), bytes},
-                    {rank_, describe(tag), transfer.bytes}, transfer.number);
+  if (!isSend(transfer)) {
+    if (isFirstPart)
+      BRAID_TRY(check(transfer, tag));
+    take(transfer);
+    return Status::ok();
   }
-  uint32_t posted = wordOf(transfer.number, Phase::Posted);
-  if (box.word.compare_exchange_strong(posted, wordOf(transfer.number, Phase::Taken),
-                                       std::memory_order_acquire, std::memory_order_relaxed))
-    transfer.state = Transfer::State::Moves;
+  if (boxOf(transfer).state.load(std::memory_order_relaxed) == arrivedState(transfer)) {
+    transfer.state = Transfer::State::IsOver;
+    return Status::ok();
+  }
+  if (isFirstPart)
+    announce(transfer, tag);
+  post(transfer);
   return Status::ok();
 }
 
-void MailboxLink::copy(Transfer &transfer) {
+void MessageLink::announce(const Transfer &transfer, const Tag &tag) {
   Mailbox &box = boxOf(transfer);
-  const int64_t bytes = std::min(kMostCopied, transfer.bytes - transfer.moved);
-  if (bytes != 0)
-    std::memmove(transfer.data + transfer.moved,
-                 box.data.load(std::memory_order_relaxed) + transfer.moved,
-                 static_cast<size_t>(bytes));
-  transfer.moved += bytes;
-  if (transfer.moved != transfer.bytes)
-    return;
-  transfer.state = Transfer::State::IsOver;
-  box.word.store(wordOf(transfer.number + 1, Phase::Free), std::memory_order_release);
-  ring(transfer.peer);
+  const uint32_t first = tag.plan ? tag.plan->firstCommand : 0;
+  box.bytes.store(transfer.bytes, std::memory_order_relaxed);
+  box.command.store(first + tag.command, std::memory_order_relaxed);
+  box.run.store(tag.run, std::memory_order_relaxed);
 }
 
-void MailboxLink::sleep(const Exchange &, uint32_t bell, std::chrono::milliseconds slice) {
-  futexWait(&mailboxes_.bell(rank_), bell, slice);
+Status MessageLink::check(const Transfer &transfer, const Tag &tag) const {
+  const Mailbox &box = boxOf(transfer);
+  const int64_t sent = box.bytes.load(std::memory_order_relaxed);
+  if (sent == transfer.bytes)
+    return Status::ok();
+  return badInput("message {} from rank {} to rank {}: expected as many bytes to be sent as "
+                  "received, got {} sent in command {}, run {} and {} received in {}",
+                  transfer.number, transfer.peer, rank_, sent,
+                  box.command.load(std::memory_order_relaxed),
+                  box.run.load(std::memory_order_relaxed), transfer.bytes, describe(tag));
 }
 
-/// What a peer has begun to copy it copies to the end, unless it is withdrawn from that itself.
-void MailboxLink::withdraw(Exchange &exchange) {
-  for (Transfer &transfer : exchange.transfers) {
-    if (transfer.state != Transfer::State::Moves)
-      continue;
-    Mailbox &box = boxOf(transfer);
-    uint32_t posted = wordOf(transfer.number, Phase::Posted);
-    if (transfer.direction == Direction::Receive)
-      box.word.store(wordOf(transfer.number, Phase::Withdrawn), std::memory_order_release);
-    else if (!box.word.compare_exchange_strong(posted, wordOf(transfer.number, Phase::Withdrawn),
-                                               std::memory_order_relaxed))
-      while (box.word.load(std::memory_order_acquire) == wordOf(transfer.number, Phase::Taken))
-        std::this_thread::yield();
-  }
+void MessageLink::post(Transfer &transfer) {
+  const size_t bytes = bytesOfPart(transfer);
+  copyIn(boxOf(transfer), transfer.data + transfer.moved, bytes);
+  transfer.moved += static_cast<int64_t>(bytes);
+  change(transfer, stateOf(transfer.number, Phase::Posted));
+}
+
+void MessageLink::take(Transfer &transfer) {
+  const size_t bytes = bytesOfPart(transfer);
+  copyOut(boxOf(transfer), transfer.data + transfer.moved, bytes);
+  transfer.moved += static_cast<int64_t>(bytes);
+  if (transfer.moved == transfer.bytes)
+    transfer.state = Transfer::State::IsOver;
+  change(transfer,
+         transfer.isOver() ? arrivedState(transfer) : stateOf(transfer.number, Phase::Wanted));
+}
+
+/// The bell is relaxed: a worker that sleeps learns nothing from it but that it should look. It
+/// looks again after a while anyway, in case it has seen the bell before the state.
+void MessageLink::change(const Transfer &transfer, uint32_t state) {
+  boxOf(transfer).state.store(state, std::memory_order_release);
+  std::atomic<uint32_t> &bell = mailboxes_->bell(transfer.peer);
+  bell.fetch_add(1, std::memory_order_relaxed);
+  futexWake(&bell, FutexScope::Processes);
 }
 
 } // namespace braid

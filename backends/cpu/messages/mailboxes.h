@@ -1,80 +1,117 @@
-//===- backends/cpu/messages/mailboxes.h - messages between threads of one process ------------===//
+//===- backends/cpu/messages/mailboxes.h - messages between ranks of one machine --------------===//
 //
-// Each rank has a mailbox for each peer, in which the peer's next message is announced; the
-// receiver copies it. Who sends and who receives is ordered by the word of the mailbox, and nothing
-// else is:
-// ThreadSanitizer sees what a message gives. All other fields are relaxed atomics, as a rank's
-// workers, which use them in turn, are not ordered by that.
+// Each rank has a mailbox for each peer, in shared memory. The sender writes the next part of a
+// message there and posts it; the receiver copies it out and asks for the next part, or says that
+// the message has arrived. So no rank reads another one's memory, and an abort needs no care.
+//
+// The state of the mailbox orders sender and receiver, and nothing else does: ThreadSanitizer sees
+// what a message gives. All other fields are relaxed atomics, the data included, because a rank's
+// workers use a mailbox in turn, and nothing orders these.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "backends/cpu/messages/link.h"
+#include "backends/cpu/messages/transfer.h"
+#include "runtime/execute/tag.h"
+#include "runtime/job/bootstrap/socket.h"
 
+#include "llvm/ADT/STLExtras.h"
+
+#include <atomic>
+#include <chrono>
+#include <functional>
 #include <memory>
 
 namespace braid {
 
-/// Messages from one rank to another.
+/// Messages from one rank to another. Zeros are a mailbox that is free for message 0.
 struct alignas(64) Mailbox {
-  /// number << 2 | Phase, of the message that is next.
-  std::atomic<uint32_t> word{0};
-  // What the sender says of it.
-  std::atomic<const char *> data{nullptr};
-  std::atomic<int64_t> bytes{0};
-  std::atomic<const Plan *> plan{nullptr};
-  std::atomic<uint32_t> command{0}, run{0};
+  static constexpr size_t kPartBytes = size_t(128) << 10;
+
+  std::atomic<uint32_t> state; ///< message number << 2 | Phase
+  // The sender fills in these for each message.
+  std::atomic<uint32_t> command; ///< the sender's: Plan::firstCommand + Tag::command
+  std::atomic<uint32_t> run;
+  std::atomic<int64_t> bytes;
+  alignas(64) std::atomic<uint64_t> part[kPartBytes / sizeof(uint64_t)];
 };
 
-/// Those of all ranks of a process.
+/// The mailboxes of all ranks, mapped for as long as this lives. Only pages that messages have used
+/// take memory.
 class Mailboxes {
 public:
-  explicit Mailboxes(int64_t ranks) : ranks_(ranks), ofRank_(static_cast<size_t>(ranks)) {}
+  static Result<std::shared_ptr<Mailboxes>> create(int64_t ranks);
+  /// Maps what create() made in another process. BadInput if `descriptor` is anything else.
+  static Result<std::shared_ptr<Mailboxes>> map(FileDescriptor descriptor, int64_t ranks,
+                                                uint64_t number);
+  ~Mailboxes();
+  Mailboxes(const Mailboxes &) = delete;
 
-  /// Makes the mailboxes of `rank`, once. Each rank does that, and then they meet.
-  void open(int64_t rank);
-  bool isOpen(int64_t rank) const { return ofRank_[static_cast<size_t>(rank)].boxes != nullptr; }
-  /// Both ranks have theirs.
-  Mailbox &between(int64_t from, int64_t to) {
-    return ofRank_[static_cast<size_t>(to)].boxes[static_cast<size_t>(from)];
-  }
-  /// Of a rank: somebody has done something for it.
-  std::atomic<uint32_t> &bell(int64_t rank) { return ofRank_[static_cast<size_t>(rank)].bell; }
+  int descriptor() const { return descriptor_.get(); }
+  /// Drawn by create(): tells these mailboxes from all others.
+  uint64_t number() const;
+  Mailbox &between(int64_t from, int64_t to);
+  /// Changes when a peer of `rank` has posted or taken something. A futex.
+  std::atomic<uint32_t> &bell(int64_t rank);
 
 private:
-  struct alignas(64) OfRank {
-    std::unique_ptr<Mailbox[]> boxes; ///< by sender
-    std::atomic<uint32_t> bell{0};
-  };
-  const int64_t ranks_;
-  std::vector<OfRank> ofRank_;
+  struct Header;
+  Mailboxes(FileDescriptor descriptor, void *address, int64_t ranks)
+      : descriptor_(std::move(descriptor)), header_(static_cast<Header *>(address)), ranks_(ranks) {
+  }
+  static size_t bytes(int64_t ranks);
+  static Result<std::shared_ptr<Mailboxes>> mapped(FileDescriptor descriptor, int64_t ranks);
+
+  FileDescriptor descriptor_;
+  Header *header_;
+  int64_t ranks_;
 };
 
-class MailboxLink final : public Link {
-public:
-  MailboxLink(Mailboxes &mailboxes, int64_t rank) : mailboxes_(mailboxes), rank_(rank) {}
+/// Messages of one rank that move at the same time.
+struct Exchange {
+  Tag tag; ///< names the command that they belong to
+  llvm::MutableArrayRef<Transfer> transfers;
 
-  Status open(ControlPlane &control) override;
-  bool isOpen() const override { return mailboxes_.isOpen(rank_); }
-  Result<Advance> advance(Exchange &exchange) override;
-  bool canAdvance(const Exchange &exchange) const override;
-  void sleep(const Exchange &exchange, uint32_t bell, std::chrono::milliseconds slice) override;
-  const std::atomic<uint32_t> &bell() const override { return mailboxes_.bell(rank_); }
-  void withdraw(Exchange &exchange) override;
+  bool isOver() const {
+    return llvm::all_of(transfers, [](const Transfer &each) { return each.isOver(); });
+  }
+};
+
+/// The outcome of a step of an exchange.
+enum class Advance : uint8_t { IsOver, Moved, Waits };
+
+/// Moves messages between a rank and its peers, one exchange at a time, which any of the rank's
+/// workers may drive. A send is over when the receiver has all of it.
+class MessageLink {
+public:
+  /// Gives the mailboxes; collective.
+  using Open = std::function<Result<std::shared_ptr<Mailboxes>>()>;
+  MessageLink(int64_t rank, Open open) : rank_(rank), open_(std::move(open)) {}
+
+  /// As Messages::openTeams.
+  Status open();
+  bool isOpen() const { return mailboxes_ != nullptr; }
+
+  /// Moves what can be moved without waiting. BadInput if the two sides of a message do not fit.
+  Result<Advance> advance(Exchange &exchange);
+  /// advance() would move something now.
+  bool canAdvance(const Exchange &exchange) const;
+  /// This rank's, see Mailboxes::bell().
+  const std::atomic<uint32_t> &bell() const { return mailboxes_->bell(rank_); }
 
 private:
   Mailbox &boxOf(const Transfer &transfer) const;
-  void ring(int64_t peer);
-  /// What is to be done for it can be done now. Reads the mailbox in that order.
   bool canMove(const Exchange &exchange, const Transfer &transfer, std::memory_order order) const;
   Status move(Transfer &transfer, const Tag &tag);
-  Status begin(Transfer &transfer, const Tag &tag);
-  void post(Transfer &transfer, const Tag &tag);
-  Status accept(Transfer &transfer, const Tag &tag);
-  void copy(Transfer &transfer);
+  void announce(const Transfer &transfer, const Tag &tag);
+  void post(Transfer &transfer);
+  void take(Transfer &transfer);
+  Status check(const Transfer &transfer, const Tag &tag) const;
+  void change(const Transfer &transfer, uint32_t state);
 
-  Mailboxes &mailboxes_;
   const int64_t rank_;
+  const Open open_;
+  std::shared_ptr<Mailboxes> mailboxes_; ///< null: not open
 };
 
 } // namespace braid

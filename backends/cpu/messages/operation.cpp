@@ -26,7 +26,7 @@ Result<Advance> Operation::advance() {
   if (++current_ < steps_.steps.size())
     return Advance::Moved;
   turn_.store(number_ + 1, std::memory_order_relaxed);
-  futexWake(&turn_);
+  futexWake(&turn_, FutexScope::Processes);
   return Advance::IsOver;
 }
 
@@ -40,7 +40,7 @@ void Operation::begin() {
   exchange_.emplace(Exchange{tag_, step.transfers});
 }
 
-/// What was sent has been taken, so results may lie over operands.
+/// The peers have all that was sent, so results may lie over operands.
 void Operation::finish(const Step &step) {
   for (const Step::LocalCopy &copy : step.copies)
     if (copy.bytes != 0)
@@ -56,18 +56,13 @@ bool Operation::canAdvance() const {
 void Operation::sleep(std::chrono::milliseconds slice) {
   const uint32_t turn = turn_.load(std::memory_order_relaxed);
   if (turn != number_)
-    return futexWait(&turn_, turn, slice);
+    return futexWait(&turn_, turn, slice, FutexScope::Processes);
   if (exchange_)
-    link_.sleep(*exchange_, bellSeen_, slice);
+    futexWait(&link_.bell(), bellSeen_, slice, FutexScope::Processes);
 }
 
 const void *Operation::sleepsOn() const {
   return isItsTurn() ? static_cast<const void *>(&link_.bell()) : &turn_;
-}
-
-void Operation::withdraw() {
-  if (exchange_)
-    link_.withdraw(*exchange_);
 }
 
 void OperationMaker::number(Step &step) {

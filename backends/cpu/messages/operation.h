@@ -8,7 +8,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "backends/cpu/messages/link.h"
+#include "backends/cpu/messages/mailboxes.h"
 
 #include <memory>
 
@@ -17,42 +17,40 @@ namespace braid {
 class Operation {
 public:
   /// `link` and `turn`, the number of the operation that may go on, outlive it.
-  Operation(Link &link, std::atomic<uint32_t> &turn, uint32_t number, Tag tag, Steps steps)
+  Operation(MessageLink &link, std::atomic<uint32_t> &turn, uint32_t number, Tag tag, Steps steps)
       : link_(link), turn_(turn), number_(number), steps_(std::move(steps)), tag_(tag) {}
 
   /// Moves what can be moved without waiting. Throws std::bad_alloc if there is no memory for
   /// scratch.
   Result<Advance> advance();
-  /// As Link::canAdvance.
+  /// As MessageLink::canAdvance.
   bool canAdvance() const;
   /// Sleeps, after an advance() that found nothing to move, until something may; at most for
   /// `slice`.
   void sleep(std::chrono::milliseconds slice);
-  /// The futex on which it sleeps, unless it sleeps on sockets.
+  /// The futex on which it sleeps, of FutexScope::Processes.
   const void *sleepsOn() const;
-  /// As Link::withdraw.
-  void withdraw();
 
 private:
   bool isItsTurn() const { return turn_.load(std::memory_order_relaxed) == number_; }
   void begin();
   void finish(const Step &step);
 
-  Link &link_;
+  MessageLink &link_;
   std::atomic<uint32_t> &turn_;
   const uint32_t number_;
   Steps steps_;
   const Tag tag_;
   size_t current_ = 0;               ///< step
   uint32_t bellSeen_ = 0;            ///< before the last advance()
-  std::optional<Exchange> exchange_; ///< of the current step; nothing: it has not begun
+  std::optional<Exchange> exchange_; ///< the current step's; nothing: it has not begun
   std::unique_ptr<char[]> scratch_;
 };
 
 /// Makes the operations of one rank, and numbers them and their messages. Of the host thread.
 class OperationMaker {
 public:
-  OperationMaker(Link &link, int64_t rank, int64_t ranks)
+  OperationMaker(MessageLink &link, int64_t rank, int64_t ranks)
       : link_(link), rank_(rank), sends_(static_cast<size_t>(ranks)),
         receives_(static_cast<size_t>(ranks)) {}
   std::unique_ptr<Operation> make(Tag tag, const IssuedMessages &issued);
@@ -60,7 +58,7 @@ public:
 private:
   void number(Step &step);
 
-  Link &link_;
+  MessageLink &link_;
   const int64_t rank_;
   std::vector<uint32_t> sends_, receives_; ///< so far, by peer
   uint32_t operations_ = 0;

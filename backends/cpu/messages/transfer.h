@@ -13,11 +13,11 @@ struct Transfer {
   enum class State : uint8_t {
     Waits,  ///< for the other side
     Moves,  ///< the other side has come
-    IsOver, ///< of a send: what was sent may be written again
+    IsOver, ///< a send: its memory may be written again
   };
   Direction direction;
   int64_t peer;
-  char *data; ///< of scratch, until the operation has begun: null
+  char *data; ///< null if it is scratch and the operation has not begun
   int64_t bytes;
   int64_t scratchAt = -1; ///< where in the operation's scratch; -1: not there
   uint32_t number = 0;    ///< n
@@ -35,13 +35,13 @@ struct Reduction {
   ReductionOperator by;
   DType dtype;
   void *dst;
-  int64_t bytes;   ///< of dst, and of each part
-  size_t members;  ///< whose parts follow one another in scratch, but for
+  int64_t bytes;   ///< size of dst, and of each part
+  size_t members;  ///< their parts follow one another in scratch, but for
   size_t self;     ///< this one's, which is
   const void *own; ///< here
 };
 
-/// What happens at once: nothing of the next step begins before all of this one is over.
+/// Everything in a step happens at once; the next step begins when all of it is over.
 struct Step {
   struct LocalCopy {
     void *dst;
@@ -59,7 +59,7 @@ struct Steps {
   int64_t scratchBytes = 0;
 };
 
-/// What was issued, kept for as long as it may be issued again.
+/// An issued group or collective, kept for as long as it may be issued again.
 struct IssuedMessages {
   std::vector<MessageArgs> group;
   std::optional<CollectiveArgs> collective; ///< instead; its team is

@@ -307,12 +307,11 @@ bool HardwareQueue::exchange(const QueuedCommand &command) {
     }
     if (lastAdvance_ == Advance::Moved)
       continue;
-    block(command, operation.sleepsOn(), FutexScope::Process);
+    block(command, operation.sleepsOn(), FutexScope::Processes);
     if (options_.observer)
       options_.observer->waiting(options_.number, command, 0);
     operation.sleep(kWaitSlice);
   }
-  operation.withdraw();
   unblock();
   return false;
 }

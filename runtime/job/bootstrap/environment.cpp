@@ -30,7 +30,7 @@ enum class Role {
   TasksPerNode, ///< SLURM's list, "4(x2),3"
   Host,         ///< number of this host
   Hosts,        ///< number of hosts
-  Store,        ///< the way to the launcher's store, see network/launcher_store.h
+  Store,        ///< the way to the launcher's store, see network/hosts_store.h
   Job,          ///< the job's name
   JobPart,      ///< a part of the job's name
 };
@@ -85,7 +85,7 @@ const std::vector<Source> &sources() {
         {"MASTER_ADDR", JobPart, Required, "part of the job's name; host of torchrun's store"},
         {"MASTER_PORT", JobPart, Required, "part of the job's name; port of torchrun's store"},
         {"TORCHELASTIC_USE_AGENT_STORE", Store, Optional,
-         "True: torchrun itself has the store, through which hosts find each other"},
+         "True: torchrun itself has the store, through which hosts meet"},
         {"TORCHELASTIC_RUN_ID", JobPart, Optional, "part of the job's name"},
         {"TORCHELASTIC_RESTART_COUNT", JobPart, Optional, "part of the job's name"}}},
       {"Open MPI",
@@ -111,9 +111,7 @@ const std::vector<Source> &sources() {
         {"PMI_LOCAL_RANK", LocalRank, Optional, "the same, from other launchers"},
         {"MPI_LOCALNRANKS", LocalRanks, Optional, "number of ranks on this host; all if not set"},
         {"PMI_LOCAL_SIZE", LocalRanks, Optional, "the same, from other launchers"},
-        {"PMI_JOBID", JobPart, Optional, "part of the job's name, beside the launcher's process"},
-        {"PMI_FD", Store, Optional,
-         "connection to the launcher, through which hosts find each other"}}},
+        {"PMI_JOBID", JobPart, Optional, "part of the job's name, beside the launcher's process"}}},
       {"SLURM",
        From::Never,
        nullptr,
@@ -136,13 +134,12 @@ struct Setting {
   bool isSwitch = false; ///< it is on or off
 };
 
-constexpr std::array<Setting, 16> kSettings = {{
+constexpr std::array<Setting, 15> kSettings = {{
     {"BRAID_MEETING", "socket at which the ranks of the job meet"},
     {"XDG_RUNTIME_DIR", "folder for that socket, if it is this user's"},
     {"TMPDIR", "folder for that socket otherwise; /tmp if not set"},
     {"BRAID_RENDEZVOUS",
-     "tcp://host:port where the hosts of the job meet; otherwise the launcher's store says where"},
-    {"BRAID_SECRET_FILE", "file that only its owner may read, with the job's secret, for that"},
+     "tcp://host:port where host 0 has the hosts' store; otherwise the launcher has one"},
     {"BRAID_PMIX_LIBRARY",
      "file of PMIx, for mpirun and srun on several hosts; otherwise libpmix.so.2 is looked for"},
     {"BRAID_TUNE", "off: on GPUs, multiply by the library's first guess and measure nothing", true},
@@ -531,16 +528,10 @@ Result<std::vector<int64_t>> devicesOfRanks(const Environment &environment) {
   return devices;
 }
 
-Result<std::optional<TcpAddress>> rendezvousAddress(const Environment &environment) {
-  const std::optional<std::string> value = environment("BRAID_RENDEZVOUS");
-  if (!value)
-    return std::optional<TcpAddress>();
-  const Status wrong = badInput("expected BRAID_RENDEZVOUS to be tcp://host:port, as in "
-                                "tcp://node1:29500 or tcp://[fe80::1]:29500, got '{}'",
-                                printable(*value, kShownOfValue));
-  llvm::StringRef text = *value;
+std::optional<TcpAddress> parseTcpAddress(const std::string &whole) {
+  llvm::StringRef text = whole;
   if (!text.consume_front("tcp://"))
-    return wrong;
+    return std::nullopt;
   auto [host, port] = text.rsplit(':');
   const bool isBracketed = host.consume_front("[") && host.consume_back("]");
   TcpAddress address;
@@ -552,9 +543,19 @@ Result<std::optional<TcpAddress>> rendezvousAddress(const Environment &environme
   if (host.empty() || host.size() > kLongestName || !llvm::all_of(host, isOfName) ||
       !llvm::all_of(port, llvm::isDigit) || port.getAsInteger(10, address.port) ||
       address.port == 0)
-    return wrong;
+    return std::nullopt;
   address.host = host.str();
-  return std::optional<TcpAddress>(std::move(address));
+  return address;
+}
+
+Result<std::optional<TcpAddress>> rendezvousAddress(const Environment &environment) {
+  const std::optional<std::string> value = environment("BRAID_RENDEZVOUS");
+  std::optional<TcpAddress> address = value ? parseTcpAddress(*value) : std::nullopt;
+  if (value && !address)
+    return badInput("expected BRAID_RENDEZVOUS to be tcp://host:port, as in tcp://node1:29500 or "
+                    "tcp://[fe80::1]:29500, got '{}'",
+                    printable(*value, kShownOfValue));
+  return address;
 }
 
 Status checkSettings(const Environment &environment) {

@@ -83,12 +83,13 @@ Result<bool> isOn(const Environment &environment, const std::string &name, bool 
 /// The numbers that BRAID_DEVICES has, in rank order; none if it is not set. BadInput unless they
 /// are whole numbers with commas between them, each once.
 Result<std::vector<int64_t>> devicesOfRanks(const Environment &environment);
-/// What BRAID_RENDEZVOUS says.
 struct TcpAddress {
   std::string host; ///< a name or an address, that of IPv6 without brackets
   uint16_t port = 0;
 };
-/// Nothing if it is not set; BadInput if it is not tcp://host:port.
+/// Nothing unless `text` is tcp://host:port.
+std::optional<TcpAddress> parseTcpAddress(const std::string &text);
+/// What BRAID_RENDEZVOUS says. Nothing if it is not set; BadInput if it is no such address.
 Result<std::optional<TcpAddress>> rendezvousAddress(const Environment &environment);
 /// BadInput unless all such settings are on, off or not set, and BRAID_DEVICES and BRAID_RENDEZVOUS
 /// are as above.

@@ -39,17 +39,8 @@ enum class FrameKind : uint8_t {
   Descriptor, ///< host -> client: here it is, or the body says why not
   Disconnect, ///< client -> host: I am done; a connection that ends without it has died
   Commit,     ///< client -> host: as Gather, without a part: step `body` is done
-  // Between hosts, by authenticated connections: see runtime/job/network/host_messages.h.
-  HostHello,    ///< other host -> host 0: who I am
-  HostWelcome,  ///< host 0 -> other host: accepted
-  HostGather,   ///< other host -> host 0: the parts of my ranks
-  HostGathered, ///< host 0 -> other host: those of all ranks
-  HostAbort,    ///< other host -> host 0: a proposal; host 0 -> other host: decided
-  HostSlots,    ///< where ranks are
-  HostPing,     ///< other host -> host 0
-  HostPong,     ///< the answer
 };
-inline constexpr uint8_t kLastFrameKind = static_cast<uint8_t>(FrameKind::HostPong);
+inline constexpr uint8_t kLastFrameKind = static_cast<uint8_t>(FrameKind::Commit);
 
 struct Frame {
   FrameKind kind = FrameKind::Hello;

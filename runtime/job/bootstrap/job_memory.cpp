@@ -26,13 +26,13 @@ namespace braid {
 namespace {
 
 // Whoever changes what lies in the memory changes the last byte.
-constexpr uint64_t kLayoutMagic = 0x4252414944'4a420a;
+constexpr uint64_t kLayoutMagic = 0x4252414944'4a420b;
 constexpr int64_t kMaxRanks = 4096;
 constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW;
 
 // The outcome: committed steps in the low half, the marks above them, then the number of the cause.
 constexpr uint64_t kProposedMark = uint64_t(1) << 33;
-constexpr uint64_t kElsewhereMark = uint64_t(1) << 34; ///< host 0 decides
+constexpr uint64_t kElsewhereMark = uint64_t(1) << 34; ///< the hosts' store decides
 constexpr int kCauseShift = 40;
 constexpr uint64_t kMarks = (uint64_t(1) << kCauseShift) - (uint64_t(1) << 32);
 constexpr uint32_t committedIn(uint64_t outcome) { return static_cast<uint32_t>(outcome); }
@@ -66,7 +66,6 @@ struct JobMemory::Layout {
   uint64_t number;
   int64_t ranks;
   int64_t host, hosts;
-  char address[64];
   std::atomic<int64_t> clockOffsetNs;
   std::atomic<uint64_t> clockErrorNs, roundTripNs;
   alignas(64) std::atomic<uint64_t> outcome;
@@ -127,8 +126,7 @@ Result<JobMemory> JobMemory::create(int64_t ranks, const HostPlace &place) {
   memory.layout_->ranks = ranks;
   memory.layout_->host = place.host;
   memory.layout_->hosts = place.hosts;
-  place.address.copy(memory.layout_->address, sizeof Layout::address - 1);
-  if (place.host != 0)
+  if (place.hosts > 1)
     memory.layout_->outcome.store(kElsewhereMark, std::memory_order_relaxed);
   for (int64_t rank = 0; rank < ranks; ++rank) {
     memory.slot(rank).flightNext.store(1, std::memory_order_relaxed);
@@ -214,10 +212,7 @@ int64_t JobMemory::hosts() const {
   return hosts >= 1 && ranks() % hosts == 0 ? hosts : 1;
 }
 
-HostPlace JobMemory::place() const {
-  const char *address = layout_->address;
-  return {host(), hosts(), std::string(address, strnlen(address, sizeof Layout::address))};
-}
+HostPlace JobMemory::place() const { return {host(), hosts()}; }
 
 int64_t JobMemory::host() const { return std::clamp<int64_t>(layout_->host, 0, hosts() - 1); }
 
@@ -362,8 +357,8 @@ void JobMemory::decideHere() {
   }
 }
 
-/// Host 0 may commit as long as it can be heard, so nobody decides before. The round trip grows
-/// while host 0 is silent, which ends with a decision of whoever listens to it.
+/// A step may be committed as long as host 0 can be heard, so nobody decides before. The round trip
+/// grows while host 0 is silent, which ends with a decision of the thread that listens to it.
 void JobMemory::awaitDecision(std::chrono::milliseconds patience) {
   const auto start = std::chrono::steady_clock::now();
   while (proposal())

@@ -8,9 +8,9 @@
 //                 cause and no rank can call a run successful that another one calls aborted. An
 //                 abort is visible to every live rank, stopped ones included, the moment it
 //                 happens: before any wait is released, because whoever waits looks here.
-//                 Of a job on several hosts, the word of host 0 decides. Elsewhere an abort is a
-//                 proposal until the rendezvous of this host has heard what host 0 decided, or is
-//                 cut off from it: then this word decides for this host.
+//                 Of a job on several hosts, their store decides, see other_hosts.h: an abort is a
+//                 proposal until this host has heard what was decided, or is cut off from the
+//                 store. Then this word decides for this host.
 //   the cause     the text of the first failure
 //   rank slots    where each rank is: heartbeat, what its host thread does, what each of its queues
 //                 runs, counters of progress. Those of other hosts' ranks are copies, some tenths
@@ -120,7 +120,6 @@ inline constexpr uint64_t kAbortedMark = uint64_t(1) << 32;
 /// Which of a job's hosts a memory is of. Hosts have equally many ranks, with consecutive numbers.
 struct HostPlace {
   int64_t host = 0, hosts = 1;
-  std::string address = {}; ///< that the other hosts reach this one by, of at most 63 characters
 };
 constexpr bool isAbortedOutcome(uint64_t outcome) { return (outcome & kAbortedMark) != 0; }
 
@@ -133,7 +132,7 @@ struct JobCause {
 /// Maps the memory for as long as it lives. Movable. All functions may be called by any thread.
 class JobMemory {
 public:
-  /// Zeroed memory for `ranks` ranks, of a size that nobody can change. On another host than 0,
+  /// Zeroed memory for `ranks` ranks, of a size that nobody can change. If there are several hosts,
   /// the outcome is decided elsewhere.
   static Result<JobMemory> create(int64_t ranks, const HostPlace &place = {});
   /// BadInput if the descriptor is not of such memory: size, seals and version are looked at.
@@ -162,8 +161,7 @@ public:
   struct Network {
     int64_t clockOffsetNs = 0;
     uint64_t clockErrorNs = 0;
-    /// What a message to another host and its answer take at present: standing still for less than
-    /// that means nothing.
+    /// Since other hosts were heard, at most: standing still for less than that means nothing.
     uint64_t roundTripNs = 0;
   };
   Network network() const;
@@ -180,7 +178,7 @@ public:
   /// proposal.
   bool abort(const JobCause &cause);
   /// After abort(): waits until the job is aborted, by whomever it takes. If nobody decides within
-  /// `patience`, besides what the way to host 0 and back takes at present, this host does.
+  /// `patience`, besides the time since host 0 was heard, this host does.
   void awaitDecision(std::chrono::milliseconds patience = std::chrono::seconds(10));
   /// The first failure, or nothing. Never waits: a process that dies in abort() has either not
   /// aborted the job, or left its whole cause.
@@ -193,9 +191,9 @@ public:
 
   /// What this host proposes, until it is decided.
   std::optional<JobCause> proposal() const;
-  /// Aborts the job, whoever decides: host 0 has said so.
+  /// Aborts the job: that is decided.
   void abortDecided(const JobCause &cause);
-  /// This host decides for itself from now on: host 0 cannot be heard. A proposal is decided.
+  /// This host decides for itself from now on: the store cannot be reached. A proposal is decided.
   void decideHere();
 
   // -- The choice. --

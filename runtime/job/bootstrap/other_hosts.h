@@ -1,44 +1,135 @@
-//===- runtime/job/bootstrap/other_hosts.h - what joins the meetings of a job's hosts ---------===//
+//===- runtime/job/bootstrap/other_hosts.h - joins the rendezvous of a job's hosts ------------===//
 //
-// Each host of a job has a rendezvous of its own, which its ranks are connected to. Those of other
-// hosts are reached through this. It passes on what all ranks have to hear of, by way of the job
-// memory where that has a place for it: aborts, and where ranks are.
+// Each host of a job has a rendezvous, which its ranks are connected to. One thread on each host
+// tells the others, by way of the store that all hosts have in common:
+//
+//   host<K>    sign of life of host K, several times a second: whether it has left, and what its
+//              ranks do. Host 0 reads all of them, and passes them on in its own.
+//   parts<K>   what the ranks of host K have said in the all-gather that is going on
+//   all        what all ranks have said in it, from host 0
+//   round<N>   the outcome of all-gather N, decided by putIfAbsent(): host 0 puts that it is done,
+//              once all parts have come; a host that fails puts the cause. So a step counts on all
+//              hosts or, if a failure was first, on none, and there is one first cause.
+//
+// A host whose sign does not change for the time limit is lost. A host that cannot reach the store
+// for that long decides for itself, and fails, too. One case cannot be excluded by any protocol: if
+// the network is cut after a step was decided, hosts beyond the cut report a failure of a run that
+// the others count.
+//
+// A store may serve several jobs of one name, one after another: the n-th of them that a host takes
+// part in is number n on all hosts.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "llvm/ADT/ArrayRef.h"
+#include "runtime/job/bootstrap/host_messages.h"
+#include "runtime/job/bootstrap/store.h"
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include <poll.h>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
 
 namespace braid {
 
-/// What ranks have said in one all-gather, in rank order.
-struct GatheredParts {
-  uint32_t sequence = 0;
-  uint32_t step = 0; ///< that all of them have done; 0: they commit nothing
-  std::vector<std::string> parts = {};
+struct OtherHostsOptions {
+  std::string job; ///< its name
+  /// All hosts have to come within this.
+  std::chrono::milliseconds joinTimeout{60000};
+  /// A host that gives no sign for this long is lost.
+  std::chrono::milliseconds silence{60000};
+  /// Host 0 says, now and then, which hosts it waits for. May be empty.
+  std::function<void(const std::string &)> say = {};
+  /// Called once on host 0, by a thread: all hosts have come. May be empty.
+  std::function<void()> whenAllCame = {};
 };
 
-/// All calls are made by the rendezvous' thread. None blocks.
 class OtherHosts {
 public:
-  /// Tells the other hosts that this one is done, if that was not done.
-  virtual ~OtherHosts() = default;
-  virtual void addDescriptors(std::vector<pollfd> &events) = 0;
-  /// `events`: what addDescriptors() added, after poll(); or none, to look at clocks and at the job
-  /// memory only.
-  virtual void serve(llvm::ArrayRef<pollfd> events) = 0;
-  /// What all ranks of this host have said. Once for each sequence.
-  virtual void bring(GatheredParts parts) = 0;
-  /// What all ranks have said, for which a step is committed already; nothing, as long as somebody
-  /// is missing.
-  virtual std::optional<GatheredParts> takeGathered() = 0;
+  /// Starts the thread. `memory` is this host's, knows the number of hosts, and outlives this.
+  static Result<std::unique_ptr<OtherHosts>> start(std::unique_ptr<Store> store, JobMemory &memory,
+                                                   OtherHostsOptions options);
+  /// Says that this host has left. Host 0 waits for the others to leave. Takes a second at most.
+  ~OtherHosts();
+  OtherHosts(const OtherHosts &) = delete;
+
+  // -- Called by the rendezvous. None blocks. --
+
+  /// Readable when takeGathered() may have something.
+  int descriptor() const { return news_.get(); }
+  /// Takes the parts of all ranks of this host. Once for each sequence, from 1 on.
+  void bring(GatheredParts parts);
+  /// The parts of all ranks, once. The step is committed already.
+  std::optional<GatheredParts> takeGathered();
+
+private:
+  using Clock = std::chrono::steady_clock;
+  /// This host's knowledge of another one.
+  struct Host {
+    bool hasCome = false, hasLeft = false;
+    uint64_t signs = 0;                      ///< HostSign::count of the last one
+    Clock::duration silent{0};               ///< since then
+    std::optional<GatheredParts> parts = {}; ///< this round's
+  };
+
+  OtherHosts(std::unique_ptr<Store> store, JobMemory &memory, OtherHostsOptions options);
+  std::string key(const char *what, int64_t number) const;
+  bool isZero() const { return memory_.host() == 0; }
+  bool isWatched(size_t host) const;
+
+  // The thread.
+  void run();
+  void pause();
+  Status communicate();
+  Status introduce();
+  Status giveSign(bool isLast);
+  Status listen();
+  Status hear(size_t host, llvm::StringRef text);
+  Status sendParts();
+  Status lookAtRound();
+  Result<std::optional<std::string>> decide();
+  Result<bool> haveAllPartsCome();
+  void joinParts();
+  bool fits(const std::vector<std::string> &parts);
+  Result<GatheredParts> fetchAll();
+  void synchronizeClocks(uint64_t zeroNs);
+  void finishRound(GatheredParts all);
+  void abortIfRoundCannotEnd();
+  void lookAtClocks();
+  void lookForMissing();
+  void lose(size_t host);
+  void leave();
+
+  const std::unique_ptr<Store> store_;
+  JobMemory &memory_;
+  const OtherHostsOptions options_;
+  const FileDescriptor news_; ///< an eventfd
+
+  // For the thread only.
+  std::string id_, prefix_; ///< the prefix of all keys; empty: this host has not introduced itself
+  std::vector<Host> hosts_; ///< by number
+  uint32_t round_ = 1;
+  bool isFailed_ = false;            ///< the round has a cause
+  std::optional<GatheredParts> own_; ///< this round's
+  bool areSent_ = false;             ///< own_
+  uint64_t sentNs_ = 0;              ///< when
+  std::optional<GatheredParts> all_; ///< this round's, on host 0
+  uint64_t signs_ = 0;
+  Status reached_;            ///< the outcome of the last try to reach the store
+  Clock::duration waited_{0}; ///< for hosts to come
+  Clock::time_point lastLook_, nextSign_{}, nextListening_{}, nextSaying_;
+  int64_t leastOffsetNs_ = INT64_MIN, mostOffsetNs_ = INT64_MAX; ///< bounds of host 0's clock
+
+  std::mutex mutex_; ///< guards what follows
+  std::condition_variable changed_;
+  bool isEnding_ = false;
+  std::optional<GatheredParts> brought_, gathered_;
+
+  std::thread thread_;
 };
+
+/// "host 1 (ranks 4 to 7)".
+std::string nameHost(int64_t host, int64_t ranksPerHost);
 
 } // namespace braid

@@ -183,9 +183,8 @@ private:
   std::vector<Rank> ranks_;               ///< of this host
   const int64_t first_;                   ///< the number of the first of them
   std::deque<UnauthenticatedPeer> peers_; ///< oldest first
-  /// wake, listener, ranks, their processes, unauthenticated peers, other hosts
+  /// wake, listener, ranks, their processes, unauthenticated peers, other hosts' news
   std::vector<pollfd> events_;
-  size_t ofOtherHosts_ = 0;     ///< the first of theirs
   uint32_t gather_ = 1;         ///< the number of the all-gather that is going on
   bool isContradicted_ = false; ///< which aborted the job
   const Deadline joinDeadline_;
@@ -228,9 +227,7 @@ void Rendezvous::Server::waitForEvents() {
     events_.push_back({rank.process.get(), POLLIN, 0});
   for (const UnauthenticatedPeer &peer : peers_)
     events_.push_back({peer.connection.descriptor(), POLLIN, 0});
-  ofOtherHosts_ = events_.size();
-  if (others_)
-    others_->addDescriptors(events_);
+  events_.push_back({others_ ? others_->descriptor() : -1, POLLIN, 0});
   if (poll(events_.data(), events_.size(), kTick.count()) < 0)
     for (pollfd &entry : events_)
       entry.revents = 0;
@@ -245,7 +242,6 @@ void Rendezvous::Server::serveEvents() {
     acceptPeers();
   if (!others_)
     return;
-  others_->serve(llvm::ArrayRef<pollfd>(events_).drop_front(ofOtherHosts_));
   if (std::optional<GatheredParts> gathered = others_->takeGathered())
     tellGathered(*gathered);
 }
@@ -323,7 +319,7 @@ void Rendezvous::Server::dropOldest() {
 void Rendezvous::Server::servePeers() {
   Deadline now = Clock::now();
   const size_t first = 2 + 2 * ranks_.size();
-  for (size_t i = first; i < ofOtherHosts_; ++i) {
+  for (size_t i = first; i + 1 < events_.size(); ++i) {
     UnauthenticatedPeer peer = std::move(peers_.front());
     peers_.pop_front();
     if (events_[i].revents && servePeer(peer) == Verdict::Done)
@@ -402,7 +398,7 @@ void Rendezvous::Server::contradict(UnauthenticatedPeer &peer, int64_t rank, con
     std::lock_guard lock(mutex_);
     ++counts_.contradicted;
   }
-  // Away from host 0, that one has yet to decide what the first cause is.
+  // Among several hosts, the first cause has yet to be decided.
   const std::optional<JobCause> decided = memory_.cause();
   refuse(peer, decided ? decided->status.message() : cause.message());
 }
@@ -508,7 +504,7 @@ Status Rendezvous::Server::handleCommit(int64_t rank, const Frame &frame) {
 /// All ranks of this host have come.
 void Rendezvous::Server::finishGather() {
   GatheredParts gathered{.sequence = gather_, .step = ranks_.front().step};
-  size_t bytes = 8; // the step, between hosts, and the number of parts
+  size_t bytes = 4; // the number of parts
   for (const Rank &rank : ranks_) {
     bytes += 4 + rank.part->size();
     gathered.step = std::min(gathered.step, rank.step);

@@ -23,9 +23,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// How long one of several addresses has, so that one that never answers keeps no one from another.
+/// Each of several addresses has this long, so that a silent one does not keep us from the others.
 constexpr milliseconds kForAddress{3000};
-/// How long until those that refused are asked again.
+/// The time until addresses that refused are asked again.
 constexpr milliseconds kBetweenTries{50};
 
 /// An errno in place of a socket.
@@ -79,13 +79,13 @@ Result<ByteStream> ByteStream::connect(const std::string &host, uint16_t port, s
   }
 }
 
-Status ByteStream::write(llvm::StringRef bytes, Deadline deadline) {
+Status ByteStream::write(std::string &bytes, Deadline deadline) {
   while (!bytes.empty()) {
     const ssize_t sent =
         ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && !hasNothingNow())
       return peerFailed("expected {} to read, got: {}", whose_, llvm::sys::StrError(errno));
-    bytes = bytes.drop_front(sent < 0 ? 0 : static_cast<size_t>(sent));
+    bytes.erase(0, sent < 0 ? 0 : static_cast<size_t>(sent));
     if (sent < 0 && !waitUntilReady(socket_.get(), POLLOUT, deadline))
       return timedOut("{} did not read in time", whose_);
   }
@@ -93,7 +93,7 @@ Status ByteStream::write(llvm::StringRef bytes, Deadline deadline) {
 }
 
 Status ByteStream::readMore(Deadline deadline) {
-  char bytes[4096];
+  char bytes[65536];
   for (;;) {
     const ssize_t got = ::recv(socket_.get(), bytes, sizeof bytes, MSG_DONTWAIT);
     if (got > 0) {
@@ -109,27 +109,16 @@ Status ByteStream::readMore(Deadline deadline) {
   }
 }
 
-Result<std::string> ByteStream::read(size_t bytes, Deadline deadline) {
+Result<std::string> ByteStream::peek(size_t bytes, Deadline deadline) {
   while (pending_.size() < bytes)
     BRAID_TRY(readMore(deadline));
-  std::string taken = pending_.substr(0, bytes);
-  pending_.erase(0, bytes);
-  return taken;
+  return pending_.substr(0, bytes);
 }
 
-Result<std::string> ByteStream::readLine(size_t limit, Deadline deadline) {
-  for (;;) {
-    const size_t end = pending_.find('\n');
-    if (end >= limit && (end != std::string::npos || pending_.size() >= limit))
-      return badInput("expected a line of less than {} bytes of {}, got '{}'", limit, whose_,
-                      printable(pending_, 60));
-    if (end != std::string::npos) {
-      std::string line = pending_.substr(0, end);
-      pending_.erase(0, end + 1);
-      return line;
-    }
-    BRAID_TRY(readMore(deadline));
-  }
+Result<std::string> ByteStream::read(size_t bytes, Deadline deadline) {
+  std::string taken = BRAID_TRY(peek(bytes, deadline));
+  pending_.erase(0, bytes);
+  return taken;
 }
 
 } // namespace braid

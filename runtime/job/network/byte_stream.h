@@ -1,4 +1,4 @@
-//===- runtime/job/network/byte_stream.h - bytes and lines over a connected socket ------------===//
+//===- runtime/job/network/byte_stream.h - bytes over a connected socket ----------------------===//
 //
 // Every call is bounded by a deadline, and every read by a number of bytes. No call raises SIGPIPE.
 //
@@ -6,8 +6,6 @@
 #pragma once
 
 #include "runtime/job/bootstrap/socket.h"
-
-#include <utility>
 
 namespace braid {
 
@@ -25,16 +23,13 @@ public:
 
   const std::string &whose() const { return whose_; }
   int descriptor() const { return socket_.get(); }
-  /// What has come and was not asked for.
-  std::string takeRead() { return std::exchange(pending_, {}); }
-  /// The socket, for another use.
-  FileDescriptor release() { return std::move(socket_); }
   // TimedOut, or PeerFailed if the other side is gone.
-  Status write(llvm::StringRef bytes, Deadline deadline);
-  /// Exactly that many bytes.
+  /// Takes what was written from the front of `bytes`: all of it, unless it fails.
+  Status write(std::string &bytes, Deadline deadline);
+  /// Exactly that many bytes, or none.
   Result<std::string> read(size_t bytes, Deadline deadline);
-  /// Up to a newline, which is left out. BadInput if there is none in the first `limit` bytes.
-  Result<std::string> readLine(size_t limit, Deadline deadline);
+  /// The same; they are read again.
+  Result<std::string> peek(size_t bytes, Deadline deadline);
 
 private:
   Status readMore(Deadline deadline);

@@ -61,7 +61,7 @@ Result<TcpListener> tryToListen(const SocketAddress &address, int &error) {
   return TcpListener{std::move(socket), std::move(numbers)};
 }
 
-/// Those of interfaces that are up, but for the loopback's, and for those that are of one link.
+/// The interfaces that are up have these, without the loopback's and link-local ones.
 std::vector<std::string> addressesOfInterfaces() {
   std::vector<std::string> addresses;
   ifaddrs *list = nullptr;
@@ -106,8 +106,6 @@ FileDescriptor acceptFrom(const TcpListener &listener) {
   return socket;
 }
 
-std::string addressOfThisEnd(int socket) { return addressOfSocket(socket).host; }
-
 Result<std::string> addressOfThisHost() {
   const std::vector<std::string> addresses = addressesOfInterfaces();
   if (addresses.empty())
@@ -120,12 +118,6 @@ Result<std::string> addressOfThisHost() {
             llvm::is_contained(addresses, host))
           return host;
   return addresses.front();
-}
-
-bool isAcknowledged(int socket) {
-  tcp_info info = {};
-  socklen_t size = sizeof info;
-  return getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 && info.tcpi_unacked == 0;
 }
 
 std::string textOf(const TcpAddress &address) {

@@ -18,15 +18,10 @@ Result<TcpListener> listenAt(const TcpAddress &at, Deadline deadline);
 /// A connection that has been made, which does not block; invalid if there is none now.
 FileDescriptor acceptFrom(const TcpListener &listener);
 
-/// The address, as numbers, of this end of a connection; empty if it cannot be told.
-std::string addressOfThisEnd(int socket);
 /// An address that other hosts may reach this one by: what its name means, if that is one of its
 /// interfaces' and not the loopback's, else that of the first interface which is up. Unsupported if
 /// there is none.
 Result<std::string> addressOfThisHost();
-
-/// What has been sent over the connection has been acknowledged by the other host.
-bool isAcknowledged(int socket);
 
 /// "node1:29500", "[fe80::1]:29500".
 std::string textOf(const TcpAddress &address);

@@ -1,0 +1,446 @@
+//===- runtime/job/bootstrap/other_hosts.cpp - joins the rendezvous of a job's hosts ----------===//
+
+#include "runtime/job/bootstrap/other_hosts.h"
+
+#include "ir/failure.h"
+#include "runtime/job/bootstrap/endpoint.h"
+#include "runtime/job/bootstrap/frame.h"
+#include "runtime/job/bootstrap/start_thread.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Errno.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+namespace braid {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr const char *kDone = "done";
+/// Between looks at the store, while nothing goes on and during an all-gather.
+constexpr auto kPauseAtRest = 50ms, kPauseInGather = 2ms;
+/// A host waits this long at a time for the outcome of an all-gather.
+constexpr auto kForOutcome = 20ms;
+/// A thread that was away for longer than this has been stopped, and has not heard anything.
+constexpr auto kLongestLook = 500ms;
+constexpr auto kBeforeSaying = 5s, kBetweenSayings = 10s;
+/// A host stays this long to leave, and host 0 for the others to do so.
+constexpr auto kForLeaving = 1000ms;
+
+/// The more ranks there are, the longer is a sign of life.
+std::chrono::milliseconds signPeriod(int64_t ranks) {
+  return 100ms + std::chrono::milliseconds(ranks);
+}
+
+double seconds(std::chrono::milliseconds time) { return static_cast<double>(time.count()) / 1000; }
+
+} // namespace
+
+std::string nameHost(int64_t host, int64_t ranksPerHost) {
+  const int64_t first = host * ranksPerHost;
+  return ranksPerHost == 1
+             ? fmt::format("host {} (rank {})", host, first)
+             : fmt::format("host {} (ranks {} to {})", host, first, first + ranksPerHost - 1);
+}
+
+Result<std::unique_ptr<OtherHosts>>
+OtherHosts::start(std::unique_ptr<Store> store, JobMemory &memory, OtherHostsOptions options) {
+  std::unique_ptr<OtherHosts> others(new OtherHosts(std::move(store), memory, std::move(options)));
+  if (!others->news_.isValid())
+    return unsupported("cannot make an eventfd: {}", llvm::sys::StrError(errno));
+  others->id_ = BRAID_TRY(randomName());
+  BRAID_TRY(
+      startThread(others->thread_, "other hosts", [others = others.get()] { others->run(); }));
+  return others;
+}
+
+OtherHosts::OtherHosts(std::unique_ptr<Store> store, JobMemory &memory, OtherHostsOptions options)
+    : store_(std::move(store)), memory_(memory), options_(std::move(options)),
+      news_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), hosts_(static_cast<size_t>(memory.hosts())),
+      lastLook_(Clock::now()), nextSaying_(lastLook_ + kBeforeSaying) {}
+
+OtherHosts::~OtherHosts() {
+  {
+    std::lock_guard lock(mutex_);
+    isEnding_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable())
+    thread_.join();
+}
+
+// -- Called by the rendezvous. --
+
+void OtherHosts::bring(GatheredParts parts) {
+  {
+    std::lock_guard lock(mutex_);
+    brought_ = std::move(parts);
+  }
+  changed_.notify_all();
+}
+
+std::optional<GatheredParts> OtherHosts::takeGathered() {
+  uint64_t count;
+  (void)!read(news_.get(), &count, sizeof count);
+  std::lock_guard lock(mutex_);
+  return std::exchange(gathered_, {});
+}
+
+// -- The thread. --
+
+void OtherHosts::run() {
+  // Signals are for the process's own threads.
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, nullptr);
+  auto isEnding = [this] {
+    std::lock_guard lock(mutex_);
+    return isEnding_;
+  };
+  while (!isEnding()) {
+    reached_ = communicate();
+    if (reached_.code() == StatusCode::BadInput && !memory_.isAborted())
+      memory_.abort({reached_, -1});
+    lookAtClocks();
+    pause();
+  }
+  leave();
+}
+
+void OtherHosts::pause() {
+  std::unique_lock lock(mutex_);
+  const bool isShort = own_ && !isFailed_ && reached_.isOk();
+  changed_.wait_for(lock, isShort ? kPauseInGather : kPauseAtRest,
+                    [this] { return isEnding_ || brought_; });
+  if (brought_)
+    own_ = std::exchange(brought_, {});
+}
+
+/// The first failure ends it; the next call tries again.
+Status OtherHosts::communicate() {
+  BRAID_TRY(introduce());
+  const Clock::time_point now = Clock::now();
+  if (now >= nextSign_) {
+    BRAID_TRY(giveSign(false));
+    nextSign_ = now + signPeriod(memory_.ranks());
+  }
+  BRAID_TRY(sendParts());
+  BRAID_TRY(lookAtRound());
+  if (now >= nextListening_) {
+    BRAID_TRY(listen());
+    nextListening_ = now + signPeriod(memory_.ranks());
+  }
+  return Status::ok();
+}
+
+std::string OtherHosts::key(const char *what, int64_t number) const {
+  return fmt::format("{}{}{}", prefix_, what, number);
+}
+
+/// Takes the first job of this name that this host has not taken part in.
+Status OtherHosts::introduce() {
+  for (int64_t job = 1; prefix_.empty(); ++job) {
+    const std::string prefix = fmt::format("{}{}/", storePrefix(options_.job), job);
+    const std::string taken =
+        BRAID_TRY(store_->putIfAbsent(fmt::format("{}is{}", prefix, memory_.host()), id_));
+    if (taken == id_)
+      prefix_ = prefix;
+  }
+  return Status::ok();
+}
+
+// -- Signs of life. --
+
+Status OtherHosts::giveSign(bool isLast) {
+  const int64_t perHost = memory_.ranksPerHost();
+  std::string text =
+      HostSign{
+          .count = ++signs_, .hosts = memory_.hosts(), .ranks = memory_.ranks(), .hasLeft = isLast}
+          .encode();
+  appendSlots(memory_, isZero() ? 0 : memory_.host() * perHost,
+              isZero() ? memory_.ranks() : perHost, memory_.network().clockOffsetNs, text);
+  return store_->put(key("host", memory_.host()), text);
+}
+
+/// Host 0 watches all hosts, and all watch host 0.
+bool OtherHosts::isWatched(size_t host) const { return (host == 0) != isZero(); }
+
+Status OtherHosts::listen() {
+  for (size_t host = 0; host < hosts_.size(); ++host) {
+    if (!isWatched(host) || hosts_[host].hasLeft)
+      continue;
+    const auto text = BRAID_TRY(store_->poll(key("host", static_cast<int64_t>(host))));
+    if (text)
+      BRAID_TRY(hear(host, *text));
+  }
+  return Status::ok();
+}
+
+Status OtherHosts::hear(size_t number, llvm::StringRef text) {
+  const HostSign sign = BRAID_TRY(HostSign::decode(text));
+  Host &host = hosts_[number];
+  if (sign.count == host.signs)
+    return Status::ok();
+  if (sign.hosts != memory_.hosts() || sign.ranks != memory_.ranks())
+    return badInput("host {} says that there are {} hosts and {} ranks, host {} says {} and {}",
+                    number, sign.hosts, sign.ranks, memory_.host(), memory_.hosts(),
+                    memory_.ranks());
+  host.hasCome = true;
+  host.hasLeft = sign.hasLeft;
+  host.signs = sign.count;
+  host.silent = {};
+  // Host 0 passes on what this host has said itself, too.
+  const int64_t perHost = memory_.ranksPerHost();
+  BRAID_TRY(applySlots(text, memory_, -memory_.network().clockOffsetNs, [&](int64_t rank) {
+    return isZero() ? rank / perHost == static_cast<int64_t>(number) : !memory_.isHere(rank);
+  }));
+  for (int64_t local = 0; host.hasLeft && local < perHost; ++local)
+    memory_.slot(static_cast<int64_t>(number) * perHost + local)
+        .state.store(static_cast<uint32_t>(RankState::Left), std::memory_order_relaxed);
+  return Status::ok();
+}
+
+// -- All-gathers. --
+
+Status OtherHosts::sendParts() {
+  if (isZero() || !own_ || areSent_ || !fits(own_->parts))
+    return Status::ok();
+  sentNs_ = monotonicNs();
+  BRAID_TRY(store_->put(key("parts", memory_.host()), own_->encode()));
+  areSent_ = true;
+  return Status::ok();
+}
+
+Status OtherHosts::lookAtRound() {
+  if (isFailed_)
+    return Status::ok();
+  const std::optional<std::string> outcome = BRAID_TRY(decide());
+  if (!outcome) {
+    abortIfRoundCannotEnd();
+    return Status::ok();
+  }
+  if (*outcome == kDone) {
+    finishRound(BRAID_TRY(fetchAll()));
+    return Status::ok();
+  }
+  memory_.abortDecided(BRAID_TRY(decodeCause(*outcome, memory_.ranks())));
+  isFailed_ = true;
+  return Status::ok();
+}
+
+/// The outcome of this round, if there is one already or this host can decide it.
+Result<std::optional<std::string>> OtherHosts::decide() {
+  const std::string round = key("round", round_);
+  if (const std::optional<JobCause> proposal = memory_.proposal())
+    return std::optional(BRAID_TRY(store_->putIfAbsent(round, encodeCause(*proposal))));
+  if (!isZero())
+    return store_->get(round, areSent_ ? kForOutcome : 0ms);
+  if (!BRAID_TRY(haveAllPartsCome()))
+    return store_->poll(round);
+  std::string text;
+  append(text, monotonicNs());
+  BRAID_TRY(store_->put(key("all", 0), text + all_->encode()));
+  return std::optional(BRAID_TRY(store_->putIfAbsent(round, kDone)));
+}
+
+Result<bool> OtherHosts::haveAllPartsCome() {
+  if (!own_)
+    return false;
+  const auto perHost = static_cast<size_t>(memory_.ranksPerHost());
+  bool isComplete = true;
+  for (size_t number = 1; number < hosts_.size(); ++number) {
+    Host &host = hosts_[number];
+    if (host.parts)
+      continue;
+    const auto text = BRAID_TRY(store_->poll(key("parts", static_cast<int64_t>(number))));
+    std::optional<GatheredParts> parts;
+    if (text)
+      parts = BRAID_TRY(GatheredParts::decode(*text, perHost));
+    if (parts && parts->sequence == round_ && !host.hasLeft)
+      host.parts = std::move(parts);
+    isComplete &= host.parts.has_value();
+  }
+  if (isComplete && !all_)
+    joinParts();
+  return isComplete && all_;
+}
+
+void OtherHosts::joinParts() {
+  GatheredParts all = *own_;
+  for (const Host &host : llvm::drop_begin(hosts_)) {
+    all.step = std::min(all.step, host.parts->step);
+    all.parts.insert(all.parts.end(), host.parts->parts.begin(), host.parts->parts.end());
+  }
+  if (fits(all.parts))
+    all_ = std::move(all);
+}
+
+/// Aborts the job if the store cannot take as much.
+bool OtherHosts::fits(const std::vector<std::string> &parts) {
+  constexpr size_t kMost = kMaxStoreValue - 64;
+  size_t bytes = 0;
+  for (const std::string &part : parts)
+    bytes += sizeof(uint32_t) + part.size();
+  if (bytes > kMost)
+    memory_.abort(
+        {badInput("expected at most {} bytes from all ranks together, got {}", kMost, bytes)});
+  return bytes <= kMost;
+}
+
+Result<GatheredParts> OtherHosts::fetchAll() {
+  if (isZero())
+    return *all_;
+  const std::optional<std::string> text = BRAID_TRY(store_->poll(key("all", 0)));
+  if (!text || text->size() < sizeof(uint64_t))
+    return badInput("expected host 0 to say what all ranks have said, got nothing");
+  const llvm::StringRef rest(*text);
+  GatheredParts all = BRAID_TRY(GatheredParts::decode(rest.drop_front(sizeof(uint64_t)),
+                                                      static_cast<size_t>(memory_.ranks())));
+  if (all.sequence != round_)
+    return badInput("expected the parts of all-gather {}, got those of {}", round_, all.sequence);
+  synchronizeClocks(llvm::support::endian::read64le(rest.data()));
+  return all;
+}
+
+/// Host 0 has read its clock between this host's parts and now. Each all-gather narrows down by how
+/// much the clocks differ.
+void OtherHosts::synchronizeClocks(uint64_t zeroNs) {
+  leastOffsetNs_ = std::max(leastOffsetNs_, static_cast<int64_t>(zeroNs - monotonicNs()));
+  mostOffsetNs_ = std::min(mostOffsetNs_, static_cast<int64_t>(zeroNs - sentNs_));
+  JobMemory::Network network = memory_.network();
+  network.clockOffsetNs = leastOffsetNs_ / 2 + mostOffsetNs_ / 2;
+  network.clockErrorNs =
+      static_cast<uint64_t>(std::max<int64_t>(0, mostOffsetNs_ - leastOffsetNs_)) / 2;
+  memory_.setNetwork(network);
+}
+
+/// It counts, whatever becomes of whom.
+void OtherHosts::finishRound(GatheredParts all) {
+  if (round_ == 1 && isZero() && options_.whenAllCame)
+    options_.whenAllCame();
+  ++round_;
+  own_.reset();
+  all_.reset();
+  areSent_ = false;
+  for (Host &host : hosts_) {
+    host.hasCome = true;
+    host.parts.reset();
+  }
+  if (all.step != 0 && !memory_.commit(all.step))
+    return;
+  {
+    std::lock_guard lock(mutex_);
+    gathered_ = std::move(all);
+  }
+  const uint64_t one = 1;
+  (void)!write(news_.get(), &one, sizeof one);
+}
+
+/// Nobody waits for a host that has left. Where host 0 has left, no store may be there any more.
+void OtherHosts::abortIfRoundCannotEnd() {
+  for (size_t number = 0; number < hosts_.size(); ++number) {
+    const auto host = static_cast<int64_t>(number);
+    if (own_ && isWatched(number) && hosts_[number].hasLeft)
+      memory_.abort({peerFailed("{} left before the others were done",
+                                nameHost(host, memory_.ranksPerHost())),
+                     host * memory_.ranksPerHost()});
+  }
+}
+
+// -- Clocks. --
+
+void OtherHosts::lookAtClocks() {
+  const Clock::time_point now = Clock::now();
+  const Clock::duration elapsed = std::min<Clock::duration>(now - lastLook_, kLongestLook);
+  lastLook_ = now;
+  waited_ += elapsed;
+  Clock::duration longest{0};
+  for (size_t number = 0; number < hosts_.size(); ++number) {
+    Host &host = hosts_[number];
+    if (!isWatched(number) || !host.hasCome || host.hasLeft)
+      continue;
+    host.silent += elapsed;
+    longest = std::max(longest, host.silent);
+    if (host.silent >= options_.silence && !memory_.isAborted())
+      lose(number);
+  }
+  JobMemory::Network network = memory_.network();
+  network.roundTripNs = static_cast<uint64_t>(std::chrono::nanoseconds(longest).count());
+  memory_.setNetwork(network);
+  // Host 0 may have been the store's host, and decides nothing any more.
+  if (!isZero() && hosts_.front().hasLeft && !reached_.isOk()) {
+    abortIfRoundCannotEnd();
+    memory_.decideHere();
+  }
+  lookForMissing();
+}
+
+/// Hosts may come minutes apart: the user is told which ones are missing.
+void OtherHosts::lookForMissing() {
+  std::vector<std::string> missing;
+  for (size_t number = 0; number < hosts_.size(); ++number)
+    if (isWatched(number) && !hosts_[number].hasCome)
+      missing.push_back(nameHost(static_cast<int64_t>(number), memory_.ranksPerHost()));
+  if (missing.empty() || memory_.isAborted())
+    return;
+  const Clock::time_point now = Clock::now();
+  if (waited_ >= options_.joinTimeout) {
+    memory_.abort({timedOut("expected {} hosts to come within {} s, got all but {}", hosts_.size(),
+                            seconds(options_.joinTimeout), fmt::join(missing, ", ")),
+                   -1});
+    if (!reached_.isOk())
+      memory_.decideHere();
+  } else if (isZero() && now >= nextSaying_ && options_.say) {
+    nextSaying_ = now + kBetweenSayings;
+    options_.say(fmt::format("waiting for {}", fmt::join(missing, ", ")));
+  }
+}
+
+void OtherHosts::lose(size_t number) {
+  const auto host = static_cast<int64_t>(number);
+  const char *why = reached_.isOk() ? "it stands still, is down or is cut off"
+                                    : "the store of the hosts cannot be reached";
+  memory_.abort({timedOut("{}: nothing was heard from it for {} s; {}",
+                          nameHost(host, memory_.ranksPerHost()), seconds(options_.silence), why),
+                 host * memory_.ranksPerHost()});
+  if (!reached_.isOk())
+    memory_.decideHere();
+}
+
+// -- The end. --
+
+/// This host's proposal is heard before it says that it has left.
+void OtherHosts::leave() {
+  const auto deadline = Clock::now() + kForLeaving;
+  auto isAwaited = [this](const Host &host) { return host.hasCome && !host.hasLeft; };
+  bool hasLeft = false;
+  while (Clock::now() < deadline) {
+    Status said = introduce();
+    if (said.isOk() && !hasLeft)
+      said = lookAtRound();
+    if (said.isOk() && !hasLeft)
+      said = giveSign(true);
+    // The answer to this says that the sign was read.
+    if (said.isOk() && !hasLeft)
+      said = store_->poll(key("host", memory_.host())).status();
+    hasLeft |= said.isOk();
+    if (hasLeft && !isZero())
+      return;
+    if (hasLeft && listen().isOk() && llvm::none_of(llvm::drop_begin(hosts_), isAwaited))
+      return;
+    if (said.code() == StatusCode::PeerFailed)
+      return;
+    std::this_thread::sleep_for(kPauseInGather);
+  }
+}
+
+} // namespace braid

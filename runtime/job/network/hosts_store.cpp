@@ -1,0 +1,124 @@
+//===- runtime/job/network/hosts_store.cpp - the store that the hosts of a job have in common -===//
+
+#include "runtime/job/network/hosts_store.h"
+
+#include "ir/failure.h"
+#include "ir/printable.h"
+
+#include <thread>
+
+namespace braid {
+namespace {
+
+Status noStore(const std::string &why) {
+  return unsupported("{}; or set BRAID_RENDEZVOUS=tcp://host:port on all ranks", why);
+}
+
+using Clock = std::chrono::steady_clock;
+
+/// TimedOut if the store does not answer until the deadline.
+Status waitForAnswer(Store &store, Deadline deadline) {
+  for (;;) {
+    const Status status = store.poll("is anybody there").status();
+    if (status.code() != StatusCode::TimedOut || Clock::now() >= deadline)
+      return status;
+  }
+}
+
+/// A proxy may take a connection and end it because the store is not there yet. So only a store
+/// that has answered is connected.
+Result<std::unique_ptr<Store>> connectTo(const TcpAddress &at, const std::string &whose,
+                                         bool isPatient, Deadline deadline) {
+  constexpr std::chrono::milliseconds kBeforeNextTry{50};
+  for (;;) {
+    ByteStream stream =
+        BRAID_TRY(ByteStream::connect(at.host, at.port, whose, isPatient, deadline));
+    std::unique_ptr<Store> store = std::make_unique<TcpStore>(std::move(stream));
+    const Status status = waitForAnswer(*store, deadline);
+    if (status.isOk())
+      return store;
+    if (status.code() != StatusCode::PeerFailed || !isPatient || Clock::now() >= deadline)
+      return status;
+    std::this_thread::sleep_for(kBeforeNextTry);
+  }
+}
+
+bool isEveryAddress(const std::string &host) { return host == "0.0.0.0" || host == "::"; }
+
+} // namespace
+
+Result<std::unique_ptr<HostsStore>>
+HostsStore::open(const Place &place, const Environment &environment, Deadline deadline) {
+  std::unique_ptr<HostsStore> store(new HostsStore(place, environment));
+  store->given_ = BRAID_TRY(rendezvousAddress(environment));
+  if (store->given_ || place.source == "torchrun")
+    return store;
+  if (place.source == "Open MPI" || (place.source == "SLURM" && environment("PMIX_NAMESPACE"))) {
+    auto pmix = Pmix::open(place, environment, deadline);
+    if (pmix.status().code() == StatusCode::Unsupported)
+      return noStore(pmix.status().message());
+    store->pmix_ = BRAID_TRY(std::move(pmix));
+    return store;
+  }
+  if (place.source == "SLURM")
+    return noStore("srun gives its ranks no way to tell each other where hosts meet: use srun "
+                   "--mpi=pmix");
+  return noStore(fmt::format("{} has no store through which hosts meet: use torchrun, mpirun of "
+                             "Open MPI, or srun --mpi=pmix",
+                             place.source));
+}
+
+Result<std::unique_ptr<Store>> HostsStore::connect(Deadline deadline) {
+  if (!given_ && !pmix_)
+    return connectToTorchrun(deadline);
+  const TcpAddress at = BRAID_TRY(place_.host == 0 ? startServer(deadline) : findServer(deadline));
+  return connectTo(at, fmt::format("host 0 at {}", textOf(at)), true, deadline);
+}
+
+/// If torchrun has no store, the process of rank 0 makes one in
+/// torch.distributed.init_process_group.
+Result<std::unique_ptr<Store>> HostsStore::connectToTorchrun(Deadline deadline) {
+  TcpAddress at{environment_("MASTER_ADDR").value_or(""), 0};
+  const std::string port = environment_("MASTER_PORT").value_or("");
+  if (llvm::StringRef(port).getAsInteger(10, at.port) || at.port == 0)
+    return badInput("expected MASTER_PORT to be a port, got '{}'", printable(port, 20));
+  const bool isOfAgent = environment_("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
+  const std::string whose = fmt::format(
+      "{} at {}:{}",
+      isOfAgent ? "torchrun's store" : "the store of torch.distributed.init_process_group",
+      printable(at.host, 253), at.port);
+  auto store = connectTo(at, whose, isOfAgent || place_.rank != 0, deadline);
+  if (store.status().code() == StatusCode::PeerFailed)
+    return noStore(fmt::format("torchrun has no store of its own (TORCHELASTIC_USE_AGENT_STORE is "
+                               "not True), and {}: call it before on rank 0",
+                               store.status().message()));
+  return store;
+}
+
+Result<TcpAddress> HostsStore::startServer(Deadline deadline) {
+  const TcpAddress at = given_ ? *given_ : TcpAddress{BRAID_TRY(addressOfThisHost()), 0};
+  server_ = BRAID_TRY(StoreServer::start(at, deadline));
+  TcpAddress listening = server_->address();
+  if (pmix_)
+    BRAID_TRY(pmix_->put("tcp://" + textOf(listening), deadline));
+  if (isEveryAddress(listening.host))
+    listening.host = listening.host == "::" ? "::1" : "127.0.0.1";
+  return listening;
+}
+
+Result<TcpAddress> HostsStore::findServer(Deadline deadline) {
+  if (given_)
+    return *given_;
+  const std::string text = BRAID_TRY(pmix_->get(deadline));
+  const std::optional<TcpAddress> at = parseTcpAddress(text);
+  if (!at)
+    return badInput("expected PMIx to say where host 0 is, got '{}'", printable(text, 80));
+  return *at;
+}
+
+void HostsStore::close() {
+  if (server_)
+    server_->close();
+}
+
+} // namespace braid

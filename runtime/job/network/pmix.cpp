@@ -1,0 +1,210 @@
+//===- runtime/job/network/pmix.cpp - tells all ranks where the hosts' store is ---------------===//
+
+#include "runtime/job/network/pmix.h"
+
+#include "ir/failure.h"
+#include "runtime/job/bootstrap/start_thread.h"
+#include "runtime/job/bootstrap/store.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <future>
+
+#include <dlfcn.h>
+
+namespace braid {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// The part of the PMIx standard that is used, as of version 2. Arrays of what has grown since
+// then are of one element.
+struct Process {
+  char nameSpace[256] = {};
+  uint32_t rank = 0;
+};
+struct Value {
+  uint16_t type = 0;
+  union {
+    char *text;
+    int number;
+    char room[40];
+  } data = {};
+};
+struct Info {
+  char key[512] = {};
+  uint32_t flags = 0;
+  Value value;
+};
+static_assert(offsetof(Value, data) == 8 && offsetof(Info, value) == 520);
+
+enum Code : int { Success = 0, NotFoundYet = -46, TimedOutCode = -24 };
+constexpr uint16_t kText = 3, kInteger = 6;
+constexpr uint8_t kForAll = 3; ///< PMIX_GLOBAL
+
+/// The server's own limit for one answer; what is not there then is asked for again.
+constexpr int kSecondsOfServer = 1;
+/// A rank that leaves while it waits for an answer cannot finalize, which mpirun takes for a crash,
+/// so what was asked is waited for a little longer than anybody has time.
+constexpr milliseconds kForLastAnswer{3000}, kPause{20};
+
+} // namespace
+
+/// The library, and the one thread at a time that calls it.
+class PmixLibrary {
+public:
+  int (*init)(Process *, Info *, size_t) = nullptr;
+  int (*finalize)(const Info *, size_t) = nullptr;
+  int (*put)(uint8_t, const char *, Value *) = nullptr;
+  int (*commit)() = nullptr;
+  int (*get)(const Process *, const char *, const Info *, size_t, Value **) = nullptr;
+  const char *(*explain)(int) = nullptr;
+  Process self;
+  bool isStuck = false; ///< a call has not returned
+
+  static Result<std::shared_ptr<PmixLibrary>> open(const Environment &environment);
+
+  /// The result of `call`; nothing soon after the deadline, or if there is no thread for it.
+  static std::optional<int> within(std::shared_ptr<PmixLibrary> library, Deadline deadline,
+                                   std::function<int(PmixLibrary &)> call);
+  std::string explained(int code) const {
+    const char *text = explain ? explain(code) : nullptr;
+    return fmt::format("{} ({})", text ? text : "an error", code);
+  }
+};
+
+Result<std::shared_ptr<PmixLibrary>> PmixLibrary::open(const Environment &environment) {
+  const std::string file = environment("BRAID_PMIX_LIBRARY").value_or("libpmix.so.2");
+  void *handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
+    const char *reason = dlerror();
+    return unsupported("PMIx: {}; BRAID_PMIX_LIBRARY may name libpmix.so.2 of the launcher",
+                       reason ? reason : file + " cannot be opened");
+  }
+  // It is never closed: it may have threads.
+  auto library = std::make_shared<PmixLibrary>();
+  auto find = [&](const char *name, auto &function) {
+    function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(handle, name));
+    return function != nullptr;
+  };
+  find("PMIx_Error_string", library->explain);
+  if (!find("PMIx_Init", library->init) || !find("PMIx_Finalize", library->finalize) ||
+      !find("PMIx_Put", library->put) || !find("PMIx_Commit", library->commit) ||
+      !find("PMIx_Get", library->get))
+    return unsupported("PMIx: {} lacks a function of PMIx 2", file);
+  return library;
+}
+
+/// No call of the library knows a deadline that it would keep, so each has a thread, which is left
+/// behind if it is late, with all that it uses.
+std::optional<int> PmixLibrary::within(std::shared_ptr<PmixLibrary> library, Deadline deadline,
+                                       std::function<int(PmixLibrary &)> call) {
+  auto answer = std::make_shared<std::promise<int>>();
+  std::future<int> future = answer->get_future();
+  std::thread thread;
+  if (!startThread(thread, "calling PMIx", [=] { answer->set_value(call(*library)); }).isOk())
+    return std::nullopt;
+  thread.detach();
+  if (future.wait_until(std::max(deadline, deadlineIn(kForLastAnswer))) ==
+      std::future_status::ready)
+    return future.get();
+  library->isStuck = true;
+  return std::nullopt;
+}
+
+Result<std::unique_ptr<Pmix>> Pmix::open(const Place &place, const Environment &environment,
+                                         Deadline deadline) {
+  auto library = BRAID_TRY(PmixLibrary::open(environment));
+  // The process itself is written to by a thread that may be late.
+  auto self = std::make_shared<Process>();
+  const std::optional<int> code = PmixLibrary::within(
+      library, deadline, [self](PmixLibrary &pmix) { return pmix.init(self.get(), nullptr, 0); });
+  if (!code)
+    return timedOut("PMIx's server did not answer in time");
+  if (*code != Success)
+    return unsupported("PMIx: expected the launcher to have a server, got: {}",
+                       library->explained(*code));
+  library->self = *self;
+  std::unique_ptr<Pmix> opened(new Pmix(library, storePrefix(place.job) + "store"));
+  if (self->rank != static_cast<uint32_t>(place.rank))
+    return badInput("expected PMIx to say that this is rank {}, got {}", place.rank, self->rank);
+  return opened;
+}
+
+Pmix::~Pmix() {
+  if (!library_->isStuck)
+    (void)PmixLibrary::within(library_, deadlineIn(kForLastAnswer),
+                              [](PmixLibrary &pmix) { return pmix.finalize(nullptr, 0); });
+}
+
+Status Pmix::put(const std::string &text, Deadline deadline) {
+  if (library_->isStuck)
+    return timedOut("PMIx's server did not answer in time");
+  const std::optional<int> code =
+      PmixLibrary::within(library_, deadline, [key = key_, text](PmixLibrary &pmix) {
+        Value entry;
+        entry.type = kText;
+        entry.data.text = const_cast<char *>(text.c_str()); // it is copied
+        const int put = pmix.put(kForAll, key.c_str(), &entry);
+        return put == Success ? pmix.commit() : put;
+      });
+  if (!code)
+    return timedOut("PMIx's server did not take an address in time");
+  if (*code != Success)
+    return peerFailed("expected PMIx to take an address, got: {}", library_->explained(*code));
+  return Status::ok();
+}
+
+namespace {
+
+/// Asks once. `text` is set if the answer is a text of no more than kLongest characters.
+int getOnce(PmixLibrary &pmix, const std::string &key, std::optional<std::string> &text) {
+  Process owner = pmix.self;
+  owner.rank = 0;
+  Info limit;
+  std::strcpy(limit.key, "pmix.timeout");
+  limit.value.type = kInteger;
+  limit.value.data.number = kSecondsOfServer;
+  Value *value = nullptr;
+  const int code = pmix.get(&owner, key.c_str(), &limit, 1, &value);
+  if (code != Success || !value)
+    return code == Success ? int(NotFoundYet) : code;
+  constexpr size_t kLongest = 300;
+  if (value->type == kText && value->data.text &&
+      strnlen(value->data.text, kLongest + 1) <= kLongest)
+    text = value->data.text;
+  if (value->type == kText)
+    std::free(value->data.text); // as PMIX_VALUE_RELEASE does
+  std::free(value);
+  return code;
+}
+
+} // namespace
+
+Result<std::string> Pmix::get(Deadline deadline) {
+  for (;;) {
+    auto text = std::make_shared<std::optional<std::string>>();
+    if (library_->isStuck)
+      return timedOut("PMIx's server did not answer in time");
+    const std::optional<int> code =
+        PmixLibrary::within(library_, deadline, [key = key_, text](PmixLibrary &pmix) {
+          return getOnce(pmix, key, *text);
+        });
+    if (!code)
+      return timedOut("PMIx's server had no address of host 0 in time");
+    if (*code == Success && !*text)
+      return badInput("expected PMIx to have a text that Braid has put, got another value");
+    if (*code == Success)
+      return **text;
+    if (*code != NotFoundYet && *code != TimedOutCode)
+      return peerFailed("expected PMIx to have an address of host 0, got: {}",
+                        library_->explained(*code));
+    if (Clock::now() >= deadline)
+      return timedOut("PMIx's server had no address of host 0 in time");
+    std::this_thread::sleep_until(std::min(deadline, Clock::now() + kPause));
+  }
+}
+
+} // namespace braid

@@ -1,0 +1,152 @@
+//===- runtime/job/network/tcp_store.cpp - a store that is reached by PyTorch's protocol ------===//
+
+#include "runtime/job/network/tcp_store.h"
+
+#include "ir/failure.h"
+
+#include <cassert>
+#include <cstring>
+
+namespace braid {
+namespace {
+
+using Kind = StoreRequest::Kind;
+
+constexpr uint32_t kMagic = 0x3c85f7ce;
+/// Asked for in place of a value, it changes nothing. No value of a host is equal to it.
+constexpr const char *kNothing = "nothing is here";
+
+template <class Number> std::string bytesOf(Number number) {
+  return {reinterpret_cast<const char *>(&number), sizeof number};
+}
+
+template <class Number> bool takeNumber(llvm::StringRef &bytes, Number &number) {
+  if (bytes.size() < sizeof number)
+    return false;
+  std::memcpy(&number, bytes.data(), sizeof number);
+  bytes = bytes.drop_front(sizeof number);
+  return true;
+}
+
+/// False if it has not come as a whole.
+Result<bool> takeText(llvm::StringRef &bytes, size_t most, std::string &text) {
+  uint64_t size = 0;
+  if (!takeNumber(bytes, size))
+    return false;
+  if (size > most)
+    return badInput("expected a text of at most {} bytes for a store, got {}", most, size);
+  if (bytes.size() < size)
+    return false;
+  text = bytes.take_front(static_cast<size_t>(size)).str();
+  bytes = bytes.drop_front(static_cast<size_t>(size));
+  return true;
+}
+
+} // namespace
+
+// -- Requests. --
+
+std::string textOfStore(llvm::StringRef text) {
+  return bytesOf<uint64_t>(text.size()) + text.str();
+}
+
+std::string StoreRequest::encode() const {
+  const std::string begin = bytesOf(static_cast<uint8_t>(kind));
+  switch (kind) {
+  case Kind::Validate:
+    return begin + bytesOf(kMagic);
+  case Kind::Set:
+    return begin + textOfStore(key) + textOfStore(value);
+  case Kind::CompareSet:
+    return begin + textOfStore(key) + textOfStore(expected) + textOfStore(value);
+  }
+  llvm_unreachable("covered above");
+}
+
+Result<std::optional<StoreRequest>> StoreRequest::take(llvm::StringRef &bytes) {
+  const std::optional<StoreRequest> notYet;
+  llvm::StringRef rest = bytes;
+  StoreRequest request;
+  uint8_t kind = 0;
+  if (!takeNumber(rest, kind))
+    return notYet;
+  if (kind > static_cast<uint8_t>(Kind::CompareSet))
+    return badInput("expected a request to a store, got kind {}", kind);
+  request.kind = static_cast<Kind>(kind);
+  if (request.kind == Kind::Validate) {
+    uint32_t magic = 0;
+    if (!takeNumber(rest, magic))
+      return notYet;
+    if (magic != kMagic)
+      return badInput("expected a client of a store, got another one");
+  } else {
+    if (!BRAID_TRY(takeText(rest, kMaxStoreKey, request.key)) ||
+        (request.kind == Kind::CompareSet &&
+         !BRAID_TRY(takeText(rest, kMaxStoreValue, request.expected))) ||
+        !BRAID_TRY(takeText(rest, kMaxStoreValue, request.value)))
+      return notYet;
+  }
+  bytes = rest;
+  return std::optional(std::move(request));
+}
+
+// -- The client. --
+
+TcpStore::TcpStore(ByteStream stream)
+    : stream_(std::move(stream)), unsent_(StoreRequest{.kind = Kind::Validate}.encode()) {}
+
+/// Bytes of earlier requests that have not been sent go first.
+Status TcpStore::put(const std::string &key, const std::string &value) {
+  assert(!value.empty() && value.size() <= kMaxStoreValue);
+  const Deadline deadline = deadlineIn(kLongest);
+  BRAID_TRY(stream_.write(unsent_, deadline));
+  unsent_ = StoreRequest{.kind = Kind::Set, .key = key, .value = value}.encode();
+  const Status sent = stream_.write(unsent_, deadline);
+  return sent.code() == StatusCode::TimedOut ? Status::ok() : sent;
+}
+
+Result<std::string> TcpStore::putIfAbsent(const std::string &key, const std::string &value) {
+  assert(!value.empty() && value.size() <= kMaxStoreValue);
+  return compareSet(key, "", value);
+}
+
+Result<std::optional<std::string>> TcpStore::poll(const std::string &key) {
+  const std::string value = BRAID_TRY(compareSet(key, kNothing, kNothing));
+  return value.empty() || value == kNothing ? std::optional<std::string>() : value;
+}
+
+/// The answer to a call that ran out of time is kept for the next call that asks the same.
+Result<std::string> TcpStore::compareSet(const std::string &key, const std::string &expected,
+                                         const std::string &value) {
+  const Deadline deadline = deadlineIn(kLongest);
+  const std::string request =
+      StoreRequest{.kind = Kind::CompareSet, .key = key, .expected = expected, .value = value}
+          .encode();
+  BRAID_TRY(stream_.write(unsent_, deadline));
+  if (auto late = late_.extract(request))
+    return std::move(late.mapped());
+  if (!asked_.empty() && asked_ != request) {
+    const std::string before = asked_;
+    late_[before] = BRAID_TRY(readAnswer(deadline));
+  }
+  if (asked_.empty()) {
+    asked_ = unsent_ = request;
+    BRAID_TRY(stream_.write(unsent_, deadline));
+  }
+  return readAnswer(deadline);
+}
+
+Result<std::string> TcpStore::readAnswer(Deadline deadline) {
+  uint64_t bytes = 0;
+  const std::string length = BRAID_TRY(stream_.peek(sizeof bytes, deadline));
+  std::memcpy(&bytes, length.data(), sizeof bytes);
+  if (bytes > kMaxStoreValue)
+    return peerFailed("expected at most {} bytes of {}, got {}", kMaxStoreValue, stream_.whose(),
+                      bytes);
+  const std::string answer =
+      BRAID_TRY(stream_.read(sizeof bytes + static_cast<size_t>(bytes), deadline));
+  asked_.clear();
+  return answer.substr(sizeof bytes);
+}
+
+} // namespace braid

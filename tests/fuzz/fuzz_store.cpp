@@ -1,0 +1,65 @@
+//===- tests/fuzz/fuzz_store.cpp - any bytes, as what a client or a store says ----------------===//
+
+#include "runtime/job/network/store_server.h"
+#include "tests/fuzz/require.h"
+
+#include <cstdlib>
+
+#include <sys/socket.h>
+
+namespace braid {
+namespace {
+
+/// What is taken is what would be said for it, and what is left is the end of the bytes.
+void checkRequests(llvm::StringRef bytes) {
+  llvm::StringRef rest = bytes;
+  while (true) {
+    const llvm::StringRef before = rest;
+    const auto request = StoreRequest::take(rest);
+    if (!request || !*request) {
+      require(rest == before);
+      return;
+    }
+    require((*request)->encode() == before.drop_back(rest.size()));
+  }
+}
+
+/// Answers do not depend on how the bytes were split.
+void checkServer(llvm::StringRef bytes) {
+  StoreTable once, bytewise;
+  std::string all = bytes.str(), allAnswers, answers, pending;
+  const Status status = once.serve(all, allAnswers);
+  Status later;
+  for (size_t i = 0; i < bytes.size() && later.isOk(); ++i) {
+    pending += bytes[i];
+    later = bytewise.serve(pending, answers);
+  }
+  require(status.isOk() == later.isOk() && answers == allAnswers);
+}
+
+/// A store that answers so ends in an answer of limited length, or in a failure.
+void checkClient(llvm::StringRef bytes) {
+  int both[2];
+  require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, both) == 0);
+  FileDescriptor other(both[1]);
+  require(send(both[1], bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+          static_cast<ssize_t>(bytes.size()));
+  shutdown(both[1], SHUT_WR);
+  TcpStore store(ByteStream(FileDescriptor(both[0]), "the store"));
+  const auto value = store.putIfAbsent("key", "value");
+  require(value ? value->size() <= kMaxStoreValue
+                : value.status().code() == StatusCode::PeerFailed);
+  require(value.isOk() || !store.poll("key").isOk());
+}
+
+} // namespace
+} // namespace braid
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  // Less than a socket holds.
+  const llvm::StringRef bytes(reinterpret_cast<const char *>(data), std::min<size_t>(size, 16384));
+  braid::checkRequests(bytes);
+  braid::checkServer(bytes);
+  braid::checkClient(bytes);
+  return 0;
+}

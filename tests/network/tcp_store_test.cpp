@@ -1,0 +1,192 @@
+//===- tests/network/tcp_store_test.cpp - a store, its clients, and servers that are none -----===//
+
+#include "ir/failure.h"
+#include "runtime/job/network/store_server.h"
+#include "tests/bootstrap/bootstrap_test.h"
+
+#include <gmock/gmock.h>
+
+#include <sys/socket.h>
+
+namespace braid {
+namespace {
+
+using testing::HasSubstr;
+
+std::unique_ptr<StoreServer> startServer() {
+  auto server = StoreServer::start({"127.0.0.1", 0}, soon());
+  EXPECT_TRUE(server.isOk()) << server.status().message();
+  return std::move(*server);
+}
+
+std::unique_ptr<TcpStore> connectTo(const StoreServer &server) {
+  auto stream = ByteStream::connect("127.0.0.1", server.address().port, "the store", false, soon());
+  EXPECT_TRUE(stream.isOk()) << stream.status().message();
+  return std::make_unique<TcpStore>(std::move(*stream));
+}
+
+/// As a caller does: an answer may take longer than one call on a loaded machine.
+template <class Call> auto patiently(Call call) {
+  for (const Deadline end = soon();;)
+    if (auto result = call();
+        result.status().code() != StatusCode::TimedOut || std::chrono::steady_clock::now() > end)
+      return result;
+}
+
+std::optional<std::string> poll(TcpStore &store, const std::string &key) {
+  const auto value = patiently([&] { return store.poll(key); });
+  EXPECT_TRUE(value.isOk()) << value.status().message();
+  return value ? *value : std::nullopt;
+}
+
+std::string putIfAbsent(TcpStore &store, const std::string &key, const std::string &value) {
+  const auto there = patiently([&] { return store.putIfAbsent(key, value); });
+  EXPECT_TRUE(there.isOk()) << there.status().message();
+  return there ? *there : "";
+}
+
+TEST(TcpStore, GivesWhatWasPut) {
+  const auto server = startServer();
+  const auto one = connectTo(*server), other = connectTo(*server);
+  EXPECT_EQ(poll(*one, "key"), std::nullopt);
+  const std::string value("\0\n %\xff", 5), large(kMaxStoreValue, 'x');
+  EXPECT_TRUE(one->put("key", value).isOk());
+  EXPECT_EQ(poll(*one, "key"), value);
+  EXPECT_EQ(poll(*other, "key"), value);
+  EXPECT_TRUE(other->put("key", large).isOk());
+  EXPECT_EQ(poll(*other, "key"), large);
+  EXPECT_EQ(poll(*one, "key"), large);
+  EXPECT_EQ(poll(*one, "another"), std::nullopt);
+}
+
+TEST(TcpStore, TheFirstToPutIsTheFirst) {
+  const auto server = startServer();
+  std::vector<std::string> there(8);
+  onAllRanks(8, [&](int64_t rank) {
+    const auto store = connectTo(*server);
+    there[static_cast<size_t>(rank)] = putIfAbsent(*store, "first", std::to_string(rank));
+  });
+  EXPECT_THAT(there, testing::Each(there.front()));
+  EXPECT_EQ(putIfAbsent(*connectTo(*server), "first", "late"), there.front());
+}
+
+TEST(TcpStore, WaitsForAKey) {
+  const auto server = startServer();
+  const auto store = connectTo(*server);
+  const auto start = std::chrono::steady_clock::now();
+  const auto nothing = store->get("key", 30ms);
+  EXPECT_TRUE(!nothing || !*nothing);
+  EXPECT_GE(std::chrono::steady_clock::now() - start, 25ms);
+  std::thread later([&] {
+    std::this_thread::sleep_for(20ms);
+    EXPECT_TRUE(connectTo(*server)->put("key", "value").isOk());
+  });
+  EXPECT_TRUE(eventually([&] {
+    const auto value = store->get("key", 100ms);
+    return value && *value == "value";
+  }));
+  later.join();
+}
+
+/// The other end of a store's connection.
+struct ByHand {
+  ByHand() {
+    int both[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, both), 0);
+    server = FileDescriptor(both[1]);
+    store = std::make_unique<TcpStore>(ByteStream(FileDescriptor(both[0]), "the store"));
+  }
+  void say(const std::string &bytes) const {
+    EXPECT_EQ(send(server.get(), bytes.data(), bytes.size(), 0),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  FileDescriptor server;
+  std::unique_ptr<TcpStore> store;
+};
+
+std::optional<std::string> said(const ByHand &hand, const std::string &key) {
+  return poll(*hand.store, key);
+}
+
+/// Each call ends in time, and what is late is no answer to another question.
+TEST(TcpStore, ALateAnswerIsHeardLater) {
+  const ByHand hand;
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(hand.store->poll("one").status().code(), StatusCode::TimedOut);
+  EXPECT_EQ(hand.store->poll("one").status().code(), StatusCode::TimedOut);
+  EXPECT_EQ(hand.store->poll("other").status().code(), StatusCode::TimedOut);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 3s);
+  hand.say(textOfStore("of one"));
+  EXPECT_EQ(said(hand, "one"), "of one");
+  EXPECT_EQ(hand.store->poll("other").status().code(), StatusCode::TimedOut);
+  hand.say(textOfStore("of other"));
+  EXPECT_EQ(said(hand, "other"), "of other");
+  EXPECT_EQ(hand.store->poll("one").status().code(), StatusCode::TimedOut);
+  hand.say(textOfStore("late") + textOfStore("of a third"));
+  EXPECT_EQ(said(hand, "third"), "of a third");
+  EXPECT_EQ(said(hand, "one"), "late");
+}
+
+TEST(TcpStore, AnswersThatAreNone) {
+  const ByHand endless;
+  endless.say(std::string("\0\0\0\0\0\1\0\0", 8)); // 2^40
+  EXPECT_EQ(endless.store->poll("k").status().message(),
+            "expected at most 4194304 bytes of the store, got 1099511627776");
+  ByHand cut;
+  cut.say(textOfStore("value").substr(0, 10));
+  cut.server.reset();
+  EXPECT_EQ(cut.store->poll("k").status().code(), StatusCode::PeerFailed);
+  EXPECT_EQ(cut.store->put("k", "v").code(), StatusCode::PeerFailed);
+}
+
+TEST(TcpStore, AServerThatEndsIsGone) {
+  auto server = startServer();
+  const auto store = connectTo(*server);
+  EXPECT_TRUE(store->put("k", "v").isOk());
+  server.reset();
+  EXPECT_EQ(patiently([&] { return store->poll("k"); }).status().code(), StatusCode::PeerFailed);
+}
+
+TEST(StoreServer, TakesNobodyWhenItIsClosed) {
+  const auto server = startServer();
+  const auto early = connectTo(*server);
+  EXPECT_TRUE(early->put("k", "v").isOk());
+  EXPECT_EQ(poll(*early, "k"), "v");
+  const uint16_t port = server->address().port;
+  server->close();
+  EXPECT_TRUE(eventually(
+      [&] { return !ByteStream::connect("127.0.0.1", port, "the store", false, soon()).isOk(); }));
+  EXPECT_EQ(poll(*early, "k"), "v");
+}
+
+/// A connection ends with bytes that are no request, and others are served as before.
+TEST(StoreServer, DropsStrangers) {
+  const auto server = startServer();
+  const auto store = connectTo(*server);
+  for (const char *text : {"GET / HTTP/1.1\r\n\r\n", "\1\xff\xff\xff\xff\xff\xff\xff\xff"}) {
+    auto stranger = ByteStream::connect("127.0.0.1", server->address().port, "it", false, soon());
+    ASSERT_TRUE(stranger.isOk());
+    std::string bytes = text;
+    EXPECT_TRUE(stranger->write(bytes, soon()).isOk());
+    EXPECT_EQ(stranger->read(1, soon()).status().code(), StatusCode::PeerFailed);
+  }
+  EXPECT_EQ(putIfAbsent(*store, "k", "v"), "v");
+}
+
+TEST(StoreRequest, IsTakenAsAWhole) {
+  const StoreRequest request{StoreRequest::Kind::CompareSet, "key", "expected", "value"};
+  const std::string bytes = request.encode() + "rest";
+  for (size_t size = 0; size < bytes.size() - 4; ++size) {
+    llvm::StringRef some = llvm::StringRef(bytes).take_front(size);
+    const auto taken = StoreRequest::take(some);
+    EXPECT_TRUE(taken.isOk() && !*taken && some.size() == size) << size;
+  }
+  llvm::StringRef all = bytes;
+  const auto taken = StoreRequest::take(all);
+  ASSERT_TRUE(taken.isOk() && *taken);
+  EXPECT_EQ((*taken)->key + (*taken)->expected + (*taken)->value, "keyexpectedvalue");
+  EXPECT_EQ(all, "rest");
+}
+
+} // namespace
+} // namespace braid
