@@ -8,8 +8,8 @@ namespace braid::reference {
 /// The values of one input for every iteration: small integers times a power of two.
 struct Pattern {
   /// Weights are nonzero in every element. Magnitudes along a line (Lines) alternate between 1 and
-  /// 2, and the last one of an odd line of one segment is 4; so neighbours differ, ends included, and a square
-  /// matrix is not its own transpose. All are 1 if `high` is.
+  /// 2, and the last one of an odd line of one segment is 4; so neighbours differ, ends included,
+  /// and a square matrix is not its own transpose. All are 1 if `high` is.
   ///
   /// All other kinds have lines of equal segments, and one mark each in all or some segments: a
   /// value low ... high. Marks of neighbouring lines, segments, iterations and blocks differ where

@@ -1,4 +1,4 @@
-//===- tests/runtime/reference_test.cpp - is the reference right, and does it see errors? ---------===//
+//===- tests/runtime/reference_test.cpp - is the reference right, and does it see errors? -----===//
 //
 // The reference is compared with a second evaluation (reference_world.h); then inputs are damaged
 // in every way that a run could damage them, the damaged result is computed, and the reference has
@@ -426,7 +426,7 @@ std::string gatedLayer(const char *dtype) {
   %Q  = matmul %Z, %Wq : bf16[Stream{D}, R, DIDx{D}, K/D]
   output %Z, %Q
 })";
-  for (size_t at = 0; (at = text.find("bf16", at)) != std::string::npos;)
+  for (size_t at = 0; (at = text.find("bf16", at)) != std::string::npos; ++at)
     text.replace(at, 4, dtype);
   return text;
 }

@@ -271,7 +271,8 @@ Values World::compute(const FusionTensor &tensor) {
     const Values others = valuesOf(*operands.back());
     if (const auto *pointwise = llvm::dyn_cast<PointwiseNode>(tensor.definition))
       for (size_t at = 0; at < values.size(); ++at)
-        values[at] = pointwiseValue(pointwise->function, values[at], others[at]);
+        values[at] =
+            rounded(tensor.type.dtype, pointwiseValue(pointwise->function, values[at], others[at]));
     return values;
   }
   Values c = partial(tensor, 0);
