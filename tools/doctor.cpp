@@ -44,7 +44,7 @@ partial or contradictory is an error, with exit code 2. What is set but does not
 source that was not chosen, or says what a better variable of its source says. An empty variable is
 taken for one that is not set. Ranks started by hand, with BRAID_RANK and BRAID_RANKS, need a
 BRAID_JOB if there are several such jobs at once; on several hosts, also BRAID_LOCAL_RANK,
-BRAID_LOCAL_RANKS, BRAID_RENDEZVOUS and BRAID_SECRET_FILE.
+BRAID_LOCAL_RANKS and BRAID_RENDEZVOUS.
 
   braid env
   mpirun -n 4 braid env --json
