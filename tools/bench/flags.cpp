@@ -3,6 +3,7 @@
 #include "tools/bench/flags.h"
 
 #include "ir/failure.h"
+#include "runtime/job/bootstrap/socket.h"
 
 #include "llvm/ADT/STLExtras.h"
 
