@@ -61,7 +61,7 @@ private:
     }
   }
 
-  /// A rank that gets a sum, or a block, takes the parts of all: slice by slice, so that scratch has
+  /// A rank that gets a sum, or a block, takes the parts of all, slice by slice: so scratch has
   /// a bound.
   void sumParts() {
     const int64_t bytes = args_.dstBytes;
