@@ -64,7 +64,7 @@ struct Lane {
   cudaStream_t stream = nullptr;
   cudaGraphExec_t graph = nullptr;
   float *hostA = nullptr, *hostC = nullptr; ///< pinned
-  void *a = nullptr, *ones = nullptr, *b = nullptr, *c = nullptr;
+  void *raw = nullptr, *a = nullptr, *ones = nullptr, *b = nullptr, *c = nullptr;
   Tensor inputs[2], output;
 };
 
@@ -84,6 +84,7 @@ public:
       cudaStreamCreateWithFlags(&lane.stream, cudaStreamNonBlocking);
       cudaMallocHost(reinterpret_cast<void **>(&lane.hostA), aBytes());
       cudaMallocHost(reinterpret_cast<void **>(&lane.hostC), cBytes());
+      cudaMalloc(&lane.raw, aBytes());
       cudaMalloc(&lane.a, aBytes());
       cudaMalloc(&lane.ones, aBytes());
       cudaMalloc(&lane.b, bBytes());
@@ -386,8 +387,11 @@ private:
 
   /// A run, or its recording, between what the caller itself has to do on the stream.
   Status issueWork(Session &session, Lane &lane) {
-    cudaMemcpyAsync(lane.a, lane.hostA, aBytes(), cudaMemcpyDefault, lane.stream);
-    cuda::launchAdd(lane.stream, cuda::Element::F32, lane.a, lane.ones, kRows * kDepth);
+    cudaMemcpyAsync(lane.raw, lane.hostA, aBytes(), cudaMemcpyDefault, lane.stream);
+    cuda::Pointwise sum{
+        cuda::Element::F32, kRows * kDepth, {false, lane.a}, {false, lane.raw}, 1, {}};
+    sum.steps[0] = {PointwiseFunction::Add, {false, lane.ones}};
+    cuda::launchPointwise(lane.stream, sum);
     cudaMemsetAsync(lane.c, 0xff, cBytes(), lane.stream);
     const Status status = lane.how == How::Replayed
                               ? session.replay(lane.stream)

@@ -96,8 +96,8 @@ Json jsonOf(const BenchFlags &flags, const BenchShape &shape, const std::vector<
   return {{"rows", list}, {"device", device}, {"code", static_cast<int>(code)}};
 }
 
-Status report(const BenchFlags &flags, const BenchShape &shape, const std::vector<BenchRow> &rows,
-              const std::string &device) {
+Status writeReport(const BenchFlags &flags, const BenchShape &shape,
+                   const std::vector<BenchRow> &rows, const std::string &device) {
   printTable(flags.titleOf(shape), rows, flags.json == "-" ? llvm::errs() : llvm::outs());
   const Json json = jsonOf(flags, shape, rows, device);
   return writeFile(flags.rankRows, json.dump(-1, ' ', false, Json::error_handler_t::replace));
@@ -115,7 +115,7 @@ Status timeRows(const BenchFlags &flags, const Backend &backend, JobRank &rank, 
     std::string device = mesh.device(number).description();
     if (backend.transport == Transport::Messages)
       device += ", NCCL " + BRAID_TRY(backend.messages());
-    BRAID_TRY(report(flags, shape, rows, device));
+    BRAID_TRY(writeReport(flags, shape, rows, device));
   }
   return mesh.control(number).commit();
 }
