@@ -66,8 +66,8 @@ TEST_P(FailureTest, WaitWithoutSignalTimesOut) {
       outcomes[rank] = control(rank).allGather("").status();
   });
   EXPECT_EQ(outcomes[0].code(), StatusCode::TimedOut);
-  EXPECT_THAT(outcomes[0].message(), HasSubstr("rank 0 waits for rank 1 in \"node 6\" at "
-                                               "test.braid:16:5, run 3"));
+  EXPECT_THAT(outcomes[0].message(), HasSubstr("rank 0 waits for rank 1 in \"node 5\" at "
+                                               "test.braid:15:5, run 3"));
   EXPECT_LT(watch.elapsed(), milliseconds(20000));
   // It stays, on every rank.
   for (int64_t rank = 0; rank < 2; ++rank) {
@@ -125,7 +125,7 @@ TEST_P(FailureTest, CircleOfRanksIsNamed) {
     expectSame(outcomes[rank], outcomes[0]);
     EXPECT_THAT(outcomes[0].message(),
                 HasSubstr("rank " + std::to_string(rank) + " waits for rank " +
-                          std::to_string((rank + 1) % kRanks) + " in \"node 6\""));
+                          std::to_string((rank + 1) % kRanks) + " in \"node 5\""));
     // For a rank that is a process, only the wait at fault is shown.
     std::string follower = "rank " + std::to_string(rank) + " waits for its stream 'side' in";
     if (!hasOneQueue() && !isJoined()) {

@@ -20,19 +20,19 @@ TEST(PendingReportTest, PutsWaitsForPeersFirstThenRankThenStream) {
   report.notes = {"rank 2 has not come"};
   EXPECT_EQ(str(report),
             "no progress for 200 ms\n"
-            "  rank 1 waits for rank 1 in \"node 6\" at test.braid:16:5, run 2\n"
-            "  rank 3 waits for rank 1 in \"node 6\" at test.braid:16:5, run 2\n"
-            "  rank 1 waits for its stream 'side' in \"node 8\" at test.braid:18:5, run 2\n"
-            "  rank 3 waits for its stream 'side' in \"node 8\" at test.braid:18:5, run 2\n"
+            "  rank 1 waits for rank 1 in \"node 5\" at test.braid:15:5, run 2\n"
+            "  rank 3 waits for rank 1 in \"node 5\" at test.braid:15:5, run 2\n"
+            "  rank 1 waits for its stream 'side' in \"node 7\" at test.braid:17:5, run 2\n"
+            "  rank 3 waits for its stream 'side' in \"node 7\" at test.braid:17:5, run 2\n"
             "  rank 2 has not come");
 }
 
 TEST(PendingReportTest, ShowsTheTrip) {
   Plan plan = makePlan(0, 4);
   plan.trips = {2, 3};
-  plan.origins[6].tripCount = 2;
+  plan.origins[5].tripCount = 2;
   EXPECT_EQ(describe({0, {tagOf(plan, CommandKind::Await, 5), 1}}),
-            "rank 0 waits for rank 1 in \"node 6\" (trip 2, 3) at test.braid:16:5, run 5");
+            "rank 0 waits for rank 1 in \"node 5\" (trip 2, 3) at test.braid:15:5, run 5");
 }
 
 TEST(PendingReportTest, IsBounded) {

@@ -113,8 +113,8 @@ TEST_P(ScheduleTest, DeadlockIsReportedAtOnce) {
     EXPECT_EQ(outcomes[rank].code(), StatusCode::TimedOut);
     EXPECT_EQ(outcomes[rank].message(),
               "deadlock: nothing can go on\n"
-              "  rank 0 waits for rank 1 in \"node 6\" at test.braid:16:5, run 1\n"
-              "  rank 1 waits for rank 0 in \"node 6\" at test.braid:16:5, run 1");
+              "  rank 0 waits for rank 1 in \"node 5\" at test.braid:15:5, run 1\n"
+              "  rank 1 waits for rank 0 in \"node 5\" at test.braid:15:5, run 1");
   }
 }
 
