@@ -125,8 +125,8 @@ def test_little_memory_is_the_cause_named(job):
             process = start(job, arguments, preexec_fn=functools.partial(under, kilobytes))
             code, err = end_of(process)
             said = f"{name} under {kilobytes} KiB: {code}: {err}"
-            if name == "doctor":  # that is a problem, which it prints
-                check(code == 4 and not err, f"expected 4 and no error, got {said}")
+            if name == "doctor":  # prints the problem, or has no memory for that
+                check(code == 4 and (not err or "out of memory" in err), f"expected 4, got {said}")
                 continue
             if code == 0:
                 continue
