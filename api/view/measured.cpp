@@ -3,16 +3,15 @@
 #include "api/view/measured.h"
 
 #include "api/view/critical_path.h"
+#include "api/view/trace_text.h"
 #include "ir/failure.h"
 #include "ir/printable.h"
-#include "runtime/json_mistake.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -20,65 +19,27 @@
 namespace braid::view {
 namespace {
 
-using nlohmann::json;
-
-// -- Reading a trace, which may have been written by anybody. --
-
-const json *member(const json &object, const char *name) {
-  const auto found = object.is_object() ? object.find(name) : object.end();
-  return found == object.end() ? nullptr : &*found;
-}
-
-std::string textAt(const json &object, const char *name) {
-  const json *found = member(object, name);
-  return found && found->is_string() ? found->get<std::string>() : "";
-}
-
-/// Microseconds of at most thirty years.
-std::optional<double> microsAt(const json &object, const char *name) {
-  const json *found = member(object, name);
-  if (!found || !found->is_number() || !(std::abs(found->get<double>()) <= 1e15))
-    return std::nullopt;
-  return found->get<double>();
-}
-
-/// A whole number of 31 bits.
-std::optional<uint32_t> indexAt(const json &object, const char *name) {
-  const json *found = member(object, name);
-  if (!found || !found->is_number_unsigned() || found->get<uint64_t>() >> 31 != 0)
-    return std::nullopt;
-  return static_cast<uint32_t>(found->get<uint64_t>());
-}
-
 /// Puts the events of a trace where the commands of the Plans are.
 class EventReader {
 public:
   EventReader(const std::string &name, TraceFile &file) : name_(name), file_(file) {}
 
-  Status add(const json &event, size_t number) {
-    const std::string where = fmt::format("{}: traceEvents[{}]", name_, number);
-    const json *arguments = member(event, "args");
-    const auto rank = indexAt(event, "pid");
-    const auto run = arguments ? indexAt(*arguments, "run") : std::nullopt;
-    const auto command = arguments ? indexAt(*arguments, "command") : std::nullopt;
-    const auto begin = microsAt(event, "ts"), took = microsAt(event, "dur");
-    if (!rank || !run || !command || !begin || !took || *took < 0)
-      return badInput("{}: expected pid, ts, dur, and args with run and command, got {}", where,
-                      event.dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 160));
+  Status add(const TraceEvent &event) {
+    const std::string where = fmt::format("{}: traceEvents[{}]", name_, event.number);
     const std::vector<Plan> &plans = file_.program.plans;
-    if (*rank >= plans.size())
+    if (event.rank >= plans.size())
       return badInput("{}: expected commands of ranks below {}, got rank {}", where, plans.size(),
-                      *rank);
-    if (*command >= plans[*rank].commands.size())
+                      event.rank);
+    if (event.command >= plans[event.rank].commands.size())
       return badInput("{}: expected commands of {} below {}, got {}", where, file_.program.title,
-                      plans[*rank].commands.size(), *command);
-    BRAID_TRY(openRun(*run));
-    Span &span = file_.runs[*run][*rank][*command];
+                      plans[event.rank].commands.size(), event.command);
+    BRAID_TRY(openRun(event.run));
+    Span &span = file_.runs[event.run][event.rank][event.command];
     if (!std::isnan(span.begin))
       return badInput("{}: expected each command once a run, got command {} of rank {} in run {} "
                       "again",
-                      where, *command, *rank, *run);
-    span = {*begin, *begin + *took};
+                      where, event.command, event.rank, event.run);
+    span = {event.begin, event.begin + event.took};
     return Status::ok();
   }
 
@@ -101,28 +62,6 @@ private:
   TraceFile &file_;
   size_t spans_ = 0; ///< of all runs
 };
-
-Result<TraceFile> traceOf(const std::string &name, const json &root) {
-  const json *events = member(root, "traceEvents"), *other = member(root, "otherData");
-  if (!events || !events->is_array())
-    return badInput("{}: expected traceEvents", name);
-  const std::string program = other ? textAt(*other, "program") : "";
-  if (program.empty())
-    return badInput("{}: expected otherData with the program that ran, as 'braid run --trace' "
-                    "writes it",
-                    name);
-  TraceFile file;
-  file.program = BRAID_TRY(readAgain(
-      name + ": otherData.program", program,
-      textAt(*other, "transport") == "messages" ? Transport::Messages : Transport::PeerMemory));
-  EventReader reader(name, file);
-  for (size_t i = 0; i < events->size(); ++i)
-    if (textAt((*events)[i], "ph") == "X")
-      BRAID_TRY(reader.add((*events)[i], i));
-  if (file.runs.empty())
-    return badInput("{}: expected at least one command that ran", name);
-  return file;
-}
 
 // -- Comparing. --
 
@@ -188,11 +127,15 @@ void moveToZero(std::vector<std::vector<Span>> &spans) {
 } // namespace
 
 Result<TraceFile> readTrace(const std::string &name, const std::string &text) {
-  try {
-    return traceOf(name, parsedJson<json>(text));
-  } catch (const json::exception &error) {
-    return badInput("{}:{}, as 'braid run --trace' writes it", name, jsonMistake(text, error));
-  }
+  const TraceText trace = BRAID_TRY(parseTrace(name, text));
+  TraceFile file;
+  file.program =
+      BRAID_TRY(readAgain(name + ": otherData.program", trace.program,
+                          trace.sendsMessages ? Transport::Messages : Transport::PeerMemory));
+  EventReader reader(name, file);
+  for (const TraceEvent &event : trace.events)
+    BRAID_TRY(reader.add(event));
+  return file;
 }
 
 Result<Page> measuredPage(const TraceFile &trace, std::optional<uint32_t> run) {

@@ -71,7 +71,6 @@ struct Gemm {
   DType partial;
 
   int64_t depth() const { return rows.depth; }
-  int64_t shardDepth() const { return depth() / shards; }
   int64_t columnCount() const { return columns.placement.globalElements(); }
 };
 

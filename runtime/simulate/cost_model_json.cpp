@@ -180,9 +180,9 @@ Result<DType> dtypeOf(const Json &json, const char *key) {
   return choice(json, key, dtypeFromName, "bf16, f16, f32 or f64");
 }
 
-class Reader {
+class ModelReader {
 public:
-  explicit Reader(int version) : version_(version) {}
+  explicit ModelReader(int version) : version_(version) {}
 
   Result<CostModel> model(const Json &json) const;
 
@@ -198,7 +198,7 @@ private:
   const int version_;
 };
 
-Result<CopyCost> Reader::copy(const Json &json, const char *key) const {
+Result<CopyCost> ModelReader::copy(const Json &json, const char *key) const {
   return object(field(json, key), key, [&](const Json &each) -> Result<CopyCost> {
     BRAID_TRY(checkKeys(each, version_, {"fixed_us", "bytes_per_us"}));
     const double fixedUs = BRAID_TRY(number(each, "fixed_us", 0));
@@ -206,7 +206,7 @@ Result<CopyCost> Reader::copy(const Json &json, const char *key) const {
   });
 }
 
-Status Reader::readTimes(const Json &json, OperationCosts &costs) const {
+Status ModelReader::readTimes(const Json &json, OperationCosts &costs) const {
   costs.apartUs = BRAID_TRY(number(json, "apart_us", 0));
   costs.gapUs = BRAID_TRY(number(json, "gap_us", 0));
   costs.issueUs = BRAID_TRY(number(json, "issue_us", 0));
@@ -215,7 +215,7 @@ Status Reader::readTimes(const Json &json, OperationCosts &costs) const {
   return Status::ok();
 }
 
-Status Reader::readOlderTimes(const Json &json, OperationCosts &costs) const {
+Status ModelReader::readOlderTimes(const Json &json, OperationCosts &costs) const {
   for (const char *key : {"issue_copy_us", "issue_matmul_us", "issue_signal_us", "issue_event_us"})
     costs.issueUs += BRAID_TRY(number(json, key, 0)) / 4;
   for (const char *key : {"signal_us", "flight_us", "await_us"})
@@ -229,7 +229,7 @@ Status Reader::readOlderTimes(const Json &json, OperationCosts &costs) const {
   return Status::ok();
 }
 
-Result<OperationCosts> Reader::operation(const Json &json) const {
+Result<OperationCosts> ModelReader::operation(const Json &json) const {
   BRAID_TRY(checkKeys(json, version_,
                       {"launch_mode", "copies", "signals", "run_us", "apart_us", "gap_us",
                        "issue_us", "launch_us", "signal_us", "local", "pull", "push", "sum"}));
@@ -249,7 +249,7 @@ Result<OperationCosts> Reader::operation(const Json &json) const {
   return costs;
 }
 
-Result<GemmCost> Reader::gemm(const Json &json) const {
+Result<GemmCost> ModelReader::gemm(const Json &json) const {
   BRAID_TRY(checkKeys(json, version_,
                       {"dtype", "result", "transpose_b", "m", "n", "k", "us", "utilisation"}));
   GemmCost gemm;
@@ -269,7 +269,7 @@ Result<GemmCost> Reader::gemm(const Json &json) const {
   return gemm;
 }
 
-Result<MessageCost> Reader::message(const Json &json) const {
+Result<MessageCost> ModelReader::message(const Json &json) const {
   BRAID_TRY(checkKeys(json, version_, {"launch_mode", "operation", "bytes", "us"}));
   MessageCost cost;
   cost.launchMode = BRAID_TRY(launchModeOf(json));
@@ -283,7 +283,7 @@ Result<MessageCost> Reader::message(const Json &json) const {
 }
 
 /// The oldest files have one rate, of a host, which a rank may have for itself.
-Result<NetworkCost> Reader::network(const Json &json) const {
+Result<NetworkCost> ModelReader::network(const Json &json) const {
   BRAID_TRY(checkKeys(json, version_, {"latency_us", "bytes_per_us", "rank_bytes_per_us"}));
   NetworkCost cost;
   cost.latencyUs = BRAID_TRY(number(json, "latency_us", 0));
@@ -294,7 +294,7 @@ Result<NetworkCost> Reader::network(const Json &json) const {
 }
 
 /// "sources" are for people.
-Result<CostModel> Reader::model(const Json &json) const {
+Result<CostModel> ModelReader::model(const Json &json) const {
   BRAID_TRY(checkKeys(
       json, version_,
       {"format", "machine", "ranks", "operations", "gemms", "messages", "network", "sources"}));
@@ -319,7 +319,7 @@ Result<CostModel> modelOf(const Json &json) {
   const std::string format = BRAID_TRY(text(json, "format"));
   for (int version = kOldestVersion; version <= kVersion; ++version)
     if (format == formatOf(version))
-      return Reader(version).model(json);
+      return ModelReader(version).model(json);
   return mistake("format", fmt::format("\"{}\"", formatOf(kVersion)), Json(format));
 }
 

@@ -75,7 +75,6 @@ public:
   Status feed(llvm::StringRef bytes);
   /// The oldest complete frame, or nothing.
   std::optional<Frame> next();
-  bool hasNext() const { return !ready_.empty(); }
   /// Bytes of an incomplete frame have been read: the end of the stream would cut it off.
   bool isInside() const { return bodyBytes_.has_value() || consumed_ < pending_.size(); }
 
