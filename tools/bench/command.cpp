@@ -8,6 +8,7 @@
 #include "api/compile/check.h"
 #include "api/compile/plans.h"
 #include "api/launch/launch.h"
+#include "api/launch/signals.h"
 #include "api/ranks/run.h"
 #include "api/timing/seconds_since.h"
 #include "ir/failure.h"
@@ -81,6 +82,7 @@ private:
   const Clock::time_point begin_ = Clock::now();
   double longest_ = 0; ///< seconds of a shape so far
   StatusCode code_ = StatusCode::Ok;
+  SignalWatch signals_; ///< between launches, too: an interrupted benchmark still writes its rows
   int signal_ = 0;
   std::string device_;
   Json rows_ = Json::array();
@@ -158,6 +160,8 @@ Result<int> Bench::run() {
     }
     llvm::errs() << fmt::format("braid: {}: shape {} of {}\n", title, i + 1, shapes.size());
     BRAID_TRY(timeShape(i));
+    if (signal_ == 0)
+      signal_ = signals_.take();
     if (!flags_.json.empty() && isReplacedAsAWhole(flags_.json))
       BRAID_TRY(writeFile(flags_.json, json()));
   }
