@@ -32,6 +32,7 @@ function(braid_fuzz_object variable source)
     OUTPUT ${object}
     COMMAND ${BRAID_CLANG} -std=c++20 -O0 -g1 -fsanitize=fuzzer-no-link,address,undefined
             -fno-sanitize-recover=all -fno-sanitize=vptr,function -DFMT_HEADER_ONLY
+            -include ${PROJECT_SOURCE_DIR}/cmake/vector_for_clang.h
             -I${PROJECT_SOURCE_DIR} ${llvm_includes} -MD -MF ${object}.d -c ${source} -o ${object}
     DEPENDS ${source} ${ARGN}
     DEPFILE ${object}.d

@@ -5,6 +5,7 @@
 
 #include "llvm/Support/JSON.h"
 
+#include <optional>
 #include <string>
 #include <type_traits>
 
@@ -23,9 +24,8 @@ inline constexpr int kMostJsonLevels = 64;
 /// readers check the range of what they read, and fingerprints are written as hexadecimal text.
 Result<JsonValue> parseJson(llvm::StringRef text);
 
-/// What a reader found in place of what it expected: the start of a value, at most 60 characters of
-/// printable ASCII; "array", "object", or, for null and for a missing field (a null pointer),
-/// "nothing".
+/// Describes the value that a reader refused: its start, at most 60 characters of printable ASCII;
+/// "array" or "object"; "nothing" for null and for a missing field (a null pointer).
 std::string jsonGot(const JsonValue *value);
 
 /// A string as a value. Bytes that are no UTF-8 are replaced by U+FFFD.
@@ -48,14 +48,33 @@ public:
     else
       OStream::value(contents);
   }
+  /// Null if there is none.
+  template <class T> void value(const std::optional<T> &contents) {
+    if (contents)
+      value(*contents);
+    else
+      OStream::value(nullptr);
+  }
   template <class T> void attribute(llvm::StringRef key, const T &contents) {
     attributeBegin(key);
     value(contents);
     attributeEnd();
   }
+  /// An array of what `write(JsonWriter &, element)` writes for each element.
+  template <class Range, class Write>
+  void attributeList(llvm::StringRef key, const Range &range, Write write) {
+    attributeArray(key, [&] {
+      for (const auto &each : range)
+        write(*this, each);
+    });
+  }
+  /// An array of a few values: `[1,"two"]`.
+  template <class... T> void tuple(const T &...values) {
+    array([&] { (value(values), ...); });
+  }
 };
 
-/// What `write(JsonWriter &)` writes, on one line, or with `indent` spaces for each level.
+/// Returns what `write(JsonWriter &)` writes, on one line, or with `indent` spaces for each level.
 std::string jsonText(llvm::function_ref<void(JsonWriter &)> write, unsigned indent = 0);
 
 } // namespace braid

@@ -11,7 +11,6 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -21,7 +20,6 @@
 namespace braid::tools {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
 using Found = Result<std::optional<Place>>;
 
 constexpr const char *kDoctorFooter = R"(
@@ -98,44 +96,67 @@ std::string environmentText(const Found &place, const std::vector<VariableReport
   return text;
 }
 
-OrderedJson placeJson(const Found &place) {
-  if (!place || !*place)
-    return nullptr;
-  const Place &is = **place;
-  return {{"source", is.source},
-          {"rank", is.rank},
-          {"ranks", is.ranks},
-          {"local_rank", is.localRank},
-          {"local_ranks", is.localRanks},
-          {"host", is.host},
-          {"hosts", is.hosts},
-          {"job", is.job}};
+void writePlace(JsonWriter &json, const Place &place) {
+  json.object([&] {
+    json.attribute("source", place.source);
+    json.attribute("rank", place.rank);
+    json.attribute("ranks", place.ranks);
+    json.attribute("local_rank", place.localRank);
+    json.attribute("local_ranks", place.localRanks);
+    json.attribute("host", place.host);
+    json.attribute("hosts", place.hosts);
+    json.attribute("job", place.job);
+  });
 }
 
-OrderedJson environmentJson(const Found &place, const std::vector<VariableReport> &variables) {
-  OrderedJson error, list = OrderedJson::array(), libraries = OrderedJson::array();
-  if (!place)
-    error = {{"code", static_cast<int>(place.status().code())},
-             {"message", place.status().message()}};
-  for (const VariableReport &variable : variables)
-    list.push_back({{"name", variable.name},
-                    {"source", variable.source},
-                    {"value", variable.value ? OrderedJson(*variable.value) : OrderedJson()},
-                    {"counts", variable.counts},
-                    {"meaning", variable.meaning}});
-  for (const auto &[backend, library] : findLibraries())
-    libraries.push_back(
-        {{"backend", backend},
-         {"library", library ? OrderedJson(*library) : OrderedJson()},
-         {"error", library ? OrderedJson() : OrderedJson(library.status().message())}});
-  return {{"place", placeJson(place)},
-          {"error", error},
-          {"variables", std::move(list)},
-          {"libraries", std::move(libraries)}};
+void writeError(JsonWriter &json, const Status &status) {
+  json.object([&] {
+    json.attribute("code", static_cast<int>(status.code()));
+    json.attribute("message", status.message());
+  });
 }
 
-void print(const OrderedJson &json) {
-  llvm::outs() << json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) << "\n";
+void writeVariable(JsonWriter &json, const VariableReport &variable) {
+  json.object([&] {
+    json.attribute("name", variable.name);
+    json.attribute("source", variable.source);
+    json.attribute("value", variable.value);
+    json.attribute("counts", variable.counts);
+    json.attribute("meaning", variable.meaning);
+  });
+}
+
+void writeLibrary(JsonWriter &json, const std::pair<std::string, Result<std::string>> &library) {
+  const auto &[backend, found] = library;
+  json.object([&, &name = backend, &version = found] {
+    json.attribute("backend", name);
+    json.attribute("library", version ? std::optional(*version) : std::nullopt);
+    json.attribute("error", version ? std::nullopt : std::optional(version.status().message()));
+  });
+}
+
+void writeEnvironment(JsonWriter &json, const Found &place,
+                      const std::vector<VariableReport> &variables) {
+  json.object([&] {
+    json.attributeBegin("place");
+    if (place && *place)
+      writePlace(json, **place);
+    else
+      json.value(nullptr);
+    json.attributeEnd();
+    json.attributeBegin("error");
+    if (place)
+      json.value(nullptr);
+    else
+      writeError(json, place.status());
+    json.attributeEnd();
+    json.attributeList("variables", variables, writeVariable);
+    json.attributeList("libraries", findLibraries(), writeLibrary);
+  });
+}
+
+void print(llvm::function_ref<void(JsonWriter &)> write) {
+  llvm::outs() << jsonText(write, 2) << "\n";
 }
 
 int envCommand(bool asJson) {
@@ -144,7 +165,7 @@ int envCommand(bool asJson) {
   const std::vector<VariableReport> variables = reportVariables(environment);
   const int exitCode = place ? 0 : report(place.status());
   if (asJson)
-    print(environmentJson(place, variables));
+    print([&](JsonWriter &json) { writeEnvironment(json, place, variables); });
   else
     llvm::outs() << environmentText(place, variables);
   return exitCode;
@@ -162,9 +183,14 @@ void print(const DoctorFlags &flags, const std::optional<Place> &place, const do
            const std::vector<doctor::Finding> &findings) {
   std::vector<VariableReport> variables = reportVariables(processEnvironment());
   if (flags.asJson) {
-    OrderedJson json = doctor::reportJson(facts, findings);
-    json["environment"] = environmentJson(place, variables);
-    return print(json);
+    return print([&](JsonWriter &json) {
+      json.object([&] {
+        doctor::writeMembers(json, facts, findings);
+        json.attributeBegin("environment");
+        writeEnvironment(json, place, variables);
+        json.attributeEnd();
+      });
+    });
   }
   llvm::erase_if(variables, [](const VariableReport &variable) { return !variable.value; });
   llvm::outs() << environmentText(place, variables) << "\n"

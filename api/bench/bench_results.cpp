@@ -10,13 +10,18 @@
 namespace braid {
 namespace {
 
-using Json = nlohmann::json;
-
 std::vector<double> mediansOf(const std::vector<std::vector<double>> &rounds) {
   std::vector<double> medians;
   for (const std::vector<double> &round : rounds)
     medians.push_back(spreadOf(round).median);
   return medians;
+}
+
+void writeTimes(JsonWriter &json, const std::vector<double> &times) {
+  json.array([&] {
+    for (double us : times)
+      json.value(us);
+  });
 }
 
 } // namespace
@@ -75,22 +80,26 @@ std::optional<double> BenchLimits::efficiency(const BenchRow &row) const {
   return std::max(gemms, transfers) / timeOf(row);
 }
 
-Json toJson(const BenchRow &row) {
-  Json json = {{"implementation", row.name}, {"graph", row.isGraphed}};
+void writeMembers(JsonWriter &json, const BenchRow &row) {
+  json.attribute("implementation", row.name);
+  json.attribute("graph", row.isGraphed);
   if (!row.choice.empty())
-    json["choice"] = row.choice;
+    json.attribute("choice", row.choice);
   if (!row.failure.empty())
-    json["failure"] = row.failure;
+    json.attribute("failure", row.failure);
   if (!row.isTimed())
-    return json;
+    return;
   const Spread spread = row.spread();
-  json.update({{"median_us", row.time()},
-               {"p10_us", spread.low},
-               {"p90_us", spread.high},
-               {"rounds_us", row.rounds}});
-  if (std::optional<double> us = row.burstTime())
-    json.update({{"burst_us", row.bursts}, {"burst_median_us", *us}});
-  return json;
+  json.attribute("median_us", row.time());
+  json.attribute("p10_us", spread.low);
+  json.attribute("p90_us", spread.high);
+  json.attributeList("rounds_us", row.rounds, writeTimes);
+  if (std::optional<double> us = row.burstTime()) {
+    json.attribute("burst_median_us", *us);
+    json.attributeBegin("burst_us");
+    writeTimes(json, row.bursts);
+    json.attributeEnd();
+  }
 }
 
 } // namespace braid

@@ -7,8 +7,7 @@
 #pragma once
 
 #include "api/bench/bench_row.h"
-
-#include <nlohmann/json.hpp>
+#include "runtime/json.h"
 
 #include <optional>
 #include <vector>
@@ -58,6 +57,7 @@ struct BenchLimits {
   std::optional<double> efficiency(const BenchRow &row) const;
 };
 
-nlohmann::json toJson(const BenchRow &row);
+/// The members of a row's object: its name, and its times in microseconds or its failure.
+void writeMembers(JsonWriter &json, const BenchRow &row);
 
 } // namespace braid

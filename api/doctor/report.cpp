@@ -6,12 +6,8 @@
 
 #include "llvm/ADT/STLExtras.h"
 
-#include <nlohmann/json.hpp>
-
 namespace braid::doctor {
 namespace {
-
-using OrderedJson = nlohmann::ordered_json;
 
 // By Severity.
 constexpr const char *kNames[] = {"ok", "note", "problem"};
@@ -29,6 +25,26 @@ std::string summary(const Facts &facts, const std::vector<Finding> &findings) {
       counted(problems, "problem") + ", " + counted(countOf(findings, Severity::Note), "note");
   const char *where = facts.cudaDevices() > 0 ? "GPUs and cpu ranks" : "cpu ranks";
   return problems > 0 ? counts + "\n" : fmt::format("{}: programs run on {} here\n", counts, where);
+}
+
+void writeGpu(JsonWriter &json, const Gpu &gpu) {
+  json.object([&] {
+    json.attribute("name", gpu.nvml.name);
+    json.attribute("uuid", gpu.nvml.uuid);
+    json.attribute("pci", gpu.pci);
+    json.attribute("cuda", gpu.cuda);
+    json.attribute("hidden", gpu.isHidden);
+  });
+}
+
+void writeFinding(JsonWriter &json, const Finding &finding) {
+  json.object([&] {
+    json.attribute("check", finding.check);
+    json.attribute("line", finding.line);
+    json.attribute("severity", kNames[static_cast<size_t>(finding.severity)]);
+    json.attribute("seen", finding.seen);
+    json.attribute("advice", finding.advice);
+  });
 }
 
 } // namespace
@@ -49,21 +65,10 @@ std::string reportText(const Facts &facts, const std::vector<Finding> &findings,
   return text + summary(facts, findings);
 }
 
-OrderedJson reportJson(const Facts &facts, const std::vector<Finding> &findings) {
-  OrderedJson gpus = OrderedJson::array(), lines = OrderedJson::array();
-  for (const Gpu &gpu : facts.gpus)
-    gpus.push_back({{"name", gpu.nvml.name},
-                    {"uuid", gpu.nvml.uuid},
-                    {"pci", gpu.pci},
-                    {"cuda", gpu.cuda ? OrderedJson(*gpu.cuda) : OrderedJson()},
-                    {"hidden", gpu.isHidden}});
-  for (const Finding &finding : findings)
-    lines.push_back({{"check", finding.check},
-                     {"line", finding.line},
-                     {"severity", kNames[static_cast<size_t>(finding.severity)]},
-                     {"seen", finding.seen},
-                     {"advice", finding.advice}});
-  return {{"exit_code", exitCodeOf(findings)}, {"gpus", gpus}, {"lines", lines}};
+void writeMembers(JsonWriter &json, const Facts &facts, const std::vector<Finding> &findings) {
+  json.attribute("exit_code", exitCodeOf(findings));
+  json.attributeList("gpus", facts.gpus, writeGpu);
+  json.attributeList("lines", findings, writeFinding);
 }
 
 int exitCodeOf(const std::vector<Finding> &findings) {

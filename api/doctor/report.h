@@ -2,8 +2,7 @@
 #pragma once
 
 #include "api/doctor/check.h"
-
-#include <nlohmann/json_fwd.hpp>
+#include "runtime/json.h"
 
 namespace braid::doctor {
 
@@ -11,9 +10,10 @@ namespace braid::doctor {
 /// `hasColours`: for a terminal.
 std::string reportText(const Facts &facts, const std::vector<Finding> &findings, bool hasColours);
 
-/// {"exit_code": 0, "gpus": [{"name", "uuid", "pci", "cuda": 0, "hidden": false}, ...],
-/// "lines": [{"check", "line", "severity", "seen", "advice"}, ...]}.
-nlohmann::ordered_json reportJson(const Facts &facts, const std::vector<Finding> &findings);
+/// Writes the members "exit_code": 0,
+/// "gpus": [{"name", "uuid", "pci", "cuda": 0, "hidden": false}, ...],
+/// "lines": [{"check", "line", "severity", "seen", "advice"}, ...].
+void writeMembers(JsonWriter &json, const Facts &facts, const std::vector<Finding> &findings);
 
 /// 4 if there is a problem, else 0.
 int exitCodeOf(const std::vector<Finding> &findings);

@@ -9,9 +9,10 @@ namespace braid {
 
 /// While it lives, SIGINT, SIGTERM and SIGHUP are noted instead of ending the process; those that
 /// are ignored stay ignored. If the process has not ended kLastResortSeconds after one came, it
-/// ends at once, whatever it is doing. Watches may be nested: signals go to the innermost one, which
-/// first takes over what the enclosing one has not taken yet, and at its end hands back what it has
-/// not taken itself. Handlers rather than a mask, because libraries have threads that block nothing.
+/// ends at once, whatever it is doing. Watches may be nested: signals go to the innermost one,
+/// which first takes over what the enclosing one has not taken yet, and at its end hands back what
+/// it has not taken itself. Handlers rather than a mask, because libraries have threads that block
+/// nothing.
 class SignalWatch {
 public:
   SignalWatch();

@@ -4,8 +4,6 @@
 
 #include "llvm/Support/ConvertUTF.h"
 
-#include <nlohmann/json.hpp>
-
 namespace braid {
 
 std::string markupText(const std::string &text) {
@@ -32,14 +30,6 @@ std::string markupText(const std::string &text) {
       out += isControl || (byte >= 0x80 && !isUtf8) ? '?' : c;
     }
   }
-  return out;
-}
-
-std::string scriptText(const nlohmann::ordered_json &json) {
-  std::string out;
-  for (char c :
-       json.dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::ordered_json::error_handler_t::replace))
-    out += c == '<' ? "\\u003c" : std::string(1, c);
   return out;
 }
 

@@ -1,8 +1,6 @@
 //===- api/text/markup.h - text inside of HTML and SVG ----------------------------------------===//
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
-
 #include <string>
 
 namespace braid {
@@ -10,8 +8,5 @@ namespace braid {
 /// Text for an element or an attribute of XML or HTML: escaped, and without what neither may hold;
 /// line breaks and tabs stay.
 std::string markupText(const std::string &text);
-
-/// JSON in ASCII that ends no script element.
-std::string scriptText(const nlohmann::ordered_json &json);
 
 } // namespace braid

@@ -3,11 +3,11 @@
 #include "api/text/markup.h"
 #include "api/view/page.h"
 #include "api/view/page_parts.h"
+#include "runtime/json.h"
 
 #include "llvm/ADT/StringSwitch.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <map>
@@ -15,63 +15,73 @@
 namespace braid::view {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 /// Rounded to 1/1000, a nanosecond. -1 for what did not run.
-Json timeJson(double value) {
-  if (!std::isfinite(value))
-    return -1;
-  const double rounded = std::round(value * 1000) / 1000;
-  if (rounded == std::floor(rounded) && std::abs(rounded) < 1e15)
-    return static_cast<int64_t>(rounded);
-  return rounded;
+double timeNumber(double value) {
+  return std::isfinite(value) ? std::round(value * 1000) / 1000 : -1;
 }
 
-Json rankJson(const Rank &rank) {
-  Json commands = Json::array();
-  for (const Command &command : rank.commands)
-    commands.push_back({static_cast<int>(command.kind), command.stream, command.line, command.run,
-                        command.peer, command.bytes, command.trips, command.cause.rank,
-                        command.cause.command});
-  return {{"number", rank.number}, {"streams", rank.streams}, {"commands", std::move(commands)}};
+void writeCommand(JsonWriter &json, const Command &command) {
+  json.tuple(static_cast<int>(command.kind), command.stream, command.line, command.run,
+             command.peer, command.bytes, command.trips, command.cause.rank, command.cause.command);
 }
 
-Json timingJson(const Timing &timing) {
-  Json spans = Json::array(), path = Json::array();
-  for (const std::vector<Span> &rank : timing.spans) {
-    Json numbers = Json::array();
-    for (const Span &span : rank) {
-      numbers.push_back(timeJson(span.begin));
-      numbers.push_back(timeJson(span.end));
+void writeRank(JsonWriter &json, const Rank &rank) {
+  json.object([&] {
+    json.attribute("number", rank.number);
+    json.attributeList("streams", rank.streams,
+                       [](JsonWriter &list, const std::string &name) { list.value(name); });
+    json.attributeList("commands", rank.commands, writeCommand);
+  });
+}
+
+/// The begin and the end of each span, in one flat array.
+void writeSpans(JsonWriter &json, const std::vector<Span> &spans) {
+  json.array([&] {
+    for (const Span &span : spans) {
+      json.value(timeNumber(span.begin));
+      json.value(timeNumber(span.end));
     }
-    spans.push_back(std::move(numbers));
-  }
-  for (const PathStep &step : timing.critical)
-    path.push_back({step.command.rank, step.command.command, step.what, timeJson(step.begin),
-                    timeJson(step.took)});
-  return {{"name", timing.name},
-          {"gap", timing.gap},
-          {"total", timeJson(timing.total)},
-          {"spans", std::move(spans)},
-          {"path", std::move(path)}};
+  });
+}
+
+void writeStep(JsonWriter &json, const PathStep &step) {
+  json.tuple(step.command.rank, step.command.command, step.what, timeNumber(step.begin),
+             timeNumber(step.took));
+}
+
+void writeTiming(JsonWriter &json, const Timing &timing) {
+  json.object([&] {
+    json.attribute("name", timing.name);
+    json.attribute("gap", timing.gap);
+    json.attribute("total", timeNumber(timing.total));
+    json.attributeList("spans", timing.spans, writeSpans);
+    json.attributeList("path", timing.critical, writeStep);
+  });
+}
+
+void writeMark(JsonWriter &json, const Mark &mark) {
+  json.tuple(mark.command.rank, mark.command.command, mark.text, mark.line);
 }
 
 /// What page.js reads.
-Json dataJson(const Page &page) {
-  Json ranks = Json::array(), timings = Json::array(), marks = Json::array();
-  for (const Rank &rank : page.ranks)
-    ranks.push_back(rankJson(rank));
-  for (const Timing &timing : page.timings)
-    timings.push_back(timingJson(timing));
-  for (const Mark &mark : page.marks)
-    marks.push_back({mark.command.rank, mark.command.command, mark.text, mark.line});
-  return {{"unit", page.unit},
-          {"failure", page.isFailure},
-          {"text", page.text},
-          {"ranks", std::move(ranks)},
-          {"timings", timings},
-          {"marks", std::move(marks)},
-          {"linked", page.areMarksLinked}};
+void writeData(JsonWriter &json, const Page &page) {
+  json.object([&] {
+    json.attribute("unit", page.unit);
+    json.attribute("failure", page.isFailure);
+    json.attribute("text", page.text);
+    json.attributeList("ranks", page.ranks, writeRank);
+    json.attributeList("timings", page.timings, writeTiming);
+    json.attributeList("marks", page.marks, writeMark);
+    json.attribute("linked", page.areMarksLinked);
+  });
+}
+
+/// JSON inside of a script element, which "</script" must not end.
+std::string dataText(const Page &page) {
+  std::string text;
+  for (char c : jsonText([&](JsonWriter &json) { writeData(json, page); }))
+    text += c == '<' ? "\\u003c" : std::string(1, c);
+  return text;
 }
 
 /// Replaces each {{name}} in a template. Values are not searched for names.
@@ -136,7 +146,7 @@ std::string toHtml(const Page &page) {
   return htmlPage(page.title, fill(kPageHtml, {{"subtitle", markupText(page.subtitle)},
                                                {"tone", page.isFailure ? "failure" : "fine"},
                                                {"findings", findings},
-                                               {"data", scriptText(dataJson(page))},
+                                               {"data", dataText(page)},
                                                {"script", kPageJs}}));
 }
 

@@ -3,46 +3,46 @@
 #include "api/view/trace_text.h"
 
 #include "ir/failure.h"
-#include "runtime/json_mistake.h"
+#include "ir/printable.h"
+#include "runtime/json.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <cmath>
 
 namespace braid::view {
 namespace {
 
-using nlohmann::json;
-
-const json *member(const json &object, const char *name) {
-  const auto found = object.is_object() ? object.find(name) : object.end();
-  return found == object.end() ? nullptr : &*found;
+const JsonValue *member(const JsonValue &value, const char *name) {
+  const JsonObject *object = value.getAsObject();
+  return object ? object->get(name) : nullptr;
 }
 
-std::string textAt(const json &object, const char *name) {
-  const json *found = member(object, name);
-  return found && found->is_string() ? found->get<std::string>() : "";
+std::string textAt(const JsonValue &object, const char *name) {
+  const JsonValue *found = member(object, name);
+  return found ? found->getAsString().getValueOr("").str() : "";
 }
 
 /// Microseconds of at most thirty years.
-std::optional<double> microsAt(const json &object, const char *name) {
-  const json *found = member(object, name);
-  if (!found || !found->is_number() || !(std::abs(found->get<double>()) <= 1e15))
+std::optional<double> microsAt(const JsonValue &object, const char *name) {
+  const JsonValue *found = member(object, name);
+  const llvm::Optional<double> value = found ? found->getAsNumber() : llvm::None;
+  if (!value || !(std::abs(*value) <= 1e15))
     return std::nullopt;
-  return found->get<double>();
+  return *value;
 }
 
 /// A whole number of 31 bits.
-std::optional<uint32_t> indexAt(const json &object, const char *name) {
-  const json *found = member(object, name);
-  if (!found || !found->is_number_unsigned() || found->get<uint64_t>() >> 31 != 0)
+std::optional<uint32_t> indexAt(const JsonValue &object, const char *name) {
+  const JsonValue *found = member(object, name);
+  const llvm::Optional<int64_t> value = found ? found->getAsInteger() : llvm::None;
+  if (!value || *value < 0 || *value >> 31 != 0)
     return std::nullopt;
-  return static_cast<uint32_t>(found->get<uint64_t>());
+  return static_cast<uint32_t>(*value);
 }
 
-Result<TraceEvent> eventOf(const std::string &name, const json &event, size_t number) {
-  const json *arguments = member(event, "args");
+Result<TraceEvent> eventOf(const std::string &name, const JsonValue &event, size_t number) {
+  const JsonValue *arguments = member(event, "args");
   const auto rank = indexAt(event, "pid");
   const auto run = arguments ? indexAt(*arguments, "run") : std::nullopt;
   const auto command = arguments ? indexAt(*arguments, "command") : std::nullopt;
@@ -51,13 +51,13 @@ Result<TraceEvent> eventOf(const std::string &name, const json &event, size_t nu
     return badInput("{}: traceEvents[{}]: expected pid, ts, dur, and args with run and command, "
                     "got {}",
                     name, number,
-                    event.dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 160));
+                    printable(jsonText([&](JsonWriter &json) { json.value(event); }), 160));
   return TraceEvent{number, *rank, *run, *command, *begin, *took};
 }
 
-Result<TraceText> traceOf(const std::string &name, const json &root) {
-  const json *events = member(root, "traceEvents"), *other = member(root, "otherData");
-  if (!events || !events->is_array())
+Result<TraceText> traceOf(const std::string &name, const JsonValue &root) {
+  const JsonValue *events = member(root, "traceEvents"), *other = member(root, "otherData");
+  if (!events || !events->getAsArray())
     return badInput("{}: expected traceEvents", name);
   TraceText trace;
   trace.program = other ? textAt(*other, "program") : "";
@@ -66,9 +66,10 @@ Result<TraceText> traceOf(const std::string &name, const json &root) {
                     "writes it",
                     name);
   trace.sendsMessages = textAt(*other, "transport") == "messages";
-  for (size_t i = 0; i < events->size(); ++i)
-    if (textAt((*events)[i], "ph") == "X")
-      trace.events.push_back(BRAID_TRY(eventOf(name, (*events)[i], i)));
+  const JsonArray &list = *events->getAsArray();
+  for (size_t i = 0; i < list.size(); ++i)
+    if (textAt(list[i], "ph") == "X")
+      trace.events.push_back(BRAID_TRY(eventOf(name, list[i], i)));
   if (trace.events.empty())
     return badInput("{}: expected at least one command that ran", name);
   return trace;
@@ -77,11 +78,10 @@ Result<TraceText> traceOf(const std::string &name, const json &root) {
 } // namespace
 
 Result<TraceText> parseTrace(const std::string &name, const std::string &text) {
-  try {
-    return traceOf(name, parsedJson<json>(text));
-  } catch (const json::exception &error) {
-    return badInput("{}:{}, as 'braid run --trace' writes it", name, jsonMistake(text, error));
-  }
+  const Result<JsonValue> root = parseJson(text);
+  if (!root)
+    return badInput("{}:{}, as 'braid run --trace' writes it", name, root.status().message());
+  return traceOf(name, *root);
 }
 
 } // namespace braid::view

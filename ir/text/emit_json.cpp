@@ -8,209 +8,231 @@
 #include "ir/module.h"
 #include "ir/visitor.h"
 
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
-
-#include <nlohmann/json.hpp>
 
 namespace braid {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using JsonStream = llvm::json::OStream;
 
-Json text(llvm::StringRef string) { return string.str(); }
+/// Names made by a builder can hold any bytes; the stream takes UTF-8 only.
+llvm::json::Value jsonOf(llvm::StringRef text) {
+  return llvm::json::isUTF8(text) ? text.str() : llvm::json::fixUTF8(text);
+}
+llvm::json::Value jsonOf(const Scalar *scalar) { return scalar ? jsonOf(scalar->str()) : nullptr; }
+llvm::json::Value jsonOf(const Value *value) { return value ? jsonOf("%" + value->name) : nullptr; }
+llvm::json::Value jsonOf(const FusionTensor *tensor) {
+  return tensor ? jsonOf("%" + tensor->name) : nullptr;
+}
 
-Json text(const Scalar *scalar) { return scalar ? Json(scalar->str()) : Json(); }
+void put(JsonStream &) {}
+
+/// Fields by key and value: `put(json, "dst", op.dst, "a", op.a)`.
+template <class T, class... Rest>
+void put(JsonStream &json, llvm::StringRef key, const T &value, const Rest &...rest) {
+  json.attribute(key, jsonOf(value));
+  put(json, rest...);
+}
+
+template <class Range> void putList(JsonStream &json, llvm::StringRef key, const Range &values) {
+  json.attributeArray(key, [&] {
+    for (const auto *value : values)
+      json.value(jsonOf(value));
+  });
+}
+
+/// An array of what write(json, element) writes for each element.
+template <class Range> void putAll(JsonStream &json, llvm::StringRef key, const Range &elements);
+
+/// A field that is the object of write(json, value).
+template <class T> void putObject(JsonStream &json, llvm::StringRef key, const T &value);
 
 //===----------------------------------------------------------------------------------------===//
 // Fusions
 //===----------------------------------------------------------------------------------------===//
 
-Json ref(const FusionTensor *tensor) { return tensor ? Json("%" + tensor->name) : Json(); }
-
-Json define(const FusionTensor &tensor) {
-  Json axes = Json::array();
-  for (const Axis &axis : tensor.type.axes)
-    axes.push_back({{"kind", text(name(axis.kind))}, {"extent", text(axis.extent)}});
-  return {{"name", tensor.name}, {"dtype", text(braid::name(tensor.type.dtype))}, {"axes", axes}};
+void write(JsonStream &json, const Axis &axis) {
+  json.object([&] { put(json, "kind", name(axis.kind), "extent", axis.extent); });
 }
 
-Json convert(const FusionNode &node) {
-  Json json = {{"kind", text(keyword(node))}};
-  if (const auto *matmul = llvm::dyn_cast<MatmulNode>(&node)) {
-    json["a"] = ref(matmul->a);
-    json["b"] = ref(matmul->b);
-    json["bias"] = ref(matmul->bias);
-    json["partial"] = matmul->partial ? text(name(*matmul->partial)) : Json();
-  } else if (isElementwise(node)) {
-    json["operands"] = Json::array();
-    for (const FusionTensor *operand : operandsOf(node))
-      json["operands"].push_back(ref(operand));
-  } else if (const auto *output = llvm::dyn_cast<OutputNode>(&node)) {
-    json["tensors"] = Json::array();
-    for (const FusionTensor *tensor : output->tensors)
-      json["tensors"].push_back(ref(tensor));
-  }
-  if (const FusionTensor *result = resultOf(node))
-    json["result"] = define(*result);
-  return json;
+void write(JsonStream &json, const FusionTensor &tensor) {
+  json.object([&] {
+    put(json, "name", tensor.name, "dtype", name(tensor.type.dtype));
+    putAll(json, "axes", tensor.type.axes);
+  });
 }
 
-Json convert(const Fusion &fusion) {
-  Json json = {{"name", fusion.name()}, {"parameters", Json::array()}};
-  for (const FusionParameter &parameter : fusion.parameters())
-    json["parameters"].push_back({{"name", parameter.name}, {"value", parameter.value}});
-  json["mesh"] = text(fusion.mesh());
-  json["ranksPerHost"] = text(fusion.hostSize());
-  json["nodes"] = Json::array();
-  for (const auto &node : fusion.nodes())
-    json["nodes"].push_back(convert(*node));
-  return json;
+void write(JsonStream &json, const FusionNode &node) {
+  json.object([&] {
+    put(json, "kind", keyword(node));
+    if (const auto *matmul = llvm::dyn_cast<MatmulNode>(&node)) {
+      put(json, "a", matmul->a, "b", matmul->b, "bias", matmul->bias);
+      json.attribute("partial", matmul->partial ? jsonOf(name(*matmul->partial)) : nullptr);
+    } else if (isElementwise(node)) {
+      putList(json, "operands", operandsOf(node));
+    } else if (const auto *output = llvm::dyn_cast<OutputNode>(&node)) {
+      putList(json, "tensors", output->tensors);
+    }
+    if (const FusionTensor *result = resultOf(node))
+      putObject(json, "result", *result);
+  });
+}
+
+void write(JsonStream &json, const FusionParameter &parameter) {
+  json.object([&] {
+    put(json, "name", parameter.name);
+    json.attribute("value", parameter.value);
+  });
+}
+
+void write(JsonStream &json, const Fusion &fusion) {
+  json.object([&] {
+    put(json, "name", fusion.name());
+    putAll(json, "parameters", fusion.parameters());
+    put(json, "mesh", fusion.mesh(), "ranksPerHost", fusion.hostSize());
+    putAll(json, "nodes", fusion.nodes());
+  });
 }
 
 //===----------------------------------------------------------------------------------------===//
 // Programs
 //===----------------------------------------------------------------------------------------===//
 
-Json ref(const Value *value) { return value ? Json("%" + value->name) : Json(); }
-
-Json ref(const StreamRef &stream) {
-  return {{"named", ref(stream.named)}, {"index", text(stream.index)}};
+void write(JsonStream &json, const StreamRef &stream) {
+  json.object([&] { put(json, "named", stream.named, "index", stream.index); });
 }
 
-Json list(llvm::ArrayRef<const Scalar *> scalars) {
-  Json json = Json::array();
-  for (const Scalar *scalar : scalars)
-    json.push_back(text(scalar));
-  return json;
+void write(JsonStream &json, const Value &value) {
+  json.object([&] {
+    put(json, "name", value.name, "kind", name(value.kind));
+    if (value.kind == ValueKind::Tensor) {
+      put(json, "dtype", name(value.type.dtype));
+      putList(json, "shape", value.type.shape);
+    }
+  });
 }
 
-Json define(const Value &value) {
-  Json json = {{"name", value.name}, {"kind", text(name(value.kind))}};
-  if (value.kind == ValueKind::Tensor) {
-    json["dtype"] = text(name(value.type.dtype));
-    json["shape"] = list(value.type.shape);
-  }
-  return json;
+void write(JsonStream &json, const PointwiseStep<Value *> &step) {
+  json.object([&] { put(json, "function", keyword(step.function), "operand", step.operand); });
 }
 
-Json convertNode(const Op &op);
+void write(JsonStream &json, const Op &op);
 
 /// The fields of a node, but its kind, result and blocks.
-class FieldEmitter : public OpVisitor<FieldEmitter, Json> {
+class FieldEmitter : public OpVisitor<FieldEmitter, void> {
 public:
-  Json visitAllocate(const AllocateOp &op) {
-    return {{"space", op.space == MemorySpace::Symmetric ? "symmetric" : "device"}};
+  explicit FieldEmitter(JsonStream &json) : json_(json) {}
+
+  void visitAllocate(const AllocateOp &op) {
+    fields("space", op.space == MemorySpace::Symmetric ? "symmetric" : "device");
   }
-  Json visitDeallocate(const DeallocateOp &op) { return {{"buffer", ref(op.buffer)}}; }
-  Json visitFor(const ForOp &op) {
-    return {{"index", text(op.index)}, {"begin", text(op.begin)}, {"end", text(op.end)}};
+  void visitDeallocate(const DeallocateOp &op) { fields("buffer", op.buffer); }
+  void visitFor(const ForOp &op) { fields("index", op.index, "begin", op.begin, "end", op.end); }
+  void visitIf(const IfOp &op) { fields("condition", op.condition); }
+  void visitSelect(const SelectOp &op) { fields("tensor", op.tensor, "index", op.index); }
+  void visitSlice(const SliceOp &op) {
+    fields("tensor", op.tensor, "begin", op.begin, "end", op.end);
   }
-  Json visitIf(const IfOp &op) { return {{"condition", text(op.condition)}}; }
-  Json visitSelect(const SelectOp &op) {
-    return {{"tensor", ref(op.tensor)}, {"index", text(op.index)}};
+  void visitFlatten(const FlattenOp &op) { fields("tensor", op.tensor); }
+  void visitSet(const SetOp &op) { fields("dst", op.dst, "src", op.src); }
+  void visitMatmul(const MatmulOp &op) {
+    fields("dst", op.dst, "a", op.a, "b", op.b, "bias", op.bias, "addend", op.addend);
   }
-  Json visitSlice(const SliceOp &op) {
-    return {{"tensor", ref(op.tensor)}, {"begin", text(op.begin)}, {"end", text(op.end)}};
+  void visitSum(const SumOp &op) {
+    fields("dst", op.dst, "parts", op.parts, "begin", op.begin, "end", op.end, "bias", op.bias);
   }
-  Json visitFlatten(const FlattenOp &op) { return {{"tensor", ref(op.tensor)}}; }
-  Json visitSet(const SetOp &op) { return {{"dst", ref(op.dst)}, {"src", ref(op.src)}}; }
-  Json visitMatmul(const MatmulOp &op) {
-    return {{"dst", ref(op.dst)},
-            {"a", ref(op.a)},
-            {"b", ref(op.b)},
-            {"bias", ref(op.bias)},
-            {"addend", ref(op.addend)}};
+  void visitPointwise(const PointwiseOp &op) {
+    fields("dst", op.dst, "first", op.first);
+    putAll(json_, "steps", op.steps);
   }
-  Json visitSum(const SumOp &op) {
-    return {{"dst", ref(op.dst)},
-            {"parts", ref(op.parts)},
-            {"begin", text(op.begin)},
-            {"end", text(op.end)},
-            {"bias", ref(op.bias)}};
+  void visitShareMemHandles(const ShareMemHandlesOp &op) {
+    fields("protocol", name(op.protocol));
+    putList(json_, "buffers", op.buffers);
   }
-  Json visitPointwise(const PointwiseOp &op) {
-    Json steps = Json::array();
-    for (const PointwiseStep<Value *> &step : op.steps)
-      steps.push_back({{"function", text(keyword(step.function))}, {"operand", ref(step.operand)}});
-    return {{"dst", ref(op.dst)}, {"first", ref(op.first)}, {"steps", steps}};
+  void visitP2P(const P2POp &op) {
+    fields("direction", op.direction == Direction::Send ? "send" : "recv");
+    if (op.gemm) {
+      putObject(json_, "tensor", op.product);
+      putObject<Op>(json_, "gemm", *op.gemm);
+    } else {
+      fields("tensor", op.tensor);
+      json_.attribute("gemm", nullptr);
+    }
+    fields("peer", op.peer, "handles", op.handles);
   }
-  Json visitShareMemHandles(const ShareMemHandlesOp &op) {
-    Json buffers = Json::array();
-    for (const Value *buffer : op.buffers)
-      buffers.push_back(ref(buffer));
-    return {{"protocol", text(name(op.protocol))}, {"buffers", buffers}};
+  void visitGroup(const GroupOp &) {}
+  void visitCollective(const CollectiveOp &op) {
+    fields("collective", name(op.collective));
+    json_.attribute("reduction", op.reduction ? jsonOf(name(*op.reduction)) : nullptr);
+    fields("dst", op.dst, "src", op.src);
+    putList(json_, "team", op.team);
+    fields("root", op.root);
   }
-  Json visitP2P(const P2POp &op) {
-    return {{"direction", op.direction == Direction::Send ? "send" : "recv"},
-            {"tensor", op.gemm ? define(op.product) : ref(op.tensor)},
-            {"gemm", op.gemm ? convertNode(*op.gemm) : Json()},
-            {"peer", text(op.peer)},
-            {"handles", ref(op.handles)}};
+  void visitWait(const WaitOp &op) { fields("request", op.request); }
+  void visitSynchronize(const SynchronizeOp &op) { putObject(json_, "stream", op.stream); }
+  void visitGetCurrentStream(const GetCurrentStreamOp &) {}
+  void visitSetCurrentStream(const SetCurrentStreamOp &op) {
+    putObject(json_, "stream", op.stream);
   }
-  Json visitGroup(const GroupOp &) { return Json::object(); }
-  Json visitCollective(const CollectiveOp &op) {
-    return {{"collective", text(name(op.collective))},
-            {"reduction", op.reduction ? text(name(*op.reduction)) : Json()},
-            {"dst", ref(op.dst)},
-            {"src", ref(op.src)},
-            {"team", list(op.team)},
-            {"root", text(op.root)}};
-  }
-  Json visitWait(const WaitOp &op) { return {{"request", ref(op.request)}}; }
-  Json visitSynchronize(const SynchronizeOp &op) { return {{"stream", ref(op.stream)}}; }
-  Json visitGetCurrentStream(const GetCurrentStreamOp &) { return Json::object(); }
-  Json visitSetCurrentStream(const SetCurrentStreamOp &op) { return {{"stream", ref(op.stream)}}; }
+
+private:
+  template <class... T> void fields(const T &...values) { put(json_, values...); }
+
+  JsonStream &json_;
 };
 
-/// Not inlined into convert(), whose frames stand on the stack for each block around a node.
-LLVM_ATTRIBUTE_NOINLINE Json convertNode(const Op &op) {
-  Json json = {{"kind", text(keyword(op))}};
-  json.update(FieldEmitter().visit(op));
-  if (const Value *result = resultOf(op))
-    json["result"] = define(*result);
-  return json;
-}
-
-void convert(const Block &block, Json &json) {
-  json = Json::array();
-  for (const Op &op : block) {
-    Json &node = json.emplace_back(convertNode(op));
+void write(JsonStream &json, const Op &op) {
+  json.object([&] {
+    put(json, "kind", keyword(op));
+    FieldEmitter(json).visit(op);
+    if (const Value *result = resultOf(op))
+      putObject(json, "result", *result);
     bool isElse = false;
     forEachBlock(op, [&](const Block &inner) {
-      convert(inner, node[!llvm::isa<IfOp>(op) ? "body" : isElse ? "elseBlock" : "thenBlock"]);
+      putAll(json, !llvm::isa<IfOp>(op) ? "body" : isElse ? "elseBlock" : "thenBlock", inner);
       isElse = true;
     });
-  }
+  });
 }
 
-Json define(llvm::ArrayRef<std::unique_ptr<Value>> values) {
-  Json json = Json::array();
-  for (const auto &value : values)
-    json.push_back(define(*value));
-  return json;
+void write(JsonStream &json, const Program &program) {
+  json.object([&] {
+    put(json, "name", program.name(), "implements", program.implements());
+    json.attribute("ranks", program.ranks());
+    json.attribute("ranksPerHost", program.ranksPerHost());
+    putAll(json, "params", program.params());
+    putAll(json, "results", program.results());
+    putAll(json, "body", program.body());
+  });
 }
 
-Json convert(const Program &program) {
-  Json json = {{"name", program.name()},
-               {"implements", program.implements()},
-               {"ranks", program.ranks()},
-               {"ranksPerHost", program.ranksPerHost()},
-               {"params", define(program.params())},
-               {"results", define(program.results())}};
-  convert(program.body(), json["body"]);
-  return json;
+template <class T> void write(JsonStream &json, const std::unique_ptr<T> &owned) {
+  write(json, *owned);
+}
+
+template <class Range> void putAll(JsonStream &json, llvm::StringRef key, const Range &elements) {
+  json.attributeArray(key, [&] {
+    for (const auto &element : elements)
+      write(json, element);
+  });
+}
+
+template <class T> void putObject(JsonStream &json, llvm::StringRef key, const T &value) {
+  json.attributeBegin(key);
+  write(json, value);
+  json.attributeEnd();
 }
 
 } // namespace
 
 void emitJson(const Module &module, llvm::raw_ostream &os) {
-  Json json = {{"fusions", Json::array()}, {"programs", Json::array()}};
-  for (const auto &fusion : module.fusions)
-    json["fusions"].push_back(convert(*fusion));
-  for (const auto &program : module.programs)
-    json["programs"].push_back(convert(*program));
-  // Names made by a builder can hold any bytes; the dump must not throw on them.
-  os << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+  JsonStream json(os, 2);
+  json.object([&] {
+    putAll(json, "fusions", module.fusions);
+    putAll(json, "programs", module.programs);
+  });
+  os << '\n';
 }
 
 } // namespace braid

@@ -22,6 +22,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <ctime>
 #include <deque>
@@ -32,7 +33,6 @@
 namespace braid::tools {
 namespace {
 
-using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 /// An empty file that is gone with this object.
@@ -75,6 +75,7 @@ public:
 private:
   bool hasTimeFor(size_t shape) const;
   Status timeShape(size_t index);
+  StatusCode takeRows(llvm::StringRef text);
   void note(StatusCode code) { code_ = code_ == StatusCode::Ok ? code : code_; }
   std::string json() const;
 
@@ -85,12 +86,24 @@ private:
   SignalWatch signals_; ///< between launches, too: an interrupted benchmark still writes its rows
   int signal_ = 0;
   std::string device_;
-  Json rows_ = Json::array();
+  std::vector<std::string> rows_; ///< JSON, each on one line
 };
 
 bool Bench::hasTimeFor(size_t shape) const {
   const double end = secondsSince(begin_) + (shape == 0 ? 0 : longest_);
   return flags_.timeLimit == 0 || end < double(flags_.timeLimit);
+}
+
+/// Adds what rank 0 wrote (rank.h says how). Returns the code of the first row that was refused.
+StatusCode Bench::takeRows(llvm::StringRef text) {
+  llvm::SmallVector<llvm::StringRef> lines;
+  text.split(lines, '\n', -1, /*KeepEmpty=*/false);
+  int code = 0;
+  lines[0].getAsInteger(10, code);
+  device_ = lines[1].str();
+  for (llvm::StringRef row : llvm::drop_begin(lines, 2))
+    rows_.push_back(row.str());
+  return static_cast<StatusCode>(code);
 }
 
 /// A failure in a shape is printed, and ends this shape alone.
@@ -115,36 +128,35 @@ Status Bench::timeShape(size_t index) {
   longest_ = std::max(longest_, secondsSince(begin));
   if (!report.status.isOk())
     return Status::ok();
-  const Json found = Json::parse(BRAID_TRY(readFile(file.path(), size_t(1) << 30)));
-  rows_.insert(rows_.end(), found["rows"].begin(), found["rows"].end());
-  device_ = found["device"];
-  note(static_cast<StatusCode>(found["code"].get<int>()));
+  const std::string text = BRAID_TRY(readFile(file.path(), size_t(1) << 30));
+  note(takeRows(text));
   return Status::ok();
 }
 
-/// A row a line: samples are many.
+/// One row a line: samples are many.
 std::string Bench::json() const {
   const BenchFlags &f = flags_;
-  const Json about = {{"operation", f.operation ? f.operation->name : f.file.file},
-                      {"dtype", f.dtype},
-                      {"ranks", f.ranks},
-                      {"backend", f.backend},
-                      {"reproducible", f.source.reproducible},
-                      {"rounds", f.rounds},
-                      {"iterations", f.iterations},
-                      {"bursts", f.bursts},
-                      {"row_ms", f.rowMs},
-                      {"date", timeNow()},
-                      {"device", device_},
-                      {"host", hostName()},
-                      {"version", BRAID_VERSION}};
-  const auto replace = Json::error_handler_t::replace;
-  std::string text = about.dump(1, ' ', false, replace);
+  std::string text = jsonText(
+      [&](JsonWriter &json) {
+        json.object([&] {
+          json.attribute("operation", f.operation ? f.operation->name : f.file.file);
+          json.attribute("dtype", f.dtype);
+          json.attribute("ranks", f.ranks);
+          json.attribute("backend", f.backend);
+          json.attribute("reproducible", f.source.reproducible);
+          json.attribute("rounds", f.rounds);
+          json.attribute("iterations", f.iterations);
+          json.attribute("bursts", f.bursts);
+          json.attribute("row_ms", f.rowMs);
+          json.attribute("date", timeNow());
+          json.attribute("device", device_);
+          json.attribute("host", hostName());
+          json.attribute("version", BRAID_VERSION);
+        });
+      },
+      1);
   text.erase(text.rfind('\n'));
-  text += ",\n \"rows\": [";
-  for (const Json &row : rows_)
-    text += (&row == &rows_.front() ? "\n  " : ",\n  ") + row.dump(-1, ' ', false, replace);
-  return text + "\n ]\n}\n";
+  return fmt::format("{},\n \"rows\": [\n  {}\n ]\n}}\n", text, fmt::join(rows_, ",\n  "));
 }
 
 Result<int> Bench::run() {

@@ -18,8 +18,6 @@
 namespace braid::tools {
 namespace {
 
-using Json = nlohmann::json;
-
 /// Each prepared row takes open files, of which there may be hundreds.
 void allowOpenFiles() {
   rlimit limit;
@@ -81,26 +79,35 @@ RowChooser chooserFor(const BenchFlags &flags, const Backend &backend, PlanTimer
   };
 }
 
-/// Rows with their shape, which device timed them, and the exit code of the first that was refused.
-Json jsonOf(const BenchFlags &flags, const BenchShape &shape, const std::vector<BenchRow> &rows,
-            const std::string &device) {
-  Json list = Json::array();
+std::string rowJson(const BenchFlags &flags, const BenchShape &shape, const BenchRow &row) {
+  return jsonText([&](JsonWriter &json) {
+    json.object([&] {
+      if (flags.operation) {
+        json.attribute("m", shape.m);
+        json.attribute("n", shape.n);
+        json.attribute("k", shape.k);
+      }
+      writeMembers(json, row);
+    });
+  });
+}
+
+std::string rankRows(const BenchFlags &flags, const BenchShape &shape,
+                     const std::vector<BenchRow> &rows, const std::string &device) {
   StatusCode code = StatusCode::Ok;
+  std::string lines;
   for (const BenchRow &row : rows) {
-    list.push_back(toJson(row));
-    if (flags.operation)
-      list.back().update({{"m", shape.m}, {"n", shape.n}, {"k", shape.k}});
+    lines += rowJson(flags, shape, row) + "\n";
     if (code == StatusCode::Ok)
       code = row.code;
   }
-  return {{"rows", list}, {"device", device}, {"code", static_cast<int>(code)}};
+  return fmt::format("{}\n{}\n{}", static_cast<int>(code), device, lines);
 }
 
 Status writeReport(const BenchFlags &flags, const BenchShape &shape,
                    const std::vector<BenchRow> &rows, const std::string &device) {
   printTable(flags.titleOf(shape), rows, flags.json == "-" ? llvm::errs() : llvm::outs());
-  const Json json = jsonOf(flags, shape, rows, device);
-  return writeFile(flags.rankRows, json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return writeFile(flags.rankRows, rankRows(flags, shape, rows, device));
 }
 
 Status timeRows(const BenchFlags &flags, const Backend &backend, JobRank &rank, LocalMesh &mesh,
