@@ -26,7 +26,7 @@ public:
   Program &program() { return program_; }
   ScalarContext &scalars() { return program_.scalars(); }
 
-  /// Where the next node goes: before `before`, or at the end of `block`.
+  /// The insertion point of the next node: before `before`, or at the end of `block`.
   void insertAtEnd(Block &block) { setInsertionPoint(block, block.end()); }
   void insertBefore(Block &block, Op &before) { setInsertionPoint(block, before.getIterator()); }
   void insertAfter(Block &block, Op &after) { setInsertionPoint(block, ++after.getIterator()); }
@@ -53,7 +53,7 @@ public:
   MatmulOp *matmul(Value *dst, Value *a, Value *b, Value *addend = nullptr);
   /// A matmul with b transposed.
   MatmulOp *linear(Value *dst, Value *a, Value *b, Value *bias = nullptr, Value *addend = nullptr);
-  /// Of all entries of the parts, unless there are `begin` and `end`.
+  /// Sums all entries of the parts, or those from `begin` to `end`.
   SumOp *sum(Value *dst, Value *parts, const Scalar *begin = nullptr, const Scalar *end = nullptr,
              Value *bias = nullptr);
   PointwiseOp *pointwise(Value *dst, Value *first,

@@ -34,7 +34,7 @@ inline std::optional<StatusCode> failureOfCode(int64_t code) {
   return std::nullopt;
 }
 
-// What BRAID_TRY() takes an outcome apart with.
+// BRAID_TRY() takes an outcome apart with these.
 inline Status takeFailure(Status &&outcome) { return std::move(outcome); }
 template <class T> const Status &takeFailure(const Result<T> &outcome) { return outcome.status(); }
 inline void takeValue(Status &&) {}

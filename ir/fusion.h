@@ -158,7 +158,7 @@ struct UnevenRows {
   size_t axis;
   int64_t blocks, rows, total;
 
-  /// Those of one block that exist; none of the last ones where there are fewer rows than blocks.
+  /// The number of existing rows of one block; 0 for the last ones if there are fewer rows.
   int64_t rowsOf(int64_t block) const { return std::clamp<int64_t>(total - block * rows, 0, rows); }
 };
 
@@ -267,7 +267,7 @@ public:
   FusionTensor *linear(llvm::StringRef name, FusionTensor *a, FusionTensor *b, FusionTensor *bias,
                        llvm::ArrayRef<Axis> axes, std::optional<DType> dtype = {},
                        Location location = {}, std::optional<DType> partial = {});
-  /// Of one operand or two, as the function takes.
+  /// Takes one operand or two, as the function does.
   FusionTensor *pointwise(llvm::StringRef name, PointwiseFunction function,
                           llvm::ArrayRef<FusionTensor *> operands, llvm::ArrayRef<Axis> axes,
                           std::optional<DType> dtype = {}, Location location = {});

@@ -7,9 +7,9 @@
 
 namespace braid {
 
-/// With every byte escaped that is no UTF-8, and every character that is not seen as itself, so
-/// that none moves a terminal's cursor: "\x1b[2J". Of more than `most` bytes the first are kept,
-/// followed by "...".
+/// Escapes every byte that is not UTF-8, and every character that is not displayed as itself, so
+/// that none moves a terminal's cursor: "\x1b[2J". If there are more than `most` bytes, the first
+/// ones are kept, followed by "...".
 std::string printable(llvm::StringRef text, size_t most = 300);
 
 } // namespace braid

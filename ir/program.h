@@ -53,7 +53,7 @@ struct Value {
   Op *definition = nullptr; ///< null for parameters and results of the program
 };
 
-/// Where a stream is meant: a named stream, or `stream(index)`, the index-th of the rank's pool.
+/// A stream in a program: a named stream, or `stream(index)`, the index-th of the rank's pool.
 struct StreamRef {
   Value *named = nullptr;
   const Scalar *index = nullptr;
@@ -192,7 +192,7 @@ class SumOp : public OpOf<OpKind::Sum> {
   BRAID_OP_CLASS(Sum)
   Value *dst = nullptr;
   Value *parts = nullptr;
-  const Scalar *begin = nullptr; ///< of the range; null: everything
+  const Scalar *begin = nullptr; ///< first entry of the range; null: everything
   const Scalar *end = nullptr;
   Value *bias = nullptr; ///< may be null
 
@@ -244,13 +244,13 @@ enum class Direction : uint8_t { Send, Receive };
 class P2POp : public OpOf<OpKind::P2P> {
   BRAID_OP_CLASS(P2P)
   Direction direction = Direction::Send;
-  Value *tensor = nullptr; ///< of a send that computes, `product`
+  Value *tensor = nullptr; ///< `product`, if the send computes
   const Scalar *peer = nullptr;
   Value *handles = nullptr;
   Value result; ///< a request
-  /// What a send computes, without a bias, in no block; null: nothing.
+  /// The GEMM of a send that computes, without a bias, in no block; else null.
   std::unique_ptr<MatmulOp> gemm = {};
-  Value product; ///< what `gemm` writes; nobody else can name it
+  Value product; ///< the result of `gemm`; no other node can name it
   Protocol protocol() const { return llvm::cast<ShareMemHandlesOp>(handles->definition)->protocol; }
 };
 

@@ -224,8 +224,8 @@ static std::optional<int64_t> offsetFromRank(const Scalar *scalar) {
   return scalar->kind() == ScalarKind::Add ? offset : -offset;
 }
 
-/// What `lhs op rhs` simplifies to, or null. Only rules that hold for every value of the leaves, so
-/// that no error is folded away.
+/// The simplification of `lhs op rhs`, or null. Only rules that hold for every value of the leaves,
+/// so that no error is folded away.
 const Scalar *ScalarContext::fold(ScalarKind kind, const Scalar *lhs, const Scalar *rhs) {
   if (kind == ScalarKind::Ceil)
     return nullptr;

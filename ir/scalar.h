@@ -88,7 +88,7 @@ private:
 
 enum class ScalarError : uint8_t { None, Overflow, DivideByZero, Inexact, Unbound };
 
-/// What evaluating gave. `value` means something only if there is no error.
+/// The outcome of an evaluation. `value` is valid only if there is no error.
 struct ScalarValue {
   int64_t value = 0;
   ScalarError error = ScalarError::None;

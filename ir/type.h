@@ -15,7 +15,7 @@ std::optional<DType> dtypeFromName(llvm::StringRef name);
 /// Bytes per element.
 int64_t sizeOf(DType dtype);
 
-/// How an axis of a fusion's tensor lies on the mesh.
+/// The placement of one axis of a fusion's tensor on the mesh.
 enum class AxisKind : uint8_t {
   Plain,  ///< whole on every rank
   DIDx,   ///< one index per device; extent 1 locally
@@ -63,8 +63,8 @@ std::optional<int64_t> elementCount(llvm::ArrayRef<int64_t> shape);
 /// Bytes of a contiguous tensor, or nothing on overflow.
 std::optional<int64_t> byteCount(DType dtype, llvm::ArrayRef<int64_t> shape);
 
-/// How many axes a GEMM contracts, by the numbers of axes of its operands and of its result: 1 or
-/// 2; 1, too, where no number would fit.
+/// The number of axes that a GEMM contracts, by the numbers of axes of its operands and its result:
+/// 1 or 2; also 1 if no number would fit.
 size_t contractedAxes(size_t first, size_t second, size_t result);
 /// Whether partial results of `result` may have the element type `partial`: that of the result, or
 /// f32 for those of 16 bits.

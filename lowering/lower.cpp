@@ -17,8 +17,8 @@ Status checkOptions(const Configuration &config) {
   return Status::ok();
 }
 
-/// What a pass reported. Only find-moves judges the fusion, before there are stages; what comes
-/// later judges the options.
+/// The status of what a pass reported. Only find-moves judges the fusion, since stages do not exist
+/// before it ends; later passes judge the options.
 Status refusal(const Pass &pass, const LoweringState &state) {
   const bool isFusions = &pass == &allPasses().front() && state.stages.empty();
   return {isFusions ? StatusCode::Unsupported : StatusCode::BadInput,

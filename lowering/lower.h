@@ -18,9 +18,9 @@ using AfterPass = std::function<void(const Pass &pass, const Program &program, b
 /// says that it implements the fusion. `module` is the one that holds the fusion. Where results are
 /// to be reproducible, schedules that give other bits are refused.
 ///
-/// What cannot be lowered is reported to `diags`, located at the GEMM, with the axis, the reason
-/// and what would be accepted; the status is Unsupported then, and BadInput if an option is at
-/// fault. A program that the verifier rejects is a bug in a pass: Internal, naming it.
+/// A fusion that cannot be lowered is reported to `diags`, located at the GEMM, with the axis, the
+/// reason and what would be accepted; the status is then Unsupported, or BadInput if an option is
+/// at fault. A program that the verifier rejects is a bug in a pass: Internal, naming it.
 Result<std::unique_ptr<Program>> lower(const Module &module, const Fusion &fusion,
                                        const Configurations &options, Diagnostics &diags,
                                        const AfterPass &afterPass = {},

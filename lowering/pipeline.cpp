@@ -35,18 +35,18 @@ constexpr Pass kPasses[] = {
     {"assign-streams", "gives steps streams in turn", assignStreams},
     {"hoist-syncs", "one fork before a pipeline and one join after it", hoistSyncs},
 
-    // With the steps written out, blocks that are neighbours are multiplied together.
+    // Once the steps are written out, neighbouring blocks are multiplied together.
     {"merge-gemms", "multiplies neighbouring blocks together", mergeGemms},
 
-    // With the steps written out and nothing but their transfers left to order, those of a small
-    // problem are posted at once.
+    // Once the steps are written out and only their transfers are left to order, the transfers of a
+    // small problem are posted at once.
     {"post-together", "brings all transfers of a pipeline into one group", postTogether},
 
     // A GEMM and the send of what it made stand side by side now, on one stream, and nothing below
     // looks for the GEMMs of a reduction again.
     {"store-at-peers", "computes partial results where they are sent", storeAtPeers},
 
-    // What a wait orders depends on the stream that is current where it stands, so waits move last.
+    // A wait orders the stream that is current at its place, so waits move last.
     {"sink-waits", "moves the waits of sends behind the GEMMs", sinkWaits},
 
     {"simplify", "removes empty loops, what is unused, sums that copy and idle stream changes",

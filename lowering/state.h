@@ -12,7 +12,7 @@
 
 namespace braid {
 
-/// How the GEMMs of a stage are computed.
+/// The way in which the GEMMs of a stage are computed.
 enum class StageKind : uint8_t {
   Straight, ///< one GEMM, whole, on the caller's stream
   Local,    ///< step by step along the Stream axis; nothing moves
@@ -56,7 +56,7 @@ struct Stage {
   const FusionTensor *operand = nullptr; ///< the shared first operand
   std::vector<Gemm> gemms = {};          ///< in the order of the fusion; none: it reshards
   std::vector<Pointwise> pointwise = {}; ///< likewise
-  std::vector<Reshard> reshards = {};    ///< of the operand
+  std::vector<Reshard> reshards = {};    ///< applied to the operand
   int64_t steps = 1;                     ///< extent of the Stream axis
   int64_t rows = 0; ///< leading extent of a step's block on one device; 0: the block is a vector
   /// Which rows of the operand and of what is made from it exist; nothing if all do.

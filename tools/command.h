@@ -39,7 +39,7 @@ struct SourceFlags {
   std::optional<int64_t> ranks;
   std::vector<std::string> set;
   std::optional<std::string> schedule;
-  std::array<std::optional<std::string>, kKnobCount> knobs; ///< what --KNOB says
+  std::array<std::optional<std::string>, kKnobCount> knobs; ///< the values of --KNOB
   bool reproducible = false;
 
   bool isRun = false;    ///< knobs of the run have flags, and --schedule may be auto,
@@ -100,7 +100,7 @@ struct OutputFlag {
 };
 Status expectTwoFiles(const OutputFlag &one, const OutputFlag &other);
 
-/// Where files that nobody keeps go: $TMPDIR, or /tmp.
+/// The folder for files that are not kept: $TMPDIR, or /tmp.
 std::string temporaryFolder();
 
 } // namespace braid::tools

@@ -174,7 +174,7 @@ Status SourceFlags::refuseAuto(llvm::StringRef command) const {
 std::string messageOf(const Status &status, const Source *source) {
   if (source && source->diags.hasErrors())
     return source->diags.str();
-  // What was compiled again, with other values, has been reported like that already.
+  // A message about what was compiled again, with other values, has been reported already.
   const llvm::StringRef message = status.message();
   if (source && message.contains(": error: ") &&
       status.message().starts_with(source->diags.place({}) + ":"))

@@ -48,7 +48,7 @@ struct P2pFlags {
   std::vector<int64_t> sizes;
   int64_t timeoutMs = 20000;
   std::string json, html;
-  std::vector<int64_t> steps; ///< of a process that measures
+  std::vector<int64_t> steps; ///< for a process that measures
   std::optional<int> results; ///< and its descriptor for records
 };
 
@@ -152,8 +152,8 @@ Result<std::vector<int64_t>> chooseDevices(const P2pFlags &flags, bool areGpus, 
   return devices;
 }
 
-/// How GPUs are joined, as far as NVML says. TimedOut if the driver does not answer: whoever asked
-/// it anything else would hang, too, so this comes first.
+/// The links between GPUs, as far as NVML knows them. TimedOut if the driver does not answer: any
+/// other question to it would hang, too, so this comes first.
 Result<Machine> askMachine(milliseconds timeout) {
   const Result<NvmlReport> nvml = askNvml(processEnvironment(), timeout);
   if (!nvml && nvml.status().code() == StatusCode::TimedOut)
@@ -211,7 +211,7 @@ Result<int> show(const P2pFlags &flags, const PairReport &report, int signal) {
     llvm::errs() << "braid: interrupted: this is what had been measured; no file was written\n";
     return 128 + signal; // as a shell says it
   }
-  // Whatever becomes of one file, the other is written.
+  // If one file cannot be written, the other still is.
   const Status json = flags.json.empty() ? Status::ok() : writeFile(flags.json, reportJson(report));
   const Status html = flags.html.empty() ? Status::ok() : writeFile(flags.html, reportHtml(report));
   BRAID_TRY(json);

@@ -27,7 +27,7 @@ namespace {
 constexpr const char *kOutOfMemory =
     "out of memory: expected more than this process may have (ulimit -v, cgroup or machine)";
 
-/// By system calls alone, since there may be no memory.
+/// Uses system calls alone, since there may be no memory.
 void say(const char *what) {
   for (const char *part : {"braid: error: ", what, "\n"})
     (void)!write(STDERR_FILENO, part, std::strlen(part));
@@ -73,7 +73,7 @@ std::atomic<bool> wasShort{false};
   _exit(static_cast<int>(code));
 }
 
-/// What has been printed arrives now, or never.
+/// Writes what has been printed, or reports why that cannot arrive.
 std::error_code flushed(llvm::raw_fd_ostream &os) {
   os.flush();
   std::error_code error = os.error();

@@ -14,10 +14,9 @@ namespace braid::tools {
 /// an exception on a thread of a library ends the process as exitCodeOf() says.
 void prepareProcess();
 
-/// What the process exits with: what `command` returns, if it returns and what it printed has
-/// arrived. A reader that has gone wants no more, which is no error. Says what else went wrong in
-/// one line on stderr: memory or threads that are not to be had, and output that cannot be written,
-/// are Unsupported; any other exception is Internal.
+/// The exit code of the process: the result of `command`, if it returns and its output has arrived.
+/// A reader that has gone is no error. Reports other problems in one line on stderr: missing memory
+/// or threads, and output that cannot be written, are Unsupported; any other exception is Internal.
 int exitCodeOf(const std::function<int()> &command);
 
 /// Whether what is written to that descriptor is to be coloured: somebody looks at it on a

@@ -40,7 +40,7 @@ void StepProgress::operator()(const WorkProgress &now) {
   say(now, std::chrono::duration<double>(time - stepStart_).count());
 }
 
-/// How long the rest of a step takes is told by what is done of it.
+/// The finished part of a step tells how long the rest will take.
 void StepProgress::say(const WorkProgress &now, double secondsOfStep) {
   std::string left, memory;
   if (now.done != 0)

@@ -22,7 +22,7 @@
 namespace braid::tools {
 namespace {
 
-constexpr size_t kMostBytes = size_t(1) << 30; ///< of a trace
+constexpr size_t kMostBytes = size_t(1) << 30; ///< largest size of a trace
 constexpr size_t kMostRecordBytes = 256 << 20;
 constexpr const char *kMachine = "h200-4";
 
@@ -185,7 +185,7 @@ Status printPredicted(const Compiled &compiled) {
   return write(page, "");
 }
 
-/// What is printed again is checked again, so that places are lines of the page.
+/// Checks the printed program again, so that places are lines of the page.
 Status printCounterexample(const Compiled &compiled, const CheckOptions &options) {
   const view::PrintedProgram program = BRAID_TRY(view::printAgain(compiled));
   const CheckReport report = BRAID_TRY(checkProgram(program.compiled, options));

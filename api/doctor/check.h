@@ -17,8 +17,8 @@ enum class Severity : uint8_t {
 struct Finding {
   std::string check, line; ///< "power", "capped"
   Severity severity = Severity::Ok;
-  std::string seen;   ///< what was found and, if that is not obvious, what was expected
-  std::string advice; ///< what to do; empty for Ok
+  std::string seen;   ///< the finding and, if that is not obvious, the expectation
+  std::string advice; ///< the remedy; empty for Ok
 };
 
 /// Takes the findings of one check. Texts are formats of `args`; bytes other than printable ASCII
@@ -61,7 +61,7 @@ std::vector<Check> gpuChecks();
 std::vector<Check> processChecks();
 std::vector<Check> environmentChecks();
 
-/// What all checks find, in the order of the table.
+/// The findings of all checks, in the order of the table.
 std::vector<Finding> runChecks(const Facts &facts);
 
 } // namespace braid::doctor

@@ -12,7 +12,7 @@ namespace {
 
 std::string shown(const std::string &value) { return printable(value, 60); }
 
-/// What Braid itself would refuse.
+/// Finds settings that Braid itself would refuse.
 void checkSettingsOfBraid(const Facts &facts, Lines &lines) {
   const Status status = checkSettings([&](const std::string &name) {
     const std::string value = facts.variable(name);

@@ -151,7 +151,7 @@ bool isNvidiaGpu(const std::string &folder) {
          (kind.starts_with("0x0300") || kind.starts_with("0x0302"));
 }
 
-/// Where a device is on the bus: "pci0000:15", "0000:15:01.0", "0000:16:00.0", ..., the device.
+/// The place of a device on the bus: "pci0000:15", "0000:15:01.0", "0000:16:00.0", ..., the device.
 std::vector<std::string> pathOf(const std::string &device) {
   llvm::SmallString<128> real;
   if (fs::real_path(device, real))
@@ -179,7 +179,7 @@ std::optional<int64_t> cudaNumberAt(const Facts &facts, const std::string &pci) 
   return std::nullopt;
 }
 
-/// Those that NVML lists, or else those on the PCI bus.
+/// The GPUs that NVML lists, or else those on the PCI bus.
 std::vector<Gpu> listGpus(const std::string &devices, const Facts &facts) {
   std::vector<Gpu> gpus;
   auto add = [&](const std::string &pci, const NvmlDevice &device) {

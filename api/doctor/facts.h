@@ -52,7 +52,7 @@ struct Gpu {
   NvmlDevice nvml;
   std::string iommu;                    ///< type of its IOMMU group, "DMA"; empty: unknown or none
   std::vector<std::string> bridges;     ///< the bridges above it, the outermost first
-  std::vector<std::string> redirecting; ///< those of them that redirect transfers (ACS)
+  std::vector<std::string> redirecting; ///< the subset that redirects transfers (ACS)
 };
 
 struct Facts {
@@ -62,9 +62,9 @@ struct Facts {
   /// Nothing: unknown.
   std::optional<bool> hasOwnPids, hasOwnIpc;
 
-  Folder meeting;                    ///< of the socket at which ranks of a job meet
+  Folder meeting;                    ///< holds the socket at which ranks of a job meet
   int64_t meetingExcess = 0;         ///< bytes by which the path of that socket is too long
-  Folder cache;                      ///< of measurements; an empty path: none
+  Folder cache;                      ///< holds measurements; an empty path: none
   std::optional<Space> sharedMemory; ///< /dev/shm; nothing: it does not exist
 
   std::vector<Gpu> gpus;    ///< visible ones first, in CUDA's order
@@ -80,7 +80,7 @@ struct Facts {
   std::vector<Gpu> visibleGpus() const;
   /// Empty if it is not set.
   std::string variable(const std::string &name) const;
-  /// What CUDA says under that name, as text and as number.
+  /// The answer of CUDA under that name, as text and as number.
   std::string cudaText(const std::string &name) const;
   std::optional<int64_t> cudaNumber(const std::string &name) const;
   /// Number of GPUs that CUDA sees.
@@ -89,7 +89,7 @@ struct Facts {
   bool isStuck() const { return nvml.isLate || cuda.isLate || nccl.isLate; }
 };
 
-/// Where facts come from.
+/// The sources of facts.
 struct Sources {
   std::string root; ///< prefix of /proc, /sys and /dev
   std::map<std::string, std::string> variables;

@@ -312,7 +312,7 @@ std::string refusalOf(const Facts &facts, const Gpu &a, const Gpu &b) {
   return there.empty() ? nvmlPair(facts, b, a).refusal : there;
 }
 
-/// What CUDA says, or else NVML.
+/// The answer of CUDA, or else of NVML.
 bool canReach(const Facts &facts, const Gpu &a, const Gpu &b) {
   if (!a.cuda || !b.cuda)
     return refusalOf(facts, a, b).empty();

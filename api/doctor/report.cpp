@@ -9,7 +9,7 @@
 namespace braid::doctor {
 namespace {
 
-// By Severity.
+// Indexed by Severity.
 constexpr const char *kNames[] = {"ok", "note", "problem"};
 constexpr const char *kColours[] = {"\033[32m", "\033[33m", "\033[31m"};
 constexpr size_t kWidthOfSeverity = 7;

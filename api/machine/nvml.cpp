@@ -166,7 +166,7 @@ NvmlDevice readDevice(const Library &nvml, Handle device) {
   return read;
 }
 
-/// By nvmlGpuP2PStatus_t: why there is no access; empty for "fine" and "unknown".
+/// Reasons for refused access, indexed by nvmlGpuP2PStatus_t; empty for "fine" and "unknown".
 constexpr const char *kRefusals[] = {
     "",
     "the chipset does not support it",

@@ -16,7 +16,7 @@
 
 namespace braid {
 
-/// Who may use a device.
+/// The processes that may use a device.
 enum class ComputeMode : unsigned {
   Shared = 0, ///< any number of processes
   ExclusiveThread = 1,
@@ -56,11 +56,11 @@ struct NvmlDevice {
   std::optional<uint64_t> clockReasons;                 ///< bits of ClockReason
   std::optional<uint64_t> uncorrected, uncorrectedEver; ///< ECC errors since boot; in its life
   std::optional<unsigned> pcieWidth, mostPcieWidth, mostPcieGeneration;
-  std::optional<unsigned> linkMBps; ///< what one NvLink signals, one way; 10^6 bytes a second
+  std::optional<unsigned> linkMBps; ///< signalling rate of one NvLink, one way; 10^6 bytes a second
   std::vector<NvmlLink> links;
 };
 
-/// Where the paths of two devices to memory meet.
+/// The place where the paths of two devices to memory meet.
 enum class CommonAncestor : unsigned {
   Board = 0,
   OneSwitch = 10,
@@ -70,7 +70,7 @@ enum class CommonAncestor : unsigned {
   System = 50,
 };
 
-/// What the driver says about access from one device to another's memory.
+/// The driver's answers about access from one device to another's memory.
 struct NvmlPair {
   std::string refusal; ///< why there is none; empty: there is, or unknown
   std::optional<bool> mayUseNvLink;

@@ -30,8 +30,8 @@ int64_t linksBetween(const NvmlDevice &from, const NvmlDevice &to) {
   return direct > 0 ? direct : switched;
 }
 
-/// What an NvLink carries one way, of what it signals, which includes framing: an H100's signals
-/// 26,562 MB/s.
+/// The payload rate of an NvLink, one way, from its signalling rate, which includes framing: an
+/// H100 signals 26,562 MB/s.
 double nvLinkGBps(const NvmlDevice &device) {
   constexpr std::pair<unsigned, double> kSpeeds[] = {
       {100000, 100}, {50000, 50}, {25000, 25}, {19000, 20}, {1, 14.0625}};

@@ -7,7 +7,7 @@
 
 namespace braid {
 
-/// How two devices are joined, the best first.
+/// The kinds of links between two devices, the best first.
 enum class LinkClass : uint8_t {
   Own,        ///< one device
   NvLink,     ///< directly, or through a switch
@@ -20,7 +20,7 @@ enum class LinkClass : uint8_t {
 /// The word: "nvlink", "pcie-switch".
 llvm::StringRef name(LinkClass kind);
 
-/// What is known about the link between two devices without measuring it.
+/// Facts about the link between two devices that are known without measuring it.
 struct Link {
   LinkClass kind = LinkClass::Unknown;
   int64_t count = 0;        ///< NvLinks that are up
@@ -30,7 +30,7 @@ struct Link {
 
 /// One device of the machine.
 struct MachineDevice {
-  std::string name; ///< of the part
+  std::string name; ///< the part's name
   std::string uuid; ///< unique; may be empty
   std::string pci;  ///< "0000:18:00.0"; may be empty
   int64_t numaNode = -1;

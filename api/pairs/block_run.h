@@ -45,7 +45,7 @@ struct BlockRuns {
   const Backend &backend;
   Cluster &cluster;
   const int64_t rank;
-  std::deque<std::vector<Plan>> &plans; ///< of all runs; outlive the cluster
+  std::deque<std::vector<Plan>> &plans; ///< Plans of all runs; outlive the cluster
   uint32_t nextCommand = 0;
 
   /// Collective; blocks. The run before has been destroyed, and all that it issued is done.

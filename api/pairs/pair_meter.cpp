@@ -26,7 +26,7 @@ constexpr int64_t kMostRowBytes = int64_t(16) << 20; ///< unless a single block 
 constexpr int kBursts = 3;
 constexpr double kMostRuns = 50; ///< in a burst
 
-/// How many transfers a run has, and how long a burst of runs is.
+/// The number of transfers in a run, and the length of a burst of runs.
 struct Effort {
   int64_t runBytes, most; ///< one way
   int64_t turns;          ///< there and back

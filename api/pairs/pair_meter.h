@@ -25,8 +25,8 @@ struct Step {
 };
 inline constexpr int64_t kSteps = 2 * int64_t(kAllPaths.size());
 
-/// What a rank writes into a pipe, which takes each record whole. A rank may die at any point; what
-/// it has written counts.
+/// A record that a rank writes into a pipe, which takes each record whole. A rank may die at any
+/// point; the records that it has written count.
 struct Record {
   enum class Kind : uint8_t {
     Device,    ///< rank `step.source` has device `text`: its identity, a space, its description

@@ -12,7 +12,7 @@
 namespace braid {
 namespace {
 
-// By value.
+// Indexed by value.
 constexpr llvm::StringRef kPathNames[] = {"put-engine", "put-kernel", "get-engine", "get-kernel",
                                           "messages"};
 constexpr llvm::StringRef kVerdictNames[] = {"not-measured", "unavailable", "ok",   "slow",

@@ -8,7 +8,7 @@
 
 namespace braid {
 
-/// How bytes get from one device to another.
+/// The ways in which bytes get from one device to another.
 enum class Path : uint8_t {
   PutEngine, ///< the source writes into the destination's memory, by a copy engine
   PutKernel, ///< ... by a kernel
@@ -19,7 +19,7 @@ enum class Path : uint8_t {
 inline constexpr std::array kAllPaths = {Path::PutEngine, Path::PutKernel, Path::GetEngine,
                                          Path::GetKernel, Path::Messages};
 
-/// By severity: the verdict on a pair is the worst of its paths.
+/// In order of severity: the verdict on a pair is the worst of its paths.
 enum class Verdict : uint8_t {
   NotMeasured, ///< the command ended before
   Unavailable, ///< the devices do not have this path
@@ -38,7 +38,7 @@ llvm::StringRef name(Verdict verdict);
 struct PathPoint {
   int64_t bytes = 0;
   double latencyUs = 0; ///< half of there and back, signals included
-  double GBps = 0;      ///< of many transfers in a row; 10^9 bytes a second
+  double GBps = 0;      ///< the rate of many transfers in a row; 10^9 bytes a second
 };
 
 /// The first byte that was wrong in a transfer of `bytes`.
@@ -50,7 +50,7 @@ struct WrongData {
 /// One path of an ordered pair.
 struct PathReport {
   Verdict verdict = Verdict::NotMeasured;
-  std::string reason;            ///< of a verdict that is not Ok, for people
+  std::string reason;            ///< explains a verdict other than Ok to people
   std::vector<PathPoint> points; ///< by size
   std::optional<WrongData> wrong;
 
@@ -81,9 +81,9 @@ struct PairReport {
   std::vector<MeasuredDevice> devices;
   std::vector<PairRow> rows; ///< by source, then destination
 
-  /// Of devices of which nothing is known yet.
+  /// Nothing is known yet about the devices.
   PairReport(std::string usedBackend, const std::vector<int64_t> &numbers);
-  /// By places in `devices`; null: they are one device.
+  /// The row of two places in `devices`; null: they are one device.
   const PairRow *row(size_t source, size_t destination) const;
   PairRow *row(size_t source, size_t destination) {
     return const_cast<PairRow *>(std::as_const(*this).row(source, destination));

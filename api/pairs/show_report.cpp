@@ -46,7 +46,7 @@ std::string matrixText(const PairReport &report, bool isLatency) {
                      isLatency ? "latency in us" : "bandwidth in GB/s", sizeText(bytes), lines);
 }
 
-/// What several pairs lack for the same reason is said once.
+/// A reason that several pairs share is printed once.
 std::string verdictText(const PairReport &report) {
   std::string text;
   std::map<std::pair<Path, std::string>, int64_t> lacks;

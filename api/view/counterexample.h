@@ -11,7 +11,7 @@ namespace braid::view {
 Page counterexamplePage(const PrintedProgram &program, const CheckReport &report);
 
 /// A timing in which every command takes one step and begins once what it waits for has ended.
-/// With `queues` not 0, streams share hardware queues as in Plan's order. A command that is never
+/// If `queues` is not 0, streams share hardware queues as in Plan's order. A command that is never
 /// reached did not run; one that is reached and never ends has only a begin.
 Timing stepsOf(const Page &page, uint32_t queues);
 

@@ -13,7 +13,7 @@
 namespace braid::view {
 namespace {
 
-// By Kind.
+// Indexed by Kind.
 constexpr const char *kWords[] = {"GEMM",   "copy",  "sum",   "signal",
                                   "signal", "event", "event", "message"};
 

@@ -63,7 +63,7 @@ void writeMark(JsonWriter &json, const Mark &mark) {
   json.tuple(mark.command.rank, mark.command.command, mark.text, mark.line);
 }
 
-/// What page.js reads.
+/// Writes the data that page.js reads.
 void writeData(JsonWriter &json, const Page &page) {
   json.object([&] {
     json.attribute("unit", page.unit);

@@ -60,7 +60,7 @@ private:
 
   const std::string &name_;
   TraceFile &file_;
-  size_t spans_ = 0; ///< of all runs
+  size_t spans_ = 0; ///< in all runs
 };
 
 // -- Comparing. --

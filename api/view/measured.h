@@ -11,7 +11,7 @@ namespace braid::view {
 /// A trace of `braid run --trace`.
 struct TraceFile {
   PrintedProgram program;
-  /// By run, from 1 on: [rank][command], microseconds from the trace's beginning.
+  /// The spans of each run, from 1 on: [rank][command], microseconds from the trace's beginning.
   std::map<uint32_t, std::vector<std::vector<Span>>> runs;
 };
 

@@ -89,7 +89,7 @@ private:
   }
 
   llvm::ArrayRef<Plan> plans_;
-  const uint32_t lines_; ///< of the page's text
+  const uint32_t lines_; ///< in the page's text
   std::map<EndpointKey, CommandRef> signals_;
 };
 

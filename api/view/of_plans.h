@@ -13,7 +13,7 @@ struct PrintedProgram {
   std::vector<std::string> lines;
   std::string program;            ///< the program alone, as Plan::text
   std::unique_ptr<Source> source; ///< the printed text; null if the program is in the caller's file
-  Compiled compiled;              ///< of `source`, or the caller's
+  Compiled compiled;              ///< from `source`, or the caller's
   std::vector<Plan> plans;
 };
 

@@ -18,7 +18,7 @@
 
 namespace braid::view {
 
-/// What a command does, as in the page's legend.
+/// The kinds of commands in the page's legend.
 enum class Kind : uint8_t {
   Gemm,
   Copy,
@@ -44,12 +44,12 @@ struct CommandRef {
 struct Command {
   Kind kind = Kind::Gemm;
   uint32_t stream = 0;
-  uint32_t line = 0; ///< of Page::text, from 1; 0: none
+  uint32_t line = 0; ///< in Page::text, from 1; 0: none
   uint32_t run = 1;
   int64_t peer = -1;      ///< the other rank; -1: none
   int64_t bytes = 0;      ///< written; 0: unknown
   std::string trips = {}; ///< "2", "0, 3": the values of the loop indices around it
-  CommandRef cause = {};  ///< what a wait waits for
+  CommandRef cause = {};  ///< the command that a wait waits for
 };
 
 struct Rank {
@@ -85,15 +85,15 @@ struct Timing {
 struct Mark {
   CommandRef command = {};
   std::string text = {};
-  uint32_t line = 0; ///< of Page::text, from 1; 0: none
+  uint32_t line = 0; ///< in Page::text, from 1; 0: none
 };
 
 struct Page {
   std::string title;                 ///< "@ag_matmul_pairwise"
-  std::string subtitle;              ///< what is shown
+  std::string subtitle;              ///< describes the page's subject
   std::vector<std::string> findings; ///< sentences, the most important first
   bool isFailure = false;            ///< findings are about what went wrong
-  std::string unit = "µs";           ///< of the spans; "step" where there is no time
+  std::string unit = "µs";           ///< the unit of spans; "step" if there is no time
   std::vector<std::string> text;     ///< lines of the program
   std::string program;               ///< the program as it prints itself
   std::vector<Rank> ranks;

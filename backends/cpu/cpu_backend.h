@@ -27,8 +27,8 @@ void registerCpuBackend(BackendRegistry &registry, ObserverFactory observe = {})
 /// The same backend as with a schedule seed, with an order that `picker` chooses instead;
 /// options.scheduleSeed is not looked at. For exploring interleavings.
 Result<std::unique_ptr<Cluster>> createCpuCluster(const ClusterOptions &options, Picker picker);
-/// Of such a cluster, called by a thread that has issued for all ranks: as if every rank's thread
-/// called synchronize(), without the change of threads that this takes.
+/// Synchronizes all ranks of such a cluster from one thread, which has issued for all of them. The
+/// effect is that of synchronize() by every rank's thread, without switching between threads.
 Status synchronizeAll(Cluster &cluster);
 
 } // namespace braid

@@ -29,7 +29,7 @@ private:
   GroupProgress progress() const;
   void wakeWorkers();
   std::string stallReport(std::string headline) const;
-  /// Where the hosts are that are not in synchronize, though others may wait for them.
+  /// The places of hosts that are not in synchronize, though others may wait for them.
   std::vector<std::string> absences() const;
 
   InProcessGroup group_;

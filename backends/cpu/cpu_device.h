@@ -78,7 +78,7 @@ public:
   void group(uint32_t stream, Tag tag, llvm::ArrayRef<MessageArgs> messages) override;
   void collective(uint32_t stream, Tag tag, const CollectiveArgs &args) override;
 
-  // Of use to callers who try on CPU ranks what they will do on GPUs; nothing is saved by them.
+  // Captures let callers try on CPU ranks what they will do on GPUs; they save nothing here.
   Status beginCapture() override;
   Result<uint32_t> endCapture() override {
     recording_ = nullptr;
@@ -119,7 +119,7 @@ private:
   FutexScope scopeOf(FutexScope scope) const {
     return options_.hasWorkers ? scope : FutexScope::Nobody;
   }
-  /// Of signal flags.
+  /// The scope of signal flags.
   FutexScope scope() const {
     return scopeOf(group_.spansProcesses() ? FutexScope::Processes : FutexScope::Process);
   }
@@ -136,7 +136,7 @@ private:
   };
   struct Event {
     std::vector<EventOnQueue> queues;
-    QueuedCommand::Flag last; ///< what the last record will write
+    QueuedCommand::Flag last; ///< written by the last record
   };
   EventOnQueue &find(Event &event, uint32_t queue);
 
@@ -146,7 +146,7 @@ private:
   struct Recorded {
     QueuedCommand command;
     std::optional<uint32_t> event = {};
-    std::optional<IssuedMessages> messages = {}; ///< of an exchange
+    std::optional<IssuedMessages> messages = {}; ///< exchanges only
   };
 
   RankGroup &group_;
@@ -160,16 +160,16 @@ private:
   std::deque<EventFlag> eventFlags_; ///< addresses stay
   EventFlag neverRecorded_;
   std::vector<Event> events_;
-  EventRanges ranges_;                               ///< of events_
+  EventRanges ranges_;                               ///< ranges within events_
   std::map<uint32_t, std::vector<Recorded>> graphs_; ///< by number
   std::vector<Recorded> *recording_ = nullptr;       ///< one of them; null: commands run
   uint32_t nextGraph_ = 0;
 
   std::vector<std::unique_ptr<HardwareQueue>> queues_;
-  // Where hardware queues are not limited:
-  std::vector<uint32_t> streamQueues_; ///< of each stream; as its device began, for stream 0
-  std::map<uint32_t, uint32_t> callersQueues_; ///< of each stream that callerStream() has given out
-  uint32_t callersQueue_ = 0;                  ///< of stream 0 now
+  // If hardware queues are not limited:
+  std::vector<uint32_t> streamQueues_;         ///< by stream; for stream 0, as its device began
+  std::map<uint32_t, uint32_t> callersQueues_; ///< by stream that callerStream() has returned
+  uint32_t callersQueue_ = 0;                  ///< the queue of stream 0 now
   std::optional<uint32_t> handover_;           ///< the event by which stream 0 moves
   std::vector<std::unique_ptr<HardwareQueue>> ended_; ///< watchers may still look at them
   /// Every list that was ever published: watchers may still read an old one. Publishing by pointer

@@ -128,7 +128,7 @@ public:
   }
 
 private:
-  /// Whoever entered before may not have taken a buffer yet, so there has to be room for two.
+  /// A thread that entered before may not have taken its buffer yet, so there must be room for two.
   static bool hasRoomForBuffer() {
     void *room = mmap(nullptr, 2 * kGemmBufferBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return room != MAP_FAILED && munmap(room, 2 * kGemmBufferBytes) == 0;

@@ -28,7 +28,7 @@ inline constexpr size_t kGemmBufferBytes = size_t(128) << 20;
 /// Bytes that multiply() takes from its scratch for operands of such shape.
 size_t scratchBytes(DType dtype, int64_t m, int64_t n, int64_t k);
 
-/// Who multiplies.
+/// The library or code that multiplies.
 enum class GemmBy : uint8_t {
   Library, ///< OpenBLAS, one thread a call: the order in which it adds may depend on the shape
   Loops,   ///< ours: every element is summed from the first product to the last, and much slower

@@ -25,9 +25,9 @@ public:
   void end(uint32_t queue, const QueuedCommand &command, uint32_t flag) override;
 
 private:
-  /// Of one worker.
+  /// The record of one worker.
   struct alignas(64) Worker {
-    uint64_t sequence = 0;  ///< of its current command
+    uint64_t sequence = 0;  ///< the number of its current command
     uint64_t completed = 0; ///< commands
   };
 

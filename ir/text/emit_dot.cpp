@@ -50,7 +50,7 @@ private:
   unsigned indent_ = 2;
   size_t nodes_ = 0, clusters_ = 0;
   std::vector<std::string> edges_;                   ///< printed last, outside of all clusters
-  llvm::DenseMap<const void *, size_t> definitions_; ///< of values and tensors
+  llvm::DenseMap<const void *, size_t> definitions_; ///< node numbers by value or tensor
   std::string previous_;                             ///< the program's node before, in text order
 };
 

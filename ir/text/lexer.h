@@ -50,7 +50,7 @@ struct Token {
       false;            ///< the first token of its line; where the parser picks up after an error
   llvm::StringRef text; ///< as written, sigil included; lives as long as the Diagnostics
   Location location;
-  uint64_t magnitude = 0; ///< of an integer; at most 2^63, so that INT64_MIN can be written
+  uint64_t magnitude = 0; ///< an integer's; at most 2^63, so that INT64_MIN can be written
 
   /// A value's or symbol's name without its sigil.
   llvm::StringRef name() const { return text.drop_front(1); }

@@ -90,10 +90,10 @@ void TokenCursor::skipBraces() {
 }
 
 //===----------------------------------------------------------------------------------------===//
-// What both languages contain
+// Parts of both languages
 //===----------------------------------------------------------------------------------------===//
 
-/// What other languages call an element type; "" for what is none.
+/// Braid's name for an element type that other languages call `name`; "" if there is none.
 static llvm::StringRef dtypeElsewhere(llvm::StringRef name) {
   return llvm::StringSwitch<llvm::StringRef>(name)
       .Cases("bfloat16", "bfloat", "bf16")

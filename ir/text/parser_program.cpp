@@ -29,13 +29,13 @@ private:
     bool hasResult;
     bool (ProgramParser::*parse)(const Statement &);
   };
-  /// What a visible name stands for. Neither value nor index: its definition had an error.
+  /// The definition of a visible name. Neither value nor index: the definition had an error.
   struct Entry {
     Value *value = nullptr;
     const Scalar *index = nullptr;
     Location location;
   };
-  /// What a send computes.
+  /// The GEMM of a send that computes.
   struct SentGemm {
     bool isLinear = false;
     llvm::SmallVector<Value *, 2> operands = {};
@@ -51,7 +51,7 @@ private:
   std::optional<TensorType> parseType(ParseExtent parseExtent = &ProgramParser::parseConstant);
   const Scalar *parseConstant();
 
-  /// Where a block's names end: with the block, or (a group's requests) with the block around it.
+  /// The end of a block's names: with the block, or (a group's requests) with the enclosing block.
   enum class Scope { Own, Outer };
   bool parseBlock(Block &block, Scope scope = Scope::Own);
   /// True after an error if one more block would be too deep.

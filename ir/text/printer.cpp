@@ -129,7 +129,7 @@ private:
       os_ << ref(result) << " = ";
     return os_ << keyword(op);
   }
-  /// What a send computes: `matmul %a, %b : f32[4, 8]`
+  /// The GEMM of a send that computes: `matmul %a, %b : f32[4, 8]`
   static std::string strGemm(const P2POp &op) {
     const MatmulOp &gemm = *op.gemm;
     return keyword(gemm).str() + " " + list({gemm.a, gemm.b}) +

@@ -24,7 +24,7 @@ bool verifyMeshSize(int64_t ranks, Location location, Diagnostics &diags);
 /// `ranks` has no error.
 bool verifyRanksPerHost(int64_t ranksPerHost, int64_t ranks, Location location, Diagnostics &diags);
 
-/// What the walk over a program knows where it stands.
+/// The state of the walk over a program.
 struct ProgramContext {
   ProgramContext(const Program &p, Diagnostics &d) : program(p), diags(d) {}
 
@@ -37,7 +37,7 @@ struct ProgramContext {
     const Op *owner;
   };
   std::vector<Frame> frames;
-  int rankBranches = 0; ///< how many `if`s around the node depend on `rank`
+  int rankBranches = 0; ///< the number of `if`s around the node that depend on `rank`
   llvm::DenseMap<const Value *, const Block *> allocated; ///< the block of each buffer
   llvm::DenseMap<const Value *, Location> shared;         ///< buffers named by share_mem_handles
   llvm::DenseMap<const Value *, Location> deallocated;    ///< and where that was

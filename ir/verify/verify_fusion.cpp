@@ -62,7 +62,7 @@ private:
   llvm::DenseSet<const Scalar *> causes_; ///< why extents have been reported
   std::map<std::string, const FusionTensor *> names_;
   llvm::DenseSet<const FusionTensor *> defined_;
-  llvm::DenseMap<const FusionTensor *, Shape> shapes_; ///< of tensors without errors
+  llvm::DenseMap<const FusionTensor *, Shape> shapes_; ///< shapes of tensors without errors
   llvm::DenseMap<const FusionTensor *, Location> outputs_;
 };
 
@@ -448,7 +448,7 @@ void FusionVerifier::verifyTotals(const FusionNode &node, const FusionTensor &te
                                     << rows(got[axis]) << ", expected " << rows(expected[axis]);
 }
 
-/// What is contracted exists, and so do the blocks of rows that do not divide.
+/// All rows along a contracted axis must exist, so blocks that do not divide are refused there.
 bool FusionVerifier::verifyAllExist(const FusionNode &node, const FusionTensor *operand,
                                     size_t axis) {
   const std::optional<UnevenRows> uneven = fusion_.unevenRows(operand->type);
@@ -470,8 +470,8 @@ bool FusionVerifier::verifyContraction(const FusionNode &node) {
   return contraction.count == 1 || verifyOuterPair(node, contraction);
 }
 
-/// Of two contracted pairs the outer one has an entry for each device. Nothing is produced slice by
-/// slice along an axis that is summed over.
+/// If two axes are contracted, the outer one has an entry for each device. No slice is produced
+/// along an axis that is summed over.
 bool FusionVerifier::verifyOuterPair(const FusionNode &node, const Contraction &contraction) {
   auto operands = operandsOf(node);
   const std::pair<const FusionTensor *, size_t> outer[] = {{operands[0], contraction.first},

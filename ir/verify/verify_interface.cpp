@@ -8,7 +8,7 @@
 namespace braid {
 namespace {
 
-/// What a tensor of the fusion is on one rank, as a program writes it.
+/// The type, in a program, of a fusion's tensor on one rank.
 std::string localType(const Fusion &fusion, const FusionTensor &tensor) {
   Shape shape = fusion.localShape(tensor.type);
   auto texts = llvm::map_range(shape, [](int64_t extent) { return std::to_string(extent); });

@@ -121,7 +121,7 @@ bool NodeVerifier::expectContraction(const Op &op, const Value *lhs, size_t lhsA
                    << ", expected equal extents, got " << left->str() << " and " << right->str();
 }
 
-/// Of what a GEMM makes, or a sum takes or makes.
+/// Checks the result of a GEMM, or an operand or the result of a sum.
 bool NodeVerifier::expectPartialType(const Op &op, const Value *partial, DType result) {
   if (isPartialType(partial->type.dtype, result))
     return true;
@@ -232,7 +232,7 @@ void NodeVerifier::visitSet(const SetOp &op) {
   expectShape(op, op.dst, op.src->type);
 }
 
-/// What a GEMM adds has the type of what it makes.
+/// The addend of a GEMM has the type of its result.
 bool NodeVerifier::expectAddend(const Op &op, const Value *dst, const Value *addend) {
   if (!addend)
     return true;

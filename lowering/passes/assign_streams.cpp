@@ -148,7 +148,7 @@ private:
       assignCopyOfSum(stage, sums, copies);
   }
 
-  /// Of the own rows, behind the gather that peers make of them.
+  /// Assigns the copy of this rank's rows that follows the gather of its peers.
   void assignCopyOfSum(Stage &stage, StreamRef sums, StreamRef copies) {
     Block &body = stage.chunkLoop->body;
     auto isSet = [](const Op &op) { return llvm::isa<SetOp>(op); };
@@ -216,8 +216,8 @@ private:
     join(stage, around, {first});
   }
 
-  /// Where GEMMs add, each waits for what it adds on its own stream. What is copied goes by
-  /// stream(1), so that handing on waits for no other GEMM.
+  /// If GEMMs add, each waits on its stream for its addend. Copies use stream(1), so that passing
+  /// a sum on waits for no other GEMM.
   void assignAddingRing(Stage &stage) {
     const Scalar *base = scalars_.mul(stage.chunkLoop->index, scalars_.constant(stage.steps));
     const bool isCopied = stage.config.partials() == schedule::Partials::Local;
@@ -241,7 +241,7 @@ private:
                    {special(0), special(1), isShared ? special(2) : gemms, gemms});
   }
 
-  /// Of a step of a reduction.
+  /// The streams of one step of a reduction.
   struct StepStreams {
     StreamRef signals, sums, copies, gemms;
   };
@@ -254,7 +254,7 @@ private:
         continue;
       builder_.insertBefore(body, op);
       fork(stage, body, *stream);
-      // What is sent is what the GEMM has made, on whatever stream that is.
+      // A send takes the result of a GEMM, on whatever stream that was.
       if (isSend(op) && *stream != streams.gemms)
         builder_.synchronize(streams.gemms);
     }
@@ -274,7 +274,7 @@ private:
     return transfer && transfer->direction == Direction::Send;
   }
 
-  /// Where a node of a step goes, unless it follows the one before.
+  /// The stream of a node of a step, or nothing if the node follows the one before it.
   static std::optional<StreamRef> streamOf(const Op &op, const StepStreams &streams) {
     if (const auto *transfer = llvm::dyn_cast<P2POp>(&op))
       return copiesHere(*transfer) || isSend(op) ? streams.copies : streams.signals;
@@ -310,7 +310,7 @@ private:
     join(stage, body, {sums});
   }
 
-  /// Of work for streams; of growing groups those that merge-gemms leaves.
+  /// Counts pieces of work for streams; for growing groups, the pieces that merge-gemms leaves.
   int64_t countPieces(const Stage &stage) {
     if (stage.isGeometric()) {
       const GatherOrder order(scalars_, stage.config.order(), stage.steps);

@@ -62,7 +62,7 @@ bool checkAll(LoweringState &state) {
   return isFine;
 }
 
-/// What moves for one GEMM, seen alone.
+/// The movement that one GEMM needs by itself.
 StageKind kindOf(const Fusion &fusion, const FusionNode &node) {
   if (isGemm(node) && isContractedOverDevices(node) && fusion.ranks() > 1)
     return StageKind::Reduce;
@@ -76,7 +76,7 @@ StageKind kindOf(const Fusion &fusion, const FusionNode &node) {
   return to.kind == AxisKind::Stream ? StageKind::Local : StageKind::Straight;
 }
 
-/// What pointwise nodes read before it is rounded has a buffer of its own.
+/// True if pointwise nodes read the tensor before it is rounded, so that it has its own buffer.
 bool isExactApart(const TensorUses &uses, const FusionTensor &tensor) {
   return sizeOf(tensor.type.dtype) == 2 && uses.isExact(tensor);
 }
@@ -137,7 +137,7 @@ private:
           {.tensor = &tensor, .after = stage.gemms.size(), .isRounding = true});
   }
 
-  /// Where the operand is gathered.
+  /// Notes where an operand is gathered.
   void addReshard(const FusionNode &node) {
     const FusionTensor &result = *resultOf(node), &operand = operandOf(node);
     if (!llvm::is_contained(state_.fusion.outputs(), &result))
@@ -153,7 +153,7 @@ private:
     stage->reshards.push_back({.tensor = &result});
   }
 
-  /// What is multiplied, or resharded: of what is resharded, that itself.
+  /// The operand of a GEMM; the resharded tensor itself for a reshard.
   static const FusionTensor &operandOf(const FusionNode &node) {
     return originOf(*operandsOf(node)[0]);
   }
@@ -212,7 +212,7 @@ private:
     state_.stages.push_back(std::move(stage));
   }
 
-  /// What an earlier stage has gathered is here already: nothing moves.
+  /// Moves nothing if an earlier stage has gathered the operand already.
   void reuseGathered(Stage &stage) {
     for (size_t i = 0; i < state_.stages.size(); ++i) {
       const Stage &earlier = state_.stages[i];
@@ -226,7 +226,7 @@ private:
 
   LoweringState &state_;
   const TensorUses uses_;
-  llvm::DenseMap<const FusionTensor *, size_t> stageOf_; ///< of what is made; inputs have none
+  llvm::DenseMap<const FusionTensor *, size_t> stageOf_; ///< that makes a tensor; not for inputs
 };
 
 /// Makes the program's signature and the tensors between GEMMs, and says which of them each stage

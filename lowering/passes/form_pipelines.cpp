@@ -84,7 +84,7 @@ private:
       formLoop(stage);
   }
 
-  /// What is whole on every device, but the result is of the own rows alone.
+  /// True if the operand is whole on every device but the result has only this device's rows.
   bool takesOwnRows(const Stage &stage) const {
     auto isSplitIn = [&](const FusionTensor &tensor) {
       return isSplit(state_.fusion, tensor.type.axes.front());
@@ -126,7 +126,7 @@ private:
     builder_.set(to, existingRows(state_, builder_, uneven, src));
   }
 
-  /// Of each host the block that comes over the network, and those that are passed on.
+  /// For each host, forms the transfer of a block over the network and those that pass blocks on.
   void formHosts(Stage &stage) {
     const HostOrder order(scalars_, stage);
     builder_.setLocation(stage.location());

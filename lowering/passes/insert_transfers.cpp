@@ -67,7 +67,7 @@ private:
     }
   }
 
-  /// What peers reach of a stage by transfers of that protocol.
+  /// Adds the buffers of a stage that peers reach by transfers of that protocol.
   void addReached(Stage &stage, Protocol protocol, llvm::SmallVectorImpl<Value *> &buffers) {
     if (stage.config.protocol() == protocol && stage.isGather())
       buffers.push_back(stage.sent ? stage.sent : stage.whole);
@@ -170,7 +170,7 @@ private:
                order.near(stage.relay->index));
   }
 
-  /// Of a GEMM of everything: the GEMMs stay as they are, behind a loop that only moves.
+  /// The stage's GEMMs come after all transfers, so the loop that is made here only moves data.
   void makeLoop(Stage &stage) {
     if (stage.isHierarchical())
       return makeHostLoop(stage);

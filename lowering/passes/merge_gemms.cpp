@@ -77,8 +77,8 @@ private:
           body_.erase(op->getIterator());
   }
 
-  /// Those for blocks come before the GEMM. Those for a peer that reads (get) come behind it; a
-  /// copy of its own is waited for on the stream that makes it.
+  /// Waits for blocks come before the GEMM. Waits for a peer that reads (get) come after it; a copy
+  /// by this rank is waited for on the stream that makes it.
   void moveWaits(llvm::ArrayRef<UnrolledStep> steps, Direction direction) {
     for (const UnrolledStep &step : steps)
       for (Op *op : step.nodes) {

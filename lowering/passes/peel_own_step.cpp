@@ -39,8 +39,8 @@ void dropGuard(Stage &stage) {
   stage.guard = nullptr;
 }
 
-/// What is computed of the block that came over the network belongs behind its transfer; of the own
-/// host nothing comes so, and its block is still passed on.
+/// A GEMM of the block that came over the network belongs after its transfer. This host's blocks do
+/// not come that way, but this rank still passes its block on.
 void guardStep(Stage &stage) {
   Block &body = stage.loop->body, &guarded = stage.guard->thenBlock;
   const auto first = std::next(stage.guard->getIterator());

@@ -140,7 +140,7 @@ private:
   llvm::DenseSet<const Op *> moved_;
 };
 
-/// Those of all steps.
+/// The nodes of all steps.
 std::vector<Op *> nodesOf(llvm::ArrayRef<UnrolledStep> steps) {
   std::vector<Op *> nodes;
   for (const UnrolledStep &step : steps)

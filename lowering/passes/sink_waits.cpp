@@ -42,7 +42,7 @@ const P2POp *sendOf(const Op &op) {
   return isPulled ? transfer : nullptr;
 }
 
-/// Where the wait at `wait` belongs: behind the last GEMM or sum it can pass, or where it is.
+/// The place for the wait at `wait`: after the last GEMM or sum that it can pass, else unchanged.
 Block::iterator destination(Block &block, Block::iterator wait) {
   auto best = std::next(wait);
   for (auto at = best; at != block.end() && canPass(*sendOf(*wait), *at); ++at)

@@ -13,11 +13,11 @@
 // exist, chunks have the bounds that they have in a full one, and may be short or empty. The own
 // step moves nothing and stays whole.
 //
-// Where transfers take longer than GEMMs, every GEMM but the last is hidden behind transfers:
-// that of the last chunk cannot begin before the last bytes are here. A tail split T makes this
-// chunk small without making all of them small, by cutting the last step into T times as many. The
-// steps stay one loop, since the number of chunks is a formula of the step, the same on both sides
-// of a transfer:
+// If transfers take longer than GEMMs, every GEMM but the last is hidden: the GEMM of the last
+// chunk cannot begin before the last bytes have arrived. A tail split T makes this chunk small
+// without making all of them small: it cuts the last step into T times as many chunks. The steps
+// stay one loop, since the number of chunks is a formula of the step, the same on both sides of a
+// transfer:
 //
 //   for %i in 1 .. 8 {
 //     for %c in 0 .. 2 + %i/7 * 6 {
@@ -100,7 +100,7 @@ private:
       useRows(body, op);
   }
 
-  /// How many row ranges a step has: stage.chunks, and the last one stage.tailSplit times as many.
+  /// The number of row ranges of a step: stage.chunks, times stage.tailSplit in the last step.
   const Scalar *rangesOfStep() {
     const Scalar *chunks = scalars_.constant(stage_.chunks);
     if (stage_.isReduction())
@@ -138,7 +138,7 @@ private:
     }
   }
 
-  /// What a loop or a branch slices, nobody outside of it sees.
+  /// Slices made inside a loop or a branch are not used outside of it.
   void useRowsInside(Op &op) {
     const auto before = rows_;
     forEachBlock(op, [&](Block &inner) {
@@ -174,7 +174,7 @@ private:
     return scalars_.div(scalars_.mul(chunk, scalars_.constant(stage_.rows)), ranges_);
   }
 
-  /// Where the last chunk of a reduction is cut into T: a chunk is T times as long as its parts.
+  /// If the last chunk of a reduction is cut into T, a chunk is T times as long as its parts.
   const Scalar *firstRowOfSplit(const Scalar *chunk) {
     const int64_t parts = stage_.chunks * stage_.tailSplit;
     const Scalar *whole = scalars_.min(chunk, scalars_.constant(stage_.chunks - 1));
@@ -190,7 +190,7 @@ private:
   Stage &stage_;
   ScalarContext &scalars_;
   ProgramBuilder builder_;
-  const Scalar *ranges_ = nullptr; ///< of a step: the chunk loop's end
+  const Scalar *ranges_ = nullptr; ///< number of row ranges of a step: the chunk loop's end
   llvm::MapVector<Value *, Value *> rows_;
 };
 
@@ -222,7 +222,7 @@ bool checkStage(const Stage &stage, Diagnostics &diags) {
           checkRanges(stage, "split the tail of", stage.config.tailSplit(), chunks, diags));
 }
 
-/// What is asked of all stages may be meant for a gather.
+/// A tail split that was given for all stages may be intended for a gather only.
 bool checkTail(const LoweringState &state, const Stage &stage) {
   const bool isMeant = stage.isNamed || llvm::none_of(state.stages, [](const Stage &each) {
                          return each.isGather();

@@ -35,7 +35,7 @@ public:
 private:
   bool storeIn(Block &block) {
     bool isFine = true;
-    llvm::DenseMap<const Value *, MatmulOp *> gemms; ///< of the block so far, by what they write
+    llvm::DenseMap<const Value *, MatmulOp *> gemms; ///< earlier in the block, by their results
     for (Op &op : llvm::make_early_inc_range(block)) {
       forEachBlock(op, [&](Block &inner) { isFine = isFine && storeIn(inner); });
       if (auto *matmul = llvm::dyn_cast<MatmulOp>(&op); matmul && !matmul->bias)

@@ -23,7 +23,7 @@ template <class Row> std::vector<std::string> namesOf(llvm::ArrayRef<Row> rows) 
   return names;
 }
 
-/// Who takes part in a transfer tells schedules apart more than all else.
+/// The participants of transfers distinguish schedules more than anything else.
 int64_t countDifferences(const Configuration &config, const Preset &preset) {
   int64_t differences = 0;
   for (Knob field : presetFields())

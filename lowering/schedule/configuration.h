@@ -32,7 +32,7 @@ public:
   int64_t accessor() const { return valueOf(Knob::Id); }
 #include "lowering/schedule/knobs.def"
 
-  /// What this one says, and what `base` says about the rest.
+  /// This configuration, with the values of `base` for knobs that it does not set.
   Configuration over(Configuration base) const;
   /// The name of the preset that differs in the fewest fields.
   llvm::StringRef preset() const;
@@ -62,7 +62,7 @@ llvm::ArrayRef<Knob> presetFields();
 /// "pairwise, ring, ..."
 std::string presetNames();
 
-/// What was chosen for the stages of a fusion.
+/// The schedule of a fusion: knobs for all stages and for single ones.
 struct Configurations {
   Configuration all = {};
   struct OfStage {

@@ -14,8 +14,8 @@ struct GpuFacts {
   /// Rows and columns of a tile in the large GEMMs of most libraries, or multiples of them. Source:
   /// names of the kernels that cuBLASLt 13.1 chooses.
   int64_t tileRows, tileColumns;
-  /// How many times as long chunks take that engines copy to several peers, once ranks have drifted
-  /// apart. Source: 1.23 to 1.28 seen on 4 GPUs (docs/cost-model.md).
+  /// The factor by which chunks take longer that engines copy to several peers, once ranks have
+  /// drifted apart. Source: 1.23 to 1.28 measured on 4 GPUs (docs/cost-model.md).
   double driftedFactor;
   /// A run of more operations than this draws so much power that clocks fall, and go on falling for
   /// `steadyUs`. Source: tools/bench/README.md.

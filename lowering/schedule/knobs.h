@@ -28,7 +28,7 @@ inline constexpr size_t kKnobCount = 0
 #include "lowering/schedule/knobs.def"
     ;
 
-/// What a knob applies to that no pass reads: it holds for the whole run.
+/// The scope of a knob that no pass reads: it holds for the whole run.
 inline constexpr const char *kTransferMode = "the transfer mode";
 inline constexpr const char *kLaunchMode = "the launch mode";
 

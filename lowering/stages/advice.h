@@ -47,7 +47,7 @@ private:
   size_t lineOf(const FusionTensor &tensor) const;
 
   const Fusion &fusion_;
-  std::vector<std::string> lines_;            ///< of the copy
+  std::vector<std::string> lines_;            ///< the lines of the copy
   std::vector<std::string> refused_;          ///< results of the nodes that still are, there
   std::map<std::string, std::string> solved_; ///< others that were, with the change that did it
 };

@@ -18,7 +18,7 @@
 
 namespace braid {
 
-/// How many rows of a block exist; null where all do.
+/// The number of rows of a block that exist; null if all do.
 const Scalar *rowsOfBlock(ScalarContext &scalars, const Stage &stage, const Scalar *block);
 
 /// An alias of the rows that exist of `block`, which is entry `index` of `tensor`.

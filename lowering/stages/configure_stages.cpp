@@ -44,7 +44,7 @@ constexpr Rule kRules[] = {
     rule(Knob::Posting, Posting::All, Knob::Placement, only(Placement::Shared, Placement::Caller)),
     rule(Knob::Placement, Placement::Caller, Knob::Posting, only(Posting::All)),
     rule(Knob::Placement, Placement::Caller, Knob::Granularity, only(Granularity::Whole)),
-    // What is passed on has to be here first, which is no step for each block.
+    // A block must have arrived before it is passed on, so hosts do not work block by block.
     rule(Knob::Order, Order::Hierarchical, Knob::Granularity,
          only(Granularity::Chunk, Granularity::Whole)),
     rule(Knob::Order, Order::Hierarchical, Knob::Posting, only(Posting::Each)),
@@ -58,7 +58,7 @@ constexpr Rule kRules[] = {
     rule(Knob::Transfers, Transfers::Collective, Knob::Protocol, only(Protocol::Get)),
 };
 
-/// What a reduction takes at all, as bits.
+/// The values of a knob that a reduction accepts, as bits.
 struct ReductionRule {
   Knob knob;
   uint32_t allowed;
@@ -71,7 +71,7 @@ constexpr ReductionRule kReductionRules[] = {
     {Knob::Transfers, only(Transfers::Pairs, Transfers::Collective)},
 };
 
-/// What it takes where results are to be reproducible: its parts are added in the order of ranks.
+/// The values that reproducible results allow: parts are added in the order of ranks.
 constexpr ReductionRule kReproducibleRules[] = {
     {Knob::Order, only(Order::Shift)},
     {Knob::Transfers, only(Transfers::Pairs)},
@@ -80,7 +80,7 @@ constexpr ReductionRule kReproducibleRules[] = {
 /// Its chunks are sent as they are made, so they cannot be posted together.
 constexpr Rule kRulesOfReductions[] = {
     rule(Knob::Posting, Posting::All, Knob::Granularity, only(Granularity::Whole)),
-    // What a step makes for a peer is stored there: no copy is left to be placed.
+    // A step stores its result at the peer, so there is no copy to be placed.
     rule(Knob::Partials, Partials::Peer, Knob::Protocol, only(Protocol::Put)),
     rule(Knob::Partials, Partials::Peer, Knob::Order,
          only(Order::Shift, Order::Ring, Order::Hierarchical)),
@@ -257,9 +257,9 @@ std::string conflictOf(const Stage &stage, const Configuration &config, bool isR
   return conflict;
 }
 
-/// What a stage makes of `asked`. No slice of a result is made before the others where it has no
-/// Stream axis, as if all were one chunk, nor where one collective brings all blocks; and slices of
-/// all devices' blocks come in no other way.
+/// The configuration that a stage uses if `asked` is asked for. Without a Stream axis, and if one
+/// collective brings all blocks, no slice of a result is made before the others, as if all were one
+/// chunk; slices of all devices' blocks are brought by collectives only.
 Configuration settled(const Stage &stage, Configuration asked) {
   const bool comesAtOnce = asked.transfers() == Transfers::Collective && !stage.gathersSlices;
   if (stage.isGather() && (!stage.isStreamed || comesAtOnce))
@@ -294,8 +294,8 @@ bool takes(const LoweringState &state, Stage stage, const Configuration &asked) 
          conflictOfAsked(stage, asked, state.isReproducible).empty();
 }
 
-/// What the user typed, if it was a preset, and the presets that would do instead: for all stages
-/// that it was typed for.
+/// Names the preset that the user typed, if it was one, and the presets that would do instead, for
+/// all stages that it was typed for.
 std::string adviceFor(const LoweringState &state, const Stage &stage, const Configuration &asked) {
   const llvm::StringRef typed = asked.preset();
   std::string others;

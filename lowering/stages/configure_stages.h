@@ -9,8 +9,8 @@ namespace braid {
 /// stage, and fields that cannot be had together; true if all is fine.
 bool configureStages(LoweringState &state);
 
-/// Those of the first preset that the rules of reductions, too, let stand beside `given`, else of
-/// the default; and knobs of no preset, where a rule asks for another value than the default.
+/// Fields of the first preset that fits `given` by all rules, those of reductions included; else of
+/// the default preset. Other knobs are set where a rule demands another value than the default.
 Configuration fieldsFor(const Configuration &given);
 /// `given`, and those, if they are not the default's, which needs none.
 Configuration completed(const Configuration &given);

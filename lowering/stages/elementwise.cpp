@@ -42,7 +42,7 @@ const PointwiseNode *TensorUses::onlyUser(const FusionTensor &tensor) const {
   return user;
 }
 
-/// How many functions it brings into the expression of who takes it.
+/// The number of functions that the tensor adds to the expression of its user.
 size_t TensorUses::lengthOf(const FusionTensor &tensor) const {
   return canFold(tensor) ? lengths_.lookup(&tensor) : 0;
 }

@@ -48,7 +48,7 @@ private:
   size_t lengthOf(const FusionTensor &tensor) const;
 
   const Fusion &fusion_;
-  /// How many functions the expression of each pointwise node has.
+  /// The number of functions in the expression of each pointwise node.
   llvm::DenseMap<const FusionTensor *, size_t> lengths_;
 };
 

@@ -18,7 +18,7 @@ static std::optional<int64_t> rowsInTwoShots(const Fusion &fusion, Stage stage) 
   return stage.rows;
 }
 
-/// Of more ranks, sums are passed on, and rounded for that.
+/// On more than two ranks sums are passed on, and rounded for that.
 static bool gemmsMayAdd(const Stage &stage) {
   return stage.isReduction() && stage.steps == 2 && whyNoGemmAdds(stage).empty();
 }

@@ -13,24 +13,24 @@ namespace braid {
 struct FusionStage {
   std::vector<std::string> tensors = {}; ///< that it makes: a schedule calls it by any of them
   bool isReduction = false; ///< a result is reduced; else an operand is gathered, or nothing moves
-  int64_t rows = 0;         ///< of a step's block on one device, which chunks divide; 0: a vector
-  /// Of an all-reduce: the same in two shots; nothing for what is none.
+  int64_t rows = 0;         ///< in a step's block on one device, which chunks divide; 0: a vector
+  /// All-reduces only: the same number in two shots.
   std::optional<int64_t> rowsInTwoShots = {};
   bool moves = false;         ///< other devices take part in it
-  bool gathersSlices = false; ///< of all devices, by a collective each
+  bool gathersSlices = false; ///< one collective brings a slice of every device's block
   bool hasHosts = false;      ///< several, of several ranks each, which can pass on what came
   bool isOnOneHost = true;
-  /// Of a reduction: GEMMs can add what arrives (sums=gemm), and no sum is rounded on its way. An
-  /// all-reduce has to be in two shots for that.
+  /// Reductions only: GEMMs can add the sums that arrive (sums=gemm), and no sum is rounded on its
+  /// way. An all-reduce must use two shots for that.
   bool gemmsMayAdd = false;
 };
 
 /// A stage whose transfers a schedule may hide.
 struct MovingStage {
   std::string result; ///< the first tensor that it makes
-  Location location;  ///< of that node, and of all nodes of the program that move its data
-  /// What keeps GEMMs from running beside its transfers, or "" if nothing is known to:
-  /// "granularity=whole"
+  Location location;  ///< the place of that node, and of all program nodes that move its data
+  /// The knob that keeps GEMMs from running beside its transfers ("granularity=whole"), or "" if no
+  /// such knob is known.
   std::string whyWhole;
   bool asksForWhole; ///< its schedule was given, and says that nothing is to overlap
 };

@@ -27,7 +27,7 @@ const Scalar *GatherOrder::partner(const Scalar *step, ScalarKind direction) con
 
 std::vector<GatherOrder::Run> GatherOrder::runs(bool halvesLast) const {
   std::vector<Run> all;
-  // Of the group that begins at a multiple of `size`, in units of that.
+  // Adds rows of the group that begins at a multiple of `size`, in units of that.
   auto add = [&](int64_t begin, int64_t size, const Scalar *group) {
     all.push_back({begin, begin + size, scalars_.mul(group, scalars_.constant(size))});
   };

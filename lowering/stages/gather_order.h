@@ -24,9 +24,9 @@ class GatherOrder {
 public:
   GatherOrder(ScalarContext &scalars, schedule::Order order, int64_t ranks);
 
-  /// Whose block this rank takes in that step.
+  /// The rank whose block this rank takes in that step.
   const Scalar *source(const Scalar *step) const { return partner(step, ScalarKind::Add); }
-  /// Who takes this rank's block in that step.
+  /// The rank that takes this rank's block in that step.
   const Scalar *target(const Scalar *step) const { return partner(step, ScalarKind::Sub); }
 
   /// Steps begin .. end-1, whose blocks are neighbours on every rank; `first` is their first one.

@@ -82,7 +82,7 @@ void HostStreams::assignReduction(int64_t others) {
     assignSumGather(others);
 }
 
-/// Of what is made on the stream of final sums.
+/// Assigns the gather of sums, which are made on the stream of final sums.
 void HostStreams::assignSumGather(int64_t first) {
   const StreamRef signals = special(0), finals = special(3), network = special(first),
                   arrivals = special(first + 1), moves = special(first + 2),

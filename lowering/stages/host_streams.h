@@ -1,7 +1,7 @@
 //===- lowering/stages/host_streams.h - streams of what crosses a network once a host ---------===//
 //
-// What crosses the network has a stream of its own, and so has the wait for it: nothing waits for
-// the network that does not need what it brings. In a gather
+// Transfers over the network have their own stream, and so have the waits for them: only work that
+// needs their data waits for the network. In a gather
 //
 //   stream(0)   sends to other hosts, and receives
 //   stream(1)   waits for what is received
@@ -37,7 +37,7 @@ public:
   void assignReduction(int64_t others);
 
 private:
-  /// Where the nodes of a block go, and which stream they wait for besides.
+  /// The stream for the nodes of a block, and the stream that they also wait for.
   struct Places {
     StreamRef ready = {};    ///< receives that peers fill
     StreamRef sends = {};    ///< sends that peers read
@@ -52,7 +52,7 @@ private:
   void assign(Block &block, const Places &places);
   void assignSumGather(int64_t first);
 
-  /// Of the `step`-th piece of a host's.
+  /// The stream for the GEMM of a host's `step`-th piece.
   StreamRef gemmStream(const Scalar *host, const Scalar *step) const;
   /// stream(number), or the last one before those of GEMMs.
   StreamRef special(int64_t number) const;

@@ -61,7 +61,7 @@ private:
   const FusionTensor *first() const { return operands_[0]; }
   const FusionTensor *second() const { return operands_[1]; }
   const FusionTensor *bias() const { return operands_[2]; }
-  /// How many of the result's leading axes come from the first operand.
+  /// The number of the result's leading axes that come from the first operand.
   size_t fromFirst() const { return contraction_.first; }
   bool isSplit(const AxisOf &axis) const { return braid::isSplit(fusion_, axis.axis()); }
 
@@ -167,7 +167,7 @@ private:
                     "a Stream axis");
   }
 
-  /// What exists of a block lies in one piece if the blocks are the leading axis of the first
+  /// The existing rows of a block are contiguous if the blocks are the leading axis of the first
   /// operand.
   void checkUnevenRows() {
     for (const FusionTensor *operand : operands_) {
@@ -241,7 +241,7 @@ private:
   std::vector<Refusal> refusals_;
 };
 
-/// What lies in blocks on devices is gathered; nothing else is moved.
+/// A tensor in blocks on devices is gathered; no other reshard moves data.
 std::vector<Refusal> checkReshard(const Fusion &fusion, const ReshardNode &node) {
   const FusionTensor &from = *node.a, &to = node.result;
   if (!llvm::isa<InputNode>(from.definition))

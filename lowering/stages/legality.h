@@ -14,7 +14,7 @@ bool isSplit(const Fusion &fusion, const Axis &axis);
 /// Why a node is not lowered as it stands.
 struct Refusal {
   std::string reason;
-  std::string otherwise = {}; ///< what would do, where no other placement does; "" elsewhere
+  std::string otherwise = {}; ///< a remedy, if no other placement is one; else ""
 };
 
 /// Compares the axis kinds of a node's operands with its result's: of a GEMM, a pointwise node or a

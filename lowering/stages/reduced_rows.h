@@ -16,14 +16,14 @@ void countReducedRows(const Fusion &fusion, Stage &stage);
 /// The operand and the result have a leading axis of blocks, and ranks add one each.
 bool liesInBlocks(const Fusion &fusion, const Stage &stage);
 
-/// What one rank makes for another: its rows where they are scattered, else all.
+/// The shape of one rank's partial sums for another: all rows, or its rows if they are scattered.
 Shape partShape(const Fusion &fusion, const Stage &stage);
 
 /// The tensor with its rows as one axis, unless it lies in blocks: ranges end wherever.
 Value *joinRows(LoweringState &state, ProgramBuilder &builder, const Stage &stage, Value *tensor);
 
-/// Of what joinRows() has returned, the rows of the rank `block`. Where only its own rows are kept,
-/// `tensor` holds them alone and `index` is 0.
+/// Selects the rows of the rank `block` from the result of joinRows(). If a rank keeps only its
+/// rows, `tensor` holds just these and `index` is 0.
 Value *selectReduced(LoweringState &state, ProgramBuilder &builder, const Stage &stage,
                      const std::string &name, Value *tensor, const Scalar *index,
                      const Scalar *block);

@@ -54,7 +54,7 @@ private:
                               scalars_.rank(), scalars_.add(scalars_.rank(), scalars_.constant(1)));
   }
 
-  /// What is made of the sum, and with what.
+  /// Forms the tensors that are computed from the sum, with their operands.
   void joinSums() {
     auto join = [&](Value *whole) {
       if (Value *&rows = sums_[whole]; whole && !rows)
@@ -108,7 +108,7 @@ private:
     multiply(builder_.select(state_.names.local("part"), stage_.mine, scalars_.constant(0)), rows);
   }
 
-  /// Those of a chunk do not lie side by side in the operand.
+  /// The blocks of a chunk are not contiguous in the operand.
   void multiplyBlocks() {
     ForOp *blocks = builder_.forLoop(state_.names.local("j"), scalars_.constant(0),
                                      scalars_.constant(stage_.steps));
@@ -118,7 +118,7 @@ private:
     builder_.insertAtEnd(stage_.loop->body);
   }
 
-  /// Of a block, or of all rows.
+  /// The chunk's rows of a block, or of the whole tensor.
   Value *rowsOfChunk(Value *tensor) {
     const int64_t chunks = stage_.config.chunks();
     if (!stage_.isCollective() || chunks == 1)
@@ -186,7 +186,7 @@ private:
     stage_.lastGemm = multiply(selectSummed(gemm_.dst), own, come);
   }
 
-  /// What came in the step before, of that rank's rows.
+  /// The sum of that rank's rows that came in the step before.
   Value *selectCome(const Scalar *step, const Scalar *rank) {
     return selectBlock(state_, builder_, stage_, state_.names.local("come"), stage_.parts,
                        scalars_.sub(step, scalars_.constant(2)), rank);
@@ -221,7 +221,7 @@ private:
     addParts(stage_.hostSums);
   }
 
-  /// Those that other ranks of this host add.
+  /// Forms the partial sums that other ranks of this host add.
   void formParts(const HostOrder &order) {
     stage_.relay = builder_.forLoop(state_.names.local("i"), scalars_.constant(1),
                                     scalars_.constant(stage_.ranksPerHost));
@@ -237,7 +237,7 @@ private:
     builder_.sum(dst, parts, rows ? scalars_.constant(0) : nullptr, rows);
   }
 
-  /// Whose rows are so many steps on.
+  /// The rank whose rows are that many steps away.
   const Scalar *fromHere(const Scalar *steps) {
     return scalars_.mod(scalars_.add(scalars_.rank(), steps), scalars_.constant(stage_.steps));
   }
@@ -343,7 +343,7 @@ private:
     return selectBlock(state_, builder_, stage_, as, tensor, rank);
   }
 
-  /// Whose rows a step multiplies.
+  /// The rank whose rows a step multiplies.
   const Scalar *peer() {
     return GatherOrder(scalars_, stage_.config.order(), stage_.steps).source(stage_.loop->index);
   }
@@ -358,7 +358,7 @@ private:
   ScalarContext &scalars_;
   ProgramBuilder builder_;
   Value *right_ = nullptr;
-  Value *rows_ = nullptr;                 ///< of the operand
+  Value *rows_ = nullptr;                 ///< the operand's rows
   llvm::DenseMap<Value *, Value *> sums_; ///< rows of the result, and of what has its shape
 };
 
@@ -407,7 +407,7 @@ llvm::SmallVector<Value *, 2> shareParts(const Stage &stage) {
   return reached;
 }
 
-/// Where what comes in a step of a ring goes: a half of the pair that is added.
+/// The buffer for what comes in a step of a ring: one half of the pair that is added.
 static Value *ringSlot(LoweringState &state, const Stage &stage, ProgramBuilder &builder,
                        const Scalar *block) {
   ScalarContext &scalars = state.program->scalars();
@@ -463,7 +463,7 @@ struct Exchange {
   Value *given;
   const Scalar *to, *from;
   llvm::function_ref<Value *(ProgramBuilder &)> slot;
-  const char *prefix = ""; ///< of names
+  const char *prefix = ""; ///< before names
 };
 
 /// At `late` in `body`; what receives of pushed parts say comes where `early` is.

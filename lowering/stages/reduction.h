@@ -55,8 +55,8 @@
 //     }
 //   }
 //
-// With sums=gemm no kernel adds: a GEMM adds what has come of its rows to its result before that is
-// rounded, so a rank's own part is not rounded for itself. The first one has nothing to add:
+// If GEMMs add (sums=gemm), no kernel does: a GEMM adds the sum that has come to its result before
+// that is rounded, so a rank's part is not rounded separately. The first has nothing to add:
 //
 //   %C_parts = allocate symmetric f32[7, 128, 1024]     // what comes in a step
 //   %C_sent = allocate device f32[7, 128, 1024]
@@ -115,8 +115,8 @@
 //
 // Functions of a sum follow it on the same rows. It is then of f32, whatever the parts are of.
 //
-// By collectives, each chunk of all ranks' rows is reduced at once, while the next is multiplied.
-// The parts of a chunk lie side by side, so a chunk has as many rows as every other:
+// Collectives reduce one chunk of all ranks' rows at once, while the next chunk is multiplied. The
+// parts of a chunk are contiguous, so all chunks have equally many rows:
 //
 //   %C_sent = allocate device f32[4, 8, 32, 1024]     // 4 chunks of a block for each rank
 //   %C_parts = allocate device f32[4, 1, 32, 1024]
@@ -138,10 +138,10 @@
 //
 // One chunk is one GEMM. An all-reduce has one block for all ranks, and an allreduce.
 //
-// Where every rank wants the whole sum (an all-reduce), it multiplies its rows once, gives its part
-// to everyone, and everyone adds all of them: as many bytes as two transfers of half of it on two
-// ranks, in one step. Or, in two shots, ranks add their own rows, as above, and gather the sums
-// (sum_gather.h).
+// If every rank wants the whole sum (an all-reduce), it multiplies its rows once, gives its part to
+// everyone, and everyone adds all of them: on two ranks that is as many bytes as two transfers of
+// half of it, in one step. Or, in two shots, ranks add the sums of their rows, as above, and gather
+// them (sum_gather.h).
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -25,7 +25,7 @@ bool reads(const Stage &stage, const Value *whole) {
          });
 }
 
-/// Of the sum and the functions of it, what is read elsewhere: functions are computed by who adds.
+/// The sum, and functions of it, that other nodes read: the kernel that adds computes functions.
 llvm::SmallVector<Value *, 1> sharedOf(const LoweringState &state, const Stage &stage) {
   llvm::SmallVector<Value *, 1> shared;
   auto add = [&](Value *whole) {
@@ -43,14 +43,14 @@ llvm::SmallVector<Value *, 1> sharedOf(const LoweringState &state, const Stage &
   return shared;
 }
 
-/// What makes the sums of the own rows: a sum with its functions, or the last GEMM.
+/// Finds the nodes that make the sums of this rank's rows: a sum with its functions, or a GEMM.
 llvm::SmallVector<Op *, 2> findMade(const LoweringState &state, const Stage &stage) {
   if (!stage.addsInGemms())
     return withFunctions(*state.program, *stage.sum);
   return {stage.lastGemm};
 }
 
-/// What one of `made` writes of `whole`; null: none does.
+/// The part of `whole` that one of `made` writes, or null.
 Value *ownOf(llvm::ArrayRef<Op *> made, const Value *whole) {
   for (Op *op : made)
     if (Value *own = writtenBy(*op); rootOf(own) == whole)
@@ -81,9 +81,9 @@ public:
 private:
   /// A tensor that ranks give one another rows of.
   struct Shared {
-    std::string suffix; ///< of names, which tells it from the first
+    std::string suffix; ///< makes a name unlike the first tensor's
     Value *result;      ///< all its rows
-    Value *own;         ///< those that this rank has made
+    Value *own;         ///< the rows that this rank has made
     Value *slot = nullptr, *sent = nullptr, *received = nullptr;
   };
 
@@ -194,7 +194,7 @@ private:
     builder_.insertAtEnd(stage_.gather->body);
   }
 
-  /// Where the result has what the other has made.
+  /// The rows of the result that the other rank has made.
   Value *selectRows(const Shared &shared) {
     return selectReduced(state_, builder_, stage_, inSteps("theirs", shared), shared.result, from_,
                          from_);

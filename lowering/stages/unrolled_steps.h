@@ -7,7 +7,7 @@ namespace braid {
 
 /// One trip of a stage's loop, as top-level nodes.
 struct UnrolledStep {
-  int64_t number;          ///< what the loop's index was
+  int64_t number;          ///< the value of the loop's index
   std::vector<Op *> nodes; ///< in order, those of inner loops written out, too
   Value *block;            ///< Stage::block of this step
 };

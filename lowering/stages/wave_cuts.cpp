@@ -71,7 +71,7 @@ int64_t WaveCuts::rowsUpTo(size_t group) const {
                          int64_t(0));
 }
 
-/// Where all groups up to this one begin: behind those of later ones that come before.
+/// The begin of all groups up to this one: after later groups that come before it in memory.
 const Scalar *WaveCuts::beginUpTo(size_t group) const {
   const Scalar *begin = scalars_.constant(0);
   for (size_t later = group + 1; later < groups_.size(); ++later)

@@ -14,15 +14,15 @@
 
 namespace braid {
 
-/// Where the GEMMs of one gather begin and end, in rows of the whole: GEMM 0 is of own rows
-/// only, and those up to number j, together one range, lie within the aligned group of 2^j blocks
-/// that the rank belongs to. A group's other half lies before a rank's own or behind it, and so
-/// does its GEMM.
+/// The bounds of the GEMMs of one gather, in rows of the whole: GEMM 0 has only this rank's rows,
+/// and the GEMMs up to number j, together one range, lie within the aligned group of 2^j blocks
+/// that the rank belongs to. The other half of a group lies before or after this rank's half, and
+/// so does its GEMM.
 ///
-/// With `halvesLast`, and 4 ranks or more, the last of these GEMMs is two. The first part is of
-/// the quarter of all blocks that comes first, and of what earlier GEMMs left, if that lies
-/// between. So it takes rows at that end of all that are left at which the quarter lies, and leaves
-/// one range to the other part; but on half of the ranks it is not beside the GEMMs before it.
+/// If `halvesLast`, and with at least 4 ranks, the last of these GEMMs is split in two. The first
+/// part has the quarter of all blocks that comes first, and the rows that earlier GEMMs left, if
+/// these lie between. So it takes the remaining rows at the end where that quarter lies, and leaves
+/// one range to the other part; but on half of the ranks it is not adjacent to the GEMMs before it.
 class WaveCuts {
 public:
   /// `ranks` is a power of two from 2 on, the other numbers are at least 1.
@@ -38,8 +38,8 @@ public:
   int64_t rows(size_t number) const;
   const Scalar *begin(size_t number) const;
   const Scalar *end(size_t number) const;
-  /// Where the own block begins, and how many of its rows come before those of GEMM 0; rank
-  /// decides.
+  /// The begin of this rank's block, and the number of its rows before those of GEMM 0; both depend
+  /// on the rank.
   const Scalar *ownBegin() const;
   const Scalar *ownRowsBefore() const;
 

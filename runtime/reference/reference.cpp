@@ -30,7 +30,7 @@ public:
 
 namespace {
 
-/// What a comparison found so far.
+/// The differences that a comparison has found so far.
 struct Differences {
   int64_t count = 0;
   int64_t firstAt = 0; ///< in local elements

@@ -16,7 +16,7 @@ namespace {
 
 using Values = llvm::MutableArrayRef<double>;
 
-/// Of one iteration.
+/// Evaluates one iteration.
 class Evaluator {
 public:
   Evaluator(const Graph &graph, const Inputs &inputs, uint32_t iteration)
@@ -51,7 +51,7 @@ private:
     int64_t column;
     double value;
   };
-  /// Of every row of a second operand: the nonzero elements.
+  /// The nonzero elements of each row of a second operand.
   using SparseRows = std::vector<llvm::SmallVector<Entry, 1>>;
 
   /// An input whose lines are interleaved is one row.

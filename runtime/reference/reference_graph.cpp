@@ -98,7 +98,7 @@ private:
   }
 
   const Fusion &fusion_;
-  const Diagnostics names_; ///< of places
+  const Diagnostics names_; ///< names places
   Graph &graph_;
   llvm::DenseMap<const FusionTensor *, size_t> indexOf_;
 };

@@ -5,7 +5,7 @@
 
 namespace braid::reference {
 
-/// How a tensor is distributed over devices, as [outer, devices, inner] elements: device d holds
+/// The distribution of a tensor over devices, as [outer, devices, inner] elements: device d holds
 /// the entries (o, d, i), in the order of (o, i). devices == 1: every rank holds all of it.
 struct Placement {
   int64_t outer = 1;
@@ -30,7 +30,7 @@ struct Placement {
 /// A tensor as a matrix of lines along some axes: the rows of a GEMM's first operand or the columns
 /// of its second, along the contracted axes.
 struct Lines {
-  Placement placement; ///< of the lines
+  Placement placement; ///< the distribution of the lines
   int64_t depth = 1;   ///< elements of a line
   int64_t devices = 1; ///< each holds one of as many equal parts of every line
   bool areRows = true; ///< a line is contiguous; otherwise neighbouring lines are interleaved
@@ -40,7 +40,7 @@ struct Lines {
 
 struct Tensor {
   std::string name;
-  std::string place; ///< of its node: "file:line:col"
+  std::string place; ///< "file:line:col" of its node
   DType dtype;
   Shape global;
   std::optional<size_t> deviceAxis;
@@ -64,7 +64,7 @@ struct Gemm {
   size_t result, first, second; ///< indices into Graph::tensors
   std::optional<size_t> bias;
   bool transposed;
-  Lines rows, columns; ///< of the first and the second operand
+  Lines rows, columns; ///< lines of the first and the second operand
   /// The depth is cut into as many equal ranges, one for each device. Where there are several, the
   /// product over a range is a partial result, and is rounded to `partial`.
   int64_t shards = 1;

@@ -21,17 +21,17 @@ using Kind = Pattern::Kind;
 /// number of different marks is prime.
 constexpr int64_t kMarks[] = {121, 85, 61, 33, 21, 13, 5, 3, 1};
 
-/// What is below 2 to this power is not far from 0. gelu and silu are computed in f64 for f64, in
-/// f32 otherwise; f16 holds nothing between 0 and what they are of -2^5, and not much above 2^7.
+/// Values below 2 to this power are near 0. gelu and silu are computed in f64 for f64, in f32
+/// otherwise; f16 holds nothing between 0 and their values at -2^5, and not much above 2^7.
 int farExponent(DType dtype) { return dtype == DType::F64 ? 10 : dtype == DType::F16 ? 5 : 7; }
 
-/// How many devices hold or compute parts of a GEMM's depth.
+/// The number of devices that hold or compute parts of a GEMM's depth.
 int64_t partsOf(const Gemm &gemm) {
   return std::max({gemm.shards, gemm.rows.devices, gemm.columns.devices});
 }
 
 //===----------------------------------------------------------------------------------------===//
-// What each input is for
+// The purpose of each input
 //===----------------------------------------------------------------------------------------===//
 
 bool isFirstOperand(const Graph &graph, size_t tensor) {
@@ -220,7 +220,7 @@ private:
     bounds_[tensor].unit = inputs_.patterns[*graph_.tensors[tensor].input].exponent = exponent;
   }
 
-  /// How many elements of an operand's line are not zero, at most.
+  /// The largest number of nonzero elements in an operand's line.
   double termsOf(size_t tensor, const Lines &lines) const {
     int64_t terms = lines.depth;
     if (const Pattern *pattern = inputs_.along(graph_.tensors[tensor], lines))

@@ -9,8 +9,8 @@
 //  * The second operand of any other GEMM has one or few marks of 1 or -1 in every column, and one
 //    for every device where partial results are summed. So values hardly grow from GEMM to GEMM.
 //  * All other inputs are dense, with a mark in every element.
-// How large marks may be, and how many of them a column may have, follows from a bound of every
-// tensor's values and partial sums: the richest choice is taken with which the types hold them all.
+// A bound on every tensor's values and partial sums decides the size of marks and their number in a
+// column: the richest choice is taken with which the types hold them all.
 //
 // gelu and silu of most numbers are not exact in any type. At 0 they are 0; far from 0 they are the
 // number itself, or 0 if it is negative. So what they are applied to counts in units of a large
@@ -24,8 +24,8 @@
 namespace braid::reference {
 
 struct Inputs {
-  std::vector<Pattern> patterns; ///< of all inputs
-  std::string misfit;            ///< what cannot be exact, as a message says it; empty if all is
+  std::vector<Pattern> patterns; ///< one for each input
+  std::string misfit;            ///< the part that cannot be exact, for a message; "" if all can
 
   Inputs(const Graph &graph, uint64_t seed);
   /// The pattern of a tensor that is an input and is read along these lines; or null.

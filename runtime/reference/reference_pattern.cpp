@@ -15,14 +15,14 @@ namespace {
 /// Signs are the bits of random words, one for each of so many neighbours.
 constexpr int64_t kWord = 64;
 
-/// What a mark grows by from one line, block or segment to the next, modulo the number of different
-/// marks; it grows by 1 from one iteration to the next. Where there are 31 marks or more, those of
+/// The growth of a mark from one line, block or segment to the next, modulo the number of different
+/// marks; from one iteration to the next it grows by 1. If there are at least 31 marks, those of
 /// blocks up to 4 apart differ even if one is up to 4 iterations old.
 constexpr uint64_t kLineStep = 29, kBlockStep = 25, kSegmentStep = 13;
 
-/// How far the marks of neighbouring lines, as many as a segment has elements, are moved together:
-/// not by 0 nor by half of the segment, so that a square matrix with one mark in every line is not
-/// its own transpose.
+/// The distance by which the marks of neighbouring lines, as many as a segment has elements, are
+/// moved together: not 0 nor half of the segment, so that a square matrix with one mark in every
+/// line is not its own transpose.
 uint64_t shiftOf(uint64_t turn, uint64_t width) {
   if (width == 1)
     return 0;

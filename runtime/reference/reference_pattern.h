@@ -19,10 +19,10 @@ struct Pattern {
 
   Kind kind = Kind::Dense;
   Lines lines;
-  int64_t segments = 1; ///< of a line; divides the depth
+  int64_t segments = 1; ///< segments in a line; divides the depth
   int64_t entries = 1;  ///< segments that are not zero; others for every line and iteration
   int64_t low = 1, high = 1;
-  int exponent = 0; ///< of the power of two
+  int exponent = 0; ///< exponent of the power of two
   uint64_t salt = 0;
 
   using Sink = llvm::function_ref<void(int64_t k, double value)>;
@@ -35,7 +35,7 @@ struct Pattern {
   void line(uint32_t iteration, int64_t line, Sink sink) const;
   /// Writes a rank's part of the input.
   void fill(uint32_t iteration, int64_t rank, DType dtype, void *data) const;
-  /// Of weights: adds `factor` times element k of every line to the line's sum.
+  /// Weights only: adds `factor` times element k of every line to the line's sum.
   void addWeights(uint32_t iteration, int64_t k, double factor,
                   llvm::MutableArrayRef<double> sums) const;
 

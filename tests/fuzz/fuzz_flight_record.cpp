@@ -6,7 +6,7 @@
 
 namespace {
 
-/// What is printed moves no cursor and changes no colour.
+/// Printed text moves no cursor and changes no colour.
 void checkPrintable(const std::string &text) {
   for (unsigned char c : text)
     if ((c < 0x20 && c != '\n') || c == 0x7f)
@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     checkPrintable(record.status().message());
     return 0;
   }
-  // What was read is written as it was, and read again.
+  // An accepted record is written as it was read, and can be read again.
   const std::string encoded = record->encode();
   braid::Result<braid::FlightRecord> again = braid::FlightRecord::decode(encoded);
   if (!again || again->encode() != encoded)

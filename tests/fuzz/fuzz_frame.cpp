@@ -12,7 +12,7 @@ constexpr size_t kLimit = size_t(1) << 16;
 
 struct Decoded {
   std::vector<Frame> frames;
-  std::string message; ///< of the failure
+  std::string message; ///< the failure's
   bool isInside = false;
   bool operator==(const Decoded &) const = default;
 };
@@ -42,7 +42,7 @@ void checkFrames(llvm::StringRef bytes, llvm::StringRef steps) {
   for (const Frame &frame : whole.frames)
     again += encode(frame);
   require(bytes.take_front(again.size()) == again);
-  // What is left is the beginning of a frame, or none.
+  // The rest is the beginning of a frame, or nothing.
   require(whole.isInside == (again.size() < bytes.size()));
 }
 

@@ -16,8 +16,8 @@ JobMemory makeMemory() {
   return std::move(*made);
 }
 
-/// What is accepted is what would be said for it. A status escapes what moves a terminal's cursor,
-/// so the text of a cause is the same from the second time on.
+/// An accepted text is the text that would be sent for it. A status escapes characters that move a
+/// terminal's cursor, so the text of a cause is the same from the second time on.
 void checkCause(llvm::StringRef text) {
   const auto cause = decodeCause(text, kRanks);
   if (!cause)

@@ -7,7 +7,7 @@
 
 namespace {
 
-/// What is accepted is what would have been written.
+/// An accepted text is the text that would have been written.
 void check(const std::string &text) {
   braid::Result<braid::MeasurementFile> file = braid::MeasurementFile::decode(text);
   if (file ? file->encode() != text : file.status().message().empty())
@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
       std::abort();
   // No mutation finds a checksum.
   check(text + braid::MeasurementFile::endOf(text));
-  // Whatever is written can be read.
+  // Every text that is written can be read.
   const size_t half = size / 2;
   braid::MeasurementFile file{text, {{text.substr(0, half), text.substr(half)}, {"", text}}};
   braid::Result<braid::MeasurementFile> again = braid::MeasurementFile::decode(file.encode());

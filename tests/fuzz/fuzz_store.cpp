@@ -10,7 +10,7 @@
 namespace braid {
 namespace {
 
-/// What is taken is what would be said for it, and what is left is the end of the bytes.
+/// An accepted request is the text that would be sent for it; the rest is the end of the bytes.
 void checkRequests(llvm::StringRef bytes) {
   llvm::StringRef rest = bytes;
   while (true) {

@@ -68,7 +68,7 @@ def check_flags(braid):
 
 
 def check_failures(braid, program, run):
-    """What ends a job is named: a mistake, other messages than were asked for, and a program that
+    """The end of a job has a named cause: a mistake, unexpected messages, or a program that
     multiplies the wrong blocks, which is not proved."""
     def is_named(second, why):
         runs = [{**run, "name": "first"}, {**run, "name": "second", **second},

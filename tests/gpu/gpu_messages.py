@@ -53,7 +53,7 @@ def messages(suite):
         add("reduce-scatter", ["--schedule", "collective;chunks=4;streams=2", "--set", "M=256"]
             + sizes + graph, 2, SCATTER)
     programs = os.path.dirname(suite.braid)
-    # Of ten runs, one is a replay of a graph with runs of two sessions: copies, and collectives.
+    # One of ten runs replays a graph with runs of two sessions: copies, and collectives.
     for program, backend, ranks, runs in (("gpu_messages_test", "nccl", 2, 200),
                                           ("gpu_messages_test", "nccl", 3, 200),
                                           ("gpu_session_test", "nccl", 2, 200),
@@ -104,8 +104,8 @@ def launchers(suite):
     add("sockets only", [], "nccl", ["--ranks", "2"], **SOCKETS_ONLY)
 
 
-# Of a rank's tensor, as nccl-tests counts it: bytes that cross a link, by those that are gathered
-# or summed.
+# Bytes that cross a link for one byte that is gathered or summed, as nccl-tests counts them from a
+# rank's tensor.
 BUSES = {"gather-matmul": lambda ranks: (ranks - 1) / ranks,
          "matmul-reduce-scatter": lambda ranks: (ranks - 1) / ranks,
          "matmul-all-reduce": lambda ranks: 2 * (ranks - 1) / ranks}
@@ -151,7 +151,7 @@ def bus_bandwidth(suite, ranks=2):
                   lambda devices, operation=operation: check(operation))
 
 
-# Of an older NCCL some are refused.
+# An older NCCL refuses some of these.
 MESSAGE_KNOBS = ("memory=nccl-registered", "memory=nccl", "memory=nccl;cta-policy=zero",
                  "cta-policy=efficiency", "ctas=4", "memory=nccl;ctas=2")
 

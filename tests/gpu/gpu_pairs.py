@@ -32,7 +32,7 @@ def measured(braid, devices, flags=()):
 
 
 def points(report, source, destination, path):
-    """By size: latency and bandwidth; what was not measured is 0."""
+    """Latency and bandwidth by size; 0 if not measured."""
     for pair in report["pairs"]:
         if (pair["source"], pair["destination"]) == (source, destination):
             return {point[0]: point[1:] for point in pair["paths"].get(path, {}).get("points", [])}
@@ -40,7 +40,7 @@ def points(report, source, destination, path):
 
 
 def faults_of(report, ranks, needed, has_nccl):
-    """What is wrong with a report about devices that are fine; `needed` sizes have to be there."""
+    """Mistakes in a report about devices that are fine; it must contain the `needed` sizes."""
     wrong = []
     pairs = {(pair["source"], pair["destination"]): pair["paths"] for pair in report["pairs"]}
     expected = {(a, b) for a in range(ranks) for b in range(ranks) if a != b}
@@ -87,7 +87,7 @@ def check_report(suite, devices, has_nccl):
 
 
 def plain_figures(program, devices):
-    """By path, kind and size; nothing and why where there are too few GPUs."""
+    """Times by path, kind and size; or nothing and the reason, if there are too few GPUs."""
     code, out, err = run([program], 120, only_on(devices))
     if code == SKIPPED:
         return None, out.strip()

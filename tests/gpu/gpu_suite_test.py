@@ -179,7 +179,7 @@ class Outcome:
         return [line for line in self.lines if re.match(rf"{word} +[0-9.]+ s  exact ", line)]
 
     def expect(self, passed, failed, skipped):
-        """By the lines, by the sum at the end, and in the file."""
+        """Failures are in the lines, in the sum at the end, and in the file."""
         words = ("passed", "failed", "skipped")
         counts = [len(self.cases(word)) for word in words]
         check(counts == [passed, failed, skipped], f"expected other outcomes: {self.lines}")
@@ -296,7 +296,7 @@ def test_killed():
 
 
 def test_resumed():
-    """What has passed is not run again, and counts; the rest is."""
+    """A case that has passed is not run again, and counts; all others run."""
     with Machine(4, NOTES) as machine:
         first = machine.run("--only", "exact 4", "--commit", "1a2b3c4")
         passed, before = len(first.cases("passed")), len(machine.noted())
@@ -365,7 +365,7 @@ def test_refused_batches():
 
 
 def test_killed_amid_batch():
-    """What has passed counts, and nothing failed."""
+    """Passed cases count, and none failed."""
     with Machine(4, NOTES) as machine:
         machine.write(machine.path("gpu_runs"),
                       HANGING_BATCH.format(python=sys.executable, notes=machine.notes))
@@ -380,7 +380,7 @@ def test_killed_amid_batch():
 
 
 def test_killed_unnoticed():
-    """What is known is in the file, and the command ends."""
+    """Known results are in the file, and the command ends."""
     sys.path.insert(0, FOLDER)
     from gpu_commands import bound_to_us
     with Machine(4, HANGS) as machine:

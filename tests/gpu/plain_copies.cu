@@ -2,8 +2,8 @@
 //
 //   plain_copies [--share]
 //
-// What `braid p2p` is compared with: two processes, each with a GPU, and memory of the other one by
-// CUDA IPC. Nothing of Braid is in it. A line for each figure, the median of 3:
+// The baseline for `braid p2p`: two processes, each with a GPU, and memory of the other one by CUDA
+// IPC. It contains no code of Braid. It prints a line for each figure, the median of 3:
 //
 //   put-engine bandwidth 1073741824 380.1     GB/s: a loop of cudaMemcpyAsync between two events,
 //   get-engine bandwidth 1073741824 380.1     as nvbandwidth has it
@@ -12,8 +12,8 @@
 //   put-kernel latency 4 3.9                  a kernel copies, sets a flag in the other GPU's
 //                                             memory, and awaits its own; both of these in a graph
 //
-// With --share both processes have GPU 0. Exits with 77 where there are too few GPUs, and with 1 if
-// data are wrong.
+// If --share is given, both processes have GPU 0. Exits with 77 if there are too few GPUs, and with
+// 1 if data are wrong.
 //
 //===----------------------------------------------------------------------------------------===//
 

@@ -384,7 +384,7 @@ def tuning(suite):
             if off.code != 0 or os.listdir(folder):
                 return "BRAID_TUNE=off measured something, or failed", off
             first, second = run_once(folder, devices, flags), run_once(folder, devices, flags)
-            # What else the machine does makes a run longer, and none shorter.
+            # Other work of the machine makes a run longer, and never shorter.
             for _ in range(2):
                 off = min(off, run_once(folder, devices, flags, tune="off"), key=seconds_of)
                 second = min(second, run_once(folder, devices, flags), key=seconds_of)
@@ -461,7 +461,7 @@ def tuning(suite):
 
 
 def timed_rows(suite, ranks, flags, seconds):
-    """What `braid bench gather-matmul` makes of them. Raises RuntimeError if it fails."""
+    """The output of `braid bench gather-matmul`. Raises RuntimeError if it fails."""
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "out.json")
         arguments = [suite.braid, "bench", "gather-matmul", "--backend", "cuda", "--ranks",

@@ -119,7 +119,7 @@ TEST(Emit, HostsOfAMesh) {
   EXPECT_NE(dot(module).find(R"(label="program @p\nmesh [0 .. 8) of 4")"), std::string::npos);
 }
 
-/// What is not written is null.
+/// Optional parts that are not written are null.
 TEST(EmitJson, SumsAndPartialTypes) {
   nlohmann::json module = json(parseOrFail(R"(
 fusion @f(D = 2) {

@@ -11,7 +11,7 @@ std::string parseMessages(const std::string &text) {
   return brief(diags);
 }
 
-/// What the verifier says about a text that must parse.
+/// The verifier's messages about a text that must parse.
 std::string verifyMessages(const std::string &text) {
   Diagnostics diags("text", text);
   Module module = parse(diags);

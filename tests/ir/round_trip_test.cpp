@@ -49,7 +49,7 @@ INSTANTIATE_TEST_SUITE_P(Files, RoundTrip,
                                          "tests/ir/inputs/design.braid",
                                          "tests/ir/inputs/nodes.braid"));
 
-/// What is drawn reads back as the same, too, and every form of a sum and a partial type is drawn.
+/// Random texts read back as the same; every form of a sum and a partial type is drawn.
 TEST(RoundTripOfRandomTexts, ParseVerifyAndPrintTheSame) {
   std::string all;
   for (uint64_t seed = 0; seed < 200; ++seed)

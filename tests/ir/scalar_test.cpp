@@ -41,7 +41,7 @@ TEST(Scalar, FoldsSmallOffsetsFromRank) {
   EXPECT_EQ(ctx.sub(ctx.add(rank, c(1)), c(1)), rank);
   EXPECT_EQ(ctx.add(ctx.sub(rank, c(3)), c(1))->str(), "rank - 2");
   EXPECT_EQ(ctx.sub(ctx.add(rank, c(5)), c(2))->str(), "rank + 3");
-  // What may overflow stays, so that evaluating says so.
+  // An operation that may overflow stays, so that evaluating reports it.
   EXPECT_EQ(ctx.sub(ctx.add(rank, c(INT64_MAX)), c(INT64_MAX))->str(),
             "rank + 9223372036854775807 - 9223372036854775807");
 }

@@ -458,7 +458,7 @@ TEST(Simplify, LeavesTheOnlyStreamOfALoopAlone) {
 )"));
 }
 
-// What two loops call the same may stand in one block afterwards.
+// Nodes of two loops that have the same name may stand in one block afterwards.
 TEST(Simplify, KeepsNamesApart) {
   Lowered lowered = lowerText(R"(fusion @f(D = 2) {
   mesh [0 .. D)

@@ -108,7 +108,7 @@ std::string textOf(const Preset &preset, Protocol protocol, int64_t streams, int
          ";streams=" + std::to_string(streams) + ";chunks=" + std::to_string(chunks);
 }
 
-/// What holds for every program: passes that say "unchanged" are right, lowering is deterministic,
+/// Properties of every program: passes that say "unchanged" are right, lowering is deterministic,
 /// and the text can be read back.
 void checkLowered(const std::string &text, const std::string &options) {
   SCOPED_TRACE(text + options);
@@ -168,7 +168,7 @@ TEST(Pipeline, LowersEveryWave) {
                              std::to_string(split) + ";wave-rows=" + std::to_string(waveRows));
 }
 
-/// Where a GEMM takes its blocks anyway, and where nobody cuts GEMMs.
+/// Waves change nothing if a GEMM takes its blocks anyway, or if GEMMs are not cut.
 TEST(Pipeline, LowersAsWithoutWaves) {
   const std::string text = gather(4, 13, 4, "matmul");
   for (const Preset &preset : test::pairPresets())
@@ -426,7 +426,7 @@ const char *const kReductions[] = {"pairwise",
                                    "sequential",
                                    "bulk"};
 
-/// Those that a result of this type has.
+/// The reductions that a result of this type has.
 std::vector<std::string> reductionsTo(llvm::StringRef result) {
   const bool isScattered = result.contains("DIDx");
   std::vector<std::string> all(std::begin(kReductions), std::end(kReductions));
@@ -476,7 +476,7 @@ TEST(Reductions, AddInGemms) {
         }
 }
 
-/// Those that a peer adds; what a rank adds itself it stores itself.
+/// Schedules in which a peer stores the partial sums; this rank stores its part itself.
 const char *const kAtPeers[] = {"partials=peer;protocol=put", "partials=peer;protocol=put;chunks=2",
                                 "partials=peer;protocol=put;chunks=2;tail-split=2"};
 
@@ -661,7 +661,7 @@ TEST(Reductions, HaveNoRowsToShare) {
   EXPECT_THAT(lowered.messages, testing::HasSubstr("reduction=two-shot shares rows"));
 }
 
-// What is asked of all stages is for those that can have it.
+// A knob for all stages applies to the stages that can have it.
 TEST(Reductions, HaveTwoShotsBesideAGather) {
   const std::string text = R"(fusion @mlp(D = 4) {
   mesh [0 .. D)

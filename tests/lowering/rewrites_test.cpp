@@ -14,7 +14,7 @@
 namespace braid {
 namespace {
 
-/// What `pass` makes of a program with this body on 4 ranks. A pass that changes something says so.
+/// The result of `pass` on a program with this body on 4 ranks. A pass that changes it says so.
 std::string rewrite(bool (*pass)(LoweringState &), const std::string &body) {
   std::string text = "program @p mesh [0 .. 4)\n      (%A: f32[6, 5], %B: f32[5, 3]) -> "
                      "(%C: f32[6, 3]) {\n" +

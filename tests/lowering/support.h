@@ -12,7 +12,7 @@ struct Snapshot {
   std::string text;
 };
 
-/// What came of lowering a text.
+/// The outcome of lowering a text.
 struct Lowered {
   Status status;
   std::string messages;             ///< the errors, `line:column: text`, one a line

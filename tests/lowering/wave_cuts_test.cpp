@@ -14,7 +14,7 @@ struct Rows {
   int64_t begin, end;
 };
 
-/// Of every GEMM, on one rank.
+/// The rows of every GEMM on one rank.
 std::vector<Rows> rowsOn(int64_t rank, const WaveCuts &cuts) {
   auto on = [rank](const Scalar *scalar) {
     const ScalarValue value = evaluate(scalar, {.rank = rank});
@@ -31,8 +31,8 @@ std::vector<Rows> rowsOn(int64_t rank, const WaveCuts &cuts) {
   return all;
 }
 
-/// How many blocks have come when GEMM `number` begins, the own one among them: those of as many
-/// steps of the order in which `doubling` takes them.
+/// The number of blocks that have come when GEMM `number` begins, this rank's included: those of as
+/// many steps of the order in which `doubling` takes them.
 int64_t blocksBefore(size_t number, int64_t ranks, bool isHalved) {
   const int64_t blocks = int64_t(1) << number;
   return isHalved && blocks == ranks ? ranks / 4 * 3 : std::min(blocks, ranks);
@@ -90,7 +90,7 @@ std::vector<int64_t> rowsOf(int64_t ranks, int64_t blockRows, int64_t waveRows,
   return rows;
 }
 
-/// With 132 tiles of 128 by 256 at a time: 8192 rows and 3584 or 7168 columns, on 4 ranks.
+/// 132 tiles of 128 by 256 at a time: 8192 rows and 3584 or 7168 columns, on 4 ranks.
 TEST(WaveCuts, AreWholeWavesOfWholeTiles) {
   EXPECT_EQ(rowsOf(4, 2048, 1206), (std::vector<int64_t>{1152, 2304, 4736}));
   EXPECT_EQ(rowsOf(4, 2048, 603), (std::vector<int64_t>{1792, 2304, 4096}))

@@ -22,8 +22,8 @@ public:
   void set(const std::string &variable, const std::string &value) { variables_[variable] = value; }
   void unset(const std::string &variable) { variables_.erase(variable); }
   Environment environment() const;
-  /// What NVML says, in fake_nvml.c's lines; through the library, which is opened. `library` is
-  /// another than the usual fake.
+  /// The answers of NVML, in fake_nvml.c's lines; through the library, which is opened. `library`
+  /// is another than the usual fake.
   Result<NvmlReport> nvml(const std::string &lines, const std::string &library = BRAID_FAKE_NVML);
 
 private:

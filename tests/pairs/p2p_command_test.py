@@ -37,7 +37,7 @@ class Command(unittest.TestCase):
         self.folder.cleanup()
 
     def processes(self):
-        """Those of this test that are there."""
+        """Processes of this test that still exist."""
         found = []
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
@@ -56,7 +56,7 @@ class Command(unittest.TestCase):
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
     def paths(self):
-        """What was written: by source, destination and path."""
+        """The written figures by source, destination and path."""
         with open(self.json, encoding="utf-8") as file:
             return {(pair["source"], pair["destination"], path): values
                     for pair in json.load(file)["pairs"] for path, values in pair["paths"].items()}
@@ -127,7 +127,7 @@ class Command(unittest.TestCase):
             (1, {(1, 0, "put-engine"): "crashed", (0, 1, "put-engine"): "wrong"}))
 
     def test_interrupted(self):
-        """What was measured is printed; no file looks like a complete one."""
+        """Measured figures are printed; no file looks like a complete one."""
         for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
             process = self.start(5)
             for line in process.stderr:

@@ -18,7 +18,7 @@ namespace {
 
 using Kind = Record::Kind;
 
-/// What both ranks say of all steps of a path.
+/// The records of both ranks about all steps of a path.
 std::vector<Record> recordsOf(Path path, std::vector<int64_t> sizes, Status &status) {
   const FileDescriptor results(memfd_create("results", MFD_CLOEXEC));
   fcntl(results.get(), F_SETFL, O_APPEND);

@@ -113,7 +113,7 @@ class InBrowser(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
 
     def drive(self, page, script, size="1280,900", dark=False):
-        """What `script` saw, line by line; nothing went wrong on the way."""
+        """The lines that `script` prints; nothing went wrong on the way."""
         path = pathlib.Path(self.folder.name) / "page.html"
         driver = DRIVER.replace("DRIVE", script)
         # Nothing is shown, so no frame would ever come.

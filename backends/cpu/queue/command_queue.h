@@ -40,7 +40,7 @@ struct QueuedCommand {
   struct Flag {
     void *address;
     uint32_t value;
-    FutexScope scope; ///< of those who may wait for it
+    FutexScope scope; ///< threads of this process, or all processes, may wait for it
   };
   union Args {
     Bytes bytes;
@@ -83,7 +83,7 @@ public:
       futexWake(&published_);
     return true;
   }
-  /// How many commands were pushed. For the producer; others get a count that may be old.
+  /// The number of commands pushed. For the producer; other threads get a count that may be old.
   uint32_t published() const { return published_.load(std::memory_order_relaxed); }
 
   // -- The consumer's side. --
@@ -132,15 +132,15 @@ private:
     headUsed_ = 0;
   }
 
-  // Of the producer.
+  // The producer's.
   Chunk *tail_;
   uint32_t tailUsed_ = 0;
   uint32_t pushed_ = 0; ///< wraps around, as published_ does
-  // Of the consumer.
+  // The consumer's.
   alignas(64) Chunk *head_;
   uint32_t headUsed_ = 0;
   uint32_t popped_ = 0;
-  // Of both.
+  // Shared by both.
   alignas(64) std::atomic<uint32_t> published_{0};
   std::atomic<bool> isSleeping_{false};
 };

@@ -96,19 +96,19 @@ private:
   CommandQueue commands_;
   std::thread worker_;
 
-  // Of the worker.
+  // The worker's.
   Scratch scratch_;
   std::vector<Span> spans_;
   uint32_t done_ = 0;
   uint32_t lastFlag_ = 0;                ///< that the current command saw or wrote
-  Advance lastAdvance_ = Advance::Waits; ///< of the current group or collective
+  Advance lastAdvance_ = Advance::Waits; ///< the state of the current group or collective
 
   alignas(64) std::atomic<uint32_t> completed_{0};
   std::atomic<uint64_t> moved_{0}; ///< steps of groups and collectives
   std::atomic<bool> isHostWaiting_{false};
   std::atomic<uint32_t> hasEnded_{0}; ///< the worker; a futex
 
-  /// What the worker is blocked in; meaningful while `flag`, a futex, is not null.
+  /// The wait that blocks the worker; valid while `flag`, a futex, is not null.
   struct Blocked {
     std::atomic<const void *> flag{nullptr};
     std::atomic<FutexScope> scope{FutexScope::Process};

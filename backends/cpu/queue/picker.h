@@ -1,7 +1,7 @@
 //===- backends/cpu/queue/picker.h - which command of all ranks runs next ---------------------===//
 //
-// With a scheduler, commands of all ranks run one at a time. Whenever several could go on, a Picker
-// chooses. A Picker is a function, so that other strategies need nothing else changed.
+// A scheduler runs commands of all ranks one at a time. Whenever several could go on, a Picker
+// chooses. A Picker is a function, so other strategies need no other change.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

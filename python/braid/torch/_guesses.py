@@ -18,7 +18,7 @@ _GUESSES: Dict[str, Tuple[Tuple[float, str], ...]] = {
                           (math.inf, "pairwise;placement=shared;reduction=two-shot;protocol=put;"
                                      "chunks=2;streams=6;signals=memory")),
 }
-# Of all_gather_matmul that returns the gathered A, which comes into the output if it is pulled. If
+# For all_gather_matmul that returns the gathered A, which comes into the output if it is pulled. If
 # it is pushed it is copied there, which in bulk nothing hides.
 _RETURNING = ((6e9, "bulk;copies=kernel"), *_GUESSES["all_gather_matmul"][1:])
 # From so many on, up to that depth, if there are two ranks: more would round on the way. Where a
