@@ -57,12 +57,13 @@ Configuration withTransferMode(Configuration config, TransferMode mode) {
       .set(Knob::Memory, valueOf(mode.memory));
 }
 
-std::array<std::string, 3> traitsOf(const Candidate &candidate) {
-  auto text = [&](Knob knob) { return rowOf(knob).str(candidate.valueOf(knob)); };
-  return {candidate.preset().str() + " " + text(Knob::Placement) + " " + text(Knob::Reduction),
-          text(Knob::Protocol) + " " + text(Knob::SecondShot) + " " + text(Knob::Partials),
-          rowOf(Knob::DataPlane).str(candidate.get(Knob::DataPlane)) + " " +
-              str(transferModeOf(candidate))};
+std::string familyOf(const Candidate &candidate) {
+  std::string family = candidate.preset().str();
+  for (Knob knob :
+       {Knob::Placement, Knob::Reduction, Knob::Protocol, Knob::SecondShot, Knob::Partials})
+    family += " " + rowOf(knob).str(candidate.valueOf(knob));
+  return family + " " + rowOf(Knob::DataPlane).str(candidate.get(Knob::DataPlane)) + " " +
+         str(transferModeOf(candidate));
 }
 
 } // namespace braid

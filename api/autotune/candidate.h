@@ -4,7 +4,7 @@
 #include "api/compile/compile.h"
 #include "runtime/simulate/cost_model.h"
 
-#include <array>
+#include <string>
 
 namespace braid {
 
@@ -21,9 +21,8 @@ TransferMode transferModeOf(const Configuration &config);
 LaunchMode launchModeOf(const Configuration &config);
 /// `config` with that transfer mode, but for CTAs; nothing where it is the device's choice.
 Configuration withTransferMode(Configuration config, TransferMode mode);
-/// Properties that predictions misjudge in the same way for all candidates that share them: the
-/// schedule with its placement, the protocol with the place of partial results, and the transfer
-/// mode.
-std::array<std::string, 3> traitsOf(const Candidate &candidate);
+/// Predictions misjudge all candidates of one family in the same way. A family shares the schedule
+/// with its placement, the protocol with the place of partial results, and the transfer mode.
+std::string familyOf(const Candidate &candidate);
 
 } // namespace braid

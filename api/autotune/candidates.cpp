@@ -307,10 +307,10 @@ std::vector<Candidate> broadCandidates(const CandidateSpace &space) {
 
 std::vector<Candidate> worthVariants(llvm::ArrayRef<Candidate> bestFirst) {
   constexpr size_t kFamilies = 8, kChunkCounts = 2;
-  std::map<std::array<std::string, 3>, std::set<int64_t>> seen;
+  std::map<std::string, std::set<int64_t>> seen;
   std::vector<Candidate> worth;
   for (const Candidate &each : bestFirst) {
-    const std::array<std::string, 3> family = traitsOf(each);
+    const std::string family = familyOf(each);
     if (seen.size() == kFamilies && !seen.count(family))
       continue;
     std::set<int64_t> &chunkCounts = seen[family];

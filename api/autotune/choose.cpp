@@ -3,8 +3,8 @@
 #include "api/autotune/choose.h"
 
 #include "api/autotune/candidates.h"
+#include "api/autotune/contest.h"
 #include "api/autotune/lowered_candidates.h"
-#include "api/autotune/time_candidates.h"
 #include "api/calibrate/open_messages.h"
 #include "api/timing/seconds_since.h"
 #include "ir/failure.h"
@@ -172,7 +172,7 @@ private:
   std::map<size_t, TimedPlan> ready_;        ///< candidates that may be timed again
   std::map<size_t, double> trials_;          ///< the counted time of each first trial
   double turnSeconds_ = 0;                   ///< that they took
-  FinalRounds finalRounds_;
+  CandidateTimes timed_;                     ///< the outcome of the contest
 };
 
 /// All ranks have to have been asked the same.
@@ -222,8 +222,8 @@ double Chooser::worstCaseOf(const Candidate &candidate) const {
 std::vector<PredictedCandidate> Chooser::predictedCandidates() const {
   std::vector<PredictedCandidate> all;
   for (const LoweredCandidate &each : candidates_)
-    all.push_back({each.predictedUs, each.plans->front().commands.size(), traitsOf(each.candidate),
-                   worstCaseOf(each.candidate)});
+    all.push_back({each.predictedUs, each.plans->front().commands.size(), familyOf(each.candidate),
+                   each.worstCase});
   return all;
 }
 
@@ -277,6 +277,7 @@ Status Chooser::predict() {
   for (LoweredCandidate &each : candidates_) {
     if (each.predictedUs > 0 && !isNewModel)
       continue;
+    each.worstCase = worstCaseOf(each.candidate);
     Result<Simulation> simulation = simulate(*each.plans, model_.model(),
                                              {.launchMode = launchModeOf(each.candidate),
                                               .transferMode = transferModeOf(each.candidate),
@@ -326,7 +327,7 @@ Result<double> Chooser::tryOut(size_t candidate) {
       timer_.time(*plan, {.least = 1, .most = 3, .budgetUs = 10000, .warmUpUs = warmUpUs}));
   const double us = BRAID_TRY(timer_.timeBursts(*plan, single.us, {.runs = 5, .bursts = 3}));
   candidates_[candidate].singleUs = single.us;
-  trials_[candidate] = us * worstCaseOf(candidates_[candidate].candidate);
+  trials_[candidate] = us * candidates_[candidate].worstCase;
   keepFastest();
   return us;
 }
@@ -367,7 +368,7 @@ double Chooser::secondsFor(size_t turn) const {
 }
 
 Status Chooser::timeBest(double seconds) {
-  finalRounds_ = {};
+  timed_ = {};
   turnSeconds_ = 0;
   if (candidates_.size() < 2 || options_.timed.value_or(1) <= 0)
     return Status::ok();
@@ -389,7 +390,7 @@ Status Chooser::timeBest(double seconds) {
     if (!candidates_[candidate].burstUs)
       order.push_back(candidate);
   candidates_ = inOrder(std::move(candidates_), order);
-  finalRounds_ = timed->finalRounds;
+  timed_ = std::move(*timed);
   return Status::ok();
 }
 
@@ -402,16 +403,13 @@ Result<ScheduleChoice> Chooser::decide() {
     return internalError("rank 0 chose what is no candidate here: {}", best);
   std::rotate(candidates_.begin(), chosen, chosen + 1);
   ScheduleChoice choice;
-  const std::vector<PredictedCandidate> known = predictedCandidates();
-  for (size_t i = 0; i < candidates_.size(); ++i)
-    choice.candidates.push_back({candidates_[i].candidate, candidates_[i].schedule,
-                                 candidates_[i].predictedUs, candidates_[i].singleUs,
-                                 candidates_[i].burstUs, known[i].worstCase});
+  choice.candidates.assign(candidates_.begin(), candidates_.end());
   choice.fusion = lowering_.fusion();
   if (choices_.areSeveral())
     choice.stage = choices_.stage(stage_).tensors.front();
   choice.ranks = timer_.ranks();
-  choice.finalRounds = finalRounds_;
+  choice.finalists = timed_.finalists;
+  choice.rounds = timed_.rounds;
   choice.seconds = turnSeconds_;
   choice.reason = reasonFor(choice);
   choice.source = model_.source();

@@ -2,7 +2,7 @@
 //
 // Candidates are lowered and specialised like any other program; a simulator predicts each from a
 // model of the machine that was measured on the ranks of the job, and the few best are then timed
-// themselves (timing_rules.h, time_candidates.h). So a wrong prediction costs a little time here,
+// themselves (contest.h). So a wrong prediction costs a little time here,
 // and no wrong choice among those.
 //
 //===----------------------------------------------------------------------------------------===//

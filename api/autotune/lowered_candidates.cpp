@@ -121,7 +121,7 @@ void CandidateLowering::lower(llvm::ArrayRef<Candidate> candidates, const StageC
     const uint64_t signature =
         signatureOf(plans->front(), transferModeOf(candidate), launchModeOf(candidate));
     if (seen_.insert(signature).second)
-      lowered.push_back({candidate, schedule, plans});
+      lowered.push_back({{candidate, schedule}, plans});
   }
 }
 

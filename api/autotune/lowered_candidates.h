@@ -1,6 +1,7 @@
 //===- api/autotune/lowered_candidates.h - candidates with their Plans, each kind of run once ===//
 #pragma once
 
+#include "api/autotune/schedule_choice.h"
 #include "api/autotune/stage_choices.h"
 #include "runtime/plan/plan.h"
 
@@ -13,12 +14,8 @@ namespace braid {
 /// The Plans of all ranks.
 using SharedPlans = std::shared_ptr<const std::vector<Plan>>;
 
-struct LoweredCandidate {
-  Candidate candidate;     ///< for the stage that is being chosen for
-  Configurations schedule; ///< the whole fusion's
-  SharedPlans plans;       ///< shared with those that are lowered the same
-  double predictedUs = 0;
-  std::optional<double> singleUs = {}, burstUs = {}; ///< as JudgedCandidate has them
+struct LoweredCandidate : JudgedCandidate {
+  SharedPlans plans; ///< shared with candidates that are lowered the same
 };
 
 /// Equal if nothing decides between two: the same commands, peers and ranges, run in the same way.

@@ -42,7 +42,7 @@ int64_t fasterThanBest(const ScheduleChoice &choice) {
   });
 }
 
-/// The rule of timing_rules.h in a line.
+/// Explains in a line which candidates were timed (contest.h).
 std::string howTimed(const ScheduleChoice &choice) {
   if (choice.timed() == 0)
     return "";
@@ -50,12 +50,9 @@ std::string howTimed(const ScheduleChoice &choice) {
       fmt::format("  timed: {} of {} in {:.2f} s, one of each schedule, protocol and transfer mode "
                   "first",
                   choice.timed(), choice.candidates.size(), choice.seconds);
-  if (choice.finalRounds.finalists > 0)
-    text += fmt::format("; the first {} again, in turns, {} times", choice.finalRounds.finalists,
-                        choice.finalRounds.rounds);
-  if (choice.finalRounds.survivors > choice.finalRounds.finalists)
-    text += fmt::format(", with {} more in the first round",
-                        choice.finalRounds.survivors - choice.finalRounds.finalists);
+  if (choice.finalists > 0)
+    text +=
+        fmt::format("; the first {} again, in turns, {} times", choice.finalists, choice.rounds);
   return text + "\n  burst: a run where runs follow one another, as predicted, which decides; "
                 "single: a run "
                 "alone\n";

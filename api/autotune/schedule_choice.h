@@ -2,7 +2,6 @@
 #pragma once
 
 #include "api/autotune/candidate.h"
-#include "api/autotune/timing_rules.h"
 
 #include <optional>
 #include <string>
@@ -23,13 +22,15 @@ struct JudgedCandidate {
 };
 
 struct ScheduleChoice {
-  /// The chosen one first; then the others that were timed, as CandidateTimes has them; then all
-  /// others, the best predicted first; by what counts, with worstCase.
+  /// The chosen one first; then the others that were timed, in the order of CandidateTimes; then
+  /// all others, the best predicted first. Times are multiplied by worstCase before they are
+  /// compared.
   std::vector<JudgedCandidate> candidates;
-  FinalRounds finalRounds;
-  double seconds = 0; ///< that all trials took
-  std::string fusion; ///< its name
-  std::string stage;  ///< a tensor of the stage that was chosen for; empty: there is only one
+  size_t finalists = 0; ///< candidates that were timed again, in turns
+  size_t rounds = 0;    ///< turns of each finalist
+  double seconds = 0;   ///< that all trials took
+  std::string fusion;   ///< its name
+  std::string stage;    ///< a tensor of the stage that was chosen for; empty: there is only one
   std::vector<ScheduleChoice> before; ///< for a fusion of several stages: what led here
   int64_t ranks = 0;
   std::string reason;

@@ -2,8 +2,8 @@
 
 #include "api/autotune/candidates.h"
 #include "api/autotune/choose.h"
+#include "api/autotune/contest.h"
 #include "api/autotune/stage_choices.h"
-#include "api/autotune/time_candidates.h"
 #include "api/compile/plans.h"
 #include "api/ranks/run.h"
 #include "backends/null/null_backend.h"
@@ -477,7 +477,7 @@ TEST(Choose, JudgesByBursts) {
     ASSERT_EQ(choice->timed(), 2u);
     const JudgedCandidate &best = choice->candidates.front(), &other = choice->candidates.back();
     if (*best.singleUs > 1.25 * *other.singleUs && *best.burstUs < *other.burstUs &&
-        choice->finalRounds.finalists == 2)
+        choice->finalists == 2)
       return;
     said = explain(*choice);
   }
@@ -535,13 +535,12 @@ TEST(Choose, MakesOneChoiceForAllRanks) {
   const size_t timed = choices[0]->timed();
   EXPECT_GE(timed, 3u);
   EXPECT_LE(timed, TimingLimits().most);
-  const FinalRounds finalRounds = choices[0]->finalRounds;
-  EXPECT_NE(finalRounds.survivors, 1u) << "if none is close to the fastest, none is timed again";
-  EXPECT_LE(finalRounds.survivors, 8u);
-  EXPECT_EQ(finalRounds.finalists, std::min(finalRounds.survivors, kFinalists));
+  const size_t finalists = choices[0]->finalists;
+  EXPECT_NE(finalists, 1u) << "if none is close to the fastest, none is timed again";
+  EXPECT_LE(finalists, kMostFinalists);
   for (size_t i = 0; i < timed; ++i)
     ASSERT_TRUE(all[i].singleUs && all[i].burstUs) << "those that were timed come first";
-  for (size_t i = 0; i < finalRounds.finalists; ++i)
+  for (size_t i = 0; i < finalists; ++i)
     EXPECT_GE(*all[i].burstUs, *all[0].burstUs);
   bool hasOther = std::any_of(all.begin(), all.begin() + int64_t(timed), [&](const auto &each) {
     return each.candidate.preset() != all[0].candidate.preset();
@@ -692,8 +691,8 @@ TEST(Choose, HoldsTheMemoryOfAFewCandidates) {
 /// Made up: twelve candidates, of which `timed` were.
 ScheduleChoice choiceOf(size_t timed) {
   ScheduleChoice choice;
-  choice.finalRounds.finalists = timed / 2;
-  choice.finalRounds.rounds = 7;
+  choice.finalists = timed / 2;
+  choice.rounds = 7;
   for (size_t i = 0; i < 12; ++i) {
     JudgedCandidate judged;
     judged.predictedUs = 112 - double(i);
@@ -721,10 +720,6 @@ TEST(Choose, ExplainsWhatWasTimedAndAFewMore) {
   EXPECT_THAT(text, HasSubstr("\n   predicted       burst   error      single  candidate\n"
                               "       112.0        50.0  +124 %        56.0  pairwise  <-\n"));
   EXPECT_THAT(text, HasSubstr("\n       108.0           -                   -  pairwise\n"));
-  ScheduleChoice withOthers = choiceOf(4);
-  withOthers.finalRounds.survivors = 3;
-  EXPECT_THAT(explain(withOthers),
-              HasSubstr("the first 2 again, in turns, 7 times, with 1 more in the first round\n"));
   EXPECT_THAT(explain(choiceOf(4), 12), testing::Not(HasSubstr("more, predicted")));
   EXPECT_THAT(explain(choiceOf(0), 3), testing::Not(HasSubstr("timed: ")));
 }

@@ -21,10 +21,10 @@ TEST(SignalWatch, AWatchHandsBackWhatItHasNotTaken) {
   {
     SignalWatch within;
     std::raise(SIGTERM);
-    std::raise(SIGINT);
+    std::raise(SIGTERM);
     EXPECT_EQ(within.take(), SIGTERM);
   }
-  EXPECT_EQ(around.take(), SIGINT);
+  EXPECT_EQ(around.take(), SIGTERM);
   EXPECT_EQ(around.take(), 0);
 }
 

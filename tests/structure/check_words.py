@@ -23,7 +23,7 @@ STILL = {
     "runtime": 3,
     "runtime/job": 103,
     "runtime/plan": 40,
-    "tests/api": 28,
+    "tests/api": 27,
     "tests/bootstrap": 8,
     "tests/hosts": 1,
     "tests/processes": 39,

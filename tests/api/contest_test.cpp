@@ -1,11 +1,11 @@
-//===- tests/api/timing_rules_test.cpp - who is timed, and who wins ---------------------------===//
+//===- tests/api/contest_test.cpp - which candidates are timed, and which of them wins --------===//
 //
 // Times are made up, or those that every candidate took on four H200 (tests/data/candidates_*).
 //
 //===----------------------------------------------------------------------------------------===//
 
 #include "api/autotune/candidate.h"
-#include "api/autotune/time_candidates.h"
+#include "api/autotune/contest.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -32,97 +32,17 @@ TEST(OrderByPrediction, PutsTheSimplestOfEqualsFirst) {
   EXPECT_THAT(orderByPrediction({}), IsEmpty());
 }
 
-/// The order in which all are looked at if each takes what it was predicted to times `factor`.
-template <class Factor>
-std::vector<size_t> orderOf(std::vector<PredictedCandidate> all, Factor factor) {
-  FirstTrials look(all);
-  std::vector<size_t> order;
-  while (std::optional<size_t> next = look.next()) {
-    order.push_back(*next);
-    look.add(*next, all[*next].predictedUs * factor(*next));
-  }
-  return order;
+TEST(TrialOrder, LeavesOutWhatIsTooFarOff) {
+  EXPECT_THAT(trialOrder({{139, 1}, {100, 1}, {141, 1}}), ElementsAre(1, 0));
+  EXPECT_THAT(trialOrder({}), IsEmpty());
+  EXPECT_THAT(trialOrder({{500, 1}, {100, 1}, {400, 1}}, 0.4, 2), ElementsAre(1, 2))
+      << "all but the two best";
 }
 
-double asPredicted(size_t) { return 1; }
-
-TEST(FirstTrials, LeavesOutWhatIsTooFarOff) {
-  EXPECT_THAT(orderOf({{139, 1}, {100, 1}, {141, 1}}, asPredicted), ElementsAre(1, 0));
-  EXPECT_THAT(orderOf({}, asPredicted), IsEmpty());
-  // All but a few.
-  FirstTrials look({{500, 1}, {100, 1}, {400, 1}}, 0.4, 2);
-  std::set<size_t> looked;
-  while (std::optional<size_t> next = look.next()) {
-    looked.insert(*next);
-    look.add(*next, 100);
-  }
-  EXPECT_THAT(looked, ElementsAre(1, 2));
-}
-
-TEST(FirstTrials, TakesOneOfEachFamilyFirst) {
-  const std::vector<PredictedCandidate> all = {{100, 1, {"a", "x", "1"}},
-                                               {100.1, 2, {"a", "x", "1"}},
-                                               {100.2, 3, {"a", "x", "1"}},
-                                               {120, 1, {"b", "y", "1"}},
-                                               {130, 1, {"a", "y", "1"}}};
-  EXPECT_THAT(orderOf(all, asPredicted), ElementsAre(0, 3, 4, 1, 2));
-}
-
-TEST(FirstTrials, TriesDifferentTraitsAmongEquals) {
-  std::vector<PredictedCandidate> all;
-  for (const char *schedule : {"a", "b", "c"})
-    for (const char *protocol : {"get", "put"})
-      for (const char *transferMode : {"1", "2", "3"})
-        all.push_back({100, 1, {schedule, protocol, transferMode}});
-  const std::vector<size_t> order = orderOf(all, asPredicted);
-  std::array<std::set<std::string>, 3> seen;
-  for (size_t i = 0; i < 3; ++i)
-    for (size_t place = 0; place < 3; ++place)
-      seen[place].insert(all[order[i]].traits[place]);
-  EXPECT_EQ(seen[0].size() + seen[1].size() + seen[2].size(), 3u + 2 + 3) << "all, by three";
-}
-
-/// All are predicted to be the same, but one of the transfer modes takes longer.
-TEST(FirstTrials, LearnsWhatTraitsCost) {
-  std::vector<PredictedCandidate> all;
-  for (const char *schedule : {"a", "b", "c", "d"})
-    for (const char *protocol : {"get", "put"})
-      for (const char *transferMode : {"slow", "fast"})
-        all.push_back({100, 1, {schedule, protocol, transferMode}});
-  auto isSlow = [&](size_t candidate) { return all[candidate].traits[2] == "slow"; };
-  const std::vector<size_t> order =
-      orderOf(all, [&](size_t candidate) { return isSlow(candidate) ? 1.5 : 1; });
-  EXPECT_EQ(order.size(), all.size());
-  EXPECT_LE(std::count_if(order.begin(), order.begin() + 8, isSlow), 2);
-}
-
-/// The model is wrong about one schedule: what it says of its variants counts for little, and of
-/// those of another, more is seen than one before all families have been.
-TEST(FirstTrials, GoesBackToTheExpectedFastest) {
-  std::vector<PredictedCandidate> all;
-  for (int i = 0; i < 8; ++i)
-    all.push_back({100 + double(i), 1, {"best", "get", "1"}});
-  for (int i = 0; i < 8; ++i)
-    all.push_back({120, 1, {fmt::format("other {}", i), "get", "1"}});
-  const std::vector<size_t> order = orderOf(all, asPredicted);
-  EXPECT_THAT(order[0], Lt(8u));
-  EXPECT_EQ(std::count_if(order.begin(), order.begin() + 9, [](size_t c) { return c < 8; }), 3);
-}
-
-TEST(SurvivorsOf, AreFewAndClose) {
-  EXPECT_EQ(survivorsOf({{5, 100}, {1, 104}, {7, 120}, {9, 126}}), 3u);
-  EXPECT_EQ(survivorsOf({{7, 1}, {6, 2}}), 1u) << "all others are too slow";
-  EXPECT_EQ(survivorsOf({}), 0u);
-  std::vector<CandidateTime> equals(9, {0, 50});
-  EXPECT_EQ(survivorsOf(equals), 8u);
-}
-
-/// Of what is 1.2 times as fast as the others, but may as well not be.
-TEST(SurvivorsOf, CountWhatTheyMayTake) {
-  std::vector<CandidateTime> times = {{0, 100, 1.2}, {1, 119}, {2, 148}, {3, 126, 1.2}};
-  sortByTime(times);
-  EXPECT_EQ(times.front().candidate, 1u);
-  EXPECT_EQ(survivorsOf(times), 3u) << "148 is close, 126 counts as 151";
+TEST(TrialOrder, TakesOneOfEachFamilyFirst) {
+  const std::vector<PredictedCandidate> all = {
+      {100, 1, "a"}, {100.1, 2, "a"}, {100.2, 3, "a"}, {120, 1, "b"}, {130, 1, "c"}};
+  EXPECT_THAT(trialOrder(all), ElementsAre(0, 3, 4, 1, 2));
 }
 
 TEST(OrderByPrediction, CountsWhatTheyMayTake) {
@@ -185,9 +105,8 @@ TEST(TimeCandidates, LetsTheBestTakeTurns) {
       {{10, 1}, {10, 1}, {10, 1}, {10, 1}}, {.leastRounds = 2, .mostRounds = 2}, machine.actions());
   ASSERT_TRUE(times);
   EXPECT_THAT(machine.turns, ElementsAre(0, 1, 2, 2, 1, 0)) << "not the slow one";
-  EXPECT_EQ(times->finalRounds.survivors, 3u);
-  EXPECT_EQ(times->finalRounds.finalists, 3u);
-  EXPECT_EQ(times->finalRounds.rounds, 2u);
+  EXPECT_EQ(times->finalists, 3u);
+  EXPECT_EQ(times->rounds, 2u);
   EXPECT_EQ(times->times.front().candidate, 0u);
   EXPECT_EQ(times->times.back().candidate, 3u);
 }
@@ -211,7 +130,7 @@ TEST(TimeCandidates, TakesTheBestOfBursts) {
   Result<CandidateTimes> times = timeCandidates(all, {}, actions);
   ASSERT_TRUE(times);
   EXPECT_EQ(times->times.front().candidate, 9u);
-  EXPECT_EQ(times->finalRounds.survivors, 8u);
+  EXPECT_EQ(times->finalists, kMostFinalists);
 }
 
 TEST(TimeCandidates, TakesWhatIsSteady) {
@@ -220,28 +139,9 @@ TEST(TimeCandidates, TakesWhatIsSteady) {
     Machine machine({100, steady, 200});
     Result<CandidateTimes> times = timeCandidates(all, {}, machine.actions());
     EXPECT_EQ(times->times.front().candidate, steady < 120 ? 1u : 0u);
-    EXPECT_EQ(times->finalRounds.finalists, 2u);
+    EXPECT_EQ(times->finalists, 2u);
     EXPECT_EQ(times->times.front().us, steady < 120 ? steady : 100) << "as measured";
   }
-}
-
-/// Six are about as fast, by a first look; the last of them is the fastest.
-TEST(TimeCandidates, LetsSomePlayOnceAndTheBestOfThemOn) {
-  Machine machine({106, 105, 104, 103, 102, 101});
-  TimingActions actions = machine.actions();
-  actions.look = [](size_t candidate) -> Result<double> { return 100 + double(candidate); };
-  Result<CandidateTimes> times = timeCandidates(std::vector<PredictedCandidate>(6, {10, 1}),
-                                                {.leastRounds = 3, .mostRounds = 3}, actions);
-  ASSERT_TRUE(times);
-  EXPECT_THAT(machine.turns, ElementsAre(0, 1, 2, 3, 4, 5, 2, 3, 4, 5, 5, 4, 3, 2));
-  EXPECT_EQ(times->finalRounds.survivors, 6u);
-  EXPECT_EQ(times->finalRounds.finalists, 4u);
-  EXPECT_EQ(times->finalRounds.rounds, 3u);
-  std::vector<size_t> order;
-  for (const CandidateTime &each : times->times)
-    order.push_back(each.candidate);
-  EXPECT_THAT(order, ElementsAre(5, 4, 3, 2, 1, 0));
-  EXPECT_EQ(times->times.back().us, 106) << "its turn, not the look";
 }
 
 /// The first look at the first candidate came at a bad moment.
@@ -285,7 +185,7 @@ TEST(TimeCandidates, EndsInTime) {
     EXPECT_LE(machine.seconds, seconds);
     EXPECT_EQ(times->times.size(), machine.looked.size());
     EXPECT_EQ(times->times.empty(), seconds < 1);
-    EXPECT_EQ(times->finalRounds.finalists >= 2, seconds >= 9);
+    EXPECT_EQ(times->finalists >= 2, seconds >= 9);
     EXPECT_GE(machine.seconds, std::min(0.7 * seconds, 30.0) - 0.6) << "it uses what it has";
   }
 }
@@ -303,8 +203,7 @@ TEST(TimeCandidates, TakesWhoHadATurn) {
       timeCandidates(std::vector<PredictedCandidate>(4, {10, 1}), limits, actions);
   ASSERT_TRUE(times);
   EXPECT_THAT(machine.turns, ElementsAre(0, 1));
-  EXPECT_EQ(times->finalRounds.survivors, 2u);
-  EXPECT_EQ(times->finalRounds.finalists, 2u);
+  EXPECT_EQ(times->finalists, 2u);
   EXPECT_EQ(times->times.size(), 4u);
 }
 
@@ -343,7 +242,7 @@ Table readTable(const std::string &shape) {
       continue;
     Result<Candidate> candidate = Candidate::parse(text);
     EXPECT_TRUE(candidate) << line;
-    table.predictedCandidates.push_back({predicted, gemmsOf(*candidate), traitsOf(*candidate)});
+    table.predictedCandidates.push_back({predicted, gemmsOf(*candidate), familyOf(*candidate)});
     table.measuredUs.push_back(measured);
   }
   return table;
@@ -393,9 +292,8 @@ TEST(TimeCandidates, FindsAmongEqualsWhatIsSimple) {
       for (auto [transferMode, slower] :
            {std::pair("default", 1.08), {"kernel", 1.09}, {"engine", 1.0}})
         for (auto [chunks, cost] : {std::pair(32, 1.07), {16, 1.04}, {8, 1.01}, {4, 1.0}}) {
-          all.push_back({11813.0 + double(all.size() % 7),
-                         size_t(chunks),
-                         {schedule, protocol, transferMode}});
+          all.push_back({11813.0 + double(all.size() % 7), size_t(chunks),
+                         fmt::format("{} {} {}", schedule, protocol, transferMode)});
           measuredUs.push_back(13200 * slower * cost * (*protocol == 'g' ? 1.02 : 1));
         }
   Machine machine(measuredUs);
