@@ -97,10 +97,13 @@ bool Bench::hasTimeFor(size_t shape) const {
 /// Adds what rank 0 wrote (rank.h says how). Returns the code of the first row that was refused.
 StatusCode Bench::takeRows(llvm::StringRef text) {
   llvm::SmallVector<llvm::StringRef> lines;
-  text.split(lines, '\n', -1, /*KeepEmpty=*/false);
+  text.consume_back("\n");
+  text.split(lines, '\n');
+  if (lines.size() < 2)
+    return StatusCode::Internal; // rank 0 did not write its report
   int code = 0;
   lines[0].getAsInteger(10, code);
-  device_ = lines[1].str();
+  device_ = lines[1].str(); // empty on CPU ranks
   for (llvm::StringRef row : llvm::drop_begin(lines, 2))
     rows_.push_back(row.str());
   return static_cast<StatusCode>(code);
