@@ -635,7 +635,7 @@ def part_is_interrupted():
         try:
             job.commit()
         except KeyboardInterrupt:
-            assert time.monotonic() - begin < 3
+            assert time.monotonic() - begin < 10
         else:
             raise AssertionError("expected KeyboardInterrupt")
     else:
@@ -730,7 +730,7 @@ def part_passes_signals_on():
             job.commit()
         except braid.PeerError as error:
             assert "rank 0 was interrupted" in str(error), error
-        assert time.monotonic() - begin < 0.9
+        assert time.monotonic() - begin < 10  # it waits without limit for the other rank
         for _ in range(100):
             if heard:
                 return
