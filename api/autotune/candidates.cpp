@@ -25,7 +25,6 @@ using namespace schedule;
 struct Surroundings {
   const FusionStage &stage;
   llvm::ArrayRef<Transport> transports;
-  int64_t waveRows = 0; ///< for the second trials
 
   Transport of(const Candidate &candidate) const {
     return transportOf(candidate, transports.front());
@@ -193,10 +192,6 @@ Values chunkCounts(const Candidate &candidate, const Surroundings &around) {
 
 Values allStreamCounts(const Candidate &, const Surroundings &) { return {1, 2, 3, 4, 5, 8}; }
 
-Values waves(const Candidate &candidate, const Surroundings &around) {
-  return isGeometric(candidate) && around.waveRows > 0 ? Values{0, around.waveRows} : Values{0};
-}
-
 /// Values of the tail split. For growing groups, all values from 2 on are the same.
 Values tailSplits(const Candidate &candidate, const Surroundings &) {
   if (multipliesWhole(candidate) || candidate.transfers() != Transfers::Pairs)
@@ -209,8 +204,7 @@ constexpr Trial kFirstLook[] = {{Knob::DataPlane, transports},   {Knob::Placemen
                                 {Knob::Streams, streamCounts},   {Knob::Protocol, protocols},
                                 {Knob::SecondShot, secondShots}, {Knob::Partials, partials},
                                 {Knob::Chunks, chunkCounts}};
-constexpr Trial kSecondLook[] = {
-    {Knob::Streams, allStreamCounts}, {Knob::WaveRows, waves}, {Knob::TailSplit, tailSplits}};
+constexpr Trial kSecondLook[] = {{Knob::Streams, allStreamCounts}, {Knob::TailSplit, tailSplits}};
 
 /// The value as a candidate holds it: defaults are left out, except in the schedule's fields.
 std::optional<int64_t> written(Knob knob, int64_t value,
@@ -278,12 +272,6 @@ void narrowModes(const Configuration &given, std::vector<LaunchMode> &launchMode
     transferModes = {transferModeOf(given)};
 }
 
-int64_t waveRowsOf(int64_t tilesAtOnce, int64_t columns) {
-  const int64_t tilesInARow =
-      std::max<int64_t>((columns + kH200.tileColumns - 1) / kH200.tileColumns, 1);
-  return tilesAtOnce * kH200.tileRows / tilesInARow;
-}
-
 double worstCase(const Candidate &candidate, int64_t ranks, bool hasCopyEngines) {
   const bool drifts = takesBlocksInTurn(candidate) && candidate.placement() == Placement::Each &&
                       candidate.streams() != 1 &&
@@ -320,11 +308,10 @@ std::vector<Candidate> worthVariants(llvm::ArrayRef<Candidate> bestFirst) {
   return worth;
 }
 
-std::vector<Candidate> variantsOf(const Candidate &candidate, const CandidateSpace &space,
-                                  int64_t waveRows) {
+std::vector<Candidate> variantsOf(const Candidate &candidate, const CandidateSpace &space) {
   std::vector<Candidate> all = {candidate};
   for (const Trial &trial : kSecondLook)
-    vary(all, trial, space.given, {space.stage, space.transports, waveRows});
+    vary(all, trial, space.given, {space.stage, space.transports});
   return all;
 }
 

@@ -31,20 +31,15 @@ struct CandidateSpace {
 /// stream or on several.
 std::vector<Candidate> broadCandidates(const CandidateSpace &space);
 
-/// The rows in one wave of tiles of a GEMM with `columns` columns. Tiles are 128 by 256, as
-/// libraries prefer them for large GEMMs. 0 if there are no waves.
-int64_t waveRowsOf(int64_t tilesAtOnce, int64_t columns);
-
 /// Picks candidates, given in the order of their predictions, whose variants are worth trials: the
 /// best of each of eight families, which tell more than the next best of one family; and for each
 /// of these the best with another number of chunks, because a tail split may have the effect of
 /// more chunks in fewer steps.
 std::vector<Candidate> worthVariants(llvm::ArrayRef<Candidate> bestFirst);
 
-/// The second trials, around one that did well: other streams, streams for transfers alone, smaller
-/// chunks at the end, and GEMMs of whole waves, which have `waveRows` (0: there are none).
-std::vector<Candidate> variantsOf(const Candidate &candidate, const CandidateSpace &space,
-                                  int64_t waveRows);
+/// The second trials, around one that did well: other streams, streams for transfers alone, and
+/// smaller chunks at the end.
+std::vector<Candidate> variantsOf(const Candidate &candidate, const CandidateSpace &space);
 
 /// The factor by which later runs of `candidate` may be slower than the first few. With more than
 /// one peer, chunks that engines copy on several streams at once have two modes: each rank sends to

@@ -143,7 +143,6 @@ private:
   Result<std::optional<ScheduleChoice>> findKnown();
   double worstCaseOf(const Candidate &candidate) const;
   std::vector<PredictedCandidate> predictedCandidates() const;
-  Result<int64_t> waveRows();
   CandidateSpace space() const;
   Status findCandidates();
   Status predict();
@@ -227,16 +226,6 @@ std::vector<PredictedCandidate> Chooser::predictedCandidates() const {
   return all;
 }
 
-/// The rows in a wave of the widest GEMM on rank 0's device. All ranks need the same candidates.
-Result<int64_t> Chooser::waveRows() {
-  int64_t columns = 0;
-  for (const PlanMatmul &gemm : candidates_.front().plans->front().matmuls)
-    columns = std::max(columns, gemm.n);
-  const int64_t mine = waveRowsOf(timer_.device().compute().tilesAtOnce(), columns);
-  Result<double> rows = timer_.numberFromRankZero(static_cast<double>(mine));
-  return rows ? Result<int64_t>(static_cast<int64_t>(*rows)) : rows.status();
-}
-
 CandidateSpace Chooser::space() const {
   return {choices_.given(stage_), options_.launchModes, options_.transferModes,
           choices_.stage(stage_), options_.transports};
@@ -253,12 +242,11 @@ Status Chooser::findCandidates() {
   if (candidates_.empty())
     return lowering_.refusal();
   BRAID_TRY(predict());
-  int64_t wave = BRAID_TRY(waveRows());
   std::vector<Candidate> bestFirst, variants;
   for (const LoweredCandidate &each : candidates_)
     bestFirst.push_back(each.candidate);
   for (const Candidate &each : worthVariants(bestFirst))
-    llvm::append_range(variants, variantsOf(each, space(), wave));
+    llvm::append_range(variants, variantsOf(each, space()));
   lowering_.lower(variants, choices_, stage_, candidates_);
   return predict();
 }

@@ -32,7 +32,7 @@ llvm::StringRef firstWord(llvm::StringRef row) { return row.split(';').first; }
 
 /// `given` for another schedule, which has other cuts and another place of partial results.
 CompileOptions withoutCuts(CompileOptions given) {
-  for (Knob knob : {Knob::Chunks, Knob::TailSplit, Knob::WaveRows, Knob::Partials})
+  for (Knob knob : {Knob::Chunks, Knob::TailSplit, Knob::Partials})
     given.schedule.all.set(knob, std::nullopt);
   given.schedule.stages.clear();
   return given;

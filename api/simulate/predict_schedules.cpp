@@ -16,8 +16,6 @@
 namespace braid {
 namespace {
 
-/// The number for the GPUs of gpu_facts.h.
-constexpr int64_t kTilesAtOnce = 132;
 /// Ranks that are compared for each candidate.
 constexpr int64_t kMostCompared = 4;
 
@@ -83,7 +81,7 @@ private:
     for (const Predicted &each : predicted_)
       bestFirst.push_back(each.candidate);
     for (const Candidate &best : worthVariants(bestFirst))
-      llvm::append_range(variants, variantsOf(best, space, waveRows_));
+      llvm::append_range(variants, variantsOf(best, space));
     addAll(variants, choices, stage);
     choices.take(stage, predicted_.front().candidate);
     return Status::ok();
@@ -123,8 +121,6 @@ private:
     const TransferMode transferMode = transferModeOf(candidate);
     if (!known_.insert(signatureOf(plans->front(), transferMode, launchMode)).second)
       return Status::ok();
-    for (const PlanMatmul &gemm : plans->front().matmuls)
-      waveRows_ = std::max(waveRows_, waveRowsOf(kTilesAtOnce, gemm.n));
     MachinePrediction prediction =
         BRAID_TRY(simulateProgram(*plans, model_, {launchMode, transferMode}));
     predicted_.push_back({candidate, schedule, std::move(prediction)});
@@ -140,7 +136,6 @@ private:
   std::vector<Predicted> predicted_; ///< for the stage that is chosen for
   std::set<std::string> seen_;       ///< schedules of the stage
   std::set<uint64_t> known_;         ///< signatures of their Plans
-  int64_t waveRows_ = 0;
   Status refusal_;
 };
 

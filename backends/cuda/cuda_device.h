@@ -105,7 +105,6 @@ public:
   // -- Compute and GemmTuning. --
 
   bool isReproducible() const override { return options_.isReproducible; }
-  int64_t tilesAtOnce() const override { return gemms_->multiprocessors(); }
   GemmTuning *tuning() override { return this; }
   std::string choices() const override { return gemms_->choices(); }
   std::string tuningKey() const override { return gemms_->tuningKey(); }

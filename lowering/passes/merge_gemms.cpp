@@ -16,8 +16,7 @@
 //
 // The order in which blocks are taken (gather_order.h) makes them neighbours on every rank. Chunks
 // cut transfers only. A tail split cuts the last GEMM in two, so that half of it need not wait
-// for the last blocks. With the rows of a wave given, GEMMs begin and end where waves do, amid
-// blocks (wave_gemms.h).
+// for the last blocks.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -27,7 +26,6 @@
 #include "lowering/stages/gather_order.h"
 #include "lowering/stages/transfers.h"
 #include "lowering/stages/unrolled_steps.h"
-#include "lowering/stages/wave_gemms.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -38,12 +36,10 @@ class Merger {
 public:
   Merger(LoweringState &state, Stage &stage)
       : state_(state), stage_(stage), scalars_(state.program->scalars()),
-        body_(state.program->body()), builder_(builderFor(state)), ranges_(state, stage, builder_),
-        waves_(WaveGemms::of(state, stage, builder_)) {}
+        body_(state.program->body()), builder_(builderFor(state)), ranges_(state, stage, builder_) {
+  }
 
   void run() {
-    if (waves_)
-      waves_->emitOwn();
     const std::vector<UnrolledStep> steps = unrollSteps(state_, stage_);
     int64_t number = 0;
     const GatherOrder order(scalars_, stage_.config.order(), stage_.steps);
@@ -62,14 +58,11 @@ private:
     before_ = &*std::next(steps.back().nodes.back()->getIterator());
     builder_.insertBefore(body_, *before_);
     builder_.setLocation(stage_.location());
-    if (waves_ && number == 1)
-      waves_->copyRest(*before_);
-    builder_.setCurrentStream({nullptr, scalars_.constant(gemmStream(stage_, number))});
+    const int64_t stream =
+        stage_.transferStreams + number % (stage_.streams - stage_.transferStreams);
+    builder_.setCurrentStream({nullptr, scalars_.constant(stream)});
     moveWaits(steps, Direction::Receive);
-    if (waves_)
-      waves_->emit(static_cast<size_t>(number));
-    else
-      emit(run, number, steps);
+    emit(run, number, steps);
     moveWaits(steps, Direction::Send);
     for (const UnrolledStep &step : steps)
       for (Op *op : step.nodes)
@@ -110,7 +103,6 @@ private:
   Block &body_;
   ProgramBuilder builder_;
   BlockRanges ranges_;
-  std::optional<WaveGemms> waves_;
   Op *before_ = nullptr; ///< where the GEMM goes
 };
 

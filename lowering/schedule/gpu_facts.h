@@ -6,14 +6,9 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include <cstdint>
-
 namespace braid {
 
 struct GpuFacts {
-  /// Rows and columns of a tile in the large GEMMs of most libraries, or multiples of them. Source:
-  /// names of the kernels that cuBLASLt 13.1 chooses.
-  int64_t tileRows, tileColumns;
   /// The factor by which chunks take longer that engines copy to several peers, once ranks have
   /// drifted apart. Source: 1.23 to 1.28 measured on 4 GPUs (docs/cost-model.md).
   double driftedFactor;
@@ -24,8 +19,6 @@ struct GpuFacts {
 };
 
 inline constexpr GpuFacts kH200 = {
-    .tileRows = 128,
-    .tileColumns = 256,
     .driftedFactor = 1.2,
     .manyOperations = 5e10,
     .steadyUs = 100e3,

@@ -78,25 +78,12 @@ Value *BlockRanges::blocks(const std::string &name, Value *tensor, const Scalar 
   if (!stage_.uneven)
     return builder_.slice(name, tensor, first, end);
   const Scalar *rows = scalars_.constant(stage_.rows);
-  return this->rows(name, tensor, scalars_.mul(first, rows), scalars_.mul(end, rows));
-}
-
-Value *BlockRanges::rows(const std::string &name, Value *tensor, const Scalar *begin,
-                         const Scalar *end) {
-  Value *all = flattened(tensor);
-  if (stage_.uneven) {
-    const Scalar *total = scalars_.constant(stage_.uneven->total);
-    begin = scalars_.min(begin, total);
-    end = scalars_.min(end, total);
-  }
-  return builder_.slice(name, all, begin, end);
-}
-
-Value *BlockRanges::flattened(Value *tensor) {
-  Value *&rows = flattened_[tensor];
-  if (!rows)
-    rows = builder_.flatten(state_.names.global(tensor->name + "_rows"), tensor);
-  return rows;
+  const Scalar *total = scalars_.constant(stage_.uneven->total);
+  Value *&all = flattened_[tensor];
+  if (!all)
+    all = builder_.flatten(state_.names.global(tensor->name + "_rows"), tensor);
+  return builder_.slice(name, all, scalars_.min(scalars_.mul(first, rows), total),
+                        scalars_.min(scalars_.mul(end, rows), total));
 }
 
 } // namespace braid

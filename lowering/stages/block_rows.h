@@ -51,18 +51,13 @@ public:
 
   /// `count` blocks from `first` on.
   Value *blocks(const std::string &name, Value *tensor, const Scalar *first, int64_t count);
-  /// Rows `begin .. end`, counted as if every row existed.
-  Value *rows(const std::string &name, Value *tensor, const Scalar *begin, const Scalar *end);
-
-  /// The tensor's rows as one axis; made where the builder stands when it is first asked for.
-  Value *flattened(Value *tensor);
 
 private:
   LoweringState &state_;
   const Stage &stage_;
   ScalarContext &scalars_;
   ProgramBuilder &builder_;
-  llvm::DenseMap<Value *, Value *> flattened_;
+  llvm::DenseMap<Value *, Value *> flattened_; ///< tensors with their rows as one axis
 };
 
 } // namespace braid

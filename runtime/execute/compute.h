@@ -74,8 +74,6 @@ public:
 
   /// As ClusterOptions::reproducible, where this device was asked for it.
   virtual bool isReproducible() const { return false; }
-  /// The number of a GEMM's tiles that are computed at once; 0 if GEMMs have no waves of tiles.
-  virtual int64_t tilesAtOnce() const { return 0; }
   /// Null: nothing to choose, which is so on all ranks or on none.
   virtual GemmTuning *tuning() { return nullptr; }
   /// A sentence about the chosen GEMMs and the time that tuning took. May be empty.

@@ -151,7 +151,7 @@ TEST(Candidate, OfAReductionIsWhatCanBeReduced) {
                                    Pair("pairwise, shared", ElementsAre(4, 5)),
                                    Pair("sequential", ElementsAre(4))));
   std::set<int64_t> tailSplits;
-  for (const Candidate &each : variantsOf(of("pairwise"), space, 0))
+  for (const Candidate &each : variantsOf(of("pairwise"), space))
     tailSplits.insert(each.tailSplit());
   EXPECT_THAT(tailSplits, ElementsAre(1, 2, 4));
 }
@@ -329,28 +329,22 @@ TEST(Candidate, IsWorthVariantsIfItsFamilyHasFewBetterOnes) {
   EXPECT_EQ(worthVariants(bestFirst).size(), 8u) << "of the best families";
 }
 
-TEST(Candidate, HasGemmsOfWholeWavesInGrowingGroups) {
-  using testing::Pair;
-  auto cutsOf = [](const char *schedule, const char *given, int64_t waveRows) {
+TEST(Candidate, IsCutAtItsEnd) {
+  auto cutsOf = [](const char *schedule, const char *given) {
     const Configuration options = of(given);
     const FusionStage stage;
-    std::vector<std::pair<int64_t, int64_t>> cuts; // waves and tail splits, with one stream
-    for (const Candidate &each :
-         variantsOf(options.over(of(schedule)), {options, {}, {}, stage}, waveRows))
+    std::vector<int64_t> cuts; // tail splits, with one stream
+    for (const Candidate &each : variantsOf(options.over(of(schedule)), {options, {}, {}, stage}))
       if (each.streams() == 1)
-        cuts.emplace_back(each.waveRows(), each.tailSplit());
+        cuts.push_back(each.tailSplit());
     return cuts;
   };
-  EXPECT_THAT(cutsOf("coalesced", "", 603),
-              ElementsAre(Pair(0, 1), Pair(0, 2), Pair(603, 1), Pair(603, 2)));
-  EXPECT_THAT(cutsOf("coalesced", "", 0), ElementsAre(Pair(0, 1), Pair(0, 2)))
-      << "a device without";
-  EXPECT_THAT(cutsOf("coalesced", "tail-split=1;wave-rows=7", 603), ElementsAre(Pair(7, 1)));
-  EXPECT_THAT(cutsOf("pairwise", "", 603), ElementsAre(Pair(0, 1), Pair(0, 2), Pair(0, 4)));
-  EXPECT_THAT(cutsOf("bulk", "", 603), ElementsAre(Pair(0, 1)));
+  EXPECT_THAT(cutsOf("coalesced", ""), ElementsAre(1, 2));
+  EXPECT_THAT(cutsOf("coalesced", "tail-split=1"), ElementsAre(1));
+  EXPECT_THAT(cutsOf("pairwise", ""), ElementsAre(1, 2, 4));
+  EXPECT_THAT(cutsOf("bulk", ""), ElementsAre(1));
 }
 
-/// Only where several peers are fed at once.
 TEST(Candidate, MayTakeLongerWhereCopiesDriftApart) {
   EXPECT_GT(worstCase(of("pairwise"), 3, /*hasCopyEngines=*/true), 1);
   EXPECT_EQ(worstCase(of("pairwise"), 2, true), 1) << "one peer";
@@ -376,15 +370,6 @@ TEST(Candidate, ConvertsModesOfTheRun) {
     const Candidate candidate = of("launch=" + name(mode).str());
     EXPECT_EQ(launchModeOf(candidate), mode);
   }
-}
-
-/// 132 multiprocessors.
-TEST(Candidate, KnowsTheRowsOfAWave) {
-  EXPECT_EQ(waveRowsOf(132, 3584), 1206);
-  EXPECT_EQ(waveRowsOf(132, 256), 132 * 128);
-  EXPECT_EQ(waveRowsOf(132, 257), 132 * 128 / 2) << "a tile more in each row";
-  EXPECT_EQ(waveRowsOf(132, 100), 132 * 128) << "a tile may be partly empty";
-  EXPECT_EQ(waveRowsOf(0, 3584), 0);
 }
 
 /// One rank that computes nothing.
@@ -512,10 +497,10 @@ TEST(PlanTimer, FitsBurstsIntoABudget) {
 TEST(Candidate, ReadsWhatItWrote) {
   for (const char *text :
        {"ring", "ring;protocol=put;chunks=12;streams=5", "sequential;launch=graph",
-        "pairwise;placement=shared;protocol=get;tail-split=2;wave-rows=603;copies=kernel;"
+        "pairwise;placement=shared;protocol=get;tail-split=2;copies=kernel;"
         "signals=memory;launch=eager"})
     EXPECT_EQ(of(text).str(), text);
-  EXPECT_EQ(applyTo({}, of("coalesced;wave-rows=603")).schedule.str(), "coalesced;wave-rows=603");
+  EXPECT_EQ(applyTo({}, of("coalesced;tail-split=2")).schedule.str(), "coalesced;tail-split=2");
   for (const char *bad :
        {"", "rings", "ring;chunks=-1", "ring;chunks", "ring;launch=lazy", "ring;x=1"})
     EXPECT_EQ(Candidate::parse(bad).status().code(), StatusCode::BadInput) << bad;

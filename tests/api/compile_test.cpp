@@ -123,7 +123,7 @@ TEST(Compile, RefusesFlagsThatSteerLoweringForAProgram) {
   EXPECT_EQ(failure(kProgram, {.parameters = {{"M", 1}}}), message("parameter M"));
   EXPECT_EQ(failure(kProgram, {.schedule = test::configured("ring")}), message("schedule"));
   EXPECT_EQ(failure(kProgram, {.schedule = test::configured("C=ring")}), message("schedule"));
-  for (const char *knob : {"protocol=get", "streams=2", "chunks=2", "tail-split=2", "wave-rows=2"})
+  for (const char *knob : {"protocol=get", "streams=2", "chunks=2", "tail-split=2"})
     EXPECT_EQ(failure(kProgram, {.schedule = test::configured(knob)}),
               message(llvm::StringRef(knob).split('=').first.str()));
   EXPECT_EQ(failure(kProgram, {.schedule = test::configured("launch=graph;copies=kernel")}),

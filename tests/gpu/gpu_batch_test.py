@@ -53,7 +53,7 @@ def check_batches(program, batches):
 def check_flags(braid):
     """A run is what the flags of its case's own command say: the same program comes of them."""
     file = run_gpu_tests.EXAMPLE
-    flags = ["--tail-split", "2", "--schedule", "coalesced", "--wave-rows", "7", "--streams", "3"]
+    flags = ["--tail-split", "2", "--schedule", "coalesced", "--streams", "3"]
     run = as_run(file, ["--backend", "cuda", "--ranks", "4", "--verify", "--set", "M=164",
                         "--iterations", "300", "--graph", "--signals", "memory", *flags])
     assert run["set"] == {"M": 164} and run["iterations"] == 300 and "said" not in run, run

@@ -188,7 +188,7 @@ struct Way {
 std::vector<Way> allWays() {
   std::vector<Way> launchModes;
   for (const char *schedule : {"pairwise", "pairwise;placement=shared", "ring", "sequential",
-                               "batched", "bulk", "coalesced", "coalesced;wave-rows=5"})
+                               "batched", "bulk", "coalesced"})
     for (const char *protocol : {";protocol=get", ";protocol=put"})
       for (TransferMode transferMode :
            {TransferMode{}, TransferMode{CopyBy::Kernel, {}},

@@ -73,14 +73,9 @@ def exactness(suite):
             (2, ["--chunks", "3", "--streams", "1"]),
             (4, ["--chunks", "2", "--placement", "shared", "--copies", "kernel"]),
             (4, ["--chunks", "2", "--schedule", "batched", "--copies", "kernel", "--graph"]),
-            # GEMMs of 35, 42 and 87 rows, and of 35 and 47; the own block's rest is copied.
-            (4, ["--schedule", "coalesced", "--wave-rows", "7", "--graph"]),
-            (4, ["--schedule", "coalesced", "--wave-rows", "7", "--streams", "3", "--signals",
-                 "memory"]),
-            (4, ["--schedule", "coalesced", "--wave-rows", "7", "--tail-split", "2", "--graph"]),
-            (4, ["--schedule", "coalesced", "--wave-rows", "7", "--tail-split", "2", "--streams",
-                 "3", "--signals", "memory", "--graph"]),
-            (2, ["--schedule", "coalesced", "--wave-rows", "7", "--copies", "kernel", "--graph"]),
+            (4, ["--schedule", "coalesced", "--streams", "3", "--signals", "memory"]),
+            (4, ["--schedule", "coalesced", "--tail-split", "2", "--graph"]),
+            (2, ["--schedule", "coalesced", "--copies", "kernel", "--graph"]),
             # Copies of different sizes in one kernel.
             (4, ["--schedule", "batched", "--tail-split", "2", "--copies", "kernel"])):
         add_run(suite, f"exact {ranks} {' '.join(flags)}",

@@ -156,26 +156,6 @@ TEST(Pipeline, LowersEveryTaper) {
                                ";tail-split=" + std::to_string(split));
 }
 
-TEST(Pipeline, LowersEveryWave) {
-  for (int64_t ranks : {1, 2, 3, 4, 6, 8})
-    for (Protocol protocol : {Protocol::Get, Protocol::Put})
-      for (int64_t streams : {1, 3, 4})
-        for (int64_t split : {1, 2})
-          for (int64_t waveRows : {1, 5, 9})
-            checkLowered(gather(ranks, 13, 4, "matmul"),
-                         textOf(test::pairPresets().back(), protocol, streams, 1) + ";tail-split=" +
-                             std::to_string(split) + ";wave-rows=" + std::to_string(waveRows));
-}
-
-/// Waves change nothing if a GEMM takes its blocks anyway, or if GEMMs are not cut.
-TEST(Pipeline, LowersAsWithoutWaves) {
-  const std::string text = gather(4, 13, 4, "matmul");
-  for (const Preset &preset : test::pairPresets())
-    EXPECT_EQ(lowerText(text, preset.name.str() + ";wave-rows=14").text,
-              lowerText(text, preset.name.str()).text);
-  EXPECT_EQ(lowerText(text, "wave-rows=5").text, lowerText(text).text);
-}
-
 TEST(Pipeline, TakesBlocksOfAnyRank) {
   for (const Preset &preset : test::pairPresets()) {
     checkLowered("fusion @vector(D = 4) {\n  mesh [0 .. D)\n  %A = input f64[DIDx{D}, 6]\n"
@@ -212,8 +192,6 @@ TEST(Pipeline, RefusesOptionsThatMeanNothing) {
             "expected streams to be an integer from 1 to 1024, got 0");
   EXPECT_EQ(messageFor(Knob::Streams, 1025),
             "expected streams to be an integer from 1 to 1024, got 1025");
-  EXPECT_EQ(messageFor(Knob::WaveRows, -1),
-            "expected wave-rows to be an integer of 64 bits, at least 0, got -1");
   EXPECT_EQ(messageFor(Knob::Protocol, 2), "expected protocol to be one of get, put, got 2");
 }
 
@@ -268,7 +246,7 @@ TEST(Pipeline, IsSafeAfterEveryPass) {
        {"ag_matmul.braid", "ag_linear.braid", "ag_matmul_column.braid", "matmul_local.braid"})
     for (const Preset &preset : test::pairPresets())
       for (const char *protocol : {"", ";protocol=put"})
-        for (const char *cut : {"", ";chunks=2", ";chunks=2;tail-split=2", ";wave-rows=192"})
+        for (const char *cut : {"", ";chunks=2", ";chunks=2;tail-split=2"})
           expectLowered(readExample(name), preset.name.str() + protocol + cut);
   expectLowered(readExample("ag_matmul_collective.braid"), "collective;streams=3");
   expectLowered(readExample("ag_matmul.braid"), "collective");
@@ -276,7 +254,7 @@ TEST(Pipeline, IsSafeAfterEveryPass) {
     for (const char *cut : {"", ";chunks=4"})
       expectLowered(readExample(name), std::string("collective") + cut);
   for (const char *schedule : {"pairwise;placement=shared;chunks=2", "pairwise;streams=1",
-                               "ring;streams=1", "coalesced;streams=2;wave-rows=192"})
+                               "ring;streams=1", "coalesced;streams=2"})
     expectLowered(readExample("ag_matmul.braid"), schedule);
   expectLowered(kMixed, "ring,Y=pairwise;protocol=put");
 }
@@ -311,7 +289,7 @@ TEST(Pipeline, IsSafeWithFunctionsAndReshards) {
         expectLowered(readExample(name), std::string(preset) + protocol);
   for (const char *schedule : {"H=ring;chunks=2", "H=coalesced;tail-split=2", "H=batched"})
     expectLowered(readExample("mlp.braid"), schedule);
-  for (const char *schedule : {"ring;chunks=2", "coalesced;wave-rows=192", "batched"})
+  for (const char *schedule : {"ring;chunks=2", "coalesced", "batched"})
     expectLowered(readExample("ag_reshard.braid"), schedule);
 }
 

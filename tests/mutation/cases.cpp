@@ -97,10 +97,8 @@ Result<Case> makeCase(const CaseOptions &options) {
                           options.schedule);
   const bool isByHand = !options.text.empty();
   const CompileOptions compileOptions{.schedule = configured(isByHand ? "" : options.schedule)};
-  // So that GEMMs leave some of their blocks.
-  const int64_t rows = compileOptions.schedule.all.waveRows() > 0 ? 5 : 2;
-  made.source = parseSource(
-      "mutated.braid", isByHand ? options.text : textOf(options.operation, options.ranks, rows));
+  made.source = parseSource("mutated.braid",
+                            isByHand ? options.text : textOf(options.operation, options.ranks, 2));
   Result<Compiled> compiled = compile(*made.source, compileOptions);
   if (!compiled)
     return compiled.status().annotated(made.name + made.source->diags.str());
@@ -156,7 +154,7 @@ std::vector<CaseOptions> representativeCases() {
       {"two", 2, "batched;protocol=get;streams=2;chunks=2"},
       {"matmul", 4, "coalesced;protocol=put;streams=4"},
       {"two", 2, "coalesced;protocol=get;streams=2;chunks=2"},
-      {"matmul", 4, "coalesced;protocol=put;streams=4;wave-rows=3;tail-split=2"},
+      {"matmul", 4, "coalesced;protocol=put;streams=4;tail-split=2"},
       {"matmul", 3, "bulk;protocol=put;streams=1"},
       {"linear+bias", 2, "bulk;protocol=get;streams=1;chunks=2"},
       {"scatter", 3, "ring;protocol=put;streams=3"},

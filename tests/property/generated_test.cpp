@@ -101,24 +101,6 @@ TEST(Generated, EveryTailSplit) {
   std::printf("%d programs\n", count);
 }
 
-TEST(Generated, EveryWave) {
-  const std::string text = readExample("ag_matmul.braid");
-  int count = 0;
-  for (int64_t ranks : {2, 4, 8, 12, 16})
-    for (const char *protocol : {"get", "put"})
-      for (int64_t streams : {1, 2, 3, 4})
-        for (auto [chunks, split] : {std::pair(1, 1), {1, 2}, {3, 1}, {3, 2}})
-          for (int64_t waveRows : {1, 2, 5, 9, 12}) {
-            Status status = checkOn(
-                text, unevenOptions(ranks),
-                fmt::format("coalesced;protocol={};streams={};chunks={};tail-split={};wave-rows={}",
-                            protocol, streams, chunks, split, waveRows));
-            ASSERT_TRUE(status.isOk()) << status.message();
-            ++count;
-          }
-  std::printf("%d programs\n", count);
-}
-
 /// Every number up to 8, and two above it.
 constexpr int64_t kFewRanks[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 16};
 
@@ -186,8 +168,8 @@ TEST(Generated, EveryPairOfSchedules) {
   for (const Preset &first : pairPresets())
     for (const Preset &second : pairPresets())
       for (int64_t ranks : {2, 3, 4})
-        for (const char *knobs : {"", ";protocol=put;chunks=2", ";protocol=put;streams=2",
-                                  ";streams=1;tail-split=2;wave-rows=4"}) {
+        for (const char *knobs :
+             {"", ";protocol=put;chunks=2", ";protocol=put;streams=2", ";streams=1;tail-split=2"}) {
           Status status =
               checkOn(text, {.ranks = ranks},
                       fmt::format("C={},Y={}{}", first.name.str(), second.name.str(), knobs));

@@ -22,8 +22,6 @@ const std::vector<int64_t> kStreams = {1, 2, 3, 4, 5};
 const std::vector<int64_t> kChunks = {1, 2, 3, 5};
 /// Tail splits. If the last step has too few rows, it gets about one chunk per row.
 const std::vector<int64_t> kTailSplits = {1, 2, 4};
-/// Rows of a wave.
-const std::vector<int64_t> kWaves = {0, 3};
 const std::vector<Protocol> kProtocols = {Protocol::Get, Protocol::Put};
 const std::vector<std::string> kSchedules = {
     "pairwise",  "pairwise;placement=shared", "ring", "sequential", "batched", "bulk", "coalesced",
@@ -59,8 +57,7 @@ CompileOptions optionsOf(const Combination &c) {
   config.set(Knob::Protocol, isCut ? kProtocols[c[ProtocolChoice]] : Protocol::Get)
       .set(Knob::Streams, kStreams[c[Streams]])
       .set(Knob::Chunks, chunks)
-      .set(Knob::TailSplit, std::min(kTailSplits[c[TailSplit]], rows / chunks))
-      .set(Knob::WaveRows, kWaves[c[Wave]]);
+      .set(Knob::TailSplit, std::min(kTailSplits[c[TailSplit]], rows / chunks));
   return {.schedule = {config}};
 }
 
@@ -116,17 +113,16 @@ Combination growAround(const Pair &seed, const std::set<Pair> &uncovered) {
 } // namespace
 
 Combination extents() {
-  return {kRanks.size(), kStreams.size(),   kChunks.size(),    kTailSplits.size(),
-          kWaves.size(), kProtocols.size(), kSchedules.size(), kOperations.size(),
-          kTypes.size(), kSizes.size()};
+  return {kRanks.size(),      kStreams.size(),   kChunks.size(),
+          kTailSplits.size(), kProtocols.size(), kSchedules.size(),
+          kOperations.size(), kTypes.size(),     kSizes.size()};
 }
 
 std::vector<Combination> allCombinations() {
   std::vector<Combination> all;
   Combination c{};
   do {
-    const bool hasWaves = kSchedules[c[ScheduleChoice]] == "coalesced";
-    if (kTailSplits[c[TailSplit]] == 1 && (kWaves[c[Wave]] == 0 || hasWaves))
+    if (kTailSplits[c[TailSplit]] == 1)
       all.push_back(c);
   } while (advance(c));
   return all;

@@ -19,21 +19,19 @@ enum Dimension {
   Streams,
   Chunking,
   TailSplit,
-  Wave,
   ProtocolChoice,
   ScheduleChoice,
   Operation,
   Type,
   Sizes
 };
-inline constexpr size_t kDimensions = 10;
+inline constexpr size_t kDimensions = 9;
 
 using Combination = std::array<size_t, kDimensions>;
 
 /// The number of values of each dimension.
 Combination extents();
 /// All of them in lexicographic order, but for tail splits: they would be three times as many.
-/// Waves are for `coalesced` only.
 std::vector<Combination> allCombinations();
 /// A selection in which every pair of values of any two dimensions occurs. Deterministic.
 std::vector<Combination> pairwiseCombinations();

@@ -403,8 +403,6 @@ RandomCase randomCase(uint64_t seed, const RandomKinds &kinds) {
   drawn.run.queues = static_cast<uint32_t>(dice.pick<int64_t>({0, 0, 1, 2}));
   if (dice.chance(50) && !writer.hasSums() && !kinds.whole)
     config.set(Knob::TailSplit, 1 + dice.below(writer.blockRows() / chunks));
-  if (dice.chance(50))
-    config.set(Knob::WaveRows, 1 + dice.below(writer.blockRows()));
   return drawn;
 }
 

@@ -88,7 +88,6 @@ Status Gemms::start() {
   Result<std::string> machine = describeMachine(*properties, library_);
   if (!machine)
     return machine.status();
-  multiprocessors_ = properties->multiProcessorCount;
   machine_ = std::move(*machine);
   return Status::ok();
 }

@@ -39,7 +39,6 @@ public:
 
   /// As GemmTuning::tuningKey.
   const std::string &tuningKey() const { return machine_; }
-  int64_t multiprocessors() const { return multiprocessors_; }
   /// As GemmTuning::loadAlgorithm.
   Status loadAlgorithm(const PlanMatmul &shape);
   /// As GemmTuning::tune. An empty text stands for the library's first guess.
@@ -74,7 +73,6 @@ private:
   const AlgorithmBy by_;
   const MeasurementCache::Warn warn_;
   cublasLtHandle_t handle_ = nullptr;
-  int64_t multiprocessors_ = 0;
   std::string machine_; ///< the device, its driver, and the library, with versions
   std::map<GemmShape, std::unique_ptr<LtGemm>> prepared_;
   size_t replaced_ = 0;
