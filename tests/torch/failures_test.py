@@ -250,7 +250,7 @@ def part_disagrees(rank, ranks):
 
 class Ranks(unittest.TestCase):
     def expect(self, part, codes, limit=100):
-        found, said, seconds = processes.run(__file__, [FOLDER], part, len(codes), limit)
+        found, said, seconds = processes.run(part, len(codes), limit)
         self.assertEqual(found, codes, "\n".join(said)[-6000:])
         return seconds
 

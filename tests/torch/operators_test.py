@@ -748,7 +748,7 @@ class Guesses(unittest.TestCase):
 
 class Ranks(unittest.TestCase):
     def expect(self, part, ranks=2, limit=200, **environment):
-        codes, said, _ = processes.run(__file__, [FOLDER], part, ranks, limit, **environment)
+        codes, said, _ = processes.run(part, ranks, limit, **environment)
         self.assertEqual(codes, [0] * ranks, "\n".join(said)[-6000:])
 
     def test_compiled_for_any_place(self):

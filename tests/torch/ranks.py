@@ -1,10 +1,16 @@
 """Ranks for the tests with PyTorch: processes of a test script, joined by gloo.
 
 A part is a function `part_NAME(rank, ranks)` of the script, which each rank calls in its own
-process. What a rank prints and how it ends is the parent's to look at.
+process. What a rank prints and how it ends is the test's to look at.
+
+Importing PyTorch takes longer than most parts. So main() forks once when everything is imported;
+that process, the nursery, forks the ranks of every part, and each ends as a Python of its own does.
 """
+import datetime
+import json
 import os
-import subprocess
+import signal
+import socket
 import sys
 import tempfile
 import time
@@ -12,57 +18,104 @@ import unittest
 
 SKIPPED = 77
 
-
-def start(torch):
-    """In a rank: the default group, by a file that the parent has named."""
-    import torch.distributed as dist
-    rank, ranks = int(os.environ["TEST_RANK"]), int(os.environ["TEST_RANKS"])
-    torch.set_num_threads(1)
-    again(dist, rank, ranks, "")
-    return rank, ranks
+os.environ.update(BRAID_CACHE_DIR="none", OMP_NUM_THREADS="1")  # before PyTorch reads them
+_nursery = None  # a file: requests to the nursery, and its answers
+_compiled = None  # the folder of what Inductor compiles, for all parts
 
 
 def main(parts, torch):
-    """The main function of a test script, whose globals are `parts`. A rank runs its part;
-    otherwise all tests run, or those that are named after the folder."""
-    if "--part" not in sys.argv:
-        names = [word for word in sys.argv[2:] if word.startswith("Ranks.")]
-        unittest.main(argv=[sys.argv[0], *names], verbosity=2)
-    import torch.distributed as dist
-    parts["part_" + sys.argv[-1]](*start(torch))
-    if dist.is_initialized():
-        dist.destroy_process_group()
+    """The main function of a test script, whose globals are `parts`. All tests run, or those that
+    are named after the folder."""
+    global _nursery, _compiled
+    here, there = socket.socketpair()
+    if os.fork() == 0:
+        here.close()
+        part = _raise_ranks(there.makefile("rw"))
+        if part is not None:
+            _be_rank(parts[f"part_{part}"], torch)
+        return
+    there.close()
+    _nursery = here.makefile("rw")
+    _compiled = tempfile.TemporaryDirectory()  # not before the fork: ranks would remove it
+    names = [word for word in sys.argv[2:] if word.startswith("Ranks.")]
+    unittest.main(argv=[sys.argv[0], *names], verbosity=2)
+
+
+def run(part, ranks, limit=120, **environment):
+    """Runs a part on so many ranks: their exit codes, what they said, and the seconds it took."""
+    with tempfile.TemporaryDirectory() as folder:
+        if "TORCHINDUCTOR_CACHE_DIR" not in environment:  # kernels are kept, graphs are made anew
+            environment.update(TORCHINDUCTOR_CACHE_DIR=_compiled.name,
+                               TORCHINDUCTOR_FX_GRAPH_CACHE="0", TORCHINDUCTOR_AUTOGRAD_CACHE="0")
+        environment.update(TEST_STORE=os.path.join(folder, "store"), TEST_RANKS=str(ranks))
+        begin = time.monotonic()
+        json.dump([part, ranks, limit, folder, environment], _nursery)
+        _nursery.write("\n")
+        _nursery.flush()
+        codes = json.loads(_nursery.readline())
+        seconds = time.monotonic() - begin
+        said = []
+        for rank in range(ranks):
+            with open(os.path.join(folder, str(rank)), encoding="utf-8", errors="replace") as file:
+                said.append(file.read())
+        return codes, said, seconds
 
 
 def again(dist, rank, ranks, suffix, timeout=60):
     """A default group of so many ranks, meeting at a place of its own. They meet in it, too: gloo
     fails a rank that still connects when another has destroyed the group."""
-    import datetime
     store = dist.FileStore(os.environ["TEST_STORE"] + suffix, ranks)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks,
                             timeout=datetime.timedelta(seconds=timeout))
     dist.barrier()
 
 
-def run(script, arguments, part, ranks, limit=120, **environment):
-    """Runs a part on so many ranks: their exit codes, what they said, and the seconds it took."""
-    with tempfile.TemporaryDirectory() as folder:
-        environment.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(folder, "inductor"))
+def _be_rank(part, torch):
+    import torch.distributed as dist
+    rank, ranks = int(os.environ["TEST_RANK"]), int(os.environ["TEST_RANKS"])
+    torch.set_num_threads(1)
+    again(dist, rank, ranks, "")
+    part(rank, ranks)
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def _raise_ranks(requests):
+    """In the nursery: runs parts until the tests end. In a rank: returns its part."""
+    for line in requests:
+        part, ranks, limit, folder, environment = json.loads(line)
         processes = []
-        begin = time.monotonic()
         for rank in range(ranks):
-            mine = dict(os.environ, TEST_RANK=str(rank), TEST_RANKS=str(ranks),
-                        TEST_STORE=os.path.join(folder, "store"), BRAID_CACHE_DIR="none",
-                        OMP_NUM_THREADS="1", **environment)
-            processes.append(subprocess.Popen(
-                [sys.executable, script, *arguments, "--part", part], env=mine, text=True,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
-        said = []
-        try:
-            for each in processes:
-                left = max(1.0, limit - (time.monotonic() - begin))
-                said.append(each.communicate(timeout=left)[0])
-        finally:
-            for each in processes:
-                each.kill()
-        return [each.returncode for each in processes], said, time.monotonic() - begin
+            process = os.fork()
+            if process == 0:
+                requests.close()
+                os.environ.update(environment, TEST_RANK=str(rank))
+                _write_to(os.path.join(folder, str(rank)))
+                return part
+            processes.append(process)
+        json.dump(_codes(processes, time.monotonic() + limit), requests)
+        requests.write("\n")
+        requests.flush()
+    return None
+
+
+def _write_to(path):
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for stream in (1, 2):
+        os.dup2(file, stream)
+    os.close(file)
+
+
+def _codes(processes, end):
+    """The exit codes of processes, a signal as its negative number. Kills what lives at `end`."""
+    codes = {}
+    while len(codes) < len(processes):
+        for process in processes:
+            if process not in codes:
+                ended, status = os.waitpid(process, os.WNOHANG)
+                if ended:
+                    codes[process] = os.waitstatus_to_exitcode(status)
+                elif time.monotonic() > end:
+                    os.kill(process, signal.SIGKILL)
+        time.sleep(0.01)
+    return [codes[process] for process in processes]

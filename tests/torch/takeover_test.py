@@ -344,7 +344,7 @@ class Strides(unittest.TestCase):
 
 class Ranks(unittest.TestCase):
     def expect(self, part, ranks=2):
-        codes, said, _ = processes.run(__file__, [FOLDER], part, ranks, limit=240)
+        codes, said, _ = processes.run(part, ranks, limit=240)
         self.assertEqual(codes, [0] * ranks, "\n".join(said)[-6000:])
 
     def test_replaces(self):
