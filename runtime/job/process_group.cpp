@@ -5,7 +5,7 @@
 #include "runtime/job/bootstrap/start_thread.h"
 
 #include "runtime/execute/host_memory.h"
-#include "runtime/job/futex.h"
+#include "runtime/job/bootstrap/futex.h"
 #include "runtime/job/job_report.h"
 #include "runtime/warn.h"
 
@@ -129,7 +129,6 @@ void ProcessGroup::abort(const Status &cause) {
   memory().abort({cause, rank()});
   memory().awaitDecision();
   wakeOthers();
-  client_->wakeWatch();
 }
 
 Status ProcessGroup::failure() const {
@@ -149,25 +148,11 @@ Result<std::vector<std::string>> ProcessGroup::allGather(std::string mine) {
   return failure();
 }
 
-/// Who may die when, and what then:
-///
-///   a rank, before it arrives     the host sees its connection end and aborts: it does not commit,
-///                                 and all fail.
-///   a rank, after it arrived,     as above: the abort comes before the last part.
-///   but not all others have
-///   a rank, after all arrived     its work is done. The host has committed, or does so before it
-///                                 looks at anything else: the step counts for all.
-///   the host, before all arrived  each rank sees the end of its connection and aborts.
-///   the host, while it answers    it committed before: who was not told sees the end, and then the
-///                                 word, which each rank looks at last.
-///   an abort by anybody else      the word decides: if the abort was first, the commit fails and
-///                                 nobody is told to go on.
-///   a rank in another call        all have come, and nothing is committed: who wanted to aborts.
-///   all ranks and the host        nobody is left to be told anything.
-///
-/// If there are several hosts, their store decides: see runtime/job/bootstrap/other_hosts.h. A rank
-/// that is killed before it tells its user is no contradiction: the step counts, and the others
-/// know.
+/// One word in the job memory decides between a commit and an abort. Any rank that knows that all
+/// have come commits for all of them, before it tells anybody; a failure anywhere aborts. Whichever
+/// comes first stands, and each rank looks at the word last. If there are several hosts, their store
+/// decides: see runtime/job/bootstrap/other_hosts.h. A rank that is killed before it tells its user
+/// is no contradiction: the step counts, and the others know.
 Status ProcessGroup::commit() {
   Doing doing(*this, HostActivity::Committing);
   const uint32_t step = steps_.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -364,7 +349,6 @@ void ProcessGroup::endWatchdog() {
     isEnding_ = true;
   }
   endChanged_.notify_all();
-  client_->wakeWatch();
   if (watchdog_.joinable())
     watchdog_.join();
 }
@@ -377,17 +361,11 @@ void ProcessGroup::leave() {
 // -- The watchdog. Allocates nothing as long as there is nothing to report. --
 
 void ProcessGroup::watch() {
-  auto isEnding = [this] {
-    std::lock_guard lock(endMutex_);
-    return isEnding_;
-  };
-  while (!isEnding()) {
+  std::unique_lock lock(endMutex_);
+  while (!isEnding_) {
+    lock.unlock();
     slot().heartbeatNs.store(monotonicNs(), std::memory_order_relaxed);
     watchDevice();
-    if (isHostGone_)
-      pause();
-    else
-      isHostGone_ = !client_->watch(period_);
     if (!isAborted()) {
       watchHost();
       watchStall();
@@ -397,12 +375,9 @@ void ProcessGroup::watch() {
     }
     if (isAborted())
       wakeOthers(); // again and again: one may just have missed it
+    lock.lock();
+    endChanged_.wait_for(lock, period_, [this] { return isEnding_; });
   }
-}
-
-void ProcessGroup::pause() {
-  std::unique_lock lock(endMutex_);
-  endChanged_.wait_for(lock, period_, [this] { return isEnding_; });
 }
 
 /// If there are several hosts, this only proposes: watchProposal() runs on this thread.
@@ -413,7 +388,7 @@ void ProcessGroup::watchDevice() {
 
 /// A host that ends when everything is done is no failure, unless something is begun after that.
 void ProcessGroup::watchHost() {
-  if (!isHostGone_ || isClosing_.load(std::memory_order_relaxed))
+  if (isClosing_.load(std::memory_order_relaxed) || !client_->isHostGone())
     return;
   const uint32_t steps = steps_.load(std::memory_order_relaxed);
   const bool isIdle = slot().issued.load(std::memory_order_relaxed) <= slot().completed() &&

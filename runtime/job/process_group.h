@@ -138,7 +138,6 @@ private:
   };
   void endWatchdog();
   void watch();
-  void pause();
   void watchDevice();
   void watchHost();
   void watchStall();
@@ -172,7 +171,6 @@ private:
   // Of the watchdog.
   StallRule stallRule_;
   std::vector<Wait> waits_; ///< one for each queue
-  bool isHostGone_ = false;
   uint64_t proposedNs_ = 0; ///< since when an abort waits to be decided; 0: none does
 
   std::thread watchdog_;

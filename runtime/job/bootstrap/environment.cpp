@@ -134,10 +134,9 @@ struct Setting {
   bool isSwitch = false; ///< it is on or off
 };
 
-constexpr std::array<Setting, 15> kSettings = {{
-    {"BRAID_MEETING", "socket at which the ranks of the job meet"},
-    {"XDG_RUNTIME_DIR", "folder for that socket, if it is this user's"},
-    {"TMPDIR", "folder for that socket otherwise; /tmp if not set"},
+constexpr std::array<Setting, 14> kSettings = {{
+    {"BRAID_MEETING", "abstract name of the socket at which the ranks of the job meet"},
+    {"TMPDIR", "folder for flight records; /tmp if not set"},
     {"BRAID_RENDEZVOUS",
      "tcp://host:port where host 0 has the hosts' store; otherwise the launcher has one"},
     {"BRAID_PMIX_LIBRARY",

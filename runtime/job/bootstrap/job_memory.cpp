@@ -3,6 +3,7 @@
 #include "runtime/job/bootstrap/job_memory.h"
 
 #include "ir/failure.h"
+#include "runtime/job/bootstrap/futex.h"
 
 #include <fmt/format.h>
 
@@ -26,9 +27,9 @@ namespace braid {
 namespace {
 
 // Whoever changes what lies in the memory changes the last byte.
-constexpr uint64_t kLayoutMagic = 0x4252414944'4a420b;
+constexpr uint64_t kLayoutMagic = 0x4252414944'4a420c;
 constexpr int64_t kMaxRanks = 4096;
-constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW;
+constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK; // parts of all-gathers let it grow
 
 // The outcome: committed steps in the low half, the marks above them, then the number of the cause.
 constexpr uint64_t kProposedMark = uint64_t(1) << 33;
@@ -71,6 +72,8 @@ struct JobMemory::Layout {
   alignas(64) std::atomic<uint64_t> outcome;
   alignas(64) std::atomic<uint32_t> causesTaken;
   alignas(64) CauseSlot causes[kCauseSlots];
+  std::atomic<uint32_t> arrivals; ///< at all-gathers, of all ranks; a futex
+  std::atomic<uint32_t> gathered; ///< number of the last all-gather that is finished; a futex
   std::atomic<uint32_t> choiceLength; ///< written after the text
   char choice[kChoiceBytes];
 
@@ -151,8 +154,8 @@ Result<JobMemory> JobMemory::map(FileDescriptor descriptor, int64_t ranks) {
   // Whoever could shrink it could make every access of ours a SIGBUS.
   int seals = fcntl(descriptor.get(), F_GET_SEALS);
   if (seals < 0 || (seals & kSeals) != kSeals)
-    return refuse("a file whose size can change");
-  if (static_cast<size_t>(info.st_size) != bytes)
+    return refuse("a file that can shrink");
+  if (static_cast<size_t>(info.st_size) < bytes)
     return refuse(fmt::format("{} bytes instead of {}", info.st_size, bytes));
   void *address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
   if (address == MAP_FAILED)
@@ -255,6 +258,134 @@ bool JobMemory::spinUntilAllCome(int64_t rank) {
   if (isLong)
     setActivity(HostActivity::OwnCode);
   return !isAborted();
+}
+
+// -- All-gathers. --
+
+namespace {
+
+/// Nothing is written in part: an error code, or 0.
+int writeAt(int file, const std::string &text, int64_t at) {
+  for (size_t done = 0; done < text.size();) {
+    const ssize_t wrote = pwrite(file, text.data() + done, text.size() - done,
+                                 static_cast<off_t>(at + static_cast<int64_t>(done)));
+    if (wrote < 0 && errno != EINTR)
+      return errno;
+    done += static_cast<size_t>(std::max<ssize_t>(wrote, 0));
+  }
+  return 0;
+}
+
+bool readAt(int file, std::string &text, int64_t at) {
+  for (size_t done = 0; done < text.size();) {
+    const ssize_t got = pread(file, text.data() + done, text.size() - done,
+                              static_cast<off_t>(at + static_cast<int64_t>(done)));
+    if (got == 0 || (got < 0 && errno != EINTR))
+      return false;
+    done += static_cast<size_t>(std::max<ssize_t>(got, 0));
+  }
+  return true;
+}
+
+} // namespace
+
+int64_t JobMemory::placeOfPart(int64_t rank, uint32_t number) const {
+  constexpr size_t kPage = 4096;
+  const size_t begin = (bytes_ + kPage - 1) / kPage * kPage;
+  return static_cast<int64_t>(begin + (static_cast<size_t>(rank) * 2 + number % 2) * kMaxPart);
+}
+
+Status JobMemory::bring(int64_t rank, uint32_t number, const std::string &part, uint32_t step) {
+  if (part.size() > kMaxPart)
+    return badInput("expected at most {} bytes for the other ranks, got {}", kMaxPart, part.size());
+  RankSlot &own = slot(rank);
+  own.isSpeaking.store(1, std::memory_order_relaxed);
+  const int error = writeAt(descriptor_.get(), part, placeOfPart(rank, number));
+  own.isSpeaking.store(0, std::memory_order_relaxed);
+  if (error != 0)
+    return unsupported("expected memory for {} bytes that rank {} says to the others, got '{}'",
+                       part.size(), rank, std::strerror(error));
+  RankSlot::Part &mine = own.parts[number % 2];
+  mine.bytes.store(part.size(), std::memory_order_relaxed);
+  mine.step.store(step, std::memory_order_relaxed);
+  own.gathers.store(number, std::memory_order_release);
+  if (hosts() == 1 && haveAllCome(number)) {
+    finishGather(number);
+  } else if (isHere(rank)) {
+    layout_->arrivals.fetch_add(1, std::memory_order_release);
+    futexWake(&layout_->arrivals, FutexScope::Processes);
+  }
+  return Status::ok();
+}
+
+bool JobMemory::haveAllCome(uint32_t number) const {
+  const int64_t first = host() * ranksPerHost();
+  for (int64_t rank = first; rank < first + ranksPerHost(); ++rank)
+    if (static_cast<int32_t>(slot(rank).gathers.load(std::memory_order_acquire) - number) < 0)
+      return false;
+  return true;
+}
+
+/// The step counts before anybody hears that all have come.
+void JobMemory::finishGather(uint32_t number) {
+  uint32_t step = ~0u;
+  for (int64_t rank = 0; rank < ranks(); ++rank)
+    step = std::min(step, slot(rank).parts[number % 2].step.load(std::memory_order_relaxed));
+  uint32_t seen = gathered();
+  if (static_cast<int32_t>(seen - number) >= 0 || (step != 0 && !commit(step)))
+    return;
+  while (static_cast<int32_t>(seen - number) < 0 &&
+         !layout_->gathered.compare_exchange_weak(seen, number, std::memory_order_acq_rel)) {
+  }
+  wake();
+}
+
+uint32_t JobMemory::gathered() const { return layout_->gathered.load(std::memory_order_acquire); }
+
+uint32_t JobMemory::stepOfHost(uint32_t number) const {
+  uint32_t step = ~0u;
+  const int64_t first = host() * ranksPerHost();
+  for (int64_t rank = first; rank < first + ranksPerHost(); ++rank)
+    step = std::min(step, slot(rank).parts[number % 2].step.load(std::memory_order_relaxed));
+  return step;
+}
+
+Result<std::vector<std::string>> JobMemory::partsOf(int64_t first, int64_t count,
+                                                    uint32_t number) const {
+  std::vector<std::string> parts(static_cast<size_t>(count));
+  for (int64_t rank = first; rank < first + count; ++rank) {
+    std::string &part = parts[static_cast<size_t>(rank - first)];
+    part.resize(std::min<size_t>(
+        slot(rank).parts[number % 2].bytes.load(std::memory_order_relaxed), kMaxPart));
+    if (!readAt(descriptor_.get(), part, placeOfPart(rank, number)))
+      return internalError("cannot read what rank {} says to the others", rank);
+  }
+  return parts;
+}
+
+Result<std::vector<std::string>> JobMemory::parts(uint32_t number) const {
+  return partsOf(0, ranks(), number);
+}
+
+Result<std::vector<std::string>> JobMemory::partsOfHost(uint32_t number) const {
+  return partsOf(host() * ranksPerHost(), ranksPerHost(), number);
+}
+
+void JobMemory::waitForGather(uint32_t number, std::chrono::milliseconds slice) const {
+  const uint32_t seen = gathered();
+  if (static_cast<int32_t>(seen - number) < 0 && !isAborted())
+    futexWait(&layout_->gathered, seen, slice, FutexScope::Processes);
+}
+
+void JobMemory::waitForRanks(uint32_t number, std::chrono::milliseconds slice) const {
+  const uint32_t seen = layout_->arrivals.load(std::memory_order_acquire);
+  if (!haveAllCome(number))
+    futexWait(&layout_->arrivals, seen, slice, FutexScope::Processes);
+}
+
+void JobMemory::wake() {
+  futexWake(&layout_->gathered, FutexScope::Processes);
+  futexWake(&layout_->arrivals, FutexScope::Processes);
 }
 
 // -- The choice. --

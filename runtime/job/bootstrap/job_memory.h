@@ -18,6 +18,10 @@
 //   flight rings  the last commands of each rank, with times and flag values. They survive the
 //                 rank.
 //   the choice    the text of the schedule that rank 0 has chosen by measuring
+//   all-gathers   what each rank says in the all-gather that is going on, and in the one before. A
+//                 rank that has come to number n has read all of number n - 1, so two are enough.
+//                 The texts lie in the file behind the mapped pages, and are read and written there
+//                 as in any file: the file grows with them, and a lack of memory is an error code.
 //
 // All accesses are relaxed atomics but those of the outcome, so that nothing here orders the ranks'
 // streams. Ranks are of one user and trust each other's writes; text that is read here is bounded
@@ -34,6 +38,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace braid {
 
@@ -95,7 +100,7 @@ struct RankSlot {
   std::atomic<uint64_t> completedBeyond; ///< commands of queues beyond those shown
   std::atomic<uint32_t> runs;            ///< issued: the epoch of the last one
   std::atomic<uint64_t> flightNext;      ///< sequence number of the next entry, from 1
-  std::atomic<uint32_t> isSpeaking;      ///< its part of an all-gather has not been sent as a whole
+  std::atomic<uint32_t> isSpeaking;      ///< it is writing its part of an all-gather
   std::atomic<uint32_t> closed;          ///< holds no memory of its peers any more; a futex
   std::atomic<uint32_t> isKilled; ///< by the host, because it was stopped: it will not close, and
                                   ///< holds what it has until its process has gone
@@ -104,6 +109,11 @@ struct RankSlot {
   BegunRuns begunRuns;
   std::atomic<uint64_t> calls[kCallEntries]; ///< that all ranks make alike; see runtime/job/calls.h
   std::atomic<uint32_t> hasUnseenRuns; ///< graphs of the caller's have runs, so `calls` lacks some
+  std::atomic<uint32_t> gathers;       ///< number of the last all-gather that it has come to
+  struct Part {
+    std::atomic<uint64_t> bytes;
+    std::atomic<uint32_t> step; ///< that the rank has done; 0: none
+  } parts[2]; ///< parts[n % 2] is of all-gather n
   alignas(64) std::atomic<uint32_t> barrier; ///< how many spinning barriers it has come to
   QueueSlot queue[kQueueSlots];
   FlightEntry flight[kFlightEntries];
@@ -121,6 +131,9 @@ inline constexpr uint64_t kAbortedMark = uint64_t(1) << 32;
 struct HostPlace {
   int64_t host = 0, hosts = 1;
 };
+/// Bytes of one rank's part of an all-gather.
+inline constexpr size_t kMaxPart = size_t(256) << 20;
+
 constexpr bool isAbortedOutcome(uint64_t outcome) { return (outcome & kAbortedMark) != 0; }
 
 /// Why a job was aborted.
@@ -196,6 +209,30 @@ public:
   /// This host decides for itself from now on: the store cannot be reached. A proposal is decided.
   void decideHere();
 
+  // -- All-gathers, numbered from 1. Each rank comes to all of them, in order. --
+
+  /// `rank` comes to all-gather `number` with its part, and has done `step` (0: none). Where all
+  /// ranks are on this host, the last one that comes finishes the all-gather. BadInput for more than
+  /// kMaxPart bytes; Unsupported if there is no memory.
+  Status bring(int64_t rank, uint32_t number, const std::string &part, uint32_t step);
+  /// All ranks of this host have come to it.
+  bool haveAllCome(uint32_t number) const;
+  /// All ranks of the job have brought their parts: commits the step that they have all done, if
+  /// any, and says so to all. Any number of callers.
+  void finishGather(uint32_t number);
+  /// The number of the last one that is finished.
+  uint32_t gathered() const;
+  /// The parts of all ranks, or of this host's, of an all-gather of which they have come.
+  Result<std::vector<std::string>> parts(uint32_t number) const;
+  Result<std::vector<std::string>> partsOfHost(uint32_t number) const;
+  /// The least step that the ranks of this host have done.
+  uint32_t stepOfHost(uint32_t number) const;
+  /// Sleeps until `number` may be finished, somebody calls wake(), or the slice is over.
+  void waitForGather(uint32_t number, std::chrono::milliseconds slice) const;
+  /// Sleeps until a rank of this host may have come to `number`; as above.
+  void waitForRanks(uint32_t number, std::chrono::milliseconds slice) const;
+  void wake();
+
   // -- The choice. --
 
   /// Says once, as rank 0, what was chosen. A text of more than 4 kB is left out.
@@ -212,6 +249,8 @@ private:
   struct Layout; // job_memory.cpp
   JobMemory(FileDescriptor descriptor, void *address, size_t bytes);
   uint32_t writeCause(const JobCause &cause);
+  int64_t placeOfPart(int64_t rank, uint32_t number) const;
+  Result<std::vector<std::string>> partsOf(int64_t first, int64_t count, uint32_t number) const;
   JobCause readCause(uint32_t number) const;
   FileDescriptor descriptor_;
   Layout *layout_ = nullptr; ///< null if moved from

@@ -1,23 +1,18 @@
-//===- runtime/job/bootstrap/other_hosts.cpp - joins the rendezvous of a job's hosts ----------===//
+//===- runtime/job/bootstrap/other_hosts.cpp - joins the hosts of a job -----------------------===//
 
 #include "runtime/job/bootstrap/other_hosts.h"
 
 #include "ir/failure.h"
-#include "runtime/job/bootstrap/endpoint.h"
-#include "runtime/job/bootstrap/frame.h"
+#include "runtime/job/bootstrap/rendezvous.h"
 #include "runtime/job/bootstrap/start_thread.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/Errno.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <csignal>
-
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 namespace braid {
 
@@ -55,8 +50,6 @@ std::string nameHost(int64_t host, int64_t ranksPerHost) {
 Result<std::unique_ptr<OtherHosts>>
 OtherHosts::start(std::unique_ptr<Store> store, JobMemory &memory, OtherHostsOptions options) {
   std::unique_ptr<OtherHosts> others(new OtherHosts(std::move(store), memory, std::move(options)));
-  if (!others->news_.isValid())
-    return unsupported("cannot make an eventfd: {}", llvm::sys::StrError(errno));
   others->id_ = BRAID_TRY(randomName());
   BRAID_TRY(
       startThread(others->thread_, "other hosts", [others = others.get()] { others->run(); }));
@@ -65,48 +58,22 @@ OtherHosts::start(std::unique_ptr<Store> store, JobMemory &memory, OtherHostsOpt
 
 OtherHosts::OtherHosts(std::unique_ptr<Store> store, JobMemory &memory, OtherHostsOptions options)
     : store_(std::move(store)), memory_(memory), options_(std::move(options)),
-      news_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), hosts_(static_cast<size_t>(memory.hosts())),
+      hosts_(static_cast<size_t>(memory.hosts())),
       lastLook_(Clock::now()), nextSaying_(lastLook_ + kBeforeSaying) {}
 
 OtherHosts::~OtherHosts() {
-  {
-    std::lock_guard lock(mutex_);
-    isEnding_ = true;
-  }
-  changed_.notify_all();
+  isEnding_ = true;
+  memory_.wake();
   if (thread_.joinable())
     thread_.join();
 }
-
-// -- Called by the rendezvous. --
-
-void OtherHosts::bring(GatheredParts parts) {
-  {
-    std::lock_guard lock(mutex_);
-    brought_ = std::move(parts);
-  }
-  changed_.notify_all();
-}
-
-std::optional<GatheredParts> OtherHosts::takeGathered() {
-  uint64_t count;
-  (void)!read(news_.get(), &count, sizeof count);
-  std::lock_guard lock(mutex_);
-  return std::exchange(gathered_, {});
-}
-
-// -- The thread. --
 
 void OtherHosts::run() {
   // Signals are for the process's own threads.
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, nullptr);
-  auto isEnding = [this] {
-    std::lock_guard lock(mutex_);
-    return isEnding_;
-  };
-  while (!isEnding()) {
+  while (!isEnding_) {
     reached_ = communicate();
     if (reached_.code() == StatusCode::BadInput && !memory_.isAborted())
       memory_.abort({reached_, -1});
@@ -117,12 +84,19 @@ void OtherHosts::run() {
 }
 
 void OtherHosts::pause() {
-  std::unique_lock lock(mutex_);
-  const bool isShort = own_ && !isFailed_ && reached_.isOk();
-  changed_.wait_for(lock, isShort ? kPauseInGather : kPauseAtRest,
-                    [this] { return isEnding_ || brought_; });
-  if (brought_)
-    own_ = std::exchange(brought_, {});
+  if (!own_)
+    memory_.waitForRanks(round_, kPauseAtRest);
+  else
+    std::this_thread::sleep_for(isFailed_ || !reached_.isOk() ? kPauseAtRest : kPauseInGather);
+}
+
+/// Once all ranks of this host have come to the round.
+Status OtherHosts::takeOwnParts() {
+  if (!own_ && memory_.haveAllCome(round_))
+    own_ = GatheredParts{.sequence = round_,
+                         .step = memory_.stepOfHost(round_),
+                         .parts = BRAID_TRY(memory_.partsOfHost(round_))};
+  return Status::ok();
 }
 
 /// The first failure ends it; the next call tries again.
@@ -133,6 +107,7 @@ Status OtherHosts::communicate() {
     BRAID_TRY(giveSign(false));
     nextSign_ = now + signPeriod(memory_.ranks());
   }
+  BRAID_TRY(takeOwnParts());
   BRAID_TRY(sendParts());
   BRAID_TRY(lookAtRound());
   if (now >= nextListening_) {
@@ -228,10 +203,8 @@ Status OtherHosts::lookAtRound() {
     abortIfRoundCannotEnd();
     return Status::ok();
   }
-  if (*outcome == kDone) {
-    finishRound(BRAID_TRY(fetchAll()));
-    return Status::ok();
-  }
+  if (*outcome == kDone)
+    return finishRound(BRAID_TRY(fetchAll()));
   memory_.abortDecided(BRAID_TRY(decodeCause(*outcome, memory_.ranks())));
   isFailed_ = true;
   return Status::ok();
@@ -246,9 +219,8 @@ Result<std::optional<std::string>> OtherHosts::decide() {
     return store_->get(round, areSent_ ? kForOutcome : 0ms);
   if (!BRAID_TRY(haveAllPartsCome()))
     return store_->poll(round);
-  std::string text;
-  append(text, monotonicNs());
-  BRAID_TRY(store_->put(key("all", 0), text + all_->encode()));
+  all_->sentNs = monotonicNs();
+  BRAID_TRY(store_->put(key("all", 0), all_->encode()));
   return std::optional(BRAID_TRY(store_->putIfAbsent(round, kDone)));
 }
 
@@ -300,14 +272,13 @@ Result<GatheredParts> OtherHosts::fetchAll() {
   if (isZero())
     return *all_;
   const std::optional<std::string> text = BRAID_TRY(store_->poll(key("all", 0)));
-  if (!text || text->size() < sizeof(uint64_t))
+  if (!text)
     return badInput("expected host 0 to say what all ranks have said, got nothing");
-  const llvm::StringRef rest(*text);
-  GatheredParts all = BRAID_TRY(GatheredParts::decode(rest.drop_front(sizeof(uint64_t)),
-                                                      static_cast<size_t>(memory_.ranks())));
+  GatheredParts all =
+      BRAID_TRY(GatheredParts::decode(*text, static_cast<size_t>(memory_.ranks())));
   if (all.sequence != round_)
     return badInput("expected the parts of all-gather {}, got those of {}", round_, all.sequence);
-  synchronizeClocks(llvm::support::endian::read64le(rest.data()));
+  synchronizeClocks(all.sentNs);
   return all;
 }
 
@@ -324,10 +295,13 @@ void OtherHosts::synchronizeClocks(uint64_t zeroNs) {
 }
 
 /// It counts, whatever becomes of whom.
-void OtherHosts::finishRound(GatheredParts all) {
+Status OtherHosts::finishRound(const GatheredParts &all) {
   if (round_ == 1 && isZero() && options_.whenAllCame)
     options_.whenAllCame();
-  ++round_;
+  for (int64_t rank = 0; rank < memory_.ranks(); ++rank)
+    if (!memory_.isHere(rank))
+      BRAID_TRY(memory_.bring(rank, round_, all.parts[static_cast<size_t>(rank)], all.step));
+  memory_.finishGather(round_++);
   own_.reset();
   all_.reset();
   areSent_ = false;
@@ -335,14 +309,7 @@ void OtherHosts::finishRound(GatheredParts all) {
     host.hasCome = true;
     host.parts.reset();
   }
-  if (all.step != 0 && !memory_.commit(all.step))
-    return;
-  {
-    std::lock_guard lock(mutex_);
-    gathered_ = std::move(all);
-  }
-  const uint64_t one = 1;
-  (void)!write(news_.get(), &one, sizeof one);
+  return Status::ok();
 }
 
 /// Nobody waits for a host that has left. Where host 0 has left, no store may be there any more.

@@ -1,7 +1,7 @@
-//===- runtime/job/bootstrap/other_hosts.h - joins the rendezvous of a job's hosts ------------===//
+//===- runtime/job/bootstrap/other_hosts.h - joins the hosts of a job -------------------------===//
 //
-// Each host of a job has a rendezvous, which its ranks are connected to. One thread on each host
-// tells the others, by way of the store that all hosts have in common:
+// Each host of a job has a rendezvous and a job memory. One thread on each host tells the others
+// what its memory says, by way of the store that all hosts have in common:
 //
 //   host<K>    sign of life of host K, several times a second: whether it has left, and what its
 //              ranks do. Host 0 reads all of them, and passes them on in its own.
@@ -25,10 +25,8 @@
 #include "runtime/job/bootstrap/host_messages.h"
 #include "runtime/job/bootstrap/store.h"
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 
 namespace braid {
@@ -54,15 +52,6 @@ public:
   ~OtherHosts();
   OtherHosts(const OtherHosts &) = delete;
 
-  // -- Called by the rendezvous. None blocks. --
-
-  /// Readable when takeGathered() may have something.
-  int descriptor() const { return news_.get(); }
-  /// Takes the parts of all ranks of this host. Once for each sequence, from 1 on.
-  void bring(GatheredParts parts);
-  /// The parts of all ranks, once. The step is committed already.
-  std::optional<GatheredParts> takeGathered();
-
 private:
   using Clock = std::chrono::steady_clock;
   /// This host's knowledge of another one.
@@ -80,6 +69,7 @@ private:
 
   // The thread.
   void run();
+  Status takeOwnParts();
   void pause();
   Status communicate();
   Status introduce();
@@ -94,7 +84,7 @@ private:
   bool fits(const std::vector<std::string> &parts);
   Result<GatheredParts> fetchAll();
   void synchronizeClocks(uint64_t zeroNs);
-  void finishRound(GatheredParts all);
+  Status finishRound(const GatheredParts &all);
   void abortIfRoundCannotEnd();
   void lookAtClocks();
   void lookForMissing();
@@ -104,7 +94,7 @@ private:
   const std::unique_ptr<Store> store_;
   JobMemory &memory_;
   const OtherHostsOptions options_;
-  const FileDescriptor news_; ///< an eventfd
+  std::atomic<bool> isEnding_{false};
 
   // For the thread only.
   std::string id_, prefix_; ///< the prefix of all keys; empty: this host has not introduced itself
@@ -120,11 +110,6 @@ private:
   Clock::duration waited_{0}; ///< for hosts to come
   Clock::time_point lastLook_, nextSign_{}, nextListening_{}, nextSaying_;
   int64_t leastOffsetNs_ = INT64_MIN, mostOffsetNs_ = INT64_MAX; ///< bounds of host 0's clock
-
-  std::mutex mutex_; ///< guards what follows
-  std::condition_variable changed_;
-  bool isEnding_ = false;
-  std::optional<GatheredParts> brought_, gathered_;
 
   std::thread thread_;
 };

@@ -3,27 +3,24 @@
 
 #include "ir/failure.h"
 #include "ir/printable.h"
-#include "runtime/job/bootstrap/client.h"
-#include "runtime/job/bootstrap/environment.h"
 #include "runtime/job/bootstrap/start_thread.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/Endian.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Errno.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
+#include <array>
 #include <cerrno>
-#include <condition_variable>
 #include <csignal>
 #include <deque>
 #include <map>
-#include <mutex>
 
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -38,10 +35,8 @@ constexpr size_t kMaxPeers = 64;
 constexpr auto kHelloTime = 2s;
 /// How often the thread looks at the job's mark and at its clocks when nothing happens.
 constexpr auto kTick = 50ms;
-constexpr size_t kMaxOffers = 256;    ///< of one rank
-constexpr size_t kMaxNameBytes = 256; ///< of an offer
-constexpr size_t kMaxAnswers = 64;    ///< that one rank has not read
-constexpr size_t kShownOfJob = 80;    ///< characters of its name
+constexpr size_t kMaxOffers = 256; ///< of one rank
+constexpr size_t kShownOfJob = 80; ///< characters of its name
 
 /// "rank 2" or "ranks 2, 3".
 std::string nameRanks(const std::vector<int64_t> &ranks) {
@@ -56,46 +51,6 @@ std::string namePids(int64_t one, int64_t other) {
   return ": processes " + std::to_string(first) + " and " + std::to_string(second);
 }
 
-/// What is still to be sent to one rank. Never blocks.
-class Outbox {
-public:
-  using Bytes = std::shared_ptr<const std::string>;
-  void add(Bytes bytes, FileDescriptor descriptor = {}) {
-    messages_.push_back({std::move(bytes), std::move(descriptor)});
-  }
-  size_t size() const { return messages_.size(); }
-  void clear() { messages_.clear(); }
-  /// Sends what `connection` takes now.
-  Status flush(Connection &connection);
-
-private:
-  struct Message {
-    Bytes bytes;
-    FileDescriptor descriptor;
-    size_t sent = 0;
-  };
-  std::deque<Message> messages_;
-};
-
-Status Outbox::flush(Connection &connection) {
-  while (!messages_.empty()) {
-    Message &first = messages_.front();
-    size_t sent =
-        BRAID_TRY(connection.sendAvailable(llvm::StringRef(*first.bytes).drop_front(first.sent),
-                                           first.sent == 0 ? first.descriptor.get() : -1));
-    if (sent == 0)
-      return Status::ok();
-    first.sent += sent;
-    if (first.sent == first.bytes->size())
-      messages_.pop_front();
-  }
-  return Status::ok();
-}
-
-Outbox::Bytes share(const Frame &frame) {
-  return std::make_shared<const std::string>(encode(frame));
-}
-
 /// Connected, and has not said who it is.
 struct UnauthenticatedPeer {
   Connection connection;
@@ -103,103 +58,110 @@ struct UnauthenticatedPeer {
   Deadline deadline;
 };
 
-struct Rank {
-  RankState state = RankState::Absent;
-  std::optional<Connection> connection;
+/// A rank that has joined.
+struct Member {
+  Connection connection;
   FileDescriptor process; ///< see Connection::openPeer()
   bool isKilled = false;
-  Outbox outbox;
-  std::map<std::string, FileDescriptor> offers;
-  std::optional<std::string> part; ///< of the all-gather that is going on
-  uint32_t step = 0;               ///< that it is to commit; 0: none
+  std::map<std::string, FileDescriptor> offers = {};
 };
 } // namespace
+
+Result<std::string> randomName() {
+  std::array<char, 16> bytes; // so few come at once
+  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    return unsupported("cannot get a random name: {}", llvm::sys::StrError(errno));
+  return llvm::toHex(llvm::StringRef(bytes.data(), bytes.size()), true);
+}
+
+Result<RendezvousPlace> listenAnywhere() {
+  std::string name = nameOfJob(BRAID_TRY(randomName()), 0);
+  FileDescriptor listener = BRAID_TRY(Connection::listenAt(name));
+  if (!listener.isValid())
+    return unsupported("expected nobody to listen at '@{}'", name);
+  return RendezvousPlace{std::move(name), std::move(listener)};
+}
+
+Result<RendezvousPlace> listenForJob(const ClientHello &hello, Deadline deadline) {
+  for (int number = 0; number < kNamesOfJob; ++number) {
+    const std::string name = nameOfJob(hello.job, number);
+    FileDescriptor listener = BRAID_TRY(Connection::listenAt(name));
+    if (listener.isValid())
+      return RendezvousPlace{name, std::move(listener)};
+    // Without an answer, that job is over, or is suspended.
+    const auto limit = std::min(deadline, deadlineIn(kForGreeting));
+    if (const Status answer = Client::join(name, hello, limit).status();
+        answer.code() == StatusCode::BadInput)
+      return answer;
+  }
+  return unsupported("expected a free name for job '{}', got {} that are taken",
+                     printable(hello.job, kShownOfJob), kNamesOfJob);
+}
 
 /// All but the functions marked so belong to the thread.
 class Rendezvous::Server {
 public:
-  Server(RendezvousEndpoint endpoint, JobMemory &memory, RendezvousOptions options,
-         std::unique_ptr<OtherHosts> others, FileDescriptor wake)
-      : endpoint_(std::move(endpoint)), memory_(memory), options_(std::move(options)),
-        wake_(std::move(wake)), ranks_(static_cast<size_t>(memory.ranksPerHost())),
+  Server(FileDescriptor listener, JobMemory &memory, RendezvousOptions options, FileDescriptor wake)
+      : listener_(std::move(listener)), memory_(memory), options_(std::move(options)),
+        wake_(std::move(wake)), members_(static_cast<size_t>(memory.ranksPerHost())),
         first_(memory.host() * memory.ranksPerHost()),
-        joinDeadline_(deadlineIn(options_.joinTimeout)), others_(std::move(others)) {}
+        joinDeadline_(deadlineIn(options_.joinTimeout)) {}
 
   void run();
 
   // -- Any thread. --
   void stop();
-  Status waitForAllToLeave(Deadline deadline);
-  RendezvousCounts counts() const;
+  std::vector<int64_t> ranksIn(RankState state) const;
+  std::atomic<bool> isContradicted{false}; ///< which aborted the job
+  std::atomic<uint64_t> dropped{0};
 
 private:
-  // Waiting.
   void waitForEvents();
-  void serveEvents();
   void lookAtClocks();
   std::string nameStopped(std::vector<int64_t> ranks) const;
 
   // Unauthenticated peers.
-  enum class Verdict { Waiting, Done };
   void acceptPeers();
   bool acceptOne();
-  void dropOldest();
   void servePeers();
-  Verdict servePeer(UnauthenticatedPeer &peer);
+  bool servePeer(UnauthenticatedPeer &peer);
   Status whyRefused(const Result<ClientHello> &hello) const;
   Status contradiction(const ClientHello &hello, pid_t pid) const;
-  void contradict(UnauthenticatedPeer &peer, int64_t rank, const Status &cause);
+  void contradict(UnauthenticatedPeer &peer, const ClientHello &hello, const Status &cause);
   void refuse(UnauthenticatedPeer &peer, const std::string &why);
   void welcome(UnauthenticatedPeer &peer, int64_t rank);
-  void countDropped();
 
   // Ranks.
-  void serveRank(int64_t rank, short events, bool isDead);
-  Status handle(int64_t rank, Received received);
-  Status handleGather(int64_t rank, std::string part, uint32_t sequence, uint32_t step);
-  Status handleCommit(int64_t rank, const Frame &frame);
-  Status handleOffer(int64_t rank, Received received);
-  Status handleWant(int64_t rank, const Frame &frame);
-  void finishGather();
-  void tellGathered(const GatheredParts &gathered);
-  void abortIfGatherCannotEnd();
-  void answer(int64_t rank, Outbox::Bytes bytes, FileDescriptor descriptor = {});
-  void loseRank(int64_t rank, const Status &why, bool wasInside);
+  void serveRank(int64_t rank, bool isDead);
+  Status handle(Member &sender, Message message);
+  Status answerWant(Member &asking, llvm::StringRef request);
+  void loseRank(int64_t rank, const Status &why);
   void setState(int64_t rank, RankState state);
-  std::vector<int64_t> ranksIn(RankState state) const;
-  Rank &rankOf(int64_t number) { return ranks_[static_cast<size_t>(number - first_)]; }
-  bool isHere(int64_t number) const { return memory_.isHere(number); }
-
-  // The end.
-  /// All that have not left, or only those that are stopped.
+  std::optional<Member> &member(int64_t rank) {
+    return members_[static_cast<size_t>(rank - first_)];
+  }
+  bool isHere(int64_t rank) const { return memory_.isHere(rank); }
+  RankState stateOf(int64_t rank) const {
+    return static_cast<RankState>(memory_.slot(rank).state.load(std::memory_order_seq_cst));
+  }
   void killStragglers(bool isGraceOver);
 
-  RendezvousEndpoint endpoint_;
+  FileDescriptor listener_; ///< invalid once all ranks have met
   JobMemory &memory_;
   const RendezvousOptions options_;
   const FileDescriptor wake_; ///< an eventfd
   std::atomic<bool> isStopped_{false};
 
-  std::vector<Rank> ranks_;               ///< of this host
-  const int64_t first_;                   ///< the number of the first of them
-  std::deque<UnauthenticatedPeer> peers_; ///< oldest first
-  /// wake, listener, ranks, their processes, unauthenticated peers, other hosts' news
-  std::vector<pollfd> events_;
-  uint32_t gather_ = 1;         ///< the number of the all-gather that is going on
-  bool isContradicted_ = false; ///< which aborted the job
+  std::vector<std::optional<Member>> members_; ///< connected ranks of this host
+  const int64_t first_;                        ///< the number of the first of them
+  std::deque<UnauthenticatedPeer> peers_;      ///< oldest first
   const Deadline joinDeadline_;
   std::optional<Deadline> killTime_;
-  size_t absentBefore_ = 0;                  ///< at the last look since the job failed
-  Deadline acceptTime_{};                    ///< not before
-  const std::unique_ptr<OtherHosts> others_; ///< null: there are none
-
-  mutable std::mutex mutex_; ///< guards what follows
-  std::condition_variable changed_;
-  RendezvousCounts counts_;
-  std::vector<int64_t> present_; ///< ranks that have joined and are there
+  size_t absentBefore_ = 0; ///< at the last look since the job failed
+  Deadline acceptTime_{};   ///< not before
+  /// wake, listener, ranks, their processes, unauthenticated peers
+  std::vector<pollfd> events_;
 };
-
-// -- Waiting. --
 
 void Rendezvous::Server::run() {
   // Signals are for the process's own threads.
@@ -208,7 +170,16 @@ void Rendezvous::Server::run() {
   pthread_sigmask(SIG_SETMASK, &all, nullptr);
   while (!isStopped_) {
     waitForEvents();
-    serveEvents();
+    for (size_t i = 0; i < members_.size(); ++i) {
+      const bool isDead = events_[2 + members_.size() + i].revents != 0;
+      if (members_[i] && (events_[2 + i].revents || isDead))
+        serveRank(first_ + static_cast<int64_t>(i), isDead);
+    }
+    servePeers();
+    if (memory_.gathered() > 0)
+      listener_.reset(); // nobody else is to find it
+    else if (events_[1].revents)
+      acceptPeers();
     lookAtClocks();
   }
 }
@@ -217,33 +188,17 @@ void Rendezvous::Server::waitForEvents() {
   events_.clear();
   events_.push_back({wake_.get(), POLLIN, 0});
   // A negative descriptor is skipped.
-  events_.push_back({Clock::now() < acceptTime_ ? -1 : endpoint_.listener(), POLLIN, 0});
-  for (const Rank &rank : ranks_) {
-    auto events = static_cast<short>(rank.outbox.size() ? POLLIN | POLLOUT : POLLIN);
-    events_.push_back({rank.connection ? rank.connection->descriptor() : -1, events, 0});
-  }
+  events_.push_back({Clock::now() < acceptTime_ ? -1 : listener_.get(), POLLIN, 0});
+  for (const std::optional<Member> &each : members_)
+    events_.push_back({each ? each->connection.descriptor() : -1, POLLIN, 0});
   // A child of a rank's may keep the connection open when that is dead.
-  for (const Rank &rank : ranks_)
-    events_.push_back({rank.process.get(), POLLIN, 0});
+  for (const std::optional<Member> &each : members_)
+    events_.push_back({each ? each->process.get() : -1, POLLIN, 0});
   for (const UnauthenticatedPeer &peer : peers_)
     events_.push_back({peer.connection.descriptor(), POLLIN, 0});
-  events_.push_back({others_ ? others_->descriptor() : -1, POLLIN, 0});
   if (poll(events_.data(), events_.size(), kTick.count()) < 0)
     for (pollfd &entry : events_)
       entry.revents = 0;
-}
-
-void Rendezvous::Server::serveEvents() {
-  for (size_t i = 0; i < ranks_.size(); ++i)
-    serveRank(first_ + static_cast<int64_t>(i), events_[2 + i].revents,
-              events_[2 + ranks_.size() + i].revents != 0);
-  servePeers();
-  if (events_[1].revents)
-    acceptPeers();
-  if (!others_)
-    return;
-  if (std::optional<GatheredParts> gathered = others_->takeGathered())
-    tellGathered(*gathered);
 }
 
 /// "; stopped: rank 1": those of `ranks` that are.
@@ -254,9 +209,9 @@ std::string Rendezvous::Server::nameStopped(std::vector<int64_t> ranks) const {
 }
 
 void Rendezvous::Server::lookAtClocks() {
-  Deadline now = Clock::now();
-  if (std::vector<int64_t> absent = ranksIn(RankState::Absent);
-      !absent.empty() && now >= joinDeadline_ && !memory_.isAborted())
+  const Deadline now = Clock::now();
+  const std::vector<int64_t> absent = ranksIn(RankState::Absent);
+  if (!absent.empty() && now >= joinDeadline_ && !memory_.isAborted())
     memory_.abort(
         {timedOut("expected {} ranks to join within {} s, got all but {}{}", options_.ranks,
                   static_cast<double>(options_.joinTimeout.count()) / 1000, nameRanks(absent),
@@ -264,10 +219,9 @@ void Rendezvous::Server::lookAtClocks() {
          absent.front()});
   if (!memory_.isAborted())
     return;
-  const size_t absent = ranksIn(RankState::Absent).size();
-  if (!killTime_ || absent < absentBefore_) // who comes late has to hear of it, too
+  if (!killTime_ || absent.size() < absentBefore_) // who comes late has to hear of it, too
     killTime_ = now + options_.grace;
-  absentBefore_ = absent;
+  absentBefore_ = absent.size();
   if (options_.killsStragglers)
     killStragglers(now >= *killTime_);
 }
@@ -276,80 +230,68 @@ void Rendezvous::Server::lookAtClocks() {
 
 void Rendezvous::Server::acceptPeers() {
   // Not without end: the ranks want to be served, too.
-  for (size_t i = 0; i < kMaxPeers && acceptOne(); ++i) {
+  for (size_t i = 0; i < kMaxPeers && listener_.isValid() && acceptOne(); ++i) {
   }
 }
 
 bool Rendezvous::Server::acceptOne() {
-  FileDescriptor socket(
-      accept4(endpoint_.listener(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  FileDescriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket.isValid()) {
-    // Without a number to give, an unauthenticated peer has to go, or accepting has to wait.
-    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+    // Without a number to give, accepting has to wait.
+    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
       acceptTime_ = deadlineIn(10ms);
-      dropOldest();
-    }
     return false;
   }
-  Connection connection(std::move(socket), kMaxBodyBeforeWelcome);
+  Connection connection(std::move(socket));
   Result<PeerIdentity> identity = connection.peer();
   if (!identity || identity->uid != geteuid()) {
-    countDropped();
+    ++dropped;
     return true;
   }
-  peers_.push_back({std::move(connection), *identity, deadlineIn(kHelloTime)});
   // A rank says hello at once: it is most often here already, and needs no place in the crowd.
-  if (servePeer(peers_.back()) == Verdict::Done)
-    peers_.pop_back();
-  else if (peers_.size() > kMaxPeers)
-    dropOldest();
-  return endpoint_.listener() >= 0;
-}
-
-/// Who has waited longest has had the most time to say hello; and it gets a last chance.
-void Rendezvous::Server::dropOldest() {
-  if (peers_.empty())
-    return;
-  if (servePeer(peers_.front()) == Verdict::Waiting)
-    countDropped();
-  if (!peers_.empty())
+  UnauthenticatedPeer peer{std::move(connection), *identity, deadlineIn(kHelloTime)};
+  if (servePeer(peer))
+    return true;
+  peers_.push_back(std::move(peer));
+  if (peers_.size() > kMaxPeers) { // the oldest has had the most time to say hello
+    ++dropped;
     peers_.pop_front();
+  }
+  return true;
 }
 
 void Rendezvous::Server::servePeers() {
-  Deadline now = Clock::now();
-  const size_t first = 2 + 2 * ranks_.size();
-  for (size_t i = first; i + 1 < events_.size(); ++i) {
+  const Deadline now = Clock::now();
+  const size_t first = 2 + 2 * members_.size();
+  for (size_t i = first; i < events_.size(); ++i) {
     UnauthenticatedPeer peer = std::move(peers_.front());
     peers_.pop_front();
-    if (events_[i].revents && servePeer(peer) == Verdict::Done)
+    if (events_[i].revents && servePeer(peer))
       continue;
     if (now < peer.deadline)
       peers_.push_back(std::move(peer));
     else
-      countDropped();
+      ++dropped;
   }
 }
 
-Rendezvous::Server::Verdict Rendezvous::Server::servePeer(UnauthenticatedPeer &peer) {
-  std::vector<Received> frames;
-  Status status = peer.connection.receiveAvailable(frames);
-  if (status.isOk() && frames.empty())
-    return Verdict::Waiting;
-  // A hello, the whole hello, and nothing but the hello.
-  if (!status.isOk() || frames.size() != 1 || frames[0].frame.kind != FrameKind::Hello ||
-      frames[0].frame.hasDescriptor) {
-    countDropped();
-    return Verdict::Done;
+/// False if it has not said anything yet.
+bool Rendezvous::Server::servePeer(UnauthenticatedPeer &peer) {
+  Result<std::optional<Message>> message = peer.connection.receive();
+  if (message && !*message)
+    return false;
+  if (!message || (*message)->descriptor.isValid()) {
+    ++dropped;
+    return true;
   }
-  Result<ClientHello> hello = ClientHello::decode(frames[0].frame.body);
+  const Result<ClientHello> hello = ClientHello::decode((*message)->text);
   if (Status why = whyRefused(hello); !why.isOk())
     refuse(peer, why.message());
   else if (Status cause = contradiction(*hello, peer.identity.pid); !cause.isOk())
-    contradict(peer, hello->rank, cause);
+    contradict(peer, *hello, cause);
   else
     welcome(peer, hello->rank);
-  return Verdict::Done;
+  return true;
 }
 
 Status Rendezvous::Server::whyRefused(const Result<ClientHello> &hello) const {
@@ -364,13 +306,11 @@ Status Rendezvous::Server::whyRefused(const Result<ClientHello> &hello) const {
                   first_ + memory_.ranksPerHost() - 1, hello->rank);
 }
 
-/// Two processes that are rank 0 each host an endpoint and tell each other, so that both have to
-/// find the same words.
 Status Rendezvous::Server::contradiction(const ClientHello &hello, pid_t pid) const {
   const std::string job = printable(options_.job, kShownOfJob);
   const bool isOurs = hello.rank == options_.ownRank;
-  const size_t index = static_cast<size_t>(hello.rank - first_);
-  const bool isTaken = index < ranks_.size() && ranks_[index].state != RankState::Absent;
+  const bool isTaken = hello.rank < options_.ranks && isHere(hello.rank) &&
+                       stateOf(hello.rank) != RankState::Absent;
   if (isTaken || (isOurs && pid != getpid())) {
     const int64_t other =
         isOurs ? getpid() : memory_.slot(hello.rank).pid.load(std::memory_order_relaxed);
@@ -386,273 +326,133 @@ Status Rendezvous::Server::contradiction(const ClientHello &hello, pid_t pid) co
 }
 
 /// Ends a job that has not begun. One that has, or has failed for another reason, is no concern of
-/// who comes now: it may be the next job of that name.
-void Rendezvous::Server::contradict(UnauthenticatedPeer &peer, int64_t rank, const Status &cause) {
-  const bool isFirst = !isContradicted_ && gather_ == 1 && !memory_.isAborted();
-  if (!isFirst && !isContradicted_)
-    return countDropped();
-  if (isFirst)
-    memory_.abort({cause, rank < options_.ranks ? rank : -1});
-  isContradicted_ = true;
-  {
-    std::lock_guard lock(mutex_);
-    ++counts_.contradicted;
+/// who comes now: it may be the next job of that name, and its first rank then takes the place.
+void Rendezvous::Server::contradict(UnauthenticatedPeer &peer, const ClientHello &hello,
+                                    const Status &cause) {
+  if (!isContradicted && (memory_.gathered() > 0 || memory_.isAborted())) {
+    ++dropped;
+    if (memory_.isAborted() && hello.rank == first_)
+      listener_.reset();
+    return;
   }
+  if (!isContradicted)
+    memory_.abort({cause, hello.rank < options_.ranks ? hello.rank : -1});
+  isContradicted = true;
   // Among several hosts, the first cause has yet to be decided.
   const std::optional<JobCause> decided = memory_.cause();
   refuse(peer, decided ? decided->status.message() : cause.message());
 }
 
 void Rendezvous::Server::refuse(UnauthenticatedPeer &peer, const std::string &why) {
-  countDropped();
+  ++dropped;
   // Into the empty buffer of a new connection; whoever does not hear it is gone.
-  (void)peer.connection.sendAvailable(encode({.kind = FrameKind::Refused, .body = why}));
+  (void)peer.connection.send(("R" + why).substr(0, Message::kMaxBytes));
 }
 
-void Rendezvous::Server::welcome(UnauthenticatedPeer &peer, int64_t number) {
-  FileDescriptor memory = FileDescriptor::duplicate(memory_.descriptor());
-  if (!memory.isValid()) {
-    refuse(peer, "the host of the job has no descriptor left");
-    return;
-  }
-  Rank &rank = rankOf(number);
-  rank.process = peer.connection.openPeer();
-  rank.connection = std::move(peer.connection);
-  rank.connection->setMaxBody(kMaxBody);
-  memory_.slot(number).pid.store(static_cast<uint32_t>(peer.identity.pid),
-                                 std::memory_order_relaxed);
-  setState(number, RankState::Joined);
-  answer(number, share({.kind = FrameKind::Welcome, .hasDescriptor = true}), std::move(memory));
-}
-
-void Rendezvous::Server::countDropped() {
-  std::lock_guard lock(mutex_);
-  ++counts_.dropped;
+void Rendezvous::Server::welcome(UnauthenticatedPeer &peer, int64_t rank) {
+  Member &joined = member(rank).emplace(
+      Member{std::move(peer.connection), FileDescriptor()});
+  joined.process = joined.connection.openPeer();
+  memory_.slot(rank).pid.store(static_cast<uint32_t>(peer.identity.pid),
+                               std::memory_order_relaxed);
+  setState(rank, RankState::Joined);
+  const Result<bool> sent = joined.connection.send("W", memory_.descriptor());
+  if (!sent)
+    loseRank(rank, sent.status());
 }
 
 // -- Ranks. --
 
-/// What a dead rank said is heard first: it may have disconnected.
-void Rendezvous::Server::serveRank(int64_t number, short events, bool isDead) {
-  Rank &rank = rankOf(number);
-  if (!rank.connection || (events == 0 && !isDead))
-    return;
-  if (isDead || (events & ~POLLOUT)) {
-    std::vector<Received> frames;
-    bool wasInside = false;
-    Status status = rank.connection->receiveAvailable(frames, &wasInside);
-    for (Received &received : frames) {
-      if (!rank.connection)
-        return;
-      if (Status wrong = handle(number, std::move(received)); !wrong.isOk())
-        return loseRank(number, wrong, false);
-    }
-    if (!status.isOk() && rank.connection)
-      return loseRank(number, status, wasInside);
-  }
-  if (!rank.connection)
-    return;
+void Rendezvous::Server::serveRank(int64_t rank, bool isDead) {
   if (isDead)
-    return loseRank(number, peerFailed("its process is dead"), false);
-  if (Status status = rank.outbox.flush(*rank.connection); !status.isOk())
-    loseRank(number, status, false);
+    return loseRank(rank, peerFailed("its process is dead"));
+  Member &served = *member(rank);
+  Result<std::optional<Message>> message = served.connection.receive();
+  if (!message)
+    return loseRank(rank, message.status());
+  if (!*message)
+    return;
+  if (Status wrong = handle(served, std::move(**message)); !wrong.isOk())
+    loseRank(rank, wrong);
 }
 
 /// A failure means that the rank does not keep to the protocol.
-Status Rendezvous::Server::handle(int64_t rank, Received received) {
-  Frame &frame = received.frame;
-  if (frame.hasDescriptor != (frame.kind == FrameKind::Offer))
-    return badInput("expected a descriptor with an offer, and only with one");
-  switch (frame.kind) {
-  case FrameKind::Gather:
-    return handleGather(rank, std::move(frame.body), frame.sequence, 0);
-  case FrameKind::Commit:
-    return handleCommit(rank, frame);
-  case FrameKind::Offer:
-    return handleOffer(rank, std::move(received));
-  case FrameKind::Want:
-    return handleWant(rank, frame);
-  case FrameKind::Disconnect:
-    setState(rank, RankState::Left);
-    abortIfGatherCannotEnd();
-    return Status::ok();
-  default:
-    return badInput("expected a message of a rank, got kind {}", static_cast<int>(frame.kind));
+Status Rendezvous::Server::handle(Member &sender, Message message) {
+  const llvm::StringRef text = message.text;
+  if (text.startswith("G") && !message.descriptor.isValid())
+    return answerWant(sender, text.drop_front());
+  if (!text.startswith("O") || !message.descriptor.isValid())
+    return badInput("expected an offer with a descriptor, or a request for one");
+  const std::string name = text.drop_front().str();
+  if (sender.offers.count(name) == 0 && sender.offers.size() >= kMaxOffers)
+    return badInput("expected at most {} offers, got more", kMaxOffers);
+  sender.offers.insert_or_assign(name, std::move(message.descriptor));
+  return Status::ok();
+}
+
+Status Rendezvous::Server::answerWant(Member &asking, llvm::StringRef request) {
+  const auto [number, name] = request.split(' ');
+  int64_t owner = -1;
+  if (number.getAsInteger(10, owner) || owner < 0 || owner >= options_.ranks || !isHere(owner))
+    return badInput("expected a rank of this host, got '{}'", printable(number.str(), 20));
+  int descriptor = -1;
+  if (const std::optional<Member> &offering = member(owner))
+    if (const auto found = offering->offers.find(name.str()); found != offering->offers.end())
+      descriptor = found->second.get();
+  const Result<bool> sent = asking.connection.send("D", descriptor);
+  if (sent && !*sent)
+    return badInput("expected answers to be read, got many that are not");
+  return Status::ok(); // whoever is gone is noticed later
+}
+
+/// The connection of a rank has ended, or has to.
+void Rendezvous::Server::loseRank(int64_t rank, const Status &why) {
+  const bool hasEnded = why.code() == StatusCode::PeerFailed;
+  if (hasEnded && stateOf(rank) == RankState::Left) {
+    member(rank).reset();
+    return;
   }
-}
-
-Status Rendezvous::Server::handleGather(int64_t number, std::string part, uint32_t sequence,
-                                        uint32_t step) {
-  Rank &rank = rankOf(number);
-  if (rank.part || sequence != gather_)
-    return badInput("expected a part of all-gather {}, got one of {}", gather_, sequence);
-  rank.part = std::move(part);
-  rank.step = step;
-  if (llvm::all_of(ranks_, [](const Rank &any) { return any.part.has_value(); }))
-    finishGather();
-  else
-    abortIfGatherCannotEnd();
-  return Status::ok();
-}
-
-Status Rendezvous::Server::handleCommit(int64_t rank, const Frame &frame) {
-  if (frame.body.size() != 4)
-    return badInput("expected the number of a step, got {} bytes", frame.body.size());
-  return handleGather(rank, "", frame.sequence, llvm::support::endian::read32le(frame.body.data()));
-}
-
-/// All ranks of this host have come.
-void Rendezvous::Server::finishGather() {
-  GatheredParts gathered{.sequence = gather_, .step = ranks_.front().step};
-  size_t bytes = 4; // the number of parts
-  for (const Rank &rank : ranks_) {
-    bytes += 4 + rank.part->size();
-    gathered.step = std::min(gathered.step, rank.step);
-    gathered.parts.push_back(*rank.part);
-  }
-  if (bytes > kMaxBody)
-    return (void)memory_.abort(
-        {badInput("expected at most {} bytes from all ranks together, got {}", kMaxBody, bytes)});
-  if (others_)
-    return others_->bring(std::move(gathered));
-  // Then it counts, whatever happens to whom.
-  if (gathered.step == 0 || memory_.commit(gathered.step))
-    tellGathered(gathered);
-}
-
-/// What all ranks of the job have said.
-void Rendezvous::Server::tellGathered(const GatheredParts &gathered) {
-  endpoint_.close(); // nobody else is to find it
-  for (Rank &rank : ranks_)
-    rank.part.reset();
-  gather_ = gathered.sequence + 1;
-  const Outbox::Bytes message = share({.kind = FrameKind::Gathered,
-                                       .sequence = gathered.sequence,
-                                       .body = encodeParts(gathered.parts)});
-  for (size_t i = 0; i < ranks_.size(); ++i)
-    answer(first_ + static_cast<int64_t>(i), message);
-}
-
-/// A rank that has left takes no part in any all-gather; one that has died has aborted the job.
-void Rendezvous::Server::abortIfGatherCannotEnd() {
-  std::vector<int64_t> left = ranksIn(RankState::Left);
-  if (left.empty() || llvm::none_of(ranks_, [](const Rank &any) { return any.part.has_value(); }))
-    return;
-  memory_.abort({peerFailed("{} left before the others were done", nameRanks(left)), left.front()});
-}
-
-Status Rendezvous::Server::handleOffer(int64_t number, Received received) {
-  Rank &rank = rankOf(number);
-  const bool isKnown = rank.offers.count(received.frame.body) != 0;
-  if (received.frame.body.size() > kMaxNameBytes || (!isKnown && rank.offers.size() >= kMaxOffers))
-    return badInput("expected at most {} offers with names of at most {} bytes, got more",
-                    kMaxOffers, kMaxNameBytes);
-  rank.offers.insert_or_assign(received.frame.body, std::move(received.descriptor));
-  return Status::ok();
-}
-
-Status Rendezvous::Server::handleWant(int64_t number, const Frame &frame) {
-  if (rankOf(number).outbox.size() >= kMaxAnswers)
-    return badInput("expected answers to be read, got {} that are not", kMaxAnswers);
-  if (frame.body.size() < 8)
-    return badInput("expected a rank and a name, got the end of the message");
-  uint64_t owner = llvm::support::endian::read64le(frame.body.data());
-  std::string name = frame.body.substr(8);
-  if (owner >= static_cast<uint64_t>(options_.ranks) || !isHere(static_cast<int64_t>(owner)))
-    return badInput("expected a rank of this host, got {}", owner);
-  const auto &offers = rankOf(static_cast<int64_t>(owner)).offers;
-  FileDescriptor descriptor;
-  if (auto found = offers.find(name); found != offers.end())
-    descriptor = FileDescriptor::duplicate(found->second.get());
-  Frame reply{.kind = FrameKind::Descriptor, .sequence = frame.sequence};
-  reply.hasDescriptor = descriptor.isValid();
-  if (!descriptor.isValid())
-    reply.body = "expected something that rank " + std::to_string(owner) + " offers, got '" +
-                 name.substr(0, kMaxNameBytes) + "'";
-  answer(number, share(reply), std::move(descriptor));
-  return Status::ok();
-}
-
-/// Sends what can be sent now, and the rest when the rank reads. Failing to is noticed later.
-void Rendezvous::Server::answer(int64_t number, Outbox::Bytes bytes, FileDescriptor descriptor) {
-  Rank &rank = rankOf(number);
-  if (!rank.connection)
-    return;
-  rank.outbox.add(std::move(bytes), std::move(descriptor));
-  Status status = rank.outbox.flush(*rank.connection);
-  if (status.isOk())
-    return;
-  rank.outbox.clear(); // what it said before, perhaps that it disconnects, is still to be read
-  if (status.code() != StatusCode::PeerFailed)
-    memory_.abort({status.annotated(fmt::format("rank {} gets no answer", number)), number});
-}
-
-void Rendezvous::Server::loseRank(int64_t number, const Status &why, bool wasInside) {
-  std::string text = "rank " + std::to_string(number) + " ";
+  std::string text = "rank " + std::to_string(rank) + " ";
   if (why.code() == StatusCode::BadInput)
     text += "broke the protocol: " + why.message();
-  else if (why.code() != StatusCode::PeerFailed)
+  else if (!hasEnded)
     text += "cannot be heard: " + why.message();
   else if (options_.explainDeath)
-    text += options_.explainDeath(number);
+    text += options_.explainDeath(rank);
   else
     text += "closed its connection";
-  if (wasInside && why.code() == StatusCode::PeerFailed)
-    text += " in the middle of a message";
-  if (std::string doing = options_.describe ? options_.describe(number) : ""; !doing.empty())
+  if (std::string doing = options_.describe ? options_.describe(rank) : ""; !doing.empty())
     text += "\n  " + doing;
   // The mark first: whoever is told that the rank is dead can see why.
-  memory_.abort({Status(StatusCode::PeerFailed, std::move(text)), number});
-  setState(number, RankState::Dead);
+  memory_.abort({Status(StatusCode::PeerFailed, std::move(text)), rank});
+  setState(rank, RankState::Dead);
+  member(rank).reset();
 }
 
-void Rendezvous::Server::setState(int64_t number, RankState state) {
-  Rank &rank = rankOf(number);
-  rank.state = state;
-  memory_.slot(number).state.store(static_cast<uint32_t>(state), std::memory_order_relaxed);
-  bool isPresent = state == RankState::Joined;
-  if (!isPresent) {
-    rank.connection.reset();
-    rank.process.reset();
-    rank.outbox.clear();
-    rank.offers.clear();
-    rank.part.reset(); // an all-gather without this rank never ends
-  }
-  std::lock_guard lock(mutex_);
-  counts_.joined += isPresent;
-  if (isPresent)
-    present_.push_back(number);
-  else
-    present_.erase(std::remove(present_.begin(), present_.end(), number), present_.end());
-  changed_.notify_all();
+void Rendezvous::Server::setState(int64_t rank, RankState state) {
+  memory_.slot(rank).state.store(static_cast<uint32_t>(state), std::memory_order_seq_cst);
 }
 
 std::vector<int64_t> Rendezvous::Server::ranksIn(RankState state) const {
   std::vector<int64_t> found;
-  for (size_t i = 0; i < ranks_.size(); ++i)
-    if (ranks_[i].state == state)
-      found.push_back(first_ + static_cast<int64_t>(i));
+  for (int64_t rank = first_; rank < first_ + memory_.ranksPerHost(); ++rank)
+    if (stateOf(rank) == state)
+      found.push_back(rank);
   return found;
 }
 
-// -- The end. --
-
 void Rendezvous::Server::killStragglers(bool isGraceOver) {
-  for (size_t i = 0; i < ranks_.size(); ++i) {
-    Rank &rank = ranks_[i];
-    const int64_t number = first_ + static_cast<int64_t>(i);
-    if (!rank.connection || !rank.process.isValid() || rank.isKilled)
+  for (int64_t rank = first_; rank < first_ + memory_.ranksPerHost(); ++rank) {
+    std::optional<Member> &each = member(rank);
+    if (!each || !each->process.isValid() || each->isKilled)
       continue;
-    const bool isStopped = options_.isStopped && options_.isStopped(number);
+    const bool isStopped = options_.isStopped && options_.isStopped(rank);
     if (!isGraceOver && !isStopped)
       continue;
-    std::lock_guard lock(mutex_); // whoever sees that it is dead sees that it was counted
-    rank.isKilled = true;         // or it has gone by itself
-    if (syscall(SYS_pidfd_send_signal, rank.process.get(), SIGKILL, nullptr, 0) != 0)
-      continue;
-    ++counts_.killed;
-    // The end of its connection may come much later: a process with a GPU takes long to go.
-    memory_.slot(number).isKilled.store(1, std::memory_order_relaxed);
+    each->isKilled = true; // or it has gone by itself
+    if (syscall(SYS_pidfd_send_signal, each->process.get(), SIGKILL, nullptr, 0) == 0)
+      // The end of its connection may come much later: a process with a GPU takes long to go.
+      memory_.slot(rank).isKilled.store(1, std::memory_order_relaxed);
   }
 }
 
@@ -664,23 +464,8 @@ void Rendezvous::Server::stop() {
   (void)!write(wake_.get(), &one, sizeof one);
 }
 
-Status Rendezvous::Server::waitForAllToLeave(Deadline deadline) {
-  std::unique_lock lock(mutex_);
-  if (changed_.wait_until(lock, deadline, [&] { return present_.empty(); }))
-    return Status::ok();
-  std::vector<int64_t> present = present_;
-  std::sort(present.begin(), present.end());
-  return timedOut("expected all ranks to leave in time, got all but {}", nameRanks(present));
-}
-
-RendezvousCounts Rendezvous::Server::counts() const {
-  std::lock_guard lock(mutex_);
-  return counts_;
-}
-
-Result<std::unique_ptr<Rendezvous>> Rendezvous::start(RendezvousEndpoint endpoint,
-                                                      JobMemory &memory, RendezvousOptions options,
-                                                      std::unique_ptr<OtherHosts> others) {
+Result<std::unique_ptr<Rendezvous>> Rendezvous::start(RendezvousPlace place, JobMemory &memory,
+                                                      RendezvousOptions options) {
   if (options.ranks < 1 || options.ranks != memory.ranks())
     return badInput("expected a job memory for {} ranks, got one for {}", options.ranks,
                     memory.ranks());
@@ -688,9 +473,9 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::start(RendezvousEndpoint endpoin
   if (!wake.isValid())
     return unsupported("cannot make an eventfd: {}", llvm::sys::StrError(errno));
   std::unique_ptr<Rendezvous> rendezvous(new Rendezvous());
-  rendezvous->path_ = endpoint.path();
-  rendezvous->server_ = std::make_unique<Server>(std::move(endpoint), memory, std::move(options),
-                                                 std::move(others), std::move(wake));
+  rendezvous->name_ = std::move(place.name);
+  rendezvous->server_ = std::make_unique<Server>(std::move(place.listener), memory,
+                                                 std::move(options), std::move(wake));
   Server *server = rendezvous->server_.get();
   BRAID_TRY(startThread(rendezvous->thread_, "the meeting", [server] { server->run(); }));
   return rendezvous;
@@ -703,10 +488,18 @@ Rendezvous::~Rendezvous() {
   thread_.join();
 }
 
-Status Rendezvous::waitForAllToLeave(Deadline deadline) {
-  return server_->waitForAllToLeave(deadline);
+Status Rendezvous::waitForAllToLeave(Deadline deadline) const {
+  for (;;) {
+    const std::vector<int64_t> present = server_->ranksIn(RankState::Joined);
+    if (present.empty())
+      return Status::ok();
+    if (Clock::now() >= deadline)
+      return timedOut("expected all ranks to leave in time, got all but {}", nameRanks(present));
+    std::this_thread::sleep_for(2ms);
+  }
 }
 
-RendezvousCounts Rendezvous::counts() const { return server_->counts(); }
+bool Rendezvous::isContradicted() const { return server_->isContradicted; }
+uint64_t Rendezvous::dropped() const { return server_->dropped; }
 
 } // namespace braid

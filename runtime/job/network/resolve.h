@@ -3,6 +3,8 @@
 
 #include "runtime/job/bootstrap/socket.h"
 
+#include <vector>
+
 #include <sys/socket.h>
 
 namespace braid {
