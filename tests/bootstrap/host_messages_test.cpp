@@ -1,6 +1,5 @@
 //===- tests/bootstrap/host_messages_test.cpp - what hosts put into their store -------------===//
 
-#include "runtime/job/bootstrap/frame.h"
 #include "runtime/job/bootstrap/host_messages.h"
 
 #include <gmock/gmock.h>
@@ -34,7 +33,7 @@ TEST(HostMessages, ASignComesAsItWas) {
   std::string another = text;
   another[0] = 9;
   rest = another;
-  EXPECT_THAT(HostSign::decode(rest).status().message(), HasSubstr("version 5 of a host's sign"));
+  EXPECT_THAT(HostSign::decode(rest).status().message(), HasSubstr("version 6 of a host's sign"));
 }
 
 TEST(HostMessages, PartsComeAsTheyWere) {
@@ -45,7 +44,7 @@ TEST(HostMessages, PartsComeAsTheyWere) {
   EXPECT_EQ(decoded->sequence, 7u);
   EXPECT_EQ(decoded->step, 3u);
   EXPECT_EQ(decoded->parts, parts.parts);
-  EXPECT_THAT(GatheredParts::decode(text, 2).status().message(), HasSubstr("of 2 ranks, got 3"));
+  EXPECT_THAT(GatheredParts::decode(text, 2).status().message(), HasSubstr("of 2 ranks, got 1004 more"));
   for (size_t size = 0; size < text.size(); ++size)
     EXPECT_EQ(GatheredParts::decode(llvm::StringRef(text).take_front(size), 3).status().code(),
               StatusCode::BadInput)
@@ -82,6 +81,10 @@ TEST(HostMessages, LongCausesAreCut) {
 }
 
 // -- Where ranks are. --
+
+std::string number(uint32_t value) {
+  return {reinterpret_cast<const char *>(&value), sizeof value};
+}
 
 auto isAnyRank() {
   return [](int64_t) { return true; };
@@ -154,9 +157,7 @@ TEST(HostMessages, NobodySpeaksForRanksOfOthers) {
   EXPECT_EQ(bodyOf(to, 0, 2), before);
   EXPECT_EQ(bodyOf(to, 2, 2), bodyOf(from, 2, 2));
   for (const uint32_t rank : {4u, 5u, 1u << 31, ~0u}) {
-    std::string body;
-    append(body, rank);
-    body += bodyOf(from, 0, 1).substr(4);
+    const std::string body = number(rank) + bodyOf(from, 0, 1).substr(4);
     EXPECT_FALSE(applySlots(body, to, 0, isAnyRank()).isOk()) << rank;
   }
 }
@@ -176,10 +177,7 @@ TEST(HostMessages, HalfASlotChangesNothing) {
 
 TEST(HostMessages, QueuesHaveABound) {
   JobMemory memory = emptyMemory(1);
-  std::string body;
-  append(body, uint32_t(0));
-  append(body, kQueueSlots + 1);
-  body += std::string(100000, 'x');
+  const std::string body = number(0) + number(kQueueSlots + 1) + std::string(100000, 'x');
   EXPECT_THAT(applySlots(body, memory, 0, isAnyRank()).message(), HasSubstr("at most 32 queues"));
   // A slot that says so itself is cut.
   memory.slot(0).queues = ~0u;

@@ -69,7 +69,7 @@ protected:
     groups_.resize(static_cast<size_t>(ranks));
     onEveryRank([&](int64_t rank) {
       auto client =
-          Client::join(host_->path(), {.job = "job", .rank = rank, .ranks = ranks}, soon());
+          Client::join(host_->name(), {.job = "job", .rank = rank, .ranks = ranks}, soon());
       ASSERT_TRUE(client) << client.status().message();
       groups_[rank] = std::make_unique<ProcessGroup>(std::move(*client), timeout);
       groups_[rank]->setWarn([this](const std::string &text) {

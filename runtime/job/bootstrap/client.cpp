@@ -141,8 +141,8 @@ Status Client::fail(const Status &cause) {
 
 bool Client::isHostGone() const {
   // A child of the host's may keep the connection open when that is dead.
-  pollfd entries[] = {{connection_.descriptor(), POLLRDHUP, 0}, {host_.get(), POLLIN, 0}};
-  return poll(entries, 2, 0) > 0;
+  pollfd process{host_.get(), POLLIN, 0};
+  return connection_.hasEnded() || poll(&process, 1, 0) > 0;
 }
 
 JobCause Client::hostIsGone() const {
@@ -167,38 +167,39 @@ Status Client::lost(const Status &status) {
                : status.annotated(fmt::format("rank {} cannot reach the host of the job", rank()));
 }
 
-Status Client::send(const std::string &text, int descriptor) {
+/// Sends a message, and waits for the answer. What a rank offers is there for its peers when this
+/// has returned: they hear of it in another way than the host.
+Result<Message> Client::ask(const std::string &text, int descriptor) {
+  bool isSent = false;
   for (;;) {
     if (const std::optional<JobCause> cause = memory_.cause())
       return cause->status;
-    const Result<bool> sent = connection_.send(text, descriptor);
-    if (!sent)
-      return lost(sent.status());
-    if (*sent)
-      return Status::ok();
-    (void)waitUntilReady(connection_.descriptor(), POLLOUT, deadlineIn(kSlice));
+    if (!isSent) {
+      const Result<bool> sent = connection_.send(text, descriptor);
+      if (!sent)
+        return lost(sent.status());
+      isSent = *sent;
+    }
+    Result<std::optional<Message>> answer = connection_.receive();
+    if (!answer)
+      return lost(answer.status());
+    if (*answer) {
+      memory_.slot(rank()).arrivals.fetch_add(1, std::memory_order_relaxed);
+      return std::move(**answer);
+    }
+    (void)waitUntilReady(connection_.descriptor(), isSent ? POLLIN : POLLOUT, deadlineIn(kSlice));
   }
 }
 
 Status Client::offer(const std::string &name, int descriptor) {
-  return send("O" + name, descriptor);
+  return ask("O" + name, descriptor).status();
 }
 
 Result<FileDescriptor> Client::want(int64_t rank, const std::string &name) {
-  BRAID_TRY(send(fmt::format("G{} {}", rank, name)));
-  for (;;) {
-    Result<Message> answer = connection_.receive(deadlineIn(kSlice));
-    if (const std::optional<JobCause> cause = memory_.cause())
-      return cause->status;
-    if (!answer && answer.status().code() == StatusCode::TimedOut)
-      continue;
-    if (!answer)
-      return lost(answer.status());
-    memory_.slot(hello_.rank).arrivals.fetch_add(1, std::memory_order_relaxed);
-    if (answer->descriptor.isValid())
-      return std::move(answer->descriptor);
-    return badInput("expected something that rank {} offers, got '{}'", rank, name);
-  }
+  Message answer = BRAID_TRY(ask(fmt::format("G{} {}", rank, name), -1));
+  if (answer.descriptor.isValid())
+    return std::move(answer.descriptor);
+  return badInput("expected something that rank {} offers, got '{}'", rank, name);
 }
 
 void Client::disconnect() {

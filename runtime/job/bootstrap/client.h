@@ -11,7 +11,7 @@
 //   R reason             the host refuses it, and closes the connection
 //   O name               the rank leaves a descriptor with the host
 //   G RANK name          the rank wants the descriptor that RANK has left under that name
-//   D with a descriptor  here it is; without one, there is none
+//   D                    the host's answer to either, with the descriptor that is wanted, if any
 //
 // All else that ranks tell each other is in the job memory: a rank has left in good order if its
 // slot says so when its connection ends.
@@ -64,8 +64,8 @@ public:
   /// As allGather() of nothing, by which all ranks have done `step`. It is committed when this
   /// returns without a failure; with one, the job memory says whether it was.
   Status meetAtCommit(uint32_t step);
-  /// Leaves a duplicate of `descriptor` with the host, under a name that is this rank's own.
-  /// Blocks only if the host does not read.
+  /// Leaves a duplicate of `descriptor` with the host, under a name that is this rank's own, and
+  /// waits until it has it.
   Status offer(const std::string &name, int descriptor);
   /// What `rank` offered under `name`, of which it told this rank before. Blocks for the answer;
   /// BadInput if there is nothing under that name.
@@ -83,7 +83,7 @@ public:
 
 private:
   Client(Connection connection, ClientHello hello, JobMemory memory);
-  Status send(const std::string &text, int descriptor = -1);
+  Result<Message> ask(const std::string &text, int descriptor);
   Status lost(const Status &status);
   Status meet(const std::string &part, uint32_t step);
   void abortIfSomebodyHasLeft();

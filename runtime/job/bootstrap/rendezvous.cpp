@@ -134,7 +134,8 @@ private:
   // Ranks.
   void serveRank(int64_t rank, bool isDead);
   Status handle(Member &sender, Message message);
-  Status answerWant(Member &asking, llvm::StringRef request);
+  Status keepOffer(Member &sender, const std::string &name, FileDescriptor descriptor);
+  Result<int> findOffer(llvm::StringRef request);
   void loseRank(int64_t rank, const Status &why);
   void setState(int64_t rank, RankState state);
   std::optional<Member> &member(int64_t rank) {
@@ -280,7 +281,8 @@ bool Rendezvous::Server::servePeer(UnauthenticatedPeer &peer) {
   Result<std::optional<Message>> message = peer.connection.receive();
   if (message && !*message)
     return false;
-  if (!message || (*message)->descriptor.isValid()) {
+  // Whoever waited in vain for an answer has gone, and comes again.
+  if (!message || (*message)->descriptor.isValid() || peer.connection.hasEnded()) {
     ++dropped;
     return true;
   }
@@ -379,30 +381,38 @@ void Rendezvous::Server::serveRank(int64_t rank, bool isDead) {
 /// A failure means that the rank does not keep to the protocol.
 Status Rendezvous::Server::handle(Member &sender, Message message) {
   const llvm::StringRef text = message.text;
-  if (text.startswith("G") && !message.descriptor.isValid())
-    return answerWant(sender, text.drop_front());
-  if (!text.startswith("O") || !message.descriptor.isValid())
+  int wanted = -1;
+  if (text.startswith("O") && message.descriptor.isValid())
+    BRAID_TRY(keepOffer(sender, text.drop_front().str(), std::move(message.descriptor)));
+  else if (text.startswith("G") && !message.descriptor.isValid())
+    wanted = BRAID_TRY(findOffer(text.drop_front()));
+  else
     return badInput("expected an offer with a descriptor, or a request for one");
-  const std::string name = text.drop_front().str();
+  const Result<bool> sent = sender.connection.send("D", wanted);
+  if (sent && !*sent)
+    return badInput("expected answers to be read, got many that are not");
+  return Status::ok(); // whoever is gone is noticed later
+}
+
+Status Rendezvous::Server::keepOffer(Member &sender, const std::string &name,
+                                     FileDescriptor descriptor) {
   if (sender.offers.count(name) == 0 && sender.offers.size() >= kMaxOffers)
     return badInput("expected at most {} offers, got more", kMaxOffers);
-  sender.offers.insert_or_assign(name, std::move(message.descriptor));
+  sender.offers.insert_or_assign(name, std::move(descriptor));
   return Status::ok();
 }
 
-Status Rendezvous::Server::answerWant(Member &asking, llvm::StringRef request) {
+/// The descriptor, or -1 if there is none.
+Result<int> Rendezvous::Server::findOffer(llvm::StringRef request) {
   const auto [number, name] = request.split(' ');
   int64_t owner = -1;
   if (number.getAsInteger(10, owner) || owner < 0 || owner >= options_.ranks || !isHere(owner))
     return badInput("expected a rank of this host, got '{}'", printable(number.str(), 20));
-  int descriptor = -1;
-  if (const std::optional<Member> &offering = member(owner))
-    if (const auto found = offering->offers.find(name.str()); found != offering->offers.end())
-      descriptor = found->second.get();
-  const Result<bool> sent = asking.connection.send("D", descriptor);
-  if (sent && !*sent)
-    return badInput("expected answers to be read, got many that are not");
-  return Status::ok(); // whoever is gone is noticed later
+  const std::optional<Member> &offering = member(owner);
+  if (!offering)
+    return -1;
+  const auto found = offering->offers.find(name.str());
+  return found == offering->offers.end() ? -1 : found->second.get();
 }
 
 /// The connection of a rank has ended, or has to.

@@ -128,6 +128,11 @@ Result<Connection> Connection::connect(const std::string &name, Deadline deadlin
   return Connection(std::move(socket));
 }
 
+bool Connection::hasEnded() const {
+  pollfd entry{descriptor(), POLLRDHUP, 0};
+  return poll(&entry, 1, 0) != 0;
+}
+
 Result<PeerIdentity> Connection::peer() const {
   ucred credentials{};
   socklen_t bytes = sizeof credentials;
@@ -142,8 +147,7 @@ FileDescriptor Connection::openPeer() const {
     return FileDescriptor();
   FileDescriptor process(static_cast<int>(syscall(SYS_pidfd_open, identity->pid, 0)));
   // Connected after it was opened: the number is still that of who connected.
-  pollfd entry{descriptor(), POLLRDHUP, 0};
-  if (poll(&entry, 1, 0) != 0)
+  if (hasEnded())
     process.reset();
   return process;
 }

@@ -85,6 +85,8 @@ public:
   static Result<Connection> connect(const std::string &name, Deadline deadline);
 
   int descriptor() const { return socket_.get(); }
+  /// The other side has ended it. There may be messages to read still.
+  bool hasEnded() const;
   Result<PeerIdentity> peer() const;
   /// The process at the other end, held by a descriptor so that its number cannot come to mean
   /// another one: readable when it is dead. Invalid if it cannot be seen from here, is gone, or is
