@@ -101,9 +101,9 @@ Result<std::unique_ptr<JobRank::Host>> JobRank::Host::start(const Place &place,
       host->others = std::move(*joined);
     }
   }
-  RendezvousPlace meeting = BRAID_TRY(
-      place.ranks == 1 ? listenAnywhere()
-                       : listenForJob({place.job, place.rank, place.ranks}, deadline));
+  RendezvousPlace meeting =
+      BRAID_TRY(place.ranks == 1 ? listenAnywhere()
+                                 : listenForJob({place.job, place.rank, place.ranks}, deadline));
   host->rendezvous = BRAID_TRY(Rendezvous::start(
       std::move(meeting), host->memory,
       {.ranks = place.ranks,

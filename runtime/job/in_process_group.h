@@ -127,7 +127,6 @@ private:
   struct Allocation {
     size_t bytes;
     std::unique_ptr<void, Free> memory;
-    std::string handle = {}; ///< empty: not exported yet
   };
   /// What a rank has, by address, and what its programs have released.
   struct OfRank {
@@ -136,13 +135,7 @@ private:
     size_t bytes = 0; ///< of all allocations
   };
   std::vector<OfRank> memory_;
-  uint64_t exported_ = 0;
-  struct Export {
-    int64_t rank;
-    void *base;
-  };
-  std::map<std::string, Export> exports_; ///< by handle
-  std::vector<uint32_t> steps_;           ///< of each rank: commits begun; its own thread's
+  std::vector<uint32_t> steps_; ///< of each rank: commits begun; its own thread's
 
   std::vector<std::atomic<HostActivity>> hosts_; ///< written under mutex_ by what is in this class
   std::atomic<uint64_t> arrivals_{0};

@@ -150,9 +150,9 @@ Result<std::vector<std::string>> ProcessGroup::allGather(std::string mine) {
 
 /// One word in the job memory decides between a commit and an abort. Any rank that knows that all
 /// have come commits for all of them, before it tells anybody; a failure anywhere aborts. Whichever
-/// comes first stands, and each rank looks at the word last. If there are several hosts, their store
-/// decides: see runtime/job/bootstrap/other_hosts.h. A rank that is killed before it tells its user
-/// is no contradiction: the step counts, and the others know.
+/// comes first stands, and each rank looks at the word last. If there are several hosts, their
+/// store decides: see runtime/job/bootstrap/other_hosts.h. A rank that is killed before it tells
+/// its user is no contradiction: the step counts, and the others know.
 Status ProcessGroup::commit() {
   Doing doing(*this, HostActivity::Committing);
   const uint32_t step = steps_.fetch_add(1, std::memory_order_relaxed) + 1;

@@ -44,7 +44,8 @@ TEST(HostMessages, PartsComeAsTheyWere) {
   EXPECT_EQ(decoded->sequence, 7u);
   EXPECT_EQ(decoded->step, 3u);
   EXPECT_EQ(decoded->parts, parts.parts);
-  EXPECT_THAT(GatheredParts::decode(text, 2).status().message(), HasSubstr("of 2 ranks, got 1004 more"));
+  EXPECT_THAT(GatheredParts::decode(text, 2).status().message(),
+              HasSubstr("of 2 ranks, got 1004 more"));
   for (size_t size = 0; size < text.size(); ++size)
     EXPECT_EQ(GatheredParts::decode(llvm::StringRef(text).take_front(size), 3).status().code(),
               StatusCode::BadInput)

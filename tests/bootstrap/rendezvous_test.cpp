@@ -107,7 +107,6 @@ TEST(Rendezvous, GathersInRankOrder) {
   EXPECT_FALSE(host.memory->isAborted());
   for (int64_t rank = 0; rank < 4; ++rank)
     EXPECT_EQ(stateOf(host, rank), RankState::Left);
-  EXPECT_EQ(host.rendezvous->dropped(), 0u);
 }
 
 TEST(Rendezvous, GathersWhatNoSocketHoldsAtOnce) {
@@ -203,9 +202,9 @@ TEST(Rendezvous, JoinsAndGathersQuickly) {
 struct NamedHost {
   explicit NamedHost(const std::string &job, int64_t ranks)
       : memory(std::move(*JobMemory::create(ranks))),
-        rendezvous(std::move(*Rendezvous::start(
-            std::move(*listenForJob({job, 0, ranks}, soon())), memory,
-            {.ranks = ranks, .job = job, .ownRank = 0}))) {}
+        rendezvous(
+            std::move(*Rendezvous::start(std::move(*listenForJob({job, 0, ranks}, soon())), memory,
+                                         {.ranks = ranks, .job = job, .ownRank = 0}))) {}
   JobMemory memory;
   std::unique_ptr<Rendezvous> rendezvous;
 };
@@ -221,7 +220,6 @@ TEST(Rendezvous, OfTwoJobsSeeNothingOfEachOther) {
     });
     EXPECT_TRUE(host.rendezvous->waitForAllToLeave(soon()).isOk());
     EXPECT_FALSE(host.memory.isAborted());
-    EXPECT_EQ(host.rendezvous->dropped(), 0u);
   };
   const std::string mark = std::to_string(getpid());
   std::thread one([&] { runJob("one" + mark); }), two([&] { runJob("two" + mark); });
@@ -257,8 +255,39 @@ TEST(Rendezvous, RefusesWhoDoesNotBelong) {
   EXPECT_EQ(refusalOf(host, {.job = std::string(3000, 'x'), .rank = 0, .ranks = 3}),
             "expected the key of a job of at most 2048 bytes, got a longer one");
   EXPECT_FALSE(host.memory->isAborted());
-  EXPECT_EQ(host.rendezvous->dropped(), 2u);
   EXPECT_FALSE(host.rendezvous->isContradicted());
+}
+
+/// Whoever does not say a hello of this job is dropped, and the job goes on as before.
+TEST(Rendezvous, DropsAnybodyElse) {
+  const size_t before = countDescriptors();
+  {
+    Host host(optionsFor(2));
+    const std::string good = ClientHello{.job = "job", .rank = 1, .ranks = 2}.encode();
+    auto say = [&](const std::string &text, size_t descriptors = 0) {
+      FileDescriptor peer = connectRaw(host.name());
+      EXPECT_TRUE(text.empty() ||
+                  sendRaw(peer.get(), text, std::vector(descriptors, STDERR_FILENO)));
+      return peer;
+    };
+    std::thread first([&] { EXPECT_TRUE(joinAs(host.name(), 0, 2)->allGather("").isOk()); });
+    for (int i = 0; i < 20; ++i) {
+      say("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+      say("2" + good);
+      say(std::string(100000, 'x'));
+      say(good.substr(0, 4));
+      say(ClientHello{.job = "another job", .rank = 1, .ranks = 2}.encode());
+      say(ClientHello{.job = "job", .rank = 2, .ranks = 2}.encode());
+      say(good, 2);
+      say("Oarena", 1);
+      say("");
+    }
+    const FileDescriptor silent = say("");
+    EXPECT_TRUE(joinAs(host.name(), 1, 2)->allGather("").isOk());
+    first.join();
+    EXPECT_FALSE(host.memory->isAborted());
+  }
+  EXPECT_EQ(countDescriptors(), before);
 }
 
 // -- Who contradicts. --
@@ -274,8 +303,7 @@ std::string processes(pid_t one, pid_t other) {
 }
 
 /// Everybody hears it: who was there, who comes, and who comes later.
-void expectAllHear(Host &host, Client &client, const ClientHello &hello,
-                   const std::string &cause) {
+void expectAllHear(Host &host, Client &client, const ClientHello &hello, const std::string &cause) {
   EXPECT_EQ(refusalOf(host, hello), cause);
   Status status = client.allGather("").status();
   EXPECT_EQ(status.code(), StatusCode::BadInput);

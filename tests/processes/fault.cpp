@@ -26,8 +26,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr const char *kActionNames[] = {"nothing",    "kill",        "stop",        "throw",
-                                        "exit 0",     "delay below", "delay above", "drop",
+constexpr const char *kActionNames[] = {"nothing",     "kill",        "stop",        "throw",
+                                        "exit 0",      "delay below", "delay above", "drop",
                                         "short write", "cut"};
 constexpr const char *kSiteNames[] = {"before joining",  "having joined",  "before committing",
                                       "committed",       "in teardown",    "having left",

@@ -226,9 +226,8 @@ private:
     const std::vector<std::string> wrong = mistakes(spec, outcome, *victim_);
     // A machine that has no time for any rank of a job for so long makes a timeout of anything, and
     // one that has none for a watchdog makes a result of what should have been a timeout.
-    const bool mayBeLate =
-        outcome.code == static_cast<int>(StatusCode::TimedOut) ||
-        (outcome.code == 0 && expectedOf(spec.faults[0]) == Expected::TimedOut);
+    const bool mayBeLate = outcome.code == static_cast<int>(StatusCode::TimedOut) ||
+                           (outcome.code == 0 && expectedOf(spec.faults[0]) == Expected::TimedOut);
     if (!wrong.empty() && mayBeLate && spec.timeoutMs == JobSpec().timeoutMs) {
       late_.push_back(spec);
       std::printf("again: %s (%s)\n", str(spec.faults[0]).c_str(), wrong[0].c_str());

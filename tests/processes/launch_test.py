@@ -812,7 +812,8 @@ def test_suspended_job_of_the_same_name(job):
     finish(ranks[1]).expect(0)
     check(time.monotonic() - begin < 15, "expected the next job to wait for no more than a moment")
     job.run("examples/ag_matmul.braid", "--timeout-ms", 1500, variables=by_hand(1)).expect(
-        6, rf"^rank 1: braid: error: joining as rank 1 at '@braid-.*', where process {old.pid} listens: ")
+        6, rf"^rank 1: braid: error: joining as rank 1 at '@braid-.*', where process "
+           rf"{old.pid} listens: ")
     old.kill()
     old.wait()
 

@@ -107,8 +107,8 @@ Result<std::unique_ptr<Client>> Client::find(const ClientHello &hello, Deadline 
   Status lastAnswer = Status::ok();
   for (;;) {
     for (int number = 0; number < kNamesOfJob; ++number) {
-      auto client = join(nameOfJob(hello.job, number), hello,
-                         std::min(deadline, deadlineIn(kForGreeting)));
+      auto client =
+          join(nameOfJob(hello.job, number), hello, std::min(deadline, deadlineIn(kForGreeting)));
       const StatusCode code = client.status().code();
       if (code != StatusCode::PeerFailed && code != StatusCode::TimedOut)
         return client;
@@ -116,10 +116,11 @@ Result<std::unique_ptr<Client>> Client::find(const ClientHello &hello, Deadline 
         lastAnswer = client.status();
     }
     if (std::chrono::steady_clock::now() >= deadline)
-      return !lastAnswer.isOk() ? lastAnswer
-                                : timedOut("expected the first rank of job '{}' to listen at '@{}', "
-                                           "got nobody",
-                                           hello.job, nameOfJob(hello.job, 0));
+      return !lastAnswer.isOk()
+                 ? lastAnswer
+                 : timedOut("expected the first rank of job '{}' to listen at '@{}', "
+                            "got nobody",
+                            hello.job, nameOfJob(hello.job, 0));
     std::this_thread::sleep_for(5ms);
   }
 }

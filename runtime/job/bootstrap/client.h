@@ -6,7 +6,7 @@
 //
 // Messages, whose first letter says what they are:
 //
-//   1 RANK RANKS JOB     the rank says hello; 1 is the version of the protocol and of the job memory
+//   1 RANK RANKS JOB     the rank says hello; 1 is the version of the protocol
 //   W with a descriptor  the host welcomes it, and hands over the job memory
 //   R reason             the host refuses it, and closes the connection
 //   O name               the rank leaves a descriptor with the host
@@ -70,7 +70,7 @@ public:
   /// What `rank` offered under `name`, of which it told this rank before. Blocks for the answer;
   /// BadInput if there is nothing under that name.
   Result<FileDescriptor> want(int64_t rank, const std::string &name);
-  /// Leaves the job: the end of the connection is no failure then. Nothing else may be called after.
+  /// Leaves the job: the end of the connection is no failure then. Nothing may be called after.
   void disconnect();
 
   /// The host's process, or its end of the connection, is gone. Never blocks. Any thread.

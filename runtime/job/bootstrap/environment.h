@@ -40,7 +40,7 @@ struct Place {
   int64_t host = 0, hosts = 1;           ///< this host's number, and how many there are
   /// Equal on all ranks of the job, and unlike that of any other job of this user on this host.
   std::string job;
-  /// The socket of a launcher of ours, which hosts the job; empty: rank 0 does.
+  /// The name of the socket of a launcher of ours, which hosts the job; empty: rank 0 does.
   std::string meeting = {};
 };
 

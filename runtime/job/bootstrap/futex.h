@@ -1,4 +1,4 @@
-//===- runtime/job/bootstrap/futex.h - sleep until a flag in memory changes -----------------------------===//
+//===- runtime/job/bootstrap/futex.h - sleep until a flag in memory changes -------------------===//
 //
 // Raw system calls, because ThreadSanitizer must see no order between the threads that meet here
 // but that of the flag itself: a mutex, a condition variable and std::atomic::wait (which keeps its

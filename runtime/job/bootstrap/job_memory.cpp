@@ -72,8 +72,8 @@ struct JobMemory::Layout {
   alignas(64) std::atomic<uint64_t> outcome;
   alignas(64) std::atomic<uint32_t> causesTaken;
   alignas(64) CauseSlot causes[kCauseSlots];
-  std::atomic<uint32_t> arrivals; ///< at all-gathers, of all ranks; a futex
-  std::atomic<uint32_t> gathered; ///< number of the last all-gather that is finished; a futex
+  std::atomic<uint32_t> arrivals;     ///< at all-gathers, of all ranks; a futex
+  std::atomic<uint32_t> gathered;     ///< number of the last all-gather that is finished; a futex
   std::atomic<uint32_t> choiceLength; ///< written after the text
   char choice[kChoiceBytes];
 
@@ -328,9 +328,7 @@ bool JobMemory::haveAllCome(uint32_t number) const {
 
 /// The step counts before anybody hears that all have come.
 void JobMemory::finishGather(uint32_t number) {
-  uint32_t step = ~0u;
-  for (int64_t rank = 0; rank < ranks(); ++rank)
-    step = std::min(step, slot(rank).parts[number % 2].step.load(std::memory_order_relaxed));
+  const uint32_t step = leastStep(0, ranks(), number);
   uint32_t seen = gathered();
   if (static_cast<int32_t>(seen - number) >= 0 || (step != 0 && !commit(step)))
     return;
@@ -342,12 +340,15 @@ void JobMemory::finishGather(uint32_t number) {
 
 uint32_t JobMemory::gathered() const { return layout_->gathered.load(std::memory_order_acquire); }
 
-uint32_t JobMemory::stepOfHost(uint32_t number) const {
+uint32_t JobMemory::leastStep(int64_t first, int64_t count, uint32_t number) const {
   uint32_t step = ~0u;
-  const int64_t first = host() * ranksPerHost();
-  for (int64_t rank = first; rank < first + ranksPerHost(); ++rank)
+  for (int64_t rank = first; rank < first + count; ++rank)
     step = std::min(step, slot(rank).parts[number % 2].step.load(std::memory_order_relaxed));
   return step;
+}
+
+uint32_t JobMemory::stepOfHost(uint32_t number) const {
+  return leastStep(host() * ranksPerHost(), ranksPerHost(), number);
 }
 
 Result<std::vector<std::string>> JobMemory::partsOf(int64_t first, int64_t count,
@@ -355,8 +356,8 @@ Result<std::vector<std::string>> JobMemory::partsOf(int64_t first, int64_t count
   std::vector<std::string> parts(static_cast<size_t>(count));
   for (int64_t rank = first; rank < first + count; ++rank) {
     std::string &part = parts[static_cast<size_t>(rank - first)];
-    part.resize(std::min<size_t>(
-        slot(rank).parts[number % 2].bytes.load(std::memory_order_relaxed), kMaxPart));
+    part.resize(std::min<size_t>(slot(rank).parts[number % 2].bytes.load(std::memory_order_relaxed),
+                                 kMaxPart));
     if (!readAt(descriptor_.get(), part, placeOfPart(rank, number)))
       return internalError("cannot read what rank {} says to the others", rank);
   }

@@ -112,8 +112,8 @@ struct RankSlot {
   std::atomic<uint32_t> gathers;       ///< number of the last all-gather that it has come to
   struct Part {
     std::atomic<uint64_t> bytes;
-    std::atomic<uint32_t> step; ///< that the rank has done; 0: none
-  } parts[2]; ///< parts[n % 2] is of all-gather n
+    std::atomic<uint32_t> step;              ///< that the rank has done; 0: none
+  } parts[2];                                ///< parts[n % 2] is of all-gather n
   alignas(64) std::atomic<uint32_t> barrier; ///< how many spinning barriers it has come to
   QueueSlot queue[kQueueSlots];
   FlightEntry flight[kFlightEntries];
@@ -212,8 +212,8 @@ public:
   // -- All-gathers, numbered from 1. Each rank comes to all of them, in order. --
 
   /// `rank` comes to all-gather `number` with its part, and has done `step` (0: none). Where all
-  /// ranks are on this host, the last one that comes finishes the all-gather. BadInput for more than
-  /// kMaxPart bytes; Unsupported if there is no memory.
+  /// ranks are on this host, the last one that comes finishes it. BadInput for more than kMaxPart
+  /// bytes; Unsupported if there is no memory.
   Status bring(int64_t rank, uint32_t number, const std::string &part, uint32_t step);
   /// All ranks of this host have come to it.
   bool haveAllCome(uint32_t number) const;
@@ -249,6 +249,7 @@ private:
   struct Layout; // job_memory.cpp
   JobMemory(FileDescriptor descriptor, void *address, size_t bytes);
   uint32_t writeCause(const JobCause &cause);
+  uint32_t leastStep(int64_t first, int64_t count, uint32_t number) const;
   int64_t placeOfPart(int64_t rank, uint32_t number) const;
   Result<std::vector<std::string>> partsOf(int64_t first, int64_t count, uint32_t number) const;
   JobCause readCause(uint32_t number) const;

@@ -58,8 +58,8 @@ OtherHosts::start(std::unique_ptr<Store> store, JobMemory &memory, OtherHostsOpt
 
 OtherHosts::OtherHosts(std::unique_ptr<Store> store, JobMemory &memory, OtherHostsOptions options)
     : store_(std::move(store)), memory_(memory), options_(std::move(options)),
-      hosts_(static_cast<size_t>(memory.hosts())),
-      lastLook_(Clock::now()), nextSaying_(lastLook_ + kBeforeSaying) {}
+      hosts_(static_cast<size_t>(memory.hosts())), lastLook_(Clock::now()),
+      nextSaying_(lastLook_ + kBeforeSaying) {}
 
 OtherHosts::~OtherHosts() {
   isEnding_ = true;
@@ -274,8 +274,7 @@ Result<GatheredParts> OtherHosts::fetchAll() {
   const std::optional<std::string> text = BRAID_TRY(store_->poll(key("all", 0)));
   if (!text)
     return badInput("expected host 0 to say what all ranks have said, got nothing");
-  GatheredParts all =
-      BRAID_TRY(GatheredParts::decode(*text, static_cast<size_t>(memory_.ranks())));
+  GatheredParts all = BRAID_TRY(GatheredParts::decode(*text, static_cast<size_t>(memory_.ranks())));
   if (all.sequence != round_)
     return badInput("expected the parts of all-gather {}, got those of {}", round_, all.sequence);
   synchronizeClocks(all.sentNs);

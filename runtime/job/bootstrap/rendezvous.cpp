@@ -15,7 +15,6 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <deque>
 #include <map>
 
 #include <poll.h>
@@ -31,8 +30,8 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 namespace {
-constexpr size_t kMaxPeers = 64;
-constexpr auto kHelloTime = 2s;
+/// Whoever has connected says hello within this: it has been sent most often when it is looked for.
+constexpr auto kHelloTime = 1s;
 /// How often the thread looks at the job's mark and at its clocks when nothing happens.
 constexpr auto kTick = 50ms;
 constexpr size_t kMaxOffers = 256; ///< of one rank
@@ -50,13 +49,6 @@ std::string namePids(int64_t one, int64_t other) {
   auto [first, second] = std::minmax(one, other);
   return ": processes " + std::to_string(first) + " and " + std::to_string(second);
 }
-
-/// Connected, and has not said who it is.
-struct UnauthenticatedPeer {
-  Connection connection;
-  PeerIdentity identity;
-  Deadline deadline;
-};
 
 /// A rank that has joined.
 struct Member {
@@ -113,23 +105,20 @@ public:
   void stop();
   std::vector<int64_t> ranksIn(RankState state) const;
   std::atomic<bool> isContradicted{false}; ///< which aborted the job
-  std::atomic<uint64_t> dropped{0};
 
 private:
   void waitForEvents();
   void lookAtClocks();
   std::string nameStopped(std::vector<int64_t> ranks) const;
 
-  // Unauthenticated peers.
-  void acceptPeers();
-  bool acceptOne();
-  void servePeers();
-  bool servePeer(UnauthenticatedPeer &peer);
+  // Whoever connects.
+  void acceptPeer();
+  void greet(Connection peer, pid_t pid);
   Status whyRefused(const Result<ClientHello> &hello) const;
   Status contradiction(const ClientHello &hello, pid_t pid) const;
-  void contradict(UnauthenticatedPeer &peer, const ClientHello &hello, const Status &cause);
-  void refuse(UnauthenticatedPeer &peer, const std::string &why);
-  void welcome(UnauthenticatedPeer &peer, int64_t rank);
+  void contradict(Connection &peer, const ClientHello &hello, const Status &cause);
+  void refuse(Connection &peer, const std::string &why);
+  void welcome(Connection peer, pid_t pid, int64_t rank);
 
   // Ranks.
   void serveRank(int64_t rank, bool isDead);
@@ -155,13 +144,10 @@ private:
 
   std::vector<std::optional<Member>> members_; ///< connected ranks of this host
   const int64_t first_;                        ///< the number of the first of them
-  std::deque<UnauthenticatedPeer> peers_;      ///< oldest first
   const Deadline joinDeadline_;
   std::optional<Deadline> killTime_;
-  size_t absentBefore_ = 0; ///< at the last look since the job failed
-  Deadline acceptTime_{};   ///< not before
-  /// wake, listener, ranks, their processes, unauthenticated peers
-  std::vector<pollfd> events_;
+  size_t absentBefore_ = 0;    ///< at the last look since the job failed
+  std::vector<pollfd> events_; ///< wake, listener, ranks, their processes
 };
 
 void Rendezvous::Server::run() {
@@ -176,11 +162,10 @@ void Rendezvous::Server::run() {
       if (members_[i] && (events_[2 + i].revents || isDead))
         serveRank(first_ + static_cast<int64_t>(i), isDead);
     }
-    servePeers();
     if (memory_.gathered() > 0)
       listener_.reset(); // nobody else is to find it
     else if (events_[1].revents)
-      acceptPeers();
+      acceptPeer();
     lookAtClocks();
   }
 }
@@ -189,14 +174,12 @@ void Rendezvous::Server::waitForEvents() {
   events_.clear();
   events_.push_back({wake_.get(), POLLIN, 0});
   // A negative descriptor is skipped.
-  events_.push_back({Clock::now() < acceptTime_ ? -1 : listener_.get(), POLLIN, 0});
+  events_.push_back({listener_.get(), POLLIN, 0});
   for (const std::optional<Member> &each : members_)
     events_.push_back({each ? each->connection.descriptor() : -1, POLLIN, 0});
   // A child of a rank's may keep the connection open when that is dead.
   for (const std::optional<Member> &each : members_)
     events_.push_back({each ? each->process.get() : -1, POLLIN, 0});
-  for (const UnauthenticatedPeer &peer : peers_)
-    events_.push_back({peer.connection.descriptor(), POLLIN, 0});
   if (poll(events_.data(), events_.size(), kTick.count()) < 0)
     for (pollfd &entry : events_)
       entry.revents = 0;
@@ -227,73 +210,32 @@ void Rendezvous::Server::lookAtClocks() {
     killStragglers(now >= *killTime_);
 }
 
-// -- Unauthenticated peers. --
+// -- Whoever connects. --
 
-void Rendezvous::Server::acceptPeers() {
-  // Not without end: the ranks want to be served, too.
-  for (size_t i = 0; i < kMaxPeers && listener_.isValid() && acceptOne(); ++i) {
-  }
-}
-
-bool Rendezvous::Server::acceptOne() {
+void Rendezvous::Server::acceptPeer() {
   FileDescriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket.isValid()) {
-    // Without a number to give, accepting has to wait.
-    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
-      acceptTime_ = deadlineIn(10ms);
-    return false;
+    std::this_thread::sleep_for(10ms); // perhaps there is no number to give
+    return;
   }
-  Connection connection(std::move(socket));
-  Result<PeerIdentity> identity = connection.peer();
-  if (!identity || identity->uid != geteuid()) {
-    ++dropped;
-    return true;
-  }
-  // A rank says hello at once: it is most often here already, and needs no place in the crowd.
-  UnauthenticatedPeer peer{std::move(connection), *identity, deadlineIn(kHelloTime)};
-  if (servePeer(peer))
-    return true;
-  peers_.push_back(std::move(peer));
-  if (peers_.size() > kMaxPeers) { // the oldest has had the most time to say hello
-    ++dropped;
-    peers_.pop_front();
-  }
-  return true;
+  Connection peer(std::move(socket));
+  const Result<PeerIdentity> identity = peer.peer();
+  if (identity && identity->uid == geteuid())
+    greet(std::move(peer), identity->pid);
 }
 
-void Rendezvous::Server::servePeers() {
-  const Deadline now = Clock::now();
-  const size_t first = 2 + 2 * members_.size();
-  for (size_t i = first; i < events_.size(); ++i) {
-    UnauthenticatedPeer peer = std::move(peers_.front());
-    peers_.pop_front();
-    if (events_[i].revents && servePeer(peer))
-      continue;
-    if (now < peer.deadline)
-      peers_.push_back(std::move(peer));
-    else
-      ++dropped;
-  }
-}
-
-/// False if it has not said anything yet.
-bool Rendezvous::Server::servePeer(UnauthenticatedPeer &peer) {
-  Result<std::optional<Message>> message = peer.connection.receive();
-  if (message && !*message)
-    return false;
-  // Whoever waited in vain for an answer has gone, and comes again.
-  if (!message || (*message)->descriptor.isValid() || peer.connection.hasEnded()) {
-    ++dropped;
-    return true;
-  }
-  const Result<ClientHello> hello = ClientHello::decode((*message)->text);
+/// Drops whoever says no hello, or has waited in vain for an answer and comes again.
+void Rendezvous::Server::greet(Connection peer, pid_t pid) {
+  const Result<Message> message = peer.receive(deadlineIn(kHelloTime));
+  if (!message || message->descriptor.isValid() || peer.hasEnded())
+    return;
+  const Result<ClientHello> hello = ClientHello::decode(message->text);
   if (Status why = whyRefused(hello); !why.isOk())
     refuse(peer, why.message());
-  else if (Status cause = contradiction(*hello, peer.identity.pid); !cause.isOk())
+  else if (Status cause = contradiction(*hello, pid); !cause.isOk())
     contradict(peer, *hello, cause);
   else
-    welcome(peer, hello->rank);
-  return true;
+    welcome(std::move(peer), pid, hello->rank);
 }
 
 Status Rendezvous::Server::whyRefused(const Result<ClientHello> &hello) const {
@@ -311,8 +253,8 @@ Status Rendezvous::Server::whyRefused(const Result<ClientHello> &hello) const {
 Status Rendezvous::Server::contradiction(const ClientHello &hello, pid_t pid) const {
   const std::string job = printable(options_.job, kShownOfJob);
   const bool isOurs = hello.rank == options_.ownRank;
-  const bool isTaken = hello.rank < options_.ranks && isHere(hello.rank) &&
-                       stateOf(hello.rank) != RankState::Absent;
+  const bool isTaken =
+      hello.rank < options_.ranks && isHere(hello.rank) && stateOf(hello.rank) != RankState::Absent;
   if (isTaken || (isOurs && pid != getpid())) {
     const int64_t other =
         isOurs ? getpid() : memory_.slot(hello.rank).pid.load(std::memory_order_relaxed);
@@ -329,10 +271,9 @@ Status Rendezvous::Server::contradiction(const ClientHello &hello, pid_t pid) co
 
 /// Ends a job that has not begun. One that has, or has failed for another reason, is no concern of
 /// who comes now: it may be the next job of that name, and its first rank then takes the place.
-void Rendezvous::Server::contradict(UnauthenticatedPeer &peer, const ClientHello &hello,
+void Rendezvous::Server::contradict(Connection &peer, const ClientHello &hello,
                                     const Status &cause) {
   if (!isContradicted && (memory_.gathered() > 0 || memory_.isAborted())) {
-    ++dropped;
     if (memory_.isAborted() && hello.rank == first_)
       listener_.reset();
     return;
@@ -345,18 +286,15 @@ void Rendezvous::Server::contradict(UnauthenticatedPeer &peer, const ClientHello
   refuse(peer, decided ? decided->status.message() : cause.message());
 }
 
-void Rendezvous::Server::refuse(UnauthenticatedPeer &peer, const std::string &why) {
-  ++dropped;
+void Rendezvous::Server::refuse(Connection &peer, const std::string &why) {
   // Into the empty buffer of a new connection; whoever does not hear it is gone.
-  (void)peer.connection.send(("R" + why).substr(0, Message::kMaxBytes));
+  (void)peer.send(("R" + why).substr(0, Message::kMaxBytes));
 }
 
-void Rendezvous::Server::welcome(UnauthenticatedPeer &peer, int64_t rank) {
-  Member &joined = member(rank).emplace(
-      Member{std::move(peer.connection), FileDescriptor()});
-  joined.process = joined.connection.openPeer();
-  memory_.slot(rank).pid.store(static_cast<uint32_t>(peer.identity.pid),
-                               std::memory_order_relaxed);
+void Rendezvous::Server::welcome(Connection peer, pid_t pid, int64_t rank) {
+  FileDescriptor process = peer.openPeer();
+  Member &joined = member(rank).emplace(Member{std::move(peer), std::move(process)});
+  memory_.slot(rank).pid.store(static_cast<uint32_t>(pid), std::memory_order_relaxed);
   setState(rank, RankState::Joined);
   const Result<bool> sent = joined.connection.send("W", memory_.descriptor());
   if (!sent)
@@ -382,9 +320,9 @@ void Rendezvous::Server::serveRank(int64_t rank, bool isDead) {
 Status Rendezvous::Server::handle(Member &sender, Message message) {
   const llvm::StringRef text = message.text;
   int wanted = -1;
-  if (text.startswith("O") && message.descriptor.isValid())
+  if (text.front() == 'O' && message.descriptor.isValid())
     BRAID_TRY(keepOffer(sender, text.drop_front().str(), std::move(message.descriptor)));
-  else if (text.startswith("G") && !message.descriptor.isValid())
+  else if (text.front() == 'G' && !message.descriptor.isValid())
     wanted = BRAID_TRY(findOffer(text.drop_front()));
   else
     return badInput("expected an offer with a descriptor, or a request for one");
@@ -510,6 +448,5 @@ Status Rendezvous::waitForAllToLeave(Deadline deadline) const {
 }
 
 bool Rendezvous::isContradicted() const { return server_->isContradicted; }
-uint64_t Rendezvous::dropped() const { return server_->dropped; }
 
 } // namespace braid

@@ -6,7 +6,7 @@
 // all ranks see. It takes no part in running, and the ranks do not need it to abort. The messages
 // are in client.h.
 //
-// Whoever connects has the same user id, and says hello within two seconds with the right job and
+// Whoever connects has the same user id, and says hello within a second with the right job and
 // version; anybody else is dropped and the job goes on. A hello of this job that contradicts what
 // another process has said, a rank that is taken or another number of ranks, aborts the job with
 // BadInput, so that all hear of it. So the host listens until the first all-gather, in which the
@@ -77,8 +77,6 @@ public:
   Status waitForAllToLeave(Deadline deadline) const;
   /// A process has contradicted a rank, and the job has failed for that.
   bool isContradicted() const;
-  /// Connections of unauthenticated peers, of any kind, that were dropped.
-  uint64_t dropped() const;
 
 private:
   class Server; // rendezvous.cpp
