@@ -95,8 +95,8 @@ Result<std::vector<std::string>> InProcessGroup::allGather(int64_t rank, std::st
   return results_;
 }
 
-/// Those who waited are running from this moment on, not from when their threads wake up: they must
-/// not be taken for blocked.
+/// Ranks that waited are running from this moment on, not from when their threads wake up: they
+/// must not be taken for blocked.
 void InProcessGroup::finishGather() {
   results_ = texts_;
   arrived_ = 0;

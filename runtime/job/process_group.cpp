@@ -27,16 +27,16 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-/// What a rank has signalled before it left is seen within this.
+/// The last signals of a rank that has left are seen within this.
 constexpr milliseconds kAfterLeaving{1000};
-/// How long it may take, beyond the time since host 0 was heard, until a proposal is decided.
+/// A proposal is decided within this, besides the time since host 0 was heard.
 constexpr milliseconds kForDecision{1000};
-/// Where blocks begin: the kernel gives and takes whole pages, and a GPU's driver registers them.
+/// Blocks begin at pages: the kernel gives and takes whole ones, and a GPU's driver registers them.
 const size_t kPage = std::max<size_t>(4096, static_cast<size_t>(sysconf(_SC_PAGESIZE)));
 
 uint64_t ns(milliseconds time) { return static_cast<uint64_t>(nanoseconds(time).count()); }
 
-/// Of a watchdog: often enough to keep the timeout, seldom enough to cost nothing.
+/// Often enough for a watchdog to keep the timeout, seldom enough to cost nothing.
 milliseconds watchPeriod(milliseconds timeout) {
   return std::clamp(timeout / 16, milliseconds(5), milliseconds(50));
 }
@@ -331,7 +331,7 @@ bool ProcessGroup::close(AfterAbort afterAbort) {
              state == static_cast<uint32_t>(RankState::Left) ||
              state == static_cast<uint32_t>(RankState::Dead);
     };
-    // What was killed will not close; and until its process has gone, it may hold memory of ours.
+    // A killed rank will not close; and until its process has gone, it may hold memory of ours.
     auto isAwaited = [&] {
       return !isGone() && other.isKilled.load(std::memory_order_relaxed) == 0;
     };
@@ -469,7 +469,7 @@ void ProcessGroup::watchWait(uint32_t queue, uint64_t now) {
   warnAbout(wait, command, waited);
 }
 
-/// What a queue waits for that waits for another rank.
+/// The command of another rank that a queue waits for.
 struct ProcessGroup::Awaited {
   const Plan *plan;
   CommandId id;
@@ -488,7 +488,7 @@ std::optional<ProcessGroup::Awaited> ProcessGroup::awaited(uint64_t command) con
   return Awaited{plan, id, waiting->origin, plan->endpoints[waiting->endpoint].peer};
 }
 
-/// Whoever has left signals nothing any more. What it signalled before may be on its way.
+/// A rank that has left signals nothing any more. Its last signals may be on their way.
 void ProcessGroup::watchPeer(Wait &wait, uint64_t now) {
   std::lock_guard lock(plansMutex_);
   const std::optional<Awaited> what = awaited(wait.command);

@@ -21,9 +21,9 @@ namespace braid {
 using namespace std::chrono_literals;
 
 namespace {
-/// How long a blocked call sleeps before it looks at the job's mark by itself.
+/// A blocked call looks at the outcome of the job this often.
 constexpr auto kSlice = 20ms;
-/// When a connection fails, the watchdog finds out within this what became of the host.
+/// After a failed connection, the watchdog finds out within this time what became of the host.
 constexpr auto kForCause = 1000ms;
 constexpr int kProtocolVersion = 1;
 

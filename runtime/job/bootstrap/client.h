@@ -28,7 +28,7 @@ namespace braid {
 
 /// The first message of a rank.
 struct ClientHello {
-  std::string job; ///< of at most kMaxJobBytes
+  std::string job; ///< at most kMaxJobBytes
   int64_t rank = 0, ranks = 1;
   std::string encode() const;
   /// BadInput for another version, and for what encode() does not make of a rank of `ranks`.
@@ -54,8 +54,8 @@ public:
   int64_t ranks() const { return hello_.ranks; }
   JobMemory &memory() { return memory_; }
 
-  /// Makes `cause` that of all ranks, unless one failed before, and returns the one that came
-  /// first. For whoever cannot take part: when this disconnects, the others only hear that.
+  /// Makes `cause` that of all ranks, unless one failed before, and returns the first one. A rank
+  /// that cannot take part calls this before it disconnects, or the others only see it leave.
   Status fail(const Status &cause);
 
   /// Every rank's part, in rank order; each rank calls it equally often. Blocks until all have
@@ -67,15 +67,15 @@ public:
   /// Leaves a duplicate of `descriptor` with the host, under a name that is this rank's own, and
   /// waits until it has it.
   Status offer(const std::string &name, int descriptor);
-  /// What `rank` offered under `name`, of which it told this rank before. Blocks for the answer;
-  /// BadInput if there is nothing under that name.
+  /// The descriptor that `rank` has offered under `name`. Blocks for the answer; BadInput if there
+  /// is none.
   Result<FileDescriptor> want(int64_t rank, const std::string &name);
   /// Leaves the job: the end of the connection is no failure then. Nothing may be called after.
   void disconnect();
 
   /// The host's process, or its end of the connection, is gone. Never blocks. Any thread.
   bool isHostGone() const;
-  /// What that means: who hosted the job.
+  /// The cause of a failure then: it names the host.
   JobCause hostIsGone() const;
 
   /// For tests, which cut it.
@@ -99,7 +99,7 @@ private:
 /// The names at which the first rank of a job may listen, in this order: the first of them may be
 /// taken by a job that has failed, or is suspended.
 inline constexpr int kNamesOfJob = 8;
-/// How long a host has for its answer, where there may be another one. It may be suspended.
+/// A host answers within this, unless it is suspended; then another one may listen elsewhere.
 inline constexpr std::chrono::milliseconds kForGreeting{1000};
 std::string nameOfJob(const std::string &job, int number);
 

@@ -21,7 +21,7 @@
 namespace braid {
 namespace {
 
-/// What a variable says. Of several of a source with the same role the first that is set counts,
+/// The meaning of a variable. The first variable of a source that is set counts for its role,
 /// except for parts of the job's name, which all do.
 enum class Role {
   Rank,
@@ -286,7 +286,7 @@ std::optional<Tasks> parseTasksPerNode(llvm::StringRef text, int64_t most) {
   return all;
 }
 
-/// How many of the ranks are on this host, from SLURM's list, if the source has one.
+/// The number of ranks on this host from SLURM's list, if the source has one.
 Result<std::optional<int64_t>> Reader::tasksPerNode(int64_t ranks) const {
   const Variable *variable = first(Role::TasksPerNode);
   if (!variable)
@@ -313,7 +313,7 @@ Status Reader::checkIndex(Role index, int64_t indexValue, Role count, int64_t co
   return Status::ok();
 }
 
-/// Where this process is among the ranks of its host.
+/// Reads the place of this process among the ranks of its host.
 Status Reader::readLocal(Place &place) const {
   const Number rank = BRAID_TRY(number(Role::LocalRank));
   const Number listed = BRAID_TRY(tasksPerNode(place.ranks));

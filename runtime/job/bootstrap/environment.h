@@ -53,7 +53,7 @@ Environment processEnvironment();
 /// nothing if it cannot be told. `rankVariable` is one that the launcher sets in each rank.
 using Launcher = std::function<std::optional<std::string>(const std::string &rankVariable)>;
 
-/// What stands behind the name in /proc/PID/stat: the state, the parent, and on as in proc(5).
+/// The fields after the name in /proc/PID/stat: state, parent, and so on as in proc(5).
 /// Empty if there is no such process.
 std::vector<std::string> processStatus(int64_t pid);
 
@@ -77,7 +77,7 @@ Result<std::optional<Place>> findPlace(const Environment &environment,
 /// find none, or that of an outer launcher. Empty if there are none.
 std::string variablesOfPlace(const Environment &environment);
 
-/// What the setting `name` says, a BRAID_* variable that is on or off: `otherwise` if it is not
+/// The value of a BRAID_* variable that is on or off: `otherwise` if it is not
 /// set, BadInput if it is anything else.
 Result<bool> isOn(const Environment &environment, const std::string &name, bool otherwise);
 /// The numbers that BRAID_DEVICES has, in rank order; none if it is not set. BadInput unless they
@@ -89,7 +89,7 @@ struct TcpAddress {
 };
 /// Nothing unless `text` is tcp://host:port.
 std::optional<TcpAddress> parseTcpAddress(const std::string &text);
-/// What BRAID_RENDEZVOUS says. Nothing if it is not set; BadInput if it is no such address.
+/// The value of BRAID_RENDEZVOUS. Nothing if it is not set; BadInput if it is no such address.
 Result<std::optional<TcpAddress>> rendezvousAddress(const Environment &environment);
 /// BadInput unless all such settings are on, off or not set, and BRAID_DEVICES and BRAID_RENDEZVOUS
 /// are as above.

@@ -18,7 +18,7 @@
 
 namespace braid {
 
-/// Who meets at a flag. Both sides have to say the same.
+/// The waiters of a flag. Both sides have to say the same.
 enum class FutexScope : uint8_t {
   Process,   ///< threads of one process; quicker
   Processes, ///< whoever has the memory mapped

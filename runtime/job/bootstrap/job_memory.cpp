@@ -26,7 +26,7 @@ namespace braid {
 
 namespace {
 
-// Whoever changes what lies in the memory changes the last byte.
+// The last byte changes with the layout of the memory.
 constexpr uint64_t kLayoutMagic = 0x4252414944'4a420c;
 constexpr int64_t kMaxRanks = 4096;
 constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK; // parts of all-gathers let it grow
@@ -61,7 +61,7 @@ Status failed(const char *what) {
 
 } // namespace
 
-/// What the memory begins with; the ranks' slots follow.
+/// The beginning of the memory; the ranks' slots follow.
 struct JobMemory::Layout {
   uint64_t magic;
   uint64_t number;
@@ -151,7 +151,7 @@ Result<JobMemory> JobMemory::map(FileDescriptor descriptor, int64_t ranks) {
   struct stat info;
   if (fstat(descriptor.get(), &info) != 0)
     return refuse("no open file");
-  // Whoever could shrink it could make every access of ours a SIGBUS.
+  // A file that shrinks would make every access of ours a SIGBUS.
   int seals = fcntl(descriptor.get(), F_GET_SEALS);
   if (seals < 0 || (seals & kSeals) != kSeals)
     return refuse("a file that can shrink");
@@ -184,11 +184,8 @@ JobMemory::~JobMemory() {
     munmap(layout_, bytes_);
 }
 
-// The field is not believed: another rank could have written over it.
 uint64_t JobMemory::number() const { return layout_->number; }
-int64_t JobMemory::ranks() const {
-  return static_cast<int64_t>((bytes_ - sizeof(Layout)) / sizeof(RankSlot));
-}
+int64_t JobMemory::ranks() const { return layout_->ranks; }
 
 RankSlot &JobMemory::slot(int64_t rank) {
   assert(rank >= 0 && rank < ranks());
@@ -209,15 +206,11 @@ uint64_t JobMemory::progress() const {
 
 // -- Hosts. --
 
-// Fields that never change are not believed either: what they say stays within the memory.
-int64_t JobMemory::hosts() const {
-  const int64_t hosts = layout_->hosts;
-  return hosts >= 1 && ranks() % hosts == 0 ? hosts : 1;
-}
+int64_t JobMemory::hosts() const { return layout_->hosts; }
 
 HostPlace JobMemory::place() const { return {host(), hosts()}; }
 
-int64_t JobMemory::host() const { return std::clamp<int64_t>(layout_->host, 0, hosts() - 1); }
+int64_t JobMemory::host() const { return layout_->host; }
 
 bool JobMemory::isHere(int64_t rank) const { return rank / ranksPerHost() == host(); }
 
@@ -264,7 +257,7 @@ bool JobMemory::spinUntilAllCome(int64_t rank) {
 
 namespace {
 
-/// Nothing is written in part: an error code, or 0.
+/// Writes all of `text`. Returns an error code, or 0.
 int writeAt(int file, const std::string &text, int64_t at) {
   for (size_t done = 0; done < text.size();) {
     const ssize_t wrote = pwrite(file, text.data() + done, text.size() - done,
@@ -326,7 +319,7 @@ bool JobMemory::haveAllCome(uint32_t number) const {
   return true;
 }
 
-/// The step counts before anybody hears that all have come.
+/// The step is committed before any rank hears that all have come.
 void JobMemory::finishGather(uint32_t number) {
   const uint32_t step = leastStep(0, ranks(), number);
   uint32_t seen = gathered();

@@ -52,7 +52,7 @@ enum class RankState : uint32_t {
   Dead, ///< its connection ended without one
 };
 
-/// What a rank's host thread does.
+/// The activity of a rank's host thread.
 enum class HostActivity : uint32_t {
   OwnCode,       ///< not in Braid, or issuing
   Preparing,     ///< allocating, exchanging
@@ -61,14 +61,14 @@ enum class HostActivity : uint32_t {
   Committing,    ///< until all are known to be done
 };
 
-/// What one queue does. Written by its worker.
+/// The state of one queue. Written by its worker.
 struct alignas(64) QueueSlot {
   std::atomic<uint64_t> completed; ///< commands
   std::atomic<uint64_t> current;   ///< run << 32 | command; ~0: between commands
   std::atomic<uint64_t> sinceNs;   ///< CLOCK_MONOTONIC: when it began the current command, or
                                    ///< ended the last one
   std::atomic<uint32_t> isWaiting; ///< the current command waits for a flag or an event
-  std::atomic<uint32_t> flagValue; ///< of that flag when it was last looked at
+  std::atomic<uint32_t> flagValue; ///< value of that flag when it was last looked at
   std::atomic<uint32_t> wantedValue;
   std::atomic<uint64_t> lastDone; ///< run << 32 | command; ~0: none
 };
@@ -91,9 +91,9 @@ struct RankSlot {
   std::atomic<uint32_t> state; ///< RankState
   std::atomic<uint32_t> pid;
   std::atomic<uint32_t> activity; ///< HostActivity
-  std::atomic<uint32_t> queues;   ///< how many of `queue` are in use
+  std::atomic<uint32_t> queues;   ///< number of entries of `queue` in use
   std::atomic<uint64_t> activitySinceNs;
-  std::atomic<uint64_t> heartbeatNs; ///< of the watchdog
+  std::atomic<uint64_t> heartbeatNs; ///< the watchdog's
   std::atomic<uint64_t> issued;      ///< commands, of all queues
   std::atomic<uint64_t> arrivals;    ///< steps of the host thread: joins, gathers, runs, ticks; and
                                      ///< those within a command
@@ -114,7 +114,7 @@ struct RankSlot {
     std::atomic<uint64_t> bytes;
     std::atomic<uint32_t> step;              ///< that the rank has done; 0: none
   } parts[2];                                ///< parts[n % 2] is of all-gather n
-  alignas(64) std::atomic<uint32_t> barrier; ///< how many spinning barriers it has come to
+  alignas(64) std::atomic<uint32_t> barrier; ///< number of spinning barriers it has come to
   QueueSlot queue[kQueueSlots];
   FlightEntry flight[kFlightEntries];
 
@@ -138,7 +138,7 @@ constexpr bool isAbortedOutcome(uint64_t outcome) { return (outcome & kAbortedMa
 
 /// Why a job was aborted.
 struct JobCause {
-  Status status;     ///< what every rank returns
+  Status status;     ///< the result of every rank
   int64_t rank = -1; ///< that failed, or -1: the host, or unknown
 };
 
@@ -160,7 +160,7 @@ public:
   uint64_t number() const;
   RankSlot &slot(int64_t rank);
   const RankSlot &slot(int64_t rank) const;
-  uint64_t progress() const; ///< of all ranks
+  uint64_t progress() const; ///< sum over all ranks
 
   // -- Hosts. --
 
@@ -170,7 +170,7 @@ public:
   int64_t hosts() const;
   /// `rank` is on this host.
   bool isHere(int64_t rank) const;
-  /// What to add to this host's clock for that of host 0; right to within `clockErrorNs`.
+  /// The offset of host 0's clock to this host's; right to within `clockErrorNs`.
   struct Network {
     int64_t clockOffsetNs = 0;
     uint64_t clockErrorNs = 0;
@@ -202,7 +202,7 @@ public:
   bool commit(uint32_t step);
   uint32_t committed() const;
 
-  /// What this host proposes, until it is decided.
+  /// The cause that this host proposes, until it is decided.
   std::optional<JobCause> proposal() const;
   /// Aborts the job: that is decided.
   void abortDecided(const JobCause &cause);

@@ -30,11 +30,11 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 namespace {
-/// Whoever has connected says hello within this: it has been sent most often when it is looked for.
+/// A rank says hello at once after it has connected.
 constexpr auto kHelloTime = 1s;
-/// How often the thread looks at the job's mark and at its clocks when nothing happens.
+/// The thread looks at the outcome of the job and at its clocks this often.
 constexpr auto kTick = 50ms;
-constexpr size_t kMaxOffers = 256; ///< of one rank
+constexpr size_t kMaxOffers = 256; ///< for each rank
 constexpr size_t kShownOfJob = 80; ///< characters of its name
 
 /// "rank 2" or "ranks 2, 3".
@@ -111,7 +111,7 @@ private:
   void lookAtClocks();
   std::string nameStopped(std::vector<int64_t> ranks) const;
 
-  // Whoever connects.
+  // New connections.
   void acceptPeer();
   void greet(Connection peer, pid_t pid);
   Status whyRefused(const Result<ClientHello> &hello) const;
@@ -203,14 +203,14 @@ void Rendezvous::Server::lookAtClocks() {
          absent.front()});
   if (!memory_.isAborted())
     return;
-  if (!killTime_ || absent.size() < absentBefore_) // who comes late has to hear of it, too
+  if (!killTime_ || absent.size() < absentBefore_) // a late rank has to hear of it, too
     killTime_ = now + options_.grace;
   absentBefore_ = absent.size();
   if (options_.killsStragglers)
     killStragglers(now >= *killTime_);
 }
 
-// -- Whoever connects. --
+// -- New connections. --
 
 void Rendezvous::Server::acceptPeer() {
   FileDescriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -224,7 +224,7 @@ void Rendezvous::Server::acceptPeer() {
     greet(std::move(peer), identity->pid);
 }
 
-/// Drops whoever says no hello, or has waited in vain for an answer and comes again.
+/// Drops a peer that says no hello, or no longer waits for the answer: that one comes again.
 void Rendezvous::Server::greet(Connection peer, pid_t pid) {
   const Result<Message> message = peer.receive(deadlineIn(kHelloTime));
   if (!message || message->descriptor.isValid() || peer.hasEnded())
@@ -269,8 +269,8 @@ Status Rendezvous::Server::contradiction(const ClientHello &hello, pid_t pid) co
   return Status::ok();
 }
 
-/// Ends a job that has not begun. One that has, or has failed for another reason, is no concern of
-/// who comes now: it may be the next job of that name, and its first rank then takes the place.
+/// Ends a job that has not begun. A job that has begun, or has failed for another reason, is not
+/// disturbed: the peer may be of the next job of that name, whose first rank then listens itself.
 void Rendezvous::Server::contradict(Connection &peer, const ClientHello &hello,
                                     const Status &cause) {
   if (!isContradicted && (memory_.gathered() > 0 || memory_.isAborted())) {
@@ -287,7 +287,7 @@ void Rendezvous::Server::contradict(Connection &peer, const ClientHello &hello,
 }
 
 void Rendezvous::Server::refuse(Connection &peer, const std::string &why) {
-  // Into the empty buffer of a new connection; whoever does not hear it is gone.
+  // There is room in a new connection; a peer that does not read the reason is gone.
   (void)peer.send(("R" + why).substr(0, Message::kMaxBytes));
 }
 
@@ -329,7 +329,7 @@ Status Rendezvous::Server::handle(Member &sender, Message message) {
   const Result<bool> sent = sender.connection.send("D", wanted);
   if (sent && !*sent)
     return badInput("expected answers to be read, got many that are not");
-  return Status::ok(); // whoever is gone is noticed later
+  return Status::ok(); // the end of a connection is noticed later
 }
 
 Status Rendezvous::Server::keepOffer(Member &sender, const std::string &name,
@@ -371,7 +371,7 @@ void Rendezvous::Server::loseRank(int64_t rank, const Status &why) {
     text += "closed its connection";
   if (std::string doing = options_.describe ? options_.describe(rank) : ""; !doing.empty())
     text += "\n  " + doing;
-  // The mark first: whoever is told that the rank is dead can see why.
+  // The cause comes first: a process that sees the dead rank can see why it died.
   memory_.abort({Status(StatusCode::PeerFailed, std::move(text)), rank});
   setState(rank, RankState::Dead);
   member(rank).reset();

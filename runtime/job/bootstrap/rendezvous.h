@@ -6,11 +6,11 @@
 // all ranks see. It takes no part in running, and the ranks do not need it to abort. The messages
 // are in client.h.
 //
-// Whoever connects has the same user id, and says hello within a second with the right job and
-// version; anybody else is dropped and the job goes on. A hello of this job that contradicts what
+// A peer that connects has the same user id, and says hello within a second with the right job and
+// version; any other is dropped and the job goes on. A hello of this job that contradicts what
 // another process has said, a rank that is taken or another number of ranks, aborts the job with
 // BadInput, so that all hear of it. So the host listens until the first all-gather, in which the
-// ranks agree on what to run. Whoever comes later finds nothing, and disturbs nothing. A host of a
+// ranks agree on what to run. A later process finds nothing, and disturbs nothing. A host of a
 // job that has failed stops listening when the first rank of the next job of that name comes.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -40,8 +40,8 @@ Result<RendezvousPlace> listenAnywhere();
 Result<RendezvousPlace> listenForJob(const ClientHello &hello, Deadline deadline);
 
 struct RendezvousOptions {
-  int64_t ranks = 1; ///< of the job; the job memory says which of them are on this host
-  std::string job;   ///< what a hello has to say
+  int64_t ranks = 1; ///< all of the job; the job memory says which of them are on this host
+  std::string job;   ///< the name that a hello has to give
   /// The rank that this process is itself, or -1: another process that says so contradicts it.
   int64_t ownRank = -1;
   /// All ranks have to come within this; then the job is aborted with TimedOut, which names those

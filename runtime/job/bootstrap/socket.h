@@ -24,7 +24,7 @@ namespace braid {
 using Deadline = std::chrono::steady_clock::time_point;
 /// BadInput for less than 1 ms.
 Status checkTimeLimit(std::chrono::milliseconds time);
-/// What no clock can count to is as good as this: years.
+/// Longer times are cut to this, so that clocks do not overflow: years.
 inline constexpr std::chrono::milliseconds kLongestTime = std::chrono::hours(24 * 365 * 20);
 constexpr std::chrono::milliseconds boundedTime(std::chrono::milliseconds time) {
   return std::clamp(time, std::chrono::milliseconds(0), kLongestTime);
@@ -36,7 +36,7 @@ inline Deadline deadlineIn(std::chrono::milliseconds time) {
 
 /// Waits until poll() has `events` of a descriptor or an end to report. False at the deadline.
 bool waitUntilReady(int descriptor, short events, Deadline deadline);
-/// By errno: a call on a socket failed only because there is nothing to read, or no room to write,
+/// The last call on a socket failed only because there is nothing to read, or no room to write,
 /// or a signal came.
 bool hasNothingNow();
 
