@@ -254,7 +254,7 @@ Status Client::meet(const std::string &part, uint32_t step) {
 
 Result<std::vector<std::string>> Client::allGather(const std::string &mine) {
   BRAID_TRY(meet(mine, 0));
-  return memory_.parts(gathers_);
+  return memory_.parts(memory_.allRanks(), gathers_);
 }
 
 Status Client::meetAtCommit(uint32_t step) { return meet("", step); }

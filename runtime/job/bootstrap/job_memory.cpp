@@ -302,7 +302,7 @@ Status JobMemory::bring(int64_t rank, uint32_t number, const std::string &part, 
   mine.bytes.store(part.size(), std::memory_order_relaxed);
   mine.step.store(step, std::memory_order_relaxed);
   own.gathers.store(number, std::memory_order_release);
-  if (hosts() == 1 && haveAllCome(number)) {
+  if (hosts() == 1 && haveCome(allRanks(), number)) {
     finishGather(number);
   } else if (isHere(rank)) {
     layout_->arrivals.fetch_add(1, std::memory_order_release);
@@ -311,9 +311,8 @@ Status JobMemory::bring(int64_t rank, uint32_t number, const std::string &part, 
   return Status::ok();
 }
 
-bool JobMemory::haveAllCome(uint32_t number) const {
-  const int64_t first = host() * ranksPerHost();
-  for (int64_t rank = first; rank < first + ranksPerHost(); ++rank)
+bool JobMemory::haveCome(Ranks ranks, uint32_t number) const {
+  for (int64_t rank = ranks.first; rank < ranks.first + ranks.count; ++rank)
     if (static_cast<int32_t>(slot(rank).gathers.load(std::memory_order_acquire) - number) < 0)
       return false;
   return true;
@@ -321,7 +320,7 @@ bool JobMemory::haveAllCome(uint32_t number) const {
 
 /// The step is committed before any rank hears that all have come.
 void JobMemory::finishGather(uint32_t number) {
-  const uint32_t step = leastStep(0, ranks(), number);
+  const uint32_t step = leastStep(allRanks(), number);
   uint32_t seen = gathered();
   if (static_cast<int32_t>(seen - number) >= 0 || (step != 0 && !commit(step)))
     return;
@@ -333,36 +332,23 @@ void JobMemory::finishGather(uint32_t number) {
 
 uint32_t JobMemory::gathered() const { return layout_->gathered.load(std::memory_order_acquire); }
 
-uint32_t JobMemory::leastStep(int64_t first, int64_t count, uint32_t number) const {
+uint32_t JobMemory::leastStep(Ranks ranks, uint32_t number) const {
   uint32_t step = ~0u;
-  for (int64_t rank = first; rank < first + count; ++rank)
+  for (int64_t rank = ranks.first; rank < ranks.first + ranks.count; ++rank)
     step = std::min(step, slot(rank).parts[number % 2].step.load(std::memory_order_relaxed));
   return step;
 }
 
-uint32_t JobMemory::stepOfHost(uint32_t number) const {
-  return leastStep(host() * ranksPerHost(), ranksPerHost(), number);
-}
-
-Result<std::vector<std::string>> JobMemory::partsOf(int64_t first, int64_t count,
-                                                    uint32_t number) const {
-  std::vector<std::string> parts(static_cast<size_t>(count));
-  for (int64_t rank = first; rank < first + count; ++rank) {
-    std::string &part = parts[static_cast<size_t>(rank - first)];
+Result<std::vector<std::string>> JobMemory::parts(Ranks ranks, uint32_t number) const {
+  std::vector<std::string> parts(static_cast<size_t>(ranks.count));
+  for (int64_t rank = ranks.first; rank < ranks.first + ranks.count; ++rank) {
+    std::string &part = parts[static_cast<size_t>(rank - ranks.first)];
     part.resize(std::min<size_t>(slot(rank).parts[number % 2].bytes.load(std::memory_order_relaxed),
                                  kMaxPart));
     if (!readAt(descriptor_.get(), part, placeOfPart(rank, number)))
       return internalError("cannot read what rank {} says to the others", rank);
   }
   return parts;
-}
-
-Result<std::vector<std::string>> JobMemory::parts(uint32_t number) const {
-  return partsOf(0, ranks(), number);
-}
-
-Result<std::vector<std::string>> JobMemory::partsOfHost(uint32_t number) const {
-  return partsOf(host() * ranksPerHost(), ranksPerHost(), number);
 }
 
 void JobMemory::waitForGather(uint32_t number, std::chrono::milliseconds slice) const {
@@ -373,7 +359,7 @@ void JobMemory::waitForGather(uint32_t number, std::chrono::milliseconds slice) 
 
 void JobMemory::waitForRanks(uint32_t number, std::chrono::milliseconds slice) const {
   const uint32_t seen = layout_->arrivals.load(std::memory_order_acquire);
-  if (!haveAllCome(number))
+  if (!haveCome(ranksOf(host()), number))
     futexWait(&layout_->arrivals, seen, slice, FutexScope::Processes);
 }
 

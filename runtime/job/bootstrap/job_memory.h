@@ -134,6 +134,10 @@ struct HostPlace {
 /// Bytes of one rank's part of an all-gather.
 inline constexpr size_t kMaxPart = size_t(256) << 20;
 
+/// Ranks with consecutive numbers.
+struct Ranks {
+  int64_t first, count;
+};
 constexpr bool isAbortedOutcome(uint64_t outcome) { return (outcome & kAbortedMark) != 0; }
 
 /// Why a job was aborted.
@@ -170,6 +174,8 @@ public:
   int64_t hosts() const;
   /// `rank` is on this host.
   bool isHere(int64_t rank) const;
+  Ranks ranksOf(int64_t host) const { return {host * ranksPerHost(), ranksPerHost()}; }
+  Ranks allRanks() const { return {0, ranks()}; }
   /// The offset of host 0's clock to this host's; right to within `clockErrorNs`.
   struct Network {
     int64_t clockOffsetNs = 0;
@@ -215,18 +221,16 @@ public:
   /// ranks are on this host, the last one that comes finishes it. BadInput for more than kMaxPart
   /// bytes; Unsupported if there is no memory.
   Status bring(int64_t rank, uint32_t number, const std::string &part, uint32_t step);
-  /// All ranks of this host have come to it.
-  bool haveAllCome(uint32_t number) const;
+  /// All of `ranks` have come to it.
+  bool haveCome(Ranks ranks, uint32_t number) const;
   /// All ranks of the job have brought their parts: commits the step that they have all done, if
   /// any, and says so to all. Any number of callers.
   void finishGather(uint32_t number);
   /// The number of the last one that is finished.
   uint32_t gathered() const;
-  /// The parts of all ranks, or of this host's, of an all-gather of which they have come.
-  Result<std::vector<std::string>> parts(uint32_t number) const;
-  Result<std::vector<std::string>> partsOfHost(uint32_t number) const;
-  /// The least step that the ranks of this host have done.
-  uint32_t stepOfHost(uint32_t number) const;
+  /// The parts of `ranks`, which have come to it, and the least step that they have done.
+  Result<std::vector<std::string>> parts(Ranks ranks, uint32_t number) const;
+  uint32_t leastStep(Ranks ranks, uint32_t number) const;
   /// Sleeps until `number` may be finished, somebody calls wake(), or the slice is over.
   void waitForGather(uint32_t number, std::chrono::milliseconds slice) const;
   /// Sleeps until a rank of this host may have come to `number`; as above.
@@ -249,9 +253,7 @@ private:
   struct Layout; // job_memory.cpp
   JobMemory(FileDescriptor descriptor, void *address, size_t bytes);
   uint32_t writeCause(const JobCause &cause);
-  uint32_t leastStep(int64_t first, int64_t count, uint32_t number) const;
   int64_t placeOfPart(int64_t rank, uint32_t number) const;
-  Result<std::vector<std::string>> partsOf(int64_t first, int64_t count, uint32_t number) const;
   JobCause readCause(uint32_t number) const;
   FileDescriptor descriptor_;
   Layout *layout_ = nullptr; ///< null if moved from

@@ -57,9 +57,8 @@ private:
   /// This host's knowledge of another one.
   struct Host {
     bool hasCome = false, hasLeft = false;
-    uint64_t signs = 0;                      ///< HostSign::count of the last one
-    Clock::duration silent{0};               ///< since then
-    std::optional<GatheredParts> parts = {}; ///< this round's
+    uint64_t signs = 0;        ///< HostSign::count of the last one
+    Clock::duration silent{0}; ///< since then
   };
 
   OtherHosts(std::unique_ptr<Store> store, JobMemory &memory, OtherHostsOptions options);
@@ -69,7 +68,6 @@ private:
 
   // The thread.
   void run();
-  Status takeOwnParts();
   void pause();
   Status communicate();
   Status introduce();
@@ -79,12 +77,13 @@ private:
   Status sendParts();
   Status lookAtRound();
   Result<std::optional<std::string>> decide();
-  Result<bool> haveAllPartsCome();
-  void joinParts();
-  bool fits(const std::vector<std::string> &parts);
-  Result<GatheredParts> fetchAll();
+  bool hasCome(int64_t host) const;
+  Result<std::optional<std::string>> encodeParts(Ranks ranks);
+  Status takeParts(int64_t host);
+  Status bring(Ranks ranks, const GatheredParts &parts);
+  Status fetchAll();
   void synchronizeClocks(uint64_t zeroNs);
-  Status finishRound(const GatheredParts &all);
+  Status finishRound();
   void abortIfRoundCannotEnd();
   void lookAtClocks();
   void lookForMissing();
@@ -100,11 +99,9 @@ private:
   std::string id_, prefix_; ///< the prefix of all keys; empty: this host has not introduced itself
   std::vector<Host> hosts_; ///< by number
   uint32_t round_ = 1;
-  bool isFailed_ = false;            ///< the round has a cause
-  std::optional<GatheredParts> own_; ///< this round's
-  bool areSent_ = false;             ///< own_
-  uint64_t sentNs_ = 0;              ///< when
-  std::optional<GatheredParts> all_; ///< this round's, on host 0
+  bool isFailed_ = false; ///< the round has a cause
+  bool areSent_ = false;  ///< the parts of this host's ranks
+  uint64_t sentNs_ = 0;   ///< when
   uint64_t signs_ = 0;
   Status reached_;            ///< the outcome of the last try to reach the store
   Clock::duration waited_{0}; ///< for hosts to come
