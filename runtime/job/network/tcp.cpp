@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <future>
 #include <thread>
 
 #include <ifaddrs.h>
@@ -151,22 +150,16 @@ std::vector<std::string> addressesOfInterfaces() {
 
 } // namespace
 
-/// A resolver knows no deadline, so it has a thread of its own, which is left behind if it is late.
 Result<std::vector<SocketAddress>> resolveWithin(const std::string &host, uint16_t port,
                                                  Deadline deadline) {
-  auto answer = std::make_shared<std::promise<Resolved>>();
-  std::future<Resolved> future = answer->get_future();
-  std::thread thread;
-  BRAID_TRY(
-      startThread(thread, "resolving a name", [=] { answer->set_value(resolveNow(host, port)); }));
-  thread.detach();
-  if (future.wait_until(deadline) != std::future_status::ready)
+  std::optional<Resolved> resolved = callWithin<Resolved>(
+      deadline, "resolving a name", [host, port] { return resolveNow(host, port); });
+  if (!resolved)
     return timedOut("no address of '{}' was found in time", printable(host, 253));
-  Resolved resolved = future.get();
-  if (resolved.addresses.empty())
+  if (resolved->addresses.empty())
     return badInput("expected a host with an address, got '{}': {}", printable(host, 253),
-                    resolved.failure);
-  return std::move(resolved.addresses);
+                    resolved->failure);
+  return std::move(resolved->addresses);
 }
 
 Result<TcpListener> listenAt(const TcpAddress &at, Deadline deadline) {
