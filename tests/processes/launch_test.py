@@ -693,17 +693,18 @@ def test_number_of_ranks_is_the_launchers(job):
 
 
 def hosts(job):
-    """The processes of this test at whose sockets ranks meet just now."""
+    """The processes of this test at whose sockets ranks meet just now, and the sockets' names."""
     with open("/proc/net/unix", encoding="utf-8") as file:
-        names = [line.split() for line in file if f" @braid-{os.geteuid()}-" in line]
-    listening = {f"socket:[{fields[6]}]" for fields in names if fields[3] == "00010000"}
-    found = set()
+        sockets = [line.split() for line in file if f" @braid-{os.geteuid()}-" in line]
+    listening = {f"socket:[{fields[6]}]": fields[7][1:] for fields in sockets
+                 if fields[3] == "00010000"}
+    found = {}
     for pid in job.processes():
         try:
             links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
         except OSError:
             continue
-        found |= {pid for link in links if link in listening}
+        found.update((pid, listening[link]) for link in links if link in listening)
     return found
 
 
