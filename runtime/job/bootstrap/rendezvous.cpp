@@ -15,7 +15,6 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <map>
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -50,13 +49,6 @@ std::string namePids(int64_t one, int64_t other) {
   return ": processes " + std::to_string(first) + " and " + std::to_string(second);
 }
 
-/// A rank that has joined.
-struct Member {
-  Connection connection;
-  FileDescriptor process; ///< see Connection::openPeer()
-  bool isKilled = false;
-  std::map<std::string, FileDescriptor> offers = {};
-};
 } // namespace
 
 Result<std::string> randomName() {
@@ -90,109 +82,58 @@ Result<RendezvousPlace> listenForJob(const ClientHello &hello, Deadline deadline
                      printable(hello.job, kShownOfJob), kNamesOfJob);
 }
 
-/// All but the functions marked so belong to the thread.
-class Rendezvous::Server {
-public:
-  Server(FileDescriptor listener, JobMemory &memory, RendezvousOptions options, FileDescriptor wake)
-      : listener_(std::move(listener)), memory_(memory), options_(std::move(options)),
-        wake_(std::move(wake)), members_(static_cast<size_t>(memory.ranksPerHost())),
-        first_(memory.host() * memory.ranksPerHost()),
-        joinDeadline_(deadlineIn(options_.joinTimeout)) {}
+Rendezvous::Rendezvous(RendezvousPlace place, JobMemory &memory, RendezvousOptions options,
+                       FileDescriptor wake)
+    : name_(std::move(place.name)), listener_(std::move(place.listener)), memory_(memory),
+      options_(std::move(options)), wake_(std::move(wake)),
+      members_(static_cast<size_t>(memory.ranksPerHost())),
+      first_(memory.host() * memory.ranksPerHost()),
+      joinDeadline_(deadlineIn(options_.joinTimeout)) {}
 
-  void run();
-
-  // -- Any thread. --
-  void stop();
-  std::vector<int64_t> ranksIn(RankState state) const;
-  std::atomic<bool> isContradicted{false}; ///< which aborted the job
-
-private:
-  void waitForEvents();
-  void lookAtClocks();
-  std::string nameStopped(std::vector<int64_t> ranks) const;
-
-  // New connections.
-  void acceptPeer();
-  void greet(Connection peer, pid_t pid);
-  Status whyRefused(const Result<ClientHello> &hello) const;
-  Status contradiction(const ClientHello &hello, pid_t pid) const;
-  void contradict(Connection &peer, const ClientHello &hello, const Status &cause);
-  void refuse(Connection &peer, const std::string &why);
-  void welcome(Connection peer, pid_t pid, int64_t rank);
-
-  // Ranks.
-  void serveRank(int64_t rank, bool isDead);
-  Status handle(Member &sender, Message message);
-  Status keepOffer(Member &sender, const std::string &name, FileDescriptor descriptor);
-  Result<int> findOffer(llvm::StringRef request);
-  void loseRank(int64_t rank, const Status &why);
-  void setState(int64_t rank, RankState state);
-  std::optional<Member> &member(int64_t rank) {
-    return members_[static_cast<size_t>(rank - first_)];
-  }
-  bool isHere(int64_t rank) const { return memory_.isHere(rank); }
-  RankState stateOf(int64_t rank) const {
-    return static_cast<RankState>(memory_.slot(rank).state.load(std::memory_order_seq_cst));
-  }
-  void killStragglers(bool isGraceOver);
-
-  FileDescriptor listener_; ///< invalid once all ranks have met
-  JobMemory &memory_;
-  const RendezvousOptions options_;
-  const FileDescriptor wake_; ///< an eventfd
-  std::atomic<bool> isStopped_{false};
-
-  std::vector<std::optional<Member>> members_; ///< connected ranks of this host
-  const int64_t first_;                        ///< the number of the first of them
-  const Deadline joinDeadline_;
-  std::optional<Deadline> killTime_;
-  size_t absentBefore_ = 0;    ///< at the last look since the job failed
-  std::vector<pollfd> events_; ///< wake, listener, ranks, their processes
-};
-
-void Rendezvous::Server::run() {
+void Rendezvous::run() {
   // Signals are for the process's own threads.
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, nullptr);
   while (!isStopped_) {
-    waitForEvents();
+    const std::vector<pollfd> events = waitForEvents();
     for (size_t i = 0; i < members_.size(); ++i) {
-      const bool isDead = events_[2 + members_.size() + i].revents != 0;
-      if (members_[i] && (events_[2 + i].revents || isDead))
+      const bool isDead = events[2 + members_.size() + i].revents != 0;
+      if (members_[i] && (events[2 + i].revents || isDead))
         serveRank(first_ + static_cast<int64_t>(i), isDead);
     }
     if (memory_.gathered() > 0)
       listener_.reset(); // nobody else is to find it
-    else if (events_[1].revents)
+    else if (events[1].revents)
       acceptPeer();
     lookAtClocks();
   }
 }
 
-void Rendezvous::Server::waitForEvents() {
-  events_.clear();
-  events_.push_back({wake_.get(), POLLIN, 0});
-  // A negative descriptor is skipped.
-  events_.push_back({listener_.get(), POLLIN, 0});
+/// The listener, the ranks, and their processes. A negative descriptor is skipped.
+std::vector<pollfd> Rendezvous::waitForEvents() const {
+  std::vector<pollfd> events;
+  events.push_back({wake_.get(), POLLIN, 0});
+  events.push_back({listener_.get(), POLLIN, 0});
   for (const std::optional<Member> &each : members_)
-    events_.push_back({each ? each->connection.descriptor() : -1, POLLIN, 0});
+    events.push_back({each ? each->connection.descriptor() : -1, POLLIN, 0});
   // A child of a rank's may keep the connection open when that is dead.
   for (const std::optional<Member> &each : members_)
-    events_.push_back({each ? each->process.get() : -1, POLLIN, 0});
-  if (poll(events_.data(), events_.size(), kTick.count()) < 0)
-    for (pollfd &entry : events_)
+    events.push_back({each ? each->process.get() : -1, POLLIN, 0});
+  if (poll(events.data(), events.size(), kTick.count()) < 0)
+    for (pollfd &entry : events)
       entry.revents = 0;
+  return events;
 }
 
 /// "; stopped: rank 1": those of `ranks` that are.
-std::string Rendezvous::Server::nameStopped(std::vector<int64_t> ranks) const {
+std::string Rendezvous::nameStopped(std::vector<int64_t> ranks) const {
   llvm::erase_if(ranks,
                  [&](int64_t rank) { return !options_.isStopped || !options_.isStopped(rank); });
   return ranks.empty() ? "" : "; stopped: " + nameRanks(ranks);
 }
 
-void Rendezvous::Server::lookAtClocks() {
+void Rendezvous::lookAtClocks() {
   const Deadline now = Clock::now();
   const std::vector<int64_t> absent = ranksIn(RankState::Absent);
   if (!absent.empty() && now >= joinDeadline_ && !memory_.isAborted())
@@ -212,7 +153,7 @@ void Rendezvous::Server::lookAtClocks() {
 
 // -- New connections. --
 
-void Rendezvous::Server::acceptPeer() {
+void Rendezvous::acceptPeer() {
   FileDescriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket.isValid()) {
     std::this_thread::sleep_for(10ms); // perhaps there is no number to give
@@ -225,7 +166,7 @@ void Rendezvous::Server::acceptPeer() {
 }
 
 /// Drops a peer that says no hello, or no longer waits for the answer: that one comes again.
-void Rendezvous::Server::greet(Connection peer, pid_t pid) {
+void Rendezvous::greet(Connection peer, pid_t pid) {
   const Result<Message> message = peer.receive(deadlineIn(kHelloTime));
   if (!message || message->descriptor.isValid() || peer.hasEnded())
     return;
@@ -238,23 +179,23 @@ void Rendezvous::Server::greet(Connection peer, pid_t pid) {
     welcome(std::move(peer), pid, hello->rank);
 }
 
-Status Rendezvous::Server::whyRefused(const Result<ClientHello> &hello) const {
+Status Rendezvous::whyRefused(const Result<ClientHello> &hello) const {
   if (!hello)
     return hello.status();
   if (hello->job != options_.job)
     return badInput("expected a rank of this job, got one of another job");
   // Another number of ranks is a contradiction, which all are to hear of.
-  if (hello->ranks != options_.ranks || isHere(hello->rank))
+  if (hello->ranks != options_.ranks || memory_.isHere(hello->rank))
     return Status::ok();
   return badInput("expected one of the ranks {} to {}, which are on this host, got rank {}", first_,
                   first_ + memory_.ranksPerHost() - 1, hello->rank);
 }
 
-Status Rendezvous::Server::contradiction(const ClientHello &hello, pid_t pid) const {
+Status Rendezvous::contradiction(const ClientHello &hello, pid_t pid) const {
   const std::string job = printable(options_.job, kShownOfJob);
   const bool isOurs = hello.rank == options_.ownRank;
-  const bool isTaken =
-      hello.rank < options_.ranks && isHere(hello.rank) && stateOf(hello.rank) != RankState::Absent;
+  const bool isTaken = hello.rank < options_.ranks && memory_.isHere(hello.rank) &&
+                       stateOf(hello.rank) != RankState::Absent;
   if (isTaken || (isOurs && pid != getpid())) {
     const int64_t other =
         isOurs ? getpid() : memory_.slot(hello.rank).pid.load(std::memory_order_relaxed);
@@ -271,27 +212,26 @@ Status Rendezvous::Server::contradiction(const ClientHello &hello, pid_t pid) co
 
 /// Ends a job that has not begun. A job that has begun, or has failed for another reason, is not
 /// disturbed: the peer may be of the next job of that name, whose first rank then listens itself.
-void Rendezvous::Server::contradict(Connection &peer, const ClientHello &hello,
-                                    const Status &cause) {
-  if (!isContradicted && (memory_.gathered() > 0 || memory_.isAborted())) {
+void Rendezvous::contradict(Connection &peer, const ClientHello &hello, const Status &cause) {
+  if (!isContradicted_ && (memory_.gathered() > 0 || memory_.isAborted())) {
     if (memory_.isAborted() && hello.rank == first_)
       listener_.reset();
     return;
   }
-  if (!isContradicted)
+  if (!isContradicted_)
     memory_.abort({cause, hello.rank < options_.ranks ? hello.rank : -1});
-  isContradicted = true;
+  isContradicted_ = true;
   // Among several hosts, the first cause has yet to be decided.
   const std::optional<JobCause> decided = memory_.cause();
   refuse(peer, decided ? decided->status.message() : cause.message());
 }
 
-void Rendezvous::Server::refuse(Connection &peer, const std::string &why) {
+void Rendezvous::refuse(Connection &peer, const std::string &why) {
   // There is room in a new connection; a peer that does not read the reason is gone.
   (void)peer.send(("R" + why).substr(0, Message::kMaxBytes));
 }
 
-void Rendezvous::Server::welcome(Connection peer, pid_t pid, int64_t rank) {
+void Rendezvous::welcome(Connection peer, pid_t pid, int64_t rank) {
   FileDescriptor process = peer.openPeer();
   Member &joined = member(rank).emplace(Member{std::move(peer), std::move(process)});
   memory_.slot(rank).pid.store(static_cast<uint32_t>(pid), std::memory_order_relaxed);
@@ -303,7 +243,7 @@ void Rendezvous::Server::welcome(Connection peer, pid_t pid, int64_t rank) {
 
 // -- Ranks. --
 
-void Rendezvous::Server::serveRank(int64_t rank, bool isDead) {
+void Rendezvous::serveRank(int64_t rank, bool isDead) {
   if (isDead)
     return loseRank(rank, peerFailed("its process is dead"));
   Member &served = *member(rank);
@@ -317,7 +257,7 @@ void Rendezvous::Server::serveRank(int64_t rank, bool isDead) {
 }
 
 /// A failure means that the rank does not keep to the protocol.
-Status Rendezvous::Server::handle(Member &sender, Message message) {
+Status Rendezvous::handle(Member &sender, Message message) {
   const llvm::StringRef text = message.text;
   int wanted = -1;
   if (text.front() == 'O' && message.descriptor.isValid())
@@ -332,8 +272,7 @@ Status Rendezvous::Server::handle(Member &sender, Message message) {
   return Status::ok(); // the end of a connection is noticed later
 }
 
-Status Rendezvous::Server::keepOffer(Member &sender, const std::string &name,
-                                     FileDescriptor descriptor) {
+Status Rendezvous::keepOffer(Member &sender, const std::string &name, FileDescriptor descriptor) {
   if (sender.offers.count(name) == 0 && sender.offers.size() >= kMaxOffers)
     return badInput("expected at most {} offers, got more", kMaxOffers);
   sender.offers.insert_or_assign(name, std::move(descriptor));
@@ -341,10 +280,11 @@ Status Rendezvous::Server::keepOffer(Member &sender, const std::string &name,
 }
 
 /// The descriptor, or -1 if there is none.
-Result<int> Rendezvous::Server::findOffer(llvm::StringRef request) {
+Result<int> Rendezvous::findOffer(llvm::StringRef request) {
   const auto [number, name] = request.split(' ');
   int64_t owner = -1;
-  if (number.getAsInteger(10, owner) || owner < 0 || owner >= options_.ranks || !isHere(owner))
+  if (number.getAsInteger(10, owner) || owner < 0 || owner >= options_.ranks ||
+      !memory_.isHere(owner))
     return badInput("expected a rank of this host, got '{}'", printable(number.str(), 20));
   const std::optional<Member> &offering = member(owner);
   if (!offering)
@@ -354,7 +294,7 @@ Result<int> Rendezvous::Server::findOffer(llvm::StringRef request) {
 }
 
 /// The connection of a rank has ended, or has to.
-void Rendezvous::Server::loseRank(int64_t rank, const Status &why) {
+void Rendezvous::loseRank(int64_t rank, const Status &why) {
   const bool hasEnded = why.code() == StatusCode::PeerFailed;
   if (hasEnded && stateOf(rank) == RankState::Left) {
     member(rank).reset();
@@ -377,11 +317,11 @@ void Rendezvous::Server::loseRank(int64_t rank, const Status &why) {
   member(rank).reset();
 }
 
-void Rendezvous::Server::setState(int64_t rank, RankState state) {
+void Rendezvous::setState(int64_t rank, RankState state) {
   memory_.slot(rank).state.store(static_cast<uint32_t>(state), std::memory_order_seq_cst);
 }
 
-std::vector<int64_t> Rendezvous::Server::ranksIn(RankState state) const {
+std::vector<int64_t> Rendezvous::ranksIn(RankState state) const {
   std::vector<int64_t> found;
   for (int64_t rank = first_; rank < first_ + memory_.ranksPerHost(); ++rank)
     if (stateOf(rank) == state)
@@ -389,7 +329,7 @@ std::vector<int64_t> Rendezvous::Server::ranksIn(RankState state) const {
   return found;
 }
 
-void Rendezvous::Server::killStragglers(bool isGraceOver) {
+void Rendezvous::killStragglers(bool isGraceOver) {
   for (int64_t rank = first_; rank < first_ + memory_.ranksPerHost(); ++rank) {
     std::optional<Member> &each = member(rank);
     if (!each || !each->process.isValid() || each->isKilled)
@@ -406,12 +346,6 @@ void Rendezvous::Server::killStragglers(bool isGraceOver) {
 
 // -- Any thread. --
 
-void Rendezvous::Server::stop() {
-  isStopped_ = true;
-  uint64_t one = 1;
-  (void)!write(wake_.get(), &one, sizeof one);
-}
-
 Result<std::unique_ptr<Rendezvous>> Rendezvous::start(RendezvousPlace place, JobMemory &memory,
                                                       RendezvousOptions options) {
   if (options.ranks < 1 || options.ranks != memory.ranks())
@@ -420,25 +354,24 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::start(RendezvousPlace place, Job
   FileDescriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake.isValid())
     return unsupported("cannot make an eventfd: {}", llvm::sys::StrError(errno));
-  std::unique_ptr<Rendezvous> rendezvous(new Rendezvous());
-  rendezvous->name_ = std::move(place.name);
-  rendezvous->server_ = std::make_unique<Server>(std::move(place.listener), memory,
-                                                 std::move(options), std::move(wake));
-  Server *server = rendezvous->server_.get();
-  BRAID_TRY(startThread(rendezvous->thread_, "the meeting", [server] { server->run(); }));
+  std::unique_ptr<Rendezvous> rendezvous(
+      new Rendezvous(std::move(place), memory, std::move(options), std::move(wake)));
+  BRAID_TRY(startThread(rendezvous->thread_, "the meeting",
+                        [rendezvous = rendezvous.get()] { rendezvous->run(); }));
   return rendezvous;
 }
 
 Rendezvous::~Rendezvous() {
-  if (!thread_.joinable())
-    return;
-  server_->stop();
-  thread_.join();
+  isStopped_ = true;
+  const uint64_t one = 1;
+  (void)!write(wake_.get(), &one, sizeof one);
+  if (thread_.joinable())
+    thread_.join();
 }
 
 Status Rendezvous::waitForAllToLeave(Deadline deadline) const {
   for (;;) {
-    const std::vector<int64_t> present = server_->ranksIn(RankState::Joined);
+    const std::vector<int64_t> present = ranksIn(RankState::Joined);
     if (present.empty())
       return Status::ok();
     if (Clock::now() >= deadline)
@@ -446,7 +379,5 @@ Status Rendezvous::waitForAllToLeave(Deadline deadline) const {
     std::this_thread::sleep_for(2ms);
   }
 }
-
-bool Rendezvous::isContradicted() const { return server_->isContradicted; }
 
 } // namespace braid

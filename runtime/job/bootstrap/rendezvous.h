@@ -20,7 +20,10 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <thread>
+
+#include <poll.h>
 
 namespace braid {
 
@@ -76,13 +79,63 @@ public:
   /// the deadline.
   Status waitForAllToLeave(Deadline deadline) const;
   /// A process has contradicted a rank, and the job has failed for that.
-  bool isContradicted() const;
+  bool isContradicted() const { return isContradicted_; }
 
 private:
-  class Server; // rendezvous.cpp
-  Rendezvous() = default;
-  std::string name_;
-  std::unique_ptr<Server> server_;
+  /// A rank that has joined.
+  struct Member {
+    Connection connection;
+    FileDescriptor process; ///< see Connection::openPeer()
+    bool isKilled = false;
+    std::map<std::string, FileDescriptor> offers = {};
+  };
+
+  Rendezvous(RendezvousPlace place, JobMemory &memory, RendezvousOptions options,
+             FileDescriptor wake);
+  std::vector<int64_t> ranksIn(RankState state) const;
+  RankState stateOf(int64_t rank) const {
+    return static_cast<RankState>(memory_.slot(rank).state.load(std::memory_order_seq_cst));
+  }
+
+  // The thread.
+  void run();
+  std::vector<pollfd> waitForEvents() const;
+  void lookAtClocks();
+  std::string nameStopped(std::vector<int64_t> ranks) const;
+  void killStragglers(bool isGraceOver);
+
+  // The thread, about new connections.
+  void acceptPeer();
+  void greet(Connection peer, pid_t pid);
+  Status whyRefused(const Result<ClientHello> &hello) const;
+  Status contradiction(const ClientHello &hello, pid_t pid) const;
+  void contradict(Connection &peer, const ClientHello &hello, const Status &cause);
+  void refuse(Connection &peer, const std::string &why);
+  void welcome(Connection peer, pid_t pid, int64_t rank);
+
+  // The thread, about ranks.
+  void serveRank(int64_t rank, bool isDead);
+  Status handle(Member &sender, Message message);
+  Status keepOffer(Member &sender, const std::string &name, FileDescriptor descriptor);
+  Result<int> findOffer(llvm::StringRef request);
+  void loseRank(int64_t rank, const Status &why);
+  void setState(int64_t rank, RankState state);
+  std::optional<Member> &member(int64_t rank) {
+    return members_[static_cast<size_t>(rank - first_)];
+  }
+
+  const std::string name_;
+  FileDescriptor listener_; ///< invalid once all ranks have met
+  JobMemory &memory_;
+  const RendezvousOptions options_;
+  const FileDescriptor wake_; ///< an eventfd
+  std::atomic<bool> isStopped_{false}, isContradicted_{false};
+
+  std::vector<std::optional<Member>> members_; ///< connected ranks of this host
+  const int64_t first_;                        ///< the number of the first of them
+  const Deadline joinDeadline_;
+  std::optional<Deadline> killTime_;
+  size_t absentBefore_ = 0; ///< at the last look since the job failed
   std::thread thread_;
 };
 
