@@ -42,7 +42,7 @@ void InProcessGroup::abort(const Status &cause) {
     if (!failure_.isOk())
       return;
     failure_ = cause;
-    // Before any wait is released: whoever is released sees it.
+    // Before any wait is released: a released rank sees it.
     outcome_.store(kAbortedMark, std::memory_order_seq_cst);
   }
   changed_.notify_all();

@@ -149,7 +149,7 @@ Result<std::vector<std::string>> ProcessGroup::allGather(std::string mine) {
 }
 
 /// One word in the job memory decides between a commit and an abort. Any rank that knows that all
-/// have come commits for all of them, before it tells anybody; a failure anywhere aborts. Whichever
+/// have come commits for all of them, before it tells any other; a failure anywhere aborts. Whichever
 /// comes first stands, and each rank looks at the word last. If there are several hosts, their
 /// store decides: see runtime/job/bootstrap/other_hosts.h. A rank that is killed before it tells
 /// its user is no contradiction: the step counts, and the others know.
@@ -233,7 +233,7 @@ Status ProcessGroup::addRegion(size_t bytes) {
   return Status::ok();
 }
 
-/// Pages are taken now: later there would be nobody to tell that there are none. They are zero.
+/// Pages are taken now: later there would be no call to fail if there are none. They are zero.
 Result<void *> ProcessGroup::allocateSymmetric(int64_t, int64_t bytes) {
   const size_t wanted = roundedBytes(bytes), size = (wanted + kPage - 1) / kPage * kPage;
   if (size == 0 || !fitsThisMachine(pool_.blockBytes() + size))
@@ -309,8 +309,8 @@ Result<void *> ProcessGroup::import(int64_t peer, uint32_t number, size_t bytes)
 
 // -- The end. --
 
-/// Not by messages: the host may have gone, and who stays away must hold nobody up for long. Memory
-/// of this kind outlives its owner as long as somebody has it mapped; other kinds do not.
+/// The marks are in the job memory: the host may have gone, and a rank that stays away must not hold
+/// up others for long. Memory of this kind outlives its owner while it is mapped; other kinds do not.
 bool ProcessGroup::close(AfterAbort afterAbort) {
   for (auto &[key, mapping] : imports_)
     munmap(mapping.address, mapping.bytes);
@@ -397,7 +397,7 @@ void ProcessGroup::watchHost() {
   if (steps != 0 && memory().committed() >= steps && isIdle)
     return;
   memory().abort(client_->hostIsGone());
-  memory().decideHere(); // nobody else is left to ask the store
+  memory().decideHere(); // no other process is left to ask the store
 }
 
 /// The process that asks the store may stand still itself.

@@ -186,18 +186,6 @@ TEST(Rendezvous, KeepsTheLatestOfferOfAName) {
   EXPECT_FALSE(client->want(0, "arena").isOk());
 }
 
-TEST(Rendezvous, JoinsAndGathersQuickly) {
-  Host host(optionsFor(8));
-  auto begin = std::chrono::steady_clock::now();
-  onAllRanks(8, [&](int64_t rank) {
-    auto client = joinAs(host.name(), rank, 8);
-    ASSERT_TRUE(client && client->allGather(std::string(1000, 'x')).isOk());
-  });
-  std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - begin;
-  RecordProperty("milliseconds", std::to_string(time.count()));
-  EXPECT_LT(time, 2s); // a few milliseconds on an idle machine
-}
-
 /// The host of a job that is found by its name.
 struct NamedHost {
   explicit NamedHost(const std::string &job, int64_t ranks)

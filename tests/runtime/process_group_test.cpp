@@ -9,7 +9,6 @@
 #include <fstream>
 #include <set>
 
-#include <sys/resource.h>
 
 namespace braid {
 namespace {
@@ -365,21 +364,6 @@ TEST_F(ProcessGroupTest, LostHostIsACauseOnlyBeforeTheEnd) {
     EXPECT_EQ(status.message(), statuses[0].message());
   }
   EXPECT_EQ(host_->memory->committed(), 1u);
-}
-
-TEST_F(ProcessGroupTest, WatchdogCostsNextToNothing) {
-  start(1);
-  rusage before{}, after{};
-  getrusage(RUSAGE_SELF, &before);
-  std::this_thread::sleep_for(milliseconds(1000));
-  getrusage(RUSAGE_SELF, &after);
-  auto micros = [](const rusage &usage) {
-    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + usage.ru_utime.tv_usec +
-           usage.ru_stime.tv_usec;
-  };
-  RecordProperty("micros", static_cast<int>(micros(after) - micros(before)));
-  // One per cent of a core, for the watchdog and the host's thread together.
-  EXPECT_LT(micros(after) - micros(before), 10000);
 }
 
 } // namespace

@@ -235,7 +235,7 @@ Status Client::meet(const std::string &part, uint32_t step) {
   RankSlot &own = memory_.slot(rank());
   own.arrivals.fetch_add(1, std::memory_order_relaxed);
   const uint32_t number = ++gathers_;
-  if (isHostGone()) { // nobody would notice a death
+  if (isHostGone()) { // no process would notice a death
     memory_.abort(hostIsGone());
     memory_.decideHere();
   }

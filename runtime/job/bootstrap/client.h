@@ -43,7 +43,7 @@ public:
   /// answer; TimedOut at the deadline.
   static Result<std::unique_ptr<Client>> join(const std::string &name, const ClientHello &hello,
                                               Deadline deadline);
-  /// Joins the job at one of the names that listenForJob() takes for hello.job, once somebody
+  /// Joins the job at one of the names that listenForJob() takes for hello.job, once a host
   /// listens there. A host that has failed, or is suspended, may be in the way for a second.
   static Result<std::unique_ptr<Client>> find(const ClientHello &hello, Deadline deadline);
   /// Disconnects, if that was not done.

@@ -68,7 +68,7 @@ std::optional<std::string> launcherProcess(const std::string &rankVariable);
 /// have 4 and 2 ranks, the second may see nothing wrong.
 ///
 /// Ranks started by hand, with BRAID_RANK and BRAID_RANKS, are the job BRAID_JOB or else "default",
-/// so whoever starts two such jobs at once has to name them. Where PMI, or BRAID_LOCAL_RANKS, does
+/// so two such jobs at the same time have to be named. Where PMI, or BRAID_LOCAL_RANKS, does
 /// not say which ranks are on this host, all are taken to be.
 Result<std::optional<Place>> findPlace(const Environment &environment,
                                        const Launcher &launcher = launcherProcess);

@@ -21,7 +21,7 @@ namespace braid {
 /// The waiters of a flag. Both sides have to say the same.
 enum class FutexScope : uint8_t {
   Process,   ///< threads of one process; quicker
-  Processes, ///< whoever has the memory mapped
+  Processes, ///< all processes that have mapped the memory
   Nobody,    ///< none sleeps, so none is woken
 };
 

@@ -41,7 +41,7 @@ constexpr uint32_t causeIn(uint64_t outcome) {
   return static_cast<uint32_t>(outcome >> kCauseShift);
 }
 
-/// The text of one failure. Written before anybody can know its number, never changed after.
+/// The text of one failure. Written before its number is known to any process, never changed after.
 struct CauseSlot {
   int64_t rank;
   int32_t code;
@@ -50,7 +50,7 @@ struct CauseSlot {
 };
 
 // As many failures may be written down at once; only one of them becomes the first. Pages of memory
-// that nobody writes to cost nothing.
+// that are not written to cost nothing.
 constexpr uint32_t kCauseSlots = 256;
 
 constexpr uint32_t kChoiceBytes = 4096;
@@ -429,7 +429,7 @@ constexpr uint64_t marked(uint64_t outcome, uint64_t mark, uint32_t cause) {
 
 /// The text is complete before the outcome changes, in one step, to a word that names it. So there
 /// is nothing that a process could leave half done by dying: before that step the job is not
-/// aborted and somebody else may abort it, after it the cause is there for everyone.
+/// aborted and another process may abort it, after it the cause is there for all.
 bool JobMemory::abort(const JobCause &cause) {
   uint64_t seen = layout_->outcome.load(std::memory_order_relaxed);
   if (!isOpen(seen))
@@ -468,7 +468,7 @@ void JobMemory::decideHere() {
   }
 }
 
-/// A step may be committed as long as host 0 can be heard, so nobody decides before. The round trip
+/// A step may be committed as long as host 0 can be heard, so no host decides before. The round trip
 /// grows while host 0 is silent, which ends with a decision of the thread that listens to it.
 void JobMemory::awaitDecision(std::chrono::milliseconds patience) {
   const auto start = std::chrono::steady_clock::now();

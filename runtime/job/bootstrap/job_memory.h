@@ -7,7 +7,7 @@
 //                 have been committed. It changes by compare-and-swap only, so there is one first
 //                 cause and no rank can call a run successful that another one calls aborted. An
 //                 abort is visible to every live rank, stopped ones included, the moment it
-//                 happens: before any wait is released, because whoever waits looks here.
+//                 happens: before any wait is released, because a rank that waits looks here.
 //                 Of a job on several hosts, their store decides, see other_hosts.h: an abort is a
 //                 proposal until this host has heard what was decided, or is cut off from the
 //                 store. Then this word decides for this host.
@@ -149,7 +149,7 @@ struct JobCause {
 /// Maps the memory for as long as it lives. Movable. All functions may be called by any thread.
 class JobMemory {
 public:
-  /// Zeroed memory for `ranks` ranks, of a size that nobody can change. If there are several hosts,
+  /// Zeroed memory for `ranks` ranks, which cannot shrink. If there are several hosts,
   /// the outcome is decided elsewhere.
   static Result<JobMemory> create(int64_t ranks, const HostPlace &place = {});
   /// BadInput if the descriptor is not of such memory: size, seals and version are looked at.
@@ -196,7 +196,7 @@ public:
   /// 16 kB. Where the outcome is decided elsewhere, this proposes: true if it is the first
   /// proposal.
   bool abort(const JobCause &cause);
-  /// After abort(): waits until the job is aborted, by whomever it takes. If nobody decides within
+  /// After abort(): waits until the job is aborted, by this host or another. If no host decides within
   /// `patience`, besides the time since host 0 was heard, this host does.
   void awaitDecision(std::chrono::milliseconds patience = std::chrono::seconds(10));
   /// The first failure, or nothing. Never waits: a process that dies in abort() has either not
@@ -231,7 +231,7 @@ public:
   /// The parts of `ranks`, which have come to it, and the least step that they have done.
   Result<std::vector<std::string>> parts(Ranks ranks, uint32_t number) const;
   uint32_t leastStep(Ranks ranks, uint32_t number) const;
-  /// Sleeps until `number` may be finished, somebody calls wake(), or the slice is over.
+  /// Sleeps until `number` may be finished, wake() is called, or the slice is over.
   void waitForGather(uint32_t number, std::chrono::milliseconds slice) const;
   /// Sleeps until a rank of this host may have come to `number`; as above.
   void waitForRanks(uint32_t number, std::chrono::milliseconds slice) const;

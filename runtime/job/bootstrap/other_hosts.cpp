@@ -300,7 +300,7 @@ Status OtherHosts::finishRound() {
   return Status::ok();
 }
 
-/// Nobody waits for a host that has left. Where host 0 has left, no store may be there any more.
+/// A host that has left ends a round. If host 0 has left, the store may be gone, too.
 void OtherHosts::abortIfRoundCannotEnd() {
   for (size_t number = 0; number < hosts_.size(); ++number) {
     const auto host = static_cast<int64_t>(number);

@@ -103,7 +103,7 @@ void Rendezvous::run() {
         serveRank(first_ + static_cast<int64_t>(i), isDead);
     }
     if (memory_.gathered() > 0)
-      listener_.reset(); // nobody else is to find it
+      listener_.reset(); // no other process is to find it
     else if (events[1].revents)
       acceptPeer();
     lookAtClocks();

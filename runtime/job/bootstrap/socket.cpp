@@ -117,7 +117,7 @@ Result<Connection> Connection::connect(const std::string &name, Deadline deadlin
   if (!socket.isValid())
     return systemError("cannot make a socket");
   while (::connect(socket.get(), address.get(), address.size) != 0) {
-    // A full backlog is no refusal: whoever listens has not got round to it.
+    // A full backlog is no refusal: the listener has not got round to it.
     if (!hasNothingNow())
       return peerFailed("expected somebody to listen at '@{}', got: {}", name,
                         llvm::sys::StrError(errno));

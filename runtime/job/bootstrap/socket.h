@@ -81,7 +81,7 @@ public:
   explicit Connection(FileDescriptor socket) : socket_(std::move(socket)) {}
   /// A socket that takes connections under `name`; invalid if the name is taken.
   static Result<FileDescriptor> listenAt(const std::string &name);
-  /// PeerFailed if nobody listens there; TimedOut at the deadline.
+  /// PeerFailed if no process listens there; TimedOut at the deadline.
   static Result<Connection> connect(const std::string &name, Deadline deadline);
 
   int descriptor() const { return socket_.get(); }

@@ -46,7 +46,7 @@ constexpr uint8_t kForAll = 3; ///< PMIX_GLOBAL
 /// The server's own limit for one answer; what is not there then is asked for again.
 constexpr int kSecondsOfServer = 1;
 /// A rank that leaves while it waits for an answer cannot finalize, which mpirun takes for a crash,
-/// so what was asked is waited for a little longer than anybody has time.
+/// so the answer is waited for a little longer than any deadline.
 constexpr milliseconds kForLastAnswer{3000}, kPause{20};
 
 } // namespace

@@ -42,7 +42,7 @@ private:
   std::string received_; ///< bytes of answers
   std::string unsent_;   ///< requests, or the end of one
   std::string asked_;    ///< the request that has yet to be answered; empty: none
-  std::map<std::string, std::string> late_; ///< answers, by request, that nobody has got yet
+  std::map<std::string, std::string> late_; ///< late answers, by request
 };
 
 /// A message of a client to a server.
