@@ -309,8 +309,8 @@ Result<void *> ProcessGroup::import(int64_t peer, uint32_t number, size_t bytes)
 
 // -- The end. --
 
-/// The marks are in the job memory: the host may have gone, and a rank that stays away must not hold
-/// up others for long. Memory of this kind outlives its owner while it is mapped; other kinds do not.
+/// The marks are in the job memory: the host may have gone, and a rank that stays away must not
+/// hold up others for long. Memory of this kind outlives its owner while it is mapped.
 bool ProcessGroup::close(AfterAbort afterAbort) {
   for (auto &[key, mapping] : imports_)
     munmap(mapping.address, mapping.bytes);

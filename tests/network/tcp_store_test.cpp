@@ -156,8 +156,7 @@ TEST(StoreServer, TakesNobodyWhenItIsClosed) {
   EXPECT_EQ(poll(*early, "k"), "v");
   const TcpAddress address = server->address();
   server->close();
-  EXPECT_TRUE(
-      eventually([&] { return !connectTo(address, "the store", false, soon()).isOk(); }));
+  EXPECT_TRUE(eventually([&] { return !connectTo(address, "the store", false, soon()).isOk(); }));
   EXPECT_EQ(poll(*early, "k"), "v");
 }
 

@@ -9,7 +9,6 @@
 #include <fstream>
 #include <set>
 
-
 namespace braid {
 namespace {
 

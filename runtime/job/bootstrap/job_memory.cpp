@@ -468,8 +468,8 @@ void JobMemory::decideHere() {
   }
 }
 
-/// A step may be committed as long as host 0 can be heard, so no host decides before. The round trip
-/// grows while host 0 is silent, which ends with a decision of the thread that listens to it.
+/// A step may be committed as long as host 0 can be heard, so no host decides before. The round
+/// trip grows while host 0 is silent, until the thread that listens to it decides.
 void JobMemory::awaitDecision(std::chrono::milliseconds patience) {
   const auto start = std::chrono::steady_clock::now();
   while (proposal())

@@ -196,7 +196,7 @@ public:
   /// 16 kB. Where the outcome is decided elsewhere, this proposes: true if it is the first
   /// proposal.
   bool abort(const JobCause &cause);
-  /// After abort(): waits until the job is aborted, by this host or another. If no host decides within
+  /// After abort(): waits until the job is aborted, by this host or another. If none decides within
   /// `patience`, besides the time since host 0 was heard, this host does.
   void awaitDecision(std::chrono::milliseconds patience = std::chrono::seconds(10));
   /// The first failure, or nothing. Never waits: a process that dies in abort() has either not
