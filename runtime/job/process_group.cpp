@@ -149,8 +149,8 @@ Result<std::vector<std::string>> ProcessGroup::allGather(std::string mine) {
 }
 
 /// One word in the job memory decides between a commit and an abort. Any rank that knows that all
-/// have come commits for all of them, before it tells any other; a failure anywhere aborts. Whichever
-/// comes first stands, and each rank looks at the word last. If there are several hosts, their
+/// have come commits for all of them, before it tells any other; a failure anywhere aborts. The
+/// first of them stands, and each rank looks at the word last. If there are several hosts, their
 /// store decides: see runtime/job/bootstrap/other_hosts.h. A rank that is killed before it tells
 /// its user is no contradiction: the step counts, and the others know.
 Status ProcessGroup::commit() {

@@ -359,7 +359,7 @@ TEST(FaultMatrix, HostThatCannotJoinItsOwnJobSaysWhy) {
   const Fault hello{.rank = 0, .site = Site::Send, .index = 0};
   spec.faults = {hello, hello};
   spec.faults[0].action = Action::DelayBelow;
-  spec.faults[0].belowMs = 300;
+  spec.faults[0].belowMs = 1500;
   spec.faults[1].action = Action::Throw;
   const JobOutcome outcome = runJob(spec);
   EXPECT_THAT(contradictions(spec, outcome), ::testing::IsEmpty()) << outcome.str();
