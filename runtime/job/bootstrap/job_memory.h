@@ -132,7 +132,7 @@ struct HostPlace {
   int64_t host = 0, hosts = 1;
 };
 /// Bytes of one rank's part of an all-gather.
-inline constexpr size_t kMaxPart = size_t(256) << 20;
+inline constexpr size_t kMaxPart = size_t(32) << 20;
 
 /// Ranks with consecutive numbers.
 struct Ranks {
