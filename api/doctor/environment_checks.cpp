@@ -89,12 +89,9 @@ void checkCache(const Facts &facts, Lines &lines) {
 } // namespace
 
 std::vector<Check> environmentChecks() {
-  return {{"settings", false, checkSettingsOfBraid},
-          {"job-gpus", true, checkRanks},
-          {"launch-blocking", true, checkBlocking},
-          {"hardware-queues", true, checkQueues},
-          {"nccl-variables", true, checkNcclVariables},
-          {"cache", false, checkCache}};
+  return {{"settings", false, checkSettingsOfBraid},    {"job-gpus", true, checkRanks},
+          {"launch-blocking", true, checkBlocking},     {"hardware-queues", true, checkQueues},
+          {"nccl-variables", true, checkNcclVariables}, {"cache", false, checkCache}};
 }
 
 } // namespace braid::doctor
