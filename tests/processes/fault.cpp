@@ -196,7 +196,7 @@ private:
     while (const Fault *fault = armed.take(Site::Send, number, 0)) {
       strike(fault);
       if (fault->action == Action::Cut)
-        shutdown(socket_, SHUT_RDWR);
+        shutdown(socket_, SHUT_WR);
     }
   }
 

@@ -356,6 +356,7 @@ TEST(FaultMatrix, FailureThatIsSaidIsTheOneReportedWhenNobodyIsLeft) {
 TEST(FaultMatrix, HostThatCannotJoinItsOwnJobSaysWhy) {
   JobSpec spec;
   spec.isForeign = true;
+  spec.timeoutMs = spec.joinTimeoutMs = 30000;
   const Fault hello{.rank = 0, .site = Site::Send, .index = 0};
   spec.faults = {hello, hello};
   spec.faults[0].action = Action::DelayBelow;
