@@ -64,24 +64,6 @@ void checkNcclVariables(const Facts &facts, Lines &lines) {
                llvm::join(set, ", "));
 }
 
-void checkMeeting(const Facts &facts, Lines &lines) {
-  constexpr const char *kAdvice = "let TMPDIR, or XDG_RUNTIME_DIR, name another folder";
-  const std::string folder = printable(facts.meeting.path);
-  if (!facts.meeting.trouble.empty())
-    lines.problem("unwritable", "ranks of a job cannot meet in {0}: {1}", kAdvice, folder,
-                  facts.meeting.trouble);
-  else if (facts.meeting.space && facts.meeting.space->available < uint64_t(64) << 10)
-    lines.problem("full", "ranks of a job cannot meet in {0}: {1} KiB are free", kAdvice, folder,
-                  facts.meeting.space->available >> 10);
-  else if (facts.meetingExcess > 0)
-    lines.note("long",
-               "ranks that mpirun, torchrun or srun starts cannot meet in {0}: the path of a "
-               "socket there is {1} too long",
-               kAdvice, folder, counted(facts.meetingExcess, "byte"));
-  else
-    lines.ok("fine", "ranks of a job meet in {0}", folder);
-}
-
 void checkCache(const Facts &facts, Lines &lines) {
   const std::string folder = printable(facts.cache.path);
   if (facts.cache.path.empty())
@@ -107,13 +89,9 @@ void checkCache(const Facts &facts, Lines &lines) {
 } // namespace
 
 std::vector<Check> environmentChecks() {
-  return {{"settings", false, checkSettingsOfBraid},
-          {"job-gpus", true, checkRanks},
-          {"launch-blocking", true, checkBlocking},
-          {"hardware-queues", true, checkQueues},
-          {"nccl-variables", true, checkNcclVariables},
-          {"meeting", false, checkMeeting},
-          {"cache", false, checkCache}};
+  return {{"settings", false, checkSettingsOfBraid},    {"job-gpus", true, checkRanks},
+          {"launch-blocking", true, checkBlocking},     {"hardware-queues", true, checkQueues},
+          {"nccl-variables", true, checkNcclVariables}, {"cache", false, checkCache}};
 }
 
 } // namespace braid::doctor

@@ -3,7 +3,7 @@
 #include "api/doctor/facts.h"
 
 #include "runtime/files.h"
-#include "runtime/job/bootstrap/endpoint.h"
+#include "runtime/job/bootstrap/environment.h"
 #include "runtime/tune/measurement_cache.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -121,10 +121,6 @@ Folder readFolder(const std::string &name, const Sources &sources) {
 void readFolders(const Sources &sources, Facts &facts) {
   const Environment environment = environmentOf(sources.variables);
   facts.sharedMemory = sources.space(sources.root + "/dev/shm");
-  facts.meeting = readFolder(endpointBase(environment), sources);
-  if (!fs::exists(facts.meeting.path)) // nobody creates it
-    facts.meeting.trouble = std::strerror(ENOENT);
-  facts.meetingExcess = excessOfEndpoint(facts.meeting.path, "named");
   if (const std::string cache = measurementFolder(environment); !cache.empty())
     facts.cache = readFolder(cache, sources);
 }

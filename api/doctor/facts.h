@@ -62,8 +62,6 @@ struct Facts {
   /// Nothing: unknown.
   std::optional<bool> hasOwnPids, hasOwnIpc;
 
-  Folder meeting;                    ///< holds the socket at which ranks of a job meet
-  int64_t meetingExcess = 0;         ///< bytes by which the path of that socket is too long
   Folder cache;                      ///< holds measurements; an empty path: none
   std::optional<Space> sharedMemory; ///< /dev/shm; nothing: it does not exist
 

@@ -32,8 +32,6 @@ constexpr milliseconds kForFinishedRanks{1000};
 /// How long it stays for further processes that contradict a rank: who made one such mistake has
 /// often started several of them.
 constexpr milliseconds kForContradictions{1000};
-/// How long a host has for its answer, where there may be another one. It may be stopped.
-constexpr milliseconds kForGreeting{1000};
 
 void sayOnStderr(const std::string &text) {
   std::fprintf(stderr, "braid: %s\n", printableMessage(text).c_str());
@@ -51,22 +49,6 @@ std::string explainDeath(const JobMemory &memory, int64_t rank) {
 bool isRankStopped(const JobMemory &memory, int64_t rank) {
   uint32_t pid = memory.slot(rank).pid.load(std::memory_order_relaxed);
   return pid != 0 && isStopped(static_cast<pid_t>(pid));
-}
-
-/// The other ranks may be earlier than rank 0, and there may be the remains of a job of this name,
-/// or one that somebody has suspended.
-Result<std::unique_ptr<Client>> joinPublished(const ClientHello &hello, Deadline deadline) {
-  for (;;) {
-    auto paths = BRAID_TRY(findRendezvousEndpoints(endpointBase(), hello.job, deadline));
-    for (const std::string &path : paths) {
-      auto client = Client::join(path, hello, std::min(deadline, deadlineIn(kForGreeting)));
-      const StatusCode code = client.status().code();
-      const bool mayBeAnother = code == StatusCode::PeerFailed || code == StatusCode::TimedOut;
-      if (client || !mayBeAnother || Clock::now() >= deadline)
-        return client;
-    }
-    std::this_thread::sleep_for(milliseconds(5));
-  }
 }
 
 /// `timeout` bounds how long hosts may take to come, and how long they may be silent later.
@@ -88,9 +70,9 @@ struct JobRank::Host {
   Host(JobMemory made) : memory(std::move(made)) {}
   JobMemory memory;
   std::mutex mutex;
-  KnownPlans plans;            ///< under mutex
-  bool isContradicted = false; ///< by another host of this job
+  KnownPlans plans; ///< under mutex
   std::unique_ptr<Rendezvous> rendezvous;
+  std::unique_ptr<OtherHosts> others; ///< null: there is one host
 
   /// `hosts` is null for a job on one host.
   static Result<std::unique_ptr<Host>> start(const Place &place, milliseconds timeout,
@@ -109,7 +91,6 @@ Result<std::unique_ptr<JobRank::Host>> JobRank::Host::start(const Place &place,
                                                             HostsStore *hosts, Deadline deadline) {
   JobMemory memory = BRAID_TRY(JobMemory::create(place.ranks, {place.host, place.hosts}));
   auto host = std::make_unique<Host>(std::move(memory));
-  std::unique_ptr<OtherHosts> others;
   if (hosts) {
     const Deadline forHosts = deadline - std::min(kForRanksOfHost, timeout / 4);
     auto joined = joinOtherHosts(*hosts, host->memory, timeout, forHosts);
@@ -117,13 +98,14 @@ Result<std::unique_ptr<JobRank::Host>> JobRank::Host::start(const Place &place,
       host->memory.decideHere();
       host->memory.abort({joined.status(), place.rank});
     } else {
-      others = std::move(*joined);
+      host->others = std::move(*joined);
     }
   }
-  RendezvousEndpoint endpoint =
-      BRAID_TRY(RendezvousEndpoint::open(endpointBase(), place.ranks == 1 ? "" : place.job));
+  RendezvousPlace meeting =
+      BRAID_TRY(place.ranks == 1 ? listenAnywhere()
+                                 : listenForJob({place.job, place.rank, place.ranks}, deadline));
   host->rendezvous = BRAID_TRY(Rendezvous::start(
-      std::move(endpoint), host->memory,
+      std::move(meeting), host->memory,
       {.ranks = place.ranks,
        .job = place.job,
        .ownRank = place.rank,
@@ -132,8 +114,7 @@ Result<std::unique_ptr<JobRank::Host>> JobRank::Host::start(const Place &place,
        .isStopped = [host = host.get()](int64_t rank) { return isRankStopped(host->memory, rank); },
        .explainDeath =
            [host = host.get()](int64_t rank) { return braid::explainDeath(host->memory, rank); },
-       .describe = [host = host.get()](int64_t rank) { return host->describe(rank); }},
-      std::move(others)));
+       .describe = [host = host.get()](int64_t rank) { return host->describe(rank); }}));
   return host;
 }
 
@@ -142,32 +123,13 @@ Result<std::unique_ptr<JobRank::Host>> JobRank::Host::start(const Place &place,
 Result<std::unique_ptr<Client>> JobRank::joinOwn(Host &host, const ClientHello &hello,
                                                  Deadline deadline) {
   try {
-    Result<std::unique_ptr<Client>> client = Client::join(host.rendezvous->path(), hello, deadline);
+    Result<std::unique_ptr<Client>> client = Client::join(host.rendezvous->name(), hello, deadline);
     if (!client)
       host.memory.abort({client.status(), hello.rank});
     return client;
   } catch (const std::exception &error) {
     host.memory.abort({peerFailed("rank {}: {}", hello.rank, error.what()), hello.rank});
     throw;
-  }
-}
-
-/// Where two processes are rank 0 of one job, each has a place of its own. Whoever made the later
-/// one sees the other, so that at least one of them says hello to the other. Both stay for a while:
-/// other ranks may have come to either.
-void JobRank::greetOtherHosts(Host &host, const ClientHello &hello) {
-  if (hello.ranks == 1)
-    return;
-  auto paths = findRendezvousEndpoints(endpointBase(), hello.job, Clock::now());
-  for (const std::string &path : paths ? *paths : std::vector<std::string>()) {
-    if (path == host.rendezvous->path())
-      continue;
-    // Without an answer, that job has begun or is over.
-    Status answer = Client::join(path, hello, deadlineIn(kForGreeting)).status();
-    if (answer.code() != StatusCode::BadInput)
-      continue;
-    host.isContradicted = true;
-    host.memory.abort({answer, hello.rank});
   }
 }
 
@@ -196,10 +158,8 @@ Result<std::unique_ptr<JobRank>> JobRank::join(const Place &givenPlace, millisec
     host = BRAID_TRY(Host::start(place, timeout, stragglers, store.get(), deadline));
   std::unique_ptr<Client> client =
       BRAID_TRY(host                    ? joinOwn(*host, hello, deadline)
-                : place.meeting.empty() ? joinPublished(hello, deadline)
+                : place.meeting.empty() ? Client::find(hello, deadline)
                                         : Client::join(place.meeting, hello, deadline));
-  if (host)
-    greetOtherHosts(*host, hello);
   JobMemory memory = BRAID_TRY(
       JobMemory::map(FileDescriptor::duplicate(client->memory().descriptor()), place.ranks));
   std::unique_ptr<JobRank> rank(new JobRank(givenPlace, std::move(memory)));
@@ -225,7 +185,7 @@ void JobRank::waitForOthers() {
     return memory_.slot(rank).state.load(std::memory_order_relaxed) ==
            static_cast<uint32_t>(RankState::Absent);
   };
-  const bool isContradicted = host_->isContradicted || host_->rendezvous->counts().contradicted > 0;
+  const bool isContradicted = host_->rendezvous->isContradicted();
   Deadline deadline =
       std::min(deadlineIn(isContradicted ? kForContradictions : kForLateRanks), joinDeadline_);
   // Host 0 stays for other hosts, too.

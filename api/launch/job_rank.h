@@ -16,6 +16,7 @@
 
 #include "runtime/job/bootstrap/client.h"
 #include "runtime/job/bootstrap/environment.h"
+#include "runtime/job/bootstrap/other_hosts.h"
 #include "runtime/job/bootstrap/rendezvous.h"
 #include "runtime/job/network/hosts_store.h"
 #include "runtime/plan/plan.h"
@@ -74,7 +75,6 @@ private:
   JobRank(Place place, JobMemory memory);
   static Result<std::unique_ptr<Client>> joinOwn(Host &host, const ClientHello &hello,
                                                  Deadline deadline);
-  static void greetOtherHosts(Host &host, const ClientHello &hello);
 
   const Place place_;
   JobMemory memory_;

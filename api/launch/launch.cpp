@@ -149,7 +149,7 @@ private:
 Status JobLauncher::start() {
   BRAID_TRY(makeRoomForDescriptors(options_.ranks));
   FileDescriptor input = BRAID_TRY(fileOf(options_.input));
-  RendezvousEndpoint place = BRAID_TRY(RendezvousEndpoint::open(endpointBase(), ""));
+  RendezvousPlace place = BRAID_TRY(listenAnywhere());
   RendezvousOptions host{.ranks = options_.ranks,
                          .job = job_,
                          .joinTimeout = options_.timeout,
@@ -160,7 +160,7 @@ Status JobLauncher::start() {
     host.describe = [this](int64_t rank) { return describeRank(memory_, plans(), rank); };
   rendezvous_ = BRAID_TRY(Rendezvous::start(std::move(place), memory_, std::move(host)));
   for (int64_t rank = 0; rank < options_.ranks; ++rank)
-    if (Status status = startRank(rank, rendezvous_->path(), input); !status.isOk())
+    if (Status status = startRank(rank, rendezvous_->name(), input); !status.isOk())
       return giveUp(status);
   Status status = relay_.start();
   return status.isOk() ? status : giveUp(status);

@@ -6,7 +6,7 @@
 //
 //   BRAID_RANK, BRAID_RANKS   its place
 //   BRAID_JOB                 a random name
-//   BRAID_MEETING             the socket where the ranks meet
+//   BRAID_MEETING             the name of the socket where the ranks meet
 //   OPENBLAS_NUM_THREADS      1
 //
 // Nothing survives: a rank dies with its launcher, whatever that dies of, and launch() returns when

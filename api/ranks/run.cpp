@@ -272,7 +272,8 @@ Status Runner::finishRank(int64_t rank, const RankWork &work) {
     span.endNs += clock.offsetNs;
   }
   std::string summary = mine.encode();
-  if (summary.size() > kMaxBody / 2 / static_cast<size_t>(mesh_.ranks()))
+  constexpr size_t kMostOfAllRanks = size_t(128) << 20;
+  if (summary.size() > std::min(kMaxPart, kMostOfAllRanks / static_cast<size_t>(mesh_.ranks())))
     return unsupported("the trace of rank {} has {} spans, too many to be merged: expected fewer "
                        "iterations with --trace",
                        rank, mine.spans.size());

@@ -36,7 +36,7 @@ bool isSeen(const RankSlot &slot) {
   return slot.hasUnseenRuns.load(std::memory_order_relaxed) == 0;
 }
 
-/// Where both meet, they hear in the meeting what is different.
+/// Two ranks that meet hear in the meeting what is different.
 bool disagree(const Noted &mine, const Noted &other) {
   const bool isSame = mine.call == other.call && mine.program == other.program;
   return other.call != JobCall::None && mine.number == other.number && !isSame &&

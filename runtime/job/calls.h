@@ -23,7 +23,7 @@ private:
   uint32_t calls_ = 0; ///< so far
 };
 
-/// What ranks of this host have noted in place of the same call, if they disagree and `rank` is to
+/// The calls that ranks of this host have noted in place of one, if they disagree and `rank` is to
 /// tell: of a program that is being prepared only that rank knows the name. Empty: there is nothing
 /// to tell.
 std::string describeDisagreement(const JobMemory &memory, const KnownPlans &plans, int64_t rank);

@@ -6,6 +6,8 @@
 #include "runtime/execute/host_memory.h"
 #include "runtime/job/bootstrap/socket.h"
 
+#include "llvm/ADT/StringRef.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -40,7 +42,7 @@ void InProcessGroup::abort(const Status &cause) {
     if (!failure_.isOk())
       return;
     failure_ = cause;
-    // Before any wait is released: whoever is released sees it.
+    // Before any wait is released: a released rank sees it.
     outcome_.store(kAbortedMark, std::memory_order_seq_cst);
   }
   changed_.notify_all();
@@ -93,8 +95,8 @@ Result<std::vector<std::string>> InProcessGroup::allGather(int64_t rank, std::st
   return results_;
 }
 
-/// Those who waited are running from this moment on, not from when their threads wake up: they must
-/// not be taken for blocked.
+/// Ranks that waited are running from this moment on, not from when their threads wake up: they
+/// must not be taken for blocked.
 void InProcessGroup::finishGather() {
   results_ = texts_;
   arrived_ = 0;
@@ -159,7 +161,6 @@ void InProcessGroup::recycleSymmetric(int64_t rank) {
   for (const void *base : std::exchange(mine.released, {}))
     if (const auto found = mine.allocations.find(base); found != mine.allocations.end()) {
       mine.bytes -= found->second.bytes;
-      exports_.erase(found->second.handle);
       mine.allocations.erase(found);
     }
 }
@@ -169,25 +170,24 @@ int64_t InProcessGroup::symmetricBytes(int64_t rank) {
   return static_cast<int64_t>(memory_[rank].bytes);
 }
 
+/// A handle is the address, which peers may use as it is.
 Result<std::string> InProcessGroup::exportMemory(int64_t rank, void *base) {
   Lock lock(mutex_);
-  const auto found = memory_[rank].allocations.find(base);
-  if (found == memory_[rank].allocations.end())
+  if (memory_[rank].allocations.count(base) == 0)
     return noSymmetricMemory(rank);
-  std::string &handle = found->second.handle;
-  if (handle.empty()) {
-    handle = fmt::format("in-process:{}:{}", rank, exported_++);
-    exports_[handle] = {rank, base};
-  }
-  return handle;
+  return fmt::format("in-process:{}:{}", rank, reinterpret_cast<uintptr_t>(base));
 }
 
 Result<void *> InProcessGroup::open(int64_t peer, const std::string &handle) {
   Lock lock(mutex_);
-  auto found = exports_.find(handle);
-  if (found == exports_.end() || found->second.rank != peer)
+  llvm::StringRef text = handle;
+  uintptr_t address = 0;
+  void *base = nullptr;
+  if (text.consume_front(fmt::format("in-process:{}:", peer)) && !text.getAsInteger(10, address))
+    base = reinterpret_cast<void *>(address);
+  if (peer < 0 || peer >= size() || memory_[peer].allocations.count(base) == 0)
     return badInput("expected a handle that rank {} exported, got '{}'", peer, handle);
-  return found->second.base;
+  return base;
 }
 
 // -- Waiting for a device. --

@@ -1,6 +1,6 @@
 //===- runtime/job/in_process_group.h - ranks that are host threads of one process ------------===//
 //
-// What backends whose ranks live in one process have in common: the ranks' host threads meet in
+// The common part of backends whose ranks live in one process: the ranks' host threads meet in
 // allGather(), hand each other addresses, and share one outcome. The first failure of any rank
 // becomes the failure of all; the mark "aborted" is set before anything that waits is released, so
 // that what looks at the mark after a wait never mistakes an aborted run for a finished one.
@@ -23,7 +23,7 @@
 
 namespace braid {
 
-/// How far a group has come. Equal counts at two times and not `busy`: it stood still between.
+/// The progress of a group. Equal counts at two times and not `busy`: it stood still between.
 struct GroupProgress {
   uint64_t count = 0;
   bool busy = false; ///< something runs, or is about to, that needs no one else to end
@@ -86,7 +86,7 @@ public:
   /// group has been aborted.
   using AllBlocked = std::function<std::vector<bool>()>;
   void setAllBlocked(AllBlocked handler) { allBlocked_ = std::move(handler); }
-  /// With such a handler: as if the host threads of all ranks called waitForDevice(), and next
+  /// Needs that handler: as if the host threads of all ranks called waitForDevice(), and next
   /// allGather().
   Status waitForAllDevices();
 
@@ -117,8 +117,8 @@ private:
 
   mutable std::mutex mutex_; ///< guards what follows
   std::condition_variable changed_;
-  std::vector<std::string> texts_;   ///< of the round that is being gathered
-  std::vector<std::string> results_; ///< of the last complete round
+  std::vector<std::string> texts_;   ///< parts of the current round
+  std::vector<std::string> results_; ///< parts of the last complete round
   int64_t arrived_ = 0;
   uint64_t round_ = 0;
   struct Free {
@@ -127,22 +127,15 @@ private:
   struct Allocation {
     size_t bytes;
     std::unique_ptr<void, Free> memory;
-    std::string handle = {}; ///< empty: not exported yet
   };
-  /// What a rank has, by address, and what its programs have released.
+  /// The allocations of a rank by address, and those that its programs have released.
   struct OfRank {
     std::map<const void *, Allocation> allocations;
     std::vector<const void *> released;
-    size_t bytes = 0; ///< of all allocations
+    size_t bytes = 0; ///< sum over all allocations
   };
   std::vector<OfRank> memory_;
-  uint64_t exported_ = 0;
-  struct Export {
-    int64_t rank;
-    void *base;
-  };
-  std::map<std::string, Export> exports_; ///< by handle
-  std::vector<uint32_t> steps_;           ///< of each rank: commits begun; its own thread's
+  std::vector<uint32_t> steps_; ///< commits begun by each rank; its own thread's
 
   std::vector<std::atomic<HostActivity>> hosts_; ///< written under mutex_ by what is in this class
   std::atomic<uint64_t> arrivals_{0};

@@ -5,7 +5,7 @@
 #include "runtime/job/bootstrap/start_thread.h"
 
 #include "runtime/execute/host_memory.h"
-#include "runtime/job/futex.h"
+#include "runtime/job/bootstrap/futex.h"
 #include "runtime/job/job_report.h"
 #include "runtime/warn.h"
 
@@ -27,16 +27,16 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-/// What a rank has signalled before it left is seen within this.
+/// The last signals of a rank that has left are seen within this.
 constexpr milliseconds kAfterLeaving{1000};
-/// How long it may take, beyond the time since host 0 was heard, until a proposal is decided.
+/// A proposal is decided within this, besides the time since host 0 was heard.
 constexpr milliseconds kForDecision{1000};
-/// Where blocks begin: the kernel gives and takes whole pages, and a GPU's driver registers them.
+/// Blocks begin at pages: the kernel gives and takes whole ones, and a GPU's driver registers them.
 const size_t kPage = std::max<size_t>(4096, static_cast<size_t>(sysconf(_SC_PAGESIZE)));
 
 uint64_t ns(milliseconds time) { return static_cast<uint64_t>(nanoseconds(time).count()); }
 
-/// Of a watchdog: often enough to keep the timeout, seldom enough to cost nothing.
+/// Often enough for a watchdog to keep the timeout, seldom enough to cost nothing.
 milliseconds watchPeriod(milliseconds timeout) {
   return std::clamp(timeout / 16, milliseconds(5), milliseconds(50));
 }
@@ -129,7 +129,6 @@ void ProcessGroup::abort(const Status &cause) {
   memory().abort({cause, rank()});
   memory().awaitDecision();
   wakeOthers();
-  client_->wakeWatch();
 }
 
 Status ProcessGroup::failure() const {
@@ -149,25 +148,11 @@ Result<std::vector<std::string>> ProcessGroup::allGather(std::string mine) {
   return failure();
 }
 
-/// Who may die when, and what then:
-///
-///   a rank, before it arrives     the host sees its connection end and aborts: it does not commit,
-///                                 and all fail.
-///   a rank, after it arrived,     as above: the abort comes before the last part.
-///   but not all others have
-///   a rank, after all arrived     its work is done. The host has committed, or does so before it
-///                                 looks at anything else: the step counts for all.
-///   the host, before all arrived  each rank sees the end of its connection and aborts.
-///   the host, while it answers    it committed before: who was not told sees the end, and then the
-///                                 word, which each rank looks at last.
-///   an abort by anybody else      the word decides: if the abort was first, the commit fails and
-///                                 nobody is told to go on.
-///   a rank in another call        all have come, and nothing is committed: who wanted to aborts.
-///   all ranks and the host        nobody is left to be told anything.
-///
-/// If there are several hosts, their store decides: see runtime/job/bootstrap/other_hosts.h. A rank
-/// that is killed before it tells its user is no contradiction: the step counts, and the others
-/// know.
+/// One word in the job memory decides between a commit and an abort. Any rank that knows that all
+/// have come commits for all of them, before it tells any other; a failure anywhere aborts. The
+/// first of them stands, and each rank looks at the word last. If there are several hosts, their
+/// store decides: see runtime/job/bootstrap/other_hosts.h. A rank that is killed before it tells
+/// its user is no contradiction: the step counts, and the others know.
 Status ProcessGroup::commit() {
   Doing doing(*this, HostActivity::Committing);
   const uint32_t step = steps_.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -248,7 +233,7 @@ Status ProcessGroup::addRegion(size_t bytes) {
   return Status::ok();
 }
 
-/// Pages are taken now: later there would be nobody to tell that there are none. They are zero.
+/// Pages are taken now: later there would be no call to fail if there are none. They are zero.
 Result<void *> ProcessGroup::allocateSymmetric(int64_t, int64_t bytes) {
   const size_t wanted = roundedBytes(bytes), size = (wanted + kPage - 1) / kPage * kPage;
   if (size == 0 || !fitsThisMachine(pool_.blockBytes() + size))
@@ -324,8 +309,8 @@ Result<void *> ProcessGroup::import(int64_t peer, uint32_t number, size_t bytes)
 
 // -- The end. --
 
-/// Not by messages: the host may have gone, and who stays away must hold nobody up for long. Memory
-/// of this kind outlives its owner as long as somebody has it mapped; other kinds do not.
+/// The marks are in the job memory: the host may have gone, and a rank that stays away must not
+/// hold up others for long. Memory of this kind outlives its owner while it is mapped.
 bool ProcessGroup::close(AfterAbort afterAbort) {
   for (auto &[key, mapping] : imports_)
     munmap(mapping.address, mapping.bytes);
@@ -346,7 +331,7 @@ bool ProcessGroup::close(AfterAbort afterAbort) {
              state == static_cast<uint32_t>(RankState::Left) ||
              state == static_cast<uint32_t>(RankState::Dead);
     };
-    // What was killed will not close; and until its process has gone, it may hold memory of ours.
+    // A killed rank will not close; and until its process has gone, it may hold memory of ours.
     auto isAwaited = [&] {
       return !isGone() && other.isKilled.load(std::memory_order_relaxed) == 0;
     };
@@ -364,7 +349,6 @@ void ProcessGroup::endWatchdog() {
     isEnding_ = true;
   }
   endChanged_.notify_all();
-  client_->wakeWatch();
   if (watchdog_.joinable())
     watchdog_.join();
 }
@@ -377,17 +361,11 @@ void ProcessGroup::leave() {
 // -- The watchdog. Allocates nothing as long as there is nothing to report. --
 
 void ProcessGroup::watch() {
-  auto isEnding = [this] {
-    std::lock_guard lock(endMutex_);
-    return isEnding_;
-  };
-  while (!isEnding()) {
+  std::unique_lock lock(endMutex_);
+  while (!isEnding_) {
+    lock.unlock();
     slot().heartbeatNs.store(monotonicNs(), std::memory_order_relaxed);
     watchDevice();
-    if (isHostGone_)
-      pause();
-    else
-      isHostGone_ = !client_->watch(period_);
     if (!isAborted()) {
       watchHost();
       watchStall();
@@ -397,12 +375,9 @@ void ProcessGroup::watch() {
     }
     if (isAborted())
       wakeOthers(); // again and again: one may just have missed it
+    lock.lock();
+    endChanged_.wait_for(lock, period_, [this] { return isEnding_; });
   }
-}
-
-void ProcessGroup::pause() {
-  std::unique_lock lock(endMutex_);
-  endChanged_.wait_for(lock, period_, [this] { return isEnding_; });
 }
 
 /// If there are several hosts, this only proposes: watchProposal() runs on this thread.
@@ -413,7 +388,7 @@ void ProcessGroup::watchDevice() {
 
 /// A host that ends when everything is done is no failure, unless something is begun after that.
 void ProcessGroup::watchHost() {
-  if (!isHostGone_ || isClosing_.load(std::memory_order_relaxed))
+  if (isClosing_.load(std::memory_order_relaxed) || !client_->isHostGone())
     return;
   const uint32_t steps = steps_.load(std::memory_order_relaxed);
   const bool isIdle = slot().issued.load(std::memory_order_relaxed) <= slot().completed() &&
@@ -422,7 +397,7 @@ void ProcessGroup::watchHost() {
   if (steps != 0 && memory().committed() >= steps && isIdle)
     return;
   memory().abort(client_->hostIsGone());
-  memory().decideHere(); // nobody else is left to ask the store
+  memory().decideHere(); // no other process is left to ask the store
 }
 
 /// The process that asks the store may stand still itself.
@@ -494,7 +469,7 @@ void ProcessGroup::watchWait(uint32_t queue, uint64_t now) {
   warnAbout(wait, command, waited);
 }
 
-/// What a queue waits for that waits for another rank.
+/// The command of another rank that a queue waits for.
 struct ProcessGroup::Awaited {
   const Plan *plan;
   CommandId id;
@@ -513,7 +488,7 @@ std::optional<ProcessGroup::Awaited> ProcessGroup::awaited(uint64_t command) con
   return Awaited{plan, id, waiting->origin, plan->endpoints[waiting->endpoint].peer};
 }
 
-/// Whoever has left signals nothing any more. What it signalled before may be on its way.
+/// A rank that has left signals nothing any more. Its last signals may be on their way.
 void ProcessGroup::watchPeer(Wait &wait, uint64_t now) {
   std::lock_guard lock(plansMutex_);
   const std::optional<Awaited> what = awaited(wait.command);

@@ -1,6 +1,6 @@
 //===- runtime/job/process_group.h - a rank that is a process ---------------------------------===//
 //
-// What a backend needs for one rank whose peers are other processes: its control plane, the memory
+// A backend's means for one rank whose peers are other processes: its control plane, the memory
 // that it shares with them, and a watchdog. What all ranks have in common is in the job memory; see
 // "Ranks as processes" in README.md here.
 //
@@ -29,7 +29,7 @@ public:
   /// To be asked once a period. `progress` is that of all ranks; the rank's host thread has been
   /// `isBlocked` since `blockedSince`. If the last question is longer ago than a few periods, this
   /// process was stopped itself and has missed what the others did meanwhile: the time starts anew.
-  /// What others have done may be `underWay` for so long.
+  /// Progress of other hosts is seen after `underWay` at the latest.
   bool isStalled(uint64_t now, uint64_t progress, bool isBlocked, uint64_t blockedSince,
                  uint64_t underWay = 0);
 
@@ -42,7 +42,7 @@ private:
 /// RankGroup and abort(), which anyone may call.
 class ProcessGroup final : public RankGroup, public ControlPlane {
 public:
-  /// Where warnings go; the default writes lines to stderr.
+  /// Takes warnings; the default writes lines to stderr.
   using Warn = std::function<void(const std::string &)>;
 
   ProcessGroup(std::unique_ptr<Client> client, std::chrono::milliseconds timeout);
@@ -107,7 +107,7 @@ public:
   /// Ends the watchdog, if it runs, and disconnects. Idempotent.
   void leave();
 
-  /// How long a wait for this rank's own workers lasts after an abort. Shorter than what the host
+  /// A wait for this rank's own workers lasts this long after an abort. Shorter than what the host
   /// grants before it kills, so that the rank can say what has become of it.
   static constexpr std::chrono::milliseconds kGrace{700};
 
@@ -116,7 +116,7 @@ private:
   class Doing;
   /// Memory that more than one process has mapped.
   struct Mapping {
-    FileDescriptor descriptor; ///< of our own memory
+    FileDescriptor descriptor; ///< our own memory
     void *address = nullptr;
     size_t bytes = 0;
     bool isOffered = false;
@@ -133,12 +133,11 @@ private:
     uint64_t command = ~uint64_t(0); ///< as QueueSlot::current
     bool isWarned = false;
     uint64_t peerLeftNs = 0;      ///< since when the rank that it waits for is known to have left
-    uint64_t progress = 0;        ///< of all ranks
-    std::vector<uint64_t> ofRank; ///< of each
+    uint64_t progress = 0;        ///< sum over all ranks
+    std::vector<uint64_t> ofRank; ///< progress of each
   };
   void endWatchdog();
   void watch();
-  void pause();
   void watchDevice();
   void watchHost();
   void watchStall();
@@ -152,11 +151,11 @@ private:
   void warnAbout(const Wait &wait, uint64_t command, uint64_t waitedNs);
 
   std::unique_ptr<Client> client_;
-  const std::chrono::milliseconds period_; ///< of the watchdog
+  const std::chrono::milliseconds period_; ///< the watchdog's
   Warn warn_;
   std::function<Status()> probe_;
 
-  // Of the host thread; the watchdog looks at some of it.
+  // The host thread's; the watchdog looks at some of it.
   std::atomic<uint32_t> steps_{0}; ///< commits begun
   CallLog calls_;
   std::atomic<bool> isClosing_{false};
@@ -169,10 +168,9 @@ private:
   std::mutex plansMutex_;
   KnownPlans plans_; ///< under plansMutex_
 
-  // Of the watchdog.
+  // The watchdog's.
   StallRule stallRule_;
   std::vector<Wait> waits_; ///< one for each queue
-  bool isHostGone_ = false;
   uint64_t proposedNs_ = 0; ///< since when an abort waits to be decided; 0: none does
 
   std::thread watchdog_;

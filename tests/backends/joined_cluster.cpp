@@ -5,26 +5,11 @@
 #include "runtime/job/bootstrap/client.h"
 #include "runtime/job/bootstrap/rendezvous.h"
 
-#include <filesystem>
 #include <thread>
 
 namespace braid::test {
 
 namespace {
-
-/// A directory that goes with it.
-class TemporaryFolder {
-public:
-  TemporaryFolder() {
-    std::string path = (std::filesystem::temp_directory_path() / "braid-test-XXXXXX").string();
-    path_ = mkdtemp(path.data());
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  const std::string &path() const { return path_; }
-
-private:
-  std::string path_;
-};
 
 class JoinedCluster final : public Cluster {
 public:
@@ -57,7 +42,7 @@ private:
   explicit JoinedCluster(JobMemory memory) : memory_(std::move(memory)) {}
 
   Status open(int64_t ranks) {
-    Result<RendezvousEndpoint> place = RendezvousEndpoint::open(folder_.path(), "");
+    Result<RendezvousPlace> place = listenAnywhere();
     if (!place)
       return place.status();
     // The process that would be killed is this one.
@@ -75,7 +60,7 @@ private:
     onEveryRank([&](size_t rank) {
       ClientHello hello{"test", static_cast<int64_t>(rank), options.ranks};
       Result<std::unique_ptr<Client>> client =
-          Client::join(rendezvous_->path(), hello, deadlineIn(std::chrono::seconds(60)));
+          Client::join(rendezvous_->name(), hello, deadlineIn(std::chrono::seconds(60)));
       if (!client) {
         outcomes[rank] = client.status();
         return;
@@ -99,7 +84,6 @@ private:
       thread.join();
   }
 
-  TemporaryFolder folder_;
   JobMemory memory_;
   std::unique_ptr<Rendezvous> rendezvous_;
   std::vector<std::unique_ptr<Cluster>> clusters_;

@@ -1,7 +1,6 @@
 //===- tests/bootstrap/bootstrap_test.h - places to meet, and ranks that are threads ----------===//
 #pragma once
 
-#include "runtime/job/bootstrap/client.h"
 #include "runtime/job/bootstrap/rendezvous.h"
 
 #include <gtest/gtest.h>
@@ -16,27 +15,6 @@ using namespace std::chrono_literals;
 
 /// Far more than anything here takes on a loaded machine.
 inline Deadline soon() { return deadlineIn(30s); }
-
-/// A directory that is removed with everything in it.
-class TemporaryBase {
-public:
-  TemporaryBase() {
-    char name[] = "/tmp/braid-test-XXXXXX";
-    path_ = mkdtemp(name);
-  }
-  ~TemporaryBase() { std::filesystem::remove_all(path_); }
-  const std::string &path() const { return path_; }
-  /// What is in it, at any depth.
-  std::vector<std::string> entries() const {
-    std::vector<std::string> found;
-    for (const auto &entry : std::filesystem::recursive_directory_iterator(path_))
-      found.push_back(entry.path().string());
-    return found;
-  }
-
-private:
-  std::string path_;
-};
 
 /// Open in this process.
 inline size_t countDescriptors() {
@@ -58,51 +36,28 @@ template <class Condition> bool eventually(Condition condition) {
 
 /// The host of a job, and its memory.
 struct Host {
-  explicit Host(RendezvousOptions options, const std::string &job = "") {
+  explicit Host(RendezvousOptions options) {
     Result<JobMemory> made = JobMemory::create(options.ranks);
     EXPECT_TRUE(made.isOk()) << made.status().message();
     memory = std::make_unique<JobMemory>(std::move(*made));
-    Result<RendezvousEndpoint> place = RendezvousEndpoint::open(base.path(), job);
+    Result<RendezvousPlace> place = listenAnywhere();
     EXPECT_TRUE(place.isOk()) << place.status().message();
     auto started = Rendezvous::start(std::move(*place), *memory, std::move(options));
     EXPECT_TRUE(started.isOk()) << started.status().message();
     rendezvous = std::move(*started);
   }
-  const std::string &path() const { return rendezvous->path(); }
+  const std::string &name() const { return rendezvous->name(); }
 
-  TemporaryBase base;
   std::unique_ptr<JobMemory> memory;
   std::unique_ptr<Rendezvous> rendezvous;
 };
 
-/// A client, and the thread that watches for it.
-class WatchedClient {
-public:
-  explicit WatchedClient(std::unique_ptr<Client> client) : client_(std::move(client)) {
-    watchdog_ = std::thread([this] {
-      while (!isStopped_ && client_->watch(20ms)) {
-      }
-    });
-  }
-  ~WatchedClient() {
-    isStopped_ = true;
-    client_->wakeWatch();
-    watchdog_.join();
-  }
-  Client *operator->() { return client_.get(); }
-
-private:
-  std::unique_ptr<Client> client_;
-  std::atomic<bool> isStopped_{false};
-  std::thread watchdog_;
-};
-
 /// Joins, or ends the test's case with what went wrong.
-inline std::unique_ptr<WatchedClient> joinAs(const std::string &path, int64_t rank, int64_t ranks,
-                                             const std::string &job = "job") {
-  auto client = Client::join(path, {.job = job, .rank = rank, .ranks = ranks}, soon());
+inline std::unique_ptr<Client> joinAs(const std::string &name, int64_t rank, int64_t ranks,
+                                      const std::string &job = "job") {
+  auto client = Client::join(name, {.job = job, .rank = rank, .ranks = ranks}, soon());
   EXPECT_TRUE(client.isOk()) << client.status().message();
-  return client ? std::make_unique<WatchedClient>(std::move(*client)) : nullptr;
+  return client ? std::move(*client) : nullptr;
 }
 
 /// Runs `body` for each rank, each on a thread of its own.

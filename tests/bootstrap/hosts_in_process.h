@@ -78,27 +78,29 @@ public:
         OtherHosts::start(std::make_unique<SharedStore>(std::move(shared), faults_), *memory_,
                           {.job = "job", .joinTimeout = shape.join, .silence = shape.silence});
     EXPECT_TRUE(others.isOk()) << others.status().message();
-    auto endpoint = RendezvousEndpoint::open(base_.path(), "");
-    EXPECT_TRUE(endpoint.isOk()) << endpoint.status().message();
-    auto started = Rendezvous::start(
-        std::move(*endpoint), *memory_,
-        {.ranks = shape.ranks(), .job = "job", .joinTimeout = shape.join, .killsStragglers = false},
-        std::move(*others));
+    others_ = std::move(*others);
+    auto place = listenAnywhere();
+    EXPECT_TRUE(place.isOk()) << place.status().message();
+    auto started = Rendezvous::start(std::move(*place), *memory_,
+                                     {.ranks = shape.ranks(),
+                                      .job = "job",
+                                      .joinTimeout = shape.join,
+                                      .killsStragglers = false});
     EXPECT_TRUE(started.isOk()) << started.status().message();
     rendezvous_ = std::move(*started);
   }
 
   JobMemory &memory() { return *memory_; }
   SharedStore::Faults &faults() { return *faults_; }
-  std::unique_ptr<WatchedClient> join(int64_t rank) {
-    return joinAs(rendezvous_->path(), rank, memory_->ranks());
+  std::unique_ptr<Client> join(int64_t rank) {
+    return joinAs(rendezvous_->name(), rank, memory_->ranks());
   }
 
 private:
   const std::shared_ptr<SharedStore::Faults> faults_;
-  TemporaryBase base_;
   std::unique_ptr<JobMemory> memory_;
   std::unique_ptr<Rendezvous> rendezvous_;
+  std::unique_ptr<OtherHosts> others_;
 };
 
 /// All hosts, and all ranks but those of a host that is left out.
@@ -124,7 +126,7 @@ public:
   const std::shared_ptr<SharedTexts> &shared() const { return shared_; }
   JobHost &host(int64_t number) { return *hosts_[static_cast<size_t>(number)]; }
   JobMemory &memory(int64_t number) { return host(number).memory(); }
-  Client &client(int64_t rank) { return *clients_[static_cast<size_t>(rank)]->operator->(); }
+  Client &client(int64_t rank) { return *clients_[static_cast<size_t>(rank)]; }
   void endHost(int64_t number) { hosts_[static_cast<size_t>(number)].reset(); }
   void endRanksOf(int64_t host) {
     for (int64_t rank = host * shape_.perHost; rank < (host + 1) * shape_.perHost; ++rank)
@@ -157,7 +159,7 @@ private:
   const JobShape shape_;
   const std::shared_ptr<SharedTexts> shared_;
   std::vector<std::unique_ptr<JobHost>> hosts_;
-  std::vector<std::unique_ptr<WatchedClient>> clients_;
+  std::vector<std::unique_ptr<Client>> clients_;
 };
 
 } // namespace braid

@@ -4,13 +4,14 @@
 #include "runtime/job/bootstrap/socket.h"
 
 #include <cstring>
+#include <vector>
 
 #include <sys/socket.h>
 #include <sys/un.h>
 
 namespace braid {
 
-/// Sends all of `bytes` in one go, with any number of descriptors. False if that failed.
+/// Sends a message with any number of descriptors. False if that failed.
 inline bool sendRaw(int socket, llvm::StringRef bytes, const std::vector<int> &descriptors = {}) {
   iovec part{const_cast<char *>(bytes.data()), bytes.size()};
   std::vector<std::max_align_t> control(16);
@@ -29,13 +30,14 @@ inline bool sendRaw(int socket, llvm::StringRef bytes, const std::vector<int> &d
   return sendmsg(socket, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
 }
 
-/// A blocking socket that is connected to `path`, or an invalid one.
-inline FileDescriptor connectRaw(const std::string &path) {
+/// A blocking socket that is connected to the abstract `name`, or an invalid one.
+inline FileDescriptor connectRaw(const std::string &name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
-  FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (connect(socket.get(), reinterpret_cast<sockaddr *>(&address), sizeof address) != 0)
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  FileDescriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (connect(socket.get(), reinterpret_cast<sockaddr *>(&address), size) != 0)
     socket.reset();
   return socket;
 }

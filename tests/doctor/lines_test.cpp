@@ -1,7 +1,6 @@
 //===- tests/doctor/lines_test.cpp - the lines that checks print, each of a broken machine ----===//
 
 #include "api/doctor/check.h"
-#include "runtime/job/bootstrap/endpoint.h"
 #include "tests/doctor/doctors_machine.h"
 
 #include "llvm/Support/FileSystem.h"
@@ -33,14 +32,6 @@ void takeLinksAway(DoctorsMachine &ill) {
   for (auto &device : ill.ofDevice)
     for (int link = 0; link < 4; ++link)
       device["link" + std::to_string(link) + ".up"] = "0";
-}
-
-/// Ranks meet in a folder whose path is one byte too long for a socket.
-void meetFarAway(DoctorsMachine &ill) {
-  std::string folder = ill.folder.root() + "/";
-  folder.append(static_cast<size_t>(1 - excessOfEndpoint(folder, "named")), 'x');
-  EXPECT_FALSE(llvm::sys::fs::create_directory(folder));
-  ill.variables["TMPDIR"] = folder;
 }
 
 const std::vector<Case> &cases() {
@@ -260,19 +251,6 @@ const std::vector<Case> &cases() {
        },
        {"NCCL_P2P_DISABLE=1"}},
       {"cache.fine", [](M &) {}, {"/home/.cache/braid"}},
-      {"meeting.fine",
-       [](M &ill) { ill.variables["TMPDIR"] = ill.folder.root(); },
-       {"/braid-machine"}},
-      {"meeting.unwritable",
-       [](M &ill) { ill.variables["TMPDIR"] = ill.folder.root() + "/nowhere"; },
-       {"/nowhere: No such file"}},
-      {"meeting.full",
-       [](M &ill) {
-         ill.disk = doctor::Space{kGiB, 5000};
-       },
-       {"4 KiB are free"},
-       {"cache.full"}},
-      {"meeting.long", [](M &ill) { meetFarAway(ill); }, {"1 byte too long"}},
       {"cache.relative", [](M &ill) { ill.variables["BRAID_CACHE_DIR"] = "here"; }, {"'here'"}},
       {"cache.none", [](M &ill) { ill.variables["BRAID_CACHE_DIR"] = "none"; }},
       {"cache.unwritable",

@@ -1,5 +1,6 @@
-//===- tests/fuzz/fuzz_host_messages.cpp - any bytes, as what another host says ---------------===//
+//===- tests/fuzz/fuzz_host_messages.cpp - any bytes, as what a rank or another host says -----===//
 
+#include "runtime/job/bootstrap/client.h"
 #include "runtime/job/bootstrap/host_messages.h"
 #include "tests/fuzz/require.h"
 
@@ -40,6 +41,12 @@ void checkSign(llvm::StringRef text) {
     require(sign->encode() == whole.drop_back(text.size()));
 }
 
+void checkHello(llvm::StringRef text) {
+  if (const auto hello = ClientHello::decode(text))
+    require(hello->rank >= 0 && hello->rank < hello->ranks &&
+            ClientHello::decode(hello->encode())->job == hello->job);
+}
+
 /// The slot of rank 1 stays as it is.
 void checkSlots(llvm::StringRef text) {
   static JobMemory memory = makeMemory();
@@ -63,5 +70,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   braid::checkParts(text);
   braid::checkSign(text);
   braid::checkSlots(text);
+  braid::checkHello(text);
   return 0;
 }

@@ -45,7 +45,7 @@ void checkClient(llvm::StringRef bytes) {
   require(send(both[1], bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
           static_cast<ssize_t>(bytes.size()));
   shutdown(both[1], SHUT_WR);
-  TcpStore store(ByteStream(FileDescriptor(both[0]), "the store"));
+  TcpStore store(FileDescriptor(both[0]), "the store");
   const auto value = store.putIfAbsent("key", "value");
   require(value ? value->size() <= kMaxStoreValue
                 : value.status().code() == StatusCode::PeerFailed);

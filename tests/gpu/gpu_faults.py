@@ -104,7 +104,7 @@ class Fault:
     def happen(self):
         pids = {}
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            environment = only_on(self.devices, TMPDIR=folder, XDG_RUNTIME_DIR=folder)
+            environment = only_on(self.devices, TMPDIR=folder)
             with Command(self.arguments, environment, is_merged=True) as command:
                 self.watch(Job(command), pids)
                 left = [pid for pid in pids.values() if os.path.exists(f"/proc/{pid}")]

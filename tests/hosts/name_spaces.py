@@ -77,7 +77,6 @@ class Host:
     def start(self, command, variables=None, **options):
         """A Popen of the command itself. Its TMPDIR is this host's."""
         environment = dict(os.environ, TMPDIR=self.folder, **(variables or {}))
-        environment.pop("XDG_RUNTIME_DIR", None)
         child = subprocess.Popen(self.command(command), env=environment,
                                  stdin=subprocess.DEVNULL, **options)
         self.children.append(child)

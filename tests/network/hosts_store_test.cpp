@@ -20,7 +20,11 @@ Deadline shortly() { return deadlineIn(300ms); }
 /// A folder is PMIx's server, which a library of the test's writes to.
 class HostsStoreTest : public testing::Test {
 protected:
-  HostsStoreTest() { setenv("FAKE_PMIX_FOLDER", folder_.path().c_str(), 1); }
+  HostsStoreTest() {
+    mkdtemp(folder_);
+    setenv("FAKE_PMIX_FOLDER", folder_, 1);
+  }
+  ~HostsStoreTest() override { std::filesystem::remove_all(folder_); }
 
   /// Free a moment ago.
   static std::string freeAddress() {
@@ -53,7 +57,7 @@ protected:
   /// Host 1 gets what host 0 puts, whichever is first.
   void expectMeeting(const char *source) {
     for (const int64_t first : {0, 1}) {
-      for (const std::string &file : folder_.entries())
+      for (const auto &file : std::filesystem::directory_iterator(folder_))
         std::filesystem::remove(file); // where host 0 was
       std::vector<std::unique_ptr<HostsStore>> ways;
       for (const int64_t host : {0, 1}) {
@@ -84,7 +88,7 @@ protected:
   std::map<std::string, std::string> variables;
 
 private:
-  TemporaryBase folder_;
+  char folder_[64] = "/tmp/braid-test-XXXXXX";
 };
 
 TEST_F(HostsStoreTest, HostsMeetWhereTheUserSays) {

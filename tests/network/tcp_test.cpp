@@ -1,7 +1,5 @@
 //===- tests/network/tcp_test.cpp - addresses, and who listens at them ------------------------===//
 
-#include "runtime/job/network/byte_stream.h"
-#include "runtime/job/network/resolve.h"
 #include "runtime/job/network/tcp.h"
 #include "tests/bootstrap/bootstrap_test.h"
 
@@ -23,16 +21,14 @@ bool hasLoopback6() { return listenAt({"::1", 0}, soon()).isOk(); }
 
 /// A connection, made and accepted.
 void meetAt(const TcpListener &listener) {
-  auto stream =
-      ByteStream::connect(listener.address.host, listener.address.port, "it", false, soon());
-  ASSERT_TRUE(stream.isOk()) << stream.status().message();
+  auto socket = connectTo(listener.address, "it", false, soon());
+  ASSERT_TRUE(socket.isOk()) << socket.status().message();
   FileDescriptor accepted;
   ASSERT_TRUE(eventually([&] { return (accepted = acceptFrom(listener)).isValid(); }));
-  std::string words = "words";
-  ASSERT_TRUE(stream->write(words, soon()).isOk());
-  EXPECT_EQ(words, "");
-  ByteStream other(std::move(accepted), "the other side");
-  EXPECT_EQ(*other.read(5, soon()), "words");
+  EXPECT_EQ(send(socket->get(), "words", 5, 0), 5);
+  char words[8] = {};
+  EXPECT_TRUE(eventually([&] { return recv(accepted.get(), words, sizeof words, 0) == 5; }));
+  EXPECT_STREQ(words, "words");
 }
 
 TEST(Tcp, AnyFreePortIsTaken) {
@@ -102,16 +98,16 @@ TEST(Tcp, ANameWithoutAddressIsRefused) {
 TEST(Tcp, ANameIsTriedAtAllItsAddresses) {
   const TcpListener listener = listening("127.0.0.1");
   // localhost may be ::1 first, where nobody listens.
-  auto stream = ByteStream::connect("localhost", listener.address.port, "it", false, soon());
+  auto stream = connectTo({"localhost", listener.address.port}, "it", false, soon());
   EXPECT_TRUE(stream.isOk()) << stream.status().message();
 }
 
 TEST(Tcp, NobodyListensThere) {
   const uint16_t port = listening("127.0.0.1").address.port;
-  const auto refused = ByteStream::connect("127.0.0.1", port, "host 0", false, soon());
+  const auto refused = connectTo({"127.0.0.1", port}, "host 0", false, soon());
   ASSERT_FALSE(refused.isOk());
   EXPECT_EQ(refused.status().code(), StatusCode::PeerFailed);
-  const auto late = ByteStream::connect("127.0.0.1", port, "host 0", true, deadlineIn(200ms));
+  const auto late = connectTo({"127.0.0.1", port}, "host 0", true, deadlineIn(200ms));
   ASSERT_FALSE(late.isOk());
   EXPECT_EQ(late.status().code(), StatusCode::TimedOut);
   EXPECT_THAT(late.status().message(), HasSubstr("Connection refused"));
@@ -119,12 +115,12 @@ TEST(Tcp, NobodyListensThere) {
 
 TEST(Tcp, EveryAddressMeansThisHost) {
   const TcpListener listener = listening("0.0.0.0");
-  auto stream = ByteStream::connect("127.0.0.1", listener.address.port, "it", false, soon());
+  auto stream = connectTo({"127.0.0.1", listener.address.port}, "it", false, soon());
   EXPECT_TRUE(stream.isOk()) << stream.status().message();
   const auto own = addressOfThisHost();
   if (!own)
     GTEST_SKIP() << own.status().message();
-  EXPECT_TRUE(ByteStream::connect(*own, listener.address.port, "it", false, soon()).isOk());
+  EXPECT_TRUE(connectTo({*own, listener.address.port}, "it", false, soon()).isOk());
 }
 
 } // namespace

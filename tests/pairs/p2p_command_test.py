@@ -49,7 +49,7 @@ class Command(unittest.TestCase):
         return found
 
     def start(self, ranks, faults="", graphs=0):
-        environment = dict(os.environ, TMPDIR=self.meeting, XDG_RUNTIME_DIR=self.meeting,
+        environment = dict(os.environ, TMPDIR=self.meeting,
                            BRAID_TEST_LINKS=f"300 500 {graphs}" + faults)
         return subprocess.Popen(
             [PROGRAM, "p2p", "--ranks", str(ranks), "--json", self.json, *FLAGS], env=environment,

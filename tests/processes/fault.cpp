@@ -26,15 +26,15 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr const char *kActionNames[] = {"nothing",    "kill",        "stop",        "throw",
-                                        "exit 0",     "delay below", "delay above", "drop",
-                                        "short read", "cut"};
+constexpr const char *kActionNames[] = {"nothing",     "kill",        "stop",        "throw",
+                                        "exit 0",      "delay below", "delay above", "drop",
+                                        "short write", "cut"};
 constexpr const char *kSiteNames[] = {"before joining",  "having joined",  "before committing",
                                       "committed",       "in teardown",    "having left",
                                       "issuing command", "in command",     "before message",
-                                      "in message",      "reading message"};
+                                      "in part",         "reading message"};
 
-/// A message that is sent in pieces is sent in as many as this, or a few more.
+/// A part that is written in pieces is written in as many as this, or a few more.
 constexpr size_t kPieces = 8;
 
 /// What is armed in this process. Written before there is a second thread.
@@ -150,132 +150,78 @@ private:
 
 // -- Messages. --
 
-ssize_t systemSend(int socket, const msghdr *message, int flags) {
-  return syscall(SYS_sendmsg, socket, message, flags);
+ssize_t systemWrite(int file, const void *bytes, size_t count, off_t at) {
+  return syscall(SYS_pwrite64, file, bytes, count, at);
 }
 
-/// The first bytes of `message` only; a descriptor goes along with them.
-ssize_t sendPart(int socket, const msghdr *message, size_t bytes, int flags) {
-  iovec part{message->msg_iov[0].iov_base, bytes};
-  msghdr shorter = *message;
-  shorter.msg_iov = &part;
-  shorter.msg_iovlen = 1;
-  return systemSend(socket, &shorter, flags);
-}
-
-/// What a rank says to its host. Only its host thread sends.
+/// What a rank says to its host, and the parts that it writes down for the others. Only its host
+/// thread does either.
 class Outgoing {
 public:
   ssize_t send(int socket, const msghdr *message, int flags) {
     const iovec &part = message->msg_iov[0];
-    const llvm::StringRef bytes(static_cast<const char *>(part.iov_base), part.iov_len);
-    if (dribbling_ > 0 && socket == socket_)
-      return dribble(message, flags);
-    if (!isMembers(bytes))
-      return systemSend(socket, message, flags);
-    socket_ = socket;
-    const auto number = static_cast<uint32_t>(kinds_.size());
-    kinds_ += static_cast<char>('0' + bytes[4]);
-    strike(armed.take(Site::Send, number, 0));
-    return sendHalf(armed.take(Site::SendHalf, number, 0), message, flags);
+    const char kind = part.iov_len == 0 ? ' ' : *static_cast<const char *>(part.iov_base);
+    if (std::string_view("1OG").find(kind) != std::string_view::npos) {
+      socket_ = socket;
+      begin(kind);
+    }
+    return syscall(SYS_sendmsg, socket, message, flags);
+  }
+
+  ssize_t write(int file, const void *bytes, size_t count, off_t at) {
+    if (left_ > 0) {
+      left_ -= std::min(left_, piece_);
+      return systemWrite(file, bytes, std::min(count, piece_), at);
+    }
+    begin(kPart);
+    const Fault *fault = armed.take(Site::SendHalf, static_cast<uint32_t>(kinds_.size() - 1), 0);
+    if (!fault)
+      return systemWrite(file, bytes, count, at);
+    if (fault->action == Action::Short) {
+      left_ = count;
+      piece_ = 1 + count / kPieces;
+      return write(file, bytes, count, at);
+    }
+    const ssize_t written = systemWrite(file, bytes, count / 2, at);
+    strike(fault);
+    return written;
   }
   const std::string &kinds() const { return kinds_; }
   int socket() const { return socket_; }
 
 private:
-  /// The beginning of a message of a kind that clients send.
-  static bool isMembers(llvm::StringRef bytes) {
-    if (bytes.size() < kFrameHeaderBytes || bytes.take_front(4) != "brd1")
-      return false;
-    switch (static_cast<FrameKind>(bytes[4])) {
-    case FrameKind::Hello:
-    case FrameKind::Gather:
-    case FrameKind::Offer:
-    case FrameKind::Want:
-    case FrameKind::Disconnect:
-      return true;
-    default:
-      return false;
+  void begin(char kind) {
+    const auto number = static_cast<uint32_t>(kinds_.size());
+    kinds_ += kind;
+    while (const Fault *fault = armed.take(Site::Send, number, 0)) {
+      strike(fault);
+      if (fault->action == Action::Cut)
+        shutdown(socket_, SHUT_WR);
     }
-  }
-
-  ssize_t sendHalf(const Fault *fault, const msghdr *message, int flags) {
-    const size_t bytes = message->msg_iov[0].iov_len;
-    if (!fault)
-      return systemSend(socket_, message, flags);
-    if (fault->action == Action::Short) {
-      dribbling_ = bytes;
-      piece_ = 1 + bytes / kPieces;
-      return dribble(message, flags);
-    }
-    ssize_t sent = sendPart(socket_, message, bytes / 2, flags);
-    strike(fault);
-    if (fault->action != Action::Cut)
-      return sent;
-    shutdown(socket_, SHUT_WR);
-    return static_cast<ssize_t>(bytes);
-  }
-
-  ssize_t dribble(const msghdr *message, int flags) {
-    ssize_t sent = sendPart(socket_, message, std::min(piece_, dribbling_), flags);
-    if (sent > 0)
-      dribbling_ -= static_cast<size_t>(sent);
-    std::this_thread::yield();
-    return sent;
   }
 
   int socket_ = -1;
   std::string kinds_;
-  size_t dribbling_ = 0; ///< bytes of a message that go in pieces
+  size_t left_ = 0; ///< bytes of a part that is written in pieces
   size_t piece_ = 1;
 };
 Outgoing outgoing;
 
-/// What a rank hears from its host: first by its host thread, then by its watchdog.
+/// What a rank hears from its host.
 class Incoming {
 public:
   ssize_t receive(int socket, msghdr *message, int flags) {
-    const bool isOurs = socket == outgoing.socket();
-    const size_t room = message->msg_iov[0].iov_len;
-    if (isOurs && isShort_)
-      message->msg_iov[0].iov_len = 1;
-    ssize_t got = syscall(SYS_recvmsg, socket, message, flags);
-    message->msg_iov[0].iov_len = room;
-    if (isOurs && got > 0)
-      notice({static_cast<const char *>(message->msg_iov[0].iov_base), static_cast<size_t>(got)});
+    const ssize_t got = syscall(SYS_recvmsg, socket, message, flags);
+    if (socket != outgoing.socket() || got <= 0)
+      return got;
+    strike(armed.take(Site::Receive, static_cast<uint32_t>(kinds_.size()), 0));
+    kinds_ += *static_cast<const char *>(message->msg_iov[0].iov_base);
     return got;
   }
   const std::string &kinds() const { return kinds_; }
-  /// The message that comes next is read byte by byte, if that is armed.
-  void prepare() {
-    if (const Fault *fault = find(); fault && fault->action == Action::Short) {
-      armed.take(Site::Receive, number(), 0);
-      isShort_ = true;
-    }
-  }
 
 private:
-  uint32_t number() const { return static_cast<uint32_t>(kinds_.size()); }
-  const Fault *find() const {
-    for (const Fault &fault : armed.faults)
-      if (fault.site == Site::Receive && fault.index == number())
-        return &fault;
-    return nullptr;
-  }
-  void notice(llvm::StringRef bytes) {
-    (void)decoder_.feed(bytes);
-    if (const Fault *fault = find(); fault && fault->action != Action::Short)
-      strike(armed.take(Site::Receive, number(), 0));
-    while (std::optional<Frame> frame = decoder_.next()) {
-      kinds_ += static_cast<char>('0' + static_cast<int>(frame->kind));
-      isShort_ = false;
-    }
-    prepare();
-  }
-
-  FrameDecoder decoder_{kMaxBody};
   std::string kinds_;
-  bool isShort_ = false;
 };
 Incoming incoming;
 
@@ -315,11 +261,10 @@ bool isPossible(Action action, Site site) {
   case Action::Drop:
     return site == Site::Run;
   case Action::Short:
-    return site == Site::SendHalf || site == Site::Receive;
-  case Action::Cut:
     return site == Site::SendHalf;
+  case Action::Cut:
+    return site == Site::Send;
   case Action::Throw:
-    return site != Site::Receive; // read by a thread that nobody waits for
   case Action::Kill:
   case Action::Stop:
   case Action::Exit:
@@ -335,7 +280,6 @@ void arm(const std::vector<Fault> &faults, int64_t rank, std::function<void()> o
     if (fault.rank == rank)
       armed.faults.push_back(fault);
   armed.onStrike = std::move(onStrike);
-  incoming.prepare();
 }
 
 void pass(Site site) { strike(armed.take(site, 0, 0)); }
@@ -366,4 +310,8 @@ extern "C" ssize_t sendmsg(int socket, const msghdr *message, int flags) {
 
 extern "C" ssize_t recvmsg(int socket, msghdr *message, int flags) {
   return braid::test::incoming.receive(socket, message, flags);
+}
+
+extern "C" ssize_t pwrite(int file, const void *bytes, size_t count, off_t at) {
+  return braid::test::outgoing.write(file, bytes, count, at);
 }

@@ -8,8 +8,8 @@
 //   Send            the host thread is about to send a message, or has sent half of it
 //   Receive         the beginning of a message has been read
 //
-// Messages are seen where they meet the system: this library's sendmsg() and recvmsg() stand before
-// those of the C library.
+// Messages are seen where they meet the system: this library's sendmsg(), recvmsg() and pwrite()
+// stand before those of the C library.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -29,8 +29,8 @@ enum class Action : uint8_t {
   DelayBelow, ///< the timeout
   DelayAbove,
   Drop,  ///< Run: the command is passed over
-  Short, ///< SendHalf, Receive: the other side, or this one, gets the message in small pieces
-  Cut,   ///< SendHalf: half the message, then the end of the connection
+  Short, ///< SendHalf: the part is written in small pieces
+  Cut,   ///< Send: the end of the connection
 };
 inline constexpr int kActions = 10;
 const char *name(Action action);
@@ -44,8 +44,8 @@ enum class Site : uint8_t {
   Left,     ///< everything has been destroyed
   Issue,
   Run,
-  Send,
-  SendHalf,
+  Send,     ///< before a message, or a part of an all-gather
+  SendHalf, ///< within a part
   Receive,
 };
 const char *name(Site site);
@@ -70,7 +70,9 @@ bool isPossible(Action action, Site site);
 void arm(const std::vector<Fault> &faults, int64_t rank, std::function<void()> onStrike);
 /// The host thread is at `site`.
 void pass(Site site);
-/// What kind of messages have been sent and received by now, a letter for each frame kind.
+/// The kinds of messages that have been sent and received by now, by their first letters; kPart
+/// stands for a part of an all-gather.
+inline constexpr char kPart = 'P';
 std::string sentKinds();
 std::string receivedKinds();
 

@@ -357,7 +357,7 @@ fs::path makeFolder() {
   std::string name = "/tmp/braid-fault-XXXXXX";
   if (!mkdtemp(name.data()))
     throw std::runtime_error("no temporary folder");
-  fs::create_directory(name + "/m"); // where the ranks meet
+  fs::create_directory(name + "/m"); // for temporary files
   fs::permissions(name + "/m", fs::perms::owner_all);
   return name;
 }
@@ -368,8 +368,7 @@ pid_t startLauncher(const fs::path &folder) {
   for (char **entry = environ; *entry; ++entry)
     if (!std::string_view(*entry).starts_with("BRAID_"))
       texts.push_back(*entry);
-  for (const char *name : {"TMPDIR", "XDG_RUNTIME_DIR"})
-    texts.push_back(fmt::format("{}={}", name, (folder / "m").string()));
+  texts.push_back(fmt::format("TMPDIR={}", (folder / "m").string()));
   texts.push_back(fmt::format("{}={}", kFolderVariable, folder.string()));
   std::vector<char *> environment;
   for (std::string &text : texts)
@@ -437,9 +436,6 @@ void readReport(const fs::path &folder, JobOutcome &outcome) {
 }
 
 void findLeftovers(const fs::path &folder, const JobSpec &spec, JobOutcome &outcome) {
-  // What a rank leaves that hosts the meeting and is killed, the next job sweeps.
-  if (spec.isForeign)
-    (void)RendezvousEndpoint::open(folder / "m", "");
   for (int64_t rank : aliveRanks(folder, spec.ranks))
     outcome.leftovers.push_back(fmt::format("the process of rank {}", rank));
   for (const auto &entry : fs::recursive_directory_iterator(folder / "m"))

@@ -13,7 +13,6 @@
 #pragma once
 
 #include "api/compile/compile.h"
-#include "runtime/job/bootstrap/frame.h"
 #include "runtime/job/bootstrap/socket.h"
 #include "tests/processes/fault.h"
 

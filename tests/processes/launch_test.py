@@ -2,7 +2,7 @@
 """launch_test.py BRAID [PATTERN]: how jobs of processes begin and end, seen from outside.
 
 Runs every test whose name contains PATTERN: a job of `braid run`, and what happens to it. After
-each of them nothing may be left: no process, and no file in the folder where ranks meet. Exit
+each of them nothing may be left: no process, and no file in the folder for temporary ones. Exit
 status 77 means that all tests were skipped; the reasons are printed.
 """
 import ctypes
@@ -22,7 +22,7 @@ BRAID = os.path.abspath(sys.argv[1])
 MARK = "BRAID_LAUNCH_TEST_MARK"
 SECONDS = 30  # for what takes less than one on an idle machine
 FOREIGN = re.compile(r"^(BRAID_|OMPI_|PMI|SLURM_|MPI_|TORCHELASTIC_|(RANK|WORLD_SIZE|LOCAL_RANK|"
-                     r"LOCAL_WORLD_SIZE|MASTER_ADDR|MASTER_PORT|XDG_RUNTIME_DIR)$)")
+                     r"LOCAL_WORLD_SIZE|MASTER_ADDR|MASTER_PORT)$)")
 ENDLESS = ["examples/ag_matmul.braid", "--set", "D=4", "--set", "M=64", "--set", "K=64",
            "--set", "N=64", "--iterations", "1000000000", "--no-check"]
 
@@ -74,16 +74,8 @@ class Job:
         return found
 
     def ranks(self, count):
-        """The process of each rank, once all of them run and the place where they met is gone."""
-        def find():
-            ranks = {int(e["BRAID_RANK"]): pid for pid, e in self.processes().items()
-                     if "BRAID_RANK" in e}
-            return ranks if len(ranks) == count and not os.listdir(self.folder) else None
-        return wait_for(find, f"{count} ranks that have met")
-
-    def prepared_ranks(self, count):
-        """The same for ranks that nobody launched: the place may not be there yet, and whoever is
-        killed before it has joined is only missed when the time for joining is over."""
+        """The process of each rank, once all of them have met and are prepared: whoever is killed
+        before it has joined is only missed when the time for joining is over."""
         def find():
             ranks = {int(e["BRAID_RANK"]): pid for pid, e in self.processes().items()
                      if "BRAID_RANK" in e}
@@ -152,19 +144,12 @@ def wait_for(condition, what, seconds=SECONDS):
     return value
 
 
-def by_hand(rank, ranks=2, job="by hand"):
+# No other test on this machine has a job of that name at the same time.
+BY_HAND = f"by hand {os.getpid()}"
+
+
+def by_hand(rank, ranks=2, job=BY_HAND):
     return {"BRAID_RANK": str(rank), "BRAID_RANKS": str(ranks), "BRAID_JOB": job}
-
-
-def remove_unfinished(job):
-    """Of what killed launchers left. A directory without its name yet is left alone for a minute by
-    the next job, since somebody may be making it; others it has to have swept."""
-    below = os.path.join(job.folder, f"braid-{os.geteuid()}")
-    for name in os.listdir(below) if os.path.isdir(below) else []:
-        check(name.startswith("new-"), f"expected the next job to sweep, got {name}")
-        shutil.rmtree(os.path.join(below, name))
-    if os.path.isdir(below):
-        os.rmdir(below)
 
 
 # -- Under our own launcher. --
@@ -285,15 +270,12 @@ def test_ranks_end_with_their_launcher(job):
 
 
 def test_launcher_killed_at_any_moment(job):
-    """What it leaves before its ranks have met is swept by the next job."""
     for milliseconds in (0, 5, 10, 20, 40, 80):
         launcher = job.start("--processes", *ENDLESS)
         time.sleep(milliseconds / 1000)
         launcher.kill()
         launcher.wait()
         wait_for(lambda: not job.processes(), "the ranks to end with their launcher")
-    job.run("examples/by_hand.braid", "--processes", "--verify").expect_exact()
-    remove_unfinished(job)
 
 
 def test_ignored_ends_of_children(job):
@@ -337,30 +319,6 @@ def test_container_with_variables_of_one_rank(job):
     job.run("examples/ag_matmul.braid", "--ranks", 4, variables=alone).expect(
         2, r"--ranks is 4, but torchrun says that there are 1; leave out --ranks, add --processes, "
            r"or unset RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE$")
-
-
-def test_folder_that_somebody_else_has_made(job):
-    """Only ranks that look for each other need it."""
-    taken = os.path.join(job.folder, f"braid-{os.geteuid()}")
-    run = ("examples/ag_matmul.braid", "--ranks", 2, "--verify")
-
-    def expect_refused(got):
-        job.run("--processes", *run).expect_exact()
-        for rank in (0, 1):
-            job.run(*run, variables=by_hand(rank)).expect(
-                4, rf"^rank {rank}: braid: error: expected a directory of user \d+ with mode 0700 "
-                   rf"at '{taken}', got {got}; set XDG_RUNTIME_DIR to a directory of your own, or "
-                   r"TMPDIR where that is not set, the same for all ranks$")
-    os.symlink("/tmp", taken)
-    expect_refused(rf"a link of user {os.geteuid()}")
-    os.unlink(taken)
-    os.mkdir(taken, 0o755)
-    expect_refused("one that is open to others")
-    if os.geteuid() == 0:
-        os.chmod(taken, 0o700)
-        os.chown(taken, 12345, 12345)
-        expect_refused("one of user 12345")
-    os.rmdir(taken)
 
 
 def test_rank_killed_when_the_run_is_complete(job):
@@ -484,7 +442,7 @@ def test_two_jobs_choose_at_once(job):
 
 def test_killed_rank_while_choosing(job):
     launcher = job.start("--ranks", 4, "--processes", *TRIALS)
-    os.kill(job.prepared_ranks(4)[2], signal.SIGKILL)
+    os.kill(job.ranks(4)[2], signal.SIGKILL)
     result = finish(launcher).expect(5, r"^braid: error: rank 2 was killed by signal 9 \(Killed\)",
                                      r"^rank 2: killed by signal 9 \(Killed\)$")
     check(not chosen(result), f"expected it to die before there is a choice, got {result.err}")
@@ -494,7 +452,7 @@ def test_killed_rank_by_hand_while_choosing(job):
     for victim in (0, 1):
         ranks = [job.start(*TRIALS, variables=by_hand(rank, 3))
                  for rank in range(3)]
-        job.prepared_ranks(3)
+        job.ranks(3)
         ranks[victim].kill()
         ranks[victim].wait()
         for rank in {0, 1, 2} - {victim}:
@@ -505,7 +463,7 @@ def test_killed_rank_by_hand_while_choosing(job):
 
 def test_stopped_rank_while_choosing(job):
     launcher = job.start("--ranks", 3, "--processes", "--timeout-ms", 2000, *TRIALS)
-    os.kill(job.prepared_ranks(3)[1], signal.SIGSTOP)
+    os.kill(job.ranks(3)[1], signal.SIGSTOP)
     result = finish(launcher).expect(6, r"^braid: error: .*rank 1 ")
     check(not chosen(result), f"expected no choice, got {result.err}")
 
@@ -513,7 +471,7 @@ def test_stopped_rank_while_choosing(job):
 def test_stopped_rank_by_hand_while_choosing(job):
     ranks = [job.start(*TRIALS, "--timeout-ms", 2000, variables=by_hand(rank))
              for rank in (0, 1)]
-    os.kill(job.prepared_ranks(2)[1], signal.SIGSTOP)
+    os.kill(job.ranks(2)[1], signal.SIGSTOP)
     result = finish(ranks[0]).expect(6, r"^rank 0: braid: error: .*rank 1 ")
     check(not chosen(result), f"expected no choice, got {result.err}")
 
@@ -522,7 +480,7 @@ def test_interrupt_while_choosing(job):
     for send in (os.kill, os.killpg):
         launcher = job.start("--ranks", 3, "--processes", *TRIALS,
                              start_new_session=True)
-        job.prepared_ranks(3)
+        job.ranks(3)
         send(launcher.pid, signal.SIGINT)
         result = finish(launcher).expect(130, r"^braid: error: interrupted by signal 2 ")
         check(result.err.count("\n") == 1, f"expected one line, got {result.err}")
@@ -734,11 +692,20 @@ def test_number_of_ranks_is_the_launchers(job):
            r"--ranks, or unset BRAID_RANK, BRAID_RANKS$")
 
 
-def places(job):
-    """Where ranks meet just now."""
-    below = os.path.join(job.folder, f"braid-{os.geteuid()}")
-    names = os.listdir(below) if os.path.isdir(below) else []
-    return {name for name in names if not name.startswith("new-")}
+def hosts(job):
+    """The processes of this test at whose sockets ranks meet just now, and the sockets' names."""
+    with open("/proc/net/unix", encoding="utf-8") as file:
+        sockets = [line.split() for line in file if f" @braid-{os.geteuid()}-" in line]
+    listening = {f"socket:[{fields[6]}]": fields[7][1:] for fields in sockets
+                 if fields[3] == "00010000"}
+    found = {}
+    for pid in job.processes():
+        try:
+            links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+        except OSError:
+            continue
+        found.update((pid, listening[link]) for link in links if link in listening)
+    return found
 
 
 def expect_all_hear(processes, cause):
@@ -751,8 +718,8 @@ def expect_all_hear(processes, cause):
     check(time.monotonic() - begin < 15, "expected all to end long before the time limit")
 
 
-TWO_ARE = (r"two processes are rank {} of job 'by hand': processes \d+ and \d+; expected each rank "
-           r"once, and a name of its own for each job \(see braid env\)")
+TWO_ARE = (r"two processes are rank {} of job '" + BY_HAND + r"': processes \d+ and \d+; "
+           r"expected each rank once, and a name of its own for each job \(see braid env\)")
 
 
 def has_spoken(process, seconds=0):
@@ -796,7 +763,7 @@ def test_two_processes_are_one_rank_that_chooses(job):
         ranks = [job.start(*TRIALS, variables=by_hand(rank)) for rank in numbers]
         begin = time.monotonic()
         for process in ranks:
-            finish(process).expect(2, "two processes are rank 0 of job 'by hand'")
+            finish(process).expect(2, f"two processes are rank 0 of job '{BY_HAND}'")
         check(time.monotonic() - begin < 15, "expected all to end long before the time limit")
 
 
@@ -808,14 +775,14 @@ def test_different_numbers_of_ranks(job):
                 processes.append(job.start("examples/ag_matmul.braid",
                                            variables=by_hand(rank, ranks[rank])))
                 time.sleep(0.1)
-            expect_all_hear(processes, rf"rank 1 says that job 'by hand' has {ranks[1]} ranks, "
+            expect_all_hear(processes, rf"rank 1 says that job '{BY_HAND}' has {ranks[1]} ranks, "
                                        rf"rank 0 says {ranks[0]}")
 
 
 def test_job_that_runs_is_not_disturbed(job):
     endless = ENDLESS + ["--flight-records", "none"]
     ranks = [job.start(*endless, variables=by_hand(rank, 4)) for rank in range(4)]
-    job.prepared_ranks(4)
+    job.ranks(4)
     for rank in (0, 1):
         job.run(*endless, "--timeout-ms", 500, variables=by_hand(rank, 4)).expect(6)
     check(all(rank.poll() is None for rank in ranks), "expected the job to go on")
@@ -825,9 +792,8 @@ def test_failed_job_is_no_obstacle_to_the_next(job):
     """It waits for its late ranks meanwhile."""
     failed = job.start("no-such-file", variables=by_hand(0))
     has_spoken(failed, SECONDS)
-    old = places(job)
     ranks = [job.start("examples/ag_matmul.braid", "--verify", variables=by_hand(0))]
-    wait_for(lambda: places(job) - old, "the other rank 0 to listen")
+    wait_for(lambda: ranks[0].pid in hosts(job), "the other rank 0 to listen")
     ranks.append(job.start("examples/ag_matmul.braid", "--verify", variables=by_hand(1)))
     finish(ranks[0]).expect_exact()
     finish(ranks[1]).expect(0)
@@ -837,7 +803,7 @@ def test_failed_job_is_no_obstacle_to_the_next(job):
 def test_suspended_job_of_the_same_name(job):
     """It is the first that the next job finds, and does not answer."""
     old = job.start("examples/ag_matmul.braid", variables=by_hand(0))
-    wait_for(lambda: places(job), "the old rank 0 to listen")
+    wait_for(lambda: hosts(job), "the old rank 0 to listen")
     os.kill(old.pid, signal.SIGSTOP)
     begin = time.monotonic()
     ranks = {1: job.start("examples/ag_matmul.braid", "--verify", variables=by_hand(1))}
@@ -847,10 +813,10 @@ def test_suspended_job_of_the_same_name(job):
     finish(ranks[1]).expect(0)
     check(time.monotonic() - begin < 15, "expected the next job to wait for no more than a moment")
     job.run("examples/ag_matmul.braid", "--timeout-ms", 1500, variables=by_hand(1)).expect(
-        6, rf"^rank 1: braid: error: joining as rank 1 at '/.*', where process {old.pid} listens: ")
+        6, rf"^rank 1: braid: error: joining as rank 1 at '@braid-.*', where process "
+           rf"{old.pid} listens: ")
     old.kill()
     old.wait()
-    job.run("examples/ag_matmul.braid", variables=by_hand(0, 1)).expect(0)  # sweeps
 
 
 def test_default_folders_of_records_are_new(job):
@@ -884,14 +850,14 @@ def test_missing_rank(job):
 
 def test_missing_host(job):
     job.run("examples/ag_matmul.braid", "--timeout-ms", 500, variables=by_hand(1)).expect(
-        6, r"^rank 1: braid: error: expected the first rank of job 'by hand' to listen")
+        6, rf"^rank 1: braid: error: expected the first rank of job '{BY_HAND}' to listen")
 
 
 def test_killed_ranks_by_hand(job):
     for victim in (0, 1, 2):
         ranks = [job.start(*ENDLESS, "--flight-records", os.path.join(job.folder, "records"),
                            variables=by_hand(rank, 4)) for rank in range(4)]
-        job.prepared_ranks(4)
+        job.ranks(4)
         ranks[victim].kill()
         ranks[victim].wait()
         for rank in {0, 1, 2, 3} - {victim}:

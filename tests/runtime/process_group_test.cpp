@@ -9,8 +9,6 @@
 #include <fstream>
 #include <set>
 
-#include <sys/resource.h>
-
 namespace braid {
 namespace {
 
@@ -69,7 +67,7 @@ protected:
     groups_.resize(static_cast<size_t>(ranks));
     onEveryRank([&](int64_t rank) {
       auto client =
-          Client::join(host_->path(), {.job = "job", .rank = rank, .ranks = ranks}, soon());
+          Client::join(host_->name(), {.job = "job", .rank = rank, .ranks = ranks}, soon());
       ASSERT_TRUE(client) << client.status().message();
       groups_[rank] = std::make_unique<ProcessGroup>(std::move(*client), timeout);
       groups_[rank]->setWarn([this](const std::string &text) {
@@ -365,21 +363,6 @@ TEST_F(ProcessGroupTest, LostHostIsACauseOnlyBeforeTheEnd) {
     EXPECT_EQ(status.message(), statuses[0].message());
   }
   EXPECT_EQ(host_->memory->committed(), 1u);
-}
-
-TEST_F(ProcessGroupTest, WatchdogCostsNextToNothing) {
-  start(1);
-  rusage before{}, after{};
-  getrusage(RUSAGE_SELF, &before);
-  std::this_thread::sleep_for(milliseconds(1000));
-  getrusage(RUSAGE_SELF, &after);
-  auto micros = [](const rusage &usage) {
-    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + usage.ru_utime.tv_usec +
-           usage.ru_stime.tv_usec;
-  };
-  RecordProperty("micros", static_cast<int>(micros(after) - micros(before)));
-  // One per cent of a core, for the watchdog and the host's thread together.
-  EXPECT_LT(micros(after) - micros(before), 10000);
 }
 
 } // namespace

@@ -40,7 +40,7 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual(
             ["runtime/job/bootstrap/a.h:1: expected runtime/job/bootstrap to include only "
              "runtime/job/bootstrap"],
-            self.check({"runtime/job/bootstrap/a.h": '#include "runtime/job/futex.h"\n'}))
+            self.check({"runtime/job/bootstrap/a.h": '#include "runtime/job/calls.h"\n'}))
 
     def test_refuses_inner_names_in_headers_for_users(self):
         self.assertEqual([], self.check({

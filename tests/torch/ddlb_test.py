@@ -129,8 +129,9 @@ def environment(rank, ranks, port):
     """As mpirun would set it."""
     return dict(os.environ, OMPI_COMM_WORLD_RANK=str(rank), OMPI_COMM_WORLD_LOCAL_RANK=str(rank),
                 OMPI_COMM_WORLD_SIZE=str(ranks), OMPI_COMM_WORLD_LOCAL_SIZE=str(ranks),
-                DDLB_MASTER_PORT=str(port), PYTHONPATH=os.pathsep.join([COPY, FOLDER]),
-                BRAID_CACHE_DIR="none", OMP_NUM_THREADS="1", MPLBACKEND="agg")
+                PMIX_NAMESPACE=str(port), DDLB_MASTER_PORT=str(port),
+                PYTHONPATH=os.pathsep.join([COPY, FOLDER]), BRAID_CACHE_DIR="none",
+                OMP_NUM_THREADS="1", MPLBACKEND="agg")
 
 
 def free_port():

@@ -3,7 +3,7 @@
 #include "backends/cpu/messages/mailboxes.h"
 
 #include "ir/failure.h"
-#include "runtime/job/futex.h"
+#include "runtime/job/bootstrap/futex.h"
 
 #include <fmt/format.h>
 

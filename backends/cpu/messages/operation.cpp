@@ -3,7 +3,7 @@
 #include "backends/cpu/messages/operation.h"
 
 #include "ir/failure.h"
-#include "runtime/job/futex.h"
+#include "runtime/job/bootstrap/futex.h"
 
 #include <cstring>
 #include <map>

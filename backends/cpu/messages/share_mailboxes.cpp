@@ -3,7 +3,6 @@
 #include "backends/cpu/messages/share_mailboxes.h"
 
 #include "ir/failure.h"
-#include "runtime/job/bootstrap/frame.h"
 
 #include <fmt/format.h>
 
@@ -21,16 +20,13 @@ struct MailboxPlace {
   uint64_t number = 0;
   std::string path; ///< in /proc, of rank 0's descriptor
 
-  std::string encode() const {
-    std::string text;
-    append(text, number);
-    return text + path;
-  }
+  std::string encode() const { return fmt::format("{} {}", number, path); }
   static Result<MailboxPlace> decode(llvm::StringRef text) {
-    if (text.size() <= sizeof(uint64_t))
+    const auto [number, path] = text.split(' ');
+    MailboxPlace place{.path = path.str()};
+    if (number.getAsInteger(10, place.number))
       return badInput("expected rank 0 to say where its mailboxes are, got {} bytes", text.size());
-    return MailboxPlace{llvm::support::endian::read64le(text.data()),
-                        text.drop_front(sizeof(uint64_t)).str()};
+    return place;
   }
 };
 

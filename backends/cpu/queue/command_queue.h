@@ -10,7 +10,7 @@
 #pragma once
 
 #include "runtime/execute/device.h"
-#include "runtime/job/futex.h"
+#include "runtime/job/bootstrap/futex.h"
 
 #include <array>
 #include <atomic>

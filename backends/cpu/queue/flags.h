@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/job/futex.h"
+#include "runtime/job/bootstrap/futex.h"
 
 #include <atomic>
 

@@ -14,13 +14,14 @@
 #include <array>
 #include <cstdlib>
 #include <iterator>
+#include <limits>
 #include <sstream>
 #include <unistd.h>
 
 namespace braid {
 namespace {
 
-/// What a variable says. Of several of a source with the same role the first that is set counts,
+/// The meaning of a variable. The first variable of a source that is set counts for its role,
 /// except for parts of the job's name, which all do.
 enum class Role {
   Rank,
@@ -28,8 +29,6 @@ enum class Role {
   LocalRank,
   LocalRanks,
   TasksPerNode, ///< SLURM's list, "4(x2),3"
-  Host,         ///< number of this host
-  Hosts,        ///< number of hosts
   Store,        ///< the way to the launcher's store, see network/hosts_store.h
   Job,          ///< the job's name
   JobPart,      ///< a part of the job's name
@@ -50,8 +49,7 @@ struct Variable {
 
 struct Source {
   const char *name;
-  /// The launcher's process is part of the job's name if no variable gives one, or always.
-  enum class JobOfLauncher { Never, IfUnnamed, Always } jobOfLauncher;
+  bool isNamedByProcess;  ///< the launcher's process is part of the job's name
   const char *defaultJob; ///< or null
   const char *advice;     ///< where ranks are not placed host by host, equally many on each
   std::vector<Variable> variables;
@@ -60,10 +58,9 @@ struct Source {
 const std::vector<Source> &sources() {
   using enum Role;
   using enum Need;
-  using From = Source::JobOfLauncher;
   static const std::vector<Source> all = {
       {"BRAID_*",
-       From::Never,
+       false,
        "default",
        "number the ranks host by host, as BRAID_RANK = host * BRAID_LOCAL_RANKS + BRAID_LOCAL_RANK",
        {{"BRAID_RANK", Rank, Identifies, "rank of this process"},
@@ -73,15 +70,13 @@ const std::vector<Source> &sources() {
         {"BRAID_JOB", Job, Optional,
          "name of the job, equal in its ranks and no other's; \"default\" if not set"}}},
       {"torchrun",
-       From::Never,
+       false,
        nullptr,
        "use the same --nproc-per-node on each host",
        {{"RANK", Rank, Identifies, "rank of this process"},
         {"WORLD_SIZE", Ranks, Identifies, "number of ranks"},
         {"LOCAL_RANK", LocalRank, Identifies, "rank among those of this host"},
         {"LOCAL_WORLD_SIZE", LocalRanks, Identifies, "number of ranks on this host"},
-        {"GROUP_RANK", Host, Optional, "number of this host"},
-        {"GROUP_WORLD_SIZE", Hosts, Optional, "number of hosts"},
         {"MASTER_ADDR", JobPart, Required, "part of the job's name; host of torchrun's store"},
         {"MASTER_PORT", JobPart, Required, "part of the job's name; port of torchrun's store"},
         {"TORCHELASTIC_USE_AGENT_STORE", Store, Optional,
@@ -89,20 +84,18 @@ const std::vector<Source> &sources() {
         {"TORCHELASTIC_RUN_ID", JobPart, Optional, "part of the job's name"},
         {"TORCHELASTIC_RESTART_COUNT", JobPart, Optional, "part of the job's name"}}},
       {"Open MPI",
-       From::IfUnnamed,
+       false,
        nullptr,
        "use mpirun --map-by slot, with equally many slots on each host",
        {{"OMPI_COMM_WORLD_RANK", Rank, Identifies, "rank of this process"},
         {"OMPI_COMM_WORLD_SIZE", Ranks, Identifies, "number of ranks"},
         {"OMPI_COMM_WORLD_LOCAL_RANK", LocalRank, Identifies, "rank among those of this host"},
         {"OMPI_COMM_WORLD_LOCAL_SIZE", LocalRanks, Identifies, "number of ranks on this host"},
-        {"PMIX_NAMESPACE", Job, Optional, "name of the job"},
-        {"OMPI_MCA_ess_base_jobid", Job, Optional, "the same, if PMIX_NAMESPACE is not set"},
-        {"OMPI_MCA_orte_ess_jobid", Job, Optional, "the same, from older versions"}}},
+        {"PMIX_NAMESPACE", Job, Required, "name of the job"}}},
       // Hydra names no job. Where PMI_JOBID is set it may be that of an outer job, and where the
       // launcher is a daemon it may start several jobs, so both are needed.
       {"PMI",
-       From::Always,
+       true,
        nullptr,
        "use mpiexec -ppn N, with N ranks on each host",
        {{"PMI_RANK", Rank, Identifies, "rank of this process"},
@@ -113,7 +106,7 @@ const std::vector<Source> &sources() {
         {"PMI_LOCAL_SIZE", LocalRanks, Optional, "the same, from other launchers"},
         {"PMI_JOBID", JobPart, Optional, "part of the job's name, beside the launcher's process"}}},
       {"SLURM",
-       From::Never,
+       false,
        nullptr,
        "use srun --distribution=block --ntasks-per-node=N",
        {{"SLURM_STEP_ID", JobPart, Identifies, "part of the job's name; says that srun started it"},
@@ -134,10 +127,9 @@ struct Setting {
   bool isSwitch = false; ///< it is on or off
 };
 
-constexpr std::array<Setting, 15> kSettings = {{
-    {"BRAID_MEETING", "socket at which the ranks of the job meet"},
-    {"XDG_RUNTIME_DIR", "folder for that socket, if it is this user's"},
-    {"TMPDIR", "folder for that socket otherwise; /tmp if not set"},
+constexpr std::array<Setting, 14> kSettings = {{
+    {"BRAID_MEETING", "abstract name of the socket at which the ranks of the job meet"},
+    {"TMPDIR", "folder for flight records; /tmp if not set"},
     {"BRAID_RENDEZVOUS",
      "tcp://host:port where host 0 has the hosts' store; otherwise the launcher has one"},
     {"BRAID_PMIX_LIBRARY",
@@ -178,51 +170,70 @@ bool isStepOfRanks(const std::string &step) {
   return !number || *number < kFirstSpecialStep || *number > 0xffffffff;
 }
 
-bool isThere(const Source &source, const Environment &environment) {
-  for (const Variable &variable : source.variables) {
-    if (variable.need != Need::Identifies)
-      continue;
-    std::optional<std::string> value = environment(variable.name);
-    if (value && (variable.name != llvm::StringRef("SLURM_STEP_ID") || isStepOfRanks(*value)))
-      return true;
-  }
-  return false;
-}
+/// Reads what one source says.
+class Reader {
+public:
+  Reader(const Source &source, const Environment &environment)
+      : source_(source), environment_(environment) {}
 
-/// The variable of that role that counts, or null if none is set.
-const Variable *first(const Source &source, Role role, const Environment &environment) {
-  for (const Variable &variable : source.variables)
-    if (variable.role == role && environment(variable.name))
-      return &variable;
-  return nullptr;
+  bool isThere() const;
+  bool isOfSrun() const;
+  bool counts(const Variable &variable) const {
+    return variable.role == Role::JobPart ? environment_(variable.name).has_value()
+                                          : first(variable.role) == &variable;
+  }
+  Result<Place> place(const Launcher &launcher) const;
+
+private:
+  using Number = std::optional<int64_t>;
+  const Variable *first(Role role) const;
+  std::string nameOf(Role role) const;
+  Status checkComplete() const;
+  Result<Number> number(Role role) const;
+  Result<Number> tasksPerNode(int64_t ranks) const;
+  Status readLocal(Place &place) const;
+  Status readHost(Place &place) const;
+  Status readJob(const Launcher &launcher, Place &place) const;
+  Status checkIndex(Role index, int64_t indexValue, Role count, int64_t countValue) const;
+  Status unevenHosts(const std::string &got) const {
+    return unsupported("expected equally many ranks on each host, got {}; {}", got, source_.advice);
+  }
+
+  const Source &source_;
+  const Environment &environment_;
+};
+
+bool Reader::isThere() const {
+  return llvm::any_of(source_.variables, [this](const Variable &variable) {
+    const std::optional<std::string> value = environment_(variable.name);
+    return variable.need == Need::Identifies && value &&
+           (variable.name != llvm::StringRef("SLURM_STEP_ID") || isStepOfRanks(*value));
+  });
 }
 
 /// srun sets PMI's variables beside its own, which also say what is on which host.
-bool isOfSrun(const Source &source, const Environment &environment) {
-  if (source.name != llvm::StringRef("PMI") || first(source, Role::LocalRank, environment) ||
-      first(source, Role::LocalRanks, environment))
+bool Reader::isOfSrun() const {
+  if (source_.name != llvm::StringRef("PMI") || first(Role::LocalRank) || first(Role::LocalRanks))
     return false;
-  const std::optional<std::string> job = environment("SLURM_JOB_ID");
-  const std::optional<std::string> step = environment("SLURM_STEP_ID");
-  return job && step && environment("PMI_JOBID") == *job + "." + *step;
+  const std::optional<std::string> job = environment_("SLURM_JOB_ID");
+  const std::optional<std::string> step = environment_("SLURM_STEP_ID");
+  return job && step && environment_("PMI_JOBID") == *job + "." + *step;
 }
 
-const Source *chosenSource(const Environment &environment) {
-  for (const Source &source : sources())
-    if (isThere(source, environment) && !isOfSrun(source, environment))
-      return &source;
-  return nullptr;
+/// The variable of that role that counts, or null if none is set.
+const Variable *Reader::first(Role role) const {
+  const auto found = llvm::find_if(source_.variables, [&](const Variable &variable) {
+    return variable.role == role && environment_(variable.name);
+  });
+  return found == source_.variables.end() ? nullptr : &*found;
 }
 
-bool counts(const Source &source, const Variable &variable, const Environment &environment) {
-  return variable.role == Role::JobPart ? environment(variable.name).has_value()
-                                        : first(source, variable.role, environment) == &variable;
-}
-
-/// "SLURM_STEP_NUM_TASKS or SLURM_NTASKS": all variables of that role.
-std::string namesOf(const Source &source, Role role) {
+/// The variable that was read, or "SLURM_STEP_NUM_TASKS or SLURM_NTASKS": all of that role.
+std::string Reader::nameOf(Role role) const {
+  if (const Variable *variable = first(role))
+    return variable->name;
   std::vector<std::string> names;
-  for (const Variable &variable : source.variables)
+  for (const Variable &variable : source_.variables)
     if (variable.role == role)
       names.push_back(variable.name);
   return llvm::join(names, " or ");
@@ -232,37 +243,32 @@ Status missing(const std::string &names) {
   return badInput("expected {} to be set too, got no such variable", names);
 }
 
-Status checkComplete(const Source &source, const Environment &environment) {
-  for (const Variable &variable : source.variables) {
-    bool isGiven = variable.role == Role::JobPart
-                       ? environment(variable.name).has_value()
-                       : first(source, variable.role, environment) != nullptr;
-    if (variable.need == Need::Optional || isGiven)
-      continue;
-    return missing(variable.role == Role::JobPart ? variable.name : namesOf(source, variable.role));
+Status Reader::checkComplete() const {
+  for (const Variable &variable : source_.variables) {
+    const bool isPart = variable.role == Role::JobPart;
+    const bool isGiven = isPart ? counts(variable) : first(variable.role) != nullptr;
+    if (variable.need != Need::Optional && !isGiven)
+      return missing(isPart ? variable.name : nameOf(variable.role));
   }
   return Status::ok();
 }
 
-/// Reads the number of that role, if it is given, into `field`.
-Status readNumber(const Source &source, Role role, const Environment &environment,
-                  std::optional<int64_t> &field) {
-  const Variable *variable = first(source, role, environment);
+Result<std::optional<int64_t>> Reader::number(Role role) const {
+  const Variable *variable = first(role);
   if (!variable)
-    return Status::ok();
-  field = BRAID_TRY(wholeNumber(variable->name, *environment(variable->name)));
-  return Status::ok();
+    return Number();
+  return Number(BRAID_TRY(wholeNumber(variable->name, *environment_(variable->name))));
 }
 
-struct Nodes {
-  int64_t nodes = 0, tasks = 0;
-  bool areAlike = true; ///< each has equally many tasks
+/// The sum of SLURM's list of ranks by host: "4(x2),3" is two hosts with 4 and one with 3.
+struct Tasks {
+  int64_t sum = 0, ofFirst = 0;
+  bool areAlike = true; ///< each host has equally many
 };
 
-/// "4(x2),3" is two nodes with 4 tasks and one with 3. Nothing if it is not of that form.
-std::optional<Nodes> parseTasksPerNode(llvm::StringRef text) {
-  Nodes sum;
-  uint32_t tasksOfFirst = 0;
+/// Nothing if it is not of that form. A sum of more than `most` is some number that is greater.
+std::optional<Tasks> parseTasksPerNode(llvm::StringRef text, int64_t most) {
+  Tasks all;
   llvm::SmallVector<llvm::StringRef, 4> items;
   text.split(items, ',');
   for (llvm::StringRef item : items) {
@@ -272,149 +278,115 @@ std::optional<Nodes> parseTasksPerNode(llvm::StringRef text) {
     if (!item.empty() &&
         (!item.consume_front("(x") || item.consumeInteger(10, nodes) || nodes == 0 || item != ")"))
       return std::nullopt;
-    int64_t added = 0;
-    if (__builtin_mul_overflow(int64_t(tasks), int64_t(nodes), &added) ||
-        __builtin_add_overflow(sum.tasks, added, &sum.tasks))
-      return std::nullopt;
-    tasksOfFirst = sum.nodes == 0 ? tasks : tasksOfFirst;
-    sum.areAlike &= tasks == tasksOfFirst;
-    sum.nodes += nodes;
+    all.ofFirst = all.ofFirst == 0 ? tasks : all.ofFirst;
+    all.areAlike &= all.ofFirst == tasks;
+    const bool isTooMany = all.sum > most || nodes > (most - all.sum) / tasks;
+    all.sum = isTooMany ? std::numeric_limits<int64_t>::max() : all.sum + int64_t(tasks) * nodes;
   }
-  return sum;
+  return all;
 }
 
-Status unevenHosts(const Source &source, const std::string &got) {
-  return unsupported("expected equally many ranks on each host, got {}; {}", got, source.advice);
-}
-
-/// Reads how many of the ranks are on this host from SLURM's list, if the source has one.
-Status readTasksPerNode(const Source &source, const Environment &environment, int64_t ranks,
-                        std::optional<int64_t> &localRanks) {
-  const Variable *variable = first(source, Role::TasksPerNode, environment);
+/// The number of ranks on this host from SLURM's list, if the source has one.
+Result<std::optional<int64_t>> Reader::tasksPerNode(int64_t ranks) const {
+  const Variable *variable = first(Role::TasksPerNode);
   if (!variable)
-    return Status::ok();
-  std::string value = *environment(variable->name);
-  std::optional<Nodes> nodes = parseTasksPerNode(value);
-  if (!nodes)
-    return badInput("expected {} to be a list like 4(x2),3, got '{}'", variable->name,
-                    printable(value, kShownOfValue));
-  if (nodes->tasks != ranks)
-    return badInput("expected {} to sum up to {}, got '{}'", variable->name, ranks,
-                    printable(value, kShownOfValue));
-  if (!nodes->areAlike)
-    return unevenHosts(source, printable(value, kShownOfValue));
-  localRanks = nodes->tasks / nodes->nodes;
-  return Status::ok();
+    return Number();
+  const std::string value = *environment_(variable->name);
+  const std::string shown = printable(value, kShownOfValue);
+  const std::optional<Tasks> tasks = parseTasksPerNode(value, ranks);
+  if (!tasks)
+    return badInput("expected {} to be a list like 4(x2),3, got '{}'", variable->name, shown);
+  if (tasks->sum != ranks)
+    return badInput("expected {} to sum up to {}, got '{}'", variable->name, ranks, shown);
+  if (!tasks->areAlike)
+    return unevenHosts(shown);
+  return Number(tasks->ofFirst);
 }
 
-/// `index` is one of `count` things, and there is one at least.
-Status checkIndex(const std::string &index, int64_t indexValue, const std::string &count,
-                  int64_t countValue) {
+/// The index is one of so many things as `count` says, at least one.
+Status Reader::checkIndex(Role index, int64_t indexValue, Role count, int64_t countValue) const {
   if (countValue < 1)
-    return badInput("expected {} to be at least 1, got {}", count, countValue);
+    return badInput("expected {} to be at least 1, got {}", nameOf(count), countValue);
   if (indexValue >= countValue)
-    return badInput("expected {} to be less than {} = {}, got {}", index, count, countValue,
-                    indexValue);
+    return badInput("expected {} to be less than {} = {}, got {}", nameOf(index), nameOf(count),
+                    countValue, indexValue);
   return Status::ok();
 }
 
-/// The name of the variable of that role that was read.
-std::string nameOf(const Source &source, Role role, const Environment &environment) {
-  const Variable *variable = first(source, role, environment);
-  return variable ? variable->name : namesOf(source, role);
-}
-
-/// Where this process is among the ranks of its host.
-Status readLocal(const Source &source, const Environment &environment, Place &place) {
-  std::optional<int64_t> rank, ranks;
-  BRAID_TRY(readNumber(source, Role::LocalRank, environment, rank));
-  BRAID_TRY(readNumber(source, Role::LocalRanks, environment, ranks));
-  BRAID_TRY(readTasksPerNode(source, environment, place.ranks, ranks));
-  if (!rank && !ranks) {
-    place.localRank = place.rank;
-    place.localRanks = place.ranks;
+/// Reads the place of this process among the ranks of its host.
+Status Reader::readLocal(Place &place) const {
+  const Number rank = BRAID_TRY(number(Role::LocalRank));
+  const Number listed = BRAID_TRY(tasksPerNode(place.ranks));
+  const Number ranks = listed ? listed : BRAID_TRY(number(Role::LocalRanks));
+  place.localRank = rank.value_or(place.rank);
+  place.localRanks = ranks.value_or(place.ranks);
+  if (!rank && !ranks)
     return Status::ok();
-  }
   if (!rank || !ranks)
-    return missing(namesOf(source, rank ? Role::LocalRanks : Role::LocalRank));
-  Role countRole =
-      first(source, Role::TasksPerNode, environment) ? Role::TasksPerNode : Role::LocalRanks;
-  std::string countName = nameOf(source, countRole, environment);
-  BRAID_TRY(checkIndex(nameOf(source, Role::LocalRank, environment), *rank, countName, *ranks));
+    return missing(nameOf(rank ? Role::LocalRanks : Role::LocalRank));
+  const Role count = listed ? Role::TasksPerNode : Role::LocalRanks;
+  BRAID_TRY(checkIndex(Role::LocalRank, *rank, count, *ranks));
   if (*ranks > place.ranks)
-    return badInput("expected {} to be at most {} = {}, got {}", countName,
-                    nameOf(source, Role::Ranks, environment), place.ranks, *ranks);
-  place.localRank = *rank;
-  place.localRanks = *ranks;
+    return badInput("expected {} to be at most {} = {}, got {}", nameOf(count), nameOf(Role::Ranks),
+                    place.ranks, *ranks);
   return Status::ok();
 }
 
 /// Which host this is, of hosts that have equally many ranks each, numbered host by host.
-Status readHost(const Source &source, const Environment &environment, Place &place) {
-  std::optional<int64_t> host, hosts;
-  BRAID_TRY(readNumber(source, Role::Host, environment, host));
-  BRAID_TRY(readNumber(source, Role::Hosts, environment, hosts));
+Status Reader::readHost(Place &place) const {
   place.hosts = place.ranks / place.localRanks;
   place.host = place.rank / place.localRanks;
-  if (place.ranks % place.localRanks != 0 || hosts.value_or(place.hosts) != place.hosts)
-    return unevenHosts(source, fmt::format("{} of {} on this{}", place.localRanks, place.ranks,
-                                           hosts ? fmt::format(" one of {}", *hosts) : " one"));
+  if (place.ranks % place.localRanks != 0)
+    return unevenHosts(fmt::format("{} of {} on this one", place.localRanks, place.ranks));
   if (place.hosts > 1 && place.rank % place.localRanks != place.localRank)
     return unsupported("expected the ranks of a host to be consecutive, got rank {} as number {} "
                        "of {} on its host; {}",
-                       place.rank, place.localRank, place.localRanks, source.advice);
-  if (host.value_or(place.host) != place.host)
-    return badInput("expected {} to be {}, as ranks are numbered host by host, got {}",
-                    nameOf(source, Role::Host, environment), place.host, *host);
+                       place.rank, place.localRank, place.localRanks, source_.advice);
   return Status::ok();
 }
 
 /// BRAID_JOB and "default" are the name as they stand. What a launcher says becomes "torchrun
 /// MASTER_ADDR=localhost MASTER_PORT=29500", so that jobs of different launchers differ.
-Status readJob(const Source &source, const Environment &environment, const Launcher &launcher,
-               Place &place) {
-  using From = Source::JobOfLauncher;
-  if (source.defaultJob) {
-    const Variable *variable = first(source, Role::Job, environment);
-    place.job = variable ? *environment(variable->name) : source.defaultJob;
-    place.meeting = environment("BRAID_MEETING").value_or("");
+Status Reader::readJob(const Launcher &launcher, Place &place) const {
+  if (source_.defaultJob) {
+    place.job = environment_("BRAID_JOB").value_or(source_.defaultJob);
+    place.meeting = environment_("BRAID_MEETING").value_or("");
     return Status::ok();
   }
-  place.job = source.name;
+  place.job = source_.name;
   bool isNamed = false;
-  for (const Variable &variable : source.variables) {
-    bool isName = variable.role == Role::Job || variable.role == Role::JobPart;
-    if (!isName || !counts(source, variable, environment))
-      continue;
-    place.job += fmt::format(" {}={}", variable.name, *environment(variable.name));
-    isNamed = true;
-  }
-  if (source.jobOfLauncher == From::Never || (source.jobOfLauncher == From::IfUnnamed && isNamed))
+  for (const Variable &variable : source_.variables)
+    if ((variable.role == Role::Job || variable.role == Role::JobPart) && counts(variable)) {
+      place.job += fmt::format(" {}={}", variable.name, *environment_(variable.name));
+      isNamed = true;
+    }
+  if (!source_.isNamedByProcess)
     return Status::ok();
-  std::string rankVariable = nameOf(source, Role::Rank, environment);
-  if (std::optional<std::string> process = launcher(rankVariable))
+  if (std::optional<std::string> process = launcher(nameOf(Role::Rank)))
     place.job += " launcher=" + *process;
   else if (!isNamed)
     return badInput("expected a launcher that can be told from others, got none in /proc");
   return Status::ok();
 }
 
-Result<Place> readPlace(const Source &source, const Environment &environment,
-                        const Launcher &launcher) {
-  BRAID_TRY(checkComplete(source, environment));
-  std::optional<int64_t> rank, ranks;
-  BRAID_TRY(readNumber(source, Role::Rank, environment, rank));
-  BRAID_TRY(readNumber(source, Role::Ranks, environment, ranks));
-  BRAID_TRY(checkIndex(nameOf(source, Role::Rank, environment), *rank,
-                       nameOf(source, Role::Ranks, environment), *ranks));
+Result<Place> Reader::place(const Launcher &launcher) const {
+  BRAID_TRY(checkComplete());
   Place place;
-  place.source = source.name;
-  place.rank = *rank;
-  place.ranks = *ranks;
-  BRAID_TRY(readLocal(source, environment, place));
-  BRAID_TRY(readHost(source, environment, place));
-  BRAID_TRY(readJob(source, environment, launcher, place));
+  place.source = source_.name;
+  place.rank = *BRAID_TRY(number(Role::Rank));
+  place.ranks = *BRAID_TRY(number(Role::Ranks));
+  BRAID_TRY(checkIndex(Role::Rank, place.rank, Role::Ranks, place.ranks));
+  BRAID_TRY(readLocal(place));
+  BRAID_TRY(readHost(place));
+  BRAID_TRY(readJob(launcher, place));
   return place;
+}
+
+const Source *chosenSource(const Environment &environment) {
+  for (const Source &source : sources())
+    if (const Reader reader(source, environment); reader.isThere() && !reader.isOfSrun())
+      return &source;
+  return nullptr;
 }
 
 /// "RANK='3', MASTER_ADDR='a' (torchrun), SLURM_PROCID='0' (SLURM)": all that is set.
@@ -483,7 +455,7 @@ Result<std::optional<Place>> findPlace(const Environment &environment, const Lau
   const Source *source = chosenSource(environment);
   if (!source)
     return std::optional<Place>();
-  Result<Place> place = readPlace(*source, environment, launcher);
+  Result<Place> place = Reader(*source, environment).place(launcher);
   if (place)
     return std::optional<Place>(std::move(*place));
   Status status = place.status().annotated(source->name);
@@ -574,7 +546,7 @@ std::vector<VariableReport> reportVariables(const Environment &environment) {
   for (const Source &source : sources())
     for (const Variable &variable : source.variables)
       reports.push_back({variable.name, source.name, variable.meaning, environment(variable.name),
-                         &source == chosen && counts(source, variable, environment)});
+                         &source == chosen && Reader(source, environment).counts(variable)});
   for (const Setting &setting : kSettings) {
     std::optional<std::string> value = environment(setting.name);
     reports.push_back({setting.name, "braid", setting.meaning, value, value.has_value()});

@@ -40,7 +40,7 @@ struct Place {
   int64_t host = 0, hosts = 1;           ///< this host's number, and how many there are
   /// Equal on all ranks of the job, and unlike that of any other job of this user on this host.
   std::string job;
-  /// The socket of a launcher of ours, which hosts the job; empty: rank 0 does.
+  /// The name of the socket of a launcher of ours, which hosts the job; empty: rank 0 does.
   std::string meeting = {};
 };
 
@@ -53,7 +53,7 @@ Environment processEnvironment();
 /// nothing if it cannot be told. `rankVariable` is one that the launcher sets in each rank.
 using Launcher = std::function<std::optional<std::string>(const std::string &rankVariable)>;
 
-/// What stands behind the name in /proc/PID/stat: the state, the parent, and on as in proc(5).
+/// The fields after the name in /proc/PID/stat: state, parent, and so on as in proc(5).
 /// Empty if there is no such process.
 std::vector<std::string> processStatus(int64_t pid);
 
@@ -68,7 +68,7 @@ std::optional<std::string> launcherProcess(const std::string &rankVariable);
 /// have 4 and 2 ranks, the second may see nothing wrong.
 ///
 /// Ranks started by hand, with BRAID_RANK and BRAID_RANKS, are the job BRAID_JOB or else "default",
-/// so whoever starts two such jobs at once has to name them. Where PMI, or BRAID_LOCAL_RANKS, does
+/// so two such jobs at the same time have to be named. Where PMI, or BRAID_LOCAL_RANKS, does
 /// not say which ranks are on this host, all are taken to be.
 Result<std::optional<Place>> findPlace(const Environment &environment,
                                        const Launcher &launcher = launcherProcess);
@@ -77,7 +77,7 @@ Result<std::optional<Place>> findPlace(const Environment &environment,
 /// find none, or that of an outer launcher. Empty if there are none.
 std::string variablesOfPlace(const Environment &environment);
 
-/// What the setting `name` says, a BRAID_* variable that is on or off: `otherwise` if it is not
+/// The value of a BRAID_* variable that is on or off: `otherwise` if it is not
 /// set, BadInput if it is anything else.
 Result<bool> isOn(const Environment &environment, const std::string &name, bool otherwise);
 /// The numbers that BRAID_DEVICES has, in rank order; none if it is not set. BadInput unless they
@@ -89,7 +89,7 @@ struct TcpAddress {
 };
 /// Nothing unless `text` is tcp://host:port.
 std::optional<TcpAddress> parseTcpAddress(const std::string &text);
-/// What BRAID_RENDEZVOUS says. Nothing if it is not set; BadInput if it is no such address.
+/// The value of BRAID_RENDEZVOUS. Nothing if it is not set; BadInput if it is no such address.
 Result<std::optional<TcpAddress>> rendezvousAddress(const Environment &environment);
 /// BadInput unless all such settings are on, off or not set, and BRAID_DEVICES and BRAID_RENDEZVOUS
 /// are as above.

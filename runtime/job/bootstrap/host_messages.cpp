@@ -4,6 +4,8 @@
 
 #include "ir/failure.h"
 
+#include "llvm/Support/Endian.h"
+
 #include <algorithm>
 
 namespace braid {
@@ -11,8 +13,15 @@ namespace {
 
 namespace endian = llvm::support::endian;
 
-constexpr uint32_t kHostVersion = 5;
+constexpr uint32_t kHostVersion = 6;
 constexpr size_t kMaxCauseBytes = size_t(16) << 10;
+
+/// Adds a number to a text, little endian.
+template <class Number> void append(std::string &bytes, Number number) {
+  char field[sizeof number];
+  endian::write<Number, llvm::support::little>(field, number);
+  bytes.append(field, sizeof field);
+}
 
 /// Takes numbers from the front of a text; zeros once it has come to the end.
 class Numbers {
@@ -76,18 +85,29 @@ std::string GatheredParts::encode() const {
   std::string text;
   append(text, sequence);
   append(text, step);
-  return text + encodeParts(parts);
+  append(text, sentNs);
+  for (const std::string &part : parts) {
+    append(text, static_cast<uint32_t>(part.size()));
+    text += part;
+  }
+  return text;
 }
 
 Result<GatheredParts> GatheredParts::decode(llvm::StringRef text, size_t ranks) {
   Numbers numbers(text);
-  GatheredParts gathered;
-  gathered.sequence = numbers.take<uint32_t>();
-  gathered.step = numbers.take<uint32_t>();
-  BRAID_TRY(numbers.status());
-  gathered.parts = BRAID_TRY(decodeParts(text));
-  if (gathered.parts.size() != ranks)
-    return badInput("expected the parts of {} ranks, got {}", ranks, gathered.parts.size());
+  GatheredParts gathered{.sequence = numbers.take<uint32_t>(),
+                         .step = numbers.take<uint32_t>(),
+                         .sentNs = numbers.take<uint64_t>()};
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    const auto size = numbers.take<uint32_t>();
+    BRAID_TRY(numbers.status());
+    if (size > text.size())
+      return badInput("expected a part of {} bytes, got {}", size, text.size());
+    gathered.parts.push_back(text.take_front(size).str());
+    text = text.drop_front(size);
+  }
+  if (!text.empty())
+    return badInput("expected the parts of {} ranks, got {} more bytes", ranks, text.size());
   return gathered;
 }
 

@@ -8,6 +8,7 @@
 #include "runtime/job/bootstrap/job_memory.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/StringRef.h"
 
 #include <vector>
 
@@ -16,7 +17,8 @@ namespace braid {
 /// The parts of one all-gather, in rank order.
 struct GatheredParts {
   uint32_t sequence = 0;
-  uint32_t step = 0; ///< that all of them have done; 0: they commit nothing
+  uint32_t step = 0;   ///< that all of them have done; 0: they commit nothing
+  uint64_t sentNs = 0; ///< by the clock of the host that puts them into the store
   std::vector<std::string> parts = {};
 
   std::string encode() const;

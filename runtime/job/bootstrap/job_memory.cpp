@@ -3,6 +3,7 @@
 #include "runtime/job/bootstrap/job_memory.h"
 
 #include "ir/failure.h"
+#include "runtime/job/bootstrap/futex.h"
 
 #include <fmt/format.h>
 
@@ -25,10 +26,10 @@ namespace braid {
 
 namespace {
 
-// Whoever changes what lies in the memory changes the last byte.
-constexpr uint64_t kLayoutMagic = 0x4252414944'4a420b;
+// The last byte changes with the layout of the memory.
+constexpr uint64_t kLayoutMagic = 0x4252414944'4a420c;
 constexpr int64_t kMaxRanks = 4096;
-constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW;
+constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK; // parts of all-gathers let it grow
 
 // The outcome: committed steps in the low half, the marks above them, then the number of the cause.
 constexpr uint64_t kProposedMark = uint64_t(1) << 33;
@@ -40,7 +41,7 @@ constexpr uint32_t causeIn(uint64_t outcome) {
   return static_cast<uint32_t>(outcome >> kCauseShift);
 }
 
-/// The text of one failure. Written before anybody can know its number, never changed after.
+/// The text of one failure. Written before its number is known to any process, never changed after.
 struct CauseSlot {
   int64_t rank;
   int32_t code;
@@ -49,7 +50,7 @@ struct CauseSlot {
 };
 
 // As many failures may be written down at once; only one of them becomes the first. Pages of memory
-// that nobody writes to cost nothing.
+// that are not written to cost nothing.
 constexpr uint32_t kCauseSlots = 256;
 
 constexpr uint32_t kChoiceBytes = 4096;
@@ -60,7 +61,7 @@ Status failed(const char *what) {
 
 } // namespace
 
-/// What the memory begins with; the ranks' slots follow.
+/// The beginning of the memory; the ranks' slots follow.
 struct JobMemory::Layout {
   uint64_t magic;
   uint64_t number;
@@ -71,6 +72,8 @@ struct JobMemory::Layout {
   alignas(64) std::atomic<uint64_t> outcome;
   alignas(64) std::atomic<uint32_t> causesTaken;
   alignas(64) CauseSlot causes[kCauseSlots];
+  std::atomic<uint32_t> arrivals;     ///< at all-gathers, of all ranks; a futex
+  std::atomic<uint32_t> gathered;     ///< number of the last all-gather that is finished; a futex
   std::atomic<uint32_t> choiceLength; ///< written after the text
   char choice[kChoiceBytes];
 
@@ -148,11 +151,11 @@ Result<JobMemory> JobMemory::map(FileDescriptor descriptor, int64_t ranks) {
   struct stat info;
   if (fstat(descriptor.get(), &info) != 0)
     return refuse("no open file");
-  // Whoever could shrink it could make every access of ours a SIGBUS.
+  // A file that shrinks would make every access of ours a SIGBUS.
   int seals = fcntl(descriptor.get(), F_GET_SEALS);
   if (seals < 0 || (seals & kSeals) != kSeals)
-    return refuse("a file whose size can change");
-  if (static_cast<size_t>(info.st_size) != bytes)
+    return refuse("a file that can shrink");
+  if (static_cast<size_t>(info.st_size) < bytes)
     return refuse(fmt::format("{} bytes instead of {}", info.st_size, bytes));
   void *address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
   if (address == MAP_FAILED)
@@ -181,11 +184,8 @@ JobMemory::~JobMemory() {
     munmap(layout_, bytes_);
 }
 
-// The field is not believed: another rank could have written over it.
 uint64_t JobMemory::number() const { return layout_->number; }
-int64_t JobMemory::ranks() const {
-  return static_cast<int64_t>((bytes_ - sizeof(Layout)) / sizeof(RankSlot));
-}
+int64_t JobMemory::ranks() const { return layout_->ranks; }
 
 RankSlot &JobMemory::slot(int64_t rank) {
   assert(rank >= 0 && rank < ranks());
@@ -206,15 +206,11 @@ uint64_t JobMemory::progress() const {
 
 // -- Hosts. --
 
-// Fields that never change are not believed either: what they say stays within the memory.
-int64_t JobMemory::hosts() const {
-  const int64_t hosts = layout_->hosts;
-  return hosts >= 1 && ranks() % hosts == 0 ? hosts : 1;
-}
+int64_t JobMemory::hosts() const { return layout_->hosts; }
 
 HostPlace JobMemory::place() const { return {host(), hosts()}; }
 
-int64_t JobMemory::host() const { return std::clamp<int64_t>(layout_->host, 0, hosts() - 1); }
+int64_t JobMemory::host() const { return layout_->host; }
 
 bool JobMemory::isHere(int64_t rank) const { return rank / ranksPerHost() == host(); }
 
@@ -255,6 +251,121 @@ bool JobMemory::spinUntilAllCome(int64_t rank) {
   if (isLong)
     setActivity(HostActivity::OwnCode);
   return !isAborted();
+}
+
+// -- All-gathers. --
+
+namespace {
+
+/// Writes all of `text`. Returns an error code, or 0.
+int writeAt(int file, const std::string &text, int64_t at) {
+  for (size_t done = 0; done < text.size();) {
+    const ssize_t wrote = pwrite(file, text.data() + done, text.size() - done,
+                                 static_cast<off_t>(at + static_cast<int64_t>(done)));
+    if (wrote < 0 && errno != EINTR)
+      return errno;
+    done += static_cast<size_t>(std::max<ssize_t>(wrote, 0));
+  }
+  return 0;
+}
+
+bool readAt(int file, std::string &text, int64_t at) {
+  for (size_t done = 0; done < text.size();) {
+    const ssize_t got = pread(file, text.data() + done, text.size() - done,
+                              static_cast<off_t>(at + static_cast<int64_t>(done)));
+    if (got == 0 || (got < 0 && errno != EINTR))
+      return false;
+    done += static_cast<size_t>(std::max<ssize_t>(got, 0));
+  }
+  return true;
+}
+
+} // namespace
+
+int64_t JobMemory::placeOfPart(int64_t rank, uint32_t number) const {
+  constexpr size_t kPage = 4096;
+  const size_t begin = (bytes_ + kPage - 1) / kPage * kPage;
+  return static_cast<int64_t>(begin + (static_cast<size_t>(rank) * 2 + number % 2) * kMaxPart);
+}
+
+Status JobMemory::bring(int64_t rank, uint32_t number, const std::string &part, uint32_t step) {
+  if (part.size() > kMaxPart)
+    return badInput("expected at most {} bytes for the other ranks, got {}", kMaxPart, part.size());
+  RankSlot &own = slot(rank);
+  own.isSpeaking.store(1, std::memory_order_relaxed);
+  const int error = writeAt(descriptor_.get(), part, placeOfPart(rank, number));
+  own.isSpeaking.store(0, std::memory_order_relaxed);
+  if (error != 0)
+    return unsupported("expected memory for {} bytes that rank {} says to the others, got '{}'",
+                       part.size(), rank, std::strerror(error));
+  RankSlot::Part &mine = own.parts[number % 2];
+  mine.bytes.store(part.size(), std::memory_order_relaxed);
+  mine.step.store(step, std::memory_order_relaxed);
+  own.gathers.store(number, std::memory_order_release);
+  if (hosts() == 1 && haveCome(allRanks(), number)) {
+    finishGather(number);
+  } else if (isHere(rank)) {
+    layout_->arrivals.fetch_add(1, std::memory_order_release);
+    futexWake(&layout_->arrivals, FutexScope::Processes);
+  }
+  return Status::ok();
+}
+
+bool JobMemory::haveCome(Ranks ranks, uint32_t number) const {
+  for (int64_t rank = ranks.first; rank < ranks.first + ranks.count; ++rank)
+    if (static_cast<int32_t>(slot(rank).gathers.load(std::memory_order_acquire) - number) < 0)
+      return false;
+  return true;
+}
+
+/// The step is committed before any rank hears that all have come.
+void JobMemory::finishGather(uint32_t number) {
+  const uint32_t step = leastStep(allRanks(), number);
+  uint32_t seen = gathered();
+  if (static_cast<int32_t>(seen - number) >= 0 || (step != 0 && !commit(step)))
+    return;
+  while (static_cast<int32_t>(seen - number) < 0 &&
+         !layout_->gathered.compare_exchange_weak(seen, number, std::memory_order_acq_rel)) {
+  }
+  wake();
+}
+
+uint32_t JobMemory::gathered() const { return layout_->gathered.load(std::memory_order_acquire); }
+
+uint32_t JobMemory::leastStep(Ranks ranks, uint32_t number) const {
+  uint32_t step = ~0u;
+  for (int64_t rank = ranks.first; rank < ranks.first + ranks.count; ++rank)
+    step = std::min(step, slot(rank).parts[number % 2].step.load(std::memory_order_relaxed));
+  return step;
+}
+
+Result<std::vector<std::string>> JobMemory::parts(Ranks ranks, uint32_t number) const {
+  std::vector<std::string> parts(static_cast<size_t>(ranks.count));
+  for (int64_t rank = ranks.first; rank < ranks.first + ranks.count; ++rank) {
+    std::string &part = parts[static_cast<size_t>(rank - ranks.first)];
+    part.resize(std::min<size_t>(slot(rank).parts[number % 2].bytes.load(std::memory_order_relaxed),
+                                 kMaxPart));
+    if (!readAt(descriptor_.get(), part, placeOfPart(rank, number)))
+      return internalError("cannot read what rank {} says to the others", rank);
+  }
+  return parts;
+}
+
+void JobMemory::waitForGather(uint32_t number, std::chrono::milliseconds slice) const {
+  const uint32_t seen = gathered();
+  if (static_cast<int32_t>(seen - number) < 0 && !isAborted())
+    futexWait(&layout_->gathered, seen, slice, FutexScope::Processes);
+}
+
+void JobMemory::waitForRanks(uint32_t number, std::chrono::milliseconds slice) const {
+  const uint32_t seen = layout_->arrivals.load(std::memory_order_acquire);
+  if (!haveCome(ranksOf(host()), number))
+    futexWait(&layout_->arrivals, seen, slice, FutexScope::Processes);
+}
+
+void JobMemory::wake() {
+  futexWake(&layout_->gathered, FutexScope::Processes);
+  futexWake(&layout_->arrivals, FutexScope::Processes);
 }
 
 // -- The choice. --
@@ -318,7 +429,7 @@ constexpr uint64_t marked(uint64_t outcome, uint64_t mark, uint32_t cause) {
 
 /// The text is complete before the outcome changes, in one step, to a word that names it. So there
 /// is nothing that a process could leave half done by dying: before that step the job is not
-/// aborted and somebody else may abort it, after it the cause is there for everyone.
+/// aborted and another process may abort it, after it the cause is there for all.
 bool JobMemory::abort(const JobCause &cause) {
   uint64_t seen = layout_->outcome.load(std::memory_order_relaxed);
   if (!isOpen(seen))
@@ -357,8 +468,8 @@ void JobMemory::decideHere() {
   }
 }
 
-/// A step may be committed as long as host 0 can be heard, so nobody decides before. The round trip
-/// grows while host 0 is silent, which ends with a decision of the thread that listens to it.
+/// A step may be committed as long as host 0 can be heard, so no host decides before. The round
+/// trip grows while host 0 is silent, until the thread that listens to it decides.
 void JobMemory::awaitDecision(std::chrono::milliseconds patience) {
   const auto start = std::chrono::steady_clock::now();
   while (proposal())

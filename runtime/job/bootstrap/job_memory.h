@@ -7,7 +7,7 @@
 //                 have been committed. It changes by compare-and-swap only, so there is one first
 //                 cause and no rank can call a run successful that another one calls aborted. An
 //                 abort is visible to every live rank, stopped ones included, the moment it
-//                 happens: before any wait is released, because whoever waits looks here.
+//                 happens: before any wait is released, because a rank that waits looks here.
 //                 Of a job on several hosts, their store decides, see other_hosts.h: an abort is a
 //                 proposal until this host has heard what was decided, or is cut off from the
 //                 store. Then this word decides for this host.
@@ -18,6 +18,10 @@
 //   flight rings  the last commands of each rank, with times and flag values. They survive the
 //                 rank.
 //   the choice    the text of the schedule that rank 0 has chosen by measuring
+//   all-gathers   what each rank says in the all-gather that is going on, and in the one before. A
+//                 rank that has come to number n has read all of number n - 1, so two are enough.
+//                 The texts lie in the file behind the mapped pages, and are read and written there
+//                 as in any file: the file grows with them, and a lack of memory is an error code.
 //
 // All accesses are relaxed atomics but those of the outcome, so that nothing here orders the ranks'
 // streams. Ranks are of one user and trust each other's writes; text that is read here is bounded
@@ -34,6 +38,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace braid {
 
@@ -47,7 +52,7 @@ enum class RankState : uint32_t {
   Dead, ///< its connection ended without one
 };
 
-/// What a rank's host thread does.
+/// The activity of a rank's host thread.
 enum class HostActivity : uint32_t {
   OwnCode,       ///< not in Braid, or issuing
   Preparing,     ///< allocating, exchanging
@@ -56,14 +61,14 @@ enum class HostActivity : uint32_t {
   Committing,    ///< until all are known to be done
 };
 
-/// What one queue does. Written by its worker.
+/// The state of one queue. Written by its worker.
 struct alignas(64) QueueSlot {
   std::atomic<uint64_t> completed; ///< commands
   std::atomic<uint64_t> current;   ///< run << 32 | command; ~0: between commands
   std::atomic<uint64_t> sinceNs;   ///< CLOCK_MONOTONIC: when it began the current command, or
                                    ///< ended the last one
   std::atomic<uint32_t> isWaiting; ///< the current command waits for a flag or an event
-  std::atomic<uint32_t> flagValue; ///< of that flag when it was last looked at
+  std::atomic<uint32_t> flagValue; ///< value of that flag when it was last looked at
   std::atomic<uint32_t> wantedValue;
   std::atomic<uint64_t> lastDone; ///< run << 32 | command; ~0: none
 };
@@ -86,16 +91,16 @@ struct RankSlot {
   std::atomic<uint32_t> state; ///< RankState
   std::atomic<uint32_t> pid;
   std::atomic<uint32_t> activity; ///< HostActivity
-  std::atomic<uint32_t> queues;   ///< how many of `queue` are in use
+  std::atomic<uint32_t> queues;   ///< number of entries of `queue` in use
   std::atomic<uint64_t> activitySinceNs;
-  std::atomic<uint64_t> heartbeatNs; ///< of the watchdog
+  std::atomic<uint64_t> heartbeatNs; ///< the watchdog's
   std::atomic<uint64_t> issued;      ///< commands, of all queues
   std::atomic<uint64_t> arrivals;    ///< steps of the host thread: joins, gathers, runs, ticks; and
                                      ///< those within a command
   std::atomic<uint64_t> completedBeyond; ///< commands of queues beyond those shown
   std::atomic<uint32_t> runs;            ///< issued: the epoch of the last one
   std::atomic<uint64_t> flightNext;      ///< sequence number of the next entry, from 1
-  std::atomic<uint32_t> isSpeaking;      ///< its part of an all-gather has not been sent as a whole
+  std::atomic<uint32_t> isSpeaking;      ///< it is writing its part of an all-gather
   std::atomic<uint32_t> closed;          ///< holds no memory of its peers any more; a futex
   std::atomic<uint32_t> isKilled; ///< by the host, because it was stopped: it will not close, and
                                   ///< holds what it has until its process has gone
@@ -104,7 +109,12 @@ struct RankSlot {
   BegunRuns begunRuns;
   std::atomic<uint64_t> calls[kCallEntries]; ///< that all ranks make alike; see runtime/job/calls.h
   std::atomic<uint32_t> hasUnseenRuns; ///< graphs of the caller's have runs, so `calls` lacks some
-  alignas(64) std::atomic<uint32_t> barrier; ///< how many spinning barriers it has come to
+  std::atomic<uint32_t> gathers;       ///< number of the last all-gather that it has come to
+  struct Part {
+    std::atomic<uint64_t> bytes;
+    std::atomic<uint32_t> step;              ///< that the rank has done; 0: none
+  } parts[2];                                ///< parts[n % 2] is of all-gather n
+  alignas(64) std::atomic<uint32_t> barrier; ///< number of spinning barriers it has come to
   QueueSlot queue[kQueueSlots];
   FlightEntry flight[kFlightEntries];
 
@@ -121,18 +131,25 @@ inline constexpr uint64_t kAbortedMark = uint64_t(1) << 32;
 struct HostPlace {
   int64_t host = 0, hosts = 1;
 };
+/// Bytes of one rank's part of an all-gather.
+inline constexpr size_t kMaxPart = size_t(32) << 20;
+
+/// Ranks with consecutive numbers.
+struct Ranks {
+  int64_t first, count;
+};
 constexpr bool isAbortedOutcome(uint64_t outcome) { return (outcome & kAbortedMark) != 0; }
 
 /// Why a job was aborted.
 struct JobCause {
-  Status status;     ///< what every rank returns
+  Status status;     ///< the result of every rank
   int64_t rank = -1; ///< that failed, or -1: the host, or unknown
 };
 
 /// Maps the memory for as long as it lives. Movable. All functions may be called by any thread.
 class JobMemory {
 public:
-  /// Zeroed memory for `ranks` ranks, of a size that nobody can change. If there are several hosts,
+  /// Zeroed memory for `ranks` ranks, which cannot shrink. If there are several hosts,
   /// the outcome is decided elsewhere.
   static Result<JobMemory> create(int64_t ranks, const HostPlace &place = {});
   /// BadInput if the descriptor is not of such memory: size, seals and version are looked at.
@@ -147,7 +164,7 @@ public:
   uint64_t number() const;
   RankSlot &slot(int64_t rank);
   const RankSlot &slot(int64_t rank) const;
-  uint64_t progress() const; ///< of all ranks
+  uint64_t progress() const; ///< sum over all ranks
 
   // -- Hosts. --
 
@@ -157,7 +174,9 @@ public:
   int64_t hosts() const;
   /// `rank` is on this host.
   bool isHere(int64_t rank) const;
-  /// What to add to this host's clock for that of host 0; right to within `clockErrorNs`.
+  Ranks ranksOf(int64_t host) const { return {host * ranksPerHost(), ranksPerHost()}; }
+  Ranks allRanks() const { return {0, ranks()}; }
+  /// The offset of host 0's clock to this host's; right to within `clockErrorNs`.
   struct Network {
     int64_t clockOffsetNs = 0;
     uint64_t clockErrorNs = 0;
@@ -177,7 +196,7 @@ public:
   /// 16 kB. Where the outcome is decided elsewhere, this proposes: true if it is the first
   /// proposal.
   bool abort(const JobCause &cause);
-  /// After abort(): waits until the job is aborted, by whomever it takes. If nobody decides within
+  /// After abort(): waits until the job is aborted, by this host or another. If none decides within
   /// `patience`, besides the time since host 0 was heard, this host does.
   void awaitDecision(std::chrono::milliseconds patience = std::chrono::seconds(10));
   /// The first failure, or nothing. Never waits: a process that dies in abort() has either not
@@ -189,12 +208,34 @@ public:
   bool commit(uint32_t step);
   uint32_t committed() const;
 
-  /// What this host proposes, until it is decided.
+  /// The cause that this host proposes, until it is decided.
   std::optional<JobCause> proposal() const;
   /// Aborts the job: that is decided.
   void abortDecided(const JobCause &cause);
   /// This host decides for itself from now on: the store cannot be reached. A proposal is decided.
   void decideHere();
+
+  // -- All-gathers, numbered from 1. Each rank comes to all of them, in order. --
+
+  /// `rank` comes to all-gather `number` with its part, and has done `step` (0: none). Where all
+  /// ranks are on this host, the last one that comes finishes it. BadInput for more than kMaxPart
+  /// bytes; Unsupported if there is no memory.
+  Status bring(int64_t rank, uint32_t number, const std::string &part, uint32_t step);
+  /// All of `ranks` have come to it.
+  bool haveCome(Ranks ranks, uint32_t number) const;
+  /// All ranks of the job have brought their parts: commits the step that they have all done, if
+  /// any, and says so to all. Any number of callers.
+  void finishGather(uint32_t number);
+  /// The number of the last one that is finished.
+  uint32_t gathered() const;
+  /// The parts of `ranks`, which have come to it, and the least step that they have done.
+  Result<std::vector<std::string>> parts(Ranks ranks, uint32_t number) const;
+  uint32_t leastStep(Ranks ranks, uint32_t number) const;
+  /// Sleeps until `number` may be finished, wake() is called, or the slice is over.
+  void waitForGather(uint32_t number, std::chrono::milliseconds slice) const;
+  /// Sleeps until a rank of this host may have come to `number`; as above.
+  void waitForRanks(uint32_t number, std::chrono::milliseconds slice) const;
+  void wake();
 
   // -- The choice. --
 
@@ -212,6 +253,7 @@ private:
   struct Layout; // job_memory.cpp
   JobMemory(FileDescriptor descriptor, void *address, size_t bytes);
   uint32_t writeCause(const JobCause &cause);
+  int64_t placeOfPart(int64_t rank, uint32_t number) const;
   JobCause readCause(uint32_t number) const;
   FileDescriptor descriptor_;
   Layout *layout_ = nullptr; ///< null if moved from

@@ -1,23 +1,18 @@
-//===- runtime/job/bootstrap/other_hosts.cpp - joins the rendezvous of a job's hosts ----------===//
+//===- runtime/job/bootstrap/other_hosts.cpp - joins the hosts of a job -----------------------===//
 
 #include "runtime/job/bootstrap/other_hosts.h"
 
 #include "ir/failure.h"
-#include "runtime/job/bootstrap/endpoint.h"
-#include "runtime/job/bootstrap/frame.h"
+#include "runtime/job/bootstrap/rendezvous.h"
 #include "runtime/job/bootstrap/start_thread.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/Errno.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <csignal>
-
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 namespace braid {
 
@@ -55,8 +50,6 @@ std::string nameHost(int64_t host, int64_t ranksPerHost) {
 Result<std::unique_ptr<OtherHosts>>
 OtherHosts::start(std::unique_ptr<Store> store, JobMemory &memory, OtherHostsOptions options) {
   std::unique_ptr<OtherHosts> others(new OtherHosts(std::move(store), memory, std::move(options)));
-  if (!others->news_.isValid())
-    return unsupported("cannot make an eventfd: {}", llvm::sys::StrError(errno));
   others->id_ = BRAID_TRY(randomName());
   BRAID_TRY(
       startThread(others->thread_, "other hosts", [others = others.get()] { others->run(); }));
@@ -65,48 +58,22 @@ OtherHosts::start(std::unique_ptr<Store> store, JobMemory &memory, OtherHostsOpt
 
 OtherHosts::OtherHosts(std::unique_ptr<Store> store, JobMemory &memory, OtherHostsOptions options)
     : store_(std::move(store)), memory_(memory), options_(std::move(options)),
-      news_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), hosts_(static_cast<size_t>(memory.hosts())),
-      lastLook_(Clock::now()), nextSaying_(lastLook_ + kBeforeSaying) {}
+      hosts_(static_cast<size_t>(memory.hosts())), lastLook_(Clock::now()),
+      nextSaying_(lastLook_ + kBeforeSaying) {}
 
 OtherHosts::~OtherHosts() {
-  {
-    std::lock_guard lock(mutex_);
-    isEnding_ = true;
-  }
-  changed_.notify_all();
+  isEnding_ = true;
+  memory_.wake();
   if (thread_.joinable())
     thread_.join();
 }
-
-// -- Called by the rendezvous. --
-
-void OtherHosts::bring(GatheredParts parts) {
-  {
-    std::lock_guard lock(mutex_);
-    brought_ = std::move(parts);
-  }
-  changed_.notify_all();
-}
-
-std::optional<GatheredParts> OtherHosts::takeGathered() {
-  uint64_t count;
-  (void)!read(news_.get(), &count, sizeof count);
-  std::lock_guard lock(mutex_);
-  return std::exchange(gathered_, {});
-}
-
-// -- The thread. --
 
 void OtherHosts::run() {
   // Signals are for the process's own threads.
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, nullptr);
-  auto isEnding = [this] {
-    std::lock_guard lock(mutex_);
-    return isEnding_;
-  };
-  while (!isEnding()) {
+  while (!isEnding_) {
     reached_ = communicate();
     if (reached_.code() == StatusCode::BadInput && !memory_.isAborted())
       memory_.abort({reached_, -1});
@@ -117,12 +84,10 @@ void OtherHosts::run() {
 }
 
 void OtherHosts::pause() {
-  std::unique_lock lock(mutex_);
-  const bool isShort = own_ && !isFailed_ && reached_.isOk();
-  changed_.wait_for(lock, isShort ? kPauseInGather : kPauseAtRest,
-                    [this] { return isEnding_ || brought_; });
-  if (brought_)
-    own_ = std::exchange(brought_, {});
+  if (!hasCome(memory_.host()))
+    memory_.waitForRanks(round_, kPauseAtRest);
+  else
+    std::this_thread::sleep_for(isFailed_ || !reached_.isOk() ? kPauseAtRest : kPauseInGather);
 }
 
 /// The first failure ends it; the next call tries again.
@@ -211,12 +176,55 @@ Status OtherHosts::hear(size_t number, llvm::StringRef text) {
 
 // -- All-gathers. --
 
+/// All ranks of the host have come to the round, as far as this one knows.
+bool OtherHosts::hasCome(int64_t host) const {
+  return memory_.haveCome(memory_.ranksOf(host), round_);
+}
+
+/// The parts of `ranks`, for the store. Aborts the job if that cannot take as much.
+Result<std::optional<std::string>> OtherHosts::encodeParts(Ranks ranks) {
+  const GatheredParts parts{.sequence = round_,
+                            .step = memory_.leastStep(ranks, round_),
+                            .sentNs = monotonicNs(),
+                            .parts = BRAID_TRY(memory_.parts(ranks, round_))};
+  constexpr size_t kMost = kMaxStoreValue - 64;
+  std::string text = parts.encode();
+  if (text.size() <= kMost)
+    return std::optional(std::move(text));
+  memory_.abort(
+      {badInput("expected at most {} bytes from all ranks together, got {}", kMost, text.size())});
+  return std::optional<std::string>();
+}
+
 Status OtherHosts::sendParts() {
-  if (isZero() || !own_ || areSent_ || !fits(own_->parts))
+  if (isZero() || areSent_ || !hasCome(memory_.host()))
+    return Status::ok();
+  const auto text = BRAID_TRY(encodeParts(memory_.ranksOf(memory_.host())));
+  if (!text)
     return Status::ok();
   sentNs_ = monotonicNs();
-  BRAID_TRY(store_->put(key("parts", memory_.host()), own_->encode()));
+  BRAID_TRY(store_->put(key("parts", memory_.host()), *text));
   areSent_ = true;
+  return Status::ok();
+}
+
+/// Writes down what the ranks of another host have said, once that is in the store.
+Status OtherHosts::takeParts(int64_t host) {
+  const auto text = BRAID_TRY(store_->poll(key("parts", host)));
+  if (!text)
+    return Status::ok();
+  const Ranks ranks = memory_.ranksOf(host);
+  const GatheredParts parts =
+      BRAID_TRY(GatheredParts::decode(*text, static_cast<size_t>(ranks.count)));
+  return parts.sequence == round_ ? bring(ranks, parts) : Status::ok();
+}
+
+/// Host by host: `parts` are those of `ranks`, or of all ranks of the job.
+Status OtherHosts::bring(Ranks ranks, const GatheredParts &parts) {
+  for (int64_t rank = ranks.first; rank < ranks.first + ranks.count; ++rank)
+    if (!memory_.isHere(rank))
+      BRAID_TRY(memory_.bring(rank, round_, parts.parts[static_cast<size_t>(rank - ranks.first)],
+                              parts.step));
   return Status::ok();
 }
 
@@ -228,10 +236,8 @@ Status OtherHosts::lookAtRound() {
     abortIfRoundCannotEnd();
     return Status::ok();
   }
-  if (*outcome == kDone) {
-    finishRound(BRAID_TRY(fetchAll()));
-    return Status::ok();
-  }
+  if (*outcome == kDone)
+    return finishRound();
   memory_.abortDecided(BRAID_TRY(decodeCause(*outcome, memory_.ranks())));
   isFailed_ = true;
   return Status::ok();
@@ -244,71 +250,29 @@ Result<std::optional<std::string>> OtherHosts::decide() {
     return std::optional(BRAID_TRY(store_->putIfAbsent(round, encodeCause(*proposal))));
   if (!isZero())
     return store_->get(round, areSent_ ? kForOutcome : 0ms);
-  if (!BRAID_TRY(haveAllPartsCome()))
+  for (int64_t host = 1; hasCome(0) && host < memory_.hosts(); ++host)
+    if (!hasCome(host) && !hosts_[static_cast<size_t>(host)].hasLeft)
+      BRAID_TRY(takeParts(host));
+  std::optional<std::string> all;
+  if (memory_.haveCome(memory_.allRanks(), round_))
+    all = BRAID_TRY(encodeParts(memory_.allRanks()));
+  if (!all)
     return store_->poll(round);
-  std::string text;
-  append(text, monotonicNs());
-  BRAID_TRY(store_->put(key("all", 0), text + all_->encode()));
+  BRAID_TRY(store_->put(key("all", 0), *all));
   return std::optional(BRAID_TRY(store_->putIfAbsent(round, kDone)));
 }
 
-Result<bool> OtherHosts::haveAllPartsCome() {
-  if (!own_)
-    return false;
-  const auto perHost = static_cast<size_t>(memory_.ranksPerHost());
-  bool isComplete = true;
-  for (size_t number = 1; number < hosts_.size(); ++number) {
-    Host &host = hosts_[number];
-    if (host.parts)
-      continue;
-    const auto text = BRAID_TRY(store_->poll(key("parts", static_cast<int64_t>(number))));
-    std::optional<GatheredParts> parts;
-    if (text)
-      parts = BRAID_TRY(GatheredParts::decode(*text, perHost));
-    if (parts && parts->sequence == round_ && !host.hasLeft)
-      host.parts = std::move(parts);
-    isComplete &= host.parts.has_value();
-  }
-  if (isComplete && !all_)
-    joinParts();
-  return isComplete && all_;
-}
-
-void OtherHosts::joinParts() {
-  GatheredParts all = *own_;
-  for (const Host &host : llvm::drop_begin(hosts_)) {
-    all.step = std::min(all.step, host.parts->step);
-    all.parts.insert(all.parts.end(), host.parts->parts.begin(), host.parts->parts.end());
-  }
-  if (fits(all.parts))
-    all_ = std::move(all);
-}
-
-/// Aborts the job if the store cannot take as much.
-bool OtherHosts::fits(const std::vector<std::string> &parts) {
-  constexpr size_t kMost = kMaxStoreValue - 64;
-  size_t bytes = 0;
-  for (const std::string &part : parts)
-    bytes += sizeof(uint32_t) + part.size();
-  if (bytes > kMost)
-    memory_.abort(
-        {badInput("expected at most {} bytes from all ranks together, got {}", kMost, bytes)});
-  return bytes <= kMost;
-}
-
-Result<GatheredParts> OtherHosts::fetchAll() {
-  if (isZero())
-    return *all_;
+/// Writes down what the ranks of other hosts have said, which host 0 knows already.
+Status OtherHosts::fetchAll() {
   const std::optional<std::string> text = BRAID_TRY(store_->poll(key("all", 0)));
-  if (!text || text->size() < sizeof(uint64_t))
+  if (!text)
     return badInput("expected host 0 to say what all ranks have said, got nothing");
-  const llvm::StringRef rest(*text);
-  GatheredParts all = BRAID_TRY(GatheredParts::decode(rest.drop_front(sizeof(uint64_t)),
-                                                      static_cast<size_t>(memory_.ranks())));
+  const GatheredParts all =
+      BRAID_TRY(GatheredParts::decode(*text, static_cast<size_t>(memory_.ranks())));
   if (all.sequence != round_)
     return badInput("expected the parts of all-gather {}, got those of {}", round_, all.sequence);
-  synchronizeClocks(llvm::support::endian::read64le(rest.data()));
-  return all;
+  synchronizeClocks(all.sentNs);
+  return bring(memory_.allRanks(), all);
 }
 
 /// Host 0 has read its clock between this host's parts and now. Each all-gather narrows down by how
@@ -323,33 +287,24 @@ void OtherHosts::synchronizeClocks(uint64_t zeroNs) {
   memory_.setNetwork(network);
 }
 
-/// It counts, whatever becomes of whom.
-void OtherHosts::finishRound(GatheredParts all) {
-  if (round_ == 1 && isZero() && options_.whenAllCame)
+/// It counts, whatever happens to any rank.
+Status OtherHosts::finishRound() {
+  if (!isZero())
+    BRAID_TRY(fetchAll());
+  else if (round_ == 1 && options_.whenAllCame)
     options_.whenAllCame();
-  ++round_;
-  own_.reset();
-  all_.reset();
+  memory_.finishGather(round_++);
   areSent_ = false;
-  for (Host &host : hosts_) {
+  for (Host &host : hosts_)
     host.hasCome = true;
-    host.parts.reset();
-  }
-  if (all.step != 0 && !memory_.commit(all.step))
-    return;
-  {
-    std::lock_guard lock(mutex_);
-    gathered_ = std::move(all);
-  }
-  const uint64_t one = 1;
-  (void)!write(news_.get(), &one, sizeof one);
+  return Status::ok();
 }
 
-/// Nobody waits for a host that has left. Where host 0 has left, no store may be there any more.
+/// A host that has left ends a round. If host 0 has left, the store may be gone, too.
 void OtherHosts::abortIfRoundCannotEnd() {
   for (size_t number = 0; number < hosts_.size(); ++number) {
     const auto host = static_cast<int64_t>(number);
-    if (own_ && isWatched(number) && hosts_[number].hasLeft)
+    if (hasCome(memory_.host()) && isWatched(number) && hosts_[number].hasLeft)
       memory_.abort({peerFailed("{} left before the others were done",
                                 nameHost(host, memory_.ranksPerHost())),
                      host * memory_.ranksPerHost()});

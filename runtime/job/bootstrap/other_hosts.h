@@ -1,7 +1,7 @@
-//===- runtime/job/bootstrap/other_hosts.h - joins the rendezvous of a job's hosts ------------===//
+//===- runtime/job/bootstrap/other_hosts.h - joins the hosts of a job -------------------------===//
 //
-// Each host of a job has a rendezvous, which its ranks are connected to. One thread on each host
-// tells the others, by way of the store that all hosts have in common:
+// Each host of a job has a rendezvous and a job memory. One thread on each host tells the others
+// what its memory says, by way of the store that all hosts have in common:
 //
 //   host<K>    sign of life of host K, several times a second: whether it has left, and what its
 //              ranks do. Host 0 reads all of them, and passes them on in its own.
@@ -25,10 +25,8 @@
 #include "runtime/job/bootstrap/host_messages.h"
 #include "runtime/job/bootstrap/store.h"
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 
 namespace braid {
@@ -54,23 +52,13 @@ public:
   ~OtherHosts();
   OtherHosts(const OtherHosts &) = delete;
 
-  // -- Called by the rendezvous. None blocks. --
-
-  /// Readable when takeGathered() may have something.
-  int descriptor() const { return news_.get(); }
-  /// Takes the parts of all ranks of this host. Once for each sequence, from 1 on.
-  void bring(GatheredParts parts);
-  /// The parts of all ranks, once. The step is committed already.
-  std::optional<GatheredParts> takeGathered();
-
 private:
   using Clock = std::chrono::steady_clock;
   /// This host's knowledge of another one.
   struct Host {
     bool hasCome = false, hasLeft = false;
-    uint64_t signs = 0;                      ///< HostSign::count of the last one
-    Clock::duration silent{0};               ///< since then
-    std::optional<GatheredParts> parts = {}; ///< this round's
+    uint64_t signs = 0;        ///< HostSign::count of the last one
+    Clock::duration silent{0}; ///< since then
   };
 
   OtherHosts(std::unique_ptr<Store> store, JobMemory &memory, OtherHostsOptions options);
@@ -89,12 +77,13 @@ private:
   Status sendParts();
   Status lookAtRound();
   Result<std::optional<std::string>> decide();
-  Result<bool> haveAllPartsCome();
-  void joinParts();
-  bool fits(const std::vector<std::string> &parts);
-  Result<GatheredParts> fetchAll();
+  bool hasCome(int64_t host) const;
+  Result<std::optional<std::string>> encodeParts(Ranks ranks);
+  Status takeParts(int64_t host);
+  Status bring(Ranks ranks, const GatheredParts &parts);
+  Status fetchAll();
   void synchronizeClocks(uint64_t zeroNs);
-  void finishRound(GatheredParts all);
+  Status finishRound();
   void abortIfRoundCannotEnd();
   void lookAtClocks();
   void lookForMissing();
@@ -104,27 +93,20 @@ private:
   const std::unique_ptr<Store> store_;
   JobMemory &memory_;
   const OtherHostsOptions options_;
-  const FileDescriptor news_; ///< an eventfd
+  std::atomic<bool> isEnding_{false};
 
   // For the thread only.
   std::string id_, prefix_; ///< the prefix of all keys; empty: this host has not introduced itself
   std::vector<Host> hosts_; ///< by number
   uint32_t round_ = 1;
-  bool isFailed_ = false;            ///< the round has a cause
-  std::optional<GatheredParts> own_; ///< this round's
-  bool areSent_ = false;             ///< own_
-  uint64_t sentNs_ = 0;              ///< when
-  std::optional<GatheredParts> all_; ///< this round's, on host 0
+  bool isFailed_ = false; ///< the round has a cause
+  bool areSent_ = false;  ///< the parts of this host's ranks
+  uint64_t sentNs_ = 0;   ///< when
   uint64_t signs_ = 0;
   Status reached_;            ///< the outcome of the last try to reach the store
   Clock::duration waited_{0}; ///< for hosts to come
   Clock::time_point lastLook_, nextSign_{}, nextListening_{}, nextSaying_;
   int64_t leastOffsetNs_ = INT64_MIN, mostOffsetNs_ = INT64_MAX; ///< bounds of host 0's clock
-
-  std::mutex mutex_; ///< guards what follows
-  std::condition_variable changed_;
-  bool isEnding_ = false;
-  std::optional<GatheredParts> brought_, gathered_;
 
   std::thread thread_;
 };

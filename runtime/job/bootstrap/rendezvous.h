@@ -1,34 +1,50 @@
 //===- runtime/job/bootstrap/rendezvous.h - the host that all ranks of a job are connected to ===//
 //
-// One thread, in the launcher or in rank 0, that every rank keeps one connection to. It brings
-// together what all ranks say (all-gather), passes descriptors on, and notices at once when a
-// connection ends before it has disconnected: that rank is dead, and the job is aborted in the job
-// memory, which all ranks see. It takes no part in running, and the ranks do not need it to abort.
+// One thread, in the launcher or in rank 0, that every rank keeps one connection to. It hands the
+// job memory to each rank that joins, passes descriptors on, and notices at once when a connection
+// ends before its rank has left: that rank is dead, and the job is aborted in the job memory, which
+// all ranks see. It takes no part in running, and the ranks do not need it to abort. The messages
+// are in client.h.
 //
-// Whoever connects has the same user id, and says Hello within two seconds with the right job and
-// version; anybody else is dropped and the job goes on. A Hello of this job that contradicts what
+// A peer that connects has the same user id, and says hello within a second with the right job and
+// version; any other is dropped and the job goes on. A hello of this job that contradicts what
 // another process has said, a rank that is taken or another number of ranks, aborts the job with
-// BadInput, so that all hear of it; so the place stays until the first all-gather, in which the
-// ranks agree on what to run. Whoever comes later finds nothing, and disturbs nothing.
-//
-// Of a job on several hosts each has a rendezvous of its own, for its ranks. What the others have
-// to hear of goes through OtherHosts.
+// BadInput, so that all hear of it. So the host listens until the first all-gather, in which the
+// ranks agree on what to run. A later process finds nothing, and disturbs nothing. A host of a
+// job that has failed stops listening when the first rank of the next job of that name comes.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/job/bootstrap/endpoint.h"
-#include "runtime/job/bootstrap/job_memory.h"
-#include "runtime/job/bootstrap/other_hosts.h"
+#include "runtime/job/bootstrap/client.h"
 
+#include <atomic>
 #include <functional>
+#include <map>
 #include <thread>
+
+#include <poll.h>
 
 namespace braid {
 
+/// 128 bits, in hexadecimal digits.
+Result<std::string> randomName();
+
+/// A socket at which the ranks of a job arrive.
+struct RendezvousPlace {
+  std::string name;
+  FileDescriptor listener;
+};
+/// At a new name, for ranks that are told it.
+Result<RendezvousPlace> listenAnywhere();
+/// At the first of the job's names that is free, see nameOfJob(). For the rank that hosts the job:
+/// `hello` is what it would say to another host of that job, which may have taken a name. BadInput
+/// with what that answers, since there are two of them then; Unsupported if no name is free.
+Result<RendezvousPlace> listenForJob(const ClientHello &hello, Deadline deadline);
+
 struct RendezvousOptions {
-  int64_t ranks = 1; ///< of the job; the job memory says which of them are on this host
-  std::string job;   ///< what a Hello has to say
+  int64_t ranks = 1; ///< all of the job; the job memory says which of them are on this host
+  std::string job;   ///< the name that a hello has to give
   /// The rank that this process is itself, or -1: another process that says so contradicts it.
   int64_t ownRank = -1;
   /// All ranks have to come within this; then the job is aborted with TimedOut, which names those
@@ -49,35 +65,77 @@ struct RendezvousOptions {
   std::function<std::string(int64_t rank)> describe = {};
 };
 
-/// What it has seen.
-struct RendezvousCounts {
-  uint64_t joined = 0;       ///< ranks
-  uint64_t dropped = 0;      ///< connections of unauthenticated peers, of any kind
-  uint64_t contradicted = 0; ///< of these, those that contradicted a rank and were told so
-  uint64_t killed = 0;       ///< stragglers
-};
-
 class Rendezvous {
 public:
-  /// Starts the thread. `memory` outlives this. `others` is null for a job on one host.
-  static Result<std::unique_ptr<Rendezvous>> start(RendezvousEndpoint endpoint, JobMemory &memory,
-                                                   RendezvousOptions options,
-                                                   std::unique_ptr<OtherHosts> others = nullptr);
+  /// Starts the thread. `memory` outlives this.
+  static Result<std::unique_ptr<Rendezvous>> start(RendezvousPlace place, JobMemory &memory,
+                                                   RendezvousOptions options);
   /// Ends the thread; clients that are still connected see the connection end.
   ~Rendezvous();
   Rendezvous(const Rendezvous &) = delete;
 
-  const std::string &path() const { return path_; }
-  /// Blocks until every rank of this host that joined has disconnected, died or been killed;
-  /// TimedOut at the deadline.
-  Status waitForAllToLeave(Deadline deadline);
-  RendezvousCounts counts() const;
+  const std::string &name() const { return name_; }
+  /// Blocks until every rank of this host that joined has left, died or been killed; TimedOut at
+  /// the deadline.
+  Status waitForAllToLeave(Deadline deadline) const;
+  /// A process has contradicted a rank, and the job has failed for that.
+  bool isContradicted() const { return isContradicted_; }
 
 private:
-  class Server; // rendezvous.cpp
-  Rendezvous() = default;
-  std::string path_;
-  std::unique_ptr<Server> server_;
+  /// A rank that has joined.
+  struct Member {
+    Connection connection;
+    FileDescriptor process; ///< see Connection::openPeer()
+    bool isKilled = false;
+    std::map<std::string, FileDescriptor> offers = {};
+  };
+
+  Rendezvous(RendezvousPlace place, JobMemory &memory, RendezvousOptions options,
+             FileDescriptor wake);
+  std::vector<int64_t> ranksIn(RankState state) const;
+  RankState stateOf(int64_t rank) const {
+    return static_cast<RankState>(memory_.slot(rank).state.load(std::memory_order_seq_cst));
+  }
+
+  // The thread.
+  void run();
+  std::vector<pollfd> waitForEvents() const;
+  void lookAtClocks();
+  std::string nameStopped(std::vector<int64_t> ranks) const;
+  void killStragglers(bool isGraceOver);
+
+  // The thread, about new connections.
+  void acceptPeer();
+  void greet(Connection peer, pid_t pid);
+  Status whyRefused(const Result<ClientHello> &hello) const;
+  Status contradiction(const ClientHello &hello, pid_t pid) const;
+  void contradict(Connection &peer, const ClientHello &hello, const Status &cause);
+  void refuse(Connection &peer, const std::string &why);
+  void welcome(Connection peer, pid_t pid, int64_t rank);
+
+  // The thread, about ranks.
+  void serveRank(int64_t rank, bool isDead);
+  Status handle(Member &sender, Message message);
+  Status keepOffer(Member &sender, const std::string &name, FileDescriptor descriptor);
+  Result<int> findOffer(llvm::StringRef request);
+  void loseRank(int64_t rank, const Status &why);
+  void setState(int64_t rank, RankState state);
+  std::optional<Member> &member(int64_t rank) {
+    return members_[static_cast<size_t>(rank - first_)];
+  }
+
+  const std::string name_;
+  FileDescriptor listener_; ///< invalid once all ranks have met
+  JobMemory &memory_;
+  const RendezvousOptions options_;
+  const FileDescriptor wake_; ///< an eventfd
+  std::atomic<bool> isStopped_{false}, isContradicted_{false};
+
+  std::vector<std::optional<Member>> members_; ///< connected ranks of this host
+  const int64_t first_;                        ///< the number of the first of them
+  const Deadline joinDeadline_;
+  std::optional<Deadline> killTime_;
+  size_t absentBefore_ = 0; ///< at the last look since the job failed
   std::thread thread_;
 };
 

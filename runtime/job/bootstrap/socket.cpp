@@ -5,9 +5,10 @@
 
 #include "llvm/Support/Errno.h"
 
+#include <cassert>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
-#include <iterator>
 #include <thread>
 
 #include <fcntl.h>
@@ -26,18 +27,37 @@ Status systemError(const std::string &what) {
 
 bool wouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK; }
 
-/// Takes every descriptor out of the control data of `message`.
-void takeDescriptors(msghdr &message, std::vector<FileDescriptor> &descriptors) {
+FileDescriptor makeSocket() {
+  return FileDescriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+/// An abstract name begins with a zero, and has no end but its length.
+struct AbstractName {
+  explicit AbstractName(const std::string &name) {
+    assert(name.size() < sizeof address.sun_path);
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path + 1, name.data(), name.size());
+    size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  }
+  const sockaddr *get() const { return reinterpret_cast<const sockaddr *>(&address); }
+  sockaddr_un address{};
+  socklen_t size;
+};
+
+/// Takes the descriptors out of the control data of `message`. Returns how many came.
+size_t takeDescriptors(msghdr &message, FileDescriptor &last) {
+  size_t taken = 0;
   for (cmsghdr *part = CMSG_FIRSTHDR(&message); part; part = CMSG_NXTHDR(&message, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
       continue;
-    size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < count; ++i) {
+    const size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; ++i, ++taken) {
       int number;
       std::memcpy(&number, CMSG_DATA(part) + i * sizeof(int), sizeof number);
-      descriptors.emplace_back(number);
+      last = FileDescriptor(number);
     }
   }
+  return taken;
 }
 } // namespace
 
@@ -80,29 +100,37 @@ void FileDescriptor::reset() {
   number_ = -1;
 }
 
-Connection::Connection(FileDescriptor socket, size_t maxBody)
-    : socket_(std::move(socket)), decoder_(maxBody) {}
+Result<FileDescriptor> Connection::listenAt(const std::string &name) {
+  const AbstractName address(name);
+  FileDescriptor socket = makeSocket();
+  if (socket.isValid() && bind(socket.get(), address.get(), address.size) != 0 &&
+      errno == EADDRINUSE)
+    return FileDescriptor();
+  if (!socket.isValid() || listen(socket.get(), SOMAXCONN) != 0)
+    return unsupported("cannot listen at '@{}': {}", name, llvm::sys::StrError(errno));
+  return socket;
+}
 
-Result<Connection> Connection::connect(const std::string &path, Deadline deadline, size_t maxBody) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof address.sun_path)
-    return badInput("expected the path of a socket of at most {} bytes, got '{}'",
-                    sizeof address.sun_path - 1, path);
-  std::memcpy(address.sun_path, path.data(), path.size());
-  FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+Result<Connection> Connection::connect(const std::string &name, Deadline deadline) {
+  const AbstractName address(name);
+  FileDescriptor socket = makeSocket();
   if (!socket.isValid())
     return systemError("cannot make a socket");
-  while (::connect(socket.get(), reinterpret_cast<sockaddr *>(&address), sizeof address) != 0) {
-    // A full backlog is no refusal: whoever listens has not got round to it.
+  while (::connect(socket.get(), address.get(), address.size) != 0) {
+    // A full backlog is no refusal: the listener has not got round to it.
     if (!hasNothingNow())
-      return peerFailed("expected somebody to listen at '{}', got: {}", path,
+      return peerFailed("expected somebody to listen at '@{}', got: {}", name,
                         llvm::sys::StrError(errno));
     if (std::chrono::steady_clock::now() >= deadline)
-      return timedOut("cannot connect to '{}' in time", path);
+      return timedOut("cannot connect to '@{}' in time", name);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  return Connection(std::move(socket), maxBody);
+  return Connection(std::move(socket));
+}
+
+bool Connection::hasEnded() const {
+  pollfd entry{descriptor(), POLLRDHUP, 0};
+  return poll(&entry, 1, 0) != 0;
 }
 
 Result<PeerIdentity> Connection::peer() const {
@@ -119,14 +147,14 @@ FileDescriptor Connection::openPeer() const {
     return FileDescriptor();
   FileDescriptor process(static_cast<int>(syscall(SYS_pidfd_open, identity->pid, 0)));
   // Connected after it was opened: the number is still that of who connected.
-  pollfd entry{descriptor(), POLLRDHUP, 0};
-  if (poll(&entry, 1, 0) != 0)
+  if (hasEnded())
     process.reset();
   return process;
 }
 
-Result<size_t> Connection::sendAvailable(llvm::StringRef bytes, int descriptor) {
-  iovec part{const_cast<char *>(bytes.data()), bytes.size()};
+Result<bool> Connection::send(llvm::StringRef text, int descriptor) {
+  assert(!text.empty() && text.size() <= Message::kMaxBytes);
+  iovec part{const_cast<char *>(text.data()), text.size()};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr message{};
   message.msg_iov = &part;
@@ -140,38 +168,17 @@ Result<size_t> Connection::sendAvailable(llvm::StringRef bytes, int descriptor) 
     header->cmsg_len = CMSG_LEN(sizeof(int));
     std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
   }
-  ssize_t sent;
-  do
-    sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-  while (sent < 0 && errno == EINTR);
-  if (sent >= 0)
-    return static_cast<size_t>(sent);
-  if (wouldBlock() || errno == ENOBUFS)
-    return size_t(0);
+  if (sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
+    return true;
+  if (hasNothingNow() || errno == ENOBUFS)
+    return false;
   if (errno == EPIPE || errno == ECONNRESET)
     return peerFailed("the other side of the connection is gone");
   return systemError("cannot send");
 }
 
-Status Connection::send(const Frame &frame, Deadline deadline, int descriptor) {
-  assert(frame.hasDescriptor == (descriptor >= 0));
-  std::string bytes = encode(frame);
-  llvm::StringRef rest = bytes;
-  while (true) {
-    size_t sent = BRAID_TRY(sendAvailable(rest, descriptor));
-    rest = rest.drop_front(sent);
-    if (rest.empty())
-      return Status::ok();
-    if (sent > 0)
-      descriptor = -1;
-    else if (!waitUntilReady(socket_.get(), POLLOUT, deadline))
-      return timedOut("the other side of the connection does not read");
-  }
-}
-
-/// Reads once: the number of bytes, or 0 if there are none now.
-Result<size_t> Connection::readOnce() {
-  char buffer[size_t(64) << 10];
+Result<std::optional<Message>> Connection::receive() {
+  char buffer[Message::kMaxBytes];
   // Room for one descriptor. Alignment makes it room for two on some machines, so that the number
   // of those that came has to be looked at as well as the mark for those that did not fit.
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
@@ -181,86 +188,28 @@ Result<size_t> Connection::readOnce() {
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof control;
-  ssize_t got;
-  do
-    got = recvmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  while (got < 0 && errno == EINTR);
-  if (got < 0 && wouldBlock())
-    return size_t(0);
+  const ssize_t got = recvmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (got < 0 && hasNothingNow())
+    return std::optional<Message>();
   if (got < 0 && errno != ECONNRESET)
     return systemError("cannot receive");
   if (got <= 0)
     return peerFailed("the other side closed the connection");
-  std::vector<FileDescriptor> came;
-  takeDescriptors(message, came);
-  if (came.size() > 1 || (message.msg_flags & MSG_CTRUNC))
-    return badInput("expected one descriptor with a message, got more, or had no room for it");
-  if (!came.empty())
-    descriptors_.push_back(std::move(came.front()));
-  if (Status status = decoder_.feed({buffer, static_cast<size_t>(got)}); !status.isOk())
-    failure_ = status; // the frames before it are good
-  return static_cast<size_t>(got);
+  Message received{{buffer, static_cast<size_t>(got)}, {}};
+  const size_t descriptors = takeDescriptors(message, received.descriptor);
+  if (descriptors > 1 || (message.msg_flags & (MSG_CTRUNC | MSG_TRUNC)))
+    return badInput("expected a message of at most {} bytes with at most one descriptor, got more",
+                    Message::kMaxBytes);
+  return std::optional(std::move(received));
 }
 
-/// Moves complete frames out of the decoder, each with its descriptor.
-///
-/// One read ends with the bytes that a descriptor came with, and those begin a frame. So a
-/// descriptor is there when its frame is, in the same order, and at most one is ahead of its frame.
-/// If that does not hold, no frame of this read can be trusted.
-Status Connection::takeFrames(std::vector<Received> &frames) {
-  std::vector<Received> taken;
-  while (std::optional<Frame> frame = decoder_.next()) {
-    Received received{std::move(*frame), {}};
-    if (received.frame.hasDescriptor) {
-      if (descriptors_.empty())
-        return badInput("expected a descriptor with a message, got none");
-      received.descriptor = std::move(descriptors_.front());
-      descriptors_.pop_front();
-    }
-    taken.push_back(std::move(received));
-  }
-  if (descriptors_.size() > (decoder_.isInside() ? 1 : 0))
-    return badInput("expected no descriptor with a message, got one");
-  std::move(taken.begin(), taken.end(), std::back_inserter(frames));
-  return Status::ok();
-}
-
-Status Connection::readAvailable(std::vector<Received> &frames) {
-  for (int reads = 0; reads < 16; ++reads) {
-    size_t bytes = BRAID_TRY(readOnce());
-    BRAID_TRY(takeFrames(frames));
-    if (!failure_.isOk() || bytes == 0)
-      return failure_;
-  }
-  return Status::ok();
-}
-
-Status Connection::receiveAvailable(std::vector<Received> &frames, bool *wasInside) {
-  if (failure_.isOk())
-    failure_ = readAvailable(frames);
-  if (!failure_.isOk())
-    descriptors_.clear();
-  if (wasInside)
-    *wasInside = decoder_.isInside();
-  return failure_;
-}
-
-Result<Received> Connection::receive(Deadline deadline) {
-  while (ready_.empty()) {
-    std::vector<Received> frames;
-    Status status = receiveAvailable(frames);
-    for (Received &frame : frames)
-      ready_.push_back(std::move(frame));
-    if (!ready_.empty())
-      break;
-    if (!status.isOk())
-      return status;
+Result<Message> Connection::receive(Deadline deadline) {
+  for (;;) {
+    if (std::optional<Message> message = BRAID_TRY(receive()))
+      return std::move(*message);
     if (!waitUntilReady(socket_.get(), POLLIN, deadline))
       return timedOut("expected a message in time, got none");
   }
-  Received first = std::move(ready_.front());
-  ready_.pop_front();
-  return first;
 }
 
 } // namespace braid

@@ -1,15 +1,21 @@
-//===- runtime/job/bootstrap/socket.h - frames and file descriptors over a Unix socket --------===//
+//===- runtime/job/bootstrap/socket.h - time limits, descriptors and local connections --------===//
 //
-// Every call is bounded by a deadline. No call raises SIGPIPE. Descriptors are close-on-exec.
+// Connections are Unix sockets that keep the limits of messages (SOCK_SEQPACKET) under names of
+// Linux's abstract name space: a name is gone with the last descriptor of its socket, so a process
+// that is killed leaves nothing behind. Messages may bring a file descriptor. Descriptors are
+// close-on-exec, and no call raises SIGPIPE.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/job/bootstrap/frame.h"
+#include "api/status.h"
+
+#include "llvm/ADT/StringRef.h"
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
+#include <optional>
+#include <string>
 
 #include <sys/types.h>
 
@@ -18,7 +24,7 @@ namespace braid {
 using Deadline = std::chrono::steady_clock::time_point;
 /// BadInput for less than 1 ms.
 Status checkTimeLimit(std::chrono::milliseconds time);
-/// What no clock can count to is as good as this: years.
+/// Longer times are cut to this, so that clocks do not overflow: years.
 inline constexpr std::chrono::milliseconds kLongestTime = std::chrono::hours(24 * 365 * 20);
 constexpr std::chrono::milliseconds boundedTime(std::chrono::milliseconds time) {
   return std::clamp(time, std::chrono::milliseconds(0), kLongestTime);
@@ -30,7 +36,7 @@ inline Deadline deadlineIn(std::chrono::milliseconds time) {
 
 /// Waits until poll() has `events` of a descriptor or an end to report. False at the deadline.
 bool waitUntilReady(int descriptor, short events, Deadline deadline);
-/// By errno: a call on a socket failed only because there is nothing to read, or no room to write,
+/// The last call on a socket failed only because there is nothing to read, or no room to write,
 /// or a signal came.
 bool hasNothingNow();
 
@@ -57,67 +63,47 @@ private:
   int number_ = -1;
 };
 
-/// A frame, and the descriptor that came with it, if frame.hasDescriptor.
-struct Received {
-  Frame frame;
-  FileDescriptor descriptor;
-};
-
 struct PeerIdentity {
   pid_t pid = 0; ///< 0: in another pid namespace
   uid_t uid = 0;
 };
 
-/// One end of a connected stream socket. Sending and receiving may be done by two threads, each by
-/// one.
+/// A message of 1 to kMaxBytes bytes, and the descriptor that came with it.
+struct Message {
+  static constexpr size_t kMaxBytes = 4096;
+  std::string text;
+  FileDescriptor descriptor;
+};
+
+/// One end of a connection.
 class Connection {
 public:
-  Connection(FileDescriptor socket, size_t maxBody);
-
-  Connection(Connection &&) noexcept = default;
-  Connection &operator=(Connection &&) noexcept = default;
-
-  /// Connects to the socket at `path`. PeerFailed if nobody listens there.
-  static Result<Connection> connect(const std::string &path, Deadline deadline, size_t maxBody);
+  explicit Connection(FileDescriptor socket) : socket_(std::move(socket)) {}
+  /// A socket that takes connections under `name`; invalid if the name is taken.
+  static Result<FileDescriptor> listenAt(const std::string &name);
+  /// PeerFailed if no process listens there; TimedOut at the deadline.
+  static Result<Connection> connect(const std::string &name, Deadline deadline);
 
   int descriptor() const { return socket_.get(); }
+  /// The other side has ended it. There may be messages to read still.
+  bool hasEnded() const;
   Result<PeerIdentity> peer() const;
   /// The process at the other end, held by a descriptor so that its number cannot come to mean
   /// another one: readable when it is dead. Invalid if it cannot be seen from here, is gone, or is
   /// this one.
   FileDescriptor openPeer() const;
-  void setMaxBody(size_t bytes) { decoder_.setMaxBody(bytes); }
 
-  /// TimedOut, or PeerFailed if the other side is gone.
-  Status send(const Frame &frame, Deadline deadline, int descriptor = -1);
-
-  /// Sends as many of `bytes` as the socket takes now, without blocking; `descriptor` goes along
-  /// with the first of them. Returns how many: 0 if there is no room. PeerFailed if the other side
-  /// is gone.
-  Result<size_t> sendAvailable(llvm::StringRef bytes, int descriptor = -1);
-
-  /// Reads what is there, without blocking, and puts complete frames into `frames`. PeerFailed at
-  /// the end of the stream; `wasInside` tells whether it cut a frame off. BadInput for what is no
-  /// frame, for more than one descriptor, for one that was not announced or did not come, and for
-  /// control data that was truncated: every descriptor received is closed then.
-  /// `frames` gets what came before the failure, too, but nothing that came along with a wrong
-  /// descriptor. Reads at most about a megabyte, so that one
-  /// connection does not keep its reader from the others.
-  Status receiveAvailable(std::vector<Received> &frames, bool *wasInside = nullptr);
-
-  /// Blocks for one frame.
-  Result<Received> receive(Deadline deadline);
+  /// Sends the message now, or returns false if there is no room for it. PeerFailed if the other
+  /// side is gone.
+  Result<bool> send(llvm::StringRef text, int descriptor = -1);
+  /// The next message, or nothing if none is there. PeerFailed at the end of the connection;
+  /// BadInput for a message that is too long or brings more than one descriptor.
+  Result<std::optional<Message>> receive();
+  /// Blocks for it. TimedOut at the deadline.
+  Result<Message> receive(Deadline deadline);
 
 private:
-  Result<size_t> readOnce();
-  Status takeFrames(std::vector<Received> &frames);
-  Status readAvailable(std::vector<Received> &frames);
-
   FileDescriptor socket_;
-  FrameDecoder decoder_;
-  std::deque<FileDescriptor> descriptors_; ///< received, and not yet matched with their frame
-  std::deque<Received> ready_;             ///< for receive()
-  Status failure_;                         ///< of receiving: it stays failed
 };
 
 } // namespace braid

@@ -27,13 +27,12 @@ Status waitForAnswer(Store &store, Deadline deadline) {
 
 /// A proxy may take a connection and end it because the store is not there yet. So only a store
 /// that has answered is connected.
-Result<std::unique_ptr<Store>> connectTo(const TcpAddress &at, const std::string &whose,
-                                         bool isPatient, Deadline deadline) {
+Result<std::unique_ptr<Store>> connectToStore(const TcpAddress &at, const std::string &whose,
+                                              bool isPatient, Deadline deadline) {
   constexpr std::chrono::milliseconds kBeforeNextTry{50};
   for (;;) {
-    ByteStream stream =
-        BRAID_TRY(ByteStream::connect(at.host, at.port, whose, isPatient, deadline));
-    std::unique_ptr<Store> store = std::make_unique<TcpStore>(std::move(stream));
+    FileDescriptor socket = BRAID_TRY(connectTo(at, whose, isPatient, deadline));
+    std::unique_ptr<Store> store = std::make_unique<TcpStore>(std::move(socket), whose);
     const Status status = waitForAnswer(*store, deadline);
     if (status.isOk())
       return store;
@@ -72,7 +71,7 @@ Result<std::unique_ptr<Store>> HostsStore::connect(Deadline deadline) {
   if (!given_ && !pmix_)
     return connectToTorchrun(deadline);
   const TcpAddress at = BRAID_TRY(place_.host == 0 ? startServer(deadline) : findServer(deadline));
-  return connectTo(at, fmt::format("host 0 at {}", textOf(at)), true, deadline);
+  return connectToStore(at, fmt::format("host 0 at {}", textOf(at)), true, deadline);
 }
 
 /// If torchrun has no store, the process of rank 0 makes one in
@@ -87,7 +86,7 @@ Result<std::unique_ptr<Store>> HostsStore::connectToTorchrun(Deadline deadline) 
       "{} at {}:{}",
       isOfAgent ? "torchrun's store" : "the store of torch.distributed.init_process_group",
       printable(at.host, 253), at.port);
-  auto store = connectTo(at, whose, isOfAgent || place_.rank != 0, deadline);
+  auto store = connectToStore(at, whose, isOfAgent || place_.rank != 0, deadline);
   if (store.status().code() == StatusCode::PeerFailed)
     return noStore(fmt::format("torchrun has no store of its own (TORCHELASTIC_USE_AGENT_STORE is "
                                "not True), and {}: call it before on rank 0",

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <future>
 
 #include <dlfcn.h>
 
@@ -47,13 +46,13 @@ constexpr uint8_t kForAll = 3; ///< PMIX_GLOBAL
 /// The server's own limit for one answer; what is not there then is asked for again.
 constexpr int kSecondsOfServer = 1;
 /// A rank that leaves while it waits for an answer cannot finalize, which mpirun takes for a crash,
-/// so what was asked is waited for a little longer than anybody has time.
+/// so the answer is waited for a little longer than any deadline.
 constexpr milliseconds kForLastAnswer{3000}, kPause{20};
 
 } // namespace
 
-/// The library, and the one thread at a time that calls it.
-class PmixLibrary {
+/// The library, which one thread at a time calls.
+class PmixLibrary : public std::enable_shared_from_this<PmixLibrary> {
 public:
   int (*init)(Process *, Info *, size_t) = nullptr;
   int (*finalize)(const Info *, size_t) = nullptr;
@@ -61,20 +60,22 @@ public:
   int (*commit)() = nullptr;
   int (*get)(const Process *, const char *, const Info *, size_t, Value **) = nullptr;
   const char *(*explain)(int) = nullptr;
-  Process self;
-  bool isStuck = false; ///< a call has not returned
+  Process self; ///< written by init(), which may be late
 
   static Result<std::shared_ptr<PmixLibrary>> open(const Environment &environment);
 
-  /// The result of `call`; nothing soon after the deadline, or if there is no thread for it.
-  static std::optional<int> within(std::shared_ptr<PmixLibrary> library, Deadline deadline,
-                                   std::function<int(PmixLibrary &)> call);
+  /// The result of `call`; nothing soon after the deadline, and from then on.
+  std::optional<int> within(Deadline deadline, std::function<int(PmixLibrary &)> call);
   std::string explained(int code) const {
     const char *text = explain ? explain(code) : nullptr;
     return fmt::format("{} ({})", text ? text : "an error", code);
   }
+
+private:
+  bool isStuck_ = false; ///< a call has not returned
 };
 
+/// The library is never closed: it may have threads.
 Result<std::shared_ptr<PmixLibrary>> PmixLibrary::open(const Environment &environment) {
   const std::string file = environment("BRAID_PMIX_LIBRARY").value_or("libpmix.so.2");
   void *handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -83,7 +84,6 @@ Result<std::shared_ptr<PmixLibrary>> PmixLibrary::open(const Environment &enviro
     return unsupported("PMIx: {}; BRAID_PMIX_LIBRARY may name libpmix.so.2 of the launcher",
                        reason ? reason : file + " cannot be opened");
   }
-  // It is never closed: it may have threads.
   auto library = std::make_shared<PmixLibrary>();
   auto find = [&](const char *name, auto &function) {
     function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(handle, name));
@@ -97,59 +97,46 @@ Result<std::shared_ptr<PmixLibrary>> PmixLibrary::open(const Environment &enviro
   return library;
 }
 
-/// No call of the library knows a deadline that it would keep, so each has a thread, which is left
-/// behind if it is late, with all that it uses.
-std::optional<int> PmixLibrary::within(std::shared_ptr<PmixLibrary> library, Deadline deadline,
-                                       std::function<int(PmixLibrary &)> call) {
-  auto answer = std::make_shared<std::promise<int>>();
-  std::future<int> future = answer->get_future();
-  std::thread thread;
-  if (!startThread(thread, "calling PMIx", [=] { answer->set_value(call(*library)); }).isOk())
+std::optional<int> PmixLibrary::within(Deadline deadline, std::function<int(PmixLibrary &)> call) {
+  if (isStuck_)
     return std::nullopt;
-  thread.detach();
-  if (future.wait_until(std::max(deadline, deadlineIn(kForLastAnswer))) ==
-      std::future_status::ready)
-    return future.get();
-  library->isStuck = true;
-  return std::nullopt;
+  const std::optional<int> code =
+      callWithin<int>(std::max(deadline, deadlineIn(kForLastAnswer)), "calling PMIx",
+                      [call, library = shared_from_this()] { return call(*library); });
+  isStuck_ = !code;
+  return code;
 }
 
 Result<std::unique_ptr<Pmix>> Pmix::open(const Place &place, const Environment &environment,
                                          Deadline deadline) {
   auto library = BRAID_TRY(PmixLibrary::open(environment));
-  // The process itself is written to by a thread that may be late.
-  auto self = std::make_shared<Process>();
-  const std::optional<int> code = PmixLibrary::within(
-      library, deadline, [self](PmixLibrary &pmix) { return pmix.init(self.get(), nullptr, 0); });
+  const std::optional<int> code = library->within(
+      deadline, [](PmixLibrary &pmix) { return pmix.init(&pmix.self, nullptr, 0); });
   if (!code)
     return timedOut("PMIx's server did not answer in time");
   if (*code != Success)
     return unsupported("PMIx: expected the launcher to have a server, got: {}",
                        library->explained(*code));
-  library->self = *self;
   std::unique_ptr<Pmix> opened(new Pmix(library, storePrefix(place.job) + "store"));
-  if (self->rank != static_cast<uint32_t>(place.rank))
-    return badInput("expected PMIx to say that this is rank {}, got {}", place.rank, self->rank);
+  if (library->self.rank != static_cast<uint32_t>(place.rank))
+    return badInput("expected PMIx to say that this is rank {}, got {}", place.rank,
+                    library->self.rank);
   return opened;
 }
 
 Pmix::~Pmix() {
-  if (!library_->isStuck)
-    (void)PmixLibrary::within(library_, deadlineIn(kForLastAnswer),
-                              [](PmixLibrary &pmix) { return pmix.finalize(nullptr, 0); });
+  (void)library_->within(deadlineIn(kForLastAnswer),
+                         [](PmixLibrary &pmix) { return pmix.finalize(nullptr, 0); });
 }
 
 Status Pmix::put(const std::string &text, Deadline deadline) {
-  if (library_->isStuck)
-    return timedOut("PMIx's server did not answer in time");
-  const std::optional<int> code =
-      PmixLibrary::within(library_, deadline, [key = key_, text](PmixLibrary &pmix) {
-        Value entry;
-        entry.type = kText;
-        entry.data.text = const_cast<char *>(text.c_str()); // it is copied
-        const int put = pmix.put(kForAll, key.c_str(), &entry);
-        return put == Success ? pmix.commit() : put;
-      });
+  const std::optional<int> code = library_->within(deadline, [key = key_, text](PmixLibrary &pmix) {
+    Value entry;
+    entry.type = kText;
+    entry.data.text = const_cast<char *>(text.c_str()); // it is copied
+    const int put = pmix.put(kForAll, key.c_str(), &entry);
+    return put == Success ? pmix.commit() : put;
+  });
   if (!code)
     return timedOut("PMIx's server did not take an address in time");
   if (*code != Success)
@@ -186,12 +173,8 @@ int getOnce(PmixLibrary &pmix, const std::string &key, std::optional<std::string
 Result<std::string> Pmix::get(Deadline deadline) {
   for (;;) {
     auto text = std::make_shared<std::optional<std::string>>();
-    if (library_->isStuck)
-      return timedOut("PMIx's server did not answer in time");
-    const std::optional<int> code =
-        PmixLibrary::within(library_, deadline, [key = key_, text](PmixLibrary &pmix) {
-          return getOnce(pmix, key, *text);
-        });
+    const std::optional<int> code = library_->within(
+        deadline, [key = key_, text](PmixLibrary &pmix) { return getOnce(pmix, key, *text); });
     if (!code)
       return timedOut("PMIx's server had no address of host 0 in time");
     if (*code == Success && !*text)

@@ -10,6 +10,8 @@
 #include "runtime/job/bootstrap/environment.h"
 #include "runtime/job/bootstrap/socket.h"
 
+#include <memory>
+
 namespace braid {
 
 class PmixLibrary;

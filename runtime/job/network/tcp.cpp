@@ -3,26 +3,78 @@
 #include "runtime/job/network/tcp.h"
 
 #include "ir/failure.h"
+#include "ir/printable.h"
 #include "runtime/host_name.h"
-#include "runtime/job/network/resolve.h"
+#include "runtime/job/bootstrap/start_thread.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Errno.h"
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
+#include <thread>
 
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/socket.h>
+#include <poll.h>
 #include <unistd.h>
 
 namespace braid {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
 constexpr int kWaitingConnections = 128;
+/// Each of several addresses has this long, so that a silent one does not keep us from the others.
+constexpr milliseconds kForAddress{3000};
+/// The time until addresses that refused are asked again.
+constexpr milliseconds kBetweenTries{50};
+
+void sendAtOnce(int socket) {
+  const int on = 1;
+  setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+FileDescriptor makeSocket(const SocketAddress &address) {
+  return FileDescriptor(
+      ::socket(address.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+const sockaddr *rawAddress(const SocketAddress &address) {
+  return reinterpret_cast<const sockaddr *>(&address.bytes);
+}
+
+struct Resolved {
+  std::vector<SocketAddress> addresses;
+  std::string failure; ///< why there are none
+};
+
+Resolved resolveNow(const std::string &host, uint16_t port) {
+  addrinfo wanted = {};
+  wanted.ai_socktype = SOCK_STREAM;
+  wanted.ai_flags = AI_NUMERICSERV;
+  addrinfo *list = nullptr;
+  Resolved resolved;
+  if (int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &list)) {
+    resolved.failure = gai_strerror(error);
+    return resolved;
+  }
+  for (addrinfo *entry = list; entry; entry = entry->ai_next) {
+    if (entry->ai_addrlen > sizeof(sockaddr_storage))
+      continue;
+    SocketAddress address;
+    std::memcpy(&address.bytes, entry->ai_addr, entry->ai_addrlen);
+    address.size = entry->ai_addrlen;
+    resolved.addresses.push_back(address);
+  }
+  freeaddrinfo(list);
+  return resolved;
+}
 
 /// An address as numbers, and its port.
 TcpAddress numbersOf(const sockaddr *address, socklen_t size) {
@@ -44,21 +96,36 @@ TcpAddress addressOfSocket(int socket) {
   return numbersOf(reinterpret_cast<const sockaddr *>(&bytes), size);
 }
 
-/// An errno in place of a socket.
-Result<TcpListener> tryToListen(const SocketAddress &address, int &error) {
-  FileDescriptor socket(
-      ::socket(address.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+/// Nothing, and an errno, if that fails.
+std::optional<TcpListener> tryToListen(const SocketAddress &address, int &error) {
+  FileDescriptor socket = makeSocket(address);
   const int on = 1;
   // The port of a job that has just ended can be taken at once.
   if (!socket.isValid() ||
       setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
-      ::bind(socket.get(), reinterpret_cast<const sockaddr *>(&address.bytes), address.size) != 0 ||
+      ::bind(socket.get(), rawAddress(address), address.size) != 0 ||
       ::listen(socket.get(), kWaitingConnections) != 0) {
     error = errno;
-    return unsupported("{}", llvm::sys::StrError(error));
+    return std::nullopt;
   }
   TcpAddress numbers = addressOfSocket(socket.get());
   return TcpListener{std::move(socket), std::move(numbers)};
+}
+
+/// Invalid, and an errno, if that fails.
+FileDescriptor tryToConnect(const SocketAddress &address, Deadline deadline, int &error) {
+  FileDescriptor socket = makeSocket(address);
+  if (!socket.isValid() || (::connect(socket.get(), rawAddress(address), address.size) != 0 &&
+                            errno != EINPROGRESS && errno != EINTR)) {
+    error = errno;
+    return FileDescriptor();
+  }
+  sendAtOnce(socket.get());
+  error = ETIMEDOUT;
+  socklen_t size = sizeof error;
+  if (waitUntilReady(socket.get(), POLLOUT, std::min(deadline, Clock::now() + kForAddress)))
+    getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+  return error == 0 ? std::move(socket) : FileDescriptor();
 }
 
 /// The interfaces that are up have these, without the loopback's and link-local ones.
@@ -83,11 +150,23 @@ std::vector<std::string> addressesOfInterfaces() {
 
 } // namespace
 
+Result<std::vector<SocketAddress>> resolveWithin(const std::string &host, uint16_t port,
+                                                 Deadline deadline) {
+  std::optional<Resolved> resolved = callWithin<Resolved>(
+      deadline, "resolving a name", [host, port] { return resolveNow(host, port); });
+  if (!resolved)
+    return timedOut("no address of '{}' was found in time", printable(host, 253));
+  if (resolved->addresses.empty())
+    return badInput("expected a host with an address, got '{}': {}", printable(host, 253),
+                    resolved->failure);
+  return std::move(resolved->addresses);
+}
+
 Result<TcpListener> listenAt(const TcpAddress &at, Deadline deadline) {
   int error = 0;
   for (const SocketAddress &address : BRAID_TRY(resolveWithin(at.host, at.port, deadline))) {
-    if (Result<TcpListener> listener = tryToListen(address, error))
-      return listener;
+    if (std::optional<TcpListener> listener = tryToListen(address, error))
+      return std::move(*listener);
     // At another address of this host, the others would not look for it: somebody else answers.
     if (error == EADDRINUSE)
       break;
@@ -100,10 +179,31 @@ Result<TcpListener> listenAt(const TcpAddress &at, Deadline deadline) {
 FileDescriptor acceptFrom(const TcpListener &listener) {
   FileDescriptor socket(
       accept4(listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  const int on = 1;
   if (socket.isValid())
-    setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    sendAtOnce(socket.get());
   return socket;
+}
+
+Result<FileDescriptor> connectTo(const TcpAddress &at, const std::string &whose, bool isPatient,
+                                 Deadline deadline) {
+  std::vector<SocketAddress> addresses = BRAID_TRY(resolveWithin(at.host, at.port, deadline));
+  for (int error = 0;;) {
+    for (const SocketAddress &address : addresses) {
+      int its = 0;
+      FileDescriptor socket = tryToConnect(address, deadline, its);
+      if (socket.isValid())
+        return socket;
+      if (error == 0 || its != ETIMEDOUT) // one that the deadline cut off says nothing
+        error = its;
+      if (Clock::now() >= deadline)
+        return timedOut("expected {} to take a connection, got: {}", whose,
+                        llvm::sys::StrError(error));
+    }
+    if (!isPatient)
+      return peerFailed("expected {} to take a connection, got: {}", whose,
+                        llvm::sys::StrError(error));
+    std::this_thread::sleep_until(std::min(deadline, Clock::now() + kBetweenTries));
+  }
 }
 
 Result<std::string> addressOfThisHost() {
@@ -113,8 +213,7 @@ Result<std::string> addressOfThisHost() {
   if (const std::string name = hostName(); !name.empty())
     if (auto found = resolveWithin(name, 0, deadlineIn(std::chrono::seconds(2))))
       for (const SocketAddress &each : *found)
-        if (std::string host =
-                numbersOf(reinterpret_cast<const sockaddr *>(&each.bytes), each.size).host;
+        if (std::string host = numbersOf(rawAddress(each), each.size).host;
             llvm::is_contained(addresses, host))
           return host;
   return addresses.front();

@@ -4,8 +4,15 @@
 
 #include "ir/failure.h"
 
+#include "llvm/Support/Errno.h"
+
+#include <algorithm>
 #include <cassert>
+#include <cerrno>
 #include <cstring>
+
+#include <poll.h>
+#include <sys/socket.h>
 
 namespace braid {
 namespace {
@@ -92,16 +99,17 @@ Result<std::optional<StoreRequest>> StoreRequest::take(llvm::StringRef &bytes) {
 
 // -- The client. --
 
-TcpStore::TcpStore(ByteStream stream)
-    : stream_(std::move(stream)), unsent_(StoreRequest{.kind = Kind::Validate}.encode()) {}
+TcpStore::TcpStore(FileDescriptor socket, std::string whose)
+    : socket_(std::move(socket)), whose_(std::move(whose)),
+      unsent_(StoreRequest{.kind = Kind::Validate}.encode()) {}
 
 /// Bytes of earlier requests that have not been sent go first.
 Status TcpStore::put(const std::string &key, const std::string &value) {
   assert(!value.empty() && value.size() <= kMaxStoreValue);
   const Deadline deadline = deadlineIn(kLongest);
-  BRAID_TRY(stream_.write(unsent_, deadline));
+  BRAID_TRY(write(deadline));
   unsent_ = StoreRequest{.kind = Kind::Set, .key = key, .value = value}.encode();
-  const Status sent = stream_.write(unsent_, deadline);
+  const Status sent = write(deadline);
   return sent.code() == StatusCode::TimedOut ? Status::ok() : sent;
 }
 
@@ -122,7 +130,7 @@ Result<std::string> TcpStore::compareSet(const std::string &key, const std::stri
   const std::string request =
       StoreRequest{.kind = Kind::CompareSet, .key = key, .expected = expected, .value = value}
           .encode();
-  BRAID_TRY(stream_.write(unsent_, deadline));
+  BRAID_TRY(write(deadline));
   if (auto late = late_.extract(request))
     return std::move(late.mapped());
   if (!asked_.empty() && asked_ != request) {
@@ -131,22 +139,53 @@ Result<std::string> TcpStore::compareSet(const std::string &key, const std::stri
   }
   if (asked_.empty()) {
     asked_ = unsent_ = request;
-    BRAID_TRY(stream_.write(unsent_, deadline));
+    BRAID_TRY(write(deadline));
   }
   return readAnswer(deadline);
 }
 
+/// Sends what has not been sent: all of it, unless it fails.
+Status TcpStore::write(Deadline deadline) {
+  while (!unsent_.empty()) {
+    const ssize_t sent =
+        ::send(socket_.get(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && !hasNothingNow())
+      return peerFailed("expected {} to read, got: {}", whose_, llvm::sys::StrError(errno));
+    unsent_.erase(0, sent < 0 ? 0 : static_cast<size_t>(sent));
+    if (sent < 0 && !waitUntilReady(socket_.get(), POLLOUT, deadline))
+      return timedOut("{} did not read in time", whose_);
+  }
+  return Status::ok();
+}
+
+/// Until that many bytes have been received.
+Status TcpStore::read(size_t bytes, Deadline deadline) {
+  char buffer[65536];
+  while (received_.size() < bytes) {
+    const ssize_t got = ::recv(socket_.get(), buffer, sizeof buffer, MSG_DONTWAIT);
+    if (got == 0)
+      return peerFailed("expected an answer of {}, got the end of the connection", whose_);
+    if (got < 0 && !hasNothingNow())
+      return peerFailed("expected an answer of {}, got: {}", whose_, llvm::sys::StrError(errno));
+    received_.append(buffer, static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    if (got < 0 && !waitUntilReady(socket_.get(), POLLIN, deadline))
+      return timedOut("{} did not answer in time", whose_);
+  }
+  return Status::ok();
+}
+
 Result<std::string> TcpStore::readAnswer(Deadline deadline) {
   uint64_t bytes = 0;
-  const std::string length = BRAID_TRY(stream_.peek(sizeof bytes, deadline));
-  std::memcpy(&bytes, length.data(), sizeof bytes);
+  BRAID_TRY(read(sizeof bytes, deadline));
+  std::memcpy(&bytes, received_.data(), sizeof bytes);
   if (bytes > kMaxStoreValue)
-    return peerFailed("expected at most {} bytes of {}, got {}", kMaxStoreValue, stream_.whose(),
-                      bytes);
-  const std::string answer =
-      BRAID_TRY(stream_.read(sizeof bytes + static_cast<size_t>(bytes), deadline));
+    return peerFailed("expected at most {} bytes of {}, got {}", kMaxStoreValue, whose_, bytes);
+  const size_t size = sizeof bytes + static_cast<size_t>(bytes);
+  BRAID_TRY(read(size, deadline));
+  std::string answer = received_.substr(sizeof bytes, size - sizeof bytes);
+  received_.erase(0, size);
   asked_.clear();
-  return answer.substr(sizeof bytes);
+  return answer;
 }
 
 } // namespace braid

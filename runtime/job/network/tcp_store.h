@@ -13,8 +13,8 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
+#include "runtime/job/bootstrap/socket.h"
 #include "runtime/job/bootstrap/store.h"
-#include "runtime/job/network/byte_stream.h"
 
 #include "llvm/ADT/StringRef.h"
 
@@ -24,8 +24,8 @@ namespace braid {
 
 class TcpStore final : public Store {
 public:
-  /// Over a connection that has been made. `stream` says whose the store is.
-  explicit TcpStore(ByteStream stream);
+  /// Over a connection that has been made. `whose` names the store in messages.
+  TcpStore(FileDescriptor socket, std::string whose);
   Status put(const std::string &key, const std::string &value) override;
   Result<std::string> putIfAbsent(const std::string &key, const std::string &value) override;
   Result<std::optional<std::string>> poll(const std::string &key) override;
@@ -33,12 +33,16 @@ public:
 private:
   Result<std::string> compareSet(const std::string &key, const std::string &expected,
                                  const std::string &value);
+  Status write(Deadline deadline);
+  Status read(size_t bytes, Deadline deadline);
   Result<std::string> readAnswer(Deadline deadline);
 
-  ByteStream stream_;
-  std::string unsent_; ///< requests, or the end of one
-  std::string asked_;  ///< the request that has yet to be answered; empty: none
-  std::map<std::string, std::string> late_; ///< answers, by request, that nobody has got yet
+  const FileDescriptor socket_;
+  const std::string whose_;
+  std::string received_; ///< bytes of answers
+  std::string unsent_;   ///< requests, or the end of one
+  std::string asked_;    ///< the request that has yet to be answered; empty: none
+  std::map<std::string, std::string> late_; ///< late answers, by request
 };
 
 /// A message of a client to a server.

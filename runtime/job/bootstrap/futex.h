@@ -1,4 +1,4 @@
-//===- runtime/job/futex.h - sleep until a flag in memory changes -----------------------------===//
+//===- runtime/job/bootstrap/futex.h - sleep until a flag in memory changes -------------------===//
 //
 // Raw system calls, because ThreadSanitizer must see no order between the threads that meet here
 // but that of the flag itself: a mutex, a condition variable and std::atomic::wait (which keeps its
@@ -18,10 +18,10 @@
 
 namespace braid {
 
-/// Who meets at a flag. Both sides have to say the same.
+/// The waiters of a flag. Both sides have to say the same.
 enum class FutexScope : uint8_t {
   Process,   ///< threads of one process; quicker
-  Processes, ///< whoever has the memory mapped
+  Processes, ///< all processes that have mapped the memory
   Nobody,    ///< none sleeps, so none is woken
 };
 
