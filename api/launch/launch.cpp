@@ -9,7 +9,8 @@
 #include "ir/failure.h"
 #include "runtime/files.h"
 #include "runtime/job/bootstrap/rendezvous.h"
-#include "runtime/job/job_report.h"
+#include "runtime/job/job_view.h"
+#include "runtime/job/stall_cause.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -118,6 +119,10 @@ private:
   Status failure() const;
   LaunchReport report() const;
 
+  std::string describe(int64_t rank) const {
+    const KnownPlans plans = this->plans();
+    return JobView(memory_, plans).rankText(rank);
+  }
   KnownPlans plans() const {
     KnownPlans plans;
     if (options_.plans)
@@ -157,7 +162,7 @@ Status JobLauncher::start() {
                          .isStopped = [this](int64_t rank) { return children_.isStopped(rank); },
                          .explainDeath = [this](int64_t rank) { return explainDeath(rank); }};
   if (options_.plans)
-    host.describe = [this](int64_t rank) { return describeRank(memory_, plans(), rank); };
+    host.describe = [this](int64_t rank) { return describe(rank); };
   rendezvous_ = BRAID_TRY(Rendezvous::start(std::move(place), memory_, std::move(host)));
   for (int64_t rank = 0; rank < options_.ranks; ++rank)
     if (Status status = startRank(rank, rendezvous_->path(), input); !status.isOk())
