@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <set>
-#include <tuple>
 
 namespace braid {
 
@@ -53,12 +52,6 @@ std::string waitedFor(const Plan &plan, uint32_t index) {
   return "a flag";
 }
 
-/// Waits for peers are where to look first: waits for a stream of the same rank only follow.
-auto importance(const BlockedHead &head) {
-  const Tag &tag = head.wait.tag;
-  return std::tuple(!waitsForPeer(tag.plan->commands[tag.command]), head.rank, head.wait.stream);
-}
-
 } // namespace
 
 std::string waitText(const Plan &plan, uint32_t command, uint32_t run) {
@@ -76,8 +69,9 @@ std::string stallText(std::string headline, std::vector<BlockedHead> heads,
     const Tag &tag = head.wait.tag;
     return !tag.plan || tag.command >= tag.plan->commands.size();
   });
-  std::stable_sort(heads.begin(), heads.end(), [](const BlockedHead &a, const BlockedHead &b) {
-    return importance(a) < importance(b);
+  // Waits for peers are where to look first: waits for a stream of the same rank only follow.
+  std::stable_partition(heads.begin(), heads.end(), [](const BlockedHead &head) {
+    return waitsForPeer(head.wait.tag.plan->commands[head.wait.tag.command]);
   });
   std::string text = std::move(headline);
   for (size_t i = 0; i < std::min(heads.size(), kMaxReportedWaits); ++i) {

@@ -22,8 +22,8 @@ struct BlockedHead {
 /// At most this many lines of waits are shown.
 inline constexpr size_t kMaxReportedWaits = 16;
 
-/// The headline, as "no progress for 200 ms"; then a line for each wait, those for peers first, by
-/// rank and stream; then the notes, about ranks that are not held up by a stream.
+/// The headline, as "no progress for 200 ms"; then a line for each wait, those for peers first;
+/// then the notes, about ranks that are not held up by a stream.
 std::string stallText(std::string headline, std::vector<BlockedHead> heads,
                       const std::vector<std::string> &notes);
 

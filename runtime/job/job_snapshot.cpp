@@ -42,8 +42,6 @@ std::optional<FlightSnapshot> read(const FlightEntry &entry) {
   const std::optional<CommandId> id = unpack(entry.command.load(kAcquire));
   copy.beginNs = entry.beginNs.load(kAcquire);
   copy.endNs = entry.endNs.load(kAcquire);
-  copy.queue = entry.queue.load(kAcquire);
-  copy.flagValue = entry.flagValue.load(kAcquire);
   if (copy.sequence == 0 || !id || entry.sequence.load(kRelaxed) != copy.sequence)
     return std::nullopt;
   copy.id = *id;

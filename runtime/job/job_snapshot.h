@@ -41,8 +41,6 @@ struct FlightSnapshot {
   uint64_t sequence = 0;
   CommandId id;
   uint64_t beginNs = 0, endNs = 0; ///< endNs == 0: it has not ended
-  uint32_t queue = 0;
-  uint32_t flagValue = 0;
 };
 
 struct RankSnapshot {

@@ -42,31 +42,9 @@ const char *activityOf(const RankSnapshot &rank) {
 
 const RankSnapshot &JobView::at(int64_t rank) const {
   std::optional<RankSnapshot> &snapshot = ranks_[static_cast<size_t>(rank)];
-  if (!snapshot) {
+  if (!snapshot)
     snapshot = snapshotOf(memory_.slot(rank));
-    if (memory_.isAborted())
-      restoreCurrent(rank, *snapshot);
-  }
   return *snapshot;
-}
-
-void JobView::restoreCurrent(int64_t rank, RankSnapshot &snapshot) const {
-  for (const FlightSnapshot &entry : snapshot.flight) {
-    if (entry.queue >= snapshot.queues.size())
-      continue;
-    QueueSnapshot &queue = snapshot.queues[entry.queue];
-    const bool isOver =
-        entry.endNs != 0 || (queue.lastDone && hasReached(*queue.lastDone, entry.id));
-    if (isOver || queue.current)
-      continue;
-    const Command *command = commandOf(plan(rank, entry.id), entry.id);
-    const bool awaits = command && command->kind == CommandKind::Await;
-    queue.current = entry.id;
-    queue.sinceNs = entry.beginNs;
-    queue.isWaiting = awaits || (command && command->kind == CommandKind::WaitEvent);
-    queue.flagValue = entry.flagValue;
-    queue.wantedValue = awaits ? entry.id.run : 0;
-  }
 }
 
 const QueueSnapshot *JobView::leadingQueue(int64_t rank) const {
@@ -130,24 +108,12 @@ std::string JobView::commandText(int64_t rank, CommandId id) const {
   return fmt::format("{}, run {}", describeOrigin(*plan, command->origin), id.run);
 }
 
-/// A GPU writes no ring.
-static std::optional<CommandId> lastDoneOf(const RankSnapshot &rank) {
-  std::optional<CommandId> last;
-  uint64_t lastNs = 0;
-  for (const FlightSnapshot &entry : rank.flight)
-    if (entry.endNs != 0 && entry.endNs >= lastNs) {
-      last = entry.id;
-      lastNs = entry.endNs;
-    }
-  for (const QueueSnapshot &queue : rank.queues)
-    if (lastNs == 0 && queue.lastDone && (!last || hasReached(*queue.lastDone, *last)))
-      last = queue.lastDone;
-  return last;
-}
-
 std::string JobView::lastCompleted(int64_t rank, const QueueSnapshot *queue) const {
-  const std::optional<CommandId> last =
-      queue && queue->lastDone ? queue->lastDone : lastDoneOf(at(rank));
+  std::optional<CommandId> last = queue ? queue->lastDone : std::nullopt;
+  if (!last)
+    for (const QueueSnapshot &each : at(rank).queues)
+      if (each.lastDone && (!last || hasReached(*each.lastDone, *last)))
+        last = each.lastDone;
   return last ? "; last completed: " + commandText(rank, *last) : "; nothing completed yet";
 }
 

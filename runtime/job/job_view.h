@@ -23,7 +23,6 @@ public:
   int64_t ranks() const { return memory_.ranks(); }
   bool isHere(int64_t rank) const { return memory_.isHere(rank); } ///< on this host
   uint64_t nowNs() const { return nowNs_; }
-  /// After an abort, workers no longer say which command they gave up; the flight ring does.
   const RankSnapshot &at(int64_t rank) const;
   /// The Plan of `rank` that has this command, or null.
   const Plan *plan(int64_t rank, CommandId id) const { return plans_.find(rank, id.command); }
@@ -48,7 +47,6 @@ public:
   std::string lastCompleted(int64_t rank, const QueueSnapshot *queue) const;
 
 private:
-  void restoreCurrent(int64_t rank, RankSnapshot &snapshot) const;
   std::string commandText(int64_t rank, CommandId id) const;
   std::string lasting(uint64_t sinceNs) const;
 

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace braid {
 
@@ -33,7 +34,7 @@ struct Waiter {
   auto operator<=>(const Waiter &) const = default;
 };
 
-/// What a waiter waits for, the most telling reason first.
+/// Why a waiter waits, the most telling reason first: for what.
 enum class Reason {
   Gone,       ///< a rank that takes no part (any more)
   OwnCode,    ///< a host thread that waits for nobody, or has not said its part
@@ -44,14 +45,15 @@ enum class Reason {
   Unknown,    ///< a command that no Plan names
 };
 
+/// The waiter that another one waits for; or, for another reason, the host thread of the rank to
+/// blame, with rank -1 if it is none.
 struct Awaited {
   Reason reason = Reason::Unknown;
-  Waiter at = {
-      -1}; ///< Waiter: that one; else the host thread of the rank to blame, if there is one
+  Waiter at = {-1};
 };
 
-/// All waits of a job in which no queue works. A chain of waits leads to a reason to stand still, or
-/// around a cycle.
+/// All waits of a job in which no queue works. A chain of waits leads to a reason other than
+/// Waiter, or around a cycle.
 class Waits {
 public:
   explicit Waits(const JobView &job) : job_(job) {
@@ -66,8 +68,7 @@ public:
   }
 
   using Wait = std::pair<const Waiter, Awaited>;
-  /// The wait with the most telling reason, if possible of another rank than the one to blame; or
-  /// null.
+  /// The wait with the most telling reason, or null. A wait of the rank to blame itself comes last.
   const Wait *mostTelling() const {
     auto key = [](const Wait &wait) {
       return std::pair(wait.second.reason, wait.first.rank == wait.second.at.rank);
@@ -135,7 +136,7 @@ private:
     return {};
   }
 
-  /// What keeps the rank of `plan` from completing `wanted`, a command of it.
+  /// A waiter waits for `wanted`, a command of `plan`: this says what its rank does instead.
   Awaited completionOf(const Plan &plan, CommandId wanted, uint32_t stream) const {
     const RankSnapshot &snapshot = job_.at(plan.rank);
     const std::optional<uint32_t> queue = queueOf(stream, snapshot.queues.size());
@@ -181,7 +182,8 @@ private:
     return {Reason::Idle, {rank}};
   }
 
-  /// To where all ranks are to come; first of all, one that cannot, or does something else.
+  /// All ranks are to come to `gathering`. A rank that cannot is named first, then one that does
+  /// something else.
   Awaited rankThatHasNotCome(HostActivity gathering) const {
     Awaited missing{Reason::HostSilent, {-1}};
     for (int64_t rank = 0; rank < job_.ranks(); ++rank) {
@@ -317,31 +319,20 @@ Blame blame(const JobView &job, std::chrono::milliseconds timeout) {
   return blameOwnCode(job).value_or(Blame{-1, "all ranks wait", {}});
 }
 
-/// At most kMaxReportedRanks: those that matter most, in the order of ranks.
-std::vector<int64_t> listedRanks(const JobView &job, const Blame &blame) {
-  std::vector<int64_t> ranks;
-  auto add = [&](int64_t rank) {
-    if (ranks.size() < kMaxReportedRanks && !llvm::is_contained(ranks, rank))
-      ranks.push_back(rank);
-  };
-  for (int64_t rank : blame.shown)
-    if (rank >= 0)
-      add(rank);
+/// The first line, and one for each rank, or for those that matter most.
+JobCause causeOf(const JobView &job, Blame blame) {
   for (int64_t rank = 0; rank < job.ranks(); ++rank)
-    add(rank);
-  llvm::sort(ranks);
-  return ranks;
-}
-
-/// The first line, and one for each rank.
-JobCause causeOf(const JobView &job, const Blame &blame) {
-  std::string text = blame.text;
-  for (int64_t rank : listedRanks(job, blame))
-    text += "\n  " + job.rankText(rank);
-  const auto left = job.ranks() - static_cast<int64_t>(kMaxReportedRanks);
+    blame.shown.push_back(rank);
+  std::set<int64_t> listed;
+  for (int64_t rank : blame.shown)
+    if (rank >= 0 && listed.size() < kMaxReportedRanks)
+      listed.insert(rank);
+  for (int64_t rank : listed)
+    blame.text += "\n  " + job.rankText(rank);
+  const int64_t left = job.ranks() - static_cast<int64_t>(listed.size());
   if (left > 0)
-    text += fmt::format("\n  and {}", counted(left, "more rank"));
-  return {Status(StatusCode::TimedOut, std::move(text)), blame.rank};
+    blame.text += fmt::format("\n  and {}", counted(left, "more rank"));
+  return {Status(StatusCode::TimedOut, blame.text), blame.rank};
 }
 
 } // namespace

