@@ -119,10 +119,6 @@ private:
   Status failure() const;
   LaunchReport report() const;
 
-  std::string describe(int64_t rank) const {
-    const KnownPlans plans = this->plans();
-    return JobView(memory_, plans).rankText(rank);
-  }
   KnownPlans plans() const {
     KnownPlans plans;
     if (options_.plans)
@@ -162,7 +158,7 @@ Status JobLauncher::start() {
                          .isStopped = [this](int64_t rank) { return children_.isStopped(rank); },
                          .explainDeath = [this](int64_t rank) { return explainDeath(rank); }};
   if (options_.plans)
-    host.describe = [this](int64_t rank) { return describe(rank); };
+    host.describe = [this](int64_t rank) { return JobView(memory_, plans()).rankText(rank); };
   rendezvous_ = BRAID_TRY(Rendezvous::start(std::move(place), memory_, std::move(host)));
   for (int64_t rank = 0; rank < options_.ranks; ++rank)
     if (Status status = startRank(rank, rendezvous_->path(), input); !status.isOk())

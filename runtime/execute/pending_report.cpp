@@ -54,12 +54,16 @@ std::string waitedFor(const Plan &plan, uint32_t index) {
 
 } // namespace
 
-std::string waitText(const Plan &plan, uint32_t command, uint32_t run) {
+std::string commandText(const Plan &plan, uint32_t command, uint32_t run) {
   const uint32_t origin = plan.commands[command].origin;
-  return fmt::format("{} in {}, run {}", waitedFor(plan, command),
+  return fmt::format("{}, run {}",
                      origin < plan.origins.size() ? describeOrigin(plan, origin)
-                                                  : "a command without a node",
+                                                  : fmt::format("command {}", command),
                      run);
+}
+
+std::string waitText(const Plan &plan, uint32_t command, uint32_t run) {
+  return waitedFor(plan, command) + " in " + commandText(plan, command, run);
 }
 
 std::string stallText(std::string headline, std::vector<BlockedHead> heads,

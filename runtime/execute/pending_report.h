@@ -8,9 +8,11 @@
 
 namespace braid {
 
-/// A command that waits, after "waits for": `rank 2 in "%r = p2p recv ..." (trip 3) at
-/// deadlock.braid:12:5, run 1`. A wait for an event names the stream of the same rank that records
-/// it.
+/// `"%r = p2p recv ..." (trip 3) at deadlock.braid:12:5, run 1`.
+std::string commandText(const Plan &plan, uint32_t command, uint32_t run);
+
+/// `rank 2 in "%r = p2p recv ..." ...`, for a command that waits. A wait for an event names the
+/// stream of the same rank that records it.
 std::string waitText(const Plan &plan, uint32_t command, uint32_t run);
 
 /// A wait at the head of a stream of `rank`.

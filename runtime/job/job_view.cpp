@@ -99,13 +99,10 @@ std::string JobView::activityText(int64_t rank) const {
   return fmt::format("rank {} {}", rank, activityOf(at(rank)));
 }
 
-/// "\"matmul ...\" (trip 3) at ag.braid:14:9, run 2".
 std::string JobView::commandText(int64_t rank, CommandId id) const {
   const Plan *plan = this->plan(rank, id);
-  const Command *command = commandOf(plan, id);
-  if (!command || command->origin >= plan->origins.size())
-    return fmt::format("command {}, run {}", id.command, id.run);
-  return fmt::format("{}, run {}", describeOrigin(*plan, command->origin), id.run);
+  return plan ? braid::commandText(*plan, id.command - plan->firstCommand, id.run)
+              : fmt::format("command {}, run {}", id.command, id.run);
 }
 
 std::string JobView::lastCompleted(int64_t rank, const QueueSnapshot *queue) const {

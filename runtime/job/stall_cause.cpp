@@ -34,7 +34,7 @@ struct Waiter {
   auto operator<=>(const Waiter &) const = default;
 };
 
-/// Why a waiter waits, the most telling reason first: for what.
+/// A waiter waits for one of these. The one that tells most about a stall is the first.
 enum class Reason {
   Gone,       ///< a rank that takes no part (any more)
   OwnCode,    ///< a host thread that waits for nobody, or has not said its part
