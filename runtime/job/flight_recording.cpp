@@ -15,6 +15,7 @@
 #include <cstring>
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 namespace braid {
 
@@ -117,9 +118,10 @@ Status writeFlightRecords(const std::string &directory, const JobMemory &memory,
 }
 
 Status checkRecordsFolder(const std::string &directory) {
-  return checkWritable(llvm::sys::fs::exists(directory)
-                           ? directory + "/" + flightRecordName(0)
-                           : llvm::StringRef(directory).rtrim('/').str());
+  if (access((directory + "/.").c_str(), W_OK | X_OK) == 0)
+    return Status::ok();
+  return errno == ENOENT ? checkWritable(llvm::StringRef(directory).rtrim('/').str())
+                         : cannotWrite(directory);
 }
 
 } // namespace braid

@@ -241,6 +241,8 @@ TEST_F(FlightFiles, SayWhereTheyCannotBeWritten) {
   EXPECT_THAT(write(job, root, {0, 1}).message(), HasSubstr("/rank0.json': "));
   EXPECT_THAT(names(root), ElementsAre("rank0.json", "rank1.json"));
   EXPECT_TRUE(checkRecordsFolder(root + "/new").isOk());
+  EXPECT_TRUE(checkRecordsFolder(root).isOk());
+  EXPECT_THAT(checkRecordsFolder(root + "/rank1.json").message(), HasSubstr("Not a directory"));
 }
 
 // -- Explained. --
