@@ -5,16 +5,17 @@
 
 namespace braid {
 
-/// In the order of ranks. BadInput, naming the record by its `names`, if they are not of different
+/// Sorts records by rank. BadInput, naming the record by its `names`, if they are not of different
 /// ranks of one job. There is at least one record, and as many names.
 Result<std::vector<FlightRecord>> sortRecords(std::vector<FlightRecord> records,
                                               llvm::ArrayRef<std::string> names);
 
-// What follows takes sorted records.
+// The functions below take sorted records.
 
-/// Those of the job of which there is no record.
+/// The job's ranks without a record.
 std::vector<int64_t> missingRanks(llvm::ArrayRef<FlightRecord> records);
-/// Those that have completed the fewest runs, or parts of a run; none: all have got equally far.
+/// The ranks that have completed the fewest runs, or parts of a run. None: all have got equally
+/// far.
 std::vector<int64_t> ranksBehind(llvm::ArrayRef<FlightRecord> records);
 /// "ranks 0-2, 5", of ranks in order.
 std::string rangesText(llvm::ArrayRef<int64_t> ranks);

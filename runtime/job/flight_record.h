@@ -28,7 +28,7 @@ struct RecordedCommand {
   int64_t beginNs = 0, endNs = 0; ///< on one clock of the job; endNs == 0: it has not ended
 };
 
-/// Why the job was aborted.
+/// The first failure of the job.
 struct RecordedCause {
   int64_t code = 0;  ///< the exit code; 0: it was not aborted
   int64_t rank = -1; ///< that failed, or -1: the job's host, or unknown
@@ -36,7 +36,7 @@ struct RecordedCause {
   auto operator<=>(const RecordedCause &) const = default;
 };
 
-/// What is decoded may hold anything, but for the version and for a rank of at most 65536.
+/// A decoded record may hold anything, but for its version and a rank of at most 65536.
 struct FlightRecord {
   int64_t version = 2;
   std::string job;
@@ -44,8 +44,8 @@ struct FlightRecord {
   std::string program, source; ///< empty before the rank has a Plan
   std::string fingerprint;
   RecordedCause cause;
-  int64_t committed = 0; ///< steps of the job
-  std::string doing;     ///< what the rank was in, for how long, and what it has completed last
+  int64_t committed = 0;               ///< steps of the job
+  std::string doing;                   ///< JobView::rankText()
   int64_t issued = 0, completed = 0;   ///< commands, over all runs
   int64_t commands = 0;                ///< of one run
   RecordedCommand current;             ///< that `doing` names; without a kind: none

@@ -1,10 +1,11 @@
-//===- runtime/job/stall_cause.cpp - who is to blame for a job that stands still --------------===//
+//===- runtime/job/stall_cause.cpp - the cause of a job that stands still ---------------------===//
 
 #include "runtime/job/stall_cause.h"
 #include "ir/counted.h"
 #include "runtime/job/job_view.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
 
 #include <fmt/format.h>
 
@@ -24,9 +25,9 @@ bool isInOwnCode(const RankSnapshot &rank) {
   return rank.activity == HostActivity::OwnCode || rank.activity == HostActivity::Preparing;
 }
 
-// -- Who waits for whom. --
+// -- Waits. --
 
-/// Something that waits: a queue of a rank, or its host thread.
+/// A queue of a rank that waits, or its host thread.
 struct Waiter {
   static constexpr int64_t kHost = -1;
   int64_t rank = 0;
@@ -199,13 +200,13 @@ private:
   std::map<Waiter, Awaited> waits_;
 };
 
-// -- Who is to blame. --
+// -- Blame. --
 
-/// Whom the first line blames, and what it says.
+/// The rank that the first line blames, or -1, and that line.
 struct Blame {
   int64_t rank = -1;
   std::string text;
-  std::vector<int64_t> shown; ///< ranks whose lines matter most
+  std::vector<int64_t> others = {}; ///< further ranks whose lines matter
 };
 
 /// A watchdog that is alive gives a sign within this. It looks sixteen times within the timeout,
@@ -236,11 +237,9 @@ std::optional<Blame> blameSilentRank(const JobView &job, uint64_t silenceNs) {
   }
   if (!silent)
     return std::nullopt;
-  return Blame{*silent,
-               fmt::format("rank {} shows no sign of life for {} (stopped?): {}", *silent,
-                           durationText(job.nowNs() - lastSign(job.at(*silent))),
-                           job.rankText(*silent)),
-               {*silent}};
+  return Blame{*silent, fmt::format("rank {} shows no sign of life for {} (stopped?): {}", *silent,
+                                    durationText(job.nowNs() - lastSign(job.at(*silent))),
+                                    job.rankText(*silent))};
 }
 
 /// The queue that has been longest in a command that waits for nobody.
@@ -258,7 +257,7 @@ std::optional<Blame> blameWorkingQueue(const JobView &job) {
     }
   if (!longest)
     return std::nullopt;
-  return Blame{itsRank, job.queueText(itsRank, *longest), {itsRank}};
+  return Blame{itsRank, job.queueText(itsRank, *longest)};
 }
 
 /// Without a Plan nobody knows who waits for whom; somebody who waits for nobody stands out.
@@ -266,7 +265,7 @@ std::optional<Blame> blameOwnCode(const JobView &job) {
   for (int64_t rank = 0; rank < job.ranks(); ++rank)
     if (job.at(rank).state == RankState::Joined && isInOwnCode(job.at(rank)) &&
         !job.leadingQueue(rank))
-      return Blame{rank, job.hostText(rank), {rank}};
+      return Blame{rank, job.hostText(rank)};
   return std::nullopt;
 }
 
@@ -277,7 +276,7 @@ std::string waitText(const JobView &job, Waiter waiter) {
                             job.at(waiter.rank).queues[static_cast<size_t>(waiter.queue)]);
 }
 
-/// What the rank to blame does, and who waits for it.
+/// The line says what the rank to blame does, and which wait leads to it.
 Blame blameReason(const JobView &job, Waiter waiter, Awaited awaited) {
   const int64_t rank = awaited.at.rank;
   std::string text;
@@ -291,15 +290,15 @@ Blame blameReason(const JobView &job, Waiter waiter, Awaited awaited) {
     text += "; its queues do not move";
   if (waiter != awaited.at)
     text += "; " + waitText(job, waiter);
-  return {rank, std::move(text), {rank, waiter.rank}};
+  return {rank, std::move(text), {waiter.rank}};
 }
 
 Blame blameCycle(const JobView &job, const std::vector<Waiter> &cycle) {
-  Blame blame{-1, "the ranks wait for each other", {}};
+  Blame blame{-1, "the ranks wait for each other"};
   for (size_t i = 0; i < cycle.size(); ++i) {
     if (i < kMaxWaitsOfCycle)
       blame.text += (i == 0 ? ": " : "; ") + waitText(job, cycle[i]);
-    blame.shown.push_back(cycle[i].rank);
+    blame.others.push_back(cycle[i].rank);
   }
   if (cycle.size() > kMaxWaitsOfCycle)
     blame.text += fmt::format("; and so on, {} waits in all", cycle.size());
@@ -316,17 +315,19 @@ Blame blame(const JobView &job, std::chrono::milliseconds timeout) {
     return blameReason(job, wait->first, wait->second);
   if (const std::vector<Waiter> cycle = waits.cycle(); !cycle.empty())
     return blameCycle(job, cycle);
-  return blameOwnCode(job).value_or(Blame{-1, "all ranks wait", {}});
+  return blameOwnCode(job).value_or(Blame{-1, "all ranks wait"});
 }
 
 /// The first line, and one for each rank, or for those that matter most.
 JobCause causeOf(const JobView &job, Blame blame) {
-  for (int64_t rank = 0; rank < job.ranks(); ++rank)
-    blame.shown.push_back(rank);
   std::set<int64_t> listed;
-  for (int64_t rank : blame.shown)
+  auto list = [&](int64_t rank) {
     if (rank >= 0 && listed.size() < kMaxReportedRanks)
       listed.insert(rank);
+  };
+  list(blame.rank);
+  llvm::for_each(blame.others, list);
+  llvm::for_each(llvm::seq<int64_t>(0, job.ranks()), list);
   for (int64_t rank : listed)
     blame.text += "\n  " + job.rankText(rank);
   const int64_t left = job.ranks() - static_cast<int64_t>(listed.size());
@@ -348,10 +349,8 @@ JobCause stallCause(const JobMemory &memory, const KnownPlans &plans,
 JobCause stopCause(const JobMemory &memory, const KnownPlans &plans, int64_t rank,
                    std::chrono::milliseconds timeout) {
   const JobView job(memory, plans);
-  return causeOf(job, {rank,
-                       fmt::format("rank {} has been stopped for {} ms: {}", rank, timeout.count(),
-                                   job.rankText(rank)),
-                       {rank}});
+  return causeOf(job, {rank, fmt::format("rank {} has been stopped for {} ms: {}", rank,
+                                         timeout.count(), job.rankText(rank))});
 }
 
 } // namespace braid

@@ -1,14 +1,14 @@
-//===- runtime/job/stall_cause.h - who is to blame for a job that stands still ----------------===//
+//===- runtime/job/stall_cause.h - the cause of a job that stands still -----------------------===//
 #pragma once
 
 #include "runtime/job/job_snapshot.h"
 
 namespace braid {
 
-/// Why a job in which nothing has moved for `timeout` stands still, and who is to blame: a rank
-/// without a heartbeat; else one that is in a command that waits for nobody; else one whose host
-/// thread is in its own code; else nobody, and the waits are listed. TimedOut; the first line names
-/// the rank, then a line for each rank.
+/// The cause of a job in which nothing has moved for `timeout`. It blames a rank without a
+/// heartbeat; else one that is in a command that waits for nobody; else the one that a chain of
+/// waits leads to, as one whose host thread is in its own code; else no rank, and the waits are
+/// listed. TimedOut; the first line names the rank, then there is a line for each rank.
 JobCause stallCause(const JobMemory &memory, const KnownPlans &plans,
                     std::chrono::milliseconds timeout);
 
