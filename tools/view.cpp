@@ -13,6 +13,7 @@
 #include "api/view/recorded.h"
 #include "ir/failure.h"
 #include "runtime/files.h"
+#include "runtime/job/explain.h"
 #include "tools/command.h"
 #include "tools/step_progress.h"
 
@@ -150,7 +151,7 @@ Status checkFiles(const ViewFlags &flags) {
 Result<view::Page> makePage(const ViewFlags &flags, std::unique_ptr<Source> &source) {
   if (!flags.records.empty()) {
     const std::vector<FlightRecord> records = BRAID_TRY(readFlightRecords(flags.records));
-    return view::recordedPage(records, flags.records);
+    return view::recordedPage(records);
   }
   if (flags.trace.empty())
     return pageOfSource(flags, source);
@@ -192,18 +193,13 @@ Status printCounterexample(const Compiled &compiled, const CheckOptions &options
   return write(view::counterexamplePage(program, report), "");
 }
 
-Status printFlight(llvm::ArrayRef<FlightRecord> records, llvm::ArrayRef<std::string> names) {
-  const view::Page page = BRAID_TRY(view::recordedPage(records, names));
-  return write(page, "");
-}
-
 Result<std::vector<FlightRecord>> readFlightRecords(llvm::ArrayRef<std::string> files) {
   std::vector<FlightRecord> records;
   for (const std::string &path : files) {
     const std::string text = BRAID_TRY(readFile(path, kMostRecordBytes));
     records.push_back(BRAID_TRY(FlightRecord::decode(text, path)));
   }
-  return records;
+  return sortRecords(std::move(records), files);
 }
 
 Command addView(CLI::App &app) {

@@ -10,9 +10,8 @@ namespace braid::tools {
 /// Each prints a page of api/view to stdout.
 Status printPredicted(const Compiled &compiled);
 Status printCounterexample(const Compiled &compiled, const CheckOptions &options);
-Status printFlight(llvm::ArrayRef<FlightRecord> records, llvm::ArrayRef<std::string> names);
 
-/// BadInput names the file that is no record.
+/// In the order of ranks. BadInput names the file that is no record, or one of another job.
 Result<std::vector<FlightRecord>> readFlightRecords(llvm::ArrayRef<std::string> files);
 
 } // namespace braid::tools

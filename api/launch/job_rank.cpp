@@ -5,7 +5,7 @@
 #include "api/launch/children.h"
 #include "api/timing/seconds_since.h"
 #include "ir/failure.h"
-#include "runtime/job/job_report.h"
+#include "runtime/job/job_view.h"
 
 #include <cstdio>
 #include <exception>
@@ -80,7 +80,7 @@ struct JobRank::Host {
                                              Deadline deadline);
   std::string describe(int64_t rank) {
     std::lock_guard lock(mutex);
-    return plans.empty() ? "" : describeRank(memory, plans, rank);
+    return plans.empty() ? "" : JobView(memory, plans).rankText(rank);
   }
 };
 

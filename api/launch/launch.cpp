@@ -9,7 +9,8 @@
 #include "ir/failure.h"
 #include "runtime/files.h"
 #include "runtime/job/bootstrap/rendezvous.h"
-#include "runtime/job/job_report.h"
+#include "runtime/job/job_view.h"
+#include "runtime/job/stall_cause.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -157,7 +158,7 @@ Status JobLauncher::start() {
                          .isStopped = [this](int64_t rank) { return children_.isStopped(rank); },
                          .explainDeath = [this](int64_t rank) { return explainDeath(rank); }};
   if (options_.plans)
-    host.describe = [this](int64_t rank) { return describeRank(memory_, plans(), rank); };
+    host.describe = [this](int64_t rank) { return JobView(memory_, plans()).rankText(rank); };
   rendezvous_ = BRAID_TRY(Rendezvous::start(std::move(place), memory_, std::move(host)));
   for (int64_t rank = 0; rank < options_.ranks; ++rank)
     if (Status status = startRank(rank, rendezvous_->name(), input); !status.isOk())

@@ -6,7 +6,8 @@
 
 namespace braid::view {
 
-/// The last commands of each rank of a failed job. Fails as merge() of flight_page.h does.
-Result<Page> recordedPage(llvm::ArrayRef<FlightRecord> records, llvm::ArrayRef<std::string> names);
+/// The last commands of each rank of a failed job, and what it stood in. Records are those of
+/// sortRecords().
+Page recordedPage(llvm::ArrayRef<FlightRecord> records);
 
 } // namespace braid::view

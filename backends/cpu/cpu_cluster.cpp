@@ -102,12 +102,12 @@ void CpuCluster::wakeWorkers() {
 }
 
 std::string CpuCluster::stallReport(std::string headline) const {
-  StallReport report{std::move(headline), {}, absences()};
+  std::vector<BlockedHead> heads;
   for (int64_t rank = 0; rank < group_.size(); ++rank)
     for (const HardwareQueue *queue : devices_[rank]->queues())
       if (std::optional<PendingWait> wait = queue->blockedIn(std::memory_order_acquire))
-        report.heads.push_back({rank, *wait});
-  return str(report);
+        heads.push_back({rank, *wait});
+  return stallText(std::move(headline), std::move(heads), absences());
 }
 
 std::vector<std::string> CpuCluster::absences() const {
@@ -139,10 +139,9 @@ std::vector<bool> CpuCluster::runScheduled() {
   bool canGoOn = false;
   for (int64_t rank = 0; rank < group_.size(); ++rank)
     canGoOn |= released[rank] && group_.host(rank) == HostActivity::InSynchronize;
-  if (!canGoOn && !group_.isAborted()) {
-    StallReport report{"deadlock: nothing can go on", scheduler_->blocked(), absences()};
-    group_.abort(Status(StatusCode::TimedOut, str(report)));
-  }
+  if (!canGoOn && !group_.isAborted())
+    group_.abort(Status(StatusCode::TimedOut, stallText("deadlock: nothing can go on",
+                                                        scheduler_->blocked(), absences())));
   return released;
 }
 

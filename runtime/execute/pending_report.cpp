@@ -7,18 +7,10 @@
 
 #include <algorithm>
 #include <set>
-#include <tuple>
 
 namespace braid {
 
 namespace {
-
-/// Null if the tag names no command of a Plan.
-const Command *commandOf(const Tag &tag) {
-  if (!tag.plan || tag.command >= tag.plan->commands.size())
-    return nullptr;
-  return &tag.plan->commands[tag.command];
-}
 
 bool waitsForPeer(const Command &command) {
   return (command.kind == CommandKind::Await && command.endpoint != kNone) ||
@@ -26,16 +18,9 @@ bool waitsForPeer(const Command &command) {
 }
 
 /// "ranks 1, 3", without this one.
-std::string peersText(const Plan &plan, const std::set<int64_t> &ranks) {
-  std::set<int64_t> peers = ranks;
+std::string peersText(const Plan &plan, std::set<int64_t> peers) {
   peers.erase(plan.rank);
   return fmt::format("{} {}", peers.size() == 1 ? "rank" : "ranks", fmt::join(peers, ", "));
-}
-
-std::string streamName(const Plan &plan, uint32_t stream) {
-  if (stream < plan.streams.size())
-    return fmt::format("'{}'", plan.streams[stream]);
-  return fmt::format("{}", stream);
 }
 
 /// The stream that records the event which `wait` waits for: the last record before it, as the Plan
@@ -44,7 +29,7 @@ std::string recordingStream(const Plan &plan, uint32_t wait) {
   for (uint32_t i = wait; i-- > 0;)
     if (plan.commands[i].kind == CommandKind::Record &&
         plan.commands[i].event == plan.commands[wait].event)
-      return "its stream " + streamName(plan, plan.commands[i].stream);
+      return fmt::format("its stream '{}'", plan.streams[plan.commands[i].stream]);
   return "an event of an earlier run";
 }
 
@@ -58,7 +43,7 @@ std::string waitedFor(const Plan &plan, uint32_t index) {
     std::set<int64_t> peers;
     for (const PlanMessage &message : plan.groups[command.group])
       peers.insert(message.peer);
-    return peersText(plan, peers);
+    return peersText(plan, std::move(peers));
   }
   if (waitsForPeer(command))
     return fmt::format("rank {}", plan.endpoints[command.endpoint].peer);
@@ -67,39 +52,40 @@ std::string waitedFor(const Plan &plan, uint32_t index) {
   return "a flag";
 }
 
-std::string where(const Plan &plan, const Command &command) {
-  if (command.origin >= plan.origins.size())
-    return "a command without a node";
-  return describeOrigin(plan, command.origin);
-}
-
 } // namespace
 
-std::string describe(const BlockedHead &head) {
-  const Tag &tag = head.wait.tag;
-  const Command *command = commandOf(tag);
-  if (!command)
-    return fmt::format("rank {} waits on stream {}, in a command of no plan", head.rank,
-                       head.wait.stream);
-  return fmt::format("rank {} waits for {} in {}, run {}", head.rank,
-                     waitedFor(*tag.plan, tag.command), where(*tag.plan, *command), tag.run);
+std::string commandText(const Plan &plan, uint32_t command, uint32_t run) {
+  const uint32_t origin = plan.commands[command].origin;
+  return fmt::format("{}, run {}",
+                     origin < plan.origins.size() ? describeOrigin(plan, origin)
+                                                  : fmt::format("command {}", command),
+                     run);
 }
 
-std::string str(const StallReport &report) {
+std::string waitText(const Plan &plan, uint32_t command, uint32_t run) {
+  return waitedFor(plan, command) + " in " + commandText(plan, command, run);
+}
+
+std::string stallText(std::string headline, std::vector<BlockedHead> heads,
+                      const std::vector<std::string> &notes) {
+  // A head that moves while it is read may have the command of one Plan and the number of another.
+  std::erase_if(heads, [](const BlockedHead &head) {
+    const Tag &tag = head.wait.tag;
+    return !tag.plan || tag.command >= tag.plan->commands.size();
+  });
   // Waits for peers are where to look first: waits for a stream of the same rank only follow.
-  auto key = [](const BlockedHead &head) {
-    const Command *command = commandOf(head.wait.tag);
-    return std::tuple(command && waitsForPeer(*command) ? 0 : 1, head.rank, head.wait.stream);
-  };
-  std::vector<BlockedHead> heads = report.heads;
-  std::stable_sort(heads.begin(), heads.end(),
-                   [&](const BlockedHead &a, const BlockedHead &b) { return key(a) < key(b); });
-  std::string text = report.headline;
-  for (size_t i = 0; i < std::min(heads.size(), kMaxReportedWaits); ++i)
-    text += "\n  " + describe(heads[i]);
+  std::stable_partition(heads.begin(), heads.end(), [](const BlockedHead &head) {
+    return waitsForPeer(head.wait.tag.plan->commands[head.wait.tag.command]);
+  });
+  std::string text = std::move(headline);
+  for (size_t i = 0; i < std::min(heads.size(), kMaxReportedWaits); ++i) {
+    const Tag &tag = heads[i].wait.tag;
+    text += fmt::format("\n  rank {} waits for {}", heads[i].rank,
+                        waitText(*tag.plan, tag.command, tag.run));
+  }
   if (heads.size() > kMaxReportedWaits)
     text += fmt::format("\n  and {} more waits", heads.size() - kMaxReportedWaits);
-  for (const std::string &note : report.notes)
+  for (const std::string &note : notes)
     text += "\n  " + note;
   return text;
 }

@@ -8,28 +8,25 @@
 
 namespace braid {
 
+/// `"%r = p2p recv ..." (trip 3) at deadlock.braid:12:5, run 1`.
+std::string commandText(const Plan &plan, uint32_t command, uint32_t run);
+
+/// `rank 2 in "%r = p2p recv ..." ...`, for a command that waits. A wait for an event names the
+/// stream of the same rank that records it.
+std::string waitText(const Plan &plan, uint32_t command, uint32_t run);
+
 /// A wait at the head of a stream of `rank`.
 struct BlockedHead {
   int64_t rank;
   PendingWait wait;
 };
 
-/// The waits of all ranks of a group.
-struct StallReport {
-  std::string headline;           ///< "no progress for 200 ms"
-  std::vector<BlockedHead> heads; ///< in any order
-  std::vector<std::string> notes; ///< about ranks that are not held up by a stream
-};
-
 /// At most this many lines of waits are shown.
 inline constexpr size_t kMaxReportedWaits = 16;
 
-/// `rank 1 waits for rank 2 in "%r = p2p recv ..." (trip 3) at deadlock.braid:12:5, run 1`; a wait
-/// for an event names the stream of the same rank that records it.
-std::string describe(const BlockedHead &head);
-
-/// The headline, then a line for each wait, those for peers first, by rank and stream; then the
-/// notes.
-std::string str(const StallReport &report);
+/// The headline, as "no progress for 200 ms"; then a line for each wait, those for peers first;
+/// then the notes, about ranks that are not held up by a stream.
+std::string stallText(std::string headline, std::vector<BlockedHead> heads,
+                      const std::vector<std::string> &notes);
 
 } // namespace braid

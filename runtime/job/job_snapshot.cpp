@@ -20,7 +20,6 @@ std::optional<CommandId> unpack(uint64_t packed) {
 
 QueueSnapshot snapshotOf(const QueueSlot &slot) {
   QueueSnapshot queue;
-  queue.completed = slot.completed.load(kRelaxed);
   queue.current = unpack(slot.current.load(kRelaxed));
   queue.lastDone = unpack(slot.lastDone.load(kRelaxed));
   queue.sinceNs = slot.sinceNs.load(kRelaxed);
@@ -43,35 +42,10 @@ std::optional<FlightSnapshot> read(const FlightEntry &entry) {
   const std::optional<CommandId> id = unpack(entry.command.load(kAcquire));
   copy.beginNs = entry.beginNs.load(kAcquire);
   copy.endNs = entry.endNs.load(kAcquire);
-  copy.queue = entry.queue.load(kAcquire);
-  copy.flagValue = entry.flagValue.load(kAcquire);
   if (copy.sequence == 0 || !id || entry.sequence.load(kRelaxed) != copy.sequence)
     return std::nullopt;
   copy.id = *id;
   return copy;
-}
-
-} // namespace
-
-bool hasReached(CommandId done, CommandId wanted) {
-  if (done.run != wanted.run)
-    return static_cast<int32_t>(done.run - wanted.run) > 0;
-  return done.command >= wanted.command;
-}
-
-RankSnapshot snapshotOf(const RankSlot &slot) {
-  RankSnapshot rank;
-  rank.state = bounded(slot.state.load(kRelaxed), RankState::Dead);
-  rank.activity = bounded(slot.activity.load(kRelaxed), HostActivity::Committing);
-  rank.activitySinceNs = slot.activitySinceNs.load(kRelaxed);
-  rank.heartbeatNs = slot.heartbeatNs.load(kRelaxed);
-  rank.issued = slot.issued.load(kRelaxed);
-  rank.runs = slot.runs.load(kRelaxed);
-  rank.isSpeaking = slot.isSpeaking.load(kRelaxed) != 0;
-  const uint32_t queues = std::min(slot.queues.load(kRelaxed), kQueueSlots);
-  for (uint32_t i = 0; i < queues; ++i)
-    rank.queues.push_back(snapshotOf(slot.queue[i]));
-  return rank;
 }
 
 std::vector<FlightSnapshot> flightOf(const RankSlot &slot) {
@@ -91,24 +65,37 @@ std::vector<FlightSnapshot> flightOf(const RankSlot &slot) {
   return flight;
 }
 
+} // namespace
+
+bool hasReached(CommandId done, CommandId wanted) {
+  if (done.run != wanted.run)
+    return static_cast<int32_t>(done.run - wanted.run) > 0;
+  return done.command >= wanted.command;
+}
+
+RankSnapshot snapshotOf(const RankSlot &slot) {
+  RankSnapshot rank;
+  rank.state = bounded(slot.state.load(kRelaxed), RankState::Dead);
+  rank.activity = bounded(slot.activity.load(kRelaxed), HostActivity::Committing);
+  rank.activitySinceNs = slot.activitySinceNs.load(kRelaxed);
+  rank.heartbeatNs = slot.heartbeatNs.load(kRelaxed);
+  rank.issued = slot.issued.load(kRelaxed);
+  rank.completed = slot.completed();
+  rank.runs = slot.runs.load(kRelaxed);
+  rank.isSpeaking = slot.isSpeaking.load(kRelaxed) != 0;
+  const uint32_t queues = std::min(slot.queues.load(kRelaxed), kQueueSlots);
+  for (uint32_t i = 0; i < queues; ++i)
+    rank.queues.push_back(snapshotOf(slot.queue[i]));
+  rank.flight = flightOf(slot);
+  return rank;
+}
+
 std::optional<uint32_t> queueOf(uint32_t stream, size_t queues) {
   if (stream < queues)
     return stream;
   if (queues == 0 || queues >= kQueueSlots)
     return std::nullopt;
   return stream % static_cast<uint32_t>(queues);
-}
-
-const QueueSnapshot *leadingQueue(const RankSnapshot &rank,
-                                  llvm::function_ref<bool(CommandId)> waitsForQueue) {
-  const QueueSnapshot *best = nullptr;
-  auto key = [&](const QueueSnapshot &queue) {
-    return std::pair(!queue.isWaiting ? 0 : waitsForQueue(*queue.current) ? 2 : 1, queue.sinceNs);
-  };
-  for (const QueueSnapshot &queue : rank.queues)
-    if (queue.current && (!best || key(queue) < key(*best)))
-      best = &queue;
-  return best;
 }
 
 void KnownPlans::add(llvm::ArrayRef<Plan> plans) {

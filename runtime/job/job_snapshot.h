@@ -11,7 +11,6 @@
 #include "runtime/plan/plan.h"
 
 #include "llvm/ADT/ArrayRef.h"
-#include "llvm/ADT/STLFunctionalExtras.h"
 
 #include <map>
 #include <optional>
@@ -31,51 +30,41 @@ struct CommandId {
 bool hasReached(CommandId done, CommandId wanted);
 
 struct QueueSnapshot {
-  uint64_t completed = 0; ///< commands
   std::optional<CommandId> current, lastDone;
   uint64_t sinceNs = 0;
   bool isWaiting = false;
   uint32_t flagValue = 0, wantedValue = 0;
 };
 
-/// A command that began.
+/// A command that began: an entry of the flight ring.
 struct FlightSnapshot {
   uint64_t sequence = 0;
   CommandId id;
   uint64_t beginNs = 0, endNs = 0; ///< endNs == 0: it has not ended
-  uint32_t queue = 0;
-  uint32_t flagValue = 0;
 };
 
 struct RankSnapshot {
   RankState state = RankState::Absent;
   HostActivity activity = HostActivity::OwnCode;
   uint64_t activitySinceNs = 0, heartbeatNs = 0;
-  uint64_t issued = 0;     ///< commands
-  uint32_t runs = 0;       ///< the epoch of the last one issued
-  bool isSpeaking = false; ///< in an all-gather: its part is still being sent
+  uint64_t issued = 0, completed = 0; ///< commands
+  uint32_t runs = 0;                  ///< the epoch of the last one issued
+  bool isSpeaking = false;            ///< in an all-gather: its part is still being sent
   std::vector<QueueSnapshot> queues;
+  std::vector<FlightSnapshot> flight; ///< oldest first, without entries that were being written
 };
 
 RankSnapshot snapshotOf(const RankSlot &slot);
 
-/// The flight ring, oldest first, without entries that were being written.
-std::vector<FlightSnapshot> flightOf(const RankSlot &slot);
-
 /// The queue that runs a stream of a rank with that many queues, or nothing if no slot shows it.
 std::optional<uint32_t> queueOf(uint32_t stream, size_t queues);
-
-/// The queue to look at first, or null: one that works, the longest; else one that waits for a
-/// peer; else one that waits for another queue.
-const QueueSnapshot *leadingQueue(const RankSnapshot &rank,
-                                  llvm::function_ref<bool(CommandId)> waitsForQueue);
 
 /// The Plans by which messages name commands: of all ranks, of each program that the job has. They
 /// outlive this, or the next add() of none.
 class KnownPlans {
 public:
   KnownPlans() = default;
-  KnownPlans(const std::vector<Plan> &plans) { add(plans); }
+  KnownPlans(llvm::ArrayRef<Plan> plans) { add(plans); }
   /// Those of one program, in place of what had its numbers; none: all are forgotten.
   void add(llvm::ArrayRef<Plan> plans);
   /// Forgets those, unless others have their place.

@@ -6,7 +6,7 @@
 
 #include "runtime/execute/host_memory.h"
 #include "runtime/job/bootstrap/futex.h"
-#include "runtime/job/job_report.h"
+#include "runtime/job/stall_cause.h"
 #include "runtime/warn.h"
 
 #include <fmt/format.h>

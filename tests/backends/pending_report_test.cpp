@@ -12,13 +12,12 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(PendingReportTest, PutsWaitsForPeersFirstThenRankThenStream) {
+TEST(PendingReportTest, PutsWaitsForPeersFirst) {
   Plan plan = makePlan(0, 4);
   PendingWait peer{tagOf(plan, CommandKind::Await, 2), 1};
   PendingWait event{tagOf(plan, CommandKind::WaitEvent, 2), 0};
-  StallReport report{"no progress for 200 ms", {{3, event}, {3, peer}, {1, event}, {1, peer}}, {}};
-  report.notes = {"rank 2 has not come"};
-  EXPECT_EQ(str(report),
+  EXPECT_EQ(stallText("no progress for 200 ms", {{1, event}, {1, peer}, {3, event}, {3, peer}},
+                      {"rank 2 has not come"}),
             "no progress for 200 ms\n"
             "  rank 1 waits for rank 1 in \"node 5\" at test.braid:15:5, run 2\n"
             "  rank 3 waits for rank 1 in \"node 5\" at test.braid:15:5, run 2\n"
@@ -31,23 +30,23 @@ TEST(PendingReportTest, ShowsTheTrip) {
   Plan plan = makePlan(0, 4);
   plan.trips = {2, 3};
   plan.origins[5].tripCount = 2;
-  EXPECT_EQ(describe({0, {tagOf(plan, CommandKind::Await, 5), 1}}),
-            "rank 0 waits for rank 1 in \"node 5\" (trip 2, 3) at test.braid:15:5, run 5");
+  EXPECT_EQ(waitText(plan, static_cast<uint32_t>(CommandKind::Await), 5),
+            "rank 1 in \"node 5\" (trip 2, 3) at test.braid:15:5, run 5");
 }
 
 TEST(PendingReportTest, IsBounded) {
   Plan plan = makePlan(0, 64);
-  StallReport report{"no progress", {}, {}};
+  std::vector<BlockedHead> heads;
   for (int64_t rank = 0; rank < 40; ++rank)
-    report.heads.push_back({rank, {tagOf(plan, CommandKind::Await), 1}});
-  std::string text = str(report);
+    heads.push_back({rank, {tagOf(plan, CommandKind::Await), 1}});
+  const std::string text = stallText("no progress", heads, {});
   EXPECT_THAT(text, HasSubstr("rank 15 waits"));
   EXPECT_THAT(text, Not(HasSubstr("rank 16 waits")));
   EXPECT_THAT(text, HasSubstr("\n  and 24 more waits"));
 }
 
-TEST(PendingReportTest, CopesWithTagsOfNoPlan) {
-  EXPECT_EQ(describe({2, {Tag{}, 3}}), "rank 2 waits on stream 3, in a command of no plan");
+TEST(PendingReportTest, LeavesOutTagsOfNoPlan) {
+  EXPECT_EQ(stallText("no progress", {{2, {Tag{}, 3}}}, {}), "no progress");
 }
 
 } // namespace

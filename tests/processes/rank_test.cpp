@@ -412,9 +412,8 @@ TEST_F(RankTest, EndlessCommandHoldsNobodyUp) {
   job.run();
   Verdict verdict = theSame(job, 1);
   EXPECT_EQ(verdict.code, static_cast<int>(StatusCode::TimedOut));
-  EXPECT_THAT(verdict.message,
-              AllOf(StartsWith("no progress for 500 ms: rank 1 has been in \"matmul"),
-                    HasSubstr("run 3"), Not(HasSubstr("does not end"))));
+  EXPECT_THAT(verdict.message, AllOf(StartsWith("no progress for 500 ms: rank 1 is in \"matmul"),
+                                     HasSubstr("run 3"), Not(HasSubstr("does not end"))));
   EXPECT_THAT(job.verdicts[1].message, AllOf(StartsWith(verdict.message),
                                              HasSubstr("rank 1 has a command that does not end")));
   EXPECT_EQ(job.verdicts[1].code, verdict.code);

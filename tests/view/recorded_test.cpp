@@ -9,20 +9,14 @@ namespace {
 
 using test::FakeJob;
 using ::testing::Contains;
-using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 Page pageOf(const FakeJob &job, const std::vector<int64_t> &ranks) {
   std::vector<FlightRecord> records;
-  std::vector<std::string> names;
-  for (int64_t rank : ranks) {
+  for (int64_t rank : ranks)
     records.push_back(recordOf(job.memory, job.plans, rank, "job-7"));
-    names.push_back(flightRecordName(rank));
-  }
-  Result<Page> page = recordedPage(records, names);
-  EXPECT_TRUE(page.isOk()) << page.status().message();
-  return page ? *page : Page();
+  return recordedPage(records);
 }
 
 /// Rank 1 waits for a peer on one stream; its caller's stream has waited longer, for that one.
@@ -35,23 +29,18 @@ FakeJob waitingJob() {
   return job;
 }
 
-/// The sentence and what it points at are of one command, as in the table of `braid explain`.
+/// The sentence and what it points at are of one command, as those of `braid explain`.
 TEST(RecordedPage, PointsAtTheCommandThatItNames) {
-  const Page page = pageOf(waitingJob(), {1});
-  ASSERT_EQ(page.marks.size(), 1u);
-  EXPECT_THAT(page.marks[0].text, HasSubstr(": await from rank 3 of \"%r = p2p recv %block"));
-  const CommandRef at = page.marks[0].command;
-  ASSERT_TRUE(at.isValid());
-  EXPECT_EQ(page.ranks[0].commands[at.command].kind, Kind::Await);
-  EXPECT_EQ(page.ranks[0].commands[at.command].trips, "2");
-}
-
-TEST(RecordedPage, SaysForHowLong) {
   const Page page = pageOf(waitingJob(), {0, 1});
-  EXPECT_THAT(page.marks[0].text, StartsWith("Rank 0, for 5"));
-  EXPECT_THAT(page.marks[0].text, EndsWith(" ms: waiting for its device."));
+  ASSERT_EQ(page.marks.size(), 2u);
+  EXPECT_THAT(page.marks[0].text, StartsWith("Rank 0 waits for its device, for 0.5 s"));
   EXPECT_FALSE(page.marks[0].command.isValid());
-  EXPECT_THAT(page.marks[1].text, StartsWith("Rank 1, for 4"));
+  EXPECT_THAT(page.marks[1].text, StartsWith("Rank 1 waits for rank 3 in \"%r = p2p recv %block"));
+  const CommandRef at = page.marks[1].command;
+  ASSERT_TRUE(at.isValid());
+  EXPECT_EQ(page.ranks[1].commands[at.command].kind, Kind::Await);
+  EXPECT_EQ(page.ranks[1].commands[at.command].trips, "2");
+  EXPECT_THAT(page.text[page.marks[1].line - 1], HasSubstr("p2p recv %block"));
 }
 
 TEST(RecordedPage, ShowsWhoFailedFirstEvenWithoutACommand) {
