@@ -5,6 +5,7 @@
 #include "ir/failure.h"
 #include "ir/printable.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
@@ -52,7 +53,8 @@ Result<JsonValue> parseJson(llvm::StringRef text) {
   const std::string message = llvm::toString(parsed.takeError());
   size_t byte = 0; // the one that follows what was read last
   llvm::StringRef(message).split("byte=").second.consumeInteger(10, byte);
-  return badInput("{}: expected JSON", placeOf(text, byte == 0 ? 0 : byte - 1));
+  const bool isAtEnd = byte == text.size() && !text.empty() && llvm::isSpace(text.back());
+  return badInput("{}: expected JSON", placeOf(text, isAtEnd || byte == 0 ? byte : byte - 1));
 }
 
 std::string jsonGot(const JsonValue *value) {

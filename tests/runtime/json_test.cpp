@@ -23,6 +23,7 @@ TEST(Json, ParserSaysWhereItStopped) {
   EXPECT_EQ(messageOf("{\"a\": [1, 2.5]}\n"), "");
   EXPECT_EQ(messageOf("{\n \"a\": ?}"), "2:7: expected JSON");
   EXPECT_EQ(messageOf(""), "1:1: expected JSON");
+  EXPECT_EQ(messageOf("{\n"), "2:1: expected JSON");
   EXPECT_EQ(messageOf(llvm::StringRef("1\0", 2)), "1:1: expected JSON");
   EXPECT_EQ(messageOf("\"\xff\""), "1:1: expected JSON");
   EXPECT_EQ(messageOf("\n" + std::string(64, '[') + std::string(64, ']')), "");
