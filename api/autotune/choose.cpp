@@ -5,7 +5,6 @@
 #include "api/autotune/candidates.h"
 #include "api/autotune/contest.h"
 #include "api/autotune/lowered_candidates.h"
-#include "api/calibrate/open_messages.h"
 #include "api/timing/seconds_since.h"
 #include "ir/failure.h"
 #include "runtime/execute/handshake.h"
@@ -268,11 +267,10 @@ Status Chooser::predict() {
     each.worstCase = worstCaseOf(each.candidate);
     Result<Simulation> simulation = simulate(*each.plans, model_.model(),
                                              {.launchMode = launchModeOf(each.candidate),
-                                              .transferMode = transferModeOf(each.candidate),
-                                              .what = Simulated::Burst});
+                                              .transferMode = transferModeOf(each.candidate)});
     if (!simulation)
       return simulation.status().annotated(each.schedule.str());
-    each.predictedUs = *simulation->burstUs;
+    each.predictedUs = simulation->burstUs;
     timer_.control().tick();
   }
   const std::vector<size_t> order = orderByPrediction(predictedCandidates());

@@ -19,44 +19,38 @@ constexpr int kChain = 8;
 
 double positive(double us) { return std::max(us, kLeastUs); }
 
-/// In one transfer mode.
+/// Measures the operations of one transfer mode.
 class Calibration {
 public:
   Calibration(PlanTimer &timer, const CalibrationOptions &options, TransferMode mode)
       : timer_(timer), options_(options), transferMode_(mode) {}
 
-  /// In every launch mode. Measures again what was disturbed, and keeps the shortest times; after
-  /// the last try they count in any case. All ranks see the same times, and so agree.
+  /// In every launch mode. Repeats disturbed measurements, and keeps the shortest times; after the
+  /// last try they count in any case. All ranks see the same times, and so agree.
   Result<std::vector<OperationCosts>> measureOperations();
   Result<NetworkCost> measureNetwork();
 
 private:
   Status measure(const std::string &name, const std::string &text, bool hasCopies = true);
-  Status measureGap(const std::string &text);
+  Status measureBurst(const std::string &text);
   Status measureAll();
-  OperationCosts deduce(size_t mode) const;
-  void deducePeers(OperationCosts &costs, size_t mode) const;
-  CopyCost copyLine(double smallUs, double growthUs) const;
+  OperationCosts deduce(size_t mode);
+  void deducePeers(OperationCosts &costs, size_t mode);
+  CopyCost copyLine(double smallUs, double growthUs);
   calibration::Mesh mesh() const { return {timer_.ranks(), timer_.ranksPerHost()}; }
   bool usesPeers() const { return mesh().perHost > 1 && options_.reachesPeers; }
   double us(const std::string &name, size_t mode) const { return times_.at(name)[mode].us; }
-  /// The host's time for a command; 0 in a graph.
-  double issueUs(const std::string &name, size_t mode, int commands) const {
-    const bool isEager = options_.launchModes[mode] == LaunchMode::Eager;
-    return isEager ? times_.at(name)[mode].issueUs / commands : 0;
-  }
   /// The time that a longer chain takes more. If it is 0, one of the two was disturbed.
-  double growth(double us) const {
-    wasDisturbed_ = wasDisturbed_ || us <= 0;
+  double growth(double us) {
+    wasDisturbed_ |= us <= 0;
     return positive(us);
   }
 
   PlanTimer &timer_;
   const CalibrationOptions &options_;
   const TransferMode transferMode_;
-  mutable bool wasDisturbed_ = false;
+  bool wasDisturbed_ = false;
   std::map<std::string, std::vector<RunTime>> times_; ///< by name, in each launch mode
-  std::vector<double> bursts_;                        ///< a small copy's, in each launch mode
 };
 
 Status Calibration::measure(const std::string &name, const std::string &text, bool hasCopies) {
@@ -74,16 +68,17 @@ Status Calibration::measure(const std::string &name, const std::string &text, bo
   return Status::ok();
 }
 
-Status Calibration::measureGap(const std::string &text) {
+Status Calibration::measureBurst(const std::string &text) {
   std::vector<Plan> plans = BRAID_TRY(calibration::plansOf(text));
   TimedPlan plan =
       BRAID_TRY(timer_.makeReady(std::move(plans), options_.launchModes.front(), transferMode_));
-  bursts_.resize(options_.launchModes.size(), std::numeric_limits<double>::infinity());
-  for (size_t mode = 0; mode < bursts_.size(); ++mode) {
+  std::vector<RunTime> &best = times_["burst"];
+  best.resize(options_.launchModes.size(), {std::numeric_limits<double>::infinity(), 0});
+  for (size_t mode = 0; mode < best.size(); ++mode) {
     BRAID_TRY(timer_.issueAs(plan, options_.launchModes[mode]));
     const BurstEffort effort = {.runs = 4 * kChain, .budgetUs = options_.effort.budgetUs};
-    const double burst = BRAID_TRY(timer_.timeBursts(plan, us("1 copy", mode), effort));
-    bursts_[mode] = std::min(bursts_[mode], burst);
+    const double burst = BRAID_TRY(timer_.timeBursts(plan, us("1 sum", mode), effort));
+    best[mode].us = std::min(best[mode].us, burst);
   }
   return Status::ok();
 }
@@ -91,15 +86,10 @@ Status Calibration::measureGap(const std::string &text) {
 Status Calibration::measureAll() {
   using namespace calibration;
   const int64_t small = options_.smallBytes, large = options_.largeBytes;
-  const PlanMatmul tiny{DType::BF16, 64, 64, 64, false, {}, {}, {}, {}};
-  BRAID_TRY(measure("1 copy", localCopies(mesh(), small, 1)));
-  BRAID_TRY(measure("copies", localCopies(mesh(), small, 1 + kChain)));
-  BRAID_TRY(measure("large copy", localCopies(mesh(), large, 1)));
-  BRAID_TRY(measureGap(localCopies(mesh(), small, 1)));
   BRAID_TRY(measure("1 sum", sums(mesh(), small, 1)));
   BRAID_TRY(measure("sums", sums(mesh(), small, 1 + kChain)));
   BRAID_TRY(measure("large sum", sums(mesh(), large, 1)));
-  BRAID_TRY(measure("GEMMs", gemms(mesh(), tiny, kChain, 1)));
+  BRAID_TRY(measureBurst(sums(mesh(), small, 1)));
   if (!usesPeers())
     return Status::ok();
   BRAID_TRY(measure("1 turn", transferChain(mesh(), Protocol::Get, 2, 1), false));
@@ -113,37 +103,34 @@ Status Calibration::measureAll() {
 }
 
 /// The line through a small copy's time and a large one's, which is longer by `growthUs`.
-CopyCost Calibration::copyLine(double smallUs, double growthUs) const {
+CopyCost Calibration::copyLine(double smallUs, double growthUs) {
   const double small = double(options_.smallBytes), large = double(options_.largeBytes);
   const double bytesPerUs = (large - small) / growth(growthUs);
   return {std::max(smallUs - small / bytesPerUs, 0.0), bytesPerUs};
 }
 
-OperationCosts Calibration::deduce(size_t mode) const {
+OperationCosts Calibration::deduce(size_t mode) {
   OperationCosts costs;
   costs.launchMode = options_.launchModes[mode];
   costs.transferMode = transferMode_;
-  costs.issueUs = (issueUs("copies", mode, 1 + kChain) + issueUs("GEMMs", mode, kChain)) / 2;
-  const double small = growth((us("copies", mode) - us("1 copy", mode)) / kChain);
-  costs.local = copyLine(small, us("large copy", mode) - us("1 copy", mode));
-  costs.runUs = std::max(us("1 copy", mode) - small - costs.issueUs, 0.0);
-  costs.gapUs = std::max(bursts_[mode] - std::max(small, costs.issueUs), 0.0);
-  const double sum = growth((us("sums", mode) - us("1 sum", mode)) / kChain);
-  costs.sum = copyLine(sum, us("large sum", mode) - us("1 sum", mode));
-  if (costs.launchMode == LaunchMode::Graph)
-    costs.launchUs = costs.sum->fixedUs; // else the host issues, and that is all
+  if (costs.launchMode == LaunchMode::Eager)
+    costs.issueUs = times_["sums"][mode].issueUs / (1 + kChain);
+  const double small = growth((us("sums", mode) - us("1 sum", mode)) / kChain);
+  costs.local = copyLine(small, us("large sum", mode) - us("1 sum", mode));
+  costs.runUs = std::max(us("1 sum", mode) - small - costs.issueUs, 0.0);
+  costs.gapUs = std::max(us("burst", mode) - std::max(small, costs.issueUs), 0.0);
   costs.pull = costs.push = costs.local;
   if (usesPeers())
     deducePeers(costs, mode);
   return costs;
 }
 
-/// A turn has two signals: "you may read", "I have read".
-void Calibration::deducePeers(OperationCosts &costs, size_t mode) const {
+/// A turn has two signals: "you may read", "I have read". A run of turns begins when all ranks
+/// have begun.
+void Calibration::deducePeers(OperationCosts &costs, size_t mode) {
   const double turn = growth((us("turns", mode) - us("1 turn", mode)) / (kChain - 1));
   costs.signalUs = turn / 2;
-  costs.apartUs = std::max(us("1 turn", mode) - costs.runUs - turn, 0.0);
-  const double begin = costs.runUs + costs.apartUs;
+  const double begin = std::max(us("1 turn", mode) - turn, costs.runUs);
   const auto copyBy = [&](Protocol protocol) {
     const std::string kind = name(protocol).str();
     const double small = positive((us(kind + " small", mode) - begin) / kChain - turn);
@@ -157,7 +144,7 @@ void Calibration::deducePeers(OperationCosts &costs, size_t mode) const {
 Result<std::vector<OperationCosts>> Calibration::measureOperations() {
   constexpr int kTries = 8;
   std::vector<OperationCosts> operations;
-  for (int i = 0; i < kTries; ++i) {
+  for (int i = 0; i < kTries && (i == 0 || wasDisturbed_); ++i) {
     Status status = measureAll();
     if (!status.isOk())
       return status.annotated(str(transferMode_));
@@ -165,8 +152,6 @@ Result<std::vector<OperationCosts>> Calibration::measureOperations() {
     operations.clear();
     for (size_t mode = 0; mode < options_.launchModes.size(); ++mode)
       operations.push_back(deduce(mode));
-    if (!wasDisturbed_)
-      break;
   }
   return operations;
 }
@@ -176,8 +161,7 @@ Result<NetworkCost> Calibration::measureNetwork() {
   const int64_t small = options_.smallBytes, large = options_.largeBytes;
   BRAID_TRY(measure("network small", calibration::networkChain(mesh(), small, kChain)));
   BRAID_TRY(measure("network large", calibration::networkChain(mesh(), large, 2)));
-  const OperationCosts costs = deduce(0);
-  const double begin = costs.runUs + costs.apartUs;
+  const double begin = deduce(0).runUs;
   const double smallUs = positive((us("network small", 0) - begin) / kChain);
   const double largeUs = positive((us("network large", 0) - begin) / 2);
   const auto ranks = static_cast<double>(mesh().perHost);
@@ -193,6 +177,8 @@ Result<CostModel> calibrate(PlanTimer &timer, const CalibrationOptions &options)
   CostModel model;
   model.machine = timer.device().description();
   model.ranks = timer.ranks();
+  ProgressStep progress(options.progress, "operations", "transfer modes",
+                        options.transferModes.size());
   for (TransferMode mode : options.transferModes) {
     Calibration calibration(timer, options, mode);
     const std::vector<OperationCosts> operations = BRAID_TRY(calibration.measureOperations());
@@ -200,6 +186,7 @@ Result<CostModel> calibrate(PlanTimer &timer, const CalibrationOptions &options)
     llvm::append_range(model.operations, operations);
     if (isFirst && timer.ranksPerHost() < timer.ranks())
       model.network = BRAID_TRY(calibration.measureNetwork());
+    progress.advance();
   }
   return model;
 }

@@ -73,15 +73,6 @@ Result<std::vector<Plan>> plansOf(const std::string &text, Transport transport) 
   return plans;
 }
 
-std::string localCopies(const Mesh &mesh, int64_t bytes, int copies) {
-  std::string text = fmt::format("program @local mesh {0} (%A: bf16[{1}]) -> () {{\n"
-                                 "  %x = allocate device bf16[{1}]\n",
-                                 textOf(mesh), bytes / 2);
-  for (int i = 0; i < copies; ++i)
-    text += "  set %x, %A\n";
-  return text + "}\n";
-}
-
 std::string sums(const Mesh &mesh, int64_t bytes, int sums) {
   constexpr int64_t kAligned = 64; // so that the second part is
   // A sum moves three times 2 bytes for each element, a copy of `bytes` moves each byte twice.

@@ -1,7 +1,7 @@
 //===- api/calibrate/calibration_programs.h - tiny programs that are timed --------------------===//
 //
 // Each is a chain of one kind of operation, as text for the ranks of a mesh; sizes are in bytes.
-// Peers are on the same host, but where the network is meant.
+// Peers are on the same host, except in networkChain().
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -12,16 +12,14 @@
 
 namespace braid::calibration {
 
-/// So many ranks, and how many of them are on each host.
+/// The number of ranks, and of those on each host.
 struct Mesh {
   Mesh(int64_t all) : ranks(all), perHost(all) {}
   Mesh(int64_t all, int64_t ofHost) : ranks(all), perHost(ofHost) {}
   int64_t ranks, perHost;
 };
 
-/// `copies` of `bytes` within the rank, one after the other.
-std::string localCopies(const Mesh &mesh, int64_t bytes, int copies);
-/// `sums` of two parts each, which read and write as many bytes as that many copies of `bytes`.
+/// `sums` of two parts each, which read and write as many bytes as as many copies of `bytes`.
 std::string sums(const Mesh &mesh, int64_t bytes, int sums);
 /// Every rank's block to its neighbour, `turns` times, each after the one before: on two streams in
 /// turn, as the transfers of a schedule are on streams of their own.
@@ -31,8 +29,7 @@ std::string networkChain(const Mesh &mesh, int64_t bytes, int turns);
 /// `count` GEMMs of one shape, issued round-robin to `streams`.
 std::string gemms(const Mesh &mesh, const PlanMatmul &shape, int count, int streams);
 
-/// A collective of all ranks, `count` times, in which a rank gives or gets so many bytes, whichever
-/// is more.
+/// A collective of all ranks, `count` times. A rank gives or gets `bytes`, whichever is more.
 std::string collectives(const Mesh &mesh, CollectiveKind kind, int64_t bytes, int count);
 
 /// The Plans of all ranks.

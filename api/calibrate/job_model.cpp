@@ -35,7 +35,7 @@ std::string JobModel::key() const {
   return fmt::format("cost model of {} ranks{}, {}", timer_.ranks(), hosts, options_.cacheKey);
 }
 
-/// The host's cores are slow, and their memory is that of all ranks.
+/// The host's cores are slow, and all ranks share their memory.
 CalibrationOptions calibrationOptions(PlanTimer &timer, const JobModelOptions &options) {
   CalibrationOptions calibration;
   calibration.launchModes = options.launchModes;
@@ -85,7 +85,7 @@ Status JobModel::find() {
       .status();
 }
 
-/// In place of older figures.
+/// Has this replace older figures.
 void JobModel::take(const CostModel &measured) {
   for (const OperationCosts &costs : measured.operations)
     model_.add(costs);
@@ -99,7 +99,9 @@ void JobModel::take(const CostModel &measured) {
 }
 
 /// `measure` says whether there was anything to measure.
-template <class Measure> Result<bool> JobModel::addMore(const std::string &what, Measure measure) {
+Result<bool>
+JobModel::addMore(const std::string &what,
+                  llvm::function_ref<Result<bool>(const CalibrationOptions &)> measure) {
   const Clock::time_point start = Clock::now();
   if (!BRAID_TRY(measure(calibrationOptions(timer_, options_))))
     return false;
@@ -120,8 +122,7 @@ Result<bool> JobModel::addGemms(llvm::ArrayRef<PlanMatmul> shapes) {
 Result<bool> JobModel::addMessages(llvm::ArrayRef<const Plan *> plans) {
   MessageSizes sizes;
   for (const Plan *plan : plans)
-    for (const auto &[kind, bytes] : messageSizesOf(*plan))
-      sizes[kind] = std::max(sizes[kind], bytes);
+    addMessageSizes(*plan, sizes);
   return addMore("messages", [&](const CalibrationOptions &options) {
     return measureMessages(model_, sizes, timer_, options);
   });

@@ -17,7 +17,7 @@ struct JobModelOptions {
   std::function<void(const std::string &line)> warn; ///< about the cache; may be null
 };
 
-/// The ranks of `timer` are measured so for such a model.
+/// The measurements of such a model on the ranks of `timer`.
 CalibrationOptions calibrationOptions(PlanTimer &timer, const JobModelOptions &options);
 
 /// All ranks measure what the model lacks, and use what rank 0 makes of it and keeps. Collective,
@@ -53,7 +53,8 @@ private:
   bool isComplete() const;
   void take(const CostModel &measured);
   Status keepModel();
-  template <class Measure> Result<bool> addMore(const std::string &what, Measure measure);
+  Result<bool> addMore(const std::string &what,
+                       llvm::function_ref<Result<bool>(const CalibrationOptions &)> measure);
 
   PlanTimer &timer_;
   const JobModelOptions options_;

@@ -15,8 +15,8 @@
 namespace braid {
 namespace {
 
-/// Takes GEMMs that differ in their rows only. Keeps the one with most rows, then each with at most
-/// half the rows of the one before, and the one with fewest rows unless it has about as many.
+/// `shapes` differ in their rows only. Keeps the one with most rows, then each with at most half
+/// the rows of the one before, and the one with fewest rows unless it has about as many.
 std::vector<PlanMatmul> fewRows(std::vector<PlanMatmul> shapes) {
   llvm::sort(shapes, [](const PlanMatmul &a, const PlanMatmul &b) { return a.m > b.m; });
   std::vector<PlanMatmul> kept;

@@ -2,7 +2,6 @@
 
 #include "api/calibrate/measure_machine.h"
 
-#include "api/calibrate/open_messages.h"
 #include "api/timing/seconds_since.h"
 #include "ir/failure.h"
 
@@ -29,50 +28,28 @@ std::vector<TransferMode> allTransferModes(const PeerMemory &peers) {
   return all;
 }
 
-/// One mode after the other, so that somebody hears of it.
-Status measureOperations(CostModel &model, PlanTimer &timer, const CalibrationOptions &all,
-                         const ProgressFn &listener) {
-  ProgressStep progress(listener, "operations", "transfer modes", all.transferModes.size());
-  for (TransferMode mode : all.transferModes) {
-    CalibrationOptions options = all;
-    options.transferModes = {mode};
-    CostModel measured = BRAID_TRY(calibrate(timer, options));
-    measured.operations.insert(measured.operations.begin(), model.operations.begin(),
-                               model.operations.end());
-    model = std::move(measured);
-    progress.advance();
-  }
-  return Status::ok();
-}
-
-Status measureAllMessages(CostModel &model, PlanTimer &timer, const CalibrationOptions &options,
-                          const ProgressFn &listener) {
+Status measureAllMessages(CostModel &model, PlanTimer &timer, const CalibrationOptions &options) {
   using enum CollectiveKind;
   const int64_t most = int64_t(timer.device().sharesHostMemory() ? 4 : 256) << 20;
-  const std::vector<std::optional<CollectiveKind>> kinds = {
-      std::nullopt, AllGather, ReduceScatter, AllReduce, Broadcast, Reduce, AllToAll};
-  ProgressStep progress(listener, "sending", "kinds of messages", kinds.size());
-  for (const std::optional<CollectiveKind> &kind : kinds) {
-    BRAID_TRY(measureMessages(model, {{kind, most}}, timer, options));
-    progress.advance();
-  }
-  return Status::ok();
+  MessageSizes sizes = {{std::nullopt, most}};
+  for (CollectiveKind kind : {AllGather, ReduceScatter, AllReduce, Broadcast, Reduce, AllToAll})
+    sizes[kind] = most;
+  return measureMessages(model, sizes, timer, options).status();
 }
 
 /// The small ones first: if time runs out, each column has some rows. Returns how many were left
-/// out. Time is by rank 0's clock.
+/// out. Rank 0's clock decides.
 Result<size_t> measureGemmTable(CostModel &model, PlanTimer &timer,
                                 const CalibrationOptions &calibration,
-                                const MachineOptions &options, const ProgressFn &listener) {
-  std::vector<PlanMatmul> gemms = options.gemms;
+                                std::vector<PlanMatmul> gemms, double seconds) {
   llvm::stable_sort(gemms, [](const PlanMatmul &a, const PlanMatmul &b) {
     return operationsOf(a) < operationsOf(b);
   });
-  ProgressStep progress(listener, "multiplying", "GEMMs", gemms.size());
+  ProgressStep progress(calibration.progress, "multiplying", "GEMMs", gemms.size());
   const Clock::time_point start = Clock::now();
   double before = 0, last = 0;
   for (size_t i = 0; i < gemms.size(); ++i) {
-    if (before + last > options.gemmSeconds)
+    if (before + last > seconds)
       return gemms.size() - i;
     BRAID_TRY(measureGemms(model, {gemms[i]}, timer, calibration));
     const double now = BRAID_TRY(timer.numberFromRankZero(secondsSince(start)));
@@ -103,23 +80,24 @@ std::vector<PlanMatmul> usualGemms(DType dtype, bool isOnHost) {
   return gemms;
 }
 
-/// Ranks measure for themselves; what rank 0 made of the maxima over them is what counts. Messages
+/// Ranks measure for themselves; rank 0's model, made of the maxima over ranks, counts. Messages
 /// between hosts cost what the network does.
 Result<MeasuredMachine> measureMachine(PlanTimer &timer, JobModelOptions job,
                                        const MachineOptions &options) {
-  const ProgressFn listener = timer.rank() == 0 ? options.progress : ProgressFn();
   job.transferModes = {TransferMode()};
   if (llvm::is_contained(job.transports, Transport::PeerMemory))
     job.transferModes = allTransferModes(*timer.device().peerMemory());
   BRAID_TRY(openMessages(timer, job.transports, job.warn, "messages are left out"));
-  const CalibrationOptions calibration = calibrationOptions(timer, job);
+  CalibrationOptions calibration = calibrationOptions(timer, job);
+  if (timer.rank() == 0)
+    calibration.progress = options.progress;
   MeasuredMachine measured;
-  BRAID_TRY(measureOperations(measured.model, timer, calibration, listener));
+  measured.model = BRAID_TRY(calibrate(timer, calibration));
   if (timer.ranks() > 1 && timer.ranks() == timer.ranksPerHost() &&
       llvm::is_contained(job.transports, Transport::Messages))
-    BRAID_TRY(measureAllMessages(measured.model, timer, calibration, listener));
-  measured.gemmsLeftOut =
-      BRAID_TRY(measureGemmTable(measured.model, timer, calibration, options, listener));
+    BRAID_TRY(measureAllMessages(measured.model, timer, calibration));
+  measured.gemmsLeftOut = BRAID_TRY(
+      measureGemmTable(measured.model, timer, calibration, options.gemms, options.gemmSeconds));
   const std::string text = BRAID_TRY(timer.fromRankZero(measured.model.encode()));
   measured.model = BRAID_TRY(CostModel::decode(text));
   JobModel kept(timer, job);

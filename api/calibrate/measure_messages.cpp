@@ -11,32 +11,27 @@
 namespace braid {
 namespace {
 
-constexpr int64_t kLeastBytes = int64_t(4) << 10, kMostBytes = int64_t(1) << 30;
-constexpr int64_t kGrowth = 4;
-
 using Kind = std::optional<CollectiveKind>;
 
 /// Small messages need a longer chain.
 int chainOf(int64_t bytes) { return bytes <= int64_t(1) << 20 ? 8 : 2; }
 
-std::string textOf(const calibration::Mesh &mesh, Kind kind, int64_t bytes) {
-  return kind ? calibration::collectives(mesh, *kind, bytes, chainOf(bytes))
-              : calibration::transferChain(mesh, Protocol::Get, bytes, chainOf(bytes));
-}
-
 Status measure(CostModel &model, Kind kind, int64_t bytes, PlanTimer &timer,
                const CalibrationOptions &options) {
-  std::vector<Plan> plans = BRAID_TRY(calibration::plansOf(
-      textOf({timer.ranks(), timer.ranksPerHost()}, kind, bytes), Transport::Messages));
+  const calibration::Mesh mesh{timer.ranks(), timer.ranksPerHost()};
+  const int chain = chainOf(bytes);
+  std::vector<Plan> plans = BRAID_TRY(
+      calibration::plansOf(kind ? calibration::collectives(mesh, *kind, bytes, chain)
+                                : calibration::transferChain(mesh, Protocol::Get, bytes, chain),
+                           Transport::Messages));
   Result<std::vector<RunTime>> times =
       timer.time(std::move(plans), options.launchModes, options.effort, TransferMode());
   if (!times)
     return times.status().annotated("timing a " + nameOfMessage(kind));
-  for (size_t mode = 0; mode < times->size(); ++mode) {
-    const LaunchMode launchMode = options.launchModes[mode];
+  for (const auto &[launchMode, time] : llvm::zip(options.launchModes, *times)) {
     const OperationCosts &costs = *model.find(launchMode, options.transferModes.front());
-    const double us = ((*times)[mode].us - costs.runUs - costs.apartUs) / chainOf(bytes);
-    model.add(MessageCost{launchMode, kind, bytes, std::max(us, kLeastUs)});
+    model.add(
+        MessageCost{launchMode, kind, bytes, std::max((time.us - costs.runUs) / chain, kLeastUs)});
   }
   return Status::ok();
 }
@@ -44,35 +39,57 @@ Status measure(CostModel &model, Kind kind, int64_t bytes, PlanTimer &timer,
 bool isKnown(const CostModel &model, Kind kind, int64_t bytes, const CalibrationOptions &options) {
   return llvm::all_of(options.launchModes, [&](LaunchMode mode) {
     return llvm::any_of(model.messages, [&](const MessageCost &cost) {
-      return cost.launchMode == mode && cost.collective == kind && cost.bytes == bytes;
+      return cost.isOfSame({mode, kind, bytes});
     });
   });
 }
 
 } // namespace
 
-MessageSizes messageSizesOf(const Plan &plan) {
-  MessageSizes sizes;
+Status openMessages(PlanTimer &timer, std::vector<Transport> &transports,
+                    const std::function<void(const std::string &)> &warn,
+                    const std::string &consequence) {
+  if (transports.size() == 1)
+    return Status::ok();
+  Messages *messages = timer.device().messages();
+  const Status mine = messages ? messages->openTeams({}, timer.control())
+                               : unsupported("this device sends no messages");
+  const std::vector<std::string> all =
+      BRAID_TRY(timer.control().allGather(mine.isOk() ? "" : mine.message()));
+  const auto failure = llvm::find_if(all, [](const std::string &each) { return !each.empty(); });
+  if (failure == all.end())
+    return Status::ok();
+  const bool isMissing = mine.code() == StatusCode::Unsupported; // no reason to warn
+  if (timer.rank() == 0 && warn && !isMissing)
+    warn(consequence + ": " + *failure);
+  llvm::erase_value(transports, Transport::Messages);
+  return Status::ok();
+}
+
+void addMessageSizes(const Plan &plan, MessageSizes &sizes) {
   for (const Command &command : plan.commands)
     if (command.kind == CommandKind::Group || command.kind == CommandKind::Collective) {
       int64_t &most = sizes[kindOfMessage(plan, command)];
       most = std::max(most, bytesOfMessage(plan, command));
     }
-  return sizes;
 }
 
 Result<bool> measureMessages(CostModel &model, const MessageSizes &sizes, PlanTimer &timer,
                              const CalibrationOptions &options) {
+  constexpr int64_t kLeastBytes = int64_t(4) << 10, kMostBytes = int64_t(1) << 30, kGrowth = 4;
+  ProgressStep progress(options.progress, "sending", "kinds of messages", sizes.size());
   bool hasMeasured = false;
-  for (const auto &[kind, most] : sizes)
-    for (int64_t bytes = kLeastBytes; bytes <= kMostBytes; bytes *= kGrowth) {
-      if (!isKnown(model, kind, bytes, options)) {
-        BRAID_TRY(measure(model, kind, bytes, timer, options));
-        hasMeasured = true;
-      }
-      if (bytes >= most)
-        break;
+  for (const auto &[kind, most] : sizes) {
+    bool isLast = false;
+    for (int64_t bytes = kLeastBytes; bytes <= kMostBytes && !isLast; bytes *= kGrowth) {
+      isLast = bytes >= most;
+      if (isKnown(model, kind, bytes, options))
+        continue;
+      BRAID_TRY(measure(model, kind, bytes, timer, options));
+      hasMeasured = true;
     }
+    progress.advance();
+  }
   return hasMeasured;
 }
 

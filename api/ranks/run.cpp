@@ -358,7 +358,7 @@ Status runOn(LocalMesh &mesh, const Compiled &compiled, llvm::ArrayRef<Plan> pla
     if (messages && plans.front().hasMessages())
       runner.report().messages = messages->describe(options.transferMode);
     if (plans.front().hosts() > 1)
-      for (int64_t bytes : trafficOf(plans).sentByHost)
+      for (int64_t bytes : bytesSentByHosts(plans))
         runner.report().networkBytes += bytes;
   }
   BRAID_TRY(runner.run());

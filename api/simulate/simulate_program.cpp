@@ -59,10 +59,9 @@ Result<std::vector<Plan>> plansToSimulate(const Compiled &compiled, int64_t most
 
 Result<MachinePrediction> simulateProgram(llvm::ArrayRef<Plan> plans, const CostModel &model,
                                           const SimulationOptions &options) {
-  SimulationOptions both = options, alone = options;
-  both.what = Simulated::Both;
+  SimulationOptions alone = options;
   alone.progress = {};
-  Result<Simulation> simulation = simulate(plans, model, both);
+  Result<Simulation> simulation = simulate(plans, model, options);
   if (!simulation && simulation.status().code() == StatusCode::TimedOut)
     return Status(StatusCode::Rejected, simulation.status().message() +
                                             "\n  braid check says why, and braid view --check "
@@ -74,7 +73,7 @@ Result<MachinePrediction> simulateProgram(llvm::ArrayRef<Plan> plans, const Cost
   prediction.ranks = plans.front().ranks;
   prediction.simulated = static_cast<int64_t>(plans.size());
   prediction.us = simulation->us;
-  prediction.burstUs = *simulation->burstUs;
+  prediction.burstUs = simulation->burstUs;
   for (const Plan &plan : plans)
     prediction.memoryBytes = std::max(prediction.memoryBytes, memoryOfRank(plan));
   prediction.parts = partsOf(shownPlans(plans, *simulation), *simulation);

@@ -3,7 +3,8 @@
 #include "runtime/simulate/alike_ranks.h"
 
 #include "ir/failure.h"
-#include "runtime/simulate/kernels.h"
+#include "runtime/execute/peer_memory.h"
+#include "runtime/simulate/steps.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -12,36 +13,25 @@
 namespace braid {
 namespace {
 
-/// All that the time of a rank's run depends on, as numbers, with peers as seen from the rank. Two
-/// ranks do the same, moved, just if their outlines are equal.
+/// All numbers on which the time of a rank's run depends, with peers as seen from the rank. Two
+/// ranks do the same, moved, if and only if their outlines are equal.
 class Outline {
 public:
   Outline(const Plan &plan, Shift shift) : plan_(plan), shift_(shift) {
     add(plan.ranks, plan.ranksPerHost, plan.transport, plan.flags, plan.events, plan.streams.size(),
-        plan.symmetricBytes, plan.deviceBytes);
-    if (plan.hosts() > 1)
-      add(plan.rank % plan.ranksPerHost);
-    addEach(plan.buffers, [&](const PlanBuffer &buffer) { add(buffer.kind, buffer.bytes); });
-    addEach(plan.endpoints, [&](const Endpoint &endpoint) { addEndpoint(endpoint); });
-    addEach(plan.groups, [&](const PlanGroup &group) {
-      addEach(group, [&](const PlanMessage &message) {
-        add(message.direction, message.dtype, message.range.bytes, moved(message.peer));
-      });
-    });
-    addEach(plan.collectives, [&](const PlanCollective &one) { addCollective(one); });
-    addEach(plan.matmuls, [&](const PlanMatmul &gemm) {
-      add(gemm.dtype, gemm.resultType(), gemm.m, gemm.n, gemm.k, gemm.transposeB, gemm.c.bytes,
-          gemm.addend.bytes);
-    });
-    addEach(plan.sums,
-            [&](const PlanSum &sum) { add(sum.count, sum.partial, sum.result, sum.dst.bytes); });
-    addEach(plan.pointwise, [&](const PlanPointwise &pointwise) {
-      add(pointwise.dst.bytes);
-      addEach(pointwise.operands(),
-              [&](const PlanPointwise::Operand &operand) { add(operand.range.bytes); });
-    });
-    addEach(plan.commands, [&](const Command &command) { addCommand(command); });
-    addKernels();
+        plan.symmetricBytes, plan.deviceBytes, plan.hosts() > 1 ? plan.rank % plan.ranksPerHost : 0,
+        plan.buffers.size(), plan.endpoints.size(), plan.commands.size());
+    for (const PlanBuffer &buffer : plan.buffers)
+      add(buffer.kind, buffer.bytes);
+    for (const Endpoint &endpoint : plan.endpoints)
+      add(endpoint.direction, endpoint.protocol, endpoint.channel, endpoint.sequence, endpoint.flag,
+          endpoint.range.bytes, moved(endpoint.peer));
+    // The copies that one kernel makes depend on the places of blocks.
+    const std::vector<uint32_t> byKernel = simulator::kernelSizes(plan, {CopyBy::Kernel});
+    for (size_t i = 0; i < plan.commands.size(); ++i) {
+      add(byKernel[i], continuesBatch(plan, i));
+      addCommand(plan.commands[i]);
+    }
   }
 
   std::vector<int64_t> numbers;
@@ -50,44 +40,37 @@ private:
   template <class... Numbers> void add(Numbers... each) {
     (numbers.push_back(static_cast<int64_t>(each)), ...);
   }
-  template <class List, class Fn> void addEach(const List &list, Fn addOne) {
-    add(list.size());
-    for (const auto &each : list)
-      addOne(each);
-  }
   int64_t moved(int64_t rank) const { return shiftBetween(shift_, plan_.rank, rank, plan_.ranks); }
 
-  void addEndpoint(const Endpoint &endpoint) {
-    add(endpoint.direction, endpoint.protocol, endpoint.channel, endpoint.sequence, endpoint.flag,
-        endpoint.range.bytes, moved(endpoint.peer));
+  void addCommand(const Command &command) {
+    add(command.kind, command.stream, command.endpoint, command.flag, command.event, command.group,
+        command.collective);
+    forEachOperand(plan_, command, [&](const Range &range, Access access, OperandRole role) {
+      add(access, role, range.bytes, range.buffer == kPeerBuffer);
+    });
+    if (command.kind == CommandKind::Matmul)
+      addGemm(plan_.matmuls[command.matmul]);
+    if (command.kind == CommandKind::Group)
+      for (const PlanMessage &message : plan_.groups[command.group])
+        add(message.direction, message.dtype, message.range.bytes, moved(message.peer));
+    if (command.kind == CommandKind::Collective)
+      addCollective(plan_.collectives[command.collective]);
+  }
+
+  void addGemm(const PlanMatmul &gemm) {
+    add(gemm.dtype, gemm.resultType(), gemm.m, gemm.n, gemm.k, gemm.transposeB);
   }
 
   /// The team is the same, and from the rank on it is the same as seen from the rank.
   void addCollective(const PlanCollective &collective) {
-    add(collective.kind, collective.reduction.has_value(), collective.dtype, collective.dst.bytes,
-        collective.src.bytes, collective.root < 0 ? -1 : moved(collective.root));
-    addEach(collective.team, [&](int64_t rank) { add(rank); });
+    add(collective.kind, collective.reduction.has_value(), collective.dtype,
+        collective.root < 0 ? -1 : moved(collective.root), collective.team.size());
     std::vector<int64_t> team(collective.team);
+    llvm::append_range(numbers, team);
     for (int64_t &rank : team)
       rank = moved(rank);
     std::rotate(team.begin(), llvm::find(team, 0), team.end());
-    addEach(team, [&](int64_t rank) { add(rank); });
-  }
-
-  void addCommand(const Command &command) {
-    add(command.kind, command.stream, command.endpoint, command.flag, command.event, command.matmul,
-        command.sum, command.pointwise, command.group, command.collective);
-    for (const Range &range : {command.dst, command.src})
-      add(range.bytes, range.buffer == kPeerBuffer);
-  }
-
-  /// The copies that one kernel makes depend on the places of blocks.
-  void addKernels() {
-    for (SignalBy signals : {SignalBy::Default, SignalBy::Memory}) {
-      const simulator::Kernels kernels = simulator::findKernels(plan_, {CopyBy::Kernel, signals});
-      for (size_t i = 0; i < kernels.together.size(); ++i)
-        add(kernels.together[i], kernels.launches[i]);
-    }
+    llvm::append_range(numbers, team);
   }
 
   const Plan &plan_;
@@ -98,7 +81,7 @@ bool mayMove(const Plan &plan, Shift shift) {
   return canShift(shift, plan.ranks) && (shift == Shift::Add || !plan.mayHaveMessages());
 }
 
-/// None, if some rank does something else than the one of its period.
+/// Returns none if some rank does something else than the one of its period.
 Result<std::vector<Plan>> tryPeriod(int64_t ranks, int64_t period, Shift shift,
                                     PlanOfRank planOfRank, int64_t most,
                                     const ProgressFn &progress) {

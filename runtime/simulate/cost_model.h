@@ -1,20 +1,18 @@
 //===- runtime/simulate/cost_model.h - what the operations of a machine cost ------------------===//
 //
-// The measured numbers from which the simulator predicts how long a Plan takes. Each belongs to one
-// law and is measured by itself (api/calibrate/calibrate.h):
+// The simulator predicts from these numbers how long a Plan takes. Each belongs to one law, and
+// api/calibrate/calibrate.h says how it is measured:
 //
-//   run      time beside the commands: until the first one begins, and until the host sees the end;
-//            apartUs more where ranks wait for one another, because they do not begin together;
-//            gapUs between two runs that follow one another
-//   issue    the host's time for a command in an eager run
-//   launch   a kernel that only signals and awaits, and a signal or an await by memory operation,
-//            begins launchUs later
+//   run      time outside the commands: before the first one begins, and until the host sees the
+//            end; gapUs between two runs that follow one another
+//   issue    the host's time for a command in an eager run; 0 in a graph
 //   signal   its flag is set on the peer signalUs later
-//   copy     a fixed time, then bytes at a rate, which copies that use one link share evenly
-//   sum      the same, for half the bytes that it reads and writes; pointwise operations, too
+//   copy     a fixed time, then bytes at a rate; copies over one link share it evenly. A sum or a
+//            pointwise operation costs as much as a local copy of half the bytes that it reads and
+//            writes
 //   GEMM     a table by shape; rows between two entries lie on the line through both
-//   message  a group or a collective takes a measured time from when all its ranks have come
-//   network  latency, and a rate that all messages of a host, or of a rank, share evenly
+//   message  a group or a collective takes a measured time once all its ranks have reached it
+//   network  a latency, and a rate that all messages of a host, or of a rank, share evenly
 //
 // Times are microseconds, rates bytes per microsecond (1000 of them are 1 GB/s).
 //
@@ -44,19 +42,14 @@ struct CopyCost {
   double bytesPerUs = 1;
 };
 
-/// Costs of everything but GEMMs and messages in one launch mode and one transfer mode.
+/// The costs of everything but GEMMs and messages in one launch mode and one transfer mode.
 struct OperationCosts {
   LaunchMode launchMode = LaunchMode::Eager;
   TransferMode transferMode = {};
-  double runUs = 0, apartUs = 0, gapUs = 0;
-  double issueUs = 0; ///< 0 in a graph, whose launch is part of runUs
-  double launchUs = 0, signalUs = 0;
-  CopyCost local;                   ///< within a rank's memory
-  CopyCost pull;                    ///< from a peer
-  CopyCost push;                    ///< to a peer
-  std::optional<CopyCost> sum = {}; ///< as `local` if it was not measured
-
-  const CopyCost &sumCost() const { return sum ? *sum : local; }
+  double runUs = 0, gapUs = 0, issueUs = 0, signalUs = 0;
+  CopyCost local; ///< within a rank's memory; also sums and pointwise operations
+  CopyCost pull;  ///< from a peer
+  CopyCost push;  ///< to a peer
 };
 
 /// A GEMM as measured in a series on one stream.
@@ -140,8 +133,7 @@ struct CostModel {
 
   /// JSON; decode() gives the same back.
   std::string encode() const;
-  /// Also reads the three older formats. BadInput names the place of a mistake. `text` may be
-  /// anything.
+  /// Also reads the four older formats. BadInput names the place of a mistake in any text.
   static Result<CostModel> decode(llvm::StringRef text);
 
 private:
@@ -152,7 +144,7 @@ private:
   GemmCost withResult(GemmCost gemm, std::optional<DType> partial) const;
 };
 
-/// The model if GEMMs took no time, and if everything but GEMMs took none.
+/// The model if GEMMs took no time, and if everything else took none.
 CostModel withoutGemms(CostModel model);
 CostModel withGemmsAlone(CostModel model);
 

@@ -1,351 +1,273 @@
 //===- runtime/simulate/cost_model_json.cpp - a cost model as text, in both directions --------===//
 //
-// Formats 3 to 5 had more numbers, from which the present ones are computed: issue_us is the mean
-// of what the host took for each kind of command, signal_us the sum of the three parts of a signal,
-// and launch_us, in a graph, what a second stream took to begin.
+// describe() lists the fields of each part of a model, with their ranges. A Writer and a Reader
+// follow this list. modernise() turns a file of an older format into one of the present format.
 //
 //===----------------------------------------------------------------------------------------===//
 
 #include "ir/failure.h"
-#include "runtime/json_mistake.h"
+#include "runtime/json.h"
 #include "runtime/simulate/cost_model.h"
 
-#include "llvm/ADT/STLExtras.h"
-
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
-
-#include <cmath>
 
 namespace braid {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 /// The format that is written, and the oldest one that is read.
-constexpr int kVersion = 6, kOldestVersion = 3;
+constexpr int kVersion = 7, kOldestVersion = 3;
 std::string formatOf(int version) { return fmt::format("braid cost model {}", version); }
 
-// -- Writing. --
-
-Json toJson(const CopyCost &copy) {
-  return {{"fixed_us", copy.fixedUs}, {"bytes_per_us", copy.bytesPerUs}};
-}
-
-Json toJson(const OperationCosts &costs) {
-  Json json = {{"launch_mode", name(costs.launchMode).str()},
-               {"copies", name(costs.transferMode.copies).str()},
-               {"signals", name(costs.transferMode.signals).str()},
-               {"run_us", costs.runUs},
-               {"apart_us", costs.apartUs},
-               {"gap_us", costs.gapUs},
-               {"issue_us", costs.issueUs},
-               {"launch_us", costs.launchUs},
-               {"signal_us", costs.signalUs},
-               {"local", toJson(costs.local)},
-               {"pull", toJson(costs.pull)},
-               {"push", toJson(costs.push)}};
-  if (costs.sum)
-    json["sum"] = toJson(*costs.sum);
-  return json;
-}
-
-Json toJson(const GemmCost &gemm) {
-  Json json = {{"dtype", name(gemm.dtype).str()}};
-  if (gemm.partial)
-    json["result"] = name(*gemm.partial).str();
-  json.update({{"transpose_b", gemm.transposeB},
-               {"m", gemm.m},
-               {"n", gemm.n},
-               {"k", gemm.k},
-               {"us", gemm.us},
-               {"utilisation", gemm.utilisation}});
-  return json;
-}
-
-Json toJson(const MessageCost &cost) {
-  return {{"launch_mode", name(cost.launchMode).str()},
-          {"operation", nameOfMessage(cost.collective)},
-          {"bytes", cost.bytes},
-          {"us", cost.us}};
-}
-
-Json toJson(const NetworkCost &cost) {
-  return {{"latency_us", cost.latencyUs},
-          {"bytes_per_us", cost.bytesPerUs},
-          {"rank_bytes_per_us", cost.rankBytesPerUs}};
-}
-
-template <class T> Json toJson(const std::vector<T> &list) {
-  Json json = Json::array();
-  for (const T &each : list)
-    json.push_back(toJson(each));
-  return json;
-}
-
-// -- Reading. A mistake begins with the field's name, in front of which readers of objects and
-// lists put their own. --
-
-/// No time and no rate of a machine is larger; sums of them stay finite.
+/// An upper bound of times and rates, so that their sums stay finite.
 constexpr double kLargest = 1e15;
-/// Something is divided by each rate.
+/// A lower bound of rates, which are divisors.
 constexpr double kLeastRate = 1e-3;
 
-Status mistake(llvm::StringRef key, const std::string &expected, const Json &got) {
-  return badInput("{}: expected {}, got {}", key.str(), expected, jsonGot(got));
-}
+// -- The fields. --
 
-const Json &field(const Json &object, const char *key) {
-  static const Json kNothing;
-  return object.contains(key) ? object[key] : kNothing;
-}
-
-Result<double> number(const Json &object, const char *key, double least, double most = kLargest) {
-  const Json &json = field(object, key);
-  const double value = json.is_number() ? json.get<double>() : -1;
-  if (std::isfinite(value) && value >= least && value <= most)
-    return value;
-  return mistake(key, fmt::format("a number from {} to {}", least, most), json);
-}
-
-Result<int64_t> integer(const Json &object, const char *key) {
-  constexpr int64_t kMost = int64_t(1) << 40;
-  const Json &json = field(object, key);
-  const uint64_t value = json.is_number_unsigned() ? json.get<uint64_t>() : 0;
-  if (value >= 1 && value <= uint64_t(kMost))
-    return static_cast<int64_t>(value);
-  return mistake(key, fmt::format("an integer from 1 to {}", kMost), json);
-}
-
-Result<std::string> text(const Json &object, const char *key) {
-  const Json &json = field(object, key);
-  if (json.is_string())
-    return json.get<std::string>();
-  return mistake(key, "a text", json);
-}
-
-/// `fromName` gives nothing for a text that is no name of a choice.
-template <class FromName>
-auto choice(const Json &object, const char *key, FromName fromName, const char *expected)
-    -> Result<std::decay_t<decltype(*fromName(llvm::StringRef()))>> {
-  const std::string word = BRAID_TRY(text(object, key));
-  if (const auto found = fromName(word))
-    return *found;
-  return mistake(key, expected, Json(word));
-}
-
-/// A misspelled field that may be left out would be passed over. Older files have other fields.
-Status checkKeys(const Json &object, int version, llvm::ArrayRef<llvm::StringRef> keys) {
-  if (version == kVersion)
-    for (const auto &[key, value] : object.items())
-      if (!llvm::is_contained(keys, llvm::StringRef(key)))
-        return mistake(key, fmt::format("no such field in \"{}\"", formatOf(version)), value);
-  return Status::ok();
-}
-
-/// Calls `read` with a value that has to be an object; `where` names it.
-template <class Read>
-auto object(const Json &json, const std::string &where, Read read) -> decltype(read(json)) {
-  if (!json.is_object())
-    return mistake(where, "an object", json);
-  auto result = read(json);
-  if (!result)
-    return badInput("{}.{}", where, result.status().message());
-  return result;
-}
-
-template <class Read>
-auto list(const Json &json, const char *key, Read read)
-    -> Result<std::vector<std::decay_t<decltype(*read(json))>>> {
-  std::vector<std::decay_t<decltype(*read(json))>> all;
-  if (!field(json, key).is_array())
-    return mistake(key, "a list", field(json, key));
-  for (const Json &each : json[key])
-    all.push_back(BRAID_TRY(object(each, fmt::format("{}[{}]", key, all.size()), read)));
-  return all;
-}
+using Collective = std::optional<CollectiveKind>;
 
 std::optional<LaunchMode> launchModeFromName(llvm::StringRef text) {
-  for (LaunchMode mode : {LaunchMode::Eager, LaunchMode::Graph})
-    if (text == name(mode))
-      return mode;
-  return std::nullopt;
+  if (text == name(LaunchMode::Eager))
+    return LaunchMode::Eager;
+  return text == name(LaunchMode::Graph) ? std::optional(LaunchMode::Graph) : std::nullopt;
 }
 
-Result<LaunchMode> launchModeOf(const Json &json) {
-  return choice(json, "launch_mode", launchModeFromName, "eager or graph");
+std::string name(const Collective &collective) { return nameOfMessage(collective); }
+
+std::optional<Collective> messageFromName(llvm::StringRef text) {
+  const Collective collective = collectiveFromName(text);
+  if (text != name(collective))
+    return std::nullopt;
+  return std::optional<Collective>(std::in_place, collective);
 }
 
-Result<DType> dtypeOf(const Json &json, const char *key) {
-  return choice(json, key, dtypeFromName, "bf16, f16, f32 or f64");
+template <class Io> void describe(Io &io, CopyCost &copy) {
+  io.number("fixed_us", copy.fixedUs);
+  io.number("bytes_per_us", copy.bytesPerUs, kLeastRate);
 }
 
-class ModelReader {
+template <class Io> void describe(Io &io, OperationCosts &costs) {
+  TransferMode &mode = costs.transferMode;
+  io.choice("launch_mode", costs.launchMode, launchModeFromName, "eager or graph");
+  io.choice("copies", mode.copies, copyByFromName, "default, engine or kernel");
+  io.choice("signals", mode.signals, signalByFromName, "default, memory or kernel");
+  io.number("run_us", costs.runUs);
+  io.number("gap_us", costs.gapUs);
+  io.number("issue_us", costs.issueUs);
+  io.number("signal_us", costs.signalUs);
+  io.object("local", costs.local);
+  io.object("pull", costs.pull);
+  io.object("push", costs.push);
+}
+
+template <class Io> void describe(Io &io, GemmCost &gemm) {
+  constexpr const char *kTypes = "bf16, f16, f32 or f64";
+  io.choice("dtype", gemm.dtype, dtypeFromName, kTypes);
+  if (io.has("result", gemm.partial.has_value())) {
+    gemm.partial = gemm.resultType();
+    io.choice("result", *gemm.partial, dtypeFromName, kTypes);
+    io.require("result", isPartialType(*gemm.partial, gemm.dtype), "that type, or f32 for 16 bits");
+  }
+  io.flag("transpose_b", gemm.transposeB);
+  io.integer("m", gemm.m);
+  io.integer("n", gemm.n);
+  io.integer("k", gemm.k);
+  io.number("us", gemm.us);
+  io.number("utilisation", gemm.utilisation, 1e-3, 1);
+}
+
+template <class Io> void describe(Io &io, MessageCost &cost) {
+  io.choice("launch_mode", cost.launchMode, launchModeFromName, "eager or graph");
+  io.choice("operation", cost.collective, messageFromName, "group, or a collective");
+  io.integer("bytes", cost.bytes);
+  io.number("us", cost.us);
+}
+
+template <class Io> void describe(Io &io, NetworkCost &cost) {
+  io.number("latency_us", cost.latencyUs);
+  io.number("bytes_per_us", cost.bytesPerUs, kLeastRate);
+  io.number("rank_bytes_per_us", cost.rankBytesPerUs, kLeastRate);
+}
+
+template <class Io> void describe(Io &io, CostModel &model) {
+  io.text("machine", model.machine);
+  io.integer("ranks", model.ranks);
+  io.list("operations", model.operations);
+  io.list("gemms", model.gemms);
+  io.list("messages", model.messages);
+  io.object("network", model.network);
+}
+
+// -- Both directions. --
+
+class Writer {
 public:
-  explicit ModelReader(int version) : version_(version) {}
+  explicit Writer(JsonWriter &json) : json_(json) {}
 
-  Result<CostModel> model(const Json &json) const;
+  bool has(const char *, bool isThere) { return isThere; }
+  void require(const char *, bool, const char *) {}
+  void number(const char *key, double value, double = 0, double = 0) { put(key, value); }
+  void integer(const char *key, int64_t value) { put(key, value); }
+  void flag(const char *key, bool value) { put(key, value); }
+  void text(const char *key, const std::string &value) { put(key, value); }
+  template <class T, class FromName>
+  void choice(const char *key, const T &value, FromName, const char *) {
+    put(key, name(value));
+  }
+  template <class T> void object(const char *key, T &value) {
+    json_.attributeObject(key, [&] { describe(*this, value); });
+  }
+  template <class T> void list(const char *key, std::vector<T> &values) {
+    json_.attributeArray(key, [&] {
+      for (T &value : values)
+        json_.object([&] { describe(*this, value); });
+    });
+  }
 
 private:
-  Result<CopyCost> copy(const Json &json, const char *key) const;
-  Result<OperationCosts> operation(const Json &json) const;
-  Status readTimes(const Json &json, OperationCosts &costs) const;
-  Status readOlderTimes(const Json &json, OperationCosts &costs) const;
-  Result<GemmCost> gemm(const Json &json) const;
-  Result<MessageCost> message(const Json &json) const;
-  Result<NetworkCost> network(const Json &json) const;
+  template <class T> void put(const char *key, const T &value) { json_.attribute(key, value); }
 
-  const int version_;
+  JsonWriter &json_;
 };
 
-Result<CopyCost> ModelReader::copy(const Json &json, const char *key) const {
-  return object(field(json, key), key, [&](const Json &each) -> Result<CopyCost> {
-    BRAID_TRY(checkKeys(each, version_, {"fixed_us", "bytes_per_us"}));
-    const double fixedUs = BRAID_TRY(number(each, "fixed_us", 0));
-    return CopyCost{fixedUs, BRAID_TRY(number(each, "bytes_per_us", kLeastRate))};
-  });
+/// Reads one object, and keeps the first mistake, with its path.
+class Reader {
+public:
+  Reader(const JsonObject &json, Status &status, std::string path = "")
+      : json_(json), status_(status), path_(std::move(path)) {}
+
+  bool has(const char *key, bool) { return json_.get(key); }
+  void require(const char *key, bool isRight, const std::string &expected) {
+    if (!isRight && status_.isOk())
+      status_ = badInput("cost model: {}{}: expected {}, got {}", path_, key, expected,
+                         jsonGot(json_.get(key)));
+  }
+
+  void number(const char *key, double &value, double least = 0, double most = kLargest) {
+    value = json_.getNumber(key).getValueOr(-1);
+    require(key, value >= least && value <= most,
+            fmt::format("a number from {} to {}", least, most));
+  }
+  void integer(const char *key, int64_t &value) {
+    constexpr int64_t kMost = int64_t(1) << 40;
+    value = json_.getInteger(key).getValueOr(0);
+    require(key, value >= 1 && value <= kMost, fmt::format("an integer from 1 to {}", kMost));
+  }
+  void flag(const char *key, bool &value) {
+    require(key, json_.getBoolean(key).hasValue(), "true or false");
+    value = json_.getBoolean(key).getValueOr(false);
+  }
+  void text(const char *key, std::string &value) {
+    require(key, json_.getString(key).hasValue(), "a text");
+    value = json_.getString(key).getValueOr("").str();
+  }
+  template <class T, class FromName>
+  void choice(const char *key, T &value, FromName fromName, const char *expected) {
+    const std::optional<T> found = fromName(json_.getString(key).getValueOr(""));
+    require(key, found.has_value(), expected);
+    value = found.value_or(value);
+  }
+  template <class T> void object(const char *key, T &value) {
+    require(key, json_.getObject(key), "an object");
+    if (const JsonObject *object = json_.getObject(key))
+      describeAt(key, *object, value);
+  }
+  template <class T> void list(const char *key, std::vector<T> &values) {
+    const JsonArray *array = json_.getArray(key);
+    require(key, array, "a list of objects");
+    for (const JsonValue &each : array ? *array : JsonArray()) {
+      require(key, each.getAsObject(), "a list of objects");
+      if (const JsonObject *object = each.getAsObject()) {
+        const std::string place = fmt::format("{}[{}]", key, values.size());
+        describeAt(place, *object, values.emplace_back());
+      }
+    }
+  }
+
+private:
+  template <class T> void describeAt(const std::string &place, const JsonObject &json, T &value) {
+    Reader reader(json, status_, path_ + place + ".");
+    describe(reader, value);
+  }
+
+  const JsonObject &json_;
+  Status &status_;
+  const std::string path_;
+};
+
+// -- Older formats. --
+
+double numberOf(const JsonObject &json, const char *key) {
+  return json.getNumber(key).getValueOr(0);
 }
 
-Status ModelReader::readTimes(const Json &json, OperationCosts &costs) const {
-  costs.apartUs = BRAID_TRY(number(json, "apart_us", 0));
-  costs.gapUs = BRAID_TRY(number(json, "gap_us", 0));
-  costs.issueUs = BRAID_TRY(number(json, "issue_us", 0));
-  costs.launchUs = BRAID_TRY(number(json, "launch_us", 0));
-  costs.signalUs = BRAID_TRY(number(json, "signal_us", 0));
-  return Status::ok();
+/// Formats 3 to 5 had the parts of a signal, and the host's time for each kind of command. Formats
+/// 3 to 6 had sums beside copies, and more that is ignored.
+void moderniseOperation(JsonObject &json) {
+  json.try_emplace("gap_us", 0);
+  for (const char *part : {"flight_us", "await_us"})
+    json["signal_us"] = numberOf(json, "signal_us") + numberOf(json, part);
+  for (const char *part : {"issue_copy_us", "issue_matmul_us", "issue_signal_us", "issue_event_us"})
+    json["issue_us"] = numberOf(json, "issue_us") + numberOf(json, part) / 4;
+  if (const JsonValue *sum = json.get("sum"))
+    json["local"] = JsonValue(*sum);
 }
 
-Status ModelReader::readOlderTimes(const Json &json, OperationCosts &costs) const {
-  for (const char *key : {"issue_copy_us", "issue_matmul_us", "issue_signal_us", "issue_event_us"})
-    costs.issueUs += BRAID_TRY(number(json, key, 0)) / 4;
-  for (const char *key : {"signal_us", "flight_us", "await_us"})
-    costs.signalUs += BRAID_TRY(number(json, key, 0));
-  if (version_ == kOldestVersion)
-    return Status::ok();
-  costs.apartUs = BRAID_TRY(number(json, "apart_us", 0));
-  costs.gapUs = BRAID_TRY(number(json, "gap_us", 0));
-  const double forkUs = BRAID_TRY(number(json, "fork_us", 0));
-  costs.launchUs = costs.launchMode == LaunchMode::Graph ? forkUs : 0;
-  return Status::ok();
+/// Messages and the network could be left out.
+void modernise(JsonObject &json) {
+  if (JsonArray *operations = json.getArray("operations"))
+    for (JsonValue &each : *operations)
+      if (JsonObject *operation = each.getAsObject())
+        moderniseOperation(*operation);
+  const NetworkCost assumed;
+  json.try_emplace("messages", JsonArray());
+  json.try_emplace("network", JsonObject{{"latency_us", assumed.latencyUs},
+                                         {"bytes_per_us", assumed.bytesPerUs}});
+  if (JsonObject *network = json.getObject("network"))
+    network->try_emplace("rank_bytes_per_us", numberOf(*network, "bytes_per_us"));
 }
 
-Result<OperationCosts> ModelReader::operation(const Json &json) const {
-  BRAID_TRY(checkKeys(json, version_,
-                      {"launch_mode", "copies", "signals", "run_us", "apart_us", "gap_us",
-                       "issue_us", "launch_us", "signal_us", "local", "pull", "push", "sum"}));
-  OperationCosts costs;
-  costs.launchMode = BRAID_TRY(launchModeOf(json));
-  costs.transferMode.copies =
-      BRAID_TRY(choice(json, "copies", copyByFromName, "default, engine or kernel"));
-  costs.transferMode.signals =
-      BRAID_TRY(choice(json, "signals", signalByFromName, "default, memory or kernel"));
-  costs.runUs = BRAID_TRY(number(json, "run_us", 0));
-  BRAID_TRY(version_ == kVersion ? readTimes(json, costs) : readOlderTimes(json, costs));
-  costs.local = BRAID_TRY(copy(json, "local"));
-  costs.pull = BRAID_TRY(copy(json, "pull"));
-  costs.push = BRAID_TRY(copy(json, "push"));
-  if (json.contains("sum"))
-    costs.sum = BRAID_TRY(copy(json, "sum"));
-  return costs;
-}
-
-Result<GemmCost> ModelReader::gemm(const Json &json) const {
-  BRAID_TRY(checkKeys(json, version_,
-                      {"dtype", "result", "transpose_b", "m", "n", "k", "us", "utilisation"}));
-  GemmCost gemm;
-  gemm.dtype = BRAID_TRY(dtypeOf(json, "dtype"));
-  if (json.contains("result"))
-    gemm.partial = BRAID_TRY(dtypeOf(json, "result"));
-  if (!isPartialType(gemm.resultType(), gemm.dtype))
-    return mistake("result", "that type, or f32 for 16 bits", json["result"]);
-  if (!field(json, "transpose_b").is_boolean())
-    return mistake("transpose_b", "true or false", field(json, "transpose_b"));
-  gemm.transposeB = json["transpose_b"].get<bool>();
-  gemm.m = BRAID_TRY(integer(json, "m"));
-  gemm.n = BRAID_TRY(integer(json, "n"));
-  gemm.k = BRAID_TRY(integer(json, "k"));
-  gemm.us = BRAID_TRY(number(json, "us", 0));
-  gemm.utilisation = BRAID_TRY(number(json, "utilisation", 1e-3, 1));
-  return gemm;
-}
-
-Result<MessageCost> ModelReader::message(const Json &json) const {
-  BRAID_TRY(checkKeys(json, version_, {"launch_mode", "operation", "bytes", "us"}));
-  MessageCost cost;
-  cost.launchMode = BRAID_TRY(launchModeOf(json));
-  const std::string operation = BRAID_TRY(text(json, "operation"));
-  cost.collective = collectiveFromName(operation);
-  if (!cost.collective && operation != nameOfMessage(std::nullopt))
-    return mistake("operation", "group, or a collective", Json(operation));
-  cost.bytes = BRAID_TRY(integer(json, "bytes"));
-  cost.us = BRAID_TRY(number(json, "us", 0));
-  return cost;
-}
-
-/// The oldest files have one rate, of a host, which a rank may have for itself.
-Result<NetworkCost> ModelReader::network(const Json &json) const {
-  BRAID_TRY(checkKeys(json, version_, {"latency_us", "bytes_per_us", "rank_bytes_per_us"}));
-  NetworkCost cost;
-  cost.latencyUs = BRAID_TRY(number(json, "latency_us", 0));
-  cost.bytesPerUs = cost.rankBytesPerUs = BRAID_TRY(number(json, "bytes_per_us", kLeastRate));
-  if (version_ == kVersion || json.contains("rank_bytes_per_us"))
-    cost.rankBytesPerUs = BRAID_TRY(number(json, "rank_bytes_per_us", kLeastRate));
-  return cost;
-}
-
-/// "sources" are for people.
-Result<CostModel> ModelReader::model(const Json &json) const {
-  BRAID_TRY(checkKeys(
-      json, version_,
-      {"format", "machine", "ranks", "operations", "gemms", "messages", "network", "sources"}));
-  CostModel model;
-  model.machine = BRAID_TRY(text(json, "machine"));
-  model.ranks = BRAID_TRY(integer(json, "ranks"));
-  model.operations =
-      BRAID_TRY(list(json, "operations", [&](const Json &each) { return operation(each); }));
-  model.gemms = BRAID_TRY(list(json, "gemms", [&](const Json &each) { return gemm(each); }));
-  if (json.contains("messages"))
-    model.messages =
-        BRAID_TRY(list(json, "messages", [&](const Json &each) { return message(each); }));
-  if (json.contains("network"))
-    model.network = BRAID_TRY(
-        object(json["network"], "network", [&](const Json &each) { return network(each); }));
-  return model;
-}
-
-Result<CostModel> modelOf(const Json &json) {
-  if (!json.is_object())
-    return badInput("expected an object, got {}", jsonGot(json));
-  const std::string format = BRAID_TRY(text(json, "format"));
+/// 0: none of them.
+int versionOf(llvm::StringRef format) {
   for (int version = kOldestVersion; version <= kVersion; ++version)
     if (format == formatOf(version))
-      return ModelReader(version).model(json);
-  return mistake("format", fmt::format("\"{}\"", formatOf(kVersion)), Json(format));
+      return version;
+  return 0;
 }
 
 } // namespace
 
 std::string CostModel::encode() const {
-  Json json = {
-      {"format", formatOf(kVersion)},     {"machine", machine},     {"ranks", ranks},
-      {"operations", toJson(operations)}, {"gemms", toJson(gemms)}, {"messages", toJson(messages)},
-      {"network", toJson(network)}};
-  if (messages.empty())
-    json.erase("messages");
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  CostModel model = *this;
+  auto write = [&](JsonWriter &json) {
+    json.object([&] {
+      json.attribute("format", formatOf(kVersion));
+      Writer writer(json);
+      describe(writer, model);
+    });
+  };
+  return jsonText(write, 1) + "\n";
 }
 
 Result<CostModel> CostModel::decode(llvm::StringRef text) {
-  Json json;
-  try {
-    json = parsedJson<Json>(text);
-  } catch (const Json::exception &error) {
-    return badInput("cost model: {}", jsonMistake(text, error));
-  }
-  Result<CostModel> model = modelOf(json);
-  if (!model)
-    return badInput("cost model: {}", model.status().message());
-  return model;
+  Result<JsonValue> json = parseJson(text);
+  if (!json)
+    return badInput("cost model: {}", json.status().message());
+  JsonObject *object = json->getAsObject();
+  if (!object)
+    return badInput("cost model: expected an object, got {}", jsonGot(&*json));
+  const int version = versionOf(object->getString("format").getValueOr(""));
+  if (version == 0)
+    return badInput("cost model: format: expected \"{}\", got {}", formatOf(kVersion),
+                    jsonGot(object->get("format")));
+  if (version < kVersion)
+    modernise(*object);
+  CostModel model;
+  Status status;
+  Reader reader(*object, status);
+  describe(reader, model);
+  return status.isOk() ? Result<CostModel>(std::move(model)) : status;
 }
 
 } // namespace braid

@@ -9,49 +9,6 @@
 
 namespace braid::simulator {
 
-/// The part of a machine that keeps a link busy.
-constexpr double kForLink = 0.1;
-
-Flow localFlow(uint32_t lane, int64_t bytes, const CopyCost &cost, uint32_t rank) {
-  Flow flow{.lane = lane, .left = static_cast<double>(bytes), .limit = cost.bytesPerUs};
-  flow.uses = {{Resource::Memory, rank, cost.bytesPerUs}};
-  return flow;
-}
-
-Flow linkFlow(uint32_t lane, int64_t bytes, const CopyCost &cost, uint32_t from, uint32_t to) {
-  Flow flow{.lane = lane, .left = static_cast<double>(bytes), .limit = cost.bytesPerUs};
-  flow.uses = {{Resource::LinkOut, from, cost.bytesPerUs}, {Resource::LinkIn, to, cost.bytesPerUs}};
-  return flow;
-}
-
-Flow networkFlow(uint32_t lane, int64_t bytes, const NetworkCost &cost, NetworkEnd from,
-                 NetworkEnd to) {
-  Flow flow{.lane = lane, .left = static_cast<double>(bytes), .limit = cost.rankBytesPerUs};
-  flow.uses = {{Resource::NetworkOut, from.rank, cost.rankBytesPerUs},
-               {Resource::NetworkIn, to.rank, cost.rankBytesPerUs},
-               {Resource::HostOut, from.host, cost.bytesPerUs},
-               {Resource::HostIn, to.host, cost.bytesPerUs}};
-  return flow;
-}
-
-Flow gemmFlow(uint32_t lane, const GemmCost &cost, uint32_t rank) {
-  Flow flow = kernelFlow(lane, cost.us, rank);
-  flow.needs = cost.utilisation;
-  flow.isGemm = true;
-  return flow;
-}
-
-Flow kernelFlow(uint32_t lane, double us, uint32_t rank) {
-  return {.lane = lane, .left = us, .machine = rank, .needs = 1};
-}
-
-Flow byKernel(Flow copy, uint32_t rank) {
-  const bool isLocal = copy.uses.front().resource == Resource::Memory;
-  copy.machine = rank;
-  copy.needs = isLocal ? 1 : kForLink;
-  return copy;
-}
-
 void Flows::share() {
   if (!haveChanged_)
     return;
@@ -66,7 +23,7 @@ void Flows::share() {
 void Flows::shareResources() {
   std::vector<uint32_t> users(ranks_ * kResources, 0);
   const auto usersOf = [&](const Flow::Use &use) -> uint32_t & {
-    return users[use.number * kResources + static_cast<size_t>(use.resource)];
+    return users[static_cast<size_t>(use.number) * kResources + static_cast<size_t>(use.resource)];
   };
   for (const Flow &flow : flows_)
     for (const Flow::Use &use : flow.uses)

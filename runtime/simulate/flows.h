@@ -1,19 +1,20 @@
 //===- runtime/simulate/flows.h - copies share links, kernels share a machine -----------------===//
 //
-// A flow is work in progress; its rate depends on what else is in progress, and is constant between
-// two moments at which a flow begins or ends.
+// A flow is work in progress. Its rate depends on the other flows, and is constant between two
+// moments at which a flow begins or ends.
 //
 //   resources   flows that use one, such as the link out of a rank, get even parts of it
-//   machine     a GEMM gets what GEMMs before it leave of its rank's machine. A kernel that copies,
-//               adds or sends is slower by what GEMMs before it take of what it needs, and GEMMs
-//               after it get the rest. Copies over a link need a tenth of the machine only
+//   machine     a GEMM gets what earlier GEMMs leave of its rank's machine. A kernel that copies,
+//               adds or sends is slower by what earlier GEMMs take of what it needs, and later
+//               GEMMs get the rest
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/simulate/cost_model.h"
-
 #include "llvm/ADT/SmallVector.h"
+
+#include <cstdint>
+#include <vector>
 
 namespace braid::simulator {
 
@@ -32,36 +33,19 @@ inline constexpr size_t kResources = 7;
 struct Flow {
   struct Use {
     Resource resource;
-    uint32_t number; ///< rank or host
+    int64_t number;  ///< rank or host
     double capacity; ///< bytes per microsecond
   };
 
-  uint32_t lane = 0; ///< the stream of its command
-  double left = 0;   ///< bytes, or microseconds
-  double limit = 1;  ///< the rate that it has alone
+  double left = 0;  ///< bytes, or microseconds
+  double limit = 1; ///< the rate that it has alone
   llvm::SmallVector<Use, 4> uses = {};
+  uint32_t lane = 0;    ///< the stream of its command
   uint32_t machine = 0; ///< the rank whose machine it needs
-  double needs = 0;     ///< the part of the machine that it can make use of; 0: it needs none
+  double needs = 0;     ///< the part of the machine that it can use; 0: it needs none
   bool isGemm = false;
   double rate = 0;
 };
-
-/// A copy within the rank's memory.
-Flow localFlow(uint32_t lane, int64_t bytes, const CopyCost &cost, uint32_t rank);
-/// A copy from one rank to another one of the host.
-Flow linkFlow(uint32_t lane, int64_t bytes, const CopyCost &cost, uint32_t from, uint32_t to);
-
-/// A rank with its host.
-struct NetworkEnd {
-  uint32_t rank, host;
-};
-Flow networkFlow(uint32_t lane, int64_t bytes, const NetworkCost &cost, NetworkEnd from,
-                 NetworkEnd to);
-Flow gemmFlow(uint32_t lane, const GemmCost &cost, uint32_t rank);
-/// A kernel that takes `us` if it has the whole machine.
-Flow kernelFlow(uint32_t lane, double us, uint32_t rank);
-/// The copy, by a kernel instead of an engine.
-Flow byKernel(Flow copy, uint32_t rank);
 
 /// All flows in progress.
 class Flows {

@@ -4,8 +4,7 @@
 
 #include "ir/failure.h"
 #include "runtime/plan/spell_out.h"
-#include "runtime/simulate/flows.h"
-#include "runtime/simulate/simulated_job.h"
+#include "runtime/simulate/steps.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -18,10 +17,10 @@
 namespace braid {
 namespace {
 
-using simulator::Flow;
 using simulator::kNever;
 using simulator::Lane;
 using simulator::RankState;
+using simulator::Step;
 
 /// Moments closer than this, or than this part of the time gone, are one: ranks that do the same
 /// then move in step, and rounding holds nothing up.
@@ -36,11 +35,9 @@ size_t commandsOf(llvm::ArrayRef<RankState> ranks) {
 
 class Simulator {
 public:
-  /// `messages` knows what groups and collectives cost; null: they take no time by themselves.
-  Simulator(simulator::Job job, const CostModel &model, const OperationCosts &costs,
-            const CostModel *messages, const ProgressFn &progress)
-      : costs_(costs), network_(model.network), messages_(messages), ranks_(std::move(job.ranks)),
-        lanes_(std::move(job.lanes)), meetings_(std::move(job.meetings)), flows_(ranks_.size()),
+  Simulator(simulator::Job job, double signalUs, const ProgressFn &progress)
+      : signalUs_(signalUs), ranks_(std::move(job.ranks)), lanes_(std::move(job.lanes)),
+        meetings_(std::move(job.meetings)), flows_(ranks_.size()),
         done_(progress, "simulating", "commands", commandsOf(ranks_)) {
     for (const RankState &rank : ranks_)
       spans_.emplace_back(rank.plan->commands.size(), SimulatedSpan{kNever, kNever});
@@ -57,32 +54,18 @@ private:
   bool sleepUntil(uint32_t number, double us);
   bool meets(uint32_t number);
   bool starts(uint32_t number);
-  void startFlows(uint32_t number);
-  void start(uint32_t number, const Flow &flow);
   void end(uint32_t number);
-  double fixedUs(const Lane &lane) const;
-  const CopyCost &costOf(const Command &command) const;
-  Flow flowOf(uint32_t number, const Command &command) const;
-  double messageUs(const RankState &rank, const Command &command) const;
   void setFlag(const RankState &rank, const Command &signal);
   void wakeLanes(const RankState &rank);
-  void moveToNextMoment(double us);
+  void moveTo(double us);
   Status deadlock() const;
 
-  /// The rank here that stands for a rank of the mesh.
-  uint32_t standsFor(int64_t rank) const {
-    return static_cast<uint32_t>(size_t(rank) % ranks_.size());
-  }
-  /// The commands that the lane is at: one, or those that are together.
-  llvm::ArrayRef<uint32_t> step(const Lane &lane) const {
-    return llvm::ArrayRef(lane.commands)
-        .slice(lane.next, ranks_[lane.rank].kernels.together[lane.command()]);
-  }
   double tolerance() const { return std::max(kSameMomentUs, now_ * kSamePart); }
+  llvm::MutableArrayRef<SimulatedSpan> spansOf(const Lane &lane) {
+    return llvm::MutableArrayRef(spans_[lane.rank]).slice(lane.step().command, lane.step().count);
+  }
 
-  const OperationCosts &costs_;
-  const NetworkCost &network_;
-  const CostModel *messages_;
+  const double signalUs_;
   std::vector<std::vector<SimulatedSpan>> spans_;
   std::vector<RankState> ranks_;
   std::vector<Lane> lanes_;
@@ -95,26 +78,24 @@ private:
   ProgressStep done_; ///< commands
 };
 
-// -- What a lane does. --
+// -- Steps. --
 
-/// One phase of the lane's next command; false if something holds it up.
+/// Takes the lane's next step through one phase; false if something holds it up.
 bool Simulator::goesOn(uint32_t number) {
   Lane &lane = lanes_[number];
   if (lane.isDone() || lane.isAsleep || lane.flows > 0)
     return false;
   switch (lane.phase) {
-  case Phase::Issue: {
-    const double issued = ranks_[lane.rank].issuedUs[lane.command()];
-    for (uint32_t command : step(lane))
-      spans_[lane.rank][command].beginUs = std::max(now_, issued);
+  case Phase::Issue:
+    for (SimulatedSpan &span : spansOf(lane))
+      span.beginUs = std::max(now_, lane.step().issuedUs);
     lane.phase = Phase::Meeting;
-    return sleepUntil(number, issued);
-  }
+    return sleepUntil(number, lane.step().issuedUs);
   case Phase::Meeting:
     if (!meets(number))
       return false;
     lane.phase = Phase::Start;
-    return sleepUntil(number, now_ + fixedUs(lane));
+    return sleepUntil(number, now_ + lane.step().fixedUs);
   case Phase::Start:
     if (!starts(number))
       return false;
@@ -136,13 +117,11 @@ bool Simulator::sleepUntil(uint32_t number, double us) {
   return false;
 }
 
-/// Whether all who meet in front of the lane's command have come. The last one wakes the others.
+/// Whether all have reached the step's meeting. The last one wakes the others.
 bool Simulator::meets(uint32_t number) {
-  const Lane &lane = lanes_[number];
-  const uint32_t place = ranks_[lane.rank].meeting[lane.command()];
-  if (place == kNone)
+  if (lanes_[number].step().meeting == kNone)
     return true;
-  simulator::Meeting &meeting = meetings_[place];
+  simulator::Meeting &meeting = meetings_[lanes_[number].step().meeting];
   if (!llvm::is_contained(meeting.lanes, number)) {
     meeting.lanes.push_back(number);
     if (--meeting.missing == 0)
@@ -151,147 +130,27 @@ bool Simulator::meets(uint32_t number) {
   return meeting.missing == 0;
 }
 
-/// Whether what the command waits for is there; then its work starts.
+/// Starts the step's work, unless its flag is not set or its record has not ended.
 bool Simulator::starts(uint32_t number) {
-  const Lane &lane = lanes_[number];
-  const RankState &rank = ranks_[lane.rank];
-  const Command &command = rank.plan->commands[lane.command()];
-  if (command.kind == CommandKind::Await) {
-    const double set = rank.flagSetUs[command.flag];
+  Lane &lane = lanes_[number];
+  const Step &step = lane.step();
+  if (step.flag != kNone) {
+    const double set = ranks_[lane.rank].flagSetUs[step.flag];
     return set != kNever && sleepUntil(number, set);
   }
-  if (const uint32_t record = rank.record[lane.command()]; record != kNone)
-    return spans_[lane.rank][record].endUs != kNever;
-  startFlows(number);
+  if (step.record != kNone)
+    return spans_[lane.rank][step.record].endUs != kNever;
+  lane.flows = step.work.size();
+  for (const simulator::Flow &flow : step.work)
+    flows_.start(flow);
   return true;
-}
-
-void Simulator::start(uint32_t number, const Flow &flow) {
-  ++lanes_[number].flows;
-  flows_.start(flow);
-}
-
-/// A sum that its copies' kernel adds takes no time besides. What a GEMM stores at a peer crosses
-/// the link while it is computed.
-void Simulator::startFlows(uint32_t number) {
-  const RankState &rank = ranks_[lanes_[number].rank];
-  for (uint32_t place : step(lanes_[number])) {
-    const Command &command = rank.plan->commands[place];
-    switch (command.kind) {
-    case CommandKind::Matmul:
-      start(number, simulator::gemmFlow(number, rank.gemms[command.matmul], lanes_[number].rank));
-      if (command.endpoint != kNone)
-        start(number, flowOf(number, command));
-      break;
-    case CommandKind::Sum:
-      if (lanes_[number].flows > 0)
-        break;
-      [[fallthrough]];
-    case CommandKind::Copy:
-    case CommandKind::Pointwise:
-      start(number, flowOf(number, command));
-      break;
-    case CommandKind::Group:
-    case CommandKind::Collective:
-      if (const double us = messageUs(rank, command); us > 0)
-        start(number, simulator::kernelFlow(number, us, lanes_[number].rank));
-      break;
-    default:
-      break;
-    }
-  }
-}
-
-bool computes(const Command &command) {
-  return command.kind == CommandKind::Sum || command.kind == CommandKind::Pointwise;
-}
-
-const CopyCost &Simulator::costOf(const Command &command) const {
-  if (command.endpoint == kNone)
-    return computes(command) ? costs_.sumCost() : costs_.local;
-  return command.src.buffer == kPeerBuffer ? costs_.pull : costs_.push;
-}
-
-/// Before the command's work starts.
-double Simulator::fixedUs(const Lane &lane) const {
-  const RankState &rank = ranks_[lane.rank];
-  double most = 0;
-  for (uint32_t place : step(lane)) {
-    const Command &command = rank.plan->commands[place];
-    double us = rank.kernels.launches[place] * costs_.launchUs;
-    const bool isPart = computes(command) && place != lane.command(); // of its copies' kernel
-    const bool isCopy = command.kind == CommandKind::Copy;
-    if (isCopy && command.endpoint != kNone &&
-        !rank.plan->isSameHost(rank.plan->endpoints[command.endpoint].peer))
-      us += network_.latencyUs;
-    else if (isCopy || (computes(command) && !isPart))
-      us += costOf(command).fixedUs;
-    most = std::max(most, us);
-  }
-  return most;
-}
-
-/// Bytes of a copy within memory, which reads and writes each of them, that takes as long; bytes
-/// that a GEMM stores at a peer.
-int64_t bytesLikeCopy(const Plan &plan, const Command &command) {
-  switch (command.kind) {
-  case CommandKind::Matmul:
-    return plan.matmuls[command.matmul].c.bytes;
-  case CommandKind::Pointwise: {
-    const PlanPointwise &pointwise = plan.pointwise[command.pointwise];
-    int64_t bytes = pointwise.dst.bytes;
-    for (const PlanPointwise::Operand &operand : pointwise.operands())
-      bytes += operand.range.bytes;
-    return bytes / 2;
-  }
-  case CommandKind::Sum: {
-    const PlanSum &sum = plan.sums[command.sum];
-    return (sum.count * sum.part(0).bytes + sum.dst.bytes) / 2;
-  }
-  default:
-    return command.dst.bytes;
-  }
-}
-
-/// Messages between hosts are copied by their receivers.
-Flow Simulator::flowOf(uint32_t number, const Command &command) const {
-  const uint32_t rank = lanes_[number].rank;
-  const Plan &plan = *ranks_[rank].plan;
-  const int64_t bytes = bytesLikeCopy(plan, command);
-  const CopyCost &cost = costOf(command);
-  Flow flow;
-  if (command.endpoint == kNone) {
-    flow = simulator::localFlow(number, bytes, cost, rank);
-  } else {
-    const int64_t other = plan.endpoints[command.endpoint].peer;
-    const uint32_t peer = standsFor(other);
-    const auto hostOf = [&](uint32_t one) { return static_cast<uint32_t>(plan.hostOf(one)); };
-    if (!plan.isSameHost(other))
-      return simulator::networkFlow(number, bytes, network_, {peer, hostOf(peer)},
-                                    {rank, hostOf(rank)});
-    const bool isPull = command.src.buffer == kPeerBuffer;
-    flow = isPull ? simulator::linkFlow(number, bytes, cost, peer, rank)
-                  : simulator::linkFlow(number, bytes, cost, rank, peer);
-  }
-  const bool isKernel = computes(command) || (command.kind != CommandKind::Matmul &&
-                                              costs_.transferMode.copies == CopyBy::Kernel);
-  return isKernel ? simulator::byKernel(flow, rank) : flow;
-}
-
-double Simulator::messageUs(const RankState &rank, const Command &command) const {
-  if (!messages_)
-    return 0;
-  return messages_
-      ->messageUs(costs_.launchMode, kindOfMessage(*rank.plan, command),
-                  bytesOfMessage(*rank.plan, command))
-      .value_or(0);
 }
 
 /// The flag on the peer is set once the signal has reached it.
 void Simulator::setFlag(const RankState &rank, const Command &signal) {
-  RankState &peer = ranks_[standsFor(rank.plan->endpoints[signal.endpoint].peer)];
-  peer.flagSetUs[rank.peerFlag[signal.endpoint]] = now_ + costs_.signalUs;
-  wakeLanes(peer);
+  const simulator::PlacedFlag &flag = rank.peerFlags[signal.endpoint];
+  ranks_[flag.rank].flagSetUs[flag.flag] = now_ + signalUs_;
+  wakeLanes(ranks_[flag.rank]);
 }
 
 void Simulator::wakeLanes(const RankState &rank) {
@@ -299,27 +158,26 @@ void Simulator::wakeLanes(const RankState &rank) {
     ready_.push_back(rank.firstLane + i);
 }
 
-/// The lane's step is over.
 void Simulator::end(uint32_t number) {
   Lane &lane = lanes_[number];
   const RankState &rank = ranks_[lane.rank];
-  const llvm::ArrayRef<uint32_t> places = step(lane);
-  for (uint32_t place : places) {
-    const Command &command = rank.plan->commands[place];
-    spans_[lane.rank][place].endUs = now_;
+  for (SimulatedSpan &span : spansOf(lane)) {
+    span.endUs = now_;
+    done_.advance();
+  }
+  for (const Command &command :
+       llvm::ArrayRef(rank.plan->commands).slice(lane.step().command, lane.step().count))
     if (command.kind == CommandKind::Signal)
       setFlag(rank, command);
     else if (command.kind == CommandKind::Record)
       wakeLanes(rank);
-    done_.advance();
-  }
-  lane.next += places.size();
+  ++lane.next;
   lane.phase = Phase::Issue;
 }
 
 // -- Time. --
 
-void Simulator::moveToNextMoment(double us) {
+void Simulator::moveTo(double us) {
   const double passed = us - now_;
   now_ = us;
   for (uint32_t lane : flows_.proceed(passed, tolerance()))
@@ -339,7 +197,7 @@ Status Simulator::deadlock() const {
     const Plan &plan = *ranks_[lane.rank].plan;
     if (!lane.isDone())
       text += fmt::format("\n  rank {} waits in {}", plan.rank,
-                          describeOrigin(plan, plan.commands[lane.command()].origin));
+                          describeOrigin(plan, plan.commands[lane.step().command].origin));
   }
   return Status(StatusCode::TimedOut, text);
 }
@@ -357,39 +215,14 @@ Result<double> Simulator::run() {
     const double next = std::min(timer, now_ + flows_.untilNextEnd());
     if (next == kNever)
       break;
-    moveToNextMoment(next);
+    moveTo(next);
   }
   if (!llvm::all_of(lanes_, [](const Lane &lane) { return lane.isDone(); }))
     return deadlock();
   return now_;
 }
 
-// -- Messages. --
-
-/// `spelled` have messages spelled out: receivers copy. Ranks that stand for others receive what
-/// the peers send that they stand for.
-NetworkTraffic trafficOfCopies(llvm::ArrayRef<Plan> spelled) {
-  const Plan &first = spelled.front();
-  std::vector<int64_t> sent(spelled.size(), 0);
-  for (const Plan &plan : spelled)
-    for (const Command &command : plan.commands) {
-      if (command.kind != CommandKind::Copy || command.endpoint == kNone)
-        continue;
-      const auto sender = static_cast<size_t>(plan.endpoints[command.endpoint].peer);
-      if (!plan.isSameHost(static_cast<int64_t>(sender)))
-        sent[sender % sent.size()] += command.dst.bytes;
-    }
-  NetworkTraffic traffic;
-  traffic.sentByHost.assign(static_cast<size_t>(first.hosts()), 0);
-  for (int64_t rank = 0; rank < first.ranks; ++rank) {
-    traffic.sentByRank.push_back(sent[static_cast<size_t>(rank) % sent.size()]);
-    traffic.sentByHost[static_cast<size_t>(first.hostOf(rank))] += traffic.sentByRank.back();
-  }
-  return traffic;
-}
-
-/// Whether the model knows what all groups and collectives of the Plans cost. It was measured on
-/// one host.
+/// Whether the model knows the costs of all groups and collectives. They are measured on one host.
 bool knowsMessages(const CostModel &model, LaunchMode launchMode, llvm::ArrayRef<Plan> plans) {
   return llvm::all_of(plans, [&](const Plan &plan) {
     return plan.hosts() == 1 &&
@@ -400,51 +233,13 @@ bool knowsMessages(const CostModel &model, LaunchMode launchMode, llvm::ArrayRef
   });
 }
 
-bool doRanksWait(llvm::ArrayRef<Plan> plans) {
-  return llvm::any_of(
-      plans, [](const Plan &plan) { return !plan.endpoints.empty() || plan.mayHaveMessages(); });
-}
-
-/// Between two runs that follow one another. Streams that begin together take one launch more.
-double gapBefore(llvm::ArrayRef<Plan> plans, const OperationCosts &costs) {
-  return costs.gapUs + (plans.front().streams.size() > 1 ? costs.launchUs : 0);
-}
-
-/// The Plans have no messages, or `messages` knows what theirs cost.
-Result<Simulation> simulateCommands(llvm::ArrayRef<Plan> plans, const CostModel &model,
-                                    const OperationCosts &costs, const CostModel *messages,
-                                    const SimulationOptions &options) {
-  Simulation simulation;
-  double deviceUs = 0, issueUs = 0;
-  const auto simulateAs = [&](const OperationCosts &as) -> Status {
-    simulator::Job job = BRAID_TRY(simulator::makeJob(plans, model, as));
-    for (const RankState &rank : job.ranks)
-      if (!rank.issuedUs.empty())
-        issueUs = std::max(issueUs, rank.issuedUs.back());
-    Simulator simulator(std::move(job), model, as, messages, options.progress);
-    deviceUs = BRAID_TRY(simulator.run());
-    simulation.spans = simulator.takeSpans();
-    return Status::ok();
-  };
-  if (options.what != Simulated::Run) { // the host is ahead of the device
-    OperationCosts issued = costs;
-    issued.issueUs = 0;
-    BRAID_TRY(simulateAs(issued));
-    simulation.burstUs = deviceUs + gapBefore(plans, costs);
-  }
-  if (!simulation.burstUs || costs.issueUs > 0)
-    BRAID_TRY(simulateAs(costs));
-  simulation.us = deviceUs + costs.runUs + (doRanksWait(plans) ? costs.apartUs : 0);
-  if (simulation.burstUs)
-    simulation.burstUs = std::max(*simulation.burstUs, issueUs);
-  return simulation;
+/// Between two runs in a burst. Streams of a graph that begin together take one launch more.
+double gapUs(llvm::ArrayRef<Plan> plans, const OperationCosts &costs) {
+  const bool hasLaunch = costs.launchMode == LaunchMode::Graph && plans.front().streams.size() > 1;
+  return costs.gapUs + (hasLaunch ? costs.local.fixedUs : 0);
 }
 
 } // namespace
-
-NetworkTraffic trafficOf(llvm::ArrayRef<Plan> plans) {
-  return trafficOfCopies(spellOutData(plans));
-}
 
 Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
                             const SimulationOptions &options) {
@@ -452,18 +247,38 @@ Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
   if (!costs)
     return unsupported("the cost model knows no operations issued as {} with {}",
                        name(options.launchMode).str(), str(options.transferMode));
-  if (!llvm::any_of(plans, [](const Plan &plan) { return plan.mayHaveMessages(); }))
-    return simulateCommands(plans, model, *costs, nullptr, options);
+  Simulation simulation;
   const bool isKnown = knowsMessages(model, options.launchMode, plans);
-  std::vector<Plan> spelled;
-  if (!isKnown)
-    spelled = spellOutData(plans);
-  const llvm::ArrayRef<Plan> shown = isKnown ? plans : llvm::ArrayRef<Plan>(spelled);
-  Simulation simulation =
-      BRAID_TRY(simulateCommands(shown, model, *costs, isKnown ? &model : nullptr, options));
-  simulation.traffic = trafficOfCopies(shown);
-  simulation.spelled = std::move(spelled);
+  if (!isKnown && llvm::any_of(plans, [](const Plan &plan) { return plan.mayHaveMessages(); }))
+    simulation.spelled = spellOutData(plans);
+  double issueUs = 0;
+  const auto simulateAs = [&](const OperationCosts &as) -> Result<double> {
+    simulator::Job job =
+        BRAID_TRY(simulator::makeJob(shownPlans(plans, simulation), model, as, isKnown));
+    for (const RankState &rank : job.ranks)
+      issueUs = std::max(issueUs, rank.issuedUs);
+    Simulator simulator(std::move(job), as.signalUs, options.progress);
+    const double us = BRAID_TRY(simulator.run());
+    simulation.spans = simulator.takeSpans();
+    return us;
+  };
+  OperationCosts issued = *costs; // in a burst the host is ahead of the device
+  issued.issueUs = 0;
+  const double deviceUs = BRAID_TRY(simulateAs(issued));
+  simulation.us = costs->runUs + (costs->issueUs > 0 ? BRAID_TRY(simulateAs(*costs)) : deviceUs);
+  simulation.burstUs = std::max(deviceUs + gapUs(plans, *costs), issueUs);
   return simulation;
+}
+
+/// Receivers copy what is spelled out.
+std::vector<int64_t> bytesSentByHosts(llvm::ArrayRef<Plan> plans) {
+  std::vector<int64_t> sent(static_cast<size_t>(plans.front().hosts()), 0);
+  for (const Plan &plan : spellOutData(plans))
+    for (const Command &command : plan.commands)
+      if (command.kind == CommandKind::Copy && command.endpoint != kNone)
+        if (const int64_t sender = plan.endpoints[command.endpoint].peer; !plan.isSameHost(sender))
+          sent[static_cast<size_t>(plan.hostOf(sender))] += command.dst.bytes;
+  return sent;
 }
 
 } // namespace braid

@@ -7,17 +7,16 @@
 //   await              ends when its flag is set
 //   record, wait_event take no time
 //   copy, sum, pointwise
-//                      wait fixedUs; then their bytes flow at rates that depend on what else does
-//                      (flows.h). Copies that one kernel makes begin together, after the longest of
-//                      their fixedUs, and send their signals at the end
+//                      wait fixedUs; then their bytes flow at rates that depend on what else runs
+//                      (flows.h). Copies by one kernel begin together, after the longest of their
+//                      fixedUs, and send their signals at the end
 //   message            between hosts: flows over the network after latencyUs
-//   group, collective  wait until all who meet there have come. On one host whose model knows what
-//                      they cost they are kernels that take that; elsewhere copies and signals
-//                      spell them out
+//   group, collective  wait for all who meet there. On one host whose model knows their costs they
+//                      are kernels; elsewhere copies and signals spell them out
 //   matmul             takes what GEMMs before it leave of the rank's machine
 //
-// A run in a burst of them takes as long as the device, with gapUs, or as the host to issue it,
-// whichever is longer.
+// A run in a burst takes as long as the device, with gapUs, or as the host to issue it, whichever
+// is longer. In a graph, several streams take one launch more, which costs as much as a small copy.
 //
 // The same arguments give the same result.
 //
@@ -29,14 +28,10 @@
 
 namespace braid {
 
-/// A run alone, a run among others that follow one another, or both.
-enum class Simulated : uint8_t { Run, Burst, Both };
-
 struct SimulationOptions {
   LaunchMode launchMode = LaunchMode::Eager;
   TransferMode transferMode = {};
-  Simulated what = Simulated::Run;
-  /// Hears how far the simulation is.
+  /// Hears of the progress of the simulation.
   ProgressFn progress = {};
 };
 
@@ -45,28 +40,19 @@ struct SimulatedSpan {
   double beginUs = 0, endUs = 0;
 };
 
-/// Bytes that one run sends between hosts, by rank and by host; those of a collective as it is
-/// spelled out. Empty where no rank may send messages.
-struct NetworkTraffic {
-  std::vector<int64_t> sentByRank, sentByHost;
-};
-/// `plans` are those of all ranks.
-NetworkTraffic trafficOf(llvm::ArrayRef<Plan> plans);
-
 struct Simulation {
-  /// From the call of a run until the host of the slowest rank knows that it is over.
+  /// From the call of a run until the host of the slowest rank sees its end.
   double us = 0;
-  /// The time of a run among others that follow one another.
-  std::optional<double> burstUs = {};
-  /// spans[rank][command]
+  /// The time of a run in a burst, where runs follow one another.
+  double burstUs = 0;
+  /// spans[rank][command], of a run alone
   std::vector<std::vector<SimulatedSpan>> spans;
-  /// The Plans with messages spelled out (runtime/plan/spell_out.h), whose commands the spans are
-  /// of. Empty if there are no messages, or if the model knows what they cost.
+  /// The Plans with messages spelled out (runtime/plan/spell_out.h), to which the spans belong.
+  /// Empty if there are no messages, or if the model knows what they cost.
   std::vector<Plan> spelled;
-  NetworkTraffic traffic;
 };
 
-/// The Plans whose commands the spans are of: `plans`, which were simulated, or these spelled out.
+/// The Plans to which the spans belong: `plans`, which were simulated, or these spelled out.
 inline llvm::ArrayRef<Plan> shownPlans(llvm::ArrayRef<Plan> plans, const Simulation &simulation) {
   return simulation.spelled.empty() ? plans : llvm::ArrayRef<Plan>(simulation.spelled);
 }
@@ -76,5 +62,9 @@ inline llvm::ArrayRef<Plan> shownPlans(llvm::ArrayRef<Plan> plans, const Simulat
 /// need; TimedOut if the run cannot end, naming what waits. Ends on any Plans.
 Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
                             const SimulationOptions &options);
+
+/// The bytes that each host sends to others in one run, those of a collective as it is spelled out.
+/// `plans` are those of all ranks.
+std::vector<int64_t> bytesSentByHosts(llvm::ArrayRef<Plan> plans);
 
 } // namespace braid

@@ -76,11 +76,7 @@ TEST(Calibrate, FindsEveryCost) {
   ASSERT_TRUE(costs);
   EXPECT_GT(costs->signalUs, 0);
   EXPECT_GT(costs->issueUs, 0);
-  EXPECT_GE(costs->apartUs, 0);
   EXPECT_GE(costs->gapUs, 0);
-  EXPECT_EQ(costs->launchUs, 0) << "the host issues";
-  ASSERT_TRUE(costs->sum);
-  EXPECT_GT(costs->sum->bytesPerUs, 1);
   for (const CopyCost &copy : {costs->local, costs->pull, costs->push})
     EXPECT_GT(copy.bytesPerUs, 1) << "a megabyte a second";
 }

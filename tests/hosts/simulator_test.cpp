@@ -41,14 +41,11 @@ Simulation simulated(const HostsCase &made, const CostModel &model) {
 TEST(HostsSimulator, TakesTheLatencyAndTheBytes) {
   const Simulation one = simulated(hostsCase(crossing(2, 100)), freeModel());
   EXPECT_NEAR(one.us, 7 + 400 / 2.0, 0.01);
-  EXPECT_THAT(one.traffic.sentByRank, testing::ElementsAre(400, 400));
-  EXPECT_THAT(one.traffic.sentByHost, testing::ElementsAre(400, 400));
 }
 
 TEST(HostsSimulator, SharesTheNetworkOfAHost) {
   const Simulation three = simulated(hostsCase(crossing(6, 100)), freeModel());
   EXPECT_NEAR(three.us, 7 + 3 * 400 / 2.0, 0.01);
-  EXPECT_THAT(three.traffic.sentByHost, testing::ElementsAre(1200, 1200));
 }
 
 TEST(HostsSimulator, SharesTheNetworkOfARank) {
@@ -60,21 +57,17 @@ TEST(HostsSimulator, SharesTheNetworkOfARank) {
   EXPECT_NEAR(simulated(hostsCase(crossing(6, 100)), model).us, 7 + 3 * 400 / 2.0, 0.01);
 }
 
+/// A ring sends each block over the network once, pairs once for each rank of the other host.
 TEST(HostsSimulator, CountsWhatAGatherSends) {
   const int64_t block = 4 * 5 * 4;
-  const Simulation pairwise = simulated(hostsCase(gatherOf(6, 3), "pairwise"), freeModel());
-  EXPECT_THAT(pairwise.traffic.sentByRank, testing::Each(3 * block)); // once for each rank there
-  EXPECT_THAT(pairwise.traffic.sentByHost, testing::ElementsAre(9 * block, 9 * block));
-  const Simulation ring = simulated(hostsCase(gatherOf(6, 3), "ring"), freeModel());
-  EXPECT_THAT(ring.traffic.sentByHost, testing::ElementsAre(5 * block, 5 * block));
-  EXPECT_LT(ring.us, pairwise.us);
-  const Simulation collective = simulated(hostsCase(gatherOf(6, 3), "collective"), freeModel());
-  EXPECT_THAT(collective.traffic.sentByHost, testing::ElementsAre(9 * block, 9 * block));
-}
-
-TEST(HostsSimulator, CountsNothingOnOneHost) {
-  const Simulation one = simulated(hostsCase(gatherOf(6, 6), "pairwise"), freeModel());
-  EXPECT_TRUE(one.traffic.sentByRank.empty());
+  const auto sent = [](const char *schedule) {
+    return bytesSentByHosts(hostsCase(gatherOf(6, 3), schedule).plans);
+  };
+  EXPECT_THAT(sent("pairwise"), testing::ElementsAre(9 * block, 9 * block));
+  EXPECT_THAT(sent("ring"), testing::ElementsAre(5 * block, 5 * block));
+  EXPECT_THAT(sent("collective"), testing::ElementsAre(9 * block, 9 * block));
+  EXPECT_LT(simulated(hostsCase(gatherOf(6, 3), "ring"), freeModel()).us,
+            simulated(hostsCase(gatherOf(6, 3), "pairwise"), freeModel()).us);
 }
 
 /// Rank 1 gets what rank 0 has from the beginning, but their whole has rank 2, which is late.
@@ -107,20 +100,6 @@ program @late mesh [0 .. 3) of 1 (%A: f32[4, 4], %B: f32[4, 4]) -> (%C: f32[4, 4
     const auto at = static_cast<size_t>(copy - late.spelled[rank].commands.begin());
     EXPECT_NEAR(late.spans[rank][at].endUs, 50 + 7 + 64 / 2.0, 0.01) << rank;
   }
-}
-
-TEST(HostsSimulator, KeepsTheNetworkInTheModel) {
-  CostModel model = freeModel();
-  model.network.rankBytesPerUs = 1.5;
-  const Result<CostModel> again = CostModel::decode(model.encode());
-  ASSERT_TRUE(again.isOk()) << again.status().message();
-  EXPECT_EQ(again->network.latencyUs, 7);
-  EXPECT_EQ(again->network.bytesPerUs, 2);
-  EXPECT_EQ(again->network.rankBytesPerUs, 1.5);
-  std::string bad = model.encode();
-  bad.replace(bad.find("\"bytes_per_us\": 2.0"), 19, "\"bytes_per_us\": 0.0");
-  EXPECT_THAT(CostModel::decode(bad).status().message(),
-              testing::HasSubstr("network.bytes_per_us: expected a number from 0.001"));
 }
 
 } // namespace

@@ -9,7 +9,6 @@ namespace braid {
 namespace {
 
 using testing::HasSubstr;
-using testing::MatchesRegex;
 
 PlanMatmul shape(int64_t m, int64_t n, int64_t k, DType dtype = DType::BF16) {
   return {dtype, m, n, k, false, {}, {}, {}, {}};
@@ -25,9 +24,8 @@ CostModel someModel() {
   costs.runUs = 12.5;
   costs.signalUs = 1.0 / 3;
   costs.pull = {11, 397000};
-  costs.apartUs = 3;
-  costs.sum = CopyCost{4, 1300000};
   model.operations = {{}, costs};
+  model.network.rankBytesPerUs = 1.5;
   model.add({.m = 100, .n = 8, .k = 8, .us = 10, .utilisation = 0.5});
   model.add({.m = 200, .n = 8, .k = 8, .us = 20, .utilisation = 1});
   model.add(MessageCost{LaunchMode::Graph, CollectiveKind::ReduceScatter, 4096, 11});
@@ -45,12 +43,10 @@ TEST(CostModel, ReadsWhatItWrote) {
   ASSERT_TRUE(costs);
   EXPECT_EQ(costs->signalUs, 1.0 / 3);
   EXPECT_EQ(costs->pull.bytesPerUs, 397000);
-  EXPECT_EQ(costs->apartUs, 3);
-  EXPECT_TRUE(costs->sum && costs->sum->bytesPerUs == 1300000);
-  EXPECT_FALSE(model->find(LaunchMode::Eager, {})->sum);
   EXPECT_FALSE(model->find(LaunchMode::Eager, transferMode));
   EXPECT_EQ(model->messageUs(LaunchMode::Graph, CollectiveKind::ReduceScatter, 4096), 11);
   EXPECT_EQ(model->find(shape(100, 8, 8))->utilisation, 0.5);
+  EXPECT_EQ(model->network.rankBytesPerUs, 1.5);
 }
 
 /// Between two sizes on a line; below the smallest the same, above the largest in proportion.
@@ -89,44 +85,49 @@ TEST(CostModel, SaysWhatItDoesNotUnderstand) {
   EXPECT_EQ(CostModel::decode("").status().message(), "cost model: 1:1: expected JSON");
   EXPECT_EQ(CostModel::decode("[]").status().message(),
             "cost model: expected an object, got array");
-  EXPECT_EQ(refusal(text, "model 6", "model 9"),
-            "cost model: format: expected \"braid cost model 6\", got \"braid cost model 9\"");
-  EXPECT_THAT(refusal(text, "12.5", "-1"),
-              HasSubstr("operations[1].run_us: expected a number from 0 to"));
-  EXPECT_THAT(refusal(text, "12.5", "1e99"), HasSubstr("got 1e+99"));
-  EXPECT_THAT(refusal(text, "397000.0", "0"), HasSubstr("operations[1].pull.bytes_per_us"));
-  EXPECT_EQ(refusal(text, "\"graph\"", "\"slow\""),
-            "cost model: operations[1].launch_mode: expected eager or graph, got \"slow\"");
-  EXPECT_EQ(refusal(text, "\"copies\": \"kernel\"", "\"copies\": \"hand\""),
-            "cost model: operations[1].copies: expected default, engine or kernel, got \"hand\"");
-  EXPECT_EQ(refusal(text, "\"bf16\"", "\"i8\""),
-            "cost model: gemms[0].dtype: expected bf16, f16, f32 or f64, got \"i8\"");
-  EXPECT_THAT(refusal(text, "\"m\": 100", "\"m\": -1"),
-              HasSubstr("gemms[0].m: expected an integer from 1 to"));
-  EXPECT_THAT(refusal(text, "\"utilisation\": 0.5", "\"utilisation\": 1.5"),
-              HasSubstr("gemms[0].utilisation: expected a number from 0.001 to 1, got 1.5"));
-  EXPECT_EQ(refusal(text, "\"reduce_scatter\"", "\"scatter\""),
-            "cost model: messages[0].operation: expected group, or a collective, got \"scatter\"");
-  EXPECT_THAT(refusal(text, "\"bytes\": 4096", "\"bytes\": -1"),
-              HasSubstr("messages[0].bytes: expected an integer from 1 to"));
-  EXPECT_THAT(refusal(text, "\"gap_us\": 0.0", "\"hurry\": 1.25"),
-              HasSubstr("operations[0].hurry: expected no such field"));
-  EXPECT_EQ(refusal(text, "\"network\"", "\"netwrok\""),
-            "cost model: netwrok: expected no such field in \"braid cost model 6\", got object");
-  EXPECT_EQ(refusal(text, "\"latency_us\"", "\"rank_us\": 1, \"latency_us\""),
-            "cost model: network.rank_us: expected no such field in \"braid cost model 6\", got 1");
+  struct Case {
+    const char *from, *to, *message;
+  };
+  for (const Case &each : std::initializer_list<Case>{
+           {"model 7", "model 9",
+            "format: expected \"braid cost model 7\", got \"braid cost model 9\""},
+           {"\"ranks\": 4", "\"ranks\": 0", "ranks: expected an integer from 1 to"},
+           {"\"ranks\": 4", "\"ranks\": -4", "got -4"},
+           {"12.5", "-1", "operations[1].run_us: expected a number from 0 to"},
+           {"12.5", "1e99", "got 1e+99"},
+           {"12.5", "1e999", "operations[1].run_us: expected a number from 0 to 1"},
+           {"12.5", "NaN", "expected JSON"},
+           {"397000", "0", "operations[1].pull.bytes_per_us: expected a number from 0.001 to"},
+           {"\"graph\"", "\"slow\"",
+            "operations[1].launch_mode: expected eager or graph, got \"slow\""},
+           {"\"copies\": \"kernel\"", "\"copies\": \"hand\"",
+            "operations[1].copies: expected default, engine or kernel, got \"hand\""},
+           {"\"gap_us\"", "\"gap\"", "operations[0].gap_us: expected a number from 0 to"},
+           {"\"bf16\"", "\"i8\"", "gemms[0].dtype: expected bf16, f16, f32 or f64, got \"i8\""},
+           {"\"m\": 100", "\"m\": -1", "gemms[0].m: expected an integer from 1 to"},
+           {"\"m\": 100", "\"m\": 0.5", "gemms[0].m: expected an integer from 1 to"},
+           {"\"m\": 100", "\"m\": null", "got nothing"},
+           {"\"us\": 10", "\"us\": -10", "gemms[0].us: expected a number from 0 to"},
+           {"\"utilisation\": 0.5", "\"utilisation\": 1.5",
+            "gemms[0].utilisation: expected a number from 0.001 to 1, got 1.5"},
+           {"\"reduce_scatter\"", "\"scatter\"",
+            "messages[0].operation: expected group, or a collective, got \"scatter\""},
+           {"\"bytes\": 4096", "\"bytes\": -1", "messages[0].bytes: expected an integer from 1 to"},
+           {"\"messages\"", "\"massages\"", "messages: expected a list of objects, got nothing"},
+           {"\"latency_us\": 10", "\"latency_us\": -1",
+            "network.latency_us: expected a number from 0 to"},
+           {"\"rank_bytes_per_us\": 1.5", "\"rank_bytes_per_us\": 0",
+            "network.rank_bytes_per_us: expected a number from 0.001 to"}})
+    EXPECT_THAT(refusal(text, each.from, each.to), HasSubstr(each.message));
   const std::string deep(100000, '['), ends(100000, ']');
   EXPECT_THAT(refusal(text, "\"graph\"", deep + ends),
               testing::EndsWith(": expected JSON of at most 64 levels"));
-  EXPECT_THAT(refusal(text, "\"braid cost model", std::string(1, '\0') + "\"braid"),
-              testing::EndsWith(": expected JSON"));
 }
 
 constexpr const char *kOlder = R"({{
  "format": "braid cost model {}", "machine": "old", "ranks": 2, "operations": [
-  {{"launch_mode": "graph", "copies": "default", "signals": "default", "run_us": 8,
-   "issue_copy_us": 2, "issue_matmul_us": 4, "issue_signal_us": 1, "issue_event_us": 1,
-   "event_us": 0.5, "signal_us": 1, "flight_us": 2, "await_us": 3, {}
+  {{"launch_mode": "graph", "copies": "default", "signals": "default", "run_us": 8, {}
+   "event_us": 0.5, "signal_us": 1,
    "local": {{"fixed_us": 1, "bytes_per_us": 1000, "shared_bytes_per_us": 900}},
    "pull": {{"fixed_us": 2, "bytes_per_us": 100, "shared_bytes_per_us": 90}},
    "push": {{"fixed_us": 3, "bytes_per_us": 200, "shared_bytes_per_us": 180}}}}],
@@ -136,29 +137,31 @@ constexpr const char *kOlder = R"({{
  "power": {{"idle": 0.5, "copy": 0.1, "boost": 1.1, "rest_us": 0}}
 }})";
 
-/// Formats 3 to 5 had more numbers; the others are computed from them.
+/// Formats 3 to 6 had more numbers; the present ones are computed from them.
 TEST(CostModel, ReadsOlderFormats) {
-  const std::string newer = R"("apart_us": 6, "gap_us": 7, "fork_us": 8,)";
-  for (const auto &[version, more, launchUs, gapUs] :
-       {std::tuple(3, std::string(), 0, 0), std::tuple(4, newer, 8, 7),
-        std::tuple(5, newer + R"( "launch_us": 8,)", 8, 7)}) {
+  const std::string parts = R"("issue_copy_us": 2, "issue_matmul_us": 4, "issue_signal_us": 1,
+                               "issue_event_us": 1, "flight_us": 2, "await_us": 3,)";
+  const std::string newer = R"("apart_us": 6, "gap_us": 7, "launch_us": 8,)";
+  const std::string sum = R"("issue_us": 2, "sum": {"fixed_us": 4, "bytes_per_us": 2000},)";
+  for (const auto &[version, more, gapUs, signalUs, localRate] :
+       {std::tuple(3, parts, 0, 6, 1000), std::tuple(5, parts + newer, 7, 6, 1000),
+        std::tuple(6, newer + sum, 7, 1, 2000)}) {
     const Result<CostModel> model = CostModel::decode(fmt::format(kOlder, version, more));
     ASSERT_TRUE(model.isOk()) << model.status().message();
     const OperationCosts *costs = model->find(LaunchMode::Graph, {});
     ASSERT_TRUE(costs);
+    EXPECT_EQ(costs->runUs, 8);
     EXPECT_EQ(costs->issueUs, 2);
-    EXPECT_EQ(costs->signalUs, 6);
-    EXPECT_EQ(costs->pull.bytesPerUs, 100);
-    EXPECT_EQ(costs->launchUs, launchUs);
+    EXPECT_EQ(costs->signalUs, signalUs);
     EXPECT_EQ(costs->gapUs, gapUs);
+    EXPECT_EQ(costs->local.bytesPerUs, localRate);
+    EXPECT_EQ(costs->pull.bytesPerUs, 100);
     EXPECT_EQ(model->network.rankBytesPerUs, 70);
     EXPECT_EQ(model->find(shape(8, 8, 8))->utilisation, 0.5);
     const Result<CostModel> again = CostModel::decode(model->encode());
     ASSERT_TRUE(again.isOk()) << again.status().message();
     EXPECT_EQ(again->encode(), model->encode());
   }
-  EXPECT_THAT(CostModel::decode(fmt::format(kOlder, 5, "")).status().message(),
-              HasSubstr("operations[0].apart_us: expected a number from 0 to"));
 }
 
 /// A GEMM that adds reads as many bytes more as its result has.
@@ -169,38 +172,6 @@ TEST(CostModel, KnowsGemmsThatAdd) {
   PlanMatmul adds = shape(100, 8, 8);
   adds.addend = {0, 0, 1600};
   EXPECT_DOUBLE_EQ(model.gemmCost(adds)->us, 10 + 1600 / 2 / 100.0);
-}
-
-/// A number that nothing can have, wherever it stands.
-TEST(CostModel, RefusesOddNumbers) {
-  const std::string text = someModel().encode();
-  EXPECT_THAT(refusal(text, "\"ranks\": 4", "\"ranks\": 0"),
-              HasSubstr("cost model: ranks: expected an integer from 1 to"));
-  EXPECT_THAT(refusal(text, "\"ranks\": 4", "\"ranks\": -4"), HasSubstr("got -4"));
-  for (const char *key : {"m", "n", "k"}) {
-    const std::string is = fmt::format("\"{}\": {}", key, key == std::string("m") ? 100 : 8);
-    for (const char *value : {"0", "-8", "0.5", "1e999", "null"})
-      EXPECT_THAT(refusal(text, is, fmt::format("\"{}\": {}", key, value)),
-                  HasSubstr(value == std::string("1e999")
-                                ? "expected a finite number, got 1e999"
-                                : fmt::format("gemms[0].{}: expected an integer from 1 to", key)));
-  }
-  EXPECT_THAT(refusal(text, "12.5", "NaN"),
-              MatchesRegex("cost model: [0-9]+:[0-9]+: expected JSON"));
-  EXPECT_THAT(refusal(text, "12.5", "-Infinity"), HasSubstr("expected JSON"));
-  EXPECT_THAT(refusal(text, "\"us\": 10.0", "\"us\": -10.0"),
-              HasSubstr("gemms[0].us: expected a number from 0 to"));
-  EXPECT_THAT(refusal(text, "\"latency_us\": 10.0", "\"latency_us\": -1"),
-              HasSubstr("network.latency_us: expected a number from 0 to"));
-  EXPECT_THAT(refusal(text, "\"rank_bytes_per_us\": 50000.0", "\"rank_bytes_per_us\": 0"),
-              HasSubstr("network.rank_bytes_per_us: expected a number from 0.001 to"));
-}
-
-/// The place is a line and a column, as in an editor.
-TEST(CostModel, SaysWhereANumberIsTooLarge) {
-  const std::string text = "{\n \"format\": \"braid cost model 3\",\n \"ranks\": 1e999\n}\n";
-  EXPECT_EQ(CostModel::decode(text).status().message(),
-            "cost model: 3:11: expected a finite number, got 1e999");
 }
 
 TEST(CostModel, KnowsGemmsBetweenMeasuredRows) {
@@ -238,7 +209,7 @@ TEST(CostModel, KnowsResultsOfOtherTypesApart) {
   EXPECT_EQ(refusal(text, "\"result\": \"f32\"", "\"result\": \"f16\""),
             "cost model: gemms[2].result: expected that type, or f32 for 16 bits, got \"f16\"");
   EXPECT_THAT(refusal(text, "\"result\": \"f32\"", "\"result\": 4"),
-              HasSubstr("gemms[2].result: expected a text, got 4"));
+              HasSubstr("gemms[2].result: expected bf16, f16, f32 or f64, got 4"));
 }
 
 TEST(CostModel, ReplacesWhatIsMeasuredAgain) {

@@ -2,7 +2,6 @@
 
 #include "api/calibrate/calibration_programs.h"
 #include "api/compile/plans.h"
-#include "runtime/simulate/kernels.h"
 #include "runtime/simulate/simulator.h"
 #include "tests/support/configured.h"
 
@@ -13,8 +12,6 @@
 namespace braid {
 namespace {
 
-using testing::Each;
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 std::vector<Plan> plansOf(const std::string &text, const CompileOptions &options = {}) {
@@ -50,14 +47,10 @@ CostModel withUtilisation(CostModel model, double utilisation) {
 
 Simulation simulated(llvm::ArrayRef<Plan> plans, const CostModel &model,
                      LaunchMode launchMode = LaunchMode::Graph) {
-  Result<Simulation> simulation = simulate(plans, model,
-                                           {.launchMode = launchMode,
-                                            .transferMode = model.operations[0].transferMode,
-                                            .what = Simulated::Both});
+  Result<Simulation> simulation = simulate(
+      plans, model, {.launchMode = launchMode, .transferMode = model.operations[0].transferMode});
   EXPECT_TRUE(simulation.isOk()) << simulation.status().message();
-  Simulation failed;
-  failed.burstUs = 0;
-  return simulation ? std::move(*simulation) : failed;
+  return simulation ? std::move(*simulation) : Simulation();
 }
 
 /// The time of a run alone, without what it takes besides its commands.
@@ -161,9 +154,6 @@ program @sum mesh [0 .. 1) (%P: f32[3, 100], %b: {0}[100]) -> (%C: {0}[{1}]) {{
   EXPECT_NEAR(timeOf(fmt::format(kSum, "f32", 100, ""), model), 5 + 8, 1e-3);
   EXPECT_NEAR(timeOf(fmt::format(kSum, "bf16", 100, ", %b"), model), 5 + 7, 1e-3);
   EXPECT_NEAR(timeOf(fmt::format(kSum, "f32", 20, "[30 .. 50]"), model), 5 + 1.6, 1e-3);
-  for (OperationCosts &costs : model.operations)
-    costs.sum = CopyCost{50, 200};
-  EXPECT_NEAR(timeOf(fmt::format(kSum, "f32", 100, ""), model), 50 + 4, 1e-3);
 }
 
 constexpr const char *kShift = R"(
@@ -350,15 +340,33 @@ TEST(Simulator, AddsOnTheWayWhereKernelsDo) {
   const auto time = [&](int64_t elements, bool copiesOwn, TransferMode mode) {
     CostModel model = easyModel(mode);
     for (OperationCosts &costs : model.operations)
-      costs.sum = CopyCost{500, 1000};
+      costs.local = CopyCost{500, 1000};
     return timeOf(addedParts(elements, copiesOwn), model);
   };
   const double copied = 70 + 7 + 400.0 / 10, told = 70, summed = 500 + 0.6;
   EXPECT_NEAR(time(100, false, {CopyBy::Kernel}), copied + told, 1e-3);
-  EXPECT_NEAR(time(100, true, {CopyBy::Kernel}), copied + told, 1e-3);
+  EXPECT_NEAR(time(100, true, {CopyBy::Kernel}), 70 + 500 + 400.0 / 10 + told, 1e-3);
   EXPECT_NEAR(time(100, false, {CopyBy::Engine}), copied + std::max(summed, told), 1e-3);
-  EXPECT_GT(time(100, true, {CopyBy::Kernel, SignalBy::Memory}), summed);
-  EXPECT_GT(time(101, true, {CopyBy::Kernel}), summed);
+  EXPECT_GT(time(100, true, {CopyBy::Kernel, SignalBy::Memory}), 500 + summed);
+  EXPECT_GT(time(101, true, {CopyBy::Kernel}), 500 + summed);
+}
+
+/// The second shot's copies are in the kernel that has added, and wait for no launch.
+TEST(Simulator, GoesOnInTheKernelThatAdds) {
+  const std::vector<Plan> plans =
+      plansOf("fusion @f(D = 4) {\n  mesh [0 .. D)\n  %A = input f32[8, DIDx{D}, 16]\n"
+              "  %B = input f32[DIDx{D}, 16, 8]\n  %C = matmul %A, %B : f32[8, 8]\n"
+              "  output %C\n}\n",
+              {.schedule = test::configured("bulk;reduction=two-shot;second-shot=put")});
+  for (const auto &[mode, isLaunched] :
+       {std::pair(TransferMode{CopyBy::Kernel}, false),
+        std::pair(TransferMode{CopyBy::Kernel, SignalBy::Memory}, true),
+        std::pair(TransferMode{CopyBy::Engine}, true)}) {
+    CostModel model = easyModel(mode);
+    for (OperationCosts &costs : model.operations)
+      costs.push.fixedUs = 5000;
+    EXPECT_EQ(simulated(plans, model).us > 5000, isLaunched) << str(mode);
+  }
 }
 
 /// A transfer by `get` on another stream, while the rank's machine is at work on a GEMM.
@@ -380,28 +388,25 @@ program @beside mesh [0 .. 2) (%A: f32[4, 4], %B: f32[4, 4]) -> (%C: f32[4, 4]) 
 }
 )";
 
-double besideGemm(double utilisation, double launchUs, TransferMode mode) {
-  CostModel model = withUtilisation(easyModel(mode), utilisation);
-  for (OperationCosts &costs : model.operations)
-    costs.launchUs = launchUs;
-  return timeOf(kTransferBesideGemm, model);
-}
-
 /// A tenth of the machine keeps a link busy. With less a copy by a kernel is slower.
 TEST(Simulator, KeepsALinkBusyWithATenthOfTheMachine) {
+  const auto besideGemm = [](double utilisation) {
+    return timeOf(kTransferBesideGemm, withUtilisation(easyModel({CopyBy::Kernel}), utilisation));
+  };
   const double alone = 70 + 47 + 70;
-  EXPECT_NEAR(besideGemm(0.9, 0, {CopyBy::Kernel}), alone, 1e-3);
+  EXPECT_NEAR(besideGemm(0.9), alone, 1e-3);
   // From 77 us on, when its 40 us begin, until the GEMM is over at 100.
-  EXPECT_NEAR(besideGemm(0.95, 0, {CopyBy::Kernel}), alone + 23 / 2.0, 1e-3);
+  EXPECT_NEAR(besideGemm(0.95), alone + 23 / 2.0, 1e-3);
 }
 
-// All that reach a rank together, not each: a GEMM that begins behind them has the rest.
+/// All that reach a rank together, not each: a later GEMM has the rest.
 TEST(Simulator, TakesATenthForAllCopiesOverALink) {
   const std::string text =
       fmt::format(kFan, 5, 10000, "%A: f32[4, 4], %B: f32[4, 4]", "%C: f32[4, 4]", R"(
+  %parts = allocate device f32[2, 4, 4]
   %small = allocate device f32[4, 4]
   for %j in 0 .. 30 {
-    set %small, %A
+    sum %small, %parts
   }
   matmul %C, %A, %B)");
   CostModel model = easyModel({CopyBy::Kernel});
@@ -414,53 +419,6 @@ TEST(Simulator, TakesATenthForAllCopiesOverALink) {
   ASSERT_NE(gemm, commands.end());
   const SimulatedSpan &span = simulation.spans.front()[size_t(gemm - commands.begin())];
   EXPECT_NEAR(span.endUs - span.beginUs, 1000, 1e-3) << "900 us of nine tenths";
-}
-
-/// The number of launches that each command of a stream takes more.
-std::vector<int8_t> launchesOf(std::initializer_list<CommandKind> kinds, TransferMode mode) {
-  Plan plan;
-  plan.streams.emplace_back();
-  plan.sums.emplace_back();
-  plan.sums.back().count = 2;
-  plan.sums.back().stride = 1024;
-  plan.sums.back().parts = {0, 0, 2048};
-  plan.sums.back().dst = {1, 0, 1024};
-  for (CommandKind kind : kinds) {
-    plan.commands.emplace_back();
-    plan.commands.back().kind = kind;
-    plan.commands.back().sum = 0;
-  }
-  return simulator::findKernels(plan, mode).launches;
-}
-
-TEST(Simulator, LaunchesKernelsThatOnlySignal) {
-  using enum CommandKind;
-  const TransferMode byKernel{CopyBy::Kernel}, byMemory{CopyBy::Engine, SignalBy::Memory};
-  EXPECT_THAT(launchesOf({Signal, Await, Copy, Signal, Await}, byKernel), Each(0));
-  EXPECT_THAT(launchesOf({Matmul, Signal, Await, Matmul}, byKernel), ElementsAre(0, 1, 0, 0));
-  EXPECT_THAT(launchesOf({Matmul, Await, Record, Signal}, byKernel), ElementsAre(0, 1, 0, 1));
-  EXPECT_THAT(launchesOf({Matmul, Signal, Await, Sum, Await}, byKernel), Each(0));
-  EXPECT_THAT(launchesOf({Matmul, Signal, Await, Matmul}, byMemory), ElementsAre(0, 1, 1, 0));
-  EXPECT_THAT(launchesOf({Signal, Await, Copy, Signal}, byMemory), Each(0)) << "beside an engine's";
-}
-
-/// As backends/cuda/launch_filler.h makes one kernel of both shots.
-TEST(Simulator, FindsSecondShotsOfTheSameKernel) {
-  const auto copiesGoingOn = [](const std::string &schedule, int64_t columns, TransferMode mode) {
-    const std::string text = fmt::format("fusion @f(D = 4, N = {}) {{\n  mesh [0 .. D)\n"
-                                         "  %A = input bf16[8, DIDx{{D}}, 16]\n"
-                                         "  %B = input bf16[DIDx{{D}}, 16, N]\n"
-                                         "  %C = matmul %A, %B : bf16[8, N]\n  output %C\n}}\n",
-                                         columns);
-    const std::vector<Plan> plans = plansOf(text, {.schedule = test::configured(schedule)});
-    return llvm::count(simulator::findKernels(plans[0], mode).launches, -1);
-  };
-  const std::string pushed = "bulk;reduction=two-shot;second-shot=put";
-  EXPECT_EQ(copiesGoingOn(pushed, 8, {CopyBy::Kernel}), 6) << "to and from three ranks";
-  EXPECT_EQ(copiesGoingOn(pushed, 8, {CopyBy::Kernel, SignalBy::Memory}), 0);
-  EXPECT_EQ(copiesGoingOn(pushed, 8, {CopyBy::Engine}), 0);
-  EXPECT_EQ(copiesGoingOn(pushed, 3, {CopyBy::Kernel}), 0) << "nothing is added on the way";
-  EXPECT_EQ(copiesGoingOn("bulk;reduction=two-shot", 8, {CopyBy::Kernel}), 0);
 }
 
 TEST(Simulator, ReportsADeadlock) {
@@ -527,23 +485,19 @@ TEST(Simulator, EndsWithEverythingDone) {
     }
 }
 
-/// Between runs nobody waits for the host, or for others to begin.
+/// In a burst no run waits for the host. Streams that begin together cost a launch.
 TEST(Simulator, PredictsRunsThatFollowOneAnother) {
   CostModel model = easyModel();
-  for (OperationCosts &costs : model.operations) {
-    costs.apartUs = 500;
+  for (OperationCosts &costs : model.operations)
     costs.gapUs = 9;
-  }
-  const Simulation gemms = simulated(plansOf(fmt::format(kGemms, "", "")), model);
-  EXPECT_DOUBLE_EQ(gemms.us, 1000 + 200) << "nobody waits for another rank";
-  EXPECT_DOUBLE_EQ(*gemms.burstUs, 9 + 200);
-  const Simulation transfer =
-      simulated(plansOf(fmt::format(kShift, "get", kSend, kReceive)), model);
-  EXPECT_NEAR(transfer.us, 1000 + 500 + 70 + 7 + 40 + 70, 1e-3);
-  EXPECT_NEAR(*transfer.burstUs, 9 + 70 + 7 + 40 + 70, 1e-3);
-  const Result<Simulation> unasked =
-      simulate(plansOf(fmt::format(kGemms, "", "")), model, {LaunchMode::Graph});
-  EXPECT_FALSE(unasked->burstUs);
+  const Simulation one = simulated(plansOf(fmt::format(kGemms, "", "")), model);
+  EXPECT_DOUBLE_EQ(one.us, 1000 + 200);
+  EXPECT_DOUBLE_EQ(one.burstUs, 9 + 200);
+  const std::string two = fmt::format(kGemms, "set_current_stream stream(1)",
+                                      "set_current_stream %main\n  synchronize stream(1)");
+  model = withUtilisation(std::move(model), 1);
+  EXPECT_NEAR(simulated(plansOf(two), model).burstUs, 9 + 5 + 200, 1e-3);
+  EXPECT_NEAR(simulated(plansOf(two), model, LaunchMode::Eager).burstUs, 9 + 200, 1e-3);
 }
 
 /// The host issues one run after the other, as fast as it can.
@@ -551,9 +505,9 @@ TEST(Simulator, TakesNoLessThanTheHostTakesToIssueARun) {
   CostModel model = easyModel();
   const std::vector<Plan> plans = plansOf(fmt::format(kGemms, "", ""));
   model.operations[0].issueUs = 300;
-  EXPECT_NEAR(*simulated(plans, model, LaunchMode::Eager).burstUs, 2 * 300, 1e-3);
+  EXPECT_NEAR(simulated(plans, model, LaunchMode::Eager).burstUs, 2 * 300, 1e-3);
   model.operations[0].issueUs = 30;
-  EXPECT_NEAR(*simulated(plans, model, LaunchMode::Eager).burstUs, 200, 1e-3);
+  EXPECT_NEAR(simulated(plans, model, LaunchMode::Eager).burstUs, 200, 1e-3);
 }
 
 } // namespace

@@ -1,0 +1,331 @@
+//===- runtime/simulate/steps.cpp - Plans as steps of streams, each with its costs ------------===//
+
+#include "runtime/simulate/steps.h"
+
+#include "ir/failure.h"
+#include "runtime/execute/peer_memory.h"
+#include "runtime/plan/spell_out.h"
+#include "runtime/simulate/alike_ranks.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <map>
+
+namespace braid::simulator {
+namespace {
+
+// -- Kernels. --
+
+/// Whether each copy brings a whole part of the sum, in units that GPUs load at once, so that their
+/// kernel adds the parts on the way.
+bool addsOnTheWay(const PlanSum &sum, llvm::ArrayRef<const Command *> copies) {
+  constexpr int64_t kUnit = 16;
+  const int64_t part = sum.part(0).bytes;
+  return part % kUnit == 0 && sum.stride % kUnit == 0 &&
+         llvm::all_of(copies, [&](const Command *copy) {
+           return copy->dst.bytes == part && overlap(copy->dst, sum.parts);
+         });
+}
+
+/// The first command is a copy by a kernel. Returns the number of commands in this kernel.
+uint32_t sizeOfKernel(const Plan &plan, llvm::ArrayRef<Command> commands, SignalBy signals) {
+  constexpr size_t kMostCopies = 16;
+  const bool canSignal = signals != SignalBy::Memory;
+  llvm::SmallVector<const Command *, kMostCopies> copies;
+  uint32_t count = 0;
+  for (const Command &command : commands) {
+    if (command.kind == CommandKind::Sum && canSignal &&
+        addsOnTheWay(plan.sums[command.sum], copies))
+      return count + 1;
+    if (command.kind == CommandKind::Copy && copies.size() < kMostCopies)
+      copies.push_back(&command);
+    else if (command.kind != CommandKind::Signal || !canSignal)
+      break;
+    ++count;
+  }
+  return copies.size() > 1 ? count : 1;
+}
+
+// -- Costs. --
+
+bool computes(const Command &command) {
+  return command.kind == CommandKind::Sum || command.kind == CommandKind::Pointwise;
+}
+
+/// The bytes of a copy that takes as long: a copy reads and writes each byte.
+int64_t bytesLikeCopy(const Plan &plan, const Command &command) {
+  if (command.kind == CommandKind::Matmul) // which stores its result at a peer
+    return plan.matmuls[command.matmul].c.bytes;
+  int64_t bytes = 0;
+  forEachOperand(plan, command, [&](const Range &range, Access, OperandRole role) {
+    bytes += role == OperandRole::Bias ? 0 : range.bytes;
+  });
+  return bytes / 2;
+}
+
+/// Builds the steps of one rank after the other.
+class JobBuilder {
+public:
+  JobBuilder(llvm::ArrayRef<Plan> plans, const CostModel &model, const OperationCosts &costs,
+             bool knowsMessages)
+      : plans_(plans), model_(model), costs_(costs), knowsMessages_(knowsMessages),
+        wholes_(wholesOf(plans)) {}
+
+  Result<Job> build() {
+    for (size_t rank = 0; rank < plans_.size(); ++rank) {
+      BRAID_TRY(checkRank(rank));
+      BRAID_TRY(addRank(plans_[rank]));
+    }
+    BRAID_TRY(matchEndpoints());
+    return std::move(job_);
+  }
+
+private:
+  Status checkRank(size_t rank) const;
+  Status addRank(const Plan &plan);
+  Status matchEndpoints();
+  void addBatch(const Plan &plan, size_t begin, size_t end, llvm::ArrayRef<uint32_t> sizes);
+  Step makeStep(const Plan &plan, uint32_t first, uint32_t count);
+  double fixedUs(const Plan &plan, const Step &step) const;
+  void addWork(const Plan &plan, const Command &command, Step &step) const;
+  Flow flowOf(const Plan &plan, const Command &command) const;
+  const CopyCost &costOf(const Command &command) const;
+  uint32_t meetingOf(const Plan &plan, uint32_t command);
+
+  /// The rank here that stands for a rank of the mesh.
+  size_t standsFor(int64_t rank) const { return static_cast<size_t>(rank) % plans_.size(); }
+
+  llvm::ArrayRef<Plan> plans_;
+  const CostModel &model_;
+  const OperationCosts &costs_;
+  const bool knowsMessages_;
+  const std::vector<std::vector<Whole>> wholes_; ///< by rank and group
+  Job job_;
+  /// By the whole of groups, or by the team and the number of its collectives before.
+  std::map<std::pair<std::vector<int64_t>, uint32_t>, uint32_t> meetings_;
+  std::map<std::vector<int64_t>, uint32_t> collectives_; ///< of the rank's teams so far
+  std::vector<GemmCost> gemms_;                          ///< of the rank
+  std::vector<uint32_t> records_;                        ///< by event: the last one of the rank
+};
+
+Status JobBuilder::checkRank(size_t rank) const {
+  const Plan &plan = plans_[rank];
+  const auto period = static_cast<int64_t>(plans_.size());
+  const bool hasWholeHosts = plan.hosts() == 1 || period % plan.ranksPerHost == 0;
+  if (plan.rank == static_cast<int64_t>(rank) && plan.ranks == plans_.front().ranks &&
+      plan.ranks % period == 0 && hasWholeHosts)
+    return Status::ok();
+  return badInput("expected the Plan of rank {} of {}, got that of rank {} of {}", rank, period,
+                  plan.rank, plan.ranks);
+}
+
+Status JobBuilder::addRank(const Plan &plan) {
+  RankState &rank = job_.ranks.emplace_back();
+  rank.plan = &plan;
+  rank.firstLane = static_cast<uint32_t>(job_.lanes.size());
+  rank.flagSetUs.assign(plan.flags, kNever);
+  job_.lanes.resize(job_.lanes.size() + plan.streams.size(),
+                    {.rank = static_cast<uint32_t>(plan.rank)});
+  collectives_.clear();
+  records_.assign(plan.events, kNone);
+  gemms_.clear();
+  for (const PlanMatmul &shape : plan.matmuls)
+    gemms_.push_back(BRAID_TRY(model_.gemmCost(shape)));
+  const std::vector<uint32_t> sizes = kernelSizes(plan, costs_.transferMode);
+  for (size_t begin = 0, end = 0; begin < plan.commands.size(); begin = end) {
+    end = endOfBatch(plan, begin);
+    addBatch(plan, begin, end, sizes);
+  }
+  return Status::ok();
+}
+
+/// A kernel that adds what it has copied goes on with the copies after the sum.
+void JobBuilder::addBatch(const Plan &plan, size_t begin, size_t end,
+                          llvm::ArrayRef<uint32_t> sizes) {
+  RankState &rank = job_.ranks.back();
+  bool hasAdded = false;
+  for (size_t i = begin; i < end; i += sizes[i]) {
+    const Command &command = plan.commands[i];
+    Step step = makeStep(plan, static_cast<uint32_t>(i), sizes[i]);
+    if (hasAdded && command.kind == CommandKind::Copy)
+      step.fixedUs = 0;
+    hasAdded |= sizes[i] > 1 && plan.commands[i + sizes[i] - 1].kind == CommandKind::Sum;
+    // The host takes no time for a message, only for the commands that spell it out.
+    if (command.kind != CommandKind::Group && command.kind != CommandKind::Collective)
+      rank.issuedUs += costs_.issueUs;
+    step.issuedUs = rank.issuedUs;
+    const uint32_t lane = rank.firstLane + command.stream;
+    for (Flow &flow : step.work)
+      flow.lane = lane;
+    job_.lanes[lane].steps.push_back(std::move(step));
+  }
+}
+
+Step JobBuilder::makeStep(const Plan &plan, uint32_t first, uint32_t count) {
+  const Command &command = plan.commands[first];
+  Step step{.command = first, .count = count};
+  if (command.kind == CommandKind::Record)
+    records_[command.event] = first;
+  else if (command.kind == CommandKind::WaitEvent)
+    step.record = records_[command.event];
+  else if (command.kind == CommandKind::Await)
+    step.flag = command.flag;
+  step.meeting = meetingOf(plan, first);
+  step.fixedUs = fixedUs(plan, step);
+  for (uint32_t i = first; i < first + count; ++i)
+    addWork(plan, plan.commands[i], step);
+  return step;
+}
+
+/// The longest of its copies, or of its first command.
+double JobBuilder::fixedUs(const Plan &plan, const Step &step) const {
+  double most = 0;
+  for (uint32_t i = step.command; i < step.command + step.count; ++i) {
+    const Command &command = plan.commands[i];
+    const bool isCopy = command.kind == CommandKind::Copy;
+    if (isCopy && command.endpoint != kNone &&
+        !plan.isSameHost(plan.endpoints[command.endpoint].peer))
+      most = std::max(most, model_.network.latencyUs);
+    else if (isCopy || (computes(command) && i == step.command))
+      most = std::max(most, costOf(command).fixedUs);
+  }
+  return most;
+}
+
+/// A sum that its copies' kernel adds takes no time besides. A result that a GEMM stores at a peer
+/// crosses the link while it is computed.
+void JobBuilder::addWork(const Plan &plan, const Command &command, Step &step) const {
+  const auto rank = static_cast<uint32_t>(plan.rank);
+  switch (command.kind) {
+  case CommandKind::Matmul: {
+    const GemmCost &gemm = gemms_[command.matmul];
+    step.work.push_back(
+        {.left = gemm.us, .machine = rank, .needs = gemm.utilisation, .isGemm = true});
+    if (command.endpoint != kNone)
+      step.work.push_back(flowOf(plan, command));
+    break;
+  }
+  case CommandKind::Copy:
+  case CommandKind::Pointwise:
+    step.work.push_back(flowOf(plan, command));
+    break;
+  case CommandKind::Sum:
+    if (step.work.empty())
+      step.work.push_back(flowOf(plan, command));
+    break;
+  case CommandKind::Group:
+  case CommandKind::Collective:
+    if (knowsMessages_)
+      step.work.push_back({.left = model_
+                                       .messageUs(costs_.launchMode, kindOfMessage(plan, command),
+                                                  bytesOfMessage(plan, command))
+                                       .value_or(0),
+                           .machine = rank,
+                           .needs = 1});
+    break;
+  default:
+    break;
+  }
+}
+
+const CopyCost &JobBuilder::costOf(const Command &command) const {
+  if (command.endpoint == kNone)
+    return costs_.local;
+  return command.src.buffer == kPeerBuffer ? costs_.pull : costs_.push;
+}
+
+/// Messages between hosts are copied by their receivers. A kernel that copies within a rank needs
+/// its whole machine, and a tenth to keep a link busy.
+Flow JobBuilder::flowOf(const Plan &plan, const Command &command) const {
+  Flow flow{.left = static_cast<double>(bytesLikeCopy(plan, command))};
+  const bool isKernel = computes(command) || (command.kind != CommandKind::Matmul &&
+                                              costs_.transferMode.copies == CopyBy::Kernel);
+  flow.machine = static_cast<uint32_t>(plan.rank);
+  const double rate = costOf(command).bytesPerUs;
+  if (command.endpoint == kNone) {
+    flow.uses = {{Resource::Memory, plan.rank, rate}};
+    flow.needs = isKernel ? 1 : 0;
+  } else {
+    const int64_t other = plan.endpoints[command.endpoint].peer;
+    const bool isPull = command.src.buffer == kPeerBuffer;
+    const auto peer = static_cast<int64_t>(standsFor(other));
+    const int64_t from = isPull ? peer : plan.rank, to = isPull ? plan.rank : peer;
+    const NetworkCost &network = model_.network;
+    if (plan.isSameHost(other))
+      flow.uses = {{Resource::LinkOut, from, rate}, {Resource::LinkIn, to, rate}};
+    else
+      flow.uses = {{Resource::NetworkOut, from, network.rankBytesPerUs},
+                   {Resource::NetworkIn, to, network.rankBytesPerUs},
+                   {Resource::HostOut, plan.hostOf(from), network.bytesPerUs},
+                   {Resource::HostIn, plan.hostOf(to), network.bytesPerUs}};
+    flow.needs = isKernel && plan.isSameHost(other) ? 0.1 : 0;
+  }
+  flow.limit = flow.uses.front().capacity;
+  return flow;
+}
+
+/// The meeting of the group or the collective that begins with the command, or kNone.
+uint32_t JobBuilder::meetingOf(const Plan &plan, uint32_t index) {
+  const Command &command = plan.commands[index];
+  if (index > 0 && plan.commands[index - 1].group == command.group &&
+      plan.commands[index - 1].collective == command.collective)
+    return kNone;
+  std::pair<std::vector<int64_t>, uint32_t> key;
+  if (command.group != kNone) {
+    key = {{}, wholes_[static_cast<size_t>(plan.rank)][command.group].number};
+  } else if (command.collective != kNone) {
+    const std::vector<int64_t> &team = plan.collectives[command.collective].team;
+    key = {team, collectives_[team]++};
+  } else {
+    return kNone;
+  }
+  const auto [found, isNew] =
+      meetings_.try_emplace(key, static_cast<uint32_t>(job_.meetings.size()));
+  if (isNew)
+    job_.meetings.emplace_back();
+  ++job_.meetings[found->second].missing;
+  return found->second;
+}
+
+/// Finds the flag that each endpoint's signal sets, as the executor does.
+Status JobBuilder::matchEndpoints() {
+  const auto period = static_cast<int64_t>(plans_.size());
+  std::map<EndpointKey, PlacedFlag> flags;
+  for (const Plan &plan : plans_)
+    for (const Endpoint &endpoint : plan.endpoints)
+      flags[keyOf(plan, endpoint)] = {static_cast<size_t>(plan.rank), endpoint.flag};
+  for (RankState &rank : job_.ranks)
+    for (const Endpoint &endpoint : rank.plan->endpoints) {
+      const auto found = flags.find(partnerKeyOf(*rank.plan, endpoint, period));
+      if (found == flags.end())
+        return badInput("{} on rank {} meets nothing on rank {}",
+                        describeOrigin(*rank.plan, endpoint.origin), rank.plan->rank,
+                        endpoint.peer);
+      rank.peerFlags.push_back(found->second);
+    }
+  return Status::ok();
+}
+
+} // namespace
+
+std::vector<uint32_t> kernelSizes(const Plan &plan, TransferMode transferMode) {
+  std::vector<uint32_t> sizes(plan.commands.size(), 1);
+  if (transferMode.copies != CopyBy::Kernel)
+    return sizes;
+  for (size_t i = 0, end = 0; i < sizes.size(); i += sizes[i]) {
+    if (i == end)
+      end = endOfBatch(plan, i);
+    if (plan.commands[i].kind == CommandKind::Copy)
+      sizes[i] =
+          sizeOfKernel(plan, llvm::ArrayRef(plan.commands).slice(i, end - i), transferMode.signals);
+  }
+  return sizes;
+}
+
+Result<Job> makeJob(llvm::ArrayRef<Plan> plans, const CostModel &model, const OperationCosts &costs,
+                    bool knowsMessages) {
+  return JobBuilder(plans, model, costs, knowsMessages).build();
+}
+
+} // namespace braid::simulator
