@@ -44,6 +44,7 @@ struct CalibrateFlags {
   int64_t timeoutMs = 60000;
 
   bool usesGpus() const { return backend != "cpu"; }
+  std::chrono::milliseconds timeout() const { return std::chrono::milliseconds(timeoutMs); }
 };
 
 constexpr const char *kCalibrateFooter = R"(
@@ -83,20 +84,6 @@ void addFlags(CLI::App &app, CalibrateFlags &flags) {
   app.footer(kCalibrateFooter);
 }
 
-Result<std::vector<DType>> dtypesOf(const CalibrateFlags &flags) {
-  std::vector<DType> dtypes;
-  for (const std::string &text : flags.dtypes) {
-    const std::optional<DType> dtype = dtypeFromName(text);
-    if (!dtype)
-      return badChoice("--dtype", text, {"bf16", "f16", "f32", "f64"});
-    if (!llvm::is_contained(dtypes, *dtype))
-      dtypes.push_back(*dtype);
-  }
-  if (dtypes.empty())
-    dtypes = {DType::BF16};
-  return dtypes;
-}
-
 /// "MxNxK"
 Result<PlanMatmul> shapeOf(const std::string &text) {
   constexpr int64_t kMost = int64_t(1) << 24; // tensors of such extents have a size in bytes
@@ -112,14 +99,17 @@ Result<PlanMatmul> shapeOf(const std::string &text) {
 }
 
 Result<std::vector<PlanMatmul>> gemmsOf(const CalibrateFlags &flags) {
-  const std::vector<DType> dtypes = BRAID_TRY(dtypesOf(flags));
   std::vector<PlanMatmul> gemms;
-  for (DType dtype : dtypes) {
+  for (const std::string &text :
+       flags.dtypes.empty() ? std::vector<std::string>{"bf16"} : flags.dtypes) {
+    const std::optional<DType> dtype = dtypeFromName(text);
+    if (!dtype)
+      return badChoice("--dtype", text, {"bf16", "f16", "f32", "f64"});
     if (flags.shapes.empty())
-      llvm::append_range(gemms, usualGemms(dtype, !flags.usesGpus()));
-    for (const std::string &text : flags.shapes) {
-      gemms.push_back(BRAID_TRY(shapeOf(text)));
-      gemms.back().dtype = dtype;
+      llvm::append_range(gemms, usualGemms(*dtype, !flags.usesGpus()));
+    for (const std::string &shape : flags.shapes) {
+      gemms.push_back(BRAID_TRY(shapeOf(shape)));
+      gemms.back().dtype = *dtype;
     }
   }
   return gemms;
@@ -175,34 +165,27 @@ Status compareFlags(const CalibrateFlags &flags, ControlPlane &control) {
                                     {"--shapes", llvm::join(flags.shapes, ",")},
                                     {"--seconds", fmt::format("{}", flags.seconds)},
                                     {"--timeout-ms", std::to_string(flags.timeoutMs)}};
-  Result<std::vector<std::string>> all = control.allGather(encodeChoices(mine));
-  return all ? compareChoices(*all) : all.status();
+  return compareChoices(BRAID_TRY(control.allGather(encodeChoices(mine))));
 }
 
-/// The host's cores have no name as a device.
-std::string nameOf(const CalibrateFlags &flags) {
-  return flags.name.empty() && !flags.usesGpus()
-             ? counted(std::thread::hardware_concurrency(), "CPU core")
-             : flags.name;
-}
-
-/// On ranks that have met.
+/// On ranks that have met. Rank 0 writes the file.
 Result<MeasuredMachine> measureOn(LocalMesh &mesh, const CalibrateFlags &flags,
-                                  const JobModelOptions &job, const Barrier &barrier,
-                                  TimedPlans &plans) {
-  ControlPlane &control = mesh.control(mesh.firstHosted());
-  BRAID_TRY(compareFlags(flags, control));
+                                  const Backend &backend, PlanTimer &timer) {
+  BRAID_TRY(compareFlags(flags, timer.control()));
+  JobModelOptions job = chooseOptions(backend, /*ranksAreProcesses=*/true);
+  job.warn = warnOnStderr;
   StepProgress progress("calibrate");
   MachineOptions options;
   options.gemms = BRAID_TRY(gemmsOf(flags));
   options.gemmSeconds = flags.seconds;
-  options.name = nameOf(flags);
+  options.name = flags.name;
+  if (flags.name.empty() && !flags.usesGpus()) // the host's cores have no name as a device
+    options.name = counted(std::thread::hardware_concurrency(), "CPU core");
   options.progress = std::ref(progress);
-  PlanTimer timer(mesh.cluster(), control.rank(), plans, barrier);
   MeasuredMachine measured = BRAID_TRY(measureMachine(timer, job, options));
-  if (control.rank() == 0)
+  if (timer.rank() == 0)
     BRAID_TRY(writeFile(flags.file, measured.model.encode()));
-  BRAID_TRY(control.commit());
+  BRAID_TRY(mesh.control(timer.rank()).commit());
   return measured;
 }
 
@@ -210,13 +193,11 @@ Status measureAsRank(const CalibrateFlags &flags, const Backend &backend, JobRan
   const Place &place = rank.place();
   if (place.rank == 0)
     BRAID_TRY(checkWritable(flags.file));
-  JobModelOptions job = chooseOptions(backend, /*ranksAreProcesses=*/true);
-  job.warn = warnOnStderr;
   TimedPlans plans; // outlives the devices
-  const ClusterOptions cluster{.ranks = place.ranks,
-                               .timeout = std::chrono::milliseconds(flags.timeoutMs)};
-  auto mesh = BRAID_TRY(LocalMesh::join(backend, cluster, rank.takeClient()));
-  Result<MeasuredMachine> measured = measureOn(*mesh, flags, job, rank.barrier(), plans);
+  auto mesh = BRAID_TRY(LocalMesh::join(backend, {.ranks = place.ranks, .timeout = flags.timeout()},
+                                        rank.takeClient()));
+  PlanTimer timer(mesh->cluster(), place.rank, plans, rank.barrier());
+  Result<MeasuredMachine> measured = measureOn(*mesh, flags, backend, timer);
   if (!measured) // before this rank leaves, which the others would take for the cause
     return mesh->fail(measured.status());
   if (place.rank == 0)
@@ -227,8 +208,7 @@ Status measureAsRank(const CalibrateFlags &flags, const Backend &backend, JobRan
 /// `isLaunched`: this command started the rank, and says what has failed.
 int runRank(const CalibrateFlags &flags, const Backend &backend, const Place &place,
             bool isLaunched) {
-  Result<std::unique_ptr<JobRank>> rank =
-      JobRank::join(place, std::chrono::milliseconds(flags.timeoutMs));
+  Result<std::unique_ptr<JobRank>> rank = JobRank::join(place, flags.timeout());
   Status status = rank ? measureAsRank(flags, backend, **rank) : rank.status();
   if (status.isOk())
     return 0;
@@ -241,24 +221,18 @@ int runRank(const CalibrateFlags &flags, const Backend &backend, const Place &pl
 
 // -- All ranks. --
 
-Result<int64_t> chooseRanks(const CalibrateFlags &flags) {
-  if (flags.ranks || !flags.usesGpus())
-    return flags.ranks.value_or(2);
-  const int64_t gpus = gpuCount();
-  return gpus > 0 ? Result<int64_t>(gpus) : unsupported("--backend {}: no GPU here", flags.backend);
-}
-
 Result<int> launchRanks(const CalibrateFlags &flags) {
   BRAID_TRY(checkWritable(flags.file));
-  const int64_t ranks = BRAID_TRY(chooseRanks(flags));
-  BRAID_TRY(checkGroup("processes", ranks, std::chrono::milliseconds(flags.timeoutMs)));
-  auto onFailure = [](const Status &cause) { llvm::errs() << messageOf(cause); };
-  const LaunchReport report =
-      BRAID_TRY(launch({.ranks = ranks,
-                        .arguments = commandLine("calibrate"),
-                        .input = "",
-                        .timeout = std::chrono::milliseconds(flags.timeoutMs),
-                        .onFailure = onFailure}));
+  const int64_t ranks = flags.ranks.value_or(flags.usesGpus() ? gpuCount() : 2);
+  if (ranks == 0)
+    return unsupported("--backend {}: no GPU here", flags.backend);
+  BRAID_TRY(checkGroup("processes", ranks, flags.timeout()));
+  const LaunchReport report = BRAID_TRY(
+      launch({.ranks = ranks,
+              .arguments = commandLine("calibrate"),
+              .input = "",
+              .timeout = flags.timeout(),
+              .onFailure = [](const Status &cause) { llvm::errs() << messageOf(cause); }}));
   for (const std::string &ending : report.endings)
     llvm::errs() << (report.status.isOk() ? "braid: warning: the file is complete, but " : "")
                  << ending << "\n";

@@ -5,7 +5,7 @@
 #include "api/simulate/simulate_program.h"
 #include "ir/failure.h"
 #include "ir/printable.h"
-#include "runtime/files.h"
+#include "runtime/json.h"
 #include "runtime/memory_limit.h"
 #include "tools/command.h"
 #include "tools/step_progress.h"
@@ -13,16 +13,13 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 namespace braid::tools {
 namespace {
 
-constexpr size_t kMostListBytes = 16 << 20; ///< a list's
-
 struct SimulateFlags {
   SourceFlags source;
-  std::string machine = shippedMachines().front().name, schedules;
+  std::string machine = shippedMachines().front().name;
   bool json = false;
 };
 
@@ -42,86 +39,26 @@ void addFlags(CLI::App &app, SimulateFlags &flags) {
     names += machine.name + "|";
   addText(app, "--machine", flags.machine, names + "FILE",
           "whose cost model predicts (default " + flags.machine + ")");
-  addText(app, "--schedules", flags.schedules, "FILE", "predict each schedule of FILE, one a line");
   app.add_flag("--json", flags.json, "the prediction as JSON");
   app.footer(kSimulateFooter);
 }
 
-Status optionsOf(const SourceFlags &flags, CompileOptions &options) {
-  BRAID_TRY(flags.toOptions(options));
-  options.transport = transportOf(options.schedule.all, Transport::PeerMemory);
-  return Status::ok();
-}
-
-// -- Predicting. --
-
-/// A failure stands in the place of its schedule.
-struct Row {
-  std::string schedule;
-  Result<MachinePrediction> prediction;
-};
-
-Result<MachinePrediction> predictOne(const Source &given, const CompileOptions &options,
-                                     const CostModel &model, const ProgressFn &listener) {
-  const std::unique_ptr<Source> source = parseSource(given.diags.fileName(), given.diags.text());
-  auto predict = [&]() -> Result<MachinePrediction> {
-    const Compiled compiled = BRAID_TRY(compile(*source, options));
-    const std::vector<Plan> plans = BRAID_TRY(plansToSimulate(compiled, 0, listener));
-    const Configuration &run = options.schedule.all;
-    return simulateProgram(plans, model,
-                           {.launchMode = launchModeOf(run),
-                            .transferMode = transferModeOf(run),
-                            .progress = listener});
-  };
-  Result<MachinePrediction> prediction = predict();
-  if (!prediction && source->diags.hasErrors())
-    return Status(prediction.status().code(), source->diags.str());
-  return prediction;
-}
-
 /// Predicts --schedule: one row, or with auto one for each candidate, the best first.
-Result<std::vector<Row>> predict(const SimulateFlags &flags, const Source &source,
-                                 const CostModel &model) {
+Result<std::vector<PredictedSchedule>> predict(const SimulateFlags &flags, Source &source,
+                                               const CostModel &model) {
   StepProgress progress("simulate");
   const ProgressFn listener = std::ref(progress);
   CompileOptions options;
-  BRAID_TRY(optionsOf(flags.source, options));
-  std::vector<Row> rows;
-  if (!flags.source.isAuto()) {
-    MachinePrediction prediction = BRAID_TRY(predictOne(source, options, model, listener));
-    rows.push_back({options.schedule.str(), std::move(prediction)});
-    return rows;
-  }
-  std::vector<PredictedSchedule> all = BRAID_TRY(
-      predictSchedules(source.diags.fileName(), source.diags.text(), options, model, listener));
-  for (PredictedSchedule &each : all)
-    rows.push_back({each.schedule.str(), std::move(each.prediction)});
-  return rows;
-}
-
-Result<MachinePrediction> predictBy(const std::string &schedule, SourceFlags flags,
-                                    const Source &source, const CostModel &model) {
-  flags.schedule = schedule;
-  if (flags.isAuto())
-    return badInput("expected a schedule, got {}, which chooses one", schedule);
-  CompileOptions options;
-  BRAID_TRY(optionsOf(flags, options));
-  return predictOne(source, options, model, {});
-}
-
-/// Predicts the schedules of --schedules, as they are written and in their order.
-Result<std::vector<Row>> predictListed(const SimulateFlags &flags, const Source &source,
-                                       const CostModel &model) {
-  const std::string text = BRAID_TRY(readFile(flags.schedules, kMostListBytes));
-  llvm::SmallVector<llvm::StringRef> lines;
-  llvm::StringRef(text).split(lines, '\n', -1, /*KeepEmpty=*/false);
-  std::vector<Row> rows;
-  for (llvm::StringRef line : lines)
-    if (const std::string schedule = line.trim().str(); !schedule.empty())
-      rows.push_back({schedule, predictBy(schedule, flags.source, source, model)});
-  if (rows.empty())
-    return badInput("--schedules: expected a schedule in '{}', got none", flags.schedules);
-  return rows;
+  BRAID_TRY(flags.source.toOptions(options));
+  const Configuration &run = options.schedule.all;
+  options.transport = transportOf(run, Transport::PeerMemory);
+  if (flags.source.isAuto())
+    return predictSchedules(source, options, model, listener);
+  const Compiled compiled = BRAID_TRY(compile(source, options));
+  const std::vector<Plan> plans = BRAID_TRY(plansToSimulate(compiled, 0, listener));
+  MachinePrediction prediction =
+      BRAID_TRY(simulateProgram(plans, model, {launchModeOf(run), transferModeOf(run), listener}));
+  return std::vector<PredictedSchedule>{{options.schedule, std::move(prediction)}};
 }
 
 // -- Printing. --
@@ -156,68 +93,58 @@ void print(const MachinePrediction &best, const CostModel &model) {
         model.ranks, best.ranks);
 }
 
-void printTable(const std::vector<Row> &rows, size_t shown) {
-  llvm::outs() << fmt::format("  {:>12}  {:>11}  {:>6}  schedule\n", "µs", "burst", "E");
-  for (size_t i = 0; i < rows.size() && i < shown; ++i)
-    if (const Result<MachinePrediction> &each = rows[i].prediction)
-      llvm::outs() << fmt::format("  {:>11.1f}  {:>11.1f}  {:>6.3f}  {}\n", each->us, each->burstUs,
-                                  each->efficiency(), rows[i].schedule);
-    else
-      llvm::outs() << fmt::format("  {:>11}  {:>11}  {:>6}  {}: {}\n", "-", "-", "-",
-                                  rows[i].schedule, each.status().message());
+void printTable(llvm::ArrayRef<PredictedSchedule> rows) {
+  constexpr size_t kShown = 12;
+  llvm::outs() << fmt::format("  of {} schedules, the best:\n  {:>12}  {:>11}  {:>6}  schedule\n",
+                              rows.size(), "µs", "burst", "E");
+  for (const PredictedSchedule &each : rows.take_front(kShown))
+    llvm::outs() << fmt::format("  {:>11.1f}  {:>11.1f}  {:>6.3f}  {}\n", each.prediction.us,
+                                each.prediction.burstUs, each.prediction.efficiency(),
+                                each.schedule.str());
 }
 
-using Json = nlohmann::ordered_json;
-
-Json toJson(const Row &row) {
-  if (!row.prediction)
-    return {{"schedule", row.schedule}, {"error", row.prediction.status().message()}};
-  const MachinePrediction &prediction = *row.prediction;
-  Json parts = Json::object();
-  for (const auto &[what, us] : prediction.parts)
-    parts[what] = us;
-  return {{"schedule", row.schedule},       {"us", prediction.us},
-          {"burst_us", prediction.burstUs}, {"E", prediction.efficiency()},
-          {"gemms_us", prediction.gemmsUs}, {"others_us", prediction.othersUs},
-          {"critical_path_us", parts}};
+void write(const PredictedSchedule &row, JsonWriter &json) {
+  const MachinePrediction &prediction = row.prediction;
+  json.attribute("schedule", row.schedule.str());
+  json.attribute("us", prediction.us);
+  json.attribute("burst_us", prediction.burstUs);
+  json.attribute("E", prediction.efficiency());
+  json.attribute("gemms_us", prediction.gemmsUs);
+  json.attribute("others_us", prediction.othersUs);
+  json.attributeObject("critical_path_us", [&] {
+    for (const auto &[what, us] : prediction.parts)
+      json.attribute(what, us);
+  });
 }
 
-void printJson(const std::vector<Row> &rows, const CostModel &model) {
-  Json json = {{"machine", model.machine}};
-  for (const Row &row : rows)
-    if (row.prediction) {
-      json["program"] = row.prediction->program;
-      json["ranks"] = row.prediction->ranks;
-      json["memory_bytes"] = row.prediction->memoryBytes;
-      json["simulated"] = row.prediction->simulated;
-      break;
-    }
-  json["predictions"] = Json::array();
-  for (const Row &row : rows)
-    json["predictions"].push_back(toJson(row));
-  llvm::outs() << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+void printJson(llvm::ArrayRef<PredictedSchedule> rows, const CostModel &model) {
+  const MachinePrediction &best = rows.front().prediction;
+  JsonWriter json(llvm::outs(), 2);
+  json.object([&] {
+    json.attribute("machine", model.machine);
+    json.attribute("program", best.program);
+    json.attribute("ranks", best.ranks);
+    json.attribute("memory_bytes", best.memoryBytes);
+    json.attribute("simulated", best.simulated);
+    json.attributeArray("predictions", [&] {
+      for (const PredictedSchedule &row : rows)
+        json.object([&] { write(row, json); });
+    });
+  });
+  llvm::outs() << "\n";
 }
 
 Result<int> simulateCommand(const SimulateFlags &flags, std::unique_ptr<Source> &source) {
-  const bool isList = !flags.schedules.empty();
-  if (isList && flags.source.schedule)
-    return badInput("--schedules: expected no --schedule with it");
   const CostModel model = BRAID_TRY(findMachine(flags.machine));
   source = BRAID_TRY(readSource(flags.source.file));
-  const std::vector<Row> rows =
-      BRAID_TRY(isList ? predictListed(flags, *source, model) : predict(flags, *source, model));
-  constexpr size_t kShown = 12;
+  const std::vector<PredictedSchedule> rows = BRAID_TRY(predict(flags, *source, model));
   if (flags.json) {
     printJson(rows, model);
-  } else if (isList) {
-    printTable(rows, rows.size());
-  } else {
-    print(*rows.front().prediction, model);
-    if (rows.size() > 1)
-      llvm::outs() << fmt::format("  of {} schedules, the best:\n", rows.size());
-    if (rows.size() > 1)
-      printTable(rows, kShown);
+    return 0;
   }
+  print(rows.front().prediction, model);
+  if (rows.size() > 1)
+    printTable(rows);
   return 0;
 }
 

@@ -3,10 +3,8 @@
 #include "api/autotune/candidates.h"
 #include "api/autotune/lowered_candidates.h"
 #include "api/autotune/stage_choices.h"
-#include "api/ranks/run.h"
 #include "api/simulate/simulate_program.h"
 #include "ir/failure.h"
-#include "lowering/schedule/gpu_facts.h"
 #include "lowering/stages/configure_stages.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -19,23 +17,20 @@ namespace {
 /// Ranks that are compared for each candidate.
 constexpr int64_t kMostCompared = 4;
 
+/// Predicts the candidates for one stage after the other.
 class SchedulePredictor {
 public:
-  SchedulePredictor(const std::string &name, const std::string &text, const CompileOptions &given,
-                    const CostModel &model, const ProgressFn &progress)
-      : name_(name), text_(text), given_(given), model_(model), progress_(progress) {
-    for (const OperationCosts &costs : model.operations) {
+  SchedulePredictor(const Source &source, const CompileOptions &given, const CostModel &model,
+                    const ProgressFn &progress)
+      : name_(source.diags.fileName()), text_(source.diags.text()), given_(given), model_(model),
+        progress_(progress) {
+    for (const OperationCosts &costs : model.operations)
       if (!llvm::is_contained(launchModes_, costs.launchMode))
         launchModes_.push_back(costs.launchMode);
-      if (!llvm::is_contained(transferModes_, costs.transferMode))
-        transferModes_.push_back(costs.transferMode);
-    }
-    // A machine file may know more modes than a job tries.
-    const auto isThere = [this](TransferMode mode) {
-      return llvm::is_contained(transferModes_, mode);
-    };
-    if (std::vector<TransferMode> tried = transferModesOf(isThere); !tried.empty())
-      transferModes_ = std::move(tried);
+    transferModes_ = transferModesOf([&](TransferMode mode) {
+      return llvm::any_of(launchModes_,
+                          [&](LaunchMode launch) { return model.find(launch, mode); });
+    });
     narrowModes(given.schedule.all, launchModes_, transferModes_);
   }
 
@@ -54,26 +49,25 @@ public:
       BRAID_TRY(choose(choices, stage));
     std::vector<PredictedSchedule> all;
     for (Predicted &each : predicted_)
-      all.push_back({std::move(each.schedule), std::move(each.prediction)});
+      all.push_back(std::move(each.predicted));
     return all;
   }
 
 private:
   struct Predicted {
     Candidate candidate;
-    Configurations schedule;
-    MachinePrediction prediction;
+    PredictedSchedule predicted;
   };
 
   Status choose(StageChoices &choices, size_t stage) {
     predicted_.clear();
-    seen_.clear();
     known_.clear();
     const CandidateSpace space{choices.given(stage), launchModes_, transferModes_,
                                choices.stage(stage)};
+    std::vector<Candidate> candidates = broadCandidates(space);
     if (choices.isBegun())
-      add(choices.best(stage), choices, stage);
-    addAll(broadCandidates(space), choices, stage);
+      candidates.insert(candidates.begin(), choices.best(stage));
+    addAll(candidates, choices, stage);
     if (predicted_.empty())
       return refusal_.isOk() ? unsupported("expected a candidate that can be predicted, got none")
                              : refusal_;
@@ -91,25 +85,18 @@ private:
   void addAll(llvm::ArrayRef<Candidate> candidates, const StageChoices &choices, size_t stage) {
     ProgressStep step(progress_, "predicting schedules", "candidates", candidates.size());
     for (const Candidate &candidate : candidates) {
-      add(candidate, choices, stage);
+      const Status status = add(candidate, choices.with(stage, candidate));
+      if (refusal_.isOk())
+        refusal_ = status;
       step.advance();
     }
     llvm::stable_sort(predicted_, [](const Predicted &a, const Predicted &b) {
-      return a.prediction.burstUs < b.prediction.burstUs;
+      return a.predicted.prediction.burstUs < b.predicted.prediction.burstUs;
     });
   }
 
-  void add(const Candidate &candidate, const StageChoices &choices, size_t stage) {
-    const Configurations schedule = choices.with(stage, candidate);
-    if (!seen_.insert(schedule.str()).second)
-      return;
-    const Status status = addOne(candidate, schedule);
-    if (refusal_.isOk())
-      refusal_ = status;
-  }
-
-  /// Unless it does what another one does.
-  Status addOne(const Candidate &candidate, const Configurations &schedule) {
+  /// Leaves out a candidate that does what another one does.
+  Status add(const Candidate &candidate, const Configurations &schedule) {
     const std::unique_ptr<Source> source = parseSource(name_, text_);
     Result<Compiled> compiled = compile(*source, applyTo(given_, schedule));
     if (!compiled)
@@ -123,28 +110,28 @@ private:
       return Status::ok();
     MachinePrediction prediction =
         BRAID_TRY(simulateProgram(*plans, model_, {launchMode, transferMode}));
-    predicted_.push_back({candidate, schedule, std::move(prediction)});
+    predicted_.push_back({candidate, {schedule, std::move(prediction)}});
     return Status::ok();
   }
 
-  const std::string &name_, &text_;
+  const std::string name_, text_;
   const CompileOptions &given_;
   const CostModel &model_;
   const ProgressFn &progress_;
   std::vector<LaunchMode> launchModes_;
   std::vector<TransferMode> transferModes_;
   std::vector<Predicted> predicted_; ///< for the stage that is chosen for
-  std::set<std::string> seen_;       ///< schedules of the stage
   std::set<uint64_t> known_;         ///< signatures of their Plans
-  Status refusal_;
+  Status refusal_; ///< the first one
 };
 
 } // namespace
 
-Result<std::vector<PredictedSchedule>>
-predictSchedules(const std::string &name, const std::string &text, const CompileOptions &given,
-                 const CostModel &model, const ProgressFn &progress) {
-  return SchedulePredictor(name, text, given, model, progress).predict();
+Result<std::vector<PredictedSchedule>> predictSchedules(const Source &source,
+                                                        const CompileOptions &given,
+                                                        const CostModel &model,
+                                                        const ProgressFn &progress) {
+  return SchedulePredictor(source, given, model, progress).predict();
 }
 
 } // namespace braid

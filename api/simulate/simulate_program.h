@@ -35,11 +35,12 @@ struct PredictedSchedule {
   Configurations schedule;
   MachinePrediction prediction;
 };
-/// The schedules that `auto` would try, the fastest prediction first. Of several stages each is
-/// chosen for in turn, while the others keep what is best so far. `auto` itself counts predictions
-/// that are nearly equal as equal, and measures. BadInput for a program.
-Result<std::vector<PredictedSchedule>>
-predictSchedules(const std::string &name, const std::string &text, const CompileOptions &given,
-                 const CostModel &model, const ProgressFn &progress = {});
+/// The schedules that `auto` would try, the fastest prediction first. Stages are chosen for in
+/// turn, while the others keep the best so far. `auto` itself counts predictions that are nearly
+/// equal as equal, and measures. BadInput for a program.
+Result<std::vector<PredictedSchedule>> predictSchedules(const Source &source,
+                                                        const CompileOptions &given,
+                                                        const CostModel &model,
+                                                        const ProgressFn &progress = {});
 
 } // namespace braid

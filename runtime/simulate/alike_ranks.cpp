@@ -122,10 +122,6 @@ EndpointKey partnerKeyOf(const Plan &plan, const Endpoint &endpoint, int64_t per
           endpoint.sequence};
 }
 
-bool isMoved(const Plan &plan, const Plan &other, Shift shift) {
-  return mayMove(plan, shift) && Outline(plan, shift).numbers == Outline(other, shift).numbers;
-}
-
 Result<std::vector<Plan>> plansOfPeriod(int64_t ranks, llvm::ArrayRef<int64_t> periods,
                                         PlanOfRank planOfRank, int64_t most,
                                         const ProgressFn &progress) {

@@ -30,16 +30,12 @@ EndpointKey keyOf(const Plan &plan, const Endpoint &endpoint);
 /// The key of the endpoint that meets it, where `period` ranks stand for all.
 EndpointKey partnerKeyOf(const Plan &plan, const Endpoint &endpoint, int64_t period);
 
-/// Whether `plan` does what `other` does, shifted from its rank to that of `plan`. Messages are
-/// never xored.
-bool isMoved(const Plan &plan, const Plan &other, Shift shift = Shift::Add);
-
 /// The Plan of a rank.
 using PlanOfRank = llvm::function_ref<Result<Plan>(int64_t rank)>;
 
 /// The Plans of ranks 0 to P-1, with their shift, for the first P of `periods` whose ranks stand
-/// for all; none if there is no such period. Plans that are not kept are there one at a time. If
-/// `most` is not 0, about that many ranks are compared, the last one among them.
+/// for all; none if there is no such period. Messages are never xored. Plans that are not kept
+/// exist one at a time. If `most` is not 0, about that many ranks are compared, among them the last.
 Result<std::vector<Plan>> plansOfPeriod(int64_t ranks, llvm::ArrayRef<int64_t> periods,
                                         PlanOfRank planOfRank, int64_t most = 0,
                                         const ProgressFn &progress = {});

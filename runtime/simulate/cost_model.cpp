@@ -32,39 +32,21 @@ double flopsOf(int64_t m, int64_t n, int64_t k) {
   return 2 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
 }
 
-GemmCost between(const GemmCost &a, const GemmCost &b, int64_t m) {
-  const double low = double(a.m), high = double(b.m), rows = double(m);
-  GemmCost cost = a;
-  cost.us = onLine(low, a.us, high, b.us, rows);
-  cost.utilisation = onLine(low, a.utilisation, high, b.utilisation, rows);
-  return cost;
-}
-
-/// `next` is the second smallest, or null. Fewer rows keep less of the machine busy.
-GemmCost belowSmallest(const GemmCost &smallest, const GemmCost *next, int64_t m) {
-  const double proportional = smallest.us * double(m) / double(smallest.m);
-  GemmCost cost = smallest;
-  if (next)
-    cost.us = std::min(smallest.us, std::max(between(smallest, *next, m).us, proportional));
-  else
-    cost.us = proportional;
-  if (cost.us > 0)
-    cost.utilisation = std::clamp(proportional * smallest.utilisation / cost.us, 1e-3, 1.0);
-  return cost;
-}
-
 /// `column` holds at least one entry; they differ in their rows only, and are sorted by them.
 GemmCost withRowsOf(llvm::ArrayRef<const GemmCost *> column, int64_t m) {
-  const GemmCost &smallest = *column.front(), &largest = *column.back();
-  if (m < smallest.m)
-    return belowSmallest(smallest, column.size() > 1 ? column[1] : nullptr, m);
-  if (m > largest.m) {
-    GemmCost cost = largest;
-    cost.us *= double(m) / double(largest.m);
+  const auto *above = llvm::find_if(column, [&](const GemmCost *each) { return each->m >= m; });
+  if (above == column.begin())
+    return **above;
+  GemmCost cost = **(above - 1);
+  if (above == column.end()) {
+    cost.us *= double(m) / double(cost.m);
     return cost;
   }
-  const auto *above = llvm::find_if(column, [&](const GemmCost *each) { return each->m >= m; });
-  return (*above)->m == m ? **above : between(**(above - 1), **above, m);
+  const GemmCost below = cost;
+  cost.us = onLine(double(below.m), below.us, double((*above)->m), (*above)->us, double(m));
+  cost.utilisation = onLine(double(below.m), below.utilisation, double((*above)->m),
+                            (*above)->utilisation, double(m));
+  return cost;
 }
 
 } // namespace
@@ -152,7 +134,7 @@ std::optional<double> CostModel::messageUs(LaunchMode launchMode,
 
 // -- GEMMs. --
 
-/// As a copy within memory takes, which reads and writes each byte.
+/// The time of a copy within memory, which reads and writes each byte.
 double CostModel::memoryUs(double bytes) const {
   double most = 0;
   for (const OperationCosts &costs : operations)
@@ -161,41 +143,26 @@ double CostModel::memoryUs(double bytes) const {
 }
 
 Result<GemmCost> CostModel::gemmCost(const PlanMatmul &shape) const {
-  GemmCost cost = BRAID_TRY(withoutAddend(shape));
-  cost.us += memoryUs(static_cast<double>(shape.addend.bytes));
-  return cost;
-}
-
-Result<GemmCost> CostModel::withoutAddend(const PlanMatmul &shape) const {
-  if (const std::optional<GemmCost> cost = fromColumn(shape))
-    return *cost;
   PlanMatmul other = shape;
   other.partial = shape.resultType() == shape.dtype ? std::optional(DType::F32) : std::nullopt;
-  if (const std::optional<GemmCost> cost = fromColumn(other))
-    return withResult(*cost, shape.partial);
-  return nearest(shape);
-}
-
-/// Nothing if no entry has the same types, columns and depth.
-std::optional<GemmCost> CostModel::fromColumn(const PlanMatmul &shape) const {
-  std::vector<const GemmCost *> column;
-  for (const GemmCost &gemm : gemms)
-    if (gemm.isOfSameColumn(shape) && gemm.m > 0)
-      column.push_back(&gemm);
+  std::vector<const GemmCost *> column = columnOf(shape);
   if (column.empty())
-    return std::nullopt;
-  llvm::stable_sort(column, [](const GemmCost *a, const GemmCost *b) { return a->m < b->m; });
-  GemmCost cost = withRowsOf(column, shape.m);
-  cost.m = shape.m;
+    column = columnOf(other);
+  GemmCost cost = column.empty() ? BRAID_TRY(nearest(shape)) : withRowsOf(column, shape.m);
+  cost.us += memoryUs(static_cast<double>(shape.addend.bytes));
+  if (shape.m == 0)
+    cost.us = 0;
   return cost;
 }
 
-GemmCost CostModel::withResult(GemmCost gemm, std::optional<DType> partial) const {
-  const auto before = static_cast<double>(sizeOf(gemm.resultType()));
-  gemm.partial = partial;
-  const double bytes = static_cast<double>(sizeOf(gemm.resultType())) - before;
-  gemm.us = std::max(0.0, gemm.us + memoryUs(bytes * double(gemm.m) * double(gemm.n)));
-  return gemm;
+/// The entries with the shape's types, columns and depth, those with fewer rows first.
+std::vector<const GemmCost *> CostModel::columnOf(const PlanMatmul &shape) const {
+  std::vector<const GemmCost *> column;
+  for (const GemmCost &gemm : gemms)
+    if (gemm.isOfSameColumn(shape))
+      column.push_back(&gemm);
+  llvm::stable_sort(column, [](const GemmCost *a, const GemmCost *b) { return a->m < b->m; });
+  return column;
 }
 
 Result<GemmCost> CostModel::nearest(const PlanMatmul &shape) const {
@@ -209,12 +176,9 @@ Result<GemmCost> CostModel::nearest(const PlanMatmul &shape) const {
       found = &gemm;
   if (!found)
     return unsupported("the cost model knows no GEMM of {}", name(shape.dtype).str());
-  const double known = flopsOf(found->m, found->n, found->k);
   GemmCost guess = *found;
-  guess.transposeB = shape.transposeB;
-  guess.m = shape.m, guess.n = shape.n, guess.k = shape.k;
-  guess.us *= known > 0 ? flops / known : 1;
-  return withResult(guess, shape.partial);
+  guess.us *= flops / flopsOf(found->m, found->n, found->k);
+  return guess;
 }
 
 // -- Parts of a run alone. --
@@ -227,13 +191,13 @@ CostModel withoutGemms(CostModel model) {
 
 CostModel withGemmsAlone(CostModel model) {
   constexpr double kAtOnce = 1e15;
-  for (OperationCosts &costs : model.operations) {
-    OperationCosts free;
-    free.launchMode = costs.launchMode;
-    free.transferMode = costs.transferMode;
-    free.local = free.pull = free.push = {0, kAtOnce};
-    costs = free;
-  }
+  constexpr CopyCost kFree = {0, kAtOnce};
+  for (OperationCosts &costs : model.operations)
+    costs = {.launchMode = costs.launchMode,
+             .transferMode = costs.transferMode,
+             .local = kFree,
+             .pull = kFree,
+             .push = kFree};
   for (MessageCost &message : model.messages)
     message.us = 0;
   model.network = {0, kAtOnce, kAtOnce};

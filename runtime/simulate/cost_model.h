@@ -116,13 +116,12 @@ struct CostModel {
   void add(const OperationCosts &costs);
   void add(const MessageCost &cost);
 
-  /// The cost of a GEMM, measured or not. Among entries with its types, columns and depth, time and
-  /// utilisation lie on the line between the entries with fewer and with more rows. Below the
-  /// smallest entry the time lies on the line through the two smallest; above the largest it is in
-  /// proportion to the rows. Without such entries it is computed from the same GEMM with another
-  /// result type, or else at the flop rate of the entry of this type that is nearest in size. An
-  /// addend, or a wider result, costs the time to move its bytes.
-  /// Unsupported if no GEMM of this type was measured.
+  /// The time and utilisation of a GEMM, measured or not. Among entries with its types, columns
+  /// and depth, or else with another result type, they lie on the line between the entries with
+  /// fewer and with more rows. Below the smallest entry they are those of that; above the largest
+  /// the time is in proportion to the rows. Without such entries the flop rate of the entry of this
+  /// type that is nearest in size counts. An addend costs the time to move its bytes, and a
+  /// GEMM without rows costs nothing. Unsupported if no GEMM of this type was measured.
   Result<GemmCost> gemmCost(const PlanMatmul &shape) const;
 
   /// The time of a message: on the line between the next smaller and larger entry of its kind, that
@@ -137,11 +136,9 @@ struct CostModel {
   static Result<CostModel> decode(llvm::StringRef text);
 
 private:
-  Result<GemmCost> withoutAddend(const PlanMatmul &shape) const;
   double memoryUs(double bytes) const;
-  std::optional<GemmCost> fromColumn(const PlanMatmul &shape) const;
+  std::vector<const GemmCost *> columnOf(const PlanMatmul &shape) const;
   Result<GemmCost> nearest(const PlanMatmul &shape) const;
-  GemmCost withResult(GemmCost gemm, std::optional<DType> partial) const;
 };
 
 /// The model if GEMMs took no time, and if everything else took none.

@@ -102,11 +102,12 @@ private:
   const bool knowsMessages_;
   const std::vector<std::vector<Whole>> wholes_; ///< by rank and group
   Job job_;
-  /// By the whole of groups, or by the team and the number of its collectives before.
+  /// Indices, by the whole of groups, or by the team and the number of its collectives before.
   std::map<std::pair<std::vector<int64_t>, uint32_t>, uint32_t> meetings_;
-  std::map<std::vector<int64_t>, uint32_t> collectives_; ///< of the rank's teams so far
-  std::vector<GemmCost> gemms_;                          ///< of the rank
-  std::vector<uint32_t> records_;                        ///< by event: the last one of the rank
+  // State of the rank that is being added.
+  std::map<std::vector<int64_t>, uint32_t> collectives_; ///< number so far, by team
+  std::vector<GemmCost> gemms_;                          ///< by GEMM of the Plan
+  std::vector<uint32_t> records_;                        ///< by event: its last record
 };
 
 Status JobBuilder::checkRank(size_t rank) const {

@@ -9,6 +9,7 @@
 #include "ir/failure.h"
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -95,9 +96,11 @@ TEST(Calibrate, MeasuresFewOfTheRowsOnce) {
     Result<CostModel> model = calibrate(timer, quick());
     if (!model)
       return model.status();
-    const std::vector<PlanMatmul> shapes = {shape(100), shape(99), shape(64),       shape(50),
-                                            shape(33),  shape(0),  shape(25),       shape(7),
-                                            shape(7),   shape(6),  shape(100, true)};
+    PlanMatmul narrow{DType::BF16, 32, 24, 16, false, {}, {}, {}, {}}, wide = narrow;
+    wide.partial = DType::F32;
+    const std::vector<PlanMatmul> shapes = {shape(100), shape(99),        shape(64), shape(50),
+                                            shape(33),  shape(0),         shape(25), shape(7),
+                                            shape(6),   shape(100, true), narrow,    wide};
     Result<bool> any = measureGemms(*model, shapes, timer, quick());
     EXPECT_TRUE(any.isOk() && *any);
     std::vector<int64_t> rows;
@@ -107,28 +110,10 @@ TEST(Calibrate, MeasuresFewOfTheRowsOnce) {
       EXPECT_LE(gemm.utilisation, 1);
       rows.push_back(gemm.transposeB ? -gemm.m : gemm.m);
     }
-    EXPECT_EQ(rows, (std::vector<int64_t>{100, 50, 25, 7, -100}));
+    EXPECT_THAT(rows, testing::UnorderedElementsAre(100, 50, 25, 7, -100, 32, 32));
+    EXPECT_TRUE(model->find(narrow) && model->find(wide)) << "results of two types";
     any = measureGemms(*model, shapes, timer, quick());
     EXPECT_TRUE(any.isOk() && !*any) << "all is known";
-    return Status::ok();
-  });
-  EXPECT_TRUE(status.isOk()) << status.message();
-}
-
-TEST(Calibrate, MeasuresResultsOfOtherTypesApart) {
-  Status status = onRanks(1, [](PlanTimer &timer) {
-    Result<CostModel> model = calibrate(timer, quick());
-    if (!model)
-      return model.status();
-    PlanMatmul narrow{DType::BF16, 32, 24, 16, false, {}, {}, {}, {}}, wide = narrow;
-    wide.partial = DType::F32;
-    Result<bool> any = measureGemms(*model, {narrow, wide, narrow}, timer, quick());
-    EXPECT_TRUE(any.isOk() && *any);
-    EXPECT_EQ(model->gemms.size(), 2u);
-    EXPECT_TRUE(model->find(narrow) && model->find(wide) &&
-                model->find(narrow) != model->find(wide));
-    const auto plans = calibration::plansOf(calibration::gemms(1, wide, 2, 1));
-    EXPECT_TRUE(plans && plans->front().matmuls.front().resultType() == DType::F32);
     return Status::ok();
   });
   EXPECT_TRUE(status.isOk()) << status.message();
@@ -236,12 +221,12 @@ TEST(PlanTimer, WarmsUpForAsLongAsItIsTold) {
   EXPECT_TRUE(status.isOk()) << status.message();
 }
 
-/// Two Plans that stay ready, the second with larger operands; ranks get the same answers.
+/// Two Plans that stay ready, the second with far larger operands; ranks get the same answers.
 TEST(PlanTimer, LetsPlansTakeTurns) {
   std::vector<std::vector<double>> answers(2);
   Status status = onRanks(2, [&](PlanTimer &timer) {
     std::vector<TimedPlan> ready;
-    for (int64_t rows : {4, 400}) {
+    for (int64_t rows : {4, 4000000}) {
       const std::string text =
           fmt::format("program @p mesh [0 .. 2) (%A: f32[{0}]) -> (%C: f32[{0}]) {{\n"
                       "  set %C, %A\n}}\n",
@@ -259,8 +244,10 @@ TEST(PlanTimer, LetsPlansTakeTurns) {
       if (!time)
         return time.status();
       EXPECT_GT(time->us, 0);
+      EXPECT_LE(time->issueUs, time->us);
       mine.push_back(time->us);
     }
+    EXPECT_LT(mine[0], mine[1]);
     Result<double> number = timer.numberFromRankZero(0.1 + double(timer.rank()));
     if (!number)
       return number.status();
@@ -269,31 +256,6 @@ TEST(PlanTimer, LetsPlansTakeTurns) {
   });
   EXPECT_TRUE(status.isOk()) << status.message();
   EXPECT_EQ(answers[0], answers[1]);
-}
-
-/// A long Plan takes longer than a short one, and inputs are random numbers.
-TEST(PlanTimer, TellsLongFromShort) {
-  auto text = [](int copies) {
-    std::string program = "program @p mesh [0 .. 1) (%A: f32[1000000]) -> (%C: f32[1000000]) {\n";
-    for (int i = 0; i < copies; ++i)
-      program += "  set %C, %A\n";
-    return program + "}\n";
-  };
-  Status status = onRanks(1, [&](PlanTimer &timer) {
-    std::vector<double> times;
-    for (int copies : {1, 20}) {
-      auto source = parseSource("t", text(copies));
-      Result<Compiled> compiled = compile(*source, {});
-      Result<std::vector<RunTime>> time = timer.time(*makePlans(*compiled), {LaunchMode::Eager});
-      if (!time)
-        return time.status();
-      times.push_back(time->front().us);
-      EXPECT_LE(time->front().issueUs, time->front().us);
-    }
-    EXPECT_LT(times[0], times[1]);
-    return Status::ok();
-  });
-  EXPECT_TRUE(status.isOk()) << status.message();
 }
 
 } // namespace
