@@ -35,7 +35,7 @@ using PlanOfRank = llvm::function_ref<Result<Plan>(int64_t rank)>;
 
 /// The Plans of ranks 0 to P-1, with their shift, for the first P of `periods` whose ranks stand
 /// for all; none if there is no such period. Messages are never xored. Plans that are not kept
-/// exist one at a time. If `most` is not 0, about that many ranks are compared, among them the last.
+/// exist one at a time. If `most` is not 0, about that many ranks are compared, the last included.
 Result<std::vector<Plan>> plansOfPeriod(int64_t ranks, llvm::ArrayRef<int64_t> periods,
                                         PlanOfRank planOfRank, int64_t most = 0,
                                         const ProgressFn &progress = {});
