@@ -136,7 +136,7 @@ void print(const CalibrateFlags &flags, const MeasuredMachine &measured) {
   const OperationCosts &costs = model.operations.front();
   double most = 0;
   for (const GemmCost &gemm : model.gemms)
-    most = std::max(most, 2e-6 * double(gemm.m) * double(gemm.n) * double(gemm.k) / gemm.us);
+    most = std::max(most, 1e-6 * operationsOf(gemm) / gemm.us);
   llvm::raw_ostream &os = flags.file == "-" ? llvm::errs() : llvm::outs();
   os << fmt::format("{} of {}\n  copies    {} within a rank", counted(model.ranks, "rank"),
                     printable(model.machine), rate(costs.local.bytesPerUs));

@@ -23,7 +23,10 @@ double positive(double us) { return std::max(us, kLeastUs); }
 class Calibration {
 public:
   Calibration(PlanTimer &timer, const CalibrationOptions &options, TransferMode mode)
-      : timer_(timer), options_(options), transferMode_(mode) {}
+      : timer_(timer), options_(options), transferMode_(mode), mesh_(timer),
+        large_(timer.device().sharesHostMemory() ? int64_t(1) << 20 : int64_t(32) << 20),
+        usesPeers_(mesh_.perHost > 1 &&
+                   llvm::is_contained(options.transports, Transport::PeerMemory)) {}
 
   /// In every launch mode. Repeats disturbed measurements, and keeps the shortest times; after the
   /// last try they count in any case. All ranks see the same times, and so agree.
@@ -37,8 +40,6 @@ private:
   OperationCosts deduce(size_t mode);
   void deducePeers(OperationCosts &costs, size_t mode);
   CopyCost copyLine(double smallUs, double growthUs);
-  calibration::Mesh mesh() const { return {timer_.ranks(), timer_.ranksPerHost()}; }
-  bool usesPeers() const { return mesh().perHost > 1 && options_.reachesPeers; }
   double us(const std::string &name, size_t mode) const { return times_.at(name)[mode].us; }
   /// The time that a longer chain takes more. If it is 0, one of the two was disturbed.
   double growth(double us) {
@@ -49,6 +50,9 @@ private:
   PlanTimer &timer_;
   const CalibrationOptions &options_;
   const TransferMode transferMode_;
+  const calibration::Mesh mesh_;
+  const int64_t small_ = int64_t(1) << 16, large_; ///< bytes
+  const bool usesPeers_;
   bool wasDisturbed_ = false;
   std::map<std::string, std::vector<RunTime>> times_; ///< by name, in each launch mode
 };
@@ -57,14 +61,12 @@ Status Calibration::measure(const std::string &name, const std::string &text, bo
   std::vector<Plan> plans = BRAID_TRY(calibration::plansOf(text));
   if (!hasCopies)
     calibration::dropCopies(plans);
-  Result<std::vector<RunTime>> times =
-      timer_.time(std::move(plans), options_.launchModes, options_.effort, transferMode_);
-  if (!times)
-    return times.status().annotated("calibrating by " + name);
-  std::vector<RunTime> &best = times_.try_emplace(name, *times).first->second;
+  const std::vector<RunTime> times = BRAID_TRY(calibration::timePlans(
+      timer_, std::move(plans), options_.launchModes, transferMode_, "calibrating by " + name));
+  std::vector<RunTime> &best = times_.try_emplace(name, times).first->second;
   for (size_t mode = 0; mode < best.size(); ++mode)
-    best[mode] = {std::min(best[mode].us, (*times)[mode].us),
-                  std::min(best[mode].issueUs, (*times)[mode].issueUs)};
+    best[mode] = {std::min(best[mode].us, times[mode].us),
+                  std::min(best[mode].issueUs, times[mode].issueUs)};
   return Status::ok();
 }
 
@@ -76,8 +78,8 @@ Status Calibration::measureBurst(const std::string &text) {
   best.resize(options_.launchModes.size(), {std::numeric_limits<double>::infinity(), 0});
   for (size_t mode = 0; mode < best.size(); ++mode) {
     BRAID_TRY(timer_.issueAs(plan, options_.launchModes[mode]));
-    const BurstEffort effort = {.runs = 4 * kChain, .budgetUs = options_.effort.budgetUs};
-    const double burst = BRAID_TRY(timer_.timeBursts(plan, us("1 sum", mode), effort));
+    const double burst =
+        BRAID_TRY(timer_.timeBursts(plan, us("1 sum", mode), {.runs = 4 * kChain}));
     best[mode].us = std::min(best[mode].us, burst);
   }
   return Status::ok();
@@ -85,26 +87,25 @@ Status Calibration::measureBurst(const std::string &text) {
 
 Status Calibration::measureAll() {
   using namespace calibration;
-  const int64_t small = options_.smallBytes, large = options_.largeBytes;
-  BRAID_TRY(measure("1 sum", sums(mesh(), small, 1)));
-  BRAID_TRY(measure("sums", sums(mesh(), small, 1 + kChain)));
-  BRAID_TRY(measure("large sum", sums(mesh(), large, 1)));
-  BRAID_TRY(measureBurst(sums(mesh(), small, 1)));
-  if (!usesPeers())
+  BRAID_TRY(measure("1 sum", sums(mesh_, small_, 1)));
+  BRAID_TRY(measure("sums", sums(mesh_, small_, 1 + kChain)));
+  BRAID_TRY(measure("large sum", sums(mesh_, large_, 1)));
+  BRAID_TRY(measureBurst(sums(mesh_, small_, 1)));
+  if (!usesPeers_)
     return Status::ok();
-  BRAID_TRY(measure("1 turn", transferChain(mesh(), Protocol::Get, 2, 1), false));
-  BRAID_TRY(measure("turns", transferChain(mesh(), Protocol::Get, 2, kChain), false));
+  BRAID_TRY(measure("1 turn", transferChain(mesh_, Protocol::Get, 2, 1), false));
+  BRAID_TRY(measure("turns", transferChain(mesh_, Protocol::Get, 2, kChain), false));
   for (Protocol protocol : {Protocol::Get, Protocol::Put}) {
     const std::string kind = name(protocol).str();
-    BRAID_TRY(measure(kind + " small", transferChain(mesh(), protocol, small, kChain)));
-    BRAID_TRY(measure(kind + " large", transferChain(mesh(), protocol, large, 2)));
+    BRAID_TRY(measure(kind + " small", transferChain(mesh_, protocol, small_, kChain)));
+    BRAID_TRY(measure(kind + " large", transferChain(mesh_, protocol, large_, 2)));
   }
   return Status::ok();
 }
 
 /// The line through a small copy's time and a large one's, which is longer by `growthUs`.
 CopyCost Calibration::copyLine(double smallUs, double growthUs) {
-  const double small = double(options_.smallBytes), large = double(options_.largeBytes);
+  const auto small = static_cast<double>(small_), large = static_cast<double>(large_);
   const double bytesPerUs = (large - small) / growth(growthUs);
   return {std::max(smallUs - small / bytesPerUs, 0.0), bytesPerUs};
 }
@@ -120,7 +121,7 @@ OperationCosts Calibration::deduce(size_t mode) {
   costs.runUs = std::max(us("1 sum", mode) - small - costs.issueUs, 0.0);
   costs.gapUs = std::max(us("burst", mode) - std::max(small, costs.issueUs), 0.0);
   costs.pull = costs.push = costs.local;
-  if (usesPeers())
+  if (usesPeers_)
     deducePeers(costs, mode);
   return costs;
 }
@@ -158,16 +159,15 @@ Result<std::vector<OperationCosts>> Calibration::measureOperations() {
 
 /// After measureOperations(). All ranks of a host send at once.
 Result<NetworkCost> Calibration::measureNetwork() {
-  const int64_t small = options_.smallBytes, large = options_.largeBytes;
-  BRAID_TRY(measure("network small", calibration::networkChain(mesh(), small, kChain)));
-  BRAID_TRY(measure("network large", calibration::networkChain(mesh(), large, 2)));
+  BRAID_TRY(measure("network small", calibration::networkChain(mesh_, small_, kChain)));
+  BRAID_TRY(measure("network large", calibration::networkChain(mesh_, large_, 2)));
   const double begin = deduce(0).runUs;
   const double smallUs = positive((us("network small", 0) - begin) / kChain);
   const double largeUs = positive((us("network large", 0) - begin) / 2);
-  const auto ranks = static_cast<double>(mesh().perHost);
+  const auto ranks = static_cast<double>(mesh_.perHost);
   NetworkCost cost;
-  cost.bytesPerUs = double(large - small) * ranks / positive(largeUs - smallUs);
-  cost.latencyUs = std::max(smallUs - double(small) * ranks / cost.bytesPerUs, kLeastUs);
+  cost.bytesPerUs = double(large_ - small_) * ranks / positive(largeUs - smallUs);
+  cost.latencyUs = std::max(smallUs - double(small_) * ranks / cost.bytesPerUs, kLeastUs);
   return cost;
 }
 

@@ -26,12 +26,15 @@ namespace braid {
 constexpr double kLeastUs = 0.01;
 
 struct CalibrationOptions {
-  std::vector<LaunchMode> launchModes{LaunchMode::Eager}; ///< offered by the backend
-  /// Offered by the device; the first one is used for GEMMs, too.
-  std::vector<TransferMode> transferModes{TransferMode()};
-  bool reachesPeers = true; ///< else copies from and to peers, and signals, cost nothing
-  int64_t smallBytes = int64_t(1) << 16, largeBytes = int64_t(32) << 20;
-  TimingEffort effort = {};
+  /// The launch modes to measure, at least one; the backend has all of them. The last one is used
+  /// for GEMMs.
+  std::vector<LaunchMode> launchModes{LaunchMode::Eager};
+  /// The transfer modes to measure, which the device offers. The first one is used for GEMMs and
+  /// messages.
+  std::vector<TransferMode> transferModes = {};
+  /// The transports to measure, at least one. Without peers' memory, signals and copies to and from
+  /// peers cost nothing.
+  std::vector<Transport> transports{Transport::PeerMemory};
   ProgressFn progress = {}; ///< hears of it on this rank
 };
 

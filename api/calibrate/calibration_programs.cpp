@@ -137,4 +137,17 @@ void dropCopies(std::vector<Plan> &plans) {
     llvm::erase_if(plan.commands, [](const Command &c) { return c.kind == CommandKind::Copy; });
 }
 
+/// The host's cores are slow. Large GEMMs need clocks that are steady.
+Result<std::vector<RunTime>> timePlans(PlanTimer &timer, std::vector<Plan> plans,
+                                       llvm::ArrayRef<LaunchMode> launchModes,
+                                       TransferMode transferMode, const std::string &what) {
+  TimingEffort effort;
+  if (timer.device().sharesHostMemory())
+    effort = {.warmUp = 1, .least = 1, .most = 7, .budgetUs = 5000};
+  effort.warmUpUs = timer.warmUpTimeUs(plans.front().matmuls);
+  Result<std::vector<RunTime>> times =
+      timer.time(std::move(plans), launchModes, effort, transferMode);
+  return times ? std::move(times) : times.status().annotated(what);
+}
+
 } // namespace braid::calibration

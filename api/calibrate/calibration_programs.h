@@ -6,16 +6,15 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "api/status.h"
+#include "api/timing/plan_timer.h"
 #include "ir/program.h"
-#include "runtime/plan/plan.h"
 
 namespace braid::calibration {
 
 /// The number of ranks, and of those on each host.
 struct Mesh {
   Mesh(int64_t all) : ranks(all), perHost(all) {}
-  Mesh(int64_t all, int64_t ofHost) : ranks(all), perHost(ofHost) {}
+  explicit Mesh(const PlanTimer &timer) : ranks(timer.ranks()), perHost(timer.ranksPerHost()) {}
   int64_t ranks, perHost;
 };
 
@@ -37,5 +36,11 @@ Result<std::vector<Plan>> plansOf(const std::string &text,
                                   Transport transport = Transport::PeerMemory);
 /// Takes the copies out of transfers, which leaves the signals.
 void dropCopies(std::vector<Plan> &plans);
+
+/// Times the Plans in each launch mode. Collective. A failure's message says that it was about
+/// `what`.
+Result<std::vector<RunTime>> timePlans(PlanTimer &timer, std::vector<Plan> plans,
+                                       llvm::ArrayRef<LaunchMode> launchModes,
+                                       TransferMode transferMode, const std::string &what);
 
 } // namespace braid::calibration

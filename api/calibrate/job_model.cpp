@@ -35,19 +35,6 @@ std::string JobModel::key() const {
   return fmt::format("cost model of {} ranks{}, {}", timer_.ranks(), hosts, options_.cacheKey);
 }
 
-/// The host's cores are slow, and all ranks share their memory.
-CalibrationOptions calibrationOptions(PlanTimer &timer, const JobModelOptions &options) {
-  CalibrationOptions calibration;
-  calibration.launchModes = options.launchModes;
-  calibration.transferModes = options.transferModes;
-  calibration.reachesPeers = llvm::is_contained(options.transports, Transport::PeerMemory);
-  if (timer.device().sharesHostMemory()) {
-    calibration.largeBytes = int64_t(1) << 20;
-    calibration.effort = {.warmUp = 1, .least = 1, .most = 7, .budgetUs = 5000};
-  }
-  return calibration;
-}
-
 bool JobModel::isComplete() const {
   return llvm::all_of(options_.launchModes, [&](LaunchMode mode) {
     return llvm::all_of(options_.transferModes,
@@ -78,8 +65,8 @@ Status JobModel::find() {
   if (!text.empty() && !known && timer_.rank() == 0 && options_.warn)
     options_.warn("the kept cost model is measured again: " + known.status().message());
   return addMore("measured",
-                 [&](const CalibrationOptions &options) -> Result<bool> {
-                   take(BRAID_TRY(calibrate(timer_, options))); // what is known of GEMMs stays
+                 [&]() -> Result<bool> {
+                   take(BRAID_TRY(calibrate(timer_, options_))); // what is known of GEMMs stays
                    return true;
                  })
       .status();
@@ -99,11 +86,10 @@ void JobModel::take(const CostModel &measured) {
 }
 
 /// `measure` says whether there was anything to measure.
-Result<bool>
-JobModel::addMore(const std::string &what,
-                  llvm::function_ref<Result<bool>(const CalibrationOptions &)> measure) {
+Result<bool> JobModel::addMore(const std::string &what,
+                               llvm::function_ref<Result<bool>()> measure) {
   const Clock::time_point start = Clock::now();
-  if (!BRAID_TRY(measure(calibrationOptions(timer_, options_))))
+  if (!BRAID_TRY(measure()))
     return false;
   auto known = llvm::find_if(seconds_, [&](const auto &each) { return each.first == what; });
   if (known == seconds_.end())
@@ -114,18 +100,14 @@ JobModel::addMore(const std::string &what,
 }
 
 Result<bool> JobModel::addGemms(llvm::ArrayRef<PlanMatmul> shapes) {
-  return addMore("GEMMs", [&](const CalibrationOptions &options) {
-    return measureGemms(model_, shapes, timer_, options);
-  });
+  return addMore("GEMMs", [&] { return measureGemms(model_, shapes, timer_, options_); });
 }
 
 Result<bool> JobModel::addMessages(llvm::ArrayRef<const Plan *> plans) {
   MessageSizes sizes;
   for (const Plan *plan : plans)
     addMessageSizes(*plan, sizes);
-  return addMore("messages", [&](const CalibrationOptions &options) {
-    return measureMessages(model_, sizes, timer_, options);
-  });
+  return addMore("messages", [&] { return measureMessages(model_, sizes, timer_, options_); });
 }
 
 Status JobModel::add(const CostModel &measured) {

@@ -6,19 +6,11 @@
 
 namespace braid {
 
-struct JobModelOptions {
-  /// Launch modes that are allowed, at least one; the backend has all of them.
-  std::vector<LaunchMode> launchModes{LaunchMode::Eager};
-  std::vector<TransferMode> transferModes = {};
-  /// Transports that are allowed, at least one.
-  std::vector<Transport> transports{Transport::PeerMemory};
+struct JobModelOptions : CalibrationOptions {
   /// The model is kept there, and depends on the key besides the device.
   std::string cacheFolder, cacheKey;
   std::function<void(const std::string &line)> warn; ///< about the cache; may be null
 };
-
-/// The measurements of such a model on the ranks of `timer`.
-CalibrationOptions calibrationOptions(PlanTimer &timer, const JobModelOptions &options);
 
 /// All ranks measure what the model lacks, and use what rank 0 makes of it and keeps. Collective,
 /// the same on all ranks, but for keep().
@@ -53,8 +45,7 @@ private:
   bool isComplete() const;
   void take(const CostModel &measured);
   Status keepModel();
-  Result<bool> addMore(const std::string &what,
-                       llvm::function_ref<Result<bool>(const CalibrationOptions &)> measure);
+  Result<bool> addMore(const std::string &what, llvm::function_ref<Result<bool>()> measure);
 
   PlanTimer &timer_;
   const JobModelOptions options_;

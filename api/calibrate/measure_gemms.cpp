@@ -46,22 +46,17 @@ std::vector<PlanMatmul> shapesToMeasure(const CostModel &model, llvm::ArrayRef<P
 /// Few enough that the largest GEMMs take no longer than they have to.
 int chainOf(const PlanMatmul &shape) {
   constexpr double kLarge = 3e11;
-  const double flops = 2.0 * double(shape.m) * double(shape.n) * double(shape.k);
-  return flops > kLarge ? 2 : 4;
+  return operationsOf(shape) > kLarge ? 2 : 4;
 }
 
-Result<RunTime> timeGemms(PlanTimer &timer, const PlanMatmul &shape, int count, int streams,
-                          LaunchMode launchMode, const CalibrationOptions &options) {
-  std::vector<Plan> plans = BRAID_TRY(calibration::plansOf(
-      calibration::gemms({timer.ranks(), timer.ranksPerHost()}, shape, count, streams)));
-  TimingEffort effort = options.effort;
-  effort.warmUpUs = timer.warmUpTimeUs(plans.front().matmuls);
-  Result<std::vector<RunTime>> times =
-      timer.time(std::move(plans), {launchMode}, effort, options.transferModes.front());
-  if (!times)
-    return times.status().annotated(
-        fmt::format("timing a GEMM of {} x {} x {}", shape.m, shape.n, shape.k));
-  return times->front();
+Result<double> timeGemms(PlanTimer &timer, const PlanMatmul &shape, int count, int streams,
+                         const CalibrationOptions &options) {
+  std::vector<Plan> plans = BRAID_TRY(
+      calibration::plansOf(calibration::gemms(calibration::Mesh(timer), shape, count, streams)));
+  const std::vector<RunTime> times = BRAID_TRY(calibration::timePlans(
+      timer, std::move(plans), options.launchModes.back(), options.transferModes.front(),
+      fmt::format("timing a GEMM of {} x {} x {}", shape.m, shape.n, shape.k)));
+  return times.front().us;
 }
 
 /// A chain on one stream gives the time; the same GEMMs round-robin on two streams take less time
@@ -69,16 +64,16 @@ Result<RunTime> timeGemms(PlanTimer &timer, const PlanMatmul &shape, int count, 
 Result<GemmCost> measureGemm(const CostModel &model, const PlanMatmul &shape, PlanTimer &timer,
                              const CalibrationOptions &options) {
   constexpr double kLeastUtilisation = 0.5; // two streams hide no more
-  const LaunchMode launchMode = options.launchModes.back();
-  const OperationCosts &costs = *model.find(launchMode, options.transferModes.front());
+  const OperationCosts &costs =
+      *model.find(options.launchModes.back(), options.transferModes.front());
   const int count = chainOf(shape);
-  const RunTime one = BRAID_TRY(timeGemms(timer, shape, count, 1, launchMode, options));
-  const RunTime two = BRAID_TRY(timeGemms(timer, shape, count, 2, launchMode, options));
+  const double one = BRAID_TRY(timeGemms(timer, shape, count, 1, options));
+  const double two = BRAID_TRY(timeGemms(timer, shape, count, 2, options));
   const double begin = costs.runUs + costs.issueUs;
-  const double all = std::max(one.us - begin, kLeastUs);
+  const double all = std::max(one - begin, kLeastUs);
   GemmCost gemm{shape.dtype, shape.transposeB, shape.m, shape.n, shape.k, all / count};
   gemm.partial = shape.partial;
-  gemm.utilisation = std::clamp((two.us - begin) / all, kLeastUtilisation, 1.0);
+  gemm.utilisation = std::clamp((two - begin) / all, kLeastUtilisation, 1.0);
   return gemm;
 }
 

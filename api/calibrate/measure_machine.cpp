@@ -14,10 +14,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double operationsOf(const PlanMatmul &gemm) {
-  return 2.0 * double(gemm.m) * double(gemm.n) * double(gemm.k);
-}
-
 /// All that `peers` offers, the default first.
 std::vector<TransferMode> allTransferModes(const PeerMemory &peers) {
   std::vector<TransferMode> all;
@@ -88,16 +84,15 @@ Result<MeasuredMachine> measureMachine(PlanTimer &timer, JobModelOptions job,
   if (llvm::is_contained(job.transports, Transport::PeerMemory))
     job.transferModes = allTransferModes(*timer.device().peerMemory());
   BRAID_TRY(openMessages(timer, job.transports, job.warn, "messages are left out"));
-  CalibrationOptions calibration = calibrationOptions(timer, job);
   if (timer.rank() == 0)
-    calibration.progress = options.progress;
+    job.progress = options.progress;
   MeasuredMachine measured;
-  measured.model = BRAID_TRY(calibrate(timer, calibration));
+  measured.model = BRAID_TRY(calibrate(timer, job));
   if (timer.ranks() > 1 && timer.ranks() == timer.ranksPerHost() &&
       llvm::is_contained(job.transports, Transport::Messages))
-    BRAID_TRY(measureAllMessages(measured.model, timer, calibration));
-  measured.gemmsLeftOut = BRAID_TRY(
-      measureGemmTable(measured.model, timer, calibration, options.gemms, options.gemmSeconds));
+    BRAID_TRY(measureAllMessages(measured.model, timer, job));
+  measured.gemmsLeftOut =
+      BRAID_TRY(measureGemmTable(measured.model, timer, job, options.gemms, options.gemmSeconds));
   const std::string text = BRAID_TRY(timer.fromRankZero(measured.model.encode()));
   measured.model = BRAID_TRY(CostModel::decode(text));
   JobModel kept(timer, job);

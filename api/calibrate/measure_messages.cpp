@@ -18,17 +18,15 @@ int chainOf(int64_t bytes) { return bytes <= int64_t(1) << 20 ? 8 : 2; }
 
 Status measure(CostModel &model, Kind kind, int64_t bytes, PlanTimer &timer,
                const CalibrationOptions &options) {
-  const calibration::Mesh mesh{timer.ranks(), timer.ranksPerHost()};
+  const calibration::Mesh mesh(timer);
   const int chain = chainOf(bytes);
   std::vector<Plan> plans = BRAID_TRY(
       calibration::plansOf(kind ? calibration::collectives(mesh, *kind, bytes, chain)
                                 : calibration::transferChain(mesh, Protocol::Get, bytes, chain),
                            Transport::Messages));
-  Result<std::vector<RunTime>> times =
-      timer.time(std::move(plans), options.launchModes, options.effort, TransferMode());
-  if (!times)
-    return times.status().annotated("timing a " + nameOfMessage(kind));
-  for (const auto &[launchMode, time] : llvm::zip(options.launchModes, *times)) {
+  const std::vector<RunTime> times = BRAID_TRY(calibration::timePlans(
+      timer, std::move(plans), options.launchModes, {}, "timing a " + nameOfMessage(kind)));
+  for (const auto &[launchMode, time] : llvm::zip(options.launchModes, times)) {
     const OperationCosts &costs = *model.find(launchMode, options.transferModes.front());
     model.add(
         MessageCost{launchMode, kind, bytes, std::max((time.us - costs.runUs) / chain, kLeastUs)});

@@ -28,10 +28,6 @@ double onLine(double x0, double y0, double x1, double y1, double x) {
   return y0 + (x - x0) / (x1 - x0) * (y1 - y0);
 }
 
-double flopsOf(int64_t m, int64_t n, int64_t k) {
-  return 2 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-}
-
 /// `column` holds at least one entry; they differ in their rows only, and are sorted by them.
 GemmCost withRowsOf(llvm::ArrayRef<const GemmCost *> column, int64_t m) {
   const auto *above = llvm::find_if(column, [&](const GemmCost *each) { return each->m >= m; });
@@ -166,9 +162,9 @@ std::vector<const GemmCost *> CostModel::columnOf(const PlanMatmul &shape) const
 }
 
 Result<GemmCost> CostModel::nearest(const PlanMatmul &shape) const {
-  const double flops = flopsOf(shape.m, shape.n, shape.k);
+  const double wanted = operationsOf(shape);
   auto distance = [&](const GemmCost &gemm) {
-    return std::abs(std::log((flopsOf(gemm.m, gemm.n, gemm.k) + 1) / (flops + 1)));
+    return std::abs(std::log((operationsOf(gemm) + 1) / (wanted + 1)));
   };
   const GemmCost *found = nullptr;
   for (const GemmCost &gemm : gemms)
@@ -177,7 +173,7 @@ Result<GemmCost> CostModel::nearest(const PlanMatmul &shape) const {
   if (!found)
     return unsupported("the cost model knows no GEMM of {}", name(shape.dtype).str());
   GemmCost guess = *found;
-  guess.us *= flops / flopsOf(found->m, found->n, found->k);
+  guess.us *= wanted / operationsOf(*found);
   return guess;
 }
 

@@ -74,6 +74,11 @@ struct GemmCost {
   }
 };
 
+/// The arithmetic operations of a PlanMatmul or a GemmCost.
+template <class Gemm> double operationsOf(const Gemm &gemm) {
+  return 2.0 * double(gemm.m) * double(gemm.n) * double(gemm.k);
+}
+
 /// A group or a collective of all ranks, measured in a series.
 struct MessageCost {
   LaunchMode launchMode = LaunchMode::Eager;

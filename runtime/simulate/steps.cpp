@@ -53,6 +53,9 @@ bool computes(const Command &command) {
   return command.kind == CommandKind::Sum || command.kind == CommandKind::Pointwise;
 }
 
+/// The part of a machine that keeps a link busy.
+constexpr double kForLink = 0.1;
+
 /// The bytes of a copy that takes as long: a copy reads and writes each byte.
 int64_t bytesLikeCopy(const Plan &plan, const Command &command) {
   if (command.kind == CommandKind::Matmul) // which stores its result at a peer
@@ -237,7 +240,7 @@ const CopyCost &JobBuilder::costOf(const Command &command) const {
 }
 
 /// Messages between hosts are copied by their receivers. A kernel that copies within a rank needs
-/// its whole machine, and a tenth to keep a link busy.
+/// its whole machine.
 Flow JobBuilder::flowOf(const Plan &plan, const Command &command) const {
   Flow flow{.left = static_cast<double>(bytesLikeCopy(plan, command))};
   const bool isKernel = computes(command) || (command.kind != CommandKind::Matmul &&
@@ -260,7 +263,7 @@ Flow JobBuilder::flowOf(const Plan &plan, const Command &command) const {
                    {Resource::NetworkIn, to, network.rankBytesPerUs},
                    {Resource::HostOut, plan.hostOf(from), network.bytesPerUs},
                    {Resource::HostIn, plan.hostOf(to), network.bytesPerUs}};
-    flow.needs = isKernel && plan.isSameHost(other) ? 0.1 : 0;
+    flow.needs = isKernel && plan.isSameHost(other) ? kForLink : 0;
   }
   flow.limit = flow.uses.front().capacity;
   return flow;

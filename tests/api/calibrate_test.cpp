@@ -18,13 +18,9 @@
 namespace braid {
 namespace {
 
-constexpr int64_t kSmall = 1 << 12, kLarge = 1 << 18;
-
 CalibrationOptions quick() {
   CalibrationOptions options;
-  options.smallBytes = kSmall;
-  options.largeBytes = kLarge;
-  options.effort = {.warmUp = 1, .least = 3, .most = 5, .budgetUs = 2000};
+  options.transferModes = {TransferMode()};
   return options;
 }
 
