@@ -182,7 +182,7 @@ Step JobBuilder::makeStep(const Plan &plan, uint32_t first, uint32_t count) {
   return step;
 }
 
-/// The longest of its copies, or of its first command.
+/// The longest fixed time of the step's copies, or that of its first command.
 double JobBuilder::fixedUs(const Plan &plan, const Step &step) const {
   double most = 0;
   for (uint32_t i = step.command; i < step.command + step.count; ++i) {
