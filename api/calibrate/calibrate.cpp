@@ -126,16 +126,16 @@ OperationCosts Calibration::deduce(size_t mode) {
   return costs;
 }
 
-/// A turn has two signals: "you may read", "I have read". A run of turns begins when all ranks
-/// have begun.
+/// A turn has two signals: "you may read", "I have read". Ranks that wait for each other begin
+/// when the last one does.
 void Calibration::deducePeers(OperationCosts &costs, size_t mode) {
   const double turn = growth((us("turns", mode) - us("1 turn", mode)) / (kChain - 1));
   costs.signalUs = turn / 2;
-  const double begin = std::max(us("1 turn", mode) - turn, costs.runUs);
+  costs.runUs = std::max(us("1 turn", mode) - turn, costs.runUs);
   const auto copyBy = [&](Protocol protocol) {
     const std::string kind = name(protocol).str();
-    const double small = positive((us(kind + " small", mode) - begin) / kChain - turn);
-    const double large = positive((us(kind + " large", mode) - begin) / 2 - turn);
+    const double small = positive((us(kind + " small", mode) - costs.runUs) / kChain - turn);
+    const double large = positive((us(kind + " large", mode) - costs.runUs) / 2 - turn);
     return copyLine(small, large - small);
   };
   costs.pull = copyBy(Protocol::Get);

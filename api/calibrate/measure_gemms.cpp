@@ -43,10 +43,10 @@ std::vector<PlanMatmul> shapesToMeasure(const CostModel &model, llvm::ArrayRef<P
   return wanted;
 }
 
-/// Few enough that the largest GEMMs take no longer than they have to.
+/// Enough that what a run costs besides is small, but no more than the largest GEMMs need.
 int chainOf(const PlanMatmul &shape) {
-  constexpr double kLarge = 3e11;
-  return operationsOf(shape) > kLarge ? 2 : 4;
+  constexpr double kLarge = 3e11, kSmall = 3e10;
+  return operationsOf(shape) > kLarge ? 2 : operationsOf(shape) > kSmall ? 4 : 16;
 }
 
 Result<double> timeGemms(PlanTimer &timer, const PlanMatmul &shape, int count, int streams,

@@ -3,8 +3,8 @@
 // The simulator predicts from these numbers how long a Plan takes. Each belongs to one law, and
 // api/calibrate/calibrate.h says how it is measured:
 //
-//   run      time outside the commands: before the first one begins, and until the host sees the
-//            end; gapUs between two runs that follow one another
+//   run      time outside the commands: until the first one has begun on all ranks, and until the
+//            host sees the end; gapUs between two runs that follow one another
 //   issue    the host's time for a command in an eager run; 0 in a graph
 //   signal   its flag is set on the peer signalUs later
 //   copy     a fixed time, then bytes at a rate; copies over one link share it evenly. A sum or a

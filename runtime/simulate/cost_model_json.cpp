@@ -203,8 +203,10 @@ double numberOf(const JsonObject &json, const char *key) {
 }
 
 /// Formats 3 to 5 had the parts of a signal, and the host's time for each kind of command. Formats
-/// 3 to 6 had sums beside copies, and more that is ignored.
+/// 4 to 6 had how far ranks begin apart; formats 3 to 6 had sums beside copies, and more that is
+/// ignored.
 void moderniseOperation(JsonObject &json) {
+  json["run_us"] = numberOf(json, "run_us") + numberOf(json, "apart_us");
   json.try_emplace("gap_us", 0);
   for (const char *part : {"flight_us", "await_us"})
     json["signal_us"] = numberOf(json, "signal_us") + numberOf(json, part);

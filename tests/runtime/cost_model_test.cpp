@@ -143,14 +143,14 @@ TEST(CostModel, ReadsOlderFormats) {
                                "issue_event_us": 1, "flight_us": 2, "await_us": 3,)";
   const std::string newer = R"("apart_us": 6, "gap_us": 7, "launch_us": 8,)";
   const std::string sum = R"("issue_us": 2, "sum": {"fixed_us": 4, "bytes_per_us": 2000},)";
-  for (const auto &[version, more, gapUs, signalUs, localRate] :
-       {std::tuple(3, parts, 0, 6, 1000), std::tuple(5, parts + newer, 7, 6, 1000),
-        std::tuple(6, newer + sum, 7, 1, 2000)}) {
+  for (const auto &[version, more, runUs, gapUs, signalUs, localRate] :
+       {std::tuple(3, parts, 8, 0, 6, 1000), std::tuple(5, parts + newer, 14, 7, 6, 1000),
+        std::tuple(6, newer + sum, 14, 7, 1, 2000)}) {
     const Result<CostModel> model = CostModel::decode(fmt::format(kOlder, version, more));
     ASSERT_TRUE(model.isOk()) << model.status().message();
     const OperationCosts *costs = model->find(LaunchMode::Graph, {});
     ASSERT_TRUE(costs);
-    EXPECT_EQ(costs->runUs, 8);
+    EXPECT_EQ(costs->runUs, runUs);
     EXPECT_EQ(costs->issueUs, 2);
     EXPECT_EQ(costs->signalUs, signalUs);
     EXPECT_EQ(costs->gapUs, gapUs);
