@@ -122,7 +122,7 @@ private:
   std::vector<TransferMode> transferModes_;
   std::vector<Predicted> predicted_; ///< for the stage that is chosen for
   std::set<uint64_t> known_;         ///< signatures of their Plans
-  Status refusal_; ///< the first one
+  Status refusal_;                   ///< the first one
 };
 
 } // namespace
