@@ -9,14 +9,10 @@
 namespace braid::checker {
 namespace {
 
-bool overlap(const Place &a, const Place &b) {
-  return a.memory == b.memory && a.begin < b.end && b.begin < a.end;
-}
-
 /// The bytes of `place` that an event writes.
 std::optional<Place> writtenBy(const History &history, const Event &event, const Place &place) {
   for (const Access &access : accessesOf(history, event))
-    if (access.isWrite && overlap(access.place, place))
+    if (access.isWrite && common(access.place, place))
       return access.place;
   return std::nullopt;
 }

@@ -3,6 +3,7 @@
 #include "runtime/plan/specialize.h"
 
 #include "ir/module.h"
+#include "runtime/plan/plan_parts.h"
 #include "runtime/plan/specializer.h"
 #include "runtime/plan/unread_parts.h"
 
@@ -474,25 +475,15 @@ void Specializer::finishEvents() {
     if (command.kind == CommandKind::WaitEvent)
       number[command.event] = 0;
   plan_.events = 0;
-  std::vector<Command> kept;
-  kept.reserve(plan_.commands.size());
-  auto release = plan_.releases.begin();
-  for (Command &command : plan_.commands) {
-    for (size_t old = &command - plan_.commands.data();
-         release != plan_.releases.end() && release->beforeCommand <= old; ++release)
-      release->beforeCommand = static_cast<uint32_t>(kept.size());
-    if (command.kind == CommandKind::Record) {
-      if (number[command.event] == kNone)
-        continue;
+  rewriteCommands(plan_, [&](Command command, std::vector<Command> &kept) {
+    if (command.kind == CommandKind::Record && number[command.event] == kNone)
+      return;
+    if (command.kind == CommandKind::Record)
       number[command.event] = plan_.events++;
-    }
     if (command.event != kNone)
       command.event = number[command.event];
     kept.push_back(command);
-  }
-  for (; release != plan_.releases.end(); ++release)
-    release->beforeCommand = static_cast<uint32_t>(kept.size());
-  plan_.commands = std::move(kept);
+  });
 }
 
 void Specializer::markOverlaps() {

@@ -9,7 +9,7 @@
 #include "api/status.h"
 #include "ir/visitor.h"
 #include "runtime/plan/arena.h"
-#include "runtime/plan/plan.h"
+#include "runtime/plan/collective_parts.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/DenseMap.h"
@@ -84,11 +84,6 @@ private:
     Request request;
     const Value *name;
   };
-  /// What is done of a collective for one other member.
-  struct Part {
-    int64_t peer;
-    Range send, receive; ///< bytes == 0: nothing
-  };
 
   bool visitBlock(const Block &block);
   bool countStep(const Op &op);
@@ -120,14 +115,13 @@ private:
   bool collectiveOf(const CollectiveOp &op, PlanCollective &collective);
   bool checkCounts(const CollectiveOp &op, const PlanCollective &collective);
   bool exchange(const CollectiveOp &op, const PlanCollective &collective);
-  bool moveParts(const CollectiveOp &op, const PlanCollective &collective);
+  bool moveParts(const CollectiveOp &op, PlanCollective collective);
   bool sumParts(const CollectiveOp &op, const PlanCollective &collective, int64_t bytes, Range sum);
   bool sumAndGather(const CollectiveOp &op, const PlanCollective &collective);
-  void exchangeParts(const CollectiveOp &op, llvm::ArrayRef<Part> parts, Protocol protocol);
+  void exchangeParts(const CollectiveOp &op, llvm::ArrayRef<CollectivePart> parts,
+                     Protocol protocol);
   void copyHere(const CollectiveOp &op, Range dst, Range src);
   bool isSymmetric(const Range &range) const;
-  int64_t memberOf(const PlanCollective &collective) const;
-  template <class Fn> void forOthers(const PlanCollective &collective, Fn fn) const;
   bool scratch(const CollectiveOp &op, llvm::StringRef name, int64_t bytes, Range &range);
   Command readySignal(const Request &request) const;
   void awaitSignal(const Request &request);

@@ -3,6 +3,7 @@
 #include "runtime/plan/spell_out.h"
 
 #include "runtime/plan/arena.h"
+#include "runtime/plan/collective_parts.h"
 #include "runtime/plan/plan_parts.h"
 
 #include "llvm/ADT/IntEqClasses.h"
@@ -82,7 +83,7 @@ private:
     case CollectiveKind::AllGather:
     case CollectiveKind::Broadcast:
     case CollectiveKind::AllToAll:
-      return moveParts(collective);
+      return exchange(partsOf(collective, plan_.rank), collective.dtype);
     case CollectiveKind::ReduceScatter:
     case CollectiveKind::AllReduce:
     case CollectiveKind::Reduce:
@@ -155,31 +156,16 @@ private:
       add(CommandKind::Await, endpoint);
   }
 
-  /// From this rank on around the team, so that not all copy from the first one at once.
-  std::vector<int64_t> membersOf(const PlanCollective &c) const {
-    const int64_t mine = llvm::find(c.team, plan_.rank) - c.team.begin();
-    std::vector<int64_t> members;
-    for (int64_t i = 0; i < c.members(); ++i)
-      members.push_back((mine + i) % c.members());
-    return members;
-  }
-
-  void moveParts(const PlanCollective &c) {
-    const bool isToAll = c.kind == CollectiveKind::AllToAll;
-    const bool isFromAll = c.kind != CollectiveKind::Broadcast;
-    const int64_t bytes = isToAll ? c.src.bytes / c.members() : c.src.bytes;
+  /// Copies the own part, which is the first, and exchanges the others.
+  void exchange(llvm::ArrayRef<CollectivePart> parts, DType dtype) {
+    if (const CollectivePart &own = parts.front(); own.send.bytes > 0)
+      copyHere(own.receive, own.send, dtype);
     std::vector<PlanMessage> messages;
-    for (int64_t member : membersOf(c)) {
-      const int64_t rank = c.team[static_cast<size_t>(member)];
-      const Range sent = isToAll ? cut(c.src, member * bytes, bytes) : c.src;
-      const Range received = isFromAll ? cut(c.dst, member * bytes, bytes) : c.dst;
-      const bool sends = isFromAll || plan_.rank == c.root;
-      if (rank == plan_.rank && sends)
-        copyHere(received, sent, c.dtype);
-      if (rank != plan_.rank && sends)
-        messages.push_back({Direction::Send, rank, sent, c.dtype, command_.origin});
-      if (rank != plan_.rank && (isFromAll || rank == c.root))
-        messages.push_back({Direction::Receive, rank, received, c.dtype, command_.origin});
+    for (const CollectivePart &part : parts.drop_front()) {
+      if (part.send.bytes > 0)
+        messages.push_back({Direction::Send, part.peer, part.send, dtype, command_.origin});
+      if (part.receive.bytes > 0)
+        messages.push_back({Direction::Receive, part.peer, part.receive, dtype, command_.origin});
     }
     exchange(messages);
   }
@@ -187,25 +173,14 @@ private:
   /// Who gets a sum, or a block of it, takes the parts of all.
   void sumParts(const PlanCollective &c) {
     const bool scatters = c.kind == CollectiveKind::ReduceScatter;
-    const bool sums = c.kind != CollectiveKind::Reduce || plan_.rank == c.root;
     const int64_t bytes = c.dst.bytes;
     const Range all = {newBuffer("parts", c.members() * bytes), 0, c.members() * bytes};
-    std::vector<PlanMessage> messages;
-    for (int64_t member : membersOf(c)) {
-      const int64_t rank = c.team[static_cast<size_t>(member)];
-      const Range sent = scatters ? cut(c.src, member * bytes, bytes) : c.src;
-      const Range part = cut(all, member * bytes, bytes);
-      if (rank == plan_.rank && sums)
-        copyHere(part, sent, c.dtype);
-      if (rank == plan_.rank)
-        continue;
-      if (c.kind != CollectiveKind::Reduce || rank == c.root)
-        messages.push_back({Direction::Send, rank, sent, c.dtype, command_.origin});
-      if (sums)
-        messages.push_back({Direction::Receive, rank, part, c.dtype, command_.origin});
-    }
-    exchange(messages);
-    if (!sums)
+    auto sent = [&](int64_t member) {
+      return scatters ? cut(c.src, member * bytes, bytes) : c.src;
+    };
+    auto received = [&](int64_t member) { return cut(all, member * bytes, bytes); };
+    exchange(partsOf(c, plan_.rank, sent, received), c.dtype);
+    if (c.kind == CollectiveKind::Reduce && plan_.rank != c.root)
       return;
     Command &sum = add(CommandKind::Sum, kNone);
     sum.sum = static_cast<uint32_t>(plan_.sums.size());

@@ -9,12 +9,6 @@
 #include <fmt/format.h>
 
 namespace braid {
-namespace {
-
-constexpr llvm::StringLiteral kTitle = "braid measurements ";
-constexpr llvm::StringLiteral kFileVersion = "1";
-
-/// Without tabs and line ends, which separate.
 std::string escaped(llvm::StringRef text) {
   std::string result;
   for (char c : text) {
@@ -30,7 +24,6 @@ std::string escaped(llvm::StringRef text) {
   return result;
 }
 
-/// Inverse of escaped(). For other input, the result does not escape to that input.
 std::string unescaped(llvm::StringRef text) {
   std::string result;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -43,6 +36,11 @@ std::string unescaped(llvm::StringRef text) {
   }
   return result;
 }
+
+namespace {
+
+constexpr llvm::StringLiteral kTitle = "braid measurements ";
+constexpr llvm::StringLiteral kFileVersion = "1";
 
 /// Takes the first line off `text`, which ends with a line end.
 llvm::StringRef takeLine(llvm::StringRef &text) {

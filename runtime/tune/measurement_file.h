@@ -20,6 +20,11 @@
 
 namespace braid {
 
+/// The text without tabs and line ends, which separate fields and lines.
+std::string escaped(llvm::StringRef text);
+/// Inverse of escaped(). For other input, the result does not escape to that input.
+std::string unescaped(llvm::StringRef text);
+
 struct MeasurementFile {
   std::string machine;
   std::map<std::string, std::string> entries; ///< values by key; any bytes
