@@ -69,8 +69,8 @@ private:
   std::map<std::pair<uint32_t, uint32_t>, EventId> releases_; ///< by buffer and run
 };
 
-/// Bytes that a command may not write, because it also reads them: it may write some before it reads
-/// others. Only a GEMM may not even write just what it reads.
+/// Bytes that a command may not write, because it also reads them: it may write some before it
+/// reads others. Commands other than GEMMs may write exactly the bytes that they read.
 std::optional<Place> findOwnConflict(const Command &command, llvm::ArrayRef<Access> accesses);
 
 } // namespace braid::checker

@@ -14,13 +14,16 @@ namespace braid::checker {
 namespace {
 
 /// Which events have to be done before an event of the first block starts. Alike ranks mostly ask
-/// for the same ones, in the same order.
+/// for the same ones, in the same order; a rank that stands for itself asks once.
 class Questions {
 public:
-  explicit Questions(size_t events) : ofEvents_(events) {}
+  explicit Questions(const History &history)
+      : areAlike_(history.blocks() > 1), ofEvents_(history.events().size()) {}
 
   void ask(Actor earlier, EventId present) {
     OfEvent &asked = ofEvents_[present];
+    if (!areAlike_)
+      return asked.list.push_back(earlier);
     if (asked.next == asked.list.size())
       asked.next = 0;
     if (asked.next < asked.list.size() && asked.list[asked.next] == earlier) {
@@ -41,6 +44,7 @@ private:
     std::vector<Actor> list;
     size_t next = 0; ///< that is expected to be asked for
   };
+  const bool areAlike_;
   std::vector<OfEvent> ofEvents_;
   llvm::DenseMap<std::tuple<EventId, EventId, uint32_t>, size_t> places_; ///< in an event's list
 };
@@ -58,8 +62,7 @@ struct Touch {
 class RaceFinder {
 public:
   RaceFinder(const History &history, llvm::ArrayRef<EventId> order)
-      : history_(history), order_(order), touches_(history.period()),
-        questions_(history.events().size()) {
+      : history_(history), order_(order), touches_(history.period()), questions_(history) {
     for (EventId id : order)
       addTouches(id);
   }

@@ -32,9 +32,6 @@ struct MeasurementFile {
   std::string encode() const;
   /// BadInput, saying what is wrong with it, for any text but what encode() makes.
   static Result<MeasurementFile> decode(llvm::StringRef text);
-
-  /// The last line of a file that begins with `text`.
-  static std::string endOf(llvm::StringRef text);
 };
 
 } // namespace braid

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------------------------===//
 
-#include "api/compile/check.h"
 #include "api/compile/plans.h"
 #include "runtime/plan/specialize.h"
 #include "runtime/plan/spell_out.h"
+#include "tests/support/checked.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -22,43 +22,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-using Edit = std::pair<std::string, std::string>;
-
-/// `text` with each edit's first part, which occurs once, replaced by its second part.
-std::string edited(std::string text, const std::vector<Edit> &edits) {
-  for (const auto &[from, to] : edits) {
-    size_t at = text.find(from);
-    EXPECT_NE(at, std::string::npos) << "nowhere: " << from;
-    EXPECT_EQ(text.find(from, at + 1), std::string::npos) << "twice: " << from;
-    text.replace(at, from.size(), to);
-  }
-  return text;
-}
-
-struct Checked {
-  std::unique_ptr<Source> source;
-  Result<CheckReport> report = Status(StatusCode::Internal, "not made");
-};
-
-Checked checked(const std::string &text, const CheckOptions &options = {}) {
-  Checked made{parseSource("t.braid", text)};
-  Result<Compiled> compiled = compile(*made.source, {});
-  EXPECT_TRUE(compiled) << made.source->diags.str() << text;
-  if (compiled)
-    made.report = checkProgram(*compiled, options);
-  EXPECT_TRUE(made.report) << made.report.status().message() << made.source->diags.str();
-  return made;
-}
-
-std::string verdict(const std::string &text, const CheckOptions &options = {}) {
-  Checked made = checked(text, options);
-  return made.report ? str(*made.report) : "";
-}
-
-bool isSafe(const std::string &text, const CheckOptions &options = {}) {
-  Checked made = checked(text, options);
-  return made.report && made.report->isSafe();
-}
+using namespace test;
 
 /// Two ranks gather A, block by block. Line numbers below are those of this text.
 constexpr const char *kGather = R"(fusion @f(D = 2) {
