@@ -5,7 +5,7 @@
 
 namespace braid {
 
-/// What one member gives another one, and gets from it. bytes == 0: nothing.
+/// The ranges that one member gives another one, and gets from it. bytes == 0: nothing.
 struct CollectivePart {
   int64_t peer;
   Range send, receive;
@@ -21,7 +21,7 @@ int64_t memberOf(const PlanCollective &collective, int64_t rank);
 std::vector<CollectivePart> partsOf(const PlanCollective &collective, int64_t rank,
                                     llvm::function_ref<Range(int64_t member)> sent,
                                     llvm::function_ref<Range(int64_t member)> received);
-/// Those of a collective that only moves data.
+/// The parts of a collective that only moves data.
 std::vector<CollectivePart> partsOf(const PlanCollective &collective, int64_t rank);
 
 } // namespace braid

@@ -311,7 +311,7 @@ bool Specializer::checkContracted(const Op &op, const View &a, size_t firstA, co
   return true;
 }
 
-/// Of what a send computes.
+/// The GEMM that makes what is sent.
 bool Specializer::gemmOf(const P2POp &op, PlanMatmul &gemm) {
   View sent{kPeerBuffer, 0, op.product.type.dtype, {}};
   if (!concreteShape(op, op.product.type, sent.shape))

@@ -151,7 +151,7 @@ private:
   size_t steps_ = 0;
 
   std::vector<int64_t> loops_;     ///< the present value of every loop index
-  std::vector<int64_t> tripStack_; ///< those of the loops around, outermost first
+  std::vector<int64_t> tripStack_; ///< values of the indices of the loops around, outermost first
   llvm::DenseMap<const Value *, View> views_;
   llvm::DenseMap<const Value *, uint32_t> namedStreams_;
   llvm::DenseMap<const Value *, Request> requests_;

@@ -18,15 +18,15 @@ namespace {
 
 using Team = std::vector<int64_t>;
 
-/// Of transfers: two for groups, and two for each team, which are numbered on all ranks alike.
+/// Channels of transfers: two for groups, and two for each team, numbered alike on all ranks.
 struct Channels {
   uint32_t data, come;
 };
 
-/// What is the same for all ranks.
+/// Numbers that are the same for all ranks.
 struct Numbering {
   std::vector<Team> teams;
-  uint32_t firstChannel = 0; ///< behind those of what is no message
+  uint32_t firstChannel = 0; ///< follows those of transfers through memory
 
   Channels ofGroups() const { return {firstChannel, firstChannel + 1}; }
   Channels ofTeam(size_t team) const {
@@ -91,7 +91,8 @@ private:
     }
   }
 
-  /// Endpoints for those so many places further on, who are told, and back, who tell.
+  /// Endpoints for the rank some places further on, which is told, and for the one as many places
+  /// back, which tells.
   struct Neighbours {
     uint32_t next, last;
   };
@@ -170,7 +171,7 @@ private:
     exchange(messages);
   }
 
-  /// Who gets a sum, or a block of it, takes the parts of all.
+  /// Each member that gets the sum, or a block of it, takes the parts of all.
   void sumParts(const PlanCollective &c) {
     const bool scatters = c.kind == CollectiveKind::ReduceScatter;
     const int64_t bytes = c.dst.bytes;
@@ -235,7 +236,7 @@ private:
   ArenaLayout arena_;
   std::vector<Command> *commands_ = nullptr;
   Command command_ = {};            ///< that is being spelled out
-  Channels channels_;               ///< of that
+  Channels channels_;               ///< its channels
   std::map<Team, uint32_t> issued_; ///< collectives
   std::map<std::tuple<Direction, int64_t, uint32_t>, uint32_t> sequences_;
 };
@@ -243,7 +244,7 @@ private:
 /// Groups of all ranks, by source and destination of each message in order.
 using Sides = std::map<std::pair<int64_t, int64_t>, std::vector<unsigned>>;
 
-/// Where the first `period` ranks stand for all, both are moved, so that the destination is there.
+/// Moves both so that the destination is one of the first `period` ranks, which stand for all.
 std::pair<int64_t, int64_t> pairOf(const Plan &plan, const PlanMessage &message, int64_t period) {
   if (message.direction == Direction::Receive)
     return {message.peer, plan.rank};
