@@ -103,7 +103,7 @@ private:
   std::optional<uint32_t> firstEvent_;
   std::vector<void *> bases_;         ///< one for each buffer of the Plan, then one for each rank
   std::vector<Bound> bound_;          ///< one for each command
-  std::vector<Operand> operands_;     ///< of all commands
+  std::vector<Operand> operands_;     ///< the operands of all commands
   std::vector<Batch> batches_;        ///< one for each command; that of its first command counts
   std::vector<BatchedCommand> steps_; ///< the batch being issued; capacity for the longest
   std::vector<SumArgs> stepSums_;     ///< its sums; likewise

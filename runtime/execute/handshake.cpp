@@ -20,7 +20,7 @@
 namespace braid {
 namespace {
 
-constexpr const char *kVersion = "5"; ///< of the layout of messages
+constexpr const char *kVersion = "5"; ///< version of the layout of messages
 
 /// One line.
 std::string encodeFields(std::vector<std::string> fields) {

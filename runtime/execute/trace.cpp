@@ -19,13 +19,10 @@ namespace {
 
 /// One transfer in one run. Both sides make the same key.
 struct TransferKey {
+  uint32_t run;
   int64_t source, destination;
-  uint32_t channel, sequence, run;
-
-  bool operator<(const TransferKey &other) const {
-    return std::tie(run, source, destination, channel, sequence) <
-           std::tie(other.run, other.source, other.destination, other.channel, other.sequence);
-  }
+  uint32_t channel, sequence;
+  auto operator<=>(const TransferKey &) const = default;
 };
 
 /// A point on a track that an arrow starts or ends at.
@@ -41,8 +38,8 @@ struct Arrow {
 
 TransferKey keyOf(const Plan &plan, const Endpoint &endpoint, uint32_t run) {
   const bool sends = endpoint.direction == Direction::Send;
-  return {sends ? plan.rank : endpoint.peer, sends ? endpoint.peer : plan.rank, endpoint.channel,
-          endpoint.sequence, run};
+  return {run, sends ? plan.rank : endpoint.peer, sends ? endpoint.peer : plan.rank,
+          endpoint.channel, endpoint.sequence};
 }
 
 /// The command by which a rank gives or takes the data: the sender signals under get and copies,

@@ -231,11 +231,15 @@ bool Specializer::visitSum(const SumOp &op) {
     return false;
   if (dst.isEmpty())
     return true;
-  Command command{.kind = CommandKind::Sum, .dtype = dst.dtype};
-  command.origin = originOf(op);
+  return emitSum({op.elementType(), parts.dtype, count, stride, dst.range(), all,
+                  bias ? bias->range() : Range{}, dst.dtype},
+                 originOf(op));
+}
+
+bool Specializer::emitSum(const PlanSum &sum, uint32_t origin) {
+  Command command{.kind = CommandKind::Sum, .dtype = sum.result, .origin = origin};
   command.sum = static_cast<uint32_t>(plan_.sums.size());
-  plan_.sums.push_back({op.elementType(), parts.dtype, count, stride, dst.range(), all,
-                        bias ? bias->range() : Range{}, dst.dtype});
+  plan_.sums.push_back(sum);
   return emit(command);
 }
 

@@ -179,11 +179,8 @@ bool Specializer::sumParts(const CollectiveOp &op, const PlanCollective &collect
   if ((hasRoot && plan_.rank != collective.root) || sum.bytes == 0)
     return true;
   all.bytes = (members - 1) * bytes + sum.bytes;
-  Command command{.kind = CommandKind::Sum, .dtype = collective.dtype, .origin = originOf(op)};
-  command.sum = static_cast<uint32_t>(plan_.sums.size());
-  plan_.sums.push_back(
-      {collective.dtype, collective.dtype, members, bytes, sum, all, Range{}, collective.dtype});
-  return emit(command);
+  const DType dtype = collective.dtype;
+  return emitSum({dtype, dtype, members, bytes, sum, all, Range{}, dtype}, originOf(op));
 }
 
 /// An allreduce: member m sums up the m-th block, of as many elements as all but the last ones.

@@ -94,6 +94,7 @@ private:
   bool stream(const Op &op, const StreamRef &ref, uint32_t &number);
   bool gemmOf(const MatmulOp &op, PlanMatmul &gemm);
   bool gemmOf(const P2POp &op, PlanMatmul &gemm);
+  bool emitSum(const PlanSum &sum, uint32_t origin);
   bool emitGemm(PlanMatmul gemm, uint32_t origin, uint32_t endpoint = kNone);
   bool checkContracted(const Op &op, const View &a, size_t firstA, const View &b, size_t firstB,
                        size_t count);
