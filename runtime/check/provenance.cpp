@@ -66,7 +66,8 @@ public:
       return;
     for (EventId id : after) {
       const Event &event = history_.event(id);
-      if (event.kind == EventKind::Command && writtenBy(history_, event, *unwritten_)) {
+      const std::optional<Place> written = writtenBy(history_, event, *unwritten_);
+      if (event.kind == EventKind::Command && written && written->buffer == unwritten_->buffer) {
         violation_->notes.push_back(fmt::format(
             "{} writes there only after that: from run 2 on, the read gets what the run "
             "before has left, stale data",
