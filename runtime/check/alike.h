@@ -33,7 +33,8 @@
 //             that a peer touches, which findAlike() has compared. So every rank's accesses are
 //             visited, in the order above, and cells (cells.h) tell which pairs of events must be
 //             ordered. Most pairs are equal for all ranks. Every pair is looked up in the clocks.
-//   result    Every command of every rank is followed, in the order above.
+//   result    Every command of every rank is followed, in an order in which the history can run:
+//             each block advances as far as the others let it (walk.h).
 //
 // Programs that this finds unsafe, and ranks that are not alike, are checked rank by rank, which
 // produces the counterexample.

@@ -2,7 +2,8 @@
 
 #include "runtime/check/cells.h"
 
-#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
 
@@ -51,49 +52,17 @@ void RankCells::access(Actor actor, const Access &access,
     if (cell.write.id != kNone && cell.write != actor)
       expectOrder(cell.write);
     if (!access.isWrite)
-      return cell.reads.add(*history_, actor);
-    for (const Actor &read : cell.reads.lastOfEachThread(*history_))
-      if (read != actor)
+      return cell.reads.push_back(actor);
+    // A thread's last read comes after its others.
+    llvm::SmallDenseSet<size_t, 16> threads;
+    for (const Actor &read : llvm::reverse(cell.reads))
+      if (threads.insert(history_->numberOf(history_->event(read.id), read.block)).second &&
+          read != actor)
         expectOrder(read);
     cell.write = actor;
     cell.reads.clear();
   };
   forEachCell(cellsOf(place.memory), place.begin, place.end, visit);
-}
-
-static size_t threadOf(const History &history, const Actor &actor) {
-  return history.numberOf(history.event(actor.id), actor.block);
-}
-
-void RankCells::Reads::add(const History &history, Actor actor) {
-  if (list_.size() < kFew)
-    for (Actor &read : list_)
-      if (threadOf(history, read) == threadOf(history, actor)) {
-        read = actor;
-        return;
-      }
-  list_.push_back(actor);
-  if (list_.size() <= std::max(most_, 2 * kFew))
-    return;
-  forgetOthers(history);
-  most_ = 2 * list_.size();
-}
-
-void RankCells::Reads::forgetOthers(const History &history) {
-  llvm::DenseMap<size_t, size_t> places; ///< by thread
-  size_t kept = 0;
-  for (const Actor &read : list_) {
-    const auto [place, isNew] = places.try_emplace(threadOf(history, read), kept);
-    list_[place->second] = read;
-    kept += isNew;
-  }
-  list_.resize(kept);
-}
-
-llvm::ArrayRef<Actor> RankCells::Reads::lastOfEachThread(const History &history) {
-  if (list_.size() > kFew)
-    forgetOthers(history);
-  return list_;
 }
 
 EventId RankCells::endOf(uint32_t buffer, uint32_t run) const {

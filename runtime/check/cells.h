@@ -36,26 +36,11 @@ public:
   EventId endOf(uint32_t buffer, uint32_t run) const;
 
 private:
-  /// Reads since the last write, at most one of a thread, its last: at once of few, and else when
-  /// somebody asks.
-  class Reads {
-  public:
-    void add(const History &history, Actor actor);
-    llvm::ArrayRef<Actor> lastOfEachThread(const History &history);
-    void clear() { list_.clear(); }
-
-  private:
-    static constexpr size_t kFew = 8;
-    void forgetOthers(const History &history);
-
-    llvm::SmallVector<Actor, 1> list_;
-    size_t most_ = 0; ///< if more, some are forgotten
-  };
   /// The last accesses to a stretch of bytes. All accesses so far had the whole stretch or nothing.
   struct Cell {
     int64_t end;
     Actor write = {};
-    Reads reads = {};
+    llvm::SmallVector<Actor, 1> reads = {}; ///< since then
   };
   /// The cells of one memory, by first byte. Grows by splitting.
   using Cells = std::map<int64_t, Cell>;

@@ -6,6 +6,7 @@
 #include "runtime/check/contents.h"
 #include "runtime/check/definition.h"
 #include "runtime/check/difference.h"
+#include "runtime/check/walk.h"
 #include "runtime/check/writers.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -273,24 +274,6 @@ std::vector<bool> findTouching(const History &history) {
   return touching;
 }
 
-/// Divides `order` into parts. In each of them, a block waits for itself alone, and for what other
-/// blocks did in earlier parts; so it can do the whole part before the next block does, and the
-/// bytes of few ranks fit into a cache.
-std::vector<std::vector<EventId>> partsOf(const History &history, llvm::ArrayRef<EventId> order) {
-  std::vector<std::vector<EventId>> parts;
-  std::vector<size_t> ofThread(history.threads()), ofEvent(history.events().size());
-  for (EventId id : order) {
-    const Event &event = history.event(id);
-    size_t &part = ofThread[event.thread];
-    if (event.cause != kNone)
-      part = std::max(part, ofEvent[event.cause] + (history.blockOfCause(event) != 0));
-    ofEvent[id] = part;
-    parts.resize(std::max(parts.size(), part + 1));
-    parts[part].push_back(id);
-  }
-  return parts;
-}
-
 } // namespace
 
 std::optional<Violation> findWrongResult(const History &history, llvm::ArrayRef<EventId> order,
@@ -303,19 +286,20 @@ std::optional<Violation> findWrongResult(const History &history, llvm::ArrayRef<
   Follower follower(history, fusion, ordered);
   ProgressStep step(progress, "results", "commands", order.size() * history.blocks());
   const std::vector<bool> touching = findTouching(history);
-  for (const std::vector<EventId> &part : partsOf(history, order))
-    for (uint32_t block = 0; block < history.blocks(); ++block)
-      for (size_t i = 0; i < part.size(); ++i) {
-        step.advance();
-        if (!touching[part[i]] || follower.visit(history.event(part[i], block)))
-          continue;
-        if (history.blocks() == 1) { // then the only part is `order`
-          follower.accuseWriters(order.take_front(i));
-          follower.accuseLateWrite(order.drop_front(i + 1));
-        }
-        return follower.take();
-      }
-  return std::nullopt;
+  size_t visited = 0;
+  const bool isDone = forAllInOrder(history, order, [&](EventId id, uint32_t block) {
+    step.advance();
+    ++visited;
+    return !touching[id] || follower.visit(history.event(id, block));
+  });
+  if (!isDone && history.blocks() == 1) {
+    follower.accuseWriters(order.take_front(visited - 1));
+    follower.accuseLateWrite(order.drop_front(visited));
+  }
+  std::optional<Violation> found = follower.take();
+  if (!isDone && !found)
+    found = Violation{CheckRule::Result, "some commands are never reached", {}, {}};
+  return found;
 }
 
 } // namespace braid::checker
