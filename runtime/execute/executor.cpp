@@ -13,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include <map>
+#include <set>
 
 namespace braid {
 
@@ -49,6 +50,7 @@ private:
   Result<void *> allocate(ArenaKind kind, int64_t bytes);
   Status share();
   Status differentPrograms(const std::vector<Hello> &ranks);
+  Status checkChannels() const;
   Hello hello(std::string memory, std::string flags) const;
   std::vector<PublishedEndpoint> publishMessages() const;
   Status openPeers(const std::vector<Hello> &ranks);
@@ -95,6 +97,7 @@ Status Binder::bind() {
   // All channels of a rank lie in one arena, so one exchange serves every Share step; it happens
   // also without any, because agreeing on the program comes first.
   BRAID_TRY(share());
+  BRAID_TRY(checkChannels());
   for (const PrepareAction &step : plan_.preparation)
     if (step.kind == PrepareKind::Connect)
       BRAID_TRY(openTeams());
@@ -182,6 +185,19 @@ Status Binder::differentPrograms(const std::vector<Hello> &ranks) {
   return texts ? programDifference(ranks, *texts) : texts.status();
 }
 
+/// Since one exchange serves all channels, a missing step would not be noticed otherwise.
+Status Binder::checkChannels() const {
+  std::set<uint32_t> shared;
+  for (const PrepareAction &step : plan_.preparation)
+    if (step.kind == PrepareKind::Share)
+      shared.insert(step.channel);
+  for (const Endpoint &endpoint : plan_.endpoints)
+    if (!shared.count(endpoint.channel))
+      return badInput("rank {} does not share the handles that {} goes through", plan_.rank,
+                      describeOrigin(plan_, endpoint.origin));
+  return Status::ok();
+}
+
 Hello Binder::hello(std::string memory, std::string flags) const {
   Hello message{plan_.program, plan_.fingerprint, std::move(memory), std::move(flags), {}};
   for (const Endpoint &e : plan_.endpoints) {
@@ -214,6 +230,10 @@ Status Binder::openPeers(const std::vector<Hello> &ranks) {
     void *&base = prepared_->bases_[peerBase(endpoint.peer)];
     if (base)
       continue;
+    if (!plan_.isSameHost(endpoint.peer))
+      return badInput("{} on rank {} goes to the memory of rank {}, which is on another host: "
+                      "expected a message",
+                      describeOrigin(plan_, endpoint.origin), plan_.rank, endpoint.peer);
     const Hello &peer = ranks[static_cast<size_t>(endpoint.peer)];
     void *memory = BRAID_TRY(peers_->open(endpoint.peer, peer.memory));
     void *flags = BRAID_TRY(peers_->open(endpoint.peer, peer.flags));
