@@ -15,19 +15,18 @@ namespace {
 
 /// A lower bound of the memory that a check takes. It assumes that ranks are alike if they may be;
 /// once all Plans are made, the check knows and asks again.
-double leastMemoryToCheck(const Plan &plan, const Fusion *fusion, const CheckOptions &check) {
+double leastMemoryToCheck(const Plan &plan, const CheckOptions &check) {
   const double each = memoryToCheck(plan, check.runs);
   return check.eachRank ? static_cast<double>(plan.ranks) * each
                         : each + static_cast<double>(plan.ranks - 1) *
-                                     std::min(each, memoryToCheckAlike(plan, fusion, check.runs));
+                                     std::min(each, memoryToCheckAlike(plan, check.runs));
 }
 
 /// Ok if there is memory for Plans like this one on all ranks, and for the check of them.
-Status expectMemoryLike(const Plan &plan, const Fusion *fusion, const CheckOptions *check) {
+Status expectMemoryLike(const Plan &plan, const CheckOptions *check) {
   const double plans = static_cast<double>(plan.ranks) * memoryOf(plan);
   if (check)
-    return expectMemoryToCheck(plans + leastMemoryToCheck(plan, fusion, *check), plan.ranks,
-                               check->runs);
+    return expectMemoryToCheck(plans + leastMemoryToCheck(plan, *check), plan.ranks, check->runs);
   return expectMemory(plans, fmt::format("the Plans of {} ranks take", plan.ranks),
                       "take fewer ranks");
 }
@@ -50,7 +49,7 @@ Result<std::vector<Plan>> makePlans(const Compiled &compiled, const CheckOptions
   std::vector<Plan> plans;
   auto keep = [&](Plan plan) {
     if (plans.empty())
-      BRAID_TRY(expectMemoryLike(plan, compiled.fusion, check));
+      BRAID_TRY(expectMemoryLike(plan, check));
     plans.push_back(std::move(plan));
     step.advance();
     return Status::ok();

@@ -4,51 +4,26 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace braid::checker {
 
+/// Groups and collectives are spelled out in front of the command itself, which then stands for the
+/// use of the communicators: a write to the last buffer.
 Operands operandsOf(const Plan &plan, const Command &command) {
+  if (command.kind == CommandKind::Group || command.kind == CommandKind::Collective)
+    return {{{static_cast<uint32_t>(plan.buffers.size()) - 1, 0, 1}, true}};
   Operands operands;
-  auto add = [&](const Range &range, bool isWrite) {
-    if (range.bytes != 0)
-      operands.push_back({range, isWrite});
-  };
-  switch (command.kind) {
-  case CommandKind::Copy:
-    add(command.src, false);
-    add(command.dst, true);
-    break;
-  case CommandKind::Matmul: {
-    const PlanMatmul &m = plan.matmuls[command.matmul];
-    add(m.a, false);
-    add(m.b, false);
-    add(m.bias, false);
-    add(m.addend, false);
-    add(m.c, true);
-    break;
-  }
-  case CommandKind::Sum: {
-    const PlanSum &sum = plan.sums[command.sum];
-    for (int64_t i = 0; i < sum.count; ++i)
-      add(sum.part(i), false);
-    add(sum.bias, false);
-    add(sum.dst, true);
-    break;
-  }
-  case CommandKind::Pointwise: {
-    const PlanPointwise &pointwise = plan.pointwise[command.pointwise];
-    for (const PlanPointwise::Operand &operand : pointwise.operands())
-      add(operand.range, false);
-    add(pointwise.dst, true);
-    break;
-  }
-  case CommandKind::Group:
-  case CommandKind::Collective: // spelled out in front of it
-    add({static_cast<uint32_t>(plan.buffers.size()) - 1, 0, 1}, true);
-    break;
-  default:
-    break;
-  }
+  forEachOperand(plan, command, [&](const Range &range, braid::Access access, OperandRole) {
+    operands.push_back({range, access == braid::Access::Write});
+  });
   return operands;
+}
+
+std::optional<Place> common(const Place &a, const Place &b) {
+  const int64_t begin = std::max(a.begin, b.begin), end = std::min(a.end, b.end);
+  return a.memory == b.memory && begin < end ? std::optional(Place{a.memory, a.buffer, begin, end})
+                                             : std::nullopt;
 }
 
 Place placeOf(const Plan &plan, const Range &range) {
@@ -72,36 +47,34 @@ Place placeOf(const History &history, const Event &event, const Range &range, ui
   return placeOf(peer, {other.buffer, other.offset, range.bytes});
 }
 
+static Accesses accessesOfCaller(const Plan &plan, EventKind kind) {
+  Accesses accesses;
+  auto addAll = [&](llvm::ArrayRef<uint32_t> buffers, bool isWrite) {
+    for (uint32_t buffer : buffers)
+      accesses.push_back({placeOf(plan, {buffer, 0, plan.buffers[buffer].bytes}), isWrite});
+  };
+  const bool writes = kind == EventKind::CallerWrites;
+  if (writes)
+    addAll(plan.inputs, true);
+  addAll(plan.outputs, writes); // it may have cleared them
+  return accesses;
+}
+
 /// `withPeers`: also what it does to a peer's memory.
 static Accesses accessesOf(const History &history, const Event &event, bool withPeers) {
   const Plan &plan = history.plan(event);
+  if (event.kind == EventKind::Release) {
+    const uint32_t buffer = plan.releases[event.index].buffer;
+    return {{placeOf(plan, {buffer, 0, plan.buffers[buffer].bytes}), true}};
+  }
+  if (event.kind != EventKind::Command)
+    return accessesOfCaller(plan, event.kind);
   Accesses accesses;
-  auto addWhole = [&](uint32_t buffer, bool isWrite) {
-    accesses.push_back({placeOf(plan, {buffer, 0, plan.buffers[buffer].bytes}), isWrite});
-  };
-  switch (event.kind) {
-  case EventKind::CallerWrites:
-    for (uint32_t buffer : plan.inputs)
-      addWhole(buffer, true);
-    for (uint32_t buffer : plan.outputs)
-      addWhole(buffer, true); // it may have cleared them
-    break;
-  case EventKind::CallerReads:
-    for (uint32_t buffer : plan.outputs)
-      addWhole(buffer, false);
-    break;
-  case EventKind::Release:
-    addWhole(plan.releases[event.index].buffer, true);
-    break;
-  case EventKind::Command: {
-    const Command &command = history.command(event);
-    for (const Operand &operand : operandsOf(plan, command))
-      if (withPeers || operand.range.buffer != kPeerBuffer)
-        accesses.push_back(
-            {placeOf(history, event, operand.range, command.endpoint), operand.isWrite});
-    break;
-  }
-  }
+  const Command &command = history.command(event);
+  for (const Operand &operand : operandsOf(plan, command))
+    if (withPeers || !operand.isPeers())
+      accesses.push_back(
+          {placeOf(history, event, operand.range, command.endpoint), operand.isWrite});
   return accesses;
 }
 

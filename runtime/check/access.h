@@ -22,18 +22,24 @@ struct Place {
   int64_t begin, end;
 };
 
+/// The bytes that both have, as part of the buffer of `a`.
+std::optional<Place> common(const Place &a, const Place &b);
+
 struct Access {
   Place place;
   bool isWrite;
 };
 using Accesses = llvm::SmallVector<Access, 4>;
 
-/// A range that a command reads or writes. Reads are listed first; empty ranges are left out.
+/// A range that a command reads or writes.
 struct Operand {
   Range range;
   bool isWrite;
+
+  bool isPeers() const { return range.buffer == kPeerBuffer; }
 };
 using Operands = llvm::SmallVector<Operand, 4>;
+/// Reads are listed first; empty ranges are left out.
 Operands operandsOf(const Plan &plan, const Command &command);
 
 /// The place of bytes in one of a rank's own buffers.

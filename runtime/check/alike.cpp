@@ -4,8 +4,6 @@
 
 #include "runtime/check/access.h"
 
-#include "llvm/ADT/STLExtras.h"
-
 #include <algorithm>
 
 namespace braid::checker {
@@ -22,22 +20,13 @@ public:
       : plans_(plans), partners_(partners), shift_(shift) {}
 
   bool areAlike(size_t period) const {
-    for (size_t rank = 0; rank < plans_.size(); ++rank)
-      if (rank < period ? !isClear(rank) : !isMoved(rank, rank % period))
+    for (size_t rank = period; rank < plans_.size(); ++rank)
+      if (!isMoved(rank, rank % period))
         return false;
     return true;
   }
 
 private:
-  /// No command touches a peer's memory twice: else two of its operands might be the same bytes.
-  bool isClear(size_t rank) const {
-    return llvm::all_of(plans_[rank].commands, [&](const Command &command) {
-      return llvm::count_if(operandsOf(plans_[rank], command), [](const Operand &operand) {
-               return operand.range.buffer == kPeerBuffer;
-             }) <= 1;
-    });
-  }
-
   bool isMoved(size_t rank, size_t first) const {
     const Plan &plan = plans_[rank], &other = plans_[first];
     auto isMovedCommand = [&](const Command &a, const Command &b) {
@@ -64,8 +53,7 @@ private:
 
   static bool haveAlikeOperands(const Operands &a, const Operands &b) {
     return allAlike(a, b, [](const Operand &x, const Operand &y) {
-      return x.isWrite == y.isWrite && x.range.bytes == y.range.bytes &&
-             (x.range.buffer == kPeerBuffer) == (y.range.buffer == kPeerBuffer);
+      return x.isWrite == y.isWrite && x.range.bytes == y.range.bytes && x.isPeers() == y.isPeers();
     });
   }
 

@@ -2,7 +2,8 @@
 
 #include "runtime/check/cells.h"
 
-#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
 
@@ -22,9 +23,9 @@ void RankCells::split(Cells &cells, int64_t at) {
 }
 
 /// Makes cells that cover [begin, end) exactly, and calls `fn` for each.
-template <class Fn> bool RankCells::forEachCell(Cells &cells, int64_t begin, int64_t end, Fn &&fn) {
+template <class Fn> void RankCells::forEachCell(Cells &cells, int64_t begin, int64_t end, Fn &&fn) {
   if (auto same = cells.find(begin); same != cells.end() && same->second.end == end)
-    return fn(begin, same->second); // as it mostly is
+    return fn(same->second); // as it mostly is
   split(cells, begin);
   split(cells, end);
   auto next = cells.lower_bound(begin);
@@ -33,10 +34,8 @@ template <class Fn> bool RankCells::forEachCell(Cells &cells, int64_t begin, int
       int64_t gapEnd = next == cells.end() ? end : std::min(end, next->first);
       next = cells.emplace_hint(next, at, Cell{gapEnd});
     }
-    if (!fn(at, next->second))
-      return false;
+    fn(next->second);
   }
-  return true;
 }
 
 RankCells::Cells &RankCells::cellsOf(const Memory &memory) {
@@ -46,60 +45,24 @@ RankCells::Cells &RankCells::cellsOf(const Memory &memory) {
   return cells_.emplace_back(memory, Cells()).second;
 }
 
-bool RankCells::access(Actor actor, const Access &access,
-                       llvm::function_ref<bool(const Earlier &)> expectOrder) {
+void RankCells::access(Actor actor, const Access &access,
+                       llvm::function_ref<void(const Actor &)> expectOrder) {
   const Place &place = access.place;
-  auto visit = [&](int64_t at, Cell &cell) {
-    if (cell.write.id != kNone && cell.write != actor &&
-        !expectOrder({cell.write, true, at, cell.end}))
-      return false;
-    if (!access.isWrite) {
-      cell.reads.add(*history_, actor);
-      return true;
-    }
-    for (const Actor &read : cell.reads.lastOfEachThread(*history_))
-      if (read != actor && !expectOrder({read, false, at, cell.end}))
-        return false;
+  auto visit = [&](Cell &cell) {
+    if (cell.write.id != kNone && cell.write != actor)
+      expectOrder(cell.write);
+    if (!access.isWrite)
+      return cell.reads.push_back(actor);
+    // A thread's last read comes after its others.
+    llvm::SmallDenseSet<size_t, 16> threads;
+    for (const Actor &read : llvm::reverse(cell.reads))
+      if (threads.insert(history_->numberOf(history_->event(read.id), read.block)).second &&
+          read != actor)
+        expectOrder(read);
     cell.write = actor;
     cell.reads.clear();
-    return true;
   };
-  return forEachCell(cellsOf(place.memory), place.begin, place.end, visit);
-}
-
-static size_t threadOf(const History &history, const Actor &actor) {
-  return history.numberOf(history.event(actor.id), actor.block);
-}
-
-void RankCells::Reads::add(const History &history, Actor actor) {
-  if (list_.size() < kFew)
-    for (Actor &read : list_)
-      if (threadOf(history, read) == threadOf(history, actor)) {
-        read = actor;
-        return;
-      }
-  list_.push_back(actor);
-  if (list_.size() <= std::max(most_, 2 * kFew))
-    return;
-  forgetOthers(history);
-  most_ = 2 * list_.size();
-}
-
-void RankCells::Reads::forgetOthers(const History &history) {
-  llvm::DenseMap<size_t, size_t> places; ///< by thread
-  size_t kept = 0;
-  for (const Actor &read : list_) {
-    const auto [place, isNew] = places.try_emplace(threadOf(history, read), kept);
-    list_[place->second] = read;
-    kept += isNew;
-  }
-  list_.resize(kept);
-}
-
-llvm::ArrayRef<Actor> RankCells::Reads::lastOfEachThread(const History &history) {
-  if (list_.size() > kFew)
-    forgetOthers(history);
-  return list_;
+  forEachCell(cellsOf(place.memory), place.begin, place.end, visit);
 }
 
 EventId RankCells::endOf(uint32_t buffer, uint32_t run) const {
@@ -109,19 +72,15 @@ EventId RankCells::endOf(uint32_t buffer, uint32_t run) const {
 
 std::optional<Place> findOwnConflict(const Command &command, llvm::ArrayRef<Access> accesses) {
   const bool mayUpdate = command.kind != CommandKind::Matmul;
-  for (const Access &write : accesses) {
-    const Place &to = write.place;
-    if (!write.isWrite)
-      continue;
+  for (const Access &write : accesses)
     for (const Access &read : accesses) {
-      const Place &from = read.place;
-      if (read.isWrite || from.memory != to.memory || from.begin >= to.end || to.begin >= from.end)
+      const Place &from = read.place, &to = write.place;
+      if (!write.isWrite || read.isWrite)
         continue;
-      if (!mayUpdate || from.begin != to.begin || from.end != to.end)
-        return Place{to.memory, to.buffer, std::max(from.begin, to.begin),
-                     std::min(from.end, to.end)};
+      const std::optional<Place> both = common(to, from);
+      if (both && (!mayUpdate || from.begin != to.begin || from.end != to.end))
+        return both;
     }
-  }
   return std::nullopt;
 }
 

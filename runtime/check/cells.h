@@ -22,54 +22,31 @@ struct Actor {
   bool operator==(const Actor &) const = default;
 };
 
-/// An access before the present one to bytes [begin, end).
-struct Earlier {
-  Actor actor;
-  bool isWrite;
-  int64_t begin, end;
-};
-
 /// The memories of one rank.
 class RankCells {
 public:
   explicit RankCells(const History &history) : history_(&history) {}
 
-  /// Names whom the access has to come after, and notes it. Ends, and returns false, as soon as
-  /// `expectOrder` does.
-  bool access(Actor actor, const Access &access,
-              llvm::function_ref<bool(const Earlier &)> expectOrder);
+  /// Notes the access, and calls `expectOrder` for each actor that it has to come after.
+  void access(Actor actor, const Access &access,
+              llvm::function_ref<void(const Actor &earlier)> expectOrder);
   /// Notes that a buffer has ended in a run.
   void release(uint32_t buffer, uint32_t run, EventId id) { releases_[{buffer, run}] = id; }
   /// The end of a buffer in a run; kNone if it has not come yet.
   EventId endOf(uint32_t buffer, uint32_t run) const;
 
 private:
-  /// Reads since the last write, at most one of a thread, its last: at once of few, and else when
-  /// somebody asks.
-  class Reads {
-  public:
-    void add(const History &history, Actor actor);
-    llvm::ArrayRef<Actor> lastOfEachThread(const History &history);
-    void clear() { list_.clear(); }
-
-  private:
-    static constexpr size_t kFew = 8;
-    void forgetOthers(const History &history);
-
-    llvm::SmallVector<Actor, 1> list_;
-    size_t most_ = 0; ///< if more, some are forgotten
-  };
   /// The last accesses to a stretch of bytes. All accesses so far had the whole stretch or nothing.
   struct Cell {
     int64_t end;
     Actor write = {};
-    Reads reads = {};
+    llvm::SmallVector<Actor, 1> reads = {}; ///< since then
   };
   /// The cells of one memory, by first byte. Grows by splitting.
   using Cells = std::map<int64_t, Cell>;
 
   static void split(Cells &cells, int64_t at);
-  template <class Fn> static bool forEachCell(Cells &cells, int64_t begin, int64_t end, Fn &&fn);
+  template <class Fn> static void forEachCell(Cells &cells, int64_t begin, int64_t end, Fn &&fn);
   Cells &cellsOf(const Memory &memory);
 
   const History *history_;
@@ -77,8 +54,8 @@ private:
   std::map<std::pair<uint32_t, uint32_t>, EventId> releases_; ///< by buffer and run
 };
 
-/// Bytes that a command may not write, because it also reads them. No command says in which order
-/// it does that; but what `Add` adds to is one operand, and a copy onto itself changes nothing.
+/// Bytes that a command may not write, because it also reads them: it may write some before it
+/// reads others. Commands other than GEMMs may write exactly the bytes that they read.
 std::optional<Place> findOwnConflict(const Command &command, llvm::ArrayRef<Access> accesses);
 
 } // namespace braid::checker

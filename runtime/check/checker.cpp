@@ -2,15 +2,13 @@
 
 #include "runtime/check/checker.h"
 
+#include "ir/counted.h"
 #include "ir/failure.h"
-#include "runtime/check/alike.h"
-#include "runtime/check/alike_races.h"
 #include "runtime/check/history.h"
 #include "runtime/check/messages.h"
 #include "runtime/check/provenance.h"
 #include "runtime/check/races.h"
 #include "runtime/check/transfers.h"
-#include "runtime/memory_limit.h"
 #include "runtime/plan/spell_out.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -56,9 +54,9 @@ Violation deadlock(const History &history, const Execution &stuck, uint32_t queu
     }
     violation.events.push_back(std::move(event));
   }
-  std::string count = queues == 0 ? "any number of" : std::to_string(queues);
-  violation.summary =
-      fmt::format("with {} hardware queue{} a rank, nobody goes on", count, queues == 1 ? "" : "s");
+  violation.summary = fmt::format("with {} a rank, nobody goes on",
+                                  queues == 0 ? "any number of hardware queues"
+                                              : counted(queues, "hardware queue"));
   return violation;
 }
 
@@ -93,39 +91,6 @@ double memoryOfAll(llvm::ArrayRef<Plan> plans) {
   return bytes;
 }
 
-/// The memory that the check takes besides the Plans if it follows the first `period` ranks only,
-/// which represent all.
-Result<double> expectRoom(llvm::ArrayRef<Plan> plans, const Fusion *fusion, uint32_t period,
-                          const CheckReport &report) {
-  double bytes = 0;
-  size_t commands = 0;
-  for (const Plan &plan : plans.take_front(period)) {
-    bytes += memoryToCheck(plan, report.runs);
-    commands += commandsToCheck(plan, report.runs);
-  }
-  for (const Plan &plan : plans.drop_front(period))
-    bytes += memoryToCheckAlike(plan, fusion, report.runs);
-  constexpr size_t kMostCommands = size_t(1) << 28; // event numbers have 32 bits
-  if (commands > kMostCommands)
-    return Status(StatusCode::Unsupported,
-                  fmt::format("{} commands of {} rank{} in {} runs are more than the checker "
-                              "follows; check fewer runs or ranks",
-                              commands, period, period == 1 ? "" : "s", report.runs));
-  BRAID_TRY(expectMemoryToCheck(bytes, report.ranks, report.runs));
-  return bytes;
-}
-
-} // namespace
-
-Status expectMemoryToCheck(double bytes, int64_t ranks, uint32_t runs) {
-  return expectMemory(bytes,
-                      fmt::format("checking {} run{} of {} rank{} takes", runs,
-                                  runs == 1 ? "" : "s", ranks, ranks == 1 ? "" : "s"),
-                      "check fewer runs or ranks");
-}
-
-namespace {
-
 /// Transfers of one run, without messages.
 size_t transfersOf(llvm::ArrayRef<Plan> plans) {
   size_t endpoints = 0;
@@ -134,98 +99,109 @@ size_t transfersOf(llvm::ArrayRef<Plan> plans) {
   return endpoints / 2;
 }
 
-/// Follows a history whose endpoints meet, and puts what it finds into the report.
-class Following {
-public:
-  Following(llvm::ArrayRef<Plan> plans, const Partners &partners, const Fusion *fusion,
-            bool relyOnMeetings, const CheckOptions &options, const ProgressFn &progress)
-      : plans_(plans), partners_(partners), fusion_(fusion), relyOnMeetings_(relyOnMeetings),
-        options_(options), progress_(progress) {}
-
-  void follow(Alike alike, CheckReport &report) const {
-    const History history(plans_, partners_, options_.runs, alike, progress_);
-    Execution execution = run(history, report);
-    if (!report.violation)
-      report.violation = findRaceIn(history, execution.order, report.accesses);
-    if (report.violation)
-      return;
-    report.violation = findWrongResult(history, execution.order, fusion_, options_.ordered,
-                                       report.resultNotChecked, progress_);
-    report.resultChecked = report.resultNotChecked.empty();
-    report.orderChecked = report.resultChecked && options_.ordered;
-  }
-
-private:
-  Execution run(const History &history, CheckReport &report) const {
-    Execution execution;
-    const uint32_t streams = mostStreams(plans_);
-    const bool share =
-        options_.queues == 0 && options_.ownQueues != 0 && streams > options_.ownQueues;
-    const uint32_t queues = share ? 1 : options_.queues;
-    report.queues = queues;
-    if (queues != 0)
-      execution = execute(history, queues, progress_);
-    else
-      report.queues = smallestSafeQueues(history, streams, execution, progress_);
-    if (!execution.cycle.empty())
-      report.violation = deadlock(history, execution, queues);
-    if (report.violation && share)
-      report.violation->notes.push_back(
-          fmt::format("{} streams share {} hardware queues here, in a way that nobody knows",
-                      streams, options_.ownQueues));
-    return execution;
-  }
-
-  /// Without the order of meetings there is less order, so more races: what they alone show comes
-  /// last.
-  std::optional<Violation> findRaceIn(const History &history, llvm::ArrayRef<EventId> order,
-                                      size_t &accesses) const {
-    if (history.blocks() > 1)
-      return findRaceOfAlike(history, order, relyOnMeetings_, accesses, progress_);
-    std::optional<Violation> race = findRace(history, order, true, accesses, progress_);
-    if (!race && !relyOnMeetings_)
-      race = findRace(history, order, false, accesses, progress_);
-    return race;
-  }
-
-  llvm::ArrayRef<Plan> plans_;
-  const Partners &partners_;
-  const Fusion *fusion_;
-  const bool relyOnMeetings_;
-  const CheckOptions &options_;
-  const ProgressFn &progress_;
-};
-
 /// Checks Plans without groups and collectives, or with those spelled out. `bytes` is the size of
 /// all existing Plans.
-Result<CheckReport> checkSpelled(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
-                                 bool relyOnMeetings, double bytes, const CheckOptions &options) {
+class Check {
+public:
+  Check(llvm::ArrayRef<Plan> plans, const Fusion *fusion, bool relyOnMeetings, double bytes,
+        const CheckOptions &options)
+      : plans_(plans), fusion_(fusion), relyOnMeetings_(relyOnMeetings), bytes_(bytes),
+        options_(options) {}
+
+  Result<CheckReport> run();
+
+private:
+  Result<CheckReport> follow(Alike alike, CheckReport report) const;
+  Result<double> expectRoom(uint32_t period) const;
+  Execution execute(const History &history, CheckReport &report, const ProgressFn &progress) const;
+
+  llvm::ArrayRef<Plan> plans_;
+  const Fusion *fusion_;
+  const bool relyOnMeetings_;
+  const double bytes_;
+  const CheckOptions &options_;
+  Partners partners_;
+};
+
+Result<CheckReport> Check::run() {
   CheckReport report;
-  report.ranks = static_cast<int64_t>(plans.size());
-  report.runs = options.runs;
-  report.seamsChecked = options.runs > 1;
-  for (const Plan &plan : plans)
-    report.commands += commandsToCheck(plan, options.runs);
-  report.transfers = transfersOf(plans);
-  Partners partners;
-  report.violation = matchTransfers(plans, partners, withMemory(options.progress, bytes));
+  report.ranks = static_cast<int64_t>(plans_.size());
+  report.runs = options_.runs;
+  report.seamsChecked = options_.runs > 1;
+  for (const Plan &plan : plans_)
+    report.commands += commandsToCheck(plan, options_.runs);
+  report.transfers = transfersOf(plans_);
+  report.violation = matchTransfers(plans_, partners_, withMemory(options_.progress, bytes_));
   if (report.violation)
     return report;
-  auto follow = [&](Alike alike, CheckReport of) -> Result<CheckReport> {
-    const double more = BRAID_TRY(expectRoom(plans, fusion, alike.period, of));
-    const ProgressFn progress = withMemory(options.progress, bytes + more);
-    Following(plans, partners, fusion, relyOnMeetings, options, progress).follow(alike, of);
-    return of;
-  };
-  const auto ranks = static_cast<uint32_t>(plans.size());
-  const Alike each{ranks}, alike = options.eachRank ? each : findAlike(plans, partners);
-  if (alike.period == ranks)
+  const Alike each{static_cast<uint32_t>(plans_.size())};
+  const Alike alike = options_.eachRank ? each : findAlike(plans_, partners_);
+  if (alike.period == each.period)
     return follow(each, report);
   Result<CheckReport> ofAlike = follow(alike, report);
   if (!ofAlike || ofAlike->isSafe())
     return ofAlike;
   Result<CheckReport> ofAll = follow(each, report);
   return ofAll ? ofAll : ofAll.status().annotated("not proved safe, and to say why");
+}
+
+/// Follows a history whose endpoints meet, and adds what it finds to the report.
+Result<CheckReport> Check::follow(Alike alike, CheckReport report) const {
+  const double more = BRAID_TRY(expectRoom(alike.period));
+  const ProgressFn progress = withMemory(options_.progress, bytes_ + more);
+  const History history(plans_, partners_, options_.runs, alike, progress);
+  const Execution execution = execute(history, report, progress);
+  if (!report.violation)
+    report.violation =
+        findRace(history, execution.order, relyOnMeetings_, report.accesses, progress);
+  if (report.violation)
+    return report;
+  report.violation = findWrongResult(history, execution.order, fusion_, options_.ordered,
+                                     report.resultNotChecked, progress);
+  report.resultChecked = report.resultNotChecked.empty();
+  report.orderChecked = report.resultChecked && options_.ordered;
+  return report;
+}
+
+/// The memory that the check takes besides the Plans if it follows the first `period` ranks only,
+/// which represent all.
+Result<double> Check::expectRoom(uint32_t period) const {
+  double bytes = 0;
+  size_t commands = 0;
+  for (const Plan &plan : plans_.take_front(period)) {
+    bytes += memoryToCheck(plan, options_.runs);
+    commands += commandsToCheck(plan, options_.runs);
+  }
+  for (const Plan &plan : plans_.drop_front(period))
+    bytes += memoryToCheckAlike(plan, options_.runs);
+  constexpr size_t kMostCommands = size_t(1) << 28; // event numbers have 32 bits
+  if (commands > kMostCommands)
+    return unsupported("{} commands of {} in {} runs are more than the checker follows; check "
+                       "fewer runs or ranks",
+                       commands, counted(period, "rank"), options_.runs);
+  BRAID_TRY(expectMemoryToCheck(bytes, static_cast<int64_t>(plans_.size()), options_.runs));
+  return bytes;
+}
+
+Execution Check::execute(const History &history, CheckReport &report,
+                         const ProgressFn &progress) const {
+  Execution execution;
+  const uint32_t streams = mostStreams(plans_);
+  const bool share =
+      options_.queues == 0 && options_.ownQueues != 0 && streams > options_.ownQueues;
+  const uint32_t queues = share ? 1 : options_.queues;
+  report.queues = queues;
+  if (queues != 0)
+    execution = checker::execute(history, queues, progress);
+  else
+    report.queues = smallestSafeQueues(history, streams, execution, progress);
+  if (!execution.cycle.empty())
+    report.violation = deadlock(history, execution, queues);
+  if (report.violation && share)
+    report.violation->notes.push_back(
+        fmt::format("{} streams share {} hardware queues here, in a way that nobody knows", streams,
+                    options_.ownQueues));
+  return execution;
 }
 
 bool sendsMessages(const Plan &plan) {
@@ -249,19 +225,19 @@ Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
   if (plans.empty() || options.runs == 0)
     return Status(StatusCode::BadInput, "expected at least one rank and one run to check");
   if (!llvm::any_of(plans, sendsMessages))
-    return checkSpelled(plans, fusion, true, memoryOfAll(plans), options);
+    return Check(plans, fusion, true, memoryOfAll(plans), options).run();
   CheckReport report;
   report.violation = matchMessages(plans);
   if (!report.violation)
     report.violation = findUnprovable(plans, options.ordered, fusion != nullptr);
   if (report.violation)
     return report;
-  // That all of a whole have come holds ranks up, and is no order that they may rely on where they
-  // also reach each other's memory: a library may let a rank go on when its own messages are over.
+  // Ranks wait until all of a whole have come. Where they also reach each other's memory, they may
+  // not rely on that: a library may let a rank go on when its own messages are over.
   const bool relyOnMeetings = transfersOf(plans) == 0;
   const std::vector<Plan> spelled = spellOut(plans);
-  report = BRAID_TRY(checkSpelled(spelled, fusion, relyOnMeetings,
-                                  memoryOfAll(plans) + memoryOfAll(spelled), options));
+  const double bytes = memoryOfAll(plans) + memoryOfAll(spelled);
+  report = BRAID_TRY(Check(spelled, fusion, relyOnMeetings, bytes, options).run());
   report.messages = messagesOf(plans);
   report.transfers = report.messages + transfersOf(plans);
   report.collectives = plans.front().collectives.size();
@@ -347,12 +323,12 @@ std::string str(const CheckReport &report) {
   const std::string hosts =
       report.hosts > 1 ? fmt::format(" of {} hosts", report.hosts) : std::string();
   std::string text = fmt::format(
-      "safe on {} rank{}{}, {} successive run{}, {} commands\n"
+      "safe on {}{}, {}, {} commands\n"
       "  transfers  {} a run: each send meets one receive, same bytes, type and order\n{}"
-      "  deadlock   none, with {} hardware queue{} a rank{}\n"
+      "  deadlock   none, with {} a rank{}\n"
       "  races      none: {} accesses to memory, every conflicting pair ordered\n",
-      report.ranks, report.ranks == 1 ? "" : "s", hosts, report.runs, report.runs == 1 ? "" : "s",
-      report.commands, report.transfers, messages, report.queues, report.queues == 1 ? "" : "s",
+      counted(report.ranks, "rank"), hosts, counted(report.runs, "successive run"), report.commands,
+      report.transfers, messages, counted(report.queues, "hardware queue"),
       report.queues == 1 ? ", so with any number" : "", report.accesses);
   if (!report.seamsChecked)
     text += "  seams      not looked at: what a run does to the next shows with 2 runs or more\n";

@@ -118,8 +118,8 @@ size_t commandsToCheck(const Plan &plan, uint32_t runs);
 /// Bytes that check() takes for this Plan's rank, the Plan not counted, where each is followed.
 double memoryToCheck(const Plan &plan, uint32_t runs);
 /// The same where ranks are alike (alike.h), and the rank is not one of those that stand for all:
-/// only what its memory holds is followed. `fusion` as for check().
-double memoryToCheckAlike(const Plan &plan, const Fusion *fusion, uint32_t runs);
+/// only what its memory holds is followed.
+double memoryToCheckAlike(const Plan &plan, uint32_t runs);
 /// Ok if `bytes` are available for a check of that many ranks and runs, else Unsupported.
 Status expectMemoryToCheck(double bytes, int64_t ranks, uint32_t runs);
 

@@ -16,12 +16,6 @@
 namespace braid::checker {
 namespace {
 
-CheckedEvent describe(const Plan &plan, uint32_t origin) {
-  return {.rank = plan.rank,
-          .text = fmt::format("rank {}: {}", plan.rank, describeOrigin(plan, origin)),
-          .line = lineOf(plan, origin)};
-}
-
 /// Two groups of one rank in a whole: the second would have to start before the first is over.
 std::optional<Violation> findTwo(llvm::ArrayRef<Plan> plans) {
   const std::vector<std::vector<Whole>> wholes = wholesOf(plans);
@@ -36,8 +30,8 @@ std::optional<Violation> findTwo(llvm::ArrayRef<Plan> plans) {
                                      "exchange messages, of which none is over before all have "
                                      "started",
                                      plan.rank),
-                         {describe(plan, plan.groups[entry->second].front().origin),
-                          describe(plan, plan.groups[group].front().origin)},
+                         {describeNode(plan, plan.groups[entry->second].front().origin),
+                          describeNode(plan, plan.groups[group].front().origin)},
                          {}};
     }
   }
@@ -63,7 +57,7 @@ std::optional<Violation> findOverlap(const Plan &plan, const PlanGroup &group) {
                       second->range.offset,
                       second->range.offset + std::min(before.end, place.end) - place.begin,
                       plan.buffers[second->range.buffer].name, plan.rank),
-          {describe(plan, first->origin), describe(plan, second->origin)},
+          {describeNode(plan, first->origin), describeNode(plan, second->origin)},
           {}};
   }
   return std::nullopt;
@@ -112,17 +106,18 @@ std::optional<Violation> matchTeam(llvm::ArrayRef<Plan> plans, const std::vector
         return Violation{CheckRule::Transfers,
                          fmt::format("rank {} takes no part in a collective of its team [{}]",
                                      without.rank, fmt::join(team, ", ")),
-                         {describe(with, (isShort ? expected : issued)[i].origin)},
+                         {describeNode(with, (isShort ? expected : issued)[i].origin)},
                          {}};
       }
       const std::string here = str(*issued[i].collective), there = str(*expected[i].collective);
       if (here != there)
-        return Violation{CheckRule::Transfers,
-                         fmt::format("members of team [{}] issue different collectives: {} on rank "
-                                     "{}, {} on rank {}",
-                                     fmt::join(team, ", "), there, first.rank, here, rank),
-                         {describe(first, expected[i].origin), describe(plan, issued[i].origin)},
-                         {}};
+        return Violation{
+            CheckRule::Transfers,
+            fmt::format("members of team [{}] issue different collectives: {} on rank "
+                        "{}, {} on rank {}",
+                        fmt::join(team, ", "), there, first.rank, here, rank),
+            {describeNode(first, expected[i].origin), describeNode(plan, issued[i].origin)},
+            {}};
     }
   }
   return std::nullopt;
@@ -154,7 +149,7 @@ std::optional<Violation> findUnprovable(llvm::ArrayRef<Plan> plans, bool ordered
         return Violation{CheckRule::Result,
                          isSum ? "a collective adds in an order of its own"
                                : "no definition has the result of this collective",
-                         {describe(plan, command.origin)},
+                         {describeNode(plan, command.origin)},
                          {}};
     }
   return std::nullopt;

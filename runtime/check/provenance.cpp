@@ -67,7 +67,8 @@ public:
       return;
     for (EventId id : after) {
       const Event &event = history_.event(id);
-      if (event.kind == EventKind::Command && writes(event, *unwritten_)) {
+      const std::optional<Place> written = writtenBy(history_, event, *unwritten_);
+      if (event.kind == EventKind::Command && written && written->buffer == unwritten_->buffer) {
         violation_->notes.push_back(fmt::format(
             "{} writes there only after that: from run 2 on, the read gets what the run "
             "before has left, stale data",
@@ -82,15 +83,6 @@ private:
   bool isGivenAway(const Place &place) const {
     return llvm::any_of(history_.plans()[place.memory.rank].releases,
                         [&](const PlanRelease &end) { return end.buffer == place.buffer; });
-  }
-
-  /// Any of those bytes.
-  bool writes(const Event &event, const Place &place) const {
-    return llvm::any_of(accessesOf(history_, event), [&](const Access &access) {
-      return access.isWrite && access.place.memory == place.memory &&
-             access.place.buffer == place.buffer && access.place.begin < place.end &&
-             place.begin < access.place.end;
-    });
   }
 
   bool fail(std::string summary, const Event &event, std::vector<std::string> notes) {

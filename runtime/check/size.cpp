@@ -2,7 +2,10 @@
 
 #include "runtime/check/checker.h"
 
-#include "ir/fusion.h"
+#include "ir/counted.h"
+#include "runtime/memory_limit.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <numeric>
@@ -97,39 +100,21 @@ double memoryToCheck(const Plan &plan, uint32_t runs) {
          static_cast<double>(streams + mostClocks(plan)) * clock;
 }
 
-namespace {
-
-/// Buffers of inputs that all ranks have whole.
-std::vector<bool> findShared(const Plan &plan, const Fusion &fusion) {
-  std::vector<bool> isShared(plan.buffers.size());
-  for (size_t i = 0; i < plan.inputs.size() && i < fusion.inputs().size(); ++i)
-    isShared[plan.inputs[i]] = !fusion.inputs()[i]->type.find(AxisKind::DIDx);
-  return isShared;
-}
-
-/// GEMMs, sums and functions whose result no other rank has: what is multiplied with what all ranks
-/// have is mostly the same block on all of them.
-size_t countOwnResults(const Plan &plan, const Fusion *fusion) {
-  size_t own = plan.matmuls.size() + plan.sums.size() + plan.pointwise.size();
-  if (!fusion)
-    return own;
-  const std::vector<bool> isShared = findShared(plan, *fusion);
-  for (const PlanMatmul &matmul : plan.matmuls)
-    own -= matmul.b.buffer < isShared.size() && isShared[matmul.b.buffer];
-  return own;
-}
-
-} // namespace
-
 /// The numbers were measured with the examples on 256 to 1,024 ranks.
-double memoryToCheckAlike(const Plan &plan, const Fusion *fusion, uint32_t runs) {
+double memoryToCheckAlike(const Plan &plan, uint32_t runs) {
   constexpr double kOfCommand =
       10;                         ///< bytes per command of a run: the terms in the bytes it writes
   constexpr double kOfTerm = 200; ///< bytes per term that a run computes
-  const size_t terms = countOwnResults(plan, fusion);
+  const size_t terms = plan.matmuls.size() + plan.sums.size() + plan.pointwise.size();
   return static_cast<double>(plan.commands.size()) * kOfCommand +
          static_cast<double>(terms) * runs * kOfTerm +
          static_cast<double>(plan.endpoints.size()) * kOfEndpoint;
+}
+
+Status expectMemoryToCheck(double bytes, int64_t ranks, uint32_t runs) {
+  return expectMemory(
+      bytes, fmt::format("checking {} of {} takes", counted(runs, "run"), counted(ranks, "rank")),
+      "check fewer runs or ranks");
 }
 
 } // namespace braid

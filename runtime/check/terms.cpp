@@ -39,10 +39,9 @@ TermId Terms::input(uint32_t number, int64_t rank, uint32_t run) {
   return unique(TermKind::Input, number, rank, run);
 }
 
-TermId Terms::unrounded() {
-  return unique(TermKind::Unrounded, static_cast<int64_t>(terms_.size()), 0, 0);
+TermId Terms::newTerm(TermKind kind) {
+  return unique(kind, static_cast<int64_t>(terms_.size()), 0, 0);
 }
-TermId Terms::mixed() { return unique(TermKind::Mixed, static_cast<int64_t>(terms_.size()), 0, 0); }
 
 //===- GEMMs ----------------------------------------------------------------------------------===//
 
@@ -59,7 +58,7 @@ Pieces Terms::gemmOf(const Pieces &a, const Factor &factor) {
   for (const Piece &piece : a) {
     // A row made of two blocks is a row of neither.
     if (piece.offset % rowIn != 0 || piece.bytes % rowIn != 0)
-      return {{mixed(), 0, bytesOf(a) / rowIn * rowOut}};
+      return {{newTerm(TermKind::Mixed), 0, bytesOf(a) / rowIn * rowOut}};
     // Rows that nothing has written have no product.
     const TermId product = piece.term == kUndefined ? kUndefined : gemm(piece.term, factor);
     append(result, {product, piece.offset / rowIn * rowOut, piece.bytes / rowIn * rowOut});
@@ -69,7 +68,7 @@ Pieces Terms::gemmOf(const Pieces &a, const Factor &factor) {
 
 Pieces Terms::addedTo(const Pieces &addend, const Pieces &a, const Factor &factor) {
   if (keepsOrder_)
-    return {{unrounded(), 0, bytesOf(addend)}};
+    return {{newTerm(TermKind::Unrounded), 0, bytesOf(addend)}};
   return sumOf({{gemmOf(a, factor), addend}, {{}, factor.dtype}, factor.result, factor.result});
 }
 
@@ -121,7 +120,7 @@ Pieces Terms::sumOf(const Summands &summands) {
   const int64_t size = sizeOf(summands.partial), width = sizeOf(summands.dtype);
   const int64_t elements = bytesOf(summands.parts.front()) / size;
   if (!areWhole(summands)) // two halves of an element are none
-    return {{mixed(), 0, elements * width}};
+    return {{newTerm(TermKind::Mixed), 0, elements * width}};
   Contents contents;
   for (const Pieces &part : summands.parts)
     contents.emplace_back(&part, summands.partial);
@@ -274,7 +273,7 @@ Pieces Terms::pointwiseOf(PointwiseFunction function, llvm::ArrayRef<TypedPieces
   Contents contents;
   for (const TypedPieces &operand : operands) {
     if (!areWhole(operand.pieces, operand.dtype)) // two halves of an element are none
-      return {{mixed(), 0, elements * width}};
+      return {{newTerm(TermKind::Mixed), 0, elements * width}};
     contents.emplace_back(&operand.pieces, operand.dtype);
   }
   Pieces made;

@@ -168,10 +168,9 @@ private:
   };
 
   TermId unique(TermKind kind, int64_t first, int64_t second, int64_t third);
-  /// Something that only its own event makes: equal to nothing else.
-  TermId mixed();
-  /// The same, of what a GEMM adds to its result, where the order of additions is kept.
-  TermId unrounded();
+  /// A term that is equal to no other one. Mixed: rows or elements made of several blocks.
+  /// Unrounded: a GEMM's sum with an addend, where the order of additions is kept.
+  TermId newTerm(TermKind kind);
   TermId everyRow(const Pieces &row);
   Piece sum(const Addends &addends, const Summands &summands, int64_t elements);
   TermId uniqueSum(DType dtype, DType partial, const Addends &addends);

@@ -25,9 +25,7 @@ struct Side {
 };
 
 CheckedEvent describe(const Plan &plan, const Endpoint &endpoint) {
-  return {.rank = plan.rank,
-          .text = fmt::format("rank {}: {}", plan.rank, describeOrigin(plan, endpoint.origin)),
-          .line = lineOf(plan, endpoint.origin)};
+  return describeNode(plan, endpoint.origin);
 }
 
 class Matcher {
@@ -273,6 +271,12 @@ private:
 };
 
 } // namespace
+
+CheckedEvent describeNode(const Plan &plan, uint32_t origin) {
+  return {.rank = plan.rank,
+          .text = fmt::format("rank {}: {}", plan.rank, describeOrigin(plan, origin)),
+          .line = lineOf(plan, origin)};
+}
 
 std::optional<Violation> matchTransfers(llvm::ArrayRef<Plan> plans, Partners &partners,
                                         const ProgressFn &progress) {

@@ -5,6 +5,9 @@
 
 namespace braid::checker {
 
+/// A node of a rank's program, whatever the run.
+CheckedEvent describeNode(const Plan &plan, uint32_t origin);
+
 /// For each rank and endpoint, the matching endpoint of the peer.
 using Partners = std::vector<std::vector<uint32_t>>;
 

@@ -9,18 +9,6 @@
 namespace braid::checker {
 namespace {
 
-bool overlap(const Place &a, const Place &b) {
-  return a.memory == b.memory && a.begin < b.end && b.begin < a.end;
-}
-
-/// The bytes of `place` that an event writes.
-std::optional<Place> writtenBy(const History &history, const Event &event, const Place &place) {
-  for (const Access &access : accessesOf(history, event))
-    if (access.isWrite && overlap(access.place, place))
-      return access.place;
-  return std::nullopt;
-}
-
 /// A range that a command reads, and the byte of it that byte `at` of its result comes from.
 struct Source {
   Range range;
@@ -69,6 +57,13 @@ void addWritersOfParts(const History &history, llvm::ArrayRef<EventId> done, con
 }
 
 } // namespace
+
+std::optional<Place> writtenBy(const History &history, const Event &event, const Place &place) {
+  for (const Access &access : accessesOf(history, event))
+    if (access.isWrite && common(access.place, place))
+      return access.place;
+  return std::nullopt;
+}
 
 std::vector<CheckedEvent> findWriters(const History &history, llvm::ArrayRef<EventId> done,
                                       Place place, GemmOperand operand, size_t most) {

@@ -8,6 +8,9 @@ namespace braid::checker {
 /// The operand of a GEMM that is followed back.
 enum class GemmOperand : uint8_t { A, B };
 
+/// The place that an event writes, if it has bytes of `place`.
+std::optional<Place> writtenBy(const History &history, const Event &event, const Place &place);
+
 /// The command that last wrote the first byte of `place`, then the one that wrote the byte it was
 /// copied or computed from, and so on, at most `most`: each with what it writes, and from where.
 /// Goes back to the caller's inputs. After a sum follow the commands that wrote its parts, and no

@@ -56,10 +56,6 @@ private:
   Status openPeers(const std::vector<Hello> &ranks);
   Status meetPeers(const std::vector<Hello> &ranks);
   void bindCommands();
-  void bindMatmuls();
-  void bindSums();
-  void bindPointwise();
-  void bindMessages();
   Status openTeams();
   Status connect();
   void findBatches();
@@ -106,10 +102,6 @@ Status Binder::bind() {
     if (step.kind == PrepareKind::Connect)
       BRAID_TRY(openTeams());
   bindCommands();
-  bindMatmuls();
-  bindSums();
-  bindPointwise();
-  bindMessages();
   findBatches();
   BRAID_TRY(device_.registerPlan(plan_, transferMode_));
   prepared_->isRegistered_ = true;
@@ -267,66 +259,64 @@ Prepared::Operand Binder::operand(const Range &range, uint32_t endpoint) const {
   return {peerBase(plan_.endpoints[endpoint].peer), meetings_[endpoint].dataOffset};
 }
 
+/// The operands of a command, in the order in which it is issued with them.
+static std::vector<Range> operandsOf(const Plan &plan, const Command &command) {
+  switch (command.kind) {
+  case CommandKind::Copy:
+    return {command.dst, command.src};
+  case CommandKind::Matmul: {
+    const PlanMatmul &m = plan.matmuls[command.matmul];
+    return {m.a, m.b, m.bias, m.addend, m.c};
+  }
+  case CommandKind::Sum: {
+    const PlanSum &sum = plan.sums[command.sum];
+    return {sum.parts, sum.bias, sum.dst};
+  }
+  case CommandKind::Pointwise: {
+    const PlanPointwise &pointwise = plan.pointwise[command.pointwise];
+    std::vector<Range> ranges = {pointwise.dst, pointwise.first.range};
+    for (const auto &step : pointwise.steps)
+      ranges.push_back(step.operand.range);
+    return ranges;
+  }
+  case CommandKind::Group: {
+    std::vector<Range> ranges;
+    for (const PlanMessage &message : plan.groups[command.group])
+      ranges.push_back(message.range);
+    return ranges;
+  }
+  case CommandKind::Collective:
+    return {plan.collectives[command.collective].dst, plan.collectives[command.collective].src};
+  case CommandKind::Signal:
+  case CommandKind::Await:
+  case CommandKind::Record:
+  case CommandKind::WaitEvent:
+    return {};
+  }
+  llvm_unreachable("covered above");
+}
+
 void Binder::bindCommands() {
   prepared_->bound_.reserve(plan_.commands.size());
   for (const Command &command : plan_.commands) {
-    Prepared::Bound bound;
-    if (command.kind == CommandKind::Copy) {
-      bound.dst = operand(command.dst, command.endpoint);
-      bound.src = operand(command.src, command.endpoint);
-    } else if (command.kind == CommandKind::Signal) {
+    Prepared::Bound bound{prepared_->operands_.size()};
+    for (const Range &range : operandsOf(plan_, command))
+      prepared_->operands_.push_back(operand(range, command.endpoint));
+    if (command.kind == CommandKind::Signal)
       bound.flag = meetings_[command.endpoint].flag;
-    } else if (command.kind == CommandKind::Await) {
+    else if (command.kind == CommandKind::Await)
       bound.flag = flags_ + command.flag * kFlagStride;
-    }
     if (command.endpoint != kNone) // else it stays in this rank's memory
       bound.published = plan_.endpoints[command.endpoint].published();
     prepared_->bound_.push_back(bound);
   }
-}
-
-void Binder::bindMatmuls() {
-  prepared_->matmuls_.resize(plan_.matmuls.size());
-  for (const Command &command : plan_.commands)
-    if (command.kind == CommandKind::Matmul) {
-      const PlanMatmul &m = plan_.matmuls[command.matmul];
-      prepared_->matmuls_[command.matmul] = {operand(m.a, kNone), operand(m.b, kNone),
-                                             operand(m.c, command.endpoint), operand(m.bias, kNone),
-                                             operand(m.addend, kNone)};
-    }
-}
-
-void Binder::bindSums() {
-  for (const PlanSum &sum : plan_.sums)
-    prepared_->sums_.push_back(
-        {operand(sum.dst, kNone), operand(sum.parts, kNone), operand(sum.bias, kNone)});
-}
-
-void Binder::bindPointwise() {
-  for (const PlanPointwise &pointwise : plan_.pointwise) {
-    Prepared::BoundPointwise bound{
-        operand(pointwise.dst, kNone), operand(pointwise.first.range, kNone), {}};
-    for (const auto &step : pointwise.steps)
-      bound.operands.push_back(operand(step.operand.range, kNone));
-    prepared_->pointwise_.push_back(std::move(bound));
-  }
+  size_t longest = 0;
+  for (const PlanGroup &group : plan_.groups)
+    longest = std::max(longest, group.size());
+  prepared_->group_.reserve(longest);
 }
 
 //===- Messages -------------------------------------------------------------------------------===//
-
-void Binder::bindMessages() {
-  size_t longest = 0;
-  for (const PlanGroup &group : plan_.groups) {
-    std::vector<Prepared::Operand> &bound = prepared_->groups_.emplace_back();
-    for (const PlanMessage &message : group)
-      bound.push_back(operand(message.range, kNone));
-    longest = std::max(longest, group.size());
-  }
-  prepared_->group_.reserve(longest);
-  for (const PlanCollective &collective : plan_.collectives)
-    prepared_->collectives_.push_back(
-        {operand(collective.dst, kNone), operand(collective.src, kNone)});
-}
 
 /// The first group or collective that leaves the host, and a rank that it meets on another one.
 static std::optional<std::pair<uint32_t, int64_t>> firstBetweenHosts(const Plan &plan) {
@@ -472,8 +462,9 @@ bool Binder::areDisjoint(uint32_t first, uint32_t count) const {
     const Command &command = plan_.commands[i];
     if (command.kind != CommandKind::Copy)
       continue;
-    const Side dst{prepared_->bound_[i].dst, command.dst.bytes, true};
-    const Side src{prepared_->bound_[i].src, command.dst.bytes, false};
+    const Prepared::Operand *operands = &prepared_->operands_[prepared_->bound_[i].firstOperand];
+    const Side dst{operands[0], command.dst.bytes, true};
+    const Side src{operands[1], command.dst.bytes, false};
     for (const Side &other : sides)
       if (mayMeet(dst, other) || mayMeet(src, other))
         return false;
@@ -539,29 +530,26 @@ Status giveBack(Device &device, ControlPlane &control) {
 
 /// Checks the choices about messages.
 static Status checkMessages(const Plan &plan, TransferMode mode) {
-  const bool mayHaveCtas = plan.mayHaveMessages() || mode.ctas == Ctas();
-  const bool isRegistered = mode.memory == MemoryFrom::NcclRegistered;
-  if (!mayHaveCtas || (isRegistered && plan.transport != Transport::Messages))
-    return unsupported("{}: expected transport=messages", isRegistered ? "memory=nccl-registered"
-                                                          : mode.ctas.count ? "ctas"
-                                                                            : "cta-policy");
-  return mode.ctas.policy == CtaPolicy::Zero && mode.memory != MemoryFrom::Nccl
-             ? unsupported("cta-policy=zero: expected memory=nccl, for copy engines work on "
-                           "windows")
-             : Status::ok();
+  if (mode.ctas != Ctas() && !plan.mayHaveMessages())
+    return unsupported("{}: expected transport=messages", mode.ctas.count ? "ctas" : "cta-policy");
+  if (mode.memory == MemoryFrom::NcclRegistered && plan.transport != Transport::Messages)
+    return unsupported("memory=nccl-registered: expected transport=messages");
+  if (mode.ctas.policy == CtaPolicy::Zero && mode.memory != MemoryFrom::Nccl)
+    return unsupported("cta-policy=zero: expected memory=nccl, for copy engines work on windows");
+  return Status::ok();
 }
 
 Status checkCapabilities(const Plan &plan, Device &device, TransferMode mode) {
   BRAID_TRY(checkMessages(plan, mode));
   if (plan.transport == Transport::Messages) {
-    if (!device.messages())
-      return unsupported("expected a backend that sends messages");
     const bool hasMemory = mode.memory == MemoryFrom::Default || mode.memory == MemoryFrom::Nccl ||
                            mode.memory == MemoryFrom::NcclRegistered;
-    return mode.movesAs(TransferMode()) && hasMemory
-               ? Status::ok()
-               : unsupported("expected no choice of who copies and who signals, and no memory but "
-                             "that of NCCL: messages are sent");
+    if (!device.messages())
+      return unsupported("expected a backend that sends messages");
+    if (!mode.movesAs(TransferMode()) || !hasMemory)
+      return unsupported("expected no choice of who copies and who signals, and no memory but "
+                         "that of NCCL: messages are sent");
+    return Status::ok();
   }
   const PeerMemory *peers = device.peerMemory();
   if (!peers)
@@ -570,11 +558,10 @@ Status checkCapabilities(const Plan &plan, Device &device, TransferMode mode) {
     return unsupported("{}: ranks {} and {} are on different hosts: expected a backend that sends "
                        "messages",
                        place(plan, between->first), plan.rank, between->second);
-  return peers->offers(mode)
-             ? Status::ok()
-             : unsupported(
-                   "this backend has one way to copy, one to signal and memory of one kind, and "
-                   "no choice of others");
+  if (!peers->offers(mode))
+    return unsupported("this backend has one way to copy, one to signal and memory of one kind, "
+                       "and no choice of others");
+  return Status::ok();
 }
 
 Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, ControlPlane &control,
@@ -683,24 +670,6 @@ Status Prepared::capture(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<voi
   if (graph_)
     forget(*graph_);
   graph_ = graph;
-  capturedInputs_ = inputs.vec();
-  capturedOutputs_ = outputs.vec();
-  return Status::ok();
-}
-
-Status Prepared::replay(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
-  auto moved = [&](const char *what, size_t number, uint32_t buffer) {
-    return badInput("{} {} (%{}) has moved since the graph was captured, which goes to the "
-                    "addresses of that time: capture() again, or run()",
-                    what, number, plan_->buffers[buffer].name);
-  };
-  for (size_t i = 0; i < capturedInputs_.size(); ++i)
-    if (i >= inputs.size() || inputs[i] != capturedInputs_[i])
-      return moved("input", i, plan_->inputs[i]);
-  for (size_t i = 0; i < capturedOutputs_.size(); ++i)
-    if (i >= outputs.size() || outputs[i] != capturedOutputs_[i])
-      return moved("output", i, plan_->outputs[i]);
-  replay();
   return Status::ok();
 }
 
@@ -733,9 +702,9 @@ void Prepared::issueBatch(uint32_t first, const Batch &batch) {
     const bool copies = command.kind == CommandKind::Copy;
     const bool adds = command.kind == CommandKind::Sum;
     if (adds)
-      stepSums_.push_back(sumArgs(command));
-    steps_.push_back({command.kind, index, bound.flag, copies ? at(bound.dst) : nullptr,
-                      copies ? at(bound.src) : nullptr, copies ? command.dst.bytes : 0,
+      stepSums_.push_back(sumArgs(index));
+    steps_.push_back({command.kind, index, bound.flag, copies ? at(index, 0) : nullptr,
+                      copies ? at(index, 1) : nullptr, copies ? command.dst.bytes : 0,
                       adds ? &stepSums_.back() : nullptr, bound.published});
   }
   const uint32_t stream = plan_->commands[first].stream;
@@ -755,15 +724,15 @@ void Prepared::issue(uint32_t index, const Command &command) {
   const Tag tag{plan_, index, epoch_};
   switch (command.kind) {
   case CommandKind::Matmul:
-    return issueMatmul(index, command);
+    return compute_->matmul(command.stream, tag, matmulArgs(index));
   case CommandKind::Sum:
-    return compute_->sum(command.stream, tag, sumArgs(command));
+    return compute_->sum(command.stream, tag, sumArgs(index));
   case CommandKind::Pointwise:
-    return issuePointwise(index, command);
+    return compute_->pointwise(command.stream, tag, pointwiseArgs(index));
   case CommandKind::Group:
-    return issueGroup(index, command);
+    return issueGroup(index);
   case CommandKind::Collective:
-    return issueCollective(index, command);
+    return messages_->collective(command.stream, tag, collectiveArgs(index));
   case CommandKind::Copy:
   case CommandKind::Signal:
   case CommandKind::Await:
@@ -775,65 +744,51 @@ void Prepared::issue(uint32_t index, const Command &command) {
   }
 }
 
-void Prepared::issueMatmul(uint32_t index, const Command &command) {
-  const PlanMatmul &shape = plan_->matmuls[command.matmul];
-  const BoundMatmul &bound = matmuls_[command.matmul];
-  const void *bias = shape.bias.bytes == 0 ? nullptr : at(bound.bias);
-  const void *addend = shape.addend.bytes == 0 ? nullptr : at(bound.addend);
-  compute_->matmul(command.stream, {plan_, index, epoch_},
-                   {shape.dtype, shape.transposeB, shape.m, shape.n, shape.k, at(bound.a),
-                    at(bound.b), bias, addend, at(bound.c), shape.overlaps, shape.resultType()});
+MatmulArgs Prepared::matmulArgs(uint32_t index) const {
+  const PlanMatmul &shape = plan_->matmuls[plan_->commands[index].matmul];
+  const void *bias = shape.bias.bytes == 0 ? nullptr : at(index, 2);
+  const void *addend = shape.addend.bytes == 0 ? nullptr : at(index, 3);
+  return {shape.dtype, shape.transposeB, shape.m,        shape.n,
+          shape.k,     at(index, 0),     at(index, 1),   bias,
+          addend,      at(index, 4),     shape.overlaps, shape.resultType()};
 }
 
-SumArgs Prepared::sumArgs(const Command &command) const {
-  const PlanSum &sum = plan_->sums[command.sum];
-  const BoundSum &bound = sums_[command.sum];
+SumArgs Prepared::sumArgs(uint32_t index) const {
+  const PlanSum &sum = plan_->sums[plan_->commands[index].sum];
   const int64_t biasCount = sum.bias.bytes / sizeOf(sum.dtype);
-  return {sum.dtype,
-          sum.partial,
-          sum.elements(),
-          sum.count,
-          sum.stride,
-          at(bound.parts),
-          biasCount == 0 ? nullptr : at(bound.bias),
-          biasCount,
-          at(bound.dst),
-          sum.result,
-          sum.keepsParts};
+  const void *bias = biasCount == 0 ? nullptr : at(index, 1);
+  return {sum.dtype, sum.partial, sum.elements(), sum.count,  sum.stride,    at(index, 0),
+          bias,      biasCount,   at(index, 2),   sum.result, sum.keepsParts};
 }
 
-void Prepared::issuePointwise(uint32_t index, const Command &command) {
-  const PlanPointwise &pointwise = plan_->pointwise[command.pointwise];
-  const BoundPointwise &bound = pointwise_[command.pointwise];
+PointwiseArgs Prepared::pointwiseArgs(uint32_t index) const {
+  const PlanPointwise &pointwise = plan_->pointwise[plan_->commands[index].pointwise];
   PointwiseArgs args{pointwise.dtype,
                      pointwise.elements(),
-                     at(bound.dst),
-                     {pointwise.first.dtype, at(bound.first)},
+                     at(index, 0),
+                     {pointwise.first.dtype, at(index, 1)},
                      static_cast<uint32_t>(pointwise.steps.size()),
                      {}};
   for (size_t i = 0; i < pointwise.steps.size(); ++i) {
     const auto &[function, operand] = pointwise.steps[i];
-    args.steps[i] = {function,
-                     {operand.dtype, isBinary(function) ? at(bound.operands[i]) : nullptr}};
+    args.steps[i] = {function, {operand.dtype, isBinary(function) ? at(index, 2 + i) : nullptr}};
   }
-  compute_->pointwise(command.stream, {plan_, index, epoch_}, args);
+  return args;
 }
 
-void Prepared::issueGroup(uint32_t index, const Command &command) {
+void Prepared::issueGroup(uint32_t index) {
+  const Command &command = plan_->commands[index];
   group_.clear();
-  for (const auto &[message, operand] :
-       llvm::zip(plan_->groups[command.group], groups_[command.group]))
-    group_.push_back(
-        {message.direction, message.peer, message.dtype, at(operand), message.range.bytes});
+  for (const PlanMessage &message : plan_->groups[command.group])
+    group_.push_back({message.direction, message.peer, message.dtype, at(index, group_.size()),
+                      message.range.bytes});
   messages_->group(command.stream, {plan_, index, epoch_}, group_);
 }
 
-void Prepared::issueCollective(uint32_t index, const Command &command) {
-  const PlanCollective &c = plan_->collectives[command.collective];
-  const BoundCollective &bound = collectives_[command.collective];
-  messages_->collective(command.stream, {plan_, index, epoch_},
-                        {c.kind, c.reduction, c.dtype, c.team, c.root, at(bound.dst), at(bound.src),
-                         c.dst.bytes, c.src.bytes});
+CollectiveArgs Prepared::collectiveArgs(uint32_t index) const {
+  const PlanCollective &c = plan_->collectives[plan_->commands[index].collective];
+  return {c.kind,       c.reduction,  c.dtype,     c.team,     c.root,
+          at(index, 0), at(index, 1), c.dst.bytes, c.src.bytes};
 }
 
 } // namespace braid

@@ -43,10 +43,6 @@ public:
   Status capture(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
   /// Issues the run of the last capture().
   void replay();
-  /// The same for a caller who may have moved its tensors: BadInput, and nothing is issued, if the
-  /// addresses are not those of the capture; the message says which. To go on, capture again, or
-  /// copy to where the capture expects them.
-  Status replay(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
   const Plan &plan() const { return *plan_; }
   /// The device address of a buffer of the Plan that is not the caller's; valid as long as this.
   void *address(uint32_t buffer) const { return bases_[buffer]; }
@@ -65,7 +61,7 @@ private:
     int64_t offset = 0;
   };
   struct Bound {
-    Operand dst, src;
+    size_t firstOperand;
     void *flag = nullptr;
     Published published = Published::Nothing; ///< by a signal or a copy
   };
@@ -73,14 +69,16 @@ private:
   void end(Tag tag);
   void issueAll(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
   void issue(uint32_t index, const Command &command);
-  void *at(Operand operand) const {
+  /// The address of an operand of a command.
+  void *at(uint32_t command, size_t number) const {
+    const Operand &operand = operands_[bound_[command].firstOperand + number];
     return static_cast<char *>(bases_[operand.base]) + operand.offset;
   }
-  void issueMatmul(uint32_t index, const Command &command);
-  SumArgs sumArgs(const Command &command) const;
-  void issuePointwise(uint32_t index, const Command &command);
-  void issueGroup(uint32_t index, const Command &command);
-  void issueCollective(uint32_t index, const Command &command);
+  MatmulArgs matmulArgs(uint32_t command) const;
+  SumArgs sumArgs(uint32_t command) const;
+  PointwiseArgs pointwiseArgs(uint32_t command) const;
+  CollectiveArgs collectiveArgs(uint32_t command) const;
+  void issueGroup(uint32_t command);
 
   /// Commands that are issued together: signals, awaits and copies that follow one another on one
   /// stream, and the sum right behind them.
@@ -105,30 +103,11 @@ private:
   std::optional<uint32_t> firstEvent_;
   std::vector<void *> bases_;         ///< one for each buffer of the Plan, then one for each rank
   std::vector<Bound> bound_;          ///< one for each command
+  std::vector<Operand> operands_;     ///< the operands of all commands
   std::vector<Batch> batches_;        ///< one for each command; that of its first command counts
   std::vector<BatchedCommand> steps_; ///< the batch being issued; capacity for the longest
   std::vector<SumArgs> stepSums_;     ///< its sums; likewise
-  std::vector<const void *> capturedInputs_;
-  std::vector<void *> capturedOutputs_;
-  struct BoundMatmul {
-    Operand a, b, c, bias, addend;
-  };
-  std::vector<BoundMatmul> matmuls_;
-  struct BoundSum {
-    Operand dst, parts, bias;
-  };
-  std::vector<BoundSum> sums_;
-  struct BoundPointwise {
-    Operand dst, first;
-    std::vector<Operand> operands; ///< one for each step
-  };
-  std::vector<BoundPointwise> pointwise_;
-  std::vector<std::vector<Operand>> groups_; ///< one for each message
-  std::vector<MessageArgs> group_;           ///< that is being issued; room for the longest
-  struct BoundCollective {
-    Operand dst, src;
-  };
-  std::vector<BoundCollective> collectives_;
+  std::vector<MessageArgs> group_;    ///< the group being issued; likewise
 };
 
 /// Prepares `plan` on `device`. Collective: every rank of the mesh calls it with its own Plan of

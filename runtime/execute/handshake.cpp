@@ -4,12 +4,13 @@
 
 #include "ir/failure.h"
 
+#include "runtime/tune/measurement_file.h"
+
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <map>
@@ -19,9 +20,23 @@
 namespace braid {
 namespace {
 
-using Json = nlohmann::ordered_json;
+constexpr const char *kVersion = "5"; ///< version of the layout of messages
 
-constexpr int kVersion = 4; ///< version of the message's layout
+/// One line.
+std::string encodeFields(std::vector<std::string> fields) {
+  for (std::string &field : fields)
+    field = escaped(field);
+  return llvm::join(fields, "\t");
+}
+
+std::vector<std::string> decodeFields(llvm::StringRef line) {
+  llvm::SmallVector<llvm::StringRef> fields;
+  line.split(fields, '\t');
+  std::vector<std::string> decoded;
+  for (llvm::StringRef field : fields)
+    decoded.push_back(unescaped(field));
+  return decoded;
+}
 
 /// One line. There may be thousands, for each rank to read.
 std::string encodeEndpoint(const PublishedEndpoint &e) {
@@ -49,24 +64,12 @@ bool decodeEndpoint(llvm::StringRef line, PublishedEndpoint &e) {
          dtype <= static_cast<int>(DType::F64);
 }
 
-bool isHello(const Json &message) {
-  return message.is_object() && message.value("version", Json()) == kVersion &&
-         message.value("program", Json()).is_string() &&
-         message.value("fingerprint", Json()).is_number_unsigned() &&
-         message.value("memory", Json()).is_string() &&
-         message.value("flags", Json()).is_string() &&
-         message.value("reproducible", Json()).is_boolean();
-}
-
 } // namespace
 
 std::string Hello::encode() const {
-  // Source text may hold any bytes; a name that is not UTF-8 must not stop a run.
-  std::string text =
-      Json{{"version", kVersion}, {"program", program}, {"fingerprint", fingerprint},
-           {"memory", memory},    {"flags", flags},     {"reproducible", isReproducible}}
-          .dump(-1, ' ', false, Json::error_handler_t::replace) +
-      '\n';
+  std::string text = encodeFields({kVersion, program, std::to_string(fingerprint), memory, flags,
+                                   isReproducible ? "yes" : "no"}) +
+                     '\n';
   for (const PublishedEndpoint &endpoint : endpoints)
     text += encodeEndpoint(endpoint);
   return text;
@@ -74,12 +77,13 @@ std::string Hello::encode() const {
 
 Result<Hello> Hello::decode(llvm::StringRef text, int64_t reader) {
   auto [head, lines] = text.split('\n');
-  Json message = Json::parse(head.begin(), head.end(), nullptr, /*allow_exceptions=*/false);
-  Status malformed(StatusCode::BadInput, "a rank's message is not of this version's form");
-  if (!isHello(message))
+  const std::vector<std::string> fields = decodeFields(head);
+  const Status malformed = badInput("a rank's message is not of this version's form");
+  if (fields.size() != 6 || fields[0] != kVersion || (fields[5] != "yes" && fields[5] != "no"))
     return malformed;
-  Hello hello{message["program"], message["fingerprint"], message["memory"], message["flags"], {}};
-  hello.isReproducible = message["reproducible"];
+  Hello hello{fields[1], 0, fields[3], fields[4], {}, fields[5] == "yes"};
+  if (llvm::StringRef(fields[2]).getAsInteger(10, hello.fingerprint))
+    return malformed;
   while (!lines.empty()) {
     llvm::StringRef line;
     std::tie(line, lines) = lines.split('\n');
@@ -185,29 +189,24 @@ Status programDifference(const std::vector<Hello> &ranks, const std::vector<std:
 }
 
 std::string encodeChoices(const std::vector<Choice> &choices) {
-  Json rows = Json::array();
-  for (const Choice &choice : choices)
-    rows.push_back({choice.name, choice.value});
-  return rows.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::vector<std::string> fields;
+  for (const Choice &choice : choices) {
+    fields.push_back(choice.name);
+    fields.push_back(choice.value);
+  }
+  return encodeFields(std::move(fields));
 }
-
-namespace {
 
 /// Nothing if `text` is not what encodeChoices() makes.
-std::optional<std::vector<Choice>> decodeChoices(const std::string &text) {
-  Json rows = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!rows.is_array())
+static std::optional<std::vector<Choice>> decodeChoices(const std::string &text) {
+  const std::vector<std::string> fields = decodeFields(text);
+  if (fields.size() % 2 != 0)
     return std::nullopt;
   std::vector<Choice> choices;
-  for (const Json &row : rows) {
-    if (!row.is_array() || row.size() != 2 || !row[0].is_string() || !row[1].is_string())
-      return std::nullopt;
-    choices.push_back({row[0].get<std::string>(), row[1].get<std::string>()});
-  }
+  for (size_t i = 0; i < fields.size(); i += 2)
+    choices.push_back({fields[i], fields[i + 1]});
   return choices;
 }
-
-} // namespace
 
 Status compareChoices(const std::vector<std::string> &texts) {
   std::vector<std::vector<Choice>> ranks;

@@ -2,11 +2,12 @@
 
 #include "runtime/execute/trace.h"
 
+#include "runtime/json.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <map>
@@ -16,17 +17,12 @@ namespace braid {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 /// One transfer in one run. Both sides make the same key.
 struct TransferKey {
+  uint32_t run;
   int64_t source, destination;
-  uint32_t channel, sequence, run;
-
-  bool operator<(const TransferKey &other) const {
-    return std::tie(run, source, destination, channel, sequence) <
-           std::tie(other.run, other.source, other.destination, other.channel, other.sequence);
-  }
+  uint32_t channel, sequence;
+  auto operator<=>(const TransferKey &) const = default;
 };
 
 /// A point on a track that an arrow starts or ends at.
@@ -42,8 +38,8 @@ struct Arrow {
 
 TransferKey keyOf(const Plan &plan, const Endpoint &endpoint, uint32_t run) {
   const bool sends = endpoint.direction == Direction::Send;
-  return {sends ? plan.rank : endpoint.peer, sends ? endpoint.peer : plan.rank, endpoint.channel,
-          endpoint.sequence, run};
+  return {run, sends ? plan.rank : endpoint.peer, sends ? endpoint.peer : plan.rank,
+          endpoint.channel, endpoint.sequence};
 }
 
 /// The command by which a rank gives or takes the data: the sender signals under get and copies,
@@ -90,7 +86,10 @@ public:
     for (const RankTrace &rank : ranks_)
       writeSpans(rank);
     writeArrows();
-    os_ << "\n]" << programText() << "}\n";
+    os_ << "\n]";
+    if (!ranks_.empty())
+      os_ << ",\"otherData\":" << jsonText([&](JsonWriter &json) { writeProgram(json); });
+    os_ << "}\n";
   }
 
 private:
@@ -104,45 +103,54 @@ private:
   }
 
   /// The text of the program, so that a trace can be read without its source.
-  std::string programText() const {
-    if (ranks_.empty())
-      return "";
+  void writeProgram(JsonWriter &json) const {
     const Plan &plan = *ranks_.front().plan;
-    const bool sends = plan.transport == Transport::Messages;
-    Json other{{"program", plan.text},
-               {"source", plan.sourceName},
-               {"ranks", plan.ranks},
-               {"transport", sends ? "messages" : "peer-memory"}};
-    if (plan.hosts() > 1)
-      other["clockErrorUs"] = static_cast<double>(clockErrorNs_) / 1000;
-    return ",\"otherData\":" + other.dump(-1, ' ', false, Json::error_handler_t::replace);
+    json.object([&] {
+      json.attribute("program", plan.text);
+      json.attribute("source", plan.sourceName);
+      json.attribute("ranks", plan.ranks);
+      json.attribute("transport",
+                     plan.transport == Transport::Messages ? "messages" : "peer-memory");
+      if (plan.hosts() > 1)
+        json.attribute("clockErrorUs", static_cast<double>(clockErrorNs_) / 1000);
+    });
   }
 
-  /// `times` are further members, as text: a double would not print all digits.
-  void writeEvent(const Json &json, llvm::StringRef times = "") {
-    std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
-    text.insert(text.size() - 1, times.str());
-    os_ << (first_ ? "\n" : ",\n") << text;
+  /// `members` writes the other members.
+  void writeEvent(llvm::StringRef name, llvm::StringRef phase, int64_t rank,
+                  llvm::function_ref<void(JsonWriter &)> members) {
+    os_ << (first_ ? "\n" : ",\n") << jsonText([&](JsonWriter &json) {
+      json.object([&] {
+        json.attribute("name", name);
+        json.attribute("ph", phase);
+        json.attribute("pid", rank);
+        members(json);
+      });
+    });
     first_ = false;
   }
 
-  static std::string microseconds(int64_t ns) {
-    return fmt::format("{}.{:03}", ns / 1000, ns % 1000);
+  /// Microseconds with all digits of the nanoseconds, which a double would not have.
+  static void writeTime(JsonWriter &json, llvm::StringRef key, int64_t ns) {
+    json.attributeBegin(key);
+    json.rawValue(fmt::format("{}.{:03}", ns / 1000, ns % 1000));
+    json.attributeEnd();
   }
 
   void writeNames(const Plan &plan) {
-    const auto name = [&](const char *what, Json arguments) {
-      return Json{{"name", what}, {"ph", "M"}, {"pid", plan.rank}, {"args", std::move(arguments)}};
+    const auto writeName = [&](llvm::StringRef what, llvm::StringRef key, const auto &value,
+                               std::optional<size_t> stream) {
+      writeEvent(what, "M", plan.rank, [&](JsonWriter &json) {
+        json.attributeObject("args", [&] { json.attribute(key, value); });
+        if (stream)
+          json.attribute("tid", static_cast<int64_t>(*stream));
+      });
     };
-    writeEvent(name("process_name", {{"name", fmt::format("rank {}", plan.rank)}}));
-    writeEvent(name("process_sort_index", {{"sort_index", plan.rank}}));
+    writeName("process_name", "name", fmt::format("rank {}", plan.rank), std::nullopt);
+    writeName("process_sort_index", "sort_index", plan.rank, std::nullopt);
     for (size_t stream = 0; stream < plan.streams.size(); ++stream) {
-      Json thread = name("thread_name", {{"name", plan.streams[stream]}});
-      thread["tid"] = stream;
-      writeEvent(thread);
-      thread["name"] = "thread_sort_index";
-      thread["args"] = {{"sort_index", stream}};
-      writeEvent(thread);
+      writeName("thread_name", "name", plan.streams[stream], stream);
+      writeName("thread_sort_index", "sort_index", static_cast<int64_t>(stream), stream);
     }
   }
 
@@ -161,23 +169,26 @@ private:
   void writeSlice(const Plan &plan, const Span &span) {
     const Command &command = plan.commands[span.tag.command];
     const Origin &origin = plan.origins[command.origin];
-    Json arguments{{"node", plan.sites[origin.site].text}, {"place", place(plan, command.origin)}};
-    if (origin.tripCount != 0)
-      arguments["trip"] =
-          std::vector<int64_t>(plan.trips.begin() + origin.firstTrip,
-                               plan.trips.begin() + origin.firstTrip + origin.tripCount);
-    arguments["run"] = span.tag.run;
-    arguments["command"] = span.tag.command;
-    if (const std::optional<int64_t> bytes = bytesOf(plan, command))
-      arguments["bytes"] = *bytes;
-    const Json slice{{"name", name(command.kind).str()},
-                     {"cat", "command"},
-                     {"ph", "X"},
-                     {"pid", plan.rank},
-                     {"tid", span.stream},
-                     {"args", std::move(arguments)}};
-    writeEvent(slice, fmt::format(",\"ts\":{},\"dur\":{}", microseconds(span.beginNs - startNs_),
-                                  microseconds(span.endNs - span.beginNs)));
+    const auto writeArguments = [&](JsonWriter &json) {
+      json.attribute("node", plan.sites[origin.site].text);
+      json.attribute("place", place(plan, command.origin));
+      if (origin.tripCount != 0)
+        json.attributeArray("trip", [&] {
+          for (uint32_t i = 0; i < origin.tripCount; ++i)
+            json.value(plan.trips[origin.firstTrip + i]);
+        });
+      json.attribute("run", int64_t(span.tag.run));
+      json.attribute("command", int64_t(span.tag.command));
+      if (const std::optional<int64_t> bytes = bytesOf(plan, command))
+        json.attribute("bytes", *bytes);
+    };
+    writeEvent(name(command.kind), "X", plan.rank, [&](JsonWriter &json) {
+      json.attribute("cat", "command");
+      json.attribute("tid", int64_t(span.stream));
+      json.attributeObject("args", [&] { writeArguments(json); });
+      writeTime(json, "ts", span.beginNs - startNs_);
+      writeTime(json, "dur", span.endNs - span.beginNs);
+    });
   }
 
   void noteArrow(const Plan &plan, const Span &span) {
@@ -204,12 +215,15 @@ private:
     }
   }
 
-  void writeArrowEnd(const char *phase, int64_t id, const ArrowEnd &end) {
-    Json event{{"name", "transfer"}, {"cat", "transfer"}, {"ph", phase},
-               {"id", id},           {"pid", end.rank},   {"tid", end.stream}};
-    if (*phase == 'f')
-      event["bp"] = "e"; // ends at the slice around it, not at the next one
-    writeEvent(event, fmt::format(",\"ts\":{}", microseconds(end.atNs - startNs_)));
+  void writeArrowEnd(llvm::StringRef phase, int64_t id, const ArrowEnd &end) {
+    writeEvent("transfer", phase, end.rank, [&](JsonWriter &json) {
+      json.attribute("cat", "transfer");
+      json.attribute("id", id);
+      json.attribute("tid", int64_t(end.stream));
+      if (phase == "f")
+        json.attribute("bp", "e"); // ends at the slice around it, not at the next one
+      writeTime(json, "ts", end.atNs - startNs_);
+    });
   }
 
   llvm::ArrayRef<RankTrace> ranks_;

@@ -9,7 +9,7 @@
 namespace braid {
 namespace {
 
-/// By stream: how many of its commands end before a command begins.
+/// The number of commands of each stream that end before a command begins.
 using Clock = std::vector<uint32_t>;
 
 /// A command with its place among those of its stream.

@@ -5,8 +5,8 @@
 
 namespace braid {
 
-/// What this rank issues to move data from or to a peer: a copy, a GEMM that stores at the peer,
-/// one message of a group, or a collective.
+/// A transfer that this rank issues from or to a peer: a copy, a GEMM that stores at the peer, one
+/// message of a group, or a collective.
 struct PlanTransfer {
   uint32_t origin; ///< index into Plan::origins
   /// A GEMM of this rank may run at the same time: streams, events and signals leave the two

@@ -26,16 +26,16 @@
 // together are a group. Groups and collectives follow one another in issue order, by streams and
 // events.
 //
-// Where ranks are on several hosts, p2p nodes between which a rank issues nothing else are posted
-// together, wherever the peers are, and issued as
+// On several hosts, p2p nodes between which a rank issues nothing else are posted together,
+// wherever the peers are, and issued as
 //
 //   signals of the passive sides | the group | awaits of the active sides, copies, their signals
 //
-// Then who is safe over messages alone does not hang here. The groups are those of Messages without
-// what stays within a host, so a whole of groups has become smaller at most. No await and no copy
-// stands in front of a message that was posted with it, and a signal waits for nobody. An await
-// passes by a signal in front of its peer's group, where over messages alone it would take that
-// group to start; and the await at `wait` by a copy right behind it, where it would take its end.
+// A program that is deadlock-free with messages only remains so in this mixed mode. Its groups are
+// those of messages only, less the transfers within a host. No await and no copy precedes a message
+// that was posted with it, and a signal waits for nothing. An await passes by a signal that its
+// peer issues before its group, where messages would need that group to start; and the await at
+// `wait` passes by a copy right after that group, where messages would need the group to end.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -92,8 +92,8 @@ inline Range cut(const Range &range, int64_t offset, int64_t bytes) {
 /// Which of a rank's writes a signal makes known to the peer.
 enum class Published : uint8_t {
   Nothing, ///< none: the peer may write what this rank has read
-  Own,     ///< those to this rank's memory: the peer may copy from there
-  Peers,   ///< those to the peer's memory
+  Own,     ///< its writes to its own memory: the peer may copy from there
+  Peers,   ///< its writes to the peer's memory
 };
 
 /// One rank's side of one transfer. `channel` is the number of the share_mem_handles node in text
@@ -110,10 +110,10 @@ struct Endpoint {
   uint32_t origin;   ///< index into Plan::origins
   /// Spells out messages (spell_out.h): no flag stands for its signals, and any memory is in reach.
   bool isOfMessages = false;
-  /// Of those: only says that a rank has come.
+  /// Only says that a rank has come. Then `isOfMessages`, too.
   bool isOfMeeting = false;
 
-  /// By the one signal that this rank makes.
+  /// The writes that the one signal of this rank publishes.
   Published published() const {
     if (direction == Direction::Receive)
       return Published::Nothing;
@@ -153,7 +153,7 @@ inline constexpr uint32_t kNone = ~0u;
 /// Issued to `stream` in the order of Plan::commands. Stream 0 is the caller's.
 struct Command {
   CommandKind kind;
-  DType dtype = DType::F32; ///< Add
+  DType dtype = DType::F32;
   uint32_t stream = 0;
   uint32_t origin = 0;
   uint32_t endpoint = kNone;   ///< Signal, Await, Copy from or to a peer, Matmul to one
@@ -164,7 +164,7 @@ struct Command {
   uint32_t pointwise = kNone;  ///< Pointwise
   uint32_t group = kNone;      ///< Group, and what spells it out
   uint32_t collective = kNone; ///< Collective, and what spells it out
-  Range dst = {}, src = {};    ///< Copy, Add
+  Range dst = {}, src = {};    ///< Copy
 };
 
 /// c[m, n] = a[m, k] · b, plus bias[n] in every row or addend[m, n], if there is one of them,
@@ -178,21 +178,21 @@ struct PlanMatmul {
   bool overlaps = false; ///< GEMMs of the Plan are on several streams, so two may run at once
   /// c's element type, if that is not `dtype`: partial results may have a wider one.
   std::optional<DType> partial = {};
-  Range addend = {}; ///< of c's element type; bytes == 0: none
+  Range addend = {}; ///< has c's element type; bytes == 0: none
 
   DType resultType() const { return partial.value_or(dtype); }
 };
 /// dst = the sum of `count` parts, added in their order in f32 (f64 for f64), then bias, rounded
 /// once. Part i has its elements, as many as dst, from byte i * stride of `parts` on.
 struct PlanSum {
-  DType dtype;   ///< of the bias
-  DType partial; ///< of the parts
+  DType dtype;   ///< type of the bias
+  DType partial; ///< type of the parts
   int64_t count;
   int64_t stride; ///< bytes
   Range dst;
   Range parts;  ///< from the first part's first byte to the last one's last
   Range bias;   ///< added again and again along dst; bytes == 0: none
-  DType result; ///< of dst
+  DType result; ///< type of dst
   /// Something else reads what copies bring as parts, so it has to be where they put it.
   bool keepsParts = true;
 
@@ -210,7 +210,7 @@ struct PlanPointwise {
     DType dtype = DType::F32;
     Range range = {};
   };
-  DType dtype; ///< of dst
+  DType dtype; ///< type of dst
   Range dst;
   Operand first;
   std::vector<PointwiseStep<Operand>> steps;
@@ -249,7 +249,7 @@ struct PlanCollective {
 /// and whether others run at the same time: "GEMM bf16 128x1024x512 to f32 bT bias add overlapped".
 std::string gemmKey(const PlanMatmul &gemm);
 
-/// What has to happen before the first run, in this order on every rank.
+/// A step of the preparation before the first run, in this order on every rank.
 enum class PrepareKind : uint8_t {
   AllocateArenas, ///< both arenas and the flags
   Share,          ///< exchange handles and endpoints of `channel` with all ranks
@@ -279,18 +279,18 @@ inline constexpr uint32_t kMaxPlanStreams = static_cast<uint32_t>(kMaxStreams) +
 struct Plan {
   std::string program;      ///< its name
   std::string sourceName;   ///< the file, for messages
-  uint64_t fingerprint = 0; ///< of the program's text; equal on all ranks that may run together
+  uint64_t fingerprint = 0; ///< hash of the text; equal on all ranks that may run together
   std::string text;         ///< the program as printed, to show where ranks differ
   int64_t rank = 0;
   int64_t ranks = 1;
-  /// Each host has so many of the ranks, consecutive ones; 0: one host has all.
+  /// Number of ranks on each host, which are consecutive; 0: one host has all.
   int64_t ranksPerHost = 0;
   /// Between ranks of one host.
   Transport transport = Transport::PeerMemory;
-  /// Where the first ranks stand for all (simulate/alike_ranks.h), how the others follow from them.
+  /// The way in which other ranks follow from the first ones (simulate/alike_ranks.h).
   Shift shift = Shift::Add;
-  /// Where ranks say what they do, commands[0] has this number and the others follow: a job gives
-  /// each program numbers of its own, the same for all ranks.
+  /// The number of commands[0] in what ranks say of their progress; the others follow. A job gives
+  /// each program other numbers, the same for all ranks.
   uint32_t firstCommand = 0;
 
   std::vector<PlanBuffer> buffers;
@@ -319,7 +319,7 @@ struct Plan {
   int64_t hostOf(int64_t peer) const { return ranksPerHost == 0 ? 0 : peer / ranksPerHost; }
   int64_t hosts() const { return hostOf(ranks - 1) + 1; }
   bool isSameHost(int64_t peer) const { return hostOf(peer) == hostOf(rank); }
-  /// What travels between the two is messages.
+  /// Transfers between the two are messages.
   bool sendsMessagesTo(int64_t peer) const {
     return transport == Transport::Messages || !isSameHost(peer);
   }
@@ -330,12 +330,12 @@ struct Plan {
 };
 
 enum class Access : uint8_t { Read, Write };
-/// What an operand is to its command.
+/// The role of an operand in its command.
 enum class OperandRole : uint8_t {
-  Input,  ///< of a copy, a GEMM, a function, a message or a collective
-  Part,   ///< of a sum
-  Bias,   ///< of a GEMM or a sum
-  Addend, ///< of a GEMM
+  Input,  ///< read by a copy, a GEMM, a function, a message or a collective
+  Part,   ///< read by a sum
+  Bias,   ///< read by a GEMM or a sum
+  Addend, ///< read by a GEMM
   Result,
 };
 /// Calls `fn` for every range that a command reads, then for those that it writes. Empty ranges are

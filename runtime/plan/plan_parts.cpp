@@ -22,7 +22,7 @@ void keepCommands(Plan &plan, llvm::function_ref<bool(CommandKind)> isWanted) {
   });
 }
 
-/// What a GEMM stores at a peer it stores here, in memory of its own, from where a copy takes it.
+/// Lets a GEMM that stores at a peer store here, in a buffer that a copy then sends.
 void storeHere(Plan &plan) {
   ArenaLayout arena;
   arena.allocate(plan.deviceBytes, 0);

@@ -9,17 +9,17 @@ namespace braid {
 /// mesh, or xored, where their number is a power of two. Blocks of ranks are shifted likewise.
 enum class Shift : uint8_t { Add, Xor };
 
-/// Whether so many ranks or blocks can be shifted so.
+/// Whether `count` ranks or blocks can be shifted in this way.
 constexpr bool canShift(Shift shift, int64_t count) {
   return shift == Shift::Add || (count & (count - 1)) == 0;
 }
-/// Where number `from` of `count` goes if number 0 goes to `by`; both are below `count`.
+/// The number that `from` of `count` becomes if 0 becomes `by`; both are below `count`.
 constexpr int64_t shifted(Shift shift, int64_t from, int64_t by, int64_t count) {
   if (shift == Shift::Xor)
     return from ^ by;
   return from + by < count ? from + by : from + by - count;
 }
-/// By what `from` is shifted to `to`.
+/// The shift that leads from `from` to `to`.
 constexpr int64_t shiftBetween(Shift shift, int64_t from, int64_t to, int64_t count) {
   if (shift == Shift::Xor)
     return from ^ to;

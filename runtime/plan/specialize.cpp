@@ -3,6 +3,7 @@
 #include "runtime/plan/specialize.h"
 
 #include "ir/module.h"
+#include "runtime/plan/plan_parts.h"
 #include "runtime/plan/specializer.h"
 #include "runtime/plan/unread_parts.h"
 
@@ -230,11 +231,15 @@ bool Specializer::visitSum(const SumOp &op) {
     return false;
   if (dst.isEmpty())
     return true;
-  Command command{.kind = CommandKind::Sum, .dtype = dst.dtype};
-  command.origin = originOf(op);
+  return emitSum({op.elementType(), parts.dtype, count, stride, dst.range(), all,
+                  bias ? bias->range() : Range{}, dst.dtype},
+                 originOf(op));
+}
+
+bool Specializer::emitSum(const PlanSum &sum, uint32_t origin) {
+  Command command{.kind = CommandKind::Sum, .dtype = sum.result, .origin = origin};
   command.sum = static_cast<uint32_t>(plan_.sums.size());
-  plan_.sums.push_back({op.elementType(), parts.dtype, count, stride, dst.range(), all,
-                        bias ? bias->range() : Range{}, dst.dtype});
+  plan_.sums.push_back(sum);
   return emit(command);
 }
 
@@ -310,7 +315,7 @@ bool Specializer::checkContracted(const Op &op, const View &a, size_t firstA, co
   return true;
 }
 
-/// Of what a send computes.
+/// The GEMM that makes what is sent.
 bool Specializer::gemmOf(const P2POp &op, PlanMatmul &gemm) {
   View sent{kPeerBuffer, 0, op.product.type.dtype, {}};
   if (!concreteShape(op, op.product.type, sent.shape))
@@ -474,25 +479,15 @@ void Specializer::finishEvents() {
     if (command.kind == CommandKind::WaitEvent)
       number[command.event] = 0;
   plan_.events = 0;
-  std::vector<Command> kept;
-  kept.reserve(plan_.commands.size());
-  auto release = plan_.releases.begin();
-  for (Command &command : plan_.commands) {
-    for (size_t old = &command - plan_.commands.data();
-         release != plan_.releases.end() && release->beforeCommand <= old; ++release)
-      release->beforeCommand = static_cast<uint32_t>(kept.size());
-    if (command.kind == CommandKind::Record) {
-      if (number[command.event] == kNone)
-        continue;
+  rewriteCommands(plan_, [&](Command command, std::vector<Command> &kept) {
+    if (command.kind == CommandKind::Record && number[command.event] == kNone)
+      return;
+    if (command.kind == CommandKind::Record)
       number[command.event] = plan_.events++;
-    }
     if (command.event != kNone)
       command.event = number[command.event];
     kept.push_back(command);
-  }
-  for (; release != plan_.releases.end(); ++release)
-    release->beforeCommand = static_cast<uint32_t>(kept.size());
-  plan_.commands = std::move(kept);
+  });
 }
 
 void Specializer::markOverlaps() {

@@ -149,44 +149,16 @@ bool Specializer::exchange(const CollectiveOp &op, const PlanCollective &collect
   llvm_unreachable("covered above");
 }
 
-/// Calls `fn(member, rank)` for the others, each rank beginning with the one behind it.
-template <class Fn> void Specializer::forOthers(const PlanCollective &collective, Fn fn) const {
-  const int64_t self = memberOf(collective);
-  for (int64_t i = 1; i < collective.members(); ++i) {
-    const int64_t member = (self + i) % collective.members();
-    fn(member, collective.team[static_cast<size_t>(member)]);
-  }
-}
-
-int64_t Specializer::memberOf(const PlanCollective &collective) const {
-  return llvm::find(collective.team, plan_.rank) - collective.team.begin();
-}
-
-bool Specializer::moveParts(const CollectiveOp &op, const PlanCollective &collective) {
-  const Range dst = collective.dst;
-  Range src = collective.src;
-  const bool isToAll = op.collective == CollectiveKind::AllToAll;
-  const bool isFromAll = op.collective != CollectiveKind::Broadcast;
-  const int64_t bytes = isToAll ? src.bytes / collective.members() : src.bytes;
-  auto sent = [&](int64_t member) { return isToAll ? cut(src, member * bytes, bytes) : src; };
-  auto received = [&](int64_t member) { return isFromAll ? cut(dst, member * bytes, bytes) : dst; };
-  const bool sends = isFromAll || plan_.rank == collective.root;
-  const Protocol protocol = isSymmetric(dst) ? Protocol::Put : Protocol::Get;
-  if (protocol == Protocol::Get && !isSymmetric(src)) {
-    if (!scratch(op, "collective_source", src.bytes, src))
+bool Specializer::moveParts(const CollectiveOp &op, PlanCollective collective) {
+  const Protocol protocol = isSymmetric(collective.dst) ? Protocol::Put : Protocol::Get;
+  if (protocol == Protocol::Get && !isSymmetric(collective.src)) {
+    const Range src = collective.src;
+    if (!scratch(op, "collective_source", src.bytes, collective.src))
       return false;
-    if (sends)
-      copyHere(op, src, collective.src);
+    if (collective.kind != CollectiveKind::Broadcast || plan_.rank == collective.root)
+      copyHere(op, collective.src, src);
   }
-  std::vector<Part> parts;
-  forOthers(collective, [&](int64_t member, int64_t rank) {
-    const bool receives = isFromAll || rank == collective.root;
-    parts.push_back({rank, sends ? sent(member) : Range{}, receives ? received(member) : Range{}});
-  });
-  const int64_t self = memberOf(collective);
-  if (sends)
-    copyHere(op, received(self), sent(self));
-  exchangeParts(op, parts, protocol);
+  exchangeParts(op, partsOf(collective, plan_.rank), protocol);
   return true;
 }
 
@@ -194,8 +166,7 @@ bool Specializer::moveParts(const CollectiveOp &op, const PlanCollective &collec
 bool Specializer::sumParts(const CollectiveOp &op, const PlanCollective &collective, int64_t bytes,
                            Range sum) {
   const bool hasRoot = collective.root >= 0;
-  const bool sums = (!hasRoot || plan_.rank == collective.root) && sum.bytes > 0;
-  const int64_t members = collective.members(), self = memberOf(collective);
+  const int64_t members = collective.members();
   Range all;
   if (!scratch(op, "collective_parts", members * bytes, all))
     return false;
@@ -203,22 +174,13 @@ bool Specializer::sumParts(const CollectiveOp &op, const PlanCollective &collect
     const int64_t begin = hasRoot ? 0 : std::min(member * bytes, collective.src.bytes);
     return cut(collective.src, begin, std::min(bytes, collective.src.bytes - begin));
   };
-  std::vector<Part> parts;
-  forOthers(collective, [&](int64_t member, int64_t rank) {
-    parts.push_back({rank, !hasRoot || rank == collective.root ? sent(member) : Range{},
-                     sums ? cut(all, member * bytes, sum.bytes) : Range{}});
-  });
-  if (sums)
-    copyHere(op, cut(all, self * bytes, sum.bytes), sent(self));
-  exchangeParts(op, parts, Protocol::Put);
-  if (!sums)
+  auto received = [&](int64_t member) { return cut(all, member * bytes, sum.bytes); };
+  exchangeParts(op, partsOf(collective, plan_.rank, sent, received), Protocol::Put);
+  if ((hasRoot && plan_.rank != collective.root) || sum.bytes == 0)
     return true;
   all.bytes = (members - 1) * bytes + sum.bytes;
-  Command command{.kind = CommandKind::Sum, .dtype = collective.dtype, .origin = originOf(op)};
-  command.sum = static_cast<uint32_t>(plan_.sums.size());
-  plan_.sums.push_back(
-      {collective.dtype, collective.dtype, members, bytes, sum, all, Range{}, collective.dtype});
-  return emit(command);
+  const DType dtype = collective.dtype;
+  return emitSum({dtype, dtype, members, bytes, sum, all, Range{}, dtype}, originOf(op));
 }
 
 /// An allreduce: member m sums up the m-th block, of as many elements as all but the last ones.
@@ -230,19 +192,16 @@ bool Specializer::sumAndGather(const CollectiveOp &op, const PlanCollective &col
     const int64_t begin = std::min(member * bytes, all);
     return cut(collective.dst, begin, std::min(bytes, all - begin));
   };
-  const Range own = block(memberOf(collective));
   Range sum;
   if (!scratch(op, "collective_sums", bytes, sum))
     return false;
-  sum.bytes = own.bytes;
+  sum.bytes = block(memberOf(collective, plan_.rank)).bytes;
   if (!sumParts(op, collective, bytes, sum))
     return false;
-  std::vector<Part> parts;
-  forOthers(collective, [&](int64_t member, int64_t rank) {
-    parts.push_back({rank, sum, block(member)});
-  });
-  copyHere(op, own, sum);
-  exchangeParts(op, parts, Protocol::Get);
+  exchangeParts(op,
+                partsOf(
+                    collective, plan_.rank, [&](int64_t) { return sum; }, block),
+                Protocol::Get);
   return true;
 }
 
@@ -259,13 +218,15 @@ void Specializer::copyHere(const CollectiveOp &op, Range dst, Range src) {
           .src = src});
 }
 
-/// The passive sides say that they are ready, the active ones copy, and everybody is done at the
-/// end.
-void Specializer::exchangeParts(const CollectiveOp &op, llvm::ArrayRef<Part> parts,
+/// Copies the own part, which is the first. The passive sides say that they are ready, the active
+/// ones copy, and everybody is done at the end.
+void Specializer::exchangeParts(const CollectiveOp &op, llvm::ArrayRef<CollectivePart> parts,
                                 Protocol protocol) {
+  if (const CollectivePart &own = parts.front(); own.send.bytes > 0)
+    copyHere(op, own.receive, own.send);
   const uint32_t channel = channels_.find(nullptr)->second;
   std::vector<Request> active, passive;
-  for (const Part &part : parts)
+  for (const CollectivePart &part : parts.drop_front())
     for (Direction direction : {Direction::Send, Direction::Receive}) {
       const Range &range = direction == Direction::Send ? part.send : part.receive;
       if (range.bytes == 0)

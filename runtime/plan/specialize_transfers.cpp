@@ -99,7 +99,7 @@ bool Specializer::postMessage(const P2POp &op, int64_t peer) {
   return true;
 }
 
-/// What has been posted is issued: the messages as a group, and then what waits for peers.
+/// Issues the posted messages as a group, and then the transfers that wait for peers.
 void Specializer::endGroup() {
   if (posted_.empty() && delayed_.empty())
     return;
@@ -180,7 +180,8 @@ bool Specializer::visitGroup(const GroupOp &op) {
   return true;
 }
 
-/// Those that go through memory: passive sides say that they are ready, active ones await that.
+/// Posts transfers that go through memory. Passive sides signal that they are ready, active sides
+/// await that.
 bool Specializer::postTogether(const GroupOp &op, llvm::ArrayRef<int64_t> peers, bool wantPassive) {
   for (const auto &[inner, peer] : llvm::zip(op.body, peers)) {
     const auto &p2p = *llvm::cast<P2POp>(&inner);

@@ -9,7 +9,7 @@
 #include "api/status.h"
 #include "ir/visitor.h"
 #include "runtime/plan/arena.h"
-#include "runtime/plan/plan.h"
+#include "runtime/plan/collective_parts.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/DenseMap.h"
@@ -84,11 +84,6 @@ private:
     Request request;
     const Value *name;
   };
-  /// What is done of a collective for one other member.
-  struct Part {
-    int64_t peer;
-    Range send, receive; ///< bytes == 0: nothing
-  };
 
   bool visitBlock(const Block &block);
   bool countStep(const Op &op);
@@ -99,6 +94,7 @@ private:
   bool stream(const Op &op, const StreamRef &ref, uint32_t &number);
   bool gemmOf(const MatmulOp &op, PlanMatmul &gemm);
   bool gemmOf(const P2POp &op, PlanMatmul &gemm);
+  bool emitSum(const PlanSum &sum, uint32_t origin);
   bool emitGemm(PlanMatmul gemm, uint32_t origin, uint32_t endpoint = kNone);
   bool checkContracted(const Op &op, const View &a, size_t firstA, const View &b, size_t firstB,
                        size_t count);
@@ -120,14 +116,13 @@ private:
   bool collectiveOf(const CollectiveOp &op, PlanCollective &collective);
   bool checkCounts(const CollectiveOp &op, const PlanCollective &collective);
   bool exchange(const CollectiveOp &op, const PlanCollective &collective);
-  bool moveParts(const CollectiveOp &op, const PlanCollective &collective);
+  bool moveParts(const CollectiveOp &op, PlanCollective collective);
   bool sumParts(const CollectiveOp &op, const PlanCollective &collective, int64_t bytes, Range sum);
   bool sumAndGather(const CollectiveOp &op, const PlanCollective &collective);
-  void exchangeParts(const CollectiveOp &op, llvm::ArrayRef<Part> parts, Protocol protocol);
+  void exchangeParts(const CollectiveOp &op, llvm::ArrayRef<CollectivePart> parts,
+                     Protocol protocol);
   void copyHere(const CollectiveOp &op, Range dst, Range src);
   bool isSymmetric(const Range &range) const;
-  int64_t memberOf(const PlanCollective &collective) const;
-  template <class Fn> void forOthers(const PlanCollective &collective, Fn fn) const;
   bool scratch(const CollectiveOp &op, llvm::StringRef name, int64_t bytes, Range &range);
   Command readySignal(const Request &request) const;
   void awaitSignal(const Request &request);
@@ -157,7 +152,7 @@ private:
   size_t steps_ = 0;
 
   std::vector<int64_t> loops_;     ///< the present value of every loop index
-  std::vector<int64_t> tripStack_; ///< those of the loops around, outermost first
+  std::vector<int64_t> tripStack_; ///< values of the indices of the loops around, outermost first
   llvm::DenseMap<const Value *, View> views_;
   llvm::DenseMap<const Value *, uint32_t> namedStreams_;
   llvm::DenseMap<const Value *, Request> requests_;

@@ -3,6 +3,7 @@
 #include "runtime/plan/spell_out.h"
 
 #include "runtime/plan/arena.h"
+#include "runtime/plan/collective_parts.h"
 #include "runtime/plan/plan_parts.h"
 
 #include "llvm/ADT/IntEqClasses.h"
@@ -17,15 +18,15 @@ namespace {
 
 using Team = std::vector<int64_t>;
 
-/// Of transfers: two for groups, and two for each team, which are numbered on all ranks alike.
+/// Channels of transfers: two for groups, and two for each team, numbered alike on all ranks.
 struct Channels {
   uint32_t data, come;
 };
 
-/// What is the same for all ranks.
+/// Numbers that are the same for all ranks.
 struct Numbering {
   std::vector<Team> teams;
-  uint32_t firstChannel = 0; ///< behind those of what is no message
+  uint32_t firstChannel = 0; ///< follows those of transfers through memory
 
   Channels ofGroups() const { return {firstChannel, firstChannel + 1}; }
   Channels ofTeam(size_t team) const {
@@ -82,7 +83,7 @@ private:
     case CollectiveKind::AllGather:
     case CollectiveKind::Broadcast:
     case CollectiveKind::AllToAll:
-      return moveParts(collective);
+      return exchange(partsOf(collective, plan_.rank), collective.dtype);
     case CollectiveKind::ReduceScatter:
     case CollectiveKind::AllReduce:
     case CollectiveKind::Reduce:
@@ -90,7 +91,8 @@ private:
     }
   }
 
-  /// Endpoints for those so many places further on, who are told, and back, who tell.
+  /// Endpoints for the rank some places further on, which is told, and for the one as many places
+  /// back, which tells.
   struct Neighbours {
     uint32_t next, last;
   };
@@ -155,57 +157,31 @@ private:
       add(CommandKind::Await, endpoint);
   }
 
-  /// From this rank on around the team, so that not all copy from the first one at once.
-  std::vector<int64_t> membersOf(const PlanCollective &c) const {
-    const int64_t mine = llvm::find(c.team, plan_.rank) - c.team.begin();
-    std::vector<int64_t> members;
-    for (int64_t i = 0; i < c.members(); ++i)
-      members.push_back((mine + i) % c.members());
-    return members;
-  }
-
-  void moveParts(const PlanCollective &c) {
-    const bool isToAll = c.kind == CollectiveKind::AllToAll;
-    const bool isFromAll = c.kind != CollectiveKind::Broadcast;
-    const int64_t bytes = isToAll ? c.src.bytes / c.members() : c.src.bytes;
+  /// Copies the own part, which is the first, and exchanges the others.
+  void exchange(llvm::ArrayRef<CollectivePart> parts, DType dtype) {
+    if (const CollectivePart &own = parts.front(); own.send.bytes > 0)
+      copyHere(own.receive, own.send, dtype);
     std::vector<PlanMessage> messages;
-    for (int64_t member : membersOf(c)) {
-      const int64_t rank = c.team[static_cast<size_t>(member)];
-      const Range sent = isToAll ? cut(c.src, member * bytes, bytes) : c.src;
-      const Range received = isFromAll ? cut(c.dst, member * bytes, bytes) : c.dst;
-      const bool sends = isFromAll || plan_.rank == c.root;
-      if (rank == plan_.rank && sends)
-        copyHere(received, sent, c.dtype);
-      if (rank != plan_.rank && sends)
-        messages.push_back({Direction::Send, rank, sent, c.dtype, command_.origin});
-      if (rank != plan_.rank && (isFromAll || rank == c.root))
-        messages.push_back({Direction::Receive, rank, received, c.dtype, command_.origin});
+    for (const CollectivePart &part : parts.drop_front()) {
+      if (part.send.bytes > 0)
+        messages.push_back({Direction::Send, part.peer, part.send, dtype, command_.origin});
+      if (part.receive.bytes > 0)
+        messages.push_back({Direction::Receive, part.peer, part.receive, dtype, command_.origin});
     }
     exchange(messages);
   }
 
-  /// Who gets a sum, or a block of it, takes the parts of all.
+  /// Each member that gets the sum, or a block of it, takes the parts of all.
   void sumParts(const PlanCollective &c) {
     const bool scatters = c.kind == CollectiveKind::ReduceScatter;
-    const bool sums = c.kind != CollectiveKind::Reduce || plan_.rank == c.root;
     const int64_t bytes = c.dst.bytes;
     const Range all = {newBuffer("parts", c.members() * bytes), 0, c.members() * bytes};
-    std::vector<PlanMessage> messages;
-    for (int64_t member : membersOf(c)) {
-      const int64_t rank = c.team[static_cast<size_t>(member)];
-      const Range sent = scatters ? cut(c.src, member * bytes, bytes) : c.src;
-      const Range part = cut(all, member * bytes, bytes);
-      if (rank == plan_.rank && sums)
-        copyHere(part, sent, c.dtype);
-      if (rank == plan_.rank)
-        continue;
-      if (c.kind != CollectiveKind::Reduce || rank == c.root)
-        messages.push_back({Direction::Send, rank, sent, c.dtype, command_.origin});
-      if (sums)
-        messages.push_back({Direction::Receive, rank, part, c.dtype, command_.origin});
-    }
-    exchange(messages);
-    if (!sums)
+    auto sent = [&](int64_t member) {
+      return scatters ? cut(c.src, member * bytes, bytes) : c.src;
+    };
+    auto received = [&](int64_t member) { return cut(all, member * bytes, bytes); };
+    exchange(partsOf(c, plan_.rank, sent, received), c.dtype);
+    if (c.kind == CollectiveKind::Reduce && plan_.rank != c.root)
       return;
     Command &sum = add(CommandKind::Sum, kNone);
     sum.sum = static_cast<uint32_t>(plan_.sums.size());
@@ -260,7 +236,7 @@ private:
   ArenaLayout arena_;
   std::vector<Command> *commands_ = nullptr;
   Command command_ = {};            ///< that is being spelled out
-  Channels channels_;               ///< of that
+  Channels channels_;               ///< its channels
   std::map<Team, uint32_t> issued_; ///< collectives
   std::map<std::tuple<Direction, int64_t, uint32_t>, uint32_t> sequences_;
 };
@@ -268,7 +244,7 @@ private:
 /// Groups of all ranks, by source and destination of each message in order.
 using Sides = std::map<std::pair<int64_t, int64_t>, std::vector<unsigned>>;
 
-/// Where the first `period` ranks stand for all, both are moved, so that the destination is there.
+/// Moves both so that the destination is one of the first `period` ranks, which stand for all.
 std::pair<int64_t, int64_t> pairOf(const Plan &plan, const PlanMessage &message, int64_t period) {
   if (message.direction == Direction::Receive)
     return {message.peer, plan.rank};

@@ -26,9 +26,9 @@ struct Whole {
   uint32_t number = 0;                               ///< among all of the job
   std::shared_ptr<const std::vector<int64_t>> ranks; ///< that have a group in it, in order
 };
-/// By rank, the one that each of its groups belongs to. Messages meet by their number. The
-/// Plans are those of all ranks, or of the first ones where those stand for all
-/// (simulate/alike_ranks.h); `ranks` are then of these.
+/// The whole that each group belongs to, by rank. Messages meet by their number. The Plans are
+/// those of all ranks, or of the first ones where those stand for all (simulate/alike_ranks.h);
+/// `ranks` are then of these.
 std::vector<std::vector<Whole>> wholesOf(llvm::ArrayRef<Plan> plans);
 
 /// Plans of all ranks with their groups and collectives spelled out: in front of each the commands
@@ -37,8 +37,8 @@ std::vector<std::vector<Whole>> wholesOf(llvm::ArrayRef<Plan> plans);
 /// reduces is spelled as a sum in the order of the team, whatever the operator, and though a
 /// library adds in an order of its own. Endpoints that were there before stay as they are.
 ///
-/// Where many ranks meet, they do so in rounds: in round k each tells the one 2^k places further
-/// on, counted around, and waits for the one 2^k places back. After the last round each has heard
+/// Many ranks meet in rounds: in round k each tells the one 2^k places further on, counted around,
+/// and waits for the one 2^k places back. After the last round each has heard
 /// of all, by way of others, and nobody has gone on before: the same order as if each told all
 /// others, with far fewer commands.
 std::vector<Plan> spellOut(llvm::ArrayRef<Plan> plans);

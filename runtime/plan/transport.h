@@ -11,7 +11,7 @@ enum class Transport : uint8_t {
   Messages,   ///< by groups of sends and receives, and by collectives
 };
 
-/// What collectives read and write that stay whole.
+/// The memory that collectives read and write if they stay whole.
 enum class Operands : uint8_t {
   Anywhere,
   InSymmetricArena, ///< which is a window: what is the program's elsewhere is copied there and back

@@ -53,12 +53,12 @@ private:
   struct Entry {
     Range range;
     size_t owner;
-    int64_t latestEnd; ///< of those up to this one, of the same buffer
+    int64_t latestEnd; ///< the latest end of all up to this one in the same buffer
   };
   std::vector<Entry> entries_; ///< by buffer and offset
 };
 
-/// What is read on this rank, or of it, but for the parts of sums.
+/// Ranges that are read on this rank, or by peers, other than the parts of sums.
 RangeIndex rangesRead(const Plan &plan) {
   RangeIndex read;
   for (const Command &command : plan.commands)
@@ -73,7 +73,7 @@ RangeIndex rangesRead(const Plan &plan) {
   return read;
 }
 
-/// Owned by the sums.
+/// Parts are owned by their sums.
 RangeIndex partsOf(llvm::ArrayRef<PlanSum> sums) {
   RangeIndex parts;
   for (size_t i = 0; i < sums.size(); ++i)

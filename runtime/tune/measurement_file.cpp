@@ -9,12 +9,6 @@
 #include <fmt/format.h>
 
 namespace braid {
-namespace {
-
-constexpr llvm::StringLiteral kTitle = "braid measurements ";
-constexpr llvm::StringLiteral kFileVersion = "1";
-
-/// Without tabs and line ends, which separate.
 std::string escaped(llvm::StringRef text) {
   std::string result;
   for (char c : text) {
@@ -30,7 +24,6 @@ std::string escaped(llvm::StringRef text) {
   return result;
 }
 
-/// Inverse of escaped(). For other input, the result does not escape to that input.
 std::string unescaped(llvm::StringRef text) {
   std::string result;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -44,55 +37,35 @@ std::string unescaped(llvm::StringRef text) {
   return result;
 }
 
-/// Takes the first line off `text`, which ends with a line end.
-llvm::StringRef takeLine(llvm::StringRef &text) {
-  auto [line, rest] = text.split('\n');
-  text = rest;
-  return line;
-}
+namespace {
 
-/// The lines but for the last one, which has to be right.
-Result<llvm::StringRef> withoutEnd(llvm::StringRef text) {
-  llvm::StringRef whole = text;
-  if (!whole.consume_back("\n"))
-    return badInput("it is cut short");
-  const size_t size = whole.rfind('\n') + 1; // npos + 1 is 0
-  if (!whole.drop_front(size).consume_front("end "))
-    return badInput("it is cut short");
-  if (text.drop_front(size) != MeasurementFile::endOf(text.take_front(size)))
-    return badInput("it is damaged: its checksum differs");
-  return text.take_front(size);
-}
+/// Includes the version of the format.
+constexpr llvm::StringLiteral kTitle = "braid measurements 1: ";
 
 } // namespace
 
-std::string MeasurementFile::endOf(llvm::StringRef text) {
-  return fmt::format("end {:016x}\n", llvm::xxHash64(text));
-}
-
 std::string MeasurementFile::encode() const {
-  std::string text = kTitle.str() + kFileVersion.str() + ": " + escaped(machine) + "\n";
+  std::string text = kTitle.str() + escaped(machine) + "\n";
   for (const auto &[key, value] : entries)
     text += escaped(key) + "\t" + escaped(value) + "\n";
-  return text + endOf(text);
+  return text + fmt::format("end {:016x}\n", llvm::xxHash64(text));
 }
 
 Result<MeasurementFile> MeasurementFile::decode(llvm::StringRef text) {
-  llvm::StringRef rest = text;
-  if (!rest.consume_front(kTitle))
-    return badInput("it holds no measurements");
-  auto [version, machine] = takeLine(rest).split(": ");
-  if (version != kFileVersion)
-    return badInput("another version of Braid wrote it");
-  llvm::StringRef lines = BRAID_TRY(withoutEnd(text));
-  takeLine(lines);
+  llvm::StringRef lines = text;
+  if (!lines.consume_front(kTitle))
+    return badInput("this version of Braid has not written it");
+  auto [machine, rest] = lines.split('\n');
   MeasurementFile file{unescaped(machine), {}};
-  while (!lines.empty()) {
-    auto [key, value] = takeLine(lines).split('\t');
-    file.entries[unescaped(key)] = unescaped(value);
+  while (!rest.empty()) {
+    const auto [line, others] = rest.split('\n');
+    const auto [key, value] = line.split('\t');
+    if (key.size() < line.size()) // not the last line
+      file.entries[unescaped(key)] = unescaped(value);
+    rest = others;
   }
   if (file.encode() != text)
-    return badInput("it is malformed");
+    return badInput("it is damaged");
   return file;
 }
 

@@ -20,6 +20,11 @@
 
 namespace braid {
 
+/// The text without tabs and line ends, which separate fields and lines.
+std::string escaped(llvm::StringRef text);
+/// Inverse of escaped(). For other input, the result does not escape to that input.
+std::string unescaped(llvm::StringRef text);
+
 struct MeasurementFile {
   std::string machine;
   std::map<std::string, std::string> entries; ///< values by key; any bytes
@@ -27,9 +32,6 @@ struct MeasurementFile {
   std::string encode() const;
   /// BadInput, saying what is wrong with it, for any text but what encode() makes.
   static Result<MeasurementFile> decode(llvm::StringRef text);
-
-  /// The last line of a file that begins with `text`.
-  static std::string endOf(llvm::StringRef text);
 };
 
 } // namespace braid

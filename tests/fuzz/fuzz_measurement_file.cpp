@@ -22,8 +22,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (braid::Result<braid::GemmChoice> choice = braid::GemmChoice::decode(text))
     if (choice->encode() != text || !(choice->microseconds > 0))
       std::abort();
-  // No mutation finds a checksum.
-  check(text + braid::MeasurementFile::endOf(text));
   // Every text that is written can be read.
   const size_t half = size / 2;
   braid::MeasurementFile file{text, {{text.substr(0, half), text.substr(half)}, {"", text}}};

@@ -238,30 +238,6 @@ Status runsEveryWay(RankTest &test) {
   return Status::ok();
 }
 
-/// A caller that moved its tensors hears of it, and nothing runs.
-Status refusesMovedTensors(RankTest &test) {
-  auto program = test.prepareProgram({}, 8);
-  if (!program)
-    return program.status();
-  Result<Arguments> first = test.makeArguments(**program), second = test.makeArguments(**program);
-  if (!first || !second)
-    return first ? second.status() : first.status();
-  RunArguments captured = first->addresses(), moved = second->addresses();
-  Prepared &prepared = *(*program)->prepared;
-  if (Status status = prepared.capture(captured.inputs, captured.outputs); !status.isOk())
-    return status;
-  const uint32_t epoch = prepared.epoch();
-  Status status = prepared.replay(captured.inputs, moved.outputs);
-  if (status.code() != StatusCode::BadInput ||
-      status.message().find("output 0 (%C) has moved") == std::string::npos)
-    return wrong("expected that output 0 has moved, got '" + status.message() + "'");
-  if (prepared.epoch() != epoch)
-    return wrong("something was issued");
-  if (status = prepared.replay(captured.inputs, captured.outputs); !status.isOk())
-    return status;
-  return test.device().synchronize();
-}
-
 /// Eager runs and replays share flags, in any order.
 Status mixesRunsAndReplays(RankTest &test) {
   for (int i = 0; i < 4; ++i) {
@@ -827,7 +803,6 @@ constexpr Case kCases[] = {
     {"adds behind awaits", addsBehindAwaits},
     {"reduces few rows", reducesFewRows},
     {"runs every way", runsEveryWay},
-    {"refuses moved tensors", refusesMovedTensors},
     {"mixes runs and replays", mixesRunsAndReplays},
     {"alternates two programs", alternatesTwoPrograms},
     {"multiplies floats", multipliesFloats},

@@ -8,6 +8,7 @@
 
 #include "runtime/plan/spell_out.h"
 #include "tests/hosts/support.h"
+#include "tests/support/damage.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -127,32 +128,6 @@ TEST(HostsChecker, HasNoGroupThatMessagesHaveNot) {
 
 //===- Damage ---------------------------------------------------------------------------------===//
 
-void insert(Plan &plan, size_t before, const Command &command) {
-  for (PlanRelease &release : plan.releases)
-    release.beforeCommand += release.beforeCommand >= before;
-  plan.commands.insert(plan.commands.begin() + static_cast<std::ptrdiff_t>(before), command);
-}
-
-void erase(Plan &plan, size_t index) {
-  for (PlanRelease &release : plan.releases)
-    release.beforeCommand -= release.beforeCommand > index;
-  plan.commands.erase(plan.commands.begin() + static_cast<std::ptrdiff_t>(index));
-}
-
-/// The k-th command that `isWanted`, or none.
-template <class Fn> std::optional<size_t> find(const Plan &plan, size_t k, Fn isWanted) {
-  for (size_t i = 0; i < plan.commands.size(); ++i)
-    if (isWanted(plan.commands[i]) && k-- == 0)
-      return i;
-  return std::nullopt;
-}
-
-bool isGroup(const Command &command) { return command.kind == CommandKind::Group; }
-
-/// False: there is no k-th place. Nothing: it would be no damage.
-using Damage = std::optional<bool> (*)(Plan &plan, size_t k);
-constexpr std::optional<bool> kSame = std::nullopt;
-
 /// A message of a group becomes an endpoint, with the commands of its side.
 std::optional<bool> toEndpoint(Plan &plan, size_t k) {
   for (uint32_t number = 0; number < plan.groups.size(); ++number) {
@@ -162,11 +137,13 @@ std::optional<bool> toEndpoint(Plan &plan, size_t k) {
       continue;
     }
     const PlanMessage message = group[k];
-    const auto index =
-        *find(plan, 0, [&](const Command &c) { return isGroup(c) && c.group == number; });
+    const auto isThis = [&](const Command &c) {
+      return c.kind == CommandKind::Group && c.group == number;
+    };
+    const size_t index = *findCommand(plan, 0, isThis);
     Command command = plan.commands[index];
     if (group.size() == 1)
-      erase(plan, index);
+      eraseCommand(plan, index);
     else
       group.erase(group.begin() + static_cast<std::ptrdiff_t>(k));
     const auto endpoint = static_cast<uint32_t>(plan.endpoints.size());
@@ -182,10 +159,10 @@ std::optional<bool> toEndpoint(Plan &plan, size_t k) {
     command.group = kNone;
     command.endpoint = endpoint;
     command.kind = CommandKind::Signal;
-    insert(plan, index, command);
+    insertCommand(plan, index, command);
     command.kind = CommandKind::Await;
     command.flag = endpoint;
-    insert(plan, index + (message.direction == Direction::Send), command);
+    insertCommand(plan, index + (message.direction == Direction::Send), command);
     return true;
   }
   return false;
@@ -197,42 +174,18 @@ std::optional<bool> toMessage(Plan &plan, size_t k) {
     return false;
   const Endpoint endpoint = plan.endpoints[k];
   const auto ofEndpoint = [&](const Command &c) { return c.endpoint == k; };
-  const std::optional<size_t> first = find(plan, 0, ofEndpoint);
+  const std::optional<size_t> first = findCommand(plan, 0, ofEndpoint);
   if (!first || endpoint.range.buffer == kPeerBuffer)
     return kSame;
   Command command = plan.commands[*first];
-  while (const std::optional<size_t> next = find(plan, 0, ofEndpoint))
-    erase(plan, *next);
+  while (const std::optional<size_t> next = findCommand(plan, 0, ofEndpoint))
+    eraseCommand(plan, *next);
   command.kind = CommandKind::Group;
   command.endpoint = command.flag = kNone;
   command.group = static_cast<uint32_t>(plan.groups.size());
   plan.groups.push_back(
       {{endpoint.direction, endpoint.peer, endpoint.range, endpoint.dtype, endpoint.origin}});
-  insert(plan, *first, command);
-  return true;
-}
-
-std::optional<bool> dropGroup(Plan &plan, size_t k) {
-  const std::optional<size_t> index = find(plan, k, isGroup);
-  if (index)
-    erase(plan, *index);
-  return index.has_value();
-}
-
-/// The last message of a group comes in one of its own behind it.
-std::optional<bool> splitGroup(Plan &plan, size_t k) {
-  const std::optional<size_t> index = find(plan, k, isGroup);
-  if (!index)
-    return false;
-  PlanGroup &group = plan.groups[plan.commands[*index].group];
-  if (group.size() < 2)
-    return kSame;
-  Command second = plan.commands[*index];
-  second.group = static_cast<uint32_t>(plan.groups.size());
-  const PlanMessage last = group.back();
-  group.pop_back();
-  plan.groups.push_back({last});
-  insert(plan, *index + 1, second);
+  insertCommand(plan, *first, command);
   return true;
 }
 
@@ -250,37 +203,27 @@ std::optional<bool> otherHosts(Plan &plan, size_t k) {
   return true;
 }
 
-struct Named {
-  const char *name;
-  Damage damage;
-};
-constexpr Named kDamages[] = {{"a message becomes an endpoint", toEndpoint},
-                              {"an endpoint becomes a message", toMessage},
-                              {"drop a group", dropGroup},
-                              {"split a group", splitGroup},
-                              {"other hosts", otherHosts}};
+constexpr NamedDamage kDamages[] = {{"a message becomes an endpoint", toEndpoint},
+                                    {"an endpoint becomes a message", toMessage},
+                                    {"drop a group", dropCommand<CommandKind::Group>},
+                                    {"other hosts", otherHosts}};
 
 TEST(HostsChecker, FindsEveryDamage) {
-  std::map<std::string, int> counts;
-  for (const HostsCase &made : cases())
-    for (const Named &named : kDamages)
-      for (size_t rank = 0; rank < made.plans.size(); ++rank)
-        for (size_t k = 0;; ++k) {
-          Plans damaged = made.plans;
-          const std::optional<bool> done = named.damage(damaged[rank], k);
-          if (done == kSame)
-            continue;
-          if (!*done)
-            break;
-          if (named.damage == splitGroup && !haveOneWhole(damaged, rank))
-            continue; // its halves never waited for each other
-          EXPECT_FALSE(judge(made, damaged).isSafe()) << named.name << " " << k << " of\n"
-                                                      << str(made.plans[rank]) << "damaged\n"
-                                                      << str(damaged[rank]);
-          ++counts[named.name];
-        }
-  for (const Named &named : kDamages)
-    EXPECT_GT(counts[named.name], 20) << named.name;
+  constexpr NamedDamage kSplit[] = {{"split a group", splitGroup}};
+  DamageCount count(kDamages), splits(kSplit);
+  int together = 0;
+  for (const HostsCase &made : cases()) {
+    count.expectFound(made.plans,
+                      [&](const Plans &damaged, size_t) { return !judge(made, damaged).isSafe(); });
+    splits.expectFound(made.plans, [&](const Plans &damaged, size_t rank) {
+      if (!haveOneWhole(damaged, rank))
+        return true; // its halves never waited for each other
+      ++together;
+      return !judge(made, damaged).isSafe();
+    });
+  }
+  count.expectAtLeast(20);
+  EXPECT_GE(together, 20);
 }
 
 /// On both sides, so that they meet: the host is what is wrong.
@@ -328,7 +271,7 @@ TEST(HostsChecker, FindsALocalWaitBeforeAGroup) {
       for (size_t k = 0;; ++k) {
         Plans damaged = made.plans;
         Plan &plan = damaged[rank];
-        const std::optional<size_t> group = find(plan, k, isGroup);
+        const std::optional<size_t> group = findCommand(plan, k, CommandKind::Group);
         if (!group)
           break;
         const auto isPassiveAwait = [&](const Command &c) {
@@ -337,13 +280,13 @@ TEST(HostsChecker, FindsALocalWaitBeforeAGroup) {
           const Endpoint &e = plan.endpoints[c.endpoint];
           return (e.protocol == Protocol::Get) == (e.direction == Direction::Send);
         };
-        const std::optional<size_t> await = find(plan, 0, isPassiveAwait);
+        const std::optional<size_t> await = findCommand(plan, 0, isPassiveAwait);
         if (!await || *await < *group)
           continue;
         Command command = plan.commands[*await];
         command.stream = plan.commands[*group].stream;
-        erase(plan, *await);
-        insert(plan, 0, command); // before its own signal, even
+        eraseCommand(plan, *await);
+        insertCommand(plan, 0, command); // before its own signal, even
         ++moved;
         found += !judge(made, damaged).isSafe();
       }

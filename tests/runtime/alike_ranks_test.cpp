@@ -9,6 +9,7 @@
 #include "runtime/plan/spell_out.h"
 #include "tests/support/alike.h"
 #include "tests/support/configured.h"
+#include "tests/support/damage.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -153,9 +154,7 @@ using Damage = bool (*)(Plan &plan, size_t k);
 bool drop(Plan &plan, size_t k) {
   if (k >= plan.commands.size())
     return false;
-  for (PlanRelease &release : plan.releases)
-    release.beforeCommand -= release.beforeCommand > k;
-  plan.commands.erase(plan.commands.begin() + static_cast<ptrdiff_t>(k));
+  eraseCommand(plan, k);
   return true;
 }
 

@@ -1,6 +1,6 @@
 //===- tests/runtime/checker_functions_test.cpp - functions of the right values, rounded once ===//
 
-#include "api/compile/check.h"
+#include "tests/support/checked.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,17 +35,7 @@ program @p implements @f mesh [0 .. 1) (%A: bf16[4, 5], %B: bf16[5, 3], %E: bf16
          "}\n";
 }
 
-std::string verdictOf(const std::string &text) {
-  std::unique_ptr<Source> source = parseSource("t.braid", text);
-  Result<Compiled> compiled = compile(*source, {});
-  EXPECT_TRUE(compiled) << source->diags.str() << text;
-  if (!compiled)
-    return "";
-  Result<CheckReport> report = checkProgram(*compiled, {});
-  return report ? str(*report) : report.status().message() + source->diags.str();
-}
-
-std::string verdict(const std::string &nodes) { return verdictOf(withNodes(nodes)); }
+std::string verdict(const std::string &nodes) { return test::verdict(withNodes(nodes)); }
 
 constexpr const char *kProved = "every output computed once, from the right blocks of its run";
 constexpr const char *kWrong = "is not what the definition says from byte 0 on";
@@ -123,7 +113,7 @@ TEST(CheckerOfFunctions, KnowsSumsThatAreNotRounded) {
                             "for %i in 0 .. 3 { %c1 = slice %y[%i .. %i + 1] "
                             "%s1 = slice %S[%i .. %i + 1] sum %c1, %parts[%i .. %i + 1], %b "
                             "pointwise %s1, silu(%c1) } pointwise %Y, %y"})
-    EXPECT_THAT(verdictOf(withSum(nodes)), HasSubstr(kProved)) << nodes;
+    EXPECT_THAT(test::verdict(withSum(nodes)), HasSubstr(kProved)) << nodes;
 }
 
 TEST(CheckerOfFunctions, RejectsSumsThatAreRoundedFirst) {
@@ -134,11 +124,11 @@ TEST(CheckerOfFunctions, RejectsSumsThatAreRoundedFirst) {
         "sum %y, %parts pointwise %S, silu(%y) sum %Y, %parts, %b",
         "sum %y, %parts, %b pointwise %S, %y pointwise %Y, %y",
         "%one = slice %parts[0 .. 1] sum %y, %one, %b pointwise %S, silu(%y) sum %Y, %parts, %b"})
-    EXPECT_THAT(verdictOf(withSum(nodes)), HasSubstr(kWrong)) << nodes;
+    EXPECT_THAT(test::verdict(withSum(nodes)), HasSubstr(kWrong)) << nodes;
 }
 
 TEST(CheckerOfFunctions, SaysWhichSumIsRounded) {
-  EXPECT_THAT(verdictOf(withSum("sum %Y, %parts, %b pointwise %S, silu(%Y)")),
+  EXPECT_THAT(test::verdict(withSum("sum %Y, %parts, %b pointwise %S, silu(%Y)")),
               testing::AllOf(HasSubstr("it holds the silu of the sum of the matmul of %X"),
                              HasSubstr("expected the silu of the f32 sum of the matmul of %X")));
 }

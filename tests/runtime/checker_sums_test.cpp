@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------===//
 
-#include "api/compile/check.h"
+#include "tests/support/checked.h"
 #include "tests/support/reductions.h"
 
 #include <gmock/gmock.h>
@@ -14,33 +14,10 @@
 namespace braid {
 namespace {
 
+using namespace test;
 using namespace test::reductions;
 using testing::HasSubstr;
 using testing::Not;
-
-using Edit = std::pair<std::string, std::string>;
-
-/// `text` with each edit's first part, which occurs once, replaced by its second part.
-std::string edited(std::string text, const std::vector<Edit> &edits) {
-  for (const auto &[from, to] : edits) {
-    size_t at = text.find(from);
-    EXPECT_NE(at, std::string::npos) << "nowhere: " << from;
-    EXPECT_EQ(text.find(from, at + 1), std::string::npos) << "twice: " << from;
-    if (at != std::string::npos)
-      text.replace(at, from.size(), to);
-  }
-  return text;
-}
-
-std::string verdict(const std::string &text, const CheckOptions &options = {}) {
-  std::unique_ptr<Source> source = parseSource("t.braid", text);
-  Result<Compiled> compiled = compile(*source, {});
-  EXPECT_TRUE(compiled) << source->diags.str() << text;
-  if (!compiled)
-    return "";
-  Result<CheckReport> report = checkProgram(*compiled, options);
-  return report ? str(*report) : report.status().message() + source->diags.str();
-}
 
 constexpr const char *kProved =
     "result     every output computed once, from the right blocks of its run\n";
@@ -180,13 +157,6 @@ TEST(CheckerSums, NamesTheWritersOfTheParts) {
                 "%h\" (trip 1) at t.braid:25:5\n"
                 "    writes %parts of rank 0, bytes [96 .. 144) from %sent of rank 2, bytes [0 .. "
                 "48)\n"));
-}
-
-TEST(CheckerSums, OnlyTheOwn) {
-  EXPECT_THAT(
-      verdict(edited(scatterByPut({}), {{"  sum %c, %parts\n", "  set %c, %own\n"}})),
-      wrongSum({"it holds " + kA0 + " (from its byte 0 on)", kExpected,
-                "it lacks the partial result of rank 1", "it lacks the partial result of rank 2"}));
 }
 
 TEST(CheckerSums, OneIsThereTwice) {
@@ -360,19 +330,6 @@ TEST(CheckerSums, OrderOfSumsOfSums) {
 
 //===- When -----------------------------------------------------------------------------------===//
 
-TEST(CheckerSums, AddedBeforeItArrived) {
-  const std::string text = scatterByPut({2});
-  EXPECT_THAT(verdict(edited(text, {{"    wait %r\n", ""},
-                                    {"    wait %s\n  }\n", "    wait %s\n    sum %c, %parts\n"
-                                                           "    wait %r\n  }\n"},
-                                    {"  for %i in 1 .. 2 {\n    %slot",
-                                     "  %c = select %C[0]\n  for %i in 1 .. 2 {\n    %slot"},
-                                    {"  }\n  %c = select %C[0]\n  sum %c, %parts\n", "  }\n"}})),
-              AllOf(HasSubstr("unsafe (race): a read and a write that nothing orders\n"),
-                    HasSubstr("sum of \"sum %c, %parts\""),
-                    HasSubstr("both touch %parts of rank")));
-}
-
 /// The next run's "you may write" is given on a stream that does not know of the sum.
 TEST(CheckerSums, OverwrittenWhileItIsAdded) {
   const std::string text = scatterInChunks({2});
@@ -388,15 +345,6 @@ TEST(CheckerSums, OverwrittenWhileItIsAdded) {
                     HasSubstr("copy of \"%s = p2p send %part_rows")));
 }
 
-/// The owner's partial result of the run before, where the GEMM comes after the sum.
-TEST(CheckerSums, OwnPartialResultIsAddedTooEarly) {
-  const std::string gemm = "  matmul %own, %own_block, %B\n";
-  EXPECT_THAT(verdict(edited(scatterByPut({2}),
-                             {{gemm, ""}, {"  sum %c, %parts\n", "  sum %c, %parts\n" + gemm}})),
-              AllOf(HasSubstr("unsafe (result): reads what nothing has written\n"),
-                    HasSubstr("%parts of rank")));
-}
-
 /// Only the receive's wait orders what a peer's GEMM stores here.
 TEST(CheckerSums, WhatAPeerStoresIsNotWaitedFor) {
   EXPECT_THAT(
@@ -405,18 +353,6 @@ TEST(CheckerSums, WhatAPeerStoresIsNotWaitedFor) {
       AllOf(HasSubstr("unsafe (race): a "),
             HasSubstr("matmul of \"%s = p2p send matmul %block, %B : f32[3, 4] to "),
             HasSubstr("both touch %parts of rank")));
-}
-
-TEST(CheckerSums, OtherRowsAreStoredAtAPeer) {
-  EXPECT_THAT(verdict(edited(scatterAtPeers({3}), {{"%block = select %A[(rank + %i) mod 3]",
-                                                    "%block = select %A[(rank - %i) mod 3]"}})),
-              HasSubstr("unsafe (result): "));
-}
-
-/// Two GEMMs on streams that the sum does not wait for.
-TEST(CheckerSums, OwnPartialResultIsNotWaitedFor) {
-  EXPECT_THAT(verdict(edited(scatterInChunks({2}), {{"    synchronize stream(1)\n", ""}})),
-              HasSubstr("unsafe (race): a write and a read that nothing orders\n"));
 }
 
 } // namespace

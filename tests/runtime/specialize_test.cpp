@@ -283,14 +283,6 @@ program @c mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {
   EXPECT_THAT(commandsOf(text, 1), HasSubstr("%C[0 .. 8) <- %A[8 .. 16)"));
 }
 
-TEST(Specialize, ListsPreparationApartFromCommands) {
-  Specialized made = specialized(exchange("get"));
-  ASSERT_TRUE(made.plan.isOk());
-  ASSERT_EQ(made.plan->preparation.size(), 2u);
-  EXPECT_EQ(made.plan->preparation[0].kind, PrepareKind::AllocateArenas);
-  EXPECT_EQ(made.plan->preparation[1].kind, PrepareKind::Share);
-}
-
 /// A kernel that adds what it pulls need not store it, if nobody else reads it. `sent`: where the
 /// peer pulls from. `more`: what follows the sum.
 TEST(Specialize, SaysWhichPartsOnlyTheirSumReads) {
@@ -332,26 +324,6 @@ program @kept mesh [0 .. 1) (%A: f32[2, 4]) -> (%C: f32[4], %parts: f32[2, 4]) {
 )");
   ASSERT_TRUE(made.plan.isOk()) << made.source->diags.str();
   EXPECT_TRUE(made.plan->sums.front().keepsParts);
-}
-
-/// As lowering makes it: what the peer pulls a GEMM has made there.
-TEST(Specialize, KeepsNoPartsOfAnAllReduce) {
-  const Specialized made = specialized(R"(
-program @reduced mesh [0 .. 2) (%A: f32[4, 8], %B: f32[8, 5]) -> (%C: f32[4, 5]) {
-  %parts = allocate symmetric f32[2, 4, 5]
-  %h = share_mem_handles get %parts
-  %own = select %parts[rank]
-  matmul %own, %A, %B
-  %slot = select %parts[(rank + 1) mod 2]
-  %s = p2p send %own to (rank + 1) mod 2 via %h
-  %r = p2p recv %slot from (rank + 1) mod 2 via %h
-  wait %r
-  sum %C, %parts
-  wait %s
-}
-)");
-  ASSERT_TRUE(made.plan.isOk()) << made.source->diags.str();
-  EXPECT_FALSE(made.plan->sums.front().keepsParts);
 }
 
 /// The receiver's signal says that it may be written or has read, the sender's that data are there.
@@ -607,13 +579,6 @@ program @p mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {
       "     10  stream(0)  group      recv %all[16 .. 32) from rank 1\n"
       "     11  stream(0)  wait_event event 1\n"
       "     12  stream(0)  wait_event event 2\n");
-}
-
-TEST(Specialize, FingerprintIsThatOfTheText) {
-  Specialized a = specialized(exchange("get"), 0), b = specialized(exchange("get"), 1),
-              c = specialized(exchange("put"), 0);
-  EXPECT_EQ(a.plan->fingerprint, b.plan->fingerprint);
-  EXPECT_NE(a.plan->fingerprint, c.plan->fingerprint);
 }
 
 TEST(Specialize, WarmsGemmsOfEveryResultType) {

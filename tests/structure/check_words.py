@@ -22,12 +22,11 @@ STILL = {
     "api/launch": 35,
     "runtime": 3,
     "runtime/job": 6,
-    "runtime/plan": 40,
     "tests/api": 27,
     "tests/bootstrap": 6,
     "tests/hosts": 1,
     "tests/processes": 34,
-    "tests/runtime": 30,
+    "tests/runtime": 28,
     "tools": 15,
 }
 

@@ -1,0 +1,43 @@
+//===- runtime/plan/collective_parts.cpp - what members of a collective give each other -------===//
+
+#include "runtime/plan/collective_parts.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace braid {
+
+int64_t memberOf(const PlanCollective &collective, int64_t rank) {
+  return llvm::find(collective.team, rank) - collective.team.begin();
+}
+
+std::vector<CollectivePart> partsOf(const PlanCollective &collective, int64_t rank,
+                                    llvm::function_ref<Range(int64_t member)> sent,
+                                    llvm::function_ref<Range(int64_t member)> received) {
+  const int64_t self = memberOf(collective, rank), members = collective.members();
+  auto gives = [&](int64_t from, int64_t to) {
+    if (collective.kind == CollectiveKind::Broadcast)
+      return from == collective.root;
+    return collective.kind != CollectiveKind::Reduce || to == collective.root;
+  };
+  std::vector<CollectivePart> parts;
+  for (int64_t i = 0; i < members; ++i) {
+    const int64_t member = (self + i) % members,
+                  peer = collective.team[static_cast<size_t>(member)];
+    parts.push_back({peer, gives(rank, peer) ? sent(member) : Range{},
+                     gives(peer, rank) ? received(member) : Range{}});
+  }
+  return parts;
+}
+
+std::vector<CollectivePart> partsOf(const PlanCollective &collective, int64_t rank) {
+  const Range &dst = collective.dst, &src = collective.src;
+  const bool isToAll = collective.kind == CollectiveKind::AllToAll;
+  const bool isFromAll = collective.kind != CollectiveKind::Broadcast;
+  const int64_t bytes = isToAll ? src.bytes / collective.members() : src.bytes;
+  return partsOf(
+      collective, rank,
+      [&](int64_t member) { return isToAll ? cut(src, member * bytes, bytes) : src; },
+      [&](int64_t member) { return isFromAll ? cut(dst, member * bytes, bytes) : dst; });
+}
+
+} // namespace braid
