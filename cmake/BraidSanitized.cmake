@@ -24,6 +24,8 @@ function(braid_compile_by_clang target)
   if(BRAID_CLANG)
     set(instead ${PROJECT_SOURCE_DIR}/cmake/clang_instead.sh)
     set(compiler ${instead} ${CMAKE_CXX_COMPILER_LAUNCHER} ${BRAID_CLANG} --)
+    target_compile_options(${target} BEFORE PRIVATE
+      -include ${PROJECT_SOURCE_DIR}/cmake/vector_for_clang.h)
     set_target_properties(${target} PROPERTIES
       CXX_COMPILER_LAUNCHER "${compiler}" CXX_LINKER_LAUNCHER "${instead};${BRAID_CLANG};--")
   endif()

@@ -3,6 +3,7 @@
 #include "api/compile/explain.h"
 
 #include "ir/counted.h"
+#include "ir/failure.h"
 #include "lowering/stages/fusion_stages.h"
 #include "runtime/plan/overlap.h"
 #include "runtime/plan/specialize.h"
