@@ -19,6 +19,9 @@
 
 namespace braid {
 
+struct CompileOptions;
+struct JobState;
+
 /// The place of this process in a job that the embedding program puts together. If a launcher's job
 /// fails, rank 0 kills processes that go on for another second; in this job none is killed.
 struct JobPlace {
@@ -131,9 +134,10 @@ public:
 
 private:
   friend class Session;
-  struct Impl;
-  explicit Job(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit Job(std::unique_ptr<JobState> state);
+  Result<CompiledProgram> choose(const std::string &name, const std::string &text,
+                                 const CompileOptions &given, double seconds);
+  std::unique_ptr<JobState> state_;
 };
 
 } // namespace braid

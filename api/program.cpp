@@ -43,12 +43,6 @@ Result<CompileOptions> toCompileOptions(const LoweringOptions &options) {
   return result;
 }
 
-Status withDiagnostics(const Source &source, const Status &status) {
-  if (status.isOk() || !source.diags.hasErrors())
-    return status;
-  return {status.code(), llvm::StringRef(source.diags.str()).rtrim('\n').str()};
-}
-
 Result<std::shared_ptr<CompiledProgram::Impl>>
 CompiledProgram::Impl::make(const std::string &name, const std::string &text,
                             const CompileOptions &options) {
@@ -56,7 +50,7 @@ CompiledProgram::Impl::make(const std::string &name, const std::string &text,
   impl->source = parseSource(name, text);
   Result<Compiled> compiled = compile(*impl->source, options);
   if (!compiled)
-    return withDiagnostics(*impl->source, compiled.status());
+    return withLocated(compiled.status(), *impl->source);
   impl->compiled = *compiled;
   impl->schedule = options.schedule;
   impl->inputs = specsOf(compiled->program->params());
@@ -112,7 +106,7 @@ Result<std::string> CompiledProgram::plan(int64_t rank) const {
     return Status::ok();
   });
   if (!status.isOk())
-    return withDiagnostics(*impl_->source, status);
+    return withLocated(status, *impl_->source);
   return text;
 }
 
@@ -121,7 +115,7 @@ Status CompiledProgram::check(const CheckLimits &limits, std::string *report) co
       impl_->compiled,
       {.queues = limits.queues, .runs = limits.runs, .ordered = impl_->compiled.isReproducible});
   if (!checked)
-    return withDiagnostics(*impl_->source, checked.status());
+    return withLocated(checked.status(), *impl_->source);
   const std::string text = fmt::format("@{} is {}", name(), braid::str(*checked));
   if (!checked->isSafe())
     return {StatusCode::Rejected, text};

@@ -7,10 +7,10 @@
 
 #include "api/autotune/choose.h"
 #include "api/calibrate/measure_machine.h"
-#include "api/launch/job_rank.h"
 #include "api/launch/launch.h"
 #include "api/machine/gpu_count.h"
-#include "api/ranks/run.h"
+#include "api/ranks/backends.h"
+#include "api/ranks/job_state.h"
 #include "ir/counted.h"
 #include "ir/failure.h"
 #include "ir/printable.h"
@@ -169,10 +169,12 @@ Status compareFlags(const CalibrateFlags &flags, ControlPlane &control) {
 }
 
 /// On ranks that have met. Rank 0 writes the file.
-Result<MeasuredMachine> measureOn(LocalMesh &mesh, const CalibrateFlags &flags,
-                                  const Backend &backend, PlanTimer &timer) {
-  BRAID_TRY(compareFlags(flags, timer.control()));
-  JobModelOptions job = chooseOptions(backend, /*ranksAreProcesses=*/true);
+Result<MeasuredMachine> measureOn(JobState &ranks, const CalibrateFlags &flags) {
+  ControlPlane &control = ranks.cluster->control(ranks.cluster->firstHosted());
+  if (control.rank() == 0)
+    BRAID_TRY(checkWritable(flags.file));
+  BRAID_TRY(compareFlags(flags, control));
+  JobModelOptions job = chooseOptions(ranks.backend, /*ranksAreProcesses=*/true);
   job.warn = warnOnStderr;
   StepProgress progress("calibrate");
   MachineOptions options;
@@ -182,24 +184,22 @@ Result<MeasuredMachine> measureOn(LocalMesh &mesh, const CalibrateFlags &flags,
   if (flags.name.empty() && !flags.usesGpus()) // the host's cores have no name as a device
     options.name = counted(std::thread::hardware_concurrency(), "CPU core");
   options.progress = std::ref(progress);
+  ranks.trials.resize(1);
+  PlanTimer timer(*ranks.cluster, control.rank(), ranks.trials.front(), ranks.barrier());
   MeasuredMachine measured = BRAID_TRY(measureMachine(timer, job, options));
-  if (timer.rank() == 0)
+  if (control.rank() == 0)
     BRAID_TRY(writeFile(flags.file, measured.model.encode()));
-  BRAID_TRY(mesh.control(timer.rank()).commit());
+  BRAID_TRY(control.commit());
   return measured;
 }
 
-Status measureAsRank(const CalibrateFlags &flags, const Backend &backend, JobRank &rank) {
-  const Place &place = rank.place();
-  if (place.rank == 0)
-    BRAID_TRY(checkWritable(flags.file));
-  TimedPlans plans; // outlives the devices
-  auto mesh = BRAID_TRY(LocalMesh::join(backend, {.ranks = place.ranks, .timeout = flags.timeout()},
-                                        rank.takeClient()));
-  PlanTimer timer(mesh->cluster(), place.rank, plans, rank.barrier());
-  Result<MeasuredMachine> measured = measureOn(*mesh, flags, backend, timer);
+Status measureAsRank(const CalibrateFlags &flags, const Backend &backend, const Place &place) {
+  auto rank = BRAID_TRY(JobRank::join(place, flags.timeout()));
+  const auto job = BRAID_TRY(
+      JobState::join(backend, {.ranks = place.ranks, .timeout = flags.timeout()}, std::move(rank)));
+  Result<MeasuredMachine> measured = measureOn(*job, flags);
   if (!measured) // before this rank leaves, which the others would take for the cause
-    return mesh->fail(measured.status());
+    return job->fail(measured.status());
   if (place.rank == 0)
     print(flags, *measured);
   return Status::ok();
@@ -208,12 +208,9 @@ Status measureAsRank(const CalibrateFlags &flags, const Backend &backend, JobRan
 /// `isLaunched`: this command started the rank, and says what has failed.
 int runRank(const CalibrateFlags &flags, const Backend &backend, const Place &place,
             bool isLaunched) {
-  Result<std::unique_ptr<JobRank>> rank = JobRank::join(place, flags.timeout());
-  Status status = rank ? measureAsRank(flags, backend, **rank) : rank.status();
+  const Status status = measureAsRank(flags, backend, place);
   if (status.isOk())
     return 0;
-  if (rank)
-    status = (*rank)->fail(status);
   if (!isLaunched)
     llvm::errs() << fmt::format("rank {}: {}", place.rank, messageOf(status));
   return static_cast<int>(status.code());
@@ -236,9 +233,7 @@ Result<int> launchRanks(const CalibrateFlags &flags) {
   for (const std::string &ending : report.endings)
     llvm::errs() << (report.status.isOk() ? "braid: warning: the file is complete, but " : "")
                  << ending << "\n";
-  if (report.signal != 0)
-    return 128 + report.signal; // as a shell says it
-  return static_cast<int>(report.isOutputLost ? StatusCode::Unsupported : report.status.code());
+  return report.exitCode();
 }
 
 Result<int> calibrateCommand(const CalibrateFlags &flags) {

@@ -2,6 +2,7 @@
 
 #include "api/compile/check.h"
 #include "ir/failure.h"
+#include "runtime/json.h"
 #include "tools/command.h"
 #include "tools/step_progress.h"
 #include "tools/view.h"
@@ -10,7 +11,6 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <limits>
 
@@ -50,50 +50,53 @@ void addFlags(CLI::App &app, CheckFlags &flags) {
   app.footer(kCheckFooter);
 }
 
-using OrderedJson = nlohmann::ordered_json;
-
-OrderedJson toJson(const CheckedEvent &event) {
-  OrderedJson json = {
-      {"rank", event.rank},
-      {"run", event.run},
-      {"command", event.command == kNone ? OrderedJson() : OrderedJson(event.command)},
-      {"text", event.text}};
-  if (!event.detail.empty())
-    json["detail"] = event.detail;
-  if (!event.waitsFor.empty()) {
-    json["waits_for"] = event.waitsFor;
-    json["behind"] = event.behind;
-  }
-  return json;
+void writeEvent(JsonWriter &json, const CheckedEvent &event) {
+  json.object([&] {
+    json.attribute("rank", event.rank);
+    json.attribute("run", event.run);
+    json.attribute("command", event.command == kNone ? std::nullopt : std::optional(event.command));
+    json.attribute("text", event.text);
+    if (!event.detail.empty())
+      json.attribute("detail", event.detail);
+    if (!event.waitsFor.empty()) {
+      json.attribute("waits_for", event.waitsFor);
+      json.attribute("behind", event.behind);
+    }
+  });
 }
 
-void printJson(const CheckReport &report) {
-  OrderedJson json = {{"safe", report.isSafe()},
-                      {"ranks", report.ranks},
-                      {"hosts", report.hosts},
-                      {"runs", report.runs},
-                      {"queues", report.queues},
-                      {"commands", report.commands},
-                      {"transfers", report.transfers},
-                      {"messages", report.isOfMessages},
-                      {"collectives", report.collectives},
-                      {"accesses", report.accesses},
-                      {"seams_checked", report.seamsChecked},
-                      {"result_checked", report.resultChecked},
-                      {"order_checked", report.orderChecked},
-                      {"violation", nullptr}};
-  if (!report.resultChecked)
-    json["result_not_checked"] = report.resultNotChecked;
-  if (report.violation) {
-    OrderedJson events = OrderedJson::array();
-    for (const CheckedEvent &event : report.violation->events)
-      events.push_back(toJson(event));
-    json["violation"] = {{"rule", name(report.violation->rule).str()},
-                         {"summary", report.violation->summary},
-                         {"events", std::move(events)},
-                         {"notes", report.violation->notes}};
-  }
-  llvm::outs() << json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) << "\n";
+void writeViolation(JsonWriter &json, const Violation &violation) {
+  json.attributeObject("violation", [&] {
+    json.attribute("rule", name(violation.rule));
+    json.attribute("summary", violation.summary);
+    json.attributeList("events", violation.events, writeEvent);
+    json.attributeList("notes", violation.notes,
+                       [](JsonWriter &to, const std::string &note) { to.value(note); });
+  });
+}
+
+void writeReport(JsonWriter &json, const CheckReport &report) {
+  json.object([&] {
+    json.attribute("safe", report.isSafe());
+    json.attribute("ranks", report.ranks);
+    json.attribute("hosts", report.hosts);
+    json.attribute("runs", report.runs);
+    json.attribute("queues", report.queues);
+    json.attribute("commands", report.commands);
+    json.attribute("transfers", report.transfers);
+    json.attribute("messages", report.isOfMessages);
+    json.attribute("collectives", report.collectives);
+    json.attribute("accesses", report.accesses);
+    json.attribute("seams_checked", report.seamsChecked);
+    json.attribute("result_checked", report.resultChecked);
+    json.attribute("order_checked", report.orderChecked);
+    if (report.violation)
+      writeViolation(json, *report.violation);
+    else
+      json.attribute("violation", nullptr);
+    if (!report.resultChecked)
+      json.attribute("result_not_checked", report.resultNotChecked);
+  });
 }
 
 /// From one of the accused to the next: a wait, or that nothing orders the two.
@@ -157,7 +160,7 @@ Result<int> checkCommand(const CheckFlags &flags, std::unique_ptr<Source> &sourc
   if (flags.emit == "html")
     BRAID_TRY(printCounterexample(compiled, checkOptions));
   else if (flags.json)
-    printJson(checked);
+    llvm::outs() << jsonText([&](JsonWriter &json) { writeReport(json, checked); }, 2) << "\n";
   else if (flags.emit == "dot")
     printDot(checked);
   else

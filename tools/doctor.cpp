@@ -1,7 +1,7 @@
 //===- tools/doctor.cpp - `braid doctor`, and its part `braid env` ----------------------------===//
 
 #include "api/doctor/report.h"
-#include "api/ranks/run.h"
+#include "api/ranks/backends.h"
 #include "ir/failure.h"
 #include "ir/printable.h"
 #include "tools/command.h"

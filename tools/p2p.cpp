@@ -5,7 +5,7 @@
 #include "api/machine/ask_nvml.h"
 #include "api/machine/gpu_count.h"
 #include "api/pairs/measure_pairs.h"
-#include "api/ranks/run.h"
+#include "api/ranks/backends.h"
 #include "ir/failure.h"
 #include "runtime/files.h"
 #include "runtime/job/bootstrap/environment.h"

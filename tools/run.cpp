@@ -2,8 +2,9 @@
 
 #include "api/compile/check.h"
 #include "api/compile/plans.h"
-#include "api/launch/job_rank.h"
 #include "api/launch/launch.h"
+#include "api/ranks/backends.h"
+#include "api/timing/seconds_since.h"
 #include "ir/counted.h"
 #include "ir/failure.h"
 #include "ir/printable.h"
@@ -30,8 +31,6 @@
 namespace braid::tools {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr const char *kRunFooter = R"(
 The program is checked across all ranks first, as braid check does; one that is not safe is not run.
 Inputs are drawn afresh for every iteration and outputs are overwritten with NaNs before it. With
@@ -51,13 +50,13 @@ void addFlags(CLI::App &app, RunFlags &flags) {
   flags.source.addTo(app);
   addText(app, "--backend", flags.backend, "NAME",
           "cpu (default), cuda, nccl, or null (computes nothing)");
-  addInteger(app, "--iterations", flags.iterations, "I",
+  addInteger(app, "--iterations", flags.run.iterations, "I",
              "how many runs, one after another (default 1)");
-  app.add_flag("--verify", flags.verify, "compare every result with the reference");
-  addInteger(app, "--seed", flags.seed, "S", "draws the inputs (default 1)");
-  addInteger(app, "--schedule-seed", flags.scheduleSeed, "S",
+  app.add_flag("--verify", flags.run.verify, "compare every result with the reference");
+  addInteger(app, "--seed", flags.run.seed, "S", "draws the inputs (default 1)");
+  addInteger(app, "--schedule-seed", flags.run.scheduleSeed, "S",
              "run commands one at a time, in an order drawn from this seed");
-  addInteger(app, "--queues", flags.queues, "Q",
+  addInteger(app, "--queues", flags.run.queues, "Q",
              "let stream k share queue k mod Q (default: a queue for each)");
   addInteger(app, "--timeout-ms", flags.timeoutMs, "T",
              "give up after this long without progress (default 60000)");
@@ -104,57 +103,12 @@ Status findBackend(const RunFlags &flags, const Configuration &config,
                  : missingBackend(flags.backend, registry, {"cpu", "cuda", "nccl", "null"});
 }
 
-/// Speaks up on stderr every two seconds of a long run. How long the rest takes is told by how long
-/// iterations took since the first call: before it, ranks take their time to meet and to prepare.
-class Progress {
-public:
-  explicit Progress(int64_t iterations) : iterations_(iterations) {}
-
-  void operator()(int64_t done) {
-    const Clock::time_point now = Clock::now();
-    if (firstDone_ == 0) {
-      firstDone_ = done;
-      first_ = now;
-    }
-    if (now - last_ < std::chrono::seconds(2) || done == iterations_)
-      return;
-    last_ = now;
-    llvm::errs() << fmt::format("braid: iteration {} of {}, {:.0f} s gone{}\n", done, iterations_,
-                                seconds(now - start_), rest(done, now));
-  }
-
-private:
-  static double seconds(Clock::duration time) {
-    return std::chrono::duration<double>(time).count();
-  }
-
-  std::string rest(int64_t done, Clock::time_point now) const {
-    if (done == firstDone_)
-      return "";
-    const double each = seconds(now - first_) / static_cast<double>(done - firstDone_);
-    return fmt::format(", about {:.0f} s left", each * static_cast<double>(iterations_ - done));
-  }
-
-  int64_t iterations_, firstDone_ = 0;
-  Clock::time_point start_ = Clock::now(), first_ = start_, last_ = start_;
-};
-
-RunOptions toOptions(const RunFlags &flags, const Configuration &config, Progress &progress) {
-  RunOptions options;
-  options.iterations = flags.iterations;
-  options.verify = flags.verify;
-  options.seed = flags.seed;
+RunOptions toOptions(const RunFlags &flags, const Configuration &config) {
+  RunOptions options = flags.run;
   options.timeout = std::chrono::milliseconds(flags.timeoutMs);
-  options.scheduleSeed = flags.scheduleSeed;
-  options.queues = flags.queues;
   options.graph = config.launch() == schedule::Launch::Graph;
   options.transferMode = transferModeOf(config);
   options.trace = !flags.trace.empty();
-  options.progress = [&progress](int64_t done) { progress(done); };
-  if (!flags.trace.empty())
-    options.beforeCommit = [&flags](const RunReport &report) {
-      return writeFile(flags.trace, report.trace);
-    };
   return options;
 }
 
@@ -195,7 +149,7 @@ bool leavesRecords(const RunFlags &flags) {
   return !flags.flightRecords.empty() && flags.flightRecords != "none";
 }
 
-/// What ranks cannot do that are processes, and what only they can.
+/// Refuses flags that only threads have for processes, and the other way round.
 Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &backend) {
   if (setup.kind != RankSetup::Launcher && !setup.isLaunched() && flags.prefixOutput)
     return badInput("--prefix-output: expected --processes with it");
@@ -203,7 +157,7 @@ Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &
     return badInput("--flight-records: expected ranks that are processes, got threads of one");
   if (setup.kind == RankSetup::Threads)
     return Status::ok();
-  if (flags.scheduleSeed)
+  if (flags.run.scheduleSeed)
     return unsupported("--schedule-seed: the seeded scheduler needs all ranks in one process");
   if (!backend.join)
     return unsupported("--backend {}: its ranks cannot be processes, only threads of one",
@@ -226,7 +180,7 @@ Status checkFiles(const RunFlags &flags) {
   return leavesRecords(flags) ? checkRecordsFolder(flags.flightRecords) : Status::ok();
 }
 
-/// What a rank was doing is of interest if the run itself failed, not what it was asked to do.
+/// Flight records are of interest if the run itself failed, not what it was asked to do.
 bool hasFailedRunning(const Status &status) {
   switch (status.code()) {
   case StatusCode::WrongResult:
@@ -243,7 +197,7 @@ bool hasFailedRunning(const Status &status) {
   llvm_unreachable("covered above");
 }
 
-/// Where all ranks of a job leave their flight records; empty: nowhere.
+/// The folder for the flight records of all ranks of a job; empty: none are left.
 std::string recordsFolder(const RunFlags &flags, const JobMemory &memory, const std::string &job) {
   if (flags.flightRecords == "none")
     return "";
@@ -279,32 +233,29 @@ std::string leaveRecords(const RunFlags &flags, const JobMemory &memory, llvm::A
 /// One `braid run`: compiles, checks, and then runs the ranks, starts them, or is one of them.
 class Run {
 public:
-  explicit Run(const RunFlags &flags) : flags_(flags), progress_(flags.iterations) {}
+  explicit Run(const RunFlags &flags) : flags_(flags) {}
 
   int operator()() {
     Status status = begin();
     if (status.isOk())
-      status = read();
-    if (status.isOk())
-      status = understand();
+      status = readAndCompile();
     if (!status.isOk())
       return fail(status);
     return setup_.kind == RankSetup::Launcher ? launchRanks() : runRanks();
   }
 
 private:
+  Status checkFlags() const;
   Status begin();
-  Status read();
-  Status understand();
+  Status readAndCompile();
   /// It is known what will run. The launcher of ranks that choose does not get to know it.
   bool isDecided() const { return !options_.isAuto || choice_; }
   bool areThreads() const { return setup_.kind == RankSetup::Threads; }
   bool checksFirst() const;
   Status makePlans();
-  Status checkFirst(const CheckOptions &options);
-  ChooseOptions howToChoose() const;
   Status take(const Configurations &chosen);
-  Status chooseOn(LocalMesh &mesh);
+  Status choose();
+  Status createOrJoin();
   Result<RunReport> runHere();
   int runRanks();
   llvm::ArrayRef<Plan> plansFor(const JobMemory &memory);
@@ -313,76 +264,87 @@ private:
   int endFailed(const Status &cause) const;
   std::string leaveOwnRecords();
   std::string prefixed(const std::string &message) const;
+
   const RunFlags &flags_;
-  Progress progress_;
   RunOptions options_;
   BackendRegistry registry_ = builtinBackends();
   const Backend *backend_ = nullptr;
   RankSetup setup_;
   std::unique_ptr<Source> source_;
   CompileOptions compileOptions_;
-  Status readFlags_;  ///< of reading what they say about lowering
+  Status readFlags_;  ///< the mistake in the flags about lowering, if any
   Compiled compiled_; ///< until ranks have chosen: with any schedule
   std::vector<Plan> plans_;
-  std::mutex plansMutex_;                ///< of a launcher whose ranks choose
-  bool isChoiceTaken_ = false;           ///< by that
+  std::mutex plansMutex_;                ///< guards plans_ in a launcher whose ranks choose
+  bool isChoiceTaken_ = false;           ///< by that launcher
   std::optional<ScheduleChoice> choice_; ///< by --schedule auto
-  std::vector<TimedPlans> trials_;       ///< that led to it
-  std::unique_ptr<JobRank> job_;         ///< of a Rank; refers to what is above
+  double meetSeconds_ = 0;               ///< until all ranks had joined
+  std::unique_ptr<JobState> job_;        ///< null in a launcher; refers to what is above
 };
 
-/// Up to where this process knows what it is, and has joined its job if it is a rank of one: from
-/// then on whatever fails here ends all ranks.
-Status Run::begin() {
-  readFlags_ = flags_.source.toOptions(compileOptions_);
-  const Configuration &config = compileOptions_.schedule.all;
+Status Run::checkFlags() const {
   if (flags_.autoSeconds && !(*flags_.autoSeconds >= 0))
     return badInput("expected --auto-seconds to be at least 0, got {}", *flags_.autoSeconds);
   if (flags_.timeBest && *flags_.timeBest < 0)
     return badInput("expected --time-best to be at least 0, got {}", *flags_.timeBest);
   if (flags_.autoSeconds && flags_.timeBest)
     return badInput("expected --auto-seconds or --time-best, got both");
+  return Status::ok();
+}
+
+/// Up to where this process knows what it is, and has joined its job if it is a rank of one: from
+/// then on whatever fails here ends all ranks.
+Status Run::begin() {
+  readFlags_ = flags_.source.toOptions(compileOptions_);
+  const Configuration &config = compileOptions_.schedule.all;
+  BRAID_TRY(checkFlags());
   BRAID_TRY(findBackend(flags_, config, registry_, backend_));
   if (flags_.noCheck && flags_.source.reproducible)
     return badInput("--reproducible: expected no --no-check, for the check proves the order of "
                     "additions");
   if (flags_.timeoutMs < 1)
     return badInput("expected --timeout-ms to be at least 1, got {}", flags_.timeoutMs);
-  options_ = toOptions(flags_, config, progress_);
+  options_ = toOptions(flags_, config);
   compileOptions_.transport = backend_->transport;
   setup_ = BRAID_TRY(findSetup(flags_, *backend_, processEnvironment()));
   BRAID_TRY(checkSetup(flags_, setup_, *backend_));
   BRAID_TRY(checkFiles(flags_));
-  if (setup_.kind == RankSetup::Rank) {
-    job_ = BRAID_TRY(JobRank::join(*setup_.place, options_.timeout));
-    if (std::optional<JobCause> cause = job_->memory().cause())
-      return cause->status;
-  }
+  if (setup_.kind == RankSetup::Rank)
+    BRAID_TRY(createOrJoin());
   return checkSettings(processEnvironment());
 }
 
-/// The text, and what the flags say about lowering it.
-Status Run::read() {
+Status Run::createOrJoin() {
+  if (areThreads()) {
+    job_ =
+        BRAID_TRY(JobState::create(*backend_, clusterOptionsOf(options_, compiled_.program->ranks(),
+                                                               compiled_.isReproducible)));
+    return Status::ok();
+  }
+  const Place &place = *setup_.place;
+  auto rank = BRAID_TRY(JobRank::join(place, options_.timeout));
+  job_ = BRAID_TRY(
+      JobState::join(*backend_, clusterOptionsOf(options_, place.ranks, flags_.source.reproducible),
+                     std::move(rank)));
+  return job_->cluster->control(place.rank).failure();
+}
+
+/// Without anybody's choice a GPU's schedule is measured, and that of the host's own cores, whose
+/// times vary, is the default. Until it is, any schedule shows what is wrong with the text.
+Status Run::readAndCompile() {
   if (!readFlags_.isOk())
     return readFlags_;
   if (setup_.place)
     compileOptions_.ranks = setup_.place->ranks;
   // Our launcher hands on the text that it has checked; the file may have changed, or be a pipe.
-  const std::string &file = flags_.source.file;
-  source_ =
-      BRAID_TRY(setup_.isLaunched() ? readSource("-", file == "-" ? "" : file) : readSource(file));
-  return Status::ok();
-}
-
-/// Without anybody's choice a GPU's schedule is measured, and that of the host's own cores, whose
-/// times vary, is the default. Until it is, any schedule shows what is wrong with the text.
-Status Run::understand() {
   const SourceFlags &source = flags_.source;
-  options_.isAuto = source.isAuto() || (!source.schedule && choosesByItself(*backend_));
+  source_ = BRAID_TRY(setup_.isLaunched() ? readSource("-", source.file == "-" ? "" : source.file)
+                                          : readSource(source.file));
+  const bool isAsked = source.isAuto();
+  options_.isAuto = isAsked || (!source.schedule && choosesByItself(*backend_));
   if (!options_.isAuto && (flags_.autoSeconds || flags_.timeBest))
     return badInput("{}: expected --schedule auto, which it is for",
                     flags_.autoSeconds ? "--auto-seconds" : "--time-best");
-  const bool isAsked = source.isAuto();
   compiled_ = BRAID_TRY(
       compile(*source_, isAsked ? applyTo(compileOptions_, fieldsFor(compileOptions_.schedule.all))
                                 : compileOptions_));
@@ -391,59 +353,35 @@ Status Run::understand() {
   return makePlans();
 }
 
-/// Of what has been compiled, and proves them safe if that is what will run.
+/// Makes the Plans, and proves them safe if they are those that will run: Rejected with the
+/// counterexample, unless they are safe on as many queues as they will have.
 Status Run::makePlans() {
   StepProgress progress("check");
   auto report = [&](const WorkProgress &now) {
     progress(now);
-    if (job_) // the others wait
-      job_->memory().slot(setup_.place->rank).arrivals.fetch_add(1, std::memory_order_relaxed);
+    if (job_ && !areThreads()) // the others wait
+      job_->cluster->control(setup_.place->rank).tick();
   };
-  const CheckOptions check{.queues = flags_.queues,
+  const CheckOptions check{.queues = flags_.run.queues,
                            .ordered = flags_.source.reproducible,
                            .ownQueues = backend_->ownQueues,
                            .progress = report};
   plans_ = BRAID_TRY(braid::makePlans(compiled_, checksFirst() ? &check : nullptr));
-  if (job_ && isDecided())
-    job_->setPlans(plans_);
-  return checksFirst() ? checkFirst(check) : Status::ok();
-}
-
-/// By one process of a job: the launcher, or rank 0.
-bool Run::checksFirst() const {
-  if (flags_.noCheck || !isDecided())
-    return false;
-  switch (setup_.kind) {
-  case RankSetup::Threads:
-  case RankSetup::Launcher:
-    return true;
-  case RankSetup::Rank:
-    break;
-  }
-  return setup_.place->rank == 0 && (options_.isAuto || !setup_.isLaunched());
-}
-
-/// Rejected with the counterexample, unless the program is safe on as many queues as it will have.
-Status Run::checkFirst(const CheckOptions &options) {
-  const Status status = expectSafe(compiled_, plans_, options);
+  if (!checksFirst())
+    return Status::ok();
+  const Status status = expectSafe(compiled_, plans_, check);
   if (status.code() != StatusCode::Rejected)
     return status;
   return Status(StatusCode::Rejected, status.message() + "--no-check runs it all the same");
 }
 
-ChooseOptions Run::howToChoose() const {
-  ChooseOptions options = chooseOptions(*backend_, !areThreads(), compileOptions_);
-  if (!flags_.trace.empty()) // that of a graph has no commands
-    options.launchModes = {LaunchMode::Eager};
-  if (flags_.queues != 0)
-    options.cacheKey += fmt::format(", {} queues", flags_.queues);
-  if (flags_.scheduleSeed)
-    options.cacheKey += ", in a drawn order";
-  options.timed = flags_.timeBest;
-  options.seconds = flags_.autoSeconds.value_or(options.seconds);
-  options.usesKnown = true;
-  options.warn = warnOnStderr;
-  return options;
+/// One process of a job checks: the launcher, or rank 0.
+bool Run::checksFirst() const {
+  if (flags_.noCheck || !isDecided())
+    return false;
+  if (setup_.kind != RankSetup::Rank)
+    return true;
+  return setup_.place->rank == 0 && (options_.isAuto || !setup_.isLaunched());
 }
 
 /// From now on it is as if the flags had said what was chosen.
@@ -457,13 +395,17 @@ Status Run::take(const Configurations &chosen) {
 }
 
 /// Rank 0 has proved what was chosen before anything of it counts: no rank is prepared without it.
-Status Run::chooseOn(LocalMesh &mesh) {
-  choice_ = BRAID_TRY(choose(mesh, source_->diags.fileName(), source_->diags.text(), howToChoose(),
-                             trials_, job_ ? job_->barrier() : nullptr));
-  const bool isRank0 = mesh.firstHosted() == 0;
-  if (job_ && isRank0)
-    job_->memory().publishChoice(choice_->best().str());
-  if (flags_.explain && isRank0)
+Status Run::choose() {
+  ChooseOptions how = chooseOptions(*backend_, !areThreads(), compileOptions_);
+  if (!flags_.trace.empty()) // that of a graph has no commands
+    how.launchModes = {LaunchMode::Eager};
+  how.timed = flags_.timeBest;
+  how.seconds = flags_.autoSeconds.value_or(how.seconds);
+  how.warn = warnOnStderr;
+  choice_ = BRAID_TRY(job_->choose(source_->diags.fileName(), source_->diags.text(), how));
+  if (job_->isRank0Here() && !areThreads())
+    job_->rank->memory().publishChoice(choice_->best().str());
+  if (job_->isRank0Here() && flags_.explain)
     llvm::errs() << (flags_.timeBest ? explain(*choice_, choice_->candidates.size())
                                      : explain(*choice_));
   return take(choice_->best());
@@ -471,30 +413,39 @@ Status Run::chooseOn(LocalMesh &mesh) {
 
 Result<RunReport> Run::runHere() {
   BRAID_TRY(expectRunMemory(plans_, *backend_, options_, areThreads()));
-  MetRanks ranks =
-      BRAID_TRY(meet(compiled_, *backend_, options_, job_ ? job_->takeClient() : nullptr));
+  if (areThreads())
+    BRAID_TRY(createOrJoin());
+  const auto start = std::chrono::steady_clock::now();
+  if (!areThreads())
+    BRAID_TRY(compareOptions(*job_, compiled_, options_));
+  meetSeconds_ = secondsSince(start);
   if (options_.isAuto)
-    if (Status status = chooseOn(*ranks.mesh); !status.isOk())
-      return ranks.mesh->fail(status);
-  return run(ranks, compiled_, plans_, options_);
+    BRAID_TRY(choose());
+  StepProgress progress("run", std::chrono::seconds(2));
+  options_.progress = std::ref(progress);
+  return run(*job_, compiled_, std::move(plans_), options_);
 }
 
 int Run::runRanks() {
   Result<RunReport> report = runHere();
   if (!report)
     return fail(report.status());
+  job_->cluster.reset(); // the launcher waits longer for a rank that has left and only prints
   if (setup_.place && setup_.place->rank != 0)
     return 0;
+  if (!flags_.trace.empty())
+    if (Status status = writeFile(flags_.trace, report->trace); !status.isOk())
+      return tools::report(status);
   // Standard output is the trace's, if that was asked for there.
   llvm::raw_ostream &os = flags_.trace == "-" ? llvm::errs() : llvm::outs();
   printSummary(os, flags_, compiled_, choice_, *report);
   if (flags_.explain)
     printChoices(os, flags_, setup_, compiled_, compileOptions_.schedule, choice_, *report,
-                 job_ ? job_->joinSeconds() : 0);
+                 areThreads() ? 0 : job_->rank->joinSeconds() + meetSeconds_);
   return 0;
 }
 
-/// What the ranks run, for messages: what they have chosen is compiled when there is one.
+/// The Plans that messages name. What the ranks have chosen is compiled when there is a message.
 llvm::ArrayRef<Plan> Run::plansFor(const JobMemory &memory) {
   if (!options_.isAuto)
     return plans_;
@@ -534,11 +485,9 @@ int Run::launchRanks() {
     llvm::errs() << (report->status.isOk() ? "braid: warning: the run was complete, but " : "")
                  << ending << "\n";
   llvm::errs() << records;
-  if (report->signal != 0)
-    return 128 + report->signal; // as a shell says it
-  if (!report->status.isOk() && !report->isOutputLost)
+  if (report->signal == 0 && !report->status.isOk())
     return endFailed(report->status);
-  return static_cast<int>(report->isOutputLost ? StatusCode::Unsupported : report->status.code());
+  return report->exitCode();
 }
 
 /// The message with this process's rank in front of every line, if it shares the terminal with
@@ -555,20 +504,15 @@ std::string Run::prefixed(const std::string &message) const {
 }
 
 int Run::fail(const Status &status) {
-  bool isLocated = source_ && source_->diags.hasErrors();
-  std::string message = messageOf(status, source_.get());
   Status cause = status;
-  if (job_) {
-    // The other ranks do not see our Diagnostics.
-    std::string text = isLocated ? llvm::StringRef(message).rtrim('\n').str() : status.message();
-    cause = job_->fail(Status(status.code(), text));
+  if (job_) { // the other ranks do not see our Diagnostics
+    cause = job_->fail(source_ ? withLocated(status, *source_) : status);
+    job_->cluster.reset();
     if (setup_.isLaunched())
       return static_cast<int>(cause.code()); // the launcher says it, once
-    if (!isLocated)
-      message = messageOf(cause);
   }
-  llvm::errs() << prefixed(message);
-  if (job_ && hasFailedRunning(cause))
+  llvm::errs() << prefixed(messageOf(cause, source_.get()));
+  if (job_ && !areThreads() && hasFailedRunning(cause))
     llvm::errs() << prefixed(leaveOwnRecords());
   return endFailed(cause);
 }
@@ -586,16 +530,18 @@ int Run::endFailed(const Status &cause) const {
 /// Without a launcher of ours: each rank leaves its own record, and the host those of the ranks
 /// that can no longer do so.
 std::string Run::leaveOwnRecords() {
+  JobRank &own = *job_->rank;
   std::vector<int64_t> ranks = {setup_.place->rank};
-  if (job_->isHost()) {
-    job_->waitForOthers();
+  if (own.isHost()) {
+    own.waitForOthers();
     for (int64_t rank = 0; rank < setup_.place->ranks; ++rank)
-      if (job_->memory().isHere(rank) &&
-          job_->memory().slot(rank).state.load() == static_cast<uint32_t>(RankState::Dead))
+      if (own.memory().isHere(rank) &&
+          own.memory().slot(rank).state.load() == static_cast<uint32_t>(RankState::Dead))
         ranks.push_back(rank);
   }
-  std::string said = leaveRecords(flags_, job_->memory(), plans_, ranks, setup_.place->job);
-  return job_->isHost() ? said : "";
+  const auto plans = plans_.empty() ? job_->newestPlans() : llvm::makeArrayRef(plans_);
+  std::string said = leaveRecords(flags_, own.memory(), plans, ranks, setup_.place->job);
+  return own.isHost() ? said : "";
 }
 
 } // namespace

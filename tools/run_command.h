@@ -11,11 +11,7 @@ namespace braid::tools {
 struct RunFlags {
   SourceFlags source;
   std::string backend = "cpu";
-  int64_t iterations = 1;
-  bool verify = false;
-  uint64_t seed = 1;
-  std::optional<uint64_t> scheduleSeed;
-  uint32_t queues = 0;
+  RunOptions run; ///< but what --timeout-ms and the knobs say
   int64_t timeoutMs = 60000;
   std::string trace;
   bool noCheck = false;
@@ -27,28 +23,27 @@ struct RunFlags {
   std::optional<int64_t> timeBest;
 };
 
-/// Who runs the ranks, and so what this process is.
+/// This process's part in the job.
 struct RankSetup {
   enum Kind {
     Threads,  ///< all ranks are threads of it
     Launcher, ///< it starts a process for each rank
     Rank,     ///< it is one rank
   } kind = Threads;
-  std::optional<Place> place = {}; ///< of a Rank
+  std::optional<Place> place = {}; ///< the place of a Rank
 
   /// It is a Rank that `braid run --processes` started.
   bool isLaunched() const { return place && !place->meeting.empty(); }
 };
 
-/// What ran, how long it took and what it was compared with; `choice` is what --schedule auto came
-/// to.
+/// Prints the program, its time and the comparison; `choice` is what --schedule auto came to.
 void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const Compiled &compiled,
                   const std::optional<ScheduleChoice> &choice, const RunReport &report);
-/// What was chosen, by whom, and why; what the device chose, on stderr. `given` is what the flags
-/// say; `joinSeconds` is what a Rank needed to join.
+/// Prints each choice with its origin, and those of the device on stderr. `given` is what the flags
+/// say; `meetSeconds` is the time until all ranks had joined.
 void printChoices(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup &setup,
                   const Compiled &compiled, const Configurations &given,
                   const std::optional<ScheduleChoice> &choice, const RunReport &report,
-                  double joinSeconds);
+                  double meetSeconds);
 
 } // namespace braid::tools

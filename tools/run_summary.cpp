@@ -21,9 +21,9 @@ std::string timeText(double seconds) {
                          : fmt::format("{:.1f} us", seconds * 1e6);
 }
 
-/// Where the ranks are, and who said so.
+/// Prints where the ranks are, and the origin of that.
 void printRanks(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup &setup,
-                const RunReport &report, double joinSeconds) {
+                const RunReport &report, double meetSeconds) {
   if (setup.kind == RankSetup::Threads) {
     os << explainLine("ranks", counted(report.ranks, "thread") + " of this process",
                       "no launcher has started it, and without --processes");
@@ -37,8 +37,8 @@ void printRanks(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup &s
   else
     os << explainLine("ranks", fmt::format("rank {} of {}", setup.place->rank, report.ranks),
                       "from " + setup.place->source);
-  os << fmt::format("  {:<12}met in {}, prepared in {}\n", "start",
-                    timeText(joinSeconds + report.meetSeconds), timeText(report.prepareSeconds));
+  os << fmt::format("  {:<12}met in {}, prepared in {}\n", "start", timeText(meetSeconds),
+                    timeText(report.prepareSeconds));
 }
 
 } // namespace
@@ -46,7 +46,7 @@ void printRanks(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup &s
 void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const Compiled &compiled,
                   const std::optional<ScheduleChoice> &choice, const RunReport &report) {
   std::string compared = "nothing (--verify compares every element with a reference)";
-  if (flags.verify)
+  if (flags.run.verify)
     compared = fmt::format("{} with the reference for @{}: all equal",
                            counted(report.elementsCompared, "element"), compiled.fusion->name());
   os << fmt::format("@{} on {} of backend {}, {} with fresh inputs\n"
@@ -76,7 +76,7 @@ void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const Compiled &
 void printChoices(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup &setup,
                   const Compiled &compiled, const Configurations &given,
                   const std::optional<ScheduleChoice> &choice, const RunReport &report,
-                  double joinSeconds) {
+                  double meetSeconds) {
   os << "choices\n";
   os << explainProgram(compiled, given, choice ? &choice->best() : nullptr);
   os << explainLine(
@@ -84,8 +84,8 @@ void printChoices(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup 
       fmt::format("runs issued before the host waits; at most {}, and a gigabyte of inputs "
                   "and outputs",
                   kMaxRunsInFlight));
-  printRanks(os, flags, setup, report, joinSeconds);
-  // Of the machine, not of the program.
+  printRanks(os, flags, setup, report, meetSeconds);
+  // These are about the machine, not about the program.
   for (const std::string &line : {report.choices, report.messages})
     if (!line.empty())
       llvm::errs() << "braid: " << line << "\n";

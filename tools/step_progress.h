@@ -7,12 +7,14 @@
 
 namespace braid::tools {
 
-/// A ProgressFn: silent for half a second, then a line on stderr, and again every two seconds.
-/// Copies share nothing, so hand it on with std::ref.
+/// A ProgressFn: a line on stderr after a while, and again every two seconds. Copies share nothing,
+/// so hand it on with std::ref.
 class StepProgress {
 public:
   /// "check": lines begin with it.
-  explicit StepProgress(std::string command) : command_(std::move(command)) {}
+  explicit StepProgress(std::string command,
+                        std::chrono::milliseconds silence = std::chrono::milliseconds(500))
+      : command_(std::move(command)), next_(Clock::now() + silence) {}
   void operator()(const WorkProgress &now);
 
 private:
@@ -21,7 +23,7 @@ private:
 
   const std::string command_;
   std::string step_;
-  Clock::time_point stepStart_, next_ = Clock::now() + std::chrono::milliseconds(500);
+  Clock::time_point stepStart_, next_;
 };
 
 } // namespace braid::tools

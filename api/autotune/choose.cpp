@@ -481,29 +481,29 @@ Result<ScheduleChoice> choose(const std::string &name, const std::string &text,
   return Chooser(name, text, options, timer).choose();
 }
 
-Result<ScheduleChoice> choose(LocalMesh &mesh, const std::string &name, const std::string &text,
+Result<ScheduleChoice> choose(Cluster &cluster, const std::string &name, const std::string &text,
                               const ChooseOptions &options, std::vector<TimedPlans> &trials,
                               const Barrier &barrier) {
   std::optional<ScheduleChoice> choice;
-  trials.resize(static_cast<size_t>(mesh.hosted()));
+  trials.resize(static_cast<size_t>(cluster.hosted()));
   auto chooseOnRank = [&](int64_t rank) {
-    const int64_t index = rank - mesh.firstHosted();
-    Device &device = mesh.device(rank);
+    const int64_t index = rank - cluster.firstHosted();
+    Device &device = cluster.device(rank);
     // The caller's may be CUDA's default stream, of which no graph can be recorded.
     void *stream = BRAID_TRY(device.callerStream(0));
     BRAID_TRY(device.setCallerStream(stream, {}));
     {
-      PlanTimer timer(mesh.cluster(), rank, trials[static_cast<size_t>(index)], barrier);
+      PlanTimer timer(cluster, rank, trials[static_cast<size_t>(index)], barrier);
       ScheduleChoice mine = BRAID_TRY(choose(name, text, options, timer));
       if (index == 0)
         choice = std::move(mine);
     }
     BRAID_TRY(device.synchronize());
-    BRAID_TRY(mesh.control(rank).allGather("idle")); // so no rank uses what the trials had
+    BRAID_TRY(cluster.control(rank).allGather("idle")); // so no rank uses what the trials had
     device.recycle();
     return Status::ok();
   };
-  BRAID_TRY(mesh.onEveryRank(chooseOnRank));
+  BRAID_TRY(cluster.onEveryRank(chooseOnRank));
   return std::move(*choice);
 }
 

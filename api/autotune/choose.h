@@ -11,7 +11,6 @@
 #include "api/autotune/schedule_choice.h"
 #include "api/bench/bench_row.h"
 #include "api/calibrate/job_model.h"
-#include "api/ranks/mesh.h"
 #include "api/timing/plan_timer.h"
 
 namespace braid {
@@ -42,10 +41,11 @@ ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses,
 Result<ScheduleChoice> choose(const std::string &name, const std::string &text,
                               const ChooseOptions &options, PlanTimer &timer);
 
-/// The same by all ranks of `mesh`, whose processes make this call. Other programs may be prepared
-/// there; what was issued of them is done first. `trials` gets the Plans that are timed, of each
-/// rank that lives here; if this fails, it outlives the mesh. `barrier` as PlanTimer has it.
-Result<ScheduleChoice> choose(LocalMesh &mesh, const std::string &name, const std::string &text,
+/// The same by all ranks of `cluster`, whose processes make this call. Other programs may be
+/// prepared there; what was issued of them is done first. `trials` gets the Plans that are timed,
+/// of each rank that lives here; if this fails, it outlives the cluster. `barrier` as PlanTimer has
+/// it.
+Result<ScheduleChoice> choose(Cluster &cluster, const std::string &name, const std::string &text,
                               const ChooseOptions &options, std::vector<TimedPlans> &trials,
                               const Barrier &barrier);
 

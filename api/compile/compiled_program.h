@@ -24,7 +24,4 @@ bool takeAuto(std::string &schedule);
 /// All but `auto`.
 Result<CompileOptions> toCompileOptions(const LoweringOptions &options);
 
-/// The mistakes found in a text if there are any, or what `status` says.
-Status withDiagnostics(const Source &source, const Status &status);
-
 } // namespace braid

@@ -21,7 +21,9 @@ Result<std::unique_ptr<Source>> readSource(const std::string &path, const std::s
 }
 
 Status withLocated(const Status &status, const Source &source) {
-  return source.diags.hasErrors() ? Status(status.code(), source.diags.str()) : status;
+  if (status.isOk() || !source.diags.hasErrors())
+    return status;
+  return {status.code(), llvm::StringRef(source.diags.str()).rtrim('\n').str()};
 }
 
 } // namespace braid

@@ -80,7 +80,7 @@ environmentWith(const std::vector<std::pair<std::string, std::string>> &added) {
   return texts;
 }
 
-/// What the child does between fork and exec: system calls only, for this process has threads, and
+/// The child between fork and exec. It makes system calls only, for this process has threads, and
 /// one of them may have held any lock.
 struct ChildSide {
   char *const *arguments;
@@ -141,7 +141,7 @@ Children::~Children() {
 }
 
 Status Children::start(int64_t index, const ChildOptions &options) {
-  // Whoever ignores the ends of children does not get to know of them.
+  // The end of a child is not reported to a process that ignores SIGCHLD.
   struct sigaction onEnd;
   if (sigaction(SIGCHLD, nullptr, &onEnd) == 0 && onEnd.sa_handler == SIG_IGN)
     std::signal(SIGCHLD, SIG_DFL);

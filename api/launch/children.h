@@ -9,7 +9,7 @@
 
 namespace braid {
 
-/// How a process ended.
+/// The end of a process.
 struct Ending {
   bool isSignal = false;
   int number = 0;   ///< the signal, or the exit status
@@ -22,13 +22,14 @@ std::string str(const Ending &ending);
 
 /// Whether the process has ended, or has begun to: before it closes anything.
 bool isEnding(pid_t pid);
-/// By SIGSTOP or the like: it does nothing at all. Not by a debugger.
+/// Whether SIGSTOP or the like has stopped the process, so that it does nothing at all. A debugger
+/// does not count.
 bool isStopped(pid_t pid);
 
 /// Unsupported: there is no further process, for this error.
 Status cannotStart(int error);
 
-/// How a copy of this program is started.
+/// Arguments, environment and streams of a further copy of this program.
 struct ChildOptions {
   std::vector<std::string> arguments; ///< from argv[0] on
   /// Added to the environment of this process, in place of what has the same name.

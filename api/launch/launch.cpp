@@ -33,7 +33,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// How often the job's outcome is looked at; the end of a rank is noticed at once.
+/// The period of looking at the job's outcome; the end of a rank is noticed at once.
 constexpr milliseconds kSlice{20};
 /// Between a run that counts and the end of rank 0, since what it prints would be lost with it.
 constexpr milliseconds kTeardownOfRank0{10000};
@@ -143,7 +143,7 @@ private:
   std::optional<Clock::time_point> decidedAt_, firstEndAt_;
   std::set<int64_t> killed_; ///< ranks that went on; those that are connected the host kills
   bool hasSaidFailure_ = false;
-  Status relayed_;                         ///< what ranks wrote has arrived
+  Status relayed_;                         ///< Ok: all that ranks wrote has arrived
   std::unique_ptr<Rendezvous> rendezvous_; ///< last: its thread uses what is above
 };
 
@@ -212,7 +212,7 @@ std::string JobLauncher::explainDeath(int64_t rank) {
     ending = children_.waitFor(rank, milliseconds(1000));
   if (!ending)
     return "closed its connection to the job, but still runs";
-  // What was sent to all of us (Ctrl-C in a terminal) is no failure of this rank.
+  // A signal that was sent to all of us (Ctrl-C in a terminal) is no failure of this rank.
   if (ending->isSignal && !isDecided())
     if (signals_.hasReceived(ending->number, milliseconds(50)))
       interrupt(ending->number);
@@ -324,7 +324,7 @@ void JobLauncher::killWhatIsLeft() {
   }
 }
 
-/// How long a rank may go on when the job is decided; nothing: as long as it likes.
+/// The time for which a rank may go on when the job is decided; nothing: as long as it likes.
 std::optional<milliseconds> JobLauncher::patienceWith(int64_t rank) const {
   // A stopped rank has no use for it. One that is connected the host kills, and tells the others.
   if (memory_.committed() == 0)
@@ -339,7 +339,7 @@ std::optional<milliseconds> JobLauncher::patienceWith(int64_t rank) const {
   return std::max(options_.teardown, kTeardownOfRank0);
 }
 
-/// Of a job whose run does not count.
+/// The first cause, if the run does not count.
 Status JobLauncher::failure() const {
   std::optional<JobCause> cause = memory_.cause();
   return cause ? cause->status : peerFailed("all ranks ended before the run was over");

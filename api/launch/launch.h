@@ -38,7 +38,7 @@ struct LaunchOptions {
   std::vector<std::string> arguments;
   /// Added to every rank's environment, in place of what has the same name.
   std::vector<std::pair<std::string, std::string>> environment = {};
-  /// What every rank finds on its standard input, whole.
+  /// The standard input of every rank: each finds all of it.
   std::string input;
   /// All ranks have to have joined the job within this, and none may stay stopped (SIGSTOP or the
   /// like) for as long, waited for or not. A job that is suspended as a whole, this process
@@ -51,10 +51,11 @@ struct LaunchOptions {
   std::chrono::milliseconds teardown{3000};
   /// Pass on what ranks write to stdout and stderr line by line, as `[2] text`.
   bool prefixOutput = false;
-  /// What ranks write to stdout and stderr is nobody's business.
+  /// Throw away what ranks write to stdout and stderr.
   bool discardOutput = false;
-  /// Those of all ranks, so that messages can say what a rank was doing; none as long as nobody
-  /// knows. Called when there is such a message, by any thread; what it gives outlives launch().
+  /// Returns the Plans of all ranks, so that messages can say what a rank was doing; none as long
+  /// as nobody knows. Called when there is such a message, by any thread; the Plans outlive
+  /// launch().
   std::function<llvm::ArrayRef<Plan>(const JobMemory &memory)> plans = {};
   /// Called once, as soon as it is certain that the job has failed, with what the report will say:
   /// ending all ranks may take seconds.
@@ -67,7 +68,7 @@ struct LaunchOptions {
       onEnd = {};
 };
 
-/// How a job ended.
+/// The end of a job.
 struct LaunchReport {
   /// Ok if all ranks committed their run, whatever happened to them later; else the first cause.
   Status status;
@@ -79,6 +80,12 @@ struct LaunchReport {
   std::vector<std::string> endings;
   /// The run counts, but rank 0 could not print what came of it, and has said why.
   bool isOutputLost = false;
+
+  /// The exit code of the launching command: 128 + signal after a signal, as a shell says it.
+  int exitCode() const {
+    return signal != 0 ? 128 + signal
+                       : static_cast<int>(isOutputLost ? StatusCode::Unsupported : status.code());
+  }
 };
 
 /// Blocks until all ranks have ended. A failure of the result itself means that no rank was

@@ -13,7 +13,7 @@
 namespace braid {
 namespace {
 
-// What a handler may touch.
+// These are all that a handler touches.
 std::atomic<int> pipeEnd{-1};
 std::atomic<uint64_t> received{0}; ///< a bit for each signal
 
@@ -21,8 +21,8 @@ std::atomic<int> firstSignal{0}; ///< that was received
 
 SignalWatch *innermost = nullptr;
 
-/// What was noted has led to nothing: something hangs that should not. An alarm of somebody else's,
-/// with nothing noted, is none.
+/// The process has not ended since a signal was noted: something hangs that should not. An alarm of
+/// somebody else's, with nothing noted, is none.
 void endAtOnce(int) {
   if (const int signal = firstSignal.load())
     _exit(128 + signal);

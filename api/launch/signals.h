@@ -23,7 +23,7 @@ public:
   int descriptor() const { return events_.get(); }
   /// The next signal that came, or 0.
   int take();
-  /// How many take() has given.
+  /// The number of signals that take() has given.
   int taken() const { return taken_; }
   /// Whether `signal` has been received by now, or is within `patience`; does not take it.
   bool hasReceived(int signal, std::chrono::milliseconds patience) const;

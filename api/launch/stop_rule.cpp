@@ -1,4 +1,4 @@
-//===- api/launch/stop_rule.cpp ---------------------------------------------------------------===//
+//===- api/launch/stop_rule.cpp - says when a rank has stayed stopped for too long ------------===//
 
 #include "api/launch/stop_rule.h"
 
@@ -6,21 +6,14 @@
 
 namespace braid {
 
-AbsenceRule::AbsenceRule(std::chrono::milliseconds timeout, std::chrono::milliseconds period)
-    : tooLate_(std::max(4 * period, timeout / 4)) {}
-
-AbsenceRule::Time::duration AbsenceRule::look(Time now) {
-  const Time::duration since = lastLook_ ? now - *lastLook_ : Time::duration(0);
-  lastLook_ = now;
-  return since > tooLate_ ? since : Time::duration(0);
-}
-
 StopRule::StopRule(int64_t ranks, std::chrono::milliseconds timeout,
                    std::chrono::milliseconds period)
-    : timeout_(timeout), since_(static_cast<size_t>(ranks)), absence_(timeout, period) {}
+    : timeout_(timeout), tooLate_(std::max(4 * period, timeout / 4)),
+      since_(static_cast<size_t>(ranks)) {}
 
 std::optional<int64_t> StopRule::look(Time now, llvm::function_ref<bool(int64_t rank)> isStopped) {
-  const bool wasAway = absence_.look(now) != Time::duration(0);
+  const bool wasAway = lastLook_ && now - *lastLook_ > tooLate_;
+  lastLook_ = now;
   std::optional<int64_t> longest;
   for (int64_t rank = 0; rank < static_cast<int64_t>(since_.size()); ++rank) {
     std::optional<Time> &since = since_[static_cast<size_t>(rank)];

@@ -10,26 +10,8 @@
 
 namespace braid {
 
-/// Who is stopped itself (SIGSTOP or the like) learns nothing of that, but sees the time that it
-/// has lost.
-class AbsenceRule {
-public:
-  using Time = std::chrono::steady_clock::time_point;
-
-  /// `period`: about how often it will be asked. What waits for `timeout` tells when an absence
-  /// matters: a quarter of that, and a few periods, for a loaded machine is late, too.
-  AbsenceRule(std::chrono::milliseconds timeout, std::chrono::milliseconds period);
-
-  /// How long this process has been away since the last question; 0: it has not.
-  Time::duration look(Time now);
-
-private:
-  const std::chrono::milliseconds tooLate_;
-  std::optional<Time> lastLook_;
-};
-
 /// Ranks see that a peer does nothing when they wait for it, which may be late: a process takes
-/// seconds to start its GPU. Who started them sees it from the moment on.
+/// seconds to start its GPU. The process that started them sees it from the moment on.
 class StopRule {
 public:
   using Time = std::chrono::steady_clock::time_point;
@@ -39,13 +21,14 @@ public:
 
   /// The rank that has been stopped for the longest time, if that is the timeout or more. If this
   /// process was stopped itself, as all of a job are from a terminal (Ctrl-Z), the time starts anew
-  /// for those that are still stopped.
+  /// for those that are still stopped. It learns nothing of that, but sees that it is asked late:
+  /// after a quarter of the timeout, and a few periods, for a loaded machine is late, too.
   std::optional<int64_t> look(Time now, llvm::function_ref<bool(int64_t rank)> isStopped);
 
 private:
-  const std::chrono::milliseconds timeout_;
+  const std::chrono::milliseconds timeout_, tooLate_;
+  std::optional<Time> lastLook_;
   std::vector<std::optional<Time>> since_; ///< by rank
-  AbsenceRule absence_;
 };
 
 } // namespace braid

@@ -4,7 +4,7 @@
 
 #include "api/launch/job_rank.h"
 #include "api/pairs/blocks.h"
-#include "api/ranks/mesh.h"
+#include "api/ranks/job_state.h"
 #include "ir/failure.h"
 #include "runtime/files.h"
 #include "runtime/memory_limit.h"
@@ -206,17 +206,15 @@ Status measureAsRank(const Backend &backend, const MeterOptions &options) {
   std::unique_ptr<JobRank> rank = BRAID_TRY(JobRank::join(**place));
   std::deque<std::vector<Plan>> plans; // outlives the devices
   // The command knows better when a transfer has hung: it may have been stopped meanwhile.
-  auto mesh =
-      LocalMesh::join(backend, {.ranks = 2, .timeout = std::chrono::hours(24)}, rank->takeClient());
-  if (!mesh)
-    return rank->fail(mesh.status());
-  PairMeter meter(options, backend, (*mesh)->cluster(), (*place)->rank, plans);
+  const auto job = BRAID_TRY(
+      JobState::join(backend, {.ranks = 2, .timeout = std::chrono::hours(24)}, std::move(rank)));
+  PairMeter meter(options, backend, *job->cluster, (*place)->rank, plans);
   Status status = meter.measure();
   if (status.isOk())
-    status = (*mesh)->commit();
+    status = job->cluster->commit();
   if (!status.isOk())
-    status = (*mesh)->fail(status);
-  if ((*mesh)->isStuck()) // a transfer that never ends still uses what is here
+    status = job->cluster->fail(status);
+  if (job->cluster->isStuck()) // a transfer that never ends still uses what is here
     std::_Exit(static_cast<int>(status.code()));
   return status;
 }

@@ -1,9 +1,17 @@
 //===- api/ranks/arguments.h - the caller's tensors of one run on one rank --------------------===//
 #pragma once
 
-#include "api/ranks/mesh.h"
+#include "runtime/execute/device.h"
+
+#include <memory>
 
 namespace braid {
+
+/// Addresses for one rank and one run, in the order of the program's parameters and results.
+struct RunArguments {
+  std::vector<const void *> inputs;
+  std::vector<void *> outputs;
+};
 
 /// Inputs and outputs in host memory, where they are filled and compared, and where the device
 /// wants them: in the same place, or in memory of its own.

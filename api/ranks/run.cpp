@@ -2,24 +2,15 @@
 
 #include "api/ranks/run.h"
 
-#include "api/compile/plans.h"
-#include "api/launch/output_digests.h"
-#include "api/launch/rank_summary.h"
-#include "api/launch/run_memory.h"
 #include "api/ranks/arguments.h"
+#include "api/ranks/rank_summary.h"
+#include "api/ranks/run_memory.h"
 #include "api/timing/seconds_since.h"
 #include "ir/failure.h"
 #include "runtime/execute/handshake.h"
-#include "runtime/job/bootstrap/client.h"
-#include "runtime/job/bootstrap/start_thread.h"
+#include "runtime/execute/rank_group.h"
 #include "runtime/reference/reference.h"
 #include "runtime/simulate/simulator.h"
-
-#include "backends/cpu/cpu_backend.h"
-#include "backends/null/null_backend.h"
-#ifdef BRAID_HAS_CUDA
-#include "backends/nccl/nccl_backend.h"
-#endif
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -27,44 +18,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 
 namespace braid {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-/// While it lives, this rank is not taken for stuck: what it does may take longer than the time
-/// limit, such as to write to a pipe whose reader is slow.
-class Ticking {
-public:
-  explicit Ticking(ControlPlane &control) {
-    // Without the thread it is as if there were none of this.
-    (void)startThread(thread_, "saying that a rank goes on", [this, &control] {
-      std::unique_lock lock(mutex_);
-      do
-        control.tick();
-      while (!over_.wait_for(lock, std::chrono::milliseconds(20), [this] { return isOver_; }));
-    });
-  }
-  ~Ticking() {
-    {
-      std::lock_guard lock(mutex_);
-      isOver_ = true;
-    }
-    over_.notify_one();
-    if (thread_.joinable())
-      thread_.join();
-  }
-  Ticking(const Ticking &) = delete;
-
-private:
-  std::mutex mutex_;
-  std::condition_variable over_;
-  bool isOver_ = false;
-  std::thread thread_;
-};
 
 /// As many as asked for, or as fit a gigabyte over all ranks.
 int64_t chooseRunsInFlight(const RunOptions &options, const Plan &plan) {
@@ -75,17 +33,6 @@ int64_t chooseRunsInFlight(const RunOptions &options, const Plan &plan) {
   constexpr int64_t kBudget = int64_t(1) << 30;
   int64_t fitting = kBudget / std::max<int64_t>(argumentBytes(plan) * plan.ranks, 1);
   return std::clamp<int64_t>(fitting, 1, std::min(kMaxRunsInFlight, options.iterations));
-}
-
-/// Inputs where no fusion says what they mean: words of a counter hashed with the seed, with the
-/// top bits cleared, so that they are finite and small in every element type.
-void fillWithoutMeaning(void *data, int64_t bytes, uint64_t seed) {
-  auto *words = static_cast<uint16_t *>(data);
-  uint64_t state = seed;
-  for (int64_t i = 0; i < bytes / 2; ++i) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    words[i] = static_cast<uint16_t>((state >> 48) & 0x1fff);
-  }
 }
 
 /// Every rank has it whole, so that all have to have the same; unknown where no fusion says it.
@@ -100,6 +47,8 @@ std::vector<OutputOfRanks> outputsOf(const Compiled &compiled) {
   return outputs;
 }
 
+const ProgressFn kNobody;
+
 /// The results of one rank.
 struct RankWork {
   double seconds = 0; ///< issuing and waiting
@@ -109,29 +58,34 @@ struct RankWork {
 /// One call of run(): what all ranks of this process share.
 class Runner {
 public:
-  Runner(const Compiled &compiled, const RunOptions &options, LocalMesh &mesh)
-      : compiled_(compiled), options_(options), mesh_(mesh) {
+  Runner(const Compiled &compiled, const RunOptions &options, Cluster &cluster,
+         const SessionPlans &session)
+      : compiled_(compiled), options_(options), cluster_(cluster), session_(session) {
     if (compiled.fusion)
       reference_ = std::make_unique<Reference>(*compiled.fusion, options.seed,
                                                compiled.source->diags.fileName());
-    report_.ranks = mesh.ranks();
+    report_.ranks = cluster.ranks();
     report_.iterations = options.iterations;
-    report_.runsInFlight = chooseRunsInFlight(options, mesh.plan(0));
-    report_.commandsPerRun = static_cast<int64_t>(mesh.plan(0).commands.size());
-    report_.streams = static_cast<int64_t>(mesh.plan(0).streams.size()) - 1;
-    report_.hosts = mesh.plan(0).hosts();
+    report_.runsInFlight = chooseRunsInFlight(options, plan(0));
+    report_.commandsPerRun = static_cast<int64_t>(plan(0).commands.size());
+    report_.streams = static_cast<int64_t>(plan(0).streams.size()) - 1;
+    report_.hosts = plan(0).hosts();
   }
 
   Status run() {
     if (options_.trace)
-      for (int64_t i = 0; i < mesh_.hosted(); ++i)
-        mesh_.device(mesh_.firstHosted() + i).tracer()->startTrace();
-    return mesh_.onEveryRank([this](int64_t rank) { return runRank(rank); });
+      for (int64_t i = 0; i < cluster_.hosted(); ++i)
+        cluster_.device(cluster_.firstHosted() + i).tracer()->startTrace();
+    return cluster_.onEveryRank([this](int64_t rank) { return runRank(rank); });
   }
 
   RunReport &report() { return report_; }
 
 private:
+  const Plan &plan(int64_t rank) const { return session_.plans[static_cast<size_t>(rank)]; }
+  Prepared &prepared(int64_t rank) {
+    return *session_.prepared[static_cast<size_t>(rank - cluster_.firstHosted())];
+  }
   Status runRank(int64_t rank);
   Status runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t first, RankWork &work);
   Status download(int64_t rank, std::vector<Arguments> &slots, int64_t count);
@@ -140,12 +94,12 @@ private:
   Status compare(int64_t rank, Arguments &slot, int64_t iteration) const;
   void digest(int64_t rank, Arguments &slot, std::vector<uint64_t> &digests) const;
   Status finishRank(int64_t rank, const RankWork &work);
-  Status conclude(int64_t rank, const std::vector<std::string> &summaries);
   Status merge(const std::vector<std::string> &summaries);
 
   const Compiled &compiled_;
   const RunOptions &options_;
-  LocalMesh &mesh_;
+  Cluster &cluster_;
+  const SessionPlans &session_;
   std::unique_ptr<Reference> reference_;
   RunReport report_;
 };
@@ -153,22 +107,24 @@ private:
 Status Runner::runRank(int64_t rank) {
   std::vector<Arguments> slots;
   for (int64_t i = 0; i < report_.runsInFlight; ++i)
-    slots.push_back(BRAID_TRY(Arguments::allocate(mesh_.plan(rank), mesh_.device(rank))));
+    slots.push_back(BRAID_TRY(Arguments::allocate(plan(rank), cluster_.device(rank))));
   if (options_.graph) {
     RunArguments arguments = slots.front().addresses();
-    BRAID_TRY(mesh_.prepared(rank).capture(arguments.inputs, arguments.outputs));
+    BRAID_TRY(prepared(rank).capture(arguments.inputs, arguments.outputs));
   }
   RankWork work;
   if (compiled_.isReproducible)
-    work.digests.assign(mesh_.plan(rank).outputs.size(), 0);
+    work.digests.assign(plan(rank).outputs.size(), 0);
+  ProgressStep progress(rank == 0 ? options_.progress : kNobody, "running", "iterations",
+                        static_cast<size_t>(options_.iterations));
   for (int64_t first = 0; first < options_.iterations; first += report_.runsInFlight) {
     if (Status status = runBatch(rank, slots, first, work); !status.isOk()) {
-      if (mesh_.isStuck()) // a command that does not end may still use them
+      if (cluster_.isStuck()) // a command that does not end may still use them
         (void)new std::vector<Arguments>(std::move(slots));
       return status;
     }
-    if (rank == 0 && options_.progress)
-      options_.progress(std::min(first + report_.runsInFlight, options_.iterations));
+    for (int64_t i = 0; i < std::min(report_.runsInFlight, options_.iterations - first); ++i)
+      progress.advance();
   }
   return finishRank(rank, work);
 }
@@ -180,17 +136,17 @@ Status Runner::runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t fir
   for (int64_t i = 0; i < count; ++i) {
     fill(rank, slots[static_cast<size_t>(i)], first + i);
     slots[static_cast<size_t>(i)].upload();
-    mesh_.control(rank).tick();
+    cluster_.control(rank).tick();
   }
   Clock::time_point start = Clock::now();
   for (int64_t i = 0; i < count; ++i) {
     RunArguments arguments = slots[static_cast<size_t>(i)].addresses();
     if (options_.graph)
-      mesh_.prepared(rank).replay();
+      prepared(rank).replay();
     else
-      mesh_.prepared(rank).run(arguments.inputs, arguments.outputs);
+      prepared(rank).run(arguments.inputs, arguments.outputs);
   }
-  BRAID_TRY(mesh_.device(rank).synchronize());
+  BRAID_TRY(cluster_.device(rank).synchronize());
   work.seconds += secondsSince(start);
   BRAID_TRY(download(rank, slots, count));
 
@@ -200,22 +156,22 @@ Status Runner::runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t fir
       BRAID_TRY(compare(rank, slot, first + i));
     if (compiled_.isReproducible)
       digest(rank, slot, work.digests);
-    mesh_.control(rank).tick();
+    cluster_.control(rank).tick();
   }
   return Status::ok();
 }
 
 Status Runner::download(int64_t rank, std::vector<Arguments> &slots, int64_t count) {
   const bool isRead = options_.verify || compiled_.isReproducible;
-  if (!isRead || mesh_.device(rank).sharesHostMemory())
+  if (!isRead || cluster_.device(rank).sharesHostMemory())
     return Status::ok();
   for (int64_t i = 0; i < count; ++i)
     slots[static_cast<size_t>(i)].download();
-  return mesh_.device(rank).synchronize();
+  return cluster_.device(rank).synchronize();
 }
 
 void Runner::fill(int64_t rank, Arguments &slot, int64_t iteration) const {
-  const Plan &plan = mesh_.plan(rank);
+  const Plan &plan = this->plan(rank);
   for (size_t i = 0; i < plan.inputs.size(); ++i)
     fillInput(i, rank, iteration, slot.input(i));
   // 0xff in every byte is a NaN in every element type.
@@ -225,24 +181,18 @@ void Runner::fill(int64_t rank, Arguments &slot, int64_t iteration) const {
 }
 
 void Runner::fillInput(size_t input, int64_t rank, int64_t iteration, void *data) const {
-  const Plan &plan = mesh_.plan(rank);
-  const int64_t bytes = plan.buffers[plan.inputs[input]].bytes;
-  const bool isDrawn = compiled_.isReproducible && !options_.verify;
+  if (reference_ && (options_.verify || !compiled_.isReproducible))
+    return reference_->fillInput(input, rank, static_cast<uint32_t>(iteration), data);
+  const Plan &plan = this->plan(rank);
   const bool isSame = compiled_.fusion && isWhole(*compiled_.fusion->inputs()[input]);
-  const uint64_t seed = options_.seed +
-                        static_cast<uint64_t>(isDrawn && isSame ? 0 : rank) * 1000003u +
+  const uint64_t seed = options_.seed + static_cast<uint64_t>(isSame ? 0 : rank) * 1000003u +
                         static_cast<uint64_t>(iteration) * 7919u + input;
   const DType dtype = compiled_.program->params()[input]->type.dtype;
-  if (isDrawn)
-    drawNumbers(dtype, data, bytes / sizeOf(dtype), seed);
-  else if (reference_)
-    reference_->fillInput(input, rank, static_cast<uint32_t>(iteration), data);
-  else
-    fillWithoutMeaning(data, bytes, seed);
+  drawNumbers(dtype, data, plan.buffers[plan.inputs[input]].bytes / sizeOf(dtype), seed);
 }
 
 void Runner::digest(int64_t rank, Arguments &slot, std::vector<uint64_t> &digests) const {
-  const Plan &plan = mesh_.plan(rank);
+  const Plan &plan = this->plan(rank);
   for (size_t i = 0; i < digests.size(); ++i) {
     const auto bytes = static_cast<size_t>(plan.buffers[plan.outputs[i]].bytes);
     digests[i] =
@@ -262,10 +212,10 @@ Status Runner::finishRank(int64_t rank, const RankWork &work) {
   if (options_.verify)
     mine.elementsCompared = reference_->elementsPerRank() * options_.iterations;
   if (options_.trace)
-    mine.spans = mesh_.device(rank).tracer()->takeTrace();
+    mine.spans = cluster_.device(rank).tracer()->takeTrace();
   // Copies of inputs to the device, and of outputs back, belong to no program.
   llvm::erase_if(mine.spans, [](const Span &span) { return !span.tag.plan; });
-  const CommonClock clock = mesh_.control(rank).commonClock();
+  const CommonClock clock = cluster_.control(rank).commonClock();
   mine.clockErrorNs = clock.errorNs;
   for (Span &span : mine.spans) {
     span.beginNs += clock.offsetNs;
@@ -273,44 +223,37 @@ Status Runner::finishRank(int64_t rank, const RankWork &work) {
   }
   std::string summary = mine.encode();
   constexpr size_t kMostOfAllRanks = size_t(128) << 20;
-  if (summary.size() > std::min(kMaxPart, kMostOfAllRanks / static_cast<size_t>(mesh_.ranks())))
+  if (summary.size() > std::min(kMaxPart, kMostOfAllRanks / static_cast<size_t>(cluster_.ranks())))
     return unsupported("the trace of rank {} has {} spans, too many to be merged: expected fewer "
                        "iterations with --trace",
                        rank, mine.spans.size());
-  ControlPlane &control = mesh_.control(rank);
+  ControlPlane &control = cluster_.control(rank);
   std::vector<std::string> summaries = BRAID_TRY(control.allGather(std::move(summary)));
-  BRAID_TRY(conclude(rank, summaries));
+  if (rank == cluster_.firstHosted())
+    BRAID_TRY(merge(summaries));
   return control.commit();
 }
 
-Status Runner::conclude(int64_t rank, const std::vector<std::string> &summaries) {
-  if (rank != mesh_.firstHosted())
-    return Status::ok();
-  const Ticking ticking(mesh_.control(rank));
-  BRAID_TRY(merge(summaries));
-  return rank == 0 && options_.beforeCommit ? options_.beforeCommit(report_) : Status::ok();
-}
-
 Status Runner::merge(const std::vector<std::string> &summaries) {
-  std::vector<RankTrace> traces;
-  std::vector<std::vector<uint64_t>> digests;
+  std::vector<RankSummary> ranks;
   for (size_t rank = 0; rank < summaries.size(); ++rank) {
-    const Plan &plan = mesh_.plan(static_cast<int64_t>(rank));
-    RankSummary summary = BRAID_TRY(RankSummary::decode(summaries[rank], plan));
+    const RankSummary &summary = ranks.emplace_back(
+        BRAID_TRY(RankSummary::decode(summaries[rank], plan(static_cast<int64_t>(rank)))));
     report_.runSeconds = std::max(report_.runSeconds, summary.runSeconds);
     report_.elementsCompared += summary.elementsCompared;
     report_.clockErrorNs = std::max(report_.clockErrorNs, summary.clockErrorNs);
-    traces.push_back({&plan, std::move(summary.spans)});
-    digests.push_back(std::move(summary.digests));
   }
   if (compiled_.isReproducible) {
     const std::vector<OutputOfRanks> outputs = outputsOf(compiled_);
-    const std::vector<uint64_t> merged = BRAID_TRY(mergeDigests(outputs, digests));
+    const std::vector<uint64_t> merged = BRAID_TRY(mergeDigests(outputs, ranks));
     for (size_t i = 0; i < outputs.size(); ++i)
       report_.digests.emplace_back(outputs[i].name, merged[i]);
   }
-  if (!options_.trace || mesh_.firstHosted() != 0)
+  if (!options_.trace || cluster_.firstHosted() != 0)
     return Status::ok();
+  std::vector<RankTrace> traces;
+  for (size_t rank = 0; rank < ranks.size(); ++rank)
+    traces.push_back({&session_.plans[rank], std::move(ranks[rank].spans)});
   llvm::raw_string_ostream os(report_.trace);
   writeTrace(traces, os, report_.clockErrorNs);
   os.flush();
@@ -337,33 +280,30 @@ std::vector<Choice> choicesOf(const Compiled &compiled, const RunOptions &option
           {"fusion", compiled.fusion ? str(*compiled.fusion) : "none"}};
 }
 
-/// Waits until all ranks have come, and sees that they want the same.
-Status compareOptions(const Compiled &compiled, const RunOptions &options, LocalMesh &mesh) {
-  return mesh.onEveryRank([&](int64_t rank) {
-    Result<std::vector<std::string>> choices =
-        mesh.control(rank).allGather(encodeChoices(choicesOf(compiled, options)));
-    return choices ? compareChoices(*choices) : choices.status();
-  });
+/// Adds the choices of rank 0's device, and the traffic between hosts.
+void describeRank0(Device &device, llvm::ArrayRef<Plan> plans, const RunOptions &options,
+                   RunReport &report) {
+  report.choices = device.compute().choices();
+  Messages *messages = device.messages();
+  if (messages && plans.front().hasMessages())
+    report.messages = messages->describe(options.transferMode);
+  if (plans.front().hosts() > 1)
+    for (int64_t bytes : bytesSentByHosts(plans))
+      report.networkBytes += bytes;
 }
 
-Status runOn(LocalMesh &mesh, const Compiled &compiled, llvm::ArrayRef<Plan> plans,
+Status runOn(JobState &job, const Compiled &compiled, std::vector<Plan> plans,
              const RunOptions &options, RunReport &report) {
   const Clock::time_point start = Clock::now();
-  BRAID_TRY(mesh.prepare(plans, options.transferMode));
-  Runner runner(compiled, options, mesh);
+  const auto session = BRAID_TRY(job.prepare(std::move(plans), options.transferMode));
+  Runner runner(compiled, options, *job.cluster, session->second);
   runner.report().prepareSeconds = secondsSince(start);
-  if (mesh.firstHosted() == 0) {
-    runner.report().choices = mesh.device(0).compute().choices();
-    Messages *messages = mesh.device(0).messages();
-    if (messages && plans.front().hasMessages())
-      runner.report().messages = messages->describe(options.transferMode);
-    if (plans.front().hosts() > 1)
-      for (int64_t bytes : bytesSentByHosts(plans))
-        runner.report().networkBytes += bytes;
-  }
-  BRAID_TRY(runner.run());
+  if (job.isRank0Here())
+    describeRank0(job.cluster->device(0), session->second.plans, options, runner.report());
+  const Status status = runner.run();
+  job.end(session);
   report = std::move(runner.report());
-  return Status::ok();
+  return status;
 }
 
 /// That the results can be verified, if they are to be.
@@ -391,26 +331,6 @@ Status checkRun(const Compiled &compiled, const Backend &backend, const RunOptio
   return checkGroup(kind, compiled.program->ranks(), options.timeout);
 }
 
-bool choosesByItself(const Backend &backend) {
-  return !backend.isOnHost && backend.transport == Transport::PeerMemory;
-}
-
-Status checkModes(const Configuration &config, const Backend &backend) {
-  auto has = [&](Knob knob) {
-    if (knob == Knob::DataPlane)
-      return transportOf(config, backend.transport) == backend.transport || backend.messages;
-    return knob == Knob::Launch ? backend.hasGraphs : backend.hasGraphs && !backend.isOnHost;
-  };
-  for (const KnobRow &row : allKnobs())
-    if (row.isOfRun() &&
-        config.get(row.knob).value_or(row.fallback.value_or(-1)) != row.fallback.value_or(-1) &&
-        !has(row.knob))
-      return unsupported("--{} {}: needs the cuda {}backend, got {}", row.name,
-                         row.str(config.get(row.knob)),
-                         row.knob == Knob::DataPlane ? "or the cpu " : "", backend.name);
-  return Status::ok();
-}
-
 Status expectRunMemory(llvm::ArrayRef<Plan> plans, const Backend &backend,
                        const RunOptions &options, bool areThreads) {
   const auto hosted = areThreads ? static_cast<int64_t>(plans.size()) : 1;
@@ -421,58 +341,25 @@ Status expectRunMemory(llvm::ArrayRef<Plan> plans, const Backend &backend,
       "run fewer ranks or smaller tensors");
 }
 
-Result<MetRanks> meet(const Compiled &compiled, const Backend &backend, const RunOptions &options,
-                      std::unique_ptr<Client> client) {
-  const bool areThreads = client == nullptr;
-  ClusterOptions cluster{.ranks = compiled.program->ranks(),
-                         .timeout = options.timeout,
-                         .scheduleSeed = options.scheduleSeed,
-                         .queues = options.queues,
-                         .reproducible = compiled.isReproducible};
-  MetRanks ranks;
-  ranks.mesh = BRAID_TRY(client ? LocalMesh::join(backend, cluster, std::move(client))
-                                : LocalMesh::create(backend, cluster));
-  if (areThreads)
-    return ranks;
-  const Clock::time_point start = Clock::now();
-  if (Status status = compareOptions(compiled, options, *ranks.mesh); !status.isOk())
-    return ranks.mesh->fail(status);
-  ranks.seconds = secondsSince(start);
-  return ranks;
+ClusterOptions clusterOptionsOf(const RunOptions &options, int64_t ranks, bool isReproducible) {
+  return {.ranks = ranks,
+          .timeout = options.timeout,
+          .scheduleSeed = options.scheduleSeed,
+          .queues = options.queues,
+          .reproducible = isReproducible};
 }
 
-Result<RunReport> run(const MetRanks &ranks, const Compiled &compiled, llvm::ArrayRef<Plan> plans,
+Status compareOptions(JobState &job, const Compiled &compiled, const RunOptions &options) {
+  const std::string mine = encodeChoices(choicesOf(compiled, options));
+  const Status status = compareChoices(BRAID_TRY(job.gather([&](int64_t) { return mine; })));
+  return status.isOk() ? status : job.cluster->fail(status);
+}
+
+Result<RunReport> run(JobState &job, const Compiled &compiled, std::vector<Plan> plans,
                       const RunOptions &options) {
   RunReport report;
-  if (Status status = runOn(*ranks.mesh, compiled, plans, options, report); !status.isOk())
-    return ranks.mesh->fail(status);
-  report.meetSeconds = ranks.seconds;
-  return report;
-}
-
-Result<RunReport> run(const Compiled &compiled, llvm::ArrayRef<Plan> plans, const Backend &backend,
-                      const RunOptions &options, std::unique_ptr<Client> client) {
-  const bool areThreads = client == nullptr;
-  BRAID_TRY(checkRun(compiled, backend, options, areThreads));
-  BRAID_TRY(expectRunMemory(plans, backend, options, areThreads));
-  MetRanks ranks = BRAID_TRY(meet(compiled, backend, options, std::move(client)));
-  return run(ranks, compiled, plans, options);
-}
-
-Result<RunReport> run(const Compiled &compiled, const Backend &backend, const RunOptions &options) {
-  BRAID_TRY(checkRun(compiled, backend, options, /*areThreads=*/true));
-  std::vector<Plan> plans = BRAID_TRY(makePlans(compiled));
-  return run(compiled, plans, backend, options);
-}
-
-BackendRegistry builtinBackends() {
-  BackendRegistry registry;
-  registerCpuBackend(registry);
-#ifdef BRAID_HAS_CUDA
-  registerGpuBackends(registry);
-#endif
-  registerNullBackend(registry);
-  return registry;
+  Status status = runOn(job, compiled, std::move(plans), options, report);
+  return status.isOk() ? Result<RunReport>(std::move(report)) : job.cluster->fail(status);
 }
 
 } // namespace braid

@@ -4,8 +4,11 @@
 
 #include "ir/counted.h"
 #include "ir/failure.h"
+#include "runtime/job/bootstrap/start_thread.h"
 
 #include <fmt/format.h>
+
+#include <thread>
 
 namespace braid {
 
@@ -24,6 +27,49 @@ Status checkHosts(const Cluster &cluster, const Plan &plan) {
   return badInput("@{} is for {}, but the job has {}: expected mesh [0 .. {}) of {}", plan.program,
                   hostsText(plan.ranks, got), hostsText(cluster.ranks(), expected), plan.ranks,
                   expected);
+}
+
+Status Cluster::onEveryRank(const std::function<Status(int64_t rank)> &fn) {
+  std::vector<Status> statuses(static_cast<size_t>(hosted()));
+  auto call = [&](int64_t i) {
+    int64_t rank = firstHosted() + i;
+    Status &status = statuses[static_cast<size_t>(i)];
+    status = fn(rank);
+    if (!status.isOk())
+      control(rank).abort(status);
+  };
+  std::vector<std::thread> threads;
+  for (int64_t i = 1; i < hosted(); ++i) {
+    Status started = startThread(threads.emplace_back(), "a rank", [&call, i] { call(i); });
+    if (started.isOk())
+      continue;
+    threads.pop_back();
+    control(firstHosted()).abort(started);
+    statuses[static_cast<size_t>(i)] = std::move(started);
+    break;
+  }
+  call(0);
+  for (std::thread &thread : threads)
+    thread.join();
+  for (const Status &status : statuses)
+    if (!status.isOk())
+      return fail(status);
+  return Status::ok();
+}
+
+Status Cluster::synchronize() {
+  return onEveryRank([this](int64_t rank) { return device(rank).synchronize(); });
+}
+
+Status Cluster::commit() {
+  return onEveryRank([this](int64_t rank) { return control(rank).commit(); });
+}
+
+Status Cluster::fail(const Status &cause) {
+  control(firstHosted()).abort(cause);
+  // After a failure this returns at once, with the one that came first.
+  const Status first = device(firstHosted()).synchronize();
+  return first.isOk() ? cause : first;
 }
 
 const Backend *BackendRegistry::find(llvm::StringRef name) const {

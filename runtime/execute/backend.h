@@ -50,6 +50,21 @@ public:
   virtual bool isStuck() const { return false; }
   virtual Device &device(int64_t rank) = 0;
   virtual ControlPlane &control(int64_t rank) = 0;
+
+  bool hosts(int64_t rank) const {
+    return rank >= firstHosted() && rank < firstHosted() + hosted();
+  }
+  /// Calls `fn(rank)` on one host thread per rank that lives here and waits for all. A rank that
+  /// fails makes the blocked calls of all ranks return; the result is the failure that came first.
+  Status onEveryRank(const std::function<Status(int64_t rank)> &fn);
+  /// Blocks until every rank that lives here is done. All ranks return the same first cause of a
+  /// failure.
+  Status synchronize();
+  /// As ControlPlane::commit(), for every rank that lives here.
+  Status commit();
+  /// Makes `cause` the failure of all ranks, unless one failed before, and returns the one that
+  /// came first.
+  Status fail(const Status &cause);
 };
 
 /// BadInput, with both shapes, if a program is for other hosts than the job's.

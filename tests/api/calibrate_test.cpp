@@ -3,10 +3,9 @@
 #include "api/calibrate/calibration_programs.h"
 #include "api/calibrate/measure_machine.h"
 #include "api/compile/plans.h"
-#include "api/ranks/mesh.h"
-#include "api/ranks/run.h"
 #include "api/timing/shared_tensors.h"
 #include "ir/failure.h"
+#include "tests/support/local_mesh.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

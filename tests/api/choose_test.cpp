@@ -5,12 +5,12 @@
 #include "api/autotune/contest.h"
 #include "api/autotune/stage_choices.h"
 #include "api/compile/plans.h"
-#include "api/ranks/run.h"
 #include "backends/null/null_backend.h"
 #include "runtime/files.h"
 #include "runtime/tune/measurement_file.h"
 #include "tests/support/configured.h"
 #include "tests/support/counting_cluster.h"
+#include "tests/support/local_mesh.h"
 #include "tests/support/message_cluster.h"
 
 #include "llvm/ADT/StringRef.h"

@@ -1,7 +1,7 @@
 //===- tests/api/compile_test.cpp - the front door --------------------------------------------===//
 
-#include "api/ranks/run.h"
 #include "tests/support/configured.h"
+#include "tests/support/local_mesh.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -141,18 +141,6 @@ TEST(Run, RefusesWhatCannotBeVerified) {
   EXPECT_EQ(run(*compiled, *registry.find("cpu"), options).status().message(),
             "t.braid:1:1: @p implements no fusion, so nothing says what its result should be: it "
             "can be run, but not verified");
-}
-
-TEST(LocalMesh, RefusesAProgramForAnotherNumberOfRanks) {
-  auto source = parseSource("t.braid", kProgram);
-  Result<Compiled> compiled = compile(*source, {});
-  ASSERT_TRUE(compiled.isOk());
-  BackendRegistry registry = builtinBackends();
-  auto mesh = LocalMesh::create(*registry.find("cpu"), {.ranks = 3});
-  ASSERT_TRUE(mesh.isOk());
-  Status status = (*mesh)->prepare(*compiled);
-  EXPECT_EQ(status.code(), StatusCode::BadInput);
-  EXPECT_EQ(status.message(), "@p is for 2 ranks, but the mesh has 3");
 }
 
 TEST(Run, ReportsWhatItCompared) {

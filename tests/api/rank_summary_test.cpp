@@ -1,6 +1,6 @@
 //===- tests/api/rank_summary_test.cpp - what ranks say when their runs are done --------------===//
 
-#include "api/launch/rank_summary.h"
+#include "api/ranks/rank_summary.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,7 @@
 //===- tests/api/rank_times_test.cpp - how often a run is repeated before it is timed ---------===//
 
+#include "api/ranks/backends.h"
 #include "api/timing/rank_times.h"
-
-#include "api/ranks/run.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 //===- tests/api/reproducible_test.cpp - the same bits, however it is done --------------------===//
 
-#include "api/launch/output_digests.h"
 #include "api/ranks/arguments.h"
-#include "api/ranks/run.h"
+#include "api/ranks/rank_summary.h"
 #include "tests/support/configured.h"
+#include "tests/support/local_mesh.h"
 
 #include <gtest/gtest.h>
 
@@ -171,17 +171,6 @@ TEST(Reproducible, WhateverMIs) {
   }
 }
 
-TEST(Reproducible, TheMeshHasToBe) {
-  auto source = parseSource("t.braid", gather(12));
-  Result<Compiled> compiled = compile(*source, {.reproducible = true});
-  ASSERT_TRUE(compiled.isOk());
-  auto mesh = LocalMesh::create(cpu(), {.ranks = kRanks});
-  Status status = (*mesh)->prepare(*compiled);
-  EXPECT_EQ(status.code(), StatusCode::BadInput);
-  EXPECT_NE(status.message().find("expected ClusterOptions::reproducible"), std::string::npos)
-      << status.message();
-}
-
 TEST(Reproducible, InputsHaveAllDigits) {
   std::vector<float> numbers(1000);
   drawNumbers(DType::F32, numbers.data(), 1000, 1);
@@ -195,17 +184,23 @@ TEST(Reproducible, InputsHaveAllDigits) {
 }
 
 TEST(Reproducible, WhatEveryRankHasHasToBeTheSame) {
-  Result<std::vector<uint64_t>> split = mergeDigests({{"C", false}}, {{1}, {2}});
-  Result<std::vector<uint64_t>> other = mergeDigests({{"C", false}}, {{2}, {1}});
+  auto merge = [](bool isWhole, const std::vector<std::vector<uint64_t>> &digests) {
+    std::vector<RankSummary> ranks;
+    for (const std::vector<uint64_t> &each : digests)
+      ranks.push_back({.digests = each});
+    return mergeDigests({{"C", isWhole}}, ranks);
+  };
+  Result<std::vector<uint64_t>> split = merge(false, {{1}, {2}});
+  Result<std::vector<uint64_t>> other = merge(false, {{2}, {1}});
   ASSERT_TRUE(split.isOk() && other.isOk());
   EXPECT_NE(*split, *other);
-  EXPECT_TRUE(mergeDigests({{"C", true}}, {{1}, {1}}).isOk());
-  Status status = mergeDigests({{"C", true}}, {{1}, {2}}).status();
+  EXPECT_TRUE(merge(true, {{1}, {1}}).isOk());
+  Status status = merge(true, {{1}, {2}}).status();
   EXPECT_EQ(status.code(), StatusCode::WrongResult);
   EXPECT_NE(status.message().find("%C: every rank has it whole, but its bits on rank 1"),
             std::string::npos)
       << status.message();
-  EXPECT_EQ(mergeDigests({{"C", true}}, {{1}, {}}).status().code(), StatusCode::BadInput);
+  EXPECT_EQ(merge(true, {{1}, {}}).status().code(), StatusCode::BadInput);
 }
 
 } // namespace

@@ -3,7 +3,7 @@
 #include "api/bench/row_timer.h"
 
 #include "api/bench/operation.h"
-#include "api/ranks/run.h"
+#include "api/ranks/backends.h"
 #include "tests/support/configured.h"
 
 #include <gmock/gmock.h>

@@ -211,6 +211,24 @@ private:
   std::vector<Rank> ranks_;
 };
 
+std::unique_ptr<Session> prepare(const std::shared_ptr<Job> &job, const CompiledProgram &program) {
+  auto session = Session::prepare(job, program);
+  EXPECT_TRUE(session.isOk()) << session.status().message();
+  return std::move(*session);
+}
+std::unique_ptr<Session> prepare(const std::shared_ptr<Job> &job) {
+  return prepare(job, compiled(kKinds[0]));
+}
+
+/// One run, waited for and compared.
+void expectRuns(Job &job, Session &session, const Arguments &arguments,
+                const std::vector<RankTensors> &tensors) {
+  ASSERT_TRUE(session.run(tensors).isOk());
+  const Status status = job.synchronize();
+  ASSERT_TRUE(status.isOk()) << status.message();
+  arguments.expectRight();
+}
+
 /// Sessions of one job in turn, each run on another stream than the one before, several in flight.
 void expectTurnsRight(Job &job, std::vector<std::unique_ptr<Session>> &sessions, int64_t runs) {
   constexpr int64_t kStreams = 10, kInFlight = 12;
@@ -233,11 +251,8 @@ void expectTurnsRight(Job &job, std::vector<std::unique_ptr<Session>> &sessions,
 
 std::vector<std::unique_ptr<Session>> prepareAll(const std::shared_ptr<Job> &job) {
   std::vector<std::unique_ptr<Session>> sessions;
-  for (const Kind &kind : kKinds) {
-    Result<std::unique_ptr<Session>> session = Session::prepare(job, compiled(kind));
-    EXPECT_TRUE(session.isOk()) << session.status().message();
-    sessions.push_back(std::move(*session));
-  }
+  for (const Kind &kind : kKinds)
+    sessions.push_back(prepare(job, compiled(kind)));
   return sessions;
 }
 
@@ -372,26 +387,23 @@ const Mistake kMistakes[] = {
 
 TEST(SessionTest, WrongTensorsAreNamedAndNothingIsIssued) {
   const std::shared_ptr<Job> job = makeJob();
-  auto session = Session::prepare(job, compiled(kKinds[0]));
-  ASSERT_TRUE(session.isOk());
-  Arguments arguments((*session)->program(), kKinds[0], 1);
+  auto session = prepare(job);
+  Arguments arguments(session->program(), kKinds[0], 1);
   for (const Mistake &mistake : kMistakes)
     for (int64_t rank = 0; rank < kRanks; ++rank) {
       std::vector<RankTensors> tensors = arguments.tensors();
       mistake.make(tensors[rank]);
-      const Status status = (*session)->run(tensors);
+      const Status status = session->run(tensors);
       EXPECT_EQ(status.code(), StatusCode::BadInput) << mistake.name;
       EXPECT_THAT(status.message(), HasSubstr(mistake.message));
       EXPECT_THAT(status.message(), HasSubstr("rank " + std::to_string(rank) + ": "));
     }
-  EXPECT_EQ((*session)->runs(), 0);
+  EXPECT_EQ(session->runs(), 0);
   std::vector<RankTensors> tensors = arguments.tensors();
-  EXPECT_EQ((*session)->run(std::span(tensors).first(2)).message(),
+  EXPECT_EQ(session->run(std::span(tensors).first(2)).message(),
             "expected the tensors of 3 ranks, got those of 2");
-  EXPECT_EQ((*session)->run(tensors, reinterpret_cast<void *>(77)).code(), StatusCode::BadInput);
-  ASSERT_TRUE((*session)->run(tensors).isOk());
-  ASSERT_TRUE(job->synchronize().isOk());
-  arguments.expectRight();
+  EXPECT_EQ(session->run(tensors, reinterpret_cast<void *>(77)).code(), StatusCode::BadInput);
+  expectRuns(*job, *session, arguments, tensors);
 }
 
 /// Ranks of one process may read the same memory, but none may write what another one uses.
@@ -406,24 +418,21 @@ TEST(SessionTest, OutputsMeetNoTensorOfAnotherRank) {
       {0, 1, [](RankTensors &t) -> Tensor & { return t.outputs[0]; }, "output 0 (%C) of rank 1"},
   };
   const std::shared_ptr<Job> job = makeJob();
-  auto session = Session::prepare(job, compiled(kKinds[0]));
-  ASSERT_TRUE(session.isOk());
-  Arguments arguments((*session)->program(), kKinds[0], 1);
+  auto session = prepare(job);
+  Arguments arguments(session->program(), kKinds[0], 1);
   for (const auto &[writer, other, at, what] : kMeetings) {
     std::vector<RankTensors> tensors = arguments.tensors();
     at(tensors[other]).data = tensors[writer].outputs[0].data;
     const std::string wanted = "rank " + std::to_string(writer) +
                                ": output 0 (%C): expected memory of its own, got some of " + what;
-    EXPECT_EQ((*session)->run(tensors).message(), wanted);
-    EXPECT_EQ((*session)->capture(tensors).message(), wanted);
+    EXPECT_EQ(session->run(tensors).message(), wanted);
+    EXPECT_EQ(session->capture(tensors).message(), wanted);
   }
-  EXPECT_EQ((*session)->runs(), 0);
+  EXPECT_EQ(session->runs(), 0);
   std::vector<RankTensors> tensors = arguments.tensors();
   for (RankTensors &each : tensors)
     each.inputs[1].data = tensors[0].inputs[1].data; // which is the same on all ranks
-  ASSERT_TRUE((*session)->run(tensors).isOk());
-  ASSERT_TRUE(job->synchronize().isOk());
-  arguments.expectRight();
+  expectRuns(*job, *session, arguments, tensors);
 }
 
 #ifndef __SANITIZE_THREAD__
@@ -435,15 +444,14 @@ struct MostThreads {
 
 TEST(SessionTest, JobOutlivesAStreamThatCannotBeHad) {
   const std::shared_ptr<Job> job = makeJob();
-  auto session = Session::prepare(job, compiled(kKinds[0]));
-  ASSERT_TRUE(session.isOk());
-  Arguments arguments((*session)->program(), kKinds[0], 1);
+  auto session = prepare(job);
+  Arguments arguments(session->program(), kKinds[0], 1);
   {
     // As many as the job's own calls take, and too few for a stream of all ranks.
     const MostThreads limit(kRanks - 1);
     for (uint32_t number : {7u, 1000u, 7u})
       EXPECT_EQ(job->stream(number).status().code(), StatusCode::Unsupported);
-    ASSERT_TRUE((*session)->run(arguments.tensors()).isOk());
+    ASSERT_TRUE(session->run(arguments.tensors()).isOk());
     const Status status = job->commit();
     ASSERT_TRUE(status.isOk()) << status.message();
     arguments.expectRight();
@@ -453,7 +461,7 @@ TEST(SessionTest, JobOutlivesAStreamThatCannotBeHad) {
   ASSERT_TRUE(stream.isOk()) << stream.status().message();
   EXPECT_EQ(liveThreads, before + kRanks);
   arguments.redraw(2);
-  ASSERT_TRUE((*session)->run(arguments.tensors(), *stream).isOk());
+  ASSERT_TRUE(session->run(arguments.tensors(), *stream).isOk());
   EXPECT_TRUE(job->commit().isOk());
   arguments.expectRight();
 }
@@ -469,9 +477,8 @@ TEST(SessionTest, WhatCannotBePreparedOrReplayedSaysWhy) {
   ASSERT_TRUE(reproducible.isOk());
   EXPECT_THAT(Session::prepare(job, *reproducible).status().message(),
               HasSubstr("expected JobOptions::reproducible"));
-  auto session = Session::prepare(job, compiled(kKinds[0])); // the job goes on
-  ASSERT_TRUE(session.isOk());
-  EXPECT_THAT((*session)->replay().message(), HasSubstr("expected capture() before replay()"));
+  auto session = prepare(job);
+  EXPECT_THAT(session->replay().message(), HasSubstr("expected capture() before replay()"));
 }
 
 TEST(JobTest, WhatCannotBeMadeSaysWhy) {
@@ -482,13 +489,12 @@ TEST(JobTest, WhatCannotBeMadeSaysWhy) {
 
 TEST(JobTest, ClosesOnceItsSessionsHaveEnded) {
   const std::shared_ptr<Job> job = makeJob();
-  auto session = Session::prepare(job, compiled(kKinds[0]));
-  ASSERT_TRUE(session.isOk());
+  auto session = prepare(job);
   EXPECT_THAT(job->close().message(),
               HasSubstr("rank 0: 1 of the job's sessions live: end them, and close again"));
-  Arguments arguments((*session)->program(), kKinds[0], 1);
-  ASSERT_TRUE((*session)->run(arguments.tensors()).isOk()) << "it goes on";
-  session->reset(); // with a run in flight
+  Arguments arguments(session->program(), kKinds[0], 1);
+  ASSERT_TRUE(session->run(arguments.tensors()).isOk()) << "it goes on";
+  session.reset(); // with a run in flight
   EXPECT_TRUE(job->close().isOk());
   arguments.expectRight();
   EXPECT_TRUE(job->close().isOk()) << "it is";
@@ -623,40 +629,33 @@ TEST(SessionTest, SessionsStayWithinTheBoundOfTheirJob) {
   int64_t each = 0;
   {
     const std::shared_ptr<Job> job = makeJob();
-    auto session = Session::prepare(job, compiled(kKinds[0]));
+    auto session = prepare(job);
     each = job->usage().bytes / kRanks;
   }
   ASSERT_GT(each, 0);
   const std::shared_ptr<Job> job = makeJob({.mostBytes = 2 * each});
   std::vector<std::unique_ptr<Session>> sessions;
-  for (int i = 0; i < 2; ++i) {
-    auto session = Session::prepare(job, compiled(kKinds[0]));
-    ASSERT_TRUE(session.isOk()) << session.status().message();
-    sessions.push_back(std::move(*session));
-  }
+  for (int i = 0; i < 2; ++i)
+    sessions.push_back(prepare(job));
   const auto refused = Session::prepare(job, compiled(kKinds[0]));
   EXPECT_EQ(refused.status().code(), StatusCode::Unsupported);
   EXPECT_THAT(refused.status().message(), HasSubstr("as JobOptions::mostBytes says"));
   EXPECT_EQ(job->usage().sessions, 2);
   sessions.pop_back();
-  auto session = Session::prepare(job, compiled(kKinds[0])); // the job goes on
-  ASSERT_TRUE(session.isOk()) << session.status().message();
-  Arguments arguments((*session)->program(), kKinds[0], 3);
-  ASSERT_TRUE((*session)->run(arguments.tensors()).isOk());
-  ASSERT_TRUE(job->synchronize().isOk());
-  arguments.expectRight();
+  auto session = prepare(job); // the job goes on
+  Arguments arguments(session->program(), kKinds[0], 3);
+  expectRuns(*job, *session, arguments, arguments.tensors());
 }
 
 TEST(SessionTest, AFailureIsThatOfAllAndStays) {
   const std::shared_ptr<Job> job = makeJob();
-  auto session = Session::prepare(job, compiled(kKinds[0]));
-  ASSERT_TRUE(session.isOk());
-  Arguments arguments((*session)->program(), kKinds[0], 1);
-  ASSERT_TRUE((*session)->capture(arguments.tensors()).isOk());
+  auto session = prepare(job);
+  Arguments arguments(session->program(), kKinds[0], 1);
+  ASSERT_TRUE(session->capture(arguments.tensors()).isOk());
   EXPECT_EQ(job->fail({StatusCode::PeerFailed, "enough"}).message(), "enough");
-  EXPECT_EQ((*session)->run(arguments.tensors()).message(), "enough");
-  EXPECT_EQ((*session)->replay().message(), "enough");
-  EXPECT_EQ((*session)->capture(arguments.tensors()).message(), "enough");
+  EXPECT_EQ(session->run(arguments.tensors()).message(), "enough");
+  EXPECT_EQ(session->replay().message(), "enough");
+  EXPECT_EQ(session->capture(arguments.tensors()).message(), "enough");
   EXPECT_EQ(job->synchronize().message(), "enough");
   EXPECT_FALSE(Session::prepare(job, compiled(kKinds[1])).isOk());
 }
@@ -813,16 +812,15 @@ int useAsAFork(std::shared_ptr<Job> job, std::unique_ptr<Session> session,
 TEST(ForkTest, AChildCanNeitherUseNorEndTheJob) {
   const std::shared_ptr<Job> job = *Job::create({.ranks = kRanks});
   const CompiledProgram program = compiled(kKinds[0]);
-  auto session = Session::prepare(job, program);
-  ASSERT_TRUE(session.isOk()) << session.status().message();
+  auto session = prepare(job, program);
   const pid_t child = fork();
   if (child == 0)
-    _exit(useAsAFork(job, std::move(*session), program));
+    _exit(useAsAFork(job, std::move(session), program));
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   EXPECT_TRUE(job->synchronize().isOk());
-  session->reset();
+  session.reset();
   EXPECT_TRUE(job->close().isOk());
 }
 

@@ -76,22 +76,5 @@ TEST_F(StopRuleTest, ALateLookIsNoAbsence) {
   EXPECT_EQ(lookAfter(40), 1);
 }
 
-TEST(AbsenceRule, SaysHowLongItWas) {
-  AbsenceRule rule(milliseconds(1000), milliseconds(20));
-  AbsenceRule::Time now{};
-  auto lookAfter = [&](int64_t ms) { return rule.look(now += milliseconds(ms)); };
-  EXPECT_EQ(lookAfter(60000), milliseconds(0)); // the first
-  EXPECT_EQ(lookAfter(250), milliseconds(0));
-  EXPECT_EQ(lookAfter(251), milliseconds(251));
-  EXPECT_EQ(lookAfter(20), milliseconds(0));
-}
-
-TEST(AbsenceRule, IsNoStricterThanALoadedMachine) {
-  AbsenceRule rule(milliseconds(100), milliseconds(20));
-  (void)rule.look(AbsenceRule::Time(milliseconds(0)));
-  EXPECT_EQ(rule.look(AbsenceRule::Time(milliseconds(80))), milliseconds(0));
-  EXPECT_EQ(rule.look(AbsenceRule::Time(milliseconds(161))), milliseconds(81));
-}
-
 } // namespace
 } // namespace braid

@@ -4,10 +4,10 @@
 //
 //===----------------------------------------------------------------------------------------===//
 
-#include "api/ranks/run.h"
 #include "lowering/lower.h"
 #include "runtime/check/checker.h"
 #include "runtime/plan/specialize.h"
+#include "tests/support/local_mesh.h"
 
 #include <benchmark/benchmark.h>
 

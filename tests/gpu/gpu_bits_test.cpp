@@ -10,9 +10,10 @@
 
 #include "api/compile/plans.h"
 #include "api/launch/job_rank.h"
-#include "api/launch/output_digests.h"
 #include "api/ranks/arguments.h"
+#include "api/ranks/rank_summary.h"
 #include "backends/cuda/cuda_backend.h"
+#include "runtime/execute/executor.h"
 #include "runtime/numeric.h"
 #include "tests/gpu/gpu_job.h"
 

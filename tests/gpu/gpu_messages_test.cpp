@@ -15,14 +15,13 @@
 #include "api/launch/job_rank.h"
 #include "api/pairs/block_run.h"
 #include "api/ranks/arguments.h"
-#include "api/ranks/mesh.h"
-#include "api/ranks/run.h"
 #include "backends/cuda/cuda_status.h"
 #include "backends/nccl/nccl_messages.h"
 #include "ir/failure.h"
 #include "tests/gpu/gpu_job.h"
 #include "tests/support/collective_case.h"
 #include "tests/support/elements.h"
+#include "tests/support/local_mesh.h"
 
 #include <fmt/format.h>
 
@@ -94,14 +93,6 @@ private:
   std::list<std::vector<Plan>> plans_; ///< the mesh refers to them
 };
 
-int finish(JobRank &job, LocalMesh *mesh, Status status) {
-  if (!status.isOk() && mesh)
-    status = mesh->fail(status);
-  if (!status.isOk())
-    status = job.fail(status);
-  return static_cast<int>(status.code());
-}
-
 Status runAll(LocalMesh &mesh, Transport transport, int runs) {
   RankTest test(mesh, transport);
   const int few = std::max(runs / 100, 4);
@@ -121,7 +112,7 @@ Status runAll(LocalMesh &mesh, Transport transport, int runs) {
           c.reduction = op;
           BRAID_TRY(test.run(c, 2));
         }
-  return mesh.commit();
+  return mesh.cluster().commit();
 }
 
 /// One gather among all ranks by what is made for it, all of which goes again.
@@ -192,19 +183,23 @@ Status makeAndCloseOften(LocalMesh &mesh) {
   const size_t last = BRAID_TRY(freeMemory(control));
   if (last + kMostLost < first)
     return internalError("{} bytes were free after the first rounds, {} at the end", first, last);
-  return mesh.commit();
+  return mesh.cluster().commit();
 }
 
 int withMesh(const Place &place, llvm::function_ref<Status(LocalMesh &, Transport)> fn) {
-  Result<std::unique_ptr<JobRank>> job = JobRank::join(place);
+  Result<std::unique_ptr<JobRank>> rank = JobRank::join(place);
+  if (!rank)
+    return static_cast<int>(rank.status().code());
+  const Backend backend = backendOfTest();
+  auto job = JobState::join(backend, {.ranks = place.ranks, .timeout = std::chrono::seconds(20)},
+                            std::move(*rank));
   if (!job)
     return static_cast<int>(job.status().code());
-  const Backend backend = backendOfTest();
-  auto mesh = LocalMesh::join(backend, {.ranks = place.ranks, .timeout = std::chrono::seconds(20)},
-                              (*job)->takeClient());
-  if (!mesh)
-    return finish(**job, nullptr, mesh.status());
-  return finish(**job, mesh->get(), fn(**mesh, backend.transport));
+  LocalMesh mesh(std::move(*job));
+  Status status = fn(mesh, backend.transport);
+  if (!status.isOk())
+    status = mesh.job().fail(status);
+  return static_cast<int>(status.code());
 }
 
 int collectivesMain(const Place &place, int runs) {
@@ -237,7 +232,7 @@ int aheadMain(const Place &place, int) {
     const int64_t rank = mesh.firstHosted();
     const Backend backend = backendOfTest();
     if (mesh.ranks() > 2) // the others would do nothing
-      return mesh.commit();
+      return mesh.cluster().commit();
     BlockRuns runs{backend, mesh.cluster(), rank, plans};
     for (const int64_t turns : {1, 32})
       for (const int64_t bytes : {int64_t(4), int64_t(1) << 20}) {
@@ -245,7 +240,7 @@ int aheadMain(const Place &place, int) {
             BRAID_TRY(runs.make({Path::Messages, 0, /*andBack=*/true, bytes, /*slots=*/1, turns}));
         BRAID_TRY(goAhead(run, mesh.device(rank), mesh.control(rank)));
       }
-    return mesh.commit();
+    return mesh.cluster().commit();
   });
 }
 

@@ -16,6 +16,7 @@
 #include "backends/cuda/copy_and_signal.h"
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/kernels.h"
+#include "runtime/execute/executor.h"
 #include "runtime/numeric.h"
 #include "runtime/reference/reference.h"
 #include "tests/support/scatter_by_hand.h"

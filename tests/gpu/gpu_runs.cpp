@@ -20,8 +20,8 @@
 #include "api/autotune/candidate.h"
 #include "api/compile/check.h"
 #include "api/compile/plans.h"
-#include "api/launch/job_rank.h"
 #include "api/launch/launch.h"
+#include "api/ranks/backends.h"
 #include "api/ranks/run.h"
 #include "api/timing/seconds_since.h"
 #include "ir/failure.h"
@@ -49,24 +49,23 @@ struct Flags {
   bool isRank = false;
 };
 
-/// A run, and what it refers to until the mesh is gone.
+/// A run, and what it refers to until the job is gone.
 struct Run {
   std::unique_ptr<Source> source;
   Compiled compiled;
-  std::vector<Plan> plans;
 };
 
 class RunsOfRank {
 public:
-  RunsOfRank(const Backend &backend, std::unique_ptr<LocalMesh> mesh)
-      : backend_(backend), ranks_{std::move(mesh)} {}
+  explicit RunsOfRank(std::unique_ptr<JobState> job)
+      : backend_(job->backend), job_(std::move(job)) {}
 
   /// Collective.
   Status operator()(const Json &wanted) {
     const auto begin = std::chrono::steady_clock::now();
     const std::string name = wanted.at("name");
     if (Status status = runOne(wanted).annotated(name); !status.isOk())
-      return ranks_.mesh->fail(status); // before this rank leaves the others
+      return job_->fail(status); // before this rank leaves the others
     if (isRank0())
       std::printf("passed %.2f %s\n", secondsSince(begin), name.c_str());
     std::fflush(stdout); // a rank may be killed
@@ -74,10 +73,10 @@ public:
   }
 
 private:
-  bool isRank0() const { return ranks_.mesh->firstHosted() == 0; }
+  bool isRank0() const { return job_->isRank0Here(); }
 
   Status runOne(const Json &wanted) {
-    CompileOptions options{.ranks = ranks_.mesh->ranks(), .transport = backend_.transport};
+    CompileOptions options{.ranks = job_->cluster->ranks(), .transport = backend_.transport};
     options.schedule = BRAID_TRY(Configurations::parse(std::string(wanted.at("schedule"))));
     for (const auto &[parameter, value] : wanted.at("set").items())
       options.parameters.emplace_back(parameter, value);
@@ -90,15 +89,15 @@ private:
     if (!compiled)
       return Status(compiled.status().code(), messageOf(compiled.status(), *run.source));
     run.compiled = *compiled;
-    run.plans = BRAID_TRY(makePlans(run.compiled));
+    std::vector<Plan> plans = BRAID_TRY(makePlans(run.compiled));
     if (isRank0())
-      BRAID_TRY(expectSafe(run.compiled, run.plans, {.ownQueues = backend_.ownQueues}));
+      BRAID_TRY(expectSafe(run.compiled, plans, {.ownQueues = backend_.ownQueues}));
     const RunOptions how{.iterations = wanted.at("iterations"),
                          .verify = true,
                          .graph = config.launch() == schedule::Launch::Graph,
                          .transferMode = transferModeOf(config)};
     BRAID_TRY(checkRun(run.compiled, backend_, how, /*areThreads=*/false));
-    return judge(BRAID_TRY(braid::run(ranks_, run.compiled, run.plans, how)),
+    return judge(BRAID_TRY(braid::run(*job_, run.compiled, std::move(plans), how)),
                  wanted.value("said", ""));
   }
 
@@ -110,9 +109,9 @@ private:
     return Status::ok();
   }
 
-  const Backend &backend_;
-  MetRanks ranks_;
+  const Backend backend_;
   std::list<Run> runs_;
+  std::unique_ptr<JobState> job_;
 };
 
 Result<Json> readRuns(const std::string &path) {
@@ -122,16 +121,15 @@ Result<Json> readRuns(const std::string &path) {
   return runs;
 }
 
-Status runAll(const Flags &flags, const Place &place, JobRank &job) {
+Status runAll(const Flags &flags, const Place &place) {
   const BackendRegistry registry = builtinBackends();
   const Backend *backend = registry.find(flags.backend);
   if (!backend)
     return badInput("--backend: expected one of this build, got '{}'", flags.backend);
   const Json runs = BRAID_TRY(readRuns(flags.path));
-  RunsOfRank runOne(*backend,
-                    BRAID_TRY(LocalMesh::join(
-                        *backend, {.ranks = place.ranks, .timeout = std::chrono::seconds(20)},
-                        job.takeClient())));
+  auto rank = BRAID_TRY(JobRank::join(place));
+  RunsOfRank runOne(BRAID_TRY(JobState::join(
+      *backend, {.ranks = place.ranks, .timeout = std::chrono::seconds(20)}, std::move(rank))));
   for (const Json &wanted : runs)
     BRAID_TRY(runOne(wanted));
   return Status::ok();
@@ -141,13 +139,8 @@ int rankMain(const Flags &flags) {
   Result<std::optional<Place>> place = findPlace(processEnvironment());
   if (!place || !*place)
     return 2;
-  Result<std::unique_ptr<JobRank>> job = JobRank::join(**place);
-  Status status = job ? runAll(flags, **place, **job) : job.status();
-  if (status.isOk())
-    return 0;
-  if (job)
-    status = (*job)->fail(status);
-  if ((*place)->rank == 0)
+  const Status status = runAll(flags, **place);
+  if (!status.isOk() && (*place)->rank == 0)
     std::printf("FAILED: %s\n", status.message().c_str());
   std::fflush(stdout);
   return static_cast<int>(status.code());
@@ -168,12 +161,8 @@ int launchRanks(const Flags &flags, const std::string &program) {
     return static_cast<int>(status.code());
   for (const std::string &ending : report->endings)
     std::printf("FAILED: %s\n", ending.c_str());
-  if (report->isOutputLost)
-    return static_cast<int>(StatusCode::Unsupported);
-  if (report->signal != 0)
-    return 128 + report->signal;
-  return status.isOk() && !report->endings.empty() ? static_cast<int>(StatusCode::PeerFailed)
-                                                   : static_cast<int>(status.code());
+  const int code = report->exitCode();
+  return code == 0 && !report->endings.empty() ? static_cast<int>(StatusCode::PeerFailed) : code;
 }
 
 int runsMain(int argc, char **argv) {

@@ -5,12 +5,12 @@
 //
 //===----------------------------------------------------------------------------------------===//
 
-#include "api/ranks/run.h"
 #include "backends/null/null_backend.h"
 #include "ir/failure.h"
 #include "runtime/job/bootstrap/client.h"
 #include "tests/hosts/support.h"
 #include "tests/support/configured.h"
+#include "tests/support/local_mesh.h"
 #include "tests/support/message_cluster.h"
 #include "tests/support/random_fusion.h"
 

@@ -1,7 +1,8 @@
 //===- tests/mutation/cases.h - programs to make mutants of -----------------------------------===//
 #pragma once
 
-#include "api/ranks/run.h"
+#include "api/compile/compile.h"
+#include "runtime/execute/executor.h"
 #include "tests/mutation/oracle.h"
 
 #include <string>

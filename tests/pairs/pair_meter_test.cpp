@@ -1,8 +1,8 @@
 //===- tests/pairs/pair_meter_test.cpp - every path, on ranks that are threads ----------------===//
 
 #include "api/pairs/pair_meter.h"
-#include "api/ranks/mesh.h"
 #include "runtime/job/bootstrap/socket.h"
+#include "tests/support/local_mesh.h"
 #include "tests/support/message_cluster.h"
 
 #include "llvm/ADT/STLExtras.h"

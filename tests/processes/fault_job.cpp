@@ -58,7 +58,7 @@ std::string encode(const JobSpec &spec) {
   std::ostringstream os;
   os << spec.ranks << ' ' << spec.schedule << ' ' << spec.iterations << ' ' << spec.timeoutMs << ' '
      << spec.joinTimeoutMs << ' ' << spec.graceMs << ' ' << spec.isForeign << ' '
-     << spec.startsTogether << ' ' << spec.timesBest << ' ' << spec.isRejected << ' '
+     << spec.watchesIdle << ' ' << spec.timesBest << ' ' << spec.isRejected << ' '
      << spec.faults.size() << '\n';
   for (const Fault &fault : spec.faults)
     os << fault;
@@ -70,7 +70,7 @@ JobSpec decodeSpec(const std::string &text) {
   JobSpec spec;
   size_t faults = 0;
   is >> spec.ranks >> spec.schedule >> spec.iterations >> spec.timeoutMs >> spec.joinTimeoutMs >>
-      spec.graceMs >> spec.isForeign >> spec.startsTogether >> spec.timesBest >> spec.isRejected >>
+      spec.graceMs >> spec.isForeign >> spec.watchesIdle >> spec.timesBest >> spec.isRejected >>
       faults;
   spec.faults.resize(faults);
   for (Fault &fault : spec.faults)
@@ -152,90 +152,69 @@ public:
     } catch (const std::exception &error) {
       status =
           Status(StatusCode::PeerFailed, fmt::format("rank {}: {}", place_.rank, error.what()));
-      if (job_ && job_->memory().committed() > 0)
+      if (job_ && job_->rank->memory().committed() > 0)
         return 5; // the run counts, and this is no verdict on it
-      if (job_)
-        status = job_->fail(status);
+      if (job_ || rank_)
+        status = job_ ? job_->fail(status) : rank_->fail(status);
     }
     try {
       job_.reset();
+      rank_.reset();
     } catch (...) {
     }
     writeFile(verdictPath(folder_, place_.rank),
-              fmt::format("{} {} {} {}. {}. {} {}\n{}", static_cast<int>(status.code()),
-                          monotonicNs(), elementsCompared_, sentKinds(), receivedKinds(),
-                          meetSeconds_, idlePercent_, status.message()));
+              fmt::format("{} {} {} {}. {}. {}\n{}", static_cast<int>(status.code()), monotonicNs(),
+                          elementsCompared_, sentKinds(), receivedKinds(), idlePercent_,
+                          status.message()));
     return static_cast<int>(status.code());
   }
 
 private:
   /// As `braid run` does it.
   Status live() {
-    if (spec_.startsTogether) {
-      program_ = makeProgram(spec_);
-      waitForAll();
-    }
     pass(Site::Join);
-    Result<std::unique_ptr<JobRank>> job = JobRank::join(place_, milliseconds(spec_.joinTimeoutMs));
-    if (!job)
-      return job.status();
-    job_ = std::move(*job);
+    rank_ = BRAID_TRY(JobRank::join(place_, milliseconds(spec_.joinTimeoutMs)));
     pass(Site::Joined);
-    if (!spec_.startsTogether)
-      program_ = makeProgram(spec_);
-    job_->setPlans(program_.plans);
+    program_ = makeProgram(spec_);
+    const RunOptions options{.iterations = spec_.iterations,
+                             .verify = true,
+                             .timeout = milliseconds(spec_.timeoutMs),
+                             .isAuto = spec_.timesBest >= 0};
+    job_ = BRAID_TRY(JobState::join(faultyBackend(),
+                                    clusterOptionsOf(options, spec_.ranks, /*reproducible=*/false),
+                                    std::move(rank_)));
     std::optional<IdleWatch> idle;
-    if (spec_.startsTogether)
+    if (spec_.watchesIdle)
       idle.emplace();
-    RunOptions options;
-    options.iterations = spec_.iterations;
-    options.verify = true;
-    options.timeout = milliseconds(spec_.timeoutMs);
-    Result<RunReport> report =
-        spec_.timesBest >= 0
-            ? chooseAndRun(options)
-            : run(program_.compiled, program_.plans, faultyBackend(), options, job_->takeClient());
+    Result<RunReport> report = run(options);
     if (!report)
       return job_->fail(report.status());
     elementsCompared_ = report->elementsCompared;
-    meetSeconds_ = job_->joinSeconds() + report->meetSeconds + report->prepareSeconds;
     idlePercent_ = idle ? idle->end() : -1;
     return Status::ok();
   }
 
-  /// As `braid run --schedule auto` does it.
-  Result<RunReport> chooseAndRun(RunOptions options) {
-    options.isAuto = true;
-    const Backend backend = faultyBackend();
-    MetRanks ranks = BRAID_TRY(meet(program_.compiled, backend, options, job_->takeClient()));
-    Status chosen = chooseOn(*ranks.mesh, backend);
-    return chosen.isOk() ? run(ranks, program_.compiled, program_.plans, options)
-                         : ranks.mesh->fail(chosen);
+  Result<RunReport> run(const RunOptions &options) {
+    BRAID_TRY(compareOptions(*job_, program_.compiled, options));
+    if (options.isAuto)
+      BRAID_TRY(choose());
+    return braid::run(*job_, program_.compiled, std::move(program_.plans), options);
   }
 
-  Status chooseOn(LocalMesh &mesh, const Backend &backend) {
-    ChooseOptions how = chooseOptions(backend, /*ranksAreProcesses=*/true);
+  /// As `braid run --schedule auto` does it.
+  Status choose() {
+    ChooseOptions how = chooseOptions(job_->backend, /*ranksAreProcesses=*/true);
     how.cacheFolder = "";
     how.timed = spec_.timesBest;
     const Diagnostics &text = program_.source->diags;
-    ScheduleChoice choice =
-        BRAID_TRY(choose(mesh, text.fileName(), text.text(), how, trials_, job_->barrier()));
-    job_->setPlans({});
+    ScheduleChoice choice = BRAID_TRY(job_->choose(text.fileName(), text.text(), how));
     JobSpec spec = spec_;
     spec.schedule = choice.best().str();
     program_ = makeProgram(spec);
-    job_->setPlans(program_.plans);
     if (place_.rank != 0)
       return Status::ok();
-    job_->memory().publishChoice(spec.schedule);
+    job_->rank->memory().publishChoice(spec.schedule);
     return spec_.isRejected ? Status(StatusCode::Rejected, "not this one") : Status::ok();
-  }
-
-  void waitForAll() const {
-    writeFile(folder_ / fmt::format("ready{}", place_.rank), "");
-    for (int64_t rank = 0; rank < spec_.ranks; ++rank)
-      while (!fs::exists(folder_ / fmt::format("ready{}", rank)))
-        std::this_thread::sleep_for(milliseconds(1));
   }
 
   /// The first one; the next waits until that is written down.
@@ -249,11 +228,11 @@ private:
   const JobSpec spec_;
   const braid::Place place_;
   FaultyProgram program_;
-  std::vector<TimedPlans> trials_;
   std::once_flag hasStruck_;
-  std::unique_ptr<JobRank> job_;
+  std::unique_ptr<JobRank> rank_; ///< until job_ has it
+  std::unique_ptr<JobState> job_;
   int64_t elementsCompared_ = 0;
-  double meetSeconds_ = 0, idlePercent_ = -1;
+  double idlePercent_ = -1;
 };
 
 // -- A launcher. --
@@ -408,7 +387,7 @@ void readVerdicts(const fs::path &folder, JobOutcome &outcome) {
     verdict.isThere = fs::exists(path);
     std::ifstream file(path);
     file >> verdict.code >> verdict.endNs >> verdict.elementsCompared >> verdict.sent >>
-        verdict.received >> verdict.meetSeconds >> verdict.idlePercent;
+        verdict.received >> verdict.idlePercent;
     file.ignore();
     verdict.message.assign(std::istreambuf_iterator<char>(file), {});
     uint64_t struck = 0;

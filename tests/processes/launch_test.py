@@ -154,13 +154,6 @@ def by_hand(rank, ranks=2, job=BY_HAND):
 
 # -- Under our own launcher. --
 
-def test_two_jobs_at_once(job):
-    jobs = [job.start("examples/ag_matmul.braid", "--ranks", 2, "--processes", "--verify",
-                      "--iterations", 5, "--seed", seed) for seed in (1, 2)]
-    for process in jobs:
-        finish(process).expect_exact()
-
-
 def test_killed_rank_is_the_cause(job):
     launcher = job.start("--processes", "--flight-records", "none", *ENDLESS)
     os.kill(job.ranks(4)[2], signal.SIGKILL)
@@ -225,31 +218,17 @@ def test_flight_records_have_a_folder_of_their_own(job):
     shutil.rmtree(folder)
 
 
-def interrupted(job, number, send):
-    # A group of its own, as a shell would make it.
-    launcher = job.start("--processes", *ENDLESS, start_new_session=True)
-    job.ranks(4)
-    send(launcher.pid, number)
-    result = finish(launcher)
-    result.expect(128 + number, rf"^braid: error: interrupted by signal {number} ")
-    check(result.err.count("\n") == 1, f"expected one line, got {result.err}")
-
-
-def test_interrupt(job):
-    interrupted(job, signal.SIGINT, os.kill)
-
-
-def test_interrupt_of_all(job):
-    """As Ctrl-C in a terminal does it: ranks get the signal, too."""
-    interrupted(job, signal.SIGINT, os.killpg)
-
-
-def test_termination(job):
-    interrupted(job, signal.SIGTERM, os.kill)
-
-
-def test_termination_of_all(job):
-    interrupted(job, signal.SIGTERM, os.killpg)
+def test_interrupts(job):
+    """Also of all, as Ctrl-C in a terminal does it: ranks get the signal, too."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        for send in (os.kill, os.killpg):
+            # A group of its own, as a shell would make it.
+            launcher = job.start("--processes", *ENDLESS, start_new_session=True)
+            job.ranks(4)
+            send(launcher.pid, number)
+            result = finish(launcher)
+            result.expect(128 + number, rf"^braid: error: interrupted by signal {number} ")
+            check(result.err.count("\n") == 1, f"expected one line, got {result.err}")
 
 
 def test_signals_end_stopped_ranks(job):
@@ -380,10 +359,6 @@ TRIALS = ["examples/ag_matmul.braid", "--set", "M=1152", "--set", "K=64", "--set
           "--iterations", "1000000000"]
 
 
-def chosen(result):
-    return re.search("^braid: auto: ", result.err, re.MULTILINE)
-
-
 def command_line(pid):
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
@@ -407,21 +382,6 @@ def test_choosing_starts_ranks_once(job):
     check(lines == {own}, f"expected them to have the launcher's command line, got {lines}")
 
 
-def test_known_shape_starts_at_once(job):
-    with Cache(job) as variables:
-        job.run(*SMALL, "--ranks", 2, "--processes", variables=variables).expect(0)
-        seconds = {"auto": [], "bulk": []}
-        for _ in range(15):
-            for schedule, times in seconds.items():
-                begin = time.monotonic()
-                result = job.run(*SMALL[:-1], schedule, "--ranks", 2, "--processes",
-                                 variables=variables).expect(0)
-                times.append(time.monotonic() - begin)
-                check("as chosen before" in result.out or schedule != "auto", result.out)
-        more = min(seconds["auto"]) - min(seconds["bulk"])
-        check(more < 0.05, f"expected it to be known within 50 ms, got {more:.3f} s more")
-
-
 def test_time_for_choosing_is_limited(job):
     result = job.run("examples/ag_matmul.braid", "--set", "M=512", "--ranks", 2, "--processes",
                      "--schedule", "auto", "--auto-seconds", 0.3, "--explain")
@@ -438,42 +398,6 @@ def test_two_jobs_choose_at_once(job):
             check(result.err == "", f"expected no warning, got {result.err}")
         job.run(*SMALL, "--ranks", 2, "--processes", variables=variables).expect(
             0, "as chosen before on this machine", stream="out")
-
-
-def test_killed_rank_while_choosing(job):
-    launcher = job.start("--ranks", 4, "--processes", *TRIALS)
-    os.kill(job.ranks(4)[2], signal.SIGKILL)
-    result = finish(launcher).expect(5, r"^braid: error: rank 2 was killed by signal 9 \(Killed\)",
-                                     r"^rank 2: killed by signal 9 \(Killed\)$")
-    check(not chosen(result), f"expected it to die before there is a choice, got {result.err}")
-
-
-def test_killed_rank_by_hand_while_choosing(job):
-    for victim in (0, 1):
-        ranks = [job.start(*TRIALS, variables=by_hand(rank, 3))
-                 for rank in range(3)]
-        job.ranks(3)
-        ranks[victim].kill()
-        ranks[victim].wait()
-        for rank in {0, 1, 2} - {victim}:
-            result = finish(ranks[rank])
-            result.expect(5, rf"^rank {rank}: braid: error: .*rank {victim}")
-            check(not chosen(result), f"expected no choice, got {result.err}")
-
-
-def test_stopped_rank_while_choosing(job):
-    launcher = job.start("--ranks", 3, "--processes", "--timeout-ms", 2000, *TRIALS)
-    os.kill(job.ranks(3)[1], signal.SIGSTOP)
-    result = finish(launcher).expect(6, r"^braid: error: .*rank 1 ")
-    check(not chosen(result), f"expected no choice, got {result.err}")
-
-
-def test_stopped_rank_by_hand_while_choosing(job):
-    ranks = [job.start(*TRIALS, "--timeout-ms", 2000, variables=by_hand(rank))
-             for rank in (0, 1)]
-    os.kill(job.ranks(2)[1], signal.SIGSTOP)
-    result = finish(ranks[0]).expect(6, r"^rank 0: braid: error: .*rank 1 ")
-    check(not chosen(result), f"expected no choice, got {result.err}")
 
 
 def test_interrupt_while_choosing(job):
@@ -646,19 +570,15 @@ def test_different_programs(job):
 
 
 def test_different_options(job):
-    ranks = [job.start("examples/ag_matmul.braid", "--iterations", 2 + rank,
-                       variables=by_hand(rank)) for rank in (0, 1)]
-    for process in ranks:
-        finish(process).expect(2, r"expected all ranks to have the same --iterations, got$",
-                               r"rank 0: --iterations 2$", r"rank 1: --iterations 3$")
-
-
-def test_one_rank_chooses(job):
-    ranks = [job.start(*SMALL[:-1], schedule, variables=by_hand(rank))
-             for rank, schedule in enumerate(("auto", "ring"))]
-    for process in ranks:
-        finish(process).expect(2, r"expected all ranks to have the same --schedule auto, got$",
-                               r"rank 0: --schedule auto yes$", r"rank 1: --schedule auto no$")
+    """All ranks say whose options differ."""
+    for name, values, flags in (
+            ("--iterations", (2, 3), (["--iterations", 2], ["--iterations", 3])),
+            ("--schedule auto", ("yes", "no"), (SMALL[-2:], ["--schedule", "ring"])),
+            ("--reproducible", ("no", "yes"), ([], ["--reproducible"]))):
+        ranks = [job.start(*SMALL[:-2], *flags[rank], variables=by_hand(rank)) for rank in (0, 1)]
+        for process in ranks:
+            finish(process).expect(2, rf"expected all ranks to have the same {name}, got$",
+                                   *(rf"rank {rank}: {name} {values[rank]}$" for rank in (0, 1)))
 
 
 def test_different_options_of_ranks_that_choose(job):
@@ -669,14 +589,6 @@ def test_different_options_of_ranks_that_choose(job):
         for process in ranks:
             finish(process).expect(2, rf"expected all ranks to have the same {name}, got$")
     check(time.monotonic() - begin < 15, "expected all to end before anything is tried")
-
-
-def test_one_reproducible_rank(job):
-    ranks = [job.start("examples/ag_matmul.braid", *flags, variables=by_hand(rank))
-             for rank, flags in enumerate(([], ["--reproducible"]))]
-    for process in ranks:
-        finish(process).expect(2, r"expected all ranks to have the same --reproducible, got$",
-                               r"rank 0: --reproducible no$", r"rank 1: --reproducible yes$")
 
 
 def test_mistake_of_one_rank_ends_all(job):

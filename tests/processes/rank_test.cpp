@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------------------------===//
 
-#include "api/ranks/run.h"
+#include "api/compile/compile.h"
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/queue/command_queue.h"
+#include "runtime/execute/executor.h"
 #include "runtime/job/bootstrap/client.h"
 #include "runtime/job/bootstrap/rendezvous.h"
 #include "runtime/plan/specialize.h"
@@ -352,57 +353,6 @@ TEST_F(RankTest, SixHundredProgramsMapNoMoreThanAFew) {
   EXPECT_EQ(job.committed, 600u);
 }
 
-TEST_F(RankTest, KilledRankIsMissedAtOnce) {
-  Job job = makeFaulty(CommandKind::Matmul, [] {
-    raise(SIGKILL);
-    return true;
-  });
-  job.timeout = milliseconds(120000);
-  job.run();
-  Verdict verdict = theSame(job, 1);
-  EXPECT_EQ(verdict.code, static_cast<int>(StatusCode::PeerFailed));
-  EXPECT_THAT(verdict.message, HasSubstr("rank 1"));
-  EXPECT_EQ(job.committed, 0u);
-  EXPECT_LT(job.elapsed, milliseconds(30000));
-}
-
-TEST_F(RankTest, EarlyExitIsAFailure) {
-  Job job = makeFaulty(CommandKind::Signal, []() -> bool { _exit(0); });
-  job.timeout = milliseconds(120000);
-  job.run();
-  Verdict verdict = theSame(job, 1);
-  EXPECT_EQ(verdict.code, static_cast<int>(StatusCode::PeerFailed));
-  EXPECT_THAT(verdict.message, HasSubstr("rank 1"));
-  EXPECT_LT(job.elapsed, milliseconds(30000));
-}
-
-TEST_F(RankTest, ExceptionInACommandIsTheCause) {
-  Job job =
-      makeFaulty(CommandKind::Matmul, []() -> bool { throw std::runtime_error("no more paper"); });
-  job.timeout = milliseconds(120000);
-  job.run();
-  Verdict verdict = theSame(job);
-  EXPECT_EQ(verdict.code, static_cast<int>(StatusCode::PeerFailed));
-  EXPECT_THAT(verdict.message,
-              AllOf(StartsWith("rank 1 failed in \"matmul"), HasSubstr("run 3: no more paper")));
-  EXPECT_LT(job.elapsed, milliseconds(30000));
-}
-
-TEST_F(RankTest, StoppedRankIsBlamedAndKilled) {
-  Job job = makeFaulty(CommandKind::Matmul, [] {
-    raise(SIGSTOP);
-    return true;
-  });
-  job.timeout = milliseconds(500);
-  job.run();
-  Verdict verdict = theSame(job, 1);
-  EXPECT_EQ(verdict.code, static_cast<int>(StatusCode::TimedOut));
-  EXPECT_THAT(verdict.message, StartsWith("no progress for 500 ms: rank 1 "));
-  EXPECT_TRUE(WIFSIGNALED(job.verdicts[1].waitStatus));
-  EXPECT_EQ(job.killed, 1u);
-  EXPECT_LT(job.elapsed, milliseconds(30000));
-}
-
 /// Without anybody to kill it: the rank itself has to come to an end, and to say so.
 TEST_F(RankTest, EndlessCommandHoldsNobodyUp) {
   Job job = makeFaulty(CommandKind::Matmul, sleepLong);
@@ -418,16 +368,6 @@ TEST_F(RankTest, EndlessCommandHoldsNobodyUp) {
                                              HasSubstr("rank 1 has a command that does not end")));
   EXPECT_EQ(job.verdicts[1].code, verdict.code);
   EXPECT_TRUE(WIFEXITED(job.verdicts[1].waitStatus));
-  EXPECT_LT(job.elapsed, milliseconds(30000));
-}
-
-TEST_F(RankTest, DroppedSignalTimesOut) {
-  Job job = makeFaulty(CommandKind::Signal, [] { return false; });
-  job.timeout = milliseconds(500);
-  job.run();
-  Verdict verdict = theSame(job);
-  EXPECT_EQ(verdict.code, static_cast<int>(StatusCode::TimedOut));
-  EXPECT_THAT(verdict.message, HasSubstr("waits for rank 1 in"));
   EXPECT_LT(job.elapsed, milliseconds(30000));
 }
 
@@ -448,31 +388,6 @@ TEST_F(RankTest, AWaitOfTheDeviceEndsThoughTheHostIsElsewhere) {
   };
   job.run();
   EXPECT_EQ(theSame(job).code, static_cast<int>(StatusCode::TimedOut)) << theSame(job).message;
-}
-
-TEST_F(RankTest, DelayBelowTheLimitIsNoFailure) {
-  Job job = makeFaulty(CommandKind::Matmul, [] {
-    std::this_thread::sleep_for(milliseconds(300));
-    return true;
-  });
-  job.timeout = milliseconds(20000);
-  job.run();
-  Verdict verdict = theSame(job);
-  EXPECT_EQ(verdict.code, 0) << verdict.message;
-  EXPECT_EQ(job.committed, 1u);
-}
-
-TEST_F(RankTest, RankThatDoesNotCommitFailsAll) {
-  Job job = makeJob();
-  job.body = [](Cluster &cluster, int64_t rank) {
-    if (rank == 2)
-      _exit(0);
-    return cluster.control(rank).commit();
-  };
-  job.run();
-  Verdict verdict = theSame(job, 2);
-  EXPECT_EQ(verdict.code, static_cast<int>(StatusCode::PeerFailed));
-  EXPECT_EQ(job.committed, 0u);
 }
 
 TEST_F(RankTest, WhyARankCannotTakePartIsTheCause) {
@@ -532,7 +447,8 @@ TEST_F(RankTest, WorkLeftBehindIsAFailure) {
 }
 
 /// Any fault at any command of any rank: every rank that says anything says the same, and success
-/// only if the step was committed. BRAID_FAULTS sets how many.
+/// only if the step was committed. BRAID_FAULTS sets how many. Sanitizers see this one: the matrix
+/// of faults, which also judges the messages, is not built with them.
 TEST_F(RankTest, AnyFaultHasOneOutcome) {
   const char *wanted = std::getenv("BRAID_FAULTS");
   const int faults = wanted ? std::atoi(wanted) : 40;

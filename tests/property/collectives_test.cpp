@@ -1,12 +1,11 @@
 //===- tests/property/collectives_test.cpp - collectives over peers' memory -------------------===//
 
 #include "api/compile/check.h"
-#include "api/ranks/mesh.h"
-#include "api/ranks/run.h"
 #include "tests/property/thinning.h"
 #include "tests/support/collective_case.h"
 #include "tests/support/elements.h"
 
+#include "tests/support/local_mesh.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <gmock/gmock.h>

@@ -11,8 +11,7 @@
 //===----------------------------------------------------------------------------------------===//
 
 #include "api/compile/check.h"
-#include "api/ranks/mesh.h"
-#include "api/ranks/run.h"
+#include "tests/support/local_mesh.h"
 #include "tests/support/number_from.h"
 #include "tests/support/random_program.h"
 

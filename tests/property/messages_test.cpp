@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------------------------===//
 
 #include "api/compile/plans.h"
-#include "api/ranks/run.h"
 #include "runtime/job/bootstrap/client.h"
 #include "tests/support/configured.h"
+#include "tests/support/local_mesh.h"
 #include "tests/support/message_cluster.h"
 #include "tests/support/random_fusion.h"
 

@@ -5,10 +5,9 @@
 //
 //===----------------------------------------------------------------------------------------===//
 
-#include "api/ranks/mesh.h"
-#include "api/ranks/run.h"
 #include "tests/property/thinning.h"
 #include "tests/support/configured.h"
+#include "tests/support/local_mesh.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 //===- tests/runtime/command_batch_test.cpp - what the executor issues together ---------------===//
 
 #include "api/autotune/candidate.h"
-#include "api/ranks/run.h"
+#include "api/ranks/backends.h"
 #include "ir/failure.h"
 #include "runtime/execute/executor.h"
 #include "runtime/execute/handshake.h"

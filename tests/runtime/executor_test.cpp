@@ -1,7 +1,7 @@
 //===- tests/runtime/executor_test.cpp - prepare and run --------------------------------------===//
 
-#include "api/ranks/run.h"
 #include "runtime/plan/specialize.h"
+#include "tests/support/local_mesh.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

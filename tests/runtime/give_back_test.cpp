@@ -1,6 +1,6 @@
 //===- tests/runtime/give_back_test.cpp - what programs leave behind --------------------------===//
 
-#include "api/ranks/run.h"
+#include "api/ranks/backends.h"
 #include "runtime/execute/recorded_runs.h"
 #include "runtime/plan/specialize.h"
 #include "tests/support/idle_device.h"

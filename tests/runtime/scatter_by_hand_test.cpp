@@ -1,7 +1,7 @@
 //===- tests/runtime/scatter_by_hand_test.cpp - what a reduction will look like, run by hand --===//
 
 #include "api/compile/check.h"
-#include "api/ranks/run.h"
+#include "tests/support/local_mesh.h"
 #include "tests/support/scatter_by_hand.h"
 
 #include <gtest/gtest.h>

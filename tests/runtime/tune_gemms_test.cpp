@@ -2,7 +2,7 @@
 
 #include "runtime/tune/tune_gemms.h"
 
-#include "api/ranks/run.h"
+#include "api/ranks/backends.h"
 #include "runtime/execute/executor.h"
 #include "runtime/plan/specialize.h"
 #include "tests/support/idle_device.h"

@@ -4,6 +4,7 @@
 
 #include "tests/support/check_text.h"
 #include "tests/support/configured.h"
+#include "tests/support/local_mesh.h"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "api/ranks/run.h"
+#include "api/ranks/backends.h"
 
 #include <array>
 #include <string>

@@ -6,6 +6,7 @@
 #include "tests/support/check_text.h"
 #include "tests/support/dice.h"
 
+#include "tests/support/local_mesh.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <fmt/format.h>

@@ -9,7 +9,7 @@
 #include "api/compile/plans.h"
 #include "api/launch/launch.h"
 #include "api/launch/signals.h"
-#include "api/ranks/run.h"
+#include "api/ranks/backends.h"
 #include "api/timing/seconds_since.h"
 #include "ir/failure.h"
 #include "runtime/files.h"

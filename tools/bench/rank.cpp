@@ -3,8 +3,7 @@
 #include "tools/bench/rank.h"
 
 #include "api/autotune/choose.h"
-#include "api/launch/job_rank.h"
-#include "api/ranks/run.h"
+#include "api/ranks/job_state.h"
 #include "ir/failure.h"
 #include "runtime/files.h"
 #include "runtime/warn.h"
@@ -110,33 +109,34 @@ Status writeReport(const BenchFlags &flags, const BenchShape &shape,
   return writeFile(flags.rankRows, rankRows(flags, shape, rows, device));
 }
 
-Status timeRows(const BenchFlags &flags, const Backend &backend, JobRank &rank, LocalMesh &mesh,
-                TimedPlans &plans) {
-  const int64_t number = rank.place().rank;
+Status timeRows(const BenchFlags &flags, JobState &job) {
+  const int64_t number = job.cluster->firstHosted();
   const BenchShape shape = flags.shapes()[static_cast<size_t>(flags.rankShape)];
-  PlanTimer planTimer(mesh.cluster(), number, plans, rank.barrier());
-  RowTimer timer(planTimer, chooserFor(flags, backend, planTimer));
+  job.trials.resize(1);
+  PlanTimer planTimer(*job.cluster, number, job.trials.front(), job.barrier());
+  RowTimer timer(planTimer, chooserFor(flags, job.backend, planTimer));
   const std::vector<BenchRow> rows =
-      BRAID_TRY(timer.time(flags.rowsOf(shape, backend), flags.timing()));
+      BRAID_TRY(timer.time(flags.rowsOf(shape, job.backend), flags.timing()));
   if (number == 0) {
-    std::string device = mesh.device(number).description();
-    if (backend.transport == Transport::Messages)
-      device += ", NCCL " + BRAID_TRY(backend.messages());
+    std::string device = job.cluster->device(number).description();
+    if (job.backend.transport == Transport::Messages)
+      device += ", NCCL " + BRAID_TRY(job.backend.messages());
     BRAID_TRY(writeReport(flags, shape, rows, device));
   }
-  return mesh.control(number).commit();
+  return job.cluster->control(number).commit();
 }
 
-Status runAsRank(const BenchFlags &flags, const Backend &backend, JobRank &rank) {
+Status runAsRank(const BenchFlags &flags, const Backend &backend, const Place &place) {
+  const std::chrono::milliseconds timeout(flags.timeoutMs);
+  auto rank = BRAID_TRY(JobRank::join(place, timeout));
   allowOpenFiles();
-  const ClusterOptions options{.ranks = rank.place().ranks,
-                               .timeout = std::chrono::milliseconds(flags.timeoutMs),
-                               .reproducible = flags.source.reproducible};
-  TimedPlans plans; // outlives the devices
-  auto mesh = BRAID_TRY(LocalMesh::join(backend, options, rank.takeClient()));
-  const Status status = timeRows(flags, backend, rank, *mesh, plans);
+  const auto job = BRAID_TRY(JobState::join(
+      backend,
+      {.ranks = place.ranks, .timeout = timeout, .reproducible = flags.source.reproducible},
+      std::move(rank)));
+  const Status status = timeRows(flags, *job);
   // Before this rank leaves, so that the others do not take that for the cause.
-  return status.isOk() ? status : mesh->fail(status);
+  return status.isOk() ? status : job->fail(status);
 }
 
 } // namespace
@@ -145,14 +145,7 @@ int benchRank(const BenchFlags &flags, const Backend &backend) {
   Result<std::optional<Place>> place = findPlace(processEnvironment());
   if (!place || !*place)
     return tools::report(badInput("expected to be one rank of a bench's job"));
-  Result<std::unique_ptr<JobRank>> rank =
-      JobRank::join(**place, std::chrono::milliseconds(flags.timeoutMs));
-  if (!rank)
-    return static_cast<int>(rank.status().code());
-  Status status = runAsRank(flags, backend, **rank);
-  if (!status.isOk())
-    status = (*rank)->fail(status);
-  return static_cast<int>(status.code());
+  return static_cast<int>(runAsRank(flags, backend, **place).code());
 }
 
 } // namespace braid::tools

@@ -1,4 +1,4 @@
-//===- api/launch/run_memory.h - how much memory a run takes ----------------------------------===//
+//===- api/ranks/run_memory.h - how much memory a run takes ----------------------------------===//
 #pragma once
 
 #include "runtime/execute/backend.h"

@@ -1,6 +1,6 @@
-//===- api/launch/run_memory.cpp - how much memory a run takes --------------------------------===//
+//===- api/ranks/run_memory.cpp - how much memory a run takes --------------------------------===//
 
-#include "api/launch/run_memory.h"
+#include "api/ranks/run_memory.h"
 
 #include "backends/cpu/gemm.h"
 

@@ -1,0 +1,289 @@
+//===- api/ranks/job_state.cpp - the ranks of a job that live in this process -----------------===//
+
+#include "api/ranks/job_state.h"
+
+#include "api/ranks/backends.h"
+#include "ir/failure.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+#include <sstream>
+
+namespace braid {
+
+Result<std::unique_ptr<JobState>> JobState::create(const Backend &backend,
+                                                   const ClusterOptions &options) {
+  if (!backend.create)
+    return unsupported("the ranks of backend '{}' are processes, not threads of one", backend.name);
+  auto state = std::make_unique<JobState>();
+  state->backend = backend;
+  state->options = options;
+  state->cluster = BRAID_TRY(backend.create(options));
+  return state;
+}
+
+Result<std::unique_ptr<JobState>> JobState::join(const Backend &backend,
+                                                 const ClusterOptions &options,
+                                                 std::unique_ptr<JobRank> rank) {
+  if (!backend.join)
+    return rank->fail(
+        unsupported("expected a backend whose ranks can be processes, got '{}'", backend.name));
+  auto state = std::make_unique<JobState>();
+  state->backend = backend;
+  state->options = options;
+  state->rank = std::move(rank);
+  Result<std::unique_ptr<Cluster>> cluster = backend.join(options, state->rank->takeClient());
+  if (!cluster)
+    return state->rank->fail(cluster.status());
+  state->cluster = std::move(*cluster);
+  return state;
+}
+
+/// Ends what sessions have prepared before the devices end, and keeps their Plans until after.
+JobState::~JobState() {
+  for (auto &[number, session] : sessions)
+    session.prepared.clear();
+}
+
+Status JobState::expectOwnProcess() const {
+  return isForked() ? badInput("expected the process that joined; a fork cannot use its job")
+                    : Status::ok();
+}
+
+Status JobState::expectOpen() const {
+  BRAID_TRY(expectOwnProcess());
+  return cluster ? Status::ok() : badInput("the job is closed");
+}
+
+Status JobState::fail(const Status &cause) {
+  const Status first = cluster->fail(cause);
+  return rank ? rank->fail(first) : first;
+}
+
+Result<std::vector<std::string>>
+JobState::gather(llvm::function_ref<std::string(int64_t number)> textOf) {
+  std::vector<std::string> all;
+  auto gatherOnRank = [&](int64_t number) {
+    auto texts = BRAID_TRY(cluster->control(number).allGather(textOf(number)));
+    if (number == cluster->firstHosted())
+      all = std::move(texts);
+    return Status::ok();
+  };
+  BRAID_TRY(cluster->onEveryRank(gatherOnRank));
+  return all;
+}
+
+void JobState::note(JobCall call, uint32_t program) {
+  for (int64_t i = 0; i < cluster->hosted(); ++i)
+    cluster->control(cluster->firstHosted() + i).noteCall(call, program);
+}
+
+Status JobState::check(const Compiled &compiled, const Configuration &run) const {
+  const Program &program = *compiled.program;
+  if (program.ranks() != cluster->ranks())
+    return badInput("@{} is for {} ranks, but the job has {}", program.name(), program.ranks(),
+                    cluster->ranks());
+  if (compiled.isReproducible && !options.reproducible)
+    return badInput("@{} was compiled for reproducible results: expected JobOptions::reproducible",
+                    program.name());
+  return checkModes(run, backend);
+}
+
+Result<ScheduleChoice> JobState::choose(const std::string &name, const std::string &text,
+                                        ChooseOptions how) {
+  note(JobCall::Choose);
+  if (options.queues != 0)
+    how.cacheKey += fmt::format(", {} queues", options.queues);
+  if (options.scheduleSeed)
+    how.cacheKey += ", in a drawn order";
+  how.usesKnown = true;
+  auto choice = braid::choose(*cluster, name, text, how, trials, barrier());
+  showPlans();
+  if (choice)
+    trials.clear();
+  return choice;
+}
+
+//===- Sessions -------------------------------------------------------------------------------===//
+
+namespace {
+
+int64_t bytesOf(const Plan &plan) {
+  return plan.symmetricBytes + plan.deviceBytes + static_cast<int64_t>(plan.flags) * kFlagStride;
+}
+
+} // namespace
+
+/// The same on all ranks, which make sessions alike.
+Status JobState::checkBound(int64_t bytes, const std::string &program) const {
+  if (mostBytes == 0 || usage.most + bytes <= mostBytes)
+    return Status::ok();
+  return unsupported("@{} takes {} bytes on a rank, where sessions hold {} already: expected "
+                     "{} at most, as JobOptions::mostBytes says",
+                     program, bytes, usage.most, mostBytes);
+}
+
+void JobState::showPlans() {
+  cluster->setPlans({});
+  if (rank)
+    rank->setPlans({});
+  for (const Sessions *all : {&ended, &sessions})
+    for (const auto &[number, session] : *all)
+      showPlans(session);
+}
+
+void JobState::showPlans(const SessionPlans &session) {
+  cluster->setPlans(session.plans);
+  if (rank)
+    rank->setPlans(session.plans);
+}
+
+llvm::ArrayRef<Plan> JobState::newestPlans() const {
+  for (const Sessions *all : {&sessions, &ended})
+    if (const auto found = all->find(nextSession - 1); found != all->end())
+      return found->second.plans;
+  return {};
+}
+
+Sessions::iterator JobState::add(std::vector<Plan> plans) {
+  SessionPlans session{std::move(plans), {}};
+  for (const Plan &plan : session.plans) {
+    session.bytes += cluster->hosts(plan.rank) ? bytesOf(plan) : 0;
+    session.most = std::max(session.most, bytesOf(plan));
+  }
+  nextCommand = numberCommands(session.plans, nextCommand);
+  usage.sessions += 1;
+  usage.bytes += session.bytes;
+  usage.most += session.most;
+  const auto added = sessions.emplace(nextSession++, std::move(session)).first;
+  showPlans(added->second);
+  return added;
+}
+
+void JobState::end(Sessions::iterator session) {
+  auto &[number, own] = *session;
+  own.prepared.clear();
+  usage.sessions -= 1;
+  usage.bytes -= own.bytes;
+  usage.most -= own.most;
+  usage.inGraphs -= own.isInGraph ? own.most : 0;
+  captured.erase(number);
+  ended.insert(sessions.extract(session));
+}
+
+Result<Sessions::iterator> JobState::prepare(std::vector<Plan> plans, TransferMode mode,
+                                             UnknownGemms unknown) {
+  BRAID_TRY(checkHosts(*cluster, plans.front()));
+  int64_t most = 0;
+  for (const Plan &plan : plans)
+    most = std::max(most, bytesOf(plan));
+  BRAID_TRY(checkBound(most, plans.front().program));
+  const Sessions::iterator added = add(std::move(plans));
+  Status status = prepareRanks(added->second, mode, unknown);
+  if (status.isOk())
+    return added;
+  end(added);
+  return status;
+}
+
+Status JobState::prepareRanks(SessionPlans &session, TransferMode mode, UnknownGemms unknown) {
+  note(JobCall::Prepare, session.plans.front().firstCommand);
+  session.prepared.resize(static_cast<size_t>(cluster->hosted()));
+  auto prepareRank = [&](int64_t number) {
+    const Plan &plan = session.plans[static_cast<size_t>(number)];
+    session.prepared[static_cast<size_t>(number - cluster->firstHosted())] = BRAID_TRY(
+        braid::prepare(plan, cluster->device(number), cluster->control(number), mode, unknown));
+    return Status::ok();
+  };
+  BRAID_TRY(cluster->onEveryRank(prepareRank));
+  return settle(&session);
+}
+
+/// "BYTES PLANBYTES SESSION SESSION ...": the memory that the rank holds, the part of it that
+/// belongs to the Plan of `newest`, and the sessions of which graphs of the caller's hold runs.
+std::string JobState::describeHeld(int64_t number, const SessionPlans *newest) const {
+  Device &device = cluster->device(number);
+  const auto index = static_cast<size_t>(number);
+  std::string text = fmt::format("{} {} ", device.heldBytes(),
+                                 newest ? device.planBytes(newest->plans[index]) : 0);
+  for (uint64_t session : captured)
+    if (device.graphs()->isInCallersGraph(sessions.at(session).plans[index]))
+      text += fmt::format("{} ", session);
+  return text;
+}
+
+Status JobState::settle(SessionPlans *newest) {
+  for (const auto &[number, session] : ended) {
+    cluster->forgetPlans(session.plans);
+    if (rank)
+      rank->forgetPlans(session.plans);
+  }
+  ended.clear();
+  const std::vector<std::string> all =
+      BRAID_TRY(gather([&](int64_t number) { return describeHeld(number, newest); }));
+  std::set<uint64_t> inGraphsNow;
+  int64_t planBytesHere = 0, mostPlanBytes = 0;
+  usage.mostHeld = 0;
+  for (size_t number = 0; number < all.size(); ++number) {
+    std::istringstream text(all[number]);
+    int64_t held = 0, planBytes = 0;
+    text >> held >> planBytes;
+    usage.mostHeld = std::max(usage.mostHeld, held);
+    mostPlanBytes = std::max(mostPlanBytes, planBytes);
+    planBytesHere += cluster->hosts(static_cast<int64_t>(number)) ? planBytes : 0;
+    inGraphsNow.insert(std::istream_iterator<uint64_t>(text), {});
+  }
+  if (newest) {
+    newest->bytes += planBytesHere;
+    usage.bytes += planBytesHere;
+    newest->most += mostPlanBytes;
+    usage.most += mostPlanBytes;
+  }
+  noteInGraphs(inGraphsNow);
+  return Status::ok();
+}
+
+/// Sets SessionPlans::isInGraph for the sessions in `held`, and no others.
+void JobState::noteInGraphs(const std::set<uint64_t> &held) {
+  auto note = [&](uint64_t number, bool isInGraph) {
+    const auto found = sessions.find(number); // or it has ended
+    if (found == sessions.end() || found->second.isInGraph == isInGraph)
+      return;
+    found->second.isInGraph = isInGraph;
+    usage.inGraphs += isInGraph ? found->second.most : -found->second.most;
+  };
+  for (uint64_t number : std::exchange(inGraphs, {held.begin(), held.end()}))
+    note(number, held.count(number) > 0);
+  for (uint64_t number : inGraphs)
+    note(number, true);
+}
+
+//===- Closing --------------------------------------------------------------------------------===//
+
+/// NCCL would wait for ever for graphs, and what they replay would use memory that is gone.
+std::string JobState::whatIsHeld(int64_t number) const {
+  if (!sessions.empty())
+    return fmt::format("{} of the job's sessions live: end them", sessions.size());
+  Graphs *graphs = cluster->device(number).graphs();
+  const int64_t held = graphs ? graphs->callersGraphs() : 0;
+  return held == 0 ? ""
+                   : fmt::format("{} {} that runs of this job were captured into are alive: "
+                                 "destroy them (cudaGraphExecDestroy, cudaGraphDestroy)",
+                                 held, held == 1 ? "graph" : "graphs");
+}
+
+Result<std::vector<std::string>> JobState::askWhatIsHeld() {
+  constexpr llvm::StringLiteral kCall = "close: ";
+  std::vector<std::string> held =
+      BRAID_TRY(gather([&](int64_t number) { return kCall.str() + whatIsHeld(number); }));
+  for (size_t number = 0; number < held.size(); ++number) {
+    if (llvm::StringRef(held[number]).take_front(kCall.size()) != kCall)
+      return cluster->fail(
+          badInput("expected all ranks to close the job, but rank {} is in another call", number));
+    held[number].erase(0, kCall.size());
+  }
+  return held;
+}
+
+} // namespace braid
