@@ -1,5 +1,6 @@
 // Clang 14 instantiates the constexpr members of std::vector where they are named, which LLVM's
-// JSON.h does before the type of the elements is complete. Here they are no constexpr.
+// JSON.h does before the type of the elements is complete. Here they are no constexpr. A function
+// that was declared as constexpr before, and fills a std::vector<bool>, is defined by its symbol.
 #pragma once
 
 #include <memory>
@@ -7,8 +8,15 @@
 
 #undef _GLIBCXX20_CONSTEXPR
 #define _GLIBCXX20_CONSTEXPR
-#define __fill_a1 __fill_bits // was declared as constexpr
+#define __fill_a1 __fill_bits
 #include <vector>
 #undef __fill_a1
 #undef _GLIBCXX20_CONSTEXPR
 #define _GLIBCXX20_CONSTEXPR constexpr
+
+__attribute__((weak)) void fillBits(std::_Bit_iterator first, std::_Bit_iterator last,
+                                    const bool &value)
+    __asm__("_ZSt9__fill_a1St13_Bit_iteratorS_RKb");
+void fillBits(std::_Bit_iterator first, std::_Bit_iterator last, const bool &value) {
+  std::__fill_bits(first, last, value);
+}

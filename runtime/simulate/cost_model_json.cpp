@@ -1,6 +1,6 @@
 //===- runtime/simulate/cost_model_json.cpp - a cost model as text, in both directions --------===//
 //
-// describe() lists the fields of each part of a model, with their ranges. A Writer and a Reader
+// describe() lists the fields of each part of a model, with their ranges. A ModelWriter and a ModelReader
 // follow this list. modernise() turns a file of an older format into one of the present format.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -101,9 +101,9 @@ template <class Io> void describe(Io &io, CostModel &model) {
 
 // -- Both directions. --
 
-class Writer {
+class ModelWriter {
 public:
-  explicit Writer(JsonWriter &json) : json_(json) {}
+  explicit ModelWriter(JsonWriter &json) : json_(json) {}
 
   bool has(const char *, bool isThere) { return isThere; }
   void require(const char *, bool, const char *) {}
@@ -132,9 +132,9 @@ private:
 };
 
 /// Reads one object, and keeps the first mistake, with its path.
-class Reader {
+class ModelReader {
 public:
-  Reader(const JsonObject &json, Status &status, std::string path = "")
+  ModelReader(const JsonObject &json, Status &status, std::string path = "")
       : json_(json), status_(status), path_(std::move(path)) {}
 
   bool has(const char *key, bool) { return json_.get(key); }
@@ -187,7 +187,7 @@ public:
 
 private:
   template <class T> void describeAt(const std::string &place, const JsonObject &json, T &value) {
-    Reader reader(json, status_, path_ + place + ".");
+    ModelReader reader(json, status_, path_ + place + ".");
     describe(reader, value);
   }
 
@@ -245,7 +245,7 @@ std::string CostModel::encode() const {
   auto write = [&](JsonWriter &json) {
     json.object([&] {
       json.attribute("format", formatOf(kVersion));
-      Writer writer(json);
+      ModelWriter writer(json);
       describe(writer, model);
     });
   };
@@ -267,7 +267,7 @@ Result<CostModel> CostModel::decode(llvm::StringRef text) {
     modernise(*object);
   CostModel model;
   Status status;
-  Reader reader(*object, status);
+  ModelReader reader(*object, status);
   describe(reader, model);
   return status.isOk() ? Result<CostModel>(std::move(model)) : status;
 }
