@@ -1,7 +1,8 @@
 //===- runtime/simulate/cost_model_json.cpp - a cost model as text, in both directions --------===//
 //
-// describe() lists the fields of each part of a model, with their ranges. A ModelWriter and a ModelReader
-// follow this list. modernise() turns a file of an older format into one of the present format.
+// describe() lists the fields of each part of a model, with their ranges. A ModelWriter and a
+// ModelReader follow this list. modernise() turns a file of an older format into one of the present
+// format.
 //
 //===----------------------------------------------------------------------------------------===//
 

@@ -54,7 +54,7 @@ def main():
                 run(folder, command, HOSTILE)
             run(folder, command, b"--" + HOSTILE)
             flags = flags_of(command)
-            if not flags and command != "env":
+            if not flags and command not in ("env", "explain"):
                 failures.append(f"{command}: expected flags in its help")
             for flag in flags:
                 if flag in tried:
