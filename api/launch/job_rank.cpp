@@ -19,25 +19,25 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// How long the host stays for those that come after the job has failed, so that they hear of it.
+/// The host stays this long for ranks that come after the job has failed, so that they hear of it.
 constexpr milliseconds kForLateRanks{2000};
-/// What of the time for joining is left for the ranks of a host that does not reach the store of
-/// the hosts: they hear of it then.
+/// The part of the time for joining that is left for the ranks of a host that does not reach the
+/// store of the hosts: they hear of it then.
 constexpr milliseconds kForRanksOfHost{1000};
-/// How long it stays for those that have failed; they are killed first.
+/// The host stays this long for ranks that have failed; they are killed first.
 constexpr milliseconds kForFailedRanks{3000};
-/// How long it stays after a run that counts. Whoever is not done with leaving by then can do so
+/// The host stays this long after a run that counts. A rank that has not left by then can leave
 /// without a host.
 constexpr milliseconds kForFinishedRanks{1000};
-/// How long it stays for further processes that contradict a rank: who made one such mistake has
-/// often started several of them.
+/// The host stays this long for further processes that contradict a rank: a user who made one such
+/// mistake has often started several of them.
 constexpr milliseconds kForContradictions{1000};
 
 void sayOnStderr(const std::string &text) {
   std::fprintf(stderr, "braid: %s\n", printableMessage(text).c_str());
 }
 
-/// Whoever dies begins to end before anything is closed.
+/// A process that dies begins to end before anything is closed.
 std::string explainDeath(const JobMemory &memory, int64_t rank) {
   uint32_t pid = memory.slot(rank).pid.load(std::memory_order_relaxed);
   bool isVisible = pid != 0; // else it is in a pid namespace of its own
@@ -65,7 +65,7 @@ Result<std::unique_ptr<OtherHosts>> joinOtherHosts(HostsStore &hosts, JobMemory 
 
 } // namespace
 
-/// What only the process of a host's first rank has, if no launcher of ours hosts the job.
+/// State of the process of a host's first rank alone, if no launcher of ours hosts the job.
 struct JobRank::Host {
   Host(JobMemory made) : memory(std::move(made)) {}
   JobMemory memory;
@@ -118,7 +118,7 @@ Result<std::unique_ptr<JobRank::Host>> JobRank::Host::start(const Place &place,
   return host;
 }
 
-/// Those who have come to a host that does not get into its own job are told why: without it, they
+/// Ranks that have come to a host that does not get into its own job are told why: otherwise they
 /// would only see that it is gone.
 Result<std::unique_ptr<Client>> JobRank::joinOwn(Host &host, const ClientHello &hello,
                                                  Deadline deadline) {
@@ -180,7 +180,7 @@ void JobRank::waitForOthers() {
   client_.reset();
   if (!host_ || std::exchange(hasWaited_, true))
     return;
-  // Whoever has not come yet would look for this host until its time is over.
+  // A rank that has not come yet would look for this host until its time is over.
   auto isAbsent = [this](int64_t rank) {
     return memory_.slot(rank).state.load(std::memory_order_relaxed) ==
            static_cast<uint32_t>(RankState::Absent);

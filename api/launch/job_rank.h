@@ -8,8 +8,8 @@
 //
 // If braid's own launcher started the ranks, it hosts the job, and BRAID_MEETING says where. Else
 // rank 0 does, in a place that the others find by the job's name. A job of one rank has no others.
-// Of several hosts, the first rank of each hosts its part of the job, and these meet in a store:
-// see runtime/job/network/hosts_store.h.
+// If there are several hosts, the first rank of each hosts its part of the job, and these meet in a
+// store: see runtime/job/network/hosts_store.h.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -25,7 +25,7 @@
 
 namespace braid {
 
-/// What rank 0 does about ranks that go on a second after the job has failed.
+/// The treatment by rank 0 of ranks that go on a second after the job has failed.
 enum class Stragglers : uint8_t {
   Kill,  ///< their processes were started for this job
   Leave, ///< their processes belong to others
@@ -48,9 +48,9 @@ public:
   const Place &place() const { return place_; }
   /// This process hosts the job, or the part of it that is on this host.
   bool isHost() const { return host_ != nullptr; }
-  /// How long join() took.
+  /// The time that join() took.
   double joinSeconds() const { return joinSeconds_; }
-  /// What all ranks of the job see; stays when the client is gone.
+  /// The memory that all ranks of the job see; stays when the client is gone.
   JobMemory &memory() { return memory_; }
   /// For timing, see JobMemory::spinUntilAllCome(). This outlives it.
   std::function<bool()> barrier() {

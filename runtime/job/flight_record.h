@@ -20,11 +20,11 @@ namespace braid {
 struct RecordedCommand {
   std::string kind; ///< name(CommandKind)
   std::string stream;
-  std::string text;  ///< of its node, as printed
+  std::string text;  ///< text of its node, as printed
   std::string place; ///< file:line:col
   std::string trips; ///< "0, 3": the values of the loop indices around it, outermost first
   int64_t run = 0;
-  int64_t peer = -1;              ///< of a transfer
+  int64_t peer = -1;              ///< the peer of a transfer
   int64_t beginNs = 0, endNs = 0; ///< on one clock of the job; endNs == 0: it has not ended
 };
 
@@ -47,7 +47,7 @@ struct FlightRecord {
   int64_t committed = 0;               ///< steps of the job
   std::string doing;                   ///< JobView::rankText()
   int64_t issued = 0, completed = 0;   ///< commands, over all runs
-  int64_t commands = 0;                ///< of one run
+  int64_t commands = 0;                ///< in one run
   RecordedCommand current;             ///< that `doing` names; without a kind: none
   std::vector<RecordedCommand> flight; ///< the last that began, oldest first
 

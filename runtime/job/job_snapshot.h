@@ -65,7 +65,7 @@ class KnownPlans {
 public:
   KnownPlans() = default;
   KnownPlans(llvm::ArrayRef<Plan> plans) { add(plans); }
-  /// Those of one program, in place of what had its numbers; none: all are forgotten.
+  /// Adds the Plans of one program, in place of those with the same numbers; none: forgets all.
   void add(llvm::ArrayRef<Plan> plans);
   /// Forgets those, unless others have their place.
   void remove(llvm::ArrayRef<Plan> plans);

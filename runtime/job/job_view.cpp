@@ -9,7 +9,7 @@ namespace braid {
 
 namespace {
 
-/// What a rank does while none of its queues is in a command.
+/// The activity of a rank while none of its queues is in a command.
 const char *activityOf(const RankSnapshot &rank) {
   switch (rank.state) {
   case RankState::Absent:

@@ -15,7 +15,7 @@ namespace {
 
 TEST(Children, ThisProcessIsNotEnding) { EXPECT_FALSE(isEnding(getpid())); }
 
-/// What is read about a process may be gone between two reads.
+/// A process may vanish between two reads about it.
 TEST(Children, ProcessesMayVanishWhileTheyAreAskedAbout) {
   for (int i = 0; i < 500; ++i) {
     pid_t pid = fork();

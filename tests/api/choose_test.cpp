@@ -75,7 +75,7 @@ const Backend &cpuBackend() {
   return *registry.find("cpu");
 }
 
-/// What each of the ranks has chosen.
+/// The choice of each rank.
 std::vector<Result<ScheduleChoice>> chooseOnRanks(int64_t ranks, const std::string &text,
                                                   const ChooseOptions &options,
                                                   const Backend &backend = cpuBackend()) {
@@ -94,7 +94,7 @@ std::vector<Result<ScheduleChoice>> chooseOnRanks(int64_t ranks, const std::stri
   return choices;
 }
 
-/// Of three streams two are for transfers, so that GEMMs are one behind the other.
+/// Two of three streams are for transfers, so that GEMMs follow one another.
 TEST(Candidate, HasGemmsOnOneStreamAndOnTwo) {
   Configuration given;
   const FusionStage stage{{"C"}, /*isReduction=*/false, 1024};
@@ -125,8 +125,8 @@ TEST(Candidate, IsOneOfTheFirstLookAtMostOnce) {
   for (const Candidate &each : all)
     texts.insert(each.str());
   EXPECT_EQ(texts.size(), all.size());
-  // Of protocols, modes and ways, with chunks but for GEMMs of everything: pairwise, that with
-  // shared streams, ring, batched, and coalesced. A collective has no protocol.
+  // Protocols, modes and ways, with chunks unless a GEMM has everything: pairwise, that with shared
+  // streams, ring, batched, and coalesced. A collective has no protocol.
   EXPECT_EQ(all.size(), 8u * (4 + 2 * 4 + 4 + 4 + 2 * 4 + 1 + 1) + 4);
   EXPECT_TRUE(texts.count("pairwise"));
   EXPECT_TRUE(texts.count("pairwise;placement=shared;protocol=put;chunks=8;streams=3;copies=kernel;"
@@ -156,8 +156,8 @@ TEST(Candidate, OfAReductionIsWhatCanBeReduced) {
   EXPECT_THAT(tailSplits, ElementsAre(1, 2, 4));
 }
 
-/// Who sends messages has no protocol, and nobody who copies or signals. All of a collective's
-/// chunks are of one size.
+/// Candidates that send messages have no protocol, and no ways to copy or signal. All of a
+/// collective's chunks are of one size.
 TEST(Candidate, ReachesPeersOrSendsMessages) {
   const LaunchMode launchModes[] = {LaunchMode::Eager};
   const TransferMode transferModes[] = {{}, {CopyBy::Kernel, SignalBy::Default}};
@@ -182,7 +182,7 @@ TEST(Candidate, ReachesPeersOrSendsMessages) {
     EXPECT_EQ(transportOf(each, both[0]), Transport::Messages);
 }
 
-/// What is asked of messages, only they do; and each does it.
+/// Knobs of messages are for candidates that send messages; each of these has them.
 TEST(Candidate, SendsMessagesIfThatIsAsked) {
   const LaunchMode launchModes[] = {LaunchMode::Eager};
   const TransferMode transferModes[] = {{}, {CopyBy::Kernel, SignalBy::Default}};
@@ -202,7 +202,7 @@ TEST(Candidate, SendsMessagesIfThatIsAsked) {
   EXPECT_FALSE(without.empty()) << "which are then refused by name";
 }
 
-/// What a ring adds has other bits.
+/// A ring's sums have other bits.
 TEST(Candidate, ReducesAroundARingOnlyIfAsked) {
   const Configuration given = of("ring");
   const FusionStage stage{{"C"}, /*isReduction=*/true, 1024};
@@ -238,7 +238,7 @@ TEST(Candidate, OfAnAllReduceHasOneShotOrTwo) {
   EXPECT_THAT(streams[1], ElementsAre(5, 6, 7));
 }
 
-/// Where everything of a shot is posted at once, and over peers' memory.
+/// The second shot may be pushed if everything of a shot is posted at once, in peers' memory.
 TEST(Candidate, OfTwoShotsMayPushTheSecond) {
   const LaunchMode launchModes[] = {LaunchMode::Eager};
   const TransferMode transferMode[] = {{}};
@@ -256,7 +256,7 @@ TEST(Candidate, OfTwoShotsMayPushTheSecond) {
   EXPECT_THAT(pushed({{"C"}, /*isReduction=*/true, 1024}, Transport::PeerMemory), IsEmpty());
 }
 
-/// Of few rows, where it is pushed and a peer adds it.
+/// A reduction of few rows may be pushed to a peer that adds it.
 TEST(Candidate, OfAReductionOfFewRowsMayStoreAtPeers) {
   const LaunchMode launchModes[] = {LaunchMode::Eager};
   const TransferMode transferMode[] = {{}};
@@ -415,7 +415,7 @@ std::string halves(int64_t rows) {
                      rows);
 }
 
-/// How many runs it takes to choose for one, once GEMMs are known.
+/// The number of runs that one choice takes, once GEMMs are known.
 double runsToChoose(int64_t rows, int64_t timed, const std::string &cacheFolder) {
   NullRank rank;
   rank.device().actAsGpu(std::chrono::microseconds(20));
@@ -438,7 +438,7 @@ TEST(Choose, WarmsUpLargeFinalists) {
   EXPECT_LT(runsToChoose(8, 2, folder), 1000);
   const double trials = runsToChoose(2048, 1, folder);
   EXPECT_GT(trials, 1000);
-  // Where something else takes the processor, a trial may be so slow that one finalist is left.
+  // If another process takes the processor, a trial may be so slow that one finalist is left.
   double most = 0;
   for (int attempt = 0; attempt < 5 && most <= 1.5 * trials; ++attempt)
     most = std::max(most, runsToChoose(2048, 2, folder));
@@ -452,7 +452,7 @@ TEST(Choose, JudgesByBursts) {
   ChooseOptions options;
   options.timed = 1000;
   std::string said;
-  // Where something else takes the processor, all times are longer.
+  // If another process takes the processor, all times are longer.
   for (int attempt = 0; attempt < 5; ++attempt) {
     NullRank rank;
     rank.device().actAsGpu(std::chrono::microseconds(20), std::chrono::microseconds(40));
@@ -573,7 +573,7 @@ TEST(Choose, ChoosesForAReduction) {
   EXPECT_THAT(schedules, ElementsAre("bulk", "collective", "pairwise", "sequential"));
 }
 
-/// How many candidates send messages, and how many do not.
+/// The numbers of candidates that send messages and that do not.
 std::pair<int, int> transportsOf(const ScheduleChoice &choice) {
   std::pair<int, int> found = {0, 0};
   for (const JudgedCandidate &each : choice.candidates)
@@ -613,7 +613,7 @@ TEST(Choose, LeavesMessagesOutWhereSomeRankHasNone) {
   EXPECT_THAT(lines, ElementsAre("no candidate sends messages: this rank has no voice"));
 }
 
-/// What is given is about one of them, or names it.
+/// A given knob belongs to one transport, or names it.
 TEST(Choose, TakesTheTransportThatIsGiven) {
   for (const auto &[given, sends] : {std::pair("protocol=put", false),
                                      {"transport=messages", true},
@@ -753,7 +753,7 @@ TEST(Choose, SaysWhatItCannotLower) {
   EXPECT_THAT(choice.status().message(), HasSubstr("by 700: "));
 }
 
-/// What was measured for one question is there for the next, whatever that allows.
+/// A measurement for one question is there for the next, whatever that allows.
 TEST(Choose, KeepsAndAddsToItsModel) {
   std::string folder = testing::TempDir() + "choose_test_cache";
   std::filesystem::remove_all(folder);
@@ -773,7 +773,7 @@ TEST(Choose, KeepsAndAddsToItsModel) {
   std::filesystem::remove_all(folder);
 }
 
-/// What an earlier job has chosen needs no trials, if it was asked the same and had the time.
+/// The choice of an earlier job needs no trials, if it was asked the same and had the time.
 TEST(Choose, TakesWhatIsKnown) {
   const std::string folder = testing::TempDir() + "choose_test_known";
   std::filesystem::remove_all(folder);
@@ -812,7 +812,7 @@ TEST(Choose, TakesWhatIsKnown) {
   std::filesystem::remove_all(folder);
 }
 
-/// What another version has written there, say.
+/// Another version may have written to the cache.
 TEST(Choose, MeasuresAnewWhatItDoesNotUnderstand) {
   const std::string folder = testing::TempDir() + "choose_test_unknown";
   for (const char *bad : {"", "2.000", "soon ring", "2.000 rings", "2.000 chunks=700"}) {

@@ -60,7 +60,7 @@ public:
   explicit Machine(std::vector<double> trueUs, uint64_t seed = 1)
       : trueUs_(std::move(trueUs)), state_(seed) {}
 
-  double noise = 0;                       ///< of a time, at most, as a part of it
+  double noise = 0;                       ///< largest relative error of a time
   double prepareSeconds = 0.04;           ///< for a candidate
   std::optional<int> lookRuns, againRuns; ///< empty: as many as where power is no limit
   double seconds = 0;
@@ -250,7 +250,7 @@ Table readTable(const std::string &shape) {
 
 struct Measured {
   const char *shape;
-  int mostOff; ///< of a hundred choices, beyond 3 % and 3 us: what is best is so by luck, too
+  int mostOff; ///< choices of a hundred beyond 3 % and 3 us: what is best is so by luck, too
 };
 
 class MeasuredTable : public testing::TestWithParam<Measured> {};

@@ -148,7 +148,7 @@ std::vector<std::string> resultsOf(const std::string &text, const CompileOptions
 struct Rows {
   const char *name;
   std::string (*text)(int64_t m);
-  int64_t bytes; ///< of a row of the result
+  int64_t bytes; ///< bytes in a row of the result
 };
 
 TEST(Reproducible, WhateverMIs) {

@@ -1,17 +1,17 @@
 //===- tests/api/session_rank.cpp - one rank of a job that somebody else starts ---------------===//
 //
 // session_rank [OTHER]: joins, runs two sessions in turn on four streams, and checks every element.
-// With OTHER, rank 1 does so: `rows` brings another program, `leave` ends in the middle of the
+// OTHER says what rank 1 does: `rows` brings another program, `leave` ends in the middle of the
 // runs, `tensor` gives a wrong tensor first, which harms nobody.
 //
-// With `auto...` all ranks choose by measuring while a run is in flight. Rank 1 brings `-rows`
+// If it is `auto...`, all ranks choose by measuring while a run is in flight. Rank 1 brings `-rows`
 // another program, or `-seconds` another limit, or has `-named` a schedule, or in the middle of it
-// `-leave`s or `-stop`s. With `first...` the second session has another program, and a run of the
-// first one has no end: rank 2 does not come in time, and rank 1 may `-leave`.
+// `-leave`s or `-stop`s. If it is `first...`, the second session has another program, and a run of
+// the first one has no end: rank 2 does not come in time, and rank 1 may `-leave`.
 //
-// With `cuda` rank 1 asks for a GPU, where there is none. With `fork` rank 1 has a child that uses
-// and releases what it has of the job. With `other-...` all ranks `-commit` or `-close` when rank 1
-// prepares a session.
+// If it is `cuda`, rank 1 asks for a GPU where there is none. If it is `fork`, rank 1 has a child
+// that uses and releases what it has of the job. If it is `other-...`, all ranks `-commit` or
+// `-close` when rank 1 prepares a session.
 //
 //===----------------------------------------------------------------------------------------===//
 

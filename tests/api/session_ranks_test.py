@@ -52,7 +52,7 @@ def main():
     for call in ("commit", "close"):
         got, said = run(program, "other-" + call)
         assert got == [2, 2, 2], (call, got, said)
-        # Who is first to find that out says it for all.
+        # The first rank that finds that out says it for all.
         mine = f"expected all ranks to {call}( the job)?, but (another|rank 1) is in another call"
         assert all(re.search(mine + "|same call of the same version|of this version's form", each)
                    for each in said), (call, said)

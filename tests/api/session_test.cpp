@@ -591,7 +591,7 @@ TEST(SessionTest, PreparesAndEndsAsFastHoweverManyThereAre) {
 }
 #endif
 
-/// Of sizes that grow, so that nothing serves a second time as it is.
+/// Sizes grow, so that nothing serves a second time as it is.
 TEST(SessionTest, WhatSessionsHeldIsGivenBack) {
   for (const std::shared_ptr<Job> &job : {makeJob(), joinAlone()}) {
     EXPECT_EQ(job->usage().held, 0);
@@ -662,7 +662,7 @@ TEST(SessionTest, AFailureIsThatOfAllAndStays) {
 
 // -- Ranks that choose. --
 
-/// Where measurements are kept, for this test alone.
+/// The folder of measurements, for this test alone.
 class ChoiceTest : public testing::Test {
 protected:
   ChoiceTest() {
@@ -786,7 +786,7 @@ TEST_F(ChoiceTest, OfAJobThatHasFailedIsItsFailure) {
 
 // -- A fork. --
 
-/// What a child finds that made nothing itself: the exit code says how many calls did otherwise.
+/// The results of calls in a child that made nothing itself: the exit code says how many differ.
 int useAsAFork(std::shared_ptr<Job> job, std::unique_ptr<Session> session,
                const CompiledProgram &program) {
   alarm(20);

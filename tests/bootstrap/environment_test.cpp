@@ -15,8 +15,8 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-/// What real launchers set, as far as it is read or could be mistaken. Open MPI 4.1 and Hydra 4.0
-/// were asked for it; the others are as documented.
+/// The variables that real launchers set, as far as they are read or could be mistaken. Open MPI
+/// 4.1 and Hydra 4.0 were asked for them; the others are as documented.
 const std::map<std::string, std::string> kLaunchers = {
     {"@braid", "BRAID_RANK=1 BRAID_RANKS=4 BRAID_JOB=j7 BRAID_MEETING=/run/x"},
     {"@torchrun", "RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 GROUP_RANK=0 ROLE_RANK=1 "
@@ -147,7 +147,7 @@ const Row kRows[] = {
     {"@srun @pmi2 SLURM_STEP_ID=1", kPmi2},
     {"@srun PMIX_RANK=1 PMIX_NAMESPACE=slurm.pmix.77.0", kSrun}, // srun --mpi=pmix
     {"@srun MASTER_ADDR=node1 MASTER_PORT=29500", kSrun},
-    // What is wrong in a source that is not chosen is no concern.
+    // A mistake in a source that is not chosen is no concern.
     {"@braid RANK=x SLURM_STEP_ID=-1", kBraid},
     {"@torchrun OMPI_COMM_WORLD_RANK=9", kTorchrun},
 

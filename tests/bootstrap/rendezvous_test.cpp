@@ -74,7 +74,7 @@ public:
     close(ends_[0]);
     close(ends_[1]);
   }
-  /// By the process that is to die.
+  /// Called by the process that is to die.
   void begin() {
     if (fork() != 0)
       return;
@@ -246,7 +246,7 @@ TEST(Rendezvous, RefusesWhoDoesNotBelong) {
   EXPECT_FALSE(host.rendezvous->isContradicted());
 }
 
-/// Whoever does not say a hello of this job is dropped, and the job goes on as before.
+/// A peer that does not say a hello of this job is dropped, and the job goes on as before.
 TEST(Rendezvous, DropsAnybodyElse) {
   const size_t before = countDescriptors();
   {
@@ -385,7 +385,7 @@ TEST(Rendezvous, SaysWhoDidNotCome) {
   EXPECT_EQ(status.code(), StatusCode::TimedOut);
   EXPECT_EQ(status.message(), "expected 4 ranks to join within 0.2 s, got all but ranks 2, 3");
   EXPECT_EQ(zero->allGather("").status().message(), status.message());
-  // Who comes late hears the same.
+  // A rank that comes late hears the same.
   auto late = joinAs(host.name(), 2, 4);
   EXPECT_EQ(late->allGather("").status().message(), status.message());
 }
@@ -475,7 +475,7 @@ TEST(Client, SeesThatTheHostIsGoneThoughAChildKeepsTheConnection) {
   close(names[1]);
 }
 
-/// What rank 0 of two hears if rank 1 sends `text` after its welcome, and goes.
+/// The message to rank 0 of two if rank 1 sends `text` after its welcome, and goes.
 std::string causeAfter(const std::string &text, const std::vector<int> &descriptors = {}) {
   Host host(optionsFor(2));
   auto client = joinAs(host.name(), 0, 2);

@@ -21,7 +21,7 @@ HostsCase hostsCase(const std::string &text, const std::string &schedule = "",
 /// The commands of a rank's Plan, one a line.
 std::string commandsOf(const HostsCase &of, size_t rank);
 
-/// Of 6 devices in hosts of L.
+/// A gather on 6 devices in hosts of L.
 std::string gatherOf(int64_t ranks, int64_t ranksPerHost);
 std::string scatterOf(int64_t ranks, int64_t ranksPerHost);
 

@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-/// With a launcher of ours, and without.
+/// Started by a launcher of ours, or not.
 class ChoosingJob : public ::testing::TestWithParam<bool> {
 protected:
   JobSpec spec() const {

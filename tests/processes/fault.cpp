@@ -37,7 +37,7 @@ constexpr const char *kSiteNames[] = {"before joining",  "having joined",  "befo
 /// A part that is written in pieces is written in as many as this, or a few more.
 constexpr size_t kPieces = 8;
 
-/// What is armed in this process. Written before there is a second thread.
+/// The faults that are armed in this process. Written before there is a second thread.
 struct Armed {
   std::vector<Fault> faults;
   std::array<std::atomic<bool>, 8> hasStruck{};
@@ -154,8 +154,8 @@ ssize_t systemWrite(int file, const void *bytes, size_t count, off_t at) {
   return syscall(SYS_pwrite64, file, bytes, count, at);
 }
 
-/// What a rank says to its host, and the parts that it writes down for the others. Only its host
-/// thread does either.
+/// The messages of a rank to its host, and the parts that it writes down for the others. Only its
+/// host thread sends or writes them.
 class Outgoing {
 public:
   ssize_t send(int socket, const msghdr *message, int flags) {
@@ -207,7 +207,7 @@ private:
 };
 Outgoing outgoing;
 
-/// What a rank hears from its host.
+/// The messages of the host to a rank.
 class Incoming {
 public:
   ssize_t receive(int socket, msghdr *message, int flags) {

@@ -54,9 +54,9 @@ struct Fault {
   int64_t rank = -1;
   Action action = Action::Nothing;
   Site site = Site::Join;
-  uint32_t index = 0; ///< of a command in its Plan, or of a message of the rank, from 0
+  uint32_t index = 0; ///< the number of a command in its Plan, or of a rank's message, from 0
   uint32_t run = 0;   ///< Issue, Run: from 1
-  int64_t belowMs = 0, aboveMs = 0; ///< how long delays take
+  int64_t belowMs = 0, aboveMs = 0; ///< bounds of a delay
 };
 std::string str(const Fault &fault);
 std::ostream &operator<<(std::ostream &os, const Fault &fault);
@@ -65,8 +65,8 @@ std::istream &operator>>(std::istream &is, Fault &fault);
 /// Whether the action can happen at the site.
 bool isPossible(Action action, Site site);
 
-/// Those of `faults` that are of `rank` strike from now on in this process. `onStrike` is called
-/// before they do.
+/// Lets the faults of `rank` strike from now on in this process. `onStrike` is called before they
+/// do.
 void arm(const std::vector<Fault> &faults, int64_t rank, std::function<void()> onStrike);
 /// The host thread is at `site`.
 void pass(Site site);

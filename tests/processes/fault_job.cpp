@@ -36,7 +36,7 @@ using std::chrono::milliseconds;
 namespace {
 
 constexpr const char *kFolderVariable = "BRAID_TEST_JOB";
-/// Of a whole job. Nothing takes nearly as long.
+/// The limit for a whole job. Nothing takes nearly as long.
 constexpr milliseconds kJobLimit{60000};
 
 // -- What the processes leave for each other in the job's folder. --
@@ -82,7 +82,7 @@ fs::path verdictPath(const fs::path &folder, int64_t rank) {
   return folder / fmt::format("verdict{}", rank);
 }
 
-/// Of the rank's own process, not of another one that has got its number.
+/// True for the rank's own process, not for another one that has got its number.
 bool isAlive(const std::string &pid, const fs::path &folder) {
   const std::string environment = readFile(fs::path("/proc") / pid / "environ");
   return !pid.empty() && environment.find(folder.string()) != std::string::npos;
@@ -98,8 +98,8 @@ std::vector<int64_t> aliveRanks(const fs::path &folder, int64_t ranks) {
 
 // -- A rank. --
 
-/// How much of a core this process uses when it has nothing to do: looks at its clock ten times a
-/// second, and finds the two seconds in which that went on least.
+/// Measures the share of a core that this process uses when it has nothing to do: looks at its
+/// clock ten times a second, and finds the two seconds in which that went on least.
 class IdleWatch {
 public:
   IdleWatch() : thread_([this] { watch(); }) {}
@@ -246,7 +246,7 @@ std::vector<std::string> openFiles() {
   return files;
 }
 
-/// What this process still has of a job that is over.
+/// The things that this process still has of a job that is over.
 std::string remains(const std::vector<std::string> &before) {
   std::string text;
   if (std::vector<std::string> after = openFiles(); after.size() != before.size())
@@ -554,7 +554,7 @@ std::vector<std::string> contradictions(const JobSpec &spec, const JobOutcome &o
         found.push_back(fmt::format("rank {} says nothing", rank));
       continue;
     }
-    // Who has not been welcomed is no rank of the job, and knows nothing of it.
+    // A process that has not been welcomed is no rank of the job, and knows nothing of it.
     if (verdict.received == "." && verdict.code != 0 && (spec.isForeign || mayBeSilent(spec, rank)))
       continue;
     if (!first)

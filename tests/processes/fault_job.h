@@ -25,7 +25,7 @@ struct JobSpec {
   std::string schedule = "pairwise;protocol=get"; ///< as --schedule takes it
   int64_t iterations = 3;
   int64_t timeoutMs = 800, joinTimeoutMs = 5000;
-  int64_t graceMs = 1000; ///< of a launcher of ours
+  int64_t graceMs = 1000; ///< if a launcher of ours starts the job
   /// Ranks have no launcher of ours: rank 0 hosts the meeting.
   bool isForeign = false;
   /// Ranks measure how little of a core they use, see Verdict::idlePercent.
@@ -38,28 +38,28 @@ struct JobSpec {
 };
 std::string str(const JobSpec &spec);
 
-/// What one rank said at its end. A rank that did not get so far said nothing.
+/// The report of one rank at its end. A rank that did not get so far has none.
 struct Verdict {
   bool isThere = false;
   int code = -1; ///< StatusCode
   std::string message = {};
   int64_t elementsCompared = 0;
   uint64_t endNs = 0;         ///< CLOCK_MONOTONIC: everything has been destroyed
-  std::string ending = {};    ///< of the process, as its launcher saw it
+  std::string ending = {};    ///< the end of the process, as its launcher saw it
   std::string sent, received; ///< kinds of messages
-  double idlePercent = -1;    ///< of one core, by all threads in the idlest two seconds; -1: none
+  double idlePercent = -1;    ///< share of a core, all threads, in the idlest two seconds; -1: none
 };
 
 struct JobOutcome {
   std::vector<Verdict> ranks = {};
   int code = -1; ///< as the launcher reports it, or as all ranks do that have no launcher
   std::string message = {};
-  std::string saidFailure = {}; ///< what a launcher of ours said as soon as it knew
+  std::string saidFailure = {}; ///< the first report of a launcher of ours
   int aliveWhenSaid = -1;       ///< ranks whose processes were still there then
   int64_t causeRank = -1;
   uint32_t committed = 0;
   uint64_t struckNs = 0;                   ///< when the first fault did, or 0
-  int64_t elapsedMs = 0;                   ///< of the whole job
+  int64_t elapsedMs = 0;                   ///< for the whole job
   std::vector<std::string> leftovers = {}; ///< everything that should not have been left, in words
   std::string output = {};                 ///< stdout and stderr of all its processes
 
@@ -88,9 +88,9 @@ struct FaultyProgram {
 };
 FaultyProgram makeProgram(const JobSpec &spec);
 
-/// What was wrong with the outcome whatever the faults were; empty: nothing. All ranks that spoke
-/// say the same; nothing is left; a success is complete and exact on all ranks but those that a
-/// fault may have ended.
+/// Mistakes in the outcome that no fault excuses; empty: none. All ranks that spoke say the same;
+/// nothing is left; a success is complete and exact on all ranks but those that a fault may have
+/// ended.
 std::vector<std::string> contradictions(const JobSpec &spec, const JobOutcome &outcome);
 
 } // namespace braid::test

@@ -29,7 +29,7 @@ constexpr uint32_t kFaultyRun = 2;
 constexpr int64_t kBoundMs = 2000, kForLoadMs = 10000;
 constexpr size_t kAtOnce = 8;
 
-/// What has to come of a fault.
+/// The outcome that a fault must have.
 enum class Expected { Exact, PeerFailed, TimedOut, AnyFailure };
 const char *name(Expected expected) {
   constexpr const char *names[] = {"an exact result", "a failed peer", "a timeout", "a failure"};
@@ -141,7 +141,7 @@ std::vector<JobSpec> everyJob(const JobSpec &plain, const Victim &victim) {
 
 // -- Judging. --
 
-/// Who failed, in what, and where in the program.
+/// The failed rank, its operation, and the place in the program.
 std::vector<std::string> mistakesOfCause(const Fault &fault, const Victim &victim,
                                          const JobOutcome &outcome) {
   std::vector<std::string> found;
@@ -163,7 +163,7 @@ std::vector<std::string> mistakesOfCause(const Fault &fault, const Victim &victi
   return found;
 }
 
-/// What is wrong with how the job ended, given its fault; empty: nothing.
+/// Mistakes in how the job ended, given its fault; empty: none.
 std::vector<std::string> mistakes(const JobSpec &spec, const JobOutcome &outcome,
                                   const Victim &victim) {
   const Fault &fault = spec.faults[0];
@@ -181,7 +181,7 @@ std::vector<std::string> mistakes(const JobSpec &spec, const JobOutcome &outcome
   return found;
 }
 
-/// What came of all jobs of one action.
+/// The outcomes of all jobs of one action.
 struct Tally {
   int sites = 0, exact = 0, peerFailed = 0, timedOut = 0, wrong = 0;
   void count(int code, bool isWrong) {
@@ -243,7 +243,7 @@ private:
                                    outcome.str());
   }
 
-  /// With more time.
+  /// Gives more time.
   void runAgain() {
     std::vector<JobSpec> specs;
     specs.swap(late_);

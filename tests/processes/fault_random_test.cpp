@@ -48,7 +48,7 @@ Fault randomFault(Dice &dice, const JobSpec &spec, const FaultyProgram &program)
   } else if (fault.site >= Site::Send) {
     fault.index = static_cast<uint32_t>(dice.below(12)); // there may be fewer
   }
-  // What is passed over has to be missed by somebody, or the result would just be wrong.
+  // Some rank has to miss what is passed over, or the result would just be wrong.
   if (fault.action == Action::Drop && commands[fault.index].kind != CommandKind::Signal)
     fault.action = Action::Kill;
   return fault;
@@ -68,8 +68,8 @@ JobSpec randomJob(uint64_t number) {
   return spec;
 }
 
-/// Of the time from the first fault to the end of the last rank. Whoever waits for a host that does
-/// not answer has only the time for joining to go by.
+/// The limit for the time from the first fault to the end of the last rank. A rank that waits for a
+/// host that does not answer has only the time for joining to go by.
 int64_t limitMs(const JobSpec &spec) {
   return 2000 + (spec.isForeign ? spec.joinTimeoutMs : spec.timeoutMs);
 }
@@ -110,7 +110,7 @@ public:
   }
 
 private:
-  /// What the ranks that spoke said, or -1.
+  /// The number that the ranks that spoke said, or -1.
   int count(const JobOutcome &outcome) {
     int code = -1;
     for (const Verdict &verdict : outcome.ranks)

@@ -35,13 +35,13 @@ class Skipped(Exception):
 
 
 class Job:
-    """Where a test runs its commands, so that what they leave can be found."""
+    """The folder and environment of a test's commands, so that leftovers can be found."""
 
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix="bl", dir="/tmp")
         self.mark = os.path.basename(self.folder)
         self.environment = {k: v for k, v in os.environ.items() if not FOREIGN.match(k)}
-        # What is measured here is kept nowhere, unless a test says so.
+        # Measurements are kept nowhere, unless a test says so.
         self.environment.update({"TMPDIR": self.folder, MARK: self.mark, "BRAID_CACHE_DIR": "none"})
         self.started = []
 
@@ -58,7 +58,7 @@ class Job:
         return finish(self.start(*arguments, **options))
 
     def processes(self):
-        """Those of this test, besides the one that runs it: by process id, their environment."""
+        """Processes of this test, besides the one that runs it: environments by process id."""
         found = {}
         for name in os.listdir("/proc"):
             try:
@@ -424,7 +424,7 @@ def test_killed_rank_after_choosing(job):
 
 
 def test_no_room_for_processes(job):
-    """What was started before there was no room any more has to go again."""
+    """Ranks that were started before there was no room any more have to go again."""
     braid = os.path.join(job.folder, "braid")
     shutil.copy(BRAID, braid)
     os.chmod(job.folder, 0o777)

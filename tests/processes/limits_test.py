@@ -21,7 +21,7 @@ AG = "examples/ag_matmul.braid"
 TABLE = {0, 1, 2, 3, 4, 5, 6, 70, 129, 130, 143}
 BENCH = ["bench", "gather-matmul", "-m", "64", "-n", "64", "-k", "64", "--impl", "pairwise"]
 
-# By name: a command that ends by itself, and whether it needs memory that may not be there.
+# Commands by name: each ends by itself, and may need memory that is not there.
 COMMANDS = {
     "help": ["--help"],
     "env": ["env"],

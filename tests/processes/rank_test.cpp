@@ -152,9 +152,9 @@ struct Verdict {
 struct Job {
   milliseconds timeout{20000};
   Fault fault = {};
-  /// What each rank does.
+  /// The work of each rank.
   std::function<Status(Cluster &, int64_t rank)> body;
-  /// What the host does while they run.
+  /// The work of the host while they run.
   std::function<void(std::unique_ptr<Rendezvous> &, JobMemory &)> host = {};
   bool killsStragglers = true;
   int64_t refused = -1; ///< the rank that cannot take part, while the others wait for it

@@ -1,7 +1,7 @@
 //===- tests/runtime/alike_ranks_test.cpp - alike ranks are judged as each rank is ------------===//
 //
-// What is damaged on all ranks in the same way leaves them alike, so it is up to the clocks of the
-// first block to find it. What is damaged on one rank may leave order alike, and differ in bytes.
+// Damage on all ranks in the same way leaves them alike, so the clocks of the first block must find
+// it. Damage on one rank may leave order alike, and differ in bytes.
 //
 //===----------------------------------------------------------------------------------------===//
 

@@ -54,7 +54,7 @@ TEST(CheckerSums, PartialResultsAddedInOrder) {
   });
 }
 
-/// Where order is not asked for, sums of sums will do.
+/// If order is not asked for, sums of sums will do.
 TEST(CheckerSums, PartialResultsAddedInAnyOrder) {
   forEachOptions([](const Options &options) {
     // A bias is of the result's type, and so is added with the last sum only.
@@ -83,7 +83,7 @@ TEST(CheckerSums, SecondOperandThatIsWholeOnEveryRank) {
 }
 
 struct NotFollowed {
-  const char *inputs, *result; ///< of the fusion
+  const char *inputs, *result; ///< parts of the fusion
   const char *params, *body;
   const char *why;
 };
@@ -117,7 +117,7 @@ TEST(CheckerSums, WhatCannotBeFollowedIsSaid) {
 
 //===- Which addends --------------------------------------------------------------------------===//
 
-/// What the caller of rank 0 is told about three partial results of f32, after the writers.
+/// The notes to the caller of rank 0 about three partial results of f32, after the writers.
 testing::Matcher<std::string> wrongSum(const std::vector<std::string> &notes) {
   std::string text = "  rank 0, main, run 1: the caller reads the outputs\n";
   for (const std::string &note : notes)
@@ -140,7 +140,7 @@ TEST(CheckerSums, OneIsMissing) {
                 "it lacks the partial result of rank 2"}));
 }
 
-/// Who wrote each part, so that the wrong one is seen.
+/// The writers of all parts are named, so that the wrong one is seen.
 TEST(CheckerSums, NamesTheWritersOfTheParts) {
   EXPECT_THAT(
       verdict(edited(scatterByPut({}),
@@ -169,7 +169,7 @@ TEST(CheckerSums, OneIsThereTwice) {
                 "it has the partial result of rank 0 twice"}));
 }
 
-/// Of many addends only the first are listed.
+/// If there are many addends, only the first are listed.
 TEST(CheckerSums, ManyAddends) {
   const std::string text = verdict(
       edited(scatterByPut({7}),

@@ -1,7 +1,7 @@
 //===- tests/runtime/checker_test.cpp - each rule, broken and kept ----------------------------===//
 //
 // Every broken program is a safe one with a line or two changed, so its repaired twin is at hand.
-// What execution says about the verdicts is the business of tests/property/handmade_test.cpp.
+// tests/property/handmade_test.cpp compares the verdicts with executions.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -128,7 +128,7 @@ double bytesToCheck(const Compiled &compiled, bool eachRank) {
   return bytes;
 }
 
-/// Of ranks that are alike, one is followed, or those of a host, and of all what memory holds.
+/// One of the ranks that are alike is followed, or those of a host; memory counts for all.
 TEST(Checker, ExpectsOfAlikeRanksWhatTheyTake) {
   for (const char *mesh : {"[0 .. D)", "[0 .. D) of 8"}) {
     const std::string text = fmt::format("fusion @f(D = 64) {{\n  mesh {}\n"
@@ -232,7 +232,7 @@ std::string circle(const std::string &await, const std::string &signal) {
   return text;
 }
 
-/// Of many ranks in a cycle that do the same, three stand for all.
+/// Three ranks stand for all in a cycle of many ranks that do the same.
 TEST(CheckerDeadlock, OfManyAlikeRanksIsShort) {
   const std::string text = R"(program @p mesh [0 .. 64) (%A: f32[4]) -> (%C: f32[4]) {
   %all = allocate symmetric f32[2, 4]

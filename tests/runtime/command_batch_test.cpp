@@ -85,7 +85,7 @@ TEST(Batch, ACopyOfACopyIsNot) {
               ElementsAre("batch of 2", "copy 0 on 0 of 16", "copy 1 on 0 of 16"));
 }
 
-/// Of one buffer, only the ranges count.
+/// Only the ranges count within one buffer.
 TEST(Batch, RangesOfABufferLieApart) {
   EXPECT_THAT(callsOf("  %x = allocate symmetric f32[8]\n"
                       "  %low = slice %x[0 .. 4]\n"
@@ -258,7 +258,7 @@ public:
   void collective(uint32_t, Tag, const CollectiveArgs &) override { calls.push_back("collective"); }
 };
 
-/// What preparing a sum of one rank calls, and what it says at the end.
+/// The calls while a sum of one rank is prepared, and the text at the end.
 std::vector<std::string> preparing(const std::string &knobs) {
   auto source = parseSource("t.braid", "program @t mesh [0 .. 1) (%A: f32[4]) -> (%C: f32[4]) {\n"
                                        "  %c = collective allreduce sum %C, %A\n  wait %c\n}\n");

@@ -82,7 +82,7 @@ TEST_P(Executor, RunsManyTimesAtNewAddressesWithoutWaiting) {
 
 INSTANTIATE_TEST_SUITE_P(Protocols, Executor, testing::Values("get", "put"));
 
-/// What prepare() says on each rank, when the ranks bring these programs.
+/// The outcome of prepare() on each rank, when the ranks bring these programs.
 std::vector<Status> prepareAll(const std::vector<std::string> &texts) {
   std::vector<std::unique_ptr<Source>> sources;
   std::vector<Plan> plans;

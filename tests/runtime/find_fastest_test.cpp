@@ -24,7 +24,7 @@ struct Bench {
   double noise = 0;
   std::minstd_rand dice{1};
   steady_clock::time_point clock = {};
-  std::vector<int> measured = std::vector<int>(times.size()); ///< how often
+  std::vector<int> measured = std::vector<int>(times.size()); ///< number of measurements
 
   Result<double> measure(size_t number) {
     ++measured[number];
@@ -80,7 +80,7 @@ TEST(FindFastest, SeesThroughTheNoiseWhatIsMuchFaster) {
   }
 }
 
-/// What only shows in a long look decides.
+/// A difference that only shows in a long look decides.
 TEST(FindFastest, BelievesTheFinalPass) {
   const double shortLook[] = {5, 4, 4.5}, longLook[] = {5, 5.5, 4.2};
   steady_clock::time_point clock = {};

@@ -195,7 +195,7 @@ std::string rotate(Protocol protocol, int64_t size) {
 }
 
 constexpr int64_t kRanks = 3;
-constexpr uint32_t kRuns = 3; ///< of each program
+constexpr uint32_t kRuns = 3; ///< for each program
 
 struct Rotation {
   int64_t size;

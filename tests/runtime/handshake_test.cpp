@@ -145,7 +145,7 @@ TEST(Handshake, ComparesChoices) {
         << text;
 }
 
-// Of a text the line that differs is shown, and what it is a text of is named once.
+// The line of a text that differs is shown, and the text's subject is named once.
 TEST(Handshake, ComparesChoicesThatAreTexts) {
   std::string first = encodeChoices({{"fusion", "fusion @f {\n  mesh [0 .. 2)\n}\n"}});
   std::string second = encodeChoices({{"fusion", "fusion @f {\n  mesh [0 .. 4)\n}\n"}});
@@ -159,7 +159,7 @@ TEST(Handshake, ComparesChoicesThatAreTexts) {
             "  rank 1, line 1: none");
 }
 
-/// What each of two ranks publishes of its collectives.
+/// The collectives that each of two ranks publishes.
 std::vector<std::string> publishedBy(const std::string &body, bool areInWindows = false) {
   std::unique_ptr<Source> source =
       parseSource("t.braid", "program @p mesh [0 .. 2) (%A: f32[4]) -> () {\n"
@@ -183,7 +183,7 @@ TEST(Handshake, FindsTheTeamsOfAllRanks) {
   EXPECT_THAT(*teams, testing::ElementsAre(std::vector<int64_t>{0, 1}, std::vector<int64_t>{1}));
 }
 
-/// Such Plans are of no program that is verified; ranks compare what they are about to do.
+/// No verified program has these Plans; ranks compare what they are about to do.
 TEST(Handshake, NamesTheFirstCollectiveThatDiffers) {
   const std::string gather = "  %c = collective allgather %x, %A\n  wait %c\n";
   const std::string sum = "  %d = collective allreduce sum %y, %A\n  wait %d\n";

@@ -133,7 +133,7 @@ program @p mesh [0 .. 2) (%A: f32[4, 4], %B: f32[4, 4]) -> () {
   EXPECT_EQ(transfers.releases[0].beforeCommand, 4u);
 }
 
-/// What transfers bring is summed; its sum takes the place of a collective's.
+/// Transferred data are summed; the sum takes the place of a collective's.
 TEST(PlanParts, TransfersKeepSums) {
   const Plan transfers = transfersOf(planOf("program @p mesh [0 .. 2)\n"
                                             "    (%A: f32[2, 4], %B: f32[4, 4]) -> (%C: f32[4]) {\n"

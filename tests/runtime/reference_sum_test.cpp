@@ -212,7 +212,7 @@ TEST(ReferenceSum, AMissingOrDoubledPartialResultIsRefused) {
   }
 }
 
-/// Whatever is added up, in whatever order: bf16 holds it.
+/// Sums fit into bf16, whatever is added in whatever order.
 TEST(ReferenceSum, MagnitudesAddUpTo256AtMost) {
   std::vector<std::string> texts = allTexts();
   texts.push_back(textOf({16, 4, 40, 24, "bf16", "", true}));
@@ -263,7 +263,7 @@ TEST(ReferenceSum, EveryElementOfAFirstOperandCounts) {
   }
 }
 
-/// Where every rank has as many rows as a device's part of the depth.
+/// Every rank has as many rows as a device's part of the depth.
 TEST(ReferenceSum, EveryElementOfASecondOperandCountsForEveryRank) {
   for (const std::string &text : textsOf({{2, 5, 5, 4},
                                           {3, 4, 4, 2},

@@ -76,7 +76,7 @@ std::pair<int64_t, int64_t> locate(const FusionType &type, llvm::ArrayRef<int64_
 
 bool isTransposed(const FusionTensor &result) { return transposesB(*result.definition); }
 
-/// How many axes of each operand meet: each appears in both and not in the result.
+/// The number of axes that meet: each appears in both operands and not in the result.
 size_t contractedAxes(const FusionTensor &result) {
   const auto operands = operandsOf(*result.definition);
   const size_t axes = operands[0]->type.axes.size() + operands[1]->type.axes.size();

@@ -47,7 +47,7 @@ public:
   std::vector<char> bytesOf(size_t input, int64_t rank, uint32_t iteration) const;
   Values &input(size_t index) { return values_[fusion_->inputs()[index]]; }
 
-  /// What a run with the present inputs gives. Remembered until forgetGemms().
+  /// The results of a run with the present inputs. Remembered until forgetGemms().
   const Values &valuesOf(const FusionTensor &tensor);
   void forgetGemms();
   std::vector<Values> outputValues();
@@ -55,7 +55,7 @@ public:
   void damageBlock(size_t input, int64_t rank, const Values &wrong);
   /// `rank`'s part of an output.
   std::vector<char> outputOf(size_t index, int64_t rank);
-  /// What one device's range of the depth adds to a GEMM's result, the bias left out.
+  /// The addend of one device's range of the depth to a GEMM's result, the bias left out.
   Values partial(const FusionTensor &tensor, int64_t shard);
   /// Into how many ranges the devices cut a GEMM's depth.
   int64_t shardsOf(const FusionTensor &tensor) const;

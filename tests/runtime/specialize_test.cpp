@@ -88,7 +88,7 @@ TEST(Specialize, SpellsOutPut) {
             "      6  main       copy       %C[0 .. 48) <- %all[0 .. 48)\n");
 }
 
-/// What is computed where it arrives has no range here; of no rows, it has no endpoint either.
+/// A result that is computed where it arrives has no range here; without rows, no endpoint either.
 TEST(Specialize, SpellsOutPutOfWhatIsComputed) {
   const char *text = R"(
 program @computed mesh [0 .. 2) (%A: f16[2, 4], %w: f16[3, 4]) -> (%C: f32[2, 3]) {
@@ -371,7 +371,7 @@ TEST(Specialize, SaysWhichGemmsMayOverlap) {
 //===- What only unrolling can show -----------------------------------------------------------===//
 
 struct BadCase {
-  const char *body;    ///< of a program on 3 ranks
+  const char *body;    ///< body of a program on 3 ranks
   const char *message; ///< with place, as printed for rank 1
 };
 
@@ -513,7 +513,7 @@ TEST(Specialize, KeepsACollectiveWholeOverMessages) {
             "[0, 1]\n");
 }
 
-/// What is the caller's goes there and back; what lies there already stays.
+/// The caller's tensors are copied there and back; tensors that lie there stay.
 TEST(Specialize, MovesOperandsIntoTheSymmetricArena) {
   EXPECT_EQ(messagesOf(kReduceScatter, 1, Operands::InSymmetricArena),
             "      0  main       copy       %collective_source[0 .. 32) <- %A[0 .. 32)\n"

@@ -83,7 +83,7 @@ std::string program(const std::string &condition) {
          "}\n";
 }
 
-/// What prepare() says on each of three ranks, which have these devices.
+/// The outcome of prepare() on each of three ranks, which have these devices.
 std::vector<Status> prepareOn(const std::string &text, std::vector<FakeDevice> &devices,
                               UnknownGemms unknown = UnknownGemms::Measure) {
   auto source = parseSource("t.braid", text);

@@ -3,11 +3,10 @@
 
 A comment is a sentence with its subject first: "The send buffer", not "What is sent"; "The rows of
 a rank", not "Of a rank: its rows". So no comment, and no docstring, opens with one of the words
-below. STILL lists rooms that still have such comments, and how many; the number may only fall.
+below.
 
 Prints one line for each violation.
 """
-import collections
 import os
 import re
 import subprocess
@@ -17,21 +16,6 @@ WORDS = "Of|By|With|What|Who|Whose|Whoever|Whatever|Where|How|Those|Such"
 IN_CPP = re.compile(rf"^\s*//[/!]? ({WORDS})\b|///< (of|what|who|whose|how|those|such)\b")
 IN_PYTHON = re.compile(rf'^\s*("""|# )({WORDS})\b')
 CPP = re.compile(r"\.(h|cpp|cu|cuh|def)$")
-# Rooms that are still to be rewritten.
-STILL = {
-    "api/launch": 13,
-    "runtime/job": 6,
-    "tests/api": 27,
-    "tests/bootstrap": 6,
-    "tests/hosts": 1,
-    "tests/processes": 34,
-    "tests/runtime": 28,
-}
-
-
-def room_of(path):
-    """The first two folders of a path."""
-    return "/".join(path.split("/")[:-1][:2])
 
 
 def openings(root):
@@ -48,23 +32,10 @@ def openings(root):
                     yield path, number, line.strip()
 
 
-def violations(root, still):
-    found = collections.defaultdict(list)
-    for path, number, line in openings(root):
-        found[room_of(path)].append(f"{path}:{number}: expected a comment that opens with its "
-                                    f"subject, got {line}")
-    for room in sorted({*found, *still}):
-        allowed = still.get(room, 0)
-        if len(found[room]) > allowed:
-            yield from found[room]
-        elif len(found[room]) < allowed:
-            yield f"STILL: expected {len(found[room])} for {room}, got {allowed}"
-
-
 def main():
-    found = list(violations(sys.argv[1], STILL))
-    for line in found:
-        print(line)
+    found = list(openings(sys.argv[1]))
+    for path, number, line in found:
+        print(f"{path}:{number}: expected a comment that opens with its subject, got {line}")
     sys.exit(1 if found else 0)
 
 

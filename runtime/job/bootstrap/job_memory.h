@@ -93,10 +93,10 @@ struct RankSlot {
   std::atomic<uint32_t> activity; ///< HostActivity
   std::atomic<uint32_t> queues;   ///< number of entries of `queue` in use
   std::atomic<uint64_t> activitySinceNs;
-  std::atomic<uint64_t> heartbeatNs; ///< the watchdog's
-  std::atomic<uint64_t> issued;      ///< commands, of all queues
-  std::atomic<uint64_t> arrivals;    ///< steps of the host thread: joins, gathers, runs, ticks; and
-                                     ///< those within a command
+  std::atomic<uint64_t> heartbeatNs;     ///< the watchdog's
+  std::atomic<uint64_t> issued;          ///< commands, of all queues
+  std::atomic<uint64_t> arrivals;        ///< steps of the host thread: joins, gathers, runs, ticks;
+                                         ///< also its steps within a command
   std::atomic<uint64_t> completedBeyond; ///< commands of queues beyond those shown
   std::atomic<uint32_t> runs;            ///< issued: the epoch of the last one
   std::atomic<uint64_t> flightNext;      ///< sequence number of the next entry, from 1
