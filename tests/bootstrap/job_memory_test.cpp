@@ -202,6 +202,34 @@ TEST(JobMemoryTest, CountsProgressOfAllRanks) {
 
 // -- The outcome. --
 
+/// Two ranks that come at the same moment: one of them has to see that both have come.
+TEST(JobMemoryTest, RanksThatComeTogetherFinishAGather) {
+  constexpr uint32_t kGathers = 200000;
+  JobMemory memory = create(2);
+  std::atomic<bool> isStuck{false};
+  std::atomic<uint32_t> ready{0}; // ranks begin each gather together, but for a few steps
+  std::atomic<uint32_t> steps{0};
+  auto meet = [&](int64_t rank) {
+    for (uint32_t number = 1; number <= kGathers && !isStuck; ++number) {
+      ready.fetch_add(1);
+      while (ready.load() < 2 * number && !isStuck)
+        continue;
+      for (uint32_t i = 0; rank == 0 && i < number % 32; ++i)
+        steps.store(i, std::memory_order_relaxed);
+      ASSERT_TRUE(memory.bring(rank, number, "", 0).isOk());
+      for (int64_t look = 0; memory.gathered() != number && !isStuck; ++look)
+        if (look > 1000 && look % 64 == 0) { // the other rank may not be running
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          isStuck = isStuck || (look > 640000 && memory.haveCome(memory.allRanks(), number));
+        }
+    }
+  };
+  std::thread other(meet, 1);
+  meet(0);
+  other.join();
+  EXPECT_EQ(memory.gathered(), kGathers);
+}
+
 TEST(JobMemoryTest, FirstCauseStays) {
   JobMemory memory = create(2);
   EXPECT_FALSE(memory.isAborted());

@@ -301,7 +301,9 @@ Status JobMemory::bring(int64_t rank, uint32_t number, const std::string &part, 
   RankSlot::Part &mine = own.parts[number % 2];
   mine.bytes.store(part.size(), std::memory_order_relaxed);
   mine.step.store(step, std::memory_order_relaxed);
-  own.gathers.store(number, std::memory_order_release);
+  // Sequentially consistent, as the loads in haveCome(): of ranks that come at the same moment, the
+  // last one in that order sees them all.
+  own.gathers.store(number, std::memory_order_seq_cst);
   if (hosts() == 1 && haveCome(allRanks(), number)) {
     finishGather(number);
   } else if (isHere(rank)) {
@@ -313,7 +315,7 @@ Status JobMemory::bring(int64_t rank, uint32_t number, const std::string &part, 
 
 bool JobMemory::haveCome(Ranks ranks, uint32_t number) const {
   for (int64_t rank = ranks.first; rank < ranks.first + ranks.count; ++rank)
-    if (static_cast<int32_t>(slot(rank).gathers.load(std::memory_order_acquire) - number) < 0)
+    if (static_cast<int32_t>(slot(rank).gathers.load(std::memory_order_seq_cst) - number) < 0)
       return false;
   return true;
 }
