@@ -14,9 +14,9 @@
 #undef _GLIBCXX20_CONSTEXPR
 #define _GLIBCXX20_CONSTEXPR constexpr
 
-__attribute__((weak)) void fillBits(std::_Bit_iterator first, std::_Bit_iterator last,
-                                    const bool &value)
-    __asm__("_ZSt9__fill_a1St13_Bit_iteratorS_RKb");
+__attribute__((weak)) void
+fillBits(std::_Bit_iterator first, std::_Bit_iterator last,
+         const bool &value) __asm__("_ZSt9__fill_a1St13_Bit_iteratorS_RKb");
 void fillBits(std::_Bit_iterator first, std::_Bit_iterator last, const bool &value) {
   std::__fill_bits(first, last, value);
 }

@@ -64,8 +64,7 @@ std::string jsonGot(const JsonValue *value) {
   if (value->kind() == JsonValue::Array || value->kind() == JsonValue::Object)
     return value->kind() == JsonValue::Array ? "array" : "object";
   const std::string text = printable(jsonText([&](JsonWriter &json) {
-    if (const llvm::Optional<double> number = value->getAsNumber();
-        number && !value->getAsInteger())
+    if (const auto number = value->getAsNumber(); number && !value->getAsInteger())
       json.rawValue(fmt::format("{}", *number)); // also one that is infinite
     else
       json.value(*value);

@@ -28,6 +28,12 @@ Result<JsonValue> parseJson(llvm::StringRef text);
 /// "array" or "object"; "nothing" for null and for a missing field (a null pointer).
 std::string jsonGot(const JsonValue *value);
 
+/// The value of an optional result of LLVM, or `fallback`. Up to version 15 it is llvm::Optional,
+/// from 17 on std::optional; no member for this has the same name in both.
+template <class Maybe, class T> auto valueOr(const Maybe &maybe, const T &fallback) {
+  return maybe ? *maybe : std::decay_t<decltype(*maybe)>(fallback);
+}
+
 /// A string as a value. Bytes that are no UTF-8 are replaced by U+FFFD.
 JsonValue jsonString(llvm::StringRef text);
 

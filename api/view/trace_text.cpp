@@ -20,13 +20,13 @@ const JsonValue *member(const JsonValue &value, const char *name) {
 
 std::string textAt(const JsonValue &object, const char *name) {
   const JsonValue *found = member(object, name);
-  return found ? found->getAsString().getValueOr("").str() : "";
+  return found ? valueOr(found->getAsString(), "").str() : "";
 }
 
 /// Microseconds of at most thirty years.
 std::optional<double> microsAt(const JsonValue &object, const char *name) {
   const JsonValue *found = member(object, name);
-  const llvm::Optional<double> value = found ? found->getAsNumber() : llvm::None;
+  const auto value = found ? found->getAsNumber() : JsonValue(nullptr).getAsNumber();
   if (!value || !(std::abs(*value) <= 1e15))
     return std::nullopt;
   return *value;
@@ -35,7 +35,7 @@ std::optional<double> microsAt(const JsonValue &object, const char *name) {
 /// A whole number of 31 bits.
 std::optional<uint32_t> indexAt(const JsonValue &object, const char *name) {
   const JsonValue *found = member(object, name);
-  const llvm::Optional<int64_t> value = found ? found->getAsInteger() : llvm::None;
+  const auto value = found ? found->getAsInteger() : JsonValue(nullptr).getAsInteger();
   if (!value || *value < 0 || *value >> 31 != 0)
     return std::nullopt;
   return static_cast<uint32_t>(*value);

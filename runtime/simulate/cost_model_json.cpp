@@ -146,26 +146,26 @@ public:
   }
 
   void number(const char *key, double &value, double least = 0, double most = kLargest) {
-    value = json_.getNumber(key).getValueOr(-1);
+    value = valueOr(json_.getNumber(key), -1);
     require(key, value >= least && value <= most,
             fmt::format("a number from {} to {}", least, most));
   }
   void integer(const char *key, int64_t &value) {
     constexpr int64_t kMost = int64_t(1) << 40;
-    value = json_.getInteger(key).getValueOr(0);
+    value = valueOr(json_.getInteger(key), 0);
     require(key, value >= 1 && value <= kMost, fmt::format("an integer from 1 to {}", kMost));
   }
   void flag(const char *key, bool &value) {
-    require(key, json_.getBoolean(key).hasValue(), "true or false");
-    value = json_.getBoolean(key).getValueOr(false);
+    require(key, bool(json_.getBoolean(key)), "true or false");
+    value = valueOr(json_.getBoolean(key), false);
   }
   void text(const char *key, std::string &value) {
-    require(key, json_.getString(key).hasValue(), "a text");
-    value = json_.getString(key).getValueOr("").str();
+    require(key, bool(json_.getString(key)), "a text");
+    value = valueOr(json_.getString(key), "").str();
   }
   template <class T, class FromName>
   void choice(const char *key, T &value, FromName fromName, const char *expected) {
-    const std::optional<T> found = fromName(json_.getString(key).getValueOr(""));
+    const std::optional<T> found = fromName(valueOr(json_.getString(key), ""));
     require(key, found.has_value(), expected);
     value = found.value_or(value);
   }
@@ -199,9 +199,7 @@ private:
 
 // -- Older formats. --
 
-double numberOf(const JsonObject &json, const char *key) {
-  return json.getNumber(key).getValueOr(0);
-}
+double numberOf(const JsonObject &json, const char *key) { return valueOr(json.getNumber(key), 0); }
 
 /// Formats 3 to 5 had the parts of a signal, and the host's time for each kind of command. Formats
 /// 4 to 6 had how far ranks begin apart; formats 3 to 6 had sums beside copies, and more that is
@@ -260,7 +258,7 @@ Result<CostModel> CostModel::decode(llvm::StringRef text) {
   JsonObject *object = json->getAsObject();
   if (!object)
     return badInput("cost model: expected an object, got {}", jsonGot(&*json));
-  const int version = versionOf(object->getString("format").getValueOr(""));
+  const int version = versionOf(valueOr(object->getString("format"), ""));
   if (version == 0)
     return badInput("cost model: format: expected \"{}\", got {}", formatOf(kVersion),
                     jsonGot(object->get("format")));
