@@ -1,7 +1,7 @@
-# Finds what the libraries need, and wraps it in the imported targets braid::llvm, braid::fmt,
-# braid::json and braid::openblas. Everything is linked statically where the distribution packages
-# it so, because the `braid` binary has to start on machines without any of it. The installed
-# package includes this file too, so that both find the same things.
+# Finds what the libraries need, and wraps it in the imported targets braid::llvm, braid::fmt and
+# braid::openblas. Everything is linked statically where the distribution packages it so, because
+# the `braid` binary has to start on machines without any of it. The installed package includes this
+# file too, so that both find the same things.
 
 find_package(Threads REQUIRED)
 
@@ -69,12 +69,6 @@ function(braid_find_fmt)
   endif()
 endfunction()
 
-function(braid_find_json)
-  find_package(nlohmann_json REQUIRED)
-  add_library(braid::json INTERFACE IMPORTED GLOBAL)
-  target_link_libraries(braid::json INTERFACE nlohmann_json::nlohmann_json)
-endfunction()
-
 function(braid_find_openblas)
   find_path(BRAID_CBLAS_INCLUDE cblas.h PATH_SUFFIXES openblas openblas-pthread)
   if(NOT BRAID_CBLAS_INCLUDE)
@@ -90,6 +84,5 @@ endfunction()
 if(NOT TARGET braid::llvm)
   braid_find_llvm()
   braid_find_fmt()
-  braid_find_json()
   braid_find_openblas()
 endif()

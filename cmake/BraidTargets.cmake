@@ -28,7 +28,7 @@ if(BRAID_SANITIZE)
   target_link_options(braid_flags INTERFACE ${braid_${BRAID_SANITIZE}_flags})
 endif()
 
-# braid_library(NAME SOURCES a.cpp ... [LINK braid_ir braid::json ...])
+# braid_library(NAME SOURCES a.cpp ... [LINK braid_ir braid::fmt ...])
 # A static library of one layer. LINK is public and names the layers below; LLVM and fmt come along.
 # It is part of the installed package, unless it belongs to the tests.
 function(braid_library name)

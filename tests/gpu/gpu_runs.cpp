@@ -27,17 +27,15 @@
 #include "ir/failure.h"
 #include "runtime/files.h"
 #include "runtime/job/bootstrap/environment.h"
+#include "tests/support/json.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <cstdio>
 #include <list>
 
 namespace braid::test {
 namespace {
-
-using Json = nlohmann::json;
 
 std::string messageOf(const Status &status, const Source &source) {
   return source.diags.hasErrors() ? source.diags.str() : status.message();
@@ -63,7 +61,7 @@ public:
   /// Collective.
   Status operator()(const Json &wanted) {
     const auto begin = std::chrono::steady_clock::now();
-    const std::string name = wanted.at("name");
+    const std::string name = wanted["name"].text();
     if (Status status = runOne(wanted).annotated(name); !status.isOk())
       return job_->fail(status); // before this rank leaves the others
     if (isRank0())
@@ -77,14 +75,14 @@ private:
 
   Status runOne(const Json &wanted) {
     CompileOptions options{.ranks = job_->cluster->ranks(), .transport = backend_.transport};
-    options.schedule = BRAID_TRY(Configurations::parse(std::string(wanted.at("schedule"))));
-    for (const auto &[parameter, value] : wanted.at("set").items())
-      options.parameters.emplace_back(parameter, value);
+    options.schedule = BRAID_TRY(Configurations::parse(wanted["schedule"].text()));
+    for (const auto &[parameter, value] : *wanted["set"].value().getAsObject())
+      options.parameters.emplace_back(parameter.str(), *value.getAsInteger());
     const Configuration &config = options.schedule.all;
     BRAID_TRY(checkModes(config, backend_));
 
     Run &run = runs_.emplace_back();
-    run.source = BRAID_TRY(readSource(wanted.at("file")));
+    run.source = BRAID_TRY(readSource(wanted["file"].text()));
     Result<Compiled> compiled = compile(*run.source, options);
     if (!compiled)
       return Status(compiled.status().code(), messageOf(compiled.status(), *run.source));
@@ -92,13 +90,13 @@ private:
     std::vector<Plan> plans = BRAID_TRY(makePlans(run.compiled));
     if (isRank0())
       BRAID_TRY(expectSafe(run.compiled, plans, {.ownQueues = backend_.ownQueues}));
-    const RunOptions how{.iterations = wanted.at("iterations"),
+    const RunOptions how{.iterations = wanted["iterations"].integer(),
                          .verify = true,
                          .graph = config.launch() == schedule::Launch::Graph,
                          .transferMode = transferModeOf(config)};
     BRAID_TRY(checkRun(run.compiled, backend_, how, /*areThreads=*/false));
     return judge(BRAID_TRY(braid::run(*job_, run.compiled, std::move(plans), how)),
-                 wanted.value("said", ""));
+                 wanted["said"].text());
   }
 
   Status judge(const RunReport &report, const std::string &said) const {
@@ -114,9 +112,9 @@ private:
   std::unique_ptr<JobState> job_;
 };
 
-Result<Json> readRuns(const std::string &path) {
-  Json runs = Json::parse(BRAID_TRY(readFile(path, size_t(16) << 20)), nullptr, false);
-  if (!runs.is_array() || runs.empty())
+Result<std::vector<Json>> readRuns(const std::string &path) {
+  std::vector<Json> runs = Json::parse(BRAID_TRY(readFile(path, size_t(16) << 20))).elements();
+  if (runs.empty())
     return badInput("{}: expected a list of runs", path);
   return runs;
 }
@@ -126,7 +124,7 @@ Status runAll(const Flags &flags, const Place &place) {
   const Backend *backend = registry.find(flags.backend);
   if (!backend)
     return badInput("--backend: expected one of this build, got '{}'", flags.backend);
-  const Json runs = BRAID_TRY(readRuns(flags.path));
+  const std::vector<Json> runs = BRAID_TRY(readRuns(flags.path));
   auto rank = BRAID_TRY(JobRank::join(place));
   RunsOfRank runOne(BRAID_TRY(JobState::join(
       *backend, {.ranks = place.ranks, .timeout = std::chrono::seconds(20)}, std::move(rank))));

@@ -1,10 +1,9 @@
 //===- tests/ir/emit_test.cpp - modules as Graphviz graphs and as JSON ------------------------===//
 
 #include "tests/ir/case_file.h"
+#include "tests/support/json.h"
 
 #include "llvm/Support/raw_ostream.h"
-
-#include <nlohmann/json.hpp>
 
 #include <functional>
 
@@ -33,11 +32,11 @@ std::string dot(const Module &module) {
   return os.str();
 }
 
-nlohmann::json json(const Module &module) {
+Json json(const Module &module) {
   std::string text;
   llvm::raw_string_ostream os(text);
   emitJson(module, os);
-  return nlohmann::json::parse(os.str());
+  return Json::parse(os.str());
 }
 
 TEST(EmitDot, NodesClustersAndEdges) {
@@ -78,7 +77,7 @@ TEST(EmitDot, NamesAreQuoted) {
 }
 
 TEST(EmitJson, FieldsAreNamedAsInTheClasses) {
-  nlohmann::json expected = nlohmann::json::parse(R"({
+  const Json expected = Json::parse(R"({
     "fusions": [{
       "name": "f",
       "parameters": [{"name": "D", "value": 2}],
@@ -111,17 +110,17 @@ TEST(EmitJson, FieldsAreNamedAsInTheClasses) {
 TEST(Emit, HostsOfAMesh) {
   Module module = parseOrFail("fusion @f(L = 2) { mesh [0 .. 8) of L %A = input f32[4] output %A }"
                               "program @p mesh [0 .. 8) of 4 () -> () {}");
-  EXPECT_EQ(json(module)["fusions"][0]["mesh"], "8");
-  EXPECT_EQ(json(module)["fusions"][0]["ranksPerHost"], "L");
-  EXPECT_EQ(json(module)["programs"][0]["ranks"], 8);
-  EXPECT_EQ(json(module)["programs"][0]["ranksPerHost"], 4);
+  EXPECT_EQ(json(module)["fusions"].at(0)["mesh"], "8");
+  EXPECT_EQ(json(module)["fusions"].at(0)["ranksPerHost"], "L");
+  EXPECT_EQ(json(module)["programs"].at(0)["ranks"], 8);
+  EXPECT_EQ(json(module)["programs"].at(0)["ranksPerHost"], 4);
   EXPECT_NE(dot(module).find(R"(label="fusion @f\nmesh [0 .. 8) of L")"), std::string::npos);
   EXPECT_NE(dot(module).find(R"(label="program @p\nmesh [0 .. 8) of 4")"), std::string::npos);
 }
 
 /// Optional parts that are not written are null.
 TEST(EmitJson, SumsAndPartialTypes) {
-  nlohmann::json module = json(parseOrFail(R"(
+  const Json module = json(parseOrFail(R"(
 fusion @f(D = 2) {
   mesh [0 .. D)
   %A = input f16[3, DIDx{D}, 4]
@@ -137,11 +136,11 @@ program @p mesh [0 .. 2) (%A: f32[2, 3, 4], %b: f32[4]) -> (%C: f32[3, 4]) {
   sum %C, %A[rank .. rank + 3]
 }
 )"));
-  const nlohmann::json &nodes = module["fusions"][0]["nodes"];
-  EXPECT_EQ(nodes[4]["partial"], "f32");
-  EXPECT_EQ(nodes[4]["bias"], "%b");
-  EXPECT_EQ(nodes[5]["partial"], nullptr);
-  EXPECT_EQ(module["programs"][0]["body"], nlohmann::json::parse(R"([
+  const Json nodes = module["fusions"].at(0)["nodes"];
+  EXPECT_EQ(nodes.at(4)["partial"], "f32");
+  EXPECT_EQ(nodes.at(4)["bias"], "%b");
+  EXPECT_EQ(nodes.at(5)["partial"], nullptr);
+  EXPECT_EQ(module["programs"].at(0)["body"], Json::parse(R"([
     {"kind": "sum", "dst": "%C", "parts": "%A", "begin": null, "end": null, "bias": "%b"},
     {"kind": "sum", "dst": "%C", "parts": "%A", "begin": "rank", "end": "rank + 3", "bias": null}
   ])"));
@@ -153,22 +152,21 @@ TEST(EmitJson, HoldsEveryNode) {
   size_t nodes = 0;
   walk(module.programs[0]->body(), [&](const Op &) { ++nodes; });
   size_t found = 0;
-  std::function<void(const nlohmann::json &)> count = [&](const nlohmann::json &block) {
-    for (const nlohmann::json &node : block) {
+  std::function<void(const Json &)> count = [&](const Json &block) {
+    for (const Json &node : block.elements()) {
       ++found;
       for (const char *inner : {"body", "thenBlock", "elseBlock"})
-        if (node.contains(inner))
-          count(node[inner]);
+        count(node[inner]);
     }
   };
-  count(json(module)["programs"][0]["body"]);
+  count(json(module)["programs"].at(0)["body"]);
   EXPECT_EQ(found, nodes);
 }
 
 TEST(EmitJson, NamesThatAreNoTextDoNotThrow) {
   Module module;
   module.programs.push_back(std::make_unique<Program>("\xFF\x01", "", 1));
-  EXPECT_EQ(json(module)["programs"][0]["name"], "\xEF\xBF\xBD\x01");
+  EXPECT_EQ(json(module)["programs"].at(0)["name"], "\xEF\xBF\xBD\x01");
 }
 
 } // namespace
