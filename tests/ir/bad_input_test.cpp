@@ -1,6 +1,6 @@
 //===- tests/ir/bad_input_test.cpp - any bytes are accepted or reported -----------------------===//
 
-#include "tests/ir/case_file.h"
+#include "tests/support/case_file.h"
 
 #include <random>
 

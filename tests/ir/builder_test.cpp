@@ -1,7 +1,7 @@
 //===- tests/ir/builder_test.cpp - fusions and programs made in C++ ---------------------------===//
 
 #include "ir/builder.h"
-#include "tests/ir/case_file.h"
+#include "tests/support/case_file.h"
 
 namespace braid::test {
 namespace {

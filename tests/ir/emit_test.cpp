@@ -1,6 +1,6 @@
 //===- tests/ir/emit_test.cpp - modules as Graphviz graphs and as JSON ------------------------===//
 
-#include "tests/ir/case_file.h"
+#include "tests/support/case_file.h"
 #include "tests/support/json.h"
 
 #include "llvm/Support/raw_ostream.h"

@@ -1,6 +1,6 @@
 //===- tests/ir/messages_test.cpp - every rule of the parsers and verifiers, with its message ===//
 
-#include "tests/ir/case_file.h"
+#include "tests/support/case_file.h"
 
 namespace braid::test {
 namespace {
@@ -22,10 +22,14 @@ std::string verifyMessages(const std::string &text) {
   return brief(diags);
 }
 
-TEST(Messages, FusionParser) { checkCases("parse_fusion.cases", parseMessages); }
-TEST(Messages, ProgramParser) { checkCases("parse_program.cases", parseMessages); }
-TEST(Messages, FusionVerifier) { checkCases("verify_fusion.cases", verifyMessages); }
-TEST(Messages, ProgramVerifier) { checkCases("verify_program.cases", verifyMessages); }
+TEST(Messages, FusionParser) { checkCases("tests/ir/inputs/parse_fusion.cases", parseMessages); }
+TEST(Messages, ProgramParser) { checkCases("tests/ir/inputs/parse_program.cases", parseMessages); }
+TEST(Messages, FusionVerifier) {
+  checkCases("tests/ir/inputs/verify_fusion.cases", verifyMessages);
+}
+TEST(Messages, ProgramVerifier) {
+  checkCases("tests/ir/inputs/verify_program.cases", verifyMessages);
+}
 
 } // namespace
 } // namespace braid::test

@@ -1,6 +1,6 @@
 //===- tests/ir/round_trip_test.cpp - what is printed reads back as the same ------------------===//
 
-#include "tests/ir/case_file.h"
+#include "tests/support/case_file.h"
 #include "tests/support/random_fusion.h"
 #include "tests/support/random_program.h"
 

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------===//
 
 #include "ir/builder.h"
-#include "tests/ir/case_file.h"
+#include "tests/support/case_file.h"
 
 namespace braid::test {
 namespace {

@@ -1,14 +1,18 @@
 //===- tests/lowering/passes_test.cpp - what each pass makes of a small fusion ----------------===//
 
 #include "tests/lowering/support.h"
+#include "tests/support/case_file.h"
 #include "tests/support/configured.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 #include <gmock/gmock.h>
+
+#include <map>
 
 namespace braid {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -39,7 +43,30 @@ const char *const kStraight = R"(fusion @f(D = 4) {
 }
 )";
 
-//===- find-moves -----------------------------------------------------------------------------===//
+const char *const kPair = R"(fusion @f(D = 2) {
+  mesh [0 .. D)
+  %A = input f32[DIDx{D}, 6, 5]
+  %B = input f32[5, 3]
+  %C = matmul %A, %B : f32[Stream{D}, 6, 3]
+  output %C
+}
+)";
+
+std::string programAfter(const std::string &text) {
+  static const std::map<llvm::StringRef, const char *> fusions = {
+      {"gather", kGather}, {"local", kLocal}, {"straight", kStraight}, {"pair", kPair}};
+  llvm::SmallVector<llvm::StringRef, 3> fields;
+  llvm::StringRef(text).trim().split(fields, '|');
+  const llvm::StringRef pass = fields[2].trim();
+  const Lowered lowered = lowerText(fusions.at(fields[0].trim()), fields[1].trim().str());
+  if (pass == "changes")
+    return llvm::join(lowered.changes, "\n") + "\n";
+  return pass == "result" ? lowered.body() : lowered.after(pass);
+}
+
+TEST(Passes, MakeWhatTheCasesSay) {
+  test::checkCases("tests/lowering/inputs/passes.cases", programAfter);
+}
 
 TEST(FindMoves, DeclaresTheSignature) {
   EXPECT_EQ(lowerText(kGather).snapshots.front().text,
@@ -54,75 +81,6 @@ TEST(FindMoves, NamesTheProgramAfterWhatMoves) {
   EXPECT_THAT(lowerText(kStraight).text, HasSubstr("program @f_local "));
 }
 
-//===- form-pipelines -------------------------------------------------------------------------===//
-
-TEST(FormPipelines, StartsEveryRankAtItsOwnBlock) {
-  EXPECT_EQ(lowerText(kGather).after("form-pipelines"),
-            R"(  %A_all = allocate symmetric f32[4, 6, 5]
-  for %i in 0 .. 4 {
-    %block = select %A_all[(rank + %i) mod 4]
-    %out = select %C[(rank + %i) mod 4]
-    matmul %out, %block, %B
-  }
-)");
-}
-
-TEST(FormPipelines, MakesOneGemmUnderNone) {
-  EXPECT_EQ(lowerText(kGather, "sequential").after("form-pipelines"),
-            R"(  %A_all = allocate symmetric f32[4, 6, 5]
-  matmul %C, %A_all, %B
-)");
-}
-
-TEST(FormPipelines, TakesLocalBlocksInOrder) {
-  EXPECT_EQ(lowerText(kLocal).after("form-pipelines"), R"(  for %i in 0 .. 2 {
-    %block = select %A[%i]
-    %out = select %C[%i]
-    matmul %out, %block, %B
-  }
-)");
-}
-
-TEST(FormPipelines, LeavesStraightGemmsWhole) {
-  EXPECT_EQ(lowerText(kStraight).after("form-pipelines"), "  matmul %C, %A, %B\n");
-}
-
-//===- insert-transfers -----------------------------------------------------------------------===//
-
-TEST(InsertTransfers, GivesTheOwnBlockToEveryoneInTurn) {
-  EXPECT_EQ(lowerText(kGather).after("insert-transfers"),
-            R"(  %A_all = allocate symmetric f32[4, 6, 5]
-  %h = share_mem_handles get %A_all
-  %mine = select %A_all[rank]
-  %own = select %A[0]
-  set %mine, %own
-  for %i in 0 .. 4 {
-    %block = select %A_all[(rank + %i) mod 4]
-    if %i != 0 {
-      %s = p2p send %mine to (rank - %i) mod 4 via %h
-      %r = p2p recv %block from (rank + %i) mod 4 via %h
-      wait %r
-      wait %s
-    }
-    %out = select %C[(rank + %i) mod 4]
-    matmul %out, %block, %B
-  }
-)");
-}
-
-TEST(InsertTransfers, ForwardsTheBlockBeforeInARing) {
-  EXPECT_THAT(lowerText(kGather, "ring").after("insert-transfers"),
-              HasSubstr(R"(    %block = select %A_all[(rank + %i) mod 4]
-    if %i != 0 {
-      %from = select %A_all[(rank + %i - 1) mod 4]
-      %s = p2p send %from to (rank - 1) mod 4 via %h
-      %r = p2p recv %block from (rank + 1) mod 4 via %h
-      wait %r
-      wait %s
-    }
-)"));
-}
-
 TEST(InsertTransfers, PostsReceivesFirstUnderPut) {
   for (const Preset &preset : test::pairPresets()) {
     std::string body =
@@ -132,119 +90,9 @@ TEST(InsertTransfers, PostsReceivesFirstUnderPut) {
   }
 }
 
-TEST(InsertTransfers, MovesBeforeTheGemmUnderNone) {
-  EXPECT_THAT(lowerText(kGather, "sequential").after("insert-transfers"),
-              HasSubstr(R"(  for %i in 0 .. 4 {
-    %block = select %A_all[(rank + %i) mod 4]
-    if %i != 0 {
-      %s = p2p send %mine to (rank - %i) mod 4 via %h
-      %r = p2p recv %block from (rank + %i) mod 4 via %h
-      wait %r
-      wait %s
-    }
-  }
-  matmul %C, %A_all, %B
-)"));
-}
-
-//===- peel-own-step --------------------------------------------------------------------------===//
-
-TEST(PeelOwnStep, ComputesTheOwnBlockFirst) {
-  EXPECT_THAT(lowerText(kGather).after("peel-own-step"), HasSubstr(R"(  set %mine, %own
-  %C_own = select %C[rank]
-  matmul %C_own, %mine, %B
-  for %i in 1 .. 4 {
-    %block = select %A_all[(rank + %i) mod 4]
-    %s = p2p send %mine to (rank - %i) mod 4 via %h
-    %r = p2p recv %block from (rank + %i) mod 4 via %h
-    wait %r
-    wait %s
-    %out = select %C[(rank + %i) mod 4]
-    matmul %out, %block, %B
-  }
-)"));
-}
-
-TEST(PeelOwnStep, OnlyShortensTheLoopUnderNone) {
-  std::string body = lowerText(kGather, "sequential").after("peel-own-step");
-  EXPECT_THAT(body, HasSubstr("  set %mine, %own\n  for %i in 1 .. 4 {\n"));
-  EXPECT_THAT(body, Not(HasSubstr("if ")));
-}
-
-//===- split-chunks ---------------------------------------------------------------------------===//
-
-TEST(SplitChunks, CutsSourceBlockAndOut) {
-  EXPECT_THAT(lowerText(kGather, "chunks=2").after("split-chunks"),
-              HasSubstr(R"(  matmul %C_own, %mine, %B
-  for %i in 1 .. 4 {
-    %block = select %A_all[(rank + %i) mod 4]
-    %out = select %C[(rank + %i) mod 4]
-    for %c in 0 .. 2 {
-      %mine_rows = slice %mine[%c * 3 .. (%c + 1) * 3]
-      %s = p2p send %mine_rows to (rank - %i) mod 4 via %h
-      %block_rows = slice %block[%c * 3 .. (%c + 1) * 3]
-      %r = p2p recv %block_rows from (rank + %i) mod 4 via %h
-      wait %r
-      wait %s
-      %out_rows = slice %out[%c * 3 .. (%c + 1) * 3]
-      matmul %out_rows, %block_rows, %B
-    }
-  }
-)"));
-}
-
-TEST(SplitChunks, RoundsDownWhereRowsDoNotDivide) {
-  EXPECT_THAT(lowerText(kGather, "chunks=4").after("split-chunks"),
-              HasSubstr("%block_rows = slice %block[%c * 6 / 4 .. (%c + 1) * 6 / 4]\n"));
-}
-
-TEST(SplitChunks, CutsOneRowEach) {
-  EXPECT_THAT(lowerText(kGather, "chunks=6").after("split-chunks"),
-              HasSubstr("%block_rows = slice %block[%c .. %c + 1]\n"));
-}
-
-TEST(SplitChunks, CutsTheTransfersAloneUnderNone) {
-  std::string body = lowerText(kGather, "sequential;chunks=2").body();
-  EXPECT_THAT(body, HasSubstr("set_current_stream stream(((%i - 1) * 2 + %c) mod 4)\n"));
-  EXPECT_THAT(body, HasSubstr("  matmul %C, %A_all, %B\n"));
-}
-
 TEST(SplitChunks, ChangesNothingForOneChunkAStep) {
   EXPECT_EQ(lowerText(kGather, "chunks=1").text, lowerText(kGather).text);
   EXPECT_THAT(lowerText(kGather, "chunks=1").changes, Not(testing::Contains("split-chunks")));
-}
-
-TEST(SplitChunks, TapersTheLastStep) {
-  EXPECT_THAT(lowerText(kGather, "tail-split=3").after("split-chunks"),
-              HasSubstr(R"(  matmul %C_own, %mine, %B
-  for %i in 1 .. 4 {
-    %block = select %A_all[(rank + %i) mod 4]
-    %out = select %C[(rank + %i) mod 4]
-    for %c in 0 .. 1 + %i/3 * 2 {
-      %mine_rows = slice %mine[%c * 6 / (1 + %i/3 * 2) .. (%c + 1) * 6 / (1 + %i/3 * 2)]
-      %s = p2p send %mine_rows to (rank - %i) mod 4 via %h
-      %block_rows = slice %block[%c * 6 / (1 + %i/3 * 2) .. (%c + 1) * 6 / (1 + %i/3 * 2)]
-      %r = p2p recv %block_rows from (rank + %i) mod 4 via %h
-      wait %r
-      wait %s
-      %out_rows = slice %out[%c * 6 / (1 + %i/3 * 2) .. (%c + 1) * 6 / (1 + %i/3 * 2)]
-      matmul %out_rows, %block_rows, %B
-    }
-  }
-)"));
-}
-
-TEST(SplitChunks, TapersStepsThatAreCutThemselves) {
-  EXPECT_THAT(lowerText(kGather, "chunks=2;tail-split=3").after("split-chunks"),
-              HasSubstr("    for %c in 0 .. 2 + %i/3 * 4 {\n"));
-}
-
-TEST(SplitChunks, TapersTheOnlyStepOfTwoRanks) {
-  std::string text = kGather;
-  text.replace(text.find("D = 4"), 5, "D = 2");
-  std::string body = lowerText(text, "chunks=2;tail-split=3").after("split-chunks");
-  EXPECT_THAT(body, HasSubstr("    for %c in 0 .. 6 {\n"));
-  EXPECT_THAT(body, HasSubstr("%block_rows = slice %block[%c .. %c + 1]\n"));
 }
 
 // Nothing arrives last that a GEMM would wait for alone.
@@ -253,109 +101,6 @@ TEST(SplitChunks, TapersNeitherLocalStagesNorNone) {
             lowerText(kGather, "sequential;chunks=2").text);
   EXPECT_EQ(lowerText(kLocal, "tail-split=100").text, lowerText(kLocal).text);
   EXPECT_THAT(lowerText(kLocal, "tail-split=100").changes, Not(testing::Contains("split-chunks")));
-}
-
-//===- assign-streams -------------------------------------------------------------------------===//
-
-TEST(AssignStreams, ForksAndJoinsEveryStep) {
-  EXPECT_THAT(lowerText(kGather, "streams=2").after("assign-streams"),
-              HasSubstr(R"(  set %mine, %own
-  set_current_stream stream(0)
-  synchronize %main
-  %C_own = select %C[rank]
-  matmul %C_own, %mine, %B
-  set_current_stream %main
-  synchronize stream(0)
-  for %i in 1 .. 4 {
-    set_current_stream stream(%i mod 2)
-    synchronize %main
-    %block = select %A_all[(rank + %i) mod 4]
-)"));
-  EXPECT_THAT(lowerText(kGather, "streams=2").after("assign-streams"),
-              HasSubstr(R"(    matmul %out, %block, %B
-    set_current_stream %main
-    synchronize stream(%i mod 2)
-  }
-)"));
-}
-
-TEST(AssignStreams, DealsOutChunks) {
-  EXPECT_THAT(lowerText(kGather, "chunks=2").after("assign-streams"),
-              HasSubstr("    for %c in 0 .. 2 {\n"
-                        "      set_current_stream stream((%i * 2 + %c) mod 4)\n"
-                        "      synchronize %main\n"));
-}
-
-TEST(AssignStreams, DealsOutTheChunksOfATaper) {
-  EXPECT_THAT(lowerText(kGather, "chunks=2;tail-split=3").after("assign-streams"),
-              HasSubstr("      set_current_stream stream((%i * 2 + %c) mod 4)\n"));
-  EXPECT_THAT(lowerText(kGather, "ring;tail-split=3").after("assign-streams"),
-              HasSubstr("      set_current_stream stream(1 + (%i + %c) mod 3)\n"));
-}
-
-TEST(AssignStreams, KeepsTheRingOnAStreamOfItsOwn) {
-  std::string body = lowerText(kGather, "ring;streams=3").after("assign-streams");
-  EXPECT_THAT(body, HasSubstr("  set_current_stream stream(1)\n  synchronize %main\n"
-                              "  %C_own = select %C[rank]\n"));
-  EXPECT_THAT(body, HasSubstr(R"(  for %i in 1 .. 4 {
-    set_current_stream stream(0)
-    synchronize %main
-    %block = select %A_all[(rank + %i) mod 4]
-    %from = select %A_all[(rank + %i - 1) mod 4]
-    %s = p2p send %from to (rank - 1) mod 4 via %h
-    %r = p2p recv %block from (rank + 1) mod 4 via %h
-    wait %r
-    wait %s
-    set_current_stream stream(1 + %i mod 2)
-    synchronize %main
-    synchronize stream(0)
-    %out = select %C[(rank + %i) mod 4]
-    matmul %out, %block, %B
-    set_current_stream %main
-    synchronize stream(0)
-    synchronize stream(1 + %i mod 2)
-  }
-)"));
-}
-
-TEST(AssignStreams, PutsTheRingAndItsGemmsOnOneStreamIfThereIsOne) {
-  std::string body = lowerText(kGather, "ring;streams=1").after("assign-streams");
-  EXPECT_THAT(body, HasSubstr("set_current_stream stream(0)\n"));
-  EXPECT_THAT(body, Not(HasSubstr("stream(1")));
-}
-
-TEST(AssignStreams, LeavesStraightGemmsOnTheCallersStream) {
-  Lowered lowered = lowerText(kStraight);
-  EXPECT_EQ(lowered.body(), "  matmul %C, %A, %B\n");
-  EXPECT_THAT(lowered.changes, ElementsAre("find-moves", "form-pipelines"));
-}
-
-//===- hoist-syncs ----------------------------------------------------------------------------===//
-
-TEST(HoistSyncs, ForksBeforeTheFirstStepAndJoinsAfterTheLast) {
-  EXPECT_THAT(lowerText(kGather, "streams=2").after("hoist-syncs"), HasSubstr(R"(  set %mine, %own
-  for %j in 0 .. 2 {
-    set_current_stream stream(%j)
-    synchronize %main
-  }
-  set_current_stream stream(0)
-  %C_own = select %C[rank]
-  matmul %C_own, %mine, %B
-  for %i in 1 .. 4 {
-    set_current_stream stream(%i mod 2)
-    %block = select %A_all[(rank + %i) mod 4]
-    %s = p2p send %mine to (rank - %i) mod 4 via %h
-    %r = p2p recv %block from (rank + %i) mod 4 via %h
-    wait %r
-    wait %s
-    %out = select %C[(rank + %i) mod 4]
-    matmul %out, %block, %B
-  }
-  set_current_stream %main
-  for %j in 0 .. 2 {
-    synchronize stream(%j)
-  }
-)"));
 }
 
 TEST(HoistSyncs, CountsOnlyStreamsInUse) {
@@ -376,88 +121,6 @@ TEST(HoistSyncs, CountsOnlyStreamsInUse) {
   EXPECT_EQ(streamsOf(kGather, "streams=13;chunks=2;tail-split=3"), "12");
 }
 
-TEST(HoistSyncs, KeepsWhatOrdersGemmsBehindTheRing) {
-  EXPECT_THAT(lowerText(kGather, "ring").after("hoist-syncs"),
-              HasSubstr(R"(    set_current_stream stream(1 + %i mod 3)
-    synchronize stream(0)
-    %out = select %C[(rank + %i) mod 4]
-    matmul %out, %block, %B
-  }
-  set_current_stream %main
-)"));
-}
-
-//===- sink-waits -----------------------------------------------------------------------------===//
-
-TEST(SinkWaits, WaitsForSendsBehindTheGemm) {
-  EXPECT_THAT(lowerText(kGather).after("sink-waits"), HasSubstr(R"(    wait %r
-    %out = select %C[(rank + %i) mod 4]
-    matmul %out, %block, %B
-    wait %s
-  }
-)"));
-}
-
-TEST(SinkWaits, TakesTheRingsWaitsToTheGemmsStream) {
-  EXPECT_THAT(lowerText(kGather, "ring").after("sink-waits"), HasSubstr(R"(    wait %r
-    set_current_stream stream(1 + %i mod 3)
-    synchronize stream(0)
-    %out = select %C[(rank + %i) mod 4]
-    matmul %out, %block, %B
-    wait %s
-  }
-)"));
-}
-
-TEST(SinkWaits, HasNothingToPassUnderNone) {
-  EXPECT_THAT(lowerText(kGather, "sequential").changes, Not(testing::Contains("sink-waits")));
-}
-
-//===- simplify -------------------------------------------------------------------------------===//
-
-const char *const kPair = R"(fusion @f(D = 2) {
-  mesh [0 .. D)
-  %A = input f32[DIDx{D}, 6, 5]
-  %B = input f32[5, 3]
-  %C = matmul %A, %B : f32[Stream{D}, 6, 3]
-  output %C
-}
-)";
-
-TEST(Simplify, InlinesLoopsOfOneTrip) {
-  EXPECT_EQ(lowerText(kPair, "streams=1").body(), R"(  %A_all = allocate symmetric f32[2, 6, 5]
-  %h = share_mem_handles get %A_all
-  %main = get_current_stream
-  %mine = select %A_all[rank]
-  %own = select %A[0]
-  set %mine, %own
-  set_current_stream stream(0)
-  synchronize %main
-  %C_own = select %C[rank]
-  matmul %C_own, %mine, %B
-  %block = select %A_all[(rank + 1) mod 2]
-  %s = p2p send %mine to (rank - 1) mod 2 via %h
-  %r = p2p recv %block from (rank + 1) mod 2 via %h
-  wait %r
-  %out = select %C[(rank + 1) mod 2]
-  matmul %out, %block, %B
-  wait %s
-  set_current_stream %main
-  synchronize stream(0)
-)");
-}
-
-TEST(Simplify, LeavesTheOnlyStreamOfALoopAlone) {
-  Lowered lowered = lowerText(kGather, "streams=1");
-  EXPECT_THAT(lowered.body(), HasSubstr(R"(  set_current_stream stream(0)
-  synchronize %main
-  %C_own = select %C[rank]
-  matmul %C_own, %mine, %B
-  for %i in 1 .. 4 {
-    %block = select %A_all[(rank + %i) mod 4]
-)"));
-}
-
 // Nodes of two loops that have the same name may stand in one block afterwards.
 TEST(Simplify, KeepsNamesApart) {
   Lowered lowered = lowerText(R"(fusion @f(D = 2) {
@@ -474,11 +137,6 @@ TEST(Simplify, KeepsNamesApart) {
   EXPECT_THAT(lowered.body(), HasSubstr("  %block_2 = select %X_all[(rank + 1) mod 2]\n"));
   EXPECT_THAT(lowered.body(), HasSubstr("  %r_2 = p2p recv %block_2 from (rank + 1) mod 2 via %h\n"
                                         "  wait %r_2\n"));
-}
-
-TEST(Simplify, ChangesNothingWhereNothingIsLeftOver) {
-  EXPECT_THAT(lowerText(kLocal).changes,
-              ElementsAre("find-moves", "form-pipelines", "assign-streams", "hoist-syncs"));
 }
 
 TEST(Simplify, TakesAFusionWithoutGemms) {

@@ -570,66 +570,6 @@ TEST(Reductions, AreSafeAfterEveryPass) {
   expectLowered(reduction(3, 6, kReduced[1]), "bulk;protocol=put");
 }
 
-TEST(Reductions, RefuseWhatGathersAloneHave) {
-  auto messageFor = [](const char *schedule, const char *result = kReduced[0]) {
-    return lowerText(reduction(4, 6, result), schedule).messages;
-  };
-  EXPECT_THAT(messageFor("ring", "[M, 4]"),
-              testing::HasSubstr("cannot reduce to %C: around a ring every rank gets the sum of "
-                                 "its own rows alone; order=ring takes reduction=two-shot with "
-                                 "sums=gemm"));
-  EXPECT_THAT(messageFor("pairwise;reduction=two-shot"),
-              testing::HasSubstr("cannot reduce to %C: reduction=two-shot takes an all-reduce"));
-  EXPECT_THAT(
-      messageFor("coalesced"),
-      testing::HasSubstr(
-          "cannot reduce to %C: expected order=shift or ring or hierarchical, got order=xor"));
-  EXPECT_THAT(messageFor("coalesced;chunks=2"),
-              testing::HasSubstr(" (schedule coalesced; these would do: pairwise, "));
-  EXPECT_THAT(messageFor("coalesced;posting=all"),
-              testing::Not(testing::HasSubstr("these would do")));
-  EXPECT_THAT(messageFor("batched"),
-              testing::HasSubstr("cannot reduce to %C: posting=all takes granularity=whole"));
-  EXPECT_THAT(messageFor("bulk;chunks=2"),
-              testing::HasSubstr("cannot chunk %C by 2: one GEMM makes all partial results"));
-  EXPECT_THAT(messageFor("chunks=7"), testing::HasSubstr("only 6 rows"));
-  EXPECT_THAT(
-      messageFor("bulk;tail-split=2"),
-      testing::HasSubstr("cannot split the tail of %C by 2: one GEMM makes all partial results"));
-  EXPECT_THAT(messageFor("chunks=2;tail-split=4"),
-              testing::HasSubstr("cannot split the tail of %A by 4: a step's block has only 6 "
-                                 "rows, in 2 chunks already"));
-  EXPECT_THAT(messageFor("reduction=two-shot;chunks=7", "[M, 4]"),
-              testing::HasSubstr("only 6 rows"));
-  const std::pair<const char *, const char *> kNotAtPeers[] = {
-      {"", "takes protocol=put, got get\n"},
-      {"bulk;protocol=put", "takes granularity=chunk, got whole (schedule bulk; these would do: "},
-      {"placement=shared;protocol=put", "takes placement=each or ring, got shared\n"}};
-  for (const auto &[schedule, takes] : kNotAtPeers)
-    EXPECT_THAT(
-        messageFor((std::string(schedule) + (*schedule ? ";" : "") + "partials=peer").c_str()),
-        testing::HasSubstr(std::string("cannot reduce to %C: partials=peer ") + takes));
-  EXPECT_THAT(messageFor("ring;protocol=put;partials=peer"),
-              testing::HasSubstr("cannot reduce to %C: around a ring partials=peer takes "
-                                 "sums=gemm, got kernel (schedule ring; these would do: "
-                                 "pairwise)"));
-  EXPECT_THAT(messageFor("sums=gemm"),
-              testing::HasSubstr("cannot reduce to %C: sums=gemm takes order=ring, got shift\n"));
-  EXPECT_THAT(messageFor("partials=peer;protocol=put", "[M, 4]"),
-              testing::HasSubstr("cannot reduce to %C: in one shot a rank adds its partial result, "
-                                 "too, so it is stored here; only partials=local would be"));
-}
-
-TEST(Reductions, HaveNoRowsToShare) {
-  const Lowered lowered = lowerText("fusion @f(D = 2) {\n  mesh [0 .. D)\n"
-                                    "  %A = input f32[DIDx{D}, 3]\n"
-                                    "  %B = input f32[DIDx{D}, 3, 4]\n"
-                                    "  %C = matmul %A, %B : f32[4]\n  output %C\n}\n",
-                                    "reduction=two-shot");
-  EXPECT_EQ(lowered.status.code(), StatusCode::BadInput);
-  EXPECT_THAT(lowered.messages, testing::HasSubstr("reduction=two-shot shares rows"));
-}
-
 // A knob for all stages applies to the stages that can have it.
 TEST(Reductions, HaveTwoShotsBesideAGather) {
   const std::string text = R"(fusion @mlp(D = 4) {

@@ -1,4 +1,4 @@
-//===- tests/ir/case_file.h - texts with the messages they must give --------------------------===//
+//===- tests/support/case_file.h - texts with the messages they must give ---------------------===//
 //
 // A case file holds cases, each of them a name, a text, and what is reported about it:
 //
@@ -29,7 +29,7 @@ std::string brief(const Diagnostics &diags);
 Module parseOrFail(const std::string &text);
 
 using Report = std::string (*)(const std::string &text);
-/// Checks every case of tests/ir/inputs/`name` with what `report` says about its text.
-void checkCases(const std::string &name, Report report);
+/// Checks every case of the file with what `report` says about its text.
+void checkCases(const std::string &path, Report report);
 
 } // namespace braid::test

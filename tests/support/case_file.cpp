@@ -1,6 +1,6 @@
-//===- tests/ir/case_file.cpp - texts with the messages they must give ------------------------===//
+//===- tests/support/case_file.cpp - texts with the messages they must give -------------------===//
 
-#include "tests/ir/case_file.h"
+#include "tests/support/case_file.h"
 
 #include <cstdlib>
 #include <fstream>
@@ -83,8 +83,7 @@ Module parseOrFail(const std::string &text) {
   return module;
 }
 
-void checkCases(const std::string &name, Report report) {
-  std::string path = "tests/ir/inputs/" + name;
+void checkCases(const std::string &path, Report report) {
   CaseFile file = readCases(path);
   ASSERT_FALSE(file.cases.empty()) << path << " holds no case";
   if (std::getenv("BRAID_UPDATE"))
