@@ -391,90 +391,15 @@ TEST(ReferenceSum, ABlockThatOneRankGathersIsSeenByItsOwner) {
 
 /// Columns of the result, replicated operands, two sums of one operand, biases, longer chains,
 /// a sum as an operand, and a device axis that is the whole depth.
-const char *const kOthers[] = {
-    R"(fusion @columns(D = 4) {
-  mesh [0 .. D)
-  %A = input bf16[3, DIDx{D}, 6]
-  %B = input bf16[DIDx{D}, 6, D, 2]
-  %C = matmul %A, %B : bf16[3, DIDx{D}, 2]
-  output %C
-})",
-    R"(fusion @replicated(D = 4) {
-  mesh [0 .. D)
-  %A = input bf16[D, 3, D, 6]
-  %B = input bf16[DIDx{D}, 6, 5]
-  %w = input bf16[7, D, 6]
-  %E = input bf16[3, DIDx{D}, 6]
-  %C = matmul %A, %B partial f32 : bf16[DIDx{D}, 3, 5]
-  %F = linear %E, %w : bf16[3, 7]
-  output %C, %F
-})",
-    R"(fusion @two(D = 3) {
-  mesh [0 .. D)
-  %A = input bf16[D, 2, DIDx{D}, 8]
-  %B = input bf16[DIDx{D}, 8, 5]
-  %w = input bf16[3, DIDx{D}, 8]
-  %b = input bf16[3]
-  %C = matmul %A, %B : bf16[DIDx{D}, 2, 5]
-  %E = linear %A, %w, %b : bf16[Stream{D}, 2, 3]
-  output %C, %E
-})",
-    R"(fusion @biased(D = 4) {
-  mesh [0 .. D)
-  %X = input bf16[DIDx{D}, 2, 9]
-  %w1 = input bf16[DIDx{D}, 8, 9]
-  %b1 = input bf16[DIDx{D}, 8]
-  %w2 = input bf16[6, DIDx{D}, 8]
-  %b2 = input bf16[6]
-  %H = linear %X, %w1, %b1 : bf16[Stream{D}, 2, DIDx{D}, 8]
-  %Y = linear %H, %w2, %b2 partial f32 : bf16[DIDx{D}, 2, 6]
-  output %Y, %H
-})",
-    R"(fusion @chain(D = 2) {
-  mesh [0 .. D)
-  %A = input bf16[D, 2, DIDx{D}, 5]
-  %B = input bf16[DIDx{D}, 5, 6]
-  %E = input bf16[6, DIDx{D}, 4]
-  %F = input bf16[DIDx{D}, 4, 3]
-  %C = matmul %A, %B : bf16[Stream{D}, 2, 6]
-  %H = matmul %C, %E : bf16[Stream{D}, 2, DIDx{D}, 4]
-  %Y = matmul %H, %F : bf16[DIDx{D}, 2, 3]
-  output %C, %Y
-})",
-    R"(fusion @mlps(D = 3) {
-  mesh [0 .. D)
-  %X = input f16[DIDx{D}, 2, 9]
-  %V = input f16[9, DIDx{D}, 6]
-  %W = input f16[9, DIDx{D}, 4]
-  %P = input f16[DIDx{D}, 6, 3]
-  %Q = input f16[DIDx{D}, 4, 5]
-  %G = matmul %X, %V : f16[Stream{D}, 2, DIDx{D}, 6]
-  %H = matmul %X, %W : f16[Stream{D}, 2, DIDx{D}, 4]
-  %Y = matmul %G, %P : f16[DIDx{D}, 2, 3]
-  %Z = matmul %H, %Q partial f32 : f16[DIDx{D}, 2, 5]
-  output %Y, %Z, %G
-})",
-    R"(fusion @depth(D = 3) {
-  mesh [0 .. D)
-  %A = input bf16[4, DIDx{D}]
-  %B = input bf16[D, 5]
-  %C = matmul %A, %B partial f32 : bf16[4, 5]
-  output %C
-})",
-    R"(fusion @many(D = 24) {
-  mesh [0 .. D)
-  %A = input bf16[D, 1, DIDx{D}, 4]
-  %B = input bf16[DIDx{D}, 4, 3]
-  %C = matmul %A, %B : bf16[DIDx{D}, 1, 3]
-  output %C
-})"};
+const char *const kOthers[] = {"sum_of_columns", "replicated", "two",   "sum_of_biased",
+                               "sum_of_chain",   "mlps",       "depth", "many"};
 
 TEST(ReferenceSum, JudgesOtherFusions) {
-  for (const char *text : kOthers)
+  for (const char *name : kOthers)
     for (uint32_t iteration : {0u, 1u, 2u, 77u}) {
-      World world(text);
+      World world(fusionNamed(name));
       world.load(iteration);
-      EXPECT_EQ(world.objectingRanks(), std::vector<int64_t>{}) << text << iteration;
+      EXPECT_EQ(world.objectingRanks(), std::vector<int64_t>{}) << name << iteration;
     }
 }
 
@@ -488,12 +413,12 @@ TEST(ReferenceSum, JudgesRandomFusions) {
 }
 
 TEST(ReferenceSum, RefusesAMissingPartialResultInOtherFusions) {
-  for (const char *text : kOthers) {
-    Sums sums(text);
+  for (const char *name : kOthers) {
+    Sums sums(fusionNamed(name));
     for (int64_t rank = 0; rank < sums.world.ranks(); ++rank) {
       Values wrong = sums.right();
       add(wrong, sums.partial(rank), -1);
-      EXPECT_FALSE(sums.objectingRanks(wrong).empty()) << text << rank;
+      EXPECT_FALSE(sums.objectingRanks(wrong).empty()) << name << rank;
     }
   }
 }

@@ -27,97 +27,6 @@ std::string gatherMatmul(int64_t d, int64_t rows, int64_t k, int64_t n, const ch
          " %C = matmul %A, %B : " + dtype + "[Stream{D}, R, N]\n output %C\n}\n";
 }
 
-const char *const kBiased = R"(fusion @f(D = 3, R = 2, K = 5, N = 4) {
-  mesh [0 .. D)
-  %x = input bf16[DIDx{D}, R, K]
-  %w = input bf16[N, K]
-  %bias = input bf16[N]
-  %y = linear %x, %w, %bias : bf16[Stream{D}, R, N]
-  output %y
-})";
-
-const char *const kColumns = R"(fusion @f(D = 4, R = 2, K = 6, N = 12) {
-  mesh [0 .. D)
-  %A = input f16[DIDx{D}, R, K]
-  %B = input f16[K, DIDx{D}, N/D]
-  %C = matmul %A, %B : f16[Stream{D}, R, DIDx{D}, N/D]
-  output %C
-})";
-
-const char *const kShared = R"(fusion @f(D = 2, R = 3, K = 24) {
-  mesh [0 .. D)
-  %A = input bf16[DIDx{D}, R, K]
-  %B = input bf16[K, 4]
-  %w = input bf16[6, K]
-  %bias = input bf16[6]
-  %C = matmul %A, %B : bf16[Stream{D}, R, 4]
-  %E = linear %A, %w, %bias : bf16[Stream{D}, R, 6]
-  output %C, %E
-})";
-
-const char *const kChain = R"(fusion @f(D = 2, R = 3, K = 10, N = 8, L = 8) {
-  mesh [0 .. D)
-  %A = input bf16[DIDx{D}, R, K]
-  %w = input bf16[N, K]
-  %v = input bf16[L, N]
-  %bias1 = input bf16[N]
-  %bias2 = input bf16[L]
-  %C = linear %A, %w, %bias1 : bf16[Stream{D}, R, N]
-  %E = linear %C, %v, %bias2 : bf16[Stream{D}, R, L]
-  output %E
-})";
-
-const char *const kTwoGathers = R"(fusion @f(D = 3, R = 2, K = 5, N = 4) {
-  mesh [0 .. D)
-  %A = input f32[DIDx{D}, R, K]
-  %E = input f32[DIDx{D}, R, K]
-  %B = input f32[K, N]
-  %C = matmul %A, %B : f32[Stream{D}, R, N]
-  %F = matmul %E, %B : f32[Stream{D}, R, N]
-  output %C, %F
-})";
-
-const char *const kFourAxes = R"(fusion @f(D = 2, S = 3, K = 7) {
-  mesh [0 .. D)
-  %A = input f64[S, DIDx{D}, 2, K]
-  %B = input f64[K, 5]
-  %C = matmul %A, %B : f64[Stream{S}, D, 2, 5]
-  output %C
-})";
-
-const char *const kSplitDepth = R"(fusion @f(D = 3) {
-  mesh [0 .. D)
-  %A = input bf16[4, DIDx{D}]
-  %B = input bf16[D, 5]
-  %C = matmul %A, %B : bf16[4, 5]
-  output %C
-})";
-
-const char *const kShardedBias = R"(fusion @f(D = 2, R = 3, K = 4, N = 6) {
-  mesh [0 .. D)
-  %x = input f16[DIDx{D}, R, K]
-  %w = input f16[DIDx{D}, N/D, K]
-  %bias = input f16[DIDx{D}, N/D]
-  %y = linear %x, %w, %bias : f16[Stream{D}, R, DIDx{D}, N/D]
-  output %y
-})";
-
-const char *const kTwoAxes = R"(fusion @f(D = 3, R = 2, K = 4, N = 5) {
-  mesh [0 .. D)
-  %x = input bf16[DIDx{D}, R, 3, K]
-  %w = input bf16[N, 3, K]
-  %y = linear %x, %w : bf16[Stream{D}, R, N]
-  output %y
-})";
-
-const char *const kLocal = R"(fusion @f(D = 2, R = 4, K = 7, N = 3) {
-  mesh [0 .. D)
-  %A = input f32[DIDx{D}, R, K]
-  %B = input f32[K, N]
-  %C = matmul %A, %B : f32[DIDx{D}, R, N]
-  output %C
-})";
-
 // -- The codec. --
 
 TEST(ReferenceCodec, DecodesEveryHalf) {
@@ -160,7 +69,7 @@ TEST(ReferenceCodec, RefusesWhatDoesNotFit) {
 class Agreement : public testing::TestWithParam<const char *> {};
 
 TEST_P(Agreement, AcceptsWhatTheDefinitionGives) {
-  World world(GetParam());
+  World world(fusionNamed(GetParam()));
   for (uint32_t iteration : {0u, 1u, 2u, 60u, 61u, 4000000000u}) {
     world.load(iteration);
     EXPECT_EQ(world.objectingRanks(), std::vector<int64_t>{}) << "iteration " << iteration;
@@ -168,7 +77,7 @@ TEST_P(Agreement, AcceptsWhatTheDefinitionGives) {
 }
 
 TEST_P(Agreement, RefusesEverySingleWrongElement) {
-  World world(GetParam());
+  World world(fusionNamed(GetParam()));
   for (size_t output = 0; output < world.reference().outputCount(); ++output) {
     const FusionTensor &tensor = *world.fusion().outputs()[output];
     const std::vector<char> right = world.outputOf(output, 1);
@@ -186,7 +95,7 @@ TEST_P(Agreement, RefusesEverySingleWrongElement) {
 }
 
 TEST_P(Agreement, RefusesPoison) {
-  World world(GetParam());
+  World world(fusionNamed(GetParam()));
   for (size_t output = 0; output < world.reference().outputCount(); ++output) {
     std::vector<char> data(world.reference().outputBytes(output));
     world.reference().poisonOutput(output, data.data());
@@ -201,8 +110,9 @@ TEST_P(Agreement, RefusesPoison) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Fusions, Agreement,
-                         testing::Values(kBiased, kColumns, kShared, kChain, kTwoGathers, kFourAxes,
-                                         kSplitDepth, kShardedBias, kTwoAxes, kLocal));
+                         testing::Values("biased", "columns", "shared", "chain", "two_gathers",
+                                         "four_axes", "split_depth", "sharded_bias", "two_axes",
+                                         "local"));
 
 // -- Damage. --
 
@@ -220,7 +130,8 @@ std::vector<std::string> smallShapes() {
 /// Every kind of fusion whose first operand is input 0 and gathered by everyone.
 std::vector<std::string> gatherShapes() {
   std::vector<std::string> shapes = smallShapes();
-  shapes.insert(shapes.end(), {kBiased, kColumns, kShared, kShardedBias});
+  shapes.insert(shapes.end(), {fusionNamed("biased"), fusionNamed("columns"), fusionNamed("shared"),
+                               fusionNamed("sharded_bias")});
   return shapes;
 }
 
@@ -273,7 +184,7 @@ TEST(ReferenceDamage, ATransposedSecondOperandCountsOnEveryRank) {
 }
 
 TEST(ReferenceDamage, EveryBiasElementCounts) {
-  World world(kBiased);
+  World world(fusionNamed("biased"));
   for (double &element : world.input(2)) {
     element += 1;
     EXPECT_EQ(world.objectingRanks(), world.allRanks());
@@ -309,7 +220,7 @@ TEST(ReferenceDamage, AWrongBlockCountsOnEveryRank) {
 
 /// A block of one input in place of the same block of another.
 TEST(ReferenceDamage, ABlockOfAnotherInputCountsOnEveryRank) {
-  World world(kTwoGathers);
+  World world(fusionNamed("two_gathers"));
   const Values now = world.input(0), other = world.input(1);
   const size_t block = now.size() / world.ranks();
   for (int64_t rank = 0; rank < world.ranks(); ++rank) {
@@ -357,28 +268,8 @@ TEST(ReferenceBounds, ResultsStayWithin256InEveryShape) {
 
 // -- What models contain. --
 
-/// The tail of a transformer layer and the MLP of the next one, gated; with a residual each.
 std::string gatedLayer(const char *dtype) {
-  std::string text = R"(fusion @layer(D = 4, R = 4, K = 16, F = 32) {
-  mesh [0 .. D)
-  %R  = input bf16[DIDx{D}, R, K]
-  %O  = input bf16[D, R, DIDx{D}, K/D]
-  %Wo = input bf16[DIDx{D}, K/D, K]
-  %W1 = input bf16[K, DIDx{D}, F/D]
-  %W3 = input bf16[K, DIDx{D}, F/D]
-  %W2 = input bf16[DIDx{D}, F/D, K]
-  %Wq = input bf16[K, DIDx{D}, K/D]
-  %P  = matmul %O, %Wo partial f32 : bf16[DIDx{D}, R, K]
-  %X  = add %P, %R : bf16[DIDx{D}, R, K]
-  %U  = matmul %X, %W1 : bf16[Stream{D}, R, DIDx{D}, F/D]
-  %V  = matmul %X, %W3 : bf16[Stream{D}, R, DIDx{D}, F/D]
-  %S  = silu %U : bf16[Stream{D}, R, DIDx{D}, F/D]
-  %G  = multiply %S, %V : bf16[Stream{D}, R, DIDx{D}, F/D]
-  %Y  = matmul %G, %W2 partial f32 : bf16[DIDx{D}, R, K]
-  %Z  = add %Y, %X : bf16[DIDx{D}, R, K]
-  %Q  = matmul %Z, %Wq : bf16[Stream{D}, R, DIDx{D}, K/D]
-  output %Z, %Q
-})";
+  std::string text = fusionNamed("layer");
   for (size_t at = 0; (at = text.find("bf16", at)) != std::string::npos; ++at)
     text.replace(at, 4, dtype);
   return text;
@@ -407,16 +298,9 @@ std::string residualLayers(int count, bool gated) {
   return inputs + nodes + " output %X" + std::to_string(count) + "\n}\n";
 }
 
-const char *const kGram = R"(fusion @gram(D = 4, R = 16, K = 32) {
-  mesh [0 .. D)
-  %X = input bf16[DIDx{D}, R, K]
-  %G = linear %X, %X : bf16[Stream{D}, R, DIDx{D}, R]
-  output %G
-})";
-
 std::vector<std::string> models() {
   return {gatedLayer("bf16"), gatedLayer("f16"), residualLayers(2, true), residualLayers(8, false),
-          kGram};
+          fusionNamed("gram")};
 }
 
 TEST(ReferenceModels, AreComparedExactly) {
@@ -451,7 +335,7 @@ TEST(ReferenceModels, ShowEveryWrongBlock) {
 // -- Messages, and what cannot be judged. --
 
 TEST(Reference, NamesTheFirstDifferenceInLocalIndices) {
-  World world(kColumns);
+  World world(fusionNamed("columns"));
   world.load(5);
   std::vector<char> data = world.outputOf(0, 2); // local shape [4, 2, 1, 3]
   const double expected = get(DType::F16, data, 11);
@@ -535,7 +419,8 @@ TEST(Reference, JudgesAGemmAsSecondOperandWhereTheTypeHoldsIt) {
 }
 
 TEST(Reference, IsDeterministicInSeedAndIteration) {
-  World one(kBiased, 5), two(kBiased, 5), other(kBiased, 6);
+  World one(fusionNamed("biased"), 5), two(fusionNamed("biased"), 5),
+      other(fusionNamed("biased"), 6);
   for (size_t input = 0; input < 3; ++input) {
     EXPECT_EQ(one.bytesOf(input, 1, 4), two.bytesOf(input, 1, 4));
     EXPECT_NE(one.bytesOf(input, 1, 4), one.bytesOf(input, 1, 5));
@@ -544,7 +429,7 @@ TEST(Reference, IsDeterministicInSeedAndIteration) {
 }
 
 TEST(Reference, CountsElementsOfAllOutputs) {
-  World world(kShared);
+  World world(fusionNamed("shared"));
   EXPECT_EQ(world.reference().inputCount(), 4u);
   EXPECT_EQ(world.reference().outputCount(), 2u);
   EXPECT_EQ(world.reference().inputBytes(0), 3 * 24 * 2);
@@ -553,7 +438,7 @@ TEST(Reference, CountsElementsOfAllOutputs) {
 }
 
 TEST(Reference, ServesSeveralRanksAtTheSameTime) {
-  World world(kShared);
+  World world(fusionNamed("shared"));
   std::vector<std::thread> threads;
   std::vector<int> wrong(8, 0);
   const std::vector<char> expected = world.outputOf(1, 0);

@@ -1,6 +1,7 @@
 //===- tests/runtime/reference_world.cpp - a second opinion on what a fusion computes ---------===//
 #include "tests/runtime/reference_world.h"
 
+#include "tests/support/case_file.h"
 #include "tests/support/pointwise_value.h"
 
 #include <gtest/gtest.h>
@@ -115,6 +116,13 @@ int64_t count(llvm::ArrayRef<int64_t> shape) {
 void add(Values &sum, const Values &terms, double factor) {
   for (size_t at = 0; at < sum.size(); ++at)
     sum[at] += factor * terms[at];
+}
+
+std::string fusionNamed(llvm::StringRef name) {
+  static const std::string file = readFile("tests/runtime/inputs/reference.braid");
+  const size_t begin = file.find("fusion @" + name.str() + "(");
+  EXPECT_NE(begin, std::string::npos) << name.str();
+  return begin == std::string::npos ? "" : file.substr(begin, file.find("\n}", begin) + 3 - begin);
 }
 
 World::World(const std::string &text, uint64_t seed) : diags_("test.braid", text) {

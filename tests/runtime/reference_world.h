@@ -30,6 +30,9 @@ using Values = std::vector<double>;
 int64_t count(llvm::ArrayRef<int64_t> shape);
 void add(Values &sum, const Values &terms, double factor = 1);
 
+/// The text of a fusion of tests/runtime/inputs/reference.braid.
+std::string fusionNamed(llvm::StringRef name);
+
 /// A fusion, its reference, and all ranks' inputs of one iteration.
 class World {
 public:
