@@ -10,21 +10,6 @@
 namespace braid::test {
 namespace {
 
-constexpr const char *kText = R"(
-fusion @f(D = 2) {
-  mesh [0 .. D)
-  %A = input f32[DIDx{D}, 4]
-  output %A
-}
-program @p mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {
-  if rank == 0 {
-    set %C, %A
-  } else {
-    synchronize stream(1)
-  }
-}
-)";
-
 std::string dot(const Module &module) {
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -32,42 +17,18 @@ std::string dot(const Module &module) {
   return os.str();
 }
 
-Json json(const Module &module) {
+std::string jsonText(const Module &module) {
   std::string text;
   llvm::raw_string_ostream os(text);
   emitJson(module, os);
-  return Json::parse(os.str());
+  return os.str();
 }
 
+Json json(const Module &module) { return Json::parse(jsonText(module)); }
+
 TEST(EmitDot, NodesClustersAndEdges) {
-  EXPECT_EQ(dot(parseOrFail(kText)), R"dot(digraph braid {
-  node [fontname="monospace"]
-  subgraph cluster0 {
-    label="fusion @f"
-    n0 [shape=box, label="%A = input\nf32[DIDx{D}, 4]"]
-    n1 [shape=box, label="output"]
-  }
-  subgraph cluster1 {
-    label="program @p"
-    n2 [shape=ellipse, label="%A: f32[4]"]
-    n3 [shape=ellipse, label="%C: f32[4]"]
-    n4 [shape=box, label="if rank == 0"]
-    subgraph cluster2 {
-      label="if rank == 0"
-      n5 [shape=box, label="set %C, %A"]
-    }
-    subgraph cluster3 {
-      label="else"
-      n6 [shape=box, label="synchronize stream(1)"]
-    }
-  }
-  n0 -> n1
-  n4 -> n5 [style=dotted]
-  n3 -> n5
-  n2 -> n5
-  n5 -> n6 [style=dotted]
-}
-)dot");
+  checkCases("tests/ir/inputs/emit_dot.cases",
+             [](const std::string &text) { return dot(parseOrFail(text)); });
 }
 
 TEST(EmitDot, NamesAreQuoted) {
@@ -77,34 +38,8 @@ TEST(EmitDot, NamesAreQuoted) {
 }
 
 TEST(EmitJson, FieldsAreNamedAsInTheClasses) {
-  const Json expected = Json::parse(R"({
-    "fusions": [{
-      "name": "f",
-      "parameters": [{"name": "D", "value": 2}],
-      "mesh": "D",
-      "ranksPerHost": null,
-      "nodes": [
-        {"kind": "input", "result": {"name": "A", "dtype": "f32", "axes": [
-          {"kind": "DIDx", "extent": "D"}, {"kind": "Plain", "extent": "4"}]}},
-        {"kind": "output", "tensors": ["%A"]}
-      ]
-    }],
-    "programs": [{
-      "name": "p",
-      "implements": "",
-      "ranks": 2,
-      "ranksPerHost": 2,
-      "params": [{"name": "A", "kind": "tensor", "dtype": "f32", "shape": ["4"]}],
-      "results": [{"name": "C", "kind": "tensor", "dtype": "f32", "shape": ["4"]}],
-      "body": [{
-        "kind": "if",
-        "condition": "rank == 0",
-        "thenBlock": [{"kind": "set", "dst": "%C", "src": "%A"}],
-        "elseBlock": [{"kind": "synchronize", "stream": {"named": null, "index": "1"}}]
-      }]
-    }]
-  })");
-  EXPECT_EQ(json(parseOrFail(kText)), expected);
+  checkCases("tests/ir/inputs/emit_json.cases",
+             [](const std::string &text) { return jsonText(parseOrFail(text)); });
 }
 
 TEST(Emit, HostsOfAMesh) {
@@ -116,34 +51,6 @@ TEST(Emit, HostsOfAMesh) {
   EXPECT_EQ(json(module)["programs"].at(0)["ranksPerHost"], 4);
   EXPECT_NE(dot(module).find(R"(label="fusion @f\nmesh [0 .. 8) of L")"), std::string::npos);
   EXPECT_NE(dot(module).find(R"(label="program @p\nmesh [0 .. 8) of 4")"), std::string::npos);
-}
-
-/// Optional parts that are not written are null.
-TEST(EmitJson, SumsAndPartialTypes) {
-  const Json module = json(parseOrFail(R"(
-fusion @f(D = 2) {
-  mesh [0 .. D)
-  %A = input f16[3, DIDx{D}, 4]
-  %w = input f16[5, DIDx{D}, 4]
-  %B = input f16[DIDx{D}, 4, 5]
-  %b = input f16[5]
-  %C = linear %A, %w, %b partial f32 : f16[3, 5]
-  %E = matmul %A, %B : f16[3, 5]
-  output %C, %E
-}
-program @p mesh [0 .. 2) (%A: f32[2, 3, 4], %b: f32[4]) -> (%C: f32[3, 4]) {
-  sum %C, %A, %b
-  sum %C, %A[rank .. rank + 3]
-}
-)"));
-  const Json nodes = module["fusions"].at(0)["nodes"];
-  EXPECT_EQ(nodes.at(4)["partial"], "f32");
-  EXPECT_EQ(nodes.at(4)["bias"], "%b");
-  EXPECT_EQ(nodes.at(5)["partial"], nullptr);
-  EXPECT_EQ(module["programs"].at(0)["body"], Json::parse(R"([
-    {"kind": "sum", "dst": "%C", "parts": "%A", "begin": null, "end": null, "bias": "%b"},
-    {"kind": "sum", "dst": "%C", "parts": "%A", "begin": "rank", "end": "rank + 3", "bias": null}
-  ])"));
 }
 
 /// Every node of the corpus is there, once, under its keyword.

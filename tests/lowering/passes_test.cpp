@@ -52,26 +52,32 @@ const char *const kPair = R"(fusion @f(D = 2) {
 }
 )";
 
+const char *const kSeveral = R"(fusion @f(D = 4) {
+  mesh [0 .. D)
+  %A = input f32[DIDx{D}, 6, 5]
+  %X = input f32[DIDx{D}, 6, 5]
+  %B = input f32[5, 3]
+  %W = input f32[3, 5]
+)";
+
 std::string programAfter(const std::string &text) {
-  static const std::map<llvm::StringRef, const char *> fusions = {
-      {"gather", kGather}, {"local", kLocal}, {"straight", kStraight}, {"pair", kPair}};
+  const auto [line, nodes] = llvm::StringRef(text).split('\n');
+  const std::map<llvm::StringRef, std::string> fusions = {
+      {"gather", kGather}, {"local", kLocal},     {"straight", kStraight},
+      {"pair", kPair},     {"text", nodes.str()}, {"several", kSeveral + nodes.str() + "}\n"}};
   llvm::SmallVector<llvm::StringRef, 3> fields;
-  llvm::StringRef(text).trim().split(fields, '|');
-  const llvm::StringRef pass = fields[2].trim();
+  line.split(fields, '|');
+  const llvm::StringRef show = fields[2].trim();
   const Lowered lowered = lowerText(fusions.at(fields[0].trim()), fields[1].trim().str());
-  if (pass == "changes")
-    return llvm::join(lowered.changes, "\n") + "\n";
-  return pass == "result" ? lowered.body() : lowered.after(pass);
+  return show == "changes"    ? llvm::join(lowered.changes, "\n") + "\n"
+         : show == "messages" ? lowered.messages
+         : show == "program"  ? lowered.text
+         : show == "result"   ? lowered.body()
+                              : lowered.after(show);
 }
 
 TEST(Passes, MakeWhatTheCasesSay) {
   test::checkCases("tests/lowering/inputs/passes.cases", programAfter);
-}
-
-TEST(FindMoves, DeclaresTheSignature) {
-  EXPECT_EQ(lowerText(kGather).snapshots.front().text,
-            "program @f_pairwise implements @f mesh [0 .. 4)\n"
-            "    (%A: f32[1, 6, 5], %B: f32[5, 3]) -> (%C: f32[4, 6, 3]) {\n}\n");
 }
 
 TEST(FindMoves, NamesTheProgramAfterWhatMoves) {
@@ -119,30 +125,6 @@ TEST(HoistSyncs, CountsOnlyStreamsInUse) {
   EXPECT_EQ(streamsOf(kGather, "streams=9;tail-split=3"), "6");
   EXPECT_EQ(streamsOf(kGather, "streams=12;chunks=2;tail-split=3"), "12");
   EXPECT_EQ(streamsOf(kGather, "streams=13;chunks=2;tail-split=3"), "12");
-}
-
-// Nodes of two loops that have the same name may stand in one block afterwards.
-TEST(Simplify, KeepsNamesApart) {
-  Lowered lowered = lowerText(R"(fusion @f(D = 2) {
-  mesh [0 .. D)
-  %A = input f32[DIDx{D}, 6, 5]
-  %X = input f32[DIDx{D}, 6, 5]
-  %B = input f32[5, 3]
-  %C = matmul %A, %B : f32[Stream{D}, 6, 3]
-  %E = matmul %X, %B : f32[Stream{D}, 6, 3]
-  output %C, %E
-}
-)");
-  EXPECT_THAT(lowered.body(), HasSubstr("  %block = select %A_all[(rank + 1) mod 2]\n"));
-  EXPECT_THAT(lowered.body(), HasSubstr("  %block_2 = select %X_all[(rank + 1) mod 2]\n"));
-  EXPECT_THAT(lowered.body(), HasSubstr("  %r_2 = p2p recv %block_2 from (rank + 1) mod 2 via %h\n"
-                                        "  wait %r_2\n"));
-}
-
-TEST(Simplify, TakesAFusionWithoutGemms) {
-  Lowered lowered = lowerText("fusion @f(D = 4) {\n  mesh [0 .. D)\n  %A = input f32[3]\n"
-                              "  output %A\n}\n");
-  EXPECT_EQ(lowered.body(), "  set %A_2, %A\n");
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 //===- tests/lowering/pipeline_test.cpp - all passes together ---------------------------------===//
 
 #include "tests/lowering/support.h"
+#include "tests/support/case_file.h"
 #include "tests/support/configured.h"
 #include "tests/support/examples.h"
 
@@ -10,6 +11,10 @@ namespace braid {
 namespace {
 
 using test::readExample;
+
+std::string named(const char *name) {
+  return test::fusionNamed("tests/lowering/inputs/pipeline.braid", name);
+}
 
 // The program that the design fixes for this example.
 TEST(Pipeline, LowersTheFirstExampleAsDesigned) {
@@ -208,30 +213,20 @@ TEST(Pipeline, BlamesThePassForAnInvalidProgram) {
 
 //===- Stages with schedules of their own -----------------------------------------------------===//
 
-const char *const kMixed = R"(fusion @f(D = 4) {
-  mesh [0 .. D)
-  %A = input f32[DIDx{D}, 6, 5]
-  %X = input f32[DIDx{D}, 6, 5]
-  %B = input f32[5, 7]
-  %C = matmul %A, %B : f32[Stream{D}, 6, 7]
-  %Y = matmul %X, %B : f32[Stream{D}, 6, 7]
-  output %C
-  output %Y
-}
-)";
-
 TEST(Stages, HaveSchedulesOfTheirOwn) {
   for (const Preset &first : test::pairPresets())
     for (const Preset &second : test::pairPresets())
       for (const char *knobs : {"", ";protocol=put;chunks=2", ";streams=2;tail-split=2"})
-        checkLowered(kMixed, "C=" + first.name.str() + ",Y=" + second.name.str() + knobs);
+        checkLowered(named("mixed"), "C=" + first.name.str() + ",Y=" + second.name.str() + knobs);
 }
 
 TEST(Stages, ShareHandlesThatHaveOneProtocol) {
-  EXPECT_EQ(lowerText(kMixed, "C=ring,Y=ring").text, lowerText(kMixed, "ring").text);
-  EXPECT_EQ(lowerText(kMixed, "C=ring").text, lowerText(kMixed, "pairwise,C=ring").text);
-  const std::string mixed = lowerText(kMixed, "ring,Y=pairwise;protocol=put").text;
-  EXPECT_THAT(mixed, testing::HasSubstr("@f_mixed "));
+  EXPECT_EQ(lowerText(named("mixed"), "C=ring,Y=ring").text,
+            lowerText(named("mixed"), "ring").text);
+  EXPECT_EQ(lowerText(named("mixed"), "C=ring").text,
+            lowerText(named("mixed"), "pairwise,C=ring").text);
+  const std::string mixed = lowerText(named("mixed"), "ring,Y=pairwise;protocol=put").text;
+  EXPECT_THAT(mixed, testing::HasSubstr("@mixed_mixed "));
   EXPECT_THAT(mixed, testing::HasSubstr("%h = share_mem_handles get %A_all\n"));
   EXPECT_THAT(mixed, testing::HasSubstr("%h_2 = share_mem_handles put %X_all\n"));
 }
@@ -256,7 +251,7 @@ TEST(Pipeline, IsSafeAfterEveryPass) {
   for (const char *schedule : {"pairwise;placement=shared;chunks=2", "pairwise;streams=1",
                                "ring;streams=1", "coalesced;streams=2"})
     expectLowered(readExample("ag_matmul.braid"), schedule);
-  expectLowered(kMixed, "ring,Y=pairwise;protocol=put");
+  expectLowered(named("mixed"), "ring,Y=pairwise;protocol=put");
 }
 
 /// The example, its eight ranks on two hosts.
@@ -296,77 +291,35 @@ TEST(Pipeline, IsSafeWithFunctionsAndReshards) {
 //===- What is whole --------------------------------------------------------------------------===//
 
 /// Results that are not produced slice by slice, and one of what every device has whole.
-const char *const kWhole[] = {
-    R"(fusion @gathered(D = 4) {
-  mesh [0 .. D)
-  %A = input f32[DIDx{D}, ceil(13, D), 5]
-  %B = input f32[5, 6]
-  %C = matmul %A, %B : f32[D, ceil(13, D), 6]
-  %E = matmul %A, %B : f32[D, ceil(13, D), 6]
-  output %C, %E
+std::vector<std::string> wholeFusions() {
+  return {named("whole_gathered"), named("whole_beside"), named("whole_vector"), named("whole_own"),
+          named("whole_fewer")};
 }
-)",
-    R"(fusion @beside(D = 3) {
-  mesh [0 .. D)
-  %A = input bf16[DIDx{D}, 4, 5]
-  %B = input bf16[5, 6]
-  %C = matmul %A, %B : bf16[D, 4, 6]
-  %E = matmul %A, %B : bf16[Stream{D}, 4, 6]
-  output %C, %E
-}
-)",
-    R"(fusion @vector(D = 4) {
-  mesh [0 .. D)
-  %A = input f64[DIDx{D}, 6]
-  %B = input f64[6, 5]
-  %C = matmul %A, %B : f64[D, 5]
-  output %C
-}
-)",
-    R"(fusion @own(D = 4) {
-  mesh [0 .. D)
-  %A = input f16[D, ceil(13, D), 5]
-  %w = input f16[6, 5]
-  %b = input f16[6]
-  %V = input f16[6, 2]
-  %C = linear %A, %w, %b : f16[DIDx{D}, ceil(13, D), 6]
-  %E = matmul %C, %V : f16[Stream{D}, ceil(13, D), 2]
-  output %C, %E
-}
-)",
-    R"(fusion @fewer(D = 4) {
-  mesh [0 .. D)
-  %A = input f32[D, ceil(2, D), 5]
-  %B = input f32[5, 6]
-  %C = matmul %A, %B : f32[DIDx{D}, ceil(2, D), 6]
-  output %C
-}
-)"};
 
 TEST(Whole, IsLowered) {
-  for (const char *text : kWhole)
+  for (const std::string &text : wholeFusions())
     for (const char *schedule : {"pairwise", "sequential", "bulk", "streams=1"})
       for (const char *protocol : {"", ";protocol=put"})
         checkLowered(text, std::string(schedule) + protocol);
-  checkLowered(kWhole[0], "chunks=2;protocol=put");
+  checkLowered(named("whole_gathered"), "chunks=2;protocol=put");
 }
 
 TEST(Whole, IsSafeAfterEveryPass) {
-  for (const char *text : kWhole)
+  for (const std::string &text : wholeFusions())
     for (const char *schedule : {"pairwise", "bulk;protocol=put"})
       expectLowered(text, schedule);
 }
 
 // A result that is produced slice by slice takes others of the same operand along.
 TEST(Whole, IsOverlappedBesideASlicedResult) {
-  const std::string body = lowerText(kWhole[1]).body();
+  const std::string body = lowerText(named("whole_beside")).body();
   EXPECT_THAT(body, testing::HasSubstr("    matmul %C_out, %block, %B\n"));
   EXPECT_THAT(body, testing::HasSubstr("    matmul %E_out, %block, %B\n"));
 }
 
 TEST(Whole, HasNoSchedulesOfSlices) {
   for (const char *schedule : {"ring", "coalesced", "batched", "pairwise;placement=shared"}) {
-    const Lowered lowered = lowerText(kWhole[0], schedule);
+    const Lowered lowered = lowerText(named("whole_gathered"), schedule);
     EXPECT_EQ(lowered.status.code(), StatusCode::BadInput) << schedule;
     EXPECT_THAT(lowered.messages, testing::HasSubstr("cannot gather %A")) << schedule;
   }
@@ -471,61 +424,24 @@ TEST(Reductions, StoreAtPeers) {
 }
 
 /// Rows that ranks have in short and empty blocks, and rows that lie in other blocks than theirs.
-const char *const kShared[] = {
-    R"(fusion @f(D = 4) {
-  mesh [0 .. D)
-  %A = input bf16[13, DIDx{D}, 3]
-  %B = input bf16[4, DIDx{D}, 3]
-  %bias = input bf16[4]
-  %C = linear %A, %B, %bias partial f32 : bf16[13, 4]
-  output %C
+std::vector<std::string> sharedFusions() {
+  return {named("shared_1"), named("shared_2"), named("shared_3"), named("shared_4"),
+          named("shared_5")};
 }
-)",
-    R"(fusion @f(D = 4) {
-  mesh [0 .. D)
-  %A = input f32[6, DIDx{D}, 3]
-  %B = input f32[DIDx{D}, 3, 4]
-  %C = matmul %A, %B : f32[6, 4]
-  output %C
-}
-)",
-    R"(fusion @f(D = 4) {
-  mesh [0 .. D)
-  %A = input f64[D, ceil(13, D), DIDx{D}, 3]
-  %B = input f64[DIDx{D}, 3, 4]
-  %C = matmul %A, %B : f64[Stream{D}, ceil(13, D), 4]
-  output %C
-}
-)",
-    R"(fusion @f(D = 4) {
-  mesh [0 .. D)
-  %A = input f16[2, 7, DIDx{D}, 3]
-  %B = input f16[DIDx{D}, 3, 4]
-  %C = matmul %A, %B : f16[2, 7, 4]
-  output %C
-}
-)",
-    R"(fusion @f(D = 2) {
-  mesh [0 .. D)
-  %A = input f16[1, DIDx{D}, 3]
-  %B = input f16[DIDx{D}, 3, 4]
-  %C = matmul %A, %B : f16[1, 4]
-  output %C
-}
-)"};
 
 TEST(Reductions, ShareRowsThatDoNotDivide) {
-  for (const char *text : kShared)
+  for (const std::string &text : sharedFusions())
     for (const char *schedule : {"pairwise", "pairwise;placement=shared", "sequential", "bulk"})
       for (const char *knobs : {"", ";protocol=put", ";streams=6", ";streams=1;protocol=put"})
         checkLowered(text, std::string(schedule) + ";reduction=two-shot" + knobs);
-  for (const char *text : kShared)
+  for (const std::string &text : sharedFusions())
     for (const char *knobs : {"", ";streams=1", ";streams=6"})
       checkLowered(text, std::string(kAtPeers[0]) + ";reduction=two-shot" + knobs);
   for (const char *schedule : kAtPeers)
-    checkLowered(kShared[0], std::string(schedule) + ";reduction=two-shot");
+    checkLowered(named("shared_1"), std::string(schedule) + ";reduction=two-shot");
   for (const char *cut : {"chunks=2", "chunks=4", "chunks=2;tail-split=2"})
-    checkLowered(kShared[0], std::string(cut) + ";reduction=two-shot;protocol=put;streams=5");
+    checkLowered(named("shared_1"),
+                 std::string(cut) + ";reduction=two-shot;protocol=put;streams=5");
 }
 
 /// A rank that adds its own rows alone adds all their parts in the order of ranks; around a ring
@@ -554,7 +470,7 @@ TEST(Reductions, AreSafeAfterEveryPass) {
     for (const std::string &schedule : reductionsTo(result))
       for (const char *knobs : {";streams=2", ";protocol=put;streams=5"})
         expectLowered(reduction(3, 6, result), schedule + knobs);
-  for (const char *text : kShared)
+  for (const std::string &text : sharedFusions())
     for (const char *schedule : {"pairwise", "sequential", "bulk", kAtPeers[0]})
       expectLowered(text, std::string(schedule) + ";reduction=two-shot");
   for (const char *schedule : kAtPeers)
@@ -572,16 +488,7 @@ TEST(Reductions, AreSafeAfterEveryPass) {
 
 // A knob for all stages applies to the stages that can have it.
 TEST(Reductions, HaveTwoShotsBesideAGather) {
-  const std::string text = R"(fusion @mlp(D = 4) {
-  mesh [0 .. D)
-  %X = input bf16[DIDx{D}, 6, 5]
-  %W1 = input bf16[5, DIDx{D}, 3]
-  %W2 = input bf16[DIDx{D}, 3, 4]
-  %H = matmul %X, %W1 : bf16[Stream{D}, 6, DIDx{D}, 3]
-  %Y = matmul %H, %W2 : bf16[D, 6, 4]
-  output %Y
-}
-)";
+  const std::string text = named("mlp_all");
   checkLowered(text, "reduction=two-shot;chunks=2;protocol=put");
   EXPECT_EQ(lowerText(text, "reduction=two-shot").text,
             lowerText(text, "Y=pairwise;reduction=two-shot").text);
@@ -597,16 +504,7 @@ TEST(Reductions, HaveTwoShotsBesideAGather) {
 
 // A step of its own, between the GEMMs of a layer: each has its own schedule.
 TEST(Reductions, FollowGathers) {
-  const std::string text = R"(fusion @mlp(D = 4) {
-  mesh [0 .. D)
-  %X = input bf16[DIDx{D}, 6, 5]
-  %W1 = input bf16[5, DIDx{D}, 3]
-  %W2 = input bf16[DIDx{D}, 3, 4]
-  %H = matmul %X, %W1 : bf16[Stream{D}, 6, DIDx{D}, 3]
-  %Y = matmul %H, %W2 : bf16[DIDx{D}, 6, 4]
-  output %Y
-}
-)";
+  const std::string text = named("mlp_scatter");
   for (const Preset &preset : test::pairPresets())
     for (const char *schedule : kReductions)
       for (const char *knobs : {"", ";protocol=put"})

@@ -31,7 +31,7 @@ int64_t count(llvm::ArrayRef<int64_t> shape);
 void add(Values &sum, const Values &terms, double factor = 1);
 
 /// The text of a fusion of tests/runtime/inputs/reference.braid.
-std::string fusionNamed(llvm::StringRef name);
+std::string fusionNamed(const std::string &name);
 
 /// A fusion, its reference, and all ranks' inputs of one iteration.
 class World {

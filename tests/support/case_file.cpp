@@ -83,6 +83,21 @@ Module parseOrFail(const std::string &text) {
   return module;
 }
 
+std::string caseNamed(const std::string &path, const std::string &name) {
+  for (const Case &each : readCases(path).cases)
+    if (each.name == name)
+      return each.text;
+  ADD_FAILURE() << path << " has no case " << name;
+  return "";
+}
+
+std::string fusionNamed(const std::string &path, const std::string &name) {
+  const std::string file = readFile(path);
+  const size_t begin = file.find("fusion @" + name + "(");
+  EXPECT_NE(begin, std::string::npos) << path << " has no fusion @" << name;
+  return begin == std::string::npos ? "" : file.substr(begin, file.find("\n}", begin) + 3 - begin);
+}
+
 void checkCases(const std::string &path, Report report) {
   CaseFile file = readCases(path);
   ASSERT_FALSE(file.cases.empty()) << path << " holds no case";

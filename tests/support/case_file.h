@@ -32,4 +32,8 @@ using Report = std::string (*)(const std::string &text);
 /// Checks every case of the file with what `report` says about its text.
 void checkCases(const std::string &path, Report report);
 
+/// The text of the case of that name, or the fusion of that name in a file of fusions.
+std::string caseNamed(const std::string &path, const std::string &name);
+std::string fusionNamed(const std::string &path, const std::string &name);
+
 } // namespace braid::test
