@@ -1,6 +1,6 @@
-"""Runs the Python of the documents about PyTorch on two CPU ranks, as a reader would.
+"""Runs the Python of the documents as a reader would; what is about PyTorch on two CPU ranks.
 
-usage: pages_test.py PACKAGE_FOLDER     (from the root of the repository, in the environment of PyTorch)
+usage: pages_test.py PACKAGE_FOLDER     (from the root of the repository, with PyTorch)
 
 All ```python blocks of a page are one script. A ```output block shows what rank 0 prints in the
 block above it; "..." stands for any text within a line, or for any lines.
@@ -31,27 +31,27 @@ def script_of(page):
     return script, shown
 
 
-def run(script):
+def run(script, ranks):
+    launcher = [] if ranks == 1 else [
+        "-m", "torch.distributed.run", "--nproc-per-node", str(ranks), "--rdzv-backend", "c10d",
+        "--rdzv-endpoint", "localhost:0", "--local-ranks-filter", "0"]
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "page.py")
         with open(path, "w", encoding="utf-8") as file:
             file.write(script)
         environment = dict(os.environ, PYTHONPATH=PACKAGE, OMP_NUM_THREADS="1",
                            BRAID_CACHE_DIR=folder)
-        return subprocess.run(
-            [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2",
-             "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0",
-             "--local-ranks-filter", "0", path],
-            env=environment, capture_output=True, text=True, timeout=900, check=False)
+        return subprocess.run([sys.executable, *launcher, path], env=environment,
+                              capture_output=True, text=True, timeout=900, check=False)
 
 
 class Pages(unittest.TestCase):
     def test_blocks_run_and_print_what_is_shown(self):
-        for page in ("README.md", "docs/pytorch.md"):
+        for page, ranks in (("README.md", 2), ("docs/pytorch.md", 2), ("docs/python.md", 1)):
             with self.subTest(page=page):
                 script, shown = script_of(page)
                 self.assertTrue(shown)
-                done = run(script)
+                done = run(script, ranks)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 printed = done.stdout.split(MARK + "\n")[1:]
                 self.assertEqual(len(printed), len(shown), done.stdout)
