@@ -1,4 +1,4 @@
-"""What MkDocs does for Braid's site beyond its own work: pages that are made of the program itself,
+"""Adds to MkDocs what the site of Braid needs: pages that are made of the program itself,
 and links to files that are not part of the site.
 
 The first page is the README. The page of commands is what each command's --help prints, from the
