@@ -112,7 +112,7 @@ public:
 
 private:
   Result<CheckReport> follow(Alike alike, CheckReport report) const;
-  Result<double> expectRoom(uint32_t period) const;
+  Result<double> expectRoom(int64_t period) const;
   Execution execute(const History &history, CheckReport &report, const ProgressFn &progress) const;
 
   llvm::ArrayRef<Plan> plans_;
@@ -134,8 +134,8 @@ Result<CheckReport> Check::run() {
   report.violation = matchTransfers(plans_, partners_, withMemory(options_.progress, bytes_));
   if (report.violation)
     return report;
-  const Alike each{static_cast<uint32_t>(plans_.size())};
-  const Alike alike = options_.eachRank ? each : findAlike(plans_, partners_);
+  const Alike each{report.ranks};
+  const Alike alike = options_.eachRank ? each : checker::findAlike(plans_, partners_);
   if (alike.period == each.period)
     return follow(each, report);
   Result<CheckReport> ofAlike = follow(alike, report);
@@ -165,14 +165,14 @@ Result<CheckReport> Check::follow(Alike alike, CheckReport report) const {
 
 /// The memory that the check takes besides the Plans if it follows the first `period` ranks only,
 /// which represent all.
-Result<double> Check::expectRoom(uint32_t period) const {
+Result<double> Check::expectRoom(int64_t period) const {
   double bytes = 0;
   size_t commands = 0;
-  for (const Plan &plan : plans_.take_front(period)) {
+  for (const Plan &plan : plans_.take_front(static_cast<size_t>(period))) {
     bytes += memoryToCheck(plan, options_.runs);
     commands += commandsToCheck(plan, options_.runs);
   }
-  for (const Plan &plan : plans_.drop_front(period))
+  for (const Plan &plan : plans_.drop_front(static_cast<size_t>(period)))
     bytes += memoryToCheckAlike(plan, options_.runs);
   constexpr size_t kMostCommands = size_t(1) << 28; // event numbers have 32 bits
   if (commands > kMostCommands)

@@ -6,7 +6,6 @@
 #include "runtime/check/contents.h"
 #include "runtime/check/definition.h"
 #include "runtime/check/difference.h"
-#include "runtime/check/walk.h"
 #include "runtime/check/writers.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -265,13 +264,10 @@ private:
   std::optional<Place> unwritten_;            ///< bytes that are read but were never written
 };
 
-/// For each event, whether it touches memory in any block.
-std::vector<bool> findTouching(const History &history) {
-  std::vector<bool> touching;
-  for (const Event &event : history.events())
-    touching.push_back(event.kind != EventKind::Command ||
-                       !operandsOf(history.plan(event), history.command(event)).empty());
-  return touching;
+/// Whether the event touches memory, in any block.
+bool touchesMemory(const History &history, const Event &event) {
+  return event.kind != EventKind::Command ||
+         !operandsOf(history.plan(event), history.command(event)).empty();
 }
 
 } // namespace
@@ -285,21 +281,22 @@ std::optional<Violation> findWrongResult(const History &history, llvm::ArrayRef<
     fusion = nullptr;
   Follower follower(history, fusion, ordered);
   ProgressStep step(progress, "results", "commands", order.size() * history.blocks());
-  const std::vector<bool> touching = findTouching(history);
-  size_t visited = 0;
-  const bool isDone = forAllInOrder(history, order, [&](EventId id, uint32_t block) {
-    step.advance();
-    ++visited;
-    return !touching[id] || follower.visit(history.event(id, block));
-  });
-  if (!isDone && history.blocks() == 1) {
-    follower.accuseWriters(order.take_front(visited - 1));
-    follower.accuseLateWrite(order.drop_front(visited));
+  auto visitInAllBlocks = [&](EventId id) {
+    const bool touches = touchesMemory(history, history.event(id));
+    for (uint32_t block = 0; block < history.blocks(); ++block) {
+      step.advance();
+      if (touches && !follower.visit(history.event(id, block)))
+        return false;
+    }
+    return true;
+  };
+  const auto *wrong = llvm::find_if_not(order, visitInAllBlocks);
+  if (wrong != order.end() && history.blocks() == 1) {
+    const auto before = static_cast<size_t>(wrong - order.begin());
+    follower.accuseWriters(order.take_front(before));
+    follower.accuseLateWrite(order.drop_front(before + 1));
   }
-  std::optional<Violation> found = follower.take();
-  if (!isDone && !found)
-    found = Violation{CheckRule::Result, "some commands are never reached", {}, {}};
-  return found;
+  return follower.take();
 }
 
 } // namespace braid::checker
