@@ -22,19 +22,8 @@ namespace braid {
 using namespace checker;
 
 llvm::StringRef name(CheckRule rule) {
-  switch (rule) {
-  case CheckRule::Transfers:
-    return "transfers";
-  case CheckRule::Deadlock:
-    return "deadlock";
-  case CheckRule::Race:
-    return "race";
-  case CheckRule::Lifetime:
-    return "lifetime";
-  case CheckRule::Result:
-    return "result";
-  }
-  return "";
+  constexpr llvm::StringLiteral kNames[] = {"transfers", "deadlock", "race", "lifetime", "result"};
+  return kNames[static_cast<size_t>(rule)];
 }
 
 namespace {
@@ -60,21 +49,16 @@ Violation deadlock(const History &history, const Execution &stuck, uint32_t queu
   return violation;
 }
 
-/// The smallest number of queues with which nothing gets stuck; or, with the cycle, none: what gets
-/// stuck though every stream has a queue of its own does so with fewer, too.
+/// The smallest number of queues with which nothing gets stuck; or 0, with the cycle that stops
+/// streams which have a queue each.
 uint32_t smallestSafeQueues(const History &history, uint32_t streams, Execution &execution,
                             const ProgressFn &progress) {
-  execution = execute(history, 1, progress);
-  if (execution.cycle.empty() || streams == 1)
-    return execution.cycle.empty() ? 1 : 0;
-  Execution apart = execute(history, streams, progress);
-  for (uint32_t queues = 2; apart.cycle.empty() && queues < streams; ++queues) {
+  for (uint32_t queues = 1; queues <= streams; ++queues) {
     execution = execute(history, queues, progress);
     if (execution.cycle.empty())
       return queues;
   }
-  execution = std::move(apart);
-  return execution.cycle.empty() ? streams : 0;
+  return 0;
 }
 
 uint32_t mostStreams(llvm::ArrayRef<Plan> plans) {
