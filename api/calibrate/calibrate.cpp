@@ -58,11 +58,11 @@ private:
 };
 
 Status Calibration::measure(const std::string &name, const std::string &text, bool hasCopies) {
-  std::vector<Plan> plans = BRAID_TRY(calibration::plansOf(text));
-  if (!hasCopies)
-    calibration::dropCopies(plans);
-  const std::vector<RunTime> times = BRAID_TRY(calibration::timePlans(
-      timer_, std::move(plans), options_.launchModes, transferMode_, "calibrating by " + name));
+  const std::vector<RunTime> times =
+      BRAID_TRY(calibration::timeProgram(timer_, "calibrating by " + name, text,
+                                         {.launchModes = options_.launchModes,
+                                          .transferMode = transferMode_,
+                                          .hasCopies = hasCopies}));
   std::vector<RunTime> &best = times_.try_emplace(name, times).first->second;
   for (size_t mode = 0; mode < best.size(); ++mode)
     best[mode] = {std::min(best[mode].us, times[mode].us),

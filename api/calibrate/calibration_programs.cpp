@@ -3,6 +3,7 @@
 #include "api/calibrate/calibration_programs.h"
 
 #include "api/compile/plans.h"
+#include "ir/failure.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -19,11 +20,9 @@ std::string textOf(const Mesh &mesh) {
                      mesh.perHost == mesh.ranks ? "" : fmt::format(" of {}", mesh.perHost));
 }
 
-/// The rank of this host that is `distance` places on, or back: "+ 1", "- %i".
-std::string neighbour(const Mesh &mesh, llvm::StringRef distance) {
-  if (mesh.perHost == mesh.ranks)
-    return fmt::format("(rank {}) mod {}", distance.str(), mesh.ranks);
-  return fmt::format("rank - rank mod {0} + (rank {1}) mod {0}", mesh.perHost, distance.str());
+/// The rank of this host that is one place on, "+ 1", or back.
+std::string neighbour(const Mesh &mesh, const char *distance) {
+  return fmt::format("rank - rank mod {0} + (rank {1}) mod {0}", mesh.perHost, distance);
 }
 
 std::string transfer(const std::string &to, const std::string &from, Protocol protocol,
@@ -132,21 +131,19 @@ std::string collectives(const Mesh &mesh, CollectiveKind kind, int64_t bytes, in
   return text + "}\n";
 }
 
-void dropCopies(std::vector<Plan> &plans) {
-  for (Plan &plan : plans)
-    llvm::erase_if(plan.commands, [](const Command &c) { return c.kind == CommandKind::Copy; });
-}
-
 /// The host's cores are slow. Large GEMMs need clocks that are steady.
-Result<std::vector<RunTime>> timePlans(PlanTimer &timer, std::vector<Plan> plans,
-                                       llvm::ArrayRef<LaunchMode> launchModes,
-                                       TransferMode transferMode, const std::string &what) {
+Result<std::vector<RunTime>> timeProgram(PlanTimer &timer, const std::string &what,
+                                         const std::string &text, const ProgramTiming &timing) {
+  std::vector<Plan> plans = BRAID_TRY(plansOf(text, timing.transport));
+  for (Plan &plan : plans)
+    if (!timing.hasCopies)
+      llvm::erase_if(plan.commands, [](const Command &c) { return c.kind == CommandKind::Copy; });
   TimingEffort effort;
   if (timer.device().sharesHostMemory())
     effort = {.warmUp = 1, .least = 1, .most = 7, .budgetUs = 5000};
   effort.warmUpUs = timer.warmUpTimeUs(plans.front().matmuls);
   Result<std::vector<RunTime>> times =
-      timer.time(std::move(plans), launchModes, effort, transferMode);
+      timer.time(std::move(plans), timing.launchModes, effort, timing.transferMode);
   return times ? std::move(times) : times.status().annotated(what);
 }
 

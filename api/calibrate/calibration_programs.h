@@ -34,13 +34,16 @@ std::string collectives(const Mesh &mesh, CollectiveKind kind, int64_t bytes, in
 /// The Plans of all ranks.
 Result<std::vector<Plan>> plansOf(const std::string &text,
                                   Transport transport = Transport::PeerMemory);
-/// Takes the copies out of transfers, which leaves the signals.
-void dropCopies(std::vector<Plan> &plans);
 
-/// Times the Plans in each launch mode. Collective. A failure's message says that it was about
+struct ProgramTiming {
+  llvm::ArrayRef<LaunchMode> launchModes;
+  TransferMode transferMode = {};
+  Transport transport = Transport::PeerMemory;
+  bool hasCopies = true; ///< false: the copies are taken out of transfers, which leaves the signals
+};
+/// Times a program in each launch mode. Collective. A failure's message says that it was about
 /// `what`.
-Result<std::vector<RunTime>> timePlans(PlanTimer &timer, std::vector<Plan> plans,
-                                       llvm::ArrayRef<LaunchMode> launchModes,
-                                       TransferMode transferMode, const std::string &what);
+Result<std::vector<RunTime>> timeProgram(PlanTimer &timer, const std::string &what,
+                                         const std::string &text, const ProgramTiming &timing);
 
 } // namespace braid::calibration

@@ -51,11 +51,10 @@ int chainOf(const PlanMatmul &shape) {
 
 Result<double> timeGemms(PlanTimer &timer, const PlanMatmul &shape, int count, int streams,
                          const CalibrationOptions &options) {
-  std::vector<Plan> plans = BRAID_TRY(
-      calibration::plansOf(calibration::gemms(calibration::Mesh(timer), shape, count, streams)));
-  const std::vector<RunTime> times = BRAID_TRY(calibration::timePlans(
-      timer, std::move(plans), options.launchModes.back(), options.transferModes.front(),
-      fmt::format("timing a GEMM of {} x {} x {}", shape.m, shape.n, shape.k)));
+  const std::vector<RunTime> times = BRAID_TRY(calibration::timeProgram(
+      timer, fmt::format("timing a GEMM of {} x {} x {}", shape.m, shape.n, shape.k),
+      calibration::gemms(calibration::Mesh(timer), shape, count, streams),
+      {options.launchModes.back(), options.transferModes.front()}));
   return times.front().us;
 }
 

@@ -20,12 +20,11 @@ Status measure(CostModel &model, Kind kind, int64_t bytes, PlanTimer &timer,
                const CalibrationOptions &options) {
   const calibration::Mesh mesh(timer);
   const int chain = chainOf(bytes);
-  std::vector<Plan> plans = BRAID_TRY(
-      calibration::plansOf(kind ? calibration::collectives(mesh, *kind, bytes, chain)
-                                : calibration::transferChain(mesh, Protocol::Get, bytes, chain),
-                           Transport::Messages));
-  const std::vector<RunTime> times = BRAID_TRY(calibration::timePlans(
-      timer, std::move(plans), options.launchModes, {}, "timing a " + nameOfMessage(kind)));
+  const std::vector<RunTime> times = BRAID_TRY(calibration::timeProgram(
+      timer, "timing a " + nameOfMessage(kind),
+      kind ? calibration::collectives(mesh, *kind, bytes, chain)
+           : calibration::transferChain(mesh, Protocol::Get, bytes, chain),
+      {.launchModes = options.launchModes, .transport = Transport::Messages}));
   for (const auto &[launchMode, time] : llvm::zip(options.launchModes, times)) {
     const OperationCosts &costs = *model.find(launchMode, options.transferModes.front());
     model.add(

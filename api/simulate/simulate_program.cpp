@@ -7,7 +7,7 @@
 #include "api/view/of_plans.h"
 #include "ir/failure.h"
 #include "runtime/plan/specialize.h"
-#include "runtime/simulate/alike_ranks.h"
+#include "runtime/simulate/steps.h"
 
 namespace braid {
 namespace {
@@ -47,14 +47,24 @@ Result<std::vector<Plan>> plansToSimulate(const Compiled &compiled, int64_t most
     return specialize(*compiled.program, rank, compiled.source->diags, compiled.transport,
                       compiled.operands);
   };
+  auto outlineOfRank = [&](int64_t rank, Shift shift) -> Result<Outline> {
+    const Plan plan = BRAID_TRY(planOfRank(rank));
+    return simulator::timeOutlineOf(plan, shift);
+  };
   const int64_t ranks = compiled.program->ranks(), host = compiled.program->ranksPerHost();
-  llvm::SmallVector<int64_t> periods = {1};
-  if (host > 1 && host < ranks)
-    periods.push_back(host);
-  std::vector<Plan> few = BRAID_TRY(plansOfPeriod(ranks, periods, planOfRank, most, progress));
-  if (!few.empty())
-    return few;
-  return makePlans(compiled, nullptr, progress);
+  const bool hasMessages = compiled.transport == Transport::Messages || host < ranks;
+  const Shift shifts[] = {Shift::Add, Shift::Xor};
+  const Alike alike =
+      BRAID_TRY(findAlike(ranks, host, llvm::ArrayRef(shifts).take_front(hasMessages ? 1 : 2),
+                          outlineOfRank, most, progress));
+  if (alike.period == ranks)
+    return makePlans(compiled, nullptr, progress);
+  std::vector<Plan> plans;
+  for (int64_t rank = 0; rank < alike.period; ++rank) {
+    plans.push_back(BRAID_TRY(planOfRank(rank)));
+    plans.back().shift = alike.shift;
+  }
+  return plans;
 }
 
 Result<MachinePrediction> simulateProgram(llvm::ArrayRef<Plan> plans, const CostModel &model,

@@ -5,7 +5,7 @@
 #include "api/compile/plans.h"
 #include "ir/failure.h"
 #include "ir/program.h"
-#include "runtime/simulate/alike_ranks.h"
+#include "runtime/plan/alike_ranks.h"
 
 #include "llvm/ADT/StringExtras.h"
 

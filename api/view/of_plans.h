@@ -26,7 +26,7 @@ Result<PrintedProgram> readAgain(const std::string &name, const std::string &tex
                                  Transport transport);
 
 /// A page with the text and the commands of `runs` successive runs, and no times. `plans` are those
-/// of all ranks, or of ranks that stand for all (runtime/simulate/alike_ranks.h).
+/// of all ranks, or of ranks that stand for all (runtime/plan/alike_ranks.h).
 Page pageOf(const PrintedProgram &program, llvm::ArrayRef<Plan> plans, uint32_t runs = 1);
 
 } // namespace braid::view

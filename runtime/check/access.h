@@ -15,6 +15,20 @@ struct Memory {
   auto operator<=>(const Memory &) const = default;
 };
 
+/// A value for each memory of a rank, which has few.
+template <class T> class PerMemory {
+public:
+  T &operator[](const Memory &memory) {
+    for (auto &[known, value] : values_)
+      if (known == memory)
+        return value;
+    return values_.emplace_back(memory, T()).second;
+  }
+
+private:
+  std::vector<std::pair<Memory, T>> values_;
+};
+
 /// Bytes [begin, end) of a memory, as part of a buffer.
 struct Place {
   Memory memory;

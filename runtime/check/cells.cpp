@@ -38,13 +38,6 @@ template <class Fn> void RankCells::forEachCell(Cells &cells, int64_t begin, int
   }
 }
 
-RankCells::Cells &RankCells::cellsOf(const Memory &memory) {
-  for (auto &[known, cells] : cells_)
-    if (known == memory)
-      return cells;
-  return cells_.emplace_back(memory, Cells()).second;
-}
-
 void RankCells::access(Actor actor, const Access &access,
                        llvm::function_ref<void(const Actor &)> expectOrder) {
   const Place &place = access.place;
@@ -62,7 +55,7 @@ void RankCells::access(Actor actor, const Access &access,
     cell.write = actor;
     cell.reads.clear();
   };
-  forEachCell(cellsOf(place.memory), place.begin, place.end, visit);
+  forEachCell(cells_[place.memory], place.begin, place.end, visit);
 }
 
 EventId RankCells::endOf(uint32_t buffer, uint32_t run) const {

@@ -47,10 +47,9 @@ private:
 
   static void split(Cells &cells, int64_t at);
   template <class Fn> static void forEachCell(Cells &cells, int64_t begin, int64_t end, Fn &&fn);
-  Cells &cellsOf(const Memory &memory);
 
   const History *history_;
-  std::vector<std::pair<Memory, Cells>> cells_;               ///< a rank has few memories
+  PerMemory<Cells> cells_;
   std::map<std::pair<uint32_t, uint32_t>, EventId> releases_; ///< by buffer and run
 };
 

@@ -22,19 +22,8 @@ namespace braid {
 using namespace checker;
 
 llvm::StringRef name(CheckRule rule) {
-  switch (rule) {
-  case CheckRule::Transfers:
-    return "transfers";
-  case CheckRule::Deadlock:
-    return "deadlock";
-  case CheckRule::Race:
-    return "race";
-  case CheckRule::Lifetime:
-    return "lifetime";
-  case CheckRule::Result:
-    return "result";
-  }
-  return "";
+  constexpr llvm::StringLiteral kNames[] = {"transfers", "deadlock", "race", "lifetime", "result"};
+  return kNames[static_cast<size_t>(rule)];
 }
 
 namespace {
@@ -60,21 +49,16 @@ Violation deadlock(const History &history, const Execution &stuck, uint32_t queu
   return violation;
 }
 
-/// The smallest number of queues with which nothing gets stuck; or, with the cycle, none: what gets
-/// stuck though every stream has a queue of its own does so with fewer, too.
+/// The smallest number of queues with which nothing gets stuck; or 0, with the cycle that stops
+/// streams which have a queue each.
 uint32_t smallestSafeQueues(const History &history, uint32_t streams, Execution &execution,
                             const ProgressFn &progress) {
-  execution = execute(history, 1, progress);
-  if (execution.cycle.empty() || streams == 1)
-    return execution.cycle.empty() ? 1 : 0;
-  Execution apart = execute(history, streams, progress);
-  for (uint32_t queues = 2; apart.cycle.empty() && queues < streams; ++queues) {
+  for (uint32_t queues = 1; queues <= streams; ++queues) {
     execution = execute(history, queues, progress);
     if (execution.cycle.empty())
       return queues;
   }
-  execution = std::move(apart);
-  return execution.cycle.empty() ? streams : 0;
+  return 0;
 }
 
 uint32_t mostStreams(llvm::ArrayRef<Plan> plans) {
@@ -112,7 +96,7 @@ public:
 
 private:
   Result<CheckReport> follow(Alike alike, CheckReport report) const;
-  Result<double> expectRoom(uint32_t period) const;
+  Result<double> expectRoom(int64_t period) const;
   Execution execute(const History &history, CheckReport &report, const ProgressFn &progress) const;
 
   llvm::ArrayRef<Plan> plans_;
@@ -134,8 +118,8 @@ Result<CheckReport> Check::run() {
   report.violation = matchTransfers(plans_, partners_, withMemory(options_.progress, bytes_));
   if (report.violation)
     return report;
-  const Alike each{static_cast<uint32_t>(plans_.size())};
-  const Alike alike = options_.eachRank ? each : findAlike(plans_, partners_);
+  const Alike each{report.ranks};
+  const Alike alike = options_.eachRank ? each : checker::findAlike(plans_, partners_);
   if (alike.period == each.period)
     return follow(each, report);
   Result<CheckReport> ofAlike = follow(alike, report);
@@ -165,14 +149,14 @@ Result<CheckReport> Check::follow(Alike alike, CheckReport report) const {
 
 /// The memory that the check takes besides the Plans if it follows the first `period` ranks only,
 /// which represent all.
-Result<double> Check::expectRoom(uint32_t period) const {
+Result<double> Check::expectRoom(int64_t period) const {
   double bytes = 0;
   size_t commands = 0;
-  for (const Plan &plan : plans_.take_front(period)) {
+  for (const Plan &plan : plans_.take_front(static_cast<size_t>(period))) {
     bytes += memoryToCheck(plan, options_.runs);
     commands += commandsToCheck(plan, options_.runs);
   }
-  for (const Plan &plan : plans_.drop_front(period))
+  for (const Plan &plan : plans_.drop_front(static_cast<size_t>(period)))
     bytes += memoryToCheckAlike(plan, options_.runs);
   constexpr size_t kMostCommands = size_t(1) << 28; // event numbers have 32 bits
   if (commands > kMostCommands)

@@ -44,7 +44,7 @@ struct CheckOptions {
   /// A result's partial results must be added in the order of ranks, in one sum. Else only each of
   /// them exactly once, in any order, by way of other sums or not.
   bool ordered = false;
-  /// Ranks are followed one by one, though they may be alike (alike.h). The report is the same.
+  /// Ranks are followed one by one, though they may be alike (history.h). The report is the same.
   bool eachRank = false;
   /// Used if `queues` is 0: a rank with more streams than this has to be safe with one queue, which
   /// proves it for any number of queues and any way to share them. 0: a queue for each stream.
@@ -117,7 +117,7 @@ double memoryOf(const Plan &plan);
 size_t commandsToCheck(const Plan &plan, uint32_t runs);
 /// Bytes that check() takes for this Plan's rank, the Plan not counted, where each is followed.
 double memoryToCheck(const Plan &plan, uint32_t runs);
-/// The same where ranks are alike (alike.h), and the rank is not one of those that stand for all:
+/// The same where ranks are alike, and the rank is not one of those that stand for all:
 /// only what its memory holds is followed.
 double memoryToCheckAlike(const Plan &plan, uint32_t runs);
 /// Ok if `bytes` are available for a check of that many ranks and runs, else Unsupported.

@@ -27,8 +27,6 @@ void MemoryContents::write(int64_t begin, const Pieces &pieces) {
   if (begin == end)
     return;
   const size_t first = find(begin);
-  if (replaceOne(first, begin, pieces)) // as it mostly is
-    return;
   size_t last = first;
   while (last < stretches_.size() && stretches_[last].begin < end)
     ++last;
@@ -46,7 +44,7 @@ void MemoryContents::write(int64_t begin, const Pieces &pieces) {
   replace(first, last, made);
 }
 
-/// The first stretch that ends behind `at`. Mostly that of the last call, or the next one.
+/// The first stretch that ends after `at`. Mostly that of the last call, or the next one.
 size_t MemoryContents::find(int64_t at) const {
   for (size_t guess : {last_, last_ + 1})
     if (guess < stretches_.size() && stretches_[guess].begin <= at && at < stretches_[guess].end())
@@ -54,17 +52,6 @@ size_t MemoryContents::find(int64_t at) const {
   auto found = std::partition_point(stretches_.begin(), stretches_.end(),
                                     [&](const Stretch &stretch) { return stretch.end() <= at; });
   return last_ = static_cast<size_t>(found - stretches_.begin());
-}
-
-/// One piece in place of another one of the same bytes.
-bool MemoryContents::replaceOne(size_t index, int64_t begin, const Pieces &pieces) {
-  if (index == stretches_.size() || pieces.size() != 1 || pieces.front().term == kUndefined)
-    return false;
-  Stretch &stretch = stretches_[index];
-  if (stretch.begin != begin || stretch.piece.bytes != pieces.front().bytes)
-    return false;
-  stretch.piece = pieces.front();
-  return true;
 }
 
 void MemoryContents::replace(size_t first, size_t last, llvm::ArrayRef<Stretch> made) {
@@ -75,14 +62,6 @@ void MemoryContents::replace(size_t first, size_t last, llvm::ArrayRef<Stretch> 
     stretches_.insert(at, made.begin() + kept, made.end());
   else
     stretches_.erase(at, stretches_.begin() + static_cast<ptrdiff_t>(last));
-}
-
-MemoryContents &AllContents::operator[](const Memory &memory) {
-  auto &ofRank = ofRanks_[memory.rank];
-  for (auto &[known, contents] : ofRank)
-    if (known == memory)
-      return contents;
-  return ofRank.emplace_back(memory, MemoryContents()).second;
 }
 
 } // namespace braid::checker

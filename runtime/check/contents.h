@@ -26,21 +26,10 @@ private:
   };
 
   size_t find(int64_t at) const;
-  bool replaceOne(size_t index, int64_t begin, const Pieces &pieces);
   void replace(size_t first, size_t last, llvm::ArrayRef<Stretch> made);
 
   std::vector<Stretch> stretches_; ///< in order; between them nothing is written
   mutable size_t last_ = 0;        ///< that was found
-};
-
-/// Contents of all memories.
-class AllContents {
-public:
-  explicit AllContents(size_t ranks) : ofRanks_(ranks) {}
-  MemoryContents &operator[](const Memory &memory);
-
-private:
-  std::vector<std::vector<std::pair<Memory, MemoryContents>>> ofRanks_; ///< each has few
 };
 
 } // namespace braid::checker

@@ -27,9 +27,10 @@ void forEachIssued(const Plan &plan, ReleaseFn onRelease, CommandFn onCommand) {
 
 } // namespace
 
-History::History(llvm::ArrayRef<Plan> plans, const std::vector<std::vector<uint32_t>> &partner,
-                 uint32_t runs, Alike alike, const ProgressFn &progress)
-    : plans_(plans), partner_(partner), period_(alike.period), shift_(alike.shift), ranks_(1) {
+History::History(llvm::ArrayRef<Plan> plans, const Partners &partner, uint32_t runs, Alike alike,
+                 const ProgressFn &progress)
+    : plans_(plans), partner_(partner), period_(static_cast<uint32_t>(alike.period)),
+      shift_(alike.shift), ranks_(1) {
   for (const Plan &plan : plans.take_front(period_))
     index(plan, runs);
   threadLength_.assign(threads_, 0);

@@ -6,7 +6,6 @@
 #include "runtime/check/contents.h"
 #include "runtime/check/definition.h"
 #include "runtime/check/difference.h"
-#include "runtime/check/walk.h"
 #include "runtime/check/writers.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -79,6 +78,8 @@ public:
   }
 
 private:
+  MemoryContents &contentsOf(const Memory &memory) { return memory_[memory.rank][memory]; }
+
   /// Another buffer may have that memory before the next run.
   bool isGivenAway(const Place &place) const {
     return llvm::any_of(history_.plans()[place.memory.rank].releases,
@@ -101,11 +102,11 @@ private:
   bool startRun(const Event &event) {
     const Plan &plan = history_.plan(event);
     for (uint32_t i = 0; i < plan.inputs.size(); ++i)
-      memory_[{event.rank, BufferKind::Input, i}].write(
-          0, inputContents(i, event, plan.buffers[plan.inputs[i]].bytes));
+      contentsOf({event.rank, BufferKind::Input, i})
+          .write(0, inputContents(i, event, plan.buffers[plan.inputs[i]].bytes));
     for (uint32_t i = 0; i < plan.outputs.size(); ++i)
-      memory_[{event.rank, BufferKind::Output, i}].write(
-          0, {{kUndefined, 0, plan.buffers[plan.outputs[i]].bytes}});
+      contentsOf({event.rank, BufferKind::Output, i})
+          .write(0, {{kUndefined, 0, plan.buffers[plan.outputs[i]].bytes}});
     return true;
   }
 
@@ -119,13 +120,13 @@ private:
   bool forget(const Event &event) {
     const Plan &plan = history_.plan(event);
     const PlanBuffer &buffer = plan.buffers[plan.releases[event.index].buffer];
-    memory_[{event.rank, buffer.kind, 0}].write(buffer.offset, {{kUndefined, 0, buffer.bytes}});
+    contentsOf({event.rank, buffer.kind, 0}).write(buffer.offset, {{kUndefined, 0, buffer.bytes}});
     return true;
   }
 
   /// Contents of a place; a read of what nothing wrote ends the search.
   bool read(const Event &event, const Place &place, Pieces &pieces) {
-    pieces = memory_[place.memory].read(place.begin, place.end);
+    pieces = contentsOf(place.memory).read(place.begin, place.end);
     int64_t begin = place.begin;
     for (const Piece &piece : pieces) {
       if (piece.term == kUndefined) {
@@ -138,7 +139,7 @@ private:
   }
 
   bool write(const Event &event, const Place &place, const Pieces &pieces) {
-    MemoryContents &contents = memory_[place.memory];
+    MemoryContents &contents = contentsOf(place.memory);
     if (definition_ && place.memory.kind == BufferKind::Output)
       for (int64_t at = place.begin; const Piece &piece : contents.read(place.begin, place.end)) {
         if (piece.term != kUndefined) {
@@ -224,7 +225,7 @@ private:
     for (uint32_t i = 0; i < plan.outputs.size(); ++i) {
       const uint32_t buffer = plan.outputs[i];
       Place place{{event.rank, BufferKind::Output, i}, buffer, 0, plan.buffers[buffer].bytes};
-      for (const Piece &piece : memory_[place.memory].read(0, place.end)) {
+      for (const Piece &piece : contentsOf(place.memory).read(0, place.end)) {
         place.end = place.begin + piece.bytes;
         if (piece.term == kUndefined && piece.bytes != 0)
           return failAt(place, "the caller reads what nothing has written", event, {});
@@ -239,7 +240,7 @@ private:
       const FusionTensor &output = *outputs_[i];
       const Memory memory{event.rank, BufferKind::Output, i};
       const Pieces &expected = definition_->contents(output, event.rank, event.run);
-      const Pieces got = memory_[memory].read(0, bytesOf(expected));
+      const Pieces got = contentsOf(memory).read(0, bytesOf(expected));
       if (got == expected)
         continue;
       Difference difference(terms_, *definition_, output, event.run, inputNames_);
@@ -256,7 +257,7 @@ private:
   Terms terms_; // before what points to it
   std::optional<Definition> definition_;
   std::vector<const FusionTensor *> inputs_, outputs_; ///< in the definition's order
-  AllContents memory_;
+  std::vector<PerMemory<MemoryContents>> memory_;      ///< by rank
   std::vector<std::string> inputNames_;
   std::optional<Violation> violation_;
   std::optional<Place> wrong_;                ///< a part of an output, wrong from its first byte on
@@ -265,13 +266,10 @@ private:
   std::optional<Place> unwritten_;            ///< bytes that are read but were never written
 };
 
-/// For each event, whether it touches memory in any block.
-std::vector<bool> findTouching(const History &history) {
-  std::vector<bool> touching;
-  for (const Event &event : history.events())
-    touching.push_back(event.kind != EventKind::Command ||
-                       !operandsOf(history.plan(event), history.command(event)).empty());
-  return touching;
+/// Whether the event touches memory, in any block.
+bool touchesMemory(const History &history, const Event &event) {
+  return event.kind != EventKind::Command ||
+         !operandsOf(history.plan(event), history.command(event)).empty();
 }
 
 } // namespace
@@ -285,21 +283,22 @@ std::optional<Violation> findWrongResult(const History &history, llvm::ArrayRef<
     fusion = nullptr;
   Follower follower(history, fusion, ordered);
   ProgressStep step(progress, "results", "commands", order.size() * history.blocks());
-  const std::vector<bool> touching = findTouching(history);
-  size_t visited = 0;
-  const bool isDone = forAllInOrder(history, order, [&](EventId id, uint32_t block) {
-    step.advance();
-    ++visited;
-    return !touching[id] || follower.visit(history.event(id, block));
-  });
-  if (!isDone && history.blocks() == 1) {
-    follower.accuseWriters(order.take_front(visited - 1));
-    follower.accuseLateWrite(order.drop_front(visited));
+  auto visitInAllBlocks = [&](EventId id) {
+    const bool touches = touchesMemory(history, history.event(id));
+    for (uint32_t block = 0; block < history.blocks(); ++block) {
+      step.advance();
+      if (touches && !follower.visit(history.event(id, block)))
+        return false;
+    }
+    return true;
+  };
+  const auto *wrong = llvm::find_if_not(order, visitInAllBlocks);
+  if (wrong != order.end() && history.blocks() == 1) {
+    const auto before = static_cast<size_t>(wrong - order.begin());
+    follower.accuseWriters(order.take_front(before));
+    follower.accuseLateWrite(order.drop_front(before + 1));
   }
-  std::optional<Violation> found = follower.take();
-  if (!isDone && !found)
-    found = Violation{CheckRule::Result, "some commands are never reached", {}, {}};
-  return found;
+  return follower.take();
 }
 
 } // namespace braid::checker

@@ -5,7 +5,7 @@
 #include "runtime/check/cells.h"
 #include "runtime/check/missing_order.h"
 
-#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <fmt/format.h>
@@ -14,39 +14,23 @@ namespace braid::checker {
 namespace {
 
 /// Which events have to be done before an event of the first block starts. Alike ranks mostly ask
-/// for the same ones, in the same order; a rank that stands for itself asks once.
+/// for the same ones; a rank that stands for itself asks once.
 class Questions {
 public:
   explicit Questions(const History &history)
       : areAlike_(history.blocks() > 1), ofEvents_(history.events().size()) {}
 
   void ask(Actor earlier, EventId present) {
-    OfEvent &asked = ofEvents_[present];
-    if (!areAlike_)
-      return asked.list.push_back(earlier);
-    if (asked.next == asked.list.size())
-      asked.next = 0;
-    if (asked.next < asked.list.size() && asked.list[asked.next] == earlier) {
-      ++asked.next;
-      return;
-    }
-    const auto [known, isNew] =
-        places_.try_emplace({present, earlier.id, earlier.block}, asked.list.size());
-    if (isNew)
-      asked.list.push_back(earlier);
-    asked.next = known->second + 1;
+    if (!areAlike_ || asked_.insert({present, earlier.id, earlier.block}).second)
+      ofEvents_[present].push_back(earlier);
   }
 
-  llvm::ArrayRef<Actor> of(EventId present) const { return ofEvents_[present].list; }
+  llvm::ArrayRef<Actor> of(EventId present) const { return ofEvents_[present]; }
 
 private:
-  struct OfEvent {
-    std::vector<Actor> list;
-    size_t next = 0; ///< that is expected to be asked for
-  };
   const bool areAlike_;
-  std::vector<OfEvent> ofEvents_;
-  llvm::DenseMap<std::tuple<EventId, EventId, uint32_t>, size_t> places_; ///< in an event's list
+  std::vector<std::vector<Actor>> ofEvents_;
+  llvm::DenseSet<std::tuple<EventId, EventId, uint32_t>> asked_;
 };
 
 /// An event that touches the memory of a rank of the first block.

@@ -7,65 +7,14 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <numeric>
-
 namespace braid {
 namespace {
-
-constexpr size_t kNoClock = ~size_t(0);
 
 template <class T> double bytesOf(const std::vector<T> &list) {
   return static_cast<double>(list.capacity() * sizeof(T));
 }
 
 double bytesOf(const std::string &text) { return static_cast<double>(text.capacity()); }
-
-/// When the checker keeps a clock (history.h) for events that somebody still waits for, in issue
-/// order.
-struct ClockLife {
-  size_t first, last;
-};
-
-/// A stream's events have one clock in common until the stream waits for something. The n-th signal
-/// is thought to be taken when this rank takes its own n-th.
-std::vector<ClockLife> clockLives(const Plan &plan) {
-  std::vector<ClockLife> lives;
-  std::vector<size_t> present(plan.streams.size(), kNoClock), ofRecord(plan.events, kNoClock),
-      ofSignal;
-  size_t taken = 0;
-  for (size_t i = 0; i < plan.commands.size(); ++i) {
-    const Command &command = plan.commands[i];
-    size_t &clock = present[command.stream];
-    const bool isRecord = command.kind == CommandKind::Record;
-    if ((isRecord || command.kind == CommandKind::Signal) && clock == kNoClock) {
-      clock = lives.size();
-      lives.push_back({i, i});
-    }
-    if (isRecord)
-      ofRecord[command.event] = clock;
-    else if (command.kind == CommandKind::Signal)
-      ofSignal.push_back(clock);
-    else if (command.kind == CommandKind::WaitEvent && ofRecord[command.event] != kNoClock)
-      lives[ofRecord[command.event]].last = i;
-    else if (command.kind == CommandKind::Await && taken < ofSignal.size())
-      lives[ofSignal[taken++]].last = i;
-    if (command.kind == CommandKind::Await || command.kind == CommandKind::WaitEvent)
-      clock = kNoClock;
-  }
-  return lives;
-}
-
-/// The largest number of clocks that are kept at once.
-size_t mostClocks(const Plan &plan) {
-  std::vector<ptrdiff_t> change(plan.commands.size() + 1);
-  for (const ClockLife &life : clockLives(plan)) {
-    ++change[life.first];
-    --change[life.last];
-  }
-  std::partial_sum(change.begin(), change.end(), change.begin());
-  return static_cast<size_t>(*std::max_element(change.begin(), change.end()));
-}
 
 } // namespace
 
@@ -92,12 +41,12 @@ constexpr double kOfEndpoint = 12; ///< bytes for the partner of an endpoint
 double memoryToCheck(const Plan &plan, uint32_t runs) {
   constexpr double kOfEvent = 42;   ///< in the history, its order, and who waits for it
   constexpr double kOfCommand = 50; ///< bytes per command of a run: the last accesses to its bytes
-  const size_t streams = plan.streams.size();
-  const double clock = static_cast<double>(plan.ranks) * static_cast<double>(streams) * 4;
+  // Each stream has a clock, and mostly at most one that somebody waits for (history.h).
+  const auto streams = static_cast<double>(plan.streams.size());
+  const double clocks = 2 * streams, clock = static_cast<double>(plan.ranks) * streams * 4;
   return static_cast<double>(commandsToCheck(plan, runs)) * kOfEvent +
          static_cast<double>(plan.commands.size()) * kOfCommand +
-         static_cast<double>(plan.endpoints.size()) * kOfEndpoint +
-         static_cast<double>(streams + mostClocks(plan)) * clock;
+         static_cast<double>(plan.endpoints.size()) * kOfEndpoint + clocks * clock;
 }
 
 /// The numbers were measured with the examples on 256 to 1,024 ranks.

@@ -19,13 +19,13 @@ std::string Terms::str(TermId id, const std::vector<std::string> &inputs) const 
                        term.third + 1);
   }
   case TermKind::Gemm:
-    return strGemm(term, inputs);
+    return strGemm(id, inputs);
   case TermKind::Sum:
-    return strSum(sums_[payload(id)], inputs);
+    return strSum(sumAt(id), inputs);
   case TermKind::Pointwise:
-    return strFunction(functions_[payload(id)], inputs);
+    return strFunction(functionAt(id), inputs);
   case TermKind::EveryRow:
-    return str(rowList_[payload(id)]->front().term, inputs);
+    return str(rows_[static_cast<size_t>(term.first)].front().term, inputs);
   case TermKind::Unrounded:
     return "a sum to which a GEMM has added its own part, which is not rounded by itself";
   case TermKind::Mixed:
@@ -35,11 +35,11 @@ std::string Terms::str(TermId id, const std::vector<std::string> &inputs) const 
 }
 
 /// "the biased f32 matmul of %A in run 1": what is unusual is said.
-std::string Terms::strGemm(const Term &gemm, const std::vector<std::string> &inputs) const {
-  const Factor &factor = *factorList_[static_cast<size_t>(gemm.second)];
+std::string Terms::strGemm(TermId gemm, const std::vector<std::string> &inputs) const {
+  const Factor &factor = factorOf(gemm);
   return fmt::format("the {}{}matmul of {}", factor.bias.empty() ? "" : "biased ",
                      factor.result == factor.dtype ? "" : name(factor.result).str() + " ",
-                     str(static_cast<TermId>(gemm.first), inputs));
+                     str(rowsOf(gemm), inputs));
 }
 
 /// "16x8 of %B in run 1 from byte 64 on, transposed, and the bias %b in run 1"
@@ -60,8 +60,8 @@ Terms::strFactors(TermId one, TermId other, const std::vector<std::string> &inpu
     const Factor &mine = factorOf(one), &theirs = factorOf(other);
     if (mine != theirs)
       return std::pair(strFactor(mine, inputs), strFactor(theirs, inputs));
-    one = static_cast<TermId>(terms_[one].first);
-    other = static_cast<TermId>(terms_[other].first);
+    one = rowsOf(one);
+    other = rowsOf(other);
   }
   return std::nullopt;
 }
@@ -102,7 +102,7 @@ std::string Terms::strOrder(const Addend &addend, NameFn nameOf) const {
   if (kind(addend.term) != TermKind::Sum)
     return nameOf(addend);
   std::vector<std::string> names;
-  for (const Addend &each : sums_[payload(addend.term)].addends) {
+  for (const Addend &each : sumAt(addend.term).addends) {
     const Addend inner = moved(each, addend.element);
     const bool isSum = kind(inner.term) == TermKind::Sum;
     names.push_back(isSum ? "(" + strOrder(inner, nameOf) + ")" : nameOf(inner));

@@ -27,29 +27,16 @@ int64_t bytesOf(const Pieces &pieces) {
   return bytes;
 }
 
-TermId Terms::unique(TermKind kind, int64_t first, int64_t second, int64_t third) {
-  auto [entry, isNew] =
-      uniqued_.try_emplace({kind, first, second, third}, static_cast<TermId>(terms_.size()));
-  if (isNew)
-    terms_.push_back({kind, first, second, third});
-  return entry->second;
-}
-
 TermId Terms::input(uint32_t number, int64_t rank, uint32_t run) {
   return unique(TermKind::Input, number, rank, run);
 }
 
-TermId Terms::newTerm(TermKind kind) {
-  return unique(kind, static_cast<int64_t>(terms_.size()), 0, 0);
-}
+TermId Terms::newTerm(TermKind kind) { return unique(kind, static_cast<int64_t>(terms_.size())); }
 
 //===- GEMMs ----------------------------------------------------------------------------------===//
 
 TermId Terms::gemm(TermId a, const Factor &factor) {
-  auto [entry, isNew] = factors_.try_emplace(factor, static_cast<int64_t>(factors_.size()));
-  if (isNew)
-    factorList_.push_back(&entry->first);
-  return unique(TermKind::Gemm, a, entry->second, 0);
+  return unique(TermKind::Gemm, a, static_cast<int64_t>(factors_.numberOf(factor)));
 }
 
 Pieces Terms::gemmOf(const Pieces &a, const Factor &factor) {
@@ -140,10 +127,7 @@ Pieces Terms::sumOf(const Summands &summands) {
 
 /// Rows of `row`, one after the other. They count its elements around.
 TermId Terms::everyRow(const Pieces &row) {
-  auto [entry, isNew] = rows_.try_emplace(row, static_cast<int64_t>(rows_.size()));
-  if (isNew)
-    rowList_.push_back(&entry->first);
-  return unique(TermKind::EveryRow, entry->second, bytesOf(row), 0);
+  return unique(TermKind::EveryRow, static_cast<int64_t>(rows_.numberOf(row)), bytesOf(row));
 }
 
 /// The addend that meets the element `by` further on.
@@ -172,13 +156,13 @@ static bool keepsRounding(const Summands &summands) {
 bool Terms::isTakenApart(const Addend &addend) const {
   if (kind(addend.term) != TermKind::Sum)
     return false;
-  const Sum &sum = sums_[payload(addend.term)];
+  const Sum &sum = sumAt(addend.term);
   return sum.dtype == addend.dtype && sum.partial == addend.dtype;
 }
 
 Addends Terms::takenApart(const Addend &addend) const {
   Addends result;
-  for (const Addend &inner : sums_[payload(addend.term)].addends) {
+  for (const Addend &inner : sumAt(addend.term).addends) {
     const Addend here = moved(inner, addend.element);
     const Addends parts = isTakenApart(here) ? takenApart(here) : Addends{here};
     result.insert(result.end(), parts.begin(), parts.end());
@@ -188,7 +172,7 @@ Addends Terms::takenApart(const Addend &addend) const {
 
 Addends Terms::takenApart(const Piece &piece, DType dtype) const {
   const bool isSum = kind(piece.term) == TermKind::Sum;
-  const int64_t size = sizeOf(isSum ? sums_[payload(piece.term)].dtype : dtype);
+  const int64_t size = sizeOf(isSum ? sumAt(piece.term).dtype : dtype);
   const Addend whole{piece.term, dtype, piece.offset / size};
   return isSum ? takenApart(whole) : Addends{whole};
 }
@@ -207,7 +191,7 @@ Piece Terms::sum(const Addends &addends, const Summands &summands, int64_t eleme
   const int64_t first = (keepsOrder_ ? made : inOrderOfTerms(made)).front().element;
   for (Addend &addend : made)
     addend = moved(addend, -first);
-  const TermId term = uniqueSum(summands.dtype, summands.partial, made);
+  const TermId term = termOf(summands.dtype, summands.partial, made);
   return {term, first * sizeOf(summands.dtype), elements * sizeOf(summands.dtype)};
 }
 
@@ -221,15 +205,10 @@ Addends Terms::inOrderOfTerms(Addends addends) const {
   return addends;
 }
 
-TermId Terms::uniqueSum(DType dtype, DType partial, const Addends &addends) {
-  auto [entry, isNew] =
-      uniquedSums_.try_emplace({dtype, partial, keepsOrder_ ? addends : inOrderOfTerms(addends)},
-                               static_cast<TermId>(terms_.size()));
-  if (isNew) {
-    terms_.push_back({TermKind::Sum, static_cast<int64_t>(sums_.size())});
-    sums_.push_back({dtype, partial, addends});
-  }
-  return entry->second;
+TermId Terms::termOf(DType dtype, DType partial, const Addends &addends) {
+  const Addends key = keepsOrder_ ? addends : inOrderOfTerms(addends);
+  return unique(TermKind::Sum,
+                static_cast<int64_t>(sums_.numberOf({dtype, partial, key, addends})));
 }
 
 //===- Sums of one part -----------------------------------------------------------------------===//
@@ -261,7 +240,7 @@ std::optional<Piece> Terms::sumOfOne(const Addends &addends, const Summands &sum
   Factor factor = factorOf(part.term);
   factor.bias = summands.bias.pieces;
   factor.result = summands.dtype;
-  return Piece{gemm(static_cast<TermId>(terms_[part.term].first), factor), same.offset, same.bytes};
+  return Piece{gemm(rowsOf(part.term), factor), same.offset, same.bytes};
 }
 
 //===- Pointwise functions --------------------------------------------------------------------===//
@@ -292,38 +271,33 @@ Piece Terms::pointwise(Function function, int64_t elements) {
   for (Addend &operand : function.operands)
     operand = moved(operand, -first);
   const int64_t width = sizeOf(function.dtype);
-  return {uniqueFunction(function), first * width, elements * width};
+  return {termOf(function), first * width, elements * width};
 }
 
-TermId Terms::uniqueFunction(const Function &function) {
-  auto [entry, isNew] = uniquedFunctions_.try_emplace(function, static_cast<TermId>(terms_.size()));
-  if (isNew) {
-    terms_.push_back({TermKind::Pointwise, static_cast<int64_t>(functions_.size())});
-    functions_.push_back(function);
-  }
-  return entry->second;
+TermId Terms::termOf(const Function &function) {
+  return unique(TermKind::Pointwise, static_cast<int64_t>(functions_.numberOf(function)));
 }
 
 /// A function, a sum or a GEMM that has made elements of the accumulator's type `dtype`, that
 /// rounds to `result` by itself; else kUndefined.
 TermId Terms::roundedTerm(TermId exact, DType dtype, DType result) {
   if (kind(exact) == TermKind::Pointwise) {
-    Function function = functions_[payload(exact)];
+    Function function = functionAt(exact);
     const bool isExact = function.dtype == dtype && dtype == accumulatorOf(dtype);
     function.dtype = result;
-    return isExact ? uniqueFunction(function) : kUndefined;
+    return isExact ? termOf(function) : kUndefined;
   }
   if (kind(exact) == TermKind::Sum) {
-    const Sum sum = sums_[payload(exact)];
+    const Sum &sum = sumAt(exact);
     const bool isExact = sum.dtype == dtype && dtype == accumulatorOf(dtype);
-    return isExact ? uniqueSum(result, sum.partial, sum.addends) : kUndefined;
+    return isExact ? termOf(result, sum.partial, sum.addends) : kUndefined;
   }
   if (kind(exact) != TermKind::Gemm)
     return kUndefined;
   Factor factor = factorOf(exact);
   const bool isExact = factor.result == dtype && dtype == accumulatorOf(factor.dtype);
   factor.result = result;
-  return isExact ? gemm(static_cast<TermId>(terms_[exact].first), factor) : kUndefined;
+  return isExact ? gemm(rowsOf(exact), factor) : kUndefined;
 }
 
 Pieces Terms::rounded(const TypedPieces &exact, DType result) {

@@ -61,6 +61,23 @@ struct PieceReader {
   }
 };
 
+/// Gives equal values equal numbers, from 0 on.
+template <class T> class Numbered {
+public:
+  size_t numberOf(const T &value) {
+    const auto [entry, isNew] = numbers_.try_emplace(value, list_.size());
+    if (isNew)
+      list_.push_back(&entry->first);
+    return entry->second;
+  }
+  const T &operator[](size_t number) const { return *list_[number]; }
+  size_t size() const { return list_.size(); }
+
+private:
+  std::map<T, size_t> numbers_;
+  std::vector<const T *> list_;
+};
+
 enum class TermKind : uint8_t {
   Undefined,
   Input,
@@ -104,7 +121,9 @@ using Addends = std::vector<Addend>;
 class Terms {
 public:
   /// `keepOrder`: sums that add in another order, or by way of other sums, are other terms.
-  explicit Terms(bool keepOrder = false) : keepsOrder_(keepOrder) {}
+  explicit Terms(bool keepOrder = false) : keepsOrder_(keepOrder) {
+    unique(TermKind::Undefined, 0); // is kUndefined
+  }
   bool keepsOrder() const { return keepsOrder_; }
 
   /// A caller's tensor. `rank` is -1 for one that all ranks hold alike.
@@ -132,7 +151,7 @@ public:
   /// The same for the first element of a piece; `dtype` is its type if it is no sum.
   Addends takenApart(const Piece &piece, DType dtype) const;
   /// The type of a sum's parts.
-  DType partialOf(TermId sum) const { return sums_[payload(sum)].partial; }
+  DType partialOf(TermId sum) const { return sumAt(sum).partial; }
 
   // For messages; see term_text.cpp.
   /// "the matmul of %A of rank 2 in run 1"; `inputs` are the names of the parameters.
@@ -150,14 +169,18 @@ private:
     TermKind kind;
     int64_t first = 0, second = 0, third = 0; ///< input: number, rank, run; GEMM: operand, factor;
                                               ///< others: number in their list
+    auto operator<=>(const Term &) const = default;
   };
-  using Key = std::tuple<TermKind, int64_t, int64_t, int64_t>;
   /// Addends of the sum's first element, counted from there: those of element i are i further on.
   struct Sum {
     DType dtype, partial;
+    Addends key;     ///< the addends in the order that counts
     Addends addends; ///< in the order in which one who made it first adds them
+
+    auto operator<=>(const Sum &other) const {
+      return std::tie(dtype, partial, key) <=> std::tie(other.dtype, other.partial, other.key);
+    }
   };
-  using SumKey = std::tuple<DType, DType, Addends>;
   /// A function, described by its first element, as a sum is. The operands of the elements are in
   /// the order of terms, because all functions of two operands commute.
   struct Function {
@@ -167,41 +190,43 @@ private:
     auto operator<=>(const Function &) const = default;
   };
 
-  TermId unique(TermKind kind, int64_t first, int64_t second, int64_t third);
+  TermId unique(TermKind kind, int64_t first, int64_t second = 0, int64_t third = 0) {
+    return static_cast<TermId>(terms_.numberOf({kind, first, second, third}));
+  }
   /// A term that is equal to no other one. Mixed: rows or elements made of several blocks.
   /// Unrounded: a GEMM's sum with an addend, where the order of additions is kept.
   TermId newTerm(TermKind kind);
   TermId everyRow(const Pieces &row);
   Piece sum(const Addends &addends, const Summands &summands, int64_t elements);
-  TermId uniqueSum(DType dtype, DType partial, const Addends &addends);
+  TermId termOf(DType dtype, DType partial, const Addends &addends);
   Addends inOrderOfTerms(Addends addends) const;
   bool isAccumulated(const Addends &addends, const Summands &summands) const;
   std::optional<Piece> sumOfOne(const Addends &addends, const Summands &summands, int64_t elements);
   Addend moved(const Addend &addend, int64_t by) const;
   Piece pointwise(Function function, int64_t elements);
   TermId roundedTerm(TermId exact, DType dtype, DType result);
-  TermId uniqueFunction(const Function &function);
+  TermId termOf(const Function &function);
   bool isTakenApart(const Addend &addend) const;
-  size_t payload(TermId term) const { return static_cast<size_t>(terms_[term].first); }
-  const Factor &factorOf(TermId gemm) const {
-    return *factorList_[static_cast<size_t>(terms_[gemm].second)];
+  const Sum &sumAt(TermId sum) const { return sums_[static_cast<size_t>(terms_[sum].first)]; }
+  const Function &functionAt(TermId function) const {
+    return functions_[static_cast<size_t>(terms_[function].first)];
   }
-  std::string strGemm(const Term &gemm, const std::vector<std::string> &inputs) const;
+  const Factor &factorOf(TermId gemm) const {
+    return factors_[static_cast<size_t>(terms_[gemm].second)];
+  }
+  /// The first operand.
+  TermId rowsOf(TermId gemm) const { return static_cast<TermId>(terms_[gemm].first); }
+  std::string strGemm(TermId gemm, const std::vector<std::string> &inputs) const;
   std::string strFactor(const Factor &factor, const std::vector<std::string> &inputs) const;
   std::string strSum(const Sum &sum, const std::vector<std::string> &inputs) const;
   std::string strFunction(const Function &function, const std::vector<std::string> &inputs) const;
 
   const bool keepsOrder_;
-  std::vector<Term> terms_ = {{TermKind::Undefined}};
-  std::map<Key, TermId> uniqued_;
-  std::map<Factor, int64_t> factors_;
-  std::vector<const Factor *> factorList_; ///< by number
-  std::map<SumKey, TermId> uniquedSums_;
-  std::vector<Sum> sums_;
-  std::map<Function, TermId> uniquedFunctions_;
-  std::vector<Function> functions_;
-  std::map<Pieces, int64_t> rows_;
-  std::vector<const Pieces *> rowList_; ///< by number
+  Numbered<Term> terms_;
+  Numbered<Factor> factors_;
+  Numbered<Sum> sums_;
+  Numbered<Function> functions_;
+  Numbered<Pieces> rows_;
 };
 
 } // namespace braid::checker

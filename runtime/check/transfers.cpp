@@ -283,4 +283,15 @@ std::optional<Violation> matchTransfers(llvm::ArrayRef<Plan> plans, Partners &pa
   return Matcher(plans, partners, progress).run();
 }
 
+Alike findAlike(llvm::ArrayRef<Plan> plans, const Partners &partners) {
+  auto outlineOfRank = [&](int64_t rank, Shift shift) -> Result<Outline> {
+    const auto number = static_cast<size_t>(rank);
+    Outline outline = outlineOf(plans[number], shift);
+    llvm::append_range(outline, partners[number]);
+    return outline;
+  };
+  return *braid::findAlike(static_cast<int64_t>(plans.size()), plans.front().ranksPerHost,
+                           {Shift::Add, Shift::Xor}, outlineOfRank);
+}
+
 } // namespace braid::checker

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/check/checker.h"
+#include "runtime/plan/alike_ranks.h"
 
 namespace braid::checker {
 
@@ -16,5 +17,8 @@ using Partners = std::vector<std::vector<uint32_t>>;
 /// twice, ranks that prepare differently.
 std::optional<Violation> matchTransfers(llvm::ArrayRef<Plan> plans, Partners &partners,
                                         const ProgressFn &progress);
+
+/// Which ranks stand for all in the order of events. Endpoints meet as `partners` says.
+Alike findAlike(llvm::ArrayRef<Plan> plans, const Partners &partners);
 
 } // namespace braid::checker

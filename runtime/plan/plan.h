@@ -287,7 +287,7 @@ struct Plan {
   int64_t ranksPerHost = 0;
   /// Between ranks of one host.
   Transport transport = Transport::PeerMemory;
-  /// The way in which other ranks follow from the first ones (simulate/alike_ranks.h).
+  /// The way in which other ranks follow from the first ones (alike_ranks.h).
   Shift shift = Shift::Add;
   /// The number of commands[0] in what ranks say of their progress; the others follow. A job gives
   /// each program other numbers, the same for all ranks.

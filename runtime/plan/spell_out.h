@@ -27,8 +27,8 @@ struct Whole {
   std::shared_ptr<const std::vector<int64_t>> ranks; ///< that have a group in it, in order
 };
 /// The whole that each group belongs to, by rank. Messages meet by their number. The Plans are
-/// those of all ranks, or of the first ones where those stand for all (simulate/alike_ranks.h);
-/// `ranks` are then of these.
+/// those of all ranks, or of the first ones where those stand for all (alike_ranks.h); `ranks` are
+/// then of these.
 std::vector<std::vector<Whole>> wholesOf(llvm::ArrayRef<Plan> plans);
 
 /// Plans of all ranks with their groups and collectives spelled out: in front of each the commands

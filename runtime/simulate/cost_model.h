@@ -137,7 +137,7 @@ struct CostModel {
 
   /// JSON; decode() gives the same back.
   std::string encode() const;
-  /// Also reads the four older formats. BadInput names the place of a mistake in any text.
+  /// BadInput names the place of a mistake in any text.
   static Result<CostModel> decode(llvm::StringRef text);
 
 private:

@@ -1,8 +1,7 @@
 //===- runtime/simulate/cost_model_json.cpp - a cost model as text, in both directions --------===//
 //
 // describe() lists the fields of each part of a model, with their ranges. A ModelWriter and a
-// ModelReader follow this list. modernise() turns a file of an older format into one of the present
-// format.
+// ModelReader follow this list.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -15,9 +14,7 @@
 namespace braid {
 namespace {
 
-/// The format that is written, and the oldest one that is read.
-constexpr int kVersion = 7, kOldestVersion = 3;
-std::string formatOf(int version) { return fmt::format("braid cost model {}", version); }
+constexpr llvm::StringLiteral kFormat = "braid cost model 7";
 
 /// An upper bound of times and rates, so that their sums stay finite.
 constexpr double kLargest = 1e15;
@@ -197,53 +194,13 @@ private:
   const std::string path_;
 };
 
-// -- Older formats. --
-
-double numberOf(const JsonObject &json, const char *key) { return valueOr(json.getNumber(key), 0); }
-
-/// Formats 3 to 5 had the parts of a signal, and the host's time for each kind of command. Formats
-/// 4 to 6 had how far ranks begin apart; formats 3 to 6 had sums beside copies, and more that is
-/// ignored.
-void moderniseOperation(JsonObject &json) {
-  json["run_us"] = numberOf(json, "run_us") + numberOf(json, "apart_us");
-  json.try_emplace("gap_us", 0);
-  for (const char *part : {"flight_us", "await_us"})
-    json["signal_us"] = numberOf(json, "signal_us") + numberOf(json, part);
-  for (const char *part : {"issue_copy_us", "issue_matmul_us", "issue_signal_us", "issue_event_us"})
-    json["issue_us"] = numberOf(json, "issue_us") + numberOf(json, part) / 4;
-  if (const JsonValue *sum = json.get("sum"))
-    json["local"] = JsonValue(*sum);
-}
-
-/// Messages and the network could be left out.
-void modernise(JsonObject &json) {
-  if (JsonArray *operations = json.getArray("operations"))
-    for (JsonValue &each : *operations)
-      if (JsonObject *operation = each.getAsObject())
-        moderniseOperation(*operation);
-  const NetworkCost assumed;
-  json.try_emplace("messages", JsonArray());
-  json.try_emplace("network", JsonObject{{"latency_us", assumed.latencyUs},
-                                         {"bytes_per_us", assumed.bytesPerUs}});
-  if (JsonObject *network = json.getObject("network"))
-    network->try_emplace("rank_bytes_per_us", numberOf(*network, "bytes_per_us"));
-}
-
-/// 0: none of them.
-int versionOf(llvm::StringRef format) {
-  for (int version = kOldestVersion; version <= kVersion; ++version)
-    if (format == formatOf(version))
-      return version;
-  return 0;
-}
-
 } // namespace
 
 std::string CostModel::encode() const {
   CostModel model = *this;
   auto write = [&](JsonWriter &json) {
     json.object([&] {
-      json.attribute("format", formatOf(kVersion));
+      json.attribute("format", kFormat);
       ModelWriter writer(json);
       describe(writer, model);
     });
@@ -258,12 +215,10 @@ Result<CostModel> CostModel::decode(llvm::StringRef text) {
   JsonObject *object = json->getAsObject();
   if (!object)
     return badInput("cost model: expected an object, got {}", jsonGot(&*json));
-  const int version = versionOf(valueOr(object->getString("format"), ""));
-  if (version == 0)
-    return badInput("cost model: format: expected \"{}\", got {}", formatOf(kVersion),
-                    jsonGot(object->get("format")));
-  if (version < kVersion)
-    modernise(*object);
+  if (valueOr(object->getString("format"), "") != kFormat)
+    return badInput(
+        "cost model: format: expected \"{}\", got {}; braid calibrate writes a new file",
+        kFormat.str(), jsonGot(object->get("format")));
   CostModel model;
   Status status;
   ModelReader reader(*object, status);

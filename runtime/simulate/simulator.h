@@ -57,9 +57,9 @@ inline llvm::ArrayRef<Plan> shownPlans(llvm::ArrayRef<Plan> plans, const Simulat
   return simulation.spelled.empty() ? plans : llvm::ArrayRef<Plan>(simulation.spelled);
 }
 
-/// Predicts one run of the Plans of all ranks, in rank order, or of those that stand for all
-/// (alike_ranks.h). BadInput if they are not such Plans; Unsupported if the model lacks what they
-/// need; TimedOut if the run cannot end, naming what waits. Ends on any Plans.
+/// Predicts one run of the Plans of all ranks, in rank order, or of those that stand for all, see
+/// runtime/plan/alike_ranks.h. BadInput if they are not such Plans; Unsupported if the model lacks
+/// what they need; TimedOut if the run cannot end, naming what waits. Ends on any Plans.
 Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
                             const SimulationOptions &options);
 

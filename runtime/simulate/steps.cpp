@@ -5,7 +5,6 @@
 #include "ir/failure.h"
 #include "runtime/execute/peer_memory.h"
 #include "runtime/plan/spell_out.h"
-#include "runtime/simulate/alike_ranks.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -325,6 +324,17 @@ std::vector<uint32_t> kernelSizes(const Plan &plan, TransferMode transferMode) {
           sizeOfKernel(plan, llvm::ArrayRef(plan.commands).slice(i, end - i), transferMode.signals);
   }
   return sizes;
+}
+
+Outline timeOutlineOf(const Plan &plan, Shift shift) {
+  Outline outline = outlineOf(plan, shift);
+  outline.push_back(plan.hosts() > 1 ? plan.rank % plan.ranksPerHost : 0);
+  for (const Endpoint &endpoint : plan.endpoints)
+    outline.insert(outline.end(), {endpoint.channel, endpoint.sequence});
+  llvm::append_range(outline, kernelSizes(plan, {CopyBy::Kernel}));
+  for (size_t i = 0; i < plan.commands.size(); ++i)
+    outline.push_back(continuesBatch(plan, i));
+  return outline;
 }
 
 Result<Job> makeJob(llvm::ArrayRef<Plan> plans, const CostModel &model, const OperationCosts &costs,

@@ -1,6 +1,7 @@
 //===- runtime/simulate/steps.h - Plans as steps of streams, each with its costs --------------===//
 #pragma once
 
+#include "runtime/plan/alike_ranks.h"
 #include "runtime/simulate/cost_model.h"
 #include "runtime/simulate/flows.h"
 
@@ -14,6 +15,10 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 /// begin and end together, for each command of a Plan. Above 1 for several copies by one kernel,
 /// with the signals after them and the sum that it adds on the way.
 std::vector<uint32_t> kernelSizes(const Plan &plan, TransferMode transferMode);
+
+/// The outline of a Plan, with what times depend on besides: the rank's place on its host, what its
+/// endpoints meet, and the kernels that execute its copies. These depend on the places of blocks.
+Outline timeOutlineOf(const Plan &plan, Shift shift);
 
 /// Commands that a stream executes together.
 struct Step {
@@ -69,7 +74,8 @@ struct Job {
 };
 
 /// All ranks before the first moment. `plans`, which outlive the result, are those of all ranks, in
-/// rank order, or of the first ones, which stand for all (alike_ranks.h): BadInput if not.
+/// rank order, or of the first ones, which stand for all (runtime/plan/alike_ranks.h):
+/// BadInput if not.
 /// Unsupported if `model` lacks a GEMM. `costs` are operations of `model`. If `knowsMessages`,
 /// groups and collectives cost what the model says; else they take no time of their own.
 Result<Job> makeJob(llvm::ArrayRef<Plan> plans, const CostModel &model, const OperationCosts &costs,

@@ -23,29 +23,29 @@ namespace {
 
 using Plans = std::vector<Plan>;
 
-CheckReport judge(const HostsCase &of, const Plans &plans) {
+CheckReport judge(const Planned &of, const Plans &plans) {
   Result<CheckReport> report = check(plans, of.compiled.fusion, {.queues = 1});
   EXPECT_TRUE(report.isOk()) << report.status().message();
   return report ? *report : CheckReport();
 }
 
-std::vector<HostsCase> cases() {
-  std::vector<HostsCase> all;
+std::vector<Planned> cases() {
+  std::vector<Planned> all;
   for (const auto &[ranks, ofHost] :
        {std::pair<int64_t, int64_t>{4, 2}, {6, 2}, {6, 3}, {4, 1}, {8, 4}}) {
     for (const char *schedule : {"pairwise", "ring", "batched", "bulk", "sequential", "coalesced",
                                  "collective", "pairwise;chunks=2", "pairwise;placement=shared",
                                  "pairwise;protocol=put", "ring;protocol=put"})
-      all.push_back(hostsCase(gatherOf(ranks, ofHost), schedule));
+      all.push_back(planned(gatherOf(ranks, ofHost), schedule));
     for (const char *schedule :
          {"pairwise", "ring", "bulk", "sequential", "pairwise;chunks=2", "collective"})
-      all.push_back(hostsCase(scatterOf(ranks, ofHost), schedule));
+      all.push_back(planned(scatterOf(ranks, ofHost), schedule));
   }
   return all;
 }
 
 TEST(HostsChecker, ProvesWhatLoweringMakes) {
-  for (const HostsCase &made : cases()) {
+  for (const Planned &made : cases()) {
     const CheckReport report = judge(made, made.plans);
     EXPECT_TRUE(report.isSafe()) << str(report) << str(made.plans[0]);
     EXPECT_TRUE(report.resultChecked) << str(report);
@@ -93,7 +93,7 @@ constexpr const char *kTooEarly = R"(program @early mesh [0 .. 4) of 2
 })";
 
 TEST(HostsChecker, TakesNoOrderFromWhatALibraryNeedNotGive) {
-  const HostsCase made = hostsCase(kTooEarly);
+  const Planned made = planned(kTooEarly);
   const CheckReport report = judge(made, made.plans);
   ASSERT_FALSE(report.isSafe());
   EXPECT_EQ(report.violation->rule, CheckRule::Race) << str(report);
@@ -101,7 +101,7 @@ TEST(HostsChecker, TakesNoOrderFromWhatALibraryNeedNotGive) {
 
 /// A program that is safe over messages alone is safe here.
 TEST(HostsChecker, HasNoGroupThatMessagesHaveNot) {
-  for (const HostsCase &made : cases()) {
+  for (const Planned &made : cases()) {
     Compiled asMessages = made.compiled;
     asMessages.transport = Transport::Messages;
     const Result<Plans> all = makePlans(asMessages);
@@ -212,7 +212,7 @@ TEST(HostsChecker, FindsEveryDamage) {
   constexpr NamedDamage kSplit[] = {{"split a group", splitGroup}};
   DamageCount count(kDamages), splits(kSplit);
   int together = 0;
-  for (const HostsCase &made : cases()) {
+  for (const Planned &made : cases()) {
     count.expectFound(made.plans,
                       [&](const Plans &damaged, size_t) { return !judge(made, damaged).isSafe(); });
     splits.expectFound(made.plans, [&](const Plans &damaged, size_t rank) {
@@ -228,7 +228,7 @@ TEST(HostsChecker, FindsEveryDamage) {
 
 /// On both sides, so that they meet: the host is what is wrong.
 TEST(HostsChecker, RefusesAnEndpointThatReachesAnotherHost) {
-  HostsCase made = hostsCase(gatherOf(4, 4), "pairwise");
+  Planned made = planned(gatherOf(4, 4), "pairwise");
   for (Plan &plan : made.plans)
     plan.ranksPerHost = 2;
   const CheckReport report = judge(made, made.plans);
@@ -246,13 +246,13 @@ TEST(HostsChecker, FindsACircleOverTwoHosts) {
                      "  %s = p2p send %out to (rank + 1) mod 4 via %h\n"
                    : "  %s = p2p send %out to (rank + 1) mod 4 via %h\n"
                      "  %r = p2p recv %in from (rank - 1) mod 4 via %h\n  wait %r\n";
-    return hostsCase("program @p mesh [0 .. 4) of 2 (%A: f32[4]) -> (%C: f32[4]) {\n"
-                     "  %all = allocate symmetric f32[2, 4]\n"
-                     "  %h = share_mem_handles get %all\n"
-                     "  %out = select %all[0]\n  %in = select %all[1]\n  set %out, %A\n" +
-                     exchange + "  set %C, %in\n  wait %s\n}\n");
+    return planned("program @p mesh [0 .. 4) of 2 (%A: f32[4]) -> (%C: f32[4]) {\n"
+                   "  %all = allocate symmetric f32[2, 4]\n"
+                   "  %h = share_mem_handles get %all\n"
+                   "  %out = select %all[0]\n  %in = select %all[1]\n  set %out, %A\n" +
+                   exchange + "  set %C, %in\n  wait %s\n}\n");
   };
-  const HostsCase good = circle(false), bad = circle(true);
+  const Planned good = circle(false), bad = circle(true);
   EXPECT_TRUE(judge(good, good.plans).isSafe()) << str(judge(good, good.plans));
   const CheckReport report = judge(bad, bad.plans);
   ASSERT_FALSE(report.isSafe());
@@ -266,7 +266,7 @@ TEST(HostsChecker, FindsACircleOverTwoHosts) {
 /// A local wait that stands in front of a group of its own step.
 TEST(HostsChecker, FindsALocalWaitBeforeAGroup) {
   int moved = 0, found = 0;
-  for (const HostsCase &made : cases())
+  for (const Planned &made : cases())
     for (size_t rank = 0; rank < made.plans.size(); ++rank)
       for (size_t k = 0;; ++k) {
         Plans damaged = made.plans;

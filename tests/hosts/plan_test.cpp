@@ -26,7 +26,7 @@ constexpr const char *kRing = R"(program @ring mesh [0 .. 4) of 2 (%A: f32[4]) -
 )";
 
 TEST(HostsPlan, MakesAMessageOfWhatLeavesTheHost) {
-  const HostsCase ring = hostsCase(kRing);
+  const Planned ring = planned(kRing);
   EXPECT_EQ(commandsOf(ring, 0), "main       copy       %all[0 .. 16) <- %A[0 .. 16)\n"
                                  "main       signal     rank 1, endpoint 0\n"
                                  "main       group      recv %all[16 .. 32) from rank 3\n"
@@ -44,7 +44,7 @@ TEST(HostsPlan, MakesAMessageOfWhatLeavesTheHost) {
 TEST(HostsPlan, IsAsBeforeOnOneHost) {
   std::string text = kRing;
   text.replace(text.find(" of 2"), 5, " of 4");
-  const HostsCase ring = hostsCase(text);
+  const Planned ring = planned(text);
   for (const Plan &plan : ring.plans)
     EXPECT_TRUE(plan.groups.empty());
   EXPECT_THAT(str(ring.plans[0]), HasSubstr("plan @ring rank 0 of 4\n"));
@@ -76,7 +76,7 @@ TEST(HostsPlan, IssuesWhatIsPostedTogetherInThreeParts) {
 }
 )";
   for (const std::string &between : {posts, "  group {\n" + posts + "  }\n"}) {
-    const HostsCase made = hostsCase(before + between + after);
+    const Planned made = planned(before + between + after);
     EXPECT_EQ(commandsOf(made, 0),
               "main       copy       %all[0 .. 16) <- %A[0 .. 16)\n"
               "main       signal     rank 1, endpoint " +
@@ -101,7 +101,7 @@ TEST(HostsPlan, IssuesWhatIsPostedTogetherInThreeParts) {
 }
 
 TEST(HostsPlan, KeepsACollectiveWholeThatLeavesTheHost) {
-  const HostsCase made = hostsCase(R"(program @p mesh [0 .. 4) of 2 (%A: f32[4]) -> (%C: f32[8]) {
+  const Planned made = planned(R"(program @p mesh [0 .. 4) of 2 (%A: f32[4]) -> (%C: f32[8]) {
   %c = collective allgather %C, %A team [0, 1]
   wait %c
   %d = collective allgather %C, %A team [0, 2]

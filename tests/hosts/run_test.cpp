@@ -86,7 +86,7 @@ TEST(HostsRun, EveryScheduleEqualsTheReference) {
 /// put, which applies within a host, where the program is safe.
 TEST(HostsRun, PutWithinAHost) {
   for (const char *schedule : {"pairwise;protocol=put", "ring;protocol=put"}) {
-    const HostsCase made = hostsCase(gatherOf(4, 2), schedule);
+    const Planned made = planned(gatherOf(4, 2), schedule);
     const Result<RunReport> report =
         run(made.compiled, made.plans, messageBackend(), {.iterations = 4, .verify = true});
     EXPECT_TRUE(report.isOk()) << schedule << report.status().message();
@@ -99,18 +99,18 @@ TEST(HostsRun, PutWithinAHost) {
 TEST(HostsRun, RefusesADeviceWithoutMessages) {
   BackendRegistry registry;
   registerNullBackend(registry);
-  const HostsCase made = hostsCase(gatherOf(4, 2), "pairwise");
+  const Planned made = planned(gatherOf(4, 2), "pairwise");
   const Result<RunReport> report = run(made.compiled, made.plans, *registry.find("null"), {});
   ASSERT_FALSE(report.isOk());
   EXPECT_EQ(report.status().code(), StatusCode::Unsupported);
   EXPECT_THAT(report.status().message(),
-              testing::MatchesRegex("h.braid:5:3: ranks [0-3] and [0-3] are on different hosts: "
+              testing::MatchesRegex("t.braid:5:3: ranks [0-3] and [0-3] are on different hosts: "
                                     "expected a backend that sends messages"));
 }
 
 /// One that is there and cannot be opened, on one rank.
 TEST(HostsRun, SaysWhatMessagesWereFor) {
-  const HostsCase made = hostsCase(gatherOf(4, 2), "pairwise");
+  const Planned made = planned(gatherOf(4, 2), "pairwise");
   const Result<RunReport> report = run(made.compiled, made.plans, messageBackend(/*dumb=*/2), {});
   ASSERT_FALSE(report.isOk());
   EXPECT_THAT(report.status().message(), testing::HasSubstr("between hosts, for \"%"));
@@ -119,7 +119,7 @@ TEST(HostsRun, SaysWhatMessagesWereFor) {
 
 /// Nobody opens a library for a program that keeps to its hosts.
 TEST(HostsRun, NeedsNoMessagesWithinHosts) {
-  const HostsCase made = hostsCase(R"(program @p mesh [0 .. 4) of 2 (%A: f32[4]) -> (%C: f32[4]) {
+  const Planned made = planned(R"(program @p mesh [0 .. 4) of 2 (%A: f32[4]) -> (%C: f32[4]) {
   %all = allocate symmetric f32[4]
   %h = share_mem_handles get %all
   set %all, %A
@@ -158,7 +158,7 @@ TEST(HostsRun, RefusesAProgramOfOtherHosts) {
       return std::unique_ptr<Cluster>(
           std::make_unique<OnHosts>(BRAID_TRY(create(options)), ofHost));
     };
-    const HostsCase made = hostsCase(gatherOf(4, ofProgram), "pairwise");
+    const Planned made = planned(gatherOf(4, ofProgram), "pairwise");
     return run(made.compiled, made.plans, backend, {}).status();
   };
   EXPECT_TRUE(runOn(2, 2).isOk());

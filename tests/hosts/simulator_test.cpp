@@ -32,49 +32,49 @@ std::string crossing(int64_t ranks, int64_t count) {
          " via %h\n  }\n  wait %r\n  wait %s\n}\n";
 }
 
-Simulation simulated(const HostsCase &made, const CostModel &model) {
+Simulation simulated(const Planned &made, const CostModel &model) {
   Result<Simulation> result = simulate(made.plans, model, {});
   EXPECT_TRUE(result.isOk()) << result.status().message();
   return result ? std::move(*result) : Simulation();
 }
 
 TEST(HostsSimulator, TakesTheLatencyAndTheBytes) {
-  const Simulation one = simulated(hostsCase(crossing(2, 100)), freeModel());
+  const Simulation one = simulated(planned(crossing(2, 100)), freeModel());
   EXPECT_NEAR(one.us, 7 + 400 / 2.0, 0.01);
 }
 
 TEST(HostsSimulator, SharesTheNetworkOfAHost) {
-  const Simulation three = simulated(hostsCase(crossing(6, 100)), freeModel());
+  const Simulation three = simulated(planned(crossing(6, 100)), freeModel());
   EXPECT_NEAR(three.us, 7 + 3 * 400 / 2.0, 0.01);
 }
 
 TEST(HostsSimulator, SharesTheNetworkOfARank) {
   CostModel model = freeModel();
   model.network = {.latencyUs = 7, .bytesPerUs = 6, .rankBytesPerUs = 1};
-  EXPECT_NEAR(simulated(hostsCase(crossing(2, 100)), model).us, 7 + 400 / 1.0, 0.01);
-  EXPECT_NEAR(simulated(hostsCase(crossing(6, 100)), model).us, 7 + 400 / 1.0, 0.01);
+  EXPECT_NEAR(simulated(planned(crossing(2, 100)), model).us, 7 + 400 / 1.0, 0.01);
+  EXPECT_NEAR(simulated(planned(crossing(6, 100)), model).us, 7 + 400 / 1.0, 0.01);
   model.network.bytesPerUs = 2;
-  EXPECT_NEAR(simulated(hostsCase(crossing(6, 100)), model).us, 7 + 3 * 400 / 2.0, 0.01);
+  EXPECT_NEAR(simulated(planned(crossing(6, 100)), model).us, 7 + 3 * 400 / 2.0, 0.01);
 }
 
 /// A ring sends each block over the network once, pairs once for each rank of the other host.
 TEST(HostsSimulator, CountsWhatAGatherSends) {
   const int64_t block = 4 * 5 * 4;
   const auto sent = [](const char *schedule) {
-    return bytesSentByHosts(hostsCase(gatherOf(6, 3), schedule).plans);
+    return bytesSentByHosts(planned(gatherOf(6, 3), schedule).plans);
   };
   EXPECT_THAT(sent("pairwise"), testing::ElementsAre(9 * block, 9 * block));
   EXPECT_THAT(sent("ring"), testing::ElementsAre(5 * block, 5 * block));
   EXPECT_THAT(sent("collective"), testing::ElementsAre(9 * block, 9 * block));
-  EXPECT_LT(simulated(hostsCase(gatherOf(6, 3), "ring"), freeModel()).us,
-            simulated(hostsCase(gatherOf(6, 3), "pairwise"), freeModel()).us);
+  EXPECT_LT(simulated(planned(gatherOf(6, 3), "ring"), freeModel()).us,
+            simulated(planned(gatherOf(6, 3), "pairwise"), freeModel()).us);
 }
 
 /// Rank 1 gets what rank 0 has from the beginning, but their whole has rank 2, which is late.
 TEST(HostsSimulator, WaitsUntilAllOfAWholeHaveCome) {
   CostModel model = freeModel();
   model.add(GemmCost{.dtype = DType::F32, .m = 4, .n = 4, .k = 4, .us = 50});
-  const Simulation late = simulated(hostsCase(R"(
+  const Simulation late = simulated(planned(R"(
 program @late mesh [0 .. 3) of 1 (%A: f32[4, 4], %B: f32[4, 4]) -> (%C: f32[4, 4]) {
   %a = allocate symmetric f32[4, 4]
   %h = share_mem_handles get %a

@@ -2,32 +2,11 @@
 
 #include "tests/hosts/support.h"
 
-#include "tests/support/configured.h"
-
 #include <fmt/format.h>
-#include <gtest/gtest.h>
 
 namespace braid::test {
 
-HostsCase hostsCase(const std::string &text, const std::string &schedule,
-                    const CompileOptions &options) {
-  HostsCase made{parseSource("h.braid", text), {}, {}};
-  CompileOptions given = options;
-  if (!schedule.empty())
-    given.schedule = configured(schedule);
-  Result<Compiled> compiled = compile(*made.source, given);
-  EXPECT_TRUE(compiled.isOk()) << made.source->diags.str() << compiled.status().message();
-  if (!compiled)
-    return made;
-  made.compiled = *compiled;
-  Result<std::vector<Plan>> plans = makePlans(made.compiled);
-  EXPECT_TRUE(plans.isOk()) << plans.status().message() << made.source->diags.str();
-  if (plans)
-    made.plans = std::move(*plans);
-  return made;
-}
-
-std::string commandsOf(const HostsCase &of, size_t rank) {
+std::string commandsOf(const Planned &of, size_t rank) {
   std::string text;
   for (const Command &command : of.plans.at(rank).commands)
     text += str(of.plans[rank], command) + "\n";

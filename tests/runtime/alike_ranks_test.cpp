@@ -5,10 +5,9 @@
 //
 //===----------------------------------------------------------------------------------------===//
 
-#include "api/compile/plans.h"
 #include "runtime/plan/spell_out.h"
 #include "tests/support/alike.h"
-#include "tests/support/configured.h"
+#include "tests/support/checked.h"
 #include "tests/support/damage.h"
 
 #include <fmt/format.h>
@@ -21,11 +20,8 @@ namespace {
 
 using Plans = std::vector<Plan>;
 
-struct Subject {
+struct Subject : Planned {
   std::string name;
-  std::unique_ptr<Source> source;
-  Compiled compiled;
-  Plans plans;
 };
 
 constexpr const char *kGather = R"(fusion @g(D = 3, L = 3) {
@@ -55,21 +51,9 @@ constexpr const char *kAll = R"(fusion @a(D = 3, L = 3) {
 
 Subject subjectOf(const std::string &text, int64_t ranks, const std::string &schedule,
                   int64_t ranksPerHost = 0) {
-  Subject subject{fmt::format("{}of {} ranks, '{}'", text, ranks, schedule),
-                  parseSource("a.braid", text),
-                  {},
-                  {}};
-  CompileOptions options;
-  options.ranks = ranks;
-  options.parameters = {{"L", ranksPerHost == 0 ? ranks : ranksPerHost}};
-  options.schedule = configured(schedule);
-  Result<Compiled> compiled = compile(*subject.source, options);
-  EXPECT_TRUE(compiled.isOk()) << subject.source->diags.str() << compiled.status().message();
-  if (!compiled)
-    return subject;
-  subject.compiled = *compiled;
-  subject.plans = std::move(*makePlans(subject.compiled));
-  return subject;
+  const int64_t ofHost = ranksPerHost == 0 ? ranks : ranksPerHost;
+  return {planned(text, schedule, {.ranks = ranks, .parameters = {{"L", ofHost}}}),
+          fmt::format("{}of {} ranks, '{}'", text, ranks, schedule)};
 }
 
 /// Whether they are safe, which is judged both ways.
@@ -106,25 +90,19 @@ TEST(CheckerAlikeRanks, AreJudgedAsEachRank) {
     }
 }
 
-TEST(CheckerAlikeRanks, OnEverySizeUpTo64) {
-  for (int64_t ranks = 17; ranks <= 64; ++ranks)
-    for (const char *schedule : {"pairwise", "ring"}) {
-      const Subject gather = subjectOf(kGather, ranks, schedule);
-      EXPECT_EQ(periodOf(gather.plans), 1u);
-      EXPECT_TRUE(expectSame(gather, gather.plans));
-      const Subject scatter = subjectOf(kScatter, ranks, schedule);
-      EXPECT_EQ(periodOf(scatter.plans), 1u);
-      EXPECT_TRUE(expectSame(scatter, scatter.plans));
-    }
-}
-
-/// Ranks exchange blocks two by two, rank xor i, where they are a power of two.
-TEST(CheckerAlikeRanks, OfPairs) {
-  for (int64_t ranks : {32, 64, 128}) {
-    const Subject subject = subjectOf(kGather, ranks, "coalesced");
+TEST(CheckerAlikeRanks, OnManySizes) {
+  auto expectSafe = [](const char *text, int64_t ranks, const char *schedule) {
+    const Subject subject = subjectOf(text, ranks, schedule);
     EXPECT_EQ(periodOf(subject.plans), 1u);
     EXPECT_TRUE(expectSame(subject, subject.plans));
-  }
+  };
+  for (int64_t ranks = 17; ranks <= 64; ++ranks)
+    for (const char *schedule : {"pairwise", "ring"})
+      for (const char *text : {kGather, kScatter})
+        expectSafe(text, ranks, schedule);
+  // Ranks exchange blocks two by two, rank xor i, where they are a power of two.
+  for (int64_t ranks : {32, 64, 128})
+    expectSafe(kGather, ranks, "coalesced");
 }
 
 TEST(CheckerAlikeRanks, OfHosts) {

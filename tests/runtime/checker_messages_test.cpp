@@ -5,12 +5,9 @@
 //
 //===----------------------------------------------------------------------------------------===//
 
-#include "api/compile/plans.h"
-#include "ir/failure.h"
-#include "tests/support/configured.h"
+#include "tests/support/checked.h"
 #include "tests/support/damage.h"
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,29 +16,12 @@ namespace {
 
 using Plans = std::vector<Plan>;
 
-struct Subject {
-  std::unique_ptr<Source> source;
-  Compiled compiled;
-  Plans plans;
-};
-
-Subject subjectOf(const std::string &text, const std::string &schedule, int64_t ranks) {
-  Subject subject{parseSource("m.braid", text), {}, {}};
-  CompileOptions options{.transport = Transport::Messages};
-  if (text.find("fusion") == 0)
-    options.ranks = ranks;
-  if (!schedule.empty())
-    options.schedule = configured(schedule);
-  Result<Compiled> compiled = compile(*subject.source, options);
-  EXPECT_TRUE(compiled.isOk()) << subject.source->diags.str() << compiled.status().message();
-  if (!compiled)
-    return subject;
-  subject.compiled = *compiled;
-  subject.plans = std::move(*makePlans(subject.compiled));
-  return subject;
+Planned subjectOf(const std::string &text, const std::string &schedule = "",
+                  std::optional<int64_t> ranks = {}) {
+  return planned(text, schedule, {.ranks = ranks, .transport = Transport::Messages});
 }
 
-CheckReport judge(const Subject &subject, const Plans &plans) {
+CheckReport judge(const Planned &subject, const Plans &plans) {
   Result<CheckReport> report = check(plans, subject.compiled.fusion, {.queues = 1});
   EXPECT_TRUE(report.isOk()) << report.status().message();
   return report ? *report : CheckReport();
@@ -82,8 +62,8 @@ constexpr const char *kCollectives = R"(program @c mesh [0 .. 3)
 }
 )";
 
-std::vector<Subject> subjects() {
-  std::vector<Subject> all;
+std::vector<Planned> subjects() {
+  std::vector<Planned> all;
   for (int64_t ranks : {2, 3, 4}) {
     for (const char *schedule : {"pairwise", "ring", "batched", "bulk", "sequential",
                                  "pairwise;chunks=2", "pairwise;placement=shared"})
@@ -91,7 +71,7 @@ std::vector<Subject> subjects() {
     for (const char *schedule : {"pairwise", "ring", "bulk", "sequential", "pairwise;chunks=2"})
       all.push_back(subjectOf(kReduce, schedule, ranks));
   }
-  all.push_back(subjectOf(kCollectives, "", 3));
+  all.push_back(subjectOf(kCollectives));
   return all;
 }
 
@@ -177,7 +157,7 @@ constexpr NamedDamage kDamages[] = {
 
 TEST(CheckerMessages, EveryDamageIsFound) {
   DamageCount count(kDamages);
-  for (const Subject &subject : subjects()) {
+  for (const Planned &subject : subjects()) {
     ASSERT_TRUE(judge(subject, subject.plans).isSafe()) << str(judge(subject, subject.plans));
     count.expectFound(subject.plans, [&](const Plans &damaged, size_t) {
       return !judge(subject, damaged).isSafe();
@@ -191,7 +171,7 @@ TEST(CheckerMessages, EveryDamageIsFound) {
 TEST(CheckerMessages, GroupsOnSeveralStreamsAreOrdered) {
   int dropped = 0;
   for (const char *schedule : {"pairwise;streams=3", "pairwise;chunks=2;streams=3"}) {
-    const Subject subject = subjectOf(kGather, schedule, 4);
+    const Planned subject = subjectOf(kGather, schedule, 4);
     for (size_t k = 0;; ++k) {
       Plans damaged = subject.plans;
       const std::optional<size_t> wait = findCommand(damaged[0], k, CommandKind::WaitEvent);

@@ -5,8 +5,6 @@
 //
 //===----------------------------------------------------------------------------------------===//
 
-#include "api/compile/plans.h"
-#include "runtime/plan/specialize.h"
 #include "runtime/plan/spell_out.h"
 #include "tests/support/checked.h"
 
@@ -137,17 +135,15 @@ TEST(Checker, ExpectsOfAlikeRanksWhatTheyTake) {
                                          "  %C = matmul %A, %B : bf16[Stream{{D}}, 1, 8]\n"
                                          "  output %C\n}}\n",
                                          mesh);
-    const std::unique_ptr<Source> source = parseSource("t.braid", text);
-    const Result<Compiled> compiled = compile(*source, {});
-    ASSERT_TRUE(compiled.isOk()) << source->diags.str();
-    std::vector<Plan> plans = *makePlans(*compiled);
+    Planned made = planned(text);
+    std::vector<Plan> &plans = made.plans;
     if (plans.front().mayHaveMessages())
       llvm::append_range(plans, spellOut(plans));
     double ofPlans = 0;
     for (const Plan &plan : plans)
       ofPlans += memoryOf(plan);
-    const double alike = bytesToCheck(*compiled, false) - ofPlans;
-    const double each = bytesToCheck(*compiled, true) - ofPlans;
+    const double alike = bytesToCheck(made.compiled, false) - ofPlans;
+    const double each = bytesToCheck(made.compiled, true) - ofPlans;
     EXPECT_GT(alike, 0) << mesh;
     EXPECT_LT(alike, 0.7 * each) << mesh;
   }
@@ -638,16 +634,8 @@ program @part implements @f mesh [0 .. 2) (%A: f32[3, 4], %B: f32[4, 1, 5])
 //===- Plans that no program gives ------------------------------------------------------------===//
 
 /// The plans of kGather, with the definition.
-struct Plans {
-  explicit Plans(const std::string &text = kGather) : source(parseSource("t.braid", text)) {
-    Result<Compiled> compiled = compile(*source, {});
-    EXPECT_TRUE(compiled) << source->diags.str();
-    fusion = compiled->fusion;
-    for (int64_t rank = 0; rank < compiled->program->ranks(); ++rank) {
-      plans.push_back(*specialize(*compiled->program, rank, source->diags));
-      EXPECT_TRUE(!source->diags.hasErrors()) << source->diags.str();
-    }
-  }
+struct Plans : Planned {
+  explicit Plans(const std::string &text = kGather) : Planned(planned(text)) {}
 
   Command &find(size_t rank, CommandKind kind) {
     for (Command &command : plans[rank].commands)
@@ -661,13 +649,9 @@ struct Plans {
     plans[rank].commands.erase(plans[rank].commands.begin() + static_cast<std::ptrdiff_t>(index));
   }
   std::string verdict(const CheckOptions &options = {}) {
-    Result<CheckReport> report = check(plans, fusion, options);
+    Result<CheckReport> report = check(plans, compiled.fusion, options);
     return report ? str(*report) : report.status().message();
   }
-
-  std::unique_ptr<Source> source;
-  const Fusion *fusion = nullptr;
-  std::vector<Plan> plans;
 };
 
 TEST(CheckerPlans, NothingToCheckIsAnError) {

@@ -90,7 +90,8 @@ TEST(CostModel, SaysWhatItDoesNotUnderstand) {
   };
   for (const Case &each : std::initializer_list<Case>{
            {"model 7", "model 9",
-            "format: expected \"braid cost model 7\", got \"braid cost model 9\""},
+            "format: expected \"braid cost model 7\", got \"braid cost model 9\"; braid calibrate "
+            "writes a new file"},
            {"\"ranks\": 4", "\"ranks\": 0", "ranks: expected an integer from 1 to"},
            {"\"ranks\": 4", "\"ranks\": -4", "got -4"},
            {"12.5", "-1", "operations[1].run_us: expected a number from 0 to"},
@@ -122,46 +123,6 @@ TEST(CostModel, SaysWhatItDoesNotUnderstand) {
   const std::string deep(100000, '['), ends(100000, ']');
   EXPECT_THAT(refusal(text, "\"graph\"", deep + ends),
               testing::EndsWith(": expected JSON of at most 64 levels"));
-}
-
-constexpr const char *kOlder = R"({{
- "format": "braid cost model {}", "machine": "old", "ranks": 2, "operations": [
-  {{"launch_mode": "graph", "copies": "default", "signals": "default", "run_us": 8, {}
-   "event_us": 0.5, "signal_us": 1,
-   "local": {{"fixed_us": 1, "bytes_per_us": 1000, "shared_bytes_per_us": 900}},
-   "pull": {{"fixed_us": 2, "bytes_per_us": 100, "shared_bytes_per_us": 90}},
-   "push": {{"fixed_us": 3, "bytes_per_us": 200, "shared_bytes_per_us": 180}}}}],
- "gemms": [{{"dtype": "bf16", "transpose_b": false, "m": 8, "n": 8, "k": 8, "us": 5,
-            "utilisation": 0.5, "contention": 1.2}}],
- "network": {{"latency_us": 5, "bytes_per_us": 70}},
- "power": {{"idle": 0.5, "copy": 0.1, "boost": 1.1, "rest_us": 0}}
-}})";
-
-/// Formats 3 to 6 had more numbers; the present ones are computed from them.
-TEST(CostModel, ReadsOlderFormats) {
-  const std::string parts = R"("issue_copy_us": 2, "issue_matmul_us": 4, "issue_signal_us": 1,
-                               "issue_event_us": 1, "flight_us": 2, "await_us": 3,)";
-  const std::string newer = R"("apart_us": 6, "gap_us": 7, "launch_us": 8,)";
-  const std::string sum = R"("issue_us": 2, "sum": {"fixed_us": 4, "bytes_per_us": 2000},)";
-  for (const auto &[version, more, runUs, gapUs, signalUs, localRate] :
-       {std::tuple(3, parts, 8, 0, 6, 1000), std::tuple(5, parts + newer, 14, 7, 6, 1000),
-        std::tuple(6, newer + sum, 14, 7, 1, 2000)}) {
-    const Result<CostModel> model = CostModel::decode(fmt::format(kOlder, version, more));
-    ASSERT_TRUE(model.isOk()) << model.status().message();
-    const OperationCosts *costs = model->find(LaunchMode::Graph, {});
-    ASSERT_TRUE(costs);
-    EXPECT_EQ(costs->runUs, runUs);
-    EXPECT_EQ(costs->issueUs, 2);
-    EXPECT_EQ(costs->signalUs, signalUs);
-    EXPECT_EQ(costs->gapUs, gapUs);
-    EXPECT_EQ(costs->local.bytesPerUs, localRate);
-    EXPECT_EQ(costs->pull.bytesPerUs, 100);
-    EXPECT_EQ(model->network.rankBytesPerUs, 70);
-    EXPECT_EQ(model->find(shape(8, 8, 8))->utilisation, 0.5);
-    const Result<CostModel> again = CostModel::decode(model->encode());
-    ASSERT_TRUE(again.isOk()) << again.status().message();
-    EXPECT_EQ(again->encode(), model->encode());
-  }
 }
 
 /// A GEMM that adds reads as many bytes more as its result has.

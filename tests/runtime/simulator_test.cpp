@@ -1,8 +1,8 @@
 //===- tests/runtime/simulator_test.cpp - predictions with known answers ----------------------===//
 
 #include "api/calibrate/calibration_programs.h"
-#include "api/compile/plans.h"
 #include "runtime/simulate/simulator.h"
+#include "tests/support/checked.h"
 #include "tests/support/configured.h"
 
 #include <fmt/format.h>
@@ -15,12 +15,7 @@ namespace {
 using testing::HasSubstr;
 
 std::vector<Plan> plansOf(const std::string &text, const CompileOptions &options = {}) {
-  std::unique_ptr<Source> source = parseSource("t.braid", text);
-  Result<Compiled> compiled = compile(*source, options);
-  EXPECT_TRUE(compiled.isOk()) << compiled.status().message() << source->diags.str();
-  Result<std::vector<Plan>> plans = makePlans(*compiled);
-  EXPECT_TRUE(plans.isOk()) << source->diags.str();
-  return std::move(*plans);
+  return test::planned(text, "", options).plans;
 }
 
 /// Numbers that are easily told apart in a sum.

@@ -5,7 +5,7 @@
 #include "api/simulate/simulate_program.h"
 #include "runtime/execute/peer_memory.h"
 #include "runtime/plan/specialize.h"
-#include "runtime/simulate/alike_ranks.h"
+#include "runtime/simulate/steps.h"
 
 #include <fmt/format.h>
 
@@ -199,12 +199,13 @@ TEST(AlikeRanks, AreAllThereWhereTheyDiffer) {
   EXPECT_EQ(plans->size(), 3u);
 }
 
-/// The number of these Plans that stand for all, with one of the periods; 0: none.
-size_t periodOf(const std::vector<Plan> &plans, llvm::ArrayRef<int64_t> periods) {
-  const auto planOfRank = [&](int64_t rank) -> Result<Plan> {
-    return plans[static_cast<size_t>(rank)];
+/// The number of these Plans that stand for all: 1, those of a host, or all.
+size_t periodOf(const std::vector<Plan> &plans, int64_t perHost) {
+  const auto outlineOfRank = [&](int64_t rank, Shift shift) -> Result<Outline> {
+    return simulator::timeOutlineOf(plans[static_cast<size_t>(rank)], shift);
   };
-  return plansOfPeriod(static_cast<int64_t>(plans.size()), periods, planOfRank)->size();
+  const auto ranks = static_cast<int64_t>(plans.size());
+  return static_cast<size_t>(findAlike(ranks, perHost, Shift::Add, outlineOfRank)->period);
 }
 
 /// Each difference is seen, whichever rank has it.
@@ -255,13 +256,13 @@ TEST(AlikeRanks, AreToldFromOthers) {
                          each.ranks, each.schedule);
     ASSERT_TRUE(made.compiled.isOk());
     std::vector<Plan> plans = *makePlans(*made.compiled);
-    const int64_t period = std::max<int64_t>(1, each.perHost);
-    EXPECT_EQ(periodOf(plans, period), static_cast<size_t>(period)) << each.schedule;
+    const auto period = static_cast<size_t>(std::max<int64_t>(1, each.perHost));
+    EXPECT_EQ(periodOf(plans, each.perHost), period) << each.schedule;
     for (Change change : each.changes)
       for (size_t rank : {size_t(0), plans.size() - 2}) {
         std::vector<Plan> changed = plans;
         change(changed[rank]);
-        EXPECT_EQ(periodOf(changed, period), 0u) << each.schedule << " rank " << rank;
+        EXPECT_EQ(periodOf(changed, each.perHost), plans.size()) << each.schedule << rank;
       }
   }
 }
@@ -273,7 +274,7 @@ TEST(AlikeRanks, HaveTheirPeriod) {
   std::vector<Plan> plans = *makePlans(*made.compiled);
   for (size_t rank = 1; rank < plans.size(); rank += 2)
     plans[rank].matmuls[0].n += 8;
-  EXPECT_EQ(periodOf(plans, {1, 2, 3}), 2u);
+  EXPECT_EQ(periodOf(plans, 2), 2u);
   plans.resize(2);
   for (const Plan &plan : plans)
     for (const Endpoint &endpoint : plan.endpoints) {

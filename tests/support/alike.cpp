@@ -3,7 +3,7 @@
 #include "tests/support/alike.h"
 
 #include "ir/failure.h"
-#include "runtime/check/alike.h"
+#include "runtime/check/transfers.h"
 
 #include <fmt/format.h>
 
@@ -46,7 +46,7 @@ uint32_t periodOf(llvm::ArrayRef<Plan> plans) {
   checker::Partners partners;
   if (checker::matchTransfers(plans, partners, {}))
     return static_cast<uint32_t>(plans.size());
-  return checker::findAlike(plans, partners).period;
+  return static_cast<uint32_t>(checker::findAlike(plans, partners).period);
 }
 
 } // namespace braid::test

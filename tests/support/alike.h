@@ -6,7 +6,7 @@
 namespace braid::test {
 
 /// The report of check(). Internal, with both reports, if a check that treats alike ranks together
-/// (runtime/check/alike.h) differs from one that follows each rank.
+/// (runtime/check/history.h) differs from one that follows each rank.
 Result<CheckReport> checkBothWays(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
                                   CheckOptions options);
 

@@ -2,6 +2,8 @@
 
 #include "tests/support/checked.h"
 
+#include "tests/support/configured.h"
+
 #include <gtest/gtest.h>
 
 namespace braid::test {
@@ -15,6 +17,22 @@ std::string edited(std::string text, const std::vector<Edit> &edits) {
       text.replace(at, from.size(), to);
   }
   return text;
+}
+
+Planned planned(const std::string &text, const std::string &schedule, CompileOptions options) {
+  Planned made{parseSource("t.braid", text), {}, {}};
+  if (!schedule.empty())
+    options.schedule = configured(schedule);
+  Result<Compiled> compiled = compile(*made.source, options);
+  EXPECT_TRUE(compiled.isOk()) << made.source->diags.str() << compiled.status().message() << text;
+  if (!compiled)
+    return made;
+  made.compiled = *compiled;
+  Result<std::vector<Plan>> plans = makePlans(made.compiled);
+  EXPECT_TRUE(plans.isOk()) << plans.status().message() << made.source->diags.str();
+  if (plans)
+    made.plans = std::move(*plans);
+  return made;
 }
 
 Checked checked(const std::string &text, const CheckOptions &options) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "api/compile/check.h"
+#include "api/compile/plans.h"
 
 #include <string>
 #include <utility>
@@ -12,6 +13,16 @@ namespace braid::test {
 using Edit = std::pair<std::string, std::string>;
 /// `text` with each edit's first part, which occurs once, replaced by its second part.
 std::string edited(std::string text, const std::vector<Edit> &edits);
+
+/// A fusion or a program of "t.braid" with the Plans of its ranks.
+struct Planned {
+  std::unique_ptr<Source> source;
+  Compiled compiled;
+  std::vector<Plan> plans;
+};
+/// Fails the test if there are none. An empty schedule is that of the options.
+Planned planned(const std::string &text, const std::string &schedule = "",
+                CompileOptions options = {});
 
 struct Checked {
   std::unique_ptr<Source> source;
