@@ -2,9 +2,9 @@
 
 #include "api/ranks/job_state.h"
 
-#include "api/compile/compiled_program.h"
 #include "api/ranks/backends.h"
 #include "ir/failure.h"
+#include "lowering/stages/configure_stages.h"
 #ifdef BRAID_HAS_CUDA
 #include "backends/nccl/nccl_backend.h"
 #endif
@@ -90,10 +90,8 @@ Result<std::shared_ptr<Job>> Job::join(const JobOptions &options) {
   const Backend backend = withDevice(BRAID_TRY(findBackend(options.backend)), options);
   const Place place = BRAID_TRY(findOwnPlace(options));
   // Processes that a launcher has started end with their job; others may go on without it.
-  const Stragglers stragglers = options.place ? Stragglers::Leave : Stragglers::Kill;
-  auto rank = BRAID_TRY(JobRank::join(place, options.timeout, stragglers));
-  auto state =
-      BRAID_TRY(JobState::join(backend, clusterOptions(options, place.ranks), std::move(rank)));
+  auto state = BRAID_TRY(JobState::join(backend, clusterOptions(options, place.ranks), place,
+                                        options.place ? Stragglers::Leave : Stragglers::Kill));
   state->mostBytes = options.mostBytes;
   return std::shared_ptr<Job>(new Job(std::move(state)));
 }
@@ -102,8 +100,7 @@ int64_t Job::ranks() const { return state_->cluster ? state_->cluster->ranks() :
 int64_t Job::firstRank() const { return state_->cluster ? state_->cluster->firstHosted() : 0; }
 int64_t Job::hosted() const { return state_->cluster ? state_->cluster->hosted() : 0; }
 
-/// Without anybody's choice a GPU's schedule is measured, and that of the host's own cores, whose
-/// times vary, is the default. Any schedule shows what is wrong with the text, before ranks meet.
+/// Any schedule shows what is wrong with the text, before ranks meet.
 Result<CompiledProgram> Job::compileText(const std::string &name, const std::string &text,
                                          const LoweringOptions &options) {
   BRAID_TRY(state_->expectOpen());
@@ -112,30 +109,18 @@ Result<CompiledProgram> Job::compileText(const std::string &name, const std::str
   CompileOptions given = BRAID_TRY(toCompileOptions(others));
   given.ranks = options.ranks.value_or(ranks());
   given.transport = state_->backend.transport;
-  auto program = BRAID_TRY(CompiledProgram::Impl::make(
-      name, text, isAsked ? applyTo(given, presets().front().fields) : given));
+  auto program = BRAID_TRY(ProgramState::make(
+      parseSource(name, text), isAsked ? applyTo(given, fieldsFor(given.schedule.all)) : given));
   BRAID_TRY(state_->check(program->compiled, program->schedule.all));
-  const bool isOpen = options.schedule.empty() && program->compiled.isLowered;
-  if (!isAsked && (!isOpen || !choosesByItself(state_->backend)))
+  const bool isOpen = options.schedule.empty() && choosesByItself(state_->backend);
+  if (!program->compiled.isLowered || !(isAsked || isOpen))
     return CompiledProgram(std::move(program));
   if (!(options.autoSeconds >= 0))
     return badInput("expected autoSeconds to be at least 0, got {}", options.autoSeconds);
-  return choose(name, text, given, options.autoSeconds);
-}
-
-Result<CompiledProgram> Job::choose(const std::string &name, const std::string &text,
-                                    const CompileOptions &given, double seconds) {
-  std::string warnings;
   ChooseOptions how = chooseOptions(state_->backend, !state_->areThreads(), given);
   how.launchModes = {launchModeOf(given.schedule.all)};
-  how.seconds = seconds;
-  how.warn = [&](const std::string &line) { warnings += "braid: warning: " + line + "\n"; };
-  const ScheduleChoice choice = BRAID_TRY(state_->choose(name, text, std::move(how)));
-  auto program = BRAID_TRY(CompiledProgram::Impl::make(name, text, applyTo(given, choice.best())));
-  program->choice = fmt::format("{}: {}", choice.best().str(), choice.reason);
-  if (state_->isRank0Here())
-    program->trials = warnings + explain(choice);
-  return CompiledProgram(std::move(program));
+  how.seconds = options.autoSeconds;
+  return CompiledProgram(BRAID_TRY(state_->choose(program->source->diags, std::move(how))));
 }
 
 Result<CompiledProgram> Job::compileFile(const std::string &path, const LoweringOptions &options) {

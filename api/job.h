@@ -19,7 +19,6 @@
 
 namespace braid {
 
-struct CompileOptions;
 struct JobState;
 
 /// The place of this process in a job that the embedding program puts together. If a launcher's job
@@ -135,8 +134,6 @@ public:
 private:
   friend class Session;
   explicit Job(std::unique_ptr<JobState> state);
-  Result<CompiledProgram> choose(const std::string &name, const std::string &text,
-                                 const CompileOptions &given, double seconds);
   std::unique_ptr<JobState> state_;
 };
 

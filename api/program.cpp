@@ -43,19 +43,22 @@ Result<CompileOptions> toCompileOptions(const LoweringOptions &options) {
   return result;
 }
 
-Result<std::shared_ptr<CompiledProgram::Impl>>
-CompiledProgram::Impl::make(const std::string &name, const std::string &text,
-                            const CompileOptions &options) {
-  auto impl = std::make_shared<Impl>();
-  impl->source = parseSource(name, text);
-  Result<Compiled> compiled = compile(*impl->source, options);
+Result<std::shared_ptr<ProgramState>> ProgramState::make(std::unique_ptr<Source> source,
+                                                         const CompileOptions &options) {
+  auto state = std::make_shared<ProgramState>();
+  state->source = std::move(source);
+  Result<Compiled> compiled = compile(*state->source, options);
   if (!compiled)
-    return withLocated(compiled.status(), *impl->source);
-  impl->compiled = *compiled;
-  impl->schedule = options.schedule;
-  impl->inputs = specsOf(compiled->program->params());
-  impl->outputs = specsOf(compiled->program->results());
-  return impl;
+    return withLocated(compiled.status(), *state->source);
+  state->compiled = *compiled;
+  state->schedule = options.schedule;
+  state->inputs = specsOf(compiled->program->params());
+  state->outputs = specsOf(compiled->program->results());
+  return state;
+}
+
+std::string ProgramState::explain() const {
+  return explainProgram(compiled, schedule, choice.empty() ? nullptr : &schedule);
 }
 
 Result<CompiledProgram> compileText(const std::string &name, const std::string &text,
@@ -63,7 +66,7 @@ Result<CompiledProgram> compileText(const std::string &name, const std::string &
   if (std::string schedule = options.schedule; takeAuto(schedule))
     return badInput("schedule auto: expected Job::compileText(), whose ranks measure");
   const CompileOptions lowering = BRAID_TRY(toCompileOptions(options));
-  return CompiledProgram(BRAID_TRY(CompiledProgram::Impl::make(name, text, lowering)));
+  return CompiledProgram(BRAID_TRY(ProgramState::make(parseSource(name, text), lowering)));
 }
 
 Result<CompiledProgram> compileFile(const std::string &path, const LoweringOptions &options) {
@@ -71,52 +74,49 @@ Result<CompiledProgram> compileFile(const std::string &path, const LoweringOptio
   return compileText(source->diags.fileName(), source->diags.text(), options);
 }
 
-int64_t CompiledProgram::ranks() const { return impl_->compiled.program->ranks(); }
-const std::string &CompiledProgram::name() const { return impl_->compiled.program->name(); }
-std::span<const TensorSpec> CompiledProgram::inputs() const { return impl_->inputs; }
-std::span<const TensorSpec> CompiledProgram::outputs() const { return impl_->outputs; }
-const std::string &CompiledProgram::choice() const { return impl_->choice; }
-const std::string &CompiledProgram::trials() const { return impl_->trials; }
+int64_t CompiledProgram::ranks() const { return state_->compiled.program->ranks(); }
+const std::string &CompiledProgram::name() const { return state_->compiled.program->name(); }
+std::span<const TensorSpec> CompiledProgram::inputs() const { return state_->inputs; }
+std::span<const TensorSpec> CompiledProgram::outputs() const { return state_->outputs; }
+const std::string &CompiledProgram::choice() const { return state_->choice; }
+const std::string &CompiledProgram::trials() const { return state_->trials; }
 
 std::string CompiledProgram::schedule() const {
-  if (!impl_->compiled.isLowered)
+  if (!state_->compiled.isLowered)
     return "";
-  const std::string text = impl_->schedule.str();
-  return text.empty() ? impl_->schedule.all.preset().str() : text;
+  const std::string text = state_->schedule.str();
+  return text.empty() ? state_->schedule.all.preset().str() : text;
 }
 
 std::string CompiledProgram::str() const {
-  const Compiled &compiled = impl_->compiled;
+  const Compiled &compiled = state_->compiled;
   return (compiled.fusion ? braid::str(*compiled.fusion) + "\n" : "") +
          braid::str(*compiled.program);
 }
 
-std::string CompiledProgram::explain() const {
-  const bool isChosen = !impl_->choice.empty();
-  return explainProgram(impl_->compiled, impl_->schedule, isChosen ? &impl_->schedule : nullptr);
-}
+std::string CompiledProgram::explain() const { return state_->explain(); }
 
 Result<std::string> CompiledProgram::plan(int64_t rank) const {
   if (rank < 0 || rank >= ranks())
     return badInput("expected a rank from 0 to {}, got {}", ranks() - 1, rank);
   std::string text;
-  const Status status = forEachPlan(impl_->compiled, [&](const Plan &plan) {
+  const Status status = forEachPlan(state_->compiled, [&](const Plan &plan) {
     if (plan.rank == rank)
       text = braid::str(plan);
     return Status::ok();
   });
   if (!status.isOk())
-    return withLocated(status, *impl_->source);
+    return withLocated(status, *state_->source);
   return text;
 }
 
 Status CompiledProgram::check(const CheckLimits &limits, std::string *report) const {
+  const Compiled &compiled = state_->compiled;
   Result<CheckReport> checked = checkProgram(
-      impl_->compiled,
-      {.queues = limits.queues, .runs = limits.runs, .ordered = impl_->compiled.isReproducible});
+      compiled, {.queues = limits.queues, .runs = limits.runs, .ordered = compiled.isReproducible});
   if (!checked)
-    return withLocated(checked.status(), *impl_->source);
-  const std::string text = fmt::format("@{} is {}", name(), braid::str(*checked));
+    return withLocated(checked.status(), *state_->source);
+  const std::string text = verdictOn(compiled, *checked);
   if (!checked->isSafe())
     return {StatusCode::Rejected, text};
   if (report)

@@ -10,6 +10,8 @@
 
 namespace braid {
 
+struct ProgramState;
+
 /// A user's choices about lowering a fusion, in the words of the command line. A program is not
 /// lowered: for it, each of these choices is BadInput.
 struct LoweringOptions {
@@ -69,9 +71,8 @@ private:
                                              const LoweringOptions &);
   friend class Job;
   friend class Session;
-  struct Impl;
-  explicit CompiledProgram(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
-  std::shared_ptr<const Impl> impl_;
+  explicit CompiledProgram(std::shared_ptr<const ProgramState> state) : state_(std::move(state)) {}
+  std::shared_ptr<const ProgramState> state_;
 };
 
 /// Lowers the fusion that `text` holds, or takes its program. `name` is what messages call it:

@@ -2,9 +2,7 @@
 
 #include "api/session.h"
 
-#include "api/autotune/candidate.h"
 #include "api/compile/check.h"
-#include "api/compile/compiled_program.h"
 #include "api/compile/plans.h"
 #include "api/ranks/check_tensors.h"
 #include "api/ranks/job_state.h"
@@ -132,19 +130,19 @@ Result<std::unique_ptr<Session>> Session::prepare(std::shared_ptr<Job> job,
                                                   const PrepareOptions &options) {
   JobState &state = *job->state_;
   BRAID_TRY(state.expectOpen());
-  Compiled compiled = program.impl_->compiled;
-  compiled.travelBy(program.impl_->schedule.all, state.backend.transport);
-  BRAID_TRY(state.check(compiled, program.impl_->schedule.all));
-  Result<std::vector<Plan>> plans = makePlans(compiled);
+  const Configuration &run = program.state_->schedule.all;
+  Compiled compiled = program.state_->compiled;
+  compiled.travelBy(run, state.backend.transport);
+  BRAID_TRY(state.check(compiled, run));
+  const CheckOptions check{.ordered = compiled.isReproducible,
+                           .ownQueues = state.backend.ownQueues};
+  Result<std::vector<Plan>> plans =
+      options.checks ? makeSafePlans(compiled, check) : makePlans(compiled);
   if (!plans)
-    return withLocated(plans.status(), *program.impl_->source);
-  if (options.checks)
-    BRAID_TRY(
-        expectSafe(compiled, *plans,
-                   {.ordered = compiled.isReproducible, .ownQueues = state.backend.ownQueues}));
+    return withLocated(plans.status(), *program.state_->source);
   const UnknownGemms unknown = options.measures ? UnknownGemms::Measure : UnknownGemms::Guess;
-  const Sessions::iterator own = BRAID_TRY(
-      state.prepare(std::move(*plans), transferModeOf(program.impl_->schedule.all), unknown));
+  const Sessions::iterator own =
+      BRAID_TRY(state.prepare(std::move(*plans), transferModeOf(run), unknown));
   auto impl = std::unique_ptr<Impl>(new Impl{std::move(job), program, own});
   return std::unique_ptr<Session>(new Session(std::move(impl)));
 }

@@ -194,9 +194,8 @@ Result<MeasuredMachine> measureOn(JobState &ranks, const CalibrateFlags &flags) 
 }
 
 Status measureAsRank(const CalibrateFlags &flags, const Backend &backend, const Place &place) {
-  auto rank = BRAID_TRY(JobRank::join(place, flags.timeout()));
-  const auto job = BRAID_TRY(
-      JobState::join(backend, {.ranks = place.ranks, .timeout = flags.timeout()}, std::move(rank)));
+  const auto job =
+      BRAID_TRY(JobState::join(backend, {.ranks = place.ranks, .timeout = flags.timeout()}, place));
   Result<MeasuredMachine> measured = measureOn(*job, flags);
   if (!measured) // before this rank leaves, which the others would take for the cause
     return job->fail(measured.status());
@@ -224,15 +223,12 @@ Result<int> launchRanks(const CalibrateFlags &flags) {
   if (ranks == 0)
     return unsupported("--backend {}: no GPU here", flags.backend);
   BRAID_TRY(checkGroup("processes", ranks, flags.timeout()));
-  const LaunchReport report = BRAID_TRY(
-      launch({.ranks = ranks,
-              .arguments = commandLine("calibrate"),
-              .input = "",
-              .timeout = flags.timeout(),
-              .onFailure = [](const Status &cause) { llvm::errs() << messageOf(cause); }}));
-  for (const std::string &ending : report.endings)
-    llvm::errs() << (report.status.isOk() ? "braid: warning: the file is complete, but " : "")
-                 << ending << "\n";
+  const LaunchReport report = BRAID_TRY(launch({.ranks = ranks,
+                                                .arguments = commandLine("calibrate"),
+                                                .input = "",
+                                                .timeout = flags.timeout(),
+                                                .onFailure = sayCause}));
+  sayEndings(report, "the file is complete");
   return report.exitCode();
 }
 

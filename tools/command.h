@@ -10,7 +10,8 @@
 
 namespace braid {
 class BackendRegistry;
-}
+struct LaunchReport;
+} // namespace braid
 
 namespace braid::tools {
 
@@ -62,12 +63,17 @@ struct SourceFlags {
 /// --reproducible, for every command that has it.
 void addReproducible(CLI::App &app, bool &isReproducible);
 
-/// A failure as it is printed: the source's located messages if there are any, else "braid: error:
-/// ...". Ends with a line break.
-std::string messageOf(const Status &status, const Source *source = nullptr);
+/// A failure as it is printed: as it is if it is located in `file`, else as "braid: error: ...".
+/// Ends with a line break.
+std::string messageOf(const Status &status, const std::string &file = "");
 /// Prints a failure: the source's located messages if there are any, else "braid: error: ...".
 /// Returns the exit code.
 int report(const Status &status, const Source *source = nullptr);
+
+/// For a command that launches ranks: prints why its job fails, and how ranks ended otherwise than
+/// the job did. `success` is what holds all the same if the job succeeded: "the run was complete".
+void sayCause(const Status &cause);
+void sayEndings(const LaunchReport &report, const std::string &success);
 
 /// Runs a command that gives its exit code, or fails; `source` takes what it reads, where messages
 /// may be located. Prints a failure. Returns the exit code.

@@ -4,6 +4,7 @@
 #include "tools/command.h"
 
 #include "api/compile/compiled_program.h"
+#include "api/launch/launch.h"
 #include "runtime/execute/backend.h"
 #include "runtime/files.h"
 
@@ -171,13 +172,10 @@ Status SourceFlags::refuseAuto(llvm::StringRef command) const {
                   command.str());
 }
 
-std::string messageOf(const Status &status, const Source *source) {
-  if (source && source->diags.hasErrors())
-    return source->diags.str();
-  // A message about what was compiled again, with other values, has been reported already.
+std::string messageOf(const Status &status, const std::string &file) {
   const llvm::StringRef message = status.message();
-  if (source && message.contains(": error: ") &&
-      status.message().starts_with(source->diags.place({}) + ":"))
+  const std::string place = Diagnostics(file, "").place({}) + ":";
+  if (!file.empty() && message.contains(": error: ") && status.message().starts_with(place))
     return message.rtrim('\n').str() + "\n";
   Diagnostics plain("braid", ""); // which cuts long names short
   plain.error({}) << status.message();
@@ -185,8 +183,17 @@ std::string messageOf(const Status &status, const Source *source) {
 }
 
 int report(const Status &status, const Source *source) {
-  llvm::errs() << messageOf(status, source);
+  llvm::errs() << (source ? messageOf(withLocated(status, *source), source->diags.fileName())
+                          : messageOf(status));
   return static_cast<int>(status.code());
+}
+
+void sayCause(const Status &cause) { llvm::errs() << messageOf(cause); }
+
+void sayEndings(const LaunchReport &report, const std::string &success) {
+  for (const std::string &ending : report.endings)
+    llvm::errs() << (report.status.isOk() ? "braid: warning: " + success + ", but " : "") << ending
+                 << "\n";
 }
 
 int runCommand(llvm::function_ref<Result<int>(std::unique_ptr<Source> &source)> command) {

@@ -106,8 +106,7 @@ Status findBackend(const RunFlags &flags, const Configuration &config,
 RunOptions toOptions(const RunFlags &flags, const Configuration &config) {
   RunOptions options = flags.run;
   options.timeout = std::chrono::milliseconds(flags.timeoutMs);
-  options.graph = config.launch() == schedule::Launch::Graph;
-  options.transferMode = transferModeOf(config);
+  options.takeModes(config);
   options.trace = !flags.trace.empty();
   return options;
 }
@@ -238,7 +237,7 @@ public:
   int operator()() {
     Status status = begin();
     if (status.isOk())
-      status = readAndCompile();
+      status = compile();
     if (!status.isOk())
       return fail(status);
     return setup_.kind == RankSetup::Launcher ? launchRanks() : runRanks();
@@ -247,18 +246,16 @@ public:
 private:
   Status checkFlags() const;
   Status begin();
-  Status readAndCompile();
-  /// It is known what will run. The launcher of ranks that choose does not get to know it.
-  bool isDecided() const { return !options_.isAuto || choice_; }
-  bool areThreads() const { return setup_.kind == RankSetup::Threads; }
-  bool checksFirst() const;
-  Status makePlans();
-  Status take(const Configurations &chosen);
-  Status choose();
   Status createOrJoin();
+  Status compile();
+  Status choose();
+  bool areThreads() const { return setup_.kind == RankSetup::Threads; }
+  bool isChecker() const;
+  Status makePlans(bool isDecided);
   Result<RunReport> runHere();
   int runRanks();
   llvm::ArrayRef<Plan> plansFor(const JobMemory &memory);
+  std::vector<Plan> plansOf(const std::string &choice) const;
   int launchRanks();
   int fail(const Status &status);
   int endFailed(const Status &cause) const;
@@ -270,16 +267,14 @@ private:
   BackendRegistry registry_ = builtinBackends();
   const Backend *backend_ = nullptr;
   RankSetup setup_;
-  std::unique_ptr<Source> source_;
   CompileOptions compileOptions_;
-  Status readFlags_;  ///< the mistake in the flags about lowering, if any
-  Compiled compiled_; ///< until ranks have chosen: with any schedule
+  Status readFlags_;                      ///< the mistake in the flags about lowering, if any
+  std::string file_;                      ///< the name of what was read
+  std::shared_ptr<ProgramState> program_; ///< until ranks have chosen: with any schedule
   std::vector<Plan> plans_;
-  std::mutex plansMutex_;                ///< guards plans_ in a launcher whose ranks choose
-  bool isChoiceTaken_ = false;           ///< by that launcher
-  std::optional<ScheduleChoice> choice_; ///< by --schedule auto
-  double meetSeconds_ = 0;               ///< until all ranks had joined
-  std::unique_ptr<JobState> job_;        ///< null in a launcher; refers to what is above
+  std::once_flag isChoiceTaken_;  ///< by a launcher whose ranks choose: then plans_ are of that
+  double meetSeconds_ = 0;        ///< until all ranks had joined
+  std::unique_ptr<JobState> job_; ///< null in a launcher; refers to what is above
 };
 
 Status Run::checkFlags() const {
@@ -315,86 +310,70 @@ Status Run::begin() {
 }
 
 Status Run::createOrJoin() {
-  if (areThreads()) {
-    job_ =
-        BRAID_TRY(JobState::create(*backend_, clusterOptionsOf(options_, compiled_.program->ranks(),
-                                                               compiled_.isReproducible)));
-    return Status::ok();
-  }
-  const Place &place = *setup_.place;
-  auto rank = BRAID_TRY(JobRank::join(place, options_.timeout));
-  job_ = BRAID_TRY(
-      JobState::join(*backend_, clusterOptionsOf(options_, place.ranks, flags_.source.reproducible),
-                     std::move(rank)));
-  return job_->cluster->control(place.rank).failure();
+  const int64_t ranks = areThreads() ? program_->compiled.program->ranks() : setup_.place->ranks;
+  const ClusterOptions options = clusterOptionsOf(options_, ranks, flags_.source.reproducible);
+  job_ = BRAID_TRY(areThreads() ? JobState::create(*backend_, options)
+                                : JobState::join(*backend_, options, *setup_.place));
+  return job_->cluster->control(job_->cluster->firstHosted()).failure();
 }
 
-/// Without anybody's choice a GPU's schedule is measured, and that of the host's own cores, whose
-/// times vary, is the default. Until it is, any schedule shows what is wrong with the text.
-Status Run::readAndCompile() {
+/// Until a schedule is chosen, any shows what is wrong with the text.
+Status Run::compile() {
   if (!readFlags_.isOk())
     return readFlags_;
   if (setup_.place)
     compileOptions_.ranks = setup_.place->ranks;
   // Our launcher hands on the text that it has checked; the file may have changed, or be a pipe.
-  const SourceFlags &source = flags_.source;
-  source_ = BRAID_TRY(setup_.isLaunched() ? readSource("-", source.file == "-" ? "" : source.file)
-                                          : readSource(source.file));
-  const bool isAsked = source.isAuto();
-  options_.isAuto = isAsked || (!source.schedule && choosesByItself(*backend_));
+  const SourceFlags &flags = flags_.source;
+  auto source = BRAID_TRY(setup_.isLaunched() ? readSource("-", flags.file == "-" ? "" : flags.file)
+                                              : readSource(flags.file));
+  file_ = source->diags.fileName();
+  const bool isAsked = flags.isAuto();
+  options_.isAuto = isAsked || (!flags.schedule && choosesByItself(*backend_));
   if (!options_.isAuto && (flags_.autoSeconds || flags_.timeBest))
     return badInput("{}: expected --schedule auto, which it is for",
                     flags_.autoSeconds ? "--auto-seconds" : "--time-best");
-  compiled_ = BRAID_TRY(
-      compile(*source_, isAsked ? applyTo(compileOptions_, fieldsFor(compileOptions_.schedule.all))
-                                : compileOptions_));
-  options_.isAuto = options_.isAuto && compiled_.isLowered;
-  BRAID_TRY(checkRun(compiled_, *backend_, options_, areThreads()));
-  return makePlans();
+  program_ = BRAID_TRY(ProgramState::make(
+      std::move(source), isAsked ? applyTo(compileOptions_, fieldsFor(compileOptions_.schedule.all))
+                                 : compileOptions_));
+  options_.isAuto = options_.isAuto && program_->compiled.isLowered;
+  BRAID_TRY(checkRun(program_->compiled, *backend_, options_, areThreads()));
+  return makePlans(/*isDecided=*/!options_.isAuto);
 }
 
 /// Makes the Plans, and proves them safe if they are those that will run: Rejected with the
 /// counterexample, unless they are safe on as many queues as they will have.
-Status Run::makePlans() {
+Status Run::makePlans(bool isDecided) {
+  const Compiled &compiled = program_->compiled;
+  if (!isDecided || flags_.noCheck || !isChecker()) {
+    plans_ = BRAID_TRY(braid::makePlans(compiled));
+    return Status::ok();
+  }
   StepProgress progress("check");
   auto report = [&](const WorkProgress &now) {
     progress(now);
     if (job_ && !areThreads()) // the others wait
       job_->cluster->control(setup_.place->rank).tick();
   };
-  const CheckOptions check{.queues = flags_.run.queues,
-                           .ordered = flags_.source.reproducible,
-                           .ownQueues = backend_->ownQueues,
-                           .progress = report};
-  plans_ = BRAID_TRY(braid::makePlans(compiled_, checksFirst() ? &check : nullptr));
-  if (!checksFirst())
-    return Status::ok();
-  const Status status = expectSafe(compiled_, plans_, check);
-  if (status.code() != StatusCode::Rejected)
-    return status;
-  return Status(StatusCode::Rejected, status.message() + "--no-check runs it all the same");
+  Result<std::vector<Plan>> plans = makeSafePlans(compiled, {.queues = flags_.run.queues,
+                                                             .ordered = flags_.source.reproducible,
+                                                             .ownQueues = backend_->ownQueues,
+                                                             .progress = report});
+  if (plans.status().code() == StatusCode::Rejected)
+    return {StatusCode::Rejected, plans.status().message() + "--no-check runs it all the same"};
+  plans_ = BRAID_TRY(std::move(plans));
+  return Status::ok();
 }
 
 /// One process of a job checks: the launcher, or rank 0.
-bool Run::checksFirst() const {
-  if (flags_.noCheck || !isDecided())
-    return false;
+bool Run::isChecker() const {
   if (setup_.kind != RankSetup::Rank)
     return true;
   return setup_.place->rank == 0 && (options_.isAuto || !setup_.isLaunched());
 }
 
-/// From now on it is as if the flags had said what was chosen.
-Status Run::take(const Configurations &chosen) {
-  const CompileOptions options = applyTo(compileOptions_, chosen);
-  options_.graph = launchModeOf(chosen.all) == LaunchMode::Graph;
-  options_.transferMode = transferModeOf(chosen.all);
-  source_ = parseSource(source_->diags.fileName(), source_->diags.text());
-  compiled_ = BRAID_TRY(compile(*source_, options));
-  return makePlans();
-}
-
-/// Rank 0 has proved what was chosen before anything of it counts: no rank is prepared without it.
+/// Afterwards all is as if the flags had said what was chosen. Rank 0 proves it before any rank is
+/// prepared.
 Status Run::choose() {
   ChooseOptions how = chooseOptions(*backend_, !areThreads(), compileOptions_);
   if (!flags_.trace.empty()) // that of a graph has no commands
@@ -402,13 +381,14 @@ Status Run::choose() {
   how.timed = flags_.timeBest;
   how.seconds = flags_.autoSeconds.value_or(how.seconds);
   how.warn = warnOnStderr;
-  choice_ = BRAID_TRY(job_->choose(source_->diags.fileName(), source_->diags.text(), how));
+  plans_.clear();
+  program_ = BRAID_TRY(job_->choose(program_->source->diags, std::move(how)));
   if (job_->isRank0Here() && !areThreads())
-    job_->rank->memory().publishChoice(choice_->best().str());
-  if (job_->isRank0Here() && flags_.explain)
-    llvm::errs() << (flags_.timeBest ? explain(*choice_, choice_->candidates.size())
-                                     : explain(*choice_));
-  return take(choice_->best());
+    job_->rank->memory().publishChoice(program_->schedule.str());
+  if (flags_.explain)
+    llvm::errs() << program_->trials;
+  options_.takeModes(program_->schedule.all);
+  return makePlans(/*isDecided=*/true);
 }
 
 Result<RunReport> Run::runHere() {
@@ -417,13 +397,13 @@ Result<RunReport> Run::runHere() {
     BRAID_TRY(createOrJoin());
   const auto start = std::chrono::steady_clock::now();
   if (!areThreads())
-    BRAID_TRY(compareOptions(*job_, compiled_, options_));
+    BRAID_TRY(compareOptions(*job_, program_->compiled, options_));
   meetSeconds_ = secondsSince(start);
   if (options_.isAuto)
     BRAID_TRY(choose());
   StepProgress progress("run", std::chrono::seconds(2));
   options_.progress = std::ref(progress);
-  return run(*job_, compiled_, std::move(plans_), options_);
+  return run(*job_, program_->compiled, std::move(plans_), options_);
 }
 
 int Run::runRanks() {
@@ -438,9 +418,9 @@ int Run::runRanks() {
       return tools::report(status);
   // Standard output is the trace's, if that was asked for there.
   llvm::raw_ostream &os = flags_.trace == "-" ? llvm::errs() : llvm::outs();
-  printSummary(os, flags_, compiled_, choice_, *report);
+  printSummary(os, flags_, *program_, *report);
   if (flags_.explain)
-    printChoices(os, flags_, setup_, compiled_, compileOptions_.schedule, choice_, *report,
+    printChoices(os, flags_, setup_, *program_, *report,
                  areThreads() ? 0 : job_->rank->joinSeconds() + meetSeconds_);
   return 0;
 }
@@ -449,14 +429,24 @@ int Run::runRanks() {
 llvm::ArrayRef<Plan> Run::plansFor(const JobMemory &memory) {
   if (!options_.isAuto)
     return plans_;
-  std::lock_guard lock(plansMutex_);
-  const std::string text = memory.choice();
-  if (text.empty())
+  const std::string choice = memory.choice();
+  if (choice.empty())
     return {};
-  Result<Configurations> chosen = Configurations::parse(text);
-  if (!std::exchange(isChoiceTaken_, true) && (!chosen || !take(*chosen).isOk()))
-    plans_.clear();
+  std::call_once(isChoiceTaken_, [&] { plans_ = plansOf(choice); });
   return plans_;
+}
+
+/// None if there is no memory for them, say.
+std::vector<Plan> Run::plansOf(const std::string &choice) const {
+  const Result<Configurations> chosen = Configurations::parse(choice);
+  if (!chosen)
+    return {};
+  const Diagnostics &text = program_->source->diags;
+  const auto program = ProgramState::make(parseSource(text.fileName(), text.text()),
+                                          applyTo(compileOptions_, *chosen));
+  Result<std::vector<Plan>> plans =
+      program ? braid::makePlans((*program)->compiled) : program.status();
+  return plans ? std::move(*plans) : std::vector<Plan>();
 }
 
 int Run::launchRanks() {
@@ -469,21 +459,17 @@ int Run::launchRanks() {
       records = leaveRecords(flags_, memory, plansFor(memory),
                              llvm::to_vector(llvm::seq<int64_t>(0, memory.ranks())), job);
   };
-  auto plans = [this](const JobMemory &memory) { return plansFor(memory); };
-  auto onFailure = [](const Status &cause) { llvm::errs() << messageOf(cause); };
-  Result<LaunchReport> report = launch({.ranks = compiled_.program->ranks(),
+  Result<LaunchReport> report = launch({.ranks = program_->compiled.program->ranks(),
                                         .arguments = commandLine("run"),
-                                        .input = source_->diags.text(),
+                                        .input = program_->source->diags.text(),
                                         .timeout = options_.timeout,
                                         .prefixOutput = flags_.prefixOutput,
-                                        .plans = plans,
-                                        .onFailure = onFailure,
+                                        .plans = [this](auto &memory) { return plansFor(memory); },
+                                        .onFailure = sayCause,
                                         .onEnd = onEnd});
   if (!report)
     return fail(report.status());
-  for (const std::string &ending : report->endings)
-    llvm::errs() << (report->status.isOk() ? "braid: warning: the run was complete, but " : "")
-                 << ending << "\n";
+  sayEndings(*report, "the run was complete");
   llvm::errs() << records;
   if (report->signal == 0 && !report->status.isOk())
     return endFailed(report->status);
@@ -504,14 +490,15 @@ std::string Run::prefixed(const std::string &message) const {
 }
 
 int Run::fail(const Status &status) {
-  Status cause = status;
-  if (job_) { // the other ranks do not see our Diagnostics
-    cause = job_->fail(source_ ? withLocated(status, *source_) : status);
+  // The message has the located mistakes: another rank does not see our Diagnostics.
+  Status cause = program_ ? withLocated(status, *program_->source) : status;
+  if (job_) {
+    cause = job_->fail(cause);
     job_->cluster.reset();
     if (setup_.isLaunched())
       return static_cast<int>(cause.code()); // the launcher says it, once
   }
-  llvm::errs() << prefixed(messageOf(cause, source_.get()));
+  llvm::errs() << prefixed(messageOf(cause, file_));
   if (job_ && !areThreads() && hasFailedRunning(cause))
     llvm::errs() << prefixed(leaveOwnRecords());
   return endFailed(cause);

@@ -1,7 +1,6 @@
 //===- tools/run_command.h - what `braid run` was asked for, and what it prints ---------------===//
 #pragma once
 
-#include "api/autotune/choose.h"
 #include "api/ranks/run.h"
 #include "runtime/job/bootstrap/environment.h"
 #include "tools/command.h"
@@ -36,14 +35,12 @@ struct RankSetup {
   bool isLaunched() const { return place && !place->meeting.empty(); }
 };
 
-/// Prints the program, its time and the comparison; `choice` is what --schedule auto came to.
-void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const Compiled &compiled,
-                  const std::optional<ScheduleChoice> &choice, const RunReport &report);
-/// Prints each choice with its origin, and those of the device on stderr. `given` is what the flags
-/// say; `meetSeconds` is the time until all ranks had joined.
+/// Prints the program, its time and the comparison.
+void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const ProgramState &program,
+                  const RunReport &report);
+/// Prints each choice with its origin, and those of the device on stderr. `meetSeconds` is the time
+/// until all ranks had joined.
 void printChoices(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup &setup,
-                  const Compiled &compiled, const Configurations &given,
-                  const std::optional<ScheduleChoice> &choice, const RunReport &report,
-                  double meetSeconds);
+                  const ProgramState &program, const RunReport &report, double meetSeconds);
 
 } // namespace braid::tools

@@ -43,8 +43,9 @@ void printRanks(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup &s
 
 } // namespace
 
-void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const Compiled &compiled,
-                  const std::optional<ScheduleChoice> &choice, const RunReport &report) {
+void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const ProgramState &program,
+                  const RunReport &report) {
+  const Compiled &compiled = program.compiled;
   std::string compared = "nothing (--verify compares every element with a reference)";
   if (flags.run.verify)
     compared = fmt::format("{} with the reference for @{}: all equal",
@@ -63,8 +64,8 @@ void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const Compiled &
     os << fmt::format("  hosts     {} of {} each; {} between them a run\n", report.hosts,
                       counted(report.ranks / report.hosts, "rank"),
                       fmt::format("{:.3g} MB", static_cast<double>(report.networkBytes) * 1e-6));
-  if (choice)
-    os << fmt::format("  schedule  {}: {}\n", choice->best().str(), choice->reason);
+  if (!program.choice.empty())
+    os << "  schedule  " << program.choice << "\n";
   for (const auto &[output, digest] : report.digests)
     os << fmt::format("  digest    {:016x} of the bits of %{}, over all ranks and iterations\n",
                       digest, output);
@@ -74,11 +75,8 @@ void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const Compiled &
 }
 
 void printChoices(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup &setup,
-                  const Compiled &compiled, const Configurations &given,
-                  const std::optional<ScheduleChoice> &choice, const RunReport &report,
-                  double meetSeconds) {
-  os << "choices\n";
-  os << explainProgram(compiled, given, choice ? &choice->best() : nullptr);
+                  const ProgramState &program, const RunReport &report, double meetSeconds) {
+  os << "choices\n" << program.explain();
   os << explainLine(
       "in flight", std::to_string(report.runsInFlight),
       fmt::format("runs issued before the host waits; at most {}, and a gigabyte of inputs "

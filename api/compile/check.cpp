@@ -14,13 +14,20 @@ Result<CheckReport> checkProgram(const Compiled &compiled, const CheckOptions &o
   return check(plans, compiled.fusion, options);
 }
 
+std::string verdictOn(const Compiled &compiled, const CheckReport &report) {
+  return fmt::format("@{} is {}", compiled.program->name(), str(report));
+}
+
 Status expectSafe(const Compiled &compiled, llvm::ArrayRef<Plan> plans,
                   const CheckOptions &options) {
   const CheckReport report = BRAID_TRY(check(plans, compiled.fusion, options));
-  if (report.isSafe())
-    return Status::ok();
-  return Status(StatusCode::Rejected,
-                fmt::format("@{} is {}", compiled.program->name(), str(report)));
+  return report.isSafe() ? Status::ok() : Status(StatusCode::Rejected, verdictOn(compiled, report));
+}
+
+Result<std::vector<Plan>> makeSafePlans(const Compiled &compiled, const CheckOptions &options) {
+  std::vector<Plan> plans = BRAID_TRY(makePlans(compiled, &options));
+  BRAID_TRY(expectSafe(compiled, plans, options));
+  return plans;
 }
 
 } // namespace braid

@@ -9,8 +9,12 @@ namespace braid {
 /// Makes the Plans of all ranks and checks them (runtime/check/checker.h says what that proves).
 /// Located mistakes that only unrolling shows are in the source's diags.
 Result<CheckReport> checkProgram(const Compiled &compiled, const CheckOptions &options);
-/// Rejected, with the counterexample, unless that finds its Plans safe.
+/// "@name is safe on 4 ranks, ...", or is not, with the counterexample.
+std::string verdictOn(const Compiled &compiled, const CheckReport &report);
+/// Rejected, with the counterexample, unless the check finds `plans` safe.
 Status expectSafe(const Compiled &compiled, llvm::ArrayRef<Plan> plans,
                   const CheckOptions &options);
+/// Makes the Plans of all ranks. Rejected unless they are safe.
+Result<std::vector<Plan>> makeSafePlans(const Compiled &compiled, const CheckOptions &options);
 
 } // namespace braid

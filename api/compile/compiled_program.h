@@ -6,16 +6,18 @@
 
 namespace braid {
 
-struct CompiledProgram::Impl {
-  /// compileText() with everything decided.
-  static Result<std::shared_ptr<Impl>> make(const std::string &name, const std::string &text,
-                                            const CompileOptions &options);
+struct ProgramState {
+  /// Compiles with everything decided. A failure has the located mistakes in its message.
+  static Result<std::shared_ptr<ProgramState>> make(std::unique_ptr<Source> source,
+                                                    const CompileOptions &options);
+  /// See CompiledProgram::explain().
+  std::string explain() const;
 
   std::unique_ptr<Source> source;
   Compiled compiled;       ///< points into the source
   Configurations schedule; ///< as it was lowered; `all` has the knobs of the run
   std::vector<TensorSpec> inputs, outputs;
-  std::string choice, trials;
+  std::string choice, trials; ///< see CompiledProgram
 };
 
 /// Takes `auto` off a schedule's text; the rest, such as ";chunks=2", is not to be varied. False if

@@ -40,6 +40,12 @@ Result<std::unique_ptr<JobState>> JobState::join(const Backend &backend,
   return state;
 }
 
+Result<std::unique_ptr<JobState>> JobState::join(const Backend &backend,
+                                                 const ClusterOptions &options, const Place &place,
+                                                 Stragglers stragglers) {
+  return join(backend, options, BRAID_TRY(JobRank::join(place, options.timeout, stragglers)));
+}
+
 /// Ends what sessions have prepared before the devices end, and keeps their Plans until after.
 JobState::~JobState() {
   for (auto &[number, session] : sessions)
@@ -90,19 +96,28 @@ Status JobState::check(const Compiled &compiled, const Configuration &run) const
   return checkModes(run, backend);
 }
 
-Result<ScheduleChoice> JobState::choose(const std::string &name, const std::string &text,
-                                        ChooseOptions how) {
+Result<std::shared_ptr<ProgramState>> JobState::choose(const Diagnostics &text, ChooseOptions how) {
   note(JobCall::Choose);
+  std::string warnings;
+  if (!how.warn)
+    how.warn = [&](const std::string &line) { warnings += "braid: warning: " + line + "\n"; };
   if (options.queues != 0)
     how.cacheKey += fmt::format(", {} queues", options.queues);
   if (options.scheduleSeed)
     how.cacheKey += ", in a drawn order";
   how.usesKnown = true;
-  auto choice = braid::choose(*cluster, name, text, how, trials, barrier());
+  auto choice = braid::choose(*cluster, text.fileName(), text.text(), how, trials, barrier());
   showPlans();
-  if (choice)
-    trials.clear();
-  return choice;
+  if (!choice)
+    return choice.status();
+  trials.clear();
+  auto program = BRAID_TRY(ProgramState::make(parseSource(text.fileName(), text.text()),
+                                              applyTo(how.given, choice->best())));
+  program->choice = fmt::format("{}: {}", choice->best().str(), choice->reason);
+  if (isRank0Here())
+    program->trials =
+        warnings + (how.timed ? explain(*choice, choice->candidates.size()) : explain(*choice));
+  return program;
 }
 
 //===- Sessions -------------------------------------------------------------------------------===//

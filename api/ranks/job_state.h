@@ -1,18 +1,20 @@
 //===- api/ranks/job_state.h - the ranks of a job that live in this process -------------------===//
 //
-//   auto job = JobState::create(backend, {.ranks = 4});       // all ranks, as threads
-//   auto job = JobState::join(backend, options, *JobRank::join(place));    // one rank
+//   auto job = JobState::create(backend, {.ranks = 4});   // all ranks, as threads
+//   auto job = JobState::join(backend, options, place);   // one rank
+//   auto program = (*job)->choose(source->diags, chooseOptions(...));
 //   auto session = (*job)->prepare(plans);
 //   (*session)->second.prepared[0]->run(inputs, outputs);
 //   (*job)->cluster->synchronize();
 //
-// Job and Session are the library's interface to this; the commands use it directly. Every process
-// of a job makes the same collective calls.
+// The library's Job and Session, and all commands that have ranks, are made of these calls. Every
+// process of a job makes the same collective calls.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
 #include "api/autotune/choose.h"
+#include "api/compile/compiled_program.h"
 #include "api/job.h"
 #include "api/launch/job_rank.h"
 #include "runtime/execute/executor.h"
@@ -46,6 +48,10 @@ struct JobState {
   /// One rank. Unsupported, on all ranks, if the backend's ranks cannot be processes.
   static Result<std::unique_ptr<JobState>>
   join(const Backend &backend, const ClusterOptions &options, std::unique_ptr<JobRank> rank);
+  /// The same for a rank that has not joined its job yet.
+  static Result<std::unique_ptr<JobState>> join(const Backend &backend,
+                                                const ClusterOptions &options, const Place &place,
+                                                Stragglers stragglers = Stragglers::Kill);
 
   ~JobState();
 
@@ -83,10 +89,10 @@ struct JobState {
   Result<std::vector<std::string>> askWhatIsHeld();
   /// BadInput or Unsupported if this job cannot run that, with its knobs of the run.
   Status check(const Compiled &compiled, const Configuration &run) const;
-  /// The schedule of the fusion in `text`, measured on these ranks. Collective; what was issued is
-  /// done first. `how` as from chooseOptions(); this adds what holds for the whole job.
-  Result<ScheduleChoice> choose(const std::string &name, const std::string &text,
-                                ChooseOptions how);
+  /// The program of the fusion in `text`, by the schedule that is the fastest on these ranks.
+  /// Collective; what was issued is done first. `how` as from chooseOptions(); this adds what holds
+  /// for the whole job. Without a listener, warnings are a part of ProgramState::trials.
+  Result<std::shared_ptr<ProgramState>> choose(const Diagnostics &text, ChooseOptions how);
   /// Adds a session: allocates, exchanges handles, tunes. Collective; afterwards the memory of
   /// ended sessions is free. `plans` are those of all ranks. Unsupported beyond `mostBytes`.
   Result<Sessions::iterator> prepare(std::vector<Plan> plans, TransferMode mode = {},

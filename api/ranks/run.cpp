@@ -24,12 +24,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// As many as asked for, or as fit a gigabyte over all ranks.
+/// As many as fit a gigabyte over all ranks. With more than one, successive runs overlap, and
+/// addresses change from run to run.
 int64_t chooseRunsInFlight(const RunOptions &options, const Plan &plan) {
   if (options.graph) // recorded with the addresses of one run
     return 1;
-  if (options.runsInFlight > 0)
-    return std::min(options.runsInFlight, options.iterations);
   constexpr int64_t kBudget = int64_t(1) << 30;
   int64_t fitting = kBudget / std::max<int64_t>(argumentBytes(plan) * plan.ranks, 1);
   return std::clamp<int64_t>(fitting, 1, std::min(kMaxRunsInFlight, options.iterations));
@@ -276,7 +275,6 @@ std::vector<Choice> choicesOf(const Compiled &compiled, const RunOptions &option
           {"--cta-policy", name(options.transferMode.ctas.policy).str()},
           {"--schedule auto", options.isAuto ? "yes" : "no"},
           {"--trace", options.trace ? "yes" : "no"},
-          {"runs in flight", std::to_string(options.runsInFlight)},
           {"fusion", compiled.fusion ? str(*compiled.fusion) : "none"}};
 }
 

@@ -27,12 +27,14 @@ struct RunOptions {
   bool isAuto = false;
   /// Keep what ran when, for RunReport::trace.
   bool trace = false;
-  /// Runs issued before the host waits for them; 0: chosen from the size of inputs and outputs, at
-  /// most kMaxRunsInFlight. More than one lets successive runs overlap and changes addresses from
-  /// run to run.
-  int64_t runsInFlight = 0;
   /// Hears in the process of rank 0 how many iterations are done.
   ProgressFn progress = {};
+
+  /// Sets launch and transfer mode.
+  void takeModes(const Configuration &config) {
+    graph = launchModeOf(config) == LaunchMode::Graph;
+    transferMode = transferModeOf(config);
+  }
 };
 
 inline constexpr int64_t kMaxRunsInFlight = 4;

@@ -125,9 +125,8 @@ Status runAll(const Flags &flags, const Place &place) {
   if (!backend)
     return badInput("--backend: expected one of this build, got '{}'", flags.backend);
   const std::vector<Json> runs = BRAID_TRY(readRuns(flags.path));
-  auto rank = BRAID_TRY(JobRank::join(place));
   RunsOfRank runOne(BRAID_TRY(JobState::join(
-      *backend, {.ranks = place.ranks, .timeout = std::chrono::seconds(20)}, std::move(rank))));
+      *backend, {.ranks = place.ranks, .timeout = std::chrono::seconds(20)}, place)));
   for (const Json &wanted : runs)
     BRAID_TRY(runOne(wanted));
   return Status::ok();

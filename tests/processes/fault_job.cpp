@@ -206,10 +206,9 @@ private:
     ChooseOptions how = chooseOptions(job_->backend, /*ranksAreProcesses=*/true);
     how.cacheFolder = "";
     how.timed = spec_.timesBest;
-    const Diagnostics &text = program_.source->diags;
-    ScheduleChoice choice = BRAID_TRY(job_->choose(text.fileName(), text.text(), how));
+    const auto chosen = BRAID_TRY(job_->choose(program_.source->diags, how));
     JobSpec spec = spec_;
-    spec.schedule = choice.best().str();
+    spec.schedule = chosen->schedule.str();
     program_ = makeProgram(spec);
     if (place_.rank != 0)
       return Status::ok();

@@ -127,13 +127,11 @@ Status timeRows(const BenchFlags &flags, JobState &job) {
 }
 
 Status runAsRank(const BenchFlags &flags, const Backend &backend, const Place &place) {
-  const std::chrono::milliseconds timeout(flags.timeoutMs);
-  auto rank = BRAID_TRY(JobRank::join(place, timeout));
   allowOpenFiles();
-  const auto job = BRAID_TRY(JobState::join(
-      backend,
-      {.ranks = place.ranks, .timeout = timeout, .reproducible = flags.source.reproducible},
-      std::move(rank)));
+  const ClusterOptions options{.ranks = place.ranks,
+                               .timeout = std::chrono::milliseconds(flags.timeoutMs),
+                               .reproducible = flags.source.reproducible};
+  const auto job = BRAID_TRY(JobState::join(backend, options, place));
   const Status status = timeRows(flags, *job);
   // Before this rank leaves, so that the others do not take that for the cause.
   return status.isOk() ? status : job->fail(status);
