@@ -98,6 +98,7 @@ class JobLauncher {
 public:
   JobLauncher(const LaunchOptions &options, JobMemory memory, std::string job)
       : options_(options), memory_(std::move(memory)), job_(std::move(job)),
+        signals_(options.signals ? *options.signals : ownSignals_.emplace()),
         children_(options.ranks), stopRule_(options.ranks, boundedTime(options.timeout), kSlice) {}
 
   Status start();
@@ -135,7 +136,8 @@ private:
   const LaunchOptions &options_;
   JobMemory memory_;
   const std::string job_;
-  SignalWatch signals_;
+  std::optional<SignalWatch> ownSignals_;
+  SignalWatch &signals_;
   Children children_;
   StopRule stopRule_;
   OutputRelay relay_;

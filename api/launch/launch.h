@@ -28,6 +28,7 @@
 namespace braid {
 
 struct LaunchReport;
+class SignalWatch;
 
 /// Files that this process has to be able to have open for so many ranks.
 int64_t openFilesFor(int64_t ranks);
@@ -60,6 +61,9 @@ struct LaunchOptions {
   /// Called once, as soon as it is certain that the job has failed, with what the report will say:
   /// ending all ranks may take seconds.
   std::function<void(const Status &cause)> onFailure = {};
+  /// Watches signals for a caller who launches one job after another; null: launch() does, while it
+  /// runs.
+  SignalWatch *signals = nullptr;
   /// Asked some fifty times a second while there are ranks. The first failure that it returns
   /// before it is known how the job ends ends it, for that cause. By the calling thread.
   std::function<Status()> watch = {};

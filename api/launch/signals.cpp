@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cerrno>
 #include <thread>
-#include <utility>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -16,10 +15,7 @@ namespace {
 // These are all that a handler touches.
 std::atomic<int> pipeEnd{-1};
 std::atomic<uint64_t> received{0}; ///< a bit for each signal
-
-std::atomic<int> firstSignal{0}; ///< that was received
-
-SignalWatch *innermost = nullptr;
+std::atomic<int> firstSignal{0};   ///< that was received
 
 /// The process has not ended since a signal was noted: something hangs that should not. An alarm of
 /// somebody else's, with nothing noted, is none.
@@ -42,16 +38,14 @@ void note(int signal) {
 
 } // namespace
 
-SignalWatch::SignalWatch() : enclosing_(std::exchange(innermost, this)) {
+SignalWatch::SignalWatch() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0) {
     events_ = FileDescriptor(ends[0]);
     sender_ = FileDescriptor(ends[1]);
   }
   pipeEnd.store(sender_.get());
-  if (enclosing_)
-    enclosing_->passUntakenTo(*this);
-  receivedBefore_ = received.exchange(0);
+  received.store(0);
   struct sigaction last = {};
   last.sa_handler = endAtOnce;
   sigaction(SIGALRM, &last, &alarmBefore_);
@@ -70,22 +64,10 @@ SignalWatch::~SignalWatch() {
   for (size_t i = 0; i < std::size(kSignals); ++i)
     if (isWatched_[i])
       sigaction(kSignals[i], &before_[i], nullptr);
-  innermost = enclosing_;
-  pipeEnd.store(enclosing_ ? enclosing_->sender_.get() : -1);
-  received.store(receivedBefore_);
-  if (enclosing_) {
-    passUntakenTo(*enclosing_);
-    return;
-  }
+  pipeEnd.store(-1);
   alarm(0);
   firstSignal.store(0);
   sigaction(SIGALRM, &alarmBefore_, nullptr);
-}
-
-void SignalWatch::passUntakenTo(const SignalWatch &other) {
-  char byte = 0;
-  while (read(events_.get(), &byte, 1) == 1)
-    (void)!write(other.sender_.get(), &byte, 1);
 }
 
 int SignalWatch::take() {

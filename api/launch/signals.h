@@ -9,10 +9,8 @@ namespace braid {
 
 /// While it lives, SIGINT, SIGTERM and SIGHUP are noted instead of ending the process; those that
 /// are ignored stay ignored. If the process has not ended kLastResortSeconds after one came, it
-/// ends at once, whatever it is doing. Watches may be nested: signals go to the innermost one,
-/// which first takes over what the enclosing one has not taken yet, and at its end hands back what
-/// it has not taken itself. Handlers rather than a mask, because libraries have threads that block
-/// nothing.
+/// ends at once, whatever it is doing. At most one at a time. Handlers rather than a mask, because
+/// libraries have threads that block nothing.
 class SignalWatch {
 public:
   SignalWatch();
@@ -32,12 +30,9 @@ public:
 
 private:
   static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
-  void passUntakenTo(const SignalWatch &other);
 
   FileDescriptor events_, sender_; ///< a pipe; a byte for each signal
-  SignalWatch *enclosing_;         ///< or null
   struct sigaction before_[3], alarmBefore_;
-  uint64_t receivedBefore_;
   bool isWatched_[3] = {};
   int taken_ = 0;
 };

@@ -47,8 +47,10 @@ bool isValid(const Record &record) {
 /// Measures one pair.
 class PairJobs {
 public:
-  PairJobs(const MeasureOptions &options, PairReport &report, size_t one, size_t other)
-      : options_(options), report_(report), devices_{one, other}, timeout_(options.timeout) {
+  PairJobs(const MeasureOptions &options, SignalWatch &signals, PairReport &report, size_t one,
+           size_t other)
+      : options_(options), signals_(signals), report_(report), devices_{one, other},
+        timeout_(options.timeout) {
     for (Path path : options.paths)
       for (int64_t source : {0, 1})
         steps_.push_back({path, source});
@@ -71,6 +73,7 @@ private:
   }
 
   const MeasureOptions &options_;
+  SignalWatch &signals_;
   PairReport &report_;
   const std::array<size_t, 2> devices_; ///< places in the report, by rank
   std::vector<Step> steps_;             ///< not yet measured
@@ -159,6 +162,7 @@ Result<LaunchReport> PairJobs::runJob() {
   launching.grace = kGrace;
   launching.discardOutput = true; // libraries print what they like
   launching.watch = [this] { return listen(); };
+  launching.signals = &signals_;
   Result<LaunchReport> report = launch(launching);
   read();
   return report;
@@ -214,12 +218,12 @@ Status PairJobs::run(int &signal) {
 
 Result<MeasuredPairs> measurePairs(const MeasureOptions &options) {
   MeasuredPairs measured{PairReport(options.backend, options.devices)};
-  SignalWatch signals; // between jobs
+  SignalWatch signals; // between jobs, too
   size_t number = 0;
   for (size_t one = 0; one < options.devices.size(); ++one)
     for (size_t other = one + 1; other < options.devices.size() && measured.signal == 0; ++other) {
       options.progress(options.devices[one], options.devices[other], ++number);
-      BRAID_TRY(PairJobs(options, measured.report, one, other).run(measured.signal));
+      BRAID_TRY(PairJobs(options, signals, measured.report, one, other).run(measured.signal));
       if (measured.signal == 0)
         measured.signal = signals.take();
     }

@@ -121,12 +121,11 @@ Status Bench::timeShape(size_t index) {
       commandLine("bench", {"--rank-shape", std::to_string(index), "--rank-rows", file.path()});
   options.input = flags_.file.text;
   options.timeout = std::chrono::milliseconds(flags_.timeoutMs);
-  options.onFailure = [](const Status &cause) { llvm::errs() << messageOf(cause); };
+  options.onFailure = sayCause;
+  options.signals = &signals_;
   const LaunchReport report = BRAID_TRY(launch(options));
   signal_ = report.signal;
-  for (const std::string &ending : report.endings)
-    llvm::errs() << (report.status.isOk() ? "braid: warning: the shape was timed, but " : "")
-                 << ending << "\n";
+  sayEndings(report, "the shape was timed");
   note(report.isOutputLost ? StatusCode::Unsupported : report.status.code());
   longest_ = std::max(longest_, secondsSince(begin));
   if (!report.status.isOk())
