@@ -5,9 +5,6 @@
 #include "api/ranks/backends.h"
 #include "ir/failure.h"
 #include "lowering/stages/configure_stages.h"
-#ifdef BRAID_HAS_CUDA
-#include "backends/nccl/nccl_backend.h"
-#endif
 
 #include <fmt/ranges.h>
 
@@ -26,20 +23,8 @@ ClusterOptions clusterOptions(const JobOptions &options, int64_t ranks) {
   return {.ranks = ranks,
           .timeout = options.timeout,
           .scheduleSeed = options.scheduleSeed,
-          .reproducible = options.reproducible};
-}
-
-/// A GPU that was asked for by number is the cuda backend's own matter.
-Backend withDevice(Backend backend, [[maybe_unused]] const JobOptions &options) {
-#ifdef BRAID_HAS_CUDA
-  const auto join = backend.transport == Transport::Messages ? joinNccl : joinGpus;
-  if (options.device && backend.join && !backend.isOnHost)
-    backend.join = [join, device = *options.device](const ClusterOptions &cluster,
-                                                    std::unique_ptr<Client> client) {
-      return join(cluster, std::move(client), {.device = device});
-    };
-#endif
-  return backend;
+          .reproducible = options.reproducible,
+          .device = options.device.value_or(-1)};
 }
 
 Result<Place> toPlace(const JobPlace &given) {
@@ -87,7 +72,7 @@ Result<std::shared_ptr<Job>> Job::create(const JobOptions &options) {
 }
 
 Result<std::shared_ptr<Job>> Job::join(const JobOptions &options) {
-  const Backend backend = withDevice(BRAID_TRY(findBackend(options.backend)), options);
+  const Backend backend = BRAID_TRY(findBackend(options.backend));
   const Place place = BRAID_TRY(findOwnPlace(options));
   // Processes that a launcher has started end with their job; others may go on without it.
   auto state = BRAID_TRY(JobState::join(backend, clusterOptions(options, place.ranks), place,

@@ -110,9 +110,8 @@ Result<int64_t> deviceFromEnvironment(int64_t localRank) {
 
 /// The GPU of this rank: the one that it was given, or else the one of its number on this host, or
 /// the only one it sees.
-Result<int> chooseDevice(const CudaRankOptions &rank, int64_t localRank, bool mayShare) {
-  const int64_t given =
-      rank.device >= 0 ? rank.device : BRAID_TRY(deviceFromEnvironment(localRank));
+Result<int> chooseDevice(int asked, const char *backend, int64_t localRank, bool mayShare) {
+  const int64_t given = asked >= 0 ? asked : BRAID_TRY(deviceFromEnvironment(localRank));
   int count = 0;
   cudaError_t code = cudaGetDeviceCount(&count);
   if (code != cudaSuccess || count == 0) {
@@ -120,7 +119,7 @@ Result<int> chooseDevice(const CudaRankOptions &rank, int64_t localRank, bool ma
     (void)cudaDriverGetVersion(&driver);
     (void)cudaRuntimeGetVersion(&runtime);
     return noGpu(code == cudaSuccess ? "none found" : cudaGetErrorString(code), driver, runtime,
-                 rank.backend);
+                 backend);
   }
   int64_t device = given >= 0 ? given : count == 1 ? 0 : localRank;
   if (device >= count && mayShare)
@@ -174,7 +173,7 @@ static Result<CudaDevice::Options> chooseOptions(const ClusterOptions &options, 
   BRAID_TRY(checkOptions(options));
   const bool mayShare = BRAID_TRY(isOn(processEnvironment(), "BRAID_SHARE_GPUS", rank.mayShare));
   const int64_t localRank = client.rank() % client.memory().ranksPerHost();
-  const int device = BRAID_TRY(chooseDevice(rank, localRank, mayShare));
+  const int device = BRAID_TRY(chooseDevice(options.device, rank.backend, localRank, mayShare));
   const bool tuned = BRAID_TRY(isOn(processEnvironment(), "BRAID_TUNE", true));
   return CudaDevice::Options{.rank = client.rank(),
                              .device = device,

@@ -18,8 +18,6 @@ Status noGpu(const char *reason, int driver, int runtime, const char *backend = 
 
 /// Options for a process that uses CUDA itself.
 struct CudaRankOptions {
-  /// CUDA's number of the GPU; -1: the rank's number on this host, or the only GPU there is.
-  int device = -1;
   /// A cudaStream_t to use as stream 0: inputs are read and outputs written in its order. Null: a
   /// stream of Braid's own.
   void *stream = nullptr;

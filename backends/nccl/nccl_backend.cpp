@@ -42,26 +42,10 @@ BackendFacts ncclFacts() {
           {"file", (*library)->file}};
 }
 
-Backend backendOf(const char *name, const char *description, Transport transport,
-                  decltype(&joinGpus) join, BackendFacts (*facts)()) {
-  return {.name = name,
-          .description = description,
-          .hasGraphs = true,
-          .ownQueues = queuesAskedFor(),
-          .transport = transport,
-          .messages = describeNccl,
-          .facts = facts,
-          .join = [join](const ClusterOptions &options, std::unique_ptr<Client> client) {
-            return join(options, std::move(client), {});
-          }};
-}
-
-} // namespace
-
-Result<std::unique_ptr<Cluster>> joinGpus(const ClusterOptions &options,
-                                          std::unique_ptr<Client> client,
-                                          const CudaRankOptions &rank) {
-  const Result<bool> mayShare = isOn(processEnvironment(), "BRAID_SHARE_GPUS", rank.mayShare);
+/// As joinCuda(), and Plans may send messages.
+Result<std::unique_ptr<Cluster>> join(const ClusterOptions &options, std::unique_ptr<Client> client,
+                                      const char *backend) {
+  const Result<bool> mayShare = isOn(processEnvironment(), "BRAID_SHARE_GPUS", false);
   if (!mayShare)
     return client->fail(mayShare.status());
   if (*mayShare)
@@ -71,27 +55,43 @@ Result<std::unique_ptr<Cluster>> joinGpus(const ClusterOptions &options,
   // braid bench gather-matmul --backend nccl --shapes 4096x64x8192
   //   --impl 'gather,gather;transfers=collective'
   setenv("NCCL_P2P_NET_CHUNKSIZE", "524288", /*overwrite=*/0);
-  CudaRankOptions chosen = rank;
-  chosen.makeMessages = [number = client->rank()](const RankGroup &group) {
+  auto makeMessages = [number = client->rank()](const RankGroup &group) {
     return std::make_unique<nccl::NcclMessages>(
         nccl::Library::load, number,
         nccl::Patience{group.timeout(), [&group] { return group.isAborted(); }});
   };
-  return joinCuda(options, std::move(client), chosen);
+  return joinCuda(options, std::move(client), {.backend = backend, .makeMessages = makeMessages});
 }
 
+Result<std::unique_ptr<Cluster>> joinGpus(const ClusterOptions &options,
+                                          std::unique_ptr<Client> client) {
+  return join(options, std::move(client), "cuda");
+}
+
+/// Opens NCCL first.
 Result<std::unique_ptr<Cluster>> joinNccl(const ClusterOptions &options,
-                                          std::unique_ptr<Client> client,
-                                          const CudaRankOptions &rank) {
+                                          std::unique_ptr<Client> client) {
   if (options.reproducible)
     return client->fail(unsupported("--reproducible: NCCL adds in an order of its own; --backend "
                                     "cuda adds in that of ranks"));
   if (const auto library = nccl::Library::load(); !library)
     return client->fail(library.status());
-  CudaRankOptions chosen = rank;
-  chosen.backend = "nccl";
-  return joinGpus(options, std::move(client), chosen);
+  return join(options, std::move(client), "nccl");
 }
+
+Backend backendOf(const char *name, const char *description, Transport transport,
+                  decltype(&joinGpus) join, BackendFacts (*facts)()) {
+  return {.name = name,
+          .description = description,
+          .hasGraphs = true,
+          .ownQueues = queuesAskedFor(),
+          .transport = transport,
+          .messages = describeNccl,
+          .facts = facts,
+          .join = join};
+}
+
+} // namespace
 
 void registerGpuBackends(BackendRegistry &registry) {
   askForQueues();

@@ -13,14 +13,6 @@ namespace braid {
 /// BRAID_SHARE_GPUS=on lets ranks that send messages share GPUs, from NCCL 2.30 on.
 void registerGpuBackends(BackendRegistry &registry);
 
-/// As joinCuda(), and Plans may send messages. joinNccl() opens NCCL first.
-Result<std::unique_ptr<Cluster>> joinGpus(const ClusterOptions &options,
-                                          std::unique_ptr<Client> client,
-                                          const CudaRankOptions &rank);
-Result<std::unique_ptr<Cluster>> joinNccl(const ClusterOptions &options,
-                                          std::unique_ptr<Client> client,
-                                          const CudaRankOptions &rank);
-
 /// The NCCL that this machine has: its version and file, or why there is none.
 Result<std::string> describeNccl();
 

@@ -24,6 +24,9 @@ struct ClusterOptions {
   /// A GEMM's result depends on its operands, and on N, K and types: row i has the same bits
   /// whatever M is, and wherever operands lie.
   bool reproducible = false;
+  /// CUDA's number of the GPU of a rank that joins; -1: the rank's number on this host, or the only
+  /// GPU there is.
+  int device = -1;
 };
 
 /// The ranks that this process hosts, connected. What it hands out lives as long as it does.

@@ -818,7 +818,7 @@ Status refusesToPrepareInCapture(const Place &place, JobRank &job, const Chosen 
   cudaStream_t stream = nullptr;
   cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
   auto cluster =
-      joinCuda({.ranks = place.ranks}, job.takeClient(), {.device = gpu, .stream = stream});
+      joinCuda({.ranks = place.ranks, .device = gpu}, job.takeClient(), {.stream = stream});
   if (!cluster)
     return cluster.status();
   RankTest test(place, **cluster, chosen);
