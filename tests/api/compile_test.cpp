@@ -1,7 +1,7 @@
 //===- tests/api/compile_test.cpp - the front door --------------------------------------------===//
 
+#include "api/compile/compile.h"
 #include "tests/support/configured.h"
-#include "tests/support/local_mesh.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -128,34 +128,6 @@ TEST(Compile, RefusesFlagsThatSteerLoweringForAProgram) {
               message(llvm::StringRef(knob).split('=').first.str()));
   EXPECT_EQ(failure(kProgram, {.schedule = test::configured("launch=graph;copies=kernel")}),
             "compiled");
-}
-
-TEST(Run, RefusesWhatCannotBeVerified) {
-  auto source = parseSource("t.braid", kProgram);
-  Result<Compiled> compiled = compile(*source, {});
-  ASSERT_TRUE(compiled.isOk());
-  BackendRegistry registry = builtinBackends();
-  RunOptions options;
-  EXPECT_TRUE(run(*compiled, *registry.find("cpu"), options).isOk());
-  options.verify = true;
-  EXPECT_EQ(run(*compiled, *registry.find("cpu"), options).status().message(),
-            "t.braid:1:1: @p implements no fusion, so nothing says what its result should be: it "
-            "can be run, but not verified");
-}
-
-TEST(Run, ReportsWhatItCompared) {
-  auto source = parseSource("t.braid", kFusion);
-  Result<Compiled> compiled = compile(*source, {});
-  BackendRegistry registry = builtinBackends();
-  RunOptions options;
-  options.iterations = 7;
-  options.verify = true;
-  options.trace = true;
-  Result<RunReport> report = run(*compiled, *registry.find("cpu"), options);
-  ASSERT_TRUE(report.isOk()) << report.status().message();
-  EXPECT_EQ(report->elementsCompared, 4 * 7 * (8 * 5));
-  EXPECT_EQ(report->ranks, 4);
-  EXPECT_THAT(report->trace, HasSubstr("traceEvents"));
 }
 
 } // namespace

@@ -9,9 +9,8 @@
 // `-leave`s or `-stop`s. If it is `first...`, the second session has another program, and a run of
 // the first one has no end: rank 2 does not come in time, and rank 1 may `-leave`.
 //
-// If it is `cuda`, rank 1 asks for a GPU where there is none. If it is `fork`, rank 1 has a child
-// that uses and releases what it has of the job. If it is `other-...`, all ranks `-commit` or
-// `-close` when rank 1 prepares a session.
+// If it is `cuda`, rank 1 asks for a GPU where there is none. If it is `other-...`, all ranks
+// `-commit` or `-close` when rank 1 prepares a session.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -23,9 +22,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <thread>
-
-#include <sys/wait.h>
-#include <unistd.h>
 
 using namespace braid;
 
@@ -85,25 +81,6 @@ Status runFirst(Job &job, Session &session, std::span<const Tensor> inputs, cons
   return job.synchronize();
 }
 
-/// A child that harms nobody.
-Status letAChildUse(const std::shared_ptr<Job> &job,
-                    std::vector<std::unique_ptr<Session>> &sessions) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(10);
-    std::shared_ptr<Job> mine = job;
-    const bool isRefused = !mine->synchronize().isOk() && !mine->commit().isOk();
-    mine->abort({StatusCode::PeerFailed, "by a child"});
-    sessions.clear();
-    mine.reset();
-    _exit(isRefused ? 0 : 1);
-  }
-  int status = -1;
-  waitpid(child, &status, 0);
-  return status == 0 ? Status::ok()
-                     : Status(StatusCode::Internal, "the child ended by " + std::to_string(status));
-}
-
 Status endInAnotherCall(const std::shared_ptr<Job> &job, const CompiledProgram &program,
                         const std::string &mode) {
   if (job->firstRank() == 1)
@@ -148,9 +125,6 @@ Status runAll(const std::shared_ptr<Job> &job, const std::string &mode) {
   for (int run = 0; run < kRuns; ++run) {
     if (other == "leave" && run == kRuns / 2)
       std::_Exit(0);
-    if (other == "fork" && run == kRuns / 2)
-      if (Status status = letAChildUse(job, sessions); !status.isOk())
-        return status;
     A.assign(A.size(), static_cast<float>(job->firstRank() + run));
     Result<void *> stream = job->stream(static_cast<uint32_t>(run % 4));
     if (!stream)

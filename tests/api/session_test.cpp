@@ -325,29 +325,13 @@ TEST(SessionTest, RunsAtAddressesThatComeBack) {
   EXPECT_THAT((*session)->runAt(none).message(), HasSubstr("input 1 (%B): expected f64[2, 2]"));
   EXPECT_THAT((*session)->runAt(few).message(), HasSubstr("expected 3 addresses, got 1"));
   EXPECT_EQ((*session)->runs(), 2000);
-}
-
-/// Both at addresses that are new and at those of a recording.
-TEST(SessionTest, RunsAtAddressesReturnTheFailureOfTheirJob) {
-  Result<std::shared_ptr<Job>> job = Job::create({.ranks = 1});
-  ASSERT_TRUE(job.isOk()) << job.status().message();
-  Result<std::unique_ptr<Session>> session = Session::prepare(*job, *compileText("t", kAlone));
-  ASSERT_TRUE(session.isOk()) << session.status().message();
-  double tensors[4][4] = {};
-  void *const known[] = {tensors[0], tensors[1], tensors[2]};
-  void *const others[] = {tensors[0], tensors[1], tensors[3]};
-  for (int run = 0; run < 3; ++run)
-    ASSERT_TRUE((*session)->runAt(known).isOk());
+  // A failure ends runs at new addresses and at those of a recording.
   (*job)->abort({StatusCode::PeerFailed, "enough"});
+  void *const known[] = {sets[0].a, sets[0].b, sets[0].c};
+  void *const others[] = {sets[0].a, sets[0].b, sets[1].c};
   EXPECT_EQ((*session)->runAt(known).message(), "enough");
   EXPECT_EQ((*session)->runAt(others).message(), "enough");
-  EXPECT_EQ((*session)->runs(), 3);
-}
-
-TEST(SessionTest, AddressesAloneAreOfOneRank) {
-  const std::shared_ptr<Job> job = makeJob();
-  auto sessions = prepareAll(job);
-  EXPECT_THAT(sessions[0]->runAt({}).message(), HasSubstr("expected the tensors of 3 ranks"));
+  EXPECT_EQ((*session)->runs(), 2000);
 }
 
 TEST(SessionTest, EveryOrderOfStreamsIsRight) {
@@ -479,6 +463,7 @@ TEST(SessionTest, WhatCannotBePreparedOrReplayedSaysWhy) {
               HasSubstr("expected JobOptions::reproducible"));
   auto session = prepare(job);
   EXPECT_THAT(session->replay().message(), HasSubstr("expected capture() before replay()"));
+  EXPECT_THAT(session->runAt({}).message(), HasSubstr("expected the tensors of 3 ranks"));
 }
 
 TEST(JobTest, WhatCannotBeMadeSaysWhy) {

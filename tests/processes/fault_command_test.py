@@ -4,11 +4,9 @@
 Like launch_test.py, whose jobs these are: nothing may be left after any of them.
 """
 import os
-import random
 import signal
 import socket
 import sys
-import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import launch_test  # noqa: E402
@@ -95,21 +93,6 @@ def test_one_job_fails_and_its_neighbour_does_not(job):
     os.kill(victim, signal.SIGKILL)
     finish(failing).expect(5, "rank 1 was killed")
     finish(neighbour).expect_exact()
-
-
-def test_launcher_killed_at_random_moments(job):
-    dice = random.Random(20)
-    slowest = 0
-    for _ in range(5):
-        launcher = job.start("--processes", *ENDLESS)
-        time.sleep(dice.random() * 0.6)
-        launcher.kill()
-        launcher.wait()
-        start = time.monotonic()
-        wait_for(lambda: not job.processes(), "the ranks to end with their launcher", 10)
-        slowest = max(slowest, time.monotonic() - start)
-    print(f"  the last rank was gone {slowest * 1000:.0f} ms after its launcher")
-    job.run("--processes", *EXACT).expect_exact()
 
 
 if __name__ == "__main__":

@@ -154,14 +154,10 @@ struct Job {
   Fault fault = {};
   /// The work of each rank.
   std::function<Status(Cluster &, int64_t rank)> body;
-  /// The work of the host while they run.
-  std::function<void(std::unique_ptr<Rendezvous> &, JobMemory &)> host = {};
   bool killsStragglers = true;
-  int64_t refused = -1; ///< the rank that cannot take part, while the others wait for it
 
   std::vector<Verdict> verdicts = {};
   uint32_t committed = 0;
-  uint32_t killed = 0; ///< ranks, by the host
   milliseconds elapsed{0};
 
   void run();
@@ -192,10 +188,6 @@ int Job::runChild(int64_t rank, int path, int verdict) const {
     ClusterOptions options;
     options.ranks = kRanks;
     options.timeout = timeout;
-    if (rank == refused) {
-      options.scheduleSeed = 1;
-      std::this_thread::sleep_for(milliseconds(300));
-    }
     Result<std::unique_ptr<Cluster>> cluster =
         registry.find("cpu")->join(options, std::move(*client));
     status = cluster ? body(**cluster, rank) : cluster.status();
@@ -249,8 +241,6 @@ void Job::run() {
   const std::string line = (*rendezvous)->name() + "\n";
   for (const Child &child : children)
     ASSERT_EQ(write(child.path, line.data(), line.size()), static_cast<ssize_t>(line.size()));
-  if (host)
-    host(*rendezvous, *memory);
   for (size_t rank = 0; rank < children.size(); ++rank) {
     std::string text = readAll(children[rank].verdict);
     std::istringstream(text) >> verdicts[rank].code;
@@ -261,8 +251,6 @@ void Job::run() {
   }
   elapsed = std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begin);
   committed = memory->committed();
-  for (int64_t rank = 0; rank < kRanks; ++rank)
-    killed += memory->slot(rank).isKilled.load();
   rendezvous->reset();
 }
 
@@ -307,15 +295,6 @@ bool sleepLong() {
 }
 
 // -- Tests. --
-
-TEST_F(RankTest, RunsExactly) {
-  Job job = makeJob(50);
-  job.run();
-  Verdict verdict = theSame(job);
-  EXPECT_EQ(verdict.code, 0) << verdict.message;
-  EXPECT_EQ(job.committed, 1u);
-  EXPECT_EQ(job.killed, 0u);
-}
 
 /// Mappings of memory that ranks share.
 int64_t countArenas() {
@@ -388,45 +367,6 @@ TEST_F(RankTest, AWaitOfTheDeviceEndsThoughTheHostIsElsewhere) {
   };
   job.run();
   EXPECT_EQ(theSame(job).code, static_cast<int>(StatusCode::TimedOut)) << theSame(job).message;
-}
-
-TEST_F(RankTest, WhyARankCannotTakePartIsTheCause) {
-  Job job = makeJob();
-  job.refused = 2;
-  job.run();
-  const Verdict verdict = theSame(job);
-  EXPECT_EQ(verdict.code, static_cast<int>(StatusCode::Unsupported));
-  EXPECT_THAT(verdict.message, StartsWith("expected all ranks in one process to draw the order"));
-  EXPECT_LT(job.elapsed, milliseconds(15000));
-}
-
-TEST_F(RankTest, CommittedStepsStayWhenARankDiesLater) {
-  Job job = makeJob();
-  job.body = [](Cluster &cluster, int64_t rank) {
-    for (int step = 0; step < 3; ++step)
-      if (Status status = cluster.control(rank).commit(); !status.isOk())
-        return status;
-    if (rank == 2)
-      _exit(9);
-    return Status::ok();
-  };
-  job.run();
-  EXPECT_EQ(theSame(job, 2).code, 0);
-  EXPECT_EQ(job.committed, 3u);
-}
-
-TEST_F(RankTest, LostHostEndsTheRun) {
-  Job job = makeJob(1000000);
-  job.host = [](std::unique_ptr<Rendezvous> &rendezvous, JobMemory &memory) {
-    while (memory.slot(0).runs.load() < 5)
-      std::this_thread::sleep_for(milliseconds(1));
-    rendezvous.reset();
-  };
-  job.run();
-  Verdict verdict = theSame(job);
-  EXPECT_EQ(verdict.code, static_cast<int>(StatusCode::PeerFailed));
-  EXPECT_EQ(verdict.message, "the launcher is gone");
-  EXPECT_LT(job.elapsed, milliseconds(60000));
 }
 
 TEST_F(RankTest, WorkLeftBehindIsAFailure) {
