@@ -4,7 +4,6 @@
 
 #include "api/compile/check.h"
 #include "api/compile/compiled_program.h"
-#include "api/compile/explain.h"
 #include "api/compile/plans.h"
 #include "ir/failure.h"
 
@@ -55,10 +54,6 @@ Result<std::shared_ptr<ProgramState>> ProgramState::make(std::unique_ptr<Source>
   state->inputs = specsOf(compiled->program->params());
   state->outputs = specsOf(compiled->program->results());
   return state;
-}
-
-std::string ProgramState::explain() const {
-  return explainProgram(compiled, schedule, choice.empty() ? nullptr : &schedule);
 }
 
 Result<CompiledProgram> compileText(const std::string &name, const std::string &text,

@@ -146,7 +146,8 @@ Result<int> checkCommand(const CheckFlags &flags, std::unique_ptr<Source> &sourc
   CheckOptions checkOptions;
   checkOptions.progress = std::ref(progress);
   BRAID_TRY(toOptions(flags, checkOptions));
-  BRAID_TRY(checkOneForm(flags.json, flags.emit));
+  if (flags.json && flags.emit != "text")
+    return badInput("expected --json or --emit {}, got both", flags.emit);
   BRAID_TRY(flags.source.refuseAuto("braid check"));
   CompileOptions options;
   BRAID_TRY(flags.source.toOptions(options));

@@ -87,9 +87,6 @@ Status checkIsAlone(llvm::StringRef command, const Environment &environment);
 Status badChoice(llvm::StringRef flag, llvm::StringRef value,
                  const std::vector<std::string> &choices);
 
-/// BadInput if a report is asked for as JSON and as something else than text.
-Status checkOneForm(bool json, llvm::StringRef emit);
-
 /// Why `registry` has not got the backend `name`: Unsupported if other builds have it, else
 /// BadInput with the choices.
 Status missingBackend(llvm::StringRef name, const BackendRegistry &registry,
@@ -98,13 +95,6 @@ Status missingBackend(llvm::StringRef name, const BackendRegistry &registry,
 /// BadInput if what `flag` writes would take the place of `input`, which is read. To be called
 /// before any work; empty names are of no file.
 Status expectOtherFile(llvm::StringRef flag, const std::string &output, const std::string &input);
-
-/// BadInput if two flags name one file to be written.
-struct OutputFlag {
-  llvm::StringRef flag;
-  const std::string &file; ///< empty: it is not given
-};
-Status expectTwoFiles(const OutputFlag &one, const OutputFlag &other);
 
 /// The folder for files that are not kept: $TMPDIR, or /tmp.
 std::string temporaryFolder();

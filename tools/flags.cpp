@@ -76,11 +76,6 @@ Status badChoice(llvm::StringRef flag, llvm::StringRef value,
                   value.str(), didYouMean(value, choices));
 }
 
-Status checkOneForm(bool json, llvm::StringRef emit) {
-  return json && emit != "text" ? badInput("expected --json or --emit {}, got both", emit.str())
-                                : Status::ok();
-}
-
 Status missingBackend(llvm::StringRef name, const BackendRegistry &registry,
                       const std::vector<std::string> &choices) {
   if (name != "cuda" && name != "nccl")
@@ -94,13 +89,6 @@ Status expectOtherFile(llvm::StringRef flag, const std::string &output, const st
     return Status::ok();
   return badInput("expected {} to be another file than '{}', which is read, got '{}'", flag.str(),
                   input, output);
-}
-
-Status expectTwoFiles(const OutputFlag &one, const OutputFlag &other) {
-  if (!areOneFile(one.file, other.file))
-    return Status::ok();
-  return badInput("expected {} and {} to be two files, got '{}' for both", one.flag.str(),
-                  other.flag.str(), other.file);
 }
 
 std::string temporaryFolder() {

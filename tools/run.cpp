@@ -111,8 +111,8 @@ RunOptions toOptions(const RunFlags &flags, const Configuration &config) {
   return options;
 }
 
-/// Each rank of another launcher would start all ranks. What is said in part, or of one rank only,
-/// does not matter: containers have such variables.
+/// Each rank of another launcher would start all ranks. Incomplete variables and those of a single
+/// rank do not matter: containers have them.
 Status checkIsNoRank(const Result<std::optional<Place>> &place, const Environment &environment) {
   bool isOfSeveralHosts = place.status().code() == StatusCode::Unsupported;
   if (!isOfSeveralHosts && (!place || !*place || (*place)->ranks == 1))
@@ -143,7 +143,7 @@ Result<RankSetup> findSetup(const RunFlags &flags, const Backend &backend,
   return RankSetup{backend.create ? RankSetup::Threads : RankSetup::Launcher};
 }
 
-/// In a folder that was named.
+/// The user has named a folder for flight records.
 bool leavesRecords(const RunFlags &flags) {
   return !flags.flightRecords.empty() && flags.flightRecords != "none";
 }
@@ -169,7 +169,7 @@ Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &
   return Status::ok();
 }
 
-/// Before anything is run for them.
+/// Refuses files that cannot be written, before anything runs.
 Status checkFiles(const RunFlags &flags) {
   if (flags.trace == "-" && flags.prefixOutput)
     return badInput("--trace -: expected no --prefix-output, which would write into the trace");
@@ -179,7 +179,7 @@ Status checkFiles(const RunFlags &flags) {
   return leavesRecords(flags) ? checkRecordsFolder(flags.flightRecords) : Status::ok();
 }
 
-/// Flight records are of interest if the run itself failed, not what it was asked to do.
+/// The run itself has failed, so that flight records are of interest.
 bool hasFailedRunning(const Status &status) {
   switch (status.code()) {
   case StatusCode::WrongResult:
@@ -287,8 +287,8 @@ Status Run::checkFlags() const {
   return Status::ok();
 }
 
-/// Up to where this process knows what it is, and has joined its job if it is a rank of one: from
-/// then on whatever fails here ends all ranks.
+/// Finds out which part this process has, and joins the job if it is a rank: from then on a failure
+/// here ends all ranks.
 Status Run::begin() {
   readFlags_ = flags_.source.toOptions(compileOptions_);
   const Configuration &config = compileOptions_.schedule.all;
@@ -476,8 +476,7 @@ int Run::launchRanks() {
   return report->exitCode();
 }
 
-/// The message with this process's rank in front of every line, if it shares the terminal with
-/// other ranks.
+/// Puts this process's rank in front of every line if it shares the terminal with other ranks.
 std::string Run::prefixed(const std::string &message) const {
   if (!setup_.place)
     return message;
@@ -514,8 +513,8 @@ int Run::endFailed(const Status &cause) const {
   return static_cast<int>(cause.code());
 }
 
-/// Without a launcher of ours: each rank leaves its own record, and the host those of the ranks
-/// that can no longer do so.
+/// Without a launcher of ours, each rank leaves its own record, and the host also those of ranks
+/// that died.
 std::string Run::leaveOwnRecords() {
   JobRank &own = *job_->rank;
   std::vector<int64_t> ranks = {setup_.place->rank};

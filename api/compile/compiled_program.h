@@ -10,7 +10,9 @@ struct ProgramState {
   /// Compiles with everything decided. A failure has the located mistakes in its message.
   static Result<std::shared_ptr<ProgramState>> make(std::unique_ptr<Source> source,
                                                     const CompileOptions &options);
-  /// See CompiledProgram::explain().
+  /// Every knob, with who chose it. Then how many stages hide some of what they move, as the Plans
+  /// of the first ranks tell, with the reason where one does not hide all. A program that was read
+  /// was not lowered, and has transfers, not stages. Lines, as `braid run --explain` prints them.
   std::string explain() const;
 
   std::unique_ptr<Source> source;

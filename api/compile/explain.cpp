@@ -2,6 +2,7 @@
 
 #include "api/compile/explain.h"
 
+#include "api/compile/compiled_program.h"
 #include "ir/counted.h"
 #include "ir/failure.h"
 #include "lowering/stages/fusion_stages.h"
@@ -16,11 +17,11 @@
 namespace braid {
 namespace {
 
-std::string explainKnobs(const Configurations &given, const Configurations *chosen) {
-  const Configuration used = chosen ? chosen->all.over(given.all) : given.all;
-  const bool isByStage = chosen && !chosen->stages.empty();
+std::string explainKnobs(const Configurations &schedule, bool isChosen) {
+  const Configuration &used = schedule.all;
+  const bool isByStage = isChosen && !schedule.stages.empty();
   auto why = [&](bool isGiven) {
-    return chosen ? "chosen by auto" : isGiven ? "as asked" : "the default";
+    return isChosen ? "chosen by auto" : isGiven ? "as asked" : "the default";
   };
   std::string text;
   if (!isByStage)
@@ -32,7 +33,7 @@ std::string explainKnobs(const Configurations &given, const Configurations *chos
     const std::optional<int64_t> value = used.get(row.knob);
     text += explainLine(row.name, row.str(value ? value : row.fallback), why(value.has_value()));
   }
-  for (const Configurations::OfStage &stage : isByStage ? chosen->stages : given.stages)
+  for (const Configurations::OfStage &stage : schedule.stages)
     text += explainLine("%" + stage.tensor, stage.config.str(),
                         std::string(isByStage ? "chosen by auto" : "as asked") +
                             ", for the stage that makes it");
@@ -142,21 +143,16 @@ std::string explainLine(llvm::StringRef what, const std::string &value, const st
   return fmt::format("  {:<12}{}: {}\n", what.str(), value, why);
 }
 
-std::string explainProgram(const Compiled &compiled, const Configurations &given,
-                           const Configurations *chosen) {
-  std::string text;
-  if (!compiled.isLowered)
-    text +=
-        explainLine("program", "@" + compiled.program->name(), "read from the file, not lowered");
-  if (compiled.isLowered)
-    text += explainKnobs(given, chosen);
+std::string ProgramState::explain() const {
+  std::string text = compiled.isLowered ? explainKnobs(schedule, !choice.empty())
+                                        : explainLine("program", "@" + compiled.program->name(),
+                                                      "read from the file, not lowered");
   if (compiled.isReproducible)
     text += explainLine("same bits", "yes",
                         "as asked: GEMMs do not depend on M, partial results are added in the "
                         "order of ranks");
-  Configurations used = chosen ? *chosen : given;
-  used.all = used.all.over(given.all);
-  return text + (compiled.isLowered ? explainOverlap(compiled, used) : explainTransfers(compiled));
+  return text +
+         (compiled.isLowered ? explainOverlap(compiled, schedule) : explainTransfers(compiled));
 }
 
 void warnOfNoOverlap(const Compiled &compiled, const Configurations &given) {

@@ -8,13 +8,6 @@ namespace braid {
 /// One line of an explanation, with its end: what there is, which value, and why.
 std::string explainLine(llvm::StringRef what, const std::string &value, const std::string &why);
 
-/// Every knob, with who chose it: `chosen` by measuring, `given` by the user, or nobody. Then how
-/// many stages hide some of what they move, as the Plans of the first ranks tell, with the reason
-/// where one does not hide all. A program that was read was not lowered, and has transfers, not
-/// stages. Lines, as `braid run --explain` prints them.
-std::string explainProgram(const Compiled &compiled, const Configurations &given,
-                           const Configurations *chosen);
-
 /// Adds a warning to the source's diags for each stage of a lowered program that hides none of what
 /// it moves, though `given`, by which it was lowered, does not ask for that.
 void warnOfNoOverlap(const Compiled &compiled, const Configurations &given);

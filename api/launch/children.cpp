@@ -193,11 +193,6 @@ std::vector<int> Children::aliveHandles() const {
   return handles;
 }
 
-bool Children::anyAlive() const {
-  std::lock_guard lock(mutex_);
-  return llvm::any_of(children_, [](const Child &child) { return child.isAlive(); });
-}
-
 std::optional<Ending> Children::ending(int64_t index) const {
   std::lock_guard lock(mutex_);
   return children_[static_cast<size_t>(index)].ending;

@@ -54,7 +54,7 @@ public:
 
   /// Descriptors that are readable once their child has ended.
   std::vector<int> aliveHandles() const;
-  bool anyAlive() const;
+  bool anyAlive() const { return !aliveHandles().empty(); }
   /// Nothing while it has not been reaped.
   std::optional<Ending> ending(int64_t index) const;
 
