@@ -274,6 +274,7 @@ private:
   std::vector<Plan> plans_;
   std::once_flag isChoiceTaken_;  ///< by a launcher whose ranks choose: then plans_ are of that
   double meetSeconds_ = 0;        ///< until all ranks had joined
+  bool isKnown_ = false;          ///< to the job, which hears of a failure from now on
   std::unique_ptr<JobState> job_; ///< null in a launcher; refers to what is above
 };
 
@@ -312,8 +313,13 @@ Status Run::begin() {
 Status Run::createOrJoin() {
   const int64_t ranks = areThreads() ? program_->compiled.program->ranks() : setup_.place->ranks;
   const ClusterOptions options = clusterOptionsOf(options_, ranks, flags_.source.reproducible);
-  job_ = BRAID_TRY(areThreads() ? JobState::create(*backend_, options)
-                                : JobState::join(*backend_, options, *setup_.place));
+  if (areThreads()) {
+    job_ = BRAID_TRY(JobState::create(*backend_, options));
+  } else {
+    auto rank = BRAID_TRY(JobRank::join(*setup_.place, options_.timeout));
+    isKnown_ = true;
+    job_ = BRAID_TRY(JobState::join(*backend_, options, std::move(rank)));
+  }
   return job_->cluster->control(job_->cluster->firstHosted()).failure();
 }
 
@@ -494,9 +500,9 @@ int Run::fail(const Status &status) {
   if (job_) {
     cause = job_->fail(cause);
     job_->cluster.reset();
-    if (setup_.isLaunched())
-      return static_cast<int>(cause.code()); // the launcher says it, once
   }
+  if (isKnown_ && setup_.isLaunched())
+    return static_cast<int>(cause.code()); // the launcher says it, once
   llvm::errs() << prefixed(messageOf(cause, file_));
   if (job_ && !areThreads() && hasFailedRunning(cause))
     llvm::errs() << prefixed(leaveOwnRecords());

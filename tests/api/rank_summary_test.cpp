@@ -39,18 +39,14 @@ TEST(RankSummary, DecodesWhatItEncodes) {
   EXPECT_EQ(decoded->digests, summary().digests);
 }
 
-TEST(RankSummary, RefusesWhatIsCutOffOrTooLong) {
+TEST(RankSummary, RefusesWhatIsCutOffOrTooLongOrOfAnotherPlan) {
   Plan plan = smallPlan();
-  std::string bytes = summary().encode();
+  const std::string bytes = summary().encode();
   for (size_t size = 0; size < bytes.size(); ++size)
     EXPECT_EQ(RankSummary::decode(bytes.substr(0, size), plan).status().code(),
               StatusCode::BadInput)
         << size;
   EXPECT_FALSE(RankSummary::decode(bytes + bytes, plan).isOk());
-}
-
-TEST(RankSummary, RefusesSpansOfAnotherPlan) {
-  Plan plan = smallPlan();
   RankSummary other = summary();
   other.spans[0].tag.command = 2;
   EXPECT_FALSE(RankSummary::decode(other.encode(), plan).isOk());

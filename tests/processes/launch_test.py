@@ -208,16 +208,6 @@ def test_flight_records_of_all_ranks(job):
     shutil.rmtree(folder)
 
 
-def test_flight_records_have_a_folder_of_their_own(job):
-    launcher = job.start("--processes", *ENDLESS)
-    os.kill(job.ranks(4)[0], signal.SIGKILL)
-    result = finish(launcher).expect(5, r"^braid: flight records of 4 ranks in \S+;")
-    folder = re.search(r"ranks in (\S+);", result.err).group(1)
-    check(os.path.dirname(folder) == job.folder, f"expected it below TMPDIR, got {folder}")
-    check(os.stat(folder).st_mode & 0o777 == 0o700, "expected it to be nobody else's")
-    shutil.rmtree(folder)
-
-
 def test_interrupts(job):
     """Also of all, as Ctrl-C in a terminal does it: ranks get the signal, too."""
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -333,20 +323,6 @@ def test_rank_killed_when_the_run_is_complete(job):
 
 # -- Ranks that choose their schedule. --
 
-class Cache:
-    """A folder for measurements that is gone in the end."""
-
-    def __init__(self, job):
-        self.folder = os.path.join(job.folder, "measurements")
-        self.variables = {"BRAID_CACHE_DIR": self.folder}
-
-    def __enter__(self):
-        return self.variables
-
-    def __exit__(self, *_):
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-
 SMALL = ["examples/ag_matmul.braid", "--set", "M=96", "--set", "K=16", "--set", "N=16",
          "--schedule", "auto"]
 # Candidates that take long enough for what happens meanwhile; then runs that are not reached.
@@ -386,14 +362,16 @@ def test_time_for_choosing_is_limited(job):
 
 
 def test_two_jobs_choose_at_once(job):
-    with Cache(job) as variables:
-        jobs = [job.start(*SMALL, "--ranks", 2, "--processes", "--verify", variables=variables)
-                for _ in range(3)]
-        for process in jobs:
-            result = finish(process).expect_exact()
-            check(result.err == "", f"expected no warning, got {result.err}")
-        job.run(*SMALL, "--ranks", 2, "--processes", variables=variables).expect(
-            0, "as chosen before on this machine", stream="out")
+    folder = os.path.join(job.folder, "measurements")
+    variables = {"BRAID_CACHE_DIR": folder}
+    jobs = [job.start(*SMALL, "--ranks", 2, "--processes", "--verify", variables=variables)
+            for _ in range(3)]
+    for process in jobs:
+        result = finish(process).expect_exact()
+        check(result.err == "", f"expected no warning, got {result.err}")
+    job.run(*SMALL, "--ranks", 2, "--processes", variables=variables).expect(
+        0, "as chosen before on this machine", stream="out")
+    shutil.rmtree(folder)
 
 
 def test_interrupt_while_choosing(job):
@@ -719,6 +697,8 @@ def test_default_folders_of_records_are_new(job):
     for folder in folders:
         check(sorted(os.listdir(folder)) == ["rank0.json", "rank1.json"],
               f"expected two records, got {os.listdir(folder)}")
+        check(os.path.dirname(folder) == job.folder, f"expected it below TMPDIR, got {folder}")
+        check(os.stat(folder).st_mode & 0o777 == 0o700, "expected it to be nobody else's")
         shutil.rmtree(folder)
 
 
