@@ -5,11 +5,12 @@ import subprocess
 import sys
 
 SCHEDULES = ("pairwise", "ring", "sequential", "batched", "bulk", "coalesced")
-WAYS = [(schedule, protocol, chunks) for schedule in SCHEDULES for protocol in ("get", "put")
-        for chunks in ("1", "3")]
+WAYS = [["--schedule", schedule, "--protocol", protocol, "--chunks", chunks]
+        for schedule in SCHEDULES for protocol in ("get", "put") for chunks in "13"]
+WAYS += [["--partials", "peer", "--protocol", "put", "--reduction", shots, "--chunks", chunks]
+         for shots in ("one-shot", "two-shot") for chunks in "13"]
 digests, runs = set(), 0
-for number, (schedule, protocol, chunks) in enumerate(WAYS):
-    flags = ["--schedule", schedule, "--protocol", protocol, "--chunks", chunks]
+for number, flags in enumerate(WAYS):
     flags += ["--processes"] if number % 3 == 0 else ["--schedule-seed", str(number)]
     run = subprocess.run([sys.argv[1], "run", *sys.argv[2:], "--reproducible", "--iterations", "3",
                           "--flight-records", "none", *flags],
