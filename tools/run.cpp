@@ -459,27 +459,24 @@ int Run::launchRanks() {
   if (Status status = expectRunMemory(plans_, *backend_, options_, /*areThreads=*/false);
       !status.isOk())
     return fail(status);
-  std::string records;
-  auto onEnd = [&](const LaunchReport &end, const JobMemory &memory, const std::string &job) {
-    if (hasFailedRunning(end.status) && end.signal == 0)
-      records = leaveRecords(flags_, memory, plansFor(memory),
-                             llvm::to_vector(llvm::seq<int64_t>(0, memory.ranks())), job);
-  };
   Result<LaunchReport> report = launch({.ranks = program_->compiled.program->ranks(),
                                         .arguments = commandLine("run"),
                                         .input = program_->source->diags.text(),
                                         .timeout = options_.timeout,
                                         .prefixOutput = flags_.prefixOutput,
                                         .plans = [this](auto &memory) { return plansFor(memory); },
-                                        .onFailure = sayCause,
-                                        .onEnd = onEnd});
+                                        .onFailure = sayCause});
   if (!report)
     return fail(report.status());
   sayEndings(*report, "the run was complete");
-  llvm::errs() << records;
-  if (report->signal == 0 && !report->status.isOk())
-    return endFailed(report->status);
-  return report->exitCode();
+  if (report->signal != 0 || report->status.isOk())
+    return report->exitCode();
+  const JobMemory &memory = *report->memory;
+  if (hasFailedRunning(report->status))
+    llvm::errs() << leaveRecords(flags_, memory, plansFor(memory),
+                                 llvm::to_vector(llvm::seq<int64_t>(0, memory.ranks())),
+                                 report->job);
+  return endFailed(report->status);
 }
 
 /// Puts this process's rank in front of every line if it shares the terminal with other ranks.

@@ -118,7 +118,7 @@ private:
   void killWhatIsLeft();
   std::optional<milliseconds> patienceWith(int64_t rank) const;
   Status failure() const;
-  LaunchReport report() const;
+  LaunchReport report();
 
   KnownPlans plans() const {
     KnownPlans plans;
@@ -347,7 +347,7 @@ Status JobLauncher::failure() const {
   return cause ? cause->status : peerFailed("all ranks ended before the run was over");
 }
 
-LaunchReport JobLauncher::report() const {
+LaunchReport JobLauncher::report() {
   LaunchReport report;
   report.signal = interruptedBy_.load();
   if (memory_.committed() == 0)
@@ -368,8 +368,8 @@ LaunchReport JobLauncher::report() const {
     report.endings.push_back(fmt::format("rank {}: {}{}", rank, str(*ending),
                                          isByUs ? ", because it did not end by itself" : ""));
   }
-  if (options_.onEnd)
-    options_.onEnd(report, memory_, job_);
+  report.job = job_;
+  report.memory.emplace(std::move(memory_));
   return report;
 }
 

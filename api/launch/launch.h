@@ -22,6 +22,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -67,9 +68,6 @@ struct LaunchOptions {
   /// Asked some fifty times a second while there are ranks. The first failure that it returns
   /// before it is known how the job ends ends it, for that cause. By the calling thread.
   std::function<Status()> watch = {};
-  /// Called when all ranks have ended, while what they left in the job memory is still there.
-  std::function<void(const LaunchReport &report, const JobMemory &memory, const std::string &job)>
-      onEnd = {};
 };
 
 /// The end of a job.
@@ -84,6 +82,8 @@ struct LaunchReport {
   std::vector<std::string> endings;
   /// The run counts, but rank 0 could not print what came of it, and has said why.
   bool isOutputLost = false;
+  std::string job;                 ///< its name
+  std::optional<JobMemory> memory; ///< the job's, with what the ranks left in it
 
   /// The exit code of the launching command: 128 + signal after a signal, as a shell says it.
   int exitCode() const {

@@ -260,14 +260,6 @@ std::string remains(const std::vector<std::string> &before) {
 int playLauncher(const fs::path &folder, const JobSpec &spec) {
   const std::vector<std::string> before = openFiles();
   FaultyProgram program = makeProgram(spec);
-  std::string text;
-  auto onEnd = [&](const LaunchReport &report, const JobMemory &memory, const std::string &) {
-    std::optional<JobCause> cause = memory.cause();
-    text = fmt::format("{} {} {}\n{}", static_cast<int>(report.status.code()),
-                       report.status.isOk() || !cause ? -1 : cause->rank, memory.committed(),
-                       report.status.message());
-    writeFile(folder / "endings", fmt::format("{}\n", fmt::join(report.endings, "\n")));
-  };
   std::string said; // by every call
   auto onFailure = [&](const Status &cause) {
     said += fmt::format("{}\n{}", aliveRanks(folder, spec.ranks).size(), cause.message());
@@ -281,11 +273,17 @@ int playLauncher(const fs::path &folder, const JobSpec &spec) {
   options.teardown = milliseconds(std::min<int64_t>(spec.timeoutMs + 1500, 5000));
   options.plans = [&](const JobMemory &) { return llvm::makeArrayRef(program.plans); };
   options.onFailure = onFailure;
-  options.onEnd = onEnd;
   Result<LaunchReport> report = launch(options);
+  std::string text = fmt::format("70 -1 0\n{}", report.status().message());
+  if (report) {
+    std::optional<JobCause> cause = report->memory->cause();
+    text = fmt::format("{} {} {}\n{}", static_cast<int>(report->status.code()),
+                       report->status.isOk() || !cause ? -1 : cause->rank,
+                       report->memory->committed(), report->status.message());
+    writeFile(folder / "endings", fmt::format("{}\n", fmt::join(report->endings, "\n")));
+    report->memory.reset();
+  }
   writeFile(folder / "remains", remains(before));
-  if (!report)
-    text = fmt::format("70 -1 0\n{}", report.status().message());
   writeFile(folder / "report", text);
   return report ? static_cast<int>(report->status.code()) : 70;
 }
