@@ -67,21 +67,6 @@ TEST(Compile, SetsParametersAndRanks) {
   EXPECT_EQ(compiled->program->ranks(), 2);
 }
 
-TEST(Compile, RefusesWhatIsNotReproducible) {
-  const std::string text = "fusion @f(D = 4) {\n  mesh [0 .. D)\n  %A = input f32[8, DIDx{D}, 3]\n"
-                           "  %B = input f32[DIDx{D}, 3, 5]\n  %C = matmul %A, %B : f32[8, 5]\n"
-                           "  output %C\n}\n";
-  CompileOptions options{.reproducible = true};
-  EXPECT_EQ(failure(text, options), "compiled");
-  EXPECT_EQ(failure(kProgram, options), "compiled");
-  options.schedule.all = *Configuration::parse("ring");
-  EXPECT_EQ(failure(kFusion, options), "compiled");
-  EXPECT_THAT(failure(text, options),
-              HasSubstr("t.braid:5:3: error: cannot reduce to %C: to be reproducible, partial "
-                        "results are added in the order of ranks: expected order=shift, got "
-                        "order=ring (schedule ring; these would do: pairwise, sequential, bulk"));
-}
-
 TEST(Compile, SaysWhichEntriesThereAre) {
   EXPECT_EQ(failure("", {}),
             "t.braid:1:1: error: expected 'fusion' or 'program', got the end of the text");

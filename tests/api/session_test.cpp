@@ -711,6 +711,9 @@ TEST_F(ChoiceTest, WhatIsNamedIsNotVaried) {
   const auto open = choose(*job, kKinds[0], "auto;chunks=2;protocol=put", 0);
   ASSERT_TRUE(open.isOk()) << open.status().message();
   EXPECT_THAT(open->choice(), HasSubstr(";protocol=put;chunks=2"));
+  const auto fitting = choose(*job, kKinds[1], "auto;sums=gemm", 0); // which pairwise cannot do
+  ASSERT_TRUE(fitting.isOk()) << fitting.status().message();
+  EXPECT_THAT(fitting->choice(), HasSubstr("sums=gemm"));
 }
 
 TEST_F(ChoiceTest, MistakesSayWhyAndTheJobGoesOn) {

@@ -223,26 +223,6 @@ def test_a_killed_rank_ends_a_calibration(job):
         check(not os.listdir(job.folder), f"expected no file, got {os.listdir(job.folder)}")
 
 
-def test_signals_end_what_cannot_print(job):
-    """env has hardly begun when it is done, but for a reader who does not read."""
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-        reader, writer = os.pipe()
-        os.set_blocking(writer, False)
-        try:
-            while os.write(writer, b"x" * 4096):
-                pass
-        except BlockingIOError:
-            os.set_blocking(writer, True)
-        process = subprocess.Popen([BRAID, "env"], env=job.environment, text=True, stdout=writer,
-                                   stderr=subprocess.PIPE)
-        time.sleep(0.2)
-        process.send_signal(number)
-        code, err = end_of(process, 10)
-        os.close(writer)
-        os.close(reader)
-        check(code == 128 + number, f"{number!r}: got {code}: {err}")
-
-
 # -- Where files go. --
 
 RUN = ["run", AG, "--ranks", "2", "--trace"]
