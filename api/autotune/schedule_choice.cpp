@@ -127,9 +127,10 @@ std::string tableOf(const ScheduleChoice &choice, size_t next) {
 } // namespace
 
 std::string explain(const ScheduleChoice &choice, size_t next) {
-  if (choice.isKnown)
-    return fmt::format("braid: auto: known for @{} on {} ranks: {}, {}\n", choice.fusion,
-                       choice.ranks, choice.best().str(), choice.source);
+  if (choice.isKnown || choice.isDefault)
+    return fmt::format("braid: auto: {} for @{} on {} ranks: {}, {}\n",
+                       choice.isKnown ? "known" : "default", choice.fusion, choice.ranks,
+                       choice.best().str(), choice.source);
   std::string text;
   for (const ScheduleChoice &before : choice.before)
     text += explain(before, next);

@@ -34,8 +34,10 @@ struct ScheduleChoice {
   std::vector<ScheduleChoice> before; ///< for a fusion of several stages: what led here
   int64_t ranks = 0;
   std::string reason;
-  std::string source;   ///< where the model of the machine is from, or the choice, if it is known
-  bool isKnown = false; ///< chosen by an earlier job: of the candidates only the best is here
+  std::string source; ///< where the model of the machine is from, or the choice, if it is known
+  // Chosen without a search, so only the best candidate is here:
+  bool isKnown = false;   ///< by an earlier job
+  bool isDefault = false; ///< by the table of defaults
 
   const Configurations &best() const { return candidates.front().schedule; }
   /// The number of timed candidates.

@@ -99,7 +99,8 @@ Result<ScheduleChoice> JobState::choose(const std::string &name, const std::stri
     how.cacheKey += ", in a drawn order";
   how.usesKnown = true;
   auto choice = braid::choose(*cluster, name, text, how, trials, barrier());
-  showPlans();
+  if (llvm::any_of(trials, [](const TimedPlans &plans) { return !plans.empty(); }))
+    showPlans();
   if (choice)
     trials.clear();
   return choice;

@@ -31,15 +31,16 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr const char *kFusion = R"(
-fusion @small(D = 3) {
-  mesh [0 .. D)
-  %A = input f32[DIDx{D}, 128, 16]
-  %B = input f32[16, 8]
-  %C = matmul %A, %B : f32[Stream{D}, 128, 8]
-  output %C
+std::string sized(int64_t rows) {
+  return fmt::format("fusion @small(D = 3) {{\n"
+                     "  mesh [0 .. D)\n"
+                     "  %A = input f32[DIDx{{D}}, {0}, 16]\n"
+                     "  %B = input f32[16, 8]\n"
+                     "  %C = matmul %A, %B : f32[Stream{{D}}, {0}, 8]\n"
+                     "  output %C\n}}\n",
+                     rows);
 }
-)";
+const std::string kFusion = sized(128);
 
 /// One stage after the other, of one operand each.
 constexpr const char *kTwoStages = R"(
@@ -634,7 +635,7 @@ TEST(Choose, TakesTheTransportThatIsGiven) {
 TEST(Choose, ChoosesAmongShots) {
   const std::string text =
       std::string(kReduction).replace(std::string(kReduction).find("DIDx{D}, 64, 8"), 7, "D");
-  Result<ScheduleChoice> choice = std::move(chooseOnRanks(3, text.c_str(), {})[0]);
+  Result<ScheduleChoice> choice = std::move(chooseOnRanks(3, text, {})[0]);
   ASSERT_TRUE(choice.isOk()) << choice.status().message();
   std::set<std::string> shots;
   for (const JudgedCandidate &each : choice->candidates)
@@ -797,7 +798,7 @@ TEST(Choose, TakesWhatIsKnown) {
   }
   EXPECT_THAT(explain(*again[0]), testing::StartsWith("braid: auto: known for @small on 2 ranks: " +
                                                       first.best().str() + ", from " + folder));
-  EXPECT_TRUE(isKnown(std::string("// Other words.\n") + kFusion));
+  EXPECT_TRUE(isKnown("// Other words.\n" + kFusion));
   options.given.schedule = configured("protocol=put");
   EXPECT_FALSE(isKnown(kFusion)) << "another question";
   EXPECT_TRUE(isKnown(kFusion));
@@ -812,6 +813,35 @@ TEST(Choose, TakesWhatIsKnown) {
   std::filesystem::remove_all(folder);
 }
 
+/// Without time, one stage takes what was measured for the nearest sizes, or the default, and
+/// several stages what a kept model predicts.
+TEST(Choose, MeasuresNothingWithoutTime) {
+  const std::string folder = testing::TempDir() + "choose_test_no_time";
+  std::filesystem::remove_all(folder);
+  ChooseOptions options;
+  options.cacheFolder = folder;
+  options.usesKnown = true;
+  auto choiceFor = [&](const std::string &text, double seconds) {
+    options.seconds = seconds;
+    std::vector<Result<ScheduleChoice>> choices = chooseOnRanks(2, text, options);
+    EXPECT_EQ(choices[0]->best().str(), choices[1]->best().str());
+    return std::move(*choices[0]);
+  };
+  EXPECT_THAT(choiceFor(kFusion, 0).reason, HasSubstr("the default for these sizes"));
+  EXPECT_THAT(choiceFor(kTwoStages, 0).reason, HasSubstr("the default for these sizes"));
+  EXPECT_EQ(choiceFor(kTwoStages, 0).best().str(), "C=pairwise,Y=pairwise");
+  const std::string best = choiceFor(kFusion, 0.05).best().str();
+  const ScheduleChoice near = choiceFor(sized(64), 0);
+  EXPECT_EQ(near.best().str(), best);
+  EXPECT_EQ(near.timed(), 0u);
+  EXPECT_THAT(near.reason, HasSubstr("nearest sizes"));
+  EXPECT_THAT(choiceFor(kReduction, 0).reason, HasSubstr("the default for these sizes"));
+  const ScheduleChoice predicted = choiceFor(kTwoStages, 0);
+  EXPECT_EQ(predicted.timed(), 0u);
+  EXPECT_THAT(predicted.reason, HasSubstr("predicted to be the fastest"));
+  std::filesystem::remove_all(folder);
+}
+
 /// Another version may have written to the cache.
 TEST(Choose, MeasuresAnewWhatItDoesNotUnderstand) {
   const std::string folder = testing::TempDir() + "choose_test_unknown";
@@ -819,7 +849,7 @@ TEST(Choose, MeasuresAnewWhatItDoesNotUnderstand) {
     std::filesystem::remove_all(folder);
     ChooseOptions options;
     options.cacheFolder = folder;
-    options.seconds = 0;
+    options.seconds = 0.01;
     options.usesKnown = true;
     ASSERT_TRUE(chooseOnRanks(2, kFusion, options)[0]);
     for (const auto &file : std::filesystem::directory_iterator(folder)) {
@@ -840,12 +870,8 @@ TEST(Choose, MeasuresAnewWhatItDoesNotUnderstand) {
 
 TEST(Choose, EndsItsTrialsInTime) {
   ChooseOptions options;
-  options.seconds = 0;
-  Result<ScheduleChoice> choice = std::move(chooseOnRanks(2, kFusion, options)[0]);
-  EXPECT_EQ(choice->timed(), 0u);
-  EXPECT_THAT(choice->reason, HasSubstr("predicted to be the fastest"));
   options.seconds = 0.05;
-  choice = std::move(chooseOnRanks(2, kTwoStages, options)[0]);
+  Result<ScheduleChoice> choice = std::move(chooseOnRanks(2, kTwoStages, options)[0]);
   double seconds = choice->seconds;
   for (const ScheduleChoice &before : choice->before)
     seconds += before.seconds;

@@ -225,8 +225,7 @@ struct Table {
 
 /// More GEMMs are more commands; what else there is, is about the same.
 size_t gemmsOf(const Candidate &candidate) {
-  constexpr int64_t kRanks = 4;
-  return static_cast<size_t>(kRanks * candidate.chunks() * candidate.tailSplit());
+  return static_cast<size_t>(4 * candidate.chunks() * candidate.tailSplit());
 }
 
 /// A line each, below the title: predicted_us,measured_us,candidate.
