@@ -15,7 +15,7 @@
 namespace braid {
 
 struct LoweredCandidate : JudgedCandidate {
-  /// Those that the Predictor made; shared with candidates that are lowered the same.
+  /// The Predictor made them. Candidates that are lowered the same share them.
   std::shared_ptr<const std::vector<Plan>> plans;
 };
 

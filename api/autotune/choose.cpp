@@ -48,10 +48,8 @@ std::vector<Choice> questionOf(const ChooseOptions &options) {
   return question;
 }
 
-constexpr size_t kMostTurns = 2; ///< turns of each stage
-
-/// The limits of a turn of `seconds`, or without a time limit if the user asked for a number of
-/// candidates. Several stages share the memory that a job has for prepared programs.
+/// The limits for a stage's trials of `seconds`, or without a time limit if the user asked for a
+/// number of candidates. Several stages share the memory that a job has for prepared programs.
 TimingLimits limitsFor(std::optional<int64_t> timed, size_t stages, double seconds) {
   TimingLimits limits = timed ? TimingLimits() : TimingLimits::within(seconds);
   limits.most = std::max(limits.least, limits.most / stages);
@@ -156,9 +154,8 @@ private:
   Status meet();
   Result<std::optional<ScheduleChoice>> findKept(const KeptChoices &kept);
   ScheduleChoice chooseDefault() const;
-  double secondsFor(size_t turn, size_t turns) const;
   Result<ScheduleChoice> chooseStage(size_t stage, double seconds);
-  Result<ScheduleChoice> chooseInTurns();
+  Result<ScheduleChoice> chooseStages();
   ScheduleChoice atOnce(Configurations schedule, std::string reason, std::string source) const;
 
   const std::string &text_;
@@ -169,7 +166,7 @@ private:
   CandidateSearch search_;
   std::vector<Transport> transports_;
   StageChoices choices_{{}, {}};
-  double trialSeconds_ = 0; ///< spent in all turns, by rank 0's clock
+  double trialSeconds_ = 0; ///< that all trials took so far, by rank 0's clock
 };
 
 /// Compares what the ranks were asked, which must be the same.
@@ -240,15 +237,6 @@ ScheduleChoice Chooser::chooseDefault() const {
   }
 }
 
-/// The share of what is left of the time. A later turn, which may not be needed, counts for half of
-/// the first ones.
-double Chooser::secondsFor(size_t turn, size_t turns) const {
-  const size_t first = choices_.count();
-  const double turnsLeft =
-      turn < first ? double(first - turn) + 0.5 * double(turns - first) : double(turns - turn);
-  return std::max(0.0, options_.seconds - trialSeconds_) / turnsLeft;
-}
-
 Result<ScheduleChoice> Chooser::chooseStage(size_t stage, double seconds) {
   const CandidateSpace space{choices_.given(stage), options_.launchModes, options_.transferModes,
                              choices_.stage(stage), transports_};
@@ -280,21 +268,22 @@ Result<ScheduleChoice> Chooser::chooseStage(size_t stage, double seconds) {
   return choice;
 }
 
-/// Each stage has one turn, and another one if a later one has changed anything. All ranks take the
-/// same turns: each has rank 0's choice.
-Result<ScheduleChoice> Chooser::chooseInTurns() {
-  const size_t stages = choices_.count(), turns = stages == 1 ? 1 : kMostTurns * stages;
-  std::vector<ScheduleChoice> all;
-  for (size_t turn = 0, unchanged = 0; turn < turns; ++turn) {
-    if (turn >= stages && unchanged + 1 >= stages)
-      break;
-    const size_t stage = turn % stages;
-    all.push_back(BRAID_TRY(chooseStage(stage, secondsFor(turn, turns))));
-    unchanged = choices_.take(stage, all.back().candidates.front().candidate) ? 0 : unchanged + 1;
+/// The stages are chosen for one after the other, and share the time. Each rank has rank 0's
+/// choice.
+Result<ScheduleChoice> Chooser::chooseStages() {
+  choices_ = StageChoices(search_.stages(), options_.given.schedule);
+  ScheduleChoice last;
+  for (size_t stage = 0; stage < choices_.count(); ++stage) {
+    const double left = std::max(0.0, options_.seconds - trialSeconds_);
+    ScheduleChoice next =
+        BRAID_TRY(chooseStage(stage, left / static_cast<double>(choices_.count() - stage)));
+    choices_.take(stage, next.candidates.front().candidate);
+    if (stage > 0) {
+      next.before = std::move(last.before);
+      next.before.push_back(std::move(last));
+    }
+    last = std::move(next);
   }
-  ScheduleChoice last = std::move(all.back());
-  all.pop_back();
-  last.before = std::move(all);
   return last;
 }
 
@@ -312,8 +301,7 @@ Result<ScheduleChoice> Chooser::choose() {
   transports_ = options_.transports;
   BRAID_TRY(openMessages(timer_, transports_, options_.warn, "no candidate sends messages"));
   BRAID_TRY(model_.find());
-  choices_ = StageChoices(search_.stages(), options_.given.schedule);
-  ScheduleChoice choice = BRAID_TRY(chooseInTurns());
+  ScheduleChoice choice = BRAID_TRY(chooseStages());
   if (!options_.timed && measures())
     model_.keep(kept.key(), KeptChoice{options_.seconds, choice.best()}.encode());
   return choice;

@@ -22,8 +22,8 @@ struct Row {
   double least, below; ///< multiplications of a rank
   const char *schedule;
   double leastRanks = 1, mostRanks = kAny;
-  double mostDepth = kAny;  ///< of the GEMM on a rank
-  double leastElements = 0; ///< of the result
+  double mostDepth = kAny;  ///< the depth of the GEMM on a rank
+  double leastElements = 0; ///< the size of the result
 };
 
 // A returned A arrives in the output if it is pulled. A pushed one is copied there, and in bulk
@@ -55,7 +55,7 @@ constexpr Row kDefaults[] = {
 /// The GEMMs of a stage on one rank, which share their first operand.
 struct Work {
   Movement movement;
-  double rows = 0; ///< of all ranks
+  double rows = 0; ///< the number on all ranks
   double columns = 0, depth = 0;
 
   double multiplications(int64_t ranks) const {

@@ -16,9 +16,6 @@ struct JudgedCandidate {
   std::optional<double> singleUs = {}; ///< measured of a run alone, if it was timed
   std::optional<double> burstUs = {};  ///< measured of what is predicted; what counts
   double worstCase = 1;                ///< times these two, in other runs (candidates.h)
-
-  /// The prediction's error relative to `burstUs`; nothing if nothing was measured.
-  std::optional<double> error() const;
 };
 
 struct ScheduleChoice {
@@ -42,8 +39,6 @@ struct ScheduleChoice {
   const Configurations &best() const { return candidates.front().schedule; }
   /// The number of timed candidates.
   size_t timed() const;
-  /// Mean of |error()| over those that were timed; 0 if none was.
-  double meanError() const;
 };
 
 /// Why the first was chosen, for people. `choice` has at least one.

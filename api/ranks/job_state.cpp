@@ -92,7 +92,16 @@ Status JobState::check(const Compiled &compiled, const Configuration &run) const
 
 Result<ScheduleChoice> JobState::choose(const std::string &name, const std::string &text,
                                         ChooseOptions how) {
-  note(JobCall::Choose);
+  std::vector<Plan> named(static_cast<size_t>(cluster->ranks()));
+  for (size_t number = 0; number < named.size(); ++number) {
+    named[number].program = name;
+    named[number].rank = static_cast<int64_t>(number);
+    named[number].commands.resize(1);
+  }
+  (void)numberCommands(named, nextCommand);
+  showPlans(named);
+  chosenFor.swap(named); // messages may still name the last one until here
+  note(JobCall::Choose, nextCommand);
   if (options.queues != 0)
     how.cacheKey += fmt::format(", {} queues", options.queues);
   if (options.scheduleSeed)
@@ -131,13 +140,13 @@ void JobState::showPlans() {
     rank->setPlans({});
   for (const Sessions *all : {&ended, &sessions})
     for (const auto &[number, session] : *all)
-      showPlans(session);
+      showPlans(session.plans);
 }
 
-void JobState::showPlans(const SessionPlans &session) {
-  cluster->setPlans(session.plans);
+void JobState::showPlans(llvm::ArrayRef<Plan> plans) {
+  cluster->setPlans(plans);
   if (rank)
-    rank->setPlans(session.plans);
+    rank->setPlans(plans);
 }
 
 llvm::ArrayRef<Plan> JobState::newestPlans() const {
@@ -158,7 +167,7 @@ Sessions::iterator JobState::add(std::vector<Plan> plans) {
   usage.bytes += session.bytes;
   usage.most += session.most;
   const auto added = sessions.emplace(nextSession++, std::move(session)).first;
-  showPlans(added->second);
+  showPlans(added->second.plans);
   return added;
 }
 

@@ -111,28 +111,6 @@ TEST(TimeCandidates, LetsTheBestTakeTurns) {
   EXPECT_EQ(times->times.back().candidate, 3u);
 }
 
-/// The model foresees runs alone, of which the last candidate's is slower by 30 %. Where runs
-/// follow one another it is the fastest; a burst of few runs shows less of that than one of many.
-TEST(TimeCandidates, TakesTheBestOfBursts) {
-  const std::vector<double> alone = {100, 104, 104, 104, 104, 104, 104, 104, 104, 130};
-  std::vector<double> following(10, 98.0);
-  following.back() = 85;
-  std::vector<PredictedCandidate> all;
-  for (double us : alone)
-    all.push_back({us, 1});
-  auto burst = [&](size_t candidate, double runs) -> Result<double> {
-    return following[candidate] + (alone[candidate] - following[candidate]) / runs;
-  };
-  TimingActions actions;
-  actions.look = [&](size_t candidate) { return burst(candidate, 5); };
-  actions.again = [&](size_t candidate) { return burst(candidate, 40); };
-  actions.seconds = []() -> Result<double> { return 0; };
-  Result<CandidateTimes> times = timeCandidates(all, {}, actions);
-  ASSERT_TRUE(times);
-  EXPECT_EQ(times->times.front().candidate, 9u);
-  EXPECT_EQ(times->finalists, kMostFinalists);
-}
-
 TEST(TimeCandidates, TakesWhatIsSteady) {
   const std::vector<PredictedCandidate> all = {{10, 1, {}, 1.2}, {10, 1}, {10, 1}};
   for (double steady : {115.0, 125.0}) {

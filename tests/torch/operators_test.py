@@ -290,22 +290,6 @@ def part_compiled(rank, ranks):
     assert len(graphs) == 1, len(graphs)
 
 
-def part_compiled_gradients(rank, ranks):
-    W, V = (real(*shape).float() for shape in ((6, 8), (8, 6)))
-
-    def loss(x, w, v):
-        h = bt.all_gather_matmul(x, w.t(), activation="gelu")
-        return bt.matmul_reduce_scatter(h, v.t()).square().sum()
-    X = real(4 * ranks, 8).float()
-    grads = []
-    for function in (loss, torch.compile(loss, fullgraph=True)):
-        inputs = [each.clone().requires_grad_() for each in (mine(X, rank, ranks), W, V)]
-        function(*inputs).backward()
-        grads.append([each.grad for each in inputs])
-    for eager, compiled in zip(*grads):
-        torch.testing.assert_close(compiled, eager)
-
-
 class Column(torch.autograd.Function):
     """As somebody writes it who wants a backward of his own."""
 
@@ -733,7 +717,7 @@ class Ranks(unittest.TestCase):
 
 for _part, _ranks in (("exact", 2), ("exact", 3), ("shapes", 2), ("shapes", 4), ("autocast", 2),
                       ("gradients", 2), ("gradients", 3), ("gradients_of_what_is_gathered", 2),
-                      ("opcheck", 2), ("compiled", 2), ("compiled_gradients", 2),
+                      ("opcheck", 2), ("compiled", 2),
                       ("bounds_memory", 2), ("mistakes", 2), ("groups", 4), ("group_again", 2),
                       ("exact", 1), ("compiled_without_rows", 2), ("compiled_in_order", 2),
                       ("unusual_tensors", 2),
