@@ -370,37 +370,6 @@ std::string halves(int64_t rows) {
                      rows);
 }
 
-/// The number of runs that one choice takes, once GEMMs are known.
-double runsToChoose(int64_t rows, int64_t timed, const std::string &cacheFolder) {
-  NullRank rank;
-  rank.device().actAsGpu(std::chrono::microseconds(20));
-  PlanTimer timer = rank.timer();
-  ChooseOptions options;
-  options.cacheFolder = cacheFolder;
-  options.timed = timed;
-  Result<ScheduleChoice> choice = choose("t.braid", halves(rows), options, timer);
-  EXPECT_TRUE(choice) << choice.status().message();
-  return static_cast<double>(rank.device().synchronizations());
-}
-
-/// The first trial has 100 ms to warm up, run by run, another one 30. Each of two finalists has 100
-/// in each of its turns, by bursts of 40 runs, which take as long here as one.
-TEST(Choose, WarmsUpLargeFinalists) {
-  const std::string folder = testing::TempDir() + "choose_test_warm_up";
-  std::filesystem::remove_all(folder);
-  for (int64_t rows : {8, 2048})
-    runsToChoose(rows, 0, folder);
-  EXPECT_LT(runsToChoose(8, 2, folder), 1000);
-  const double trials = runsToChoose(2048, 1, folder);
-  EXPECT_GT(trials, 1000);
-  // If another process takes the processor, a trial may be so slow that one finalist is left.
-  double most = 0;
-  for (int attempt = 0; attempt < 5 && most <= 1.5 * trials; ++attempt)
-    most = std::max(most, runsToChoose(2048, 2, folder));
-  EXPECT_GT(most, 1.5 * trials); // 1.3 without their turns
-  std::filesystem::remove_all(folder);
-}
-
 /// Two candidates, of which one has more events. They cost a run alone so much time that it would
 /// have no turn for that, and make it a little faster where runs follow one another.
 TEST(Choose, JudgesByBursts) {

@@ -259,29 +259,5 @@ INSTANTIATE_TEST_SUITE_P(OfFourH200, MeasuredTable,
                                          Measured{"16384x1024x16384", 5}),
                          [](const auto &test) { return "Table" + std::to_string(test.index); });
 
-/// As 16384 x 16384 x 16384, where the model sees no difference but power makes one: a run takes 13
-/// ms, many small GEMMs 7 % longer, and some transfer modes more than others.
-TEST(TimeCandidates, FindsAmongEqualsWhatIsSimple) {
-  std::vector<PredictedCandidate> all;
-  std::vector<double> measuredUs;
-  for (const char *schedule : {"pairwise each", "batched shared", "ring ring", "pairwise shared"})
-    for (const char *protocol : {"get", "put"})
-      for (auto [transferMode, slower] :
-           {std::pair("default", 1.08), {"kernel", 1.09}, {"engine", 1.0}})
-        for (auto [chunks, cost] : {std::pair(32, 1.07), {16, 1.04}, {8, 1.01}, {4, 1.0}}) {
-          all.push_back({11813.0 + double(all.size() % 7), size_t(chunks),
-                         fmt::format("{} {} {}", schedule, protocol, transferMode)});
-          measuredUs.push_back(13200 * slower * cost * (*protocol == 'g' ? 1.02 : 1));
-        }
-  Machine machine(measuredUs);
-  machine.noise = 0.01;
-  machine.lookRuns = 5;
-  machine.againRuns = 3;
-  Result<CandidateTimes> times = timeCandidates(all, {}, machine.actions());
-  ASSERT_TRUE(times);
-  EXPECT_LE(measuredUs[times->times.front().candidate], 13200 * 1.03);
-  EXPECT_LE(machine.seconds, 3);
-}
-
 } // namespace
 } // namespace braid
