@@ -7,7 +7,6 @@
 #include "api/autotune/candidate.h"
 #include "api/autotune/contest.h"
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
