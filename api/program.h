@@ -24,7 +24,8 @@ struct LoweringOptions {
   /// "pairwise;chunks=2;protocol=put;copies=kernel", or for each stage "H=ring,Y=bulk". Of
   /// Job::compileText() also "auto", or "auto;chunks=2" with what is not to be varied.
   std::string schedule = {};
-  /// Seconds that trials of `auto` may take for a shape that this machine has not measured.
+  /// Seconds that trials of `auto` may take for a shape that this machine has not measured. 0: it
+  /// takes what was measured here for the nearest sizes, or else a default for the sizes.
   double autoSeconds = 2;
   /// Results depend on the inputs alone, for so many ranks, a kind of device and a library.
   bool reproducible = false;

@@ -21,22 +21,16 @@ constexpr int64_t kMostRowsAtPeers = 256;
 
 using namespace schedule;
 
-/// The facts that decide which values of a knob are tried.
-struct Surroundings {
-  const FusionStage &stage;
-  llvm::ArrayRef<Transport> transports;
-
-  Transport of(const Candidate &candidate) const {
-    return transportOf(candidate, transports.front());
-  }
-};
-
 using Values = std::vector<int64_t>;
-/// The values of a knob that are tried, for a candidate that has those of the knobs before.
+/// A knob, and the values that are tried for a candidate, which has values of the knobs before.
 struct Trial {
   Knob knob;
-  Values (*values)(const Candidate &candidate, const Surroundings &around);
+  Values (*values)(const Candidate &candidate, const CandidateSpace &space);
 };
+
+Transport transportOf(const Candidate &candidate, const CandidateSpace &space) {
+  return braid::transportOf(candidate, space.transports.front());
+}
 
 bool isGeometric(const Candidate &candidate) {
   return candidate.granularity() == Granularity::Geometric;
@@ -46,26 +40,21 @@ bool multipliesWhole(const Candidate &candidate) {
   return candidate.granularity() == Granularity::Whole;
 }
 
-/// So that its transfers may be on streams of GEMMs, or on their own.
+bool isHierarchical(const Candidate &candidate) { return candidate.order() == Order::Hierarchical; }
+
+bool hasTwoShots(const Candidate &candidate) { return candidate.reduction() == Reduction::TwoShot; }
+
+/// True if transfers of single blocks follow one another: they may be on the GEMMs' streams, or on
+/// streams for transfers.
 bool takesBlocksInTurn(const Candidate &candidate) {
-  const bool isInTurn =
-      candidate.order() == Order::Shift || candidate.order() == Order::Hierarchical;
+  const bool isInTurn = candidate.order() == Order::Shift || isHierarchical(candidate);
   return isInTurn && candidate.posting() == Posting::Each &&
          candidate.granularity() == Granularity::Chunk && candidate.transfers() == Transfers::Pairs;
 }
 
-bool isHierarchical(const Candidate &candidate) { return candidate.order() == Order::Hierarchical; }
-
-/// Several hosts of several ranks pass on what has crossed the network once; an all-reduce does so
-/// in two shots. Who asks for it where there is nothing to pass on is told why not.
-bool canPassOn(const Candidate &candidate, const CandidateSpace &space) {
-  return !isHierarchical(candidate) || space.stage.hasHosts ||
-         space.given.get(Knob::Order) == int64_t(Order::Hierarchical);
-}
-
-/// A step of a reduction makes what it sends: so only the transfers of one GEMM of everything are
-/// posted at once. A ring adds in another order, and rounds at each rank but on two: who wants that
-/// says so.
+/// True if a reduction may have this schedule. A step of a reduction computes what it sends, so
+/// only the transfers of one whole GEMM are posted at once. A ring adds in another order, and on
+/// more than two ranks it rounds at each of them: the user has to ask for that.
 bool canReduce(const Candidate &candidate, const CandidateSpace &space) {
   const bool isRingAsked = space.given.get(Knob::Order) == int64_t(Order::Ring) ||
                            space.given.get(Knob::Sums) == int64_t(Sums::Gemm);
@@ -77,23 +66,29 @@ bool canReduce(const Candidate &candidate, const CandidateSpace &space) {
          (candidate.posting() == Posting::Each || multipliesWhole(candidate));
 }
 
-/// Slices come by collectives alone.
-bool canTransfer(const Candidate &candidate, const CandidateSpace &space) {
-  return !space.stage.gathersSlices || candidate.transfers() == Transfers::Collective ||
-         space.given.get(Knob::Transfers);
+/// True if the stage may have this schedule. `hierarchical` needs several hosts of several ranks;
+/// a user who asks for it without them gets the reason when it is lowered. Only collectives bring
+/// slices.
+bool isPossible(const Candidate &candidate, const CandidateSpace &space) {
+  const FusionStage &stage = space.stage;
+  if (isHierarchical(candidate) && !stage.hasHosts &&
+      space.given.get(Knob::Order) != int64_t(Order::Hierarchical))
+    return false;
+  if (stage.gathersSlices && candidate.transfers() != Transfers::Collective &&
+      !space.given.get(Knob::Transfers))
+    return false;
+  return !stage.isReduction || canReduce(candidate, space);
 }
 
-Values transports(const Candidate &, const Surroundings &around) {
+Values transports(const Candidate &, const CandidateSpace &space) {
   Values all;
-  for (Transport each : around.transports)
+  for (Transport each : space.transports)
     all.push_back(int64_t(each));
   return all;
 }
 
-bool hasTwoShots(const Candidate &candidate) { return candidate.reduction() == Reduction::TwoShot; }
-
-Values reductions(const Candidate &candidate, const Surroundings &around) {
-  const bool hasRows = around.stage.rowsInTwoShots.value_or(0) > 0;
+Values reductions(const Candidate &candidate, const CandidateSpace &space) {
+  const bool hasRows = space.stage.rowsInTwoShots.value_or(0) > 0;
   const bool passesOn = isHierarchical(candidate) || candidate.order() == Order::Ring;
   if (passesOn && hasRows)
     return {int64_t(Reduction::TwoShot)};
@@ -103,19 +98,18 @@ Values reductions(const Candidate &candidate, const Surroundings &around) {
 }
 
 /// On two ranks a ring is pairs, and only its sums make a difference.
-Values sums(const Candidate &candidate, const Surroundings &around) {
-  const bool isRing = candidate.order() == Order::Ring && around.stage.isReduction;
-  return isRing && around.stage.gemmsMayAdd ? Values{int64_t(Sums::Gemm)}
-                                            : Values{int64_t(Sums::Kernel)};
+Values sums(const Candidate &candidate, const CandidateSpace &space) {
+  const bool isRing = candidate.order() == Order::Ring && space.stage.isReduction;
+  return isRing && space.stage.gemmsMayAdd ? Values{int64_t(Sums::Gemm)}
+                                           : Values{int64_t(Sums::Kernel)};
 }
 
-Values placements(const Candidate &candidate, const Surroundings &) {
+Values placements(const Candidate &candidate, const CandidateSpace &) {
   return takesBlocksInTurn(candidate) ? Values{int64_t(Placement::Each), int64_t(Placement::Shared)}
                                       : Values{candidate.valueOf(Knob::Placement)};
 }
 
-/// The streams that GEMMs are never on. A reduction's sums have one, too, and those of two shots
-/// have two more.
+/// The number of streams without GEMMs. The sums of a reduction have one, those of two shots three.
 int64_t streamsForTransfers(const Candidate &candidate, const FusionStage &stage) {
   const bool areShared =
       candidate.placement() == Placement::Shared && candidate.posting() == Posting::Each;
@@ -125,30 +119,32 @@ int64_t streamsForTransfers(const Candidate &candidate, const FusionStage &stage
   return forHosts + (areShared ? 2 : 0);
 }
 
-/// If some streams are for transfers alone, GEMMs are on one stream or on two. The schedule does
-/// not tell which is better, and if power limits the GPU, this matters most.
-Values streamCounts(const Candidate &candidate, const Surroundings &around) {
-  const int64_t others = streamsForTransfers(candidate, around.stage);
-  // Chunks for the peer that go ahead of the own ones, which wait for what comes; or all in turn,
-  // if nothing is copied.
+/// If some streams are for transfers alone, GEMMs are on one stream or on two. No schedule tells
+/// which is better, and if power limits the GPU, this matters most.
+Values streamCounts(const Candidate &candidate, const CandidateSpace &space) {
+  const int64_t others = streamsForTransfers(candidate, space.stage);
+  // Several streams: the chunks for the peer go ahead of the own ones, which wait for partial sums.
+  // One stream: all chunks in turn, if nothing is copied.
   if (candidate.sums() == Sums::Gemm)
     return {1, others + 2, others + 4};
   return others > 0 ? Values{others + 1, others + 2} : Values{*rowOf(Knob::Streams).fallback};
 }
 
-Values protocols(const Candidate &candidate, const Surroundings &around) {
-  const FusionStage &stage = around.stage;
+Values protocols(const Candidate &candidate, const CandidateSpace &space) {
+  const FusionStage &stage = space.stage;
   if (stage.isReduction && !stage.isOnOneHost && !isHierarchical(candidate))
     return {int64_t(Protocol::Get)};
-  return around.of(candidate) == Transport::Messages || candidate.transfers() != Transfers::Pairs
+  return transportOf(candidate, space) == Transport::Messages ||
+                 candidate.transfers() != Transfers::Pairs
              ? Values{int64_t(Protocol::Get)}
              : Values{int64_t(Protocol::Get), int64_t(Protocol::Put)};
 }
 
 /// If all transfers of a shot are posted at once, a kernel may push the sums that it computes.
-Values secondShots(const Candidate &candidate, const Surroundings &around) {
+Values secondShots(const Candidate &candidate, const CandidateSpace &space) {
   const bool isPulled = candidate.protocol() == Protocol::Get &&
-                        around.of(candidate) != Transport::Messages && around.stage.isOnOneHost;
+                        transportOf(candidate, space) != Transport::Messages &&
+                        space.stage.isOnOneHost;
   return hasTwoShots(candidate) && candidate.posting() == Posting::All && isPulled
              ? Values{int64_t(SecondShot::Same), int64_t(SecondShot::Put)}
              : Values{int64_t(SecondShot::Same)};
@@ -158,10 +154,10 @@ int64_t rowsOfStep(const Candidate &candidate, const FusionStage &stage) {
   return hasTwoShots(candidate) ? *stage.rowsInTwoShots : stage.rows;
 }
 
-/// In one shot of an all-reduce what is sent is added here, too. Where GEMMs add, nothing else than
-/// GEMMs is left of many rows, either.
-Values partials(const Candidate &candidate, const Surroundings &around) {
-  const FusionStage &stage = around.stage;
+/// One shot of an all-reduce adds the partial results that it sends here, too, so they stay local.
+/// If GEMMs add, storing at peers leaves nothing but GEMMs, whatever the number of rows.
+Values partials(const Candidate &candidate, const CandidateSpace &space) {
+  const FusionStage &stage = space.stage;
   const bool isScattered = stage.isReduction && (!stage.rowsInTwoShots || hasTwoShots(candidate));
   const bool isOfFew = takesBlocksInTurn(candidate) && candidate.placement() == Placement::Each &&
                        rowsOfStep(candidate, stage) <= kMostRowsAtPeers;
@@ -180,20 +176,20 @@ bool canCut(const Candidate &candidate, const FusionStage &stage, int64_t chunks
          (stage.isReduction && stage.rows % chunks == 0);
 }
 
-/// Chunks of a block that are worth a look.
-Values chunkCounts(const Candidate &candidate, const Surroundings &around) {
+/// The numbers of chunks of a block whose GEMMs have enough rows.
+Values chunkCounts(const Candidate &candidate, const CandidateSpace &space) {
   Values counts = {1};
   for (int64_t each : {2, 4, 8})
-    if (!multipliesWhole(candidate) && canCut(candidate, around.stage, each) &&
-        rowsOfStep(candidate, around.stage) / each >= kLeastRows)
+    if (!multipliesWhole(candidate) && canCut(candidate, space.stage, each) &&
+        rowsOfStep(candidate, space.stage) / each >= kLeastRows)
       counts.push_back(each);
   return counts;
 }
 
-Values allStreamCounts(const Candidate &, const Surroundings &) { return {1, 2, 3, 4, 5, 8}; }
+Values allStreamCounts(const Candidate &, const CandidateSpace &) { return {1, 2, 3, 4, 5, 8}; }
 
 /// Values of the tail split. For growing groups, all values from 2 on are the same.
-Values tailSplits(const Candidate &candidate, const Surroundings &) {
+Values tailSplits(const Candidate &candidate, const CandidateSpace &) {
   if (multipliesWhole(candidate) || candidate.transfers() != Transfers::Pairs)
     return {1};
   return isGeometric(candidate) ? Values{1, 2} : Values{1, 2, 4};
@@ -215,38 +211,36 @@ std::optional<int64_t> written(Knob knob, int64_t value,
 }
 
 /// Puts in place of each candidate one with each value that is tried, unless it was given.
-void vary(std::vector<Candidate> &all, const Trial &trial, const Configuration &given,
-          const Surroundings &around) {
-  if (given.get(trial.knob))
+void vary(std::vector<Candidate> &all, const Trial &trial, const CandidateSpace &space) {
+  if (space.given.get(trial.knob))
     return;
-  const std::optional<int64_t> runs = // the backend, where a candidate does not say it
-      trial.knob == Knob::DataPlane ? std::optional(int64_t(around.transports.front()))
-                                    : std::nullopt;
+  const std::optional<int64_t> ofBackend = trial.knob == Knob::DataPlane
+                                               ? std::optional(int64_t(space.transports.front()))
+                                               : std::nullopt;
   std::vector<Candidate> varied;
   for (Candidate candidate : all)
-    for (int64_t value : trial.values(candidate, around))
-      varied.push_back(candidate.set(trial.knob, written(trial.knob, value, runs)));
+    for (int64_t value : trial.values(candidate, space))
+      varied.push_back(candidate.set(trial.knob, written(trial.knob, value, ofBackend)));
   all = std::move(varied);
 }
 
 /// Keeps the candidates that send messages if the user asked for messages and any candidate can.
 void keepMessages(std::vector<Candidate> &all, const CandidateSpace &space) {
   const auto sends = [&](const Candidate &candidate) {
-    return transportOf(candidate, space.transports.front()) == Transport::Messages;
+    return transportOf(candidate, space) == Transport::Messages;
   };
   if (asksForMessages(space.given) && space.stage.isOnOneHost && llvm::any_of(all, sends))
     llvm::erase_if(all, [&](const Candidate &candidate) { return !sends(candidate); });
 }
 
-/// One with each transfer mode in place of each, in each way. Messages have none but memory.
+/// All candidates in all transfer and launch modes. Messages have no transfer mode but memory.
 std::vector<Candidate> inAllModes(llvm::ArrayRef<Candidate> all, const CandidateSpace &space) {
   const TransferMode none{.memory = transferModeOf(space.given).memory};
   std::vector<Candidate> varied;
   for (const Candidate &candidate : all)
-    for (TransferMode transferMode :
-         transportOf(candidate, space.transports.front()) == Transport::Messages
-             ? llvm::ArrayRef(none)
-             : space.transferModes)
+    for (TransferMode transferMode : transportOf(candidate, space) == Transport::Messages
+                                         ? llvm::ArrayRef(none)
+                                         : space.transferModes)
       for (LaunchMode mode : space.launchModes)
         varied.push_back(withTransferMode(candidate, transferMode)
                              .set(Knob::Launch, written(Knob::Launch, int64_t(mode))));
@@ -255,8 +249,8 @@ std::vector<Candidate> inAllModes(llvm::ArrayRef<Candidate> all, const Candidate
 
 } // namespace
 
-/// Kernels for small problems, nothing that needs a processor for large ones (in graphs, too), and
-/// what the device would do.
+/// The device's choice, kernels for small problems, and what needs no multiprocessor for large
+/// ones.
 std::vector<TransferMode> transferModesOf(llvm::function_ref<bool(TransferMode)> isThere) {
   std::vector<TransferMode> all = {
       {}, {CopyBy::Kernel, SignalBy::Default}, {CopyBy::Engine, SignalBy::Memory}};
@@ -283,12 +277,11 @@ std::vector<Candidate> broadCandidates(const CandidateSpace &space) {
   std::vector<Candidate> all;
   for (const Preset &preset : presets()) {
     const Candidate each = space.given.over(preset.fields);
-    if (!llvm::is_contained(all, each) && canTransfer(each, space) && canPassOn(each, space) &&
-        (!space.stage.isReduction || canReduce(each, space)))
+    if (!llvm::is_contained(all, each) && isPossible(each, space))
       all.push_back(each);
   }
   for (const Trial &trial : kFirstLook)
-    vary(all, trial, space.given, {space.stage, space.transports});
+    vary(all, trial, space);
   keepMessages(all, space);
   return inAllModes(all, space);
 }
@@ -311,7 +304,7 @@ std::vector<Candidate> worthVariants(llvm::ArrayRef<Candidate> bestFirst) {
 std::vector<Candidate> variantsOf(const Candidate &candidate, const CandidateSpace &space) {
   std::vector<Candidate> all = {candidate};
   for (const Trial &trial : kSecondLook)
-    vary(all, trial, space.given, {space.stage, space.transports});
+    vary(all, trial, space);
   return all;
 }
 

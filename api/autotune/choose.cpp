@@ -2,24 +2,20 @@
 
 #include "api/autotune/choose.h"
 
-#include "api/autotune/candidates.h"
-#include "api/autotune/contest.h"
-#include "api/autotune/lowered_candidates.h"
-#include "api/timing/seconds_since.h"
+#include "api/autotune/default_schedules.h"
+#include "api/autotune/kept_choices.h"
+#include "api/autotune/trials.h"
+#include "api/compile/plans.h"
 #include "ir/failure.h"
 #include "runtime/execute/handshake.h"
 #include "runtime/job/bootstrap/environment.h"
 #include "runtime/simulate/simulator.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/xxhash.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <chrono>
 #include <limits>
-#include <map>
 #include <thread>
 
 namespace braid {
@@ -28,18 +24,16 @@ namespace {
 /// To be raised when measuring changes so much that what was measured before should not count.
 constexpr int kModelVersion = 5;
 
-/// The question, which must be the same on all ranks.
-std::vector<Choice> questionOf(const std::string &text, const ChooseOptions &options) {
-  std::string launchModes, transferModes, transports, parameters;
+/// The parts of the question besides the fusion and the time for trials.
+std::vector<Choice> questionOf(const ChooseOptions &options) {
+  std::string launchModes, transferModes, transports;
   for (LaunchMode mode : options.launchModes)
     launchModes += name(mode).str() + " ";
   for (TransferMode each : options.transferModes)
     transferModes += str(each) + "; ";
   for (Transport each : options.transports)
     transports += rowOf(Knob::DataPlane).str(static_cast<int64_t>(each)) + "; ";
-  for (const auto &[parameter, value] : options.given.parameters)
-    parameters += fmt::format("{}={} ", parameter, value);
-  std::vector<Choice> question = {{"fusion", text}, {"parameters", parameters}};
+  std::vector<Choice> question;
   for (const KnobRow &row : allKnobs()) {
     const std::optional<int64_t> value = options.given.schedule.all.get(row.knob);
     question.push_back({row.name, value ? row.str(value) : "open"});
@@ -54,19 +48,8 @@ std::vector<Choice> questionOf(const std::string &text, const ChooseOptions &opt
   return question;
 }
 
-/// `all` in that order, which names each of them once.
-std::vector<LoweredCandidate> inOrder(std::vector<LoweredCandidate> all,
-                                      llvm::ArrayRef<size_t> order) {
-  std::vector<LoweredCandidate> ordered;
-  for (size_t candidate : order)
-    ordered.push_back(std::move(all[candidate]));
-  return ordered;
-}
-
-constexpr size_t kMostTurns = 2; ///< turns of each stage
-
-/// The limits of a turn of `seconds`, or without a time limit if the user asked for a number of
-/// candidates. Several stages share the memory that a job has for prepared programs.
+/// The limits for a stage's trials of `seconds`, or without a time limit if the user asked for a
+/// number of candidates. Several stages share the memory that a job has for prepared programs.
 TimingLimits limitsFor(std::optional<int64_t> timed, size_t stages, double seconds) {
   TimingLimits limits = timed ? TimingLimits() : TimingLimits::within(seconds);
   limits.most = std::max(limits.least, limits.most / stages);
@@ -77,23 +60,8 @@ TimingLimits limitsFor(std::optional<int64_t> timed, size_t stages, double secon
   return limits;
 }
 
-/// The result of earlier trials, and the time limit that they had.
-struct KnownChoice {
-  double seconds;
-  Configurations schedule;
-
-  std::string encode() const { return fmt::format("{} {}", seconds, schedule.str()); }
-  static std::optional<KnownChoice> decode(llvm::StringRef text) {
-    auto [seconds, schedule] = text.split(' ');
-    double number = 0;
-    Result<Configurations> parsed = Configurations::parse(schedule);
-    if (seconds.getAsDouble(number) || schedule.empty() || !parsed)
-      return std::nullopt;
-    return KnownChoice{number, std::move(*parsed)};
-  }
-};
-
-/// Messages have no protocol, nobody who copies or signals, and no order of additions.
+/// True if messages contradict nothing that was given: they have no protocol, no transfer mode, and
+/// no order of additions.
 bool mayBeMessages(const CompileOptions &given) {
   auto isOpen = [](const Configuration &config) { return !knobOfPeerMemoryIn(config); };
   return !given.reproducible && isOpen(given.schedule.all) &&
@@ -110,7 +78,9 @@ void narrowTransports(ChooseOptions &options) {
     options.transports.resize(1);
 }
 
-ChooseOptions withTransferModes(ChooseOptions options, const PeerMemory &peers) {
+ChooseOptions withModes(ChooseOptions options, PlanTimer &timer) {
+  const PeerMemory &peers = *timer.device().peerMemory();
+  options.given.ranks = timer.ranks();
   narrowTransports(options);
   if (options.transports == std::vector{Transport::Messages})
     options.transferModes = {TransferMode()};
@@ -119,328 +89,222 @@ ChooseOptions withTransferModes(ChooseOptions options, const PeerMemory &peers) 
   // Memory is not chosen: it is as fast from one library as from another.
   for (TransferMode &mode : options.transferModes)
     mode.memory = transferModeOf(options.given.schedule.all).memory;
-  // Other algorithms multiply then, and take another time.
+  // Reproducible GEMMs run other algorithms, and take another time.
   if (options.given.reproducible)
     options.cacheKey += ", reproducible";
   return options;
 }
 
+/// Predicts by the model of the job, which measures what it lacks.
+class JobPredictor : public Predictor {
+public:
+  JobPredictor(JobModel &model, PlanTimer &timer) : model_(model), timer_(timer) {}
+
+  bool hasCopyEngines() const {
+    return timer_.device().peerMemory()->offers({CopyBy::Engine, SignalBy::Default});
+  }
+
+  Result<std::vector<Plan>> makePlans(const Compiled &compiled) override {
+    return braid::makePlans(compiled);
+  }
+
+  Result<bool> learn(llvm::ArrayRef<LoweredCandidate> candidates) override {
+    std::vector<PlanMatmul> shapes;
+    std::vector<const Plan *> sending;
+    for (const LoweredCandidate &each : candidates) {
+      const Plan &plan = each.plans->front();
+      llvm::append_range(shapes, plan.matmuls);
+      if (plan.transport == Transport::Messages)
+        sending.push_back(&plan);
+    }
+    const bool hasNewGemms = BRAID_TRY(model_.addGemms(shapes));
+    const bool hasNewMessages = BRAID_TRY(model_.addMessages(sending));
+    return hasNewGemms || hasNewMessages;
+  }
+
+  Result<double> predict(const LoweredCandidate &each) override {
+    timer_.control().tick();
+    const Simulation simulation =
+        BRAID_TRY(simulate(*each.plans, model_.model(),
+                           {.launchMode = launchModeOf(each.candidate),
+                            .transferMode = transferModeOf(each.candidate)}));
+    return simulation.burstUs;
+  }
+
+  double worstCaseOf(const Candidate &candidate) const override {
+    return worstCase(candidate, timer_.ranks(), hasCopyEngines());
+  }
+
+private:
+  JobModel &model_;
+  PlanTimer &timer_;
+};
+
 class Chooser {
 public:
   Chooser(const std::string &name, const std::string &text, const ChooseOptions &options,
           PlanTimer &timer)
-      : text_(text), options_(withTransferModes(options, *timer.device().peerMemory())),
-        timer_(timer), lowering_(name, text, options.given, timer.ranks()),
-        model_(timer, options_) {}
+      : text_(text), options_(withModes(options, timer)), timer_(timer), model_(timer, options_),
+        predictor_(model_, timer), search_(name, text, options_.given, predictor_) {}
 
   Result<ScheduleChoice> choose();
 
 private:
+  bool measures() const { return options_.timed || options_.seconds > 0; }
   Status meet();
-  Status tryMessages();
-  std::string key() const;
-  Result<std::optional<ScheduleChoice>> findKnown();
-  double worstCaseOf(const Candidate &candidate) const;
-  std::vector<PredictedCandidate> predictedCandidates() const;
-  CandidateSpace space() const;
-  Status findCandidates();
-  Status predict();
-  Result<TimedPlan *> ready(size_t candidate);
-  void keepFastest();
-  double warmUpTimeOf(size_t candidate) const;
-  Result<double> tryOut(size_t candidate);
-  Result<double> takeTurn(size_t candidate);
-  TimingActions timingActions();
-  double secondsFor(size_t turn) const;
-  Status timeBest(double seconds);
-  Result<ScheduleChoice> decide();
-  Result<ScheduleChoice> chooseStage(double seconds);
-  Result<ScheduleChoice> chooseInTurns();
+  Result<std::optional<ScheduleChoice>> findKept(const KeptChoices &kept);
+  ScheduleChoice chooseDefault() const;
+  Result<ScheduleChoice> chooseStage(size_t stage, double seconds);
+  Result<ScheduleChoice> chooseStages();
+  ScheduleChoice atOnce(Configurations schedule, std::string reason, std::string source) const;
 
   const std::string &text_;
-  ChooseOptions options_;
+  const ChooseOptions options_;
   PlanTimer &timer_;
-  CandidateLowering lowering_;
   JobModel model_;
+  JobPredictor predictor_;
+  CandidateSearch search_;
+  std::vector<Transport> transports_;
   StageChoices choices_{{}, {}};
-  double trialSeconds_ = 0; ///< spent in all turns, by rank 0's clock
-  // State of the stage that is being chosen for.
-  size_t stage_ = 0;
-  std::vector<LoweredCandidate> candidates_; ///< the best first, once they are predicted
-  std::map<size_t, TimedPlan> ready_;        ///< candidates that may be timed again
-  std::map<size_t, double> trials_;          ///< the counted time of each first trial
-  double turnSeconds_ = 0;                   ///< that they took
-  CandidateTimes timed_;                     ///< the outcome of the contest
+  double trialSeconds_ = 0; ///< that all trials took so far, by rank 0's clock
 };
 
-/// All ranks have to have been asked the same.
+/// Compares what the ranks were asked, which must be the same.
 Status Chooser::meet() {
-  std::vector<Choice> question = questionOf(text_, options_);
+  std::string parameters;
+  for (const auto &[parameter, value] : options_.given.parameters)
+    parameters += fmt::format("{}={} ", parameter, value);
+  std::vector<Choice> question = {{"fusion", text_}, {"parameters", parameters}};
+  llvm::append_range(question, questionOf(options_));
   question.push_back({"entry", options_.given.entry.value_or("none")});
   question.push_back({"auto-seconds", fmt::format("{}", options_.seconds)});
   Result<std::vector<std::string>> all = timer_.control().allGather(encodeChoices(question));
   return all ? compareChoices(*all) : all.status();
 }
 
-/// Messages are one way of several only where every rank can send them. Collective.
-Status Chooser::tryMessages() {
-  return openMessages(timer_, options_.transports, options_.warn, "no candidate sends messages");
+/// A choice without a search.
+ScheduleChoice Chooser::atOnce(Configurations schedule, std::string reason,
+                               std::string source) const {
+  ScheduleChoice choice;
+  choice.candidates.push_back({schedule.all, std::move(schedule)});
+  choice.fusion = search_.fusion().name();
+  choice.ranks = timer_.ranks();
+  choice.reason = std::move(reason);
+  choice.source = std::move(source);
+  return choice;
 }
 
-/// The key under which the choice is kept.
-std::string Chooser::key() const {
-  const std::string question = encodeChoices(questionOf(lowering_.fusionText(), options_));
-  return fmt::format("choice for @{} on {} ranks, {:016x}", lowering_.fusion(), timer_.ranks(),
-                     llvm::xxHash64(question));
-}
-
-/// The same on all ranks, for each of them judges the same text alike.
-Result<std::optional<ScheduleChoice>> Chooser::findKnown() {
-  std::string text = BRAID_TRY(model_.kept(key()));
-  const std::optional<KnownChoice> known = KnownChoice::decode(text);
-  const bool isEnough = known && known->seconds >= options_.seconds;
-  if (!isEnough || !lowering_.accepts(known->schedule))
+/// The choice that rank 0 has kept for this fusion, or for the nearest one if nothing may be
+/// measured. The same on all ranks, because each of them lowers the same text.
+Result<std::optional<ScheduleChoice>> Chooser::findKept(const KeptChoices &kept) {
+  std::optional<KeptChoice> choice;
+  if (const MeasurementCache *cache = model_.cache())
+    choice = measures() ? kept.find(*cache) : kept.findNearest(*cache);
+  const bool isEnough = choice && choice->seconds >= options_.seconds;
+  const std::string text = BRAID_TRY(timer_.fromRankZero(isEnough ? choice->encode() : ""));
+  choice = KeptChoice::decode(text);
+  if (!choice || !search_.canLower(choice->schedule))
     return std::optional<ScheduleChoice>();
-  ScheduleChoice choice;
-  choice.candidates.push_back({{}, known->schedule});
-  choice.fusion = lowering_.fusion();
-  choice.ranks = timer_.ranks();
-  choice.reason = "as chosen before on this machine";
-  choice.source = "from " + model_.path();
-  choice.isKnown = true;
-  return std::optional(std::move(choice));
+  ScheduleChoice found = atOnce(choice->schedule,
+                                measures() ? "as chosen before on this machine"
+                                           : "measured here for the nearest sizes",
+                                "from " + model_.path());
+  found.isKnown = true;
+  return std::optional(std::move(found));
 }
 
-double Chooser::worstCaseOf(const Candidate &candidate) const {
-  const bool hasCopyEngines =
-      timer_.device().peerMemory()->offers({CopyBy::Engine, SignalBy::Default});
-  return worstCase(candidate, timer_.ranks(), hasCopyEngines);
-}
-
-std::vector<PredictedCandidate> Chooser::predictedCandidates() const {
-  std::vector<PredictedCandidate> all;
-  for (const LoweredCandidate &each : candidates_)
-    all.push_back({each.predictedUs, each.plans->front().commands.size(), familyOf(each.candidate),
-                   each.worstCase});
-  return all;
-}
-
-CandidateSpace Chooser::space() const {
-  return {choices_.given(stage_), options_.launchModes, options_.transferModes,
-          choices_.stage(stage_), options_.transports};
-}
-
-/// First what changes most, then the variants of the best of those. What is the best so far is one
-/// of them, so that no turn makes it worse.
-Status Chooser::findCandidates() {
-  candidates_.clear();
-  lowering_.begin();
-  if (choices_.isBegun())
-    lowering_.lower(choices_.best(stage_), choices_, stage_, candidates_);
-  lowering_.lower(broadCandidates(space()), choices_, stage_, candidates_);
-  if (candidates_.empty())
-    return lowering_.refusal();
-  BRAID_TRY(predict());
-  std::vector<Candidate> bestFirst, variants;
-  for (const LoweredCandidate &each : candidates_)
-    bestFirst.push_back(each.candidate);
-  for (const Candidate &each : worthVariants(bestFirst))
-    llvm::append_range(variants, variantsOf(each, space()));
-  lowering_.lower(variants, choices_, stage_, candidates_);
-  return predict();
-}
-
-/// Brings the best predicted to the front. By the same model nothing is predicted twice.
-Status Chooser::predict() {
-  std::vector<PlanMatmul> shapes;
-  for (const LoweredCandidate &each : candidates_)
-    llvm::append_range(shapes, each.plans->front().matmuls);
-  bool isNewModel = BRAID_TRY(model_.addGemms(shapes));
-  std::vector<const Plan *> sending;
-  for (const LoweredCandidate &each : candidates_)
-    if (each.plans->front().transport == Transport::Messages)
-      sending.push_back(&each.plans->front());
-  isNewModel |= BRAID_TRY(model_.addMessages(sending));
-  for (LoweredCandidate &each : candidates_) {
-    if (each.predictedUs > 0 && !isNewModel)
+/// The first default schedules of all stages that can be lowered together.
+ScheduleChoice Chooser::chooseDefault() const {
+  const bool areGpus = predictor_.hasCopyEngines();
+  for (size_t number = 0;; ++number) {
+    StageChoices choices(search_.stages(), options_.given.schedule);
+    bool isLast = true;
+    for (size_t stage = 0; areGpus && stage < choices.count(); ++stage) {
+      const auto schedules = defaultSchedules(search_.fusion(), choices.stage(stage));
+      if (number >= schedules.size())
+        continue;
+      choices.take(stage, choices.given(stage).over(schedules[number]));
+      isLast = false;
+    }
+    Configurations schedule = choices.with(0, choices.best(0));
+    if (!isLast && !search_.canLower(schedule))
       continue;
-    each.worstCase = worstCaseOf(each.candidate);
-    Result<Simulation> simulation = simulate(*each.plans, model_.model(),
-                                             {.launchMode = launchModeOf(each.candidate),
-                                              .transferMode = transferModeOf(each.candidate)});
-    if (!simulation)
-      return simulation.status().annotated(each.schedule.str());
-    each.predictedUs = simulation->burstUs;
-    timer_.control().tick();
+    ScheduleChoice choice =
+        atOnce(std::move(schedule), "the default for these sizes, which were not measured",
+               "not measured");
+    choice.isDefault = true;
+    return choice;
   }
-  const std::vector<size_t> order = orderByPrediction(predictedCandidates());
-  candidates_ = inOrder(std::move(candidates_), order);
-  return Status::ok();
 }
 
-/// Ready to run. Collective.
-Result<TimedPlan *> Chooser::ready(size_t candidate) {
-  if (auto found = ready_.find(candidate); found != ready_.end())
-    return &found->second;
-  const LoweredCandidate &lowered = candidates_[candidate];
-  TimedPlan made = BRAID_TRY(timer_.makeReady(*lowered.plans, launchModeOf(lowered.candidate),
-                                              transferModeOf(lowered.candidate)));
-  return &ready_.emplace(candidate, std::move(made)).first->second;
-}
-
-double Chooser::warmUpTimeOf(size_t candidate) const {
-  return timer_.warmUpTimeUs(candidates_[candidate].plans->front().matmuls);
-}
-
-/// Each may hold gigabytes, and only the fastest are timed again.
-void Chooser::keepFastest() {
-  constexpr size_t kMost = 10; // some more than play
-  auto isFaster = [this](const auto &a, const auto &b) {
-    return trials_.at(a.first) < trials_.at(b.first);
-  };
-  if (ready_.size() > kMost)
-    ready_.erase(std::max_element(ready_.begin(), ready_.end(), isFaster));
-}
-
-/// A few runs alone, which show how wrong the prediction was, then short bursts. A fifth of what a
-/// run takes longer alone is left in a burst of five.
-Result<double> Chooser::tryOut(size_t candidate) {
-  // All but the first follow another one that takes as much power.
-  const double share = trials_.empty() ? 1 : 0.3;
-  TimedPlan *plan = BRAID_TRY(ready(candidate));
-  const double warmUpUs = share * warmUpTimeOf(candidate);
-  const RunTime single = BRAID_TRY(
-      timer_.time(*plan, {.least = 1, .most = 3, .budgetUs = 10000, .warmUpUs = warmUpUs}));
-  const double us = BRAID_TRY(timer_.timeBursts(*plan, single.us, {.runs = 5, .bursts = 3}));
-  candidates_[candidate].singleUs = single.us;
-  trials_[candidate] = us * candidates_[candidate].worstCase;
-  keepFastest();
-  return us;
-}
-
-/// One long burst, in which hardly anything is left of what a run takes longer alone. In short
-/// turns, all would have the clocks that one that takes much power leaves to them.
-Result<double> Chooser::takeTurn(size_t candidate) {
-  TimedPlan *plan = BRAID_TRY(ready(candidate));
-  const double us = BRAID_TRY(timer_.warmUpRuns(*plan, {.warmUp = 1}));
-  const double warmUpUs = warmUpTimeOf(candidate);
-  return timer_.timeBursts(
-      *plan, us,
-      {.runs = 40, .bursts = 1, .budgetUs = std::max(8e3, 0.4 * warmUpUs), .warmUpUs = warmUpUs});
-}
-
-/// Times are maxima over ranks, and rank 0's clock is everyone's.
-TimingActions Chooser::timingActions() {
-  using Clock = std::chrono::steady_clock;
-  auto named = [this](size_t candidate, Result<double> us) {
-    return us ? us : us.status().annotated(candidates_[candidate].schedule.str());
-  };
-  TimingActions actions;
-  actions.look = [=, this](size_t candidate) { return named(candidate, tryOut(candidate)); };
-  actions.again = [=, this](size_t candidate) { return named(candidate, takeTurn(candidate)); };
-  actions.seconds = [this, start = Clock::now()] {
-    return timer_.numberFromRankZero(secondsSince(start));
-  };
-  return actions;
-}
-
-/// So many of what is left of the time. A later turn, which may not be needed, counts for half of
-/// the first ones.
-double Chooser::secondsFor(size_t turn) const {
-  const size_t first = choices_.count(), all = first == 1 ? 1 : kMostTurns * first;
-  const double turnsLeft =
-      turn < first ? double(first - turn) + 0.5 * double(all - first) : double(all - turn);
-  return std::max(0.0, options_.seconds - trialSeconds_) / turnsLeft;
-}
-
-Status Chooser::timeBest(double seconds) {
-  timed_ = {};
-  turnSeconds_ = 0;
-  if (candidates_.size() < 2 || options_.timed.value_or(1) <= 0)
-    return Status::ok();
-  const TimingActions actions = timingActions();
-  Result<CandidateTimes> timed = timeCandidates(
-      predictedCandidates(), limitsFor(options_.timed, choices_.count(), seconds), actions);
-  ready_.clear();
-  trials_.clear();
-  if (!timed)
-    return timed.status();
-  turnSeconds_ = BRAID_TRY(actions.seconds());
-  trialSeconds_ += turnSeconds_;
-  std::vector<size_t> order;
-  for (const CandidateTime &each : timed->times) {
-    candidates_[each.candidate].burstUs = each.us;
-    order.push_back(each.candidate);
-  }
-  for (size_t candidate = 0; candidate < candidates_.size(); ++candidate)
-    if (!candidates_[candidate].burstUs)
-      order.push_back(candidate);
-  candidates_ = inOrder(std::move(candidates_), order);
-  timed_ = std::move(*timed);
-  return Status::ok();
-}
-
-/// Rank 0's best becomes everyone's.
-Result<ScheduleChoice> Chooser::decide() {
-  std::string best = BRAID_TRY(timer_.fromRankZero(candidates_.front().schedule.str()));
-  auto chosen = llvm::find_if(
-      candidates_, [&](const LoweredCandidate &each) { return each.schedule.str() == best; });
-  if (chosen == candidates_.end())
-    return internalError("rank 0 chose what is no candidate here: {}", best);
-  std::rotate(candidates_.begin(), chosen, chosen + 1);
+Result<ScheduleChoice> Chooser::chooseStage(size_t stage, double seconds) {
+  const CandidateSpace space{choices_.given(stage), options_.launchModes, options_.transferModes,
+                             choices_.stage(stage), transports_};
+  std::vector<LoweredCandidate> candidates = BRAID_TRY(search_.search(choices_, stage, space));
   ScheduleChoice choice;
-  choice.candidates.assign(candidates_.begin(), candidates_.end());
-  choice.fusion = lowering_.fusion();
+  if (candidates.size() > 1 && options_.timed.value_or(1) > 0) {
+    Trials trials(candidates, timer_);
+    const CandidateTimes timed =
+        BRAID_TRY(trials.run(limitsFor(options_.timed, choices_.count(), seconds)));
+    choice.seconds = BRAID_TRY(trials.seconds());
+    choice.finalists = timed.finalists;
+    choice.rounds = timed.rounds;
+    trialSeconds_ += choice.seconds;
+  }
+  // Rank 0's best becomes everyone's.
+  std::string best = BRAID_TRY(timer_.fromRankZero(candidates.front().schedule.str()));
+  auto chosen = llvm::find_if(
+      candidates, [&](const LoweredCandidate &each) { return each.schedule.str() == best; });
+  if (chosen == candidates.end())
+    return internalError("rank 0 chose what is no candidate here: {}", best);
+  std::rotate(candidates.begin(), chosen, chosen + 1);
+  choice.candidates.assign(candidates.begin(), candidates.end());
+  choice.fusion = search_.fusion().name();
   if (choices_.areSeveral())
-    choice.stage = choices_.stage(stage_).tensors.front();
+    choice.stage = choices_.stage(stage).tensors.front();
   choice.ranks = timer_.ranks();
-  choice.finalists = timed_.finalists;
-  choice.rounds = timed_.rounds;
-  choice.seconds = turnSeconds_;
   choice.reason = reasonFor(choice);
   choice.source = model_.source();
   return choice;
 }
 
-Result<ScheduleChoice> Chooser::choose() {
-  BRAID_TRY(meet());
-  BRAID_TRY(lowering_.findFusion());
-  if (options_.usesKnown && !options_.timed)
-    if (std::optional<ScheduleChoice> known = BRAID_TRY(findKnown()))
-      return std::move(*known);
-  BRAID_TRY(tryMessages());
-  BRAID_TRY(model_.find());
-  choices_ = StageChoices(lowering_.stages(), options_.given.schedule);
-  ScheduleChoice choice = BRAID_TRY(chooseInTurns());
-  if (!options_.timed)
-    model_.keep(key(), KnownChoice{options_.seconds, choice.best()}.encode());
-  return choice;
-}
-
-Result<ScheduleChoice> Chooser::chooseStage(double seconds) {
-  BRAID_TRY(findCandidates());
-  BRAID_TRY(timeBest(seconds));
-  return decide();
-}
-
-/// Each stage has one turn, and another one if a later one has changed anything. All ranks take the
-/// same turns: each has rank 0's choice.
-Result<ScheduleChoice> Chooser::chooseInTurns() {
-  std::vector<ScheduleChoice> before;
-  for (size_t turn = 0, unchanged = 0;; ++turn) {
-    stage_ = turn % choices_.count();
-    Result<ScheduleChoice> choice = chooseStage(secondsFor(turn));
-    if (!choice)
-      return choice;
-    unchanged = choices_.take(stage_, choice->candidates.front().candidate) ? 0 : unchanged + 1;
-    const bool hadAllTurns = turn + 1 >= choices_.count();
-    if (hadAllTurns &&
-        (unchanged + 1 >= choices_.count() || turn + 1 == kMostTurns * choices_.count())) {
-      choice->before = std::move(before);
-      return choice;
+/// The stages are chosen for one after the other, and share the time. Each rank has rank 0's
+/// choice.
+Result<ScheduleChoice> Chooser::chooseStages() {
+  choices_ = StageChoices(search_.stages(), options_.given.schedule);
+  ScheduleChoice last;
+  for (size_t stage = 0; stage < choices_.count(); ++stage) {
+    const double left = std::max(0.0, options_.seconds - trialSeconds_);
+    ScheduleChoice next =
+        BRAID_TRY(chooseStage(stage, left / static_cast<double>(choices_.count() - stage)));
+    choices_.take(stage, next.candidates.front().candidate);
+    if (stage > 0) {
+      next.before = std::move(last.before);
+      next.before.push_back(std::move(last));
     }
-    before.push_back(std::move(*choice));
+    last = std::move(next);
   }
+  return last;
+}
+
+Result<ScheduleChoice> Chooser::choose() {
+  BRAID_TRY(search_.findFusion());
+  BRAID_TRY(meet());
+  const KeptChoices kept(str(search_.fusion()), fmt::format("{} ranks, {}", timer_.ranks(),
+                                                            encodeChoices(questionOf(options_))));
+  if (options_.usesKnown && !options_.timed)
+    if (std::optional<ScheduleChoice> known = BRAID_TRY(findKept(kept)))
+      return std::move(*known);
+  // Predictions for several stages take less than a second, if nothing has to be measured for them.
+  if (!measures() && (search_.stages().size() < 2 || !BRAID_TRY(model_.isKept())))
+    return chooseDefault();
+  transports_ = options_.transports;
+  BRAID_TRY(openMessages(timer_, transports_, options_.warn, "no candidate sends messages"));
+  BRAID_TRY(model_.find());
+  ScheduleChoice choice = BRAID_TRY(chooseStages());
+  if (!options_.timed && measures())
+    model_.keep(kept.key(), KeptChoice{options_.seconds, choice.best()}.encode());
+  return choice;
 }
 
 } // namespace
@@ -498,6 +362,8 @@ Result<ScheduleChoice> choose(Cluster &cluster, const std::string &name, const s
       if (index == 0)
         choice = std::move(mine);
     }
+    if (trials[static_cast<size_t>(index)].empty())
+      return Status::ok(); // chosen at once
     BRAID_TRY(device.synchronize());
     BRAID_TRY(cluster.control(rank).allGather("idle")); // so no rank uses what the trials had
     device.recycle();

@@ -24,7 +24,10 @@ struct ChooseOptions : JobModelOptions {
   /// the error of predictions.
   std::optional<int64_t> timed = {};
   /// Time limit for trials: none is begun that would end later, and the best so far is chosen.
-  /// Measurements that the model needs come before the trials and are not included.
+  /// Measurements that the model needs come before the trials and are not included. 0, without
+  /// `timed`: nothing is measured. Then the best is what was measured here for the nearest sizes;
+  /// or for several stages, if a model of the machine is kept, what it predicts to be the fastest;
+  /// or else the default of default_schedules.h.
   double seconds = 2;
   /// Takes the choice of an earlier job for the same question, if it had at least as much time.
   bool usesKnown = false;

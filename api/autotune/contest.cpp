@@ -41,106 +41,92 @@ public:
           const TimingActions &actions)
       : candidates_(candidates), limits_(limits), actions_(actions) {}
 
-  Result<CandidateTimes> run();
+  Status look();
+  Status playRounds();
+  CandidateTimes result;
 
 private:
   Result<bool> fits(double us, double runs) const;
-  Result<bool> goesOn(size_t done, size_t least, size_t most, double start, double limit) const;
-  Status look();
-  size_t countFinalists() const;
-  Result<bool> playRound();
-  Status playRounds();
+  Result<bool> goesOn(size_t done, size_t least, size_t most, double end) const;
+  Result<bool> playRound(std::map<size_t, std::vector<double>> &turns);
 
   llvm::ArrayRef<PredictedCandidate> candidates_;
   const TimingLimits &limits_;
   const TimingActions &actions_;
-  CandidateTimes result_;
-  std::map<size_t, std::vector<double>> turns_; ///< times of each candidate, in microseconds
 };
 
 /// True if that many runs of that length end in time.
 Result<bool> Contest::fits(double us, double runs) const {
   if (limits_.seconds == std::numeric_limits<double>::infinity())
     return true;
-  double now = BRAID_TRY(actions_.seconds());
+  const double now = BRAID_TRY(actions_.seconds());
   return now + 1e-6 * runs * us < limits_.seconds;
 }
 
-/// Asks for the time only if that decides.
-Result<bool> Contest::goesOn(size_t done, size_t least, size_t most, double start,
-                             double limit) const {
+/// True until `most` are done, or `least` and the time is over. Asks for the time only if that
+/// decides.
+Result<bool> Contest::goesOn(size_t done, size_t least, size_t most, double end) const {
   if (done < least || done >= most)
     return done < most;
-  double now = BRAID_TRY(actions_.seconds());
-  return now - start < limit;
+  const double now = BRAID_TRY(actions_.seconds());
+  return now < end;
 }
 
+/// The first trials.
 Status Contest::look() {
-  double start = BRAID_TRY(actions_.seconds());
+  const double start = BRAID_TRY(actions_.seconds());
   for (size_t candidate : trialOrder(candidates_, limits_.window, limits_.least)) {
     const PredictedCandidate &predicted = candidates_[candidate];
-    bool isTime = BRAID_TRY(
-        goesOn(result_.times.size(), limits_.least, limits_.most, start, limits_.lookSeconds));
-    if (!isTime || !BRAID_TRY(fits(predicted.predictedUs, kRunsOfTrial)))
+    if (!BRAID_TRY(goesOn(result.times.size(), limits_.least, limits_.most,
+                          start + limits_.lookSeconds)) ||
+        !BRAID_TRY(fits(predicted.predictedUs, kRunsOfTrial)))
       break;
-    double us = BRAID_TRY(actions_.look(candidate));
-    result_.times.push_back({candidate, us, predicted.worstCase});
+    const double us = BRAID_TRY(actions_.look(candidate));
+    result.times.push_back({candidate, us, predicted.worstCase});
   }
-  sortByTime(result_.times);
+  sortByTime(result.times);
   return Status::ok();
-}
-
-size_t Contest::countFinalists() const {
-  constexpr double kSlower = 0.25;
-  const llvm::ArrayRef<CandidateTime> times = result_.times;
-  return static_cast<size_t>(
-      llvm::count_if(times.take_front(kMostFinalists), [&](const CandidateTime &each) {
-        return each.countedUs() <= times.front().countedUs() * (1 + kSlower);
-      }));
 }
 
 /// One turn for each finalist, while there is time; false if there was none for all of them. Every
 /// other round goes backwards, so that no candidate always follows the same one. If the time ends
 /// in the first round, the candidates that had a turn are the finalists.
-Result<bool> Contest::playRound() {
-  const size_t count = result_.finalists;
-  const bool isForwards = result_.rounds++ % 2 == 0;
+Result<bool> Contest::playRound(std::map<size_t, std::vector<double>> &turns) {
+  const size_t count = result.finalists;
+  const bool isForwards = result.rounds++ % 2 == 0;
   for (size_t i = 0; i < count; ++i) {
-    const CandidateTime &each = result_.times[isForwards ? i : count - 1 - i];
+    const CandidateTime &each = result.times[isForwards ? i : count - 1 - i];
     if (!BRAID_TRY(fits(each.us, kRunsOfTurn))) {
-      result_.finalists = turns_.size();
+      result.finalists = turns.size();
       return false;
     }
-    double us = BRAID_TRY(actions_.again(each.candidate));
-    turns_[each.candidate].push_back(us);
+    turns[each.candidate].push_back(BRAID_TRY(actions_.again(each.candidate)));
   }
   return true;
 }
 
+/// The finalists take turns.
 Status Contest::playRounds() {
-  result_.finalists = countFinalists();
-  if (result_.finalists < 2) {
-    result_.finalists = 0;
+  constexpr double kSlower = 0.25;
+  const llvm::MutableArrayRef<CandidateTime> times = result.times;
+  result.finalists = static_cast<size_t>(
+      llvm::count_if(times.take_front(kMostFinalists), [&](const CandidateTime &each) {
+        return each.countedUs() <= times.front().countedUs() * (1 + kSlower);
+      }));
+  if (result.finalists < 2) {
+    result.finalists = 0;
     return Status::ok();
   }
-  double start = BRAID_TRY(actions_.seconds());
-  while (true) {
-    const bool isTime = BRAID_TRY(goesOn(result_.rounds, limits_.leastRounds, limits_.mostRounds,
-                                         start, limits_.finalSeconds));
-    if (!isTime || !BRAID_TRY(playRound()))
-      break;
+  const double end = BRAID_TRY(actions_.seconds()) + limits_.finalSeconds;
+  std::map<size_t, std::vector<double>> turns; // microseconds, by candidate
+  while (BRAID_TRY(goesOn(result.rounds, limits_.leastRounds, limits_.mostRounds, end)) &&
+         BRAID_TRY(playRound(turns))) {
   }
-  auto finalists = llvm::MutableArrayRef(result_.times).take_front(result_.finalists);
+  const auto finalists = times.take_front(result.finalists);
   for (CandidateTime &each : finalists)
-    each.us = median(turns_[each.candidate]);
+    each.us = median(turns[each.candidate]);
   sortByTime(finalists);
   return Status::ok();
-}
-
-Result<CandidateTimes> Contest::run() {
-  BRAID_TRY(look());
-  BRAID_TRY(playRounds());
-  return std::move(result_);
 }
 
 } // namespace
@@ -190,7 +176,10 @@ TimingLimits TimingLimits::within(double seconds) {
 
 Result<CandidateTimes> timeCandidates(llvm::ArrayRef<PredictedCandidate> candidates,
                                       const TimingLimits &limits, const TimingActions &actions) {
-  return Contest(candidates, limits, actions).run();
+  Contest contest(candidates, limits, actions);
+  BRAID_TRY(contest.look());
+  BRAID_TRY(contest.playRounds());
+  return std::move(contest.result);
 }
 
 } // namespace braid

@@ -16,9 +16,6 @@ struct JudgedCandidate {
   std::optional<double> singleUs = {}; ///< measured of a run alone, if it was timed
   std::optional<double> burstUs = {};  ///< measured of what is predicted; what counts
   double worstCase = 1;                ///< times these two, in other runs (candidates.h)
-
-  /// The prediction's error relative to `burstUs`; nothing if nothing was measured.
-  std::optional<double> error() const;
 };
 
 struct ScheduleChoice {
@@ -34,14 +31,14 @@ struct ScheduleChoice {
   std::vector<ScheduleChoice> before; ///< for a fusion of several stages: what led here
   int64_t ranks = 0;
   std::string reason;
-  std::string source;   ///< where the model of the machine is from, or the choice, if it is known
-  bool isKnown = false; ///< chosen by an earlier job: of the candidates only the best is here
+  std::string source; ///< where the model of the machine is from, or the choice, if it is known
+  // Chosen without a search, so only the best candidate is here:
+  bool isKnown = false;   ///< by an earlier job
+  bool isDefault = false; ///< by the table of defaults
 
   const Configurations &best() const { return candidates.front().schedule; }
   /// The number of timed candidates.
   size_t timed() const;
-  /// Mean of |error()| over those that were timed; 0 if none was.
-  double meanError() const;
 };
 
 /// Why the first was chosen, for people. `choice` has at least one.

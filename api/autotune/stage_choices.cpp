@@ -54,14 +54,12 @@ Configurations StageChoices::with(size_t stage, const Candidate &candidate) cons
   return whole;
 }
 
-bool StageChoices::take(size_t stage, const Candidate &candidate) {
-  const bool isNew = !(candidate == best(stage));
+void StageChoices::take(size_t stage, const Candidate &candidate) {
   isBegun_ = true;
   best_[stage] = only(false, candidate);
   run_ = only(true, candidate);
   for (Configuration &each : best_)
     each = suitedTo(run_, each);
-  return isNew;
 }
 
 } // namespace braid

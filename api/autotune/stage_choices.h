@@ -1,7 +1,8 @@
 //===- api/autotune/stage_choices.h - what is chosen for each stage so far --------------------===//
 //
 // Stages of one fusion get in each other's way, so what is best for one depends on the others. They
-// are chosen for in turns: candidates for one stage, while the others keep what is best so far.
+// are chosen for one after the other: candidates for one stage, while the others keep what is best
+// so far.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -26,8 +27,8 @@ public:
   Candidate best(size_t stage) const { return run_.over(best_[stage]); }
   /// The whole fusion, with `candidate` for that stage. Of several stages, each is named.
   Configurations with(size_t stage, const Candidate &candidate) const;
-  /// `candidate` is now the best for that stage. True if it was not so before.
-  bool take(size_t stage, const Candidate &candidate);
+  /// `candidate` is now the best for that stage.
+  void take(size_t stage, const Candidate &candidate);
 
 private:
   std::vector<FusionStage> stages_;

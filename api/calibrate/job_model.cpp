@@ -42,8 +42,17 @@ bool JobModel::isComplete() const {
   });
 }
 
-Result<std::string> JobModel::kept(const std::string &key) {
-  return timer_.fromRankZero(cache_ ? cache_->find(key).value_or("") : "");
+/// The model that rank 0 has kept; empty: none.
+Result<std::string> JobModel::kept() {
+  return timer_.fromRankZero(cache_ ? cache_->find(key()).value_or("") : "");
+}
+
+Result<bool> JobModel::isKept() {
+  const std::string text = BRAID_TRY(kept());
+  Result<CostModel> known = CostModel::decode(text);
+  if (known)
+    model_ = std::move(*known);
+  return known && isComplete();
 }
 
 void JobModel::keep(const std::string &key, std::string value) {
@@ -54,7 +63,7 @@ void JobModel::keep(const std::string &key, std::string value) {
 }
 
 Status JobModel::find() {
-  const std::string text = BRAID_TRY(kept(key()));
+  const std::string text = BRAID_TRY(kept());
   Result<CostModel> known = CostModel::decode(text);
   if (known)
     model_ = std::move(*known);

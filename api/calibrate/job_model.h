@@ -19,8 +19,10 @@ public:
   /// `timer` outlives this.
   JobModel(PlanTimer &timer, JobModelOptions options);
 
-  /// The text that rank 0 has kept under `key` for this machine; empty: nothing.
-  Result<std::string> kept(const std::string &key);
+  /// The measurements that are kept for this machine, on rank 0; else null.
+  const MeasurementCache *cache() const { return cache_.get(); }
+  /// Whether a model is kept that find() takes as it is.
+  Result<bool> isKept();
   /// Has rank 0 keep it. Other jobs that do the same wait for their turn.
   void keep(const std::string &key, std::string value);
   /// The file of what is kept, on rank 0; else empty.
@@ -42,6 +44,7 @@ public:
 
 private:
   std::string key() const;
+  Result<std::string> kept();
   bool isComplete() const;
   void take(const CostModel &measured);
   Status keepModel();

@@ -97,7 +97,16 @@ Status JobState::check(const Compiled &compiled, const Configuration &run) const
 }
 
 Result<std::shared_ptr<ProgramState>> JobState::choose(const Diagnostics &text, ChooseOptions how) {
-  note(JobCall::Choose);
+  std::vector<Plan> named(static_cast<size_t>(cluster->ranks()));
+  for (size_t number = 0; number < named.size(); ++number) {
+    named[number].program = text.fileName();
+    named[number].rank = static_cast<int64_t>(number);
+    named[number].commands.resize(1);
+  }
+  (void)numberCommands(named, nextCommand);
+  showPlans(named);
+  chosenFor.swap(named); // messages may still name the last one until here
+  note(JobCall::Choose, nextCommand);
   std::string warnings;
   if (!how.warn)
     how.warn = [&](const std::string &line) { warnings += "braid: warning: " + line + "\n"; };
@@ -107,7 +116,8 @@ Result<std::shared_ptr<ProgramState>> JobState::choose(const Diagnostics &text, 
     how.cacheKey += ", in a drawn order";
   how.usesKnown = true;
   auto choice = braid::choose(*cluster, text.fileName(), text.text(), how, trials, barrier());
-  showPlans();
+  if (llvm::any_of(trials, [](const TimedPlans &plans) { return !plans.empty(); }))
+    showPlans();
   if (!choice)
     return choice.status();
   trials.clear();
@@ -145,13 +155,13 @@ void JobState::showPlans() {
     rank->setPlans({});
   for (const Sessions *all : {&ended, &sessions})
     for (const auto &[number, session] : *all)
-      showPlans(session);
+      showPlans(session.plans);
 }
 
-void JobState::showPlans(const SessionPlans &session) {
-  cluster->setPlans(session.plans);
+void JobState::showPlans(llvm::ArrayRef<Plan> plans) {
+  cluster->setPlans(plans);
   if (rank)
-    rank->setPlans(session.plans);
+    rank->setPlans(plans);
 }
 
 llvm::ArrayRef<Plan> JobState::newestPlans() const {
@@ -172,7 +182,7 @@ Sessions::iterator JobState::add(std::vector<Plan> plans) {
   usage.bytes += session.bytes;
   usage.most += session.most;
   const auto added = sessions.emplace(nextSession++, std::move(session)).first;
-  showPlans(added->second);
+  showPlans(added->second.plans);
   return added;
 }
 

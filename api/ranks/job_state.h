@@ -60,6 +60,7 @@ struct JobState {
   ClusterOptions options;
   int64_t mostBytes = 0;          ///< see JobOptions
   std::vector<TimedPlans> trials; ///< Plans of a failed choice, whose issued runs may not be over
+  std::vector<Plan> chosenFor;    ///< name the program of the last choice in messages
   Sessions sessions;
   Sessions ended;                 ///< their issued runs may not be over
   JobUsage usage;                 ///< usage of `sessions`, without `held`
@@ -120,7 +121,7 @@ private:
   Status checkBound(int64_t bytes, const std::string &program) const;
   Sessions::iterator add(std::vector<Plan> plans);
   Status prepareRanks(SessionPlans &session, TransferMode mode, UnknownGemms unknown);
-  void showPlans(const SessionPlans &session);
+  void showPlans(llvm::ArrayRef<Plan> plans);
   std::string describeHeld(int64_t number, const SessionPlans *newest) const;
   void noteInGraphs(const std::set<uint64_t> &held);
   std::string whatIsHeld(int64_t number) const;

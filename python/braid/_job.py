@@ -9,7 +9,7 @@ from typing import Any, Deque, List, NamedTuple, Optional, Sequence, Tuple
 from braid import _arrays, _library
 from braid._errors import Error, InputError, PeerError
 from braid._interrupt import interrupting
-from braid._program import DTYPES, Program, TensorSpec
+from braid._program import DTYPES, Program, Request, TensorSpec
 
 _run = _library.fast("session_run")
 _replay = _library.fast("session_replay")
@@ -121,12 +121,15 @@ class Job(_library.Unique):
             if wanted is not None and wanted != self.ranks:
                 raise InputError(f"@{program.name}: expected a program for the {self.ranks} ranks "
                                  f"of the job, got one for {wanted}")
-            request = program.request._replace(ranks=self.ranks)
-            with interrupting(self._interrupt):
-                chosen = Program(request, self._handle.address)
-            chosen.request = request._replace(schedule=None)
-            program = chosen
+            program = self._choose(program.request._replace(ranks=self.ranks))
         return Operation(self, program, measures)
+
+    def _choose(self, request: Request) -> Program:
+        """The program whose schedule the ranks choose. Collective; blocks."""
+        with interrupting(self._interrupt):
+            chosen = Program(request, self._handle.address)
+        chosen.request = request._replace(schedule=None)
+        return chosen
 
     def _interrupt(self) -> None:
         _library.ask("job_abort", self._handle.address, PeerError.code,

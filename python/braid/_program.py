@@ -174,7 +174,8 @@ def compile(source: Source, ranks: Optional[int] = None, schedule: Optional[str]
     source: a text, the path of a file (os.PathLike), or a Fusion.
     ranks: the mesh's size; sets the parameter that sizes a fusion's mesh.
     schedule: as on the command line: "ring;chunks=2", for each stage "H=ring,Y=bulk", or "auto",
-        which the ranks choose by measuring, for at most auto_seconds of trials.
+        which the ranks choose by measuring, for at most auto_seconds of trials; with 0 by what was
+        measured on this machine for the nearest sizes, or else by default.
     entry: which fusion or program of the text; may be left out where there is only one.
     reproducible: results depend on the inputs alone, for so many ranks, a device and a library.
     parameters: values of the fusion's parameters: M=4096.

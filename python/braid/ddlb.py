@@ -19,7 +19,7 @@ command does not know. Among the "implementations" there: "braid": [{"schedule":
 
 Options:
     schedule: "auto": the ranks measure what is fastest before anything is timed, and rank 0 prints
-        it; "none": what braid.torch guesses for a shape that nobody has measured.
+        it; "none": what braid.torch takes without measuring.
     seconds: of trials at most, for "auto".
 Others' options have no counterpart. `backend`: Braid moves the data itself, whatever carries the
 process group. `order`: it gathers A, block by block, while others are multiplied; "AG_after" would

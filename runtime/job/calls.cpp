@@ -43,10 +43,14 @@ bool disagree(const Noted &mine, const Noted &other) {
          (mine.call == JobCall::Run || other.call == JobCall::Run);
 }
 
+/// True if nobody else knows the program of the call.
+bool namesItself(const Noted &noted) {
+  return noted.call == JobCall::Prepare || noted.call == JobCall::Choose;
+}
+
 const Plan *planOf(const KnownPlans &plans, int64_t rank, const Noted &noted) {
-  return noted.call == JobCall::Run || noted.call == JobCall::Prepare
-             ? plans.find(rank, noted.program)
-             : nullptr;
+  return noted.call == JobCall::Run || namesItself(noted) ? plans.find(rank, noted.program)
+                                                          : nullptr;
 }
 
 std::string describe(const Noted &noted, const Plan *plan) {
@@ -59,7 +63,7 @@ std::string describe(const Noted &noted, const Plan *plan) {
   case JobCall::Prepare:
     return "preparing " + program;
   case JobCall::Choose:
-    return "choosing a schedule";
+    return "choosing a schedule" + (plan ? " for " + program : "");
   case JobCall::GiveBack:
     return "giving memory back";
   case JobCall::Commit:
@@ -102,8 +106,7 @@ std::string describeDisagreement(const JobMemory &memory, const KnownPlans &plan
     for (int64_t peer = 0; mine.call != JobCall::None && peer < memory.ranks(); ++peer) {
       const RankSlot &slot = memory.slot(peer);
       const Noted other = at(slot, place);
-      const bool isTheirsToTell = other.call == JobCall::Prepare;
-      if (memory.isHere(peer) && isSeen(slot) && disagree(mine, other) && !isTheirsToTell)
+      if (memory.isHere(peer) && isSeen(slot) && disagree(mine, other) && !namesItself(other))
         return describeAll(memory, plans, place, mine.number);
     }
   }

@@ -116,6 +116,15 @@ std::optional<std::string> MeasurementCache::find(const std::string &key) const 
   return found == entries_.end() ? std::nullopt : std::optional(found->second);
 }
 
+std::vector<std::pair<std::string, std::string>>
+MeasurementCache::startingWith(const std::string &prefix) const {
+  auto end = entries_.lower_bound(prefix);
+  const auto begin = end;
+  while (end != entries_.end() && end->first.starts_with(prefix))
+    ++end;
+  return {begin, end};
+}
+
 void MeasurementCache::refresh() {
   if (path_.empty())
     return;

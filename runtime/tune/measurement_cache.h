@@ -23,6 +23,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace braid {
 
@@ -44,6 +45,8 @@ public:
   MeasurementCache(std::string folder, std::string machine, Warn warn);
 
   std::optional<std::string> find(const std::string &key) const;
+  /// The entries whose keys begin with `prefix`.
+  std::vector<std::pair<std::string, std::string>> startingWith(const std::string &prefix) const;
   /// Takes up what other jobs have saved since, but for what was set here.
   void refresh();
   /// In memory, until save().

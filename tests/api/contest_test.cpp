@@ -7,7 +7,6 @@
 #include "api/autotune/candidate.h"
 #include "api/autotune/contest.h"
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -111,28 +110,6 @@ TEST(TimeCandidates, LetsTheBestTakeTurns) {
   EXPECT_EQ(times->times.back().candidate, 3u);
 }
 
-/// The model foresees runs alone, of which the last candidate's is slower by 30 %. Where runs
-/// follow one another it is the fastest; a burst of few runs shows less of that than one of many.
-TEST(TimeCandidates, TakesTheBestOfBursts) {
-  const std::vector<double> alone = {100, 104, 104, 104, 104, 104, 104, 104, 104, 130};
-  std::vector<double> following(10, 98.0);
-  following.back() = 85;
-  std::vector<PredictedCandidate> all;
-  for (double us : alone)
-    all.push_back({us, 1});
-  auto burst = [&](size_t candidate, double runs) -> Result<double> {
-    return following[candidate] + (alone[candidate] - following[candidate]) / runs;
-  };
-  TimingActions actions;
-  actions.look = [&](size_t candidate) { return burst(candidate, 5); };
-  actions.again = [&](size_t candidate) { return burst(candidate, 40); };
-  actions.seconds = []() -> Result<double> { return 0; };
-  Result<CandidateTimes> times = timeCandidates(all, {}, actions);
-  ASSERT_TRUE(times);
-  EXPECT_EQ(times->times.front().candidate, 9u);
-  EXPECT_EQ(times->finalists, kMostFinalists);
-}
-
 TEST(TimeCandidates, TakesWhatIsSteady) {
   const std::vector<PredictedCandidate> all = {{10, 1, {}, 1.2}, {10, 1}, {10, 1}};
   for (double steady : {115.0, 125.0}) {
@@ -225,8 +202,7 @@ struct Table {
 
 /// More GEMMs are more commands; what else there is, is about the same.
 size_t gemmsOf(const Candidate &candidate) {
-  constexpr int64_t kRanks = 4;
-  return static_cast<size_t>(kRanks * candidate.chunks() * candidate.tailSplit());
+  return static_cast<size_t>(4 * candidate.chunks() * candidate.tailSplit());
 }
 
 /// A line each, below the title: predicted_us,measured_us,candidate.
@@ -281,30 +257,6 @@ INSTANTIATE_TEST_SUITE_P(OfFourH200, MeasuredTable,
                                          Measured{"8192x7168x8192", 12},
                                          Measured{"16384x1024x16384", 5}),
                          [](const auto &test) { return "Table" + std::to_string(test.index); });
-
-/// As 16384 x 16384 x 16384, where the model sees no difference but power makes one: a run takes 13
-/// ms, many small GEMMs 7 % longer, and some transfer modes more than others.
-TEST(TimeCandidates, FindsAmongEqualsWhatIsSimple) {
-  std::vector<PredictedCandidate> all;
-  std::vector<double> measuredUs;
-  for (const char *schedule : {"pairwise each", "batched shared", "ring ring", "pairwise shared"})
-    for (const char *protocol : {"get", "put"})
-      for (auto [transferMode, slower] :
-           {std::pair("default", 1.08), {"kernel", 1.09}, {"engine", 1.0}})
-        for (auto [chunks, cost] : {std::pair(32, 1.07), {16, 1.04}, {8, 1.01}, {4, 1.0}}) {
-          all.push_back({11813.0 + double(all.size() % 7), size_t(chunks),
-                         fmt::format("{} {} {}", schedule, protocol, transferMode)});
-          measuredUs.push_back(13200 * slower * cost * (*protocol == 'g' ? 1.02 : 1));
-        }
-  Machine machine(measuredUs);
-  machine.noise = 0.01;
-  machine.lookRuns = 5;
-  machine.againRuns = 3;
-  Result<CandidateTimes> times = timeCandidates(all, {}, machine.actions());
-  ASSERT_TRUE(times);
-  EXPECT_LE(measuredUs[times->times.front().candidate], 13200 * 1.03);
-  EXPECT_LE(machine.seconds, 3);
-}
 
 } // namespace
 } // namespace braid

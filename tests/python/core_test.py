@@ -272,14 +272,6 @@ class Runs(unittest.TestCase):
         with self.assertRaisesRegex(braid.InputError, "this operation is gone"):
             op(A, B)
 
-    def test_ends_what_could_not_be_prepared(self):
-        with self.job(2, max_bytes=5000) as job:
-            try:
-                job.prepare(braid.compile(gather(2, rows=1200)))
-            except braid.UnsupportedError as error:
-                kept = error  # and with it what there is of the operation
-        self.assertIn("expected 5000 at most", str(kept))
-
     def test_several_outputs(self):
         f = braid.Fusion("two")
         (D,) = f.parameters(D=2)
@@ -294,29 +286,6 @@ class Runs(unittest.TestCase):
         G, Y = op(list(X), [W, W])
         np.testing.assert_array_equal(G[1], X[:, 0])
         np.testing.assert_array_equal(Y[0], X[:, 0] @ W)
-
-    def test_ranks_share_no_output(self):
-        op = self.job(2).prepare(braid.compile(gather(2)))
-        A, B = np.ones((2, 1, 6, 8), np.float32), np.ones((8, 4), np.float32)
-        C = np.empty((2, 6, 4), np.float32)
-        with self.assertRaisesRegex(braid.InputError,
-                                    r"rank 0: output 0 \(%C\): expected memory of its own, got "
-                                    r"some of output 0 \(%C\) of rank 1"):
-            op(list(A), [B, B], out=[C, C])
-
-    def test_outputs_meet_nothing_of_other_ranks(self):
-        op = self.job(2).prepare(braid.compile(gather(2)))
-        A, memory = np.ones((2, 1, 6, 8), np.float32), np.ones(96, np.float32)
-        B, C = memory[:32].reshape(8, 4), memory[:48].reshape(2, 6, 4)
-        other = np.empty((2, 6, 4), np.float32)
-        apart = np.ones((8, 4), np.float32)
-        for Bs, out, what in (([apart, B], [C, other], "%B"),
-                              ([apart, apart], [C, memory[40:88].reshape(2, 6, 4)], "%C")):
-            with self.assertRaisesRegex(braid.InputError,
-                                        rf"rank 0: output 0 \(%C\): .* \({what}\) of rank 1"):
-                op(list(A), Bs, out=out)
-        op(list(A), [apart, apart], out=[C, memory[48:].reshape(2, 6, 4)])
-        self.assertTrue((memory == 8).all())
 
     def interrupted(self, op, inputs, out):
         """A run behind whose start a signal's handler raises."""
@@ -479,12 +448,6 @@ class Runs(unittest.TestCase):
         self.assertEqual(op.runs, 0)
         self.assertTrue((op(A, B) == 8).all())
 
-    def test_names_wrong_lists(self):
-        op = self.job(2).prepare(braid.compile(gather(2)))
-        A, B = np.ones((1, 6, 8), np.float32), np.ones((8, 4), np.float32)
-        with self.assertRaisesRegex(braid.InputError, "input %A: expected a list of 2 arrays"):
-            op(A, [B, B])
-
     def test_bounds_what_it_holds(self):
         job = self.job(2, max_bytes=5000)
         first = job.prepare(braid.compile(gather(2)))
@@ -492,6 +455,8 @@ class Runs(unittest.TestCase):
         self.assertFalse(first.usage().is_in_graph)
         with self.assertRaisesRegex(braid.UnsupportedError, "expected 5000 at most"):
             job.prepare(braid.compile(gather(2, rows=1200)))
+        with self.assertRaisesRegex(braid.InputError, "input %A: expected a list of 2 arrays"):
+            first(np.ones((1, 6, 8), np.float32), [np.ones((8, 4), np.float32)] * 2)
         first.close()
         job.prepare(braid.compile(gather(2))).close()
         self.assertEqual(job.usage()[:3], (0, 0, 0))
@@ -777,42 +742,25 @@ class Ranks(unittest.TestCase):
         self.assertEqual([each.returncode for each in ranks], codes, "\n".join(said))
         return time.monotonic() - begin
 
-    def test_run(self):
-        self.expect("runs", [0, 0, 0])
-
     def test_end_with_everything_open(self):
         self.assertLess(self.expect("leaves_everything_open", [0, 0, 0]), 20)
 
-    def test_hear_of_an_exception(self):
-        self.expect("raises", [0, 0, 0])
-
-    def test_hear_of_a_death(self):
-        self.expect("is_killed", [0, -signal.SIGKILL, 0])
-
     def test_can_be_interrupted(self):
         self.assertLess(self.expect("is_interrupted", [0, 0]), 20)
-
-    def test_may_end_by_ctrl_c(self):
-        self.expect("ends_by_ctrl_c", [-signal.SIGINT])
-
-    def test_may_close_the_library(self):
-        self.expect("closes_the_library", [0])
-
-    def test_interrupt_no_other_job(self):
-        self.expect("interrupts_no_other", [0])
-
-    def test_call_in_a_handler(self):
-        self.expect("calls_in_a_handler", [0])
 
     @unittest.skipIf(sys.version_info < (3, 11), "asyncio has no handler of Ctrl-C before 3.11")
     def test_pass_signals_on(self):
         self.expect("passes_signals_on", [0, 0])
 
-    def test_are_placed_by_the_caller(self):
-        self.expect("is_placed", [0, 0, 0, 0])
 
-    def test_bring_the_same(self):
-        self.expect("brings_another", [0, 0])
+for _part, _codes in (("runs", [0, 0, 0]), ("raises", [0, 0, 0]),
+                      ("is_killed", [0, -signal.SIGKILL, 0]),
+                      ("ends_by_ctrl_c", [-signal.SIGINT]), ("closes_the_library", [0]),
+                      ("interrupts_no_other", [0]), ("calls_in_a_handler", [0]),
+                      ("is_placed", [0, 0, 0, 0]), ("brings_another", [0, 0])):
+    def _test(self, part=_part, codes=_codes):
+        self.expect(part, codes)
+    setattr(Ranks, f"test_{_part}", _test)
 
 
 def braid_path(path):

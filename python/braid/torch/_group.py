@@ -156,7 +156,6 @@ class GroupJob:
         self.sites: Dict[Any, Any] = {}  # the operation of a call that was seen
         self.retired: Dict[Any, Any] = {}  # calls of operations that are gone
         self.preparations: Counter[Any] = collections.Counter()  # of layouts, for calls
-        self.choices: Dict[Any, str] = {}  # what was best for layouts that were measured
 
     @property
     def job(self) -> Job:

@@ -11,7 +11,7 @@ from braid._errors import InputError
 from braid._program import compile
 from braid.torch._group import DEFAULT_BYTES, GroupJob, all_jobs
 from braid.torch._layout import Layout
-from braid.torch._prepared import Prepared, lower
+from braid.torch._prepared import Prepared
 
 MANY_PREPARATIONS = 3  # of one layout, that it was called for
 
@@ -173,7 +173,7 @@ def find(job: GroupJob, layout: Layout) -> Prepared:
             raise InputError(
                 f"{layout.operator} of {layout.shape}: expected a call, or braid.torch.prepare(), "
                 "with such tensors before the stream is captured")
-        prepared = Prepared(job, layout, lower(job, layout), measures=False)
+        prepared = Prepared(job, layout)
         _count_preparation(job, layout)
         _add_operation(job, prepared)
     return prepared
@@ -197,7 +197,6 @@ def _ask_for_graphs(job: GroupJob) -> None:
 
 def measure(job: GroupJob, layout: Layout, seconds: float) -> Prepared:
     """Has the ranks choose by measuring, and keeps what is best. Collective; blocks."""
-    auto = "auto;launch=graph" if job.device.type == "cuda" else "auto"
     before = job.operations.get(layout)
     if _is_captured(job):
         raise InputError(f"{layout.operator} of {layout.shape}: expected prepare() before the "
@@ -207,10 +206,8 @@ def measure(job: GroupJob, layout: Layout, seconds: float) -> Prepared:
         if before.operation.usage().is_in_graph:
             raise InputError(f"{layout.operator} of {layout.shape}: expected prepare() before the "
                              "operator is captured into a graph")
-    program = compile(layout.fusion(), ranks=job.ranks, schedule=auto, auto_seconds=seconds)
-    prepared = Prepared(job, layout, program, measures=True)
+    prepared = Prepared(job, layout, seconds, measures=True)
     if before is not None:
         retire(job, layout)
-    job.choices[layout] = prepared.schedule
     _add_operation(job, prepared)
     return prepared

@@ -6,7 +6,6 @@ splits them.
 """
 from __future__ import annotations
 
-import math
 from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 from braid._errors import InputError
@@ -66,21 +65,10 @@ class Layout(NamedTuple):
         return self.rows.full == 0 or not has_columns
 
     @property
-    def family(self) -> Tuple[object, ...]:
-        """The properties of layouts that may share a schedule."""
-        kinds = tuple((weight.is_transposed, weight.has_bias) for weight in self.weights)
-        return (self.operator, self.dtype, self.rows.ranks, kinds, self.activation,
-                self.returns_gathered)
-
-    @property
     def extents(self) -> Tuple[int, int, int]:
         """M, N and K: all rows, and this rank's columns and depth."""
         return (self.rows.total * self.rows.beside, sum(each.columns for each in self.weights),
                 self.depth)
-
-    def distance(self, other: "Layout") -> float:
-        """The distance to another layout of the family."""
-        return sum(abs(math.log(a / b)) for a, b in zip(self.extents, other.extents))
 
     @property
     def shape(self) -> str:

@@ -1,17 +1,16 @@
-"""An operator that is ready to run, and the schedule that it is given without measuring."""
+"""An operator that is ready to run."""
 from __future__ import annotations
 
 import ctypes
-from typing import List, Optional, Sequence, Tuple
+from typing import List, Sequence, Tuple
 
 import torch
 
 from braid import _library
-from braid._errors import Error, InputError, PeerError, UnsupportedError
+from braid._errors import Error, InputError, PeerError
 from braid._job import Operation, RunOnCpu
-from braid._program import Program, compile
+from braid._program import Request
 from braid.torch._group import GroupJob
-from braid.torch._guesses import guesses
 from braid.torch._layout import Layout
 
 Tensor = torch.Tensor
@@ -22,8 +21,11 @@ _run_at = _library.fast("session_run_at")
 class Prepared:
     """An operator for tensors of one layout on one group, whose job keeps it."""
 
-    def __init__(self, job: GroupJob, layout: Layout, program: Program, measures: bool) -> None:
-        self.operation = _prepare(job, program, measures)
+    def __init__(self, job: GroupJob, layout: Layout, seconds: float = 0.0,
+                 measures: bool = False) -> None:
+        """Collective; blocks. The ranks choose the schedule: by trials for `seconds`, or for 0 by
+        what is known. `measures`: as Job.prepare() has it."""
+        self.operation = _prepare(job, layout, seconds, measures)
         self.layout = layout
         self.schedule = self.operation.program.schedule
         self.calls = self.copies = self.last = self.number = 0  # the last two: see _kept
@@ -57,33 +59,12 @@ class Prepared:
                 _run_at(operation, addresses, len(addresses), None)
 
 
-def _prepare(job: GroupJob, program: Program, measures: bool) -> Operation:
-    """Prepares a program. An InputError means that ranks do not agree, and ends the job."""
+def _prepare(job: GroupJob, layout: Layout, seconds: float, measures: bool) -> Operation:
+    """An InputError means that ranks do not agree, and ends the job."""
+    auto = "auto;launch=graph" if job.on_gpu else "auto"
+    request = Request(layout.fusion(), job.ranks, auto, None, False, seconds, {})
     try:
-        return job.job.prepare(program, measures=measures)
+        return Operation(job.job, job.job._choose(request), measures)
     except InputError as error:
         job.error = PeerError(str(error))
         raise PeerError(str(error)) from None
-
-
-def _nearest(job: GroupJob, layout: Layout) -> Optional[str]:
-    """The best schedule of the nearest measured layout. The same on all ranks, because they measure
-    together."""
-    measured = [(layout.distance(other), schedule) for other, schedule in job.choices.items()
-                if other.family == layout.family]
-    return min(measured, key=lambda each: each[0])[1] if measured else None
-
-
-def lower(job: GroupJob, layout: Layout) -> Program:
-    """Lowers without measuring. All ranks skip a schedule that this layout cannot have."""
-    fusion = layout.fusion()
-    on_gpu = []
-    if job.on_gpu:
-        on_gpu = guesses(layout.operator, layout.extents, job.ranks, layout.returns_gathered)
-    for schedule in (_nearest(job, layout), *on_gpu):
-        if schedule is not None:
-            try:
-                return compile(fusion, ranks=job.ranks, schedule=schedule)
-            except (InputError, UnsupportedError):
-                pass
-    return compile(fusion, ranks=job.ranks)

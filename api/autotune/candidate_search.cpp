@@ -1,0 +1,128 @@
+//===- api/autotune/candidate_search.cpp - the candidates of a stage, the best predicted first ===//
+
+#include "api/autotune/candidate_search.h"
+
+#include "api/compile/plans.h"
+#include "ir/failure.h"
+#include "lowering/stages/configure_stages.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/xxhash.h"
+
+namespace braid {
+namespace {
+
+/// Equal if nothing decides between two: the same commands, peers and ranges, run in the same way.
+uint64_t signatureOf(const Plan &plan, const Candidate &candidate) {
+  const std::string commands = str(plan);
+  return llvm::xxHash64(commands.substr(commands.find('\n')) + str(transferModeOf(candidate)) +
+                        name(launchModeOf(candidate)).str());
+}
+
+} // namespace
+
+Result<Compiled> CandidateSearch::compile(Source &source, const CompileOptions &options) const {
+  Result<Compiled> compiled = braid::compile(source, options);
+  if (compiled && !compiled->isLowered)
+    return badInput("schedule steers lowering, but @{} in '{}' is a program already",
+                    compiled->program->name(), name_);
+  return compiled ? compiled : withLocated(compiled.status(), source);
+}
+
+Status CandidateSearch::findFusion() {
+  source_ = parseSource(name_, text_);
+  CompileOptions options = given_;
+  options.schedule.all = completed(given_.schedule.all);
+  compiled_ = BRAID_TRY(compile(*source_, options));
+  stages_ = stagesOf(*compiled_.fusion, source_->diags);
+  return Status::ok();
+}
+
+bool CandidateSearch::canLower(const Configurations &schedule) const {
+  return bool(compile(*parseSource(name_, text_), applyTo(given_, schedule)));
+}
+
+Result<std::vector<Plan>> CandidateSearch::makePlans(const CompileOptions &options) {
+  std::unique_ptr<Source> source = parseSource(name_, text_);
+  const Compiled compiled = BRAID_TRY(compile(*source, options));
+  Result<std::vector<Plan>> plans = predictor_.makePlans(compiled);
+  return plans ? std::move(plans) : withLocated(plans.status(), *source);
+}
+
+/// Null if it cannot be lowered. Launch mode and transfer mode make no difference.
+std::shared_ptr<const std::vector<Plan>> CandidateSearch::plansOf(const Configurations &schedule) {
+  Configurations key = schedule;
+  for (const KnobRow &row : allKnobs())
+    if (row.isOfRun() && row.knob != Knob::DataPlane)
+      key.all.set(row.knob, std::nullopt);
+  auto [entry, isNew] = plans_.try_emplace(key.str());
+  if (!isNew)
+    return entry->second;
+  Result<std::vector<Plan>> plans = makePlans(applyTo(given_, schedule));
+  if (plans)
+    entry->second = std::make_shared<const std::vector<Plan>>(std::move(*plans));
+  else if (refusal_.isOk())
+    refusal_ = plans.status();
+  return entry->second;
+}
+
+/// Predicts those candidates, too, and brings the best to the front.
+Status CandidateSearch::add(llvm::ArrayRef<Candidate> candidates, const StageChoices &choices,
+                            size_t stage) {
+  ProgressStep step(progress_, "predicting schedules", "candidates", candidates.size());
+  for (const Candidate &candidate : candidates) {
+    const Configurations schedule = choices.with(stage, candidate);
+    if (const auto plans = plansOf(schedule);
+        plans && seen_.insert(signatureOf(plans->front(), candidate)).second)
+      found_.push_back(
+          {{candidate, schedule, 0, {}, {}, predictor_.worstCaseOf(candidate)}, plans});
+    step.advance();
+  }
+  const bool areNewFigures = BRAID_TRY(predictor_.learn(found_));
+  std::vector<LoweredCandidate> predicted;
+  for (LoweredCandidate &each : found_) {
+    Result<double> us = areNewFigures || each.predictedUs == 0 ? predictor_.predict(each)
+                                                               : Result<double>(each.predictedUs);
+    if (!us && refusal_.isOk())
+      refusal_ = us.status().annotated(each.schedule.str());
+    if (!us)
+      continue;
+    each.predictedUs = *us;
+    predicted.push_back(std::move(each));
+  }
+  found_.clear();
+  for (size_t candidate : orderByPrediction(predictionsOf(predicted)))
+    found_.push_back(std::move(predicted[candidate]));
+  return Status::ok();
+}
+
+/// Candidates that differ most come first, then the variants of the best of those.
+Result<std::vector<LoweredCandidate>>
+CandidateSearch::search(const StageChoices &choices, size_t stage, const CandidateSpace &space) {
+  found_.clear();
+  seen_.clear();
+  std::vector<Candidate> broad = broadCandidates(space);
+  if (choices.isBegun())
+    broad.insert(broad.begin(), choices.best(stage));
+  BRAID_TRY(add(broad, choices, stage));
+  if (found_.empty())
+    return refusal_.isOk() ? unsupported("expected a candidate that can be predicted, got none")
+                           : refusal_;
+  std::vector<Candidate> bestFirst, variants;
+  for (const LoweredCandidate &each : found_)
+    bestFirst.push_back(each.candidate);
+  for (const Candidate &each : worthVariants(bestFirst))
+    llvm::append_range(variants, variantsOf(each, space));
+  BRAID_TRY(add(variants, choices, stage));
+  return std::move(found_);
+}
+
+std::vector<PredictedCandidate> predictionsOf(llvm::ArrayRef<LoweredCandidate> candidates) {
+  std::vector<PredictedCandidate> all;
+  for (const LoweredCandidate &each : candidates)
+    all.push_back({each.predictedUs, each.plans->front().commands.size(), familyOf(each.candidate),
+                   each.worstCase});
+  return all;
+}
+
+} // namespace braid

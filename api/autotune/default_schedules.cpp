@@ -1,0 +1,125 @@
+//===- api/autotune/default_schedules.cpp - schedules for shapes that were not measured -------===//
+
+#include "api/autotune/default_schedules.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <limits>
+
+namespace braid {
+namespace {
+
+enum class Movement { Gather, ReturningGather, Scatter, AllReduce };
+
+/// GEMMs of fewer rows for each rank leave most of a GPU idle, however many multiplications they
+/// are: such a stage counts as one without multiplications.
+constexpr double kFewRows = 512;
+constexpr double kAny = std::numeric_limits<double>::infinity();
+
+/// A schedule, and the stages for which it was the fastest.
+struct Row {
+  Movement movement;
+  double least, below; ///< multiplications of a rank
+  const char *schedule;
+  double leastRanks = 1, mostRanks = kAny;
+  double mostDepth = kAny;  ///< the depth of the GEMM on a rank
+  double leastElements = 0; ///< the size of the result
+};
+
+// A returned A arrives in the output if it is pulled. A pushed one is copied there, and in bulk
+// nothing hides that copy. On two ranks a ring's GEMMs add sums that are rounded once; where a GEMM
+// takes less time than the link, it stores over the link itself. In one shot each rank receives all
+// elements of all others, so many elements on more than two ranks take two shots.
+constexpr Row kDefaults[] = {
+    {Movement::Gather, 0, 6e9, "bulk;protocol=put;copies=kernel"},
+    {Movement::Gather, 6e9, 20e9, "pairwise;protocol=put;copies=kernel"},
+    {Movement::Gather, 20e9, kAny, "pairwise;placement=shared;protocol=put;signals=memory"},
+    {Movement::ReturningGather, 0, 6e9, "bulk;copies=kernel"},
+    {Movement::ReturningGather, 6e9, 20e9, "pairwise;protocol=put;copies=kernel"},
+    {Movement::ReturningGather, 20e9, kAny,
+     "pairwise;placement=shared;protocol=put;signals=memory"},
+    {Movement::Scatter, 6e9, kAny,
+     "ring;sums=gemm;protocol=put;partials=peer;streams=1;copies=kernel", 2, 2,
+     /*mostDepth=*/2048},
+    {Movement::Scatter, 200e9, kAny, "ring;sums=gemm;chunks=2;signals=memory", 2, 2},
+    {Movement::Scatter, 0, 6e9, "bulk;copies=kernel"},
+    {Movement::Scatter, 6e9, kAny, "pairwise;placement=shared;signals=memory"},
+    {Movement::AllReduce, 0, 1, "bulk;reduction=two-shot;second-shot=put;copies=kernel", 3, kAny,
+     kAny, /*leastElements=*/1 << 18},
+    {Movement::AllReduce, 0, 40e9, "bulk;copies=kernel"},
+    {Movement::AllReduce, 40e9, kAny,
+     "pairwise;placement=shared;reduction=two-shot;protocol=put;chunks=2;streams=6;"
+     "signals=memory"},
+};
+
+/// The GEMMs of a stage on one rank, which share their first operand.
+struct Work {
+  Movement movement;
+  double rows = 0; ///< the number on all ranks
+  double columns = 0, depth = 0;
+
+  double multiplications(int64_t ranks) const {
+    return rows < kFewRows * static_cast<double>(ranks) ? 0 : rows * columns * depth;
+  }
+};
+
+double productOf(llvm::ArrayRef<int64_t> extents) {
+  double product = 1;
+  for (int64_t extent : extents)
+    product *= static_cast<double>(extent);
+  return product;
+}
+
+/// The rows of a GEMM's first operand that exist, on all ranks together.
+double rowsOf(const Fusion &fusion, const FusionType &type, size_t axes) {
+  const double rows = productOf(llvm::ArrayRef<int64_t>(fusion.globalShape(type)).take_front(axes));
+  const std::optional<UnevenRows> uneven = fusion.unevenRows(type);
+  return uneven ? rows * double(uneven->total) / double(uneven->blocks * uneven->rows) : rows;
+}
+
+Movement movementOf(const Fusion &fusion, const FusionNode &gemm) {
+  if (isContractedOverDevices(gemm))
+    return resultOf(gemm)->type.find(AxisKind::DIDx) ? Movement::Scatter : Movement::AllReduce;
+  const bool isReturned = llvm::any_of(fusion.nodes(), [&](const auto &node) {
+    const auto *reshard = llvm::dyn_cast<ReshardNode>(node.get());
+    return reshard && reshard->a == operandsOf(gemm)[0];
+  });
+  return isReturned ? Movement::ReturningGather : Movement::Gather;
+}
+
+std::optional<Work> workOf(const Fusion &fusion, const FusionStage &stage) {
+  std::optional<Work> work;
+  for (const auto &node : fusion.nodes()) {
+    if (!isGemm(*node) || !llvm::is_contained(stage.tensors, resultOf(*node)->name))
+      continue;
+    const auto operands = operandsOf(*node);
+    const Contraction contraction = contractionOf(*node);
+    if (!work) {
+      const Shape a = fusion.localShape(operands[0]->type);
+      work = Work{movementOf(fusion, *node), rowsOf(fusion, operands[0]->type, contraction.first),
+                  0, productOf(llvm::ArrayRef<int64_t>(a).drop_front(contraction.first))};
+    }
+    work->columns += productOf(fusion.localShape(operands[1]->type)) / work->depth;
+  }
+  return work;
+}
+
+bool fits(const Row &row, const Work &work, double ranks) {
+  const double multiplications = work.multiplications(static_cast<int64_t>(ranks));
+  return row.movement == work.movement && row.least <= multiplications &&
+         multiplications < row.below && row.leastRanks <= ranks && ranks <= row.mostRanks &&
+         work.depth <= row.mostDepth && work.rows * work.columns >= row.leastElements;
+}
+
+} // namespace
+
+std::vector<Configuration> defaultSchedules(const Fusion &fusion, const FusionStage &stage) {
+  std::vector<Configuration> schedules;
+  const std::optional<Work> work = stage.moves ? workOf(fusion, stage) : std::nullopt;
+  for (const Row &row : kDefaults)
+    if (work && fits(row, *work, static_cast<double>(fusion.ranks())))
+      schedules.push_back(*Configuration::parse(row.schedule));
+  return schedules;
+}
+
+} // namespace braid
