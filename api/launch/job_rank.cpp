@@ -59,8 +59,7 @@ Result<std::unique_ptr<OtherHosts>> joinOtherHosts(HostsStore &hosts, JobMemory 
                            {.job = hosts.job(),
                             .joinTimeout = timeout,
                             .silence = timeout,
-                            .say = sayOnStderr,
-                            .whenAllCame = [&hosts] { hosts.close(); }});
+                            .say = sayOnStderr});
 }
 
 } // namespace

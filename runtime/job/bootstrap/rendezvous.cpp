@@ -91,10 +91,7 @@ Rendezvous::Rendezvous(RendezvousPlace place, JobMemory &memory, RendezvousOptio
       joinDeadline_(deadlineIn(options_.joinTimeout)) {}
 
 void Rendezvous::run() {
-  // Signals are for the process's own threads.
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, nullptr);
+  blockSignals();
   while (!isStopped_) {
     const std::vector<pollfd> events = waitForEvents();
     for (size_t i = 0; i < members_.size(); ++i) {

@@ -146,8 +146,8 @@ Status Pmix::put(const std::string &text, Deadline deadline) {
 
 namespace {
 
-/// Asks once. `text` is set if the answer is a text of no more than kLongest characters.
-int getOnce(PmixLibrary &pmix, const std::string &key, std::optional<std::string> &text) {
+/// Asks once. `text` stays empty if the answer is not a text of at most kLongest characters.
+int getOnce(PmixLibrary &pmix, const std::string &key, std::string &text) {
   Process owner = pmix.self;
   owner.rank = 0;
   Info limit;
@@ -159,11 +159,11 @@ int getOnce(PmixLibrary &pmix, const std::string &key, std::optional<std::string
   if (code != Success || !value)
     return code == Success ? int(NotFoundYet) : code;
   constexpr size_t kLongest = 300;
-  if (value->type == kText && value->data.text &&
-      strnlen(value->data.text, kLongest + 1) <= kLongest)
-    text = value->data.text;
-  if (value->type == kText)
+  if (value->type == kText && value->data.text) {
+    const size_t size = strnlen(value->data.text, kLongest + 1);
+    text.assign(value->data.text, size <= kLongest ? size : 0);
     std::free(value->data.text); // as PMIX_VALUE_RELEASE does
+  }
   std::free(value);
   return code;
 }
@@ -171,23 +171,23 @@ int getOnce(PmixLibrary &pmix, const std::string &key, std::optional<std::string
 } // namespace
 
 Result<std::string> Pmix::get(Deadline deadline) {
-  for (;;) {
-    auto text = std::make_shared<std::optional<std::string>>();
-    const std::optional<int> code = library_->within(
-        deadline, [key = key_, text](PmixLibrary &pmix) { return getOnce(pmix, key, *text); });
-    if (!code)
-      return timedOut("PMIx's server had no address of host 0 in time");
-    if (*code == Success && !*text)
-      return badInput("expected PMIx to have a text that Braid has put, got another value");
-    if (*code == Success)
-      return **text;
-    if (*code != NotFoundYet && *code != TimedOutCode)
-      return peerFailed("expected PMIx to have an address of host 0, got: {}",
-                        library_->explained(*code));
-    if (Clock::now() >= deadline)
-      return timedOut("PMIx's server had no address of host 0 in time");
-    std::this_thread::sleep_until(std::min(deadline, Clock::now() + kPause));
-  }
+  auto text = std::make_shared<std::string>();
+  const std::optional<int> code = library_->within(deadline, [=, key = key_](PmixLibrary &pmix) {
+    for (;;) {
+      const int got = getOnce(pmix, key, *text);
+      if ((got != NotFoundYet && got != TimedOutCode) || Clock::now() >= deadline)
+        return got;
+      std::this_thread::sleep_for(kPause);
+    }
+  });
+  if (!code || *code == NotFoundYet || *code == TimedOutCode)
+    return timedOut("PMIx's server had no address of host 0 in time");
+  if (*code != Success)
+    return peerFailed("expected PMIx to have an address of host 0, got: {}",
+                      library_->explained(*code));
+  if (text->empty())
+    return badInput("expected PMIx to have a text that Braid has put, got another value");
+  return *text;
 }
 
 } // namespace braid

@@ -32,8 +32,6 @@ using std::chrono::milliseconds;
 constexpr int kWaitingConnections = 128;
 /// Each of several addresses has this long, so that a silent one does not keep us from the others.
 constexpr milliseconds kForAddress{3000};
-/// The time until addresses that refused are asked again.
-constexpr milliseconds kBetweenTries{50};
 
 void sendAtOnce(int socket) {
   const int on = 1;
@@ -184,26 +182,21 @@ FileDescriptor acceptFrom(const TcpListener &listener) {
   return socket;
 }
 
-Result<FileDescriptor> connectTo(const TcpAddress &at, const std::string &whose, bool isPatient,
+Result<FileDescriptor> connectTo(const TcpAddress &at, const std::string &whose,
                                  Deadline deadline) {
-  std::vector<SocketAddress> addresses = BRAID_TRY(resolveWithin(at.host, at.port, deadline));
-  for (int error = 0;;) {
-    for (const SocketAddress &address : addresses) {
-      int its = 0;
-      FileDescriptor socket = tryToConnect(address, deadline, its);
-      if (socket.isValid())
-        return socket;
-      if (error == 0 || its != ETIMEDOUT) // one that the deadline cut off says nothing
-        error = its;
-      if (Clock::now() >= deadline)
-        return timedOut("expected {} to take a connection, got: {}", whose,
-                        llvm::sys::StrError(error));
-    }
-    if (!isPatient)
-      return peerFailed("expected {} to take a connection, got: {}", whose,
-                        llvm::sys::StrError(error));
-    std::this_thread::sleep_until(std::min(deadline, Clock::now() + kBetweenTries));
+  int error = 0;
+  for (const SocketAddress &address : BRAID_TRY(resolveWithin(at.host, at.port, deadline))) {
+    int its = 0;
+    FileDescriptor socket = tryToConnect(address, deadline, its);
+    if (socket.isValid())
+      return socket;
+    if (error == 0 || its != ETIMEDOUT) // one that the deadline cut off says nothing
+      error = its;
   }
+  const std::string why = llvm::sys::StrError(error);
+  if (Clock::now() >= deadline)
+    return timedOut("expected {} to take a connection, got: {}", whose, why);
+  return peerFailed("expected {} to take a connection, got: {}", whose, why);
 }
 
 Result<std::string> addressOfThisHost() {
