@@ -6,9 +6,9 @@
 //
 // Messages, whose first letter says what they are:
 //
-//   1 RANK RANKS JOB     the rank says hello; 1 is the version of the protocol
+//   RANK RANKS           the rank says hello
 //   W with a descriptor  the host welcomes it, and hands over the job memory
-//   R reason             the host refuses it, and closes the connection
+//   R reason             the rank contradicts another one; the host closes the connection
 //   O name               the rank leaves a descriptor with the host
 //   G RANK name          the rank wants the descriptor that RANK has left under that name
 //   D                    the host's answer to either, with the descriptor that is wanted, if any
@@ -26,15 +26,14 @@
 
 namespace braid {
 
-/// The first message of a rank.
+/// A rank that wants to join its job.
 struct ClientHello {
-  std::string job; ///< at most kMaxJobBytes
+  std::string job = {}; ///< for the name of the endpoint only
   int64_t rank = 0, ranks = 1;
   std::string encode() const;
-  /// BadInput for another version, and for what encode() does not make of a rank of `ranks`.
+  /// BadInput for what encode() does not make of a rank of `ranks`. Has no job.
   static Result<ClientHello> decode(llvm::StringRef text);
 };
-inline constexpr size_t kMaxJobBytes = 2048;
 
 class Client {
 public:
@@ -43,8 +42,8 @@ public:
   /// answer; TimedOut at the deadline.
   static Result<std::unique_ptr<Client>> join(const std::string &name, const ClientHello &hello,
                                               Deadline deadline);
-  /// Joins the job at one of the names that listenForJob() takes for hello.job, once a host
-  /// listens there. A host that has failed, or is suspended, may be in the way for a second.
+  /// Joins the job at nameOfJob(hello.job), once a host listens there. A job of that name that has
+  /// failed may be in the way for some seconds.
   static Result<std::unique_ptr<Client>> find(const ClientHello &hello, Deadline deadline);
   /// Disconnects, if that was not done.
   ~Client();
@@ -96,11 +95,7 @@ private:
   bool saidDisconnect_ = false;
 };
 
-/// The names at which the first rank of a job may listen, in this order: the first of them may be
-/// taken by a job that has failed, or is suspended.
-inline constexpr int kNamesOfJob = 8;
-/// A host answers within this, unless it is suspended; then another one may listen elsewhere.
-inline constexpr std::chrono::milliseconds kForGreeting{1000};
-std::string nameOfJob(const std::string &job, int number);
+/// The endpoint at which the first rank of a job listens.
+std::string nameOfJob(const std::string &job);
 
 } // namespace braid

@@ -33,7 +33,6 @@ namespace {
 constexpr auto kHelloTime = 1s;
 /// The thread looks at the outcome of the job and at its clocks this often.
 constexpr auto kTick = 50ms;
-constexpr size_t kMaxOffers = 256; ///< for each rank
 constexpr size_t kShownOfJob = 80; ///< characters of its name
 
 /// "rank 2" or "ranks 2, 3".
@@ -59,7 +58,7 @@ Result<std::string> randomName() {
 }
 
 Result<RendezvousPlace> listenAnywhere() {
-  std::string name = nameOfJob(BRAID_TRY(randomName()), 0);
+  std::string name = nameOfJob(BRAID_TRY(randomName()));
   FileDescriptor listener = BRAID_TRY(Connection::listenAt(name));
   if (!listener.isValid())
     return unsupported("expected nobody to listen at '@{}'", name);
@@ -67,19 +66,19 @@ Result<RendezvousPlace> listenAnywhere() {
 }
 
 Result<RendezvousPlace> listenForJob(const ClientHello &hello, Deadline deadline) {
-  for (int number = 0; number < kNamesOfJob; ++number) {
-    const std::string name = nameOfJob(hello.job, number);
+  const std::string name = nameOfJob(hello.job);
+  for (;;) {
     FileDescriptor listener = BRAID_TRY(Connection::listenAt(name));
     if (listener.isValid())
       return RendezvousPlace{name, std::move(listener)};
-    // Without an answer, that job is over, or is suspended.
-    const auto limit = std::min(deadline, deadlineIn(kForGreeting));
-    if (const Status answer = Client::join(name, hello, limit).status();
-        answer.code() == StatusCode::BadInput)
+    const Status answer = Client::join(name, hello, std::min(deadline, deadlineIn(1s))).status();
+    if (answer.code() == StatusCode::BadInput)
       return answer;
+    if (Clock::now() >= deadline)
+      return timedOut("expected another job '{}' to end, which has its name: {}",
+                      printable(hello.job, kShownOfJob), answer.message());
+    std::this_thread::sleep_for(5ms);
   }
-  return unsupported("expected a free name for job '{}', got {} that are taken",
-                     printable(hello.job, kShownOfJob), kNamesOfJob);
 }
 
 Rendezvous::Rendezvous(RendezvousPlace place, JobMemory &memory, RendezvousOptions options,
@@ -168,43 +167,27 @@ void Rendezvous::greet(Connection peer, pid_t pid) {
   if (!message || message->descriptor.isValid() || peer.hasEnded())
     return;
   const Result<ClientHello> hello = ClientHello::decode(message->text);
-  if (Status why = whyRefused(hello); !why.isOk())
-    refuse(peer, why.message());
-  else if (Status cause = contradiction(*hello, pid); !cause.isOk())
+  if (!hello)
+    return;
+  if (Status cause = contradiction(*hello, pid); !cause.isOk())
     contradict(peer, *hello, cause);
   else
     welcome(std::move(peer), pid, hello->rank);
 }
 
-Status Rendezvous::whyRefused(const Result<ClientHello> &hello) const {
-  if (!hello)
-    return hello.status();
-  if (hello->job != options_.job)
-    return badInput("expected a rank of this job, got one of another job");
-  // Another number of ranks is a contradiction, which all are to hear of.
-  if (hello->ranks != options_.ranks || memory_.isHere(hello->rank))
-    return Status::ok();
-  return badInput("expected one of the ranks {} to {}, which are on this host, got rank {}", first_,
-                  first_ + memory_.ranksPerHost() - 1, hello->rank);
-}
-
 Status Rendezvous::contradiction(const ClientHello &hello, pid_t pid) const {
   const std::string job = printable(options_.job, kShownOfJob);
-  const bool isOurs = hello.rank == options_.ownRank;
-  const bool isTaken = hello.rank < options_.ranks && memory_.isHere(hello.rank) &&
-                       stateOf(hello.rank) != RankState::Absent;
-  if (isTaken || (isOurs && pid != getpid())) {
-    const int64_t other =
-        isOurs ? getpid() : memory_.slot(hello.rank).pid.load(std::memory_order_relaxed);
-    return badInput(
-        "two processes are rank {} of job '{}'{}; expected each rank once, and a name of its own "
-        "for each job (see braid env)",
-        hello.rank, job, namePids(pid, other));
-  }
   if (hello.ranks != options_.ranks)
     return badInput("rank {} says that job '{}' has {} ranks, rank 0 says {}", hello.rank, job,
                     hello.ranks, options_.ranks);
-  return Status::ok();
+  if (!memory_.isHere(hello.rank))
+    return badInput("expected one of the ranks {} to {}, which are on this host, got rank {}",
+                    first_, first_ + memory_.ranksPerHost() - 1, hello.rank);
+  if (stateOf(hello.rank) == RankState::Absent)
+    return Status::ok();
+  return badInput("two processes are rank {} of job '{}'{}; expected each rank once, and a name of "
+                  "its own for each job (see braid env)",
+                  hello.rank, job, namePids(pid, memory_.slot(hello.rank).pid.load()));
 }
 
 /// Ends a job that has not begun. A job that has begun, or has failed for another reason, is not
@@ -219,11 +202,7 @@ void Rendezvous::contradict(Connection &peer, const ClientHello &hello, const St
     memory_.abort({cause, hello.rank < options_.ranks ? hello.rank : -1});
   isContradicted_ = true;
   // Among several hosts, the first cause has yet to be decided.
-  const std::optional<JobCause> decided = memory_.cause();
-  refuse(peer, decided ? decided->status.message() : cause.message());
-}
-
-void Rendezvous::refuse(Connection &peer, const std::string &why) {
+  const std::string why = memory_.cause().value_or(JobCause{cause}).status.message();
   // There is room in a new connection; a peer that does not read the reason is gone.
   (void)peer.send(("R" + why).substr(0, Message::kMaxBytes));
 }
@@ -258,8 +237,8 @@ Status Rendezvous::handle(Member &sender, Message message) {
   const llvm::StringRef text = message.text;
   int wanted = -1;
   if (text.front() == 'O' && message.descriptor.isValid())
-    BRAID_TRY(keepOffer(sender, text.drop_front().str(), std::move(message.descriptor)));
-  else if (text.front() == 'G' && !message.descriptor.isValid())
+    sender.offers.insert_or_assign(text.drop_front().str(), std::move(message.descriptor));
+  else if (text.front() == 'G')
     wanted = BRAID_TRY(findOffer(text.drop_front()));
   else
     return badInput("expected an offer with a descriptor, or a request for one");
@@ -267,13 +246,6 @@ Status Rendezvous::handle(Member &sender, Message message) {
   if (sent && !*sent)
     return badInput("expected answers to be read, got many that are not");
   return Status::ok(); // the end of a connection is noticed later
-}
-
-Status Rendezvous::keepOffer(Member &sender, const std::string &name, FileDescriptor descriptor) {
-  if (sender.offers.count(name) == 0 && sender.offers.size() >= kMaxOffers)
-    return badInput("expected at most {} offers, got more", kMaxOffers);
-  sender.offers.insert_or_assign(name, std::move(descriptor));
-  return Status::ok();
 }
 
 /// The descriptor, or -1 if there is none.
