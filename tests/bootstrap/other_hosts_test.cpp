@@ -123,20 +123,6 @@ TEST(OtherHosts, ShareAnyRanksAbort) {
   }
 }
 
-TEST(OtherHosts, DoNotWaitAfterAnAbort) {
-  JobOfHosts job({.hosts = 2, .perHost = 2});
-  job.onRanks([&](int64_t rank, Client &client) {
-    if (rank == 3) {
-      std::this_thread::sleep_for(50ms);
-      client.memory().abort({Status(StatusCode::PeerFailed, "rank 3 gives up"), rank});
-      return;
-    }
-    const auto parts = client.allGather("x");
-    ASSERT_FALSE(parts.isOk());
-    EXPECT_EQ(parts.status().message(), "rank 3 gives up");
-  });
-}
-
 TEST(OtherHosts, AgreeOnTheFirstOfSeveralAborts) {
   for (int round = 0; round < 5; ++round) {
     JobOfHosts job({.hosts = 3, .perHost = 2});

@@ -109,23 +109,6 @@ TEST(Rendezvous, GathersInRankOrder) {
     EXPECT_EQ(stateOf(host, rank), RankState::Left);
 }
 
-TEST(Rendezvous, GathersWhatNoSocketHoldsAtOnce) {
-  Host host(optionsFor(3));
-  auto partOf = [](int64_t rank, int step) {
-    return std::string(static_cast<size_t>((4 + step) << 20), static_cast<char>(rank + step));
-  };
-  onAllRanks(3, [&](int64_t rank) {
-    auto client = joinAs(host.name(), rank, 3);
-    ASSERT_TRUE(client);
-    for (int step = 0; step < 4; ++step) {
-      auto parts = client->allGather(partOf(rank, step));
-      ASSERT_TRUE(parts.isOk()) << parts.status().message();
-      EXPECT_TRUE((*parts == std::vector{partOf(0, step), partOf(1, step), partOf(2, step)}));
-    }
-  });
-  EXPECT_TRUE(host.rendezvous->waitForAllToLeave(soon()).isOk());
-}
-
 /// Both ranks' first all-gather.
 void agree(Client &first, Client &second) {
   std::thread other([&] { EXPECT_TRUE(second.allGather("").isOk()); });
@@ -318,15 +301,6 @@ TEST(Rendezvous, ThatHasBegunIsNotDisturbed) {
   agree(*first, *second);
   EXPECT_FALSE(host.memory->isAborted());
   EXPECT_FALSE(host.rendezvous->isContradicted());
-}
-
-TEST(Rendezvous, ThatHasFailedDoesNotConcernTheNextJobOfItsName) {
-  Host host(optionsFor(2));
-  auto client = joinAs(host.name(), 0, 2);
-  host.memory->abort({Status(StatusCode::TimedOut, "the cause"), -1});
-  auto next = Client::join(host.name(), {.job = "job", .rank = 0, .ranks = 2}, soon());
-  EXPECT_EQ(next.status().code(), StatusCode::PeerFailed);
-  EXPECT_EQ(host.memory->cause()->status.message(), "the cause");
 }
 
 TEST(Rendezvous, SaysWhoDidNotCome) {

@@ -50,15 +50,6 @@ TEST(Tcp, TheLoopbackOfIpv6IsAnAddress) {
   meetAt(listener);
 }
 
-TEST(Tcp, APortIsTakenOnce) {
-  const TcpListener first = listening("127.0.0.1");
-  const auto second = listenAt(first.address, soon());
-  ASSERT_FALSE(second.isOk());
-  EXPECT_EQ(second.status().code(), StatusCode::BadInput);
-  EXPECT_THAT(second.status().message(), HasSubstr(textOf(first.address)));
-  EXPECT_THAT(second.status().message(), HasSubstr("Address already in use"));
-}
-
 TEST(Tcp, APortIsFreeAtOnceAfterItsConnectionsHaveEnded) {
   TcpAddress address;
   {
@@ -67,16 +58,6 @@ TEST(Tcp, APortIsFreeAtOnceAfterItsConnectionsHaveEnded) {
     meetAt(first);
   }
   EXPECT_EQ(listening(address.host, address.port).address.port, address.port);
-}
-
-/// Others would find somebody else at the first address.
-TEST(Tcp, ATakenPortIsNotSoughtAtAnotherAddressOfTheName) {
-  const auto addresses = resolveWithin("localhost", 0, soon());
-  ASSERT_TRUE(addresses.isOk());
-  if (addresses->size() < 2 || !hasLoopback6())
-    GTEST_SKIP() << "localhost has one address";
-  const TcpListener first = listening("localhost");
-  EXPECT_FALSE(listenAt({"localhost", first.address.port}, soon()).isOk());
 }
 
 TEST(Tcp, AnAddressOfAnotherMachineIsRefused) {
@@ -100,14 +81,6 @@ TEST(Tcp, ANameIsTriedAtAllItsAddresses) {
   // localhost may be ::1 first, where nobody listens.
   auto stream = connectTo({"localhost", listener.address.port}, "it", soon());
   EXPECT_TRUE(stream.isOk()) << stream.status().message();
-}
-
-TEST(Tcp, NobodyListensThere) {
-  const uint16_t port = listening("127.0.0.1").address.port;
-  const auto refused = connectTo({"127.0.0.1", port}, "host 0", soon());
-  ASSERT_FALSE(refused.isOk());
-  EXPECT_EQ(refused.status().code(), StatusCode::PeerFailed);
-  EXPECT_THAT(refused.status().message(), HasSubstr("Connection refused"));
 }
 
 TEST(Tcp, EveryAddressMeansThisHost) {

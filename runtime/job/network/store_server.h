@@ -23,9 +23,8 @@ public:
   Status serve(std::string &bytes, std::string &answers);
 
 private:
-  Status answer(const StoreRequest &request, std::string &answers);
+  void answer(const StoreRequest &request, std::string &answers);
   std::map<std::string, std::string> values_;
-  size_t bytes_ = 0; ///< sum over all values
 };
 
 class StoreServer {

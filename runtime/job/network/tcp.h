@@ -8,18 +8,7 @@
 #include "runtime/job/bootstrap/environment.h"
 #include "runtime/job/bootstrap/socket.h"
 
-#include <sys/socket.h>
-
 namespace braid {
-
-struct SocketAddress {
-  sockaddr_storage bytes = {};
-  socklen_t size = 0;
-};
-
-/// The addresses that a name has, at least one, each with `port`. BadInput if the name has none.
-Result<std::vector<SocketAddress>> resolveWithin(const std::string &host, uint16_t port,
-                                                 Deadline deadline);
 
 /// A socket that takes connections at one address of this host.
 struct TcpListener {
