@@ -401,14 +401,8 @@ std::optional<TcpAddress> parseTcpAddress(const std::string &whole) {
   auto [host, port] = text.rsplit(':');
   const bool isBracketed = host.consume_front("[") && host.consume_back("]");
   TcpAddress address;
-  constexpr size_t kLongestName = 253; // of DNS
-  auto isOfName = [&](char c) {
-    return llvm::isAlnum(c) || c == '-' || c == '.' || c == '_' ||
-           (isBracketed && (c == ':' || c == '%'));
-  };
-  if (host.empty() || host.size() > kLongestName || !llvm::all_of(host, isOfName) ||
-      !llvm::all_of(port, llvm::isDigit) || port.getAsInteger(10, address.port) ||
-      address.port == 0)
+  if (host.empty() || (!isBracketed && host.contains(':')) || !llvm::all_of(port, llvm::isDigit) ||
+      port.getAsInteger(10, address.port) || address.port == 0)
     return std::nullopt;
   address.host = host.str();
   return address;

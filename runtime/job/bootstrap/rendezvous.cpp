@@ -239,7 +239,7 @@ Status Rendezvous::handle(Member &sender, Message message) {
   if (text.front() == 'O' && message.descriptor.isValid())
     sender.offers.insert_or_assign(text.drop_front().str(), std::move(message.descriptor));
   else if (text.front() == 'G')
-    wanted = BRAID_TRY(findOffer(text.drop_front()));
+    wanted = findOffer(text.drop_front());
   else
     return badInput("expected an offer with a descriptor, or a request for one");
   const Result<bool> sent = sender.connection.send("D", wanted);
@@ -249,17 +249,14 @@ Status Rendezvous::handle(Member &sender, Message message) {
 }
 
 /// The descriptor, or -1 if there is none.
-Result<int> Rendezvous::findOffer(llvm::StringRef request) {
+int Rendezvous::findOffer(llvm::StringRef request) {
   const auto [number, name] = request.split(' ');
   int64_t owner = -1;
-  if (number.getAsInteger(10, owner) || owner < 0 || owner >= options_.ranks ||
-      !memory_.isHere(owner))
-    return badInput("expected a rank of this host, got '{}'", printable(number.str(), 20));
-  const std::optional<Member> &offering = member(owner);
-  if (!offering)
+  if (number.getAsInteger(10, owner) || owner < first_ ||
+      owner >= first_ + memory_.ranksPerHost() || !member(owner))
     return -1;
-  const auto found = offering->offers.find(name.str());
-  return found == offering->offers.end() ? -1 : found->second.get();
+  const auto found = member(owner)->offers.find(name.str());
+  return found == member(owner)->offers.end() ? -1 : found->second.get();
 }
 
 /// The connection of a rank has ended, or has to.

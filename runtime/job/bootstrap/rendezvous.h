@@ -111,7 +111,7 @@ private:
   // The thread, about ranks.
   void serveRank(int64_t rank, bool isDead);
   Status handle(Member &sender, Message message);
-  Result<int> findOffer(llvm::StringRef request);
+  int findOffer(llvm::StringRef request);
   void loseRank(int64_t rank, const Status &why);
   void setState(int64_t rank, RankState state);
   std::optional<Member> &member(int64_t rank) {
