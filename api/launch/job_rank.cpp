@@ -55,11 +55,9 @@ bool isRankStopped(const JobMemory &memory, int64_t rank) {
 Result<std::unique_ptr<OtherHosts>> joinOtherHosts(HostsStore &hosts, JobMemory &memory,
                                                    milliseconds timeout, Deadline deadline) {
   std::unique_ptr<Store> store = BRAID_TRY(hosts.connect(deadline));
-  return OtherHosts::start(std::move(store), memory,
-                           {.job = hosts.job(),
-                            .joinTimeout = timeout,
-                            .silence = timeout,
-                            .say = sayOnStderr});
+  return OtherHosts::start(
+      std::move(store), memory,
+      {.job = hosts.job(), .joinTimeout = timeout, .silence = timeout, .say = sayOnStderr});
 }
 
 } // namespace
@@ -107,6 +105,7 @@ Result<std::unique_ptr<JobRank::Host>> JobRank::Host::start(const Place &place,
       std::move(meeting), host->memory,
       {.ranks = place.ranks,
        .job = place.job,
+       .ownRank = place.rank,
        .joinTimeout = timeout,
        .killsStragglers = stragglers == Stragglers::Kill,
        .isStopped = [host = host.get()](int64_t rank) { return isRankStopped(host->memory, rank); },

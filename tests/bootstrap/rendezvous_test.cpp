@@ -166,8 +166,9 @@ TEST(Rendezvous, KeepsTheLatestOfferOfAName) {
 struct NamedHost {
   explicit NamedHost(const std::string &job, int64_t ranks)
       : memory(std::move(*JobMemory::create(ranks))),
-        rendezvous(std::move(*Rendezvous::start(std::move(*listenForJob({job, 0, ranks}, soon())),
-                                                memory, {.ranks = ranks, .job = job}))) {}
+        rendezvous(
+            std::move(*Rendezvous::start(std::move(*listenForJob({job, 0, ranks}, soon())), memory,
+                                         {.ranks = ranks, .job = job, .ownRank = 0}))) {}
   JobMemory memory;
   std::unique_ptr<Rendezvous> rendezvous;
 };
@@ -288,6 +289,20 @@ TEST(Rendezvous, NamesTheTwoProcesses) {
   ASSERT_TRUE(eventually([&] { return stateOf(host, 1) == RankState::Joined; }));
   EXPECT_EQ(refusalOf(host, {.job = "job", .rank = 1, .ranks = 2}),
             twoAre(1, processes(child.pid(), getpid())));
+}
+
+TEST(Rendezvous, KnowsItsOwnRankBeforeThatHasJoined) {
+  RendezvousOptions options = optionsFor(2);
+  options.ownRank = 0;
+  Host host(options);
+  ChildRank child([&] {
+    auto client = Client::join(host.name(), {.job = "job", .rank = 0, .ranks = 2}, soon());
+    _exit(client ? 1 : static_cast<int>(client.status().code()));
+  });
+  const std::string cause = twoAre(0, processes(child.pid(), getpid()));
+  EXPECT_EQ(WEXITSTATUS(child.wait()), static_cast<int>(StatusCode::BadInput));
+  auto client = joinAs(host.name(), 0, 2);
+  EXPECT_EQ(client->allGather("").status().message(), cause);
 }
 
 TEST(Rendezvous, ThatHasBegunIsNotDisturbed) {

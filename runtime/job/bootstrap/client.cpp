@@ -23,8 +23,6 @@ namespace {
 constexpr auto kSlice = 20ms;
 /// After a failed connection, the watchdog finds out within this time what became of the host.
 constexpr auto kForCause = 1000ms;
-/// A host answers within this, unless it is suspended.
-constexpr auto kForGreeting = 1000ms;
 
 /// For messages.
 std::string nameAttempt(const Connection &connection, const std::string &name, int64_t rank) {
@@ -62,8 +60,8 @@ Result<ClientHello> ClientHello::decode(llvm::StringRef text) {
   return hello;
 }
 
-std::string nameOfJob(const std::string &job) {
-  return fmt::format("braid-{}-{}", geteuid(), digestOf(job));
+std::string nameOfJob(const std::string &job, int number) {
+  return fmt::format("braid-{}-{}-{}", geteuid(), digestOf(job), number);
 }
 
 Result<std::unique_ptr<Client>> Client::join(const std::string &name, const ClientHello &hello,
@@ -80,20 +78,22 @@ Result<std::unique_ptr<Client>> Client::join(const std::string &name, const Clie
 }
 
 Result<std::unique_ptr<Client>> Client::find(const ClientHello &hello, Deadline deadline) {
-  const std::string name = nameOfJob(hello.job);
   for (Status lastAnswer;;) {
-    auto client = join(name, hello, std::min(deadline, deadlineIn(kForGreeting)));
-    const StatusCode code = client.status().code();
-    if (code != StatusCode::PeerFailed && code != StatusCode::TimedOut)
-      return client;
-    if (code == StatusCode::TimedOut)
-      lastAnswer = client.status();
+    for (int number = 0; number < kNamesOfJob; ++number) {
+      const Deadline limit = std::min(deadline, deadlineIn(kForGreeting));
+      auto client = join(nameOfJob(hello.job, number), hello, limit);
+      const StatusCode code = client.status().code();
+      if (code != StatusCode::PeerFailed && code != StatusCode::TimedOut)
+        return client;
+      if (code == StatusCode::TimedOut)
+        lastAnswer = client.status();
+    }
     if (std::chrono::steady_clock::now() >= deadline)
       return !lastAnswer.isOk()
                  ? lastAnswer
                  : timedOut("expected the first rank of job '{}' to listen at '@{}', "
                             "got nobody",
-                            hello.job, name);
+                            hello.job, nameOfJob(hello.job, 0));
     std::this_thread::sleep_for(5ms);
   }
 }

@@ -42,8 +42,8 @@ public:
   /// answer; TimedOut at the deadline.
   static Result<std::unique_ptr<Client>> join(const std::string &name, const ClientHello &hello,
                                               Deadline deadline);
-  /// Joins the job at nameOfJob(hello.job), once a host listens there. A job of that name that has
-  /// failed may be in the way for some seconds.
+  /// Joins the job at one of the names that listenForJob() takes for hello.job, once a host
+  /// listens there. A host that has failed, or is suspended, may be in the way for a second.
   static Result<std::unique_ptr<Client>> find(const ClientHello &hello, Deadline deadline);
   /// Disconnects, if that was not done.
   ~Client();
@@ -95,7 +95,11 @@ private:
   bool saidDisconnect_ = false;
 };
 
-/// The endpoint at which the first rank of a job listens.
-std::string nameOfJob(const std::string &job);
+/// The names at which the first rank of a job may listen, in this order: the first of them may be
+/// taken by a job that has failed, or is suspended.
+inline constexpr int kNamesOfJob = 8;
+/// A host answers within this, unless it is suspended; then another one may listen elsewhere.
+inline constexpr std::chrono::milliseconds kForGreeting{1000};
+std::string nameOfJob(const std::string &job, int number);
 
 } // namespace braid

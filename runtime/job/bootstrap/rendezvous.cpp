@@ -58,7 +58,7 @@ Result<std::string> randomName() {
 }
 
 Result<RendezvousPlace> listenAnywhere() {
-  std::string name = nameOfJob(BRAID_TRY(randomName()));
+  std::string name = nameOfJob(BRAID_TRY(randomName()), 0);
   FileDescriptor listener = BRAID_TRY(Connection::listenAt(name));
   if (!listener.isValid())
     return unsupported("expected nobody to listen at '@{}'", name);
@@ -66,19 +66,19 @@ Result<RendezvousPlace> listenAnywhere() {
 }
 
 Result<RendezvousPlace> listenForJob(const ClientHello &hello, Deadline deadline) {
-  const std::string name = nameOfJob(hello.job);
-  for (;;) {
+  for (int number = 0; number < kNamesOfJob; ++number) {
+    const std::string name = nameOfJob(hello.job, number);
     FileDescriptor listener = BRAID_TRY(Connection::listenAt(name));
     if (listener.isValid())
       return RendezvousPlace{name, std::move(listener)};
-    const Status answer = Client::join(name, hello, std::min(deadline, deadlineIn(1s))).status();
-    if (answer.code() == StatusCode::BadInput)
+    // Without an answer, that job is over, or is suspended.
+    const auto limit = std::min(deadline, deadlineIn(kForGreeting));
+    if (const Status answer = Client::join(name, hello, limit).status();
+        answer.code() == StatusCode::BadInput)
       return answer;
-    if (Clock::now() >= deadline)
-      return timedOut("expected another job '{}' to end, which has its name: {}",
-                      printable(hello.job, kShownOfJob), answer.message());
-    std::this_thread::sleep_for(5ms);
   }
+  return unsupported("expected a free name for job '{}', got {} that are taken",
+                     printable(hello.job, kShownOfJob), kNamesOfJob);
 }
 
 Rendezvous::Rendezvous(RendezvousPlace place, JobMemory &memory, RendezvousOptions options,
@@ -183,11 +183,13 @@ Status Rendezvous::contradiction(const ClientHello &hello, pid_t pid) const {
   if (!memory_.isHere(hello.rank))
     return badInput("expected one of the ranks {} to {}, which are on this host, got rank {}",
                     first_, first_ + memory_.ranksPerHost() - 1, hello.rank);
-  if (stateOf(hello.rank) == RankState::Absent)
+  const bool isOurs = hello.rank == options_.ownRank;
+  if (stateOf(hello.rank) == RankState::Absent && (!isOurs || pid == getpid()))
     return Status::ok();
+  const int64_t other = isOurs ? getpid() : memory_.slot(hello.rank).pid.load();
   return badInput("two processes are rank {} of job '{}'{}; expected each rank once, and a name of "
                   "its own for each job (see braid env)",
-                  hello.rank, job, namePids(pid, memory_.slot(hello.rank).pid.load()));
+                  hello.rank, job, namePids(pid, other));
 }
 
 /// Ends a job that has not begun. A job that has begun, or has failed for another reason, is not

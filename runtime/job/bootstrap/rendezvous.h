@@ -36,14 +36,16 @@ struct RendezvousPlace {
 };
 /// At a new name, for ranks that are told it.
 Result<RendezvousPlace> listenAnywhere();
-/// At nameOfJob(), for the rank that hosts the job: `hello` is what it says to a host that has the
-/// name. BadInput with what that answers, since there are two of them then. A job that has failed,
-/// or is suspended, may have the name for some time: TimedOut at the deadline.
+/// At the first of the job's names that is free, see nameOfJob(). For the rank that hosts the job:
+/// `hello` is what it says to another host that has taken a name. BadInput with what that answers,
+/// since there are two of them then; Unsupported if no name is free.
 Result<RendezvousPlace> listenForJob(const ClientHello &hello, Deadline deadline);
 
 struct RendezvousOptions {
   int64_t ranks = 1; ///< all of the job; the job memory says which of them are on this host
   std::string job;   ///< its name, for messages
+  /// The rank that this process is itself, or -1: another process that says so contradicts it.
+  int64_t ownRank = -1;
   /// All ranks have to come within this; then the job is aborted with TimedOut, which names those
   /// that did not.
   std::chrono::milliseconds joinTimeout{60000};
