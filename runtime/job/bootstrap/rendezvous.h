@@ -8,9 +8,10 @@
 //
 // A peer that connects has the same user id, and says hello within a second; any other is dropped
 // and the job goes on. A hello that contradicts what another process has said, a rank that is taken
-// or another number of ranks, aborts the job with BadInput, so that all hear of it. So the host listens until the first all-gather, in which the
-// ranks agree on what to run. A later process finds nothing, and disturbs nothing. A host of a
-// job that has failed stops listening when the first rank of the next job of that name comes.
+// or another number of ranks, aborts the job with BadInput, so that all hear of it. So the host
+// listens until the first all-gather, in which the ranks agree on what to run. A later process
+// finds nothing, and disturbs nothing. A host of a job that has failed stops listening when the
+// first rank of the next job of that name comes.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
