@@ -55,12 +55,9 @@ bool isRankStopped(const JobMemory &memory, int64_t rank) {
 Result<std::unique_ptr<OtherHosts>> joinOtherHosts(HostsStore &hosts, JobMemory &memory,
                                                    milliseconds timeout, Deadline deadline) {
   std::unique_ptr<Store> store = BRAID_TRY(hosts.connect(deadline));
-  return OtherHosts::start(std::move(store), memory,
-                           {.job = hosts.job(),
-                            .joinTimeout = timeout,
-                            .silence = timeout,
-                            .say = sayOnStderr,
-                            .whenAllCame = [&hosts] { hosts.close(); }});
+  return OtherHosts::start(
+      std::move(store), memory,
+      {.job = hosts.job(), .joinTimeout = timeout, .silence = timeout, .say = sayOnStderr});
 }
 
 } // namespace

@@ -9,34 +9,12 @@ import re
 FLAT = ("pairwise", "ring", "bulk", "collective")
 HIERARCHICAL = ("hierarchical",)
 
-# File, parameters, and which schedules can lower it.
-EXAMPLES = (
-    ("ag_matmul", {"M": 64, "K": 32, "N": 48}, FLAT + HIERARCHICAL),
-    ("ag_linear", {"M": 64, "K": 32, "N": 48}, FLAT + HIERARCHICAL),
-    ("ag_uneven", {}, ("pairwise", "ring") + HIERARCHICAL),
-    ("matmul_reduce_scatter", {"M": 64, "K": 32, "N": 48},
-     ("pairwise", "ring", "collective") + HIERARCHICAL),
-    ("matmul_all_reduce", {"M": 64, "K": 32, "N": 48},
-     ("pairwise", "collective", "hierarchical;reduction=two-shot")),
-    ("mlp", {"M": 64, "K": 32, "F": 64, "N": 48}, ("pairwise", "H=hierarchical,Y=hierarchical")),
-    ("gated_mlp", {"M": 64, "K": 32, "F": 64, "N": 48}, ("pairwise",) + HIERARCHICAL),
-)
-
 
 def on_hosts(text, ranks, ranks_of_host):
     """The fusion's text with its mesh on hosts of that many ranks."""
     changed, count = re.subn(r"mesh \[0 \.\. (\w+)\)", rf"mesh [0 .. \1) of {ranks_of_host}", text)
     assert count == 1, f"expected one mesh, got {count}"
     return re.sub(r"\bD = \d+", f"D = {ranks}", changed)
-
-
-def example_cases():
-    for name, parameters, schedules in EXAMPLES:
-        for schedule in schedules:
-            flags = ["--schedule", schedule]
-            for key, value in parameters.items():
-                flags += ["--set", f"{key}={value}"]
-            yield {"file": f"examples/{name}.braid", "flags": flags}
 
 
 # One of these is drawn: a text, and the schedules that lower it.

@@ -2,7 +2,6 @@
 """hosts_test.py BRAID PART [FIRST-LAST]: jobs on several hosts that are network name spaces.
 
 PART is
-  examples   every example on 4 hosts with 4 ranks each, flat and hierarchical
   drawn      fusions drawn from the seeds FIRST to LAST
   started    an example, started by torchrun, mpirun and by hand
   faults     faults drawn from the seeds FIRST to LAST, on 3 hosts with 2 ranks each
@@ -73,14 +72,6 @@ def expect_exact(case, starter, hosts, ranks_of_host):
     assert {code for code, _ in ends} == {0}, (case, ends)
     assert any("all equal" in text for _, text in ends), (case, ends)
     check_clean(hosts)
-
-
-def run_examples(_):
-    with Hosts(4) as hosts:
-        for case in cases.example_cases():
-            expect_exact(case, by_hand, hosts, 4)
-            print(case["file"], *case["flags"], flush=True)
-    return hosts
 
 
 def run_drawn(seeds):
@@ -210,8 +201,7 @@ def main():
         print(f"skipped: {reason}")
         sys.exit(77)
     first, _, last = (sys.argv[3] if len(sys.argv) > 3 else "0-0").partition("-")
-    parts = {"examples": run_examples, "drawn": run_drawn, "started": run_started,
-             "faults": run_faults}
+    parts = {"drawn": run_drawn, "started": run_started, "faults": run_faults}
     hosts = parts[sys.argv[2]](range(int(first), int(last) + 1))
     assert left_behind(hosts.mark) == [], left_behind(hosts.mark)
 

@@ -100,17 +100,14 @@ class Host:
         self.signal(signal.SIGCONT)
 
     def kill(self):
-        """Until nothing runs there, as what is being started may start others."""
+        """Until nothing runs there, as what is being started may start others, or has yet to enter
+        the name space."""
         deadline = time.monotonic() + 30
-        while self.processes():
+        while [child for child in self.children if child.poll() is None] or self.processes():
             self.signal(signal.SIGKILL)
-            for child in self.children:
-                child.poll()
             if time.monotonic() > deadline:
                 raise OSError(f"{self.name}: processes {self.processes()} cannot be killed")
             time.sleep(0.005)
-        for child in self.children:
-            child.wait()
 
     def pull_cable(self):
         ip("link", "set", self.cable, "down")

@@ -14,7 +14,6 @@ class TcpProxy:
     def __init__(self, listen, target):
         """Both are (address, port); port 0 takes a free one."""
         self.delay, self.holds, self.swallows = 0.0, False, False
-        self.bytes_passed = self.connections = 0
         self._target, self._pairs, self._over = target, [], False
         self._server = socket.create_server(listen)
         self._server.setblocking(False)
@@ -28,15 +27,10 @@ class TcpProxy:
     def __exit__(self, *_):
         self._over = True
         self._thread.join()
-        self.cut()
-        self._server.close()
-
-    def cut(self):
-        """Ends all connections; new ones may come."""
         for pair in self._pairs:
             for end in pair["ends"]:
                 end.close()
-        self._pairs = []
+        self._server.close()
 
     def _accept(self):
         try:
@@ -48,7 +42,6 @@ class TcpProxy:
         except OSError:
             near.close()
             return
-        self.connections += 1
         for end in (near, far):
             end.setblocking(False)
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -82,7 +75,6 @@ class TcpProxy:
                 waiting.clear()
                 pair["ended"] = [True, True]
                 return
-            self.bytes_passed += sent
             if data is not None and sent < len(data):
                 waiting[0][1] = data[sent:]
             else:

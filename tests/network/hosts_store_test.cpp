@@ -102,7 +102,7 @@ TEST_F(HostsStoreTest, PmixTellsWhereHostsMeet) {
 }
 
 TEST_F(HostsStoreTest, TorchrunHasAStore) {
-  auto server = StoreServer::start({"127.0.0.1", 0}, soon());
+  auto server = StoreServer::start({"127.0.0.1", 0}, 9, soon());
   ASSERT_TRUE(server.isOk());
   variables = {{"MASTER_ADDR", "localhost"},
                {"MASTER_PORT", std::to_string((*server)->address().port)},

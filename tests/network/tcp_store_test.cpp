@@ -15,14 +15,14 @@ namespace {
 
 using testing::HasSubstr;
 
-std::unique_ptr<StoreServer> startServer() {
-  auto server = StoreServer::start({"127.0.0.1", 0}, soon());
+std::unique_ptr<StoreServer> startServer(int64_t hosts = 99) {
+  auto server = StoreServer::start({"127.0.0.1", 0}, hosts, soon());
   EXPECT_TRUE(server.isOk()) << server.status().message();
   return std::move(*server);
 }
 
 std::unique_ptr<TcpStore> storeAt(const StoreServer &server) {
-  auto socket = connectTo(server.address(), "the store", false, soon());
+  auto socket = connectTo(server.address(), "the store", soon());
   EXPECT_TRUE(socket.isOk()) << socket.status().message();
   return std::make_unique<TcpStore>(std::move(*socket), "the store");
 }
@@ -149,15 +149,17 @@ TEST(TcpStore, AServerThatEndsIsGone) {
   EXPECT_EQ(patiently([&] { return store->poll("k"); }).status().code(), StatusCode::PeerFailed);
 }
 
-TEST(StoreServer, TakesNobodyWhenItIsClosed) {
-  const auto server = startServer();
-  const auto early = storeAt(*server);
-  EXPECT_TRUE(early->put("k", "v").isOk());
-  EXPECT_EQ(poll(*early, "k"), "v");
-  const TcpAddress address = server->address();
-  server->close();
-  EXPECT_TRUE(eventually([&] { return !connectTo(address, "the store", false, soon()).isOk(); }));
-  EXPECT_EQ(poll(*early, "k"), "v");
+/// A connection that says nothing is no host.
+TEST(StoreServer, IsThereUntilAllHostsHaveCome) {
+  const auto server = startServer(2);
+  const auto silent = storeAt(*server), one = storeAt(*server), other = storeAt(*server);
+  EXPECT_TRUE(one->put("k", "v").isOk());
+  EXPECT_EQ(poll(*one, "k"), "v");
+  EXPECT_TRUE(connectTo(server->address(), "the store", soon()).isOk());
+  EXPECT_EQ(poll(*other, "k"), "v");
+  EXPECT_TRUE(
+      eventually([&] { return !connectTo(server->address(), "the store", soon()).isOk(); }));
+  EXPECT_EQ(poll(*one, "k"), "v");
 }
 
 /// A connection ends with bytes that are no request, and others are served as before.
@@ -165,7 +167,7 @@ TEST(StoreServer, DropsStrangers) {
   const auto server = startServer();
   const auto store = storeAt(*server);
   for (const char *text : {"GET / HTTP/1.1\r\n\r\n", "\1\xff\xff\xff\xff\xff\xff\xff\xff"}) {
-    auto stranger = connectTo(server->address(), "it", false, soon());
+    auto stranger = connectTo(server->address(), "it", soon());
     ASSERT_TRUE(stranger.isOk());
     EXPECT_GT(send(stranger->get(), text, strlen(text), 0), 0);
     char byte;

@@ -21,7 +21,7 @@ bool hasLoopback6() { return listenAt({"::1", 0}, soon()).isOk(); }
 
 /// A connection, made and accepted.
 void meetAt(const TcpListener &listener) {
-  auto socket = connectTo(listener.address, "it", false, soon());
+  auto socket = connectTo(listener.address, "it", soon());
   ASSERT_TRUE(socket.isOk()) << socket.status().message();
   FileDescriptor accepted;
   ASSERT_TRUE(eventually([&] { return (accepted = acceptFrom(listener)).isValid(); }));
@@ -50,15 +50,6 @@ TEST(Tcp, TheLoopbackOfIpv6IsAnAddress) {
   meetAt(listener);
 }
 
-TEST(Tcp, APortIsTakenOnce) {
-  const TcpListener first = listening("127.0.0.1");
-  const auto second = listenAt(first.address, soon());
-  ASSERT_FALSE(second.isOk());
-  EXPECT_EQ(second.status().code(), StatusCode::BadInput);
-  EXPECT_THAT(second.status().message(), HasSubstr(textOf(first.address)));
-  EXPECT_THAT(second.status().message(), HasSubstr("Address already in use"));
-}
-
 TEST(Tcp, APortIsFreeAtOnceAfterItsConnectionsHaveEnded) {
   TcpAddress address;
   {
@@ -67,16 +58,6 @@ TEST(Tcp, APortIsFreeAtOnceAfterItsConnectionsHaveEnded) {
     meetAt(first);
   }
   EXPECT_EQ(listening(address.host, address.port).address.port, address.port);
-}
-
-/// Others would find somebody else at the first address.
-TEST(Tcp, ATakenPortIsNotSoughtAtAnotherAddressOfTheName) {
-  const auto addresses = resolveWithin("localhost", 0, soon());
-  ASSERT_TRUE(addresses.isOk());
-  if (addresses->size() < 2 || !hasLoopback6())
-    GTEST_SKIP() << "localhost has one address";
-  const TcpListener first = listening("localhost");
-  EXPECT_FALSE(listenAt({"localhost", first.address.port}, soon()).isOk());
 }
 
 TEST(Tcp, AnAddressOfAnotherMachineIsRefused) {
@@ -98,29 +79,18 @@ TEST(Tcp, ANameWithoutAddressIsRefused) {
 TEST(Tcp, ANameIsTriedAtAllItsAddresses) {
   const TcpListener listener = listening("127.0.0.1");
   // localhost may be ::1 first, where nobody listens.
-  auto stream = connectTo({"localhost", listener.address.port}, "it", false, soon());
+  auto stream = connectTo({"localhost", listener.address.port}, "it", soon());
   EXPECT_TRUE(stream.isOk()) << stream.status().message();
-}
-
-TEST(Tcp, NobodyListensThere) {
-  const uint16_t port = listening("127.0.0.1").address.port;
-  const auto refused = connectTo({"127.0.0.1", port}, "host 0", false, soon());
-  ASSERT_FALSE(refused.isOk());
-  EXPECT_EQ(refused.status().code(), StatusCode::PeerFailed);
-  const auto late = connectTo({"127.0.0.1", port}, "host 0", true, deadlineIn(200ms));
-  ASSERT_FALSE(late.isOk());
-  EXPECT_EQ(late.status().code(), StatusCode::TimedOut);
-  EXPECT_THAT(late.status().message(), HasSubstr("Connection refused"));
 }
 
 TEST(Tcp, EveryAddressMeansThisHost) {
   const TcpListener listener = listening("0.0.0.0");
-  auto stream = connectTo({"127.0.0.1", listener.address.port}, "it", false, soon());
+  auto stream = connectTo({"127.0.0.1", listener.address.port}, "it", soon());
   EXPECT_TRUE(stream.isOk()) << stream.status().message();
   const auto own = addressOfThisHost();
   if (!own)
     GTEST_SKIP() << own.status().message();
-  EXPECT_TRUE(connectTo({*own, listener.address.port}, "it", false, soon()).isOk());
+  EXPECT_TRUE(connectTo({*own, listener.address.port}, "it", soon()).isOk());
 }
 
 } // namespace

@@ -2,9 +2,7 @@
 #include "runtime/job/bootstrap/client.h"
 
 #include "ir/failure.h"
-
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/SHA1.h"
+#include "runtime/job/bootstrap/store.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -25,7 +23,6 @@ namespace {
 constexpr auto kSlice = 20ms;
 /// After a failed connection, the watchdog finds out within this time what became of the host.
 constexpr auto kForCause = 1000ms;
-constexpr int kProtocolVersion = 1;
 
 /// For messages.
 std::string nameAttempt(const Connection &connection, const std::string &name, int64_t rank) {
@@ -50,48 +47,25 @@ Status checkWelcome(const Message &answer) {
     return peerFailed("expected a welcome from the host, got another message");
   return Status::ok();
 }
-
-Status checkJob(const std::string &job) {
-  if (job.size() <= kMaxJobBytes)
-    return Status::ok();
-  return badInput("expected the key of a job of at most {} bytes, got a longer one", kMaxJobBytes);
-}
 } // namespace
 
-std::string ClientHello::encode() const {
-  return fmt::format("{} {} {} {}", kProtocolVersion, rank, ranks, job);
-}
+std::string ClientHello::encode() const { return fmt::format("{} {}", rank, ranks); }
 
 Result<ClientHello> ClientHello::decode(llvm::StringRef text) {
-  const auto [version, rest] = text.split(' ');
-  if (version != std::to_string(kProtocolVersion))
-    return badInput("expected version {} of the protocol, got another one", kProtocolVersion);
-  const auto [rank, afterRank] = rest.split(' ');
-  const auto [ranks, job] = afterRank.split(' ');
-  ClientHello hello{.job = job.str()};
-  if (rank.getAsInteger(10, hello.rank) || ranks.getAsInteger(10, hello.ranks))
-    return badInput("expected a rank and a number of ranks, got something else");
-  BRAID_TRY(checkJob(hello.job));
-  if (hello.rank < 0 || hello.rank >= hello.ranks)
-    return badInput("expected a rank below the number of ranks, got rank {} of {}", hello.rank,
-                    hello.ranks);
+  const auto [rank, ranks] = text.split(' ');
+  ClientHello hello;
+  if (rank.getAsInteger(10, hello.rank) || ranks.getAsInteger(10, hello.ranks) || hello.rank < 0 ||
+      hello.rank >= hello.ranks)
+    return badInput("expected a rank below the number of ranks, got another text");
   return hello;
 }
 
-/// Any key as a name. A hello says the key itself, so that no harm comes of equal names.
 std::string nameOfJob(const std::string &job, int number) {
-  constexpr size_t kDigits = 32;
-  llvm::SHA1 hash;
-  hash.update(job);
-  const auto digest = hash.final();
-  const std::string key =
-      llvm::toHex(llvm::StringRef(std::string(digest.begin(), digest.end())), true);
-  return fmt::format("braid-{}-{}-{}", geteuid(), key.substr(0, kDigits), number);
+  return fmt::format("braid-{}-{}-{}", geteuid(), digestOf(job), number);
 }
 
 Result<std::unique_ptr<Client>> Client::join(const std::string &name, const ClientHello &hello,
                                              Deadline deadline) {
-  BRAID_TRY(checkJob(hello.job));
   Connection connection = BRAID_TRY(Connection::connect(name, deadline));
   Result<Message> answer = sayHello(connection, hello.encode(), deadline);
   if (!answer)
@@ -104,11 +78,10 @@ Result<std::unique_ptr<Client>> Client::join(const std::string &name, const Clie
 }
 
 Result<std::unique_ptr<Client>> Client::find(const ClientHello &hello, Deadline deadline) {
-  Status lastAnswer = Status::ok();
-  for (;;) {
+  for (Status lastAnswer;;) {
     for (int number = 0; number < kNamesOfJob; ++number) {
-      auto client =
-          join(nameOfJob(hello.job, number), hello, std::min(deadline, deadlineIn(kForGreeting)));
+      const Deadline limit = std::min(deadline, deadlineIn(kForGreeting));
+      auto client = join(nameOfJob(hello.job, number), hello, limit);
       const StatusCode code = client.status().code();
       if (code != StatusCode::PeerFailed && code != StatusCode::TimedOut)
         return client;

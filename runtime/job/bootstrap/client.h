@@ -6,9 +6,9 @@
 //
 // Messages, whose first letter says what they are:
 //
-//   1 RANK RANKS JOB     the rank says hello; 1 is the version of the protocol
+//   RANK RANKS           the rank says hello
 //   W with a descriptor  the host welcomes it, and hands over the job memory
-//   R reason             the host refuses it, and closes the connection
+//   R reason             the rank contradicts another one; the host closes the connection
 //   O name               the rank leaves a descriptor with the host
 //   G RANK name          the rank wants the descriptor that RANK has left under that name
 //   D                    the host's answer to either, with the descriptor that is wanted, if any
@@ -26,15 +26,14 @@
 
 namespace braid {
 
-/// The first message of a rank.
+/// A rank that wants to join its job.
 struct ClientHello {
-  std::string job; ///< at most kMaxJobBytes
+  std::string job = {}; ///< for the name of the endpoint only
   int64_t rank = 0, ranks = 1;
   std::string encode() const;
-  /// BadInput for another version, and for what encode() does not make of a rank of `ranks`.
+  /// BadInput for what encode() does not make of a rank of `ranks`. Has no job.
   static Result<ClientHello> decode(llvm::StringRef text);
 };
-inline constexpr size_t kMaxJobBytes = 2048;
 
 class Client {
 public:

@@ -5,120 +5,85 @@
 #include "ir/failure.h"
 #include "ir/printable.h"
 
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
 
 #include <array>
 #include <cstdlib>
 #include <iterator>
-#include <limits>
 #include <sstream>
 #include <unistd.h>
 
 namespace braid {
 namespace {
 
-/// The meaning of a variable. The first variable of a source that is set counts for its role,
-/// except for parts of the job's name, which all do.
-enum class Role {
-  Rank,
-  Ranks,
-  LocalRank,
-  LocalRanks,
-  TasksPerNode, ///< SLURM's list, "4(x2),3"
-  Store,        ///< the way to the launcher's store, see network/hosts_store.h
-  Job,          ///< the job's name
-  JobPart,      ///< a part of the job's name
+using Names = std::vector<std::string>;
+
+/// The variables that a launcher sets in its ranks. Of several for a number, the first that is set
+/// counts; all parts of a job's name do.
+struct Variables {
+  const char *source;
+  const char *advice; ///< where ranks are not placed host by host, equally many on each
+  Names rank, ranks, localRank, localRanks, job;
+  Names required = {}; ///< besides a rank and a number of ranks
 };
 
-enum class Need {
-  Identifies, ///< set only in ranks, and in all of them
-  Required,   ///< may be set elsewhere, too
-  Optional,
-};
-
-struct Variable {
-  const char *name;
-  Role role;
-  Need need;
-  const char *meaning;
-};
-
-struct Source {
-  const char *name;
-  bool isNamedByProcess;  ///< the launcher's process is part of the job's name
-  const char *defaultJob; ///< or null
-  const char *advice;     ///< where ranks are not placed host by host, equally many on each
-  std::vector<Variable> variables;
-};
-
-const std::vector<Source> &sources() {
-  using enum Role;
-  using enum Need;
-  static const std::vector<Source> all = {
-      {"BRAID_*",
-       false,
-       "default",
-       "number the ranks host by host, as BRAID_RANK = host * BRAID_LOCAL_RANKS + BRAID_LOCAL_RANK",
-       {{"BRAID_RANK", Rank, Identifies, "rank of this process"},
-        {"BRAID_RANKS", Ranks, Identifies, "number of ranks"},
-        {"BRAID_LOCAL_RANK", LocalRank, Optional, "rank among those of this host"},
-        {"BRAID_LOCAL_RANKS", LocalRanks, Optional, "number of ranks on this host; all if not set"},
-        {"BRAID_JOB", Job, Optional,
-         "name of the job, equal in its ranks and no other's; \"default\" if not set"}}},
-      {"torchrun",
-       false,
-       nullptr,
-       "use the same --nproc-per-node on each host",
-       {{"RANK", Rank, Identifies, "rank of this process"},
-        {"WORLD_SIZE", Ranks, Identifies, "number of ranks"},
-        {"LOCAL_RANK", LocalRank, Identifies, "rank among those of this host"},
-        {"LOCAL_WORLD_SIZE", LocalRanks, Identifies, "number of ranks on this host"},
-        {"MASTER_ADDR", JobPart, Required, "part of the job's name; host of torchrun's store"},
-        {"MASTER_PORT", JobPart, Required, "part of the job's name; port of torchrun's store"},
-        {"TORCHELASTIC_USE_AGENT_STORE", Store, Optional,
-         "True: torchrun itself has the store, through which hosts meet"},
-        {"TORCHELASTIC_RUN_ID", JobPart, Optional, "part of the job's name"},
-        {"TORCHELASTIC_RESTART_COUNT", JobPart, Optional, "part of the job's name"}}},
-      {"Open MPI",
-       false,
-       nullptr,
-       "use mpirun --map-by slot, with equally many slots on each host",
-       {{"OMPI_COMM_WORLD_RANK", Rank, Identifies, "rank of this process"},
-        {"OMPI_COMM_WORLD_SIZE", Ranks, Identifies, "number of ranks"},
-        {"OMPI_COMM_WORLD_LOCAL_RANK", LocalRank, Identifies, "rank among those of this host"},
-        {"OMPI_COMM_WORLD_LOCAL_SIZE", LocalRanks, Identifies, "number of ranks on this host"},
-        {"PMIX_NAMESPACE", Job, Required, "name of the job"}}},
-      // Hydra names no job. Where PMI_JOBID is set it may be that of an outer job, and where the
-      // launcher is a daemon it may start several jobs, so both are needed.
-      {"PMI",
-       true,
-       nullptr,
-       "use mpiexec -ppn N, with N ranks on each host",
-       {{"PMI_RANK", Rank, Identifies, "rank of this process"},
-        {"PMI_SIZE", Ranks, Identifies, "number of ranks"},
-        {"MPI_LOCALRANKID", LocalRank, Optional, "rank among those of this host"},
-        {"PMI_LOCAL_RANK", LocalRank, Optional, "the same, from other launchers"},
-        {"MPI_LOCALNRANKS", LocalRanks, Optional, "number of ranks on this host; all if not set"},
-        {"PMI_LOCAL_SIZE", LocalRanks, Optional, "the same, from other launchers"},
-        {"PMI_JOBID", JobPart, Optional, "part of the job's name, beside the launcher's process"}}},
-      {"SLURM",
-       false,
-       nullptr,
-       "use srun --distribution=block --ntasks-per-node=N",
-       {{"SLURM_STEP_ID", JobPart, Identifies, "part of the job's name; says that srun started it"},
-        {"SLURM_JOB_ID", JobPart, Required, "part of the job's name"},
-        {"SLURM_RESTART_COUNT", JobPart, Optional, "part of the job's name"},
-        {"SLURM_PROCID", Rank, Required, "rank of this process"},
-        {"SLURM_STEP_NUM_TASKS", Ranks, Required, "number of ranks"},
-        {"SLURM_NTASKS", Ranks, Required, "the same, if SLURM_STEP_NUM_TASKS is not set"},
-        {"SLURM_LOCALID", LocalRank, Required, "rank among those of this host"},
-        {"SLURM_STEP_TASKS_PER_NODE", TasksPerNode, Required, "number of ranks on each host"}}},
+const std::vector<Variables> &launchers() {
+  static const std::vector<Variables> all = {
+      {.source = "BRAID_*",
+       .advice = "number the ranks host by host, as BRAID_RANK = host * BRAID_LOCAL_RANKS + "
+                 "BRAID_LOCAL_RANK",
+       .rank = {"BRAID_RANK"},
+       .ranks = {"BRAID_RANKS"},
+       .localRank = {"BRAID_LOCAL_RANK"},
+       .localRanks = {"BRAID_LOCAL_RANKS"},
+       .job = {"BRAID_JOB"}},
+      {.source = "torchrun",
+       .advice = "use the same --nproc-per-node on each host",
+       .rank = {"RANK"},
+       .ranks = {"WORLD_SIZE"},
+       .localRank = {"LOCAL_RANK"},
+       .localRanks = {"LOCAL_WORLD_SIZE"},
+       .job = {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"},
+       .required = {"LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}},
+      {.source = "Open MPI",
+       .advice = "use mpirun --map-by slot, with equally many slots on each host",
+       .rank = {"OMPI_COMM_WORLD_RANK"},
+       .ranks = {"OMPI_COMM_WORLD_SIZE"},
+       .localRank = {"OMPI_COMM_WORLD_LOCAL_RANK"},
+       .localRanks = {"OMPI_COMM_WORLD_LOCAL_SIZE"},
+       .job = {"PMIX_NAMESPACE"},
+       .required = {"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"}},
+      {.source = "PMI",
+       .advice = "use mpiexec -ppn N, with N ranks on each host",
+       .rank = {"PMI_RANK"},
+       .ranks = {"PMI_SIZE"},
+       .localRank = {"MPI_LOCALRANKID", "PMI_LOCAL_RANK"},
+       .localRanks = {"MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"},
+       .job = {"PMI_JOBID"}},
+      {.source = "SLURM",
+       .advice = "use srun --distribution=block --ntasks-per-node=N",
+       .rank = {"SLURM_PROCID"},
+       .ranks = {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
+       .localRank = {"SLURM_LOCALID"},
+       .localRanks = {"SLURM_STEP_TASKS_PER_NODE"},
+       .job = {"SLURM_STEP_ID", "SLURM_JOB_ID", "SLURM_RESTART_COUNT"},
+       .required = {"SLURM_JOB_ID", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"}},
   };
   return all;
+}
+
+/// Calls `visit` for each list of a launcher's variables, with what they say.
+void visitLists(const Variables &of,
+                llvm::function_ref<void(const Names &names, const char *meaning)> visit) {
+  visit(of.rank, "rank of this process");
+  visit(of.ranks, "number of ranks");
+  visit(of.localRank, "rank among those of this host");
+  visit(of.localRanks, "number of ranks on this host");
+  visit(of.job, "name of the job, or part of it");
 }
 
 struct Setting {
@@ -127,11 +92,13 @@ struct Setting {
   bool isSwitch = false; ///< it is on or off
 };
 
-constexpr std::array<Setting, 14> kSettings = {{
+constexpr std::array<Setting, 15> kSettings = {{
     {"BRAID_MEETING", "abstract name of the socket at which the ranks of the job meet"},
     {"TMPDIR", "folder for flight records; /tmp if not set"},
     {"BRAID_RENDEZVOUS",
      "tcp://host:port where host 0 has the hosts' store; otherwise the launcher has one"},
+    {"TORCHELASTIC_USE_AGENT_STORE",
+     "True: torchrun itself has the store, through which hosts meet"},
     {"BRAID_PMIX_LIBRARY",
      "file of PMIx, for mpirun and srun on several hosts; otherwise libpmix.so.2 is looked for"},
     {"BRAID_TUNE", "off: on GPUs, multiply by the library's first guess and measure nothing", true},
@@ -153,255 +120,186 @@ constexpr std::array<Setting, 14> kSettings = {{
 
 constexpr size_t kShownOfValue = 60;
 
-Result<int64_t> wholeNumber(const char *name, llvm::StringRef text) {
-  int64_t number = 0;
-  bool isDigits = !text.empty() && llvm::all_of(text, [](char c) { return llvm::isDigit(c); });
-  if (isDigits && !text.getAsInteger(10, number))
-    return number;
-  return badInput("expected {} to be a whole number{}, got '{}'", name,
-                  isDigits ? " of at most 63 bits" : "", printable(text.str(), kShownOfValue));
+std::optional<std::string> firstSet(const Names &names, const Environment &environment) {
+  const auto found = llvm::find_if(names, [&](const auto &name) { return environment(name); });
+  return found == names.end() ? std::nullopt : std::optional(*found);
 }
 
 /// SLURM numbers the steps that are not started by srun for their ranks, such as the batch script
 /// and the shell of salloc, downwards from the largest 32-bit number.
-bool isStepOfRanks(const std::string &step) {
+bool isStepOfSrun(const Environment &environment) {
   constexpr int64_t kFirstSpecialStep = 0xfffffff0;
-  Result<int64_t> number = wholeNumber("SLURM_STEP_ID", step);
-  return !number || *number < kFirstSpecialStep || *number > 0xffffffff;
+  const std::optional<std::string> step = environment("SLURM_STEP_ID");
+  int64_t number = 0;
+  return step && (llvm::StringRef(*step).getAsInteger(10, number) || number < kFirstSpecialStep ||
+                  number > 0xffffffff);
 }
 
-/// Reads what one source says.
+/// The variables that make this process a rank of that launcher.
+Names identifying(const Variables &of, const Environment &environment) {
+  const bool isSlurm = of.source == llvm::StringRef("SLURM");
+  Names found;
+  if (isSlurm && isStepOfSrun(environment))
+    found.push_back("SLURM_STEP_ID");
+  // srun sets PMI's variables beside its own, which also say what is on which host.
+  const bool isOfSrun = of.source == llvm::StringRef("PMI") && isStepOfSrun(environment) &&
+                        !firstSet(of.localRank, environment);
+  if (!isSlurm && !isOfSrun)
+    for (const Names *names : {&of.rank, &of.ranks})
+      if (const auto name = firstSet(*names, environment))
+        found.push_back(*name);
+  return found;
+}
+
+/// Null if there is none.
+const Variables *chosenLauncher(const Environment &environment) {
+  const auto found = llvm::find_if(launchers(), [&](const Variables &launcher) {
+    return !identifying(launcher, environment).empty();
+  });
+  return found == launchers().end() ? nullptr : &*found;
+}
+
+/// Reads what one launcher says.
 class Reader {
 public:
-  Reader(const Source &source, const Environment &environment)
-      : source_(source), environment_(environment) {}
-
-  bool isThere() const;
-  bool isOfSrun() const;
-  bool counts(const Variable &variable) const {
-    return variable.role == Role::JobPart ? environment_(variable.name).has_value()
-                                          : first(variable.role) == &variable;
-  }
+  Reader(const Variables &variables, const Environment &environment)
+      : variables_(variables), environment_(environment) {}
   Result<Place> place(const Launcher &launcher) const;
 
 private:
   using Number = std::optional<int64_t>;
-  const Variable *first(Role role) const;
-  std::string nameOf(Role role) const;
-  Status checkComplete() const;
-  Result<Number> number(Role role) const;
-  Result<Number> tasksPerNode(int64_t ranks) const;
-  Status readLocal(Place &place) const;
+  std::string nameOf(const Names &names) const;
+  Result<Number> number(const Names &names) const;
+  Result<int64_t> index(const Names &names, const Names &countNames, int64_t count) const;
   Status readHost(Place &place) const;
   Status readJob(const Launcher &launcher, Place &place) const;
-  Status checkIndex(Role index, int64_t indexValue, Role count, int64_t countValue) const;
+  Status missing(const std::string &names) const {
+    return badInput("expected {} to be set too, got no such variable", names);
+  }
   Status unevenHosts(const std::string &got) const {
-    return unsupported("expected equally many ranks on each host, got {}; {}", got, source_.advice);
+    return unsupported("expected equally many ranks on each host, got {}; {}", got,
+                       variables_.advice);
   }
 
-  const Source &source_;
+  const Variables &variables_;
   const Environment &environment_;
 };
 
-bool Reader::isThere() const {
-  return llvm::any_of(source_.variables, [this](const Variable &variable) {
-    const std::optional<std::string> value = environment_(variable.name);
-    return variable.need == Need::Identifies && value &&
-           (variable.name != llvm::StringRef("SLURM_STEP_ID") || isStepOfRanks(*value));
-  });
+/// The variable that was read, or "SLURM_STEP_NUM_TASKS or SLURM_NTASKS".
+std::string Reader::nameOf(const Names &names) const {
+  return firstSet(names, environment_).value_or(llvm::join(names, " or "));
 }
 
-/// srun sets PMI's variables beside its own, which also say what is on which host.
-bool Reader::isOfSrun() const {
-  if (source_.name != llvm::StringRef("PMI") || first(Role::LocalRank) || first(Role::LocalRanks))
-    return false;
-  const std::optional<std::string> job = environment_("SLURM_JOB_ID");
-  const std::optional<std::string> step = environment_("SLURM_STEP_ID");
-  return job && step && environment_("PMI_JOBID") == *job + "." + *step;
-}
-
-/// The variable of that role that counts, or null if none is set.
-const Variable *Reader::first(Role role) const {
-  const auto found = llvm::find_if(source_.variables, [&](const Variable &variable) {
-    return variable.role == role && environment_(variable.name);
-  });
-  return found == source_.variables.end() ? nullptr : &*found;
-}
-
-/// The variable that was read, or "SLURM_STEP_NUM_TASKS or SLURM_NTASKS": all of that role.
-std::string Reader::nameOf(Role role) const {
-  if (const Variable *variable = first(role))
-    return variable->name;
-  std::vector<std::string> names;
-  for (const Variable &variable : source_.variables)
-    if (variable.role == role)
-      names.push_back(variable.name);
-  return llvm::join(names, " or ");
-}
-
-Status missing(const std::string &names) {
-  return badInput("expected {} to be set too, got no such variable", names);
-}
-
-Status Reader::checkComplete() const {
-  for (const Variable &variable : source_.variables) {
-    const bool isPart = variable.role == Role::JobPart;
-    const bool isGiven = isPart ? counts(variable) : first(variable.role) != nullptr;
-    if (variable.need != Need::Optional && !isGiven)
-      return missing(isPart ? variable.name : nameOf(variable.role));
-  }
-  return Status::ok();
-}
-
-Result<std::optional<int64_t>> Reader::number(Role role) const {
-  const Variable *variable = first(role);
-  if (!variable)
+/// A number, or SLURM's list of equally many ranks on each host: "4(x2)".
+Result<std::optional<int64_t>> Reader::number(const Names &names) const {
+  const std::optional<std::string> name = firstSet(names, environment_);
+  if (!name)
     return Number();
-  return Number(BRAID_TRY(wholeNumber(variable->name, *environment_(variable->name))));
-}
-
-/// The sum of SLURM's list of ranks by host: "4(x2),3" is two hosts with 4 and one with 3.
-struct Tasks {
-  int64_t sum = 0, ofFirst = 0;
-  bool areAlike = true; ///< each host has equally many
-};
-
-/// Nothing if it is not of that form. A sum of more than `most` is some number that is greater.
-std::optional<Tasks> parseTasksPerNode(llvm::StringRef text, int64_t most) {
-  Tasks all;
-  llvm::SmallVector<llvm::StringRef, 4> items;
-  text.split(items, ',');
-  for (llvm::StringRef item : items) {
-    uint32_t tasks = 0, nodes = 1;
-    if (item.consumeInteger(10, tasks) || tasks == 0)
-      return std::nullopt;
-    if (!item.empty() &&
-        (!item.consume_front("(x") || item.consumeInteger(10, nodes) || nodes == 0 || item != ")"))
-      return std::nullopt;
-    all.ofFirst = all.ofFirst == 0 ? tasks : all.ofFirst;
-    all.areAlike &= all.ofFirst == tasks;
-    const bool isTooMany = all.sum > most || nodes > (most - all.sum) / tasks;
-    all.sum = isTooMany ? std::numeric_limits<int64_t>::max() : all.sum + int64_t(tasks) * nodes;
-  }
-  return all;
-}
-
-/// The number of ranks on this host from SLURM's list, if the source has one.
-Result<std::optional<int64_t>> Reader::tasksPerNode(int64_t ranks) const {
-  const Variable *variable = first(Role::TasksPerNode);
-  if (!variable)
-    return Number();
-  const std::string value = *environment_(variable->name);
+  const std::string value = *environment_(*name);
   const std::string shown = printable(value, kShownOfValue);
-  const std::optional<Tasks> tasks = parseTasksPerNode(value, ranks);
-  if (!tasks)
-    return badInput("expected {} to be a list like 4(x2),3, got '{}'", variable->name, shown);
-  if (tasks->sum != ranks)
-    return badInput("expected {} to sum up to {}, got '{}'", variable->name, ranks, shown);
-  if (!tasks->areAlike)
+  const bool isList = *name == "SLURM_STEP_TASKS_PER_NODE";
+  llvm::StringRef digits = value;
+  if (isList && digits.contains(','))
     return unevenHosts(shown);
-  return Number(tasks->ofFirst);
+  if (isList && digits.consume_back(")"))
+    digits = digits.split("(x").first;
+  int64_t number = 0;
+  if (digits.empty() || !llvm::all_of(digits, llvm::isDigit))
+    return badInput("expected {} to be a whole number{}, got '{}'", *name,
+                    isList ? " or a list like 4(x2)" : "", shown);
+  if (digits.getAsInteger(10, number))
+    return badInput("expected {} to be a whole number of at most 63 bits, got '{}'", *name, shown);
+  return Number(number);
 }
 
-/// The index is one of so many things as `count` says, at least one.
-Status Reader::checkIndex(Role index, int64_t indexValue, Role count, int64_t countValue) const {
-  if (countValue < 1)
-    return badInput("expected {} to be at least 1, got {}", nameOf(count), countValue);
-  if (indexValue >= countValue)
-    return badInput("expected {} to be less than {} = {}, got {}", nameOf(index), nameOf(count),
-                    countValue, indexValue);
-  return Status::ok();
+/// The number of one of `count` things, of which there is at least one.
+Result<int64_t> Reader::index(const Names &names, const Names &countNames, int64_t count) const {
+  const int64_t index = *BRAID_TRY(number(names));
+  if (count < 1)
+    return badInput("expected {} to be at least 1, got {}", nameOf(countNames), count);
+  if (index >= count)
+    return badInput("expected {} to be less than {} = {}, got {}", nameOf(names),
+                    nameOf(countNames), count, index);
+  return index;
 }
 
-/// Reads the place of this process among the ranks of its host.
-Status Reader::readLocal(Place &place) const {
-  const Number rank = BRAID_TRY(number(Role::LocalRank));
-  const Number listed = BRAID_TRY(tasksPerNode(place.ranks));
-  const Number ranks = listed ? listed : BRAID_TRY(number(Role::LocalRanks));
-  place.localRank = rank.value_or(place.rank);
-  place.localRanks = ranks.value_or(place.ranks);
-  if (!rank && !ranks)
-    return Status::ok();
-  if (!rank || !ranks)
-    return missing(nameOf(rank ? Role::LocalRanks : Role::LocalRank));
-  const Role count = listed ? Role::TasksPerNode : Role::LocalRanks;
-  BRAID_TRY(checkIndex(Role::LocalRank, *rank, count, *ranks));
-  if (*ranks > place.ranks)
-    return badInput("expected {} to be at most {} = {}, got {}", nameOf(count), nameOf(Role::Ranks),
-                    place.ranks, *ranks);
-  return Status::ok();
-}
-
-/// Which host this is, of hosts that have equally many ranks each, numbered host by host.
+/// The place of this process on its host, and that of the host among those of the job: hosts have
+/// equally many ranks, numbered host by host.
 Status Reader::readHost(Place &place) const {
-  place.hosts = place.ranks / place.localRanks;
-  place.host = place.rank / place.localRanks;
+  const Variables &its = variables_;
+  const Number rank = BRAID_TRY(number(its.localRank)), ranks = BRAID_TRY(number(its.localRanks));
+  if (rank.has_value() != ranks.has_value())
+    return missing(nameOf(rank ? its.localRanks : its.localRank));
+  place.localRanks = ranks.value_or(place.ranks);
+  place.localRank =
+      rank ? BRAID_TRY(index(its.localRank, its.localRanks, place.localRanks)) : place.rank;
+  if (place.localRanks > place.ranks)
+    return badInput("expected {} to be at most {} = {}, got {}", nameOf(its.localRanks),
+                    nameOf(its.ranks), place.ranks, place.localRanks);
   if (place.ranks % place.localRanks != 0)
     return unevenHosts(fmt::format("{} of {} on this one", place.localRanks, place.ranks));
+  place.hosts = place.ranks / place.localRanks;
+  place.host = place.rank / place.localRanks;
   if (place.hosts > 1 && place.rank % place.localRanks != place.localRank)
     return unsupported("expected the ranks of a host to be consecutive, got rank {} as number {} "
                        "of {} on its host; {}",
-                       place.rank, place.localRank, place.localRanks, source_.advice);
+                       place.rank, place.localRank, place.localRanks, its.advice);
   return Status::ok();
 }
 
 /// BRAID_JOB and "default" are the name as they stand. What a launcher says becomes "torchrun
-/// MASTER_ADDR=localhost MASTER_PORT=29500", so that jobs of different launchers differ.
+/// MASTER_ADDR=localhost MASTER_PORT=29500", so that jobs of different launchers differ. Hydra
+/// names no job; PMI_JOBID may be that of an outer job, and a launcher that is a daemon may start
+/// several jobs, so with PMI the launcher's process is a part of the name, too.
 Status Reader::readJob(const Launcher &launcher, Place &place) const {
-  if (source_.defaultJob) {
-    place.job = environment_("BRAID_JOB").value_or(source_.defaultJob);
+  if (place.source == "BRAID_*") {
+    place.job = environment_("BRAID_JOB").value_or("default");
     place.meeting = environment_("BRAID_MEETING").value_or("");
     return Status::ok();
   }
-  place.job = source_.name;
-  bool isNamed = false;
-  for (const Variable &variable : source_.variables)
-    if ((variable.role == Role::Job || variable.role == Role::JobPart) && counts(variable)) {
-      place.job += fmt::format(" {}={}", variable.name, *environment_(variable.name));
-      isNamed = true;
-    }
-  if (!source_.isNamedByProcess)
+  place.job = place.source;
+  for (const std::string &name : variables_.job)
+    if (const auto value = environment_(name))
+      place.job += fmt::format(" {}={}", name, *value);
+  if (place.source != "PMI")
     return Status::ok();
-  if (std::optional<std::string> process = launcher(nameOf(Role::Rank)))
+  if (const std::optional<std::string> process = launcher(nameOf(variables_.rank)))
     place.job += " launcher=" + *process;
-  else if (!isNamed)
+  else if (!firstSet(variables_.job, environment_))
     return badInput("expected a launcher that can be told from others, got none in /proc");
   return Status::ok();
 }
 
 Result<Place> Reader::place(const Launcher &launcher) const {
-  BRAID_TRY(checkComplete());
+  for (const Names *names : {&variables_.rank, &variables_.ranks})
+    if (!firstSet(*names, environment_))
+      return missing(nameOf(*names));
+  for (const std::string &name : variables_.required)
+    if (!environment_(name))
+      return missing(name);
   Place place;
-  place.source = source_.name;
-  place.rank = *BRAID_TRY(number(Role::Rank));
-  place.ranks = *BRAID_TRY(number(Role::Ranks));
-  BRAID_TRY(checkIndex(Role::Rank, place.rank, Role::Ranks, place.ranks));
-  BRAID_TRY(readLocal(place));
+  place.source = variables_.source;
+  place.ranks = *BRAID_TRY(number(variables_.ranks));
+  place.rank = BRAID_TRY(index(variables_.rank, variables_.ranks, place.ranks));
   BRAID_TRY(readHost(place));
   BRAID_TRY(readJob(launcher, place));
   return place;
 }
 
-const Source *chosenSource(const Environment &environment) {
-  for (const Source &source : sources())
-    if (const Reader reader(source, environment); reader.isThere() && !reader.isOfSrun())
-      return &source;
-  return nullptr;
-}
-
 /// "RANK='3', MASTER_ADDR='a' (torchrun), SLURM_PROCID='0' (SLURM)": all that is set.
 std::string found(const Environment &environment) {
-  std::string text;
-  for (const Source &source : sources()) {
-    std::string list;
-    for (const Variable &variable : source.variables)
-      if (std::optional<std::string> value = environment(variable.name))
-        list += fmt::format("{}{}='{}'", list.empty() ? "" : ", ", variable.name,
-                            printable(*value, kShownOfValue));
+  std::vector<std::string> lists;
+  for (const Variables &launcher : launchers()) {
+    std::vector<std::string> list;
+    visitLists(launcher, [&](const Names &names, const char *) {
+      for (const std::string &name : names)
+        if (const auto value = environment(name))
+          list.push_back(fmt::format("{}='{}'", name, printable(*value, kShownOfValue)));
+    });
     if (!list.empty())
-      text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", list, source.name);
+      lists.push_back(fmt::format("{} ({})", llvm::join(list, ", "), launcher.source));
   }
-  return text;
+  return llvm::join(lists, ", ");
 }
 
 /// Whether the process was started with the variable set. That of another user was not, as far as
@@ -452,13 +350,13 @@ std::optional<std::string> launcherProcess(const std::string &rankVariable) {
 }
 
 Result<std::optional<Place>> findPlace(const Environment &environment, const Launcher &launcher) {
-  const Source *source = chosenSource(environment);
-  if (!source)
+  const Variables *chosen = chosenLauncher(environment);
+  if (!chosen)
     return std::optional<Place>();
-  Result<Place> place = Reader(*source, environment).place(launcher);
+  Result<Place> place = Reader(*chosen, environment).place(launcher);
   if (place)
     return std::optional<Place>(std::move(*place));
-  Status status = place.status().annotated(source->name);
+  Status status = place.status().annotated(chosen->source);
   if (status.code() != StatusCode::BadInput)
     return status;
   return badInput(
@@ -467,12 +365,8 @@ Result<std::optional<Place>> findPlace(const Environment &environment, const Lau
 }
 
 std::string variablesOfPlace(const Environment &environment) {
-  std::vector<std::string> names;
-  if (const Source *source = chosenSource(environment))
-    for (const Variable &variable : source->variables)
-      if (variable.need == Need::Identifies && environment(variable.name))
-        names.push_back(variable.name);
-  return llvm::join(names, ", ");
+  const Variables *chosen = chosenLauncher(environment);
+  return chosen ? llvm::join(identifying(*chosen, environment), ", ") : "";
 }
 
 Result<bool> isOn(const Environment &environment, const std::string &name, bool otherwise) {
@@ -507,14 +401,8 @@ std::optional<TcpAddress> parseTcpAddress(const std::string &whole) {
   auto [host, port] = text.rsplit(':');
   const bool isBracketed = host.consume_front("[") && host.consume_back("]");
   TcpAddress address;
-  constexpr size_t kLongestName = 253; // of DNS
-  auto isOfName = [&](char c) {
-    return llvm::isAlnum(c) || c == '-' || c == '.' || c == '_' ||
-           (isBracketed && (c == ':' || c == '%'));
-  };
-  if (host.empty() || host.size() > kLongestName || !llvm::all_of(host, isOfName) ||
-      !llvm::all_of(port, llvm::isDigit) || port.getAsInteger(10, address.port) ||
-      address.port == 0)
+  if (host.empty() || (!isBracketed && host.contains(':')) || !llvm::all_of(port, llvm::isDigit) ||
+      port.getAsInteger(10, address.port) || address.port == 0)
     return std::nullopt;
   address.host = host.str();
   return address;
@@ -542,11 +430,16 @@ Status checkSettings(const Environment &environment) {
 
 std::vector<VariableReport> reportVariables(const Environment &environment) {
   std::vector<VariableReport> reports;
-  const Source *chosen = chosenSource(environment);
-  for (const Source &source : sources())
-    for (const Variable &variable : source.variables)
-      reports.push_back({variable.name, source.name, variable.meaning, environment(variable.name),
-                         &source == chosen && Reader(source, environment).counts(variable)});
+  const Variables *chosen = chosenLauncher(environment);
+  for (const Variables &launcher : launchers())
+    visitLists(launcher, [&](const Names &names, const char *meaning) {
+      const bool isJob = &names == &launcher.job;
+      for (const std::string &name : names) {
+        const auto value = environment(name);
+        const bool counts = isJob ? value.has_value() : firstSet(names, environment) == name;
+        reports.push_back({name, launcher.source, meaning, value, &launcher == chosen && counts});
+      }
+    });
   for (const Setting &setting : kSettings) {
     std::optional<std::string> value = environment(setting.name);
     reports.push_back({setting.name, "braid", setting.meaning, value, value.has_value()});

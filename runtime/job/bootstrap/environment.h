@@ -2,14 +2,13 @@
 //
 // Launchers tell a process its place by environment variables, and a process may see those of
 // several: torchrun inside srun, mpirun inside a SLURM job. One source is chosen, whole: the first
-// in this order of which any identifying variable (listed first) is set.
+// in this order whose rank or number of ranks is set; SLURM's are set beside SLURM_STEP_ID.
 //
-//   BRAID_*    BRAID_RANK, BRAID_RANKS; BRAID_LOCAL_RANK, BRAID_LOCAL_RANKS, BRAID_JOB
-//                                                  braid run --processes, or a user by hand
-//   torchrun   RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE; MASTER_ADDR, MASTER_PORT, ...
-//   Open MPI   OMPI_COMM_WORLD_RANK, ..._SIZE, ..._LOCAL_RANK, ..._LOCAL_SIZE; PMIX_NAMESPACE
-//   PMI        PMI_RANK, PMI_SIZE; MPI_LOCALRANKID, MPI_LOCALNRANKS, ...         MPICH, Intel MPI
-//   SLURM      SLURM_STEP_ID; SLURM_PROCID, SLURM_STEP_NUM_TASKS, ...            srun
+//   BRAID_*    BRAID_RANK, BRAID_RANKS        braid run --processes, or a user by hand
+//   torchrun   RANK, WORLD_SIZE
+//   Open MPI   OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE
+//   PMI        PMI_RANK, PMI_SIZE             MPICH, Intel MPI
+//   SLURM      SLURM_PROCID, SLURM_STEP_NUM_TASKS                srun
 //
 // A source of which only some variables are set, or whose variables contradict each other, is an
 // error that lists everything that was found. A batch script is no rank: SLURM sets SLURM_PROCID
@@ -73,8 +72,8 @@ std::optional<std::string> launcherProcess(const std::string &rankVariable);
 Result<std::optional<Place>> findPlace(const Environment &environment,
                                        const Launcher &launcher = launcherProcess);
 
-/// The variables that make findPlace() look for a place, "RANK, WORLD_SIZE": without them it would
-/// find none, or that of an outer launcher. Empty if there are none.
+/// The variables that make findPlace() look for a place, "RANK, WORLD_SIZE": without them it finds
+/// none, or that of an outer launcher. Empty if there are none.
 std::string variablesOfPlace(const Environment &environment);
 
 /// The value of a BRAID_* variable that is on or off: `otherwise` if it is not

@@ -4,49 +4,43 @@
 
 #include "ir/failure.h"
 
-#include "llvm/Support/Endian.h"
+#include <fmt/format.h>
 
 #include <algorithm>
 
 namespace braid {
 namespace {
 
-namespace endian = llvm::support::endian;
-
-constexpr uint32_t kHostVersion = 6;
+constexpr uint32_t kHostVersion = 7;
 constexpr size_t kMaxCauseBytes = size_t(16) << 10;
 
-/// Adds a number to a text, little endian.
-template <class Number> void append(std::string &bytes, Number number) {
-  char field[sizeof number];
-  endian::write<Number, llvm::support::little>(field, number);
-  bytes.append(field, sizeof field);
-}
-
-/// Takes numbers from the front of a text; zeros once it has come to the end.
+/// Takes numbers, with blanks between them, from the front of a text.
 class Numbers {
 public:
-  explicit Numbers(llvm::StringRef &text) : text_(text) {}
+  explicit Numbers(llvm::StringRef text) : text_(text) {}
+  /// Zero if there is none; status() fails from then on.
   template <class Number> Number take() {
-    if (text_.size() < sizeof(Number)) {
-      isShort_ = true;
-      text_ = {};
-      return 0;
-    }
-    static_assert(sizeof(Number) == 4 || sizeof(Number) == 8);
-    const auto number = static_cast<Number>(sizeof(Number) == 4 ? endian::read32le(text_.data())
-                                                                : endian::read64le(text_.data()));
-    text_ = text_.drop_front(sizeof(Number));
+    Number number = 0;
+    const auto [first, rest] = text_.split(' ');
+    isGood_ &= !first.getAsInteger(10, number);
+    text_ = rest;
     return number;
   }
   Status status() const {
-    return isShort_ ? badInput("expected a text of another host, got the end of it") : Status::ok();
+    return isGood_ ? Status::ok() : badInput("expected numbers of another host, got another text");
   }
 
 private:
-  llvm::StringRef &text_;
-  bool isShort_ = false;
+  llvm::StringRef text_;
+  bool isGood_ = true;
 };
+
+/// The first line of `text`, which loses it.
+llvm::StringRef takeLine(llvm::StringRef &text) {
+  const auto [line, rest] = text.split('\n');
+  text = rest;
+  return line;
+}
 
 /// A time of zero means none.
 uint64_t shifted(uint64_t ns, int64_t offset) {
@@ -82,24 +76,20 @@ void visitSlot(Slot &slot, uint32_t queues, Field field, Time time) {
 } // namespace
 
 std::string GatheredParts::encode() const {
-  std::string text;
-  append(text, sequence);
-  append(text, step);
-  append(text, sentNs);
-  for (const std::string &part : parts) {
-    append(text, static_cast<uint32_t>(part.size()));
+  std::string text = fmt::format("{} {}", sequence, step);
+  for (const std::string &part : parts)
+    text += fmt::format(" {}", part.size());
+  text += '\n';
+  for (const std::string &part : parts)
     text += part;
-  }
   return text;
 }
 
 Result<GatheredParts> GatheredParts::decode(llvm::StringRef text, size_t ranks) {
-  Numbers numbers(text);
-  GatheredParts gathered{.sequence = numbers.take<uint32_t>(),
-                         .step = numbers.take<uint32_t>(),
-                         .sentNs = numbers.take<uint64_t>()};
+  Numbers numbers(takeLine(text));
+  GatheredParts gathered{.sequence = numbers.take<uint32_t>(), .step = numbers.take<uint32_t>()};
   for (size_t rank = 0; rank < ranks; ++rank) {
-    const auto size = numbers.take<uint32_t>();
+    const auto size = numbers.take<uint64_t>();
     BRAID_TRY(numbers.status());
     if (size > text.size())
       return badInput("expected a part of {} bytes, got {}", size, text.size());
@@ -112,75 +102,52 @@ Result<GatheredParts> GatheredParts::decode(llvm::StringRef text, size_t ranks) 
 }
 
 std::string encodeCause(const JobCause &cause) {
-  std::string text;
-  append(text, cause.rank);
-  append(text, static_cast<int32_t>(cause.status.code()));
-  return text += cause.status.message().substr(0, kMaxCauseBytes);
+  return fmt::format("{} {}\n{}", cause.rank, static_cast<int32_t>(cause.status.code()),
+                     cause.status.message().substr(0, kMaxCauseBytes));
 }
 
 Result<JobCause> decodeCause(llvm::StringRef text, int64_t ranks) {
-  Numbers numbers(text);
+  Numbers numbers(takeLine(text));
   const auto rank = numbers.take<int64_t>();
   const std::optional<StatusCode> code = failureOfCode(numbers.take<int32_t>());
   BRAID_TRY(numbers.status());
   if (!code || rank < -1 || rank >= ranks || text.size() > kMaxCauseBytes)
-    return badInput("expected the cause of a failure, got something else");
+    return badInput("expected the cause of a failure, got another text");
   return JobCause{Status(*code, text.str()), rank};
 }
 
 std::string HostSign::encode() const {
-  std::string text;
-  append(text, kHostVersion);
-  append(text, static_cast<uint32_t>(hasLeft));
-  append(text, count);
-  append(text, hosts);
-  append(text, ranks);
-  return text;
+  return fmt::format("{} {:d} {} {} {}\n", kHostVersion, hasLeft, count, hosts, ranks);
 }
 
 Result<HostSign> HostSign::decode(llvm::StringRef &text) {
-  Numbers numbers(text);
+  Numbers numbers(takeLine(text));
   if (const auto version = numbers.take<uint32_t>(); version != kHostVersion)
     return badInput("expected version {} of a host's sign of life, got {}", kHostVersion, version);
-  const auto state = numbers.take<uint32_t>();
-  HostSign sign{.count = numbers.take<uint64_t>(),
-                .hosts = numbers.take<int64_t>(),
-                .ranks = numbers.take<int64_t>(),
-                .hasLeft = state == 1};
+  HostSign sign{.hasLeft = numbers.take<uint32_t>() != 0};
+  sign.count = numbers.take<uint64_t>();
+  sign.hosts = numbers.take<int64_t>();
+  sign.ranks = numbers.take<int64_t>();
   BRAID_TRY(numbers.status());
-  if (state > 1)
-    return badInput("expected a host that is there or has left, got state {}", state);
   return sign;
 }
 
-void appendSlots(const JobMemory &memory, int64_t first, int64_t count, int64_t offsetNs,
-                 std::string &text) {
-  for (int64_t rank = first; rank < first + count; ++rank) {
+void appendSlots(const JobMemory &memory, Ranks ranks, int64_t offsetNs, std::string &text) {
+  auto append = [&text](uint64_t number) { text += fmt::format(" {}", number); };
+  for (int64_t rank = ranks.first; rank < ranks.first + ranks.count; ++rank) {
     const RankSlot &slot = memory.slot(rank);
     const uint32_t queues = std::min(slot.queues.load(std::memory_order_relaxed), kQueueSlots);
-    append(text, static_cast<uint32_t>(rank));
-    append(text, queues);
+    text += fmt::format("{} {}", rank, queues);
     visitSlot(
-        slot, queues,
-        [&](const auto &field) { append(text, field.load(std::memory_order_relaxed)); },
+        slot, queues, [&](const auto &field) { append(field.load(std::memory_order_relaxed)); },
         [&](const auto &field) {
-          append(text, shifted(field.load(std::memory_order_relaxed), offsetNs));
+          append(shifted(field.load(std::memory_order_relaxed), offsetNs));
         });
+    text += '\n';
   }
 }
 
-namespace {
-
-size_t bytesOfSlot(uint32_t queues) {
-  static const RankSlot kNothing{};
-  size_t bytes = 0;
-  auto size = [&bytes](const auto &field) { bytes += sizeof(field.load()); };
-  visitSlot(kNothing, queues, size, size);
-  return bytes;
-}
-
-void writeSlot(llvm::StringRef text, RankSlot &slot, uint32_t queues, int64_t offsetNs) {
-  Numbers numbers(text);
+static void readSlot(Numbers &numbers, RankSlot &slot, uint32_t queues, int64_t offsetNs) {
   slot.queues.store(queues, std::memory_order_relaxed);
   visitSlot(
       slot, queues,
@@ -192,23 +159,18 @@ void writeSlot(llvm::StringRef text, RankSlot &slot, uint32_t queues, int64_t of
       });
 }
 
-} // namespace
-
 Status applySlots(llvm::StringRef text, JobMemory &memory, int64_t offsetNs,
                   llvm::function_ref<bool(int64_t rank)> isTheirs) {
   while (!text.empty()) {
-    Numbers numbers(text);
-    const auto rank = static_cast<int64_t>(numbers.take<uint32_t>());
+    Numbers numbers(takeLine(text));
+    const auto rank = numbers.take<int64_t>();
     const auto queues = numbers.take<uint32_t>();
-    if (rank >= memory.ranks() || queues > kQueueSlots)
+    if (rank < 0 || rank >= memory.ranks() || queues > kQueueSlots)
       return badInput("expected a rank below {} with at most {} queues, got rank {} with {}",
                       memory.ranks(), kQueueSlots, rank, queues);
-    const size_t bytes = bytesOfSlot(queues);
-    if (text.size() < bytes)
-      return badInput("expected what rank {} does, got the end of the text", rank);
     if (isTheirs(rank))
-      writeSlot(text.take_front(bytes), memory.slot(rank), queues, offsetNs);
-    text = text.drop_front(bytes);
+      readSlot(numbers, memory.slot(rank), queues, offsetNs);
+    BRAID_TRY(numbers.status());
   }
   return Status::ok();
 }

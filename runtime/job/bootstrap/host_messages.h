@@ -1,6 +1,7 @@
 //===- runtime/job/bootstrap/host_messages.h - what the hosts of a job put into their store ---===//
 //
-// The functions that read these texts depend on bytes only, so that they can be fuzzed.
+// Texts of decimal numbers, so that a person can read a store. The functions that read them depend
+// on bytes only, so that they can be fuzzed.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -14,11 +15,10 @@
 
 namespace braid {
 
-/// The parts of one all-gather, in rank order.
+/// The parts of a host's ranks in one all-gather, in rank order.
 struct GatheredParts {
-  uint32_t sequence = 0;
-  uint32_t step = 0;   ///< that all of them have done; 0: they commit nothing
-  uint64_t sentNs = 0; ///< by the clock of the host that puts them into the store
+  uint32_t sequence = 0; ///< number of the all-gather
+  uint32_t step = 0;     ///< that all of these ranks have done; 0: they commit nothing
   std::vector<std::string> parts = {};
 
   std::string encode() const;
@@ -29,7 +29,7 @@ struct GatheredParts {
 std::string encodeCause(const JobCause &cause);
 Result<JobCause> decodeCause(llvm::StringRef text, int64_t ranks);
 
-/// A host's sign of life, which begins the text; what its ranks do follows.
+/// A host's sign of life: the first line of a text, whose further lines say what ranks do.
 struct HostSign {
   uint64_t count = 0; ///< number of signs so far
   int64_t hosts = 1, ranks = 1;
@@ -40,11 +40,9 @@ struct HostSign {
   static Result<HostSign> decode(llvm::StringRef &text);
 };
 
-/// Appends what ranks `first` to `first + count - 1` do, as `memory` has it; `offsetNs` is added to
-/// all times.
-void appendSlots(const JobMemory &memory, int64_t first, int64_t count, int64_t offsetNs,
-                 std::string &text);
-/// Writes into `memory` what such a text says of ranks for which `isTheirs`.
+/// Appends a line for each of `ranks`, as `memory` has them; `offsetNs` is added to all times.
+void appendSlots(const JobMemory &memory, Ranks ranks, int64_t offsetNs, std::string &text);
+/// Writes such lines into `memory`, but for ranks that are not `isTheirs`.
 Status applySlots(llvm::StringRef text, JobMemory &memory, int64_t offsetNs,
                   llvm::function_ref<bool(int64_t rank)> isTheirs);
 

@@ -12,7 +12,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <csignal>
 
 namespace braid {
 
@@ -20,7 +19,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr const char *kDone = "done";
+const std::string kDone = "done ";
 /// Between looks at the store, while nothing goes on and during an all-gather.
 constexpr auto kPauseAtRest = 50ms, kPauseInGather = 2ms;
 /// A host waits this long at a time for the outcome of an all-gather.
@@ -69,10 +68,7 @@ OtherHosts::~OtherHosts() {
 }
 
 void OtherHosts::run() {
-  // Signals are for the process's own threads.
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, nullptr);
+  blockSignals();
   while (!isEnding_) {
     reached_ = communicate();
     if (reached_.code() == StatusCode::BadInput && !memory_.isAborted())
@@ -93,18 +89,14 @@ void OtherHosts::pause() {
 /// The first failure ends it; the next call tries again.
 Status OtherHosts::communicate() {
   BRAID_TRY(introduce());
-  const Clock::time_point now = Clock::now();
-  if (now >= nextSign_) {
+  if (const Clock::time_point now = Clock::now(); now >= nextSign_) {
     BRAID_TRY(giveSign(false));
     nextSign_ = now + signPeriod(memory_.ranks());
-  }
-  BRAID_TRY(sendParts());
-  BRAID_TRY(lookAtRound());
-  if (now >= nextListening_) {
     BRAID_TRY(listen());
-    nextListening_ = now + signPeriod(memory_.ranks());
   }
-  return Status::ok();
+  if (!isFailed_ && !memory_.proposal())
+    BRAID_TRY(sendParts());
+  return lookAtRound();
 }
 
 std::string OtherHosts::key(const char *what, int64_t number) const {
@@ -126,13 +118,11 @@ Status OtherHosts::introduce() {
 // -- Signs of life. --
 
 Status OtherHosts::giveSign(bool isLast) {
-  const int64_t perHost = memory_.ranksPerHost();
-  std::string text =
-      HostSign{
-          .count = ++signs_, .hosts = memory_.hosts(), .ranks = memory_.ranks(), .hasLeft = isLast}
-          .encode();
-  appendSlots(memory_, isZero() ? 0 : memory_.host() * perHost,
-              isZero() ? memory_.ranks() : perHost, memory_.network().clockOffsetNs, text);
+  const HostSign sign{
+      .count = ++signs_, .hosts = memory_.hosts(), .ranks = memory_.ranks(), .hasLeft = isLast};
+  std::string text = sign.encode();
+  appendSlots(memory_, isZero() ? memory_.allRanks() : memory_.ranksOf(memory_.host()),
+              memory_.network().clockOffsetNs, text);
   return store_->put(key("host", memory_.host()), text);
 }
 
@@ -181,50 +171,41 @@ bool OtherHosts::hasCome(int64_t host) const {
   return memory_.haveCome(memory_.ranksOf(host), round_);
 }
 
-/// The parts of `ranks`, for the store. Aborts the job if that cannot take as much.
-Result<std::optional<std::string>> OtherHosts::encodeParts(Ranks ranks) {
-  const GatheredParts parts{.sequence = round_,
-                            .step = memory_.leastStep(ranks, round_),
-                            .sentNs = monotonicNs(),
-                            .parts = BRAID_TRY(memory_.parts(ranks, round_))};
-  constexpr size_t kMost = kMaxStoreValue - 64;
-  std::string text = parts.encode();
-  if (text.size() <= kMost)
-    return std::optional(std::move(text));
-  memory_.abort(
-      {badInput("expected at most {} bytes from all ranks together, got {}", kMost, text.size())});
-  return std::optional<std::string>();
+std::string OtherHosts::keyOfParts(int64_t host) const {
+  return fmt::format("{}.{}", key("parts", host), round_ % 2);
 }
 
 Status OtherHosts::sendParts() {
-  if (isZero() || areSent_ || !hasCome(memory_.host()))
+  const int64_t host = memory_.host();
+  if (areSent_ || !hasCome(host))
     return Status::ok();
-  const auto text = BRAID_TRY(encodeParts(memory_.ranksOf(memory_.host())));
-  if (!text)
-    return Status::ok();
+  const Ranks ranks = memory_.ranksOf(host);
+  const std::string text = GatheredParts{.sequence = round_,
+                                         .step = memory_.leastStep(ranks, round_),
+                                         .parts = BRAID_TRY(memory_.parts(ranks, round_))}
+                               .encode();
+  if (text.size() > kMaxStoreValue)
+    return badInput("expected at most {} bytes from all ranks of a host together, got {}",
+                    kMaxStoreValue, text.size());
   sentNs_ = monotonicNs();
-  BRAID_TRY(store_->put(key("parts", memory_.host()), *text));
+  BRAID_TRY(store_->put(keyOfParts(host), text));
   areSent_ = true;
   return Status::ok();
 }
 
-/// Writes down what the ranks of another host have said, once that is in the store.
-Status OtherHosts::takeParts(int64_t host) {
-  const auto text = BRAID_TRY(store_->poll(key("parts", host)));
-  if (!text)
-    return Status::ok();
-  const Ranks ranks = memory_.ranksOf(host);
-  const GatheredParts parts =
-      BRAID_TRY(GatheredParts::decode(*text, static_cast<size_t>(ranks.count)));
-  return parts.sequence == round_ ? bring(ranks, parts) : Status::ok();
-}
-
-/// Host by host: `parts` are those of `ranks`, or of all ranks of the job.
-Status OtherHosts::bring(Ranks ranks, const GatheredParts &parts) {
-  for (int64_t rank = ranks.first; rank < ranks.first + ranks.count; ++rank)
-    if (!memory_.isHere(rank))
-      BRAID_TRY(memory_.bring(rank, round_, parts.parts[static_cast<size_t>(rank - ranks.first)],
-                              parts.step));
+/// Writes down what the ranks of other hosts have said, as far as that is in the store.
+Status OtherHosts::takeParts() {
+  for (int64_t host = 0; host < memory_.hosts(); ++host) {
+    const auto text = hasCome(host) ? std::nullopt : BRAID_TRY(store_->poll(keyOfParts(host)));
+    if (!text)
+      continue;
+    const Ranks ranks = memory_.ranksOf(host);
+    const GatheredParts said =
+        BRAID_TRY(GatheredParts::decode(*text, static_cast<size_t>(ranks.count)));
+    for (int64_t i = 0; said.sequence == round_ && i < ranks.count; ++i)
+      BRAID_TRY(
+          memory_.bring(ranks.first + i, round_, said.parts[static_cast<size_t>(i)], said.step));
+  }
   return Status::ok();
 }
 
@@ -236,8 +217,10 @@ Status OtherHosts::lookAtRound() {
     abortIfRoundCannotEnd();
     return Status::ok();
   }
-  if (*outcome == kDone)
-    return finishRound();
+  uint64_t zeroNs = 0;
+  if (llvm::StringRef number = *outcome; number.consume_front(kDone))
+    return number.getAsInteger(10, zeroNs) ? badInput("expected the time of host 0's clock")
+                                           : finishRound(zeroNs);
   memory_.abortDecided(BRAID_TRY(decodeCause(*outcome, memory_.ranks())));
   isFailed_ = true;
   return Status::ok();
@@ -250,29 +233,26 @@ Result<std::optional<std::string>> OtherHosts::decide() {
     return std::optional(BRAID_TRY(store_->putIfAbsent(round, encodeCause(*proposal))));
   if (!isZero())
     return store_->get(round, areSent_ ? kForOutcome : 0ms);
-  for (int64_t host = 1; hasCome(0) && host < memory_.hosts(); ++host)
-    if (!hasCome(host) && !hosts_[static_cast<size_t>(host)].hasLeft)
-      BRAID_TRY(takeParts(host));
-  std::optional<std::string> all;
-  if (memory_.haveCome(memory_.allRanks(), round_))
-    all = BRAID_TRY(encodeParts(memory_.allRanks()));
-  if (!all)
+  if (areSent_)
+    BRAID_TRY(takeParts());
+  if (!areSent_ || !memory_.haveCome(memory_.allRanks(), round_))
     return store_->poll(round);
-  BRAID_TRY(store_->put(key("all", 0), *all));
-  return std::optional(BRAID_TRY(store_->putIfAbsent(round, kDone)));
+  return std::optional(
+      BRAID_TRY(store_->putIfAbsent(round, kDone + std::to_string(monotonicNs()))));
 }
 
-/// Writes down what the ranks of other hosts have said, which host 0 knows already.
-Status OtherHosts::fetchAll() {
-  const std::optional<std::string> text = BRAID_TRY(store_->poll(key("all", 0)));
-  if (!text)
-    return badInput("expected host 0 to say what all ranks have said, got nothing");
-  const GatheredParts all =
-      BRAID_TRY(GatheredParts::decode(*text, static_cast<size_t>(memory_.ranks())));
-  if (all.sequence != round_)
-    return badInput("expected the parts of all-gather {}, got those of {}", round_, all.sequence);
-  synchronizeClocks(all.sentNs);
-  return bring(memory_.allRanks(), all);
+/// The round counts, whatever happens to any rank.
+Status OtherHosts::finishRound(uint64_t zeroNs) {
+  BRAID_TRY(takeParts());
+  if (!memory_.haveCome(memory_.allRanks(), round_))
+    return badInput("expected all hosts to say what their ranks have said, got less");
+  if (!isZero())
+    synchronizeClocks(zeroNs);
+  memory_.finishGather(round_++);
+  areSent_ = false;
+  for (Host &host : hosts_)
+    host.hasCome = true;
+  return Status::ok();
 }
 
 /// Host 0 has read its clock between this host's parts and now. Each all-gather narrows down by how
@@ -285,19 +265,6 @@ void OtherHosts::synchronizeClocks(uint64_t zeroNs) {
   network.clockErrorNs =
       static_cast<uint64_t>(std::max<int64_t>(0, mostOffsetNs_ - leastOffsetNs_)) / 2;
   memory_.setNetwork(network);
-}
-
-/// It counts, whatever happens to any rank.
-Status OtherHosts::finishRound() {
-  if (!isZero())
-    BRAID_TRY(fetchAll());
-  else if (round_ == 1 && options_.whenAllCame)
-    options_.whenAllCame();
-  memory_.finishGather(round_++);
-  areSent_ = false;
-  for (Host &host : hosts_)
-    host.hasCome = true;
-  return Status::ok();
 }
 
 /// A host that has left ends a round. If host 0 has left, the store may be gone, too.
@@ -376,26 +343,31 @@ void OtherHosts::lose(size_t number) {
 /// This host's proposal is heard before it says that it has left.
 void OtherHosts::leave() {
   const auto deadline = Clock::now() + kForLeaving;
-  auto isAwaited = [this](const Host &host) { return host.hasCome && !host.hasLeft; };
-  bool hasLeft = false;
-  while (Clock::now() < deadline) {
-    Status said = introduce();
-    if (said.isOk() && !hasLeft)
-      said = lookAtRound();
-    if (said.isOk() && !hasLeft)
-      said = giveSign(true);
+  const bool hasLeft = tryUntil(deadline, [this]() -> Status {
+    BRAID_TRY(introduce());
+    BRAID_TRY(lookAtRound());
+    BRAID_TRY(giveSign(true));
     // The answer to this says that the sign was read.
-    if (said.isOk() && !hasLeft)
-      said = store_->poll(key("host", memory_.host())).status();
-    hasLeft |= said.isOk();
-    if (hasLeft && !isZero())
-      return;
-    if (hasLeft && listen().isOk() && llvm::none_of(llvm::drop_begin(hosts_), isAwaited))
-      return;
-    if (said.code() == StatusCode::PeerFailed)
-      return;
+    return store_->poll(key("host", memory_.host())).status();
+  });
+  if (hasLeft && isZero())
+    tryUntil(deadline, [this]() -> Status {
+      BRAID_TRY(listen());
+      const bool isAlone = llvm::none_of(
+          llvm::drop_begin(hosts_), [](const Host &host) { return host.hasCome && !host.hasLeft; });
+      return isAlone ? Status::ok() : timedOut("other hosts are there");
+    });
+}
+
+/// True if `step` has succeeded before the deadline and before the store was gone.
+bool OtherHosts::tryUntil(Clock::time_point deadline, llvm::function_ref<Status()> step) {
+  while (Clock::now() < deadline) {
+    const Status status = step();
+    if (status.isOk() || status.code() == StatusCode::PeerFailed)
+      return status.isOk();
     std::this_thread::sleep_for(kPauseInGather);
   }
+  return false;
 }
 
 } // namespace braid

@@ -5,11 +5,11 @@
 //
 //   host<K>    sign of life of host K, several times a second: whether it has left, and what its
 //              ranks do. Host 0 reads all of them, and passes them on in its own.
-//   parts<K>   what the ranks of host K have said in the all-gather that is going on
-//   all        what all ranks have said in it, from host 0
-//   round<N>   the outcome of all-gather N, decided by putIfAbsent(): host 0 puts that it is done,
-//              once all parts have come; a host that fails puts the cause. So a step counts on all
-//              hosts or, if a failure was first, on none, and there is one first cause.
+//   parts<K>.0 what the ranks of host K have said in the last all-gather of an even number, and in
+//   parts<K>.1 that of an odd number: all hosts have read number N - 2 when one of them puts N
+//   round<N>   the outcome of all-gather N, decided by putIfAbsent(): host 0 puts the time by its
+//              clock once it has read all parts; a host that fails puts the cause. So a step counts
+//              on all hosts or, if a failure was first, on none, and there is one first cause.
 //
 // A host whose sign does not change for the time limit is lost. A host that cannot reach the store
 // for that long decides for itself, and fails, too. One case cannot be excluded by any protocol: if
@@ -39,8 +39,6 @@ struct OtherHostsOptions {
   std::chrono::milliseconds silence{60000};
   /// Host 0 says, now and then, which hosts it waits for. May be empty.
   std::function<void(const std::string &)> say = {};
-  /// Called once on host 0, by a thread: all hosts have come. May be empty.
-  std::function<void()> whenAllCame = {};
 };
 
 class OtherHosts {
@@ -74,21 +72,20 @@ private:
   Status giveSign(bool isLast);
   Status listen();
   Status hear(size_t host, llvm::StringRef text);
+  bool hasCome(int64_t host) const;
+  std::string keyOfParts(int64_t host) const;
   Status sendParts();
+  Status takeParts();
   Status lookAtRound();
   Result<std::optional<std::string>> decide();
-  bool hasCome(int64_t host) const;
-  Result<std::optional<std::string>> encodeParts(Ranks ranks);
-  Status takeParts(int64_t host);
-  Status bring(Ranks ranks, const GatheredParts &parts);
-  Status fetchAll();
+  Status finishRound(uint64_t zeroNs);
   void synchronizeClocks(uint64_t zeroNs);
-  Status finishRound();
   void abortIfRoundCannotEnd();
   void lookAtClocks();
   void lookForMissing();
   void lose(size_t host);
   void leave();
+  bool tryUntil(Clock::time_point deadline, llvm::function_ref<Status()> step);
 
   const std::unique_ptr<Store> store_;
   JobMemory &memory_;
@@ -105,7 +102,7 @@ private:
   uint64_t signs_ = 0;
   Status reached_;            ///< the outcome of the last try to reach the store
   Clock::duration waited_{0}; ///< for hosts to come
-  Clock::time_point lastLook_, nextSign_{}, nextListening_{}, nextSaying_;
+  Clock::time_point lastLook_, nextSign_{}, nextSaying_;
   int64_t leastOffsetNs_ = INT64_MIN, mostOffsetNs_ = INT64_MAX; ///< bounds of host 0's clock
 
   std::thread thread_;

@@ -33,7 +33,6 @@ namespace {
 constexpr auto kHelloTime = 1s;
 /// The thread looks at the outcome of the job and at its clocks this often.
 constexpr auto kTick = 50ms;
-constexpr size_t kMaxOffers = 256; ///< for each rank
 constexpr size_t kShownOfJob = 80; ///< characters of its name
 
 /// "rank 2" or "ranks 2, 3".
@@ -91,10 +90,7 @@ Rendezvous::Rendezvous(RendezvousPlace place, JobMemory &memory, RendezvousOptio
       joinDeadline_(deadlineIn(options_.joinTimeout)) {}
 
 void Rendezvous::run() {
-  // Signals are for the process's own threads.
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, nullptr);
+  blockSignals();
   while (!isStopped_) {
     const std::vector<pollfd> events = waitForEvents();
     for (size_t i = 0; i < members_.size(); ++i) {
@@ -171,43 +167,29 @@ void Rendezvous::greet(Connection peer, pid_t pid) {
   if (!message || message->descriptor.isValid() || peer.hasEnded())
     return;
   const Result<ClientHello> hello = ClientHello::decode(message->text);
-  if (Status why = whyRefused(hello); !why.isOk())
-    refuse(peer, why.message());
-  else if (Status cause = contradiction(*hello, pid); !cause.isOk())
+  if (!hello)
+    return;
+  if (Status cause = contradiction(*hello, pid); !cause.isOk())
     contradict(peer, *hello, cause);
   else
     welcome(std::move(peer), pid, hello->rank);
 }
 
-Status Rendezvous::whyRefused(const Result<ClientHello> &hello) const {
-  if (!hello)
-    return hello.status();
-  if (hello->job != options_.job)
-    return badInput("expected a rank of this job, got one of another job");
-  // Another number of ranks is a contradiction, which all are to hear of.
-  if (hello->ranks != options_.ranks || memory_.isHere(hello->rank))
-    return Status::ok();
-  return badInput("expected one of the ranks {} to {}, which are on this host, got rank {}", first_,
-                  first_ + memory_.ranksPerHost() - 1, hello->rank);
-}
-
 Status Rendezvous::contradiction(const ClientHello &hello, pid_t pid) const {
   const std::string job = printable(options_.job, kShownOfJob);
-  const bool isOurs = hello.rank == options_.ownRank;
-  const bool isTaken = hello.rank < options_.ranks && memory_.isHere(hello.rank) &&
-                       stateOf(hello.rank) != RankState::Absent;
-  if (isTaken || (isOurs && pid != getpid())) {
-    const int64_t other =
-        isOurs ? getpid() : memory_.slot(hello.rank).pid.load(std::memory_order_relaxed);
-    return badInput(
-        "two processes are rank {} of job '{}'{}; expected each rank once, and a name of its own "
-        "for each job (see braid env)",
-        hello.rank, job, namePids(pid, other));
-  }
   if (hello.ranks != options_.ranks)
     return badInput("rank {} says that job '{}' has {} ranks, rank 0 says {}", hello.rank, job,
                     hello.ranks, options_.ranks);
-  return Status::ok();
+  if (!memory_.isHere(hello.rank))
+    return badInput("expected one of the ranks {} to {}, which are on this host, got rank {}",
+                    first_, first_ + memory_.ranksPerHost() - 1, hello.rank);
+  const bool isOurs = hello.rank == options_.ownRank;
+  if (stateOf(hello.rank) == RankState::Absent && (!isOurs || pid == getpid()))
+    return Status::ok();
+  const int64_t other = isOurs ? getpid() : memory_.slot(hello.rank).pid.load();
+  return badInput("two processes are rank {} of job '{}'{}; expected each rank once, and a name of "
+                  "its own for each job (see braid env)",
+                  hello.rank, job, namePids(pid, other));
 }
 
 /// Ends a job that has not begun. A job that has begun, or has failed for another reason, is not
@@ -222,11 +204,7 @@ void Rendezvous::contradict(Connection &peer, const ClientHello &hello, const St
     memory_.abort({cause, hello.rank < options_.ranks ? hello.rank : -1});
   isContradicted_ = true;
   // Among several hosts, the first cause has yet to be decided.
-  const std::optional<JobCause> decided = memory_.cause();
-  refuse(peer, decided ? decided->status.message() : cause.message());
-}
-
-void Rendezvous::refuse(Connection &peer, const std::string &why) {
+  const std::string why = memory_.cause().value_or(JobCause{cause}).status.message();
   // There is room in a new connection; a peer that does not read the reason is gone.
   (void)peer.send(("R" + why).substr(0, Message::kMaxBytes));
 }
@@ -261,9 +239,9 @@ Status Rendezvous::handle(Member &sender, Message message) {
   const llvm::StringRef text = message.text;
   int wanted = -1;
   if (text.front() == 'O' && message.descriptor.isValid())
-    BRAID_TRY(keepOffer(sender, text.drop_front().str(), std::move(message.descriptor)));
-  else if (text.front() == 'G' && !message.descriptor.isValid())
-    wanted = BRAID_TRY(findOffer(text.drop_front()));
+    sender.offers.insert_or_assign(text.drop_front().str(), std::move(message.descriptor));
+  else if (text.front() == 'G')
+    wanted = findOffer(text.drop_front());
   else
     return badInput("expected an offer with a descriptor, or a request for one");
   const Result<bool> sent = sender.connection.send("D", wanted);
@@ -272,25 +250,15 @@ Status Rendezvous::handle(Member &sender, Message message) {
   return Status::ok(); // the end of a connection is noticed later
 }
 
-Status Rendezvous::keepOffer(Member &sender, const std::string &name, FileDescriptor descriptor) {
-  if (sender.offers.count(name) == 0 && sender.offers.size() >= kMaxOffers)
-    return badInput("expected at most {} offers, got more", kMaxOffers);
-  sender.offers.insert_or_assign(name, std::move(descriptor));
-  return Status::ok();
-}
-
 /// The descriptor, or -1 if there is none.
-Result<int> Rendezvous::findOffer(llvm::StringRef request) {
+int Rendezvous::findOffer(llvm::StringRef request) {
   const auto [number, name] = request.split(' ');
   int64_t owner = -1;
-  if (number.getAsInteger(10, owner) || owner < 0 || owner >= options_.ranks ||
-      !memory_.isHere(owner))
-    return badInput("expected a rank of this host, got '{}'", printable(number.str(), 20));
-  const std::optional<Member> &offering = member(owner);
-  if (!offering)
+  if (number.getAsInteger(10, owner) || owner < first_ ||
+      owner >= first_ + memory_.ranksPerHost() || !member(owner))
     return -1;
-  const auto found = offering->offers.find(name.str());
-  return found == offering->offers.end() ? -1 : found->second.get();
+  const auto found = member(owner)->offers.find(name.str());
+  return found == member(owner)->offers.end() ? -1 : found->second.get();
 }
 
 /// The connection of a rank has ended, or has to.

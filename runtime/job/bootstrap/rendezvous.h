@@ -6,12 +6,12 @@
 // all ranks see. It takes no part in running, and the ranks do not need it to abort. The messages
 // are in client.h.
 //
-// A peer that connects has the same user id, and says hello within a second with the right job and
-// version; any other is dropped and the job goes on. A hello of this job that contradicts what
-// another process has said, a rank that is taken or another number of ranks, aborts the job with
-// BadInput, so that all hear of it. So the host listens until the first all-gather, in which the
-// ranks agree on what to run. A later process finds nothing, and disturbs nothing. A host of a
-// job that has failed stops listening when the first rank of the next job of that name comes.
+// A peer that connects has the same user id, and says hello within a second; any other is dropped
+// and the job goes on. A hello that contradicts what another process has said, a rank that is taken
+// or another number of ranks, aborts the job with BadInput, so that all hear of it. So the host
+// listens until the first all-gather, in which the ranks agree on what to run. A later process
+// finds nothing, and disturbs nothing. A host of a job that has failed stops listening when the
+// first rank of the next job of that name comes.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -38,13 +38,13 @@ struct RendezvousPlace {
 /// At a new name, for ranks that are told it.
 Result<RendezvousPlace> listenAnywhere();
 /// At the first of the job's names that is free, see nameOfJob(). For the rank that hosts the job:
-/// `hello` is what it would say to another host of that job, which may have taken a name. BadInput
-/// with what that answers, since there are two of them then; Unsupported if no name is free.
+/// `hello` is what it says to another host that has taken a name. BadInput with what that answers,
+/// since there are two of them then; Unsupported if no name is free.
 Result<RendezvousPlace> listenForJob(const ClientHello &hello, Deadline deadline);
 
 struct RendezvousOptions {
   int64_t ranks = 1; ///< all of the job; the job memory says which of them are on this host
-  std::string job;   ///< the name that a hello has to give
+  std::string job;   ///< its name, for messages
   /// The rank that this process is itself, or -1: another process that says so contradicts it.
   int64_t ownRank = -1;
   /// All ranks have to come within this; then the job is aborted with TimedOut, which names those
@@ -107,17 +107,14 @@ private:
   // The thread, about new connections.
   void acceptPeer();
   void greet(Connection peer, pid_t pid);
-  Status whyRefused(const Result<ClientHello> &hello) const;
   Status contradiction(const ClientHello &hello, pid_t pid) const;
   void contradict(Connection &peer, const ClientHello &hello, const Status &cause);
-  void refuse(Connection &peer, const std::string &why);
   void welcome(Connection peer, pid_t pid, int64_t rank);
 
   // The thread, about ranks.
   void serveRank(int64_t rank, bool isDead);
   Status handle(Member &sender, Message message);
-  Status keepOffer(Member &sender, const std::string &name, FileDescriptor descriptor);
-  Result<int> findOffer(llvm::StringRef request);
+  int findOffer(llvm::StringRef request);
   void loseRank(int64_t rank, const Status &why);
   void setState(int64_t rank, RankState state);
   std::optional<Member> &member(int64_t rank) {

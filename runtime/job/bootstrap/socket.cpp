@@ -44,20 +44,14 @@ struct AbstractName {
   socklen_t size;
 };
 
-/// Takes the descriptors out of the control data of `message`. Returns how many came.
-size_t takeDescriptors(msghdr &message, FileDescriptor &last) {
-  size_t taken = 0;
-  for (cmsghdr *part = CMSG_FIRSTHDR(&message); part; part = CMSG_NXTHDR(&message, part)) {
-    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
-      continue;
-    const size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < count; ++i, ++taken) {
-      int number;
-      std::memcpy(&number, CMSG_DATA(part) + i * sizeof(int), sizeof number);
-      last = FileDescriptor(number);
-    }
-  }
-  return taken;
+/// The descriptor in the control data of `message`; invalid if there is none.
+FileDescriptor takeDescriptor(msghdr &message) {
+  const cmsghdr *part = CMSG_FIRSTHDR(&message);
+  if (!part || part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
+    return FileDescriptor();
+  int number;
+  std::memcpy(&number, CMSG_DATA(part), sizeof number);
+  return FileDescriptor(number);
 }
 } // namespace
 
@@ -179,8 +173,6 @@ Result<bool> Connection::send(llvm::StringRef text, int descriptor) {
 
 Result<std::optional<Message>> Connection::receive() {
   char buffer[Message::kMaxBytes];
-  // Room for one descriptor. Alignment makes it room for two on some machines, so that the number
-  // of those that came has to be looked at as well as the mark for those that did not fit.
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
   iovec part{buffer, sizeof buffer};
   msghdr message{};
@@ -195,9 +187,8 @@ Result<std::optional<Message>> Connection::receive() {
     return systemError("cannot receive");
   if (got <= 0)
     return peerFailed("the other side closed the connection");
-  Message received{{buffer, static_cast<size_t>(got)}, {}};
-  const size_t descriptors = takeDescriptors(message, received.descriptor);
-  if (descriptors > 1 || (message.msg_flags & (MSG_CTRUNC | MSG_TRUNC)))
+  Message received{{buffer, static_cast<size_t>(got)}, takeDescriptor(message)};
+  if (message.msg_flags & (MSG_CTRUNC | MSG_TRUNC))
     return badInput("expected a message of at most {} bytes with at most one descriptor, got more",
                     Message::kMaxBytes);
   return std::optional(std::move(received));

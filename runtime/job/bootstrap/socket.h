@@ -97,7 +97,7 @@ public:
   /// side is gone.
   Result<bool> send(llvm::StringRef text, int descriptor = -1);
   /// The next message, or nothing if none is there. PeerFailed at the end of the connection;
-  /// BadInput for a message that is too long or brings more than one descriptor.
+  /// BadInput for a message that is too long.
   Result<std::optional<Message>> receive();
   /// Blocks for it. TimedOut at the deadline.
   Result<Message> receive(Deadline deadline);

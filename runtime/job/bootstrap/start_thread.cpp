@@ -4,6 +4,7 @@
 
 #include "ir/failure.h"
 
+#include <csignal>
 #include <system_error>
 
 #include <sys/resource.h>
@@ -29,6 +30,12 @@ Status startThread(std::thread &thread, const char *purpose, std::function<void(
                        error.code().message(), likelyCause());
   }
   return Status::ok();
+}
+
+void blockSignals() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, nullptr);
 }
 
 } // namespace braid

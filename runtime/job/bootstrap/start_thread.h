@@ -14,6 +14,9 @@ namespace braid {
 /// says what it was for and which limit stands in the way, most often that of memory.
 Status startThread(std::thread &thread, const char *purpose, std::function<void()> body);
 
+/// Called by a thread: signals are for the process's other threads.
+void blockSignals();
+
 /// Calls a function that knows no deadline, on a thread that is left behind if it is late: `call`
 /// owns all that it uses. Nothing at the deadline, or if there is no thread.
 template <class Answer>

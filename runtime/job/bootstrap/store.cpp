@@ -24,13 +24,15 @@ Result<std::optional<std::string>> Store::get(const std::string &key,
   }
 }
 
-std::string storePrefix(const std::string &job) {
+std::string digestOf(const std::string &text) {
   constexpr size_t kDigits = 32;
   llvm::SHA1 hash;
-  hash.update(job);
+  hash.update(text);
   const auto digest = hash.final();
   const std::string bytes(digest.begin(), digest.end());
-  return "braid/" + llvm::toHex(bytes, true).substr(0, kDigits) + "/";
+  return llvm::toHex(bytes, true).substr(0, kDigits);
 }
+
+std::string storePrefix(const std::string &job) { return "braid/" + digestOf(job) + "/"; }
 
 } // namespace braid

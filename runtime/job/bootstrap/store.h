@@ -35,6 +35,8 @@ public:
   Result<std::optional<std::string>> get(const std::string &key, std::chrono::milliseconds timeout);
 };
 
+/// 32 hexadecimal digits, unlike those of any other text.
+std::string digestOf(const std::string &text);
 /// "braid/6f1c...a0/": what the keys of a job of that name begin with.
 std::string storePrefix(const std::string &job);
 

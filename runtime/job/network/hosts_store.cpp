@@ -16,33 +16,37 @@ Status noStore(const std::string &why) {
 
 using Clock = std::chrono::steady_clock;
 
-/// TimedOut if the store does not answer until the deadline.
-Status waitForAnswer(Store &store, Deadline deadline) {
+/// A proxy may take a connection and end it because the store is not there yet. So only a store
+/// that has answered is connected.
+Result<std::unique_ptr<Store>> tryStore(const TcpAddress &at, const std::string &whose,
+                                        Deadline deadline) {
+  std::unique_ptr<Store> store =
+      std::make_unique<TcpStore>(BRAID_TRY(connectTo(at, whose, deadline)), whose);
   for (;;) {
-    const Status status = store.poll("is anybody there").status();
-    if (status.code() != StatusCode::TimedOut || Clock::now() >= deadline)
-      return status;
+    const Status answer = store->poll("is anybody there").status();
+    if (answer.isOk())
+      return store;
+    if (answer.code() != StatusCode::TimedOut || Clock::now() >= deadline)
+      return answer;
   }
 }
 
-/// A proxy may take a connection and end it because the store is not there yet. So only a store
-/// that has answered is connected.
+/// Waits for the store, if `isPatient`.
 Result<std::unique_ptr<Store>> connectToStore(const TcpAddress &at, const std::string &whose,
                                               bool isPatient, Deadline deadline) {
   constexpr std::chrono::milliseconds kBeforeNextTry{50};
-  for (;;) {
-    FileDescriptor socket = BRAID_TRY(connectTo(at, whose, isPatient, deadline));
-    std::unique_ptr<Store> store = std::make_unique<TcpStore>(std::move(socket), whose);
-    const Status status = waitForAnswer(*store, deadline);
-    if (status.isOk())
+  for (Status why;;) {
+    Result<std::unique_ptr<Store>> store = tryStore(at, whose, deadline);
+    const StatusCode code = store.status().code();
+    if (!isPatient || (code != StatusCode::PeerFailed && code != StatusCode::TimedOut))
       return store;
-    if (status.code() != StatusCode::PeerFailed || !isPatient || Clock::now() >= deadline)
-      return status;
-    std::this_thread::sleep_for(kBeforeNextTry);
+    if (why.isOk() || code == StatusCode::PeerFailed) // a try that the deadline cut off says less
+      why = store.status();
+    if (Clock::now() >= deadline)
+      return Status(StatusCode::TimedOut, why.message());
+    std::this_thread::sleep_until(std::min(deadline, Clock::now() + kBeforeNextTry));
   }
 }
-
-bool isEveryAddress(const std::string &host) { return host == "0.0.0.0" || host == "::"; }
 
 } // namespace
 
@@ -96,13 +100,10 @@ Result<std::unique_ptr<Store>> HostsStore::connectToTorchrun(Deadline deadline) 
 
 Result<TcpAddress> HostsStore::startServer(Deadline deadline) {
   const TcpAddress at = given_ ? *given_ : TcpAddress{BRAID_TRY(addressOfThisHost()), 0};
-  server_ = BRAID_TRY(StoreServer::start(at, deadline));
-  TcpAddress listening = server_->address();
+  server_ = BRAID_TRY(StoreServer::start(at, place_.hosts, deadline));
   if (pmix_)
-    BRAID_TRY(pmix_->put("tcp://" + textOf(listening), deadline));
-  if (isEveryAddress(listening.host))
-    listening.host = listening.host == "::" ? "::1" : "127.0.0.1";
-  return listening;
+    BRAID_TRY(pmix_->put("tcp://" + textOf(server_->address()), deadline));
+  return server_->address();
 }
 
 Result<TcpAddress> HostsStore::findServer(Deadline deadline) {
@@ -113,11 +114,6 @@ Result<TcpAddress> HostsStore::findServer(Deadline deadline) {
   if (!at)
     return badInput("expected PMIx to say where host 0 is, got '{}'", printable(text, 80));
   return *at;
-}
-
-void HostsStore::close() {
-  if (server_)
-    server_->close();
 }
 
 } // namespace braid

@@ -13,7 +13,7 @@
 
 namespace braid {
 
-/// One rank's way to the store. Calls are made by one thread, but for close().
+/// One rank's way to the store. Calls are made by one thread.
 class HostsStore {
 public:
   /// Every rank of a job on several hosts has one as long as it takes part: Open MPI ends a job of
@@ -26,8 +26,6 @@ public:
   /// The first rank of each host, once. On host 0 the store then is there for the others, which
   /// wait for it until the deadline.
   Result<std::unique_ptr<Store>> connect(Deadline deadline);
-  /// All hosts have connected: a store of ours takes no more connections. Any thread.
-  void close();
 
 private:
   HostsStore(Place place, Environment environment)

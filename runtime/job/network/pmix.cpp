@@ -64,12 +64,9 @@ public:
 
   static Result<std::shared_ptr<PmixLibrary>> open(const Environment &environment);
 
-  /// The result of `call`; nothing soon after the deadline, and from then on.
-  std::optional<int> within(Deadline deadline, std::function<int(PmixLibrary &)> call);
-  std::string explained(int code) const {
-    const char *text = explain ? explain(code) : nullptr;
-    return fmt::format("{} ({})", text ? text : "an error", code);
-  }
+  /// TimedOut soon after the deadline, and from then on; PeerFailed, with PMIx's reason, if the
+  /// code that `call` returns is another failure.
+  Status run(Deadline deadline, std::function<int(PmixLibrary &)> call);
 
 private:
   bool isStuck_ = false; ///< a call has not returned
@@ -97,26 +94,28 @@ Result<std::shared_ptr<PmixLibrary>> PmixLibrary::open(const Environment &enviro
   return library;
 }
 
-std::optional<int> PmixLibrary::within(Deadline deadline, std::function<int(PmixLibrary &)> call) {
-  if (isStuck_)
-    return std::nullopt;
-  const std::optional<int> code =
-      callWithin<int>(std::max(deadline, deadlineIn(kForLastAnswer)), "calling PMIx",
-                      [call, library = shared_from_this()] { return call(*library); });
+Status PmixLibrary::run(Deadline deadline, std::function<int(PmixLibrary &)> call) {
+  std::optional<int> code;
+  if (!isStuck_)
+    code = callWithin<int>(std::max(deadline, deadlineIn(kForLastAnswer)), "calling PMIx",
+                           [call, library = shared_from_this()] { return call(*library); });
   isStuck_ = !code;
-  return code;
+  if (!code || *code == NotFoundYet || *code == TimedOutCode)
+    return timedOut("PMIx's server did not answer in time");
+  if (*code == Success)
+    return Status::ok();
+  const char *text = explain ? explain(*code) : "an error";
+  return peerFailed("expected an answer of PMIx's server, got: {} ({})", text, *code);
 }
 
 Result<std::unique_ptr<Pmix>> Pmix::open(const Place &place, const Environment &environment,
                                          Deadline deadline) {
   auto library = BRAID_TRY(PmixLibrary::open(environment));
-  const std::optional<int> code = library->within(
-      deadline, [](PmixLibrary &pmix) { return pmix.init(&pmix.self, nullptr, 0); });
-  if (!code)
-    return timedOut("PMIx's server did not answer in time");
-  if (*code != Success)
-    return unsupported("PMIx: expected the launcher to have a server, got: {}",
-                       library->explained(*code));
+  const Status begun =
+      library->run(deadline, [](PmixLibrary &pmix) { return pmix.init(&pmix.self, nullptr, 0); });
+  if (begun.code() == StatusCode::PeerFailed)
+    return unsupported("PMIx: {}", begun.message());
+  BRAID_TRY(begun);
   std::unique_ptr<Pmix> opened(new Pmix(library, storePrefix(place.job) + "store"));
   if (library->self.rank != static_cast<uint32_t>(place.rank))
     return badInput("expected PMIx to say that this is rank {}, got {}", place.rank,
@@ -125,29 +124,24 @@ Result<std::unique_ptr<Pmix>> Pmix::open(const Place &place, const Environment &
 }
 
 Pmix::~Pmix() {
-  (void)library_->within(deadlineIn(kForLastAnswer),
-                         [](PmixLibrary &pmix) { return pmix.finalize(nullptr, 0); });
+  (void)library_->run(deadlineIn(kForLastAnswer),
+                      [](PmixLibrary &pmix) { return pmix.finalize(nullptr, 0); });
 }
 
 Status Pmix::put(const std::string &text, Deadline deadline) {
-  const std::optional<int> code = library_->within(deadline, [key = key_, text](PmixLibrary &pmix) {
+  return library_->run(deadline, [key = key_, text](PmixLibrary &pmix) {
     Value entry;
     entry.type = kText;
     entry.data.text = const_cast<char *>(text.c_str()); // it is copied
     const int put = pmix.put(kForAll, key.c_str(), &entry);
     return put == Success ? pmix.commit() : put;
   });
-  if (!code)
-    return timedOut("PMIx's server did not take an address in time");
-  if (*code != Success)
-    return peerFailed("expected PMIx to take an address, got: {}", library_->explained(*code));
-  return Status::ok();
 }
 
 namespace {
 
-/// Asks once. `text` is set if the answer is a text of no more than kLongest characters.
-int getOnce(PmixLibrary &pmix, const std::string &key, std::optional<std::string> &text) {
+/// Asks once. `text` stays empty if the answer is not a text of at most kLongest characters.
+int getOnce(PmixLibrary &pmix, const std::string &key, std::string &text) {
   Process owner = pmix.self;
   owner.rank = 0;
   Info limit;
@@ -159,11 +153,11 @@ int getOnce(PmixLibrary &pmix, const std::string &key, std::optional<std::string
   if (code != Success || !value)
     return code == Success ? int(NotFoundYet) : code;
   constexpr size_t kLongest = 300;
-  if (value->type == kText && value->data.text &&
-      strnlen(value->data.text, kLongest + 1) <= kLongest)
-    text = value->data.text;
-  if (value->type == kText)
+  if (value->type == kText && value->data.text) {
+    const size_t size = strnlen(value->data.text, kLongest + 1);
+    text.assign(value->data.text, size <= kLongest ? size : 0);
     std::free(value->data.text); // as PMIX_VALUE_RELEASE does
+  }
   std::free(value);
   return code;
 }
@@ -171,23 +165,18 @@ int getOnce(PmixLibrary &pmix, const std::string &key, std::optional<std::string
 } // namespace
 
 Result<std::string> Pmix::get(Deadline deadline) {
-  for (;;) {
-    auto text = std::make_shared<std::optional<std::string>>();
-    const std::optional<int> code = library_->within(
-        deadline, [key = key_, text](PmixLibrary &pmix) { return getOnce(pmix, key, *text); });
-    if (!code)
-      return timedOut("PMIx's server had no address of host 0 in time");
-    if (*code == Success && !*text)
-      return badInput("expected PMIx to have a text that Braid has put, got another value");
-    if (*code == Success)
-      return **text;
-    if (*code != NotFoundYet && *code != TimedOutCode)
-      return peerFailed("expected PMIx to have an address of host 0, got: {}",
-                        library_->explained(*code));
-    if (Clock::now() >= deadline)
-      return timedOut("PMIx's server had no address of host 0 in time");
-    std::this_thread::sleep_until(std::min(deadline, Clock::now() + kPause));
-  }
+  auto text = std::make_shared<std::string>();
+  BRAID_TRY(library_->run(deadline, [=, key = key_](PmixLibrary &pmix) {
+    for (;;) {
+      const int code = getOnce(pmix, key, *text);
+      if ((code != NotFoundYet && code != TimedOutCode) || Clock::now() >= deadline)
+        return code;
+      std::this_thread::sleep_for(kPause);
+    }
+  }));
+  if (text->empty())
+    return badInput("expected PMIx to have a text that Braid has put, got another value");
+  return *text;
 }
 
 } // namespace braid

@@ -8,20 +8,12 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Errno.h"
 
-#include <csignal>
-
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 namespace braid {
-namespace {
-
-constexpr size_t kMostClients = 4096;
-constexpr size_t kMostBytes = size_t(1) << 30; ///< sum over all values
-
-} // namespace
 
 Status StoreTable::serve(std::string &bytes, std::string &answers) {
   llvm::StringRef rest = bytes;
@@ -30,76 +22,57 @@ Status StoreTable::serve(std::string &bytes, std::string &answers) {
     const Result<std::optional<StoreRequest>> request = StoreRequest::take(rest);
     if (request && !*request)
       break;
-    status = request ? answer(**request, answers) : request.status();
+    status = request.status();
+    if (request)
+      answer(**request, answers);
   }
   bytes.erase(0, bytes.size() - rest.size());
   return status;
 }
 
-Status StoreTable::answer(const StoreRequest &request, std::string &answers) {
+void StoreTable::answer(const StoreRequest &request, std::string &answers) {
   if (request.kind == StoreRequest::Kind::Validate)
-    return Status::ok();
-  auto found = values_.find(request.key);
-  const std::string there = found == values_.end() ? "" : found->second;
-  if (request.kind == StoreRequest::Kind::CompareSet && there != request.expected) {
-    answers += textOfStore(there);
-    return Status::ok();
-  }
-  if (bytes_ - there.size() + request.value.size() > kMostBytes)
-    return badInput("expected at most {} bytes in a store, got more", kMostBytes);
-  bytes_ += request.value.size() - there.size();
-  values_[request.key] = request.value;
+    return;
+  std::string &there = values_[request.key]; // empty: there is none
+  if (request.kind == StoreRequest::Kind::Set || there == request.expected)
+    there = request.value;
   if (request.kind == StoreRequest::Kind::CompareSet)
-    answers += textOfStore(request.value);
-  return Status::ok();
+    answers += textOfStore(there);
 }
 
-Result<std::unique_ptr<StoreServer>> StoreServer::start(const TcpAddress &at, Deadline deadline) {
+Result<std::unique_ptr<StoreServer>> StoreServer::start(const TcpAddress &at, int64_t hosts,
+                                                        Deadline deadline) {
   TcpListener listener = BRAID_TRY(listenAt(at, deadline));
-  FileDescriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake.isValid())
+  FileDescriptor end(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!end.isValid())
     return unsupported("cannot make an eventfd: {}", llvm::sys::StrError(errno));
-  std::unique_ptr<StoreServer> server(new StoreServer(std::move(listener), std::move(wake)));
+  std::unique_ptr<StoreServer> server(new StoreServer(std::move(listener), hosts, std::move(end)));
   BRAID_TRY(
       startThread(server->thread_, "the hosts' store", [server = server.get()] { server->run(); }));
   return server;
 }
 
 StoreServer::~StoreServer() {
-  isEnding_ = true;
-  wake();
+  const uint64_t one = 1;
+  (void)!write(end_.get(), &one, sizeof one);
   if (thread_.joinable())
     thread_.join();
 }
 
-void StoreServer::close() {
-  isClosed_ = true;
-  wake();
-}
-
-void StoreServer::wake() {
-  const uint64_t one = 1;
-  (void)!write(wake_.get(), &one, sizeof one);
-}
-
 void StoreServer::run() {
-  // Signals are for the process's own threads.
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, nullptr);
-  std::vector<pollfd> events;
-  while (!isEnding_) {
-    events = {{wake_.get(), POLLIN, 0}, {listener_.socket.get(), POLLIN, 0}};
+  blockSignals();
+  for (;;) {
+    std::vector<pollfd> events = {{end_.get(), POLLIN, 0}, {listener_.socket.get(), POLLIN, 0}};
     // A client that does not read its answers is not heard.
     for (const Client &client : clients_)
       events.push_back(
           {client.socket.get(), client.answers.empty() ? short(POLLIN) : short(POLLOUT), 0});
     poll(events.data(), events.size(), -1);
-    uint64_t count;
-    (void)!read(wake_.get(), &count, sizeof count);
+    if (events[0].revents)
+      return;
     size_t i = 2;
     llvm::erase_if(clients_, [&](Client &client) { return events[i++].revents && !serve(client); });
-    if (isClosed_)
+    if (llvm::count_if(clients_, [](const Client &client) { return client.isHost; }) == hosts_)
       listener_.socket.reset();
     else if (events[1].revents)
       accept();
@@ -108,7 +81,7 @@ void StoreServer::run() {
 
 void StoreServer::accept() {
   FileDescriptor socket = acceptFrom(listener_);
-  if (socket.isValid() && clients_.size() < kMostClients)
+  if (socket.isValid())
     clients_.push_back({std::move(socket)});
 }
 
@@ -122,6 +95,7 @@ bool StoreServer::serve(Client &client) {
     client.requests.append(bytes, static_cast<size_t>(std::max<ssize_t>(got, 0)));
     if (!table_.serve(client.requests, client.answers).isOk())
       return false;
+    client.isHost |= !client.answers.empty();
   }
   const ssize_t sent = send(client.socket.get(), client.answers.data(), client.answers.size(),
                             MSG_DONTWAIT | MSG_NOSIGNAL);

@@ -1,7 +1,7 @@
 //===- runtime/job/network/store_server.h - the store that host 0 has for the others ----------===//
 //
 // Anyone who reaches its port can read and write it, as with torchrun's store. It takes connections
-// until close().
+// until all hosts have come; then the port is free.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -9,7 +9,6 @@
 #include "runtime/job/network/tcp.h"
 #include "runtime/job/network/tcp_store.h"
 
-#include <atomic>
 #include <map>
 #include <memory>
 #include <thread>
@@ -24,38 +23,36 @@ public:
   Status serve(std::string &bytes, std::string &answers);
 
 private:
-  Status answer(const StoreRequest &request, std::string &answers);
+  void answer(const StoreRequest &request, std::string &answers);
   std::map<std::string, std::string> values_;
-  size_t bytes_ = 0; ///< sum over all values
 };
 
 class StoreServer {
 public:
   /// Listens, and starts a thread. Fails as listenAt() does.
-  static Result<std::unique_ptr<StoreServer>> start(const TcpAddress &at, Deadline deadline);
+  static Result<std::unique_ptr<StoreServer>> start(const TcpAddress &at, int64_t hosts,
+                                                    Deadline deadline);
   /// Ends all connections.
   ~StoreServer();
   StoreServer(const StoreServer &) = delete;
 
   const TcpAddress &address() const { return listener_.address; }
-  /// Takes no more connections, and frees the port. Any thread.
-  void close();
 
 private:
   struct Client {
     FileDescriptor socket;
     std::string requests = {}, answers = {};
+    bool isHost = false; ///< it has asked something
   };
-  StoreServer(TcpListener listener, FileDescriptor wake)
-      : listener_(std::move(listener)), wake_(std::move(wake)) {}
+  StoreServer(TcpListener listener, int64_t hosts, FileDescriptor end)
+      : listener_(std::move(listener)), hosts_(hosts), end_(std::move(end)) {}
   void run();
-  void wake();
   void accept();
   bool serve(Client &client);
 
   TcpListener listener_;
-  const FileDescriptor wake_; ///< an eventfd
-  std::atomic<bool> isClosed_{false}, isEnding_{false};
+  const int64_t hosts_;
+  const FileDescriptor end_; ///< an eventfd: readable when the thread is to end
   std::vector<Client> clients_;
   StoreTable table_;
   std::thread thread_;

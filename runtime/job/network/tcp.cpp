@@ -32,26 +32,18 @@ using std::chrono::milliseconds;
 constexpr int kWaitingConnections = 128;
 /// Each of several addresses has this long, so that a silent one does not keep us from the others.
 constexpr milliseconds kForAddress{3000};
-/// The time until addresses that refused are asked again.
-constexpr milliseconds kBetweenTries{50};
 
 void sendAtOnce(int socket) {
   const int on = 1;
   setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-FileDescriptor makeSocket(const SocketAddress &address) {
-  return FileDescriptor(
-      ::socket(address.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-}
-
-const sockaddr *rawAddress(const SocketAddress &address) {
-  return reinterpret_cast<const sockaddr *>(&address.bytes);
-}
+/// The addresses of a name, as a list.
+using Addresses = std::shared_ptr<const addrinfo>;
 
 struct Resolved {
-  std::vector<SocketAddress> addresses;
-  std::string failure; ///< why there are none
+  Addresses addresses;
+  int error;
 };
 
 Resolved resolveNow(const std::string &host, uint16_t port) {
@@ -59,21 +51,27 @@ Resolved resolveNow(const std::string &host, uint16_t port) {
   wanted.ai_socktype = SOCK_STREAM;
   wanted.ai_flags = AI_NUMERICSERV;
   addrinfo *list = nullptr;
-  Resolved resolved;
-  if (int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &list)) {
-    resolved.failure = gai_strerror(error);
-    return resolved;
-  }
-  for (addrinfo *entry = list; entry; entry = entry->ai_next) {
-    if (entry->ai_addrlen > sizeof(sockaddr_storage))
-      continue;
-    SocketAddress address;
-    std::memcpy(&address.bytes, entry->ai_addr, entry->ai_addrlen);
-    address.size = entry->ai_addrlen;
-    resolved.addresses.push_back(address);
-  }
-  freeaddrinfo(list);
-  return resolved;
+  const int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &list);
+  if (error != 0)
+    return {nullptr, error};
+  return {Addresses(list, [](const addrinfo *all) { freeaddrinfo(const_cast<addrinfo *>(all)); }),
+          0};
+}
+
+/// At least one. BadInput if the name has none.
+Result<Addresses> resolveWithin(const std::string &host, uint16_t port, Deadline deadline) {
+  const std::optional<Resolved> resolved = callWithin<Resolved>(
+      deadline, "resolving a name", [host, port] { return resolveNow(host, port); });
+  if (!resolved)
+    return timedOut("no address of '{}' was found in time", printable(host, 253));
+  if (!resolved->addresses)
+    return badInput("expected a host with an address, got '{}': {}", printable(host, 253),
+                    gai_strerror(resolved->error));
+  return resolved->addresses;
+}
+
+FileDescriptor makeSocket(const addrinfo &address) {
+  return FileDescriptor(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
 /// An address as numbers, and its port.
@@ -88,34 +86,29 @@ TcpAddress numbersOf(const sockaddr *address, socklen_t size) {
   return numbers;
 }
 
-TcpAddress addressOfSocket(int socket) {
-  sockaddr_storage bytes = {};
-  socklen_t size = sizeof bytes;
-  if (getsockname(socket, reinterpret_cast<sockaddr *>(&bytes), &size) != 0)
-    return {};
-  return numbersOf(reinterpret_cast<const sockaddr *>(&bytes), size);
-}
-
 /// Nothing, and an errno, if that fails.
-std::optional<TcpListener> tryToListen(const SocketAddress &address, int &error) {
-  FileDescriptor socket = makeSocket(address);
+std::optional<TcpListener> tryToListen(const addrinfo &at, int &error) {
+  FileDescriptor socket = makeSocket(at);
   const int on = 1;
+  sockaddr_storage bytes = {};
+  auto *own = reinterpret_cast<sockaddr *>(&bytes);
+  socklen_t size = sizeof bytes;
   // The port of a job that has just ended can be taken at once.
   if (!socket.isValid() ||
       setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
-      ::bind(socket.get(), rawAddress(address), address.size) != 0 ||
-      ::listen(socket.get(), kWaitingConnections) != 0) {
+      ::bind(socket.get(), at.ai_addr, at.ai_addrlen) != 0 ||
+      ::listen(socket.get(), kWaitingConnections) != 0 ||
+      getsockname(socket.get(), own, &size) != 0) {
     error = errno;
     return std::nullopt;
   }
-  TcpAddress numbers = addressOfSocket(socket.get());
-  return TcpListener{std::move(socket), std::move(numbers)};
+  return TcpListener{std::move(socket), numbersOf(own, size)};
 }
 
 /// Invalid, and an errno, if that fails.
-FileDescriptor tryToConnect(const SocketAddress &address, Deadline deadline, int &error) {
-  FileDescriptor socket = makeSocket(address);
-  if (!socket.isValid() || (::connect(socket.get(), rawAddress(address), address.size) != 0 &&
+FileDescriptor tryToConnect(const addrinfo &to, Deadline deadline, int &error) {
+  FileDescriptor socket = makeSocket(to);
+  if (!socket.isValid() || (::connect(socket.get(), to.ai_addr, to.ai_addrlen) != 0 &&
                             errno != EINPROGRESS && errno != EINTR)) {
     error = errno;
     return FileDescriptor();
@@ -150,22 +143,11 @@ std::vector<std::string> addressesOfInterfaces() {
 
 } // namespace
 
-Result<std::vector<SocketAddress>> resolveWithin(const std::string &host, uint16_t port,
-                                                 Deadline deadline) {
-  std::optional<Resolved> resolved = callWithin<Resolved>(
-      deadline, "resolving a name", [host, port] { return resolveNow(host, port); });
-  if (!resolved)
-    return timedOut("no address of '{}' was found in time", printable(host, 253));
-  if (resolved->addresses.empty())
-    return badInput("expected a host with an address, got '{}': {}", printable(host, 253),
-                    resolved->failure);
-  return std::move(resolved->addresses);
-}
-
 Result<TcpListener> listenAt(const TcpAddress &at, Deadline deadline) {
   int error = 0;
-  for (const SocketAddress &address : BRAID_TRY(resolveWithin(at.host, at.port, deadline))) {
-    if (std::optional<TcpListener> listener = tryToListen(address, error))
+  const Addresses addresses = BRAID_TRY(resolveWithin(at.host, at.port, deadline));
+  for (const addrinfo *each = addresses.get(); each; each = each->ai_next) {
+    if (std::optional<TcpListener> listener = tryToListen(*each, error))
       return std::move(*listener);
     // At another address of this host, the others would not look for it: somebody else answers.
     if (error == EADDRINUSE)
@@ -184,38 +166,33 @@ FileDescriptor acceptFrom(const TcpListener &listener) {
   return socket;
 }
 
-Result<FileDescriptor> connectTo(const TcpAddress &at, const std::string &whose, bool isPatient,
+Result<FileDescriptor> connectTo(const TcpAddress &at, const std::string &whose,
                                  Deadline deadline) {
-  std::vector<SocketAddress> addresses = BRAID_TRY(resolveWithin(at.host, at.port, deadline));
-  for (int error = 0;;) {
-    for (const SocketAddress &address : addresses) {
-      int its = 0;
-      FileDescriptor socket = tryToConnect(address, deadline, its);
-      if (socket.isValid())
-        return socket;
-      if (error == 0 || its != ETIMEDOUT) // one that the deadline cut off says nothing
-        error = its;
-      if (Clock::now() >= deadline)
-        return timedOut("expected {} to take a connection, got: {}", whose,
-                        llvm::sys::StrError(error));
-    }
-    if (!isPatient)
-      return peerFailed("expected {} to take a connection, got: {}", whose,
-                        llvm::sys::StrError(error));
-    std::this_thread::sleep_until(std::min(deadline, Clock::now() + kBetweenTries));
+  int error = 0;
+  const Addresses addresses = BRAID_TRY(resolveWithin(at.host, at.port, deadline));
+  for (const addrinfo *each = addresses.get(); each; each = each->ai_next) {
+    int its = 0;
+    FileDescriptor socket = tryToConnect(*each, deadline, its);
+    if (socket.isValid())
+      return socket;
+    if (error == 0 || its != ETIMEDOUT) // one that the deadline cut off says nothing
+      error = its;
   }
+  const std::string why = llvm::sys::StrError(error);
+  if (Clock::now() >= deadline)
+    return timedOut("expected {} to take a connection, got: {}", whose, why);
+  return peerFailed("expected {} to take a connection, got: {}", whose, why);
 }
 
 Result<std::string> addressOfThisHost() {
   const std::vector<std::string> addresses = addressesOfInterfaces();
   if (addresses.empty())
     return unsupported("expected an interface that leads to other hosts, got none that is up");
-  if (const std::string name = hostName(); !name.empty())
-    if (auto found = resolveWithin(name, 0, deadlineIn(std::chrono::seconds(2))))
-      for (const SocketAddress &each : *found)
-        if (std::string host = numbersOf(rawAddress(each), each.size).host;
-            llvm::is_contained(addresses, host))
-          return host;
+  if (const auto named = resolveWithin(hostName(), 0, deadlineIn(std::chrono::seconds(2))))
+    for (const addrinfo *each = named->get(); each; each = each->ai_next)
+      if (std::string host = numbersOf(each->ai_addr, each->ai_addrlen).host;
+          llvm::is_contained(addresses, host))
+        return host;
   return addresses.front();
 }
 

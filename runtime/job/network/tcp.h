@@ -8,18 +8,7 @@
 #include "runtime/job/bootstrap/environment.h"
 #include "runtime/job/bootstrap/socket.h"
 
-#include <sys/socket.h>
-
 namespace braid {
-
-struct SocketAddress {
-  sockaddr_storage bytes = {};
-  socklen_t size = 0;
-};
-
-/// The addresses that a name has, at least one, each with `port`. BadInput if the name has none.
-Result<std::vector<SocketAddress>> resolveWithin(const std::string &host, uint16_t port,
-                                                 Deadline deadline);
 
 /// A socket that takes connections at one address of this host.
 struct TcpListener {
@@ -32,11 +21,9 @@ struct TcpListener {
 Result<TcpListener> listenAt(const TcpAddress &at, Deadline deadline);
 /// A connection that has been made, which does not block; invalid if there is none now.
 FileDescriptor acceptFrom(const TcpListener &listener);
-/// A connection, which does not block. Tries all addresses that the name has, in turns, until one
-/// takes it. Where each refuses, PeerFailed at once, or TimedOut at the deadline if `isPatient`.
-/// `whose` names the other side in messages: "torchrun's store at node1:29500".
-Result<FileDescriptor> connectTo(const TcpAddress &at, const std::string &whose, bool isPatient,
-                                 Deadline deadline);
+/// A connection, which does not block, to the first address of the name that takes it. PeerFailed
+/// if none does. `whose` names the other side in messages: "torchrun's store at node1:29500".
+Result<FileDescriptor> connectTo(const TcpAddress &at, const std::string &whose, Deadline deadline);
 
 /// An address that other hosts may reach this one by: what its name means, if that is one of its
 /// interfaces' and not the loopback's, else that of the first interface which is up. Unsupported if
