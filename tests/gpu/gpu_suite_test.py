@@ -246,6 +246,19 @@ def test_shared_gpus():
     check(outcome.code == 77 and not runs, f"expected nothing to run, got {outcome.lines}")
 
 
+def test_shared_gpus_and_nccl():
+    """NCCL refuses ranks that share a GPU, so cases that use it are skipped, and say so."""
+    for gpus, memory, word, commands in ((1, "vmm", "passed", 6), (2, "nccl", "passed", 6),
+                                         (1, "nccl", "skipped", 0)):
+        with Machine(gpus, NOTES) as machine:
+            outcome = machine.run("--only", f"memory {memory} gather", "--share-gpus")
+            found = [line for line in outcome.lines if line.startswith(word)]
+            check(len(found) == 6 and len(machine.noted()) == commands,
+                  f"expected 6 cases {word}, got {outcome.lines}")
+            check(all("NCCL needs one for each" in line for line in found) == (word == "skipped"),
+                  f"expected why, got {outcome.lines}")
+
+
 def test_no_gpus():
     outcome, runs = exact_cases(0)
     check(outcome.code == 77 and not runs, f"expected nothing to run, got {outcome.lines}")
@@ -413,37 +426,6 @@ def test_faults():
                 and ": wrong: the victim is not named" in case["detail"], f"expected why: {case}")
     outcomes = [case["outcome"] for case in cases.values()]
     check({"passed", "failed"} == set(outcomes), f"expected both kinds, got {outcomes}")
-
-
-class Said:
-    """A job that said all this at once, `seconds` after its fault, and has ended."""
-
-    def __init__(self, said, seconds):
-        self.said, self.seconds, self.command, self.code = said, seconds, self, 6
-
-    def first(self, beginning):
-        return self.seconds if beginning in self.said else None
-
-    def out(self):
-        return self.said
-
-
-def test_late_errors():
-    """From the fault on, whether the job starts or runs."""
-    sys.path.insert(0, FOLDER)
-    from gpu_faults import Fault
-
-    def what_is_wrong(seed, said_after, ended_after):
-        fault = Fault("braid", seed, ["0"] * 4)
-        fault.ended_after = ended_after
-        fault.judge(Said(f"braid: error: rank {fault.victim} is gone", said_after), 0)
-        return fault.wrong
-    for seed in (0, 1):
-        check(not what_is_wrong(seed, 3.4, 7.4), "expected 3.4 s and 7.4 s to be in time")
-        wrong = what_is_wrong(seed, 3.6, 7.4)
-        check(wrong == ["the error came after 3.6 s"], f"expected 3.6 s to be late, got {wrong}")
-        wrong = what_is_wrong(seed, 3.4, 7.6)
-        check(wrong == ["the end came after 7.6 s"], f"expected 7.6 s to be late, got {wrong}")
 
 
 def test_fault_seeds():

@@ -146,16 +146,6 @@ TEST_F(NcclMessagesTest, EveryCollective) {
                                        "ncclRecv 2 f32 from 1 comm 1 stream 3", "ncclGroupEnd"));
 }
 
-TEST_F(NcclMessagesTest, WaitsForWhatIsInProgress) {
-  standIn_->pollsInProgress = 3;
-  auto messages = make();
-  ASSERT_TRUE(openAll(*messages, 0, 2).isOk());
-  EXPECT_TRUE(
-      messages->group(streamOf(1), {{Direction::Send, 1, DType::F32, data_, 8}}, {}).isOk());
-  EXPECT_TRUE(messages->close(std::chrono::milliseconds(100)).isOk());
-  EXPECT_EQ(standIn_->liveCommunicators, 0);
-}
-
 TEST_F(NcclMessagesTest, WhatStaysInProgressTimesOut) {
   standIn_->pollsInProgress = -1;
   auto messages = make(0, kShort);
@@ -553,24 +543,6 @@ TEST_F(NcclMessagesTest, MemoryOfAnAbortedJobIsOnlyFreed) {
   (void)takeCalls();
   *memory = nullptr;
   EXPECT_THAT(takeCalls(), ElementsAre("ncclMemFree"));
-}
-
-TEST_F(NcclMessagesTest, AHundredTimesLeaveNothing) {
-  library_.version = 23203;
-  for (int i = 0; i < 100; ++i) {
-    FakeControl control(0, 3);
-    auto messages = make();
-    const TransferMode mode = i % 2 ? kWindows : kRegistered;
-    auto memory = messages->symmetricMemory(mode.memory, control);
-    ASSERT_TRUE(memory.isOk() && (*memory)->allocate(4096).isOk());
-    ASSERT_TRUE(openAll(*messages, 0, 3, {{0, 1}, {0, 2}}, mode).isOk());
-    EXPECT_EQ(standIn_->liveCommunicators, 4);
-    (*memory)->closePeers();
-    ASSERT_TRUE(messages->close(std::chrono::milliseconds(100)).isOk());
-    *memory = nullptr;
-    messages = nullptr;
-    EXPECT_EQ(standIn_->liveCommunicators + standIn_->liveMemory + standIn_->liveRegistrations, 0);
-  }
 }
 
 // -- The library. --
