@@ -8,8 +8,6 @@
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 
-#include <dlfcn.h>
-
 #include <cstdlib>
 
 namespace braid {

@@ -3,6 +3,7 @@
 
 #include "api/status.h"
 
+#include <dlfcn.h>
 #include <string>
 
 namespace braid {
@@ -28,6 +29,25 @@ struct OpenLibrary {
 Result<OpenLibrary> openLibrary(const LibraryPlaces &places);
 /// The same from this file.
 Result<OpenLibrary> openLibrary(const LibraryPlaces &places, const std::string &file);
+
+/// Finds functions of a library by name.
+class EntryPoints {
+public:
+  explicit EntryPoints(void *library) : library_(library) {}
+
+  /// Null: the library has no such function.
+  template <class Function> void find(const char *symbol, Function &function) {
+    function = reinterpret_cast<Function>(dlsym(library_, symbol));
+    if (!function && !missing_)
+      missing_ = symbol;
+  }
+  /// The first function that was not found, or null.
+  const char *missing() const { return missing_; }
+
+private:
+  void *const library_;
+  const char *missing_ = nullptr;
+};
 
 /// Sets `variable` to `off`, so that `user` starts without NVLink multicast. Unsupported if the
 /// user has asked for it.

@@ -6,9 +6,6 @@
 #include "ir/failure.h"
 #include "runtime/loader.h"
 
-#include <dlfcn.h>
-#include <fmt/format.h>
-
 #include <cstdlib>
 
 namespace braid::nccl {
@@ -20,18 +17,11 @@ constexpr int kLeast = 21900;
 Result<Library> read(const OpenLibrary &opened) {
   Library library;
   library.file = opened.name;
-  const char *missing = nullptr;
-  auto find = [&](const char *symbol, auto &function) {
-    function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(opened.handle, symbol));
-    if (!function && !missing)
-      missing = symbol;
-  };
-#define BRAID_NCCL_FIND(Result, Name, Arguments) find("nccl" #Name, library.call.Name);
+  EntryPoints found(opened.handle), optional = found;
+#define BRAID_NCCL_FIND(Result, Name, Arguments) found.find("nccl" #Name, library.call.Name);
   BRAID_NCCL_FUNCTIONS(BRAID_NCCL_FIND)
 #undef BRAID_NCCL_FIND
-#define BRAID_NCCL_FIND(Result, Name, Arguments)                                                   \
-  library.call.Name =                                                                              \
-      reinterpret_cast<decltype(library.call.Name)>(dlsym(opened.handle, "nccl" #Name));
+#define BRAID_NCCL_FIND(Result, Name, Arguments) optional.find("nccl" #Name, library.call.Name);
   BRAID_NCCL_WINDOW_FUNCTIONS(BRAID_NCCL_FIND)
 #undef BRAID_NCCL_FIND
   if (library.call.GetVersion) {
@@ -44,8 +34,8 @@ Result<Library> read(const OpenLibrary &opened) {
                          versionText(kLeast), versionText(library.version), library.file,
                          kPlaces.variable);
   }
-  if (missing)
-    return unsupported("NCCL: {} lacks {}; {} may name the file", library.file, missing,
+  if (found.missing())
+    return unsupported("NCCL: {} lacks {}; {} may name the file", library.file, found.missing(),
                        kPlaces.variable);
   return library;
 }
