@@ -3,8 +3,8 @@
 // Prints a table: sums of many sizes beside copies within memory that move as many bytes, each the
 // median of 21 measurements of several launches in a row, and, for a launch alone, of 21. Buffers
 // take turns, so that none is in the cache when its turn comes. Every case is first compared bit by
-// bit with a sum by a kernel that does nothing clever. Exits with 77 where there is no GPU, and with
-// 1 if a sum is wrong.
+// bit with a sum by a kernel that does nothing clever. Exits with 77 where there is no GPU, and
+// with 1 if a sum is wrong.
 //
 //===----------------------------------------------------------------------------------------===//
 
