@@ -2,7 +2,6 @@
 
 #include "backends/cuda/cuda_memory.h"
 
-#include "backends/cuda/memory/nvshmem_memory.h"
 #include "ir/failure.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -73,8 +72,6 @@ Result<std::unique_ptr<SymmetricMemory>> CudaMemory::make(MemoryFrom from, Contr
     return makeIpcMemory();
   case MemoryFrom::Vmm:
     return makeVmmMemory(group_);
-  case MemoryFrom::Nvshmem:
-    return makeNvshmemMemory(group_, control);
   case MemoryFrom::Nccl:
   case MemoryFrom::NcclRegistered:
     return makeOfMessages_(from, control);

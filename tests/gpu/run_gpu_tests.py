@@ -215,7 +215,7 @@ def add_memory_test(suite, memory, program):
               uses_nccl=memory == "nccl")
 
 
-MEMORIES = ("vmm", "nccl", "nvshmem")
+MEMORIES = ("vmm", "nccl")
 
 
 def memories(suite):
@@ -249,13 +249,11 @@ def memories(suite):
         program = os.path.join(os.path.dirname(suite.braid), "gpu_memory_test")
         if os.path.exists(program):
             add_memory_test(suite, memory, program)
-    # If the flag were ignored, these would pass by CUDA IPC.
-    for memory in ("nccl", "nvshmem"):
-        suite.add_command(f"memory {memory} that is not there",
-                          ["env", f"BRAID_{memory.upper()}_LIBRARY=/nonexistent", suite.braid,
-                           "run", EXAMPLE, "--backend", "cuda", "--ranks", "2", "--schedule",
-                           "pairwise", "--memory", memory, "--flight-records", "none"], 2,
-                          expect=4)
+    # If the flag were ignored, this would pass by CUDA IPC.
+    suite.add_command("memory nccl that is not there",
+                      ["env", "BRAID_NCCL_LIBRARY=/nonexistent", suite.braid, "run", EXAMPLE,
+                       "--backend", "cuda", "--ranks", "2", "--schedule", "pairwise", "--memory",
+                       "nccl", "--flight-records", "none"], 2, expect=4)
     add("nccl", "windows for collectives", ["--transport", "messages", "--schedule", "collective",
                                             "--graph"] + sizes)
 

@@ -1,6 +1,5 @@
 //===- tests/backends/nccl/nccl_messages_test.cpp - what is asked of NCCL, and if it fails ----===//
 
-#include "backends/cuda/open_library.h"
 #include "backends/nccl/nccl_messages.h"
 #include "ir/failure.h"
 #include "tests/backends/nccl/stand_in.h"
@@ -571,7 +570,7 @@ TEST_F(NcclMessagesTest, TheLibraryStartsWithoutMulticast) {
   ASSERT_TRUE(Library::load().isOk());
   EXPECT_STREQ(std::getenv("NCCL_NVLS_ENABLE"), "0");
   setenv("NCCL_NVLS_ENABLE", "2", 1);
-  const Status status = keepMulticastOff("NCCL", "NCCL_NVLS_ENABLE", "0", /*isAskedFor=*/true);
+  const Status status = keepMulticastOff();
   EXPECT_EQ(status.code(), StatusCode::Unsupported);
   EXPECT_EQ(status.message(), "NCCL: expected NCCL_NVLS_ENABLE=0, got '2': NVLink multicast is not "
                               "used, for a process that ends while it has some may put GPUs out of "
