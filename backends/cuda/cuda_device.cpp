@@ -135,7 +135,7 @@ Status CudaDevice::checkAddress(const void *data) {
 
 Result<uint32_t> CudaDevice::createEvents(uint32_t count) {
   gpu_.enter();
-  return events_.create(count);
+  return streams_.createEvents(count);
 }
 
 /// GEMMs that were measured again since may need more.
@@ -208,16 +208,16 @@ void CudaDevice::record(uint32_t stream, Tag tag, uint32_t event) {
   if (gpu_.group.isAborted())
     return;
   const Issuing issuing(tracer_, stream, tag);
-  events_.record(stream, event);
+  streams_.record(stream, event);
 }
 
 void CudaDevice::waitEvent(uint32_t stream, Tag tag, uint32_t event) {
   // An event of an earlier run or capture has passed before this run begins: runs follow one
   // another.
-  if (gpu_.group.isAborted() || !events_.isRecorded(event))
+  if (gpu_.group.isAborted() || !streams_.isRecorded(event))
     return;
   const Issuing issuing(tracer_, stream, tag);
-  events_.wait(stream, event);
+  streams_.wait(stream, event);
   if (streams_.isCapturing())
     graphs_.dropForkedFrom(streams_.of(stream));
 }

@@ -51,7 +51,7 @@ public:
   Result<void *> callerStream(uint32_t number) override;
   Status checkAddress(const void *data) override;
   void release(void *base) override { memory_.release(base); }
-  void releaseEvents(uint32_t first) override { events_.release(first); }
+  void releaseEvents(uint32_t first) override { streams_.releaseEvents(first); }
   void releasePlan(const Plan &plan) override { releasedPlans_.push_back(&plan); }
   void recycle() override;
   int64_t heldBytes() override { return memory_.heldBytes(); }
@@ -97,12 +97,11 @@ private:
   std::unique_ptr<Gemms> gemms_;
   CudaMemory memory_;
   CudaStreams streams_{gpu_};
-  CudaEvents events_{gpu_, streams_};
   CudaProgress progress_{gpu_, streams_};
   CudaTracer tracer_{gpu_, streams_, progress_};
   CudaStopwatch stopwatch_{gpu_, streams_};
   CudaMarks marks_{gpu_, streams_};
-  CudaGraphs graphs_{gpu_, streams_, events_, progress_};
+  CudaGraphs graphs_{gpu_, streams_, progress_};
   CudaTransfers transfers_{gpu_, memory_, streams_, progress_, graphs_, tracer_};
   CudaCompute compute_;
   CudaMessages messages_;

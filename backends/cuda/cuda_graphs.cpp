@@ -129,14 +129,12 @@ Status CudaGraphs::enterCapture(cudaStream_t origin, unsigned long long id) {
   current = origin;
   capture_ = capture;
   streams_.recordOn(&capture->streams);
-  events_.forgetRecords();
   return Status::ok();
 }
 
 void CudaGraphs::leaveCapture() {
   capture_ = nullptr;
   streams_.recordOn(nullptr);
-  events_.forgetRecords();
 }
 
 /// Nothing can be ordered behind a stream that is being captured, and asking it spoils the capture.

@@ -14,8 +14,8 @@ namespace braid {
 /// Captures and replays, and the runs of which both consist.
 class CudaGraphs final : public Graphs {
 public:
-  CudaGraphs(const Gpu &gpu, CudaStreams &streams, CudaEvents &events, CudaProgress &progress)
-      : gpu_(gpu), streams_(streams), events_(events), progress_(progress) {}
+  CudaGraphs(const Gpu &gpu, CudaStreams &streams, CudaProgress &progress)
+      : gpu_(gpu), streams_(streams), progress_(progress) {}
   ~CudaGraphs() override;
   Status start();
   /// While preparing, so that a capture finds as many streams as eager runs have.
@@ -49,7 +49,7 @@ public:
   /// The first kernel that signals or waits counts the run of this capture.
   bool isRunToBegin() const { return capture_->isRunToBegin; }
   bool takeRunToBegin() { return std::exchange(capture_->isRunToBegin, false); }
-  /// What follows a node of the run need not follow, too, what the run was forked from.
+  /// The stream follows a node of the run, and no longer follows what the run was forked from.
   void dropForkedFrom(cudaStream_t stream);
 
 private:
@@ -73,7 +73,6 @@ private:
 
   const Gpu &gpu_;
   CudaStreams &streams_;
-  CudaEvents &events_;
   CudaProgress &progress_;
   std::vector<std::unique_ptr<Capture>> captures_;
   Capture *capture_ = nullptr; ///< that commands are recorded in; null: they run

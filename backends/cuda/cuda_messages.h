@@ -6,7 +6,7 @@
 
 namespace braid {
 
-/// What a library moves on the GPU's streams.
+/// Groups and collectives that a library moves on the GPU's streams.
 class CudaMessages final : public Messages {
 public:
   /// Blocks until the streams are empty, at most for so long. False: they are not.

@@ -50,6 +50,8 @@ Status CudaStreams::start(cudaStream_t caller) {
 CudaStreams::~CudaStreams() {
   if (gpu_.isAbandoned)
     return;
+  for (cudaEvent_t event : events_)
+    cudaEventDestroy(event);
   if (handover_)
     cudaEventDestroy(handover_);
   for (size_t i = 1; i < streams_.size(); ++i)
@@ -132,13 +134,7 @@ void CudaStreams::putFirstBehindAll() const {
 
 // -- Events. --
 
-CudaEvents::~CudaEvents() {
-  if (!gpu_.isAbandoned)
-    for (cudaEvent_t event : events_)
-      cudaEventDestroy(event);
-}
-
-Result<uint32_t> CudaEvents::create(uint32_t count) {
+Result<uint32_t> CudaStreams::createEvents(uint32_t count) {
   if (std::optional<uint32_t> first = ranges_.reuse(count)) {
     std::fill_n(isRecorded_.begin() + *first, count, false);
     return *first;
@@ -154,13 +150,13 @@ Result<uint32_t> CudaEvents::create(uint32_t count) {
   return first;
 }
 
-void CudaEvents::record(uint32_t stream, uint32_t event) {
+void CudaStreams::record(uint32_t stream, uint32_t event) {
   isRecorded_[event] = true;
-  gpu_.check(cudaEventRecord(events_[event], streams_.of(stream)), "cudaEventRecord");
+  gpu_.check(cudaEventRecord(events_[event], of(stream)), "cudaEventRecord");
 }
 
-void CudaEvents::wait(uint32_t stream, uint32_t event) const {
-  gpu_.check(cudaStreamWaitEvent(streams_.of(stream), events_[event], 0), "cudaStreamWaitEvent");
+void CudaStreams::wait(uint32_t stream, uint32_t event) const {
+  gpu_.check(cudaStreamWaitEvent(of(stream), events_[event], 0), "cudaStreamWaitEvent");
 }
 
 } // namespace braid

@@ -1,8 +1,4 @@
 //===- backends/cuda/cuda_streams.h - one GPU, its streams and its events ---------------------===//
-//
-// What the other parts of a CudaDevice stand on.
-//
-//===----------------------------------------------------------------------------------------===//
 #pragma once
 
 #include "backends/cuda/driver.h"
@@ -29,7 +25,7 @@ struct Gpu {
 };
 
 /// The streams of eager runs, of which the first is the caller's, and those of the capture that is
-/// open, if there is one.
+/// open, if there is one; and the events of Plans.
 class CudaStreams {
 public:
   explicit CudaStreams(const Gpu &gpu) : gpu_(gpu) {}
@@ -52,8 +48,12 @@ public:
   /// the same streams of their Plan.
   void replaceFirst(cudaStream_t next);
 
-  /// From now on commands are recorded on these streams; null: they run.
-  void recordOn(const std::vector<cudaStream_t> *streams) { recorded_ = streams; }
+  /// From now on commands are recorded on these streams; null: they run. No event counts as
+  /// recorded any more.
+  void recordOn(const std::vector<cudaStream_t> *streams) {
+    recorded_ = streams;
+    isRecorded_.assign(isRecorded_.size(), false);
+  }
   bool isCapturing() const { return recorded_ != nullptr; }
   /// The CUDA stream that takes commands of a Plan's stream now.
   cudaStream_t of(uint32_t stream) const { return (recorded_ ? *recorded_ : streams_)[stream]; }
@@ -71,6 +71,14 @@ public:
   void putAllBehindFirst() const;
   void putFirstBehindAll() const;
 
+  /// As Device::createEvents and releaseEvents.
+  Result<uint32_t> createEvents(uint32_t count);
+  void releaseEvents(uint32_t first) { ranges_.release(first); }
+  /// True if it was recorded in this capture, or ever.
+  bool isRecorded(uint32_t event) const { return isRecorded_[event]; }
+  void record(uint32_t stream, uint32_t event);
+  void wait(uint32_t stream, uint32_t event) const;
+
 private:
   const Gpu &gpu_;
   std::vector<cudaStream_t> streams_;
@@ -80,28 +88,6 @@ private:
                                              ///< for the first one if it was given to us
   bool ownsCallerStream_ = false;
   cudaEvent_t handover_ = nullptr;
-};
-
-/// The events of Plans.
-class CudaEvents {
-public:
-  CudaEvents(const Gpu &gpu, const CudaStreams &streams) : gpu_(gpu), streams_(streams) {}
-  ~CudaEvents();
-  CudaEvents(const CudaEvents &) = delete;
-
-  /// As Device::createEvents and releaseEvents.
-  Result<uint32_t> create(uint32_t count);
-  void release(uint32_t first) { ranges_.release(first); }
-
-  /// Recorded in this capture, or ever.
-  bool isRecorded(uint32_t event) const { return isRecorded_[event]; }
-  void forgetRecords() { isRecorded_.assign(isRecorded_.size(), false); }
-  void record(uint32_t stream, uint32_t event);
-  void wait(uint32_t stream, uint32_t event) const;
-
-private:
-  const Gpu &gpu_;
-  const CudaStreams &streams_;
   std::vector<cudaEvent_t> events_;
   std::vector<bool> isRecorded_;
   EventRanges ranges_; ///< the ranges of events_ that Plans have

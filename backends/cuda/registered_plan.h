@@ -1,7 +1,7 @@
 //===- backends/cuda/registered_plan.h - what a GPU keeps for a Plan --------------------------===//
 //
-// What runs of graphs use while they run (workspaces of GEMMs, counters of kernels) belongs to the
-// Plan, because a caller may replay a graph beside other programs.
+// The resources of runs in graphs (workspaces of GEMMs, counters of kernels) belong to the Plan,
+// because a caller may replay a graph beside other programs.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
