@@ -2,7 +2,6 @@
 
 #include "backends/cuda/cuda_graphs.h"
 
-#include "backends/cuda/cuda_trace.h"
 #include "ir/failure.h"
 
 #include <algorithm>
@@ -139,15 +138,7 @@ void CudaGraphs::leaveCapture() {
 
 /// Nothing can be ordered behind a stream that is being captured, and asking it spoils the capture.
 Status CudaGraphs::expectNoCapture() {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  const cudaError_t code = cudaStreamIsCapturing(streams_.first(), &status);
-  if (code == cudaErrorStreamCaptureImplicit) { // CUDA's default stream, in the capture of another
-    (void)cudaGetLastError();
-    status = cudaStreamCaptureStatusActive;
-  } else {
-    gpu_.check(code, "cudaStreamIsCapturing");
-  }
-  if (status == cudaStreamCaptureStatusNone)
+  if (!streams_.isFirstCaptured())
     return gpu_.group.failure();
   return badInput("the stream of the last run is being captured: end the capture before a run on "
                   "another stream, and before waiting");

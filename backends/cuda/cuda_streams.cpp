@@ -95,6 +95,17 @@ Result<void *> CudaStreams::callerStream(uint32_t number) {
   return callersStreams_[number];
 }
 
+bool CudaStreams::isFirstCaptured() const {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  const cudaError_t code = cudaStreamIsCapturing(streams_[0], &status);
+  if (code == cudaErrorStreamCaptureImplicit) {
+    (void)cudaGetLastError();
+    return true;
+  }
+  gpu_.check(code, "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
+}
+
 void CudaStreams::replaceFirst(cudaStream_t next) {
   putBehind(streams_[0], next);
   streams_[0] = next;

@@ -24,6 +24,17 @@ struct Gpu {
   void check(const Status &status) const;
 };
 
+/// Lets this thread make streams and events, and query them, while some stream is captured.
+class RelaxedCapture {
+public:
+  RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  RelaxedCapture(const RelaxedCapture &) = delete;
+
+private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
 /// The streams of eager runs, of which the first is the caller's, and those of the capture that is
 /// open, if there is one; and the events of Plans.
 class CudaStreams {
@@ -44,6 +55,9 @@ public:
 
   size_t size() const { return streams_.size(); }
   cudaStream_t first() const { return streams_[0]; }
+  /// True if the first stream is being captured, or may not be asked: CUDA's default stream, while
+  /// another one is captured.
+  bool isFirstCaptured() const;
   /// Work that is on the old first stream still precedes later runs, because these are issued to
   /// the same streams of their Plan.
   void replaceFirst(cudaStream_t next);

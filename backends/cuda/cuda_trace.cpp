@@ -146,14 +146,7 @@ bool CudaMarks::mark(int64_t number) {
     free_.push_back(nullptr);
     gpu_.check(cudaEventCreateWithFlags(&free_.back(), cudaEventDisableTiming), "cudaEventCreate");
   }
-  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  const cudaError_t code = cudaStreamIsCapturing(streams_.first(), &capture);
-  if (code == cudaErrorStreamCaptureImplicit) { // CUDA's default stream, in the capture of another
-    (void)cudaGetLastError();
-    return false;
-  }
-  gpu_.check(code, "cudaStreamIsCapturing");
-  if (capture != cudaStreamCaptureStatusNone || gpu_.group.isAborted())
+  if (streams_.isFirstCaptured() || gpu_.group.isAborted())
     return false;
   gpu_.check(cudaEventRecord(free_.back(), streams_.first()), "cudaEventRecord");
   marks_.push_back({number, free_.back()});

@@ -95,15 +95,4 @@ private:
   int64_t passed_ = 0;
 };
 
-/// Lets this thread make streams and events, and query them, while some stream is captured.
-class RelaxedCapture {
-public:
-  RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  ~RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  RelaxedCapture(const RelaxedCapture &) = delete;
-
-private:
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
-
 } // namespace braid

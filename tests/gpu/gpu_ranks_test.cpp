@@ -77,20 +77,14 @@ public:
                                                   TransferMode transferMode = {},
                                                   int64_t shrink = 1) {
     const int64_t m = kM / shrink / ranks(), k = kK / shrink, n = kN / shrink;
-    return prepareFusion(fmt::format("fusion @f(D = {}) {{\n  mesh [0 .. D)\n"
-                                     "  %A = input bf16[DIDx{{D}}, {}, {}]\n"
-                                     "  %B = input bf16[{}, {}]\n"
-                                     "  %C = matmul %A, %B : bf16[Stream{{D}}, {}, {}]\n"
-                                     "  output %C\n}}\n",
-                                     ranks(), m, k, k, n, m, n),
-                         chosen, seed, transferMode);
-  }
-
-  Result<std::unique_ptr<Program>> prepareFusion(const std::string &text,
-                                                 const CompileOptions &chosen, uint64_t seed,
-                                                 TransferMode transferMode) {
     auto program = std::make_unique<Program>();
-    program->source = parseSource("gpu.braid", text);
+    program->source =
+        parseSource("gpu.braid", fmt::format("fusion @f(D = {}) {{\n  mesh [0 .. D)\n"
+                                             "  %A = input bf16[DIDx{{D}}, {}, {}]\n"
+                                             "  %B = input bf16[{}, {}]\n"
+                                             "  %C = matmul %A, %B : bf16[Stream{{D}}, {}, {}]\n"
+                                             "  output %C\n}}\n",
+                                             ranks(), m, k, k, n, m, n));
     CompileOptions options = chosen;
     options.ranks = ranks();
     program->compiled = BRAID_TRY(compile(*program->source, options));
@@ -151,7 +145,9 @@ std::vector<Way> allWays() {
 }
 
 /// Eager at two addresses in turn, and replayed.
-Status runAndReplay(RankTest &test, Program &program, int runs) {
+Status runOneWay(RankTest &test, const Way &way, int runs) {
+  const auto prepared = BRAID_TRY(test.prepareProgram(way.options, 4, way.transferMode, kSmall));
+  Program &program = *prepared;
   std::vector<Arguments> slots;
   for (int i = 0; i < 3; ++i) {
     Arguments arguments = BRAID_TRY(test.makeArguments(program));
@@ -165,11 +161,6 @@ Status runAndReplay(RankTest &test, Program &program, int runs) {
     BRAID_TRY(test.runOnce(program, arguments, static_cast<uint32_t>(run), replays));
   }
   return Status::ok();
-}
-
-Status runOneWay(RankTest &test, const Way &way, int runs) {
-  auto program = test.prepareProgram(way.options, 4, way.transferMode, kSmall);
-  return program ? runAndReplay(test, **program, runs) : program.status();
 }
 
 /// Eager runs and as many replays of every schedule, both protocols, in all transfer modes.
@@ -342,36 +333,6 @@ Status copiesAnyBytes(RankTest &test) {
 }
 
 // -- Sums by the kernel that waits for what it adds. --
-
-/// A reduction of few rows, where everybody needs the whole result.
-std::string allReduceText(int64_t ranks, int64_t m, int64_t n) {
-  return fmt::format("fusion @f(D = {0}) {{\n  mesh [0 .. D)\n"
-                     "  %A = input bf16[{1}, DIDx{{D}}, 64]\n"
-                     "  %B = input bf16[DIDx{{D}}, 64, {2}]\n"
-                     "  %C = matmul %A, %B : bf16[{1}, {2}]\n"
-                     "  output %C\n}}\n",
-                     ranks, m, n);
-}
-
-/// Whole granules and others; the last sum is too large for the kernel that waits. Of large ones
-/// there are fewer runs: the host compares every element.
-Status reducesFewRows(RankTest &test) {
-  for (auto [m, n] : {std::pair<int64_t, int64_t>{1, 64}, {16, 4096}, {17, 1027}, {512, 4096}}) {
-    const auto often = std::clamp<int64_t>(test.runs() / 10, 1, 1 + (int64_t(1) << 23) / (m * n));
-    for (const char *schedule : {"bulk;protocol=put", "bulk;protocol=get", "pairwise"})
-      for (SignalBy signals : {SignalBy::Default, SignalBy::Memory}) {
-        CompileOptions options;
-        options.schedule = *Configurations::parse(schedule);
-        auto program = test.prepareFusion(allReduceText(test.ranks(), m, n), options, 7,
-                                          {CopyBy::Kernel, signals});
-        Status status =
-            program ? runAndReplay(test, **program, static_cast<int>(often)) : program.status();
-        if (!status.isOk())
-          return status.annotated(fmt::format("{} rows of {}, {}", m, n, schedule));
-      }
-  }
-  return Status::ok();
-}
 
 /// A sum on this rank's GPU, by a kernel of its own, by one that waits, and by one that also copies
 /// parts, if it can. None begins at an aligned address, if `shift` is not 0.
@@ -563,7 +524,6 @@ constexpr Case kCases[] = {
     {"runs without allocating", runsWithoutAllocating}, // first: it measures, in a new process
     {"copies any bytes", copiesAnyBytes},
     {"adds behind awaits", addsBehindAwaits},
-    {"reduces few rows", reducesFewRows},
     {"runs every way", runsEveryWay},
     {"mixes runs and replays", mixesRunsAndReplays},
 };

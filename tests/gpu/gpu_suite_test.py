@@ -76,21 +76,6 @@ import sys
 print("FAILED: first: expected a newer one")
 sys.exit(4)
 """
-# A benchmark: kernels copy in 150 us, or in {slow} what is unaligned; engines in 100.
-TIMES = """#!{python}
-import json, sys
-def after(flag):
-    return sys.argv[sys.argv.index(flag) + 1].split(",")
-rows = []
-for shape in after("--shapes"):
-    for name in after("--impl"):
-        m, n, k = map(int, shape.split("x"))
-        by_kernels = {slow} if m % 16 and name.startswith("transfers") else 150
-        rows.append(dict(m=m, n=n, k=k, implementation=name, graph=False,
-                         median_us=by_kernels if "kernel" in name else 100))
-with open(*after("--json"), "w") as file:
-    json.dump(dict(rows=rows), file)
-"""
 # A launcher: says which rank died or stopped; with --graph, it names the wrong one.
 LAUNCHER = """#!{python}
 import os, signal, subprocess, sys
@@ -435,17 +420,6 @@ def test_fault_seeds():
             _, err = process.communicate(timeout=120)
             says_so = f"expected seeds, such as 8,50-99, got '{text}'" in err
             check(process.returncode == 2 and says_so, f"expected a refusal of '{text}', got {err}")
-
-
-def test_unaligned_copies():
-    """Copies by kernels are slow if they take more than twice as long as by engines."""
-    for slow, expected in (("199", "passed"), ("201", "failed"), ("None", "failed")):
-        with Machine(2, TIMES.replace("{slow}", slow)) as machine:
-            outcome = machine.run("--only", "unaligned copies")
-            case, = outcome.json["cases"]
-            check(case["outcome"] == expected, f"expected {expected}, got {case}")
-            line = f"transfers;protocol=put;copies=kernel eager: {slow} us by kernels"
-            check(line in case["detail"], f"expected {line}, got {case}")
 
 
 def test_output_that_stays_open():
