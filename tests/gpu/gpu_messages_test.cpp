@@ -4,8 +4,8 @@
 //       [--ranks N] [--runs R]
 //
 // Every collective, with each type, team and root, from one element on, is run eagerly and replayed
-// with fresh tensors each time, and compared. A rank issues kRunsAhead runs of as many messages as a
-// graph has in `braid p2p`, and of two, before its peer issues any.
+// with fresh tensors each time, and compared. A rank issues kRunsAhead runs of as many messages as
+// a graph has in `braid p2p`, and of two, before its peer issues any.
 //
 //===----------------------------------------------------------------------------------------===//
 
