@@ -117,7 +117,7 @@ public:
 
   JobUsage usage() const;
   /// Gives back to the machine what sessions held that have ended, as far as nothing else lies in
-  /// it; memory of NVSHMEM and of NCCL goes with the job. Without this a prepare() gives back what
+  /// it; memory of NCCL goes with the job. Without this a prepare() gives back what
   /// the one before it did not need either, and CPU ranks all of it. Collective; blocks until what
   /// was issued to the job is done.
   Status giveBack();

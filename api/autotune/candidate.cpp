@@ -11,7 +11,6 @@ static_assert(int(CopyBy::Kernel) == int(schedule::Copies::Kernel) + 1);
 static_assert(int(SignalBy::Memory) == int(schedule::Signals::Memory) + 1);
 static_assert(int(SignalBy::Kernel) == int(schedule::Signals::Kernel) + 1);
 static_assert(int(MemoryFrom::Ipc) == int(schedule::Memory::Ipc) + 1);
-static_assert(int(MemoryFrom::Nvshmem) == int(schedule::Memory::Nvshmem) + 1);
 static_assert(int(MemoryFrom::NcclRegistered) == int(schedule::Memory::NcclRegistered) + 1);
 static_assert(int(CtaPolicy::Default) == int(schedule::CtaPolicy::Default));
 static_assert(int(CtaPolicy::Zero) == int(schedule::CtaPolicy::Zero));

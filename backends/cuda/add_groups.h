@@ -11,10 +11,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "backends/cuda/kernels.h"
-
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "backends/cuda/element_types.h"
 
 #include <cstring>
 
@@ -31,31 +28,24 @@ template <class T_, class Partial_, class Result_> struct SumTypes {
   using Result = Result_;
 };
 
-/// For an element type of 16 bits.
-template <class T, class Fn> auto withSumTypesOf(const Sum &sum, Fn fn) {
-  if (sum.result == sum.element)
-    return sum.partial == sum.element ? fn(SumTypes<T, T, T>()) : fn(SumTypes<T, float, T>());
-  return sum.partial == sum.element ? fn(SumTypes<T, T, float>()) : fn(SumTypes<T, float, float>());
-}
-
 /// Calls `fn` with the SumTypes of `sum` and returns its result.
 template <class Fn> auto withSumTypes(const Sum &sum, Fn fn) {
-  switch (sum.element) {
-  case Element::BF16:
-    return withSumTypesOf<__nv_bfloat16>(sum, fn);
-  case Element::F16:
-    return withSumTypesOf<__half>(sum, fn);
-  case Element::F32:
-    break;
-  case Element::F64:
-    return fn(SumTypes<double, double, double>());
-  }
-  return fn(SumTypes<float, float, float>());
+  return withElement(sum.element, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (sizeof(T) != 2) {
+      return fn(SumTypes<T, T, T>());
+    } else {
+      if (sum.result == sum.element)
+        return sum.partial == sum.element ? fn(SumTypes<T, T, T>()) : fn(SumTypes<T, float, T>());
+      return sum.partial == sum.element ? fn(SumTypes<T, T, float>())
+                                        : fn(SumTypes<T, float, float>());
+    }
+  });
 }
 
 /// Calls `fn` with a Sum of each of the SumTypes that there are.
 template <class Fn> void forAllSumTypes(Fn fn) {
-  for (Element element : {Element::BF16, Element::F16, Element::F32, Element::F64})
+  for (Element element : kElements)
     for (Element partial : {element, Element::F32})
       for (Element result : {element, Element::F32}) {
         Sum sum = {};
@@ -67,9 +57,6 @@ template <class Fn> void forAllSumTypes(Fn fn) {
 }
 
 // -- Groups. --
-
-template <class T> struct Widened { using Type = float; };
-template <> struct Widened<double> { using Type = double; };
 
 /// The type of one load or store.
 template <size_t kBytes> struct Word;
@@ -105,19 +92,6 @@ template <class T, int kWide> struct Group {
       total[i] += static_cast<Acc>(elements[i]);
   }
 };
-
-/// Elements in a group.
-inline int64_t widthFor(const Sum &sum) {
-  const int64_t wide = 16 / sizeOf(sum.partial);
-  const auto parts = reinterpret_cast<uintptr_t>(sum.parts) | uintptr_t(sum.stride);
-  auto isGroup = [&](const void *address, Element element) {
-    return reinterpret_cast<uintptr_t>(address) % uintptr_t(wide * sizeOf(element)) == 0;
-  };
-  const bool isAligned = parts % 16 == 0 && isGroup(sum.dst, sum.result) &&
-                         isGroup(sum.bias, sum.element) &&
-                         (!sum.bias || sum.biasElements % wide == 0);
-  return isAligned && sum.elements >= wide ? wide : 1;
-}
 
 // -- Sharing out. --
 

@@ -100,6 +100,9 @@ struct CopyAndSignalBlocks {
   int ofSeveral = 64; ///< that copy in a launch with more, and that add
 };
 
+/// Is everything about the copies a multiple of `bytes`: addresses and sizes?
+bool isAligned(const CopyAndSignal &batch, size_t bytes);
+
 /// Is a sum so small that so many workers add it at once? A larger one is done sooner by a kernel
 /// of its own, on all processors.
 bool isForWorkers(const Sum &sum, const CopyAndSignalBlocks &most);

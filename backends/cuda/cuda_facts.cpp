@@ -2,29 +2,16 @@
 
 #include "backends/cuda/cuda_facts.h"
 
-#include "backends/cuda/cuda_status.h"
+#include "backends/cuda/driver.h"
 #include "backends/cuda/gemm/cublas_lt.h"
+#include "runtime/loader.h"
+
+#include <fmt/format.h>
 
 #include <array>
-#include <cuda.h>
-#include <dlfcn.h>
-#include <fmt/format.h>
 
 namespace braid {
 namespace {
-
-using DeviceGetAttribute = CUresult (*)(int *, CUdevice_attribute, CUdevice);
-
-/// Found by the runtime, since nothing links libcuda; null where there is no driver.
-DeviceGetAttribute findDeviceGetAttribute() {
-  void *address = nullptr;
-  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-  const cudaError_t code = cudaGetDriverEntryPointByVersion("cuDeviceGetAttribute", &address, 12000,
-                                                            cudaEnableDefault, &found);
-  return code == cudaSuccess && found == cudaDriverEntryPointSuccess
-             ? reinterpret_cast<DeviceGetAttribute>(address)
-             : nullptr;
-}
 
 struct Attribute {
   const char *name;
@@ -35,7 +22,8 @@ constexpr std::array<Attribute, 3> kAttributes = {
      {"vmm", CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED},
      {"fd", CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED}}};
 
-void addDevice(BackendFacts &facts, int device, DeviceGetAttribute getAttribute) {
+/// `driver` is null where there is none that knows all that is used.
+void addDevice(BackendFacts &facts, int device, const Driver *driver) {
   std::array<char, 32> address = {};
   if (cudaDeviceGetPCIBusId(address.data(), address.size(), device) == cudaSuccess)
     facts[fmt::format("{}.pci", device)] = address.data();
@@ -43,7 +31,8 @@ void addDevice(BackendFacts &facts, int device, DeviceGetAttribute getAttribute)
   if (int ipc = 0; cudaDeviceGetAttribute(&ipc, cudaDevAttrIpcEventSupport, device) == cudaSuccess)
     facts[fmt::format("{}.ipc", device)] = std::to_string(ipc);
   for (const Attribute &each : kAttributes)
-    if (int value = 0; getAttribute && getAttribute(&value, each.attribute, device) == CUDA_SUCCESS)
+    if (int value = 0;
+        driver && driver->deviceGetAttribute(&value, each.attribute, device) == CUDA_SUCCESS)
       facts[fmt::format("{}.{}", device, each.name)] = std::to_string(value);
 }
 
@@ -66,9 +55,11 @@ void addDevices(BackendFacts &facts) {
   facts["devices"] = std::to_string(count);
   if (count == 0)
     facts["why none"] = code == cudaSuccess ? "it finds none" : cudaGetErrorString(code);
-  const DeviceGetAttribute getAttribute = count > 0 ? findDeviceGetAttribute() : nullptr;
-  for (int device = 0; device < count; ++device)
-    addDevice(facts, device, getAttribute);
+  if (count > 0) {
+    const Result<const Driver *> calls = loadDriver();
+    for (int device = 0; device < count; ++device)
+      addDevice(facts, device, calls ? *calls : nullptr);
+  }
   addAccess(facts, count);
   (void)cudaGetLastError(); // whatever was refused has been taken note of
 }
@@ -79,10 +70,10 @@ void addCublasLt(BackendFacts &facts) {
     facts["cublaslt error"] = library.status().message();
     return;
   }
-  facts["cublaslt version"] = std::to_string((*library)->version());
-  Dl_info info = {};
-  if (dladdr(reinterpret_cast<const void *>((*library)->version), &info) && info.dli_fname)
-    facts["cublaslt file"] = info.dli_fname;
+  const auto version = (*library)->version;
+  facts["cublaslt version"] = std::to_string(version());
+  if (const std::string file = fileOf(reinterpret_cast<const void *>(version), ""); !file.empty())
+    facts["cublaslt file"] = file;
 }
 
 } // namespace

@@ -2,7 +2,6 @@
 
 #include "backends/cuda/cuda_memory.h"
 
-#include "backends/cuda/memory/nvshmem_memory.h"
 #include "ir/failure.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -73,8 +72,6 @@ Result<std::unique_ptr<SymmetricMemory>> CudaMemory::make(MemoryFrom from, Contr
     return makeIpcMemory();
   case MemoryFrom::Vmm:
     return makeVmmMemory(group_);
-  case MemoryFrom::Nvshmem:
-    return makeNvshmemMemory(group_, control);
   case MemoryFrom::Nccl:
   case MemoryFrom::NcclRegistered:
     return makeOfMessages_(from, control);
@@ -296,12 +293,19 @@ Result<void *> CudaMemory::open(int64_t peer, const std::string &handle) {
   return static_cast<char *>(region.base) + place.offset;
 }
 
+/// Null: this rank has no such memory.
+SymmetricMemory *CudaMemory::named(llvm::StringRef kind) const {
+  for (size_t from = 0; from < provided_.size(); ++from)
+    if (kind == name(static_cast<MemoryFrom>(from)))
+      return provided_[from].provider.get();
+  return nullptr;
+}
+
 Result<CudaMemory::Opened> CudaMemory::openRegion(llvm::StringRef kind, int64_t peer,
                                                   llvm::StringRef handle) {
   if (kind != kFlags) {
-    for (size_t from = 0; from < provided_.size(); ++from)
-      if (kind == name(static_cast<MemoryFrom>(from)) && provided_[from].provider)
-        return Opened{BRAID_TRY(provided_[from].provider->open(peer, handle)), false};
+    if (SymmetricMemory *provider = named(kind))
+      return Opened{BRAID_TRY(provider->open(peer, handle)), false};
     return badInput("expected a handle of memory that this rank has, too, got '{}'", kind.str());
   }
   HandleReader reader(handle);
@@ -348,9 +352,8 @@ void CudaMemory::closeUnused(int64_t peer, llvm::StringRef unused) {
     const auto found = opened_.find({kind.str(), peer, number});
     if (found == opened_.end())
       continue;
-    for (size_t from = 0; from < provided_.size(); ++from)
-      if (kind == name(static_cast<MemoryFrom>(from)) && provided_[from].provider)
-        provided_[from].provider->close(found->second.base);
+    if (SymmetricMemory *provider = named(kind))
+      provider->close(found->second.base);
     opened_.erase(found);
   }
 }

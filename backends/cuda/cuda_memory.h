@@ -89,6 +89,7 @@ private:
                                                ControlPlane &control);
   Status agreeOnSizes(MemoryFrom from, std::vector<int64_t> &bytes, ControlPlane &control);
   Result<void *> allocateOnHost(BlockPool &pool, int64_t bytes);
+  SymmetricMemory *named(llvm::StringRef kind) const;
   Result<Opened> openRegion(llvm::StringRef kind, int64_t peer, llvm::StringRef handle);
   Result<std::unique_ptr<SymmetricMemory>> make(MemoryFrom from, ControlPlane &control);
   Result<SymmetricMemory *> provider(MemoryFrom from, ControlPlane &control);

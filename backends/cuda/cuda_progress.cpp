@@ -1,20 +1,30 @@
 //===- backends/cuda/cuda_progress.cpp - how far a GPU is -------------------------------------===//
-//
-// The GPU writes into host memory which signal or await of a stream was over last. Here this
-// becomes what the watchdog wants to know: which command each stream is at, and whether it waits.
-//
-//===----------------------------------------------------------------------------------------===//
 
-#include "backends/cuda/cuda_device.h"
+#include "backends/cuda/cuda_progress.h"
+
 #include "ir/failure.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <atomic>
 #include <utility>
 
 namespace braid {
+
+Status CudaProgress::start(CudaMemory &memory) {
+  words_ = static_cast<StepWord *>(
+      BRAID_TRY(memory.allocateReports(kMaxPlanStreams * sizeof(StepWord))));
+  issued_ = std::make_unique<IssuedSteps[]>(kMaxPlanStreams);
+  reports_ = BRAID_TRY(CudaStreams::create()); // in no queue of the caller's, for its priority
+  return Status::ok();
+}
+
+CudaProgress::~CudaProgress() {
+  if (gpu_.isAbandoned || !reports_)
+    return;
+  cudaStreamSynchronize(reports_); // it writes to memory that goes
+  cudaStreamDestroy(reports_);
+}
+
+// -- Registered Plans. --
 
 static uint64_t keyOf(const Plan &plan) { return programKey(plan.fingerprint, plan.firstCommand); }
 
@@ -24,142 +34,151 @@ static bool sharesMemory(const Plan &plan) {
                       [](const PrepareAction &each) { return each.kind == PrepareKind::Share; });
 }
 
-/// Its GEMMs have been measured, which others may have, too.
-Status CudaDevice::registerPlan(const Plan &plan, TransferMode mode) {
-  if (std::exchange(seenReplaced_, gemms_->replaced()) != gemms_->replaced())
-    for (const std::unique_ptr<Timetable> &each : timetables_)
-      if (!llvm::is_contained(releasedPlans_, each->plan))
-        BRAID_TRY(growWorkspaces(*each));
-  auto timetable = std::make_unique<Timetable>(plan);
-  timetable->ctas = mode.ctas;
-  timetable->isUsed.resize(plan.streams.size());
-  for (const Command &command : plan.commands)
-    timetable->isUsed[command.stream] = true;
-  BRAID_TRY(planCopyAndSignal(mode, *timetable));
-  if (!timetable->waitsByMemory)
-    timetable->lastSteps = lastStepsOf(plan);
-  for (Timetable *each : byPlan_[&plan])
-    if (each->steps.isOfSame(timetable->steps)) { // prepared again
-      ++each->users;
-      each->ctas = mode.ctas;
-      if (timetable->waiting.wanted() > each->waiting.wanted()) { // by kernels now
-        each->waiting = timetable->waiting;
-        each->limits = reserveWaiting(WaitingBudget::Lane::Ordered, *each);
-        each->limitsInGraphs.reset();
-      }
-      return Status::ok();
-    }
-  for (uint32_t i = 0; i < plan.origins.size(); ++i)
-    timetable->names.push_back(nvtxDomainRegisterStringA(domain_, describeOrigin(plan, i).c_str()));
-  BRAID_TRY(allocateForGraphs(*timetable));
-  timetable->limits = reserveWaiting(WaitingBudget::Lane::Ordered, *timetable);
-  if (sharesMemory(plan))
-    timetable->begunRuns = group_.slot().begunRuns.add(keyOf(plan));
-  std::lock_guard lock(timetablesMutex_);
-  timetables_.push_back(std::move(timetable));
-  byPlan_[&plan].push_back(timetables_.back().get());
-  current_.store(timetables_.back().get(), std::memory_order_release);
-  return Status::ok();
-}
-
-/// Workspaces of GEMMs in graphs; the rest is a few cache lines.
-int64_t CudaDevice::planBytes(const Plan &plan) {
-  size_t bytes = 0;
-  if (const Timetable *timetable = findTimetable(&plan))
-    for (const Workspace &workspace : timetable->ofGraphs.workspaces)
-      bytes += workspace.bytes;
-  return static_cast<int64_t>(bytes);
-}
-
-/// Null: the Plan is not registered.
-CudaDevice::Timetable *CudaDevice::findTimetable(const Plan *plan) const {
+RegisteredPlan *CudaProgress::find(const Plan *plan) const {
   const auto found = byPlan_.find(plan);
   return found == byPlan_.end() || found->second.empty() ? nullptr : found->second.back();
 }
 
-/// Steps without a Plan (uploads) launch no kernel, so any Timetable will do.
-const CudaDevice::Timetable &CudaDevice::timetableOf(const Plan *plan) const {
+const RegisteredPlan &CudaProgress::of(const Plan *plan) const {
   static const Plan kNoPlan;
-  static const Timetable kUnknown(kNoPlan);
-  const Timetable *found = findTimetable(plan);
+  static const RegisteredPlan kUnknown(kNoPlan);
+  const RegisteredPlan *found = find(plan);
   return found ? *found : kUnknown;
 }
 
-/// Nothing that was issued of this Plan runs any more. The watchdog may be looking.
-void CudaDevice::forgetPlan(const Plan *plan) {
-  auto found = llvm::find_if(timetables_, [plan](const auto &each) { return each->plan == plan; });
-  if (found == timetables_.end() || --(*found)->users > 0)
-    return;
-  std::unique_ptr<Timetable> gone;
+RegisteredPlan *CudaProgress::findSame(const RegisteredPlan &other) const {
+  const auto found = byPlan_.find(other.plan);
+  if (found != byPlan_.end())
+    for (RegisteredPlan *each : found->second)
+      if (each->steps.isOfSame(other.steps))
+        return each;
+  return nullptr;
+}
+
+void CudaProgress::add(std::unique_ptr<RegisteredPlan> plan) {
+  if (sharesMemory(*plan->plan))
+    plan->begunRuns = gpu_.group.slot().begunRuns.add(keyOf(*plan->plan));
+  std::lock_guard lock(mutex_);
+  plans_.push_back(std::move(plan));
+  byPlan_[plans_.back()->plan].push_back(plans_.back().get());
+  current_.store(plans_.back().get(), std::memory_order_release);
+}
+
+/// The watchdog may be looking.
+std::unique_ptr<RegisteredPlan> CudaProgress::remove(const Plan *plan) {
+  auto found = llvm::find_if(plans_, [plan](const auto &each) { return each->plan == plan; });
+  if (found == plans_.end() || --(*found)->users > 0)
+    return nullptr;
+  std::unique_ptr<RegisteredPlan> gone;
   {
-    std::lock_guard lock(timetablesMutex_);
-    countCallersRuns(**found); // nobody asks again
+    std::lock_guard lock(mutex_);
+    (*found)->countCallersRuns(); // nobody asks again
     if (current_.load(std::memory_order_relaxed) == found->get())
       current_.store(nullptr, std::memory_order_release);
-    std::vector<Timetable *> &ofPlan = byPlan_[plan];
+    std::vector<RegisteredPlan *> &ofPlan = byPlan_[plan];
     std::erase(ofPlan, found->get());
     if (ofPlan.empty())
       byPlan_.erase(plan);
     gone = std::move(*found);
-    timetables_.erase(found);
+    plans_.erase(found);
   }
-  waitingBudget().release(gone.get());
   if (gone->begunRuns)
-    group_.slot().begunRuns.remove(keyOf(*plan));
-  releaseForGraphs(*gone); // which may block
+    gpu_.group.slot().begunRuns.remove(keyOf(*plan));
+  return gone;
 }
 
-/// Remembers what is being issued, for the watchdog. Null: of no registered Plan.
-CudaDevice::Timetable *CudaDevice::note(Tag tag) {
+RegisteredPlan *CudaProgress::note(Tag tag) {
   run_.store(tag.run, std::memory_order_relaxed);
-  Timetable *current = current_.load(std::memory_order_relaxed);
+  RegisteredPlan *current = current_.load(std::memory_order_relaxed);
   if (current && current->plan == tag.plan)
     return current;
-  current = findTimetable(tag.plan);
+  current = find(tag.plan);
   if (current)
     current_.store(current, std::memory_order_release);
   return current;
 }
 
-/// The number that the GPU will write when this step is over.
-uint32_t CudaDevice::number(uint32_t stream, Tag tag) {
-  if (capture_)
+// -- Steps. --
+
+uint32_t CudaProgress::number(uint32_t stream, Tag tag) {
+  if (streams_.isCapturing())
     return tag.command + 1;
   awaitReports(stream);
   return nextNumber(stream, tag);
 }
 
 /// The number of an eager step, or of a replay.
-uint32_t CudaDevice::nextNumber(uint32_t stream, Tag tag) {
+uint32_t CudaProgress::nextNumber(uint32_t stream, Tag tag) {
   note(tag);
   const uint32_t first = tag.plan ? tag.plan->firstCommand : 0;
   return issued_[stream].add(packStep(tag.run, first + tag.command));
 }
 
 /// Steps without a Plan have no words of their own in a graph.
-uint32_t *CudaDevice::stepOf(uint32_t stream, Tag tag) {
-  StepWord *ofGraphs = capture_ ? timetableOf(tag.plan).steps.words : nullptr;
+uint32_t *CudaProgress::stepOf(uint32_t stream, Tag tag) {
+  StepWord *ofGraphs = streams_.isCapturing() ? of(tag.plan).steps.words : nullptr;
   return &(ofGraphs ? ofGraphs : words_)[stream].done;
+}
+
+/// On a stream of its own, which waits for the replay: on that of the replays the write would hold
+/// up the next one for 3.4 us.
+void CudaProgress::reportReplay(const RegisteredPlan &replayed, uint32_t run) {
+  if (replayed.steps.lastWait() == kNone)
+    return;
+  const Tag tag = {replayed.plan, replayed.steps.lastWait(), run};
+  streams_.putBehind(streams_.first(), reports_);
+  report(reports_, stepOf(0, tag), nextNumber(0, tag));
+  isReportedBeside_ = true;
+}
+
+/// Orders the stream's own reports after those that another stream makes for it: numbers only grow.
+void CudaProgress::awaitReports(uint32_t stream) {
+  if (stream == 0 && std::exchange(isReportedBeside_, false))
+    streams_.putBehind(reports_, streams_.first());
+}
+
+void CudaProgress::reportStep(uint32_t stream, Tag tag) {
+  report(streams_.of(stream), stepOf(stream, tag), number(stream, tag));
+}
+
+void CudaProgress::report(cudaStream_t stream, uint32_t *word, uint32_t value) {
+  CUstreamBatchMemOpParams operation = writeOf(word, value);
+  gpu_.check(gpu_.driver->streamBatchMemOp(stream, 1, &operation, 0), "cuStreamBatchMemOp");
+}
+
+void CudaProgress::noteIdle() {
+  for (const std::unique_ptr<RegisteredPlan> &each : plans_)
+    each->isLaunched.store(false, std::memory_order_relaxed);
+}
+
+Status CudaProgress::checkOverlaps() const {
+  for (const std::unique_ptr<RegisteredPlan> &each : plans_)
+    if (each->hasOverlapped())
+      return badInput("rank {}: two runs of @{} overlapped, at least one of them in a graph of the "
+                      "caller's: expected the caller to order the launches of its graphs",
+                      gpu_.rank, each->plan->program);
+  return Status::ok();
 }
 
 /// If the latest replay is over or has not begun, it can only be waiting for a peer that has begun
 /// fewer runs.
-bool CudaDevice::hasPeersThatLag(const Timetable &timetable) const {
-  if (!timetable.begunRuns)
+bool CudaProgress::hasPeersThatLag(const RegisteredPlan &registered) const {
+  if (!registered.begunRuns)
     return false;
-  const uint64_t mine = timetable.begunRuns->load(std::memory_order_relaxed);
-  const uint64_t key = keyOf(*timetable.plan);
-  return llvm::any_of(timetable.plan->endpoints, [&](const Endpoint &endpoint) {
-    const std::optional<uint64_t> theirs = group_.memory().slot(endpoint.peer).begunRuns.of(key);
+  const uint64_t mine = registered.begunRuns->load(std::memory_order_relaxed);
+  const uint64_t key = keyOf(*registered.plan);
+  return llvm::any_of(registered.plan->endpoints, [&](const Endpoint &endpoint) {
+    const std::optional<uint64_t> theirs =
+        gpu_.group.memory().slot(endpoint.peer).begunRuns.of(key);
     return theirs && *theirs < mine;
   });
 }
 
-StepsUnderWay CudaDevice::findUnderWay() const {
+StepsUnderWay CudaProgress::findUnderWay() const {
   StepsUnderWay found;
-  for (const std::unique_ptr<Timetable> &each : timetables_) {
+  for (const std::unique_ptr<RegisteredPlan> &each : plans_) {
     const bool isLaunched = each->isLaunched.load(std::memory_order_relaxed);
-    const bool isGuarded = isRunning(*each); // an eager run, or one in a graph
+    const bool isGuarded = each->isRunning(); // an eager run, or one in a graph
     if ((isLaunched || isGuarded) && each->steps.isWithinRun())
       found.within.push_back(&each->steps);
     else if (isGuarded || (isLaunched && hasPeersThatLag(*each)))
@@ -168,44 +187,43 @@ StepsUnderWay CudaDevice::findUnderWay() const {
   return found;
 }
 
-uint64_t CudaDevice::nextStep(uint32_t stream, const StepsUnderWay &underWay) const {
+uint64_t CudaProgress::nextStep(uint32_t stream, const StepsUnderWay &underWay) const {
   return braid::nextStep(stream, underWay, issued_[stream], words_[stream],
                          [this](uint64_t step) { return awaitOf(step).plan != nullptr; });
 }
 
 // -- What the watchdog is told. --
 
-Status CudaDevice::publish() {
-  const Status ofMessages = messages_ ? messages_->error() : Status::ok();
-  std::lock_guard lock(timetablesMutex_);
+Status CudaProgress::publish(const Status &background) {
+  std::lock_guard lock(mutex_);
   size_t count = 0;
-  for (const std::unique_ptr<Timetable> &each : timetables_)
+  for (const std::unique_ptr<RegisteredPlan> &each : plans_)
     count = std::max(count, each->steps.streams());
   count = std::min<size_t>(kQueueSlots, count);
-  group_.slot().queues.store(static_cast<uint32_t>(count), std::memory_order_relaxed);
-  group_.slot().runs.store(run_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  gpu_.group.slot().queues.store(static_cast<uint32_t>(count), std::memory_order_relaxed);
+  gpu_.group.slot().runs.store(run_.load(std::memory_order_relaxed), std::memory_order_relaxed);
   // Runs in graphs write the same again and again: that one has ended counts for all streams.
   bool hasEnded = false;
-  for (const std::unique_ptr<Timetable> &each : timetables_) {
-    const uint32_t ended = endedRuns(*each);
+  for (const std::unique_ptr<RegisteredPlan> &each : plans_) {
+    const uint32_t ended = each->endedRuns();
     hasEnded = std::exchange(each->ended, ended) != ended || hasEnded;
-    countCallersRuns(*each);
+    each->countCallersRuns();
   }
   const StepsUnderWay underWay = findUnderWay();
   for (uint32_t stream = 0; stream < count; ++stream)
     publish(stream, underWay, hasEnded);
-  return ofMessages.isOk() ? checkOverlaps()
-                           : ofMessages.annotated(fmt::format("rank {}", options_.rank));
+  return background.isOk() ? checkOverlaps()
+                           : background.annotated(fmt::format("rank {}", gpu_.rank));
 }
 
 /// Whether a step of the stream has ended since the last question, and which one was last.
-bool CudaDevice::hasMoved(uint32_t stream, uint64_t &last) {
+bool CudaProgress::hasMoved(uint32_t stream, uint64_t &last) {
   bool hasMoved = false;
   if (const uint32_t done = look(words_[stream].done); std::exchange(seen_[stream], done) != done) {
     hasMoved = true;
     last = issued_[stream].last(words_[stream]);
   }
-  for (const std::unique_ptr<Timetable> &each : timetables_)
+  for (const std::unique_ptr<RegisteredPlan> &each : plans_)
     if (each->steps.hasMoved(stream)) {
       hasMoved = true;
       last = each->steps.last(stream);
@@ -213,8 +231,8 @@ bool CudaDevice::hasMoved(uint32_t stream, uint64_t &last) {
   return hasMoved;
 }
 
-void CudaDevice::publish(uint32_t stream, const StepsUnderWay &underWay, bool hasEnded) {
-  QueueSlot &queue = group_.slot().queue[stream];
+void CudaProgress::publish(uint32_t stream, const StepsUnderWay &underWay, bool hasEnded) {
+  QueueSlot &queue = gpu_.group.slot().queue[stream];
   uint64_t last = kNoStep;
   if (hasMoved(stream, last) || hasEnded) {
     queue.completed.fetch_add(1, std::memory_order_relaxed);
@@ -230,8 +248,8 @@ void CudaDevice::publish(uint32_t stream, const StepsUnderWay &underWay, bool ha
   queue.wantedValue.store(isAwait, std::memory_order_relaxed);
 }
 
-Tag CudaDevice::awaitOf(uint64_t step) const {
-  for (const std::unique_ptr<Timetable> &each : llvm::reverse(timetables_)) {
+Tag CudaProgress::awaitOf(uint64_t step) const {
+  for (const std::unique_ptr<RegisteredPlan> &each : llvm::reverse(plans_)) {
     const uint32_t command = static_cast<uint32_t>(step) - each->plan->firstCommand;
     if (step != kNoStep && command < each->plan->commands.size() &&
         waitsForPeers(each->plan->commands[command].kind))
@@ -240,9 +258,9 @@ Tag CudaDevice::awaitOf(uint64_t step) const {
   return {};
 }
 
-std::vector<PendingWait> CudaDevice::pending() {
+std::vector<PendingWait> CudaProgress::pending() {
   std::vector<PendingWait> waits;
-  if (isDone())
+  if (streams_.isDone())
     return waits;
   const StepsUnderWay underWay = findUnderWay();
   for (uint32_t stream = 0; stream < streams_.size(); ++stream)

@@ -45,20 +45,9 @@ template <class Function> Status find(const char *name, Function &function) {
 
 Result<Driver> load() {
   Driver driver;
-  BRAID_TRY(find("cuStreamBatchMemOp", driver.streamBatchMemOp));
-  BRAID_TRY(find("cuGetErrorName", driver.getErrorName));
-  BRAID_TRY(find("cuDeviceGetAttribute", driver.deviceGetAttribute));
-  BRAID_TRY(find("cuPointerGetAttribute", driver.pointerGetAttribute));
-  BRAID_TRY(find("cuMemGetAllocationGranularity", driver.memGetAllocationGranularity));
-  BRAID_TRY(find("cuMemCreate", driver.memCreate));
-  BRAID_TRY(find("cuMemRelease", driver.memRelease));
-  BRAID_TRY(find("cuMemExportToShareableHandle", driver.memExportToShareableHandle));
-  BRAID_TRY(find("cuMemImportFromShareableHandle", driver.memImportFromShareableHandle));
-  BRAID_TRY(find("cuMemAddressReserve", driver.memAddressReserve));
-  BRAID_TRY(find("cuMemAddressFree", driver.memAddressFree));
-  BRAID_TRY(find("cuMemMap", driver.memMap));
-  BRAID_TRY(find("cuMemUnmap", driver.memUnmap));
-  BRAID_TRY(find("cuMemSetAccess", driver.memSetAccess));
+#define BRAID_DRIVER_FIND(Member, Name) BRAID_TRY(find("cu" #Name, driver.Member));
+  BRAID_DRIVER_FUNCTIONS(BRAID_DRIVER_FIND)
+#undef BRAID_DRIVER_FIND
   return driver;
 }
 

@@ -14,28 +14,28 @@
 
 namespace braid {
 
+/// Entry points, without the prefix `cu`. NAME(member, name)
+#define BRAID_DRIVER_FUNCTIONS(NAME)                                                               \
+  NAME(streamBatchMemOp, StreamBatchMemOp)                                                         \
+  NAME(getErrorName, GetErrorName)                                                                 \
+  NAME(deviceGetAttribute, DeviceGetAttribute)                                                     \
+  NAME(pointerGetAttribute, PointerGetAttribute)                                                   \
+  NAME(memGetAllocationGranularity, MemGetAllocationGranularity)                                   \
+  NAME(memCreate, MemCreate)                                                                       \
+  NAME(memRelease, MemRelease)                                                                     \
+  NAME(memExportToShareableHandle, MemExportToShareableHandle)                                     \
+  NAME(memImportFromShareableHandle, MemImportFromShareableHandle)                                 \
+  NAME(memAddressReserve, MemAddressReserve)                                                       \
+  NAME(memAddressFree, MemAddressFree)                                                             \
+  NAME(memMap, MemMap)                                                                             \
+  NAME(memUnmap, MemUnmap)                                                                         \
+  NAME(memSetAccess, MemSetAccess)
+
 /// Filled once, by loadDriver().
 struct Driver {
-  CUresult (*streamBatchMemOp)(CUstream, unsigned, CUstreamBatchMemOpParams *, unsigned) = nullptr;
-  CUresult (*getErrorName)(CUresult, const char **) = nullptr;
-  CUresult (*deviceGetAttribute)(int *, CUdevice_attribute, CUdevice) = nullptr;
-  CUresult (*pointerGetAttribute)(void *, CUpointer_attribute, CUdeviceptr) = nullptr;
-  CUresult (*memGetAllocationGranularity)(size_t *, const CUmemAllocationProp *,
-                                          CUmemAllocationGranularity_flags) = nullptr;
-  CUresult (*memCreate)(CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *,
-                        unsigned long long) = nullptr;
-  CUresult (*memRelease)(CUmemGenericAllocationHandle) = nullptr;
-  CUresult (*memExportToShareableHandle)(void *, CUmemGenericAllocationHandle,
-                                         CUmemAllocationHandleType, unsigned long long) = nullptr;
-  CUresult (*memImportFromShareableHandle)(CUmemGenericAllocationHandle *, void *,
-                                           CUmemAllocationHandleType) = nullptr;
-  CUresult (*memAddressReserve)(CUdeviceptr *, size_t, size_t, CUdeviceptr,
-                                unsigned long long) = nullptr;
-  CUresult (*memAddressFree)(CUdeviceptr, size_t) = nullptr;
-  CUresult (*memMap)(CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle,
-                     unsigned long long) = nullptr;
-  CUresult (*memUnmap)(CUdeviceptr, size_t) = nullptr;
-  CUresult (*memSetAccess)(CUdeviceptr, size_t, const CUmemAccessDesc *, size_t) = nullptr;
+#define BRAID_DRIVER_MEMBER(Member, Name) decltype(&cu##Name) Member = nullptr;
+  BRAID_DRIVER_FUNCTIONS(BRAID_DRIVER_MEMBER)
+#undef BRAID_DRIVER_MEMBER
 };
 
 /// Unsupported, with the reason, where there is no driver, or one that is too old.

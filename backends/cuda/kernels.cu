@@ -2,10 +2,8 @@
 
 #include "backends/cuda/kernels.h"
 
+#include "backends/cuda/element_types.h"
 #include "backends/cuda/run_guard.h"
-
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 
 namespace braid::cuda {
 namespace {
@@ -54,54 +52,32 @@ unsigned blocksFor(int64_t count) {
   return static_cast<unsigned>(blocks < kMaxBlocks ? blocks : kMaxBlocks);
 }
 
-template <class T, class Bias = T>
+template <class T, class Bias>
 void broadcast(cudaStream_t stream, void *c, const void *bias, int64_t m, int64_t n) {
   if (m * n != 0)
-    broadcastKernel<T, Bias><<<blocksFor(m * n), kThreads, 0, stream>>>(
+    broadcastKernel<<<blocksFor(m * n), kThreads, 0, stream>>>(
         static_cast<T *>(c), static_cast<const Bias *>(bias), m * n, n);
-}
-
-void broadcastToFloats(cudaStream_t stream, void *c, Element biasElement, const void *bias,
-                       int64_t m, int64_t n) {
-  if (biasElement == Element::BF16)
-    return broadcast<float, __nv_bfloat16>(stream, c, bias, m, n);
-  if (biasElement == Element::F16)
-    return broadcast<float, __half>(stream, c, bias, m, n);
-  broadcast<float>(stream, c, bias, m, n);
-}
-
-template <class T> void random(cudaStream_t stream, void *dst, int64_t count, uint32_t seed) {
-  if (count != 0)
-    randomKernel<T><<<blocksFor(count), kThreads, 0, stream>>>(static_cast<T *>(dst), count, seed);
 }
 
 } // namespace
 
 void launchBroadcast(cudaStream_t stream, Element element, void *c, Element biasElement,
                      const void *bias, int64_t m, int64_t n) {
-  switch (element) {
-  case Element::BF16:
-    return broadcast<__nv_bfloat16>(stream, c, bias, m, n);
-  case Element::F16:
-    return broadcast<__half>(stream, c, bias, m, n);
-  case Element::F32:
-    return broadcastToFloats(stream, c, biasElement, bias, m, n);
-  case Element::F64:
-    return broadcast<double>(stream, c, bias, m, n);
-  }
+  withElement(biasElement, [&](auto zero) {
+    using T = decltype(zero);
+    if (element == biasElement)
+      broadcast<T, T>(stream, c, bias, m, n);
+    else
+      broadcast<typename Widened<T>::Type, T>(stream, c, bias, m, n);
+  });
 }
 
 void launchRandom(cudaStream_t stream, Element element, void *dst, int64_t count, uint32_t seed) {
-  switch (element) {
-  case Element::BF16:
-    return random<__nv_bfloat16>(stream, dst, count, seed);
-  case Element::F16:
-    return random<__half>(stream, dst, count, seed);
-  case Element::F32:
-    return random<float>(stream, dst, count, seed);
-  case Element::F64:
-    return random<double>(stream, dst, count, seed);
-  }
+  withElement(element, [&](auto zero) {
+    if (count != 0)
+      randomKernel<<<blocksFor(count), kThreads, 0, stream>>>(static_cast<decltype(zero) *>(dst),
+                                                              count, seed);
+  });
 }
 
 void launchDelay(cudaStream_t stream, uint32_t microseconds) {
@@ -109,28 +85,19 @@ void launchDelay(cudaStream_t stream, uint32_t microseconds) {
 }
 
 cudaError_t loadKernels() {
-  cudaFuncAttributes attributes;
-  const void *kernels[] = {
-      reinterpret_cast<const void *>(broadcastKernel<__nv_bfloat16, __nv_bfloat16>),
-      reinterpret_cast<const void *>(broadcastKernel<__half, __half>),
-      reinterpret_cast<const void *>(broadcastKernel<float, float>),
-      reinterpret_cast<const void *>(broadcastKernel<float, __nv_bfloat16>),
-      reinterpret_cast<const void *>(broadcastKernel<float, __half>),
-      reinterpret_cast<const void *>(broadcastKernel<double, double>),
-      reinterpret_cast<const void *>(randomKernel<__nv_bfloat16>),
-      reinterpret_cast<const void *>(randomKernel<__half>),
-      reinterpret_cast<const void *>(randomKernel<float>),
-      reinterpret_cast<const void *>(randomKernel<double>),
-      reinterpret_cast<const void *>(delayKernel),
-  };
-  for (const void *kernel : kernels)
-    if (cudaError_t code = cudaFuncGetAttributes(&attributes, kernel); code != cudaSuccess)
+  KernelLoader loader;
+  for (Element element : kElements)
+    withElement(element, [&](auto zero) {
+      using T = decltype(zero);
+      loader.load(broadcastKernel<T, T>);
+      loader.load(broadcastKernel<typename Widened<T>::Type, T>);
+      loader.load(randomKernel<T>);
+    });
+  loader.load(delayKernel);
+  for (cudaError_t code : {loader.code(), loadPointwise(), loadRunGuard(), loadSums()})
+    if (code != cudaSuccess)
       return code;
-  if (cudaError_t code = loadPointwise(); code != cudaSuccess)
-    return code;
-  if (cudaError_t code = loadRunGuard(); code != cudaSuccess)
-    return code;
-  return loadSums();
+  return cudaSuccess;
 }
 
 } // namespace braid::cuda

@@ -32,9 +32,10 @@ struct Sum {
   Element result;         ///< type of dst: `element`, or F32 for 16 bits
   bool keepsParts = true; ///< a kernel that adds along copies also stores the parts in `parts`
 };
-/// Takes at most `blocksEach` blocks of 128 threads for each multiprocessor, of which 8 fit at
-/// once; 0: as many as there is work for.
-void launchSum(cudaStream_t stream, const Sum &sum, int64_t blocksEach = 0);
+void launchSum(cudaStream_t stream, const Sum &sum);
+/// Elements that a thread adds at once: what 16 bytes hold of a part, or 1 where anything lies
+/// elsewhere than at a multiple of that.
+int64_t widthFor(const Sum &sum);
 
 /// dst becomes functions of each of `elements` elements of `first`, in f32 (f64 for f64), rounded
 /// once. Any address of an element will do; fastest are multiples of 16 bytes, and of 4 elements.

@@ -6,13 +6,8 @@
 //
 //===----------------------------------------------------------------------------------------===//
 
-#include "backends/cuda/kernels.h"
+#include "backends/cuda/element_types.h"
 #include "runtime/pointwise_math.h"
-
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
-#include <type_traits>
 
 namespace braid::cuda {
 namespace {
@@ -27,7 +22,7 @@ template <class T, int kWide> struct alignas(sizeof(T) * kWide) Group { T elemen
 /// The groups that a thread computes: from `begin` on, all threads of the block apart. A block has
 /// one tile of neighbouring groups, which the memory likes best.
 template <class T, int kWide> struct Batch {
-  using Acc = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  using Acc = typename Widened<T>::Type;
 
   __device__ int64_t at(int g) const { return begin + int64_t(g) * kThreads; }
 
@@ -103,36 +98,25 @@ __global__ void __launch_bounds__(kThreads)
 
 using Kernel = void (*)(Pointwise);
 
-template <class T, int kWide> Kernel kernelFor(bool isWide) {
-  return isWide ? pointwiseKernel<T, kWide> : pointwiseKernel<T, 1>;
-}
+/// Elements of a group.
+int64_t widthOf(Element element) { return element == Element::F64 ? 2 : 4; }
 
 Kernel kernelFor(Element element, bool isWide) {
-  switch (element) {
-  case Element::BF16:
-    return kernelFor<__nv_bfloat16, 4>(isWide);
-  case Element::F16:
-    return kernelFor<__half, 4>(isWide);
-  case Element::F32:
-    return kernelFor<float, 4>(isWide);
-  case Element::F64:
-    return kernelFor<double, 2>(isWide);
-  }
-  return nullptr;
+  return withElement(element, [&](auto zero) -> Kernel {
+    using T = decltype(zero);
+    return isWide ? pointwiseKernel < T, sizeof(T) == 8 ? 2 : 4 > : pointwiseKernel<T, 1>;
+  });
 }
 
 bool isAligned(const Pointwise &work, const Pointwise::Operand &operand) {
-  const int64_t accumulator = work.element == Element::F64 ? 8 : 4;
-  const int64_t wide = 16 / accumulator;
-  const int64_t element = work.element == Element::F64 ? 8 : work.element == Element::F32 ? 4 : 2;
-  const int64_t bytes = wide * (operand.isAccumulator ? accumulator : element);
-  return reinterpret_cast<uintptr_t>(operand.data) % uintptr_t(bytes) == 0;
+  const int64_t group = operand.isAccumulator ? 16 : widthOf(work.element) * sizeOf(work.element);
+  return reinterpret_cast<uintptr_t>(operand.data) % uintptr_t(group) == 0;
 }
 
 /// Everything is groups, and they lie where groups do.
 bool canBeWide(const Pointwise &work) {
-  bool isWide = work.elements % (work.element == Element::F64 ? 2 : 4) == 0 &&
-                isAligned(work, work.first) && isAligned(work, work.dst);
+  bool isWide = work.elements % widthOf(work.element) == 0 && isAligned(work, work.first) &&
+                isAligned(work, work.dst);
   for (uint32_t i = 0; i < work.count; ++i)
     isWide = isWide && isAligned(work, work.steps[i].operand);
   return isWide;
@@ -144,21 +128,17 @@ void launchPointwise(cudaStream_t stream, const Pointwise &work) {
   if (work.elements == 0)
     return;
   const bool isWide = canBeWide(work);
-  const int64_t groups =
-      isWide ? work.elements / (work.element == Element::F64 ? 2 : 4) : work.elements;
+  const int64_t groups = isWide ? work.elements / widthOf(work.element) : work.elements;
   const auto blocks = static_cast<unsigned>((groups + kTile - 1) / kTile);
   kernelFor(work.element, isWide)<<<blocks, kThreads, 0, stream>>>(work);
 }
 
 cudaError_t loadPointwise() {
-  cudaFuncAttributes attributes;
-  for (Element element : {Element::BF16, Element::F16, Element::F32, Element::F64})
+  KernelLoader loader;
+  for (Element element : kElements)
     for (bool isWide : {false, true})
-      if (cudaError_t code = cudaFuncGetAttributes(
-              &attributes, reinterpret_cast<const void *>(kernelFor(element, isWide)));
-          code != cudaSuccess)
-        return code;
-  return cudaSuccess;
+      loader.load(kernelFor(element, isWide));
+  return loader.code();
 }
 
 } // namespace braid::cuda

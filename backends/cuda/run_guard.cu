@@ -1,5 +1,6 @@
 //===- backends/cuda/run_guard.cu - notices runs of one program that overlap ------------------===//
 
+#include "backends/cuda/element_types.h"
 #include "backends/cuda/tell_runs.h"
 
 namespace braid::cuda {
@@ -26,11 +27,10 @@ void launchRunBegin(cudaStream_t stream, RunGuard guard) {
 void launchRunEnd(cudaStream_t stream, RunGuard guard) { runEndKernel<<<1, 1, 0, stream>>>(guard); }
 
 cudaError_t loadRunGuard() {
-  cudaFuncAttributes attributes;
-  for (auto *kernel : {runBeginKernel, runEndKernel})
-    if (cudaError_t code = cudaFuncGetAttributes(&attributes, kernel); code != cudaSuccess)
-      return code;
-  return cudaSuccess;
+  KernelLoader loader;
+  loader.load(runBeginKernel);
+  loader.load(runEndKernel);
+  return loader.code();
 }
 
 } // namespace braid::cuda

@@ -6,6 +6,8 @@
 
 #include "backends/cuda/add_groups.h"
 
+#include <algorithm>
+
 namespace braid::cuda {
 namespace {
 
@@ -48,44 +50,41 @@ Kernel kernelFor(const Sum &sum, bool isWide) {
   });
 }
 
-/// 1 where it cannot be told, and then whatever is wrong stops the launch, too.
-int64_t multiprocessors() {
-  int device = 0, count = 1;
-  if (cudaGetDevice(&device) == cudaSuccess)
-    (void)cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device);
-  return count;
-}
-
 } // namespace
 
-void launchSum(cudaStream_t stream, const Sum &sum, int64_t blocksEach) {
+int64_t widthFor(const Sum &sum) {
+  const int64_t wide = 16 / sizeOf(sum.partial);
+  const auto parts = reinterpret_cast<uintptr_t>(sum.parts) | uintptr_t(sum.stride);
+  auto isGroup = [&](const void *address, Element element) {
+    return reinterpret_cast<uintptr_t>(address) % uintptr_t(wide * sizeOf(element)) == 0;
+  };
+  const bool isAligned = parts % 16 == 0 && isGroup(sum.dst, sum.result) &&
+                         isGroup(sum.bias, sum.element) &&
+                         (!sum.bias || sum.biasElements % wide == 0);
+  return isAligned && sum.elements >= wide ? wide : 1;
+}
+
+void launchSum(cudaStream_t stream, const Sum &sum) {
   if (sum.elements == 0)
     return;
   const int64_t wide = widthFor(sum);
   const Kernel kernel = kernelFor(sum, wide > 1);
   const SumWalk walk = sumWalkFor(sum, wide, kThreads);
   const int64_t tile = int64_t(kThreads) * kernel.groups;
-  const int64_t tiles = (walk.groups + tile - 1) / tile;
-  const int64_t most = blocksEach == 0 ? INT32_MAX : blocksEach * multiprocessors();
-  const auto blocks = static_cast<unsigned>(tiles < most ? tiles : most);
-  kernel.launch<<<blocks, kThreads, 0, stream>>>(sum, walk);
+  const int64_t blocks = std::min<int64_t>((walk.groups + tile - 1) / tile, INT32_MAX);
+  kernel.launch<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(sum, walk);
 }
 
 cudaError_t loadSums() {
-  cudaError_t code = cudaSuccess;
-  cudaFuncAttributes attributes;
-  auto load = [&](Sum sum, int64_t count, bool isWide) {
-    sum.count = count;
-    if (code == cudaSuccess)
-      code = cudaFuncGetAttributes(&attributes,
-                                   reinterpret_cast<const void *>(kernelFor(sum, isWide).launch));
-  };
-  forAllSumTypes([&](const Sum &sum) {
+  KernelLoader loader;
+  forAllSumTypes([&](Sum sum) {
     for (int64_t count : {2, 4, kMostParts})
-      for (bool isWide : {false, true})
-        load(sum, count, isWide);
+      for (bool isWide : {false, true}) {
+        sum.count = count;
+        loader.load(kernelFor(sum, isWide).launch);
+      }
   });
-  return code;
+  return loader.code();
 }
 
 } // namespace braid::cuda

@@ -2,36 +2,64 @@
 
 #include "backends/nccl/nccl_library.h"
 
-#include "backends/cuda/open_library.h"
+#include "backends/cuda/entry_points.h"
 #include "ir/failure.h"
 #include "runtime/loader.h"
 
-#include <dlfcn.h>
-#include <fmt/format.h>
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
 
 #include <cstdlib>
 
 namespace braid::nccl {
 namespace {
 
-constexpr LibraryPlaces kPlaces = {"NCCL", "BRAID_NCCL_LIBRARY", "libnccl.so.2", "nvidia/nccl/lib"};
+constexpr const char *kVariable = "BRAID_NCCL_LIBRARY";
 constexpr int kLeast = 21900;
 
-Result<Library> read(const OpenLibrary &opened) {
+/// A library that stays loaded until the process ends.
+struct Opened {
+  void *handle = nullptr; ///< dlopen's
+  std::string name;       ///< as it was opened
+};
+
+std::string valueOf(const char *name) {
+  const char *value = std::getenv(name);
+  return value ? value : "";
+}
+
+Result<Opened> openFile(const std::string &file) {
+  if (void *handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL))
+    return Opened{handle, file};
+  return unsupported("NCCL: expected a library in {}, got '{}'", file, loaderError());
+}
+
+/// The library that the process has already comes first, for two in one process would not know each
+/// other.
+Result<Opened> find() {
+  if (const std::string file = valueOf(kVariable); !file.empty())
+    return openFile(file);
+  constexpr const char *kName = "libnccl.so.2";
+  for (int mode : {RTLD_NOLOAD, 0})
+    if (void *handle = dlopen(kName, RTLD_NOW | RTLD_LOCAL | mode))
+      return Opened{handle, kName};
+  const std::string reason = loaderError(), folders = valueOf("BRAID_SITE_PACKAGES");
+  llvm::SmallVector<llvm::StringRef> list;
+  llvm::StringRef(folders).split(list, ':', -1, /*KeepEmpty=*/false);
+  for (llvm::StringRef folder : list)
+    if (Result<Opened> opened = openFile(folder.str() + "/nvidia/nccl/lib/" + kName))
+      return opened;
+  return unsupported("NCCL: expected {}, got '{}'; {} may name the file", kName, reason, kVariable);
+}
+
+Result<Library> read(const Opened &opened) {
   Library library;
   library.file = opened.name;
-  const char *missing = nullptr;
-  auto find = [&](const char *symbol, auto &function) {
-    function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(opened.handle, symbol));
-    if (!function && !missing)
-      missing = symbol;
-  };
-#define BRAID_NCCL_FIND(Result, Name, Arguments) find("nccl" #Name, library.call.Name);
+  EntryPoints found(opened.handle), optional = found;
+#define BRAID_NCCL_FIND(Result, Name, Arguments) found.find("nccl" #Name, library.call.Name);
   BRAID_NCCL_FUNCTIONS(BRAID_NCCL_FIND)
 #undef BRAID_NCCL_FIND
-#define BRAID_NCCL_FIND(Result, Name, Arguments)                                                   \
-  library.call.Name =                                                                              \
-      reinterpret_cast<decltype(library.call.Name)>(dlsym(opened.handle, "nccl" #Name));
+#define BRAID_NCCL_FIND(Result, Name, Arguments) optional.find("nccl" #Name, library.call.Name);
   BRAID_NCCL_WINDOW_FUNCTIONS(BRAID_NCCL_FIND)
 #undef BRAID_NCCL_FIND
   if (library.call.GetVersion) {
@@ -42,27 +70,33 @@ Result<Library> read(const OpenLibrary &opened) {
     if (library.version < kLeast)
       return unsupported("NCCL: expected version {} or later, got {} from {}; {} may name the file",
                          versionText(kLeast), versionText(library.version), library.file,
-                         kPlaces.variable);
+                         kVariable);
   }
-  if (missing)
-    return unsupported("NCCL: {} lacks {}; {} may name the file", library.file, missing,
-                       kPlaces.variable);
+  if (found.missing())
+    return unsupported("NCCL: {} lacks {}; {} may name the file", library.file, found.missing(),
+                       kVariable);
   return library;
-}
-
-/// A library reads its environment when the process first has a communicator.
-Result<Library> search() {
-  constexpr const char *kMulticast = "NCCL_NVLS_ENABLE";
-  const char *asked = std::getenv(kMulticast);
-  BRAID_TRY(keepMulticastOff("NCCL", kMulticast, "0", asked && llvm::StringRef(asked) != "0"));
-  return read(BRAID_TRY(openLibrary(kPlaces)));
 }
 
 } // namespace
 
-Result<Library> Library::open(const std::string &file) {
-  return read(BRAID_TRY(openLibrary(kPlaces, file)));
+/// A library reads its environment when the process first has a communicator.
+Status keepMulticastOff() {
+  constexpr const char *kMulticast = "NCCL_NVLS_ENABLE";
+  if (const std::string asked = valueOf(kMulticast); !asked.empty() && asked != "0")
+    return unsupported("NCCL: expected {}=0, got '{}': NVLink multicast is not used, for a process "
+                       "that ends while it has some may put GPUs out of service",
+                       kMulticast, asked);
+  setenv(kMulticast, "0", /*overwrite=*/1);
+  return Status::ok();
 }
+
+static Result<Library> search() {
+  BRAID_TRY(keepMulticastOff());
+  return read(BRAID_TRY(find()));
+}
+
+Result<Library> Library::open(const std::string &file) { return read(BRAID_TRY(openFile(file))); }
 
 Result<const Library *> Library::load() {
   static const Result<Library> library = search();

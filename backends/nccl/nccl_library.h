@@ -24,6 +24,10 @@ struct Library {
   static Result<Library> open(const std::string &file);
 };
 
+/// Sets NCCL_NVLS_ENABLE, so that the library starts without NVLink multicast. Unsupported if the
+/// user has asked for it.
+Status keepMulticastOff();
+
 /// "2.19.3"
 std::string versionText(int version);
 

@@ -11,8 +11,7 @@ namespace {
 // Indexed by the values of the enums.
 constexpr const char *kCopyBy[] = {"default", "engine", "kernel"};
 constexpr const char *kSignalBy[] = {"default", "memory", "kernel"};
-constexpr const char *kMemoryFrom[] = {"default",         "ipc",    "vmm", "nccl",
-                                       "nccl-registered", "nvshmem"};
+constexpr const char *kMemoryFrom[] = {"default", "ipc", "vmm", "nccl", "nccl-registered"};
 constexpr const char *kCtaPolicy[] = {"default", "efficiency", "zero"};
 
 template <class Enum, size_t N>

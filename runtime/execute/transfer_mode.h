@@ -27,7 +27,6 @@ enum class MemoryFrom : uint8_t {
   Vmm,            ///< cuMemCreate, opened by file descriptors
   Nccl,           ///< ncclMemAlloc, registered as windows of communicators
   NcclRegistered, ///< ncclMemAlloc, which communicators know; for messages
-  Nvshmem,        ///< the heap of NVSHMEM
 };
 /// NCCL's policy for thread blocks, which take multiprocessors away from GEMMs.
 enum class CtaPolicy : uint8_t {
@@ -39,7 +38,7 @@ llvm::StringRef name(CopyBy by);
 llvm::StringRef name(SignalBy by);
 llvm::StringRef name(MemoryFrom from);
 llvm::StringRef name(CtaPolicy policy);
-inline constexpr size_t kMemories = 6;
+inline constexpr size_t kMemories = 5;
 std::optional<CopyBy> copyByFromName(llvm::StringRef name);
 std::optional<SignalBy> signalByFromName(llvm::StringRef name);
 

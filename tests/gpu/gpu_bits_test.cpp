@@ -176,15 +176,13 @@ Status ProblemTest::run(int runsOfEach) {
         continue;
       kept_.push_back(std::move(*program));
       if (!arguments) {
-        Result<Arguments> made =
-            Arguments::allocate(kept_.back().plans[static_cast<size_t>(rank_)], device());
-        if (!made)
-          return made.status();
-        arguments = std::move(*made);
+        Arguments made = BRAID_TRY(
+            Arguments::allocate(kept_.back().plans[static_cast<size_t>(rank_)], device()));
+        arguments = std::move(made);
         fill(m, *arguments);
       }
-      if (Status status = runWay(m, way, kept_.back(), *arguments, runsOfEach); !status.isOk())
-        return status.annotated(fmt::format("{}, M = {}, {}", problem_.name, m, way.str()));
+      BRAID_TRY(runWay(m, way, kept_.back(), *arguments, runsOfEach)
+                    .annotated(fmt::format("{}, M = {}, {}", problem_.name, m, way.str())));
       ++programs_;
     }
     if (!arguments)
@@ -196,16 +194,13 @@ Status ProblemTest::run(int runsOfEach) {
 Status ProblemTest::runWay(int64_t m, const Way &way, Program &program, Arguments &arguments,
                            int runs) {
   cluster_.setPlans(program.plans);
-  auto prepared = prepare(program.plans[static_cast<size_t>(rank_)], device(),
-                          cluster_.control(rank_), way.transferMode);
-  if (!prepared)
-    return prepared.status();
+  auto prepared = BRAID_TRY(prepare(program.plans[static_cast<size_t>(rank_)], device(),
+                                    cluster_.control(rank_), way.transferMode));
   RunArguments addresses = arguments.addresses();
-  if (Status status = (*prepared)->capture(addresses.inputs, addresses.outputs); !status.isOk())
-    return status;
+  BRAID_TRY(prepared->capture(addresses.inputs, addresses.outputs));
   for (int run = 0; run < 2 * runs; ++run)
-    if (Status status = runOnce(m, **prepared, arguments, run >= runs); !status.isOk())
-      return status.annotated(run >= runs ? "replayed" : "eager");
+    BRAID_TRY(runOnce(m, *prepared, arguments, run >= runs)
+                  .annotated(run >= runs ? "replayed" : "eager"));
   return Status::ok();
 }
 
@@ -218,8 +213,7 @@ Status ProblemTest::runOnce(int64_t m, Prepared &prepared, Arguments &arguments,
   else
     prepared.run(addresses.inputs, addresses.outputs);
   arguments.download();
-  if (Status status = device().synchronize(); !status.isOk())
-    return status;
+  BRAID_TRY(device().synchronize());
   ++runs_;
   const char *result = static_cast<const char *>(arguments.output(0));
   return expected_.empty() ? takeAsExpected(result) : compare(m, result);
@@ -238,14 +232,12 @@ Status ProblemTest::compare(int64_t m, const char *result) {
 /// The first result is what all are compared with: the same on every rank, and about right.
 Status ProblemTest::takeAsExpected(const char *result) {
   expected_.assign(result, static_cast<size_t>(kRows[0]) * rowBytes());
-  Result<std::vector<std::string>> digests =
-      cluster_.control(rank_).allGather(fmt::format("{:016x}", digestOf(0, expected_)));
-  if (!digests)
-    return digests.status();
-  for (const std::string &digest : *digests)
-    if (digest != digests->front())
+  std::vector<std::string> digests =
+      BRAID_TRY(cluster_.control(rank_).allGather(fmt::format("{:016x}", digestOf(0, expected_))));
+  for (const std::string &digest : digests)
+    if (digest != digests.front())
       return wrong(
-          fmt::format("ranks have {} and {} for the first result", digests->front(), digest));
+          fmt::format("ranks have {} and {} for the first result", digests.front(), digest));
   for (int64_t row : {int64_t(0), kRows[0] / 2 + 1, kRows[0] - 1})
     for (int64_t column : {int64_t(0), problem_.n - 1}) {
       double sum = 0, scale = 0;
@@ -277,8 +269,7 @@ Status runProblems(Cluster &cluster, int runs) {
   std::deque<ProblemTest> tests; // their Plans stay
   for (const Problem &problem : kProblems) {
     tests.emplace_back(cluster, problem);
-    if (Status status = tests.back().run(runsOfEach); !status.isOk())
-      return status;
+    BRAID_TRY(tests.back().run(runsOfEach));
     if (cluster.firstHosted() == 0) {
       std::printf("  %s: %d runs of %d programs, all with the same bits\n", problem.name,
                   static_cast<int>(tests.back().runs()), static_cast<int>(tests.back().programs()));
@@ -298,12 +289,10 @@ int rankMain(const Place &place, int runs) {
       joinCuda({.ranks = place.ranks, .reproducible = true}, (*job)->takeClient(), {});
   if (!cluster)
     return static_cast<int>((*job)->fail(cluster.status()).code());
-  Status status = runProblems(**cluster, runs);
-  if (!status.isOk()) {
+  const Status status = runProblems(**cluster, runs);
+  if (!status.isOk())
     (*cluster)->control(place.rank).abort(status);
-    status = (*job)->fail(status);
-  }
-  return static_cast<int>(status.code());
+  return endOfRank(**job, status);
 }
 
 } // namespace

@@ -56,7 +56,7 @@ def add_hosts(suite, nccl_missing):
                 return check_on_hosts(suite.braid, of_host, arguments,
                                       only_on(devices, BRAID_SHARE_GPUS="on"))
             suite.add(f"hosts 2 x {of_host} {name} {' '.join(flags[flags.index('--schedule'):])}",
-                      2, check, may_share=True, run=as_run(file, flags),
+                      2, check, may_share=True, uses_nccl=of_host > 1, run=as_run(file, flags),
                       batch=Batch("cuda", start=two_hosts(of_host), shares_gpus=True))
 
 

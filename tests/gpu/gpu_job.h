@@ -3,12 +3,26 @@
 
 #include "api/launch/launch.h"
 #include "backends/cuda/cuda_backend.h"
+#include "ir/failure.h"
 #include "runtime/job/bootstrap/environment.h"
 
 #include <cstdio>
 #include <cstdlib>
 
 namespace braid::test {
+
+/// True if ranks may share GPUs.
+inline bool sharesGpus() {
+  const char *shares = std::getenv("BRAID_SHARE_GPUS");
+  return shares && std::string(shares) == "on";
+}
+
+/// The exit code of a rank of `job`, a Job or a JobRank, which ends with `status`.
+template <class JobOfRank> int endOfRank(JobOfRank &job, Status status) {
+  if (!status.isOk())
+    status = job.fail(status);
+  return static_cast<int>(status.code());
+}
 
 /// The work of a job's ranks.
 struct GpuJob {
@@ -67,9 +81,8 @@ inline int gpuJobMain(int argc, char **argv, const std::vector<GpuJob> &all) {
     Result<std::optional<Place>> place = findPlace(processEnvironment());
     return place && *place ? all[static_cast<size_t>(number)].rankMain(**place, runs) : 2;
   }
-  const char *shares = std::getenv("BRAID_SHARE_GPUS");
   const int gpus = countGpus();
-  const int64_t most = gpus > 0 && shares && std::string(shares) == "on" ? 4 : gpus;
+  const int64_t most = gpus > 0 && sharesGpus() ? 4 : gpus;
   int jobs = 0, passed = 0;
   for (int64_t each : {2, 3, 4})
     for (size_t i = 0; i < all.size() && each <= most && (ranks == 0 || ranks == each); ++i) {

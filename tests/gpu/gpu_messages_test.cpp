@@ -4,9 +4,8 @@
 //       [--ranks N] [--runs R]
 //
 // Every collective, with each type, team and root, from one element on, is run eagerly and replayed
-// with fresh tensors each time, and compared. Communicators, with memory that they know, are made
-// and closed forty times, and leave no memory behind. A rank issues kRunsAhead runs of as many
-// messages as a graph has in `braid p2p`, and of two, before its peer issues any.
+// with fresh tensors each time, and compared. A rank issues kRunsAhead runs of as many messages as
+// a graph has in `braid p2p`, and of two, before its peer issues any.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -15,8 +14,6 @@
 #include "api/launch/job_rank.h"
 #include "api/pairs/block_run.h"
 #include "api/ranks/arguments.h"
-#include "backends/cuda/cuda_status.h"
-#include "backends/nccl/nccl_messages.h"
 #include "ir/failure.h"
 #include "tests/gpu/gpu_job.h"
 #include "tests/support/collective_case.h"
@@ -115,77 +112,6 @@ Status runAll(LocalMesh &mesh, Transport transport, int runs) {
   return mesh.cluster().commit();
 }
 
-/// One gather among all ranks by what is made for it, all of which goes again.
-Status makeAndClose(ControlPlane &control, TransferMode mode) {
-  nccl::NcclMessages messages(nccl::Library::load, control.rank(), {std::chrono::seconds(20)});
-  constexpr size_t kBytes = size_t(2) << 20;
-  const bool isPlain = mode.memory == MemoryFrom::Default;
-  std::unique_ptr<SymmetricMemory> memory;
-  if (!isPlain)
-    memory = BRAID_TRY(messages.symmetricMemory(mode.memory, control));
-  void *data = nullptr;
-  if (isPlain)
-    BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&data, kBytes));
-  else
-    data = BRAID_TRY(memory->allocate(kBytes));
-  Team all;
-  for (int64_t rank = 0; rank < control.size(); ++rank)
-    all.push_back(rank);
-  BRAID_TRY(messages.openTeams({all}, control, mode));
-  const auto block = static_cast<int64_t>(sizeof(float)) * 1000;
-  char *own = static_cast<char *>(data) + kBytes / 2;
-  const auto mine = static_cast<int>(control.rank()) + 1;
-  BRAID_CUDA_RETURN_IF_ERROR(cudaMemset(own, mine, static_cast<size_t>(block)));
-  BRAID_TRY(messages.collective(nullptr,
-                                {CollectiveKind::AllGather, std::nullopt, DType::F32, all, -1, data,
-                                 own, block * control.size(), block},
-                                mode.ctas));
-  BRAID_CUDA_RETURN_IF_ERROR(cudaStreamSynchronize(nullptr));
-  std::vector<char> got(static_cast<size_t>(block * control.size()));
-  BRAID_CUDA_RETURN_IF_ERROR(cudaMemcpy(got.data(), data, got.size(), cudaMemcpyDefault));
-  if (memory)
-    memory->closePeers();
-  BRAID_TRY(messages.close(std::chrono::seconds(5)));
-  if (isPlain)
-    BRAID_CUDA_RETURN_IF_ERROR(cudaFree(data));
-  for (size_t i = 0; i < got.size(); ++i)
-    if (got[i] != static_cast<char>(i / static_cast<size_t>(block) + 1))
-      return Status(StatusCode::WrongResult, fmt::format("byte {} is {}", i, int(got[i])));
-  return Status::ok();
-}
-
-/// The free memory of this rank's GPU, in bytes, after all ranks have unmapped each other's memory.
-Result<size_t> freeMemory(ControlPlane &control) {
-  BRAID_TRY(control.allGather(""));
-  size_t free = 0, total = 0;
-  BRAID_CUDA_RETURN_IF_ERROR(cudaMemGetInfo(&free, &total));
-  return free;
-}
-
-/// Each way that this library has, in turn.
-Status makeAndCloseOften(LocalMesh &mesh) {
-  ControlPlane &control = mesh.control(mesh.firstHosted());
-  const int version = BRAID_TRY(nccl::Library::load())->version;
-  std::vector<TransferMode> modes = {{.ctas = {4, CtaPolicy::Default}},
-                                     {.memory = MemoryFrom::NcclRegistered}};
-  if (version >= 22800)
-    modes.push_back({.memory = MemoryFrom::Nccl});
-  if (version >= 23102)
-    modes.push_back({.memory = MemoryFrom::Nccl, .ctas = {0, CtaPolicy::Zero}});
-  constexpr size_t kRounds = 40, kMostLost = size_t(32) << 20;
-  size_t first = 0;
-  for (size_t round = 0; round < kRounds; ++round) {
-    BRAID_TRY(makeAndClose(control, modes[round % modes.size()])
-                  .annotated(fmt::format("round {}", round)));
-    if (round + 1 == modes.size())
-      first = BRAID_TRY(freeMemory(control));
-  }
-  const size_t last = BRAID_TRY(freeMemory(control));
-  if (last + kMostLost < first)
-    return internalError("{} bytes were free after the first rounds, {} at the end", first, last);
-  return mesh.cluster().commit();
-}
-
 int withMesh(const Place &place, llvm::function_ref<Status(LocalMesh &, Transport)> fn) {
   Result<std::unique_ptr<JobRank>> rank = JobRank::join(place);
   if (!rank)
@@ -196,20 +122,13 @@ int withMesh(const Place &place, llvm::function_ref<Status(LocalMesh &, Transpor
   if (!job)
     return static_cast<int>(job.status().code());
   LocalMesh mesh(std::move(*job));
-  Status status = fn(mesh, backend.transport);
-  if (!status.isOk())
-    status = mesh.job().fail(status);
-  return static_cast<int>(status.code());
+  return endOfRank(mesh.job(), fn(mesh, backend.transport));
 }
 
 int collectivesMain(const Place &place, int runs) {
   return withMesh(place, [runs](LocalMesh &mesh, Transport transport) {
     return runAll(mesh, transport, runs);
   });
-}
-
-int communicatorsMain(const Place &place, int) {
-  return withMesh(place, [](LocalMesh &mesh, Transport) { return makeAndCloseOften(mesh); });
 }
 
 /// Rank 0 issues nothing until rank 1 has issued all that it may.
@@ -244,12 +163,9 @@ int aheadMain(const Place &place, int) {
   });
 }
 
-/// Communicators are made in each way that there is, whatever the knobs say.
 std::vector<GpuJob> allJobs() {
   std::vector<GpuJob> jobs = {{"collectives", collectivesMain}};
-  if (backendOfTest().transport == Transport::Messages && !std::getenv("BRAID_TEST_KNOBS"))
-    jobs.push_back({"communicators", communicatorsMain});
-  if (!std::getenv("BRAID_TEST_KNOBS"))
+  if (!std::getenv("BRAID_TEST_KNOBS") && !sharesGpus()) // NCCL needs a GPU for each rank
     jobs.push_back({"runs ahead", aheadMain});
   return jobs;
 }

@@ -74,12 +74,13 @@ def figures(report):
 
 def check_report(suite, devices, has_nccl):
     shares = len(set(devices)) < len(devices)
-    # Ranks that share a GPU get it in turns, which takes long for large ones.
-    flags = ["--sizes", f"{SMALL},{1 << 20}"] if shares else []
+    # Ranks that share a GPU get it in turns, which takes long for large ones; NCCL refuses them.
+    flags = ["--sizes", f"{SMALL},{1 << 20}", "--paths", ",".join(PEER_PATHS)] if shares else []
     code, seconds, report, said = measured(suite.braid, devices, flags)
     if code != 0 or report is None:
         return "failed", f"exit code {code}\n{said[-3000:]}"
-    wrong = faults_of(report, len(devices), {SMALL} if shares else {SMALL, LARGE}, has_nccl)
+    wrong = faults_of(report, len(devices), {SMALL} if shares else {SMALL, LARGE},
+                      has_nccl and not shares)
     if not shares and len(devices) == 2 and seconds > MOST_SECONDS:
         wrong.append(f"took more than {MOST_SECONDS} s")
     detail = f"{seconds:.1f} s{', GPUs shared' if shares else ''}\n{figures(report)}"

@@ -1,31 +1,27 @@
 //===- tests/gpu/gpu_ranks_test.cpp - what needs the library and GPUs -------------------------===//
 //
-//   gpu_ranks_test [CASE] [--ranks N] [--runs R]
+//   gpu_ranks_test [--ranks N] [--runs R]
 //
-// Starts a job of processes for all cases, or for one, on 2, 3 and 4 ranks, or on so many; with R
-// runs of every way instead of 1,000. All cases of as many ranks are one job, because starting one
-// takes longer than most cases.
+// Starts a job of processes on 2, 3 and 4 ranks, or on N; each way runs R times (1,000) eagerly and
+// as often replayed. All cases on as many ranks are one job, because starting one takes longer than
+// most cases.
 //
 //===----------------------------------------------------------------------------------------===//
 
 #include "api/compile/plans.h"
 #include "api/launch/job_rank.h"
-#include "api/launch/launch.h"
 #include "api/ranks/arguments.h"
 #include "api/timing/seconds_since.h"
 #include "backends/cuda/copy_and_signal.h"
-#include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/kernels.h"
 #include "runtime/execute/executor.h"
-#include "runtime/numeric.h"
 #include "runtime/reference/reference.h"
-#include "tests/support/scatter_by_hand.h"
+#include "tests/gpu/gpu_job.h"
 
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <random>
@@ -51,17 +47,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kM = 384, kK = 256, kN = 192; ///< m for all ranks
 constexpr int64_t kSmall = 4;                   ///< divides sizes if there are many runs
-constexpr int kSkipped = 77;
 
 Status wrong(std::string message) { return Status(StatusCode::WrongResult, std::move(message)); }
-
-/// The options of the launcher and of its ranks.
-struct Chosen {
-  std::string name;  ///< one case; empty: all cases
-  int64_t ranks = 0; ///< 0: 2, 3 and 4
-  int runs = 1000;   ///< runs in every mode, first eager and then replayed
-  bool isRank = false;
-};
 
 /// A program, prepared on this rank.
 struct Program {
@@ -75,12 +62,11 @@ struct Program {
 /// This rank, and what it has prepared.
 class RankTest {
 public:
-  RankTest(const Place &place, Cluster &cluster, const Chosen &chosen)
-      : place_(place), cluster_(cluster), chosen_(chosen) {}
+  RankTest(Cluster &cluster, int runs) : cluster_(cluster), runs_(runs) {}
 
-  int runs() const { return chosen_.runs; }
-  int64_t rank() const { return place_.rank; }
-  int64_t ranks() const { return place_.ranks; }
+  int runs() const { return runs_; }
+  int64_t rank() const { return cluster_.firstHosted(); }
+  int64_t ranks() const { return cluster_.ranks(); }
   Device &device() { return cluster_.device(rank()); }
   ControlPlane &control() { return cluster_.control(rank()); }
   const Plan &plan(const Program &program) const {
@@ -91,62 +77,22 @@ public:
                                                   TransferMode transferMode = {},
                                                   int64_t shrink = 1) {
     const int64_t m = kM / shrink / ranks(), k = kK / shrink, n = kN / shrink;
-    return prepareFusion(fmt::format("fusion @f(D = {}) {{\n  mesh [0 .. D)\n"
-                                     "  %A = input bf16[DIDx{{D}}, {}, {}]\n"
-                                     "  %B = input bf16[{}, {}]\n"
-                                     "  %C = matmul %A, %B : bf16[Stream{{D}}, {}, {}]\n"
-                                     "  output %C\n}}\n",
-                                     ranks(), m, k, k, n, m, n),
-                         chosen, seed, transferMode);
-  }
-
-  Result<std::unique_ptr<Program>> prepareFusion(const std::string &text,
-                                                 const CompileOptions &chosen, uint64_t seed,
-                                                 TransferMode transferMode) {
     auto program = std::make_unique<Program>();
-    program->source = parseSource("gpu.braid", text);
+    program->source =
+        parseSource("gpu.braid", fmt::format("fusion @f(D = {}) {{\n  mesh [0 .. D)\n"
+                                             "  %A = input bf16[DIDx{{D}}, {}, {}]\n"
+                                             "  %B = input bf16[{}, {}]\n"
+                                             "  %C = matmul %A, %B : bf16[Stream{{D}}, {}, {}]\n"
+                                             "  output %C\n}}\n",
+                                             ranks(), m, k, k, n, m, n));
     CompileOptions options = chosen;
     options.ranks = ranks();
-    Result<Compiled> compiled = compile(*program->source, options);
-    if (!compiled)
-      return compiled.status();
-    program->compiled = *compiled;
-    Result<std::vector<Plan>> plans = makePlans(*compiled);
-    if (!plans)
-      return plans.status();
-    program->plans = std::move(*plans);
-    program->reference = std::make_unique<Reference>(*compiled->fusion, seed);
-    if (Status status = prepareAgain(*program, transferMode); !status.isOk())
-      return status;
+    program->compiled = BRAID_TRY(compile(*program->source, options));
+    program->plans = BRAID_TRY(makePlans(program->compiled));
+    program->reference = std::make_unique<Reference>(*program->compiled.fusion, seed);
+    cluster_.setPlans(program->plans);
+    program->prepared = BRAID_TRY(prepare(plan(*program), device(), control(), transferMode));
     return program;
-  }
-
-  /// A program, whose result the reference does not know.
-  Result<std::unique_ptr<Program>> prepareText(const std::string &text) {
-    auto program = std::make_unique<Program>();
-    program->source = parseSource("gpu.braid", text);
-    Result<Compiled> compiled = compile(*program->source, {});
-    if (!compiled)
-      return Status(compiled.status().code(), program->source->diags.str());
-    program->compiled = *compiled;
-    Result<std::vector<Plan>> plans = makePlans(*compiled);
-    if (!plans)
-      return plans.status();
-    program->plans = std::move(*plans);
-    if (Status status = prepareAgain(*program, {}); !status.isOk())
-      return status;
-    return program;
-  }
-
-  /// In place of how it was prepared before.
-  Status prepareAgain(Program &program, TransferMode transferMode) {
-    program.prepared.reset();
-    cluster_.setPlans(program.plans);
-    Result<std::unique_ptr<Prepared>> prepared =
-        prepare(plan(program), device(), control(), transferMode);
-    if (prepared)
-      program.prepared = std::move(*prepared);
-    return prepared.status();
   }
 
   Result<Arguments> makeArguments(const Program &program) {
@@ -165,15 +111,13 @@ public:
     else
       program.prepared->run(addresses.inputs, addresses.outputs);
     arguments.download();
-    if (Status status = device().synchronize(); !status.isOk())
-      return status;
+    BRAID_TRY(device().synchronize());
     return program.reference->compare(0, rank(), iteration, arguments.output(0));
   }
 
 private:
-  const Place &place_;
   Cluster &cluster_;
-  const Chosen &chosen_;
+  const int runs_;
 };
 
 /// A way to gather and multiply.
@@ -201,38 +145,29 @@ std::vector<Way> allWays() {
 }
 
 /// Eager at two addresses in turn, and replayed.
-Status runAndReplay(RankTest &test, Program &program, int runs) {
+Status runOneWay(RankTest &test, const Way &way, int runs) {
+  const auto prepared = BRAID_TRY(test.prepareProgram(way.options, 4, way.transferMode, kSmall));
+  Program &program = *prepared;
   std::vector<Arguments> slots;
   for (int i = 0; i < 3; ++i) {
-    Result<Arguments> arguments = test.makeArguments(program);
-    if (!arguments)
-      return arguments.status();
-    slots.push_back(std::move(*arguments));
+    Arguments arguments = BRAID_TRY(test.makeArguments(program));
+    slots.push_back(std::move(arguments));
   }
   RunArguments captured = slots[2].addresses();
-  if (Status status = program.prepared->capture(captured.inputs, captured.outputs); !status.isOk())
-    return status;
+  BRAID_TRY(program.prepared->capture(captured.inputs, captured.outputs));
   for (int run = 0; run < 2 * runs; ++run) {
     const bool replays = run / runs == 1;
     Arguments &arguments = slots[static_cast<size_t>(replays ? 2 : run % 2)];
-    if (Status status = test.runOnce(program, arguments, static_cast<uint32_t>(run), replays);
-        !status.isOk())
-      return status;
+    BRAID_TRY(test.runOnce(program, arguments, static_cast<uint32_t>(run), replays));
   }
   return Status::ok();
-}
-
-Status runOneWay(RankTest &test, const Way &way, int runs) {
-  auto program = test.prepareProgram(way.options, 4, way.transferMode, kSmall);
-  return program ? runAndReplay(test, **program, runs) : program.status();
 }
 
 /// Eager runs and as many replays of every schedule, both protocols, in all transfer modes.
 Status runsEveryWay(RankTest &test) {
   const std::vector<Way> launchModes = allWays();
   for (const Way &way : launchModes)
-    if (Status status = runOneWay(test, way, test.runs()); !status.isOk())
-      return status.annotated(way.str());
+    BRAID_TRY(runOneWay(test, way, test.runs()).annotated(way.str()));
   if (test.rank() == 0)
     std::printf("  %zu modes, each %d times eagerly and as often replayed\n", launchModes.size(),
                 test.runs());
@@ -245,122 +180,24 @@ Status mixesRunsAndReplays(RankTest &test) {
     CompileOptions options;
     options.schedule.all.set(Knob::Protocol, i % 2 == 0 ? Protocol::Get : Protocol::Put);
     const TransferMode transferMode = i < 2 ? TransferMode{} : TransferMode{CopyBy::Kernel, {}};
-    auto program = test.prepareProgram(options, 3, transferMode);
-    if (!program)
-      return program.status();
-    Result<Arguments> arguments = test.makeArguments(**program);
-    if (!arguments)
-      return arguments.status();
-    RunArguments addresses = arguments->addresses();
-    if (Status status = (*program)->prepared->capture(addresses.inputs, addresses.outputs);
-        !status.isOk())
-      return status;
+    auto program = BRAID_TRY(test.prepareProgram(options, 3, transferMode));
+    Arguments arguments = BRAID_TRY(test.makeArguments(*program));
+    RunArguments addresses = arguments.addresses();
+    BRAID_TRY(program->prepared->capture(addresses.inputs, addresses.outputs));
     std::mt19937 dice(static_cast<uint32_t>(test.rank())); // each rank chooses for itself
     for (uint32_t run = 0; run < 500; ++run)
-      if (Status status = test.runOnce(**program, *arguments, run, dice() % 2 == 0); !status.isOk())
-        return status;
-  }
-  return Status::ok();
-}
-
-Status alternatesTwoPrograms(RankTest &test) {
-  CompileOptions first, second;
-  second.schedule = *Configurations::parse("bulk;protocol=put");
-  auto a = test.prepareProgram(first, 5);
-  if (!a)
-    return a.status();
-  auto b = test.prepareProgram(second, 6, {CopyBy::Kernel, {}});
-  if (!b)
-    return b.status();
-  Result<Arguments> arguments = test.makeArguments(**a);
-  if (!arguments)
-    return arguments.status();
-  for (uint32_t run = 0; run < 1000; ++run)
-    if (Status status = test.runOnce(run % 2 ? **a : **b, *arguments, run, false); !status.isOk())
-      return status;
-  return Status::ok();
-}
-
-/// Uniform values in [-1, 1], drawn the same on every rank.
-std::vector<BF16> uniform(size_t count, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::uniform_real_distribution<float> distribution(-1, 1);
-  std::vector<BF16> values(count);
-  for (BF16 &value : values)
-    value = narrow<BF16>(distribution(random));
-  return values;
-}
-
-/// The norm of the error, and of |A| |B|, in f64.
-std::pair<double, double> errorNorm(const std::vector<BF16> &a, const std::vector<BF16> &b,
-                                    const BF16 *c) {
-  double error = 0, scale = 0;
-  for (int64_t i = 0; i < kM; ++i)
-    for (int64_t j = 0; j < kN; ++j) {
-      double sum = 0, magnitude = 0;
-      for (int64_t k = 0; k < kK; ++k) {
-        double gemm = double(widen(a[static_cast<size_t>(i * kK + k)])) *
-                      double(widen(b[static_cast<size_t>(k * kN + j)]));
-        sum += gemm;
-        magnitude += std::abs(gemm);
-      }
-      double difference = double(widen(c[i * kN + j])) - sum;
-      error += difference * difference;
-      scale += magnitude * magnitude;
-    }
-  return {std::sqrt(error), std::sqrt(scale)};
-}
-
-/// Others take a mesh of several hosts, or NCCL.
-bool isOfPeersOnOneHost(const Preset &preset) {
-  return preset.fields.order() != schedule::Order::Hierarchical &&
-         preset.fields.transfers() == schedule::Transfers::Pairs;
-}
-
-Status multipliesFloats(RankTest &test) {
-  for (const Preset &preset : presets()) {
-    CompileOptions options;
-    options.schedule.all = preset.fields;
-    if (!isOfPeersOnOneHost(preset))
-      continue;
-    auto program = test.prepareProgram(options, 1);
-    if (!program)
-      return program.status();
-    Result<Arguments> arguments = test.makeArguments(**program);
-    if (!arguments)
-      return arguments.status();
-    std::vector<BF16> a = uniform(kM * kK, 11), b = uniform(kK * kN, 12);
-    size_t block = static_cast<size_t>(kM / test.ranks() * kK);
-    std::memcpy(arguments->input(0), a.data() + static_cast<size_t>(test.rank()) * block,
-                block * sizeof(BF16));
-    std::memcpy(arguments->input(1), b.data(), b.size() * sizeof(BF16));
-    arguments->upload();
-    RunArguments addresses = arguments->addresses();
-    (*program)->prepared->run(addresses.inputs, addresses.outputs);
-    arguments->download();
-    if (Status status = test.device().synchronize(); !status.isOk())
-      return status;
-    auto [error, scale] = errorNorm(a, b, static_cast<const BF16 *>(arguments->output(0)));
-    if (!(error <= 1e-2 * scale))
-      return wrong(fmt::format("{}: error {} of {}", preset.name.str(), error, scale));
-    if (test.rank() == 0)
-      std::printf("  %s: error %.2e of the norm of |A| |B|\n", preset.name.data(), error / scale);
+      BRAID_TRY(test.runOnce(*program, arguments, run, dice() % 2 == 0));
   }
   return Status::ok();
 }
 
 Status runsWithoutAllocating(RankTest &test, const CompileOptions &options,
                              TransferMode transferMode) {
-  auto program = test.prepareProgram(options, 9, transferMode);
-  if (!program)
-    return program.status();
-  Result<Arguments> arguments = test.makeArguments(**program);
-  if (!arguments)
-    return arguments.status();
-  RunArguments addresses = arguments->addresses();
-  Prepared &prepared = *(*program)->prepared;
-  if (Status status = prepared.capture(addresses.inputs, addresses.outputs); !status.isOk())
-    return status;
+  auto program = BRAID_TRY(test.prepareProgram(options, 9, transferMode));
+  Arguments arguments = BRAID_TRY(test.makeArguments(*program));
+  RunArguments addresses = arguments.addresses();
+  Prepared &prepared = *program->prepared;
+  BRAID_TRY(prepared.capture(addresses.inputs, addresses.outputs));
   size_t freeBefore = 0, freeAfter = 0, total = 0, calls = 0;
   std::vector<double> eager, replayed;
   constexpr int kWarmUp = 20, kRuns = 220;
@@ -376,8 +213,7 @@ Status runsWithoutAllocating(RankTest &test, const CompileOptions &options,
         prepared.replay();
       double time = std::chrono::duration<double, std::micro>(Clock::now() - start).count();
       calls += newCalls - before;
-      if (Status status = test.device().synchronize(); !status.isOk())
-        return status;
+      BRAID_TRY(test.device().synchronize());
       if (run >= kWarmUp)
         times->push_back(time);
     }
@@ -388,10 +224,10 @@ Status runsWithoutAllocating(RankTest &test, const CompileOptions &options,
                              freeBefore - freeAfter));
   for (std::vector<double> *times : {&eager, &replayed})
     std::nth_element(times->begin(), times->begin() + 100, times->end());
-  double each = eager[100] / static_cast<double>(test.plan(**program).commands.size());
+  double each = eager[100] / static_cast<double>(test.plan(*program).commands.size());
   if (test.rank() == 0)
     std::printf("  %zu commands: %.2f us each to issue; a replay: %.2f us\n",
-                test.plan(**program).commands.size(), each, replayed[100]);
+                test.plan(*program).commands.size(), each, replayed[100]);
   if (each > 3)
     return wrong(fmt::format("{:.2f} us a command, expected at most 3", each));
   return Status::ok();
@@ -399,56 +235,10 @@ Status runsWithoutAllocating(RankTest &test, const CompileOptions &options,
 
 /// Nothing is allocated by a run, and issuing costs little.
 Status runsWithoutAllocating(RankTest &test) {
-  if (Status status = runsWithoutAllocating(test, {}, {}); !status.isOk())
-    return status;
+  BRAID_TRY(runsWithoutAllocating(test, {}, {}));
   CompileOptions options;
   options.schedule = *Configurations::parse("batched;protocol=put");
   return runsWithoutAllocating(test, options, {CopyBy::Kernel, SignalBy::Default});
-}
-
-/// Resources of ended programs are reused: flags on the host and on the GPU, arenas, events,
-/// graphs.
-Status preparesManyPrograms(RankTest &test) {
-  constexpr size_t kPrograms = 600, kWarmUp = 150;
-  constexpr size_t kSlack = size_t(32) << 20; // what the driver may do with its pools
-  const std::vector<Way> launchModes = allWays();
-  std::vector<std::unique_ptr<Program>> programs;
-  std::vector<Arguments> arguments;
-  for (size_t i = 0; i < launchModes.size(); ++i) {
-    auto program = test.prepareProgram(launchModes[i].options, 4, launchModes[i].transferMode,
-                                       i % 2 ? 1 : kSmall);
-    if (!program)
-      return program.status().annotated(launchModes[i].str());
-    Result<Arguments> tensors = test.makeArguments(**program);
-    if (!tensors)
-      return tensors.status();
-    (*program)->prepared.reset();
-    programs.push_back(std::move(*program));
-    arguments.push_back(std::move(*tensors));
-  }
-  size_t freeBefore = 0, freeAfter = 0, total = 0;
-  for (size_t i = 0; i < kPrograms; ++i) {
-    const size_t which = i % programs.size();
-    Program &program = *programs[which];
-    if (Status status = test.prepareAgain(program, launchModes[which].transferMode); !status.isOk())
-      return status.annotated(fmt::format("program {}, {}", i, launchModes[which].str()));
-    RunArguments addresses = arguments[which].addresses();
-    if (Status status = program.prepared->capture(addresses.inputs, addresses.outputs);
-        !status.isOk())
-      return status;
-    for (bool replays : {false, true})
-      if (Status status = test.runOnce(program, arguments[which], uint32_t(i), replays);
-          !status.isOk())
-        return status.annotated(fmt::format("program {}, {}", i, launchModes[which].str()));
-    program.prepared.reset();
-    if (i == kWarmUp)
-      cudaMemGetInfo(&freeBefore, &total);
-  }
-  cudaMemGetInfo(&freeAfter, &total);
-  if (freeAfter + kSlack < freeBefore)
-    return wrong(fmt::format("{} programs took {} bytes of the GPU and kept them",
-                             kPrograms - kWarmUp, freeBefore - freeAfter));
-  return Status::ok();
 }
 
 // -- Copies by kernels, of so many bytes, from every alignment to every other. --
@@ -534,8 +324,7 @@ Status copiesAnyBytes(RankTest &test) {
       sizes.push_back(border + beside);
   for (int64_t bytes : sizes) {
     CopyPlaces places((bytes + 63) / 16 * 16);
-    if (Status status = places.checkAll(bytes); !status.isOk())
-      return status;
+    BRAID_TRY(places.checkAll(bytes));
   }
   if (test.rank() == 0)
     std::printf("  %zu sizes, %d pairs of alignments each\n", sizes.size(),
@@ -543,71 +332,7 @@ Status copiesAnyBytes(RankTest &test) {
   return Status::ok();
 }
 
-/// A reduction as lowering will have to print it: partial results pushed to the owner, who adds.
-Status addsWhatArrives(RankTest &test) {
-  auto file = readSource("examples/matmul_scatter_by_hand.braid");
-  if (!file)
-    return file.status();
-  auto program = test.prepareText(scatter::textFor(test.ranks(), (*file)->diags.text()));
-  if (!program)
-    return program.status();
-  Result<Arguments> arguments = test.makeArguments(**program);
-  if (!arguments)
-    return arguments.status();
-  for (int run = 0; run < 100; ++run) {
-    std::vector<scatter::Tensors> all;
-    for (int64_t rank = 0; rank < test.ranks(); ++rank)
-      all.push_back(scatter::drawn(run, rank, test.ranks()));
-    const scatter::Tensors &mine = all[static_cast<size_t>(test.rank())];
-    std::copy(mine.a.begin(), mine.a.end(), static_cast<float *>(arguments->input(0)));
-    std::copy(mine.b.begin(), mine.b.end(), static_cast<float *>(arguments->input(1)));
-    std::copy(mine.c.begin(), mine.c.end(), static_cast<float *>(arguments->output(0)));
-    arguments->upload();
-    RunArguments addresses = arguments->addresses();
-    (*program)->prepared->run(addresses.inputs, addresses.outputs);
-    arguments->download();
-    if (Status status = test.device().synchronize(); !status.isOk())
-      return status;
-    for (int64_t i = 0; i < scatter::kRows * scatter::kColumns; ++i)
-      if (float got = static_cast<const float *>(arguments->output(0))[i],
-          want = scatter::expected(all, test.rank(), i);
-          got != want)
-        return wrong(fmt::format("run {}, element {}: expected {}, got {}", run, i, want, got));
-  }
-  return Status::ok();
-}
-
 // -- Sums by the kernel that waits for what it adds. --
-
-/// A reduction of few rows, where everybody needs the whole result.
-std::string allReduceText(int64_t ranks, int64_t m, int64_t n) {
-  return fmt::format("fusion @f(D = {0}) {{\n  mesh [0 .. D)\n"
-                     "  %A = input bf16[{1}, DIDx{{D}}, 64]\n"
-                     "  %B = input bf16[DIDx{{D}}, 64, {2}]\n"
-                     "  %C = matmul %A, %B : bf16[{1}, {2}]\n"
-                     "  output %C\n}}\n",
-                     ranks, m, n);
-}
-
-/// Whole granules and others; the last sum is too large for the kernel that waits. Of large ones
-/// there are fewer runs: the host compares every element.
-Status reducesFewRows(RankTest &test) {
-  for (auto [m, n] : {std::pair<int64_t, int64_t>{1, 64}, {16, 4096}, {17, 1027}, {512, 4096}}) {
-    const auto often = std::clamp<int64_t>(test.runs() / 10, 1, 1 + (int64_t(1) << 23) / (m * n));
-    for (const char *schedule : {"bulk;protocol=put", "bulk;protocol=get", "pairwise"})
-      for (SignalBy signals : {SignalBy::Default, SignalBy::Memory}) {
-        CompileOptions options;
-        options.schedule = *Configurations::parse(schedule);
-        auto program = test.prepareFusion(allReduceText(test.ranks(), m, n), options, 7,
-                                          {CopyBy::Kernel, signals});
-        Status status =
-            program ? runAndReplay(test, **program, static_cast<int>(often)) : program.status();
-        if (!status.isOk())
-          return status.annotated(fmt::format("{} rows of {}, {}", m, n, schedule));
-      }
-  }
-  return Status::ok();
-}
 
 /// A sum on this rank's GPU, by a kernel of its own, by one that waits, and by one that also copies
 /// parts, if it can. None begins at an aligned address, if `shift` is not 0.
@@ -646,14 +371,12 @@ public:
     cuda::launchSum(nullptr, sum);
     sum.dst = behind_ + shift;
     launchBehind(sum, most);
-    if (Status status = compare("behind an await"); !status.isOk())
-      return status;
+    BRAID_TRY(compare("behind an await"));
     for (bool keepsParts : {true, false}) {
       sum.keepsParts = keepsParts;
       if (!launchAlong(sum, most, /*hasSecondShot=*/false))
         return Status::ok();
-      if (Status status = compare("along copies"); !status.isOk())
-        return status;
+      BRAID_TRY(compare("along copies"));
       if (areCopied(sum, copied_ + shift) != keepsParts)
         return wrong(keepsParts ? "parts were not copied" : "parts were copied for nobody");
     }
@@ -661,8 +384,7 @@ public:
     for (char *place : {given_, taken_})
       cudaMemset(place, 0x5a, bytes_);
     launchAlong(sum, most, /*hasSecondShot=*/true);
-    if (Status status = compare("before a second shot"); !status.isOk())
-      return status;
+    BRAID_TRY(compare("before a second shot"));
     return isGiven(sum) ? Status::ok() : wrong("a place of the second shot has other bits");
   }
   int64_t alongCount() const { return alongCount_; }
@@ -780,11 +502,12 @@ Status addsBehindAwaits(RankTest &test) {
                   const int64_t biasElements = elements % 8 == 0 ? elements / 8 : elements;
                   const cuda::Sum sum{element, partial, elements,     count,   elements * 8,
                                       nullptr, nullptr, biasElements, nullptr, result};
-                  if (Status status = places.check(sum, shift, hasBias, most); !status.isOk())
-                    return status.annotated(fmt::format(
-                        "types {} {} {}, {} elements of {} parts, shift {}, bias {}, {} workers",
-                        int(element), int(partial), int(result), elements, count, shift, hasBias,
-                        most.ofSeveral));
+                  BRAID_TRY(
+                      places.check(sum, shift, hasBias, most)
+                          .annotated(fmt::format("types {} {} {}, {} elements of {} parts, shift "
+                                                 "{}, bias {}, {} workers",
+                                                 int(element), int(partial), int(result), elements,
+                                                 count, shift, hasBias, most.ofSeveral)));
                   ++sums;
                 }
   if (test.rank() == 0)
@@ -800,175 +523,66 @@ struct Case {
 constexpr Case kCases[] = {
     {"runs without allocating", runsWithoutAllocating}, // first: it measures, in a new process
     {"copies any bytes", copiesAnyBytes},
-    {"adds what arrives", addsWhatArrives},
     {"adds behind awaits", addsBehindAwaits},
-    {"reduces few rows", reducesFewRows},
     {"runs every way", runsEveryWay},
     {"mixes runs and replays", mixesRunsAndReplays},
-    {"alternates two programs", alternatesTwoPrograms},
-    {"multiplies floats", multipliesFloats},
-    {"prepares 600 programs", preparesManyPrograms},
 };
-constexpr const char *kRefusal = "refuses to prepare in a capture";
 
 /// Preparing while the caller's stream is captured: refused, and says what to call when.
-Status refusesToPrepareInCapture(const Place &place, JobRank &job, const Chosen &chosen) {
+Status refusesToPrepareInCapture(const Place &place, JobRank &job) {
   const int gpu = static_cast<int>(place.localRank) % countGpus();
   cudaSetDevice(gpu);
   cudaStream_t stream = nullptr;
   cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-  auto cluster =
-      joinCuda({.ranks = place.ranks, .device = gpu}, job.takeClient(), {.stream = stream});
-  if (!cluster)
-    return cluster.status();
-  RankTest test(place, **cluster, chosen);
+  auto cluster = BRAID_TRY(
+      joinCuda({.ranks = place.ranks, .device = gpu}, job.takeClient(), {.stream = stream}));
+  RankTest test(*cluster, 0);
   cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
   auto program = test.prepareProgram({}, 1);
   cudaGraph_t graph = nullptr;
   cudaStreamEndCapture(stream, &graph);
-  if (program)
-    return wrong("prepared while the stream was being captured");
-  if (program.status().message().find("call prepare() before") == std::string::npos)
-    return wrong("expected what is missing, got '" + program.status().message() + "'");
-  return program.status();
+  return program ? wrong("prepared while the stream was being captured") : program.status();
 }
 
-/// The chosen cases, one after the other, until one fails.
-Status runCases(RankTest &test, const Chosen &chosen) {
+/// The cases one after the other, until one fails.
+Status runCases(RankTest &test) {
   for (const Case &each : kCases) {
-    if (!chosen.name.empty() && chosen.name != each.name)
-      continue;
-    if (test.rank() == 0) {
-      std::printf("%s, %d ranks\n", each.name, static_cast<int>(test.ranks()));
-      std::fflush(stdout); // a rank may be killed
-    }
     const auto begin = std::chrono::steady_clock::now();
-    if (Status status = each.run(test); !status.isOk())
-      return status.annotated(each.name);
+    BRAID_TRY(each.run(test).annotated(each.name));
     if (test.rank() == 0)
-      std::printf("  %.1f s\n", secondsSince(begin));
+      std::printf("  %s: %.1f s\n", each.name, secondsSince(begin));
+    std::fflush(stdout); // a rank may be killed
   }
   return test.control().commit();
 }
 
-int rankMain(const Place &place, const Chosen &chosen) {
+int casesMain(const Place &place, int runs) {
   Result<std::unique_ptr<JobRank>> job = JobRank::join(place);
   if (!job)
     return static_cast<int>(job.status().code());
-  Status status = Status::ok();
-  if (chosen.name == kRefusal) {
-    status = refusesToPrepareInCapture(place, **job, chosen);
-  } else {
-    Result<std::unique_ptr<Cluster>> cluster =
-        joinCuda({.ranks = place.ranks}, (*job)->takeClient(), {});
-    if (!cluster)
-      return static_cast<int>((*job)->fail(cluster.status()).code());
-    RankTest test(place, **cluster, chosen);
-    status = runCases(test, chosen);
-    if (!status.isOk())
-      test.control().abort(status);
-  }
+  Result<std::unique_ptr<Cluster>> cluster =
+      joinCuda({.ranks = place.ranks}, (*job)->takeClient(), {});
+  if (!cluster)
+    return endOfRank(**job, cluster.status());
+  RankTest test(**cluster, runs);
+  const Status status = runCases(test);
   if (!status.isOk())
-    status = (*job)->fail(status);
-  return static_cast<int>(status.code());
+    test.control().abort(status);
+  return endOfRank(**job, status);
 }
 
-/// Whether the job ends with `expected`. Ends the process if it is asked to.
-bool runJob(const char *program, const Chosen &chosen, StatusCode expected) {
-  std::printf("%s on %d ranks\n", chosen.name.empty() ? "all cases" : chosen.name.c_str(),
-              static_cast<int>(chosen.ranks));
-  std::fflush(stdout);
-  LaunchOptions options;
-  options.ranks = chosen.ranks;
-  options.arguments = {program, "--as-rank", "--runs", std::to_string(chosen.runs)};
-  if (!chosen.name.empty())
-    options.arguments.push_back(chosen.name);
-  Result<LaunchReport> report = launch(options);
-  if (report && report->signal != 0)
-    std::exit(128 + report->signal);
-  Status status = report ? report->status : report.status();
-  if (status.code() == expected)
-    return true;
-  std::printf("  FAILED: %s\n", status.message().c_str());
-  return false;
-}
-
-/// Nothing if the command line makes no sense.
-std::optional<Chosen> readFlags(int argc, char **argv) {
-  Chosen chosen;
-  for (int i = 1; i < argc; ++i) {
-    const llvm::StringRef flag = argv[i], value = i + 1 < argc ? argv[i + 1] : "";
-    if (flag == "--ranks" || flag == "--runs") {
-      const int number = std::atoi(value.data());
-      if (number <= 0)
-        return std::nullopt;
-      if (flag == "--ranks")
-        chosen.ranks = number;
-      else
-        chosen.runs = number;
-      ++i;
-    } else if (flag == "--as-rank") {
-      chosen.isRank = true;
-    } else {
-      chosen.name = flag.str();
-    }
-  }
-  const bool isKnown =
-      chosen.name.empty() || chosen.name == kRefusal ||
-      llvm::any_of(kCases, [&](const Case &each) { return chosen.name == each.name; });
-  return isKnown ? std::optional(chosen) : std::nullopt;
-}
-
-/// The largest number of ranks of a job.
-int64_t mostRanks() {
-  const int gpus = countGpus();
-  const char *shares = std::getenv("BRAID_SHARE_GPUS");
-  return gpus > 0 && shares && std::string(shares) == "on" ? 4 : gpus;
-}
-
-/// The jobs for what is chosen. On 3 ranks, that is every way only, unless a case is named.
-std::vector<Chosen> jobsFor(const Chosen &chosen, int64_t most) {
-  std::vector<Chosen> jobs;
-  for (int64_t ranks : {2, 3, 4}) {
-    if (ranks > most || (chosen.ranks != 0 && chosen.ranks != ranks))
-      continue;
-    Chosen job = chosen;
-    job.ranks = ranks;
-    if (chosen.name.empty() && ranks == 3)
-      job.name = "runs every way";
-    if (chosen.name != kRefusal)
-      jobs.push_back(job);
-    job.name = kRefusal;
-    if (ranks == 2 && (chosen.name.empty() || chosen.name == kRefusal))
-      jobs.push_back(job);
-  }
-  return jobs;
+int refusalMain(const Place &place, int) {
+  Result<std::unique_ptr<JobRank>> job = JobRank::join(place);
+  return job ? endOfRank(**job, refusesToPrepareInCapture(place, **job))
+             : static_cast<int>(job.status().code());
 }
 
 } // namespace
 } // namespace braid::test
 
 int main(int argc, char **argv) {
-  using namespace braid;
   using namespace braid::test;
-  const std::optional<Chosen> chosen = readFlags(argc, argv);
-  if (!chosen) {
-    std::fprintf(stderr, "expected [CASE] [--ranks N] [--runs R]\n");
-    return 2;
-  }
-  if (chosen->isRank) {
-    Result<std::optional<Place>> place = findPlace(processEnvironment());
-    return place && *place ? rankMain(**place, *chosen) : 2;
-  }
-  const int64_t most = mostRanks();
-  if (most < 2) {
-    std::printf("skipped: needs 2 GPUs, or BRAID_SHARE_GPUS=on and one\n");
-    return kSkipped;
-  }
-  const std::vector<Chosen> jobs = jobsFor(*chosen, most);
-  size_t passed = 0;
-  for (const Chosen &job : jobs)
-    passed += runJob(argv[0], job, job.name == kRefusal ? StatusCode::BadInput : StatusCode::Ok);
-  std::printf("%zu of %zu jobs passed\n", passed, jobs.size());
-  return passed == jobs.size() && !jobs.empty() ? 0 : 1;
+  return gpuJobMain(argc, argv,
+                    {{"all cases", casesMain},
+                     {"a preparation in a capture", refusalMain, "call prepare() before"}});
 }

@@ -6,7 +6,8 @@
 
 A case gets the numbers of all GPUs and returns "passed", "failed" or "skipped", and a detail. A
 case that needs more GPUs than there are is skipped, or its ranks share GPUs: then some numbers
-appear more than once. Cases of a batch run as one job, if they can (gpu_batch.py).
+appear more than once. Ranks that use NCCL never share one: NCCL refuses a GPU that two ranks have.
+Cases of a batch run as one job, if they can (gpu_batch.py).
 
 Each result is printed, and saved to the file, as soon as it is known. SIGTERM, SIGINT and SIGHUP
 kill the running command, whose case is shown as "cut off", and end the suite.
@@ -68,7 +69,7 @@ def end_on_signals(signals):
 
 
 # `batch` and `run`: see gpu_batch.py.
-Case = collections.namedtuple("Case", "name ranks check may_share batch run")
+Case = collections.namedtuple("Case", "name ranks check may_share uses_nccl batch run")
 
 
 class Suite:
@@ -90,12 +91,12 @@ class Suite:
                 raise ValueError(f"expected {about} {self.about[about]}, got {known[about]}")
         self.results = [each for each in known["cases"] if each["outcome"] == "passed"]
 
-    def add(self, name, ranks, check, may_share=False, batch=None, run=None):
+    def add(self, name, ranks, check, may_share=False, uses_nccl=False, batch=None, run=None):
         """`check(devices)` returns the outcome and a detail."""
         if any(case.name == name for case in self.cases):
             raise ValueError(f"two cases are '{name}'")
         if self.only in name:
-            self.cases.append(Case(name, ranks, check, may_share, batch, run))
+            self.cases.append(Case(name, ranks, check, may_share, uses_nccl, batch, run))
 
     def has_too_few(self, ranks):
         """True if ranks share GPUs."""
@@ -128,7 +129,7 @@ class Suite:
         """Lists of cases: one case, or several of a batch."""
         found = {}
         for case in cases:
-            key = (case.batch, case.ranks) if case.run else case.name
+            key = (case.batch, case.ranks, case.uses_nccl) if case.run else case.name
             found.setdefault(key, []).append(case)
         return [task[at:at + MOST_OF_BATCH] for task in found.values()
                 for at in range(0, len(task), MOST_OF_BATCH)]
@@ -139,11 +140,19 @@ class Suite:
             return [gpus()[i % len(gpus())] for i in range(case.ranks)]
         return gpus()
 
+    def why_not(self, case):
+        """Why the case cannot run here, or nothing."""
+        if case.ranks <= len(gpus()):
+            return ""
+        if not case.may_share or not self.shares_gpus:
+            return f"needs {case.ranks} GPUs, {len(gpus())} are here"
+        return "ranks would share GPUs, and NCCL needs one for each" if case.uses_nccl else ""
+
     def run_batch(self, cases):
         """Runs a batch as one job and returns the names of the cases that are known then. The case
         that ended the job has failed; the later ones are unknown."""
         devices = self.devices_for(cases[0])
-        if cases[0].ranks > len(devices) or is_stopped():
+        if self.why_not(cases[0]) or is_stopped():
             return set()
         passed, wrong, refused = run_together(cases, os.path.dirname(self.braid), only_on(devices))
         names = [case.name for case in cases]
@@ -161,11 +170,10 @@ class Suite:
         return {*passed, *([failed] if failed else [])}
 
     def run_case(self, case):
-        devices = self.devices_for(case)
-        if case.ranks > len(devices):
-            self.record(case.name, "skipped", 0,
-                        f"needs {case.ranks} GPUs, {len(devices)} are here")
+        if why := self.why_not(case):
+            self.record(case.name, "skipped", 0, why)
             return
+        devices = self.devices_for(case)
         begin = time.monotonic()
         try:
             outcome, detail = case.check(devices)

@@ -76,21 +76,6 @@ import sys
 print("FAILED: first: expected a newer one")
 sys.exit(4)
 """
-# A benchmark: kernels copy in 150 us, or in {slow} what is unaligned; engines in 100.
-TIMES = """#!{python}
-import json, sys
-def after(flag):
-    return sys.argv[sys.argv.index(flag) + 1].split(",")
-rows = []
-for shape in after("--shapes"):
-    for name in after("--impl"):
-        m, n, k = map(int, shape.split("x"))
-        by_kernels = {slow} if m % 16 and name.startswith("transfers") else 150
-        rows.append(dict(m=m, n=n, k=k, implementation=name, graph=False,
-                         median_us=by_kernels if "kernel" in name else 100))
-with open(*after("--json"), "w") as file:
-    json.dump(dict(rows=rows), file)
-"""
 # A launcher: says which rank died or stopped; with --graph, it names the wrong one.
 LAUNCHER = """#!{python}
 import os, signal, subprocess, sys
@@ -244,6 +229,19 @@ def test_shared_gpus():
         check(len(shared) == expected, f"expected {expected} cases to say so: {outcome.lines}")
     outcome, runs = exact_cases(0, "--share-gpus")
     check(outcome.code == 77 and not runs, f"expected nothing to run, got {outcome.lines}")
+
+
+def test_shared_gpus_and_nccl():
+    """NCCL refuses ranks that share a GPU, so cases that use it are skipped, and say so."""
+    for gpus, memory, word, commands in ((1, "vmm", "passed", 6), (2, "nccl", "passed", 6),
+                                         (1, "nccl", "skipped", 0)):
+        with Machine(gpus, NOTES) as machine:
+            outcome = machine.run("--only", f"memory {memory} gather", "--share-gpus")
+            found = [line for line in outcome.lines if line.startswith(word)]
+            check(len(found) == 6 and len(machine.noted()) == commands,
+                  f"expected 6 cases {word}, got {outcome.lines}")
+            check(all("NCCL needs one for each" in line for line in found) == (word == "skipped"),
+                  f"expected why, got {outcome.lines}")
 
 
 def test_no_gpus():
@@ -415,37 +413,6 @@ def test_faults():
     check({"passed", "failed"} == set(outcomes), f"expected both kinds, got {outcomes}")
 
 
-class Said:
-    """A job that said all this at once, `seconds` after its fault, and has ended."""
-
-    def __init__(self, said, seconds):
-        self.said, self.seconds, self.command, self.code = said, seconds, self, 6
-
-    def first(self, beginning):
-        return self.seconds if beginning in self.said else None
-
-    def out(self):
-        return self.said
-
-
-def test_late_errors():
-    """From the fault on, whether the job starts or runs."""
-    sys.path.insert(0, FOLDER)
-    from gpu_faults import Fault
-
-    def what_is_wrong(seed, said_after, ended_after):
-        fault = Fault("braid", seed, ["0"] * 4)
-        fault.ended_after = ended_after
-        fault.judge(Said(f"braid: error: rank {fault.victim} is gone", said_after), 0)
-        return fault.wrong
-    for seed in (0, 1):
-        check(not what_is_wrong(seed, 3.4, 7.4), "expected 3.4 s and 7.4 s to be in time")
-        wrong = what_is_wrong(seed, 3.6, 7.4)
-        check(wrong == ["the error came after 3.6 s"], f"expected 3.6 s to be late, got {wrong}")
-        wrong = what_is_wrong(seed, 3.4, 7.6)
-        check(wrong == ["the end came after 7.6 s"], f"expected 7.6 s to be late, got {wrong}")
-
-
 def test_fault_seeds():
     with Machine(4, LAUNCHER) as machine:
         for text in ("", "1-", "3-2", "a", "1;2"):
@@ -453,17 +420,6 @@ def test_fault_seeds():
             _, err = process.communicate(timeout=120)
             says_so = f"expected seeds, such as 8,50-99, got '{text}'" in err
             check(process.returncode == 2 and says_so, f"expected a refusal of '{text}', got {err}")
-
-
-def test_unaligned_copies():
-    """Copies by kernels are slow if they take more than twice as long as by engines."""
-    for slow, expected in (("199", "passed"), ("201", "failed"), ("None", "failed")):
-        with Machine(2, TIMES.replace("{slow}", slow)) as machine:
-            outcome = machine.run("--only", "unaligned copies")
-            case, = outcome.json["cases"]
-            check(case["outcome"] == expected, f"expected {expected}, got {case}")
-            line = f"transfers;protocol=put;copies=kernel eager: {slow} us by kernels"
-            check(line in case["detail"], f"expected {line}, got {case}")
 
 
 def test_output_that_stays_open():

@@ -3,9 +3,9 @@
 
 FOLDER holds the package. Each rank is a process of this script. Eager calls, calls on another
 stream, and calls captured into a graph of PyTorch's, with fresh integers each time and outputs that
-were overwritten; then what is refused, and how long the host takes for a call. With --beside
-instead so many runs, by copies and by NCCL, each on a stream, beside all-reduces of PyTorch's
-NCCL on a third. Tensors are PyTorch's. Exits with 77 where PyTorch or its GPUs are missing.
+were overwritten; then what is refused. With --beside there are RUNS runs instead, by copies and by
+NCCL, each on a stream, beside all-reduces of PyTorch's NCCL on a third. Tensors are PyTorch's.
+Exits with 77 where PyTorch or its GPUs are missing.
 """
 import argparse
 import gc
@@ -13,7 +13,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 
 SKIPPED = 77
 TEXT = """fusion @gather(D = 2, M = 64, K = 128, N = 96) {
@@ -119,21 +118,6 @@ class Rank:
             else:
                 raise AssertionError(f"expected {words} to be refused")
 
-    def host_time(self):
-        """Median of a call at known addresses, in microseconds."""
-        A, B, _ = self.draw()
-        mine = self.mine(A)
-        C = self.op.capture(mine, B)
-        for what, call in (("call", lambda: self.op(mine, B, out=C)), ("replay", self.op.replay)):
-            times = []
-            for i in range(1000):
-                begin = time.perf_counter()
-                call()
-                times.append(time.perf_counter() - begin)
-                if i % 10 == 9:
-                    self.torch.cuda.synchronize()
-            print(f"rank {self.job.rank}: {sorted(times)[500] * 1e6:.1f} us of host time a {what}")
-
     def beside(self, runs):
         """Each of three streams goes on by itself, and is looked at now and then."""
         import torch.distributed as dist
@@ -173,7 +157,6 @@ class Rank:
         self.on_another_stream()
         self.replayed()
         self.refused()
-        self.host_time()
         self.job.commit()
         self.captured()
         self.job.close()

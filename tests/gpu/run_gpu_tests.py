@@ -5,9 +5,9 @@
 The tests that need GPUs. They use only the built command (and, beside it, the built test programs),
 so that they also run on machines that cannot build. Each case is a command under a time limit. A
 case that needs more GPUs than there are is skipped, with the reason; with --share-gpus its ranks
-share GPUs, unless it measures times. The last line is `N passed, N failed, N skipped, N not run`,
-also after SIGTERM; the file of --json always holds the results so far. Long runs can be split: with
---resume, cases that passed according to that file are not run again; many faults run as
+share GPUs, unless it measures times or uses NCCL. The last line is `N passed, N failed, N skipped,
+N not run`, also after SIGTERM; the file of --json always holds the results so far. Long runs can be
+split: with --resume, cases that passed according to that file are not run again; many faults run as
 --only fault --fault-seeds 0-49, then 50-99.
 """
 import argparse
@@ -211,10 +211,11 @@ def add_memory_test(suite, memory, program):
         if code != 0 and memory != "vmm" and missing:
             return "skipped", missing[0].strip()
         return ("passed", "") if code == 0 else ("failed", f"exit code {code}\n{out}{err}")
-    suite.add(f"memory {memory} gpu_memory_test", 2, check, may_share=True)
+    suite.add(f"memory {memory} gpu_memory_test", 2, check, may_share=True,
+              uses_nccl=memory == "nccl")
 
 
-MEMORIES = ("vmm", "nccl", "nvshmem")
+MEMORIES = ("vmm", "nccl")
 
 
 def memories(suite):
@@ -231,7 +232,7 @@ def memories(suite):
             return ("passed", "") if code == 0 else ("failed", f"exit code {code}\n{out}{err}")
         name = f"memory {memory} {name} {' '.join(flags)}"
         batch = Batch("cuda", memory + " messages" * ("messages" in flags), memory != "vmm")
-        suite.add(name, 2, check, may_share=True, batch=batch,
+        suite.add(name, 2, check, may_share=True, uses_nccl=memory == "nccl", batch=batch,
                   run=as_run(example, arguments[3:] + flags))
     sizes = ["--set", "M=82", "--set", "K=128", "--set", "N=65"]
     for memory in MEMORIES:
@@ -248,13 +249,11 @@ def memories(suite):
         program = os.path.join(os.path.dirname(suite.braid), "gpu_memory_test")
         if os.path.exists(program):
             add_memory_test(suite, memory, program)
-    # If the flag were ignored, these would pass by CUDA IPC.
-    for memory in ("nccl", "nvshmem"):
-        suite.add_command(f"memory {memory} that is not there",
-                          ["env", f"BRAID_{memory.upper()}_LIBRARY=/nonexistent", suite.braid,
-                           "run", EXAMPLE, "--backend", "cuda", "--ranks", "2", "--schedule",
-                           "pairwise", "--memory", memory, "--flight-records", "none"], 2,
-                          expect=4)
+    # If the flag were ignored, this would pass by CUDA IPC.
+    suite.add_command("memory nccl that is not there",
+                      ["env", "BRAID_NCCL_LIBRARY=/nonexistent", suite.braid, "run", EXAMPLE,
+                       "--backend", "cuda", "--ranks", "2", "--schedule", "pairwise", "--memory",
+                       "nccl", "--flight-records", "none"], 2, expect=4)
     add("nccl", "windows for collectives", ["--transport", "messages", "--schedule", "collective",
                                             "--graph"] + sizes)
 
@@ -279,8 +278,8 @@ def refusals(suite):
     one_gpu = ["env", f"CUDA_VISIBLE_DEVICES={(gpus() or ['0'])[0]}", suite.braid, "run", EXAMPLE,
                "--backend", "cuda", "--ranks", "2", "--flight-records", "none"]
     suite.add_command("ranks that see one GPU are refused", one_gpu, 1, expect=4)
-    suite.add_command("BRAID_SHARE_GPUS=maybe", ["env", "BRAID_SHARE_GPUS=maybe"] + one_gpu, 1,
-                      expect=2)
+    for variable in ("BRAID_SHARE_GPUS", "BRAID_TUNE"):
+        suite.add_command(f"{variable}=maybe", ["env", f"{variable}=maybe"] + one_gpu, 1, expect=2)
     many = len(gpus()) + 1
     suite.add_command("more ranks than GPUs are refused",
                       [suite.braid, "run", EXAMPLE, "--backend", "cuda", "--ranks",
@@ -310,13 +309,14 @@ def programs(suite):
             suite.add_command(f"beside NCCL of the caller, {connections} connections", [
                 "env", f"CUDA_DEVICE_MAX_CONNECTIONS={connections}", sys.executable,
                 os.path.join(ROOT, "tests", "gpu", "python_gpu_test.py"), python, "--beside",
-                "10000"], 2, seconds=200)
+                "10000"], 2, seconds=200, uses_nccl=True)
         suite.add("pytorch device time", 2, lambda devices: torch_device_time(suite, python))
         torch_test = [sys.executable, os.path.join(ROOT, "tests", "gpu", "torch_gpu_test.py"),
                       python]
         suite.add_command("pytorch, 2 ranks", torch_test, 2, seconds=400)
         for part in ("attention_braid", "attention_braid_nccl", "attention_nccl_braid"):
-            suite.add_command(f"pytorch {part}", [*torch_test, "--parts", part], 2, seconds=200)
+            suite.add_command(f"pytorch {part}", [*torch_test, "--parts", part], 2, seconds=200,
+                              uses_nccl=True)
         suite.add_command("pytorch graph time", [*torch_test, "--parts", "graph_time"], 2,
                           seconds=200)
     backends = os.path.join(folder, "backends_test")
@@ -345,8 +345,6 @@ class TuningRun:
         counts = re.search(r"^braid: GEMMs: (\d+) tuned in ([0-9.]+) s, (\d+) known \((.*)\)$",
                            self.lines, re.MULTILINE)
         self.tuned, self.known = (int(counts[1]), int(counts[3])) if counts else (None, None)
-        self.path = counts[4] if counts else ""
-        self.warnings = [line for line in self.lines.splitlines() if "warning" in line]
         return self
 
     def __str__(self):
@@ -361,7 +359,7 @@ SHAPES = {"1024": ["--set", "M=1024"],
 
 
 def tuning(suite):
-    """GEMMs are measured once a machine, in time, and whatever lies in the cache."""
+    """GEMMs are measured once a machine, and in time."""
     def run_once(folder, devices, flags=(), **options):
         return TuningRun(suite, folder, list(flags), devices, **options).end()
 
@@ -394,49 +392,10 @@ def tuning(suite):
             return "", said
         return check
 
-    def damages(folder, devices):
-        path, said = run_once(folder, devices).path, []
-        for spoil in (lambda file: file.seek(60) and file.write(b"!?"),
-                      lambda file: file.truncate(100), lambda file: file.write(b"ELF")):
-            with open(path, "rb+") as file:
-                spoil(file)
-            again = run_once(folder, devices)
-            if not is_fine(again, True) or len(again.warnings) != 1:
-                return "expected one warning, and GEMMs tuned again", again
-            said += again.warnings
-        after = run_once(folder, devices)
-        if not is_fine(after, False) or after.warnings:
-            return "expected known GEMMs", after
-        return "", "\n".join(said)
-
-    def at_once(folder, devices):
-        """Two rounds of two jobs: one tunes, the next finds what both have saved."""
-        for is_first in (True, False):
-            jobs = [TuningRun(suite, folder, ["--set", f"M={1024 * (i + 1)}"], devices)
-                    for i in range(2)]
-            try:
-                for job in jobs:
-                    if not is_fine(job.end(), is_first) or job.warnings:
-                        return f"expected GEMMs {'tuned' if is_first else 'known'}", job
-            finally:
-                for job in jobs:
-                    job.command.kill()
-        return "", ""
-
-    def nowhere(folder, devices):
-        job = run_once(os.path.join("/proc", "nothing", folder.strip("/")), devices)
-        wrong = not is_fine(job, True) or len(job.warnings) != 1
-        return ("expected one warning, and GEMMs tuned" if wrong else ""), job
-
     def exact(folder, devices):
         flags = ["--verify", "--iterations", "20", "--set", "M=2048", "--set", "K=2048"]
         job = run_once(folder, devices, flags)
         return ("" if is_fine(job, True) else "expected exact results"), job
-
-    def refused(folder, devices):
-        job = run_once(folder, devices, tune="maybe")
-        is_refused = job.code == 2 and "BRAID_TUNE to be on or off" in job.lines
-        return ("" if is_refused else "expected exit code 2 and why"), job
 
     def add(name, check, **options):
         """`check(folder, devices)` returns what is wrong, or nothing, and what to say."""
@@ -448,11 +407,7 @@ def tuning(suite):
 
     for shape, flags in SHAPES.items():
         add(f"time to prepare {shape}", times(flags))
-    add("a damaged file, half a file, a file of something else", damages)
-    add("two jobs at once", at_once)
-    add("no folder", nowhere)
     add("results", exact)
-    add("BRAID_TUNE=maybe", refused)
 
 
 def timed_rows(suite, ranks, flags, seconds):
@@ -475,7 +430,7 @@ def bench(suite, devices):
     rows = timed_rows(suite, ranks,
                       ["-m", "1024,2048", "-n", "1024", "-k", "1024", "--rounds", "2",
                        "--iterations", "5", "--time-limit", "120"], 180)
-    if has_torch():
+    if importlib.util.find_spec("torch"):
         for operation in ("gather-matmul", "matmul-reduce-scatter", "matmul-all-reduce", "mlp"):
             rows += torch_rows(suite.braid, operation, ranks,
                                ["--shapes", "1024x1024x1024", "--rounds", "2", "--row-ms", "50"],
@@ -566,11 +521,6 @@ def calibration(suite, backend):
     us, burst_us = (json.loads(said)["predictions"][0][key] for key in ("us", "burst_us"))
     good = 0.5 < burst_us / us < 1.5
     return ("passed" if good else "failed"), f"{us:.0f} us, in bursts {burst_us:.0f}"
-
-
-def has_torch():
-    environment = {k: v for k, v in os.environ.items() if k != "LD_LIBRARY_PATH"}
-    return run([sys.executable, "-c", "import torch"], 60, environment)[0] == 0
 
 
 def add_all(suite, fault_seeds):

@@ -1,12 +1,10 @@
 //===- tests/gpu/sum_bench.cu - how near to the memory's speed sums of partial results are ----===//
 //
-//   sum_bench [all]
-//
 // Prints a table: sums of many sizes beside copies within memory that move as many bytes, each the
 // median of 21 measurements of several launches in a row, and, for a launch alone, of 21. Buffers
 // take turns, so that none is in the cache when its turn comes. Every case is first compared bit by
-// bit with a sum by a kernel that does nothing clever. `all` adds how many blocks for each
-// multiprocessor do best. Exits with 77 where there is no GPU, and with 1 if a sum is wrong.
+// bit with a sum by a kernel that does nothing clever. Exits with 77 where there is no GPU, and
+// with 1 if a sum is wrong.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -17,7 +15,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <vector>
 
 namespace {
@@ -30,7 +27,6 @@ constexpr int64_t kMiB = 1 << 20;
 constexpr int64_t kPoolBytes = 1100 * kMiB;  ///< size of each of two: one is read, one is written
 constexpr int64_t kMostInTurns = 256 * kMiB; ///< several times the cache
 constexpr int kMeasurements = 21;
-constexpr int64_t kDefaultBlocks = 0; ///< launchSum()'s default: as many as there is work for
 constexpr int kIssueMicroseconds = 5; ///< upper bound for the host to issue one launch
 
 void check(cudaError_t code, const char *what) {
@@ -109,7 +105,7 @@ public:
 
   void compare(const Case &c);
   /// Microseconds of a sum among many, or alone; or of a copy of as many bytes moved.
-  double sumUs(const Case &c, bool isAlone, int64_t blocksEach = kDefaultBlocks);
+  double sumUs(const Case &c, bool isAlone);
   double copyUs(const Case &c);
   unsigned long long wrong() const { return wrong_; }
   /// Fills the sources with numbers of that type: bits of one type may be NaNs of another.
@@ -218,10 +214,10 @@ template <class Launch> double Bench::median(int count, Launch launch) {
   return times[kMeasurements / 2];
 }
 
-double Bench::sumUs(const Case &c, bool isAlone, int64_t blocksEach) {
+double Bench::sumUs(const Case &c, bool isAlone) {
   const int64_t turns = c.turns();
   return median(isAlone ? 1 : launchesInRow(c),
-                [&] { braid::cuda::launchSum(stream_, sumOf(c, next_++ % turns), blocksEach); });
+                [&] { braid::cuda::launchSum(stream_, sumOf(c, next_++ % turns)); });
 }
 
 double Bench::copyUs(const Case &c) {
@@ -263,28 +259,9 @@ void printTable(Bench &bench) {
   }
 }
 
-/// The percentage that so many blocks for each multiprocessor reach.
-void printBlocks(Bench &bench) {
-  constexpr int64_t kBlocks[] = {1, 2, 4, 6, 8, 12, 16, 32, 64, 256};
-  std::printf("\n%% at 256 MiB, by blocks each\n%-24s %5s", "sum", "parts");
-  for (int64_t blocks : kBlocks)
-    std::printf(" %6lld", static_cast<long long>(blocks));
-  std::printf("\n");
-  for (const Kind &kind : kKinds) {
-    bench.fill(kind.partial);
-    for (int64_t parts : {2, 4, 8}) {
-      const Case c{&kind, parts, 256 * kMiB / parts / kind.partialSize};
-      std::printf("%-24s %5lld", kind.name, static_cast<long long>(parts));
-      for (int64_t blocks : kBlocks)
-        std::printf(" %6.1f", percent(c, bench.sumUs(c, false, blocks)));
-      std::printf("\n");
-    }
-  }
-}
-
 } // namespace
 
-int main(int argc, char **argv) {
+int main() {
   int gpus = 0;
   if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) {
     std::printf("skipped: expected a GPU, found none\n");
@@ -292,8 +269,6 @@ int main(int argc, char **argv) {
   }
   Bench bench;
   printTable(bench);
-  if (argc > 1 && std::strcmp(argv[1], "all") == 0)
-    printBlocks(bench);
   std::printf(bench.wrong() == 0 ? "all sums are right\n" : "some sums are WRONG\n");
   return bench.wrong() == 0 ? 0 : 1;
 }

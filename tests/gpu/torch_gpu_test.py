@@ -4,8 +4,8 @@
 FOLDER holds the package. Each rank is a process of this script; they meet by gloo. Fresh integers
 each time, beside a reference in double precision: eager calls, calls whose addresses come back,
 also in memory that was freed meanwhile, calls in a CUDA graph in turns with eager ones, gradients,
-compiled models, a training step as one graph; then what is refused, what calls do after a failure,
-and how long the host takes for a call. Exits with 77 where PyTorch or its GPUs are missing.
+compiled models, a training step as one graph; then what is refused, and what calls do after a
+failure. Exits with 77 where PyTorch or its GPUs are missing.
 """
 import argparse
 import gc
@@ -20,7 +20,7 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SKIPPED = 77
 PARTS = ("eager", "symmetric", "come_back", "freed", "captured", "gradients", "compiled",
-         "taken_over", "whole_step", "refused", "failed", "host_time")
+         "taken_over", "whole_step", "refused", "failed")
 # Each in processes of its own, for it depends on what they did before, or on times.
 ALONE = ("attention_braid", "attention_braid_nccl", "attention_nccl_braid", "graph_time",
          "device_time")
@@ -407,21 +407,6 @@ class Rank:
         else:
             raise AssertionError("expected the failure of the job")
 
-    def medians(self, calls):
-        """Medians of host time, in turns of ten calls. The first turns are left out."""
-        torch, times = self.torch, {what: [] for what, _ in calls}
-        for turn in range(101):
-            for what, call in calls:
-                for i in range(10):
-                    begin = time.perf_counter()
-                    call(10 * turn + i)
-                    if turn > 0:
-                        times[what].append(time.perf_counter() - begin)
-                torch.cuda.synchronize()
-        for what, each in times.items():
-            median = sorted(each)[len(each) // 2]
-            print(f"rank {self.rank} of {self.ranks}: {median * 1e6:.1f} us of host time, {what}")
-
     def device_time(self):
         """Device time of calls at known addresses, back to back, with a measured schedule. Like the
         benchmark, ranks begin a burst together and warm up for 0.1 s."""
@@ -444,34 +429,6 @@ class Rank:
             print("device time:", json.dumps({
                 "shape": f"{rows}x{columns}x{depth}", "schedule": schedule,
                 "us": statistics.median(bursts[10:])}), flush=True)
-
-    def host_time(self):
-        torch, bt = self.torch, self.bt
-        A, B = self.draw(16, 4096), self.draw(4096, 1024)
-        V = self.draw(1024, 4096)
-        many = [self.draw(16, 4096) for _ in range(100)]
-        begin = time.perf_counter()
-        bt.all_gather_matmul(A, B)
-        print(f"rank {self.rank} of {self.ranks}: {(time.perf_counter() - begin) * 1e3:.1f} ms for "
-              "the first call")
-        C = self.draw(24, 4096)
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
-        bt.all_gather_matmul(C, B)
-        print(f"rank {self.rank} of {self.ranks}: {(time.perf_counter() - begin) * 1e3:.1f} ms for "
-              "the first call with another shape")
-        H = self.draw(16 * self.ranks, 1024)
-        with torch.no_grad():
-            self.medians([
-                ("all_gather_matmul at known addresses", lambda i: bt.all_gather_matmul(A, B)),
-                ("all_gather_matmul at new addresses",
-                 lambda i: bt.all_gather_matmul(many[i % 100], B)),
-                ("torch.ops.braid.all_gather_matmul at known addresses",
-                 lambda i: torch.ops.braid.all_gather_matmul(A, [B], [], 0, "", 0, -1, False,
-                                                             "0", self.ranks)),
-                ("matmul_reduce_scatter at known addresses",
-                 lambda i: bt.matmul_reduce_scatter(H, V)),
-                ("torch.mm", lambda i: torch.mm(A, B))])
 
 
 class Attention:

@@ -2,46 +2,27 @@
 
 #include "backends/cuda/gemm/cublas_lt.h"
 
-#include <dlfcn.h>
-#include <fmt/format.h>
+#include "backends/cuda/entry_points.h"
+#include "ir/failure.h"
 
 namespace braid {
 
 Status cublasFailure(cublasStatus_t code, const char *call) {
-  return Status(StatusCode::Unsupported,
-                fmt::format("cuBLASLt error {} from {}", static_cast<int>(code), call));
+  return unsupported("cuBLASLt error {} from {}", static_cast<int>(code), call);
 }
 
-Result<CublasLt> CublasLt::open() {
+static Result<CublasLt> open() {
   const std::string name = fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR);
   void *library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library)
-    return Status(StatusCode::Unsupported,
-                  fmt::format("expected cuBLASLt for the GEMMs, got '{}'", dlerror()));
+    return unsupported("expected cuBLASLt for the GEMMs, got '{}'", dlerror());
   CublasLt loaded;
-  const char *missing = nullptr;
-  auto find = [&](const char *symbol, auto &function) {
-    function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(library, symbol));
-    if (!function)
-      missing = symbol;
-  };
-  find("cublasLtGetVersion", loaded.version);
-  find("cublasLtCreate", loaded.create);
-  find("cublasLtDestroy", loaded.destroy);
-  find("cublasLtMatmul", loaded.matmul);
-  find("cublasLtMatmulDescCreate", loaded.descCreate);
-  find("cublasLtMatmulDescDestroy", loaded.descDestroy);
-  find("cublasLtMatmulDescSetAttribute", loaded.descSet);
-  find("cublasLtMatrixLayoutCreate", loaded.layoutCreate);
-  find("cublasLtMatrixLayoutDestroy", loaded.layoutDestroy);
-  find("cublasLtMatmulPreferenceCreate", loaded.preferenceCreate);
-  find("cublasLtMatmulPreferenceDestroy", loaded.preferenceDestroy);
-  find("cublasLtMatmulPreferenceSetAttribute", loaded.preferenceSet);
-  find("cublasLtMatmulAlgoGetHeuristic", loaded.heuristic);
-  find("cublasLtMatmulAlgoCheck", loaded.check);
-  find("cublasLtMatmulAlgoConfigGetAttribute", loaded.configGet);
-  if (missing)
-    return Status(StatusCode::Unsupported, fmt::format("{} lacks {}", name, missing));
+  EntryPoints found(library);
+#define BRAID_CUBLAS_FIND(Member, Name) found.find("cublasLt" #Name, loaded.Member);
+  BRAID_CUBLAS_FUNCTIONS(BRAID_CUBLAS_FIND)
+#undef BRAID_CUBLAS_FIND
+  if (found.missing())
+    return unsupported("{} lacks {}", name, found.missing());
   return loaded;
 }
 

@@ -11,30 +11,32 @@
 
 namespace braid {
 
+/// Entry points, without the prefix `cublasLt`. NAME(member, name)
+#define BRAID_CUBLAS_FUNCTIONS(NAME)                                                               \
+  NAME(version, GetVersion)                                                                        \
+  NAME(create, Create)                                                                             \
+  NAME(destroy, Destroy)                                                                           \
+  NAME(matmul, Matmul)                                                                             \
+  NAME(descCreate, MatmulDescCreate)                                                               \
+  NAME(descDestroy, MatmulDescDestroy)                                                             \
+  NAME(descSet, MatmulDescSetAttribute)                                                            \
+  NAME(layoutCreate, MatrixLayoutCreate)                                                           \
+  NAME(layoutDestroy, MatrixLayoutDestroy)                                                         \
+  NAME(preferenceCreate, MatmulPreferenceCreate)                                                   \
+  NAME(preferenceDestroy, MatmulPreferenceDestroy)                                                 \
+  NAME(preferenceSet, MatmulPreferenceSetAttribute)                                                \
+  NAME(heuristic, MatmulAlgoGetHeuristic)                                                          \
+  NAME(check, MatmulAlgoCheck)                                                                     \
+  NAME(configGet, MatmulAlgoConfigGetAttribute)
+
 /// The functions of the library that are used here.
-class CublasLt {
-public:
+struct CublasLt {
+#define BRAID_CUBLAS_MEMBER(Member, Name) decltype(&cublasLt##Name) Member = nullptr;
+  BRAID_CUBLAS_FUNCTIONS(BRAID_CUBLAS_MEMBER)
+#undef BRAID_CUBLAS_MEMBER
+
   /// Opens the library, once. Unsupported, with the reason, where it is missing.
   static Result<const CublasLt *> load();
-
-  decltype(&cublasLtGetVersion) version = nullptr;
-  decltype(&cublasLtCreate) create = nullptr;
-  decltype(&cublasLtDestroy) destroy = nullptr;
-  decltype(&cublasLtMatmul) matmul = nullptr;
-  decltype(&cublasLtMatmulDescCreate) descCreate = nullptr;
-  decltype(&cublasLtMatmulDescDestroy) descDestroy = nullptr;
-  decltype(&cublasLtMatmulDescSetAttribute) descSet = nullptr;
-  decltype(&cublasLtMatrixLayoutCreate) layoutCreate = nullptr;
-  decltype(&cublasLtMatrixLayoutDestroy) layoutDestroy = nullptr;
-  decltype(&cublasLtMatmulPreferenceCreate) preferenceCreate = nullptr;
-  decltype(&cublasLtMatmulPreferenceDestroy) preferenceDestroy = nullptr;
-  decltype(&cublasLtMatmulPreferenceSetAttribute) preferenceSet = nullptr;
-  decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic = nullptr;
-  decltype(&cublasLtMatmulAlgoCheck) check = nullptr;
-  decltype(&cublasLtMatmulAlgoConfigGetAttribute) configGet = nullptr;
-
-private:
-  static Result<CublasLt> open();
 };
 
 /// `call` is the text of what returned `code`.

@@ -2,6 +2,8 @@
 
 #include "backends/cuda/gemm/fixed_algorithm.h"
 
+#include "ir/failure.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <fmt/format.h>
@@ -26,10 +28,7 @@ Result<TriedGemms> describeTried(const CublasLt &library, cublasLtHandle_t handl
   TriedGemms gemms;
   for (int64_t rows : kTried) {
     shape.m = rows;
-    Result<std::unique_ptr<LtGemm>> gemm = LtGemm::create(library, handle, shape);
-    if (!gemm)
-      return gemm.status();
-    gemms.push_back(std::move(*gemm));
+    gemms.push_back(BRAID_TRY(LtGemm::create(library, handle, shape)));
   }
   return gemms;
 }
@@ -54,27 +53,22 @@ std::string nameOfKind(const GemmShape &kind) {
 
 Result<LtGemm::Algorithm> fixedAlgorithm(const CublasLt &library, cublasLtHandle_t handle,
                                          const GemmShape &kind) {
-  const Status none(StatusCode::Unsupported,
-                    fmt::format("--reproducible: expected an algorithm of cuBLASLt for {} that "
-                                "takes every M and does not split K, got none",
-                                nameOfKind(kind)));
-  Result<std::unique_ptr<LtGemm>> ofList = LtGemm::create(library, handle, kind);
-  if (!ofList)
-    return ofList.status();
-  Result<TriedGemms> tried = describeTried(library, handle, kind);
-  if (!tried)
-    return tried.status();
+  const Status none = unsupported("--reproducible: expected an algorithm of cuBLASLt for {} that "
+                                  "takes every M and does not split K, got none",
+                                  nameOfKind(kind));
+  const std::unique_ptr<LtGemm> ofList = BRAID_TRY(LtGemm::create(library, handle, kind));
+  const TriedGemms tried = BRAID_TRY(describeTried(library, handle, kind));
   Result<std::vector<LtGemm::Algorithm>> list =
-      (*ofList)->candidates(kCandidates, LtGemm::SplitsK::Never);
+      ofList->candidates(kCandidates, LtGemm::SplitsK::Never);
   if (!list)
     return none;
   // An algorithm without a fixed tile could choose its tile by M.
   std::stable_partition(list->begin(), list->end(), [&](const LtGemm::Algorithm &algorithm) {
-    return (*ofList)->hasTile(algorithm);
+    return ofList->hasTile(algorithm);
   });
   for (const LtGemm::Algorithm &algorithm : *list)
-    if (!(*ofList)->splitsK(algorithm) &&
-        llvm::all_of(*tried, [&](const auto &gemm) { return gemm->check(algorithm).isOk(); }))
+    if (!ofList->splitsK(algorithm) &&
+        llvm::all_of(tried, [&](const auto &gemm) { return gemm->check(algorithm).isOk(); }))
       return algorithm;
   return none;
 }

@@ -4,6 +4,7 @@
 
 #include "backends/cuda/cuda_status.h"
 #include "backends/cuda/elements.h"
+#include "ir/failure.h"
 #include "runtime/tune/find_fastest.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -153,9 +154,7 @@ Status GemmTimer::issue(int count, llvm::ArrayRef<Lane> lanes) {
     const Lane &lane = lanes[static_cast<size_t>(i) % lanes.size()];
     const MatmulArgs &args = operands_[next_ % operands_.size()];
     next_ += lanes_.size() / lanes.size(); // alone, each is of another set
-    if (Status status = gemm_.launch(lane.stream, {lane.workspace, kWorkspaceBytes}, args);
-        !status.isOk())
-      return status;
+    BRAID_TRY(gemm_.launch(lane.stream, {lane.workspace, kWorkspaceBytes}, args));
   }
   for (const Lane &lane : llvm::drop_begin(lanes)) {
     BRAID_CUDA_RETURN_IF_ERROR(cudaEventRecord(lane.done, lane.stream));
@@ -166,13 +165,11 @@ Status GemmTimer::issue(int count, llvm::ArrayRef<Lane> lanes) {
 }
 
 Result<double> GemmTimer::measure(const LtGemm::Algorithm &algorithm) {
-  Result<double> overlapping = measure(algorithm, batch_, lanes_);
-  if (!overlapping || lanes_.size() == 1)
+  const double overlapping = BRAID_TRY(measure(algorithm, batch_, lanes_));
+  if (lanes_.size() == 1)
     return overlapping;
-  Result<double> alone = measure(algorithm, (batch_ + 1) / 2, lanes_.front());
-  if (!alone)
-    return alone;
-  return (1 - kAlone) * *overlapping + kAlone * *alone;
+  const double alone = BRAID_TRY(measure(algorithm, (batch_ + 1) / 2, lanes_.front()));
+  return (1 - kAlone) * overlapping + kAlone * alone;
 }
 
 Result<double> GemmTimer::measure(const LtGemm::Algorithm &algorithm, int atLeast,
@@ -181,8 +178,7 @@ Result<double> GemmTimer::measure(const LtGemm::Algorithm &algorithm, int atLeas
   gemm_.use(algorithm);
   // All are issued before the first one begins, so that it is not the host that is measured.
   cuda::launchDelay(firstStream(), static_cast<uint32_t>(count * kIssueMicroseconds));
-  if (Status status = issue(count, lanes); !status.isOk())
-    return status;
+  BRAID_TRY(issue(count, lanes));
   BRAID_CUDA_RETURN_IF_ERROR(cudaEventSynchronize(after_));
   float milliseconds = 0;
   BRAID_CUDA_RETURN_IF_ERROR(cudaEventElapsedTime(&milliseconds, before_, after_));
@@ -190,29 +186,25 @@ Result<double> GemmTimer::measure(const LtGemm::Algorithm &algorithm, int atLeas
 }
 
 Result<std::vector<double>> GemmTimer::measureThoroughly(const LtGemm::Algorithm &algorithm) {
-  Result<double> brief = measure(algorithm);
-  if (!brief)
-    return brief.status();
+  const double brief = BRAID_TRY(measure(algorithm));
   if (!isLimitedByPower_)
-    return std::vector<double>{*brief};
-  const int count = static_cast<int>(kLongRun / *brief) + 1;
+    return std::vector<double>{brief};
+  const int count = static_cast<int>(kLongRun / brief) + 1;
   Result<double> lasting = measure(algorithm, count, lanes_); // its clocks settle
   if (lasting)
     lasting = measure(algorithm, count, lanes_);
   std::this_thread::sleep_for(kPause);
   if (!lasting)
     return lasting.status();
-  return std::vector<double>{*brief, *lasting};
+  return std::vector<double>{brief, *lasting};
 }
 
 Status GemmTimer::warmUp(const LtGemm::Algorithm &algorithm) {
   const Clock::time_point end = Clock::now() + kWarmUp;
   do {
-    Result<double> time = measure(algorithm, 1, lanes_);
-    if (!time)
-      return time.status();
-    batch_ = static_cast<int>(std::clamp(kBatch / *time, 1.0, kMostInBatch));
-    isLimitedByPower_ = *time > kLimitedByPower;
+    const double time = BRAID_TRY(measure(algorithm, 1, lanes_));
+    batch_ = static_cast<int>(std::clamp(kBatch / time, 1.0, kMostInBatch));
+    isLimitedByPower_ = time > kLimitedByPower;
   } while (Clock::now() < end);
   return Status::ok();
 }
@@ -222,33 +214,26 @@ Status GemmTimer::warmUp(const LtGemm::Algorithm &algorithm) {
 Result<TunedGemm> tuneGemm(LtGemm &gemm, const PlanMatmul &shape, llvm::ArrayRef<void *> workspaces,
                            std::chrono::milliseconds atMost) {
   const Clock::time_point end = Clock::now() + atMost;
-  Result<std::vector<LtGemm::Algorithm>> algorithms = gemm.manyCandidates(kTunerCandidates);
-  if (!algorithms)
-    return algorithms.status();
+  const std::vector<LtGemm::Algorithm> algorithms =
+      BRAID_TRY(gemm.manyCandidates(kTunerCandidates));
   GemmTimer timer(gemm, workspaces.take_front(shape.overlaps ? kOverlapping : 1));
-  if (Status status = timer.prepare(shape); !status.isOk())
-    return status;
-  if (Status status = timer.warmUp(algorithms->front()); !status.isOk())
-    return status;
-  std::vector<bool> isLoaded(algorithms->size(), false);
+  BRAID_TRY(timer.prepare(shape));
+  BRAID_TRY(timer.warmUp(algorithms.front()));
+  std::vector<bool> isLoaded(algorithms.size(), false);
   auto measure = [&](size_t number, FindPass pass) -> Result<std::vector<double>> {
-    const LtGemm::Algorithm &algorithm = (*algorithms)[number];
+    const LtGemm::Algorithm &algorithm = algorithms[number];
     if (!isLoaded[number])
-      if (Status status = timer.load(algorithm); !status.isOk())
-        return status;
+      BRAID_TRY(timer.load(algorithm));
     isLoaded[number] = true;
     if (pass == FindPass::Final)
       return timer.measureThoroughly(algorithm);
-    Result<double> time = timer.measure(algorithm);
-    return time ? Result<std::vector<double>>({*time}) : time.status();
+    return std::vector<double>{BRAID_TRY(timer.measure(algorithm))};
   };
   FindLimits limits{end - Clock::now()};
   if (timer.isLimitedByPower())
     limits.leastGain = kLeastGainByPower;
-  Result<Fastest> fastest = findFastest(algorithms->size(), measure, limits);
-  if (!fastest)
-    return fastest.status();
-  return TunedGemm{(*algorithms)[fastest->number], fastest->time};
+  const Fastest fastest = BRAID_TRY(findFastest(algorithms.size(), measure, limits));
+  return TunedGemm{algorithms[fastest.number], fastest.time};
 }
 
 } // namespace braid

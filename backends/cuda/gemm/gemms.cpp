@@ -5,6 +5,7 @@
 #include "backends/cuda/cuda_status.h"
 #include "backends/cuda/gemm/fixed_algorithm.h"
 #include "backends/cuda/gemm/gemm_tuner.h"
+#include "ir/failure.h"
 #include "ir/printable.h"
 #include "runtime/tune/gemm_choice.h"
 
@@ -52,15 +53,12 @@ std::optional<LtGemm::Algorithm> algorithmOf(const std::string &choice, const Lt
   return gemm.check(algorithm).isOk() ? std::optional(algorithm) : std::nullopt;
 }
 
-Result<cudaDeviceProp> propertiesHere() {
+/// The device, its driver, and the library, with versions.
+Result<std::string> describeMachine(const CublasLt &library) {
   int device = 0;
   cudaDeviceProp properties = {};
   BRAID_CUDA_RETURN_IF_ERROR(cudaGetDevice(&device));
   BRAID_CUDA_RETURN_IF_ERROR(cudaGetDeviceProperties(&properties, device));
-  return properties;
-}
-
-Result<std::string> describeMachine(const cudaDeviceProp &properties, const CublasLt &library) {
   int driver = 0;
   BRAID_CUDA_RETURN_IF_ERROR(cudaDriverGetVersion(&driver));
   return fmt::format("{} with {} multiprocessors, driver for CUDA {}.{}, cuBLASLt {}, tuner {}",
@@ -71,24 +69,15 @@ Result<std::string> describeMachine(const cudaDeviceProp &properties, const Cubl
 } // namespace
 
 Result<std::unique_ptr<Gemms>> Gemms::create(AlgorithmBy by, MeasurementCache::Warn warn) {
-  Result<const CublasLt *> library = CublasLt::load();
-  if (!library)
-    return library.status();
-  std::unique_ptr<Gemms> gemms(new Gemms(**library, by, std::move(warn)));
-  if (Status status = gemms->start(); !status.isOk())
-    return status;
+  const CublasLt *library = BRAID_TRY(CublasLt::load());
+  std::unique_ptr<Gemms> gemms(new Gemms(*library, by, std::move(warn)));
+  BRAID_TRY(gemms->start());
   return gemms;
 }
 
 Status Gemms::start() {
   BRAID_CUBLAS_RETURN_IF_ERROR(library_.create(&handle_));
-  Result<cudaDeviceProp> properties = propertiesHere();
-  if (!properties)
-    return properties.status();
-  Result<std::string> machine = describeMachine(*properties, library_);
-  if (!machine)
-    return machine.status();
-  machine_ = std::move(*machine);
+  machine_ = BRAID_TRY(describeMachine(library_));
   return Status::ok();
 }
 
@@ -111,9 +100,7 @@ Status Gemms::reserveWorkspaces(uint32_t count) {
 
 Result<std::unique_ptr<LtGemm>> Gemms::describe(const GemmShape &shape) const {
   Result<std::unique_ptr<LtGemm>> gemm = LtGemm::create(library_, handle_, shape);
-  if (gemm)
-    return gemm;
-  return gemm.status().annotated(nameOf(shape));
+  return gemm ? std::move(gemm) : gemm.status().annotated(nameOf(shape));
 }
 
 // -- Tuning. --
@@ -147,20 +134,17 @@ Status Gemms::loadAlgorithm(const PlanMatmul &shape) {
 Result<std::string> Gemms::tune(const PlanMatmul &shape, std::chrono::milliseconds atMost) {
   if (!isTunable(shape))
     return std::string();
-  if (Status status = reserveWorkspaces(kOverlapping); !status.isOk())
-    return status;
-  Result<std::unique_ptr<LtGemm>> gemm = describe(shapeOf(shape, /*isAligned=*/true));
-  if (!gemm)
-    return gemm.status();
+  BRAID_TRY(reserveWorkspaces(kOverlapping));
+  std::unique_ptr<LtGemm> gemm = BRAID_TRY(describe(shapeOf(shape, /*isAligned=*/true)));
   const std::string key = gemmKey(shape);
-  if (std::optional<std::string> known = cache().find(key); known && algorithmOf(*known, **gemm)) {
+  if (std::optional<std::string> known = cache().find(key); known && algorithmOf(*known, *gemm)) {
     ++known_;
     return *known;
   }
   if (atMost.count() == 0)
     return std::string();
   const auto begin = std::chrono::steady_clock::now();
-  Result<TunedGemm> tuned = tuneGemm(**gemm, shape, workspaces_, atMost);
+  Result<TunedGemm> tuned = tuneGemm(*gemm, shape, workspaces_, atMost);
   if (!tuned)
     return tuned.status().annotated("tuning " + key);
   tuning_ += std::chrono::steady_clock::now() - begin;
@@ -175,13 +159,11 @@ Status Gemms::setAlgorithm(const PlanMatmul &shape, const std::string &choice) {
   const GemmShape aligned = shapeOf(shape, /*isAligned=*/true);
   if (choice.empty() || by_ == AlgorithmBy::Kind)
     return Status::ok();
-  Result<std::unique_ptr<LtGemm>> gemm = describe(aligned);
-  if (!gemm)
-    return gemm.status();
-  std::optional<LtGemm::Algorithm> algorithm = algorithmOf(choice, **gemm);
+  std::unique_ptr<LtGemm> gemm = BRAID_TRY(describe(aligned));
+  std::optional<LtGemm::Algorithm> algorithm = algorithmOf(choice, *gemm);
   if (!algorithm)
-    return Status(StatusCode::Internal, fmt::format("the choice for {} is not for this device: {}",
-                                                    gemmKey(shape), printable(choice, 40)));
+    return internalError("the choice for {} is not for this device: {}", gemmKey(shape),
+                         printable(choice, 40));
   if (auto known = algorithms_.find(aligned);
       known != algorithms_.end() &&
       std::memcmp(&known->second, &*algorithm, sizeof(*algorithm)) == 0)
@@ -218,15 +200,12 @@ Result<LtGemm::Algorithm> Gemms::algorithmOfKind(const GemmShape &shape, const L
   const GemmShape kind = kindOf(shape);
   auto known = ofKinds_.find(kind);
   if (known == ofKinds_.end()) {
-    Result<LtGemm::Algorithm> found = fixedAlgorithm(library_, handle_, kind);
-    if (!found)
-      return found;
-    known = ofKinds_.emplace(kind, *found).first;
+    const LtGemm::Algorithm found = BRAID_TRY(fixedAlgorithm(library_, handle_, kind));
+    known = ofKinds_.emplace(kind, found).first;
   }
   if (!gemm.check(known->second).isOk())
-    return Status(StatusCode::Unsupported,
-                  fmt::format("--reproducible: the algorithm for {} ({}) does not take M = {}",
-                              nameOfKind(kind), gemm.describe(known->second), shape.m));
+    return unsupported("--reproducible: the algorithm for {} ({}) does not take M = {}",
+                       nameOfKind(kind), gemm.describe(known->second), shape.m);
   return known->second;
 }
 
@@ -242,13 +221,8 @@ Result<LtGemm::Algorithm> Gemms::algorithmFor(const GemmShape &shape, const LtGe
 }
 
 Result<std::unique_ptr<LtGemm>> Gemms::choose(const GemmShape &shape) {
-  Result<std::unique_ptr<LtGemm>> gemm = describe(shape);
-  if (!gemm)
-    return gemm;
-  Result<LtGemm::Algorithm> algorithm = algorithmFor(shape, **gemm);
-  if (!algorithm)
-    return algorithm.status();
-  (*gemm)->use(*algorithm);
+  std::unique_ptr<LtGemm> gemm = BRAID_TRY(describe(shape));
+  gemm->use(BRAID_TRY(algorithmFor(shape, *gemm)));
   return gemm;
 }
 
@@ -258,19 +232,14 @@ Status Gemms::warm(const PlanMatmul &shape) {
     const bool isOfKind = by_ != AlgorithmBy::Kind || isAligned == kindOf(key).isAligned;
     if (prepared_.count(key) || !isOfKind)
       continue;
-    Result<std::unique_ptr<LtGemm>> chosen = choose(key);
-    if (!chosen)
-      return chosen.status();
-    prepared_.emplace(key, std::move(*chosen));
-    if (Status status = runOnce(shape, isAligned); !status.isOk())
-      return status;
+    prepared_.emplace(key, BRAID_TRY(choose(key)));
+    BRAID_TRY(runOnce(shape, isAligned));
   }
   return Status::ok();
 }
 
 Status Gemms::runOnce(const PlanMatmul &shape, bool isAligned) {
-  if (Status status = reserveWorkspaces(1); !status.isOk())
-    return status;
+  BRAID_TRY(reserveWorkspaces(1));
   const int64_t element = sizeOf(shape.dtype);
   // Each operand at an address of its own, away from alignment if that is what is tried.
   auto bytesOf = [&](int64_t elements, int64_t size) {
@@ -314,14 +283,12 @@ Status Gemms::multiply(cudaStream_t stream, Workspace workspace, const MatmulArg
   if (by_ == AlgorithmBy::Kind)
     shape.isAligned = kindOf(shape).isAligned;
   if (shape.isAligned && !isAligned)
-    return Status(StatusCode::Unsupported,
-                  fmt::format("--reproducible: expected the operands of {} at addresses that are "
-                              "multiples of {} bytes",
-                              nameOf(shape), kGemmAlignment));
+    return unsupported("--reproducible: expected the operands of {} at addresses that are "
+                       "multiples of {} bytes",
+                       nameOf(shape), kGemmAlignment);
   auto found = prepared_.find(shape);
   if (found == prepared_.end())
-    return Status(StatusCode::Internal,
-                  fmt::format("a GEMM of {} x {} x {} was not warmed", args.m, args.n, args.k));
+    return internalError("a GEMM of {} x {} x {} was not warmed", args.m, args.n, args.k);
   return found->second->launch(stream, workspace, args);
 }
 

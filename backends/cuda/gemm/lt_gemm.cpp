@@ -3,6 +3,7 @@
 #include "backends/cuda/gemm/lt_gemm.h"
 
 #include "backends/cuda/elements.h"
+#include "ir/failure.h"
 
 #include <fmt/format.h>
 
@@ -40,8 +41,7 @@ constexpr uint32_t kReductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 Result<std::unique_ptr<LtGemm>> LtGemm::create(const CublasLt &library, cublasLtHandle_t handle,
                                                const GemmShape &shape) {
   std::unique_ptr<LtGemm> gemm(new LtGemm(library, handle, shape));
-  if (Status status = gemm->describe(); !status.isOk())
-    return status;
+  BRAID_TRY(gemm->describe());
   return gemm;
 }
 
@@ -115,34 +115,36 @@ Result<std::vector<LtGemm::Algorithm>> LtGemm::candidates(int atMost, SplitsK sp
     if (found[static_cast<size_t>(i)].state == CUBLAS_STATUS_SUCCESS)
       algorithms.push_back(found[static_cast<size_t>(i)].algo);
   if (algorithms.empty())
-    return Status(StatusCode::Unsupported, "cuBLASLt has no algorithm for a GEMM of this shape");
+    return unsupported("cuBLASLt has no algorithm for a GEMM of this shape");
   return algorithms;
 }
 
-/// Reads an attribute of 32 bits.
+/// The library insists on the attribute's size.
+template <class Value>
 int32_t LtGemm::attribute(const Algorithm &algorithm,
                           cublasLtMatmulAlgoConfigAttributes_t attribute) const {
-  int32_t value = 0;
+  Value value = 0;
   size_t written = 0;
   (void)library_.configGet(&algorithm, attribute, &value, sizeof(value), &written);
   return value;
 }
 
 bool LtGemm::splitsK(const Algorithm &algorithm) const {
-  return attribute(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM) > 1 ||
-         attribute(algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME) !=
+  return attribute<int32_t>(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM) > 1 ||
+         attribute<int32_t>(algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME) !=
              CUBLASLT_REDUCTION_SCHEME_NONE;
 }
 
 bool LtGemm::hasTile(const Algorithm &algorithm) const {
-  return attribute(algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID) != CUBLASLT_MATMUL_TILE_UNDEFINED;
+  return attribute<int32_t>(algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID) !=
+         CUBLASLT_MATMUL_TILE_UNDEFINED;
 }
 
 std::string LtGemm::describe(const Algorithm &algorithm) const {
   return fmt::format("algorithm {}, tile {}, stages {}",
-                     attribute(algorithm, CUBLASLT_ALGO_CONFIG_ID),
-                     attribute(algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID),
-                     attribute(algorithm, CUBLASLT_ALGO_CONFIG_STAGES_ID));
+                     attribute<int32_t>(algorithm, CUBLASLT_ALGO_CONFIG_ID),
+                     attribute<int32_t>(algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID),
+                     attribute<int32_t>(algorithm, CUBLASLT_ALGO_CONFIG_STAGES_ID));
 }
 
 /// The attributes that tell two algorithms apart, independent of the shape.
@@ -152,37 +154,28 @@ std::vector<int32_t> LtGemm::configuration(const Algorithm &algorithm) const {
        {CUBLASLT_ALGO_CONFIG_ID, CUBLASLT_ALGO_CONFIG_TILE_ID, CUBLASLT_ALGO_CONFIG_STAGES_ID,
         CUBLASLT_ALGO_CONFIG_SPLITK_NUM, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME,
         CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION})
-    values.push_back(this->attribute(algorithm, attribute));
-  // The library insists on the size.
+    values.push_back(this->attribute<int32_t>(algorithm, attribute));
   for (auto attribute :
-       {CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID}) {
-    uint16_t value = 0;
-    size_t written = 0;
-    (void)library_.configGet(&algorithm, attribute, &value, sizeof(value), &written);
-    values.push_back(value);
-  }
+       {CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID})
+    values.push_back(this->attribute<uint16_t>(algorithm, attribute));
   return values;
 }
 
 Result<std::vector<LtGemm::Algorithm>> LtGemm::manyCandidates(int atMostOfEach) const {
-  Result<std::vector<Algorithm>> algorithms = candidates(atMostOfEach);
-  if (!algorithms)
-    return algorithms;
+  std::vector<Algorithm> algorithms = BRAID_TRY(candidates(atMostOfEach));
   std::set<std::vector<int32_t>> known;
-  for (const Algorithm &algorithm : *algorithms)
+  for (const Algorithm &algorithm : algorithms)
     known.insert(configuration(algorithm));
   for (int64_t times : {2, 4}) {
     GemmShape larger = shape_;
     larger.m *= times;
-    Result<std::unique_ptr<LtGemm>> gemm = create(library_, handle_, larger);
-    if (!gemm)
-      return gemm.status();
-    Result<std::vector<Algorithm>> more = (*gemm)->candidates(atMostOfEach);
+    const std::unique_ptr<LtGemm> gemm = BRAID_TRY(create(library_, handle_, larger));
+    const Result<std::vector<Algorithm>> more = gemm->candidates(atMostOfEach);
     if (!more)
       continue; // so there are none
     for (const Algorithm &algorithm : *more)
       if (check(algorithm).isOk() && known.insert(configuration(algorithm)).second)
-        algorithms->push_back(algorithm);
+        algorithms.push_back(algorithm);
   }
   return algorithms;
 }
@@ -197,10 +190,9 @@ Status LtGemm::check(const Algorithm &algorithm) const {
                                                   &reduction, sizeof(reduction), &written));
   if (about.workspaceSize <= kWorkspaceBytes && (reduction & ~kReductions) == 0)
     return Status::ok();
-  return Status(StatusCode::Unsupported,
-                fmt::format("expected an algorithm with at most {} bytes of workspace that rounds "
-                            "once, got {} bytes and reduction scheme {}",
-                            kWorkspaceBytes, about.workspaceSize, reduction));
+  return unsupported("expected an algorithm with at most {} bytes of workspace that rounds "
+                     "once, got {} bytes and reduction scheme {}",
+                     kWorkspaceBytes, about.workspaceSize, reduction);
 }
 
 void LtGemm::use(const Algorithm &algorithm) {

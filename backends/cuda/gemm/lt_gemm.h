@@ -77,6 +77,7 @@ private:
       : library_(library), handle_(handle), shape_(shape) {}
   Status describe();
   std::vector<int32_t> configuration(const Algorithm &algorithm) const;
+  template <class Value>
   int32_t attribute(const Algorithm &algorithm,
                     cublasLtMatmulAlgoConfigAttributes_t attribute) const;
 

@@ -92,7 +92,7 @@ struct Setting {
   bool isSwitch = false; ///< it is on or off
 };
 
-constexpr std::array<Setting, 15> kSettings = {{
+constexpr std::array<Setting, 14> kSettings = {{
     {"BRAID_MEETING", "abstract name of the socket at which the ranks of the job meet"},
     {"TMPDIR", "folder for flight records; /tmp if not set"},
     {"BRAID_RENDEZVOUS",
@@ -108,9 +108,7 @@ constexpr std::array<Setting, 15> kSettings = {{
      "GPUs of the ranks by CUDA's number, in rank order: 3,5,0; each its own if not set"},
     {"BRAID_NCCL_LIBRARY",
      "file of NCCL, for --backend nccl; otherwise libnccl.so.2 is looked for"},
-    {"BRAID_NVSHMEM_LIBRARY",
-     "file of NVSHMEM, for --memory nvshmem; otherwise libnvshmem_host.so.3 is looked for"},
-    {"BRAID_SITE_PACKAGES", "folders of Python packages, which may have NCCL and NVSHMEM"},
+    {"BRAID_SITE_PACKAGES", "folders of Python packages, which may have NCCL"},
     {"BRAID_NVML_LIBRARY",
      "file of NVML, which says what is known of GPUs; otherwise libnvidia-ml.so.1 is looked for"},
     {"BRAID_CACHE_DIR", "folder of what was measured; none: keep none"},

@@ -1,17 +1,17 @@
-//===- backends/cuda/cuda_command_batch.cpp - what a GPU's streams get in batches -------------===//
+//===- backends/cuda/cuda_transfers.cpp - copies, signals and awaits of one GPU ---------------===//
 //
-// Two ways for signals, awaits and copies, by what was measured (backends/cuda/README.md). Memory
-// operations of a stream signal in 8.6 us and cost the host 0.7 us; a kernel does it in 4.7 us in a
-// graph, but costs the host 2.8 us where it is launched by itself, and needs a processor that a
-// GEMM may hold. Copy engines move large blocks beside the arithmetic, and start slowly; a kernel
-// starts at once, and does with a single launch what its neighbours in the stream would do with one
-// each: a small sum of what arrives, too.
+// There are two ways for signals, awaits and copies, chosen by what was measured (README.md here).
+// Memory operations of a stream signal in 8.6 us and cost the host 0.7 us; a kernel does it in
+// 4.7 us in a graph, but costs the host 2.8 us where it is launched by itself, and needs a
+// processor that a GEMM may hold. Copy engines move large blocks beside the arithmetic, and start
+// slowly; a kernel starts at once, and does with a single launch what its neighbours in the stream
+// would do with one each: a small sum of what arrives, too.
 //
 //===----------------------------------------------------------------------------------------===//
 
-#include "backends/cuda/cuda_device.h"
+#include "backends/cuda/cuda_transfers.h"
+
 #include "backends/cuda/elements.h"
-#include "backends/cuda/issuing.h"
 #include "backends/cuda/launch_filler.h"
 #include "ir/failure.h"
 
@@ -59,80 +59,97 @@ static bool addsAtPeers(int device, int64_t ranks) {
   return adds != 0;
 }
 
-Status CudaDevice::startCopyAndSignal() {
+Status CudaTransfers::start() {
   int major = 0;
   BRAID_CUDA_RETURN_IF_ERROR(
-      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, options_.device));
+      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu_.number));
   hasBulkCopies_ = major >= 9;
-  hasPeerAtomics_ = addsAtPeers(options_.device, group_.memory().ranksPerHost());
+  hasPeerAtomics_ = addsAtPeers(gpu_.number, gpu_.group.memory().ranksPerHost());
   BRAID_CUDA_RETURN_IF_ERROR(
-      cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, options_.device));
+      cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, gpu_.number));
   released_ = static_cast<uint32_t *>(BRAID_TRY(memory_.allocateReports(kFlagStride)));
   constexpr size_t kBytes =
       size_t(kMaxPlanStreams) * cuda::CopyAndSignal::kCounters * sizeof(uint32_t);
-  BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&copyAndSignalCounters_, kBytes));
-  BRAID_CUDA_RETURN_IF_ERROR(cudaMemset(copyAndSignalCounters_, 0, kBytes));
+  BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&counters_, kBytes));
+  BRAID_CUDA_RETURN_IF_ERROR(cudaMemset(counters_, 0, kBytes));
   BRAID_CUDA_RETURN_IF_ERROR(cuda::loadCopyAndSignal());
   return Status::ok();
 }
 
-/// Kernels that wait for peers must leave room for what the peers wait for.
-Status CudaDevice::planCopyAndSignal(TransferMode mode, Timetable &timetable) const {
-  const Plan &plan = *timetable.plan;
+CudaTransfers::~CudaTransfers() {
+  if (!gpu_.isAbandoned)
+    cudaFree(counters_);
+}
+
+Status CudaTransfers::planWaiting(TransferMode mode, RegisteredPlan &registered) const {
+  const Plan &plan = *registered.plan;
   const size_t mostStreams = std::min<size_t>(64, static_cast<size_t>(processors_) / 2); // of 128
-  timetable.waitsByMemory = plan.streams.size() > mostStreams;
-  if (timetable.waitsByMemory && hasFlagsOnDevice(mode))
+  registered.waitsByMemory = plan.streams.size() > mostStreams;
+  if (registered.waitsByMemory && hasFlagsOnDevice(mode))
     return unsupported("signals by kernels: expected at most {} streams, got {}", mostStreams,
                        plan.streams.size());
-  timetable.waiting = waitingKernels(plan, mode);
+  registered.waiting = waitingKernels(plan, mode);
+  if (!registered.waitsByMemory)
+    registered.lastSteps = lastStepsOf(plan);
   return Status::ok();
 }
 
-LaunchLimits CudaDevice::reserveWaiting(WaitingBudget::Lane lane, const Timetable &timetable) {
-  return limitsFor(timetable.waiting,
-                   waitingBudget().reserve(this, lane, &timetable, timetable.waiting));
+/// The job's name in the budget is the address of this.
+LaunchLimits CudaTransfers::reserve(WaitingBudget::Lane lane, const RegisteredPlan &plan) {
+  return limitsFor(plan.waiting, budget().reserve(this, lane, &plan, plan.waiting));
+}
+
+void CudaTransfers::reserveWaiting(RegisteredPlan &plan) {
+  plan.limits = reserve(WaitingBudget::Lane::Ordered, plan);
+}
+
+void CudaTransfers::releaseWaiting(const RegisteredPlan &plan) { budget().release(&plan); }
+
+void CudaTransfers::releaseWaits() {
+  std::atomic_ref<uint32_t>(*released_).store(1, std::memory_order_relaxed);
+  memory_.fillFlags(cuda::kReleasedFlag);
 }
 
 /// Graphs of the caller's may run beside other programs of this job.
-const LaunchLimits &CudaDevice::limitsOf(Tag tag) {
-  Timetable *timetable = isInCallersCapture() ? findTimetable(tag.plan) : nullptr;
-  if (!timetable)
-    return timetableOf(tag.plan).limits;
-  if (!timetable->limitsInGraphs)
-    timetable->limitsInGraphs = reserveWaiting(WaitingBudget::Lane::CallersGraphs, *timetable);
-  return *timetable->limitsInGraphs;
+const LaunchLimits &CudaTransfers::limitsOf(Tag tag) {
+  RegisteredPlan *plan = graphs_.isInCallersCapture() ? progress_.find(tag.plan) : nullptr;
+  if (!plan)
+    return progress_.of(tag.plan).limits;
+  if (!plan->limitsInGraphs)
+    plan->limitsInGraphs = reserve(WaitingBudget::Lane::CallersGraphs, *plan);
+  return *plan->limitsInGraphs;
 }
 
-ArenaKind CudaDevice::arenaOfFlags(TransferMode mode) const {
+ArenaKind CudaTransfers::arenaOfFlags(TransferMode mode) const {
   return hasFlagsOnDevice(mode) ? ArenaKind::Symmetric : ArenaKind::Flags;
 }
 
-bool CudaDevice::isByKernel(const BatchedCommand &step, Tag tag, TransferMode mode) const {
+bool CudaTransfers::isByKernel(const BatchedCommand &step, Tag tag, TransferMode mode) const {
   if (step.kind == CommandKind::Sum)
     return true;
   if (step.kind == CommandKind::Copy)
     return mode.copies == CopyBy::Kernel;
   if (hasFlagsOnDevice(mode))
     return true;
-  const Timetable &timetable = timetableOf(tag.plan);
-  if (isCountedBySteps(timetable) &&
-      (capture_->isRunToBegin || timetable.lastSteps.contains(step.command)))
+  const RegisteredPlan &plan = progress_.of(tag.plan);
+  if (graphs_.isCountedBySteps(plan) &&
+      (graphs_.isRunToBegin() || plan.lastSteps.contains(step.command)))
     return true;
-  return mode.signals == SignalBy::Default && capture_ && !timetable.waitsByMemory;
+  return mode.signals == SignalBy::Default && streams_.isCapturing() && !plan.waitsByMemory;
 }
 
 /// While tracing, each step is issued by itself, so that each has a span.
-void CudaDevice::issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
-                            bool areDisjoint, TransferMode mode) {
-  const bool isApart = isTracing_ && !capture_;
-  while (!steps.empty() && !group_.isAborted()) {
+void CudaTransfers::issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
+                               bool areDisjoint, TransferMode mode) {
+  const bool isApart = tracer_.isTracing();
+  while (!steps.empty() && !gpu_.group.isAborted()) {
     const CommandKind kind = steps.front().kind;
     const bool isKernel = isByKernel(steps.front(), tag, mode);
     size_t count = 1;
     while (!isApart && count < steps.size() && isByKernel(steps[count], tag, mode) == isKernel &&
            (isKernel || (kind != CommandKind::Copy && steps[count].kind != CommandKind::Copy)))
       ++count;
-    Issuing issuing(*this, stream, tagOf(tag, steps.front()));
+    const Issuing issuing(tracer_, stream, tagOf(tag, steps.front()));
     if (isKernel)
       issueCopyAndSignal(stream, tag, steps.take_front(count), areDisjoint, mode);
     else if (kind == CommandKind::Copy)
@@ -143,26 +160,21 @@ void CudaDevice::issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedComm
   }
 }
 
-void CudaDevice::copyByEngine(uint32_t stream, void *dst, const void *src, int64_t bytes) {
+void CudaTransfers::copyByEngine(uint32_t stream, void *dst, const void *src, int64_t bytes) const {
   if (bytes != 0)
-    check(
-        cudaMemcpyAsync(dst, src, static_cast<size_t>(bytes), cudaMemcpyDefault, streamOf(stream)),
-        "cudaMemcpyAsync");
+    gpu_.check(cudaMemcpyAsync(dst, src, static_cast<size_t>(bytes), cudaMemcpyDefault,
+                               streams_.of(stream)),
+               "cudaMemcpyAsync");
 }
 
-void CudaDevice::launchSum(uint32_t stream, const SumArgs &args) {
-  cuda::launchSum(streamOf(stream), cuda::sumOf(args));
-  check(cudaGetLastError(), "launchSum");
-}
-
-void CudaDevice::issueMemoryOperations(uint32_t stream, Tag tag,
-                                       llvm::ArrayRef<BatchedCommand> steps) {
+void CudaTransfers::issueMemoryOperations(uint32_t stream, Tag tag,
+                                          llvm::ArrayRef<BatchedCommand> steps) {
   constexpr unsigned kMost = 96; // the driver takes 256
   std::array<CUstreamBatchMemOpParams, kMost> operations;
   unsigned count = 0;
   auto flush = [&] {
-    check(driver_->streamBatchMemOp(streamOf(stream), count, operations.data(), 0),
-          "cuStreamBatchMemOp");
+    gpu_.check(gpu_.driver->streamBatchMemOp(streams_.of(stream), count, operations.data(), 0),
+               "cuStreamBatchMemOp");
     count = 0;
   };
   for (const BatchedCommand &step : steps) {
@@ -171,46 +183,49 @@ void CudaDevice::issueMemoryOperations(uint32_t stream, Tag tag,
     if (step.kind == CommandKind::Await)
       operations[count++] = waitUntilSet(step.flag);
     operations[count++] = writeOf(step.flag, step.kind == CommandKind::Signal ? 1 : 0);
-    operations[count++] = writeOf(stepOf(stream, tag), number(stream, tagOf(tag, step)));
+    operations[count++] =
+        writeOf(progress_.stepOf(stream, tag), progress_.number(stream, tagOf(tag, step)));
   }
   flush();
 }
 
-void CudaDevice::issueCopyAndSignal(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
-                                    bool areDisjoint, TransferMode mode) {
-  const Timetable &timetable = timetableOf(tag.plan);
+void CudaTransfers::issueCopyAndSignal(uint32_t stream, Tag tag,
+                                       llvm::ArrayRef<BatchedCommand> steps, bool areDisjoint,
+                                       TransferMode mode) {
+  const RegisteredPlan &plan = progress_.of(tag.plan);
   const LaunchLimits &limits = limitsOf(tag);
   while (!steps.empty()) {
     if (steps.front().kind == CommandKind::Sum) {
-      launchSum(stream, *steps.front().sum);
+      cuda::launchSum(streams_.of(stream), cuda::sumOf(*steps.front().sum));
+      gpu_.check(cudaGetLastError(), "launchSum");
       steps = steps.drop_front();
       continue;
     }
     cuda::CopyAndSignal batch;
-    batch.step = stepOf(stream, tag);
+    batch.step = progress_.stepOf(stream, tag);
     batch.released = hasFlagsOnDevice(mode) ? released_ : nullptr;
     batch.fencesReadySignals = batch.fencesMoves = batch.released == nullptr;
-    batch.counters = (capture_ ? timetable.ofGraphs.counters : copyAndSignalCounters_) +
+    batch.counters = (streams_.isCapturing() ? plan.ofGraphs.counters : counters_) +
                      stream * cuda::CopyAndSignal::kCounters;
     const size_t taken = addToCopyAndSignal(batch, stream, tag, steps, areDisjoint, mode, limits);
-    if (isCountedBySteps(timetable)) {
-      batch.guard = timetable.ofGraphs.guard;
-      batch.beginsRun = std::exchange(capture_->isRunToBegin, false);
+    if (graphs_.isCountedBySteps(plan)) {
+      batch.guard = plan.ofGraphs.guard;
+      batch.beginsRun = graphs_.takeRunToBegin();
       batch.endsRun = llvm::any_of(steps.take_front(taken), [&](const BatchedCommand &step) {
-        return step.command + 1 == timetable.lastSteps.end;
+        return step.command + 1 == plan.lastSteps.end;
       });
     }
     steps = steps.drop_front(taken);
-    cuda::launchCopyAndSignal(streamOf(stream), batch, limits.blocks, hasBulkCopies_);
-    check(cudaGetLastError(), "launchCopyAndSignal");
+    cuda::launchCopyAndSignal(streams_.of(stream), batch, limits.blocks, hasBulkCopies_);
+    gpu_.check(cudaGetLastError(), "launchCopyAndSignal");
   }
 }
 
-size_t CudaDevice::addToCopyAndSignal(cuda::CopyAndSignal &batch, uint32_t stream, Tag tag,
-                                      llvm::ArrayRef<BatchedCommand> steps, bool areDisjoint,
-                                      TransferMode mode, const LaunchLimits &limits) {
+size_t CudaTransfers::addToCopyAndSignal(cuda::CopyAndSignal &batch, uint32_t stream, Tag tag,
+                                         llvm::ArrayRef<BatchedCommand> steps, bool areDisjoint,
+                                         TransferMode mode, const LaunchLimits &limits) {
   const auto numberOf = [&](const BatchedCommand &step) {
-    return number(stream, tagOf(tag, step));
+    return progress_.number(stream, tagOf(tag, step));
   };
   cuda::LaunchFiller filler(batch,
                             {.haveCopies = areDisjoint,

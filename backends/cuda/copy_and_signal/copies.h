@@ -1,0 +1,249 @@
+//===- backends/cuda/copy_and_signal/copies.h - the copies of a kernel ------------------------===//
+//
+// Device code of the copy-and-signal kernels: threads copy, or the bulk copy unit does, or the one
+// warp of the first block.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "backends/cuda/copy_and_signal/flags.h"
+
+namespace braid::cuda {
+
+constexpr int kStages = 4;                      ///< tiles in flight in a block: 64 KiB on their way
+constexpr int kWorkerThreads = kTeam * kStages; ///< threads of a block that copies or adds
+static_assert(kWorkerThreads == kThreadsOfAdder);
+
+// -- Copying by threads. --
+
+__device__ inline TileWalk tilesFor(const CopyAndSignal &batch, uint32_t copier, uint32_t copiers) {
+  return TileWalk(batch.copies, batch.copyCount, copier, copiers);
+}
+
+/// Tells the first block how much of each copy this one has done, and makes it visible to it.
+__device__ inline void countTiles(const CopyAndSignal &batch, uint32_t copier, uint32_t copiers) {
+  uint32_t done[CopyAndSignal::kMost] = {};
+  TileWalk walk = tilesFor(batch, copier, copiers);
+  for (Tile tile; walk.next(tile);)
+    ++done[tile.copy];
+  for (uint32_t i = 0; i < batch.copyCount; ++i)
+    if (done[i] != 0)
+      DeviceCounter(batch.counters[i]).fetch_add(done[i], ::cuda::memory_order_release);
+}
+
+/// The granule behind this thread's: the next thread's, or, behind the last one of a warp, the
+/// `later` one of the first.
+__device__ inline Granule nextInWarp(const Granule &own, const Granule &later) {
+  const uint32_t lane = laneOfThread();
+  Granule next;
+  for (int i = 0; i < 4; ++i)
+    next.words[i] = __shfl_sync(~0u, lane == 0 ? later.words[i] : own.words[i], (lane + 1) % kWarp);
+  return next;
+}
+
+/// A team's thread `thread` of one. All loads are on their way before the first store.
+__device__ inline void copyTile(const Tile &tile, uint32_t thread) {
+  const GranuleTile granules(tile);
+  const uint32_t edgeAt = granules.edgeAt(thread);
+  const char edge = thread < granules.edges ? tile.src[edgeAt] : 0;
+  Granule read[kGranulesEach + 1] = {};
+#pragma unroll
+  for (uint32_t i = 0; i <= kGranulesEach; ++i)
+    if (const uint32_t at = granuleOf(thread, i);
+        at < granules.reads && (i < kGranulesEach || thread % kWarp == 0))
+      read[i] = granules.src[at];
+#pragma unroll
+  for (uint32_t i = 0; i < kGranulesEach; ++i) {
+    const Granule next = nextInWarp(read[i], read[i + 1]);
+    if (const uint32_t at = granuleOf(thread, i); at < granules.writes)
+      granules.dst[at] = assemble(read[i], next, granules.shift);
+  }
+  if (thread < granules.edges)
+    tile.dst[edgeAt] = edge;
+}
+
+/// The block's teams take its tiles in turns, so that as much is on its way as in bulk.
+__device__ inline void copyByThreads(TileWalk walk) {
+  uint32_t turn = threadIdx.x / kTeam;
+  for (Tile tile; walk.next(tile); turn = (turn + kStages - 1) % kStages)
+    if (turn == 0)
+      copyTile(tile, threadIdx.x % kTeam);
+  __syncthreads();
+}
+
+// -- Copying by the bulk copy unit: memory -> shared memory -> memory, kStages tiles at a time. --
+
+#if __CUDA_ARCH__ >= 900
+
+__device__ inline uint32_t sharedAddress(const void *pointer) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+__device__ inline void initializeBarrier(uint64_t *barrier) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(sharedAddress(barrier)) : "memory");
+}
+
+__device__ inline void load(void *stage, const Tile &tile, uint64_t *barrier) {
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(sharedAddress(barrier)),
+      "r"(tile.bytes)
+      : "memory");
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(sharedAddress(stage)),
+      "l"(tile.src), "r"(tile.bytes), "r"(sharedAddress(barrier))
+      : "memory");
+}
+
+__device__ inline void waitForLoad(uint64_t *barrier, uint32_t parity) {
+  uint32_t done = 0;
+  while (!done)
+    asm volatile("{\n.reg .pred p;\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+                 "selp.u32 %0, 1, 0, p;\n}"
+                 : "=r"(done)
+                 : "r"(sharedAddress(barrier)), "r"(parity)
+                 : "memory");
+}
+
+__device__ inline void store(const Tile &tile, const void *stage) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(tile.dst),
+               "r"(sharedAddress(stage)), "r"(tile.bytes)
+               : "memory");
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+/// One thread: the unit does the rest.
+__device__ inline void copyInBulk(const CopyAndSignal &batch, uint32_t copier, uint32_t copiers) {
+  extern __shared__ __align__(128) char stages[];
+  __shared__ uint64_t barriers[kStages];
+  for (uint64_t &barrier : barriers)
+    initializeBarrier(&barrier);
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  // Peers and other kernels wrote this memory through the generic proxy, not the copy unit's.
+  asm volatile("fence.proxy.async;" ::: "memory");
+
+  TileWalk loads = tilesFor(batch, copier, copiers), stores = loads;
+  Tile tile;
+  uint32_t loaded = 0;
+  while (loaded < kStages && loads.next(tile)) {
+    load(stages + loaded * kTileBytes, tile, &barriers[loaded]);
+    ++loaded;
+  }
+  for (uint32_t stored = 0; stores.next(tile); ++stored) {
+    const uint32_t stage = stored % kStages;
+    waitForLoad(&barriers[stage], stored / kStages & 1);
+    store(tile, stages + stage * kTileBytes);
+    // The stage of the tile before is free when its store has read it.
+    if (stored == 0 || !loads.next(tile))
+      continue;
+    asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
+    const uint32_t freed = loaded % kStages;
+    load(stages + freed * kTileBytes, tile, &barriers[freed]);
+    ++loaded;
+  }
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+  asm volatile("fence.proxy.async;" ::: "memory");
+}
+
+#endif
+
+// -- The first block, and the workers. --
+
+/// The awaits have passed: copies may begin.
+__device__ inline DeviceCounter gate(const CopyAndSignal &batch) {
+  return DeviceCounter(batch.counters[CopyAndSignal::kMost]);
+}
+
+/// A worker's first warp: until the awaits have passed. Where flags are on the GPU it looks at them
+/// itself, for a word of the first block comes later.
+__device__ inline void passAwaits(const CopyAndSignal &batch) {
+  if (batch.released)
+    passNear(batch, batch.awaits, batch.awaitCount);
+  else if (threadIdx.x < kWarp)
+    passWhen(batch, false, [&] { return gate(batch).load(::cuda::memory_order_acquire) != 0; });
+}
+
+/// The first block copies at most this many bytes itself: telling a worker, and waiting until it is
+/// done, takes longer.
+constexpr int64_t kMostBytesOfWarp = 2048;
+
+/// Copies words. A peer may have written them just now, so the loads bypass the L1 cache.
+__device__ inline void copyByWarp(const CopyAndSignal &batch) {
+  constexpr uint32_t kWordsEach = kMostBytesOfWarp / (kWarp * sizeof(uint32_t));
+  for (uint32_t i = 0; i < batch.copyCount; ++i) {
+    const auto *src = reinterpret_cast<const uint32_t *>(batch.copies[i].src);
+    auto *dst = reinterpret_cast<uint32_t *>(batch.copies[i].dst);
+    const auto words = static_cast<uint32_t>(batch.copies[i].bytes / sizeof(uint32_t));
+    uint32_t read[kWordsEach];
+#pragma unroll
+    for (uint32_t w = 0; w < kWordsEach; ++w)
+      if (const uint32_t at = w * kWarp + threadIdx.x; at < words)
+        read[w] = __ldcg(src + at);
+#pragma unroll
+    for (uint32_t w = 0; w < kWordsEach; ++w)
+      if (const uint32_t at = w * kWarp + threadIdx.x; at < words)
+        dst[at] = read[w];
+  }
+}
+
+/// The blocks that copy.
+enum class Movers { Workers, FirstBlock };
+
+/// Sends the signals that follow the copies. The awaits' flags are taken already. A signal before
+/// the last copy leaves with the others: the copies wait for nobody and end at the same time.
+__device__ inline void finishMoves(const CopyAndSignal &batch) {
+  const uint32_t lane = laneOfThread();
+  // Without signals, too: what is written at peers has to be there when whoever waits for the copy
+  // signals.
+  if (batch.fencesMoves && lane < max(batch.signalCount, 1))
+    publishToPeers();
+  if (batch.signalCount == 0)
+    return;
+  if (lane < batch.signalCount)
+    set(batch.signals[lane].flag);
+  __syncwarp();
+  if (lane == 0)
+    report(batch, batch.signals[batch.signalCount - 1].value);
+}
+
+/// Lets the workers copy, and waits until they have.
+template <Movers kMovers> __device__ void makeMoves(const CopyAndSignal &batch) {
+  if constexpr (kMovers == Movers::FirstBlock) {
+    copyByWarp(batch);
+    __threadfence();
+  } else if (threadIdx.x == 0 && batch.copyCount != 0) {
+    gate(batch).store(1, ::cuda::memory_order_release);
+    for (uint32_t i = 0; i < batch.copyCount; ++i) {
+      DeviceCounter counter(batch.counters[i]);
+      while (counter.load(::cuda::memory_order_acquire) !=
+             static_cast<uint32_t>(tilesOf(batch.copies[i])))
+        ;
+      counter.store(0, ::cuda::memory_order_relaxed);
+    }
+    // Every block that copies has a tile (tiles.h), so every one has passed it.
+    gate(batch).store(0, ::cuda::memory_order_relaxed);
+  }
+  __syncwarp();
+  if (takeAll(batch, batch.awaits, batch.awaitCount))
+    finishMoves(batch);
+}
+
+/// A worker's share of the copies, behind the gate.
+template <bool InBulk>
+__device__ void copyShare(const CopyAndSignal &batch, uint32_t copier, uint32_t copiers) {
+  passAwaits(batch);
+  if constexpr (InBulk) {
+#if __CUDA_ARCH__ >= 900
+    if (threadIdx.x == 0)
+      copyInBulk(batch, copier, copiers);
+#endif
+  } else {
+    __syncthreads();
+    copyByThreads(tilesFor(batch, copier, copiers));
+  }
+  if (threadIdx.x == 0)
+    countTiles(batch, copier, copiers);
+}
+
+} // namespace braid::cuda

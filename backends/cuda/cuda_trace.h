@@ -1,0 +1,98 @@
+//===- backends/cuda/cuda_trace.h - when commands of a GPU ran --------------------------------===//
+#pragma once
+
+#include "backends/cuda/cuda_progress.h"
+#include "backends/cuda/event_clock.h"
+
+#include <deque>
+
+namespace braid {
+
+/// Spans of commands, and ranges for profilers with the program's names and lines.
+class CudaTracer final : public Tracer {
+public:
+  CudaTracer(const Gpu &gpu, CudaStreams &streams, const CudaProgress &progress)
+      : gpu_(gpu), streams_(streams), progress_(progress), domain_(nvtxDomainCreateA("braid")) {}
+  ~CudaTracer() override;
+
+  void startTrace() override;
+  std::vector<Span> takeTrace() override;
+  /// While tracing, commands are issued one by one, so that each has a span. In graphs none has.
+  bool isTracing() const { return isTracing_ && !streams_.isCapturing(); }
+  /// The name of each origin of a Plan, for profilers.
+  std::vector<nvtxStringHandle_t> registerNames(const Plan &plan) const;
+
+private:
+  friend class Issuing;
+  struct TracedCommand {
+    Tag tag;
+    uint32_t stream;
+    cudaEvent_t begin, end;
+  };
+  void pushRange(Tag tag) const;
+  cudaEvent_t beginSpan(uint32_t stream, Tag tag);
+
+  const Gpu &gpu_;
+  CudaStreams &streams_;
+  const CudaProgress &progress_;
+  const nvtxDomainHandle_t domain_;
+  bool isTracing_ = false;
+  cudaEvent_t starts_[2] = {}; ///< null until there is a trace
+  EventMoment start_;          ///< when one of them passed
+  std::vector<TracedCommand> traced_;
+};
+
+/// Goes around the issue of a command: a range for profilers and, while tracing, two events, which
+/// are created on the way, so a traced run costs more.
+class Issuing {
+public:
+  Issuing(CudaTracer &tracer, uint32_t stream, Tag tag);
+  ~Issuing();
+  Issuing(const Issuing &) = delete;
+
+private:
+  const CudaTracer &tracer_;
+  const uint32_t stream_;
+  cudaEvent_t end_ = nullptr;
+};
+
+/// Measures the first stream.
+class CudaStopwatch final : public Stopwatch {
+public:
+  CudaStopwatch(const Gpu &gpu, CudaStreams &streams) : gpu_(gpu), streams_(streams) {}
+  ~CudaStopwatch() override;
+  void startClock() override { mark(0); }
+  void stopClock() override { mark(1); }
+  double clockedUs() override;
+
+private:
+  void mark(size_t number);
+
+  const Gpu &gpu_;
+  CudaStreams &streams_;
+  cudaEvent_t marks_[2] = {}; ///< where it starts and stops; null until it does
+};
+
+/// Numbers that the first stream passes.
+class CudaMarks {
+public:
+  CudaMarks(const Gpu &gpu, const CudaStreams &streams) : gpu_(gpu), streams_(streams) {}
+  ~CudaMarks();
+  CudaMarks(const CudaMarks &) = delete;
+  /// As Device::mark and passedMarks.
+  bool mark(int64_t number);
+  int64_t passed();
+
+private:
+  struct Mark {
+    int64_t number;
+    cudaEvent_t event;
+  };
+  const Gpu &gpu_;
+  const CudaStreams &streams_;
+  std::deque<Mark> marks_;        ///< not passed yet, as far as is known
+  std::vector<cudaEvent_t> free_; ///< events of others
+  int64_t passed_ = 0;
+};
+
+} // namespace braid

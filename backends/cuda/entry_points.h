@@ -1,0 +1,27 @@
+//===- backends/cuda/entry_points.h - functions of libraries that are opened ------------------===//
+#pragma once
+
+#include <dlfcn.h>
+
+namespace braid {
+
+/// Finds functions of a library by name.
+class EntryPoints {
+public:
+  explicit EntryPoints(void *library) : library_(library) {}
+
+  /// Null: the library has no such function.
+  template <class Function> void find(const char *symbol, Function &function) {
+    function = reinterpret_cast<Function>(dlsym(library_, symbol));
+    if (!function && !missing_)
+      missing_ = symbol;
+  }
+  /// The first function that was not found, or null.
+  const char *missing() const { return missing_; }
+
+private:
+  void *const library_;
+  const char *missing_ = nullptr;
+};
+
+} // namespace braid
