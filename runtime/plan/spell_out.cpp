@@ -79,16 +79,9 @@ private:
     Team inOrder = collective.team;
     llvm::sort(inOrder);
     meet(inOrder, issued_[collective.team]++);
-    switch (collective.kind) {
-    case CollectiveKind::AllGather:
-    case CollectiveKind::Broadcast:
-    case CollectiveKind::AllToAll:
-      return exchange(partsOf(collective, plan_.rank), collective.dtype);
-    case CollectiveKind::ReduceScatter:
-    case CollectiveKind::AllReduce:
-    case CollectiveKind::Reduce:
+    if (collective.reduction)
       return sumParts(collective);
-    }
+    exchange(partsOf(collective, plan_.rank), collective.dtype);
   }
 
   /// Endpoints for the rank some places further on, which is told, and for the one as many places
@@ -173,14 +166,9 @@ private:
 
   /// Each member that gets the sum, or a block of it, takes the parts of all.
   void sumParts(const PlanCollective &c) {
-    const bool scatters = c.kind == CollectiveKind::ReduceScatter;
     const int64_t bytes = c.dst.bytes;
     const Range all = {newBuffer("parts", c.members() * bytes), 0, c.members() * bytes};
-    auto sent = [&](int64_t member) {
-      return scatters ? cut(c.src, member * bytes, bytes) : c.src;
-    };
-    auto received = [&](int64_t member) { return cut(all, member * bytes, bytes); };
-    exchange(partsOf(c, plan_.rank, sent, received), c.dtype);
+    exchange(partsToSum(c, plan_.rank, all.buffer), c.dtype);
     if (c.kind == CollectiveKind::Reduce && plan_.rank != c.root)
       return;
     Command &sum = add(CommandKind::Sum, kNone);

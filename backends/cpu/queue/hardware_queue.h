@@ -30,9 +30,8 @@ public:
     CommandObserver *observer; ///< may be null
     GemmBy gemms;
   };
-  /// `scratchHint`: bytes that the GEMMs announced so far need. All outlive the queue.
-  HardwareQueue(RankGroup &group, Options options, const std::atomic<size_t> &scratchHint)
-      : group_(group), options_(options), scratchHint_(scratchHint) {}
+  /// `group` and the observer outlive the queue.
+  HardwareQueue(RankGroup &group, Options options) : group_(group), options_(options) {}
   ~HardwareQueue();
 
   /// Starts the worker.
@@ -86,13 +85,11 @@ private:
   bool advance(const QueuedCommand &command);
   void block(const QueuedCommand &command, const void *futex, FutexScope scope);
   void unblock() { blocked_.flag.store(nullptr, std::memory_order_relaxed); }
-  Status failed(const QueuedCommand &command, const char *what) const;
   void finishFront();
   void keepSpan(const QueuedCommand &command, int64_t begin, int64_t end);
 
   RankGroup &group_;
   const Options options_;
-  const std::atomic<size_t> &scratchHint_;
   CommandQueue commands_;
   std::thread worker_;
 
