@@ -19,10 +19,7 @@ namespace braid {
 static uint64_t keyOf(const Plan &plan) { return programKey(plan.fingerprint, plan.firstCommand); }
 
 /// As all ranks find.
-static bool sharesMemory(const Plan &plan) {
-  return llvm::any_of(plan.preparation,
-                      [](const PrepareAction &each) { return each.kind == PrepareKind::Share; });
-}
+static bool sharesMemory(const Plan &plan) { return plan.channels != 0; }
 
 /// Its GEMMs have been measured, which others may have, too.
 Status CudaDevice::registerPlan(const Plan &plan, TransferMode mode) {

@@ -56,9 +56,7 @@ public:
         spellCollective(plan_.collectives[command.collective]);
       made.push_back(command);
     });
-    const Channels end = numbering_.ofTeam(numbering_.teams.size());
-    for (uint32_t channel = numbering_.firstChannel; channel < end.data; ++channel)
-      plan_.preparation.push_back({PrepareKind::Share, channel});
+    plan_.channels = numbering_.ofTeam(numbering_.teams.size()).data;
     plan_.flags = static_cast<uint32_t>(plan_.endpoints.size());
     (void)newBuffer("communicators", 1);
     plan_.deviceBytes = arena_.size();
@@ -291,9 +289,7 @@ static Numbering numberingOf(llvm::ArrayRef<Plan> plans) {
   for (const Plan &plan : plans) {
     for (const PlanCollective &collective : plan.collectives)
       teams.insert(collective.team);
-    for (const PrepareAction &step : plan.preparation)
-      if (step.kind == PrepareKind::Share)
-        numbering.firstChannel = std::max(numbering.firstChannel, step.channel + 1);
+    numbering.firstChannel = std::max(numbering.firstChannel, plan.channels);
     for (const Endpoint &endpoint : plan.endpoints)
       numbering.firstChannel = std::max(numbering.firstChannel, endpoint.channel + 1);
   }

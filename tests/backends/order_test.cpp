@@ -58,15 +58,6 @@ TEST_P(OrderTest, EventOrdersTwoStreams) {
   EXPECT_EQ(value(b), 300);
 }
 
-TEST_P(OrderTest, EventNeverRecordedPasses) {
-  BRAID_NEEDS_RESULTS();
-  start(1);
-  float *one = upload<float>({1}), *a = upload<float>({0});
-  waitEvent(1, 2);
-  copyFloat(1, a, one);
-  EXPECT_EQ(value(a), 1);
-}
-
 TEST_P(OrderTest, WaitMeansTheRecordBeforeIt) {
   BRAID_NEEDS_RESULTS();
   start(1);
