@@ -99,7 +99,7 @@ std::string CpuCluster::stallReport(std::string headline) const {
   std::vector<BlockedHead> heads;
   for (int64_t rank = 0; rank < group_.size(); ++rank)
     for (const HardwareQueue *queue : devices_[rank]->queues())
-      if (std::optional<PendingWait> wait = queue->blockedIn(std::memory_order_acquire))
+      if (std::optional<PendingWait> wait = queue->blockedIn())
         heads.push_back({rank, *wait});
   return stallText(std::move(headline), std::move(heads), absences());
 }

@@ -200,8 +200,6 @@ public:
   /// timeout, or if none ever can; the message names what waits. After a failure, contents of
   /// outputs are undefined and every later call returns the first cause.
   virtual Status synchronize() = 0;
-  /// The wait that holds up each stream at the moment; empty if all streams make progress.
-  virtual std::vector<PendingWait> pending() = 0;
 };
 
 } // namespace braid

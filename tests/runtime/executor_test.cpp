@@ -52,7 +52,7 @@ TEST(Prepare, RefusesDifferentProgramsOnEveryRank) {
   for (const Status &status : prepareAll({rotate("get"), rotate("put"), rotate("get")})) {
     EXPECT_EQ(status.code(), StatusCode::BadInput);
     EXPECT_THAT(status.message(), HasSubstr("\n  ranks 0 and 2: @rotate ("));
-    EXPECT_THAT(status.message(), HasSubstr("\n  rank 1, line 3: %h = share_mem_handles put %all"));
+    EXPECT_THAT(status.message(), HasSubstr("\n  rank 1, line 4: %h = share_mem_handles put %all"));
   }
 }
 

@@ -114,8 +114,8 @@ bool HardwareQueue::isBusy() const {
          !blocked_.flag.load(std::memory_order_relaxed);
 }
 
-std::optional<PendingWait> HardwareQueue::blockedIn(std::memory_order order) const {
-  if (!blocked_.flag.load(order))
+std::optional<PendingWait> HardwareQueue::blockedIn() const {
+  if (!blocked_.flag.load(std::memory_order_acquire))
     return std::nullopt;
   Tag tag{blocked_.plan.load(std::memory_order_relaxed),
           blocked_.command.load(std::memory_order_relaxed),

@@ -60,9 +60,9 @@ public:
   uint64_t progress() const;
   /// Not empty, and not waiting.
   bool isBusy() const;
-  /// The wait that holds the worker up. `order` is acquire where the tag's Plan belongs to another
-  /// rank, which is for reports about a run that has failed.
-  std::optional<PendingWait> blockedIn(std::memory_order order) const;
+  /// The wait that holds the worker up. Acquires: the tag's Plan belongs to another rank. So this
+  /// is for reports about a run that has failed.
+  std::optional<PendingWait> blockedIn() const;
   /// Lets a waiting worker look at its bounds.
   void wake() const;
 
