@@ -120,9 +120,6 @@ Result<void *> Job::stream(uint32_t number) {
   Result<void *> stream = nullptr;
   for (int64_t i = 0; i < hosted(); ++i) {
     stream = state_->cluster->device(firstRank() + i).callerStream(number);
-    // A thread that one rank has kept for it may be the one that the job's next call needs.
-    for (int64_t made = 0; !stream && made < i; ++made)
-      state_->cluster->device(firstRank() + made).undoCallerStream(number);
     if (!stream)
       break;
   }

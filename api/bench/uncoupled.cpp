@@ -56,9 +56,6 @@ Plan uncoupled(const Plan &plan) {
   addBuffers(both, gemms);
   both.matmuls = gemms.matmuls;
   both.pointwise = gemms.pointwise;
-  for (const PrepareAction &step : gemms.preparation)
-    if (step.kind == PrepareKind::Warm)
-      both.preparation.push_back(step);
   std::vector<Command> commands = {ordering(CommandKind::Record, 0, begin),
                                    ordering(CommandKind::WaitEvent, streams, begin)};
   for (Command command : both.commands) {

@@ -40,27 +40,21 @@ Result<std::unique_ptr<Cluster>> CpuCluster::create(const ClusterOptions &option
                                                     const ObserverFactory &observe) {
   BRAID_TRY(checkInProcess(options));
   initializeGemms();
-  auto mailboxes = BRAID_TRY(Mailboxes::create(options.ranks));
-  std::unique_ptr<CpuCluster> cluster(
-      new CpuCluster(options, std::move(picker), observe, std::move(mailboxes)));
+  std::unique_ptr<CpuCluster> cluster(new CpuCluster(options, std::move(picker), observe));
   BRAID_TRY(cluster->start());
   return std::unique_ptr<Cluster>(std::move(cluster));
 }
 
-CpuCluster::CpuCluster(const ClusterOptions &options, Picker picker, const ObserverFactory &observe,
-                       std::shared_ptr<Mailboxes> mailboxes)
-    : group_(options.ranks, options.timeout), isScheduled_(picker != nullptr),
-      mailboxes_(std::move(mailboxes)) {
+CpuCluster::CpuCluster(const ClusterOptions &options, Picker picker, const ObserverFactory &observe)
+    : group_(options.ranks, options.timeout), isScheduled_(picker != nullptr) {
   for (int64_t rank = 0; rank < options.ranks; ++rank) {
     observers_.push_back(observe ? observe(rank) : nullptr);
-    devices_.push_back(
-        std::make_unique<CpuDevice>(group_,
-                                    CpuDevice::Options{.rank = rank,
-                                                       .queues = options.queues,
-                                                       .hasWorkers = !isScheduled_,
-                                                       .observer = observers_.back().get(),
-                                                       .isReproducible = options.reproducible},
-                                    [this] { return mailboxes_; }));
+    devices_.push_back(std::make_unique<CpuDevice>(
+        group_, CpuDevice::Options{.rank = rank,
+                                   .queues = options.queues,
+                                   .hasWorkers = !isScheduled_,
+                                   .observer = observers_.back().get(),
+                                   .isReproducible = options.reproducible}));
     controls_.emplace_back(group_, rank);
   }
   group_.setProbe([this] { return progress(); });
@@ -105,7 +99,7 @@ std::string CpuCluster::stallReport(std::string headline) const {
   std::vector<BlockedHead> heads;
   for (int64_t rank = 0; rank < group_.size(); ++rank)
     for (const HardwareQueue *queue : devices_[rank]->queues())
-      if (std::optional<PendingWait> wait = queue->blockedIn(std::memory_order_acquire))
+      if (std::optional<PendingWait> wait = queue->blockedIn())
         heads.push_back({rank, *wait});
   return stallText(std::move(headline), std::move(heads), absences());
 }

@@ -1,7 +1,6 @@
 //===- backends/cpu/cpu_cluster.h - the ranks of one process, connected -----------------------===//
 #pragma once
 
-#include "backends/cpu/messages/mailboxes.h"
 #include "backends/cpu/queue/scheduler.h"
 #include "runtime/job/in_process_group.h"
 
@@ -21,8 +20,7 @@ public:
   Status synchronizeAll() { return group_.waitForAllDevices(); }
 
 private:
-  CpuCluster(const ClusterOptions &options, Picker picker, const ObserverFactory &observe,
-             std::shared_ptr<Mailboxes> mailboxes);
+  CpuCluster(const ClusterOptions &options, Picker picker, const ObserverFactory &observe);
   Status start();
   void startScheduler(Picker picker);
   std::vector<bool> runScheduled();
@@ -35,7 +33,6 @@ private:
   InProcessGroup group_;
   std::vector<std::unique_ptr<CommandObserver>> observers_;
   const bool isScheduled_;
-  std::shared_ptr<Mailboxes> mailboxes_;
   std::vector<std::unique_ptr<CpuDevice>> devices_;
   std::vector<InProcessControl> controls_;
   std::unique_ptr<Scheduler> scheduler_; ///< if isScheduled_

@@ -11,10 +11,9 @@
 
 namespace braid {
 
-CpuDevice::CpuDevice(RankGroup &group, Options options, MessageLink::Open openMessages)
+CpuDevice::CpuDevice(RankGroup &group, Options options)
     : group_(group), options_(options), memory_(group, options_.rank),
-      link_(options_.rank, std::move(openMessages)),
-      operations_(link_, options_.rank, group.size()) {
+      link_(options_.rank, group.size()) {
   lists_.push_back(std::make_unique<QueueList>());
   published_.store(lists_.back().get(), std::memory_order_release);
 }
@@ -38,95 +37,51 @@ bool CpuDevice::stopWithin(std::chrono::milliseconds patience) {
 // -- While preparing. --
 
 Status CpuDevice::reserveStreams(uint32_t count) {
-  uint32_t wanted = options_.queues == 0 ? count : std::min(count, options_.queues);
-  while (streamQueues_.size() < wanted) {
+  const uint32_t wanted = options_.queues == 0 ? count : std::min(count, options_.queues);
+  while (queues_.size() < wanted)
     if (Status status = addQueue(); !status.isOk())
       return status.annotated(fmt::format("rank {}", options_.rank));
-    streamQueues_.push_back(static_cast<uint32_t>(queues_.size()) - 1);
-  }
   return Status::ok();
 }
 
 Result<void *> CpuDevice::callerStream(uint32_t number) {
-  if (!handover_)
-    handover_ = BRAID_TRY(createEvents(1));
-  callersQueues_.try_emplace(0, callersQueue_);
-  if (options_.queues == 0 && callersQueues_.count(number) == 0) {
-    BRAID_TRY(addQueue());
-    callersQueues_[number] = static_cast<uint32_t>(queues_.size()) - 1;
-  }
+  callersStreams_.insert({0, number});
   return reinterpret_cast<void *>(static_cast<uintptr_t>(number));
 }
 
-void CpuDevice::undoCallerStream(uint32_t number) {
-  if (number == 0 || callersQueues_.erase(number) == 0)
-    return;
-  queues_.back()->stop();
-  ended_.push_back(std::move(queues_.back()));
-  queues_.pop_back();
-  publishQueues();
-}
-
-Status CpuDevice::setCallerStream(void *stream, Tag tag) {
+Status CpuDevice::setCallerStream(void *stream, Tag) {
   const auto number = reinterpret_cast<uintptr_t>(stream);
-  if (options_.queues != 0 || (number == 0 && callersQueues_.empty()))
-    return Status::ok(); // there is one order anyway
-  const auto found = number < kMaxStreams ? callersQueues_.find(static_cast<uint32_t>(number))
-                                          : callersQueues_.end();
-  if (found == callersQueues_.end())
-    return badInput("expected one of the {} streams that the job has given out, got {}",
-                    callersQueues_.size(), number);
-  if (found->second == callersQueue_)
+  if (number == 0 || (number < kMaxStreams && callersStreams_.count(uint32_t(number)) != 0))
     return Status::ok();
-  record(0, tag, *handover_);
-  callersQueue_ = found->second;
-  waitEvent(0, tag, *handover_);
-  return Status::ok();
+  return badInput("expected one of the {} streams that the job has given out, got {}",
+                  callersStreams_.size(), number);
 }
 
 Status CpuDevice::addQueue() {
   const uint32_t number = static_cast<uint32_t>(queues_.size());
   auto queue = std::make_unique<HardwareQueue>(
-      group_,
-      HardwareQueue::Options{options_.rank, number, options_.observer,
-                             options_.isReproducible ? GemmBy::Loops : GemmBy::Library},
-      scratchHint_);
+      group_, HardwareQueue::Options{options_.rank, number, options_.observer,
+                                     options_.isReproducible ? GemmBy::Loops : GemmBy::Library});
   if (options_.hasWorkers)
     BRAID_TRY(queue->start());
   if (options_.observer)
     options_.observer->opened(number);
   queues_.push_back(std::move(queue));
-  publishQueues();
-  return Status::ok();
-}
-
-void CpuDevice::publishQueues() {
   auto list = std::make_unique<QueueList>();
   for (std::unique_ptr<HardwareQueue> &each : queues_)
     list->push_back(each.get());
   published_.store(list.get(), std::memory_order_release);
   lists_.push_back(std::move(list));
+  return Status::ok();
 }
 
 Result<uint32_t> CpuDevice::createEvents(uint32_t count) {
-  const QueuedCommand::Flag never{&neverRecorded_, 0, FutexScope::Process};
-  if (std::optional<uint32_t> first = ranges_.reuse(count)) {
-    for (uint32_t i = 0; i < count; ++i)
-      events_[*first + i].last = never; // its counters go on counting
+  if (std::optional<uint32_t> first = ranges_.reuse(count))
     return *first;
-  }
-  uint32_t first = static_cast<uint32_t>(events_.size());
-  for (uint32_t i = 0; i < count; ++i)
-    events_.push_back({{}, never});
+  const uint32_t first = static_cast<uint32_t>(events_.size());
+  events_.resize(first + count);
   ranges_.add(first, count);
   return first;
-}
-
-Status CpuDevice::warm(const PlanMatmul &shape) {
-  size_t bytes = scratchBytes(shape.dtype, shape.m, shape.n, shape.k);
-  if (bytes > scratchHint_.load(std::memory_order_relaxed))
-    scratchHint_.store(bytes, std::memory_order_relaxed);
-  return Status::ok();
 }
 
 std::string CpuDevice::choices() const {
@@ -134,15 +89,6 @@ std::string CpuDevice::choices() const {
 }
 
 // -- Issuing. --
-
-void CpuDevice::issue(uint32_t stream, Tag tag, Kind kind, const QueuedCommand::Args &args) {
-  if (recording_) {
-    recording_->push_back({{kind, false, stream, tag, args}, {}});
-    return;
-  }
-  assert(queueOf(stream) < queues_.size() && "streams are reserved before they are used");
-  queues_[queueOf(stream)]->issue({kind, isTracing_, stream, tag, args});
-}
 
 void CpuDevice::copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) {
   issue(stream, tag, Kind::Copy, {.bytes = {dst, src, bytes}});
@@ -169,66 +115,48 @@ void CpuDevice::issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedComma
     else if (step.kind == CommandKind::Sum)
       sum(stream, tag, *step.sum);
     else
-      issue(stream, tag, step.kind == CommandKind::Signal ? Kind::Store : Kind::Wait,
-            {.flag = {step.flag, tag.run, scope()}});
+      issueOrRecord(tag,
+                    [this, stream, flag = step.flag,
+                     kind = step.kind == CommandKind::Signal ? Kind::Store : Kind::Wait](Tag now) {
+                      push(stream, now, kind, {.flag = {flag, now.run, scope()}});
+                    });
   }
 }
 
 // -- Messages. --
 
-/// Teams need nothing of their own: each collective is messages between its members.
-Status CpuDevice::openTeams(llvm::ArrayRef<Team>, ControlPlane &, TransferMode) {
-  return link_.open();
-}
-
 void CpuDevice::group(uint32_t stream, Tag tag, llvm::ArrayRef<MessageArgs> messages) {
-  issue(stream, tag, {messages.vec(), {}, {}});
+  issueOrRecord(
+      tag, [this, stream, work = workOf(messages)](Tag now) { pushMessages(stream, now, work); });
 }
 
 void CpuDevice::collective(uint32_t stream, Tag tag, const CollectiveArgs &args) {
-  issue(stream, tag, {{}, args, args.team.vec()});
+  issueOrRecord(tag, [this, stream, work = workOf(args, options_.rank)](Tag now) {
+    pushMessages(stream, now, work);
+  });
 }
 
-void CpuDevice::issue(uint32_t stream, Tag tag, IssuedMessages messages) {
-  if (recording_) {
-    recording_->push_back({{Kind::Exchange, false, stream, tag, {}}, {}, std::move(messages)});
-    return;
-  }
+void CpuDevice::pushMessages(uint32_t stream, Tag tag, Work work) {
   if (!link_.isOpen())
     return group_.abort(
         internalError("rank {} was to send messages before openTeams()", options_.rank));
-  issue(stream, tag, Kind::Exchange, {.operation = operations_.make(tag, messages).release()});
+  push(stream, tag, Kind::Exchange, {.operation = link_.issue(tag, std::move(work)).release()});
 }
 
 // -- Events. --
 
-CpuDevice::EventOnQueue &CpuDevice::find(Event &event, uint32_t queue) {
-  for (EventOnQueue &each : event.queues)
-    if (each.queue == queue)
-      return each;
-  // Once for each event and queue, like a driver that grows its pools on first use.
-  eventFlags_.emplace_back();
-  event.queues.push_back({queue, 0, &eventFlags_.back()});
-  return event.queues.back();
-}
-
 void CpuDevice::record(uint32_t stream, Tag tag, uint32_t number) {
-  if (recording_) {
-    recording_->push_back({{Kind::Store, false, stream, tag, {}}, number});
-    return;
-  }
-  Event &event = events_[number];
-  EventOnQueue &here = find(event, queueOf(stream));
-  event.last = {here.flag, ++here.records, scopeOf(FutexScope::Process)};
-  issue(stream, tag, Kind::Store, {.flag = event.last});
+  issueOrRecord(tag, [=, this, &event = events_[number]](Tag now) {
+    push(stream, now, Kind::Store,
+         {.flag = {&event.reached, ++event.issued, scopeOf(FutexScope::Process)}});
+  });
 }
 
 void CpuDevice::waitEvent(uint32_t stream, Tag tag, uint32_t number) {
-  if (recording_) {
-    recording_->push_back({{Kind::Wait, false, stream, tag, {}}, number});
-    return;
-  }
-  issue(stream, tag, Kind::Wait, {.flag = events_[number].last});
+  issueOrRecord(tag, [=, this, &event = events_[number]](Tag now) {
+    push(stream, now, Kind::Wait,
+         {.flag = {&event.reached, event.issued, scopeOf(FutexScope::Process)}});
+  });
 }
 
 // -- Graphs. --
@@ -238,22 +166,10 @@ Status CpuDevice::beginCapture() {
   return Status::ok();
 }
 
-/// Flags and events count runs, so what was recorded is issued anew with the number of this one.
 void CpuDevice::launch(uint32_t graph, Tag tag) {
   for (const Recorded &each : graphs_.at(graph)) {
-    const QueuedCommand &command = each.command;
-    tag.command = command.tag.command;
-    QueuedCommand::Args args = command.args;
-    if (command.kind == Kind::Store || command.kind == Kind::Wait)
-      args.flag.value = tag.run;
-    if (each.messages)
-      issue(command.stream, tag, *each.messages);
-    else if (!each.event)
-      issue(command.stream, tag, command.kind, args);
-    else if (command.kind == Kind::Store)
-      record(command.stream, tag, *each.event);
-    else
-      waitEvent(command.stream, tag, *each.event);
+    tag.command = each.command;
+    each.issue(tag);
   }
 }
 
@@ -277,21 +193,6 @@ void CpuDevice::sleepUntilDrained(std::chrono::milliseconds slice) {
   for (std::unique_ptr<HardwareQueue> &queue : queues_)
     if (!queue->isDrained())
       return queue->waitDrained(slice);
-}
-
-std::vector<PendingWait> CpuDevice::pending() {
-  std::vector<PendingWait> waits;
-  for (std::unique_ptr<HardwareQueue> &queue : queues_) {
-    if (options_.hasWorkers) {
-      if (std::optional<PendingWait> wait = queue->blockedIn(std::memory_order_relaxed))
-        waits.push_back(*wait);
-      continue;
-    }
-    const QueuedCommand *front = queue->front();
-    if (front && !isRunnable(*front))
-      waits.push_back({front->tag, front->stream});
-  }
-  return waits;
 }
 
 std::vector<Span> CpuDevice::takeTrace() {

@@ -6,8 +6,10 @@
 #include "runtime/execute/host_memory.h"
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
+#include <set>
 
 namespace braid {
 
@@ -27,8 +29,7 @@ public:
     CommandObserver *observer = nullptr; ///< outlives the device
     bool isReproducible = false;         ///< as ClusterOptions::reproducible
   };
-  /// `openMessages` is called by openTeams().
-  CpuDevice(RankGroup &group, Options options, MessageLink::Open openMessages);
+  CpuDevice(RankGroup &group, Options options);
 
   Compute &compute() override { return *this; }
   PeerMemory *peerMemory() override { return this; }
@@ -45,7 +46,6 @@ public:
   void recycle() override { memory_.recycle(); }
   int64_t heldBytes() override { return memory_.heldBytes(); }
   Result<void *> callerStream(uint32_t number) override;
-  void undoCallerStream(uint32_t number) override;
   Status setCallerStream(void *stream, Tag tag) override;
 
   void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) override;
@@ -57,11 +57,10 @@ public:
   }
   int64_t passedMarks() override { return passed_ = isDrained() ? lastMark_ : passed_; }
   Status synchronize() override;
-  std::vector<PendingWait> pending() override;
 
   bool isReproducible() const override { return options_.isReproducible; }
   std::string choices() const override;
-  Status warm(const PlanMatmul &shape) override;
+  Status warm(const PlanMatmul &) override { return Status::ok(); }
   void matmul(uint32_t stream, Tag tag, const MatmulArgs &args) override;
   void sum(uint32_t stream, Tag tag, const SumArgs &args) override;
   void pointwise(uint32_t stream, Tag tag, const PointwiseArgs &args) override;
@@ -73,7 +72,10 @@ public:
   void issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps, bool areDisjoint,
                   TransferMode mode) override;
 
-  Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control, TransferMode) override;
+  /// Teams need nothing of their own: each collective is messages between its members.
+  Status openTeams(llvm::ArrayRef<Team>, ControlPlane &control, TransferMode) override {
+    return link_.open(control);
+  }
   bool connectsLater() const override { return false; }
   void group(uint32_t stream, Tag tag, llvm::ArrayRef<MessageArgs> messages) override;
   void collective(uint32_t stream, Tag tag, const CollectiveArgs &args) override;
@@ -108,13 +110,26 @@ private:
   using Kind = QueuedCommand::Kind;
   Status addQueue();
   void publishQueues();
-  uint32_t queueOf(uint32_t stream) const {
-    return options_.queues != 0 ? stream % options_.queues
-           : stream == 0        ? callersQueue_
-                                : streamQueues_[stream];
+  HardwareQueue &queueOf(uint32_t stream) {
+    const uint32_t queue = options_.queues == 0 ? stream : stream % options_.queues;
+    assert(queue < queues_.size() && "streams are reserved before they are used");
+    return *queues_[queue];
   }
-  void issue(uint32_t stream, Tag tag, Kind kind, const QueuedCommand::Args &args);
-  void issue(uint32_t stream, Tag tag, IssuedMessages messages);
+  /// Issues now, or in each launch of the graph that is being recorded: a run's flags, events and
+  /// messages have numbers of their own.
+  template <class Issue> void issueOrRecord(Tag tag, Issue issue) {
+    if (recording_)
+      recording_->push_back({tag.command, std::move(issue)});
+    else
+      issue(tag);
+  }
+  void push(uint32_t stream, Tag tag, Kind kind, const QueuedCommand::Args &args) {
+    queueOf(stream).issue({kind, isTracing_, stream, tag, args});
+  }
+  void issue(uint32_t stream, Tag tag, Kind kind, const QueuedCommand::Args &args) {
+    issueOrRecord(tag, [=, this](Tag now) { push(stream, now, kind, args); });
+  }
+  void pushMessages(uint32_t stream, Tag tag, Work work);
   /// Without workers nobody sleeps.
   FutexScope scopeOf(FutexScope scope) const {
     return options_.hasWorkers ? scope : FutexScope::Nobody;
@@ -124,54 +139,35 @@ private:
     return scopeOf(group_.spansProcesses() ? FutexScope::Processes : FutexScope::Process);
   }
 
-  /// A counter that the records of one event on one queue advance. One for each queue, because
-  /// records on two queues may be reached in any order.
-  struct alignas(64) EventFlag {
-    uint32_t value = 0;
+  struct alignas(64) Event {
+    uint32_t reached = 0; ///< a flag that the records advance; they go on counting in a new Plan
+    uint32_t issued = 0;  ///< records
   };
-  struct EventOnQueue {
-    uint32_t queue;
-    uint32_t records;
-    EventFlag *flag;
-  };
-  struct Event {
-    std::vector<EventOnQueue> queues;
-    QueuedCommand::Flag last; ///< written by the last record
-  };
-  EventOnQueue &find(Event &event, uint32_t queue);
 
   void sleepUntilDrained(std::chrono::milliseconds slice);
 
-  /// A command of a graph; of an event or of messages, which stand for other things in each run.
+  /// A command of a graph.
   struct Recorded {
-    QueuedCommand command;
-    std::optional<uint32_t> event = {};
-    std::optional<IssuedMessages> messages = {}; ///< exchanges only
+    uint32_t command;
+    std::function<void(Tag)> issue;
   };
 
   RankGroup &group_;
   const Options options_;
   bool isTracing_ = false;
   int64_t lastMark_ = 0, passed_ = 0;
-  std::atomic<size_t> scratchHint_{0};
   HostMemory memory_;
   MessageLink link_;
-  OperationMaker operations_;
-  std::deque<EventFlag> eventFlags_; ///< addresses stay
-  EventFlag neverRecorded_;
-  std::vector<Event> events_;
+  std::deque<Event> events_;                         ///< addresses stay
   EventRanges ranges_;                               ///< ranges within events_
   std::map<uint32_t, std::vector<Recorded>> graphs_; ///< by number
   std::vector<Recorded> *recording_ = nullptr;       ///< one of them; null: commands run
   uint32_t nextGraph_ = 0;
 
-  std::vector<std::unique_ptr<HardwareQueue>> queues_;
-  // If hardware queues are not limited:
-  std::vector<uint32_t> streamQueues_;         ///< by stream; for stream 0, as its device began
-  std::map<uint32_t, uint32_t> callersQueues_; ///< by stream that callerStream() has returned
-  uint32_t callersQueue_ = 0;                  ///< the queue of stream 0 now
-  std::optional<uint32_t> handover_;           ///< the event by which stream 0 moves
-  std::vector<std::unique_ptr<HardwareQueue>> ended_; ///< watchers may still look at them
+  std::vector<std::unique_ptr<HardwareQueue>> queues_; ///< by stream, if they are not limited
+  /// The numbers that callerStream() has returned. All are one queue: each goes on only after what
+  /// stream 0 was given before.
+  std::set<uint32_t> callersStreams_;
   /// Every list that was ever published: watchers may still read an old one. Publishing by pointer
   /// keeps a lock, and the order it would bring, out of the watching.
   std::vector<std::unique_ptr<QueueList>> lists_;

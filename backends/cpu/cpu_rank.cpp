@@ -2,7 +2,6 @@
 
 #include "backends/cpu/cpu_rank.h"
 
-#include "backends/cpu/messages/share_mailboxes.h"
 #include "ir/failure.h"
 
 namespace braid {
@@ -42,13 +41,11 @@ CpuRank::Parts::Parts(const ClusterOptions &options, std::unique_ptr<Client> cli
                       const ObserverFactory &observe)
     : group(std::move(client), options.timeout),
       observer(observe ? observe(group.rank()) : nullptr), recorder(group.slot(), observer.get()),
-      device(group,
-             CpuDevice::Options{.rank = group.rank(),
-                                .queues = options.queues,
-                                .hasWorkers = true,
-                                .observer = &recorder,
-                                .isReproducible = options.reproducible},
-             [this] { return shareMailboxes(group); }) {
+      device(group, CpuDevice::Options{.rank = group.rank(),
+                                       .queues = options.queues,
+                                       .hasWorkers = true,
+                                       .observer = &recorder,
+                                       .isReproducible = options.reproducible}) {
   group.setWake([this] { wakeWorkers(); });
 }
 

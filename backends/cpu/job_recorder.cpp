@@ -21,10 +21,10 @@ uint64_t numberOf(const QueuedCommand &command) {
 } // namespace
 
 JobRecorder::JobRecorder(RankSlot &slot, CommandObserver *next)
-    : slot_(slot), next_(next), workers_(new Worker[kMostQueues]) {}
+    : slot_(slot), next_(next), workers_(new Worker[kMaxPlanStreams]) {}
 
 void JobRecorder::opened(uint32_t queue) {
-  assert(queue < kMostQueues);
+  assert(queue < kMaxPlanStreams);
   if (queue < kQueueSlots)
     slot_.queue[queue].sinceNs.store(monotonicNs(), kRelaxed);
   slot_.queues.store(std::min(queue + 1, kQueueSlots), kRelaxed);

@@ -8,9 +8,6 @@
 
 namespace braid {
 
-/// Queues of a rank at most: one for each stream of programs, and one for each of the caller's.
-inline constexpr uint32_t kMostQueues = 2 * kMaxStreams;
-
 /// Fills a rank's queue slots and flight ring, for watchdogs and reports. Two looks at the clock
 /// and some relaxed stores a command.
 class JobRecorder final : public CommandObserver {
@@ -33,8 +30,8 @@ private:
 
   RankSlot &slot_;
   CommandObserver *next_;
-  std::unique_ptr<Worker[]> workers_;
-  uint64_t issued_ = 0; ///< the host thread's
+  std::unique_ptr<Worker[]> workers_; ///< by queue, of which each stream of a Plan has one
+  uint64_t issued_ = 0;               ///< the host thread's
 };
 
 } // namespace braid

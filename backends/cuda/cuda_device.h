@@ -62,7 +62,6 @@ public:
   bool mark(int64_t number) override { return marks_.mark(number); }
   int64_t passedMarks() override { return marks_.passed(); }
   Status synchronize() override;
-  std::vector<PendingWait> pending() override { return progress_.pending(); }
 
   // -- For the cluster. --
 

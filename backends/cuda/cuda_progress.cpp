@@ -29,10 +29,7 @@ CudaProgress::~CudaProgress() {
 static uint64_t keyOf(const Plan &plan) { return programKey(plan.fingerprint, plan.firstCommand); }
 
 /// As all ranks find.
-static bool sharesMemory(const Plan &plan) {
-  return llvm::any_of(plan.preparation,
-                      [](const PrepareAction &each) { return each.kind == PrepareKind::Share; });
-}
+static bool sharesMemory(const Plan &plan) { return plan.channels != 0; }
 
 RegisteredPlan *CudaProgress::find(const Plan *plan) const {
   const auto found = byPlan_.find(plan);
@@ -256,17 +253,6 @@ Tag CudaProgress::awaitOf(uint64_t step) const {
       return {each->plan, command, static_cast<uint32_t>(step >> 32)};
   }
   return {};
-}
-
-std::vector<PendingWait> CudaProgress::pending() {
-  std::vector<PendingWait> waits;
-  if (streams_.isDone())
-    return waits;
-  const StepsUnderWay underWay = findUnderWay();
-  for (uint32_t stream = 0; stream < streams_.size(); ++stream)
-    if (const Tag wait = awaitOf(nextStep(stream, underWay)); wait.plan)
-      waits.push_back({wait, stream});
-  return waits;
 }
 
 } // namespace braid

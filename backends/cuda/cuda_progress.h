@@ -57,7 +57,6 @@ public:
   void noteIdle();
   /// BadInput if runs of a Plan have overlapped.
   Status checkOverlaps() const;
-  std::vector<PendingWait> pending();
   /// Writes into the job memory how far the streams are. `background`: what has failed there.
   /// Called by the watchdog; reads and writes memory only.
   Status publish(const Status &background);

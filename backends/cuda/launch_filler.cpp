@@ -21,6 +21,23 @@ CopyAndSignalCopy copyOf(const BatchedCommand &step) {
   return {static_cast<char *>(step.dst), static_cast<const char *>(step.src), step.bytes};
 }
 
+/// The part of a kernel that does `step` after `part`; nothing if it cannot.
+std::optional<LaunchPart> partAfter(LaunchPart part, LaunchStep step) {
+  using enum LaunchPart;
+  constexpr std::optional<LaunchPart> kNo;
+  // Indexed by step and part. Nothing follows Full.
+  constexpr std::optional<LaunchPart> kNext[][static_cast<size_t>(Full)] = {
+      /*Signal*/ {ReadySignals, Moves, Moves, kNo, Giving, kNo},
+      /*Await*/ {Awaits, Awaits, Arrivals, Arrivals, LastCopies, LastCopies},
+      /*Copy*/ {Moves, Moves, Moves, kNo, kNo, kNo},
+      /*SumAlong*/ {kNo, kNo, Arrivals, kNo, kNo, kNo},
+      /*SumAtEnd*/ {Full, Full, Full, Full, kNo, kNo},
+      /*Gift*/ {kNo, kNo, kNo, Giving, Giving, kNo},
+      /*CopyBehind*/ {kNo, kNo, kNo, kNo, LastCopies, LastCopies},
+  };
+  return part == Full ? kNo : kNext[static_cast<size_t>(step)][static_cast<size_t>(part)];
+}
+
 } // namespace
 
 Sum sumOf(const SumArgs &args) {
@@ -55,11 +72,23 @@ bool LaunchFiller::mayGoOn(LaunchPart next) const {
 
 /// To give to this rank alone makes no second shot: its signals are what says that it is over.
 LaunchStep LaunchFiller::toStep(const BatchedCommand &step) const {
-  return stepBehind(
-      part_, step.kind, [&] { return canAddAlong(launch_, sumOf(*step.sum)); },
-      [&] {
-        return may_.give && step.published == Published::Peers && canGive(launch_, copyOf(step));
-      });
+  switch (step.kind) {
+  case CommandKind::Sum:
+    return part_ == LaunchPart::Moves && canAddAlong(launch_, sumOf(*step.sum))
+               ? LaunchStep::SumAlong
+               : LaunchStep::SumAtEnd;
+  case CommandKind::Await:
+    return LaunchStep::Await;
+  case CommandKind::Copy:
+    if (part_ <= LaunchPart::Moves)
+      return LaunchStep::Copy;
+    return part_ <= LaunchPart::Giving && may_.give && step.published == Published::Peers &&
+                   canGive(launch_, copyOf(step))
+               ? LaunchStep::Gift
+               : LaunchStep::CopyBehind;
+  default:
+    return LaunchStep::Signal;
+  }
 }
 
 bool LaunchFiller::put(const BatchedCommand &step, LaunchStep kind, LaunchPart next) {
@@ -86,9 +115,6 @@ bool LaunchFiller::appendFlag(CopyAndSignalFlag (&list)[kMost], uint32_t &count,
   return count < kMost &&
          append(list, count, {static_cast<uint32_t *>(step.flag), numberOf_(step)});
 }
-
-// The simulator cuts batches by the same limit.
-static_assert(kMostBytesOfAdder * CopyAndSignalBlocks().ofSeveral == kMostBytesAtEnd);
 
 bool LaunchFiller::putSum(const Sum &sum, LaunchStep kind) {
   const bool isAlong = kind == LaunchStep::SumAlong;

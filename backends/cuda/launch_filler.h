@@ -2,12 +2,33 @@
 #pragma once
 
 #include "backends/cuda/copy_and_signal.h"
-#include "runtime/execute/launch_part.h"
 #include "runtime/execute/peer_memory.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace braid::cuda {
+
+/// The parts of a kernel, in order; each may be left out.
+enum class LaunchPart : uint8_t {
+  ReadySignals, ///< before anything else
+  Awaits,
+  Moves,    ///< copies and their signals, and a sum that is added along the copies
+  Arrivals, ///< awaits
+  Giving,   ///< the sum to peers, and the signals of that
+  LastCopies,
+  Full, ///< nothing follows
+};
+
+/// The role of a command in a kernel.
+enum class LaunchStep : uint8_t {
+  Signal,
+  Await,
+  Copy,
+  SumAlong,   ///< a sum of the parts that the copies bring
+  SumAtEnd,   ///< a small one, of what has come
+  Gift,       ///< a copy of the sum to a peer
+  CopyBehind, ///< a copy that waits until the sum has been given
+};
 
 Sum sumOf(const SumArgs &args);
 

@@ -21,9 +21,8 @@ double bytesOf(const std::string &text) { return static_cast<double>(text.capaci
 double memoryOf(const Plan &plan) {
   double bytes = sizeof(Plan) + bytesOf(plan.text) + bytesOf(plan.buffers) + bytesOf(plan.streams) +
                  bytesOf(plan.endpoints) + bytesOf(plan.matmuls) + bytesOf(plan.sums) +
-                 bytesOf(plan.pointwise) + bytesOf(plan.preparation) + bytesOf(plan.commands) +
-                 bytesOf(plan.releases) + bytesOf(plan.sites) + bytesOf(plan.origins) +
-                 bytesOf(plan.trips);
+                 bytesOf(plan.pointwise) + bytesOf(plan.commands) + bytesOf(plan.releases) +
+                 bytesOf(plan.sites) + bytesOf(plan.origins) + bytesOf(plan.trips);
   for (const PlanPointwise &pointwise : plan.pointwise)
     bytes += bytesOf(pointwise.steps);
   for (const Site &site : plan.sites)

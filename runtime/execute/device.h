@@ -145,9 +145,6 @@ public:
     (void)number;
     return nullptr;
   }
-  /// Ends what the last callerStream() made, of that number, because another rank could not make
-  /// its own; nothing was issued to it.
-  virtual void undoCallerStream(uint32_t number) { (void)number; }
   /// BadInput unless `data` is where this device's tensors may lie.
   virtual Status checkAddress(const void *data) {
     (void)data;
@@ -182,7 +179,8 @@ public:
   }
   /// Copies `bytes` between the host's memory and the device's, or within one of them.
   virtual void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) = 0;
-  /// `event` stands for everything issued to `stream` so far. Equivalent to: cudaEventRecord
+  /// `event` stands for everything issued to `stream` so far. An event is recorded on one stream
+  /// only, until its number is given out again. Equivalent to: cudaEventRecord
   virtual void record(uint32_t stream, Tag tag, uint32_t event) = 0;
   /// `stream` waits for what `event` stands for at this moment of issuing; an event never recorded
   /// holds nothing up. Equivalent to: cudaStreamWaitEvent
@@ -202,8 +200,6 @@ public:
   /// timeout, or if none ever can; the message names what waits. After a failure, contents of
   /// outputs are undefined and every later call returns the first cause.
   virtual Status synchronize() = 0;
-  /// The wait that holds up each stream at the moment; empty if all streams make progress.
-  virtual std::vector<PendingWait> pending() = 0;
 };
 
 } // namespace braid

@@ -49,24 +49,15 @@ private:
   Status allocateReachable();
   Result<void *> allocate(ArenaKind kind, int64_t bytes);
   Status share();
-  Status differentPrograms(const std::vector<Hello> &ranks);
-  Status checkChannels() const;
-  Hello hello(std::string memory, std::string flags) const;
-  std::vector<PublishedEndpoint> publishMessages() const;
-  Status openPeers(const std::vector<Hello> &ranks);
+  Hello hello() const;
   Status meetPeers(const std::vector<Hello> &ranks);
-  void bindCommands();
   Status openTeams();
   Status connect();
   void findBatches();
   bool areDisjoint(uint32_t first, uint32_t count) const;
-  Prepared::Operand operand(const Range &range, uint32_t endpoint) const;
 
   bool sendsMessages() const { return plan_.transport == Transport::Messages; }
   int64_t flagBytes() const { return static_cast<int64_t>(plan_.flags) * kFlagStride; }
-  uint32_t peerBase(int64_t peer) const {
-    return static_cast<uint32_t>(plan_.buffers.size()) + static_cast<uint32_t>(peer);
-  }
 
   const Plan &plan_;
   Device &device_;
@@ -75,40 +66,23 @@ private:
   const TransferMode transferMode_;
   const UnknownGemms unknown_;
   std::unique_ptr<Prepared> prepared_;
-  char *flags_ = nullptr;
   char *symmetric_ = nullptr;
-  std::map<int64_t, char *> peerFlags_; ///< by rank
-  struct Meeting {
-    void *flag = nullptr;    ///< the one the peer awaits
-    int64_t dataOffset = -1; ///< in the peer's exported memory
-  };
-  std::vector<Meeting> meetings_; ///< one for each endpoint
 };
 
 Status Binder::bind() {
-  for (const PrepareAction &step : plan_.preparation)
-    if (step.kind == PrepareKind::AllocateArenas)
-      BRAID_TRY(allocate());
+  BRAID_TRY(allocate());
   if (GemmTuning *tuning = device_.compute().tuning())
     BRAID_TRY(tuneGemms(plan_, *tuning, control_, unknown_));
-  for (const PrepareAction &step : plan_.preparation)
-    if (step.kind == PrepareKind::Warm)
-      BRAID_TRY(device_.compute().warm(plan_.matmuls[step.matmul]));
-  // All channels of a rank lie in one arena, so one exchange serves every Share step; it happens
-  // also without any, because agreeing on the program comes first.
+  for (const PlanMatmul *gemm : distinctGemms(plan_))
+    BRAID_TRY(device_.compute().warm(*gemm));
+  // All channels of a rank lie in one arena, so one exchange serves them all.
   BRAID_TRY(share());
-  BRAID_TRY(checkChannels());
-  for (const PrepareAction &step : plan_.preparation)
-    if (step.kind == PrepareKind::Connect)
-      BRAID_TRY(openTeams());
-  bindCommands();
+  if (plan_.mayHaveMessages())
+    BRAID_TRY(openTeams());
   findBatches();
   BRAID_TRY(device_.registerPlan(plan_, transferMode_));
   prepared_->isRegistered_ = true;
-  for (const PrepareAction &step : plan_.preparation)
-    if (step.kind == PrepareKind::Connect)
-      BRAID_TRY(connect());
-  return Status::ok();
+  return plan_.hasMessages() ? connect() : Status::ok();
 }
 
 Result<void *> Binder::allocate(ArenaKind kind, int64_t bytes) {
@@ -124,7 +98,7 @@ Status Binder::allocateReachable() {
       sendsMessages() ? ArenaKind::Private : peers_->arenaOfFlags(transferMode_);
   if (transferMode_.memory == MemoryFrom::Default) {
     if (!sendsMessages())
-      flags_ = static_cast<char *>(BRAID_TRY(allocate(ofFlags, flagBytes())));
+      prepared_->flags_ = static_cast<char *>(BRAID_TRY(allocate(ofFlags, flagBytes())));
     symmetric_ =
         static_cast<char *>(BRAID_TRY(allocate(ArenaKind::Symmetric, plan_.symmetricBytes)));
     return Status::ok();
@@ -138,9 +112,9 @@ Status Binder::allocateReachable() {
   llvm::append_range(prepared_->arenas_, arenas);
   symmetric_ = static_cast<char *>(arenas.front());
   if (areFlagsThere)
-    flags_ = static_cast<char *>(arenas.back());
+    prepared_->flags_ = static_cast<char *>(arenas.back());
   else if (!sendsMessages())
-    flags_ = static_cast<char *>(BRAID_TRY(allocate(ofFlags, flagBytes())));
+    prepared_->flags_ = static_cast<char *>(BRAID_TRY(allocate(ofFlags, flagBytes())));
   return Status::ok();
 }
 
@@ -149,7 +123,7 @@ Status Binder::allocate() {
   void *device = BRAID_TRY(allocate(ArenaKind::Private, plan_.deviceBytes));
   BRAID_TRY(device_.reserveStreams(static_cast<uint32_t>(plan_.streams.size())));
   prepared_->firstEvent_ = BRAID_TRY(device_.createEvents(plan_.events));
-  prepared_->bases_.assign(plan_.buffers.size() + static_cast<size_t>(plan_.ranks), nullptr);
+  prepared_->bases_.assign(plan_.buffers.size(), nullptr);
   for (size_t i = 0; i < plan_.buffers.size(); ++i) {
     const PlanBuffer &buffer = plan_.buffers[i];
     if (buffer.kind == BufferKind::Symmetric)
@@ -161,45 +135,26 @@ Status Binder::allocate() {
 }
 
 Status Binder::share() {
-  std::string memory, flags;
+  Hello mine = hello();
   if (!sendsMessages()) {
-    memory = BRAID_TRY(peers_->exportMemory(symmetric_));
-    flags = BRAID_TRY(peers_->exportMemory(flags_));
+    mine.memory = BRAID_TRY(peers_->exportMemory(symmetric_));
+    mine.flags = BRAID_TRY(peers_->exportMemory(prepared_->flags_));
   }
-  Hello mine = hello(memory, flags);
   std::vector<std::string> messages = BRAID_TRY(control_.allGather(mine.encode()));
   std::vector<Hello> ranks;
   for (const std::string &message : messages)
     ranks.push_back(BRAID_TRY(Hello::decode(message, plan_.rank)));
   ranks[static_cast<size_t>(plan_.rank)] = std::move(mine);
-  BRAID_TRY(compareDevices(ranks));
-  if (!haveSameProgram(ranks))
-    return differentPrograms(ranks);
-  BRAID_TRY(openPeers(ranks));
-  return meetPeers(ranks);
+  if (haveSameProgram(ranks))
+    return meetPeers(ranks);
+  // All ranks see that, so all of them exchange the texts, to say where they differ.
+  const std::vector<std::string> texts = BRAID_TRY(control_.allGather(plan_.text));
+  return programDifference(ranks, texts);
 }
 
-/// All ranks see that their programs differ, so all of them exchange the texts, to say where.
-Status Binder::differentPrograms(const std::vector<Hello> &ranks) {
-  Result<std::vector<std::string>> texts = control_.allGather(plan_.text);
-  return texts ? programDifference(ranks, *texts) : texts.status();
-}
-
-/// Since one exchange serves all channels, a missing step would not be noticed otherwise.
-Status Binder::checkChannels() const {
-  std::set<uint32_t> shared;
-  for (const PrepareAction &step : plan_.preparation)
-    if (step.kind == PrepareKind::Share)
-      shared.insert(step.channel);
-  for (const Endpoint &endpoint : plan_.endpoints)
-    if (!shared.count(endpoint.channel))
-      return badInput("rank {} does not share the handles that {} goes through", plan_.rank,
-                      describeOrigin(plan_, endpoint.origin));
-  return Status::ok();
-}
-
-Hello Binder::hello(std::string memory, std::string flags) const {
-  Hello message{plan_.program, plan_.fingerprint, std::move(memory), std::move(flags), {}};
+/// Messages meet by number, like transfers, so what does not match is found before it hangs.
+Hello Binder::hello() const {
+  Hello message{plan_.program, plan_.fingerprint, {}, {}, {}};
   for (const Endpoint &e : plan_.endpoints) {
     const PlanBuffer *buffer =
         e.range.buffer == kPeerBuffer ? nullptr : &plan_.buffers[e.range.buffer];
@@ -208,112 +163,39 @@ Hello Binder::hello(std::string memory, std::string flags) const {
         {e.direction, e.peer, e.channel, e.sequence, e.dtype, e.range.bytes, e.flag * kFlagStride,
          isExported ? buffer->offset + e.range.offset : -1, describeOrigin(plan_, e.origin)});
   }
-  for (PublishedEndpoint &endpoint : publishMessages())
-    message.endpoints.push_back(std::move(endpoint));
-  message.isReproducible = device_.compute().isReproducible();
-  return message;
-}
-
-/// They meet by number, like transfers, so what does not match is found before it hangs.
-std::vector<PublishedEndpoint> Binder::publishMessages() const {
-  std::vector<PublishedEndpoint> rows;
   std::map<std::pair<Direction, int64_t>, uint32_t> sequences;
   for (const PlanGroup &group : plan_.groups)
     for (const PlanMessage &m : group)
-      rows.push_back({m.direction, m.peer, kChannelOfMessages, sequences[{m.direction, m.peer}]++,
-                      m.dtype, m.range.bytes, 0, -1, describeOrigin(plan_, m.origin)});
-  return rows;
+      message.endpoints.push_back({m.direction, m.peer, kChannelOfMessages,
+                                   sequences[{m.direction, m.peer}]++, m.dtype, m.range.bytes, 0,
+                                   -1, describeOrigin(plan_, m.origin)});
+  return message;
 }
 
-Status Binder::openPeers(const std::vector<Hello> &ranks) {
-  for (const Endpoint &endpoint : plan_.endpoints) {
-    void *&base = prepared_->bases_[peerBase(endpoint.peer)];
-    if (base)
-      continue;
-    if (!plan_.isSameHost(endpoint.peer))
-      return badInput("{} on rank {} goes to the memory of rank {}, which is on another host: "
-                      "expected a message",
-                      describeOrigin(plan_, endpoint.origin), plan_.rank, endpoint.peer);
-    const Hello &peer = ranks[static_cast<size_t>(endpoint.peer)];
-    void *memory = BRAID_TRY(peers_->open(endpoint.peer, peer.memory));
-    void *flags = BRAID_TRY(peers_->open(endpoint.peer, peer.flags));
-    base = memory;
-    peerFlags_[endpoint.peer] = static_cast<char *>(flags);
-  }
-  return Status::ok();
-}
-
-/// Finds the other side of every transfer of this rank.
+/// Finds the other side of every transfer of this rank, and opens the memory of its peers.
 Status Binder::meetPeers(const std::vector<Hello> &ranks) {
+  struct Opened {
+    char *memory = nullptr, *flags = nullptr;
+  };
+  std::map<int64_t, Opened> peers;
   for (const PublishedEndpoint &mine : ranks[static_cast<size_t>(plan_.rank)].endpoints) {
     const PublishedEndpoint *other = BRAID_TRY(matchingEndpoint(ranks, plan_.rank, mine));
-    if (mine.channel != kChannelOfMessages)
-      meetings_.push_back({peerFlags_[mine.peer] + other->flagOffset, other->dataOffset});
+    if (mine.channel == kChannelOfMessages)
+      continue;
+    if (!plan_.isSameHost(mine.peer))
+      return badInput("{} on rank {} goes to the memory of rank {}, which is on another host: "
+                      "expected a message",
+                      mine.where, plan_.rank, mine.peer);
+    const Hello &peer = ranks[static_cast<size_t>(mine.peer)];
+    Opened &opened = peers[mine.peer];
+    if (!opened.memory) {
+      opened.memory = static_cast<char *>(BRAID_TRY(peers_->open(mine.peer, peer.memory)));
+      opened.flags = static_cast<char *>(BRAID_TRY(peers_->open(mine.peer, peer.flags)));
+    }
+    prepared_->peerSides_.push_back(
+        {opened.flags + other->flagOffset, opened.memory + other->dataOffset});
   }
   return Status::ok();
-}
-
-Prepared::Operand Binder::operand(const Range &range, uint32_t endpoint) const {
-  if (range.buffer != kPeerBuffer)
-    return {range.buffer, range.offset};
-  return {peerBase(plan_.endpoints[endpoint].peer), meetings_[endpoint].dataOffset};
-}
-
-/// The operands of a command, in the order in which it is issued with them.
-static std::vector<Range> operandsOf(const Plan &plan, const Command &command) {
-  switch (command.kind) {
-  case CommandKind::Copy:
-    return {command.dst, command.src};
-  case CommandKind::Matmul: {
-    const PlanMatmul &m = plan.matmuls[command.matmul];
-    return {m.a, m.b, m.bias, m.addend, m.c};
-  }
-  case CommandKind::Sum: {
-    const PlanSum &sum = plan.sums[command.sum];
-    return {sum.parts, sum.bias, sum.dst};
-  }
-  case CommandKind::Pointwise: {
-    const PlanPointwise &pointwise = plan.pointwise[command.pointwise];
-    std::vector<Range> ranges = {pointwise.dst, pointwise.first.range};
-    for (const auto &step : pointwise.steps)
-      ranges.push_back(step.operand.range);
-    return ranges;
-  }
-  case CommandKind::Group: {
-    std::vector<Range> ranges;
-    for (const PlanMessage &message : plan.groups[command.group])
-      ranges.push_back(message.range);
-    return ranges;
-  }
-  case CommandKind::Collective:
-    return {plan.collectives[command.collective].dst, plan.collectives[command.collective].src};
-  case CommandKind::Signal:
-  case CommandKind::Await:
-  case CommandKind::Record:
-  case CommandKind::WaitEvent:
-    return {};
-  }
-  llvm_unreachable("covered above");
-}
-
-void Binder::bindCommands() {
-  prepared_->bound_.reserve(plan_.commands.size());
-  for (const Command &command : plan_.commands) {
-    Prepared::Bound bound{prepared_->operands_.size()};
-    for (const Range &range : operandsOf(plan_, command))
-      prepared_->operands_.push_back(operand(range, command.endpoint));
-    if (command.kind == CommandKind::Signal)
-      bound.flag = meetings_[command.endpoint].flag;
-    else if (command.kind == CommandKind::Await)
-      bound.flag = flags_ + command.flag * kFlagStride;
-    if (command.endpoint != kNone) // else it stays in this rank's memory
-      bound.published = plan_.endpoints[command.endpoint].published();
-    prepared_->bound_.push_back(bound);
-  }
-  size_t longest = 0;
-  for (const PlanGroup &group : plan_.groups)
-    longest = std::max(longest, group.size());
-  prepared_->group_.reserve(longest);
 }
 
 //===- Messages -------------------------------------------------------------------------------===//
@@ -434,37 +316,38 @@ void Binder::findBatches() {
   }
   prepared_->steps_.reserve(longest);
   prepared_->stepSums_.reserve(longest);
+  longest = 0;
+  for (const PlanGroup &group : plan_.groups)
+    longest = std::max(longest, group.size());
+  prepared_->group_.reserve(longest);
 }
 
 /// Different buffers are different memory, as far as a run goes, unless one takes the place of
 /// another in the private arena.
 bool Binder::areDisjoint(uint32_t first, uint32_t count) const {
   struct Side {
-    Prepared::Operand operand;
-    int64_t bytes;
+    int64_t space, begin, bytes;
     bool isWrite;
   };
+  auto sideOf = [&](const Range &range, const Command &command, bool isWrite) -> Side {
+    const int64_t bytes = command.dst.bytes;
+    if (range.buffer == kPeerBuffer)
+      return {-1 - plan_.endpoints[command.endpoint].peer,
+              reinterpret_cast<intptr_t>(prepared_->at(range, command.endpoint)), bytes, isWrite};
+    const PlanBuffer &buffer = plan_.buffers[range.buffer];
+    if (buffer.kind == BufferKind::Device)
+      return {kNone, buffer.offset + range.offset, bytes, isWrite};
+    return {range.buffer, range.offset, bytes, isWrite};
+  };
+  auto mayMeet = [](const Side &a, const Side &b) {
+    return a.space == b.space && (a.isWrite || b.isWrite) && a.begin < b.begin + b.bytes &&
+           b.begin < a.begin + a.bytes;
+  };
   std::vector<Side> sides;
-  auto isPrivate = [&](uint32_t base) {
-    return base < plan_.buffers.size() && plan_.buffers[base].kind == BufferKind::Device;
-  };
-  auto offsetOf = [&](const Side &side) { // in the private arena, if that is where it is
-    const uint32_t base = side.operand.base;
-    return side.operand.offset + (isPrivate(base) ? plan_.buffers[base].offset : 0);
-  };
-  auto mayMeet = [&](const Side &a, const Side &b) {
-    const uint32_t baseOfA = a.operand.base, baseOfB = b.operand.base;
-    const bool isSame = baseOfA == baseOfB || (isPrivate(baseOfA) && isPrivate(baseOfB));
-    return isSame && (a.isWrite || b.isWrite) && offsetOf(a) < offsetOf(b) + b.bytes &&
-           offsetOf(b) < offsetOf(a) + a.bytes;
-  };
-  for (uint32_t i = first; i < first + count; ++i) {
-    const Command &command = plan_.commands[i];
+  for (const Command &command : llvm::ArrayRef(plan_.commands).slice(first, count)) {
     if (command.kind != CommandKind::Copy)
       continue;
-    const Prepared::Operand *operands = &prepared_->operands_[prepared_->bound_[i].firstOperand];
-    const Side dst{operands[0], command.dst.bytes, true};
-    const Side src{operands[1], command.dst.bytes, false};
+    const Side dst = sideOf(command.dst, command, true), src = sideOf(command.src, command, false);
     for (const Side &other : sides)
       if (mayMeet(dst, other) || mayMeet(src, other))
         return false;
@@ -514,8 +397,9 @@ static Status recycle(Device &device, ControlPlane &control, const std::string &
 }
 
 /// Ranks that want memory of different kinds, or connections, would meet in different calls.
-static std::string encode(TransferMode mode) {
-  return encodeChoices({{"memory", name(mode.memory).str()},
+static std::string encode(TransferMode mode, const Compute &compute) {
+  return encodeChoices({{"reproducible", compute.isReproducible() ? "yes" : "no"},
+                        {"memory", name(mode.memory).str()},
                         {"ctas", std::to_string(mode.ctas.count)},
                         {"cta-policy", name(mode.ctas.policy).str()}});
 }
@@ -528,39 +412,38 @@ Status giveBack(Device &device, ControlPlane &control) {
   return status;
 }
 
-/// Checks the choices about messages.
-static Status checkMessages(const Plan &plan, TransferMode mode) {
-  if (mode.ctas != Ctas() && !plan.mayHaveMessages())
-    return unsupported("{}: expected transport=messages", mode.ctas.count ? "ctas" : "cta-policy");
-  if (mode.memory == MemoryFrom::NcclRegistered && plan.transport != Transport::Messages)
-    return unsupported("memory=nccl-registered: expected transport=messages");
-  if (mode.ctas.policy == CtaPolicy::Zero && mode.memory != MemoryFrom::Nccl)
-    return unsupported("cta-policy=zero: expected memory=nccl, for copy engines work on windows");
-  return Status::ok();
-}
-
-Status checkCapabilities(const Plan &plan, Device &device, TransferMode mode) {
-  BRAID_TRY(checkMessages(plan, mode));
-  if (plan.transport == Transport::Messages) {
-    const bool hasMemory = mode.memory == MemoryFrom::Default || mode.memory == MemoryFrom::Nccl ||
-                           mode.memory == MemoryFrom::NcclRegistered;
-    if (!device.messages())
-      return unsupported("expected a backend that sends messages");
-    if (!mode.movesAs(TransferMode()) || !hasMemory)
-      return unsupported("expected no choice of who copies and who signals, and no memory but "
-                         "that of NCCL: messages are sent");
-    return Status::ok();
-  }
+/// A table of what is refused, with the reason.
+static Status checkCapabilities(const Plan &plan, Device &device, TransferMode mode) {
+  const bool sends = plan.transport == Transport::Messages;
+  const bool hasMemoryToSend = mode.memory == MemoryFrom::Default ||
+                               mode.memory == MemoryFrom::Nccl ||
+                               mode.memory == MemoryFrom::NcclRegistered;
   const PeerMemory *peers = device.peerMemory();
-  if (!peers)
-    return unsupported("expected a backend with memory that peers reach");
-  if (const auto between = firstBetweenHosts(plan); between && !device.messages())
-    return unsupported("{}: ranks {} and {} are on different hosts: expected a backend that sends "
-                       "messages",
-                       place(plan, between->first), plan.rank, between->second);
-  if (!peers->offers(mode))
-    return unsupported("this backend has one way to copy, one to signal and memory of one kind, "
-                       "and no choice of others");
+  const auto between = device.messages() ? std::nullopt : firstBetweenHosts(plan);
+  const std::pair<bool, std::string> refusals[] = {
+      {mode.ctas != Ctas() && !plan.mayHaveMessages(),
+       fmt::format("{}: expected transport=messages", mode.ctas.count ? "ctas" : "cta-policy")},
+      {mode.memory == MemoryFrom::NcclRegistered && !sends,
+       "memory=nccl-registered: expected transport=messages"},
+      {mode.ctas.policy == CtaPolicy::Zero && mode.memory != MemoryFrom::Nccl,
+       "cta-policy=zero: expected memory=nccl, for copy engines work on windows"},
+      {sends && !device.messages(), "expected a backend that sends messages"},
+      {sends && !(mode.movesAs(TransferMode()) && hasMemoryToSend),
+       "expected no choice of who copies and who signals, and no memory but that of NCCL: messages "
+       "are sent"},
+      {!sends && !peers, "expected a backend with memory that peers reach"},
+      {between.has_value(),
+       between ? fmt::format("{}: ranks {} and {} are on different hosts: expected a backend that "
+                             "sends messages",
+                             place(plan, between->first), plan.rank, between->second)
+               : ""},
+      {!sends && peers && !peers->offers(mode),
+       "this backend has one way to copy, one to signal and memory of one kind, and no choice of "
+       "others"},
+  };
+  for (const auto &[isRefused, why] : refusals)
+    if (isRefused)
+      return unsupported("{}", why);
   return Status::ok();
 }
 
@@ -571,7 +454,7 @@ Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Cont
                     plan.ranks, control.rank(), control.size());
   Status mine = checkCapabilities(plan, device, transferMode);
   if (mine.isOk())
-    mine = recycle(device, control, encode(transferMode), /*isAll=*/false);
+    mine = recycle(device, control, encode(transferMode, device.compute()), /*isAll=*/false);
   if (!mine.isOk()) {
     control.abort(mine);
     return mine;
@@ -693,20 +576,30 @@ void Prepared::issueAll(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void
       issue(index, plan_->commands[index]);
 }
 
+BatchedCommand Prepared::stepOf(uint32_t index) {
+  const Command &command = plan_->commands[index];
+  BatchedCommand step{command.kind, index, nullptr, nullptr, nullptr, 0};
+  step.published = command.endpoint == kNone ? Published::Nothing // stays in this rank's memory
+                                             : plan_->endpoints[command.endpoint].published();
+  if (command.kind == CommandKind::Signal)
+    step.flag = peerSides_[command.endpoint].flag;
+  if (command.kind == CommandKind::Await)
+    step.flag = flags_ + command.flag * kFlagStride;
+  if (command.kind == CommandKind::Sum)
+    step.sum = &stepSums_.emplace_back(sumArgs(plan_->sums[command.sum]));
+  if (command.kind == CommandKind::Copy) {
+    step.dst = at(command.dst, command.endpoint);
+    step.src = at(command.src, command.endpoint);
+    step.bytes = command.dst.bytes;
+  }
+  return step;
+}
+
 void Prepared::issueBatch(uint32_t first, const Batch &batch) {
   steps_.clear();
   stepSums_.clear();
-  for (uint32_t index = first; index < first + batch.count; ++index) {
-    const Command &command = plan_->commands[index];
-    const Bound &bound = bound_[index];
-    const bool copies = command.kind == CommandKind::Copy;
-    const bool adds = command.kind == CommandKind::Sum;
-    if (adds)
-      stepSums_.push_back(sumArgs(index));
-    steps_.push_back({command.kind, index, bound.flag, copies ? at(index, 0) : nullptr,
-                      copies ? at(index, 1) : nullptr, copies ? command.dst.bytes : 0,
-                      adds ? &stepSums_.back() : nullptr, bound.published});
-  }
+  for (uint32_t index = first; index < first + batch.count; ++index)
+    steps_.push_back(stepOf(index));
   const uint32_t stream = plan_->commands[first].stream;
   if (peers_)
     return peers_->issueBatch(stream, {plan_, first, epoch_}, steps_, batch.areDisjoint,
@@ -724,15 +617,20 @@ void Prepared::issue(uint32_t index, const Command &command) {
   const Tag tag{plan_, index, epoch_};
   switch (command.kind) {
   case CommandKind::Matmul:
-    return compute_->matmul(command.stream, tag, matmulArgs(index));
+    return compute_->matmul(command.stream, tag, matmulArgs(command));
   case CommandKind::Sum:
-    return compute_->sum(command.stream, tag, sumArgs(index));
+    return compute_->sum(command.stream, tag, sumArgs(plan_->sums[command.sum]));
   case CommandKind::Pointwise:
-    return compute_->pointwise(command.stream, tag, pointwiseArgs(index));
+    return compute_->pointwise(command.stream, tag,
+                               pointwiseArgs(plan_->pointwise[command.pointwise]));
   case CommandKind::Group:
-    return issueGroup(index);
-  case CommandKind::Collective:
-    return messages_->collective(command.stream, tag, collectiveArgs(index));
+    return issueGroup(tag, command);
+  case CommandKind::Collective: {
+    const PlanCollective &c = plan_->collectives[command.collective];
+    return messages_->collective(command.stream, tag,
+                                 {c.kind, c.reduction, c.dtype, c.team, c.root, at(c.dst),
+                                  at(c.src), c.dst.bytes, c.src.bytes});
+  }
   case CommandKind::Copy:
   case CommandKind::Signal:
   case CommandKind::Await:
@@ -744,51 +642,41 @@ void Prepared::issue(uint32_t index, const Command &command) {
   }
 }
 
-MatmulArgs Prepared::matmulArgs(uint32_t index) const {
-  const PlanMatmul &shape = plan_->matmuls[plan_->commands[index].matmul];
-  const void *bias = shape.bias.bytes == 0 ? nullptr : at(index, 2);
-  const void *addend = shape.addend.bytes == 0 ? nullptr : at(index, 3);
-  return {shape.dtype, shape.transposeB, shape.m,        shape.n,
-          shape.k,     at(index, 0),     at(index, 1),   bias,
-          addend,      at(index, 4),     shape.overlaps, shape.resultType()};
+MatmulArgs Prepared::matmulArgs(const Command &command) const {
+  const PlanMatmul &gemm = plan_->matmuls[command.matmul];
+  const void *bias = gemm.bias.bytes == 0 ? nullptr : at(gemm.bias);
+  const void *addend = gemm.addend.bytes == 0 ? nullptr : at(gemm.addend);
+  return {gemm.dtype,    gemm.transposeB,  gemm.m, gemm.n, gemm.k,
+          at(gemm.a),    at(gemm.b),       bias,   addend, at(gemm.c, command.endpoint),
+          gemm.overlaps, gemm.resultType()};
 }
 
-SumArgs Prepared::sumArgs(uint32_t index) const {
-  const PlanSum &sum = plan_->sums[plan_->commands[index].sum];
+SumArgs Prepared::sumArgs(const PlanSum &sum) const {
   const int64_t biasCount = sum.bias.bytes / sizeOf(sum.dtype);
-  const void *bias = biasCount == 0 ? nullptr : at(index, 1);
-  return {sum.dtype, sum.partial, sum.elements(), sum.count,  sum.stride,    at(index, 0),
-          bias,      biasCount,   at(index, 2),   sum.result, sum.keepsParts};
+  const void *bias = biasCount == 0 ? nullptr : at(sum.bias);
+  return {sum.dtype, sum.partial, sum.elements(), sum.count,  sum.stride,    at(sum.parts),
+          bias,      biasCount,   at(sum.dst),    sum.result, sum.keepsParts};
 }
 
-PointwiseArgs Prepared::pointwiseArgs(uint32_t index) const {
-  const PlanPointwise &pointwise = plan_->pointwise[plan_->commands[index].pointwise];
+PointwiseArgs Prepared::pointwiseArgs(const PlanPointwise &pointwise) const {
   PointwiseArgs args{pointwise.dtype,
                      pointwise.elements(),
-                     at(index, 0),
-                     {pointwise.first.dtype, at(index, 1)},
+                     at(pointwise.dst),
+                     {pointwise.first.dtype, at(pointwise.first.range)},
                      static_cast<uint32_t>(pointwise.steps.size()),
                      {}};
   for (size_t i = 0; i < pointwise.steps.size(); ++i) {
     const auto &[function, operand] = pointwise.steps[i];
-    args.steps[i] = {function, {operand.dtype, isBinary(function) ? at(index, 2 + i) : nullptr}};
+    args.steps[i] = {function, {operand.dtype, isBinary(function) ? at(operand.range) : nullptr}};
   }
   return args;
 }
 
-void Prepared::issueGroup(uint32_t index) {
-  const Command &command = plan_->commands[index];
+void Prepared::issueGroup(Tag tag, const Command &command) {
   group_.clear();
-  for (const PlanMessage &message : plan_->groups[command.group])
-    group_.push_back({message.direction, message.peer, message.dtype, at(index, group_.size()),
-                      message.range.bytes});
-  messages_->group(command.stream, {plan_, index, epoch_}, group_);
-}
-
-CollectiveArgs Prepared::collectiveArgs(uint32_t index) const {
-  const PlanCollective &c = plan_->collectives[plan_->commands[index].collective];
-  return {c.kind,       c.reduction,  c.dtype,     c.team,     c.root,
-          at(index, 0), at(index, 1), c.dst.bytes, c.src.bytes};
+  for (const PlanMessage &m : plan_->groups[command.group])
+    group_.push_back({m.direction, m.peer, m.dtype, at(m.range), m.range.bytes});
+  messages_->group(command.stream, tag, group_);
 }
 
 } // namespace braid

@@ -55,30 +55,24 @@ private:
       : plan_(&plan), device_(&device), peers_(device.peerMemory()), messages_(device.messages()),
         compute_(&device.compute()), graphs_(device.graphs()), transferMode_(transferMode) {}
 
-  /// An operand whose base is looked up at run time: bases_[base] + offset.
-  struct Operand {
-    uint32_t base = 0;
-    int64_t offset = 0;
-  };
-  struct Bound {
-    size_t firstOperand;
-    void *flag = nullptr;
-    Published published = Published::Nothing; ///< by a signal or a copy
+  /// The other side of an endpoint, at the peer.
+  struct PeerSide {
+    void *flag; ///< the one that the peer awaits
+    void *data;
   };
   Tag begin();
   void end(Tag tag);
   void issueAll(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
   void issue(uint32_t index, const Command &command);
-  /// The address of an operand of a command.
-  void *at(uint32_t command, size_t number) const {
-    const Operand &operand = operands_[bound_[command].firstOperand + number];
-    return static_cast<char *>(bases_[operand.base]) + operand.offset;
+  void *at(const Range &range, uint32_t endpoint = kNone) const {
+    return range.buffer == kPeerBuffer ? peerSides_[endpoint].data
+                                       : static_cast<char *>(bases_[range.buffer]) + range.offset;
   }
-  MatmulArgs matmulArgs(uint32_t command) const;
-  SumArgs sumArgs(uint32_t command) const;
-  PointwiseArgs pointwiseArgs(uint32_t command) const;
-  CollectiveArgs collectiveArgs(uint32_t command) const;
-  void issueGroup(uint32_t command);
+  MatmulArgs matmulArgs(const Command &command) const;
+  SumArgs sumArgs(const PlanSum &sum) const;
+  PointwiseArgs pointwiseArgs(const PlanPointwise &pointwise) const;
+  BatchedCommand stepOf(uint32_t command);
+  void issueGroup(Tag tag, const Command &command);
 
   /// Commands that are issued together: signals, awaits and copies that follow one another on one
   /// stream, and the sum right behind them.
@@ -101,9 +95,9 @@ private:
   std::optional<uint32_t> graph_;    ///< the graph of the last capture()
   std::vector<void *> arenas_;       ///< device memory of each arena
   std::optional<uint32_t> firstEvent_;
-  std::vector<void *> bases_;         ///< one for each buffer of the Plan, then one for each rank
-  std::vector<Bound> bound_;          ///< one for each command
-  std::vector<Operand> operands_;     ///< the operands of all commands
+  char *flags_ = nullptr;
+  std::vector<void *> bases_;         ///< one for each buffer of the Plan
+  std::vector<PeerSide> peerSides_;   ///< one for each endpoint
   std::vector<Batch> batches_;        ///< one for each command; that of its first command counts
   std::vector<BatchedCommand> steps_; ///< the batch being issued; capacity for the longest
   std::vector<SumArgs> stepSums_;     ///< its sums; likewise

@@ -14,13 +14,12 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <tuple>
 
 namespace braid {
 namespace {
 
-constexpr const char *kVersion = "5"; ///< version of the layout of messages
+constexpr const char *kVersion = "6"; ///< version of the layout of messages
 
 /// One line.
 std::string encodeFields(std::vector<std::string> fields) {
@@ -67,9 +66,8 @@ bool decodeEndpoint(llvm::StringRef line, PublishedEndpoint &e) {
 } // namespace
 
 std::string Hello::encode() const {
-  std::string text = encodeFields({kVersion, program, std::to_string(fingerprint), memory, flags,
-                                   isReproducible ? "yes" : "no"}) +
-                     '\n';
+  std::string text =
+      encodeFields({kVersion, program, std::to_string(fingerprint), memory, flags}) + '\n';
   for (const PublishedEndpoint &endpoint : endpoints)
     text += encodeEndpoint(endpoint);
   return text;
@@ -79,9 +77,9 @@ Result<Hello> Hello::decode(llvm::StringRef text, int64_t reader) {
   auto [head, lines] = text.split('\n');
   const std::vector<std::string> fields = decodeFields(head);
   const Status malformed = badInput("a rank's message is not of this version's form");
-  if (fields.size() != 6 || fields[0] != kVersion || (fields[5] != "yes" && fields[5] != "no"))
+  if (fields.size() != 5 || fields[0] != kVersion)
     return malformed;
-  Hello hello{fields[1], 0, fields[3], fields[4], {}, fields[5] == "yes"};
+  Hello hello{fields[1], 0, fields[3], fields[4], {}};
   if (llvm::StringRef(fields[2]).getAsInteger(10, hello.fingerprint))
     return malformed;
   while (!lines.empty()) {
@@ -94,13 +92,6 @@ Result<Hello> Hello::decode(llvm::StringRef text, int64_t reader) {
       hello.endpoints.push_back(std::move(endpoint));
   }
   return hello;
-}
-
-Status compareDevices(const std::vector<Hello> &ranks) {
-  std::vector<std::string> choices;
-  for (const Hello &rank : ranks)
-    choices.push_back(encodeChoices({{"reproducible", rank.isReproducible ? "yes" : "no"}}));
-  return compareChoices(choices);
 }
 
 bool haveSameProgram(const std::vector<Hello> &ranks) {
@@ -197,45 +188,29 @@ std::string encodeChoices(const std::vector<Choice> &choices) {
   return encodeFields(std::move(fields));
 }
 
-/// Nothing if `text` is not what encodeChoices() makes.
-static std::optional<std::vector<Choice>> decodeChoices(const std::string &text) {
-  const std::vector<std::string> fields = decodeFields(text);
-  if (fields.size() % 2 != 0)
-    return std::nullopt;
-  std::vector<Choice> choices;
-  for (size_t i = 0; i < fields.size(); i += 2)
-    choices.push_back({fields[i], fields[i + 1]});
-  return choices;
-}
-
 Status compareChoices(const std::vector<std::string> &texts) {
-  std::vector<std::vector<Choice>> ranks;
+  std::vector<std::vector<std::string>> ranks; // names and values in turn
   for (const std::string &text : texts) {
-    std::optional<std::vector<Choice>> choices = decodeChoices(text);
-    if (!choices || (!ranks.empty() && choices->size() != ranks[0].size()))
+    ranks.push_back(decodeFields(text));
+    if (ranks.back().size() % 2 != 0 || ranks.back().size() != ranks.front().size())
       return badInput(
           "expected all ranks to come to the same call of the same version, but rank {} "
           "is in another",
-          ranks.size());
-    ranks.push_back(std::move(*choices));
+          ranks.size() - 1);
   }
-  for (size_t i = 0; !ranks.empty() && i < ranks[0].size(); ++i) {
-    std::vector<std::string> values;
-    for (const std::vector<Choice> &choices : ranks)
-      values.push_back(fmt::format("{} {}", choices[i].name, choices[i].value));
-    auto groups = groupRanks(values);
-    if (groups.size() == 1)
-      continue;
-    std::string message =
-        fmt::format("expected all ranks to have the same {}, got", ranks[0][i].name);
-    if (llvm::any_of(ranks, [&](const auto &choices) {
-          return llvm::StringRef(choices[i].value).contains('\n');
-        })) { // a text: the line that differs is enough
-      for (size_t rank = 0; rank < ranks.size(); ++rank)
-        values[rank] = ranks[rank][i].value;
-      return badInput("{}{}", message, firstDifference(values));
+  for (size_t i = 0; !ranks.empty() && i < ranks.front().size(); i += 2) {
+    std::vector<std::string> values, named;
+    for (const std::vector<std::string> &fields : ranks) {
+      values.push_back(fields[i + 1]);
+      named.push_back(fmt::format("{} {}", fields[i], fields[i + 1]));
     }
-    return Status(StatusCode::BadInput, message + listByRank(values));
+    if (groupRanks(named).size() == 1)
+      continue;
+    // The line that differs is enough of a text.
+    const bool areTexts = llvm::any_of(
+        values, [](const std::string &value) { return value.find('\n') != std::string::npos; });
+    return badInput("expected all ranks to have the same {}, got{}", ranks.front()[i],
+                    areTexts ? firstDifference(values) : listByRank(named));
   }
   return Status::ok();
 }
@@ -268,47 +243,43 @@ std::string encodeCollectives(const Plan &plan, bool areInWindows) {
 namespace {
 
 struct PublishedCollective {
-  std::string what, where;
+  llvm::StringRef what = "none", where = "its program";
 };
-/// A rank's collectives by team, in issue order.
-using CollectivesOfRank = std::map<std::vector<int64_t>, std::vector<PublishedCollective>>;
+using Team = std::vector<int64_t>;
+/// The collectives of a team, in issue order, by rank.
+using CollectivesOfTeam = std::map<int64_t, std::vector<PublishedCollective>>;
 
-Result<CollectivesOfRank> decodeCollectives(llvm::StringRef text) {
-  CollectivesOfRank found;
-  llvm::SmallVector<llvm::StringRef> lines;
-  text.split(lines, '\n', -1, /*KeepEmpty=*/false);
-  for (llvm::StringRef line : lines) {
+/// Adds those of a rank. False if `text` is not what encodeCollectives() makes.
+bool decodeCollectives(llvm::StringRef text, int64_t rank, std::map<Team, CollectivesOfTeam> &all) {
+  while (!text.empty()) {
+    auto [line, tail] = text.split('\n');
     auto [members, rest] = line.split('\t');
     auto [what, where] = rest.split('\t');
-    std::vector<int64_t> team;
-    for (int64_t member = 0; !members.empty(); members = members.ltrim()) {
-      if (members.consumeInteger(10, member))
-        return badInput("a rank's message is not of this version's form");
-      team.push_back(member);
-    }
-    found[team].push_back({what.str(), where.str()});
+    Team team;
+    for (; !members.empty(); members = members.ltrim())
+      if (members.consumeInteger(10, team.emplace_back()))
+        return false;
+    all[team][rank].push_back({what, where});
+    text = tail;
   }
-  return found;
+  return true;
 }
 
-/// Compares the collectives of one team, whose members have `lists`.
-Status compareLists(const std::vector<int64_t> &team,
-                    const std::vector<std::vector<PublishedCollective>> &lists) {
-  const PublishedCollective kNone{"none", "its program"};
+Status compareMembers(const Team &team, CollectivesOfTeam &ofRanks) {
   size_t most = 0;
-  for (const auto &list : lists)
+  for (const auto &[rank, list] : ofRanks)
     most = std::max(most, list.size());
-  for (size_t i = 0; i < most; ++i) {
-    const auto at = [&](size_t member) -> const PublishedCollective & {
-      return i < lists[member].size() ? lists[member][i] : kNone;
-    };
-    for (size_t member = 1; member < lists.size(); ++member)
-      if (at(member).what != at(0).what)
+  for (int64_t member : team)
+    ofRanks[member].resize(most);
+  for (size_t i = 0; i < most; ++i)
+    for (int64_t member : team) {
+      const PublishedCollective &first = ofRanks[team[0]][i], &other = ofRanks[member][i];
+      if (first.what != other.what)
         return badInput("expected the members of team [{}] to issue the same collectives in one "
                         "order, got as number {}\n  rank {}: {} ({})\n  rank {}: {} ({})",
-                        fmt::join(team, ", "), i, team[0], at(0).what, at(0).where, team[member],
-                        at(member).what, at(member).where);
-  }
+                        fmt::join(team, ", "), i, team[0], first.what.str(), first.where.str(),
+                        member, other.what.str(), other.where.str());
+    }
   return Status::ok();
 }
 
@@ -316,23 +287,16 @@ Status compareLists(const std::vector<int64_t> &team,
 
 Result<std::vector<std::vector<int64_t>>>
 compareCollectives(const std::vector<std::string> &texts) {
-  std::vector<CollectivesOfRank> ranks;
-  std::set<std::vector<int64_t>> teams;
-  for (const std::string &text : texts) {
-    ranks.push_back(BRAID_TRY(decodeCollectives(text)));
-    for (const auto &[team, list] : ranks.back())
-      teams.insert(team);
+  std::map<Team, CollectivesOfTeam> all;
+  for (size_t rank = 0; rank < texts.size(); ++rank)
+    if (!decodeCollectives(texts[rank], static_cast<int64_t>(rank), all))
+      return badInput("a rank's message is not of this version's form");
+  std::vector<Team> teams;
+  for (auto &[team, ofRanks] : all) {
+    BRAID_TRY(compareMembers(team, ofRanks));
+    teams.push_back(team);
   }
-  for (const std::vector<int64_t> &team : teams) {
-    std::vector<std::vector<PublishedCollective>> lists;
-    for (int64_t member : team) {
-      if (member < 0 || member >= static_cast<int64_t>(ranks.size()))
-        return badInput("a rank's message is not of this version's form");
-      lists.push_back(ranks[static_cast<size_t>(member)][team]);
-    }
-    BRAID_TRY(compareLists(team, lists));
-  }
-  return std::vector<std::vector<int64_t>>(teams.begin(), teams.end());
+  return teams;
 }
 
 Result<const PublishedEndpoint *> matchingEndpoint(const std::vector<Hello> &ranks, int64_t rank,

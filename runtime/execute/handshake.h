@@ -29,15 +29,11 @@ struct Hello {
   std::string memory; ///< handle of the symmetric arena
   std::string flags;  ///< handle of the flags
   std::vector<PublishedEndpoint> endpoints;
-  bool isReproducible = false; ///< the rank's device
 
   std::string encode() const;
   /// Keeps only endpoints whose peer is `reader`. BadInput if encode() cannot have made `text`.
   static Result<Hello> decode(llvm::StringRef text, int64_t reader);
 };
-
-/// Ok if all ranks or none have reproducible devices; else BadInput says which.
-Status compareDevices(const std::vector<Hello> &ranks);
 
 /// All ranks run the same program.
 bool haveSameProgram(const std::vector<Hello> &ranks);

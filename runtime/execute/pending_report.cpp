@@ -62,6 +62,12 @@ std::string commandText(const Plan &plan, uint32_t command, uint32_t run) {
                      run);
 }
 
+std::string describe(const Tag &tag) {
+  if (tag.plan && tag.command < tag.plan->commands.size())
+    return commandText(*tag.plan, tag.command, tag.run);
+  return fmt::format("a command of no plan, run {}", tag.run);
+}
+
 std::string waitText(const Plan &plan, uint32_t command, uint32_t run) {
   return waitedFor(plan, command) + " in " + commandText(plan, command, run);
 }

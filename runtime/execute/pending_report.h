@@ -11,6 +11,9 @@ namespace braid {
 /// `"%r = p2p recv ..." (trip 3) at deadlock.braid:12:5, run 1`.
 std::string commandText(const Plan &plan, uint32_t command, uint32_t run);
 
+/// The same; `a command of no plan, run 1` where the Plan is not known.
+std::string describe(const Tag &tag);
+
 /// `rank 2 in "%r = p2p recv ..." ...`, for a command that waits. A wait for an event names the
 /// stream of the same rank that records it.
 std::string waitText(const Plan &plan, uint32_t command, uint32_t run);

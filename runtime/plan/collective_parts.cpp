@@ -40,4 +40,18 @@ std::vector<CollectivePart> partsOf(const PlanCollective &collective, int64_t ra
       [&](int64_t member) { return isFromAll ? cut(dst, member * bytes, bytes) : dst; });
 }
 
+std::vector<CollectivePart> partsToSum(const PlanCollective &collective, int64_t rank,
+                                       uint32_t buffer) {
+  const bool scatters = collective.kind == CollectiveKind::ReduceScatter;
+  const int64_t bytes = collective.dst.bytes;
+  return partsOf(
+      collective, rank,
+      [&](int64_t member) {
+        return scatters ? cut(collective.src, member * bytes, bytes) : collective.src;
+      },
+      [&](int64_t member) {
+        return Range{buffer, member * bytes, bytes};
+      });
+}
+
 } // namespace braid

@@ -23,5 +23,9 @@ std::vector<CollectivePart> partsOf(const PlanCollective &collective, int64_t ra
                                     llvm::function_ref<Range(int64_t member)> received);
 /// The parts of a collective that only moves data.
 std::vector<CollectivePart> partsOf(const PlanCollective &collective, int64_t rank);
+/// The parts of one that reduces: a rank that gets the result, or a block of it, takes the parts of
+/// all into `buffer`, in the order of the team.
+std::vector<CollectivePart> partsToSum(const PlanCollective &collective, int64_t rank,
+                                       uint32_t buffer);
 
 } // namespace braid

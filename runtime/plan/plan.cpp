@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 namespace braid {
 
@@ -33,6 +34,15 @@ std::string gemmKey(const PlanMatmul &gemm) {
                      gemm.partial ? " to " + name(*gemm.partial).str() : "",
                      gemm.transposeB ? " bT" : "", gemm.bias.bytes != 0 ? " bias" : "",
                      gemm.addend.bytes != 0 ? " add" : "", gemm.overlaps ? " overlapped" : "");
+}
+
+std::vector<const PlanMatmul *> distinctGemms(const Plan &plan) {
+  std::vector<const PlanMatmul *> gemms;
+  std::set<std::string> seen;
+  for (const PlanMatmul &gemm : plan.matmuls)
+    if (seen.insert(gemmKey(gemm)).second)
+      gemms.push_back(&gemm);
+  return gemms;
 }
 
 void forEachOperand(
@@ -93,8 +103,8 @@ void forEachOperand(
 void shrinkToFit(Plan &plan) {
   auto shrink = [](auto &...lists) { (lists.shrink_to_fit(), ...); };
   shrink(plan.buffers, plan.inputs, plan.outputs, plan.streams, plan.endpoints, plan.matmuls,
-         plan.sums, plan.pointwise, plan.groups, plan.collectives, plan.preparation, plan.commands,
-         plan.releases, plan.sites, plan.origins, plan.trips);
+         plan.sums, plan.pointwise, plan.groups, plan.collectives, plan.commands, plan.releases,
+         plan.sites, plan.origins, plan.trips);
 }
 
 uint32_t numberCommands(std::vector<Plan> &plans, uint32_t first) {

@@ -249,20 +249,6 @@ struct PlanCollective {
 /// and whether others run at the same time: "GEMM bf16 128x1024x512 to f32 bT bias add overlapped".
 std::string gemmKey(const PlanMatmul &gemm);
 
-/// A step of the preparation before the first run, in this order on every rank.
-enum class PrepareKind : uint8_t {
-  AllocateArenas, ///< both arenas and the flags
-  Share,          ///< exchange handles and endpoints of `channel` with all ranks
-  Warm,           ///< load and tune for the shape of `matmul`
-  Connect,        ///< connect with all ranks, by the messages and the collectives of the Plan
-};
-
-struct PrepareAction {
-  PrepareKind kind;
-  uint32_t channel = kNone;
-  uint32_t matmul = kNone;
-};
-
 /// The end of a buffer's life: a deallocate node. Nothing is issued for it; the checker wants to
 /// know.
 struct PlanRelease {
@@ -298,6 +284,7 @@ struct Plan {
   std::vector<uint32_t> outputs; ///< buffers of its results, in order
   int64_t symmetricBytes = 0;    ///< size of the symmetric arena, flags not included
   int64_t deviceBytes = 0;       ///< size of the private arena
+  uint32_t channels = 0; ///< exchanges of handles; transfers go through those below this number
   uint32_t flags = 0;
   uint32_t events = 0;
   std::vector<std::string> streams; ///< names, at most kMaxPlanStreams; streams[0] is the caller's
@@ -308,7 +295,6 @@ struct Plan {
   std::vector<PlanPointwise> pointwise;
   std::vector<PlanGroup> groups;
   std::vector<PlanCollective> collectives;
-  std::vector<PrepareAction> preparation;
   std::vector<Command> commands;
   std::vector<PlanRelease> releases; ///< in issue order
 
@@ -343,6 +329,9 @@ enum class OperandRole : uint8_t {
 void forEachOperand(
     const Plan &plan, const Command &command,
     llvm::function_ref<void(const Range &range, Access access, OperandRole role)> fn);
+
+/// The first GEMM of each gemmKey(): what is loaded and tuned before the first run.
+std::vector<const PlanMatmul *> distinctGemms(const Plan &plan);
 
 /// Gives back what its lists have more room for. Many Plans may be kept for long.
 void shrinkToFit(Plan &plan);

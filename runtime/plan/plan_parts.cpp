@@ -45,10 +45,6 @@ void storeHere(Plan &plan) {
   plan.deviceBytes = arena.size();
 }
 
-void dropPreparation(Plan &plan, PrepareKind kind) {
-  llvm::erase_if(plan.preparation, [&](const PrepareAction &step) { return step.kind == kind; });
-}
-
 /// Gives what lay in an arena to the caller.
 void becomeArguments(Plan &plan) {
   std::set<uint32_t> written;
@@ -88,12 +84,10 @@ Plan gemmsOf(Plan plan) {
   keepCommands(plan, [](CommandKind kind) {
     return kind == CommandKind::Matmul || kind == CommandKind::Pointwise;
   });
-  dropPreparation(plan, PrepareKind::Share);
-  dropPreparation(plan, PrepareKind::Connect);
   plan.endpoints.clear();
   plan.groups.clear();
   plan.collectives.clear();
-  plan.flags = 0;
+  plan.channels = plan.flags = 0;
   plan.releases.clear(); // arenas are empty
   becomeArguments(plan);
   return plan;
@@ -106,7 +100,6 @@ Plan transfersOf(Plan plan) {
            kind == CommandKind::Await || kind == CommandKind::Group ||
            kind == CommandKind::Collective;
   });
-  dropPreparation(plan, PrepareKind::Warm);
   plan.matmuls.clear();
   plan.pointwise.clear();
   return plan;

@@ -61,11 +61,11 @@ Result<Plan> Specializer::run() {
   endGroup();
   plan_.symmetricBytes = symmetric_.size();
   plan_.deviceBytes = device_.size();
+  plan_.channels = static_cast<uint32_t>(channels_.size());
   plan_.flags = static_cast<uint32_t>(plan_.endpoints.size());
   finishEvents();
   markOverlaps();
   markUnreadParts(plan_);
-  listPreparation();
   shrinkToFit(plan_);
   return std::move(plan_);
 }
@@ -204,11 +204,11 @@ bool Specializer::visitSet(const SetOp &op) {
     return false;
   if (dst.isEmpty())
     return true;
-  Command command{.kind = CommandKind::Copy, .dtype = dst.dtype};
-  command.origin = originOf(op);
-  command.dst = dst.range();
-  command.src = src.range();
-  return emit(command);
+  return emit({.kind = CommandKind::Copy,
+               .dtype = dst.dtype,
+               .origin = originOf(op),
+               .dst = dst.range(),
+               .src = src.range()});
 }
 
 bool Specializer::visitSum(const SumOp &op) {
@@ -237,10 +237,11 @@ bool Specializer::visitSum(const SumOp &op) {
 }
 
 bool Specializer::emitSum(const PlanSum &sum, uint32_t origin) {
-  Command command{.kind = CommandKind::Sum, .dtype = sum.result, .origin = origin};
-  command.sum = static_cast<uint32_t>(plan_.sums.size());
   plan_.sums.push_back(sum);
-  return emit(command);
+  return emit({.kind = CommandKind::Sum,
+               .dtype = sum.result,
+               .origin = origin,
+               .sum = static_cast<uint32_t>(plan_.sums.size()) - 1});
 }
 
 bool Specializer::visitPointwise(const PointwiseOp &op) {
@@ -263,11 +264,11 @@ bool Specializer::visitPointwise(const PointwiseOp &op) {
   }
   if (dst.isEmpty())
     return true;
-  Command command{.kind = CommandKind::Pointwise, .dtype = dst.dtype};
-  command.origin = originOf(op);
-  command.pointwise = static_cast<uint32_t>(plan_.pointwise.size());
   plan_.pointwise.push_back(std::move(pointwise));
-  return emit(command);
+  return emit({.kind = CommandKind::Pointwise,
+               .dtype = dst.dtype,
+               .origin = originOf(op),
+               .pointwise = static_cast<uint32_t>(plan_.pointwise.size()) - 1});
 }
 
 bool Specializer::visitMatmul(const MatmulOp &op) {
@@ -327,13 +328,12 @@ bool Specializer::gemmOf(const P2POp &op, PlanMatmul &gemm) {
 }
 
 bool Specializer::emitGemm(PlanMatmul gemm, uint32_t origin, uint32_t endpoint) {
-  Command command{.kind = CommandKind::Matmul,
-                  .dtype = gemm.resultType(),
-                  .origin = origin,
-                  .endpoint = endpoint};
-  command.matmul = static_cast<uint32_t>(plan_.matmuls.size());
   plan_.matmuls.push_back(gemm);
-  return emit(command);
+  return emit({.kind = CommandKind::Matmul,
+               .dtype = gemm.resultType(),
+               .origin = origin,
+               .endpoint = endpoint,
+               .matmul = static_cast<uint32_t>(plan_.matmuls.size()) - 1});
 }
 
 //===- Streams --------------------------------------------------------------------------------===//
@@ -497,18 +497,6 @@ void Specializer::markOverlaps() {
       streams.insert(command.stream);
   for (PlanMatmul &gemm : plan_.matmuls)
     gemm.overlaps = streams.size() > 1;
-}
-
-void Specializer::listPreparation() {
-  plan_.preparation.push_back({PrepareKind::AllocateArenas});
-  if (plan_.mayHaveMessages())
-    plan_.preparation.push_back({PrepareKind::Connect});
-  for (uint32_t channel = 0; channel < channels_.size(); ++channel)
-    plan_.preparation.push_back({PrepareKind::Share, channel});
-  std::set<std::string> seen;
-  for (uint32_t i = 0; i < plan_.matmuls.size(); ++i)
-    if (seen.insert(gemmKey(plan_.matmuls[i])).second)
-      plan_.preparation.push_back({PrepareKind::Warm, kNone, i});
 }
 
 Result<Plan> specialize(const Program &program, int64_t rank, Diagnostics &diags,

@@ -1,11 +1,10 @@
 //===- runtime/plan/specialize_collectives.cpp - collectives, whole or spelled out ------------===//
 //
 // Over peers' memory, and so within one host, a collective is an exchange of parts: each member
-// tells the others where it
-// takes parts, or that they may take them, copies, and awaits what others copy, all on one stream.
-// So it is done when the stream goes on. Sums are made of parts side by side, in the order of the
-// team, and an allreduce sums one block on each member before all blocks go to all: its bits are
-// the same everywhere.
+// tells the others where it takes parts, or that they may take them, copies, and awaits what others
+// copy, all on one stream. So it is done when the stream goes on. Sums are made of parts side by
+// side, in the order of the team, and an allreduce sums one block on each member before all blocks
+// go to all: its bits are the same everywhere.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -41,8 +40,11 @@ bool Specializer::emitWhole(const CollectiveOp &op, PlanCollective collective) {
   const Range dst = collective.dst, src = collective.src;
   const bool isMoved =
       plan_.transport == Transport::Messages && operands_ == Operands::InSymmetricArena;
-  if (isMoved && !(moveIntoArena(op, "collective_source", collective.src) &&
-                   moveIntoArena(op, "collective_result", collective.dst)))
+  auto moveIntoArena = [&](llvm::StringRef name, Range &range) {
+    return isSymmetric(range) || scratch(op, name, range.bytes, range);
+  };
+  if (isMoved && !(moveIntoArena("collective_source", collective.src) &&
+                   moveIntoArena("collective_result", collective.dst)))
     return false;
   const bool hasResult = collective.kind != CollectiveKind::Reduce || plan_.rank == collective.root;
   const Range used = collective.src, made = collective.dst;
@@ -54,11 +56,6 @@ bool Specializer::emitWhole(const CollectiveOp &op, PlanCollective collective) {
   if (made.buffer != dst.buffer && hasResult)
     copyHere(op, dst, made);
   return true;
-}
-
-/// Puts in place of an operand one of that size that peers reach.
-bool Specializer::moveIntoArena(const CollectiveOp &op, llvm::StringRef name, Range &range) {
-  return isSymmetric(range) || scratch(op, name, range.bytes, range);
 }
 
 /// The same on all ranks.
@@ -222,33 +219,32 @@ void Specializer::copyHere(const CollectiveOp &op, Range dst, Range src) {
 /// ones copy, and everybody is done at the end.
 void Specializer::exchangeParts(const CollectiveOp &op, llvm::ArrayRef<CollectivePart> parts,
                                 Protocol protocol) {
+  endGroup();
   if (const CollectivePart &own = parts.front(); own.send.bytes > 0)
     copyHere(op, own.receive, own.send);
-  const uint32_t channel = channels_.find(nullptr)->second;
-  std::vector<Request> active, passive;
+  std::vector<uint32_t> passive;
   for (const CollectivePart &part : parts.drop_front())
     for (Direction direction : {Direction::Send, Direction::Receive}) {
       const Range &range = direction == Direction::Send ? part.send : part.receive;
       if (range.bytes == 0)
         continue;
-      auto &requests = isPassive(direction, protocol) ? passive : active;
-      requests.push_back({.endpoint = addEndpoint({.direction = direction,
-                                                   .protocol = protocol,
-                                                   .peer = part.peer,
-                                                   .channel = channel,
-                                                   .range = range,
-                                                   .dtype = view(op.src).dtype,
-                                                   .origin = originOf(op)}),
-                          .stream = current_});
+      const uint32_t endpoint = addEndpoint({.direction = direction,
+                                             .protocol = protocol,
+                                             .peer = part.peer,
+                                             .channel = channels_.find(nullptr)->second,
+                                             .range = range,
+                                             .dtype = view(op.src).dtype,
+                                             .origin = originOf(op)});
+      if (isPassive(direction, protocol)) {
+        passive.push_back(endpoint);
+        append(commandOf(CommandKind::Signal, endpoint));
+      } else {
+        delayed_.push_back({{.endpoint = endpoint, .stream = current_}, nullptr});
+      }
     }
-  for (const Request &request : passive)
-    emit(readySignal(request));
-  for (const Request &request : active)
-    awaitSignal(request);
-  for (Request &request : active)
-    moveAndSignal(request);
-  for (const Request &request : passive)
-    awaitSignal(request);
+  endGroup(/*awaitsAllFirst=*/true);
+  for (uint32_t endpoint : passive)
+    awaitSignal(endpoint);
 }
 
 } // namespace braid

@@ -3,9 +3,6 @@
 #include "ir/failure.h"
 #include "runtime/plan/specializer.h"
 
-#include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/SmallVector.h"
-
 #include <fmt/format.h>
 
 #include <set>
@@ -59,6 +56,16 @@ bool Specializer::addEndpoint(const P2POp &op, int64_t peer) {
 }
 
 bool Specializer::visitP2P(const P2POp &op) {
+  if (!post(op))
+    return false;
+  if (!plan_.mayHaveMessages())
+    endGroup();
+  return true;
+}
+
+/// The passive side signals at once that it is ready. A message joins a group, and an active side
+/// comes after that group.
+bool Specializer::post(const P2POp &op) {
   int64_t peer = 0;
   if (!peerOf(op, peer))
     return false;
@@ -66,15 +73,29 @@ bool Specializer::visitP2P(const P2POp &op) {
     return postMessage(op, peer);
   if (!addEndpoint(op, peer))
     return false;
-  Request &request = requests_[&op.result];
+  const Request &request = requests_[&op.result];
   if (request.endpoint == kNone)
     return true;
-  if (isPassive(op))
-    append(readySignal(request));
-  else if (plan_.hosts() > 1)
-    delayed_.push_back({request, &op.result});
+  if (isPassive(op.direction, op.protocol()))
+    append(commandOf(CommandKind::Signal, request.endpoint));
   else
-    issueDelayed({request, &op.result});
+    delayed_.push_back({request, &op.result});
+  return true;
+}
+
+/// All ready signals come first, so that nothing waits for one that stands behind it; then all
+/// messages as one group; then all awaits of ready signals, so that copies follow one another.
+/// plan.h says why in this order.
+bool Specializer::visitGroup(const GroupOp &op) {
+  endGroup();
+  for (const Op &inner : op.body) {
+    const auto *p2p = llvm::dyn_cast<P2POp>(&inner);
+    if (!p2p) // the verifier sees to that, if it was asked
+      return error(inner) << "expected only 'p2p' in 'group'";
+    if (!post(*p2p))
+      return false;
+  }
+  endGroup(/*awaitsAllFirst=*/true);
   return true;
 }
 
@@ -100,24 +121,23 @@ bool Specializer::postMessage(const P2POp &op, int64_t peer) {
 }
 
 /// Issues the posted messages as a group, and then the transfers that wait for peers.
-void Specializer::endGroup() {
+void Specializer::endGroup(bool awaitsAllFirst) {
   if (posted_.empty() && delayed_.empty())
     return;
   const std::vector<Posted> posted = std::exchange(posted_, {});
-  const std::vector<Delayed> delayed = std::exchange(delayed_, {});
+  std::vector<Delayed> delayed = std::exchange(delayed_, {});
+  const uint32_t current = current_;
   if (!posted.empty())
     issueGroup(posted);
+  for (const Delayed &each : delayed) {
+    current_ = each.request.stream;
+    awaitSignal(each.request.endpoint);
+    if (!awaitsAllFirst)
+      moveAndSignal(each);
+  }
   for (const Delayed &each : delayed)
-    issueDelayed(each);
-}
-
-void Specializer::issueDelayed(Delayed delayed) {
-  const uint32_t current = std::exchange(current_, delayed.request.stream);
-  awaitSignal(delayed.request);
-  moveAndSignal(delayed.request);
-  if (auto known = requests_.find(delayed.name);
-      known != requests_.end() && known->second.endpoint == delayed.request.endpoint)
-    known->second = delayed.request;
+    if (current_ = each.request.stream; awaitsAllFirst)
+      moveAndSignal(each);
   current_ = current;
 }
 
@@ -152,94 +172,46 @@ void Specializer::emitInOrder(Command command) {
 
 //===- Peers' memory --------------------------------------------------------------------------===//
 
-/// Posted together: all ready signals first, so that nothing waits for one that stands behind it;
-/// then all messages as one group; then all awaits of ready signals, so that copies follow one
-/// another. plan.h says why in this order.
-bool Specializer::visitGroup(const GroupOp &op) {
-  endGroup();
-  llvm::SmallVector<int64_t> peers;
-  for (const Op &inner : op.body) {
-    const auto *p2p = llvm::dyn_cast<P2POp>(&inner);
-    if (!p2p) // the verifier sees to that, if it was asked
-      return error(inner) << "expected only 'p2p' in 'group'";
-    if (!peerOf(*p2p, peers.emplace_back()))
-      return false;
-  }
-  if (!postTogether(op, peers, /*wantPassive=*/true))
-    return false;
-  for (const auto &[inner, peer] : llvm::zip(op.body, peers))
-    if (plan_.sendsMessagesTo(peer) && !postMessage(*llvm::cast<P2POp>(&inner), peer))
-      return false;
-  endGroup();
-  if (!postTogether(op, peers, /*wantPassive=*/false))
-    return false;
-  for (const Op &inner : op.body)
-    if (const auto &p2p = *llvm::cast<P2POp>(&inner); !isPassive(p2p))
-      if (Request &request = requests_[&p2p.result]; request.endpoint != kNone)
-        moveAndSignal(request);
-  return true;
-}
-
-/// Posts transfers that go through memory. Passive sides signal that they are ready, active sides
-/// await that.
-bool Specializer::postTogether(const GroupOp &op, llvm::ArrayRef<int64_t> peers, bool wantPassive) {
-  for (const auto &[inner, peer] : llvm::zip(op.body, peers)) {
-    const auto &p2p = *llvm::cast<P2POp>(&inner);
-    if (plan_.sendsMessagesTo(peer) || isPassive(p2p) != wantPassive)
-      continue;
-    if (!addEndpoint(p2p, peer))
-      return false;
-    if (requests_[&p2p.result].endpoint == kNone)
-      continue;
-    if (wantPassive)
-      append(readySignal(requests_[&p2p.result]));
-    else
-      awaitSignal(requests_[&p2p.result]);
-  }
-  return true;
-}
-
 bool Specializer::isPassive(Direction direction, Protocol protocol) {
   return (protocol == Protocol::Get) == (direction == Direction::Send);
 }
 
-/// The passive side's: the peer may copy from here on.
-Command Specializer::readySignal(const Request &request) const {
-  const Endpoint &endpoint = plan_.endpoints[request.endpoint];
-  return {.kind = CommandKind::Signal, .origin = endpoint.origin, .endpoint = request.endpoint};
+Command Specializer::commandOf(CommandKind kind, uint32_t endpoint) const {
+  return {.kind = kind, .origin = plan_.endpoints[endpoint].origin, .endpoint = endpoint};
 }
 
-void Specializer::awaitSignal(const Request &request) {
-  const Endpoint &endpoint = plan_.endpoints[request.endpoint];
-  emit({.kind = CommandKind::Await,
-        .origin = endpoint.origin,
-        .endpoint = request.endpoint,
-        .flag = endpoint.flag});
+void Specializer::awaitSignal(uint32_t endpoint) {
+  Command command = commandOf(CommandKind::Await, endpoint);
+  command.flag = plan_.endpoints[endpoint].flag;
+  emit(command);
 }
 
 /// The active side's: copies on its own stream, or computes there, and tells the peer.
-void Specializer::moveAndSignal(Request &request) {
-  const uint32_t origin = plan_.endpoints[request.endpoint].origin;
-  if (request.gemm)
-    emitGemm(*request.gemm, origin, request.endpoint);
-  else
-    copy(request);
+void Specializer::moveAndSignal(const Delayed &delayed) {
+  Request request = delayed.request;
+  const Command signal = commandOf(CommandKind::Signal, request.endpoint);
   // The signal makes known what a GEMM has written at the peer, and whoever waits for the send may
   // go on to signal others: so it waits for that signal, too.
-  const Command signal{.kind = CommandKind::Signal, .origin = origin, .endpoint = request.endpoint};
-  if (request.gemm)
+  if (request.gemm) {
+    emitGemm(*request.gemm, signal.origin, request.endpoint);
     emit(signal);
-  request.event = eventBehind(current_);
-  if (!request.gemm)
+    request.event = eventBehind(current_);
+  } else {
+    copy(request.endpoint);
+    request.event = eventBehind(current_);
     emit(signal);
+  }
+  if (auto known = requests_.find(delayed.name);
+      known != requests_.end() && known->second.endpoint == request.endpoint)
+    known->second = request;
 }
 
-void Specializer::copy(const Request &request) {
-  const Endpoint &endpoint = plan_.endpoints[request.endpoint];
-  Range peerSide{kPeerBuffer, 0, endpoint.range.bytes};
-  Command copy{.kind = CommandKind::Copy, .dtype = endpoint.dtype, .origin = endpoint.origin};
-  copy.endpoint = request.endpoint;
-  bool pulls = endpoint.direction == Direction::Receive;
+void Specializer::copy(uint32_t number) {
+  const Endpoint &endpoint = plan_.endpoints[number];
+  const Range peerSide{kPeerBuffer, 0, endpoint.range.bytes};
+  const bool pulls = endpoint.direction == Direction::Receive;
+  Command copy = commandOf(CommandKind::Copy, number);
+  copy.dtype = endpoint.dtype;
   copy.dst = pulls ? endpoint.range : peerSide;
   copy.src = pulls ? peerSide : endpoint.range;
   emit(copy);

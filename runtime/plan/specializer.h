@@ -67,8 +67,8 @@ private:
   struct Request {
     uint32_t endpoint = kNone; ///< that is awaited, or copied by this rank
     uint32_t stream = 0;       ///< the one that posted it, or that has the group
-    /// Behind what this rank does for it, for a wait on another stream. kNone: it does nothing, and
-    /// awaits the endpoint, if there is one.
+    /// Stands for what this rank does for it, for a wait on another stream. kNone: it does nothing,
+    /// and awaits the endpoint, if there is one.
     uint32_t event = kNone;
     std::optional<PlanMatmul> gemm = {}; ///< makes what is sent
   };
@@ -79,10 +79,10 @@ private:
     const Value *request;
     uint32_t stream;
   };
-  /// An active side that has been posted with messages, and comes behind their group.
+  /// An active side that has been posted, and comes after the messages posted with it.
   struct Delayed {
     Request request;
-    const Value *name;
+    const Value *name; ///< null: nobody waits for it by name
   };
 
   bool visitBlock(const Block &block);
@@ -103,16 +103,13 @@ private:
   bool addEndpoint(const P2POp &op, int64_t peer);
   uint32_t addEndpoint(Endpoint endpoint);
   static bool isPassive(Direction direction, Protocol protocol);
-  static bool isPassive(const P2POp &op) { return isPassive(op.direction, op.protocol()); }
+  bool post(const P2POp &op);
   bool postMessage(const P2POp &op, int64_t peer);
-  void endGroup();
+  void endGroup(bool awaitsAllFirst = false);
   void issueGroup(llvm::ArrayRef<Posted> posted);
-  void issueDelayed(Delayed delayed);
   void emitInOrder(Command command);
-  bool postTogether(const GroupOp &op, llvm::ArrayRef<int64_t> peers, bool wantPassive);
   bool staysWhole(const PlanCollective &collective) const;
   bool emitWhole(const CollectiveOp &op, PlanCollective collective);
-  bool moveIntoArena(const CollectiveOp &op, llvm::StringRef name, Range &range);
   bool collectiveOf(const CollectiveOp &op, PlanCollective &collective);
   bool checkCounts(const CollectiveOp &op, const PlanCollective &collective);
   bool exchange(const CollectiveOp &op, const PlanCollective &collective);
@@ -124,10 +121,10 @@ private:
   void copyHere(const CollectiveOp &op, Range dst, Range src);
   bool isSymmetric(const Range &range) const;
   bool scratch(const CollectiveOp &op, llvm::StringRef name, int64_t bytes, Range &range);
-  Command readySignal(const Request &request) const;
-  void awaitSignal(const Request &request);
-  void moveAndSignal(Request &request);
-  void copy(const Request &request);
+  Command commandOf(CommandKind kind, uint32_t endpoint) const;
+  void awaitSignal(uint32_t endpoint);
+  void moveAndSignal(const Delayed &delayed);
+  void copy(uint32_t endpoint);
   bool checkShape(const Op &op, llvm::StringRef what, const View &view,
                   llvm::ArrayRef<int64_t> expected);
   bool checkDistinct(const Op &op, const View &dst, std::initializer_list<const View *> sources);
@@ -140,7 +137,6 @@ private:
   uint32_t siteOf(const Op &op);
   void finishEvents();
   void markOverlaps();
-  void listPreparation();
   std::string trips() const;
   Diagnostics::InFlight error(const Op &op);
 

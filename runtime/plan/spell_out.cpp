@@ -56,9 +56,7 @@ public:
         spellCollective(plan_.collectives[command.collective]);
       made.push_back(command);
     });
-    const Channels end = numbering_.ofTeam(numbering_.teams.size());
-    for (uint32_t channel = numbering_.firstChannel; channel < end.data; ++channel)
-      plan_.preparation.push_back({PrepareKind::Share, channel});
+    plan_.channels = numbering_.ofTeam(numbering_.teams.size()).data;
     plan_.flags = static_cast<uint32_t>(plan_.endpoints.size());
     (void)newBuffer("communicators", 1);
     plan_.deviceBytes = arena_.size();
@@ -79,16 +77,9 @@ private:
     Team inOrder = collective.team;
     llvm::sort(inOrder);
     meet(inOrder, issued_[collective.team]++);
-    switch (collective.kind) {
-    case CollectiveKind::AllGather:
-    case CollectiveKind::Broadcast:
-    case CollectiveKind::AllToAll:
-      return exchange(partsOf(collective, plan_.rank), collective.dtype);
-    case CollectiveKind::ReduceScatter:
-    case CollectiveKind::AllReduce:
-    case CollectiveKind::Reduce:
+    if (collective.reduction)
       return sumParts(collective);
-    }
+    exchange(partsOf(collective, plan_.rank), collective.dtype);
   }
 
   /// Endpoints for the rank some places further on, which is told, and for the one as many places
@@ -173,14 +164,9 @@ private:
 
   /// Each member that gets the sum, or a block of it, takes the parts of all.
   void sumParts(const PlanCollective &c) {
-    const bool scatters = c.kind == CollectiveKind::ReduceScatter;
     const int64_t bytes = c.dst.bytes;
     const Range all = {newBuffer("parts", c.members() * bytes), 0, c.members() * bytes};
-    auto sent = [&](int64_t member) {
-      return scatters ? cut(c.src, member * bytes, bytes) : c.src;
-    };
-    auto received = [&](int64_t member) { return cut(all, member * bytes, bytes); };
-    exchange(partsOf(c, plan_.rank, sent, received), c.dtype);
+    exchange(partsToSum(c, plan_.rank, all.buffer), c.dtype);
     if (c.kind == CollectiveKind::Reduce && plan_.rank != c.root)
       return;
     Command &sum = add(CommandKind::Sum, kNone);
@@ -303,9 +289,7 @@ static Numbering numberingOf(llvm::ArrayRef<Plan> plans) {
   for (const Plan &plan : plans) {
     for (const PlanCollective &collective : plan.collectives)
       teams.insert(collective.team);
-    for (const PrepareAction &step : plan.preparation)
-      if (step.kind == PrepareKind::Share)
-        numbering.firstChannel = std::max(numbering.firstChannel, step.channel + 1);
+    numbering.firstChannel = std::max(numbering.firstChannel, plan.channels);
     for (const Endpoint &endpoint : plan.endpoints)
       numbering.firstChannel = std::max(numbering.firstChannel, endpoint.channel + 1);
   }

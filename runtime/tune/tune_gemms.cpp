@@ -19,20 +19,12 @@ constexpr milliseconds kAll{1000}, kMost{600}, kLeast{200};
 
 using Choices = std::map<std::string, std::string>; ///< results of GemmTuning::tune, by gemmKey
 
-std::vector<const PlanMatmul *> shapesOf(const Plan &plan) {
-  std::vector<const PlanMatmul *> shapes;
-  for (const PrepareAction &step : plan.preparation)
-    if (step.kind == PrepareKind::Warm)
-      shapes.push_back(&plan.matmuls[step.matmul]);
-  return shapes;
-}
-
 /// Tunes what is not in `choices` yet. The shapes share what time there is, and those that were
 /// tuned by an earlier job leave theirs to the others.
 Status tuneMissing(const Plan &plan, GemmTuning &tuning, ControlPlane &control,
                    UnknownGemms unknown, Choices &choices) {
   using Clock = std::chrono::steady_clock;
-  std::vector<const PlanMatmul *> missing = shapesOf(plan);
+  std::vector<const PlanMatmul *> missing = distinctGemms(plan);
   std::erase_if(missing,
                 [&](const PlanMatmul *shape) { return choices.count(gemmKey(*shape)) != 0; });
   const Clock::time_point end = Clock::now() + kAll;
@@ -67,11 +59,11 @@ Result<Choices> choicesOfRank0(const Plan &plan, GemmTuning &tuning, ControlPlan
 Status tuneGemms(const Plan &plan, GemmTuning &tuning, ControlPlane &control,
                  UnknownGemms unknown) {
   const std::string key = tuning.tuningKey();
-  for (const PlanMatmul *shape : shapesOf(plan))
+  for (const PlanMatmul *shape : distinctGemms(plan))
     BRAID_TRY(tuning.loadAlgorithm(*shape));
   Choices choices = BRAID_TRY(choicesOfRank0(plan, tuning, control, unknown, key));
   BRAID_TRY(tuneMissing(plan, tuning, control, unknown, choices));
-  for (const PlanMatmul *shape : shapesOf(plan))
+  for (const PlanMatmul *shape : distinctGemms(plan))
     BRAID_TRY(tuning.setAlgorithm(*shape, choices[gemmKey(*shape)]));
   return Status::ok();
 }

@@ -183,20 +183,6 @@ TEST(CpuTest, RecorderGoesRoundAndCountsHiddenQueues) {
   EXPECT_EQ(slot.queue[0].completed.load(), 1u);
 }
 
-/// A program may have kMaxStreams, and its caller as many.
-TEST(CpuTest, RecorderHasRoomForAllQueues) {
-  Result<JobMemory> memory = JobMemory::create(1);
-  ASSERT_TRUE(memory);
-  JobRecorder recorder(memory->slot(0), nullptr);
-  for (uint32_t queue = 0; queue < kMostQueues; ++queue) {
-    recorder.opened(queue);
-    recorder.begin(queue, {});
-    recorder.end(queue, {}, 0);
-  }
-  EXPECT_GE(kMostQueues, 2 * kMaxStreams);
-  EXPECT_EQ(memory->slot(0).completed(), kMostQueues);
-}
-
 TEST(CpuTest, CommandsCrossChunksInOrder) {
   constexpr uint32_t kCount = 100000;
   CommandQueue queue;
@@ -246,15 +232,6 @@ TEST(CpuTest, PickerKeepsHeadsBack) {
   }
   EXPECT_GT(longest, 100u) << "1 in 10^9 with equal chances";
   EXPECT_LT(longest, 4000u);
-}
-
-TEST(CpuTest, PickerReachesEveryCandidate) {
-  Picker picker = seededPicker(0);
-  std::vector<RunnableHead> candidates(5);
-  std::set<size_t> picks;
-  for (int i = 0; i < 200; ++i)
-    picks.insert(picker(candidates));
-  EXPECT_EQ(picks.size(), 5u);
 }
 
 } // namespace

@@ -20,16 +20,6 @@ TEST_P(MemoryTest, IsAligned) {
     }
 }
 
-TEST_P(MemoryTest, IsZeroed) {
-  BRAID_NEEDS_RESULTS();
-  start(1);
-  for (ArenaKind kind : {ArenaKind::Symmetric, ArenaKind::Private})
-    for (int64_t bytes : {1, 257, 1000003}) {
-      void *memory = allocate(bytes, 0, kind);
-      EXPECT_EQ(download<char>(memory, bytes), std::vector<char>(bytes, 0));
-    }
-}
-
 TEST_P(MemoryTest, RefusesWhatNoMachineHas) {
   start(1);
   for (int64_t bytes : {int64_t(1) << 60, int64_t(-1)}) {
@@ -52,32 +42,6 @@ TEST_P(MemoryTest, CopiesExactlyTheBytes) {
     std::copy_n(from.begin() + 3, bytes, expected.begin() + 5);
     EXPECT_EQ(download<char>(dst, 10007), expected) << bytes << " bytes";
   }
-}
-
-TEST_P(MemoryTest, IsReachedByPeers) {
-  BRAID_NEEDS_RESULTS();
-  start(3);
-  std::vector<std::vector<int>> seen(3);
-  onEveryRank([&](int64_t rank) {
-    void *mine = allocate(sizeof(int), rank, ArenaKind::Symmetric);
-    int value = 100 + int(rank);
-    device(rank).copy(0, tag(CommandKind::Copy, rank), mine, &value, sizeof(int));
-    EXPECT_TRUE(device(rank).synchronize().isOk());
-    Result<std::string> handle = device(rank).peerMemory()->exportMemory(mine);
-    EXPECT_TRUE(handle);
-    Result<std::vector<std::string>> handles = control(rank).allGather(*handle);
-    EXPECT_TRUE(handles);
-    std::vector<int> values(3);
-    for (int64_t peer = 0; peer < 3; ++peer) {
-      Result<void *> theirs = device(rank).peerMemory()->open(peer, (*handles)[peer]);
-      EXPECT_TRUE(theirs);
-      device(rank).copy(1, tag(CommandKind::Copy, rank), &values[peer], *theirs, sizeof(int));
-    }
-    EXPECT_TRUE(device(rank).synchronize().isOk());
-    seen[rank] = values;
-  });
-  for (int64_t rank = 0; rank < 3; ++rank)
-    EXPECT_EQ(seen[rank], (std::vector<int>{100, 101, 102}));
 }
 
 TEST_P(MemoryTest, IsExportedOnlyIfSymmetric) {

@@ -58,15 +58,6 @@ TEST_P(OrderTest, EventOrdersTwoStreams) {
   EXPECT_EQ(value(b), 300);
 }
 
-TEST_P(OrderTest, EventNeverRecordedPasses) {
-  BRAID_NEEDS_RESULTS();
-  start(1);
-  float *one = upload<float>({1}), *a = upload<float>({0});
-  waitEvent(1, 2);
-  copyFloat(1, a, one);
-  EXPECT_EQ(value(a), 1);
-}
-
 TEST_P(OrderTest, WaitMeansTheRecordBeforeIt) {
   BRAID_NEEDS_RESULTS();
   start(1);
@@ -79,24 +70,6 @@ TEST_P(OrderTest, WaitMeansTheRecordBeforeIt) {
   await(0, flag, 1); // a wait for the next record would close a circle
   record(0, 0);
   EXPECT_EQ(value(a), 1);
-}
-
-TEST_P(OrderTest, RecordedAgainElsewhereStandsForBoth) {
-  BRAID_NEEDS_RESULTS();
-  if (hasOneQueue())
-    GTEST_SKIP() << "the test needs streams that do not share a queue";
-  start(1);
-  char *flag = allocateFlags(1);
-  float *one = upload<float>({1}), *a = upload<float>({0}), *b = upload<float>({0});
-  await(0, flag, 1);
-  copyFloat(0, a, one);
-  record(0, 0);
-  waitEvent(3, 0); // for stream 0
-  copyFloat(3, b, a);
-  record(1, 0);
-  waitEvent(2, 0); // for stream 1, which is done before stream 0
-  signal(2, flag, 1);
-  EXPECT_EQ(value(b), 1);
 }
 
 TEST_P(OrderTest, ManyStreamsForkAndJoin) {

@@ -52,11 +52,11 @@ protected:
 private:
   static std::vector<Span> runRecords(Device &device, const Plan &plan) {
     EXPECT_TRUE(device.reserveStreams(4).isOk());
-    EXPECT_TRUE(device.createEvents(1));
+    EXPECT_TRUE(device.createEvents(4));
     device.tracer()->startTrace();
     for (uint32_t run = 1; run <= 5; ++run)
       for (uint32_t stream = 0; stream < 4; ++stream)
-        device.record(stream, tagOf(plan, CommandKind::Record, run), 0);
+        device.record(stream, tagOf(plan, CommandKind::Record, run), stream);
     EXPECT_TRUE(device.synchronize().isOk());
     return device.tracer()->takeTrace();
   }
@@ -181,11 +181,11 @@ TEST_P(QueueTest, OneQueueIsInIssueOrder) {
   ASSERT_TRUE(cluster);
   Device &device = (*cluster)->device(0);
   ASSERT_TRUE(device.reserveStreams(5).isOk());
-  ASSERT_TRUE(device.createEvents(1));
+  ASSERT_TRUE(device.createEvents(5));
   Plan plan = makePlan(0, 1);
   device.tracer()->startTrace();
   for (uint32_t run = 1; run <= 400; ++run)
-    device.record(run * 7 % 5, tagOf(plan, CommandKind::Record, run), 0);
+    device.record(run * 7 % 5, tagOf(plan, CommandKind::Record, run), run * 7 % 5);
   ASSERT_TRUE(device.synchronize().isOk());
   std::vector<Span> spans = device.tracer()->takeTrace();
   std::sort(spans.begin(), spans.end(),

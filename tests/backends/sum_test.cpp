@@ -252,28 +252,19 @@ TEST_P(SumTest, AddsPartsInTheirOrder) {
 TEST_P(SumTest, AddsABiasOfAnyWidth) {
   BRAID_NEEDS_RESULTS();
   start(1);
-  reserve(64 << 10, 8 << 10, 8 << 10);
+  reserve(96 << 10, 8 << 10, 8 << 10);
   for (SumTypes types : kSumTypes)
     for (const Layout &layout : kLayouts)
-      for (int64_t count : {2, 3, 8})
+      for (int64_t count : {2, 3, 8, 10, 17, 31})
         // Full width, some rows of 8 or 32, and rows that whole 16 bytes do not fit into.
         for (auto [elements, biasElements] : {std::pair<int64_t, int64_t>{160, 160},
+                                              {96, 24},
                                               {96, 8},
                                               {320, 32},
                                               {77, 77},
                                               {135, 45},
                                               {12, 1}})
           check({types, elements, count, biasElements, layout});
-}
-
-TEST_P(SumTest, AddsManyParts) {
-  BRAID_NEEDS_RESULTS();
-  start(1);
-  reserve(64 << 10, 8 << 10, 8 << 10);
-  for (SumTypes types : kSumTypes)
-    for (int64_t count : {10, 16, 17, 31})
-      for (const Layout &layout : kLayouts)
-        check({types, 96, count, 24, layout});
 }
 
 /// So many that each thread of a GPU has several, and a rest that whole 16 bytes do not fit into.

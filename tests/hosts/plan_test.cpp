@@ -48,8 +48,6 @@ TEST(HostsPlan, IsAsBeforeOnOneHost) {
   for (const Plan &plan : ring.plans)
     EXPECT_TRUE(plan.groups.empty());
   EXPECT_THAT(str(ring.plans[0]), HasSubstr("plan @ring rank 0 of 4\n"));
-  for (const PrepareAction &step : ring.plans[0].preparation)
-    EXPECT_NE(step.kind, PrepareKind::Connect);
 }
 
 /// Signals, the group, and then what waits for ranks of the host, whatever the order of the nodes,

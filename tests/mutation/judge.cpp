@@ -102,8 +102,7 @@ std::string fingerprint(const Mutant &mutant) {
                           e.range.buffer, e.range.offset, e.range.bytes);
     for (const PlanRelease &r : plan.releases)
       text += fmt::format("r {} {} {}\n", r.buffer, r.beforeCommand, r.stream);
-    for (const PrepareAction &step : plan.preparation)
-      text += fmt::format("p {} {}\n", static_cast<int>(step.kind), step.channel);
+    text += fmt::format("c {}\n", plan.channels);
   }
   return text;
 }

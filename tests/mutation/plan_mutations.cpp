@@ -143,28 +143,18 @@ SiteText dropPart(Plans &plans, size_t k) {
   return std::nullopt;
 }
 
-void eraseShare(Plan &plan, uint32_t channel) {
-  std::erase_if(plan.preparation, [&](const PrepareAction &step) {
-    return step.kind == PrepareKind::Share && step.channel == channel;
-  });
-}
-
-/// Leaves out the exchange of one channel: on one rank, or on all.
+/// Leaves out the exchange of the last channels: on one rank, or on all.
 SiteText dropExchange(Plans &plans, size_t k) {
   const size_t variants = plans.size() + 1;
   const size_t chosen = k % variants;
-  size_t left = k / variants;
-  for (const PrepareAction &step : plans[0].preparation) {
-    if (step.kind != PrepareKind::Share || left-- != 0)
-      continue;
-    const uint32_t channel = step.channel;
-    for (Plan &plan : plans)
-      if (chosen == plans.size() || static_cast<size_t>(plan.rank) == chosen)
-        eraseShare(plan, channel);
-    return fmt::format("channel {} is not shared{}", channel,
-                       chosen == plans.size() ? "" : fmt::format(" on rank {}", chosen));
-  }
-  return std::nullopt;
+  const auto channels = static_cast<uint32_t>(k / variants);
+  if (channels >= plans[0].channels)
+    return std::nullopt;
+  for (Plan &plan : plans)
+    if (chosen == plans.size() || static_cast<size_t>(plan.rank) == chosen)
+      plan.channels = channels;
+  return fmt::format("channels from {} on are not shared{}", channels,
+                     chosen == plans.size() ? "" : fmt::format(" on rank {}", chosen));
 }
 
 } // namespace

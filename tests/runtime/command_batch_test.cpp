@@ -217,20 +217,23 @@ private:
   const std::string theirs_;
 };
 
-TEST(Prepare, RanksThatWantOtherMemoryAreNamed) {
+TEST(Prepare, RanksThatWantSomethingElseAreNamed) {
   auto source = parseSource("t.braid", "program @t mesh [0 .. 2) (%A: f32[4]) -> () {\n}\n");
   Result<Compiled> compiled = compile(*source, {});
   Result<Plan> plan = specialize(*compiled->program, 0, source->diags);
   Recorder device;
-  BesideAnother memory(encodeChoices({{"memory", "vmm"}, {"ctas", "0"}, {"cta-policy", ""}}));
-  EXPECT_EQ(prepare(*plan, device, memory).status().message(),
-            "expected all ranks to have the same memory, got\n  rank 0: memory default\n"
-            "  rank 1: memory vmm");
-  BesideAnother ctas(
-      encodeChoices({{"memory", "default"}, {"ctas", "4"}, {"cta-policy", "default"}}));
-  EXPECT_EQ(prepare(*plan, device, ctas).status().message(),
-            "expected all ranks to have the same ctas, got\n  rank 0: ctas 0\n"
-            "  rank 1: ctas 4");
+  const Choice alike[] = {{"reproducible", "no"}, {"memory", "default"}, {"ctas", "0"}};
+  const Choice others[] = {{"reproducible", "yes"}, {"memory", "vmm"}, {"ctas", "4"}};
+  for (size_t i = 0; i < std::size(others); ++i) {
+    std::vector<Choice> theirs(std::begin(alike), std::end(alike));
+    theirs[i] = others[i];
+    theirs.push_back({"cta-policy", "default"});
+    BesideAnother control(encodeChoices(theirs));
+    EXPECT_EQ(prepare(*plan, device, control).status().message(),
+              fmt::format("expected all ranks to have the same {0}, got\n  rank 0: {0} {1}\n"
+                          "  rank 1: {0} {2}",
+                          others[i].name, alike[i].value, others[i].value));
+  }
 }
 
 /// Says what is asked of its messages; they hang by copy engines.

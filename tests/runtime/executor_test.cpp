@@ -13,74 +13,15 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr const char *kRotate = R"(
-program @rotate mesh [0 .. 3) (%A: f32[4]) -> (%C: f32[4]) {
-  %all = allocate symmetric f32[2, 4]
-  %h = share_mem_handles PROTOCOL %all
-  %mine = select %all[0]
-  %theirs = select %all[1]
-  set %mine, %A
-  FIRST
-  SECOND
-  wait %r
-  wait %s
-  set %C, %theirs
-}
-)";
-
 std::string rotate(const std::string &protocol) {
-  std::string text = kRotate, send = "%s = p2p send %mine to (rank - 1) mod 3 via %h",
-              receive = "%r = p2p recv %theirs from (rank + 1) mod 3 via %h";
-  auto replace = [&](const std::string &from, const std::string &to) {
-    text.replace(text.find(from), from.size(), to);
-  };
-  replace("PROTOCOL", protocol);
-  replace("FIRST", protocol == "get" ? send : receive);
-  replace("SECOND", protocol == "get" ? receive : send);
-  return text;
+  const std::string send = "%s = p2p send %mine to (rank - 1) mod 3 via %h\n",
+                    receive = "%r = p2p recv %theirs from (rank + 1) mod 3 via %h\n";
+  return "program @rotate mesh [0 .. 3) (%A: f32[4]) -> (%C: f32[4]) {\n"
+         "%all = allocate symmetric f32[2, 4]\n%h = share_mem_handles " +
+         protocol + " %all\n%mine = select %all[0]\n%theirs = select %all[1]\nset %mine, %A\n" +
+         (protocol == "get" ? send + receive : receive + send) +
+         "wait %r\nwait %s\nset %C, %theirs\n}\n";
 }
-
-struct Mesh {
-  std::unique_ptr<Source> source;
-  std::unique_ptr<LocalMesh> mesh;
-};
-
-Mesh prepared(const std::string &text, const ClusterOptions &options) {
-  Mesh made{parseSource("t.braid", text), nullptr};
-  Result<Compiled> compiled = compile(*made.source, {});
-  EXPECT_TRUE(compiled.isOk()) << made.source->diags.str();
-  BackendRegistry registry = builtinBackends();
-  auto mesh = LocalMesh::create(*registry.find("cpu"), options);
-  EXPECT_TRUE(mesh.isOk()) << mesh.status().message();
-  made.mesh = std::move(*mesh);
-  Status status = made.mesh->prepare(*compiled);
-  EXPECT_TRUE(status.isOk()) << status.message();
-  return made;
-}
-
-class Executor : public testing::TestWithParam<std::string> {};
-
-TEST_P(Executor, RunsManyTimesAtNewAddressesWithoutWaiting) {
-  constexpr int64_t kRanks = 3, kRuns = 50;
-  Mesh made = prepared(rotate(GetParam()), {.ranks = kRanks});
-  using Row = std::array<float, 4>;
-  std::vector<std::vector<Row>> inputs(kRuns, std::vector<Row>(kRanks)), outputs = inputs;
-  for (int64_t run = 0; run < kRuns; ++run) {
-    std::vector<RunArguments> arguments(kRanks);
-    for (size_t rank = 0; rank < kRanks; ++rank) {
-      inputs[run][rank].fill(static_cast<float>(run * 10 + static_cast<int64_t>(rank)));
-      arguments[rank] = {{inputs[run][rank].data()}, {outputs[run][rank].data()}};
-    }
-    made.mesh->run(arguments);
-  }
-  Status status = made.mesh->synchronize();
-  ASSERT_TRUE(status.isOk()) << status.message();
-  for (int64_t run = 0; run < kRuns; ++run)
-    for (size_t rank = 0; rank < kRanks; ++rank)
-      EXPECT_EQ(outputs[run][rank], inputs[run][(rank + 1) % kRanks]) << run << " " << rank;
-}
-
-INSTANTIATE_TEST_SUITE_P(Protocols, Executor, testing::Values("get", "put"));
 
 /// The outcome of prepare() on each rank, when the ranks bring these programs.
 std::vector<Status> prepareAll(const std::vector<std::string> &texts) {

@@ -53,21 +53,13 @@ std::vector<std::string> kindsOf(const Plan &plan) {
   return kinds;
 }
 
-size_t countOf(const Plan &plan, PrepareKind kind) {
-  size_t count = 0;
-  for (const PrepareAction &step : plan.preparation)
-    count += step.kind == kind;
-  return count;
-}
-
 TEST(PlanParts, GemmsKeepTheirStreamsAndWhatOrdersThem) {
   const Plan gemms = gemmsOf(planOf(kProgram));
   EXPECT_THAT(kindsOf(gemms), ElementsAre("main record", "stream(1) wait_event", "stream(1) record",
                                           "main wait_event", "main matmul", "main matmul"));
   EXPECT_THAT(gemms.endpoints, IsEmpty());
   EXPECT_EQ(gemms.flags, 0u);
-  EXPECT_EQ(countOf(gemms, PrepareKind::Share), 0u) << "they meet nobody";
-  EXPECT_EQ(countOf(gemms, PrepareKind::Warm), countOf(planOf(kProgram), PrepareKind::Warm));
+  EXPECT_EQ(gemms.channels, 0u) << "they meet nobody";
 }
 
 /// Zeros would be multiplied faster.
@@ -98,7 +90,6 @@ TEST(PlanParts, TransfersKeepCopiesSignalsAndAwaits) {
   EXPECT_EQ(transfers.flags, whole.flags);
   EXPECT_EQ(transfers.symmetricBytes, whole.symmetricBytes);
   EXPECT_THAT(transfers.matmuls, IsEmpty());
-  EXPECT_EQ(countOf(transfers, PrepareKind::Warm), 0u);
   ASSERT_EQ(whole.releases.size(), 1u);
   EXPECT_EQ(whole.releases[0].beforeCommand, whole.commands.size() - 1);
   EXPECT_EQ(transfers.releases[0].beforeCommand, transfers.commands.size());
@@ -131,17 +122,6 @@ program @p mesh [0 .. 2) (%A: f32[4, 4], %B: f32[4, 4]) -> () {
   EXPECT_EQ(copy.src, transfers.endpoints[1].range);
   EXPECT_EQ(transfers.deviceBytes, 512);
   EXPECT_EQ(transfers.releases[0].beforeCommand, 4u);
-}
-
-/// Transferred data are summed; the sum takes the place of a collective's.
-TEST(PlanParts, TransfersKeepSums) {
-  const Plan transfers = transfersOf(planOf("program @p mesh [0 .. 2)\n"
-                                            "    (%A: f32[2, 4], %B: f32[4, 4]) -> (%C: f32[4]) {\n"
-                                            "  %parts = allocate device f32[2, 4]\n"
-                                            "  matmul %parts, %A, %B\n"
-                                            "  sum %C, %parts\n}\n"));
-  EXPECT_THAT(kindsOf(transfers), ElementsAre("main sum"));
-  EXPECT_EQ(transfers.sums.size(), 1u);
 }
 
 } // namespace

@@ -3,86 +3,324 @@
 #include "backends/cpu/messages/operation.h"
 
 #include "ir/failure.h"
+#include "runtime/execute/pending_report.h"
 #include "runtime/job/bootstrap/futex.h"
+#include "runtime/numeric.h"
+#include "runtime/plan/collective_parts.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallBitVector.h"
+
+#include <algorithm>
 #include <cstring>
-#include <map>
+#include <tuple>
 
 namespace braid {
 
-Result<Advance> Operation::advance() {
-  if (current_ == steps_.steps.size())
-    return Advance::IsOver;
-  if (!isItsTurn())
-    return Advance::Waits;
-  bellSeen_ = link_.bell().load(std::memory_order_relaxed);
-  if (!exchange_)
-    begin();
-  const Advance moved = BRAID_TRY(link_.advance(*exchange_));
-  if (moved != Advance::IsOver)
-    return moved;
-  finish(steps_.steps[current_]);
-  exchange_.reset();
-  if (++current_ < steps_.steps.size())
-    return Advance::Moved;
-  turn_.store(number_ + 1, std::memory_order_relaxed);
-  futexWake(&turn_, FutexScope::Processes);
-  return Advance::IsOver;
+//===- What an operation does -----------------------------------------------------------------===//
+
+Work workOf(llvm::ArrayRef<MessageArgs> group) {
+  Work work;
+  for (const MessageArgs &message : group)
+    work.transfers.push_back(
+        {message.direction, message.peer, static_cast<char *>(message.data), message.bytes});
+  return work;
 }
 
-void Operation::begin() {
-  if (!scratch_ && steps_.scratchBytes > 0)
-    scratch_.reset(new char[static_cast<size_t>(steps_.scratchBytes)]);
-  Step &step = steps_.steps[current_];
-  for (Transfer &transfer : step.transfers)
-    if (transfer.scratchAt >= 0)
-      transfer.data = scratch_.get() + transfer.scratchAt;
-  exchange_.emplace(Exchange{tag_, step.transfers});
+Work workOf(const CollectiveArgs &args, int64_t rank) {
+  enum : uint32_t { kDst, kSrc, kScratch };
+  const PlanCollective collective{args.kind,
+                                  args.reduction,
+                                  args.dtype,
+                                  args.team.vec(),
+                                  args.root,
+                                  {kDst, 0, args.dstBytes},
+                                  {kSrc, 0, args.srcBytes}};
+  const auto addressOf = [&](const Range &range) {
+    const void *base = range.buffer == kDst ? args.dst : args.src;
+    return static_cast<char *>(const_cast<void *>(base)) + range.offset;
+  };
+  const bool reduces = args.reduction.has_value();
+  const std::vector<CollectivePart> parts =
+      reduces ? partsToSum(collective, rank, kScratch) : partsOf(collective, rank);
+  Work work;
+  for (const CollectivePart &part : llvm::drop_begin(parts)) {
+    if (part.send.bytes != 0)
+      work.transfers.push_back({Direction::Send, part.peer, addressOf(part.send), part.send.bytes});
+    if (const Range &range = part.receive; range.bytes != 0)
+      work.transfers.push_back({Direction::Receive, part.peer, reduces ? nullptr : addressOf(range),
+                                range.bytes, reduces ? range.offset : -1});
+  }
+  const CollectivePart &own = parts.front();
+  if (reduces && own.receive.bytes != 0)
+    work.reduction = Reduction{*args.reduction,    args.dtype,
+                               args.dst,           args.dstBytes,
+                               args.team.size(),   static_cast<size_t>(memberOf(collective, rank)),
+                               addressOf(own.send)};
+  else if (own.send.bytes != 0)
+    std::tie(work.dst, work.src, work.bytes) =
+        std::tuple(addressOf(own.receive), addressOf(own.send), own.send.bytes);
+  return work;
 }
 
-/// The peers have all that was sent, so results may lie over operands.
-void Operation::finish(const Step &step) {
-  for (const Step::LocalCopy &copy : step.copies)
-    if (copy.bytes != 0)
-      std::memmove(copy.dst, copy.src, static_cast<size_t>(copy.bytes));
-  if (step.reduction)
-    reduce(*step.reduction, scratch_.get());
+namespace {
+
+template <class Number> Number combine(ReductionOperator by, Number a, Number b) {
+  switch (by) {
+  case ReductionOperator::Sum:
+    return a + b;
+  case ReductionOperator::Product:
+    return a * b;
+  case ReductionOperator::Min:
+    return std::min(a, b);
+  case ReductionOperator::Max:
+    return std::max(a, b);
+  }
+  llvm_unreachable("covered above");
 }
 
-bool Operation::canAdvance() const {
-  return isItsTurn() && (!exchange_ || link_.canAdvance(*exchange_));
+void reduce(const Reduction &reduction, const char *scratch) {
+  std::vector<const char *> parts(reduction.members);
+  for (size_t member = 0; member < parts.size(); ++member)
+    parts[member] = member == reduction.self
+                        ? static_cast<const char *>(reduction.own)
+                        : scratch + static_cast<int64_t>(member) * reduction.bytes;
+  withElement(reduction.dtype, [&](auto element) {
+    using Element = decltype(element);
+    auto valueOf = [&](size_t member, int64_t i) {
+      return widen(reinterpret_cast<const Element *>(parts[member])[i]);
+    };
+    auto *dst = static_cast<Element *>(reduction.dst);
+    for (int64_t i = 0; i < reduction.bytes / sizeOf(reduction.dtype); ++i) {
+      Accumulator<Element> value = valueOf(0, i);
+      for (size_t member = 1; member < parts.size(); ++member)
+        value = combine(reduction.by, value, valueOf(member, i));
+      dst[i] = narrow<Element>(value);
+    }
+  });
 }
 
-void Operation::sleep(std::chrono::milliseconds slice) {
-  const uint32_t turn = turn_.load(std::memory_order_relaxed);
-  if (turn != number_)
-    return futexWait(&turn_, turn, slice, FutexScope::Processes);
-  if (exchange_)
-    futexWait(&link_.bell(), bellSeen_, slice, FutexScope::Processes);
+//===- The state of a mailbox -----------------------------------------------------------------===//
+
+enum class Phase : uint32_t {
+  Free,   ///< the sender may post the first part of the message
+  Posted, ///< the receiver may take the part
+  Wanted, ///< the sender may post the next part
+};
+
+/// Numbers wrap around, as the count of messages does in 30 bits.
+uint32_t stateOf(uint32_t number, Phase phase) {
+  return number << 2 | static_cast<uint32_t>(phase);
 }
 
-const void *Operation::sleepsOn() const {
-  return isItsTurn() ? static_cast<const void *>(&link_.bell()) : &turn_;
+uint32_t arrivedState(const Transfer &transfer) {
+  return stateOf(transfer.number + 1, Phase::Free);
 }
 
-void OperationMaker::number(Step &step) {
-  std::map<std::pair<Direction, int64_t>, int64_t> last;
-  for (size_t i = 0; i < step.transfers.size(); ++i) {
-    Transfer &transfer = step.transfers[i];
-    std::vector<uint32_t> &counts = transfer.direction == Direction::Send ? sends_ : receives_;
-    transfer.number = counts[static_cast<size_t>(transfer.peer)]++;
-    const auto [before, isFirst] =
-        last.try_emplace({transfer.direction, transfer.peer}, static_cast<int64_t>(i));
-    transfer.follows = isFirst ? -1 : before->second;
-    before->second = static_cast<int64_t>(i);
+/// The state in which the transfer goes on.
+bool isTurnOf(const Transfer &transfer, uint32_t state) {
+  if (!transfer.sends())
+    return state == stateOf(transfer.number, Phase::Posted);
+  if (transfer.state == Transfer::State::Waits)
+    return state == stateOf(transfer.number, Phase::Free);
+  return state == stateOf(transfer.number, Phase::Wanted) || state == arrivedState(transfer);
+}
+
+size_t bytesOfPart(const Transfer &transfer) {
+  return std::min(Mailbox::kPartBytes, static_cast<size_t>(transfer.bytes - transfer.moved));
+}
+
+/// A part is copied in words of 8 bytes; the last one may be shorter.
+template <class Copy> void forEachWord(size_t bytes, Copy copy) {
+  constexpr size_t kWord = sizeof(uint64_t);
+  size_t i = 0;
+  for (; (i + 1) * kWord <= bytes; ++i)
+    copy(i, kWord);
+  if (i * kWord < bytes)
+    copy(i, bytes - i * kWord);
+}
+
+void copyIn(Mailbox &box, const char *from, size_t bytes) {
+  forEachWord(bytes, [&](size_t i, size_t count) {
+    uint64_t word = 0;
+    std::memcpy(&word, from + i * sizeof word, count);
+    box.part[i].store(word, std::memory_order_relaxed);
+  });
+}
+
+void copyOut(const Mailbox &box, char *to, size_t bytes) {
+  forEachWord(bytes, [&](size_t i, size_t count) {
+    const uint64_t word = box.part[i].load(std::memory_order_relaxed);
+    std::memcpy(to + i * sizeof word, &word, count);
+  });
+}
+
+} // namespace
+
+//===- A rank's messages ----------------------------------------------------------------------===//
+
+Status MessageLink::open(ControlPlane &control) {
+  if (!isOpen())
+    mailboxes_ = BRAID_TRY(Mailboxes::share(control));
+  return Status::ok();
+}
+
+std::unique_ptr<Operation> MessageLink::issue(Tag tag, Work work) {
+  for (Transfer &transfer : work.transfers)
+    transfer.number = (transfer.sends() ? sends_ : receives_)[static_cast<size_t>(transfer.peer)]++;
+  return std::make_unique<Operation>(*this, operations_++, tag, std::move(work));
+}
+
+Mailbox &Operation::boxOf(const Transfer &transfer) const {
+  return transfer.sends() ? link_.mailboxes_->between(link_.rank_, transfer.peer)
+                          : link_.mailboxes_->between(transfer.peer, link_.rank_);
+}
+
+/// Visits what can move now. Messages to one peer follow one another: a sender that posts a message
+/// before it has seen that the one before it has arrived would overwrite that.
+template <class Visit> void Operation::forEachNext(Visit visit) {
+  llvm::SmallBitVector busy(static_cast<unsigned>(2 * link_.sends_.size()));
+  for (Transfer &transfer : work_.transfers) {
+    const auto way = static_cast<unsigned>(2 * transfer.peer + (transfer.sends() ? 1 : 0));
+    if (transfer.isOver() || busy.test(way))
+      continue;
+    busy.set(way);
+    // A rank learns only what its peer has done for this message. That the mailbox is free was
+    // done for an earlier one.
+    const bool isFirstPart = transfer.sends() && transfer.state == Transfer::State::Waits;
+    const auto order = isFirstPart ? std::memory_order_relaxed : std::memory_order_acquire;
+    if (isTurnOf(transfer, boxOf(transfer).state.load(order)))
+      visit(transfer);
   }
 }
 
-std::unique_ptr<Operation> OperationMaker::make(Tag tag, const IssuedMessages &issued) {
-  Steps steps = stepsOf(issued, rank_);
-  for (Step &step : steps.steps)
-    number(step);
-  return std::make_unique<Operation>(link_, turn_, operations_++, tag, std::move(steps));
+Result<Advance> Operation::advance() {
+  if (isOver_)
+    return Advance::IsOver;
+  if (!isItsTurn())
+    return Advance::Waits;
+  bellSeen_ = bell().load(std::memory_order_relaxed);
+  if (!hasBegun_)
+    begin();
+  bool hasMoved = false;
+  Status status;
+  forEachNext([&](Transfer &transfer) {
+    hasMoved = true;
+    if (status.isOk())
+      status = move(transfer);
+  });
+  if (!status.isOk())
+    return status;
+  if (!llvm::all_of(work_.transfers, [](const Transfer &each) { return each.isOver(); }))
+    return hasMoved ? Advance::Moved : Advance::Waits;
+  finish();
+  return Advance::IsOver;
+}
+
+bool Operation::canAdvance() {
+  if (!isItsTurn())
+    return false;
+  bool can = !hasBegun_;
+  if (hasBegun_)
+    forEachNext([&](const Transfer &) { can = true; });
+  return can;
+}
+
+void Operation::begin() {
+  hasBegun_ = true;
+  if (const std::optional<Reduction> &reduction = work_.reduction)
+    scratch_.reset(new char[reduction->members * static_cast<size_t>(reduction->bytes)]);
+  for (Transfer &transfer : work_.transfers)
+    if (transfer.scratchAt >= 0)
+      transfer.data = scratch_.get() + transfer.scratchAt;
+}
+
+/// The peers have all that was sent, so results may lie over operands.
+void Operation::finish() {
+  if (work_.bytes != 0)
+    std::memmove(work_.dst, work_.src, static_cast<size_t>(work_.bytes));
+  if (work_.reduction)
+    reduce(*work_.reduction, scratch_.get());
+  isOver_ = true;
+  link_.turn_.store(number_ + 1, std::memory_order_relaxed);
+  futexWake(&link_.turn_, FutexScope::Processes);
+}
+
+void Operation::sleep(std::chrono::milliseconds slice) {
+  const uint32_t turn = link_.turn_.load(std::memory_order_relaxed);
+  if (turn != number_)
+    return futexWait(&link_.turn_, turn, slice, FutexScope::Processes);
+  if (hasBegun_)
+    futexWait(&bell(), bellSeen_, slice, FutexScope::Processes);
+}
+
+const void *Operation::sleepsOn() const {
+  return isItsTurn() ? static_cast<const void *>(&bell()) : &link_.turn_;
+}
+
+Status Operation::move(Transfer &transfer) {
+  const bool isFirstPart = transfer.state == Transfer::State::Waits;
+  transfer.state = Transfer::State::Moves;
+  if (!transfer.sends()) {
+    if (isFirstPart)
+      BRAID_TRY(check(transfer));
+    take(transfer);
+    return Status::ok();
+  }
+  if (boxOf(transfer).state.load(std::memory_order_relaxed) == arrivedState(transfer)) {
+    transfer.state = Transfer::State::IsOver;
+    return Status::ok();
+  }
+  if (isFirstPart)
+    announce(transfer);
+  post(transfer);
+  return Status::ok();
+}
+
+void Operation::announce(const Transfer &transfer) {
+  Mailbox &box = boxOf(transfer);
+  const uint32_t first = tag_.plan ? tag_.plan->firstCommand : 0;
+  box.bytes.store(transfer.bytes, std::memory_order_relaxed);
+  box.command.store(first + tag_.command, std::memory_order_relaxed);
+  box.run.store(tag_.run, std::memory_order_relaxed);
+}
+
+Status Operation::check(const Transfer &transfer) const {
+  const Mailbox &box = boxOf(transfer);
+  const int64_t sent = box.bytes.load(std::memory_order_relaxed);
+  if (sent == transfer.bytes)
+    return Status::ok();
+  return badInput("message {} from rank {} to rank {}: expected as many bytes to be sent as "
+                  "received, got {} sent in command {}, run {} and {} received in {}",
+                  transfer.number, transfer.peer, link_.rank_, sent,
+                  box.command.load(std::memory_order_relaxed),
+                  box.run.load(std::memory_order_relaxed), transfer.bytes, describe(tag_));
+}
+
+void Operation::post(Transfer &transfer) {
+  const size_t bytes = bytesOfPart(transfer);
+  copyIn(boxOf(transfer), transfer.data + transfer.moved, bytes);
+  transfer.moved += static_cast<int64_t>(bytes);
+  change(transfer, stateOf(transfer.number, Phase::Posted));
+}
+
+void Operation::take(Transfer &transfer) {
+  const size_t bytes = bytesOfPart(transfer);
+  copyOut(boxOf(transfer), transfer.data + transfer.moved, bytes);
+  transfer.moved += static_cast<int64_t>(bytes);
+  if (transfer.moved == transfer.bytes)
+    transfer.state = Transfer::State::IsOver;
+  change(transfer,
+         transfer.isOver() ? arrivedState(transfer) : stateOf(transfer.number, Phase::Wanted));
+}
+
+/// The bell is relaxed: a worker that sleeps learns nothing from it but that it should look. It
+/// looks again after a while anyway, in case it has seen the bell before the state.
+void Operation::change(const Transfer &transfer, uint32_t state) {
+  boxOf(transfer).state.store(state, std::memory_order_release);
+  std::atomic<uint32_t> &bell = link_.mailboxes_->bell(transfer.peer);
+  bell.fetch_add(1, std::memory_order_relaxed);
+  futexWake(&bell, FutexScope::Processes);
 }
 
 } // namespace braid

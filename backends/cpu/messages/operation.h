@@ -9,22 +9,94 @@
 #pragma once
 
 #include "backends/cpu/messages/mailboxes.h"
+#include "runtime/execute/messages.h"
 
-#include <memory>
+#include <chrono>
+#include <optional>
+#include <vector>
 
 namespace braid {
 
+/// One side of a message. Of a rank's sends to a peer the n-th meets the peer's n-th receive.
+struct Transfer {
+  enum class State : uint8_t {
+    Waits,  ///< for the other side
+    Moves,  ///< the other side has come
+    IsOver, ///< a send: its memory may be written again
+  };
+  Direction direction;
+  int64_t peer;
+  char *data; ///< set when the operation begins, if it is scratch
+  int64_t bytes;
+  int64_t scratchAt = -1; ///< where in the operation's scratch; -1: not there
+  uint32_t number = 0;    ///< n
+  State state = State::Waits;
+  int64_t moved = 0; ///< bytes
+
+  bool sends() const { return direction == Direction::Send; }
+  bool isOver() const { return state == State::IsOver; }
+};
+
+/// dst = the parts of all members, combined in the order of the team, in f32 (f64 for f64), and
+/// rounded once. The parts follow one another in scratch, but for this rank's.
+struct Reduction {
+  ReductionOperator by;
+  DType dtype;
+  void *dst;
+  int64_t bytes; ///< size of dst, and of each part
+  size_t members, self;
+  const void *own; ///< this rank's part
+};
+
+/// A group or a collective, as a rank does it: all transfers at once, and then the rest.
+struct Work {
+  std::vector<Transfer> transfers;
+  void *dst = nullptr;
+  const void *src = nullptr; ///< this rank's own part, to be copied to dst
+  int64_t bytes = 0;
+  std::optional<Reduction> reduction = {};
+};
+Work workOf(llvm::ArrayRef<MessageArgs> group);
+Work workOf(const CollectiveArgs &args, int64_t rank);
+
+/// The outcome of a step of an operation.
+enum class Advance : uint8_t { IsOver, Moved, Waits };
+
+class Operation;
+
+/// A rank's side of all its messages.
+class MessageLink {
+public:
+  MessageLink(int64_t rank, int64_t ranks)
+      : rank_(rank), sends_(static_cast<size_t>(ranks)), receives_(static_cast<size_t>(ranks)) {}
+
+  /// As Messages::openTeams.
+  Status open(ControlPlane &control);
+  bool isOpen() const { return mailboxes_ != nullptr; }
+  /// Numbers the operation and its messages. Of the host thread.
+  std::unique_ptr<Operation> issue(Tag tag, Work work);
+
+private:
+  friend class Operation;
+  const int64_t rank_;
+  std::unique_ptr<Mailboxes> mailboxes_;   ///< null: not open
+  std::vector<uint32_t> sends_, receives_; ///< so far, by peer
+  uint32_t operations_ = 0;                ///< so far
+  std::atomic<uint32_t> turn_{0};          ///< the number of the operation that may go on
+};
+
+/// Any of the rank's workers may drive it. A send is over when the receiver has all of it.
 class Operation {
 public:
-  /// `link` and `turn`, the number of the operation that may go on, outlive it.
-  Operation(MessageLink &link, std::atomic<uint32_t> &turn, uint32_t number, Tag tag, Steps steps)
-      : link_(link), turn_(turn), number_(number), steps_(std::move(steps)), tag_(tag) {}
+  /// `link` outlives it, and is open.
+  Operation(MessageLink &link, uint32_t number, Tag tag, Work work)
+      : link_(link), number_(number), tag_(tag), work_(std::move(work)) {}
 
-  /// Moves what can be moved without waiting. Throws std::bad_alloc if there is no memory for
-  /// scratch.
+  /// Moves what can be moved without waiting. BadInput if the two sides of a message do not fit.
+  /// Throws std::bad_alloc if there is no memory for scratch.
   Result<Advance> advance();
-  /// As MessageLink::canAdvance.
-  bool canAdvance() const;
+  /// advance() would do something now.
+  bool canAdvance();
   /// Sleeps, after an advance() that found nothing to move, until something may; at most for
   /// `slice`.
   void sleep(std::chrono::milliseconds slice);
@@ -32,37 +104,26 @@ public:
   const void *sleepsOn() const;
 
 private:
-  bool isItsTurn() const { return turn_.load(std::memory_order_relaxed) == number_; }
+  bool isItsTurn() const { return link_.turn_.load(std::memory_order_relaxed) == number_; }
+  const std::atomic<uint32_t> &bell() const { return link_.mailboxes_->bell(link_.rank_); }
+  Mailbox &boxOf(const Transfer &transfer) const;
+  template <class Visit> void forEachNext(Visit visit);
   void begin();
-  void finish(const Step &step);
+  Status move(Transfer &transfer);
+  void announce(const Transfer &transfer);
+  Status check(const Transfer &transfer) const;
+  void post(Transfer &transfer);
+  void take(Transfer &transfer);
+  void change(const Transfer &transfer, uint32_t state);
+  void finish();
 
   MessageLink &link_;
-  std::atomic<uint32_t> &turn_;
   const uint32_t number_;
-  Steps steps_;
   const Tag tag_;
-  size_t current_ = 0;               ///< step
-  uint32_t bellSeen_ = 0;            ///< before the last advance()
-  std::optional<Exchange> exchange_; ///< the current step's; nothing: it has not begun
+  Work work_;
+  bool hasBegun_ = false, isOver_ = false;
+  uint32_t bellSeen_ = 0; ///< before the last advance()
   std::unique_ptr<char[]> scratch_;
-};
-
-/// Makes the operations of one rank, and numbers them and their messages. Of the host thread.
-class OperationMaker {
-public:
-  OperationMaker(MessageLink &link, int64_t rank, int64_t ranks)
-      : link_(link), rank_(rank), sends_(static_cast<size_t>(ranks)),
-        receives_(static_cast<size_t>(ranks)) {}
-  std::unique_ptr<Operation> make(Tag tag, const IssuedMessages &issued);
-
-private:
-  void number(Step &step);
-
-  MessageLink &link_;
-  const int64_t rank_;
-  std::vector<uint32_t> sends_, receives_; ///< so far, by peer
-  uint32_t operations_ = 0;
-  std::atomic<uint32_t> turn_{0};
 };
 
 } // namespace braid

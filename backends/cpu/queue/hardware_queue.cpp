@@ -1,10 +1,11 @@
 //===- backends/cpu/queue/hardware_queue.cpp - runs the commands of one queue in order --------===//
 
 #include "backends/cpu/queue/hardware_queue.h"
-#include "ir/failure.h"
-#include "runtime/job/bootstrap/start_thread.h"
 
 #include "backends/cpu/queue/flags.h"
+#include "ir/failure.h"
+#include "runtime/execute/pending_report.h"
+#include "runtime/job/bootstrap/start_thread.h"
 
 #include <cstring>
 
@@ -113,8 +114,8 @@ bool HardwareQueue::isBusy() const {
          !blocked_.flag.load(std::memory_order_relaxed);
 }
 
-std::optional<PendingWait> HardwareQueue::blockedIn(std::memory_order order) const {
-  if (!blocked_.flag.load(order))
+std::optional<PendingWait> HardwareQueue::blockedIn() const {
+  if (!blocked_.flag.load(std::memory_order_acquire))
     return std::nullopt;
   Tag tag{blocked_.plan.load(std::memory_order_relaxed),
           blocked_.command.load(std::memory_order_relaxed),
@@ -197,18 +198,9 @@ void HardwareQueue::guard(const QueuedCommand &command, llvm::function_ref<void(
   } catch (const std::bad_alloc &) {
     group_.abort(unsupported("out of memory for the operands of a GEMM or of a collective"));
   } catch (const std::exception &error) {
-    group_.abort(failed(command, error.what()));
-  } catch (...) {
-    group_.abort(failed(command, "an unknown exception"));
+    group_.abort(
+        peerFailed("rank {} failed in {}: {}", options_.rank, describe(command.tag), error.what()));
   }
-}
-
-Status HardwareQueue::failed(const QueuedCommand &command, const char *what) const {
-  const Tag &tag = command.tag;
-  std::string where = "a command of no plan";
-  if (tag.plan && tag.command < tag.plan->commands.size())
-    where = describeOrigin(*tag.plan, tag.plan->commands[tag.command].origin);
-  return peerFailed("rank {} failed in {}, run {}: {}", options_.rank, where, tag.run, what);
 }
 
 void HardwareQueue::runObserved(const QueuedCommand &command) {
@@ -229,7 +221,6 @@ bool HardwareQueue::run(const QueuedCommand &command) {
       std::memmove(args.bytes.dst, args.bytes.src, args.bytes.count);
     return true;
   case QueuedCommand::Kind::Matmul:
-    scratch_.reserve(scratchHint_.load(std::memory_order_relaxed));
     multiply(args.matmul, scratch_, options_.gemms);
     return true;
   case QueuedCommand::Kind::Sum:

@@ -30,9 +30,8 @@ public:
     CommandObserver *observer; ///< may be null
     GemmBy gemms;
   };
-  /// `scratchHint`: bytes that the GEMMs announced so far need. All outlive the queue.
-  HardwareQueue(RankGroup &group, Options options, const std::atomic<size_t> &scratchHint)
-      : group_(group), options_(options), scratchHint_(scratchHint) {}
+  /// `group` and the observer outlive the queue.
+  HardwareQueue(RankGroup &group, Options options) : group_(group), options_(options) {}
   ~HardwareQueue();
 
   /// Starts the worker.
@@ -61,9 +60,9 @@ public:
   uint64_t progress() const;
   /// Not empty, and not waiting.
   bool isBusy() const;
-  /// The wait that holds the worker up. `order` is acquire where the tag's Plan belongs to another
-  /// rank, which is for reports about a run that has failed.
-  std::optional<PendingWait> blockedIn(std::memory_order order) const;
+  /// The wait that holds the worker up. Acquires: the tag's Plan belongs to another rank. So this
+  /// is for reports about a run that has failed.
+  std::optional<PendingWait> blockedIn() const;
   /// Lets a waiting worker look at its bounds.
   void wake() const;
 
@@ -86,13 +85,11 @@ private:
   bool advance(const QueuedCommand &command);
   void block(const QueuedCommand &command, const void *futex, FutexScope scope);
   void unblock() { blocked_.flag.store(nullptr, std::memory_order_relaxed); }
-  Status failed(const QueuedCommand &command, const char *what) const;
   void finishFront();
   void keepSpan(const QueuedCommand &command, int64_t begin, int64_t end);
 
   RankGroup &group_;
   const Options options_;
-  const std::atomic<size_t> &scratchHint_;
   CommandQueue commands_;
   std::thread worker_;
 
