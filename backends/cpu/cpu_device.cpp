@@ -279,21 +279,6 @@ void CpuDevice::sleepUntilDrained(std::chrono::milliseconds slice) {
       return queue->waitDrained(slice);
 }
 
-std::vector<PendingWait> CpuDevice::pending() {
-  std::vector<PendingWait> waits;
-  for (std::unique_ptr<HardwareQueue> &queue : queues_) {
-    if (options_.hasWorkers) {
-      if (std::optional<PendingWait> wait = queue->blockedIn(std::memory_order_relaxed))
-        waits.push_back(*wait);
-      continue;
-    }
-    const QueuedCommand *front = queue->front();
-    if (front && !isRunnable(*front))
-      waits.push_back({front->tag, front->stream});
-  }
-  return waits;
-}
-
 std::vector<Span> CpuDevice::takeTrace() {
   std::vector<Span> spans;
   for (std::unique_ptr<HardwareQueue> &queue : queues_) {

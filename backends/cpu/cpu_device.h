@@ -57,7 +57,6 @@ public:
   }
   int64_t passedMarks() override { return passed_ = isDrained() ? lastMark_ : passed_; }
   Status synchronize() override;
-  std::vector<PendingWait> pending() override;
 
   bool isReproducible() const override { return options_.isReproducible; }
   std::string choices() const override;

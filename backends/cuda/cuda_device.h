@@ -100,7 +100,6 @@ public:
   bool mark(int64_t number) override;
   int64_t passedMarks() override;
   Status synchronize() override;
-  std::vector<PendingWait> pending() override;
 
   // -- Compute and GemmTuning. --
 

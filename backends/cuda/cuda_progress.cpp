@@ -240,15 +240,4 @@ Tag CudaDevice::awaitOf(uint64_t step) const {
   return {};
 }
 
-std::vector<PendingWait> CudaDevice::pending() {
-  std::vector<PendingWait> waits;
-  if (isDone())
-    return waits;
-  const StepsUnderWay underWay = findUnderWay();
-  for (uint32_t stream = 0; stream < streams_.size(); ++stream)
-    if (const Tag wait = awaitOf(nextStep(stream, underWay)); wait.plan)
-      waits.push_back({wait, stream});
-  return waits;
-}
-
 } // namespace braid

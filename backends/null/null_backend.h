@@ -59,7 +59,6 @@ public:
   void record(uint32_t, Tag, uint32_t) override { ++counts_.records; }
   void waitEvent(uint32_t, Tag, uint32_t) override { ++counts_.waitEvents; }
   Status synchronize() override { return group_.failure(); }
-  std::vector<PendingWait> pending() override { return {}; }
 
   // -- Compute. --
 

@@ -37,12 +37,6 @@ struct Span {
   int64_t beginNs, endNs;
 };
 
-/// A command at the head of a stream that cannot go on yet.
-struct PendingWait {
-  Tag tag;
-  uint32_t stream;
-};
-
 /// Runs that are recorded once and launched as one.
 class Graphs {
 public:
@@ -202,8 +196,6 @@ public:
   /// timeout, or if none ever can; the message names what waits. After a failure, contents of
   /// outputs are undefined and every later call returns the first cause.
   virtual Status synchronize() = 0;
-  /// The wait that holds up each stream at the moment; empty if all streams make progress.
-  virtual std::vector<PendingWait> pending() = 0;
 };
 
 } // namespace braid

@@ -11,7 +11,6 @@ namespace braid::test {
 namespace {
 
 using std::chrono::milliseconds;
-using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 constexpr milliseconds kShort(200);
@@ -48,7 +47,6 @@ TEST_P(FailureTest, SynchronizesTwiceAndWithoutWork) {
     device(rank).record(1, tag(CommandKind::Record, rank), 0);
     EXPECT_TRUE(device(rank).synchronize().isOk());
     EXPECT_TRUE(device(rank).synchronize().isOk());
-    EXPECT_TRUE(device(rank).pending().empty());
   });
 }
 
@@ -126,11 +124,6 @@ TEST_P(FailureTest, CircleOfRanksIsNamed) {
     EXPECT_THAT(outcomes[0].message(),
                 HasSubstr("rank " + std::to_string(rank) + " waits for rank " +
                           std::to_string((rank + 1) % kRanks) + " in \"node 5\""));
-    // For a rank that is a process, only the wait at fault is shown.
-    std::string follower = "rank " + std::to_string(rank) + " waits for its stream 'side' in";
-    if (!hasOneQueue() && !isJoined()) {
-      EXPECT_THAT(outcomes[0].message(), HasSubstr(follower));
-    }
   }
 }
 
@@ -144,9 +137,7 @@ TEST_P(FailureTest, RankThatNeverComesIsNamed) {
   outcomes[1] = device(1).synchronize();
   zero.join();
   EXPECT_EQ(outcomes[0].code(), StatusCode::TimedOut);
-  EXPECT_THAT(outcomes[0].message(),
-              AnyOf(HasSubstr("rank 2 has not called synchronize"),
-                    HasSubstr("got no call from rank 2"), HasSubstr("rank 2 is in its own code")));
+  EXPECT_THAT(outcomes[0].message(), HasSubstr("rank 2 is in its own code"));
   expectSame(outcomes[0], outcomes[1]);
 }
 
@@ -158,14 +149,9 @@ TEST_P(FailureTest, GatherNamesWhoIsMissing) {
       outcomes[rank] = control(rank).allGather("here").status();
   });
   EXPECT_EQ(outcomes[0].code(), StatusCode::TimedOut);
-  if (isJoined()) { // ranks that are processes have one report for all that may hold them up
-    for (const char *line : {"rank 0 waits for all ranks", "rank 1 is in its own code",
-                             "rank 2 waits for all ranks", "rank 3 is in its own code"})
-      EXPECT_THAT(outcomes[0].message(), HasSubstr(line));
-  } else {
-    EXPECT_THAT(outcomes[0].message(), HasSubstr("expected all 4 ranks in allGather"));
-    EXPECT_THAT(outcomes[0].message(), HasSubstr("got no call from ranks 1, 3"));
-  }
+  for (const char *line : {"rank 0 waits for all ranks", "rank 1 is in its own code",
+                           "rank 2 waits for all ranks", "rank 3 is in its own code"})
+    EXPECT_THAT(outcomes[0].message(), HasSubstr(line));
   expectSame(outcomes[0], outcomes[2]);
 }
 
@@ -220,24 +206,6 @@ TEST_P(FailureTest, NothingRunsAfterAnAbort) {
   destroyCluster();
   EXPECT_EQ(late, 0);
   EXPECT_EQ(later, 0);
-}
-
-TEST_P(FailureTest, PendingTellsWhatHoldsAStreamUp) {
-  BRAID_NEEDS_RESULTS();
-  start(1, 4, kForever);
-  char *flag = allocateFlags(1);
-  await(2, flag, 7, 0);
-  Stopwatch watch;
-  std::vector<PendingWait> waits;
-  while (waits.empty() && watch.elapsed() < milliseconds(20000)) {
-    std::this_thread::sleep_for(milliseconds(1));
-    waits = device().pending();
-  }
-  ASSERT_EQ(waits.size(), 1u);
-  EXPECT_EQ(waits[0].stream, 2u);
-  EXPECT_EQ(waits[0].tag.plan, &plan());
-  EXPECT_EQ(waits[0].tag.command, uint32_t(CommandKind::Await));
-  EXPECT_EQ(waits[0].tag.run, 7u);
 }
 
 TEST_P(FailureTest, SlowHostIsNoFailureWithinTheTimeout) {

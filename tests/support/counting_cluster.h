@@ -71,7 +71,6 @@ public:
   void startClock() override {}
   void stopClock() override {}
   double clockedUs() override { return clockedUs_; }
-  std::vector<PendingWait> pending() override { return inner_.pending(); }
 
 private:
   using Clock = std::chrono::steady_clock;

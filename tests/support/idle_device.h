@@ -24,7 +24,6 @@ public:
   void record(uint32_t, Tag, uint32_t) override {}
   void waitEvent(uint32_t, Tag, uint32_t) override {}
   Status synchronize() override { return Status::ok(); }
-  std::vector<PendingWait> pending() override { return {}; }
 
   Status warm(const PlanMatmul &) override { return Status::ok(); }
   void matmul(uint32_t, Tag, const MatmulArgs &) override {}

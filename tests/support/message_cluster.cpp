@@ -41,7 +41,6 @@ public:
     inner_.waitEvent(stream, tag, event);
   }
   Status synchronize() override { return inner_.synchronize(); }
-  std::vector<PendingWait> pending() override { return inner_.pending(); }
 
   /// The others come to this.
   Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control, TransferMode mode) override {
