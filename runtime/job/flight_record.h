@@ -63,9 +63,9 @@ llvm::json::Value toJSON(const FlightRecord &record);
 FlightRecord recordOf(const JobMemory &memory, llvm::ArrayRef<Plan> plans, int64_t rank,
                       const std::string &job);
 
-/// Writes the records of `ranks`, as "rank3.json", into `directory`, which is made (mode 0700) if it is not there.
-/// Each file (mode 0600) appears whole, in place of an older one; those of ranks that the job has
-/// not got are removed. Tries all of them; the first failure is returned.
+/// Writes the records of `ranks`, as "rank3.json", into `directory`, which is made (mode 0700) if
+/// it is not there. Each file (mode 0600) appears whole, in place of an older one; those of ranks
+/// that the job has not got are removed. Tries all of them; the first failure is returned.
 Status writeFlightRecords(const std::string &directory, const JobMemory &memory,
                           llvm::ArrayRef<Plan> plans, llvm::ArrayRef<int64_t> ranks,
                           const std::string &job);

@@ -41,9 +41,9 @@ static std::optional<RecordedCommand> commandIn(const Plan *plan, CommandId id) 
   return named;
 }
 
-/// The last commands of a rank that began, by their numbers. An entry of the ring that is being used
-/// anew is left out: its writer clears the number before it changes anything else, and loads that
-/// acquire keep the last look at the number after those at the other fields.
+/// The last commands of a rank that began, by their numbers. An entry of the ring that is being
+/// used anew is left out: its writer clears the number before it changes anything else, and loads
+/// that acquire keep the last look at the number after those at the other fields.
 static std::map<uint64_t, RecordedCommand> flightOf(const RankSlot &slot, const JobView &view,
                                                     int64_t rank) {
   constexpr auto kAcquire = std::memory_order_acquire;

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <set>
 
@@ -330,6 +331,18 @@ TEST_F(ProcessGroupTest, WarnsOnceAboutASlowPeer) {
               ElementsAre(MatchesRegex(
                   "rank 0 waits for rank 1 in \"%r = p2p recv\" at slow.braid:12:5, run "
                   "3 \\(.*\\), for [0-9.]+ s; other ranks make progress")));
+}
+
+/// The time of all threads of this process, which do nothing else.
+TEST_F(ProcessGroupTest, WaitingTakesNoTime) {
+  start(2);
+  std::thread rank0([&] { (void)group(0).allGather(""); });
+  auto usedMs = [] { return std::clock() * 1000 / CLOCKS_PER_SEC; };
+  const auto before = usedMs();
+  std::this_thread::sleep_for(milliseconds(2000));
+  EXPECT_LT(usedMs() - before, 100) << "5 % of a core";
+  EXPECT_TRUE(group(1).allGather(""));
+  rank0.join();
 }
 
 TEST_F(ProcessGroupTest, LostHostIsACauseOnlyBeforeTheEnd) {
