@@ -96,7 +96,7 @@ Result<std::vector<FlightRecord>> sortRecords(std::vector<FlightRecord> records,
     auto [known, isNew] = byRank.try_emplace(records[i].rank, i);
     if (!isNew)
       return badInput("{}: expected a record of another rank, got one of rank {}, as in {}",
-                      names[i], records[i].rank, names[known.second]);
+                      names[i], records[i].rank, names[known->second]);
   }
   llvm::sort(records, [](const auto &a, const auto &b) { return a.rank < b.rank; });
   return records;

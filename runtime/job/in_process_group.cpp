@@ -74,9 +74,9 @@ bool InProcessGroup::isBusy(const RankSlot &slot) const {
     return false;
   bool waits = false;
   for (uint32_t i = 0; i < std::min(slot.queues.load(kNoOrder), kQueueSlots); ++i)
-    if (const QueueView queue = viewOf(slot.queue[i]); queue.isWaiting)
+    if (slot.queue[i].isWaiting.load(kNoOrder) != 0)
       waits = true;
-    else if (queue.current)
+    else if (slot.queue[i].current.load(kNoOrder) != ~uint64_t(0))
       return true;
   return !waits && slot.issued.load(kNoOrder) > slot.completed();
 }

@@ -391,9 +391,10 @@ void ProcessGroup::watchStall() {
   // The host may wait by other means than ours for what the device waits for.
   const uint32_t queues = std::min(slot().queues.load(std::memory_order_relaxed), kQueueSlots);
   for (uint32_t i = 0; i < queues && !isBlocked; ++i)
-    if (const QueueView queue = viewOf(slot().queue[i]); queue.isWaiting) {
+    if (const QueueSlot &queue = slot().queue[i];
+        queue.isWaiting.load(std::memory_order_relaxed) != 0) {
       isBlocked = true;
-      since = queue.sinceNs;
+      since = queue.sinceNs.load(std::memory_order_relaxed);
     }
   if (isClosing_.load(std::memory_order_relaxed) ||
       !stallRule_.isStalled(monotonicNs(), memory().progress(), isBlocked, since,
