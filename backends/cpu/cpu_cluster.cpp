@@ -40,27 +40,30 @@ Result<std::unique_ptr<Cluster>> CpuCluster::create(const ClusterOptions &option
                                                     const ObserverFactory &observe) {
   BRAID_TRY(checkInProcess(options));
   initializeGemms();
-  std::unique_ptr<CpuCluster> cluster(new CpuCluster(options, std::move(picker), observe));
+  JobMemory memory = BRAID_TRY(JobMemory::create(options.ranks));
+  std::unique_ptr<CpuCluster> cluster(
+      new CpuCluster(options, std::move(picker), observe, std::move(memory)));
   BRAID_TRY(cluster->start());
   return std::unique_ptr<Cluster>(std::move(cluster));
 }
 
-CpuCluster::CpuCluster(const ClusterOptions &options, Picker picker, const ObserverFactory &observe)
-    : group_(options.ranks, options.timeout), isScheduled_(picker != nullptr) {
+CpuCluster::CpuCluster(const ClusterOptions &options, Picker picker, const ObserverFactory &observe,
+                       JobMemory memory)
+    : memory_(std::move(memory)), group_(memory_, options.timeout) {
   for (int64_t rank = 0; rank < options.ranks; ++rank) {
     observers_.push_back(observe ? observe(rank) : nullptr);
+    recorders_.push_back(
+        std::make_unique<JobRecorder>(memory_.slot(rank), observers_.back().get()));
     devices_.push_back(std::make_unique<CpuDevice>(
         group_, CpuDevice::Options{.rank = rank,
                                    .queues = options.queues,
-                                   .hasWorkers = !isScheduled_,
-                                   .observer = observers_.back().get(),
+                                   .hasWorkers = !picker,
+                                   .observer = recorders_.back().get(),
                                    .isReproducible = options.reproducible}));
     controls_.emplace_back(group_, rank);
   }
-  group_.setProbe([this] { return progress(); });
-  group_.setReporter([this](std::string headline) { return stallReport(std::move(headline)); });
   group_.setWake([this] { wakeWorkers(); });
-  if (isScheduled_)
+  if (picker)
     startScheduler(std::move(picker));
 }
 
@@ -78,41 +81,10 @@ CpuCluster::~CpuCluster() {
     device->stop();
 }
 
-GroupProgress CpuCluster::progress() const {
-  GroupProgress progress;
-  for (const std::unique_ptr<CpuDevice> &device : devices_)
-    for (const HardwareQueue *queue : device->queues()) {
-      progress.count += queue->progress();
-      // Without workers, what has been issued moves only when every rank has come.
-      progress.busy |= !isScheduled_ && queue->isBusy();
-    }
-  return progress;
-}
-
 void CpuCluster::wakeWorkers() {
   for (std::unique_ptr<CpuDevice> &device : devices_)
     for (HardwareQueue *queue : device->queues())
       queue->wake();
-}
-
-std::string CpuCluster::stallReport(std::string headline) const {
-  std::vector<BlockedHead> heads;
-  for (int64_t rank = 0; rank < group_.size(); ++rank)
-    for (const HardwareQueue *queue : devices_[rank]->queues())
-      if (std::optional<PendingWait> wait = queue->blockedIn())
-        heads.push_back({rank, *wait});
-  return stallText(std::move(headline), std::move(heads), absences());
-}
-
-std::vector<std::string> CpuCluster::absences() const {
-  std::vector<std::string> notes;
-  for (int64_t rank = 0; rank < group_.size(); ++rank) {
-    if (group_.host(rank) == HostActivity::InAllGather)
-      notes.push_back(fmt::format("rank {} waits for all ranks in allGather", rank));
-    if (group_.host(rank) == HostActivity::OwnCode)
-      notes.push_back(fmt::format("rank {} has not called synchronize or allGather", rank));
-  }
-  return notes;
 }
 
 // -- With a scheduler. --
@@ -122,21 +94,19 @@ void CpuCluster::startScheduler(Picker picker) {
   for (std::unique_ptr<CpuDevice> &device : devices_)
     devices.push_back(device.get());
   scheduler_ = std::make_unique<Scheduler>(std::move(devices), std::move(picker));
-  group_.setAllBlocked([this] { return runScheduled(); });
+  auto run = [this] {
+    scheduler_->drain(group_);
+    return scheduler_->drained();
+  };
+  group_.setHostsCommands({run, [this] { showWaits(); }});
 }
 
-/// A rank that has nothing left goes on, and may issue what the others wait for. If no rank can,
-/// none ever will: those in allGather wait for those here.
-std::vector<bool> CpuCluster::runScheduled() {
-  scheduler_->drain(group_);
-  std::vector<bool> released = scheduler_->drained();
-  bool canGoOn = false;
-  for (int64_t rank = 0; rank < group_.size(); ++rank)
-    canGoOn |= released[rank] && group_.host(rank) == HostActivity::InSynchronize;
-  if (!canGoOn && !group_.isAborted())
-    group_.abort(Status(StatusCode::TimedOut, stallText("deadlock: nothing can go on",
-                                                        scheduler_->blocked(), absences())));
-  return released;
+/// The heads that are left.
+void CpuCluster::showWaits() {
+  for (size_t rank = 0; rank < devices_.size(); ++rank)
+    for (uint32_t queue = 0; queue < devices_[rank]->queues().size(); ++queue)
+      if (const QueuedCommand *head = devices_[rank]->queues()[queue]->front())
+        recorders_[rank]->showWait(queue, *head);
 }
 
 } // namespace braid

@@ -1,6 +1,7 @@
 //===- backends/cpu/cpu_cluster.h - the ranks of one process, connected -----------------------===//
 #pragma once
 
+#include "backends/cpu/job_recorder.h"
 #include "backends/cpu/queue/scheduler.h"
 #include "runtime/job/in_process_group.h"
 
@@ -16,26 +17,26 @@ public:
   int64_t ranks() const override { return group_.size(); }
   Device &device(int64_t rank) override { return *devices_[rank]; }
   ControlPlane &control(int64_t rank) override { return controls_[rank]; }
+  void setPlans(llvm::ArrayRef<Plan> plans) override { group_.setPlans(plans); }
+  void forgetPlans(llvm::ArrayRef<Plan> plans) override { group_.forgetPlans(plans); }
   /// See the function of that name.
   Status synchronizeAll() { return group_.waitForAllDevices(); }
 
 private:
-  CpuCluster(const ClusterOptions &options, Picker picker, const ObserverFactory &observe);
+  CpuCluster(const ClusterOptions &options, Picker picker, const ObserverFactory &observe,
+             JobMemory memory);
   Status start();
   void startScheduler(Picker picker);
-  std::vector<bool> runScheduled();
-  GroupProgress progress() const;
+  void showWaits();
   void wakeWorkers();
-  std::string stallReport(std::string headline) const;
-  /// The places of hosts that are not in synchronize, though others may wait for them.
-  std::vector<std::string> absences() const;
 
+  JobMemory memory_;
   InProcessGroup group_;
   std::vector<std::unique_ptr<CommandObserver>> observers_;
-  const bool isScheduled_;
+  std::vector<std::unique_ptr<JobRecorder>> recorders_;
   std::vector<std::unique_ptr<CpuDevice>> devices_;
   std::vector<InProcessControl> controls_;
-  std::unique_ptr<Scheduler> scheduler_; ///< if isScheduled_
+  std::unique_ptr<Scheduler> scheduler_; ///< if there is a picker
 };
 
 } // namespace braid

@@ -3,6 +3,7 @@
 #include "backends/cpu/job_recorder.h"
 
 #include "backends/cpu/queue/command_queue.h"
+#include "backends/cpu/queue/flags.h"
 
 #include <cassert>
 
@@ -53,22 +54,31 @@ bool JobRecorder::begin(uint32_t queue, const QueuedCommand &command) {
   entry.command.store(number, kRelease);
   entry.beginNs.store(now, kRelease);
   entry.endNs.store(0, kRelease);
-  entry.queue.store(queue, kRelease);
-  entry.flagValue.store(0, kRelease);
   entry.sequence.store(sequence, kRelease);
   return next_ ? next_->begin(queue, command) : true;
 }
 
+void JobRecorder::block(uint32_t queue, const QueuedCommand &command, uint32_t seen) {
+  if (queue >= kQueueSlots)
+    return;
+  QueueSlot &slot = slot_.queue[queue];
+  slot.flagValue.store(seen, kRelaxed);
+  const bool isOfFlag = command.kind == QueuedCommand::Kind::Wait;
+  slot.wantedValue.store(isOfFlag ? command.args.flag.value : 0, kRelaxed);
+  slot.isWaiting.store(1, kRelaxed);
+}
+
 void JobRecorder::waiting(uint32_t queue, const QueuedCommand &command, uint32_t seen) {
-  if (queue < kQueueSlots) {
-    QueueSlot &slot = slot_.queue[queue];
-    slot.flagValue.store(seen, kRelaxed);
-    const bool isOfFlag = command.kind == QueuedCommand::Kind::Wait;
-    slot.wantedValue.store(isOfFlag ? command.args.flag.value : 0, kRelaxed);
-    slot.isWaiting.store(1, kRelaxed);
-  }
+  block(queue, command, seen);
   if (next_)
     next_->waiting(queue, command, seen);
+}
+
+void JobRecorder::showWait(uint32_t queue, const QueuedCommand &command) {
+  if (queue < kQueueSlots)
+    slot_.queue[queue].current.store(numberOf(command), kRelaxed);
+  const bool isOfFlag = command.kind == QueuedCommand::Kind::Wait;
+  block(queue, command, isOfFlag ? flagAt(command.args.flag.address).load(kRelaxed) : 0);
 }
 
 /// Progress within a command.
@@ -78,17 +88,15 @@ void JobRecorder::moved(uint32_t queue, const QueuedCommand &command) {
     next_->moved(queue, command);
 }
 
-void JobRecorder::end(uint32_t queue, const QueuedCommand &command, uint32_t flag) {
+void JobRecorder::end(uint32_t queue, const QueuedCommand &command) {
   if (next_)
-    next_->end(queue, command, flag);
+    next_->end(queue, command);
   const uint64_t now = monotonicNs();
   Worker &worker = workers_[queue];
   FlightEntry &entry = slot_.flight[worker.sequence % kFlightEntries];
   // While this command ran, the other queues may have gone once around the ring.
-  if (entry.sequence.load(kRelaxed) == worker.sequence) {
-    entry.flagValue.store(flag, kRelaxed);
+  if (entry.sequence.load(kRelaxed) == worker.sequence)
     entry.endNs.store(now, kRelaxed);
-  }
   if (queue >= kQueueSlots) {
     slot_.completedBeyond.fetch_add(1, kRelaxed);
     return;

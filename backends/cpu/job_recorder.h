@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backends/cpu/queue/command_observer.h"
+#include "ir/program.h"
 #include "runtime/job/bootstrap/job_memory.h"
 
 #include <memory>
@@ -19,9 +20,12 @@ public:
   bool begin(uint32_t queue, const QueuedCommand &command) override;
   void waiting(uint32_t queue, const QueuedCommand &command, uint32_t seen) override;
   void moved(uint32_t queue, const QueuedCommand &command) override;
-  void end(uint32_t queue, const QueuedCommand &command, uint32_t flag) override;
+  void end(uint32_t queue, const QueuedCommand &command) override;
+  /// The command has not begun, because it would have to wait.
+  void showWait(uint32_t queue, const QueuedCommand &command);
 
 private:
+  void block(uint32_t queue, const QueuedCommand &command, uint32_t seen);
   /// The record of one worker.
   struct alignas(64) Worker {
     uint64_t sequence = 0;  ///< the number of its current command

@@ -34,7 +34,8 @@ namespace {
 
 class NullCluster final : public Cluster {
 public:
-  explicit NullCluster(const ClusterOptions &options) : group_(options.ranks, options.timeout) {
+  NullCluster(const ClusterOptions &options, JobMemory memory)
+      : memory_(std::move(memory)), group_(memory_, options.timeout) {
     for (int64_t rank = 0; rank < options.ranks; ++rank) {
       devices_.push_back(std::make_unique<NullDevice>(group_, rank, options.reproducible));
       controls_.emplace_back(group_, rank);
@@ -46,6 +47,7 @@ public:
   ControlPlane &control(int64_t rank) override { return controls_[rank]; }
 
 private:
+  JobMemory memory_;
   InProcessGroup group_;
   std::vector<std::unique_ptr<NullDevice>> devices_;
   std::vector<InProcessControl> controls_;
@@ -57,7 +59,8 @@ Result<std::unique_ptr<Cluster>> createCluster(const ClusterOptions &options) {
     return unsupported("expected a backend that runs commands to draw their order, got 'null'");
   if (options.queues != 0)
     return unsupported("expected a backend that runs commands to limit its queues, got 'null'");
-  return std::unique_ptr<Cluster>(std::make_unique<NullCluster>(options));
+  JobMemory memory = BRAID_TRY(JobMemory::create(options.ranks));
+  return std::unique_ptr<Cluster>(std::make_unique<NullCluster>(options, std::move(memory)));
 }
 
 } // namespace

@@ -86,4 +86,12 @@ std::vector<std::string> BackendRegistry::names() const {
   return names;
 }
 
+std::string describe(const Tag &tag) {
+  const bool isKnown = tag.plan && tag.command < tag.plan->commands.size();
+  return fmt::format("{}, run {}",
+                     isKnown ? describeOrigin(*tag.plan, tag.plan->commands[tag.command].origin)
+                             : "a command of no plan",
+                     tag.run);
+}
+
 } // namespace braid

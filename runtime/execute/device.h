@@ -37,12 +37,6 @@ struct Span {
   int64_t beginNs, endNs;
 };
 
-/// A command at the head of a stream that cannot go on yet.
-struct PendingWait {
-  Tag tag;
-  uint32_t stream;
-};
-
 /// Runs that are recorded once and launched as one.
 class Graphs {
 public:

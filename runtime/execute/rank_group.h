@@ -26,7 +26,9 @@ class RankGroup {
 public:
   virtual ~RankGroup() = default;
 
-  int64_t size() const { return size_; }
+  int64_t size() const { return memory_.ranks(); }
+  /// It says what the ranks do, and how the job ended.
+  JobMemory &memory() const { return memory_; }
   /// No progress for this long is TimedOut.
   std::chrono::milliseconds timeout() const { return timeout_; }
   /// The longest sleep of a wait between two looks at its bounds.
@@ -39,12 +41,15 @@ public:
 
   // -- Failure. --
 
-  bool isAborted() const { return isAbortedOutcome(outcome_->load(std::memory_order_relaxed)); }
+  bool isAborted() const { return memory_.isAborted(); }
   /// Makes `cause` the failure of all ranks, unless they have one, and releases everything that
   /// waits in this process.
   virtual void abort(const Status &cause) = 0;
   /// Ok, or the cause of the abort.
-  virtual Status failure() const = 0;
+  Status failure() const {
+    const std::optional<JobCause> cause = memory_.cause();
+    return cause ? cause->status : Status::ok();
+  }
   /// `wake` is called after an abort, to release what sleeps outside of this class. Set it before
   /// the ranks start.
   void setWake(std::function<void()> wake) { wake_ = std::move(wake); }
@@ -77,18 +82,26 @@ public:
   virtual Status waitForDevice(int64_t rank, Drain drain) = 0;
 
 protected:
-  /// `outcome` is laid out as JobMemory::outcome(), and outlives the group.
-  RankGroup(int64_t size, std::chrono::milliseconds timeout, const std::atomic<uint64_t> &outcome)
-      : size_(size), timeout_(timeout), outcome_(&outcome) {}
+  /// `memory` outlives the group.
+  RankGroup(JobMemory &memory, std::chrono::milliseconds timeout)
+      : memory_(memory), timeout_(timeout) {}
   void wakeOthers() const {
     if (wake_)
       wake_();
   }
+  /// The result of a commit: a rank has done `step` and has met the others, or has not. The word in
+  /// the job memory has the last say.
+  Status committed(uint32_t step, const Status &met) {
+    if (memory_.committed() < step)
+      abort(met.isOk() ? Status(StatusCode::BadInput, "expected all ranks to commit, but another "
+                                                      "is in another call")
+                       : met);
+    return memory_.committed() >= step ? Status::ok() : failure();
+  }
 
 private:
-  const int64_t size_;
+  JobMemory &memory_;
   const std::chrono::milliseconds timeout_;
-  const std::atomic<uint64_t> *outcome_;
   std::function<void()> wake_;
 };
 

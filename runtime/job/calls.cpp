@@ -93,10 +93,10 @@ std::string describeAll(const JobMemory &memory, const KnownPlans &plans, size_t
 
 } // namespace
 
-void CallLog::note(RankSlot &slot, JobCall call, uint32_t program) {
-  slot.calls[calls_ % kCallEntries].store(Noted{calls_, call, program}.pack(),
+void noteCall(RankSlot &slot, JobCall call, uint32_t program) {
+  const uint32_t number = slot.callCount.fetch_add(1, std::memory_order_relaxed);
+  slot.calls[number % kCallEntries].store(Noted{number, call, program}.pack(),
                                           std::memory_order_relaxed);
-  ++calls_;
 }
 
 std::string describeDisagreement(const JobMemory &memory, const KnownPlans &plans, int64_t rank) {

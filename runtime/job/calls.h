@@ -8,20 +8,14 @@
 #pragma once
 
 #include "runtime/execute/control_plane.h"
-#include "runtime/job/job_snapshot.h"
+#include "runtime/job/job_view.h"
 
 #include <string>
 
 namespace braid {
 
-/// Writes the calls of one rank. For its host thread.
-class CallLog {
-public:
-  void note(RankSlot &slot, JobCall call, uint32_t program);
-
-private:
-  uint32_t calls_ = 0; ///< so far
-};
+/// Writes down the next call of a rank. For its host thread.
+void noteCall(RankSlot &slot, JobCall call, uint32_t program);
 
 /// The calls that ranks of this host have noted in place of one, if they disagree and `rank` is to
 /// tell: of a program that is being prepared only that rank knows the name. Empty: there is nothing

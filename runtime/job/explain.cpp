@@ -21,6 +21,12 @@ constexpr size_t kLongestLine = 1000;
 
 bool hasProgram(const FlightRecord &record) { return !record.program.empty(); }
 
+/// The index of one that knows the job's program, if any does: some ranks may have died before.
+size_t mostTelling(llvm::ArrayRef<FlightRecord> records) {
+  const FlightRecord *known = llvm::find_if(records, hasProgram);
+  return known == records.end() ? 0 : static_cast<size_t>(known - records.begin());
+}
+
 /// Records of one job have the program alike, too, if both know theirs.
 bool belongTogether(const FlightRecord &a, const FlightRecord &b) {
   const bool isSameProgram = a.program == b.program && a.fingerprint == b.fingerprint;
@@ -57,19 +63,17 @@ std::string causesText(llvm::ArrayRef<FlightRecord> records) {
 }
 
 std::string headText(llvm::ArrayRef<FlightRecord> records) {
-  // Some ranks may have died before they had a program.
-  const FlightRecord *known = llvm::find_if(records, hasProgram);
-  known = known == records.end() ? records.begin() : known;
+  const FlightRecord &known = records[mostTelling(records)];
   std::vector<int64_t> present;
   for (const FlightRecord &record : records)
     present.push_back(record.rank);
   const std::vector<int64_t> missing = missingRanks(records);
-  return fmt::format("job {}, {}\n", printable(known->job), counted(known->ranks, "rank")) +
-         (hasProgram(*known) ? fmt::format("program @{} in {}\n", printable(known->program),
-                                           printable(known->source))
-                             : "program: none yet\n") +
+  return fmt::format("job {}, {}\n", printable(known.job), counted(known.ranks, "rank")) +
+         (hasProgram(known) ? fmt::format("program @{} in {}\n", printable(known.program),
+                                          printable(known.source))
+                            : "program: none yet\n") +
          fmt::format("results were committed {}\nrecords of {}; {}\n",
-                     counted(known->committed, "time"), rangesText(present),
+                     counted(known.committed, "time"), rangesText(present),
                      missing.empty() ? "none is missing" : "missing: " + rangesText(missing));
 }
 
@@ -84,8 +88,7 @@ double progressOf(const FlightRecord &record) {
 Result<std::vector<FlightRecord>> sortRecords(std::vector<FlightRecord> records,
                                               llvm::ArrayRef<std::string> names) {
   std::map<int64_t, size_t> byRank;
-  size_t first = static_cast<size_t>(llvm::find_if(records, hasProgram) - records.begin());
-  first = first == records.size() ? 0 : first;
+  const size_t first = mostTelling(records);
   for (size_t i = 0; i < records.size(); ++i) {
     if (!belongTogether(records[i], records[first]))
       return badInput("{}: expected a record of {}, as in {}, got one of {}", names[i],

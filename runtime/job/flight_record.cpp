@@ -114,6 +114,4 @@ Result<FlightRecord> FlightRecord::decode(llvm::StringRef text, llvm::StringRef 
   return record;
 }
 
-std::string flightRecordName(int64_t rank) { return fmt::format("rank{}.json", rank); }
-
 } // namespace braid

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/job/job_snapshot.h"
+#include "runtime/job/job_view.h"
 
 #include "llvm/Support/JSON.h"
 
@@ -63,12 +63,9 @@ llvm::json::Value toJSON(const FlightRecord &record);
 FlightRecord recordOf(const JobMemory &memory, llvm::ArrayRef<Plan> plans, int64_t rank,
                       const std::string &job);
 
-/// "rank3.json"
-std::string flightRecordName(int64_t rank);
-
-/// Writes the records of `ranks` into `directory`, which is made (mode 0700) if it is not there.
-/// Each file (mode 0600) appears whole, in place of an older one; those of ranks that the job has
-/// not got are removed. Tries all of them; the first failure is returned.
+/// Writes the records of `ranks`, as "rank3.json", into `directory`, which is made (mode 0700) if
+/// it is not there. Each file (mode 0600) appears whole, in place of an older one; those of ranks
+/// that the job has not got are removed. Tries all of them; the first failure is returned.
 Status writeFlightRecords(const std::string &directory, const JobMemory &memory,
                           llvm::ArrayRef<Plan> plans, llvm::ArrayRef<int64_t> ranks,
                           const std::string &job);

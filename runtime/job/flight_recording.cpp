@@ -13,6 +13,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <map>
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -40,21 +41,42 @@ static std::optional<RecordedCommand> commandIn(const Plan *plan, CommandId id) 
   return named;
 }
 
-static void addCommands(FlightRecord &record, const JobView &view, int64_t clockOffsetNs) {
-  auto onJobClock = [&](uint64_t ns) {
-    return ns == 0 ? 0 : static_cast<int64_t>(ns) + clockOffsetNs;
-  };
-  if (const QueueSnapshot *queue = view.leadingQueue(record.rank)) {
+/// The last commands of a rank that began, by their numbers. An entry of the ring that is being
+/// used anew is left out: its writer clears the number before it changes anything else, and loads
+/// that acquire keep the last look at the number after those at the other fields.
+static std::map<uint64_t, RecordedCommand> flightOf(const RankSlot &slot, const JobView &view,
+                                                    int64_t rank) {
+  constexpr auto kAcquire = std::memory_order_acquire;
+  std::map<uint64_t, RecordedCommand> flight;
+  for (const FlightEntry &entry : slot.flight) {
+    const uint64_t sequence = entry.sequence.load(kAcquire);
+    const std::optional<CommandId> id = CommandId::unpack(entry.command.load(kAcquire));
+    const uint64_t beginNs = entry.beginNs.load(kAcquire), endNs = entry.endNs.load(kAcquire);
+    if (sequence == 0 || !id || entry.sequence.load(std::memory_order_relaxed) != sequence)
+      continue;
+    if (std::optional<RecordedCommand> command = commandIn(view.plan(rank, *id), *id)) {
+      command->beginNs = static_cast<int64_t>(beginNs);
+      command->endNs = static_cast<int64_t>(endNs);
+      flight[sequence] = std::move(*command);
+    }
+  }
+  return flight;
+}
+
+static void addCommands(FlightRecord &record, const JobView &view, const JobMemory &memory) {
+  if (const QueueView *queue = view.leadingQueue(record.rank)) {
     const Plan *plan = view.plan(record.rank, *queue->current);
     record.current = commandIn(plan, *queue->current).value_or(RecordedCommand());
-    record.current.beginNs = onJobClock(queue->sinceNs);
+    record.current.beginNs = static_cast<int64_t>(queue->sinceNs);
   }
-  for (const FlightSnapshot &entry : view.at(record.rank).flight)
-    if (auto command = commandIn(view.plan(record.rank, entry.id), entry.id)) {
-      command->beginNs = onJobClock(entry.beginNs);
-      command->endNs = onJobClock(entry.endNs);
-      record.flight.push_back(std::move(*command));
-    }
+  for (auto &[sequence, command] : flightOf(memory.slot(record.rank), view, record.rank))
+    record.flight.push_back(command);
+  auto moveToJobClock = [&](int64_t &ns) { ns += ns == 0 ? 0 : memory.network().clockOffsetNs; };
+  moveToJobClock(record.current.beginNs);
+  for (RecordedCommand &command : record.flight) {
+    moveToJobClock(command.beginNs);
+    moveToJobClock(command.endNs);
+  }
 }
 
 FlightRecord recordOf(const JobMemory &memory, llvm::ArrayRef<Plan> plans, int64_t rank,
@@ -76,9 +98,10 @@ FlightRecord recordOf(const JobMemory &memory, llvm::ArrayRef<Plan> plans, int64
                     cause->status.message()};
   record.committed = memory.committed();
   record.doing = view.rankText(rank);
-  record.issued = static_cast<int64_t>(view.at(rank).issued);
-  record.completed = static_cast<int64_t>(view.at(rank).completed);
-  addCommands(record, view, memory.network().clockOffsetNs);
+  const RankSlot &slot = memory.slot(rank);
+  record.issued = static_cast<int64_t>(slot.issued.load(std::memory_order_relaxed));
+  record.completed = static_cast<int64_t>(slot.completed());
+  addCommands(record, view, memory);
   return record;
 }
 
@@ -109,7 +132,7 @@ Status writeFlightRecords(const std::string &directory, const JobMemory &memory,
   removeHigher(directory, memory.ranks());
   Status first;
   for (int64_t rank : ranks) {
-    Status status = replaceFile(directory + "/" + flightRecordName(rank),
+    Status status = replaceFile(fmt::format("{}/rank{}.json", directory, rank),
                                 recordOf(memory, plans, rank, job).encode(), {.mode = 0600});
     if (first.isOk())
       first = status;

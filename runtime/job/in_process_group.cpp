@@ -6,16 +6,16 @@
 #include "runtime/execute/host_memory.h"
 #include "runtime/job/bootstrap/socket.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cassert>
-#include <utility>
 
 namespace braid {
+
+static constexpr auto kNoOrder = std::memory_order_relaxed;
 
 Status checkGroup(const std::string &kind, int64_t ranks, std::chrono::milliseconds timeout) {
   // Every rank takes a host thread and a worker for each stream.
@@ -29,113 +29,119 @@ Status checkInProcess(const ClusterOptions &options) {
   return checkGroup("threads of a process", options.ranks, options.timeout);
 }
 
-InProcessGroup::InProcessGroup(int64_t ranks, std::chrono::milliseconds timeout)
-    : RankGroup(ranks, boundedTime(timeout), outcome_), texts_(ranks), memory_(ranks),
-      steps_(ranks), hosts_(ranks) {
-  for (std::atomic<HostActivity> &host : hosts_)
-    host.store(HostActivity::OwnCode, std::memory_order_relaxed);
+InProcessGroup::InProcessGroup(JobMemory &memory, std::chrono::milliseconds timeout)
+    : RankGroup(memory, boundedTime(timeout)), steps_(static_cast<size_t>(memory.ranks())) {
+  for (int64_t rank = 0; rank < size(); ++rank) {
+    memory.slot(rank).state.store(static_cast<uint32_t>(RankState::Joined), kNoOrder);
+    setHost(rank, HostActivity::OwnCode);
+  }
 }
 
+/// A released rank sees the mark, which is set before any wait is released.
 void InProcessGroup::abort(const Status &cause) {
-  {
-    std::lock_guard lock(failureMutex_);
-    if (!failure_.isOk())
-      return;
-    failure_ = cause;
-    // Before any wait is released: a released rank sees it.
-    outcome_.store(kAbortedMark, std::memory_order_seq_cst);
-  }
+  if (!memory().abort({cause}))
+    return;
   changed_.notify_all();
   wakeOthers();
 }
 
-Status InProcessGroup::failure() const {
-  if (!isAborted())
-    return Status::ok();
-  std::lock_guard lock(failureMutex_);
-  return failure_;
+void InProcessGroup::setPlans(llvm::ArrayRef<Plan> plans) {
+  std::lock_guard lock(plansMutex_);
+  plans_.add(plans);
 }
 
-GroupProgress InProcessGroup::progress() const {
-  GroupProgress progress = probe_ ? probe_() : GroupProgress();
-  progress.count += arrivals_.load(std::memory_order_relaxed);
-  return progress;
+void InProcessGroup::forgetPlans(llvm::ArrayRef<Plan> plans) {
+  std::lock_guard lock(plansMutex_);
+  plans_.remove(plans);
 }
 
-void InProcessGroup::abortStalled(std::string headline) {
-  if (reporter_)
-    headline = reporter_(std::move(headline));
-  abort(Status(StatusCode::TimedOut, std::move(headline)));
+HostActivity InProcessGroup::host(int64_t rank) const {
+  return static_cast<HostActivity>(memory().slot(rank).activity.load(kNoOrder));
+}
+
+void InProcessGroup::setHost(int64_t rank, HostActivity activity) {
+  memory().slot(rank).setActivity(activity);
+}
+
+void InProcessGroup::tick(int64_t rank) { memory().slot(rank).arrivals.fetch_add(1, kNoOrder); }
+
+// -- Standing still. --
+
+/// Something of a rank runs, or is about to, that needs no other rank to end. Without workers, what
+/// has been issued moves only when every rank has come.
+bool InProcessGroup::isBusy(const RankSlot &slot) const {
+  if (commands_.run)
+    return false;
+  bool waits = false;
+  for (uint32_t i = 0; i < std::min(slot.queues.load(kNoOrder), kQueueSlots); ++i)
+    if (slot.queue[i].isWaiting.load(kNoOrder) != 0)
+      waits = true;
+    else if (slot.queue[i].current.load(kNoOrder) != ~uint64_t(0))
+      return true;
+  return !waits && slot.issued.load(kNoOrder) > slot.completed();
+}
+
+/// No rank has a watchdog to give a sign of life, and each of them could.
+void InProcessGroup::abortIfStalled(StallRule &rule) {
+  bool isAnyBusy = false;
+  for (int64_t rank = 0; rank < size() && !isAnyBusy; ++rank)
+    isAnyBusy = isBusy(memory().slot(rank));
+  if (!rule.isStalled(monotonicNs(), memory().progress(), !isAnyBusy, 0))
+    return;
+  for (int64_t rank = 0; rank < size(); ++rank)
+    memory().slot(rank).heartbeatNs.store(monotonicNs(), kNoOrder);
+  if (commands_.showWaits)
+    commands_.showWaits();
+  std::lock_guard lock(plansMutex_);
+  abort(stallCause(memory(), plans_, timeout()).status);
+}
+
+/// An abort does not take mutex_ and may be missed by a moment; the slice bounds how late it is
+/// seen.
+void InProcessGroup::waitFor(Lock &lock, llvm::function_ref<bool()> done) {
+  StallRule rule(timeout(), slice());
+  while (!done() && !isAborted()) {
+    changed_.wait_for(lock, slice());
+    if (!done() && !isAborted())
+      abortIfStalled(rule);
+  }
 }
 
 // -- Meeting. --
 
-Result<std::vector<std::string>> InProcessGroup::allGather(int64_t rank, std::string mine) {
+/// Ranks that waited are running from the moment on at which all have come, not from when their
+/// threads wake up: they must not be taken for blocked.
+Status InProcessGroup::meet(int64_t rank, const std::string &part, uint32_t step,
+                            HostActivity activity) {
   Lock lock(mutex_);
   if (isAborted())
     return failure();
-  texts_[rank] = std::move(mine);
-  setHost(rank, HostActivity::InAllGather);
-  arrivals_.fetch_add(1, std::memory_order_relaxed);
-  uint64_t round = round_;
-  if (++arrived_ == size())
-    finishGather();
-  else
+  const uint32_t number = memory().slot(rank).gathers.load(kNoOrder) + 1;
+  setHost(rank, activity);
+  tick(rank);
+  if (const Status brought = memory().bring(rank, number, part, step); !brought.isOk())
+    abort(brought);
+  auto isGathered = [&] { return static_cast<int32_t>(memory().gathered() - number) >= 0; };
+  if (isGathered()) {
+    for (int64_t each = 0; each < size(); ++each)
+      setHost(each, HostActivity::OwnCode);
+    changed_.notify_all();
+  } else {
     runIfAllBlocked();
-  auto isGathered = [&] { return round_ != round; };
-  auto headline = [&] {
-    auto isMissing = [](HostActivity state) { return state != HostActivity::InAllGather; };
-    return fmt::format("expected all {} ranks in allGather within {} ms, got no call from {}",
-                       size(), timeout().count(), name(isMissing));
-  };
-  waitFor(lock, isGathered, headline);
-  if (isAborted())
-    return failure();
-  // The next round is complete only when this rank has come to it, so these are still this round's.
-  return results_;
-}
-
-/// Ranks that waited are running from this moment on, not from when their threads wake up: they
-/// must not be taken for blocked.
-void InProcessGroup::finishGather() {
-  results_ = texts_;
-  arrived_ = 0;
-  ++round_;
-  for (int64_t rank = 0; rank < size(); ++rank)
-    setHost(rank, HostActivity::OwnCode);
-  changed_.notify_all();
-}
-
-std::string InProcessGroup::name(llvm::function_ref<bool(HostActivity)> isMissing) const {
-  std::vector<int64_t> ranks;
-  for (int64_t rank = 0; rank < size(); ++rank)
-    if (isMissing(host(rank)))
-      ranks.push_back(rank);
-  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
-}
-
-void InProcessGroup::waitFor(Lock &lock, llvm::function_ref<bool()> done,
-                             llvm::function_ref<std::string()> headline) {
-  StallClock clock(*this);
-  // An abort does not take mutex_ and may be missed by a moment; the slice bounds how late it is
-  // seen.
-  while (!done() && !isAborted()) {
-    changed_.wait_for(lock, slice());
-    if (!done() && clock.isExpired())
-      abortStalled(headline());
   }
+  waitFor(lock, isGathered);
+  return isGathered() ? Status::ok() : failure();
 }
 
-/// One lock decides between a commit and an abort, so no rank finds the step committed while
-/// another one finds it aborted: who comes to the lock first, having seen all ranks arrive, commits
-/// for all; if an abort comes before, the step is lost for all.
+Result<std::vector<std::string>> InProcessGroup::allGather(int64_t rank, const std::string &mine) {
+  BRAID_TRY(meet(rank, mine, 0, HostActivity::InAllGather));
+  return memory().parts(memory().allRanks(), memory().slot(rank).gathers.load(kNoOrder));
+}
+
+/// One word in the job memory decides between a commit and an abort: see JobMemory.
 Status InProcessGroup::commit(int64_t rank) {
-  const uint32_t step = ++steps_[rank];
-  const bool haveAllCome = allGather(rank, "").isOk();
-  std::lock_guard lock(failureMutex_);
-  if (haveAllCome && failure_.isOk())
-    committed_ = std::max(committed_, step);
-  return committed_ >= step ? Status::ok() : failure_;
+  const uint32_t step = ++steps_[static_cast<size_t>(rank)];
+  return committed(step, meet(rank, "", step, HostActivity::Committing));
 }
 
 // -- Memory. --
@@ -143,37 +149,36 @@ Status InProcessGroup::commit(int64_t rank) {
 Result<void *> InProcessGroup::allocateSymmetric(int64_t rank, int64_t bytes) {
   void *memory = BRAID_TRY(allocateZeroed(rank, bytes));
   Lock lock(mutex_);
-  OfRank &mine = memory_[rank];
-  mine.allocations[memory] = {roundedBytes(bytes), std::unique_ptr<void, Free>(memory)};
-  mine.bytes += roundedBytes(bytes);
+  allocations_[memory] = {rank, roundedBytes(bytes), std::unique_ptr<void, Free>(memory)};
   return memory;
 }
 
-void InProcessGroup::releaseSymmetric(int64_t rank, void *base) {
+void InProcessGroup::releaseSymmetric(int64_t, void *base) {
   Lock lock(mutex_);
-  memory_[rank].released.push_back(base);
+  if (const auto found = allocations_.find(base); found != allocations_.end())
+    found->second.isReleased = true;
 }
 
 /// Ranks have the same addresses, so peers have nothing to unmap.
 void InProcessGroup::recycleSymmetric(int64_t rank) {
   Lock lock(mutex_);
-  OfRank &mine = memory_[rank];
-  for (const void *base : std::exchange(mine.released, {}))
-    if (const auto found = mine.allocations.find(base); found != mine.allocations.end()) {
-      mine.bytes -= found->second.bytes;
-      mine.allocations.erase(found);
-    }
+  std::erase_if(allocations_, [&](const auto &each) {
+    return each.second.rank == rank && each.second.isReleased;
+  });
 }
 
 int64_t InProcessGroup::symmetricBytes(int64_t rank) {
   Lock lock(mutex_);
-  return static_cast<int64_t>(memory_[rank].bytes);
+  size_t bytes = 0;
+  for (const auto &[base, allocation] : allocations_)
+    bytes += allocation.rank == rank ? allocation.bytes : 0;
+  return static_cast<int64_t>(bytes);
 }
 
 /// A handle is the address, which peers may use as it is.
 Result<std::string> InProcessGroup::exportMemory(int64_t rank, void *base) {
   Lock lock(mutex_);
-  if (memory_[rank].allocations.count(base) == 0)
+  if (allocations_.count(base) == 0)
     return noSymmetricMemory(rank);
   return fmt::format("in-process:{}:{}", rank, reinterpret_cast<uintptr_t>(base));
 }
@@ -182,25 +187,26 @@ Result<void *> InProcessGroup::open(int64_t peer, const std::string &handle) {
   Lock lock(mutex_);
   llvm::StringRef text = handle;
   uintptr_t address = 0;
-  void *base = nullptr;
-  if (text.consume_front(fmt::format("in-process:{}:", peer)) && !text.getAsInteger(10, address))
-    base = reinterpret_cast<void *>(address);
-  if (peer < 0 || peer >= size() || memory_[peer].allocations.count(base) == 0)
-    return badInput("expected a handle that rank {} exported, got '{}'", peer, handle);
-  return base;
+  if (text.consume_front(fmt::format("in-process:{}:", peer)) && !text.getAsInteger(10, address)) {
+    void *base = reinterpret_cast<void *>(address);
+    if (const auto found = allocations_.find(base);
+        found != allocations_.end() && found->second.rank == peer)
+      return base;
+  }
+  return badInput("expected a handle that rank {} exported, got '{}'", peer, handle);
 }
 
 // -- Waiting for a device. --
 
 Status InProcessGroup::waitForDevice(int64_t rank, Drain drain) {
-  if (allBlocked_)
+  if (commands_.run)
     return blockUntilReleased(rank);
   setHost(rank, HostActivity::InSynchronize);
-  StallClock clock(*this);
+  StallRule rule(timeout(), slice());
   while (!drain.isDone()) {
     drain.sleep(slice());
-    if (!isAborted() && clock.isExpired())
-      abortStalled(fmt::format("no progress for {} ms", timeout().count()));
+    if (!isAborted() && !drain.isDone())
+      abortIfStalled(rule);
   }
   setHost(rank, HostActivity::OwnCode);
   return failure();
@@ -213,16 +219,29 @@ bool InProcessGroup::allHostsBlocked() const {
   return true;
 }
 
-/// Runs the handler with mutex_ held: all hosts are blocked, so nobody else has use for it, and a
-/// rank that an abort releases cannot return from its call while commands of its own still run.
+/// Runs commands with mutex_ held: all hosts are blocked, so nobody else has use for it, and a rank
+/// that an abort releases cannot return from its call while commands of its own still run. A rank
+/// that has nothing left goes on, and may issue what the others wait for. If no rank can, none ever
+/// will: those in allGather wait for those here.
 void InProcessGroup::runIfAllBlocked() {
-  if (!allBlocked_ || isAborted() || !allHostsBlocked())
+  if (!commands_.run || isAborted() || !allHostsBlocked())
     return;
-  std::vector<bool> released = allBlocked_();
+  const std::vector<bool> areDone = commands_.run();
+  bool canGoOn = false;
   for (int64_t rank = 0; rank < size(); ++rank)
-    if (released[rank] && host(rank) == HostActivity::InSynchronize)
+    if (areDone[static_cast<size_t>(rank)] && host(rank) == HostActivity::InSynchronize) {
       setHost(rank, HostActivity::OwnCode);
+      canGoOn = true;
+    }
+  if (!canGoOn && !isAborted())
+    abortDeadlocked();
   changed_.notify_all();
+}
+
+void InProcessGroup::abortDeadlocked() {
+  commands_.showWaits();
+  std::lock_guard lock(plansMutex_);
+  abort(deadlockCause(memory(), plans_).status);
 }
 
 Status InProcessGroup::blockUntilReleased(int64_t rank) {
@@ -230,20 +249,14 @@ Status InProcessGroup::blockUntilReleased(int64_t rank) {
   if (isAborted())
     return failure();
   setHost(rank, HostActivity::InSynchronize);
-  arrivals_.fetch_add(1, std::memory_order_relaxed);
+  tick(rank);
   runIfAllBlocked();
-  auto isReleased = [&] { return host(rank) == HostActivity::OwnCode; };
-  auto headline = [&] {
-    auto isMissing = [](HostActivity state) { return state == HostActivity::OwnCode; };
-    return fmt::format("expected all {} ranks in synchronize within {} ms, got no call from {}",
-                       size(), timeout().count(), name(isMissing));
-  };
-  waitFor(lock, isReleased, headline);
+  waitFor(lock, [&] { return host(rank) == HostActivity::OwnCode; });
   return failure();
 }
 
 Status InProcessGroup::waitForAllDevices() {
-  assert(allBlocked_ && "without the handler there is nothing to run");
+  assert(commands_.run && "without that there is nothing to run");
   Lock lock(mutex_);
   for (int64_t rank = 0; rank < size(); ++rank)
     setHost(rank, HostActivity::InSynchronize);
@@ -259,21 +272,6 @@ Status InProcessGroup::waitForAllDevices() {
   for (int64_t rank = 0; rank < size(); ++rank)
     setHost(rank, HostActivity::OwnCode);
   return failure();
-}
-
-StallClock::StallClock(const InProcessGroup &group)
-    : group_(group), lastCount_(group.progress().count),
-      lastMove_(std::chrono::steady_clock::now()) {}
-
-bool StallClock::isExpired() {
-  GroupProgress progress = group_.progress();
-  auto now = std::chrono::steady_clock::now();
-  if (progress.busy || progress.count != lastCount_) {
-    lastCount_ = progress.count;
-    lastMove_ = now;
-    return false;
-  }
-  return now - lastMove_ >= group_.timeout();
 }
 
 } // namespace braid

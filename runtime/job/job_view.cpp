@@ -1,16 +1,39 @@
 //===- runtime/job/job_view.cpp - what the ranks of a job are doing, in words -----------------===//
 
 #include "runtime/job/job_view.h"
-#include "runtime/execute/pending_report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
 
 namespace braid {
 
 namespace {
 
-/// The activity of a rank while none of its queues is in a command.
-const char *activityOf(const RankSnapshot &rank) {
+constexpr auto kRelaxed = std::memory_order_relaxed;
+
+template <class Enum> Enum bounded(uint32_t value, Enum last) {
+  return value <= static_cast<uint32_t>(last) ? static_cast<Enum>(value) : Enum(0);
+}
+
+RankView viewOf(const RankSlot &slot) {
+  RankView rank;
+  rank.state = bounded(slot.state.load(kRelaxed), RankState::Dead);
+  rank.activity = bounded(slot.activity.load(kRelaxed), HostActivity::Committing);
+  rank.activitySinceNs = slot.activitySinceNs.load(kRelaxed);
+  rank.heartbeatNs = slot.heartbeatNs.load(kRelaxed);
+  rank.runs = slot.runs.load(kRelaxed);
+  rank.isSpeaking = slot.isSpeaking.load(kRelaxed) != 0;
+  const uint32_t queues = std::min(slot.queues.load(kRelaxed), kQueueSlots);
+  for (uint32_t i = 0; i < queues; ++i)
+    rank.queues.push_back(viewOf(slot.queue[i]));
+  return rank;
+}
+
+/// The activity of a rank's host thread.
+const char *activityOf(const RankView &rank) {
   switch (rank.state) {
   case RankState::Absent:
     return "has not joined";
@@ -38,87 +61,163 @@ const char *activityOf(const RankSnapshot &rank) {
   return "is in its own code";
 }
 
-} // namespace
-
-const RankSnapshot &JobView::at(int64_t rank) const {
-  std::optional<RankSnapshot> &snapshot = ranks_[static_cast<size_t>(rank)];
-  if (!snapshot)
-    snapshot = snapshotOf(memory_.slot(rank));
-  return *snapshot;
+/// "ranks 1, 3", without this one.
+std::string peersText(const Plan &plan, std::set<int64_t> peers) {
+  peers.erase(plan.rank);
+  return fmt::format("{} {}", peers.size() == 1 ? "rank" : "ranks", fmt::join(peers, ", "));
 }
 
-const QueueSnapshot *JobView::leadingQueue(int64_t rank) const {
-  auto key = [&](const QueueSnapshot &queue) {
+/// The stream that records the event which `wait` waits for: the last record before it, as the Plan
+/// is issued from its first command to its last.
+std::string recordingStream(const Plan &plan, uint32_t wait) {
+  for (uint32_t i = wait; i-- > 0;)
+    if (plan.commands[i].kind == CommandKind::Record &&
+        plan.commands[i].event == plan.commands[wait].event)
+      return fmt::format("its stream '{}'", plan.streams[plan.commands[i].stream]);
+  return "an event of an earlier run";
+}
+
+std::string waitedFor(const Plan &plan, uint32_t index) {
+  const Command &command = plan.commands[index];
+  if (command.kind == CommandKind::Collective) {
+    const std::vector<int64_t> &team = plan.collectives[command.collective].team;
+    return peersText(plan, {team.begin(), team.end()});
+  }
+  if (command.kind == CommandKind::Group) {
+    std::set<int64_t> peers;
+    for (const PlanMessage &message : plan.groups[command.group])
+      peers.insert(message.peer);
+    return peersText(plan, std::move(peers));
+  }
+  if (command.kind == CommandKind::Await && command.endpoint != kNone)
+    return fmt::format("rank {}", plan.endpoints[command.endpoint].peer);
+  if (command.kind == CommandKind::WaitEvent)
+    return recordingStream(plan, index);
+  return "a flag";
+}
+
+} // namespace
+
+std::optional<CommandId> CommandId::unpack(uint64_t packed) {
+  const CommandId id{static_cast<uint32_t>(packed >> 32), static_cast<uint32_t>(packed)};
+  return id.run == 0 || id.command == kNoCommand ? std::nullopt : std::optional(id);
+}
+
+QueueView viewOf(const QueueSlot &slot) {
+  QueueView queue;
+  queue.current = CommandId::unpack(slot.current.load(kRelaxed));
+  queue.lastDone = CommandId::unpack(slot.lastDone.load(kRelaxed));
+  queue.sinceNs = slot.sinceNs.load(kRelaxed);
+  queue.isWaiting = queue.current && slot.isWaiting.load(kRelaxed) != 0;
+  queue.flagValue = slot.flagValue.load(kRelaxed);
+  queue.wantedValue = slot.wantedValue.load(kRelaxed);
+  return queue;
+}
+
+// -- Plans. --
+
+void KnownPlans::add(llvm::ArrayRef<Plan> plans) {
+  if (plans.empty())
+    programs_.clear();
+  else
+    programs_[plans.front().firstCommand] = plans;
+}
+
+void KnownPlans::remove(llvm::ArrayRef<Plan> plans) {
+  const auto found = programs_.find(plans.front().firstCommand);
+  if (found != programs_.end() && found->second.data() == plans.data())
+    programs_.erase(found);
+}
+
+const Plan *KnownPlans::find(int64_t rank, uint32_t command) const {
+  auto after = programs_.upper_bound(command);
+  if (after == programs_.begin())
+    return nullptr;
+  for (const Plan &plan : std::prev(after)->second)
+    if (plan.rank == rank && commandOf(&plan, {0, command}))
+      return &plan;
+  return nullptr;
+}
+
+const Command *commandOf(const Plan *plan, CommandId id) {
+  if (!plan || id.command - plan->firstCommand >= plan->commands.size())
+    return nullptr;
+  return &plan->commands[id.command - plan->firstCommand];
+}
+
+const Endpoint *endpointAwaitedIn(const Plan *plan, CommandId id) {
+  const Command *command = commandOf(plan, id);
+  const bool isAwait =
+      command && command->kind == CommandKind::Await && command->endpoint < plan->endpoints.size();
+  return isAwait ? &plan->endpoints[command->endpoint] : nullptr;
+}
+
+// -- Words. --
+
+const RankView &JobView::at(int64_t rank) const {
+  std::optional<RankView> &view = ranks_[static_cast<size_t>(rank)];
+  if (!view)
+    view = viewOf(memory_.slot(rank));
+  return *view;
+}
+
+const QueueView *JobView::leadingQueue(int64_t rank) const {
+  auto key = [&](const QueueView &queue) {
     const Command *command = commandOf(plan(rank, *queue.current), *queue.current);
     const bool waitsForQueue = command && command->kind == CommandKind::WaitEvent;
     return std::pair(!queue.isWaiting ? 0 : waitsForQueue ? 2 : 1, queue.sinceNs);
   };
-  const QueueSnapshot *best = nullptr;
-  for (const QueueSnapshot &queue : at(rank).queues)
+  const QueueView *best = nullptr;
+  for (const QueueView &queue : at(rank).queues)
     if (queue.current && (!best || key(queue) < key(*best)))
       best = &queue;
   return best;
 }
 
-std::string JobView::rankText(int64_t rank) const {
-  const QueueSnapshot *queue = leadingQueue(rank);
-  return queue ? queueText(rank, *queue) : hostText(rank);
-}
-
-std::string JobView::queueText(int64_t rank, const QueueSnapshot &queue) const {
-  const std::string text =
-      queue.isWaiting ? waitText(rank, queue)
-                      : fmt::format("rank {} is in {}", rank, commandText(rank, *queue.current));
-  return text + lasting(queue.sinceNs) + lastCompleted(rank, &queue);
-}
-
-std::string JobView::hostText(int64_t rank) const {
-  const RankSnapshot &snapshot = at(rank);
-  std::string text = activityText(rank);
-  if (snapshot.state == RankState::Absent)
-    return text;
-  if (snapshot.state == RankState::Joined)
-    text += lasting(snapshot.activitySinceNs);
-  return text + lastCompleted(rank, nullptr);
-}
-
-std::string JobView::waitText(int64_t rank, const QueueSnapshot &queue) const {
-  const CommandId id = *queue.current;
+std::string JobView::activityText(int64_t rank, const QueueView *queue) const {
+  if (!queue)
+    return fmt::format("rank {} {}", rank, activityOf(at(rank)));
+  const CommandId id = *queue->current;
+  if (!queue->isWaiting)
+    return fmt::format("rank {} is in {}", rank, commandText(rank, id));
   const Plan *plan = this->plan(rank, id);
-  const Command *command = commandOf(plan, id);
-  if (!command)
+  if (!plan)
     return fmt::format("rank {} waits in {}", rank, commandText(rank, id));
-  std::string text = fmt::format("rank {} waits for {}", rank,
-                                 braid::waitText(*plan, id.command - plan->firstCommand, id.run));
-  if (command->kind == CommandKind::Await)
-    text += fmt::format(" (the flag is {}, wanted {})", queue.flagValue, queue.wantedValue);
+  std::string text =
+      fmt::format("rank {} waits for {} in {}", rank,
+                  waitedFor(*plan, id.command - plan->firstCommand), commandText(rank, id));
+  if (commandOf(plan, id)->kind == CommandKind::Await)
+    text += fmt::format(" (the flag is {}, wanted {})", queue->flagValue, queue->wantedValue);
   return text;
 }
 
-std::string JobView::activityText(int64_t rank) const {
-  return fmt::format("rank {} {}", rank, activityOf(at(rank)));
+std::string JobView::text(int64_t rank, const QueueView *queue) const {
+  const RankView &view = at(rank);
+  std::string text = activityText(rank, queue);
+  if (view.state == RankState::Absent)
+    return text;
+  const uint64_t sinceNs = queue ? queue->sinceNs : view.hasJoined() ? view.activitySinceNs : 0;
+  if (sinceNs != 0)
+    text += ", for " + durationText(nowNs_ - std::min(nowNs_, sinceNs));
+  return text + lastCompleted(rank, queue);
 }
 
 std::string JobView::commandText(int64_t rank, CommandId id) const {
   const Plan *plan = this->plan(rank, id);
-  return plan ? braid::commandText(*plan, id.command - plan->firstCommand, id.run)
-              : fmt::format("command {}, run {}", id.command, id.run);
+  const Command *command = commandOf(plan, id);
+  return fmt::format("{}, run {}",
+                     command && command->origin < plan->origins.size()
+                         ? describeOrigin(*plan, command->origin)
+                         : fmt::format("command {}", id.command),
+                     id.run);
 }
 
-std::string JobView::lastCompleted(int64_t rank, const QueueSnapshot *queue) const {
+std::string JobView::lastCompleted(int64_t rank, const QueueView *queue) const {
   std::optional<CommandId> last = queue ? queue->lastDone : std::nullopt;
   if (!last)
-    for (const QueueSnapshot &each : at(rank).queues)
-      if (each.lastDone && (!last || hasReached(*each.lastDone, *last)))
-        last = each.lastDone;
+    for (const QueueView &each : at(rank).queues)
+      last = std::max(last, each.lastDone);
   return last ? "; last completed: " + commandText(rank, *last) : "; nothing completed yet";
-}
-
-/// ", for 0.4 s", or nothing if nobody wrote down since when.
-std::string JobView::lasting(uint64_t sinceNs) const {
-  if (sinceNs == 0)
-    return "";
-  return ", for " + durationText(nowNs_ - std::min(nowNs_, sinceNs));
 }
 
 std::string durationText(uint64_t ns) {

@@ -6,7 +6,6 @@
 
 #include "runtime/execute/host_memory.h"
 #include "runtime/job/bootstrap/futex.h"
-#include "runtime/job/stall_cause.h"
 #include "runtime/warn.h"
 
 #include <fmt/format.h>
@@ -25,7 +24,6 @@ namespace braid {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::nanoseconds;
 
 /// The last signals of a rank that has left are seen within this.
 constexpr milliseconds kAfterLeaving{1000};
@@ -33,8 +31,6 @@ constexpr milliseconds kAfterLeaving{1000};
 constexpr milliseconds kForDecision{1000};
 /// Blocks begin at pages: the kernel gives and takes whole ones, and a GPU's driver registers them.
 const size_t kPage = std::max<size_t>(4096, static_cast<size_t>(sysconf(_SC_PAGESIZE)));
-
-uint64_t ns(milliseconds time) { return static_cast<uint64_t>(nanoseconds(time).count()); }
 
 /// Often enough for a watchdog to keep the timeout, seldom enough to cost nothing.
 milliseconds watchPeriod(milliseconds timeout) {
@@ -48,23 +44,6 @@ bool fitsThisMachine(size_t bytes) {
 }
 
 } // namespace
-
-// -- When everything stands still. --
-
-StallRule::StallRule(milliseconds timeout, milliseconds period)
-    : timeout_(ns(timeout)), tooLate_(ns(std::max(4 * period, timeout / 4))) {}
-
-bool StallRule::isStalled(uint64_t now, uint64_t progress, bool isBlocked, uint64_t blockedSince,
-                          uint64_t underWay) {
-  const bool wasAway = now - lastAsked_ > tooLate_; // also when asked for the first time
-  lastAsked_ = now;
-  if (wasAway || progress != lastProgress_) {
-    lastProgress_ = progress;
-    lastMove_ = now;
-    return false;
-  }
-  return isBlocked && now >= std::max(lastMove_, blockedSince) + timeout_ + underWay;
-}
 
 // -- The host thread's calls. --
 
@@ -81,12 +60,9 @@ private:
 };
 
 ProcessGroup::ProcessGroup(std::unique_ptr<Client> client, milliseconds timeout)
-    : RankGroup(client->ranks(), boundedTime(timeout), client->memory().outcome()),
-      client_(std::move(client)), period_(watchPeriod(timeout)), warn_(warnOnStderr), pool_(kPage),
-      stallRule_(RankGroup::timeout(), period_), waits_(kQueueSlots) {
-  for (Wait &wait : waits_)
-    wait.ofRank.resize(static_cast<size_t>(size()));
-}
+    : RankGroup(client->memory(), boundedTime(timeout)), client_(std::move(client)),
+      period_(watchPeriod(timeout)), warn_(warnOnStderr), pool_(kPage),
+      stallRule_(RankGroup::timeout(), period_), waits_(kQueueSlots) {}
 
 ProcessGroup::~ProcessGroup() {
   for (auto &[key, mapping] : imports_)
@@ -113,15 +89,14 @@ void ProcessGroup::forgetPlans(llvm::ArrayRef<Plan> plans) {
 }
 
 void ProcessGroup::setActivity(HostActivity activity) {
-  slot().activitySinceNs.store(monotonicNs(), std::memory_order_relaxed);
-  slot().activity.store(static_cast<uint32_t>(activity), std::memory_order_relaxed);
+  slot().setActivity(activity);
   tick();
 }
 
 void ProcessGroup::tick() { slot().arrivals.fetch_add(1, std::memory_order_relaxed); }
 
 CommonClock ProcessGroup::commonClock() const {
-  const JobMemory::Network network = client_->memory().network();
+  const JobMemory::Network network = memory().network();
   return {network.clockOffsetNs, static_cast<int64_t>(network.clockErrorNs)};
 }
 
@@ -129,11 +104,6 @@ void ProcessGroup::abort(const Status &cause) {
   memory().abort({cause, rank()});
   memory().awaitDecision();
   wakeOthers();
-}
-
-Status ProcessGroup::failure() const {
-  std::optional<JobCause> cause = client_->memory().cause();
-  return cause ? cause->status : Status::ok();
 }
 
 Result<std::vector<std::string>> ProcessGroup::allGather(std::string mine) {
@@ -156,11 +126,7 @@ Result<std::vector<std::string>> ProcessGroup::allGather(std::string mine) {
 Status ProcessGroup::commit() {
   Doing doing(*this, HostActivity::Committing);
   const uint32_t step = steps_.fetch_add(1, std::memory_order_relaxed) + 1;
-  const Status met = client_->meetAtCommit(step);
-  if (memory().committed() < step)
-    abort(met.isOk() ? badInput("expected all ranks to commit, but another is in another call")
-                     : met);
-  return memory().committed() >= step ? Status::ok() : failure();
+  return committed(step, client_->meetAtCommit(step));
 }
 
 Status ProcessGroup::waitForDevice(int64_t, Drain drain) {
@@ -168,7 +134,7 @@ Status ProcessGroup::waitForDevice(int64_t, Drain drain) {
   std::optional<uint64_t> giveUp;
   while (!drain.isDone()) {
     if (isAborted() && !giveUp)
-      giveUp = monotonicNs() + (isStuck_ ? 0 : ns(kGrace));
+      giveUp = monotonicNs() + (isStuck_ ? 0 : inNs(kGrace));
     if (giveUp && monotonicNs() >= *giveUp) {
       isStuck_ = true;
       Status cause = failure();
@@ -318,7 +284,7 @@ bool ProcessGroup::close(AfterAbort afterAbort) {
   isClosing_.store(true, std::memory_order_relaxed);
   slot().closed.store(1, std::memory_order_release);
   futexWake(&slot().closed, FutexScope::Processes);
-  const uint64_t giveUp = monotonicNs() + ns(std::min(timeout(), milliseconds(2000)));
+  const uint64_t giveUp = monotonicNs() + inNs(std::min(timeout(), milliseconds(2000)));
   const bool waitsOn = afterAbort == AfterAbort::Waits;
   bool areAllGone = true;
   for (int64_t peer = 0; peer < size(); ++peer) {
@@ -407,7 +373,7 @@ void ProcessGroup::watchProposal() {
     proposedNs_ = 0;
   else if (proposedNs_ == 0)
     proposedNs_ = now;
-  else if (now - proposedNs_ >= ns(kForDecision) + memory().network().roundTripNs)
+  else if (now - proposedNs_ >= inNs(kForDecision) + memory().network().roundTripNs)
     memory().decideHere();
 }
 
@@ -425,7 +391,8 @@ void ProcessGroup::watchStall() {
   // The host may wait by other means than ours for what the device waits for.
   const uint32_t queues = std::min(slot().queues.load(std::memory_order_relaxed), kQueueSlots);
   for (uint32_t i = 0; i < queues && !isBlocked; ++i)
-    if (const QueueSlot &queue = slot().queue[i]; queue.isWaiting.load(std::memory_order_relaxed)) {
+    if (const QueueSlot &queue = slot().queue[i];
+        queue.isWaiting.load(std::memory_order_relaxed) != 0) {
       isBlocked = true;
       since = queue.sinceNs.load(std::memory_order_relaxed);
     }
@@ -438,86 +405,39 @@ void ProcessGroup::watchStall() {
 }
 
 void ProcessGroup::watchWaits() {
-  const uint64_t now = monotonicNs();
   const uint32_t queues = std::min(slot().queues.load(std::memory_order_relaxed), kQueueSlots);
-  for (uint32_t queue = 0; queue < queues; ++queue)
-    watchWait(queue, now);
-}
-
-void ProcessGroup::watchWait(uint32_t queue, uint64_t now) {
-  const QueueSlot &watched = slot().queue[queue];
-  Wait &wait = waits_[queue];
-  const uint64_t command = watched.isWaiting.load(std::memory_order_relaxed) == 0
-                               ? ~uint64_t(0)
-                               : watched.current.load(std::memory_order_relaxed);
-  if (command != wait.command) {
-    wait.command = command;
-    wait.isWarned = false;
-    wait.peerLeftNs = 0;
-    wait.progress = memory().progress();
-    for (int64_t peer = 0; peer < size(); ++peer)
-      wait.ofRank[static_cast<size_t>(peer)] = memory().slot(peer).progress();
-    return;
+  for (uint32_t i = 0; i < queues; ++i) {
+    const QueueView queue = viewOf(slot().queue[i]);
+    const std::optional<CommandId> command = queue.isWaiting ? queue.current : std::nullopt;
+    if (command != waits_[i].command)
+      waits_[i] = {command, memory().progress()};
+    else if (command)
+      watchWait(waits_[i], queue);
   }
-  if (command == ~uint64_t(0))
-    return;
-  watchPeer(wait, now);
-  const uint64_t waited = now - std::min(now, watched.sinceNs.load(std::memory_order_relaxed));
-  if (wait.isWarned || waited < ns(timeout()) / 4 || memory().progress() == wait.progress)
-    return;
-  wait.isWarned = true;
-  warnAbout(wait, command, waited);
 }
 
-/// The command of another rank that a queue waits for.
-struct ProcessGroup::Awaited {
-  const Plan *plan;
-  CommandId id;
-  uint32_t origin;
-  int64_t peer;
-};
-
-/// Under plansMutex_, as long as its result is used.
-std::optional<ProcessGroup::Awaited> ProcessGroup::awaited(uint64_t command) const {
-  const CommandId id{static_cast<uint32_t>(command >> 32), static_cast<uint32_t>(command)};
-  const Plan *plan = plans_.find(rank(), id.command);
-  const Command *waiting = commandOf(plan, id);
-  if (!waiting || waiting->kind != CommandKind::Await ||
-      waiting->endpoint >= plan->endpoints.size())
-    return std::nullopt;
-  return Awaited{plan, id, waiting->origin, plan->endpoints[waiting->endpoint].peer};
-}
-
-/// A rank that has left signals nothing any more. Its last signals may be on their way.
-void ProcessGroup::watchPeer(Wait &wait, uint64_t now) {
+/// A rank that has left signals nothing any more; its last signals may be on their way. A rank that
+/// is slow is only worth a warning.
+void ProcessGroup::watchWait(Wait &wait, const QueueView &queue) {
   std::lock_guard lock(plansMutex_);
-  const std::optional<Awaited> what = awaited(wait.command);
-  if (!what || memory().slot(what->peer).state.load(std::memory_order_relaxed) !=
-                   static_cast<uint32_t>(RankState::Left))
+  const Endpoint *awaited =
+      endpointAwaitedIn(plans_.find(rank(), wait.command->command), *wait.command);
+  if (!awaited)
     return;
-  if (wait.peerLeftNs == 0)
-    wait.peerLeftNs = now;
-  if (now - wait.peerLeftNs < ns(kAfterLeaving))
-    return;
-  memory().abort(
-      {peerFailed("rank {} has left the job: rank {} waits for it in {}, run {}", what->peer,
-                  rank(), describeOrigin(*what->plan, what->origin), what->id.run),
-       what->peer});
-}
-
-void ProcessGroup::warnAbout(const Wait &wait, uint64_t command, uint64_t waitedNs) {
-  std::lock_guard lock(plansMutex_);
-  const std::optional<Awaited> what = awaited(command);
-  if (!what)
-    return;
-  const int64_t peer = what->peer;
-  const bool doesPeerMove =
-      memory().slot(peer).progress() != wait.ofRank[static_cast<size_t>(peer)];
-  warn_(fmt::format("rank {} has waited {:.1f} s for rank {} in {}, run {}; {}", rank(),
-                    static_cast<double>(waitedNs) * 1e-9, peer,
-                    describeOrigin(*what->plan, what->origin), what->id.run,
-                    doesPeerMove ? fmt::format("rank {} makes progress", peer)
-                                 : std::string("other ranks make progress")));
+  const uint64_t now = monotonicNs(), waited = now - std::min(now, queue.sinceNs);
+  auto text = [&] { return JobView(memory(), plans_).activityText(rank(), &queue); };
+  if (memory().slot(awaited->peer).state.load(std::memory_order_relaxed) ==
+      static_cast<uint32_t>(RankState::Left)) {
+    if (wait.peerLeftNs == 0)
+      wait.peerLeftNs = now;
+    if (now - wait.peerLeftNs >= inNs(kAfterLeaving))
+      memory().abort(
+          {peerFailed("rank {} has left the job: {}", awaited->peer, text()), awaited->peer});
+  } else if (!wait.isWarned && waited >= inNs(timeout()) / 4 &&
+             memory().progress() != wait.progress) {
+    wait.isWarned = true;
+    warn_(fmt::format("{}, for {}; other ranks make progress", text(), durationText(waited)));
+  }
 }
 
 } // namespace braid

@@ -12,7 +12,7 @@
 #include "runtime/execute/rank_group.h"
 #include "runtime/job/bootstrap/client.h"
 #include "runtime/job/calls.h"
-#include "runtime/job/job_snapshot.h"
+#include "runtime/job/stall_cause.h"
 
 #include <condition_variable>
 #include <map>
@@ -21,22 +21,6 @@
 #include <vector>
 
 namespace braid {
-
-/// Says when everything has stood still for too long. All times in ns, of one clock.
-class StallRule {
-public:
-  explicit StallRule(std::chrono::milliseconds timeout, std::chrono::milliseconds period);
-  /// To be asked once a period. `progress` is that of all ranks; the rank's host thread has been
-  /// `isBlocked` since `blockedSince`. If the last question is longer ago than a few periods, this
-  /// process was stopped itself and has missed what the others did meanwhile: the time starts anew.
-  /// Progress of other hosts is seen after `underWay` at the latest.
-  bool isStalled(uint64_t now, uint64_t progress, bool isBlocked, uint64_t blockedSince,
-                 uint64_t underWay = 0);
-
-private:
-  const uint64_t timeout_, tooLate_;
-  uint64_t lastAsked_ = 0, lastMove_ = 0, lastProgress_ = 0;
-};
 
 /// One rank of a job and its watchdog. Calls are made by the rank's host thread, but for those of
 /// RankGroup and abort(), which anyone may call.
@@ -59,8 +43,7 @@ public:
 
   int64_t rank() const override { return client_->rank(); }
   int64_t size() const override { return RankGroup::size(); }
-  JobMemory &memory() { return client_->memory(); }
-  RankSlot &slot() { return memory().slot(rank()); }
+  RankSlot &slot() const { return memory().slot(rank()); }
   /// As Cluster::setPlans and forgetPlans.
   void setPlans(llvm::ArrayRef<Plan> plans);
   void forgetPlans(llvm::ArrayRef<Plan> plans);
@@ -74,7 +57,7 @@ public:
 
   bool spansProcesses() const override { return true; }
   void abort(const Status &cause) override;
-  Status failure() const override;
+  Status failure() const override { return RankGroup::failure(); }
   Result<void *> allocateSymmetric(int64_t rank, int64_t bytes) override;
   Result<std::string> exportMemory(int64_t rank, void *base) override;
   void releaseSymmetric(int64_t rank, void *base) override;
@@ -92,7 +75,7 @@ public:
   Result<std::vector<std::string>> allGather(std::string mine) override;
   Status commit() override;
   void tick() override;
-  void noteCall(JobCall call, uint32_t program) override { calls_.note(slot(), call, program); }
+  void noteCall(JobCall call, uint32_t program) override { braid::noteCall(slot(), call, program); }
   void noteUnseenRuns() override { slot().hasUnseenRuns.store(1, std::memory_order_relaxed); }
   CommonClock commonClock() const override;
 
@@ -130,11 +113,10 @@ private:
 
   /// A wait of one queue, as the watchdog first saw it.
   struct Wait {
-    uint64_t command = ~uint64_t(0); ///< as QueueSlot::current
+    std::optional<CommandId> command; ///< in which it waits
+    uint64_t progress = 0;            ///< sum over all ranks
+    uint64_t peerLeftNs = 0; ///< since when the rank that it waits for is known to have left
     bool isWarned = false;
-    uint64_t peerLeftNs = 0;      ///< since when the rank that it waits for is known to have left
-    uint64_t progress = 0;        ///< sum over all ranks
-    std::vector<uint64_t> ofRank; ///< progress of each
   };
   void endWatchdog();
   void watch();
@@ -144,11 +126,7 @@ private:
   void watchProposal();
   void watchCalls();
   void watchWaits();
-  void watchWait(uint32_t queue, uint64_t now);
-  struct Awaited;
-  std::optional<Awaited> awaited(uint64_t command) const;
-  void watchPeer(Wait &wait, uint64_t now);
-  void warnAbout(const Wait &wait, uint64_t command, uint64_t waitedNs);
+  void watchWait(Wait &wait, const QueueView &queue);
 
   std::unique_ptr<Client> client_;
   const std::chrono::milliseconds period_; ///< the watchdog's
@@ -157,7 +135,6 @@ private:
 
   // The host thread's; the watchdog looks at some of it.
   std::atomic<uint32_t> steps_{0}; ///< commits begun
-  CallLog calls_;
   std::atomic<bool> isClosing_{false};
   bool isStuck_ = false; ///< a worker did not come back after an abort
   /// Addresses; the kernel has pages only where blocks are.

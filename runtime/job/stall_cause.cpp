@@ -1,8 +1,7 @@
-//===- runtime/job/stall_cause.cpp - the cause of a job that stands still ---------------------===//
+//===- runtime/job/stall_cause.cpp - when a job stands still, and why -------------------------===//
 
 #include "runtime/job/stall_cause.h"
 #include "ir/counted.h"
-#include "runtime/job/job_view.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
@@ -10,195 +9,136 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 namespace braid {
 
 namespace {
 
-constexpr size_t kMaxReportedRanks = 16;
-/// The first line names this many waits of a cycle.
-constexpr size_t kMaxWaitsOfCycle = 4;
+using std::chrono::milliseconds;
 
-bool isInOwnCode(const RankSnapshot &rank) {
+constexpr size_t kMaxReportedRanks = 16;
+/// The first line names this many waits of ranks that wait for each other.
+constexpr int64_t kMaxWaits = 4;
+
+bool isInOwnCode(const RankView &rank) {
   return rank.activity == HostActivity::OwnCode || rank.activity == HostActivity::Preparing;
 }
 
 // -- Waits. --
 
-/// A queue of a rank that waits, or its host thread.
-struct Waiter {
-  static constexpr int64_t kHost = -1;
-  int64_t rank = 0;
-  int64_t queue = kHost;
-  auto operator<=>(const Waiter &) const = default;
-};
-
-/// A waiter waits for one of these. The one that tells most about a stall is the first.
+/// A wait is for one of these. The one that tells most about a stall is the first.
 enum class Reason {
   Gone,       ///< a rank that takes no part (any more)
   OwnCode,    ///< a host thread that waits for nobody, or has not said its part
-  Lost,       ///< a signal or an event that its rank has gone past
+  Lost,       ///< a signal that its rank has gone past
   Idle,       ///< a queue that has nothing to do, or does not do it
   HostSilent, ///< the job's host, after all ranks have come to a gathering
-  Waiter,     ///< another waiter
   Unknown,    ///< a command that no Plan names
+  Waiter,     ///< something that waits itself
 };
 
-/// The waiter that another one waits for; or, for another reason, the host thread of the rank to
-/// blame, with rank -1 if it is none.
+/// The reason of a wait, and the rank to blame for it, or -1.
 struct Awaited {
-  Reason reason = Reason::Unknown;
-  Waiter at = {-1};
+  Reason reason;
+  int64_t rank = -1;
 };
 
-/// All waits of a job in which no queue works. A chain of waits leads to a reason other than
-/// Waiter, or around a cycle.
-class Waits {
-public:
-  explicit Waits(const JobView &job) : job_(job) {
-    for (int64_t rank = 0; rank < job.ranks(); ++rank) {
-      const RankSnapshot &snapshot = job.at(rank);
-      for (size_t i = 0; i < snapshot.queues.size(); ++i)
-        if (snapshot.queues[i].isWaiting)
-          waits_[{rank, static_cast<int64_t>(i)}] = awaitedBy(rank, *snapshot.queues[i].current);
-      if (snapshot.state == RankState::Joined && !isInOwnCode(snapshot))
-        waits_[{rank}] = awaitedByHost(rank);
-    }
-  }
+Awaited hostOf(const JobView &job, int64_t rank) {
+  const RankView &view = job.at(rank);
+  if (!view.hasJoined())
+    return {Reason::Gone, rank};
+  return {isInOwnCode(view) || view.isSpeaking ? Reason::OwnCode : Reason::Waiter, rank};
+}
 
-  using Wait = std::pair<const Waiter, Awaited>;
-  /// The wait with the most telling reason, or null. A wait of the rank to blame itself comes last.
-  const Wait *mostTelling() const {
-    auto key = [](const Wait &wait) {
-      return std::pair(wait.second.reason, wait.first.rank == wait.second.at.rank);
-    };
-    const Wait *best = nullptr;
-    for (const Wait &wait : waits_)
-      if (wait.second.reason < Reason::Waiter && (!best || key(wait) < key(*best)))
-        best = &wait;
-    return best;
-  }
+/// The queue that runs a stream of a rank, or null if no slot shows it.
+const QueueView *queueOf(const RankView &rank, uint32_t stream) {
+  const size_t queues = rank.queues.size();
+  if (queues == 0 || (stream >= queues && queues >= kQueueSlots))
+    return nullptr;
+  return &rank.queues[stream % queues];
+}
 
-  /// Waiters each of which waits for the next one, and the last for the first; or none.
-  std::vector<Waiter> cycle() const {
-    for (const auto &[start, awaited] : waits_) {
-      Waiter at = start;
-      size_t steps = 0;
-      for (; steps <= waits_.size() && waits_.at(at).reason == Reason::Waiter; ++steps)
-        at = waits_.at(at).at;
-      if (steps <= waits_.size())
-        continue;
-      std::vector<Waiter> cycle = {at};
-      while (waits_.at(cycle.back()).at != at)
-        cycle.push_back(waits_.at(cycle.back()).at);
-      std::rotate(cycle.begin(), std::min_element(cycle.begin(), cycle.end()), cycle.end());
-      return cycle;
-    }
-    return {};
+/// The signal that the endpoint `mine` of `plan` awaits, in the Plan of its peer. Null: not known.
+const Command *signalFor(const Plan &plan, const Endpoint &mine, const Plan &peer) {
+  for (const Command &command : peer.commands) {
+    if (command.kind != CommandKind::Signal)
+      continue;
+    const Endpoint &theirs = peer.endpoints[command.endpoint];
+    if (theirs.peer == plan.rank && theirs.channel == mine.channel &&
+        theirs.sequence == mine.sequence && theirs.direction != mine.direction)
+      return &command;
   }
+  return nullptr;
+}
 
-private:
-  Awaited awaitedBy(int64_t rank, CommandId id) const {
-    const Plan *plan = job_.plan(rank, id);
-    const Command *command = commandOf(plan, id);
-    if (command && command->kind == CommandKind::Await && command->endpoint != kNone)
-      return signalOf(*plan, plan->endpoints[command->endpoint], id.run);
-    if (command && command->kind == CommandKind::WaitEvent)
-      return recordOf(*plan, id);
-    return {};
+/// A queue of `rank` waits in the command `id`: what becomes of the signal?
+Awaited signalAwaitedIn(const JobView &job, int64_t rank, CommandId id) {
+  const Plan *plan = job.plan(rank, id);
+  const Command *command = commandOf(plan, id);
+  if (command && command->kind == CommandKind::WaitEvent)
+    return {Reason::Waiter};
+  const Endpoint *mine = endpointAwaitedIn(plan, id);
+  if (!mine || mine->peer < 0 || mine->peer >= job.ranks())
+    return {Reason::Unknown};
+  const Plan *peer = job.plan(mine->peer, {id.run, plan->firstCommand});
+  const Command *signal = peer ? signalFor(*plan, *mine, *peer) : nullptr;
+  if (!signal)
+    return {Reason::Unknown};
+  const RankView &view = job.at(mine->peer);
+  const QueueView *queue = queueOf(view, signal->stream);
+  const auto index = static_cast<uint32_t>(signal - peer->commands.data());
+  if (queue && commandOf(peer, queue->lastDone.value_or(CommandId{0, kNoCommand})) &&
+      *queue->lastDone >= CommandId{id.run, peer->firstCommand + index})
+    return {Reason::Lost, mine->peer};
+  if (!view.hasJoined())
+    return {Reason::Gone, mine->peer};
+  if (queue && queue->isWaiting)
+    return {Reason::Waiter};
+  if (view.runs >= id.run && !isInOwnCode(view))
+    return {Reason::Idle, mine->peer};
+  return hostOf(job, mine->peer);
+}
+
+/// The host thread of `rank` waits: for what? A rank that cannot come to a gathering is named
+/// first, then one that does something else.
+Awaited awaitedByHost(const JobView &job, int64_t rank) {
+  const RankView &view = job.at(rank);
+  if (view.isSpeaking)
+    return {Reason::OwnCode, rank};
+  if (view.activity == HostActivity::InSynchronize) {
+    const bool waits = llvm::any_of(view.queues, [](const QueueView &q) { return q.isWaiting; });
+    return waits ? Awaited{Reason::Waiter} : Awaited{Reason::Idle, rank};
   }
-
-  /// An await waits for the signal of the endpoint on its peer that matches its own.
-  Awaited signalOf(const Plan &plan, const Endpoint &mine, uint32_t run) const {
-    const bool isRank = mine.peer >= 0 && mine.peer < job_.ranks();
-    const Plan *peer = isRank ? job_.plan(mine.peer, {run, plan.firstCommand}) : nullptr;
-    for (uint32_t i = 0; peer && i < peer->commands.size(); ++i) {
-      const Command &command = peer->commands[i];
-      if (command.kind == CommandKind::Signal &&
-          isMatch(peer->endpoints[command.endpoint], mine, plan.rank))
-        return completionOf(*peer, {run, peer->firstCommand + i}, command.stream);
-    }
-    return {};
+  Awaited missing{Reason::HostSilent};
+  for (int64_t peer = 0; peer < job.ranks(); ++peer) {
+    const Awaited found = hostOf(job, peer);
+    const bool hasCome = found.reason == Reason::Waiter && job.at(peer).activity == view.activity;
+    if (!hasCome && (missing.rank < 0 || found.reason < missing.reason))
+      missing = found;
   }
+  return missing;
+}
 
-  static bool isMatch(const Endpoint &theirs, const Endpoint &mine, int64_t myRank) {
-    return theirs.peer == myRank && theirs.channel == mine.channel &&
-           theirs.sequence == mine.sequence && theirs.direction != mine.direction;
-  }
-
-  Awaited recordOf(const Plan &plan, CommandId wait) const {
-    const uint32_t index = wait.command - plan.firstCommand;
-    for (uint32_t i = index; i-- > 0;)
-      if (plan.commands[i].kind == CommandKind::Record &&
-          plan.commands[i].event == plan.commands[index].event)
-        return completionOf(plan, {wait.run, plan.firstCommand + i}, plan.commands[i].stream);
-    return {};
-  }
-
-  /// A waiter waits for `wanted`, a command of `plan`: this says what its rank does instead.
-  Awaited completionOf(const Plan &plan, CommandId wanted, uint32_t stream) const {
-    const RankSnapshot &snapshot = job_.at(plan.rank);
-    const std::optional<uint32_t> queue = queueOf(stream, snapshot.queues.size());
-    if (hasCompleted(plan, snapshot, queue, wanted))
-      return {Reason::Lost, {plan.rank}};
-    if (snapshot.state != RankState::Joined)
-      return {Reason::Gone, {plan.rank}};
-    if (queue && snapshot.queues[*queue].isWaiting)
-      return {Reason::Waiter, {plan.rank, *queue}};
-    if (hasReached({snapshot.runs, 0}, {wanted.run, 0}) && !isInOwnCode(snapshot))
-      return {Reason::Idle, {plan.rank}};
-    return host(plan.rank);
-  }
-
-  /// The queue says so if its last command was one of that Plan, else the flight ring does.
-  static bool hasCompleted(const Plan &plan, const RankSnapshot &rank,
-                           std::optional<uint32_t> queue, CommandId wanted) {
-    const std::optional<CommandId> done = queue ? rank.queues[*queue].lastDone : std::nullopt;
-    if (done && commandOf(&plan, *done))
-      return hasReached(*done, wanted);
-    return llvm::any_of(rank.flight, [&](const FlightSnapshot &entry) {
-      return entry.id == wanted && entry.endNs != 0;
-    });
-  }
-
-  Awaited host(int64_t rank) const {
-    const RankSnapshot &snapshot = job_.at(rank);
-    if (snapshot.state != RankState::Joined)
-      return {Reason::Gone, {rank}};
-    const bool waits = !isInOwnCode(snapshot) && !snapshot.isSpeaking;
-    return {waits ? Reason::Waiter : Reason::OwnCode, {rank}};
-  }
-
-  Awaited awaitedByHost(int64_t rank) const {
-    const RankSnapshot &snapshot = job_.at(rank);
-    if (snapshot.isSpeaking)
-      return {Reason::OwnCode, {rank}};
-    if (snapshot.activity != HostActivity::InSynchronize)
-      return rankThatHasNotCome(snapshot.activity);
-    for (size_t i = 0; i < snapshot.queues.size(); ++i)
-      if (snapshot.queues[i].isWaiting)
-        return {Reason::Waiter, {rank, static_cast<int64_t>(i)}};
-    return {Reason::Idle, {rank}};
-  }
-
-  /// All ranks are to come to `gathering`. A rank that cannot is named first, then one that does
-  /// something else.
-  Awaited rankThatHasNotCome(HostActivity gathering) const {
-    Awaited missing{Reason::HostSilent, {-1}};
-    for (int64_t rank = 0; rank < job_.ranks(); ++rank) {
-      const Awaited found = host(rank);
-      const bool hasCome = found.reason == Reason::Waiter && job_.at(rank).activity == gathering;
-      if (!hasCome && (missing.at.rank < 0 || found.reason < missing.reason))
-        missing = found;
-    }
-    return missing;
-  }
-
-  const JobView &job_;
-  std::map<Waiter, Awaited> waits_;
+/// A wait of one of a rank's queues, or of its host thread (null).
+struct Wait {
+  int64_t rank;
+  const QueueView *queue;
+  Awaited awaited;
 };
+
+std::vector<Wait> waitsOf(const JobView &job) {
+  std::vector<Wait> waits;
+  for (int64_t rank = 0; rank < job.ranks(); ++rank) {
+    const RankView &view = job.at(rank);
+    if (view.hasJoined() && !isInOwnCode(view))
+      waits.push_back({rank, nullptr, awaitedByHost(job, rank)});
+    for (const QueueView &queue : view.queues)
+      if (queue.isWaiting)
+        waits.push_back({rank, &queue, signalAwaitedIn(job, rank, *queue.current)});
+  }
+  return waits;
+}
 
 // -- Blame. --
 
@@ -206,19 +146,19 @@ private:
 struct Blame {
   int64_t rank = -1;
   std::string text;
-  std::vector<int64_t> others = {}; ///< further ranks whose lines matter
+  int64_t other = -1; ///< a further rank whose line matters
 };
 
 /// A watchdog that is alive gives a sign within this. It looks sixteen times within the timeout,
 /// but not more often than it could on a loaded machine, nor more seldom than a person would like
 /// to wait.
-uint64_t silenceNs(std::chrono::milliseconds timeout) {
-  const int64_t periodMs = std::clamp<int64_t>(timeout.count() / 16, 5, 50);
-  return static_cast<uint64_t>(std::max(timeout.count() / 2, 4 * periodMs)) * 1000000;
+uint64_t silenceNs(milliseconds timeout) {
+  return inNs(
+      std::max(timeout / 2, 4 * std::clamp(timeout / 16, milliseconds(5), milliseconds(50))));
 }
 
 /// Before its first heartbeat a rank was last alive when it took up what it does.
-uint64_t lastSign(const RankSnapshot &rank) {
+uint64_t lastSign(const RankView &rank) {
   return rank.heartbeatNs != 0 ? rank.heartbeatNs : rank.activitySinceNs;
 }
 
@@ -230,8 +170,8 @@ std::optional<Blame> blameSilentRank(const JobView &job, uint64_t silenceNs) {
   std::optional<int64_t> silent;
   for (int64_t rank = 0; rank < job.ranks(); ++rank) {
     const uint64_t sign = lastSign(job.at(rank));
-    const bool isSilent = job.at(rank).state == RankState::Joined && sign != 0 &&
-                          job.nowNs() > sign && job.nowNs() - sign > silenceNs;
+    const bool isSilent = job.at(rank).hasJoined() && sign != 0 && job.nowNs() > sign &&
+                          job.nowNs() - sign > silenceNs;
     if (isSilent && (!silent || key(rank) < key(*silent)))
       silent = rank;
   }
@@ -244,113 +184,123 @@ std::optional<Blame> blameSilentRank(const JobView &job, uint64_t silenceNs) {
 
 /// The queue that has been longest in a command that waits for nobody.
 std::optional<Blame> blameWorkingQueue(const JobView &job) {
-  const QueueSnapshot *longest = nullptr;
+  const QueueView *longest = nullptr;
   int64_t itsRank = 0;
   for (int64_t rank = 0; rank < job.ranks(); ++rank)
-    for (const QueueSnapshot &queue : job.at(rank).queues) {
-      const bool works =
-          job.at(rank).state == RankState::Joined && queue.current && !queue.isWaiting;
+    for (const QueueView &queue : job.at(rank).queues) {
+      const bool works = job.at(rank).hasJoined() && queue.current && !queue.isWaiting;
       if (works && (!longest || queue.sinceNs < longest->sinceNs)) {
         longest = &queue;
         itsRank = rank;
       }
     }
-  if (!longest)
-    return std::nullopt;
-  return Blame{itsRank, job.queueText(itsRank, *longest)};
+  return longest ? std::optional(Blame{itsRank, job.text(itsRank, longest)}) : std::nullopt;
+}
+
+/// The line says what the rank to blame does, and which wait leads to it.
+Blame blameFor(const JobView &job, const Wait &wait) {
+  const auto [reason, rank] = wait.awaited;
+  std::string text;
+  if (reason == Reason::Lost)
+    text = fmt::format("rank {} has gone past what is waited for: it was lost", rank);
+  else if (reason == Reason::HostSilent)
+    text = "all ranks have come, but the job's host does not answer";
+  else
+    text = job.text(rank, nullptr);
+  if (reason == Reason::Idle)
+    text += "; its queues do not move";
+  if (wait.queue || wait.rank != rank)
+    text += "; " + job.activityText(wait.rank, wait.queue);
+  return {rank, std::move(text), wait.rank};
 }
 
 /// Without a Plan nobody knows who waits for whom; somebody who waits for nobody stands out.
 std::optional<Blame> blameOwnCode(const JobView &job) {
   for (int64_t rank = 0; rank < job.ranks(); ++rank)
-    if (job.at(rank).state == RankState::Joined && isInOwnCode(job.at(rank)) &&
-        !job.leadingQueue(rank))
-      return Blame{rank, job.hostText(rank)};
+    if (job.at(rank).hasJoined() && isInOwnCode(job.at(rank)) && !job.leadingQueue(rank))
+      return Blame{rank, job.text(rank, nullptr)};
   return std::nullopt;
 }
 
-std::string waitText(const JobView &job, Waiter waiter) {
-  return waiter.queue == Waiter::kHost
-             ? job.activityText(waiter.rank)
-             : job.waitText(waiter.rank,
-                            job.at(waiter.rank).queues[static_cast<size_t>(waiter.queue)]);
-}
-
-/// The line says what the rank to blame does, and which wait leads to it.
-Blame blameReason(const JobView &job, Waiter waiter, Awaited awaited) {
-  const int64_t rank = awaited.at.rank;
-  std::string text;
-  if (awaited.reason == Reason::Lost)
-    text = fmt::format("rank {} has gone past what is waited for: it was lost", rank);
-  else if (awaited.reason == Reason::HostSilent)
-    text = "all ranks have come, but the job's host does not answer";
-  else
-    text = job.hostText(rank);
-  if (awaited.reason == Reason::Idle)
-    text += "; its queues do not move";
-  if (waiter != awaited.at)
-    text += "; " + waitText(job, waiter);
-  return {rank, std::move(text), {waiter.rank}};
-}
-
-Blame blameCycle(const JobView &job, const std::vector<Waiter> &cycle) {
+Blame blameNobody(const JobView &job) {
   Blame blame{-1, "the ranks wait for each other"};
-  for (size_t i = 0; i < cycle.size(); ++i) {
-    if (i < kMaxWaitsOfCycle)
-      blame.text += (i == 0 ? ": " : "; ") + waitText(job, cycle[i]);
-    blame.others.push_back(cycle[i].rank);
-  }
-  if (cycle.size() > kMaxWaitsOfCycle)
-    blame.text += fmt::format("; and so on, {} waits in all", cycle.size());
+  for (int64_t rank = 0; rank < std::min(job.ranks(), kMaxWaits); ++rank)
+    blame.text += (rank == 0 ? ": " : "; ") + job.activityText(rank, job.leadingQueue(rank));
+  if (job.ranks() > kMaxWaits)
+    blame.text += "; and so on";
   return blame;
 }
 
-Blame blame(const JobView &job, std::chrono::milliseconds timeout) {
-  if (std::optional<Blame> silent = blameSilentRank(job, silenceNs(timeout)))
-    return *silent;
-  if (std::optional<Blame> working = blameWorkingQueue(job))
-    return *working;
-  const Waits waits(job);
-  if (const Waits::Wait *wait = waits.mostTelling())
-    return blameReason(job, wait->first, wait->second);
-  if (const std::vector<Waiter> cycle = waits.cycle(); !cycle.empty())
-    return blameCycle(job, cycle);
-  return blameOwnCode(job).value_or(Blame{-1, "all ranks wait"});
+/// If nothing works. A wait of the rank to blame itself tells less than one of another rank.
+Blame blameWaits(const JobView &job) {
+  const std::vector<Wait> waits = waitsOf(job);
+  auto key = [](const Wait &wait) {
+    return std::pair(wait.awaited.reason, wait.rank == wait.awaited.rank);
+  };
+  const auto best = std::min_element(waits.begin(), waits.end(),
+                                     [&](const Wait &a, const Wait &b) { return key(a) < key(b); });
+  const Reason reason = best == waits.end() ? Reason::Unknown : best->awaited.reason;
+  if (reason < Reason::Unknown)
+    return blameFor(job, *best);
+  const std::optional<Blame> ownCode = reason == Reason::Unknown ? blameOwnCode(job) : std::nullopt;
+  return ownCode ? *ownCode : blameNobody(job);
 }
 
 /// The first line, and one for each rank, or for those that matter most.
-JobCause causeOf(const JobView &job, Blame blame) {
+JobCause causeOf(const JobView &job, const std::string &headline, const Blame &blame) {
   std::set<int64_t> listed;
   auto list = [&](int64_t rank) {
     if (rank >= 0 && listed.size() < kMaxReportedRanks)
       listed.insert(rank);
   };
   list(blame.rank);
-  llvm::for_each(blame.others, list);
+  list(blame.other);
   llvm::for_each(llvm::seq<int64_t>(0, job.ranks()), list);
+  std::string text = headline + ": " + blame.text;
   for (int64_t rank : listed)
-    blame.text += "\n  " + job.rankText(rank);
+    text += "\n  " + job.rankText(rank);
   const int64_t left = job.ranks() - static_cast<int64_t>(listed.size());
   if (left > 0)
-    blame.text += fmt::format("\n  and {}", counted(left, "more rank"));
-  return {Status(StatusCode::TimedOut, blame.text), blame.rank};
+    text += fmt::format("\n  and {}", counted(left, "more rank"));
+  return {Status(StatusCode::TimedOut, text), blame.rank};
 }
 
 } // namespace
 
-JobCause stallCause(const JobMemory &memory, const KnownPlans &plans,
-                    std::chrono::milliseconds timeout) {
+StallRule::StallRule(milliseconds timeout, milliseconds period)
+    : timeout_(inNs(timeout)), tooLate_(inNs(std::max(4 * period, timeout / 4))) {}
+
+bool StallRule::isStalled(uint64_t now, uint64_t progress, bool isBlocked, uint64_t blockedSince,
+                          uint64_t underWay) {
+  const bool wasAway = now - lastAsked_ > tooLate_; // also when asked for the first time
+  lastAsked_ = now;
+  if (wasAway || progress != lastProgress_) {
+    lastProgress_ = progress;
+    lastMove_ = now;
+    return false;
+  }
+  return isBlocked && now >= std::max(lastMove_, blockedSince) + timeout_ + underWay;
+}
+
+JobCause stallCause(const JobMemory &memory, const KnownPlans &plans, milliseconds timeout) {
   const JobView job(memory, plans);
-  Blame found = blame(job, timeout);
-  found.text = fmt::format("no progress for {} ms: {}", timeout.count(), found.text);
-  return causeOf(job, found);
+  std::optional<Blame> blame = blameSilentRank(job, silenceNs(timeout));
+  if (!blame)
+    blame = blameWorkingQueue(job);
+  return causeOf(job, fmt::format("no progress for {} ms", timeout.count()),
+                 blame ? *blame : blameWaits(job));
+}
+
+JobCause deadlockCause(const JobMemory &memory, const KnownPlans &plans) {
+  const JobView job(memory, plans);
+  return causeOf(job, "deadlock: nothing can go on", blameWaits(job));
 }
 
 JobCause stopCause(const JobMemory &memory, const KnownPlans &plans, int64_t rank,
-                   std::chrono::milliseconds timeout) {
+                   milliseconds timeout) {
   const JobView job(memory, plans);
-  return causeOf(job, {rank, fmt::format("rank {} has been stopped for {} ms: {}", rank,
-                                         timeout.count(), job.rankText(rank))});
+  return causeOf(job, fmt::format("rank {} has been stopped for {} ms", rank, timeout.count()),
+                 {rank, job.rankText(rank)});
 }
 
 } // namespace braid

@@ -11,7 +11,6 @@ namespace braid::test {
 namespace {
 
 using std::chrono::milliseconds;
-using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 constexpr milliseconds kShort(200);
@@ -125,11 +124,6 @@ TEST_P(FailureTest, CircleOfRanksIsNamed) {
     EXPECT_THAT(outcomes[0].message(),
                 HasSubstr("rank " + std::to_string(rank) + " waits for rank " +
                           std::to_string((rank + 1) % kRanks) + " in \"node 5\""));
-    // For a rank that is a process, only the wait at fault is shown.
-    std::string follower = "rank " + std::to_string(rank) + " waits for its stream 'side' in";
-    if (!hasOneQueue() && !isJoined()) {
-      EXPECT_THAT(outcomes[0].message(), HasSubstr(follower));
-    }
   }
 }
 
@@ -143,9 +137,7 @@ TEST_P(FailureTest, RankThatNeverComesIsNamed) {
   outcomes[1] = device(1).synchronize();
   zero.join();
   EXPECT_EQ(outcomes[0].code(), StatusCode::TimedOut);
-  EXPECT_THAT(outcomes[0].message(),
-              AnyOf(HasSubstr("rank 2 has not called synchronize"),
-                    HasSubstr("got no call from rank 2"), HasSubstr("rank 2 is in its own code")));
+  EXPECT_THAT(outcomes[0].message(), HasSubstr("rank 2 is in its own code"));
   expectSame(outcomes[0], outcomes[1]);
 }
 
@@ -157,14 +149,9 @@ TEST_P(FailureTest, GatherNamesWhoIsMissing) {
       outcomes[rank] = control(rank).allGather("here").status();
   });
   EXPECT_EQ(outcomes[0].code(), StatusCode::TimedOut);
-  if (isJoined()) { // ranks that are processes have one report for all that may hold them up
-    for (const char *line : {"rank 0 waits for all ranks", "rank 1 is in its own code",
-                             "rank 2 waits for all ranks", "rank 3 is in its own code"})
-      EXPECT_THAT(outcomes[0].message(), HasSubstr(line));
-  } else {
-    EXPECT_THAT(outcomes[0].message(), HasSubstr("expected all 4 ranks in allGather"));
-    EXPECT_THAT(outcomes[0].message(), HasSubstr("got no call from ranks 1, 3"));
-  }
+  for (const char *line : {"rank 0 waits for all ranks", "rank 1 is in its own code",
+                           "rank 2 waits for all ranks", "rank 3 is in its own code"})
+    EXPECT_THAT(outcomes[0].message(), HasSubstr(line));
   expectSame(outcomes[0], outcomes[2]);
 }
 

@@ -90,7 +90,7 @@ public:
   }
 
   /// Called before anybody is told that the bytes are there.
-  void end(uint32_t, const QueuedCommand &command, uint32_t) override {
+  void end(uint32_t, const QueuedCommand &command) override {
     const std::optional<LinkCopy> copy = copyOf(command);
     for (size_t i = 0; copy && i < links_.faults.size(); ++i) {
       const LinkFault &fault = links_.faults[i];

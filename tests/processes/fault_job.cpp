@@ -57,9 +57,8 @@ std::string readFile(const fs::path &path) {
 std::string encode(const JobSpec &spec) {
   std::ostringstream os;
   os << spec.ranks << ' ' << spec.schedule << ' ' << spec.iterations << ' ' << spec.timeoutMs << ' '
-     << spec.joinTimeoutMs << ' ' << spec.graceMs << ' ' << spec.isForeign << ' '
-     << spec.watchesIdle << ' ' << spec.timesBest << ' ' << spec.isRejected << ' '
-     << spec.faults.size() << '\n';
+     << spec.joinTimeoutMs << ' ' << spec.graceMs << ' ' << spec.isForeign << ' ' << spec.timesBest
+     << ' ' << spec.isRejected << ' ' << spec.faults.size() << '\n';
   for (const Fault &fault : spec.faults)
     os << fault;
   return os.str();
@@ -70,8 +69,7 @@ JobSpec decodeSpec(const std::string &text) {
   JobSpec spec;
   size_t faults = 0;
   is >> spec.ranks >> spec.schedule >> spec.iterations >> spec.timeoutMs >> spec.joinTimeoutMs >>
-      spec.graceMs >> spec.isForeign >> spec.watchesIdle >> spec.timesBest >> spec.isRejected >>
-      faults;
+      spec.graceMs >> spec.isForeign >> spec.timesBest >> spec.isRejected >> faults;
   spec.faults.resize(faults);
   for (Fault &fault : spec.faults)
     is >> fault;
@@ -97,45 +95,6 @@ std::vector<int64_t> aliveRanks(const fs::path &folder, int64_t ranks) {
 }
 
 // -- A rank. --
-
-/// Measures the share of a core that this process uses when it has nothing to do: looks at its
-/// clock ten times a second, and finds the two seconds in which that went on least.
-class IdleWatch {
-public:
-  IdleWatch() : thread_([this] { watch(); }) {}
-  ~IdleWatch() { end(); }
-  /// In percent, or -1 if it was not two seconds.
-  double end() {
-    isEnding_ = true;
-    if (thread_.joinable())
-      thread_.join();
-    return percent_;
-  }
-
-private:
-  static constexpr size_t kLooks = 20;
-  static double used() {
-    timespec time;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-  }
-  void watch() {
-    std::vector<std::pair<uint64_t, double>> looks;
-    while (!isEnding_) {
-      std::this_thread::sleep_for(milliseconds(100));
-      looks.emplace_back(monotonicNs(), used());
-      if (looks.size() <= kLooks)
-        continue;
-      const auto &[thenNs, then] = looks[looks.size() - 1 - kLooks];
-      const double seconds = static_cast<double>(looks.back().first - thenNs) * 1e-9;
-      const double percent = (looks.back().second - then) / seconds * 100;
-      percent_ = percent_ < 0 ? percent : std::min(percent_, percent);
-    }
-  }
-  std::atomic<bool> isEnding_{false};
-  double percent_ = -1;
-  std::thread thread_;
-};
 
 class RankRole {
 public:
@@ -163,9 +122,8 @@ public:
     } catch (...) {
     }
     writeFile(verdictPath(folder_, place_.rank),
-              fmt::format("{} {} {} {}. {}. {}\n{}", static_cast<int>(status.code()), monotonicNs(),
-                          elementsCompared_, sentKinds(), receivedKinds(), idlePercent_,
-                          status.message()));
+              fmt::format("{} {} {} {}. {}.\n{}", static_cast<int>(status.code()), monotonicNs(),
+                          elementsCompared_, sentKinds(), receivedKinds(), status.message()));
     return static_cast<int>(status.code());
   }
 
@@ -183,14 +141,10 @@ private:
     job_ = BRAID_TRY(JobState::join(faultyBackend(),
                                     clusterOptionsOf(options, spec_.ranks, /*reproducible=*/false),
                                     std::move(rank_)));
-    std::optional<IdleWatch> idle;
-    if (spec_.watchesIdle)
-      idle.emplace();
     Result<RunReport> report = run(options);
     if (!report)
       return job_->fail(report.status());
     elementsCompared_ = report->elementsCompared;
-    idlePercent_ = idle ? idle->end() : -1;
     return Status::ok();
   }
 
@@ -231,7 +185,6 @@ private:
   std::unique_ptr<JobRank> rank_; ///< until job_ has it
   std::unique_ptr<JobState> job_;
   int64_t elementsCompared_ = 0;
-  double idlePercent_ = -1;
 };
 
 // -- A launcher. --
@@ -384,7 +337,7 @@ void readVerdicts(const fs::path &folder, JobOutcome &outcome) {
     verdict.isThere = fs::exists(path);
     std::ifstream file(path);
     file >> verdict.code >> verdict.endNs >> verdict.elementsCompared >> verdict.sent >>
-        verdict.received >> verdict.idlePercent;
+        verdict.received;
     file.ignore();
     verdict.message.assign(std::istreambuf_iterator<char>(file), {});
     uint64_t struck = 0;

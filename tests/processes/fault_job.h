@@ -28,8 +28,6 @@ struct JobSpec {
   int64_t graceMs = 1000; ///< if a launcher of ours starts the job
   /// Ranks have no launcher of ours: rank 0 hosts the meeting.
   bool isForeign = false;
-  /// Ranks measure how little of a core they use, see Verdict::idlePercent.
-  bool watchesIdle = false;
   /// Ranks choose their schedule when they have met, and time so many candidates for it; -1: no.
   int64_t timesBest = -1;
   /// Rank 0 does not accept what they have chosen.
@@ -47,7 +45,6 @@ struct Verdict {
   uint64_t endNs = 0;         ///< CLOCK_MONOTONIC: everything has been destroyed
   std::string ending = {};    ///< the end of the process, as its launcher saw it
   std::string sent, received; ///< kinds of messages
-  double idlePercent = -1;    ///< share of a core, all threads, in the idlest two seconds; -1: none
 };
 
 struct JobOutcome {

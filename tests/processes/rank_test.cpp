@@ -13,7 +13,6 @@
 #include "runtime/job/bootstrap/rendezvous.h"
 #include "runtime/plan/specialize.h"
 #include "runtime/reference/reference.h"
-#include "tests/support/dice.h"
 #include "tests/support/flags.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +20,6 @@
 
 #include <csignal>
 #include <fstream>
-#include <map>
 #include <sstream>
 #include <thread>
 
@@ -384,52 +382,6 @@ TEST_F(RankTest, WorkLeftBehindIsAFailure) {
   EXPECT_EQ(verdict.code, static_cast<int>(StatusCode::PeerFailed));
   EXPECT_EQ(verdict.message, "rank 3 left before its work was done");
   EXPECT_LT(job.elapsed, milliseconds(30000));
-}
-
-/// Any fault at any command of any rank: every rank that says anything says the same, and success
-/// only if the step was committed. BRAID_FAULTS sets how many. Sanitizers see this one: the matrix
-/// of faults, which also judges the messages, is not built with them.
-TEST_F(RankTest, AnyFaultHasOneOutcome) {
-  const char *wanted = std::getenv("BRAID_FAULTS");
-  const int faults = wanted ? std::atoi(wanted) : 40;
-  test::Dice dice(20261120);
-  std::map<std::string, int> outcomes;
-  for (int i = 0; i < faults; ++i) {
-    Job job = makeJob(kFaultyRun);
-    job.timeout = milliseconds(300);
-    job.fault.rank = dice.below(kRanks);
-    const std::vector<Command> &commands =
-        pipeline_.plans[static_cast<size_t>(job.fault.rank)].commands;
-    job.fault.command = static_cast<uint32_t>(dice.below(static_cast<int64_t>(commands.size())));
-    const int64_t kind = dice.below(20);
-    job.fault.act = [kind, delay = milliseconds(dice.below(200))]() -> bool {
-      if (kind < 6)
-        raise(SIGKILL);
-      else if (kind < 10)
-        _exit(0);
-      else if (kind < 14)
-        throw std::runtime_error("fault");
-      else if (kind == 14)
-        raise(SIGSTOP);
-      else
-        std::this_thread::sleep_for(delay);
-      return true;
-    };
-    if (kind >= 18) // a lost signal
-      if (commands[job.fault.command].kind == CommandKind::Signal)
-        job.fault.act = [] { return false; };
-    job.run();
-    const bool isGone = job.verdicts[static_cast<size_t>(job.fault.rank)].code == -1;
-    Verdict verdict = theSame(job, isGone ? job.fault.rank : -1);
-    EXPECT_TRUE(verdict.code == 0 || verdict.code == 5 || verdict.code == 6) << verdict.message;
-    EXPECT_EQ(verdict.code == 0, job.committed == 1) << verdict.message;
-    EXPECT_LT(job.elapsed, job.timeout + milliseconds(20000));
-    ++outcomes[std::to_string(verdict.code)];
-    ASSERT_FALSE(HasFailure()) << "fault " << i << ", kind " << kind << ", rank " << job.fault.rank
-                               << ", command " << job.fault.command;
-  }
-  for (const auto &[code, count] : outcomes)
-    std::printf("%d outcomes with code %s\n", count, code.c_str());
 }
 
 } // namespace

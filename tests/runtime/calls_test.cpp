@@ -11,7 +11,7 @@ namespace {
 /// Three ranks that note calls of two programs, all of which they know.
 class CallsTest : public ::testing::Test {
 protected:
-  CallsTest() : memory_(std::move(*JobMemory::create(3, {}))), logs_(3) {
+  CallsTest() : memory_(std::move(*JobMemory::create(3, {}))) {
     for (const auto &[name, plans] : {std::pair("first", &first_), std::pair("second", &second_)}) {
       *plans = ringPlans(3);
       for (Plan &plan : *plans) {
@@ -24,8 +24,7 @@ protected:
     plans_.add(second_);
   }
   void note(int64_t rank, JobCall call, const std::vector<Plan> *plans = nullptr) {
-    logs_[static_cast<size_t>(rank)].note(memory_.slot(rank), call,
-                                          plans ? plans->front().firstCommand : kNoCommand);
+    noteCall(memory_.slot(rank), call, plans ? plans->front().firstCommand : kNoCommand);
   }
   void noteAll(JobCall call, const std::vector<Plan> *plans = nullptr) {
     for (int64_t rank = 0; rank < 3; ++rank)
@@ -36,7 +35,6 @@ protected:
   JobMemory memory_;
   std::vector<Plan> first_, second_;
   KnownPlans plans_;
-  std::vector<CallLog> logs_;
 };
 
 TEST_F(CallsTest, SaysNothingWhereRanksAgree) {

@@ -96,8 +96,7 @@ public:
   }
 
   /// One more entry of the flight ring.
-  void note(int64_t rank, uint32_t run, uint32_t command, uint32_t queue, uint64_t beginNs,
-            uint64_t endNs, uint32_t flag = 0) {
+  void note(int64_t rank, uint32_t run, uint32_t command, uint64_t beginNs, uint64_t endNs) {
     RankSlot &slot = memory.slot(rank);
     const uint64_t sequence = std::max<uint64_t>(slot.flightNext.load(kRelaxed), 1);
     slot.flightNext.store(sequence + 1, kRelaxed);
@@ -105,8 +104,6 @@ public:
     entry.command.store(uint64_t(run) << 32 | command, kRelaxed);
     entry.beginNs.store(beginNs, kRelaxed);
     entry.endNs.store(endNs, kRelaxed);
-    entry.queue.store(queue, kRelaxed);
-    entry.flagValue.store(flag, kRelaxed);
     entry.sequence.store(sequence, kRelaxed);
   }
 
@@ -116,7 +113,7 @@ public:
     queue.lastDone.store(uint64_t(run) << 32 | command, kRelaxed);
     queue.completed.fetch_add(1, kRelaxed);
     queue.sinceNs.store(ago(agoMs), kRelaxed);
-    note(rank, run, command, stream, ago(agoMs + 1), ago(agoMs), run);
+    note(rank, run, command, ago(agoMs + 1), ago(agoMs));
   }
 
   /// The commands before `end` in issue order, 2 ms each.
@@ -133,7 +130,7 @@ public:
     queue.isWaiting.store(isWaiting, kRelaxed);
     queue.flagValue.store(run - 1, kRelaxed);
     queue.wantedValue.store(run, kRelaxed);
-    note(rank, run, command, stream, ago(agoMs), 0, run - 1);
+    note(rank, run, command, ago(agoMs), 0);
   }
 
   uint64_t ago(uint64_t ms) const { return startNs_ - ms * kMs; }

@@ -103,10 +103,11 @@ TEST(FlightRecord, WorksWithoutPlans) {
 TEST(FlightRecord, LeavesOutEntriesThatAreBeingWritten) {
   FakeJob job(1);
   for (uint32_t i = 0; i < kFlightEntries + 10; ++i)
-    job.note(0, 1, 0, 0, 1000 + i, 2000 + i);
+    job.note(0, 1, 0, 1000 + i, 2000 + i);
   RankSlot &slot = job.memory.slot(0);
   // Somebody has taken the next number, and has written half of the oldest entry.
   const uint64_t taken = slot.flightNext.fetch_add(1, kRelaxed);
+  slot.flight[taken % kFlightEntries].sequence.store(0, kRelaxed);
   slot.flight[taken % kFlightEntries].beginNs.store(9999, kRelaxed);
   // One was never finished: its number is missing.
   slot.flight[(taken - 5) % kFlightEntries].sequence.store(0, kRelaxed);
@@ -157,16 +158,6 @@ TEST(FlightRecord, SaysWhatIsWrongWithAText) {
   EXPECT_EQ(error("source", "3"), "r.json: expected string at record.source");
   EXPECT_EQ(error("code", "\"5\""), "r.json: expected integer at record.cause.code");
   EXPECT_EQ(error("stream", "null"), "r.json: expected string at record.current.stream");
-}
-
-TEST(FlightRecord, RefusesEveryDamageOrReadsIt) {
-  const std::string good = recordOf(brokenJob(), 1).encode();
-  for (size_t at = 0; at < good.size(); at += 7) {
-    std::string bad = good;
-    bad[at] = static_cast<char>(bad[at] ^ 0x11);
-    Result<FlightRecord> record = FlightRecord::decode(bad);
-    EXPECT_FALSE(record ? explainRecords(*record).empty() : record.status().message().empty());
-  }
 }
 
 // -- Files. --
@@ -321,15 +312,6 @@ TEST(ExplainRecords, ShowsNothingThatATerminalObeys) {
                       "fung.braid";
   EXPECT_THAT(explainRecords(records), HasSubstr("in pr\xc3\xbc"
                                                  "fung.braid\n"));
-}
-
-TEST(ExplainRecords, CopesWithManyRanks) {
-  FakeJob job(512, /*hasPlans=*/false);
-  std::vector<int64_t> ranks;
-  for (int64_t rank = 0; rank < 512; ++rank)
-    ranks.push_back(rank);
-  EXPECT_THAT(explainRecords(recordsOf(job, ranks)),
-              HasSubstr("records of ranks 0-511; none is missing"));
 }
 
 } // namespace

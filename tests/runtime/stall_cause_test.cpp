@@ -13,6 +13,7 @@ namespace {
 using test::FakeJob;
 using test::kRelaxed;
 using testing::AllOf;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::MatchesRegex;
 using testing::StartsWith;
@@ -227,13 +228,6 @@ TEST(StallCause, BlamesACommandThatWaitsForNobody) {
                            "2\\) at ring.braid:16:5, run 2, for [0-9.]+ s; last completed: .*"));
 }
 
-TEST(StallCause, BlamesAWorkerThatHasNotLookedAtItsFlag) {
-  FakeJob job = waitingForEachOther(4);
-  job.enter(1, 2, job.find(1, CommandKind::Await, "p2p recv", 2), /*isWaiting=*/false, 500);
-  EXPECT_THAT(firstLine(stall(job)),
-              StartsWith("no progress for 300 ms: rank 1 is in \"%r = p2p recv"));
-}
-
 TEST(StallCause, BlamesOwnCodeThatHasNotIssuedWhatOthersWaitFor) {
   const JobCause cause = stall(waitingForOwnCode(4, 2));
   EXPECT_EQ(cause.rank, 2);
@@ -342,8 +336,7 @@ TEST(StallCause, WorksForOneRankAndForMany) {
     job.host(ranks - 1, HostActivity::OwnCode, 500);
     EXPECT_THAT(firstLine(stall(job)), StartsWith("no progress for 300 ms: "));
   }
-  EXPECT_THAT(firstLine(stall(waitingForEachOther(512))),
-              HasSubstr("; and so on, 512 waits in all"));
+  EXPECT_THAT(firstLine(stall(waitingForEachOther(512))), EndsWith("; and so on"));
 }
 
 } // namespace

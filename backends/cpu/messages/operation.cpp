@@ -3,7 +3,6 @@
 #include "backends/cpu/messages/operation.h"
 
 #include "ir/failure.h"
-#include "runtime/execute/pending_report.h"
 #include "runtime/job/bootstrap/futex.h"
 #include "runtime/numeric.h"
 #include "runtime/plan/collective_parts.h"

@@ -28,8 +28,8 @@ public:
   virtual void waiting(uint32_t /*queue*/, const QueuedCommand &, uint32_t /*seen*/) {}
   /// A group or a collective that goes on has moved something.
   virtual void moved(uint32_t /*queue*/, const QueuedCommand &) {}
-  /// It is done, or was passed over. `flag`: what a wait saw or a signal wrote, else 0.
-  virtual void end(uint32_t /*queue*/, const QueuedCommand &, uint32_t /*flag*/) {}
+  /// It is done, or was passed over.
+  virtual void end(uint32_t /*queue*/, const QueuedCommand &) {}
 };
 
 /// Makes the observer of a rank; may return null.

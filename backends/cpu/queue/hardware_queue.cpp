@@ -4,7 +4,6 @@
 
 #include "backends/cpu/queue/flags.h"
 #include "ir/failure.h"
-#include "runtime/execute/pending_report.h"
 #include "runtime/job/bootstrap/start_thread.h"
 
 #include <cstring>
@@ -104,28 +103,9 @@ std::vector<Span> HardwareQueue::takeSpans() {
 
 // -- For everyone. --
 
-uint64_t HardwareQueue::progress() const {
-  return uint64_t(commands_.published()) + completed_.load(std::memory_order_relaxed) +
-         moved_.load(std::memory_order_relaxed);
-}
-
-bool HardwareQueue::isBusy() const {
-  return completed_.load(std::memory_order_relaxed) != commands_.published() &&
-         !blocked_.flag.load(std::memory_order_relaxed);
-}
-
-std::optional<PendingWait> HardwareQueue::blockedIn() const {
-  if (!blocked_.flag.load(std::memory_order_acquire))
-    return std::nullopt;
-  Tag tag{blocked_.plan.load(std::memory_order_relaxed),
-          blocked_.command.load(std::memory_order_relaxed),
-          blocked_.run.load(std::memory_order_relaxed)};
-  return PendingWait{tag, blocked_.stream.load(std::memory_order_relaxed)};
-}
-
 void HardwareQueue::wake() const {
-  if (const void *flag = blocked_.flag.load(std::memory_order_relaxed))
-    futexWake(flag, blocked_.scope.load(std::memory_order_relaxed));
+  if (const void *futex = blockedIn_.load(std::memory_order_relaxed))
+    futexWake(futex, scope_.load(std::memory_order_relaxed));
 }
 
 // -- Running. --
@@ -204,12 +184,11 @@ void HardwareQueue::guard(const QueuedCommand &command, llvm::function_ref<void(
 }
 
 void HardwareQueue::runObserved(const QueuedCommand &command) {
-  lastFlag_ = 0;
   const bool isWanted = options_.observer->begin(options_.number, command);
   // The observer may have taken its time, and an aborted run signals nobody.
   if (group_.isAborted() || (isWanted && !run(command)))
     return;
-  options_.observer->end(options_.number, command, lastFlag_);
+  options_.observer->end(options_.number, command);
 }
 
 /// False for a wait that an abort ended.
@@ -230,7 +209,6 @@ bool HardwareQueue::run(const QueuedCommand &command) {
     applyFunctions(args.pointwise);
     return true;
   case QueuedCommand::Kind::Store:
-    lastFlag_ = args.flag.value;
     storeFlag(args.flag.address, args.flag.value, args.flag.scope);
     return true;
   case QueuedCommand::Kind::Wait:
@@ -247,10 +225,9 @@ bool HardwareQueue::await(const QueuedCommand &command) {
   const QueuedCommand::Flag &flag = command.args.flag;
   std::atomic_ref<uint32_t> counter = flagAt(flag.address);
   uint32_t seen = counter.load(std::memory_order_acquire);
-  lastFlag_ = seen;
   if (hasReached(seen, flag.value))
     return true;
-  block(command, flag.address, flag.scope);
+  block(flag.address, flag.scope);
   // An abort wakes all sleepers, but may just miss one that is about to sleep.
   while (!hasReached(seen, flag.value) && !group_.isAborted()) {
     if (options_.observer)
@@ -259,17 +236,12 @@ bool HardwareQueue::await(const QueuedCommand &command) {
     seen = counter.load(std::memory_order_acquire);
   }
   unblock();
-  lastFlag_ = seen;
   return hasReached(seen, flag.value);
 }
 
-void HardwareQueue::block(const QueuedCommand &command, const void *futex, FutexScope scope) {
-  blocked_.plan.store(command.tag.plan, std::memory_order_relaxed);
-  blocked_.command.store(command.tag.command, std::memory_order_relaxed);
-  blocked_.run.store(command.tag.run, std::memory_order_relaxed);
-  blocked_.stream.store(command.stream, std::memory_order_relaxed);
-  blocked_.scope.store(scope, std::memory_order_relaxed);
-  blocked_.flag.store(futex, std::memory_order_release);
+void HardwareQueue::block(const void *futex, FutexScope scope) {
+  scope_.store(scope, std::memory_order_relaxed);
+  blockedIn_.store(futex, std::memory_order_relaxed);
 }
 
 /// Moves what can be moved now. False after an abort.
@@ -280,11 +252,8 @@ bool HardwareQueue::advance(const QueuedCommand &command) {
     return false;
   }
   lastAdvance_ = *advance;
-  if (lastAdvance_ == Advance::Moved) {
-    moved_.store(moved_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    if (options_.observer)
-      options_.observer->moved(options_.number, command);
-  }
+  if (lastAdvance_ == Advance::Moved && options_.observer)
+    options_.observer->moved(options_.number, command);
   return true;
 }
 
@@ -298,7 +267,7 @@ bool HardwareQueue::exchange(const QueuedCommand &command) {
     }
     if (lastAdvance_ == Advance::Moved)
       continue;
-    block(command, operation.sleepsOn(), FutexScope::Processes);
+    block(operation.sleepsOn(), FutexScope::Processes);
     if (options_.observer)
       options_.observer->waiting(options_.number, command, 0);
     operation.sleep(kWaitSlice);

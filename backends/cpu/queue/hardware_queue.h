@@ -5,8 +5,9 @@
 //
 //   published count   host -> worker, release/acquire: a command happens after its issue
 //   completed count   worker -> host, release; acquired only by the owner's synchronize()
-//   all that is watched: relaxed. A watcher that learnt a worker's past could pass it on to its own
-//                     worker, and two ranks without a signal between them would look ordered
+//   all that is watched, in the observer too: relaxed. A watcher that learnt a worker's past could
+//                     pass it on to its own worker, and two ranks without a signal between them
+//                     would look ordered
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -54,15 +55,8 @@ public:
   /// The spans so far. Call when drained.
   std::vector<Span> takeSpans();
 
-  // -- For everyone; what they say may be old. --
+  // -- For everyone. --
 
-  /// Grows with everything issued and everything done.
-  uint64_t progress() const;
-  /// Not empty, and not waiting.
-  bool isBusy() const;
-  /// The wait that holds the worker up. Acquires: the tag's Plan belongs to another rank. So this
-  /// is for reports about a run that has failed.
-  std::optional<PendingWait> blockedIn() const;
   /// Lets a waiting worker look at its bounds.
   void wake() const;
 
@@ -83,8 +77,8 @@ private:
   bool await(const QueuedCommand &command);
   bool exchange(const QueuedCommand &command);
   bool advance(const QueuedCommand &command);
-  void block(const QueuedCommand &command, const void *futex, FutexScope scope);
-  void unblock() { blocked_.flag.store(nullptr, std::memory_order_relaxed); }
+  void block(const void *futex, FutexScope scope);
+  void unblock() { blockedIn_.store(nullptr, std::memory_order_relaxed); }
   void finishFront();
   void keepSpan(const QueuedCommand &command, int64_t begin, int64_t end);
 
@@ -97,22 +91,14 @@ private:
   Scratch scratch_;
   std::vector<Span> spans_;
   uint32_t done_ = 0;
-  uint32_t lastFlag_ = 0;                ///< that the current command saw or wrote
   Advance lastAdvance_ = Advance::Waits; ///< the state of the current group or collective
 
   alignas(64) std::atomic<uint32_t> completed_{0};
-  std::atomic<uint64_t> moved_{0}; ///< steps of groups and collectives
   std::atomic<bool> isHostWaiting_{false};
   std::atomic<uint32_t> hasEnded_{0}; ///< the worker; a futex
 
-  /// The wait that blocks the worker; valid while `flag`, a futex, is not null.
-  struct Blocked {
-    std::atomic<const void *> flag{nullptr};
-    std::atomic<FutexScope> scope{FutexScope::Process};
-    std::atomic<const Plan *> plan{nullptr};
-    std::atomic<uint32_t> command{0}, run{0}, stream{0};
-  };
-  Blocked blocked_;
+  std::atomic<const void *> blockedIn_{nullptr}; ///< a futex on which the worker sleeps, or null
+  std::atomic<FutexScope> scope_{FutexScope::Process}; ///< that futex is in this scope
 };
 
 /// True if nothing holds `command` up now.

@@ -50,13 +50,4 @@ std::vector<bool> Scheduler::drained() const {
   return drained;
 }
 
-std::vector<BlockedHead> Scheduler::blocked() const {
-  std::vector<BlockedHead> heads;
-  for (size_t rank = 0; rank < devices_.size(); ++rank)
-    for (HardwareQueue *queue : devices_[rank]->queues())
-      if (const QueuedCommand *front = queue->front())
-        heads.push_back({static_cast<int64_t>(rank), {front->tag, front->stream}});
-  return heads;
-}
-
 } // namespace braid

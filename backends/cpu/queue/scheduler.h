@@ -7,7 +7,6 @@
 
 #include "backends/cpu/cpu_device.h"
 #include "backends/cpu/queue/picker.h"
-#include "runtime/execute/pending_report.h"
 
 namespace braid {
 
@@ -21,8 +20,6 @@ public:
   void drain(const RankGroup &group);
   /// For each rank: nothing of what it issued is left.
   std::vector<bool> drained() const;
-  /// The heads that are left.
-  std::vector<BlockedHead> blocked() const;
 
 private:
   void findCandidates();

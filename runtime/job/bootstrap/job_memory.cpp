@@ -27,15 +27,17 @@ namespace braid {
 namespace {
 
 // The last byte changes with the layout of the memory.
-constexpr uint64_t kLayoutMagic = 0x4252414944'4a420c;
+constexpr uint64_t kLayoutMagic = 0x4252414944'4a420d;
 constexpr int64_t kMaxRanks = 4096;
 constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK; // parts of all-gathers let it grow
 
 // The outcome: committed steps in the low half, the marks above them, then the number of the cause.
+constexpr uint64_t kAbortedMark = uint64_t(1) << 32;
 constexpr uint64_t kProposedMark = uint64_t(1) << 33;
 constexpr uint64_t kElsewhereMark = uint64_t(1) << 34; ///< the hosts' store decides
 constexpr int kCauseShift = 40;
 constexpr uint64_t kMarks = (uint64_t(1) << kCauseShift) - (uint64_t(1) << 32);
+constexpr bool isAbortedOutcome(uint64_t outcome) { return (outcome & kAbortedMark) != 0; }
 constexpr uint32_t committedIn(uint64_t outcome) { return static_cast<uint32_t>(outcome); }
 constexpr uint32_t causeIn(uint64_t outcome) {
   return static_cast<uint32_t>(outcome >> kCauseShift);
@@ -103,6 +105,11 @@ uint64_t RankSlot::completed() const {
 uint64_t RankSlot::progress() const {
   return issued.load(std::memory_order_relaxed) + arrivals.load(std::memory_order_relaxed) +
          completed();
+}
+
+void RankSlot::setActivity(HostActivity now) {
+  activitySinceNs.store(monotonicNs(), std::memory_order_relaxed);
+  activity.store(static_cast<uint32_t>(now), std::memory_order_relaxed);
 }
 
 // -- Making it. --
@@ -231,10 +238,6 @@ bool JobMemory::spinUntilAllCome(int64_t rank) {
   RankSlot &own = slot(rank);
   const uint32_t mine = own.barrier.fetch_add(1, std::memory_order_acq_rel) + 1;
   own.arrivals.fetch_add(1, std::memory_order_relaxed);
-  auto setActivity = [&own](HostActivity activity) {
-    own.activitySinceNs.store(monotonicNs(), std::memory_order_relaxed);
-    own.activity.store(static_cast<uint32_t>(activity), std::memory_order_relaxed);
-  };
   bool isLong = false;
   const int64_t first = host() * ranksPerHost();
   for (int64_t other = first; other < first + ranksPerHost(); ++other)
@@ -245,11 +248,11 @@ bool JobMemory::spinUntilAllCome(int64_t rank) {
       if (spins < kSpinsBeforeYield)
         continue;
       if (!std::exchange(isLong, true))
-        setActivity(HostActivity::InAllGather);
+        own.setActivity(HostActivity::InAllGather);
       sched_yield();
     }
   if (isLong)
-    setActivity(HostActivity::OwnCode);
+    own.setActivity(HostActivity::OwnCode);
   return !isAborted();
 }
 
@@ -386,8 +389,6 @@ std::string JobMemory::choice() const {
 
 // -- The outcome. --
 
-const std::atomic<uint64_t> &JobMemory::outcome() const { return layout_->outcome; }
-
 bool JobMemory::isAborted() const {
   return isAbortedOutcome(layout_->outcome.load(std::memory_order_relaxed));
 }
@@ -429,45 +430,47 @@ constexpr uint64_t marked(uint64_t outcome, uint64_t mark, uint32_t cause) {
 }
 } // namespace
 
+/// False if `next` made nothing of the last outcome that was seen.
+bool JobMemory::change(llvm::function_ref<std::optional<uint64_t>(uint64_t outcome)> next) {
+  uint64_t seen = layout_->outcome.load(std::memory_order_acquire);
+  while (const std::optional<uint64_t> wanted = next(seen))
+    if (layout_->outcome.compare_exchange_weak(seen, *wanted, std::memory_order_seq_cst,
+                                               std::memory_order_acquire))
+      return true;
+  return false;
+}
+
 /// The text is complete before the outcome changes, in one step, to a word that names it. So there
 /// is nothing that a process could leave half done by dying: before that step the job is not
 /// aborted and another process may abort it, after it the cause is there for all.
 bool JobMemory::abort(const JobCause &cause) {
-  uint64_t seen = layout_->outcome.load(std::memory_order_relaxed);
-  if (!isOpen(seen))
+  if (!isOpen(layout_->outcome.load(std::memory_order_relaxed)))
     return false;
   const uint32_t number = writeCause(cause);
-  while (isOpen(seen)) {
-    const uint64_t mark = (seen & kElsewhereMark) != 0 ? kProposedMark : kAbortedMark;
-    if (layout_->outcome.compare_exchange_weak(seen, marked(seen, mark, number),
-                                               std::memory_order_seq_cst))
-      return true;
-  }
-  return false;
+  return change([&](uint64_t seen) -> std::optional<uint64_t> {
+    if (!isOpen(seen))
+      return std::nullopt;
+    return marked(seen, (seen & kElsewhereMark) != 0 ? kProposedMark : kAbortedMark, number);
+  });
 }
 
 void JobMemory::abortDecided(const JobCause &cause) {
-  uint64_t seen = layout_->outcome.load(std::memory_order_relaxed);
   const uint32_t number = writeCause(cause);
-  auto decided = [&] {
-    const uint64_t others = seen & (kMarks & ~(kProposedMark | kElsewhereMark));
-    return committedIn(seen) | others | kAbortedMark | uint64_t(number) << kCauseShift;
-  };
-  while (!isAbortedOutcome(seen) &&
-         !layout_->outcome.compare_exchange_weak(seen, decided(), std::memory_order_seq_cst)) {
-  }
+  change([&](uint64_t seen) -> std::optional<uint64_t> {
+    if (isAbortedOutcome(seen))
+      return std::nullopt;
+    return marked(seen & ~(kProposedMark | kElsewhereMark), kAbortedMark, number);
+  });
 }
 
 /// A proposal that is made meanwhile changes the word, so that none is overlooked.
 void JobMemory::decideHere() {
-  uint64_t seen = layout_->outcome.load(std::memory_order_relaxed);
-  auto decided = [&] {
+  change([](uint64_t seen) -> std::optional<uint64_t> {
+    if ((seen & kElsewhereMark) == 0)
+      return std::nullopt;
     const uint64_t mark = (seen & kProposedMark) != 0 ? kAbortedMark : 0;
     return (seen & ~(kProposedMark | kElsewhereMark)) | mark;
-  };
-  while ((seen & kElsewhereMark) != 0 &&
-         !layout_->outcome.compare_exchange_weak(seen, decided(), std::memory_order_seq_cst)) {
-  }
+  });
 }
 
 /// A step may be committed as long as host 0 can be heard, so no host decides before. The round
@@ -494,13 +497,12 @@ std::optional<JobCause> JobMemory::proposal() const {
 }
 
 bool JobMemory::commit(uint32_t step) {
-  uint64_t seen = layout_->outcome.load(std::memory_order_acquire);
-  while (committedIn(seen) < step && !isAbortedOutcome(seen))
-    if (layout_->outcome.compare_exchange_weak(seen, (seen - committedIn(seen)) | step,
-                                               std::memory_order_seq_cst,
-                                               std::memory_order_acquire))
-      return true;
-  return committedIn(seen) >= step;
+  change([&](uint64_t seen) -> std::optional<uint64_t> {
+    if (committedIn(seen) >= step || isAbortedOutcome(seen))
+      return std::nullopt;
+    return (seen - committedIn(seen)) | step;
+  });
+  return committed() >= step;
 }
 
 uint32_t JobMemory::committed() const {

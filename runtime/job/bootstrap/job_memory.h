@@ -15,8 +15,7 @@
 //   rank slots    where each rank is: heartbeat, what its host thread does, what each of its queues
 //                 runs, counters of progress. Those of other hosts' ranks are copies, some tenths
 //                 of a second old, with times of this host's clock, and have no process id.
-//   flight rings  the last commands of each rank, with times and flag values. They survive the
-//                 rank.
+//   flight rings  the last commands of each rank, with times. They survive the rank.
 //   the choice    the text of the schedule that rank 0 has chosen by measuring
 //   all-gathers   what each rank says in the all-gather that is going on, and in the one before. A
 //                 rank that has come to number n has read all of number n - 1, so two are enough.
@@ -34,7 +33,10 @@
 #include "runtime/job/bootstrap/begun_runs.h"
 #include "runtime/job/bootstrap/socket.h"
 
+#include "llvm/ADT/STLFunctionalExtras.h"
+
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -78,8 +80,6 @@ struct FlightEntry {
   std::atomic<uint64_t> sequence; ///< 1, 2, ... on its rank; written last; 0: nothing here
   std::atomic<uint64_t> command;  ///< run << 32 | command
   std::atomic<uint64_t> beginNs, endNs;
-  std::atomic<uint32_t> queue;
-  std::atomic<uint32_t> flagValue; ///< seen or written by a command on a flag, else 0
 };
 
 inline constexpr uint32_t kQueueSlots = 32;     ///< further queues are not shown
@@ -108,6 +108,7 @@ struct RankSlot {
   /// when the GPU has reported them. Not known of other hosts' ranks.
   BegunRuns begunRuns;
   std::atomic<uint64_t> calls[kCallEntries]; ///< that all ranks make alike; see runtime/job/calls.h
+  std::atomic<uint32_t> callCount;           ///< so far; its host thread's
   std::atomic<uint32_t> hasUnseenRuns; ///< graphs of the caller's have runs, so `calls` lacks some
   std::atomic<uint32_t> gathers;       ///< number of the last all-gather that it has come to
   struct Part {
@@ -118,14 +119,12 @@ struct RankSlot {
   QueueSlot queue[kQueueSlots];
   FlightEntry flight[kFlightEntries];
 
+  void setActivity(HostActivity now);
   /// Commands of all queues.
   uint64_t completed() const;
   /// Grows with everything that this rank gets done.
   uint64_t progress() const;
 };
-
-/// The mark in an outcome.
-inline constexpr uint64_t kAbortedMark = uint64_t(1) << 32;
 
 /// Which of a job's hosts a memory is of. Hosts have equally many ranks, with consecutive numbers.
 struct HostPlace {
@@ -138,7 +137,6 @@ inline constexpr size_t kMaxPart = size_t(32) << 20;
 struct Ranks {
   int64_t first, count;
 };
-constexpr bool isAbortedOutcome(uint64_t outcome) { return (outcome & kAbortedMark) != 0; }
 
 /// Why a job was aborted.
 struct JobCause {
@@ -188,8 +186,6 @@ public:
 
   // -- The outcome. --
 
-  /// For isAbortedOutcome().
-  const std::atomic<uint64_t> &outcome() const;
   bool isAborted() const;
   /// True if this is the first failure; everybody sees it, and its cause, from then on. Steps that
   /// were committed before stay committed. False: cause() says what came first. Texts are cut at
@@ -252,6 +248,7 @@ public:
 private:
   struct Layout; // job_memory.cpp
   JobMemory(FileDescriptor descriptor, void *address, size_t bytes);
+  bool change(llvm::function_ref<std::optional<uint64_t>(uint64_t outcome)> next);
   uint32_t writeCause(const JobCause &cause);
   int64_t placeOfPart(int64_t rank, uint32_t number) const;
   JobCause readCause(uint32_t number) const;
@@ -262,5 +259,8 @@ private:
 
 /// CLOCK_MONOTONIC in nanoseconds: the same on all ranks of a host.
 uint64_t monotonicNs();
+constexpr uint64_t inNs(std::chrono::milliseconds time) {
+  return static_cast<uint64_t>(std::chrono::nanoseconds(time).count());
+}
 
 } // namespace braid
