@@ -133,7 +133,8 @@ def run(arguments, seconds, environment=None):
 def torch_rows(braid, operation, ranks, flags, seconds):
     """The rows of tools/bench_torch.py. RuntimeError if it fails."""
     folder = os.path.dirname(os.path.dirname(braid))
-    environment = {**os.environ, "PYTHONPATH": os.path.join(folder, "python")}
+    environment = {**os.environ, "PYTHONPATH": os.path.join(folder, "python"),
+                   "PYTHONFAULTHANDLER": "1"}  # where a rank that crashes was
     environment.pop("LD_LIBRARY_PATH", None)  # PyTorch has libraries of its own
     with tempfile.TemporaryDirectory() as temporary:
         out = os.path.join(temporary, "out.json")

@@ -6,7 +6,7 @@ import shutil
 import sys
 
 from gpu_batch import Batch, as_run
-from gpu_commands import ROOT, run
+from gpu_commands import ROOT, run, torch_rows
 from gpu_suite import only_on
 
 EXAMPLE = os.path.join(ROOT, "examples", "ag_matmul.braid")
@@ -105,6 +105,53 @@ def launchers(suite):
     add("sockets only", [], "nccl", ["--ranks", "2"], **SOCKETS_ONLY)
 
 
+# Bytes that cross a link for one byte that is gathered or summed, as nccl-tests counts them from a
+# rank's tensor.
+BUSES = {"gather-matmul": lambda ranks: (ranks - 1) / ranks,
+         "matmul-reduce-scatter": lambda ranks: (ranks - 1) / ranks,
+         "matmul-all-reduce": lambda ranks: 2 * (ranks - 1) / ranks}
+BUS_COLUMNS = (1024, 8192, 65536, 262144)  # of 512 rows of bf16: 1 MiB to 256 MiB
+BUS_ROWS = ("braid/transfers", "torch/transfers")  # Braid's, and PyTorch's, which calls NCCL
+BUS_WITHIN = 0.03
+JITTER_US = 2  # by which bursts of 12 us differ from one call to the next
+
+
+def bus_bandwidth(suite, ranks=2):
+    """Each collective beside the same one of PyTorch's, in bursts in graphs, in turns. Calls of the
+    benchmark differ by 8 % at 8 MiB, in either's favour: the shortest of three counts."""
+    def check(operation):
+        if not importlib.util.find_spec("torch"):
+            return "skipped", "no PyTorch"
+        shapes = ",".join(f"512x64x{columns}" if operation == "gather-matmul" else
+                          f"512x{columns}x64" for columns in BUS_COLUMNS)
+        flags = ["--shapes", shapes, "--rows", ",".join(BUS_ROWS), "--graph", "yes", "--row-ms",
+                 "60"]
+        shortest = {}
+        for _ in range(3):
+            for row in torch_rows(suite.braid, operation, ranks, flags, 200):
+                if "failure" in row:
+                    return "failed", f"{row['implementation']}: {row['failure']}"
+                key = max(row["n"], row["k"]), row["implementation"]
+                shortest[key] = min(row["burst_median_us"], shortest.get(key, float("inf")))
+            outcome, detail = judge(operation, shortest)
+            if outcome == "passed":
+                break
+        return outcome, detail
+
+    def judge(operation, shortest):
+        lines, wrong = [], 0
+        for columns in BUS_COLUMNS:
+            mine, other = (shortest[columns, name] for name in BUS_ROWS)
+            moved = 512 * columns * 2 * BUSES[operation](ranks)
+            wrong += mine > max(other * (1 + BUS_WITHIN), other + JITTER_US)
+            lines.append(f"{columns * 1024 / 2**20:g} MiB: {moved / mine / 1e3:.1f} GB/s, "
+                         f"PyTorch's {moved / other / 1e3:.1f}")
+        return ("failed" if wrong else "passed"), "; ".join(lines)
+    for operation in BUSES:
+        suite.add(f"messages bus bandwidth: {operation}", ranks,
+                  lambda devices, operation=operation: check(operation), uses_nccl=True)
+
+
 # An older NCCL refuses some of these.
 MESSAGE_KNOBS = ("memory=nccl-registered", "memory=nccl", "memory=nccl;cta-policy=zero",
                  "cta-policy=efficiency", "ctas=4", "memory=nccl;ctas=2")
@@ -149,5 +196,5 @@ def add_messages(suite, missing):
     if missing:
         suite.add("messages", 1, lambda devices: ("skipped", missing))
         return
-    for add in (messages, replays, message_knobs, launchers):
+    for add in (messages, replays, message_knobs, launchers, bus_bandwidth):
         add(suite)
