@@ -362,9 +362,9 @@ Result<ScheduleChoice> choose(Cluster &cluster, const std::string &name, const s
       if (index == 0)
         choice = std::move(mine);
     }
+    BRAID_TRY(device.synchronize()); // what was issued before is done, too
     if (trials[static_cast<size_t>(index)].empty())
-      return Status::ok(); // chosen at once
-    BRAID_TRY(device.synchronize());
+      return Status::ok();                              // chosen at once
     BRAID_TRY(cluster.control(rank).allGather("idle")); // so no rank uses what the trials had
     device.recycle();
     return Status::ok();

@@ -135,6 +135,10 @@ Status Binder::allocate() {
 }
 
 Status Binder::share() {
+  for (const Endpoint &endpoint : plan_.endpoints)
+    if (endpoint.channel >= plan_.channels)
+      return badInput("{} on rank {} goes through handles that are never shared",
+                      describeOrigin(plan_, endpoint.origin), plan_.rank);
   Hello mine = hello();
   if (!sendsMessages()) {
     mine.memory = BRAID_TRY(peers_->exportMemory(symmetric_));

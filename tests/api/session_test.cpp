@@ -12,47 +12,16 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 #include <new>
 
-#include <dlfcn.h>
 #include <malloc.h>
-#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #ifndef __SANITIZE_THREAD__ // which has all of this itself
-// -- A limit on threads: this process's own pthread_create() stands before the library's. --
-
-static std::atomic<int64_t> liveThreads{0}, mostThreads{std::numeric_limits<int64_t>::max()};
-
-struct ThreadStart {
-  void *(*body)(void *);
-  void *argument;
-};
-
-static void *runCounted(void *given) {
-  const std::unique_ptr<ThreadStart> start(static_cast<ThreadStart *>(given));
-  void *result = start->body(start->argument);
-  --liveThreads;
-  return result;
-}
-
-extern "C" int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
-                              void *(*body)(void *), void *argument) {
-  static const auto create =
-      reinterpret_cast<decltype(&pthread_create)>(dlsym(RTLD_NEXT, "pthread_create"));
-  if (++liveThreads > mostThreads) {
-    --liveThreads;
-    return EAGAIN;
-  }
-  return create(thread, attributes, runCounted, new ThreadStart{body, argument});
-}
-
 // -- A count of allocations. --
 
 namespace {
@@ -418,38 +387,6 @@ TEST(SessionTest, OutputsMeetNoTensorOfAnotherRank) {
     each.inputs[1].data = tensors[0].inputs[1].data; // which is the same on all ranks
   expectRuns(*job, *session, arguments, tensors);
 }
-
-#ifndef __SANITIZE_THREAD__
-/// While it lives, there can be so many threads more than now.
-struct MostThreads {
-  explicit MostThreads(int64_t more) { mostThreads = liveThreads + more; }
-  ~MostThreads() { mostThreads = std::numeric_limits<int64_t>::max(); }
-};
-
-TEST(SessionTest, JobOutlivesAStreamThatCannotBeHad) {
-  const std::shared_ptr<Job> job = makeJob();
-  auto session = prepare(job);
-  Arguments arguments(session->program(), kKinds[0], 1);
-  {
-    // As many as the job's own calls take, and too few for a stream of all ranks.
-    const MostThreads limit(kRanks - 1);
-    for (uint32_t number : {7u, 1000u, 7u})
-      EXPECT_EQ(job->stream(number).status().code(), StatusCode::Unsupported);
-    ASSERT_TRUE(session->run(arguments.tensors()).isOk());
-    const Status status = job->commit();
-    ASSERT_TRUE(status.isOk()) << status.message();
-    arguments.expectRight();
-  }
-  const int64_t before = liveThreads;
-  const Result<void *> stream = job->stream(1000);
-  ASSERT_TRUE(stream.isOk()) << stream.status().message();
-  EXPECT_EQ(liveThreads, before + kRanks);
-  arguments.redraw(2);
-  ASSERT_TRUE(session->run(arguments.tensors(), *stream).isOk());
-  EXPECT_TRUE(job->commit().isOk());
-  arguments.expectRight();
-}
-#endif
 
 TEST(SessionTest, WhatCannotBePreparedOrReplayedSaysWhy) {
   const std::shared_ptr<Job> job = makeJob();

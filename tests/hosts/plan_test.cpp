@@ -77,22 +77,14 @@ TEST(HostsPlan, IssuesWhatIsPostedTogetherInThreeParts) {
     const Planned made = planned(before + between + after);
     EXPECT_EQ(commandsOf(made, 0),
               "main       copy       %all[0 .. 16) <- %A[0 .. 16)\n"
-              "main       signal     rank 1, endpoint " +
-                  std::string(between == posts ? "1" : "0") +
-                  "\n"
-                  "main       group      recv %all[32 .. 48) from rank 2, send %all[0 .. 16) to "
-                  "rank 2\n"
-                  "main       await      flag " +
-                  std::string(between == posts ? "0" : "1") +
-                  " from rank 1\n"
-                  "main       copy       %all[16 .. 32) <- rank 1's side\n"
-                  "main       signal     rank 1, endpoint " +
-                  std::string(between == posts ? "0" : "1") +
-                  "\n"
-                  "main       await      flag " +
-                  std::string(between == posts ? "1" : "0") +
-                  " from rank 1\n"
-                  "main       copy       %C[0 .. 16) <- %all[32 .. 48)\n");
+              "main       signal     rank 1, endpoint 1\n"
+              "main       group      recv %all[32 .. 48) from rank 2, send %all[0 .. 16) to "
+              "rank 2\n"
+              "main       await      flag 0 from rank 1\n"
+              "main       copy       %all[16 .. 32) <- rank 1's side\n"
+              "main       signal     rank 1, endpoint 0\n"
+              "main       await      flag 1 from rank 1\n"
+              "main       copy       %C[0 .. 16) <- %all[32 .. 48)\n");
     const Result<CheckReport> report = check(made.plans, nullptr, {.queues = 1});
     EXPECT_TRUE(report.isOk() && !report->violation) << str(*report);
   }
