@@ -11,21 +11,53 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PAGE = os.path.join(ROOT, "docs", "placements.md")
-HEAD = """# What becomes of a matmul, by where its tensors lie
+HEAD = """# What a matmul becomes, by where its tensors are
 
-`C = A·B` on D devices. Each of A, B and C is whole on every device, or one of its two axes is
-split: into D entries, one on each device, and the rest. `tests/tools/placements_test.py` makes this
-table from what the compiler does.
+A fusion says where each tensor of a matmul is. The types decide whether Braid has to move data,
+and which data. This page lists all combinations for one matmul `C = A·B` on D devices.
 
-* **local**: every device has what it multiplies, and nothing moves.
-* **gather**: blocks of A's rows travel, and each is multiplied as it arrives. Where C's rows are no
-  Stream axis, one GEMM follows the last transfer, and a warning says that nothing is hidden.
-* **reduce-scatter**, **all-reduce**: devices have partial results, which travel as they are made
-  and are summed.
-* **refused**: exit code 4, for the reason below that has this number.
+Each of the tensors A, B and C is in one of two states:
+
+* It is *whole*: every device has all of it.
+* One of its two axes is *split*: device d has block d of D blocks. A split axis is written as two
+  axes in the type, for instance `DIDx{D}, M/D` for the rows.
+
+For example, this matmul has A split along its rows, and B and C are whole. It becomes a gather:
+
+```braid
+fusion @f(D = 4, M = 16, K = 8, N = 12) {
+  mesh [0 .. D)
+  %A = input bf16[DIDx{D}, M/D, K]
+  %B = input bf16[K, N]
+  %C = matmul %A, %B : bf16[Stream{D}, M/D, N]
+  output %C
+}
+```
+
+The last column of the table says what becomes of the matmul:
+
+* **local**: every device has the operands that it needs, and nothing moves.
+* **gather**: blocks of A's rows move to all devices, and each block is multiplied when it has
+  arrived. If the rows of C are not a `Stream` axis, one GEMM follows the last transfer instead.
+  Then nothing is hidden, and the compiler warns.
+* **reduce-scatter**, **all-reduce**: each device computes partial results. They are sent as soon
+  as they are computed, and then they are summed. In a reduce-scatter each device keeps its own
+  rows of the sum, in an all-reduce all of it.
+* **refused**: Braid does not lower this matmul. The compiler ends with exit code 4. The number is
+  that of the reason in the list below the table.
 
 |A|B|C|becomes|
 |---|---|---|---|
+"""
+FOOT = """
+## Why a matmul is refused
+
+Tensors are stored row by row. So a block of rows is one contiguous range of memory, and a block of
+columns is not: the compiler says that it "does not lie in one piece". Braid moves contiguous
+blocks only.
+
+These are the messages of the compiler:
+
 """
 WHOLE, ROWS, DEPTH, COLUMNS = "whole", "rows", "contracted axis", "columns"
 
@@ -81,7 +113,7 @@ def page(command):
             reasons += [] if reason in reasons else [reason]
             what += f" {reasons.index(reason) + 1}"
         text += f"|{a}|{b}|{c}|{what}|\n"
-    return text + "\n" + "".join(f"{i}. {reason}\n" for i, reason in enumerate(reasons, 1))
+    return text + FOOT + "".join(f"{i}. {reason}\n" for i, reason in enumerate(reasons, 1))
 
 
 def main():
