@@ -71,8 +71,9 @@ Result<std::unique_ptr<Mailboxes>> Mailboxes::share(ControlPlane &control) {
     if (std::to_string(shared->header_->number) == number)
       return shared;
   }
-  return unsupported("ranks {} and 0 are on different machines, and ranks of the CPU backend are "
-                     "threads or processes of one machine; use --backend nccl between machines",
+  return unsupported("rank {} cannot open memory of rank 0 through /proc: ranks of the CPU backend "
+                     "are threads or processes of one machine and one PID name space; use "
+                     "--backend nccl between machines",
                      control.rank());
 }
 
