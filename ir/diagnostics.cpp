@@ -181,7 +181,8 @@ std::string Diagnostics::str() const {
 //===----------------------------------------------------------------------------------------===//
 
 std::string nearestName(llvm::StringRef word, llvm::ArrayRef<std::string> candidates) {
-  // One slip for every three letters; a word of which nothing is left is not a slip.
+  // Allows one edit per three letters. If every letter had to change, it is a different word and no
+  // typo.
   unsigned best = static_cast<unsigned>((word.size() + 2) / 3 + 1);
   std::string nearest;
   if (word.size() > kLongestWord)

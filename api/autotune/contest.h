@@ -42,7 +42,7 @@ constexpr double kPredictionsTell = 0.05;
 /// A candidate that is predicted to be slower than the best by more is not the fastest.
 constexpr double kPredictionsMiss = 0.4;
 
-/// All candidates, the best predicted first.
+/// All candidates, fastest predicted time first.
 std::vector<size_t> orderByPrediction(llvm::ArrayRef<PredictedCandidate> candidates);
 
 /// The order of the first trials. Leaves out candidates that are predicted to be slower than the

@@ -177,7 +177,7 @@ void JobRank::waitForOthers() {
   client_.reset();
   if (!host_ || std::exchange(hasWaited_, true))
     return;
-  // A rank that has not come yet would look for this host until its time is over.
+  // If this rank left now, one that has not joined yet would look for this host until it timed out.
   auto isAbsent = [this](int64_t rank) {
     return memory_.slot(rank).state.load(std::memory_order_relaxed) ==
            static_cast<uint32_t>(RankState::Absent);

@@ -85,8 +85,8 @@ struct JobState {
   Status expectOwnProcess() const;
   /// BadInput then, and once the job is closed.
   Status expectOpen() const;
-  /// Each rank's reason why it cannot give everything back now, or "". BadInput, on all ranks, if
-  /// one is in another call than Job::close(). Collective.
+  /// Collective. Returns, for each rank, why it cannot release its resources yet, or "". Fails with
+  /// BadInput on all ranks if one is in another call than Job::close().
   Result<std::vector<std::string>> askWhatIsHeld();
   /// BadInput or Unsupported if this job cannot run that, with its knobs of the run.
   Status check(const Compiled &compiled, const Configuration &run) const;

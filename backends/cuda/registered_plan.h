@@ -65,8 +65,8 @@ struct RegisteredPlan {
 
   const Plan *plan;
   GraphSteps steps;
-  /// This rank's count, which peers compare with theirs; null: nobody waits for a peer's memory,
-  /// or there is no room for the count.
+  /// The number of runs that this rank has started, which peers compare with theirs. Null if no
+  /// rank waits for peer memory, or if there is no free slot for the counter.
   std::atomic<uint64_t> *begunRuns = nullptr;
   uint32_t users = 1;                    ///< registrations
   Ctas ctas = {};                        ///< for its messages, as registered last

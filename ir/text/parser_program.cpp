@@ -29,7 +29,8 @@ private:
     bool hasResult;
     bool (ProgramParser::*parse)(const Statement &);
   };
-  /// The definition of a visible name. Neither value nor index: the definition had an error.
+  /// The definition of a visible name. If both `value` and `index` are null, the definition had an
+  /// error.
   struct Entry {
     Value *value = nullptr;
     const Scalar *index = nullptr;
@@ -282,7 +283,7 @@ void ProgramParser::recover(size_t start) {
       cursor_.take();
 }
 
-/// A block whose header could not be read. Its nodes are dropped.
+/// Parses a block whose header was malformed, and discards its nodes.
 void ProgramParser::parseOrphanBlock() {
   Block dropped;
   ++lenient_;

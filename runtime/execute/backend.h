@@ -29,7 +29,8 @@ struct ClusterOptions {
   int device = -1;
 };
 
-/// The ranks that this process hosts, connected. What it hands out lives as long as it does.
+/// The ranks hosted by this process, connected to their peers. Objects that a Cluster returns
+/// remain valid for its lifetime.
 class Cluster {
 public:
   virtual ~Cluster() = default;
@@ -87,8 +88,8 @@ struct Backend {
   /// Its ranks keep their arenas in memory of the host; if it computes, then with a host thread for
   /// each stream.
   bool isOnHost = false;
-  /// Hardware queues of a rank. More streams than that share them, in a way that is not known. 0:
-  /// every stream has its own.
+  /// Number of hardware queues of a rank; 0 if every stream has its own. If there are more streams
+  /// than queues, the mapping of streams to queues is unspecified.
   uint32_t ownQueues = 0;
   /// The transport that Plans are made for unless another is asked for.
   Transport transport = Transport::PeerMemory;

@@ -9,7 +9,8 @@
 namespace braid {
 namespace {
 
-/// The number of commands of each stream that end before a command begins.
+/// Vector clock: for each stream, how many of its commands are guaranteed to finish before a given
+/// command starts.
 using Clock = std::vector<uint32_t>;
 
 /// A command with its place among those of its stream.

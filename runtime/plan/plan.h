@@ -339,7 +339,8 @@ void shrinkToFit(Plan &plan);
 uint32_t numberCommands(std::vector<Plan> &plans, uint32_t first);
 /// `file:line:col`, or the node's text where it was not read from a file.
 std::string place(const Plan &plan, uint32_t origin);
-/// For messages: the node, the trip and its place: "%r = p2p recv ... (trip 3) at ag.braid:12:5".
+/// Describes a node for messages, with its loop iteration and source location: "%r = p2p recv ...
+/// (trip 3) at ag.braid:12:5".
 std::string describeOrigin(const Plan &plan, uint32_t origin);
 /// That node's line of the text; 0: made by a builder.
 uint32_t lineOf(const Plan &plan, uint32_t origin);

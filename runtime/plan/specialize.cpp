@@ -143,7 +143,7 @@ bool Specializer::visitDeallocate(const DeallocateOp &op) {
   plan_.releases.push_back({view(op.buffer).buffer, static_cast<uint32_t>(plan_.commands.size()),
                             current_, originOf(op)});
   lastEvent_[current_] = kNone; // one made before does not stand for the release
-  // A peer may still reach symmetric memory, so its place is not given away.
+  // Peers may still access symmetric memory, so its space is not reused.
   if (buffer.kind == BufferKind::Device)
     device_.release(buffer.offset, buffer.bytes, current_);
   return true;

@@ -154,7 +154,8 @@ void JobBuilder::addBatch(const Plan &plan, size_t begin, size_t end,
     if (hasAdded && command.kind == CommandKind::Copy)
       step.fixedUs = 0;
     hasAdded |= sizes[i] > 1 && plan.commands[i + sizes[i] - 1].kind == CommandKind::Sum;
-    // The host takes no time for a message, only for the commands that spell it out.
+    // A Group or Collective command itself costs no host time; the commands that it expands into
+    // do.
     if (command.kind != CommandKind::Group && command.kind != CommandKind::Collective)
       rank.issuedUs += costs_.issueUs;
     step.issuedUs = rank.issuedUs;
@@ -196,8 +197,8 @@ double JobBuilder::fixedUs(const Plan &plan, const Step &step) const {
   return most;
 }
 
-/// A sum that its copies' kernel adds takes no time besides. A result that a GEMM stores at a peer
-/// crosses the link while it is computed.
+/// A sum fused into the kernel of its copies takes no additional time. A result that a GEMM stores
+/// at a peer crosses the link while it is being computed.
 void JobBuilder::addWork(const Plan &plan, const Command &command, Step &step) const {
   const auto rank = static_cast<uint32_t>(plan.rank);
   switch (command.kind) {

@@ -33,7 +33,8 @@ __device__ inline void signalShare(const CopyAndSignal &batch) {
         .fetch_add(kShareOfWorker, ::cuda::memory_order_release);
 }
 
-/// The first block's part, behind the taking of flags that all have passed.
+/// The first block's contribution to the signals. Called only after every worker has passed the
+/// flags and this block has cleared them.
 __device__ inline void signalRest(const CopyAndSignal &batch, uint32_t workers) {
   const CopyAndSignal::SecondShot &second = batch.second;
   if (threadIdx.x < second.signalCount)
@@ -59,7 +60,7 @@ __device__ inline void leaveArrivals(const CopyAndSignal &batch) {
 __device__ inline void coordinateSecondShot(const CopyAndSignal &batch) {
   const CopyAndSignal::SecondShot &second = batch.second;
   const uint32_t workers = gridDim.x - 1;
-  // Without a word: the block that is the last to have read may not have said so yet.
+  // Reports no progress while it waits: the last block to finish reading may not have reported yet.
   waitForAll(batch, second.awaits, second.awaitCount, /*tells=*/false);
   DeviceCounter passed(batch.counters[kPassed]);
   if (threadIdx.x == 0) {

@@ -39,7 +39,7 @@ struct CublasLt {
   static Result<const CublasLt *> load();
 };
 
-/// `call` is the text of what returned `code`.
+/// `call` is the source text of the call that returned `code`.
 Status cublasFailure(cublasStatus_t code, const char *call);
 
 /// For functions that return Status or Result.

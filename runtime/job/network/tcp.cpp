@@ -86,7 +86,7 @@ TcpAddress numbersOf(const sockaddr *address, socklen_t size) {
   return numbers;
 }
 
-/// Nothing, and an errno, if that fails.
+/// On failure, returns nothing and sets `error` to errno.
 std::optional<TcpListener> tryToListen(const addrinfo &at, int &error) {
   FileDescriptor socket = makeSocket(at);
   const int on = 1;
