@@ -17,7 +17,7 @@
 
 namespace braid {
 
-/// One side of a message. Of a rank's sends to a peer the n-th meets the peer's n-th receive.
+/// One side of a message. A rank's n-th send to a peer meets that peer's n-th receive from it.
 struct Transfer {
   enum class State : uint8_t {
     Waits,  ///< for the other side
@@ -73,7 +73,7 @@ public:
   /// As Messages::openTeams.
   Status open(ControlPlane &control);
   bool isOpen() const { return mailboxes_ != nullptr; }
-  /// Numbers the operation and its messages. Of the host thread.
+  /// Numbers the operation and its messages. Called by the host thread only.
   std::unique_ptr<Operation> issue(Tag tag, Work work);
 
 private:

@@ -155,8 +155,8 @@ __device__ inline DeviceCounter gate(const CopyAndSignal &batch) {
   return DeviceCounter(batch.counters[CopyAndSignal::kMost]);
 }
 
-/// A worker's first warp: until the awaits have passed. Where flags are on the GPU it looks at them
-/// itself, for a word of the first block comes later.
+/// Returns, to a worker's first warp, when the awaits have passed. Flags on the GPU are polled here,
+/// which is faster than to wait for the first block's report.
 __device__ inline void passAwaits(const CopyAndSignal &batch) {
   if (batch.released)
     passNear(batch, batch.awaits, batch.awaitCount);
