@@ -155,8 +155,8 @@ __device__ inline DeviceCounter gate(const CopyAndSignal &batch) {
   return DeviceCounter(batch.counters[CopyAndSignal::kMost]);
 }
 
-/// Returns, to a worker's first warp, when the awaits have passed. Flags on the GPU are polled here,
-/// which is faster than to wait for the first block's report.
+/// Returns in a worker's first warp once the awaits have passed. It polls flags on the GPU itself,
+/// which is faster than waiting for the report of the first block.
 __device__ inline void passAwaits(const CopyAndSignal &batch) {
   if (batch.released)
     passNear(batch, batch.awaits, batch.awaitCount);

@@ -95,8 +95,8 @@ private:
 
 // -- Adding along copies. --
 
-/// True in the last of the counting blocks. Only stores of kept parts need the order of the counter:
-/// what the blocks have read had arrived before.
+/// True in the last of the counting blocks. Only stores of kept parts need the counter's order,
+/// because the data that the blocks have read had arrived before.
 __device__ inline bool isLast(const CopyAndSignal &batch, uint32_t one = 1) {
   DeviceCounter count(batch.counters[0]);
   const uint32_t before = batch.sum.keepsParts ? count.fetch_add(one, ::cuda::memory_order_acq_rel)
