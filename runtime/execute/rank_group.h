@@ -10,13 +10,14 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/job/bootstrap/job_memory.h"
+#include "runtime/job/job_view.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <mutex>
 
 namespace braid {
 
@@ -31,6 +32,15 @@ public:
   JobMemory &memory() const { return memory_; }
   /// No progress for this long is TimedOut.
   std::chrono::milliseconds timeout() const { return timeout_; }
+  /// As Cluster::setPlans and forgetPlans.
+  void setPlans(llvm::ArrayRef<Plan> plans) {
+    std::lock_guard lock(plansMutex_);
+    plans_.add(plans);
+  }
+  void forgetPlans(llvm::ArrayRef<Plan> plans) {
+    std::lock_guard lock(plansMutex_);
+    plans_.remove(plans);
+  }
   /// The longest sleep of a wait between two looks at its bounds.
   std::chrono::milliseconds slice() const {
     using std::chrono::milliseconds;
@@ -98,6 +108,9 @@ protected:
                        : met);
     return memory_.committed() >= step ? Status::ok() : failure();
   }
+
+  std::mutex plansMutex_;
+  KnownPlans plans_; ///< under plansMutex_
 
 private:
   JobMemory &memory_;

@@ -45,16 +45,6 @@ void InProcessGroup::abort(const Status &cause) {
   wakeOthers();
 }
 
-void InProcessGroup::setPlans(llvm::ArrayRef<Plan> plans) {
-  std::lock_guard lock(plansMutex_);
-  plans_.add(plans);
-}
-
-void InProcessGroup::forgetPlans(llvm::ArrayRef<Plan> plans) {
-  std::lock_guard lock(plansMutex_);
-  plans_.remove(plans);
-}
-
 HostActivity InProcessGroup::host(int64_t rank) const {
   return static_cast<HostActivity>(memory().slot(rank).activity.load(kNoOrder));
 }

@@ -34,9 +34,6 @@ public:
 
   bool spansProcesses() const override { return false; }
   void abort(const Status &cause) override;
-  /// As Cluster::setPlans and forgetPlans.
-  void setPlans(llvm::ArrayRef<Plan> plans);
-  void forgetPlans(llvm::ArrayRef<Plan> plans);
 
   Result<void *> allocateSymmetric(int64_t rank, int64_t bytes) override;
   Result<std::string> exportMemory(int64_t rank, void *base) override;
@@ -84,9 +81,6 @@ private:
   void abortIfStalled(StallRule &rule);
 
   HostsCommands commands_;
-
-  std::mutex plansMutex_;
-  KnownPlans plans_; ///< under plansMutex_
 
   mutable std::mutex mutex_; ///< guards what follows, and the host threads' activities
   std::condition_variable changed_;

@@ -78,16 +78,6 @@ Status ProcessGroup::start() {
   return started.isOk() ? started : client_->fail(started);
 }
 
-void ProcessGroup::setPlans(llvm::ArrayRef<Plan> plans) {
-  std::lock_guard lock(plansMutex_);
-  plans_.add(plans);
-}
-
-void ProcessGroup::forgetPlans(llvm::ArrayRef<Plan> plans) {
-  std::lock_guard lock(plansMutex_);
-  plans_.remove(plans);
-}
-
 void ProcessGroup::setActivity(HostActivity activity) {
   slot().setActivity(activity);
   tick();

@@ -44,9 +44,6 @@ public:
   int64_t rank() const override { return client_->rank(); }
   int64_t size() const override { return RankGroup::size(); }
   RankSlot &slot() const { return memory().slot(rank()); }
-  /// As Cluster::setPlans and forgetPlans.
-  void setPlans(llvm::ArrayRef<Plan> plans);
-  void forgetPlans(llvm::ArrayRef<Plan> plans);
 
   /// As Client::offer and want: hands a descriptor to those peers that are told its name. A name
   /// that was offered before stands for the new one from now on. No name is a number.
@@ -141,9 +138,6 @@ private:
   std::vector<Mapping> own_;
   BlockPool pool_;                                          ///< its regions are own_
   std::map<std::pair<int64_t, uint32_t>, Mapping> imports_; ///< by rank and number
-
-  std::mutex plansMutex_;
-  KnownPlans plans_; ///< under plansMutex_
 
   // The watchdog's.
   StallRule stallRule_;

@@ -8,49 +8,10 @@
 
 #include <gmock/gmock.h>
 
-#include <map>
-
 namespace braid {
 namespace {
 
 using testing::HasSubstr;
-using testing::Not;
-
-const char *const kGather = R"(fusion @f(D = 4) {
-  mesh [0 .. D)
-  %A = input f32[DIDx{D}, 6, 5]
-  %B = input f32[5, 3]
-  %C = matmul %A, %B : f32[Stream{D}, 6, 3]
-  output %C
-}
-)";
-
-const char *const kLocal = R"(fusion @f(D = 4) {
-  mesh [0 .. D)
-  %A = input f32[2, 6, 5]
-  %B = input f32[5, 3]
-  %C = matmul %A, %B : f32[Stream{2}, 6, 3]
-  output %C
-}
-)";
-
-const char *const kStraight = R"(fusion @f(D = 4) {
-  mesh [0 .. D)
-  %A = input f32[DIDx{D}, 6, 5]
-  %B = input f32[5, 3]
-  %C = matmul %A, %B : f32[DIDx{D}, 6, 3]
-  output %C
-}
-)";
-
-const char *const kPair = R"(fusion @f(D = 2) {
-  mesh [0 .. D)
-  %A = input f32[DIDx{D}, 6, 5]
-  %B = input f32[5, 3]
-  %C = matmul %A, %B : f32[Stream{D}, 6, 3]
-  output %C
-}
-)";
 
 const char *const kSeveral = R"(fusion @f(D = 4) {
   mesh [0 .. D)
@@ -60,15 +21,20 @@ const char *const kSeveral = R"(fusion @f(D = 4) {
   %W = input f32[3, 5]
 )";
 
+std::string smallFusion(const std::string &name) {
+  return test::fusionNamed("tests/lowering/inputs/passes.braid", name);
+}
+
 std::string programAfter(const std::string &text) {
   const auto [line, nodes] = llvm::StringRef(text).split('\n');
-  const std::map<llvm::StringRef, std::string> fusions = {
-      {"gather", kGather}, {"local", kLocal},     {"straight", kStraight},
-      {"pair", kPair},     {"text", nodes.str()}, {"several", kSeveral + nodes.str() + "}\n"}};
   llvm::SmallVector<llvm::StringRef, 3> fields;
   line.split(fields, '|');
   const llvm::StringRef show = fields[2].trim();
-  const Lowered lowered = lowerText(fusions.at(fields[0].trim()), fields[1].trim().str());
+  const std::string name = fields[0].trim().str();
+  const std::string fusion = name == "text"      ? nodes.str()
+                             : name == "several" ? kSeveral + nodes.str() + "}\n"
+                                                 : smallFusion(name);
+  const Lowered lowered = lowerText(fusion, fields[1].trim().str());
   return show == "changes"    ? llvm::join(lowered.changes, "\n") + "\n"
          : show == "messages" ? lowered.messages
          : show == "program"  ? lowered.text
@@ -81,50 +47,51 @@ TEST(Passes, MakeWhatTheCasesSay) {
 }
 
 TEST(FindMoves, NamesTheProgramAfterWhatMoves) {
-  EXPECT_THAT(lowerText(kGather, "ring").text, HasSubstr("program @f_ring "));
-  EXPECT_THAT(lowerText(kGather, "sequential").text, HasSubstr("program @f_sequential "));
-  EXPECT_THAT(lowerText(kLocal).text, HasSubstr("program @f_local "));
-  EXPECT_THAT(lowerText(kStraight).text, HasSubstr("program @f_local "));
+  EXPECT_THAT(lowerText(smallFusion("gather"), "ring").text, HasSubstr("program @gather_ring "));
+  EXPECT_THAT(lowerText(smallFusion("gather"), "sequential").text,
+              HasSubstr("program @gather_sequential "));
+  EXPECT_THAT(lowerText(smallFusion("local")).text, HasSubstr("program @local_local "));
+  EXPECT_THAT(lowerText(smallFusion("straight")).text, HasSubstr("program @straight_local "));
 }
 
 TEST(InsertTransfers, PostsReceivesFirstUnderPut) {
   for (const Preset &preset : test::pairPresets()) {
-    std::string body =
-        lowerText(kGather, preset.name.str() + ";protocol=put").after("insert-transfers");
+    std::string body = lowerText(smallFusion("gather"), preset.name.str() + ";protocol=put")
+                           .after("insert-transfers");
     EXPECT_THAT(body, HasSubstr("%h = share_mem_handles put %A_all\n"));
     EXPECT_LT(body.find("p2p recv"), body.find("p2p send"));
   }
 }
 
 TEST(SplitChunks, ChangesNothingForOneChunkAStep) {
-  EXPECT_EQ(lowerText(kGather, "chunks=1").text, lowerText(kGather).text);
-  EXPECT_THAT(lowerText(kGather, "chunks=1").changes, Not(testing::Contains("split-chunks")));
+  EXPECT_EQ(lowerText(smallFusion("gather"), "chunks=1").text,
+            lowerText(smallFusion("gather")).text);
 }
 
 // Nothing arrives last that a GEMM would wait for alone.
 TEST(SplitChunks, TapersNeitherLocalStagesNorNone) {
-  EXPECT_EQ(lowerText(kGather, "sequential;chunks=2;tail-split=100").text,
-            lowerText(kGather, "sequential;chunks=2").text);
-  EXPECT_EQ(lowerText(kLocal, "tail-split=100").text, lowerText(kLocal).text);
-  EXPECT_THAT(lowerText(kLocal, "tail-split=100").changes, Not(testing::Contains("split-chunks")));
+  EXPECT_EQ(lowerText(smallFusion("gather"), "sequential;chunks=2;tail-split=100").text,
+            lowerText(smallFusion("gather"), "sequential;chunks=2").text);
+  EXPECT_EQ(lowerText(smallFusion("local"), "tail-split=100").text,
+            lowerText(smallFusion("local")).text);
 }
 
 TEST(HoistSyncs, CountsOnlyStreamsInUse) {
-  auto streamsOf = [](const char *text, const std::string &options) {
-    std::string body = lowerText(text, options).after("hoist-syncs");
+  auto streamsOf = [](const char *name, const std::string &options) {
+    std::string body = lowerText(smallFusion(name), options).after("hoist-syncs");
     llvm::StringRef rest = llvm::StringRef(body).split("for %j in 0 .. ").second;
     return rest.take_until([](char c) { return c == ' '; }).str();
   };
-  EXPECT_EQ(streamsOf(kGather, "streams=9"), "4");
-  EXPECT_EQ(streamsOf(kGather, "streams=9;chunks=2"), "8");
-  EXPECT_EQ(streamsOf(kGather, "streams=9;chunks=3"), "9");
-  EXPECT_EQ(streamsOf(kGather, "sequential;streams=9"), "3");
-  EXPECT_EQ(streamsOf(kGather, "ring;streams=9"), "5");
-  EXPECT_EQ(streamsOf(kGather, "ring;streams=3"), "3");
-  EXPECT_EQ(streamsOf(kLocal, "streams=9"), "2");
-  EXPECT_EQ(streamsOf(kGather, "streams=9;tail-split=3"), "6");
-  EXPECT_EQ(streamsOf(kGather, "streams=12;chunks=2;tail-split=3"), "12");
-  EXPECT_EQ(streamsOf(kGather, "streams=13;chunks=2;tail-split=3"), "12");
+  EXPECT_EQ(streamsOf("gather", "streams=9"), "4");
+  EXPECT_EQ(streamsOf("gather", "streams=9;chunks=2"), "8");
+  EXPECT_EQ(streamsOf("gather", "streams=9;chunks=3"), "9");
+  EXPECT_EQ(streamsOf("gather", "sequential;streams=9"), "3");
+  EXPECT_EQ(streamsOf("gather", "ring;streams=9"), "5");
+  EXPECT_EQ(streamsOf("gather", "ring;streams=3"), "3");
+  EXPECT_EQ(streamsOf("local", "streams=9"), "2");
+  EXPECT_EQ(streamsOf("gather", "streams=9;tail-split=3"), "6");
+  EXPECT_EQ(streamsOf("gather", "streams=12;chunks=2;tail-split=3"), "12");
+  EXPECT_EQ(streamsOf("gather", "streams=13;chunks=2;tail-split=3"), "12");
 }
 
 } // namespace

@@ -100,6 +100,7 @@ std::string messagesAbout(const std::string &nodes) {
   const Lowered lowered = lowerText(fusion(nodes));
   EXPECT_EQ(lowered.status.code(),
             lowered.messages.empty() ? StatusCode::Ok : StatusCode::Unsupported);
+  EXPECT_EQ(lowered.status.message(), lowered.messages.empty() ? "" : "cannot lower @f");
   EXPECT_EQ(lowered.text.empty(), !lowered.messages.empty());
   expectAdviceToDo(fusion(nodes));
   return lowered.messages;
@@ -202,6 +203,8 @@ std::string messagesAboutOptions(const std::string &text) {
   const Lowered lowered = lowerText(fusion(nodes), schedule.str());
   EXPECT_EQ(lowered.status.code(),
             lowered.messages.empty() ? StatusCode::Ok : StatusCode::BadInput);
+  EXPECT_EQ(lowered.status.message(),
+            lowered.messages.empty() ? "" : "cannot lower @f with these options");
   return lowered.messages;
 }
 
