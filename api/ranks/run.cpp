@@ -8,7 +8,7 @@
 #include "api/timing/seconds_since.h"
 #include "ir/failure.h"
 #include "runtime/execute/handshake.h"
-#include "runtime/execute/rank_group.h"
+#include "runtime/job/rank_group.h"
 #include "runtime/reference/reference.h"
 #include "runtime/simulate/simulator.h"
 

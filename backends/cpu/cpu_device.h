@@ -3,7 +3,7 @@
 
 #include "backends/cpu/queue/hardware_queue.h"
 #include "runtime/execute/event_ranges.h"
-#include "runtime/execute/host_memory.h"
+#include "runtime/job/host_memory.h"
 
 #include <deque>
 #include <functional>

@@ -6,7 +6,7 @@
 namespace braid {
 
 class MessageLibrary; // backends/cuda/message_library.h
-class RankGroup;      // runtime/execute/rank_group.h
+class RankGroup;      // runtime/job/rank_group.h
 
 /// GPUs that this process can use; 0 where there is no driver.
 int countGpus();

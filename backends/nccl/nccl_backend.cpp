@@ -5,9 +5,9 @@
 #include "backends/cuda/cuda_facts.h"
 #include "backends/nccl/nccl_messages.h"
 #include "ir/failure.h"
-#include "runtime/execute/rank_group.h"
 #include "runtime/job/bootstrap/client.h"
 #include "runtime/job/bootstrap/environment.h"
+#include "runtime/job/rank_group.h"
 
 #include "llvm/ADT/StringRef.h"
 

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "runtime/execute/backend.h"
-#include "runtime/execute/host_memory.h"
+#include "runtime/job/host_memory.h"
 
 namespace braid {
 

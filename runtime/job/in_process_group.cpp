@@ -3,8 +3,8 @@
 #include "runtime/job/in_process_group.h"
 
 #include "ir/failure.h"
-#include "runtime/execute/host_memory.h"
 #include "runtime/job/bootstrap/socket.h"
+#include "runtime/job/host_memory.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"

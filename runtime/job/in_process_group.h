@@ -12,7 +12,7 @@
 #pragma once
 
 #include "runtime/execute/backend.h"
-#include "runtime/execute/rank_group.h"
+#include "runtime/job/rank_group.h"
 #include "runtime/job/stall_cause.h"
 
 #include <condition_variable>

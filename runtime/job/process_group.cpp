@@ -4,8 +4,8 @@
 #include "ir/failure.h"
 #include "runtime/job/bootstrap/start_thread.h"
 
-#include "runtime/execute/host_memory.h"
 #include "runtime/job/bootstrap/futex.h"
+#include "runtime/job/host_memory.h"
 #include "runtime/warn.h"
 
 #include <fmt/format.h>

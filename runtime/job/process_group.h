@@ -9,9 +9,9 @@
 
 #include "runtime/execute/backend.h"
 #include "runtime/execute/block_pool.h"
-#include "runtime/execute/rank_group.h"
 #include "runtime/job/bootstrap/client.h"
 #include "runtime/job/calls.h"
+#include "runtime/job/rank_group.h"
 #include "runtime/job/stall_cause.h"
 
 #include <condition_variable>

@@ -16,7 +16,7 @@
 #include "backends/cpu/messages/operation.h"
 #include "backends/cpu/queue/command_observer.h"
 #include "backends/cpu/queue/command_queue.h"
-#include "runtime/execute/rank_group.h"
+#include "runtime/job/rank_group.h"
 
 #include <optional>
 #include <thread>

@@ -1,8 +1,8 @@
-//===- runtime/execute/host_memory.h - what devices that live in host memory allocate ---------===//
+//===- runtime/job/host_memory.h - what devices that live in host memory allocate -------------===//
 #pragma once
 
 #include "runtime/execute/peer_memory.h"
-#include "runtime/execute/rank_group.h"
+#include "runtime/job/rank_group.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-//===- runtime/execute/rank_group.h - what a device knows about its ranks ---------------------===//
+//===- runtime/job/rank_group.h - what a device knows about its ranks -------------------------===//
 //
 // The common ground of ranks that are threads of one process (InProcessGroup) and of a rank that is
 // a process of its own (ProcessGroup): the mark of an abort and its cause, memory that peers can
