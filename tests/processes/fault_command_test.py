@@ -20,13 +20,13 @@ EXACT = ["examples/ag_matmul.braid", "--ranks", "4", "--set", "M=64", "--set", "
 
 ATTACKS = [
     b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    b"77 3 4 by hand",  # another version
-    b"1 3",             # half of a hello
-    b"1 3 4 another job",
-    b"1 0 4 another job",
-    b"1 -1 4 by hand",
-    b"1 3 99999999999999999999 by hand",
-    b"1 3 4 " + b"x" * 4000,
+    b"1 3",            # two numbers, but no hello
+    b"braid rank 1",   # half of a hello
+    b"braid rank 1 3 4 another job",
+    b"braid rank 4 4",
+    b"braid rank -1 4",
+    b"braid rank 3 99999999999999999999",
+    b"braid rank 3 " + b"4" * 4000,
     b"Oarena",  # a message of a rank, without a hello
     b"G0 arena",
     bytes(range(256)) * 40,
@@ -34,7 +34,8 @@ ATTACKS = [
 
 
 def attack(name, number):
-    """A process of the same user connects, and means no good. False if nobody listens."""
+    """A process of the same user connects, means no good, and waits until it is dropped. False if
+    nobody listens."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as peer:
         peer.settimeout(5)
         try:
@@ -44,6 +45,8 @@ def attack(name, number):
                 socket.send_fds(peer, [what], [0, 1])
             else:
                 peer.send(what)
+            answer = peer.recv(100)
+            check(not answer, f"expected no answer to {what[:40]}, got {answer}")
         except ConnectionRefusedError:
             return False
         except OSError:  # dropped before it had said everything

@@ -49,13 +49,19 @@ Status checkWelcome(const Message &answer) {
 }
 } // namespace
 
-std::string ClientHello::encode() const { return fmt::format("{} {}", rank, ranks); }
+/// Tells a rank from whatever else may connect and say two numbers.
+static constexpr llvm::StringLiteral kHello = "braid rank ";
+
+std::string ClientHello::encode() const {
+  return fmt::format("{}{} {}", kHello.str(), rank, ranks);
+}
 
 Result<ClientHello> ClientHello::decode(llvm::StringRef text) {
+  const bool isHello = text.consume_front(kHello);
   const auto [rank, ranks] = text.split(' ');
   ClientHello hello;
-  if (rank.getAsInteger(10, hello.rank) || ranks.getAsInteger(10, hello.ranks) || hello.rank < 0 ||
-      hello.rank >= hello.ranks)
+  if (!isHello || rank.getAsInteger(10, hello.rank) || ranks.getAsInteger(10, hello.ranks) ||
+      hello.rank < 0 || hello.rank >= hello.ranks)
     return badInput("expected a rank below the number of ranks, got another text");
   return hello;
 }
