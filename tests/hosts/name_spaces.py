@@ -103,10 +103,14 @@ class Host:
         """Until nothing runs there, as what is being started may start others, or has yet to enter
         the name space."""
         deadline = time.monotonic() + 30
-        while [child for child in self.children if child.poll() is None] or self.processes():
+        while (children := [child for child in self.children if child.poll() is None
+                            ]) or self.processes():
+            for child in children:
+                child.kill()
             self.signal(signal.SIGKILL)
             if time.monotonic() > deadline:
-                raise OSError(f"{self.name}: processes {self.processes()} cannot be killed")
+                running = [child.pid for child in children] + self.processes()
+                raise OSError(f"{self.name}: processes {running} cannot be killed")
             time.sleep(0.005)
 
     def pull_cable(self):

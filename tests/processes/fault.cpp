@@ -154,6 +154,9 @@ ssize_t systemWrite(int file, const void *bytes, size_t count, off_t at) {
   return syscall(SYS_pwrite64, file, bytes, count, at);
 }
 
+/// First letters of the messages of a rank to its host: "braid rank ...", an offer, a request.
+constexpr std::string_view kHelloOfferGet = "bOG";
+
 /// The messages of a rank to its host, and the parts that it writes down for the others. Only its
 /// host thread sends or writes them.
 class Outgoing {
@@ -161,7 +164,7 @@ public:
   ssize_t send(int socket, const msghdr *message, int flags) {
     const iovec &part = message->msg_iov[0];
     const char kind = part.iov_len == 0 ? ' ' : *static_cast<const char *>(part.iov_base);
-    if (std::string_view("1OG").find(kind) != std::string_view::npos) {
+    if (kHelloOfferGet.find(kind) != std::string_view::npos) {
       socket_ = socket;
       begin(kind);
     }
