@@ -15,33 +15,25 @@ JobMemory emptyMemory(int64_t ranks, const HostPlace &place = {}) {
   return std::move(*memory);
 }
 
-TEST(HostMessages, ASignComesAsItWas) {
-  const std::string text = HostSign{.count = 9, .hosts = 3, .ranks = 12, .hasLeft = true}.encode();
-  const std::string whole = text + "rest";
-  llvm::StringRef rest = whole;
-  const auto sign = HostSign::decode(rest);
-  ASSERT_TRUE(sign.isOk());
-  EXPECT_EQ(sign->encode(), text);
-  EXPECT_EQ(rest, "rest");
-  rest = "9 0 1 1 1\n";
-  EXPECT_THAT(HostSign::decode(rest).status().message(), HasSubstr("version 7 of a host's sign"));
-}
-
 TEST(HostMessages, PartsComeAsTheyWere) {
-  const GatheredParts parts{.sequence = 7, .step = 3, .parts = {"one", "", std::string(1000, 'x')}};
-  const std::string text = parts.encode();
-  const auto decoded = GatheredParts::decode(text, 3);
-  ASSERT_TRUE(decoded.isOk());
-  EXPECT_EQ(decoded->sequence, 7u);
-  EXPECT_EQ(decoded->step, 3u);
-  EXPECT_EQ(decoded->parts, parts.parts);
-  EXPECT_THAT(GatheredParts::decode(text, 2).status().message(),
-              HasSubstr("of 2 ranks, got 1000 more"));
+  const std::vector<std::string> parts = {"one", "", std::string(1000, 'x')};
+  JobMemory from = emptyMemory(6, {1, 2}), to = emptyMemory(6, {0, 2});
+  for (int64_t i = 0; i < 3; ++i)
+    ASSERT_TRUE(from.bring(3 + i, 7, parts[static_cast<size_t>(i)], 3).isOk());
+  const std::string text = *encodeParts(from, 7);
   for (size_t size = 0; size < text.size(); ++size)
-    EXPECT_EQ(GatheredParts::decode(llvm::StringRef(text).take_front(size), 3).status().code(),
+    EXPECT_EQ(takeParts(llvm::StringRef(text).take_front(size), to, 1, 7).code(),
               StatusCode::BadInput)
         << size;
-  EXPECT_FALSE(GatheredParts::decode(text + "x", 3).isOk());
+  EXPECT_FALSE(takeParts(text + "x", to, 1, 7).isOk());
+  EXPECT_TRUE(takeParts(text, to, 1, 9).isOk()) << "they belong to another all-gather";
+  EXPECT_FALSE(to.haveCome(to.ranksOf(1), 7));
+  ASSERT_TRUE(takeParts(text, to, 1, 7).isOk());
+  ASSERT_TRUE(to.haveCome(to.ranksOf(1), 7));
+  EXPECT_EQ(*to.parts(to.ranksOf(1), 7), parts);
+  EXPECT_EQ(to.leastStep(to.ranksOf(1), 7), 3u);
+  JobMemory two = emptyMemory(4, {0, 2});
+  EXPECT_THAT(takeParts(text, two, 1, 7).message(), HasSubstr("of 2 ranks, got 1000 more"));
 }
 
 TEST(HostMessages, ACauseComesAsItWas) {
@@ -60,10 +52,6 @@ TEST(HostMessages, ACauseComesAsItWas) {
 }
 
 // -- Where ranks are. --
-
-auto isAnyRank() {
-  return [](int64_t) { return true; };
-}
 
 /// Numbers that are all different, in `queues` queues.
 void fillSlot(RankSlot &slot, uint64_t first, uint32_t queues) {
@@ -91,49 +79,42 @@ void fillSlot(RankSlot &slot, uint64_t first, uint32_t queues) {
   }
 }
 
-std::string bodyOf(const JobMemory &memory, int64_t first, int64_t count, int64_t offset = 0) {
-  std::string body;
-  appendSlots(memory, {first, count}, offset, body);
-  return body;
-}
-
-TEST(HostMessages, SlotsComeAsTheyWere) {
-  JobMemory from = emptyMemory(4), to = emptyMemory(4);
-  fillSlot(from.slot(1), 1000, 2);
-  fillSlot(from.slot(2), 5000, kQueueSlots);
-  from.slot(2).pid = 77;
-  ASSERT_TRUE(applySlots(bodyOf(from, 1, 2), to, 0, isAnyRank()).isOk());
-  EXPECT_EQ(bodyOf(to, 0, 4), bodyOf(from, 0, 4));
-  EXPECT_EQ(to.slot(1).queue[1].lastDone, 1025u);
-  EXPECT_EQ(to.slot(2).closed, 1u);
-  EXPECT_EQ(to.slot(2).pid, 0u) << "means nothing on another host";
+TEST(HostMessages, ASignComesAsItWas) {
+  JobMemory from = emptyMemory(4, {1, 2}), to = emptyMemory(4, {0, 2});
+  fillSlot(from.slot(2), 1000, 2);
+  fillSlot(from.slot(3), 5000, kQueueSlots);
+  from.slot(3).pid = 77;
+  const std::string text = encodeSign({.number = 9, .hasLeft = true}, from);
+  const auto sign = takeSign(text, to, 1);
+  ASSERT_TRUE(sign.isOk()) << sign.status().message();
+  EXPECT_EQ(sign->number, 9u);
+  EXPECT_TRUE(sign->hasLeft);
+  EXPECT_EQ(to.slot(2).queue[1].lastDone, 1025u);
+  EXPECT_EQ(to.slot(3).closed, 1u);
+  EXPECT_EQ(to.slot(3).queue[kQueueSlots - 1].lastDone, from.slot(3).queue[31].lastDone);
+  EXPECT_EQ(to.slot(3).pid, 0u) << "means nothing on another host";
   EXPECT_EQ(to.progress(), from.progress());
+  EXPECT_EQ(to.slot(0).heartbeatNs + to.slot(1).heartbeatNs, 0u);
 }
 
 /// But for the time of what never was.
 TEST(HostMessages, TimesAreThoseOfTheOtherClock) {
-  JobMemory from = emptyMemory(2), to = emptyMemory(2);
-  fillSlot(from.slot(0), 1000000, 1);
-  ASSERT_TRUE(applySlots(bodyOf(from, 0, 2, 500), to, -70, isAnyRank()).isOk());
-  EXPECT_EQ(to.slot(0).heartbeatNs, 1000002u + 430);
-  EXPECT_EQ(to.slot(0).activitySinceNs, 1000001u + 430);
-  EXPECT_EQ(to.slot(0).queue[0].sinceNs, 1000012u + 430);
-  EXPECT_EQ(to.slot(0).issued, 1000003u);
-  EXPECT_EQ(to.slot(1).heartbeatNs, 0u);
+  JobMemory from = emptyMemory(4, {1, 2}), to = emptyMemory(4, {0, 2});
+  from.setNetwork({.clockOffsetNs = 500});
+  to.setNetwork({.clockOffsetNs = 70});
+  fillSlot(from.slot(2), 1000000, 1);
+  ASSERT_TRUE(takeSign(encodeSign({}, from), to, 1).isOk());
+  EXPECT_EQ(to.slot(2).heartbeatNs, 1000002u + 430);
+  EXPECT_EQ(to.slot(2).activitySinceNs, 1000001u + 430);
+  EXPECT_EQ(to.slot(2).queue[0].sinceNs, 1000012u + 430);
+  EXPECT_EQ(to.slot(2).issued, 1000003u);
+  EXPECT_EQ(to.slot(3).heartbeatNs, 0u);
 }
 
-TEST(HostMessages, NobodySpeaksForRanksOfOthers) {
-  JobMemory from = emptyMemory(4), to = emptyMemory(4);
-  for (int64_t rank = 0; rank < 4; ++rank)
-    fillSlot(from.slot(rank), 1000, 1);
-  const std::string before = bodyOf(to, 0, 2);
-  auto isTheirs = [](int64_t rank) { return rank >= 2; };
-  EXPECT_TRUE(applySlots(bodyOf(from, 0, 4), to, 0, isTheirs).isOk());
-  EXPECT_EQ(bodyOf(to, 0, 2), before);
-  EXPECT_EQ(bodyOf(to, 2, 2), bodyOf(from, 2, 2));
-  for (const char *rank : {"4", "-1", "18446744073709551616", "x"})
-    EXPECT_FALSE(applySlots(rank + bodyOf(from, 0, 1).substr(1), to, 0, isAnyRank()).isOk())
-        << rank;
+TEST(HostMessages, ASignOfOtherNumbersIsRefused) {
+  JobMemory memory = emptyMemory(2, {0, 2});
+  for (const char *text : {"", "9", "x 0\n", "9 0\n", "9 0\n33 0 0", "9 0\n1 0 0 0"})
+    EXPECT_EQ(takeSign(text, memory, 1).status().code(), StatusCode::BadInput) << text;
 }
 
 } // namespace

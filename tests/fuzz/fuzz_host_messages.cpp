@@ -9,10 +9,10 @@
 namespace braid {
 namespace {
 
-constexpr int64_t kRanks = 4;
+constexpr int64_t kRanks = 4, kHosts = 2;
 
 JobMemory makeMemory() {
-  auto made = JobMemory::create(kRanks);
+  auto made = JobMemory::create(kRanks, {0, kHosts});
   require(made.isOk());
   return std::move(*made);
 }
@@ -30,19 +30,10 @@ void checkCause(llvm::StringRef text) {
 }
 
 void checkParts(llvm::StringRef text) {
-  for (const size_t ranks : {size_t(1), size_t(kRanks)})
-    if (const auto gathered = GatheredParts::decode(text, ranks)) {
-      const auto again = GatheredParts::decode(gathered->encode(), ranks);
-      require(gathered->parts.size() == ranks && again && again->parts == gathered->parts);
-    }
-}
-
-void checkSign(llvm::StringRef text) {
-  if (const auto sign = HostSign::decode(text)) {
-    const std::string said = sign->encode();
-    llvm::StringRef rest = said;
-    require(HostSign::decode(rest)->encode() == said && rest.empty());
-  }
+  JobMemory memory = makeMemory();
+  const bool isGood = takeParts(text, memory, 1, 1).isOk();
+  require(isGood || !memory.haveCome(memory.ranksOf(1), 1));
+  require(!memory.haveCome(memory.ranksOf(0), 1));
 }
 
 void checkHello(llvm::StringRef text) {
@@ -51,18 +42,13 @@ void checkHello(llvm::StringRef text) {
             ClientHello::decode(hello->encode())->ranks == hello->ranks);
 }
 
-/// The slot of rank 1 stays as it is.
-void checkSlots(llvm::StringRef text) {
+/// The slots of host 0 stay as they are.
+void checkSign(llvm::StringRef text) {
   static JobMemory memory = makeMemory();
-  auto isTheirs = [](int64_t rank) { return rank != 1; };
-  std::string before, after, again;
-  appendSlots(memory, {1, 1}, 0, before);
-  const bool isGood = applySlots(text, memory, -12345, isTheirs).isOk();
-  appendSlots(memory, {1, 1}, 0, after);
-  require(before == after);
-  appendSlots(memory, {0, kRanks}, 0, again);
-  require(applySlots(again, memory, 0, isTheirs).isOk());
-  require(!isGood || applySlots(text, memory, 0, isTheirs).isOk());
+  const std::string before = encodeSign({}, memory);
+  const bool isGood = takeSign(text, memory, 1).isOk();
+  require(encodeSign({}, memory) == before);
+  require(!isGood || takeSign(text, memory, 1).isOk());
 }
 
 } // namespace
@@ -73,7 +59,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   braid::checkCause(text);
   braid::checkParts(text);
   braid::checkSign(text);
-  braid::checkSlots(text);
   braid::checkHello(text);
   return 0;
 }

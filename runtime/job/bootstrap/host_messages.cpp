@@ -11,7 +11,6 @@
 namespace braid {
 namespace {
 
-constexpr uint32_t kHostVersion = 7;
 constexpr size_t kMaxCauseBytes = size_t(16) << 10;
 
 /// Takes numbers, with blanks between them, from the front of a text.
@@ -42,63 +41,89 @@ llvm::StringRef takeLine(llvm::StringRef &text) {
   return line;
 }
 
-/// A time of zero means none.
-uint64_t shifted(uint64_t ns, int64_t offset) {
-  return ns == 0 ? 0 : ns + static_cast<uint64_t>(offset);
-}
-
-/// All of a slot but the process and the flight ring: `field(atomic)` and `time(atomic)`.
-template <class Slot, class Field, class Time>
-void visitSlot(Slot &slot, uint32_t queues, Field field, Time time) {
-  field(slot.state);
-  field(slot.activity);
-  time(slot.activitySinceNs);
-  time(slot.heartbeatNs);
-  field(slot.issued);
-  field(slot.arrivals);
-  field(slot.completedBeyond);
-  field(slot.runs);
-  field(slot.isSpeaking);
-  field(slot.closed);
-  field(slot.isKilled);
+/// Visits all numbers of a slot but the process id and the flight ring, as `visit(atomic, shift)`.
+/// `shift` is `offsetNs` for times and 0 for other numbers.
+template <class Slot, class Visit>
+void visitSlot(Slot &slot, uint32_t queues, int64_t offsetNs, Visit visit) {
+  visit(slot.state, 0);
+  visit(slot.activity, 0);
+  visit(slot.activitySinceNs, offsetNs);
+  visit(slot.heartbeatNs, offsetNs);
+  visit(slot.issued, 0);
+  visit(slot.arrivals, 0);
+  visit(slot.completedBeyond, 0);
+  visit(slot.runs, 0);
+  visit(slot.isSpeaking, 0);
+  visit(slot.closed, 0);
+  visit(slot.isKilled, 0);
   for (uint32_t i = 0; i < queues; ++i) {
     auto &queue = slot.queue[i];
-    field(queue.completed);
-    field(queue.current);
-    time(queue.sinceNs);
-    field(queue.isWaiting);
-    field(queue.flagValue);
-    field(queue.wantedValue);
-    field(queue.lastDone);
+    visit(queue.completed, 0);
+    visit(queue.current, 0);
+    visit(queue.sinceNs, offsetNs);
+    visit(queue.isWaiting, 0);
+    visit(queue.flagValue, 0);
+    visit(queue.wantedValue, 0);
+    visit(queue.lastDone, 0);
   }
+}
+
+/// A time of zero means none.
+template <class Number> Number shifted(Number number, int64_t shift) {
+  return number == 0 ? 0 : number + static_cast<Number>(shift);
+}
+
+void appendSlot(const RankSlot &slot, int64_t offsetNs, std::string &text) {
+  const uint32_t queues = std::min(slot.queues.load(std::memory_order_relaxed), kQueueSlots);
+  text += std::to_string(queues);
+  visitSlot(slot, queues, offsetNs, [&](const auto &field, int64_t shift) {
+    text += fmt::format(" {}", shifted(field.load(std::memory_order_relaxed), shift));
+  });
+  text += '\n';
+}
+
+Status takeSlot(llvm::StringRef line, RankSlot &slot, int64_t offsetNs) {
+  Numbers numbers(line);
+  const auto queues = numbers.take<uint32_t>();
+  if (queues > kQueueSlots)
+    return badInput("expected a rank with at most {} queues, got {}", kQueueSlots, queues);
+  slot.queues.store(queues, std::memory_order_relaxed);
+  visitSlot(slot, queues, offsetNs, [&](auto &field, int64_t shift) {
+    field.store(shifted(numbers.take<decltype(field.load())>(), shift), std::memory_order_relaxed);
+  });
+  return numbers.status();
 }
 
 } // namespace
 
-std::string GatheredParts::encode() const {
-  std::string text = fmt::format("{} {}", sequence, step);
-  for (const std::string &part : parts)
+Result<std::string> encodeParts(const JobMemory &memory, uint32_t round) {
+  const Ranks ranks = memory.ranksOf(memory.host());
+  std::string text = fmt::format("{} {}", round, memory.leastStep(ranks, round)), bytes;
+  for (const std::string &part : BRAID_TRY(memory.parts(ranks, round))) {
     text += fmt::format(" {}", part.size());
-  text += '\n';
-  for (const std::string &part : parts)
-    text += part;
-  return text;
+    bytes += part;
+  }
+  return text + '\n' + bytes;
 }
 
-Result<GatheredParts> GatheredParts::decode(llvm::StringRef text, size_t ranks) {
+Status takeParts(llvm::StringRef text, JobMemory &memory, int64_t host, uint32_t round) {
   Numbers numbers(takeLine(text));
-  GatheredParts gathered{.sequence = numbers.take<uint32_t>(), .step = numbers.take<uint32_t>()};
-  for (size_t rank = 0; rank < ranks; ++rank) {
+  const auto number = numbers.take<uint32_t>(), step = numbers.take<uint32_t>();
+  const Ranks ranks = memory.ranksOf(host);
+  std::vector<std::string> parts;
+  for (int64_t i = 0; i < ranks.count; ++i) {
     const auto size = numbers.take<uint64_t>();
     BRAID_TRY(numbers.status());
     if (size > text.size())
       return badInput("expected a part of {} bytes, got {}", size, text.size());
-    gathered.parts.push_back(text.take_front(size).str());
+    parts.push_back(text.take_front(size).str());
     text = text.drop_front(size);
   }
   if (!text.empty())
-    return badInput("expected the parts of {} ranks, got {} more bytes", ranks, text.size());
-  return gathered;
+    return badInput("expected the parts of {} ranks, got {} more bytes", ranks.count, text.size());
+  for (int64_t i = 0; number == round && i < ranks.count; ++i)
+    BRAID_TRY(memory.bring(ranks.first + i, round, parts[static_cast<size_t>(i)], step));
+  return Status::ok();
 }
 
 std::string encodeCause(const JobCause &cause) {
@@ -116,63 +141,24 @@ Result<JobCause> decodeCause(llvm::StringRef text, int64_t ranks) {
   return JobCause{Status(*code, text.str()), rank};
 }
 
-std::string HostSign::encode() const {
-  return fmt::format("{} {:d} {} {} {}\n", kHostVersion, hasLeft, count, hosts, ranks);
+std::string encodeSign(const HostSign &sign, const JobMemory &memory) {
+  std::string text = fmt::format("{} {:d}\n", sign.number, sign.hasLeft);
+  const Ranks ranks = memory.ranksOf(memory.host());
+  for (int64_t i = 0; i < ranks.count; ++i)
+    appendSlot(memory.slot(ranks.first + i), memory.network().clockOffsetNs, text);
+  return text;
 }
 
-Result<HostSign> HostSign::decode(llvm::StringRef &text) {
+Result<HostSign> takeSign(llvm::StringRef text, JobMemory &memory, int64_t host) {
   Numbers numbers(takeLine(text));
-  if (const auto version = numbers.take<uint32_t>(); version != kHostVersion)
-    return badInput("expected version {} of a host's sign of life, got {}", kHostVersion, version);
-  HostSign sign{.hasLeft = numbers.take<uint32_t>() != 0};
-  sign.count = numbers.take<uint64_t>();
-  sign.hosts = numbers.take<int64_t>();
-  sign.ranks = numbers.take<int64_t>();
+  HostSign sign{.number = numbers.take<uint64_t>()};
+  sign.hasLeft = numbers.take<uint32_t>() != 0;
   BRAID_TRY(numbers.status());
+  const Ranks ranks = memory.ranksOf(host);
+  for (int64_t i = 0; i < ranks.count; ++i)
+    BRAID_TRY(
+        takeSlot(takeLine(text), memory.slot(ranks.first + i), -memory.network().clockOffsetNs));
   return sign;
-}
-
-void appendSlots(const JobMemory &memory, Ranks ranks, int64_t offsetNs, std::string &text) {
-  auto append = [&text](uint64_t number) { text += fmt::format(" {}", number); };
-  for (int64_t rank = ranks.first; rank < ranks.first + ranks.count; ++rank) {
-    const RankSlot &slot = memory.slot(rank);
-    const uint32_t queues = std::min(slot.queues.load(std::memory_order_relaxed), kQueueSlots);
-    text += fmt::format("{} {}", rank, queues);
-    visitSlot(
-        slot, queues, [&](const auto &field) { append(field.load(std::memory_order_relaxed)); },
-        [&](const auto &field) {
-          append(shifted(field.load(std::memory_order_relaxed), offsetNs));
-        });
-    text += '\n';
-  }
-}
-
-static void readSlot(Numbers &numbers, RankSlot &slot, uint32_t queues, int64_t offsetNs) {
-  slot.queues.store(queues, std::memory_order_relaxed);
-  visitSlot(
-      slot, queues,
-      [&](auto &field) {
-        field.store(numbers.take<decltype(field.load())>(), std::memory_order_relaxed);
-      },
-      [&](auto &field) {
-        field.store(shifted(numbers.take<uint64_t>(), offsetNs), std::memory_order_relaxed);
-      });
-}
-
-Status applySlots(llvm::StringRef text, JobMemory &memory, int64_t offsetNs,
-                  llvm::function_ref<bool(int64_t rank)> isTheirs) {
-  while (!text.empty()) {
-    Numbers numbers(takeLine(text));
-    const auto rank = numbers.take<int64_t>();
-    const auto queues = numbers.take<uint32_t>();
-    if (rank < 0 || rank >= memory.ranks() || queues > kQueueSlots)
-      return badInput("expected a rank below {} with at most {} queues, got rank {} with {}",
-                      memory.ranks(), kQueueSlots, rank, queues);
-    if (isTheirs(rank))
-      readSlot(numbers, memory.slot(rank), queues, offsetNs);
-    BRAID_TRY(numbers.status());
-  }
-  return Status::ok();
 }
 
 } // namespace braid

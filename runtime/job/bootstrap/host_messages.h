@@ -8,42 +8,31 @@
 
 #include "runtime/job/bootstrap/job_memory.h"
 
-#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringRef.h"
-
-#include <vector>
 
 namespace braid {
 
-/// The parts of a host's ranks in one all-gather, in rank order.
-struct GatheredParts {
-  uint32_t sequence = 0; ///< number of the all-gather
-  uint32_t step = 0;     ///< that all of these ranks have done; 0: they commit nothing
-  std::vector<std::string> parts = {};
+/// Changes with these texts. Hosts of different versions do not run a job together.
+inline constexpr int kHostVersion = 8;
 
-  std::string encode() const;
-  /// BadInput unless it has the parts of that many ranks.
-  static Result<GatheredParts> decode(llvm::StringRef text, size_t ranks);
-};
+/// The parts of this host's ranks in all-gather `round`, and the step that all of them have done.
+Result<std::string> encodeParts(const JobMemory &memory, uint32_t round);
+/// Writes the parts of `host` into `memory`, unless they belong to another all-gather. BadInput
+/// unless `text` has one part for each rank of the host.
+Status takeParts(llvm::StringRef text, JobMemory &memory, int64_t host, uint32_t round);
 
 std::string encodeCause(const JobCause &cause);
 Result<JobCause> decodeCause(llvm::StringRef text, int64_t ranks);
 
-/// A host's sign of life: the first line of a text, whose further lines say what ranks do.
+/// A host's sign of life.
 struct HostSign {
-  uint64_t count = 0; ///< number of signs so far
-  int64_t hosts = 1, ranks = 1;
-  bool hasLeft = false; ///< it says nothing more
-
-  std::string encode() const;
-  /// Takes it from the front of `text`.
-  static Result<HostSign> decode(llvm::StringRef &text);
+  uint64_t number = 0;  ///< differs from that of the host's sign before
+  bool hasLeft = false; ///< this is the host's last sign
 };
 
-/// Appends a line for each of `ranks`, as `memory` has them; `offsetNs` is added to all times.
-void appendSlots(const JobMemory &memory, Ranks ranks, int64_t offsetNs, std::string &text);
-/// Writes such lines into `memory`, but for ranks that are not `isTheirs`.
-Status applySlots(llvm::StringRef text, JobMemory &memory, int64_t offsetNs,
-                  llvm::function_ref<bool(int64_t rank)> isTheirs);
+/// The sign, and what this host's ranks do, with times of host 0's clock.
+std::string encodeSign(const HostSign &sign, const JobMemory &memory);
+/// Writes what the ranks of `host` do into `memory`, with times of this host's clock.
+Result<HostSign> takeSign(llvm::StringRef text, JobMemory &memory, int64_t host);
 
 } // namespace braid

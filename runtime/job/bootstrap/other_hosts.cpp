@@ -57,8 +57,11 @@ OtherHosts::start(std::unique_ptr<Store> store, JobMemory &memory, OtherHostsOpt
 
 OtherHosts::OtherHosts(std::unique_ptr<Store> store, JobMemory &memory, OtherHostsOptions options)
     : store_(std::move(store)), memory_(memory), options_(std::move(options)),
-      hosts_(static_cast<size_t>(memory.hosts())), lastLook_(Clock::now()),
-      nextSaying_(lastLook_ + kBeforeSaying) {}
+      lastLook_(Clock::now()), nextSaying_(lastLook_ + kBeforeSaying) {
+  for (int64_t host = 0; host < memory.hosts(); ++host)
+    if (host != memory.host())
+      others_.push_back({host});
+}
 
 OtherHosts::~OtherHosts() {
   isEnding_ = true;
@@ -86,10 +89,11 @@ void OtherHosts::pause() {
     std::this_thread::sleep_for(isFailed_ || !reached_.isOk() ? kPauseAtRest : kPauseInGather);
 }
 
-/// The first failure ends it; the next call tries again.
+/// The first failure ends it; the next call tries again. A proposal is decided before anything else
+/// is said: what this host says may be wrong.
 Status OtherHosts::communicate() {
   BRAID_TRY(introduce());
-  if (const Clock::time_point now = Clock::now(); now >= nextSign_) {
+  if (const Clock::time_point now = Clock::now(); now >= nextSign_ && !memory_.proposal()) {
     BRAID_TRY(giveSign(false));
     nextSign_ = now + signPeriod(memory_.ranks());
     BRAID_TRY(listen());
@@ -103,65 +107,58 @@ std::string OtherHosts::key(const char *what, int64_t number) const {
   return fmt::format("{}{}{}", prefix_, what, number);
 }
 
+std::string OtherHosts::nameOf(const Host &host) const {
+  return nameHost(host.number, memory_.ranksPerHost());
+}
+
 /// Takes the first job of this name that this host has not taken part in.
 Status OtherHosts::introduce() {
-  for (int64_t job = 1; prefix_.empty(); ++job) {
-    const std::string prefix = fmt::format("{}{}/", storePrefix(options_.job), job);
-    const std::string taken =
-        BRAID_TRY(store_->putIfAbsent(fmt::format("{}is{}", prefix, memory_.host()), id_));
-    if (taken == id_)
-      prefix_ = prefix;
+  if (!prefix_.empty())
+    return Status::ok();
+  std::string prefix, taken;
+  for (int64_t job = 1; taken != id_; ++job) {
+    prefix = fmt::format("{}{}/", storePrefix(options_.job), job);
+    taken = BRAID_TRY(store_->putIfAbsent(fmt::format("{}is{}", prefix, memory_.host()), id_));
   }
-  return Status::ok();
+  const std::string shape = fmt::format("{} hosts and {} ranks (version {})", memory_.hosts(),
+                                        memory_.ranks(), kHostVersion);
+  const std::string first = BRAID_TRY(store_->putIfAbsent(prefix + "shape", shape));
+  prefix_ = prefix;
+  return first == shape ? Status::ok()
+                        : badInput("host {} says that there are {}, another host says {}",
+                                   memory_.host(), shape, first);
 }
 
 // -- Signs of life. --
 
 Status OtherHosts::giveSign(bool isLast) {
-  const HostSign sign{
-      .count = ++signs_, .hosts = memory_.hosts(), .ranks = memory_.ranks(), .hasLeft = isLast};
-  std::string text = sign.encode();
-  appendSlots(memory_, isZero() ? memory_.allRanks() : memory_.ranksOf(memory_.host()),
-              memory_.network().clockOffsetNs, text);
-  return store_->put(key("host", memory_.host()), text);
+  return store_->put(key("host", memory_.host()),
+                     encodeSign({.number = monotonicNs(), .hasLeft = isLast}, memory_));
 }
 
-/// Host 0 watches all hosts, and all watch host 0.
-bool OtherHosts::isWatched(size_t host) const { return (host == 0) != isZero(); }
-
 Status OtherHosts::listen() {
-  for (size_t host = 0; host < hosts_.size(); ++host) {
-    if (!isWatched(host) || hosts_[host].hasLeft)
+  for (Host &host : others_) {
+    const auto text =
+        host.hasLeft ? std::nullopt : BRAID_TRY(store_->poll(key("host", host.number)));
+    if (!text)
       continue;
-    const auto text = BRAID_TRY(store_->poll(key("host", static_cast<int64_t>(host))));
-    if (text)
-      BRAID_TRY(hear(host, *text));
+    const HostSign sign = BRAID_TRY(takeSign(*text, memory_, host.number));
+    if (sign.number != host.sign)
+      host.silent = {};
+    host.sign = sign.number;
+    host.hasCome = true;
+    if (sign.hasLeft)
+      noteLeft(host);
   }
   return Status::ok();
 }
 
-Status OtherHosts::hear(size_t number, llvm::StringRef text) {
-  const HostSign sign = BRAID_TRY(HostSign::decode(text));
-  Host &host = hosts_[number];
-  if (sign.count == host.signs)
-    return Status::ok();
-  if (sign.hosts != memory_.hosts() || sign.ranks != memory_.ranks())
-    return badInput("host {} says that there are {} hosts and {} ranks, host {} says {} and {}",
-                    number, sign.hosts, sign.ranks, memory_.host(), memory_.hosts(),
-                    memory_.ranks());
-  host.hasCome = true;
-  host.hasLeft = sign.hasLeft;
-  host.signs = sign.count;
-  host.silent = {};
-  // Host 0 passes on what this host has said itself, too.
-  const int64_t perHost = memory_.ranksPerHost();
-  BRAID_TRY(applySlots(text, memory_, -memory_.network().clockOffsetNs, [&](int64_t rank) {
-    return isZero() ? rank / perHost == static_cast<int64_t>(number) : !memory_.isHere(rank);
-  }));
-  for (int64_t local = 0; host.hasLeft && local < perHost; ++local)
-    memory_.slot(static_cast<int64_t>(number) * perHost + local)
+void OtherHosts::noteLeft(Host &host) {
+  host.hasLeft = true;
+  const Ranks ranks = memory_.ranksOf(host.number);
+  for (int64_t i = 0; i < ranks.count; ++i)
+    memory_.slot(ranks.first + i)
         .state.store(static_cast<uint32_t>(RankState::Left), std::memory_order_relaxed);
-  return Status::ok();
 }
 
 // -- All-gathers. --
@@ -179,11 +176,7 @@ Status OtherHosts::sendParts() {
   const int64_t host = memory_.host();
   if (areSent_ || !hasCome(host))
     return Status::ok();
-  const Ranks ranks = memory_.ranksOf(host);
-  const std::string text = GatheredParts{.sequence = round_,
-                                         .step = memory_.leastStep(ranks, round_),
-                                         .parts = BRAID_TRY(memory_.parts(ranks, round_))}
-                               .encode();
+  const std::string text = BRAID_TRY(encodeParts(memory_, round_));
   if (text.size() > kMaxStoreValue)
     return badInput("expected at most {} bytes from all ranks of a host together, got {}",
                     kMaxStoreValue, text.size());
@@ -194,18 +187,11 @@ Status OtherHosts::sendParts() {
 }
 
 /// Writes down what the ranks of other hosts have said, as far as that is in the store.
-Status OtherHosts::takeParts() {
-  for (int64_t host = 0; host < memory_.hosts(); ++host) {
-    const auto text = hasCome(host) ? std::nullopt : BRAID_TRY(store_->poll(keyOfParts(host)));
-    if (!text)
-      continue;
-    const Ranks ranks = memory_.ranksOf(host);
-    const GatheredParts said =
-        BRAID_TRY(GatheredParts::decode(*text, static_cast<size_t>(ranks.count)));
-    for (int64_t i = 0; said.sequence == round_ && i < ranks.count; ++i)
-      BRAID_TRY(
-          memory_.bring(ranks.first + i, round_, said.parts[static_cast<size_t>(i)], said.step));
-  }
+Status OtherHosts::readParts() {
+  for (const Host &host : others_)
+    if (!hasCome(host.number))
+      if (const auto text = BRAID_TRY(store_->poll(keyOfParts(host.number))))
+        BRAID_TRY(takeParts(*text, memory_, host.number, round_));
   return Status::ok();
 }
 
@@ -234,7 +220,7 @@ Result<std::optional<std::string>> OtherHosts::decide() {
   if (!isZero())
     return store_->get(round, areSent_ ? kForOutcome : 0ms);
   if (areSent_)
-    BRAID_TRY(takeParts());
+    BRAID_TRY(readParts());
   if (!areSent_ || !memory_.haveCome(memory_.allRanks(), round_))
     return store_->poll(round);
   return std::optional(
@@ -243,14 +229,14 @@ Result<std::optional<std::string>> OtherHosts::decide() {
 
 /// The round counts, whatever happens to any rank.
 Status OtherHosts::finishRound(uint64_t zeroNs) {
-  BRAID_TRY(takeParts());
+  BRAID_TRY(readParts());
   if (!memory_.haveCome(memory_.allRanks(), round_))
     return badInput("expected all hosts to say what their ranks have said, got less");
   if (!isZero())
     synchronizeClocks(zeroNs);
   memory_.finishGather(round_++);
   areSent_ = false;
-  for (Host &host : hosts_)
+  for (Host &host : others_)
     host.hasCome = true;
   return Status::ok();
 }
@@ -269,13 +255,10 @@ void OtherHosts::synchronizeClocks(uint64_t zeroNs) {
 
 /// A host that has left ends a round. If host 0 has left, the store may be gone, too.
 void OtherHosts::abortIfRoundCannotEnd() {
-  for (size_t number = 0; number < hosts_.size(); ++number) {
-    const auto host = static_cast<int64_t>(number);
-    if (hasCome(memory_.host()) && isWatched(number) && hosts_[number].hasLeft)
-      memory_.abort({peerFailed("{} left before the others were done",
-                                nameHost(host, memory_.ranksPerHost())),
-                     host * memory_.ranksPerHost()});
-  }
+  for (const Host &host : others_)
+    if (host.hasLeft && hasCome(memory_.host()))
+      memory_.abort({peerFailed("{} left before the others were done", nameOf(host)),
+                     memory_.ranksOf(host.number).first});
 }
 
 // -- Clocks. --
@@ -286,20 +269,19 @@ void OtherHosts::lookAtClocks() {
   lastLook_ = now;
   waited_ += elapsed;
   Clock::duration longest{0};
-  for (size_t number = 0; number < hosts_.size(); ++number) {
-    Host &host = hosts_[number];
-    if (!isWatched(number) || !host.hasCome || host.hasLeft)
+  for (Host &host : others_) {
+    if (!host.hasCome || host.hasLeft)
       continue;
     host.silent += elapsed;
     longest = std::max(longest, host.silent);
     if (host.silent >= options_.silence && !memory_.isAborted())
-      lose(number);
+      lose(host);
   }
   JobMemory::Network network = memory_.network();
   network.roundTripNs = static_cast<uint64_t>(std::chrono::nanoseconds(longest).count());
   memory_.setNetwork(network);
   // Host 0 may have been the store's host, and decides nothing any more.
-  if (!isZero() && hosts_.front().hasLeft && !reached_.isOk()) {
+  if (!isZero() && others_.front().hasLeft && !reached_.isOk()) {
     abortIfRoundCannotEnd();
     memory_.decideHere();
   }
@@ -309,16 +291,17 @@ void OtherHosts::lookAtClocks() {
 /// Hosts may come minutes apart: the user is told which ones are missing.
 void OtherHosts::lookForMissing() {
   std::vector<std::string> missing;
-  for (size_t number = 0; number < hosts_.size(); ++number)
-    if (isWatched(number) && !hosts_[number].hasCome)
-      missing.push_back(nameHost(static_cast<int64_t>(number), memory_.ranksPerHost()));
+  for (const Host &host : others_)
+    if (!host.hasCome)
+      missing.push_back(nameOf(host));
   if (missing.empty() || memory_.isAborted())
     return;
   const Clock::time_point now = Clock::now();
   if (waited_ >= options_.joinTimeout) {
-    memory_.abort({timedOut("expected {} hosts to come within {} s, got all but {}", hosts_.size(),
-                            seconds(options_.joinTimeout), fmt::join(missing, ", ")),
-                   -1});
+    memory_.abort(
+        {timedOut("expected {} hosts to come within {} s, got all but {}", memory_.hosts(),
+                  seconds(options_.joinTimeout), fmt::join(missing, ", ")),
+         -1});
     if (!reached_.isOk())
       memory_.decideHere();
   } else if (isZero() && now >= nextSaying_ && options_.say) {
@@ -327,13 +310,12 @@ void OtherHosts::lookForMissing() {
   }
 }
 
-void OtherHosts::lose(size_t number) {
-  const auto host = static_cast<int64_t>(number);
+void OtherHosts::lose(const Host &host) {
   const char *why = reached_.isOk() ? "it stands still, is down or is cut off"
                                     : "the store of the hosts cannot be reached";
-  memory_.abort({timedOut("{}: nothing was heard from it for {} s; {}",
-                          nameHost(host, memory_.ranksPerHost()), seconds(options_.silence), why),
-                 host * memory_.ranksPerHost()});
+  memory_.abort({timedOut("{}: nothing was heard from it for {} s; {}", nameOf(host),
+                          seconds(options_.silence), why),
+                 memory_.ranksOf(host.number).first});
   if (!reached_.isOk())
     memory_.decideHere();
 }
@@ -353,8 +335,8 @@ void OtherHosts::leave() {
   if (hasLeft && isZero())
     tryUntil(deadline, [this]() -> Status {
       BRAID_TRY(listen());
-      const bool isAlone = llvm::none_of(
-          llvm::drop_begin(hosts_), [](const Host &host) { return host.hasCome && !host.hasLeft; });
+      const bool isAlone =
+          llvm::none_of(others_, [](const Host &host) { return host.hasCome && !host.hasLeft; });
       return isAlone ? Status::ok() : timedOut("other hosts are there");
     });
 }

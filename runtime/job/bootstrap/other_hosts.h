@@ -1,10 +1,11 @@
 //===- runtime/job/bootstrap/other_hosts.h - joins the hosts of a job -------------------------===//
 //
 // Each host of a job has a rendezvous and a job memory. One thread on each host tells the others
-// what its memory says, by way of the store that all hosts have in common:
+// what its memory says, through the store that all hosts share. Its keys:
 //
+//   shape      how many hosts and ranks there are, as the first host says
 //   host<K>    sign of life of host K, several times a second: whether it has left, and what its
-//              ranks do. Host 0 reads all of them, and passes them on in its own.
+//              ranks do. All other hosts read it.
 //   parts<K>.0 what the ranks of host K have said in the last all-gather of an even number, and in
 //   parts<K>.1 that of an odd number: all hosts have read number N - 2 when one of them puts N
 //   round<N>   the outcome of all-gather N, decided by putIfAbsent(): host 0 puts the time by its
@@ -54,15 +55,16 @@ private:
   using Clock = std::chrono::steady_clock;
   /// This host's knowledge of another one.
   struct Host {
+    int64_t number;
     bool hasCome = false, hasLeft = false;
-    uint64_t signs = 0;        ///< HostSign::count of the last one
+    uint64_t sign = 0;         ///< HostSign::number of the last one
     Clock::duration silent{0}; ///< since then
   };
 
   OtherHosts(std::unique_ptr<Store> store, JobMemory &memory, OtherHostsOptions options);
   std::string key(const char *what, int64_t number) const;
   bool isZero() const { return memory_.host() == 0; }
-  bool isWatched(size_t host) const;
+  std::string nameOf(const Host &host) const;
 
   // The thread.
   void run();
@@ -71,11 +73,11 @@ private:
   Status introduce();
   Status giveSign(bool isLast);
   Status listen();
-  Status hear(size_t host, llvm::StringRef text);
+  void noteLeft(Host &host);
   bool hasCome(int64_t host) const;
   std::string keyOfParts(int64_t host) const;
   Status sendParts();
-  Status takeParts();
+  Status readParts();
   Status lookAtRound();
   Result<std::optional<std::string>> decide();
   Status finishRound(uint64_t zeroNs);
@@ -83,7 +85,7 @@ private:
   void abortIfRoundCannotEnd();
   void lookAtClocks();
   void lookForMissing();
-  void lose(size_t host);
+  void lose(const Host &host);
   void leave();
   bool tryUntil(Clock::time_point deadline, llvm::function_ref<Status()> step);
 
@@ -93,13 +95,12 @@ private:
   std::atomic<bool> isEnding_{false};
 
   // For the thread only.
-  std::string id_, prefix_; ///< the prefix of all keys; empty: this host has not introduced itself
-  std::vector<Host> hosts_; ///< by number
+  std::string id_, prefix_;  ///< the prefix of all keys; empty: this host has not introduced itself
+  std::vector<Host> others_; ///< by number
   uint32_t round_ = 1;
-  bool isFailed_ = false; ///< the round has a cause
-  bool areSent_ = false;  ///< the parts of this host's ranks
-  uint64_t sentNs_ = 0;   ///< when
-  uint64_t signs_ = 0;
+  bool isFailed_ = false;     ///< the round has a cause
+  bool areSent_ = false;      ///< the parts of this host's ranks
+  uint64_t sentNs_ = 0;       ///< when
   Status reached_;            ///< the outcome of the last try to reach the store
   Clock::duration waited_{0}; ///< for hosts to come
   Clock::time_point lastLook_, nextSign_{}, nextSaying_;
