@@ -3,16 +3,17 @@
 #include "api/launch/children.h"
 
 #include "ir/failure.h"
-#include "runtime/job/bootstrap/environment.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/MemoryBuffer.h"
 
 #include <fmt/format.h>
 
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <iterator>
+#include <sstream>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -31,6 +32,17 @@ std::string str(const Ending &ending) {
   if (ending.isSignal)
     return fmt::format("killed by signal {} ({})", ending.number, strsignal(ending.number));
   return fmt::format("ended with exit status {}", ending.number);
+}
+
+/// The fields after the name in /proc/PID/stat: state, parent, and so on as in proc(5).
+/// Empty if there is no such process.
+static std::vector<std::string> processStatus(int64_t pid) {
+  auto text = llvm::MemoryBuffer::getFileAsStream(fmt::format("/proc/{}/stat", pid));
+  if (!text)
+    return {};
+  // The second field is the command in parentheses, which may hold blanks and parentheses too.
+  std::istringstream rest((*text)->getBuffer().rsplit(')').second.str());
+  return {std::istream_iterator<std::string>(rest), {}};
 }
 
 bool isEnding(pid_t pid) {

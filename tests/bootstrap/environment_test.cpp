@@ -25,9 +25,9 @@ const std::map<std::string, std::string> kLaunchers = {
     {"@openmpi", "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=1 "
                  "OMPI_COMM_WORLD_LOCAL_SIZE=4 OMPI_COMM_WORLD_NODE_RANK=1 OMPI_UNIVERSE_SIZE=4 "
                  "OMPI_MCA_ess_base_jobid=9365 PMIX_NAMESPACE=9365 PMIX_RANK=1"},
-    {"@hydra", "PMI_RANK=1 PMI_SIZE=4 PMI_FD=8 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=4"},
+    {"@hydra", "PMI_RANK=1 PMI_SIZE=4 PMI_FD=8 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=4 BRAID_JOB=j7"},
     {"@intel", "PMI_RANK=1 PMI_SIZE=4 PMI_FD=9 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=4 "
-               "I_MPI_HYDRA_BOOTSTRAP=ssh I_MPI_MPIRUN=mpirun HYDI_CONTROL_FD=7"},
+               "BRAID_JOB=j7 I_MPI_HYDRA_BOOTSTRAP=ssh I_MPI_MPIRUN=mpirun HYDI_CONTROL_FD=7"},
     {"@cray", "PMI_RANK=1 PMI_SIZE=4 PMI_LOCAL_RANK=1 PMI_LOCAL_SIZE=4 PMI_JOBID=c3"},
     {"@pmi2", "PMI_RANK=1 PMI_SIZE=4 PMI_FD=5 PMI_JOBID=77.0"}, // srun --mpi=pmi2
     // The allocation that salloc gives, the script that sbatch runs, and a rank of srun.
@@ -64,9 +64,6 @@ Environment environmentOf(const std::string &text) {
   return environmentOf(variables);
 }
 
-std::optional<std::string> launcherAt12(const std::string &) { return "12@345"; }
-std::optional<std::string> noLauncher(const std::string &) { return std::nullopt; }
-
 std::string describe(const Result<std::optional<Place>> &place) {
   if (!place)
     return fmt::format("{}: {}", static_cast<int>(place.status().code()), place.status().message());
@@ -89,8 +86,8 @@ constexpr const char *kTorchrun =
     "1 of 4, 1 of 4 here, torchrun, job torchrun MASTER_ADDR=localhost MASTER_PORT=29500 "
     "TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=0";
 constexpr const char *kOpenMpi = "1 of 4, 1 of 4 here, Open MPI, job Open MPI PMIX_NAMESPACE=9365";
-constexpr const char *kHydra = "1 of 4, 1 of 4 here, PMI, job PMI launcher=12@345";
-constexpr const char *kPmi2 = "1 of 4, 1 of 4 here, PMI, job PMI PMI_JOBID=77.0 launcher=12@345";
+constexpr const char *kHydra = "1 of 4, 1 of 4 here, PMI, job PMI BRAID_JOB=j7";
+constexpr const char *kPmi2 = "1 of 4, 1 of 4 here, PMI, job PMI PMI_JOBID=77.0";
 constexpr const char *kSrun =
     "1 of 4, 1 of 4 here, SLURM, job SLURM SLURM_STEP_ID=0 SLURM_JOB_ID=77";
 
@@ -120,7 +117,7 @@ const Row kRows[] = {
      "0 of 4, 3 of 4 here, Open MPI, job Open MPI PMIX_NAMESPACE=9365"},
     {"@hydra", kHydra},
     {"@intel", kHydra},
-    {"@cray", "1 of 4, 1 of 4 here, PMI, job PMI PMI_JOBID=c3 launcher=12@345"},
+    {"@cray", "1 of 4, 1 of 4 here, PMI, job PMI PMI_JOBID=c3"},
     {"@pmi2", kPmi2},
     {"@srun", kSrun},
     {"@srun SLURM_RESTART_COUNT=2", "1 of 4, 1 of 4 here, SLURM, job SLURM SLURM_STEP_ID=0 "
@@ -146,7 +143,7 @@ const Row kRows[] = {
     {"@srun WORLD_SIZE=4", "2: torchrun: expected RANK to be set too"},
     {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=1",
      "2: torchrun: expected LOCAL_RANK to be set too"},
-    {"@torchrun -MASTER_PORT", "2: torchrun: expected MASTER_PORT to be set too"},
+    {"@hydra -BRAID_JOB", "2: PMI: expected PMI_JOBID or BRAID_JOB to be set too"},
     {"@hydra -MPI_LOCALNRANKS", "2: PMI: expected MPI_LOCALNRANKS or PMI_LOCAL_SIZE to be set too"},
     {"@hydra -MPI_LOCALRANKID", "2: PMI: expected MPI_LOCALRANKID or PMI_LOCAL_RANK to be set too"},
     {"@srun -SLURM_PROCID", "2: SLURM: expected SLURM_PROCID to be set too"},
@@ -200,7 +197,7 @@ const Row kRows[] = {
      "4: Open MPI: expected the ranks of a host to be consecutive, got rank 1 as number 0 of 2 on "
      "its host; use mpirun --map-by slot"},
     {"@hydra PMI_RANK=2 MPI_LOCALRANKID=0 MPI_LOCALNRANKS=2",
-     "2 of 4, 0 of 2 here on host 1 of 2, PMI, job PMI launcher=12@345"},
+     "2 of 4, 0 of 2 here on host 1 of 2, PMI, job PMI BRAID_JOB=j7"},
     {"@srun SLURM_STEP_TASKS_PER_NODE=2(x2)",
      "1 of 4, 1 of 2 here on host 0 of 2, SLURM, job SLURM SLURM_STEP_ID=0 SLURM_JOB_ID=77"},
     {"@srun SLURM_STEP_TASKS_PER_NODE=2(x2) SLURM_PROCID=2 SLURM_LOCALID=0 @pmi2 PMI_RANK=2",
@@ -215,7 +212,7 @@ const Row kRows[] = {
 
 TEST(Environment, FindsThePlaceThatLaunchersGive) {
   for (const Row &row : kRows) {
-    std::string place = describe(findPlace(environmentOf(row.environment), launcherAt12));
+    std::string place = describe(findPlace(environmentOf(row.environment)));
     bool isError = row.expected[1] == ':';
     EXPECT_TRUE(isError ? place.rfind(row.expected, 0) == 0 : place == row.expected)
         << "in   " << row.environment << "\nwant " << row.expected << "\ngot  " << place;
@@ -223,7 +220,7 @@ TEST(Environment, FindsThePlaceThatLaunchersGive) {
 }
 
 TEST(Environment, AnErrorListsAllThatWasFoundAndTheWayOut) {
-  auto place = findPlace(environmentOf("@salloc RANK=3 PMI_RANK=0 UNRELATED=1"), noLauncher);
+  auto place = findPlace(environmentOf("@salloc RANK=3 PMI_RANK=0 UNRELATED=1"));
   EXPECT_EQ(describe(place),
             "2: torchrun: expected WORLD_SIZE to be set too, got no such variable; found RANK='3' "
             "(torchrun), PMI_RANK='0' (PMI), SLURM_NTASKS='8', SLURM_JOB_ID='77' (SLURM); unset "
@@ -232,18 +229,11 @@ TEST(Environment, AnErrorListsAllThatWasFoundAndTheWayOut) {
 
 TEST(Environment, AnErrorIsSafeToPrint) {
   Variables variables = {{"RANK", "\x1b[31m\n" + std::string(100000, 'x')}, {"WORLD_SIZE", "2"}};
-  std::string text = describe(findPlace(environmentOf(variables), noLauncher));
+  std::string text = describe(findPlace(environmentOf(variables)));
   EXPECT_THAT(text, testing::HasSubstr("RANK='\\x1b[31m\\x0axxx"));
   EXPECT_EQ(text.find('\n'), std::string::npos);
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
   EXPECT_LT(text.size(), 1000u);
-}
-
-TEST(Environment, ALauncherThatCannotBeToldApartIsAnError) {
-  EXPECT_THAT(describe(findPlace(environmentOf("@hydra"), noLauncher)),
-              testing::StartsWith("2: PMI: expected a launcher that can be told from others"));
-  EXPECT_EQ(describe(findPlace(environmentOf("@pmi2"), noLauncher)),
-            "1 of 4, 1 of 4 here, PMI, job PMI PMI_JOBID=77.0");
 }
 
 TEST(Environment, JobsThatDifferInOneVariableDiffer) {
@@ -256,6 +246,7 @@ TEST(Environment, JobsThatDifferInOneVariableDiffer) {
       "@openmpi",
       "@openmpi PMIX_NAMESPACE=9366",
       "@hydra",
+      "@hydra BRAID_JOB=j8",
       "@pmi2",
       "@pmi2 PMI_JOBID=77.1",
       "@srun",
@@ -267,7 +258,7 @@ TEST(Environment, JobsThatDifferInOneVariableDiffer) {
   };
   std::set<std::string> names;
   for (const char *job : jobs) {
-    auto place = findPlace(environmentOf(job), launcherAt12);
+    auto place = findPlace(environmentOf(job));
     ASSERT_TRUE(place && *place) << job;
     EXPECT_TRUE(names.insert((*place)->job).second) << job << " is " << (*place)->job;
   }
@@ -317,7 +308,7 @@ TEST(Environment, NothingIsReadThatIsNotReported) {
       EXPECT_TRUE(reported.count(name)) << name << " in " << row.environment;
       return environment(name);
     };
-    (void)findPlace(watched, launcherAt12);
+    (void)findPlace(watched);
   }
 }
 

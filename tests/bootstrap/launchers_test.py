@@ -52,11 +52,12 @@ def clean_environment(braid):
 
 
 def start_job(launcher, braid, folder, environment):
+    """A launcher that gives its jobs no name needs BRAID_JOB, which is the folder here."""
     # The shell is between launcher and rank, as scripts are that pin or profile. It has to stay.
     script = f'"{braid}" env --json > "{folder}/$$.json"; exit $?'
     # Open MPI makes a folder with the user's name there, and gives up if another mpirun makes it at
     # the same moment.
-    environment = dict(environment, OMPI_MCA_orte_tmpdir_base=folder)
+    environment = dict(environment, OMPI_MCA_orte_tmpdir_base=folder, BRAID_JOB=folder)
     return subprocess.Popen(launcher + ["-n", str(RANKS), "sh", "-c", script], env=environment)
 
 

@@ -74,11 +74,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const bool isSet = found != variables.end() && !found->second.empty();
     return isSet ? std::optional(found->second) : std::nullopt;
   };
-  bool hasLauncher = size % 2 == 0;
-  auto launcher = [&](const std::string &) {
-    return hasLauncher ? std::optional<std::string>("1@2") : std::nullopt;
-  };
-  Result<std::optional<Place>> place = findPlace(environment, launcher);
+  Result<std::optional<Place>> place = findPlace(environment);
   std::vector<VariableReport> reports = reportVariables(environment);
   bool isChosen = false;
   for (const VariableReport &variable : reports) {

@@ -7,28 +7,24 @@
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/MemoryBuffer.h"
 
 #include <fmt/format.h>
 
 #include <array>
 #include <cstdlib>
-#include <iterator>
-#include <sstream>
-#include <unistd.h>
 
 namespace braid {
 namespace {
 
 using Names = std::vector<std::string>;
 
-/// The variables that a launcher sets in its ranks. Of several for a number, the first that is set
-/// counts; all parts of a job's name do.
+/// The variables that a launcher sets in its ranks. Where several have the same number, the first
+/// that is set counts. All variables of the job that are set are parts of its name.
 struct Variables {
   const char *source;
-  const char *advice; ///< where ranks are not placed host by host, equally many on each
+  const char *advice; ///< for ranks that are not placed host by host, equally many on each
   Names rank, ranks, localRank, localRanks, job;
-  Names required = {}; ///< besides a rank and a number of ranks
+  bool saysLocalRank = true; ///< always
 };
 
 const std::vector<Variables> &launchers() {
@@ -40,38 +36,37 @@ const std::vector<Variables> &launchers() {
        .ranks = {"BRAID_RANKS"},
        .localRank = {"BRAID_LOCAL_RANK"},
        .localRanks = {"BRAID_LOCAL_RANKS"},
-       .job = {"BRAID_JOB"}},
+       .job = {"BRAID_JOB"},
+       .saysLocalRank = false},
       {.source = "torchrun",
        .advice = "use the same --nproc-per-node on each host",
        .rank = {"RANK"},
        .ranks = {"WORLD_SIZE"},
        .localRank = {"LOCAL_RANK"},
        .localRanks = {"LOCAL_WORLD_SIZE"},
-       .job = {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"},
-       .required = {"LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}},
+       .job = {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"}},
       {.source = "Open MPI",
        .advice = "use mpirun --map-by slot, with equally many slots on each host",
        .rank = {"OMPI_COMM_WORLD_RANK"},
        .ranks = {"OMPI_COMM_WORLD_SIZE"},
        .localRank = {"OMPI_COMM_WORLD_LOCAL_RANK"},
        .localRanks = {"OMPI_COMM_WORLD_LOCAL_SIZE"},
-       .job = {"PMIX_NAMESPACE"},
-       .required = {"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"}},
+       .job = {"PMIX_NAMESPACE"}},
       {.source = "PMI",
        .advice = "use mpiexec -ppn N, with N ranks on each host",
        .rank = {"PMI_RANK"},
        .ranks = {"PMI_SIZE"},
        .localRank = {"MPI_LOCALRANKID", "PMI_LOCAL_RANK"},
        .localRanks = {"MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"},
-       .job = {"PMI_JOBID"}},
+       .job = {"PMI_JOBID"},
+       .saysLocalRank = false},
       {.source = "SLURM",
        .advice = "use srun --distribution=block --ntasks-per-node=N",
        .rank = {"SLURM_PROCID"},
        .ranks = {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
        .localRank = {"SLURM_LOCALID"},
        .localRanks = {"SLURM_STEP_TASKS_PER_NODE"},
-       .job = {"SLURM_STEP_ID", "SLURM_JOB_ID", "SLURM_RESTART_COUNT"},
-       .required = {"SLURM_JOB_ID", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"}},
+       .job = {"SLURM_STEP_ID", "SLURM_JOB_ID", "SLURM_RESTART_COUNT"}},
   };
   return all;
 }
@@ -162,7 +157,7 @@ class Reader {
 public:
   Reader(const Variables &variables, const Environment &environment)
       : variables_(variables), environment_(environment) {}
-  Result<Place> place(const Launcher &launcher) const;
+  Result<Place> place() const;
 
 private:
   using Number = std::optional<int64_t>;
@@ -170,7 +165,7 @@ private:
   Result<Number> number(const Names &names) const;
   Result<int64_t> index(const Names &names, const Names &countNames, int64_t count) const;
   Status readHost(Place &place) const;
-  Status readJob(const Launcher &launcher, Place &place) const;
+  Status readJob(Place &place) const;
   Status missing(const std::string &names) const {
     return badInput("expected {} to be set too, got no such variable", names);
   }
@@ -226,7 +221,7 @@ Result<int64_t> Reader::index(const Names &names, const Names &countNames, int64
 Status Reader::readHost(Place &place) const {
   const Variables &its = variables_;
   const Number rank = BRAID_TRY(number(its.localRank)), ranks = BRAID_TRY(number(its.localRanks));
-  if (rank.has_value() != ranks.has_value())
+  if (rank.has_value() != ranks.has_value() || (its.saysLocalRank && !rank))
     return missing(nameOf(rank ? its.localRanks : its.localRank));
   place.localRanks = ranks.value_or(place.ranks);
   place.localRank =
@@ -246,12 +241,12 @@ Status Reader::readHost(Place &place) const {
 }
 
 /// BRAID_JOB and "default" are the name as they stand. What a launcher says becomes "torchrun
-/// MASTER_ADDR=localhost MASTER_PORT=29500", so that jobs of different launchers differ. Hydra
-/// names no job; PMI_JOBID may be that of an outer job, and a launcher that is a daemon may start
-/// several jobs, so with PMI the launcher's process is a part of the name, too.
-Status Reader::readJob(const Launcher &launcher, Place &place) const {
+/// MASTER_ADDR=localhost MASTER_PORT=29500", so that jobs of different launchers differ. PMI_JOBID
+/// may be that of an outer job, and Hydra sets none, so with PMI the user may add BRAID_JOB.
+Status Reader::readJob(Place &place) const {
+  const std::optional<std::string> ours = environment_("BRAID_JOB");
   if (place.source == "BRAID_*") {
-    place.job = environment_("BRAID_JOB").value_or("default");
+    place.job = ours.value_or("default");
     place.meeting = environment_("BRAID_MEETING").value_or("");
     return Status::ok();
   }
@@ -259,58 +254,39 @@ Status Reader::readJob(const Launcher &launcher, Place &place) const {
   for (const std::string &name : variables_.job)
     if (const auto value = environment_(name))
       place.job += fmt::format(" {}={}", name, *value);
-  if (place.source != "PMI")
-    return Status::ok();
-  if (const std::optional<std::string> process = launcher(nameOf(variables_.rank)))
-    place.job += " launcher=" + *process;
+  if (place.source == "PMI" && ours)
+    place.job += " BRAID_JOB=" + *ours;
   else if (!firstSet(variables_.job, environment_))
-    return badInput("expected a launcher that can be told from others, got none in /proc");
+    return missing(nameOf(variables_.job) + (place.source == "PMI" ? " or BRAID_JOB" : ""));
   return Status::ok();
 }
 
-Result<Place> Reader::place(const Launcher &launcher) const {
+Result<Place> Reader::place() const {
   for (const Names *names : {&variables_.rank, &variables_.ranks})
     if (!firstSet(*names, environment_))
       return missing(nameOf(*names));
-  for (const std::string &name : variables_.required)
-    if (!environment_(name))
-      return missing(name);
   Place place;
   place.source = variables_.source;
   place.ranks = *BRAID_TRY(number(variables_.ranks));
   place.rank = BRAID_TRY(index(variables_.rank, variables_.ranks, place.ranks));
   BRAID_TRY(readHost(place));
-  BRAID_TRY(readJob(launcher, place));
+  BRAID_TRY(readJob(place));
   return place;
 }
 
 /// "RANK='3', MASTER_ADDR='a' (torchrun), SLURM_PROCID='0' (SLURM)": all that is set.
 std::string found(const Environment &environment) {
-  std::vector<std::string> lists;
-  for (const Variables &launcher : launchers()) {
-    std::vector<std::string> list;
-    visitLists(launcher, [&](const Names &names, const char *) {
-      for (const std::string &name : names)
-        if (const auto value = environment(name))
-          list.push_back(fmt::format("{}='{}'", name, printable(*value, kShownOfValue)));
-    });
-    if (!list.empty())
-      lists.push_back(fmt::format("{} ({})", llvm::join(list, ", "), launcher.source));
+  std::string text, source;
+  for (const VariableReport &each : reportVariables(environment)) {
+    if (!each.value || each.source == "braid")
+      continue;
+    if (each.source != source)
+      text += source.empty() ? "" : fmt::format(" ({})", source);
+    source = each.source;
+    text += fmt::format("{}{}='{}'", text.empty() ? "" : ", ", each.name,
+                        printable(*each.value, kShownOfValue));
   }
-  return llvm::join(lists, ", ");
-}
-
-/// Whether the process was started with the variable set. That of another user was not, as far as
-/// can be seen: such is a launcher that runs as root.
-bool wasStartedWith(int64_t pid, const std::string &variable) {
-  auto text = llvm::MemoryBuffer::getFileAsStream(fmt::format("/proc/{}/environ", pid));
-  if (!text)
-    return false;
-  llvm::SmallVector<llvm::StringRef, 64> entries;
-  (*text)->getBuffer().split(entries, '\0');
-  return llvm::any_of(entries, [&](llvm::StringRef entry) {
-    return entry.consume_front(variable + "=") && !entry.empty();
-  });
+  return text + fmt::format(" ({})", source);
 }
 
 } // namespace
@@ -322,36 +298,11 @@ Environment processEnvironment() {
   };
 }
 
-std::vector<std::string> processStatus(int64_t pid) {
-  auto text = llvm::MemoryBuffer::getFileAsStream(fmt::format("/proc/{}/stat", pid));
-  if (!text)
-    return {};
-  // The second field is the command in parentheses, which may hold blanks and parentheses too.
-  std::istringstream rest((*text)->getBuffer().rsplit(')').second.str());
-  return {std::istream_iterator<std::string>(rest), {}};
-}
-
-std::optional<std::string> launcherProcess(const std::string &rankVariable) {
-  constexpr int kMostAncestors = 64;
-  int64_t pid = getppid();
-  for (int i = 0; i < kMostAncestors && pid > 0; ++i) {
-    constexpr size_t kParent = 1, kStartTime = 19; // fields 4 and 22 of proc(5)
-    const std::vector<std::string> status = processStatus(pid);
-    if (status.size() <= kStartTime)
-      return std::nullopt;
-    if (!wasStartedWith(pid, rankVariable))
-      return fmt::format("{}@{}", pid, status[kStartTime]);
-    if (llvm::StringRef(status[kParent]).getAsInteger(10, pid))
-      return std::nullopt;
-  }
-  return std::nullopt;
-}
-
-Result<std::optional<Place>> findPlace(const Environment &environment, const Launcher &launcher) {
+Result<std::optional<Place>> findPlace(const Environment &environment) {
   const Variables *chosen = chosenLauncher(environment);
   if (!chosen)
     return std::optional<Place>();
-  Result<Place> place = Reader(*chosen, environment).place(launcher);
+  Result<Place> place = Reader(*chosen, environment).place();
   if (place)
     return std::optional<Place>(std::move(*place));
   Status status = place.status().annotated(chosen->source);

@@ -48,18 +48,6 @@ struct Place {
 using Environment = std::function<std::optional<std::string>(const std::string &name)>;
 Environment processEnvironment();
 
-/// Names the process that started the ranks of this host, for launchers that give a job no name;
-/// nothing if it cannot be told. `rankVariable` is one that the launcher sets in each rank.
-using Launcher = std::function<std::optional<std::string>(const std::string &rankVariable)>;
-
-/// The fields after the name in /proc/PID/stat: state, parent, and so on as in proc(5).
-/// Empty if there is no such process.
-std::vector<std::string> processStatus(int64_t pid);
-
-/// The id and start time of the nearest ancestor that has no `rankVariable` in its environment:
-/// scripts and shells between a launcher and a rank have it. Reads /proc.
-std::optional<std::string> launcherProcess(const std::string &rankVariable);
-
 /// This process's place, or nothing if no launcher says anything. BadInput for what is partial,
 /// malformed (not a whole number, rank >= ranks) or contradictory: the message lists each variable
 /// that was found, with its source and value. Unsupported if the ranks of a host are not
@@ -67,10 +55,10 @@ std::optional<std::string> launcherProcess(const std::string &rankVariable);
 /// have 4 and 2 ranks, the second may see nothing wrong.
 ///
 /// Ranks started by hand, with BRAID_RANK and BRAID_RANKS, are the job BRAID_JOB or else "default",
-/// so two such jobs at the same time have to be named. Where PMI, or BRAID_LOCAL_RANKS, does
+/// so two such jobs at the same time have to be named, as have those of a PMI launcher that sets no
+/// PMI_JOBID. Where PMI, or BRAID_LOCAL_RANKS, does
 /// not say which ranks are on this host, all are taken to be.
-Result<std::optional<Place>> findPlace(const Environment &environment,
-                                       const Launcher &launcher = launcherProcess);
+Result<std::optional<Place>> findPlace(const Environment &environment);
 
 /// The variables that make findPlace() look for a place, "RANK, WORLD_SIZE": without them it finds
 /// none, or that of an outer launcher. Empty if there are none.
