@@ -77,7 +77,7 @@ protected:
           return;
         }
         EXPECT_TRUE(eventually([&] {
-          const auto value = (*store)->get("key", 100ms);
+          const auto value = (*store)->poll("key");
           return value && *value == "value";
         }));
         isOver = true;

@@ -72,24 +72,6 @@ TEST(TcpStore, TheFirstToPutIsTheFirst) {
   EXPECT_EQ(putIfAbsent(*storeAt(*server), "first", "late"), there.front());
 }
 
-TEST(TcpStore, WaitsForAKey) {
-  const auto server = startServer();
-  const auto store = storeAt(*server);
-  const auto start = std::chrono::steady_clock::now();
-  const auto nothing = store->get("key", 30ms);
-  EXPECT_TRUE(!nothing || !*nothing);
-  EXPECT_GE(std::chrono::steady_clock::now() - start, 25ms);
-  std::thread later([&] {
-    std::this_thread::sleep_for(20ms);
-    EXPECT_TRUE(storeAt(*server)->put("key", "value").isOk());
-  });
-  EXPECT_TRUE(eventually([&] {
-    const auto value = store->get("key", 100ms);
-    return value && *value == "value";
-  }));
-  later.join();
-}
-
 /// The other end of a store's connection.
 struct ByHand {
   ByHand() {

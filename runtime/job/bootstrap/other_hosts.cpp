@@ -22,8 +22,6 @@ namespace {
 const std::string kDone = "done ";
 /// Between looks at the store, while nothing goes on and during an all-gather.
 constexpr auto kPauseAtRest = 50ms, kPauseInGather = 2ms;
-/// A host waits this long at a time for the outcome of an all-gather.
-constexpr auto kForOutcome = 20ms;
 /// A thread that was away for longer than this has been stopped, and has not heard anything.
 constexpr auto kLongestLook = 500ms;
 constexpr auto kBeforeSaying = 5s, kBetweenSayings = 10s;
@@ -217,11 +215,9 @@ Result<std::optional<std::string>> OtherHosts::decide() {
   const std::string round = key("round", round_);
   if (const std::optional<JobCause> proposal = memory_.proposal())
     return std::optional(BRAID_TRY(store_->putIfAbsent(round, encodeCause(*proposal))));
-  if (!isZero())
-    return store_->get(round, areSent_ ? kForOutcome : 0ms);
-  if (areSent_)
+  if (isZero() && areSent_)
     BRAID_TRY(readParts());
-  if (!areSent_ || !memory_.haveCome(memory_.allRanks(), round_))
+  if (!isZero() || !memory_.haveCome(memory_.allRanks(), round_))
     return store_->poll(round);
   return std::optional(
       BRAID_TRY(store_->putIfAbsent(round, kDone + std::to_string(monotonicNs()))));

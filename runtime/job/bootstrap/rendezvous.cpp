@@ -84,42 +84,33 @@ Result<RendezvousPlace> listenForJob(const ClientHello &hello, Deadline deadline
 Rendezvous::Rendezvous(RendezvousPlace place, JobMemory &memory, RendezvousOptions options,
                        FileDescriptor wake)
     : name_(std::move(place.name)), listener_(std::move(place.listener)), memory_(memory),
-      options_(std::move(options)), wake_(std::move(wake)),
-      members_(static_cast<size_t>(memory.ranksPerHost())),
-      first_(memory.host() * memory.ranksPerHost()),
+      options_(std::move(options)), wake_(std::move(wake)), ranks_(memory.ranksOf(memory.host())),
       joinDeadline_(deadlineIn(options_.joinTimeout)) {}
 
 void Rendezvous::run() {
   blockSignals();
   while (!isStopped_) {
-    const std::vector<pollfd> events = waitForEvents();
-    for (size_t i = 0; i < members_.size(); ++i) {
-      const bool isDead = events[2 + members_.size() + i].revents != 0;
-      if (members_[i] && (events[2 + i].revents || isDead))
-        serveRank(first_ + static_cast<int64_t>(i), isDead);
+    // A negative descriptor is skipped.
+    std::vector<pollfd> events = {{wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+    std::vector<int64_t> ranks;
+    for (const auto &[rank, each] : members_) {
+      ranks.push_back(rank);
+      events.push_back({each.connection.descriptor(), POLLIN, 0});
+      // A child of the rank's process may keep the connection open when that process is dead.
+      events.push_back({each.process.get(), POLLIN, 0});
+    }
+    const bool hasEvents = poll(events.data(), events.size(), kTick.count()) > 0;
+    for (size_t i = 0; hasEvents && i < ranks.size(); ++i) {
+      const bool isDead = events[2 * i + 3].revents != 0;
+      if (isDead || events[2 * i + 2].revents)
+        serveRank(ranks[i], isDead);
     }
     if (memory_.gathered() > 0)
       listener_.reset(); // no other process is to find it
-    else if (events[1].revents)
+    else if (hasEvents && events[1].revents)
       acceptPeer();
     lookAtClocks();
   }
-}
-
-/// The listener, the ranks, and their processes. A negative descriptor is skipped.
-std::vector<pollfd> Rendezvous::waitForEvents() const {
-  std::vector<pollfd> events;
-  events.push_back({wake_.get(), POLLIN, 0});
-  events.push_back({listener_.get(), POLLIN, 0});
-  for (const std::optional<Member> &each : members_)
-    events.push_back({each ? each->connection.descriptor() : -1, POLLIN, 0});
-  // A child of a rank's may keep the connection open when that is dead.
-  for (const std::optional<Member> &each : members_)
-    events.push_back({each ? each->process.get() : -1, POLLIN, 0});
-  if (poll(events.data(), events.size(), kTick.count()) < 0)
-    for (pollfd &entry : events)
-      entry.revents = 0;
-  return events;
 }
 
 /// "; stopped: rank 1": those of `ranks` that are.
@@ -182,7 +173,7 @@ Status Rendezvous::contradiction(const ClientHello &hello, pid_t pid) const {
                     hello.ranks, options_.ranks);
   if (!memory_.isHere(hello.rank))
     return badInput("expected one of the ranks {} to {}, which are on this host, got rank {}",
-                    first_, first_ + memory_.ranksPerHost() - 1, hello.rank);
+                    ranks_.first, ranks_.first + ranks_.count - 1, hello.rank);
   const bool isOurs = hello.rank == options_.ownRank;
   if (stateOf(hello.rank) == RankState::Absent && (!isOurs || pid == getpid()))
     return Status::ok();
@@ -196,7 +187,7 @@ Status Rendezvous::contradiction(const ClientHello &hello, pid_t pid) const {
 /// disturbed: the peer may be of the next job of that name, whose first rank then listens itself.
 void Rendezvous::contradict(Connection &peer, const ClientHello &hello, const Status &cause) {
   if (!isContradicted_ && (memory_.gathered() > 0 || memory_.isAborted())) {
-    if (memory_.isAborted() && hello.rank == first_)
+    if (memory_.isAborted() && hello.rank == ranks_.first)
       listener_.reset();
     return;
   }
@@ -211,7 +202,8 @@ void Rendezvous::contradict(Connection &peer, const ClientHello &hello, const St
 
 void Rendezvous::welcome(Connection peer, pid_t pid, int64_t rank) {
   FileDescriptor process = peer.openPeer();
-  Member &joined = member(rank).emplace(Member{std::move(peer), std::move(process)});
+  Member &joined =
+      members_.insert_or_assign(rank, Member{std::move(peer), std::move(process)}).first->second;
   memory_.slot(rank).pid.store(static_cast<uint32_t>(pid), std::memory_order_relaxed);
   setState(rank, RankState::Joined);
   const Result<bool> sent = joined.connection.send("W", memory_.descriptor());
@@ -224,13 +216,12 @@ void Rendezvous::welcome(Connection peer, pid_t pid, int64_t rank) {
 void Rendezvous::serveRank(int64_t rank, bool isDead) {
   if (isDead)
     return loseRank(rank, peerFailed("its process is dead"));
-  Member &served = *member(rank);
+  Member &served = members_.at(rank);
   Result<std::optional<Message>> message = served.connection.receive();
-  if (!message)
-    return loseRank(rank, message.status());
-  if (!*message)
-    return;
-  if (Status wrong = handle(served, std::move(**message)); !wrong.isOk())
+  Status wrong = message.status();
+  if (message && *message)
+    wrong = handle(served, std::move(**message));
+  if (!wrong.isOk())
     loseRank(rank, wrong);
 }
 
@@ -251,21 +242,21 @@ Status Rendezvous::handle(Member &sender, Message message) {
 }
 
 /// The descriptor, or -1 if there is none.
-int Rendezvous::findOffer(llvm::StringRef request) {
+int Rendezvous::findOffer(llvm::StringRef request) const {
   const auto [number, name] = request.split(' ');
-  int64_t owner = -1;
-  if (number.getAsInteger(10, owner) || owner < first_ ||
-      owner >= first_ + memory_.ranksPerHost() || !member(owner))
+  int64_t rank = -1;
+  const auto owner = number.getAsInteger(10, rank) ? members_.end() : members_.find(rank);
+  if (owner == members_.end())
     return -1;
-  const auto found = member(owner)->offers.find(name.str());
-  return found == member(owner)->offers.end() ? -1 : found->second.get();
+  const auto found = owner->second.offers.find(name.str());
+  return found == owner->second.offers.end() ? -1 : found->second.get();
 }
 
 /// The connection of a rank has ended, or has to.
 void Rendezvous::loseRank(int64_t rank, const Status &why) {
   const bool hasEnded = why.code() == StatusCode::PeerFailed;
   if (hasEnded && stateOf(rank) == RankState::Left) {
-    member(rank).reset();
+    members_.erase(rank);
     return;
   }
   std::string text = "rank " + std::to_string(rank) + " ";
@@ -282,7 +273,7 @@ void Rendezvous::loseRank(int64_t rank, const Status &why) {
   // The cause comes first: a process that sees the dead rank can see why it died.
   memory_.abort({Status(StatusCode::PeerFailed, std::move(text)), rank});
   setState(rank, RankState::Dead);
-  member(rank).reset();
+  members_.erase(rank);
 }
 
 void Rendezvous::setState(int64_t rank, RankState state) {
@@ -291,22 +282,21 @@ void Rendezvous::setState(int64_t rank, RankState state) {
 
 std::vector<int64_t> Rendezvous::ranksIn(RankState state) const {
   std::vector<int64_t> found;
-  for (int64_t rank = first_; rank < first_ + memory_.ranksPerHost(); ++rank)
+  for (int64_t rank = ranks_.first; rank < ranks_.first + ranks_.count; ++rank)
     if (stateOf(rank) == state)
       found.push_back(rank);
   return found;
 }
 
 void Rendezvous::killStragglers(bool isGraceOver) {
-  for (int64_t rank = first_; rank < first_ + memory_.ranksPerHost(); ++rank) {
-    std::optional<Member> &each = member(rank);
-    if (!each || !each->process.isValid() || each->isKilled)
+  for (auto &[rank, each] : members_) {
+    if (!each.process.isValid() || each.isKilled)
       continue;
     const bool isStopped = options_.isStopped && options_.isStopped(rank);
     if (!isGraceOver && !isStopped)
       continue;
-    each->isKilled = true; // or it has gone by itself
-    if (syscall(SYS_pidfd_send_signal, each->process.get(), SIGKILL, nullptr, 0) == 0)
+    each.isKilled = true; // or it has gone by itself
+    if (syscall(SYS_pidfd_send_signal, each.process.get(), SIGKILL, nullptr, 0) == 0)
       // The end of its connection may come much later: a process with a GPU takes long to go.
       memory_.slot(rank).isKilled.store(1, std::memory_order_relaxed);
   }

@@ -23,8 +23,6 @@
 #include <map>
 #include <thread>
 
-#include <poll.h>
-
 namespace braid {
 
 /// 128 bits, in hexadecimal digits.
@@ -99,7 +97,6 @@ private:
 
   // The thread.
   void run();
-  std::vector<pollfd> waitForEvents() const;
   void lookAtClocks();
   std::string nameStopped(std::vector<int64_t> ranks) const;
   void killStragglers(bool isGraceOver);
@@ -114,12 +111,9 @@ private:
   // The thread, about ranks.
   void serveRank(int64_t rank, bool isDead);
   Status handle(Member &sender, Message message);
-  int findOffer(llvm::StringRef request);
+  int findOffer(llvm::StringRef request) const;
   void loseRank(int64_t rank, const Status &why);
   void setState(int64_t rank, RankState state);
-  std::optional<Member> &member(int64_t rank) {
-    return members_[static_cast<size_t>(rank - first_)];
-  }
 
   const std::string name_;
   FileDescriptor listener_; ///< invalid once all ranks have met
@@ -128,8 +122,8 @@ private:
   const FileDescriptor wake_; ///< an eventfd
   std::atomic<bool> isStopped_{false}, isContradicted_{false};
 
-  std::vector<std::optional<Member>> members_; ///< connected ranks of this host
-  const int64_t first_;                        ///< the number of the first of them
+  const Ranks ranks_;                 ///< of this host
+  std::map<int64_t, Member> members_; ///< by rank: those that are connected
   const Deadline joinDeadline_;
   std::optional<Deadline> killTime_;
   size_t absentBefore_ = 0; ///< at the last look since the job failed

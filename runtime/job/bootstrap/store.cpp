@@ -2,27 +2,10 @@
 
 #include "runtime/job/bootstrap/store.h"
 
-#include "ir/failure.h"
-
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/SHA1.h"
 
-#include <algorithm>
-#include <thread>
-
 namespace braid {
-
-Result<std::optional<std::string>> Store::get(const std::string &key,
-                                              std::chrono::milliseconds timeout) {
-  constexpr std::chrono::milliseconds kPause{2};
-  const auto deadline = std::chrono::steady_clock::now() + std::min(timeout, kLongest);
-  for (;;) {
-    std::optional<std::string> value = BRAID_TRY(poll(key));
-    if (value || std::chrono::steady_clock::now() + kPause >= deadline)
-      return value;
-    std::this_thread::sleep_for(kPause);
-  }
-}
 
 std::string digestOf(const std::string &text) {
   constexpr size_t kDigits = 32;

@@ -31,8 +31,6 @@ public:
   virtual Result<std::string> putIfAbsent(const std::string &key, const std::string &value) = 0;
   /// Returns the text that is there, or nothing.
   virtual Result<std::optional<std::string>> poll(const std::string &key) = 0;
-  /// Waits for it, at most for `timeout` and at most for kLongest; nothing if it has not come.
-  Result<std::optional<std::string>> get(const std::string &key, std::chrono::milliseconds timeout);
 };
 
 /// 32 hexadecimal digits, unlike those of any other text.
