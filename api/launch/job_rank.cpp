@@ -103,8 +103,7 @@ Result<std::unique_ptr<JobRank::Host>> JobRank::Host::start(const Place &place,
                                  : listenForJob({place.job, place.rank, place.ranks}, deadline));
   host->rendezvous = BRAID_TRY(Rendezvous::start(
       std::move(meeting), host->memory,
-      {.ranks = place.ranks,
-       .job = place.job,
+      {.job = place.job,
        .ownRank = place.rank,
        .joinTimeout = timeout,
        .killsStragglers = stragglers == Stragglers::Kill,

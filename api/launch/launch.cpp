@@ -153,8 +153,7 @@ Status JobLauncher::start() {
   BRAID_TRY(makeRoomForDescriptors(options_.ranks));
   FileDescriptor input = BRAID_TRY(fileOf(options_.input));
   RendezvousPlace place = BRAID_TRY(listenAnywhere());
-  RendezvousOptions host{.ranks = options_.ranks,
-                         .job = job_,
+  RendezvousOptions host{.job = job_,
                          .joinTimeout = options_.timeout,
                          .grace = options_.grace,
                          .isStopped = [this](int64_t rank) { return children_.isStopped(rank); },

@@ -19,7 +19,7 @@ public:
     if (!memory)
       return memory.status();
     std::unique_ptr<JoinedCluster> cluster(new JoinedCluster(std::move(*memory)));
-    if (Status status = cluster->open(options.ranks); !status.isOk())
+    if (Status status = cluster->open(); !status.isOk())
       return status;
     if (Status status = cluster->joinAll(backend, options); !status.isOk())
       return status;
@@ -41,13 +41,13 @@ public:
 private:
   explicit JoinedCluster(JobMemory memory) : memory_(std::move(memory)) {}
 
-  Status open(int64_t ranks) {
+  Status open() {
     Result<RendezvousPlace> place = listenAnywhere();
     if (!place)
       return place.status();
     // The process that would be killed is this one.
-    Result<std::unique_ptr<Rendezvous>> rendezvous = Rendezvous::start(
-        std::move(*place), memory_, {.ranks = ranks, .job = "test", .killsStragglers = false});
+    Result<std::unique_ptr<Rendezvous>> rendezvous =
+        Rendezvous::start(std::move(*place), memory_, {.job = "test", .killsStragglers = false});
     if (!rendezvous)
       return rendezvous.status();
     rendezvous_ = std::move(*rendezvous);

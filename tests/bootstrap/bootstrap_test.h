@@ -36,8 +36,8 @@ template <class Condition> bool eventually(Condition condition) {
 
 /// The host of a job, and its memory.
 struct Host {
-  explicit Host(RendezvousOptions options) {
-    Result<JobMemory> made = JobMemory::create(options.ranks);
+  explicit Host(int64_t ranks, RendezvousOptions options = {.job = "job"}) {
+    Result<JobMemory> made = JobMemory::create(ranks);
     EXPECT_TRUE(made.isOk()) << made.status().message();
     memory = std::make_unique<JobMemory>(std::move(*made));
     Result<RendezvousPlace> place = listenAnywhere();

@@ -81,11 +81,9 @@ public:
     others_ = std::move(*others);
     auto place = listenAnywhere();
     EXPECT_TRUE(place.isOk()) << place.status().message();
-    auto started = Rendezvous::start(std::move(*place), *memory_,
-                                     {.ranks = shape.ranks(),
-                                      .job = "job",
-                                      .joinTimeout = shape.join,
-                                      .killsStragglers = false});
+    auto started =
+        Rendezvous::start(std::move(*place), *memory_,
+                          {.job = "job", .joinTimeout = shape.join, .killsStragglers = false});
     EXPECT_TRUE(started.isOk()) << started.status().message();
     rendezvous_ = std::move(*started);
   }

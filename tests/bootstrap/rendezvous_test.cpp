@@ -14,8 +14,6 @@
 namespace braid {
 namespace {
 
-RendezvousOptions optionsFor(int64_t ranks) { return {.ranks = ranks, .job = "job"}; }
-
 FileDescriptor memoryOf(int64_t rank) {
   FileDescriptor memory(memfd_create("test", MFD_CLOEXEC));
   EXPECT_EQ(pwrite(memory.get(), &rank, sizeof rank, 0), static_cast<ssize_t>(sizeof rank));
@@ -92,7 +90,7 @@ private:
 // -- Meeting. --
 
 TEST(Rendezvous, GathersInRankOrder) {
-  Host host(optionsFor(4));
+  Host host(4);
   onAllRanks(4, [&](int64_t rank) {
     auto client = joinAs(host.name(), rank, 4);
     ASSERT_TRUE(client);
@@ -117,7 +115,7 @@ void agree(Client &first, Client &second) {
 }
 
 TEST(Rendezvous, VanishesWhenAllHaveAgreed) {
-  Host host(optionsFor(2));
+  Host host(2);
   auto first = joinAs(host.name(), 0, 2), second = joinAs(host.name(), 1, 2);
   EXPECT_TRUE(connectRaw(host.name()).isValid());
   agree(*first, *second);
@@ -128,7 +126,7 @@ TEST(Rendezvous, VanishesWhenAllHaveAgreed) {
 TEST(Rendezvous, PassesDescriptorsOn) {
   size_t before = countDescriptors();
   {
-    Host host(optionsFor(3));
+    Host host(3);
     onAllRanks(3, [&](int64_t rank) {
       auto client = joinAs(host.name(), rank, 3);
       ASSERT_TRUE(client);
@@ -153,7 +151,7 @@ TEST(Rendezvous, PassesDescriptorsOn) {
 
 /// A name stands for what was offered last.
 TEST(Rendezvous, KeepsTheLatestOfferOfAName) {
-  Host host(optionsFor(1));
+  Host host(1);
   auto client = joinAs(host.name(), 0, 1);
   const size_t before = countDescriptors();
   for (int64_t i = 0; i < 1000; ++i)
@@ -166,9 +164,8 @@ TEST(Rendezvous, KeepsTheLatestOfferOfAName) {
 struct NamedHost {
   explicit NamedHost(const std::string &job, int64_t ranks)
       : memory(std::move(*JobMemory::create(ranks))),
-        rendezvous(
-            std::move(*Rendezvous::start(std::move(*listenForJob({job, 0, ranks}, soon())), memory,
-                                         {.ranks = ranks, .job = job, .ownRank = 0}))) {}
+        rendezvous(std::move(*Rendezvous::start(std::move(*listenForJob({job, 0, ranks}, soon())),
+                                                memory, {.job = job, .ownRank = 0}))) {}
   JobMemory memory;
   std::unique_ptr<Rendezvous> rendezvous;
 };
@@ -213,7 +210,7 @@ TEST(Rendezvous, IsFoundAlthoughAFailedJobHasItsName) {
 TEST(Rendezvous, DropsAnybodyElse) {
   const size_t before = countDescriptors();
   {
-    Host host(optionsFor(2));
+    Host host(2);
     const std::string good = ClientHello{.rank = 1, .ranks = 2}.encode();
     auto say = [&](const std::string &text, size_t descriptors = 0) {
       FileDescriptor peer = connectRaw(host.name());
@@ -265,14 +262,14 @@ void expectAllHear(Host &host, Client &client, const ClientHello &hello, const s
 }
 
 TEST(Rendezvous, ARankThatComesTwiceEndsTheJob) {
-  Host host(optionsFor(3));
+  Host host(3);
   auto client = joinAs(host.name(), 1, 3);
   expectAllHear(host, *client, {.job = "job", .rank = 1, .ranks = 3}, twoAre(1));
 }
 
 TEST(Rendezvous, AnotherNumberOfRanksEndsTheJob) {
   for (int64_t rank : {0, 3}) {
-    Host host(optionsFor(3));
+    Host host(3);
     auto client = joinAs(host.name(), 1, 3);
     expectAllHear(host, *client, {.job = "job", .rank = rank, .ranks = 4},
                   "rank " + std::to_string(rank) +
@@ -281,7 +278,7 @@ TEST(Rendezvous, AnotherNumberOfRanksEndsTheJob) {
 }
 
 TEST(Rendezvous, NamesTheTwoProcesses) {
-  Host host(optionsFor(2));
+  Host host(2);
   ChildRank child([&] {
     auto client = Client::join(host.name(), {.job = "job", .rank = 1, .ranks = 2}, soon());
     pause();
@@ -292,9 +289,9 @@ TEST(Rendezvous, NamesTheTwoProcesses) {
 }
 
 TEST(Rendezvous, KnowsItsOwnRankBeforeThatHasJoined) {
-  RendezvousOptions options = optionsFor(2);
+  RendezvousOptions options = {.job = "job"};
   options.ownRank = 0;
-  Host host(options);
+  Host host(2, options);
   ChildRank child([&] {
     auto client = Client::join(host.name(), {.job = "job", .rank = 0, .ranks = 2}, soon());
     _exit(client ? 1 : static_cast<int>(client.status().code()));
@@ -306,7 +303,7 @@ TEST(Rendezvous, KnowsItsOwnRankBeforeThatHasJoined) {
 }
 
 TEST(Rendezvous, ThatHasBegunIsNotDisturbed) {
-  Host host(optionsFor(2));
+  Host host(2);
   auto first = joinAs(host.name(), 0, 2), second = joinAs(host.name(), 1, 2);
   auto connection = Connection::connect(host.name(), soon());
   ASSERT_TRUE(connection.isOk());
@@ -319,9 +316,9 @@ TEST(Rendezvous, ThatHasBegunIsNotDisturbed) {
 }
 
 TEST(Rendezvous, SaysWhoDidNotCome) {
-  RendezvousOptions options = optionsFor(4);
+  RendezvousOptions options = {.job = "job"};
   options.joinTimeout = 200ms;
-  Host host(options);
+  Host host(4, options);
   auto zero = joinAs(host.name(), 0, 4), one = joinAs(host.name(), 1, 4);
   Status status = one->allGather("").status();
   EXPECT_EQ(status.code(), StatusCode::TimedOut);
@@ -348,10 +345,10 @@ TEST(Client, SaysWhyItCannotJoin) {
 // -- Death. --
 
 TEST(Rendezvous, AbortsWhenARankIsKilledInAGather) {
-  RendezvousOptions options = optionsFor(2);
+  RendezvousOptions options = {.job = "job"};
   options.explainDeath = [](int64_t) { return "was killed by signal 9"; };
   options.describe = [](int64_t rank) { return "it is rank " + std::to_string(rank); };
-  Host host(options);
+  Host host(2, options);
   ChildRank child([&] {
     auto client = Client::join(host.name(), {.job = "job", .rank = 1, .ranks = 2}, soon());
     pause();
@@ -368,7 +365,7 @@ TEST(Rendezvous, AbortsWhenARankIsKilledInAGather) {
 }
 
 TEST(Rendezvous, SeesADeathThoughAChildKeepsTheConnection) {
-  Host host(optionsFor(2));
+  Host host(2);
   Heir heir;
   ChildRank child([&] {
     auto client = Client::join(host.name(), {.job = "job", .rank = 1, .ranks = 2}, soon());
@@ -382,7 +379,7 @@ TEST(Rendezvous, SeesADeathThoughAChildKeepsTheConnection) {
 }
 
 TEST(Rendezvous, LetsARankLeaveWhoseChildKeepsTheConnection) {
-  Host host(optionsFor(2));
+  Host host(2);
   Heir heir;
   ChildRank child([&] {
     auto client = Client::join(host.name(), {.job = "job", .rank = 1, .ranks = 2}, soon());
@@ -401,7 +398,7 @@ TEST(Client, SeesThatTheHostIsGoneThoughAChildKeepsTheConnection) {
   int names[2];
   ASSERT_EQ(pipe2(names, O_CLOEXEC), 0);
   ChildRank child([&] {
-    Host host(optionsFor(2));
+    Host host(2);
     (void)!write(names[1], host.name().c_str(), host.name().size() + 1);
     while (stateOf(host, 0) != RankState::Joined)
       std::this_thread::sleep_for(1ms);
@@ -419,7 +416,7 @@ TEST(Client, SeesThatTheHostIsGoneThoughAChildKeepsTheConnection) {
 
 /// The message to rank 0 of two if rank 1 sends `text` after its welcome, and goes.
 std::string causeAfter(const std::string &text, const std::vector<int> &descriptors = {}) {
-  Host host(optionsFor(2));
+  Host host(2);
   auto client = joinAs(host.name(), 0, 2);
   {
     auto other = joinAs(host.name(), 1, 2);
@@ -448,7 +445,7 @@ TEST(Rendezvous, EndsARankThatBreaksTheProtocol) {
 }
 
 TEST(Rendezvous, EndsARankThatDoesNotReadItsAnswers) {
-  Host host(optionsFor(1));
+  Host host(1);
   auto client = joinAs(host.name(), 0, 1);
   // Until the host has had enough.
   EXPECT_TRUE(eventually([&] {
@@ -461,7 +458,7 @@ TEST(Rendezvous, EndsARankThatDoesNotReadItsAnswers) {
 
 TEST(Rendezvous, AbortsWhenARankLeavesBeforeTheOthersAreDone) {
   for (bool leavesFirst : {true, false}) {
-    Host host(optionsFor(3));
+    Host host(3);
     auto zero = joinAs(host.name(), 0, 3), one = joinAs(host.name(), 1, 3);
     auto two = joinAs(host.name(), 2, 3);
     auto leave = [&] {
@@ -485,7 +482,7 @@ TEST(Rendezvous, AbortsWhenARankLeavesBeforeTheOthersAreDone) {
 }
 
 TEST(Rendezvous, LetsRanksLeaveOneByOne) {
-  Host host(optionsFor(3));
+  Host host(3);
   {
     auto zero = joinAs(host.name(), 0, 3), one = joinAs(host.name(), 1, 3);
     auto two = joinAs(host.name(), 2, 3);
@@ -501,9 +498,9 @@ TEST(Rendezvous, LetsRanksLeaveOneByOne) {
 
 TEST(Rendezvous, KillsStragglers) {
   for (bool isStopped : {false, true}) {
-    RendezvousOptions options = optionsFor(2);
+    RendezvousOptions options = {.job = "job"};
     options.grace = 50ms;
-    Host host(options);
+    Host host(2, options);
     ChildRank child([&] {
       auto client = Client::join(host.name(), {.job = "job", .rank = 1, .ranks = 2}, soon());
       raise(isStopped ? SIGSTOP : 0);
@@ -524,11 +521,11 @@ TEST(Rendezvous, KillsStragglers) {
 }
 
 TEST(Rendezvous, KillsStoppedRanksAtOnce) {
-  RendezvousOptions options = optionsFor(3);
+  RendezvousOptions options = {.job = "job"};
   options.grace = 1h;
   std::atomic<bool> isStopped{false};
   options.isStopped = [&](int64_t rank) { return rank == 1 && isStopped; };
-  Host host(options);
+  Host host(3, options);
   auto waitAs = [&](int64_t rank) {
     return [&host, rank] {
       auto client = Client::join(host.name(), {.job = "job", .rank = rank, .ranks = 3}, soon());
@@ -552,7 +549,7 @@ TEST(Rendezvous, KillsStoppedRanksAtOnce) {
 }
 
 TEST(Client, EndsItsWaitsWhenTheJobIsAborted) {
-  Host host(optionsFor(2));
+  Host host(2);
   auto zero = joinAs(host.name(), 0, 2), one = joinAs(host.name(), 1, 2);
   std::thread aborts([&] {
     std::this_thread::sleep_for(10ms);

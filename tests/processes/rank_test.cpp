@@ -232,9 +232,8 @@ void Job::run() {
   ASSERT_TRUE(memory);
   Result<RendezvousPlace> place = listenAnywhere();
   ASSERT_TRUE(place) << place.status().message();
-  Result<std::unique_ptr<Rendezvous>> rendezvous =
-      Rendezvous::start(std::move(*place), *memory,
-                        {.ranks = kRanks, .job = "j", .killsStragglers = killsStragglers});
+  Result<std::unique_ptr<Rendezvous>> rendezvous = Rendezvous::start(
+      std::move(*place), *memory, {.job = "j", .killsStragglers = killsStragglers});
   ASSERT_TRUE(rendezvous) << rendezvous.status().message();
   const std::string line = (*rendezvous)->name() + "\n";
   for (const Child &child : children)

@@ -26,16 +26,14 @@ constexpr auto kForCause = 1000ms;
 
 /// For messages.
 std::string nameAttempt(const Connection &connection, const std::string &name, int64_t rank) {
-  const Result<PeerIdentity> host = connection.peer();
-  const std::string process =
-      host && host->pid != 0 ? fmt::format(", where process {} listens", host->pid) : "";
+  const pid_t host = connection.peer().pid;
+  const std::string process = host != 0 ? fmt::format(", where process {} listens", host) : "";
   return fmt::format("joining as rank {} at '@{}'{}", rank, name, process);
 }
 
 Result<Message> sayHello(Connection &connection, const std::string &hello, Deadline deadline) {
-  const PeerIdentity host = BRAID_TRY(connection.peer());
-  if (host.uid != geteuid())
-    return peerFailed("expected a host of user {}, got one of user {}", geteuid(), host.uid);
+  if (const uid_t user = connection.peer().uid; user != geteuid())
+    return peerFailed("expected a host of user {}, got one of user {}", geteuid(), user);
   (void)BRAID_TRY(connection.send(hello)); // into the empty buffer of a new connection
   return connection.receive(deadline);
 }
@@ -126,11 +124,10 @@ bool Client::isHostGone() const {
 }
 
 JobCause Client::hostIsGone() const {
-  Result<PeerIdentity> host = connection_.peer(); // as it was when they connected
+  const auto host = static_cast<uint32_t>(connection_.peer().pid); // when they connected
   const HostPlace place = memory_.place();
-  const int64_t first = place.host * memory_.ranksPerHost(); // hosts the meeting, if a rank does
-  uint32_t pid = memory_.slot(first).pid.load(std::memory_order_relaxed);
-  if (!host || host->pid == 0 || static_cast<uint32_t>(host->pid) != pid)
+  const int64_t first = memory_.ranksOf(place.host).first; // hosts the meeting, if a rank does
+  if (host == 0 || host != memory_.slot(first).pid.load(std::memory_order_relaxed))
     return {peerFailed("the launcher is gone"), -1};
   return {peerFailed("rank {}, which hosted the meeting{}, is gone", first,
                      place.hosts == 1 ? "" : fmt::format(" of host {}", place.host)),

@@ -25,7 +25,7 @@ constexpr auto kPauseAtRest = 50ms, kPauseInGather = 2ms;
 /// A thread that was away for longer than this has been stopped, and has not heard anything.
 constexpr auto kLongestLook = 500ms;
 constexpr auto kBeforeSaying = 5s, kBetweenSayings = 10s;
-/// A host stays this long to leave, and host 0 for the others to do so.
+/// A host takes this long at most to leave; host 0 also waits for the others.
 constexpr auto kForLeaving = 1000ms;
 
 /// The more ranks there are, the longer is a sign of life.
@@ -318,34 +318,30 @@ void OtherHosts::lose(const Host &host) {
 
 // -- The end. --
 
-/// This host's proposal is heard before it says that it has left.
+/// Tries until it succeeds, the store is gone, or a second is over.
 void OtherHosts::leave() {
-  const auto deadline = Clock::now() + kForLeaving;
-  const bool hasLeft = tryUntil(deadline, [this]() -> Status {
-    BRAID_TRY(introduce());
-    BRAID_TRY(lookAtRound());
-    BRAID_TRY(giveSign(true));
-    // The answer to this says that the sign was read.
-    return store_->poll(key("host", memory_.host())).status();
-  });
-  if (hasLeft && isZero())
-    tryUntil(deadline, [this]() -> Status {
-      BRAID_TRY(listen());
-      const bool isAlone =
-          llvm::none_of(others_, [](const Host &host) { return host.hasCome && !host.hasLeft; });
-      return isAlone ? Status::ok() : timedOut("other hosts are there");
-    });
-}
-
-/// True if `step` has succeeded before the deadline and before the store was gone.
-bool OtherHosts::tryUntil(Clock::time_point deadline, llvm::function_ref<Status()> step) {
-  while (Clock::now() < deadline) {
-    const Status status = step();
-    if (status.isOk() || status.code() == StatusCode::PeerFailed)
-      return status.isOk();
+  for (const auto deadline = Clock::now() + kForLeaving; Clock::now() < deadline;) {
+    const Status left = sayGoodbye();
+    if (left.isOk() || left.code() == StatusCode::PeerFailed)
+      return;
     std::this_thread::sleep_for(kPauseInGather);
   }
-  return false;
+}
+
+/// Other hosts see this host's proposal before they see that it has left. Host 0 stays until all
+/// other hosts have left: the store may be in its process.
+Status OtherHosts::sayGoodbye() {
+  BRAID_TRY(introduce());
+  BRAID_TRY(lookAtRound());
+  BRAID_TRY(giveSign(true));
+  // The answer to this says that the store has read the sign.
+  BRAID_TRY(store_->poll(key("host", memory_.host())).status());
+  if (!isZero())
+    return Status::ok();
+  BRAID_TRY(listen());
+  const bool isAlone =
+      llvm::none_of(others_, [](const Host &host) { return host.hasCome && !host.hasLeft; });
+  return isAlone ? Status::ok() : timedOut("other hosts are there");
 }
 
 } // namespace braid

@@ -87,7 +87,7 @@ private:
   void lookForMissing();
   void lose(const Host &host);
   void leave();
-  bool tryUntil(Clock::time_point deadline, llvm::function_ref<Status()> step);
+  Status sayGoodbye();
 
   const std::unique_ptr<Store> store_;
   JobMemory &memory_;

@@ -125,7 +125,7 @@ void Rendezvous::lookAtClocks() {
   const std::vector<int64_t> absent = ranksIn(RankState::Absent);
   if (!absent.empty() && now >= joinDeadline_ && !memory_.isAborted())
     memory_.abort(
-        {timedOut("expected {} ranks to join within {} s, got all but {}{}", options_.ranks,
+        {timedOut("expected {} ranks to join within {} s, got all but {}{}", memory_.ranks(),
                   static_cast<double>(options_.joinTimeout.count()) / 1000, nameRanks(absent),
                   nameStopped(absent)),
          absent.front()});
@@ -147,9 +147,9 @@ void Rendezvous::acceptPeer() {
     return;
   }
   Connection peer(std::move(socket));
-  const Result<PeerIdentity> identity = peer.peer();
-  if (identity && identity->uid == geteuid())
-    greet(std::move(peer), identity->pid);
+  const PeerIdentity identity = peer.peer();
+  if (identity.uid == geteuid())
+    greet(std::move(peer), identity.pid);
 }
 
 /// Drops a peer that says no hello, or no longer waits for the answer: that one comes again.
@@ -168,9 +168,9 @@ void Rendezvous::greet(Connection peer, pid_t pid) {
 
 Status Rendezvous::contradiction(const ClientHello &hello, pid_t pid) const {
   const std::string job = printable(options_.job, kShownOfJob);
-  if (hello.ranks != options_.ranks)
+  if (hello.ranks != memory_.ranks())
     return badInput("rank {} says that job '{}' has {} ranks, rank 0 says {}", hello.rank, job,
-                    hello.ranks, options_.ranks);
+                    hello.ranks, memory_.ranks());
   if (!memory_.isHere(hello.rank))
     return badInput("expected one of the ranks {} to {}, which are on this host, got rank {}",
                     ranks_.first, ranks_.first + ranks_.count - 1, hello.rank);
@@ -192,7 +192,7 @@ void Rendezvous::contradict(Connection &peer, const ClientHello &hello, const St
     return;
   }
   if (!isContradicted_)
-    memory_.abort({cause, hello.rank < options_.ranks ? hello.rank : -1});
+    memory_.abort({cause, hello.rank < memory_.ranks() ? hello.rank : -1});
   isContradicted_ = true;
   // Among several hosts, the first cause has yet to be decided.
   const std::string why = memory_.cause().value_or(JobCause{cause}).status.message();
@@ -306,9 +306,6 @@ void Rendezvous::killStragglers(bool isGraceOver) {
 
 Result<std::unique_ptr<Rendezvous>> Rendezvous::start(RendezvousPlace place, JobMemory &memory,
                                                       RendezvousOptions options) {
-  if (options.ranks < 1 || options.ranks != memory.ranks())
-    return badInput("expected a job memory for {} ranks, got one for {}", options.ranks,
-                    memory.ranks());
   FileDescriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake.isValid())
     return unsupported("cannot make an eventfd: {}", llvm::sys::StrError(errno));

@@ -41,8 +41,7 @@ Result<RendezvousPlace> listenAnywhere();
 Result<RendezvousPlace> listenForJob(const ClientHello &hello, Deadline deadline);
 
 struct RendezvousOptions {
-  int64_t ranks = 1; ///< all of the job; the job memory says which of them are on this host
-  std::string job;   ///< its name, for messages
+  std::string job; ///< its name, for messages
   /// The rank that this process is itself, or -1: another process that says so contradicts it.
   int64_t ownRank = -1;
   /// All ranks have to come within this; then the job is aborted with TimedOut, which names those

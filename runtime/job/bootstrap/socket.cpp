@@ -25,8 +25,6 @@ Status systemError(const std::string &what) {
   return internalError("{}: {}", what, llvm::sys::StrError(errno));
 }
 
-bool wouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK; }
-
 FileDescriptor makeSocket() {
   return FileDescriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
@@ -74,7 +72,7 @@ bool waitUntilReady(int descriptor, short events, Deadline deadline) {
   }
 }
 
-bool hasNothingNow() { return wouldBlock() || errno == EINTR; }
+bool hasNothingNow() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
 FileDescriptor FileDescriptor::duplicate(int number) {
   return FileDescriptor(fcntl(number, F_DUPFD_CLOEXEC, 0));
@@ -127,20 +125,20 @@ bool Connection::hasEnded() const {
   return poll(&entry, 1, 0) != 0;
 }
 
-Result<PeerIdentity> Connection::peer() const {
+PeerIdentity Connection::peer() const {
   ucred credentials{};
   socklen_t bytes = sizeof credentials;
   if (getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) != 0)
-    return systemError("cannot ask who is connected");
-  return PeerIdentity{credentials.pid, credentials.uid};
+    return {};
+  return {credentials.pid, credentials.uid};
 }
 
 FileDescriptor Connection::openPeer() const {
-  const Result<PeerIdentity> identity = peer();
-  if (!identity || identity->pid == 0 || identity->pid == getpid())
+  const pid_t pid = peer().pid;
+  if (pid == 0 || pid == getpid())
     return FileDescriptor();
-  FileDescriptor process(static_cast<int>(syscall(SYS_pidfd_open, identity->pid, 0)));
-  // Connected after it was opened: the number is still that of who connected.
+  FileDescriptor process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  // If it is still connected after it was opened, the number is that of the same process.
   if (hasEnded())
     process.reset();
   return process;

@@ -65,7 +65,7 @@ private:
 
 struct PeerIdentity {
   pid_t pid = 0; ///< 0: in another pid namespace
-  uid_t uid = 0;
+  uid_t uid = static_cast<uid_t>(-1);
 };
 
 /// A message of 1 to kMaxBytes bytes, and the descriptor that came with it.
@@ -87,7 +87,8 @@ public:
   int descriptor() const { return socket_.get(); }
   /// The other side has ended it. There may be messages to read still.
   bool hasEnded() const;
-  Result<PeerIdentity> peer() const;
+  /// The process that connected, or that listened.
+  PeerIdentity peer() const;
   /// The process at the other end, held by a descriptor so that its number cannot come to mean
   /// another one: readable when it is dead. Invalid if it cannot be seen from here, is gone, or is
   /// this one.
