@@ -40,9 +40,9 @@ A process that a launcher started is one rank of a job. Its place comes from one
 of BRAID_*, torchrun, Open MPI, PMI (MPICH, Intel MPI) and SLURM's srun that is there; one that is
 partial or contradictory is an error, with exit code 2. What is set but does not count is of a
 source that was not chosen, or says what a better variable of its source says. An empty variable is
-taken for one that is not set. Ranks started by hand, with BRAID_RANK and BRAID_RANKS, need a
-BRAID_JOB if there are several such jobs at once; on several hosts, also BRAID_LOCAL_RANK,
-BRAID_LOCAL_RANKS and BRAID_RENDEZVOUS.
+taken for one that is not set. Ranks started by hand, with BRAID_RANK and BRAID_RANKS, or with PMI
+need a BRAID_JOB if there are several such jobs at once. Ranks started by hand on several hosts also
+need BRAID_LOCAL_RANK, BRAID_LOCAL_RANKS and BRAID_RENDEZVOUS.
 
   braid env
   mpirun -n 4 braid env --json

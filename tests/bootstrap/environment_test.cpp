@@ -116,6 +116,7 @@ const Row kRows[] = {
     {"@openmpi OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_LOCAL_RANK=3", // ranks may be placed at will
      "0 of 4, 3 of 4 here, Open MPI, job Open MPI PMIX_NAMESPACE=9365"},
     {"@hydra", kHydra},
+    {"@hydra -BRAID_JOB", "1 of 4, 1 of 4 here, PMI, job PMI"},
     {"@intel", kHydra},
     {"@cray", "1 of 4, 1 of 4 here, PMI, job PMI PMI_JOBID=c3"},
     {"@pmi2", kPmi2},
@@ -143,7 +144,6 @@ const Row kRows[] = {
     {"@srun WORLD_SIZE=4", "2: torchrun: expected RANK to be set too"},
     {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=1",
      "2: torchrun: expected LOCAL_RANK to be set too"},
-    {"@hydra -BRAID_JOB", "2: PMI: expected PMI_JOBID or BRAID_JOB to be set too"},
     {"@hydra -MPI_LOCALNRANKS", "2: PMI: expected MPI_LOCALNRANKS or PMI_LOCAL_SIZE to be set too"},
     {"@hydra -MPI_LOCALRANKID", "2: PMI: expected MPI_LOCALRANKID or PMI_LOCAL_RANK to be set too"},
     {"@srun -SLURM_PROCID", "2: SLURM: expected SLURM_PROCID to be set too"},

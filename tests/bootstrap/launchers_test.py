@@ -52,7 +52,7 @@ def clean_environment(braid):
 
 
 def start_job(launcher, braid, folder, environment):
-    """A launcher that gives its jobs no name needs BRAID_JOB, which is the folder here."""
+    """BRAID_JOB tells two jobs of a launcher apart that gives them no name."""
     # The shell is between launcher and rank, as scripts are that pin or profile. It has to stay.
     script = f'"{braid}" env --json > "{folder}/$$.json"; exit $?'
     # Open MPI makes a folder with the user's name there, and gives up if another mpirun makes it at

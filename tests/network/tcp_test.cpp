@@ -24,7 +24,7 @@ void meetAt(const TcpListener &listener) {
   auto socket = connectTo(listener.address, "it", soon());
   ASSERT_TRUE(socket.isOk()) << socket.status().message();
   FileDescriptor accepted;
-  ASSERT_TRUE(eventually([&] { return (accepted = acceptFrom(listener)).isValid(); }));
+  ASSERT_TRUE(eventually([&] { return (accepted = acceptFrom(listener.socket)).isValid(); }));
   EXPECT_EQ(send(socket->get(), "words", 5, 0), 5);
   char words[8] = {};
   EXPECT_TRUE(eventually([&] { return recv(accepted.get(), words, sizeof words, 0) == 5; }));
@@ -36,7 +36,7 @@ TEST(Tcp, AnyFreePortIsTaken) {
   EXPECT_EQ(one.address.host, "127.0.0.1");
   EXPECT_NE(one.address.port, 0);
   EXPECT_NE(one.address.port, other.address.port);
-  EXPECT_FALSE(acceptFrom(one).isValid()) << "nobody is there, and it does not block";
+  EXPECT_FALSE(acceptFrom(one.socket).isValid()) << "nobody is there, and it does not block";
   meetAt(one);
   meetAt(other);
 }

@@ -241,8 +241,8 @@ Status Reader::readHost(Place &place) const {
 }
 
 /// BRAID_JOB and "default" are the name as they stand. What a launcher says becomes "torchrun
-/// MASTER_ADDR=localhost MASTER_PORT=29500", so that jobs of different launchers differ. PMI_JOBID
-/// may be that of an outer job, and Hydra sets none, so with PMI the user may add BRAID_JOB.
+/// MASTER_ADDR=localhost MASTER_PORT=29500", so that jobs of different launchers differ. With PMI,
+/// PMI_JOBID may be missing or that of an outer job, so the user may add BRAID_JOB.
 Status Reader::readJob(Place &place) const {
   const std::optional<std::string> ours = environment_("BRAID_JOB");
   if (place.source == "BRAID_*") {
@@ -254,10 +254,10 @@ Status Reader::readJob(Place &place) const {
   for (const std::string &name : variables_.job)
     if (const auto value = environment_(name))
       place.job += fmt::format(" {}={}", name, *value);
-  if (place.source == "PMI" && ours)
-    place.job += " BRAID_JOB=" + *ours;
+  if (place.source == "PMI")
+    place.job += ours ? " BRAID_JOB=" + *ours : "";
   else if (!firstSet(variables_.job, environment_))
-    return missing(nameOf(variables_.job) + (place.source == "PMI" ? " or BRAID_JOB" : ""));
+    return missing(nameOf(variables_.job));
   return Status::ok();
 }
 

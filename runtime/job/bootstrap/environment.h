@@ -55,8 +55,7 @@ Environment processEnvironment();
 /// have 4 and 2 ranks, the second may see nothing wrong.
 ///
 /// Ranks started by hand, with BRAID_RANK and BRAID_RANKS, are the job BRAID_JOB or else "default",
-/// so two such jobs at the same time have to be named, as have those of a PMI launcher that sets no
-/// PMI_JOBID. Where PMI, or BRAID_LOCAL_RANKS, does
+/// so two such jobs at the same time need names. So do two jobs of a PMI launcher. Where PMI, or BRAID_LOCAL_RANKS, does
 /// not say which ranks are on this host, all are taken to be.
 Result<std::optional<Place>> findPlace(const Environment &environment);
 
@@ -88,8 +87,8 @@ struct VariableReport {
   std::string source;  ///< as in Place, or "braid" for settings
   std::string meaning; ///< one line
   std::optional<std::string> value;
-  /// It is set, and its source was chosen and no better variable of it says the same; or it is a
-  /// setting that is set.
+  /// True for a setting that is set. True for a variable of the chosen launcher that is set, unless
+  /// another variable takes precedence.
   bool counts = false;
 };
 /// Every variable that is read anywhere, in the order in which sources are looked at.

@@ -161,7 +161,7 @@ void OtherHosts::noteLeft(Host &host) {
 
 // -- All-gathers. --
 
-/// All ranks of the host have come to the round, as far as this one knows.
+/// True if all ranks of the host have brought their parts of the round, as far as this host knows.
 bool OtherHosts::hasCome(int64_t host) const {
   return memory_.haveCome(memory_.ranksOf(host), round_);
 }
@@ -294,12 +294,9 @@ void OtherHosts::lookForMissing() {
     return;
   const Clock::time_point now = Clock::now();
   if (waited_ >= options_.joinTimeout) {
-    memory_.abort(
-        {timedOut("expected {} hosts to come within {} s, got all but {}", memory_.hosts(),
-                  seconds(options_.joinTimeout), fmt::join(missing, ", ")),
-         -1});
-    if (!reached_.isOk())
-      memory_.decideHere();
+    giveUp({timedOut("expected {} hosts to come within {} s, got all but {}", memory_.hosts(),
+                     seconds(options_.joinTimeout), fmt::join(missing, ", ")),
+            -1});
   } else if (isZero() && now >= nextSaying_ && options_.say) {
     nextSaying_ = now + kBetweenSayings;
     options_.say(fmt::format("waiting for {}", fmt::join(missing, ", ")));
@@ -309,9 +306,14 @@ void OtherHosts::lookForMissing() {
 void OtherHosts::lose(const Host &host) {
   const char *why = reached_.isOk() ? "it stands still, is down or is cut off"
                                     : "the store of the hosts cannot be reached";
-  memory_.abort({timedOut("{}: nothing was heard from it for {} s; {}", nameOf(host),
-                          seconds(options_.silence), why),
-                 memory_.ranksOf(host.number).first});
+  giveUp({timedOut("{}: nothing was heard from it for {} s; {}", nameOf(host),
+                   seconds(options_.silence), why),
+          memory_.ranksOf(host.number).first});
+}
+
+/// Without the store, this host decides for itself.
+void OtherHosts::giveUp(const JobCause &cause) {
+  memory_.abort(cause);
   if (!reached_.isOk())
     memory_.decideHere();
 }

@@ -86,6 +86,7 @@ private:
   void lookAtClocks();
   void lookForMissing();
   void lose(const Host &host);
+  void giveUp(const JobCause &cause);
   void leave();
   Status sayGoodbye();
 

@@ -51,7 +51,7 @@ std::string namePids(int64_t one, int64_t other) {
 } // namespace
 
 Result<std::string> randomName() {
-  std::array<char, 16> bytes; // so few come at once
+  std::array<char, 16> bytes; // getrandom() never splits a request of up to 256 bytes
   if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
     return unsupported("cannot get a random name: {}", llvm::sys::StrError(errno));
   return llvm::toHex(llvm::StringRef(bytes.data(), bytes.size()), true);
@@ -141,7 +141,7 @@ void Rendezvous::lookAtClocks() {
 // -- New connections. --
 
 void Rendezvous::acceptPeer() {
-  FileDescriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  FileDescriptor socket = acceptFrom(listener_);
   if (!socket.isValid()) {
     std::this_thread::sleep_for(10ms); // perhaps there is no number to give
     return;

@@ -1,17 +1,17 @@
 //===- runtime/job/bootstrap/rendezvous.h - the host that all ranks of a job are connected to ===//
 //
-// One thread, in the launcher or in rank 0, that every rank keeps one connection to. It hands the
-// job memory to each rank that joins, passes descriptors on, and notices at once when a connection
-// ends before its rank has left: that rank is dead, and the job is aborted in the job memory, which
-// all ranks see. It takes no part in running, and the ranks do not need it to abort. The messages
-// are in client.h.
+// One thread, in the launcher or in rank 0. Every rank keeps one connection to it. It hands the job
+// memory to each rank that joins, passes descriptors on, and notices at once when a connection ends
+// before its rank has left: that rank is dead, and the thread aborts the job in the job memory,
+// which all ranks see. It takes no part in running, and the ranks can abort without it. client.h
+// lists the messages.
 //
-// A peer that connects has the same user id, and says hello within a second; any other is dropped
-// and the job goes on. A hello that contradicts what another process has said, a rank that is taken
-// or another number of ranks, aborts the job with BadInput, so that all hear of it. So the host
-// listens until the first all-gather, in which the ranks agree on what to run. A later process
-// finds nothing, and disturbs nothing. A host of a job that has failed stops listening when the
-// first rank of the next job of that name comes.
+// A peer must have the same user id and say hello within a second. Any other peer is dropped, and
+// the job goes on. If a hello contradicts what another process has said, because the rank is taken
+// or the number of ranks differs, the job is aborted with BadInput and all ranks see the reason. The
+// host listens until the first all-gather is over, in which the ranks agree on what to run. A
+// process that comes later finds no listener. The host of a job that has failed stops listening when
+// the first rank of the next job of that name connects.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -47,13 +47,12 @@ struct RendezvousOptions {
   /// All ranks have to come within this; then the job is aborted with TimedOut, which names those
   /// that did not.
   std::chrono::milliseconds joinTimeout{60000};
-  /// After an abort, and again after a late rank has come, ranks that have not left are killed
-  /// after this long, if `killsStragglers`: those in other processes than this one that can be seen
-  /// from it.
+  /// This long after an abort, or after a late rank has joined, the host kills the ranks that have
+  /// not left, if `killsStragglers` is set. It can kill only other processes of its pid namespace.
   std::chrono::milliseconds grace{1000};
   bool killsStragglers = true;
-  /// Says that a rank does nothing at all, by SIGSTOP or the like: a grace period would be lost on
-  /// it, so it is killed at once after an abort. Default: no rank does.
+  /// True for a rank whose process is stopped, as by SIGSTOP. A grace period would be lost on it,
+  /// so the host kills it at once after an abort. Default: no rank is stopped.
   std::function<bool(int64_t rank)> isStopped = {};
   /// Says what became of a rank whose connection ended ("was killed by signal 9"); the default says
   /// that it closed its connection. May block for a moment.

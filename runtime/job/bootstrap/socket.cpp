@@ -92,6 +92,10 @@ void FileDescriptor::reset() {
   number_ = -1;
 }
 
+FileDescriptor acceptFrom(const FileDescriptor &listener) {
+  return FileDescriptor(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+}
+
 Result<FileDescriptor> Connection::listenAt(const std::string &name) {
   const AbstractName address(name);
   FileDescriptor socket = makeSocket();
@@ -138,7 +142,7 @@ FileDescriptor Connection::openPeer() const {
   if (pid == 0 || pid == getpid())
     return FileDescriptor();
   FileDescriptor process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-  // If it is still connected after it was opened, the number is that of the same process.
+  // If the peer is still connected, the id has not passed to another process.
   if (hasEnded())
     process.reset();
   return process;

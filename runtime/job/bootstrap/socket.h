@@ -63,6 +63,9 @@ private:
   int number_ = -1;
 };
 
+/// A connection to a listener, close-on-exec, that does not block; invalid if there is none now.
+FileDescriptor acceptFrom(const FileDescriptor &listener);
+
 struct PeerIdentity {
   pid_t pid = 0; ///< 0: in another pid namespace
   uid_t uid = static_cast<uid_t>(-1);

@@ -74,15 +74,9 @@ void StoreServer::run() {
     llvm::erase_if(clients_, [&](Client &client) { return events[i++].revents && !serve(client); });
     if (llvm::count_if(clients_, [](const Client &client) { return client.isHost; }) == hosts_)
       listener_.socket.reset();
-    else if (events[1].revents)
-      accept();
+    else if (FileDescriptor socket = acceptFrom(listener_.socket); socket.isValid())
+      clients_.push_back({std::move(socket)});
   }
-}
-
-void StoreServer::accept() {
-  FileDescriptor socket = acceptFrom(listener_);
-  if (socket.isValid())
-    clients_.push_back({std::move(socket)});
 }
 
 /// False if the client is to be dropped.

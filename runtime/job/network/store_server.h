@@ -1,7 +1,7 @@
 //===- runtime/job/network/store_server.h - the store that host 0 has for the others ----------===//
 //
-// Anyone who reaches its port can read and write it, as with torchrun's store. It takes connections
-// until all hosts have come; then the port is free.
+// Anyone who reaches its port can read and write it, as with torchrun's store. It accepts
+// connections until all hosts have connected. Then the port is free.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -18,8 +18,8 @@ namespace braid {
 /// The texts of a store. Depends on bytes only, so that it can be fuzzed.
 class StoreTable {
 public:
-  /// Takes the requests that have come from the front of `bytes`, and appends the answers. BadInput
-  /// for what is no request: the client that said it is to be dropped.
+  /// Removes all complete requests from the front of `bytes`, and appends their answers. BadInput
+  /// for anything else: the caller drops the client.
   Status serve(std::string &bytes, std::string &answers);
 
 private:
@@ -47,7 +47,6 @@ private:
   StoreServer(TcpListener listener, int64_t hosts, FileDescriptor end)
       : listener_(std::move(listener)), hosts_(hosts), end_(std::move(end)) {}
   void run();
-  void accept();
   bool serve(Client &client);
 
   TcpListener listener_;

@@ -33,20 +33,11 @@ constexpr int kWaitingConnections = 128;
 /// Each of several addresses has this long, so that a silent one does not keep us from the others.
 constexpr milliseconds kForAddress{3000};
 
-void sendAtOnce(int socket) {
-  const int on = 1;
-  setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-}
-
 /// The addresses of a name, as a list.
 using Addresses = std::shared_ptr<const addrinfo>;
 
-struct Resolved {
-  Addresses addresses;
-  int error;
-};
-
-Resolved resolveNow(const std::string &host, uint16_t port) {
+/// The addresses, or the error of getaddrinfo().
+std::pair<Addresses, int> resolveNow(const std::string &host, uint16_t port) {
   addrinfo wanted = {};
   wanted.ai_socktype = SOCK_STREAM;
   wanted.ai_flags = AI_NUMERICSERV;
@@ -60,18 +51,23 @@ Resolved resolveNow(const std::string &host, uint16_t port) {
 
 /// At least one. BadInput if the name has none.
 Result<Addresses> resolveWithin(const std::string &host, uint16_t port, Deadline deadline) {
-  const std::optional<Resolved> resolved = callWithin<Resolved>(
+  const auto resolved = callWithin<std::pair<Addresses, int>>(
       deadline, "resolving a name", [host, port] { return resolveNow(host, port); });
   if (!resolved)
     return timedOut("no address of '{}' was found in time", printable(host, 253));
-  if (!resolved->addresses)
+  const auto &[addresses, error] = *resolved;
+  if (!addresses)
     return badInput("expected a host with an address, got '{}': {}", printable(host, 253),
-                    gai_strerror(resolved->error));
-  return resolved->addresses;
+                    gai_strerror(error));
+  return addresses;
 }
 
+/// It sends at once, as do the connections that a listener takes.
 FileDescriptor makeSocket(const addrinfo &address) {
-  return FileDescriptor(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  FileDescriptor socket(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int on = 1;
+  setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  return socket;
 }
 
 /// An address as numbers, and its port.
@@ -113,7 +109,6 @@ FileDescriptor tryToConnect(const addrinfo &to, Deadline deadline, int &error) {
     error = errno;
     return FileDescriptor();
   }
-  sendAtOnce(socket.get());
   error = ETIMEDOUT;
   socklen_t size = sizeof error;
   if (waitUntilReady(socket.get(), POLLOUT, std::min(deadline, Clock::now() + kForAddress)))
@@ -156,14 +151,6 @@ Result<TcpListener> listenAt(const TcpAddress &at, Deadline deadline) {
   if (error == EADDRNOTAVAIL)
     return badInput("expected an address of this host to listen at, got {}", textOf(at));
   return badInput("cannot listen at {}: {}", textOf(at), llvm::sys::StrError(error));
-}
-
-FileDescriptor acceptFrom(const TcpListener &listener) {
-  FileDescriptor socket(
-      accept4(listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (socket.isValid())
-    sendAtOnce(socket.get());
-  return socket;
 }
 
 Result<FileDescriptor> connectTo(const TcpAddress &at, const std::string &whose,

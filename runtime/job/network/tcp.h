@@ -19,8 +19,6 @@ struct TcpListener {
 /// At the first address that `at.host` has and that is one of this host's; port 0: any free one.
 /// BadInput if none is, or the port is taken.
 Result<TcpListener> listenAt(const TcpAddress &at, Deadline deadline);
-/// A connection that has been made, which does not block; invalid if there is none now.
-FileDescriptor acceptFrom(const TcpListener &listener);
 /// A connection, which does not block, to the first address of the name that takes it. PeerFailed
 /// if none does. `whose` names the other side in messages: "torchrun's store at node1:29500".
 Result<FileDescriptor> connectTo(const TcpAddress &at, const std::string &whose, Deadline deadline);
