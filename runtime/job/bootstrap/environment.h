@@ -55,8 +55,8 @@ Environment processEnvironment();
 /// have 4 and 2 ranks, the second may see nothing wrong.
 ///
 /// Ranks started by hand, with BRAID_RANK and BRAID_RANKS, are the job BRAID_JOB or else "default",
-/// so two such jobs at the same time need names. So do two jobs of a PMI launcher. Where PMI, or BRAID_LOCAL_RANKS, does
-/// not say which ranks are on this host, all are taken to be.
+/// so two such jobs at the same time need names. So do two jobs of a PMI launcher. Where PMI or
+/// BRAID_LOCAL_RANKS does not say which ranks are on this host, all ranks are.
 Result<std::optional<Place>> findPlace(const Environment &environment);
 
 /// The variables that make findPlace() look for a place, "RANK, WORLD_SIZE": without them it finds

@@ -8,10 +8,10 @@
 //
 // A peer must have the same user id and say hello within a second. Any other peer is dropped, and
 // the job goes on. If a hello contradicts what another process has said, because the rank is taken
-// or the number of ranks differs, the job is aborted with BadInput and all ranks see the reason. The
-// host listens until the first all-gather is over, in which the ranks agree on what to run. A
-// process that comes later finds no listener. The host of a job that has failed stops listening when
-// the first rank of the next job of that name connects.
+// or the number of ranks differs, the job is aborted with BadInput and all ranks see the reason.
+// The host listens until the first all-gather is over, in which the ranks agree on what to run. A
+// process that comes later finds no listener. The host of a job that has failed stops listening
+// when the first rank of the next job of that name connects.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -120,8 +120,8 @@ private:
   const FileDescriptor wake_; ///< an eventfd
   std::atomic<bool> isStopped_{false}, isContradicted_{false};
 
-  const Ranks ranks_;                 ///< of this host
-  std::map<int64_t, Member> members_; ///< by rank: those that are connected
+  const Ranks ranks_;                 ///< the ranks of this host
+  std::map<int64_t, Member> members_; ///< the connected ones, by rank
   const Deadline joinDeadline_;
   std::optional<Deadline> killTime_;
   size_t absentBefore_ = 0; ///< at the last look since the job failed
