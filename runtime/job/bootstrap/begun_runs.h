@@ -24,27 +24,21 @@ public:
 
   /// A count of 0 for a program, or the one that it has. Null: there is no room.
   std::atomic<uint64_t> *add(uint64_t program) {
-    Entry *free = nullptr;
-    for (Entry &each : entries_) {
-      const uint64_t its = each.program.load(std::memory_order_relaxed);
-      if (its == program) {
-        each.users.fetch_add(1, std::memory_order_relaxed);
-        return &each.runs;
-      }
-      free = its == 0 && !free ? &each : free;
+    Entry *entry = find(program);
+    if (!entry && (entry = find(kFree)) != nullptr) {
+      entry->runs.store(0, std::memory_order_relaxed);
+      entry->program.store(program, std::memory_order_release);
     }
-    if (!free)
+    if (!entry)
       return nullptr;
-    free->runs.store(0, std::memory_order_relaxed);
-    free->users.store(1, std::memory_order_relaxed);
-    free->program.store(program, std::memory_order_release);
-    return &free->runs;
+    entry->users.fetch_add(1, std::memory_order_relaxed);
+    return &entry->runs;
   }
 
-  /// As often as add() has returned a count.
+  /// Call it once for each count that add() has returned.
   void remove(uint64_t program) {
     if (Entry *found = find(program); found && found->users.fetch_sub(1) == 1)
-      found->program.store(0, std::memory_order_relaxed);
+      found->program.store(kFree, std::memory_order_relaxed);
   }
 
   /// Nothing: the program is not counted.
@@ -54,9 +48,10 @@ public:
   }
 
 private:
+  static constexpr uint64_t kFree = 0;
   struct Entry {
-    std::atomic<uint64_t> program, runs; ///< program 0: free
-    std::atomic<uint32_t> users;         ///< additions
+    std::atomic<uint64_t> program, runs;
+    std::atomic<uint32_t> users; ///< additions
   };
   Entry *find(uint64_t program) {
     for (Entry &each : entries_)
