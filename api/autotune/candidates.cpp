@@ -29,7 +29,7 @@ struct Trial {
 };
 
 Transport transportOf(const Candidate &candidate, const CandidateSpace &space) {
-  return braid::transportOf(candidate, space.transports.front());
+  return braid::transportOf(candidate, space.modes.transports.front());
 }
 
 bool isGeometric(const Candidate &candidate) {
@@ -82,7 +82,7 @@ bool isPossible(const Candidate &candidate, const CandidateSpace &space) {
 
 Values transports(const Candidate &, const CandidateSpace &space) {
   Values all;
-  for (Transport each : space.transports)
+  for (Transport each : space.modes.transports)
     all.push_back(int64_t(each));
   return all;
 }
@@ -214,9 +214,9 @@ std::optional<int64_t> written(Knob knob, int64_t value,
 void vary(std::vector<Candidate> &all, const Trial &trial, const CandidateSpace &space) {
   if (space.given.get(trial.knob))
     return;
-  const std::optional<int64_t> ofBackend = trial.knob == Knob::DataPlane
-                                               ? std::optional(int64_t(space.transports.front()))
-                                               : std::nullopt;
+  const std::optional<int64_t> ofBackend =
+      trial.knob == Knob::DataPlane ? std::optional(int64_t(space.modes.transports.front()))
+                                    : std::nullopt;
   std::vector<Candidate> varied;
   for (Candidate candidate : all)
     for (int64_t value : trial.values(candidate, space))
@@ -240,8 +240,8 @@ std::vector<Candidate> inAllModes(llvm::ArrayRef<Candidate> all, const Candidate
   for (const Candidate &candidate : all)
     for (TransferMode transferMode : transportOf(candidate, space) == Transport::Messages
                                          ? llvm::ArrayRef(none)
-                                         : space.transferModes)
-      for (LaunchMode mode : space.launchModes)
+                                         : llvm::ArrayRef(space.modes.transferModes))
+      for (LaunchMode mode : space.modes.launchModes)
         varied.push_back(withTransferMode(candidate, transferMode)
                              .set(Knob::Launch, written(Knob::Launch, int64_t(mode))));
   return varied;

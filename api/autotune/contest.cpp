@@ -179,6 +179,7 @@ Result<CandidateTimes> timeCandidates(llvm::ArrayRef<PredictedCandidate> candida
   Contest contest(candidates, limits, actions);
   BRAID_TRY(contest.look());
   BRAID_TRY(contest.playRounds());
+  contest.result.seconds = BRAID_TRY(actions.seconds());
   return std::move(contest.result);
 }
 

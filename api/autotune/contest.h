@@ -86,6 +86,7 @@ struct CandidateTimes {
   std::vector<CandidateTime> times;
   size_t finalists = 0; ///< candidates that took turns; 0: there was nothing to compare
   size_t rounds = 0;
+  double seconds = 0; ///< that all of it took
 };
 
 /// At most so many candidates take turns, and none that is slower than the fastest by more than a

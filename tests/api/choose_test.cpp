@@ -95,14 +95,13 @@ std::vector<Result<ScheduleChoice>> chooseOnRanks(int64_t ranks, const std::stri
   return choices;
 }
 
-constexpr Transport kBoth[] = {Transport::PeerMemory, Transport::Messages};
+const std::vector<Transport> kBoth = {Transport::PeerMemory, Transport::Messages};
 
 /// The first candidates of a stage, issued eagerly in the device's transfer mode.
 std::vector<Candidate> firstFor(const FusionStage &stage, const Configuration &given = {},
-                                llvm::ArrayRef<Transport> transports = kPeerMemoryAlone,
-                                llvm::ArrayRef<TransferMode> modes = {TransferMode()}) {
-  const LaunchMode launchModes[] = {LaunchMode::Eager};
-  return broadCandidates({given, launchModes, modes, stage, transports});
+                                std::vector<Transport> transports = {Transport::PeerMemory},
+                                std::vector<TransferMode> modes = {TransferMode()}) {
+  return broadCandidates({given, {{LaunchMode::Eager}, modes, transports}, stage});
 }
 
 /// Two of three streams are for transfers, so that GEMMs follow one another.
@@ -123,11 +122,11 @@ TEST(Candidate, HasGemmsOnOneStreamAndOnTwo) {
 }
 
 TEST(Candidate, IsOneOfTheFirstLookAtMostOnce) {
-  const LaunchMode launchModes[] = {LaunchMode::Eager, LaunchMode::Graph};
-  const TransferMode transferMode[] = {{}, {CopyBy::Kernel, SignalBy::Default}};
+  const CandidateModes modes{{LaunchMode::Eager, LaunchMode::Graph},
+                             {{}, {CopyBy::Kernel, SignalBy::Default}}};
   const FusionStage stage{{"C"}, /*isReduction=*/false, 1024};
   std::set<std::string> texts;
-  const std::vector<Candidate> all = broadCandidates({{}, launchModes, transferMode, stage});
+  const std::vector<Candidate> all = broadCandidates({{}, modes, stage});
   for (const Candidate &each : all)
     texts.insert(each.str());
   EXPECT_EQ(texts.size(), all.size());
@@ -156,7 +155,7 @@ TEST(Candidate, OfAReductionIsWhatCanBeReduced) {
 /// Candidates that send messages have no protocol, and no ways to copy or signal. All of a
 /// collective's chunks are of one size.
 TEST(Candidate, ReachesPeersOrSendsMessages) {
-  const TransferMode modes[] = {{}, {CopyBy::Kernel, SignalBy::Default}};
+  const std::vector<TransferMode> modes = {{}, {CopyBy::Kernel, SignalBy::Default}};
   const FusionStage stage{{"C"}, /*isReduction=*/true, 192};
   std::map<bool, std::set<std::string>> collectives;
   std::map<bool, int> all;
@@ -218,7 +217,7 @@ TEST(Candidate, OfAnAllReduceHasOneShotOrTwo) {
 TEST(Candidate, OfTwoShotsMayPushTheSecond) {
   auto pushed = [&](const FusionStage &stage, Transport transport) {
     std::vector<std::string> found;
-    for (const Candidate &each : firstFor(stage, {}, transport))
+    for (const Candidate &each : firstFor(stage, {}, {transport}))
       if (each.secondShot() == schedule::SecondShot::Put)
         found.push_back(each.str());
     return found;
@@ -305,7 +304,7 @@ TEST(Candidate, IsCutAtItsEnd) {
     const Configuration options = of(given);
     const FusionStage stage;
     std::vector<int64_t> cuts; // tail splits, with one stream
-    for (const Candidate &each : variantsOf(options.over(of(schedule)), {options, {}, {}, stage}))
+    for (const Candidate &each : variantsOf(options.over(of(schedule)), {options, {}, stage}))
       if (each.streams() == 1)
         cuts.push_back(each.tailSplit());
     return cuts;
