@@ -78,9 +78,11 @@ void narrowTransports(ChooseOptions &options) {
     options.transports.resize(1);
 }
 
-ChooseOptions withModes(ChooseOptions options, PlanTimer &timer) {
+/// `options` with the modes and transports that contradict neither the given ones nor the device.
+ChooseOptions narrowed(ChooseOptions options, PlanTimer &timer) {
   const PeerMemory &peers = *timer.device().peerMemory();
   options.given.ranks = timer.ranks();
+  narrowModes(options.given.schedule.all, options.launchModes, options.transferModes);
   narrowTransports(options);
   if (options.transports == std::vector{Transport::Messages})
     options.transferModes = {TransferMode()};
@@ -99,7 +101,7 @@ class Chooser {
 public:
   Chooser(const std::string &name, const std::string &text, const ChooseOptions &options,
           PlanTimer &timer)
-      : text_(text), options_(withModes(options, timer)), timer_(timer), model_(timer, options_),
+      : text_(text), options_(narrowed(options, timer)), timer_(timer), model_(timer, options_),
         search_(name, text, options_.given, machine(),
                 [&timer](const WorkProgress &) { timer.control().tick(); }) {}
 
@@ -301,7 +303,6 @@ ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses, Comp
   options.given = std::move(given);
   if (backend.hasGraphs)
     options.launchModes.push_back(LaunchMode::Graph);
-  narrowModes(options.given.schedule.all, options.launchModes, options.transferModes);
   options.transports = {backend.transport};
   options.cacheFolder = measurementFolder(processEnvironment());
   options.cacheKey =
@@ -343,20 +344,6 @@ Result<ScheduleChoice> choose(Cluster &cluster, const std::string &name, const s
   };
   BRAID_TRY(cluster.onEveryRank(chooseOnRank));
   return std::move(*choice);
-}
-
-Result<TimedRow> chooseRow(TimedRow row, ChooseOptions options, PlanTimer &timer,
-                           ScheduleChoice *choice) {
-  options.given = row.options;
-  narrowModes(row.options.schedule.all, options.launchModes, options.transferModes);
-  ScheduleChoice found = BRAID_TRY(choose(row.name, row.text, options, timer));
-  row.options = applyTo(row.options, found.best());
-  row.isGraphed = launchModeOf(found.best().all) == LaunchMode::Graph;
-  row.transferMode = transferModeOf(found.best().all);
-  row.isAuto = false;
-  if (choice)
-    *choice = std::move(found);
-  return row;
 }
 
 } // namespace braid

@@ -782,20 +782,5 @@ TEST(Choose, EndsItsTrialsInTime) {
   EXPECT_LT(seconds, 10) << "each turn ends with one trial at most that is late";
 }
 
-TEST(Choose, MakesARowOfABench) {
-  std::vector<TimedPlans> plans(1);
-  BackendRegistry registry = builtinBackends();
-  auto mesh = LocalMesh::create(*registry.find("cpu"), {.ranks = 1});
-  PlanTimer timer((*mesh)->cluster(), 0, plans[0]);
-  const BenchProblem problem{"t.braid", kFusion, {.ranks = 1}};
-  Result<TimedRow> row = makeRow(problem, "auto;streams=2", false);
-  ScheduleChoice choice;
-  Result<TimedRow> chosen = chooseRow(*row, {}, timer, &choice);
-  ASSERT_TRUE(chosen.isOk()) << chosen.status().message();
-  EXPECT_EQ(chosen->options.schedule.all.preset(), choice.best().all.preset());
-  EXPECT_EQ(chosen->options.schedule.all.streams(), 2);
-  EXPECT_FALSE(chosen->isGraphed);
-}
-
 } // namespace
 } // namespace braid
