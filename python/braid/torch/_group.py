@@ -174,8 +174,8 @@ class GroupJob:
             return
         self.raise_error()
         if self.on_gpu and torch.cuda.is_current_stream_capturing():
-            raise InputError(f"group '{self.group}': expected a call, or braid.torch.prepare(), "
-                             "before the stream is captured")
+            raise InputError(f"group '{self.group}': ranks cannot meet in a capture: make a call, "
+                             "or braid.torch.prepare(), before the stream is captured")
         try:
             self._job = _join(Members(group, self.device), self.device)
         except Error as error:  # for good: who comes later would wait for ranks that have left

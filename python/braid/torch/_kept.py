@@ -114,7 +114,7 @@ def _count_preparation(job: GroupJob, layout: Layout) -> None:
     if job.preparations[layout] == MANY_PREPARATIONS:
         warnings.warn(
             f"group '{job.group}': {layout.operator} of {layout.shape} is prepared again and "
-            f"again, because operators hold more than {_bound} bytes: expected a larger "
+            f"again, because operators hold more than {_bound} bytes: raise the bound with "
             "braid.torch.set_memory_bound()", RuntimeWarning, stacklevel=2)
 
 
@@ -171,8 +171,8 @@ def find(job: GroupJob, layout: Layout) -> Prepared:
     if prepared is None:
         if _is_captured(job):
             raise InputError(
-                f"{layout.operator} of {layout.shape}: expected a call, or braid.torch.prepare(), "
-                "with such tensors before the stream is captured")
+                f"{layout.operator} of {layout.shape} cannot be prepared in a capture: make a "
+                "call, or braid.torch.prepare(), with such tensors before the stream is captured")
         prepared = Prepared(job, layout)
         _count_preparation(job, layout)
         _add_operation(job, prepared)
@@ -199,13 +199,14 @@ def measure(job: GroupJob, layout: Layout, seconds: float) -> Prepared:
     """Has the ranks choose by measuring, and keeps what is best. Collective; blocks."""
     before = job.operations.get(layout)
     if _is_captured(job):
-        raise InputError(f"{layout.operator} of {layout.shape}: expected prepare() before the "
-                         "stream is captured")
+        raise InputError(f"{layout.operator} of {layout.shape} cannot be measured in a capture: "
+                         "call prepare() before the stream is captured")
     if before is not None and job.on_gpu:
         _ask_for_graphs(job)
         if before.operation.usage().is_in_graph:
-            raise InputError(f"{layout.operator} of {layout.shape}: expected prepare() before the "
-                             "operator is captured into a graph")
+            raise InputError(f"{layout.operator} of {layout.shape} cannot be measured again, for a "
+                             "live graph holds runs of it: call prepare() before the operator is "
+                             "captured into a graph, or destroy the graph")
     prepared = Prepared(job, layout, seconds, measures=True)
     if before is not None:
         retire(job, layout)
