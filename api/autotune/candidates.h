@@ -1,4 +1,4 @@
-//===- api/autotune/candidates.h - which ways to run a fusion are worth a look ----------------===//
+//===- api/autotune/candidates.h - which ways to run a fusion are worth trials ----------------===//
 #pragma once
 
 #include "api/autotune/candidate.h"

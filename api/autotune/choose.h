@@ -14,7 +14,7 @@
 
 namespace braid {
 
-/// Modes that `given` has are not varied either. Without transfer modes: all that are worth a look
+/// Modes that `given` has are not varied either. Without transfer modes: all that are worth trials
 /// and that the device offers.
 struct ChooseOptions : JobModelOptions {
   /// Choices of the user, which are not varied.

@@ -41,7 +41,7 @@ public:
           const TimingActions &actions)
       : candidates_(candidates), limits_(limits), actions_(actions) {}
 
-  Status look();
+  Status runTrials();
   Status playRounds();
   CandidateTimes result;
 
@@ -63,15 +63,15 @@ Result<bool> Contest::hasTime(size_t done, size_t least, double end, double us) 
 }
 
 /// The first trials.
-Status Contest::look() {
-  const double end = BRAID_TRY(actions_.seconds()) + limits_.lookSeconds;
+Status Contest::runTrials() {
+  const double end = BRAID_TRY(actions_.seconds()) + limits_.trialSeconds;
   std::vector<CandidateTime> &times = result.times;
   for (size_t candidate : trialOrder(candidates_, limits_.window, limits_.least)) {
     const PredictedCandidate &predicted = candidates_[candidate];
     if (times.size() >= limits_.most ||
         !BRAID_TRY(hasTime(times.size(), limits_.least, end, kRunsOfTrial * predicted.predictedUs)))
       break;
-    times.push_back({candidate, BRAID_TRY(actions_.look(candidate)), predicted.worstCase});
+    times.push_back({candidate, BRAID_TRY(actions_.trial(candidate)), predicted.worstCase});
   }
   sortByTime(result.times);
   return Status::ok();
@@ -89,7 +89,7 @@ Result<bool> Contest::playRound(double end) {
     const CandidateTime &each = result.times[isForwards ? i : count - 1 - i];
     if (!BRAID_TRY(hasTime(0, 1, end, kRunsOfTurn * each.us)))
       return false;
-    turns_[each.candidate].push_back(BRAID_TRY(actions_.again(each.candidate)));
+    turns_[each.candidate].push_back(BRAID_TRY(actions_.turn(each.candidate)));
   }
   return true;
 }
@@ -154,18 +154,18 @@ std::vector<size_t> trialOrder(llvm::ArrayRef<PredictedCandidate> candidates, do
 }
 
 TimingLimits TimingLimits::within(double seconds) {
-  constexpr double kPartOfLook = 0.7;
+  constexpr double kPartOfTrials = 0.7;
   TimingLimits limits;
   limits.seconds = seconds;
-  limits.lookSeconds = kPartOfLook * seconds;
-  limits.finalSeconds = (1 - kPartOfLook) * seconds;
+  limits.trialSeconds = kPartOfTrials * seconds;
+  limits.finalSeconds = (1 - kPartOfTrials) * seconds;
   return limits;
 }
 
 Result<CandidateTimes> timeCandidates(llvm::ArrayRef<PredictedCandidate> candidates,
                                       const TimingLimits &limits, const TimingActions &actions) {
   Contest contest(candidates, limits, actions);
-  BRAID_TRY(contest.look());
+  BRAID_TRY(contest.runTrials());
   BRAID_TRY(contest.playRounds());
   contest.result.seconds = BRAID_TRY(actions.seconds());
   return std::move(contest.result);

@@ -92,8 +92,8 @@ TimingActions Trials::actions() {
   auto named = [this](size_t candidate, Result<double> us) {
     return us ? us : us.status().annotated(candidates_[candidate].schedule.str());
   };
-  return {.look = [=, this](size_t candidate) { return named(candidate, tryOut(candidate)); },
-          .again = [=, this](size_t candidate) { return named(candidate, takeTurn(candidate)); },
+  return {.trial = [=, this](size_t candidate) { return named(candidate, tryOut(candidate)); },
+          .turn = [=, this](size_t candidate) { return named(candidate, takeTurn(candidate)); },
           .seconds = [this] { return timer_.numberFromRankZero(secondsSince(start_)); }};
 }
 

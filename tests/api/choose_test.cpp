@@ -621,7 +621,7 @@ TEST(Choose, SaysThatOthersWereFaster) {
   ScheduleChoice choice = choiceOf(4);
   EXPECT_EQ(reasonFor(choice), "the fastest of the 4 that were timed");
   choice.candidates[0].singleUs = 80; // does not count
-  choice.candidates[1].burstUs = 48;  // in a first look, by luck
+  choice.candidates[1].burstUs = 48;  // in a first trial, by luck
   choice.candidates[2].burstUs = 49;
   choice.candidates[2].worstCase = choice.candidates[3].worstCase = 1.2;
   EXPECT_EQ(reasonFor(choice),
