@@ -84,8 +84,10 @@ ChooseOptions narrowed(ChooseOptions options, PlanTimer &timer) {
   options.given.ranks = timer.ranks();
   narrowModes(options.given.schedule.all, options.launchModes, options.transferModes);
   narrowTransports(options);
-  if (options.transports == std::vector{Transport::Messages})
+  if (options.transports == std::vector{Transport::Messages}) {
     options.transferModes = {TransferMode()};
+    options.cacheKey += ", messages alone"; // its model has no costs of peers' memory
+  }
   if (options.transferModes.empty())
     options.transferModes = transferModesOf([&](TransferMode mode) { return peers.offers(mode); });
   // Memory is not chosen: it is as fast from one library as from another.

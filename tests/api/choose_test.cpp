@@ -678,6 +678,23 @@ TEST(Choose, KeepsAndAddsToItsModel) {
   std::filesystem::remove_all(folder);
 }
 
+/// A job that sends messages alone measures nothing of peers' memory.
+TEST(Choose, MeasuresPeersAfterAJobOfMessagesAlone) {
+  const std::string folder = testing::TempDir() + "choose_test_peers";
+  std::filesystem::remove_all(folder);
+  ChooseOptions options;
+  options.cacheFolder = folder;
+  options.transports = kBoth;
+  options.timed = 0;
+  for (const char *given : {"transport=messages", ""}) {
+    options.given.schedule = configured(given);
+    const auto all = chooseOnRanks(2, kReduction, options, test::messageBackend());
+    ASSERT_TRUE(all[0].isOk()) << all[0].status().message();
+    EXPECT_THAT(all[0]->source, HasSubstr("measured in")) << given;
+  }
+  std::filesystem::remove_all(folder);
+}
+
 /// The choice of an earlier job needs no trials, if it was asked the same and had the time.
 TEST(Choose, TakesWhatIsKnown) {
   const std::string folder = testing::TempDir() + "choose_test_known";
