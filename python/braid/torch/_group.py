@@ -152,7 +152,8 @@ class GroupJob:
         self._job: Optional[Job] = None
         self.on_gpu = device.type == "cuda"
         self.operations: Dict[Any, Any] = {}
-        self.ages: List[Any] = []  # see _kept._oldest()
+        # The same operations, the one that was called least recently first.
+        self.by_last_call: "collections.OrderedDict[Any, None]" = collections.OrderedDict()
         self.sites: Dict[Any, Any] = {}  # the operation of a call that was seen
         self.retired: Dict[Any, Any] = {}  # calls of operations that are gone
         self.preparations: Counter[Any] = collections.Counter()  # of layouts, for calls
