@@ -23,6 +23,7 @@
 #include <fstream>
 #include <map>
 #include <set>
+#include <unistd.h>
 
 namespace braid {
 namespace {
@@ -660,7 +661,7 @@ TEST(Choose, SaysWhatItCannotLower) {
 
 /// A measurement for one question is there for the next, whatever that allows.
 TEST(Choose, KeepsAndAddsToItsModel) {
-  std::string folder = testing::TempDir() + "choose_test_cache";
+  std::string folder = testing::TempDir() + "choose_test_cache" + std::to_string(getpid());
   std::filesystem::remove_all(folder);
   ChooseOptions options;
   options.cacheFolder = folder;
@@ -680,7 +681,7 @@ TEST(Choose, KeepsAndAddsToItsModel) {
 
 /// A job that sends messages alone measures nothing of peers' memory.
 TEST(Choose, MeasuresPeersAfterAJobOfMessagesAlone) {
-  const std::string folder = testing::TempDir() + "choose_test_peers";
+  const std::string folder = testing::TempDir() + "choose_test_peers" + std::to_string(getpid());
   std::filesystem::remove_all(folder);
   ChooseOptions options;
   options.cacheFolder = folder;
@@ -697,7 +698,7 @@ TEST(Choose, MeasuresPeersAfterAJobOfMessagesAlone) {
 
 /// The choice of an earlier job needs no trials, if it was asked the same and had the time.
 TEST(Choose, TakesWhatIsKnown) {
-  const std::string folder = testing::TempDir() + "choose_test_known";
+  const std::string folder = testing::TempDir() + "choose_test_known" + std::to_string(getpid());
   std::filesystem::remove_all(folder);
   ChooseOptions options;
   options.cacheFolder = folder;
@@ -737,7 +738,7 @@ TEST(Choose, TakesWhatIsKnown) {
 /// Without time, one stage takes what was measured for the nearest sizes, or the default, and
 /// several stages what a kept model predicts.
 TEST(Choose, MeasuresNothingWithoutTime) {
-  const std::string folder = testing::TempDir() + "choose_test_no_time";
+  const std::string folder = testing::TempDir() + "choose_test_no_time" + std::to_string(getpid());
   std::filesystem::remove_all(folder);
   ChooseOptions options;
   options.cacheFolder = folder;
@@ -765,7 +766,7 @@ TEST(Choose, MeasuresNothingWithoutTime) {
 
 /// Another version may have written to the cache.
 TEST(Choose, MeasuresAnewWhatItDoesNotUnderstand) {
-  const std::string folder = testing::TempDir() + "choose_test_unknown";
+  const std::string folder = testing::TempDir() + "choose_test_unknown" + std::to_string(getpid());
   for (const char *bad : {"", "2.000", "soon ring", "2.000 rings", "2.000 chunks=700"}) {
     std::filesystem::remove_all(folder);
     ChooseOptions options;
