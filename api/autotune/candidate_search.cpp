@@ -2,9 +2,9 @@
 
 #include "api/autotune/candidate_search.h"
 
-#include "api/compile/plans.h"
 #include "ir/failure.h"
 #include "lowering/stages/configure_stages.h"
+#include "runtime/simulate/simulator.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/xxhash.h"
@@ -34,7 +34,7 @@ Status CandidateSearch::findFusion() {
   CompileOptions options = given_;
   options.schedule.all = completed(given_.schedule.all);
   compiled_ = BRAID_TRY(compile(*source_, options));
-  stages_ = stagesOf(*compiled_.fusion, source_->diags);
+  choices_ = StageChoices(stagesOf(*compiled_.fusion, source_->diags), given_.schedule);
   return Status::ok();
 }
 
@@ -42,10 +42,10 @@ bool CandidateSearch::canLower(const Configurations &schedule) const {
   return bool(compile(*parseSource(name_, text_), applyTo(given_, schedule)));
 }
 
-Result<std::vector<Plan>> CandidateSearch::makePlans(const CompileOptions &options) {
+Result<std::vector<Plan>> CandidateSearch::makePlans(const CompileOptions &options) const {
   std::unique_ptr<Source> source = parseSource(name_, text_);
   const Compiled compiled = BRAID_TRY(compile(*source, options));
-  Result<std::vector<Plan>> plans = predictor_.makePlans(compiled);
+  Result<std::vector<Plan>> plans = machine_.makePlans(compiled);
   return plans ? std::move(plans) : withLocated(plans.status(), *source);
 }
 
@@ -66,29 +66,44 @@ std::shared_ptr<const std::vector<Plan>> CandidateSearch::plansOf(const Configur
   return entry->second;
 }
 
-/// Predicts those candidates, too, and brings the best to the front.
-Status CandidateSearch::add(llvm::ArrayRef<Candidate> candidates, const StageChoices &choices,
-                            size_t stage) {
-  ProgressStep step(progress_, "predicting schedules", "candidates", candidates.size());
+Result<double> CandidateSearch::predict(const JudgedCandidate &judged) const {
+  const Simulation simulation =
+      BRAID_TRY(simulate(*judged.plans, machine_.model,
+                         {launchModeOf(judged.candidate), transferModeOf(judged.candidate)}));
+  return simulation.burstUs;
+}
+
+/// Appends those candidates that can be lowered and are new.
+void CandidateSearch::lower(llvm::ArrayRef<Candidate> candidates, size_t stage) {
+  ProgressStep step(progress_, "lowering schedules", "candidates", candidates.size());
   for (const Candidate &candidate : candidates) {
-    const Configurations schedule = choices.with(stage, candidate);
-    if (const auto plans = plansOf(schedule);
-        plans && seen_.insert(signatureOf(plans->front(), candidate)).second)
+    const Configurations schedule = choices_.with(stage, candidate);
+    const auto plans = plansOf(schedule);
+    if (plans && seen_.insert(signatureOf(plans->front(), candidate)).second)
       found_.push_back(
-          {{candidate, schedule, 0, {}, {}, predictor_.worstCaseOf(candidate)}, plans});
+          {.candidate = candidate,
+           .schedule = schedule,
+           .plans = plans,
+           .worstCase = worstCase(candidate, fusion().ranks(), machine_.hasCopyEngines)});
     step.advance();
   }
-  const bool areNewFigures = BRAID_TRY(predictor_.learn(found_));
-  std::vector<LoweredCandidate> predicted;
-  for (LoweredCandidate &each : found_) {
-    Result<double> us = areNewFigures || each.predictedUs == 0 ? predictor_.predict(each)
-                                                               : Result<double>(each.predictedUs);
-    if (!us && refusal_.isOk())
+}
+
+/// Predicts those candidates, too, and brings the best to the front.
+Status CandidateSearch::add(llvm::ArrayRef<Candidate> candidates, size_t stage) {
+  lower(candidates, stage);
+  const bool isNewModel = machine_.learn && BRAID_TRY(machine_.learn(found_));
+  ProgressStep step(progress_, "predicting schedules", "candidates", found_.size());
+  std::vector<JudgedCandidate> predicted;
+  for (JudgedCandidate &each : found_) {
+    Result<double> us = isNewModel || each.predictedUs == 0 ? predict(each) : each.predictedUs;
+    step.advance();
+    if (us) {
+      each.predictedUs = *us;
+      predicted.push_back(std::move(each));
+    } else if (refusal_.isOk()) {
       refusal_ = us.status().annotated(each.schedule.str());
-    if (!us)
-      continue;
-    each.predictedUs = *us;
-    predicted.push_back(std::move(each));
+    }
   }
   found_.clear();
   for (size_t candidate : orderByPrediction(predictionsOf(predicted)))
@@ -97,29 +112,30 @@ Status CandidateSearch::add(llvm::ArrayRef<Candidate> candidates, const StageCho
 }
 
 /// Candidates that differ most come first, then the variants of the best of those.
-Result<std::vector<LoweredCandidate>>
-CandidateSearch::search(const StageChoices &choices, size_t stage, const CandidateSpace &space) {
+Result<std::vector<JudgedCandidate>> CandidateSearch::search(size_t stage,
+                                                             const CandidateModes &modes) {
+  const CandidateSpace space{choices_.given(stage), modes, choices_.stage(stage)};
   found_.clear();
   seen_.clear();
   std::vector<Candidate> broad = broadCandidates(space);
-  if (choices.isBegun())
-    broad.insert(broad.begin(), choices.best(stage));
-  BRAID_TRY(add(broad, choices, stage));
+  if (choices_.isBegun())
+    broad.insert(broad.begin(), choices_.best(stage));
+  BRAID_TRY(add(broad, stage));
   if (found_.empty())
     return refusal_.isOk() ? unsupported("expected a candidate that can be predicted, got none")
                            : refusal_;
   std::vector<Candidate> bestFirst, variants;
-  for (const LoweredCandidate &each : found_)
+  for (const JudgedCandidate &each : found_)
     bestFirst.push_back(each.candidate);
   for (const Candidate &each : worthVariants(bestFirst))
     llvm::append_range(variants, variantsOf(each, space));
-  BRAID_TRY(add(variants, choices, stage));
+  BRAID_TRY(add(variants, stage));
   return std::move(found_);
 }
 
-std::vector<PredictedCandidate> predictionsOf(llvm::ArrayRef<LoweredCandidate> candidates) {
+std::vector<PredictedCandidate> predictionsOf(llvm::ArrayRef<JudgedCandidate> candidates) {
   std::vector<PredictedCandidate> all;
-  for (const LoweredCandidate &each : candidates)
+  for (const JudgedCandidate &each : candidates)
     all.push_back({each.predictedUs, each.plans->front().commands.size(), familyOf(each.candidate),
                    each.worstCase});
   return all;

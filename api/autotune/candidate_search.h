@@ -5,36 +5,25 @@
 #include "api/autotune/contest.h"
 #include "api/autotune/schedule_choice.h"
 #include "api/autotune/stage_choices.h"
-#include "runtime/plan/plan.h"
 #include "runtime/progress.h"
 
 #include <map>
-#include <memory>
 #include <set>
 
 namespace braid {
 
-struct LoweredCandidate : JudgedCandidate {
-  /// The Predictor made them. Candidates that are lowered the same share them.
-  std::shared_ptr<const std::vector<Plan>> plans;
-};
-
 /// The candidates as the rules of a contest see them.
-std::vector<PredictedCandidate> predictionsOf(llvm::ArrayRef<LoweredCandidate> candidates);
+std::vector<PredictedCandidate> predictionsOf(llvm::ArrayRef<JudgedCandidate> candidates);
 
-/// Predicts candidates from the figures of a machine.
-class Predictor {
-public:
-  virtual ~Predictor() = default;
+/// The machine that candidates are predicted for.
+struct PredictedMachine {
+  const CostModel &model;
+  bool hasCopyEngines = false; ///< see worstCase() in candidates.h
   /// The Plans that stand for all ranks.
-  virtual Result<std::vector<Plan>> makePlans(const Compiled &compiled) = 0;
-  /// Called before `candidates` are predicted. True if this has changed the figures, so that what
-  /// was predicted before no longer holds.
-  virtual Result<bool> learn(llvm::ArrayRef<LoweredCandidate> candidates) = 0;
-  /// Microseconds of a run in a burst. If this fails, the candidate is left out.
-  virtual Result<double> predict(const LoweredCandidate &candidate) = 0;
-  /// See worstCase() in candidates.h.
-  virtual double worstCaseOf(const Candidate &candidate) const = 0;
+  std::function<Result<std::vector<Plan>>(const Compiled &compiled)> makePlans;
+  /// Called before `candidates` are predicted. True if this has changed the model, so that what was
+  /// predicted before no longer holds. May be null.
+  std::function<Result<bool>(llvm::ArrayRef<JudgedCandidate> candidates)> learn = nullptr;
 };
 
 /// Finds the candidates of one fusion, for one stage after the other.
@@ -42,39 +31,42 @@ class CandidateSearch {
 public:
   /// `text` holds the fusion, `name` is its file; `given` is not varied. All outlive this.
   CandidateSearch(const std::string &name, const std::string &text, const CompileOptions &given,
-                  Predictor &predictor, const ProgressFn &progress = {})
-      : name_(name), text_(text), given_(given), predictor_(predictor), progress_(progress) {}
+                  PredictedMachine machine, ProgressFn progress)
+      : name_(name), text_(text), given_(given), machine_(std::move(machine)),
+        progress_(std::move(progress)) {}
 
   /// Finds the fusion and its stages. BadInput if there is a program already; otherwise fails as
   /// compile() does. To be called first.
   Status findFusion();
   const Fusion &fusion() const { return *compiled_.fusion; }
-  const std::vector<FusionStage> &stages() const { return stages_; }
+  /// The best of each stage so far.
+  StageChoices &choices() { return choices_; }
   bool canLower(const Configurations &schedule) const;
 
   /// All candidates for the stage, while the others keep what is best so far, which is a candidate,
-  /// too. Equal Plans that run in the same way are one candidate. If there is none, fails as the
-  /// first one did. The modes and transports of `space` outlive the call.
-  Result<std::vector<LoweredCandidate>> search(const StageChoices &choices, size_t stage,
-                                               const CandidateSpace &space);
+  /// too. Equal Plans that run in the same way are one candidate. A candidate that cannot be
+  /// predicted is left out. If there is none, fails as the first one did.
+  Result<std::vector<JudgedCandidate>> search(size_t stage, const CandidateModes &modes);
 
 private:
   Result<Compiled> compile(Source &source, const CompileOptions &options) const;
-  Result<std::vector<Plan>> makePlans(const CompileOptions &options);
+  Result<std::vector<Plan>> makePlans(const CompileOptions &options) const;
   std::shared_ptr<const std::vector<Plan>> plansOf(const Configurations &schedule);
-  Status add(llvm::ArrayRef<Candidate> candidates, const StageChoices &choices, size_t stage);
+  Result<double> predict(const JudgedCandidate &judged) const;
+  void lower(llvm::ArrayRef<Candidate> candidates, size_t stage);
+  Status add(llvm::ArrayRef<Candidate> candidates, size_t stage);
 
   const std::string &name_, &text_;
   const CompileOptions &given_;
-  Predictor &predictor_;
+  const PredictedMachine machine_;
   const ProgressFn progress_;
   std::unique_ptr<Source> source_; ///< holds the fusion
   Compiled compiled_;
-  std::vector<FusionStage> stages_;
+  StageChoices choices_{{}, {}};
   std::map<std::string, std::shared_ptr<const std::vector<Plan>>> plans_; ///< null: refused
   Status refusal_; ///< why the first refused candidate cannot be lowered or predicted
   // State of one search().
-  std::vector<LoweredCandidate> found_;
+  std::vector<JudgedCandidate> found_;
   std::set<uint64_t> seen_; ///< signatures of the first Plans
 };
 

@@ -1,4 +1,4 @@
-//===- api/autotune/candidates.cpp - which ways to run a fusion are worth a look --------------===//
+//===- api/autotune/candidates.cpp - which ways to run a fusion are worth trials --------------===//
 
 #include "api/autotune/candidates.h"
 
@@ -23,13 +23,13 @@ using namespace schedule;
 
 using Values = std::vector<int64_t>;
 /// A knob, and the values that are tried for a candidate, which has values of the knobs before.
-struct Trial {
+struct Variation {
   Knob knob;
   Values (*values)(const Candidate &candidate, const CandidateSpace &space);
 };
 
 Transport transportOf(const Candidate &candidate, const CandidateSpace &space) {
-  return braid::transportOf(candidate, space.transports.front());
+  return braid::transportOf(candidate, space.modes.transports.front());
 }
 
 bool isGeometric(const Candidate &candidate) {
@@ -82,7 +82,7 @@ bool isPossible(const Candidate &candidate, const CandidateSpace &space) {
 
 Values transports(const Candidate &, const CandidateSpace &space) {
   Values all;
-  for (Transport each : space.transports)
+  for (Transport each : space.modes.transports)
     all.push_back(int64_t(each));
   return all;
 }
@@ -195,12 +195,14 @@ Values tailSplits(const Candidate &candidate, const CandidateSpace &) {
   return isGeometric(candidate) ? Values{1, 2} : Values{1, 2, 4};
 }
 
-constexpr Trial kFirstLook[] = {{Knob::DataPlane, transports},   {Knob::Placement, placements},
-                                {Knob::Reduction, reductions},   {Knob::Sums, sums},
-                                {Knob::Streams, streamCounts},   {Knob::Protocol, protocols},
-                                {Knob::SecondShot, secondShots}, {Knob::Partials, partials},
-                                {Knob::Chunks, chunkCounts}};
-constexpr Trial kSecondLook[] = {{Knob::Streams, allStreamCounts}, {Knob::TailSplit, tailSplits}};
+constexpr Variation kFirstVariations[] = {
+    {Knob::DataPlane, transports},   {Knob::Placement, placements},
+    {Knob::Reduction, reductions},   {Knob::Sums, sums},
+    {Knob::Streams, streamCounts},   {Knob::Protocol, protocols},
+    {Knob::SecondShot, secondShots}, {Knob::Partials, partials},
+    {Knob::Chunks, chunkCounts}};
+constexpr Variation kSecondVariations[] = {{Knob::Streams, allStreamCounts},
+                                           {Knob::TailSplit, tailSplits}};
 
 /// The value as a candidate holds it: defaults are left out, except in the schedule's fields.
 std::optional<int64_t> written(Knob knob, int64_t value,
@@ -211,16 +213,16 @@ std::optional<int64_t> written(Knob knob, int64_t value,
 }
 
 /// Puts in place of each candidate one with each value that is tried, unless it was given.
-void vary(std::vector<Candidate> &all, const Trial &trial, const CandidateSpace &space) {
-  if (space.given.get(trial.knob))
+void vary(std::vector<Candidate> &all, const Variation &variation, const CandidateSpace &space) {
+  if (space.given.get(variation.knob))
     return;
-  const std::optional<int64_t> ofBackend = trial.knob == Knob::DataPlane
-                                               ? std::optional(int64_t(space.transports.front()))
-                                               : std::nullopt;
+  const std::optional<int64_t> ofBackend =
+      variation.knob == Knob::DataPlane ? std::optional(int64_t(space.modes.transports.front()))
+                                        : std::nullopt;
   std::vector<Candidate> varied;
   for (Candidate candidate : all)
-    for (int64_t value : trial.values(candidate, space))
-      varied.push_back(candidate.set(trial.knob, written(trial.knob, value, ofBackend)));
+    for (int64_t value : variation.values(candidate, space))
+      varied.push_back(candidate.set(variation.knob, written(variation.knob, value, ofBackend)));
   all = std::move(varied);
 }
 
@@ -240,8 +242,8 @@ std::vector<Candidate> inAllModes(llvm::ArrayRef<Candidate> all, const Candidate
   for (const Candidate &candidate : all)
     for (TransferMode transferMode : transportOf(candidate, space) == Transport::Messages
                                          ? llvm::ArrayRef(none)
-                                         : space.transferModes)
-      for (LaunchMode mode : space.launchModes)
+                                         : llvm::ArrayRef(space.modes.transferModes))
+      for (LaunchMode mode : space.modes.launchModes)
         varied.push_back(withTransferMode(candidate, transferMode)
                              .set(Knob::Launch, written(Knob::Launch, int64_t(mode))));
   return varied;
@@ -280,8 +282,8 @@ std::vector<Candidate> broadCandidates(const CandidateSpace &space) {
     if (!llvm::is_contained(all, each) && isPossible(each, space))
       all.push_back(each);
   }
-  for (const Trial &trial : kFirstLook)
-    vary(all, trial, space);
+  for (const Variation &variation : kFirstVariations)
+    vary(all, variation, space);
   keepMessages(all, space);
   return inAllModes(all, space);
 }
@@ -303,8 +305,8 @@ std::vector<Candidate> worthVariants(llvm::ArrayRef<Candidate> bestFirst) {
 
 std::vector<Candidate> variantsOf(const Candidate &candidate, const CandidateSpace &space) {
   std::vector<Candidate> all = {candidate};
-  for (const Trial &trial : kSecondLook)
-    vary(all, trial, space);
+  for (const Variation &variation : kSecondVariations)
+    vary(all, variation, space);
   return all;
 }
 

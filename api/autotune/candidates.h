@@ -1,4 +1,4 @@
-//===- api/autotune/candidates.h - which ways to run a fusion are worth a look ----------------===//
+//===- api/autotune/candidates.h - which ways to run a fusion are worth trials ----------------===//
 #pragma once
 
 #include "api/autotune/candidate.h"
@@ -7,6 +7,14 @@
 
 namespace braid {
 
+/// The ways to run that candidates may take.
+struct CandidateModes {
+  std::vector<LaunchMode> launchModes;
+  std::vector<TransferMode> transferModes;
+  /// The first is that of candidates that do not say it.
+  std::vector<Transport> transports{Transport::PeerMemory};
+};
+
 /// The available transfer modes, the default first.
 std::vector<TransferMode> transferModesOf(llvm::function_ref<bool(TransferMode)> isThere);
 
@@ -14,16 +22,11 @@ std::vector<TransferMode> transferModesOf(llvm::function_ref<bool(TransferMode)>
 void narrowModes(const Configuration &given, std::vector<LaunchMode> &launchModes,
                  std::vector<TransferMode> &transferModes);
 
-inline constexpr Transport kPeerMemoryAlone[] = {Transport::PeerMemory};
-
-/// The values from which candidates for a stage are made.
+/// The values from which candidates for a stage are made. All outlive this.
 struct CandidateSpace {
-  const Configuration &given; ///< not varied; outlives this
-  llvm::ArrayRef<LaunchMode> launchModes;
-  llvm::ArrayRef<TransferMode> transferModes;
-  const FusionStage &stage; ///< outlives this
-  /// The first is that of candidates that do not say it.
-  llvm::ArrayRef<Transport> transports = kPeerMemoryAlone;
+  const Configuration &given; ///< not varied
+  const CandidateModes &modes;
+  const FusionStage &stage;
 };
 
 /// The first trials, of what changes most: every schedule that the stage's direction allows,

@@ -2,6 +2,7 @@
 
 #include "api/autotune/choose.h"
 
+#include "api/autotune/candidate_search.h"
 #include "api/autotune/default_schedules.h"
 #include "api/autotune/kept_choices.h"
 #include "api/autotune/trials.h"
@@ -9,7 +10,6 @@
 #include "ir/failure.h"
 #include "runtime/execute/handshake.h"
 #include "runtime/job/bootstrap/environment.h"
-#include "runtime/simulate/simulator.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -78,12 +78,16 @@ void narrowTransports(ChooseOptions &options) {
     options.transports.resize(1);
 }
 
-ChooseOptions withModes(ChooseOptions options, PlanTimer &timer) {
+/// `options` with the modes and transports that contradict neither the given ones nor the device.
+ChooseOptions narrowed(ChooseOptions options, PlanTimer &timer) {
   const PeerMemory &peers = *timer.device().peerMemory();
   options.given.ranks = timer.ranks();
+  narrowModes(options.given.schedule.all, options.launchModes, options.transferModes);
   narrowTransports(options);
-  if (options.transports == std::vector{Transport::Messages})
+  if (options.transports == std::vector{Transport::Messages}) {
     options.transferModes = {TransferMode()};
+    options.cacheKey += ", messages alone"; // its model has no costs of peers' memory
+  }
   if (options.transferModes.empty())
     options.transferModes = transferModesOf([&](TransferMode mode) { return peers.offers(mode); });
   // Memory is not chosen: it is as fast from one library as from another.
@@ -95,79 +99,58 @@ ChooseOptions withModes(ChooseOptions options, PlanTimer &timer) {
   return options;
 }
 
-/// Predicts by the model of the job, which measures what it lacks.
-class JobPredictor : public Predictor {
-public:
-  JobPredictor(JobModel &model, PlanTimer &timer) : model_(model), timer_(timer) {}
-
-  bool hasCopyEngines() const {
-    return timer_.device().peerMemory()->offers({CopyBy::Engine, SignalBy::Default});
-  }
-
-  Result<std::vector<Plan>> makePlans(const Compiled &compiled) override {
-    return braid::makePlans(compiled);
-  }
-
-  Result<bool> learn(llvm::ArrayRef<LoweredCandidate> candidates) override {
-    std::vector<PlanMatmul> shapes;
-    std::vector<const Plan *> sending;
-    for (const LoweredCandidate &each : candidates) {
-      const Plan &plan = each.plans->front();
-      llvm::append_range(shapes, plan.matmuls);
-      if (plan.transport == Transport::Messages)
-        sending.push_back(&plan);
-    }
-    const bool hasNewGemms = BRAID_TRY(model_.addGemms(shapes));
-    const bool hasNewMessages = BRAID_TRY(model_.addMessages(sending));
-    return hasNewGemms || hasNewMessages;
-  }
-
-  Result<double> predict(const LoweredCandidate &each) override {
-    timer_.control().tick();
-    const Simulation simulation =
-        BRAID_TRY(simulate(*each.plans, model_.model(),
-                           {.launchMode = launchModeOf(each.candidate),
-                            .transferMode = transferModeOf(each.candidate)}));
-    return simulation.burstUs;
-  }
-
-  double worstCaseOf(const Candidate &candidate) const override {
-    return worstCase(candidate, timer_.ranks(), hasCopyEngines());
-  }
-
-private:
-  JobModel &model_;
-  PlanTimer &timer_;
-};
-
 class Chooser {
 public:
   Chooser(const std::string &name, const std::string &text, const ChooseOptions &options,
           PlanTimer &timer)
-      : text_(text), options_(withModes(options, timer)), timer_(timer), model_(timer, options_),
-        predictor_(model_, timer), search_(name, text, options_.given, predictor_) {}
+      : text_(text), options_(narrowed(options, timer)), timer_(timer), model_(timer, options_),
+        search_(name, text, options_.given, machine(),
+                [&timer](const WorkProgress &) { timer.control().tick(); }) {}
 
   Result<ScheduleChoice> choose();
 
 private:
+  bool hasCopyEngines() const {
+    return timer_.device().peerMemory()->offers({CopyBy::Engine, SignalBy::Default});
+  }
   bool measures() const { return options_.timed || options_.seconds > 0; }
+  PredictedMachine machine();
+  Result<bool> learn(llvm::ArrayRef<JudgedCandidate> candidates);
   Status meet();
   Result<std::optional<ScheduleChoice>> findKept(const KeptChoices &kept);
-  ScheduleChoice chooseDefault() const;
-  Result<ScheduleChoice> chooseStage(size_t stage, double seconds);
+  ScheduleChoice chooseDefault();
+  Result<ScheduleChoice> chooseStage(size_t stage, const CandidateModes &modes, double seconds);
   Result<ScheduleChoice> chooseStages();
-  ScheduleChoice atOnce(Configurations schedule, std::string reason, std::string source) const;
+  ScheduleChoice atOnce(const Configurations &schedule, std::string reason,
+                        std::string source) const;
 
   const std::string &text_;
   const ChooseOptions options_;
   PlanTimer &timer_;
   JobModel model_;
-  JobPredictor predictor_;
   CandidateSearch search_;
-  std::vector<Transport> transports_;
-  StageChoices choices_{{}, {}};
-  double trialSeconds_ = 0; ///< that all trials took so far, by rank 0's clock
 };
+
+PredictedMachine Chooser::machine() {
+  return {model_.model(), hasCopyEngines(),
+          [](const Compiled &compiled) { return makePlans(compiled); },
+          [this](llvm::ArrayRef<JudgedCandidate> candidates) { return learn(candidates); }};
+}
+
+/// Measures what the model of the job lacks to predict the candidates.
+Result<bool> Chooser::learn(llvm::ArrayRef<JudgedCandidate> candidates) {
+  std::vector<PlanMatmul> shapes;
+  std::vector<const Plan *> sending;
+  for (const JudgedCandidate &each : candidates) {
+    const Plan &plan = each.plans->front();
+    llvm::append_range(shapes, plan.matmuls);
+    if (plan.transport == Transport::Messages)
+      sending.push_back(&plan);
+  }
+  const bool hasNewGemms = BRAID_TRY(model_.addGemms(shapes));
+  const bool hasNewMessages = BRAID_TRY(model_.addMessages(sending));
+  return hasNewGemms || hasNewMessages;
+}
 
 /// Compares what the ranks were asked, which must be the same.
 Status Chooser::meet() {
@@ -183,10 +166,10 @@ Status Chooser::meet() {
 }
 
 /// A choice without a search.
-ScheduleChoice Chooser::atOnce(Configurations schedule, std::string reason,
+ScheduleChoice Chooser::atOnce(const Configurations &schedule, std::string reason,
                                std::string source) const {
   ScheduleChoice choice;
-  choice.candidates.push_back({schedule.all, std::move(schedule)});
+  choice.candidates.push_back({.candidate = schedule.all, .schedule = schedule});
   choice.fusion = search_.fusion().name();
   choice.ranks = timer_.ranks();
   choice.reason = std::move(reason);
@@ -213,55 +196,47 @@ Result<std::optional<ScheduleChoice>> Chooser::findKept(const KeptChoices &kept)
   return std::optional(std::move(found));
 }
 
-/// The first default schedules of all stages that can be lowered together.
-ScheduleChoice Chooser::chooseDefault() const {
-  const bool areGpus = predictor_.hasCopyEngines();
-  for (size_t number = 0;; ++number) {
-    StageChoices choices(search_.stages(), options_.given.schedule);
-    bool isLast = true;
-    for (size_t stage = 0; areGpus && stage < choices.count(); ++stage) {
-      const auto schedules = defaultSchedules(search_.fusion(), choices.stage(stage));
-      if (number >= schedules.size())
+/// The first default schedule of each stage that can be lowered beside those of the stages before.
+ScheduleChoice Chooser::chooseDefault() {
+  StageChoices &choices = search_.choices();
+  for (size_t stage = 0; hasCopyEngines() && stage < choices.count(); ++stage)
+    for (const Configuration &schedule : defaultSchedules(search_.fusion(), choices.stage(stage))) {
+      const Candidate candidate = choices.given(stage).over(schedule);
+      if (!search_.canLower(choices.with(stage, candidate)))
         continue;
-      choices.take(stage, choices.given(stage).over(schedules[number]));
-      isLast = false;
+      choices.take(stage, candidate);
+      break;
     }
-    Configurations schedule = choices.with(0, choices.best(0));
-    if (!isLast && !search_.canLower(schedule))
-      continue;
-    ScheduleChoice choice =
-        atOnce(std::move(schedule), "the default for these sizes, which were not measured",
-               "not measured");
-    choice.isDefault = true;
-    return choice;
-  }
+  ScheduleChoice choice =
+      atOnce(choices.with(0, choices.best(0)),
+             "the default for these sizes, which were not measured", "not measured");
+  choice.isDefault = true;
+  return choice;
 }
 
-Result<ScheduleChoice> Chooser::chooseStage(size_t stage, double seconds) {
-  const CandidateSpace space{choices_.given(stage), options_.launchModes, options_.transferModes,
-                             choices_.stage(stage), transports_};
-  std::vector<LoweredCandidate> candidates = BRAID_TRY(search_.search(choices_, stage, space));
+Result<ScheduleChoice> Chooser::chooseStage(size_t stage, const CandidateModes &modes,
+                                            double seconds) {
+  const StageChoices &choices = search_.choices();
+  std::vector<JudgedCandidate> candidates = BRAID_TRY(search_.search(stage, modes));
   ScheduleChoice choice;
   if (candidates.size() > 1 && options_.timed.value_or(1) > 0) {
-    Trials trials(candidates, timer_);
-    const CandidateTimes timed =
-        BRAID_TRY(trials.run(limitsFor(options_.timed, choices_.count(), seconds)));
-    choice.seconds = BRAID_TRY(trials.seconds());
+    const TimingLimits limits = limitsFor(options_.timed, choices.count(), seconds);
+    const CandidateTimes timed = BRAID_TRY(runTrials(candidates, limits, timer_));
+    choice.seconds = timed.seconds;
     choice.finalists = timed.finalists;
     choice.rounds = timed.rounds;
-    trialSeconds_ += choice.seconds;
   }
   // Rank 0's best becomes everyone's.
   std::string best = BRAID_TRY(timer_.fromRankZero(candidates.front().schedule.str()));
   auto chosen = llvm::find_if(
-      candidates, [&](const LoweredCandidate &each) { return each.schedule.str() == best; });
+      candidates, [&](const JudgedCandidate &each) { return each.schedule.str() == best; });
   if (chosen == candidates.end())
     return internalError("rank 0 chose what is no candidate here: {}", best);
   std::rotate(candidates.begin(), chosen, chosen + 1);
-  choice.candidates.assign(candidates.begin(), candidates.end());
+  choice.candidates = std::move(candidates);
   choice.fusion = search_.fusion().name();
-  if (choices_.areSeveral())
-    choice.stage = choices_.stage(stage).tensors.front();
+  if (choices.areSeveral())
+    choice.stage = choices.stage(stage).tensors.front();
   choice.ranks = timer_.ranks();
   choice.reason = reasonFor(choice);
   choice.source = model_.source();
@@ -271,13 +246,17 @@ Result<ScheduleChoice> Chooser::chooseStage(size_t stage, double seconds) {
 /// The stages are chosen for one after the other, and share the time. Each rank has rank 0's
 /// choice.
 Result<ScheduleChoice> Chooser::chooseStages() {
-  choices_ = StageChoices(search_.stages(), options_.given.schedule);
+  CandidateModes modes{options_.launchModes, options_.transferModes, options_.transports};
+  BRAID_TRY(openMessages(timer_, modes.transports, options_.warn, "no candidate sends messages"));
+  BRAID_TRY(model_.find());
+  StageChoices &choices = search_.choices();
+  double left = options_.seconds;
   ScheduleChoice last;
-  for (size_t stage = 0; stage < choices_.count(); ++stage) {
-    const double left = std::max(0.0, options_.seconds - trialSeconds_);
+  for (size_t stage = 0; stage < choices.count(); ++stage) {
     ScheduleChoice next =
-        BRAID_TRY(chooseStage(stage, left / static_cast<double>(choices_.count() - stage)));
-    choices_.take(stage, next.candidates.front().candidate);
+        BRAID_TRY(chooseStage(stage, modes, left / static_cast<double>(choices.count() - stage)));
+    left = std::max(0.0, left - next.seconds);
+    choices.take(stage, next.candidates.front().candidate);
     if (stage > 0) {
       next.before = std::move(last.before);
       next.before.push_back(std::move(last));
@@ -296,11 +275,8 @@ Result<ScheduleChoice> Chooser::choose() {
     if (std::optional<ScheduleChoice> known = BRAID_TRY(findKept(kept)))
       return std::move(*known);
   // Predictions for several stages take less than a second, if nothing has to be measured for them.
-  if (!measures() && (search_.stages().size() < 2 || !BRAID_TRY(model_.isKept())))
+  if (!measures() && (!search_.choices().areSeveral() || !BRAID_TRY(model_.isKept())))
     return chooseDefault();
-  transports_ = options_.transports;
-  BRAID_TRY(openMessages(timer_, transports_, options_.warn, "no candidate sends messages"));
-  BRAID_TRY(model_.find());
   ScheduleChoice choice = BRAID_TRY(chooseStages());
   if (!options_.timed && measures())
     model_.keep(kept.key(), KeptChoice{options_.seconds, choice.best()}.encode());
@@ -329,7 +305,6 @@ ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses, Comp
   options.given = std::move(given);
   if (backend.hasGraphs)
     options.launchModes.push_back(LaunchMode::Graph);
-  narrowModes(options.given.schedule.all, options.launchModes, options.transferModes);
   options.transports = {backend.transport};
   options.cacheFolder = measurementFolder(processEnvironment());
   options.cacheKey =
@@ -371,20 +346,6 @@ Result<ScheduleChoice> choose(Cluster &cluster, const std::string &name, const s
   };
   BRAID_TRY(cluster.onEveryRank(chooseOnRank));
   return std::move(*choice);
-}
-
-Result<TimedRow> chooseRow(TimedRow row, ChooseOptions options, PlanTimer &timer,
-                           ScheduleChoice *choice) {
-  options.given = row.options;
-  narrowModes(row.options.schedule.all, options.launchModes, options.transferModes);
-  ScheduleChoice found = BRAID_TRY(choose(row.name, row.text, options, timer));
-  row.options = applyTo(row.options, found.best());
-  row.isGraphed = launchModeOf(found.best().all) == LaunchMode::Graph;
-  row.transferMode = transferModeOf(found.best().all);
-  row.isAuto = false;
-  if (choice)
-    *choice = std::move(found);
-  return row;
 }
 
 } // namespace braid

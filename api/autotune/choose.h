@@ -9,13 +9,13 @@
 #pragma once
 
 #include "api/autotune/schedule_choice.h"
-#include "api/bench/bench_row.h"
 #include "api/calibrate/job_model.h"
 #include "api/timing/plan_timer.h"
 
 namespace braid {
 
-/// Without transfer modes: all that are worth a look and that the device offers.
+/// Modes that `given` has are not varied either. Without transfer modes: all that are worth trials
+/// and that the device offers.
 struct ChooseOptions : JobModelOptions {
   /// Choices of the user, which are not varied.
   CompileOptions given;
@@ -34,7 +34,6 @@ struct ChooseOptions : JobModelOptions {
 };
 
 /// The options of a job on `backend`, with where it keeps its model: the same for all that it does.
-/// Modes that `given` has are not varied either.
 ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses,
                             CompileOptions given = {});
 
@@ -51,10 +50,5 @@ Result<ScheduleChoice> choose(const std::string &name, const std::string &text,
 Result<ScheduleChoice> choose(Cluster &cluster, const std::string &name, const std::string &text,
                               const ChooseOptions &options, std::vector<TimedPlans> &trials,
                               const Barrier &barrier);
-
-/// `row` with the schedule and the modes that choose() finds for it. What `row.options` says is
-/// kept. `choice`, if not null, gets what there is to explain.
-Result<TimedRow> chooseRow(TimedRow row, ChooseOptions options, PlanTimer &timer,
-                           ScheduleChoice *choice = nullptr);
 
 } // namespace braid

@@ -41,48 +41,37 @@ public:
           const TimingActions &actions)
       : candidates_(candidates), limits_(limits), actions_(actions) {}
 
-  Status look();
+  Status runTrials();
   Status playRounds();
   CandidateTimes result;
 
 private:
-  Result<bool> fits(double us, double runs) const;
-  Result<bool> goesOn(size_t done, size_t least, size_t most, double end) const;
-  Result<bool> playRound(std::map<size_t, std::vector<double>> &turns);
+  Result<bool> hasTime(size_t done, size_t least, double end, double us) const;
+  Result<bool> playRound(double end);
 
   llvm::ArrayRef<PredictedCandidate> candidates_;
   const TimingLimits &limits_;
   const TimingActions &actions_;
+  std::map<size_t, std::vector<double>> turns_; ///< microseconds, by candidate
 };
 
-/// True if that many runs of that length end in time.
-Result<bool> Contest::fits(double us, double runs) const {
-  if (limits_.seconds == std::numeric_limits<double>::infinity())
-    return true;
+/// True if something that takes `us` ends within the time limit, and begins before `end` or is one
+/// of the `least` first.
+Result<bool> Contest::hasTime(size_t done, size_t least, double end, double us) const {
   const double now = BRAID_TRY(actions_.seconds());
-  return now + 1e-6 * runs * us < limits_.seconds;
-}
-
-/// True until `most` are done, or `least` and the time is over. Asks for the time only if that
-/// decides.
-Result<bool> Contest::goesOn(size_t done, size_t least, size_t most, double end) const {
-  if (done < least || done >= most)
-    return done < most;
-  const double now = BRAID_TRY(actions_.seconds());
-  return now < end;
+  return now + 1e-6 * us < limits_.seconds && (done < least || now < end);
 }
 
 /// The first trials.
-Status Contest::look() {
-  const double start = BRAID_TRY(actions_.seconds());
+Status Contest::runTrials() {
+  const double end = BRAID_TRY(actions_.seconds()) + limits_.trialSeconds;
+  std::vector<CandidateTime> &times = result.times;
   for (size_t candidate : trialOrder(candidates_, limits_.window, limits_.least)) {
     const PredictedCandidate &predicted = candidates_[candidate];
-    if (!BRAID_TRY(goesOn(result.times.size(), limits_.least, limits_.most,
-                          start + limits_.lookSeconds)) ||
-        !BRAID_TRY(fits(predicted.predictedUs, kRunsOfTrial)))
+    if (times.size() >= limits_.most ||
+        !BRAID_TRY(hasTime(times.size(), limits_.least, end, kRunsOfTrial * predicted.predictedUs)))
       break;
-    const double us = BRAID_TRY(actions_.look(candidate));
-    result.times.push_back({candidate, us, predicted.worstCase});
+    times.push_back({candidate, BRAID_TRY(actions_.trial(candidate)), predicted.worstCase});
   }
   sortByTime(result.times);
   return Status::ok();
@@ -91,16 +80,16 @@ Status Contest::look() {
 /// One turn for each finalist, while there is time; false if there was none for all of them. Every
 /// other round goes backwards, so that no candidate always follows the same one. If the time ends
 /// in the first round, the candidates that had a turn are the finalists.
-Result<bool> Contest::playRound(std::map<size_t, std::vector<double>> &turns) {
+Result<bool> Contest::playRound(double end) {
   const size_t count = result.finalists;
+  if (!BRAID_TRY(hasTime(result.rounds, limits_.leastRounds, end, 0)))
+    return false;
   const bool isForwards = result.rounds++ % 2 == 0;
   for (size_t i = 0; i < count; ++i) {
     const CandidateTime &each = result.times[isForwards ? i : count - 1 - i];
-    if (!BRAID_TRY(fits(each.us, kRunsOfTurn))) {
-      result.finalists = turns.size();
+    if (!BRAID_TRY(hasTime(0, 1, end, kRunsOfTurn * each.us)))
       return false;
-    }
-    turns[each.candidate].push_back(BRAID_TRY(actions_.again(each.candidate)));
+    turns_[each.candidate].push_back(BRAID_TRY(actions_.turn(each.candidate)));
   }
   return true;
 }
@@ -118,13 +107,12 @@ Status Contest::playRounds() {
     return Status::ok();
   }
   const double end = BRAID_TRY(actions_.seconds()) + limits_.finalSeconds;
-  std::map<size_t, std::vector<double>> turns; // microseconds, by candidate
-  while (BRAID_TRY(goesOn(result.rounds, limits_.leastRounds, limits_.mostRounds, end)) &&
-         BRAID_TRY(playRound(turns))) {
+  while (result.rounds < limits_.mostRounds && BRAID_TRY(playRound(end))) {
   }
+  result.finalists = turns_.size();
   const auto finalists = times.take_front(result.finalists);
   for (CandidateTime &each : finalists)
-    each.us = median(turns[each.candidate]);
+    each.us = median(turns_[each.candidate]);
   sortByTime(finalists);
   return Status::ok();
 }
@@ -166,19 +154,20 @@ std::vector<size_t> trialOrder(llvm::ArrayRef<PredictedCandidate> candidates, do
 }
 
 TimingLimits TimingLimits::within(double seconds) {
-  constexpr double kPartOfLook = 0.7;
+  constexpr double kPartOfTrials = 0.7;
   TimingLimits limits;
   limits.seconds = seconds;
-  limits.lookSeconds = kPartOfLook * seconds;
-  limits.finalSeconds = (1 - kPartOfLook) * seconds;
+  limits.trialSeconds = kPartOfTrials * seconds;
+  limits.finalSeconds = (1 - kPartOfTrials) * seconds;
   return limits;
 }
 
 Result<CandidateTimes> timeCandidates(llvm::ArrayRef<PredictedCandidate> candidates,
                                       const TimingLimits &limits, const TimingActions &actions) {
   Contest contest(candidates, limits, actions);
-  BRAID_TRY(contest.look());
+  BRAID_TRY(contest.runTrials());
   BRAID_TRY(contest.playRounds());
+  contest.result.seconds = BRAID_TRY(actions.seconds());
   return std::move(contest.result);
 }
 

@@ -53,8 +53,8 @@ std::vector<size_t> trialOrder(llvm::ArrayRef<PredictedCandidate> candidates,
 /// Functions that measure. All ranks get the same answers, so they agree on the next candidate.
 struct TimingActions {
   // Microseconds of a run in a burst.
-  std::function<Result<double>(size_t candidate)> look;  ///< the first trial
-  std::function<Result<double>(size_t candidate)> again; ///< one turn of a tried candidate
+  std::function<Result<double>(size_t candidate)> trial; ///< the first trial
+  std::function<Result<double>(size_t candidate)> turn;  ///< one turn of a tried candidate
   std::function<Result<double>()> seconds;               ///< time that trials have taken so far
 };
 
@@ -63,7 +63,7 @@ struct TimingLimits {
   /// in the middle of a round, and even if nothing was timed.
   double seconds = std::numeric_limits<double>::infinity();
   size_t least = 3, most = 48;             ///< number of first trials: there are 42 families
-  double lookSeconds = 2;                  ///< after which they go on for `least` only
+  double trialSeconds = 2;                 ///< after which they go on for `least` only
   double window = kPredictionsMiss;        ///< see trialOrder()
   size_t leastRounds = 3, mostRounds = 15; ///< number of rounds
   double finalSeconds = 0.4;               ///< after which they go on for `leastRounds` only
@@ -86,6 +86,7 @@ struct CandidateTimes {
   std::vector<CandidateTime> times;
   size_t finalists = 0; ///< candidates that took turns; 0: there was nothing to compare
   size_t rounds = 0;
+  double seconds = 0; ///< that all of it took
 };
 
 /// At most so many candidates take turns, and none that is slower than the fastest by more than a

@@ -2,7 +2,9 @@
 #pragma once
 
 #include "api/autotune/candidate.h"
+#include "runtime/plan/plan.h"
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,8 +12,11 @@
 namespace braid {
 
 struct JudgedCandidate {
-  Candidate candidate;                 ///< for the stage that was chosen for
-  Configurations schedule;             ///< the whole fusion's
+  Candidate candidate;     ///< for the stage that was chosen for
+  Configurations schedule; ///< the whole fusion's
+  /// The Plans that stand for all ranks. Candidates that are lowered the same share them. Null for
+  /// a choice without a search.
+  std::shared_ptr<const std::vector<Plan>> plans = nullptr;
   double predictedUs = 0;              ///< predicted time of a run in a burst
   std::optional<double> singleUs = {}; ///< measured of a run alone, if it was timed
   std::optional<double> burstUs = {};  ///< measured of what is predicted; what counts

@@ -2,18 +2,45 @@
 
 #include "api/autotune/trials.h"
 
+#include "api/autotune/candidate_search.h"
 #include "api/timing/seconds_since.h"
 #include "ir/failure.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
+#include <map>
 
 namespace braid {
+namespace {
+
+/// Every call is collective, and each rank gets the same answers, so all time the same candidates.
+class Trials {
+public:
+  Trials(std::vector<JudgedCandidate> &candidates, PlanTimer &timer)
+      : candidates_(candidates), timer_(timer) {}
+
+  TimingActions actions();
+
+private:
+  Result<TimedPlan *> ready(size_t candidate);
+  double warmUpTimeOf(size_t candidate) const;
+  void keepFastest();
+  Result<double> tryOut(size_t candidate);
+  Result<double> takeTurn(size_t candidate);
+
+  std::vector<JudgedCandidate> &candidates_;
+  PlanTimer &timer_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::map<size_t, TimedPlan> ready_; ///< candidates that may be timed again
+  std::map<size_t, double> trials_;   ///< the counted time of each first trial
+};
 
 /// Prepares a candidate, if it is not prepared. Collective.
 Result<TimedPlan *> Trials::ready(size_t candidate) {
   if (auto found = ready_.find(candidate); found != ready_.end())
     return &found->second;
-  const LoweredCandidate &lowered = candidates_[candidate];
+  const JudgedCandidate &lowered = candidates_[candidate];
   TimedPlan made = BRAID_TRY(timer_.makeReady(*lowered.plans, launchModeOf(lowered.candidate),
                                               transferModeOf(lowered.candidate)));
   return &ready_.emplace(candidate, std::move(made)).first->second;
@@ -61,31 +88,32 @@ Result<double> Trials::takeTurn(size_t candidate) {
       {.runs = 40, .bursts = 1, .budgetUs = std::max(8e3, 0.4 * warmUpUs), .warmUpUs = warmUpUs});
 }
 
-Result<double> Trials::seconds() { return timer_.numberFromRankZero(secondsSince(start_)); }
-
 TimingActions Trials::actions() {
   auto named = [this](size_t candidate, Result<double> us) {
     return us ? us : us.status().annotated(candidates_[candidate].schedule.str());
   };
-  return {.look = [=, this](size_t candidate) { return named(candidate, tryOut(candidate)); },
-          .again = [=, this](size_t candidate) { return named(candidate, takeTurn(candidate)); },
-          .seconds = [this] { return seconds(); }};
+  return {.trial = [=, this](size_t candidate) { return named(candidate, tryOut(candidate)); },
+          .turn = [=, this](size_t candidate) { return named(candidate, takeTurn(candidate)); },
+          .seconds = [this] { return timer_.numberFromRankZero(secondsSince(start_)); }};
 }
 
-Result<CandidateTimes> Trials::run(const TimingLimits &limits) {
-  Result<CandidateTimes> timed = timeCandidates(predictionsOf(candidates_), limits, actions());
-  ready_.clear();
+} // namespace
+
+Result<CandidateTimes> runTrials(std::vector<JudgedCandidate> &candidates,
+                                 const TimingLimits &limits, PlanTimer &timer) {
+  Trials trials(candidates, timer);
+  Result<CandidateTimes> timed =
+      timeCandidates(predictionsOf(candidates), limits, trials.actions());
   if (!timed)
     return timed;
-  std::vector<LoweredCandidate> ordered;
+  std::vector<JudgedCandidate> ordered;
   for (const CandidateTime &each : timed->times) {
-    candidates_[each.candidate].burstUs = each.us;
-    ordered.push_back(candidates_[each.candidate]);
+    candidates[each.candidate].burstUs = each.us;
+    ordered.push_back(candidates[each.candidate]);
   }
-  for (const LoweredCandidate &each : candidates_)
-    if (!each.burstUs)
-      ordered.push_back(each);
-  candidates_ = std::move(ordered);
+  llvm::copy_if(candidates, std::back_inserter(ordered),
+                [](const JudgedCandidate &each) { return !each.burstUs; });
+  candidates = std::move(ordered);
   return timed;
 }
 

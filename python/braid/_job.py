@@ -16,6 +16,19 @@ _replay = _library.fast("session_replay")
 _DTYPE_NUMBERS = {name: number for number, name in enumerate(DTYPES)}
 
 
+def _describe(tensor: Any, dtype: str, shape: Any) -> None:
+    """Writes all but the address. `shape` is an array of C's that outlives the tensor's use."""
+    tensor.dtype, tensor.axes = _DTYPE_NUMBERS[dtype], len(shape)
+    tensor.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
+
+
+def _numbers(name: str, address: int, *kinds: Any) -> List[int]:
+    """The numbers that a function of the library writes to addresses."""
+    values = [kind() for kind in kinds]
+    _library.ask(name, address, *map(ctypes.byref, values))
+    return [value.value for value in values]
+
+
 class Usage(NamedTuple):
     """The memory of a job's operations on the ranks of this process.
 
@@ -196,14 +209,9 @@ class Job(_library.Unique):
                       message.replace("\0", " ").encode(errors="backslashreplace"))
 
     def usage(self) -> Usage:
-        operations, size, most = ctypes.c_int64(), ctypes.c_int64(), ctypes.c_int64()
-        _library.ask("job_usage", self._handle.address, ctypes.byref(operations),
-                     ctypes.byref(size), ctypes.byref(most))
-        in_graphs, held, most_held = ctypes.c_int64(), ctypes.c_int64(), ctypes.c_int64()
-        _library.ask("job_held", self._handle.address, ctypes.byref(in_graphs),
-                     ctypes.byref(held), ctypes.byref(most_held))
-        return Usage(operations.value, size.value, most.value, in_graphs.value, held.value,
-                     most_held.value)
+        kinds = [ctypes.c_int64] * 3
+        return Usage(*_numbers("job_usage", self._handle.address, *kinds),
+                     *_numbers("job_held", self._handle.address, *kinds))
 
     def give_back(self) -> None:
         """Gives back to the machine what operations held that are gone, as far as nothing else lies
@@ -323,10 +331,9 @@ class Operation(_library.Unique):
         return int(_library.ask("session_runs", self._handle.address))
 
     def usage(self) -> OperationUsage:
-        size, most, is_in_graph = ctypes.c_int64(), ctypes.c_int64(), ctypes.c_int32()
-        _library.ask("session_usage", self._handle.address, ctypes.byref(size),
-                     ctypes.byref(most), ctypes.byref(is_in_graph))
-        return OperationUsage(size.value, most.value, bool(is_in_graph.value))
+        size, most, is_in_graph = _numbers("session_usage", self._handle.address, ctypes.c_int64,
+                                           ctypes.c_int64, ctypes.c_int32)
+        return OperationUsage(size, most, bool(is_in_graph))
 
     def close(self) -> None:
         """Gives back what it has; never blocks. May be called again."""
@@ -371,10 +378,7 @@ class Operation(_library.Unique):
         """
         address = self._handle.address
         columns = self._columns(inputs, self.program.inputs, "input")
-        if stream is not None:
-            stream = _library.integer("stream", stream, 0, 2**64 - 1)
-        elif not self._is_on_host:
-            stream = _arrays.current_stream(columns[0][0])
+        stream = self._stream(stream, columns[0][0] if columns else None)
         outputs, owners = self._bind(columns, out, stream)
         if self._is_on_host:
             with RunOnCpu(self.job, owners):
@@ -387,6 +391,12 @@ class Operation(_library.Unique):
                 raise
             self._keep(owners)
         return self._results(outputs)
+
+    def _stream(self, given: Optional[int], array: Any) -> Optional[int]:
+        """The stream that the caller has given, or the current one of an array's library."""
+        if given is not None:
+            return _library.integer("stream", given, 0, 2**64 - 1)
+        return None if self._is_on_host else _arrays.current_stream(array)
 
     def capture(self, *inputs: Any, out: Any = None) -> Any:
         """Records one run as a graph, in place of the one before; nothing runs. Blocks.
@@ -405,10 +415,7 @@ class Operation(_library.Unique):
 
         InputError if there is none.
         """
-        if stream is not None:
-            stream = _library.integer("stream", stream, 0, 2**64 - 1)
-        elif self._recorded and not self._is_on_host:
-            stream = _arrays.current_stream(self._recorded[0])
+        stream = self._stream(stream, self._recorded[0] if self._recorded else None)
         if self._is_on_host:
             with RunOnCpu(self.job, self._recorded):
                 _replay(self._handle.address, stream)
@@ -420,8 +427,7 @@ class Operation(_library.Unique):
         for index, tensor in enumerate(self._tensors):
             spec = self._specs[index % len(self._specs)]
             shape = self._shapes[index % len(self._specs)]
-            tensor.dtype, tensor.axes = _DTYPE_NUMBERS[spec.dtype], len(spec.shape)
-            tensor.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
+            _describe(tensor, spec.dtype, shape)
         self._is_described = True
 
     def _results(self, outputs: Sequence[Sequence[Any]]) -> Any:
@@ -485,8 +491,7 @@ class Operation(_library.Unique):
         """Says of a tensor what it is, for the library to refuse it."""
         self._is_described = False
         shape = (ctypes.c_int64 * len(array.shape))(*array.shape)
-        tensor.dtype, tensor.axes = _DTYPE_NUMBERS[array.dtype], len(array.shape)
-        tensor.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
+        _describe(tensor, array.dtype, shape)
         return shape
 
 

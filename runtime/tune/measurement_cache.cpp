@@ -8,7 +8,6 @@
 #include "runtime/job/bootstrap/socket.h"
 #include "runtime/tune/measurement_file.h"
 
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/xxhash.h"
 
 #include <fmt/format.h>
@@ -18,7 +17,6 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <thread>
 
 namespace braid {
@@ -55,23 +53,6 @@ Result<FileDescriptor> lock(const std::string &path) {
   return file;
 }
 
-/// The contents of a regular file. Does not map it, because it may be cut short meanwhile.
-Result<std::string> readRegularFile(const std::string &path, int descriptor) {
-  struct stat about = {};
-  if (fstat(descriptor, &about) != 0)
-    return failed("read", path, errno);
-  if (!S_ISREG(about.st_mode))
-    return badInput("it is no file");
-  if (static_cast<size_t>(about.st_size) > kMaxBytes)
-    return badInput("it is too large");
-  auto buffer = llvm::MemoryBuffer::getOpenFile(
-      descriptor, path, static_cast<uint64_t>(about.st_size), /*RequiresNullTerminator=*/false,
-      /*IsVolatile=*/true);
-  if (!buffer)
-    return failed("read", path, buffer.getError().value());
-  return (*buffer)->getBuffer().str();
-}
-
 } // namespace
 
 std::string measurementFolder(const Environment &environment) {
@@ -92,23 +73,29 @@ MeasurementCache::MeasurementCache(std::string folder, std::string machine, Warn
     read(entries_);
 }
 
-/// Adds the file's entries, if there is a file and it is of any use.
+void MeasurementCache::warnOnce(const std::string &line) {
+  if (warn_ && !std::exchange(hasWarned_, true))
+    warn_(line);
+}
+
+/// Adds the file's entries, if there is a file and it is of any use. Whether the folder can be made
+/// is seen when it is needed.
 void MeasurementCache::read(std::map<std::string, std::string> &entries) {
-  FileDescriptor file(open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  if (!file.isValid() && (errno == ENOENT || errno == ENOTDIR))
-    return; // nothing was measured yet; whether the folder can be made is seen when it is needed
-  Result<std::string> text =
-      file.isValid() ? readRegularFile(path_, file.get()) : failed("read", path_, errno);
+  std::error_code error;
+  const std::filesystem::file_status about = std::filesystem::status(path_, error);
+  if (about.type() == std::filesystem::file_type::not_found)
+    return;
+  Result<std::string> text = std::filesystem::is_regular_file(about) || error
+                                 ? readFile(path_, kMaxBytes)
+                                 : badInput("it is no file");
   Result<MeasurementFile> found = text ? MeasurementFile::decode(*text) : text.status();
-  Status status = found.status();
   if (found && found->machine != machine_)
-    status = badInput("it is of another machine, {}", found->machine);
-  if (status.isOk())
-    for (auto &[key, value] : found->entries)
-      entries[key] = std::move(value);
-  else if (warn_ && !std::exchange(hasWarnedOfReading_, true))
-    warn_(fmt::format("measuring anew, because '{}' is of no use: {}", path_,
-                      printable(status.message(), kShownOfReason)));
+    found = badInput("it is of another machine, {}", found->machine);
+  if (!found)
+    return warnOnce(fmt::format("measuring anew, because '{}' is of no use: {}", path_,
+                                printable(found.status().message(), kShownOfReason)));
+  for (auto &[key, value] : found->entries)
+    entries[key] = std::move(value);
 }
 
 std::optional<std::string> MeasurementCache::find(const std::string &key) const {
@@ -146,8 +133,8 @@ void MeasurementCache::save() {
   Status status = write();
   if (status.isOk())
     unsaved_.clear();
-  else if (warn_ && !std::exchange(hasWarnedOfWriting_, true))
-    warn_("measurements are not kept: " + status.message());
+  else
+    warnOnce("measurements are not kept: " + status.message());
 }
 
 Status MeasurementCache::write() {

@@ -35,7 +35,7 @@ std::string measurementFolder(const Environment &environment);
 /// others; one of them is used by one thread at a time.
 ///
 /// Nothing here fails: without a file, or a folder that can be written, measurements are kept in
-/// memory, and `warn` is told so, in one line, once for reading and once for writing.
+/// memory, and `warn` is told so once, in one line.
 class MeasurementCache {
 public:
   using Warn = std::function<void(const std::string &line)>;
@@ -63,6 +63,7 @@ public:
   static constexpr std::chrono::milliseconds kPatience{2000};
 
 private:
+  void warnOnce(const std::string &line);
   void read(std::map<std::string, std::string> &entries);
   Status write();
 
@@ -70,7 +71,7 @@ private:
   const Warn warn_;
   std::map<std::string, std::string> entries_;
   std::set<std::string> unsaved_; ///< keys of entries that were set since the last save
-  bool hasWarnedOfReading_ = false, hasWarnedOfWriting_ = false;
+  bool hasWarned_ = false;
 };
 
 } // namespace braid

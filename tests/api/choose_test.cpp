@@ -23,6 +23,7 @@
 #include <fstream>
 #include <map>
 #include <set>
+#include <unistd.h>
 
 namespace braid {
 namespace {
@@ -95,14 +96,13 @@ std::vector<Result<ScheduleChoice>> chooseOnRanks(int64_t ranks, const std::stri
   return choices;
 }
 
-constexpr Transport kBoth[] = {Transport::PeerMemory, Transport::Messages};
+const std::vector<Transport> kBoth = {Transport::PeerMemory, Transport::Messages};
 
 /// The first candidates of a stage, issued eagerly in the device's transfer mode.
 std::vector<Candidate> firstFor(const FusionStage &stage, const Configuration &given = {},
-                                llvm::ArrayRef<Transport> transports = kPeerMemoryAlone,
-                                llvm::ArrayRef<TransferMode> modes = {TransferMode()}) {
-  const LaunchMode launchModes[] = {LaunchMode::Eager};
-  return broadCandidates({given, launchModes, modes, stage, transports});
+                                std::vector<Transport> transports = {Transport::PeerMemory},
+                                std::vector<TransferMode> modes = {TransferMode()}) {
+  return broadCandidates({given, {{LaunchMode::Eager}, modes, transports}, stage});
 }
 
 /// Two of three streams are for transfers, so that GEMMs follow one another.
@@ -123,11 +123,11 @@ TEST(Candidate, HasGemmsOnOneStreamAndOnTwo) {
 }
 
 TEST(Candidate, IsOneOfTheFirstLookAtMostOnce) {
-  const LaunchMode launchModes[] = {LaunchMode::Eager, LaunchMode::Graph};
-  const TransferMode transferMode[] = {{}, {CopyBy::Kernel, SignalBy::Default}};
+  const CandidateModes modes{{LaunchMode::Eager, LaunchMode::Graph},
+                             {{}, {CopyBy::Kernel, SignalBy::Default}}};
   const FusionStage stage{{"C"}, /*isReduction=*/false, 1024};
   std::set<std::string> texts;
-  const std::vector<Candidate> all = broadCandidates({{}, launchModes, transferMode, stage});
+  const std::vector<Candidate> all = broadCandidates({{}, modes, stage});
   for (const Candidate &each : all)
     texts.insert(each.str());
   EXPECT_EQ(texts.size(), all.size());
@@ -156,7 +156,7 @@ TEST(Candidate, OfAReductionIsWhatCanBeReduced) {
 /// Candidates that send messages have no protocol, and no ways to copy or signal. All of a
 /// collective's chunks are of one size.
 TEST(Candidate, ReachesPeersOrSendsMessages) {
-  const TransferMode modes[] = {{}, {CopyBy::Kernel, SignalBy::Default}};
+  const std::vector<TransferMode> modes = {{}, {CopyBy::Kernel, SignalBy::Default}};
   const FusionStage stage{{"C"}, /*isReduction=*/true, 192};
   std::map<bool, std::set<std::string>> collectives;
   std::map<bool, int> all;
@@ -218,7 +218,7 @@ TEST(Candidate, OfAnAllReduceHasOneShotOrTwo) {
 TEST(Candidate, OfTwoShotsMayPushTheSecond) {
   auto pushed = [&](const FusionStage &stage, Transport transport) {
     std::vector<std::string> found;
-    for (const Candidate &each : firstFor(stage, {}, transport))
+    for (const Candidate &each : firstFor(stage, {}, {transport}))
       if (each.secondShot() == schedule::SecondShot::Put)
         found.push_back(each.str());
     return found;
@@ -305,7 +305,7 @@ TEST(Candidate, IsCutAtItsEnd) {
     const Configuration options = of(given);
     const FusionStage stage;
     std::vector<int64_t> cuts; // tail splits, with one stream
-    for (const Candidate &each : variantsOf(options.over(of(schedule)), {options, {}, {}, stage}))
+    for (const Candidate &each : variantsOf(options.over(of(schedule)), {options, {}, stage}))
       if (each.streams() == 1)
         cuts.push_back(each.tailSplit());
     return cuts;
@@ -622,7 +622,7 @@ TEST(Choose, SaysThatOthersWereFaster) {
   ScheduleChoice choice = choiceOf(4);
   EXPECT_EQ(reasonFor(choice), "the fastest of the 4 that were timed");
   choice.candidates[0].singleUs = 80; // does not count
-  choice.candidates[1].burstUs = 48;  // in a first look, by luck
+  choice.candidates[1].burstUs = 48;  // in a first trial, by luck
   choice.candidates[2].burstUs = 49;
   choice.candidates[2].worstCase = choice.candidates[3].worstCase = 1.2;
   EXPECT_EQ(reasonFor(choice),
@@ -661,7 +661,7 @@ TEST(Choose, SaysWhatItCannotLower) {
 
 /// A measurement for one question is there for the next, whatever that allows.
 TEST(Choose, KeepsAndAddsToItsModel) {
-  std::string folder = testing::TempDir() + "choose_test_cache";
+  std::string folder = testing::TempDir() + "choose_test_cache" + std::to_string(getpid());
   std::filesystem::remove_all(folder);
   ChooseOptions options;
   options.cacheFolder = folder;
@@ -679,9 +679,26 @@ TEST(Choose, KeepsAndAddsToItsModel) {
   std::filesystem::remove_all(folder);
 }
 
+/// A job that sends messages alone measures nothing of peers' memory.
+TEST(Choose, MeasuresPeersAfterAJobOfMessagesAlone) {
+  const std::string folder = testing::TempDir() + "choose_test_peers" + std::to_string(getpid());
+  std::filesystem::remove_all(folder);
+  ChooseOptions options;
+  options.cacheFolder = folder;
+  options.transports = kBoth;
+  options.timed = 0;
+  for (const char *given : {"transport=messages", ""}) {
+    options.given.schedule = configured(given);
+    const auto all = chooseOnRanks(2, kReduction, options, test::messageBackend());
+    ASSERT_TRUE(all[0].isOk()) << all[0].status().message();
+    EXPECT_THAT(all[0]->source, HasSubstr("measured in")) << given;
+  }
+  std::filesystem::remove_all(folder);
+}
+
 /// The choice of an earlier job needs no trials, if it was asked the same and had the time.
 TEST(Choose, TakesWhatIsKnown) {
-  const std::string folder = testing::TempDir() + "choose_test_known";
+  const std::string folder = testing::TempDir() + "choose_test_known" + std::to_string(getpid());
   std::filesystem::remove_all(folder);
   ChooseOptions options;
   options.cacheFolder = folder;
@@ -721,7 +738,7 @@ TEST(Choose, TakesWhatIsKnown) {
 /// Without time, one stage takes what was measured for the nearest sizes, or the default, and
 /// several stages what a kept model predicts.
 TEST(Choose, MeasuresNothingWithoutTime) {
-  const std::string folder = testing::TempDir() + "choose_test_no_time";
+  const std::string folder = testing::TempDir() + "choose_test_no_time" + std::to_string(getpid());
   std::filesystem::remove_all(folder);
   ChooseOptions options;
   options.cacheFolder = folder;
@@ -749,7 +766,7 @@ TEST(Choose, MeasuresNothingWithoutTime) {
 
 /// Another version may have written to the cache.
 TEST(Choose, MeasuresAnewWhatItDoesNotUnderstand) {
-  const std::string folder = testing::TempDir() + "choose_test_unknown";
+  const std::string folder = testing::TempDir() + "choose_test_unknown" + std::to_string(getpid());
   for (const char *bad : {"", "2.000", "soon ring", "2.000 rings", "2.000 chunks=700"}) {
     std::filesystem::remove_all(folder);
     ChooseOptions options;
@@ -781,21 +798,6 @@ TEST(Choose, EndsItsTrialsInTime) {
   for (const ScheduleChoice &before : choice->before)
     seconds += before.seconds;
   EXPECT_LT(seconds, 10) << "each turn ends with one trial at most that is late";
-}
-
-TEST(Choose, MakesARowOfABench) {
-  std::vector<TimedPlans> plans(1);
-  BackendRegistry registry = builtinBackends();
-  auto mesh = LocalMesh::create(*registry.find("cpu"), {.ranks = 1});
-  PlanTimer timer((*mesh)->cluster(), 0, plans[0]);
-  const BenchProblem problem{"t.braid", kFusion, {.ranks = 1}};
-  Result<TimedRow> row = makeRow(problem, "auto;streams=2", false);
-  ScheduleChoice choice;
-  Result<TimedRow> chosen = chooseRow(*row, {}, timer, &choice);
-  ASSERT_TRUE(chosen.isOk()) << chosen.status().message();
-  EXPECT_EQ(chosen->options.schedule.all.preset(), choice.best().all.preset());
-  EXPECT_EQ(chosen->options.schedule.all.streams(), 2);
-  EXPECT_FALSE(chosen->isGraphed);
 }
 
 } // namespace

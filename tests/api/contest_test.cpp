@@ -61,19 +61,19 @@ public:
 
   double noise = 0;                       ///< largest relative error of a time
   double prepareSeconds = 0.04;           ///< for a candidate
-  std::optional<int> lookRuns, againRuns; ///< empty: as many as where power is no limit
+  std::optional<int> trialRuns, turnRuns; ///< empty: as many as where power is no limit
   double seconds = 0;
-  std::vector<size_t> looked, turns;
+  std::vector<size_t> tried, turns;
 
   TimingActions actions() {
     return {[this](size_t candidate) -> Result<double> {
-              looked.push_back(candidate);
+              tried.push_back(candidate);
               seconds += prepareSeconds;
-              return run(candidate, lookRuns.value_or(lookRunsOf(trueUs_[candidate])));
+              return run(candidate, trialRuns.value_or(trialRunsOf(trueUs_[candidate])));
             },
             [this](size_t candidate) -> Result<double> {
               turns.push_back(candidate);
-              return run(candidate, againRuns.value_or(1 + fit(8e3, trueUs_[candidate], 2, 40)));
+              return run(candidate, turnRuns.value_or(1 + fit(8e3, trueUs_[candidate], 2, 40)));
             },
             [this]() -> Result<double> { return seconds; }};
   }
@@ -83,7 +83,7 @@ private:
     return std::clamp(static_cast<int>(budgetUs / us), least, most);
   }
   /// To warm up, alone, and in bursts.
-  static int lookRunsOf(double us) {
+  static int trialRunsOf(double us) {
     const int burst = fit(20e3, us, 2, 5);
     return 2 + fit(10e3, us, 1, 3) + burst * fit(20e3, burst * us, 1, 3);
   }
@@ -121,11 +121,11 @@ TEST(TimeCandidates, TakesWhatIsSteady) {
   }
 }
 
-/// The first look at the first candidate came at a bad moment.
+/// The first trial of the first candidate came at a bad moment.
 TEST(TimeCandidates, LetsTheTurnsDecide) {
   TimingActions actions;
-  actions.look = [](size_t candidate) -> Result<double> { return candidate == 0 ? 110 : 105; };
-  actions.again = [](size_t candidate) -> Result<double> { return candidate == 0 ? 100 : 105; };
+  actions.trial = [](size_t candidate) -> Result<double> { return candidate == 0 ? 110 : 105; };
+  actions.turn = [](size_t candidate) -> Result<double> { return candidate == 0 ? 100 : 105; };
   actions.seconds = []() -> Result<double> { return 0; };
   Result<CandidateTimes> times = timeCandidates({{10, 1}, {10, 1}}, {}, actions);
   EXPECT_EQ(times->times.front().candidate, 0u);
@@ -138,14 +138,14 @@ TEST(TimeCandidates, KeepsItsBudget) {
   quick.prepareSeconds = 0.08;
   TimingLimits limits;
   ASSERT_TRUE(timeCandidates(all, limits, quick.actions()));
-  EXPECT_EQ(quick.looked.size(), 25u) << "2 s";
+  EXPECT_EQ(quick.tried.size(), 25u) << "2 s";
   ASSERT_TRUE(timeCandidates(all, limits, slow.actions()));
-  EXPECT_EQ(slow.looked.size(), limits.least) << "however long it takes";
+  EXPECT_EQ(slow.tried.size(), limits.least) << "however long it takes";
   EXPECT_EQ(slow.turns.size(), limits.leastRounds * 3);
   Machine instant(std::vector<double>(100, 1.0));
   instant.prepareSeconds = 0;
   ASSERT_TRUE(timeCandidates(all, limits, instant.actions()));
-  EXPECT_EQ(instant.looked.size(), limits.most);
+  EXPECT_EQ(instant.tried.size(), limits.most);
 }
 
 /// In the middle of whatever it is at; what has been timed by then counts.
@@ -154,13 +154,13 @@ TEST(TimeCandidates, EndsInTime) {
   for (double seconds : {0.0, 0.8, 4.0, 9.0, 60.0}) {
     Machine machine(std::vector<double>(100, 2e5));
     machine.prepareSeconds = 0;
-    machine.lookRuns = 5;
-    machine.againRuns = 3;
+    machine.trialRuns = 5;
+    machine.turnRuns = 3;
     Result<CandidateTimes> times =
         timeCandidates(all, TimingLimits::within(seconds), machine.actions());
     ASSERT_TRUE(times);
     EXPECT_LE(machine.seconds, seconds);
-    EXPECT_EQ(times->times.size(), machine.looked.size());
+    EXPECT_EQ(times->times.size(), machine.tried.size());
     EXPECT_EQ(times->times.empty(), seconds < 1);
     EXPECT_EQ(times->finalists >= 2, seconds >= 9);
     EXPECT_GE(machine.seconds, std::min(0.7 * seconds, 30.0) - 0.6) << "it uses what it has";
@@ -171,9 +171,9 @@ TEST(TimeCandidates, EndsInTime) {
 TEST(TimeCandidates, TakesWhoHadATurn) {
   Machine machine({1e6, 1e6, 1e6, 1e6});
   machine.prepareSeconds = 0;
-  machine.lookRuns = machine.againRuns = 1;
+  machine.trialRuns = machine.turnRuns = 1;
   TimingActions actions = machine.actions();
-  actions.look = [](size_t candidate) -> Result<double> { return 1e6 + double(candidate); };
+  actions.trial = [](size_t candidate) -> Result<double> { return 1e6 + double(candidate); };
   TimingLimits limits;
   limits.seconds = 4.5; // two end in it, if each takes as long as three runs
   Result<CandidateTimes> times =
@@ -187,7 +187,7 @@ TEST(TimeCandidates, TakesWhoHadATurn) {
 TEST(TimeCandidates, FailsAsTimingDoes) {
   Machine machine({1, 1});
   TimingActions actions = machine.actions();
-  actions.again = [](size_t) { return Status(StatusCode::PeerFailed, "gone"); };
+  actions.turn = [](size_t) { return Status(StatusCode::PeerFailed, "gone"); };
   EXPECT_EQ(timeCandidates({{1, 1}, {1, 1}}, {}, actions).status().message(), "gone");
   actions.seconds = []() { return Status(StatusCode::PeerFailed, "no clock"); };
   EXPECT_EQ(timeCandidates({{1, 1}, {1, 1}}, {}, actions).status().message(), "no clock");
@@ -245,7 +245,7 @@ TEST_P(MeasuredTable, HasItsBestFound) {
     ASSERT_TRUE(times);
     const double found = table.measuredUs[times->times.front().candidate];
     off += found > best + std::max(3.0, 0.03 * best);
-    EXPECT_LE(found, best + std::max(3.0, 0.05 * best)) << machine.looked.size() << " were timed";
+    EXPECT_LE(found, best + std::max(3.0, 0.05 * best)) << machine.tried.size() << " were timed";
     EXPECT_LE(machine.seconds, 2.1);
   }
   EXPECT_LE(off, GetParam().mostOff);

@@ -600,7 +600,7 @@ protected:
     return job.compileText("session_test", kind.text(kRanks, kRows, kDepth, kColumns).str(),
                            {.schedule = schedule, .autoSeconds = seconds});
   }
-  const std::string folder_ = testing::TempDir() + "session_test_choice";
+  const std::string folder_ = testing::TempDir() + "session_test_choice" + std::to_string(getpid());
 };
 
 /// While runs of another session are in flight, which goes on afterwards.

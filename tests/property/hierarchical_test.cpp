@@ -104,10 +104,9 @@ void expectCandidatesSafe(const Mesh &mesh, const std::string &text) {
   std::unique_ptr<Source> source = parseSource("hosts.braid", text);
   const std::vector<FusionStage> stages = stagesOf(*source->module.fusions.front(), source->diags);
   ASSERT_EQ(stages.size(), 1u) << source->diags.str();
-  const LaunchMode launchModes[] = {LaunchMode::Eager};
-  const TransferMode transferModes[] = {{}};
+  const CandidateModes modes{{LaunchMode::Eager}, {TransferMode()}};
   size_t hierarchical = 0;
-  const CandidateSpace space{{}, launchModes, transferModes, stages.front()};
+  const CandidateSpace space{{}, modes, stages.front()};
   for (const Candidate &candidate : broadCandidates(space)) {
     hierarchical += candidate.order() == schedule::Order::Hierarchical;
     const Status status = checkText(text, {.schedule = {candidate}});

@@ -70,10 +70,16 @@ RowChooser chooserFor(const BenchFlags &flags, const Backend &backend, PlanTimer
   if (planTimer.rank() == 0)
     options.warn = warnOnStderr;
   return [options, &planTimer](const TimedRow &row) -> Result<ChosenRow> {
-    ScheduleChoice choice;
-    TimedRow chosen = BRAID_TRY(chooseRow(row, options, planTimer, &choice));
+    ChooseOptions how = options;
+    how.given = row.options;
+    const ScheduleChoice choice = BRAID_TRY(choose(row.name, row.text, how, planTimer));
     if (planTimer.rank() == 0)
       llvm::errs() << explain(choice);
+    TimedRow chosen = row;
+    chosen.options = applyTo(row.options, choice.best());
+    chosen.isGraphed = launchModeOf(choice.best().all) == LaunchMode::Graph;
+    chosen.transferMode = transferModeOf(choice.best().all);
+    chosen.isAuto = false;
     return ChosenRow{std::move(chosen), choice.best().str()};
   };
 }

@@ -16,6 +16,7 @@ from torch.autograd.function import once_differentiable
 from braid._errors import InputError, UnsupportedError
 from braid.torch import _operations
 from braid.torch._group import place_of
+from braid.torch._layout import check_activation
 
 Tensor = torch.Tensor
 Run = Callable[..., Any]  # a kernel, or an operator below autograd; both take the same
@@ -93,46 +94,42 @@ def _place(name: str) -> Tuple[int, int]:
 setattr(_place, "_dynamo_marked_constant", True)
 
 
+# The entries of place_of() with which the arguments of an operator's schema end.
+_PLACES: Dict[str, Tuple[int, ...]] = {
+    "all_gather_matmul": (1,), "matmul_reduce_scatter": (0, 1), "matmul_all_reduce": ()}
+
+
+def _call(operator: str, tensors: Sequence[Optional[Tensor]], *arguments: Any) -> Any:
+    """Calls an operator with the arguments of its schema up to the group's name, the last one."""
+    places = _PLACES[operator]
+    if not _is_plain(tensors):
+        return getattr(ops, operator)(*arguments, *[_place(arguments[-1])[i] for i in places])
+    kernel = getattr(_operations, operator)
+    if wants_gradients(tensors):
+        return with_gradients(operator, kernel, *arguments, *[0] * len(places))
+    return kernel(*arguments)
+
+
 def all_gather_matmul(A: Tensor, Bs: Sequence[Tensor], biases: Sequence[Tensor], biased: int,
                       activation: str, gather_dim: int, rows: Any, return_A: bool,
                       name: str) -> List[Tensor]:
-    tensors = (A, *Bs, *biases)
-    arguments = (A, Bs, biases, biased, activation, gather_dim, rows, return_A, name)
-    if not _is_plain(tensors):
-        outputs: List[Tensor] = ops.all_gather_matmul(*arguments, _place(name)[1])
-        return outputs
-    if wants_gradients(tensors):
-        outputs = with_gradients("all_gather_matmul", _operations.all_gather_matmul, *arguments, 0)
-        return outputs
-    return _operations.all_gather_matmul(*arguments)
+    outputs: List[Tensor] = _call("all_gather_matmul", (A, *Bs, *biases), A, Bs, biases, biased,
+                                  activation, gather_dim, rows, return_A, name)
+    return outputs
 
 
 def matmul_reduce_scatter(A: Tensor, B: Tensor, bias: Optional[Tensor], activation: str,
                           reduce_op: str, scatter_dim: int, name: str) -> Tensor:
-    tensors = (A, B, bias)
-    arguments = (A, B, bias, activation, reduce_op, scatter_dim, name)
-    if not _is_plain(tensors):
-        _operations.check_reduction(reduce_op, activation, bias)  # where it would have no place
-        output: Tensor = ops.matmul_reduce_scatter(*arguments, *_place(name))
-        return output
-    if wants_gradients(tensors):
-        output = with_gradients("matmul_reduce_scatter", _operations.matmul_reduce_scatter,
-                                *arguments, 0, 0)
-        return output
-    return _operations.matmul_reduce_scatter(*arguments)
+    _operations.check_reduction(reduce_op, activation, bias)  # a fake does not
+    output: Tensor = _call("matmul_reduce_scatter", (A, B, bias), A, B, bias, activation,
+                           reduce_op, scatter_dim, name)
+    return output
 
 
 def matmul_all_reduce(A: Tensor, B: Tensor, bias: Optional[Tensor], activation: str,
                       name: str) -> Tensor:
-    tensors = (A, B, bias)
-    arguments = (A, B, bias, activation, name)
-    if not _is_plain(tensors):
-        output: Tensor = ops.matmul_all_reduce(*arguments)
-        return output
-    if wants_gradients(tensors):
-        output = with_gradients("matmul_all_reduce", _operations.matmul_all_reduce, *arguments)
-        return output
-    return _operations.matmul_all_reduce(*arguments)
+    output: Tensor = _call("matmul_all_reduce", (A, B, bias), A, B, bias, activation, name)
+    return output
 
 
 # -- What a call for gradients is. --
@@ -171,11 +168,8 @@ def with_gradients(name: str, run: Run, *arguments: Any) -> Any:
 
 
 def function_of(activation: str) -> Callable[[Tensor], Tensor]:
-    function = _FUNCTIONS_OF_PYTORCH.get(activation)
-    if function is None:
-        names = ", ".join(filter(None, _FUNCTIONS_OF_PYTORCH))
-        raise InputError(f"expected an activation ({names}) or None, got '{activation}'")
-    return function
+    check_activation(activation)
+    return _FUNCTIONS_OF_PYTORCH[activation]
 
 
 def _flat(tensor: Tensor, dim: int = 0) -> Tensor:

@@ -152,7 +152,8 @@ class GroupJob:
         self._job: Optional[Job] = None
         self.on_gpu = device.type == "cuda"
         self.operations: Dict[Any, Any] = {}
-        self.ages: List[Any] = []  # see _kept._oldest()
+        # The same operations, the one that was called least recently first.
+        self.by_last_call: "collections.OrderedDict[Any, None]" = collections.OrderedDict()
         self.sites: Dict[Any, Any] = {}  # the operation of a call that was seen
         self.retired: Dict[Any, Any] = {}  # calls of operations that are gone
         self.preparations: Counter[Any] = collections.Counter()  # of layouts, for calls
@@ -174,8 +175,8 @@ class GroupJob:
             return
         self.raise_error()
         if self.on_gpu and torch.cuda.is_current_stream_capturing():
-            raise InputError(f"group '{self.group}': expected a call, or braid.torch.prepare(), "
-                             "before the stream is captured")
+            raise InputError(f"group '{self.group}': ranks cannot meet in a capture: make a call, "
+                             "or braid.torch.prepare(), before the stream is captured")
         try:
             self._job = _join(Members(group, self.device), self.device)
         except Error as error:  # for good: who comes later would wait for ranks that have left

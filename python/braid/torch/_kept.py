@@ -1,9 +1,8 @@
 """The operators of each group that are kept, within a bound, and counted."""
 from __future__ import annotations
 
-import heapq
 import warnings
-from typing import Dict, Iterator, NamedTuple, Optional, Tuple
+from typing import Dict, Iterator, NamedTuple, Tuple
 
 import torch
 
@@ -15,8 +14,6 @@ from braid.torch._prepared import Prepared
 
 MANY_PREPARATIONS = 3  # of one layout, that it was called for
 
-_clock = 0  # counts calls, of all operators
-_number = 0  # of the operator that was prepared last
 _bound = DEFAULT_BYTES
 
 
@@ -55,11 +52,8 @@ def memory() -> Memory:
 def _add_operation(job: GroupJob, prepared: Prepared) -> None:
     """Once it is prepared. All ranks let the same others go, because they call alike, and what
     usage() says is the same on all."""
-    global _number
-    _number += 1
-    prepared.number, prepared.last = _number, _clock
     job.operations[prepared.layout] = prepared
-    heapq.heappush(job.ages, (prepared.last, prepared.number, prepared.layout))
+    job.by_last_call[prepared] = None
     has_given_back = False
     while _bound:
         usage = job.job.usage()
@@ -74,39 +68,18 @@ def _add_operation(job: GroupJob, prepared: Prepared) -> None:
 
 
 def _let_go(job: GroupJob, newest: Prepared, size: int) -> bool:
-    """Retires those that were not called for longest, until they have held so many bytes; False if
+    """Retires those that were called least recently, until they have held so many bytes; False if
     there is none but `newest` that may go."""
-    in_graphs = []
     have_gone = False
-    while size > 0:
-        oldest = _oldest(job)
-        if oldest is newest:
+    for oldest in list(job.by_last_call):
+        if size <= 0 or oldest is newest:
             break
         usage = oldest.operation.usage()
-        if usage.is_in_graph:
-            in_graphs.append(heapq.heappop(job.ages))
-            continue
-        retire(job, oldest.layout)
-        size -= usage.most
-        have_gone = True
-    for age in in_graphs:
-        heapq.heappush(job.ages, age)
+        if not usage.is_in_graph:
+            retire(job, oldest.layout)
+            size -= usage.most
+            have_gone = True
     return have_gone
-
-
-def _oldest(job: GroupJob) -> Prepared:
-    """The operator that was called least recently: the first of job.ages, a heap of last calls,
-    numbers and layouts. Calls do not change the heap. An entry that was called since is moved when
-    it comes first, so the cost of a call does not depend on the number of operators."""
-    while True:
-        last, number, layout = job.ages[0]
-        prepared: Optional[Prepared] = job.operations.get(layout)
-        if prepared is None or prepared.number != number:
-            heapq.heappop(job.ages)  # retired
-        elif prepared.last != last:
-            heapq.heapreplace(job.ages, (prepared.last, number, layout))
-        else:
-            return prepared
 
 
 def _count_preparation(job: GroupJob, layout: Layout) -> None:
@@ -114,13 +87,14 @@ def _count_preparation(job: GroupJob, layout: Layout) -> None:
     if job.preparations[layout] == MANY_PREPARATIONS:
         warnings.warn(
             f"group '{job.group}': {layout.operator} of {layout.shape} is prepared again and "
-            f"again, because operators hold more than {_bound} bytes: expected a larger "
+            f"again, because operators hold more than {_bound} bytes: raise the bound with "
             "braid.torch.set_memory_bound()", RuntimeWarning, stacklevel=2)
 
 
 def retire(job: GroupJob, key: Layout) -> None:
     """Gives back what an operator has. Its calls stay in the report."""
     prepared = job.operations.pop(key)
+    del job.by_last_call[prepared]
     for site in prepared.sites:
         job.sites.pop(site, None)
     _add(job.retired, prepared)
@@ -171,8 +145,8 @@ def find(job: GroupJob, layout: Layout) -> Prepared:
     if prepared is None:
         if _is_captured(job):
             raise InputError(
-                f"{layout.operator} of {layout.shape}: expected a call, or braid.torch.prepare(), "
-                "with such tensors before the stream is captured")
+                f"{layout.operator} of {layout.shape} cannot be prepared in a capture: make a "
+                "call, or braid.torch.prepare(), with such tensors before the stream is captured")
         prepared = Prepared(job, layout)
         _count_preparation(job, layout)
         _add_operation(job, prepared)
@@ -181,9 +155,7 @@ def find(job: GroupJob, layout: Layout) -> Prepared:
 
 def use(job: GroupJob, prepared: Prepared) -> None:
     """Counts a call."""
-    global _clock
-    _clock += 1
-    prepared.last = _clock
+    job.by_last_call.move_to_end(prepared)
     prepared.calls += 1
 
 
@@ -199,13 +171,14 @@ def measure(job: GroupJob, layout: Layout, seconds: float) -> Prepared:
     """Has the ranks choose by measuring, and keeps what is best. Collective; blocks."""
     before = job.operations.get(layout)
     if _is_captured(job):
-        raise InputError(f"{layout.operator} of {layout.shape}: expected prepare() before the "
-                         "stream is captured")
+        raise InputError(f"{layout.operator} of {layout.shape} cannot be measured in a capture: "
+                         "call prepare() before the stream is captured")
     if before is not None and job.on_gpu:
         _ask_for_graphs(job)
         if before.operation.usage().is_in_graph:
-            raise InputError(f"{layout.operator} of {layout.shape}: expected prepare() before the "
-                             "operator is captured into a graph")
+            raise InputError(f"{layout.operator} of {layout.shape} cannot be measured again, for a "
+                             "live graph holds runs of it: call prepare() before the operator is "
+                             "captured into a graph, or destroy the graph")
     prepared = Prepared(job, layout, seconds, measures=True)
     if before is not None:
         retire(job, layout)

@@ -85,14 +85,21 @@ class Layout(NamedTuple):
         return _WRITERS[self.operator](self)
 
 
-def check(layout: Layout) -> None:
-    """InputError if there is nothing to compute, or a function that nobody knows."""
-    if layout.activation not in ACTIVATIONS:
+def check_activation(activation: str) -> None:
+    """InputError for a function that no kernel applies."""
+    if activation not in ACTIVATIONS:
         raise InputError(f"expected an activation ({', '.join(ACTIVATIONS[1:])}) or None, got "
-                         f"'{layout.activation}'")
+                         f"'{activation}'")
+
+
+def check(layout: Layout) -> None:
+    """InputError if only some extents are 0, or for an unknown activation."""
+    check_activation(layout.activation)
     least = min(*layout.extents, *(weight.columns for weight in layout.weights))
     if least < 1 and not layout.is_empty:
-        raise InputError(f"{layout.operator}: expected extents of 1 at least, got {layout.shape}")
+        raise InputError(f"{layout.operator}: a result of {layout.shape} has elements, but there "
+                         "is nothing to multiply or no column of one B: pass operands whose "
+                         "extents are 1 or more")
 
 
 def _row_axes(rows: Rows, first: AxisLike) -> List[AxisLike]:

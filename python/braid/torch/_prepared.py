@@ -28,7 +28,7 @@ class Prepared:
         self.operation = _prepare(job, layout, seconds, measures)
         self.layout = layout
         self.schedule = self.operation.program.schedule
-        self.calls = self.copies = self.last = self.number = 0  # the last two: see _kept
+        self.calls = self.copies = 0
         self.sites: List[object] = []  # of the job's sites, those that it is found by
         self._has_rows = layout.operator != "all_gather_matmul" or layout.rows.of(job.rank) > 0
         count = 1 + len(layout.weights) + sum(each.has_bias for each in layout.weights)

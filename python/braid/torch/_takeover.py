@@ -24,18 +24,6 @@ symm_mem: Any = _symmetric_memory
 torch_library: Any = torch.library
 
 
-def _refuse(tensors: Sequence[Tensor], dim: int, reduce_op: str, group_name: str) -> str:
-    """Why Braid has no such operator; "" if it has. All ranks say the same."""
-    reason = _operations.why_not(tensors, dim, reduce_op)
-    if reason:
-        return reason
-    try:
-        job_of(group_name, tensors[0])
-    except UnsupportedError as error:
-        return str(error)
-    return ""
-
-
 def pytorch_fuses(group_name: str) -> bool:
     """True if PyTorch, without Braid, would run its own fused operators for a group."""
     if _takeover is not None:
@@ -54,9 +42,16 @@ def _otherwise(is_ours: bool, name: str, A: Tensor, group_name: str) -> Callable
 
 def _is_passed_on(name: str, tensors: Sequence[Tensor], dim: int, reduce_op: str,
                   group_name: str) -> bool:
+    """True if Braid has no such operator, or is off. All ranks get the same answer. Counts calls
+    that are passed on while Braid is on."""
     if _takeover is None:
         return True
-    reason = _refuse(tensors, dim, reduce_op, group_name)
+    reason = _operations.why_not(tensors, dim, reduce_op)
+    try:
+        if not reason:
+            job_of(group_name, tensors[0])
+    except UnsupportedError as error:
+        reason = str(error)
     if reason:
         pass_on(name, reason)
     return reason != ""
