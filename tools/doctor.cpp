@@ -23,14 +23,14 @@ namespace {
 using Found = Result<std::optional<Place>>;
 
 constexpr const char *kDoctorFooter = R"(
-Says which rank this process is and which variables are set, as braid env does, and then checks what
-stops programs on GPUs in practice: driver and libraries, access between GPUs, containers and
-limits, power, clocks and errors, variables, the folder of measurements. Uses no GPU and changes
-nothing. Each line is ok, a note or a problem: what was seen, and below it what to do. Under
-torchrun, mpirun or srun, the first rank of each host prints.
+Prints which rank this process is and which variables are set, as braid env does, and then checks
+whether programs can run on the GPUs here: driver and libraries, access between GPUs, limits of
+processes and containers, power, clocks, errors, variables, the folder of measurements. It runs
+nothing on a GPU and changes nothing. Each line is ok, a note or a problem; the line below it says
+what to do. Under torchrun, mpirun or srun, the first rank of each host prints.
 
-Exit codes: 0, also with notes, and where there is no GPU; 4 with a problem, which stops programs
-here from running.
+Exit codes: 0, also with notes and without a GPU; 4 with a problem that stops programs here from
+running.
 
   braid doctor
   braid doctor --json)";
@@ -226,7 +226,7 @@ Command addDoctor(CLI::App &app) {
   addInteger(*command, "--ranks", flags->ranks, "R",
              "how many ranks are to run here (default: one for each GPU, or those of the job)");
   addInteger(*command, "--timeout-ms", flags->timeoutMs, "T",
-             "how long the driver is waited for (default 20000)");
+             "how long to wait for the driver (default 20000)");
   command->footer(kDoctorFooter);
   return {command, [flags] {
             return runCommand([&](std::unique_ptr<Source> &) { return doctorCommand(*flags); });

@@ -144,39 +144,39 @@ Result<std::vector<int64_t>> chooseDevices(const P2pFlags &flags, bool areGpus, 
   const bool mayShare = BRAID_TRY(isOn(processEnvironment(), "BRAID_SHARE_GPUS", false));
   for (int64_t device : devices)
     if (device < 0 || (areGpus && !mayShare && device >= gpus))
-      return unsupported("expected GPUs below {}, got {}; with BRAID_SHARE_GPUS=on ranks may "
-                         "share GPUs",
-                         gpus, device);
+      return unsupported("there is no GPU {}: this process sees {}; with BRAID_SHARE_GPUS=on ranks "
+                         "may share GPUs",
+                         device, gpus);
   if (devices.size() < 2)
-    return unsupported("expected two GPUs or more to measure between, got {}; with "
-                       "BRAID_SHARE_GPUS=on and --ranks 2 ranks may share one",
-                       devices.size());
+    return unsupported("a pair takes two GPUs, and only one is to be measured; with "
+                       "BRAID_SHARE_GPUS=on and --ranks 2 two ranks share a GPU");
   return devices;
 }
 
-/// The links between GPUs, as far as NVML knows them. TimedOut if the driver does not answer: any
-/// other question to it would hang, too, so this comes first.
-Result<Machine> askMachine(milliseconds timeout) {
-  const Result<NvmlReport> nvml = askNvml(processEnvironment(), timeout);
-  if (!nvml && nvml.status().code() == StatusCode::TimedOut)
-    return nvml.status();
-  return nvml ? readMachine(*nvml) : Machine();
+/// NVML's report, or an empty one. TimedOut if the driver does not answer: any other call to it
+/// would hang, too, so this comes first.
+Result<NvmlReport> askDriver(milliseconds timeout) {
+  Result<NvmlReport> nvml = askNvml(processEnvironment(), timeout);
+  if (!nvml && nvml.status().code() != StatusCode::TimedOut)
+    return NvmlReport();
+  return nvml;
 }
 
-/// Puts into the report how the devices that the machine has, too, are joined.
-void addLinks(PairReport &report, const Machine &machine) {
+/// Adds to the report the links between the devices that NVML knows.
+void addLinks(PairReport &report, const NvmlReport &nvml) {
+  const std::vector<std::vector<Link>> links = linksOf(nvml);
   const auto placeOf = [&](size_t device) {
-    const auto place = llvm::find_if(machine.devices, [&](const MachineDevice &each) {
+    const auto place = llvm::find_if(nvml.devices, [&](const NvmlDevice &each) {
       return each.uuid == report.devices[device].uuid;
     });
-    return static_cast<size_t>(place - machine.devices.begin());
+    return static_cast<size_t>(place - nvml.devices.begin());
   };
-  const size_t known = machine.devices.size();
+  const size_t known = links.size();
   for (size_t source = 0; source < report.devices.size(); ++source)
     for (size_t other = 0; other < report.devices.size(); ++other)
       if (PairRow *row = report.row(source, other))
         if (placeOf(source) < known && placeOf(other) < known)
-          row->link = machine.links[placeOf(source)][placeOf(other)];
+          row->link = links[placeOf(source)][placeOf(other)];
 }
 
 /// This process is one of two that measure.
@@ -235,9 +235,9 @@ Result<int> p2p(P2pFlags flags, const BackendRegistry &registry) {
   options.timeout = milliseconds(flags.timeoutMs);
   options.paths = BRAID_TRY(readPaths(flags));
   const bool asksForGpus = flags.backend.value_or("cuda") == "cuda" && registry.find("cuda");
-  Machine machine;
+  NvmlReport nvml;
   if (asksForGpus)
-    machine = BRAID_TRY(askMachine(options.timeout));
+    nvml = BRAID_TRY(askDriver(options.timeout));
   const int64_t gpus = asksForGpus ? gpuCount() : 0;
   options.backend = flags.backend.value_or(gpus > 0 ? "cuda" : "cpu");
   const bool areGpus = options.backend == "cuda";
@@ -254,7 +254,7 @@ Result<int> p2p(P2pFlags flags, const BackendRegistry &registry) {
   };
   MeasuredPairs measured = BRAID_TRY(measurePairs(options));
   if (areGpus)
-    addLinks(measured.report, machine);
+    addLinks(measured.report, nvml);
   judge(measured.report);
   return show(flags, measured.report, measured.signal);
 }

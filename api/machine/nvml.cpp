@@ -211,7 +211,7 @@ Result<NvmlReport> read(const Environment &environment) {
   const std::string file = environment("BRAID_NVML_LIBRARY").value_or("libnvidia-ml.so.1");
   Library nvml;
   if (!nvml.open(file))
-    return unsupported("NVML: expected {}, got '{}'; {}", printable(file), printable(loaderError()),
+    return unsupported("NVML: cannot load {}: {}; {}", printable(file), printable(loaderError()),
                        kWhere);
   if (!nvml.find("nvmlInit_v2"))
     return unsupported("NVML: {} lacks nvmlInit_v2; {}", printable(file), kWhere);

@@ -2,23 +2,12 @@
 
 #include "api/machine/topology.h"
 
-#include "runtime/files.h"
-
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringRef.h"
 
 #include <algorithm>
 
 namespace braid {
 namespace {
-
-/// -1: unknown.
-int64_t numaNodeOf(const std::string &pci, const std::string &root) {
-  const Result<std::string> text =
-      readFile(root + "/sys/bus/pci/devices/" + pci + "/numa_node", /*mostBytes=*/32);
-  int64_t node = -1;
-  return text && !llvm::StringRef(*text).trim().getAsInteger(10, node) ? node : -1;
-}
 
 /// The NvLinks from one device to another that are up; for devices at switches, all to a switch.
 int64_t linksBetween(const NvmlDevice &from, const NvmlDevice &to) {
@@ -75,11 +64,9 @@ LinkClass classOf(std::optional<CommonAncestor> ancestor) {
 /// A pair whose NvLink the driver denies has none, though both may be at switches.
 Link linkBetween(const NvmlDevice &from, const NvmlDevice &to, const NvmlPair &pair) {
   Link link;
-  link.noPeerAccess = pair.refusal;
   const int64_t count = std::min(linksBetween(from, to), linksBetween(to, from));
   if (count > 0 && pair.mayUseNvLink.value_or(true)) {
     link.kind = LinkClass::NvLink;
-    link.count = count;
     link.nominalGBps = static_cast<double>(count) * nvLinkGBps(from);
   } else {
     link.kind = classOf(pair.ancestor);
@@ -96,20 +83,14 @@ static_assert(std::size(kLinkNames) == static_cast<size_t>(LinkClass::Unknown) +
 
 llvm::StringRef name(LinkClass kind) { return kLinkNames[static_cast<size_t>(kind)]; }
 
-Machine readMachine(const NvmlReport &nvml, const std::string &root) {
-  Machine machine;
-  for (size_t a = 0; a < nvml.devices.size(); ++a) {
-    const NvmlDevice &from = nvml.devices[a];
-    machine.devices.push_back({.name = from.name,
-                               .uuid = from.uuid,
-                               .pci = from.pci,
-                               .numaNode = numaNodeOf(from.pci, root)});
-    std::vector<Link> &links = machine.links.emplace_back();
-    for (size_t b = 0; b < nvml.devices.size(); ++b)
-      links.push_back(a == b ? Link{.kind = LinkClass::Own, .noPeerAccess = {}}
-                             : linkBetween(from, nvml.devices[b], nvml.pairs[a][b]));
-  }
-  return machine;
+std::vector<std::vector<Link>> linksOf(const NvmlReport &nvml) {
+  std::vector<std::vector<Link>> links(nvml.devices.size());
+  for (size_t from = 0; from < links.size(); ++from)
+    for (size_t to = 0; to < links.size(); ++to)
+      links[from].push_back(
+          from == to ? Link{.kind = LinkClass::Own}
+                     : linkBetween(nvml.devices[from], nvml.devices[to], nvml.pairs[from][to]));
+  return links;
 }
 
 } // namespace braid

@@ -143,7 +143,7 @@ void PairJobs::take(const Record &record) {
 Result<LaunchReport> PairJobs::runJob() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
-    return unsupported("expected a pipe, got '{}'", std::strerror(errno));
+    return unsupported("cannot make a pipe: {}", std::strerror(errno));
   // This process never waits to read; the ranks inherit the end that they write to.
   pipe_ = FileDescriptor(ends[0]);
   const FileDescriptor write(ends[1]);

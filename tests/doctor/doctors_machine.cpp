@@ -48,7 +48,7 @@ std::map<std::string, std::string> healthyDevice(int number) {
 }
 
 void addGpu(FakeMachine &folder, const std::string &path, const std::string &address) {
-  folder.addPci(path, 0);
+  folder.addPci(path);
   const std::string device = "/sys/bus/pci/devices/" + address;
   folder.write(device + "/vendor", "0x10de\n");
   folder.write(device + "/class", "0x030200\n");
@@ -79,8 +79,8 @@ DoctorsMachine::DoctorsMachine()
       sharedMemory(doctor::Space{64 * kGiB, 64 * kGiB}), disk(doctor::Space{kGiB, kGiB}) {
   addGpu(folder, "pci0000:15/0000:15:01.0/0000:18:00.0", "0000:18:00.0");
   addGpu(folder, "pci0000:15/0000:15:02.0/0000:2a:00.0", "0000:2a:00.0");
-  folder.addPci("pci0000:15/0000:15:01.0", 0);
-  folder.addPci("pci0000:15/0000:15:02.0", 0);
+  folder.addPci("pci0000:15/0000:15:01.0");
+  folder.addPci("pci0000:15/0000:15:02.0");
   folder.write("/proc/driver/nvidia/version", "NVRM version: Kernel Module  580.95.05\nGCC: 13\n");
   folder.write("/dev/nvidia0", "");
   folder.write("/dev/nvidia1", "");

@@ -28,9 +28,8 @@ void FakeMachine::write(const std::string &path, const std::string &text) {
   EXPECT_TRUE(std::ofstream(file, std::ios::binary) << text) << file;
 }
 
-void FakeMachine::addPci(const std::string &path, int64_t numaNode) {
-  const std::string folder = "/sys/devices/" + path;
-  write(folder + "/numa_node", std::to_string(numaNode) + "\n");
+void FakeMachine::addPci(const std::string &path) {
+  EXPECT_FALSE(llvm::sys::fs::create_directories(root_ + "/sys/devices/" + path));
   const std::string list = root_ + "/sys/bus/pci/devices";
   EXPECT_FALSE(llvm::sys::fs::create_directories(list));
   const std::string address = llvm::sys::path::filename(path).str();

@@ -18,7 +18,7 @@ public:
   /// A file below the root, in folders that are made.
   void write(const std::string &path, const std::string &text);
   /// A PCI device below /sys, at this path of bridges, "pci0000:00/0000:00:01.0/0000:01:00.0".
-  void addPci(const std::string &path, int64_t numaNode);
+  void addPci(const std::string &path);
   void set(const std::string &variable, const std::string &value) { variables_[variable] = value; }
   void unset(const std::string &variable) { variables_.erase(variable); }
   Environment environment() const;

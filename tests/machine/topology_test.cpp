@@ -9,9 +9,6 @@
 namespace braid::test {
 namespace {
 
-constexpr const char *kA = "0000:18:00.0";
-constexpr const char *kB = "0000:19:00.0";
-
 /// Two devices without NvLinks, of PCIe 5 x16 and PCIe 4 x8, where `more` is said of the first.
 std::string twoDevices(const std::string &more = "") {
   return "device\nname first\nuuid GPU-1\npci 00000000:18:00.0\nmost_pcie_generation 5\n"
@@ -21,10 +18,12 @@ std::string twoDevices(const std::string &more = "") {
          "pcie_width 8\n";
 }
 
-Machine read(FakeMachine &fake, const std::string &lines) {
+using Links = std::vector<std::vector<Link>>;
+
+Links read(FakeMachine &fake, const std::string &lines) {
   const Result<NvmlReport> nvml = fake.nvml(lines);
   EXPECT_TRUE(nvml) << nvml.status().message();
-  return readMachine(*nvml, fake.root());
+  return linksOf(*nvml);
 }
 
 TEST(Topology, NvmlSaysWherePathsMeet) {
@@ -33,30 +32,18 @@ TEST(Topology, NvmlSaysWherePathsMeet) {
       {30, LinkClass::HostBridge}, {40, LinkClass::SameNuma},   {50, LinkClass::CrossNuma}};
   for (const auto &[ancestor, kind] : cases) {
     FakeMachine fake;
-    const Machine machine =
+    const Links joined =
         read(fake, twoDevices("peer1.ancestor " + std::to_string(ancestor) + "\n"));
-    EXPECT_EQ(machine.links[0][1].kind, kind) << ancestor;
+    EXPECT_EQ(joined[0][1].kind, kind) << ancestor;
   }
-}
-
-TEST(Topology, DevicesSayWhatTheyAre) {
-  FakeMachine fake;
-  fake.addPci("pci0000:15/0000:18:00.0", 1);
-  const Machine machine = read(fake, twoDevices());
-  ASSERT_EQ(machine.devices.size(), 2u);
-  EXPECT_EQ(machine.devices[0].name, "first");
-  EXPECT_EQ(machine.devices[0].uuid, "GPU-1");
-  EXPECT_EQ(machine.devices[0].pci, kA);
-  EXPECT_EQ(machine.devices[0].numaNode, 1);
-  EXPECT_EQ(machine.devices[1].numaNode, -1); // /sys has none
-  EXPECT_EQ(machine.links[1][1].kind, LinkClass::Own);
 }
 
 TEST(Topology, TheNarrowerEndCounts) {
   FakeMachine fake;
-  const Machine machine = read(fake, twoDevices());
-  EXPECT_NEAR(machine.links[0][1].nominalGBps, 15.75, 0.01); // PCIe 4 x8
-  EXPECT_NEAR(machine.links[1][0].nominalGBps, 15.75, 0.01);
+  const Links joined = read(fake, twoDevices());
+  EXPECT_NEAR(joined[0][1].nominalGBps, 15.75, 0.01); // PCIe 4 x8
+  EXPECT_NEAR(joined[1][0].nominalGBps, 15.75, 0.01);
+  EXPECT_EQ(joined[1][1].kind, LinkClass::Own);
 }
 
 /// `count` links that are up, to a switch or to `remote`.
@@ -77,41 +64,38 @@ std::string pairOf(const std::string &ofA, const std::string &ofB) {
 
 TEST(Topology, SwitchesJoinAll) {
   FakeMachine fake;
-  const Machine machine =
+  const Links joined =
       read(fake, pairOf(links(18) + "link_mbps 26562\n", links(17) + "link_mbps 26562\n"));
-  EXPECT_EQ(machine.links[0][1].kind, LinkClass::NvLink);
-  EXPECT_EQ(machine.links[0][1].count, 17);
-  EXPECT_DOUBLE_EQ(machine.links[0][1].nominalGBps, 17 * 25);
+  EXPECT_EQ(joined[0][1].kind, LinkClass::NvLink);
+  EXPECT_DOUBLE_EQ(joined[0][1].nominalGBps, 17 * 25);
 }
 
 TEST(Topology, DirectLinksJoinTwo) {
   FakeMachine fake;
-  const Machine machine = read(fake, pairOf(links(2, "00000000:19:00.0") + "link_mbps 25781\n",
-                                            links(2, "00000000:18:00.0")));
-  EXPECT_EQ(machine.links[0][1].kind, LinkClass::NvLink);
-  EXPECT_EQ(machine.links[0][1].count, 2);
-  EXPECT_DOUBLE_EQ(machine.links[0][1].nominalGBps, 50);
+  const Links joined = read(fake, pairOf(links(2, "00000000:19:00.0") + "link_mbps 25781\n",
+                                         links(2, "00000000:18:00.0")));
+  EXPECT_EQ(joined[0][1].kind, LinkClass::NvLink);
+  EXPECT_DOUBLE_EQ(joined[0][1].nominalGBps, 50);
 }
 
 TEST(Topology, LinksToOthersJoinNobodyElse) {
   FakeMachine fake;
-  const Machine machine =
+  const Links joined =
       read(fake, pairOf(links(2, "00000000:55:00.0"), links(2, "00000000:56:00.0")));
-  EXPECT_EQ(machine.links[0][1].kind, LinkClass::Unknown);
-  EXPECT_EQ(machine.links[0][1].count, 0);
+  EXPECT_EQ(joined[0][1].kind, LinkClass::Unknown);
 }
 
 TEST(Topology, LinksThatAreDownJoinNobody) {
   FakeMachine fake;
-  const Machine machine = read(fake, pairOf("link0.up 0\n", links(1)));
-  EXPECT_EQ(machine.links[0][1].kind, LinkClass::Unknown);
+  const Links joined = read(fake, pairOf("link0.up 0\n", links(1)));
+  EXPECT_EQ(joined[0][1].kind, LinkClass::Unknown);
 }
 
 TEST(Topology, PartitionsOfSwitchesAreApart) {
   FakeMachine fake;
-  const Machine machine = read(fake, pairOf(links(4) + "peer1.nvlink 5\n", links(4)));
-  EXPECT_EQ(machine.links[0][1].kind, LinkClass::Unknown);
-  EXPECT_EQ(machine.links[1][0].kind, LinkClass::NvLink); // of this direction nothing was said
+  const Links joined = read(fake, pairOf(links(4) + "peer1.nvlink 5\n", links(4)));
+  EXPECT_EQ(joined[0][1].kind, LinkClass::Unknown);
+  EXPECT_EQ(joined[1][0].kind, LinkClass::NvLink); // of this direction nothing was said
 }
 
 TEST(Topology, LinksCarryWhatTheySignalWithoutFraming) {
@@ -119,16 +103,8 @@ TEST(Topology, LinksCarryWhatTheySignalWithoutFraming) {
        {std::pair(106250, 100), {53125, 50}, {25781, 25}, {20000, 20}}) {
     FakeMachine fake;
     const std::string speed = fmt::format("link_mbps {}\n", signals);
-    EXPECT_EQ(read(fake, pairOf(links(1) + speed, links(1))).links[0][1].nominalGBps, carries);
+    EXPECT_EQ(read(fake, pairOf(links(1) + speed, links(1)))[0][1].nominalGBps, carries);
   }
-}
-
-TEST(Topology, SaysWhyThereIsNoAccess) {
-  FakeMachine fake;
-  const Machine machine = read(fake, twoDevices("peer1.read 0\npeer1.write 3\n"));
-  EXPECT_EQ(machine.links[0][1].noPeerAccess,
-            "they are below root complexes between which it is not supported");
-  EXPECT_EQ(machine.links[1][0].noPeerAccess, "");
 }
 
 } // namespace

@@ -22,7 +22,7 @@ PairReport reportOf(int64_t devices, double GBps, int64_t bytes = kLarge) {
   for (MeasuredDevice &device : report.devices)
     device = {device.number, "NVIDIA H200", "GPU-1"};
   for (PairRow &row : report.rows) {
-    row.link = {LinkClass::NvLink, 18, 450, ""};
+    row.link = {LinkClass::NvLink, 450};
     row.on(Path::PutEngine).points = {{4, 6.5, 0.001}, {bytes, 0, GBps}};
     row.on(Path::PutEngine).worsen(Verdict::Ok, "");
   }
@@ -73,7 +73,7 @@ TEST(Judge, SaysNothingWithoutReason) {
   // Other links are no like, and short transfers are latency.
   PairReport mixed = reportOf(4, 390);
   for (auto [one, other] : {std::pair<size_t, size_t>(0, 1), {1, 0}}) {
-    mixed.row(one, other)->link = {LinkClass::PcieSwitch, 0, 31.5, ""};
+    mixed.row(one, other)->link = {LinkClass::PcieSwitch, 31.5};
     mixed.row(one, other)->on(Path::PutEngine).points.back().GBps = 26;
   }
   judge(mixed);
