@@ -197,7 +197,7 @@ std::vector<Adviser::Change> Adviser::definitionsFor(const FusionNode &node) con
     change.lines[lineOf(tensor)] = "  " + change.text;
   };
   auto isInput = [](const FusionTensor *tensor) {
-    return llvm::isa<InputNode>(tensor->definition);
+    return llvm::isa<InputNode>(originOf(*tensor).definition);
   };
   const auto operands = operandsOf(node);
   const FusionTensor &result = *resultOf(node);

@@ -210,9 +210,12 @@ public:
   std::vector<Refusal> run() {
     bool isMade = false;
     for (const FusionTensor *operand : node_.operands) {
-      isMade |= !isInput(*operand);
-      if (llvm::isa<ReshardNode>(operand->definition))
-        refuse("%" + operand->name + " is resharded, and what is gathered is no operand here");
+      isMade |= !llvm::isa<InputNode>(operand->definition);
+      if (llvm::isa<ReshardNode>(operand->definition)) {
+        refuse("%" + operand->name +
+               " is resharded, and a pointwise function takes only inputs and computed tensors");
+        continue; // its axes lie as the reshard says, not as its origin's do
+      }
       for (size_t i = 0; i < operand->type.axes.size(); ++i)
         checkAxis({operand, i}, {&node_.result, i});
     }
@@ -222,10 +225,6 @@ public:
   }
 
 private:
-  static bool isInput(const FusionTensor &tensor) {
-    return llvm::isa<InputNode>(originOf(tensor).definition);
-  }
-
   void checkAxis(AxisOf from, AxisOf to) {
     const bool isFromSplit = braid::isSplit(fusion_, from.axis());
     if (isFromSplit == braid::isSplit(fusion_, to.axis()))
