@@ -14,8 +14,8 @@ namespace braid {
 namespace {
 
 constexpr Pass kPasses[] = {
-    // First the question what has to move. It is answered once, from the axis kinds alone; what
-    // cannot be lowered ends here.
+    // First, decide what has to move, from the axis kinds alone. A fusion that cannot be lowered is
+    // refused here.
     {"find-moves", "groups GEMMs into stages, and declares the program's tensors", findMoves},
 
     // Next, the arithmetic: a loop over steps for every stage with a Stream axis. Later passes

@@ -7,7 +7,7 @@
 //   stream(1)   waits for these receives
 //   stream(2..) forwarded blocks, after a `synchronize stream(1)`, and GEMMs, round-robin
 //
-// Under placement=shared, stream(2) carries the copies of forwarded blocks and stream(3) their ready
+// Under placement=shared, stream(2) has the copies of forwarded blocks and stream(3) their ready
 // signals. In a reduction:
 //
 //   stream(0)   ready signals, and waits until peers have read

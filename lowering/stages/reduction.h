@@ -55,8 +55,8 @@
 //     }
 //   }
 //
-// Under sums=gemm, no kernel adds: each GEMM adds the received sum to its result before rounding, so
-// a rank's own partial sum is not rounded separately. The first GEMM has nothing to add:
+// Under sums=gemm, no kernel adds: each GEMM adds the received sum to its result before rounding,
+// so a rank's own partial sum is not rounded separately. The first GEMM has nothing to add:
 //
 //   %C_parts = allocate symmetric f32[7, 128, 1024]     // received sums, one per step
 //   %C_sent = allocate device f32[7, 128, 1024]
