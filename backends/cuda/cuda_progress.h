@@ -54,7 +54,7 @@ public:
   void reportStep(uint32_t stream, Tag tag);
   /// As reportStep(), for a replay, after it.
   void reportReplay(const RegisteredPlan &replayed, uint32_t run);
-  /// All that was issued is over.
+  /// Records that all issued work is complete.
   void noteIdle();
   /// Fails with BadInput if runs of a Plan have overlapped.
   Status checkOverlaps() const;

@@ -1,4 +1,4 @@
-//===- backends/cuda/message_library.h - the interface of libraries that send messages between GPUs ===//
+//===- backends/cuda/message_library.h - libraries for messages between GPUs ------------------===//
 #pragma once
 
 #include "backends/cuda/memory/symmetric_memory.h"

@@ -1,4 +1,4 @@
-//===- backends/cpu/queue/command_observer.h - who looks on while commands run ----------------===//
+//===- backends/cpu/queue/command_observer.h - an observer of running commands ----------------===//
 #pragma once
 
 #include <cstdint>
