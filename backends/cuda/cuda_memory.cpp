@@ -57,7 +57,7 @@ CudaMemory::~CudaMemory() {
     return;
   for (const BlockPool *pool : {&flags_, &reports_})
     pool->forEachRegion([](const BlockPool::Memory &memory) {
-      cudaHostUnregister(memory.address); // the memory is the group's
+      cudaHostUnregister(memory.address); // the group owns the memory
     });
   for (const auto &[base, bytes] : private_)
     cudaFree(base);

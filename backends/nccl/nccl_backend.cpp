@@ -52,8 +52,10 @@ Result<std::unique_ptr<Cluster>> join(const ClusterOptions &options, std::unique
   if (*mayShare)
     setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", /*overwrite=*/0); // else it refuses
   // Number of bytes sent to another host at a time. With 128 KiB, NCCL's default, sends over
-  // sockets are slower than its collectives. To reproduce on two GPUs, set NCCL_P2P_DISABLE=1
-  // NCCL_SHM_DISABLE=1 and run
+  // sockets are slower than its collectives. On two GPUs, NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1
+  // reproduces it:
+  //   braid bench gather-matmul --backend nccl --shapes 4096x64x8192
+  //     --impl 'gather,gather;transfers=collective'
   setenv("NCCL_P2P_NET_CHUNKSIZE", "524288", /*overwrite=*/0);
   auto makeMessages = [number = client->rank()](const RankGroup &group) {
     return std::make_unique<nccl::NcclMessages>(

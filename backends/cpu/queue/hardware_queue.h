@@ -98,7 +98,7 @@ private:
   std::atomic<bool> isHostWaiting_{false};
   std::atomic<uint32_t> hasEnded_{0}; ///< the worker; a futex
 
-  std::atomic<const void *> blockedIn_{nullptr}; ///< a futex on which the worker sleeps, or null
+  std::atomic<const void *> blockedIn_{nullptr};       ///< the scope of that futex
   std::atomic<FutexScope> scope_{FutexScope::Process}; ///< that futex is in this scope
 };
 
