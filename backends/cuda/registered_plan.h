@@ -83,7 +83,8 @@ struct RegisteredPlan {
   bool isInCallersGraph = false;
   /// guarded runs that had ended when the watchdog last looked
   uint32_t ended = 0;
-  std::atomic<bool> isLaunched{false}; ///< graphs of our own, since all was known to be over
+  /// true if Braid's own graphs were launched since all work was known to be complete
+  std::atomic<bool> isLaunched{false};
   /// number of runs that the host has announced to the guard
   std::atomic<uint32_t> guarded{0};
   uint32_t ofCallers = 0; ///< runs that graphs of the caller's have begun, likewise
