@@ -58,7 +58,7 @@ public:
 
   // -- For everyone. --
 
-  /// Wakes a waiting worker to check its time limit and the abort flag.
+  /// Wakes a waiting worker, which then checks whether it must stop waiting.
   void wake() const;
 
   // -- For the scheduler, where there is no worker. --
