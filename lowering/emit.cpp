@@ -1,4 +1,4 @@
-//===- lowering/emit.cpp - nodes that several passes make -------------------------------------===//
+//===- lowering/emit.cpp - emitting nodes that several passes need ----------------------------===//
 
 #include "lowering/emit.h"
 
@@ -57,7 +57,7 @@ public:
     }
     for (const Reshard &reshard : stage_.reshards) {
       builder_.setLocation(reshard.tensor->location);
-      if (rootOf(first_) != reshard.dst) // else it is there
+      if (rootOf(first_) != reshard.dst) // otherwise it is already there
         builder_.set(partOf(reshard.dst), first_);
     }
   }
@@ -103,7 +103,7 @@ void emitStep(LoweringState &state, ProgramBuilder &builder, const Stage &stage,
   });
 }
 
-/// The list below `block` that holds `op`; null: none does.
+/// Returns the list in or below `block` that contains `op`, or null.
 static Block *holderOf(Block &block, const Op &op) {
   Block *holder = nullptr;
   for (Op &each : block) {

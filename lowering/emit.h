@@ -1,45 +1,46 @@
-//===- lowering/emit.h - nodes that several passes make ---------------------------------------===//
+//===- lowering/emit.h - emitting nodes that several passes need ------------------------------===//
 #pragma once
 
 #include "lowering/state.h"
 
 namespace braid {
 
-/// A builder that takes names as given: the passes get them from Names.
+/// Returns a builder that uses names as given: the passes take unique names from Names.
 ProgramBuilder builderFor(LoweringState &state);
 
-/// Inserts after the allocations and handles that begin the program.
+/// Sets the insertion point after the allocations and handles that begin the program.
 void insertAfterPreamble(ProgramBuilder &builder);
 
-/// Emits `gemm` on `first`, slices or whole. `addend`: what it adds to its result, or null.
+/// Emits `gemm` with `first` as first operand: slices or full tensors. `addend`: a tensor to add to
+/// the result, or null.
 MatmulOp *emitGemm(ProgramBuilder &builder, const Gemm &gemm, Value *dst, Value *first,
                    Value *addend = nullptr);
 
-/// Emits a chain of functions; `aliasOf` makes the part of a whole tensor that it is computed on.
+/// Emits a chain of functions. `aliasOf` returns the slice of a full tensor on which to compute.
 void emitPointwise(ProgramBuilder &builder, const Pointwise &pointwise,
                    llvm::function_ref<Value *(Value *)> aliasOf);
 
-/// Emits all that a stage computes of `first`, a part of its operand: the GEMMs, each on that or on
-/// what it builds on, and behind them pointwise functions and copies. `aliasOf` makes the part of a
-/// whole tensor that belongs to it.
+/// Emits everything that a stage computes from `first`, a slice of its operand: the GEMMs, each on
+/// `first` or on a result of this stage, then pointwise functions and copies. `aliasOf` returns the
+/// corresponding slice of a full tensor.
 void emitGemms(ProgramBuilder &builder, const Stage &stage, Value *first,
                llvm::function_ref<Value *(Value *)> aliasOf);
 
-/// The same of one step, of each tensor the slice at `slot`. `nameOf` names it.
+/// As above, for one step: the slice of each tensor at `slot`, named by `nameOf`.
 void emitStep(LoweringState &state, ProgramBuilder &builder, const Stage &stage, Value *block,
               const Scalar *slot, llvm::function_ref<std::string(const Value &)> nameOf);
 
-/// A sum, and behind it the nodes that compute functions of what it has made.
+/// Returns a sum and the nodes after it that compute functions of its result.
 llvm::SmallVector<Op *, 2> withFunctions(Program &program, SumOp &sum);
 
-/// The tensor that a node writes on the spot, or null.
+/// Returns the tensor that a node writes when it is issued, or null.
 Value *writtenBy(const Op &op);
 
 bool isGemm(const Op &op);
-/// A GEMM, or what is computed of its result.
+/// True for GEMMs and for functions of their results.
 bool computes(const Op &op);
 
-/// "mine" if only one stage gathers; "A_mine" if there is more than one.
+/// Returns "mine" if only one stage gathers, otherwise "A_mine".
 std::string nameInStage(const LoweringState &state, const Stage &stage, llvm::StringRef name);
 
 } // namespace braid

@@ -17,8 +17,8 @@ Status checkOptions(const Configuration &config) {
   return Status::ok();
 }
 
-/// The status of what a pass reported. Only find-moves judges the fusion, since stages do not exist
-/// before it ends; later passes judge the options.
+/// Returns the status for errors that a pass reported. Only find-moves rejects the fusion itself,
+/// before it creates stages; later errors concern the options.
 Status refusal(const Pass &pass, const LoweringState &state) {
   const bool isFusions = &pass == &allPasses().front() && state.stages.empty();
   return {isFusions ? StatusCode::Unsupported : StatusCode::BadInput,

@@ -10,17 +10,17 @@
 
 namespace braid {
 
-/// Called after every pass, with the program as it left it.
+/// Called after every pass with the resulting program.
 using AfterPass = std::function<void(const Pass &pass, const Program &program, bool changed)>;
 
-/// Lowers a verified fusion, and runs the verifier after each pass. The program is called
-/// `<fusion>_<schedule>` if anything is gathered, else `<fusion>_local`; it has concrete shapes and
-/// says that it implements the fusion. `module` is the one that holds the fusion. Where results are
-/// to be reproducible, schedules that give other bits are refused.
+/// Lowers a verified fusion of `module`, and runs the verifier after each pass. The program has
+/// concrete shapes, `implements` the fusion, and is called `<fusion>_<schedule>` if data is
+/// gathered, otherwise `<fusion>_local`. If `isReproducible`, schedules that change the bits of
+/// results are refused.
 ///
-/// A fusion that cannot be lowered is reported to `diags`, located at the GEMM, with the axis, the
-/// reason and what would be accepted; the status is then Unsupported, or BadInput if an option is
-/// at fault. A program that the verifier rejects is a bug in a pass: Internal, naming it.
+/// If the fusion cannot be lowered, reports to `diags`, at the location of the GEMM, the axis, the
+/// reason and what would be accepted; fails with Unsupported, or with BadInput if an option is at
+/// fault. Fails with Internal, and the name of the pass, if the verifier rejects a program.
 Result<std::unique_ptr<Program>> lower(const Module &module, const Fusion &fusion,
                                        const Configurations &options, Diagnostics &diags,
                                        const AfterPass &afterPass = {},

@@ -8,17 +8,17 @@
 
 namespace braid {
 
-/// Gives out names that collide with none that is visible. Values at the top level have names of
-/// their own; a name inside a loop may come back in the next loop, as the text language allows.
-/// A name that is taken gets a suffix `_2`, `_3`, ...
+/// Generates names that do not collide with visible ones. Names at the top level are unique; a name
+/// inside a loop may be used again in the next loop, as the text language allows. Collisions get a
+/// suffix `_2`, `_3`, ...
 class Names {
 public:
-  /// A name for the top level; nobody gets it again.
+  /// Returns a unique name for the top level.
   std::string global(llvm::StringRef wanted);
-  /// A name for the inside of a loop, or for its index: not that of any top-level value so far.
-  /// Other loops may have the same.
+  /// Returns a name for a value inside a loop, or for its index, that differs from all top-level
+  /// names so far. Other loops may use the same name.
   std::string local(llvm::StringRef wanted);
-  /// Names that are there already.
+  /// Reserves existing names.
   void noteGlobal(llvm::StringRef name) { globals_.insert(name); }
   void noteLocal(llvm::StringRef name) { locals_.insert(name); }
 

@@ -6,9 +6,9 @@
 
 namespace braid {
 
-/// Every pass, in the order in which they run.
+/// Returns the passes in the order in which they run.
 llvm::ArrayRef<Pass> allPasses();
-/// The knobs that a pass reads.
+/// Returns the knobs that a pass reads.
 std::vector<Knob> knobsOf(const Pass &pass);
 
 } // namespace braid

@@ -1,6 +1,7 @@
-//===- lowering/state.h - what a pass works on ------------------------------------------------===//
+//===- lowering/state.h - the state that the passes share -------------------------------------===//
 //
-// The passes work on one Program, and say here what later ones have to find of what they made.
+// All passes rewrite one Program. This state records the parts of it that later passes need to
+// find.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -12,122 +13,126 @@
 
 namespace braid {
 
-/// The way in which the GEMMs of a stage are computed.
+/// The schedule class of a stage.
 enum class StageKind : uint8_t {
-  Straight, ///< one GEMM, whole, on the caller's stream
-  Local,    ///< step by step along the Stream axis; nothing moves
-  Gather,   ///< the same, and each step's block comes from another device
-  Reduce,   ///< each step makes a partial result for another device, and all are summed
+  Straight, ///< one GEMM over the full operand, on the caller's stream
+  Local,    ///< step by step along the Stream axis, without communication
+  Gather,   ///< as Local, with each step's block received from another device
+  Reduce,   ///< each step computes a partial result for another device; all are summed
 };
 
 /// One matmul or linear of the fusion.
 struct Gemm {
   const FusionNode *node = nullptr;
-  Value *dst = nullptr;   ///< whole; of f32 where a pointwise node reads it
+  Value *dst = nullptr;   ///< the full result buffer; f32 if a pointwise node reads it
   Value *right = nullptr; ///< B or w
   Value *bias = nullptr;  ///< may be null
-  /// The tensor of the same stage whose slice is the first operand; null: the block is.
+  /// The tensor of the same stage whose slice is the first operand; null if it is the stage's
+  /// block.
   const FusionTensor *source = nullptr;
-  Value *left = nullptr; ///< whole, if there is a source
+  Value *left = nullptr; ///< the full buffer of `source`; null without a source
 };
 
-/// An expression of pointwise functions. Without a function it rounds a tensor.
+/// An expression of pointwise functions. Without functions, it only rounds a tensor.
 struct Pointwise {
   const FusionTensor *tensor = nullptr; ///< the result
-  size_t after = 0; ///< number of the stage's GEMMs that come before it; later ones may read it
+  size_t after = 0; ///< number of the stage's GEMMs before it; later GEMMs may read its result
   bool isRounding = false;
-  Value *dst = nullptr; ///< whole; so are the operands
+  Value *dst = nullptr; ///< the full result buffer; the operands are full buffers, too
   Value *first = nullptr;
   std::vector<PointwiseStep<Value *>> steps = {};
 };
 
-/// An output that is the gathered operand.
+/// An output that equals the gathered operand.
 struct Reshard {
   const FusionTensor *tensor = nullptr;
   Value *dst = nullptr;
 };
 
-/// GEMMs that share a first operand, or feed one another slice by slice. A stage that is not
-/// straight becomes one pipeline: a fork, a step for each index of the Stream axis, a join. Data
-/// move in one of two directions: an operand is gathered, the own block first, or a result is
-/// reduced, the own block last.
+/// GEMMs that share a first operand, or that consume each other's results slice by slice. A stage
+/// that is not straight becomes one pipeline: a fork, one step for each index of the Stream axis,
+/// and a join. It communicates in one of two ways: it gathers an operand, starting with the rank's
+/// own block, or it reduces a result, ending with the rank's own block.
 struct Stage {
   StageKind kind = StageKind::Straight;
   const FusionTensor *operand = nullptr; ///< the shared first operand
-  std::vector<Gemm> gemms = {};          ///< in the order of the fusion; none: it reshards
-  std::vector<Pointwise> pointwise = {}; ///< likewise
-  std::vector<Reshard> reshards = {};    ///< applied to the operand
+  std::vector<Gemm> gemms = {};          ///< in fusion order; empty for a reshard
+  std::vector<Pointwise> pointwise = {}; ///< in fusion order
+  std::vector<Reshard> reshards = {};    ///< outputs that copy the operand
   int64_t steps = 1;                     ///< extent of the Stream axis
-  int64_t rows = 0; ///< leading extent of a step's block on one device; 0: the block is a vector
-  /// Which rows of the operand and of what is made from it exist; nothing if all do.
+  int64_t rows = 0; ///< leading extent of a step's block on one device; 0 if the block is a vector
+  /// The rows that exist, of the operand and of all results; unset if all rows exist.
   std::optional<UnevenRows> uneven = {};
   int64_t ranksPerHost = 1;
   /// Gather only. True if some result is streamed; otherwise one GEMM follows the gather and
   /// nothing overlaps.
   bool isStreamed = true;
-  /// Gather only. True if a step's block is a slice of every device's, gathered by a collective;
-  /// otherwise it is one device's block.
+  /// Gather only. True if each step gathers one slice of the block of every device with a
+  /// collective; false if each step receives the block of one device.
   bool gathersSlices = false;
-  /// The earlier stage that has gathered the operand already, if any.
+  /// Index of an earlier stage that gathers the same operand, if any.
   std::optional<size_t> gatheredBy = {};
 
   Configuration config = {};
-  bool isNamed = false; ///< a part of the schedule is for this stage alone
+  bool isNamed = false; ///< true if the schedule has an entry for this stage
 
-  Value *input = nullptr; ///< the operand as it lies on this device
+  Value *input = nullptr; ///< the local operand
 
-  // From form-pipelines on.
-  /// Steps select their block from this tensor: the operand or its gathered copy, maybe an output.
+  // Set by form-pipelines and later passes.
+  /// The tensor from which steps select their block: the operand or its gathered copy, which may be
+  /// an output.
   Value *whole = nullptr;
   Value *parts = nullptr; ///< reduction: the addends, one from each rank
   /// Send buffer. Scattered reduction: partial sums for peers' rows. Collective reduction: input of
   /// each chunk's collective, whose output is `parts`. Gather into an output: the rank's own block.
   Value *sent = nullptr;
-  SumOp *sum = nullptr;    ///< reduction, unless GEMMs add
-  Op *firstGemm = nullptr; ///< reduction whose GEMMs add: the GEMM that has nothing to add yet
-  Op *lastGemm = nullptr;  ///< reduction whose GEMMs add: the GEMM that makes the sum
+  SumOp *sum = nullptr;    ///< reduction only; null if GEMMs add
+  Op *firstGemm = nullptr; ///< reductions with sums=gemm: the first GEMM, which adds nothing
+  Op *lastGemm = nullptr;  ///< reductions with sums=gemm: the GEMM that computes the final sum
   Op *first = nullptr;     ///< the first top-level node of the stage
-  ForOp *loop = nullptr;   ///< the steps; insert-transfers makes it where one GEMM takes everything
-  Value *block = nullptr;  ///< selected in the loop
-  /// Hierarchical order only. Each step is of a host and has a loop over the other ranks of this
-  /// host: the rank passes `block` on to them, and they pass on `relayed`.
+  ForOp *loop = nullptr;   ///< the steps; with granularity=whole, insert-transfers creates it
+  Value *block = nullptr;  ///< the block that the loop body selects
+  /// Hierarchical order only. Each step handles one host and contains this loop over the other
+  /// ranks of the own host: the rank forwards `block` to them and receives `relayed` from them.
   ForOp *relay = nullptr;
   Value *relayed = nullptr;
-  /// Reduction in hierarchical order: the sums for other hosts, and the sums of all hosts.
+  /// Hierarchical reduction: the sums sent to other hosts, and the sums of all hosts.
   Value *given = nullptr, *hostSums = nullptr;
 
-  // From insert-transfers on.
-  /// The tensor that is sent. Gather: the rank's own block, which its GEMM reads, too. Reduction:
-  /// a part, made by form-pipelines.
+  // Set by insert-transfers and later passes.
+  /// The tensor that the rank sends. Gather: its own block, which its GEMM also reads. Reduction: a
+  /// partial sum that form-pipelines created.
   Value *mine = nullptr;
-  SetOp *staging = nullptr; ///< copies the own block into its slot of `whole`; null: nothing does
-  IfOp *guard = nullptr;    ///< around the transfers of a step
-  ForOp *gather = nullptr;  ///< all-reduce in two shots: its steps bring the other ranks' sums
-  std::vector<Value *> sums = {}; ///< the buffers of these sums; insert-transfers alone uses them
+  /// copies the own block into its slot of `whole`; null if no copy is needed
+  SetOp *staging = nullptr;
+  IfOp *guard = nullptr;   ///< encloses the transfers of a step
+  ForOp *gather = nullptr; ///< two-shot all-reduce: the loop that gathers the other ranks' sums
+  std::vector<Value *> sums = {}; ///< the buffers of these sums; used only by insert-transfers
 
-  // From peel-own-step on.
-  Op *ownFirst = nullptr; ///< the first node of the own step before the loop, if it was peeled
+  // Set by peel-own-step and later passes.
+  Op *ownFirst = nullptr; ///< first node of the own step, if it was peeled off the loop
 
-  // From split-chunks on.
-  int64_t chunks = 1;    ///< row ranges a step
-  int64_t tailSplit = 1; ///< the last step has this many times as many
-  /// Gather: in the steps; null if there is one chunk. Reduction: around the steps, from
-  /// form-pipelines on, so that the sum of a chunk overlaps with the next chunk's GEMMs.
+  // Set by split-chunks and later passes.
+  int64_t chunks = 1;    ///< row ranges per step
+  int64_t tailSplit = 1; ///< factor by which the last step has more chunks
+  /// Gather: inside each step; null for one chunk. Reduction: outside the steps, created by
+  /// form-pipelines, so the sum of one chunk overlaps the GEMMs of the next.
   ForOp *chunkLoop = nullptr;
 
-  // From assign-streams on.
-  int64_t streams = 0;         ///< the stage uses stream(0) .. stream(streams - 1); 0: the caller's
-  int64_t transferStreams = 0; ///< the first of these are for transfers only
+  // Set by assign-streams and later passes.
+  /// the stage uses stream(0) .. stream(streams - 1); 0: the caller's stream
+  int64_t streams = 0;
+  int64_t transferStreams = 0; ///< the first `transferStreams` streams carry only transfers
   Op *ownStream = nullptr;     ///< the own step's set_current_stream
-  /// The nodes that fork and join single steps, each with the block that holds it.
+  /// The nodes that fork and join single steps, each with its block.
   llvm::SmallVector<std::pair<Block *, Op *>, 8> syncs = {};
 
   llvm::StringRef name() const { return operand->name; }
-  /// The first tensor that the stage makes; messages name the stage by it.
+  /// The first result of the stage, which names the stage in messages.
   const FusionTensor &result() const {
     return gemms.empty() ? *reshards.front().tensor : *resultOf(*gemms.front().node);
   }
-  /// The names of all results in the order of the fusion, reshards last.
+  /// The names of all results in fusion order, reshards last.
   std::vector<std::string> tensors() const {
     std::vector<std::string> names;
     for (const Gemm &gemm : gemms)
@@ -139,14 +144,14 @@ struct Stage {
       names.push_back(reshard.tensor->name);
     return names;
   }
-  /// Its steps make one tensor only.
+  /// True if the stage has a single result.
   bool makesOne() const { return gemms.size() + pointwise.size() + reshards.size() == 1; }
-  /// Called when the steps have been unrolled.
+  /// Clears the references to loops that have been unrolled.
   void forgetLoop() {
     if (first == loop)
       first = nullptr;
     if (isReduction() && isScattered())
-      mine = nullptr; // it was selected in the steps
+      mine = nullptr; // the steps selected it
     loop = chunkLoop = gather = relay = nullptr;
     block = relayed = nullptr;
     guard = nullptr;
@@ -156,30 +161,32 @@ struct Stage {
   bool isGeometric() const {
     return isGather() && config.granularity() == schedule::Granularity::Geometric;
   }
-  /// Half of the last GEMM need not wait for the last blocks.
+  /// True if the last GEMM is split in two, so that its first half does not wait for the last
+  /// blocks.
   bool halvesLastGemm() const { return isGeometric() && config.tailSplit() > 1; }
   bool isRing() const { return config.order() == schedule::Order::Ring; }
-  /// A block crosses the network once for each host, whose ranks pass it on.
+  /// True if each block crosses the network once per host, and the ranks of the host forward it.
   bool isHierarchical() const {
     return movesByPairs() && config.order() == schedule::Order::Hierarchical;
   }
   int64_t hosts() const { return steps / ranksPerHost; }
   bool isGather() const { return kind == StageKind::Gather; }
-  /// All devices take part in the transfer of a step, and no step is of the own block alone. The
-  /// steps of a reduction are its chunks.
+  /// True if all devices take part in each transfer; no step is then for the own block alone. The
+  /// steps of a collective reduction are its chunks.
   bool isCollective() const {
     return moves() && config.transfers() == schedule::Transfers::Collective;
   }
-  /// Devices send and receive, through handles.
+  /// True if devices exchange data by point-to-point transfers through handles.
   bool movesByPairs() const { return moves() && !isCollective(); }
   bool isReduction() const { return kind == StageKind::Reduce; }
-  /// Other devices take part in it.
+  /// True if the stage communicates.
   bool moves() const { return isGather() || isReduction(); }
-  /// Reduction: each device keeps the sum of its own rows, not of all.
+  /// Reduction: true if each device keeps only the sum of its own rows.
   bool keepsOwnRows() const { return result().type.axes.front().kind == AxisKind::DIDx; }
-  /// No kernel adds partial results: GEMMs do.
+  /// True if GEMMs instead of a kernel add the partial results.
   bool addsInGemms() const { return isReduction() && config.sums() == schedule::Sums::Gemm; }
-  /// An all-reduce in which each device adds its own rows, and gives their sum to all.
+  /// True for an all-reduce in which each device sums its own rows and sends the sums to all
+  /// others.
   bool isTwoShot() const {
     return isReduction() && !keepsOwnRows() && config.reduction() == schedule::Reduction::TwoShot;
   }
@@ -187,12 +194,12 @@ struct Stage {
   Protocol sumProtocol() const {
     return config.secondShot() == schedule::SecondShot::Put ? Protocol::Put : config.protocol();
   }
-  /// Reduction: each device adds its own rows, not all.
+  /// Reduction: true if each device sums only its own rows.
   bool isScattered() const { return keepsOwnRows() || isTwoShot(); }
-  /// Gather: the output that receives the blocks; null: a buffer does. No peer reaches an output,
-  /// so in pairs each rank pulls a block from where its owner has it.
+  /// Gather: the output into which blocks are received, or null if they need a buffer. Peers cannot
+  /// access an output, so with point-to-point transfers each rank pulls blocks from their owners.
   Value *gatheredOutput() const {
-    // Without a GEMM and without steps, a copy to the output is all that the stage has.
+    // A stage without GEMMs and steps only copies the operand to the output.
     const bool isAlone = gemms.empty() && multipliesWhole();
     if (!isGather() || gathersSlices || reshards.empty() || isAlone)
       return nullptr;
@@ -200,24 +207,24 @@ struct Stage {
         config.protocol() == Protocol::Get && !isRing() && !isHierarchical();
     return isCollective() || isPulledFromOwners ? reshards.front().dst : nullptr;
   }
-  /// The top-level node that holds the steps.
+  /// The top-level node that contains the steps.
   Op &top() const { return isReduction() && chunkLoop ? *chunkLoop : *loop; }
   Location location() const { return result().definition->location(); }
-  /// The block whose nodes are executed once a step and chunk.
+  /// The block whose nodes run once per step and chunk.
   Block &stepBody() const { return chunkLoop ? chunkLoop->body : loop->body; }
 };
 
-/// Everything a pass may read and change.
+/// The data that a pass may read and change.
 struct LoweringState {
   const Fusion &fusion;
   Configurations options;
   Diagnostics &diags;
 
-  std::unique_ptr<Program> program = {}; ///< made by find-moves
+  std::unique_ptr<Program> program = {}; ///< created by find-moves
   bool isReproducible = false;           ///< see lower()
   Names names = {};
-  std::vector<Stage> stages = {}; ///< in the order in which they are issued
-  /// Outputs that are inputs, each with what it is a copy of.
+  std::vector<Stage> stages = {}; ///< in issue order
+  /// Outputs that are inputs, each with the input that it copies.
   std::vector<std::pair<Value *, Value *>> copies = {};
 
   bool movesAnything() const {

@@ -7,28 +7,29 @@
 
 namespace braid {
 
-/// Adds "cpu". In a process that has all ranks, every rank is driven by a host thread of the
-/// caller's; a process that joins has one rank, driven by one thread. Each hardware queue of a rank
-/// is a thread that runs the commands of its streams in order; or, if a schedule seed is given, all
-/// commands of all ranks run one at a time, in an order drawn from the seed, once every rank's host
-/// thread is blocked in synchronize() or allGather(). synchronize() is then collective: every rank
-/// calls it equally often, and a deadlock is reported at once.
+/// Registers "cpu". In a process that holds all ranks, the caller drives each rank from a host
+/// thread; a process that joins a job holds one rank, driven by one thread. Each hardware queue of
+/// a rank is a thread that runs the commands of its streams in order. With a schedule seed, all
+/// commands of all ranks instead run one at a time, in an order drawn from the seed, once every
+/// rank's host thread is blocked in synchronize() or allGather(). synchronize() is then collective:
+/// every rank must call it equally often, and a deadlock is reported at once.
 ///
-/// Issuing allocates host memory once in some hundreds of commands, and for each group and
-/// collective. Destroying the cluster drops
-/// what has not been synchronized, and aborts a job in which somebody may wait for that.
+/// Issuing allocates host memory once per several hundred commands, and for each group and
+/// collective. Destroying the cluster drops commands that have not been synchronized, and aborts
+/// the job if other ranks may wait for them.
 ///
-/// A rank that has joined may be left, after an abort, with a command that never ends. Its cluster
-/// then isStuck(), and keeps all that the command might use even when it is destroyed.
+/// After an abort, a rank that has joined may be left with a command that never completes. Its
+/// cluster then reports isStuck(), and keeps all memory that the command may use even after its
+/// destruction.
 ///
-/// `observe`, if given, makes an observer for each rank.
+/// `observe`, if set, creates an observer for each rank.
 void registerCpuBackend(BackendRegistry &registry, ObserverFactory observe = {});
 
-/// The same backend as with a schedule seed, with an order that `picker` chooses instead;
-/// options.scheduleSeed is not looked at. For exploring interleavings.
+/// Creates the same backend as a schedule seed would, with the order chosen by `picker`;
+/// options.scheduleSeed is ignored. For exploring interleavings.
 Result<std::unique_ptr<Cluster>> createCpuCluster(const ClusterOptions &options, Picker picker);
-/// Synchronizes all ranks of such a cluster from one thread, which has issued for all of them. The
-/// effect is that of synchronize() by every rank's thread, without switching between threads.
+/// Synchronizes all ranks of such a cluster from the single thread that has issued for all of them.
+/// Equivalent to synchronize() on every rank's thread, without thread switches.
 Status synchronizeAll(Cluster &cluster);
 
 } // namespace braid

@@ -9,7 +9,7 @@ namespace braid {
 
 class CpuCluster final : public Cluster {
 public:
-  /// Without a picker the queues have workers.
+  /// Without a picker, worker threads run the queues.
   static Result<std::unique_ptr<Cluster>> create(const ClusterOptions &options, Picker picker,
                                                  const ObserverFactory &observe = {});
   ~CpuCluster() override;
@@ -19,7 +19,7 @@ public:
   ControlPlane &control(int64_t rank) override { return controls_[rank]; }
   void setPlans(llvm::ArrayRef<Plan> plans) override { group_.setPlans(plans); }
   void forgetPlans(llvm::ArrayRef<Plan> plans) override { group_.forgetPlans(plans); }
-  /// See the function of that name.
+  /// Implements braid::synchronizeAll().
   Status synchronizeAll() { return group_.waitForAllDevices(); }
 
 private:
@@ -36,7 +36,7 @@ private:
   std::vector<std::unique_ptr<JobRecorder>> recorders_;
   std::vector<std::unique_ptr<CpuDevice>> devices_;
   std::vector<InProcessControl> controls_;
-  std::unique_ptr<Scheduler> scheduler_; ///< if there is a picker
+  std::unique_ptr<Scheduler> scheduler_; ///< null without a picker
 };
 
 } // namespace braid

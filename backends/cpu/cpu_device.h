@@ -25,8 +25,8 @@ public:
   struct Options {
     int64_t rank;
     uint32_t queues;                     ///< as ClusterOptions::queues
-    bool hasWorkers;                     ///< false: a scheduler runs the queues
-    CommandObserver *observer = nullptr; ///< outlives the device
+    bool hasWorkers;                     ///< false if a scheduler runs the queues
+    CommandObserver *observer = nullptr; ///< must outlive the device
     bool isReproducible = false;         ///< as ClusterOptions::reproducible
   };
   CpuDevice(RankGroup &group, Options options);
@@ -72,7 +72,7 @@ public:
   void issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps, bool areDisjoint,
                   TransferMode mode) override;
 
-  /// Teams need nothing of their own: each collective is messages between its members.
+  /// Teams need no setup: each collective consists of messages between its members.
   Status openTeams(llvm::ArrayRef<Team>, ControlPlane &control, TransferMode) override {
     return link_.open(control);
   }
@@ -80,7 +80,8 @@ public:
   void group(uint32_t stream, Tag tag, llvm::ArrayRef<MessageArgs> messages) override;
   void collective(uint32_t stream, Tag tag, const CollectiveArgs &args) override;
 
-  // Captures let callers try on CPU ranks what they will do on GPUs; they save nothing here.
+  // Captures let callers test on CPU ranks the calls that they will make on GPUs; they save no time
+  // here.
   Status beginCapture() override;
   Result<uint32_t> endCapture() override {
     recording_ = nullptr;
@@ -88,7 +89,7 @@ public:
   }
   void launch(uint32_t graph, Tag tag) override;
   void releaseGraph(uint32_t graph) override { graphs_.erase(graph); }
-  /// Recorded commands refer to addresses only.
+  /// A constant: recorded commands refer only to addresses.
   uint64_t allocationOf(const void *) override { return 1; }
 
   void startTrace() override { isTracing_ = true; }
@@ -96,14 +97,15 @@ public:
 
   // -- For the cluster, from any thread. --
 
-  /// All queues; grows while the rank prepares, and a list stays valid.
+  /// Returns all queues. The list grows while the rank prepares; a returned list remains valid.
   const QueueList &queues() const { return *published_.load(std::memory_order_acquire); }
-  /// Ends the workers; the group has been aborted, or isDrained().
+  /// Stops the workers. Requires an aborted group, or isDrained().
   void stop();
-  /// As stop(), but false if some worker does not end for so long: then it goes on with this
-  /// device, which must never be destroyed.
+  /// As stop(), but returns false if some worker has not ended within `patience`. That worker
+  /// continues to use this device, which must then never be destroyed.
   bool stopWithin(std::chrono::milliseconds patience);
-  /// Everything issued is done, or dropped after an abort. For the rank's host thread.
+  /// Returns true if all issued commands are complete, or dropped after an abort. Call it on the
+  /// rank's host thread.
   bool isDrained() const;
 
 private:
@@ -115,8 +117,8 @@ private:
     assert(queue < queues_.size() && "streams are reserved before they are used");
     return *queues_[queue];
   }
-  /// Issues now, or in each launch of the graph that is being recorded: a run's flags, events and
-  /// messages have numbers of their own.
+  /// Issues now, or in each launch of the graph that is being recorded: the flags, events and
+  /// messages of a run are numbered per run.
   template <class Issue> void issueOrRecord(Tag tag, Issue issue) {
     if (recording_)
       recording_->push_back({tag.command, std::move(issue)});
@@ -130,18 +132,18 @@ private:
     issueOrRecord(tag, [=, this](Tag now) { push(stream, now, kind, args); });
   }
   void pushMessages(uint32_t stream, Tag tag, Work work);
-  /// Without workers nobody sleeps.
+  /// Returns `scope`, or Nobody without workers, because then no thread sleeps.
   FutexScope scopeOf(FutexScope scope) const {
     return options_.hasWorkers ? scope : FutexScope::Nobody;
   }
-  /// The scope of signal flags.
+  /// Returns the scope of signal flags.
   FutexScope scope() const {
     return scopeOf(group_.spansProcesses() ? FutexScope::Processes : FutexScope::Process);
   }
 
   struct alignas(64) Event {
-    uint32_t reached = 0; ///< a flag that the records advance; they go on counting in a new Plan
-    uint32_t issued = 0;  ///< records
+    uint32_t reached = 0; ///< a flag advanced by each record; it continues to count in a new Plan
+    uint32_t issued = 0;  ///< number of records
   };
 
   void sleepUntilDrained(std::chrono::milliseconds slice);
@@ -158,18 +160,20 @@ private:
   int64_t lastMark_ = 0, passed_ = 0;
   HostMemory memory_;
   MessageLink link_;
-  std::deque<Event> events_;                         ///< addresses stay
-  EventRanges ranges_;                               ///< ranges within events_
+  std::deque<Event> events_;                         ///< a deque, so addresses remain valid
+  EventRanges ranges_;                               ///< allocated ranges of events_
   std::map<uint32_t, std::vector<Recorded>> graphs_; ///< by number
-  std::vector<Recorded> *recording_ = nullptr;       ///< one of them; null: commands run
+  /// the graph being recorded; null if commands run
+  std::vector<Recorded> *recording_ = nullptr;
   uint32_t nextGraph_ = 0;
 
-  std::vector<std::unique_ptr<HardwareQueue>> queues_; ///< by stream, if they are not limited
-  /// The numbers that callerStream() has returned. All are one queue: each goes on only after what
-  /// stream 0 was given before.
+  /// by stream, unless their number is limited
+  std::vector<std::unique_ptr<HardwareQueue>> queues_;
+  /// The numbers that callerStream() has returned. They form one queue: each continues only after
+  /// earlier commands of stream 0.
   std::set<uint32_t> callersStreams_;
-  /// Every list that was ever published: watchers may still read an old one. Publishing by pointer
-  /// keeps a lock, and the order it would bring, out of the watching.
+  /// All lists that were ever published, because watchers may still read an old one. Publishing by
+  /// pointer avoids a lock, and the ordering that a lock would add.
   std::vector<std::unique_ptr<QueueList>> lists_;
   std::atomic<const QueueList *> published_;
 };

@@ -12,8 +12,8 @@ public:
   static Result<std::unique_ptr<Cluster>> join(const ClusterOptions &options,
                                                std::unique_ptr<Client> client,
                                                const ObserverFactory &observe);
-  /// Ends the rank's part in the job. Drops what has not been synchronized, and aborts the job if
-  /// there was any. Takes a few seconds at most.
+  /// Leaves the job. Drops commands that have not been synchronized, and aborts the job if there
+  /// were any. Takes at most a few seconds.
   ~CpuRank() override;
 
   int64_t ranks() const override { return parts_->group.size(); }
@@ -29,7 +29,7 @@ public:
   ControlPlane &control(int64_t rank) override;
 
 private:
-  /// All that a worker may touch.
+  /// Everything that a worker may access.
   struct Parts {
     Parts(const ClusterOptions &options, std::unique_ptr<Client> client,
           const ObserverFactory &observe);

@@ -7,10 +7,11 @@
 
 namespace braid {
 
-/// Memory for converted operands. Grows and never shrinks; one for each thread that multiplies.
+/// Memory for converted operands, which grows and never shrinks. Each thread that calls multiply()
+/// needs one.
 class Scratch {
 public:
-  /// At least `bytes` of memory, aligned to 64 bytes; what was in it is lost. Throws
+  /// Returns at least `bytes` of memory, aligned to 64 bytes, with undefined contents. Throws
   /// std::bad_alloc.
   void *reserve(size_t bytes);
 
@@ -22,33 +23,33 @@ private:
   size_t size_ = 0;
 };
 
-/// Addresses that OpenBLAS 0.3 maps for each GEMM under way, on x86-64.
+/// Bytes of address space that OpenBLAS 0.3 maps for each concurrent GEMM on x86-64.
 inline constexpr size_t kGemmBufferBytes = size_t(128) << 20;
 
-/// Bytes that multiply() takes from its scratch for operands of such shape.
+/// Returns the bytes of scratch that multiply() needs for operands of this shape.
 size_t scratchBytes(DType dtype, int64_t m, int64_t n, int64_t k);
 
-/// The library or code that multiplies.
+/// The implementation of GEMMs.
 enum class GemmBy : uint8_t {
-  Library, ///< OpenBLAS, one thread a call: the order in which it adds may depend on the shape
-  Loops,   ///< ours: every element is summed from the first product to the last, and much slower
+  Library, ///< OpenBLAS with one thread per call; the order of additions may depend on the shape
+  Loops,   ///< plain loops, which add in order of K; much slower
 };
 
-/// c = a * b (+ bias or addend), see PlanMatmul. Sums are in f32 (f64 for f64), bias or addend are
-/// added to them, and the result is rounded once. Throws std::bad_alloc if the scratch cannot
+/// Computes c = a * b (+ bias or addend), see PlanMatmul. Accumulates in f32 (f64 for f64), adds
+/// the bias or addend in that type, and rounds once. Throws std::bad_alloc if the scratch cannot
 /// grow.
 ///
-/// Under ThreadSanitizer, or with BRAID_PLAIN_GEMM defined, always by loops: OpenBLAS is not
-/// instrumented, and its locks would order streams that nothing orders.
+/// Under ThreadSanitizer, or with BRAID_PLAIN_GEMM defined, always uses loops: OpenBLAS is not
+/// instrumented, and its locks would order streams that are otherwise unordered.
 void multiply(const MatmulArgs &args, Scratch &scratch, GemmBy by);
 
-/// As Device::sum.
+/// Implements Device::sum.
 void sumParts(const SumArgs &args);
 
-/// As Device::pointwise.
+/// Implements Device::pointwise.
 void applyFunctions(const PointwiseArgs &args);
 
-/// Tells OpenBLAS to use the calling thread only. Call once, before the first GEMM.
+/// Restricts OpenBLAS to the calling thread. Call once, before the first GEMM.
 void initializeGemms();
 
 } // namespace braid

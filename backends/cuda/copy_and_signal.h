@@ -1,14 +1,14 @@
 //===- backends/cuda/copy_and_signal.h - signals, awaits and copies as one kernel -------------===//
 //
-// A chain of steps costs a launch each, and between them the stream stands still for microseconds.
-// One kernel does what a small transfer needs in one go:
+// Each command in a sequence costs a launch, and between launches the stream idles for
+// microseconds. A single kernel executes all parts of a small transfer:
 //
-//   ready signals   signals to peers: you may write, or read, here
-//   awaits          until peers have given the same signals
-//   copies          and the signals that say that they are done
-//   arrivals        awaits, until peers have signalled their copies
-//   a sum           of what has arrived
-//   a second shot   which gives that sum to peers, and takes theirs
+//   ready signals   signals that peers may write, or read, this rank's memory
+//   awaits          waits for the ready signals of peers
+//   copies          with the signals that they are complete
+//   arrivals        waits for the signals of peers' copies
+//   a sum           of the arrived data
+//   a second shot   which sends that sum to peers, and receives theirs
 //
 // Each part may be empty. The first block makes the signals and takes the flags away; the others,
 // the workers, copy and add. The order is as if the parts were issued one after the other: no copy
@@ -16,15 +16,15 @@
 // and visible to all, and nothing is added before all of that. The copies overlap one another, and
 // their signals leave together.
 //
-// A sum of what the copies themselves bring may come before the arrivals. Then a worker adds what
-// it has copied while it has it, and waits for nobody else: the sum costs no step of its own. Then
-// a second shot may follow: a worker stores at peers what it has added, whatever the others are at,
-// and copies what peers have stored here, once they say so. If there is none, and the sum is so
-// small that one block can ask for all of it at once, that block does everything.
+// A sum of data that the copies themselves bring may precede the arrivals. A worker then adds the
+// data that it has copied, and waits for no other worker: the sum costs no extra step. A second
+// shot may follow: each worker stores its sums at peers, independently of other workers, and copies
+// sums that peers have stored here once they have signalled them. Without a second shot, a sum
+// small enough for one block to load at once is computed by that block alone.
 //
-// Blocks that wait for a peer hold shared memory, and a GEMM finds no room beside one. So there
-// must never be one on every processor: the peer may be waiting for that GEMM. Whoever launches
-// them keeps to a budget (waiting_budget.h).
+// Blocks that wait for a peer occupy shared memory, and leave no room for a GEMM on their
+// multiprocessor. So there must never be one on every multiprocessor: the peer may be waiting for
+// that GEMM. Launches must respect a budget (waiting_budget.h).
 //
 // Compiled by nvcc and by the host's compiler; names no fmt or LLVM type.
 //
@@ -41,10 +41,11 @@
 
 namespace braid::cuda {
 
-/// The host writes this into flags to end all waits for good. It is larger than any signal.
+/// Value that the host writes into flags to end all waits permanently. It is larger than any
+/// signal.
 constexpr uint32_t kReleasedFlag = 0x40000000;
 
-/// A signal or an await. When it is over, `value` is stored into the kernel's step, which the
+/// A signal or an await. On completion, the kernel stores `value` into its step word, which the
 /// host reads.
 struct CopyAndSignalFlag {
   uint32_t *flag;

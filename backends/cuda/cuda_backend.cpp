@@ -75,9 +75,9 @@ Status CudaCluster::checkOwnGpus(const CudaDevice::Options &options) {
                      first - ofRanks.begin(), kHowToShare);
 }
 
-/// Importers close before exporters free, also after an abort: the released streams of a neighbour
-/// may still copy from here. Memory that somebody may still use is left to the end of the process,
-/// and so are streams that do not come to theirs: freeing would wait for them.
+/// Importers close before exporters free, also after an abort: the released streams of a neighbor
+/// may still copy from here. Memory that may still be in use is kept until the process ends, and so
+/// are streams that do not drain: freeing would wait for them.
 CudaCluster::~CudaCluster() {
   if (device_) {
     bool isDone = device_->drain(ProcessGroup::kGrace);
@@ -90,14 +90,14 @@ CudaCluster::~CudaCluster() {
     device_->closePeers(); // whose memory may be that of the messages' library
     device_->closeMessages();
   }
-  // Ends the watchdog, which looks at the device.
+  // Stops the watchdog, which reads the device.
   if (!group_.close(ProcessGroup::AfterAbort::Waits) && device_)
     device_->abandon();
   device_.reset();
   group_.leave();
 }
 
-/// The number that BRAID_DEVICES gives this rank; -1: it says nothing.
+/// Returns the number that BRAID_DEVICES assigns to this rank, or -1 without an assignment.
 Result<int64_t> deviceFromEnvironment(int64_t localRank) {
   const std::vector<int64_t> devices = BRAID_TRY(devicesOfRanks(processEnvironment()));
   if (devices.empty())
@@ -108,8 +108,8 @@ Result<int64_t> deviceFromEnvironment(int64_t localRank) {
   return devices[static_cast<size_t>(localRank)];
 }
 
-/// The GPU of this rank: the one that it was given, or else the one of its number on this host, or
-/// the only one it sees.
+/// Returns the GPU of this rank: the assigned one, otherwise the one with the rank's local index,
+/// or the only visible one.
 Result<int> chooseDevice(int asked, const char *backend, int64_t localRank, bool mayShare) {
   const int64_t given = asked >= 0 ? asked : BRAID_TRY(deviceFromEnvironment(localRank));
   int count = 0;
@@ -150,7 +150,7 @@ Status checkOptions(const ClusterOptions &options) {
 
 } // namespace
 
-/// CUDA says of a driver that is not there, too, that it is insufficient.
+/// CUDA reports a missing driver as insufficient, too.
 Status noGpu(const char *reason, int driver, int runtime, const char *backend) {
   constexpr int kMajor = 1000, kMinor = 10; // in CUDA's version numbers
   std::string text = fmt::format("no GPU here ({})", reason);
@@ -184,7 +184,7 @@ static Result<CudaDevice::Options> chooseOptions(const ClusterOptions &options, 
                              .makeMessages = rank.makeMessages};
 }
 
-/// The others hear why this rank does not come, before they hear that it has left.
+/// Tells the other ranks why this rank does not join, before they learn that it has left.
 Result<std::unique_ptr<Cluster>> joinCuda(const ClusterOptions &options,
                                           std::unique_ptr<Client> client,
                                           const CudaRankOptions &rank) {

@@ -8,34 +8,35 @@ namespace braid {
 class MessageLibrary; // backends/cuda/message_library.h
 class RankGroup;      // runtime/job/rank_group.h
 
-/// GPUs that this process can use; 0 where there is no driver.
+/// Returns the number of GPUs that this process can use; 0 without a driver.
 int countGpus();
 
-/// Why there are none, Unsupported: there is no driver, it is too old, or else CUDA's `reason`.
-/// `driver` and `runtime` are CUDA's version numbers, 12040 for 12.4: what the driver supports, 0
-/// if there is none, and what this build was made with; `backend` is what was asked for.
+/// Returns Unsupported with the reason why there is no GPU: no driver, a driver that is too old, or
+/// CUDA's `reason`. `driver` and `runtime` are CUDA version numbers, 12040 for 12.4: the version
+/// that the driver supports, or 0 without a driver, and the version of this build. `backend` is the
+/// requested backend.
 Status noGpu(const char *reason, int driver, int runtime, const char *backend = "cuda");
 
 /// Options for a process that uses CUDA itself.
 struct CudaRankOptions {
-  /// A cudaStream_t to use as stream 0: inputs are read and outputs written in its order. Null: a
-  /// stream of Braid's own.
+  /// A cudaStream_t to use as stream 0, in whose order inputs are read and outputs written. Null:
+  /// creates one.
   void *stream = nullptr;
-  /// As if BRAID_SHARE_GPUS were `on`.
+  /// Has the effect of BRAID_SHARE_GPUS=on.
   bool mayShare = false;
   /// The name of the backend.
   const char *backend = "cuda";
-  /// Makes what sends messages; null: ranks send none.
+  /// Creates the message library; unset if ranks send no messages.
   std::function<std::unique_ptr<MessageLibrary>(const RankGroup &)> makeMessages = {};
 };
 
-/// As Backend::join: ranks are processes, one GPU each, connected by CUDA IPC. Copies are made by
-/// the copy engines, GEMMs by cuBLASLt. Unsupported, with the reason, where there is no GPU for the
-/// rank, no driver, or no cuBLASLt.
+/// Implements Backend::join: ranks are processes with one GPU each, connected by CUDA IPC. Copy
+/// engines copy by default, and cuBLASLt computes GEMMs. Fails with Unsupported, and the reason, if
+/// there is no GPU for the rank, no driver, or no cuBLASLt.
 ///
-/// BRAID_SHARE_GPUS=on in the environment lets ranks share GPUs if there are too few. Ranks of one
-/// GPU take turns of some milliseconds: results are the same, but times say nothing, so no GEMM is
-/// tuned, even if each rank has a GPU to itself.
+/// BRAID_SHARE_GPUS=on in the environment lets ranks share GPUs if there are too few. The GPU
+/// time-slices between its ranks, a few milliseconds each: results are the same, but times are
+/// meaningless, so GEMMs are not tuned, even if each rank has its own GPU.
 Result<std::unique_ptr<Cluster>> joinCuda(const ClusterOptions &options,
                                           std::unique_ptr<Client> client,
                                           const CudaRankOptions &rank);

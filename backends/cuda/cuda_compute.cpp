@@ -27,7 +27,8 @@ void CudaCompute::sum(uint32_t stream, Tag tag, const SumArgs &args) {
 
 namespace {
 
-/// The element type of operands that are not accumulators: the one of 16 bits, if there is one.
+/// Returns the element type of operands that are not accumulators: the 16-bit type, if there is
+/// one.
 DType narrowest(const PointwiseArgs &args) {
   DType dtype = args.dtype;
   const auto take = [&](const PointwiseArgs::Operand &operand) {

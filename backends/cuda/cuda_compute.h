@@ -38,7 +38,7 @@ private:
   const CudaStreams &streams_;
   const CudaProgress &progress_;
   CudaTracer &tracer_;
-  const std::unique_ptr<Gemms> &gemms_; ///< the device's, once it has started
+  const std::unique_ptr<Gemms> &gemms_; ///< owned by the device; set once it has started
   const bool isReproducible_;
 };
 

@@ -30,7 +30,7 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::create(ProcessGroup &group,
 Status CudaDevice::start() {
   gpu_.driver = BRAID_TRY(loadDriver());
   BRAID_CUDA_RETURN_IF_ERROR(cudaSetDevice(options_.device));
-  // All ranks read the same file, which rank 0 replaces: it speaks for all of them.
+  // All ranks read the same file, which rank 0 replaces, so rank 0 alone reports problems with it.
   const AlgorithmBy by = options_.isReproducible ? AlgorithmBy::Kind
                          : options_.isTuned      ? AlgorithmBy::Time
                                                  : AlgorithmBy::Guess;
@@ -64,7 +64,8 @@ Result<std::string> CudaDevice::uuid() const {
   return std::string(properties.uuid.bytes, sizeof(properties.uuid.bytes));
 }
 
-/// As nvidia-smi has it: "GPU-" and the bytes in hexadecimal, with dashes before bytes 4, 6, 8, 10.
+/// Returns the UUID in the format of nvidia-smi: "GPU-" and the bytes in hexadecimal, with dashes
+/// before bytes 4, 6, 8, 10.
 std::string CudaDevice::identity() const {
   const Result<std::string> bytes = uuid();
   if (!bytes)
@@ -138,7 +139,7 @@ Result<uint32_t> CudaDevice::createEvents(uint32_t count) {
   return streams_.createEvents(count);
 }
 
-/// GEMMs that were measured again since may need more.
+/// GEMMs that have been measured again may need larger workspaces.
 Status CudaDevice::growWorkspaces() {
   if (std::exchange(seenReplaced_, gemms_->replaced()) == gemms_->replaced())
     return Status::ok();
@@ -171,7 +172,7 @@ Status CudaDevice::registerPlan(const Plan &plan, TransferMode mode) {
   return Status::ok();
 }
 
-/// Workspaces of GEMMs in graphs; the rest is a few cache lines.
+/// Counts the GEMM workspaces for graphs; the rest is a few cache lines.
 int64_t CudaDevice::planBytes(const Plan &plan) {
   const RegisteredPlan *registered = progress_.find(&plan);
   return registered ? registered->workspaceBytes() : 0;
@@ -196,7 +197,7 @@ void CudaDevice::recycle() {
 
 // -- Issuing. --
 
-/// The host's memory is reached by engines only.
+/// Only copy engines access host memory.
 void CudaDevice::copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) {
   if (gpu_.group.isAborted())
     return;
@@ -212,8 +213,8 @@ void CudaDevice::record(uint32_t stream, Tag tag, uint32_t event) {
 }
 
 void CudaDevice::waitEvent(uint32_t stream, Tag tag, uint32_t event) {
-  // An event of an earlier run or capture has passed before this run begins: runs follow one
-  // another.
+  // An event of an earlier run or capture has completed before this run begins, because runs do not
+  // overlap.
   if (gpu_.group.isAborted() || !streams_.isRecorded(event))
     return;
   const Issuing issuing(tracer_, stream, tag);
@@ -230,8 +231,8 @@ void CudaDevice::releaseWaits() {
   transfers_.releaseWaits();
 }
 
-/// A thread that sleeps wakes up to 70 us late. That is nothing to a long run, which needs no busy
-/// host, but a fifth of a run of 350 us.
+/// A sleeping thread wakes up to 70 us late: negligible for a long run, which needs no busy host,
+/// but a fifth of a run of 350 us.
 void CudaDevice::pause() {
   constexpr std::chrono::milliseconds kBusy{100};
   if (gpu_.group.isAborted())

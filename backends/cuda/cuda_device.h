@@ -1,10 +1,11 @@
 //===- backends/cuda/cuda_device.h - one GPU --------------------------------------------------===//
 //
-// One process drives one GPU: several in one process share queues inside the driver, where a wait
-// for a peer can hold up the peer (backends/cuda/README.md).
+// One process drives one GPU: several GPUs in one process share queues inside the driver, where a
+// wait for a peer can block that peer (backends/cuda/README.md).
 //
-// Each capability is a part of its own: arithmetic, transfers, messages, graphs, the trace and the
-// stopwatch. All of them issue to CudaStreams, and CudaProgress knows how far these are.
+// Each capability is a separate class: arithmetic, transfers, messages, graphs, the trace and the
+// stopwatch. All of them issue to CudaStreams, and CudaProgress tracks the progress of these
+// streams.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -19,18 +20,18 @@ class CudaDevice final : public Device {
 public:
   struct Options {
     int64_t rank = 0;
-    int device = 0;                      ///< CUDA's number
-    cudaStream_t callerStream = nullptr; ///< stream 0; null: one of our own
-    bool isTuned = true;                 ///< measures which algorithms multiply best
-    bool mayShare = false;               ///< other ranks may have the same GPU
+    int device = 0;                      ///< CUDA's device number
+    cudaStream_t callerStream = nullptr; ///< stream 0; null: create one
+    bool isTuned = true;                 ///< whether GEMM algorithms are measured
+    bool mayShare = false;               ///< true if other ranks may use the same GPU
     bool isReproducible = false;         ///< as ClusterOptions::reproducible
-    /// Makes what sends messages for this rank; null: nothing does.
+    /// Creates the message library of this rank; unset if there is none.
     std::function<std::unique_ptr<MessageLibrary>(const RankGroup &)> makeMessages = {};
   };
   static Result<std::unique_ptr<CudaDevice>> create(ProcessGroup &group, const Options &options);
   ~CudaDevice() override;
 
-  /// The GPU's UUID, as 16 bytes.
+  /// Returns the GPU's UUID as 16 bytes.
   Result<std::string> uuid() const;
   std::string description() const override;
   std::string identity() const override;
@@ -65,20 +66,21 @@ public:
 
   // -- For the cluster. --
 
-  /// Unmaps what belongs to peers.
+  /// Unmaps the memory of peers.
   void closePeers();
-  /// Gives back what sends messages; after an abort of the job, too. Graphs are gone afterwards.
+  /// Closes the message library, also after an abort of the job. Graphs must be destroyed before.
   void closeMessages();
-  /// Leaves everything as it is when this object goes: streams still use it.
+  /// Makes the destructor release nothing, because streams still use it.
   void abandon() { gpu_.isAbandoned = true; }
-  /// Ends every wait of this GPU's streams for a flag, now. To be repeated until the streams are
-  /// empty, because an await made of memory operations takes the mark away that let it pass. Any
-  /// thread; only stores to memory.
+  /// Releases every wait for a flag on this GPU's streams. Repeat until the streams are empty,
+  /// because an await by memory operations resets the value that released it. Only stores to
+  /// memory; callable from any thread.
   void releaseWaits();
-  /// Writes into the job memory how far the streams are, and returns what has failed in the
-  /// background. Called by the watchdog; reads and writes memory only.
+  /// Publishes the progress of the streams in the job memory, and returns errors found in the
+  /// background. Called by the watchdog; only reads and writes memory.
   Status publish() { return progress_.publish(library_ ? library_->error() : Status::ok()); }
-  /// Blocks until the streams are empty after an abort, at most for `grace`. False: they are not.
+  /// After an abort, blocks for at most `grace` until the streams are empty. Returns false if they
+  /// are not.
   bool drain(std::chrono::milliseconds grace);
 
 private:
@@ -91,8 +93,9 @@ private:
 
   const Options options_;
   Gpu gpu_;
-  std::unique_ptr<MessageLibrary> library_; ///< null: there is none
-  bool keepsMessages_ = false;              ///< when this goes: a thread is inside the library
+  std::unique_ptr<MessageLibrary> library_; ///< null without messages
+  /// true if the destructor must keep the library, because a thread is inside it
+  bool keepsMessages_ = false;
   std::unique_ptr<Gemms> gemms_;
   CudaMemory memory_;
   CudaStreams streams_{gpu_};
@@ -104,9 +107,10 @@ private:
   CudaTransfers transfers_{gpu_, memory_, streams_, progress_, graphs_, tracer_};
   CudaCompute compute_;
   CudaMessages messages_;
-  std::chrono::steady_clock::time_point waitingSince_; ///< in the last synchronize()
-  std::vector<const Plan *> releasedPlans_;            ///< issued runs of them may not be over
-  size_t seenReplaced_ = 0; ///< Gemms::replaced(), when workspaces last grew
+  std::chrono::steady_clock::time_point waitingSince_; ///< start of the last synchronize()
+  /// Plans that were released, possibly with runs in flight
+  std::vector<const Plan *> releasedPlans_;
+  size_t seenReplaced_ = 0; ///< value of Gemms::replaced() when workspaces last grew
 };
 
 } // namespace braid

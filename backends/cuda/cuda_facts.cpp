@@ -27,7 +27,7 @@ void addDevice(BackendFacts &facts, int device, const Driver *driver) {
   std::array<char, 32> address = {};
   if (cudaDeviceGetPCIBusId(address.data(), address.size(), device) == cudaSuccess)
     facts[fmt::format("{}.pci", device)] = address.data();
-  // Memory is exported wherever events are; CUDA has no attribute for memory alone.
+  // The attribute for events also tells whether memory can be exported; CUDA has none for memory.
   if (int ipc = 0; cudaDeviceGetAttribute(&ipc, cudaDevAttrIpcEventSupport, device) == cudaSuccess)
     facts[fmt::format("{}.ipc", device)] = std::to_string(ipc);
   for (const Attribute &each : kAttributes)

@@ -1,11 +1,11 @@
-//===- backends/cuda/cuda_facts.h - what CUDA says about this machine -------------------------===//
+//===- backends/cuda/cuda_facts.h - CUDA's description of this machine ------------------------===//
 #pragma once
 
 #include "runtime/execute/backend.h"
 
 namespace braid {
 
-/// For Backend::facts; makes no context on any device.
+/// Implements Backend::facts; creates no context on any device.
 ///
 ///   driver, runtime       CUDA's version numbers, 13000; no driver: 0
 ///   devices               how many this process can use

@@ -16,13 +16,13 @@ struct CaptureInfo {
   unsigned long long id = 0;
 };
 
-/// The nodes that the next one of a stream in a capture will follow.
+/// The nodes on which the next node of a captured stream will depend.
 struct Dependencies {
   std::vector<cudaGraphNode_t> nodes;
   std::vector<cudaGraphEdgeData> edges; ///< the data of each edge
 };
 
-// CUDA 13 gave these functions, which know of edges, the names of those that do not.
+// CUDA 13 renamed these functions, which know edge data, to the names of those that do not.
 #if CUDART_VERSION < 13000
 #define BRAID_EDGES(name, version) name##_v##version
 #else
@@ -77,13 +77,13 @@ CudaGraphs::~CudaGraphs() {
     cudaStreamDestroy(recordingStream_);
 }
 
-/// One of our own streams tells, for the caller's may be gone.
+/// Queries one of Braid's streams, because the caller's may no longer exist.
 Result<bool> CudaGraphs::isOpen(const Capture &capture) {
   const CaptureInfo info = BRAID_TRY(captureOf(capture.streams[1]));
   return info.status != cudaStreamCaptureStatusNone;
 }
 
-/// While preparing, so that a capture finds streams.
+/// Creates streams during prepare, for later captures.
 Status CudaGraphs::reserveCapture() {
   if (captures_.empty())
     captures_.push_back(std::make_unique<Capture>(Capture{0, {nullptr}}));
@@ -96,7 +96,7 @@ Status CudaGraphs::reserveCapture() {
   return Status::ok();
 }
 
-/// The streams for the capture of that number: those that it has, or some that no capture has.
+/// Returns the streams for capture `id`: its existing ones, or some that no capture uses.
 Result<CudaGraphs::Capture *> CudaGraphs::streamsFor(unsigned long long id) {
   Capture *free = nullptr;
   for (const std::unique_ptr<Capture> &each : captures_) {
@@ -136,7 +136,8 @@ void CudaGraphs::leaveCapture() {
   streams_.recordOn(nullptr);
 }
 
-/// Nothing can be ordered behind a stream that is being captured, and asking it spoils the capture.
+/// Nothing can be ordered after a stream that is being captured, and querying it invalidates the
+/// capture.
 Status CudaGraphs::expectNoCapture() {
   if (!streams_.isFirstCaptured())
     return gpu_.group.failure();
@@ -144,7 +145,7 @@ Status CudaGraphs::expectNoCapture() {
                   "another stream, and before waiting");
 }
 
-/// A null stream is CUDA's default stream, as everywhere.
+/// A null stream is CUDA's default stream, as usual.
 Status CudaGraphs::setCallerStream(void *stream) {
   gpu_.enter();
   const auto next = stream ? static_cast<cudaStream_t>(stream) : cudaStreamLegacy;
@@ -169,7 +170,7 @@ namespace {
 
 using Count = std::shared_ptr<std::atomic<int64_t>>;
 
-/// Called by a thread of CUDA's, when the graph and all that was instantiated of it are gone.
+/// Called by a CUDA thread when the graph and all its instances have been destroyed.
 void uncountGraph(void *count) {
   const std::unique_ptr<Count> held(static_cast<Count *>(count));
   --**held;
@@ -177,7 +178,7 @@ void uncountGraph(void *count) {
 
 } // namespace
 
-/// The graph of the open capture, once. Whoever destroys it does not tell.
+/// Counts the graph of the open capture, once. Its destruction is not announced otherwise.
 Status CudaGraphs::countGraph(const GraphCount &count) {
   if (llvm::is_contained(capture_->counts, count.get()))
     return Status::ok();
@@ -363,7 +364,7 @@ Result<uint32_t> CudaGraphs::endCapture() {
   return number;
 }
 
-/// CUDA frees one that still runs when it has ended.
+/// CUDA frees a graph that still runs when it has ended.
 void CudaGraphs::destroyReleased() {
   for (uint32_t graph : released_) {
     gpu_.check(cudaGraphExecDestroy(graphs_[graph]), "cudaGraphExecDestroy");

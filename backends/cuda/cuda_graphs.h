@@ -1,8 +1,8 @@
-//===- backends/cuda/cuda_graphs.h - graphs, our own and the caller's -------------------------===//
+//===- backends/cuda/cuda_graphs.h - graphs recorded by Braid and by callers ------------------===//
 //
-// Commands go to the streams of eager runs, or to those of a capture, on which nothing ever runs:
-// an eager run may be issued while a caller has a capture open, and two captures may be open at
-// once. No event of one side is awaited on the other.
+// Commands are issued to the streams of eager runs, or to those of a capture, on which nothing
+// runs. So an eager run may be issued while a caller's capture is open, and two captures may be
+// open at once. Events of one side are never awaited on the other.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -11,19 +11,19 @@
 
 namespace braid {
 
-/// Captures and replays, and the runs of which both consist.
+/// Captures and replays, and the runs in them.
 class CudaGraphs final : public Graphs {
 public:
   CudaGraphs(const Gpu &gpu, CudaStreams &streams, CudaProgress &progress)
       : gpu_(gpu), streams_(streams), progress_(progress) {}
   ~CudaGraphs() override;
   Status start();
-  /// While preparing, so that a capture finds as many streams as eager runs have.
+  /// Creates streams during prepare, so that a capture has as many streams as eager runs.
   Status reserveCapture();
 
-  /// As Device::setCallerStream.
+  /// Implements Device::setCallerStream.
   Status setCallerStream(void *stream);
-  /// BadInput if the caller's stream is being captured.
+  /// Fails with BadInput if the caller's stream is being captured.
   Status expectNoCapture();
   Status beginCapture() override;
   Result<uint32_t> endCapture() override;
@@ -42,22 +42,23 @@ public:
   void beginRun(Tag tag) override;
   void endRun(Tag tag) override;
 
-  /// True if kernels that signal or wait for peers count a run in a caller's graph.
+  /// True if kernels that signal or wait for peers count the run in a caller's graph.
   bool isCountedBySteps(const RegisteredPlan &plan) const {
     return isInCallersCapture() && plan.lastSteps.end != 0;
   }
-  /// The first kernel that signals or waits counts the run of this capture.
+  /// True if the run of this capture has not begun: the first kernel that signals or waits counts
+  /// it.
   bool isRunToBegin() const { return capture_->isRunToBegin; }
   bool takeRunToBegin() { return std::exchange(capture_->isRunToBegin, false); }
-  /// The stream follows a node of the run, and no longer follows what the run was forked from.
+  /// Removes the stream's dependence on the fork, once it depends on a node of the run.
   void dropForkedFrom(cudaStream_t stream);
 
 private:
   /// The streams of a capture; the first is the caller's, or recordingStream_.
   struct Capture {
-    unsigned long long id = 0; ///< CUDA's
+    unsigned long long id = 0; ///< CUDA's id of the capture
     std::vector<cudaStream_t> streams;
-    std::vector<const std::atomic<int64_t> *> counts = {}; ///< that count its graph
+    std::vector<const std::atomic<int64_t> *> counts = {}; ///< counters of its graph
     std::vector<cudaGraphNode_t> forkedFrom = {}; ///< nodes that the run's streams wait for
     bool isRunToBegin = false;
   };
@@ -75,14 +76,14 @@ private:
   CudaStreams &streams_;
   CudaProgress &progress_;
   std::vector<std::unique_ptr<Capture>> captures_;
-  Capture *capture_ = nullptr; ///< that commands are recorded in; null: they run
+  Capture *capture_ = nullptr; ///< the capture in which commands are recorded; null: commands run
   std::vector<cudaGraphExec_t> graphs_;
-  std::vector<uint32_t> released_;         ///< to be destroyed; they may still run
-  std::vector<uint32_t> free_;             ///< numbers of graphs that are no more
+  std::vector<uint32_t> released_;         ///< graphs to destroy, which may still run
+  std::vector<uint32_t> free_;             ///< unused graph numbers
   cudaStream_t recordingStream_ = nullptr; ///< records Braid's own graphs
-  bool isRecording_ = false;               ///< one of them
-  bool wasReplay_ = false;                 ///< the last run was one
-  bool hasCallersGraphs_ = false;          ///< some Plan has runs in some
+  bool isRecording_ = false;               ///< true while one of them is recorded
+  bool wasReplay_ = false;                 ///< true if the last run was a replay
+  bool hasCallersGraphs_ = false;          ///< true if some Plan has runs in callers' graphs
   const GraphCount callersGraphs_ = std::make_shared<std::atomic<int64_t>>(0);
 };
 

@@ -32,7 +32,7 @@ Status checkBytes(int64_t rank, int64_t bytes) {
   return Status::ok();
 }
 
-/// Lets the GPU reach host memory, at the address that the host has for it.
+/// Maps host memory for the GPU, at the host's address.
 Status registerWithGpu(void *base, size_t bytes) {
   BRAID_CUDA_RETURN_IF_ERROR(
       cudaHostRegister(base, bytes, cudaHostRegisterMapped | cudaHostRegisterPortable));
@@ -57,7 +57,7 @@ CudaMemory::~CudaMemory() {
     return;
   for (const BlockPool *pool : {&flags_, &reports_})
     pool->forEachRegion([](const BlockPool::Memory &memory) {
-      cudaHostUnregister(memory.address); // the memory is the group's
+      cudaHostUnregister(memory.address); // the group owns the memory
     });
   for (const auto &[base, bytes] : private_)
     cudaFree(base);
@@ -79,7 +79,8 @@ Result<std::unique_ptr<SymmetricMemory>> CudaMemory::make(MemoryFrom from, Contr
   llvm_unreachable("covered above");
 }
 
-/// All ranks have memory of that kind, or none goes on: the others would wait for one that has not.
+/// Fails on all ranks unless every rank has memory of that kind: otherwise the others would wait
+/// for a rank without it.
 Result<SymmetricMemory *> CudaMemory::provider(MemoryFrom from, ControlPlane &control) {
   std::unique_ptr<SymmetricMemory> &known = of(from).provider;
   if (known)
@@ -98,7 +99,7 @@ Result<SymmetricMemory *> CudaMemory::provider(MemoryFrom from, ControlPlane &co
 
 // -- Allocating. --
 
-/// Allocates IPC memory, for which no other rank is asked.
+/// Allocates IPC memory, for which no other rank is needed.
 Result<void *> CudaMemory::allocate(ArenaKind kind, int64_t bytes) {
   BRAID_TRY(checkBytes(group_.rank(), bytes));
   if (kind == ArenaKind::Private)
@@ -136,8 +137,9 @@ Result<void *> CudaMemory::allocateSymmetric(MemoryFrom from, int64_t bytes) {
   return zeroed(base, size);
 }
 
-/// All ranks take the same place in the same regions, which they added together, or each adds
-/// regions: one may still hold what another one has given back, and then their pools differ.
+/// All ranks allocate the same block in regions that they added together; if any cannot, each adds
+/// regions. Their pools may differ, because one rank may still hold memory that another has
+/// released.
 Result<std::vector<void *>>
 CudaMemory::allocateTogether(MemoryFrom from, std::vector<int64_t> bytes, ControlPlane &control) {
   BRAID_TRY(agreeOnSizes(from, bytes, control));
@@ -162,7 +164,7 @@ CudaMemory::allocateTogether(MemoryFrom from, std::vector<int64_t> bytes, Contro
   return bases;
 }
 
-/// Sizes become those of the rank that wants most.
+/// Sets each size to the maximum over all ranks.
 Status CudaMemory::agreeOnSizes(MemoryFrom from, std::vector<int64_t> &bytes,
                                 ControlPlane &control) {
   const std::string mine = fmt::format("{}:{}", name(from).str(), fmt::join(bytes, ":"));
@@ -181,7 +183,7 @@ Status CudaMemory::agreeOnSizes(MemoryFrom from, std::vector<int64_t> &bytes,
   return Status::ok();
 }
 
-/// Peers map this memory, so it must not show data that another program left in it.
+/// Peers map this memory, so it must not expose another program's data.
 Result<void *> CudaMemory::zeroed(void *base, size_t bytes) const {
   BRAID_CUDA_RETURN_IF_ERROR(cudaMemset(base, 0, bytes));
   BRAID_CUDA_RETURN_IF_ERROR(cudaDeviceSynchronize());
@@ -196,7 +198,7 @@ Result<void *> CudaMemory::allocatePrivate(size_t bytes) {
   return zeroed(base, bytes);
 }
 
-/// Registered with the GPU region by region: once for the flags of many programs.
+/// Registers with the GPU region by region: once for the flags of many programs.
 Result<void *> CudaMemory::allocateOnHost(BlockPool &pool, int64_t bytes) {
   std::lock_guard lock(mutex_);
   const size_t size = roundUp(bytes, kAlignment);
@@ -293,7 +295,7 @@ Result<void *> CudaMemory::open(int64_t peer, const std::string &handle) {
   return static_cast<char *>(region.base) + place.offset;
 }
 
-/// Null: this rank has no such memory.
+/// Returns null if this rank has no memory of this kind.
 SymmetricMemory *CudaMemory::named(llvm::StringRef kind) const {
   for (size_t from = 0; from < provided_.size(); ++from)
     if (kind == name(static_cast<MemoryFrom>(from)))

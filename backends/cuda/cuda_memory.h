@@ -1,9 +1,9 @@
-//===- backends/cuda/cuda_memory.h - memory of one GPU's rank, and of its peers ---------------===//
+//===- backends/cuda/cuda_memory.h - memory of one GPU's rank and its peers -------------------===//
 //
-// Three kinds: device memory that peers can map, of one provider or another
-// (memory/symmetric_memory.h), device memory of our own, and flags in host memory that all ranks
-// share and that is registered with the GPU. What peers map or the GPU has to know is had in
-// regions, of which programs get blocks.
+// Three kinds: device memory that peers can map, from one of several providers
+// (memory/symmetric_memory.h); private device memory; and flags in host memory that all ranks share
+// and that is registered with the GPU. Memory that peers map, or that is registered, is allocated
+// in regions, from which programs get blocks.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -21,55 +21,56 @@
 
 namespace braid {
 
-/// Everything that a rank allocated or opened. Freed in the order: closePeers(), then the object.
+/// All memory that a rank has allocated or opened. Call closePeers() before destroying it.
 class CudaMemory {
 public:
-  /// Makes the memory that the library for messages has.
+  /// Creates the memory provider of the message library.
   using MakeOfMessages =
       std::function<Result<std::unique_ptr<SymmetricMemory>>(MemoryFrom, ControlPlane &control)>;
 
-  /// Shared host memory is the group's.
+  /// The group owns the shared host memory.
   CudaMemory(ProcessGroup &group, MakeOfMessages makeOfMessages);
   ~CudaMemory();
   CudaMemory(const CudaMemory &) = delete;
 
-  /// As Device::allocate. What is symmetric is of CUDA IPC.
+  /// Implements Device::allocate. Symmetric memory is CUDA IPC memory.
   Result<void *> allocate(ArenaKind kind, int64_t bytes);
-  /// As PeerMemory::allocateFrom.
+  /// Implements PeerMemory::allocateFrom.
   Result<std::vector<void *>> allocateFrom(MemoryFrom from, llvm::ArrayRef<int64_t> bytes,
                                            ControlPlane &control);
-  /// Host memory that the GPU writes and the host reads, and that fillFlags() leaves alone.
+  /// Allocates host memory that the GPU writes and the host reads. fillFlags() does not change it.
   Result<void *> allocateReports(int64_t bytes);
-  /// As Device::release, recycle and heldBytes. Regions stay.
+  /// Implement Device::release, recycle and heldBytes. Regions are kept.
   void release(void *base);
   void recycle();
   int64_t heldBytes() const;
-  /// As PeerMemory::exportMemory.
+  /// Implements PeerMemory::exportMemory.
   Result<std::string> exportMemory(void *base);
-  /// As PeerMemory::open. The same handle of the same peer gives the same address.
+  /// Implements PeerMemory::open. The same handle of the same peer yields the same address.
   Result<void *> open(int64_t peer, const std::string &handle);
-  /// As in PeerMemory. Regions of host memory, and of providers that give nothing back, stay.
+  /// As in PeerMemory. Regions of host memory, and of providers that cannot free memory, are kept.
   std::string unusedMemory(bool isAll);
   void closeUnused(int64_t peer, llvm::StringRef unused);
   void freeUnused();
-  /// Unmaps what belongs to peers; they may free it when all have done so.
+  /// Unmaps the memory of peers, who may free it when all ranks have done so.
   void closePeers();
-  /// Frees nothing, ever: streams still use it.
+  /// Prevents any freeing, because streams still use the memory.
   void abandon();
 
-  /// Stores `value` into every flag that this rank owns. Any thread, also while another allocates.
+  /// Stores `value` into every flag that this rank owns. Callable from any thread, also while
+  /// another allocates.
   void fillFlags(uint32_t value);
 
 private:
   static constexpr size_t kAlignment = 256;
-  /// The memory of a provider, and the regions of it that this rank has.
+  /// A provider of memory, and this rank's regions from it.
   struct Provided {
-    std::unique_ptr<SymmetricMemory> provider; ///< null: not used so far
+    std::unique_ptr<SymmetricMemory> provider; ///< null until it is used
     BlockPool pool{kAlignment};
-    std::set<uint32_t> wereUnused; ///< when unusedMemory() was asked last
-    std::vector<uint32_t> named;   ///< by it, to be freed
+    std::set<uint32_t> wereUnused; ///< unused regions at the last unusedMemory()
+    std::vector<uint32_t> named;   ///< the regions that it named, to be freed
   };
-  /// The head of a handle: its owner and its place.
+  /// The header of a handle: its owner and its location.
   struct Place {
     int64_t rank = -1;
     uint32_t region = 0;
@@ -77,7 +78,7 @@ private:
   };
   struct Opened {
     void *base = nullptr;
-    bool isRegistered = false; ///< host memory, with the GPU
+    bool isRegistered = false; ///< true if it is host memory registered with the GPU
   };
 
   Provided &of(MemoryFrom from) { return provided_[static_cast<size_t>(from)]; }
@@ -98,12 +99,12 @@ private:
   const MakeOfMessages makeOfMessages_;
   std::array<Provided, kMemories> provided_; ///< by MemoryFrom
   std::mutex mutex_; ///< guards flags_, which fillFlags() may read at any time
-  BlockPool flags_{kAlignment}, reports_{kAlignment}; ///< their regions are the group's
-  std::unordered_map<void *, size_t> private_;        ///< bytes
+  BlockPool flags_{kAlignment}, reports_{kAlignment}; ///< the group owns their regions
+  std::unordered_map<void *, size_t> private_;        ///< sizes in bytes
   std::vector<void *> releasedPrivate_;
   size_t privateBytes_ = 0;
   bool isAbandoned_ = false;
-  /// Regions of peers, by what they are of, rank and number.
+  /// Regions of peers, by kind of memory, rank and number.
   std::map<std::tuple<std::string, int64_t, uint32_t>, Opened> opened_;
 };
 

@@ -12,9 +12,9 @@ Status CudaMessages::openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control
   return library_->openTeams(teams, control, mode);
 }
 
-/// Copy engines of NCCL hung on some machines (two ranks before 2.31.2, on any). They wait for
-/// memory that nobody will write then, which no abort ends: so there is no second try by another
-/// way in this process. The job ends; streams that do not are left to the end of the process.
+/// NCCL's copy-engine transfers hung on some machines (with two ranks before 2.31.2, on any). They
+/// wait for a memory write that never comes, and no abort ends them, so this process cannot retry
+/// in another way. The job ends; streams that hang are left until the process ends.
 Status CudaMessages::tryConnections(TransferMode mode) {
   constexpr std::chrono::milliseconds kTrial{10000};
   if (mode.ctas.policy != CtaPolicy::Zero)
@@ -41,9 +41,9 @@ void CudaMessages::collective(uint32_t stream, Tag tag, const CollectiveArgs &ar
   finish(stream, tag, library_->collective(streams_.of(stream), args, progress_.of(tag.plan).ctas));
 }
 
-/// Behind a group or a collective the GPU says how far the stream is. In a graph that takes longer
-/// than a message: only behind the last one of a stream, or behind the graph
-/// (CudaProgress::reportReplay).
+/// After a group or a collective, the GPU reports the stream's progress. In a graph, a report takes
+/// longer than a message, so there is one only after the last message of a stream, or after the
+/// graph (CudaProgress::reportReplay).
 void CudaMessages::finish(uint32_t stream, Tag tag, const Status &status) {
   if (!status.isOk())
     return gpu_.check(status);

@@ -6,10 +6,10 @@
 
 namespace braid {
 
-/// Groups and collectives that a library moves on the GPU's streams.
+/// Groups and collectives executed by a library on the GPU's streams.
 class CudaMessages final : public Messages {
 public:
-  /// Blocks until the streams are empty, at most for so long. False: they are not.
+  /// Blocks until the streams are empty, for at most the given time. Returns false if they are not.
   using Drain = std::function<bool(std::chrono::milliseconds)>;
   CudaMessages(const Gpu &gpu, const CudaStreams &streams, CudaProgress &progress,
                CudaTracer &tracer, std::unique_ptr<MessageLibrary> &library, Drain drain)
@@ -29,7 +29,7 @@ private:
   const CudaStreams &streams_;
   CudaProgress &progress_;
   CudaTracer &tracer_;
-  const std::unique_ptr<MessageLibrary> &library_; ///< the device's
+  const std::unique_ptr<MessageLibrary> &library_; ///< owned by the device
   const Drain drain_;
 };
 

@@ -28,7 +28,7 @@ CudaProgress::~CudaProgress() {
 
 static uint64_t keyOf(const Plan &plan) { return programKey(plan.fingerprint, plan.firstCommand); }
 
-/// As all ranks find.
+/// All ranks reach the same answer.
 static bool sharesMemory(const Plan &plan) { return plan.channels != 0; }
 
 RegisteredPlan *CudaProgress::find(const Plan *plan) const {
@@ -61,7 +61,7 @@ void CudaProgress::add(std::unique_ptr<RegisteredPlan> plan) {
   current_.store(plans_.back().get(), std::memory_order_release);
 }
 
-/// The watchdog may be looking.
+/// Takes the lock, because the watchdog may be reading plans_.
 std::unique_ptr<RegisteredPlan> CudaProgress::remove(const Plan *plan) {
   auto found = llvm::find_if(plans_, [plan](const auto &each) { return each->plan == plan; });
   if (found == plans_.end() || --(*found)->users > 0)
@@ -104,21 +104,21 @@ uint32_t CudaProgress::number(uint32_t stream, Tag tag) {
   return nextNumber(stream, tag);
 }
 
-/// The number of an eager step, or of a replay.
+/// Returns the number of an eager step or of a replay.
 uint32_t CudaProgress::nextNumber(uint32_t stream, Tag tag) {
   note(tag);
   const uint32_t first = tag.plan ? tag.plan->firstCommand : 0;
   return issued_[stream].add(packStep(tag.run, first + tag.command));
 }
 
-/// Steps without a Plan have no words of their own in a graph.
+/// In a graph, steps without a Plan have no words.
 uint32_t *CudaProgress::stepOf(uint32_t stream, Tag tag) {
   StepWord *ofGraphs = streams_.isCapturing() ? of(tag.plan).steps.words : nullptr;
   return &(ofGraphs ? ofGraphs : words_)[stream].done;
 }
 
-/// On a stream of its own, which waits for the replay: on that of the replays the write would hold
-/// up the next one for 3.4 us.
+/// Writes on a separate stream, which waits for the replay: on the stream of replays, the write
+/// would delay the next one by 3.4 us.
 void CudaProgress::reportReplay(const RegisteredPlan &replayed, uint32_t run) {
   if (replayed.steps.lastWait() == kNone)
     return;
@@ -128,7 +128,8 @@ void CudaProgress::reportReplay(const RegisteredPlan &replayed, uint32_t run) {
   isReportedBeside_ = true;
 }
 
-/// Orders the stream's own reports after those that another stream makes for it: numbers only grow.
+/// Orders the stream's reports after those that another stream makes for it, because numbers must
+/// only grow.
 void CudaProgress::awaitReports(uint32_t stream) {
   if (stream == 0 && std::exchange(isReportedBeside_, false))
     streams_.putBehind(reports_, streams_.first());
@@ -157,8 +158,8 @@ Status CudaProgress::checkOverlaps() const {
   return Status::ok();
 }
 
-/// If the latest replay is over or has not begun, it can only be waiting for a peer that has begun
-/// fewer runs.
+/// If the latest replay has completed or has not begun, it can only be waiting for a peer that has
+/// begun fewer runs.
 bool CudaProgress::hasPeersThatLag(const RegisteredPlan &registered) const {
   if (!registered.begunRuns)
     return false;

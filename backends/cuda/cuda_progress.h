@@ -1,7 +1,7 @@
-//===- backends/cuda/cuda_progress.h - how far a GPU is ---------------------------------------===//
+//===- backends/cuda/cuda_progress.h - the progress of a GPU's streams ------------------------===//
 //
-// The GPU writes into host memory which signal or await of a stream was over last. Here this
-// becomes what the watchdog wants to know: which command each stream is at, and whether it waits.
+// The GPU writes to host memory which signal or await of a stream has completed last. CudaProgress
+// translates this for the watchdog: which command each stream has reached, and whether it waits.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -16,8 +16,8 @@
 
 namespace braid {
 
-/// The registered Plans of a device, and the steps that its streams are at. Called by the rank's
-/// host thread, but for publish().
+/// The registered Plans of a device, and the current steps of its streams. Called by the rank's
+/// host thread, except publish().
 class CudaProgress {
 public:
   CudaProgress(const Gpu &gpu, CudaStreams &streams) : gpu_(gpu), streams_(streams) {}
@@ -27,38 +27,39 @@ public:
 
   // -- Registered Plans. --
 
-  /// The newest registration. Null: the Plan is not registered.
+  /// Returns the newest registration of the Plan, or null if it is not registered.
   RegisteredPlan *find(const Plan *plan) const;
-  /// The same, or one without anything. Steps without a Plan (uploads) launch no kernel, so any
-  /// registration will do.
+  /// As find(), but never null: steps without a Plan (uploads) launch no kernel, so an empty
+  /// registration suffices.
   const RegisteredPlan &of(const Plan *plan) const;
-  /// One with the same steps on the same streams, of the same Plan; null: there is none.
+  /// Returns a registration of the same Plan with the same steps on the same streams, or null.
   RegisteredPlan *findSame(const RegisteredPlan &other) const;
   llvm::ArrayRef<std::unique_ptr<RegisteredPlan>> all() const { return plans_; }
   void add(std::unique_ptr<RegisteredPlan> plan);
-  /// Ends one registration, of which nothing runs any more. Null: others of this Plan remain.
+  /// Removes a registration without runs in flight. Returns null while other registrations of the
+  /// Plan remain.
   std::unique_ptr<RegisteredPlan> remove(const Plan *plan);
-  /// Remembers what is being issued, for the watchdog. Null: of no registered Plan.
+  /// Records for the watchdog which Plan is being issued. Returns null if it is not registered.
   RegisteredPlan *note(Tag tag);
-  /// The Plan that was issued last.
+  /// Returns the Plan that was issued last.
   const RegisteredPlan *current() const { return current_.load(std::memory_order_relaxed); }
 
   // -- Steps. --
 
-  /// The number that the GPU will write when this step is over.
+  /// Returns the number that the GPU will write when this step completes.
   uint32_t number(uint32_t stream, Tag tag);
-  /// The place at which it writes that.
+  /// Returns the address to which the GPU writes that number.
   uint32_t *stepOf(uint32_t stream, Tag tag);
-  /// The stream writes that this step is over.
+  /// Makes the stream write that this step is complete.
   void reportStep(uint32_t stream, Tag tag);
-  /// The same for a replay, behind it.
+  /// As reportStep(), for a replay, after it.
   void reportReplay(const RegisteredPlan &replayed, uint32_t run);
-  /// All that was issued is over.
+  /// Records that all issued work is complete.
   void noteIdle();
-  /// BadInput if runs of a Plan have overlapped.
+  /// Fails with BadInput if runs of a Plan have overlapped.
   Status checkOverlaps() const;
-  /// Writes into the job memory how far the streams are. `background`: what has failed there.
-  /// Called by the watchdog; reads and writes memory only.
+  /// Publishes the progress of the streams in the job memory. `background`: errors found in the
+  /// background. Called by the watchdog; only reads and writes memory.
   Status publish(const Status &background);
 
 private:
@@ -70,19 +71,19 @@ private:
   uint64_t nextStep(uint32_t stream, const StepsUnderWay &underWay) const;
   void publish(uint32_t stream, const StepsUnderWay &underWay, bool hasEnded);
   bool hasMoved(uint32_t stream, uint64_t &last);
-  /// The await that a step is, of a Plan that was introduced; else of none.
+  /// Returns the tag of a step that is an await of a registered Plan, otherwise an empty tag.
   Tag awaitOf(uint64_t step) const;
 
   const Gpu &gpu_;
   CudaStreams &streams_;
-  StepWord *words_ = nullptr;             ///< for eager runs, kMaxPlanStreams of them
+  StepWord *words_ = nullptr;             ///< kMaxPlanStreams words for eager runs
   std::unique_ptr<IssuedSteps[]> issued_; ///< likewise
   std::vector<std::unique_ptr<RegisteredPlan>> plans_;
   std::unordered_map<const Plan *, std::vector<RegisteredPlan *>> byPlan_; ///< the newest last
-  std::mutex mutex_; ///< held where the watchdog reads plans_, and one goes
+  std::mutex mutex_; ///< held by the watchdog to read plans_, and to remove an entry
   std::atomic<RegisteredPlan *> current_{nullptr};
-  std::atomic<uint32_t> run_{0};    ///< the last issued run of that Plan
-  uint32_t seen_[kQueueSlots] = {}; ///< steps, by the watchdog
+  std::atomic<uint32_t> run_{0};    ///< the last issued run of current_
+  uint32_t seen_[kQueueSlots] = {}; ///< steps last seen by the watchdog
   cudaStream_t reports_ = nullptr;  ///< for reports that follow replays
   bool isReportedBeside_ = false;   ///< there, since the stream of replays waited for it
 };

@@ -8,7 +8,7 @@
 
 namespace braid {
 
-/// The thread is the caller's, who may have chosen another device since.
+/// The caller may have selected another device on this thread since.
 void Gpu::enter() const {
   int current = -1;
   if (cudaGetDevice(&current) != cudaSuccess || current != number)
@@ -136,7 +136,7 @@ void CudaStreams::putAllBehindFirst() const {
     gpu_.check(cudaStreamWaitEvent(streams_[stream], handover_, 0), "cudaStreamWaitEvent");
 }
 
-/// The first stream need not have waited for what earlier runs left on others.
+/// The first stream may not have waited for work that earlier runs left on others.
 void CudaStreams::putFirstBehindAll() const {
   for (size_t stream = 1; stream < streams_.size(); ++stream)
     if (isBusy_[stream])

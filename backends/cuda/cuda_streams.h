@@ -9,22 +9,22 @@
 
 namespace braid {
 
-/// The GPU of one rank. What fails while commands are issued becomes the failure of the job.
+/// The GPU of one rank. An error while commands are issued fails the job.
 struct Gpu {
   ProcessGroup &group;
   const int64_t rank;
-  const int number; ///< CUDA's
+  const int number; ///< CUDA's device number
   const Driver *driver = nullptr;
-  bool isAbandoned = false; ///< streams still use everything, so nothing is given back
+  bool isAbandoned = false; ///< true if nothing may be released, because streams still use it
 
-  /// Makes this GPU the calling thread's.
+  /// Makes this GPU the calling thread's current device.
   void enter() const;
   void check(cudaError_t code, const char *call) const;
   void check(CUresult code, const char *call) const;
   void check(const Status &status) const;
 };
 
-/// Lets this thread make streams and events, and query them, while some stream is captured.
+/// Lets this thread create and query streams and events while a stream is being captured.
 class RelaxedCapture {
 public:
   RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
@@ -35,60 +35,61 @@ private:
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-/// The streams of eager runs, of which the first is the caller's, and those of the capture that is
-/// open, if there is one; and the events of Plans.
+/// The streams of eager runs, the first of which is the caller's; the streams of the open capture,
+/// if any; and the events of Plans.
 class CudaStreams {
 public:
   explicit CudaStreams(const Gpu &gpu) : gpu_(gpu) {}
   ~CudaStreams();
   CudaStreams(const CudaStreams &) = delete;
 
-  /// `caller` is the first stream; null: one of our own.
+  /// `caller` becomes the first stream; if null, creates one.
   Status start(cudaStream_t caller);
   Status reserve(size_t count);
-  /// As Device::callerStream.
+  /// Implements Device::callerStream.
   Result<void *> callerStream(uint32_t number);
 
-  /// A stream before whatever else the process has on its GPU: peers wait for what it does.
+  /// Creates a stream with priority over other work of the process on its GPU, because peers wait
+  /// for it.
   static Result<cudaStream_t> create();
   static Status grow(std::vector<cudaStream_t> &streams, size_t count);
 
   size_t size() const { return streams_.size(); }
   cudaStream_t first() const { return streams_[0]; }
-  /// True if the first stream is being captured, or may not be asked: CUDA's default stream, while
-  /// another one is captured.
+  /// True if the first stream is being captured, or cannot be queried: CUDA's default stream during
+  /// the capture of another stream.
   bool isFirstCaptured() const;
-  /// Work that is on the old first stream still precedes later runs, because these are issued to
-  /// the same streams of their Plan.
+  /// Work on the old first stream still precedes later runs, because these use the same streams of
+  /// their Plan.
   void replaceFirst(cudaStream_t next);
 
-  /// From now on commands are recorded on these streams; null: they run. No event counts as
-  /// recorded any more.
+  /// Records later commands on `streams`; null: runs them. Resets isRecorded() of all events.
   void recordOn(const std::vector<cudaStream_t> *streams) {
     recorded_ = streams;
     isRecorded_.assign(isRecorded_.size(), false);
   }
   bool isCapturing() const { return recorded_ != nullptr; }
-  /// The CUDA stream that takes commands of a Plan's stream now.
+  /// Returns the CUDA stream that currently represents a Plan's stream.
   cudaStream_t of(uint32_t stream) const { return (recorded_ ? *recorded_ : streams_)[stream]; }
 
-  /// The stream gets work, so it is not known to be empty.
+  /// Records that the stream may have work in flight.
   void markBusy(size_t stream) { isBusy_[stream] = true; }
   bool isBusy(size_t stream) const { return isBusy_[stream]; }
-  /// True if all are empty. True also when the GPU is lost: nothing will run any more.
+  /// Returns true if all streams are empty, or if the GPU is lost, because nothing will run any
+  /// more.
   bool isDone();
 
-  /// The event by which a stream waits for another.
+  /// Returns the event by which one stream waits for another.
   cudaEvent_t handover() const { return handover_; }
-  /// Work that is issued to `next` from now on waits for the work on `before`.
+  /// Makes later work on `next` wait for the work on `before`.
   void putBehind(cudaStream_t before, cudaStream_t next) const;
   void putAllBehindFirst() const;
   void putFirstBehindAll() const;
 
-  /// As Device::createEvents and releaseEvents.
+  /// Implement Device::createEvents and releaseEvents.
   Result<uint32_t> createEvents(uint32_t count);
   void releaseEvents(uint32_t first) { ranges_.release(first); }
-  /// True if it was recorded in this capture, or ever.
+  /// Returns true if the event was recorded, in this capture or ever.
   bool isRecorded(uint32_t event) const { return isRecorded_[event]; }
   void record(uint32_t stream, uint32_t event);
   void wait(uint32_t stream, uint32_t event) const;
@@ -96,7 +97,7 @@ public:
 private:
   const Gpu &gpu_;
   std::vector<cudaStream_t> streams_;
-  std::vector<bool> isBusy_; ///< work was issued since the stream was last seen empty
+  std::vector<bool> isBusy_; ///< true if work was issued since the stream was last empty
   const std::vector<cudaStream_t> *recorded_ = nullptr;
   std::vector<cudaStream_t> callersStreams_; ///< that callerStream() has given out; our own, but
                                              ///< for the first one if it was given to us
@@ -104,7 +105,7 @@ private:
   cudaEvent_t handover_ = nullptr;
   std::vector<cudaEvent_t> events_;
   std::vector<bool> isRecorded_;
-  EventRanges ranges_; ///< the ranges of events_ that Plans have
+  EventRanges ranges_; ///< ranges of events_ allocated to Plans
 };
 
 } // namespace braid

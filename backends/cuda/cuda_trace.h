@@ -17,9 +17,10 @@ public:
 
   void startTrace() override;
   std::vector<Span> takeTrace() override;
-  /// While tracing, commands are issued one by one, so that each has a span. In graphs none has.
+  /// While tracing, commands are issued one by one, so each has a span. Commands in graphs have
+  /// none.
   bool isTracing() const { return isTracing_ && !streams_.isCapturing(); }
-  /// The name of each origin of a Plan, for profilers.
+  /// Registers the name of each origin of a Plan for profilers.
   std::vector<nvtxStringHandle_t> registerNames(const Plan &plan) const;
 
 private:
@@ -37,13 +38,13 @@ private:
   const CudaProgress &progress_;
   const nvtxDomainHandle_t domain_;
   bool isTracing_ = false;
-  cudaEvent_t starts_[2] = {}; ///< null until there is a trace
+  cudaEvent_t starts_[2] = {}; ///< null before the first trace
   EventMoment start_;          ///< when one of them passed
   std::vector<TracedCommand> traced_;
 };
 
-/// Goes around the issue of a command: a range for profilers and, while tracing, two events, which
-/// are created on the way, so a traced run costs more.
+/// Encloses the issue of a command in a profiler range and, while tracing, in two events. These are
+/// created during the run, so a traced run is slower.
 class Issuing {
 public:
   Issuing(CudaTracer &tracer, uint32_t stream, Tag tag);
@@ -70,16 +71,16 @@ private:
 
   const Gpu &gpu_;
   CudaStreams &streams_;
-  cudaEvent_t marks_[2] = {}; ///< where it starts and stops; null until it does
+  cudaEvent_t marks_[2] = {}; ///< start and stop events; null until used
 };
 
-/// Numbers that the first stream passes.
+/// Numbered marks on the first stream.
 class CudaMarks {
 public:
   CudaMarks(const Gpu &gpu, const CudaStreams &streams) : gpu_(gpu), streams_(streams) {}
   ~CudaMarks();
   CudaMarks(const CudaMarks &) = delete;
-  /// As Device::mark and passedMarks.
+  /// Implement Device::mark and passedMarks.
   bool mark(int64_t number);
   int64_t passed();
 
@@ -90,8 +91,8 @@ private:
   };
   const Gpu &gpu_;
   const CudaStreams &streams_;
-  std::deque<Mark> marks_;        ///< not passed yet, as far as is known
-  std::vector<cudaEvent_t> free_; ///< events of others
+  std::deque<Mark> marks_;        ///< marks not known to have been passed
+  std::vector<cudaEvent_t> free_; ///< events to reuse
   int64_t passed_ = 0;
 };
 

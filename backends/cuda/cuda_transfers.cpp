@@ -35,8 +35,8 @@ Tag tagOf(Tag tag, const BatchedCommand &step) {
   return tag;
 }
 
-/// Flags that no memory operation waits for may lie with the GPU that awaits them, nearer to it
-/// and to its peers than the host's memory: the host ends waits by a flag that the kernels look at.
+/// Flags without memory operations may be in the memory of the GPU that awaits them, closer to it
+/// and to its peers than host memory: the host ends these waits by a flag that the kernels poll.
 bool hasFlagsOnDevice(TransferMode mode) {
   return mode.signals == SignalBy::Kernel ||
          (mode.signals == SignalBy::Default && mode.copies == CopyBy::Kernel);
@@ -44,8 +44,8 @@ bool hasFlagsOnDevice(TransferMode mode) {
 
 } // namespace
 
-/// Whether that GPU adds to memory of all others, as by NVLink. Nothing is known of those that this
-/// process does not see, and it sees all if there is one for each of the host's `ranks`.
+/// Returns whether the GPU can add to the memory of all others, as over NVLink. Requires that this
+/// process sees one GPU for each of the host's `ranks`, because nothing is known of other GPUs.
 static bool addsAtPeers(int device, int64_t ranks) {
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess || count < ranks)
@@ -94,7 +94,7 @@ Status CudaTransfers::planWaiting(TransferMode mode, RegisteredPlan &registered)
   return Status::ok();
 }
 
-/// The job's name in the budget is the address of this.
+/// Reserves multiprocessors. The address of this object is the job's key in the budget.
 LaunchLimits CudaTransfers::reserve(WaitingBudget::Lane lane, const RegisteredPlan &plan) {
   return limitsFor(plan.waiting, budget().reserve(this, lane, &plan, plan.waiting));
 }
@@ -110,7 +110,7 @@ void CudaTransfers::releaseWaits() {
   memory_.fillFlags(cuda::kReleasedFlag);
 }
 
-/// Graphs of the caller's may run beside other programs of this job.
+/// Callers' graphs may run concurrently with other programs of this job.
 const LaunchLimits &CudaTransfers::limitsOf(Tag tag) {
   RegisteredPlan *plan = graphs_.isInCallersCapture() ? progress_.find(tag.plan) : nullptr;
   if (!plan)
@@ -138,7 +138,7 @@ bool CudaTransfers::isByKernel(const BatchedCommand &step, Tag tag, TransferMode
   return mode.signals == SignalBy::Default && streams_.isCapturing() && !plan.waitsByMemory;
 }
 
-/// While tracing, each step is issued by itself, so that each has a span.
+/// While tracing, issues each step separately, so that each has a span.
 void CudaTransfers::issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
                                bool areDisjoint, TransferMode mode) {
   const bool isApart = tracer_.isTracing();

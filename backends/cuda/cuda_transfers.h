@@ -1,15 +1,15 @@
 //===- backends/cuda/cuda_transfers.h - copies, signals and awaits of one GPU -----------------===//
 //
-// Flags that memory operations wait for lie in host memory that the GPUs of both ranks reach. A
-// wait on such a flag can be ended by the host with a plain store, whatever the GPU's queues are
-// stuck in; on device memory it cannot: with forty streams waiting, a write from one more never
-// ran. And a signal through host memory is no slower (8.6 against 10.4 us one way). Kernels that
-// wait can look at two places: where all signals are by kernels, flags lie in device memory, and a
-// flag in host memory ends the waits.
+// Flags awaited by memory operations are in host memory that the GPUs of both ranks can access. The
+// host can release a wait for such a flag with a plain store, whatever state the GPU's queues are
+// in. It could not for device memory: with forty streams waiting, a write from one more stream
+// never ran. A signal through host memory is no slower (8.6 against 10.4 us one way). Kernels can
+// poll two locations: if kernels make all signals, flags are in device memory, and a flag in host
+// memory releases the waits.
 //
-// A flag is 0 or 1: a signal stores 1, an await waits for that and stores 0. So nothing in a
-// captured graph depends on the number of the run, and eager runs and replays share their flags. It
-// is safe because the signal of the next run never comes before the await of this one has passed;
+// A flag is 0 or 1: a signal stores 1, and an await waits for 1 and stores 0. So nothing in a
+// captured graph depends on the number of the run, and eager runs and replays share their flags.
+// This is safe because the next run's signal never arrives before this run's await has completed;
 // the checker proves that for every program.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -20,7 +20,7 @@
 
 namespace braid {
 
-/// The memory of peers, and the command batches that move data there.
+/// Peers' memory, and the command batches that copy to it.
 class CudaTransfers final : public PeerMemory {
 public:
   CudaTransfers(const Gpu &gpu, CudaMemory &memory, const CudaStreams &streams,
@@ -30,12 +30,13 @@ public:
   ~CudaTransfers() override;
   Status start();
 
-  /// Reserves multiprocessors for a Plan's kernels that wait for peers, which must leave room for
-  /// what the peers wait for. Unsupported if there are too many streams for kernels that wait.
+  /// Reserves multiprocessors for the Plan's kernels that wait for peers, and leaves room for the
+  /// work that the peers wait for. Fails with Unsupported if too many streams need waiting kernels.
   Status planWaiting(TransferMode mode, RegisteredPlan &plan) const;
   void reserveWaiting(RegisteredPlan &plan);
   void releaseWaiting(const RegisteredPlan &plan);
-  /// Ends every wait of this GPU's streams for a flag. Any thread; only stores to memory.
+  /// Releases every wait for a flag on this GPU's streams. Only stores to memory; callable from any
+  /// thread.
   void releaseWaits();
   void copyByEngine(uint32_t stream, void *dst, const void *src, int64_t bytes) const;
 
@@ -80,10 +81,10 @@ private:
   CudaProgress &progress_;
   CudaGraphs &graphs_;
   CudaTracer &tracer_;
-  uint32_t *released_ = nullptr; ///< not 0: kernels wait no longer
-  uint32_t *counters_ = nullptr; ///< CopyAndSignal::kCounters for each of kMaxPlanStreams
-  bool hasBulkCopies_ = false;   ///< the GPU has a bulk copy unit
-  bool hasPeerAtomics_ = false;  ///< it adds to flags in the memory of peers
+  uint32_t *released_ = nullptr; ///< if not 0, kernels no longer wait
+  uint32_t *counters_ = nullptr; ///< CopyAndSignal::kCounters entries for each of kMaxPlanStreams
+  bool hasBulkCopies_ = false;   ///< true if the GPU has a bulk copy unit
+  bool hasPeerAtomics_ = false;  ///< true if the GPU can add atomically to flags in peers' memory
   int processors_ = 0;
 };
 

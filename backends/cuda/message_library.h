@@ -1,4 +1,4 @@
-//===- backends/cuda/message_library.h - what sends messages between GPUs ---------------------===//
+//===- backends/cuda/message_library.h - libraries for messages between GPUs ------------------===//
 #pragma once
 
 #include "backends/cuda/memory/symmetric_memory.h"
@@ -11,31 +11,33 @@
 
 namespace braid {
 
-/// A library that moves data on a GPU's streams, as Messages asks. Functions are called by the
-/// rank's host thread, unless they say something else.
+/// A library that executes Messages on a GPU's streams. The rank's host thread calls its functions,
+/// unless noted otherwise.
 class MessageLibrary {
 public:
   virtual ~MessageLibrary() = default;
-  /// As Messages::openTeams and describe.
+  /// Implement Messages::openTeams and describe.
   virtual Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control,
                            TransferMode mode) = 0;
   virtual std::string describe(TransferMode mode) = 0;
-  /// As Messages::group and collective, on a stream that may be being captured, by what openTeams()
-  /// has made for these `ctas`. A failure is the job's.
+  /// Implement Messages::group and collective on a stream, which may be in capture, with the
+  /// communicators that openTeams() has created for these `ctas`. A failure fails the job.
   virtual Status group(cudaStream_t stream, llvm::ArrayRef<MessageArgs> messages, Ctas ctas) = 0;
   virtual Status collective(cudaStream_t stream, const CollectiveArgs &args, Ctas ctas) = 0;
 
-  /// Memory of this library: Nccl, which all ranks reach, or NcclRegistered. Collective; blocks.
-  /// Goes before close().
+  /// Creates the library's memory: Nccl, which all ranks can access, or NcclRegistered. Collective;
+  /// blocks. Destroy it before close().
   virtual Result<std::unique_ptr<SymmetricMemory>> symmetricMemory(MemoryFrom from,
                                                                    ControlPlane &control) = 0;
 
-  /// An error that happened in the background, or Ok. Any thread may call it.
+  /// Returns an error that occurred in the background, or Ok. Callable from any thread.
   virtual Status error() = 0;
-  /// Ends whatever is in flight, soon. Returns at once. Any thread, any number of times.
+  /// Makes everything in flight end soon, and returns at once. Callable from any thread,
+  /// repeatedly.
   virtual void abort() = 0;
-  /// Gives everything back: nothing is in flight, and no graph holds what was captured. Collective,
-  /// unless aborted. TimedOut if that takes longer; what is left then stays to the process's end.
+  /// Releases all resources. Requires that nothing is in flight, and that no graph holds captured
+  /// operations. Collective, unless aborted. Fails with TimedOut after `atMost`; the remaining
+  /// resources then stay until the process ends.
   virtual Status close(std::chrono::milliseconds atMost) = 0;
 };
 

@@ -1,7 +1,7 @@
-//===- backends/cuda/registered_plan.h - what a GPU keeps for a Plan --------------------------===//
+//===- backends/cuda/registered_plan.h - a GPU's resources for a Plan -------------------------===//
 //
-// The resources of runs in graphs (workspaces of GEMMs, counters of kernels) belong to the Plan,
-// because a caller may replay a graph beside other programs.
+// The resources of runs in graphs (GEMM workspaces, kernel counters) belong to the Plan, because a
+// caller may replay a graph concurrently with other programs.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -19,40 +19,41 @@
 
 namespace braid {
 
-/// Graphs that are not destroyed; CUDA's thread that counts them down may outlive the device.
+/// Number of graphs that have not been destroyed. CUDA's thread that decrements it may outlive the
+/// device.
 using GraphCount = std::shared_ptr<std::atomic<int64_t>>;
 
-/// Commands of a Plan that follow one another.
+/// Consecutive commands of a Plan.
 struct StepRange {
-  uint32_t begin = 0, end = 0; ///< half open; empty: none
+  uint32_t begin = 0, end = 0; ///< half-open; empty: no commands
   bool contains(uint32_t command) const { return command >= begin && command < end; }
 };
 
-/// The resources that runs in graphs use while they run.
+/// The resources of runs in graphs.
 struct ForGraphs {
-  void *memory = nullptr; ///< all of it but the guard's report
+  void *memory = nullptr; ///< all of it except the guard's report
   cuda::RunGuard guard;
-  uint32_t *counters = nullptr;      ///< CopyAndSignal::kCounters for each stream
-  std::vector<Workspace> workspaces; ///< one for each stream
-  std::vector<void *> larger;        ///< memory of those that have grown
+  uint32_t *counters = nullptr;      ///< CopyAndSignal::kCounters entries per stream
+  std::vector<Workspace> workspaces; ///< one per stream
+  std::vector<void *> larger;        ///< memory of workspaces that have grown
 };
 
 /// The state of a registered Plan on this device.
 struct RegisteredPlan {
   explicit RegisteredPlan(const Plan &itsPlan);
 
-  /// Takes memory for runs in graphs: the counts of the guard, those of kernels that copy and
-  /// signal, and the workspaces of GEMMs, for each stream.
+  /// Allocates memory for runs in graphs: the guard's counts, the counters of kernels that copy and
+  /// signal, and a GEMM workspace for each stream.
   Status allocateForGraphs(CudaMemory &memory, const Gemms &gemms);
-  /// A GEMM that was measured since may need more. Graphs that are recorded keep the memory that
-  /// they have.
+  /// Enlarges the workspaces if a GEMM measured since needs more. Recorded graphs keep using the
+  /// old memory.
   Status growWorkspaces(CudaMemory &memory, const Gemms &gemms);
   void releaseForGraphs(CudaMemory &memory) const;
   int64_t workspaceBytes() const;
 
-  /// True while a run of a graph of the caller's, or one beside such graphs, is under way.
+  /// True while a run is in flight in a caller's graph, or concurrently with such graphs.
   bool isRunning() const;
-  /// The number of guarded runs that have ended, modulo 2^32.
+  /// Returns the number of guarded runs that have ended, modulo 2^32.
   uint32_t endedRuns() const;
   bool hasOverlapped() const;
   void countBegun(uint64_t runs) const;
@@ -65,22 +66,27 @@ struct RegisteredPlan {
 
   const Plan *plan;
   GraphSteps steps;
-  /// The number of runs that this rank has started, which peers compare with theirs. Null if no
-  /// rank waits for peer memory, or if there is no free slot for the counter.
+  /// Number of runs that this rank has started, which peers compare with theirs. Null if no rank
+  /// waits for peer memory, or if there is no free slot for the counter.
   std::atomic<uint64_t> *begunRuns = nullptr;
-  uint32_t users = 1;                    ///< registrations
-  Ctas ctas = {};                        ///< for its messages, as registered last
+  uint32_t users = 1;                    ///< number of registrations
+  Ctas ctas = {};                        ///< CTAs for its messages, from the last registration
   std::vector<nvtxStringHandle_t> names; ///< the name of each origin, for profilers
   WaitingKernels waiting;
-  LaunchLimits limits;                        ///< for runs that Braid orders
-  std::optional<LaunchLimits> limitsInGraphs; ///< for callers' graphs, since the first capture
-  bool waitsByMemory = false;                 ///< too many streams for kernels that wait
-  StepRange lastSteps;                        ///< by which a run in a caller's graph ends
-  std::vector<bool> isUsed;                   ///< each stream
-  bool isInCallersGraph = false;              ///< so its runs are guarded from now on
-  uint32_t ended = 0;                         ///< guarded runs, as the watchdog saw last
-  std::atomic<bool> isLaunched{false};        ///< graphs of our own, since all was known to be over
-  std::atomic<uint32_t> guarded{0};           ///< runs of which the host told the guard
+  LaunchLimits limits;                        ///< for runs that Braid issues
+  std::optional<LaunchLimits> limitsInGraphs; ///< for callers' graphs; set by the first capture
+  /// true if there are too many streams for waiting kernels
+  bool waitsByMemory = false;
+  StepRange lastSteps;      ///< steps that end a run in a caller's graph
+  std::vector<bool> isUsed; ///< by stream
+  /// true once a caller's graph has a run; later runs are guarded
+  bool isInCallersGraph = false;
+  /// guarded runs that had ended when the watchdog last looked
+  uint32_t ended = 0;
+  /// true if Braid's own graphs were launched since all work was known to be complete
+  std::atomic<bool> isLaunched{false};
+  /// number of runs that the host has announced to the guard
+  std::atomic<uint32_t> guarded{0};
   uint32_t ofCallers = 0; ///< runs that graphs of the caller's have begun, likewise
   GraphCount callersGraphs = std::make_shared<std::atomic<int64_t>>(0); ///< with its runs
   ForGraphs ofGraphs;

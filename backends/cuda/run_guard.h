@@ -1,14 +1,14 @@
-//===- backends/cuda/run_guard.h - notices runs of one program that overlap -------------------===//
+//===- backends/cuda/run_guard.h - detects overlapping runs of one program --------------------===//
 //
-// Runs of a program share its flags and buffers, so they must follow one another. Braid orders
-// those that it issues; graphs that hold runs are launched by the caller, at any time and on any
-// stream. So runs are counted on the GPU, where they begin and where they end. A run that begins
-// while an earlier one has not ended is reported to the host.
+// Runs of a program share its flags and buffers, so they must not overlap. Braid orders the runs
+// that it issues, but callers launch graphs that contain runs at any time and on any stream. So the
+// GPU counts the beginning and the end of each run, and reports to the host a run that begins while
+// an earlier one has not ended.
 //
-// In a caller's graph the first and the last kernel that signal or wait for peers count
-// (copy_and_signal.h): kernels that only count would take 2 to 3 us of each run. A run that has no
-// such kernel, and a run that is issued beside a caller's graph, begins and ends with a kernel that
-// counts.
+// In a caller's graph, the first and the last kernel that signal or wait for peers do the counting
+// (copy_and_signal.h): separate kernels would take 2 to 3 us of each run. A run without such
+// kernels, and a run that is issued concurrently with a caller's graph, begins and ends with a
+// separate counting kernel.
 //
 // Compiled by nvcc and by the host's compiler; names no fmt or LLVM type.
 //
@@ -21,18 +21,18 @@
 
 namespace braid::cuda {
 
-/// In the host's memory: written by the GPU, read by the host.
+/// A report in host memory, written by the GPU and read by the host.
 struct RunReport {
-  uint32_t begun, ended; ///< runs, modulo 2^32
-  uint32_t overlapped;   ///< not 0: some did
+  uint32_t begun, ended; ///< number of runs, modulo 2^32
+  uint32_t overlapped;   ///< not 0 if runs have overlapped
 };
 
 struct RunGuard {
-  uint32_t *counts = nullptr; ///< two in the GPU's memory, 0 at first: runs begun, and ended
+  uint32_t *counts = nullptr; ///< in GPU memory, initially 0: number of runs begun and ended
   RunReport *report = nullptr;
 };
 
-/// Kernels that only count. A run begins, or ends, when the stream gets here.
+/// Launches kernels that only count the beginning or the end of a run, in stream order.
 void launchRunBegin(cudaStream_t stream, RunGuard guard);
 void launchRunEnd(cudaStream_t stream, RunGuard guard);
 

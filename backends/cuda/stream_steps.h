@@ -1,8 +1,7 @@
-//===- backends/cuda/stream_steps.h - which step a stream of a GPU is at ----------------------===//
+//===- backends/cuda/stream_steps.h - the current step of a GPU's stream ----------------------===//
 //
-// A step is a command that the GPU tells of when it is over: a signal, an await, or a message. Here
-// are the rules by which words that the GPU writes become what the watchdog wants to know. Names
-// nothing of CUDA's.
+// A step is a command whose completion the GPU reports: a signal, an await, or a message. This file
+// interprets the words that the GPU writes for the watchdog. It does not depend on CUDA.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -19,21 +18,21 @@
 namespace braid {
 
 /// A stream's progress, in memory that the GPU writes and the host reads: the number of the last
-/// step that is over. Eager steps are numbered 1, 2, ... as they are issued. Steps in a Plan's
-/// graphs have the number 1 + their command, because replays write what was recorded.
+/// completed step. Eager steps are numbered 1, 2, ... in issue order. A step in a Plan's graph has
+/// the number 1 + its command, because replays write the recorded value.
 struct StepWord {
   uint32_t done;
   uint32_t padding[15];
 };
 
-/// A word that the GPU writes.
+/// Reads a word that the GPU writes.
 inline uint32_t look(uint32_t &word) {
   return std::atomic_ref<uint32_t>(word).load(std::memory_order_relaxed);
 }
 
-/// Is the command over only when a peer has done its part?
+/// True if the command completes only when a peer has done its part.
 bool waitsForPeers(CommandKind kind);
-/// Is the command a step?
+/// True if the command is a step.
 inline bool isStep(CommandKind kind) { return kind == CommandKind::Signal || waitsForPeers(kind); }
 
 /// A step of a run: run << 32 | Plan::firstCommand + command.
@@ -41,20 +40,19 @@ inline constexpr uint64_t kNoStep = ~uint64_t(0);
 constexpr uint64_t packStep(uint32_t run, uint32_t command) {
   return uint64_t(run) << 32 | command;
 }
-/// Plan::firstCommand + command, of a step.
+/// Returns Plan::firstCommand + command of a step.
 constexpr uint32_t commandOf(uint64_t step) { return static_cast<uint32_t>(step); }
 using Steps = llvm::SmallVector<uint64_t, 4>;
 
-/// The steps that were issued to a stream last, and eagerly. The host thread writes, the watchdog
-/// reads.
+/// The last eager steps of a stream. The host thread writes, the watchdog reads.
 class IssuedSteps {
 public:
-  /// Returns the number that the GPU is to write.
+  /// Returns the number that the GPU will write for the step.
   uint32_t add(uint64_t step);
-  /// Appends the steps that the stream may be executing: none if all are over, else the first that
-  /// is not over, or all that are kept if that one is not among them.
+  /// Appends the steps that the stream may be executing: none if all are complete, otherwise the
+  /// first incomplete one, or all that are kept if that one is no longer among them.
   void appendNext(StepWord &word, Steps &steps) const;
-  /// The last one that is over, or kNoStep; also if it is not kept any more.
+  /// Returns the last completed step, or kNoStep, also if that step is no longer kept.
   uint64_t last(StepWord &word) const;
 
   static constexpr uint32_t kKept = 256;
@@ -64,21 +62,21 @@ private:
   std::atomic<uint64_t> steps_[kKept] = {}; ///< by number
 };
 
-/// The steps of a Plan, and how far its runs in graphs are, which follow one another.
+/// The steps of a Plan, and the progress of its runs in graphs, which do not overlap.
 class GraphSteps {
 public:
   explicit GraphSteps(const Plan &plan);
 
-  /// The same steps on the same streams?
+  /// True if both have the same steps on the same streams.
   bool isOfSame(const GraphSteps &other) const { return commands_ == other.commands_; }
   size_t streams() const { return commands_.size(); }
-  /// In issue order.
+  /// Returns the commands of a stream in issue order.
   llvm::ArrayRef<uint32_t> commands(size_t stream) const { return commands_[stream]; }
   /// Does the first step wait for nobody, so that it shows at once that a run has begun? If it is
   /// the only one of its stream, later runs write the same there: a stream that begins with a wait
   /// may then stand unseen, if the peers have begun as many runs.
   bool showsItsBeginning() const { return showsItsBeginning_; }
-  /// The last one that waits for peers, of all streams; kNone: none does.
+  /// Returns the last step, over all streams, that waits for peers, or kNone.
   uint32_t lastWait() const { return lastWait_; }
 
   /// Is a stream between its first step and its last one? A word is written by every run alike, so
@@ -89,12 +87,12 @@ public:
   /// the next. kNoStep: none, or a first one that waits for nobody, so that what is in front of it
   /// takes the time.
   uint64_t next(size_t stream) const;
-  /// The last one that is over, or kNoStep.
+  /// Returns the last completed step, or kNoStep.
   uint64_t last(size_t stream) const;
-  /// Has a step of the stream ended since this was asked last? Asked by the watchdog only.
+  /// Returns true if a step of the stream has completed since the last call. For the watchdog only.
   bool hasMoved(size_t stream);
 
-  StepWord *words = nullptr;    ///< one for each stream, written by the GPU
+  StepWord *words = nullptr;    ///< one per stream, written by the GPU
   std::atomic<uint32_t> run{1}; ///< the last one launched, or when the caller's was recorded
 
 private:
@@ -110,8 +108,8 @@ private:
 
 /// Programs with runs in graphs that are under way.
 struct StepsUnderWay {
-  llvm::SmallVector<const GraphSteps *, 4> within; ///< the GPU is in the middle of them
-  llvm::SmallVector<const GraphSteps *, 4> before; ///< it has perhaps not come to them
+  llvm::SmallVector<const GraphSteps *, 4> within; ///< programs with a run in progress
+  llvm::SmallVector<const GraphSteps *, 4> before; ///< programs whose run may not have begun
 };
 
 /// The step that a stream is executing, or kNoStep. If the GPU is in the middle of a run,

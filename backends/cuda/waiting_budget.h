@@ -1,8 +1,8 @@
-//===- backends/cuda/waiting_budget.h - multiprocessors that kernels may wait on --------------===//
+//===- backends/cuda/waiting_budget.h - multiprocessors on which kernels may wait -------------===//
 //
 // A kernel that waits for a peer keeps GEMMs off its multiprocessors, and the peer may be waiting
-// for one of these GEMMs. So whatever waits on a GPU at the same time must leave room, and all jobs
-// of a process share one budget for each GPU.
+// for one of these GEMMs. So kernels that wait concurrently must leave room, and all jobs of a
+// process share one budget per GPU.
 //
 // Programs of one lane never run at once, so a lane holds what its largest program needs. A job has
 // two lanes: the runs that Braid orders, and those in graphs of the caller's, who orders their
@@ -26,10 +26,10 @@
 
 namespace braid {
 
-/// The kernels of a program that may wait for peers at the same time: one on each stream.
+/// The kernels of a program that may wait for peers concurrently: one per stream.
 struct WaitingKernels {
-  int working = 0;     ///< kernels among them that also copy or add
-  int onlyWaiting = 0; ///< kernels of a single warp
+  int working = 0;     ///< kernels that also copy or add
+  int onlyWaiting = 0; ///< kernels of a single warp, which only wait
   int workers = 0;     ///< blocks of a working kernel at most, besides the one that coordinates
 
   int wanted() const { return working * (1 + workers) + onlyWaiting; }
@@ -40,7 +40,7 @@ WaitingKernels waitingKernels(const Plan &plan, TransferMode mode);
 /// Bounds on the launches of a program.
 struct LaunchLimits {
   cuda::CopyAndSignalBlocks blocks;
-  bool waitsApart = false; ///< kernels that copy or add must not wait for peers
+  bool waitsApart = false; ///< true if kernels that copy or add must not wait for peers
 };
 /// Divides multiprocessors among the streams.
 LaunchLimits limitsFor(const WaitingKernels &kernels, int multiprocessors);
@@ -48,16 +48,16 @@ LaunchLimits limitsFor(const WaitingKernels &kernels, int multiprocessors);
 /// Thread-safe.
 class WaitingBudget {
 public:
-  /// The budget that all jobs of this process share for the GPU with that number.
+  /// Returns the budget that all jobs of this process share for this GPU.
   static WaitingBudget &ofDevice(int device, int multiprocessors);
   explicit WaitingBudget(int multiprocessors);
 
   enum class Lane { Ordered, CallersGraphs };
-  /// Reserves multiprocessors for the waiting kernels of `program`, a name that no other program
-  /// has. Returns how many: up to `kernels.wanted()`, and never less than `kernels.least()`. If the
-  /// program has some in that lane already, it keeps the larger number.
+  /// Reserves multiprocessors for the waiting kernels of `program`, a unique key. Returns their
+  /// number: at most `kernels.wanted()`, and never less than `kernels.least()`. If the program
+  /// already has a reservation in that lane, it keeps the larger one.
   int reserve(const void *job, Lane lane, const void *program, const WaitingKernels &kernels);
-  /// Gives back what a program has, in both lanes. None of its kernels run any more.
+  /// Releases the program's reservations in both lanes. None of its kernels may still run.
   void release(const void *program);
 
 private:
@@ -69,10 +69,10 @@ private:
   };
   int leftFor(const Reservation &wanted) const;
 
-  const int most_;  ///< for one program
-  const int total_; ///< for all lanes
+  const int most_;  ///< maximum for one program
+  const int total_; ///< total over all lanes
   std::mutex mutex_;
-  std::vector<Reservation> reservations_; ///< under mutex_
+  std::vector<Reservation> reservations_; ///< guarded by mutex_
 };
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- backends/nccl/communicator.h - the ranks of a team, connected --------------------------===//
+//===- backends/nccl/communicator.h - the communicator of a team ------------------------------===//
 #pragma once
 
 #include "backends/nccl/nccl_library.h"
@@ -11,33 +11,34 @@
 
 namespace braid::nccl {
 
-/// The time limit for NCCL's background work, and what ends it early.
+/// The time limit for NCCL's background work, and the condition that ends it early.
 struct Patience {
   std::chrono::milliseconds timeout{60000};
-  std::function<bool()> isAborted = [] { return false; }; ///< any thread
+  std::function<bool()> isAborted = [] { return false; }; ///< callable from any thread
 };
 
-/// A communicator that does not block. Calls are made by one thread, but for error() and abort().
+/// A non-blocking communicator. All calls must come from one thread, except error() and abort().
 class Communicator {
 public:
-  /// The communicator of member `position` of `members`. Collective; blocks until all members have
-  /// made this call. All pass the same `ctas`, whose policy the library must support.
+  /// Creates the communicator of member `position` of `members`. Collective: blocks until all
+  /// members have made this call. All members must pass the same `ctas`, whose policy the library
+  /// must support.
   static Result<std::unique_ptr<Communicator>> create(const Library &library, const UniqueId &id,
                                                       int position, int members, Ctas ctas,
                                                       const Patience &patience);
-  /// Gives nothing back: close() or abort() comes before.
+  /// Releases nothing: call close() or abort() first.
   ~Communicator() = default;
 
   Comm *get() const { return comm_.load(); }
-  /// The outcome of a call that returned `code`. Waits while the call is in progress; after
-  /// prepare, that is no wait for a peer. `call` is its name.
+  /// Returns the outcome of a call that returned `code`. Waits while the call is in progress; once
+  /// prepare is complete, that never waits for a peer. `call` is its name for messages.
   Status finish(Code code, const char *call) const;
-  /// An error that the library found by itself. Any thread.
+  /// Returns an asynchronous error of the library. Callable from any thread.
   Status error() const;
-  /// Collective: all members close, while none has anything in flight.
+  /// Collective: all members close, with nothing in flight.
   Status close();
-  /// Ends whatever is in flight, and the communicator. May block for ever while a graph holds what
-  /// it has captured. Any thread; once.
+  /// Ends all operations in flight, and the communicator. May block forever while a graph holds
+  /// captured operations. Callable once, from any thread.
   void abort();
 
 private:

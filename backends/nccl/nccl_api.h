@@ -1,8 +1,7 @@
-//===- backends/nccl/nccl_api.h - the part of NCCL's interface that is used -------------------===//
+//===- backends/nccl/nccl_api.h - the subset of NCCL's interface in use -----------------------===//
 //
-// Declared here, so that neither NCCL nor its header is needed to build: the library is opened at
-// run time. Values and layouts are those of NCCL 2.19, or of the version named, which later ones
-// keep.
+// Declared here, so building needs neither NCCL nor its header: the library is opened at run time.
+// Values and layouts are those of NCCL 2.19, or of the version named; later versions keep them.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -32,8 +31,8 @@ struct UniqueId {
   char bytes[128];
 };
 
-/// ncclConfig_t of 2.27. A library reads as much as `size` says and it knows itself, and takes the
-/// rest as undefined.
+/// ncclConfig_t of 2.27. A library reads the fields that it knows within `size`, and treats the
+/// others as undefined.
 struct Config {
   static constexpr int kUndefined = INT_MIN;
   size_t size = sizeof(Config);
@@ -56,12 +55,12 @@ struct Config {
 constexpr int kEfficiency = 1; ///< NCCL_CTA_POLICY_EFFICIENCY, of 2.27
 constexpr int kZero = 2;       ///< NCCL_CTA_POLICY_ZERO, of 2.28.3
 
-struct Comm;   ///< the library's
-struct Window; ///< the library's
+struct Comm;   ///< ncclComm
+struct Window; ///< ncclWindow
 
 constexpr int kSymmetricWindow = 1; ///< NCCL_WIN_COLL_SYMMETRIC
 
-/// Entry points, without the prefix `nccl`. NAME(result, name, arguments)
+/// Entry points without the prefix `nccl`: NAME(result, name, arguments).
 #define BRAID_NCCL_FUNCTIONS(NAME)                                                                 \
   NAME(Code, GetVersion, (int *))                                                                  \
   NAME(Code, GetUniqueId, (UniqueId *))                                                            \
@@ -86,13 +85,14 @@ constexpr int kSymmetricWindow = 1; ///< NCCL_WIN_COLL_SYMMETRIC
   NAME(Code, CommRegister, (Comm *, void *, size_t, void **))                                      \
   NAME(Code, CommDeregister, (Comm *, void *))
 
-/// The same: windows, of 2.27, and of 2.29 where a peer's lies. Null in an older library.
+/// Entry points for windows, from 2.27 on, and for their peer addresses, from 2.29 on; null in an
+/// older library.
 #define BRAID_NCCL_WINDOW_FUNCTIONS(NAME)                                                          \
   NAME(Code, CommWindowRegister, (Comm *, void *, size_t, Window **, int))                         \
   NAME(Code, CommWindowDeregister, (Comm *, Window *))                                             \
   NAME(Code, GetPeerDevicePointer, (Window *, size_t, int, void **))
 
-/// The library's functions, at members that are named without its prefix.
+/// The library's functions, as members named without the prefix.
 struct Functions {
 #define BRAID_NCCL_MEMBER(Result, Name, Arguments) Result(*Name) Arguments = nullptr;
   BRAID_NCCL_FUNCTIONS(BRAID_NCCL_MEMBER)

@@ -19,12 +19,13 @@
 namespace braid {
 namespace {
 
-/// Asks for 32 hardware queues. With the driver's default of eight all times were longer and varied
-/// by 20 % and more, even those of a GEMM alone (backends/cuda/README.md). The driver reads the
-/// variable when the process first uses a GPU.
+/// Requests 32 hardware queues. With the driver's default of eight, all times were longer and
+/// varied by 20 % and more, even those of a GEMM alone (backends/cuda/README.md). The driver reads
+/// the variable when the process first uses a GPU.
 void askForQueues() { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0); }
 
-/// The number of queues that the driver is expected to give: one if the variable is no number.
+/// Returns the number of queues that the driver is expected to create; 1 if the variable is not a
+/// number.
 uint32_t queuesAskedFor() {
   uint32_t queues = 0;
   const bool isNumber =
@@ -32,7 +33,7 @@ uint32_t queuesAskedFor() {
   return isNumber ? std::clamp(queues, 1u, 32u) : 1;
 }
 
-/// "error", or "version" (2.28.3), "number" (22803) and "file".
+/// Returns "error", or "version" (2.28.3), "number" (22803) and "file".
 BackendFacts ncclFacts() {
   const Result<const nccl::Library *> library = nccl::Library::load();
   if (!library)
@@ -42,7 +43,7 @@ BackendFacts ncclFacts() {
           {"file", (*library)->file}};
 }
 
-/// As joinCuda(), and Plans may send messages.
+/// As joinCuda(), with support for Plans that send messages.
 Result<std::unique_ptr<Cluster>> join(const ClusterOptions &options, std::unique_ptr<Client> client,
                                       const char *backend) {
   const Result<bool> mayShare = isOn(processEnvironment(), "BRAID_SHARE_GPUS", false);
@@ -50,10 +51,11 @@ Result<std::unique_ptr<Cluster>> join(const ClusterOptions &options, std::unique
     return client->fail(mayShare.status());
   if (*mayShare)
     setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", /*overwrite=*/0); // else it refuses
-  // The bytes that go to another host at a time. With 128 KiB, NCCL's default, sends over sockets
-  // are slower than its collectives. On two GPUs, NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 shows it:
-  // braid bench gather-matmul --backend nccl --shapes 4096x64x8192
-  //   --impl 'gather,gather;transfers=collective'
+  // Number of bytes sent to another host at a time. With 128 KiB, NCCL's default, sends over
+  // sockets are slower than its collectives. On two GPUs, NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1
+  // reproduces it:
+  //   braid bench gather-matmul --backend nccl --shapes 4096x64x8192
+  //     --impl 'gather,gather;transfers=collective'
   setenv("NCCL_P2P_NET_CHUNKSIZE", "524288", /*overwrite=*/0);
   auto makeMessages = [number = client->rank()](const RankGroup &group) {
     return std::make_unique<nccl::NcclMessages>(
@@ -68,7 +70,7 @@ Result<std::unique_ptr<Cluster>> joinGpus(const ClusterOptions &options,
   return join(options, std::move(client), "cuda");
 }
 
-/// Opens NCCL first.
+/// Opens NCCL before it joins.
 Result<std::unique_ptr<Cluster>> joinNccl(const ClusterOptions &options,
                                           std::unique_ptr<Client> client) {
   if (options.reproducible)

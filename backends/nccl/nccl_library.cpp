@@ -34,8 +34,8 @@ Result<Opened> openFile(const std::string &file) {
   return unsupported("NCCL: expected a library in {}, got '{}'", file, loaderError());
 }
 
-/// The library that the process has already comes first, for two in one process would not know each
-/// other.
+/// Prefers a library that the process has already loaded: two copies in one process would not share
+/// state.
 Result<Opened> find() {
   if (const std::string file = valueOf(kVariable); !file.empty())
     return openFile(file);

@@ -8,27 +8,27 @@
 
 namespace braid::nccl {
 
-/// A loaded NCCL. Stays loaded until the process ends.
+/// A loaded NCCL, which stays loaded until the process ends.
 struct Library {
   Functions call;
-  int version = 0;  ///< as ncclGetVersion: 21903 for 2.19.3
-  std::string file; ///< the file it was loaded from
+  int version = 0;  ///< in the format of ncclGetVersion: 21903 for 2.19.3
+  std::string file; ///< the file from which it was loaded
 
-  /// Opens, once in a process, the library that BRAID_NCCL_LIBRARY names; or, without that, the one
-  /// that the process has already, or else libnccl.so.2 where the loader looks, or in
-  /// nvidia/nccl/lib of the folders that BRAID_SITE_PACKAGES lists. Unsupported, in one line, if
-  /// there is none, if it cannot be loaded, is older than 2.19, or lacks an entry point. From then
-  /// on NCCL_NVLS_ENABLE is 0; a user who has set it to something else is refused.
+  /// Opens, once per process, the library that BRAID_NCCL_LIBRARY names; otherwise the one that the
+  /// process has already loaded, libnccl.so.2 on the loader's path, or nvidia/nccl/lib in the
+  /// folders that BRAID_SITE_PACKAGES lists. Fails with Unsupported, and a one-line message, if
+  /// there is no library, or if it cannot be loaded, is older than 2.19, or lacks an entry point.
+  /// Sets NCCL_NVLS_ENABLE to 0; fails if the user has set it to another value.
   static Result<const Library *> load();
-  /// The same from this file, each time anew.
+  /// As load(), but opens `file`, on every call.
   static Result<Library> open(const std::string &file);
 };
 
-/// Sets NCCL_NVLS_ENABLE, so that the library starts without NVLink multicast. Unsupported if the
-/// user has asked for it.
+/// Sets NCCL_NVLS_ENABLE so that the library does not use NVLink multicast. Fails with Unsupported
+/// if the user has enabled it.
 Status keepMulticastOff();
 
-/// "2.19.3"
+/// Returns "2.19.3" for 21903.
 std::string versionText(int version);
 
 } // namespace braid::nccl

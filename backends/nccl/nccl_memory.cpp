@@ -51,8 +51,8 @@ Status OwnMemory::registerWith(const Communicator &communicator) {
   return Status::ok();
 }
 
-/// On a communicator that does not block the library says of a window at once that all went well,
-/// and goes on in the background; it writes the window's address when that is over.
+/// On a non-blocking communicator, the library reports success at once and registers the window in
+/// the background; it writes the window's address when it has finished.
 Status OwnMemory::registerIt(const Communicator &communicator, const Allocation &memory,
                              Handle &handle) {
   if (from_ != MemoryFrom::Nccl)
@@ -127,7 +127,7 @@ Result<void *> NcclMemory::allocate(size_t bytes) {
   return base;
 }
 
-/// Older libraries cannot tell the host where peers' memory is.
+/// Older libraries cannot return the address of peers' memory to the host.
 Result<std::string> NcclMemory::exportMemory(void *base) {
   if (from_ != MemoryFrom::Nccl)
     return unsupported("memory '{}': expected messages, for peers do not reach it", name(from_));

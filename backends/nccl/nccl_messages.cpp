@@ -47,7 +47,7 @@ Operator operatorOf(const CollectiveArgs &args) {
   llvm_unreachable("covered above");
 }
 
-/// The text that a rank sends if it has a library.
+/// The message from a rank that has a library.
 constexpr const char *kFound = "found";
 
 size_t count(int64_t bytes, DType dtype) { return static_cast<size_t>(bytes / sizeOf(dtype)); }
@@ -56,7 +56,7 @@ int positionOf(llvm::ArrayRef<int64_t> team, int64_t rank) {
   return static_cast<int>(llvm::find(team, rank) - team.begin());
 }
 
-/// Calls between the two are one operation. The first failure is that of all.
+/// Fuses the enclosed calls into one operation, which fails with the first error.
 class Group {
 public:
   Group(const Functions &call, const Communicator &communicator)
@@ -67,7 +67,7 @@ public:
     code_ = code;
     last_ = call;
   }
-  /// Ends the group in any case: the library counts how many are open.
+  /// Always ends the group, because the library counts open groups.
   Status end() {
     const Code ended = call_.GroupEnd();
     if (code_ != Code::Success && code_ != Code::InProgress)
@@ -86,7 +86,7 @@ private:
 
 NcclMessages::NcclMessages(Loader load, int64_t rank, Patience patience)
     : load_(std::move(load)), rank_(rank), patience_(std::move(patience)) {
-  // Waits for a peer end when the job is aborted, or this object alone.
+  // Waits for a peer end when the job, or this object, is aborted.
   patience_.isAborted = [shared = std::weak_ptr(shared_), outer = std::move(patience_.isAborted)] {
     const std::shared_ptr<Shared> held = shared.lock();
     return !held || held->isAborted || outer();
@@ -127,13 +127,13 @@ Status NcclMessages::checkVersion(llvm::ArrayRef<Team> teams, CtaPolicy policy) 
                      versionText(library_->version), library_->file);
 }
 
-/// Null: none was asked for, or it has gone.
+/// Returns null if no memory of this kind was requested, or if it no longer exists.
 std::shared_ptr<OwnMemory> NcclMessages::memoryFrom(MemoryFrom from) const {
   const auto found = memories_.find(from);
   return found == memories_.end() ? nullptr : found->second.lock();
 }
 
-/// All members come here in the same order of teams, so that none waits for one that waits.
+/// All members call this in the same order of teams, which rules out circular waits.
 Status NcclMessages::registerWith(const Team &team, TransferMode mode) {
   const std::shared_ptr<OwnMemory> memory = memoryFrom(mode.memory);
   if (!memory || !llvm::is_contained(team, rank_))
@@ -152,7 +152,8 @@ std::string NcclMessages::describe(TransferMode mode) {
                      name(mode.ctas.policy));
 }
 
-/// All ranks have a library, or none goes on: the others would wait for one that has none.
+/// Fails on all ranks unless every rank has a library: otherwise the others would wait for a rank
+/// without one.
 Status NcclMessages::load(ControlPlane &control) {
   const Result<const Library *> mine = load_();
   const std::vector<std::string> all =
@@ -165,8 +166,8 @@ Status NcclMessages::load(ControlPlane &control) {
   return Status::ok();
 }
 
-/// The first member makes up a number, by which the members find each other. One that cannot says
-/// so to all, for they wait for it.
+/// The first member creates the unique id with which the members find each other. If it fails, it
+/// tells all members, because they wait for the id.
 Status NcclMessages::open(const Team &team, Ctas ctas, ControlPlane &control) {
   if (shared_->communicators.count({team, ctas}))
     return Status::ok();
@@ -251,7 +252,7 @@ Status NcclMessages::collective(cudaStream_t stream, const CollectiveArgs &args,
   llvm_unreachable("covered above");
 }
 
-/// An alltoall, which older versions have not got: the own block, too, is sent and received.
+/// Emulates alltoall, which older versions lack: the own block is sent and received, too.
 Status NcclMessages::exchange(const Communicator &communicator, cudaStream_t stream,
                               const CollectiveArgs &args) const {
   const int members = static_cast<int>(args.team.size());
@@ -282,7 +283,7 @@ Result<std::unique_ptr<SymmetricMemory>> NcclMessages::symmetricMemory(MemoryFro
                     memory);
 }
 
-/// A call that is under way finds its error itself.
+/// A call in progress reports its error itself.
 Status NcclMessages::error() {
   std::unique_lock lock(shared_->calls, std::try_to_lock);
   if (!lock || shared_->isAborted)
@@ -293,12 +294,14 @@ Status NcclMessages::error() {
   return Status::ok();
 }
 
-/// A thread of its own: the library waits for its kernels, and for ever where a graph holds them.
+/// Aborts on a separate thread: the library waits for its kernels, and forever if a graph holds
+/// them.
 void NcclMessages::abort() {
   if (shared_->isAborted.exchange(true))
     return;
   const auto abortAll = [shared = shared_] {
-    // A call sees the abort and ends; one that does not is what an abort is for.
+    // A call in progress normally sees the abort and returns; the library's abort ends one that
+    // does not.
     std::unique_lock lock(shared->calls, std::chrono::milliseconds(100));
     for (const auto &[team, communicator] : shared->communicators)
       if (communicator)

@@ -10,15 +10,15 @@
 
 namespace braid::nccl {
 
-/// NCCL's communicators are not thread-safe, but for an abort. Even to ask for errors ends a group
-/// that has come to its end, and two threads that did so at once let ranks hang: so calls exclude
-/// each other, and the watchdog does not wait for the host thread's.
+/// NCCL's communicators are not thread-safe, except for abort. Even a query for errors completes a
+/// group that has ended, and ranks hung when two threads made such queries at once. So calls
+/// exclude each other, and the watchdog does not wait for a call of the host thread.
 ///
-/// One communicator for each team that this rank is in, and each choice of CTAs; those of all ranks
-/// are for groups.
+/// There is one communicator for each team of this rank and each choice of CTAs; groups use those
+/// of all ranks.
 class NcclMessages final : public MessageLibrary {
 public:
-  /// Loads the library when teams are first opened; the library outlives this.
+  /// Loads the library when teams are first opened. The library must outlive this object.
   using Loader = std::function<Result<const Library *>()>;
   NcclMessages(Loader load, int64_t rank, Patience patience);
 
@@ -42,22 +42,22 @@ private:
   Status exchange(const Communicator &communicator, cudaStream_t stream,
                   const CollectiveArgs &args) const;
 
-  /// The state that an abort works on, which may outlive this.
+  /// The state that an abort uses. It may outlive the NcclMessages.
   struct Shared {
-    /// Held during calls: even to ask for errors is one that changes the communicator.
+    /// Held during calls, including queries for errors, which change the communicator.
     std::timed_mutex calls;
-    /// Null: this rank is no member.
+    /// Null if this rank is not a member.
     std::map<std::pair<Team, Ctas>, std::unique_ptr<Communicator>> communicators;
     std::atomic<bool> isAborted{false}, isAbortDone{false};
   };
 
   const Loader load_;
-  const Library *library_ = nullptr; ///< null until then
+  const Library *library_ = nullptr; ///< null until the library is loaded
   const int64_t rank_;
   const std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
   Patience patience_;
-  Team all_;                                                ///< ranks of the mesh
-  std::map<MemoryFrom, std::weak_ptr<OwnMemory>> memories_; ///< the results of symmetricMemory()
+  Team all_;                                                ///< all ranks of the mesh
+  std::map<MemoryFrom, std::weak_ptr<OwnMemory>> memories_; ///< results of symmetricMemory()
 };
 
 } // namespace braid::nccl

@@ -1,7 +1,8 @@
-//===- backends/null/null_backend.h - accepts everything, computes nothing --------------------===//
+//===- backends/null/null_backend.h - a backend that executes nothing -------------------------===//
 //
-// A device that costs nothing. It measures how fast a Plan is issued, shows tests what is issued,
-// and is the shortest example of a backend. README.md here is the guide for writing one.
+// A device whose commands do nothing. It serves to measure how fast a Plan is issued, shows tests
+// which commands are issued, and is the shortest example of a backend. The README.md in this folder
+// is the guide for writing one.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -11,7 +12,7 @@
 
 namespace braid {
 
-/// Adds "null". Its Cluster's devices are NullDevices.
+/// Registers "null", whose clusters have NullDevices.
 void registerNullBackend(BackendRegistry &registry);
 
 /// The number of calls of each issue function of a device.
@@ -31,8 +32,8 @@ struct NullCounts {
   }
 };
 
-/// Memory is real, zeroed and stays as the caller leaves it. Every command is done as soon as it is
-/// issued, and does nothing.
+/// Allocations are real host memory, zeroed, and only the caller writes to them. Every command is
+/// complete when it has been issued.
 class NullDevice final : public Device, public Compute, public PeerMemory, public Tracer {
 public:
   NullDevice(RankGroup &group, int64_t rank, bool isReproducible = false)
@@ -62,7 +63,7 @@ public:
 
   // -- Compute. --
 
-  /// Any value will do, because there are no results.
+  /// Any value is acceptable, because nothing is computed.
   bool isReproducible() const override { return isReproducible_; }
   Status warm(const PlanMatmul &) override { return Status::ok(); }
   void matmul(uint32_t, Tag, const MatmulArgs &) override { ++counts_.matmuls; }
@@ -79,7 +80,7 @@ public:
                   TransferMode) override;
 
   void startTrace() override {}
-  /// Nothing runs, so there are no spans.
+  /// Returns no spans, because nothing runs.
   std::vector<Span> takeTrace() override { return {}; }
 
 private:

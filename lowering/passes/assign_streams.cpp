@@ -1,8 +1,8 @@
-//===- lowering/passes/assign_streams.cpp - deals steps out to streams ------------------------===//
+//===- lowering/passes/assign_streams.cpp - assigns steps to streams --------------------------===//
 //
-// Step after step, chunk after chunk, in turn. Each one is wrapped so that it starts after all that
-// was issued to the caller's stream and is done before anything later there: correct whatever
-// stands around it, and slow. hoist-syncs takes that to the ends of the pipeline.
+// Assigns steps and chunks round-robin to streams. Each is wrapped to start after everything issued
+// to the caller's stream so far, and to complete before anything issued there later: always
+// correct, but slow. hoist-syncs moves these forks and joins to the ends of the pipeline.
 //
 //   set_current_stream stream(%i mod 4)
 //   synchronize %main
@@ -10,18 +10,17 @@
 //   set_current_stream %main
 //   synchronize stream(%i mod 4)
 //
-// In a ring a block is forwarded as soon as it is here. So the transfers of `ring` share stream(0),
-// the ring stream, and the GEMMs follow on the others: forwarding never waits for a GEMM.
+// In a ring, a block is forwarded as soon as it arrives. So the transfers of `ring` share
+// stream(0), the ring stream, and the GEMMs use the others: forwarding never waits for a GEMM.
 //
-// In a hierarchical order what crosses the network is on stream(0), the network stream, and
-// stream(1) waits for it: so nothing waits for the network that does not need what it brings. What
-// is passed on to a rank of the host, and GEMMs, begin with `synchronize stream(1)`, on the other
-// streams.
+// In the hierarchical order, network transfers are on stream(0), the network stream, and stream(1)
+// waits for them, so only work that needs their data waits for the network. Forwarded blocks and
+// GEMMs begin with `synchronize stream(1)`, on the other streams.
 //
-// Copies may be on one stream, too (placement=shared; always in `batched` and `coalesced`): one
-// after the other, each gets the whole link, and the first block is here after one copy instead of
-// after all of them. A ready signal behind a copy would come too late, so ready signals have
-// a stream of their own (with three streams or more), where nothing is ever waited for:
+// Copies may share one stream, too (placement=shared; always in `batched` and `coalesced`): one
+// after the other, each gets the full bandwidth of the link, and the first block arrives after one
+// copy instead of after all of them. A ready signal queued after a copy would be late, so ready
+// signals have a separate stream (if there are at least three), on which nothing waits:
 //
 //   set_current_stream stream(1)
 //   %r = p2p recv %block from (rank + %i) mod 8 via %h
@@ -88,12 +87,11 @@ private:
       first_ = 2;
   }
 
-  /// Ready signals, and whatever peers say when they have read, have stream(0), where nothing waits
-  /// behind anything else. Sums have stream(1), with the waits for what they add; copies stream(2),
-  /// if they share one; around a ring whose GEMMs add, stream(1) has these, and is missing if
-  /// nothing is copied. In two shots there are two more: one gives sums or fetches them, the other
-  /// waits for what peers give and copies it. GEMMs wait for none of these, and take turns on the
-  /// rest.
+  /// Ready signals, and waits until peers have read, use stream(0). Sums use stream(1), with the
+  /// waits for their addends. Copies use stream(2) if they share a stream. In a ring with
+  /// sums=gemm, stream(1) carries the copies, and does not exist if nothing is copied. A second
+  /// shot adds two streams: one sends or fetches sums, the other waits for those of peers and
+  /// copies them. GEMMs wait for none of these, and use the remaining streams round-robin.
   void assignReduction(Stage &stage) {
     const int64_t forHosts = stage.isHierarchical() ? 2 : 0;
     const bool isShared = stage.config.placement() == Placement::Shared;
@@ -119,7 +117,8 @@ private:
       assignSumGather(stage, others);
   }
 
-  /// The stream that makes sums: the one that waits for what they add, or the last step's GEMM's.
+  /// Returns the stream that computes sums: stream(1), or with sums=gemm that of the last step's
+  /// GEMM.
   StreamRef sumStream(const Stage &stage) {
     if (!stage.addsInGemms())
       return special(1);
@@ -128,7 +127,7 @@ private:
         scalars_.add(scalars_.mul(stage.chunkLoop->index, steps), scalars_.sub(steps, one)));
   }
 
-  /// `gathers` is the stream that moves sums, and the next one that of what is done with them.
+  /// `gathers` is the stream that transfers sums; the next stream consumes them.
   void assignSumGather(Stage &stage, int64_t gathers) {
     Block &body = stage.gather->body;
     const StreamRef signals = special(0), sums = sumStream(stage), moves = special(gathers),
@@ -170,12 +169,12 @@ private:
     return llvm::isa<SetOp>(op) ? std::optional(copies) : std::nullopt;
   }
 
-  /// stream(number), or the last one before those of GEMMs.
+  /// Returns stream(number), or the last transfer stream if `number` is larger.
   StreamRef special(int64_t number) const {
     return numbered(std::min(number, std::max<int64_t>(first_ - 1, 0)));
   }
 
-  /// The stream of a GEMM of a chunk: of a step, or else of the own rows.
+  /// Returns the stream of a chunk's GEMM, for a step or for the own rows.
   StreamRef partStream(const Stage &stage, bool isStep) {
     const int64_t each = stage.isScattered() ? stage.steps : 1;
     const Scalar *number = scalars_.constant(0);
@@ -187,7 +186,7 @@ private:
     return streamFor(number);
   }
 
-  /// Sums follow one another around the ring, on stream(1); GEMMs run ahead.
+  /// The sums of a ring follow one another on stream(1); GEMMs run ahead.
   void assignRingReduction(Stage &stage) {
     Block &body = stage.loop->body;
     const Scalar *base = scalars_.mul(stage.chunkLoop->index, scalars_.constant(stage.steps));
@@ -201,7 +200,7 @@ private:
         continue;
       builder_.insertBefore(body, op);
       fork(stage, body, *stream);
-      // The first part that is sent is a GEMM's result, the others are sums.
+      // The first partial sum that is sent is the result of a GEMM, the others are sums.
       const StreamRef needed = isSum ? gemms : first;
       if ((isSum || isSend(op)) && needed != *stream)
         builder_.synchronize(needed);
@@ -216,8 +215,8 @@ private:
     join(stage, around, {first});
   }
 
-  /// If GEMMs add, each waits on its stream for its addend. Copies use stream(1), so that passing
-  /// a sum on waits for no other GEMM.
+  /// Under sums=gemm, each GEMM waits for its addend on its own stream. Copies use stream(1), so
+  /// that forwarding a sum waits for no other GEMM.
   void assignAddingRing(Stage &stage) {
     const Scalar *base = scalars_.mul(stage.chunkLoop->index, scalars_.constant(stage.steps));
     const bool isCopied = stage.config.partials() == schedule::Partials::Local;
@@ -246,7 +245,7 @@ private:
     StreamRef signals, sums, copies, gemms;
   };
 
-  /// The nodes of `body` before `end`: a GEMM, the send of what it makes, and a receive.
+  /// Assigns the nodes of `body` before `end`: a GEMM, the send of its result, and a receive.
   void assignExchange(Stage &stage, Block &body, Block::iterator end, const StepStreams &streams) {
     for (Op &op : llvm::make_early_inc_range(llvm::make_range(body.begin(), end))) {
       std::optional<StreamRef> stream = streamOf(op, streams);
@@ -254,7 +253,7 @@ private:
         continue;
       builder_.insertBefore(body, op);
       fork(stage, body, *stream);
-      // A send takes the result of a GEMM, on whatever stream that was.
+      // A send reads the result of a GEMM, which may be on another stream.
       if (isSend(op) && *stream != streams.gemms)
         builder_.synchronize(streams.gemms);
     }
@@ -274,7 +273,8 @@ private:
     return transfer && transfer->direction == Direction::Send;
   }
 
-  /// The stream of a node of a step, or nothing if the node follows the one before it.
+  /// Returns the stream of a node of a step, or nullopt if it stays on the stream of the previous
+  /// node.
   static std::optional<StreamRef> streamOf(const Op &op, const StepStreams &streams) {
     if (const auto *transfer = llvm::dyn_cast<P2POp>(&op))
       return copiesHere(*transfer) || isSend(op) ? streams.copies : streams.signals;
@@ -295,7 +295,7 @@ private:
     return found;
   }
 
-  /// The GEMM of the own rows, and the sum behind it with its functions.
+  /// Assigns the GEMM of the own rows, and the sum after it with its functions.
   void assignOwnPart(Stage &stage) {
     Block &body = stage.chunkLoop->body;
     const StreamRef sums = special(1), gemms = partStream(stage, false);
@@ -310,7 +310,7 @@ private:
     join(stage, body, {sums});
   }
 
-  /// Counts pieces of work for streams; for growing groups, the pieces that merge-gemms leaves.
+  /// Counts the pieces of work to assign to streams; for growing groups, those after merge-gemms.
   int64_t countPieces(const Stage &stage) {
     if (stage.isGeometric()) {
       const GatherOrder order(scalars_, stage.config.order(), stage.steps);
@@ -321,7 +321,7 @@ private:
     return (stage.loop->end->value() - firstStep(stage) + stage.tailSplit - 1) * stage.chunks;
   }
 
-  /// The stream for the `number`-th piece of work.
+  /// Returns the stream for piece `number` of the work.
   StreamRef streamFor(const Scalar *number) {
     const int64_t streams = available_ - first_;
     const Scalar *turn =
@@ -331,7 +331,7 @@ private:
 
   StreamRef numbered(int64_t number) const { return {nullptr, scalars_.constant(number)}; }
 
-  /// The step that gets the first stream: 0, unless that one has nothing to issue.
+  /// Returns the step that uses the first stream: 0, unless step 0 has nothing to issue.
   static int64_t firstStep(const Stage &stage) {
     return stage.ownFirst ? 0 : stage.loop->begin->value();
   }
@@ -401,7 +401,7 @@ private:
     });
   }
 
-  /// Behind the last transfer of a step, and the wait that belongs to its stream.
+  /// Returns the position after the last transfer of a step and the wait on the same stream.
   static Block::iterator behindLastTransfer(Block &body) {
     auto at = body.end();
     while (!llvm::isa<P2POp>(*std::prev(at)))
@@ -411,7 +411,7 @@ private:
     return hasWait && copiesHere(last) && last.direction == Direction::Send ? std::next(at) : at;
   }
 
-  /// Behind the last node of a step that moves something or waits for it.
+  /// Returns the position after the last node of a step that transfers data or waits for it.
   static Block::iterator afterTransfers(Block &body) {
     auto at = body.end();
     while (!llvm::isa<WaitOp>(*std::prev(at)) && !llvm::isa<IfOp>(*std::prev(at)))
@@ -436,8 +436,8 @@ private:
   ProgramBuilder builder_;
   StreamRef main_;
   Placement placement_ = Placement::Each;
-  int64_t available_ = 0; ///< streams for the stage at hand
-  int64_t first_ = 0;     ///< streams before this one are for transfers
+  int64_t available_ = 0; ///< streams available to the current stage
+  int64_t first_ = 0;     ///< streams below this one carry only transfers
 };
 
 } // namespace

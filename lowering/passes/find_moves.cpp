@@ -1,9 +1,9 @@
-//===- lowering/passes/find_moves.cpp - decides what moves, and what is computed together -----===//
+//===- lowering/passes/find_moves.cpp - decides what moves, and groups GEMMs into stages ------===//
 //
-// Compares the axis kinds of every GEMM's operands and result. GEMMs that cannot be lowered
-// are reported, all of them; the others are grouped into stages (see state.h), each as early as its
-// operands allow, so that an operand shared by several GEMMs is gathered once. Then the program
-// is made, with nothing in it yet but its signature and the tensors between GEMMs.
+// Compares the axis kinds of every GEMM's operands and result. Reports all GEMMs that cannot be
+// lowered, and groups the others into stages (see state.h), each as early as its operands allow, so
+// that an operand shared by several GEMMs is gathered once. Then creates the program, with only its
+// signature and the tensors between GEMMs.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -21,7 +21,7 @@
 namespace braid {
 namespace {
 
-/// An output that is an input is copied, in one piece.
+/// An output that is an input is copied in one piece.
 bool checkOutput(const LoweringState &state, const FusionTensor &output) {
   const std::optional<UnevenRows> uneven = state.fusion.unevenRows(output.type);
   if (!uneven || uneven->axis == 1 || !llvm::isa<InputNode>(output.definition))
@@ -62,7 +62,7 @@ bool checkAll(LoweringState &state) {
   return isFine;
 }
 
-/// The movement that one GEMM needs by itself.
+/// Returns the movement that a single GEMM needs.
 StageKind kindOf(const Fusion &fusion, const FusionNode &node) {
   if (isGemm(node) && isContractedOverDevices(node) && fusion.ranks() > 1)
     return StageKind::Reduce;
@@ -76,12 +76,13 @@ StageKind kindOf(const Fusion &fusion, const FusionNode &node) {
   return to.kind == AxisKind::Stream ? StageKind::Local : StageKind::Straight;
 }
 
-/// True if pointwise nodes read the tensor before it is rounded, so that it has its own buffer.
+/// True if pointwise nodes read the tensor before it is rounded, so that it needs a separate
+/// buffer.
 bool isExactApart(const TensorUses &uses, const FusionTensor &tensor) {
   return sizeOf(tensor.type.dtype) == 2 && uses.isExact(tensor);
 }
 
-/// Groups GEMMs, and what is computed beside them, into stages.
+/// Groups GEMMs, and the pointwise nodes and reshards beside them, into stages.
 class Grouper {
 public:
   explicit Grouper(LoweringState &state) : state_(state), uses_(state.fusion) {}
@@ -109,12 +110,12 @@ private:
     if (stage.isReduction())
       countReducedRows(state_.fusion, stage);
     else if (contractionOf(node).first < 2)
-      stage.rows = 0; // all of a block's rows are needed at once
+      stage.rows = 0; // all rows of a block are needed at once
     stageOf_[&result] = index;
     addRounding(index, result);
   }
 
-  /// In the stage that makes the last of its operands.
+  /// Adds the node to the stage that computes the last of its operands.
   void addPointwise(const FusionNode &node) {
     const FusionTensor &result = *resultOf(node);
     size_t index = 0;
@@ -129,7 +130,7 @@ private:
     addRounding(index, result);
   }
 
-  /// Beside what is read before it is rounded there is the rounded tensor, if somebody wants it.
+  /// Adds a node that rounds the tensor if it is kept unrounded, but also needed rounded.
   void addRounding(size_t index, const FusionTensor &tensor) {
     Stage &stage = state_.stages[index];
     if (isExactApart(uses_, tensor) && uses_.isRounded(tensor))
@@ -137,11 +138,11 @@ private:
           {.tensor = &tensor, .after = stage.gemms.size(), .isRounding = true});
   }
 
-  /// Notes where an operand is gathered.
+  /// Records in which stage an operand is gathered.
   void addReshard(const FusionNode &node) {
     const FusionTensor &result = *resultOf(node), &operand = operandOf(node);
     if (!llvm::is_contained(state_.fusion.outputs(), &result))
-      return; // whoever multiplies it gathers the operand
+      return; // the GEMM that reads it gathers the operand
     auto hasSteps = [&](const Stage &stage) {
       return (stage.isGather() || stage.kind == StageKind::Local) && stage.operand == &operand;
     };
@@ -153,7 +154,7 @@ private:
     stage->reshards.push_back({.tensor = &result});
   }
 
-  /// The operand of a GEMM; the resharded tensor itself for a reshard.
+  /// Returns the first operand of a GEMM, or the resharded tensor of a reshard.
   static const FusionTensor &operandOf(const FusionNode &node) {
     return originOf(*operandsOf(node)[0]);
   }
@@ -163,7 +164,8 @@ private:
     return made != stageOf_.end() && made->second == stage;
   }
 
-  /// The first stage whose steps can compute the GEMM too; the number of stages if none can.
+  /// Returns the first stage whose steps can also compute the GEMM, or the number of stages if none
+  /// can.
   size_t findStage(const FusionNode &node) const {
     size_t index = 0;
     while (index < state_.stages.size() && !canJoin(state_.stages[index], index, node))
@@ -188,7 +190,8 @@ private:
     return found == stageOf_.end() || found->second < stage;
   }
 
-  /// Some GEMM of the operand makes its result slice by slice: then all that gather it do.
+  /// True if some GEMM of the operand has a streamed result: then all GEMMs that gather it are
+  /// streamed.
   bool isStreamed(const FusionTensor &operand) const {
     return llvm::any_of(state_.fusion.nodes(), [&](const auto &node) {
       return (isGemm(*node) || llvm::isa<ReshardNode>(*node)) && &operandOf(*node) == &operand &&
@@ -212,7 +215,7 @@ private:
     state_.stages.push_back(std::move(stage));
   }
 
-  /// Moves nothing if an earlier stage has gathered the operand already.
+  /// Makes the stage local if an earlier stage has already gathered the operand.
   void reuseGathered(Stage &stage) {
     for (size_t i = 0; i < state_.stages.size(); ++i) {
       const Stage &earlier = state_.stages[i];
@@ -226,11 +229,11 @@ private:
 
   LoweringState &state_;
   const TensorUses uses_;
-  llvm::DenseMap<const FusionTensor *, size_t> stageOf_; ///< that makes a tensor; not for inputs
+  llvm::DenseMap<const FusionTensor *, size_t> stageOf_; ///< the stage of each computed tensor
 };
 
-/// Makes the program's signature and the tensors between GEMMs, and says which of them each stage
-/// works on.
+/// Declares the program's signature and the tensors between GEMMs, and links each stage to its
+/// tensors.
 class Declarer {
 public:
   explicit Declarer(LoweringState &state)
@@ -306,7 +309,7 @@ private:
       pointwise.steps.push_back({function, operand ? findExact(operand) : nullptr});
   }
 
-  /// The tensor as it is before it is rounded, if that has a buffer of its own.
+  /// Returns the tensor before it is rounded, if it has a separate buffer.
   Value *findExact(const FusionTensor *tensor) {
     return (isExactApart(uses_, *tensor) ? exacts_ : values_).lookup(tensor);
   }

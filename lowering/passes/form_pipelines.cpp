@@ -7,11 +7,11 @@
 //     matmul %out, %block, %B
 //   }
 //
-// A gathered operand gets a buffer that peers can reach. If it is an output, too, and peers only
-// read the own block, it is gathered in the output, and the own block alone has such a buffer.
-// Every rank starts at its own block, and takes the others in the order of gather_order.h. Where a
-// GEMM takes everything, and where no result has a Stream axis, a GEMM is computed whole. Nothing
-// fills the buffers yet: insert-transfers does.
+// A gathered operand gets a buffer that peers can access. If it is also an output, and peers only
+// read the own block, it is gathered in the output, and only the own block has a symmetric buffer.
+// Every rank starts at its own block and processes the others in the order of gather_order.h. With
+// granularity=whole, or if no result has a Stream axis, a single GEMM computes the result.
+// insert-transfers fills the buffers.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -84,7 +84,7 @@ private:
       formLoop(stage);
   }
 
-  /// True if the operand is whole on every device but the result has only this device's rows.
+  /// True if the operand is replicated, but the result has only this device's rows.
   bool takesOwnRows(const Stage &stage) const {
     auto isSplitIn = [&](const FusionTensor &tensor) {
       return isSplit(state_.fusion, tensor.type.axes.front());
@@ -116,7 +116,7 @@ private:
     stage.first = &*std::next(state_.program->body().begin(), static_cast<ptrdiff_t>(before));
   }
 
-  /// An output that is an input.
+  /// Copies an input to an output.
   void copy(Value *dst, Value *src) {
     std::optional<UnevenRows> uneven;
     for (auto [tensor, value] : llvm::zip(state_.fusion.inputs(), state_.program->params()))
@@ -126,7 +126,7 @@ private:
     builder_.set(to, existingRows(state_, builder_, uneven, src));
   }
 
-  /// For each host, forms the transfer of a block over the network and those that pass blocks on.
+  /// Forms, for each host, the network transfer of a block and the transfers that forward it.
   void formHosts(Stage &stage) {
     const HostOrder order(scalars_, stage);
     builder_.setLocation(stage.location());

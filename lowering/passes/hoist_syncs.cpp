@@ -1,8 +1,8 @@
 //===- lowering/passes/hoist_syncs.cpp - one fork before a pipeline, one join after it --------===//
 //
-// assign-streams made every step wait for the one before, through the caller's stream. The steps of
-// a stage touch different slices, and what they share is ordered by its stream, so it is enough
-// that the first starts after the caller's work, and that the caller goes on after the last:
+// assign-streams made every step wait for the previous one through the caller's stream. The steps
+// of a stage use different slices, and their streams order shared ones. So it suffices that the
+// first step starts after the caller's work, and that the caller continues after the last one:
 //
 //   for %j in 0 .. 4 {
 //     set_current_stream stream(%j)
@@ -14,8 +14,8 @@
 //     synchronize stream(%j)
 //   }
 //
-// The fork is a loop of its own: it has to come before the first step is issued, because a later
-// step that synchronised with %main would wait for all that steps had joined there by then.
+// The fork must be a separate loop before the first step: a later step that synchronized with %main
+// would also wait for all steps that had joined there by then.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -27,7 +27,7 @@
 namespace braid {
 namespace {
 
-/// The caller's stream, as the steps name it.
+/// Returns the caller's stream as the steps name it.
 StreamRef mainOf(const Stage &stage) {
   for (auto [block, op] : stage.syncs)
     if (const auto *set = llvm::dyn_cast<SetCurrentStreamOp>(op))
@@ -35,7 +35,7 @@ StreamRef mainOf(const Stage &stage) {
   llvm_unreachable("every step ends on the caller's stream");
 }
 
-/// `for %j in 0 .. streams`, with the insertion point inside.
+/// Emits `for %j in 0 .. streams`, and sets the insertion point inside it.
 StreamRef loopOverStreams(LoweringState &state, const Stage &stage, ProgramBuilder &builder) {
   ScalarContext &scalars = state.program->scalars();
   ForOp *loop =
@@ -44,7 +44,7 @@ StreamRef loopOverStreams(LoweringState &state, const Stage &stage, ProgramBuild
   return {nullptr, loop->index};
 }
 
-/// Around the nodes from `first` to `last`, which are outside of loops.
+/// Emits the fork and join around the nodes from `first` to `last`, which are outside of loops.
 void hoist(LoweringState &state, const Stage &stage, Op &first, Op &last) {
   ProgramBuilder builder = builderFor(state);
   builder.setLocation(stage.location());

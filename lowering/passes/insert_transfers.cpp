@@ -1,6 +1,7 @@
 //===- lowering/passes/insert_transfers.cpp - fills the gathered buffers ----------------------===//
 //
-// Each rank stages its own block, then every step but its own one gives a block and takes one:
+// Each rank copies its own block to its slot; then every step but its own sends one block and
+// receives one:
 //
 //   %h = share_mem_handles get %A_all
 //   %mine = select %A_all[rank]
@@ -15,11 +16,10 @@
 //       wait %s
 //     }
 //
-// pairwise gives its own block to everyone in turn; ring gives the block of the step before to the
-// neighbour; sequential does as pairwise, in a loop of its own before the GEMMs. Under `put` the
-// receive comes first: it is the receiver that gives the ready signal, and a signal has to be given
-// before it is awaited. Who pushes its own block sends it from where it lies, not from the staged
-// copy.
+// pairwise sends the own block to each peer in turn; ring sends the block of the previous step to
+// the neighbor; sequential does as pairwise, in a separate loop before the GEMMs. Under `put`, the
+// receive comes first: the receiver gives the ready signal, which must be issued before the sender
+// waits for it. A rank that pushes its own block sends it from the input, not from the staged copy.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -51,7 +51,7 @@ public:
   }
 
 private:
-  /// One for each protocol that stages have.
+  /// Shares one set of handles for each protocol that the stages use.
   void shareHandles() {
     for (Protocol protocol : {Protocol::Get, Protocol::Put}) {
       llvm::SmallVector<Value *, 2> buffers;
@@ -67,7 +67,7 @@ private:
     }
   }
 
-  /// Adds the buffers of a stage that peers reach by transfers of that protocol.
+  /// Adds the buffers of a stage that peers access by transfers with `protocol`.
   void addReached(Stage &stage, Protocol protocol, llvm::SmallVectorImpl<Value *> &buffers) {
     if (stage.config.protocol() == protocol && stage.isGather())
       buffers.push_back(stage.sent ? stage.sent : stage.whole);
@@ -86,8 +86,9 @@ private:
   void insertInto(Stage &stage) {
     builder_.setLocation(stage.location());
     builder_.insertBefore(state_.program->body(), *stage.first);
-    // If peers do not pull it from there, the own block is staged behind a group, on its stream:
-    // one more copy of the same kernel. Otherwise ahead of what peers pull or GEMMs read.
+    // If peers do not pull the own block from its slot, it is staged after a group, on the same
+    // stream: one more copy in the same kernel. Otherwise it is staged before peers pull it or
+    // GEMMs read it.
     Value *slot = selectOwnBlock(stage);
     if (stage.sent)
       builder_.set(stage.mine, own_);
@@ -113,7 +114,7 @@ private:
       gatherInSteps(stage);
   }
 
-  /// In each step the slices of all ranks.
+  /// Gathers a slice from every rank in each step.
   void gatherInSteps(const Stage &stage) {
     builder_.setLocation(stage.location());
     builder_.insertAfter(stage.loop->body, *stage.block->definition);
@@ -122,7 +123,7 @@ private:
                                       std::nullopt, stage.block, slice));
   }
 
-  /// All blocks at once, ahead of the GEMM of everything.
+  /// Gathers all blocks at once, before the single GEMM.
   void gatherAll(const Stage &stage) {
     builder_.setLocation(stage.location());
     builder_.insertBefore(state_.program->body(), *stage.first);
@@ -131,9 +132,9 @@ private:
                                       stage.input));
   }
 
-  /// The slot in which the own block is staged. Peers pull it from there, or, where no peer reaches
-  /// slots, from a buffer of its own; pushed, it goes from where it lies, but where blocks are
-  /// forwarded, which lie in slots.
+  /// Selects the slot in which the own block is staged. Peers pull it from there, or from a
+  /// separate buffer if peers cannot access the slots. A pushed block is sent from the input,
+  /// unless the order forwards blocks, which are in slots.
   Value *selectOwnBlock(Stage &stage) {
     auto name = [&](const char *base) {
       return state_.names.global(nameInStage(state_, stage, base));
@@ -152,7 +153,7 @@ private:
     return slot;
   }
 
-  /// The transfers of a step, which its own step does not have.
+  /// Inserts the transfers of a step, guarded so that the own step has none.
   void insertGuarded(Stage &stage) {
     builder_.insertAfter(stage.loop->body, *stage.block->definition);
     stage.guard =
@@ -170,7 +171,7 @@ private:
                order.near(stage.relay->index));
   }
 
-  /// The stage's GEMMs come after all transfers, so the loop that is made here only moves data.
+  /// Forms a loop that only transfers data: the stage's GEMMs follow all transfers.
   void makeLoop(Stage &stage) {
     if (stage.isHierarchical())
       return makeHostLoop(stage);
@@ -234,7 +235,7 @@ private:
   ScalarContext &scalars_;
   ProgramBuilder builder_;
   Value *handles_[2] = {}; ///< get, put
-  Value *own_ = nullptr;   ///< the own block of the stage at hand, as it lies on this device
+  Value *own_ = nullptr;   ///< the local block of the current stage's operand
 };
 
 } // namespace

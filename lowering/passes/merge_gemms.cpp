@@ -1,9 +1,9 @@
-//===- lowering/passes/merge_gemms.cpp - multiplies neighbouring blocks together --------------===//
+//===- lowering/passes/merge_gemms.cpp - merges the GEMMs of contiguous blocks ----------------===//
 //
-// The GEMM of a block alone may leave most of the last wave of tiles idle, and every GEMM has
-// a beginning and an end. While one GEMM runs, more than one block can arrive. So where
-// groups grow geometrically, each GEMM takes all blocks that came since the one before,
-// as many as all before it together:
+// The GEMM of a single block may leave most of the last wave of tiles idle, and every GEMM has
+// start-up and drain costs. While one GEMM runs, several blocks can arrive. So with geometric
+// granularity, each GEMM processes all blocks received since the previous one, as many as all
+// earlier GEMMs together:
 //
 //   matmul %C_own, %own, %B
 //   wait %r_1
@@ -14,9 +14,9 @@
 //   %outs_2 = slice %C[(rank xor 2) / 2 * 2 .. (rank xor 2) / 2 * 2 + 2]
 //   matmul %outs_2, %blocks_2, %B
 //
-// The order in which blocks are taken (gather_order.h) makes them neighbours on every rank. Chunks
-// cut transfers only. A tail split cuts the last GEMM in two, so that half of it need not wait
-// for the last blocks.
+// The gather order (gather_order.h) makes these blocks contiguous on every rank. Chunks split only
+// transfers. A tail split splits the last GEMM in two, so that half of it need not wait for the
+// last blocks.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -53,7 +53,7 @@ public:
 private:
   using Run = GatherOrder::Run;
 
-  /// Puts one GEMM behind the last of `steps`, in place of theirs.
+  /// Emits one GEMM after the last of `steps`, to replace their GEMMs.
   void merge(const Run &run, int64_t number, llvm::ArrayRef<UnrolledStep> steps) {
     before_ = &*std::next(steps.back().nodes.back()->getIterator());
     builder_.insertBefore(body_, *before_);
@@ -70,8 +70,8 @@ private:
           body_.erase(op->getIterator());
   }
 
-  /// Waits for blocks come before the GEMM. Waits for a peer that reads (get) come after it; a copy
-  /// by this rank is waited for on the stream that makes it.
+  /// Moves waits for blocks before the GEMM, and waits until a peer has read (get) after it. Waits
+  /// for this rank's own copies stay on the stream that copies.
   void moveWaits(llvm::ArrayRef<UnrolledStep> steps, Direction direction) {
     for (const UnrolledStep &step : steps)
       for (Op *op : step.nodes) {
@@ -103,7 +103,7 @@ private:
   Block &body_;
   ProgramBuilder builder_;
   BlockRanges ranges_;
-  Op *before_ = nullptr; ///< where the GEMM goes
+  Op *before_ = nullptr; ///< insertion point of the GEMM
 };
 
 } // namespace

@@ -7,12 +7,12 @@ namespace braid {
 
 struct LoweringState;
 
-/// A pass has no state of its own: what it knows is in the LoweringState. It leaves a valid program
-/// or reports errors, never both; and a pass that says it changed nothing has changed nothing.
+/// A stateless pass: all data is in the LoweringState. A pass either leaves a valid program or
+/// reports errors, never both. A pass that returns false has not changed the program.
 struct Pass {
-  llvm::StringRef name;    ///< as in `--print-after`
+  llvm::StringRef name;    ///< the name for `--print-after`
   llvm::StringRef summary; ///< one line
-  /// True if the program changed.
+  /// Returns true if the program changed.
   bool (*run)(LoweringState &state);
 };
 

@@ -1,6 +1,6 @@
 //===- lowering/passes/passes.h - the run function of every pass ------------------------------===//
 //
-// One file per pass; what each does is said at the top of its file. pipeline.cpp has their order.
+// One file per pass, whose head describes the pass. pipeline.cpp defines their order.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -10,7 +10,7 @@
 namespace braid {
 
 bool findMoves(LoweringState &state);
-/// The part of find-moves that needs no program: what is computed together.
+/// The part of find-moves that needs no program: groups nodes into stages.
 bool findStages(LoweringState &state);
 bool formPipelines(LoweringState &state);
 bool insertTransfers(LoweringState &state);

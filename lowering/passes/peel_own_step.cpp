@@ -6,12 +6,12 @@
 //   matmul %C_own, %mine, %B
 //   for %i in 1 .. 8 { ... }
 //
-// A rank that pushes its block multiplies it from where it lies, too. Then nobody reads the staged
-// copy, and it goes; unless a later stage takes its steps from the gathered buffer. In an output
-// the own step makes that copy.
+// A rank that pushes its block also multiplies it in place. The staged copy is then unused and is
+// removed, unless a later stage reads its steps from the gathered buffer. If that buffer is an
+// output, the own step makes the copy.
 //
-// In a hierarchical order step 0 is that of the own host, which passes its blocks on. There it is
-// only the own block's GEMM that goes, and what follows of other hosts' blocks is guarded:
+// In the hierarchical order, step 0 is that of the own host, whose ranks forward its blocks. There,
+// only the own block's GEMM is peeled off, and the work on other hosts' blocks is guarded:
 //
 //   for %host in 0 .. 2 {
 //     %block = select %A_all[(rank + %host * 4) mod 8]
@@ -31,7 +31,7 @@
 namespace braid {
 namespace {
 
-/// Moves what the guard holds to where the guard stands.
+/// Replaces the guard by its contents.
 void dropGuard(Stage &stage) {
   Block &body = stage.loop->body;
   body.splice(stage.guard->getIterator(), stage.guard->thenBlock);
@@ -39,8 +39,8 @@ void dropGuard(Stage &stage) {
   stage.guard = nullptr;
 }
 
-/// A GEMM of the block that came over the network belongs after its transfer. This host's blocks do
-/// not come that way, but this rank still passes its block on.
+/// Guards the GEMM of a block received over the network, together with the transfer. Blocks of this
+/// host need no network transfer, but this rank still forwards its own block.
 void guardStep(Stage &stage) {
   Block &body = stage.loop->body, &guarded = stage.guard->thenBlock;
   const auto first = std::next(stage.guard->getIterator());
@@ -48,7 +48,7 @@ void guardStep(Stage &stage) {
   guarded.splice(guarded.end(), body, first, end);
 }
 
-/// Computes the own block where the loop stands, ahead of it.
+/// Emits the GEMM of the own block before the loop.
 void emitOwnStep(LoweringState &state, Stage &stage) {
   ProgramBuilder builder = builderFor(state);
   Block &body = state.program->body();

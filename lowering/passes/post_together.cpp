@@ -1,7 +1,8 @@
 //===- lowering/passes/post_together.cpp - posts all transfers of a pipeline at once ----------===//
 //
-// A small problem is over before a pipeline has filled: what counts is how few things are issued
-// one after the other. So the steps are written out, and their transfers go to the front:
+// A small problem completes before a pipeline has filled: its time depends on the number of
+// operations issued one after another. So the steps are unrolled, and their transfers move to the
+// front:
 //
 //   group {
 //     %r_1 = p2p recv %block_1 from (rank + 1) mod 4 via %h
@@ -12,16 +13,17 @@
 //   wait %r_1
 //   ...
 //
-// In `bulk` all this is on the caller's stream, before the GEMM, and a backend may make one
-// kernel of the group and its waits. In `batched` the group is on stream(0), and each block's
-// GEMM waits for its own block only.
+// In `bulk`, all this is on the caller's stream, before the GEMM, and a backend may fuse the group
+// and its waits into one kernel. In `batched`, the group is on stream(0), and each GEMM waits only
+// for its own block.
 //
-// A reduction sends what a GEMM has made. Under `put` its receives, those of a second shot too, are
-// a group of their own ahead of that GEMM: so peers have ready signals before they ask for them. It
-// is on stream(0), where nothing else is, and nothing waits for it: the GEMM need not stand behind
-// signals. Where partial results are pulled and their sums pushed, receives of the sums are in the
-// group of the first shot. What peers read of that is waited for behind the second shot, which does
-// not depend on it: so nothing but flags that have long been set stands between the two.
+// A reduction sends the result of a GEMM. Under `put`, its receives, including those of a second
+// shot, form a separate group before that GEMM, so peers have ready signals before they need them.
+// The group is alone on stream(0), and nothing waits for it, so the GEMM is not delayed by signals.
+// If partial results are pulled and their sums pushed, the receives of the sums join the group of
+// the first shot. The waits until peers have read the partial results move after the second shot,
+// which does not depend on them: between the two shots, only flags that are already set are
+// awaited.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -36,14 +38,14 @@
 namespace braid {
 namespace {
 
-/// Moves nodes of steps that were written out.
+/// Moves the nodes of unrolled steps.
 class Poster {
 public:
   explicit Poster(LoweringState &state)
       : state_(state), body_(state.program->body()), builder_(builderFor(state)) {}
 
-  /// Brings the transfers among `nodes`, and the receives among `later` ones, into one group ahead
-  /// of `before`, and with them what names their tensors.
+  /// Moves the transfers among `nodes`, the receives among `later`, and the aliases that they use,
+  /// into one group before `before`.
   void post(const Stage &stage, llvm::ArrayRef<Op *> nodes, Op &before,
             llvm::ArrayRef<Op *> later = {}) {
     builder_.setLocation(stage.location());
@@ -55,13 +57,13 @@ public:
     postGroup(all, before, [&](const P2POp &transfer) {
       return transfer.direction == Direction::Receive || !llvm::is_contained(later, &transfer);
     });
-    // A copy that this rank makes is waited for on its own stream: that costs nothing.
+    // A wait for this rank's own copy is on the stream that copies, so it costs nothing.
     for (Op *op : nodes)
       if (isWaitForPush(*op))
         move(*op, before);
   }
 
-  /// The same for the receives alone, beside what the caller's stream has from `before` on.
+  /// As above, for receives only, on stream(0) in parallel to the caller's stream from `before` on.
   void postReceives(const Stage &stage, llvm::ArrayRef<Op *> nodes, Op &before) {
     builder_.setLocation(stage.location());
     builder_.insertBefore(body_, before);
@@ -73,20 +75,20 @@ public:
     builder_.setCurrentStream(main);
   }
 
-  /// Brings everything else ahead of `before`, in its order.
+  /// Moves all remaining nodes before `before`, in order.
   void moveRest(llvm::ArrayRef<Op *> nodes, Op &before) {
     for (Op *op : nodes)
       move(*op, before);
   }
 
-  /// The same but for waits until peers have read what is sent.
+  /// As above, except for waits until peers have read sent data.
   void moveAllButWaitsForPulls(llvm::ArrayRef<Op *> nodes, Op &before) {
     for (Op *op : nodes)
       if (!isWaitForSend(*op) || isWaitForPush(*op))
         move(*op, before);
   }
 
-  /// Waits for what is received alone: what is done with it is one batch then.
+  /// Moves only the waits for receives, so that the work on received data forms one batch.
   void moveWaitsForReceives(llvm::ArrayRef<Op *> nodes, Op &before) {
     for (Op *op : nodes)
       if (awaitedTransfer(*op) && !isWaitForSend(*op))
@@ -111,7 +113,7 @@ private:
     }
   }
 
-  /// Moves the aliases among `nodes` that make `tensor`, innermost first.
+  /// Moves the aliases among `nodes` that define `tensor`, innermost first.
   void moveDefinition(Value *tensor, llvm::ArrayRef<Op *> nodes, Op &before) {
     Op *definition = tensor->definition;
     if (!definition || !llvm::is_contained(nodes, definition))
@@ -120,7 +122,7 @@ private:
     move(*definition, before);
   }
 
-  /// Each node is moved once.
+  /// Moves each node at most once.
   void move(Op &op, Op &before) {
     if (moved_.insert(&op).second)
       body_.splice(before.getIterator(), body_, op.getIterator());
@@ -168,7 +170,7 @@ bool postStage(LoweringState &state, Stage &stage) {
     poster.moveAllButWaitsForPulls(nodes, *stage.sum);
   else if (!stage.ownStream)
     poster.moveRest(nodes, stage.sum ? *stage.sum : *stage.first);
-  if (stage.gather) { // the second shot is a group of its own, behind the sum
+  if (stage.gather) { // the second shot forms a separate group after the sum
     poster.post(stage, gather, *stage.gather);
     poster.moveWaitsForReceives(gather, *stage.gather);
     poster.moveRest(gather, *stage.gather);

@@ -1,9 +1,8 @@
 //===- lowering/passes/simplify.cpp - removes what the other passes left over -----------------===//
 //
-// Loops without a trip go, loops with one become its body, and conditions that are decided become
-// what they choose; aliases, buffers and stream names that nobody uses go, and so do a
-// set_current_stream that changes nothing or is changed again at once, and a sum that would only
-// copy what a collective has reduced.
+// Removes loops without iterations, inlines loops with one iteration and the taken branches of
+// constant conditions; removes unused aliases, buffers and stream names, each set_current_stream
+// without effect, and each sum that would only copy the result of a collective.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -70,7 +69,7 @@ private:
     return true;
   }
 
-  /// Moves the only trip's nodes to where the loop stands.
+  /// Moves the nodes of the only iteration to the position of the loop.
   void inlineBody(Block &block, ForOp &loop) {
     for (Op &op : loop.body)
       substitute(program_.scalars(), op, loop.index, loop.begin);
@@ -80,7 +79,7 @@ private:
   Program &program_;
 };
 
-/// Gives values other names where inlining brought the same name into one scope. The first keeps
+/// Renames values where inlining has brought the same name twice into one scope. The first keeps
 /// it.
 class NameSeparator {
 public:
@@ -89,7 +88,7 @@ public:
       if (const Value *result = resultOf(op))
         used_.insert(result->name);
       if (const auto *loop = llvm::dyn_cast<ForOp>(&op))
-        visible_.insert(loop->index->name()); // a loop may stand below any value
+        visible_.insert(loop->index->name()); // a loop may be nested below any value
     });
   }
 
@@ -127,7 +126,7 @@ private:
 
   Program &program_;
   llvm::StringSet<> used_;    ///< names anywhere in the program
-  llvm::StringSet<> visible_; ///< names where the walk stands
+  llvm::StringSet<> visible_; ///< names visible at the current point of the walk
 };
 
 //===- Values that nobody uses ----------------------------------------------------------------===//
@@ -161,9 +160,9 @@ bool removeUnused(Program &program) {
 
 //===- Changes of the current stream ----------------------------------------------------------===//
 
-using Current = std::optional<StreamRef>; ///< nothing: not known
+using Current = std::optional<StreamRef>; ///< unset if unknown
 
-/// The current stream behind `block`.
+/// Returns the current stream after `block`.
 Current streamAfter(const Block &block, Current current) {
   for (const Op &op : block) {
     if (const auto *set = llvm::dyn_cast<SetCurrentStreamOp>(&op))
@@ -176,13 +175,13 @@ Current streamAfter(const Block &block, Current current) {
   return current;
 }
 
-/// True for nodes that issue nothing and do not ask which stream is current.
+/// True for nodes that issue nothing and do not depend on the current stream.
 bool ignoresStream(const Op &op) { return isAlias(op) || llvm::isa<ShareMemHandlesOp>(op); }
 
 class StreamCollapser {
 public:
   bool run(Block &block, Current current) {
-    SetCurrentStreamOp *unused = nullptr; // nothing was issued since
+    SetCurrentStreamOp *unused = nullptr; // no node has been issued since
     for (Op &op : llvm::make_early_inc_range(block)) {
       if (ignoresStream(op))
         continue;
@@ -210,7 +209,7 @@ private:
     changed_ = true;
   }
 
-  /// The current stream behind a node that does not set it, having collapsed the node's blocks.
+  /// Simplifies the blocks of a node that does not set the stream, and returns the stream after it.
   Current behind(Op &op, Current current) {
     if (auto *get = llvm::dyn_cast<GetCurrentStreamOp>(&op))
       return StreamRef{&get->result, nullptr};
@@ -219,7 +218,7 @@ private:
       if (streamAfter(inner, current) != current)
         after = std::nullopt;
     });
-    // A loop's body follows itself, so it starts with what holds both before it and behind it.
+    // A loop's body also follows itself, so it starts with what is known both before and after it.
     bool isLoop = llvm::isa<ForOp>(op);
     forEachBlock(op, [&](Block &inner) { run(inner, isLoop ? after : current); });
     return after;

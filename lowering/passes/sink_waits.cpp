@@ -1,14 +1,13 @@
-//===- lowering/passes/sink_waits.cpp - moves the waits of sends behind the GEMMs -------------===//
+//===- lowering/passes/sink_waits.cpp - moves the waits of sends after the GEMMs --------------===//
 //
-// Under `get`, a send's wait says when the peer has read the block that was given. No GEMM and no
-// sum of the step asks for that, so none should stand behind it: the wait moves to just behind the
-// last one that follows it in its block, and orders whichever stream is current there. Under `put`
-// the rank has copied the block itself, and its stream knows when.
+// Under `get`, the wait of a send completes when the peer has read the block. No GEMM or sum of the
+// step depends on that, so none should be queued after it: the wait moves after the last GEMM or
+// sum that follows it in its block, onto the stream that is current there. Under `put`, the rank
+// copies the block itself, and stream order suffices.
 //
-// It may not move further than its block, and it may not go: before the run is over the caller's
-// stream has joined the stream that waits, so the next run, which overwrites the block, cannot
-// begin while a peer still reads it. Without it a fast rank would hand the next run's data to a
-// slow peer.
+// The wait must stay in its block, and must not be removed: before the run ends, the caller's
+// stream joins the stream that waits, so the next run, which overwrites the block, cannot begin
+// while a peer still reads it. Otherwise a fast rank could send the next run's data to a slow peer.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -21,7 +20,7 @@
 namespace braid {
 namespace {
 
-/// True if the wait for `sent` may come after `op` instead of before it.
+/// True if the wait for `sent` may move after `op`.
 bool canPass(const P2POp &sent, Op &op) {
   bool hasBlocks = false;
   forEachBlock(op, [&](Block &) { hasBlocks = true; });
@@ -34,7 +33,7 @@ bool canPass(const P2POp &sent, Op &op) {
   return !written || rootOf(written) != rootOf(sent.tensor);
 }
 
-/// The send that is waited for, if the peer says when it is over.
+/// Returns the awaited send if its completion depends on the peer, otherwise null.
 const P2POp *sendOf(const Op &op) {
   const P2POp *transfer = awaitedTransfer(op);
   const bool isPulled =
@@ -42,7 +41,8 @@ const P2POp *sendOf(const Op &op) {
   return isPulled ? transfer : nullptr;
 }
 
-/// The place for the wait at `wait`: after the last GEMM or sum that it can pass, else unchanged.
+/// Returns the new position of `wait`: after the last GEMM or sum that it can pass, otherwise
+/// unchanged.
 Block::iterator destination(Block &block, Block::iterator wait) {
   auto best = std::next(wait);
   for (auto at = best; at != block.end() && canPass(*sendOf(*wait), *at); ++at)

@@ -1,6 +1,6 @@
-//===- lowering/passes/split_chunks.cpp - cuts every step into row ranges ---------------------===//
+//===- lowering/passes/split_chunks.cpp - splits every step into row ranges -------------------===//
 //
-// A chunk's GEMM can start when the chunk has arrived, not only when its whole block has:
+// A chunk's GEMM can start when the chunk has arrived, before the rest of its block:
 //
 //   for %c in 0 .. 4 {
 //     %mine_rows = slice %mine[%c * 32 .. (%c + 1) * 32]
@@ -8,25 +8,25 @@
 //     %block_rows = slice %block[%c * 32 .. (%c + 1) * 32]
 //     ...
 //
-// The rows need not divide: `%c * R / n` rounds down, so that ranges differ by at most one row and
-// none is empty as long as there are no more chunks than rows. Of a block of which not all rows
-// exist, chunks have the bounds that they have in a full one, and may be short or empty. The own
-// step moves nothing and stays whole.
+// The number of rows need not be a multiple of the chunks: `%c * R / n` rounds down, so ranges
+// differ by at most one row, and none is empty unless there are more chunks than rows. In a block
+// with missing rows, chunks have the bounds of a full block, and may be short or empty. The own
+// step transfers nothing and is not split.
 //
 // If transfers take longer than GEMMs, every GEMM but the last is hidden: the GEMM of the last
-// chunk cannot begin before the last bytes have arrived. A tail split T makes this chunk small
-// without making all of them small: it cuts the last step into T times as many chunks. The steps
-// stay one loop, since the number of chunks is a formula of the step, the same on both sides of a
-// transfer:
+// chunk cannot begin before the last bytes have arrived. A tail split T makes only that chunk
+// small: it splits the last step into T times as many chunks. The steps remain one loop, because
+// the number of chunks is a function of the step, equal on both sides of a transfer:
 //
 //   for %i in 1 .. 8 {
 //     for %c in 0 .. 2 + %i/7 * 6 {
 //       %mine_rows = slice %mine[%c * 32 / (2 + %i/7 * 6) .. (%c + 1) * 32 / (2 + %i/7 * 6)]
 //
-// Around the steps of a reduction it is the last chunk that is cut, whose sum is not hidden.
+// In a reduction, the chunks are outside the steps, and the last chunk is split, whose sum is
+// exposed.
 //
-// A stage that moves nothing, or is multiplied only after its last transfer, or in GEMMs of many
-// blocks, has nothing to gain and keeps its chunks.
+// A stage gains nothing from a tail split if it has no transfers, if its GEMM follows the last
+// transfer, or if its GEMMs span many blocks; it keeps its chunks.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -42,13 +42,13 @@
 namespace braid {
 namespace {
 
-/// True if the GEMM of the last chunk is all that is left to do when everything has arrived.
+/// True if only the GEMM of the last chunk remains when all data has arrived.
 bool canSplitTail(const Stage &stage) {
   return stage.moves() && stage.config.granularity() == schedule::Granularity::Chunk;
 }
 
-/// Reports that `what` cannot be had `times` times from a step's block, which has its rows in
-/// `ranges` already; true if it can.
+/// Reports that `what` cannot split a step's block, already in `ranges` row ranges, by a factor of
+/// `times`. Returns true if it can.
 bool checkRanges(const Stage &stage, llvm::StringRef what, int64_t times, int64_t ranges,
                  Diagnostics &diags) {
   const int64_t most = std::max<int64_t>(stage.rows / ranges, 1);
@@ -67,7 +67,7 @@ bool checkRanges(const Stage &stage, llvm::StringRef what, int64_t times, int64_
                  << " would be accepted";
 }
 
-/// Puts the steps of one stage into an inner loop over row ranges.
+/// Moves the steps of a stage into an inner loop over row ranges.
 class Splitter {
 public:
   Splitter(LoweringState &state, Stage &stage)
@@ -92,7 +92,7 @@ public:
   }
 
 private:
-  /// The chunks are around the steps already: all that is missing is their rows.
+  /// The chunk loop already encloses the steps; only the row ranges are missing.
   void cutReduction() {
     stage_.chunkLoop->end = ranges_;
     Block &body = stage_.chunkLoop->body;
@@ -116,7 +116,7 @@ private:
     return scalars_.add(chunks, scalars_.mul(isLast, more));
   }
 
-  /// Makes a moved node work on its chunk's rows.
+  /// Replaces a moved node's operands by its chunk's rows.
   void useRows(Block &block, Op &op) {
     if (llvm::isa<IfOp>(op) || llvm::isa<ForOp>(op))
       return useRowsInside(op);
@@ -138,7 +138,7 @@ private:
     }
   }
 
-  /// Slices made inside a loop or a branch are not used outside of it.
+  /// Slices defined inside a loop or a branch are not used outside of it.
   void useRowsInside(Op &op) {
     const auto before = rows_;
     forEachBlock(op, [&](Block &inner) {
@@ -148,7 +148,7 @@ private:
     });
   }
 
-  /// The chunk's rows of a step's tensor, sliced before their first use.
+  /// Returns the chunk's rows of a step's tensor, sliced before their first use.
   Value *rowsOf(Block &block, Value *tensor, Op &user) {
     Value *&rows = rows_[tensor];
     if (rows)
@@ -174,7 +174,8 @@ private:
     return scalars_.div(scalars_.mul(chunk, scalars_.constant(stage_.rows)), ranges_);
   }
 
-  /// If the last chunk of a reduction is cut into T, a chunk is T times as long as its parts.
+  /// If its last chunk is split by T, a reduction has chunks T times as long as the parts of the
+  /// last.
   const Scalar *firstRowOfSplit(const Scalar *chunk) {
     const int64_t parts = stage_.chunks * stage_.tailSplit;
     const Scalar *whole = scalars_.min(chunk, scalars_.constant(stage_.chunks - 1));
@@ -198,7 +199,7 @@ bool asksForCuts(const Configuration &config) {
   return config.chunks() > 1 || config.tailSplit() > 1;
 }
 
-/// Reports why what has no steps, a fusion or a stage, cannot be cut.
+/// Reports why a fusion or stage without steps cannot be split.
 bool refuseWithoutSteps(Location location, const std::string &what, const Configuration &config,
                         Diagnostics &diags) {
   const bool isTail = config.chunks() == 1;
@@ -207,7 +208,7 @@ bool refuseWithoutSteps(Location location, const std::string &what, const Config
                                << ": no result has a Stream axis; only 1 would be accepted";
 }
 
-/// Reports what cannot be had of one stage; true if there is nothing.
+/// Reports what the configuration of a stage asks for in vain; returns true if nothing.
 bool checkStage(const Stage &stage, Diagnostics &diags) {
   const int64_t chunks = stage.config.chunks();
   if (stage.isReduction() && stage.multipliesWhole() && chunks > 1)
@@ -222,7 +223,7 @@ bool checkStage(const Stage &stage, Diagnostics &diags) {
           checkRanges(stage, "split the tail of", stage.config.tailSplit(), chunks, diags));
 }
 
-/// A tail split that was given for all stages may be intended for a gather only.
+/// A tail split for all stages may be intended for gathers only.
 bool checkTail(const LoweringState &state, const Stage &stage) {
   const bool isMeant = stage.isNamed || llvm::none_of(state.stages, [](const Stage &each) {
                          return each.isGather();
@@ -235,7 +236,7 @@ bool checkTail(const LoweringState &state, const Stage &stage) {
          << ": one GEMM makes all partial results; only 1 would be accepted";
 }
 
-/// Reports what the options ask for and cannot be had; true if there is nothing.
+/// Reports what the options ask for in vain; returns true if nothing.
 bool checkOptions(const LoweringState &state) {
   const bool hasSteps =
       llvm::any_of(state.stages, [](const Stage &s) { return s.loop != nullptr; });

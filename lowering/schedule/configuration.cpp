@@ -1,4 +1,4 @@
-//===- lowering/schedule/configuration.cpp - values for knobs ---------------------------------===//
+//===- lowering/schedule/configuration.cpp - values of knobs ----------------------------------===//
 
 #include "lowering/schedule/configuration.h"
 
@@ -23,7 +23,8 @@ template <class Row> std::vector<std::string> namesOf(llvm::ArrayRef<Row> rows) 
   return names;
 }
 
-/// The participants of transfers distinguish schedules more than anything else.
+/// Counts the fields that differ. The transfer kind outweighs all others, because it distinguishes
+/// schedules most.
 int64_t countDifferences(const Configuration &config, const Preset &preset) {
   int64_t differences = 0;
   for (Knob field : presetFields())
@@ -32,7 +33,7 @@ int64_t countDifferences(const Configuration &config, const Preset &preset) {
   return differences;
 }
 
-/// Reads `knob=value` into `config`, once.
+/// Reads `knob=value` into `config`; fails if the knob is already set.
 Status readKnob(llvm::StringRef part, Configuration &config) {
   auto [name, value] = part.split('=');
   const KnobRow *row = findKnob(name);
@@ -48,7 +49,8 @@ Status readKnob(llvm::StringRef part, Configuration &config) {
   return number.status();
 }
 
-/// Takes `TENSOR=` from the beginning of a stage's text; "" if it is for all stages.
+/// Removes `TENSOR=` from the start of a stage's text and returns the name; "" if the text is for
+/// all stages.
 llvm::StringRef takeTensor(llvm::StringRef &element) {
   auto [tensor, rest] = element.split('=');
   if (tensor.contains(';') || rest.data() == nullptr || rest.empty() || findKnob(tensor))
@@ -101,7 +103,7 @@ Result<Configuration> Configuration::parse(llvm::StringRef text, const Configura
   Configuration base, single;
   const llvm::StringRef name = parts.front();
   const bool isNamed = !name.contains('=');
-  if (isNamed && !(name.empty() && parts.size() > 1)) { // ";KNOB=VALUE" names none
+  if (isNamed && !(name.empty() && parts.size() > 1)) { // no preset in ";KNOB=VALUE"
     const Preset *preset = findPreset(name);
     if (!preset)
       return badText("expected one of " + presetNames() + ", got '" + name.str() + "'" +

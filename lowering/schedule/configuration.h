@@ -1,4 +1,4 @@
-//===- lowering/schedule/configuration.h - values for knobs -----------------------------------===//
+//===- lowering/schedule/configuration.h - values of knobs ------------------------------------===//
 #pragma once
 
 #include "lowering/schedule/knobs.h"
@@ -8,8 +8,8 @@
 
 namespace braid {
 
-/// A value or nothing for each knob. Nothing means the default, or what another one says that this
-/// one is laid over.
+/// An optional value for each knob. An unset knob has its default, or the value of the
+/// configuration over which this one is laid.
 class Configuration {
 public:
   std::optional<int64_t> get(Knob knob) const { return values_[static_cast<size_t>(knob)]; }
@@ -22,7 +22,7 @@ public:
     return set(knob, static_cast<int64_t>(value));
   }
 
-  /// The value, or the default of a knob that has one.
+  /// Returns the value of `knob`; if it is unset, its default, or 0 if it has no default.
   int64_t valueOf(Knob knob) const { return get(knob).value_or(rowOf(knob).fallback.value_or(0)); }
 #define BRAID_WORDS(Id, accessor, name, applies, help, ...)                                        \
   schedule::Id accessor() const { return static_cast<schedule::Id>(valueOf(Knob::Id)); }
@@ -32,15 +32,15 @@ public:
   int64_t accessor() const { return valueOf(Knob::Id); }
 #include "lowering/schedule/knobs.def"
 
-  /// This configuration, with the values of `base` for knobs that it does not set.
+  /// Returns this configuration, with unset knobs taken from `base`.
   Configuration over(Configuration base) const;
-  /// The name of the preset that differs in the fewest fields.
+  /// Returns the name of the preset that differs in the fewest fields.
   llvm::StringRef preset() const;
-  /// "pairwise;placement=shared;protocol=put;chunks=2": the preset, unless no field has a value,
-  /// the fields that differ from it, and the other knobs that have a value.
+  /// Returns the preset (unless no field is set), the fields that differ from it, and all other
+  /// knobs that are set: "pairwise;placement=shared;protocol=put;chunks=2".
   std::string str() const;
-  /// Reads `[PRESET;]knob=value;...`. `flags` go over the preset's fields; single knobs of the
-  /// text may not contradict them. BadInput says what was expected.
+  /// Reads `[PRESET;]knob=value;...`. `flags` override the preset's fields, but must not contradict
+  /// knobs that the text sets. Fails with BadInput, and a message that says what was expected.
   static Result<Configuration> parse(llvm::StringRef text, const Configuration &flags = {});
 
   bool operator==(const Configuration &) const = default;
@@ -49,30 +49,31 @@ private:
   std::array<std::optional<int64_t>, kKnobCount> values_;
 };
 
-/// A name that users type for values of the four fields.
+/// A name for a combination of values of the schedule fields.
 struct Preset {
   llvm::StringRef name;
   Configuration fields;
 };
-/// All of them; the first one is the default.
+/// Returns all presets, the default first.
 llvm::ArrayRef<Preset> presets();
 bool isPreset(llvm::StringRef name);
-/// The knobs that a preset has values for.
+/// Returns the knobs that presets set.
 llvm::ArrayRef<Knob> presetFields();
-/// "pairwise, ring, ..."
+/// Returns "pairwise, ring, ...".
 std::string presetNames();
 
-/// The schedule of a fusion: knobs for all stages and for single ones.
+/// The schedule of a fusion: knobs for all stages, and for single stages.
 struct Configurations {
   Configuration all = {};
   struct OfStage {
     std::string tensor; ///< any result of the stage
     Configuration config;
   };
-  std::vector<OfStage> stages = {}; ///< each goes over `all`
+  std::vector<OfStage> stages = {}; ///< each overrides `all`
 
-  /// Reads `ring`, `H=pairwise;chunks=2,Y=ring` or `ring,Y=pairwise`. `flags` hold for all stages
-  /// that the text says nothing else for. BadInput, too, if a stage is given a knob of the run.
+  /// Reads `ring`, `H=pairwise;chunks=2,Y=ring` or `ring,Y=pairwise`. `flags` apply to all stages,
+  /// unless the text says otherwise. Fails with BadInput if the text is malformed, or sets a knob
+  /// of the run for a single stage.
   static Result<Configurations> parse(llvm::StringRef text, const Configuration &flags = {});
   std::string str() const;
 };

@@ -1,7 +1,8 @@
-//===- lowering/schedule/gpu_facts.h - what was measured on one GPU model ---------------------===//
+//===- lowering/schedule/gpu_facts.h - measurements of one GPU model --------------------------===//
 //
-// Numbers that lowering and the choice of a schedule start from, and that no device tells. They
-// steer what is tried and for how long; what is chosen is measured on the machine at hand.
+// Measured properties that no device reports. Lowering and the choice of a schedule start from
+// them: they determine which schedules are tried and for how long. The final choice is measured on
+// the actual machine.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -9,11 +10,11 @@
 namespace braid {
 
 struct GpuFacts {
-  /// The factor by which chunks take longer that engines copy to several peers, once ranks have
+  /// Factor by which chunks take longer if copy engines copy to several peers and ranks have
   /// drifted apart. Source: 1.23 to 1.28 measured on 4 GPUs (docs/cost-model.md).
   double driftedFactor;
-  /// A run of more operations than this draws so much power that clocks fall, and go on falling for
-  /// `steadyUs`. Source: tools/bench/README.md.
+  /// A run with more operations than this draws so much power that clocks drop, and take `steadyUs`
+  /// to become steady. Source: tools/bench/README.md.
   double manyOperations;
   double steadyUs;
 };

@@ -1,4 +1,4 @@
-//===- lowering/schedule/knobs.cpp - what can be chosen about how a fusion runs ---------------===//
+//===- lowering/schedule/knobs.cpp - the choices about how a fusion runs ----------------------===//
 
 #include "lowering/schedule/knobs.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
-/// "one-shot" of "OneShot"
+/// Returns "one-shot" for "OneShot".
 std::string wordOf(llvm::StringRef value) {
   std::string word;
   for (char letter : value) {
@@ -26,7 +26,7 @@ std::string wordOf(llvm::StringRef value) {
   return word;
 }
 
-/// {"shift", "xor"} of "Shift, Xor"
+/// Returns {"shift", "xor"} for "Shift, Xor".
 std::vector<std::string> wordsOf(llvm::StringRef values) {
   llvm::SmallVector<llvm::StringRef, 4> parts;
   values.split(parts, ", ");
@@ -36,7 +36,7 @@ std::vector<std::string> wordsOf(llvm::StringRef values) {
   return words;
 }
 
-/// Values that somebody may look for, and why there are none.
+/// A value that users may expect, and the reason why it does not exist.
 struct Refused {
   Knob knob;
   const char *word, *reason;

@@ -1,4 +1,4 @@
-//===- lowering/schedule/knobs.h - what can be chosen about how a fusion runs -----------------===//
+//===- lowering/schedule/knobs.h - the choices about how a fusion runs ------------------------===//
 #pragma once
 
 #include "api/status.h"
@@ -28,7 +28,7 @@ inline constexpr size_t kKnobCount = 0
 #include "lowering/schedule/knobs.def"
     ;
 
-/// The scope of a knob that no pass reads: it holds for the whole run.
+/// Scopes of knobs that no pass reads: they apply to a run as a whole.
 inline constexpr const char *kTransferMode = "the transfer mode";
 inline constexpr const char *kLaunchMode = "the launch mode";
 
@@ -36,26 +36,26 @@ inline constexpr const char *kLaunchMode = "the launch mode";
 struct KnobRow {
   Knob knob;
   std::string name;
-  std::vector<std::string> words; ///< a value is an index in it; empty: a value is an integer
+  std::vector<std::string> words; ///< names of the values 0, 1, ...; empty for integer knobs
   int64_t least, most;
-  std::optional<int64_t> fallback; ///< the default; none: the device's, or the backend's
+  std::optional<int64_t> fallback; ///< the default; unset if the device or backend chooses
   std::string applies;             ///< a pass, kTransferMode or kLaunchMode
   std::string help;                ///< one line
 
   bool isOfRun() const { return applies == kTransferMode || applies == kLaunchMode; }
-  /// "one of get, put", "an integer of 64 bits, at least 1" or "an integer from 1 to 1024"
+  /// Returns "one of get, put", "an integer of 64 bits, at least 1" or "an integer from 1 to 1024".
   std::string accepted() const;
   bool accepts(int64_t value) const;
-  /// As parse() reads it; "default" if there is none, so that the device decides.
+  /// Inverse of parse(). Returns "default" for an unset value: the device decides.
   std::string str(std::optional<int64_t> value) const;
-  /// BadInput "expected `what` to be ..., got 'text'".
+  /// Fails with BadInput: "expected `what` to be ..., got 'text'".
   Result<int64_t> parse(llvm::StringRef text, const std::string &what) const;
 };
 
-/// The rows in the order of Knob.
+/// Returns the rows in the order of Knob.
 llvm::ArrayRef<KnobRow> allKnobs();
 inline const KnobRow &rowOf(Knob knob) { return allKnobs()[static_cast<size_t>(knob)]; }
-/// The row of that name, or null.
+/// Returns the row with that name, or null.
 const KnobRow *findKnob(llvm::StringRef name);
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- lowering/stages/advice.cpp - what to write in place of a node that cannot be lowered ---===//
+//===- lowering/stages/advice.cpp - suggested changes for nodes that lowering refuses ---------===//
 
 #include "lowering/stages/advice.h"
 
@@ -23,7 +23,8 @@ std::vector<std::string> refusedNodes(const Fusion &fusion) {
   return names;
 }
 
-/// The refused nodes of a fusion given as text; nothing if the text is not a valid fusion.
+/// Returns the refused nodes of a fusion given as text, or nullopt if the text is not a valid
+/// fusion.
 std::optional<std::vector<std::string>> refusedIn(const std::vector<std::string> &lines) {
   Diagnostics diags("", llvm::join(lines, "\n"));
   const Module module = parse(diags);
@@ -32,8 +33,8 @@ std::optional<std::vector<std::string>> refusedIn(const std::vector<std::string>
   return refusedNodes(*module.fusions.front());
 }
 
-/// The cost of changing one axis. Moving a tensor costs more than making it a Stream, and changing
-/// an operand costs more than changing the result.
+/// Returns the cost of changing one axis. Moving a tensor costs more than making it a Stream, and
+/// changing an operand costs more than changing the result.
 int costOf(const Axis &from, const Axis &to, bool isResult) {
   if (from.kind == to.kind)
     return 0;
@@ -48,8 +49,8 @@ struct OtherKinds {
   int cost;
 };
 
-/// Every type that the language allows: DIDx on an axis of the mesh's extent, and, except for an
-/// input, Stream on the leading axis.
+/// Returns every type that the language allows: DIDx on an axis of the mesh's extent, and Stream on
+/// the leading axis, except for inputs.
 std::vector<OtherKinds> otherKindsOf(const Fusion &fusion, const FusionTensor &tensor,
                                      bool isResult) {
   const auto &axes = tensor.type.axes;
@@ -75,7 +76,7 @@ std::vector<OtherKinds> otherKindsOf(const Fusion &fusion, const FusionTensor &t
   return all;
 }
 
-/// The type with plain axes in place of Stream ones, which an input cannot have.
+/// Returns the type with plain axes instead of Stream axes, which an input cannot have.
 FusionType asInput(FusionType type) {
   for (Axis &axis : type.axes)
     if (axis.kind == AxisKind::Stream)
@@ -155,7 +156,7 @@ Adviser::Change Adviser::withoutReshards(const FusionNode &node) const {
   return change;
 }
 
-/// Combinations of types for the node's tensors, cheapest first; only the cheapest are kept.
+/// Returns combinations of types for the node's tensors, cheapest first, up to a limit.
 std::vector<Adviser::Change> Adviser::typesFor(const FusionNode &node, const Change &start) const {
   constexpr size_t kMostTried = 256;
   const FusionTensor &result = *resultOf(node);
@@ -187,8 +188,9 @@ std::vector<Adviser::Change> Adviser::typesFor(const FusionNode &node, const Cha
   return changes;
 }
 
-/// Other definitions of the node's result, or of a resharded operand that it cannot take: an input,
-/// or, for a reshard of a computed tensor, the node that computes it with the reshard's type.
+/// Returns alternative definitions of the node's result, or of a resharded operand that the node
+/// cannot have: an input, or, for a reshard of a computed tensor, the node that computes it with
+/// the reshard's type.
 std::vector<Adviser::Change> Adviser::definitionsFor(const FusionNode &node) const {
   std::vector<Change> changes;
   auto define = [&](const FusionTensor &tensor, const std::string &definition) {
@@ -229,7 +231,7 @@ std::vector<std::string> Adviser::adviceFor(const FusionNode &node) {
   };
   addFirst([](const Change &each) { return !each.changesOperands; });
   addFirst([](const Change &each) { return !each.changesResult; });
-  // Changing both sides of a reshard would give another reshard, not the one that was meant.
+  // Changing both sides of a reshard would yield a different reshard than the intended one.
   if (found.empty() && !llvm::isa<ReshardNode>(node))
     addFirst([](const Change &) { return true; });
   llvm::stable_sort(found, [](const Change &a, const Change &b) { return a.cost < b.cost; });

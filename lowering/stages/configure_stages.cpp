@@ -1,4 +1,4 @@
-//===- lowering/stages/configure_stages.cpp - what was chosen for each stage ------------------===//
+//===- lowering/stages/configure_stages.cpp - the configuration of each stage -----------------===//
 
 #include "lowering/stages/configure_stages.h"
 
@@ -12,7 +12,7 @@
 namespace braid {
 namespace {
 
-/// The first knob with this value takes only these values of the other, as bits.
+/// If `knob` has `value`, `other` must have one of the `allowed` values, a bit mask.
 struct Rule {
   Knob knob;
   int64_t value;
@@ -28,37 +28,39 @@ template <class E> constexpr Rule rule(Knob knob, E value, Knob other, uint32_t 
 using namespace schedule;
 
 constexpr Rule kRules[] = {
-    // A ring hands on what came in the step before, on the same stream.
+    // A ring forwards the block received in the previous step, on the same stream.
     rule(Knob::Order, Order::Ring, Knob::Posting, only(Posting::Each)),
     rule(Knob::Order, Order::Ring, Knob::Granularity, only(Granularity::Chunk)),
     rule(Knob::Order, Order::Ring, Knob::Placement, only(Placement::Ring)),
     rule(Knob::Placement, Placement::Ring, Knob::Order, only(Order::Ring)),
-    // Growing groups are of neighbours, which xor brings, and of several streams' blocks.
+    // Growing groups consist of contiguous blocks, which only xor provides, and span several
+    // streams.
     rule(Knob::Order, Order::Xor, Knob::Granularity, only(Granularity::Geometric)),
     rule(Knob::Granularity, Granularity::Geometric, Knob::Order, only(Order::Xor)),
     rule(Knob::Granularity, Granularity::Geometric, Knob::Posting, only(Posting::Each)),
     rule(Knob::Granularity, Granularity::Geometric, Knob::Placement, only(Placement::Shared)),
-    // A GEMM of everything has nothing to run beside.
+    // A single GEMM of everything cannot overlap.
     rule(Knob::Granularity, Granularity::Whole, Knob::Placement,
          only(Placement::Each, Placement::Caller)),
     rule(Knob::Posting, Posting::All, Knob::Placement, only(Placement::Shared, Placement::Caller)),
     rule(Knob::Placement, Placement::Caller, Knob::Posting, only(Posting::All)),
     rule(Knob::Placement, Placement::Caller, Knob::Granularity, only(Granularity::Whole)),
-    // A block must have arrived before it is passed on, so hosts do not work block by block.
+    // A block must have arrived before it is forwarded, so the ranks of a host cannot process
+    // single blocks independently.
     rule(Knob::Order, Order::Hierarchical, Knob::Granularity,
          only(Granularity::Chunk, Granularity::Whole)),
     rule(Knob::Order, Order::Hierarchical, Knob::Posting, only(Posting::Each)),
     rule(Knob::Order, Order::Hierarchical, Knob::Placement,
          only(Placement::Each, Placement::Shared)),
-    // All ranks take part in the transfer of a step, so they have the steps in one order. Nobody
-    // has to know who copies.
+    // All ranks take part in each collective, so all run the steps in the same order. Nobody copies
+    // as sender or receiver, so the protocol has no effect.
     rule(Knob::Transfers, Transfers::Collective, Knob::Order, only(Order::Shift)),
     rule(Knob::Transfers, Transfers::Collective, Knob::Posting, only(Posting::Each)),
     rule(Knob::Transfers, Transfers::Collective, Knob::Placement, only(Placement::Each)),
     rule(Knob::Transfers, Transfers::Collective, Knob::Protocol, only(Protocol::Get)),
 };
 
-/// The values of a knob that a reduction accepts, as bits.
+/// The values of a knob that a reduction accepts, as a bit mask.
 struct ReductionRule {
   Knob knob;
   uint32_t allowed;
@@ -71,42 +73,43 @@ constexpr ReductionRule kReductionRules[] = {
     {Knob::Transfers, only(Transfers::Pairs, Transfers::Collective)},
 };
 
-/// The values that reproducible results allow: parts are added in the order of ranks.
+/// The values under which results are reproducible: partial results are added in rank order.
 constexpr ReductionRule kReproducibleRules[] = {
     {Knob::Order, only(Order::Shift)},
     {Knob::Transfers, only(Transfers::Pairs)},
 };
 
-/// Its chunks are sent as they are made, so they cannot be posted together.
+/// A reduction sends chunks as they are computed, so it cannot post them together.
 constexpr Rule kRulesOfReductions[] = {
     rule(Knob::Posting, Posting::All, Knob::Granularity, only(Granularity::Whole)),
-    // A step stores its result at the peer, so there is no copy to be placed.
+    // A GEMM stores its result at the peer, so there is no copy to place on a stream.
     rule(Knob::Partials, Partials::Peer, Knob::Protocol, only(Protocol::Put)),
     rule(Knob::Partials, Partials::Peer, Knob::Order,
          only(Order::Shift, Order::Ring, Order::Hierarchical)),
     rule(Knob::Partials, Partials::Peer, Knob::Granularity, only(Granularity::Chunk)),
     rule(Knob::Partials, Partials::Peer, Knob::Placement, only(Placement::Each, Placement::Ring)),
     rule(Knob::Partials, Partials::Peer, Knob::Transfers, only(Transfers::Pairs)),
-    // Pushing what is pushed anyway, or passed on, is no choice.
+    // second-shot=put has no effect on sums that are pushed anyway, or forwarded.
     rule(Knob::SecondShot, SecondShot::Put, Knob::Reduction, only(schedule::Reduction::TwoShot)),
     rule(Knob::SecondShot, SecondShot::Put, Knob::Protocol, only(Protocol::Get)),
     rule(Knob::SecondShot, SecondShot::Put, Knob::Order, only(Order::Shift, Order::Ring)),
-    // The GEMM of a block is the next one that its rows have only around a ring.
+    // Only in a ring does the next GEMM of the same rows follow the arrival of their sum.
     rule(Knob::Sums, Sums::Gemm, Knob::Order, only(Order::Ring)),
-    // The host's parts of a chunk are added while the next chunk's are made.
+    // A host adds the partial results of one chunk while GEMMs compute the next.
     rule(Knob::Order, Order::Hierarchical, Knob::Granularity, only(Granularity::Chunk)),
-    // A collective has shots of its own, and is of a chunk: of one, the GEMM is of everything.
+    // A collective has its own algorithm for all-reduce, and reduces one chunk: with a single
+    // chunk, one GEMM computes everything.
     rule(Knob::Transfers, Transfers::Collective, Knob::Granularity, only(Granularity::Chunk)),
     rule(Knob::Transfers, Transfers::Collective, Knob::Reduction,
          only(schedule::Reduction::OneShot)),
 };
 
-/// "gather %A" or "reduce to %C"
+/// Returns "gather %A" or "reduce to %C".
 std::string actionOf(const Stage &stage) {
   return stage.isGather() ? "gather %" + stage.name().str() : "reduce to %" + stage.result().name;
 }
 
-/// "shift or xor"
+/// Returns "shift or xor".
 std::string wordsOf(const KnobRow &knob, uint32_t allowed) {
   std::string text;
   for (size_t word = 0; word < knob.words.size(); ++word)
@@ -119,7 +122,7 @@ bool isAllowed(const Configuration &config, Knob knob, uint32_t allowed) {
   return (allowed >> config.valueOf(knob) & 1) != 0;
 }
 
-/// "expected order=shift, got order=ring", or nothing if all rules are kept.
+/// Returns "expected order=shift, got order=ring", or an empty string if no rule is broken.
 std::string brokenRule(llvm::ArrayRef<ReductionRule> rules, const Configuration &config) {
   for (const auto &[knob, allowed] : rules)
     if (!isAllowed(config, knob, allowed)) {
@@ -130,7 +133,7 @@ std::string brokenRule(llvm::ArrayRef<ReductionRule> rules, const Configuration 
   return "";
 }
 
-/// "placement=ring takes order=ring, got shift", or nothing if all rules are kept.
+/// Returns "placement=ring takes order=ring, got shift", or an empty string if no rule is broken.
 std::string brokenRule(llvm::ArrayRef<Rule> rules, const Configuration &config) {
   for (const Rule &rule : rules)
     if (config.valueOf(rule.knob) == rule.value && !isAllowed(config, rule.other, rule.allowed)) {
@@ -141,7 +144,8 @@ std::string brokenRule(llvm::ArrayRef<Rule> rules, const Configuration &config) 
   return "";
 }
 
-/// Around a ring a kernel adds before the sum goes on, so no GEMM makes what goes.
+/// Under sums=kernel, a kernel computes each sum that a ring sends, so no GEMM can store it at the
+/// peer.
 std::string conflictOfRing(const Configuration &config) {
   if (config.order() != Order::Ring || config.partials() != Partials::Peer ||
       config.sums() == Sums::Gemm)
@@ -149,7 +153,7 @@ std::string conflictOfRing(const Configuration &config) {
   return "around a ring partials=peer takes sums=gemm, got kernel";
 }
 
-/// Why an all-reduce cannot have what other reductions can.
+/// Returns why an all-reduce cannot use a configuration that other reductions can.
 std::string conflictOfAllReduce(const Stage &stage, const Configuration &config) {
   if (config.order() == Order::Ring && config.sums() != Sums::Gemm)
     return "around a ring every rank gets the sum of its own rows alone; order=ring takes "
@@ -168,7 +172,7 @@ std::string conflictOfAllReduce(const Stage &stage, const Configuration &config)
   return "";
 }
 
-/// Why what a collective reduces cannot be cut so.
+/// Returns why the rows of a collective reduction cannot be split into these chunks.
 std::string conflictOfChunks(const Stage &stage, const Configuration &config) {
   if (config.tailSplit() > 1)
     return "a collective's chunks are of one size; only tail-split=1 would be accepted";
@@ -181,7 +185,7 @@ std::string conflictOfChunks(const Stage &stage, const Configuration &config) {
          " would be accepted, got chunks=" + std::to_string(chunks);
 }
 
-/// Why blocks cannot come by a transfer of all ranks, or only so.
+/// Returns why the stage cannot use collectives, or cannot do without them.
 std::string conflictOfCollective(const Stage &stage, const Configuration &config) {
   if (stage.gathersSlices && config.transfers() != Transfers::Collective)
     return "each step takes a slice of all devices' blocks; only transfers=collective would be "
@@ -202,7 +206,8 @@ std::string conflictOfCollective(const Stage &stage, const Configuration &config
   return "";
 }
 
-/// Why the mesh's hosts do not suit `config`: none to pass blocks on in, or peers on others.
+/// Returns why `config` does not suit the mesh's hosts: there is no group of ranks to forward
+/// blocks, or peers are on other hosts.
 std::string conflictOfHosts(const Stage &stage, const Configuration &config) {
   const bool staysInHosts = stage.ranksPerHost == stage.steps || !stage.isReduction() ||
                             config.order() == Order::Hierarchical;
@@ -230,7 +235,7 @@ std::string conflictOfHosts(const Stage &stage, const Configuration &config) {
   return "";
 }
 
-/// Why a stage that moves something cannot have `config`; nothing if it can.
+/// Returns why a stage that communicates cannot use `config`; empty if it can.
 std::string conflictOf(const Stage &stage, const Configuration &config, bool isReproducible) {
   std::string conflict;
   if (stage.isReduction()) {
@@ -257,9 +262,9 @@ std::string conflictOf(const Stage &stage, const Configuration &config, bool isR
   return conflict;
 }
 
-/// The configuration that a stage uses if `asked` is asked for. Without a Stream axis, and if one
-/// collective brings all blocks, no slice of a result is made before the others, as if all were one
-/// chunk; slices of all devices' blocks are brought by collectives only.
+/// Returns the configuration that the stage uses if the user asks for `asked`. Without a Stream
+/// axis, or if one collective gathers all blocks, results are computed in one piece, as with
+/// granularity=whole. Slices of all devices' blocks can be gathered only by collectives.
 Configuration settled(const Stage &stage, Configuration asked) {
   const bool comesAtOnce = asked.transfers() == Transfers::Collective && !stage.gathersSlices;
   if (stage.isGather() && (!stage.isStreamed || comesAtOnce))
@@ -269,7 +274,7 @@ Configuration settled(const Stage &stage, Configuration asked) {
   return asked;
 }
 
-/// Why a stage cannot have what was asked for; nothing if it can.
+/// Returns why a stage cannot use the configuration `asked`; empty if it can.
 std::string conflictOfAsked(const Stage &stage, const Configuration &asked, bool isReproducible) {
   const std::string conflict = conflictOf(stage, settled(stage, asked), isReproducible);
   if (!stage.isGather() || stage.isStreamed)
@@ -280,8 +285,8 @@ std::string conflictOfAsked(const Stage &stage, const Configuration &asked, bool
                           : "no result has a Stream axis, so granularity is whole; " + conflict;
 }
 
-/// True if the stage can have what was asked for, and split-chunks would not refuse to cut it
-/// because one GEMM makes all of it.
+/// True if the stage can use the configuration `asked`, and split-chunks would not refuse to split
+/// it because a single GEMM computes everything.
 bool takes(const LoweringState &state, Stage stage, const Configuration &asked) {
   stage.config = settled(stage, asked);
   if (stage.isReduction())
@@ -294,8 +299,8 @@ bool takes(const LoweringState &state, Stage stage, const Configuration &asked) 
          conflictOfAsked(stage, asked, state.isReproducible).empty();
 }
 
-/// Names the preset that the user typed, if it was one, and the presets that would do instead, for
-/// all stages that it was typed for.
+/// Returns advice that names the user's preset, if there was one, and the presets that would be
+/// accepted instead, by all stages for which that preset was meant.
 std::string adviceFor(const LoweringState &state, const Stage &stage, const Configuration &asked) {
   const llvm::StringRef typed = asked.preset();
   std::string others;
@@ -351,8 +356,8 @@ std::string whyNoGemmAdds(const Stage &stage) {
   return "";
 }
 
-/// Whether a stage that moves something can have its configuration. False after an error, which
-/// says what it takes instead. Notes what rows its steps then have.
+/// Completes the configuration of a stage that communicates, and counts the rows of its steps.
+/// Returns false after an error, which says what the stage accepts.
 static bool settleFields(const LoweringState &state, Stage &stage) {
   if (stage.isReduction())
     countReducedRows(state.fusion, stage);
@@ -391,7 +396,8 @@ bool configure(LoweringState &state, const Configurations::OfStage &chosen) {
   return true;
 }
 
-/// A value that only some stages take. What is asked of all may be meant for another one.
+/// A value that only some stages accept. If it was asked for all stages, it may be meant for
+/// another one.
 struct OfSome {
   Knob knob;
   int64_t value;

@@ -1,24 +1,26 @@
-//===- lowering/stages/configure_stages.h - what was chosen for each stage --------------------===//
+//===- lowering/stages/configure_stages.h - the configuration of each stage -------------------===//
 #pragma once
 
 #include "lowering/state.h"
 
 namespace braid {
 
-/// Gives each stage its configuration. Reports tensors that no stage makes, two choices for one
-/// stage, and fields that cannot be had together; true if all is fine.
+/// Sets the configuration of each stage. Reports tensors that no stage produces, conflicting
+/// entries for one stage, and incompatible fields. Returns true if there was nothing to report.
 bool configureStages(LoweringState &state);
 
-/// Fields of the first preset that fits `given` by all rules, those of reductions included; else of
-/// the default preset. Other knobs are set where a rule demands another value than the default.
+/// Returns the fields of the first preset that is compatible with `given` under all rules,
+/// including those for reductions; otherwise those of the default preset. Also sets the other knobs
+/// for which a rule demands a value other than the default.
 Configuration fieldsFor(const Configuration &given);
-/// `given`, and those, if they are not the default's, which needs none.
+/// Returns `given` completed by fieldsFor(), unless those are the default fields, which are
+/// implied.
 Configuration completed(const Configuration &given);
 
-/// Why sums=gemm cannot be had of a reduction, whatever else it has; nothing if it can.
+/// Returns why the stage cannot use sums=gemm under any configuration; empty if it can.
 std::string whyNoGemmAdds(const Stage &stage);
 
-/// The preset of the stages that gather; "mixed" if they differ, "local" if there is none.
+/// Returns the preset of the stages that gather: "mixed" if they differ, "local" if there is none.
 std::string scheduleName(const LoweringState &state);
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- lowering/stages/elementwise.cpp - what is computed element by element ------------------===//
+//===- lowering/stages/elementwise.cpp - pointwise nodes and their buffers --------------------===//
 
 #include "lowering/stages/elementwise.h"
 

@@ -1,7 +1,7 @@
-//===- lowering/stages/elementwise.h - what is computed element by element --------------------===//
+//===- lowering/stages/elementwise.h - pointwise nodes and their buffers ----------------------===//
 //
-// A pointwise node is computed in the step that makes its operands, on the same rows, behind the
-// GEMM that makes the last of them. Its operands are read as they are before they are rounded:
+// A pointwise node runs in the step that computes its operands, on the same rows, after the GEMM
+// that computes the last of them. It reads its operands before they are rounded:
 //
 //   %H = allocate device f32[8, 128, 256]
 //   %G = allocate device bf16[8, 128, 256]
@@ -9,8 +9,8 @@
 //     matmul %H_out, %block, %W1
 //     pointwise %G_out, gelu_tanh(%H_out)
 //
-// A node whose result only one other pointwise node takes is a part of that one's expression, and
-// has no buffer. A tensor that is wanted rounded, too, is rounded by a node of its own.
+// A node whose only reader is another pointwise node becomes part of that node's expression and has
+// no buffer. If a tensor is also needed in rounded form, a separate node rounds it.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -21,19 +21,20 @@
 
 namespace braid {
 
-/// Which buffers a fusion's tensors need, by who uses them. `fusion` is verified and outlives this.
+/// Determines from the uses of a fusion's tensors which buffers they need. The verified `fusion`
+/// must outlive this object.
 class TensorUses {
 public:
   explicit TensorUses(const Fusion &fusion);
 
-  /// An output, or an operand of something but a pointwise node.
+  /// True for outputs and for operands of nodes that are not pointwise.
   bool isRounded(const FusionTensor &tensor) const;
-  /// Computed, and read by a pointwise node before it is rounded.
+  /// True for computed tensors that a pointwise node reads before they are rounded.
   bool isExact(const FusionTensor &tensor) const;
-  /// Computed in the expression of the node that takes it, and nowhere else.
+  /// True for tensors computed only inside the expression of the node that reads them.
   bool isFolded(const FusionTensor &tensor) const;
 
-  /// An expression of pointwise functions, of tensors that are not folded.
+  /// An expression of pointwise functions whose operands are not folded.
   struct Chain {
     const FusionTensor *first;
     std::vector<PointwiseStep<const FusionTensor *>> steps;
@@ -48,11 +49,11 @@ private:
   size_t lengthOf(const FusionTensor &tensor) const;
 
   const Fusion &fusion_;
-  /// The number of functions in the expression of each pointwise node.
+  /// Number of functions in the expression of each pointwise node.
   llvm::DenseMap<const FusionTensor *, size_t> lengths_;
 };
 
-/// The tensor that `tensor` is another name of, on devices where it is whole: what a reshard takes.
+/// Follows reshards of a replicated tensor, which only rename it, back to their operand.
 const FusionTensor &originOf(const FusionTensor &tensor);
 
 } // namespace braid

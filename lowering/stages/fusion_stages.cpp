@@ -1,4 +1,4 @@
-//===- lowering/stages/fusion_stages.cpp - the stages of a fusion, before it is lowered -------===//
+//===- lowering/stages/fusion_stages.cpp - the stages of a fusion before lowering -------------===//
 
 #include "lowering/stages/fusion_stages.h"
 

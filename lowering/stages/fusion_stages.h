@@ -1,4 +1,4 @@
-//===- lowering/stages/fusion_stages.h - the stages of a fusion, before it is lowered ---------===//
+//===- lowering/stages/fusion_stages.h - the stages of a fusion before lowering ---------------===//
 #pragma once
 
 #include "lowering/state.h"
@@ -9,37 +9,41 @@
 
 namespace braid {
 
-/// A stage that has steps, so that there is something to choose for it.
+/// A stage with several steps, and so with a choice of schedules.
 struct FusionStage {
-  std::vector<std::string> tensors = {}; ///< that it makes: a schedule calls it by any of them
-  bool isReduction = false; ///< a result is reduced; else an operand is gathered, or nothing moves
-  int64_t rows = 0;         ///< in a step's block on one device, which chunks divide; 0: a vector
-  /// All-reduces only: the same number in two shots.
+  std::vector<std::string> tensors = {}; ///< results; a schedule may name the stage by any of them
+  /// true if a result is reduced; false if an operand is gathered or nothing moves
+  bool isReduction = false;
+  /// rows of a step's block on one device, which chunks divide; 0: a vector
+  int64_t rows = 0;
+  /// All-reduces only: `rows` for the two-shot reduction.
   std::optional<int64_t> rowsInTwoShots = {};
-  bool moves = false;         ///< other devices take part in it
-  bool gathersSlices = false; ///< one collective brings a slice of every device's block
-  bool hasHosts = false;      ///< several, of several ranks each, which can pass on what came
+  bool moves = false;         ///< true if the stage communicates
+  bool gathersSlices = false; ///< true if a collective gathers a slice of every device's block
+  /// true if there are several hosts with several ranks each, which can forward blocks
+  bool hasHosts = false;
   bool isOnOneHost = true;
-  /// Reductions only: GEMMs can add the sums that arrive (sums=gemm), and no sum is rounded on its
-  /// way. An all-reduce must use two shots for that.
+  /// Reductions only: true if sums=gemm is possible, in which case intermediate sums are not
+  /// rounded. An all-reduce also needs reduction=two-shot for that.
   bool gemmsMayAdd = false;
 };
 
 /// A stage whose transfers a schedule may hide.
 struct MovingStage {
-  std::string result; ///< the first tensor that it makes
-  Location location;  ///< the place of that node, and of all program nodes that move its data
-  /// The knob that keeps GEMMs from running beside its transfers ("granularity=whole"), or "" if no
-  /// such knob is known.
+  std::string result; ///< the first result of the stage
+  Location location;  ///< location of that node, and of all program nodes that move its data
+  /// The knob that prevents GEMMs from overlapping the stage's transfers ("granularity=whole"); ""
+  /// if no knob does.
   std::string whyWhole;
-  bool asksForWhole; ///< its schedule was given, and says that nothing is to overlap
+  bool asksForWhole; ///< true if the user chose a schedule without overlap
 };
 
-/// In the order in which they are issued, each with what `given` says about it. None if the fusion
-/// cannot be lowered so.
+/// Returns the stages in issue order, configured by `given`; empty if the fusion cannot be lowered
+/// with it.
 std::vector<MovingStage> movingStagesOf(const Fusion &fusion, const Configurations &given);
 
-/// In the order in which they are issued. Reports what cannot be lowered; there are none then.
+/// Returns the stages in issue order. If lowering refuses the fusion, reports why and returns an
+/// empty list.
 std::vector<FusionStage> stagesOf(const Fusion &fusion, Diagnostics &diags);
 
 } // namespace braid

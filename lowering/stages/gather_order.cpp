@@ -1,4 +1,4 @@
-//===- lowering/stages/gather_order.cpp - whose block a rank takes in which step --------------===//
+//===- lowering/stages/gather_order.cpp - the source of each step's block in a gather ---------===//
 
 #include "lowering/stages/gather_order.h"
 
@@ -10,8 +10,8 @@ GatherOrder::GatherOrder(ScalarContext &scalars, schedule::Order order, int64_t 
     unit_ = ranks & -ranks;
 }
 
-/// `direction`: whether groups of ranks take from those behind them or give to those before them.
-/// Within a group both are the same.
+/// `direction`: Add for the rank to read from, Sub for the rank that reads from this one. Within a
+/// group that exchanges by xor, both are the same rank.
 const Scalar *GatherOrder::partner(const Scalar *step, ScalarKind direction) const {
   const Scalar *rank = scalars_.rank(), *unit = scalars_.constant(unit_);
   if (unit_ == ranks_)

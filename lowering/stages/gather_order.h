@@ -1,14 +1,14 @@
-//===- lowering/stages/gather_order.h - whose block a rank takes in which step ----------------===//
+//===- lowering/stages/gather_order.h - the source of each step's block in a gather -----------===//
 //
-// In every step the blocks that are taken are a permutation: no two ranks take from, or give to,
-// the same one. Step 0 is the own block.
+// The blocks of a step are a permutation of the ranks: no two ranks read from the same rank. Step 0
+// is the own block.
 //
-//   shift, ring: step i takes the block of rank + i, modulo the number of ranks
-//   xor:         step i takes the block of rank xor i
+//   shift, ring: step i reads the block of rank + i, modulo the number of ranks
+//   xor:         step i reads the block of rank xor i
 //
-// Under the latter the blocks of steps s .. 2s-1 are neighbours, for every power of two s, and one
-// GEMM can take them all. With a number of ranks that is no power of two this holds up to the
-// largest one that divides it; groups of so many ranks then take from one another in turn.
+// Under xor, the blocks of steps s .. 2s-1 are contiguous for every power of two s, so one GEMM can
+// process them. If the number of ranks is not a power of two, this holds up to the largest power of
+// two that divides it; groups of that many ranks then exchange blocks in shift order.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -24,18 +24,18 @@ class GatherOrder {
 public:
   GatherOrder(ScalarContext &scalars, schedule::Order order, int64_t ranks);
 
-  /// The rank whose block this rank takes in that step.
+  /// Returns the rank whose block this rank reads in `step`.
   const Scalar *source(const Scalar *step) const { return partner(step, ScalarKind::Add); }
-  /// The rank that takes this rank's block in that step.
+  /// Returns the rank that reads this rank's block in `step`.
   const Scalar *target(const Scalar *step) const { return partner(step, ScalarKind::Sub); }
 
-  /// Steps begin .. end-1, whose blocks are neighbours on every rank; `first` is their first one.
+  /// Steps begin .. end-1, whose blocks are contiguous on every rank, starting at block `first`.
   struct Run {
     int64_t begin, end;
     const Scalar *first;
   };
-  /// All steps but 0, in the longest runs that do not delay what came first: of one step, then of
-  /// twice as many each time. With `halvesLast` the last one is two, if it is of more than one.
+  /// Returns all steps but 0 in runs of contiguous blocks, whose lengths double: 1, 2, 4, ... With
+  /// `halvesLast`, splits the last run in two if it has more than one step.
   std::vector<Run> runs(bool halvesLast = false) const;
 
 private:
@@ -44,7 +44,7 @@ private:
 
   ScalarContext &scalars_;
   const int64_t ranks_;
-  int64_t unit_ = 1; ///< so many ranks take from one another by xor
+  int64_t unit_ = 1; ///< size of the groups that exchange blocks by xor
 };
 
 } // namespace braid

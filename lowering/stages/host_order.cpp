@@ -1,4 +1,4 @@
-//===- lowering/stages/host_order.cpp - steps of what crosses a network once a host -----------===//
+//===- lowering/stages/host_order.cpp - the order of ranks under order=hierarchical -----------===//
 
 #include "lowering/stages/host_order.h"
 

@@ -1,17 +1,17 @@
-//===- lowering/stages/host_order.h - steps of what crosses a network once a host -------------===//
+//===- lowering/stages/host_order.h - the order of ranks under order=hierarchical -------------===//
 //
-// On hosts of L ranks each, a rank numbers the hosts from its own one on. `host` is 0 for that one,
-// 1 for the next, and so on in a circle; `step` is 0 for the rank of its own number on a host, 1
-// for the next one there, and so on in a circle.
+// On hosts with L ranks each, a rank counts hosts from its own: `host` is 0 for its own host, 1 for
+// the next, and so on, modulo the number of hosts. `step` counts the ranks of a host likewise: 0 is
+// the rank with the local index of this rank.
 //
-//   far(host)          the rank of this rank's number on that host
-//   farther(host)      the rank to which this one is that
-//   block(host, step)  any rank
+//   far(host)          the rank with this rank's local index on that host
+//   farther(host)      the rank r for which far(host) is this rank
+//   block(host, step)  the rank at `step` on that host
 //   near(step)         block(0, step), on the own host
-//   nearer(step)       the rank to which this one is that
+//   nearer(step)       the rank r for which near(step) is this rank
 //
-// A rank gets block(host, 0) from far(host), over the network, and passes it on to nearer(step),
-// from whose near(step) that is; so it gets block(host, step) from near(step).
+// A rank receives block(host, 0) from far(host) over the network and forwards it to nearer(step),
+// for each step. So it receives block(host, step) from near(step).
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -33,12 +33,12 @@ public:
   const Scalar *near(const Scalar *step) const;
   const Scalar *nearer(const Scalar *step) const;
 
-  /// This rank's number on its host.
+  /// The local index of this rank.
   const Scalar *number() const { return scalars_.mod(scalars_.rank(), hostSize_); }
-  /// The numbers on this host of near(step) and nearer(step).
+  /// The local indices of near(step) and nearer(step).
   const Scalar *nearNumber(const Scalar *step) const { return turned(ScalarKind::Add, step); }
   const Scalar *nearerNumber(const Scalar *step) const { return turned(ScalarKind::Sub, step); }
-  /// Counted from rank 0 on.
+  /// The index of the host of `rank`, where rank 0 is on host 0.
   const Scalar *hostOf(const Scalar *rank) const { return scalars_.div(rank, hostSize_); }
 
 private:

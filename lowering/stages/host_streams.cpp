@@ -1,4 +1,4 @@
-//===- lowering/stages/host_streams.cpp - streams of what crosses a network once a host -------===//
+//===- lowering/stages/host_streams.cpp - streams under order=hierarchical --------------------===//
 
 #include "lowering/stages/host_streams.h"
 
@@ -12,7 +12,7 @@ namespace {
 
 bool isSend(const P2POp &transfer) { return transfer.direction == Direction::Send; }
 
-/// Makes what a stream has to be chosen for, and moves nothing.
+/// True for nodes that compute or copy locally, and so need a stream.
 bool makes(const Op &op) { return computes(op) || llvm::isa<SumOp>(op) || llvm::isa<SetOp>(op); }
 
 } // namespace

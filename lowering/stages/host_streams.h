@@ -1,24 +1,24 @@
-//===- lowering/stages/host_streams.h - streams of what crosses a network once a host ---------===//
+//===- lowering/stages/host_streams.h - streams under order=hierarchical ----------------------===//
 //
-// Transfers over the network have their own stream, and so have the waits for them: only work that
-// needs their data waits for the network. In a gather
+// Network transfers, and the waits for them, have dedicated streams: only work that needs their
+// data waits for the network. In a gather:
 //
-//   stream(0)   sends to other hosts, and receives
-//   stream(1)   waits for what is received
-//   stream(2..) what is passed on, behind a `synchronize stream(1)`, and GEMMs, in turn
+//   stream(0)   sends to and receives from other hosts
+//   stream(1)   waits for these receives
+//   stream(2..) forwarded blocks, after a `synchronize stream(1)`, and GEMMs, round-robin
 //
-// and with placement=shared stream(2) has the copies of what is passed on, and stream(3) its ready
-// signals. In a reduction
+// Under placement=shared, stream(2) has the copies of forwarded blocks and stream(3) their ready
+// signals. In a reduction:
 //
-//   stream(0)   ready signals, and what peers say when they have read
-//   stream(1)   sums of the parts of a host, and waits for these parts
-//   stream(2)   these sums on their way to other hosts
-//   stream(3)   the final sum, and waits for the sums of other hosts
-//   stream(4)   with placement=shared, copies of parts
+//   stream(0)   ready signals, and waits until peers have read
+//   stream(1)   waits for the partial sums within a host, and their addition
+//   stream(2)   transfer of these sums to other hosts
+//   stream(3)   waits for the sums of other hosts, and the final addition
+//   stream(4)   with placement=shared, copies of partial sums
 //
-// and behind those in two shots four more: the final sums' way to other hosts; waits for those of
-// other hosts; what is passed on; and waits for that, with what copies to the result. GEMMs have
-// the streams that are left. With fewer streams the last of these share one.
+// A two-shot reduction adds four streams after those: transfers of final sums to other hosts; waits
+// for those of other hosts; forwarded sums; and waits for these, with copies to the result. GEMMs
+// use the remaining streams. If there are too few streams, the last roles share one.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -29,32 +29,32 @@ namespace braid {
 
 class HostStreams {
 public:
-  /// `first`: the streams before this one are for transfers; 0: there is one stream.
+  /// Streams below `first` carry only transfers; `first` is 0 if there is only one stream.
   HostStreams(LoweringState &state, Stage &stage, Value *main, int64_t first);
 
   void assignGather();
-  /// `others`: the first stream of a second shot.
+  /// `others`: the first stream of the second shot.
   void assignReduction(int64_t others);
 
 private:
-  /// The stream for the nodes of a block, and the stream that they also wait for.
+  /// The streams for the nodes of a block, and the streams that these wait for.
   struct Places {
-    StreamRef ready = {};    ///< receives that peers fill
-    StreamRef sends = {};    ///< sends that peers read
-    StreamRef copies = {};   ///< transfers that are copied here, and waits for sends of them
+    StreamRef ready = {};    ///< receives whose data peers write
+    StreamRef sends = {};    ///< sends whose data peers read
+    StreamRef copies = {};   ///< transfers copied by this rank, and waits for its sends among them
     StreamRef arrivals = {}; ///< waits for receives
     StreamRef reads = {};    ///< waits for sends that peers read
-    StreamRef computes = {}; ///< everything else
-    std::optional<StreamRef> beforeSends = {};    ///< done before the first send
-    std::optional<StreamRef> beforePair = {};     ///< done before the first transfer
-    std::optional<StreamRef> beforeComputes = {}; ///< done before the first of everything else
+    StreamRef computes = {}; ///< all other nodes
+    std::optional<StreamRef> beforeSends = {};    ///< synchronized before the first send
+    std::optional<StreamRef> beforePair = {};     ///< synchronized before the first transfer
+    std::optional<StreamRef> beforeComputes = {}; ///< synchronized before the first other node
   };
   void assign(Block &block, const Places &places);
   void assignSumGather(int64_t first);
 
-  /// The stream for the GEMM of a host's `step`-th piece.
+  /// Returns the stream for the GEMM of step `step` of a host.
   StreamRef gemmStream(const Scalar *host, const Scalar *step) const;
-  /// stream(number), or the last one before those of GEMMs.
+  /// Returns stream(number), or the last transfer stream if `number` is larger.
   StreamRef special(int64_t number) const;
   void fork(Block &block, Block::iterator at, StreamRef stream,
             std::optional<StreamRef> other = std::nullopt);

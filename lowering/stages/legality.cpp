@@ -14,12 +14,12 @@ struct AxisOf {
   const FusionTensor *tensor;
   size_t index;
 
-  /// The tensor that is stored: a reshard's operand, else the tensor itself.
+  /// Returns the stored tensor: the operand of a reshard, otherwise the tensor itself.
   const FusionTensor &origin() const { return originOf(*tensor); }
   const Axis &axis() const { return origin().type.axes[index]; }
-  /// "axis 0 of %A"
+  /// Returns "axis 0 of %A".
   std::string str() const { return "axis " + std::to_string(index) + " of %" + tensor->name; }
-  /// "axis 0 of %A (bf16[DIDx{D}, M/D, K])", "axis 0 of %Z (a reshard of %A, bf16[...])"
+  /// Returns "axis 0 of %A (bf16[DIDx{D}, M/D, K])" or "axis 0 of %Z (a reshard of %A, bf16[...])".
   std::string strWithType() const {
     const std::string reshard = &origin() == tensor ? "" : "a reshard of %" + origin().name + ", ";
     return str() + " (" + reshard + origin().type.str() + ")";
@@ -69,7 +69,7 @@ private:
     refusals_.push_back({reason, otherwise});
   }
 
-  /// Every device has a partial result, and the sum of all is wanted.
+  /// True if every device computes a partial result, which must be summed.
   bool isReduction() const {
     return contraction_.count == 2 && fusion_.ranks() > 1 && isContractedOverDevices(node_);
   }
@@ -81,7 +81,7 @@ private:
              "partial results take two axes, DIDx and the rest");
   }
 
-  /// A rank multiplies its part of both operands, where it lies.
+  /// Each rank multiplies its shards of both operands in place.
   void checkReduction() {
     AxisOf a{first(), contraction_.first}, b{second(), contraction_.second};
     if (!isSplit(a))
@@ -97,7 +97,7 @@ private:
                       "does not lie in one piece");
   }
 
-  /// A rank holds the parts of all.
+  /// Each rank has room for the partial results of all ranks.
   void checkPartBytes() {
     Shape shape = fusion_.localShape(result_->type);
     shape.push_back(fusion_.ranks());
@@ -106,7 +106,7 @@ private:
              "a smaller result");
   }
 
-  /// An axis of a partial result is kept, or each device keeps an entry of the leading one.
+  /// Each axis of a partial result must be kept, or be the leading axis and be split over devices.
   void checkReduced(AxisOf to) {
     AxisOf from = sourceOf(to);
     if (!isFromFirst(to) && isSplit(from))
@@ -132,7 +132,7 @@ private:
 
   bool isFromFirst(AxisOf axis) const { return axis.index < fromFirst(); }
 
-  /// The operand's axis that an axis of the result comes from.
+  /// Returns the operand's axis that corresponds to an axis of the result.
   AxisOf sourceOf(AxisOf axis) const {
     if (isFromFirst(axis))
       return {first(), axis.index};
@@ -154,7 +154,8 @@ private:
       checkGather(from, to);
   }
 
-  /// `from` is split and `to` is not: only one case of this is lowered.
+  /// Checks a split axis `from` whose result axis `to` is not split. Lowering supports a gather of
+  /// the leading axis, and of the second axis for each slice of a Stream axis.
   void checkGather(AxisOf from, AxisOf to) {
     std::string both =
         from.strWithType() + " is split over devices but " + to.strWithType() + " is not, and ";
@@ -167,8 +168,8 @@ private:
                     "a Stream axis");
   }
 
-  /// The existing rows of a block are contiguous if the blocks are the leading axis of the first
-  /// operand.
+  /// The existing rows of a block are contiguous only if the blocks are the leading axis of the
+  /// first operand.
   void checkUnevenRows() {
     for (const FusionTensor *operand : operands_) {
       const std::optional<UnevenRows> uneven = fusion_.unevenRows(operand->type);
@@ -181,7 +182,7 @@ private:
     }
   }
 
-  /// A bias lies as the result's last axes do.
+  /// A bias must be split like the last axes of the result.
   void checkBias(AxisOf axis) {
     AxisOf to{result_, fromFirst() + axis.index};
     if (isSplit(axis) == isSplit(to))
@@ -201,7 +202,7 @@ private:
   std::vector<Refusal> refusals_;
 };
 
-/// Checks one pointwise node: it moves nothing, and has a stage to be computed in.
+/// Checks that a pointwise node moves nothing and belongs to a stage.
 class PointwiseChecker {
 public:
   PointwiseChecker(const Fusion &fusion, const PointwiseNode &node)
@@ -240,7 +241,7 @@ private:
   std::vector<Refusal> refusals_;
 };
 
-/// A tensor in blocks on devices is gathered; no other reshard moves data.
+/// Accepts only reshards that gather an input from DIDx to Stream along the leading axis.
 std::vector<Refusal> checkReshard(const Fusion &fusion, const ReshardNode &node) {
   const FusionTensor &from = *node.a, &to = node.result;
   if (!llvm::isa<InputNode>(from.definition))

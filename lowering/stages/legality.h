@@ -11,20 +11,20 @@ namespace braid {
 /// True for an axis that is really split: DIDx on a mesh of more than one device.
 bool isSplit(const Fusion &fusion, const Axis &axis);
 
-/// Why a node is not lowered as it stands.
+/// The reason why a node cannot be lowered.
 struct Refusal {
   std::string reason;
-  std::string otherwise = {}; ///< a remedy, if no other placement is one; else ""
+  std::string otherwise = {}; ///< a remedy if no change of placement is one; otherwise ""
 };
 
-/// Compares the axis kinds of a node's operands with its result's: of a GEMM, a pointwise node or a
-/// reshard. Every axis that would need a move which lowering has not got; none if the node is
-/// lowered. What is left for a lowered GEMM: its first operand is gathered along the leading axis,
-/// nothing moves, or partial results are summed.
+/// Compares the axis kinds of the operands and the result of a GEMM, a pointwise node or a reshard.
+/// Returns every axis whose movement lowering does not support; empty if the node can be lowered. A
+/// GEMM that passes gathers its first operand along the leading axis, moves nothing, or sums
+/// partial results.
 std::vector<Refusal> whyNotLowered(const Fusion &fusion, const FusionNode &node);
 
-/// A GEMM whose first operand's second axis is split and the result's is not, so that each slice of
-/// the leading one is gathered from all devices.
+/// True for a GEMM that gathers each slice of the leading axis from all devices: the second axis of
+/// its first operand is split, and the result's is not.
 bool gathersSlices(const Fusion &fusion, const FusionNode &node);
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- lowering/stages/reduced_rows.cpp - where the rows of a reduction are -------------------===//
+//===- lowering/stages/reduced_rows.cpp - the rows of a reduction -----------------------------===//
 
 #include "lowering/stages/reduced_rows.h"
 
@@ -9,13 +9,13 @@ namespace {
 
 size_t rowAxesOf(const Stage &stage) { return contractionOf(*stage.gemms.front().node).first; }
 
-/// Two leading axes become one.
+/// True if joinRows() merges the two leading axes into one.
 bool joinsLeadingAxes(const Fusion &fusion, const Stage &stage) {
   return !liesInBlocks(fusion, stage) &&
          (fusion.unevenRows(stage.operand->type) || rowAxesOf(stage) == 2);
 }
 
-/// All rows, counted as they lie in the result.
+/// Returns the number of all existing rows of the result; 0 if it has no row axis.
 int64_t countAll(const Fusion &fusion, const Stage &stage) {
   const Shape shape = fusion.localShape(stage.operand->type);
   if (const std::optional<UnevenRows> uneven = fusion.unevenRows(stage.operand->type))

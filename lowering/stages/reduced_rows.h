@@ -1,7 +1,8 @@
-//===- lowering/stages/reduced_rows.h - where the rows of a reduction are ---------------------===//
+//===- lowering/stages/reduced_rows.h - the rows of a reduction -------------------------------===//
 //
-// A rank adds its own rows or all of them. Its own are an entry of a leading axis of blocks where
-// the tensors have one, and else a range of their rows: of 13 rows on 4 devices, 4, 4, 4 and 1.
+// A rank sums its own rows or all rows. If the tensors have a leading axis of blocks, its own rows
+// are one entry of that axis; otherwise they are a range of the row axis: 13 rows on 4 devices are
+// ranges of 4, 4, 4 and 1.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -10,19 +11,21 @@
 
 namespace braid {
 
-/// Counts the rows that a step makes, and says which exist. Its schedule must be known.
+/// Sets the number of rows that a step produces, and which of them exist. Requires the stage's
+/// configuration.
 void countReducedRows(const Fusion &fusion, Stage &stage);
 
-/// The operand and the result have a leading axis of blocks, and ranks add one each.
+/// True if operand and result have a leading axis of blocks, and each rank sums one block.
 bool liesInBlocks(const Fusion &fusion, const Stage &stage);
 
-/// The shape of one rank's partial sums for another: all rows, or its rows if they are scattered.
+/// Returns the shape of the partial sums that one rank sends another: all rows, or the receiver's
+/// rows if the reduction is scattered.
 Shape partShape(const Fusion &fusion, const Stage &stage);
 
-/// The tensor with its rows as one axis, unless it lies in blocks: ranges end wherever.
+/// Returns the tensor with its rows as one axis; the tensor itself if it lies in blocks.
 Value *joinRows(LoweringState &state, ProgramBuilder &builder, const Stage &stage, Value *tensor);
 
-/// Selects the rows of the rank `block` from the result of joinRows(). If a rank keeps only its
+/// Selects the rows of the rank `block` from the result of joinRows(). If a rank keeps only its own
 /// rows, `tensor` holds just these and `index` is 0.
 Value *selectReduced(LoweringState &state, ProgramBuilder &builder, const Stage &stage,
                      const std::string &name, Value *tensor, const Scalar *index,

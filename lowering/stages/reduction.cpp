@@ -1,4 +1,4 @@
-//===- lowering/stages/reduction.cpp - partial results that are summed ------------------------===//
+//===- lowering/stages/reduction.cpp - reductions of partial results --------------------------===//
 
 #include "lowering/stages/reduction.h"
 
@@ -54,7 +54,7 @@ private:
                               scalars_.rank(), scalars_.add(scalars_.rank(), scalars_.constant(1)));
   }
 
-  /// Forms the tensors that are computed from the sum, with their operands.
+  /// Reshapes the sum, the tensors computed from it, and their operands to one row axis.
   void joinSums() {
     auto join = [&](Value *whole) {
       if (Value *&rows = sums_[whole]; whole && !rows)
@@ -108,7 +108,7 @@ private:
     multiply(builder_.select(state_.names.local("part"), stage_.mine, scalars_.constant(0)), rows);
   }
 
-  /// The blocks of a chunk are not contiguous in the operand.
+  /// Loops over the blocks, because the rows of a chunk are not contiguous in the operand.
   void multiplyBlocks() {
     ForOp *blocks = builder_.forLoop(state_.names.local("j"), scalars_.constant(0),
                                      scalars_.constant(stage_.steps));
@@ -118,7 +118,7 @@ private:
     builder_.insertAtEnd(stage_.loop->body);
   }
 
-  /// The chunk's rows of a block, or of the whole tensor.
+  /// Returns the chunk's rows of a block or a full tensor.
   Value *rowsOfChunk(Value *tensor) {
     const int64_t chunks = stage_.config.chunks();
     if (!stage_.isCollective() || chunks == 1)
@@ -129,7 +129,7 @@ private:
                           scalars_.mul(scalars_.add(chunk, scalars_.constant(1)), rows));
   }
 
-  /// Around a ring every rank begins with its neighbour's rows.
+  /// In a ring, every rank starts with the rows of rank + 1.
   Op *multiplyFirst() {
     const Scalar *rank = fromHere(scalars_.constant(1));
     Value *rows = selectRows(state_.names.local("first_block"), rank);
@@ -154,7 +154,7 @@ private:
     addPair(pair, rank);
   }
 
-  /// The last sum is the result.
+  /// Sums a pair into the send buffer, or in the last step into the result.
   void addPair(Value *pair, const Scalar *rank) {
     const Scalar *step = stage_.loop->index, *last = scalars_.constant(stage_.steps - 1);
     IfOp *isNotLast = builder_.ifOp(scalars_.binary(ScalarKind::Ne, step, last));
@@ -167,8 +167,8 @@ private:
     addParts(pair);
   }
 
-  /// The GEMM of a block, but for the first one, adds what has come of its rows: to pass it on, or,
-  /// of the own rows, to make the sum.
+  /// Each GEMM but the first adds the sum received for its rows. The ring forwards the result; for
+  /// the rank's own rows, it is the final sum.
   void formAddingRing() {
     formChunkLoop();
     stage_.firstGemm = multiplyFirst();
@@ -186,13 +186,14 @@ private:
     stage_.lastGemm = multiply(selectSummed(gemm_.dst), own, come);
   }
 
-  /// The sum of that rank's rows that came in the step before.
+  /// Returns the sum of the rows of `rank` that was received in the previous step.
   Value *selectCome(const Scalar *step, const Scalar *rank) {
     return selectBlock(state_, builder_, stage_, state_.names.local("come"), stage_.parts,
                        scalars_.sub(step, scalars_.constant(2)), rank);
   }
 
-  /// For each host, sums the parts of the rows of its rank with our number, and sends one sum.
+  /// For each host, sums the partial results for the rows of the rank with our local index, and
+  /// sends one sum.
   void formHosts() {
     const HostOrder order(scalars_, stage_);
     const Scalar *one = scalars_.constant(1), *last = scalars_.constant(stage_.hosts());
@@ -221,7 +222,7 @@ private:
     addParts(stage_.hostSums);
   }
 
-  /// Forms the partial sums that other ranks of this host add.
+  /// Computes the partial sums that other ranks of this host add.
   void formParts(const HostOrder &order) {
     stage_.relay = builder_.forLoop(state_.names.local("i"), scalars_.constant(1),
                                     scalars_.constant(stage_.ranksPerHost));
@@ -237,13 +238,14 @@ private:
     builder_.sum(dst, parts, rows ? scalars_.constant(0) : nullptr, rows);
   }
 
-  /// The rank whose rows are that many steps away.
+  /// Returns rank + steps, modulo the number of ranks.
   const Scalar *fromHere(const Scalar *steps) {
     return scalars_.mod(scalars_.add(scalars_.rank(), steps), scalars_.constant(stage_.steps));
   }
 
-  /// One GEMM of all rows, then all transfers. The own part goes to its slot meanwhile: behind what
-  /// the caller's stream pushes, or else ahead of the streams that do.
+  /// Emits one GEMM of all rows, then all transfers. The own partial sum is copied to its slot in
+  /// parallel: after the transfers if they are on the caller's stream, otherwise before those
+  /// streams fork.
   void formWhole() {
     const bool isPushedHere = stage_.config.placement() == schedule::Placement::Caller;
     if (stage_.isScattered()) {
@@ -262,7 +264,7 @@ private:
     addParts(stage_.parts);
   }
 
-  /// One GEMM for all ranks' rows. Their parts are consecutive, as the rows are.
+  /// Emits one GEMM for the rows of all ranks, whose partial sums are contiguous, like the rows.
   void multiplyAll() {
     if (liesInBlocks(state_.fusion, stage_)) {
       Value *sent = existingRows(state_, builder_, stage_.uneven, stage_.sent);
@@ -301,7 +303,7 @@ private:
       stage_.mine = part;
   }
 
-  /// The bias is added once, by the sum.
+  /// The sum adds the bias, once.
   Op *multiply(Value *dst, Value *rows, Value *addend = nullptr) {
     Gemm plain = gemm_;
     plain.right = right_;
@@ -322,7 +324,7 @@ private:
       emitPointwise(builder_, each, summedOf);
   }
 
-  /// The rows that this rank adds, of what is made of the sum, or with it.
+  /// Returns the rows that this rank sums, of the result or of a tensor with its shape.
   Value *selectSummed(Value *whole) {
     if (!stage_.isScattered())
       return sums_[whole];
@@ -333,17 +335,17 @@ private:
                          sums_[whole], stage_.keepsOwnRows() ? scalars_.constant(0) : rank, rank);
   }
 
-  /// The rows of that rank, of the operand.
+  /// Returns the operand's rows of `rank`.
   Value *selectRows(const std::string &as, const Scalar *rank) {
     return selectReduced(state_, builder_, stage_, as, rows_, rank, rank);
   }
 
-  /// The rows of that rank, of a tensor that holds those of all.
+  /// Returns the rows of `rank` in a tensor that holds the rows of all ranks.
   Value *select(const std::string &as, Value *tensor, const Scalar *rank) {
     return selectBlock(state_, builder_, stage_, as, tensor, rank);
   }
 
-  /// The rank whose rows a step multiplies.
+  /// Returns the rank whose rows the current step multiplies.
   const Scalar *peer() {
     return GatherOrder(scalars_, stage_.config.order(), stage_.steps).source(stage_.loop->index);
   }
@@ -358,8 +360,8 @@ private:
   ScalarContext &scalars_;
   ProgramBuilder builder_;
   Value *right_ = nullptr;
-  Value *rows_ = nullptr;                 ///< the operand's rows
-  llvm::DenseMap<Value *, Value *> sums_; ///< rows of the result, and of what has its shape
+  Value *rows_ = nullptr;                 ///< the operand, with its rows as one axis
+  llvm::DenseMap<Value *, Value *> sums_; ///< the result and tensors of its shape, likewise
 };
 
 } // namespace
@@ -407,7 +409,7 @@ llvm::SmallVector<Value *, 2> shareParts(const Stage &stage) {
   return reached;
 }
 
-/// The buffer for what comes in a step of a ring: one half of the pair that is added.
+/// Returns the receive buffer of a ring step: one half of the pair that is added.
 static Value *ringSlot(LoweringState &state, const Stage &stage, ProgramBuilder &builder,
                        const Scalar *block) {
   ScalarContext &scalars = state.program->scalars();
@@ -417,18 +419,18 @@ static Value *ringSlot(LoweringState &state, const Stage &stage, ProgramBuilder 
                      block);
 }
 
-/// The rank so many steps on around the ring.
+/// Returns rank + steps, modulo the number of ranks.
 static const Scalar *around(ScalarContext &scalars, const Stage &stage, const Scalar *steps) {
   return scalars.mod(scalars.add(scalars.rank(), steps), scalars.constant(stage.steps));
 }
 
-/// To whom a rank gives around the ring. It takes from the other neighbour.
+/// Returns the neighbor to which a rank sends in a ring. It receives from the other neighbor.
 static const Scalar *before(ScalarContext &scalars, const Stage &stage) {
   return scalars.mod(scalars.sub(scalars.rank(), scalars.constant(1)),
                      scalars.constant(stage.steps));
 }
 
-/// In a ring what is given is made in the step before, and what comes is added in this one.
+/// In a ring, a step sends the sum made in the previous step, and adds the sum that it receives.
 static void insertRingTransfers(LoweringState &state, Stage &stage, Value *handles) {
   ScalarContext &scalars = state.program->scalars();
   ProgramBuilder builder = builderFor(state);
@@ -458,15 +460,15 @@ static void insertRingTransfers(LoweringState &state, Stage &stage, Value *handl
 
 namespace {
 
-/// A part that is given, and one that comes into what `slot` makes.
+/// A partial sum to send, and a receive into the buffer that `slot` creates.
 struct Exchange {
   Value *given;
   const Scalar *to, *from;
   llvm::function_ref<Value *(ProgramBuilder &)> slot;
-  const char *prefix = ""; ///< before names
+  const char *prefix = ""; ///< for names
 };
 
-/// At `late` in `body`; what receives of pushed parts say comes where `early` is.
+/// Inserts an exchange into `body` at `late`. Under put, the receive is inserted at `early`.
 void insertExchange(LoweringState &state, const Stage &stage, Block &body, Block::iterator early,
                     Block::iterator late, const Exchange &exchange, Value *handles) {
   ProgramBuilder builder = builderFor(state);
@@ -480,7 +482,7 @@ void insertExchange(LoweringState &state, const Stage &stage, Block &body, Block
     Value *slot = exchange.slot(builder);
     received = builder.receive(local("r"), slot, exchange.from, handles);
   };
-  // The receiver of what is pushed gives its ready signal first: nothing in the step delays it.
+  // Under put, the receiver gives its ready signal first, so nothing in the step delays it.
   builder.setInsertionPoint(body, early);
   if (!isGet)
     receive();
@@ -488,12 +490,12 @@ void insertExchange(LoweringState &state, const Stage &stage, Block &body, Block
   Value *sent = builder.send(local("s"), exchange.given, exchange.to, handles);
   if (isGet)
     receive();
-  // Each rank sends before it waits for what it receives, so none waits for another's wait.
+  // Each rank sends before it waits for its receive, so no wait depends on another wait.
   builder.wait(isGet ? received : sent);
   builder.wait(isGet ? sent : received);
 }
 
-/// Parts go to ranks of this host, and their sums to other hosts.
+/// Sends partial sums to ranks of this host, and their sums to other hosts.
 void insertHostTransfers(LoweringState &state, Stage &stage, Value *handles) {
   ScalarContext &scalars = state.program->scalars();
   const HostOrder order(scalars, stage);
@@ -516,8 +518,8 @@ void insertHostTransfers(LoweringState &state, Stage &stage, Value *handles) {
       {llvm::cast<SumOp>(sums.back()).dst, order.far(host), order.farther(host), sumSlot}, handles);
 }
 
-/// A step gives what its GEMM has made to one neighbour, and what comes from the other one is for
-/// the next step's.
+/// Each step sends the result of its GEMM to one neighbor. The next step's GEMM adds the sum
+/// received from the other neighbor.
 void insertAddingRingTransfers(LoweringState &state, Stage &stage, Value *handles) {
   ScalarContext &scalars = state.program->scalars();
   const Scalar *one = scalars.constant(1);
@@ -534,7 +536,7 @@ void insertAddingRingTransfers(LoweringState &state, Stage &stage, Value *handle
   Block &chunk = stage.chunkLoop->body, &body = stage.loop->body;
   insertStep(chunk, stage.loop->getIterator(), one, writtenBy(*stage.firstGemm), "first_");
   insertStep(body, body.end(), stage.loop->index, stage.mine, "");
-  stage.firstGemm = nullptr; // has been found
+  stage.firstGemm = nullptr; // no longer needed
 }
 
 } // namespace

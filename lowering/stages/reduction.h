@@ -1,12 +1,12 @@
-//===- lowering/stages/reduction.h - partial results that are summed --------------------------===//
+//===- lowering/stages/reduction.h - reductions of partial results ----------------------------===//
 //
-// A GEMM that contracts over devices leaves a partial result on every one. Each rank multiplies the
-// peers' rows first, and pushes each partial result as soon as it is there; its own rows come last.
-// The owner adds all parts of a row in the order of ranks:
+// A GEMM that contracts over devices leaves a partial result on every device. Each rank computes
+// the peers' rows first and pushes each partial result as soon as it is complete; its own rows come
+// last. The owner of a row adds all its partial results in the order of ranks:
 //
-//   %C_parts = allocate symmetric f32[8, 128, 1024]   // of the own rows, a part from each rank
-//   %C_sent = allocate device f32[8, 128, 1024]       // of the peers' rows
-//   for %c in 0 .. 1 {                                // split-chunks cuts the rows
+//   %C_parts = allocate symmetric f32[8, 128, 1024]   // own rows: one partial sum from each rank
+//   %C_sent = allocate device f32[8, 128, 1024]       // peers' rows
+//   for %c in 0 .. 1 {                                // split-chunks sets the number of chunks
 //     for %i in 1 .. 8 {
 //       %slot = select %C_parts[(rank - %i) mod 8]
 //       %r = p2p recv %slot from (rank - %i) mod 8 via %h
@@ -24,12 +24,12 @@
 //     sum %C_sum, %C_parts
 //   }
 //
-// In a ring a rank gives its neighbour, rank - 1, the sum of what it has got so far and its own
-// part. Every rank begins with another one's rows, and ends with its own: so each sum has its parts
-// in another order, and is rounded to their type at each rank.
+// In a ring, a rank sends its neighbor, rank - 1, the sum of what it has received and its own
+// partial result. Every rank starts with the rows of rank + 1 and ends with its own. So each row is
+// summed in another order, and intermediate sums are rounded to the partial type at each rank.
 //
-//   %C_parts = allocate symmetric f32[7, 2, 128, 1024]  // what comes in a step, and the own part
-//   %C_sent = allocate device f32[7, 128, 1024]         // what goes
+//   %C_parts = allocate symmetric f32[7, 2, 128, 1024]  // per step: received sum, own partial sum
+//   %C_sent = allocate device f32[7, 128, 1024]         // sums to send
 //   for %c in 0 .. 1 {
 //     %first_block = select %A[(rank + 1) mod 8]
 //     %first_part = select %C_sent[0]
@@ -55,10 +55,10 @@
 //     }
 //   }
 //
-// If GEMMs add (sums=gemm), no kernel does: a GEMM adds the sum that has come to its result before
-// that is rounded, so a rank's part is not rounded separately. The first has nothing to add:
+// Under sums=gemm, no kernel adds: each GEMM adds the received sum to its result before rounding,
+// so a rank's own partial sum is not rounded separately. The first GEMM has nothing to add:
 //
-//   %C_parts = allocate symmetric f32[7, 128, 1024]     // what comes in a step
+//   %C_parts = allocate symmetric f32[7, 128, 1024]     // received sums, one per step
 //   %C_sent = allocate device f32[7, 128, 1024]
 //   for %c in 0 .. 1 {
 //     %first_slot = select %C_parts[0]
@@ -84,22 +84,22 @@
 //     matmul %C_sum, %own_block, %B add %come
 //   }
 //
-// In a hierarchical order each host adds its parts of a row on the rank that has the owner's number
-// there, in the order of its ranks, and rounds the sum once to their type. So one part for each
-// host crosses the network, and the owner adds those in the order of hosts. Its own host's
-// comes last:
+// In the hierarchical order, each host sums its partial results of a row on the rank that has the
+// owner's local index, in the order of its ranks, and rounds the sum once to the partial type. So
+// one partial sum per host crosses the network, and the owner adds these in the order of hosts.
+// Each host computes its own rows last:
 //
-//   %C_parts = allocate symmetric f32[2, 4, 128, 1024]   // of a host's rows, a part from each rank
-//   %C_sent = allocate device f32[8, 128, 1024]          // what goes to ranks of this host
-//   %C_given = allocate device f32[1, 128, 1024]         // sums that go to other hosts
+//   %C_parts = allocate symmetric f32[2, 4, 128, 1024]   // per host: a partial sum from each rank
+//   %C_sent = allocate device f32[8, 128, 1024]          // partial sums for ranks of this host
+//   %C_given = allocate device f32[1, 128, 1024]         // sums for other hosts
 //   %C_host_sums = allocate symmetric f32[2, 128, 1024]  // sums of all hosts
 //   for %c in 0 .. 1 {
 //     for %host in 1 .. 3 {
 //       %parts = select %C_parts[%host - 1]
 //       for %i in 1 .. 4 {
-//         ... a GEMM of rows of that host, sent to a rank of this one
+//         ... a GEMM of rows of that host, sent to a rank of this host
 //       }
-//       ... the GEMM of those that are added here
+//       ... the GEMM of the rows that this rank sums
 //       if %host != 2 {
 //         %given = select %C_given[%host - 1]
 //         sum %given, %parts
@@ -113,12 +113,13 @@
 //     sum %C_sum, %C_host_sums
 //   }
 //
-// Functions of a sum follow it on the same rows. It is then of f32, whatever the parts are of.
+// Pointwise functions of a sum follow it on the same rows. The sum is then f32, whatever the
+// partial type is.
 //
-// Collectives reduce one chunk of all ranks' rows at once, while the next chunk is multiplied. The
-// parts of a chunk are contiguous, so all chunks have equally many rows:
+// A collective reduces one chunk of all ranks' rows while GEMMs compute the next chunk. The partial
+// sums of a chunk must be contiguous, so all chunks have the same number of rows:
 //
-//   %C_sent = allocate device f32[4, 8, 32, 1024]     // 4 chunks of a block for each rank
+//   %C_sent = allocate device f32[4, 8, 32, 1024]     // 4 chunks of each rank's block
 //   %C_parts = allocate device f32[4, 1, 32, 1024]
 //   for %i in 0 .. 4 {
 //     %given = select %C_sent[%i]
@@ -136,12 +137,13 @@
 //     sum %C_sum_rows, %come
 //   }
 //
-// One chunk is one GEMM. An all-reduce has one block for all ranks, and an allreduce.
+// A single chunk needs only one GEMM. An all-reduce has one block for all ranks and uses the
+// allreduce collective.
 //
-// If every rank wants the whole sum (an all-reduce), it multiplies its rows once, gives its part to
-// everyone, and everyone adds all of them: on two ranks that is as many bytes as two transfers of
-// half of it, in one step. Or, in two shots, ranks add the sums of their rows, as above, and gather
-// them (sum_gather.h).
+// In an all-reduce, every rank needs the full sum. In one shot, each rank sends its partial result
+// to all others, and each adds all of them: on two ranks this moves as many bytes as two transfers
+// of half the rows, in a single step. In two shots, each rank sums its own rows as above, and the
+// ranks then gather the sums (sum_gather.h).
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -150,19 +152,20 @@
 
 namespace braid {
 
-/// Makes the stage's buffers, where the builder stands.
+/// Allocates the stage's buffers at the builder's insertion point.
 void allocateParts(LoweringState &state, Stage &stage, ProgramBuilder &builder);
-/// Makes the stage's loops, GEMMs and sum, at the end of the program.
+/// Emits the stage's loops, GEMMs and sum at the end of the program.
 void formReduction(LoweringState &state, Stage &stage);
-/// Makes the buffers symmetric that peers reach by the stage's protocol, and returns them.
+/// Makes the buffers symmetric that peers access under the stage's protocol, and returns them.
 llvm::SmallVector<Value *, 2> shareParts(const Stage &stage);
-/// Fills the stage's loop with the transfers of a step, and makes the second shot if there is one.
+/// Inserts the transfers of a step into the stage's loop, and the second shot if the stage has one.
 void insertReductionTransfers(LoweringState &state, Stage &stage, Value *handles,
                               Value *sumHandles);
-/// The same, of a stage that is reduced by collectives.
+/// As above, for a stage that collectives reduce.
 void insertReductionCollective(LoweringState &state, const Stage &stage);
-/// Lets the collective write the result itself, if that has the type of partial results and no bias
-/// is added: the stage's sum would only copy. After all passes that look for the sum.
+/// Makes the collective write the result directly if the result has the partial type and there is
+/// no bias: the stage's sum would only copy. Must run after all passes that look for the sum.
+/// Returns true if the program changed.
 bool reduceIntoResult(Stage &stage);
 
 } // namespace braid

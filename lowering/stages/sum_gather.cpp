@@ -25,7 +25,7 @@ bool reads(const Stage &stage, const Value *whole) {
          });
 }
 
-/// The sum, and functions of it, that other nodes read: the kernel that adds computes functions.
+/// Returns the sum and the functions of it that other nodes read, to be sent to all ranks.
 llvm::SmallVector<Value *, 1> sharedOf(const LoweringState &state, const Stage &stage) {
   llvm::SmallVector<Value *, 1> shared;
   auto add = [&](Value *whole) {
@@ -38,19 +38,20 @@ llvm::SmallVector<Value *, 1> sharedOf(const LoweringState &state, const Stage &
   add(stage.gemms.front().dst);
   for (const Pointwise &each : stage.pointwise)
     add(each.dst);
-  if (shared.empty()) // nobody wants it, but it is computed
+  if (shared.empty()) // unused, but still computed
     shared.push_back(stage.gemms.front().dst);
   return shared;
 }
 
-/// Finds the nodes that make the sums of this rank's rows: a sum with its functions, or a GEMM.
+/// Returns the nodes that compute the sums of this rank's rows: a sum with its functions, or a
+/// GEMM.
 llvm::SmallVector<Op *, 2> findMade(const LoweringState &state, const Stage &stage) {
   if (!stage.addsInGemms())
     return withFunctions(*state.program, *stage.sum);
   return {stage.lastGemm};
 }
 
-/// The part of `whole` that one of `made` writes, or null.
+/// Returns the part of `whole` that one of the nodes `made` writes, or null.
 Value *ownOf(llvm::ArrayRef<Op *> made, const Value *whole) {
   for (Op *op : made)
     if (Value *own = writtenBy(*op); rootOf(own) == whole)
@@ -79,11 +80,11 @@ public:
   }
 
 private:
-  /// A tensor that ranks give one another rows of.
+  /// A tensor whose rows the ranks exchange.
   struct Shared {
-    std::string suffix; ///< makes a name unlike the first tensor's
-    Value *result;      ///< all its rows
-    Value *own;         ///< the rows that this rank has made
+    std::string suffix; ///< distinguishes names from those for the first tensor
+    Value *result;      ///< the rows of all ranks
+    Value *own;         ///< the rows that this rank has computed
     Value *slot = nullptr, *sent = nullptr, *received = nullptr;
   };
 
@@ -120,7 +121,7 @@ private:
       builder_.set(each.own, each.slot);
   }
 
-  /// All sums come to slots from where they are passed on, and that is where own ones are made.
+  /// Receives all sums into slots, from which they are forwarded. The own sums are computed there.
   void passOn() {
     for (auto [each, sums] : llvm::zip(shared_, stage_.sums))
       makeInSlot(each, sums);
@@ -143,7 +144,7 @@ private:
       builder_.set(each.own, each.slot);
   }
 
-  /// Gives the sums of rank `given`, and takes those of rank `taken`.
+  /// Sends the sums of rank `given`, and receives those of rank `taken`.
   void exchange(const Scalar *given, const Scalar *to, const Scalar *taken, const Scalar *from) {
     std::vector<Value *> slots, passed;
     for (auto [each, sums] : llvm::zip(shared_, stage_.sums)) {
@@ -171,7 +172,8 @@ private:
       builder_.set(selectRows(each), slot);
   }
 
-  /// In the buffer that peers reach, which has the own rows alone unless they are passed on.
+  /// Redirects the own sums to the symmetric buffer, which holds only these unless sums are
+  /// forwarded.
   void makeInSlot(Shared &shared, Value *sums) {
     builder_.insertBefore(*around_, *made_.front());
     const std::string name = "mine" + shared.suffix;
@@ -194,7 +196,7 @@ private:
     builder_.insertAtEnd(stage_.gather->body);
   }
 
-  /// The rows of the result that the other rank has made.
+  /// Returns the rows of the result that the rank `from_` has computed.
   Value *selectRows(const Shared &shared) {
     return selectReduced(state_, builder_, stage_, inSteps("theirs", shared), shared.result, from_,
                          from_);

@@ -1,8 +1,9 @@
 //===- lowering/stages/sum_gather.h - the second shot of an all-reduce ------------------------===//
 //
-// Ranks have added their own rows of a chunk, and give the sums to all others. Under put they go
-// from the result, where the sum has left them, to a buffer that peers reach, and from there to the
-// result; under get the sum leaves them in such a buffer, from where peers fetch them:
+// Each rank has summed its own rows of a chunk, and sends the sums to all others. Under put, the
+// sums are sent from the result, where the sum was written, to a symmetric buffer, and copied from
+// there into the result. Under get, the sums are written to a symmetric buffer, from which peers
+// fetch them:
 //
 //   sum %C_sum, %C_parts                            sum %mine, %C_parts
 //   for %i in 1 .. 8 {                              for %i in 1 .. 8 {
@@ -15,11 +16,12 @@
 //     set %theirs, %slot                            set %C_sum, %mine
 //   }
 //
-// In a hierarchical order sums are made in such a buffer, come to it, and are passed on from it, as
-// blocks are in a gather.
+// In the hierarchical order, sums are computed in, received into, and forwarded from a symmetric
+// buffer, like the blocks of a gather.
 //
-// Functions of the sum are computed by who has added, on the same rows, and it is what others read
-// that is given: of a sum that only functions take, what they make of it.
+// Pointwise functions of the sum are computed by the rank that has added it, on the same rows. Only
+// tensors that later nodes read are sent: if only functions read a sum, their results are sent
+// instead.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -28,9 +30,9 @@
 
 namespace braid {
 
-/// Makes the buffer that peers reach, where the builder stands.
+/// Allocates the symmetric buffers at the builder's insertion point.
 void allocateSums(LoweringState &state, Stage &stage, ProgramBuilder &builder);
-/// Makes the loop behind the stage's sum. The buffer is one of the handles'.
+/// Inserts the loop after the stage's sum. `handles` includes its buffers.
 void insertSumGather(LoweringState &state, Stage &stage, Value *handles);
 
 } // namespace braid

@@ -1,18 +1,18 @@
-//===- lowering/stages/transfers.h - what passes ask about transfers --------------------------===//
+//===- lowering/stages/transfers.h - queries about transfers ----------------------------------===//
 #pragma once
 
 #include "ir/program.h"
 
 namespace braid {
 
-/// The transfer whose request `op` waits for, or null.
+/// Returns the transfer whose request `op` waits for, or null.
 inline const P2POp *awaitedTransfer(const Op &op) {
   const auto *wait = llvm::dyn_cast<WaitOp>(&op);
   return wait ? llvm::dyn_cast<P2POp>(wait->request->definition) : nullptr;
 }
 
-/// True on the side of a transfer that copies: the receiver under get, the sender under put. Its
-/// own stream knows when the copy is done.
+/// True on the side that copies: the receiver under get, the sender under put. On that side, stream
+/// order tells when the copy is complete.
 inline bool copiesHere(const P2POp &transfer) {
   return (transfer.protocol() == Protocol::Put) == (transfer.direction == Direction::Send);
 }

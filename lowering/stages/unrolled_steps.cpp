@@ -1,4 +1,4 @@
-//===- lowering/stages/unrolled_steps.cpp - the steps of a pipeline, written out --------------===//
+//===- lowering/stages/unrolled_steps.cpp - unrolling the steps of a pipeline -----------------===//
 
 #include "lowering/stages/unrolled_steps.h"
 
@@ -7,7 +7,7 @@
 namespace braid {
 namespace {
 
-/// Nor is a schedule fast that has so many small transfers.
+/// Schedules with more small transfers than this would also be slow.
 constexpr int64_t kMaxTransfers = 4096;
 
 class Unroller {
@@ -31,8 +31,8 @@ public:
 private:
   using Mapping = ProgramBuilder::Mapping;
 
-  /// Each trip of an inner loop, with `outer` in force; `suffix` tells values of different trips
-  /// apart.
+  /// Unrolls an inner loop under the mapping `outer`. `suffix` distinguishes the values of
+  /// different iterations.
   void unroll(const ForOp &loop, const Mapping &outer, const std::string &suffix) {
     const int64_t end = constant(loop.end, outer);
     for (int64_t i = constant(loop.begin, outer); i < end; ++i) {

@@ -1,25 +1,24 @@
-//===- lowering/stages/unrolled_steps.h - the steps of a pipeline, written out ----------------===//
+//===- lowering/stages/unrolled_steps.h - unrolling the steps of a pipeline -------------------===//
 #pragma once
 
 #include "lowering/state.h"
 
 namespace braid {
 
-/// One trip of a stage's loop, as top-level nodes.
+/// One iteration of a stage's loop, as top-level nodes.
 struct UnrolledStep {
   int64_t number;          ///< the value of the loop's index
-  std::vector<Op *> nodes; ///< in order, those of inner loops written out, too
+  std::vector<Op *> nodes; ///< in order; inner loops are unrolled, too
   Value *block;            ///< Stage::block of this step
 };
 
-/// Writes the steps out where the stage's loop stands, ahead of it. The loop stays, and is the
-/// caller's to erase.
+/// Unrolls the stage's loop in front of it. The caller must erase the loop.
 std::vector<UnrolledStep> unrollSteps(LoweringState &state, Stage &stage);
-/// The same of the second shot of an all-reduce.
+/// As above, for the second shot of an all-reduce.
 std::vector<UnrolledStep> unrollSumGather(LoweringState &state, Stage &stage);
 
-/// Reports a stage with so many transfers that nobody could read them one by one; true if it is
-/// fine.
+/// Reports a stage whose unrolled steps would have too many transfers to be readable. Returns true
+/// if there was nothing to report.
 bool checkUnrolledSize(const Stage &stage, Diagnostics &diags);
 
 } // namespace braid

@@ -24,7 +24,7 @@ struct alignas(64) Mailbox {
   static constexpr size_t kPartBytes = size_t(128) << 10;
 
   std::atomic<uint32_t> state; ///< message number << 2 | Phase, see operation.cpp
-  // The sender fills in these for each message.
+  // Set by the sender for each message.
   std::atomic<uint32_t> command; ///< the sender's: Plan::firstCommand + Tag::command
   std::atomic<uint32_t> run;
   std::atomic<int64_t> bytes;
@@ -35,8 +35,8 @@ struct alignas(64) Mailbox {
 /// take memory.
 class Mailboxes {
 public:
-  /// Rank 0 makes the mailboxes, and all ranks map them. Collective. Unsupported where rank 0 is on
-  /// another machine.
+  /// Rank 0 creates the mailboxes, and all ranks map them. Collective. Fails with Unsupported if
+  /// rank 0 is on another machine.
   static Result<std::unique_ptr<Mailboxes>> share(ControlPlane &control);
   ~Mailboxes();
   Mailboxes(const Mailboxes &) = delete;
@@ -54,7 +54,7 @@ private:
   static Result<std::unique_ptr<Mailboxes>> make(int64_t ranks);
   static Result<std::unique_ptr<Mailboxes>> map(FileDescriptor descriptor, int64_t ranks);
 
-  FileDescriptor descriptor_; ///< peers open it as long as it is there
+  FileDescriptor descriptor_; ///< peers can open it while it is open here
   Header *header_;
   int64_t ranks_;
 };

@@ -1,4 +1,4 @@
-//===- backends/cpu/messages/operation.h - a group or a collective under way ------------------===//
+//===- backends/cpu/messages/operation.h - a group or a collective in progress ----------------===//
 //
 // Operations of a rank follow one another in the order in which they were issued, whatever streams
 // they are on: each has a number, and begins when the turn is its own. The turn is passed on by
@@ -22,16 +22,16 @@ struct Transfer {
   enum class State : uint8_t {
     Waits,  ///< for the other side
     Moves,  ///< the other side has come
-    IsOver, ///< a send: its memory may be written again
+    IsOver, ///< complete; a send's source may be overwritten
   };
   Direction direction;
   int64_t peer;
   char *data; ///< set when the operation begins, if it is scratch
   int64_t bytes;
-  int64_t scratchAt = -1; ///< where in the operation's scratch; -1: not there
+  int64_t scratchAt = -1; ///< offset in the operation's scratch; -1: not in scratch
   uint32_t number = 0;    ///< n
   State state = State::Waits;
-  int64_t moved = 0; ///< bytes
+  int64_t moved = 0; ///< bytes moved so far
 
   bool sends() const { return direction == Direction::Send; }
   bool isOver() const { return state == State::IsOver; }
@@ -43,9 +43,9 @@ struct Reduction {
   ReductionOperator by;
   DType dtype;
   void *dst;
-  int64_t bytes; ///< size of dst, and of each part
+  int64_t bytes; ///< size of dst, and of each addend
   size_t members, self;
-  const void *own; ///< this rank's part
+  const void *own; ///< this rank's addend
 };
 
 /// A group or a collective, as a rank does it: all transfers at once, and then the rest.
@@ -64,43 +64,43 @@ enum class Advance : uint8_t { IsOver, Moved, Waits };
 
 class Operation;
 
-/// A rank's side of all its messages.
+/// One rank's end of all its messages.
 class MessageLink {
 public:
   MessageLink(int64_t rank, int64_t ranks)
       : rank_(rank), sends_(static_cast<size_t>(ranks)), receives_(static_cast<size_t>(ranks)) {}
 
-  /// As Messages::openTeams.
+  /// Implements Messages::openTeams.
   Status open(ControlPlane &control);
   bool isOpen() const { return mailboxes_ != nullptr; }
-  /// Numbers the operation and its messages. Called by the host thread only.
+  /// Numbers the operation and its messages. For the host thread only.
   std::unique_ptr<Operation> issue(Tag tag, Work work);
 
 private:
   friend class Operation;
   const int64_t rank_;
-  std::unique_ptr<Mailboxes> mailboxes_;   ///< null: not open
-  std::vector<uint32_t> sends_, receives_; ///< so far, by peer
-  uint32_t operations_ = 0;                ///< so far
-  std::atomic<uint32_t> turn_{0};          ///< the number of the operation that may go on
+  std::unique_ptr<Mailboxes> mailboxes_;   ///< null until opened
+  std::vector<uint32_t> sends_, receives_; ///< number of messages so far, by peer
+  uint32_t operations_ = 0;                ///< number of operations so far
+  std::atomic<uint32_t> turn_{0};          ///< number of the operation that may proceed
 };
 
 /// Any of the rank's workers may drive it. A send is over when the receiver has all of it.
 class Operation {
 public:
-  /// `link` outlives it, and is open.
+  /// `link` must be open, and must outlive the object.
   Operation(MessageLink &link, uint32_t number, Tag tag, Work work)
       : link_(link), number_(number), tag_(tag), work_(std::move(work)) {}
 
-  /// Moves what can be moved without waiting. BadInput if the two sides of a message do not fit.
-  /// Throws std::bad_alloc if there is no memory for scratch.
+  /// Moves all data that can be moved without waiting. Fails with BadInput if the two sides of a
+  /// message do not match. Throws std::bad_alloc if there is no memory for scratch.
   Result<Advance> advance();
-  /// advance() would do something now.
+  /// Returns true if advance() could make progress now.
   bool canAdvance();
-  /// Sleeps, after an advance() that found nothing to move, until something may; at most for
+  /// After an advance() without progress, sleeps until progress may be possible, for at most
   /// `slice`.
   void sleep(std::chrono::milliseconds slice);
-  /// The futex on which it sleeps, of FutexScope::Processes.
+  /// Returns the futex on which it sleeps, of FutexScope::Processes.
   const void *sleepsOn() const;
 
 private:

@@ -1,4 +1,4 @@
-//===- backends/cpu/queue/command_queue.h - commands on their way to a worker -----------------===//
+//===- backends/cpu/queue/command_queue.h - commands issued to a worker -----------------------===//
 //
 // One producer, one consumer, unbounded: a list of chunks. Publishing a command orders the host's
 // past before the worker's future, and nothing else: no worker learns anything about another one,
@@ -20,17 +20,17 @@ namespace braid {
 
 class Operation; // backends/cpu/messages/operation.h
 
-/// A command with its operands, as it is issued.
+/// A command with its operands.
 struct QueuedCommand {
   enum class Kind : uint8_t {
     Copy,
     Matmul,
     Sum,
     Pointwise,
-    Store,    ///< value into flag, for signals and events
-    Wait,     ///< until flag has reached value, for signals and events
-    Exchange, ///< a group or a collective, in as many steps as it takes
-    Stop,     ///< the worker ends
+    Store,    ///< stores a value into a flag, for signals and events
+    Wait,     ///< waits until a flag has reached a value, for signals and events
+    Exchange, ///< a group or a collective, executed in one or several steps
+    Stop,     ///< ends the worker
   };
   struct Bytes {
     void *dst;
@@ -40,7 +40,7 @@ struct QueuedCommand {
   struct Flag {
     void *address;
     uint32_t value;
-    FutexScope scope; ///< threads of this process, or all processes, may wait for it
+    FutexScope scope; ///< the threads that may wait for it: of this process, or of all processes
   };
   union Args {
     Bytes bytes;
@@ -48,7 +48,7 @@ struct QueuedCommand {
     SumArgs sum;
     PointwiseArgs pointwise;
     Flag flag;
-    Operation *operation; ///< owned by the command: the queue deletes it when it is done
+    Operation *operation; ///< owned by the command; the queue deletes it on completion
   };
 
   Kind kind;
@@ -70,7 +70,7 @@ public:
 
   // -- The producer's side. --
 
-  /// False if there is no memory for it. Allocates once in kChunk commands.
+  /// Returns false if memory is exhausted. Allocates once per kChunk commands.
   bool push(const QueuedCommand &command) {
     if (tailUsed_ == kChunk && !grow())
       return false;
@@ -83,12 +83,12 @@ public:
       futexWake(&published_);
     return true;
   }
-  /// The number of commands pushed. For the producer; other threads get a count that may be old.
+  /// Returns the number of pushed commands. Threads other than the producer may see an old value.
   uint32_t published() const { return published_.load(std::memory_order_relaxed); }
 
   // -- The consumer's side. --
 
-  /// The oldest command, or null. It stays where it is until pop().
+  /// Returns the oldest command, or null. Its address is valid until pop().
   const QueuedCommand *front() {
     if (published_.load(std::memory_order_acquire) == popped_)
       return nullptr;
@@ -101,7 +101,7 @@ public:
     ++popped_;
     ++headUsed_;
   }
-  /// Sleeps while the queue is empty, at most for `slice`.
+  /// Sleeps while the queue is empty, for at most `slice`.
   void sleep(std::chrono::milliseconds slice) {
     // Relaxed: a release would order this worker before whatever the host does next.
     isSleeping_.store(true, std::memory_order_relaxed);

@@ -228,7 +228,7 @@ bool HardwareQueue::await(const QueuedCommand &command) {
   if (hasReached(seen, flag.value))
     return true;
   block(flag.address, flag.scope);
-  // An abort wakes all sleepers, but may just miss one that is about to sleep.
+  // An abort wakes all sleepers, but may miss one that is about to sleep.
   while (!hasReached(seen, flag.value) && !group_.isAborted()) {
     if (options_.observer)
       options_.observer->waiting(options_.number, command, seen);

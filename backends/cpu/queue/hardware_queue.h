@@ -31,33 +31,34 @@ public:
     CommandObserver *observer; ///< may be null
     GemmBy gemms;
   };
-  /// `group` and the observer outlive the queue.
+  /// `group` and the observer must outlive the queue.
   HardwareQueue(RankGroup &group, Options options) : group_(group), options_(options) {}
   ~HardwareQueue();
 
   /// Starts the worker.
   Status start();
-  /// Ends the worker after its current command; the group has been aborted. Without a worker:
-  /// nothing.
+  /// Ends the worker after its current command; requires an aborted group. Does nothing without a
+  /// worker.
   void stop();
-  /// As stop(), but gives up on a command that does not end for so long: false, and the worker goes
-  /// on with this object, which therefore must never be destroyed.
+  /// As stop(), but returns false if the current command does not end in time. The worker then
+  /// continues to use this object, which must never be destroyed.
   bool stopWithin(std::chrono::milliseconds patience);
 
   // -- For the rank's host thread. --
 
-  /// Appends; drops the command if the group has been aborted.
+  /// Appends a command, or drops it if the group has been aborted.
   void issue(const QueuedCommand &command);
-  /// Everything issued is done, or dropped after an abort. The caller sees what it did.
+  /// Returns true if all commands are complete, or dropped after an abort. Their effects are then
+  /// visible to the caller.
   bool isDrained() const;
-  /// Sleeps until the queue is drained, at most for `slice`.
+  /// Sleeps until the queue is drained, for at most `slice`.
   void waitDrained(std::chrono::milliseconds slice);
-  /// The spans so far. Call when drained.
+  /// Returns the spans so far. Requires a drained queue.
   std::vector<Span> takeSpans();
 
   // -- For everyone. --
 
-  /// Lets a waiting worker look at its bounds.
+  /// Wakes a waiting worker, which then checks whether it must stop waiting.
   void wake() const;
 
   // -- For the scheduler, where there is no worker. --
@@ -97,7 +98,7 @@ private:
   std::atomic<bool> isHostWaiting_{false};
   std::atomic<uint32_t> hasEnded_{0}; ///< the worker; a futex
 
-  std::atomic<const void *> blockedIn_{nullptr}; ///< a futex on which the worker sleeps, or null
+  std::atomic<const void *> blockedIn_{nullptr};       ///< the scope of that futex
   std::atomic<FutexScope> scope_{FutexScope::Process}; ///< that futex is in this scope
 };
 

@@ -1,7 +1,7 @@
-//===- backends/cpu/queue/picker.h - which command of all ranks runs next ---------------------===//
+//===- backends/cpu/queue/picker.h - chooses the next command to run --------------------------===//
 //
-// A scheduler runs commands of all ranks one at a time. Whenever several could go on, a Picker
-// chooses. A Picker is a function, so other strategies need no other change.
+// A scheduler runs the commands of all ranks one at a time. Whenever several can run, a Picker
+// chooses one. A Picker is a function, so new strategies need no other change.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -15,7 +15,7 @@ namespace braid {
 
 struct QueuedCommand;
 
-/// The head of a queue, which could run now.
+/// The head of a queue, which can run now.
 struct RunnableHead {
   int64_t rank;
   uint32_t queue;

@@ -1,6 +1,6 @@
 //===- backends/cpu/queue/scheduler.h - runs the commands of all ranks one at a time ----------===//
 //
-// For exploring interleavings: of all heads that could go on, a Picker chooses the next one.
+// Explores interleavings: a Picker chooses the next command among all queue heads that can run.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -18,7 +18,7 @@ public:
 
   /// Runs commands until none can go on or the group is aborted.
   void drain(const RankGroup &group);
-  /// For each rank: nothing of what it issued is left.
+  /// Returns, for each rank, whether all of its commands are complete.
   std::vector<bool> drained() const;
 
 private:
@@ -28,7 +28,7 @@ private:
   std::vector<CpuDevice *> devices_;
   Picker picker_;
   std::vector<RunnableHead> candidates_;
-  int64_t clock_ = 0; ///< when the last command ended, in ns
+  int64_t clock_ = 0; ///< end of the last command, in ns
 };
 
 } // namespace braid

@@ -18,11 +18,12 @@ namespace braid {
 /// multiple of it: so that, if the operands are aligned, every range of rows is.
 GemmShape kindOf(GemmShape shape);
 
-/// "bf16 GEMMs with N = 8192 and K = 4096", with what else tells the kind.
+/// Returns "bf16 GEMMs with N = 8192 and K = 4096", with the kind's other properties.
 std::string nameOfKind(const GemmShape &kind);
 
-/// The algorithm of that kind, the same for the same GPU model and library. Unsupported if there is
-/// none that takes every M that is tried. LtGemm::check() says whether it takes another one.
+/// Returns the algorithm of a kind, which is a function of GPU model and library version. Fails
+/// with Unsupported if no algorithm accepts every tested M. LtGemm::check() tells whether it
+/// accepts another M.
 Result<LtGemm::Algorithm> fixedAlgorithm(const CublasLt &library, cublasLtHandle_t handle,
                                          const GemmShape &kind);
 

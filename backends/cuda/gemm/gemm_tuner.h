@@ -1,7 +1,7 @@
 //===- backends/cuda/gemm/gemm_tuner.h - finds the fastest algorithm of a GEMM ----------------===//
 //
-// The library's heuristic guesses well, but its first guess is often 5 to 15 % slower than another
-// on its list, or on that for larger GEMMs. So all of these are tried, and the best compared.
+// The first guess of the library's heuristic is often 5 to 15 % slower than another entry of its
+// list, or of its list for larger GEMMs. So the tuner tries all of these, and compares the best.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -14,10 +14,10 @@ namespace braid {
 
 struct TunedGemm {
   LtGemm::Algorithm algorithm;
-  double microseconds; ///< per GEMM of many; operands are not in the cache if there is room
+  double microseconds; ///< per GEMM in a series; operands are not in the cache, if memory suffices
 };
 
-/// As many GEMMs at once are measured where a GEMM overlaps with others.
+/// Number of concurrent GEMMs in the measurement of a GEMM that overlaps with others.
 inline constexpr size_t kOverlapping = 2;
 
 /// Measures what `gemm`, whose shape is that of `shape` at aligned addresses and without a bias,

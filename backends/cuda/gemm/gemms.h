@@ -1,7 +1,7 @@
 //===- backends/cuda/gemm/gemms.h - GEMMs by cuBLASLt -----------------------------------------===//
 //
-// A GEMM's algorithm is chosen by tune() and setAlgorithm(), or is else the library's first guess,
-// or that of its kind (fixed_algorithm.h); multiply() only launches it.
+// tune() and setAlgorithm() choose a GEMM's algorithm; otherwise it is the library's first guess,
+// or the fixed algorithm of its kind (fixed_algorithm.h). multiply() only launches it.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -13,47 +13,48 @@
 
 namespace braid {
 
-/// The way in which the algorithm of a GEMM is chosen.
+/// The policy for choosing the algorithm of a GEMM.
 enum class AlgorithmBy : uint8_t {
-  Time,  ///< the fastest, as it was measured
-  Guess, ///< the library's first guess, but where another one is set
-  Kind,  ///< the same for every M (fixed_algorithm.h); nothing is tuned or set
+  Time,  ///< the fastest measured
+  Guess, ///< the library's first guess, unless another one is set
+  Kind,  ///< the same for every M (fixed_algorithm.h); never tuned or set
 };
 
 /// The GEMMs of one device. Not thread-safe.
 class Gemms {
 public:
-  /// For the calling thread's current device. `warn` is told what is wrong with what was measured
-  /// before; it may be null.
+  /// Uses the calling thread's current device. `warn`, which may be null, receives warnings about
+  /// invalid earlier measurements.
   static Result<std::unique_ptr<Gemms>> create(AlgorithmBy by, MeasurementCache::Warn warn);
   ~Gemms();
 
-  /// The workspace of a GEMM of this shape, as it was warmed up.
+  /// Returns the workspace size of a GEMM of this shape after warm-up.
   int64_t workspaceBytes(const PlanMatmul &shape) const;
-  /// Counts warm shapes that got another algorithm, which may need another workspace.
+  /// Returns the number of warm shapes whose algorithm was replaced; the new one may need a larger
+  /// workspace.
   size_t replaced() const { return replaced_; }
-  /// A workspace for each of streams 0 .. count-1: two GEMMs at the same time must not share
-  /// one.
+  /// Allocates a workspace for each of streams 0 .. count-1: concurrent GEMMs must not share one.
   Status reserveWorkspaces(uint32_t count);
   Workspace workspace(uint32_t stream) const { return {workspaces_[stream], kWorkspaceBytes}; }
 
-  /// As GemmTuning::tuningKey.
+  /// Implements GemmTuning::tuningKey.
   const std::string &tuningKey() const { return machine_; }
-  /// As GemmTuning::loadAlgorithm.
+  /// Implements GemmTuning::loadAlgorithm.
   Status loadAlgorithm(const PlanMatmul &shape);
-  /// As GemmTuning::tune. An empty text stands for the library's first guess.
+  /// Implements GemmTuning::tune. An empty text stands for the library's first guess.
   Result<std::string> tune(const PlanMatmul &shape, std::chrono::milliseconds atMost);
-  /// As GemmTuning::setAlgorithm.
+  /// Implements GemmTuning::setAlgorithm.
   Status setAlgorithm(const PlanMatmul &shape, const std::string &choice);
-  /// As Compute::choices.
+  /// Implements Compute::choices.
   std::string choices() const;
 
-  /// Decides how to multiply operands of such shape, for addresses aligned to 16 bytes and for any,
-  /// and does it once, so that its kernels are loaded: loading one later could wait for a stream
-  /// that waits for a peer. Blocks. Unsupported if the algorithm of its kind does not take it.
+  /// Chooses algorithms for operands of this shape, for addresses aligned to 16 bytes and for
+  /// others, and runs each once to load its kernels: loading one later could wait for a stream that
+  /// waits for a peer. Blocks. Fails with Unsupported if the algorithm of its kind does not accept
+  /// the shape.
   Status warm(const PlanMatmul &shape);
-  /// Launches. The shape has been warmed; Internal if not. Unsupported at addresses that the
-  /// algorithm of its kind does not take.
+  /// Launches a GEMM. Fails with Internal if the shape is not warm, and with Unsupported if the
+  /// algorithm of its kind does not accept the addresses.
   Status multiply(cudaStream_t stream, Workspace workspace, const MatmulArgs &args);
 
 private:
@@ -73,16 +74,17 @@ private:
   const AlgorithmBy by_;
   const MeasurementCache::Warn warn_;
   cublasLtHandle_t handle_ = nullptr;
-  std::string machine_; ///< the device, its driver, and the library, with versions
+  std::string machine_; ///< device, driver and library, with versions
   std::map<GemmShape, std::unique_ptr<LtGemm>> prepared_;
   size_t replaced_ = 0;
   std::map<GemmShape, LtGemm::Algorithm> algorithms_;
   std::map<GemmShape, LtGemm::Algorithm> ofKinds_; ///< by kindOf()
   std::vector<void *> workspaces_;
 
-  std::unique_ptr<MeasurementCache> cache_; ///< set once this device has tuned something
-  size_t tuned_ = 0, known_ = 0;            ///< calls of tune() that measured, and that did not
-  std::chrono::duration<double> tuning_{0}; ///< spent on measuring
+  std::unique_ptr<MeasurementCache> cache_; ///< null until this device has tuned a GEMM
+  /// calls of tune() that measured, and that loaded a known result
+  size_t tuned_ = 0, known_ = 0;
+  std::chrono::duration<double> tuning_{0}; ///< time spent measuring
 };
 
 } // namespace braid

@@ -1,6 +1,6 @@
 //===- backends/cuda/gemm/lt_gemm.h - one GEMM, described to cuBLASLt -------------------------===//
 //
-// cuBLASLt's matrices are column-major, ours row-major, so it is asked for the transposed GEMM:
+// cuBLASLt's matrices are column-major, Braid's are row-major, so the transposed GEMM is requested:
 // c^T = b^T · a^T.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -15,61 +15,63 @@
 
 namespace braid {
 
-/// A GEMM without its addresses.
+/// The description of a GEMM without its addresses.
 struct GemmShape {
   DType dtype;
   int64_t m, n, k;
   bool transposeB, hasBias;
-  bool isAligned; ///< all addresses are multiples of kGemmAlignment
-  bool overlaps;  ///< as PlanMatmul's; the library is not told
+  bool isAligned; ///< true if all addresses are multiples of kGemmAlignment
+  bool overlaps;  ///< as PlanMatmul::overlaps; not passed to the library
   DType result;   ///< c's element type
-  bool hasAddend; ///< and no bias
+  bool hasAddend; ///< excludes a bias
 
   auto operator<=>(const GemmShape &) const = default;
 };
 
-inline constexpr uint32_t kGemmAlignment = 16; ///< bytes: what the fast kernels ask for
-inline constexpr size_t kWorkspaceBytes = size_t(32) << 20; ///< as cuBLAS itself takes on Hopper
+inline constexpr uint32_t kGemmAlignment = 16; ///< bytes; the fast kernels require it
+/// the size that cuBLAS itself uses on Hopper
+inline constexpr size_t kWorkspaceBytes = size_t(32) << 20;
 
-/// Memory of the device that one GEMM has to itself while it runs.
+/// Device memory that one GEMM uses exclusively while it runs.
 struct Workspace {
   void *data;
   size_t bytes;
 };
 
-/// A GEMM that only needs addresses. Not thread-safe.
+/// A GEMM that lacks only its addresses. Not thread-safe.
 class LtGemm {
 public:
   using Algorithm = cublasLtMatmulAlgo_t;
 
-  /// `library` and `handle` outlive it.
+  /// `library` and `handle` must outlive the result.
   static Result<std::unique_ptr<LtGemm>> create(const CublasLt &library, cublasLtHandle_t handle,
                                                 const GemmShape &shape);
   ~LtGemm();
   LtGemm(const LtGemm &) = delete;
 
-  /// Whether an algorithm may have parts of K multiplied at the same time, and added behind that.
+  /// Whether an algorithm may compute parts of K concurrently and add them afterwards.
   enum class SplitsK { Perhaps, Never };
-  /// At least one algorithm and at most `atMost`, the library's best guess first. None of them
-  /// rounds sums before they are complete. Unsupported if there is none.
+  /// Returns at least one and at most `atMost` algorithms, the library's best guess first. None of
+  /// them rounds sums before they are complete. Fails with Unsupported if there is none.
   Result<std::vector<Algorithm>> candidates(int atMost, SplitsK splits = SplitsK::Perhaps) const;
-  /// candidates(), followed by the library's algorithms for GEMMs with two and four times the rows
-  /// that also accept this GEMM. For a GEMM that shares the device with others like it, these are
-  /// often the best, and the library does not list them.
+  /// Returns candidates(), followed by the library's algorithms for GEMMs with two and four times
+  /// the rows that also accept this GEMM. If the GEMM shares the device with similar ones, these
+  /// are often the best, but not in the library's list.
   Result<std::vector<Algorithm>> manyCandidates(int atMostOfEach) const;
-  /// An algorithm from elsewhere: Ok if it is one that candidates() could give. Unsupported if not.
+  /// Checks an algorithm from another source. Fails with Unsupported unless candidates() could
+  /// return it.
   Status check(const Algorithm &algorithm) const;
   bool splitsK(const Algorithm &algorithm) const;
   /// It says which tile it has.
   bool hasTile(const Algorithm &algorithm) const;
-  /// "algorithm 66, tile 20, stages 36", as the library numbers them.
+  /// Returns "algorithm 66, tile 20, stages 36", with the library's numbers.
   std::string describe(const Algorithm &algorithm) const;
 
   void use(const Algorithm &algorithm);
-  /// The workspace of the algorithm in use, at most kWorkspaceBytes.
+  /// Returns the workspace of the current algorithm, at most kWorkspaceBytes.
   size_t workspaceBytes() const { return workspaceBytes_; }
   const Algorithm &used() const { return algorithm_; }
-  /// Launches it with the algorithm in use.
+  /// Launches the GEMM with the current algorithm.
   Status launch(cudaStream_t stream, Workspace workspace, const MatmulArgs &args);
 
 private:
@@ -88,7 +90,7 @@ private:
   cublasLtMatrixLayout_t left_ = nullptr, right_ = nullptr, result_ = nullptr;
   Algorithm algorithm_ = {};
   size_t workspaceBytes_ = kWorkspaceBytes;
-  bool broadcastsBias_ = false; ///< c becomes the bias first, and the GEMM is added to it
+  bool broadcastsBias_ = false; ///< true if c is first set to the bias, and the GEMM is added to it
 };
 
 } // namespace braid
