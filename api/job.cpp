@@ -28,7 +28,9 @@ ClusterOptions clusterOptions(const JobOptions &options, int64_t ranks) {
 }
 
 Result<Place> toPlace(const JobPlace &given) {
-  if (given.ranks < 1 || given.rank < 0 || given.rank >= given.ranks)
+  if (given.ranks < 1)
+    return badInput("JobOptions::place: a job needs at least 1 rank, got {}", given.ranks);
+  if (given.rank < 0 || given.rank >= given.ranks)
     return badInput("JobOptions::place: expected a rank from 0 to {}, got {} of {}",
                     given.ranks - 1, given.rank, given.ranks);
   if (given.name.empty())

@@ -209,7 +209,7 @@ Status Runner::compare(int64_t rank, Arguments &slot, int64_t iteration) const {
 Status Runner::finishRank(int64_t rank, const RankWork &work) {
   RankSummary mine{.runSeconds = work.seconds, .digests = work.digests};
   if (options_.verify)
-    mine.elementsCompared = reference_->elementsPerRank() * options_.iterations;
+    mine.elementsCompared = reference_->elementsOf(rank) * options_.iterations;
   if (options_.trace)
     mine.spans = cluster_.device(rank).tracer()->takeTrace();
   // Copies of inputs to the device, and of outputs back, belong to no program.

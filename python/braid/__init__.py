@@ -10,6 +10,7 @@
 
 `python -m pydoc braid` says all; docs/python.md is an introduction.
 """
+from braid._command import Page, calibrate, doctor
 from braid._errors import (Error, InputError, InternalError, PeerError, RejectedError,
                            TimedOutError, UnsupportedError, WrongResultError)
 from braid._fusion import Extent, Fusion, Value, ceil, didx, stream
@@ -19,7 +20,8 @@ from braid._program import Program, TensorSpec, compile
 
 __version__ = version()
 __all__ = [
-    "Error", "Extent", "Fusion", "InputError", "InternalError", "Job", "Operation", "PeerError",
-    "Program", "RejectedError", "TensorSpec", "TimedOutError", "UnsupportedError", "Usage",
-    "Value", "WrongResultError", "ceil", "compile", "create", "didx", "join", "stream",
+    "Error", "Extent", "Fusion", "InputError", "InternalError", "Job", "Operation", "Page",
+    "PeerError", "Program", "RejectedError", "TensorSpec", "TimedOutError", "UnsupportedError",
+    "Usage", "Value", "WrongResultError", "calibrate", "ceil", "compile", "create", "didx",
+    "doctor", "join", "stream",
 ]

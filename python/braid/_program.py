@@ -2,12 +2,15 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
+import pathlib
 import re
+import tempfile
 import threading
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
 
-from braid import _library
+from braid import _command, _library
 from braid._errors import InputError
 from braid._fusion import Fusion
 
@@ -74,7 +77,7 @@ def _encoded(name: str, text: Optional[str]) -> Optional[bytes]:
     return None if text is None else _library.encoded(name, text)
 
 
-class Program(_library.Unique):
+class Program:
     """A verified program for all ranks. It never changes. Thread-safe.
 
     With schedule="auto" the ranks of a job choose, in Job.prepare(); until then this is the program
@@ -83,6 +86,7 @@ class Program(_library.Unique):
 
     def __init__(self, request: Request, job: Optional[int] = None) -> None:
         self.request = request
+        self._is_of_job = job is not None
         self._asking = threading.Lock()  # an answer lasts until the next question
         self._handle = _library.Handle("program", request.compile(job))
         count = _library.ask("program_inputs", self._address)
@@ -154,6 +158,81 @@ class Program(_library.Unique):
         """
         return self._text("program_check", _library.integer("queues", queues, 0, 2**32 - 1),
                           _library.integer("runs", runs, 0, 2**32 - 1))
+
+    def json(self) -> Dict[str, Any]:
+        """The fusion and the program as JSON, as `braid compile --emit json` prints them."""
+        return dict(json.loads(self._command("compile", {"emit": "json"})))
+
+    def simulate(self, **options: Any) -> Dict[str, Any]:
+        """Predicts how long a run takes on a machine that need not be here.
+
+        Returns the JSON of `braid simulate`. `predictions` has one entry: `us` is the time of one
+        run in microseconds. `E` is the time of all GEMMs alone or of all else alone, whichever is
+        longer, over the time of the run: 1.0 if the shorter one is hidden completely.
+
+            program.simulate(machine="dgx-h100-8")["predictions"][0]["us"]
+
+        options: the command's flags. machine="h200-4" names a built-in model or a file of
+        calibrate(); launch="graph" predicts a replay.
+        """
+        return dict(json.loads(self._command("simulate", {"json": True, **options})))
+
+    def view(self, trace: Union[None, str, "os.PathLike[str]", Dict[str, Any]] = None,
+             **options: Any) -> _command.Page:
+        """A page that shows the program beside its commands on a time line. It is a str of HTML,
+        and shows itself in Jupyter.
+
+            pathlib.Path("ring.html").write_text(program.view())
+
+        trace: what trace() has returned, or the path of a file of `braid run --trace`: the measured
+            run is drawn over the predicted one.
+        options: the command's flags, such as machine="h100-2", or check=True for a counterexample.
+        """
+        if not isinstance(trace, dict):
+            path = None if trace is None else os.fspath(trace)
+            return _command.Page(self._command("view", {"trace": path, **options}))
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(trace, file)
+            file.flush()
+            return _command.Page(self._command("view", {"trace": file.name, **options}))
+
+    def verify(self, **options: Any) -> str:
+        """Runs the program on fresh inputs, and compares every element with the definition.
+
+        Returns the report of `braid run --verify`. WrongResultError names the first element that
+        differs. UnsupportedError if a program has no fusion beside it, which would define it.
+
+            print(program.verify(iterations=20))
+
+        options: the command's flags, such as backend="cuda" or iterations=5. The ranks are threads
+        of a process, or processes with processes=True. Under torchrun, mpirun or srun each caller
+        is one rank instead.
+        """
+        return self._command("run", {"verify": True, **options})
+
+    def trace(self, **options: Any) -> Dict[str, Any]:
+        """Runs the program on drawn inputs, and returns what ran when, in the format of
+        https://ui.perfetto.dev: a dict whose `traceEvents` have times in microseconds.
+
+        options: the command's flags, as in verify().
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "trace.json"
+            self._command("run", {"trace": path, **options})
+            return dict(json.loads(path.read_text(encoding="utf-8")))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """A pickle holds the text, read again if it is a file, and how it was lowered. It is
+        compiled where it is loaded. A schedule that ranks have chosen stays."""
+        source = self.request.source
+        text = (pathlib.Path(source).read_text(encoding="utf-8")
+                if isinstance(source, os.PathLike) else str(source))
+        schedule = self.schedule if self._is_of_job else self.request.schedule
+        return Program, (self.request._replace(source=text, schedule=schedule),)
+
+    def _command(self, name: str, options: Dict[str, Any]) -> str:
+        """Calls the command on this program's text."""
+        return _command.run(name, "-", *_command.flags(options), text=self.program)
 
     def _answer(self, name: str) -> str:
         with self._asking:

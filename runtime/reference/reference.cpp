@@ -5,6 +5,7 @@
 #include "runtime/reference/reference_evaluator.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
 
 #include <fmt/format.h>
 
@@ -133,10 +134,19 @@ Status Reference::compare(size_t index, int64_t rank, uint32_t iteration, const 
                   tensor.placement.localElements()));
 }
 
-int64_t Reference::elementsPerRank() const {
+int64_t Reference::elementsOf(int64_t rank) const {
   int64_t elements = 0;
-  for (size_t output : impl_->graph.outputs)
-    elements += impl_->graph.tensors[output].placement.localElements();
+  for (size_t output : impl_->graph.outputs) {
+    const Tensor &tensor = impl_->graph.tensors[output];
+    const Placement &placement = tensor.placement;
+    if (tensor.uneven)
+      elements +=
+          llvm::count_if(llvm::seq<int64_t>(0, placement.localElements()), [&](int64_t local) {
+            return tensor.exists(placement.globalOf(rank, local));
+          });
+    else
+      elements += placement.localElements();
+  }
   return elements;
 }
 

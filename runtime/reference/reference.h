@@ -40,8 +40,9 @@ public:
   /// the place of a node, if its values are not exact in the element type; and with a wider type,
   /// if all values are exact in that.
   Status compare(size_t index, int64_t rank, uint32_t iteration, const void *data) const;
-  /// Elements that one rank compares in one iteration, over all outputs.
-  int64_t elementsPerRank() const;
+  /// Returns how many elements of all outputs `rank` has in rows that exist. One iteration compares
+  /// these with the definition.
+  int64_t elementsOf(int64_t rank) const;
 
 private:
   class Impl;

@@ -480,6 +480,16 @@ std::shared_ptr<Job> joinAlone() {
   return *job;
 }
 
+TEST(JobTest, APlaceIsARankOfItsJob) {
+  const auto refusal = [](int64_t rank, int64_t ranks) {
+    return Job::join({.place = JobPlace{.rank = rank, .ranks = ranks, .name = "refused"}})
+        .status()
+        .message();
+  };
+  EXPECT_EQ(refusal(0, 0), "JobOptions::place: a job needs at least 1 rank, got 0");
+  EXPECT_EQ(refusal(2, 2), "JobOptions::place: expected a rank from 0 to 1, got 2 of 2");
+}
+
 CompiledProgram compiledFor(Job &job, int64_t rows) {
   auto program = job.compileText("t.braid", gather(job.ranks(), rows, 64, 4).str());
   EXPECT_TRUE(program.isOk()) << program.status().message();

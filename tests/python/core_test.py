@@ -4,12 +4,15 @@ usage: core_test.py FOLDER BRAID     (the folder that holds the package, and the
 """
 import copy
 import gc
+import json
 import os
+import pathlib
 import pickle
 import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 import weakref
@@ -394,11 +397,62 @@ class Runs(unittest.TestCase):
     def test_nothing_is_copied(self):
         job = self.job(2)
         op = job.prepare(braid.compile(gather(2)))
-        for each in (job, op, op.program):
+        for each in (job, op):
             for copied in (copy.copy, copy.deepcopy, pickle.dumps):
                 name = f"braid.{type(each).__name__}"
                 with self.assertRaisesRegex(TypeError, f"cannot copy or pickle {name}"):
                     copied(each)
+
+    def test_programs_are_copied_and_pickled(self):
+        ring = braid.compile(gather(2), schedule="ring")
+        from_file = braid.compile(pathlib.Path(EXAMPLE), ranks=2, **SIZES)
+        chosen = self.job(2).prepare(braid.compile(gather(2), schedule="auto")).program
+        for program in (ring, from_file, chosen):
+            for copied in (copy.copy(program), pickle.loads(pickle.dumps(program))):
+                self.assertEqual(copied.program, program.program)
+                self.assertEqual(copied.schedule, program.schedule)
+                self.assertEqual(copied.inputs, program.inputs)
+
+    def test_what_the_command_has(self):
+        program = braid.compile(gather(2), schedule="ring")
+        self.assertEqual([each["name"] for each in program.json()["programs"]], ["gather_ring"])
+        [eager] = program.simulate()["predictions"]
+        [graph] = program.simulate(machine="dgx-h100-8", launch="graph")["predictions"]
+        self.assertLess(graph["us"], eager["us"])
+        self.assertRegex(program.verify(iterations=2), "2 iterations(.|\n)*: all equal")
+        trace = program.trace()
+        self.assertTrue(trace["traceEvents"])
+        for page in (program.view(), program.view(trace=trace, run=1)):
+            self.assertIn("gather_ring", page)
+            self.assertTrue(page._repr_html_().startswith("<iframe srcdoc="))
+        self.assertIn(braid.doctor()["exit_code"], (0, 4))
+
+    def test_examples(self):
+        shown = {"gather_matmul.py": "0 of 64 elements wrong", "look_and_verify.py": ": all equal",
+                 "simulate.py": r"8  bulk +\d+ us +\d+%"}
+        self.assertEqual(sorted(shown), sorted(os.listdir("examples/python")))
+        for script, expected in shown.items():
+            printed = subprocess.run([sys.executable, "examples/python/" + script], text=True,
+                                     env={**os.environ, "PYTHONPATH": FOLDER}, timeout=60,
+                                     stdout=subprocess.PIPE, check=True).stdout
+            self.assertRegex(printed, expected)
+
+    def test_mistakes_in_options_of_the_command(self):
+        program = braid.compile(gather(2))
+        with self.assertRaisesRegex(braid.InputError, "--colour"):
+            program.simulate(colour="red")
+        with self.assertRaisesRegex(braid.InputError, "(?i)machine"):
+            program.simulate(machine="nowhere.json")
+        with self.assertRaisesRegex(braid.InputError, "no-such-backend"):
+            program.verify(backend="no-such-backend")
+
+    def test_calibrates(self):
+        model = braid.calibrate(ranks=2, dtype="f32", shapes="8x8x8", seconds=1)
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(model, file)
+            file.flush()
+            prediction = braid.compile(gather(2)).simulate(machine=file.name)
+        self.assertGreater(prediction["predictions"][0]["us"], 0)
 
     def test_replays(self):
         op = self.job(2).prepare(braid.compile(gather(2)))

@@ -434,7 +434,16 @@ TEST(Reference, CountsElementsOfAllOutputs) {
   EXPECT_EQ(world.reference().outputCount(), 2u);
   EXPECT_EQ(world.reference().inputBytes(0), 3 * 24 * 2);
   EXPECT_EQ(world.reference().outputBytes(1), 2 * 3 * 6 * 2);
-  EXPECT_EQ(world.reference().elementsPerRank(), 6 * 4 + 6 * 6);
+  EXPECT_EQ(world.reference().elementsOf(0), 6 * 4 + 6 * 6);
+}
+
+TEST(Reference, CountsNoElementsOfRowsThatDoNotExist) {
+  World world("fusion @f(D = 3, M = 7) {\n mesh [0 .. D)\n"
+              " %A = input f32[DIDx{D}, ceil(M, D), 2]\n %B = input f32[2, 5]\n"
+              " %C = matmul %A, %B : f32[DIDx{D}, ceil(M, D), 5]\n output %C\n}\n");
+  EXPECT_EQ(world.reference().elementsOf(0), 3 * 5);
+  EXPECT_EQ(world.reference().elementsOf(1), 3 * 5);
+  EXPECT_EQ(world.reference().elementsOf(2), 1 * 5);
 }
 
 TEST(Reference, ServesSeveralRanksAtTheSameTime) {

@@ -1,0 +1,18 @@
+"""Predict before you buy time: one fusion, three schedules, on machines that need not be here.
+
+Prints the time of one run and E for each number of ranks. E is the time of all GEMMs alone or of
+all else alone, whichever is longer, over the time of the run: at 100 % the shorter one is hidden
+completely. Needs no GPU.
+"""
+import pathlib
+
+import braid
+
+EXAMPLE = pathlib.Path(__file__).parents[1] / "ag_matmul.braid"
+
+print("ranks  schedule       time of a run        E")
+for ranks in (2, 4, 8):
+    for schedule in ("sequential", "pairwise", "bulk"):
+        program = braid.compile(EXAMPLE, ranks=ranks, schedule=schedule, M=16384, K=8192, N=4096)
+        prediction = program.simulate(machine="dgx-h100-8", launch="graph")["predictions"][0]
+        print(f"{ranks:5}  {schedule:12} {prediction['us']:10.0f} us {prediction['E']:8.0%}")

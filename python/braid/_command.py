@@ -1,0 +1,80 @@
+"""Calls the command `braid`, for what the library alone does not have: predictions, pages, traces,
+and a look at the machine."""
+from __future__ import annotations
+
+import html
+import json
+import os
+import shutil
+import subprocess
+import sysconfig
+from typing import Any, Collection, Dict, List
+
+from braid._errors import UnsupportedError, error_of
+
+
+class Page(str):
+    """An HTML page that needs no other file. Jupyter shows it in a frame."""
+
+    def _repr_html_(self) -> str:
+        return (f'<iframe srcdoc="{html.escape(self)}" width="100%" height="700" '
+                'style="border: 0"></iframe>')
+
+
+def _path() -> str:
+    """The command of a wheel is in Python's folder of scripts, that of a build in bin/."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    built = os.path.join(here, os.pardir, os.pardir, "bin", "braid")
+    installed = os.path.join(sysconfig.get_path("scripts"), "braid")
+    path = next((path for path in (built, installed) if os.access(path, os.X_OK)),
+                shutil.which("braid"))
+    if path is None:
+        raise UnsupportedError(f"the command braid is missing: it is neither {built} nor "
+                               f"{installed}, nor in a folder of PATH")
+    return path
+
+
+def flags(options: Dict[str, Any]) -> List[str]:
+    """Turns keywords into flags: timeout_ms=500 is "--timeout-ms=500", graph=True is "--graph"."""
+    return ["--" + name.replace("_", "-") + ("" if value is True else f"={value}")
+            for name, value in options.items() if value is not None and value is not False]
+
+
+def run(*arguments: str, text: str = "", codes: Collection[int] = (0,)) -> str:
+    """Returns what the command prints with `text` as its standard input. An exit code that is not
+    among `codes` raises the exception of that code."""
+    command = subprocess.run([_path(), *arguments], input=text, capture_output=True,
+                             encoding="utf-8", check=False)
+    if command.returncode not in codes:
+        message = command.stderr.strip() or command.stdout.strip()
+        prefix = "braid: error: "
+        raise error_of(command.returncode,
+                       message[len(prefix):] if message.startswith(prefix) else message)
+    return command.stdout
+
+
+def doctor(**options: Any) -> Dict[str, Any]:
+    """Checks what stops programs on this machine from running, as `braid doctor` does.
+
+    Returns its JSON: {"exit_code": 0, "gpus": [...], "lines": [{"check", "severity", "seen",
+    "advice", ...}, ...]}. exit_code is 4 if there is a problem. Uses no GPU and changes nothing.
+
+        for line in braid.doctor()["lines"]:
+            print(line["severity"], line["seen"])
+
+    options: the command's flags, such as ranks=2.
+    """
+    return dict(json.loads(run("doctor", "--json", *flags(options), codes=(0, 4))))
+
+
+def calibrate(**options: Any) -> Dict[str, Any]:
+    """Measures this machine, as `braid calibrate` does, and returns the cost model (JSON) that
+    Program.simulate(machine=...) and Program.view(machine=...) take as a file.
+
+        with open("machine.json", "w") as file:
+            json.dump(braid.calibrate(backend="cuda", seconds=60), file)
+
+    options: the command's flags, such as backend="cuda", ranks=2, seconds=10. Takes minutes.
+    Starts a process for each rank; under torchrun, mpirun or srun each caller is one rank instead.
+    """
+    return dict(json.loads(run("calibrate", "-", *flags(options))))
