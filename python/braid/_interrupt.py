@@ -31,6 +31,7 @@ class _Watch:
         """Returns what end() takes: what an interrupt called before, in a call that a signal's
         handler has interrupted."""
         with self._lock:
+            self._hear()  # an interrupt may have cut off the end of the call before this one
             outer, self._on_interrupt = self._on_interrupt, act
             mine = self._writer.fileno()
             before = signal.set_wakeup_fd(mine, warn_on_full_buffer=False)
@@ -52,11 +53,15 @@ class _Watch:
         while True:
             poll.poll()
             with self._lock:
-                if signal.SIGINT in self._read() and self._on_interrupt:
-                    try:
-                        self._on_interrupt()
-                    except Exception:  # of a job that is gone; there may be others
-                        pass
+                self._hear()
+
+    def _hear(self) -> None:
+        """Reads what has come. An interrupt ends the call that it came in."""
+        if signal.SIGINT in self._read() and self._on_interrupt:
+            try:
+                self._on_interrupt()
+            except Exception:  # of a job that is gone; there may be others
+                pass
 
     def _read(self) -> bytes:
         numbers = b""

@@ -427,6 +427,21 @@ class Runs(unittest.TestCase):
             self.assertTrue(page._repr_html_().startswith("<iframe srcdoc="))
         self.assertIn(braid.doctor()["exit_code"], (0, 4))
 
+    def test_an_interrupt_ends_the_call_that_it_came_in(self):
+        from braid._interrupt import _Watch
+        watch, ended = _Watch(), []
+        before = signal.set_wakeup_fd(-1)
+        try:
+            with watch._lock:  # the thread that listens comes too late
+                watch.begin(lambda: ended.append("first"))
+                with self.assertRaises(KeyboardInterrupt):
+                    signal.raise_signal(signal.SIGINT)
+                # The interrupt has cut off end().
+                watch.end(watch.begin(lambda: ended.append("second")))
+            self.assertEqual(ended, ["first"])
+        finally:
+            signal.set_wakeup_fd(before)
+
     def test_examples(self):
         shown = {"gather_matmul.py": "0 of 64 elements wrong", "look_and_verify.py": ": all equal",
                  "simulate.py": r"8  bulk +\d+ us +\d+%"}
