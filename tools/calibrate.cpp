@@ -48,39 +48,39 @@ struct CalibrateFlags {
 };
 
 constexpr const char *kCalibrateFooter = R"(
-Ranks measure each other: copies, signals and launches, eager and as graphs, in every transfer mode
-of the device; messages, where they can be sent; and GEMMs. The file is for braid simulate --machine
-and braid view --machine; `auto` finds the figures on this machine, too. GEMMs of other sizes are
-taken from the nearest ones: give --shapes the shapes of your models, as a rank has them, each with
-the rows of a chunk and with all rows.
+Measures copies, signals and launches between ranks, eager and as graphs, with each way to exchange
+data; messages, if the backend has them; and GEMMs. Use the file with braid simulate --machine and
+braid view --machine; --schedule auto finds the figures by itself. GEMMs of other sizes are
+estimated from the nearest ones, so give --shapes the GEMMs of one rank of your models, both with
+all rows and with the rows of a chunk.
 
-Under torchrun, mpirun or srun the command is one rank, which takes its place from the environment.
+Started by torchrun, mpirun or srun, each process is one rank, as its environment variables say.
 
   braid calibrate machine.json --backend cuda
   braid calibrate machine.json --backend cuda --ranks 4 --shapes 512x8192x3584,4096x8192x3584
   braid simulate examples/ag_matmul.braid --ranks 4 --machine machine.json)";
 
 void addFlags(CLI::App &app, CalibrateFlags &flags) {
-  app.add_option("OUT.json", flags.file, "where the cost model goes; - is standard output")
+  app.add_option("OUT.json", flags.file, "file to write the cost model to; - is standard output")
       ->required();
   addText(app, "--backend", flags.backend, "NAME", "cpu (default), cuda or nccl");
   addInteger(app, "--ranks", flags.ranks, "N",
-             "ranks, a process each (default: all GPUs, or 2 CPU ranks)");
-  addText(app, "--dtype", flags.dtypes, "TYPE,...", "of GEMMs: bf16 (default), f16, f32, f64")
+             "number of ranks, one process each (default: all GPUs, or 2 CPU ranks)");
+  addText(app, "--dtype", flags.dtypes, "TYPE,...",
+          "element types of the GEMMs: bf16 (default), f16, f32, f64")
       ->delimiter(',')
       ->allow_extra_args(false);
   addText(app, "--shapes", flags.shapes, "MxNxK,...",
-          "GEMMs with M rows, N columns and depth K (default: those of usual models)")
+          "GEMMs to measure: M rows, N columns, depth K (default: those of common models)")
       ->delimiter(',')
       ->allow_extra_args(false);
   addText(app, "--seconds", flags.seconds, "S",
-          fmt::format("for GEMMs: none begins that would end later, small ones come first "
-                      "(default {:.0f})",
+          fmt::format("time for all GEMMs, of which the small ones come first (default: {:.0f})",
                       flags.seconds));
   addText(app, "--name", flags.name, "TEXT",
-          "what the file calls the machine (default: its device)");
+          "name of the machine in the file (default: the name of its device)");
   addInteger(app, "--timeout-ms", flags.timeoutMs, "T",
-             "give up after this long without progress (default 60000)");
+             "give up after this long without progress (default: 60000)");
   app.footer(kCalibrateFooter);
 }
 
@@ -257,8 +257,7 @@ Result<int> calibrateCommand(const CalibrateFlags &flags) {
 
 Command addCalibrate(CLI::App &app) {
   auto flags = std::make_shared<CalibrateFlags>();
-  CLI::App *command =
-      app.add_subcommand("calibrate", "Measure this machine for braid simulate, as a file");
+  CLI::App *command = app.add_subcommand("calibrate", "Measure this machine, for braid simulate");
   addFlags(*command, *flags);
   return {command, [flags] {
             return runCommand([&](std::unique_ptr<Source> &) { return calibrateCommand(*flags); });

@@ -27,8 +27,8 @@ struct CheckFlags {
 };
 
 constexpr const char *kCheckFooter = R"(
-Follows the program on all ranks through successive runs, the caller writing inputs and reading
-outputs in between, and says what it proved, or prints a counterexample and exits with 3.
+Follows the program on all ranks through successive runs, between which the caller writes inputs and
+reads outputs. Prints what was proved, or a counterexample with exit code 3.
 
   braid check examples/ag_matmul.braid --ranks 8
   braid check examples/by_hand.braid --queues 1
@@ -39,14 +39,14 @@ outputs in between, and says what it proved, or prints a counterexample and exit
 void addFlags(CLI::App &app, CheckFlags &flags) {
   flags.source.addTo(app);
   addInteger(app, "--queues", flags.queues, "Q",
-             "hardware queues a rank (default: find the smallest that is safe)");
-  addInteger(app, "--runs", flags.runs, "R", "successive runs (default 3)");
+             "hardware queues of each rank (default: find the smallest safe number)");
+  addInteger(app, "--runs", flags.runs, "R", "number of successive runs to follow (default: 3)");
   addText(app, "--backend", flags.backend, "NAME",
-          "where it is to be safe: cuda (default) or cpu, whose peers on a host reach memory, or "
+          "backend to prove it for: cuda (default) or cpu, which access the memory of peers, or "
           "nccl, which sends messages");
-  app.add_flag("--json", flags.json, "the report as JSON");
+  app.add_flag("--json", flags.json, "print the report as JSON");
   addText(app, "--emit", flags.emit, "WHAT",
-          "text (default), or a counterexample as dot, a picture, or html, a page");
+          "text (default), or the counterexample as a graph (dot) or a page (html)");
   app.footer(kCheckFooter);
 }
 

@@ -22,8 +22,8 @@ struct CompileFlags {
 };
 
 constexpr const char *kCompileFooter = R"(
-A fusion is lowered and printed with its host program; a program is verified and printed again.
-What is printed is text that braid reads; a program alone only beside its fusion.
+Prints a fusion and the host program that it is lowered to. If FILE contains a program, verifies and
+prints it. Other commands read what --emit all prints.
 
   braid compile examples/ag_matmul.braid --ranks 4
   braid compile examples/ag_linear.braid --schedule ring --protocol put --chunks 2
@@ -47,9 +47,9 @@ void printPasses() {
 void addFlags(CLI::App &app, CompileFlags &flags) {
   flags.source.addTo(app);
   addText(app, "--emit", flags.emit, "WHAT",
-          "all (default: fusion and program), program, fusion, plan, dot, json or html, a page");
+          "fusion, program, all (default: both), plan, json, dot (a graph) or html (a page)");
   addText(app, "--print-after", flags.printAfter, "PASS|all",
-          "print the program to stderr after PASS, or after all; repeatable")
+          "print the program to stderr after PASS, or after every pass; repeatable")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_flag_callback(
@@ -58,7 +58,7 @@ void addFlags(CLI::App &app, CompileFlags &flags) {
            printPasses();
            throw CLI::Success(); // caught in main; FILE is not needed
          },
-         "print the passes in their order and exit")
+         "print the passes in their order, and exit")
       ->trigger_on_parse();
   app.footer(kCompileFooter);
 }

@@ -23,26 +23,26 @@ namespace {
 using Found = Result<std::optional<Place>>;
 
 constexpr const char *kDoctorFooter = R"(
-Prints which rank this process is and which variables are set, as braid env does, and then checks
-whether programs can run on the GPUs here: driver and libraries, access between GPUs, limits of
-processes and containers, power, clocks, errors, variables, the folder of measurements. It runs
-nothing on a GPU and changes nothing. Each line is ok, a note or a problem; the line below it says
-what to do. Under torchrun, mpirun or srun, the first rank of each host prints.
+Prints what braid env prints, and checks whether programs can run on the GPUs of this machine:
+driver and libraries, access between GPUs, limits of processes and containers, power, clocks,
+errors, environment variables, the folder of measurements. It runs nothing on a GPU and changes
+nothing. Each line is ok, a note or a problem; the next line says what to do. Started by torchrun,
+mpirun or srun, the first rank of each host prints.
 
-Exit codes: 0, also with notes and without a GPU; 4 with a problem that stops programs here from
-running.
+Exit codes: 0 programs can run, even if there are notes or no GPU; 4 a problem stops them.
 
   braid doctor
   braid doctor --json)";
 
 constexpr const char *kEnvFooter = R"(
-A process that a launcher started is one rank of a job. Its place comes from one source, the first
-of BRAID_*, torchrun, Open MPI, PMI (MPICH, Intel MPI) and SLURM's srun that is there; one that is
-partial or contradictory is an error, with exit code 2. What is set but does not count is of a
-source that was not chosen, or says what a better variable of its source says. An empty variable is
-taken for one that is not set. Ranks started by hand, with BRAID_RANK and BRAID_RANKS, or with PMI
-need a BRAID_JOB if there are several such jobs at once. Ranks started by hand on several hosts also
-need BRAID_LOCAL_RANK, BRAID_LOCAL_RANKS and BRAID_RENDEZVOUS.
+A process that a launcher started is one rank of a job. Braid reads its number and the number of
+ranks from the first of these sources that is set: BRAID_*, torchrun, Open MPI, PMI (MPICH, Intel
+MPI), SLURM's srun. A source that is incomplete or contradicts itself is an error (exit code 2).
+Other variables are listed as ignored. An empty variable counts as not set.
+
+To start ranks by hand, set BRAID_RANK and BRAID_RANKS. If several such jobs, or jobs of PMI, run on
+a host at once, give each its own BRAID_JOB. On several hosts, ranks started by hand also need
+BRAID_LOCAL_RANK, BRAID_LOCAL_RANKS and BRAID_RENDEZVOUS.
 
   braid env
   mpirun -n 4 braid env --json
@@ -221,7 +221,8 @@ Result<int> doctorCommand(const DoctorFlags &flags) {
 
 Command addDoctor(CLI::App &app) {
   auto flags = std::make_shared<DoctorFlags>();
-  CLI::App *command = app.add_subcommand("doctor", "Say what stops programs here from running");
+  CLI::App *command = app.add_subcommand(
+      "doctor", "Check whether programs can run on this machine, and say what to do");
   command->add_flag("--json", flags->asJson, "the same as JSON");
   addInteger(*command, "--ranks", flags->ranks, "R",
              "how many ranks are to run here (default: one for each GPU, or those of the job)");
@@ -235,8 +236,8 @@ Command addDoctor(CLI::App &app) {
 
 Command addEnv(CLI::App &app) {
   auto asJson = std::make_shared<bool>(false);
-  CLI::App *command =
-      app.add_subcommand("env", "Print which rank this process is, and each variable read");
+  CLI::App *command = app.add_subcommand(
+      "env", "Print the rank of this process, and the variables that Braid reads");
   command->add_flag("--json", *asJson, "the same as JSON");
   command->footer(kEnvFooter);
   return {command, [asJson] { return envCommand(*asJson); }};

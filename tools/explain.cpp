@@ -17,11 +17,11 @@ struct ExplainFlags {
 };
 
 constexpr const char *kExplainFooter = R"(
-Puts the flight records of a failed job side by side: the first cause, what each rank was in, and
-which ranks are furthest behind. Records of some ranks may be missing.
+Prints why a job failed: the first cause, what each rank was doing, and which ranks had done least.
+Records of some ranks may be missing.
 
   braid explain records/rank*.json
-  braid view --records records/rank0.json --records records/rank1.json    a page to look at)";
+  braid view --records records/rank0.json --records records/rank1.json    the same as a page)";
 
 Result<int> explainCommand(const ExplainFlags &flags) {
   const std::vector<FlightRecord> records = BRAID_TRY(readFlightRecords(flags.files));
@@ -40,7 +40,7 @@ Result<int> explainCommand(const ExplainFlags &flags) {
 Command addExplain(CLI::App &app) {
   auto flags = std::make_shared<ExplainFlags>();
   CLI::App *command =
-      app.add_subcommand("explain", "Say why a job failed, from its flight records");
+      app.add_subcommand("explain", "Print why a job failed, from its flight records");
   command->add_option("FILE", flags->files, "flight records, one a rank")->required();
   command->add_flag("--json", flags->json, "the same as JSON, with the records as they are");
   command->footer(kExplainFooter);

@@ -19,42 +19,49 @@ namespace braid::tools {
 
 namespace {
 
+constexpr const char *kScheduleFlags = "Schedule of a fusion (a program already contains its own)";
+constexpr const char *kTransferFlags = "How ranks exchange data";
+
+const char *groupOf(const KnobRow &row) {
+  if (row.knob == Knob::Launch)
+    return "Options";
+  return row.isOfRun() ? kTransferFlags : kScheduleFlags;
+}
+
 void addKnob(CLI::App &app, const KnobRow &row,
              std::array<std::optional<std::string>, kKnobCount> &knobs) {
-  const std::string fallback = row.fallback ? row.str(row.fallback) : "the device's";
+  const std::string fallback = row.fallback ? row.str(row.fallback) : "depends on the device";
   addText(app, "--" + row.name, knobs[static_cast<size_t>(row.knob)],
           row.words.empty() ? "N" : llvm::join(row.words, "|"),
-          fmt::format("{} (default {})", row.help, fallback));
+          fmt::format("{} (default: {})", row.help, fallback))
+      ->group(groupOf(row));
 }
 
 } // namespace
 
 void addReproducible(CLI::App &app, bool &isReproducible) {
   app.add_flag("--reproducible", isReproducible,
-               "let results depend on the inputs alone: not on schedule, M or timing");
+               "same bits from the same inputs, whatever the schedule, the number of rows or the "
+               "timing");
 }
 
 void SourceFlags::addTo(CLI::App &app, bool isFileOptional) {
   app.add_option("FILE", file, "a .braid file with a fusion or a program; - is standard input")
       ->required(!isFileOptional);
-  addText(app, "--entry", entry, "NAME", "which fusion or program, where FILE holds several");
-  addInteger(app, "--ranks", ranks, "N", "size of the mesh (a program in FILE fixes it)");
+  addText(app, "--entry", entry, "NAME", "which fusion or program of FILE, if it contains several");
+  addInteger(app, "--ranks", ranks, "N", "number of ranks (default: that of FILE)");
   addReproducible(app, reproducible);
-  // Flags that steer lowering are refused for a file that holds a program.
-  auto *lowering = app.add_option_group("Lowering", "only where FILE holds a fusion");
-  addText(*lowering, "--set", set, "NAME=VALUE",
-          "give a parameter of the fusion a value; repeatable")
+  addText(app, "--set", set, "NAME=VALUE", "set a parameter of the fusion; repeatable")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  const std::string alternative = isRun && takesAuto ? ", or auto: choose for each stage" : "";
-  addText(*lowering, "--schedule", schedule, "SCHEDULE",
-          presetNames() + alternative + " (default " + defaultSchedule +
-              "); with ;KNOB=VALUE behind it; TENSOR=SCHEDULE,... for "
-              "the stages that make these tensors");
+  // Flags that steer lowering are refused for a file that contains a program.
+  const std::string alternative = isRun && takesAuto ? ", or auto, which measures and chooses" : "";
+  addText(app, "--schedule", schedule, "SCHEDULE",
+          presetNames() + alternative + " (default: " + defaultSchedule +
+              "); NAME;KNOB=VALUE changes a knob; TENSOR=SCHEDULE,... sets one for each stage")
+      ->group(kScheduleFlags);
   for (const KnobRow &row : allKnobs())
-    if (!row.isOfRun())
-      addKnob(*lowering, row, knobs);
-    else if (isRun)
+    if (!row.isOfRun() || isRun)
       addKnob(app, row, knobs);
 }
 

@@ -32,11 +32,6 @@ std::vector<std::string> flagsOf(const CLI::App &app) {
   for (const CLI::Option *option : app.get_options())
     for (const std::string &name : option->get_lnames())
       flags.push_back("--" + name);
-  for (const CLI::App *group : app.get_subcommands([](const CLI::App *) { return true; }))
-    if (group->get_name().empty()) { // an option group
-      std::vector<std::string> inner = flagsOf(*group);
-      flags.insert(flags.end(), inner.begin(), inner.end());
-    }
   return flags;
 }
 

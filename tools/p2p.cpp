@@ -25,16 +25,16 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr const char *kP2pFooter = R"(
-Two processes measure two devices: each PATH in both directions, and its latency. Before each run a
-destination holds the complement of what is to arrive, and after it every byte is compared. A
-process that dies, or a transfer that does not end, costs that path of that pair, and at most one
---timeout-ms.
+For each pair of devices, two processes measure the bandwidth of each path in both directions, and
+its latency. Every byte that arrives is compared. If a process dies or a transfer does not end, this
+path of this pair is reported, and the other measurements continue.
 
-  put-engine, put-kernel   the source writes into the destination's memory: a copy engine, a kernel
-  get-engine, get-kernel   the destination reads the source's memory
+  put-engine, put-kernel   a copy engine or a kernel of the source writes to the destination
+  get-engine, get-kernel   a copy engine or a kernel of the destination reads from the source
   messages                 a send and a receive of NCCL
 
-Exit codes: 0, for slow pairs too; 1 wrong data; 5 a process died; 6 a transfer did not end.
+Exit codes: 0 all data is right, even if a pair is slow; 1 wrong data; 5 a process died; 6 a
+transfer did not end.
 
   braid p2p
   braid p2p --devices 0,3 --paths put-engine,messages --sizes 4,1048576
@@ -57,20 +57,23 @@ CLI::Option *withCommas(CLI::Option *option) {
 }
 
 void addFlags(CLI::App &app, P2pFlags &flags) {
-  addText(app, "--backend", flags.backend, "NAME", "cpu or cuda (default: cuda where GPUs are)");
+  addText(app, "--backend", flags.backend, "NAME", "cpu or cuda (default: cuda if there are GPUs)");
   addInteger(app, "--ranks", flags.ranks, "N",
-             "that many devices, from 0 on (default: all GPUs, or 4 CPU ranks)");
-  withCommas(addInteger(app, "--devices", flags.devices, "GPU",
-                        "these GPUs, by CUDA's numbers, with commas between them"));
-  withCommas(addText(app, "--paths", flags.paths, "PATH",
-                     "only these, with commas between them (default: all)"));
+             "measure the first N devices (default: all GPUs, or 4 CPU ranks)");
+  withCommas(
+      addInteger(app, "--devices", flags.devices, "GPU",
+                 "measure these GPUs, by the numbers that CUDA gives them, separated by commas"));
+  withCommas(
+      addText(app, "--paths", flags.paths, "PATH",
+              "paths to measure, separated by commas; they are explained below (default: all)"));
   withCommas(addInteger(app, "--sizes", flags.sizes, "BYTES",
-                        "of transfers, with commas between them; multiples of 4 (default: some "
-                        "from 4 to 268435456, of CPU ranks to 16777216)"));
+                        "sizes of transfers, multiples of 4 separated by commas (default: five "
+                        "from 4 to 268435456, on CPU ranks four up to 16777216)"));
   addInteger(app, "--timeout-ms", flags.timeoutMs, "T",
-             "a transfer, or an answer of the driver, that takes longer hangs (default 20000)");
-  addText(app, "--json", flags.json, "OUT.json", "write all figures");
-  addText(app, "--html", flags.html, "OUT.html", "write a page with a coloured matrix");
+             "report a transfer or a call of the driver as hung after this long (default: 20000)");
+  addText(app, "--json", flags.json, "OUT.json", "write everything measured as JSON");
+  addText(app, "--html", flags.html, "OUT.html",
+          "write a page with a coloured matrix of the pairs");
   withCommas(addInteger(app, "--measure-steps", flags.steps, "STEP", ""))->group("");
   addInteger(app, "--measure-to", flags.results, "FD", "")->group("");
   app.footer(kP2pFooter);
@@ -265,8 +268,8 @@ Command addP2p(CLI::App &app) { return addP2p(app, builtinBackends); }
 
 Command addP2p(CLI::App &app, std::function<BackendRegistry()> backends) {
   auto flags = std::make_shared<P2pFlags>();
-  CLI::App *command =
-      app.add_subcommand("p2p", "Measure every pair of devices, and say what is wrong with them");
+  CLI::App *command = app.add_subcommand(
+      "p2p", "Measure the links between all devices; find slow, wrong and hung ones");
   addFlags(*command, *flags);
   return {command, [flags, backends] {
             return runCommand([&](std::unique_ptr<Source> &) { return p2p(*flags, backends()); });

@@ -32,46 +32,55 @@ namespace braid::tools {
 namespace {
 
 constexpr const char *kRunFooter = R"(
-The program is checked across all ranks first, as braid check does; one that is not safe is not run.
-Inputs are drawn afresh for every iteration and outputs are overwritten with NaNs before it. With
---verify every element of every output is compared, exactly, with a reference computed from the
-fusion's definition alone.
+First checks the program across all ranks, as braid check does, and does not run it if it is unsafe.
+Each iteration has new random inputs, and outputs that were filled with NaNs. --verify compares
+every element of every output exactly with a reference computed from the fusion's definition.
 
-Under torchrun, mpirun or srun the command is one rank, which takes its place from the environment.
+Started by torchrun, mpirun or srun, each process is one rank, as its environment variables say.
 
   braid run examples/ag_matmul.braid --ranks 4 --iterations 20 --verify
   braid run examples/ag_linear.braid --ranks 8 --schedule ring --chunks 2 --trace ring.json
   braid run examples/ag_matmul.braid --ranks 4 --processes --verify
   mpirun -n 4 braid run examples/ag_matmul.braid --verify)";
 
+constexpr const char *kChecks = "Checks and limits";
+constexpr const char *kOutput = "What is printed and written";
+constexpr const char *kAuto = "With --schedule auto";
+
 void addFlags(CLI::App &app, RunFlags &flags) {
   flags.source.isRun = true;
   flags.source.defaultSchedule = "pairwise, on GPUs auto";
   flags.source.addTo(app);
   addText(app, "--backend", flags.backend, "NAME",
-          "cpu (default), cuda, nccl, or null (computes nothing)");
+          "cpu (default), cuda, nccl, or null, which computes nothing");
   addInteger(app, "--iterations", flags.run.iterations, "I",
-             "how many runs, one after another (default 1)");
-  app.add_flag("--verify", flags.run.verify, "compare every result with the reference");
-  addInteger(app, "--seed", flags.run.seed, "S", "draws the inputs (default 1)");
-  addInteger(app, "--schedule-seed", flags.run.scheduleSeed, "S",
-             "run commands one at a time, in an order drawn from this seed");
-  addInteger(app, "--queues", flags.run.queues, "Q",
-             "let stream k share queue k mod Q (default: a queue for each)");
-  addInteger(app, "--timeout-ms", flags.timeoutMs, "T",
-             "give up after this long without progress (default 60000)");
-  addText(app, "--trace", flags.trace, "OUT.json",
-          "write what ran when, for https://ui.perfetto.dev");
-  app.add_flag("--no-check", flags.noCheck, "do not prove the program safe first");
-  app.add_flag("--explain", flags.explain, "say what was chosen, and why");
+             "number of runs, one after another (default: 1)");
+  addInteger(app, "--seed", flags.run.seed, "S", "seed of the random inputs (default: 1)");
   app.add_flag("--processes", flags.processes,
-               "start a process for each rank, and stay until all "
-               "have ended");
+               "start one process for each rank; without it, ranks are threads");
+  addInteger(app, "--queues", flags.run.queues, "Q",
+             "execute stream k on queue k mod Q (default: a queue for each stream)");
+  app.add_flag("--verify", flags.run.verify, "compare every result with the reference")
+      ->group(kChecks);
+  app.add_flag("--no-check", flags.noCheck, "do not prove the program safe first")->group(kChecks);
+  addInteger(app, "--schedule-seed", flags.run.scheduleSeed, "S",
+             "execute one command at a time, in a random order with this seed")
+      ->group(kChecks);
+  addInteger(app, "--timeout-ms", flags.timeoutMs, "T",
+             "give up after this long without progress (default: 60000)")
+      ->group(kChecks);
+  app.add_flag("--explain", flags.explain, "print which schedule was chosen, and why")
+      ->group(kOutput);
+  addText(app, "--trace", flags.trace, "OUT.json",
+          "write when each command ran, for https://ui.perfetto.dev")
+      ->group(kOutput);
   app.add_flag("--prefix-output", flags.prefixOutput,
-               "pass on what the processes write line by line, as '[rank] text'");
+               "print each line of the processes as '[rank] text'")
+      ->group(kOutput);
   addText(app, "--flight-records", flags.flightRecords, "DIR",
-          "where failing processes leave what they did last, or none (default: a new "
-          "folder)");
+          "where processes write their last actions when the job fails, or none (default: a new "
+          "folder)")
+      ->group(kOutput);
   app.add_flag_callback(
       "--graph",
       [&launch = flags.source.knobs[static_cast<size_t>(Knob::Launch)]] {
@@ -81,10 +90,11 @@ void addFlags(CLI::App &app, RunFlags &flags) {
       },
       "the same as --launch graph");
   addText(app, "--auto-seconds", flags.autoSeconds, "S",
-          "--schedule auto: how long trials of a shape may take that this machine does not know "
-          "(default 2)");
+          "time for trials of a shape that was not measured on this machine (default: 2)")
+      ->group(kAuto);
   addInteger(app, "--time-best", flags.timeBest, "K",
-             "--schedule auto: try K candidates instead, however long that takes, known or not");
+             "measure K candidates instead, even if the shape is known")
+      ->group(kAuto);
   app.footer(kRunFooter);
 }
 

@@ -24,8 +24,9 @@ struct SimulateFlags {
 };
 
 constexpr const char *kSimulateFooter = R"(
-Predicts how long a run would take on a machine that need not be here. E is the larger of all GEMMs
-alone and all else alone, over the time of the run: how much is hidden, not how busy GEMMs are.
+Predicts the time of a run on a machine that need not be this one. E is how well communication is
+hidden: the time of all GEMMs alone, or of everything else alone if that is longer, divided by the
+time of the run.
 
   braid simulate examples/mlp.braid --ranks 8
   braid simulate examples/ag_matmul.braid --set M=32768 --set K=16384 --set N=8192 --schedule auto
@@ -38,8 +39,8 @@ void addFlags(CLI::App &app, SimulateFlags &flags) {
   for (const ShippedMachine &machine : shippedMachines())
     names += machine.name + "|";
   addText(app, "--machine", flags.machine, names + "FILE",
-          "whose cost model predicts (default " + flags.machine + ")");
-  app.add_flag("--json", flags.json, "the prediction as JSON");
+          "machine to predict for; FILE is from braid calibrate (default: " + flags.machine + ")");
+  app.add_flag("--json", flags.json, "print the prediction as JSON");
   app.footer(kSimulateFooter);
 }
 

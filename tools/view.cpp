@@ -37,15 +37,15 @@ struct ViewFlags {
 };
 
 constexpr const char *kViewFooter = R"(
-Writes a page to look at, one HTML file that needs nothing else: the program's text beside the
-commands of all ranks, what each wait waits for, and the critical path.
+Writes one HTML file, which needs no other files: the text of the program beside a timeline of all
+ranks' commands, what each wait waits for, and the critical path.
 
-  braid view examples/mlp.braid --ranks 4 --out mlp.html      as a model of a machine predicts it
+  braid view examples/mlp.braid --ranks 4 --out mlp.html      a predicted run
   braid run examples/mlp.braid --ranks 4 --trace run.json
-  braid view --trace run.json --out run.html                  as it was measured
-  braid view examples/mlp.braid --ranks 4 --trace run.json    both, one over the other
-  braid view broken.braid --check                             a counterexample, if it is not safe
-  braid view --records records/rank*.json                     where a failed job stood)";
+  braid view --trace run.json --out run.html                  a measured run
+  braid view examples/mlp.braid --ranks 4 --trace run.json    both, one above the other
+  braid view broken.braid --check                             why a program is unsafe
+  braid view --records records/rank*.json                     where ranks of a failed job were)";
 
 std::string machineNames() {
   std::string names;
@@ -59,12 +59,15 @@ void addFlags(CLI::App &app, ViewFlags &flags) {
   flags.source.takesAuto = false;
   flags.source.addTo(app, /*isFileOptional=*/true);
   addText(app, "--machine", flags.machine, machineNames(),
-          std::string("whose cost model predicts (default ") + kMachine + ")");
-  addText(app, "--trace", flags.trace, "RUN.json", "what braid run --trace wrote");
-  addInteger(app, "--run", flags.run, "R", "which run of the trace (default: the last)");
-  app.add_flag("--check", flags.check, "what braid check finds");
-  addText(app, "--records", flags.records, "FILE", "flight records of a failed job, one a rank");
-  addText(app, "--out", flags.out, "OUT.html", "where to write (default: standard output)");
+          std::string("machine to predict for; FILE is from braid calibrate (default: ") +
+              kMachine + ")");
+  addText(app, "--trace", flags.trace, "RUN.json", "show the run that braid run --trace measured");
+  addInteger(app, "--run", flags.run, "R", "which run of the trace to show (default: the last)");
+  app.add_flag("--check", flags.check, "show the counterexample of braid check");
+  addText(app, "--records", flags.records, "FILE",
+          "show a failed job from its flight records; repeatable, one for each rank");
+  addText(app, "--out", flags.out, "OUT.html",
+          "file to write the page to (default: standard output)");
   app.footer(kViewFooter);
 }
 
@@ -205,7 +208,7 @@ Result<std::vector<FlightRecord>> readFlightRecords(llvm::ArrayRef<std::string> 
 Command addView(CLI::App &app) {
   auto flags = std::make_shared<ViewFlags>();
   CLI::App *command =
-      app.add_subcommand("view", "Write a page to look at: a program, a run, a counterexample");
+      app.add_subcommand("view", "Write a page that shows a run, a counterexample or a failed job");
   addFlags(*command, *flags);
   return {command, [flags] {
             return runCommand([&](auto &source) { return viewCommand(*flags, source); });

@@ -13,19 +13,22 @@ namespace braid {
 namespace {
 
 constexpr RowType kOfFusion[] = {
-    {"gemms", RowKind::Gemms, "the GEMMs alone, as if nothing had to move"},
-    {"chunked", RowKind::ChunkedGemms, "the GEMMs alone, cut as the given schedule cuts them"},
-    {"transfers", RowKind::Transfers, "the transfers alone, with the sums of what they bring"},
-    {"uncoupled", RowKind::Uncoupled, "both at once, neither waits for the other"},
-    {"sequential", RowKind::Sequential, "one part after the other"},
-    {"given", RowKind::Overlapped, "the lowering that the flags ask for"},
-    {"auto", RowKind::Overlapped, "what braid run --schedule auto chooses, graph or not"},
+    {"gemms", RowKind::Gemms, "the GEMMs alone, uncut, without transfers"},
+    {"chunked", RowKind::ChunkedGemms, "the GEMMs alone, cut into the chunks of the schedule"},
+    {"transfers", RowKind::Transfers,
+     "the transfers alone, with the sums of received partial results"},
+    {"uncoupled", RowKind::Uncoupled,
+     "GEMMs and transfers at the same time, neither waiting for the other"},
+    {"sequential", RowKind::Sequential, "all transfers, then all GEMMs, or the reverse"},
+    {"given", RowKind::Overlapped, "the schedule that the flags choose"},
+    {"auto", RowKind::Overlapped, "what braid run --schedule auto chooses"},
 };
 constexpr RowType kOfProgram[] = {
-    {"gemms", RowKind::Gemms, "its GEMMs alone"},
-    {"transfers", RowKind::Transfers, "its transfers alone, with their sums"},
-    {"uncoupled", RowKind::Uncoupled, "both at once, neither waits for the other"},
-    {"program", RowKind::Overlapped, "all of it"},
+    {"gemms", RowKind::Gemms, "the GEMMs of the program alone"},
+    {"transfers", RowKind::Transfers, "the transfers of the program alone, with their sums"},
+    {"uncoupled", RowKind::Uncoupled,
+     "GEMMs and transfers at the same time, neither waiting for the other"},
+    {"program", RowKind::Overlapped, "the whole program"},
 };
 
 llvm::StringRef firstWord(llvm::StringRef row) { return row.split(';').first; }

@@ -264,7 +264,7 @@ has the rows program, gemms, transfers and uncoupled.
 Command addBench(CLI::App &app) {
   auto file = std::make_shared<BenchFlags>();
   CLI::App *command =
-      app.add_subcommand("bench", "Time an operation, or a FILE, beside its limits");
+      app.add_subcommand("bench", "Time an operation or a FILE, and what limits it");
   command->add_option("--rank-shape", file->rankShape)->group("");
   command->add_option("--rank-rows", file->rankRows)->group("");
   file->source.isRun = true;

@@ -13,17 +13,17 @@ namespace braid::tools {
 namespace {
 
 constexpr const char *kMethod = R"(
-Any of them takes ;KNOB=VALUE, which are the flags of braid run. A LIST with a schedule for a stage,
-as in --impl 'H=ring,Y=pairwise;chunks=2', is one row.
+;KNOB=VALUE after a row changes a knob, as the flags of braid run do. A LIST that names tensors, as
+--impl 'H=ring,Y=pairwise;chunks=2' does, is one row with a schedule for each stage.
 
-Rows have their runs in turns. Times are microseconds, the maximum over ranks: of single runs from a
-barrier on, and of runs in bursts, which follow one another for some 10 ms. E is the longer of the
-fastest gemms and the fastest transfers over the time, by bursts where all rows have some.
-tools/bench_torch.py times PyTorch, NCCL and others beside Braid's operators for PyTorch.
+The rows are timed in turns. Times are in microseconds, the maximum over ranks: of single runs, each
+after a barrier, and of runs in bursts, which follow one another for about 10 ms. E is the time of
+the fastest gemms or transfers, whichever is longer, divided by the time of the row; from bursts if
+all rows have them. tools/bench_torch.py times PyTorch, NCCL and others beside Braid.
 )";
 
 std::string footerOf(bool isFusion) {
-  std::string text = "\nA row is one way to do it, or one of its limits:\n\n";
+  std::string text = "\nA row is a way to compute the result, or a limit of it:\n\n";
   for (const RowType &type : rowTypes(isFusion))
     text += fmt::format("  {:<10}  {}\n", type.name, type.help);
   return text + (isFusion ? "  a schedule  see braid run --schedule\n" : "");
@@ -74,10 +74,11 @@ void BenchFlags::addShapesTo(CLI::App &app) {
   addInteger(app, "-m", m, "M,...", rows)->delimiter(',');
   addInteger(app, "-n", n, "N,...", columns)->delimiter(',');
   addInteger(app, "-k", k, "K,...", contracted)->delimiter(',');
-  addText(app, "--shapes", listed, "MxNxK,...", "these shapes, instead of all of -m, -n and -k")
+  addText(app, "--shapes", listed, "MxNxK,...",
+          "these shapes, instead of all combinations of -m, -n and -k")
       ->delimiter(',');
   addText(app, "--dtype", dtype, "TYPE", "bf16 (default), f16, f32 or f64");
-  addInteger(app, "--ranks", ranks, "N", "ranks, a process each (default 2)");
+  addInteger(app, "--ranks", ranks, "N", "number of ranks, one process each (default: 2)");
   addReproducible(app, source.reproducible);
   app.footer("\n" + operation->help + "\nEvery combination of -m, -n and -k is a shape.\n" +
              footerOf(true) + kMethod);
@@ -90,22 +91,23 @@ void BenchFlags::addTo(CLI::App &app) {
     source.addTo(app);
   addText(app, "--backend", backend, "NAME", "cpu (default), cuda or nccl");
   addText(app, "--impl", impl, "LIST",
-          "which rows (default: the usual ones), or one with schedules for stages; repeatable")
+          "rows of the table, listed below (default: the usual ones); repeatable")
       ->allow_extra_args(false);
   addText(app, "--graph", graph, "WHICH",
-          "replayed as a graph: no, yes or both (default: both, if the backend can)");
-  addInteger(app, "--rounds", rounds, "R", "how often each row has its turn (default 1)");
-  addInteger(app, "--iterations", iterations, "I", "timed runs of a row, a round (default 20)");
+          "time runs replayed as a graph: no, yes or both (default: both, if the backend can)");
+  addInteger(app, "--rounds", rounds, "R", "how often the rows are timed in turns (default: 1)");
+  addInteger(app, "--iterations", iterations, "I",
+             "timed runs of a row in each round (default: 20)");
   addInteger(app, "--bursts", bursts, "B",
-             "bursts of runs of a row, over all rounds (default 21; 0: none)");
+             "timed bursts of runs of a row over all rounds; 0: none (default: 21)");
   addInteger(app, "--row-ms", rowMs, "T",
-             "fewer runs, but 3 or more, so that they take about this long, and fewer bursts "
-             "(default 200; 0: no limit)");
+             "time for a row: fewer runs (3 or more) and bursts, if they take longer; 0: no limit "
+             "(default: 200)");
   addInteger(app, "--timeout-ms", timeoutMs, "T",
-             "without progress for this long a shape has failed (default 60000)");
+             "give up a shape after this long without progress (default: 60000)");
   addInteger(app, "--time-limit", timeLimit, "S",
-             "begin no shape that is likely to end after this many seconds");
-  addText(app, "--json", json, "OUT.json", "write the rows with all samples as JSON");
+             "do not begin a shape that would probably end later than this many seconds");
+  addText(app, "--json", json, "OUT.json", "write the rows with every sample as JSON");
 }
 
 Status BenchFlags::checkShapes() const {

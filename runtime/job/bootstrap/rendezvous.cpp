@@ -252,12 +252,25 @@ int Rendezvous::findOffer(llvm::StringRef request) const {
   return found == owner->second.offers.end() ? -1 : found->second.get();
 }
 
+/// While the host waits for the hello of a slow rank, others may stop waiting for their welcome,
+/// and connect again. A welcome that is sent at that moment is not received. A rank that receives
+/// its welcome first increments the arrivals in its slot.
+bool Rendezvous::willConnectAgain(int64_t rank) const {
+  pollfd process{members_.at(rank).process.get(), POLLIN, 0};
+  const bool isDead = poll(&process, 1, 0) > 0;
+  return !isDead && memory_.slot(rank).arrivals.load() == 0;
+}
+
 /// The connection of a rank has ended, or has to.
 void Rendezvous::loseRank(int64_t rank, const Status &why) {
   const bool hasEnded = why.code() == StatusCode::PeerFailed;
   if (hasEnded && stateOf(rank) == RankState::Left) {
     members_.erase(rank);
     return;
+  }
+  if (hasEnded && willConnectAgain(rank)) {
+    members_.erase(rank);
+    return setState(rank, RankState::Absent);
   }
   std::string text = "rank " + std::to_string(rank) + " ";
   if (why.code() == StatusCode::BadInput)

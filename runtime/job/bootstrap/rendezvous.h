@@ -110,6 +110,7 @@ private:
   void serveRank(int64_t rank, bool isDead);
   Status handle(Member &sender, Message message);
   int findOffer(llvm::StringRef request) const;
+  bool willConnectAgain(int64_t rank) const;
   void loseRank(int64_t rank, const Status &why);
   void setState(int64_t rank, RankState state);
 
