@@ -14,7 +14,7 @@ import unittest
 
 PROGRAM = os.path.abspath(sys.argv.pop(1))
 SMALL, LARGE = 4096, 1 << 20
-LIMIT = 1.5  # seconds
+LIMIT = 3  # seconds
 FLAGS = ["--sizes", f"{SMALL},{LARGE}", "--paths", "put-engine,get-engine", "--timeout-ms",
          str(int(1000 * LIMIT))]
 
@@ -62,7 +62,8 @@ class Command(unittest.TestCase):
                     for pair in json.load(file)["pairs"] for path, values in pair["paths"].items()}
 
     def run_it(self, ranks, faults="", graphs=0):
-        """The exit code, and the verdicts on what is not ok; what is ok has all figures."""
+        """The exit code, and the verdicts on what is not ok; what is ok has all figures. A loaded
+        machine may make any pair slow, which only counts where a fault does."""
         process = self.start(ranks, faults, graphs)
         self.out, self.err = process.communicate(timeout=120)
         paths = self.paths()
@@ -70,8 +71,13 @@ class Command(unittest.TestCase):
         for key, values in paths.items():
             if values["verdict"] in ("ok", "slow"):
                 self.assertEqual([point[0] for point in values["points"]], [SMALL, LARGE], key)
-        return process.returncode, {key: values["verdict"] for key, values in paths.items()
-                                    if values["verdict"] != "ok"}
+        verdicts = {key: values["verdict"] for key, values in paths.items()}
+        for source, destination, path in list(verdicts):
+            is_slowed = f" slow {source} {destination} {path.split('-')[0]} " in faults
+            fine = ("ok",) if is_slowed else ("ok", "slow")
+            if verdicts[source, destination, path] in fine:
+                del verdicts[source, destination, path]
+        return process.returncode, verdicts
 
     def test_healthy(self):
         for graphs in (0, 1):
@@ -147,11 +153,12 @@ class Command(unittest.TestCase):
             if line.startswith(("braid: 1 of ", "braid: 3 of ")):
                 time.sleep(0.3)  # somewhere in its middle
                 kill(process.pid, signal.SIGSTOP)
-                time.sleep(2.5)
+                time.sleep(LIMIT + 1)
                 kill(process.pid, signal.SIGCONT)
         out, _ = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0, out)
-        self.assertEqual({values["verdict"] for values in self.paths().values()}, {"ok"}, out)
+        verdicts = {values["verdict"] for values in self.paths().values()}
+        self.assertLessEqual(verdicts, {"ok", "slow"}, out)
 
     def test_a_suspended_job_goes_on(self):
         self.suspend(os.killpg)

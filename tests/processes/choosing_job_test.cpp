@@ -64,6 +64,7 @@ TEST_P(ChoosingJob, NamesWhoHangs) {
   for (Site site : {Site::Issue, Site::Run}) {
     JobSpec spec = this->spec();
     spec.timeoutMs = 2500;
+    spec.graceMs = 1000;
     spec.faults = {{.rank = 1,
                     .action = Action::DelayAbove,
                     .site = site,

@@ -25,7 +25,7 @@ struct JobSpec {
   std::string schedule = "pairwise;protocol=get"; ///< as --schedule takes it
   int64_t iterations = 3;
   int64_t timeoutMs = 800, joinTimeoutMs = 5000;
-  int64_t graceMs = 1000; ///< if a launcher of ours starts the job
+  int64_t graceMs = 10000; ///< if a launcher of ours starts the job; longer than any delay
   /// Ranks have no launcher of ours: rank 0 hosts the meeting.
   bool isForeign = false;
   /// Ranks choose their schedule when they have met, and time so many candidates for it; -1: no.

@@ -342,6 +342,7 @@ TEST(FaultMatrix, StoppedRankCostsNoGracePeriod) {
 /// The rank that does not end takes a while to leave.
 TEST(FaultMatrix, FailureIsSaidBeforeAllRanksHaveEnded) {
   JobSpec spec;
+  spec.graceMs = 1000;
   spec.faults = {
       {.rank = 1, .action = Action::DelayAbove, .site = Site::Run, .run = 1, .aboveMs = 30000}};
   const JobOutcome outcome = runJob(spec);
