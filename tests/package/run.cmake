@@ -1,6 +1,6 @@
 # cmake -DBUILD=folder -DGENERATOR=... -DCOMPILER=... -DLLVM_DIR=... -P run.cmake
 # Installs the build into a scratch folder, builds examples/package against that as an outside
-# project would, and runs it.
+# project would, and runs it. Also compiles the C++ of docs/embedding.md.
 set(scratch ${BUILD}/package)
 file(REMOVE_RECURSE ${scratch})
 
@@ -17,7 +17,18 @@ step(${CMAKE_COMMAND} --install ${BUILD} --prefix ${scratch}/prefix)
 configure_file(examples/package/main.cpp ${scratch}/source/main.cpp COPYONLY)
 file(READ examples/package/CMakeLists.txt text)
 string(REPLACE "LANGUAGES C CXX" "LANGUAGES CXX" text "${text}")
+string(APPEND text "add_library(documented OBJECT documented.cpp)\n"
+                   "target_link_libraries(documented PRIVATE Braid::braid)\n")
 file(WRITE ${scratch}/source/CMakeLists.txt "${text}")
+file(READ docs/embedding.md page)
+if(NOT page MATCHES "\n```cpp\n(([^`]|`[^`])*)\n```\n")
+  message(FATAL_ERROR "expected a block of C++ in docs/embedding.md, got none")
+endif()
+file(WRITE ${scratch}/source/documented.cpp
+     "#include \"api/session.h\"\n"
+     "braid::Status documented(braid::Tensor x, braid::Tensor w1, braid::Tensor w2,\n"
+     "                         braid::Tensor y, void *stream) {\n"
+     "${CMAKE_MATCH_1}\nreturn status;\n}\n")
 step(${CMAKE_COMMAND} -S ${scratch}/source -B ${scratch}/build -G ${GENERATOR}
      -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_BUILD_TYPE=Release
      -DCMAKE_PREFIX_PATH=${scratch}/prefix -DLLVM_DIR=${LLVM_DIR})
