@@ -53,7 +53,7 @@ BRAID_LOCAL_RANK, BRAID_LOCAL_RANKS and BRAID_RENDEZVOUS.
 std::string describe(const std::optional<Place> &place) {
   constexpr size_t kLongestJob = 200;
   if (!place)
-    return "no rank of a job: no launcher says anything";
+    return "not a rank of a job: no variables of a launcher are set";
   const std::string host =
       place->hosts > 1 ? fmt::format(" on host {} of {}", place->host, place->hosts) : "";
   return fmt::format("rank {} of {}{}, from {}, in job '{}'", place->rank, place->ranks, host,

@@ -24,8 +24,9 @@ uint64_t signatureOf(const Plan &plan, const Candidate &candidate) {
 Result<Compiled> CandidateSearch::compile(Source &source, const CompileOptions &options) const {
   Result<Compiled> compiled = braid::compile(source, options);
   if (compiled && !compiled->isLowered)
-    return badInput("schedule steers lowering, but @{} in '{}' is a program already",
-                    compiled->program->name(), name_);
+    return badInput(
+        "schedule is for a fusion, but @{} in '{}' is a program, which is lowered already",
+        compiled->program->name(), name_);
   return compiled ? compiled : withLocated(compiled.status(), source);
 }
 

@@ -69,11 +69,17 @@ std::string loweringOption(const CompileOptions &options) {
   return options.afterPass ? "print-after" : "";
 }
 
+/// "; entry=NAME lowers its fusion": if the file of a program has that, too.
+std::string otherEntry(const Source &source, const Program &program) {
+  const Fusion *fusion = source.module.findFusion(program.implements());
+  return fusion ? fmt::format("; entry={} lowers its fusion", fusion->name()) : "";
+}
+
 bool checkRanks(Source &source, const Program &program, const CompileOptions &options) {
   if (options.ranks && *options.ranks != program.ranks())
     return source.diags.error(program.location())
            << "expected ranks=" << program.ranks() << ", as the program's mesh has, got "
-           << *options.ranks;
+           << *options.ranks << otherEntry(source, program);
   return true;
 }
 
@@ -87,8 +93,8 @@ auto afterPassOf(const CompileOptions &options) {
 
 Result<Compiled> compileProgram(Source &source, Program &program, const CompileOptions &options) {
   if (const std::string option = loweringOption(options); !option.empty())
-    return badInput("{} steers lowering, but @{} in '{}' is a program already", option,
-                    program.name(), source.diags.fileName());
+    return badInput("{} is for a fusion, but @{} in '{}' is a program, which is lowered already{}",
+                    option, program.name(), source.diags.fileName(), otherEntry(source, program));
   if (!verify(source.module, source.diags) || !checkRanks(source, program, options))
     return located();
   return Compiled{&source, &program, source.module.findFusion(program.implements()), false,
@@ -122,7 +128,7 @@ bool setRanks(Fusion &fusion, const CompileOptions &options, Diagnostics &diags)
       return true;
     return diags.error(fusion.meshLocation())
            << "expected ranks=" << fusion.mesh()->str() << ", to which the mesh is fixed, got "
-           << *options.ranks << "; a parameter there could be set";
+           << *options.ranks << "; to choose it, let the mesh end at a parameter: mesh [0 .. D)";
   }
   for (const auto &[name, value] : options.parameters)
     if (name == parameter->name && value != *options.ranks)

@@ -21,15 +21,16 @@ llvm::ArrayRef<ShippedMachine> shippedMachines() {
 }
 
 Result<CostModel> findMachine(const std::string &nameOrFile) {
-  std::string names;
+  std::vector<std::string> names;
   for (const ShippedMachine &machine : shippedMachines()) {
     if (machine.name == nameOrFile)
       return CostModel::decode(machine.file);
-    names += (names.empty() ? "" : ", ") + machine.name;
+    names.push_back(machine.name);
   }
-  if (!llvm::sys::fs::exists(nameOrFile))
-    return badInput("--machine: expected {} or the file of a cost model, got '{}'", names,
-                    nameOrFile);
+  const bool isFileName = llvm::StringRef(nameOrFile).find_first_of("./") != llvm::StringRef::npos;
+  if (!isFileName && !llvm::sys::fs::exists(nameOrFile))
+    return badInput("--machine: expected {} or the file of a cost model, got '{}'{}",
+                    llvm::join(names, ", "), nameOrFile, didYouMean(nameOrFile, names));
   const std::string text = BRAID_TRY(readFile(nameOrFile, kMostBytes));
   Result<CostModel> model = CostModel::decode(text);
   if (!model)

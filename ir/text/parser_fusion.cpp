@@ -361,7 +361,7 @@ const Scalar *FusionParser::resolve(const Token &name) {
     return parameter->scalar;
   if (isHeaderBroken_)
     return nullptr;
-  std::vector<std::string> known;
+  std::vector<std::string> known = {"DIDx", "Stream"};
   for (const FusionParameter &parameter : fusion_.parameters())
     known.push_back(parameter.name);
   cursor_.error(name.location) << "unknown parameter '" << name.text << "'"

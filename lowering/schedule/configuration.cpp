@@ -137,7 +137,8 @@ Result<Configurations> Configurations::parse(llvm::StringRef text, const Configu
     if (!config)
       return config.status();
     if (tensor.empty() && hasAll)
-      return badText("expected one part for all stages, got '" + whole + "' besides");
+      return badText("expected one part for all stages, got '" + whole + "' besides" +
+                     (element.contains('=') ? "; a ; separates knobs: ring;chunks=2" : ""));
     hasAll |= tensor.empty();
     if (tensor.empty())
       configs.all = *config;

@@ -94,8 +94,8 @@ TEST(Compile, RefusesRanksThatAFixedMeshDoesNotHave) {
   std::string text = kFusion;
   text.replace(text.find("0 .. D"), 6, "0 .. 4");
   EXPECT_EQ(failure(text, {.ranks = 8}),
-            "t.braid:2:3: error: expected ranks=4, to which the mesh is fixed, got 8; a parameter "
-            "there could be set");
+            "t.braid:2:3: error: expected ranks=4, to which the mesh is fixed, got 8; to choose "
+            "it, let the mesh end at a parameter: mesh [0 .. D)");
   EXPECT_EQ(failure(text, {.ranks = 4}), "compiled");
   EXPECT_EQ(failure(kProgram, {.ranks = 3}),
             "t.braid:1:1: error: expected ranks=2, as the program's mesh has, got 3");
@@ -103,7 +103,7 @@ TEST(Compile, RefusesRanksThatAFixedMeshDoesNotHave) {
 
 TEST(Compile, RefusesFlagsThatSteerLoweringForAProgram) {
   auto message = [](const std::string &flag) {
-    return flag + " steers lowering, but @p in 't.braid' is a program already";
+    return flag + " is for a fusion, but @p in 't.braid' is a program, which is lowered already";
   };
   EXPECT_EQ(failure(kProgram, {.parameters = {{"M", 1}}}), message("parameter M"));
   EXPECT_EQ(failure(kProgram, {.schedule = test::configured("ring")}), message("schedule"));

@@ -164,8 +164,8 @@ class Compiler(unittest.TestCase):
                 (fixed, {"ranks": 4}, "expected ranks=3, to which the mesh is fixed, got 4"),
                 (f"{fixed}{str(gather(3)).replace('@gather', '@g')}", {}, "one of them as the ent"),
                 (program, {"ranks": 4}, "expected ranks=3, as the program's"),
-                (program, {"M": 4}, "parameter M steers lowering"),
-                (program, {"schedule": "ring"}, "schedule steers lowering"),
+                (program, {"M": 4}, "parameter M is for a fusion"),
+                (program, {"schedule": "ring"}, "schedule is for a fusion"),
                 (reduction, {"schedule": "ring", "reproducible": True}, "to be reproducible, ")]:
             with self.assertRaisesRegex(braid.InputError, words) as caught:
                 braid.compile(source, **options)

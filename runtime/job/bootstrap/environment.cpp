@@ -106,9 +106,9 @@ constexpr std::array<Setting, 14> kSettings = {{
     {"BRAID_SITE_PACKAGES", "folders of Python packages, which may have NCCL"},
     {"BRAID_NVML_LIBRARY",
      "file of NVML, which says what is known of GPUs; otherwise libnvidia-ml.so.1 is looked for"},
-    {"BRAID_CACHE_DIR", "folder of what was measured; none: keep none"},
-    {"XDG_CACHE_HOME", "folder of the folder braid for that otherwise"},
-    {"HOME", "has that in .cache/braid otherwise"},
+    {"BRAID_CACHE_DIR", "folder for measurements; none: keep none"},
+    {"XDG_CACHE_HOME", "if that is not set, its folder braid is used"},
+    {"HOME", "if neither is set, its folder .cache/braid is used"},
 }};
 
 constexpr size_t kShownOfValue = 60;
