@@ -47,9 +47,9 @@ llvm::StringRef name(ValueKind kind);
 /// A named value, defined once. Its users point to it; it lives as long as its definition.
 struct Value {
   ValueKind kind = ValueKind::Tensor;
-  std::string name; ///< without `%`; unique among the names visible at its definition
-  Location location;
-  TensorType type;          ///< for tensors only
+  std::string name = {}; ///< without `%`; unique among the names visible at its definition
+  Location location = {};
+  TensorType type = {};     ///< for tensors only
   Op *definition = nullptr; ///< null for parameters and results of the program
 };
 
@@ -91,6 +91,7 @@ enum class MemorySpace : uint8_t {
   Symmetric, ///< every rank has one, and peers may reach it through handles
   Device,    ///< private to the rank
 };
+llvm::StringRef name(MemorySpace space);
 
 #define BRAID_OP_CLASS(Kind)                                                                       \
 private:                                                                                           \
@@ -223,10 +224,11 @@ class ShareMemHandlesOp : public OpOf<OpKind::ShareMemHandles> {
   BRAID_OP_CLASS(ShareMemHandles)
   Protocol protocol = Protocol::Get;
   llvm::SmallVector<Value *, 2> buffers;
-  Value result;
+  Value result = {.kind = ValueKind::Handles};
 };
 
 enum class Direction : uint8_t { Send, Receive };
+llvm::StringRef name(Direction direction);
 
 /// `%s = p2p send %x to p via %h`, `%r = p2p recv %x from p via %h`. The n-th send from p to q via
 /// h, in program order, meets the n-th receive on q from p via h; bytes and element types agree.
@@ -247,7 +249,7 @@ class P2POp : public OpOf<OpKind::P2P> {
   Value *tensor = nullptr; ///< `product`, if the send computes
   const Scalar *peer = nullptr;
   Value *handles = nullptr;
-  Value result; ///< a request
+  Value result = {.kind = ValueKind::Request};
   /// The GEMM of a send that computes, without a bias, in no block; else null.
   std::unique_ptr<MatmulOp> gemm = {};
   Value product; ///< the result of `gemm`; no other node can name it
@@ -274,7 +276,6 @@ std::optional<CollectiveKind> collectiveFromName(llvm::StringRef name);
 
 enum class ReductionOperator : uint8_t { Sum, Product, Min, Max };
 llvm::StringRef name(ReductionOperator op);
-std::optional<ReductionOperator> reductionFromName(llvm::StringRef name);
 
 /// `%c = collective reduce_scatter sum %dst, %src team [0, 2] root 0`. The operator stands only
 /// where the kind reduces, the root only with broadcast and reduce; without a team it is the whole
@@ -287,7 +288,7 @@ class CollectiveOp : public OpOf<OpKind::Collective> {
   Value *src = nullptr;
   llvm::SmallVector<const Scalar *, 4> team; ///< empty: the whole mesh
   const Scalar *root = nullptr;              ///< may be null
-  Value result;                              ///< a request
+  Value result = {.kind = ValueKind::Request};
 };
 
 /// `wait %r`: orders the current stream, whichever stream posted the request. On a receive: the
@@ -306,7 +307,7 @@ class SynchronizeOp : public OpOf<OpKind::Synchronize> {
 /// `%main = get_current_stream`. At the start of a run that is the stream the caller gave.
 class GetCurrentStreamOp : public OpOf<OpKind::GetCurrentStream> {
   BRAID_OP_CLASS(GetCurrentStream)
-  Value result; ///< a stream
+  Value result = {.kind = ValueKind::Stream};
 };
 
 /// `set_current_stream s`. Holds until the next one, also past the end of a loop or branch.
