@@ -14,14 +14,6 @@
 
 namespace braid {
 
-/// The enumerator of that name. `last` is the last of its type.
-template <class Enum> std::optional<Enum> enumFromName(llvm::StringRef text, Enum last) {
-  for (int i = 0; i <= static_cast<int>(last); ++i)
-    if (name(static_cast<Enum>(i)) == text)
-      return static_cast<Enum>(i);
-  return std::nullopt;
-}
-
 /// An `io` that ignores every part. The others derive from it and hide what they need.
 struct IgnoreParts {
   /// A separator, with the spaces that the printer puts around it. `expected` says in messages
