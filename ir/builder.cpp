@@ -31,29 +31,53 @@ std::string ProgramBuilder::uniqueName(llvm::StringRef wanted) {
   }
 }
 
-template <class OpClass> OpClass *ProgramBuilder::insert() {
-  auto *op = new OpClass(location_);
-  block_->insert(at_, op);
-  return op;
-}
-
-void ProgramBuilder::define(Value &value, ValueKind kind, llvm::StringRef name, Op *definition) {
-  value.kind = kind;
+void ProgramBuilder::define(Value &value, llvm::StringRef name, Op *definition) {
   value.name = uniqueName(name);
   value.location = location_;
   value.definition = definition;
 }
 
+/// A tensor with fewer than two axes is left for the verifier to report.
+static TensorType flattenedType(TensorType type, ScalarContext &scalars) {
+  auto &shape = type.shape;
+  if (shape.size() >= 2) {
+    shape[1] = scalars.mul(shape[0], shape[1]);
+    shape.erase(shape.begin());
+  }
+  return type;
+}
+
+Op *ProgramBuilder::insert(std::unique_ptr<Op> made, llvm::StringRef name) {
+  Op *op = made.release();
+  block_->insert(at_, op);
+  Value *result = resultOf(*op);
+  if (!result)
+    return op;
+  define(*result, name, op);
+  if (const auto *select = llvm::dyn_cast<SelectOp>(op))
+    result->type = selectedType(select->tensor->type);
+  else if (const auto *slice = llvm::dyn_cast<SliceOp>(op))
+    result->type = slicedType(slice->tensor->type, scalars().sub(slice->end, slice->begin));
+  else if (const auto *flatten = llvm::dyn_cast<FlattenOp>(op))
+    result->type = flattenedType(flatten->tensor->type, scalars());
+  else if (auto *p2p = llvm::dyn_cast<P2POp>(op); p2p && p2p->gemm) {
+    p2p->product.name = result->name;
+    p2p->product.location = location_;
+    p2p->tensor = p2p->gemm->dst = &p2p->product;
+  }
+  return op;
+}
+
 Value *ProgramBuilder::param(llvm::StringRef name, TensorType type) {
   Value *value = program_.params_.emplace_back(std::make_unique<Value>()).get();
-  define(*value, ValueKind::Tensor, name, nullptr);
+  define(*value, name, nullptr);
   value->type = std::move(type);
   return value;
 }
 
 Value *ProgramBuilder::result(llvm::StringRef name, TensorType type) {
   Value *value = program_.results_.emplace_back(std::make_unique<Value>()).get();
-  define(*value, ValueKind::Tensor, name, nullptr);
+  define(*value, name, nullptr);
   value->type = std::move(type);
   return value;
 }
@@ -66,82 +90,69 @@ TensorType ProgramBuilder::tensorType(DType dtype, llvm::ArrayRef<int64_t> shape
 }
 
 Value *ProgramBuilder::allocate(llvm::StringRef name, MemorySpace space, TensorType type) {
-  auto *op = insert<AllocateOp>();
+  auto op = make<AllocateOp>();
   op->space = space;
-  define(op->result, ValueKind::Tensor, name, op);
   op->result.type = std::move(type);
-  return &op->result;
+  return insertValue(std::move(op), name);
 }
 
 DeallocateOp *ProgramBuilder::deallocate(Value *buffer) {
-  auto *op = insert<DeallocateOp>();
+  auto op = make<DeallocateOp>();
   op->buffer = buffer;
-  return op;
+  return insertNode(std::move(op));
 }
 
 ForOp *ProgramBuilder::forLoop(llvm::StringRef indexName, const Scalar *begin, const Scalar *end) {
-  auto *op = insert<ForOp>();
+  auto op = make<ForOp>();
   // Loop indices are scoped to their loop, so sibling loops may share a name: no uniquing.
   op->index = scalars().addLoopIndex(indexName);
   op->begin = begin;
   op->end = end;
-  return op;
+  return insertNode(std::move(op));
 }
 
 IfOp *ProgramBuilder::ifOp(const Scalar *condition) {
-  auto *op = insert<IfOp>();
+  auto op = make<IfOp>();
   op->condition = condition;
-  return op;
+  return insertNode(std::move(op));
 }
 
 Value *ProgramBuilder::select(llvm::StringRef name, Value *tensor, const Scalar *index) {
-  auto *op = insert<SelectOp>();
+  auto op = make<SelectOp>();
   op->tensor = tensor;
   op->index = index;
-  define(op->result, ValueKind::Tensor, name, op);
-  op->result.type = selectedType(tensor->type);
-  return &op->result;
+  return insertValue(std::move(op), name);
 }
 
 Value *ProgramBuilder::slice(llvm::StringRef name, Value *tensor, const Scalar *begin,
                              const Scalar *end) {
-  auto *op = insert<SliceOp>();
+  auto op = make<SliceOp>();
   op->tensor = tensor;
   op->begin = begin;
   op->end = end;
-  define(op->result, ValueKind::Tensor, name, op);
-  op->result.type = slicedType(tensor->type, scalars().sub(end, begin));
-  return &op->result;
+  return insertValue(std::move(op), name);
 }
 
-/// A tensor with fewer axes is left for the verifier to report.
 Value *ProgramBuilder::flatten(llvm::StringRef name, Value *tensor) {
-  auto *op = insert<FlattenOp>();
+  auto op = make<FlattenOp>();
   op->tensor = tensor;
-  define(op->result, ValueKind::Tensor, name, op);
-  op->result.type = tensor->type;
-  auto &shape = op->result.type.shape;
-  if (shape.size() >= 2) {
-    shape[1] = scalars().mul(shape[0], shape[1]);
-    shape.erase(shape.begin());
-  }
-  return &op->result;
+  return insertValue(std::move(op), name);
 }
 
 SetOp *ProgramBuilder::set(Value *dst, Value *src) {
-  auto *op = insert<SetOp>();
+  auto op = make<SetOp>();
   op->dst = dst;
   op->src = src;
-  return op;
+  return insertNode(std::move(op));
 }
 
 MatmulOp *ProgramBuilder::matmul(Value *dst, Value *a, Value *b, Value *addend) {
-  auto *op = insert<MatmulOp>();
+  auto op = make<MatmulOp>();
   op->dst = dst;
   op->a = a;
   op->b = b;
   op->addend = addend;
-  return op;
+  return insertNode(std::move(op));
 }
 
 MatmulOp *ProgramBuilder::linear(Value *dst, Value *a, Value *b, Value *bias, Value *addend) {
@@ -153,42 +164,40 @@ MatmulOp *ProgramBuilder::linear(Value *dst, Value *a, Value *b, Value *bias, Va
 
 SumOp *ProgramBuilder::sum(Value *dst, Value *parts, const Scalar *begin, const Scalar *end,
                            Value *bias) {
-  auto *op = insert<SumOp>();
+  auto op = make<SumOp>();
   op->dst = dst;
   op->parts = parts;
   op->begin = begin;
   op->end = end;
   op->bias = bias;
-  return op;
+  return insertNode(std::move(op));
 }
 
 PointwiseOp *ProgramBuilder::pointwise(Value *dst, Value *first,
                                        llvm::ArrayRef<PointwiseStep<Value *>> steps) {
-  auto *op = insert<PointwiseOp>();
+  auto op = make<PointwiseOp>();
   op->dst = dst;
   op->first = first;
   op->steps.assign(steps.begin(), steps.end());
-  return op;
+  return insertNode(std::move(op));
 }
 
 Value *ProgramBuilder::shareMemHandles(llvm::StringRef name, Protocol protocol,
                                        llvm::ArrayRef<Value *> buffers) {
-  auto *op = insert<ShareMemHandlesOp>();
+  auto op = make<ShareMemHandlesOp>();
   op->protocol = protocol;
   op->buffers.assign(buffers.begin(), buffers.end());
-  define(op->result, ValueKind::Handles, name, op);
-  return &op->result;
+  return insertValue(std::move(op), name);
 }
 
 Value *ProgramBuilder::transfer(Direction direction, llvm::StringRef name, Value *tensor,
                                 const Scalar *peer, Value *handles) {
-  auto *op = insert<P2POp>();
+  auto op = make<P2POp>();
   op->direction = direction;
   op->tensor = tensor;
   op->peer = peer;
   op->handles = handles;
-  define(op->result, ValueKind::Request, name, op);
-  return &op->result;
+  return insertValue(std::move(op), name);
 }
 
 Value *ProgramBuilder::send(llvm::StringRef name, Value *tensor, const Scalar *to, Value *handles) {
@@ -197,14 +206,13 @@ Value *ProgramBuilder::send(llvm::StringRef name, Value *tensor, const Scalar *t
 
 Value *ProgramBuilder::send(llvm::StringRef name, MatmulOp &gemm, TensorType type, const Scalar *to,
                             Value *handles) {
-  Value *request = send(name, nullptr, to, handles);
-  auto &op = *llvm::cast<P2POp>(request->definition);
-  op.product = {ValueKind::Tensor, request->name, location_, std::move(type)};
-  op.tensor = &op.product;
-  gemm.dst = op.tensor;
+  auto op = make<P2POp>();
   block_->remove(gemm.getIterator());
-  op.gemm.reset(&gemm);
-  return request;
+  op->gemm.reset(&gemm);
+  op->product.type = std::move(type);
+  op->peer = to;
+  op->handles = handles;
+  return insertValue(std::move(op), name);
 }
 
 Value *ProgramBuilder::receive(llvm::StringRef name, Value *tensor, const Scalar *from,
@@ -212,45 +220,42 @@ Value *ProgramBuilder::receive(llvm::StringRef name, Value *tensor, const Scalar
   return transfer(Direction::Receive, name, tensor, from, handles);
 }
 
-GroupOp *ProgramBuilder::group() { return insert<GroupOp>(); }
+GroupOp *ProgramBuilder::group() { return insertNode(make<GroupOp>()); }
 
 Value *ProgramBuilder::collective(llvm::StringRef name, CollectiveKind kind,
                                   std::optional<ReductionOperator> reduction, Value *dst,
                                   Value *src, llvm::ArrayRef<const Scalar *> team,
                                   const Scalar *root) {
-  auto *op = insert<CollectiveOp>();
+  auto op = make<CollectiveOp>();
   op->collective = kind;
   op->reduction = reduction;
   op->dst = dst;
   op->src = src;
   op->team.assign(team.begin(), team.end());
   op->root = root;
-  define(op->result, ValueKind::Request, name, op);
-  return &op->result;
+  return insertValue(std::move(op), name);
 }
 
 WaitOp *ProgramBuilder::wait(Value *request) {
-  auto *op = insert<WaitOp>();
+  auto op = make<WaitOp>();
   op->request = request;
-  return op;
+  return insertNode(std::move(op));
 }
 
 SynchronizeOp *ProgramBuilder::synchronize(StreamRef stream) {
-  auto *op = insert<SynchronizeOp>();
+  auto op = make<SynchronizeOp>();
   op->stream = stream;
-  return op;
+  return insertNode(std::move(op));
 }
 
 Value *ProgramBuilder::getCurrentStream(llvm::StringRef name) {
-  auto *op = insert<GetCurrentStreamOp>();
-  define(op->result, ValueKind::Stream, name, op);
-  return &op->result;
+  return insertValue(make<GetCurrentStreamOp>(), name);
 }
 
 SetCurrentStreamOp *ProgramBuilder::setCurrentStream(StreamRef stream) {
-  auto *op = insert<SetCurrentStreamOp>();
+  auto op = make<SetCurrentStreamOp>();
   op->stream = stream;
-  return op;
+  return insertNode(std::move(op));
 }
 
 //===- Cloning --------------------------------------------------------------------------------===//
@@ -271,7 +276,7 @@ private:
     forEachOperand(*made, [&](Value *&value) { value = map(value); });
     forEachScalar(*made, [&](const Scalar *&scalar) { scalar = map(scalar); });
     if (Value *result = resultOf(*made)) {
-      b_.define(*result, result->kind, result->name, made);
+      b_.define(*result, result->name, made);
       for (const Scalar *&extent : result->type.shape)
         extent = map(extent);
       mapping_.values[resultOf(op)] = result;

@@ -41,6 +41,13 @@ public:
   Value *result(llvm::StringRef name, TensorType type);
   TensorType tensorType(DType dtype, llvm::ArrayRef<int64_t> shape);
 
+  /// A node of no block yet. insert() puts it at the insertion point, names its result, and infers
+  /// the result's type from the operands.
+  template <class OpClass> std::unique_ptr<OpClass> make() {
+    return std::unique_ptr<OpClass>(new OpClass(location_));
+  }
+  Op *insert(std::unique_ptr<Op> op, llvm::StringRef name = "");
+
   Value *allocate(llvm::StringRef name, MemorySpace space, TensorType type);
   DeallocateOp *deallocate(Value *buffer);
   /// The body is empty; insertAtEnd(loop->body) to fill it.
@@ -85,8 +92,13 @@ public:
 
 private:
   class Cloner;
-  template <class OpClass> OpClass *insert();
-  void define(Value &value, ValueKind kind, llvm::StringRef name, Op *definition);
+  template <class OpClass> OpClass *insertNode(std::unique_ptr<OpClass> op) {
+    return llvm::cast<OpClass>(insert(std::move(op)));
+  }
+  Value *insertValue(std::unique_ptr<Op> op, llvm::StringRef name) {
+    return resultOf(*insert(std::move(op), name));
+  }
+  void define(Value &value, llvm::StringRef name, Op *definition);
   std::string uniqueName(llvm::StringRef wanted);
   Value *transfer(Direction direction, llvm::StringRef name, Value *tensor, const Scalar *peer,
                   Value *handles);

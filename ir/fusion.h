@@ -53,23 +53,17 @@ private:
   Location location_;
 };
 
-/// Supplies `classof`, and the constructor that only the builder can call.
+/// Supplies `classof` and the constructor, which the builder calls.
 template <FusionOpKind K> class FusionNodeOf : public FusionNode {
 public:
   static bool classof(const FusionNode *node) { return node->kind() == K; }
-
-protected:
   explicit FusionNodeOf(Location location) : FusionNode(K, location) {}
 };
 
 /// `%A = input bf16[DIDx{D}, M/D, K]`
-class InputNode : public FusionNodeOf<FusionOpKind::Input> {
-public:
-  FusionTensor result;
-
-private:
-  friend class FusionBuilder;
+struct InputNode : FusionNodeOf<FusionOpKind::Input> {
   using FusionNodeOf::FusionNodeOf;
+  FusionTensor result;
 };
 
 /// `%C = matmul %A, %B [partial f32] : bf16[Stream{D}, M/D, N]`. The result's axes are A's but the
@@ -78,52 +72,36 @@ private:
 ///
 /// `%C = linear %A, %B[, %bias] [partial f32] : ...` contracts B's last c axes; the bias has the
 /// others.
-class MatmulNode : public FusionNodeOf<FusionOpKind::Matmul> {
-public:
+struct MatmulNode : FusionNodeOf<FusionOpKind::Matmul> {
+  using FusionNodeOf::FusionNodeOf;
   FusionTensor result;
   std::optional<DType> partial; ///< as written
   FusionTensor *a = nullptr;
   FusionTensor *b = nullptr;
   FusionTensor *bias = nullptr; ///< may be null, and is without transposeB
   bool transposeB = false;      ///< written as `linear`
-
-private:
-  friend class FusionBuilder;
-  using FusionNodeOf::FusionNodeOf;
 };
 
 /// `%G = gelu_tanh %H : T`, `%G = multiply %S, %V : T`. Applied to the operands' values before
 /// they are rounded to their element type, if they are computed and not given by the caller.
-class PointwiseNode : public FusionNodeOf<FusionOpKind::Pointwise> {
-public:
+struct PointwiseNode : FusionNodeOf<FusionOpKind::Pointwise> {
+  using FusionNodeOf::FusionNodeOf;
   FusionTensor result;
   PointwiseFunction function = PointwiseFunction::Relu;
   llvm::SmallVector<FusionTensor *, 2> operands;
-
-private:
-  friend class FusionBuilder;
-  using FusionNodeOf::FusionNodeOf;
 };
 
 /// `%X = reshard %A : T`. The same tensor with other axis kinds.
-class ReshardNode : public FusionNodeOf<FusionOpKind::Reshard> {
-public:
+struct ReshardNode : FusionNodeOf<FusionOpKind::Reshard> {
+  using FusionNodeOf::FusionNodeOf;
   FusionTensor result;
   FusionTensor *a = nullptr;
-
-private:
-  friend class FusionBuilder;
-  using FusionNodeOf::FusionNodeOf;
 };
 
 /// `output %C, %E`
-class OutputNode : public FusionNodeOf<FusionOpKind::Output> {
-public:
-  llvm::SmallVector<FusionTensor *, 2> tensors;
-
-private:
-  friend class FusionBuilder;
+struct OutputNode : FusionNodeOf<FusionOpKind::Output> {
   using FusionNodeOf::FusionNodeOf;
+  llvm::SmallVector<FusionTensor *, 2> tensors;
 };
 
 /// The operands of a node in order; none for an input.

@@ -2,6 +2,8 @@
 
 #include "ir/program.h"
 
+#include "ir/syntax.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/ErrorHandling.h"
 
@@ -27,39 +29,32 @@ llvm::StringRef name(ValueKind kind) {
 
 llvm::StringRef name(Protocol protocol) { return protocol == Protocol::Get ? "get" : "put"; }
 
-namespace {
+llvm::StringRef name(Direction direction) { return direction == Direction::Send ? "send" : "recv"; }
 
-constexpr llvm::StringLiteral kCollectives[] = {"allgather", "reduce_scatter", "allreduce",
-                                                "broadcast", "reduce",         "alltoall"};
-constexpr llvm::StringLiteral kReductions[] = {"sum", "prod", "min", "max"};
-
-/// The enumerator that has `name` in the list of their names.
-template <class Enum>
-std::optional<Enum> fromName(llvm::ArrayRef<llvm::StringLiteral> names, llvm::StringRef name) {
-  const auto *found = llvm::find(names, name);
-  return found == names.end() ? std::nullopt
-                              : std::optional(static_cast<Enum>(found - names.begin()));
+llvm::StringRef name(MemorySpace space) {
+  return space == MemorySpace::Symmetric ? "symmetric" : "device";
 }
 
-template <class OpClass> const Value *resultIn(const OpClass &op) {
+llvm::StringRef name(CollectiveKind kind) {
+  static constexpr llvm::StringLiteral kNames[] = {"allgather", "reduce_scatter", "allreduce",
+                                                   "broadcast", "reduce",         "alltoall"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+std::optional<CollectiveKind> collectiveFromName(llvm::StringRef name) {
+  return enumFromName(name, CollectiveKind::AllToAll);
+}
+
+llvm::StringRef name(ReductionOperator op) {
+  static constexpr llvm::StringLiteral kNames[] = {"sum", "prod", "min", "max"};
+  return kNames[static_cast<size_t>(op)];
+}
+
+template <class OpClass> static const Value *resultIn(const OpClass &op) {
   if constexpr (requires { op.result; })
     return &op.result;
   else
     return nullptr;
-}
-
-} // namespace
-
-llvm::StringRef name(CollectiveKind kind) { return kCollectives[static_cast<size_t>(kind)]; }
-
-std::optional<CollectiveKind> collectiveFromName(llvm::StringRef name) {
-  return fromName<CollectiveKind>(kCollectives, name);
-}
-
-llvm::StringRef name(ReductionOperator op) { return kReductions[static_cast<size_t>(op)]; }
-
-std::optional<ReductionOperator> reductionFromName(llvm::StringRef name) {
-  return fromName<ReductionOperator>(kReductions, name);
 }
 
 const Value *resultOf(const Op &op) {
@@ -84,122 +79,69 @@ DType SumOp::elementType() const {
 namespace {
 
 using ValueFn = llvm::function_ref<void(Value *&)>;
+using ScalarFn = llvm::function_ref<void(const Scalar *&)>;
 
-void callIfSet(Value *&value, ValueFn fn) {
-  if (value)
-    fn(value);
-}
+class Operands : public IgnoreParts {
+public:
+  explicit Operands(ValueFn fn) : fn_(fn) {}
+
+  void value(llvm::StringRef, Value *&value) { fn_(value); }
+  void list(llvm::StringRef, llvm::SmallVectorImpl<Value *> &values) {
+    llvm::for_each(values, fn_);
+  }
+  void list(llvm::StringRef, llvm::SmallVectorImpl<const Scalar *> &) {}
+  void stream(StreamRef &stream) {
+    if (stream.named)
+      fn_(stream.named);
+  }
+  void chain(PointwiseOp &op) {
+    fn_(op.first);
+    for (PointwiseStep<Value *> &step : op.steps)
+      if (step.operand)
+        fn_(step.operand);
+  }
+  void payload(P2POp &op) {
+    if (!op.gemm)
+      return fn_(op.tensor);
+    forEachOperand(*op.gemm, [&](Value *&value) {
+      if (value != &op.product)
+        fn_(value);
+    });
+  }
+
+private:
+  ValueFn fn_;
+};
+
+class Scalars : public IgnoreParts {
+public:
+  explicit Scalars(ScalarFn fn) : fn_(fn) {}
+
+  void scalar(llvm::StringRef, const Scalar *&scalar) { fn_(scalar); }
+  void list(llvm::StringRef, llvm::SmallVectorImpl<Value *> &) {}
+  void list(llvm::StringRef, llvm::SmallVectorImpl<const Scalar *> &scalars) {
+    llvm::for_each(scalars, fn_);
+  }
+  void condition(const Scalar *&condition) { fn_(condition); }
+  void stream(StreamRef &stream) {
+    if (stream.index)
+      fn_(stream.index);
+  }
+  void payload(P2POp &op) { llvm::for_each(op.product.type.shape, fn_); }
+
+private:
+  ScalarFn fn_;
+};
 
 } // namespace
 
-void forEachOperand(Op &op, ValueFn fn) {
-  switch (op.kind()) {
-  case OpKind::Allocate:
-  case OpKind::For:
-  case OpKind::If:
-  case OpKind::Group:
-  case OpKind::GetCurrentStream:
-    return;
-  case OpKind::Deallocate:
-    return fn(llvm::cast<DeallocateOp>(&op)->buffer);
-  case OpKind::Select:
-    return fn(llvm::cast<SelectOp>(&op)->tensor);
-  case OpKind::Slice:
-    return fn(llvm::cast<SliceOp>(&op)->tensor);
-  case OpKind::Flatten:
-    return fn(llvm::cast<FlattenOp>(&op)->tensor);
-  case OpKind::Set: {
-    auto &set = *llvm::cast<SetOp>(&op);
-    fn(set.dst);
-    return fn(set.src);
-  }
-  case OpKind::Matmul: {
-    auto &matmul = *llvm::cast<MatmulOp>(&op);
-    fn(matmul.dst);
-    fn(matmul.a);
-    fn(matmul.b);
-    callIfSet(matmul.bias, fn);
-    return callIfSet(matmul.addend, fn);
-  }
-  case OpKind::Sum: {
-    auto &sum = *llvm::cast<SumOp>(&op);
-    fn(sum.dst);
-    fn(sum.parts);
-    return callIfSet(sum.bias, fn);
-  }
-  case OpKind::Pointwise: {
-    auto &pointwise = *llvm::cast<PointwiseOp>(&op);
-    fn(pointwise.dst);
-    fn(pointwise.first);
-    for (PointwiseStep<Value *> &step : pointwise.steps)
-      callIfSet(step.operand, fn);
-    return;
-  }
-  case OpKind::ShareMemHandles:
-    for (Value *&buffer : llvm::cast<ShareMemHandlesOp>(&op)->buffers)
-      fn(buffer);
-    return;
-  case OpKind::P2P: {
-    auto &p2p = *llvm::cast<P2POp>(&op);
-    if (p2p.gemm)
-      forEachOperand(*p2p.gemm, [&](Value *&value) {
-        if (value != &p2p.product)
-          fn(value);
-      });
-    else
-      fn(p2p.tensor);
-    return fn(p2p.handles);
-  }
-  case OpKind::Collective: {
-    auto &collective = *llvm::cast<CollectiveOp>(&op);
-    fn(collective.dst);
-    return fn(collective.src);
-  }
-  case OpKind::Wait:
-    return fn(llvm::cast<WaitOp>(&op)->request);
-  case OpKind::Synchronize:
-    return callIfSet(llvm::cast<SynchronizeOp>(&op)->stream.named, fn);
-  case OpKind::SetCurrentStream:
-    return callIfSet(llvm::cast<SetCurrentStreamOp>(&op)->stream.named, fn);
-  }
-}
+void forEachOperand(Op &op, ValueFn fn) { forEachPart(Operands(fn), op); }
 
 void forEachOperand(const Op &op, llvm::function_ref<void(const Value *)> fn) {
   forEachOperand(const_cast<Op &>(op), [&](Value *&value) { fn(value); });
 }
 
-void forEachScalar(Op &op, llvm::function_ref<void(const Scalar *&)> fn) {
-  auto callIfSet = [&](const Scalar *&scalar) {
-    if (scalar)
-      fn(scalar);
-  };
-  if (auto *loop = llvm::dyn_cast<ForOp>(&op)) {
-    fn(loop->begin);
-    fn(loop->end);
-  } else if (auto *branch = llvm::dyn_cast<IfOp>(&op)) {
-    fn(branch->condition);
-  } else if (auto *select = llvm::dyn_cast<SelectOp>(&op)) {
-    fn(select->index);
-  } else if (auto *slice = llvm::dyn_cast<SliceOp>(&op)) {
-    fn(slice->begin);
-    fn(slice->end);
-  } else if (auto *sum = llvm::dyn_cast<SumOp>(&op)) {
-    callIfSet(sum->begin);
-    callIfSet(sum->end);
-  } else if (auto *p2p = llvm::dyn_cast<P2POp>(&op)) {
-    for (const Scalar *&extent : p2p->product.type.shape)
-      fn(extent);
-    fn(p2p->peer);
-  } else if (auto *collective = llvm::dyn_cast<CollectiveOp>(&op)) {
-    for (const Scalar *&member : collective->team)
-      fn(member);
-    callIfSet(collective->root);
-  } else if (auto *synchronize = llvm::dyn_cast<SynchronizeOp>(&op)) {
-    callIfSet(synchronize->stream.index);
-  } else if (auto *current = llvm::dyn_cast<SetCurrentStreamOp>(&op)) {
-    callIfSet(current->stream.index);
-  }
-}
+void forEachScalar(Op &op, ScalarFn fn) { forEachPart(Scalars(fn), op); }
 
 void forEachBlock(Op &op, llvm::function_ref<void(Block &)> fn) {
   if (auto *loop = llvm::dyn_cast<ForOp>(&op))

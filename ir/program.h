@@ -47,9 +47,9 @@ llvm::StringRef name(ValueKind kind);
 /// A named value, defined once. Its users point to it; it lives as long as its definition.
 struct Value {
   ValueKind kind = ValueKind::Tensor;
-  std::string name; ///< without `%`; unique among the names visible at its definition
-  Location location;
-  TensorType type;          ///< for tensors only
+  std::string name = {}; ///< without `%`; unique among the names visible at its definition
+  Location location = {};
+  TensorType type = {};     ///< for tensors only
   Op *definition = nullptr; ///< null for parameters and results of the program
 };
 
@@ -78,12 +78,10 @@ private:
 /// An ordered, owning list of nodes. Moving a node between blocks keeps its address.
 using Block = llvm::iplist<Op>;
 
-/// Supplies `classof`, and the constructor that only the builder can call.
+/// Supplies `classof` and the constructor, which the builder calls.
 template <OpKind K> class OpOf : public Op {
 public:
   static bool classof(const Op *op) { return op->kind() == K; }
-
-protected:
   explicit OpOf(Location location) : Op(K, location) {}
 };
 
@@ -91,33 +89,27 @@ enum class MemorySpace : uint8_t {
   Symmetric, ///< every rank has one, and peers may reach it through handles
   Device,    ///< private to the rank
 };
-
-#define BRAID_OP_CLASS(Kind)                                                                       \
-private:                                                                                           \
-  friend class ProgramBuilder;                                                                     \
-  using OpOf::OpOf;                                                                                \
-                                                                                                   \
-public:
+llvm::StringRef name(MemorySpace space);
 
 /// `%buf = allocate symmetric bf16[8, 128, 1024]`. Contents are undefined. Says liveness only: the
 /// Plan places all buffers of a rank in one arena, before the first run.
-class AllocateOp : public OpOf<OpKind::Allocate> {
-  BRAID_OP_CLASS(Allocate)
+struct AllocateOp : OpOf<OpKind::Allocate> {
+  using OpOf::OpOf;
   MemorySpace space = MemorySpace::Device;
   Value result;
 };
 
 /// `deallocate %buf`. `buf` is the result of an `allocate`, and neither it nor an alias of it is
 /// used afterwards.
-class DeallocateOp : public OpOf<OpKind::Deallocate> {
-  BRAID_OP_CLASS(Deallocate)
+struct DeallocateOp : OpOf<OpKind::Deallocate> {
+  using OpOf::OpOf;
   Value *buffer = nullptr;
 };
 
 /// `for %i in a .. b { ... }`. Trips a, a+1, ..., b-1, none if b <= a. The bounds do not depend on
 /// `rank`. Values defined inside are not visible outside.
-class ForOp : public OpOf<OpKind::For> {
-  BRAID_OP_CLASS(For)
+struct ForOp : OpOf<OpKind::For> {
+  using OpOf::OpOf;
   const Scalar *index = nullptr; ///< a LoopIndex leaf of the program's context
   const Scalar *begin = nullptr;
   const Scalar *end = nullptr;
@@ -125,8 +117,8 @@ class ForOp : public OpOf<OpKind::For> {
 };
 
 /// `if %i != 0 { ... } else { ... }`. The condition is a comparison.
-class IfOp : public OpOf<OpKind::If> {
-  BRAID_OP_CLASS(If)
+struct IfOp : OpOf<OpKind::If> {
+  using OpOf::OpOf;
   const Scalar *condition = nullptr;
   Block thenBlock;
   Block elseBlock; ///< may be empty
@@ -134,8 +126,8 @@ class IfOp : public OpOf<OpKind::If> {
 
 /// `%x = select %t[i]`: t's i-th entry along its leading axis, without that axis. An alias, no
 /// copy.
-class SelectOp : public OpOf<OpKind::Select> {
-  BRAID_OP_CLASS(Select)
+struct SelectOp : OpOf<OpKind::Select> {
+  using OpOf::OpOf;
   Value *tensor = nullptr;
   const Scalar *index = nullptr;
   Value result;
@@ -143,8 +135,8 @@ class SelectOp : public OpOf<OpKind::Select> {
 
 /// `%x = slice %t[a .. b]`: entries a, ..., b-1 of the leading axis, which stays. An alias, no
 /// copy. Ranges may be uneven and depend on `rank` and loop indices, but are never empty.
-class SliceOp : public OpOf<OpKind::Slice> {
-  BRAID_OP_CLASS(Slice)
+struct SliceOp : OpOf<OpKind::Slice> {
+  using OpOf::OpOf;
   Value *tensor = nullptr;
   const Scalar *begin = nullptr;
   const Scalar *end = nullptr;
@@ -153,15 +145,15 @@ class SliceOp : public OpOf<OpKind::Slice> {
 
 /// `%x = flatten %t`: t with its two leading axes as one, in order. An alias, no copy. So a range
 /// of it may begin and end amid t's entries.
-class FlattenOp : public OpOf<OpKind::Flatten> {
-  BRAID_OP_CLASS(Flatten)
+struct FlattenOp : OpOf<OpKind::Flatten> {
+  using OpOf::OpOf;
   Value *tensor = nullptr;
   Value result;
 };
 
 /// `set %dst, %src`: copies on the current stream. Same type; the two do not overlap.
-class SetOp : public OpOf<OpKind::Set> {
-  BRAID_OP_CLASS(Set)
+struct SetOp : OpOf<OpKind::Set> {
+  using OpOf::OpOf;
   Value *dst = nullptr;
   Value *src = nullptr;
 };
@@ -174,8 +166,8 @@ class SetOp : public OpOf<OpKind::Set> {
 ///
 /// `linear %dst, %a, %b[, %bias]`, or with `add %addend` and no bias: the same with b transposed,
 /// so that the last c axes of both are contracted. The bias has b's other axes.
-class MatmulOp : public OpOf<OpKind::Matmul> {
-  BRAID_OP_CLASS(Matmul)
+struct MatmulOp : OpOf<OpKind::Matmul> {
+  using OpOf::OpOf;
   Value *dst = nullptr;
   Value *a = nullptr;
   Value *b = nullptr;
@@ -188,8 +180,8 @@ class MatmulOp : public OpOf<OpKind::Matmul> {
 /// (f64 for f64), then bias, rounded once. With a range, of each part only the entries a, ..., b-1
 /// of its leading axis. parts has dst's axes behind one more, bias has dst's last axes. All have
 /// one element type; or dst or parts, or both, have f32 beside one of 16 bits. dst is not read.
-class SumOp : public OpOf<OpKind::Sum> {
-  BRAID_OP_CLASS(Sum)
+struct SumOp : OpOf<OpKind::Sum> {
+  using OpOf::OpOf;
   Value *dst = nullptr;
   Value *parts = nullptr;
   const Scalar *begin = nullptr; ///< first entry of the range; null: everything
@@ -204,8 +196,8 @@ class SumOp : public OpOf<OpKind::Sum> {
 /// first operand, computed in f32 (f64 for f64) and rounded once. All have one shape, and one
 /// element type, or f32 beside one of 16 bits. Of no function it is a copy that rounds. dst is not
 /// read.
-class PointwiseOp : public OpOf<OpKind::Pointwise> {
-  BRAID_OP_CLASS(Pointwise)
+struct PointwiseOp : OpOf<OpKind::Pointwise> {
+  using OpOf::OpOf;
   Value *dst = nullptr;
   Value *first = nullptr;
   std::vector<PointwiseStep<Value *>> steps;
@@ -219,14 +211,15 @@ llvm::StringRef name(Protocol protocol);
 
 /// `%h = share_mem_handles get %a, %b`: lets peers reach these symmetric buffers by that protocol.
 /// All ranks of the mesh do it together, once, before the first run.
-class ShareMemHandlesOp : public OpOf<OpKind::ShareMemHandles> {
-  BRAID_OP_CLASS(ShareMemHandles)
+struct ShareMemHandlesOp : OpOf<OpKind::ShareMemHandles> {
+  using OpOf::OpOf;
   Protocol protocol = Protocol::Get;
   llvm::SmallVector<Value *, 2> buffers;
-  Value result;
+  Value result = {.kind = ValueKind::Handles};
 };
 
 enum class Direction : uint8_t { Send, Receive };
+llvm::StringRef name(Direction direction);
 
 /// `%s = p2p send %x to p via %h`, `%r = p2p recv %x from p via %h`. The n-th send from p to q via
 /// h, in program order, meets the n-th receive on q from p via h; bytes and element types agree.
@@ -241,13 +234,13 @@ enum class Direction : uint8_t { Send, Receive };
 /// computed where it arrives: once the destination may be written, a·b goes straight to it. There
 /// is no tensor on this rank; when the request has been waited for, a and b may be reused, and so
 /// may what is added, if `add %c` stands behind them.
-class P2POp : public OpOf<OpKind::P2P> {
-  BRAID_OP_CLASS(P2P)
+struct P2POp : OpOf<OpKind::P2P> {
+  using OpOf::OpOf;
   Direction direction = Direction::Send;
   Value *tensor = nullptr; ///< `product`, if the send computes
   const Scalar *peer = nullptr;
   Value *handles = nullptr;
-  Value result; ///< a request
+  Value result = {.kind = ValueKind::Request};
   /// The GEMM of a send that computes, without a bias, in no block; else null.
   std::unique_ptr<MatmulOp> gemm = {};
   Value product; ///< the result of `gemm`; no other node can name it
@@ -256,8 +249,8 @@ class P2POp : public OpOf<OpKind::P2P> {
 
 /// `group { ... }`: holds p2p nodes only, posted together so that their order does not matter; one
 /// request each, visible after the group.
-class GroupOp : public OpOf<OpKind::Group> {
-  BRAID_OP_CLASS(Group)
+struct GroupOp : OpOf<OpKind::Group> {
+  using OpOf::OpOf;
   Block body;
 };
 
@@ -274,48 +267,45 @@ std::optional<CollectiveKind> collectiveFromName(llvm::StringRef name);
 
 enum class ReductionOperator : uint8_t { Sum, Product, Min, Max };
 llvm::StringRef name(ReductionOperator op);
-std::optional<ReductionOperator> reductionFromName(llvm::StringRef name);
 
 /// `%c = collective reduce_scatter sum %dst, %src team [0, 2] root 0`. The operator stands only
 /// where the kind reduces, the root only with broadcast and reduce; without a team it is the whole
 /// mesh. All members issue the same collectives in the same order.
-class CollectiveOp : public OpOf<OpKind::Collective> {
-  BRAID_OP_CLASS(Collective)
+struct CollectiveOp : OpOf<OpKind::Collective> {
+  using OpOf::OpOf;
   CollectiveKind collective = CollectiveKind::AllGather;
   std::optional<ReductionOperator> reduction;
   Value *dst = nullptr;
   Value *src = nullptr;
   llvm::SmallVector<const Scalar *, 4> team; ///< empty: the whole mesh
   const Scalar *root = nullptr;              ///< may be null
-  Value result;                              ///< a request
+  Value result = {.kind = ValueKind::Request};
 };
 
 /// `wait %r`: orders the current stream, whichever stream posted the request. On a receive: the
 /// data is visible. On a send: the buffer may be reused. Every request is waited for exactly once.
-class WaitOp : public OpOf<OpKind::Wait> {
-  BRAID_OP_CLASS(Wait)
+struct WaitOp : OpOf<OpKind::Wait> {
+  using OpOf::OpOf;
   Value *request = nullptr;
 };
 
 /// `synchronize s`: the current stream, not the host, waits for all that was issued to `s` so far.
-class SynchronizeOp : public OpOf<OpKind::Synchronize> {
-  BRAID_OP_CLASS(Synchronize)
+struct SynchronizeOp : OpOf<OpKind::Synchronize> {
+  using OpOf::OpOf;
   StreamRef stream;
 };
 
 /// `%main = get_current_stream`. At the start of a run that is the stream the caller gave.
-class GetCurrentStreamOp : public OpOf<OpKind::GetCurrentStream> {
-  BRAID_OP_CLASS(GetCurrentStream)
-  Value result; ///< a stream
+struct GetCurrentStreamOp : OpOf<OpKind::GetCurrentStream> {
+  using OpOf::OpOf;
+  Value result = {.kind = ValueKind::Stream};
 };
 
 /// `set_current_stream s`. Holds until the next one, also past the end of a loop or branch.
-class SetCurrentStreamOp : public OpOf<OpKind::SetCurrentStream> {
-  BRAID_OP_CLASS(SetCurrentStream)
+struct SetCurrentStreamOp : OpOf<OpKind::SetCurrentStream> {
+  using OpOf::OpOf;
   StreamRef stream;
 };
-
-#undef BRAID_OP_CLASS
 
 /// As in the text: `linear` for a matmul with transposeB, else that of the kind.
 llvm::StringRef keyword(const Op &op);

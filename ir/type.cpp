@@ -8,16 +8,12 @@
 
 namespace braid {
 
-static constexpr llvm::StringLiteral kDTypes[] = {"bf16", "f16", "f32", "f64"};
-
-llvm::StringRef name(DType dtype) { return kDTypes[static_cast<size_t>(dtype)]; }
-
-std::optional<DType> dtypeFromName(llvm::StringRef name) {
-  const auto *found = llvm::find(kDTypes, name);
-  return found == std::end(kDTypes)
-             ? std::nullopt
-             : std::optional(static_cast<DType>(found - std::begin(kDTypes)));
+llvm::StringRef name(DType dtype) {
+  static constexpr llvm::StringLiteral kNames[] = {"bf16", "f16", "f32", "f64"};
+  return kNames[static_cast<size_t>(dtype)];
 }
+
+std::optional<DType> dtypeFromName(llvm::StringRef name) { return enumFromName(name, DType::F64); }
 
 int64_t sizeOf(DType dtype) {
   switch (dtype) {

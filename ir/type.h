@@ -10,6 +10,14 @@
 
 namespace braid {
 
+/// The enumerator with that name. `last` is the last enumerator of its type.
+template <class Enum> std::optional<Enum> enumFromName(llvm::StringRef text, Enum last) {
+  for (int i = 0; i <= static_cast<int>(last); ++i)
+    if (name(static_cast<Enum>(i)) == text)
+      return static_cast<Enum>(i);
+  return std::nullopt;
+}
+
 llvm::StringRef name(DType dtype);
 std::optional<DType> dtypeFromName(llvm::StringRef name);
 /// Bytes per element.

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------===//
 
 #include "ir/module.h"
-#include "ir/visitor.h"
+#include "ir/syntax.h"
 
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
@@ -119,73 +119,49 @@ void write(JsonStream &json, const PointwiseStep<Value *> &step) {
 
 void write(JsonStream &json, const Op &op);
 
-/// The fields of a node, but its kind, result and blocks.
-class FieldEmitter : public OpVisitor<FieldEmitter, void> {
+/// Writes the parts of a node as fields.
+class FieldWriter : public IgnoreParts {
 public:
-  explicit FieldEmitter(JsonStream &json) : json_(json) {}
+  explicit FieldWriter(JsonStream &json) : json_(json) {}
 
-  void visitAllocate(const AllocateOp &op) {
-    fields("space", op.space == MemorySpace::Symmetric ? "symmetric" : "device");
+  /// A missing part is written as null.
+  bool optional(llvm::StringRef, bool, bool = true) { return true; }
+  template <class Enum> void choice(llvm::StringRef key, Enum &field, Enum, llvm::StringRef) {
+    put(json_, key, name(field));
   }
-  void visitDeallocate(const DeallocateOp &op) { fields("buffer", op.buffer); }
-  void visitFor(const ForOp &op) { fields("index", op.index, "begin", op.begin, "end", op.end); }
-  void visitIf(const IfOp &op) { fields("condition", op.condition); }
-  void visitSelect(const SelectOp &op) { fields("tensor", op.tensor, "index", op.index); }
-  void visitSlice(const SliceOp &op) {
-    fields("tensor", op.tensor, "begin", op.begin, "end", op.end);
+  void reduction(std::optional<ReductionOperator> &reduction) {
+    json_.attribute("reduction", reduction ? jsonOf(name(*reduction)) : nullptr);
   }
-  void visitFlatten(const FlattenOp &op) { fields("tensor", op.tensor); }
-  void visitSet(const SetOp &op) { fields("dst", op.dst, "src", op.src); }
-  void visitMatmul(const MatmulOp &op) {
-    fields("dst", op.dst, "a", op.a, "b", op.b, "bias", op.bias, "addend", op.addend);
+  void value(llvm::StringRef key, Value *&value) { put(json_, key, value); }
+  void scalar(llvm::StringRef key, const Scalar *&scalar) { put(json_, key, scalar); }
+  template <class List> void list(llvm::StringRef key, List &values) {
+    putList(json_, key, values);
   }
-  void visitSum(const SumOp &op) {
-    fields("dst", op.dst, "parts", op.parts, "begin", op.begin, "end", op.end, "bias", op.bias);
-  }
-  void visitPointwise(const PointwiseOp &op) {
-    fields("dst", op.dst, "first", op.first);
+  void loopIndex(const Scalar *&index) { put(json_, "index", index); }
+  void condition(const Scalar *&condition) { put(json_, "condition", condition); }
+  void stream(StreamRef &stream) { putObject(json_, "stream", stream); }
+  void chain(PointwiseOp &op) {
+    put(json_, "first", op.first);
     putAll(json_, "steps", op.steps);
   }
-  void visitShareMemHandles(const ShareMemHandlesOp &op) {
-    fields("protocol", name(op.protocol));
-    putList(json_, "buffers", op.buffers);
-  }
-  void visitP2P(const P2POp &op) {
-    fields("direction", op.direction == Direction::Send ? "send" : "recv");
+  void payload(P2POp &op) {
     if (op.gemm) {
       putObject(json_, "tensor", op.product);
       putObject<Op>(json_, "gemm", *op.gemm);
     } else {
-      fields("tensor", op.tensor);
+      put(json_, "tensor", op.tensor);
       json_.attribute("gemm", nullptr);
     }
-    fields("peer", op.peer, "handles", op.handles);
-  }
-  void visitGroup(const GroupOp &) {}
-  void visitCollective(const CollectiveOp &op) {
-    fields("collective", name(op.collective));
-    json_.attribute("reduction", op.reduction ? jsonOf(name(*op.reduction)) : nullptr);
-    fields("dst", op.dst, "src", op.src);
-    putList(json_, "team", op.team);
-    fields("root", op.root);
-  }
-  void visitWait(const WaitOp &op) { fields("request", op.request); }
-  void visitSynchronize(const SynchronizeOp &op) { putObject(json_, "stream", op.stream); }
-  void visitGetCurrentStream(const GetCurrentStreamOp &) {}
-  void visitSetCurrentStream(const SetCurrentStreamOp &op) {
-    putObject(json_, "stream", op.stream);
   }
 
 private:
-  template <class... T> void fields(const T &...values) { put(json_, values...); }
-
   JsonStream &json_;
 };
 
 void write(JsonStream &json, const Op &op) {
   json.object([&] {
     put(json, "kind", keyword(op));
-    FieldEmitter(json).visit(op);
+    forEachPart(FieldWriter(json), op);
     if (const Value *result = resultOf(op))
       putObject(json, "result", *result);
     bool isElse = false;

@@ -78,6 +78,12 @@ bool TokenCursor::expectClosingBrace(Location open) {
   return expected("'}'").note(open, "to close what is opened here");
 }
 
+bool TokenCursor::skipToBrace() {
+  while (!at(TokenKind::LeftBrace) && !at(TokenKind::End) && !atTopLevel())
+    take();
+  return at(TokenKind::LeftBrace);
+}
+
 void TokenCursor::skipBraces() {
   size_t open = 0;
   do {
@@ -92,6 +98,50 @@ void TokenCursor::skipBraces() {
 //===----------------------------------------------------------------------------------------===//
 // Parts of both languages
 //===----------------------------------------------------------------------------------------===//
+
+void StatementParser::parseStatements() {
+  while (!cursor_.at(TokenKind::RightBrace) && !cursor_.at(TokenKind::End) &&
+         !cursor_.atTopLevel()) {
+    size_t start = cursor_.position();
+    if (!parseStatement())
+      recover(start);
+  }
+}
+
+bool StatementParser::parseStatement() {
+  Statement statement;
+  if (cursor_.at(TokenKind::ValueName)) {
+    statement.result = &cursor_.take();
+    if (!cursor_.expect(TokenKind::Assign)) {
+      poison(*statement.result);
+      return false;
+    }
+  }
+  statement.keyword = &cursor_.peek();
+  const bool isFine = parseOperation(statement);
+  if (!isFine && statement.result)
+    poison(*statement.result);
+  return isFine;
+}
+
+void StatementParser::recover(size_t start) {
+  if (cursor_.position() == start && !cursor_.at(TokenKind::RightBrace) &&
+      !cursor_.at(TokenKind::LeftBrace))
+    cursor_.take();
+  while (!cursor_.at(TokenKind::End) && !cursor_.at(TokenKind::RightBrace) &&
+         !(cursor_.peek().startsLine && cursor_.position() != start))
+    if (cursor_.at(TokenKind::LeftBrace))
+      skipBlock();
+    else
+      cursor_.take();
+}
+
+void StatementParser::reportUnknown(const Token &name, llvm::StringRef what,
+                                    const std::vector<std::string> &known) {
+  std::string nearest = nearestName(name.name(), known);
+  cursor_.error(name.location) << "unknown " << what << " '" << name.text << "'"
+                               << (nearest.empty() ? "" : " (did you mean '%" + nearest + "'?)");
+}
 
 /// Braid's name for an element type that other languages call `name`; "" if there is none.
 static llvm::StringRef dtypeElsewhere(llvm::StringRef name) {

@@ -34,7 +34,8 @@ public:
   const Token &take();
 
   bool at(TokenKind kind) const { return peek().kind == kind; }
-  bool atWord(llvm::StringRef word) const { return at(TokenKind::Word) && peek().text == word; }
+  /// At a word, or at punctuation: no other token has such a text.
+  bool atWord(llvm::StringRef word) const { return peek().text == word; }
   /// At a word that only the top level of a file can hold, at the start of a line.
   bool atTopLevel() const { return peek().startsLine && (atWord("fusion") || atWord("program")); }
   bool accept(TokenKind kind);
@@ -49,6 +50,8 @@ public:
   /// The closing brace of a body that began at `open`.
   bool expectClosingBrace(Location open);
 
+  /// To the next `{` of this fusion or program. False if there is none.
+  bool skipToBrace();
   /// From a `{` to behind the `}` that matches it, without looking at what is between.
   void skipBraces();
 
@@ -104,6 +107,34 @@ private:
 
   int nesting_ = 0;
   int operators_ = 0;
+};
+
+/// Reads statements, one after the other, and goes on with the next line after an error.
+class StatementParser : public ScalarParser {
+protected:
+  using ScalarParser::ScalarParser;
+
+  /// `%result = keyword ...` or `keyword ...`.
+  struct Statement {
+    const Token *result = nullptr;
+    const Token *keyword = nullptr;
+    Location location() const { return (result ? result : keyword)->location; }
+  };
+
+  /// All statements before the closing brace.
+  void parseStatements();
+  bool parseStatement();
+  /// Skips to the next line, or to the closing brace. `start`: where the statement began.
+  void recover(size_t start);
+  void reportUnknown(const Token &name, llvm::StringRef what,
+                     const std::vector<std::string> &known);
+
+  /// At the keyword.
+  virtual bool parseOperation(const Statement &statement) = 0;
+  /// From a `{` in a malformed statement to behind its `}`.
+  virtual void skipBlock() = 0;
+  /// Makes a name known whose definition had an error.
+  virtual void poison(const Token &name) = 0;
 };
 
 /// Element type at the current token.

@@ -8,20 +8,14 @@
 namespace braid {
 namespace {
 
-class FusionParser : public ScalarParser {
+class FusionParser : public StatementParser {
 public:
   FusionParser(TokenCursor &cursor, Fusion &fusion, bool isHeaderBroken)
-      : ScalarParser(cursor, fusion.scalars()), fusion_(fusion), builder_(fusion),
+      : StatementParser(cursor, fusion.scalars()), fusion_(fusion), builder_(fusion),
         isHeaderBroken_(isHeaderBroken) {}
   void run();
 
 private:
-  /// `%result = keyword ...` or `keyword ...`.
-  struct Statement {
-    const Token *result = nullptr;
-    const Token *keyword = nullptr;
-    Location location() const { return (result ? result : keyword)->location; }
-  };
   struct Rule {
     llvm::StringLiteral keyword;
     bool (FusionParser::*parse)(const Statement &);
@@ -34,14 +28,12 @@ private:
   bool parseParameters();
   bool parseParameter();
   bool parseMesh();
-  void parseStatements();
-  bool parseStatement();
-  void recover(size_t start);
+  bool parseOperation(const Statement &statement) override;
+  void reportUnknownOperation(llvm::StringRef word, llvm::ArrayRef<Rule> rules);
+  void skipBlock() override { cursor_.skipBraces(); } // of an axis
 #define BRAID_FUSION_OP(Kind, keyword, summary) bool parse##Kind##Node(const Statement &statement);
 #include "ir/fusion_kinds.def"
-  bool parseLinearNode(const Statement &statement); ///< a matmul, too
 
-  bool expectResult(const Statement &statement);
   bool parseType(FusionType &type);
   bool parsePartial(std::optional<DType> &partial);
   std::optional<Axis> parseAxis();
@@ -49,7 +41,7 @@ private:
   const Scalar *resolve(const Token &name) override;
   bool define(const Token &name, FusionTensor *tensor);
   /// A later use of a tensor that could not be read is no further error.
-  void poison(const Token &name) {
+  void poison(const Token &name) override {
     tensors_.try_emplace(name.name().str(), Entry{nullptr, name.location});
   }
 
@@ -63,9 +55,7 @@ private:
 void FusionParser::run() {
   isHeaderBroken_ = isHeaderBroken_ || !parseParameters();
   if (isHeaderBroken_)
-    while (!cursor_.at(TokenKind::LeftBrace) && !cursor_.at(TokenKind::End) &&
-           !cursor_.atTopLevel())
-      cursor_.take();
+    cursor_.skipToBrace();
   Location open = cursor_.peek().location;
   if (!cursor_.accept(TokenKind::LeftBrace)) {
     if (!isHeaderBroken_)
@@ -126,122 +116,74 @@ bool FusionParser::parseMesh() {
   return true;
 }
 
-void FusionParser::parseStatements() {
-  while (!cursor_.at(TokenKind::RightBrace) && !cursor_.at(TokenKind::End) &&
-         !cursor_.atTopLevel()) {
-    size_t start = cursor_.position();
-    if (!parseStatement())
-      recover(start);
-  }
-}
-
-/// Skips to the next line, or to the end of the fusion.
-void FusionParser::recover(size_t start) {
-  if (cursor_.position() == start && !cursor_.at(TokenKind::RightBrace))
-    cursor_.take();
-  while (!cursor_.at(TokenKind::End) && !cursor_.at(TokenKind::RightBrace) &&
-         !cursor_.peek().startsLine)
-    if (cursor_.at(TokenKind::LeftBrace))
-      cursor_.skipBraces(); // of an axis
-    else
-      cursor_.take();
-}
-
 /// fstmt := ['%'id '='] keyword ...
-bool FusionParser::parseStatement() {
+bool FusionParser::parseOperation(const Statement &statement) {
   static constexpr Rule kRules[] = {
 #define BRAID_FUSION_OP(Kind, keyword, summary) {keyword, &FusionParser::parse##Kind##Node},
 #include "ir/fusion_kinds.def"
-      {"linear", &FusionParser::parseLinearNode},
+      {"linear", &FusionParser::parseMatmulNode},
   };
-  Statement statement;
-  if (cursor_.at(TokenKind::ValueName)) {
-    statement.result = &cursor_.take();
-    if (!cursor_.expect(TokenKind::Assign)) {
-      poison(*statement.result);
-      return false;
-    }
-  }
-  const Token &word = cursor_.peek();
-  statement.keyword = &word;
-  const llvm::StringRef kind =
-      pointwiseFromKeyword(word.text) ? keyword(FusionOpKind::Pointwise) : word.text;
+  const llvm::StringRef word = statement.keyword->text;
+  const llvm::StringRef kind = pointwiseFromKeyword(word) ? keyword(FusionOpKind::Pointwise) : word;
   const auto *rule =
       llvm::find_if(kRules, [&](const Rule &candidate) { return candidate.keyword == kind; });
-  bool isFine = false;
-  if (rule != std::end(kRules)) {
-    cursor_.take();
-    isFine = (this->*rule->parse)(statement);
-  } else {
-    std::vector<std::string> keywords;
-    for (const Rule &candidate : kRules)
-      if (candidate.keyword != keyword(FusionOpKind::Pointwise))
-        keywords.push_back(candidate.keyword.str());
-    llvm::append_range(keywords, pointwiseKeywords());
-    const std::string near = didYouMean(word.text, keywords);
-    cursor_.expected("an operation")
-        << (near.empty() ? "; there are " + llvm::join(keywords, ", ") : near);
+  if (rule == std::end(kRules)) {
+    reportUnknownOperation(word, kRules);
+    return false;
   }
-  if (!isFine && statement.result)
-    poison(*statement.result);
-  return isFine;
+  if (kind == keyword(FusionOpKind::Output) && statement.result)
+    return cursor_.error(statement.result->location)
+           << "'output' gives no tensor, expected 'output %x'";
+  if (kind != keyword(FusionOpKind::Output) && !statement.result)
+    return cursor_.error(statement.keyword->location)
+           << "'" << word << "' gives a tensor, expected '%x = " << word << " ...'";
+  cursor_.take();
+  return (this->*rule->parse)(statement);
 }
 
-bool FusionParser::expectResult(const Statement &statement) {
-  if (statement.result)
-    return true;
-  return cursor_.error(statement.keyword->location)
-         << "'" << statement.keyword->text
-         << "' gives a tensor, expected '%x = " << statement.keyword->text << " ...'";
+void FusionParser::reportUnknownOperation(llvm::StringRef word, llvm::ArrayRef<Rule> rules) {
+  std::vector<std::string> keywords;
+  for (const Rule &rule : rules)
+    if (rule.keyword != keyword(FusionOpKind::Pointwise))
+      keywords.push_back(rule.keyword.str());
+  llvm::append_range(keywords, pointwiseKeywords());
+  const std::string near = didYouMean(word, keywords);
+  cursor_.expected("an operation")
+      << (near.empty() ? "; there are " + llvm::join(keywords, ", ") : near);
 }
 
 /// '%'id '=' 'input' ftype
 bool FusionParser::parseInputNode(const Statement &statement) {
   FusionType type;
-  if (!expectResult(statement) || !parseType(type))
+  if (!parseType(type))
     return false;
   return define(*statement.result, builder_.input(statement.result->name(), type.dtype, type.axes,
                                                   statement.location()));
 }
 
-/// '%'id '=' 'matmul' value ',' value ['partial' dtype] ':' ftype
+/// '%'id '=' ('matmul' value ',' value | 'linear' value ',' value [',' value])
+///           ['partial' dtype] ':' ftype
 bool FusionParser::parseMatmulNode(const Statement &statement) {
-  FusionType type;
-  if (!expectResult(statement))
-    return false;
+  const bool isLinear = statement.keyword->text == "linear";
   FusionTensor *a = parseTensor();
   if (!a || !cursor_.expect(TokenKind::Comma))
     return false;
-  FusionTensor *b = parseTensor();
-  std::optional<DType> partial;
-  if (b && cursor_.at(TokenKind::Comma))
+  FusionTensor *b = parseTensor(), *bias = nullptr;
+  if (b && !isLinear && cursor_.at(TokenKind::Comma))
     return cursor_.expected("':'")
            << "; 'linear %x, %w, %bias' adds a bias, and takes %w as [N, K]";
-  if (!b || !parsePartial(partial) || !parseType(type))
+  if (!b || (cursor_.accept(TokenKind::Comma) && !(bias = parseTensor())))
     return false;
-  return define(*statement.result, builder_.matmul(statement.result->name(), a, b, type.axes,
-                                                   type.dtype, statement.location(), partial));
-}
-
-/// '%'id '=' 'linear' value ',' value [',' value] ['partial' dtype] ':' ftype
-bool FusionParser::parseLinearNode(const Statement &statement) {
   FusionType type;
-  if (!expectResult(statement))
-    return false;
-  FusionTensor *x = parseTensor();
-  if (!x || !cursor_.expect(TokenKind::Comma))
-    return false;
-  FusionTensor *w = parseTensor();
-  if (!w)
-    return false;
-  FusionTensor *bias = nullptr;
-  if (cursor_.accept(TokenKind::Comma) && !(bias = parseTensor()))
-    return false;
   std::optional<DType> partial;
   if (!parsePartial(partial) || !parseType(type))
     return false;
-  return define(*statement.result, builder_.linear(statement.result->name(), x, w, bias, type.axes,
-                                                   type.dtype, statement.location(), partial));
+  const llvm::StringRef name = statement.result->name();
+  const Location location = statement.location();
+  return define(*statement.result,
+                isLinear
+                    ? builder_.linear(name, a, b, bias, type.axes, type.dtype, location, partial)
+                    : builder_.matmul(name, a, b, type.axes, type.dtype, location, partial));
 }
 
 /// '%'id '=' function value [',' value] ':' ftype
@@ -251,8 +193,6 @@ bool FusionParser::parsePointwiseNode(const Statement &statement) {
     return cursor_.error(statement.keyword->location)
            << "expected the name of a function (" << llvm::join(pointwiseKeywords(), ", ")
            << "), got '" << statement.keyword->text << "'";
-  if (!expectResult(statement))
-    return false;
   llvm::SmallVector<FusionTensor *, 2> operands;
   for (unsigned i = 0; i < operandCount(*function); ++i) {
     if (i != 0 && !cursor_.expect(TokenKind::Comma))
@@ -271,8 +211,6 @@ bool FusionParser::parsePointwiseNode(const Statement &statement) {
 /// '%'id '=' 'reshard' value ':' ftype
 bool FusionParser::parseReshardNode(const Statement &statement) {
   FusionType type;
-  if (!expectResult(statement))
-    return false;
   FusionTensor *a = parseTensor();
   if (!a || !cursor_.expect(TokenKind::Colon) || !parseType(type))
     return false;
@@ -289,9 +227,6 @@ bool FusionParser::parsePartial(std::optional<DType> &partial) {
 
 /// 'output' value (',' value)*
 bool FusionParser::parseOutputNode(const Statement &statement) {
-  if (statement.result)
-    return cursor_.error(statement.result->location)
-           << "'output' gives no tensor, expected 'output %x'";
   llvm::SmallVector<FusionTensor *, 2> tensors;
   do {
     FusionTensor *tensor = parseTensor();
@@ -346,9 +281,7 @@ FusionTensor *FusionParser::parseTensor() {
   auto found = tensors_.find(token->name().str());
   if (found != tensors_.end())
     return found->second.tensor;
-  std::string nearest = nearestName(token->name(), namesOf(tensors_));
-  cursor_.error(token->location) << "unknown tensor '" << token->text << "'"
-                                 << (nearest.empty() ? "" : " (did you mean '%" + nearest + "'?)");
+  reportUnknown(*token, "tensor", namesOf(tensors_));
   return nullptr;
 }
 

@@ -1,6 +1,7 @@
 //===- ir/text/parser_program.cpp - the text of host programs ---------------------------------===//
 
 #include "ir/builder.h"
+#include "ir/syntax.h"
 #include "ir/text/parser.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -9,21 +10,16 @@
 namespace braid {
 namespace {
 
-class ProgramParser : public ScalarParser {
+class ProgramParser : public StatementParser {
 public:
   ProgramParser(TokenCursor &cursor, Program &program)
-      : ScalarParser(cursor, program.scalars()),
+      : StatementParser(cursor, program.scalars()),
         builder_(program, ProgramBuilder::NamePolicy::AsWritten) {}
   /// Everything behind the mesh. `isHeaderBroken`: the header had an error already.
   void run(bool isHeaderBroken);
 
 private:
-  /// `%result = keyword ...` or `keyword ...`.
-  struct Statement {
-    const Token *result = nullptr;
-    const Token *keyword = nullptr;
-    Location location() const { return (result ? result : keyword)->location; }
-  };
+  class Reader;
   struct Rule {
     llvm::StringLiteral keyword;
     bool hasResult;
@@ -35,13 +31,6 @@ private:
     Value *value = nullptr;
     const Scalar *index = nullptr;
     Location location;
-  };
-  /// The GEMM of a send that computes.
-  struct SentGemm {
-    bool isLinear = false;
-    llvm::SmallVector<Value *, 2> operands = {};
-    Value *addend = nullptr;
-    TensorType type = {};
   };
   using MakeDeclared = Value *(ProgramBuilder::*)(llvm::StringRef, TensorType);
 
@@ -57,40 +46,35 @@ private:
   bool parseBlock(Block &block, Scope scope = Scope::Own);
   /// True after an error if one more block would be too deep.
   bool isTooDeep();
-  void parseStatements();
-  bool parseStatement();
+  bool parseOperation(const Statement &statement) override;
   static llvm::ArrayRef<Rule> rules();
   static std::vector<std::string> keywords();
-  void recover(size_t start);
-  void parseOrphanBlock();
-#define BRAID_OP(Kind, keyword, results, summary) bool parse##Kind(const Statement &statement);
-#include "ir/program_kinds.def"
-  bool parseLinear(const Statement &statement); ///< a matmul, too
+  /// Parses a block whose header was malformed, and discards its nodes.
+  void skipBlock() override;
+
+  template <class OpClass> bool parseNode(const Statement &statement);
+  bool parseBlocks(Op &) { return true; }
+  bool parseBlocks(ForOp &loop);
+  bool parseBlocks(IfOp &branch);
+  bool parseBlocks(GroupOp &group) { return parseBlock(group.body, Scope::Outer); }
+  bool parseElse(IfOp &branch);
 
   Value *parseValue();
-  /// `count` values with commas between.
-  bool parseExpression(Value *&first, std::vector<PointwiseStep<Value *>> &steps);
-  bool parseValues(llvm::SmallVectorImpl<Value *> &values, size_t count);
-  bool parseAddend(Value *&addend);
-  bool parseElse(IfOp &branch);
-  std::optional<SentGemm> parseSentGemm();
   const Scalar *parseCondition();
-  std::optional<CollectiveKind> parseCollectiveKind();
-  bool parseTeam(llvm::SmallVectorImpl<const Scalar *> &team);
-  std::optional<StreamRef> parseStream();
   const Scalar *resolve(const Token &name) override;
   void reportUnknown(const Token &name, llvm::StringRef what);
 
-  /// Makes a name visible. True also after a redefinition: the statement itself was read.
-  bool declare(const Token &name, Value *value, const Scalar *index);
-  bool define(const Token &name, Value *value) { return declare(name, value, nullptr); }
-  void poison(const Token &name);
+  /// Makes a name visible.
+  void declare(const Token &name, Value *value, const Scalar *index);
+  /// A later use of a value that could not be read is no further error.
+  void poison(const Token &name) override;
   void leaveScope(size_t visibleBefore);
 
   ProgramBuilder builder_;
   std::map<std::string, Entry> visible_;
-  std::vector<std::string> order_; ///< the names in visible_, in order of definition
-  Block *current_ = nullptr;       ///< where the builder inserts
+  std::vector<std::string> order_;   ///< the names in visible_, in order of definition
+  Block *current_ = nullptr;         ///< where the builder inserts
+  const Token *loopIndex_ = nullptr; ///< the index of the last `for` header
   int depth_ = 0;
   bool wasTooDeep_ = false; ///< reported once a program
   /// Above 0, unknown names are not reported: an error before may be why they are unknown.
@@ -105,10 +89,7 @@ private:
 void ProgramParser::run(bool isHeaderBroken) {
   if (isHeaderBroken || !parseHeader()) {
     ++lenient_;
-    while (!cursor_.at(TokenKind::LeftBrace) && !cursor_.at(TokenKind::End) &&
-           !cursor_.atTopLevel())
-      cursor_.take();
-    if (!cursor_.at(TokenKind::LeftBrace))
+    if (!cursor_.skipToBrace())
       return;
   }
   parseBlock(builder_.program().body());
@@ -141,7 +122,8 @@ bool ProgramParser::parseDeclaration(MakeDeclared make) {
   if (!type)
     return false;
   builder_.setLocation(name->location);
-  return define(*name, (builder_.*make)(name->name(), std::move(*type)));
+  declare(*name, (builder_.*make)(name->name(), std::move(*type)), nullptr);
+  return true;
 }
 
 /// ttype := dtype '[' [scalar (',' scalar)*] ']'
@@ -209,21 +191,12 @@ bool ProgramParser::isTooDeep() {
   return true;
 }
 
-void ProgramParser::parseStatements() {
-  while (!cursor_.at(TokenKind::RightBrace) && !cursor_.at(TokenKind::End) &&
-         !cursor_.atTopLevel()) {
-    size_t start = cursor_.position();
-    if (!parseStatement())
-      recover(start);
-  }
-}
-
 llvm::ArrayRef<ProgramParser::Rule> ProgramParser::rules() {
   static constexpr Rule kRules[] = {
 #define BRAID_OP(Kind, keyword, results, summary)                                                  \
-  {keyword, results != 0, &ProgramParser::parse##Kind},
+  {keyword, results != 0, &ProgramParser::parseNode<Kind##Op>},
 #include "ir/program_kinds.def"
-      {"linear", false, &ProgramParser::parseLinear},
+      {"linear", false, &ProgramParser::parseNode<MatmulOp>},
   };
   return kRules;
 }
@@ -236,113 +209,43 @@ std::vector<std::string> ProgramParser::keywords() {
 }
 
 /// op := ['%'id '='] keyword ...
-bool ProgramParser::parseStatement() {
-  Statement statement;
-  if (cursor_.at(TokenKind::ValueName)) {
-    statement.result = &cursor_.take();
-    if (!cursor_.expect(TokenKind::Assign)) {
-      poison(*statement.result);
-      return false;
-    }
-  }
-  statement.keyword = &cursor_.peek();
+bool ProgramParser::parseOperation(const Statement &statement) {
   llvm::StringRef word = statement.keyword->text;
   const auto *rule =
       llvm::find_if(rules(), [&](const Rule &candidate) { return candidate.keyword == word; });
-  bool isFine = false;
-  if (rule == rules().end()) {
-    cursor_.expected("an operation")
-        << (word == "reduce" ? "; 'sum %dst, %parts' adds the entries of one tensor"
-                             : didYouMean(word, keywords()));
-  } else if (rule->hasResult && !statement.result) {
-    cursor_.error(statement.keyword->location)
-        << "'" << word << "' gives a value, expected '%x = " << word << " ...'";
-  } else if (!rule->hasResult && statement.result) {
-    cursor_.error(statement.result->location)
-        << "'" << word << "' gives no value, expected '" << word << " ...'";
-  } else {
-    cursor_.take();
-    builder_.setLocation(statement.location());
-    isFine = (this->*rule->parse)(statement);
-  }
-  if (!isFine && statement.result)
-    poison(*statement.result);
-  return isFine;
+  if (rule == rules().end())
+    return cursor_.expected("an operation")
+           << (word == "reduce" ? "; 'sum %dst, %parts' adds the entries of one tensor"
+                                : didYouMean(word, keywords()));
+  if (rule->hasResult && !statement.result)
+    return cursor_.error(statement.keyword->location)
+           << "'" << word << "' gives a value, expected '%x = " << word << " ...'";
+  if (!rule->hasResult && statement.result)
+    return cursor_.error(statement.result->location)
+           << "'" << word << "' gives no value, expected '" << word << " ...'";
+  cursor_.take();
+  builder_.setLocation(statement.location());
+  return (this->*rule->parse)(statement);
 }
 
-/// Skips to the next line, or to the end of the block. Blocks on the way are read for their errors.
-void ProgramParser::recover(size_t start) {
-  if (cursor_.position() == start && !cursor_.at(TokenKind::RightBrace) &&
-      !cursor_.at(TokenKind::LeftBrace))
-    cursor_.take();
-  while (!cursor_.at(TokenKind::End) && !cursor_.at(TokenKind::RightBrace) &&
-         !(cursor_.peek().startsLine && cursor_.position() != start))
-    if (cursor_.at(TokenKind::LeftBrace))
-      parseOrphanBlock();
-    else
-      cursor_.take();
-}
-
-/// Parses a block whose header was malformed, and discards its nodes.
-void ProgramParser::parseOrphanBlock() {
+void ProgramParser::skipBlock() {
   Block dropped;
   ++lenient_;
   parseBlock(dropped);
   --lenient_;
 }
 
-//===----------------------------------------------------------------------------------------===//
-// One method per node
-//===----------------------------------------------------------------------------------------===//
-
-/// '%'id '=' 'allocate' ('symmetric' | 'device') ttype
-bool ProgramParser::parseAllocate(const Statement &statement) {
-  MemorySpace space = MemorySpace::Symmetric;
-  if (cursor_.acceptWord("device"))
-    space = MemorySpace::Device;
-  else if (!cursor_.acceptWord("symmetric"))
-    return cursor_.expected("'symmetric' or 'device'");
-  std::optional<TensorType> type = parseType();
-  if (!type)
-    return false;
-  llvm::StringRef name = statement.result->name();
-  return define(*statement.result, builder_.allocate(name, space, std::move(*type)));
-}
-
-/// 'deallocate' value
-bool ProgramParser::parseDeallocate(const Statement &) {
-  Value *buffer = parseValue();
-  return buffer && builder_.deallocate(buffer);
-}
-
-/// 'for' '%'id 'in' scalar '..' scalar block
-bool ProgramParser::parseFor(const Statement &) {
-  const Token *index = cursor_.expect(TokenKind::ValueName);
-  if (!index || !cursor_.expectWord("in"))
-    return false;
-  const Scalar *begin = parseScalar();
-  if (!begin || !cursor_.expect(TokenKind::Range))
-    return false;
-  const Scalar *end = parseScalar();
-  if (!end || !cursor_.at(TokenKind::LeftBrace))
-    return end && cursor_.expected("'{'");
-  ForOp *loop = builder_.forLoop(index->name(), begin, end);
+bool ProgramParser::parseBlocks(ForOp &loop) {
   size_t visibleBefore = order_.size();
-  declare(*index, nullptr, loop->index);
-  bool isFine = parseBlock(loop->body);
+  declare(*loopIndex_, nullptr, loop.index);
+  bool isFine = parseBlock(loop.body);
   leaveScope(visibleBefore);
   return isFine;
 }
 
-/// 'if' scalar cmp scalar block ['else' (block | if-op)]
-bool ProgramParser::parseIf(const Statement &) {
-  const Scalar *condition = parseCondition();
-  if (!condition || !cursor_.at(TokenKind::LeftBrace))
-    return condition && cursor_.expected("'{'");
-  IfOp *branch = builder_.ifOp(condition);
-  if (!parseBlock(branch->thenBlock))
-    return false;
-  return !cursor_.acceptWord("else") || parseElse(*branch);
+/// block ['else' (block | if-op)]
+bool ProgramParser::parseBlocks(IfOp &branch) {
+  return parseBlock(branch.thenBlock) && (!cursor_.acceptWord("else") || parseElse(branch));
 }
 
 bool ProgramParser::parseElse(IfOp &branch) {
@@ -355,11 +258,185 @@ bool ProgramParser::parseElse(IfOp &branch) {
   builder_.insertAtEnd(branch.elseBlock);
   builder_.setLocation(nested.location());
   ++depth_;
-  bool isFine = parseIf(nested);
+  bool isFine = parseNode<IfOp>(nested);
   --depth_;
   current_ = outer;
   builder_.insertAtEnd(*outer);
   return isFine;
+}
+
+//===----------------------------------------------------------------------------------------===//
+// The parts of a node
+//===----------------------------------------------------------------------------------------===//
+
+/// Reads what syntax() lists (ir/syntax.h). After an error it reads nothing more.
+class ProgramParser::Reader : public IgnoreParts {
+public:
+  explicit Reader(ProgramParser &parser) : parser_(parser), cursor_(parser.cursor_) {}
+  bool isFine() const { return isFine_; }
+
+  void text(llvm::StringRef separator, llvm::StringRef expected = "");
+  bool optional(llvm::StringRef separator, bool, bool mayStand = true) {
+    return isFine_ && mayStand && cursor_.acceptWord(separator.trim());
+  }
+  template <class Enum>
+  void choice(llvm::StringRef, Enum &field, Enum last, llvm::StringRef expected);
+  void reduction(std::optional<ReductionOperator> &reduction);
+  void value(llvm::StringRef, Value *&value) {
+    isFine_ = isFine_ && (value = parser_.parseValue());
+  }
+  void scalar(llvm::StringRef, const Scalar *&scalar) {
+    isFine_ = isFine_ && (scalar = parser_.parseScalar());
+  }
+  void list(llvm::StringRef key, llvm::SmallVectorImpl<Value *> &values) {
+    do
+      value(key, values.emplace_back());
+    while (optional(", ", true));
+  }
+  void list(llvm::StringRef key, llvm::SmallVectorImpl<const Scalar *> &scalars) {
+    do
+      scalar(key, scalars.emplace_back());
+    while (optional(", ", true));
+  }
+  void loopIndex(const Scalar *&index);
+  void condition(const Scalar *&condition) {
+    isFine_ = isFine_ && (condition = parser_.parseCondition());
+  }
+  void stream(StreamRef &stream);
+  void type(TensorType &type) { readType(type, &ProgramParser::parseConstant); }
+  void chain(PointwiseOp &op);
+  void payload(P2POp &op);
+
+private:
+  void readType(TensorType &type, ParseExtent parseExtent);
+  bool readFunctions(llvm::SmallVectorImpl<PointwiseFunction> &functions);
+
+  ProgramParser &parser_;
+  TokenCursor &cursor_;
+  bool isFine_ = true;
+};
+
+void ProgramParser::Reader::text(llvm::StringRef separator, llvm::StringRef expected) {
+  llvm::StringRef word = separator.trim();
+  if (!isFine_ || word.empty() || cursor_.acceptWord(word))
+    return;
+  isFine_ = cursor_.expected(expected.empty() ? "'" + word.str() + "'" : expected.str());
+}
+
+template <class Enum>
+void ProgramParser::Reader::choice(llvm::StringRef, Enum &field, Enum last,
+                                   llvm::StringRef expected) {
+  const std::optional<Enum> found = enumFromName(cursor_.peek().text, last);
+  if (!found) {
+    isFine_ = cursor_.expected(expected);
+    return;
+  }
+  field = *found;
+  cursor_.take();
+}
+
+void ProgramParser::Reader::reduction(std::optional<ReductionOperator> &reduction) {
+  if (isFine_ && cursor_.at(TokenKind::Word))
+    choice("", reduction.emplace(), ReductionOperator::Max,
+           "an operator (sum, prod, min or max) or a value");
+}
+
+void ProgramParser::Reader::loopIndex(const Scalar *&index) {
+  parser_.loopIndex_ = cursor_.expect(TokenKind::ValueName);
+  isFine_ = parser_.loopIndex_ != nullptr;
+  if (isFine_)
+    index = parser_.scalars_.addLoopIndex(parser_.loopIndex_->name());
+}
+
+/// stream := value | 'stream' '(' scalar ')'
+void ProgramParser::Reader::stream(StreamRef &stream) {
+  if (cursor_.at(TokenKind::ValueName))
+    return value("", stream.named);
+  text("stream", "a stream ('%s' or 'stream(i)')");
+  text("(");
+  scalar("", stream.index);
+  text(")");
+}
+
+void ProgramParser::Reader::readType(TensorType &type, ParseExtent parseExtent) {
+  std::optional<TensorType> read;
+  if (isFine_)
+    read = parser_.parseType(parseExtent);
+  isFine_ = read.has_value();
+  if (isFine_)
+    type = std::move(*read);
+}
+
+/// chain := value | function '(' chain [',' value] ')'
+void ProgramParser::Reader::chain(PointwiseOp &op) {
+  llvm::SmallVector<PointwiseFunction, 4> functions; // the outermost first
+  isFine_ = isFine_ && readFunctions(functions);
+  value("first", op.first);
+  for (PointwiseFunction function : llvm::reverse(functions)) {
+    Value *operand = nullptr;
+    if (isBinary(function)) {
+      text(", ");
+      value("operand", operand);
+    }
+    text(")");
+    op.steps.push_back({function, operand});
+  }
+}
+
+/// (function '(')*
+bool ProgramParser::Reader::readFunctions(llvm::SmallVectorImpl<PointwiseFunction> &functions) {
+  while (cursor_.at(TokenKind::Word)) {
+    const Token &word = cursor_.peek();
+    const auto function = pointwiseFromKeyword(word.text);
+    if (!function)
+      return cursor_.expected("a value or a function (" + llvm::join(pointwiseKeywords(), ", ") +
+                              ")")
+             << didYouMean(word.text, pointwiseKeywords());
+    if (functions.size() == kMostPointwiseSteps)
+      return cursor_.error(word.location)
+             << "expected at most " << kMostPointwiseSteps << " functions in one another, got more";
+    cursor_.take();
+    if (!cursor_.expect(TokenKind::LeftParen))
+      return false;
+    functions.push_back(*function);
+  }
+  return true;
+}
+
+/// value, or of a send ('matmul' | 'linear') value ',' value ['add' value] ':' ttype, whose extents
+/// are no constants
+void ProgramParser::Reader::payload(P2POp &op) {
+  if (op.direction == Direction::Receive || !cursor_.at(TokenKind::Word))
+    return value("tensor", op.tensor);
+  op.gemm = parser_.builder_.make<MatmulOp>();
+  op.gemm->transposeB = cursor_.acceptWord("linear");
+  if (isFine_ && !op.gemm->transposeB && !cursor_.acceptWord("matmul"))
+    isFine_ = cursor_.expected("a value, 'matmul' or 'linear'")
+              << didYouMean(cursor_.peek().text, {"matmul", "linear"});
+  value("a", op.gemm->a);
+  text(", ");
+  value("b", op.gemm->b);
+  if (optional(" add ", true))
+    value("addend", op.gemm->addend);
+  else if (isFine_ && cursor_.at(TokenKind::Word))
+    isFine_ = cursor_.expected("'add' or ':'") << didYouMean(cursor_.peek().text, {"add"});
+  text(" : ");
+  readType(op.product.type, &ProgramParser::parseScalar);
+}
+
+template <class OpClass> bool ProgramParser::parseNode(const Statement &statement) {
+  auto made = builder_.make<OpClass>();
+  if constexpr (std::is_same_v<OpClass, MatmulOp>)
+    made->transposeB = statement.keyword->text == "linear";
+  Reader reader(*this);
+  syntax(reader, *made);
+  if (!reader.isFine())
+    return false;
+  llvm::StringRef name = statement.result ? statement.result->name() : "";
+  auto &op = *llvm::cast<OpClass>(builder_.insert(std::move(made), name));
+  if (statement.result)
+    declare(*statement.result, resultOf(op), nullptr);
+  return parseBlocks(op);
 }
 
 /// scalar ('==' | '!=' | '<' | '<=' | '>' | '>=') scalar
@@ -380,299 +457,6 @@ const Scalar *ProgramParser::parseCondition() {
   Location location = cursor_.take().location;
   const Scalar *rhs = parseScalar();
   return rhs ? combine(found->second, lhs, rhs, location) : nullptr;
-}
-
-/// '%'id '=' 'select' value '[' scalar ']'
-bool ProgramParser::parseSelect(const Statement &statement) {
-  Value *tensor = parseValue();
-  if (!tensor || !cursor_.expect(TokenKind::LeftBracket))
-    return false;
-  const Scalar *index = parseScalar();
-  if (!index || !cursor_.expect(TokenKind::RightBracket))
-    return false;
-  return define(*statement.result, builder_.select(statement.result->name(), tensor, index));
-}
-
-/// '%'id '=' 'slice' value '[' scalar '..' scalar ']'
-bool ProgramParser::parseSlice(const Statement &statement) {
-  Value *tensor = parseValue();
-  if (!tensor || !cursor_.expect(TokenKind::LeftBracket))
-    return false;
-  const Scalar *begin = parseScalar();
-  if (!begin || !cursor_.expect(TokenKind::Range))
-    return false;
-  const Scalar *end = parseScalar();
-  if (!end || !cursor_.expect(TokenKind::RightBracket))
-    return false;
-  return define(*statement.result, builder_.slice(statement.result->name(), tensor, begin, end));
-}
-
-/// '%'id '=' 'flatten' value
-bool ProgramParser::parseFlatten(const Statement &statement) {
-  Value *tensor = parseValue();
-  return tensor && define(*statement.result, builder_.flatten(statement.result->name(), tensor));
-}
-
-bool ProgramParser::parseValues(llvm::SmallVectorImpl<Value *> &values, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    if (i != 0 && !cursor_.expect(TokenKind::Comma))
-      return false;
-    values.push_back(parseValue());
-    if (!values.back())
-      return false;
-  }
-  return true;
-}
-
-/// 'set' value ',' value
-bool ProgramParser::parseSet(const Statement &) {
-  llvm::SmallVector<Value *, 2> operands;
-  return parseValues(operands, 2) && builder_.set(operands[0], operands[1]);
-}
-
-/// ['add' value]
-bool ProgramParser::parseAddend(Value *&addend) {
-  return !cursor_.acceptWord("add") || (addend = parseValue());
-}
-
-/// 'matmul' value ',' value ',' value ['add' value]
-bool ProgramParser::parseMatmul(const Statement &) {
-  llvm::SmallVector<Value *, 3> operands;
-  Value *addend = nullptr;
-  return parseValues(operands, 3) && parseAddend(addend) &&
-         builder_.matmul(operands[0], operands[1], operands[2], addend);
-}
-
-/// 'linear' value ',' value ',' value [',' value] ['add' value]
-bool ProgramParser::parseLinear(const Statement &) {
-  llvm::SmallVector<Value *, 3> operands;
-  Value *bias = nullptr, *addend = nullptr;
-  if (!parseValues(operands, 3) || (cursor_.accept(TokenKind::Comma) && !(bias = parseValue())))
-    return false;
-  return parseAddend(addend) &&
-         builder_.linear(operands[0], operands[1], operands[2], bias, addend);
-}
-
-/// 'sum' value ',' value ['[' scalar '..' scalar ']'] [',' value]
-bool ProgramParser::parseSum(const Statement &) {
-  llvm::SmallVector<Value *, 2> operands;
-  if (!parseValues(operands, 2))
-    return false;
-  const Scalar *begin = nullptr, *end = nullptr;
-  if (cursor_.accept(TokenKind::LeftBracket) &&
-      (!(begin = parseScalar()) || !cursor_.expect(TokenKind::Range) || !(end = parseScalar()) ||
-       !cursor_.expect(TokenKind::RightBracket)))
-    return false;
-  Value *bias = nullptr;
-  if (cursor_.accept(TokenKind::Comma) && !(bias = parseValue()))
-    return false;
-  return builder_.sum(operands[0], operands[1], begin, end, bias);
-}
-
-/// 'pointwise' value ',' expression
-bool ProgramParser::parsePointwise(const Statement &) {
-  Value *dst = parseValue();
-  if (!dst || !cursor_.expect(TokenKind::Comma))
-    return false;
-  Value *first = nullptr;
-  std::vector<PointwiseStep<Value *>> steps;
-  return parseExpression(first, steps) && builder_.pointwise(dst, first, steps);
-}
-
-/// expression := value | function '(' expression [',' value] ')'
-bool ProgramParser::parseExpression(Value *&first, std::vector<PointwiseStep<Value *>> &steps) {
-  llvm::SmallVector<PointwiseFunction, 4> functions; // the outermost first
-  while (cursor_.at(TokenKind::Word)) {
-    const Token &word = cursor_.peek();
-    const auto function = pointwiseFromKeyword(word.text);
-    if (!function)
-      return cursor_.expected("a value or a function (" + llvm::join(pointwiseKeywords(), ", ") +
-                              ")")
-             << didYouMean(word.text, pointwiseKeywords());
-    if (functions.size() == kMostPointwiseSteps)
-      return cursor_.error(word.location)
-             << "expected at most " << kMostPointwiseSteps << " functions in one another, got more";
-    cursor_.take();
-    if (!cursor_.expect(TokenKind::LeftParen))
-      return false;
-    functions.push_back(*function);
-  }
-  first = parseValue();
-  if (!first)
-    return false;
-  for (PointwiseFunction function : llvm::reverse(functions)) {
-    Value *operand = nullptr;
-    if (isBinary(function) && (!cursor_.expect(TokenKind::Comma) || !(operand = parseValue())))
-      return false;
-    if (!cursor_.expect(TokenKind::RightParen))
-      return false;
-    steps.push_back({function, operand});
-  }
-  return true;
-}
-
-/// '%'id '=' 'share_mem_handles' ('get' | 'put') value (',' value)*
-bool ProgramParser::parseShareMemHandles(const Statement &statement) {
-  Protocol protocol = Protocol::Get;
-  if (cursor_.acceptWord("put"))
-    protocol = Protocol::Put;
-  else if (!cursor_.acceptWord("get"))
-    return cursor_.expected("'get' or 'put'");
-  llvm::SmallVector<Value *, 2> buffers;
-  do {
-    if (!parseValues(buffers, 1))
-      return false;
-  } while (cursor_.accept(TokenKind::Comma));
-  llvm::StringRef name = statement.result->name();
-  return define(*statement.result, builder_.shareMemHandles(name, protocol, buffers));
-}
-
-/// '%'id '=' 'p2p' ('send' sent 'to' | 'recv' value 'from') scalar 'via' value
-bool ProgramParser::parseP2P(const Statement &statement) {
-  bool isSend = cursor_.acceptWord("send");
-  if (!isSend && !cursor_.acceptWord("recv"))
-    return cursor_.expected("'send' or 'recv'");
-  Value *tensor = nullptr;
-  std::optional<SentGemm> gemm;
-  if (isSend && cursor_.at(TokenKind::Word))
-    gemm = parseSentGemm();
-  else
-    tensor = parseValue();
-  if ((!gemm && !tensor) || !cursor_.expectWord(isSend ? "to" : "from"))
-    return false;
-  const Scalar *peer = parseScalar();
-  if (!peer || !cursor_.expectWord("via"))
-    return false;
-  Value *handles = parseValue();
-  if (!handles)
-    return false;
-  llvm::StringRef name = statement.result->name();
-  if (!gemm)
-    return define(*statement.result, isSend ? builder_.send(name, tensor, peer, handles)
-                                            : builder_.receive(name, tensor, peer, handles));
-  Value *a = gemm->operands[0], *b = gemm->operands[1];
-  MatmulOp *op = builder_.matmul(nullptr, a, b, gemm->addend);
-  op->transposeB = gemm->isLinear;
-  return define(*statement.result, builder_.send(name, *op, gemm->type, peer, handles));
-}
-
-/// ('matmul' | 'linear') value ',' value ['add' value] ':' dtype '[' [scalar (',' scalar)*] ']'
-std::optional<ProgramParser::SentGemm> ProgramParser::parseSentGemm() {
-  SentGemm gemm{cursor_.acceptWord("linear")};
-  if (!gemm.isLinear && !cursor_.acceptWord("matmul")) {
-    cursor_.expected("a value, 'matmul' or 'linear'")
-        << didYouMean(cursor_.peek().text, {"matmul", "linear"});
-    return std::nullopt;
-  }
-  if (!parseValues(gemm.operands, 2) || !parseAddend(gemm.addend))
-    return std::nullopt;
-  if (!gemm.addend && cursor_.at(TokenKind::Word)) {
-    cursor_.expected("'add' or ':'") << didYouMean(cursor_.peek().text, {"add"});
-    return std::nullopt;
-  }
-  if (!cursor_.expect(TokenKind::Colon))
-    return std::nullopt;
-  std::optional<TensorType> type = parseType(&ProgramParser::parseScalar);
-  if (!type)
-    return std::nullopt;
-  gemm.type = std::move(*type);
-  return gemm;
-}
-
-/// 'group' block
-bool ProgramParser::parseGroup(const Statement &) {
-  if (!cursor_.at(TokenKind::LeftBrace))
-    return cursor_.expected("'{'");
-  return parseBlock(builder_.group()->body, Scope::Outer);
-}
-
-/// '%'id '=' 'collective' kind [operator] value ',' value ['team' '[' scalar,* ']'] ['root' scalar]
-bool ProgramParser::parseCollective(const Statement &statement) {
-  std::optional<CollectiveKind> kind = parseCollectiveKind();
-  if (!kind)
-    return false;
-  std::optional<ReductionOperator> reduction;
-  if (cursor_.at(TokenKind::Word)) {
-    reduction = reductionFromName(cursor_.peek().text);
-    if (!reduction)
-      return cursor_.expected("an operator (sum, prod, min or max) or a value");
-    cursor_.take();
-  }
-  llvm::SmallVector<Value *, 2> operands;
-  llvm::SmallVector<const Scalar *, 4> team;
-  if (!parseValues(operands, 2) || (cursor_.acceptWord("team") && !parseTeam(team)))
-    return false;
-  const Scalar *root = nullptr;
-  if (cursor_.acceptWord("root") && !(root = parseScalar()))
-    return false;
-  return define(*statement.result, builder_.collective(statement.result->name(), *kind, reduction,
-                                                       operands[0], operands[1], team, root));
-}
-
-std::optional<CollectiveKind> ProgramParser::parseCollectiveKind() {
-  std::optional<CollectiveKind> kind;
-  if (cursor_.at(TokenKind::Word))
-    kind = collectiveFromName(cursor_.peek().text);
-  if (kind)
-    cursor_.take();
-  else
-    cursor_.expected("a collective (allgather, reduce_scatter, allreduce, broadcast, reduce or "
-                     "alltoall)");
-  return kind;
-}
-
-/// '[' scalar (',' scalar)* ']'
-bool ProgramParser::parseTeam(llvm::SmallVectorImpl<const Scalar *> &team) {
-  if (!cursor_.expect(TokenKind::LeftBracket))
-    return false;
-  do {
-    const Scalar *member = parseScalar();
-    if (!member)
-      return false;
-    team.push_back(member);
-  } while (cursor_.accept(TokenKind::Comma));
-  return cursor_.expect(TokenKind::RightBracket, "',' or ']'");
-}
-
-/// 'wait' value
-bool ProgramParser::parseWait(const Statement &) {
-  Value *request = parseValue();
-  return request && builder_.wait(request);
-}
-
-/// 'synchronize' stream
-bool ProgramParser::parseSynchronize(const Statement &) {
-  std::optional<StreamRef> stream = parseStream();
-  return stream && builder_.synchronize(*stream);
-}
-
-/// '%'id '=' 'get_current_stream'
-bool ProgramParser::parseGetCurrentStream(const Statement &statement) {
-  return define(*statement.result, builder_.getCurrentStream(statement.result->name()));
-}
-
-/// 'set_current_stream' stream
-bool ProgramParser::parseSetCurrentStream(const Statement &) {
-  std::optional<StreamRef> stream = parseStream();
-  return stream && builder_.setCurrentStream(*stream);
-}
-
-/// stream := value | 'stream' '(' scalar ')'
-std::optional<StreamRef> ProgramParser::parseStream() {
-  if (cursor_.at(TokenKind::ValueName)) {
-    Value *named = parseValue();
-    return named ? std::optional<StreamRef>({named, nullptr}) : std::nullopt;
-  }
-  if (!cursor_.acceptWord("stream")) {
-    cursor_.expected("a stream ('%s' or 'stream(i)')");
-    return std::nullopt;
-  }
-  if (!cursor_.expect(TokenKind::LeftParen))
-    return std::nullopt;
-  const Scalar *index = parseScalar();
-  if (!index || !cursor_.expect(TokenKind::RightParen))
-    return std::nullopt;
-  return StreamRef{nullptr, index};
 }
 
 //===----------------------------------------------------------------------------------------===//
@@ -716,14 +500,11 @@ const Scalar *ProgramParser::resolve(const Token &name) {
 }
 
 void ProgramParser::reportUnknown(const Token &name, llvm::StringRef what) {
-  if (lenient_ > 0)
-    return;
-  std::string nearest = nearestName(name.name(), namesOf(visible_));
-  cursor_.error(name.location) << "unknown " << what << " '" << name.text << "'"
-                               << (nearest.empty() ? "" : " (did you mean '%" + nearest + "'?)");
+  if (lenient_ == 0)
+    StatementParser::reportUnknown(name, what, namesOf(visible_));
 }
 
-bool ProgramParser::declare(const Token &name, Value *value, const Scalar *index) {
+void ProgramParser::declare(const Token &name, Value *value, const Scalar *index) {
   std::string key = name.name().str();
   auto [entry, isNew] = visible_.try_emplace(key, Entry{value, index, name.location});
   if (isNew)
@@ -731,10 +512,8 @@ bool ProgramParser::declare(const Token &name, Value *value, const Scalar *index
   else
     cursor_.error(name.location).note(entry->second.location, "first defined here")
         << "redefinition of '" << name.text << "'";
-  return true;
 }
 
-/// A later use of a value that could not be read is no further error.
 void ProgramParser::poison(const Token &name) {
   std::string key = name.name().str();
   if (visible_.try_emplace(key, Entry{nullptr, nullptr, name.location}).second)

@@ -1,7 +1,7 @@
 //===- ir/text/printer.cpp - fusions and programs as text -------------------------------------===//
 
 #include "ir/module.h"
-#include "ir/visitor.h"
+#include "ir/syntax.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -62,107 +62,75 @@ void print(const Fusion &fusion, llvm::raw_ostream &os) {
 
 namespace {
 
-/// Prints a node on one line, without its blocks.
-class NodePrinter : public OpVisitor<NodePrinter> {
+/// Prints the parts of a node on one line.
+class PartPrinter : public IgnoreParts {
 public:
-  explicit NodePrinter(llvm::raw_ostream &os) : os_(os) {}
+  explicit PartPrinter(llvm::raw_ostream &os) : os_(os) {}
+  static std::string ref(const Value *value) { return value ? "%" + value->name : "<none>"; }
 
-  void visitAllocate(const AllocateOp &op) {
-    bool isSymmetric = op.space == MemorySpace::Symmetric;
-    begin(op) << (isSymmetric ? " symmetric " : " device ") << op.result.type.str();
+  void text(llvm::StringRef separator, llvm::StringRef = "") { os_ << separator; }
+  bool optional(llvm::StringRef separator, bool isThere, bool = true) {
+    if (isThere)
+      os_ << separator;
+    return isThere;
   }
-  void visitDeallocate(const DeallocateOp &op) { begin(op) << " " << ref(op.buffer); }
-  void visitFor(const ForOp &op) {
-    begin(op) << " " << op.index->str() << " in " << op.begin->str() << " .. " << op.end->str();
+  template <class Enum> void choice(llvm::StringRef, Enum &field, Enum, llvm::StringRef) {
+    os_ << name(field);
   }
-  void visitIf(const IfOp &op) {
-    begin(op) << " " << op.condition->str();
+  void reduction(std::optional<ReductionOperator> &reduction) {
+    if (reduction)
+      os_ << name(*reduction) << " ";
+  }
+  void value(llvm::StringRef, Value *&value) { os_ << ref(value); }
+  void scalar(llvm::StringRef, const Scalar *&scalar) { os_ << scalar->str(); }
+  void list(llvm::StringRef, llvm::SmallVectorImpl<Value *> &values) {
+    os_ << llvm::join(llvm::map_range(values, ref), ", ");
+  }
+  void list(llvm::StringRef, llvm::SmallVectorImpl<const Scalar *> &scalars) {
+    auto texts = llvm::map_range(scalars, [](const Scalar *scalar) { return scalar->str(); });
+    os_ << llvm::join(texts, ", ");
+  }
+  void loopIndex(const Scalar *&index) { os_ << index->str(); }
+  void condition(const Scalar *&condition) {
+    os_ << condition->str();
     // A comparison of constants was folded to 0 or 1.
-    if (!isComparison(op.condition->kind()))
+    if (!isComparison(condition->kind()))
       os_ << " != 0";
   }
-  void visitSelect(const SelectOp &op) {
-    begin(op) << " " << ref(op.tensor) << "[" << op.index->str() << "]";
+  void stream(StreamRef &stream) {
+    os_ << (stream.named ? ref(stream.named) : "stream(" + stream.index->str() + ")");
   }
-  void visitSlice(const SliceOp &op) {
-    begin(op) << " " << ref(op.tensor) << "[" << op.begin->str() << " .. " << op.end->str() << "]";
+  void type(TensorType &type) { os_ << type.str(); }
+  void chain(PointwiseOp &op) { os_ << strChain(op.first, op.steps, ref); }
+  /// A GEMM is printed as `matmul %a, %b : f32[4, 8]`.
+  void payload(P2POp &op) {
+    if (!op.gemm) {
+      os_ << ref(op.tensor);
+      return;
+    }
+    const MatmulOp &gemm = *op.gemm;
+    os_ << keyword(gemm) << " " << ref(gemm.a) << ", " << ref(gemm.b)
+        << (gemm.addend ? " add " + ref(gemm.addend) : "") << " : " << op.product.type.str();
   }
-  void visitFlatten(const FlattenOp &op) { begin(op) << " " << ref(op.tensor); }
-  void visitSet(const SetOp &op) { begin(op) << " " << list({op.dst, op.src}); }
-  void visitMatmul(const MatmulOp &op) {
-    begin(op) << " " << list({op.dst, op.a, op.b});
-    if (op.bias)
-      os_ << ", " << ref(op.bias);
-    if (op.addend)
-      os_ << " add " << ref(op.addend);
-  }
-  void visitSum(const SumOp &op) {
-    begin(op) << " " << list({op.dst, op.parts});
-    if (op.begin)
-      os_ << "[" << op.begin->str() << " .. " << op.end->str() << "]";
-    if (op.bias)
-      os_ << ", " << ref(op.bias);
-  }
-  void visitPointwise(const PointwiseOp &op) {
-    begin(op) << " " << ref(op.dst) << ", "
-              << strChain(op.first, op.steps, [](const Value *value) { return ref(value); });
-  }
-  void visitShareMemHandles(const ShareMemHandlesOp &op) {
-    begin(op) << " " << name(op.protocol) << " " << list(op.buffers);
-  }
-  void visitP2P(const P2POp &op) {
-    bool isSend = op.direction == Direction::Send;
-    begin(op) << (isSend ? " send " : " recv ") << (op.gemm ? strGemm(op) : ref(op.tensor))
-              << (isSend ? " to " : " from ") << op.peer->str() << " via " << ref(op.handles);
-  }
-  void visitGroup(const GroupOp &op) { begin(op); }
-  void visitCollective(const CollectiveOp &op);
-  void visitWait(const WaitOp &op) { begin(op) << " " << ref(op.request); }
-  void visitSynchronize(const SynchronizeOp &op) { begin(op) << " " << ref(op.stream); }
-  void visitGetCurrentStream(const GetCurrentStreamOp &op) { begin(op); }
-  void visitSetCurrentStream(const SetCurrentStreamOp &op) { begin(op) << " " << ref(op.stream); }
 
 private:
-  /// `%result = keyword`
-  llvm::raw_ostream &begin(const Op &op) {
-    if (const Value *result = resultOf(op))
-      os_ << ref(result) << " = ";
-    return os_ << keyword(op);
-  }
-  /// The GEMM of a send that computes: `matmul %a, %b : f32[4, 8]`
-  static std::string strGemm(const P2POp &op) {
-    const MatmulOp &gemm = *op.gemm;
-    return keyword(gemm).str() + " " + list({gemm.a, gemm.b}) +
-           (gemm.addend ? " add " + ref(gemm.addend) : "") + " : " + op.product.type.str();
-  }
-  static std::string ref(const Value *value) { return value ? "%" + value->name : "<none>"; }
-  static std::string ref(const StreamRef &stream) {
-    return stream.named ? ref(stream.named) : "stream(" + stream.index->str() + ")";
-  }
-  static std::string list(llvm::ArrayRef<Value *> values) {
-    return llvm::join(llvm::map_range(values, [](const Value *v) { return ref(v); }), ", ");
-  }
-
   llvm::raw_ostream &os_;
 };
 
-void NodePrinter::visitCollective(const CollectiveOp &op) {
-  begin(op) << " " << name(op.collective);
-  if (op.reduction)
-    os_ << " " << name(*op.reduction);
-  os_ << " " << list({op.dst, op.src});
-  if (!op.team.empty()) {
-    auto members = llvm::map_range(op.team, [](const Scalar *member) { return member->str(); });
-    os_ << " team [" << llvm::join(members, ", ") << "]";
-  }
-  if (op.root)
-    os_ << " root " << op.root->str();
+/// Prints a node on one line, without its blocks: `%result = keyword parts`.
+void printNode(const Op &op, llvm::raw_ostream &os) {
+  if (const Value *result = resultOf(op))
+    os << PartPrinter::ref(result) << " = ";
+  os << keyword(op);
+  if (!llvm::isa<GroupOp>(op) && !llvm::isa<GetCurrentStreamOp>(op))
+    os << " ";
+  forEachPart(PartPrinter(os), op);
 }
 
 /// Prints nodes with their blocks, indented.
 class BlockPrinter {
 public:
-  explicit BlockPrinter(llvm::raw_ostream &os) : os_(os), nodes_(os) {}
+  explicit BlockPrinter(llvm::raw_ostream &os) : os_(os) {}
 
   /// ` {`, the nodes, and `}` without a line break behind it.
   void printBlock(const Block &block) {
@@ -179,7 +147,7 @@ public:
 
 private:
   void printOp(const Op &op) {
-    nodes_.visit(op);
+    printNode(op, os_);
     if (const auto *loop = llvm::dyn_cast<ForOp>(&op))
       printBlock(loop->body);
     else if (const auto *group = llvm::dyn_cast<GroupOp>(&op))
@@ -202,7 +170,6 @@ private:
   }
 
   llvm::raw_ostream &os_;
-  NodePrinter nodes_;
   unsigned indent_ = 0;
 };
 
@@ -266,7 +233,7 @@ std::string str(const Program &program) { return printed(program); }
 std::string str(const Op &op) {
   std::string text;
   llvm::raw_string_ostream os(text);
-  NodePrinter(os).visit(op);
+  printNode(op, os);
   return os.str();
 }
 

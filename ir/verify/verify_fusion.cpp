@@ -44,11 +44,11 @@ private:
   bool hasShape(const FusionTensor *tensor) const { return shapes_.count(tensor) != 0; }
   void verifyElementwise(const FusionNode &node);
   bool verifyDTypes(const FusionNode &node, const FusionTensor &result);
-  bool verifyContraction(const FusionNode &node);
-  bool verifyPair(const FusionNode &node, size_t lhsAxis, size_t rhsAxis);
-  std::string otherGemmText(const FusionNode &node);
+  bool verifyContraction(const MatmulNode &node);
+  bool verifyPair(const MatmulNode &node, size_t lhsAxis, size_t rhsAxis);
+  std::string otherGemmText(const MatmulNode &node);
   bool verifyAllExist(const FusionNode &node, const FusionTensor *operand, size_t axis);
-  bool verifyOuterPair(const FusionNode &node, const Contraction &contraction);
+  bool verifyOuterPair(const MatmulNode &node, const Contraction &contraction);
   void verifyPartial(const MatmulNode &node);
   Shape otherAxes(const FusionTensor *tensor, size_t first, size_t count);
   Shape rowTotals(const FusionTensor *tensor) const;
@@ -460,29 +460,26 @@ bool FusionVerifier::verifyAllExist(const FusionNode &node, const FusionTensor *
          << uneven->total << " rows exist, expected an axis of which every entry does";
 }
 
-bool FusionVerifier::verifyContraction(const FusionNode &node) {
+bool FusionVerifier::verifyContraction(const MatmulNode &node) {
   const Contraction contraction = contractionOf(node);
   for (size_t i = 0; i < contraction.count; ++i)
     if (!verifyPair(node, contraction.first + i, contraction.second + i) ||
-        !verifyAllExist(node, operandsOf(node)[0], contraction.first + i) ||
-        !verifyAllExist(node, operandsOf(node)[1], contraction.second + i))
+        !verifyAllExist(node, node.a, contraction.first + i) ||
+        !verifyAllExist(node, node.b, contraction.second + i))
       return false;
   return contraction.count == 1 || verifyOuterPair(node, contraction);
 }
 
 /// If two axes are contracted, the outer one has an entry for each device. No slice is produced
 /// along an axis that is summed over.
-bool FusionVerifier::verifyOuterPair(const FusionNode &node, const Contraction &contraction) {
-  auto operands = operandsOf(node);
-  const std::pair<const FusionTensor *, size_t> outer[] = {{operands[0], contraction.first},
-                                                           {operands[1], contraction.second}};
-  const auto [tensor, axis] = outer[0];
-  if (ranks_ != 0 && shapes_[tensor][axis] != ranks_)
+bool FusionVerifier::verifyOuterPair(const MatmulNode &node, const Contraction &contraction) {
+  const size_t axis = contraction.first;
+  if (ranks_ != 0 && shapes_[node.a][axis] != ranks_)
     return diags_.error(node.location())
-           << "'" << keyword(node) << "' contracts two axes of " << ref(tensor)
+           << "'" << keyword(node) << "' contracts two axes of " << ref(node.a)
            << ", expected the mesh size " << ranks_ << " as the extent of the outer one, axis "
-           << axis << ", got " << shapes_[tensor][axis];
-  for (auto [operand, index] : outer)
+           << axis << ", got " << shapes_[node.a][axis];
+  for (auto [operand, index] : {std::pair(node.a, axis), std::pair(node.b, contraction.second)})
     for (size_t i = index; i < index + contraction.count; ++i)
       if (operand->type.axes[i].kind == AxisKind::Stream ||
           (i != index && operand->type.axes[i].kind == AxisKind::DIDx))
@@ -496,49 +493,46 @@ bool FusionVerifier::verifyOuterPair(const FusionNode &node, const Contraction &
 /// `partial` says how partial results travel, so there have to be some.
 void FusionVerifier::verifyPartial(const MatmulNode &node) {
   const std::optional<DType> partial = node.partial;
-  const DType result = resultOf(node)->type.dtype;
+  const DType result = node.result.type.dtype;
   if (!partial)
     return;
   if (!isContractedOverDevices(node))
     diags_.error(node.location()) << "'partial' says in which type partial results travel, but "
-                                  << ref(resultOf(node)) << " has none: no contracted axis is DIDx";
+                                  << ref(&node.result) << " has none: no contracted axis is DIDx";
   else if (!isPartialType(*partial, result))
-    diags_.error(node.location()) << "expected partial results of " << ref(resultOf(node))
+    diags_.error(node.location()) << "expected partial results of " << ref(&node.result)
                                   << " to be of " << name(result)
                                   << (sizeOf(result) == 2 ? " or f32" : "") << ", got "
                                   << name(*partial);
 }
 
-bool FusionVerifier::verifyPair(const FusionNode &node, size_t lhsAxis, size_t rhsAxis) {
-  const FusionTensor *lhs = operandsOf(node)[0], *rhs = operandsOf(node)[1];
-  int64_t left = shapes_[lhs][lhsAxis], right = shapes_[rhs][rhsAxis];
+bool FusionVerifier::verifyPair(const MatmulNode &node, size_t lhsAxis, size_t rhsAxis) {
+  int64_t left = shapes_[node.a][lhsAxis], right = shapes_[node.b][rhsAxis];
   if (left == right)
     return true;
   return diags_.error(node.location())
-         << "'" << keyword(node) << "' contracts axis " << lhsAxis << " of " << ref(lhs)
-         << " with axis " << rhsAxis << " of " << ref(rhs) << ", expected equal extents, got "
+         << "'" << keyword(node) << "' contracts axis " << lhsAxis << " of " << ref(node.a)
+         << " with axis " << rhsAxis << " of " << ref(node.b) << ", expected equal extents, got "
          << left << " and " << right << otherGemmText(node);
 }
 
 /// Weights are [K, N] for a matmul and [N, K] for a linear: "; 'linear' contracts the last axis of
 /// both", if that would fit.
-std::string FusionVerifier::otherGemmText(const FusionNode &node) {
+std::string FusionVerifier::otherGemmText(const MatmulNode &node) {
   const Contraction contraction = contractionOf(node);
-  const auto operands = operandsOf(node);
-  const size_t axes = shapes_[operands[1]].size(), count = contraction.count;
-  if (operands.size() == 3 || axes < count || !hasShape(resultOf(node)))
+  const size_t axes = shapes_[node.b].size(), count = contraction.count;
+  if (node.bias || axes < count || !hasShape(&node.result))
     return "";
-  const bool isMatmul = !transposesB(node);
-  const size_t second = isMatmul ? axes - count : 0;
-  const llvm::ArrayRef<int64_t> left = shapes_[operands[0]], right = shapes_[operands[1]];
-  Shape result = otherAxes(operands[0], contraction.first, count);
-  llvm::append_range(result, otherAxes(operands[1], second, count));
+  const size_t second = node.transposeB ? 0 : axes - count;
+  const llvm::ArrayRef<int64_t> left = shapes_[node.a], right = shapes_[node.b];
+  Shape result = otherAxes(node.a, contraction.first, count);
+  llvm::append_range(result, otherAxes(node.b, second, count));
   if (left.slice(contraction.first, count) != right.slice(second, count) ||
-      result != shapes_[resultOf(node)])
+      result != shapes_[&node.result])
     return "";
-  return isMatmul ? "; 'linear' contracts the last axes of both"
-                  : "; 'matmul' contracts the last axes of " + ref(operands[0]) +
-                        " with the first of " + ref(operands[1]);
+  return node.transposeB ? "; 'matmul' contracts the last axes of " + ref(node.a) +
+                               " with the first of " + ref(node.b)
+                         : "; 'linear' contracts the last axes of both";
 }
 
 void FusionVerifier::verifyResult(const FusionNode &node, const FusionTensor &result,

@@ -66,17 +66,21 @@ private:
   void verifyLiveness(const Op &op, const Value *operand);
   void verifyConstantType(const Value &value);
 
-  void defineValue(const Value &value);
-  bool defineName(const std::string &name, Location location, llvm::StringRef what);
-  void leaveScope(size_t names, size_t values);
+  /// Makes a name visible: of a value, or of a loop index, which is no value.
+  void define(llvm::StringRef what, const std::string &name, Location location, const Value *value);
+  void define(const Value &value) { define(name(value.kind), value.name, value.location, &value); }
+  bool isVisible(const Value *value) const;
+  void leaveScope(size_t names);
 
   const Program &program_;
   Diagnostics &diags_;
   ProgramContext context_;
-  std::map<std::string, Location> names_;
-  std::vector<std::string> nameOrder_;
-  llvm::DenseMap<const Value *, bool> values_; ///< visible ones
-  std::vector<const Value *> valueOrder_;
+  struct Visible {
+    Location location;
+    const Value *value;
+  };
+  std::map<std::string, Visible> names_;
+  std::vector<std::string> order_;    ///< the names in names_, in order of definition
   std::vector<const Scalar *> loops_; ///< indices of the loops around the current node
 };
 
@@ -86,7 +90,7 @@ void ProgramVerifier::run() {
     verifyRanksPerHost(program_.ranksPerHost(), program_.ranks(), program_.location(), diags_);
   for (auto list : {program_.params(), program_.results()}) {
     for (const auto &value : list) {
-      defineValue(*value);
+      define(*value);
       verifyConstantType(*value);
     }
   }
@@ -98,14 +102,14 @@ void ProgramVerifier::run() {
 //===----------------------------------------------------------------------------------------===//
 
 void ProgramVerifier::verifyBlock(const Block &block, const Op *owner) {
-  size_t names = nameOrder_.size(), values = valueOrder_.size();
+  size_t names = order_.size();
   context_.frames.push_back({&block, owner});
   for (const Op &op : block)
     verifyOp(op);
   context_.frames.pop_back();
   // The requests of a group outlive it.
   if (!owner || !llvm::isa<GroupOp>(owner))
-    leaveScope(names, values);
+    leaveScope(names);
 }
 
 void ProgramVerifier::verifyOp(const Op &op) {
@@ -114,7 +118,7 @@ void ProgramVerifier::verifyOp(const Op &op) {
   if (areOperandsFine && areScalarsFine)
     verifyNode(op, context_);
   if (const Value *result = resultOf(op))
-    defineValue(*result);
+    define(*result);
   if (const auto *allocate = llvm::dyn_cast<AllocateOp>(&op))
     verifyConstantType(allocate->result);
   verifyInner(op);
@@ -122,10 +126,10 @@ void ProgramVerifier::verifyOp(const Op &op) {
 
 /// The blocks of a node, with the loop index visible in a loop's.
 void ProgramVerifier::verifyInner(const Op &op) {
-  size_t names = nameOrder_.size();
+  size_t names = order_.size();
   const auto *loop = llvm::dyn_cast<ForOp>(&op);
   if (loop) {
-    defineName(loop->index->name().str(), op.location(), "loop index");
+    define("loop index", loop->index->name().str(), op.location(), nullptr);
     loops_.push_back(loop->index);
   }
   const auto *branch = llvm::dyn_cast<IfOp>(&op);
@@ -137,34 +141,29 @@ void ProgramVerifier::verifyInner(const Op &op) {
   if (!loop)
     return;
   loops_.pop_back();
-  leaveScope(names, valueOrder_.size());
+  leaveScope(names);
 }
 
-void ProgramVerifier::defineValue(const Value &value) {
-  defineName(value.name, value.location, name(value.kind));
-  if (values_.try_emplace(&value, true).second)
-    valueOrder_.push_back(&value);
+void ProgramVerifier::define(llvm::StringRef what, const std::string &name, Location location,
+                             const Value *value) {
+  verifyName(what, name, location, diags_);
+  auto [entry, isNew] = names_.try_emplace(name, Visible{location, value});
+  if (isNew)
+    order_.push_back(name);
+  else
+    diags_.error(location).note(entry->second.location, "first defined here")
+        << "redefinition of '%" << name << "'";
 }
 
-bool ProgramVerifier::defineName(const std::string &name, Location location, llvm::StringRef what) {
-  if (!verifyName(what, name, location, diags_))
-    return false;
-  auto [entry, isNew] = names_.try_emplace(name, location);
-  if (!isNew)
-    return diags_.error(location).note(entry->second, "first defined here")
-           << "redefinition of '%" << name << "'";
-  nameOrder_.push_back(name);
-  return true;
+bool ProgramVerifier::isVisible(const Value *value) const {
+  auto found = names_.find(value->name);
+  return found != names_.end() && found->second.value == value;
 }
 
-void ProgramVerifier::leaveScope(size_t names, size_t values) {
-  while (nameOrder_.size() > names) {
-    names_.erase(nameOrder_.back());
-    nameOrder_.pop_back();
-  }
-  while (valueOrder_.size() > values) {
-    values_.erase(valueOrder_.back());
-    valueOrder_.pop_back();
+void ProgramVerifier::leaveScope(size_t names) {
+  while (order_.size() > names) {
+    names_.erase(order_.back());
+    order_.pop_back();
   }
 }
 
@@ -178,7 +177,7 @@ bool ProgramVerifier::verifyOperands(const Op &op) {
   forEachOperand(op, [&](const Value *operand) {
     if (!operand)
       isFine = diags_.error(op.location()) << "'" << keyword(op) << "' lacks an operand";
-    else if (!values_.count(operand))
+    else if (!isVisible(operand))
       isFine = diags_.error(op.location())
                << "'" << keyword(op) << "' uses " << ref(operand)
                << ", which is not defined before it, or not visible here";

@@ -60,8 +60,7 @@ static Accesses accessesOfCaller(const Plan &plan, EventKind kind) {
   return accesses;
 }
 
-/// `withPeers`: also what it does to a peer's memory.
-static Accesses accessesOf(const History &history, const Event &event, bool withPeers) {
+Accesses accessesOf(const History &history, const Event &event, bool withPeers) {
   const Plan &plan = history.plan(event);
   if (event.kind == EventKind::Release) {
     const uint32_t buffer = plan.releases[event.index].buffer;
@@ -76,14 +75,6 @@ static Accesses accessesOf(const History &history, const Event &event, bool with
       accesses.push_back(
           {placeOf(history, event, operand.range, command.endpoint), operand.isWrite});
   return accesses;
-}
-
-Accesses accessesOf(const History &history, const Event &event) {
-  return accessesOf(history, event, true);
-}
-
-Accesses ownAccessesOf(const History &history, const Event &event) {
-  return accessesOf(history, event, false);
 }
 
 std::string str(const History &history, const Place &place) {

@@ -60,11 +60,10 @@ Operands operandsOf(const Plan &plan, const Command &command);
 Place placeOf(const Plan &plan, const Range &range);
 /// The place of a range of a rank's Plan. A peer's side is looked up in the peer's Plan.
 Place placeOf(const History &history, const Event &event, const Range &range, uint32_t endpoint);
-/// Everything an event reads and writes, reads first. The caller writes inputs and reads outputs;
-/// handing over an output counts as a write, and so does the end of a buffer's life.
-Accesses accessesOf(const History &history, const Event &event);
-/// The same without what it does to a peer's memory.
-Accesses ownAccessesOf(const History &history, const Event &event);
+/// Everything an event reads and writes, reads first; without `withPeers` in its own rank's memory
+/// only. The caller writes inputs and reads outputs; handing over an output counts as a write, and
+/// so does the end of a buffer's life.
+Accesses accessesOf(const History &history, const Event &event, bool withPeers = true);
 /// "%A_all of rank 2, bytes [0 .. 64)"
 std::string str(const History &history, const Place &place);
 

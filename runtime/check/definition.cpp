@@ -34,10 +34,6 @@ Definition::Definition(const Fusion &fusion, Terms &terms) : fusion_(fusion), te
     numbers_[inputs[i]] = i;
 }
 
-TermId Definition::inputTerm(uint32_t number, int64_t rank, uint32_t run) {
-  return terms_.input(number, isSharded(*fusion_.inputs()[number]) ? rank : -1, run);
-}
-
 const PartialResult *Definition::partialResult(TermId term) const {
   auto found = partials_.find(term);
   return found == partials_.end() ? nullptr : &found->second;
@@ -66,21 +62,10 @@ DType Definition::typeOf(const FusionTensor &tensor, Rounding rounding) const {
   return isRounded || dtype == DType::F64 ? dtype : DType::F32;
 }
 
-struct Definition::Gemm {
-  /// On one rank there is nothing to sum.
-  Gemm(const FusionNode &node, int64_t ranks)
-      : operands(operandsOf(node)), contraction(contractionOf(node)), isLinear(transposesB(node)),
-        isPartial(isContractedOverDevices(node) && ranks > 1), partial(partialType(node)) {}
-
-  const FusionTensor &a() const { return *operands[0]; }
-  const FusionTensor &b() const { return *operands[1]; }
-  const FusionTensor *bias() const { return operands.size() == 3 ? operands[2] : nullptr; }
-
-  llvm::SmallVector<FusionTensor *, 3> operands;
-  Contraction contraction;
-  bool isLinear, isPartial;
-  DType partial;
-};
+/// On one rank there is nothing to sum.
+bool Definition::isPartial(const MatmulNode &gemm) const {
+  return fusion_.ranks() > 1 && isContractedOverDevices(gemm);
+}
 
 Pieces Definition::made(const FusionTensor &tensor, int64_t rank, uint32_t run, Rounding rounding) {
   auto input = numbers_.find(&tensor);
@@ -90,13 +75,13 @@ Pieces Definition::made(const FusionTensor &tensor, int64_t rank, uint32_t run, 
     return pointwiseOf(*pointwise, rank, run, typeOf(tensor, rounding));
   if (const auto *reshard = llvm::dyn_cast<ReshardNode>(tensor.definition))
     return resharded(*reshard, rank, run);
-  const Gemm gemm(*tensor.definition, fusion_.ranks());
-  if (gemm.isPartial)
-    return sumOverDevices(tensor, gemm, rank, run, typeOf(tensor, rounding));
-  Factor factor = factorOf(gemm, contents(gemm.b(), rank, run), typeOf(tensor, rounding));
-  if (gemm.bias())
-    factor.bias = contents(*gemm.bias(), rank, run);
-  return terms_.gemmOf(rowsOf(gemm, tensor, rank, run), factor);
+  const auto &gemm = *llvm::cast<MatmulNode>(tensor.definition);
+  if (isPartial(gemm))
+    return sumOverDevices(gemm, rank, run, typeOf(tensor, rounding));
+  Factor factor = factorOf(gemm, contents(*gemm.b, rank, run), typeOf(tensor, rounding));
+  if (gemm.bias)
+    factor.bias = contents(*gemm.bias, rank, run);
+  return terms_.gemmOf(rowsOf(gemm, rank, run), factor);
 }
 
 /// A function of the operands before they were rounded.
@@ -118,63 +103,60 @@ Pieces Definition::resharded(const ReshardNode &node, int64_t rank, uint32_t run
 Pieces Definition::inputContents(const FusionTensor &tensor, uint32_t number, int64_t rank,
                                  uint32_t run) {
   Shape shape = fusion_.localShape(tensor.type);
+  const int64_t bytes = *byteCount(tensor.type.dtype, shape);
   if (const std::optional<UnevenRows> uneven = fusion_.unevenRows(tensor.type);
       uneven && uneven->axis == 1) {
     shape[0] = 1;
     shape[1] = isSharded(tensor, 0) ? uneven->rowsOf(rank) : uneven->total;
   }
-  const int64_t bytes = localBytes(tensor), existing = *byteCount(tensor.type.dtype, shape);
+  const int64_t existing = *byteCount(tensor.type.dtype, shape);
   Pieces pieces;
   if (existing > 0)
-    append(pieces, {inputTerm(number, rank, run), 0, existing});
+    append(pieces, {terms_.input(number, isSharded(tensor) ? rank : -1, run), 0, existing});
   if (existing < bytes)
     append(pieces, {kUndefined, 0, bytes - existing});
   return pieces;
 }
 
 /// The second operand of a GEMM, on every rank.
-Factor Definition::factorOf(const Gemm &gemm, Pieces b, DType result) const {
-  const DType dtype = gemm.a().type.dtype;
-  const Shape shape = fusion_.localShape(gemm.a().type);
+Factor Definition::factorOf(const MatmulNode &gemm, Pieces b, DType result) const {
+  const DType dtype = gemm.a->type.dtype;
+  const Shape shape = fusion_.localShape(gemm.a->type);
   const int64_t k =
-      *elementCount(llvm::ArrayRef<int64_t>(shape).drop_front(gemm.contraction.first));
+      *elementCount(llvm::ArrayRef<int64_t>(shape).drop_front(contractionOf(gemm).first));
   const int64_t n = bytesOf(b) / sizeOf(dtype) / k;
-  return {std::move(b), {}, dtype, n, k, gemm.isLinear, result};
+  return {std::move(b), {}, dtype, n, k, gemm.transposeB, result};
 }
 
 /// The partial results of all ranks, in their order, and the bias once.
-Pieces Definition::sumOverDevices(const FusionTensor &tensor, const Gemm &gemm, int64_t rank,
-                                  uint32_t run, DType result) {
-  Summands summands{{}, {{}, tensor.type.dtype}, gemm.partial, result};
+Pieces Definition::sumOverDevices(const MatmulNode &gemm, int64_t rank, uint32_t run,
+                                  DType result) {
+  Summands summands{{}, {{}, gemm.result.type.dtype}, partialType(gemm), result};
   for (int64_t owner = 0; owner < fusion_.ranks(); ++owner)
-    summands.parts.push_back(partialOf(tensor, gemm, owner, rank, run));
-  if (gemm.bias())
-    summands.bias.pieces = contents(*gemm.bias(), rank, run);
+    summands.parts.push_back(partialOf(gemm, owner, rank, run));
+  if (gemm.bias)
+    summands.bias.pieces = contents(*gemm.bias, rank, run);
   return terms_.sumOf(summands);
 }
 
 /// `rank`'s rows of what `owner` has.
-Pieces Definition::partialOf(const FusionTensor &tensor, const Gemm &gemm, int64_t owner,
-                             int64_t rank, uint32_t run) {
-  const Pieces &a = contents(gemm.a(), owner, run), &b = contents(gemm.b(), owner, run);
-  const bool takesBlock = gemm.contraction.first != 0 && isSharded(tensor, 0);
-  const Factor factor = factorOf(gemm, isSharded(gemm.b()) ? b : blockOf(b, owner), gemm.partial);
+Pieces Definition::partialOf(const MatmulNode &gemm, int64_t owner, int64_t rank, uint32_t run) {
+  const Pieces &a = contents(*gemm.a, owner, run), &b = contents(*gemm.b, owner, run);
+  const bool takesBlock = contractionOf(gemm).first != 0 && isSharded(gemm.result, 0);
+  const Factor factor =
+      factorOf(gemm, isSharded(*gemm.b) ? b : blockOf(b, owner), partialType(gemm));
   Pieces partial = terms_.gemmOf(takesBlock ? blockOf(a, rank) : a, factor);
   for (const Piece &piece : partial)
-    partials_.try_emplace(piece.term, PartialResult{&tensor, owner, run});
+    partials_.try_emplace(piece.term, PartialResult{&gemm.result, owner, run});
   return partial;
 }
 
 /// The rows of the first operand that make `rank`'s rows of the result.
-Pieces Definition::rowsOf(const Gemm &gemm, const FusionTensor &result, int64_t rank,
-                          uint32_t run) {
-  const FusionTensor &a = gemm.a();
-  const bool hasRows = gemm.contraction.first != 0;
-  if (!hasRows || isSharded(a, 0) == isSharded(result, 0))
-    return contents(a, rank, run);
-  if (isSharded(result, 0))
-    return blockOf(contents(a, rank, run), rank);
-  return allBlocks(a, run);
+Pieces Definition::rowsOf(const MatmulNode &gemm, int64_t rank, uint32_t run) {
+  const bool isSplit = isSharded(gemm.result, 0);
+  if (contractionOf(gemm).first == 0 || isSharded(*gemm.a, 0) == isSplit)
+    return contents(*gemm.a, rank, run);
+  return isSplit ? blockOf(contents(*gemm.a, rank, run), rank) : allBlocks(*gemm.a, run);
 }
 
 Pieces Definition::allBlocks(const FusionTensor &tensor, uint32_t run) {
@@ -189,10 +171,6 @@ Pieces Definition::allBlocks(const FusionTensor &tensor, uint32_t run) {
 Pieces Definition::blockOf(const Pieces &whole, int64_t index) const {
   const int64_t bytes = bytesOf(whole) / fusion_.ranks();
   return cut(whole, index * bytes, bytes);
-}
-
-int64_t Definition::localBytes(const FusionTensor &tensor) const {
-  return *byteCount(tensor.type.dtype, fusion_.localShape(tensor.type));
 }
 
 //===- What can be followed -------------------------------------------------------------------===//
@@ -232,15 +210,17 @@ std::string Definition::whyNotElementwise(const FusionNode &node) const {
 std::string Definition::whyNot(const FusionNode &node) const {
   if (isElementwise(node))
     return whyNotElementwise(node);
-  const Gemm gemm(node, fusion_.ranks());
-  const FusionTensor &result = *resultOf(node), &a = gemm.a(), &b = gemm.b();
-  const auto [first, second, count] = gemm.contraction;
-  if (gemm.isPartial && !isSharded(a, first))
+  const auto &gemm = *llvm::cast<MatmulNode>(&node);
+  const FusionTensor &result = gemm.result, &a = *gemm.a, &b = *gemm.b;
+  const auto [first, second, count] = contractionOf(gemm);
+  auto contracts = [&](size_t axis, const FusionTensor &operand) {
     return fmt::format("%{} contracts axis {} of %{}, which is whole on every rank", result.name,
-                       first, a.name);
-  if (gemm.isPartial && gemm.isLinear && !isSharded(b, second))
-    return fmt::format("%{} contracts axis {} of %{}, which is whole on every rank", result.name,
-                       second, b.name);
+                       axis, operand.name);
+  };
+  if (isPartial(gemm) && !isSharded(a, first))
+    return contracts(first, a);
+  if (isPartial(gemm) && gemm.transposeB && !isSharded(b, second))
+    return contracts(second, b);
   for (size_t axis = 1; axis < first; ++axis)
     if (isSharded(a, axis) != isSharded(result, axis))
       return fmt::format("%{} moves axis {} of %{}, which is not its leading one", result.name,

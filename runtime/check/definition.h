@@ -20,15 +20,11 @@ public:
 
   /// Why the definition cannot be followed, or an empty string. Ask before anything else.
   std::string whyNot() const;
-  /// The term that input `number` of a rank is, in a run.
-  TermId inputTerm(uint32_t number, int64_t rank, uint32_t run);
   const Pieces &contents(const FusionTensor &tensor, int64_t rank, uint32_t run);
   /// Null if a term is no partial result, or of none of the contents asked for so far.
   const PartialResult *partialResult(TermId term) const;
 
 private:
-  /// A GEMM with what its operands are on one rank.
-  struct Gemm;
   /// The type in which the contents of a tensor are asked for: its own, or, of one that is
   /// computed, that of the accumulator, before it is rounded.
   enum class Rounding : uint8_t { Done, NotYet };
@@ -39,16 +35,14 @@ private:
   Pieces resharded(const ReshardNode &node, int64_t rank, uint32_t run);
   Pieces allBlocks(const FusionTensor &tensor, uint32_t run);
   Pieces inputContents(const FusionTensor &tensor, uint32_t number, int64_t rank, uint32_t run);
-  Factor factorOf(const Gemm &gemm, Pieces b, DType result) const;
-  Pieces sumOverDevices(const FusionTensor &tensor, const Gemm &gemm, int64_t rank, uint32_t run,
-                        DType result);
-  Pieces partialOf(const FusionTensor &tensor, const Gemm &gemm, int64_t owner, int64_t rank,
-                   uint32_t run);
-  Pieces rowsOf(const Gemm &gemm, const FusionTensor &result, int64_t rank, uint32_t run);
+  bool isPartial(const MatmulNode &gemm) const;
+  Factor factorOf(const MatmulNode &gemm, Pieces b, DType result) const;
+  Pieces sumOverDevices(const MatmulNode &gemm, int64_t rank, uint32_t run, DType result);
+  Pieces partialOf(const MatmulNode &gemm, int64_t owner, int64_t rank, uint32_t run);
+  Pieces rowsOf(const MatmulNode &gemm, int64_t rank, uint32_t run);
   Pieces blockOf(const Pieces &whole, int64_t index) const;
   std::string whyNot(const FusionNode &node) const;
   std::string whyNotElementwise(const FusionNode &node) const;
-  int64_t localBytes(const FusionTensor &tensor) const;
 
   const Fusion &fusion_;
   Terms &terms_;

@@ -117,7 +117,7 @@ bool RaceFinder::isClear(const Event &event, EventId id, llvm::ArrayRef<Access> 
 
 bool RaceFinder::visitOwn(RankCells &cells, EventId id, size_t rank) {
   const Event event = history_.event(id, history_.blockOf(static_cast<int64_t>(rank)));
-  const Accesses accesses = ownAccessesOf(history_, event);
+  const Accesses accesses = accessesOf(history_, event, /*withPeers=*/false);
   for (const Access &access : accesses)
     if (!visit(cells, {id}, access))
       return false;

@@ -96,14 +96,15 @@ Result<void *> Binder::allocate(ArenaKind kind, int64_t bytes) {
 Status Binder::allocateReachable() {
   const ArenaKind ofFlags =
       sendsMessages() ? ArenaKind::Private : peers_->arenaOfFlags(transferMode_);
-  if (transferMode_.memory == MemoryFrom::Default) {
-    if (!sendsMessages())
-      prepared_->flags_ = static_cast<char *>(BRAID_TRY(allocate(ofFlags, flagBytes())));
+  const bool isDefault = transferMode_.memory == MemoryFrom::Default;
+  const bool areFlagsThere = !isDefault && ofFlags == ArenaKind::Symmetric;
+  if (!sendsMessages() && !areFlagsThere)
+    prepared_->flags_ = static_cast<char *>(BRAID_TRY(allocate(ofFlags, flagBytes())));
+  if (isDefault) {
     symmetric_ =
         static_cast<char *>(BRAID_TRY(allocate(ArenaKind::Symmetric, plan_.symmetricBytes)));
     return Status::ok();
   }
-  const bool areFlagsThere = ofFlags == ArenaKind::Symmetric;
   std::vector<int64_t> bytes = {plan_.symmetricBytes};
   if (areFlagsThere)
     bytes.push_back(flagBytes());
@@ -113,8 +114,6 @@ Status Binder::allocateReachable() {
   symmetric_ = static_cast<char *>(arenas.front());
   if (areFlagsThere)
     prepared_->flags_ = static_cast<char *>(arenas.back());
-  else if (!sendsMessages())
-    prepared_->flags_ = static_cast<char *>(BRAID_TRY(allocate(ofFlags, flagBytes())));
   return Status::ok();
 }
 
@@ -456,15 +455,12 @@ Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Cont
   if (control.size() != plan.ranks || control.rank() != plan.rank)
     return badInput("the plan is for rank {} of {}, but this is rank {} of {}", plan.rank,
                     plan.ranks, control.rank(), control.size());
+  Binder binder(plan, device, control, transferMode, unknown);
   Status mine = checkCapabilities(plan, device, transferMode);
   if (mine.isOk())
     mine = recycle(device, control, encode(transferMode, device.compute()), /*isAll=*/false);
-  if (!mine.isOk()) {
-    control.abort(mine);
-    return mine;
-  }
-  Binder binder(plan, device, control, transferMode, unknown);
-  mine = binder.bind();
+  if (mine.isOk())
+    mine = binder.bind();
   if (!mine.isOk()) {
     control.abort(mine);
     return mine;

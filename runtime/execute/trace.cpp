@@ -94,12 +94,9 @@ public:
 
 private:
   void findStart() {
-    bool any = false;
     for (const RankTrace &rank : ranks_)
-      for (const Span &span : rank.spans) {
-        startNs_ = any ? std::min(startNs_, span.beginNs) : span.beginNs;
-        any = true;
-      }
+      for (const Span &span : rank.spans)
+        startNs_ = std::min(startNs_, span.beginNs);
   }
 
   /// The text of the program, so that a trace can be read without its source.
@@ -229,7 +226,7 @@ private:
   llvm::ArrayRef<RankTrace> ranks_;
   llvm::raw_ostream &os_;
   const int64_t clockErrorNs_;
-  int64_t startNs_ = 0;
+  int64_t startNs_ = INT64_MAX;
   bool first_ = true;
   std::map<TransferKey, Arrow> arrows_;
 };

@@ -70,16 +70,10 @@ public:
 
 private:
   static bool movesData(const Command &command) {
-    switch (command.kind) {
-    case CommandKind::Copy:
-    case CommandKind::Matmul:
-      return command.endpoint != kNone;
-    case CommandKind::Group:
-    case CommandKind::Collective:
-      return true;
-    default:
-      return false;
-    }
+    const bool mayReachPeer =
+        command.kind == CommandKind::Copy || command.kind == CommandKind::Matmul;
+    return command.kind == CommandKind::Group || command.kind == CommandKind::Collective ||
+           (mayReachPeer && command.endpoint != kNone);
   }
 
   static void join(Clock &clock, const Clock &other) {

@@ -27,25 +27,8 @@ public:
 
   Result<Plan> run();
 
-  bool visitAllocate(const AllocateOp &op);
-  bool visitDeallocate(const DeallocateOp &op);
-  bool visitFor(const ForOp &op);
-  bool visitIf(const IfOp &op);
-  bool visitSelect(const SelectOp &op);
-  bool visitSlice(const SliceOp &op);
-  bool visitFlatten(const FlattenOp &op);
-  bool visitSet(const SetOp &op);
-  bool visitMatmul(const MatmulOp &op);
-  bool visitSum(const SumOp &op);
-  bool visitPointwise(const PointwiseOp &op);
-  bool visitShareMemHandles(const ShareMemHandlesOp &op);
-  bool visitP2P(const P2POp &op);
-  bool visitGroup(const GroupOp &op);
-  bool visitCollective(const CollectiveOp &op);
-  bool visitWait(const WaitOp &op);
-  bool visitSynchronize(const SynchronizeOp &op);
-  bool visitGetCurrentStream(const GetCurrentStreamOp &op);
-  bool visitSetCurrentStream(const SetCurrentStreamOp &op);
+#define BRAID_OP(Kind, keyword, results, summary) bool visit##Kind(const Kind##Op &op);
+#include "ir/program_kinds.def"
 
 private:
   /// A tensor value in the present trip: bytes of a buffer, with a concrete shape.

@@ -82,39 +82,18 @@ private:
     exchange(partsOf(collective, plan_.rank), collective.dtype);
   }
 
-  /// Endpoints for the rank some places further on, which is told, and for the one as many places
-  /// back, which tells.
-  struct Neighbours {
-    uint32_t next, last;
-  };
-
-  /// `number` tells it from the other times at which these ranks, in order, meet.
+  /// In each round this rank tells the one `distance` places further on, and hears of the one as
+  /// many places back. `number` tells it from the other times at which these ranks, in order, meet.
   void meet(llvm::ArrayRef<int64_t> ranks, uint32_t number) {
-    constexpr size_t kMany = 16;
     if (spelling_ == Spelling::Data)
       return;
     const auto here = static_cast<size_t>(llvm::find(ranks, plan_.rank) - ranks.begin());
-    auto neighbours = [&](size_t distance) {
-      const size_t next = (here + distance) % ranks.size();
-      const size_t last = (here + ranks.size() - distance) % ranks.size();
-      return Neighbours{addMeeting(Direction::Send, ranks[next], number),
-                        addMeeting(Direction::Receive, ranks[last], number)};
-    };
-    if (ranks.size() > kMany) {
-      for (size_t distance = 1; distance < ranks.size(); distance *= 2) {
-        const Neighbours round = neighbours(distance);
-        add(CommandKind::Signal, round.next);
-        add(CommandKind::Await, round.last);
-      }
-      return;
+    for (size_t distance = 1; distance < ranks.size(); distance *= 2) {
+      const int64_t next = ranks[(here + distance) % ranks.size()];
+      const int64_t last = ranks[(here + ranks.size() - distance) % ranks.size()];
+      add(CommandKind::Signal, addMeeting(Direction::Send, next, number));
+      add(CommandKind::Await, addMeeting(Direction::Receive, last, number));
     }
-    std::vector<Neighbours> all;
-    for (size_t distance = 1; distance < ranks.size(); ++distance)
-      all.push_back(neighbours(distance));
-    for (const Neighbours &pair : all)
-      add(CommandKind::Signal, pair.next);
-    for (const Neighbours &pair : all)
-      add(CommandKind::Await, pair.last);
   }
 
   uint32_t addMeeting(Direction direction, int64_t peer, uint32_t number) {
@@ -150,8 +129,12 @@ private:
 
   /// Copies the own part, which is the first, and exchanges the others.
   void exchange(llvm::ArrayRef<CollectivePart> parts, DType dtype) {
-    if (const CollectivePart &own = parts.front(); own.send.bytes > 0)
-      copyHere(own.receive, own.send, dtype);
+    if (const CollectivePart &own = parts.front(); own.send.bytes > 0) {
+      Command &copy = add(CommandKind::Copy, kNone);
+      copy.dst = own.receive;
+      copy.src = own.send;
+      copy.dtype = dtype;
+    }
     std::vector<PlanMessage> messages;
     for (const CollectivePart &part : parts.drop_front()) {
       if (part.send.bytes > 0)
@@ -201,13 +184,6 @@ private:
                                            .flag = kind == CommandKind::Await ? endpoint : kNone,
                                            .group = command_.group,
                                            .collective = command_.collective});
-  }
-
-  void copyHere(Range dst, Range src, DType dtype) {
-    Command &copy = add(CommandKind::Copy, kNone);
-    copy.dst = dst;
-    copy.src = src;
-    copy.dtype = dtype;
   }
 
   uint32_t newBuffer(const char *name, int64_t bytes) {

@@ -37,10 +37,10 @@ std::vector<std::vector<Whole>> wholesOf(llvm::ArrayRef<Plan> plans);
 /// reduces is spelled as a sum in the order of the team, whatever the operator, and though a
 /// library adds in an order of its own. Endpoints that were there before stay as they are.
 ///
-/// Many ranks meet in rounds: in round k each tells the one 2^k places further on, counted around,
-/// and waits for the one 2^k places back. After the last round each has heard
-/// of all, by way of others, and nobody has gone on before: the same order as if each told all
-/// others, with far fewer commands.
+/// Ranks meet in rounds: in round k each tells the one 2^k places further on, counted around, and
+/// waits for the one 2^k places back. After the last round each has heard of all, by way of others,
+/// and nobody has gone on before: the same order as if each told all others, with far fewer
+/// commands.
 std::vector<Plan> spellOut(llvm::ArrayRef<Plan> plans);
 /// The same without the meeting of all: only who receives waits for who sends, and the other way
 /// round. A library may let a rank go on when its own messages are over, so no more than this

@@ -83,27 +83,8 @@ Reference::Reference(const Fusion &fusion, uint64_t seed, const std::string &fil
 
 Reference::~Reference() = default;
 
-size_t Reference::inputCount() const { return impl_->graph.inputs.size(); }
-size_t Reference::outputCount() const { return impl_->graph.outputs.size(); }
-
-int64_t Reference::inputBytes(size_t index) const {
-  const Tensor &tensor = impl_->input(index);
-  return tensor.placement.localElements() * sizeOf(tensor.dtype);
-}
-
-int64_t Reference::outputBytes(size_t index) const {
-  const Tensor &tensor = impl_->output(index);
-  return tensor.placement.localElements() * sizeOf(tensor.dtype);
-}
-
 void Reference::fillInput(size_t index, int64_t rank, uint32_t iteration, void *data) const {
   impl_->inputs.patterns[index].fill(iteration, rank, impl_->input(index).dtype, data);
-}
-
-void Reference::poisonOutput(size_t index, void *data) const {
-  const Tensor &tensor = impl_->output(index);
-  for (int64_t i = 0; i < tensor.placement.localElements(); ++i)
-    store(tensor.dtype, nanBits(tensor.dtype), data, i);
 }
 
 Status Reference::compare(size_t index, int64_t rank, uint32_t iteration, const void *data) const {

@@ -23,19 +23,11 @@ public:
   Reference(const Fusion &fusion, uint64_t seed, const std::string &fileName = "<input>");
   ~Reference();
 
-  size_t inputCount() const;
-  size_t outputCount() const;
-  /// Bytes of input or output `index` on one rank.
-  int64_t inputBytes(size_t index) const;
-  int64_t outputBytes(size_t index) const;
-
-  /// Writes `rank`'s part of input `index` for `iteration` to `data` (inputBytes).
+  /// Writes `rank`'s part of input `index` for `iteration` to `data`.
   void fillInput(size_t index, int64_t rank, uint32_t iteration, void *data) const;
-  /// Overwrites an output with NaNs, so that what is not written cannot pass.
-  void poisonOutput(size_t index, void *data) const;
 
   /// Compares every element of `rank`'s output `index` with the definition's; in rows that do not
-  /// exist, with the NaNs that were there before. WrongResult names the first difference: "rank 2,
+  /// exist, with the NaNs that the caller has filled the output with (0xff in every byte). WrongResult names the first difference: "rank 2,
   /// iteration 5: %C[3, 17, 0] is 15, expected 12 (3 of 131072 elements differ)". Unsupported, with
   /// the place of a node, if its values are not exact in the element type; and with a wider type,
   /// if all values are exact in that.

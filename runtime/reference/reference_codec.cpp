@@ -11,7 +11,6 @@ namespace {
 struct Format {
   int mantissa, bias;
 
-  uint64_t leadingOne() const { return uint64_t(1) << mantissa; }
   int infinity() const { return 2 * bias + 1; } ///< the exponent of infinities and NaNs
 };
 
@@ -67,15 +66,11 @@ std::optional<uint64_t> encodeExactly(DType dtype, double value) {
   const bool isRounded = (bits & ((uint64_t(1) << dropped) - 1)) != 0;
   if (isRounded || exponent < 1 || exponent >= to.infinity())
     return std::nullopt;
-  return sign | uint64_t(exponent) << to.mantissa | (bits >> dropped & (to.leadingOne() - 1));
+  return sign | uint64_t(exponent) << to.mantissa |
+         (bits >> dropped & ((uint64_t(1) << to.mantissa) - 1));
 }
 
 bool isExact(DType dtype, double value) { return encodeExactly(dtype, value).has_value(); }
-
-uint64_t nanBits(DType dtype) {
-  const Format format = formatOf(dtype);
-  return uint64_t(format.infinity()) << format.mantissa | format.leadingOne() / 2;
-}
 
 void store(DType dtype, uint64_t bits, void *data, int64_t index) {
   char *begin = static_cast<char *>(data);

@@ -17,8 +17,6 @@ int digitsOf(DType dtype);
 std::optional<uint64_t> encodeExactly(DType dtype, double value);
 /// True if `encodeExactly` gives bits.
 bool isExact(DType dtype, double value);
-/// Bits of a quiet NaN.
-uint64_t nanBits(DType dtype);
 
 /// Writes the low bits of `bits` as element `index` of an array of `dtype`.
 void store(DType dtype, uint64_t bits, void *data, int64_t index);

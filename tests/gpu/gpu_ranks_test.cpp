@@ -103,7 +103,8 @@ public:
   Status runOnce(Program &program, Arguments &arguments, uint32_t iteration, bool replays) {
     program.reference->fillInput(0, rank(), iteration, arguments.input(0));
     program.reference->fillInput(1, rank(), iteration, arguments.input(1));
-    program.reference->poisonOutput(0, arguments.output(0));
+    const PlanBuffer &output = plan(program).buffers[plan(program).outputs[0]];
+    std::memset(arguments.output(0), 0xff, static_cast<size_t>(output.bytes)); // NaNs
     arguments.upload();
     RunArguments addresses = arguments.addresses();
     if (replays)

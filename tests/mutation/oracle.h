@@ -13,8 +13,6 @@ class Oracle {
 public:
   virtual ~Oracle() = default;
   virtual void fillInput(size_t index, int64_t rank, uint32_t iteration, void *data) const = 0;
-  /// Overwrites an output with NaNs, so that what is not written cannot pass.
-  virtual void poisonOutput(size_t index, void *data) const = 0;
   virtual Status compare(size_t index, int64_t rank, uint32_t iteration,
                          const void *data) const = 0;
 };

@@ -48,6 +48,8 @@ public:
   void load(uint32_t iteration);
   Values globalOf(size_t input, uint32_t iteration) const;
   std::vector<char> bytesOf(size_t input, int64_t rank, uint32_t iteration) const;
+  /// Bytes of a tensor on one rank.
+  size_t localBytes(const FusionTensor &tensor) const;
   Values &input(size_t index) { return values_[fusion_->inputs()[index]]; }
 
   /// The results of a run with the present inputs. Remembered until forgetGemms().
