@@ -2,7 +2,6 @@
 #pragma once
 
 #include "api/autotune/candidates.h"
-#include "api/autotune/contest.h"
 #include "api/autotune/schedule_choice.h"
 #include "api/autotune/stage_choices.h"
 #include "runtime/progress.h"
@@ -11,9 +10,6 @@
 #include <set>
 
 namespace braid {
-
-/// The candidates as the rules of a contest see them.
-std::vector<PredictedCandidate> predictionsOf(llvm::ArrayRef<JudgedCandidate> candidates);
 
 /// The machine that candidates are predicted for.
 struct PredictedMachine {

@@ -217,15 +217,11 @@ ScheduleChoice Chooser::chooseDefault() {
 Result<ScheduleChoice> Chooser::chooseStage(size_t stage, const CandidateModes &modes,
                                             double seconds) {
   const StageChoices &choices = search_.choices();
-  std::vector<JudgedCandidate> candidates = BRAID_TRY(search_.search(stage, modes));
   ScheduleChoice choice;
-  if (candidates.size() > 1 && options_.timed.value_or(1) > 0) {
-    const TimingLimits limits = limitsFor(options_.timed, choices.count(), seconds);
-    const CandidateTimes timed = BRAID_TRY(runTrials(candidates, limits, timer_));
-    choice.seconds = timed.seconds;
-    choice.finalists = timed.finalists;
-    choice.rounds = timed.rounds;
-  }
+  std::vector<JudgedCandidate> &candidates = choice.candidates;
+  candidates = BRAID_TRY(search_.search(stage, modes));
+  if (candidates.size() > 1 && options_.timed.value_or(1) > 0)
+    BRAID_TRY(runTrials(choice, limitsFor(options_.timed, choices.count(), seconds), timer_));
   // Rank 0's best becomes everyone's.
   std::string best = BRAID_TRY(timer_.fromRankZero(candidates.front().schedule.str()));
   auto chosen = llvm::find_if(
@@ -233,7 +229,6 @@ Result<ScheduleChoice> Chooser::chooseStage(size_t stage, const CandidateModes &
   if (chosen == candidates.end())
     return internalError("rank 0 chose what is no candidate here: {}", best);
   std::rotate(candidates.begin(), chosen, chosen + 1);
-  choice.candidates = std::move(candidates);
   choice.fusion = search_.fusion().name();
   if (choices.areSeveral())
     choice.stage = choices.stage(stage).tensors.front();
