@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import copy
+import itertools
 import socket
 import threading
 import time
@@ -98,8 +99,7 @@ class GroupJob:
         self._job: Optional[Job] = None
         self.on_gpu = device.type == "cuda"
         self.operations: Dict[Any, Any] = {}
-        # The same operations, the one that was called least recently first.
-        self.by_last_call: "collections.OrderedDict[Any, None]" = collections.OrderedDict()
+        self.turns = itertools.count()  # numbers for calls, to tell which came last
         self.sites: Dict[Any, Any] = {}  # the operation of a call that was seen
         self.retired: Dict[Any, Any] = {}  # calls of operations that are gone
         self.preparations: Counter[Any] = collections.Counter()  # of layouts, for calls

@@ -8,7 +8,7 @@ import torch
 
 from braid._errors import InputError
 from braid.torch._group import GroupJob, job_of, place_of
-from braid.torch._kept import find, use
+from braid.torch._kept import find
 from braid.torch._layout import Layout, Rows, Weight, check
 from braid.torch._outputs import Output, outputs_of
 from braid.torch._prepared import Prepared
@@ -118,7 +118,6 @@ def _run(job: GroupJob, site: Site, describe: Callable[[], Call], A: Tensor, Bs:
     prepared, call = known
     if prepared is None:  # on all ranks
         return [output.make(A)[0] for output in call.outputs]
-    use(job, prepared)
     made = [output.make(A) for output in call.outputs]
     prepared.run(job, _laid_out(prepared, call, A, Bs, biases), made)
     return [output for output, _ in made]
