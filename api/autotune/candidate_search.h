@@ -42,7 +42,7 @@ public:
   /// All candidates for the stage, while the others keep what is best so far, which is a candidate,
   /// too. Equal Plans that run in the same way are one candidate. A candidate that cannot be
   /// predicted is left out. If there is none, fails as the first one did.
-  Result<std::vector<JudgedCandidate>> search(size_t stage, const CandidateModes &modes);
+  Result<std::vector<JudgedCandidate>> search(size_t stage, const RunModes &modes);
 
 private:
   Result<Compiled> compile(Source &source, const CompileOptions &options) const;

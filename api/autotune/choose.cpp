@@ -82,7 +82,7 @@ void narrowTransports(ChooseOptions &options) {
 ChooseOptions narrowed(ChooseOptions options, PlanTimer &timer) {
   const PeerMemory &peers = *timer.device().peerMemory();
   options.given.ranks = timer.ranks();
-  narrowModes(options.given.schedule.all, options.launchModes, options.transferModes);
+  narrowModes(options.given.schedule.all, options);
   narrowTransports(options);
   if (options.transports == std::vector{Transport::Messages}) {
     options.transferModes = {TransferMode()};
@@ -119,7 +119,7 @@ private:
   Status meet();
   Result<std::optional<ScheduleChoice>> findKept(const KeptChoices &kept);
   ScheduleChoice chooseDefault();
-  Result<ScheduleChoice> chooseStage(size_t stage, const CandidateModes &modes, double seconds);
+  Result<ScheduleChoice> chooseStage(size_t stage, const RunModes &modes, double seconds);
   Result<ScheduleChoice> chooseStages();
   ScheduleChoice atOnce(const Configurations &schedule, std::string reason,
                         std::string source) const;
@@ -214,8 +214,7 @@ ScheduleChoice Chooser::chooseDefault() {
   return choice;
 }
 
-Result<ScheduleChoice> Chooser::chooseStage(size_t stage, const CandidateModes &modes,
-                                            double seconds) {
+Result<ScheduleChoice> Chooser::chooseStage(size_t stage, const RunModes &modes, double seconds) {
   const StageChoices &choices = search_.choices();
   ScheduleChoice choice;
   std::vector<JudgedCandidate> &candidates = choice.candidates;
@@ -241,7 +240,7 @@ Result<ScheduleChoice> Chooser::chooseStage(size_t stage, const CandidateModes &
 /// The stages are chosen for one after the other, and share the time. Each rank has rank 0's
 /// choice.
 Result<ScheduleChoice> Chooser::chooseStages() {
-  CandidateModes modes{options_.launchModes, options_.transferModes, options_.transports};
+  RunModes modes = options_;
   BRAID_TRY(openMessages(timer_, modes.transports, options_.warn, "no candidate sends messages"));
   BRAID_TRY(model_.find());
   StageChoices &choices = search_.choices();
