@@ -114,8 +114,7 @@ Status CandidateSearch::add(llvm::ArrayRef<Candidate> candidates, size_t stage) 
 }
 
 /// Candidates that differ most come first, then the variants of the best of those.
-Result<std::vector<JudgedCandidate>> CandidateSearch::search(size_t stage,
-                                                             const RunModes &modes) {
+Result<std::vector<JudgedCandidate>> CandidateSearch::search(size_t stage, const RunModes &modes) {
   const CandidateSpace space{choices_.given(stage), modes, choices_.stage(stage)};
   found_.clear();
   seen_.clear();

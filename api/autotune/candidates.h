@@ -20,9 +20,9 @@ struct CandidateSpace {
   const FusionStage &stage;
 };
 
-/// The first trials, of what changes most: every schedule, transport, protocol and number of chunks,
-/// in all transfer and launch modes, with GEMMs on one stream or on several. Lowering refuses those
-/// that do not suit the stage.
+/// The first trials, of what changes most: every schedule, transport, protocol and number of
+/// chunks, in all transfer and launch modes, with GEMMs on one stream or on several. Lowering
+/// refuses those that do not suit the stage.
 std::vector<Candidate> broadCandidates(const CandidateSpace &space);
 
 /// Picks candidates, given in the order of their predictions, whose variants are worth trials: the

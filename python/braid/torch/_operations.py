@@ -102,7 +102,7 @@ Site = Tuple[object, ...]  # all that decides what a call is, as it is given
 
 def _run(job: GroupJob, site: Site, describe: Callable[[], Call], A: Tensor, Bs: Sequence[Tensor],
          biases: Biases) -> List[Tensor]:
-    """The outputs. What was found for a site is kept, since describing takes longer than a run."""
+    """The outputs. Keeps what it finds for a site, since describing takes longer than a run."""
     job.raise_error()
     if job.instead_of_run is not None:
         call = describe()
