@@ -2,6 +2,7 @@
 
 #include "api/autotune/candidate_search.h"
 
+#include "api/autotune/contest.h"
 #include "ir/failure.h"
 #include "lowering/stages/configure_stages.h"
 #include "runtime/simulate/simulator.h"
@@ -85,6 +86,8 @@ void CandidateSearch::lower(llvm::ArrayRef<Candidate> candidates, size_t stage) 
           {.candidate = candidate,
            .schedule = schedule,
            .plans = plans,
+           .commands = plans->front().commands.size(),
+           .family = familyOf(candidate),
            .worstCase = worstCase(candidate, fusion().ranks(), machine_.hasCopyEngines)});
     step.advance();
   }
@@ -106,15 +109,13 @@ Status CandidateSearch::add(llvm::ArrayRef<Candidate> candidates, size_t stage) 
       refusal_ = us.status().annotated(each.schedule.str());
     }
   }
-  found_.clear();
-  for (size_t candidate : orderByPrediction(predictionsOf(predicted)))
-    found_.push_back(std::move(predicted[candidate]));
+  found_ = std::move(predicted);
+  sortByPrediction(found_);
   return Status::ok();
 }
 
 /// Candidates that differ most come first, then the variants of the best of those.
-Result<std::vector<JudgedCandidate>> CandidateSearch::search(size_t stage,
-                                                             const CandidateModes &modes) {
+Result<std::vector<JudgedCandidate>> CandidateSearch::search(size_t stage, const RunModes &modes) {
   const CandidateSpace space{choices_.given(stage), modes, choices_.stage(stage)};
   found_.clear();
   seen_.clear();
@@ -132,14 +133,6 @@ Result<std::vector<JudgedCandidate>> CandidateSearch::search(size_t stage,
     llvm::append_range(variants, variantsOf(each, space));
   BRAID_TRY(add(variants, stage));
   return std::move(found_);
-}
-
-std::vector<PredictedCandidate> predictionsOf(llvm::ArrayRef<JudgedCandidate> candidates) {
-  std::vector<PredictedCandidate> all;
-  for (const JudgedCandidate &each : candidates)
-    all.push_back({each.predictedUs, each.plans->front().commands.size(), familyOf(each.candidate),
-                   each.worstCase});
-  return all;
 }
 
 } // namespace braid

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "api/autotune/candidates.h"
-#include "api/autotune/contest.h"
 #include "api/autotune/schedule_choice.h"
 #include "api/autotune/stage_choices.h"
 #include "runtime/progress.h"
@@ -11,9 +10,6 @@
 #include <set>
 
 namespace braid {
-
-/// The candidates as the rules of a contest see them.
-std::vector<PredictedCandidate> predictionsOf(llvm::ArrayRef<JudgedCandidate> candidates);
 
 /// The machine that candidates are predicted for.
 struct PredictedMachine {
@@ -46,7 +42,7 @@ public:
   /// All candidates for the stage, while the others keep what is best so far, which is a candidate,
   /// too. Equal Plans that run in the same way are one candidate. A candidate that cannot be
   /// predicted is left out. If there is none, fails as the first one did.
-  Result<std::vector<JudgedCandidate>> search(size_t stage, const CandidateModes &modes);
+  Result<std::vector<JudgedCandidate>> search(size_t stage, const RunModes &modes);
 
 private:
   Result<Compiled> compile(Source &source, const CompileOptions &options) const;

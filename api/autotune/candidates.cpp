@@ -52,32 +52,13 @@ bool takesBlocksInTurn(const Candidate &candidate) {
          candidate.granularity() == Granularity::Chunk && candidate.transfers() == Transfers::Pairs;
 }
 
-/// True if a reduction may have this schedule. A step of a reduction computes what it sends, so
-/// only the transfers of one whole GEMM are posted at once. A ring adds in another order, and on
-/// more than two ranks it rounds at each of them: the user has to ask for that.
-bool canReduce(const Candidate &candidate, const CandidateSpace &space) {
-  const bool isRingAsked = space.given.get(Knob::Order) == int64_t(Order::Ring) ||
-                           space.given.get(Knob::Sums) == int64_t(Sums::Gemm);
-  const bool hasRows = space.stage.rowsInTwoShots.value_or(1) > 0;
-  const bool isOrdered =
-      candidate.order() == Order::Shift || isHierarchical(candidate) ||
-      (candidate.order() == Order::Ring && (isRingAsked || (space.stage.gemmsMayAdd && hasRows)));
-  return isOrdered && !isGeometric(candidate) &&
-         (candidate.posting() == Posting::Each || multipliesWhole(candidate));
-}
-
-/// True if the stage may have this schedule. `hierarchical` needs several hosts of several ranks;
-/// a user who asks for it without them gets the reason when it is lowered. Only collectives bring
-/// slices.
-bool isPossible(const Candidate &candidate, const CandidateSpace &space) {
-  const FusionStage &stage = space.stage;
-  if (isHierarchical(candidate) && !stage.hasHosts &&
-      space.given.get(Knob::Order) != int64_t(Order::Hierarchical))
-    return false;
-  if (stage.gathersSlices && candidate.transfers() != Transfers::Collective &&
-      !space.given.get(Knob::Transfers))
-    return false;
-  return !stage.isReduction || canReduce(candidate, space);
+/// False for a ring that adds in another order. On more than two ranks it also rounds at each of
+/// them, so the user has to ask for it, unless GEMMs add what a single peer sends.
+bool keepsSums(const Candidate &candidate, const CandidateSpace &space) {
+  const bool isAsked = space.given.get(Knob::Order) == int64_t(Order::Ring) ||
+                       space.given.get(Knob::Sums) == int64_t(Sums::Gemm);
+  return candidate.order() != Order::Ring || !space.stage.isReduction || isAsked ||
+         space.stage.gemmsMayAdd;
 }
 
 Values transports(const Candidate &, const CandidateSpace &space) {
@@ -87,12 +68,8 @@ Values transports(const Candidate &, const CandidateSpace &space) {
   return all;
 }
 
-Values reductions(const Candidate &candidate, const CandidateSpace &space) {
-  const bool hasRows = space.stage.rowsInTwoShots.value_or(0) > 0;
-  const bool passesOn = isHierarchical(candidate) || candidate.order() == Order::Ring;
-  if (passesOn && hasRows)
-    return {int64_t(Reduction::TwoShot)};
-  return candidate.transfers() != Transfers::Collective && hasRows
+Values reductions(const Candidate &, const CandidateSpace &space) {
+  return space.stage.rowsInTwoShots
              ? Values{int64_t(Reduction::OneShot), int64_t(Reduction::TwoShot)}
              : Values{int64_t(Reduction::OneShot)};
 }
@@ -130,22 +107,13 @@ Values streamCounts(const Candidate &candidate, const CandidateSpace &space) {
   return others > 0 ? Values{others + 1, others + 2} : Values{*rowOf(Knob::Streams).fallback};
 }
 
-Values protocols(const Candidate &candidate, const CandidateSpace &space) {
-  const FusionStage &stage = space.stage;
-  if (stage.isReduction && !stage.isOnOneHost && !isHierarchical(candidate))
-    return {int64_t(Protocol::Get)};
-  return transportOf(candidate, space) == Transport::Messages ||
-                 candidate.transfers() != Transfers::Pairs
-             ? Values{int64_t(Protocol::Get)}
-             : Values{int64_t(Protocol::Get), int64_t(Protocol::Put)};
+Values protocols(const Candidate &, const CandidateSpace &) {
+  return {int64_t(Protocol::Get), int64_t(Protocol::Put)};
 }
 
 /// If all transfers of a shot are posted at once, a kernel may push the sums that it computes.
-Values secondShots(const Candidate &candidate, const CandidateSpace &space) {
-  const bool isPulled = candidate.protocol() == Protocol::Get &&
-                        transportOf(candidate, space) != Transport::Messages &&
-                        space.stage.isOnOneHost;
-  return hasTwoShots(candidate) && candidate.posting() == Posting::All && isPulled
+Values secondShots(const Candidate &candidate, const CandidateSpace &) {
+  return hasTwoShots(candidate) && candidate.posting() == Posting::All
              ? Values{int64_t(SecondShot::Same), int64_t(SecondShot::Put)}
              : Values{int64_t(SecondShot::Same)};
 }
@@ -154,34 +122,20 @@ int64_t rowsOfStep(const Candidate &candidate, const FusionStage &stage) {
   return hasTwoShots(candidate) ? *stage.rowsInTwoShots : stage.rows;
 }
 
-/// One shot of an all-reduce adds the partial results that it sends here, too, so they stay local.
 /// If GEMMs add, storing at peers leaves nothing but GEMMs, whatever the number of rows.
 Values partials(const Candidate &candidate, const CandidateSpace &space) {
-  const FusionStage &stage = space.stage;
-  const bool isScattered = stage.isReduction && (!stage.rowsInTwoShots || hasTwoShots(candidate));
-  const bool isOfFew = takesBlocksInTurn(candidate) && candidate.placement() == Placement::Each &&
-                       rowsOfStep(candidate, stage) <= kMostRowsAtPeers;
-  const bool isPushed =
-      candidate.protocol() == Protocol::Put && (isOfFew || candidate.sums() == Sums::Gemm);
-  const bool staysInHosts = stage.isOnOneHost || isHierarchical(candidate);
-  return isScattered && isPushed && staysInHosts
+  const bool isWorthIt =
+      candidate.sums() == Sums::Gemm || rowsOfStep(candidate, space.stage) <= kMostRowsAtPeers;
+  return space.stage.isReduction && isWorthIt
              ? Values{int64_t(Partials::Local), int64_t(Partials::Peer)}
              : Values{int64_t(Partials::Local)};
-}
-
-/// True if blocks can be cut into `chunks`. A collective needs chunks of equal size, and without
-/// slices a block arrives as a whole.
-bool canCut(const Candidate &candidate, const FusionStage &stage, int64_t chunks) {
-  return candidate.transfers() == Transfers::Pairs ||
-         (stage.isReduction && stage.rows % chunks == 0);
 }
 
 /// The numbers of chunks of a block whose GEMMs have enough rows.
 Values chunkCounts(const Candidate &candidate, const CandidateSpace &space) {
   Values counts = {1};
   for (int64_t each : {2, 4, 8})
-    if (!multipliesWhole(candidate) && canCut(candidate, space.stage, each) &&
-        rowsOfStep(candidate, space.stage) / each >= kLeastRows)
+    if (!multipliesWhole(candidate) && rowsOfStep(candidate, space.stage) / each >= kLeastRows)
       counts.push_back(each);
   return counts;
 }
@@ -260,12 +214,11 @@ std::vector<TransferMode> transferModesOf(llvm::function_ref<bool(TransferMode)>
   return all;
 }
 
-void narrowModes(const Configuration &given, std::vector<LaunchMode> &launchModes,
-                 std::vector<TransferMode> &transferModes) {
+void narrowModes(const Configuration &given, RunModes &modes) {
   if (given.get(Knob::Launch))
-    launchModes = {launchModeOf(given)};
+    modes.launchModes = {launchModeOf(given)};
   if (!transferModeOf(given).movesAs(TransferMode()))
-    transferModes = {transferModeOf(given)};
+    modes.transferModes = {transferModeOf(given)};
 }
 
 double worstCase(const Candidate &candidate, int64_t ranks, bool hasCopyEngines) {
@@ -279,7 +232,7 @@ std::vector<Candidate> broadCandidates(const CandidateSpace &space) {
   std::vector<Candidate> all;
   for (const Preset &preset : presets()) {
     const Candidate each = space.given.over(preset.fields);
-    if (!llvm::is_contained(all, each) && isPossible(each, space))
+    if (!llvm::is_contained(all, each) && keepsSums(each, space))
       all.push_back(each);
   }
   for (const Variation &variation : kFirstVariations)

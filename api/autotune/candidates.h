@@ -2,36 +2,27 @@
 #pragma once
 
 #include "api/autotune/candidate.h"
+#include "api/calibrate/calibrate.h"
 #include "lowering/stages/fusion_stages.h"
-#include "runtime/execute/peer_memory.h"
 
 namespace braid {
-
-/// The ways to run that candidates may take.
-struct CandidateModes {
-  std::vector<LaunchMode> launchModes;
-  std::vector<TransferMode> transferModes;
-  /// The first is that of candidates that do not say it.
-  std::vector<Transport> transports{Transport::PeerMemory};
-};
 
 /// The available transfer modes, the default first.
 std::vector<TransferMode> transferModesOf(llvm::function_ref<bool(TransferMode)> isThere);
 
 /// Removes modes that contradict the given ones.
-void narrowModes(const Configuration &given, std::vector<LaunchMode> &launchModes,
-                 std::vector<TransferMode> &transferModes);
+void narrowModes(const Configuration &given, RunModes &modes);
 
 /// The values from which candidates for a stage are made. All outlive this.
 struct CandidateSpace {
   const Configuration &given; ///< not varied
-  const CandidateModes &modes;
+  const RunModes &modes;
   const FusionStage &stage;
 };
 
-/// The first trials, of what changes most: every schedule that the stage's direction allows,
-/// transport, protocol and number of chunks, in all transfer and launch modes, with GEMMs on one
-/// stream or on several.
+/// The first trials, of what changes most: every schedule, transport, protocol and number of
+/// chunks, in all transfer and launch modes, with GEMMs on one stream or on several. Lowering
+/// refuses those that do not suit the stage.
 std::vector<Candidate> broadCandidates(const CandidateSpace &space);
 
 /// Picks candidates, given in the order of their predictions, whose variants are worth trials: the

@@ -82,7 +82,7 @@ void narrowTransports(ChooseOptions &options) {
 ChooseOptions narrowed(ChooseOptions options, PlanTimer &timer) {
   const PeerMemory &peers = *timer.device().peerMemory();
   options.given.ranks = timer.ranks();
-  narrowModes(options.given.schedule.all, options.launchModes, options.transferModes);
+  narrowModes(options.given.schedule.all, options);
   narrowTransports(options);
   if (options.transports == std::vector{Transport::Messages}) {
     options.transferModes = {TransferMode()};
@@ -119,7 +119,7 @@ private:
   Status meet();
   Result<std::optional<ScheduleChoice>> findKept(const KeptChoices &kept);
   ScheduleChoice chooseDefault();
-  Result<ScheduleChoice> chooseStage(size_t stage, const CandidateModes &modes, double seconds);
+  Result<ScheduleChoice> chooseStage(size_t stage, const RunModes &modes, double seconds);
   Result<ScheduleChoice> chooseStages();
   ScheduleChoice atOnce(const Configurations &schedule, std::string reason,
                         std::string source) const;
@@ -214,18 +214,13 @@ ScheduleChoice Chooser::chooseDefault() {
   return choice;
 }
 
-Result<ScheduleChoice> Chooser::chooseStage(size_t stage, const CandidateModes &modes,
-                                            double seconds) {
+Result<ScheduleChoice> Chooser::chooseStage(size_t stage, const RunModes &modes, double seconds) {
   const StageChoices &choices = search_.choices();
-  std::vector<JudgedCandidate> candidates = BRAID_TRY(search_.search(stage, modes));
   ScheduleChoice choice;
-  if (candidates.size() > 1 && options_.timed.value_or(1) > 0) {
-    const TimingLimits limits = limitsFor(options_.timed, choices.count(), seconds);
-    const CandidateTimes timed = BRAID_TRY(runTrials(candidates, limits, timer_));
-    choice.seconds = timed.seconds;
-    choice.finalists = timed.finalists;
-    choice.rounds = timed.rounds;
-  }
+  std::vector<JudgedCandidate> &candidates = choice.candidates;
+  candidates = BRAID_TRY(search_.search(stage, modes));
+  if (candidates.size() > 1 && options_.timed.value_or(1) > 0)
+    BRAID_TRY(runTrials(choice, limitsFor(options_.timed, choices.count(), seconds), timer_));
   // Rank 0's best becomes everyone's.
   std::string best = BRAID_TRY(timer_.fromRankZero(candidates.front().schedule.str()));
   auto chosen = llvm::find_if(
@@ -233,7 +228,6 @@ Result<ScheduleChoice> Chooser::chooseStage(size_t stage, const CandidateModes &
   if (chosen == candidates.end())
     return internalError("rank 0 chose what is no candidate here: {}", best);
   std::rotate(candidates.begin(), chosen, chosen + 1);
-  choice.candidates = std::move(candidates);
   choice.fusion = search_.fusion().name();
   if (choices.areSeveral())
     choice.stage = choices.stage(stage).tensors.front();
@@ -246,7 +240,7 @@ Result<ScheduleChoice> Chooser::chooseStage(size_t stage, const CandidateModes &
 /// The stages are chosen for one after the other, and share the time. Each rank has rank 0's
 /// choice.
 Result<ScheduleChoice> Chooser::chooseStages() {
-  CandidateModes modes{options_.launchModes, options_.transferModes, options_.transports};
+  RunModes modes = options_;
   BRAID_TRY(openMessages(timer_, modes.transports, options_.warn, "no candidate sends messages"));
   BRAID_TRY(model_.find());
   StageChoices &choices = search_.choices();

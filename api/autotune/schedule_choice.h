@@ -18,13 +18,18 @@ struct JudgedCandidate {
   /// a choice without a search.
   std::shared_ptr<const std::vector<Plan>> plans = nullptr;
   double predictedUs = 0;              ///< predicted time of a run in a burst
+  size_t commands = 0;                 ///< commands of a rank in a run: the fewer, the simpler
+  std::string family = {};             ///< see familyOf()
+  double worstCase = 1;                ///< see worstCase() in candidates.h
   std::optional<double> singleUs = {}; ///< measured of a run alone, if it was timed
-  std::optional<double> burstUs = {};  ///< measured of what is predicted; what counts
-  double worstCase = 1;                ///< times these two, in other runs (candidates.h)
+  std::optional<double> burstUs = {};  ///< measured of what is predicted
+
+  /// The measured time that decides.
+  double countedUs() const { return *burstUs * worstCase; }
 };
 
 struct ScheduleChoice {
-  /// The chosen one first; then the others that were timed, in the order of CandidateTimes; then
+  /// The chosen one first; then the others that were timed, in the order of timeCandidates(); then
   /// all others, the best predicted first. Times are multiplied by worstCase before they are
   /// compared.
   std::vector<JudgedCandidate> candidates;

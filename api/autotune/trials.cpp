@@ -2,11 +2,8 @@
 
 #include "api/autotune/trials.h"
 
-#include "api/autotune/candidate_search.h"
 #include "api/timing/seconds_since.h"
 #include "ir/failure.h"
-
-#include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
 #include <map>
@@ -15,71 +12,61 @@ namespace braid {
 namespace {
 
 /// Every call is collective, and each rank gets the same answers, so all time the same candidates.
-class Trials {
+class Trials : public CandidateTimer {
 public:
-  Trials(std::vector<JudgedCandidate> &candidates, PlanTimer &timer)
-      : candidates_(candidates), timer_(timer) {}
+  explicit Trials(PlanTimer &timer) : timer_(timer) {}
 
-  TimingActions actions();
+  Result<double> trial(JudgedCandidate &candidate) override;
+  Result<double> turn(const JudgedCandidate &candidate) override;
+  Result<double> seconds() override { return timer_.numberFromRankZero(secondsSince(start_)); }
 
 private:
-  Result<TimedPlan *> ready(size_t candidate);
-  double warmUpTimeOf(size_t candidate) const;
-  void keepFastest();
-  Result<double> tryOut(size_t candidate);
-  Result<double> takeTurn(size_t candidate);
+  Result<TimedPlan *> ready(const JudgedCandidate &candidate);
+  Result<double> tryOut(JudgedCandidate &candidate);
+  Result<double> takeTurn(const JudgedCandidate &candidate);
+  double warmUpTimeOf(const JudgedCandidate &candidate) const {
+    return timer_.warmUpTimeUs(candidate.plans->front().matmuls);
+  }
 
-  std::vector<JudgedCandidate> &candidates_;
   PlanTimer &timer_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  std::map<size_t, TimedPlan> ready_; ///< candidates that may be timed again
-  std::map<size_t, double> trials_;   ///< the counted time of each first trial
+  std::map<const JudgedCandidate *, TimedPlan> ready_; ///< candidates that may be timed again
+  bool isFirst_ = true;
 };
 
-/// Prepares a candidate, if it is not prepared. Collective.
-Result<TimedPlan *> Trials::ready(size_t candidate) {
-  if (auto found = ready_.find(candidate); found != ready_.end())
-    return &found->second;
-  const JudgedCandidate &lowered = candidates_[candidate];
-  TimedPlan made = BRAID_TRY(timer_.makeReady(*lowered.plans, launchModeOf(lowered.candidate),
-                                              transferModeOf(lowered.candidate)));
-  return &ready_.emplace(candidate, std::move(made)).first->second;
-}
-
-double Trials::warmUpTimeOf(size_t candidate) const {
-  return timer_.warmUpTimeUs(candidates_[candidate].plans->front().matmuls);
-}
-
-/// A prepared candidate may hold gigabytes, and only the fastest are timed again.
-void Trials::keepFastest() {
+/// Prepares a candidate, if it is not prepared. Collective. A prepared candidate may hold
+/// gigabytes, and only the fastest are timed again, so the slowest of many is dropped.
+Result<TimedPlan *> Trials::ready(const JudgedCandidate &candidate) {
   constexpr size_t kMost = 2 * kMostFinalists;
-  auto isFaster = [this](const auto &a, const auto &b) {
-    return trials_.at(a.first) < trials_.at(b.first);
+  if (auto found = ready_.find(&candidate); found != ready_.end())
+    return &found->second;
+  auto isFaster = [](const auto &a, const auto &b) {
+    return a.first->countedUs() < b.first->countedUs();
   };
-  if (ready_.size() > kMost)
+  if (ready_.size() == kMost)
     ready_.erase(std::max_element(ready_.begin(), ready_.end(), isFaster));
+  TimedPlan made = BRAID_TRY(timer_.makeReady(*candidate.plans, launchModeOf(candidate.candidate),
+                                              transferModeOf(candidate.candidate)));
+  return &ready_.emplace(&candidate, std::move(made)).first->second;
 }
 
 /// Times a few single runs, which show how wrong the prediction was, then short bursts. In a burst
 /// of five, a fifth remains of the time that a single run takes longer.
-Result<double> Trials::tryOut(size_t candidate) {
-  // All but the first follow another one that draws as much power.
-  const double share = trials_.empty() ? 1 : 0.3;
+Result<double> Trials::tryOut(JudgedCandidate &candidate) {
   TimedPlan *plan = BRAID_TRY(ready(candidate));
-  const double warmUpUs = share * warmUpTimeOf(candidate);
-  const RunTime single = BRAID_TRY(
-      timer_.time(*plan, {.least = 1, .most = 3, .budgetUs = 10000, .warmUpUs = warmUpUs}));
-  const double us = BRAID_TRY(timer_.timeBursts(*plan, single.us, {.runs = 5, .bursts = 3}));
-  candidates_[candidate].singleUs = single.us;
-  trials_[candidate] = us * candidates_[candidate].worstCase;
-  keepFastest();
-  return us;
+  // All but the first follow another one that draws as much power.
+  const double share = std::exchange(isFirst_, false) ? 1 : 0.3;
+  const RunTime single = BRAID_TRY(timer_.time(
+      *plan,
+      {.least = 1, .most = 3, .budgetUs = 10000, .warmUpUs = share * warmUpTimeOf(candidate)}));
+  candidate.singleUs = single.us;
+  return timer_.timeBursts(*plan, single.us, {.runs = 5, .bursts = 3});
 }
 
 /// Times one long burst, in which hardly anything remains of the time that a single run takes
 /// longer. In short turns, all candidates would have the clocks that the one with the highest power
 /// leaves to them.
-Result<double> Trials::takeTurn(size_t candidate) {
+Result<double> Trials::takeTurn(const JudgedCandidate &candidate) {
   TimedPlan *plan = BRAID_TRY(ready(candidate));
   const double us = BRAID_TRY(timer_.warmUpRuns(*plan, {.warmUp = 1}));
   const double warmUpUs = warmUpTimeOf(candidate);
@@ -88,33 +75,21 @@ Result<double> Trials::takeTurn(size_t candidate) {
       {.runs = 40, .bursts = 1, .budgetUs = std::max(8e3, 0.4 * warmUpUs), .warmUpUs = warmUpUs});
 }
 
-TimingActions Trials::actions() {
-  auto named = [this](size_t candidate, Result<double> us) {
-    return us ? us : us.status().annotated(candidates_[candidate].schedule.str());
-  };
-  return {.trial = [=, this](size_t candidate) { return named(candidate, tryOut(candidate)); },
-          .turn = [=, this](size_t candidate) { return named(candidate, takeTurn(candidate)); },
-          .seconds = [this] { return timer_.numberFromRankZero(secondsSince(start_)); }};
+Result<double> Trials::trial(JudgedCandidate &candidate) {
+  Result<double> us = tryOut(candidate);
+  return us ? us : us.status().annotated(candidate.schedule.str());
+}
+
+Result<double> Trials::turn(const JudgedCandidate &candidate) {
+  Result<double> us = takeTurn(candidate);
+  return us ? us : us.status().annotated(candidate.schedule.str());
 }
 
 } // namespace
 
-Result<CandidateTimes> runTrials(std::vector<JudgedCandidate> &candidates,
-                                 const TimingLimits &limits, PlanTimer &timer) {
-  Trials trials(candidates, timer);
-  Result<CandidateTimes> timed =
-      timeCandidates(predictionsOf(candidates), limits, trials.actions());
-  if (!timed)
-    return timed;
-  std::vector<JudgedCandidate> ordered;
-  for (const CandidateTime &each : timed->times) {
-    candidates[each.candidate].burstUs = each.us;
-    ordered.push_back(candidates[each.candidate]);
-  }
-  llvm::copy_if(candidates, std::back_inserter(ordered),
-                [](const JudgedCandidate &each) { return !each.burstUs; });
-  candidates = std::move(ordered);
-  return timed;
+Status runTrials(ScheduleChoice &choice, const TimingLimits &limits, PlanTimer &timer) {
+  Trials trials(timer);
+  return timeCandidates(choice, limits, trials);
 }
 
 } // namespace braid

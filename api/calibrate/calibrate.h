@@ -25,16 +25,18 @@ namespace braid {
 /// The least that a clock can tell from nothing.
 constexpr double kLeastUs = 0.01;
 
-struct CalibrationOptions {
-  /// The launch modes to measure, at least one; the backend has all of them. The last one is used
-  /// for GEMMs.
+/// The ways to run that are measured or tried.
+struct RunModes {
+  /// At least one; the backend has all of them. The last one is used for GEMMs.
   std::vector<LaunchMode> launchModes{LaunchMode::Eager};
-  /// The transfer modes to measure, which the device offers. The first one is used for GEMMs and
-  /// messages.
+  /// The device offers them. The first one is used for GEMMs and messages.
   std::vector<TransferMode> transferModes = {};
-  /// The transports to measure, at least one. Without peers' memory, signals and copies to and from
-  /// peers cost nothing.
+  /// At least one. The first is that of candidates that name none. Without peers' memory, signals
+  /// and copies to and from peers cost nothing.
   std::vector<Transport> transports{Transport::PeerMemory};
+};
+
+struct CalibrationOptions : RunModes {
   ProgressFn progress = {}; ///< hears of it on this rank
 };
 

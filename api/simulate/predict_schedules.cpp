@@ -9,8 +9,8 @@ namespace braid {
 namespace {
 
 /// The modes that the model knows and `given` allows.
-CandidateModes modesOf(const CostModel &model, const Configuration &given) {
-  CandidateModes modes;
+RunModes modesOf(const CostModel &model, const Configuration &given) {
+  RunModes modes{.launchModes = {}};
   for (const OperationCosts &costs : model.operations)
     if (!llvm::is_contained(modes.launchModes, costs.launchMode))
       modes.launchModes.push_back(costs.launchMode);
@@ -18,7 +18,7 @@ CandidateModes modesOf(const CostModel &model, const Configuration &given) {
     return llvm::any_of(modes.launchModes,
                         [&](LaunchMode launch) { return model.find(launch, mode); });
   });
-  narrowModes(given, modes.launchModes, modes.transferModes);
+  narrowModes(given, modes);
   return modes;
 }
 

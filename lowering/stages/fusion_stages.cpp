@@ -31,10 +31,8 @@ std::vector<FusionStage> stagesOf(const Fusion &fusion, Diagnostics &diags) {
   for (const Stage &stage : state.stages) {
     if (stage.kind == StageKind::Straight)
       continue;
-    const bool hasHosts = stage.moves() && !stage.gathersSlices && stage.ranksPerHost > 1 &&
-                          stage.ranksPerHost < fusion.ranks();
     stages.push_back({stage.tensors(), stage.isReduction(), stage.rows,
-                      rowsInTwoShots(fusion, stage), stage.moves(), stage.gathersSlices, hasHosts,
+                      rowsInTwoShots(fusion, stage), stage.moves(),
                       fusion.ranksPerHost() == fusion.ranks(), gemmsMayAdd(stage)});
   }
   return stages;

@@ -18,10 +18,7 @@ struct FusionStage {
   int64_t rows = 0;
   /// All-reduces only: `rows` for the two-shot reduction.
   std::optional<int64_t> rowsInTwoShots = {};
-  bool moves = false;         ///< true if the stage communicates
-  bool gathersSlices = false; ///< true if a collective gathers a slice of every device's block
-  /// true if there are several hosts with several ranks each, which can forward blocks
-  bool hasHosts = false;
+  bool moves = false; ///< true if the stage communicates
   bool isOnOneHost = true;
   /// Reductions only: true if sums=gemm is possible, in which case intermediate sums are not
   /// rounded. An all-reduce also needs reduction=two-shot for that.

@@ -6,7 +6,7 @@ import sys
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 from braid._errors import InputError
-from braid._program import DTYPES, TensorSpec
+from braid._program import TensorSpec
 
 # Devices as DLPack numbers them: those that an order of streams is for, and where the host reads.
 _CUDA, _CUDA_MANAGED = 2, 13
@@ -123,15 +123,16 @@ def view(array: Any, what: str, stream: Optional[int] = None) -> Array:
 
 
 def check(array: Array, spec: TensorSpec, what: str, is_on_host: bool) -> None:
-    """InputError if it is not as the program wants it, beyond what the library says itself."""
+    """InputError if it is not as the program wants it."""
     if is_on_host and array.device:
         raise InputError(f"{what} %{spec.name}: expected an array in memory of the host, got one "
                          f"on {array.device}")
     if what == "output" and not array.is_writable:
         raise InputError(f"{what} %{spec.name}: expected an array that can be written, got a "
                          "read-only one")
-    if array.dtype not in DTYPES:
-        raise InputError(f"{what} %{spec.name}: expected {spec.dtype}, got {array.dtype}")
+    if array.dtype != spec.dtype or array.shape != spec.shape:
+        raise InputError(f"{what} %{spec.name}: expected {spec.dtype}{list(spec.shape)}, got "
+                         f"{array.dtype}{list(array.shape)}")
     if not array.is_contiguous:
         raise InputError(f"{what} %{spec.name}: expected a contiguous array, row-major, got one "
                          "with other strides")

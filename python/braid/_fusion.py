@@ -21,14 +21,18 @@ from braid._errors import InputError
 Number = Union[int, "Extent"]
 
 
-class Extent:
-    """A number, a parameter, or an expression of them; `/` is the text's, which has to be exact."""
+class Axis:
+    """An axis of a tensor, as a text has it."""
 
     def __init__(self, text: str) -> None:
         self.text = text
 
     def __str__(self) -> str:
         return self.text
+
+
+class Extent(Axis):
+    """A number, a parameter, or an expression of them; `/` is the text's, which has to be exact."""
 
     def __repr__(self) -> str:
         return f"Extent({self.text!r})"
@@ -62,17 +66,7 @@ class Extent:
         return self._join("/", other, True)
 
 
-class Axis:
-    """An axis that does not lie whole on every rank, or is produced slice by slice."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def __str__(self) -> str:
-        return self.text
-
-
-AxisLike = Union[Number, Axis]
+AxisLike = Union[int, Axis]
 
 
 def ceil(a: Number, b: Number) -> Extent:

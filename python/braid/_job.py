@@ -13,13 +13,6 @@ from braid._program import DTYPES, Program, Request, TensorSpec
 
 _run = _library.fast("session_run")
 _replay = _library.fast("session_replay")
-_DTYPE_NUMBERS = {name: number for number, name in enumerate(DTYPES)}
-
-
-def _describe(tensor: Any, dtype: str, shape: Any) -> None:
-    """Writes all but the address. `shape` is an array of C's that outlives the tensor's use."""
-    tensor.dtype, tensor.axes = _DTYPE_NUMBERS[dtype], len(shape)
-    tensor.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
 
 
 def _numbers(name: str, address: int, *kinds: Any) -> List[int]:
@@ -320,7 +313,11 @@ class Operation(_library.Unique):
         self._specs = program.inputs + program.outputs
         self._shapes = [(ctypes.c_int64 * len(spec.shape))(*spec.shape) for spec in self._specs]
         self._tensors = (_library.Tensor * (len(self._specs) * job.hosted))()
-        self._describe()
+        for index, tensor in enumerate(self._tensors):  # all but addresses
+            spec = self._specs[index % len(self._specs)]
+            tensor.dtype, tensor.axes = DTYPES.index(spec.dtype), len(spec.shape)
+            tensor.shape = ctypes.cast(self._shapes[index % len(self._specs)],
+                                       ctypes.POINTER(ctypes.c_int64))
         self._captured: List[Any] = []  # what runs in graphs of the caller's use
         self._recorded: Any = None  # what replays use
         self._is_on_host = job.backend in ("cpu", "null")
@@ -422,14 +419,6 @@ class Operation(_library.Unique):
         else:
             _replay(self._handle.address, stream)
 
-    def _describe(self) -> None:
-        """All but the addresses, as the program wants them."""
-        for index, tensor in enumerate(self._tensors):
-            spec = self._specs[index % len(self._specs)]
-            shape = self._shapes[index % len(self._specs)]
-            _describe(tensor, spec.dtype, shape)
-        self._is_described = True
-
     def _results(self, outputs: Sequence[Sequence[Any]]) -> Any:
         results = tuple(column if self.job.hosted > 1 else column[0] for column in outputs)
         return results if len(results) > 1 else results[0]
@@ -437,8 +426,6 @@ class Operation(_library.Unique):
     def _bind(self, columns: Sequence[Sequence[Any]], out: Any,
               stream: Optional[int] = None) -> Tuple[List[Sequence[Any]], List[Any]]:
         """Writes down all tensors: the outputs, and what has to live as long as the run."""
-        if not self._is_described:
-            self._describe()
         owners = self._fill(columns, self.program.inputs, "input", 0, stream)
         if out is None:
             outputs: List[Sequence[Any]] = [
@@ -480,18 +467,6 @@ class Operation(_library.Unique):
             for rank, given in enumerate(column):
                 array = _arrays.view(given, f"{what} %{spec.name}", stream)
                 _arrays.check(array, spec, what, self._is_on_host)
-                tensor = self._tensors[rank * len(self._specs) + first + index]
-                tensor.data = array.address
+                self._tensors[rank * len(self._specs) + first + index].data = array.address
                 owners.append(array.owner)
-                if array.shape != spec.shape or array.dtype != spec.dtype:
-                    owners.append(self._misfit(tensor, array))
         return owners
-
-    def _misfit(self, tensor: Any, array: _arrays.Array) -> Any:
-        """Says of a tensor what it is, for the library to refuse it."""
-        self._is_described = False
-        shape = (ctypes.c_int64 * len(array.shape))(*array.shape)
-        _describe(tensor, array.dtype, shape)
-        return shape
-
-

@@ -13,6 +13,7 @@
 #include "tests/support/local_mesh.h"
 #include "tests/support/message_cluster.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <fmt/format.h>
@@ -98,18 +99,53 @@ std::vector<Result<ScheduleChoice>> chooseOnRanks(int64_t ranks, const std::stri
 
 const std::vector<Transport> kBoth = {Transport::PeerMemory, Transport::Messages};
 
-/// The first candidates of a stage, issued eagerly in the device's transfer mode.
-std::vector<Candidate> firstFor(const FusionStage &stage, const Configuration &given = {},
+std::string gatherOf(int64_t rows) {
+  return fmt::format("fusion @gather(D = 4) {{\n"
+                     "  mesh [0 .. D)\n"
+                     "  %A = input f32[DIDx{{D}}, {0}, 16]\n"
+                     "  %B = input f32[16, 8]\n"
+                     "  %C = matmul %A, %B : f32[Stream{{D}}, {0}, 8]\n"
+                     "  output %C\n}}\n",
+                     rows);
+}
+
+/// `outer` of the result: "DIDx{D}" for a reduce-scatter, "D" for an all-reduce.
+std::string reductionOf(const char *outer, int64_t rows) {
+  return fmt::format("fusion @reduction(D = 4) {{\n"
+                     "  mesh [0 .. D)\n"
+                     "  %A = input f32[D, {0}, DIDx{{D}}, 16]\n"
+                     "  %B = input f32[DIDx{{D}}, 16, 8]\n"
+                     "  %C = matmul %A, %B : f32[{1}, {0}, 8]\n"
+                     "  output %C\n}}\n",
+                     rows, outer);
+}
+
+std::string scatterOf(int64_t rows) { return reductionOf("DIDx{D}", rows); }
+std::string allReduceOf(int64_t rows) { return reductionOf("D", rows); }
+
+/// The first candidates for a fusion of one stage that lowering does not refuse, issued eagerly in
+/// the device's transfer mode.
+std::vector<Candidate> firstFor(const std::string &text, const Configuration &given = {},
                                 std::vector<Transport> transports = {Transport::PeerMemory},
                                 std::vector<TransferMode> modes = {TransferMode()}) {
-  return broadCandidates({given, {{LaunchMode::Eager}, modes, transports}, stage});
+  const std::unique_ptr<Source> source = parseSource("t.braid", text);
+  const Result<Compiled> compiled = compile(*source, {});
+  EXPECT_TRUE(compiled) << source->diags.str();
+  const std::vector<FusionStage> stages = stagesOf(*compiled->fusion, source->diags);
+  EXPECT_EQ(stages.size(), 1u);
+  const RunModes all{{LaunchMode::Eager}, std::move(modes), std::move(transports)};
+  std::vector<Candidate> candidates = broadCandidates({given, all, stages.front()});
+  llvm::erase_if(candidates, [&](const Candidate &each) {
+    return !compile(*parseSource("t.braid", text), {.schedule = {each}});
+  });
+  return candidates;
 }
 
 /// Two of three streams are for transfers, so that GEMMs follow one another.
 TEST(Candidate, HasGemmsOnOneStreamAndOnTwo) {
   auto streamsOf = [&](const char *schedule, const Configuration &given = {}) {
     std::set<int64_t> streams;
-    for (const Candidate &each : firstFor({{"C"}, /*isReduction=*/false, 1024}, given))
+    for (const Candidate &each : firstFor(gatherOf(1024), given))
       if ((each.str() + ";").starts_with(std::string(schedule) + ";") &&
           each.placement() == of(schedule).placement())
         streams.insert(each.streams());
@@ -123,26 +159,24 @@ TEST(Candidate, HasGemmsOnOneStreamAndOnTwo) {
 }
 
 TEST(Candidate, IsOneOfTheFirstLookAtMostOnce) {
-  const CandidateModes modes{{LaunchMode::Eager, LaunchMode::Graph},
-                             {{}, {CopyBy::Kernel, SignalBy::Default}}};
-  const FusionStage stage{{"C"}, /*isReduction=*/false, 1024};
+  const std::vector<TransferMode> modes = {{}, {CopyBy::Kernel, SignalBy::Default}};
   std::set<std::string> texts;
-  const std::vector<Candidate> all = broadCandidates({{}, modes, stage});
+  const std::vector<Candidate> all = firstFor(gatherOf(1024), {}, {Transport::PeerMemory}, modes);
   for (const Candidate &each : all)
     texts.insert(each.str());
   EXPECT_EQ(texts.size(), all.size());
-  // Protocols, modes and ways, with chunks unless a GEMM has everything: pairwise, that with shared
+  // Protocols, modes, with chunks unless a GEMM has everything: pairwise, that with shared
   // streams, ring, batched, and coalesced. A collective has no protocol.
-  EXPECT_EQ(all.size(), 8u * (4 + 2 * 4 + 4 + 4 + 2 * 4 + 1 + 1) + 4);
+  EXPECT_EQ(all.size(), 4u * (4 + 2 * 4 + 4 + 4 + 2 * 4 + 1 + 1) + 2);
   EXPECT_TRUE(texts.count("pairwise"));
-  EXPECT_TRUE(texts.count("pairwise;placement=shared;protocol=put;chunks=8;streams=3;copies=kernel;"
-                          "launch=graph"));
+  EXPECT_TRUE(texts.count("pairwise;placement=shared;protocol=put;chunks=8;streams=3;"
+                          "copies=kernel"));
 }
 
 /// The direction decides which schedules there are, and how many streams GEMMs leave to others.
 TEST(Candidate, OfAReductionIsWhatCanBeReduced) {
   std::map<std::string, std::set<int64_t>> streams;
-  for (const Candidate &each : firstFor({{"C"}, /*isReduction=*/true, 1024})) {
+  for (const Candidate &each : firstFor(scatterOf(1024))) {
     const bool isShared = each.placement() == schedule::Placement::Shared;
     streams[each.preset().str() + (isShared ? ", shared" : "")].insert(each.streams());
   }
@@ -157,10 +191,10 @@ TEST(Candidate, OfAReductionIsWhatCanBeReduced) {
 /// collective's chunks are of one size.
 TEST(Candidate, ReachesPeersOrSendsMessages) {
   const std::vector<TransferMode> modes = {{}, {CopyBy::Kernel, SignalBy::Default}};
-  const FusionStage stage{{"C"}, /*isReduction=*/true, 192};
+  const std::string text = scatterOf(192);
   std::map<bool, std::set<std::string>> collectives;
   std::map<bool, int> all;
-  for (const Candidate &each : firstFor(stage, {}, kBoth, modes)) {
+  for (const Candidate &each : firstFor(text, {}, kBoth, modes)) {
     const bool sends = transportOf(each, kBoth[0]) == Transport::Messages;
     EXPECT_FALSE(sends && (each.get(Knob::Protocol) || each.get(Knob::Copies))) << each.str();
     ++all[sends];
@@ -175,19 +209,19 @@ TEST(Candidate, ReachesPeersOrSendsMessages) {
   // Knobs of messages are for candidates that send messages; each of these has them.
   for (const char *knobs : {"ctas=4", "memory=nccl;cta-policy=zero", "memory=nccl-registered"}) {
     const Configuration given = of(knobs);
-    const auto sending = firstFor(stage, given, kBoth, modes);
+    const auto sending = firstFor(text, given, kBoth, modes);
     EXPECT_GT(sending.size(), 4u);
     for (const Candidate &each : sending) {
       EXPECT_EQ(transportOf(each, kBoth[0]), Transport::Messages) << each.str();
       EXPECT_EQ(transferModeOf(each), transferModeOf(given)) << each.str();
     }
   }
-  EXPECT_FALSE(firstFor(stage, of("ctas=4")).empty()) << "which are then refused by name";
+  EXPECT_FALSE(firstFor(text, of("ctas=4")).empty()) << "which are then refused by name";
 }
 
 /// A ring's sums have other bits.
 TEST(Candidate, ReducesAroundARingOnlyIfAsked) {
-  const auto all = firstFor({{"C"}, /*isReduction=*/true, 1024}, of("ring"));
+  const auto all = firstFor(scatterOf(1024), of("ring"));
   EXPECT_EQ(all.size(), 2u * 2 * 4) << "streams, protocols, chunks";
   for (const Candidate &each : all)
     EXPECT_EQ(each.preset(), "ring") << each.str();
@@ -197,8 +231,7 @@ TEST(Candidate, ReducesAroundARingOnlyIfAsked) {
 TEST(Candidate, OfAnAllReduceHasOneShotOrTwo) {
   std::set<int64_t> chunks[2], streams[2];
   std::map<std::string, std::set<std::string>> shots;
-  for (const Candidate &each :
-       firstFor({{"C"}, /*isReduction=*/true, 1024, /*rowsInTwoShots=*/256})) {
+  for (const Candidate &each : firstFor(allReduceOf(256))) {
     const bool areTwo = each.reduction() == schedule::Reduction::TwoShot;
     shots[each.preset().str()].insert(rowOf(Knob::Reduction).str(each.valueOf(Knob::Reduction)));
     if (each.granularity() != schedule::Granularity::Chunk)
@@ -216,35 +249,35 @@ TEST(Candidate, OfAnAllReduceHasOneShotOrTwo) {
 
 /// The second shot may be pushed if everything of a shot is posted at once, in peers' memory.
 TEST(Candidate, OfTwoShotsMayPushTheSecond) {
-  auto pushed = [&](const FusionStage &stage, Transport transport) {
+  auto pushed = [&](const std::string &text, Transport transport) {
     std::vector<std::string> found;
-    for (const Candidate &each : firstFor(stage, {}, {transport}))
+    for (const Candidate &each : firstFor(text, of(rowOf(Knob::DataPlane).name + "=" +
+                                                   rowOf(Knob::DataPlane).str(int64_t(transport)))))
       if (each.secondShot() == schedule::SecondShot::Put)
         found.push_back(each.str());
     return found;
   };
-  const FusionStage all{{"C"}, /*isReduction=*/true, 1024, /*rowsInTwoShots=*/256};
-  EXPECT_THAT(pushed(all, Transport::PeerMemory),
-              ElementsAre("bulk;reduction=two-shot;second-shot=put"));
-  EXPECT_THAT(pushed(all, Transport::Messages), IsEmpty());
-  EXPECT_THAT(pushed({{"C"}, /*isReduction=*/true, 1024}, Transport::PeerMemory), IsEmpty());
+  EXPECT_THAT(pushed(allReduceOf(256), Transport::PeerMemory),
+              ElementsAre("bulk;reduction=two-shot;second-shot=put;transport=peer-memory"));
+  EXPECT_THAT(pushed(allReduceOf(256), Transport::Messages), IsEmpty());
+  EXPECT_THAT(pushed(scatterOf(1024), Transport::PeerMemory), IsEmpty());
 }
 
 /// A reduction of few rows may be pushed to a peer that adds it.
 TEST(Candidate, OfAReductionOfFewRowsMayStoreAtPeers) {
-  auto storedAtPeers = [&](const FusionStage &stage) {
+  auto storedAtPeers = [&](const std::string &text) {
     std::vector<Candidate> found;
-    for (const Candidate &each : firstFor(stage))
+    for (const Candidate &each : firstFor(text))
       if (each.partials() == schedule::Partials::Peer)
         found.push_back(each);
     return found;
   };
-  EXPECT_THAT(storedAtPeers({{"C"}, /*isReduction=*/false, 64}), IsEmpty());
-  EXPECT_THAT(storedAtPeers({{"C"}, /*isReduction=*/true, 1024}), IsEmpty());
-  const std::vector<Candidate> few = storedAtPeers({{"C"}, /*isReduction=*/true, 64});
+  EXPECT_THAT(storedAtPeers(gatherOf(64)), IsEmpty());
+  EXPECT_THAT(storedAtPeers(scatterOf(1024)), IsEmpty());
+  const std::vector<Candidate> few = storedAtPeers(scatterOf(64));
   EXPECT_EQ(few.size(), 2u) << "streams";
   EXPECT_EQ(few.front().str(), "pairwise;protocol=put;partials=peer;streams=3");
-  for (const Candidate &each : storedAtPeers({{"C"}, true, 1024, /*rowsInTwoShots=*/64}))
+  for (const Candidate &each : storedAtPeers(allReduceOf(64)))
     EXPECT_EQ(each.reduction(), schedule::Reduction::TwoShot) << each.str();
 }
 

@@ -7,19 +7,13 @@ import torch
 
 from braid import _library as core
 from braid._errors import InputError
-from braid.torch import _gradients, _kept, _library, _operations
+from braid.torch import _gradients, _kept
+from braid.torch import _library as _library  # defines the operators
 from braid.torch._group import all_jobs, job_of, name_of
+from braid.torch._layout import Layout
 
 Tensor = torch.Tensor
 Bs = Union[Tensor, Sequence[Tensor]]
-
-def _folded(tensors: Sequence[Optional[Tensor]], activation: Optional[str]) -> str:
-    """The activation that a call's kernel applies: none for gradients, which take it apart."""
-    given = _text("activation", activation)
-    if not _gradients.wants_gradients(tensors):
-        return given
-    _gradients.function_of(given)  # there is one
-    return ""
 
 
 def _expect_tensors(tensors: Sequence[Any], dim: Any = 0) -> None:
@@ -142,38 +136,6 @@ def matmul_all_reduce(A: Tensor, B: Tensor, group: Any = None, *, bias: Optional
 
 # -- Measuring. --
 
-def _gather_call(job: Any, A: Tensor, B: Bs, *, bias: Any = None, activation: Optional[str] = None,
-                 gather_dim: int = 0, rows: Optional[int] = None, return_A: bool = False) -> Any:
-    weights, given, biased = _lists(B, bias)
-    _expect_tensors([A, *weights, *given], gather_dim)
-    biases = _operations.spread(len(weights), given, biased)
-    return _operations.describe_gather(job, A, weights, biases,
-                                       _folded([A, *weights, *given], activation), gather_dim,
-                                       _count(rows),
-                                       return_A or _gradients.wants_gradients(weights))
-
-
-def _scatter_call(job: Any, A: Tensor, B: Tensor, *, bias: Optional[Tensor] = None,
-                  activation: Optional[str] = None, scatter_dim: int = 0,
-                  reduce_op: str = "sum") -> Any:
-    _expect_tensors([A, B, bias], scatter_dim)
-    _operations.check_reduction(reduce_op, activation or "", bias)
-    return _operations.describe_reduce(job, "matmul_reduce_scatter", A, B, bias,
-                                       _folded([A, B, bias], activation), scatter_dim)
-
-
-def _all_reduce_call(job: Any, A: Tensor, B: Tensor, *, bias: Optional[Tensor] = None,
-                     activation: Optional[str] = None) -> Any:
-    _expect_tensors([A, B, bias])
-    return _operations.describe_reduce(job, "matmul_all_reduce", A, B, bias,
-                                       _folded([A, B, bias], activation), 0)
-
-
-_CALLS: List[Tuple[Callable[..., Any], Callable[..., Any]]] = [
-    (all_gather_matmul, _gather_call), (matmul_reduce_scatter, _scatter_call),
-    (matmul_all_reduce, _all_reduce_call)]
-
-
 def prepare(function: Callable[..., Any], A: Tensor, B: Bs, group: Any = None, *,
             seconds: float = 2.0, **options: Any) -> str:
     """Has the ranks measure how `function` runs fastest with such tensors, for at most so many
@@ -188,19 +150,28 @@ def prepare(function: Callable[..., Any], A: Tensor, B: Bs, group: Any = None, *
     captured into a CUDA graph.
     """
     seconds = core.seconds("seconds", seconds)
-    for known, describe in _CALLS:
-        if known is function:
-            _expect_tensors([A])
-            job = job_of(name_of(group), A)
-            if torch.is_autocast_enabled(A.device.type):
-                A, B, options = _library.autocast((A, B, options), A.device.type)
-            with job.lock:
-                layout = describe(job, A, B, **options).layout
-                if layout.is_empty:
-                    raise InputError(f"expected results with elements, got {layout.shape}")
-                return _kept.measure(job, layout, seconds).schedule
-    names = ", ".join(known.__name__ for known, _ in _CALLS)
-    raise InputError(f"expected one of {names}, got {function!r}")
+    known = (all_gather_matmul, matmul_reduce_scatter, matmul_all_reduce)
+    if function not in known:
+        raise InputError(f"expected one of {', '.join(each.__name__ for each in known)}, got "
+                         f"{function!r}")
+    _expect_tensors([A])
+    job, schedules = job_of(name_of(group), A), []
+
+    def measure(layout: Layout) -> None:
+        if layout.is_empty:
+            raise InputError(f"expected results with elements, got {layout.shape}")
+        schedules.append(_kept.measure(job, layout, seconds).schedule)
+
+    with job.lock:
+        job.instead_of_run = measure
+        try:
+            function(A, B, group, **options)
+        finally:
+            job.instead_of_run = None
+    if not schedules:
+        raise InputError("expected tensors with elements that are here, got a "
+                         f"{type(A).__name__}, which is only traced")
+    return str(schedules[0])
 
 
 def synchronize(group: Any = None) -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import collections
 import copy
+import itertools
 import socket
 import threading
 import time
 import uuid
 import weakref
-from typing import Any, Counter, Dict, List, Optional, Tuple
+from typing import Any, Callable, Counter, Dict, List, Optional, Tuple
 
 import torch
 import torch.distributed as dist
@@ -73,53 +74,6 @@ def _host() -> str:
     return f"{socket.gethostname()} {boot}"
 
 
-class Members:
-    """A group, as far as this rank needs it; does not keep it alive."""
-
-    def __init__(self, group: Any, device: torch.device) -> None:
-        self.name = str(group.group_name)
-        self.rank, self.size = int(group.rank()), int(group.size())
-        self.timeout = _timeout_of(group, device)
-        self.store = c10d.PrefixStore(f"braid/{device.type}", c10d._get_process_group_store(group))
-
-    def meet(self) -> str:
-        """The name of a new job, the same on all members. Blocks until all have come."""
-        turn = (self.store.add("arrivals", 1) - 1) // self.size
-        if self.rank == 0:
-            self.store.set(f"{turn}/job", f"torch {uuid.uuid4()}")
-        self.store.set(f"{turn}/host {self.rank}", _host())
-        keys = [f"{turn}/host {rank}" for rank in range(self.size)]
-        try:
-            self._wait_for(keys)
-            hosts: List[str] = [self.store.get(key).decode() for key in keys]
-            job: str = self.store.get(f"{turn}/job").decode()
-        except Error:
-            raise
-        except RuntimeError as error:
-            raise PeerError(f"group '{self.name}', rank {self.rank}: expected its store to answer, "
-                            f"got: {error}") from None
-        for rank, host in enumerate(hosts):
-            if host != hosts[0]:
-                raise UnsupportedError(
-                    f"group '{self.name}': expected all ranks on one host, got rank 0 on "
-                    f"{hosts[0].split()[0]} and rank {rank} on {host.split()[0]}")
-        return job
-
-    def _wait_for(self, keys: List[str]) -> None:
-        """Blocks until all ranks have set theirs. Polls: the groups of a process share one client
-        of the store, and a wait inside it would hold up every other group's calls, on which ranks
-        of this one may depend."""
-        deadline, pause = time.monotonic() + self.timeout, LEAST_PAUSE
-        while not self.store.check(keys):
-            if time.monotonic() >= deadline:
-                absent = [rank for rank, key in enumerate(keys) if not self.store.check([key])]
-                raise PeerError(f"group '{self.name}', rank {self.rank}: expected the other ranks "
-                                f"to come within {self.timeout:g} s, got no call from rank "
-                                + ", ".join(map(str, absent)))
-            time.sleep(pause)
-            pause = min(2 * pause, MOST_PAUSE)
-
-
 def _timeout_of(group: Any, device: torch.device) -> float:
     """Seconds, as the group was told."""
     try:
@@ -127,13 +81,6 @@ def _timeout_of(group: Any, device: torch.device) -> float:
     except (AttributeError, RuntimeError):  # of a backend that keeps it to itself
         timeout = c10d.default_pg_timeout
     return float(timeout.total_seconds())
-
-
-def _join(members: Members, device: torch.device) -> Job:
-    on_gpu = device.type == "cuda"
-    return join("cuda" if on_gpu else "cpu", timeout=members.timeout,
-                device=device.index if on_gpu else None, name=members.meet(), rank=members.rank,
-                ranks=members.size)
 
 
 class GroupJob:
@@ -152,11 +99,12 @@ class GroupJob:
         self._job: Optional[Job] = None
         self.on_gpu = device.type == "cuda"
         self.operations: Dict[Any, Any] = {}
-        # The same operations, the one that was called least recently first.
-        self.by_last_call: "collections.OrderedDict[Any, None]" = collections.OrderedDict()
+        self.turns = itertools.count()  # numbers for calls, to tell which came last
         self.sites: Dict[Any, Any] = {}  # the operation of a call that was seen
         self.retired: Dict[Any, Any] = {}  # calls of operations that are gone
         self.preparations: Counter[Any] = collections.Counter()  # of layouts, for calls
+        # In prepare(): takes the layout of a call, which does not run.
+        self.instead_of_run: Optional[Callable[[Any], None]] = None
 
     @property
     def job(self) -> Job:
@@ -177,8 +125,13 @@ class GroupJob:
         if self.on_gpu and torch.cuda.is_current_stream_capturing():
             raise InputError(f"group '{self.group}': ranks cannot meet in a capture: make a call, "
                              "or braid.torch.prepare(), before the stream is captured")
+        timeout = _timeout_of(group, self.device)
+        store = c10d.PrefixStore(f"braid/{self.device.type}", c10d._get_process_group_store(group))
         try:
-            self._job = _join(Members(group, self.device), self.device)
+            self._job = join("cuda" if self.on_gpu else "cpu", timeout=timeout,
+                             device=self.device.index if self.on_gpu else None,
+                             name=self._agree_on_name(store, timeout), rank=self.rank,
+                             ranks=self.ranks)
         except Error as error:  # for good: who comes later would wait for ranks that have left
             self.error = copy.copy(error)
             raise
@@ -186,6 +139,43 @@ class GroupJob:
             self.error = PeerError(f"group '{self.group}', rank {self.rank}: the first call of an "
                                    "operator was interrupted")
             raise
+
+    def _agree_on_name(self, store: Any, timeout: float) -> str:
+        """The name of a new job, the same on all ranks. Blocks until all have come."""
+        turn = (store.add("arrivals", 1) - 1) // self.ranks
+        if self.rank == 0:
+            store.set(f"{turn}/job", f"torch {uuid.uuid4()}")
+        store.set(f"{turn}/host {self.rank}", _host())
+        keys = [f"{turn}/host {rank}" for rank in range(self.ranks)]
+        try:
+            self._wait_for(store, keys, timeout)
+            hosts: List[str] = [store.get(key).decode() for key in keys]
+            job: str = store.get(f"{turn}/job").decode()
+        except Error:
+            raise
+        except RuntimeError as error:
+            raise PeerError(f"group '{self.group}', rank {self.rank}: expected its store to "
+                            f"answer, got: {error}") from None
+        for rank, host in enumerate(hosts):
+            if host != hosts[0]:
+                raise UnsupportedError(
+                    f"group '{self.group}': expected all ranks on one host, got rank 0 on "
+                    f"{hosts[0].split()[0]} and rank {rank} on {host.split()[0]}")
+        return job
+
+    def _wait_for(self, store: Any, keys: List[str], timeout: float) -> None:
+        """Blocks until all ranks have set their keys. Polls: the groups of a process share one
+        client of the store, and a wait inside it would hold up every other group's calls, on which
+        ranks of this one may depend."""
+        deadline, pause = time.monotonic() + timeout, LEAST_PAUSE
+        while not store.check(keys):
+            if time.monotonic() >= deadline:
+                absent = [rank for rank, key in enumerate(keys) if not store.check([key])]
+                raise PeerError(f"group '{self.group}', rank {self.rank}: expected the other ranks "
+                                f"to come within {timeout:g} s, got no call from rank "
+                                + ", ".join(map(str, absent)))
+            time.sleep(pause)
+            pause = min(2 * pause, MOST_PAUSE)
 
     def raise_error(self) -> None:
         """If something has ended it. Each time another one: an exception keeps the frames, and with

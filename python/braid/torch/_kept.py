@@ -53,7 +53,7 @@ def _add_operation(job: GroupJob, prepared: Prepared) -> None:
     """Once it is prepared. All ranks let the same others go, because they call alike, and what
     usage() says is the same on all."""
     job.operations[prepared.layout] = prepared
-    job.by_last_call[prepared] = None
+    prepared.last_turn = next(job.turns)
     has_given_back = False
     while _bound:
         usage = job.job.usage()
@@ -71,7 +71,7 @@ def _let_go(job: GroupJob, newest: Prepared, size: int) -> bool:
     """Retires those that were called least recently, until they have held so many bytes; False if
     there is none but `newest` that may go."""
     have_gone = False
-    for oldest in list(job.by_last_call):
+    for oldest in sorted(job.operations.values(), key=lambda each: each.last_turn):
         if size <= 0 or oldest is newest:
             break
         usage = oldest.operation.usage()
@@ -94,7 +94,6 @@ def _count_preparation(job: GroupJob, layout: Layout) -> None:
 def retire(job: GroupJob, key: Layout) -> None:
     """Gives back what an operator has. Its calls stay in the report."""
     prepared = job.operations.pop(key)
-    del job.by_last_call[prepared]
     for site in prepared.sites:
         job.sites.pop(site, None)
     _add(job.retired, prepared)
@@ -151,12 +150,6 @@ def find(job: GroupJob, layout: Layout) -> Prepared:
         _count_preparation(job, layout)
         _add_operation(job, prepared)
     return prepared
-
-
-def use(job: GroupJob, prepared: Prepared) -> None:
-    """Counts a call."""
-    job.by_last_call.move_to_end(prepared)
-    prepared.calls += 1
 
 
 def _ask_for_graphs(job: GroupJob) -> None:

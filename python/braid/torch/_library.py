@@ -112,14 +112,7 @@ def _cast(value: Any, device: str, dtype: torch.dtype) -> Any:
         return value.to(dtype) if is_eligible else value
     if isinstance(value, (list, tuple)):
         return [_cast(each, device, dtype) for each in value]
-    if isinstance(value, dict):
-        return {key: _cast(each, device, dtype) for key, each in value.items()}
     return value
-
-
-def autocast(value: Any, device: str) -> Any:
-    """`value` with the tensors in it as autocast has them on that kind of device."""
-    return _cast(value, device, torch.get_autocast_dtype(device))
 
 
 def _autocast(name: str, device: str, key: torch.DispatchKey) -> Any:
@@ -127,7 +120,8 @@ def _autocast(name: str, device: str, key: torch.DispatchKey) -> Any:
 
     def kernel(*arguments: Any) -> Any:
         with torch._C._ExcludeDispatchKeyGuard(keys):
-            return getattr(ops, name)(*autocast(arguments, device))
+            dtype = torch.get_autocast_dtype(device)
+            return getattr(ops, name)(*_cast(arguments, device, dtype))
     return kernel
 
 

@@ -8,7 +8,7 @@ import torch
 
 from braid._errors import InputError
 from braid.torch._group import GroupJob, job_of, place_of
-from braid.torch._kept import find, use
+from braid.torch._kept import find
 from braid.torch._layout import Layout, Rows, Weight, check
 from braid.torch._outputs import Output, outputs_of
 from braid.torch._prepared import Prepared
@@ -102,8 +102,12 @@ Site = Tuple[object, ...]  # all that decides what a call is, as it is given
 
 def _run(job: GroupJob, site: Site, describe: Callable[[], Call], A: Tensor, Bs: Sequence[Tensor],
          biases: Biases) -> List[Tensor]:
-    """The outputs. What was found for a site is kept, since describing takes longer than a run."""
+    """The outputs. Keeps what it finds for a site, since describing takes longer than a run."""
     job.raise_error()
+    if job.instead_of_run is not None:
+        call = describe()
+        job.instead_of_run(call.layout)
+        return [output.make(A)[0] for output in call.outputs]
     known = job.sites.get(site)
     if known is None:
         call = describe()
@@ -114,13 +118,12 @@ def _run(job: GroupJob, site: Site, describe: Callable[[], Call], A: Tensor, Bs:
     prepared, call = known
     if prepared is None:  # on all ranks
         return [output.make(A)[0] for output in call.outputs]
-    use(job, prepared)
     made = [output.make(A) for output in call.outputs]
     prepared.run(job, _laid_out(prepared, call, A, Bs, biases), made)
     return [output for output, _ in made]
 
 
-def describe_gather(job: GroupJob, A: Tensor, Bs: Sequence[Tensor], biases: Biases,
+def _describe_gather(job: GroupJob, A: Tensor, Bs: Sequence[Tensor], biases: Biases,
                     activation: str, gather_dim: int, rows: int, returns_gathered: bool) -> Call:
     dim = _dimension(A, gather_dim, "gather_dim")
     if rows < -1:
@@ -135,13 +138,7 @@ def describe_gather(job: GroupJob, A: Tensor, Bs: Sequence[Tensor], biases: Bias
     return call
 
 
-def describe_reduce(job: GroupJob, operator: str, A: Tensor, B: Tensor, bias: Optional[Tensor],
-                    activation: str, scatter_dim: int) -> Call:
-    dim = _dimension(A, scatter_dim, "scatter_dim")
-    return _describe(operator, job, A, [B], [bias], activation, dim, int(A.shape[dim]))
-
-
-def spread(count: int, given: Sequence[Tensor], biased: int) -> List[Optional[Tensor]]:
+def _spread(count: int, given: Sequence[Tensor], biased: int) -> List[Optional[Tensor]]:
     """A bias or None for each B."""
     if len(given) != bin(biased).count("1") or biased >> count:
         raise InputError(f"expected a bias for each bit of {biased:#b}, of {count} Bs, got "
@@ -157,7 +154,7 @@ def all_gather_matmul(A: Tensor, Bs: Sequence[Tensor], given: Sequence[Tensor],
     next one that is given. `ranks` is for the fake."""
     if not Bs:
         raise InputError("expected one B or more, got none")
-    biases = spread(len(Bs), given, biased) if biased or given else [None] * len(Bs)
+    biases = _spread(len(Bs), given, biased) if biased or given else [None] * len(Bs)
     site: Site = (A.shape, A.dtype, gather_dim, rows, return_A, biased, activation)
     for B in Bs:
         site += (B.shape, B.dtype, B.stride(), B.get_device())
@@ -165,7 +162,7 @@ def all_gather_matmul(A: Tensor, Bs: Sequence[Tensor], given: Sequence[Tensor],
         site += (bias.shape, bias.dtype, bias.get_device())
     job = job_of(group_name, A)
     with job.lock:
-        return _run(job, site, lambda: describe_gather(job, A, Bs, biases, activation, gather_dim,
+        return _run(job, site, lambda: _describe_gather(job, A, Bs, biases, activation, gather_dim,
                                                        rows, return_A), A, Bs, biases)
 
 
@@ -174,9 +171,12 @@ def _reduce(operator: str, A: Tensor, B: Tensor, bias: Optional[Tensor], activat
     site = (operator, A.shape, A.dtype, dim, activation, B.shape, B.dtype, B.stride(),
             B.get_device(), None if bias is None else (bias.shape, bias.dtype, bias.get_device()))
     job = job_of(group_name, A)
+
+    def describe() -> Call:
+        found = _dimension(A, dim, "scatter_dim")
+        return _describe(operator, job, A, [B], [bias], activation, found, int(A.shape[found]))
     with job.lock:
-        return _run(job, site, lambda: describe_reduce(job, operator, A, B, bias, activation, dim),
-                    A, [B], [bias])[0]
+        return _run(job, site, describe, A, [B], [bias])[0]
 
 
 def why_not(tensors: Sequence[Tensor], dim: int, reduce_op: str = "sum") -> str:

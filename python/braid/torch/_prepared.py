@@ -29,6 +29,7 @@ class Prepared:
         self.layout = layout
         self.schedule = self.operation.program.schedule
         self.calls = self.copies = 0
+        self.last_turn = 0  # of its last call, among all calls of the job
         self.sites: List[object] = []  # of the job's sites, those that it is found by
         self._has_rows = layout.operator != "all_gather_matmul" or layout.rows.of(job.rank) > 0
         count = 1 + len(layout.weights) + sum(each.has_bias for each in layout.weights)
@@ -39,6 +40,8 @@ class Prepared:
             outputs: Sequence[Tuple[Tensor, int]]) -> None:
         """Issues one run, to the current stream; on CPUs it is done then. `outputs`: with their
         addresses."""
+        self.calls += 1
+        self.last_turn = next(job.turns)
         addresses, A = self._addresses, inputs[0]
         for index, tensor in enumerate(inputs):
             addresses[index] = tensor.data_ptr()
