@@ -53,6 +53,10 @@ class TimedPlan {
   std::unique_ptr<Prepared> prepared;
   std::vector<const void *> inputs;
   std::vector<void *> outputs;
+
+public:
+  /// Where a buffer of the Plan is that is no input or output.
+  void *address(uint32_t buffer) const { return prepared->address(buffer); }
 };
 
 /// One rank of those that time together. Every call is collective: each rank makes the same ones,
