@@ -3,6 +3,7 @@
 #include "api/autotune/candidate.h"
 #include "api/simulate/machines.h"
 #include "api/simulate/simulate_program.h"
+#include "api/view/critical_path.h"
 #include "ir/failure.h"
 #include "ir/printable.h"
 #include "runtime/json.h"
@@ -64,17 +65,6 @@ Result<std::vector<PredictedSchedule>> predict(const SimulateFlags &flags, Sourc
 
 // -- Printing. --
 
-std::string limitsOf(const MachinePrediction &prediction) {
-  double all = 0;
-  for (const auto &part : prediction.parts)
-    all += part.second;
-  std::string text;
-  for (const auto &[what, us] : prediction.parts)
-    if (us >= 0.005 * all)
-      text += fmt::format("{}{:.0f} % {}", text.empty() ? "" : ", ", 100 * us / all, what);
-  return text;
-}
-
 void print(const MachinePrediction &best, const CostModel &model) {
   llvm::outs() << fmt::format(
       "@{} on {} ranks of {}\n"
@@ -86,8 +76,8 @@ void print(const MachinePrediction &best, const CostModel &model) {
       "  simulated  {} of {} ranks{}\n",
       best.program, best.ranks, printable(model.machine), best.us, best.burstUs, best.efficiency(),
       best.gemmsUs, best.othersUs, best.us > 0 ? 100 * best.gemmsUs / best.us : 0,
-      strOfBytes(static_cast<double>(best.memoryBytes)), limitsOf(best), best.simulated, best.ranks,
-      best.simulated < best.ranks ? "; the others do the same" : "");
+      strOfBytes(static_cast<double>(best.memoryBytes)), view::sharesText(best.parts),
+      best.simulated, best.ranks, best.simulated < best.ranks ? "; the others do the same" : "");
   if (best.ranks > model.ranks)
     llvm::outs() << fmt::format(
         "  measured   with {} ranks: for {} the machine's figures are taken as they are\n",

@@ -6,6 +6,7 @@
 #include "api/bench/uncoupled.h"
 #include "ir/failure.h"
 #include "runtime/plan/plan_parts.h"
+#include "runtime/simulate/cost_model.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -135,10 +136,8 @@ Plan partOf(Plan plan, RowKind kind) {
 double flopsOf(const Plan &plan) {
   double flops = 0;
   for (const Command &command : plan.commands)
-    if (command.kind == CommandKind::Matmul) {
-      const PlanMatmul &matmul = plan.matmuls[command.matmul];
-      flops += 2.0 * double(matmul.m) * double(matmul.n) * double(matmul.k);
-    }
+    if (command.kind == CommandKind::Matmul)
+      flops += operationsOf(plan.matmuls[command.matmul]);
   return flops;
 }
 

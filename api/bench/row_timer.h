@@ -1,6 +1,6 @@
 //===- api/bench/row_timer.h - times rows of a bench on one rank of a job ---------------------===//
 //
-// rank_times.h says what is timed. Rows stay prepared, so that they can be timed in turns; all of
+// plan_timer.h says what is timed. Rows stay prepared, so that they can be timed in turns; all of
 // them read and write the same tensors. The processes of all ranks make the same calls.
 //
 //===----------------------------------------------------------------------------------------===//

@@ -42,16 +42,14 @@ bool JobModel::isComplete() const {
   });
 }
 
-/// The model that rank 0 has kept; empty: none.
-Result<std::string> JobModel::kept() {
-  return timer_.fromRankZero(cache_ ? cache_->find(key()).value_or("") : "");
-}
-
 Result<bool> JobModel::isKept() {
-  const std::string text = BRAID_TRY(kept());
+  const std::string text =
+      BRAID_TRY(timer_.fromRankZero(cache_ ? cache_->find(key()).value_or("") : ""));
   Result<CostModel> known = CostModel::decode(text);
   if (known)
     model_ = std::move(*known);
+  else if (!text.empty() && timer_.rank() == 0 && options_.warn)
+    options_.warn("the kept cost model is measured again: " + known.status().message());
   return known && isComplete();
 }
 
@@ -63,16 +61,10 @@ void JobModel::keep(const std::string &key, std::string value) {
 }
 
 Status JobModel::find() {
-  const std::string text = BRAID_TRY(kept());
-  Result<CostModel> known = CostModel::decode(text);
-  if (known)
-    model_ = std::move(*known);
-  if (known && isComplete()) {
+  if (BRAID_TRY(isKept())) {
     path_ = path();
     return Status::ok();
   }
-  if (!text.empty() && !known && timer_.rank() == 0 && options_.warn)
-    options_.warn("the kept cost model is measured again: " + known.status().message());
   return addMore("measured",
                  [&]() -> Result<bool> {
                    take(BRAID_TRY(calibrate(timer_, options_))); // what is known of GEMMs stays

@@ -44,7 +44,6 @@ public:
 
 private:
   std::string key() const;
-  Result<std::string> kept();
   bool isComplete() const;
   void take(const CostModel &measured);
   Status keepModel();

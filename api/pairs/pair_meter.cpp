@@ -2,8 +2,6 @@
 
 #include "api/pairs/pair_meter.h"
 
-#include "api/launch/job_rank.h"
-#include "api/pairs/blocks.h"
 #include "api/ranks/job_state.h"
 #include "ir/failure.h"
 #include "runtime/files.h"
@@ -11,14 +9,14 @@
 #include "runtime/split_mix.h"
 #include "runtime/tune/median.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
 namespace braid {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 /// The latency of larger transfers is that of their bytes.
 constexpr int64_t kMostForLatency = int64_t(1) << 20;
@@ -45,6 +43,29 @@ BlockTransfers transfersOf(const Step &step, int64_t bytes, int64_t count, bool 
   return {step.path, step.source, andBack, bytes, slots, count};
 }
 
+/// A device that offers no choice copies by its engine.
+TransferMode modeOf(Path path, Device &device) {
+  if (path == Path::PutKernel || path == Path::GetKernel)
+    return {CopyBy::Kernel};
+  const TransferMode engine{CopyBy::Engine};
+  const bool isOffered =
+      path != Path::Messages && device.peerMemory() && device.peerMemory()->offers(engine);
+  return isOffered ? engine : TransferMode();
+}
+
+/// The bytes of a row. A seed is used once in a job, so a byte from another run or another place is
+/// wrong with a chance of 255 in 256.
+std::vector<char> drawRow(uint64_t seed, int64_t bytes) {
+  constexpr size_t kWord = sizeof(uint64_t);
+  std::vector<char> row((static_cast<size_t>(bytes) + kWord - 1) / kWord * kWord);
+  for (size_t at = 0; at < row.size(); at += kWord) {
+    const uint64_t word = splitMix(mixBits(seed) + at / kWord * kSplitMixStep);
+    std::memcpy(row.data() + at, &word, kWord);
+  }
+  row.resize(static_cast<size_t>(bytes));
+  return row;
+}
+
 Record recordOf(Record::Kind kind, const Step &step, const std::string &text = "") {
   Record record;
   record.kind = kind;
@@ -66,98 +87,109 @@ void PairMeter::write(Record::Kind kind, const Step &step, int64_t bytes, double
   Record record = recordOf(kind, step);
   record.bytes = bytes;
   record.value = value;
-  if (rank_ == 0 || kind == Record::Kind::Begin)
+  if (rank() == 0 || kind == Record::Kind::Begin)
     write(record);
 }
 
 /// The larger one of both ranks' numbers. Both have called it when it returns.
 Result<double> PairMeter::largest(double mine) {
-  const std::vector<std::string> all =
-      BRAID_TRY(cluster_.control(rank_).allGather(fmt::format("{}", mine)));
-  return std::max(std::strtod(all[0].c_str(), nullptr), std::strtod(all[1].c_str(), nullptr));
+  return BRAID_TRY(maximaOverRanks(timer_.control(), {mine})).front();
 }
 
-/// Rows that are sent and received, and as much again for what others take meanwhile.
+/// Rows that are sent and received, and as much again for what others take meanwhile. The host has
+/// two rows of each rank in order to compare them.
 bool PairMeter::fits(const BlockTransfers &transfers) const {
   const auto needed = 4 * static_cast<double>(transfers.rowBytes());
   const std::optional<int64_t> free = device().freeBytes();
-  return free ? needed <= static_cast<double>(*free)
-              : 2 * needed <= static_cast<double>(availableMemory());
+  return (!free || needed <= static_cast<double>(*free)) &&
+         (free ? 1 : 3) * needed <= static_cast<double>(availableMemory());
 }
 
-// -- One round. --
+// -- One run. --
+
+Result<PairMeter::BlockRun> PairMeter::prepareRun(const BlockTransfers &transfers) {
+  std::vector<Plan> plans = BRAID_TRY(blockPlans(transfers));
+  const std::vector<PlanBuffer> &buffers = plans.front().buffers;
+  const auto rows = llvm::find_if(
+      buffers, [](const PlanBuffer &buffer) { return buffer.kind == BufferKind::Symmetric; });
+  const auto number = static_cast<uint32_t>(rows - buffers.begin());
+  BlockRun run{
+      BRAID_TRY(timer_.makeReady(std::move(plans), launchMode_, modeOf(transfers.path, device()))),
+      nullptr, nullptr};
+  run.sent = static_cast<char *>(run.plan.address(number));
+  run.received = run.sent + transfers.rowBytes();
+  return run;
+}
 
 uint64_t PairMeter::seedOf(int64_t sender) const {
   return 2 * round_ + static_cast<uint64_t>(sender);
 }
 
-Status PairMeter::prepareRound(BlockRun &run, const BlockTransfers &transfers) {
+Status PairMeter::copy(void *to, const void *from, int64_t bytes) {
+  device().copy(0, {}, to, from, bytes);
+  return device().synchronize();
+}
+
+/// The destination gets the complement of every byte that is to arrive: what is not written is
+/// wrong for certain.
+Status PairMeter::fillRows(const BlockRun &run, const BlockTransfers &transfers) {
   ++round_;
-  const int64_t peer = 1 - rank_, bytes = transfers.rowBytes();
-  if (transfers.sends(rank_))
-    BRAID_TRY(fillBlocks(device(), run.sent, bytes, seedOf(rank_), Drawn::Bytes));
-  if (transfers.sends(peer))
-    BRAID_TRY(fillBlocks(device(), run.received, bytes, seedOf(peer), Drawn::Complement));
-  return Status::ok();
+  const int64_t peer = 1 - rank(), bytes = transfers.rowBytes();
+  if (transfers.sends(rank()))
+    BRAID_TRY(copy(run.sent, drawRow(seedOf(rank()), bytes).data(), bytes));
+  if (!transfers.sends(peer))
+    return Status::ok();
+  std::vector<char> complement = drawRow(seedOf(peer), bytes);
+  for (char &byte : complement)
+    byte = static_cast<char>(~byte);
+  return copy(run.received, complement.data(), bytes);
 }
 
 /// Whether both ranks have received what was sent.
-Result<bool> PairMeter::compareRound(BlockRun &run, const BlockTransfers &transfers) {
-  const int64_t peer = 1 - rank_, bytes = transfers.rowBytes();
-  std::optional<WrongData> wrong;
-  if (transfers.sends(peer))
-    wrong = BRAID_TRY(compareBlocks(device(), run.received, bytes, seedOf(peer)));
-  if (wrong) {
-    Record record = recordOf(Record::Kind::Wrong, {transfers.path, peer});
-    record.wrong = *wrong;
-    record.wrong.bytes = transfers.bytes;
-    record.wrong.offset %= transfers.bytes;
-    write(record);
+Result<bool> PairMeter::compareRow(const BlockRun &run, const BlockTransfers &transfers) {
+  const int64_t peer = 1 - rank(), bytes = transfers.rowBytes();
+  bool isRight = true;
+  if (transfers.sends(peer)) {
+    const std::vector<char> expected = drawRow(seedOf(peer), bytes);
+    std::vector<char> got(expected.size());
+    BRAID_TRY(copy(got.data(), run.received, bytes));
+    const auto [right, wrong] = std::mismatch(expected.begin(), expected.end(), got.begin());
+    isRight = wrong == got.end();
+    if (!isRight) {
+      Record record = recordOf(Record::Kind::Wrong, {transfers.path, peer});
+      record.wrong = {transfers.bytes, (wrong - got.begin()) % transfers.bytes,
+                      static_cast<uint8_t>(*right), static_cast<uint8_t>(*wrong)};
+      write(record);
+    }
   }
-  const double isWrong = BRAID_TRY(largest(wrong ? 1 : 0));
+  const double isWrong = BRAID_TRY(largest(isRight ? 0 : 1));
   return isWrong == 0;
-}
-
-/// The microseconds of one of `runs` runs, by the device's clock if it has one.
-Result<double> PairMeter::burst(BlockRun &run, int64_t runs) {
-  Stopwatch *stopwatch = device().stopwatch();
-  BRAID_TRY(largest(0));
-  const Clock::time_point start = Clock::now();
-  if (stopwatch)
-    stopwatch->startClock();
-  for (int64_t i = 0; i < runs; ++i)
-    run.issue();
-  if (stopwatch)
-    stopwatch->stopClock();
-  BRAID_TRY(device().synchronize());
-  const std::chrono::duration<double, std::micro> onHost = Clock::now() - start;
-  return (stopwatch ? stopwatch->clockedUs() : onHost.count()) / static_cast<double>(runs);
 }
 
 /// The median of some bursts. Where the host's cores copy, whatever else uses them only adds to a
 /// time, and the shortest says most.
-Result<double> PairMeter::usualTime(BlockRun &run) {
-  const double mine = BRAID_TRY(burst(run, 1));
+Result<double> PairMeter::usualTime(TimedPlan &plan) {
+  const double mine = BRAID_TRY(timer_.timeRuns(plan, 1));
   const double first = BRAID_TRY(largest(mine));
-  const double runs = effortOn(device()).burstUs / std::max(first, 1.0);
+  const double runs = std::clamp(effortOn(device()).burstUs / std::max(first, 1.0), 1.0, kMostRuns);
   std::vector<double> us;
   for (int i = 0; i < kBursts; ++i)
-    us.push_back(BRAID_TRY(burst(run, static_cast<int64_t>(std::clamp(runs, 1.0, kMostRuns)))));
-  const bool isOnHost = device().sharesHostMemory();
-  return largest(isOnHost ? *std::min_element(us.begin(), us.end()) : median(us));
+    us.push_back(BRAID_TRY(timer_.timeRuns(plan, static_cast<int64_t>(runs))));
+  return largest(device().sharesHostMemory() ? *std::min_element(us.begin(), us.end())
+                                             : median(us));
 }
 
 /// Runs two rounds, and times the second one.
 Result<std::optional<double>> PairMeter::time(const BlockTransfers &transfers) {
-  BlockRun run = BRAID_TRY(runs_.make(transfers));
-  BRAID_TRY(prepareRound(run, transfers));
-  BRAID_TRY(burst(run, 1));
-  const bool isRight = BRAID_TRY(compareRound(run, transfers));
+  BlockRun run = BRAID_TRY(prepareRun(transfers));
+  BRAID_TRY(fillRows(run, transfers));
+  BRAID_TRY(timer_.timeRuns(run.plan, 1));
+  const bool isRight = BRAID_TRY(compareRow(run, transfers));
   if (!isRight)
     return std::optional<double>();
-  BRAID_TRY(prepareRound(run, transfers));
-  const double us = BRAID_TRY(usualTime(run));
-  const bool isStillRight = BRAID_TRY(compareRound(run, transfers));
+  BRAID_TRY(fillRows(run, transfers));
+  const double us = BRAID_TRY(usualTime(run.plan));
+  const bool isStillRight = BRAID_TRY(compareRow(run, transfers));
   return isStillRight ? std::optional(us) : std::nullopt;
 }
 
@@ -192,7 +224,7 @@ Status PairMeter::measure(const Step &step) {
 }
 
 Status PairMeter::measure() {
-  write(recordOf(Record::Kind::Device, {Path::PutEngine, rank_},
+  write(recordOf(Record::Kind::Device, {Path::PutEngine, rank()},
                  device().identity() + " " + device().description()));
   for (const Step &step : options_.steps)
     BRAID_TRY(measure(step));
@@ -203,12 +235,12 @@ Status measureAsRank(const Backend &backend, const MeterOptions &options) {
   const Result<std::optional<Place>> place = findPlace(processEnvironment());
   if (!place || !*place || (*place)->ranks != 2)
     return badInput("expected to be one of two ranks that measure");
-  std::unique_ptr<JobRank> rank = BRAID_TRY(JobRank::join(**place));
-  std::deque<std::vector<Plan>> plans; // outlives the devices
   // The command knows better when a transfer has hung: it may have been stopped meanwhile.
-  const auto job = BRAID_TRY(
-      JobState::join(backend, {.ranks = 2, .timeout = std::chrono::hours(24)}, std::move(rank)));
-  PairMeter meter(options, backend, *job->cluster, (*place)->rank, plans);
+  const auto job =
+      BRAID_TRY(JobState::join(backend, {.ranks = 2, .timeout = std::chrono::hours(24)}, **place));
+  job->trials.resize(1);
+  PlanTimer timer(*job->cluster, (*place)->rank, job->trials.front());
+  PairMeter meter(options, backend, timer);
   Status status = meter.measure();
   if (status.isOk())
     status = job->cluster->commit();

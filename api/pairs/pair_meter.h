@@ -7,7 +7,8 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "api/pairs/block_run.h"
+#include "api/pairs/block_plans.h"
+#include "api/timing/plan_timer.h"
 
 #include <climits>
 
@@ -52,10 +53,10 @@ struct MeterOptions {
 
 class PairMeter {
 public:
-  /// All outlive this, and `plans` outlives the cluster.
-  PairMeter(const MeterOptions &options, const Backend &backend, Cluster &cluster, int64_t rank,
-            std::deque<std::vector<Plan>> &plans)
-      : options_(options), cluster_(cluster), rank_(rank), runs_{backend, cluster, rank, plans} {}
+  /// All outlive this.
+  PairMeter(const MeterOptions &options, const Backend &backend, PlanTimer &timer)
+      : options_(options), timer_(timer),
+        launchMode_(backend.hasGraphs ? LaunchMode::Graph : LaunchMode::Eager) {}
 
   /// Measures all steps and writes what it finds; the second direction of a path also measures its
   /// latency. Collective; blocks. Wrong data end their step and are no failure; Unsupported if the
@@ -63,24 +64,31 @@ public:
   Status measure();
 
 private:
+  /// A program that is ready to run, and its rows of blocks.
+  struct BlockRun {
+    TimedPlan plan;
+    char *sent, *received;
+  };
+
   Status measure(const Step &step);
+  Result<BlockRun> prepareRun(const BlockTransfers &transfers);
   /// Microseconds of a run; nothing: data were wrong.
   Result<std::optional<double>> time(const BlockTransfers &transfers);
-  Result<double> usualTime(BlockRun &run);
-  Result<double> burst(BlockRun &run, int64_t runs);
-  Status prepareRound(BlockRun &run, const BlockTransfers &transfers);
-  Result<bool> compareRound(BlockRun &run, const BlockTransfers &transfers);
+  Result<double> usualTime(TimedPlan &plan);
+  Status fillRows(const BlockRun &run, const BlockTransfers &transfers);
+  Result<bool> compareRow(const BlockRun &run, const BlockTransfers &transfers);
+  Status copy(void *to, const void *from, int64_t bytes);
   bool fits(const BlockTransfers &transfers) const;
   uint64_t seedOf(int64_t sender) const;
   Result<double> largest(double mine);
   void write(Record::Kind kind, const Step &step, int64_t bytes, double value) const;
   void write(const Record &record) const;
-  Device &device() const { return cluster_.device(rank_); }
+  Device &device() const { return timer_.device(); }
+  int64_t rank() const { return timer_.rank(); }
 
   const MeterOptions &options_;
-  Cluster &cluster_;
-  const int64_t rank_;
-  BlockRuns runs_;
+  PlanTimer &timer_;
+  const LaunchMode launchMode_;
   uint64_t round_ = 0;
   std::optional<Step> right_; ///< the last step, if all its data were right
 };

@@ -2,11 +2,11 @@
 
 #include "api/pairs/pair_report.h"
 #include "api/text/markup.h"
+#include "api/view/page.h"
 #include "ir/printable.h"
+#include "runtime/json.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/JSON.h"
-#include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
 
@@ -15,9 +15,6 @@
 
 namespace braid {
 namespace {
-
-using llvm::json::fixUTF8;
-using llvm::json::OStream;
 
 /// Bandwidth at the largest size of the fastest path, or its latency at the smallest; null: none.
 const PathPoint *shownPoint(const PairRow &row, bool isLatency) {
@@ -68,9 +65,9 @@ std::string verdictText(const PairReport &report) {
   return text;
 }
 
-void writePath(OStream &json, const PathReport &path) {
+void writePath(JsonWriter &json, const PathReport &path) {
   json.attribute("verdict", name(path.verdict));
-  json.attribute("reason", fixUTF8(path.reason));
+  json.attribute("reason", path.reason);
   if (path.wrong)
     json.attributeObject("wrong", [&] {
       json.attribute("bytes", path.wrong->bytes);
@@ -78,13 +75,12 @@ void writePath(OStream &json, const PathReport &path) {
       json.attribute("expected", path.wrong->expected);
       json.attribute("got", path.wrong->got);
     });
-  json.attributeArray("points", [&] { // bytes, microseconds, GB/s
-    for (const PathPoint &point : path.points)
-      json.value(llvm::json::Array{point.bytes, point.latencyUs, point.GBps});
+  json.attributeList("points", path.points, [](JsonWriter &list, const PathPoint &point) {
+    list.tuple(point.bytes, point.latencyUs, point.GBps); // bytes, microseconds, GB/s
   });
 }
 
-void writePair(OStream &json, const PairRow &row) {
+void writePair(JsonWriter &json, const PairRow &row) {
   json.object([&] {
     json.attribute("source", row.source);
     json.attribute("destination", row.destination);
@@ -99,15 +95,27 @@ void writePair(OStream &json, const PairRow &row) {
   });
 }
 
-constexpr const char *kPageHead =
-    R"(<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>Pairs of devices</title><style>
-body { font: 14px system-ui, sans-serif; margin: 2em; color: #222; }
-td, th { min-width: 3.5em; padding: .4em; text-align: right; }
+void writeDevice(JsonWriter &json, const MeasuredDevice &device) {
+  json.object([&] {
+    json.attribute("number", device.number);
+    json.attribute("name", device.name);
+    json.attribute("uuid", device.uuid);
+  });
+}
+
+void writeReport(JsonWriter &json, const PairReport &report) {
+  json.object([&] {
+    json.attribute("backend", report.backend);
+    json.attribute("hostname", report.hostname);
+    json.attributeList("devices", report.devices, writeDevice);
+    json.attributeList("pairs", report.rows, writePair);
+  });
+}
+
+constexpr const char *kStyle = R"(<style>
+td, th { min-width: 3.5em; padding: .4em; text-align: right; } td { color: #222; }
 .slow { background: #fdae4d; } .hung, .crashed, .wrong { background: #d7301f; color: #fff; }
-</style></head><body><h1>Pairs of devices</h1>
-<p>GB/s by the fastest path; rows send.</p>
-)";
+</style>)";
 
 /// The faster a pair is, the bluer its cell; one that is not ok has the colour of its verdict.
 std::string cellHtml(const PairRow &row, double most) {
@@ -133,27 +141,7 @@ std::string reportText(const PairReport &report) {
 }
 
 std::string reportJson(const PairReport &report) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  OStream json(os, 1);
-  json.object([&] {
-    json.attribute("backend", report.backend);
-    json.attribute("hostname", fixUTF8(report.hostname));
-    json.attributeArray("devices", [&] {
-      for (const MeasuredDevice &device : report.devices)
-        json.object([&] {
-          json.attribute("number", device.number);
-          json.attribute("name", fixUTF8(device.name));
-          json.attribute("uuid", fixUTF8(device.uuid));
-        });
-    });
-    json.attributeArray("pairs", [&] {
-      for (const PairRow &row : report.rows)
-        writePair(json, row);
-    });
-  });
-  os << "\n";
-  return os.str();
+  return jsonText([&](JsonWriter &json) { writeReport(json, report); }, 1) + "\n";
 }
 
 std::string reportHtml(const PairReport &report) {
@@ -171,8 +159,10 @@ std::string reportHtml(const PairReport &report) {
       table += row ? cellHtml(*row, most) : "<td></td>";
     }
   }
-  return fmt::format("{}<table>{}</tr></table>\n<pre>{}</pre>\n</body></html>\n", kPageHead, table,
-                     markupText(reportText(report)));
+  return view::htmlPage("Pairs of devices",
+                        fmt::format("{}\n<p>GB/s by the fastest path; rows send.</p>\n"
+                                    "<table>{}</tr></table>\n<pre>{}</pre>\n",
+                                    kStyle, table, markupText(reportText(report))));
 }
 
 } // namespace braid

@@ -4,7 +4,7 @@
 
 #include "api/compile/plans.h"
 #include "api/view/critical_path.h"
-#include "api/view/of_plans.h"
+#include "api/view/predicted.h"
 #include "ir/failure.h"
 #include "runtime/plan/specialize.h"
 #include "runtime/simulate/steps.h"
@@ -18,13 +18,7 @@ std::vector<std::pair<std::string, double>> partsOf(llvm::ArrayRef<Plan> plans,
                                                     const Simulation &simulation) {
   const view::PrintedProgram untitled;
   const view::Page page = view::pageOf(untitled, plans);
-  view::Timing timing{.name = "predicted"};
-  for (const std::vector<SimulatedSpan> &rank : simulation.spans) {
-    std::vector<view::Span> &spans = timing.spans.emplace_back();
-    for (const SimulatedSpan &span : rank)
-      spans.push_back({span.beginUs, span.endUs});
-  }
-  view::findCriticalPath(page, timing);
+  const view::Timing timing = view::predictedTiming(page, simulation);
   std::vector<std::pair<std::string, double>> parts = view::partsOf(timing);
   if (simulation.us > timing.total)
     parts.emplace_back("run", simulation.us - timing.total);

@@ -14,6 +14,12 @@
 
 namespace braid {
 
+using Clock = std::chrono::steady_clock;
+
+static double usSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+
 double warmUpTimeUs(double operations) {
   return operations > kH200.manyOperations ? kH200.steadyUs : 0;
 }
@@ -25,7 +31,7 @@ PlanTimer::PlanTimer(Cluster &cluster, int64_t rank, TimedPlans &plans, Barrier 
 double PlanTimer::warmUpTimeUs(llvm::ArrayRef<PlanMatmul> gemms) {
   double operations = 0;
   for (const PlanMatmul &gemm : gemms)
-    operations += 2.0 * double(gemm.m) * double(gemm.n) * double(gemm.k);
+    operations += operationsOf(gemm);
   return device().sharesHostMemory() ? 0 : braid::warmUpTimeUs(operations);
 }
 
@@ -46,22 +52,49 @@ Result<double> PlanTimer::numberFromRankZero(double mine) {
 
 // -- Runs. --
 
-Status PlanTimer::meet(double idleGapUs) {
-  if (!barrier_) {
-    std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(idleGapUs));
-    return control().allGather("").status();
-  }
-  return meetAt(barrier_, device(), idleGapUs);
+void TimedPlan::issue(int64_t runs) {
+  for (int64_t i = 0; i < runs; ++i)
+    if (launchMode == LaunchMode::Graph)
+      prepared->replay();
+    else
+      prepared->run(inputs, outputs);
 }
 
-Result<RunTime> PlanTimer::timeOnce(TimedPlan &plan, double idleGapUs) {
-  BRAID_TRY(meet(idleGapUs));
-  return timeRun(*plan.prepared, device(), plan.launchMode, plan.inputs, plan.outputs);
+/// Rests, and comes to the barrier. If the job has failed, says why as far as the device knows.
+Status PlanTimer::meet() {
+  if (!barrier_) {
+    std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(kIdleGapUs));
+    return control().allGather("").status();
+  }
+  for (const Clock::time_point start = Clock::now(); usSince(start) < kIdleGapUs;)
+    ; // a thread that sleeps wakes too late
+  if (barrier_())
+    return Status::ok();
+  BRAID_TRY(device().synchronize());
+  return peerFailed("the job has failed");
+}
+
+Result<RunTime> PlanTimer::timeOnce(TimedPlan &plan) {
+  BRAID_TRY(meet());
+  const Clock::time_point start = Clock::now();
+  plan.issue(1);
+  const double issueUs = usSince(start);
+  BRAID_TRY(device().synchronize());
+  return RunTime{usSince(start), issueUs};
 }
 
 Result<double> PlanTimer::timeRuns(TimedPlan &plan, int64_t runs) {
-  BRAID_TRY(meet(kIdleGapUs));
-  return timeBurst(*plan.prepared, device(), plan.launchMode, runs, plan.inputs, plan.outputs);
+  BRAID_TRY(meet());
+  Stopwatch *stopwatch = device().stopwatch();
+  const Clock::time_point start = Clock::now();
+  if (stopwatch)
+    stopwatch->startClock();
+  plan.issue(runs);
+  if (stopwatch)
+    stopwatch->stopClock();
+  BRAID_TRY(device().synchronize());
+  const double onHost = usSince(start);
+  return (stopwatch ? stopwatch->clockedUs() : onHost) / static_cast<double>(runs);
 }
 
 /// The number of runs that fit into the budget if each takes `us`.

@@ -1,13 +1,15 @@
 //===- api/timing/plan_timer.h - times Plans on the ranks of a job ----------------------------===//
 //
-// rank_times.h defines the times, shared_tensors.h what inputs hold.
+// A run is timed from the moment when all ranks have met until the rank's own work is done, by the
+// host's clock; what counts is the maximum over ranks. shared_tensors.h says what inputs hold.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
 #include "api/timing/rank_times.h"
 #include "api/timing/shared_tensors.h"
-#include "runtime/execute/backend.h"
+#include "runtime/execute/executor.h"
+#include "runtime/simulate/cost_model.h"
 
 #include <deque>
 #include <memory>
@@ -20,6 +22,21 @@ namespace braid {
 /// Cluster::setPlans() has named others. Without these steps, as after a failure, they stay until
 /// the cluster has gone.
 using TimedPlans = std::deque<std::vector<Plan>>;
+
+/// In microseconds.
+struct RunTime {
+  double us = 0;
+  double issueUs = 0; ///< the part until the host had issued everything
+};
+
+/// Returns when all ranks have come to it, as close together as can be, or false if the job has
+/// failed.
+using Barrier = std::function<bool()>;
+
+/// Microseconds for which a device rests between two runs. A device that is limited by power has
+/// more of it for the next run after a rest (docs/performance.md), and a barrier takes some time in
+/// any case: so all rows rest alike.
+inline constexpr double kIdleGapUs = 30;
 
 /// The number of runs of a Plan that is timed. All ranks do the same.
 struct TimingEffort {
@@ -53,6 +70,11 @@ class TimedPlan {
   std::unique_ptr<Prepared> prepared;
   std::vector<const void *> inputs;
   std::vector<void *> outputs;
+  void issue(int64_t runs);
+
+public:
+  /// Where a buffer of the Plan is that is no input or output.
+  void *address(uint32_t buffer) const { return prepared->address(buffer); }
 };
 
 /// One rank of those that time together. Every call is collective: each rank makes the same ones,
@@ -91,8 +113,9 @@ public:
   /// Their medians.
   Result<RunTime> time(TimedPlan &plan, const TimingEffort &effort);
   /// One run of the Plan that was last issued in some way or timed, from the barrier on. Blocks.
-  Result<RunTime> timeOnce(TimedPlan &plan, double idleGapUs = kIdleGapUs);
-  /// `runs` of its runs, as timeBurst() in rank_times.h.
+  Result<RunTime> timeOnce(TimedPlan &plan);
+  /// Issues `runs` of its runs back to back and waits for them. Returns the microseconds of each on
+  /// average, between two events on the device, or by the host's clock where the device has none.
   Result<double> timeRuns(TimedPlan &plan, int64_t runs);
   /// The same Plan's microseconds a run in each of some bursts. `us` is about what a run takes, the
   /// same number on every rank. Blocks.
@@ -105,7 +128,7 @@ public:
   Result<double> numberFromRankZero(double mine);
 
 private:
-  Status meet(double idleGapUs);
+  Status meet();
 
   Cluster &cluster_;
   const int64_t rank_;

@@ -1,4 +1,4 @@
-//===- api/timing/rank_times.cpp - one run by the clock, and the slowest rank of all ----------===//
+//===- api/timing/rank_times.cpp - the times of the slowest rank ------------------------------===//
 
 #include "api/timing/rank_times.h"
 
@@ -7,18 +7,11 @@
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 
 namespace braid {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double usSince(Clock::time_point start) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
-}
 
 /// For an even number of values the smaller of the two in the middle.
 double lowerMedian(std::vector<double> &values) {
@@ -27,50 +20,7 @@ double lowerMedian(std::vector<double> &values) {
   return *middle;
 }
 
-void issueRun(Prepared &prepared, LaunchMode launchMode, llvm::ArrayRef<const void *> inputs,
-              llvm::ArrayRef<void *> outputs) {
-  if (launchMode == LaunchMode::Graph)
-    prepared.replay();
-  else
-    prepared.run(inputs, outputs);
-}
-
 } // namespace
-
-Status meetAt(const Barrier &barrier, Device &device, double idleGapUs) {
-  for (const Clock::time_point start = Clock::now(); usSince(start) < idleGapUs;)
-    ; // a thread that sleeps wakes too late
-  if (barrier())
-    return Status::ok();
-  Status cause = device.synchronize();
-  return cause.isOk() ? peerFailed("the job has failed") : cause;
-}
-
-Result<RunTime> timeRun(Prepared &prepared, Device &device, LaunchMode launchMode,
-                        llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
-  RunTime time;
-  const Clock::time_point start = Clock::now();
-  issueRun(prepared, launchMode, inputs, outputs);
-  time.issueUs = usSince(start);
-  BRAID_TRY(device.synchronize());
-  time.us = usSince(start);
-  return time;
-}
-
-Result<double> timeBurst(Prepared &prepared, Device &device, LaunchMode launchMode, int64_t runs,
-                         llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
-  const Clock::time_point start = Clock::now();
-  Stopwatch *stopwatch = device.stopwatch();
-  if (stopwatch)
-    stopwatch->startClock();
-  for (int64_t i = 0; i < runs; ++i)
-    issueRun(prepared, launchMode, inputs, outputs);
-  if (stopwatch)
-    stopwatch->stopClock();
-  BRAID_TRY(device.synchronize());
-  const double onHost = usSince(start);
-  return (stopwatch ? stopwatch->clockedUs() : onHost) / static_cast<double>(runs);
-}
 
 Result<std::vector<double>> maximaOverRanks(ControlPlane &control,
                                             const std::vector<double> &mine) {

@@ -112,19 +112,28 @@ std::vector<std::pair<std::string, double>> partsOf(const Timing &timing) {
   return sorted;
 }
 
-std::string whatLimits(const Timing &timing, const std::string &unit) {
-  const auto parts = partsOf(timing);
+static double sumOf(llvm::ArrayRef<std::pair<std::string, double>> parts) {
   double all = 0;
   for (const auto &part : parts)
     all += part.second;
-  if (!(all > 0))
-    return "";
-  std::string text = fmt::format("the critical path of {} is ", timeText(all, unit));
-  const char *separator = "";
+  return all;
+}
+
+std::string sharesText(llvm::ArrayRef<std::pair<std::string, double>> parts) {
+  const double all = sumOf(parts);
+  std::string text;
   for (const auto &[what, took] : parts)
     if (took >= 0.005 * all)
-      text += fmt::format("{}{:.0f} % {}", std::exchange(separator, ", "), 100 * took / all, what);
+      text += fmt::format("{}{:.0f} % {}", text.empty() ? "" : ", ", 100 * took / all, what);
   return text;
+}
+
+std::string whatLimits(const Timing &timing, const std::string &unit) {
+  const auto parts = partsOf(timing);
+  const double all = sumOf(parts);
+  return all > 0
+             ? fmt::format("the critical path of {} is {}", timeText(all, unit), sharesText(parts))
+             : "";
 }
 
 } // namespace braid::view

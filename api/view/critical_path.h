@@ -3,6 +3,8 @@
 
 #include "api/view/page.h"
 
+#include "llvm/ADT/ArrayRef.h"
+
 namespace braid::view {
 
 /// Walks from the command that ends last back to the beginning. Each step leads to the command that
@@ -12,6 +14,9 @@ void findCriticalPath(const Page &page, Timing &timing);
 
 /// The parts of a critical path by name, "GEMM", with their times, the longest first.
 std::vector<std::pair<std::string, double>> partsOf(const Timing &timing);
+
+/// "84 % GEMM, 9 % copy, 7 % signal": the parts of half a percent or more.
+std::string sharesText(llvm::ArrayRef<std::pair<std::string, double>> parts);
 
 /// "the critical path of 193.2 µs is 84 % GEMM, 9 % copy, 7 % signal"; empty without a path.
 std::string whatLimits(const Timing &timing, const std::string &unit);

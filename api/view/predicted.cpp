@@ -9,12 +9,7 @@
 
 namespace braid::view {
 
-Result<Page> predictedPage(const PrintedProgram &program, const CostModel &model,
-                           const SimulationOptions &options) {
-  const Simulation simulation = BRAID_TRY(simulate(program.plans, model, options));
-  const llvm::ArrayRef<Plan> plans = shownPlans(program.plans, simulation);
-  const auto ranks = static_cast<int64_t>(program.plans.size());
-  Page page = pageOf(program, plans);
+Timing predictedTiming(const Page &page, const Simulation &simulation) {
   Timing timing{.name = "predicted"};
   for (const std::vector<SimulatedSpan> &rank : simulation.spans) {
     std::vector<Span> &spans = timing.spans.emplace_back();
@@ -22,6 +17,16 @@ Result<Page> predictedPage(const PrintedProgram &program, const CostModel &model
       spans.push_back({span.beginUs, span.endUs});
   }
   findCriticalPath(page, timing);
+  return timing;
+}
+
+Result<Page> predictedPage(const PrintedProgram &program, const CostModel &model,
+                           const SimulationOptions &options) {
+  const Simulation simulation = BRAID_TRY(simulate(program.plans, model, options));
+  const llvm::ArrayRef<Plan> plans = shownPlans(program.plans, simulation);
+  const auto ranks = static_cast<int64_t>(program.plans.size());
+  Page page = pageOf(program, plans);
+  Timing timing = predictedTiming(page, simulation);
   page.subtitle = fmt::format("predicted for {} ranks: {}, {}", ranks, model.machine,
                               options.launchMode == LaunchMode::Graph ? "replayed as a graph"
                                                                       : "issued eagerly");

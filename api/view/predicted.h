@@ -12,4 +12,7 @@ namespace braid::view {
 Result<Page> predictedPage(const PrintedProgram &program, const CostModel &model,
                            const SimulationOptions &options);
 
+/// A simulation's times of the page's commands, with the critical path.
+Timing predictedTiming(const Page &page, const Simulation &simulation);
+
 } // namespace braid::view

@@ -198,8 +198,13 @@ TEST(PlanTimer, WarmsUpForAsLongAsItIsTold) {
   auto mesh = LocalMesh::create(*registry.find("cpu"), {.ranks = 1});
   TimedPlans plans;
   Status status = (*mesh)->onEveryRank([&](int64_t rank) {
+    using Clock = std::chrono::steady_clock;
     int runs = 0;
-    PlanTimer timer((*mesh)->cluster(), rank, plans, [&] { return ++runs > 0; });
+    Clock::time_point met;
+    PlanTimer timer((*mesh)->cluster(), rank, plans, [&] {
+      met = Clock::now();
+      return ++runs > 0;
+    });
     auto source = parseSource("t", "program @p mesh [0 .. 1) (%A: f32[4]) -> (%C: f32[4]) {\n"
                                    "  set %C, %A\n}\n");
     Result<Compiled> compiled = compile(*source, {});
@@ -209,6 +214,10 @@ TEST(PlanTimer, WarmsUpForAsLongAsItIsTold) {
     if (Result<RunTime> time = timer.time(*plan, {.warmUp = 2, .most = 11}); !time)
       return time.status();
     EXPECT_LE(runs, 2 + 11);
+    const Clock::time_point start = Clock::now();
+    EXPECT_TRUE(timer.timeOnce(*plan));
+    EXPECT_GE((std::chrono::duration<double, std::micro>(met - start).count()), kIdleGapUs)
+        << "the device rests first";
     Result<RunTime> time = timer.time(*plan, {.warmUp = 2, .most = 11, .warmUpUs = 1e6});
     EXPECT_GE(runs, 50);
     return time.status();

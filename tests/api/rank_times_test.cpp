@@ -1,11 +1,9 @@
 //===- tests/api/rank_times_test.cpp - how often a run is repeated before it is timed ---------===//
 
-#include "api/ranks/backends.h"
 #include "api/timing/rank_times.h"
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cmath>
 
 namespace braid {
@@ -48,20 +46,6 @@ protected:
   BesideAnother control_;
   double decided_ = 0;
 };
-
-TEST(MeetAt, RestsFirst) {
-  BackendRegistry registry = builtinBackends();
-  auto cluster = registry.find("null")->create({.ranks = 1});
-  ASSERT_TRUE(cluster) << cluster.status().message();
-  const auto start = std::chrono::steady_clock::now();
-  std::chrono::duration<double, std::micro> rested{};
-  const Barrier barrier = [&] {
-    rested = std::chrono::steady_clock::now() - start;
-    return true;
-  };
-  EXPECT_TRUE(meetAt(barrier, (*cluster)->device(0)).isOk());
-  EXPECT_GE(rested.count(), kIdleGapUs);
-}
 
 TEST_F(WarmUp, RunsForSomeTime) {
   EXPECT_EQ(runs({10}), 100);

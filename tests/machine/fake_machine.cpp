@@ -2,6 +2,8 @@
 
 #include "tests/machine/fake_machine.h"
 
+#include "api/machine/ask_nvml.h"
+
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/FileSystem.h"
@@ -36,18 +38,10 @@ void FakeMachine::addPci(const std::string &path) {
   EXPECT_FALSE(llvm::sys::fs::create_link("../../../devices/" + path, list + "/" + address));
 }
 
-Environment FakeMachine::environment() const {
-  return [variables = variables_](const std::string &name) -> std::optional<std::string> {
-    const auto found = variables.find(name);
-    return found == variables.end() || found->second.empty() ? std::nullopt
-                                                             : std::optional(found->second);
-  };
-}
-
 Result<NvmlReport> FakeMachine::nvml(const std::string &lines, const std::string &library) {
   write("/fake_nvml.txt", lines);
   setenv("FAKE_NVML", (root_ + "/fake_nvml.txt").c_str(), 1);
-  return readNvml([&](const std::string &name) -> std::optional<std::string> {
+  return askNvml([library](const std::string &name) -> std::optional<std::string> {
     return name == "BRAID_NVML_LIBRARY" ? std::optional(library) : std::nullopt;
   });
 }

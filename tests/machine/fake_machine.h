@@ -1,9 +1,7 @@
-//===- tests/machine/fake_machine.h - a machine in a folder: /proc, /sys, NVML, environment ---===//
+//===- tests/machine/fake_machine.h - a machine in a folder: /proc, /sys, NVML ----------------===//
 #pragma once
 
 #include "api/machine/nvml.h"
-
-#include <map>
 
 namespace braid::test {
 
@@ -19,16 +17,12 @@ public:
   void write(const std::string &path, const std::string &text);
   /// A PCI device below /sys, at this path of bridges, "pci0000:00/0000:00:01.0/0000:01:00.0".
   void addPci(const std::string &path);
-  void set(const std::string &variable, const std::string &value) { variables_[variable] = value; }
-  void unset(const std::string &variable) { variables_.erase(variable); }
-  Environment environment() const;
   /// The answers of NVML, in fake_nvml.c's lines; through the library, which is opened. `library`
   /// is another than the usual fake.
   Result<NvmlReport> nvml(const std::string &lines, const std::string &library = BRAID_FAKE_NVML);
 
 private:
   std::string root_;
-  std::map<std::string, std::string> variables_;
 };
 
 } // namespace braid::test

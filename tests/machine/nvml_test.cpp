@@ -48,17 +48,9 @@ device
 mig 1
 )";
 
-/// Asks the fake, which answers these lines.
-Result<NvmlReport> asked(FakeMachine &machine, const std::string &lines) {
-  machine.write("/fake_nvml.txt", lines);
-  setenv("FAKE_NVML", (machine.root() + "/fake_nvml.txt").c_str(), 1);
-  machine.set("BRAID_NVML_LIBRARY", BRAID_FAKE_NVML);
-  return askNvml(machine.environment());
-}
-
 TEST(AskNvml, SaysTheSameAsTheLibrary) {
   FakeMachine machine;
-  const Result<NvmlReport> report = asked(machine, kAll);
+  const Result<NvmlReport> report = machine.nvml(kAll);
   ASSERT_TRUE(report) << report.status().message();
   EXPECT_EQ(report->devices[0].uuid, "GPU-11111111-0000-0000-0000-000000000000");
 }
@@ -77,7 +69,7 @@ TEST(AskWithin, ALateAnswerIsGivenUp) {
 
 TEST(AskNvml, FailuresComeThrough) {
   FakeMachine machine;
-  const Result<NvmlReport> report = asked(machine, "init 18\n");
+  const Result<NvmlReport> report = machine.nvml("init 18\n");
   EXPECT_EQ(report.status().code(), StatusCode::Unsupported);
   EXPECT_EQ(report.status().message(), machine.nvml("init 18\n").status().message());
 }

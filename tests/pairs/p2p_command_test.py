@@ -96,12 +96,12 @@ class Command(unittest.TestCase):
                                    r"about [0-9.]+, the median of its like")
 
     def test_wrong(self):
-        for size, count in ((SMALL, 1), (LARGE, 0)):
+        for size, count, offset in ((SMALL, 1, SMALL - 1), (LARGE, 0, 777)):
             self.assertEqual(
-                self.run_it(2, fault("flip", 1, 0, "get", size=size, count=count, offset=777)),
+                self.run_it(2, fault("flip", 1, 0, "get", size=size, count=count, offset=offset)),
                 (1, {(1, 0, "get-engine"): "wrong"}))
             found = self.paths()[1, 0, "get-engine"]["wrong"]
-            self.assertEqual((found["bytes"], found["offset"]), (size, 777))
+            self.assertEqual((found["bytes"], found["offset"]), (size, offset))
             self.assertEqual(found["expected"] ^ found["got"], 0x10)
 
     def test_crashed(self):

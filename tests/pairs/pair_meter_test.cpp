@@ -27,12 +27,12 @@ std::vector<Record> recordsOf(Path path, std::vector<int64_t> sizes, Status &sta
   options.sizes = std::move(sizes);
   options.results = results.get();
   const Backend backend = messageBackend();
-  std::array<std::deque<std::vector<Plan>>, 2> plans;
+  std::array<TimedPlans, 2> plans;
   auto mesh = LocalMesh::create(backend, {.ranks = 2, .timeout = std::chrono::seconds(20)});
   EXPECT_TRUE(mesh.isOk()) << mesh.status().message();
   status = (*mesh)->onEveryRank([&](int64_t rank) {
-    return PairMeter(options, backend, (*mesh)->cluster(), rank, plans[static_cast<size_t>(rank)])
-        .measure();
+    PlanTimer timer((*mesh)->cluster(), rank, plans[static_cast<size_t>(rank)]);
+    return PairMeter(options, backend, timer).measure();
   });
   const auto bytes = static_cast<size_t>(lseek(results.get(), 0, SEEK_END));
   EXPECT_EQ(bytes % sizeof(Record), 0u);

@@ -1,6 +1,6 @@
-//===- api/pairs/block_run.cpp - runs that move blocks from one rank to the other -------------===//
+//===- api/pairs/block_plans.cpp - programs that move blocks from one rank to the other -------===//
 
-#include "api/pairs/block_run.h"
+#include "api/pairs/block_plans.h"
 
 #include "api/compile/compile.h"
 #include "api/compile/plans.h"
@@ -74,16 +74,6 @@ void dropSignals(Plan &plan, const BlockTransfers &transfers) {
   });
 }
 
-/// A device that offers no choice copies by its engine.
-TransferMode modeOf(Path path, Device &device) {
-  if (path == Path::PutKernel || path == Path::GetKernel)
-    return {CopyBy::Kernel};
-  const TransferMode engine{CopyBy::Engine};
-  const bool isOffered =
-      path != Path::Messages && device.peerMemory() && device.peerMemory()->offers(engine);
-  return isOffered ? engine : TransferMode();
-}
-
 } // namespace
 
 Result<std::vector<Plan>> blockPlans(const BlockTransfers &transfers) {
@@ -97,35 +87,6 @@ Result<std::vector<Plan>> blockPlans(const BlockTransfers &transfers) {
   for (Plan &plan : *plans)
     dropSignals(plan, transfers);
   return plans;
-}
-
-void BlockRun::issue() {
-  if (isGraph)
-    prepared->replay();
-  else
-    prepared->run({}, {});
-}
-
-Result<BlockRun> BlockRuns::make(const BlockTransfers &transfers) {
-  std::vector<Plan> made = BRAID_TRY(blockPlans(transfers));
-  nextCommand = numberCommands(made, nextCommand);
-  plans.push_back(std::move(made));
-  if (cluster.hosted() == 1)
-    cluster.setPlans(plans.back());
-  const Plan &plan = plans.back()[static_cast<size_t>(rank)];
-  Device &device = cluster.device(rank);
-  BlockRun run;
-  run.prepared =
-      BRAID_TRY(prepare(plan, device, cluster.control(rank), modeOf(transfers.path, device)));
-  const auto memory = llvm::find_if(
-      plan.buffers, [](const PlanBuffer &buffer) { return buffer.kind == BufferKind::Symmetric; });
-  const auto number = static_cast<uint32_t>(memory - plan.buffers.begin());
-  run.sent = static_cast<char *>(run.prepared->address(number));
-  run.received = run.sent + transfers.rowBytes();
-  run.isGraph = backend.hasGraphs;
-  if (run.isGraph)
-    BRAID_TRY(run.prepared->capture({}, {}));
-  return run;
 }
 
 } // namespace braid

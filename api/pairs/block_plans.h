@@ -1,4 +1,4 @@
-//===- api/pairs/block_run.h - runs that move blocks from one rank to the other ---------------===//
+//===- api/pairs/block_plans.h - programs that move blocks from one rank to the other ---------===//
 //
 // A run is a program like any other, which the executor issues. Between transfers of one direction
 // only the first signal (the receiver is ready) and the last one (all has arrived) stay, so that a
@@ -8,10 +8,7 @@
 #pragma once
 
 #include "api/pairs/pair_report.h"
-#include "runtime/execute/backend.h"
-#include "runtime/execute/executor.h"
-
-#include <deque>
+#include "runtime/plan/plan.h"
 
 namespace braid {
 
@@ -28,29 +25,8 @@ struct BlockTransfers {
   int64_t rowBytes() const { return slots * bytes; }
 };
 
-/// The Plans of both ranks.
+/// The Plans of both ranks. Their only symmetric buffer has the row that is sent, and then the row
+/// that is received.
 Result<std::vector<Plan>> blockPlans(const BlockTransfers &transfers);
-
-/// One rank's part of a run. Goes before its cluster.
-struct BlockRun {
-  std::unique_ptr<Prepared> prepared;
-  bool isGraph = false;
-  char *sent = nullptr, *received = nullptr; ///< rows of blocks
-
-  void issue();
-};
-
-/// Prepares the runs of one rank, one at a time.
-struct BlockRuns {
-  const Backend &backend;
-  Cluster &cluster;
-  const int64_t rank;
-  std::deque<std::vector<Plan>> &plans; ///< Plans of all runs; outlive the cluster
-  uint32_t nextCommand = 0;
-
-  /// Collective; blocks. The run before has been destroyed, and all that it issued is done.
-  /// Unsupported if the devices do not have this path.
-  Result<BlockRun> make(const BlockTransfers &transfers);
-};
 
 } // namespace braid
