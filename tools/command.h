@@ -35,6 +35,7 @@ Command addView(CLI::App &app);
 
 /// The flags that say what to compile, common to the commands that take a FILE.
 struct SourceFlags {
+  std::string command; ///< "braid run"
   std::string file;
   std::optional<std::string> entry;
   std::optional<int64_t> ranks;
@@ -51,13 +52,8 @@ struct SourceFlags {
   void addTo(CLI::App &app, bool isFileOptional = false);
   /// "--ranks": a flag that is given of those that say what to do with FILE; empty: none.
   std::string firstGiven() const;
-  /// The schedule is to be chosen by measuring.
-  bool isAuto() const;
   /// Reads the values into `options`; BadInput names the flag, what was expected and what came.
-  /// A schedule that is to be chosen is left open.
   Status toOptions(CompileOptions &options) const;
-  /// BadInput if the schedule is to be chosen: `command` cannot measure.
-  Status refuseAuto(llvm::StringRef command) const;
 };
 
 /// --reproducible, for every command that has it.

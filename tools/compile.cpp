@@ -105,7 +105,6 @@ Result<int> compileCommand(const CompileFlags &flags, std::unique_ptr<Source> &s
   if (!llvm::is_contained(kEmitChoices, flags.emit))
     return badChoice("--emit", flags.emit, kEmitChoices);
   BRAID_TRY(checkPassNames(flags.printAfter));
-  BRAID_TRY(flags.source.refuseAuto("braid compile"));
   BRAID_TRY(flags.source.toOptions(options));
   if (!flags.printAfter.empty())
     options.afterPass = [&](llvm::StringRef pass, const Program &program) {

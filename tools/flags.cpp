@@ -3,7 +3,6 @@
 #include "ir/failure.h"
 #include "tools/command.h"
 
-#include "api/compile/compiled_program.h"
 #include "api/launch/launch.h"
 #include "runtime/execute/backend.h"
 #include "runtime/files.h"
@@ -46,6 +45,7 @@ void addReproducible(CLI::App &app, bool &isReproducible) {
 }
 
 void SourceFlags::addTo(CLI::App &app, bool isFileOptional) {
+  command = "braid " + app.get_name();
   app.add_option("FILE", file, "a .braid file with a fusion or a program; - is standard input")
       ->required(!isFileOptional);
   addText(app, "--entry", entry, "NAME", "which fusion or program of FILE, if it contains several");
@@ -130,19 +130,16 @@ Status SourceFlags::toOptions(CompileOptions &options) const {
       int64_t value = BRAID_TRY(row.parse(*text, "--" + row.name));
       flags.set(row.knob, value);
     }
-  std::string given = schedule.value_or("");
-  const bool isChosen = takeAuto(given), mayBeAuto = isRun && takesAuto && !isChosen;
-  Result<Configurations> parsed = Configurations::parse(given, flags);
-  if (!parsed)
-    return badInput("--schedule: {}{}", parsed.status().message(),
-                    mayBeAuto ? "; auto would measure and choose" : "");
-  options.schedule = std::move(*parsed);
+  const Status read = options.readSchedule(schedule.value_or(""), flags);
+  const bool mayBeAuto = isRun && takesAuto;
+  if (options.isAuto && !mayBeAuto)
+    return badInput("--schedule auto: {} has no ranks to measure on; braid run --schedule auto "
+                    "--explain says what to choose",
+                    command);
+  if (!read.isOk())
+    return badInput("--schedule: {}{}", read.message(),
+                    mayBeAuto && !options.isAuto ? "; auto would measure and choose" : "");
   return Status::ok();
-}
-
-bool SourceFlags::isAuto() const {
-  std::string given = schedule.value_or("");
-  return takeAuto(given);
 }
 
 std::string SourceFlags::firstGiven() const {
@@ -157,14 +154,6 @@ std::string SourceFlags::firstGiven() const {
     if (knobs[static_cast<size_t>(row.knob)])
       return "--" + row.name;
   return "";
-}
-
-Status SourceFlags::refuseAuto(llvm::StringRef command) const {
-  if (!isAuto())
-    return Status::ok();
-  return badInput("--schedule auto: {} has no ranks to measure on; braid run --schedule auto "
-                  "--explain says what to choose",
-                  command.str());
 }
 
 std::string messageOf(const Status &status, const std::string &file) {

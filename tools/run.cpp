@@ -8,7 +8,6 @@
 #include "ir/counted.h"
 #include "ir/failure.h"
 #include "ir/printable.h"
-#include "lowering/stages/configure_stages.h"
 #include "runtime/files.h"
 #include "runtime/job/flight_record.h"
 #include "runtime/warn.h"
@@ -58,12 +57,12 @@ void addFlags(CLI::App &app, RunFlags &flags) {
   addInteger(app, "--seed", flags.run.seed, "S", "seed of the random inputs (default: 1)");
   app.add_flag("--processes", flags.processes,
                "start one process for each rank; without it, ranks are threads");
-  addInteger(app, "--queues", flags.run.queues, "Q",
+  addInteger(app, "--queues", flags.run.cluster.queues, "Q",
              "execute stream k on queue k mod Q (default: a queue for each stream)");
   app.add_flag("--verify", flags.run.verify, "compare every result with the reference")
       ->group(kChecks);
   app.add_flag("--no-check", flags.noCheck, "do not prove the program safe first")->group(kChecks);
-  addInteger(app, "--schedule-seed", flags.run.scheduleSeed, "S",
+  addInteger(app, "--schedule-seed", flags.run.cluster.scheduleSeed, "S",
              "execute one command at a time, in a random order with this seed")
       ->group(kChecks);
   addInteger(app, "--timeout-ms", flags.timeoutMs, "T",
@@ -113,14 +112,6 @@ Status findBackend(const RunFlags &flags, const Configuration &config,
                  : missingBackend(flags.backend, registry, {"cpu", "cuda", "nccl", "null"});
 }
 
-RunOptions toOptions(const RunFlags &flags, const Configuration &config) {
-  RunOptions options = flags.run;
-  options.timeout = std::chrono::milliseconds(flags.timeoutMs);
-  options.takeModes(config);
-  options.trace = !flags.trace.empty();
-  return options;
-}
-
 /// Each rank of another launcher would start all ranks. Incomplete variables and those of a single
 /// rank do not matter: containers have them.
 Status checkIsNoRank(const Result<std::optional<Place>> &place, const Environment &environment) {
@@ -166,7 +157,7 @@ Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &
     return badInput("--flight-records: expected ranks that are processes, got threads of one");
   if (setup.kind == RankSetup::Threads)
     return Status::ok();
-  if (flags.run.scheduleSeed)
+  if (flags.run.cluster.scheduleSeed)
     return unsupported("--schedule-seed: the seeded scheduler needs all ranks in one process");
   if (!backend.join)
     return unsupported("--backend {}: its ranks cannot be processes, only threads of one",
@@ -191,19 +182,9 @@ Status checkFiles(const RunFlags &flags) {
 
 /// The run itself has failed, so that flight records are of interest.
 bool hasFailedRunning(const Status &status) {
-  switch (status.code()) {
-  case StatusCode::WrongResult:
-  case StatusCode::PeerFailed:
-  case StatusCode::TimedOut:
-  case StatusCode::Internal:
-    return true;
-  case StatusCode::Ok:
-  case StatusCode::BadInput:
-  case StatusCode::Rejected:
-  case StatusCode::Unsupported:
-    return false;
-  }
-  llvm_unreachable("covered above");
+  constexpr StatusCode kFailures[] = {StatusCode::WrongResult, StatusCode::PeerFailed,
+                                      StatusCode::TimedOut, StatusCode::Internal};
+  return llvm::is_contained(kFailures, status.code());
 }
 
 /// The folder for the flight records of all ranks of a job; empty: none are left.
@@ -310,7 +291,11 @@ Status Run::begin() {
                     "additions");
   if (flags_.timeoutMs < 1)
     return badInput("expected --timeout-ms to be at least 1, got {}", flags_.timeoutMs);
-  options_ = toOptions(flags_, config);
+  options_ = flags_.run;
+  options_.cluster.timeout = std::chrono::milliseconds(flags_.timeoutMs);
+  options_.cluster.reproducible = flags_.source.reproducible;
+  options_.knobs = config;
+  options_.trace = !flags_.trace.empty();
   compileOptions_.transport = backend_->transport;
   setup_ = BRAID_TRY(findSetup(flags_, *backend_, processEnvironment()));
   BRAID_TRY(checkSetup(flags_, setup_, *backend_));
@@ -321,19 +306,18 @@ Status Run::begin() {
 }
 
 Status Run::createOrJoin() {
-  const int64_t ranks = areThreads() ? program_->compiled.program->ranks() : setup_.place->ranks;
-  const ClusterOptions options = clusterOptionsOf(options_, ranks, flags_.source.reproducible);
+  ClusterOptions &cluster = options_.cluster;
+  cluster.ranks = areThreads() ? program_->compiled.program->ranks() : setup_.place->ranks;
   if (areThreads()) {
-    job_ = BRAID_TRY(JobState::create(*backend_, options));
+    job_ = BRAID_TRY(JobState::create(*backend_, cluster));
   } else {
-    auto rank = BRAID_TRY(JobRank::join(*setup_.place, options_.timeout));
+    auto rank = BRAID_TRY(JobRank::join(*setup_.place, cluster.timeout));
     isKnown_ = true;
-    job_ = BRAID_TRY(JobState::join(*backend_, options, std::move(rank)));
+    job_ = BRAID_TRY(JobState::join(*backend_, cluster, std::move(rank)));
   }
   return job_->cluster->control(job_->cluster->firstHosted()).failure();
 }
 
-/// Until a schedule is chosen, any shows what is wrong with the text.
 Status Run::compile() {
   if (!readFlags_.isOk())
     return readFlags_;
@@ -344,14 +328,11 @@ Status Run::compile() {
   auto source = BRAID_TRY(setup_.isLaunched() ? readSource("-", flags.file == "-" ? "" : flags.file)
                                               : readSource(flags.file));
   file_ = source->diags.fileName();
-  const bool isAsked = flags.isAuto();
-  options_.isAuto = isAsked || (!flags.schedule && choosesByItself(*backend_));
+  options_.isAuto = compileOptions_.isAuto || (!flags.schedule && choosesByItself(*backend_));
   if (!options_.isAuto && (flags_.autoSeconds || flags_.timeBest))
     return badInput("{}: expected --schedule auto, which it is for",
                     flags_.autoSeconds ? "--auto-seconds" : "--time-best");
-  program_ = BRAID_TRY(ProgramState::make(
-      std::move(source), isAsked ? applyTo(compileOptions_, fieldsFor(compileOptions_.schedule.all))
-                                 : compileOptions_));
+  program_ = BRAID_TRY(ProgramState::make(std::move(source), compileOptions_));
   options_.isAuto = options_.isAuto && program_->compiled.isLowered;
   BRAID_TRY(checkRun(program_->compiled, *backend_, options_, areThreads()));
   return makePlans(/*isDecided=*/!options_.isAuto);
@@ -371,7 +352,7 @@ Status Run::makePlans(bool isDecided) {
     if (job_ && !areThreads()) // the others wait
       job_->cluster->control(setup_.place->rank).tick();
   };
-  Result<std::vector<Plan>> plans = makeSafePlans(compiled, {.queues = flags_.run.queues,
+  Result<std::vector<Plan>> plans = makeSafePlans(compiled, {.queues = options_.cluster.queues,
                                                              .ordered = flags_.source.reproducible,
                                                              .ownQueues = backend_->ownQueues,
                                                              .progress = report});
@@ -403,7 +384,7 @@ Status Run::choose() {
     job_->rank->memory().publishChoice(program_->schedule.str());
   if (flags_.explain)
     llvm::errs() << program_->trials;
-  options_.takeModes(program_->schedule.all);
+  options_.knobs = program_->schedule.all;
   return makePlans(/*isDecided=*/true);
 }
 
@@ -472,7 +453,7 @@ int Run::launchRanks() {
   Result<LaunchReport> report = launch({.ranks = program_->compiled.program->ranks(),
                                         .arguments = commandLine("run"),
                                         .input = program_->source->diags.text(),
-                                        .timeout = options_.timeout,
+                                        .timeout = options_.cluster.timeout,
                                         .prefixOutput = flags_.prefixOutput,
                                         .plans = [this](auto &memory) { return plansFor(memory); },
                                         .onFailure = sayCause});

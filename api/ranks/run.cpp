@@ -27,7 +27,7 @@ using Clock = std::chrono::steady_clock;
 /// As many as fit a gigabyte over all ranks. With more than one, successive runs overlap, and
 /// addresses change from run to run.
 int64_t chooseRunsInFlight(const RunOptions &options, const Plan &plan) {
-  if (options.graph) // recorded with the addresses of one run
+  if (options.isGraph()) // recorded with the addresses of one run
     return 1;
   constexpr int64_t kBudget = int64_t(1) << 30;
   int64_t fitting = kBudget / std::max<int64_t>(argumentBytes(plan) * plan.ranks, 1);
@@ -107,7 +107,7 @@ Status Runner::runRank(int64_t rank) {
   std::vector<Arguments> slots;
   for (int64_t i = 0; i < report_.runsInFlight; ++i)
     slots.push_back(BRAID_TRY(Arguments::allocate(plan(rank), cluster_.device(rank))));
-  if (options_.graph) {
+  if (options_.isGraph()) {
     RunArguments arguments = slots.front().addresses();
     BRAID_TRY(prepared(rank).capture(arguments.inputs, arguments.outputs));
   }
@@ -140,7 +140,7 @@ Status Runner::runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t fir
   Clock::time_point start = Clock::now();
   for (int64_t i = 0; i < count; ++i) {
     RunArguments arguments = slots[static_cast<size_t>(i)].addresses();
-    if (options_.graph)
+    if (options_.isGraph())
       prepared(rank).replay();
     else
       prepared(rank).run(arguments.inputs, arguments.outputs);
@@ -261,21 +261,21 @@ Status Runner::merge(const std::vector<std::string> &summaries) {
 
 /// Everything that the ranks have to have in common besides the program.
 std::vector<Choice> choicesOf(const Compiled &compiled, const RunOptions &options) {
-  return {{"--iterations", std::to_string(options.iterations)},
-          {"--verify", options.verify ? "yes" : "no"},
-          {"--seed", std::to_string(options.seed)},
-          {"--queues", std::to_string(options.queues)},
-          {"--timeout-ms", std::to_string(options.timeout.count())},
-          {"--reproducible", compiled.isReproducible ? "yes" : "no"},
-          {"--graph", options.graph ? "yes" : "no"},
-          {"--copies", name(options.transferMode.copies).str()},
-          {"--signals", name(options.transferMode.signals).str()},
-          {"--memory", name(options.transferMode.memory).str()},
-          {"--ctas", std::to_string(options.transferMode.ctas.count)},
-          {"--cta-policy", name(options.transferMode.ctas.policy).str()},
-          {"--schedule auto", options.isAuto ? "yes" : "no"},
-          {"--trace", options.trace ? "yes" : "no"},
-          {"fusion", compiled.fusion ? str(*compiled.fusion) : "none"}};
+  std::vector<Choice> choices = {{"--iterations", std::to_string(options.iterations)},
+                                 {"--verify", options.verify ? "yes" : "no"},
+                                 {"--seed", std::to_string(options.seed)},
+                                 {"--queues", std::to_string(options.cluster.queues)},
+                                 {"--timeout-ms", std::to_string(options.cluster.timeout.count())},
+                                 {"--reproducible", compiled.isReproducible ? "yes" : "no"},
+                                 {"--schedule auto", options.isAuto ? "yes" : "no"},
+                                 {"--trace", options.trace ? "yes" : "no"},
+                                 {"fusion", compiled.fusion ? str(*compiled.fusion) : "none"}};
+  for (const KnobRow &row : allKnobs())
+    if (row.isOfRun()) {
+      const std::optional<int64_t> value = options.knobs.get(row.knob);
+      choices.push_back({"--" + row.name, row.str(value ? value : row.fallback)});
+    }
+  return choices;
 }
 
 /// Adds the choices of rank 0's device, and the traffic between hosts.
@@ -284,7 +284,7 @@ void describeRank0(Device &device, llvm::ArrayRef<Plan> plans, const RunOptions 
   report.choices = device.compute().choices();
   Messages *messages = device.messages();
   if (messages && plans.front().hasMessages())
-    report.messages = messages->describe(options.transferMode);
+    report.messages = messages->describe(transferModeOf(options.knobs));
   if (plans.front().hosts() > 1)
     for (int64_t bytes : bytesSentByHosts(plans))
       report.networkBytes += bytes;
@@ -293,7 +293,7 @@ void describeRank0(Device &device, llvm::ArrayRef<Plan> plans, const RunOptions 
 Status runOn(JobState &job, const Compiled &compiled, std::vector<Plan> plans,
              const RunOptions &options, RunReport &report) {
   const Clock::time_point start = Clock::now();
-  const auto session = BRAID_TRY(job.prepare(std::move(plans), options.transferMode));
+  const auto session = BRAID_TRY(job.prepare(std::move(plans), transferModeOf(options.knobs)));
   Runner runner(compiled, options, *job.cluster, session->second);
   runner.report().prepareSeconds = secondsSince(start);
   if (job.isRank0Here())
@@ -326,7 +326,7 @@ Status checkRun(const Compiled &compiled, const Backend &backend, const RunOptio
     return badInput("expected at least 1 iteration, got {}", options.iterations);
   BRAID_TRY(checkVerify(compiled, backend, options));
   const char *kind = areThreads ? "threads of a process" : "processes";
-  return checkGroup(kind, compiled.program->ranks(), options.timeout);
+  return checkGroup(kind, compiled.program->ranks(), options.cluster.timeout);
 }
 
 Status expectRunMemory(llvm::ArrayRef<Plan> plans, const Backend &backend,
@@ -339,12 +339,11 @@ Status expectRunMemory(llvm::ArrayRef<Plan> plans, const Backend &backend,
       "run fewer ranks or smaller tensors");
 }
 
-ClusterOptions clusterOptionsOf(const RunOptions &options, int64_t ranks, bool isReproducible) {
-  return {.ranks = ranks,
-          .timeout = options.timeout,
-          .scheduleSeed = options.scheduleSeed,
-          .queues = options.queues,
-          .reproducible = isReproducible};
+ClusterOptions RunOptions::clusterFor(const Compiled &compiled) const {
+  ClusterOptions all = cluster;
+  all.ranks = compiled.program->ranks();
+  all.reproducible = compiled.isReproducible;
+  return all;
 }
 
 Status compareOptions(JobState &job, const Compiled &compiled, const RunOptions &options) {
