@@ -89,15 +89,10 @@ std::string CompiledProgram::explain() const { return state_->explain(); }
 Result<std::string> CompiledProgram::plan(int64_t rank) const {
   if (rank < 0 || rank >= ranks())
     return badInput("expected a rank from 0 to {}, got {}", ranks() - 1, rank);
-  std::string text;
-  const Status status = forEachPlan(state_->compiled, [&](const Plan &plan) {
-    if (plan.rank == rank)
-      text = braid::str(plan);
-    return Status::ok();
-  });
-  if (!status.isOk())
-    return withLocated(status, *state_->source);
-  return text;
+  const Result<Plan> plan = makePlan(state_->compiled, rank, state_->source->diags);
+  if (!plan)
+    return withLocated(plan.status(), *state_->source);
+  return braid::str(*plan);
 }
 
 Status CompiledProgram::check(const CheckLimits &limits, std::string *report) const {

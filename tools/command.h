@@ -2,6 +2,7 @@
 #pragma once
 
 #include "api/compile/compile.h"
+#include "api/ranks/backends.h"
 #include "runtime/job/bootstrap/environment.h"
 #include "tools/integer_flag.h"
 
@@ -9,7 +10,6 @@
 #include <functional>
 
 namespace braid {
-class BackendRegistry;
 struct LaunchReport;
 } // namespace braid
 
@@ -76,17 +76,18 @@ void sayEndings(const LaunchReport &report, const std::string &success);
 int runCommand(llvm::function_ref<Result<int>(std::unique_ptr<Source> &source)> command);
 
 /// For a command that starts its own ranks: BadInput if this process is one of several ranks of
-/// another launcher, each of which would do everything.
-Status checkIsAlone(llvm::StringRef command, const Environment &environment);
+/// another launcher, each of which would do everything. Incomplete variables and those of a single
+/// rank do not matter: containers have them. The message begins with `expected`; `advice` says what
+/// else to do than to unset variables.
+Status checkIsAlone(llvm::StringRef expected, llvm::StringRef advice = "");
 
 /// BadInput "expected --flag to be one of a, b, c, got 'x' (did you mean 'a'?)".
 Status badChoice(llvm::StringRef flag, llvm::StringRef value,
                  const std::vector<std::string> &choices);
 
-/// Why `registry` has not got the backend `name`: Unsupported if other builds have it, else
-/// BadInput with the choices.
-Status missingBackend(llvm::StringRef name, const BackendRegistry &registry,
-                      const std::vector<std::string> &choices);
+/// The value of --backend. BadInput if it is none of the choices; Unsupported if this build lacks it.
+Result<Backend> findBackend(const std::string &name, const std::vector<std::string> &choices,
+                            const BackendRegistry &registry = builtinBackends());
 
 /// BadInput if what `flag` writes would take the place of `input`, which is read. To be called
 /// before any work; empty names are of no file.

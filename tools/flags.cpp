@@ -4,8 +4,8 @@
 #include "tools/command.h"
 
 #include "api/launch/launch.h"
-#include "runtime/execute/backend.h"
 #include "runtime/files.h"
+#include "llvm/ADT/STLExtras.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -65,15 +65,17 @@ void SourceFlags::addTo(CLI::App &app, bool isFileOptional) {
       addKnob(app, row, knobs);
 }
 
-Status checkIsAlone(llvm::StringRef command, const Environment &environment) {
+Status checkIsAlone(llvm::StringRef expected, llvm::StringRef advice) {
+  const Environment environment = processEnvironment();
   const Result<std::optional<Place>> place = findPlace(environment);
-  if (place && (!*place || (*place)->ranks == 1))
+  const bool isOfSeveralHosts = place.status().code() == StatusCode::Unsupported;
+  if (!isOfSeveralHosts && (!place || !*place || (*place)->ranks == 1))
     return Status::ok();
-  if (!place)
-    return place.status();
-  return badInput("expected no other launcher, for braid {} starts its own processes, but {} says "
-                  "that this is rank {} of {}; unset {}",
-                  command.str(), (*place)->source, (*place)->rank, (*place)->ranks,
+  const std::string got = isOfSeveralHosts
+                              ? place.status().message()
+                              : fmt::format("{} says that this is rank {} of {}", (*place)->source,
+                                            (*place)->rank, (*place)->ranks);
+  return badInput("{}, but {}; {}unset {}", expected.str(), got, advice.str(),
                   variablesOfPlace(environment));
 }
 
@@ -83,11 +85,13 @@ Status badChoice(llvm::StringRef flag, llvm::StringRef value,
                   value.str(), didYouMean(value, choices));
 }
 
-Status missingBackend(llvm::StringRef name, const BackendRegistry &registry,
-                      const std::vector<std::string> &choices) {
-  if (name != "cuda" && name != "nccl")
+Result<Backend> findBackend(const std::string &name, const std::vector<std::string> &choices,
+                            const BackendRegistry &registry) {
+  if (!llvm::is_contained(choices, name))
     return badChoice("--backend", name, choices);
-  return unsupported("--backend {}: not part of this build; it has {}", name.str(),
+  if (const Backend *backend = registry.find(name))
+    return *backend;
+  return unsupported("--backend {}: not part of this build; it has {}", name,
                      llvm::join(registry.names(), ", "));
 }
 

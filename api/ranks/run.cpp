@@ -48,12 +48,6 @@ std::vector<OutputOfRanks> outputsOf(const Compiled &compiled) {
 
 const ProgressFn kNobody;
 
-/// The results of one rank.
-struct RankWork {
-  double seconds = 0; ///< issuing and waiting
-  std::vector<uint64_t> digests = {};
-};
-
 /// One call of run(): what all ranks of this process share.
 class Runner {
 public:
@@ -86,13 +80,13 @@ private:
     return *session_.prepared[static_cast<size_t>(rank - cluster_.firstHosted())];
   }
   Status runRank(int64_t rank);
-  Status runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t first, RankWork &work);
+  Status runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t first, RankSummary &work);
   Status download(int64_t rank, std::vector<Arguments> &slots, int64_t count);
   void fill(int64_t rank, Arguments &slot, int64_t iteration) const;
   void fillInput(size_t input, int64_t rank, int64_t iteration, void *data) const;
   Status compare(int64_t rank, Arguments &slot, int64_t iteration) const;
   void digest(int64_t rank, Arguments &slot, std::vector<uint64_t> &digests) const;
-  Status finishRank(int64_t rank, const RankWork &work);
+  Status finishRank(int64_t rank, RankSummary mine);
   Status merge(const std::vector<std::string> &summaries);
 
   const Compiled &compiled_;
@@ -111,7 +105,7 @@ Status Runner::runRank(int64_t rank) {
     RunArguments arguments = slots.front().addresses();
     BRAID_TRY(prepared(rank).capture(arguments.inputs, arguments.outputs));
   }
-  RankWork work;
+  RankSummary work;
   if (compiled_.isReproducible)
     work.digests.assign(plan(rank).outputs.size(), 0);
   ProgressStep progress(rank == 0 ? options_.progress : kNobody, "running", "iterations",
@@ -125,12 +119,12 @@ Status Runner::runRank(int64_t rank) {
     for (int64_t i = 0; i < std::min(report_.runsInFlight, options_.iterations - first); ++i)
       progress.advance();
   }
-  return finishRank(rank, work);
+  return finishRank(rank, std::move(work));
 }
 
 /// Issues as many runs as there are slots, waits for all, and compares them.
 Status Runner::runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t first,
-                        RankWork &work) {
+                        RankSummary &work) {
   int64_t count = std::min<int64_t>(report_.runsInFlight, options_.iterations - first);
   for (int64_t i = 0; i < count; ++i) {
     fill(rank, slots[static_cast<size_t>(i)], first + i);
@@ -146,7 +140,7 @@ Status Runner::runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t fir
       prepared(rank).run(arguments.inputs, arguments.outputs);
   }
   BRAID_TRY(cluster_.device(rank).synchronize());
-  work.seconds += secondsSince(start);
+  work.runSeconds += secondsSince(start);
   BRAID_TRY(download(rank, slots, count));
 
   for (int64_t i = 0; i < count; ++i) {
@@ -206,8 +200,7 @@ Status Runner::compare(int64_t rank, Arguments &slot, int64_t iteration) const {
 }
 
 /// Says what this rank has done, hears it of all, and makes it count.
-Status Runner::finishRank(int64_t rank, const RankWork &work) {
-  RankSummary mine{.runSeconds = work.seconds, .digests = work.digests};
+Status Runner::finishRank(int64_t rank, RankSummary mine) {
   if (options_.verify)
     mine.elementsCompared = reference_->elementsOf(rank) * options_.iterations;
   if (options_.trace)

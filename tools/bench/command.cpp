@@ -185,15 +185,12 @@ Result<int> Bench::run() {
 }
 
 Result<int> bench(BenchFlags flags) {
-  const BackendRegistry registry = builtinBackends();
-  const Backend *backend = registry.find(flags.backend);
-  if (!backend)
-    return missingBackend(flags.backend, registry, {"cpu", "cuda", "nccl"});
-  BRAID_TRY(flags.check(*backend));
+  const Backend backend = BRAID_TRY(findBackend(flags.backend, {"cpu", "cuda", "nccl"}));
+  BRAID_TRY(flags.check(backend));
   BRAID_TRY(checkSettings(processEnvironment()));
   if (!flags.rankRows.empty())
-    return benchRank(flags, *backend);
-  BRAID_TRY(checkIsAlone("bench", processEnvironment()));
+    return benchRank(flags, backend);
+  BRAID_TRY(checkIsAlone("expected no other launcher, for braid bench starts its own processes"));
   return Bench(flags).run();
 }
 
