@@ -85,7 +85,8 @@ Status checkIsAlone(llvm::StringRef expected, llvm::StringRef advice = "");
 Status badChoice(llvm::StringRef flag, llvm::StringRef value,
                  const std::vector<std::string> &choices);
 
-/// The value of --backend. BadInput if it is none of the choices; Unsupported if this build lacks it.
+/// The backend that --backend names. BadInput if it is none of the choices; Unsupported if this
+/// build lacks it.
 Result<Backend> findBackend(const std::string &name, const std::vector<std::string> &choices,
                             const BackendRegistry &registry = builtinBackends());
 

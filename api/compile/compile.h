@@ -33,8 +33,8 @@ struct CompileOptions {
   /// Called with a pass's name and the program after it; may be empty.
   std::function<void(llvm::StringRef pass, const Program &program)> afterPass = {};
 
-  /// Sets `schedule` and `isAuto` from a text such as "ring;chunks=2" or "auto;chunks=2". `flags` as
-  /// Configuration::parse() has them.
+  /// Sets `schedule` and `isAuto` from a text such as "ring;chunks=2" or "auto;chunks=2". `flags`
+  /// are as in Configuration::parse().
   Status readSchedule(llvm::StringRef text, const Configuration &flags = {});
 };
 
