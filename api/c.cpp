@@ -20,7 +20,7 @@ struct braid_error {
 
 struct braid_program {
   braid::CompiledProgram program;
-  std::string name, text, answer = {}; ///< `answer`: to the last question
+  std::string text, answer = {}; ///< `answer`: to the last question
 };
 
 struct braid_job {
@@ -102,7 +102,7 @@ template <class T> void put(T *place, T value) {
 Status give(Result<CompiledProgram> program, braid_program **result) {
   if (!program)
     return program.status();
-  *result = new braid_program{*program, program->name(), program->str()};
+  *result = new braid_program{*program, program->str()};
   return Status::ok();
 }
 
@@ -257,7 +257,7 @@ int64_t braid_program_ranks(const braid_program *program) {
   return answerOf(program, int64_t(0), [](auto &p) { return p.program.ranks(); });
 }
 const char *braid_program_name(const braid_program *program) {
-  return answerOf(program, "", [](auto &p) { return p.name.c_str(); });
+  return answerOf(program, "", [](auto &p) { return p.program.name().c_str(); });
 }
 const char *braid_program_text(const braid_program *program) {
   return answerOf(program, "", [](auto &p) { return p.text.c_str(); });

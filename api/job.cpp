@@ -4,7 +4,6 @@
 
 #include "api/ranks/backends.h"
 #include "ir/failure.h"
-#include "lowering/stages/configure_stages.h"
 
 #include <fmt/ranges.h>
 
@@ -87,20 +86,16 @@ int64_t Job::ranks() const { return state_->cluster ? state_->cluster->ranks() :
 int64_t Job::firstRank() const { return state_->cluster ? state_->cluster->firstHosted() : 0; }
 int64_t Job::hosted() const { return state_->cluster ? state_->cluster->hosted() : 0; }
 
-/// Any schedule shows what is wrong with the text, before ranks meet.
 Result<CompiledProgram> Job::compileText(const std::string &name, const std::string &text,
                                          const LoweringOptions &options) {
   BRAID_TRY(state_->expectOpen());
-  LoweringOptions others = options;
-  const bool isAsked = takeAuto(others.schedule);
-  CompileOptions given = BRAID_TRY(toCompileOptions(others));
+  CompileOptions given = BRAID_TRY(toCompileOptions(options));
   given.ranks = options.ranks.value_or(ranks());
   given.transport = state_->backend.transport;
-  auto program = BRAID_TRY(ProgramState::make(
-      parseSource(name, text), isAsked ? applyTo(given, fieldsFor(given.schedule.all)) : given));
+  auto program = BRAID_TRY(ProgramState::make(parseSource(name, text), given));
   BRAID_TRY(state_->check(program->compiled, program->schedule.all));
   const bool isOpen = options.schedule.empty() && choosesByItself(state_->backend);
-  if (!program->compiled.isLowered || !(isAsked || isOpen))
+  if (!program->compiled.isLowered || !(given.isAuto || isOpen))
     return CompiledProgram(std::move(program));
   if (!(options.autoSeconds >= 0))
     return badInput("expected autoSeconds to be at least 0, got {}", options.autoSeconds);

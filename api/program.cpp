@@ -6,6 +6,7 @@
 #include "api/compile/compiled_program.h"
 #include "api/compile/plans.h"
 #include "ir/failure.h"
+#include "lowering/stages/configure_stages.h"
 
 namespace braid {
 namespace {
@@ -23,27 +24,21 @@ std::vector<TensorSpec> specsOf(llvm::ArrayRef<std::unique_ptr<Value>> values) {
 
 } // namespace
 
-bool takeAuto(std::string &schedule) {
-  llvm::StringRef rest = schedule;
-  if (!rest.consume_front("auto") || (!rest.empty() && rest.front() != ';' && rest.front() != ','))
-    return false;
-  schedule = rest.ltrim(',').str();
-  return true;
-}
-
 Result<CompileOptions> toCompileOptions(const LoweringOptions &options) {
   CompileOptions result;
   result.entry = options.entry;
   result.ranks = options.ranks;
   result.parameters = options.parameters;
   result.reproducible = options.reproducible;
-  if (!options.schedule.empty())
-    result.schedule = BRAID_TRY(Configurations::parse(options.schedule));
+  BRAID_TRY(result.readSchedule(options.schedule));
   return result;
 }
 
 Result<std::shared_ptr<ProgramState>> ProgramState::make(std::unique_ptr<Source> source,
-                                                         const CompileOptions &options) {
+                                                         const CompileOptions &given) {
+  CompileOptions options = given;
+  if (Configuration &all = options.schedule.all; options.isAuto)
+    all = fieldsFor(all).over(all);
   auto state = std::make_shared<ProgramState>();
   state->source = std::move(source);
   Result<Compiled> compiled = compile(*state->source, options);
@@ -58,9 +53,9 @@ Result<std::shared_ptr<ProgramState>> ProgramState::make(std::unique_ptr<Source>
 
 Result<CompiledProgram> compileText(const std::string &name, const std::string &text,
                                     const LoweringOptions &options) {
-  if (std::string schedule = options.schedule; takeAuto(schedule))
-    return badInput("schedule auto: expected Job::compileText(), whose ranks measure");
   const CompileOptions lowering = BRAID_TRY(toCompileOptions(options));
+  if (lowering.isAuto)
+    return badInput("schedule auto: expected Job::compileText(), whose ranks measure");
   return CompiledProgram(BRAID_TRY(ProgramState::make(parseSource(name, text), lowering)));
 }
 
@@ -94,15 +89,10 @@ std::string CompiledProgram::explain() const { return state_->explain(); }
 Result<std::string> CompiledProgram::plan(int64_t rank) const {
   if (rank < 0 || rank >= ranks())
     return badInput("expected a rank from 0 to {}, got {}", ranks() - 1, rank);
-  std::string text;
-  const Status status = forEachPlan(state_->compiled, [&](const Plan &plan) {
-    if (plan.rank == rank)
-      text = braid::str(plan);
-    return Status::ok();
-  });
-  if (!status.isOk())
-    return withLocated(status, *state_->source);
-  return text;
+  const Result<Plan> plan = makePlan(state_->compiled, rank, state_->source->diags);
+  if (!plan)
+    return withLocated(plan.status(), *state_->source);
+  return braid::str(*plan);
 }
 
 Status CompiledProgram::check(const CheckLimits &limits, std::string *report) const {

@@ -233,13 +233,7 @@ Result<int> launchRanks(const CalibrateFlags &flags) {
 }
 
 Result<int> calibrateCommand(const CalibrateFlags &flags) {
-  const BackendRegistry registry = builtinBackends();
-  const Backend *backend = registry.find(flags.backend);
-  const std::vector<std::string> choices = {"cpu", "cuda", "nccl"};
-  if (!llvm::is_contained(choices, flags.backend))
-    return badChoice("--backend", flags.backend, choices);
-  if (!backend)
-    return missingBackend(flags.backend, registry, choices);
+  const Backend backend = BRAID_TRY(findBackend(flags.backend, {"cpu", "cuda", "nccl"}));
   BRAID_TRY(checkFlags(flags));
   const Environment environment = processEnvironment();
   BRAID_TRY(checkSettings(environment));
@@ -250,7 +244,7 @@ Result<int> calibrateCommand(const CalibrateFlags &flags) {
   if (flags.ranks && *flags.ranks != place->ranks)
     return badInput("--ranks is {}, but {} says that there are {}; leave out --ranks, or unset {}",
                     *flags.ranks, place->source, place->ranks, variablesOfPlace(environment));
-  return runRank(flags, *backend, *place, isLaunched);
+  return runRank(flags, backend, *place, isLaunched);
 }
 
 } // namespace

@@ -148,7 +148,6 @@ Result<int> checkCommand(const CheckFlags &flags, std::unique_ptr<Source> &sourc
   BRAID_TRY(toOptions(flags, checkOptions));
   if (flags.json && flags.emit != "text")
     return badInput("expected --json or --emit {}, got both", flags.emit);
-  BRAID_TRY(flags.source.refuseAuto("braid check"));
   CompileOptions options;
   BRAID_TRY(flags.source.toOptions(options));
   if (flags.backend == "nccl")
@@ -165,7 +164,7 @@ Result<int> checkCommand(const CheckFlags &flags, std::unique_ptr<Source> &sourc
   else if (flags.emit == "dot")
     printDot(checked);
   else
-    llvm::outs() << "@" << compiled.program->name() << " is " << str(checked);
+    llvm::outs() << verdictOn(compiled, checked);
   return checked.isSafe() ? 0 : static_cast<int>(StatusCode::Rejected);
 }
 

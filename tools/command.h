@@ -2,6 +2,7 @@
 #pragma once
 
 #include "api/compile/compile.h"
+#include "api/ranks/backends.h"
 #include "runtime/job/bootstrap/environment.h"
 #include "tools/integer_flag.h"
 
@@ -9,7 +10,6 @@
 #include <functional>
 
 namespace braid {
-class BackendRegistry;
 struct LaunchReport;
 } // namespace braid
 
@@ -35,6 +35,7 @@ Command addView(CLI::App &app);
 
 /// The flags that say what to compile, common to the commands that take a FILE.
 struct SourceFlags {
+  std::string command; ///< "braid run"
   std::string file;
   std::optional<std::string> entry;
   std::optional<int64_t> ranks;
@@ -51,13 +52,8 @@ struct SourceFlags {
   void addTo(CLI::App &app, bool isFileOptional = false);
   /// "--ranks": a flag that is given of those that say what to do with FILE; empty: none.
   std::string firstGiven() const;
-  /// The schedule is to be chosen by measuring.
-  bool isAuto() const;
   /// Reads the values into `options`; BadInput names the flag, what was expected and what came.
-  /// A schedule that is to be chosen is left open.
   Status toOptions(CompileOptions &options) const;
-  /// BadInput if the schedule is to be chosen: `command` cannot measure.
-  Status refuseAuto(llvm::StringRef command) const;
 };
 
 /// --reproducible, for every command that has it.
@@ -80,17 +76,19 @@ void sayEndings(const LaunchReport &report, const std::string &success);
 int runCommand(llvm::function_ref<Result<int>(std::unique_ptr<Source> &source)> command);
 
 /// For a command that starts its own ranks: BadInput if this process is one of several ranks of
-/// another launcher, each of which would do everything.
-Status checkIsAlone(llvm::StringRef command, const Environment &environment);
+/// another launcher, each of which would do everything. Incomplete variables and those of a single
+/// rank do not matter: containers have them. The message begins with `expected`; `advice` says what
+/// else to do than to unset variables.
+Status checkIsAlone(llvm::StringRef expected, llvm::StringRef advice = "");
 
 /// BadInput "expected --flag to be one of a, b, c, got 'x' (did you mean 'a'?)".
 Status badChoice(llvm::StringRef flag, llvm::StringRef value,
                  const std::vector<std::string> &choices);
 
-/// Why `registry` has not got the backend `name`: Unsupported if other builds have it, else
-/// BadInput with the choices.
-Status missingBackend(llvm::StringRef name, const BackendRegistry &registry,
-                      const std::vector<std::string> &choices);
+/// The backend that --backend names. BadInput if it is none of the choices; Unsupported if this
+/// build lacks it.
+Result<Backend> findBackend(const std::string &name, const std::vector<std::string> &choices,
+                            const BackendRegistry &registry = builtinBackends());
 
 /// BadInput if what `flag` writes would take the place of `input`, which is read. To be called
 /// before any work; empty names are of no file.

@@ -92,12 +92,10 @@ Status emit(const CompileFlags &flags, Source &source, const Compiled &compiled)
     return badInput("--emit fusion: @{} implements no fusion", compiled.program->name());
   if (flags.emit != "plan")
     return Status::ok();
-  Status status = forEachPlan(compiled, [](const Plan &plan) {
-    llvm::outs() << str(plan);
-    const bool isHeard = !llvm::outs().has_error();
-    return isHeard ? Status::ok() : unsupported("the reader has gone");
-  });
-  return llvm::outs().has_error() ? Status::ok() : status; // main says it
+  // main() reports what cannot be written.
+  for (int64_t rank = 0; rank < compiled.program->ranks() && !llvm::outs().has_error(); ++rank)
+    os << str(BRAID_TRY(makePlan(compiled, rank, source.diags)));
+  return Status::ok();
 }
 
 Result<int> compileCommand(const CompileFlags &flags, std::unique_ptr<Source> &source) {
@@ -105,7 +103,6 @@ Result<int> compileCommand(const CompileFlags &flags, std::unique_ptr<Source> &s
   if (!llvm::is_contained(kEmitChoices, flags.emit))
     return badChoice("--emit", flags.emit, kEmitChoices);
   BRAID_TRY(checkPassNames(flags.printAfter));
-  BRAID_TRY(flags.source.refuseAuto("braid compile"));
   BRAID_TRY(flags.source.toOptions(options));
   if (!flags.printAfter.empty())
     options.afterPass = [&](llvm::StringRef pass, const Program &program) {

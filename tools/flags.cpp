@@ -3,10 +3,9 @@
 #include "ir/failure.h"
 #include "tools/command.h"
 
-#include "api/compile/compiled_program.h"
 #include "api/launch/launch.h"
-#include "runtime/execute/backend.h"
 #include "runtime/files.h"
+#include "llvm/ADT/STLExtras.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -46,6 +45,7 @@ void addReproducible(CLI::App &app, bool &isReproducible) {
 }
 
 void SourceFlags::addTo(CLI::App &app, bool isFileOptional) {
+  command = "braid " + app.get_name();
   app.add_option("FILE", file, "a .braid file with a fusion or a program; - is standard input")
       ->required(!isFileOptional);
   addText(app, "--entry", entry, "NAME", "which fusion or program of FILE, if it contains several");
@@ -65,15 +65,17 @@ void SourceFlags::addTo(CLI::App &app, bool isFileOptional) {
       addKnob(app, row, knobs);
 }
 
-Status checkIsAlone(llvm::StringRef command, const Environment &environment) {
+Status checkIsAlone(llvm::StringRef expected, llvm::StringRef advice) {
+  const Environment environment = processEnvironment();
   const Result<std::optional<Place>> place = findPlace(environment);
-  if (place && (!*place || (*place)->ranks == 1))
+  const bool isOfSeveralHosts = place.status().code() == StatusCode::Unsupported;
+  if (!isOfSeveralHosts && (!place || !*place || (*place)->ranks == 1))
     return Status::ok();
-  if (!place)
-    return place.status();
-  return badInput("expected no other launcher, for braid {} starts its own processes, but {} says "
-                  "that this is rank {} of {}; unset {}",
-                  command.str(), (*place)->source, (*place)->rank, (*place)->ranks,
+  const std::string got = isOfSeveralHosts
+                              ? place.status().message()
+                              : fmt::format("{} says that this is rank {} of {}", (*place)->source,
+                                            (*place)->rank, (*place)->ranks);
+  return badInput("{}, but {}; {}unset {}", expected.str(), got, advice.str(),
                   variablesOfPlace(environment));
 }
 
@@ -83,11 +85,13 @@ Status badChoice(llvm::StringRef flag, llvm::StringRef value,
                   value.str(), didYouMean(value, choices));
 }
 
-Status missingBackend(llvm::StringRef name, const BackendRegistry &registry,
-                      const std::vector<std::string> &choices) {
-  if (name != "cuda" && name != "nccl")
+Result<Backend> findBackend(const std::string &name, const std::vector<std::string> &choices,
+                            const BackendRegistry &registry) {
+  if (!llvm::is_contained(choices, name))
     return badChoice("--backend", name, choices);
-  return unsupported("--backend {}: not part of this build; it has {}", name.str(),
+  if (const Backend *backend = registry.find(name))
+    return *backend;
+  return unsupported("--backend {}: not part of this build; it has {}", name,
                      llvm::join(registry.names(), ", "));
 }
 
@@ -130,19 +134,16 @@ Status SourceFlags::toOptions(CompileOptions &options) const {
       int64_t value = BRAID_TRY(row.parse(*text, "--" + row.name));
       flags.set(row.knob, value);
     }
-  std::string given = schedule.value_or("");
-  const bool isChosen = takeAuto(given), mayBeAuto = isRun && takesAuto && !isChosen;
-  Result<Configurations> parsed = Configurations::parse(given, flags);
-  if (!parsed)
-    return badInput("--schedule: {}{}", parsed.status().message(),
-                    mayBeAuto ? "; auto would measure and choose" : "");
-  options.schedule = std::move(*parsed);
+  const Status read = options.readSchedule(schedule.value_or(""), flags);
+  const bool mayBeAuto = isRun && takesAuto;
+  if (options.isAuto && !mayBeAuto)
+    return badInput("--schedule auto: {} has no ranks to measure on; braid run --schedule auto "
+                    "--explain says what to choose",
+                    command);
+  if (!read.isOk())
+    return badInput("--schedule: {}{}", read.message(),
+                    mayBeAuto && !options.isAuto ? "; auto would measure and choose" : "");
   return Status::ok();
-}
-
-bool SourceFlags::isAuto() const {
-  std::string given = schedule.value_or("");
-  return takeAuto(given);
 }
 
 std::string SourceFlags::firstGiven() const {
@@ -157,14 +158,6 @@ std::string SourceFlags::firstGiven() const {
     if (knobs[static_cast<size_t>(row.knob)])
       return "--" + row.name;
   return "";
-}
-
-Status SourceFlags::refuseAuto(llvm::StringRef command) const {
-  if (!isAuto())
-    return Status::ok();
-  return badInput("--schedule auto: {} has no ranks to measure on; braid run --schedule auto "
-                  "--explain says what to choose",
-                  command.str());
 }
 
 std::string messageOf(const Status &status, const std::string &file) {

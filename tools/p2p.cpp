@@ -110,11 +110,9 @@ Result<std::vector<Path>> readPaths(const P2pFlags &flags) {
 
 Status checkFlags(const P2pFlags &flags, const BackendRegistry &registry) {
   BRAID_TRY(checkSettings(processEnvironment()));
-  BRAID_TRY(checkIsAlone("p2p", processEnvironment()));
-  if (flags.backend && *flags.backend != "cpu" && *flags.backend != "cuda")
-    return badChoice("--backend", *flags.backend, {"cpu", "cuda"});
-  if (flags.backend && !registry.find(*flags.backend))
-    return missingBackend(*flags.backend, registry, {"cpu", "cuda"});
+  BRAID_TRY(checkIsAlone("expected no other launcher, for braid p2p starts its own processes"));
+  if (flags.backend)
+    BRAID_TRY(findBackend(*flags.backend, {"cpu", "cuda"}, registry));
   if (flags.timeoutMs < 1 || flags.timeoutMs > 86400000)
     return badInput("expected --timeout-ms to be from 1 to 86400000, got {}", flags.timeoutMs);
   if (!flags.devices.empty() && flags.ranks)

@@ -8,7 +8,6 @@
 #include "ir/counted.h"
 #include "ir/failure.h"
 #include "ir/printable.h"
-#include "lowering/stages/configure_stages.h"
 #include "runtime/files.h"
 #include "runtime/job/flight_record.h"
 #include "runtime/warn.h"
@@ -58,12 +57,12 @@ void addFlags(CLI::App &app, RunFlags &flags) {
   addInteger(app, "--seed", flags.run.seed, "S", "seed of the random inputs (default: 1)");
   app.add_flag("--processes", flags.processes,
                "start one process for each rank; without it, ranks are threads");
-  addInteger(app, "--queues", flags.run.queues, "Q",
+  addInteger(app, "--queues", flags.run.cluster.queues, "Q",
              "execute stream k on queue k mod Q (default: a queue for each stream)");
   app.add_flag("--verify", flags.run.verify, "compare every result with the reference")
       ->group(kChecks);
   app.add_flag("--no-check", flags.noCheck, "do not prove the program safe first")->group(kChecks);
-  addInteger(app, "--schedule-seed", flags.run.scheduleSeed, "S",
+  addInteger(app, "--schedule-seed", flags.run.cluster.scheduleSeed, "S",
              "execute one command at a time, in a random order with this seed")
       ->group(kChecks);
   addInteger(app, "--timeout-ms", flags.timeoutMs, "T",
@@ -98,53 +97,26 @@ void addFlags(CLI::App &app, RunFlags &flags) {
   app.footer(kRunFooter);
 }
 
-/// Refuses what this build cannot honour; nothing falls back silently.
-Status findBackend(const RunFlags &flags, const Configuration &config,
-                   const BackendRegistry &registry, const Backend *&backend) {
-  backend = registry.find(flags.backend);
-  if (backend)
-    BRAID_TRY(checkModes(config, *backend));
+/// Refuses what the backend cannot honour; nothing falls back silently.
+Status checkBackend(const RunFlags &flags, const Configuration &config, const Backend &backend) {
+  BRAID_TRY(checkModes(config, backend));
   if (config.launch() == schedule::Launch::Graph && !flags.trace.empty())
     return unsupported(
         "--trace: expected a run without --graph; the commands of a replayed graph leave no times");
-  if (backend && !backend->computes && !flags.trace.empty())
-    return badInput("--trace: expected a backend that computes, got '{}'", backend->name);
-  return backend ? Status::ok()
-                 : missingBackend(flags.backend, registry, {"cpu", "cuda", "nccl", "null"});
-}
-
-RunOptions toOptions(const RunFlags &flags, const Configuration &config) {
-  RunOptions options = flags.run;
-  options.timeout = std::chrono::milliseconds(flags.timeoutMs);
-  options.takeModes(config);
-  options.trace = !flags.trace.empty();
-  return options;
-}
-
-/// Each rank of another launcher would start all ranks. Incomplete variables and those of a single
-/// rank do not matter: containers have them.
-Status checkIsNoRank(const Result<std::optional<Place>> &place, const Environment &environment) {
-  bool isOfSeveralHosts = place.status().code() == StatusCode::Unsupported;
-  if (!isOfSeveralHosts && (!place || !*place || (*place)->ranks == 1))
-    return Status::ok();
-  std::string got = isOfSeveralHosts
-                        ? place.status().message()
-                        : fmt::format("{} says that this is rank {} of {}", (*place)->source,
-                                      (*place)->rank, (*place)->ranks);
-  return badInput("--processes: expected no other launcher, but {}; leave out --processes to be "
-                  "that rank, or unset {}",
-                  got, variablesOfPlace(environment));
+  if (!backend.computes && !flags.trace.empty())
+    return badInput("--trace: expected a backend that computes, got '{}'", backend.name);
+  return Status::ok();
 }
 
 /// In a rank that our own launcher started, --processes says what the launcher was asked.
-Result<RankSetup> findSetup(const RunFlags &flags, const Backend &backend,
-                            const Environment &environment) {
-  Result<std::optional<Place>> place = findPlace(environment);
+Result<RankSetup> findSetup(const RunFlags &flags, const Backend &backend) {
+  Result<std::optional<Place>> place = findPlace(processEnvironment());
   if (place && *place && !(*place)->meeting.empty())
     return RankSetup{RankSetup::Rank, **place};
   if (flags.processes) {
-    Status status = checkIsNoRank(place, environment);
-    return status.isOk() ? Result<RankSetup>(RankSetup{RankSetup::Launcher}) : status;
+    BRAID_TRY(checkIsAlone("--processes: expected no other launcher",
+                           "leave out --processes to be that rank, or "));
+    return RankSetup{RankSetup::Launcher};
   }
   if (!place)
     return place.status();
@@ -166,7 +138,7 @@ Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &
     return badInput("--flight-records: expected ranks that are processes, got threads of one");
   if (setup.kind == RankSetup::Threads)
     return Status::ok();
-  if (flags.run.scheduleSeed)
+  if (flags.run.cluster.scheduleSeed)
     return unsupported("--schedule-seed: the seeded scheduler needs all ranks in one process");
   if (!backend.join)
     return unsupported("--backend {}: its ranks cannot be processes, only threads of one",
@@ -191,19 +163,9 @@ Status checkFiles(const RunFlags &flags) {
 
 /// The run itself has failed, so that flight records are of interest.
 bool hasFailedRunning(const Status &status) {
-  switch (status.code()) {
-  case StatusCode::WrongResult:
-  case StatusCode::PeerFailed:
-  case StatusCode::TimedOut:
-  case StatusCode::Internal:
-    return true;
-  case StatusCode::Ok:
-  case StatusCode::BadInput:
-  case StatusCode::Rejected:
-  case StatusCode::Unsupported:
-    return false;
-  }
-  llvm_unreachable("covered above");
+  constexpr StatusCode kFailures[] = {StatusCode::WrongResult, StatusCode::PeerFailed,
+                                      StatusCode::TimedOut, StatusCode::Internal};
+  return llvm::is_contained(kFailures, status.code());
 }
 
 /// The folder for the flight records of all ranks of a job; empty: none are left.
@@ -220,10 +182,8 @@ std::string recordsFolder(const RunFlags &flags, const JobMemory &memory, const 
 }
 
 bool haveAllJoined(const JobMemory &memory) {
-  return llvm::all_of(llvm::seq<int64_t>(0, memory.ranks()), [&](int64_t rank) {
-    return memory.slot(rank).state.load(std::memory_order_relaxed) !=
-           static_cast<uint32_t>(RankState::Absent);
-  });
+  return llvm::all_of(llvm::seq<int64_t>(0, memory.ranks()),
+                      [&](int64_t rank) { return memory.stateOf(rank) != RankState::Absent; });
 }
 
 /// Leaves the flight records of `ranks`, if there is a place for them, and returns what to say.
@@ -274,8 +234,7 @@ private:
 
   const RunFlags &flags_;
   RunOptions options_;
-  BackendRegistry registry_ = builtinBackends();
-  const Backend *backend_ = nullptr;
+  Backend backend_;
   RankSetup setup_;
   CompileOptions compileOptions_;
   Status readFlags_;                      ///< the mistake in the flags about lowering, if any
@@ -304,16 +263,21 @@ Status Run::begin() {
   readFlags_ = flags_.source.toOptions(compileOptions_);
   const Configuration &config = compileOptions_.schedule.all;
   BRAID_TRY(checkFlags());
-  BRAID_TRY(findBackend(flags_, config, registry_, backend_));
+  backend_ = BRAID_TRY(findBackend(flags_.backend, {"cpu", "cuda", "nccl", "null"}));
+  BRAID_TRY(checkBackend(flags_, config, backend_));
   if (flags_.noCheck && flags_.source.reproducible)
     return badInput("--reproducible: expected no --no-check, for the check proves the order of "
                     "additions");
   if (flags_.timeoutMs < 1)
     return badInput("expected --timeout-ms to be at least 1, got {}", flags_.timeoutMs);
-  options_ = toOptions(flags_, config);
-  compileOptions_.transport = backend_->transport;
-  setup_ = BRAID_TRY(findSetup(flags_, *backend_, processEnvironment()));
-  BRAID_TRY(checkSetup(flags_, setup_, *backend_));
+  options_ = flags_.run;
+  options_.cluster.timeout = std::chrono::milliseconds(flags_.timeoutMs);
+  options_.cluster.reproducible = flags_.source.reproducible;
+  options_.knobs = config;
+  options_.trace = !flags_.trace.empty();
+  compileOptions_.transport = backend_.transport;
+  setup_ = BRAID_TRY(findSetup(flags_, backend_));
+  BRAID_TRY(checkSetup(flags_, setup_, backend_));
   BRAID_TRY(checkFiles(flags_));
   if (setup_.kind == RankSetup::Rank)
     BRAID_TRY(createOrJoin());
@@ -321,19 +285,18 @@ Status Run::begin() {
 }
 
 Status Run::createOrJoin() {
-  const int64_t ranks = areThreads() ? program_->compiled.program->ranks() : setup_.place->ranks;
-  const ClusterOptions options = clusterOptionsOf(options_, ranks, flags_.source.reproducible);
+  ClusterOptions &cluster = options_.cluster;
+  cluster.ranks = areThreads() ? program_->compiled.program->ranks() : setup_.place->ranks;
   if (areThreads()) {
-    job_ = BRAID_TRY(JobState::create(*backend_, options));
+    job_ = BRAID_TRY(JobState::create(backend_, cluster));
   } else {
-    auto rank = BRAID_TRY(JobRank::join(*setup_.place, options_.timeout));
+    auto rank = BRAID_TRY(JobRank::join(*setup_.place, cluster.timeout));
     isKnown_ = true;
-    job_ = BRAID_TRY(JobState::join(*backend_, options, std::move(rank)));
+    job_ = BRAID_TRY(JobState::join(backend_, cluster, std::move(rank)));
   }
   return job_->cluster->control(job_->cluster->firstHosted()).failure();
 }
 
-/// Until a schedule is chosen, any shows what is wrong with the text.
 Status Run::compile() {
   if (!readFlags_.isOk())
     return readFlags_;
@@ -344,16 +307,13 @@ Status Run::compile() {
   auto source = BRAID_TRY(setup_.isLaunched() ? readSource("-", flags.file == "-" ? "" : flags.file)
                                               : readSource(flags.file));
   file_ = source->diags.fileName();
-  const bool isAsked = flags.isAuto();
-  options_.isAuto = isAsked || (!flags.schedule && choosesByItself(*backend_));
+  options_.isAuto = compileOptions_.isAuto || (!flags.schedule && choosesByItself(backend_));
   if (!options_.isAuto && (flags_.autoSeconds || flags_.timeBest))
     return badInput("{}: expected --schedule auto, which it is for",
                     flags_.autoSeconds ? "--auto-seconds" : "--time-best");
-  program_ = BRAID_TRY(ProgramState::make(
-      std::move(source), isAsked ? applyTo(compileOptions_, fieldsFor(compileOptions_.schedule.all))
-                                 : compileOptions_));
+  program_ = BRAID_TRY(ProgramState::make(std::move(source), compileOptions_));
   options_.isAuto = options_.isAuto && program_->compiled.isLowered;
-  BRAID_TRY(checkRun(program_->compiled, *backend_, options_, areThreads()));
+  BRAID_TRY(checkRun(program_->compiled, backend_, options_, areThreads()));
   return makePlans(/*isDecided=*/!options_.isAuto);
 }
 
@@ -371,9 +331,9 @@ Status Run::makePlans(bool isDecided) {
     if (job_ && !areThreads()) // the others wait
       job_->cluster->control(setup_.place->rank).tick();
   };
-  Result<std::vector<Plan>> plans = makeSafePlans(compiled, {.queues = flags_.run.queues,
+  Result<std::vector<Plan>> plans = makeSafePlans(compiled, {.queues = options_.cluster.queues,
                                                              .ordered = flags_.source.reproducible,
-                                                             .ownQueues = backend_->ownQueues,
+                                                             .ownQueues = backend_.ownQueues,
                                                              .progress = report});
   if (plans.status().code() == StatusCode::Rejected)
     return {StatusCode::Rejected, plans.status().message() + "--no-check runs it all the same"};
@@ -391,7 +351,7 @@ bool Run::isChecker() const {
 /// Afterwards all is as if the flags had said what was chosen. Rank 0 proves it before any rank is
 /// prepared.
 Status Run::choose() {
-  ChooseOptions how = chooseOptions(*backend_, !areThreads(), compileOptions_);
+  ChooseOptions how = chooseOptions(backend_, !areThreads(), compileOptions_);
   if (!flags_.trace.empty()) // that of a graph has no commands
     how.launchModes = {LaunchMode::Eager};
   how.timed = flags_.timeBest;
@@ -403,12 +363,12 @@ Status Run::choose() {
     job_->rank->memory().publishChoice(program_->schedule.str());
   if (flags_.explain)
     llvm::errs() << program_->trials;
-  options_.takeModes(program_->schedule.all);
+  options_.knobs = program_->schedule.all;
   return makePlans(/*isDecided=*/true);
 }
 
 Result<RunReport> Run::runHere() {
-  BRAID_TRY(expectRunMemory(plans_, *backend_, options_, areThreads()));
+  BRAID_TRY(expectRunMemory(plans_, backend_, options_, areThreads()));
   if (areThreads())
     BRAID_TRY(createOrJoin());
   const auto start = std::chrono::steady_clock::now();
@@ -466,13 +426,13 @@ std::vector<Plan> Run::plansOf(const std::string &choice) const {
 }
 
 int Run::launchRanks() {
-  if (Status status = expectRunMemory(plans_, *backend_, options_, /*areThreads=*/false);
+  if (Status status = expectRunMemory(plans_, backend_, options_, /*areThreads=*/false);
       !status.isOk())
     return fail(status);
   Result<LaunchReport> report = launch({.ranks = program_->compiled.program->ranks(),
                                         .arguments = commandLine("run"),
                                         .input = program_->source->diags.text(),
-                                        .timeout = options_.timeout,
+                                        .timeout = options_.cluster.timeout,
                                         .prefixOutput = flags_.prefixOutput,
                                         .plans = [this](auto &memory) { return plansFor(memory); },
                                         .onFailure = sayCause});
@@ -519,7 +479,7 @@ int Run::fail(const Status &status) {
 /// Points to the doctor if a run on GPUs was refused; one rank speaks for all. Returns the exit
 /// code.
 int Run::endFailed(const Status &cause) const {
-  const bool isOnGpus = backend_ && backend_->facts;
+  const bool isOnGpus = bool(backend_.facts);
   const bool speaks = !setup_.place || setup_.place->rank == 0;
   if (speaks && isOnGpus && cause.code() == StatusCode::Unsupported)
     llvm::errs() << prefixed("`braid doctor` says what stops programs on this machine\n");
@@ -534,8 +494,7 @@ std::string Run::leaveOwnRecords() {
   if (own.isHost()) {
     own.waitForOthers();
     for (int64_t rank = 0; rank < setup_.place->ranks; ++rank)
-      if (own.memory().isHere(rank) &&
-          own.memory().slot(rank).state.load() == static_cast<uint32_t>(RankState::Dead))
+      if (own.memory().isHere(rank) && own.memory().stateOf(rank) == RankState::Dead)
         ranks.push_back(rank);
   }
   const auto plans = plans_.empty() ? job_->newestPlans() : llvm::makeArrayRef(plans_);

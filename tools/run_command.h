@@ -10,7 +10,7 @@ namespace braid::tools {
 struct RunFlags {
   SourceFlags source;
   std::string backend = "cpu";
-  RunOptions run; ///< but what --timeout-ms and the knobs say
+  RunOptions run;
   int64_t timeoutMs = 60000;
   std::string trace;
   bool noCheck = false;

@@ -54,7 +54,7 @@ Result<std::vector<PredictedSchedule>> predict(const SimulateFlags &flags, Sourc
   BRAID_TRY(flags.source.toOptions(options));
   const Configuration &run = options.schedule.all;
   options.transport = transportOf(run, Transport::PeerMemory);
-  if (flags.source.isAuto())
+  if (options.isAuto)
     return predictSchedules(source, options, model, listener);
   const Compiled compiled = BRAID_TRY(compile(source, options));
   const std::vector<Plan> plans = BRAID_TRY(plansToSimulate(compiled, 0, listener));

@@ -73,7 +73,6 @@ void addFlags(CLI::App &app, ViewFlags &flags) {
 
 Result<Compiled> compileSource(const ViewFlags &flags, std::unique_ptr<Source> &source,
                                CompileOptions &options) {
-  BRAID_TRY(flags.source.refuseAuto("braid view"));
   BRAID_TRY(flags.source.toOptions(options));
   options.transport = transportOf(options.schedule.all, Transport::PeerMemory);
   source = BRAID_TRY(readSource(flags.source.file));

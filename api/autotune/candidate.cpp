@@ -35,6 +35,7 @@ CompileOptions applyTo(CompileOptions options, const Configurations &chosen) {
 }
 
 CompileOptions applyTo(CompileOptions options, const Configuration &config) {
+  options.isAuto = false;
   options.schedule.all = config.over(options.schedule.all);
   return options;
 }

@@ -229,6 +229,14 @@ Transport transportOf(const Configuration &config, Transport otherwise) {
       config.get(Knob::DataPlane).value_or(static_cast<int64_t>(otherwise)));
 }
 
+Status CompileOptions::readSchedule(llvm::StringRef text, const Configuration &flags) {
+  llvm::StringRef rest = text;
+  isAuto =
+      rest.consume_front("auto") && (rest.empty() || rest.front() == ';' || rest.front() == ',');
+  schedule = BRAID_TRY(Configurations::parse(isAuto ? rest.ltrim(',') : text, flags));
+  return Status::ok();
+}
+
 Result<Compiled> compile(Source &source, const CompileOptions &options) {
   if (source.diags.hasErrors())
     return located();

@@ -21,6 +21,8 @@ struct CompileOptions {
   std::vector<std::pair<std::string, int64_t>> parameters = {};
   /// For each stage; what has no value has its default.
   Configurations schedule = {};
+  /// The ranks choose the schedule by measuring. `schedule` has what they do not vary.
+  bool isAuto = false;
   /// Results are to depend on the inputs alone, for so many ranks, a kind of device and a library.
   /// Schedules that add partial results in another order than that of ranks are refused. A program
   /// is taken as it is; CheckOptions::ordered proves its order.
@@ -30,6 +32,10 @@ struct CompileOptions {
   Transport transport = Transport::PeerMemory;
   /// Called with a pass's name and the program after it; may be empty.
   std::function<void(llvm::StringRef pass, const Program &program)> afterPass = {};
+
+  /// Sets `schedule` and `isAuto` from a text such as "ring;chunks=2" or "auto;chunks=2". `flags`
+  /// are as in Configuration::parse().
+  Status readSchedule(llvm::StringRef text, const Configuration &flags = {});
 };
 
 /// A verified program, and the fusion it implements if any. Points into the Source.

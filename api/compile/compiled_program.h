@@ -7,7 +7,8 @@
 namespace braid {
 
 struct ProgramState {
-  /// Compiles with everything decided. A failure has the located mistakes in its message.
+  /// A failure has the located mistakes in its message. If the ranks are to choose the schedule,
+  /// compiles with any that the options allow, which finds the mistakes in the text.
   static Result<std::shared_ptr<ProgramState>> make(std::unique_ptr<Source> source,
                                                     const CompileOptions &options);
   /// Every knob, with who chose it. Then how many stages hide some of what they move, as the Plans
@@ -22,10 +23,6 @@ struct ProgramState {
   std::string choice, trials; ///< see CompiledProgram
 };
 
-/// Takes `auto` off a schedule's text; the rest, such as ";chunks=2", is not to be varied. False if
-/// there is none.
-bool takeAuto(std::string &schedule);
-/// All but `auto`.
 Result<CompileOptions> toCompileOptions(const LoweringOptions &options);
 
 } // namespace braid

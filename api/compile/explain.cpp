@@ -3,11 +3,11 @@
 #include "api/compile/explain.h"
 
 #include "api/compile/compiled_program.h"
+#include "api/compile/plans.h"
 #include "ir/counted.h"
 #include "ir/failure.h"
 #include "lowering/stages/fusion_stages.h"
 #include "runtime/plan/overlap.h"
-#include "runtime/plan/specialize.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -85,8 +85,7 @@ Status forEachTransfer(
     llvm::function_ref<void(int64_t rank, const PlanTransfer &, Location location)> fn) {
   Diagnostics unheard(compiled.source->diags.fileName(), "");
   for (int64_t rank = 0; rank < std::min(kRanksLookedAt, compiled.program->ranks()); ++rank) {
-    const Plan plan = BRAID_TRY(
-        specialize(*compiled.program, rank, unheard, compiled.transport, compiled.operands));
+    const Plan plan = BRAID_TRY(makePlan(compiled, rank, unheard));
     for (const PlanTransfer &transfer : transfersOf(plan))
       fn(rank, transfer, plan.sites[plan.origins[transfer.origin].site].location);
   }

@@ -33,13 +33,8 @@ Status expectMemoryLike(const Plan &plan, const CheckOptions *check) {
 
 } // namespace
 
-Status forEachPlan(const Compiled &compiled, llvm::function_ref<Status(Plan plan)> fn) {
-  for (int64_t rank = 0; rank < compiled.program->ranks(); ++rank) {
-    Plan plan = BRAID_TRY(specialize(*compiled.program, rank, compiled.source->diags,
-                                     compiled.transport, compiled.operands));
-    BRAID_TRY(fn(std::move(plan)));
-  }
-  return Status::ok();
+Result<Plan> makePlan(const Compiled &compiled, int64_t rank, Diagnostics &diags) {
+  return specialize(*compiled.program, rank, diags, compiled.transport, compiled.operands);
 }
 
 Result<std::vector<Plan>> makePlans(const Compiled &compiled, const CheckOptions *check,
@@ -47,14 +42,12 @@ Result<std::vector<Plan>> makePlans(const Compiled &compiled, const CheckOptions
   ProgressStep step(check ? check->progress : progress, "making Plans", "ranks",
                     static_cast<size_t>(compiled.program->ranks()));
   std::vector<Plan> plans;
-  auto keep = [&](Plan plan) {
-    if (plans.empty())
-      BRAID_TRY(expectMemoryLike(plan, check));
-    plans.push_back(std::move(plan));
+  for (int64_t rank = 0; rank < compiled.program->ranks(); ++rank) {
+    plans.push_back(BRAID_TRY(makePlan(compiled, rank, compiled.source->diags)));
+    if (rank == 0)
+      BRAID_TRY(expectMemoryLike(plans.front(), check));
     step.advance();
-    return Status::ok();
-  };
-  BRAID_TRY(forEachPlan(compiled, keep));
+  }
   return plans;
 }
 

@@ -5,17 +5,14 @@
 #include "runtime/check/checker.h"
 #include "runtime/plan/plan.h"
 
-#include "llvm/ADT/STLExtras.h"
-
 namespace braid {
 
-/// Calls `fn` with the Plan of every rank, in rank order, until it fails. Only one is there at a
-/// time. Located mistakes that only unrolling shows are in the source's diags, and end it.
-Status forEachPlan(const Compiled &compiled, llvm::function_ref<Status(Plan plan)> fn);
+/// The Plan of one rank. Located mistakes that only unrolling shows are in `diags`.
+Result<Plan> makePlan(const Compiled &compiled, int64_t rank, Diagnostics &diags);
 
-/// All of them. Unsupported if they take more memory than is available, judged by the first; with
-/// the check of them, if `check` says how they will be checked. Its listener hears how far this is,
-/// or else `progress`.
+/// The Plans of all ranks, with mistakes in the source's diags. Unsupported if they take more memory
+/// than is available, judged by the first; with the check of them, if `check` says how they will be
+/// checked. Its listener hears how far this is, or else `progress`.
 Result<std::vector<Plan>> makePlans(const Compiled &compiled, const CheckOptions *check = nullptr,
                                     const ProgressFn &progress = {});
 

@@ -177,17 +177,13 @@ void JobRank::waitForOthers() {
   if (!host_ || std::exchange(hasWaited_, true))
     return;
   // If this rank left now, one that has not joined yet would look for this host until it timed out.
-  auto isAbsent = [this](int64_t rank) {
-    return memory_.slot(rank).state.load(std::memory_order_relaxed) ==
-           static_cast<uint32_t>(RankState::Absent);
-  };
   const bool isContradicted = host_->rendezvous->isContradicted();
   Deadline deadline =
       std::min(deadlineIn(isContradicted ? kForContradictions : kForLateRanks), joinDeadline_);
   // Host 0 stays for other hosts, too.
   auto isAwaited = [this](int64_t rank) { return place_.host == 0 || memory_.isHere(rank); };
   for (int64_t rank = 0; rank < place_.ranks && Clock::now() < deadline;)
-    if (isContradicted || (isAwaited(rank) && isAbsent(rank)))
+    if (isContradicted || (isAwaited(rank) && memory_.stateOf(rank) == RankState::Absent))
       std::this_thread::sleep_for(milliseconds(5));
     else
       ++rank;

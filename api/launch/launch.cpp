@@ -127,9 +127,6 @@ private:
     return plans;
   }
   bool isDecided() const { return memory_.isAborted() || memory_.committed() > 0; }
-  RankState stateOf(int64_t rank) const {
-    return static_cast<RankState>(memory_.slot(rank).state.load(std::memory_order_relaxed));
-  }
   /// The first call aborts the job.
   void interrupt(int signal);
 
@@ -267,14 +264,15 @@ void JobLauncher::onEnded() {
       continue;
     if (!firstEndAt_)
       firstEndAt_ = Clock::now();
-    bool isHostsTurn = stateOf(rank) == RankState::Joined || stateOf(rank) == RankState::Dead;
+    bool isHostsTurn =
+        memory_.stateOf(rank) == RankState::Joined || memory_.stateOf(rank) == RankState::Dead;
     if (!isHostsTurn || Clock::now() - *firstEndAt_ > kHostsTurn)
       abortFor(rank, *ending);
   }
 }
 
 void JobLauncher::abortFor(int64_t rank, const Ending &ending) {
-  const bool hasJoined = stateOf(rank) != RankState::Absent;
+  const bool hasJoined = memory_.stateOf(rank) != RankState::Absent;
   const Status ended(
       hasJoined ? StatusCode::PeerFailed : codeOf(ending),
       fmt::format("rank {} {}{}", rank, str(ending),
@@ -329,13 +327,13 @@ void JobLauncher::killWhatIsLeft() {
 std::optional<milliseconds> JobLauncher::patienceWith(int64_t rank) const {
   // A stopped rank has no use for it. One that is connected the host kills, and tells the others.
   if (memory_.committed() == 0)
-    return stateOf(rank) != RankState::Joined && children_.isStopped(rank)
+    return memory_.stateOf(rank) != RankState::Joined && children_.isStopped(rank)
                ? milliseconds(0)
                : options_.grace + milliseconds(250);
   if (rank != 0 || children_.isStopped(rank))
     return options_.teardown;
   // It has only to print, perhaps to a reader who takes time.
-  if (stateOf(rank) == RankState::Left)
+  if (memory_.stateOf(rank) == RankState::Left)
     return std::nullopt;
   return std::max(options_.teardown, kTeardownOfRank0);
 }

@@ -60,7 +60,6 @@ struct JobState {
   ClusterOptions options;
   int64_t mostBytes = 0;          ///< see JobOptions
   std::vector<TimedPlans> trials; ///< Plans of a failed choice, whose issued runs may not be over
-  std::vector<Plan> chosenFor;    ///< name the program of the last choice in messages
   Sessions sessions;
   Sessions ended;                 ///< their issued runs may not be over
   JobUsage usage;                 ///< usage of `sessions`, without `held`

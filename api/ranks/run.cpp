@@ -27,7 +27,7 @@ using Clock = std::chrono::steady_clock;
 /// As many as fit a gigabyte over all ranks. With more than one, successive runs overlap, and
 /// addresses change from run to run.
 int64_t chooseRunsInFlight(const RunOptions &options, const Plan &plan) {
-  if (options.graph) // recorded with the addresses of one run
+  if (options.isGraph()) // recorded with the addresses of one run
     return 1;
   constexpr int64_t kBudget = int64_t(1) << 30;
   int64_t fitting = kBudget / std::max<int64_t>(argumentBytes(plan) * plan.ranks, 1);
@@ -47,12 +47,6 @@ std::vector<OutputOfRanks> outputsOf(const Compiled &compiled) {
 }
 
 const ProgressFn kNobody;
-
-/// The results of one rank.
-struct RankWork {
-  double seconds = 0; ///< issuing and waiting
-  std::vector<uint64_t> digests = {};
-};
 
 /// One call of run(): what all ranks of this process share.
 class Runner {
@@ -86,13 +80,13 @@ private:
     return *session_.prepared[static_cast<size_t>(rank - cluster_.firstHosted())];
   }
   Status runRank(int64_t rank);
-  Status runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t first, RankWork &work);
+  Status runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t first, RankSummary &work);
   Status download(int64_t rank, std::vector<Arguments> &slots, int64_t count);
   void fill(int64_t rank, Arguments &slot, int64_t iteration) const;
   void fillInput(size_t input, int64_t rank, int64_t iteration, void *data) const;
   Status compare(int64_t rank, Arguments &slot, int64_t iteration) const;
   void digest(int64_t rank, Arguments &slot, std::vector<uint64_t> &digests) const;
-  Status finishRank(int64_t rank, const RankWork &work);
+  Status finishRank(int64_t rank, RankSummary mine);
   Status merge(const std::vector<std::string> &summaries);
 
   const Compiled &compiled_;
@@ -107,11 +101,11 @@ Status Runner::runRank(int64_t rank) {
   std::vector<Arguments> slots;
   for (int64_t i = 0; i < report_.runsInFlight; ++i)
     slots.push_back(BRAID_TRY(Arguments::allocate(plan(rank), cluster_.device(rank))));
-  if (options_.graph) {
+  if (options_.isGraph()) {
     RunArguments arguments = slots.front().addresses();
     BRAID_TRY(prepared(rank).capture(arguments.inputs, arguments.outputs));
   }
-  RankWork work;
+  RankSummary work;
   if (compiled_.isReproducible)
     work.digests.assign(plan(rank).outputs.size(), 0);
   ProgressStep progress(rank == 0 ? options_.progress : kNobody, "running", "iterations",
@@ -125,12 +119,12 @@ Status Runner::runRank(int64_t rank) {
     for (int64_t i = 0; i < std::min(report_.runsInFlight, options_.iterations - first); ++i)
       progress.advance();
   }
-  return finishRank(rank, work);
+  return finishRank(rank, std::move(work));
 }
 
 /// Issues as many runs as there are slots, waits for all, and compares them.
 Status Runner::runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t first,
-                        RankWork &work) {
+                        RankSummary &work) {
   int64_t count = std::min<int64_t>(report_.runsInFlight, options_.iterations - first);
   for (int64_t i = 0; i < count; ++i) {
     fill(rank, slots[static_cast<size_t>(i)], first + i);
@@ -140,13 +134,13 @@ Status Runner::runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t fir
   Clock::time_point start = Clock::now();
   for (int64_t i = 0; i < count; ++i) {
     RunArguments arguments = slots[static_cast<size_t>(i)].addresses();
-    if (options_.graph)
+    if (options_.isGraph())
       prepared(rank).replay();
     else
       prepared(rank).run(arguments.inputs, arguments.outputs);
   }
   BRAID_TRY(cluster_.device(rank).synchronize());
-  work.seconds += secondsSince(start);
+  work.runSeconds += secondsSince(start);
   BRAID_TRY(download(rank, slots, count));
 
   for (int64_t i = 0; i < count; ++i) {
@@ -206,8 +200,7 @@ Status Runner::compare(int64_t rank, Arguments &slot, int64_t iteration) const {
 }
 
 /// Says what this rank has done, hears it of all, and makes it count.
-Status Runner::finishRank(int64_t rank, const RankWork &work) {
-  RankSummary mine{.runSeconds = work.seconds, .digests = work.digests};
+Status Runner::finishRank(int64_t rank, RankSummary mine) {
   if (options_.verify)
     mine.elementsCompared = reference_->elementsOf(rank) * options_.iterations;
   if (options_.trace)
@@ -261,21 +254,21 @@ Status Runner::merge(const std::vector<std::string> &summaries) {
 
 /// Everything that the ranks have to have in common besides the program.
 std::vector<Choice> choicesOf(const Compiled &compiled, const RunOptions &options) {
-  return {{"--iterations", std::to_string(options.iterations)},
-          {"--verify", options.verify ? "yes" : "no"},
-          {"--seed", std::to_string(options.seed)},
-          {"--queues", std::to_string(options.queues)},
-          {"--timeout-ms", std::to_string(options.timeout.count())},
-          {"--reproducible", compiled.isReproducible ? "yes" : "no"},
-          {"--graph", options.graph ? "yes" : "no"},
-          {"--copies", name(options.transferMode.copies).str()},
-          {"--signals", name(options.transferMode.signals).str()},
-          {"--memory", name(options.transferMode.memory).str()},
-          {"--ctas", std::to_string(options.transferMode.ctas.count)},
-          {"--cta-policy", name(options.transferMode.ctas.policy).str()},
-          {"--schedule auto", options.isAuto ? "yes" : "no"},
-          {"--trace", options.trace ? "yes" : "no"},
-          {"fusion", compiled.fusion ? str(*compiled.fusion) : "none"}};
+  std::vector<Choice> choices = {{"--iterations", std::to_string(options.iterations)},
+                                 {"--verify", options.verify ? "yes" : "no"},
+                                 {"--seed", std::to_string(options.seed)},
+                                 {"--queues", std::to_string(options.cluster.queues)},
+                                 {"--timeout-ms", std::to_string(options.cluster.timeout.count())},
+                                 {"--reproducible", compiled.isReproducible ? "yes" : "no"},
+                                 {"--schedule auto", options.isAuto ? "yes" : "no"},
+                                 {"--trace", options.trace ? "yes" : "no"},
+                                 {"fusion", compiled.fusion ? str(*compiled.fusion) : "none"}};
+  for (const KnobRow &row : allKnobs())
+    if (row.isOfRun()) {
+      const std::optional<int64_t> value = options.knobs.get(row.knob);
+      choices.push_back({"--" + row.name, row.str(value ? value : row.fallback)});
+    }
+  return choices;
 }
 
 /// Adds the choices of rank 0's device, and the traffic between hosts.
@@ -284,7 +277,7 @@ void describeRank0(Device &device, llvm::ArrayRef<Plan> plans, const RunOptions 
   report.choices = device.compute().choices();
   Messages *messages = device.messages();
   if (messages && plans.front().hasMessages())
-    report.messages = messages->describe(options.transferMode);
+    report.messages = messages->describe(transferModeOf(options.knobs));
   if (plans.front().hosts() > 1)
     for (int64_t bytes : bytesSentByHosts(plans))
       report.networkBytes += bytes;
@@ -293,7 +286,7 @@ void describeRank0(Device &device, llvm::ArrayRef<Plan> plans, const RunOptions 
 Status runOn(JobState &job, const Compiled &compiled, std::vector<Plan> plans,
              const RunOptions &options, RunReport &report) {
   const Clock::time_point start = Clock::now();
-  const auto session = BRAID_TRY(job.prepare(std::move(plans), options.transferMode));
+  const auto session = BRAID_TRY(job.prepare(std::move(plans), transferModeOf(options.knobs)));
   Runner runner(compiled, options, *job.cluster, session->second);
   runner.report().prepareSeconds = secondsSince(start);
   if (job.isRank0Here())
@@ -326,7 +319,7 @@ Status checkRun(const Compiled &compiled, const Backend &backend, const RunOptio
     return badInput("expected at least 1 iteration, got {}", options.iterations);
   BRAID_TRY(checkVerify(compiled, backend, options));
   const char *kind = areThreads ? "threads of a process" : "processes";
-  return checkGroup(kind, compiled.program->ranks(), options.timeout);
+  return checkGroup(kind, compiled.program->ranks(), options.cluster.timeout);
 }
 
 Status expectRunMemory(llvm::ArrayRef<Plan> plans, const Backend &backend,
@@ -339,12 +332,11 @@ Status expectRunMemory(llvm::ArrayRef<Plan> plans, const Backend &backend,
       "run fewer ranks or smaller tensors");
 }
 
-ClusterOptions clusterOptionsOf(const RunOptions &options, int64_t ranks, bool isReproducible) {
-  return {.ranks = ranks,
-          .timeout = options.timeout,
-          .scheduleSeed = options.scheduleSeed,
-          .queues = options.queues,
-          .reproducible = isReproducible};
+ClusterOptions RunOptions::clusterFor(const Compiled &compiled) const {
+  ClusterOptions all = cluster;
+  all.ranks = compiled.program->ranks();
+  all.reproducible = compiled.isReproducible;
+  return all;
 }
 
 Status compareOptions(JobState &job, const Compiled &compiled, const RunOptions &options) {

@@ -15,14 +15,10 @@ struct RunOptions {
   bool verify = false;
   /// Draws the inputs.
   uint64_t seed = 1;
-  // Options of the ranks, as ClusterOptions has them.
-  std::chrono::milliseconds timeout{60000};
-  std::optional<uint64_t> scheduleSeed = {};
-  uint32_t queues = 0;
-  /// Record one run as a graph and replay it. Unsupported where the backend has no graphs.
-  bool graph = false;
-  /// The transfer mode. Unsupported if the backend has no choice.
-  TransferMode transferMode = {};
+  /// The ranks; `ranks` and `reproducible` are the program's.
+  ClusterOptions cluster = {};
+  /// The knobs of the run: launch and transfer mode. Unsupported if the backend has no choice.
+  Configuration knobs = {};
   /// The ranks choose the schedule when they have met (api/autotune/choose.h).
   bool isAuto = false;
   /// Keep what ran when, for RunReport::trace.
@@ -30,11 +26,10 @@ struct RunOptions {
   /// Hears in the process of rank 0 how many iterations are done.
   ProgressFn progress = {};
 
-  /// Sets launch and transfer mode.
-  void takeModes(const Configuration &config) {
-    graph = launchModeOf(config) == LaunchMode::Graph;
-    transferMode = transferModeOf(config);
-  }
+  /// One run is recorded as a graph and replayed.
+  bool isGraph() const { return launchModeOf(knobs) == LaunchMode::Graph; }
+  /// `cluster` for the ranks of `compiled`.
+  ClusterOptions clusterFor(const Compiled &compiled) const;
 };
 
 inline constexpr int64_t kMaxRunsInFlight = 4;
@@ -60,9 +55,6 @@ struct RunReport {
   std::vector<std::pair<std::string, uint64_t>> digests;
   std::string trace; ///< Chrome's JSON, if asked for, in the process of rank 0
 };
-
-/// The options of the ranks that `options` ask for.
-ClusterOptions clusterOptionsOf(const RunOptions &options, int64_t ranks, bool isReproducible);
 
 /// Checks that need no ranks: refuses options that make no sense for this program and backend, and
 /// too many ranks. `areThreads`: all ranks are to live in this process.

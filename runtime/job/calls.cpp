@@ -43,14 +43,9 @@ bool disagree(const Noted &mine, const Noted &other) {
          (mine.call == JobCall::Run || other.call == JobCall::Run);
 }
 
-/// True if nobody else knows the program of the call.
-bool namesItself(const Noted &noted) {
-  return noted.call == JobCall::Prepare || noted.call == JobCall::Choose;
-}
-
 const Plan *planOf(const KnownPlans &plans, int64_t rank, const Noted &noted) {
-  return noted.call == JobCall::Run || namesItself(noted) ? plans.find(rank, noted.program)
-                                                          : nullptr;
+  const bool hasProgram = noted.call == JobCall::Run || noted.call == JobCall::Prepare;
+  return hasProgram ? plans.find(rank, noted.program) : nullptr;
 }
 
 std::string describe(const Noted &noted, const Plan *plan) {
@@ -63,7 +58,7 @@ std::string describe(const Noted &noted, const Plan *plan) {
   case JobCall::Prepare:
     return "preparing " + program;
   case JobCall::Choose:
-    return "choosing a schedule" + (plan ? " for " + program : "");
+    return "choosing a schedule";
   case JobCall::GiveBack:
     return "giving memory back";
   case JobCall::Commit:
@@ -106,7 +101,8 @@ std::string describeDisagreement(const JobMemory &memory, const KnownPlans &plan
     for (int64_t peer = 0; mine.call != JobCall::None && peer < memory.ranks(); ++peer) {
       const RankSlot &slot = memory.slot(peer);
       const Noted other = at(slot, place);
-      if (memory.isHere(peer) && isSeen(slot) && disagree(mine, other) && !namesItself(other))
+      if (memory.isHere(peer) && isSeen(slot) && disagree(mine, other) &&
+          other.call != JobCall::Prepare)
         return describeAll(memory, plans, place, mine.number);
     }
   }

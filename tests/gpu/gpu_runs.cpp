@@ -90,10 +90,8 @@ private:
     std::vector<Plan> plans = BRAID_TRY(makePlans(run.compiled));
     if (isRank0())
       BRAID_TRY(expectSafe(run.compiled, plans, {.ownQueues = backend_.ownQueues}));
-    const RunOptions how{.iterations = wanted["iterations"].integer(),
-                         .verify = true,
-                         .graph = config.launch() == schedule::Launch::Graph,
-                         .transferMode = transferModeOf(config)};
+    const RunOptions how{
+        .iterations = wanted["iterations"].integer(), .verify = true, .knobs = config};
     BRAID_TRY(checkRun(run.compiled, backend_, how, /*areThreads=*/false));
     return judge(BRAID_TRY(braid::run(*job_, run.compiled, std::move(plans), how)),
                  wanted["said"].text());

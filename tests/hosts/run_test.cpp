@@ -30,10 +30,8 @@ Status runOverHosts(const std::string &text, CompileOptions compileOptions, RunO
   compileOptions.transport = Transport::PeerMemory;
   for (Knob knob : kKnobsOfPeerMemory)
     compileOptions.schedule.all.set(knob, std::nullopt);
-  options.scheduleSeed = std::nullopt;
-  options.queues = 0;
+  options.cluster = {.timeout = std::chrono::seconds(60)};
   options.verify = true;
-  options.timeout = std::chrono::seconds(60);
   std::unique_ptr<Source> source = parseSource("drawn.braid", text);
   Result<Compiled> compiled = compile(*source, compileOptions);
   if (!compiled)

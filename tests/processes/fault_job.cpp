@@ -136,11 +136,10 @@ private:
     program_ = makeProgram(spec_);
     const RunOptions options{.iterations = spec_.iterations,
                              .verify = true,
-                             .timeout = milliseconds(spec_.timeoutMs),
+                             .cluster = {.timeout = milliseconds(spec_.timeoutMs)},
                              .isAuto = spec_.timesBest >= 0};
-    job_ = BRAID_TRY(JobState::join(faultyBackend(),
-                                    clusterOptionsOf(options, spec_.ranks, /*reproducible=*/false),
-                                    std::move(rank_)));
+    job_ = BRAID_TRY(
+        JobState::join(faultyBackend(), options.clusterFor(program_.compiled), std::move(rank_)));
     Result<RunReport> report = run(options);
     if (!report)
       return job_->fail(report.status());

@@ -33,10 +33,8 @@ Status runByMessages(const std::string &text, CompileOptions compileOptions, Run
   compileOptions.transport = Transport::Messages;
   for (Knob knob : kKnobsOfPeerMemory)
     compileOptions.schedule.all.set(knob, std::nullopt);
-  options.scheduleSeed = std::nullopt;
-  options.queues = 0;
+  options.cluster = {.timeout = std::chrono::seconds(30)};
   options.verify = true;
-  options.timeout = std::chrono::seconds(30);
   std::unique_ptr<Source> source = parseSource("drawn.braid", text);
   Result<Compiled> compiled = compile(*source, compileOptions);
   if (!compiled)

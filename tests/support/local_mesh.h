@@ -58,8 +58,7 @@ private:
 inline Result<RunReport> run(const Compiled &compiled, const std::vector<Plan> &plans,
                              const Backend &backend, const RunOptions &options) {
   BRAID_TRY(checkRun(compiled, backend, options, /*areThreads=*/true));
-  const auto job = BRAID_TRY(JobState::create(
-      backend, clusterOptionsOf(options, compiled.program->ranks(), compiled.isReproducible)));
+  const auto job = BRAID_TRY(JobState::create(backend, options.clusterFor(compiled)));
   return run(*job, compiled, plans, options);
 }
 inline Result<RunReport> run(const Compiled &compiled, const Backend &backend,

@@ -400,18 +400,18 @@ RandomCase randomCase(uint64_t seed, const RandomKinds &kinds) {
   drawn.run.verify = true;
   drawn.run.seed = seed;
   if (dice.chance(50))
-    drawn.run.scheduleSeed = seed;
-  drawn.run.queues = static_cast<uint32_t>(dice.pick<int64_t>({0, 0, 1, 2}));
+    drawn.run.cluster.scheduleSeed = seed;
+  drawn.run.cluster.queues = static_cast<uint32_t>(dice.pick<int64_t>({0, 0, 1, 2}));
   if (dice.chance(50) && !writer.hasSums() && !kinds.whole)
     config.set(Knob::TailSplit, 1 + dice.below(writer.blockRows() / chunks));
   return drawn;
 }
 
 std::string RandomCase::str() const {
+  const std::optional<uint64_t> &order = run.cluster.scheduleSeed;
   return fmt::format("case {}: --schedule '{}' --iterations {} --queues {} {}\n{}", seed,
-                     compile.schedule.str(), run.iterations, run.queues,
-                     run.scheduleSeed ? fmt::format("--schedule-seed {}", *run.scheduleSeed) : "",
-                     text);
+                     compile.schedule.str(), run.iterations, run.cluster.queues,
+                     order ? fmt::format("--schedule-seed {}", *order) : "", text);
 }
 
 Status checkCase(const RandomCase &drawn) {

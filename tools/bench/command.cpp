@@ -185,15 +185,12 @@ Result<int> Bench::run() {
 }
 
 Result<int> bench(BenchFlags flags) {
-  const BackendRegistry registry = builtinBackends();
-  const Backend *backend = registry.find(flags.backend);
-  if (!backend)
-    return missingBackend(flags.backend, registry, {"cpu", "cuda", "nccl"});
-  BRAID_TRY(flags.check(*backend));
+  const Backend backend = BRAID_TRY(findBackend(flags.backend, {"cpu", "cuda", "nccl"}));
+  BRAID_TRY(flags.check(backend));
   BRAID_TRY(checkSettings(processEnvironment()));
   if (!flags.rankRows.empty())
-    return benchRank(flags, *backend);
-  BRAID_TRY(checkIsAlone("bench", processEnvironment()));
+    return benchRank(flags, backend);
+  BRAID_TRY(checkIsAlone("expected no other launcher, for braid bench starts its own processes"));
   return Bench(flags).run();
 }
 
@@ -206,10 +203,10 @@ std::string expectedOperation(const std::string &got) {
   return fmt::format("expected an operation ({}) or a FILE, got {}", names, got);
 }
 
-std::vector<std::string> standardRows(const Compiled &compiled, const BenchFlags &flags) {
+std::vector<std::string> standardRows(const Compiled &compiled, bool isAuto) {
   if (!compiled.isLowered)
     return {"program", "gemms", "transfers"};
-  if (flags.source.isAuto())
+  if (isAuto)
     return {"gemms", "transfers", "sequential", "auto"};
   return {"gemms", "transfers", "sequential", "given", "auto"};
 }
@@ -227,7 +224,7 @@ Result<int> benchFile(BenchFlags flags, std::unique_ptr<Source> &source) {
   const std::vector<Plan> plans = BRAID_TRY(makePlans(compiled));
   if (!isRank) // what hangs, or reads what nobody wrote, has no time worth knowing
     BRAID_TRY(expectSafe(compiled, plans, {}));
-  flags.standard = standardRows(compiled, flags);
+  flags.standard = standardRows(compiled, options.isAuto);
   const std::string name = plans.front().sourceName;
   flags.file = {name, source->diags.text(), options, compiled.isLowered};
   const std::vector<PlanMatmul> &gemms = plans.front().matmuls;
