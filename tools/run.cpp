@@ -221,8 +221,7 @@ std::string recordsFolder(const RunFlags &flags, const JobMemory &memory, const 
 
 bool haveAllJoined(const JobMemory &memory) {
   return llvm::all_of(llvm::seq<int64_t>(0, memory.ranks()), [&](int64_t rank) {
-    return memory.slot(rank).state.load(std::memory_order_relaxed) !=
-           static_cast<uint32_t>(RankState::Absent);
+    return memory.slot(rank).state.load(std::memory_order_relaxed) != RankState::Absent;
   });
 }
 

@@ -178,8 +178,7 @@ void JobRank::waitForOthers() {
     return;
   // If this rank left now, one that has not joined yet would look for this host until it timed out.
   auto isAbsent = [this](int64_t rank) {
-    return memory_.slot(rank).state.load(std::memory_order_relaxed) ==
-           static_cast<uint32_t>(RankState::Absent);
+    return memory_.slot(rank).state.load(std::memory_order_relaxed) == RankState::Absent;
   };
   const bool isContradicted = host_->rendezvous->isContradicted();
   Deadline deadline =
@@ -212,12 +211,10 @@ void JobRank::forgetPlans(llvm::ArrayRef<Plan> plans) {
 }
 
 Status JobRank::fail(const Status &cause) {
-  if (memory_.committed() == 0) {
-    memory_.abort({cause, place_.rank});
-    memory_.awaitDecision();
-  }
-  std::optional<JobCause> first = memory_.cause();
-  return first ? first->status : cause;
+  if (memory_.committed() == 0)
+    return memory_.fail({cause, place_.rank});
+  BRAID_TRY(memory_.failure());
+  return cause;
 }
 
 } // namespace braid

@@ -128,7 +128,7 @@ private:
   }
   bool isDecided() const { return memory_.isAborted() || memory_.committed() > 0; }
   RankState stateOf(int64_t rank) const {
-    return static_cast<RankState>(memory_.slot(rank).state.load(std::memory_order_relaxed));
+    return memory_.slot(rank).state.load(std::memory_order_relaxed);
   }
   /// The first call aborts the job.
   void interrupt(int signal);

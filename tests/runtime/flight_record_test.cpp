@@ -41,7 +41,7 @@ FakeJob brokenJob() {
   const uint32_t own = job.find(1, CommandKind::Copy, "set %mine");
   job.enter(1, 2, own, /*isWaiting=*/false, 450);
   job.enter(0, 2, job.find(0, CommandKind::Await, "p2p recv", 1), /*isWaiting=*/true, 400);
-  job.memory.slot(1).state.store(uint32_t(RankState::Dead), kRelaxed);
+  job.memory.slot(1).state.store(RankState::Dead, kRelaxed);
   job.memory.commit(1);
   job.memory.abort(kCause);
   return job;
