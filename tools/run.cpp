@@ -186,17 +186,17 @@ bool haveAllJoined(const JobMemory &memory) {
                       [&](int64_t rank) { return memory.stateOf(rank) != RankState::Absent; });
 }
 
-/// Leaves the flight records of `ranks`, if there is a place for them, and returns what to say.
+/// Leaves the flight records, if there is a place for them, and returns what to say.
 std::string leaveRecords(const RunFlags &flags, const JobMemory &memory, llvm::ArrayRef<Plan> plans,
-                         llvm::ArrayRef<int64_t> ranks, const std::string &job) {
+                         const std::string &job) {
   const std::string folder = recordsFolder(flags, memory, job);
   if (folder.empty() || !haveAllJoined(memory))
     return "";
-  if (Status status = writeFlightRecords(folder, memory, plans, ranks, job); !status.isOk())
-    return fmt::format("braid: warning: no flight records: {}\n", status.message());
-  return fmt::format("braid: flight records of {0}{1} in {2}; see braid explain {2}/*.json\n",
-                     counted(memory.ranksPerHost(), "rank"),
-                     memory.hosts() > 1 ? " of this host" : "", printable(folder, PATH_MAX));
+  const Result<std::string> file = writeFlightRecords(folder, memory, plans, job);
+  if (!file)
+    return fmt::format("braid: warning: no flight records: {}\n", file.status().message());
+  return fmt::format("braid: flight records of {0}; see braid explain {1}\n",
+                     counted(memory.ranks(), "rank"), printable(*file, PATH_MAX));
 }
 
 /// One `braid run`: compiles, checks, and then runs the ranks, starts them, or is one of them.
@@ -443,9 +443,7 @@ int Run::launchRanks() {
     return report->exitCode();
   const JobMemory &memory = *report->memory;
   if (hasFailedRunning(report->status))
-    llvm::errs() << leaveRecords(flags_, memory, plansFor(memory),
-                                 llvm::to_vector(llvm::seq<int64_t>(0, memory.ranks())),
-                                 report->job);
+    llvm::errs() << leaveRecords(flags_, memory, plansFor(memory), report->job);
   return endFailed(report->status);
 }
 
@@ -486,19 +484,18 @@ int Run::endFailed(const Status &cause) const {
   return static_cast<int>(cause.code());
 }
 
-/// Without a launcher of ours, each rank leaves its own record, and the host also those of ranks
-/// that died.
+/// Without a launcher of ours, the rank that hosts the meeting leaves the records of its host, when
+/// the other ranks have left. If that rank is the cause, it may be dead: then all leave them.
 std::string Run::leaveOwnRecords() {
   JobRank &own = *job_->rank;
-  std::vector<int64_t> ranks = {setup_.place->rank};
-  if (own.isHost()) {
+  const JobMemory &memory = own.memory();
+  const std::optional<JobCause> cause = memory.cause();
+  if (own.isHost())
     own.waitForOthers();
-    for (int64_t rank = 0; rank < setup_.place->ranks; ++rank)
-      if (own.memory().isHere(rank) && own.memory().stateOf(rank) == RankState::Dead)
-        ranks.push_back(rank);
-  }
+  else if (!cause || cause->rank != memory.ranksOf(memory.host()).first)
+    return "";
   const auto plans = plans_.empty() ? job_->newestPlans() : llvm::makeArrayRef(plans_);
-  std::string said = leaveRecords(flags_, own.memory(), plans, ranks, setup_.place->job);
+  const std::string said = leaveRecords(flags_, memory, plans, setup_.place->job);
   return own.isHost() ? said : "";
 }
 

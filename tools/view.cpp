@@ -30,8 +30,7 @@ constexpr const char *kMachine = "h200-4";
 struct ViewFlags {
   SourceFlags source;
   std::optional<std::string> machine;
-  std::string trace, out;
-  std::vector<std::string> records;
+  std::string trace, records, out;
   std::optional<uint32_t> run;
   bool check = false;
 };
@@ -45,7 +44,7 @@ ranks' commands, what each wait waits for, and the critical path.
   braid view --trace run.json --out run.html                  a measured run
   braid view examples/mlp.braid --ranks 4 --trace run.json    both, one above the other
   braid view broken.braid --check                             why a program is unsafe
-  braid view --records records/rank*.json                     where ranks of a failed job were)";
+  braid view --records records/host0.json                     where ranks of a failed job were)";
 
 std::string machineNames() {
   std::string names;
@@ -64,8 +63,7 @@ void addFlags(CLI::App &app, ViewFlags &flags) {
   addText(app, "--trace", flags.trace, "RUN.json", "show the run that braid run --trace measured");
   addInteger(app, "--run", flags.run, "R", "which run of the trace to show (default: the last)");
   app.add_flag("--check", flags.check, "show the counterexample of braid check");
-  addText(app, "--records", flags.records, "FILE",
-          "show a failed job from its flight records; repeatable, one for each rank");
+  addText(app, "--records", flags.records, "FILE", "show a failed job from its flight records");
   addText(app, "--out", flags.out, "OUT.html",
           "file to write the page to (default: standard output)");
   app.footer(kViewFooter);
@@ -141,8 +139,8 @@ Status checkFlags(const ViewFlags &flags) {
 
 /// Standard input is read once, and no file that is read is replaced.
 Status checkFiles(const ViewFlags &flags) {
-  std::vector<std::string> inputs = flags.records;
-  inputs.insert(inputs.end(), {flags.source.file, flags.trace, flags.machine.value_or("")});
+  const std::string inputs[] = {flags.records, flags.source.file, flags.trace,
+                                flags.machine.value_or("")};
   if (const auto count = llvm::count(inputs, "-"); count > 1)
     return badInput("expected one file to be -, got {}", count);
   for (const std::string &input : inputs)
@@ -151,10 +149,8 @@ Status checkFiles(const ViewFlags &flags) {
 }
 
 Result<view::Page> makePage(const ViewFlags &flags, std::unique_ptr<Source> &source) {
-  if (!flags.records.empty()) {
-    const std::vector<FlightRecord> records = BRAID_TRY(readFlightRecords(flags.records));
-    return view::recordedPage(records);
-  }
+  if (!flags.records.empty())
+    return view::recordedPage(BRAID_TRY(readFlightRecords(flags.records)));
   if (flags.trace.empty())
     return pageOfSource(flags, source);
   view::Page measured = BRAID_TRY(pageOfTrace(flags));
@@ -195,13 +191,8 @@ Status printCounterexample(const Compiled &compiled, const CheckOptions &options
   return write(view::counterexamplePage(program, report), "");
 }
 
-Result<std::vector<FlightRecord>> readFlightRecords(llvm::ArrayRef<std::string> files) {
-  std::vector<FlightRecord> records;
-  for (const std::string &path : files) {
-    const std::string text = BRAID_TRY(readFile(path, kMostRecordBytes));
-    records.push_back(BRAID_TRY(FlightRecord::decode(text, path)));
-  }
-  return sortRecords(std::move(records), files);
+Result<FlightRecords> readFlightRecords(const std::string &file) {
+  return FlightRecords::decode(BRAID_TRY(readFile(file, kMostRecordBytes)), file);
 }
 
 Command addView(CLI::App &app) {

@@ -11,7 +11,6 @@ namespace braid::tools {
 Status printPredicted(const Compiled &compiled);
 Status printCounterexample(const Compiled &compiled, const CheckOptions &options);
 
-/// In the order of ranks. BadInput names the file that is no record, or one of another job.
-Result<std::vector<FlightRecord>> readFlightRecords(llvm::ArrayRef<std::string> files);
+Result<FlightRecords> readFlightRecords(const std::string &file);
 
 } // namespace braid::tools

@@ -208,12 +208,10 @@ void JobRank::forgetPlans(llvm::ArrayRef<Plan> plans) {
 }
 
 Status JobRank::fail(const Status &cause) {
-  if (memory_.committed() == 0) {
-    memory_.abort({cause, place_.rank});
-    memory_.awaitDecision();
-  }
-  std::optional<JobCause> first = memory_.cause();
-  return first ? first->status : cause;
+  if (memory_.committed() == 0)
+    return memory_.fail({cause, place_.rank});
+  BRAID_TRY(memory_.failure());
+  return cause;
 }
 
 } // namespace braid

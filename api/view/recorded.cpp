@@ -2,6 +2,7 @@
 
 #include "api/view/recorded.h"
 
+#include "ir/counted.h"
 #include "ir/text_numbers.h"
 #include "runtime/job/explain.h"
 
@@ -15,20 +16,20 @@ namespace {
 /// Builds the page; its text are the nodes that records name.
 class Writer {
 public:
-  explicit Writer(llvm::ArrayRef<FlightRecord> records) : records_(records) {
-    for (const FlightRecord &record : records)
+  explicit Writer(const FlightRecords &records) : records_(records) {
+    for (const RankRecord &record : records.ranks)
       for (const RecordedCommand &command : record.flight)
         firstNs_ = std::min(firstNs_, command.beginNs);
   }
 
   Page write() {
-    const FlightRecord &first = records_.front();
-    page_.title = first.program.empty() ? "a job without a program" : "@" + first.program;
+    page_.title = records_.program.empty() ? "a job without a program" : "@" + records_.program;
     page_.isFailure = true;
-    page_.subtitle = fmt::format("flight records of {} of {} ranks of job {}", records_.size(),
-                                 first.ranks, first.job);
+    page_.subtitle =
+        fmt::format("flight records of {} of job {}",
+                    counted(static_cast<int64_t>(records_.ranks.size()), "rank"), records_.job);
     page_.timings.push_back({.name = "recorded"});
-    for (const FlightRecord &record : records_)
+    for (const RankRecord &record : records_.ranks)
       addRank(record);
     addFindings();
     page_.text = lines_.texts();
@@ -37,7 +38,7 @@ public:
 
 private:
   /// The mark is at the command in which the rank stood.
-  void addRank(const FlightRecord &record) {
+  void addRank(const RankRecord &record) {
     const auto number = static_cast<int32_t>(page_.ranks.size());
     Timing &timing = page_.timings.front();
     std::vector<Span> &spans = timing.spans.emplace_back();
@@ -59,8 +60,8 @@ private:
           {micros(command.beginNs), command.endNs == 0 ? kDidNotRun : micros(command.endNs)});
       timing.total = std::max({timing.total, micros(command.beginNs), micros(command.endNs)});
     }
-    page_.ranks.push_back({record.rank, streams.texts(), std::move(commands)});
-    const bool isCause = record.cause.code != 0 && record.cause.rank == record.rank;
+    page_.ranks.push_back({number, streams.texts(), std::move(commands)});
+    const bool isCause = records_.cause.code != 0 && records_.cause.rank == number;
     page_.marks.insert(isCause ? page_.marks.begin() : page_.marks.end(), mark);
   }
 
@@ -77,18 +78,16 @@ private:
   }
 
   void addFindings() {
-    const RecordedCause &cause = records_.front().cause;
+    const RecordedCause &cause = records_.cause;
     auto add = [&](const std::string &finding) { page_.findings.push_back(finding); };
     if (cause.code != 0)
       add(fmt::format("First cause{}: {}",
                       cause.rank < 0 ? "" : fmt::format(", of rank {}", cause.rank), cause.text));
-    if (const std::vector<int64_t> missing = missingRanks(records_); !missing.empty())
-      add(fmt::format("There is no record of {}.", rangesText(missing)));
     if (const std::vector<int64_t> behind = ranksBehind(records_); !behind.empty())
       add(fmt::format("Furthest behind: {}.", rangesText(behind)));
   }
 
-  llvm::ArrayRef<FlightRecord> records_;
+  const FlightRecords &records_;
   int64_t firstNs_ = std::numeric_limits<int64_t>::max();
   TextNumbers lines_;
   Page page_;
@@ -96,6 +95,6 @@ private:
 
 } // namespace
 
-Page recordedPage(llvm::ArrayRef<FlightRecord> records) { return Writer(records).write(); }
+Page recordedPage(const FlightRecords &records) { return Writer(records).write(); }
 
 } // namespace braid::view

@@ -6,8 +6,7 @@
 
 namespace braid::view {
 
-/// The last commands of each rank of a failed job, and what it stood in. Records are those of
-/// sortRecords().
-Page recordedPage(llvm::ArrayRef<FlightRecord> records);
+/// The last commands of each rank of a failed job, and what it stood in.
+Page recordedPage(const FlightRecords &records);
 
 } // namespace braid::view

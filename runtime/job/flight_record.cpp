@@ -1,4 +1,4 @@
-//===- runtime/job/flight_record.cpp - what one rank of a failed job was doing ----------------===//
+//===- runtime/job/flight_record.cpp - what the ranks of a failed job were doing --------------===//
 
 #include "runtime/job/flight_record.h"
 
@@ -31,22 +31,24 @@ template <class Io> static void members(Io &io, RecordedCause &cause) {
   io("text", cause.text);
 }
 
-template <class Io> static void members(Io &io, FlightRecord &record) {
-  io("braid_flight_record", record.version);
-  io("job", record.job);
-  io("rank", record.rank);
-  io("ranks", record.ranks);
-  io("program", record.program);
-  io("source", record.source);
-  io("fingerprint", record.fingerprint);
-  io("cause", record.cause);
-  io("committed", record.committed);
-  io("doing", record.doing);
-  io("issued", record.issued);
-  io("completed", record.completed);
-  io("commands", record.commands);
-  io("current", record.current);
-  io("flight", record.flight);
+template <class Io> static void members(Io &io, RankRecord &rank) {
+  io("doing", rank.doing);
+  io("issued", rank.issued);
+  io("completed", rank.completed);
+  io("commands", rank.commands);
+  io("current", rank.current);
+  io("flight", rank.flight);
+}
+
+template <class Io> static void members(Io &io, FlightRecords &records) {
+  io("braid_flight_records", records.version);
+  io("job", records.job);
+  io("program", records.program);
+  io("source", records.source);
+  io("fingerprint", records.fingerprint);
+  io("cause", records.cause);
+  io("committed", records.committed);
+  io("ranks", records.ranks);
 }
 
 namespace {
@@ -84,34 +86,36 @@ template <class T> bool read(const JsonValue &json, T &value, llvm::json::Path p
 // LLVM finds these by their arguments.
 static JsonValue toJSON(const RecordedCommand &command) { return written(command); }
 static JsonValue toJSON(const RecordedCause &cause) { return written(cause); }
-JsonValue toJSON(const FlightRecord &record) { return written(record); }
+static JsonValue toJSON(const RankRecord &rank) { return written(rank); }
+JsonValue toJSON(const FlightRecords &records) { return written(records); }
 static bool fromJSON(const JsonValue &json, RecordedCommand &command, llvm::json::Path path) {
   return read(json, command, path);
 }
 static bool fromJSON(const JsonValue &json, RecordedCause &cause, llvm::json::Path path) {
   return read(json, cause, path);
 }
+static bool fromJSON(const JsonValue &json, RankRecord &rank, llvm::json::Path path) {
+  return read(json, rank, path);
+}
 
-std::string FlightRecord::encode() const { return llvm::formatv("{0:2}\n", toJSON(*this)); }
+std::string FlightRecords::encode() const { return llvm::formatv("{0:2}\n", toJSON(*this)); }
 
-Result<FlightRecord> FlightRecord::decode(llvm::StringRef text, llvm::StringRef name) {
+Result<FlightRecords> FlightRecords::decode(llvm::StringRef text, llvm::StringRef name) {
   const Result<JsonValue> json = parseJson(text);
   if (!json)
     return badInput("{}:{}", name.str(), json.status().message());
   const JsonObject *object = json->getAsObject();
-  FlightRecord record;
-  const JsonValue *version = object ? object->get("braid_flight_record") : nullptr;
-  if (!version || version->getAsInteger() != record.version)
-    return badInput("{}: expected a flight record of version {}, got {}", name.str(),
-                    record.version, version ? jsonGot(version) : "other JSON");
-  llvm::json::Path::Root root("record");
-  if (!read(*json, record, root))
+  FlightRecords records;
+  const JsonValue *version = object ? object->get("braid_flight_records") : nullptr;
+  if (!version || version->getAsInteger() != records.version)
+    return badInput("{}: expected flight records of version {}, got {}", name.str(),
+                    records.version, version ? jsonGot(version) : "other JSON");
+  llvm::json::Path::Root root("records");
+  if (!read(*json, records, root))
     return badInput("{}: {}", name.str(), llvm::toString(root.getError()));
-  constexpr int64_t kMostRanks = 1 << 16;
-  if (record.rank < 0 || record.rank >= record.ranks || record.ranks > kMostRanks)
-    return badInput("{}: expected a rank of at most {} ranks, got rank {} of {}", name.str(),
-                    kMostRanks, record.rank, record.ranks);
-  return record;
+  if (records.ranks.empty())
+    return badInput("{}: expected records of at least one rank, got none", name.str());
+  return records;
 }
 
 } // namespace braid

@@ -1,8 +1,8 @@
-//===- runtime/job/flight_record.h - what one rank of a failed job was doing ------------------===//
+//===- runtime/job/flight_record.h - what the ranks of a failed job were doing ----------------===//
 //
-// A record is a JSON file, one for each rank, that needs neither the program nor its Plans to be
-// read. It is made from the job memory, so also for ranks that are stopped or dead, by any process
-// that can see that memory. runtime/README.md says what is in it.
+// A host of a failed job leaves one JSON file, which needs neither the program nor its Plans to be
+// read. It is made from the job memory, so it also says what ranks did that are stopped or dead, by
+// any process that can see that memory. runtime/README.md says what is in it.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -33,42 +33,44 @@ struct RecordedCause {
   int64_t code = 0;  ///< the exit code; 0: it was not aborted
   int64_t rank = -1; ///< that failed, or -1: the job's host, or unknown
   std::string text;
-  auto operator<=>(const RecordedCause &) const = default;
+  bool operator==(const RecordedCause &) const = default;
 };
 
-/// A decoded record may hold anything, but for its version and a rank of at most 65536.
-struct FlightRecord {
-  int64_t version = 2;
+/// The record of one rank.
+struct RankRecord {
+  std::string doing;                 ///< JobView::rankText()
+  int64_t issued = 0, completed = 0; ///< commands, over all runs
+  int64_t commands = 0;              ///< in one run; 0: no Plan is known
+  RecordedCommand current;           ///< that `doing` names; without a kind: none
+  /// The last commands that began, oldest first. Empty for ranks of other hosts.
+  std::vector<RecordedCommand> flight;
+};
+
+/// Decoded records may hold anything, but for the version and at least one rank.
+struct FlightRecords {
+  int64_t version = 3;
   std::string job;
-  int64_t rank = 0, ranks = 1;
-  std::string program, source; ///< empty before the rank has a Plan
-  std::string fingerprint;
+  std::string program, source, fingerprint; ///< empty if no Plan is known
   RecordedCause cause;
-  int64_t committed = 0;               ///< steps of the job
-  std::string doing;                   ///< JobView::rankText()
-  int64_t issued = 0, completed = 0;   ///< commands, over all runs
-  int64_t commands = 0;                ///< in one run
-  RecordedCommand current;             ///< that `doing` names; without a kind: none
-  std::vector<RecordedCommand> flight; ///< the last that began, oldest first
+  int64_t committed = 0;         ///< steps of the job
+  std::vector<RankRecord> ranks; ///< by number; those of other hosts as last heard
 
   std::string encode() const;
-  /// BadInput, "NAME:3:14: expected JSON" or "NAME: expected ...", for what is no record.
-  static Result<FlightRecord> decode(llvm::StringRef text, llvm::StringRef name = "record");
+  /// BadInput, "NAME:3:14: expected JSON" or "NAME: expected ...", for any other text.
+  static Result<FlightRecords> decode(llvm::StringRef text, llvm::StringRef name = "records");
 };
 
-llvm::json::Value toJSON(const FlightRecord &record);
+llvm::json::Value toJSON(const FlightRecords &records);
 
-/// The record of `rank` as it is now. `plans` are of one program, whose commands are numbered from
-/// 0; they may lack those of some ranks, or all.
-FlightRecord recordOf(const JobMemory &memory, llvm::ArrayRef<Plan> plans, int64_t rank,
-                      const std::string &job);
+/// The records of all ranks as they are now. `plans` are of one program; they may lack those of
+/// some ranks, or all.
+FlightRecords recordsOf(const JobMemory &memory, llvm::ArrayRef<Plan> plans,
+                        const std::string &job);
 
-/// Writes the records of `ranks`, as "rank3.json", into `directory`, which is made (mode 0700) if
-/// it is not there. Each file (mode 0600) appears whole, in place of an older one; those of ranks
-/// that the job has not got are removed. Tries all of them; the first failure is returned.
-Status writeFlightRecords(const std::string &directory, const JobMemory &memory,
-                          llvm::ArrayRef<Plan> plans, llvm::ArrayRef<int64_t> ranks,
-                          const std::string &job);
+/// Writes them into `directory`, which is made (mode 0700) if it is not there. The file (mode 0600)
+/// appears whole, in place of an older one. Returns its path, DIRECTORY/host0.json on host 0.
+Result<std::string> writeFlightRecords(const std::string &directory, const JobMemory &memory,
+                                       llvm::ArrayRef<Plan> plans, const std::string &job);
 /// Whether that could be done now. Makes nothing. Unsupported, with the reason.
 Status checkRecordsFolder(const std::string &directory);
 

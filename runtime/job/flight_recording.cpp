@@ -5,9 +5,6 @@
 #include "runtime/job/flight_record.h"
 #include "runtime/job/job_view.h"
 
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/Path.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -63,13 +60,18 @@ static std::map<uint64_t, RecordedCommand> flightOf(const RankSlot &slot, const 
   return flight;
 }
 
-static void addCommands(FlightRecord &record, const JobView &view, const JobMemory &memory) {
-  if (const QueueView *queue = view.leadingQueue(record.rank)) {
-    const Plan *plan = view.plan(record.rank, *queue->current);
+static RankRecord recordOf(const JobMemory &memory, const JobView &view, int64_t rank) {
+  const RankSlot &slot = memory.slot(rank);
+  RankRecord record;
+  record.doing = view.rankText(rank);
+  record.issued = static_cast<int64_t>(slot.issued.load(std::memory_order_relaxed));
+  record.completed = static_cast<int64_t>(slot.completed());
+  if (const QueueView *queue = view.leadingQueue(rank)) {
+    const Plan *plan = view.plan(rank, *queue->current);
     record.current = commandIn(plan, *queue->current).value_or(RecordedCommand());
     record.current.beginNs = static_cast<int64_t>(queue->sinceNs);
   }
-  for (auto &[sequence, command] : flightOf(memory.slot(record.rank), view, record.rank))
+  for (auto &[sequence, command] : flightOf(slot, view, rank))
     record.flight.push_back(command);
   auto moveToJobClock = [&](int64_t &ns) { ns += ns == 0 ? 0 : memory.network().clockOffsetNs; };
   moveToJobClock(record.current.beginNs);
@@ -77,32 +79,30 @@ static void addCommands(FlightRecord &record, const JobView &view, const JobMemo
     moveToJobClock(command.beginNs);
     moveToJobClock(command.endNs);
   }
+  return record;
 }
 
-FlightRecord recordOf(const JobMemory &memory, llvm::ArrayRef<Plan> plans, int64_t rank,
-                      const std::string &job) {
+FlightRecords recordsOf(const JobMemory &memory, llvm::ArrayRef<Plan> plans,
+                        const std::string &job) {
   const KnownPlans known(plans);
   const JobView view(memory, known);
-  FlightRecord record;
-  record.job = job;
-  record.rank = rank;
-  record.ranks = memory.ranks();
-  if (const Plan *plan = known.find(rank, 0)) {
-    record.program = plan->program;
-    record.source = plan->sourceName;
-    record.fingerprint = fmt::format("{:016x}", plan->fingerprint);
-    record.commands = static_cast<int64_t>(plan->commands.size());
+  FlightRecords records;
+  records.job = job;
+  records.committed = memory.committed();
+  if (!plans.empty()) {
+    records.program = plans.front().program;
+    records.source = plans.front().sourceName;
+    records.fingerprint = fmt::format("{:016x}", plans.front().fingerprint);
   }
   if (const std::optional<JobCause> cause = memory.cause())
-    record.cause = {static_cast<int64_t>(cause->status.code()), cause->rank,
-                    cause->status.message()};
-  record.committed = memory.committed();
-  record.doing = view.rankText(rank);
-  const RankSlot &slot = memory.slot(rank);
-  record.issued = static_cast<int64_t>(slot.issued.load(std::memory_order_relaxed));
-  record.completed = static_cast<int64_t>(slot.completed());
-  addCommands(record, view, memory);
-  return record;
+    records.cause = {static_cast<int64_t>(cause->status.code()), cause->rank,
+                     cause->status.message()};
+  for (int64_t rank = 0; rank < memory.ranks(); ++rank)
+    records.ranks.push_back(recordOf(memory, view, rank));
+  for (const Plan &plan : plans)
+    records.ranks[static_cast<size_t>(plan.rank)].commands =
+        static_cast<int64_t>(plan.commands.size());
+  return records;
 }
 
 // -- Files. --
@@ -111,33 +111,13 @@ static Status cannotWrite(const std::string &path) {
   return unsupported("cannot write '{}': {}", path, std::strerror(errno));
 }
 
-/// Records that a larger job has left in this folder do not go with those of one with `ranks`.
-static void removeHigher(const std::string &directory, int64_t ranks) {
-  std::error_code error;
-  for (llvm::sys::fs::directory_iterator at(directory, error), end; !error && at != end;
-       at.increment(error)) {
-    llvm::StringRef digits = llvm::sys::path::filename(at->path());
-    int64_t rank = 0;
-    if (digits.consume_front("rank") && digits.consume_back(".json") &&
-        !digits.getAsInteger(10, rank) && rank >= ranks)
-      llvm::sys::fs::remove(at->path());
-  }
-}
-
-Status writeFlightRecords(const std::string &directory, const JobMemory &memory,
-                          llvm::ArrayRef<Plan> plans, llvm::ArrayRef<int64_t> ranks,
-                          const std::string &job) {
+Result<std::string> writeFlightRecords(const std::string &directory, const JobMemory &memory,
+                                       llvm::ArrayRef<Plan> plans, const std::string &job) {
   if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
     return cannotWrite(directory);
-  removeHigher(directory, memory.ranks());
-  Status first;
-  for (int64_t rank : ranks) {
-    Status status = replaceFile(fmt::format("{}/rank{}.json", directory, rank),
-                                recordOf(memory, plans, rank, job).encode(), {.mode = 0600});
-    if (first.isOk())
-      first = status;
-  }
-  return first;
+  std::string path = fmt::format("{}/host{}.json", directory, memory.host());
+  BRAID_TRY(replaceFile(path, recordsOf(memory, plans, job).encode(), {.mode = 0600}));
+  return path;
 }
 
 Status checkRecordsFolder(const std::string &directory) {

@@ -32,7 +32,7 @@ Status checkInProcess(const ClusterOptions &options) {
 InProcessGroup::InProcessGroup(JobMemory &memory, std::chrono::milliseconds timeout)
     : RankGroup(memory, boundedTime(timeout)), steps_(static_cast<size_t>(memory.ranks())) {
   for (int64_t rank = 0; rank < size(); ++rank) {
-    memory.slot(rank).state.store(static_cast<uint32_t>(RankState::Joined), kNoOrder);
+    memory.slot(rank).state.store(RankState::Joined, kNoOrder);
     setHost(rank, HostActivity::OwnCode);
   }
 }
@@ -46,7 +46,7 @@ void InProcessGroup::abort(const Status &cause) {
 }
 
 HostActivity InProcessGroup::host(int64_t rank) const {
-  return static_cast<HostActivity>(memory().slot(rank).activity.load(kNoOrder));
+  return memory().slot(rank).activity.load(kNoOrder);
 }
 
 void InProcessGroup::setHost(int64_t rank, HostActivity activity) {

@@ -14,8 +14,8 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
-template <class Enum> Enum bounded(uint32_t value, Enum last) {
-  return value <= static_cast<uint32_t>(last) ? static_cast<Enum>(value) : Enum(0);
+template <class Enum> Enum bounded(Enum value, Enum last) {
+  return value <= last ? value : Enum(0);
 }
 
 RankView viewOf(const RankSlot &slot) {
@@ -154,11 +154,10 @@ const Endpoint *endpointAwaitedIn(const Plan *plan, CommandId id) {
 
 // -- Words. --
 
-const RankView &JobView::at(int64_t rank) const {
-  std::optional<RankView> &view = ranks_[static_cast<size_t>(rank)];
-  if (!view)
-    view = viewOf(memory_.slot(rank));
-  return *view;
+JobView::JobView(const JobMemory &memory, const KnownPlans &plans)
+    : memory_(memory), plans_(plans) {
+  for (int64_t rank = 0; rank < memory.ranks(); ++rank)
+    ranks_.push_back(viewOf(memory.slot(rank)));
 }
 
 const QueueView *JobView::leadingQueue(int64_t rank) const {

@@ -75,17 +75,15 @@ struct RankView {
   bool hasJoined() const { return state == RankState::Joined; }
 };
 
-/// The job's ranks, each as its slot was when it was first looked at. The memory and the Plans
-/// outlive this.
+/// The job's ranks as their slots were. The memory and the Plans outlive this.
 class JobView {
 public:
-  JobView(const JobMemory &memory, const KnownPlans &plans)
-      : memory_(memory), plans_(plans), ranks_(static_cast<size_t>(memory.ranks())) {}
+  JobView(const JobMemory &memory, const KnownPlans &plans);
 
   int64_t ranks() const { return memory_.ranks(); }
   bool isHere(int64_t rank) const { return memory_.isHere(rank); } ///< on this host
   uint64_t nowNs() const { return nowNs_; }
-  const RankView &at(int64_t rank) const;
+  const RankView &at(int64_t rank) const { return ranks_[static_cast<size_t>(rank)]; }
   /// The Plan of `rank` that has this command, or null.
   const Plan *plan(int64_t rank, CommandId id) const { return plans_.find(rank, id.command); }
   /// The queue to look at first, or null: one that works, the longest; else one that waits for a
@@ -109,7 +107,7 @@ private:
   const JobMemory &memory_;
   const KnownPlans &plans_;
   const uint64_t nowNs_ = monotonicNs();
-  mutable std::vector<std::optional<RankView>> ranks_;
+  std::vector<RankView> ranks_;
 };
 
 QueueView viewOf(const QueueSlot &slot);

@@ -6,7 +6,6 @@
 
 #include "runtime/job/bootstrap/futex.h"
 #include "runtime/job/host_memory.h"
-#include "runtime/warn.h"
 
 #include <fmt/format.h>
 
@@ -61,8 +60,7 @@ private:
 
 ProcessGroup::ProcessGroup(std::unique_ptr<Client> client, milliseconds timeout)
     : RankGroup(client->memory(), boundedTime(timeout)), client_(std::move(client)),
-      period_(watchPeriod(timeout)), warn_(warnOnStderr), pool_(kPage),
-      stallRule_(RankGroup::timeout(), period_), waits_(kQueueSlots) {}
+      period_(watchPeriod(timeout)), pool_(kPage), stallRule_(RankGroup::timeout(), period_) {}
 
 ProcessGroup::~ProcessGroup() {
   for (auto &[key, mapping] : imports_)
@@ -282,10 +280,9 @@ bool ProcessGroup::close(AfterAbort afterAbort) {
     if (!memory().isHere(peer))
       continue; // it cannot have mapped anything
     auto isGone = [&] {
-      uint32_t state = other.state.load(std::memory_order_relaxed);
-      return other.closed.load(std::memory_order_acquire) != 0 ||
-             state == static_cast<uint32_t>(RankState::Left) ||
-             state == static_cast<uint32_t>(RankState::Dead);
+      const RankState state = other.state.load(std::memory_order_relaxed);
+      return other.closed.load(std::memory_order_acquire) != 0 || state == RankState::Left ||
+             state == RankState::Dead;
     };
     // A killed rank will not close; and until its process has gone, it may hold memory of ours.
     auto isAwaited = [&] {
@@ -348,8 +345,7 @@ void ProcessGroup::watchHost() {
     return;
   const uint32_t steps = steps_.load(std::memory_order_relaxed);
   const bool isIdle = slot().issued.load(std::memory_order_relaxed) <= slot().completed() &&
-                      slot().activity.load(std::memory_order_relaxed) ==
-                          static_cast<uint32_t>(HostActivity::OwnCode);
+                      slot().activity.load(std::memory_order_relaxed) == HostActivity::OwnCode;
   if (steps != 0 && memory().committed() >= steps && isIdle)
     return;
   memory().abort(client_->hostIsGone());
@@ -375,8 +371,7 @@ void ProcessGroup::watchCalls() {
 }
 
 void ProcessGroup::watchStall() {
-  bool isBlocked = slot().activity.load(std::memory_order_relaxed) !=
-                   static_cast<uint32_t>(HostActivity::OwnCode);
+  bool isBlocked = slot().activity.load(std::memory_order_relaxed) != HostActivity::OwnCode;
   uint64_t since = slot().activitySinceNs.load(std::memory_order_relaxed);
   // The host may wait by other means than ours for what the device waits for.
   const uint32_t queues = std::min(slot().queues.load(std::memory_order_relaxed), kQueueSlots);
@@ -394,39 +389,25 @@ void ProcessGroup::watchStall() {
   memory().abort(stallCause(memory(), plans_, timeout()));
 }
 
+/// A rank that has left signals nothing any more; its last signals may be on their way.
 void ProcessGroup::watchWaits() {
+  std::lock_guard lock(plansMutex_);
+  const uint64_t now = monotonicNs();
   const uint32_t queues = std::min(slot().queues.load(std::memory_order_relaxed), kQueueSlots);
   for (uint32_t i = 0; i < queues; ++i) {
     const QueueView queue = viewOf(slot().queue[i]);
-    const std::optional<CommandId> command = queue.isWaiting ? queue.current : std::nullopt;
-    if (command != waits_[i].command)
-      waits_[i] = {command, memory().progress()};
-    else if (command)
-      watchWait(waits_[i], queue);
-  }
-}
-
-/// A rank that has left signals nothing any more; its last signals may be on their way. A rank that
-/// is slow is only worth a warning.
-void ProcessGroup::watchWait(Wait &wait, const QueueView &queue) {
-  std::lock_guard lock(plansMutex_);
-  const Endpoint *awaited =
-      endpointAwaitedIn(plans_.find(rank(), wait.command->command), *wait.command);
-  if (!awaited)
-    return;
-  const uint64_t now = monotonicNs(), waited = now - std::min(now, queue.sinceNs);
-  auto text = [&] { return JobView(memory(), plans_).activityText(rank(), &queue); };
-  if (memory().slot(awaited->peer).state.load(std::memory_order_relaxed) ==
-      static_cast<uint32_t>(RankState::Left)) {
-    if (wait.peerLeftNs == 0)
-      wait.peerLeftNs = now;
-    if (now - wait.peerLeftNs >= inNs(kAfterLeaving))
-      memory().abort(
-          {peerFailed("rank {} has left the job: {}", awaited->peer, text()), awaited->peer});
-  } else if (!wait.isWarned && waited >= inNs(timeout()) / 4 &&
-             memory().progress() != wait.progress) {
-    wait.isWarned = true;
-    warn_(fmt::format("{}, for {}; other ranks make progress", text(), durationText(waited)));
+    const Endpoint *awaited =
+        queue.isWaiting
+            ? endpointAwaitedIn(plans_.find(rank(), queue.current->command), *queue.current)
+            : nullptr;
+    if (!awaited || memory().slot(awaited->peer).state.load() != RankState::Left)
+      peerLeftNs_[i] = 0;
+    else if (peerLeftNs_[i] == 0)
+      peerLeftNs_[i] = now;
+    else if (now >= std::max(peerLeftNs_[i], queue.sinceNs) + inNs(kAfterLeaving))
+      memory().abort({peerFailed("rank {} has left the job: {}", awaited->peer,
+                                 JobView(memory(), plans_).activityText(rank(), &queue)),
+                      awaited->peer});
   }
 }
 

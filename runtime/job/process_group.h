@@ -14,6 +14,7 @@
 #include "runtime/job/rank_group.h"
 #include "runtime/job/stall_cause.h"
 
+#include <array>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -26,16 +27,12 @@ namespace braid {
 /// RankGroup and abort(), which anyone may call.
 class ProcessGroup final : public RankGroup, public ControlPlane {
 public:
-  /// Takes warnings; the default writes lines to stderr.
-  using Warn = std::function<void(const std::string &)>;
-
   ProcessGroup(std::unique_ptr<Client> client, std::chrono::milliseconds timeout);
   /// Disconnects, unless that is done. Frees the memory that peers may have mapped, which does
   /// them no harm.
   ~ProcessGroup() override;
-  /// Starts the watchdog. Call setWake() and setWarn() before. A failure is that of all ranks.
+  /// Starts the watchdog. Call setWake() before. A failure is that of all ranks.
   Status start();
-  void setWarn(Warn warn) { warn_ = std::move(warn); }
   /// `probe` is called by the watchdog once a period, to write into the slot what a device tells of
   /// itself. A failure that it returns ends the job. It must not block, and so must not call
   /// abort(), which waits for the decision. Call before start().
@@ -108,13 +105,6 @@ private:
   Result<void *> import(int64_t peer, uint32_t number, size_t bytes);
   void setActivity(HostActivity activity);
 
-  /// A wait of one queue, as the watchdog first saw it.
-  struct Wait {
-    std::optional<CommandId> command; ///< in which it waits
-    uint64_t progress = 0;            ///< sum over all ranks
-    uint64_t peerLeftNs = 0; ///< since when the rank that it waits for is known to have left
-    bool isWarned = false;
-  };
   void endWatchdog();
   void watch();
   void watchDevice();
@@ -123,11 +113,9 @@ private:
   void watchProposal();
   void watchCalls();
   void watchWaits();
-  void watchWait(Wait &wait, const QueueView &queue);
 
   std::unique_ptr<Client> client_;
   const std::chrono::milliseconds period_; ///< the watchdog's
-  Warn warn_;
   std::function<Status()> probe_;
 
   // The host thread's; the watchdog looks at some of it.
@@ -141,7 +129,8 @@ private:
 
   // The watchdog's.
   StallRule stallRule_;
-  std::vector<Wait> waits_; ///< one for each queue
+  /// Since when each queue waits for a rank that has left; 0: it does not.
+  std::array<uint64_t, kQueueSlots> peerLeftNs_{};
   uint64_t proposedNs_ = 0; ///< since when an abort waits to be decided; 0: none does
 
   std::thread watchdog_;

@@ -56,10 +56,7 @@ public:
   /// waits in this process.
   virtual void abort(const Status &cause) = 0;
   /// Ok, or the cause of the abort.
-  Status failure() const {
-    const std::optional<JobCause> cause = memory_.cause();
-    return cause ? cause->status : Status::ok();
-  }
+  Status failure() const { return memory_.failure(); }
   /// `wake` is called after an abort, to release what sleeps outside of this class. Set it before
   /// the ranks start.
   void setWake(std::function<void()> wake) { wake_ = std::move(wake); }

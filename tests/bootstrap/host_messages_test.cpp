@@ -55,8 +55,8 @@ TEST(HostMessages, ACauseComesAsItWas) {
 
 /// Numbers that are all different, in `queues` queues.
 void fillSlot(RankSlot &slot, uint64_t first, uint32_t queues) {
-  slot.state = static_cast<uint32_t>(RankState::Left);
-  slot.activity = static_cast<uint32_t>(HostActivity::Committing);
+  slot.state = RankState::Left;
+  slot.activity = HostActivity::Committing;
   slot.queues = queues;
   slot.activitySinceNs = first + 1;
   slot.heartbeatNs = first + 2;

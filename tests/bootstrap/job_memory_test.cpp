@@ -112,7 +112,7 @@ TEST(JobMemoryTest, TellsWhatWasChosen) {
 /// The watchdog looks after those who wait.
 TEST(JobMemoryTest, WhoSpinsForLongWaits) {
   JobMemory memory = create(2);
-  auto activity = [&] { return static_cast<HostActivity>(memory.slot(0).activity.load()); };
+  auto activity = [&] { return memory.slot(0).activity.load(); };
   std::thread first([&] { EXPECT_TRUE(memory.spinUntilAllCome(0)); });
   while (activity() != HostActivity::InAllGather)
     std::this_thread::yield();

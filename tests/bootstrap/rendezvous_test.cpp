@@ -25,9 +25,7 @@ int64_t rankIn(const FileDescriptor &memory) {
   return pread(memory.get(), &rank, sizeof rank, 0) == sizeof rank ? rank : -1;
 }
 
-RankState stateOf(const Host &host, int64_t rank) {
-  return static_cast<RankState>(host.memory->slot(rank).state.load());
-}
+RankState stateOf(const Host &host, int64_t rank) { return host.memory->slot(rank).state.load(); }
 
 std::string refusalOf(const Host &host, const ClientHello &hello) {
   auto client = Client::join(host.name(), hello, soon());

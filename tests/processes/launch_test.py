@@ -206,10 +206,9 @@ def test_flight_records_of_all_ranks(job):
     folder = os.path.join(job.folder, "records")
     launcher = job.start("--processes", "--flight-records", folder, *ENDLESS)
     os.kill(job.ranks(4)[3], signal.SIGKILL)
-    finish(launcher).expect(5, f"^braid: flight records of 4 ranks in {folder}; see braid explain")
-    files = sorted(os.path.join(folder, name) for name in os.listdir(folder))
-    check(len(files) == 4, f"expected 4 records, got {files}")
-    job.run(*files, command=(BRAID, "explain")).expect(0, "rank 3 was killed", stream="out")
+    records = os.path.join(folder, "host0.json")
+    finish(launcher).expect(5, f"^braid: flight records of 4 ranks; see braid explain {records}")
+    job.run(records, command=(BRAID, "explain")).expect(0, "rank 3 was killed", stream="out")
     shutil.rmtree(folder)
 
 
@@ -678,12 +677,11 @@ def test_default_folders_of_records_are_new(job):
         ranks = [job.start("tests/tools/wrong.braid", "--verify", "--no-check",
                            variables=by_hand(rank)) for rank in (0, 1)]
         said = [finish(process).expect(1).err for process in ranks]
-        folders += re.findall(r"flight records of 2 ranks in (\S+);", "".join(said))
+        folders += re.findall(r"of 2 ranks; see braid explain (\S+)/host0.json", "".join(said))
     check(len(set(folders)) == 2, f"expected two folders, got {folders}")
     for folder in folders:
         check(os.path.dirname(folder) == job.folder, f"expected it below TMPDIR, got {folder}")
-        check(sorted(os.listdir(folder)) == ["rank0.json", "rank1.json"],
-              f"expected two records, got {os.listdir(folder)}")
+        check(os.listdir(folder) == ["host0.json"], f"got {os.listdir(folder)}")
         check(os.path.dirname(folder) == job.folder, f"expected it below TMPDIR, got {folder}")
         check(os.stat(folder).st_mode & 0o777 == 0o700, "expected it to be nobody else's")
         shutil.rmtree(folder)
@@ -717,11 +715,12 @@ def test_killed_ranks_by_hand(job):
         ranks[victim].wait()
         for rank in {0, 1, 2, 3} - {victim}:
             finish(ranks[rank]).expect(5, rf"^rank {rank}: braid: error: .*rank {victim}")
-        # Rank 0 leaves the record of a dead rank, if it is not that itself.
-        left = set(os.listdir(os.path.join(job.folder, "records")))
-        expected = {f"rank{r}.json" for r in range(4) if r != 0 or victim != 0}
-        check(left == expected, f"expected {expected}, got {left}")
-        shutil.rmtree(os.path.join(job.folder, "records"))
+        # Rank 0 leaves the records, or another rank if that is dead.
+        records = os.path.join(job.folder, "records")
+        job.run(os.path.join(records, "host0.json"), command=(BRAID, "explain")).expect(
+            0, rf"first cause: exit code 5, by rank {victim}\n", stream="out")
+        check(os.listdir(records) == ["host0.json"], f"got {os.listdir(records)}")
+        shutil.rmtree(records)
 
 
 def test_torchrun(job):

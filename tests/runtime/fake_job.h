@@ -63,7 +63,7 @@ public:
         plans(hasPlans ? ringPlans(ranks) : std::vector<Plan>()), startNs_(monotonicNs()) {
     for (int64_t rank = 0; rank < ranks; ++rank) {
       RankSlot &slot = memory.slot(rank);
-      slot.state.store(uint32_t(RankState::Joined), kRelaxed);
+      slot.state.store(RankState::Joined, kRelaxed);
       slot.queues.store(3, kRelaxed);
       slot.heartbeatNs.store(monotonicNs() + 3600000 * kMs, kRelaxed); // alive however slow we are
       host(rank, HostActivity::InSynchronize, 500);
@@ -71,7 +71,7 @@ public:
   }
 
   void host(int64_t rank, HostActivity activity, uint64_t agoMs) {
-    memory.slot(rank).activity.store(uint32_t(activity), kRelaxed);
+    memory.slot(rank).activity.store(activity, kRelaxed);
     memory.slot(rank).activitySinceNs.store(ago(agoMs), kRelaxed);
   }
 

@@ -131,16 +131,16 @@ TEST(RankText, SaysWhatTheHostThreadDoes) {
     job.host(1, activity, 500);
     EXPECT_THAT(rankText(job, 1), AllOf(StartsWith(text), HasSubstr("; nothing completed yet")));
   }
-  job.memory.slot(1).state.store(uint32_t(RankState::Absent), kRelaxed);
+  job.memory.slot(1).state.store(RankState::Absent, kRelaxed);
   EXPECT_EQ(rankText(job, 1), "rank 1 has not joined");
-  job.memory.slot(1).state.store(uint32_t(RankState::Left), kRelaxed);
+  job.memory.slot(1).state.store(RankState::Left, kRelaxed);
   EXPECT_THAT(rankText(job, 1), StartsWith("rank 1 has left"));
 }
 
 TEST(RankText, SurvivesMemoryThatSaysNonsense) {
   FakeJob job(2);
   RankSlot &slot = job.memory.slot(0);
-  slot.activity.store(77, kRelaxed);
+  slot.activity.store(HostActivity(77), kRelaxed);
   slot.queues.store(~0u, kRelaxed);
   slot.flightNext.store(3, kRelaxed);
   for (QueueSlot &queue : slot.queue) {
@@ -191,7 +191,7 @@ TEST(StallCause, AllowsAWatchdogHalfOfTheTimeout) {
 TEST(StallCause, ForgivesTheSilenceOfARankThatLeft) {
   FakeJob job = waitingForEachOther(3);
   job.memory.slot(1).heartbeatNs.store(job.ago(4000), kRelaxed);
-  job.memory.slot(1).state.store(uint32_t(RankState::Left), kRelaxed);
+  job.memory.slot(1).state.store(RankState::Left, kRelaxed);
   const JobCause cause = stall(job);
   EXPECT_EQ(cause.rank, 1);
   EXPECT_THAT(firstLine(cause), StartsWith("no progress for 300 ms: rank 1 has left"));
@@ -209,7 +209,7 @@ TEST(StopCause, NamesTheRankAndListsAll) {
   ASSERT_EQ(linesOf(cause).size(), 4u);
   for (size_t rank = 0; rank < 3; ++rank)
     EXPECT_THAT(linesOf(cause)[1 + rank], StartsWith("  rank " + std::to_string(rank) + " "));
-  job.memory.slot(1).state.store(static_cast<uint32_t>(RankState::Absent), kRelaxed);
+  job.memory.slot(1).state.store(RankState::Absent, kRelaxed);
   for (QueueSlot &queue : job.memory.slot(1).queue)
     queue.current.store(~uint64_t(0), kRelaxed);
   EXPECT_EQ(firstLine(stopCause(job.memory, {}, 1, 1500ms)),
@@ -258,7 +258,7 @@ TEST(StallCause, BlamesARankThatAGatheringWaitsFor) {
     EXPECT_THAT(firstLine(stall(job)),
                 AllOf(StartsWith("no progress for 300 ms: rank 2 is in its own code"),
                       HasSubstr("rank 0 waits for all ranks to ")));
-    job.memory.slot(1).state.store(uint32_t(RankState::Absent), kRelaxed);
+    job.memory.slot(1).state.store(RankState::Absent, kRelaxed);
     EXPECT_EQ(stall(job).rank, 1) << "first of all, one that is not there";
     EXPECT_THAT(firstLine(stall(job)), StartsWith("no progress for 300 ms: rank 1 has not joined"));
   }

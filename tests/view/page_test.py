@@ -199,8 +199,7 @@ class InBrowser(unittest.TestCase):
         self.assertEqual(seen[0], "2")
         self.assertRegex(seen[1], r"rank 1, main.* and never ends")
         records = inputs / "inputs" / "records"
-        page = braid("view", "--records", records / "rank0.json", "--records",
-                     records / "rank1.json")
+        page = braid("view", "--records", records / "host0.json")
         seen = self.drive(page, "see(document.querySelector('.chosen').textContent.trim());")
         self.assertIn("set %mine, %own", seen[0], "of the rank that failed first")
 

@@ -108,13 +108,6 @@ Client::Client(Connection connection, ClientHello hello, JobMemory memory)
 
 Client::~Client() { disconnect(); }
 
-Status Client::fail(const Status &cause) {
-  memory_.abort({cause, rank()});
-  memory_.awaitDecision();
-  const std::optional<JobCause> first = memory_.cause();
-  return first ? first->status : cause;
-}
-
 // -- The host. --
 
 bool Client::isHostGone() const {
@@ -139,9 +132,8 @@ Status Client::lost(const Status &status) {
   for (const Deadline end = deadlineIn(kForCause);
        !memory_.isAborted() && std::chrono::steady_clock::now() < end;)
     std::this_thread::sleep_for(1ms);
-  const std::optional<JobCause> cause = memory_.cause();
-  return cause ? cause->status
-               : status.annotated(fmt::format("rank {} cannot reach the host of the job", rank()));
+  BRAID_TRY(memory_.failure());
+  return status.annotated(fmt::format("rank {} cannot reach the host of the job", rank()));
 }
 
 /// Sends a message, and waits for the answer. What a rank offers is there for its peers when this
@@ -149,8 +141,7 @@ Status Client::lost(const Status &status) {
 Result<Message> Client::ask(const std::string &text, int descriptor) {
   bool isSent = false;
   for (;;) {
-    if (const std::optional<JobCause> cause = memory_.cause())
-      return cause->status;
+    BRAID_TRY(memory_.failure());
     if (!isSent) {
       const Result<bool> sent = connection_.send(text, descriptor);
       if (!sent)
@@ -182,8 +173,7 @@ Result<FileDescriptor> Client::want(int64_t rank, const std::string &name) {
 void Client::disconnect() {
   if (std::exchange(saidDisconnect_, true))
     return;
-  memory_.slot(rank()).state.store(static_cast<uint32_t>(RankState::Left),
-                                   std::memory_order_seq_cst);
+  memory_.slot(rank()).state.store(RankState::Left, std::memory_order_seq_cst);
   memory_.wake();
   // A child of this process may keep the connection open.
   shutdown(connection_.descriptor(), SHUT_RDWR);
@@ -196,8 +186,7 @@ void Client::abortIfSomebodyHasLeft() {
   std::vector<int64_t> left;
   for (int64_t peer = 0; peer < ranks(); ++peer) {
     const RankSlot &slot = memory_.slot(peer);
-    if (memory_.isHere(peer) &&
-        slot.state.load(std::memory_order_seq_cst) == static_cast<uint32_t>(RankState::Left) &&
+    if (memory_.isHere(peer) && slot.state.load(std::memory_order_seq_cst) == RankState::Left &&
         static_cast<int32_t>(slot.gathers.load(std::memory_order_acquire) - gathers_) < 0)
       left.push_back(peer);
   }
@@ -215,12 +204,10 @@ Status Client::meet(const std::string &part, uint32_t step) {
     memory_.abort(hostIsGone());
     memory_.decideHere();
   }
-  if (const std::optional<JobCause> cause = memory_.cause())
-    return cause->status;
+  BRAID_TRY(memory_.failure());
   BRAID_TRY(memory_.bring(rank(), number, part, step));
   while (static_cast<int32_t>(memory_.gathered() - number) < 0) {
-    if (const std::optional<JobCause> cause = memory_.cause())
-      return cause->status;
+    BRAID_TRY(memory_.failure());
     abortIfSomebodyHasLeft();
     memory_.waitForGather(number, kSlice);
   }

@@ -55,7 +55,7 @@ public:
 
   /// Makes `cause` that of all ranks, unless one failed before, and returns the first one. A rank
   /// that cannot take part calls this before it disconnects, or the others only see it leave.
-  Status fail(const Status &cause);
+  Status fail(const Status &cause) { return memory_.fail({cause, rank()}); }
 
   /// Every rank's part, in rank order; each rank calls it equally often. Blocks until all have
   /// come, or the job is aborted (its cause).

@@ -69,15 +69,16 @@ void visitSlot(Slot &slot, uint32_t queues, int64_t offsetNs, Visit visit) {
 }
 
 /// A time of zero means none.
-template <class Number> Number shifted(Number number, int64_t shift) {
-  return number == 0 ? 0 : number + static_cast<Number>(shift);
+uint64_t shifted(uint64_t number, int64_t shift) {
+  return number == 0 ? 0 : number + static_cast<uint64_t>(shift);
 }
 
 void appendSlot(const RankSlot &slot, int64_t offsetNs, std::string &text) {
   const uint32_t queues = std::min(slot.queues.load(std::memory_order_relaxed), kQueueSlots);
   text += std::to_string(queues);
   visitSlot(slot, queues, offsetNs, [&](const auto &field, int64_t shift) {
-    text += fmt::format(" {}", shifted(field.load(std::memory_order_relaxed), shift));
+    text += fmt::format(
+        " {}", shifted(static_cast<uint64_t>(field.load(std::memory_order_relaxed)), shift));
   });
   text += '\n';
 }
@@ -89,7 +90,9 @@ Status takeSlot(llvm::StringRef line, RankSlot &slot, int64_t offsetNs) {
     return badInput("expected a rank with at most {} queues, got {}", kQueueSlots, queues);
   slot.queues.store(queues, std::memory_order_relaxed);
   visitSlot(slot, queues, offsetNs, [&](auto &field, int64_t shift) {
-    field.store(shifted(numbers.take<decltype(field.load())>(), shift), std::memory_order_relaxed);
+    using Field = decltype(field.load());
+    const uint64_t number = shifted(numbers.take<uint64_t>(), shift);
+    field.store(static_cast<Field>(number), std::memory_order_relaxed);
   });
   return numbers.status();
 }

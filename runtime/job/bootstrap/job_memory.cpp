@@ -109,7 +109,7 @@ uint64_t RankSlot::progress() const {
 
 void RankSlot::setActivity(HostActivity now) {
   activitySinceNs.store(monotonicNs(), std::memory_order_relaxed);
-  activity.store(static_cast<uint32_t>(now), std::memory_order_relaxed);
+  activity.store(now, std::memory_order_relaxed);
 }
 
 // -- Making it. --
@@ -488,6 +488,17 @@ void JobMemory::awaitDecision(std::chrono::milliseconds patience) {
 std::optional<JobCause> JobMemory::cause() const {
   const uint64_t seen = layout_->outcome.load(std::memory_order_acquire);
   return isAbortedOutcome(seen) ? std::optional(readCause(causeIn(seen))) : std::nullopt;
+}
+
+Status JobMemory::failure() const {
+  const std::optional<JobCause> first = cause();
+  return first ? first->status : Status::ok();
+}
+
+Status JobMemory::fail(const JobCause &cause) {
+  abort(cause);
+  awaitDecision();
+  return failure();
 }
 
 std::optional<JobCause> JobMemory::proposal() const {

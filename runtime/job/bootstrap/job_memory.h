@@ -88,10 +88,10 @@ inline constexpr uint32_t kFlightEntries = 512; ///< a power of two
 inline constexpr size_t kCallEntries = 64; ///< more than a rank can be ahead of its peers
 
 struct RankSlot {
-  std::atomic<uint32_t> state; ///< RankState
+  std::atomic<RankState> state;
   std::atomic<uint32_t> pid;
-  std::atomic<uint32_t> activity; ///< HostActivity
-  std::atomic<uint32_t> queues;   ///< number of entries of `queue` in use
+  std::atomic<HostActivity> activity;
+  std::atomic<uint32_t> queues; ///< number of entries of `queue` in use
   std::atomic<uint64_t> activitySinceNs;
   std::atomic<uint64_t> heartbeatNs;     ///< the watchdog's
   std::atomic<uint64_t> issued;          ///< commands, of all queues
@@ -163,7 +163,7 @@ public:
   RankSlot &slot(int64_t rank);
   const RankSlot &slot(int64_t rank) const;
   RankState stateOf(int64_t rank) const {
-    return static_cast<RankState>(slot(rank).state.load(std::memory_order_relaxed));
+    return slot(rank).state.load(std::memory_order_relaxed);
   }
   uint64_t progress() const; ///< sum over all ranks
 
@@ -195,12 +195,16 @@ public:
   /// 16 kB. Where the outcome is decided elsewhere, this proposes: true if it is the first
   /// proposal.
   bool abort(const JobCause &cause);
+  /// Aborts, waits for the decision, and returns the first cause.
+  Status fail(const JobCause &cause);
   /// After abort(): waits until the job is aborted, by this host or another. If none decides within
   /// `patience`, besides the time since host 0 was heard, this host does.
   void awaitDecision(std::chrono::milliseconds patience = std::chrono::seconds(10));
   /// The first failure, or nothing. Never waits: a process that dies in abort() has either not
   /// aborted the job, or left its whole cause.
   std::optional<JobCause> cause() const;
+  /// Ok, or the status of the first failure.
+  Status failure() const;
   /// Marks step `step` (1, 2, ...) as done by all ranks. To be called by anyone who knows that all
   /// of them have finished it. True if it is committed, by this call or before; false if the job
   /// was aborted first.

@@ -155,8 +155,7 @@ void OtherHosts::noteLeft(Host &host) {
   host.hasLeft = true;
   const Ranks ranks = memory_.ranksOf(host.number);
   for (int64_t i = 0; i < ranks.count; ++i)
-    memory_.slot(ranks.first + i)
-        .state.store(static_cast<uint32_t>(RankState::Left), std::memory_order_relaxed);
+    memory_.slot(ranks.first + i).state.store(RankState::Left, std::memory_order_relaxed);
 }
 
 // -- All-gathers. --

@@ -290,7 +290,7 @@ void Rendezvous::loseRank(int64_t rank, const Status &why) {
 }
 
 void Rendezvous::setState(int64_t rank, RankState state) {
-  memory_.slot(rank).state.store(static_cast<uint32_t>(state), std::memory_order_seq_cst);
+  memory_.slot(rank).state.store(state, std::memory_order_seq_cst);
 }
 
 std::vector<int64_t> Rendezvous::ranksIn(RankState state) const {

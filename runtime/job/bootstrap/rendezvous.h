@@ -90,7 +90,7 @@ private:
              FileDescriptor wake);
   std::vector<int64_t> ranksIn(RankState state) const;
   RankState stateOf(int64_t rank) const {
-    return static_cast<RankState>(memory_.slot(rank).state.load(std::memory_order_seq_cst));
+    return memory_.slot(rank).state.load(std::memory_order_seq_cst);
   }
 
   // The thread.
