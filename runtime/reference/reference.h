@@ -27,10 +27,10 @@ public:
   void fillInput(size_t index, int64_t rank, uint32_t iteration, void *data) const;
 
   /// Compares every element of `rank`'s output `index` with the definition's; in rows that do not
-  /// exist, with the NaNs that the caller has filled the output with (0xff in every byte). WrongResult names the first difference: "rank 2,
-  /// iteration 5: %C[3, 17, 0] is 15, expected 12 (3 of 131072 elements differ)". Unsupported, with
-  /// the place of a node, if its values are not exact in the element type; and with a wider type,
-  /// if all values are exact in that.
+  /// exist, with the NaNs that the caller has filled the output with (0xff in every byte).
+  /// WrongResult names the first difference: "rank 2, iteration 5: %C[3, 17, 0] is 15, expected 12
+  /// (3 of 131072 elements differ)". Unsupported, with the place of a node, if its values are not
+  /// exact in the element type; and with a wider type, if all values are exact in that.
   Status compare(size_t index, int64_t rank, uint32_t iteration, const void *data) const;
   /// Returns how many elements of all outputs `rank` has in rows that exist. One iteration compares
   /// these with the definition.
