@@ -46,13 +46,13 @@ std::pair<const CLI::App &, std::string> chosen(const CLI::App &app) {
   return {*command, name};
 }
 
-std::string unexpected(const CLI::App &app, const std::vector<Command> &commands) {
+std::string unexpected(const CLI::App &app, const std::vector<tools::Command> &commands) {
   const CLI::App &command = chosen(app).first;
   std::vector<std::string> remaining = app.remaining(/*recurse=*/true);
   std::string word = remaining.empty() ? "" : remaining.front();
   std::vector<std::string> candidates = flagsOf(command);
   if (&command == &app)
-    for (const Command &known : commands)
+    for (const tools::Command &known : commands)
       candidates.push_back(known.app->get_name());
   const char *what = word.rfind('-', 0) == 0 ? "flag" : &command == &app ? "command" : "argument";
   std::string flag = word.substr(0, word.find('='));
@@ -71,7 +71,7 @@ bool hasUnknownCommand(const CLI::App &app) {
   return &chosen(app).first == &app && !app.remaining().empty();
 }
 
-int parseAndRun(CLI::App &app, const std::vector<Command> &commands, int argc, char **argv) {
+int parseAndRun(CLI::App &app, const std::vector<tools::Command> &commands, int argc, char **argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp &) {
@@ -91,7 +91,7 @@ int parseAndRun(CLI::App &app, const std::vector<Command> &commands, int argc, c
   } catch (const CLI::ParseError &error) {
     return usageError(app, error.what());
   }
-  for (const Command &command : commands)
+  for (const tools::Command &command : commands)
     if (command.app->parsed())
       return command.run();
   return usageError(app, "expected a command: compile, check, run, bench, calibrate, simulate, "
@@ -105,9 +105,9 @@ int main(int argc, char **argv) {
   CLI::App app("Lowers sharded tensor expressions to host programs, and runs them.", "braid");
   app.footer(kFooter);
   app.set_version_flag("--version", kVersion);
-  std::vector<Command> commands = {addCompile(app),  addCheck(app),   addRun(app),
-                                   addBench(app),    addExplain(app), addEnv(app),
-                                   addDoctor(app),   addP2p(app),     addCalibrate(app),
-                                   addSimulate(app), addView(app)};
+  std::vector<tools::Command> commands = {addCompile(app),  addCheck(app),   addRun(app),
+                                          addBench(app),    addExplain(app), addEnv(app),
+                                          addDoctor(app),   addP2p(app),     addCalibrate(app),
+                                          addSimulate(app), addView(app)};
   return exitCodeOf([&] { return parseAndRun(app, commands, argc, argv); });
 }
