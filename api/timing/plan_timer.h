@@ -73,7 +73,7 @@ class TimedPlan {
   void issue(int64_t runs);
 
 public:
-  /// Where a buffer of the Plan is that is no input or output.
+  /// The address of a buffer of the Plan that is no input or output.
   void *address(uint32_t buffer) const { return prepared->address(buffer); }
 };
 

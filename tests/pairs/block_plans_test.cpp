@@ -1,4 +1,4 @@
-//===- tests/pairs/block_plans_test.cpp - programs that move blocks ----------------------------===//
+//===- tests/pairs/block_plans_test.cpp - programs that move blocks ---------------------------===//
 
 #include "api/pairs/block_plans.h"
 

@@ -19,43 +19,21 @@
 #include "tools/process.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <ctime>
 #include <deque>
 #include <filesystem>
 
-#include <unistd.h>
-
 namespace braid::tools {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-/// An empty file that is gone with this object.
-class TemporaryFile {
-public:
-  TemporaryFile() : path_(temporaryFolder() + "/braid-bench-XXXXXX") {
-    const int descriptor = mkstemp(path_.data());
-    isMade_ = descriptor >= 0;
-    if (isMade_)
-      ::close(descriptor);
-  }
-  ~TemporaryFile() {
-    if (isMade_)
-      ::unlink(path_.c_str());
-  }
-  TemporaryFile(const TemporaryFile &) = delete;
-  bool isMade() const { return isMade_; }
-  const std::string &path() const { return path_; }
-
-private:
-  std::string path_;
-  bool isMade_ = false;
-};
 
 /// UTC, such as 2026-11-20T12:00:00Z.
 std::string timeNow() {
@@ -112,13 +90,17 @@ StatusCode Bench::takeRows(llvm::StringRef text) {
 /// A failure in a shape is printed, and ends this shape alone.
 Status Bench::timeShape(size_t index) {
   const Clock::time_point begin = Clock::now();
-  TemporaryFile file;
-  if (!file.isMade())
-    return unsupported("cannot make a file like {}", file.path());
+  namespace fs = llvm::sys::fs;
+  const std::string pattern = temporaryFolder() + "/braid-bench-%%%%%%%%";
+  llvm::SmallString<128> path;
+  if (fs::createUniqueFile(pattern, path, fs::owner_read | fs::owner_write))
+    return unsupported("cannot make a file like {}", pattern);
+  const llvm::FileRemover remover(path);
+  const std::string file = path.str().str();
   LaunchOptions options;
   options.ranks = flags_.ranks;
   options.arguments =
-      commandLine("bench", {"--rank-shape", std::to_string(index), "--rank-rows", file.path()});
+      commandLine("bench", {"--rank-shape", std::to_string(index), "--rank-rows", file});
   options.input = flags_.file.text;
   options.timeout = std::chrono::milliseconds(flags_.timeoutMs);
   options.onFailure = sayCause;
@@ -130,7 +112,7 @@ Status Bench::timeShape(size_t index) {
   longest_ = std::max(longest_, secondsSince(begin));
   if (!report.status.isOk())
     return Status::ok();
-  const std::string text = BRAID_TRY(readFile(file.path(), size_t(1) << 30));
+  const std::string text = BRAID_TRY(readFile(file, size_t(1) << 30));
   note(takeRows(text));
   return Status::ok();
 }
@@ -138,27 +120,28 @@ Status Bench::timeShape(size_t index) {
 /// One row a line: samples are many.
 std::string Bench::json() const {
   const BenchFlags &f = flags_;
-  std::string text = jsonText(
-      [&](JsonWriter &json) {
-        json.object([&] {
-          json.attribute("operation", f.operation ? f.operation->name : f.file.file);
-          json.attribute("dtype", f.dtype);
-          json.attribute("ranks", f.ranks);
-          json.attribute("backend", f.backend);
-          json.attribute("reproducible", f.source.reproducible);
-          json.attribute("rounds", f.rounds);
-          json.attribute("iterations", f.iterations);
-          json.attribute("bursts", f.bursts);
-          json.attribute("row_ms", f.rowMs);
-          json.attribute("date", timeNow());
-          json.attribute("device", device_);
-          json.attribute("host", hostName());
-          json.attribute("version", BRAID_VERSION);
-        });
-      },
-      1);
-  text.erase(text.rfind('\n'));
-  return fmt::format("{},\n \"rows\": [\n  {}\n ]\n}}\n", text, fmt::join(rows_, ",\n  "));
+  auto write = [&](JsonWriter &json) {
+    json.object([&] {
+      json.attribute("operation", f.operation ? f.operation->name : f.file.file);
+      json.attribute("dtype", f.dtype);
+      json.attribute("ranks", f.ranks);
+      json.attribute("backend", f.backend);
+      json.attribute("reproducible", f.source.reproducible);
+      json.attribute("rounds", f.rounds);
+      json.attribute("iterations", f.iterations);
+      json.attribute("bursts", f.bursts);
+      json.attribute("row_ms", f.rowMs);
+      json.attribute("date", timeNow());
+      json.attribute("device", device_);
+      json.attribute("host", hostName());
+      json.attribute("version", BRAID_VERSION);
+      json.attributeArray("rows", [&] {
+        for (const std::string &row : rows_)
+          json.rawValue(row);
+      });
+    });
+  };
+  return jsonText(write, 1) + "\n";
 }
 
 Result<int> Bench::run() {
@@ -185,7 +168,8 @@ Result<int> Bench::run() {
 }
 
 Result<int> bench(BenchFlags flags) {
-  const Backend backend = BRAID_TRY(findBackend(flags.backend, {"cpu", "cuda", "nccl"}));
+  const Backend backend =
+      BRAID_TRY(findBackend(builtinBackends(), flags.backend, {"cpu", "cuda", "nccl"}));
   BRAID_TRY(flags.check(backend));
   BRAID_TRY(checkSettings(processEnvironment()));
   if (!flags.rankRows.empty())
