@@ -233,7 +233,8 @@ Result<int> launchRanks(const CalibrateFlags &flags) {
 }
 
 Result<int> calibrateCommand(const CalibrateFlags &flags) {
-  const Backend backend = BRAID_TRY(findBackend(flags.backend, {"cpu", "cuda", "nccl"}));
+  const Backend backend =
+      BRAID_TRY(findBackend(builtinBackends(), flags.backend, {"cpu", "cuda", "nccl"}));
   BRAID_TRY(checkFlags(flags));
   const Environment environment = processEnvironment();
   BRAID_TRY(checkSettings(environment));

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "api/compile/compile.h"
-#include "api/ranks/backends.h"
 #include "runtime/job/bootstrap/environment.h"
 #include "tools/integer_flag.h"
 
@@ -10,6 +9,8 @@
 #include <functional>
 
 namespace braid {
+class BackendRegistry;
+struct Backend;
 struct LaunchReport;
 } // namespace braid
 
@@ -85,10 +86,10 @@ Status checkIsAlone(llvm::StringRef expected, llvm::StringRef advice = "");
 Status badChoice(llvm::StringRef flag, llvm::StringRef value,
                  const std::vector<std::string> &choices);
 
-/// The backend that --backend names. BadInput if it is none of the choices; Unsupported if this
-/// build lacks it.
-Result<Backend> findBackend(const std::string &name, const std::vector<std::string> &choices,
-                            const BackendRegistry &registry = builtinBackends());
+/// The backend that --backend names. BadInput if it is none of the choices; Unsupported if the
+/// registry lacks it.
+Result<Backend> findBackend(const BackendRegistry &registry, const std::string &name,
+                            const std::vector<std::string> &choices);
 
 /// BadInput if what `flag` writes would take the place of `input`, which is read. To be called
 /// before any work; empty names are of no file.

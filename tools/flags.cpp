@@ -4,9 +4,10 @@
 #include "tools/command.h"
 
 #include "api/launch/launch.h"
+#include "runtime/execute/backend.h"
 #include "runtime/files.h"
-#include "llvm/ADT/STLExtras.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -85,8 +86,8 @@ Status badChoice(llvm::StringRef flag, llvm::StringRef value,
                   value.str(), didYouMean(value, choices));
 }
 
-Result<Backend> findBackend(const std::string &name, const std::vector<std::string> &choices,
-                            const BackendRegistry &registry) {
+Result<Backend> findBackend(const BackendRegistry &registry, const std::string &name,
+                            const std::vector<std::string> &choices) {
   if (!llvm::is_contained(choices, name))
     return badChoice("--backend", name, choices);
   if (const Backend *backend = registry.find(name))

@@ -112,7 +112,7 @@ Status checkFlags(const P2pFlags &flags, const BackendRegistry &registry) {
   BRAID_TRY(checkSettings(processEnvironment()));
   BRAID_TRY(checkIsAlone("expected no other launcher, for braid p2p starts its own processes"));
   if (flags.backend)
-    BRAID_TRY(findBackend(*flags.backend, {"cpu", "cuda"}, registry));
+    BRAID_TRY(findBackend(registry, *flags.backend, {"cpu", "cuda"}));
   if (flags.timeoutMs < 1 || flags.timeoutMs > 86400000)
     return badInput("expected --timeout-ms to be from 1 to 86400000, got {}", flags.timeoutMs);
   if (!flags.devices.empty() && flags.ranks)

@@ -263,7 +263,8 @@ Status Run::begin() {
   readFlags_ = flags_.source.toOptions(compileOptions_);
   const Configuration &config = compileOptions_.schedule.all;
   BRAID_TRY(checkFlags());
-  backend_ = BRAID_TRY(findBackend(flags_.backend, {"cpu", "cuda", "nccl", "null"}));
+  backend_ =
+      BRAID_TRY(findBackend(builtinBackends(), flags_.backend, {"cpu", "cuda", "nccl", "null"}));
   BRAID_TRY(checkBackend(flags_, config, backend_));
   if (flags_.noCheck && flags_.source.reproducible)
     return badInput("--reproducible: expected no --no-check, for the check proves the order of "

@@ -185,7 +185,8 @@ Result<int> Bench::run() {
 }
 
 Result<int> bench(BenchFlags flags) {
-  const Backend backend = BRAID_TRY(findBackend(flags.backend, {"cpu", "cuda", "nccl"}));
+  const Backend backend =
+      BRAID_TRY(findBackend(builtinBackends(), flags.backend, {"cpu", "cuda", "nccl"}));
   BRAID_TRY(flags.check(backend));
   BRAID_TRY(checkSettings(processEnvironment()));
   if (!flags.rankRows.empty())
