@@ -38,7 +38,7 @@ Status synchronizeAll(Cluster &cluster) {
 
 Result<std::unique_ptr<Cluster>> CpuCluster::create(const ClusterOptions &options, Picker picker,
                                                     const ObserverFactory &observe) {
-  BRAID_TRY(checkInProcess(options));
+  BRAID_TRY(checkGroup("threads of a process", options.ranks, options.timeout));
   initializeGemms();
   JobMemory memory = BRAID_TRY(JobMemory::create(options.ranks));
   std::unique_ptr<CpuCluster> cluster(

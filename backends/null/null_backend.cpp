@@ -54,7 +54,7 @@ private:
 };
 
 Result<std::unique_ptr<Cluster>> createCluster(const ClusterOptions &options) {
-  BRAID_TRY(checkInProcess(options));
+  BRAID_TRY(checkGroup("threads of a process", options.ranks, options.timeout));
   if (options.scheduleSeed)
     return unsupported("expected a backend that runs commands to draw their order, got 'null'");
   if (options.queues != 0)

@@ -25,10 +25,6 @@ Status checkGroup(const std::string &kind, int64_t ranks, std::chrono::milliseco
   return checkTimeLimit(timeout);
 }
 
-Status checkInProcess(const ClusterOptions &options) {
-  return checkGroup("threads of a process", options.ranks, options.timeout);
-}
-
 InProcessGroup::InProcessGroup(JobMemory &memory, std::chrono::milliseconds timeout)
     : RankGroup(memory, boundedTime(timeout)), steps_(static_cast<size_t>(memory.ranks())) {
   for (int64_t rank = 0; rank < size(); ++rank) {

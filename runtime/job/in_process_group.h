@@ -23,9 +23,6 @@
 
 namespace braid {
 
-/// Refuses options that no group of threads can have.
-Status checkInProcess(const ClusterOptions &options);
-
 /// Thread-safe. Outlives what the ranks do with it.
 class InProcessGroup final : public RankGroup {
 public:

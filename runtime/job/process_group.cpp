@@ -14,7 +14,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -164,22 +163,13 @@ Result<ProcessGroup::Mapping> ProcessGroup::mapShared(FileDescriptor descriptor,
   return mapping;
 }
 
-/// The size of a region unless one block needs more. Each rank maps those of all ranks, so under a
-/// limit on address space they take at most a quarter of it together.
-static size_t usualRegion(int64_t ranks) {
-  constexpr size_t kMost = size_t(256) << 20, kLeast = size_t(1) << 20;
-  rlimit limit;
-  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
-    return kMost;
-  const size_t share =
-      std::bit_floor(static_cast<size_t>(limit.rlim_cur) / 4 / static_cast<size_t>(ranks));
-  return std::clamp(share, kLeast, kMost);
-}
-
-/// Room for `bytes`, and for much more where that is possible: peers map a region once. Regions are
-/// never given back, so larger blocks than the usual ones double them: there are few.
+/// Room for `bytes`, and for as much as there is already where that is possible: peers map each
+/// region once, and regions are never given back.
 Status ProcessGroup::addRegion(size_t bytes) {
-  Result<Mapping> made = makeShared(std::max(usualRegion(size()), std::bit_ceil(bytes)));
+  size_t wanted = size_t(4) << 20;
+  for (const Mapping &region : own_)
+    wanted += region.bytes;
+  Result<Mapping> made = makeShared(std::bit_ceil(std::max(wanted, bytes)));
   if (!made)
     made = makeShared(bytes);
   own_.push_back(BRAID_TRY(std::move(made)));
