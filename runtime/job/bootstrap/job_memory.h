@@ -162,9 +162,7 @@ public:
   uint64_t number() const;
   RankSlot &slot(int64_t rank);
   const RankSlot &slot(int64_t rank) const;
-  RankState stateOf(int64_t rank) const {
-    return slot(rank).state.load(std::memory_order_relaxed);
-  }
+  RankState stateOf(int64_t rank) const { return slot(rank).state.load(std::memory_order_relaxed); }
   uint64_t progress() const; ///< sum over all ranks
 
   // -- Hosts. --
