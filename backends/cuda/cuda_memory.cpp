@@ -254,8 +254,8 @@ Result<void *> CudaMemory::allocateReports(int64_t bytes) {
   return allocateOnHost(reports_, bytes);
 }
 
-// -- Peers. A handle has the kind of memory, its rank, the region, the offset in it, and the text of
-// -- the region's provider: "ipc:1:0:4096:...".
+// -- Peers. A handle has the kind of memory, its rank, the region, the offset in it, and the text
+// -- of the region's provider: "ipc:1:0:4096:...".
 
 Result<std::string> CudaMemory::exportMemory(void *base) {
   auto text = [&](llvm::StringRef kind, const BlockPool::Block &block, const std::string &inner) {
