@@ -10,9 +10,9 @@ namespace braid {
 
 namespace {
 
-/// With equal chances alone, one queue is hardly ever delayed while its neighbours issue dozens of
-/// commands, and many races appear only then. So the order has phases: in half of them each head
-/// has an equal chance, in the other half queues have priorities.
+/// Equal chances alone hardly ever delay one queue while its neighbours issue dozens of commands,
+/// and many races appear only then. So the order has phases: in half of them each head has an equal
+/// chance, in the other half queues have priorities.
 class SeededPicker {
 public:
   explicit SeededPicker(uint64_t seed) : state_(seed) {}
