@@ -1,4 +1,4 @@
-//===- ir/text/printer.cpp - fusions and programs as text -------------------------------------===//
+//===- ir/text/printer.cpp - prints fusions and programs --------------------------------------===//
 
 #include "ir/module.h"
 #include "ir/syntax.h"
@@ -132,7 +132,7 @@ class BlockPrinter {
 public:
   explicit BlockPrinter(llvm::raw_ostream &os) : os_(os) {}
 
-  /// ` {`, the nodes, and `}` without a line break behind it.
+  /// Prints ` {`, the nodes, and `}` without a line break.
   void printBlock(const Block &block) {
     os_ << " {\n";
     indent_ += 2;
