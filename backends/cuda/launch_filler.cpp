@@ -71,7 +71,7 @@ bool LaunchFiller::mayGoOn(LaunchPart next) const {
   return may_.waitAndWork || !(hasWaited || waitsBehind);
 }
 
-/// A copy to this rank itself is no second shot, whose signals report that the copies are complete.
+/// A copy within this rank makes no second shot, whose signals define when it is complete.
 LaunchStep LaunchFiller::toStep(const BatchedCommand &step) const {
   switch (step.kind) {
   case CommandKind::Sum:

@@ -93,7 +93,7 @@ public:
   bool hasMoved(size_t stream);
 
   StepWord *words = nullptr; ///< one per stream, written by the GPU
-  /// the last launched run, or the first run that a caller's graph recorded
+  /// the last launched run, or the run that a caller recorded
   std::atomic<uint32_t> run{1};
 
 private:

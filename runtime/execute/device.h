@@ -26,8 +26,8 @@
 namespace braid {
 
 /// Number of runs, eager or replayed, that a rank can issue before its peers have issued any.
-/// Issuing more may block until they have, so a rank that has runs to issue must not wait for
-/// another rank on the host. backends/cuda/README.md has the limits of GPUs.
+/// Issuing more may block until they have, so a peer with runs to issue must not wait for this rank
+/// on the host. backends/cuda/README.md has the limits of GPUs.
 inline constexpr int64_t kRunsAhead = 8;
 
 /// The time in which a command ran on the device, on a clock that all ranks of a host share.

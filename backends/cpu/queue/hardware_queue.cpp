@@ -12,7 +12,7 @@ namespace braid {
 
 namespace {
 
-// A lost wake-up only delays a sleeper, which checks again after this time.
+// A lost wake-up only delays a sleeper, which checks again after one of these times.
 constexpr std::chrono::milliseconds kIdleSlice(100);
 constexpr std::chrono::milliseconds kWaitSlice(50);
 
