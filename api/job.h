@@ -62,7 +62,7 @@ struct JobUsage {
   int64_t mostHeld = 0;
 };
 
-/// A group of connected ranks. Exists as long as its sessions.
+/// A group of connected ranks. Sessions keep their job alive.
 class Job {
 public:
   /// Creates all ranks as threads of this process. Unsupported on cuda, whose ranks are processes.

@@ -12,8 +12,8 @@ namespace braid {
 
 struct ProgramState;
 
-/// Options of lowering a fusion, in the syntax of the command line. Fails with BadInput if the text
-/// is a program, which is not lowered, and parameters or a schedule are set.
+/// Options of lowering a fusion, in the syntax of the command line. For a text with a program,
+/// which is not lowered, setting parameters or a schedule is BadInput.
 struct LoweringOptions {
   /// The fusion or program of the text; may be omitted if there is only one.
   std::optional<std::string> entry = {};

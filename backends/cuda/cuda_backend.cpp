@@ -63,7 +63,7 @@ Status CudaCluster::start(const CudaDevice::Options &options) {
   return checkOwnGpus(options);
 }
 
-/// Compares UUIDs, because a launcher may show each rank another GPU as number 0.
+/// Compares UUIDs, because a launcher may show each rank a different GPU as number 0.
 Status CudaCluster::checkOwnGpus(const CudaDevice::Options &options) {
   std::string uuid = BRAID_TRY(device_->uuid());
   std::vector<std::string> ofRanks = BRAID_TRY(group_.allGather(uuid));

@@ -1,6 +1,6 @@
 //===- backends/cuda/kernels.h - host functions of Braid's kernels ----------------------------===//
 //
-// nvcc compiles the kernels, but not only this header, which uses no fmt or LLVM type.
+// nvcc compiles the kernels. Other compilers include this header, so it uses no fmt or LLVM type.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
