@@ -71,7 +71,7 @@ struct InputNode : FusionNodeOf<FusionOpKind::Input> {
 /// which partial results are sent, if there are any.
 ///
 /// `%C = linear %A, %B[, %bias] [partial f32] : ...` contracts B's last c axes; the bias has the
-/// others.
+/// other axes of B.
 struct MatmulNode : FusionNodeOf<FusionOpKind::Matmul> {
   using FusionNodeOf::FusionNodeOf;
   FusionTensor result;
@@ -83,7 +83,7 @@ struct MatmulNode : FusionNodeOf<FusionOpKind::Matmul> {
 };
 
 /// `%G = gelu_tanh %H : T`, `%G = multiply %S, %V : T`. Applied to the operands' values before
-/// they are rounded to their element type, if they are computed and not given by the caller.
+/// these are rounded to their element type, unless the operands are inputs.
 struct PointwiseNode : FusionNodeOf<FusionOpKind::Pointwise> {
   using FusionNodeOf::FusionNodeOf;
   FusionTensor result;

@@ -91,8 +91,8 @@ enum class MemorySpace : uint8_t {
 };
 llvm::StringRef name(MemorySpace space);
 
-/// `%buf = allocate symmetric bf16[8, 128, 1024]`. Contents are undefined. Says liveness only: the
-/// Plan places all buffers of a rank in one arena, before the first run.
+/// `%buf = allocate symmetric bf16[8, 128, 1024]`. Contents are undefined. Defines only the
+/// lifetime: the Plan places all buffers of a rank in arenas, before the first run.
 struct AllocateOp : OpOf<OpKind::Allocate> {
   using OpOf::OpOf;
   MemorySpace space = MemorySpace::Device;
@@ -106,8 +106,8 @@ struct DeallocateOp : OpOf<OpKind::Deallocate> {
   Value *buffer = nullptr;
 };
 
-/// `for %i in a .. b { ... }`. Trips a, a+1, ..., b-1, none if b <= a. The bounds do not depend on
-/// `rank`. Values defined inside are not visible outside.
+/// `for %i in a .. b { ... }`. Executes trips a, a+1, ..., b-1; none if b <= a. The bounds do not
+/// depend on `rank`. Values defined inside are not visible outside.
 struct ForOp : OpOf<OpKind::For> {
   using OpOf::OpOf;
   const Scalar *index = nullptr; ///< a LoopIndex leaf of the program's context
@@ -143,15 +143,15 @@ struct SliceOp : OpOf<OpKind::Slice> {
   Value result;
 };
 
-/// `%x = flatten %t`: t with its two leading axes as one, in order. An alias, no copy. So a range
-/// of it may begin and end amid t's entries.
+/// `%x = flatten %t`: t with its two leading axes merged, in order. An alias, not a copy. A range
+/// of it may begin and end within t's entries.
 struct FlattenOp : OpOf<OpKind::Flatten> {
   using OpOf::OpOf;
   Value *tensor = nullptr;
   Value result;
 };
 
-/// `set %dst, %src`: copies on the current stream. Same type; the two do not overlap.
+/// `set %dst, %src`: copies on the current stream. Both have the same type and do not overlap.
 struct SetOp : OpOf<OpKind::Set> {
   using OpOf::OpOf;
   Value *dst = nullptr;
@@ -163,8 +163,8 @@ struct SetOp : OpOf<OpKind::Set> {
 /// then b's. It overlaps no operand, and has the element type of a and b, or that of a partial
 /// result (isPartialType). The addend has dst's type, and is added before the result is rounded.
 ///
-/// `linear %dst, %a, %b[, %bias]`, or with `add %addend` and no bias: the same with b transposed,
-/// so that the last c axes of both are contracted. The bias has b's other axes.
+/// `linear %dst, %a, %b[, %bias]`, or with `add %addend` instead of a bias: the same with b
+/// transposed, so that the last c axes of both are contracted. The bias has b's other axes.
 struct MatmulOp : OpOf<OpKind::Matmul> {
   using OpOf::OpOf;
   Value *dst = nullptr;
@@ -176,9 +176,10 @@ struct MatmulOp : OpOf<OpKind::Matmul> {
 };
 
 /// `sum %dst, %parts[a .. b][, %bias]`: dst = parts[0] + parts[1] + ..., added in this order in f32
-/// (f64 for f64), then bias, rounded once. With a range, of each part only the entries a, ..., b-1
-/// of its leading axis. parts has dst's axes behind one more, bias has dst's last axes. All have
-/// one element type; or dst or parts, or both, have f32 beside one of 16 bits. dst is not read.
+/// (f64 for f64), then bias, rounded once. A range selects entries a, ..., b-1 of each part's
+/// leading axis. parts has one more leading axis than dst; bias has dst's last axes. All have one
+/// element type, except that dst, parts or both may be f32 if the others have 16 bits. dst is not
+/// read.
 struct SumOp : OpOf<OpKind::Sum> {
   using OpOf::OpOf;
   Value *dst = nullptr;
@@ -192,9 +193,9 @@ struct SumOp : OpOf<OpKind::Sum> {
 };
 
 /// `pointwise %dst, multiply(silu(%x), %y)`: dst = a chain of functions of each element of the
-/// first operand, computed in f32 (f64 for f64) and rounded once. All have one shape, and one
-/// element type, or f32 beside one of 16 bits. Of no function it is a copy that rounds. dst is not
-/// read.
+/// first operand, computed in f32 (f64 for f64) and rounded once. All have one shape and one
+/// element type, except that some may be f32 if the others have 16 bits. An empty chain is a copy
+/// that rounds. dst is not read.
 struct PointwiseOp : OpOf<OpKind::Pointwise> {
   using OpOf::OpOf;
   Value *dst = nullptr;
@@ -208,8 +209,8 @@ enum class Protocol : uint8_t {
 };
 llvm::StringRef name(Protocol protocol);
 
-/// `%h = share_mem_handles get %a, %b`: lets peers reach these symmetric buffers by that protocol.
-/// All ranks of the mesh do it together, once, before the first run.
+/// `%h = share_mem_handles get %a, %b`: lets peers access these symmetric buffers with this
+/// protocol. All ranks of the mesh execute it together, once, before the first run.
 struct ShareMemHandlesOp : OpOf<OpKind::ShareMemHandles> {
   using OpOf::OpOf;
   Protocol protocol = Protocol::Get;
@@ -229,10 +230,10 @@ llvm::StringRef name(Direction direction);
 /// works on the stream that is current on its rank. The passive side's tensor (source under get,
 /// destination under put) is in a buffer that `h` names.
 ///
-/// `%s = p2p send matmul %a, %b : f32[128, 1024] to p via %h`, under put alone, sends what is
-/// computed where it arrives: once the destination may be written, a·b goes straight to it. There
-/// is no tensor on this rank; when the request has been waited for, a and b may be reused, and so
-/// may what is added, if `add %c` stands behind them.
+/// `%s = p2p send matmul %a, %b : f32[128, 1024] to p via %h`, under put only, computes its data in
+/// the receiver's memory: once the destination may be written, a·b is stored there. This rank has
+/// no tensor for it. After the request has been waited for, a and b may be reused, and so may c of
+/// a following `add %c`.
 struct P2POp : OpOf<OpKind::P2P> {
   using OpOf::OpOf;
   Direction direction = Direction::Send;
@@ -240,14 +241,14 @@ struct P2POp : OpOf<OpKind::P2P> {
   const Scalar *peer = nullptr;
   Value *handles = nullptr;
   Value result = {.kind = ValueKind::Request};
-  /// The GEMM of a send that computes, without a bias, in no block; else null.
+  /// The GEMM of a send that computes, without a bias and in no block; otherwise null.
   std::unique_ptr<MatmulOp> gemm = {};
   Value product; ///< the result of `gemm`; no other node can name it
   Protocol protocol() const { return llvm::cast<ShareMemHandlesOp>(handles->definition)->protocol; }
 };
 
-/// `group { ... }`: holds p2p nodes only, posted together so that their order does not matter; one
-/// request each, visible after the group.
+/// `group { ... }`: contains only p2p nodes, which are posted together, so their order does not
+/// matter. Each has a request, which is visible after the group.
 struct GroupOp : OpOf<OpKind::Group> {
   using OpOf::OpOf;
   Block body;
@@ -267,9 +268,9 @@ std::optional<CollectiveKind> collectiveFromName(llvm::StringRef name);
 enum class ReductionOperator : uint8_t { Sum, Product, Min, Max };
 llvm::StringRef name(ReductionOperator op);
 
-/// `%c = collective reduce_scatter sum %dst, %src team [0, 2] root 0`. The operator stands only
-/// where the kind reduces, the root only with broadcast and reduce; without a team it is the whole
-/// mesh. All members issue the same collectives in the same order.
+/// `%c = collective reduce_scatter sum %dst, %src team [0, 2] root 0`. Only kinds that reduce have
+/// an operator, and only broadcast and reduce have a root. The default team is the whole mesh. All
+/// members issue the same collectives in the same order.
 struct CollectiveOp : OpOf<OpKind::Collective> {
   using OpOf::OpOf;
   CollectiveKind collective = CollectiveKind::AllGather;
@@ -281,32 +282,33 @@ struct CollectiveOp : OpOf<OpKind::Collective> {
   Value result = {.kind = ValueKind::Request};
 };
 
-/// `wait %r`: orders the current stream, whichever stream posted the request. On a receive: the
-/// data is visible. On a send: the buffer may be reused. Every request is waited for exactly once.
+/// `wait %r`: orders the current stream, whichever stream posted the request. After a receive, the
+/// data is visible; after a send, the buffer may be reused. Every request is waited for exactly
+/// once.
 struct WaitOp : OpOf<OpKind::Wait> {
   using OpOf::OpOf;
   Value *request = nullptr;
 };
 
-/// `synchronize s`: the current stream, not the host, waits for all that was issued to `s` so far.
+/// `synchronize s`: the current stream, not the host, waits for everything issued to `s` so far.
 struct SynchronizeOp : OpOf<OpKind::Synchronize> {
   using OpOf::OpOf;
   StreamRef stream;
 };
 
-/// `%main = get_current_stream`. At the start of a run that is the stream the caller gave.
+/// `%main = get_current_stream`. At the start of a run, this is the caller's stream.
 struct GetCurrentStreamOp : OpOf<OpKind::GetCurrentStream> {
   using OpOf::OpOf;
   Value result = {.kind = ValueKind::Stream};
 };
 
-/// `set_current_stream s`. Holds until the next one, also past the end of a loop or branch.
+/// `set_current_stream s`. Applies until the next one, also past the end of a loop or branch.
 struct SetCurrentStreamOp : OpOf<OpKind::SetCurrentStream> {
   using OpOf::OpOf;
   StreamRef stream;
 };
 
-/// As in the text: `linear` for a matmul with transposeB, else that of the kind.
+/// Returns the keyword in the text: `linear` for a matmul with transposeB, otherwise the kind's.
 llvm::StringRef keyword(const Op &op);
 
 /// Returns the value that a node defines, or null.

@@ -143,7 +143,7 @@ void StatementParser::reportUnknown(const Token &name, llvm::StringRef what,
                                << (nearest.empty() ? "" : " (did you mean '%" + nearest + "'?)");
 }
 
-/// Braid's name for an element type that other languages call `name`; "" if there is none.
+/// Returns Braid's name for an element type that other languages call `name`, or "".
 static llvm::StringRef dtypeElsewhere(llvm::StringRef name) {
   return llvm::StringSwitch<llvm::StringRef>(name)
       .Cases("bfloat16", "bfloat", "bf16")

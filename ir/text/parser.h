@@ -33,9 +33,9 @@ public:
   const Token &take();
 
   bool at(TokenKind kind) const { return peek().kind == kind; }
-  /// At a word, or at punctuation: no other token has such a text.
+  /// True at this word or punctuation; no other token has such a text.
   bool atWord(llvm::StringRef word) const { return peek().text == word; }
-  /// At a word that only the top level of a file can hold, at the start of a line.
+  /// True at a word that only the top level of a file can contain, at the start of a line.
   bool atTopLevel() const { return peek().startsLine && (atWord("fusion") || atWord("program")); }
   bool accept(TokenKind kind);
   bool acceptWord(llvm::StringRef word);
@@ -49,9 +49,9 @@ public:
   /// Expects the closing brace of a body that began at `open`.
   bool expectClosingBrace(Location open);
 
-  /// To the next `{` of this fusion or program. False if there is none.
+  /// Skips to the next `{` of this fusion or program. Returns false if there is none.
   bool skipToBrace();
-  /// From a `{` to behind the `}` that matches it, without looking at what is between.
+  /// Skips from a `{` past the matching `}`, without parsing the tokens in between.
   void skipBraces();
 
 private:
@@ -109,7 +109,7 @@ private:
   int operators_ = 0;
 };
 
-/// Reads statements, one after the other, and goes on with the next line after an error.
+/// Parses statements one after the other, and continues with the next line after an error.
 class StatementParser : public ScalarParser {
 protected:
   using ScalarParser::ScalarParser;
@@ -121,23 +121,23 @@ protected:
     Location location() const { return (result ? result : keyword)->location; }
   };
 
-  /// All statements before the closing brace.
+  /// Parses all statements before the closing brace.
   void parseStatements();
   bool parseStatement();
-  /// Skips to the next line, or to the closing brace. `start`: where the statement began.
+  /// Skips to the next line, or to the closing brace. The statement began at `start`.
   void recover(size_t start);
   void reportUnknown(const Token &name, llvm::StringRef what,
                      const std::vector<std::string> &known);
 
-  /// At the keyword.
+  /// Parses a statement from its keyword on.
   virtual bool parseOperation(const Statement &statement) = 0;
-  /// From a `{` in a malformed statement to behind its `}`.
+  /// Skips from a `{` in a malformed statement past its `}`.
   virtual void skipBlock() = 0;
-  /// Makes a name known whose definition had an error.
+  /// Prevents errors about later uses of a name whose definition had an error.
   virtual void poison(const Token &name) = 0;
 };
 
-/// Element type at the current token.
+/// Parses an element type at the current token.
 std::optional<DType> parseDType(TokenCursor &cursor);
 /// Parses an integer, with an optional minus if `isSigned`.
 std::optional<int64_t> parseInteger(TokenCursor &cursor, bool isSigned);

@@ -30,7 +30,7 @@ private:
   bool parseMesh();
   bool parseOperation(const Statement &statement) override;
   void reportUnknownOperation(llvm::StringRef word, llvm::ArrayRef<Rule> rules);
-  void skipBlock() override { cursor_.skipBraces(); } // of an axis
+  void skipBlock() override { cursor_.skipBraces(); } // braces of an axis
 #define BRAID_FUSION_OP(Kind, keyword, summary) bool parse##Kind##Node(const Statement &statement);
 #include "ir/fusion_kinds.def"
 
@@ -40,7 +40,7 @@ private:
   FusionTensor *parseTensor();
   const Scalar *resolve(const Token &name) override;
   bool define(const Token &name, FusionTensor *tensor);
-  /// A later use of a tensor that could not be read is no further error.
+  /// Prevents errors about later uses of a tensor that could not be parsed.
   void poison(const Token &name) override {
     tensors_.try_emplace(name.name().str(), Entry{nullptr, name.location});
   }

@@ -66,14 +66,14 @@ private:
 
   /// Makes a name visible.
   void declare(const Token &name, Value *value, const Scalar *index);
-  /// A later use of a value that could not be read is no further error.
+  /// Prevents errors about later uses of a value that could not be parsed.
   void poison(const Token &name) override;
   void leaveScope(size_t visibleBefore);
 
   ProgramBuilder builder_;
   std::map<std::string, Entry> visible_;
   std::vector<std::string> order_;   ///< the names in visible_, in order of definition
-  Block *current_ = nullptr;         ///< where the builder inserts
+  Block *current_ = nullptr;         ///< insertion block of the builder
   const Token *loopIndex_ = nullptr; ///< the index of the last `for` header
   int depth_ = 0;
   bool wasTooDeep_ = false; ///< reported once per program
@@ -269,7 +269,7 @@ bool ProgramParser::parseElse(IfOp &branch) {
 // The parts of a node
 //===----------------------------------------------------------------------------------------===//
 
-/// Reads what syntax() lists (ir/syntax.h). After an error it reads nothing more.
+/// Parses the parts that syntax() lists (ir/syntax.h), up to the first error.
 class ProgramParser::Reader : public IgnoreParts {
 public:
   explicit Reader(ProgramParser &parser) : parser_(parser), cursor_(parser.cursor_) {}
@@ -369,7 +369,7 @@ void ProgramParser::Reader::readType(TensorType &type, ParseExtent parseExtent) 
 
 /// chain := value | function '(' chain [',' value] ')'
 void ProgramParser::Reader::chain(PointwiseOp &op) {
-  llvm::SmallVector<PointwiseFunction, 4> functions; // the outermost first
+  llvm::SmallVector<PointwiseFunction, 4> functions; // outermost first
   isFine_ = isFine_ && readFunctions(functions);
   value("first", op.first);
   for (PointwiseFunction function : llvm::reverse(functions)) {

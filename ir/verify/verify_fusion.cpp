@@ -472,8 +472,8 @@ bool FusionVerifier::verifyContraction(const MatmulNode &node) {
   return contraction.count == 1 || verifyOuterPair(node, contraction);
 }
 
-/// If two axes are contracted, the outer one has an entry for each device. No slice is produced
-/// along an axis that is summed over.
+/// Checks the outer one of two contracted axes, which has an entry for each device. A contracted
+/// axis has no slices.
 bool FusionVerifier::verifyOuterPair(const MatmulNode &node, const Contraction &contraction) {
   const size_t axis = contraction.first;
   if (ranks_ != 0 && shapes_[node.a][axis] != ranks_)
@@ -518,8 +518,8 @@ bool FusionVerifier::verifyPair(const MatmulNode &node, size_t lhsAxis, size_t r
          << left << " and " << right << otherGemmText(node);
 }
 
-/// Weights are [K, N] for a matmul and [N, K] for a linear: "; 'linear' contracts the last axis of
-/// both", if that would fit.
+/// Suggests the other kind of GEMM, if it would fit: weights are [K, N] for a matmul and [N, K] for
+/// a linear.
 std::string FusionVerifier::otherGemmText(const MatmulNode &node) {
   const Contraction contraction = contractionOf(node);
   const size_t axes = shapes_[node.b].size(), count = contraction.count;

@@ -66,7 +66,7 @@ private:
   void verifyLiveness(const Op &op, const Value *operand);
   void verifyConstantType(const Value &value);
 
-  /// Makes a name visible: of a value, or of a loop index, which is no value.
+  /// Makes the name of a value, or of a loop index, visible.
   void define(llvm::StringRef what, const std::string &name, Location location, const Value *value);
   void define(const Value &value) { define(name(value.kind), value.name, value.location, &value); }
   bool isVisible(const Value *value) const;
