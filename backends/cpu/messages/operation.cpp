@@ -103,7 +103,7 @@ void reduce(const Reduction &reduction, const char *scratch) {
 
 enum class Phase : uint32_t {
   Free,   ///< the sender may post the first part of the message
-  Posted, ///< the receiver may take the part
+  Posted, ///< the receiver may copy the part
   Wanted, ///< the sender may post the next part
 };
 
