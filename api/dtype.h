@@ -1,6 +1,6 @@
 //===- api/dtype.h - element types ------------------------------------------------------------===//
 //
-// This header names nothing else of Braid: all layers share it with those who use the library.
+// Independent of the rest of Braid, because all layers and the users of the library share it.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace braid {
 
-/// Element types. GEMMs accumulate in f32, those of f64 in f64.
+/// Element types. GEMMs accumulate in f32, or in f64 for f64.
 enum class DType : uint8_t { BF16, F16, F32, F64 };
 
 } // namespace braid

@@ -9,8 +9,8 @@
 //   f.output({"C"});
 //   Result<CompiledProgram> program = compileText("ag_matmul", f.str());
 //
-// It makes the text, and nothing but the text: what it means, and whether it is right,
-// compileText() says. ir/README.md is the grammar.
+// FusionText only generates text; compileText() interprets and checks it. ir/README.md has the
+// grammar.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -22,7 +22,7 @@
 
 namespace braid {
 
-/// A number, a parameter, or an expression of them.
+/// An extent: a number, a parameter, or an expression of them.
 class Extent {
 public:
   Extent(int64_t value) : text_(std::to_string(value)) {}
@@ -32,7 +32,7 @@ public:
   friend Extent operator-(const Extent &a, const Extent &b) { return join(a, " - ", b); }
   friend Extent operator*(const Extent &a, const Extent &b) { return join(a, " * ", b); }
   friend Extent operator/(const Extent &a, const Extent &b) { return join(a, " / ", b); }
-  /// Rows of a block that may be short: behind an axis of extent `b` only.
+  /// Rows per block if blocks may be short; only directly after an axis of extent `b`.
   friend Extent ceil(const Extent &a, const Extent &b) {
     return Extent("ceil(" + a.text_ + ", " + b.text_ + ")");
   }
@@ -46,7 +46,7 @@ private:
   std::string text_;
 };
 
-/// An axis, with where it lives.
+/// An axis and its placement.
 struct AxisText {
   std::string text;
 };
@@ -58,11 +58,11 @@ class FusionText {
 public:
   explicit FusionText(std::string name) : name_(std::move(name)) {}
 
-  /// Before anything else.
+  /// Adds a parameter with its default. Call this before any other function.
   Extent parameter(const std::string &name, int64_t value);
   void mesh(const Extent &devices);
   void input(const std::string &name, DType dtype, std::initializer_list<AxisText> axes);
-  /// `%name = operation : type`; `operation` is as in a text, "linear %x, %w, %bias".
+  /// Adds `%name = operation : type`; `operation` is as in a text: "linear %x, %w, %bias".
   void define(const std::string &name, const std::string &operation, DType dtype,
               std::initializer_list<AxisText> axes);
   void output(std::initializer_list<std::string> names);

@@ -1,4 +1,4 @@
-//===- api/program.h - from a text to the program that every rank runs ------------------------===//
+//===- api/program.h - compiles a text for all ranks ------------------------------------------===//
 #pragma once
 
 #include "api/status.h"
@@ -12,59 +12,60 @@ namespace braid {
 
 struct ProgramState;
 
-/// A user's choices about lowering a fusion, in the words of the command line. A program is not
-/// lowered: for it, each of these choices is BadInput.
+/// Options of lowering a fusion, in the syntax of the command line. For a text with a program,
+/// which is not lowered, setting parameters or a schedule is BadInput.
 struct LoweringOptions {
-  /// Which fusion or program of the text; may be left out where there is only one.
+  /// The fusion or program of the text; may be omitted if there is only one.
   std::optional<std::string> entry = {};
-  /// The mesh's size. Sets the parameter that sizes a fusion's mesh.
+  /// The mesh size. Sets the parameter that determines the size of a fusion's mesh.
   std::optional<int64_t> ranks = {};
   /// Values for a fusion's parameters, by name.
   std::vector<std::pair<std::string, int64_t>> parameters = {};
-  /// "pairwise;chunks=2;protocol=put;copies=kernel", or for each stage "H=ring,Y=bulk". Of
-  /// Job::compileText() also "auto", or "auto;chunks=2" with what is not to be varied.
+  /// "pairwise;chunks=2;protocol=put;copies=kernel", or for each stage "H=ring,Y=bulk". For
+  /// Job::compileText() also "auto", or "auto;chunks=2" with fields that must not vary.
   std::string schedule = {};
-  /// Seconds that trials of `auto` may take for a shape that this machine has not measured. 0: it
-  /// takes what was measured here for the nearest sizes, or else a default for the sizes.
+  /// Seconds that trials of `auto` may take for a shape that this machine has not measured. 0 uses
+  /// the result for the nearest measured sizes, or else a default for the sizes.
   double autoSeconds = 2;
-  /// Results depend on the inputs alone, for so many ranks, a kind of device and a library.
+  /// Makes results depend only on inputs, number of ranks, kind of device and library.
   bool reproducible = false;
 };
 
 /// Limits of the proof.
 struct CheckLimits {
-  /// Hardware queues that the streams of a rank share; 0: any number with which it is safe will do.
+  /// Hardware queues that the streams of a rank share. 0 accepts any number that is safe.
   uint32_t queues = 0;
-  /// Runs that follow one another.
+  /// Number of consecutive runs.
   uint32_t runs = 3;
 };
 
-/// A verified program for all ranks. Cheap to copy; never changes.
+/// A verified program for all ranks. Immutable and cheap to copy.
 class CompiledProgram {
 public:
   int64_t ranks() const;
   const std::string &name() const;
-  /// As `braid compile` prints it: the fusion, if there is one, and the host program.
+  /// Returns the text that `braid compile` prints: the fusion, if any, and the host program.
   std::string str() const;
   /// The program's inputs and outputs on each rank, in order.
   std::span<const TensorSpec> inputs() const;
   std::span<const TensorSpec> outputs() const;
-  /// The choices of lowering and their origins, as `braid run --explain` prints them: a line for
-  /// each knob, and a line with the reason for each stage that is not overlapped.
+  /// Returns the choices of lowering and their origins, as `braid run --explain` prints them: a
+  /// line for each knob, and a line with the reason for each stage that is not overlapped.
   std::string explain() const;
-  /// The Plan of one rank, as `braid compile --emit plan` prints it.
+  /// Returns the Plan of one rank, as `braid compile --emit plan` prints it.
   Result<std::string> plan(int64_t rank) const;
-  /// In the words of LoweringOptions::schedule; "" for a program that was not lowered.
+  /// Returns a LoweringOptions::schedule; "" for a program that was not lowered.
   std::string schedule() const;
-  /// The schedule that ranks chose by measuring, and why, in one line; empty: it was named.
+  /// Returns one line with the schedule that ranks chose by measuring, and why; empty without
+  /// choice.
   const std::string &choice() const;
-  /// The trials that led to it, as `braid run --explain` prints them; in the process of rank 0.
+  /// Returns the trials of that choice, as `braid run --explain` prints them; on rank 0 only.
   const std::string &trials() const;
 
-  /// Ok if no order in which the ranks' streams may run has a race or a deadlock, and, where there
-  /// is a fusion, every order gives its result. Rejected with the counterexample. Blocks; takes
-  /// time and memory that grow with the program and the ranks. `report`, if given, gets what was
-  /// proved, as `braid check` prints it.
+  /// Returns Ok if no order in which the ranks' streams may execute has a race or a deadlock, and,
+  /// for a fusion, every order computes its result. Otherwise fails with Rejected and the
+  /// counterexample. Blocks; time and memory grow with the program and the number of ranks.
+  /// `report`, if not null, receives what was proved, as `braid check` prints it.
   Status check(const CheckLimits &limits = {}, std::string *report = nullptr) const;
 
 private:
@@ -76,11 +77,11 @@ private:
   std::shared_ptr<const ProgramState> state_;
 };
 
-/// Lowers the fusion that `text` holds, or takes its program. `name` is what messages call it:
-/// BadInput has the place, `name:line:col`, of each mistake.
+/// Compiles `text`: lowers its fusion, or uses its program. `name` is used in messages: BadInput
+/// has the place of each mistake, `name:line:col`.
 Result<CompiledProgram> compileText(const std::string &name, const std::string &text,
                                     const LoweringOptions &options = {});
-/// The same for a file.
+/// As compileText(), for a file.
 Result<CompiledProgram> compileFile(const std::string &path, const LoweringOptions &options = {});
 
 } // namespace braid

@@ -1,9 +1,9 @@
 //===- api/status.h - the outcome of an operation that can fail -------------------------------===//
 //
-// A failure has a code and a message that says where it is, what was expected and what came. No
-// exception crosses a library boundary. A code is also an exit code of `braid`.
+// A failure has a code and a message that names the place, what was expected, and what was found.
+// No exception crosses a library boundary. A code is also an exit code of `braid`.
 //
-// This header names nothing else of Braid: all layers share it with those who use the library.
+// Independent of the rest of Braid, because all layers and the users of the library share it.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace braid {
 
-/// Why something failed. The values are the exit codes of the command line and never change.
+/// The kind of a failure. The values are the exit codes of the command line and never change.
 enum class StatusCode {
   Ok = 0,
   WrongResult = 1, ///< a result differs from the reference
@@ -29,12 +29,12 @@ enum class StatusCode {
   Internal = 70,   ///< a bug in Braid
 };
 
-/// UTF-8 in which escapes stand for characters that a terminal would obey or not show: a message
-/// may quote what a user or another host has said. New lines and tabs stay.
+/// Returns UTF-8 in which escapes replace characters that a terminal would interpret or not
+/// display, because a message may quote a user or another host. Keeps newlines and tabs.
 std::string printableMessage(std::string text);
 
-/// Success, or a code with a message that says what was expected and what came; as
-/// printableMessage() has it.
+/// Success, or a code with a message that says what was expected and what was found, made safe by
+/// printableMessage().
 class [[nodiscard]] Status {
 public:
   Status() = default;
@@ -48,7 +48,7 @@ public:
   StatusCode code() const { return code_; }
   const std::string &message() const { return message_; }
 
-  /// The same failure, with where it happened put in front: "preparing rank 3: ...".
+  /// Returns the same failure with `where` prepended: "preparing rank 3: ...".
   Status annotated(const std::string &where) const {
     return isOk() ? *this : Status(code_, where + ": " + message_);
   }
@@ -58,14 +58,14 @@ private:
   std::string message_;
 };
 
-/// Ends a program that takes the value of a failed Result.
+/// Ends the program after an access to the value of a failed Result.
 [[noreturn]] inline void endWithoutValue(const Status &status) {
   std::fprintf(stderr, "braid: expected a value, got a failure: %s\n", status.message().c_str());
   std::abort();
 }
 
-/// A value, or the Status that says why there is none. Whoever takes the value of a failure ends
-/// the program, with its message.
+/// A value, or the Status that explains why there is none. Accessing the value of a failure ends
+/// the program with its message.
 template <class T> class [[nodiscard]] Result {
 public:
   Result(T value) : value_(std::move(value)) {}

@@ -1,4 +1,4 @@
-//===- api/tensor.h - tensors of a caller -----------------------------------------------------===//
+//===- api/tensor.h - the caller's tensors ----------------------------------------------------===//
 #pragma once
 
 #include "api/dtype.h"
@@ -16,14 +16,14 @@ struct TensorSpec {
   std::vector<int64_t> shape;
 };
 
-/// The caller's memory for one of them, in one run. Inputs are only read.
+/// The caller's memory for an input or output in one run. Inputs are only read.
 struct Tensor {
   void *data = nullptr;
   DType dtype = DType::F32;
   std::span<const int64_t> shape;
 
   Tensor() = default;
-  /// As the program wants it, at `data`.
+  /// The tensor that `spec` describes, at `memory`.
   Tensor(void *memory, const TensorSpec &spec)
       : data(memory), dtype(spec.dtype), shape(spec.shape) {}
   Tensor(void *memory, DType type, std::span<const int64_t> extents)

@@ -1,4 +1,4 @@
-//===- ir/builder.cpp - makes the nodes of a program ------------------------------------------===//
+//===- ir/builder.cpp - creates the nodes of a program ----------------------------------------===//
 
 #include "ir/builder.h"
 
@@ -133,6 +133,7 @@ Value *ProgramBuilder::slice(llvm::StringRef name, Value *tensor, const Scalar *
   return insertValue(std::move(op), name);
 }
 
+/// Leaves a tensor with fewer axes for the verifier to report.
 Value *ProgramBuilder::flatten(llvm::StringRef name, Value *tensor) {
   auto op = make<FlattenOp>();
   op->tensor = tensor;

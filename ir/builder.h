@@ -1,7 +1,8 @@
-//===- ir/builder.h - makes the nodes of a program --------------------------------------------===//
+//===- ir/builder.h - creates the nodes of a program ------------------------------------------===//
 //
-// The parser, lowering and C++ users all make nodes here. The builder infers result types and keeps
-// names unique; it checks nothing else, so that a parser can build what the verifier then reports.
+// The parser, lowering and C++ users all create nodes with it. The builder infers result types and
+// keeps names unique; it checks nothing else, so that the parser can build what the verifier then
+// reports.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -13,9 +14,8 @@
 
 namespace braid {
 
-/// Inserts nodes at a point of a program, in order. Names given are kept if free in the whole
-/// program so far (`NamePolicy::Unique`), else get a suffix `_2`, `_3`, ...; the parser keeps them
-/// as written.
+/// Inserts nodes at a point of a program, in order. With NamePolicy::Unique, a name that the
+/// program already has gets a suffix `_2`, `_3`, ...; the parser keeps names as written.
 class ProgramBuilder {
 public:
   enum class NamePolicy { Unique, AsWritten };
@@ -26,7 +26,7 @@ public:
   Program &program() { return program_; }
   ScalarContext &scalars() { return program_.scalars(); }
 
-  /// The insertion point of the next node: before `before`, or at the end of `block`.
+  /// Sets where the next node is inserted: before `before`, or at the end of `block`.
   void insertAtEnd(Block &block) { setInsertionPoint(block, block.end()); }
   void insertBefore(Block &block, Op &before) { setInsertionPoint(block, before.getIterator()); }
   void insertAfter(Block &block, Op &after) { setInsertionPoint(block, ++after.getIterator()); }
@@ -34,7 +34,7 @@ public:
     block_ = &block;
     at_ = at;
   }
-  /// Nodes made from here on say this place in messages.
+  /// Sets the location of the nodes that are created next.
   void setLocation(Location location) { location_ = location; }
 
   Value *param(llvm::StringRef name, TensorType type);
@@ -50,7 +50,7 @@ public:
 
   Value *allocate(llvm::StringRef name, MemorySpace space, TensorType type);
   DeallocateOp *deallocate(Value *buffer);
-  /// The body is empty; insertAtEnd(loop->body) to fill it.
+  /// Creates a loop with an empty body; call insertAtEnd(loop->body) to fill it.
   ForOp *forLoop(llvm::StringRef indexName, const Scalar *begin, const Scalar *end);
   IfOp *ifOp(const Scalar *condition);
   Value *select(llvm::StringRef name, Value *tensor, const Scalar *index);
@@ -67,8 +67,8 @@ public:
                          llvm::ArrayRef<PointwiseStep<Value *>> steps = {});
   Value *shareMemHandles(llvm::StringRef name, Protocol protocol, llvm::ArrayRef<Value *> buffers);
   Value *send(llvm::StringRef name, Value *tensor, const Scalar *to, Value *handles);
-  /// Sends what `gemm` computes, of that type, straight to where it arrives: takes the node out of
-  /// the block that nodes are inserted into, whatever its destination was.
+  /// Sends the result of `gemm`, of that type, directly to the receiver's memory. Removes the node
+  /// from the current block, whatever its destination was.
   Value *send(llvm::StringRef name, MatmulOp &gemm, TensorType type, const Scalar *to,
               Value *handles);
   Value *receive(llvm::StringRef name, Value *tensor, const Scalar *from, Value *handles);
@@ -81,9 +81,9 @@ public:
   Value *getCurrentStream(llvm::StringRef name);
   SetCurrentStreamOp *setCurrentStream(StreamRef stream);
 
-  /// Makes a copy of `op` at the insertion point, blocks included. Operands found in `values` and
-  /// scalars equal to a key of `scalars` are replaced; results and loop indices of the copy are
-  /// added to both maps, so that copying a list of nodes in order keeps them connected.
+  /// Copies `op` to the insertion point, blocks included. Replaces operands found in `values`, and
+  /// scalars equal to a key of `scalars`. Adds results and loop indices of the copy to both maps,
+  /// so that copying a list of nodes in order keeps them connected.
   struct Mapping {
     llvm::DenseMap<const Value *, Value *> values;
     std::vector<std::pair<const Scalar *, const Scalar *>> scalars;

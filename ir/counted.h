@@ -1,4 +1,4 @@
-//===- ir/counted.h - numbers of things in messages -------------------------------------------===//
+//===- ir/counted.h - counts with nouns -------------------------------------------------------===//
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace braid {
 
-/// "1 rank", "2 ranks": for nouns whose plural adds an s.
+/// Returns "1 rank" or "2 ranks": for nouns whose plural ends in s.
 inline std::string counted(int64_t count, const char *noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }

@@ -1,4 +1,4 @@
-//===- ir/diagnostics.cpp - collecting and printing located messages --------------------------===//
+//===- ir/diagnostics.cpp - collects and prints located messages ------------------------------===//
 
 #include "ir/diagnostics.h"
 
@@ -18,19 +18,19 @@ namespace braid {
 // Collecting
 //===----------------------------------------------------------------------------------------===//
 
-/// Index of a message that nobody will see.
+/// Index of a dropped message.
 static constexpr size_t kDropped = ~size_t(0);
 
 bool Diagnostics::InFlight::isDropped() const { return index_ == kDropped; }
 
 Diagnostic &Diagnostics::InFlight::target() { return owner_->diagnostics_[index_]; }
 
-/// A longer name or number is quoted by its beginning, and nobody has mistyped it.
+/// Longer names and numbers are quoted by their beginning, and get no suggestions.
 static constexpr size_t kLongestWord = 100;
 
 static bool isOfWord(char c) { return llvm::isAlnum(c) || c == '_'; }
 
-/// The text with every long name and number in it cut off: an input may hold one of megabytes.
+/// Truncates every long name and number in the text, because an input may have one of megabytes.
 static std::string shortened(llvm::StringRef text) {
   constexpr size_t kShown = 60;
   std::string result;
@@ -101,7 +101,7 @@ static llvm::StringRef name(Severity severity) {
 }
 
 std::string Diagnostics::place(Location location) const {
-  constexpr size_t kLongestName = 4096; // as of a path
+  constexpr size_t kLongestName = 4096; // the limit for paths
   const std::string file = printable(fileName_, kLongestName);
   if (!location.isKnown())
     return file;
@@ -123,7 +123,8 @@ static bool isLegalUtf8(llvm::StringRef text) {
   return llvm::isLegalUTF8String(&at, end);
 }
 
-/// Makes a line of the input safe for a terminal, one column a character, unlike printable().
+/// Makes a line of the input safe for a terminal. Unlike printable(), keeps one column per
+/// character.
 static std::string inColumns(llvm::StringRef line) {
   bool keepUtf8 = isLegalUtf8(line);
   std::string shown;
@@ -136,7 +137,7 @@ static std::string inColumns(llvm::StringRef line) {
   return shown;
 }
 
-/// The line with a caret under `column`; of a very long line only the part around it.
+/// Prints the line with a caret under `column`; only the part around it if the line is very long.
 static void printCaret(llvm::raw_ostream &os, llvm::StringRef line, uint32_t column) {
   constexpr size_t kShown = 160, kBefore = 80;
   if (line.empty())

@@ -1,7 +1,7 @@
 //===- ir/diagnostics.h - located messages about an input text --------------------------------===//
 //
 // All errors of a text are collected, then printed together. A message starts in lower case, has no
-// full stop, and says what was expected and what came:
+// full stop, and says what was expected and what was found:
 //
 //   return diags.error(loc) << "expected an extent, got '" << token << "'";   // converts to false
 //
@@ -22,7 +22,7 @@ class raw_ostream;
 
 namespace braid {
 
-/// A place in the text being read, counted from 1. Line 0 means "made by a builder, not read".
+/// A place in the text, counted from 1. Line 0 means that a builder made the node.
 struct Location {
   uint32_t line = 0;
   uint32_t column = 0;
@@ -64,28 +64,27 @@ public:
   };
 
   Diagnostics() = default;
-  /// `fileName` is what messages show; `text` is copied so that lines can be shown with a caret.
+  /// Messages show `fileName`; `text` is copied, so that messages can show lines with a caret.
   Diagnostics(std::string fileName, std::string text)
       : fileName_(std::move(fileName)), text_(std::move(text)) {}
 
   InFlight error(Location location);
   InFlight warning(Location location);
 
-  /// After this many errors one more says so, and the rest is dropped: a reader's patience is
-  /// finite.
+  /// After this many errors, one more error says so, and all later ones are dropped.
   static constexpr size_t kMaxErrors = 100;
 
   bool hasErrors() const { return errorCount_ != 0; }
-  /// True once errors are being dropped; who reads the text may stop.
+  /// True once errors are being dropped, so that reading the text may stop.
   bool isFull() const { return errorCount_ > kMaxErrors; }
   size_t errorCount() const { return errorCount_; }
   llvm::ArrayRef<Diagnostic> all() const { return diagnostics_; }
   const std::string &fileName() const { return fileName_; }
   const std::string &text() const { return text_; }
 
-  /// `file:line:col`, or the file's name alone where the place is unknown; safe for a terminal.
+  /// Returns `file:line:col`, or only the file's name if the place is unknown; safe for a terminal.
   std::string place(Location location) const;
-  /// Every message in the order reported: `file:line:col: error: ...`, the source line, a caret.
+  /// Prints every message, in order: `file:line:col: error: ...`, the source line, a caret.
   void print(llvm::raw_ostream &os) const;
   std::string str() const;
 
@@ -100,9 +99,9 @@ private:
   size_t errorCount_ = 0;
 };
 
-/// The candidate closest to `word`, or an empty string if none is close enough to be a typing slip.
+/// Returns the candidate closest to `word`, or "" if none is close enough to be a typing error.
 std::string nearestName(llvm::StringRef word, llvm::ArrayRef<std::string> candidates);
-/// " (did you mean 'x'?)" for the closest candidate, or nothing.
+/// Returns " (did you mean 'x'?)" for the closest candidate, or nothing.
 std::string didYouMean(llvm::StringRef word, llvm::ArrayRef<std::string> candidates);
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- ir/failure.h - makes failures, and hands them on ---------------------------------------===//
+//===- ir/failure.h - creates and propagates failures -----------------------------------------===//
 #pragma once
 
 #include "api/status.h"
@@ -7,7 +7,7 @@
 
 namespace braid {
 
-// A failure of each code, with a message as fmt::format() makes it.
+// Create a failure of each code, with a message formatted by fmt::format().
 template <class... Args> Status badInput(fmt::format_string<Args...> format, Args &&...args) {
   return {StatusCode::BadInput, fmt::format(format, std::forward<Args>(args)...)};
 }
@@ -24,7 +24,7 @@ template <class... Args> Status internalError(fmt::format_string<Args...> format
   return {StatusCode::Internal, fmt::format(format, std::forward<Args>(args)...)};
 }
 
-/// The failure whose exit code that is, or nothing.
+/// Returns the failure with this exit code, or nothing.
 inline std::optional<StatusCode> failureOfCode(int64_t code) {
   for (StatusCode failure : {StatusCode::WrongResult, StatusCode::BadInput, StatusCode::Rejected,
                              StatusCode::Unsupported, StatusCode::PeerFailed, StatusCode::TimedOut,
@@ -34,15 +34,15 @@ inline std::optional<StatusCode> failureOfCode(int64_t code) {
   return std::nullopt;
 }
 
-// BRAID_TRY() takes an outcome apart with these.
+// BRAID_TRY() splits an outcome with these.
 inline Status takeFailure(Status &&outcome) { return std::move(outcome); }
 template <class T> const Status &takeFailure(const Result<T> &outcome) { return outcome.status(); }
 inline void takeValue(Status &&) {}
 template <class T> T takeValue(Result<T> &&outcome) { return std::move(*outcome); }
 
-/// In functions that return Status or Result: returns the failure, if `...`, a Status or a Result,
-/// is one; else has the value of the Result. Stands alone, or gives a variable or a container its
-/// value; not within itself.
+/// Evaluates a Status or a Result, in a function that returns Status or Result. Returns a failure
+/// from that function; otherwise yields the value of the Result. May be a statement, or the value
+/// of a variable or an element of a container; must not be nested.
 ///
 ///   BRAID_TRY(device.synchronize());
 ///   std::vector<Plan> plans = BRAID_TRY(makePlans(compiled));

@@ -1,8 +1,8 @@
-//===- ir/fusion.h - what is computed, and where its tensors live -----------------------------===//
+//===- ir/fusion.h - a computation, and the placement of its tensors --------------------------===//
 //
 // A Fusion is a short list of tensor operations over a one-dimensional mesh of devices. The kinds
-// of its axes say where each tensor lives; comparing a result's axes with its operands' says what
-// must move. Nothing here says how: that is lowering's work.
+// of its axes define where each tensor is placed; comparing a result's axes with those of its
+// operands shows what must move. How it moves is up to lowering.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -30,7 +30,7 @@ enum class FusionOpKind : uint8_t {
 
 llvm::StringRef keyword(FusionOpKind kind);
 
-/// A tensor of a fusion, defined once by any node but an output.
+/// A tensor of a fusion, defined once, by any node except an output.
 struct FusionTensor {
   std::string name; ///< without `%`
   Location location;
@@ -38,7 +38,7 @@ struct FusionTensor {
   FusionNode *definition = nullptr;
 };
 
-/// Base of the nodes. A closed hierarchy: `kind()`, llvm::isa, cast and dyn_cast tell the leaf.
+/// Base of the nodes. A closed hierarchy: use `kind()`, llvm::isa, cast and dyn_cast.
 class FusionNode {
 public:
   virtual ~FusionNode() = default;
@@ -53,7 +53,7 @@ private:
   Location location_;
 };
 
-/// Supplies `classof` and the constructor, which the builder calls.
+/// Supplies `classof`, and a constructor that only the builder can call.
 template <FusionOpKind K> class FusionNodeOf : public FusionNode {
 public:
   static bool classof(const FusionNode *node) { return node->kind() == K; }
@@ -66,24 +66,24 @@ struct InputNode : FusionNodeOf<FusionOpKind::Input> {
   FusionTensor result;
 };
 
-/// `%C = matmul %A, %B [partial f32] : bf16[Stream{D}, M/D, N]`. The result's axes are A's but the
-/// last c, then B's but the first c; see Contraction. `partial` names the element type in which
-/// partial results travel, where they do.
+/// `%C = matmul %A, %B [partial f32] : bf16[Stream{D}, M/D, N]`. The result has A's axes except the
+/// last c, then B's axes except the first c; see Contraction. `partial` names the element type in
+/// which partial results are sent, if there are any.
 ///
 /// `%C = linear %A, %B[, %bias] [partial f32] : ...` contracts B's last c axes; the bias has the
-/// others.
+/// other axes of B.
 struct MatmulNode : FusionNodeOf<FusionOpKind::Matmul> {
   using FusionNodeOf::FusionNodeOf;
   FusionTensor result;
   std::optional<DType> partial; ///< as written
   FusionTensor *a = nullptr;
   FusionTensor *b = nullptr;
-  FusionTensor *bias = nullptr; ///< may be null, and is without transposeB
+  FusionTensor *bias = nullptr; ///< may be null; always null without transposeB
   bool transposeB = false;      ///< written as `linear`
 };
 
 /// `%G = gelu_tanh %H : T`, `%G = multiply %S, %V : T`. Applied to the operands' values before
-/// they are rounded to their element type, if they are computed and not given by the caller.
+/// these are rounded to their element type, unless the operands are inputs.
 struct PointwiseNode : FusionNodeOf<FusionOpKind::Pointwise> {
   using FusionNodeOf::FusionNodeOf;
   FusionTensor result;
@@ -104,39 +104,40 @@ struct OutputNode : FusionNodeOf<FusionOpKind::Output> {
   llvm::SmallVector<FusionTensor *, 2> tensors;
 };
 
-/// The operands of a node in order; none for an input.
+/// Returns the operands of a node in order; none for an input.
 llvm::SmallVector<FusionTensor *, 3> operandsOf(const FusionNode &node);
-/// The tensor a node defines, or null for `output`.
+/// Returns the tensor that a node defines, or null for `output`.
 FusionTensor *resultOf(FusionNode &node);
 const FusionTensor *resultOf(const FusionNode &node);
 
-/// As in the text: that of the function of a pointwise node, `linear` for a matmul with transposeB,
-/// else that of the kind.
+/// Returns the keyword in the text: that of the function of a pointwise node, `linear` for a matmul
+/// with transposeB, otherwise that of the kind.
 llvm::StringRef keyword(const FusionNode &node);
 bool isGemm(const FusionNode &node);
-/// A pointwise node, or a reshard: each element of the result comes from one of each operand.
+/// True for a pointwise node or a reshard: each element of the result depends on one of each
+/// operand.
 bool isElementwise(const FusionNode &node);
 bool transposesB(const FusionNode &node);
-/// The element type in which partial results travel: that after `partial`, or the result's.
+/// Returns the element type in which partial results are sent: `partial`, or the result's.
 DType partialType(const FusionNode &gemm);
 
-/// Which axes a matmul or linear contracts: `count` of each operand, from these on, in pairs. Of
-/// two pairs the outer one has an entry for each device.
+/// The axes that a matmul or linear contracts: `count` of each operand, starting at these, in
+/// pairs. If there are two pairs, the outer one has an entry for each device.
 struct Contraction {
   size_t first, second, count;
 };
 Contraction contractionOf(const FusionNode &gemm);
-/// A DIDx axis is contracted: every device has a partial result, and they are summed.
+/// True if a DIDx axis is contracted: every device has a partial result, and these are summed.
 bool isContractedOverDevices(const FusionNode &gemm);
 
-/// Rows that do not divide: axis `axis` of extent ceil(total, blocks) follows an axis of as many
-/// blocks, and of the rows of all blocks, counted one block after the other, the first `total`
-/// exist. The others are not read, written, moved, multiplied or compared.
+/// Rows that do not divide evenly: axis `axis`, of extent ceil(total, blocks), follows an axis of
+/// `blocks` blocks. Only the first `total` rows exist, counted block by block. The others are not
+/// read, written, moved, multiplied or compared.
 struct UnevenRows {
   size_t axis;
   int64_t blocks, rows, total;
 
-  /// The number of existing rows of one block; 0 for the last ones if there are fewer rows.
+  /// Returns the number of existing rows of a block; 0 for the last blocks if there are fewer rows.
   int64_t rowsOf(int64_t block) const { return std::clamp<int64_t>(total - block * rows, 0, rows); }
 };
 
@@ -148,7 +149,7 @@ struct FusionParameter {
   Location location;
 };
 
-/// See the top of this file. Nodes are made by FusionBuilder and owned here, in text order.
+/// See the top of this file. FusionBuilder creates the nodes; the fusion owns them, in text order.
 class Fusion {
 public:
   explicit Fusion(std::string name, Location location = {})
@@ -160,36 +161,36 @@ public:
 
   llvm::ArrayRef<FusionParameter> parameters() const { return parameters_; }
   const FusionParameter *findParameter(llvm::StringRef name) const;
-  /// Overrides a default. False if there is no such parameter.
+  /// Overrides a default. Returns false if there is no such parameter.
   bool setParameter(llvm::StringRef name, int64_t value);
 
-  /// The upper end of `mesh [0 .. D)`; null until the builder set it.
+  /// The upper end of `mesh [0 .. D)`; null until the builder has set it.
   const Scalar *mesh() const { return mesh_; }
   Location meshLocation() const { return meshLocation_; }
-  /// The number of ranks of each host, L in `mesh [0 .. D) of L`; null where all are on one host.
+  /// The number of ranks per host, L in `mesh [0 .. D) of L`; null if all are on one host.
   const Scalar *hostSize() const { return hostSize_; }
-  /// The parameter whose value is the mesh size, or null where the mesh is another expression.
+  /// The parameter whose value is the mesh size, or null if the mesh is another expression.
   const FusionParameter *meshParameter() const;
 
   llvm::ArrayRef<std::unique_ptr<FusionNode>> nodes() const { return nodes_; }
   std::vector<const FusionTensor *> inputs() const;
   std::vector<const FusionTensor *> outputs() const;
-  /// Nodes, inputs among them, whose results no output depends on.
+  /// Returns the nodes, inputs included, on whose results no output depends.
   std::vector<const FusionNode *> unusedNodes() const;
-  /// Removes those but the inputs, which are a part of the signature.
+  /// Removes these nodes, except inputs, which are part of the signature.
   void dropUnused();
 
-  /// An extent's value under the present parameter values; `/` must be exact.
+  /// Returns an extent for the current values of the parameters; `/` must be exact.
   ScalarValue valueOf(const Scalar *extent) const;
-  /// The extents of a tensor, all devices together. Only for a verified fusion.
+  /// Returns the extents of a tensor over all devices. Only for a verified fusion.
   Shape globalShape(const FusionType &type) const;
-  /// The extents of a tensor on one device: DIDx axes are 1. Only for a verified fusion.
+  /// Returns the extents of a tensor on one device: DIDx axes are 1. Only for a verified fusion.
   Shape localShape(const FusionType &type) const;
-  /// Nothing where every row exists. Only for a verified fusion.
+  /// Returns nothing if every row exists. Only for a verified fusion.
   std::optional<UnevenRows> unevenRows(const FusionType &type) const;
-  /// Mesh size. Only for a verified fusion.
+  /// Returns the mesh size. Only for a verified fusion.
   int64_t ranks() const { return valueOf(mesh_).value; }
-  /// Rank r is on host r / ranksPerHost(). ranks() on one host. Only for a verified fusion.
+  /// Rank r is on host r / ranksPerHost(). Equals ranks() on one host. Only for a verified fusion.
   int64_t ranksPerHost() const { return hostSize_ ? valueOf(hostSize_).value : ranks(); }
 
 private:
@@ -204,8 +205,8 @@ private:
   std::vector<std::unique_ptr<FusionNode>> nodes_;
 };
 
-/// Makes the nodes of a fusion, in order. Nothing is checked here: verify() does that, and reports
-/// with locations where there are any. A dozen lines are a fusion:
+/// Creates the nodes of a fusion, in order. Checks nothing: verify() does, and reports errors with
+/// their locations, if known. For example:
 ///
 ///   Fusion fusion("ag_matmul");
 ///   FusionBuilder b(fusion);
@@ -220,7 +221,7 @@ public:
   explicit FusionBuilder(Fusion &fusion) : fusion_(fusion) {}
 
   const Scalar *parameter(llvm::StringRef name, int64_t value, Location location = {});
-  /// `hostSize`: the number of ranks of each host. Null, or `size` itself: all are on one host.
+  /// `hostSize` is the number of ranks per host. Null, or `size` itself: all are on one host.
   void mesh(const Scalar *size, Location location = {}, const Scalar *hostSize = nullptr);
 
   const Scalar *constant(int64_t value) { return fusion_.scalars().constant(value); }
@@ -245,7 +246,7 @@ public:
   FusionTensor *linear(llvm::StringRef name, FusionTensor *a, FusionTensor *b, FusionTensor *bias,
                        llvm::ArrayRef<Axis> axes, std::optional<DType> dtype = {},
                        Location location = {}, std::optional<DType> partial = {});
-  /// Takes one operand or two, as the function does.
+  /// `operands` has one or two tensors, as the function requires.
   FusionTensor *pointwise(llvm::StringRef name, PointwiseFunction function,
                           llvm::ArrayRef<FusionTensor *> operands, llvm::ArrayRef<Axis> axes,
                           std::optional<DType> dtype = {}, Location location = {});

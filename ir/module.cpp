@@ -1,4 +1,4 @@
-//===- ir/module.cpp - finding what a file holds ----------------------------------------------===//
+//===- ir/module.cpp - finds the entries of a file --------------------------------------------===//
 
 #include "ir/module.h"
 

@@ -1,4 +1,4 @@
-//===- ir/pointwise.cpp - functions that are applied element by element -----------------------===//
+//===- ir/pointwise.cpp - functions applied element by element --------------------------------===//
 
 #include "ir/pointwise.h"
 

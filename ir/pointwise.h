@@ -1,7 +1,7 @@
-//===- ir/pointwise.h - functions that are applied element by element -------------------------===//
+//===- ir/pointwise.h - functions applied element by element ----------------------------------===//
 //
 // Both languages have them: a node of a fusion is one function, a node of a program a chain of
-// them. They are computed in f32 (f64 for f64), and rounded where a tensor is stored, not between.
+// functions. They are computed in f32 (f64 for f64), and rounded only when a tensor is stored.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -19,23 +19,23 @@ namespace braid {
 llvm::StringRef keyword(PointwiseFunction function);
 std::optional<PointwiseFunction> pointwiseFromKeyword(llvm::StringRef word);
 std::vector<std::string> pointwiseKeywords();
-/// 1 or 2.
+/// Returns 1 or 2.
 unsigned operandCount(PointwiseFunction function);
-/// A function of two operands; all of them commute, bit by bit.
+/// True for a function of two operands; all of these commute bit for bit.
 inline bool isBinary(PointwiseFunction function) { return operandCount(function) == 2; }
 
-/// Functions of one node of a program: what a kernel takes as its arguments.
+/// Maximum number of functions in one node of a program, which a kernel receives as arguments.
 inline constexpr size_t kMostPointwiseSteps = 8;
 
-/// One function of a chain: of what the chain has come to, and of another operand if it takes two.
-/// Operand is whatever holds one: a value, a number..
+/// One function of a chain. Its operands are the chain's previous value and, if it takes two,
+/// `operand`. The type Operand depends on the user: a value, a number, ...
 template <class Operand> struct PointwiseStep {
   PointwiseFunction function;
   Operand operand;
   auto operator<=>(const PointwiseStep &) const = default;
 };
 
-/// "multiply(silu(%U), %V)"; `textOf` writes an operand.
+/// Returns "multiply(silu(%U), %V)"; `textOf` formats an operand.
 template <class Chain, class First, class TextFn>
 std::string strChain(First first, const Chain &chain, TextFn textOf) {
   std::string text = textOf(first);

@@ -1,4 +1,4 @@
-//===- ir/pointwise_function.h - the names of pointwise functions, for kernels, too -----------===//
+//===- ir/pointwise_function.h - pointwise functions, also for kernels ------------------------===//
 #pragma once
 
 #include <cstdint>

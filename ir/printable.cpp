@@ -1,4 +1,4 @@
-//===- ir/printable.cpp - texts of others, for a terminal -------------------------------------===//
+//===- ir/printable.cpp - makes untrusted text safe for a terminal ----------------------------===//
 
 #include "ir/printable.h"
 
@@ -11,7 +11,7 @@
 namespace braid {
 namespace {
 
-/// Characters that reorder or hide what stands around them.
+/// Returns true for characters that reorder or hide their neighbours.
 bool isInvisible(uint32_t code) {
   return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0xad || code == 0x61c ||
          (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
@@ -24,7 +24,7 @@ std::string byteText(uint32_t byte) {
           llvm::hexdigit(byte & 15, /*LowerCase=*/true)};
 }
 
-/// `kept`: characters that are not seen, and stay.
+/// Does not escape the invisible characters in `kept`.
 std::string escaped(llvm::StringRef text, size_t most, llvm::StringRef kept) {
   std::string result;
   const auto *at = reinterpret_cast<const llvm::UTF8 *>(text.begin());
@@ -56,7 +56,7 @@ bool isPlain(char c) { return (c >= 0x20 && c < 0x7f) || c == '\n' || c == '\t';
 std::string printable(llvm::StringRef text, size_t most) { return escaped(text, most, ""); }
 
 std::string printableMessage(std::string text) {
-  // Nearly every message; and where memory has run out, none is needed for that.
+  // Fast path for nearly every message. It needs no memory, which may have run out.
   if (llvm::all_of(text, isPlain))
     return text;
   return escaped(text, std::string::npos, "\n\t");

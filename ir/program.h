@@ -1,13 +1,13 @@
-//===- ir/program.h - the host program: what every rank issues, in order ----------------------===//
+//===- ir/program.h - the host program that every rank issues ---------------------------------===//
 //
-// A Program is one text for all ranks of a mesh [0 .. ranks), which are on one host or on several
-// of as many ranks each, consecutive ones. Executing a node issues it to the
-// rank's current stream and goes on; only stream order, `synchronize` and `wait` order the work.
-// Buffers, streams, requests and handles are values with names, so that order can be checked and
-// text needs no addresses. Each class below says its meaning and shows its text; ir/README.md has
-// the grammar.
+// A Program is one text for all ranks of a mesh [0 .. ranks), which are on one host, or on several
+// hosts with equally many consecutive ranks. Executing a node issues it to the rank's current
+// stream and continues; only stream order, `synchronize` and `wait` order the work. Buffers,
+// streams, requests and handles are named values, so that order can be checked and text needs no
+// addresses. Each class below documents its meaning and its text; ir/README.md has the grammar.
 //
-// Nodes are made by ProgramBuilder (ir/builder.h) only, and owned by the Block they are in.
+// Only ProgramBuilder (ir/builder.h) creates nodes. Each node is owned by the Block that contains
+// it.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -28,8 +28,8 @@
 
 namespace braid {
 
-/// Limits of this version, so that ranks and streams fit every backend's tables: `stream(k)` may
-/// have the numbers 0 .. kMaxStreams-1.
+/// Limits of this version, so that ranks and streams fit every backend's tables: k in `stream(k)`
+/// is in 0 .. kMaxStreams-1.
 inline constexpr int64_t kMaxRanks = 4096;
 inline constexpr int64_t kMaxStreams = 1024;
 
@@ -60,7 +60,7 @@ struct StreamRef {
   bool operator==(const StreamRef &) const = default;
 };
 
-/// Base of the nodes. A closed hierarchy: `kind()`, llvm::isa, cast and dyn_cast tell the leaf.
+/// Base of the nodes. A closed hierarchy: use `kind()`, llvm::isa, cast and dyn_cast.
 class Op : public llvm::ilist_node<Op> {
 public:
   virtual ~Op() = default;
@@ -78,7 +78,7 @@ private:
 /// An ordered, owning list of nodes. Moving a node between blocks keeps its address.
 using Block = llvm::iplist<Op>;
 
-/// Supplies `classof` and the constructor, which the builder calls.
+/// Supplies `classof`, and a constructor that only the builder can call.
 template <OpKind K> class OpOf : public Op {
 public:
   static bool classof(const Op *op) { return op->kind() == K; }
@@ -86,28 +86,28 @@ public:
 };
 
 enum class MemorySpace : uint8_t {
-  Symmetric, ///< every rank has one, and peers may reach it through handles
+  Symmetric, ///< every rank has one, and peers can access it through handles
   Device,    ///< private to the rank
 };
 llvm::StringRef name(MemorySpace space);
 
-/// `%buf = allocate symmetric bf16[8, 128, 1024]`. Contents are undefined. Says liveness only: the
-/// Plan places all buffers of a rank in one arena, before the first run.
+/// `%buf = allocate symmetric bf16[8, 128, 1024]`. Contents are undefined. Defines only the
+/// lifetime: the Plan places all buffers of a rank in arenas, before the first run.
 struct AllocateOp : OpOf<OpKind::Allocate> {
   using OpOf::OpOf;
   MemorySpace space = MemorySpace::Device;
   Value result;
 };
 
-/// `deallocate %buf`. `buf` is the result of an `allocate`, and neither it nor an alias of it is
+/// `deallocate %buf`. `buf` is the result of an `allocate`; neither it nor an alias of it may be
 /// used afterwards.
 struct DeallocateOp : OpOf<OpKind::Deallocate> {
   using OpOf::OpOf;
   Value *buffer = nullptr;
 };
 
-/// `for %i in a .. b { ... }`. Trips a, a+1, ..., b-1, none if b <= a. The bounds do not depend on
-/// `rank`. Values defined inside are not visible outside.
+/// `for %i in a .. b { ... }`. Executes trips a, a+1, ..., b-1; none if b <= a. The bounds do not
+/// depend on `rank`. Values defined inside are not visible outside.
 struct ForOp : OpOf<OpKind::For> {
   using OpOf::OpOf;
   const Scalar *index = nullptr; ///< a LoopIndex leaf of the program's context
@@ -124,7 +124,7 @@ struct IfOp : OpOf<OpKind::If> {
   Block elseBlock; ///< may be empty
 };
 
-/// `%x = select %t[i]`: t's i-th entry along its leading axis, without that axis. An alias, no
+/// `%x = select %t[i]`: t's i-th entry along its leading axis, without that axis. An alias, not a
 /// copy.
 struct SelectOp : OpOf<OpKind::Select> {
   using OpOf::OpOf;
@@ -133,7 +133,7 @@ struct SelectOp : OpOf<OpKind::Select> {
   Value result;
 };
 
-/// `%x = slice %t[a .. b]`: entries a, ..., b-1 of the leading axis, which stays. An alias, no
+/// `%x = slice %t[a .. b]`: entries a, ..., b-1 of the leading axis, which is kept. An alias, not a
 /// copy. Ranges may be uneven and depend on `rank` and loop indices, but are never empty.
 struct SliceOp : OpOf<OpKind::Slice> {
   using OpOf::OpOf;
@@ -143,15 +143,15 @@ struct SliceOp : OpOf<OpKind::Slice> {
   Value result;
 };
 
-/// `%x = flatten %t`: t with its two leading axes as one, in order. An alias, no copy. So a range
-/// of it may begin and end amid t's entries.
+/// `%x = flatten %t`: t with its two leading axes merged, in order. An alias, not a copy. A range
+/// of it may begin and end within t's entries.
 struct FlattenOp : OpOf<OpKind::Flatten> {
   using OpOf::OpOf;
   Value *tensor = nullptr;
   Value result;
 };
 
-/// `set %dst, %src`: copies on the current stream. Same type; the two do not overlap.
+/// `set %dst, %src`: copies on the current stream. Both have the same type and do not overlap.
 struct SetOp : OpOf<OpKind::Set> {
   using OpOf::OpOf;
   Value *dst = nullptr;
@@ -159,43 +159,43 @@ struct SetOp : OpOf<OpKind::Set> {
 };
 
 /// `matmul %dst, %a, %b [add %addend]`: dst = a·b + addend, contracting a's last c axes with b's
-/// first c. c is 1 or 2, by the numbers of axes of the three (contractedAxes). dst has a's other
-/// axes, then b's. It overlaps none of the others, and has the element type of a and b, or that of
-/// a partial result (isPartialType). The addend has dst's type, and is added before the result is
-/// rounded.
+/// first c. c is 1 or 2, depending on the numbers of axes (contractedAxes). dst has a's other axes,
+/// then b's. It overlaps no operand, and has the element type of a and b, or that of a partial
+/// result (isPartialType). The addend has dst's type, and is added before the result is rounded.
 ///
-/// `linear %dst, %a, %b[, %bias]`, or with `add %addend` and no bias: the same with b transposed,
-/// so that the last c axes of both are contracted. The bias has b's other axes.
+/// `linear %dst, %a, %b[, %bias]`, or with `add %addend` instead of a bias: the same with b
+/// transposed, so that the last c axes of both are contracted. The bias has b's other axes.
 struct MatmulOp : OpOf<OpKind::Matmul> {
   using OpOf::OpOf;
   Value *dst = nullptr;
   Value *a = nullptr;
   Value *b = nullptr;
-  Value *bias = nullptr;   ///< may be null, and is without transposeB
-  Value *addend = nullptr; ///< may be null, and is if there is a bias
+  Value *bias = nullptr;   ///< may be null; always null without transposeB
+  Value *addend = nullptr; ///< may be null; always null with a bias
   bool transposeB = false; ///< written as `linear`
 };
 
 /// `sum %dst, %parts[a .. b][, %bias]`: dst = parts[0] + parts[1] + ..., added in this order in f32
-/// (f64 for f64), then bias, rounded once. With a range, of each part only the entries a, ..., b-1
-/// of its leading axis. parts has dst's axes behind one more, bias has dst's last axes. All have
-/// one element type; or dst or parts, or both, have f32 beside one of 16 bits. dst is not read.
+/// (f64 for f64), then bias, rounded once. A range selects entries a, ..., b-1 of each part's
+/// leading axis. parts has one more leading axis than dst; bias has dst's last axes. All have one
+/// element type, except that dst, parts or both may be f32 if the others have 16 bits. dst is not
+/// read.
 struct SumOp : OpOf<OpKind::Sum> {
   using OpOf::OpOf;
   Value *dst = nullptr;
   Value *parts = nullptr;
-  const Scalar *begin = nullptr; ///< first entry of the range; null: everything
+  const Scalar *begin = nullptr; ///< first entry of the range; null for all entries
   const Scalar *end = nullptr;
   Value *bias = nullptr; ///< may be null
 
-  /// The type of the bias, of 16 bits if anything has 16 bits.
+  /// Returns the type of the bias: one of 16 bits if any operand has 16 bits.
   DType elementType() const;
 };
 
 /// `pointwise %dst, multiply(silu(%x), %y)`: dst = a chain of functions of each element of the
-/// first operand, computed in f32 (f64 for f64) and rounded once. All have one shape, and one
-/// element type, or f32 beside one of 16 bits. Of no function it is a copy that rounds. dst is not
-/// read.
+/// first operand, computed in f32 (f64 for f64) and rounded once. All have one shape and one
+/// element type, except that some may be f32 if the others have 16 bits. An empty chain is a copy
+/// that rounds. dst is not read.
 struct PointwiseOp : OpOf<OpKind::Pointwise> {
   using OpOf::OpOf;
   Value *dst = nullptr;
@@ -204,13 +204,13 @@ struct PointwiseOp : OpOf<OpKind::Pointwise> {
 };
 
 enum class Protocol : uint8_t {
-  Get, ///< the receiver copies, after the sender said that the source may be read
-  Put, ///< the sender copies, after the receiver said that the destination may be written
+  Get, ///< the receiver copies once the sender has signalled that the source may be read
+  Put, ///< the sender copies once the receiver has signalled that the destination may be written
 };
 llvm::StringRef name(Protocol protocol);
 
-/// `%h = share_mem_handles get %a, %b`: lets peers reach these symmetric buffers by that protocol.
-/// All ranks of the mesh do it together, once, before the first run.
+/// `%h = share_mem_handles get %a, %b`: lets peers access these symmetric buffers with this
+/// protocol. All ranks of the mesh execute it together, once, before the first run.
 struct ShareMemHandlesOp : OpOf<OpKind::ShareMemHandles> {
   using OpOf::OpOf;
   Protocol protocol = Protocol::Get;
@@ -222,33 +222,33 @@ enum class Direction : uint8_t { Send, Receive };
 llvm::StringRef name(Direction direction);
 
 /// `%s = p2p send %x to p via %h`, `%r = p2p recv %x from p via %h`. The n-th send from p to q via
-/// h, in program order, meets the n-th receive on q from p via h; bytes and element types agree.
+/// h, in program order, matches the n-th receive on q from p via h; bytes and element types agree.
 ///
-/// Under `get` the send promises that from this point of its stream the source may be read; the
-/// receive waits for that, copies on its own stream, and tells the sender. Under `put` the receive
-/// promises that its destination may be written; the send waits for that, copies, and tells the
-/// receiver. The passive side's tensor (source under get, destination under put) lies in a buffer
-/// that `h` names.
+/// Under `get`, the send signals that the source may be read from this point of its stream on; the
+/// receive waits for that, copies, and signals the sender. Under `put`, the receive signals that
+/// its destination may be written; the send waits for that, copies, and signals the receiver. Each
+/// works on the stream that is current on its rank. The passive side's tensor (source under get,
+/// destination under put) is in a buffer that `h` names.
 ///
-/// `%s = p2p send matmul %a, %b : f32[128, 1024] to p via %h`, under put alone, sends what is
-/// computed where it arrives: once the destination may be written, a·b goes straight to it. There
-/// is no tensor on this rank; when the request has been waited for, a and b may be reused, and so
-/// may what is added, if `add %c` stands behind them.
+/// `%s = p2p send matmul %a, %b : f32[128, 1024] to p via %h`, under put only, computes its data in
+/// the receiver's memory: once the destination may be written, a·b is stored there. This rank has
+/// no tensor for it. After the request has been waited for, a and b may be reused, and so may c of
+/// a following `add %c`.
 struct P2POp : OpOf<OpKind::P2P> {
   using OpOf::OpOf;
   Direction direction = Direction::Send;
-  Value *tensor = nullptr; ///< `product`, if the send computes
+  Value *tensor = nullptr; ///< `product` if the send computes
   const Scalar *peer = nullptr;
   Value *handles = nullptr;
   Value result = {.kind = ValueKind::Request};
-  /// The GEMM of a send that computes, without a bias, in no block; else null.
+  /// The GEMM of a send that computes, without a bias and in no block; otherwise null.
   std::unique_ptr<MatmulOp> gemm = {};
   Value product; ///< the result of `gemm`; no other node can name it
   Protocol protocol() const { return llvm::cast<ShareMemHandlesOp>(handles->definition)->protocol; }
 };
 
-/// `group { ... }`: holds p2p nodes only, posted together so that their order does not matter; one
-/// request each, visible after the group.
+/// `group { ... }`: contains only p2p nodes, which are posted together, so their order does not
+/// matter. Each has a request, which is visible after the group.
 struct GroupOp : OpOf<OpKind::Group> {
   using OpOf::OpOf;
   Block body;
@@ -268,49 +268,50 @@ std::optional<CollectiveKind> collectiveFromName(llvm::StringRef name);
 enum class ReductionOperator : uint8_t { Sum, Product, Min, Max };
 llvm::StringRef name(ReductionOperator op);
 
-/// `%c = collective reduce_scatter sum %dst, %src team [0, 2] root 0`. The operator stands only
-/// where the kind reduces, the root only with broadcast and reduce; without a team it is the whole
-/// mesh. All members issue the same collectives in the same order.
+/// `%c = collective reduce_scatter sum %dst, %src team [0, 2] root 0`. Only kinds that reduce have
+/// an operator, and only broadcast and reduce have a root. The default team is the whole mesh. All
+/// members issue the same collectives in the same order.
 struct CollectiveOp : OpOf<OpKind::Collective> {
   using OpOf::OpOf;
   CollectiveKind collective = CollectiveKind::AllGather;
   std::optional<ReductionOperator> reduction;
   Value *dst = nullptr;
   Value *src = nullptr;
-  llvm::SmallVector<const Scalar *, 4> team; ///< empty: the whole mesh
+  llvm::SmallVector<const Scalar *, 4> team; ///< empty for the whole mesh
   const Scalar *root = nullptr;              ///< may be null
   Value result = {.kind = ValueKind::Request};
 };
 
-/// `wait %r`: orders the current stream, whichever stream posted the request. On a receive: the
-/// data is visible. On a send: the buffer may be reused. Every request is waited for exactly once.
+/// `wait %r`: orders the current stream, whichever stream posted the request. After a receive, the
+/// data is visible; after a send, the buffer may be reused. Every request is waited for exactly
+/// once.
 struct WaitOp : OpOf<OpKind::Wait> {
   using OpOf::OpOf;
   Value *request = nullptr;
 };
 
-/// `synchronize s`: the current stream, not the host, waits for all that was issued to `s` so far.
+/// `synchronize s`: the current stream, not the host, waits for everything issued to `s` so far.
 struct SynchronizeOp : OpOf<OpKind::Synchronize> {
   using OpOf::OpOf;
   StreamRef stream;
 };
 
-/// `%main = get_current_stream`. At the start of a run that is the stream the caller gave.
+/// `%main = get_current_stream`. At the start of a run, this is the caller's stream.
 struct GetCurrentStreamOp : OpOf<OpKind::GetCurrentStream> {
   using OpOf::OpOf;
   Value result = {.kind = ValueKind::Stream};
 };
 
-/// `set_current_stream s`. Holds until the next one, also past the end of a loop or branch.
+/// `set_current_stream s`. Applies until the next one, also past the end of a loop or branch.
 struct SetCurrentStreamOp : OpOf<OpKind::SetCurrentStream> {
   using OpOf::OpOf;
   StreamRef stream;
 };
 
-/// As in the text: `linear` for a matmul with transposeB, else that of the kind.
+/// Returns the keyword in the text: `linear` for a matmul with transposeB, otherwise the kind's.
 llvm::StringRef keyword(const Op &op);
 
-/// The value a node defines, or null.
+/// Returns the value that a node defines, or null.
 Value *resultOf(Op &op);
 const Value *resultOf(const Op &op);
 
@@ -319,20 +320,20 @@ const Value *resultOf(const Op &op);
 void forEachOperand(Op &op, llvm::function_ref<void(Value *&)> fn);
 void forEachOperand(const Op &op, llvm::function_ref<void(const Value *)> fn);
 
-/// The same for the scalars of a node: indices, bounds, peers, stream numbers, conditions.
+/// Likewise for the scalars of a node: indices, bounds, peers, stream numbers, conditions.
 void forEachScalar(Op &op, llvm::function_ref<void(const Scalar *&)> fn);
-/// The same for the blocks a node holds.
+/// Likewise for the blocks of a node.
 void forEachBlock(Op &op, llvm::function_ref<void(Block &)> fn);
 void forEachBlock(const Op &op, llvm::function_ref<void(const Block &)> fn);
-/// Every node of a block and of the blocks below it, in text order, outer nodes first.
+/// Visits every node of a block and of nested blocks, in text order, outer nodes first.
 void walk(Block &block, llvm::function_ref<void(Op &)> fn);
 void walk(const Block &block, llvm::function_ref<void(const Op &)> fn);
 
-/// The buffer or parameter that a tensor is an alias of: follows `select`, `slice` and `flatten` to
-/// the root.
+/// Returns the buffer or parameter of which a tensor is an alias: follows `select`, `slice` and
+/// `flatten` to the root.
 const Value *rootOf(const Value *tensor);
 
-/// The type of `select` and `slice` results. Total: a tensor without axes gives itself.
+/// Return the type of a `select` or `slice`. Total: a tensor without axes yields itself.
 TensorType selectedType(const TensorType &type);
 TensorType slicedType(const TensorType &type, const Scalar *extent);
 
@@ -340,7 +341,7 @@ TensorType slicedType(const TensorType &type, const Scalar *extent);
 class Program {
 public:
   /// `ranks` >= 1 is the mesh size. `implements` names the fusion whose result this program
-  /// computes, or is empty. Each host has `ranksPerHost` of the ranks; if not given, one has all.
+  /// computes, or is empty. Each host has `ranksPerHost` ranks; by default, one host has all.
   Program(std::string name, std::string implements, int64_t ranks, Location location = {},
           std::optional<int64_t> ranksPerHost = std::nullopt)
       : name_(std::move(name)), implements_(std::move(implements)), ranks_(ranks),
@@ -351,13 +352,14 @@ public:
   const std::string &name() const { return name_; }
   const std::string &implements() const { return implements_; }
   int64_t ranks() const { return ranks_; }
-  /// Rank r is on host r / ranksPerHost(). ranks() on one host; in a verified program a divisor.
+  /// Rank r is on host r / ranksPerHost(). Equals ranks() on one host; in a verified program a
+  /// divisor.
   int64_t ranksPerHost() const { return ranksPerHost_; }
   Location location() const { return location_; }
   ScalarContext &scalars() { return scalars_; }
   const ScalarContext &scalars() const { return scalars_; }
 
-  /// Tensors the caller writes before a run, and reads after it. Local shapes, constant extents.
+  /// Tensors that the caller writes before, or reads after, a run. Local shapes, constant extents.
   llvm::ArrayRef<std::unique_ptr<Value>> params() const { return params_; }
   llvm::ArrayRef<std::unique_ptr<Value>> results() const { return results_; }
   Block &body() { return body_; }

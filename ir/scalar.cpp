@@ -1,4 +1,4 @@
-//===- ir/scalar.cpp - folding, uniquing, evaluating and printing scalars ---------------------===//
+//===- ir/scalar.cpp - folds, uniques, evaluates and prints scalars ---------------------------===//
 
 #include "ir/scalar.h"
 
@@ -38,7 +38,7 @@ ScalarValue ceilDivide(int64_t a, int64_t b) {
   return quotient;
 }
 
-/// The remainder in [0, |b|).
+/// Returns the remainder in [0, |b|).
 ScalarValue modulo(int64_t a, int64_t b) {
   if (b == 0)
     return failed(ScalarError::DivideByZero);
@@ -141,7 +141,7 @@ void print(const Scalar *scalar, int minimum, std::string &out) {
     break;
   }
   int own = precedence(scalar->kind());
-  // `M/D` reads as one extent; everything else breathes.
+  // `M/D` reads as one extent; all other operators are surrounded by spaces.
   bool isTight = scalar->kind() == ScalarKind::Div && !isBinary(scalar->lhs()->kind());
   std::string space = isTight ? "" : " ";
   if (own < minimum)
@@ -212,7 +212,7 @@ const Scalar *ScalarContext::addLoopIndex(llvm::StringRef name) {
   return unique(ScalarKind::LoopIndex, loopIndexCount_++, nullptr, nullptr, name);
 }
 
-/// The constant that `scalar` adds to `rank`, if it is rank + c or rank - c with a small c.
+/// Returns the constant that `scalar` adds to `rank`, if it is rank + c or rank - c with a small c.
 static std::optional<int64_t> offsetFromRank(const Scalar *scalar) {
   constexpr int64_t kSmall = int64_t(1) << 32;
   bool isSum = scalar->kind() == ScalarKind::Add || scalar->kind() == ScalarKind::Sub;
@@ -224,8 +224,8 @@ static std::optional<int64_t> offsetFromRank(const Scalar *scalar) {
   return scalar->kind() == ScalarKind::Add ? offset : -offset;
 }
 
-/// The simplification of `lhs op rhs`, or null. Only rules that hold for every value of the leaves,
-/// so that no error is folded away.
+/// Returns the simplification of `lhs op rhs`, or null. Applies only rules that hold for all values
+/// of the leaves, so that no error is folded away.
 const Scalar *ScalarContext::fold(ScalarKind kind, const Scalar *lhs, const Scalar *rhs) {
   if (kind == ScalarKind::Ceil)
     return nullptr;
@@ -264,7 +264,8 @@ const Scalar *ScalarContext::fold(ScalarKind kind, const Scalar *lhs, const Scal
   }
 }
 
-/// (rank + 3) - 1 is rank + 2. A rank and small constants cannot overflow, so no error goes away.
+/// Folds (rank + 3) - 1 to rank + 2. A rank and small constants cannot overflow, so this hides no
+/// error.
 const Scalar *ScalarContext::foldOffset(ScalarKind kind, const Scalar *lhs, const Scalar *rhs) {
   std::optional<int64_t> inner = offsetFromRank(lhs);
   if (!inner || !rhs->isConstant() || rhs->value() > INT32_MAX || rhs->value() < INT32_MIN)

@@ -6,10 +6,11 @@
 //
 //   ctx.mod(ctx.add(ctx.rank(), ctx.constant(0)), ctx.constant(8))  ==  ctx.rank()   // on 8 ranks
 //
-// Arithmetic is on 64-bit integers. What cannot be computed (overflow, division by zero) is never
-// folded; evaluating it says why. `mod` is never negative, and `/` is its partner, rounding towards
-// minus infinity; in a fusion an inexact `/` is an error (Division::Exact). `xor` binds less than
-// `+`; `min`, `max` and `ceil`, a quotient rounded up, are written as calls.
+// Arithmetic uses 64-bit integers. An expression that cannot be computed (overflow, division by
+// zero) is never folded; evaluating it returns the reason. `mod` is never negative, and `/` rounds
+// towards minus infinity to match; in a fusion, an inexact `/` is an error (Division::Exact). `xor`
+// binds less tightly than `+`; `min`, `max` and `ceil`, a quotient rounded up, are written as
+// calls.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -35,11 +36,12 @@ enum class ScalarKind : uint8_t {
   Mul,
   Div,
   Mod,
-  Xor, ///< bit by bit
+  Xor, ///< bitwise
   Min,
   Max,
-  Ceil, ///< the extent `ceil(M, D)` of rows that do not divide; never folded, so that it stays one
-  Eq,   ///< comparisons are 1 or 0 and stand only at the root of an `if` condition
+  /// the extent `ceil(M, D)` of rows that do not divide evenly; never folded, to keep its form
+  Ceil,
+  Eq, ///< comparisons are 1 or 0, and only occur at the root of an `if` condition
   Ne,
   Lt,
   Le,
@@ -49,29 +51,29 @@ enum class ScalarKind : uint8_t {
 
 inline bool isComparison(ScalarKind kind) { return kind >= ScalarKind::Eq; }
 inline bool isBinary(ScalarKind kind) { return kind >= ScalarKind::Add; }
-/// Written `min(a, b)`, not with the symbol between operands.
+/// True if written as `min(a, b)` instead of with an infix operator.
 inline bool isCall(ScalarKind kind) { return kind >= ScalarKind::Min && kind <= ScalarKind::Ceil; }
-/// Not by zero.
+/// True if the second operand must not be zero.
 inline bool divides(ScalarKind kind) {
   return kind == ScalarKind::Div || kind == ScalarKind::Mod || kind == ScalarKind::Ceil;
 }
-/// "+", "mod", "xor", "min", "!=", ... of a binary kind.
+/// Returns "+", "mod", "xor", "min", "!=", ... for a binary kind.
 llvm::StringRef symbol(ScalarKind kind);
 
-/// One node. Made only by a ScalarContext, which owns it.
+/// One node, created and owned by a ScalarContext.
 class Scalar {
 public:
   ScalarKind kind() const { return kind_; }
-  /// The constant's value; the parameter's or loop index's number in its context.
+  /// The constant's value, or the number of the parameter or loop index in its context.
   int64_t value() const { return value_; }
   const Scalar *lhs() const { return lhs_; }
   const Scalar *rhs() const { return rhs_; }
-  /// The parameter's name without sigil, or the loop index's name without `%`.
+  /// The name of the parameter or loop index, without `%`.
   llvm::StringRef name() const { return name_; }
 
   bool isConstant() const { return kind_ == ScalarKind::Constant; }
   bool isConstant(int64_t value) const { return isConstant() && value_ == value; }
-  /// As the text languages write it, with the fewest parentheses.
+  /// Returns the expression as in the text, with the fewest parentheses.
   std::string str() const;
 
 private:
@@ -95,13 +97,13 @@ struct ScalarValue {
   bool isOk() const { return error == ScalarError::None; }
 };
 
-/// "overflows 64 bits", "divides by zero", ...; for messages.
+/// Returns "overflows 64 bits", "divides by zero", ... for messages.
 llvm::StringRef describe(ScalarError error);
 
 enum class Division : uint8_t { Floor, Exact };
 
 /// Values for the leaves. `parameters` and `loops` are indexed by Scalar::value(); a leaf beyond
-/// their end is Unbound, and so is `rank` if negative.
+/// their end is Unbound, as is a negative `rank`.
 struct ScalarEnv {
   int64_t rank = -1;
   llvm::ArrayRef<int64_t> parameters = {};
@@ -118,14 +120,14 @@ public:
   ScalarContext(const ScalarContext &) = delete;
   ScalarContext &operator=(const ScalarContext &) = delete;
 
-  /// Lets `rank mod n` fold to `rank` where n >= ranks. 0: unknown.
+  /// Lets `rank mod n` fold to `rank` if n >= ranks. 0 means unknown.
   void setRanks(int64_t ranks) { ranks_ = ranks; }
 
   const Scalar *constant(int64_t value);
   const Scalar *rank();
-  /// A new parameter; its number counts up from 0.
+  /// Adds a parameter; numbers start at 0.
   const Scalar *addParameter(llvm::StringRef name);
-  /// A new loop index, different from every other even if the name is the same.
+  /// Adds a loop index, which differs from every other even if the name is the same.
   const Scalar *addLoopIndex(llvm::StringRef name);
   int64_t loopIndexCount() const { return loopIndexCount_; }
 
@@ -140,7 +142,7 @@ public:
   const Scalar *max(const Scalar *a, const Scalar *b) { return binary(ScalarKind::Max, a, b); }
   const Scalar *ceil(const Scalar *a, const Scalar *b) { return binary(ScalarKind::Ceil, a, b); }
 
-  /// `scalar` with every occurrence of the leaf `from` replaced by `to`, folded again.
+  /// Returns `scalar` with every occurrence of the leaf `from` replaced by `to`, folded again.
   const Scalar *substitute(const Scalar *scalar, const Scalar *from, const Scalar *to);
 
 private:

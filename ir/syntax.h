@@ -2,8 +2,8 @@
 //
 // `syntax(io, node)` calls `io` for every part of a node that follows the keyword. The parser, the
 // printer, the JSON writer and the walks over operands and scalars are each an `io`, so that the
-// parts of a node are listed once, here. Blocks are not parts; forEachBlock() gives them.
-// Private to ir/.
+// parts of a node are listed only here. Blocks are not parts; forEachBlock() visits them. Private
+// to ir/.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -16,25 +16,24 @@ namespace braid {
 
 /// An `io` that ignores every part. The others derive from it and hide what they need.
 struct IgnoreParts {
-  /// A separator, with the spaces that the printer puts around it. `expected` says in messages
-  /// what may stand here, if that is more than the separator.
+  /// A separator, with the spaces that the printer puts around it. Messages name `expected` if more
+  /// than the separator is allowed here.
   void text(llvm::StringRef, llvm::StringRef = "") {}
-  /// A separator before a part that may be missing, or may not even stand here. True if the part
-  /// follows.
+  /// A separator before an optional part. Returns true if the part follows.
   bool optional(llvm::StringRef, bool isThere, bool = true) { return isThere; }
-  /// An enumerator by its name. `last` is the last of its type.
+  /// An enumerator, by name. `last` is the last one of its type.
   template <class Enum> void choice(llvm::StringRef, Enum &, Enum, llvm::StringRef) {}
   void reduction(std::optional<ReductionOperator> &) {}
   void value(llvm::StringRef, Value *&) {}
   void scalar(llvm::StringRef, const Scalar *&) {}
-  /// One or more values or scalars with commas between.
+  /// One or more values or scalars, separated by commas.
   template <class List> void list(llvm::StringRef, List &) {}
   void loopIndex(const Scalar *&) {}
   void condition(const Scalar *&) {}
   void stream(StreamRef &) {}
-  /// The type of the result. Its extents are constants.
+  /// The type of the result, with constant extents.
   void type(TensorType &) {}
-  /// The first operand and the functions of a `pointwise`.
+  /// The first operand and the functions of a `pointwise` node.
   void chain(PointwiseOp &) {}
   /// The payload of a `p2p`: a tensor, or the result of a GEMM.
   void payload(P2POp &) {}
@@ -157,7 +156,7 @@ template <class Io> void syntax(Io &, GetCurrentStreamOp &) {}
 
 template <class Io> void syntax(Io &io, SetCurrentStreamOp &op) { io.stream(op.stream); }
 
-/// The parts of a node of any kind.
+/// Calls `io` for the parts of a node of any kind.
 template <class Io> void forEachPart(Io &&io, Op &op) {
   switch (op.kind()) {
 #define BRAID_OP(Kind, keyword, results, summary)                                                  \

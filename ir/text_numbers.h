@@ -1,4 +1,4 @@
-//===- ir/text_numbers.h - numbers for texts --------------------------------------------------===//
+//===- ir/text_numbers.h - numbers texts ------------------------------------------------------===//
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace braid {
 
-/// Texts that are named often, each once: numbered from 0 on, as they come.
+/// Stores each text once, numbered from 0 in the order of first use.
 class TextNumbers {
 public:
   uint32_t number(std::string text) {

@@ -20,7 +20,7 @@ template <class Enum> std::optional<Enum> enumFromName(llvm::StringRef text, Enu
 
 llvm::StringRef name(DType dtype);
 std::optional<DType> dtypeFromName(llvm::StringRef name);
-/// Bytes per element.
+/// Returns the bytes per element.
 int64_t sizeOf(DType dtype);
 
 /// The placement of one axis of a fusion's tensor on the mesh.
@@ -39,20 +39,20 @@ struct Axis {
   bool operator==(const Axis &) const = default;
 };
 
-/// A fusion's tensor: global extents, each with where it lives.
+/// The type of a fusion's tensor: global extents, and the placement of each axis.
 struct FusionType {
   DType dtype = DType::F32;
   llvm::SmallVector<Axis, 4> axes;
 
-  /// Index of the first axis of that kind, or nothing.
+  /// Returns the index of the first axis of that kind, or nothing.
   std::optional<size_t> find(AxisKind kind) const;
   /// `bf16[DIDx{D}, M/D, K]`
   std::string str() const;
   bool operator==(const FusionType &) const = default;
 };
 
-/// A program's tensor: the local shape, row-major and contiguous. An extent may depend on `rank`
-/// and loop indices (a `slice` of uneven chunks); it is then checked when a Plan is made.
+/// The type of a program's tensor: the local shape, row-major and contiguous. An extent may depend
+/// on `rank` and loop indices (a `slice` of uneven chunks); it is then checked when a Plan is made.
 struct TensorType {
   DType dtype = DType::F32;
   llvm::SmallVector<const Scalar *, 4> shape;
@@ -63,19 +63,19 @@ struct TensorType {
   bool operator==(const TensorType &) const = default;
 };
 
-/// A concrete local shape: every extent known.
+/// A concrete local shape, with all extents known.
 using Shape = llvm::SmallVector<int64_t, 4>;
 
-/// The product of all extents, or nothing if it overflows 64 bits.
+/// Returns the product of all extents, or nothing if it overflows 64 bits.
 std::optional<int64_t> elementCount(llvm::ArrayRef<int64_t> shape);
-/// Bytes of a contiguous tensor, or nothing on overflow.
+/// Returns the bytes of a contiguous tensor, or nothing on overflow.
 std::optional<int64_t> byteCount(DType dtype, llvm::ArrayRef<int64_t> shape);
 
-/// The number of axes that a GEMM contracts, by the numbers of axes of its operands and its result:
-/// 1 or 2; also 1 if no number would fit.
+/// Returns the number of axes that a GEMM contracts, from the numbers of axes of its operands and
+/// its result: 1 or 2; also 1 if no number fits.
 size_t contractedAxes(size_t first, size_t second, size_t result);
-/// Whether partial results of `result` may have the element type `partial`: that of the result, or
-/// f32 for those of 16 bits.
+/// Returns true if partial results of `result` may have the element type `partial`: that of the
+/// result, or f32 if that has 16 bits.
 bool isPartialType(DType partial, DType result);
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- ir/visitor.h - calls the member function for a node's kind -----------------------------===//
+//===- ir/visitor.h - dispatches on the kind of a node ----------------------------------------===//
 #pragma once
 
 #include "ir/program.h"
@@ -8,7 +8,7 @@
 namespace braid {
 
 /// `class Printer : public OpVisitor<Printer>` defines visitAllocate(const AllocateOp &), ... for
-/// every kind of the list; leaving one out does not compile.
+/// every kind; omitting one is a compile error.
 template <class Derived, class R = void> class OpVisitor {
 public:
   R visit(const Op &op) {

@@ -10,9 +10,9 @@ namespace braid {
 /// The Plan of one rank. Located mistakes that only unrolling shows are in `diags`.
 Result<Plan> makePlan(const Compiled &compiled, int64_t rank, Diagnostics &diags);
 
-/// The Plans of all ranks, with mistakes in the source's diags. Unsupported if they take more memory
-/// than is available, judged by the first; with the check of them, if `check` says how they will be
-/// checked. Its listener hears how far this is, or else `progress`.
+/// The Plans of all ranks, with mistakes in the source's diags. Unsupported if they take more
+/// memory than is available, judged by the first; with the check of them, if `check` says how they
+/// will be checked. Its listener hears how far this is, or else `progress`.
 Result<std::vector<Plan>> makePlans(const Compiled &compiled, const CheckOptions *check = nullptr,
                                     const ProgressFn &progress = {});
 

@@ -1,4 +1,4 @@
-//===- backends/cpu/cpu_backend.h - ranks as threads of one process, or as processes ----------===//
+//===- backends/cpu/cpu_backend.h - the CPU backend: ranks as threads or processes ------------===//
 #pragma once
 
 #include "backends/cpu/queue/command_observer.h"

@@ -1,4 +1,4 @@
-//===- backends/cpu/cpu_cluster.cpp - the ranks of one process, connected ---------------------===//
+//===- backends/cpu/cpu_cluster.cpp - CPU ranks that are threads of one process ---------------===//
 
 #include "backends/cpu/cpu_cluster.h"
 
@@ -67,7 +67,7 @@ CpuCluster::CpuCluster(const ClusterOptions &options, Picker picker, const Obser
     startScheduler(std::move(picker));
 }
 
-/// Stream 0 is there without being asked for.
+/// Stream 0 exists without being reserved by the caller.
 Status CpuCluster::start() {
   for (std::unique_ptr<CpuDevice> &device : devices_)
     BRAID_TRY(device->reserveStreams(1));
@@ -75,7 +75,7 @@ Status CpuCluster::start() {
 }
 
 CpuCluster::~CpuCluster() {
-  // Workers reach into other ranks' memory: all have to end before any device goes.
+  // Workers access other ranks' memory, so all must end before any device is destroyed.
   group_.abort(peerFailed("the cluster was destroyed"));
   for (std::unique_ptr<CpuDevice> &device : devices_)
     device->stop();
@@ -101,7 +101,7 @@ void CpuCluster::startScheduler(Picker picker) {
   group_.setHostsCommands({run, [this] { showWaits(); }});
 }
 
-/// The heads that are left.
+/// Records the remaining heads, which wait.
 void CpuCluster::showWaits() {
   for (size_t rank = 0; rank < devices_.size(); ++rank)
     for (uint32_t queue = 0; queue < devices_[rank]->queues().size(); ++queue)

@@ -1,4 +1,4 @@
-//===- backends/cpu/cpu_cluster.h - the ranks of one process, connected -----------------------===//
+//===- backends/cpu/cpu_cluster.h - CPU ranks that are threads of one process -----------------===//
 #pragma once
 
 #include "backends/cpu/job_recorder.h"

@@ -188,7 +188,7 @@ bool CpuDevice::isDrained() const {
   return true;
 }
 
-/// Sleeps on one of the queues that are not; the others are looked at when it is.
+/// Sleeps on a queue that is not drained. The caller checks the others afterwards.
 void CpuDevice::sleepUntilDrained(std::chrono::milliseconds slice) {
   for (std::unique_ptr<HardwareQueue> &queue : queues_)
     if (!queue->isDrained())

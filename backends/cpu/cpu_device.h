@@ -142,7 +142,7 @@ private:
   }
 
   struct alignas(64) Event {
-    uint32_t reached = 0; ///< a flag advanced by each record; it continues to count in a new Plan
+    uint32_t reached = 0; ///< a flag advanced by each record; a new Plan continues the count
     uint32_t issued = 0;  ///< number of records
   };
 

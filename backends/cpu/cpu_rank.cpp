@@ -1,4 +1,4 @@
-//===- backends/cpu/cpu_rank.cpp - one rank, whose peers are other processes ------------------===//
+//===- backends/cpu/cpu_rank.cpp - a CPU rank whose peers are other processes -----------------===//
 
 #include "backends/cpu/cpu_rank.h"
 
@@ -20,7 +20,7 @@ Status check(const ClusterOptions &options, const Client &client) {
 
 } // namespace
 
-/// The others hear why this rank does not come, before they hear that it has left.
+/// Reports to the other ranks why this rank does not join, before they notice that it has left.
 Result<std::unique_ptr<Cluster>> CpuRank::join(const ClusterOptions &options,
                                                std::unique_ptr<Client> client,
                                                const ObserverFactory &observe) {
@@ -28,7 +28,7 @@ Result<std::unique_ptr<Cluster>> CpuRank::join(const ClusterOptions &options,
     return client->fail(status);
   initializeGemms();
   auto parts = std::make_unique<Parts>(options, std::move(client), observe);
-  // Stream 0 is there without being asked for.
+  // Stream 0 exists without being reserved by the caller.
   if (Status status = parts->device.reserveStreams(1); !status.isOk()) {
     parts->group.abort(status);
     return parts->group.failure();
@@ -64,8 +64,8 @@ ControlPlane &CpuRank::control([[maybe_unused]] int64_t rank) {
   return parts_->group;
 }
 
-/// Workers first: they reach into the memory of peers. Then that memory is let go of, by all ranks,
-/// before any of them frees its own.
+/// Stops the workers first, because they access the memory of peers. All ranks then unmap peers'
+/// memory before any of them frees its memory.
 CpuRank::~CpuRank() {
   ProcessGroup &group = parts_->group;
   if (!parts_->device.isDrained())
@@ -73,7 +73,7 @@ CpuRank::~CpuRank() {
   auto patience = isStuck() ? std::chrono::milliseconds(0) : ProcessGroup::kGrace;
   if (!parts_->device.stopWithin(patience)) {
     group.leave();
-    // A worker is in a command that does not end, and may yet touch any of this.
+    // A worker is in a command that does not end, and may still access all of this.
     [[maybe_unused]] Parts *kept = parts_.release();
     return;
   }

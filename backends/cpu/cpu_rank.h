@@ -1,4 +1,4 @@
-//===- backends/cpu/cpu_rank.h - one rank, whose peers are other processes --------------------===//
+//===- backends/cpu/cpu_rank.h - a CPU rank whose peers are other processes -------------------===//
 #pragma once
 
 #include "backends/cpu/cpu_device.h"

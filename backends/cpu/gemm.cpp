@@ -54,7 +54,7 @@ void *Scratch::reserve(size_t bytes) {
 
 namespace {
 
-/// A GEMM of accumulators: c = a * b, b transposed or not. All are contiguous.
+/// A GEMM of accumulators: c = a * b, with b transposed or not. All are contiguous.
 template <class Acc> struct Gemm {
   bool transposeB;
   int64_t m, n, k;
@@ -62,8 +62,8 @@ template <class Acc> struct Gemm {
   Acc *c;
 };
 
-/// The inner loops touch nobody else's memory, so they need no instrumentation; what reads and
-/// writes the operands does.
+/// Needs no instrumentation, because the inner loops access only this thread's memory. The
+/// functions that access operands are instrumented.
 template <class Acc> BRAID_UNINSTRUMENTED void multiplyPlainly(const Gemm<Acc> &g) {
   for (int64_t i = 0; i < g.m; ++i) {
     const Acc *a = g.a + i * g.k;
@@ -79,8 +79,8 @@ template <class Acc> BRAID_UNINSTRUMENTED void multiplyPlainly(const Gemm<Acc> &
   }
 }
 
-/// GEMMs that are under way, by panels too, between which none is in OpenBLAS. Counting must order
-/// no streams: ThreadSanitizer looks for what does.
+/// Number of GEMMs in progress, including those between two panels, which are not in OpenBLAS. The
+/// counter is relaxed, because it must not order streams that ThreadSanitizer checks.
 std::atomic<int> underWay{0};
 
 #ifdef BRAID_PLAIN_GEMM
@@ -94,16 +94,16 @@ template <class Acc> void multiplyAccumulators(const Gemm<Acc> &g, GemmBy) { mul
 template <class Element>
 constexpr bool kTakesOperandsInPlace = std::is_same_v<Element, Accumulator<Element>>;
 
-/// OpenBLAS starts a thread for each core before main(), whoever never multiplies included, and
-/// waits for them at every fork and exit; it hangs there for good if memory was too short to start
-/// one. It reads this variable first.
+/// Before main(), OpenBLAS starts a thread for each core, even in processes that never multiply,
+/// and waits for these threads at every fork and exit. It hangs there forever if memory was too
+/// short to start one. It reads this variable before.
 [[gnu::constructor(101)]] void keepOpenBlasToOneThread() { setenv("OPENBLAS_NUM_THREADS", "1", 1); }
 
-/// Lets one GEMM a core into OpenBLAS. It ends the process when more threads are in it than it has
-/// buffers for (64 in Debian's build), and more than one a core only evict each other's panels; and
-/// it tries again without end when there is no memory for a buffer, so that is looked for first.
-/// Locking orders the streams that multiply, which is harmless here: where ThreadSanitizer looks
-/// on, this is not compiled.
+/// Limits the number of GEMMs in OpenBLAS to one per core. OpenBLAS ends the process if more
+/// threads are in it than it has buffers for (64 in Debian's build), and more than one per core
+/// only evict each other's panels. It retries forever if there is no memory for a buffer, so this
+/// class checks for memory first. Locking orders the streams that multiply, which is harmless: this
+/// is not compiled for ThreadSanitizer.
 class Gate {
 public:
   /// Throws std::bad_alloc if there is no memory for a single buffer.
@@ -128,7 +128,7 @@ public:
   }
 
 private:
-  /// A thread that entered before may not have taken its buffer yet, so there must be room for two.
+  /// A thread that entered earlier may not have allocated its buffer yet, so requires room for two.
   static bool hasRoomForBuffer() {
     void *room = mmap(nullptr, 2 * kGemmBufferBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return room != MAP_FAILED && munmap(room, 2 * kGemmBufferBytes) == 0;
@@ -140,14 +140,14 @@ private:
   unsigned inside_ = 0, buffers_ = 0; ///< OpenBLAS keeps its buffers
 };
 
-/// Never destroyed: a GEMM may outlive main().
+/// Never destroyed, because a GEMM may outlive main().
 Gate &gate() {
   static Gate &gate = *new Gate;
   return gate;
 }
 
-/// At exit OpenBLAS gives its buffers back, and a GEMM of a run that has failed may still be under
-/// way: so the process ends before that, with its status.
+/// Ends the process with its status before OpenBLAS frees its buffers at exit, because a GEMM of a
+/// failed run may still be in progress.
 void endBeforeOpenBlas(int status, void *) {
   if (underWay == 0)
     return;
@@ -156,8 +156,8 @@ void endBeforeOpenBlas(int status, void *) {
   _exit(status);
 }
 
-/// A handler of on_exit() is called at exit, unlike one of atexit() even if the library that it is
-/// in was closed: so that stays.
+/// Keeps this library loaded: unlike a handler of atexit(), one of on_exit() is called at exit even
+/// if its library has been closed.
 void stayLoaded() {
   Dl_info here;
   if (dladdr(reinterpret_cast<void *>(&endBeforeOpenBlas), &here))
@@ -174,7 +174,7 @@ void callBlas(const Gemm<double> &g, CBLAS_TRANSPOSE transposeB, int ldb) {
 }
 
 template <class Acc> void multiplyAccumulators(const Gemm<Acc> &g, GemmBy by) {
-  // OpenBLAS counts in int, and has nothing to say about an empty sum.
+  // OpenBLAS counts in int, and does not define an empty sum.
   if (by == GemmBy::Loops || g.k == 0 || std::max({g.m, g.n, g.k}) > INT_MAX)
     return multiplyPlainly(g);
   gate().enter();
@@ -194,7 +194,7 @@ struct Panel {
 
 constexpr int64_t kPanelElements = int64_t(1) << 20;
 constexpr int64_t kMinPanel =
-    64; ///< below this, converting operands again costs more than it saves
+    64; ///< for smaller panels, converting operands repeatedly costs more than it saves
 
 Panel panelOf(int64_t m, int64_t n, int64_t k) {
   int64_t limit = std::max(kMinPanel, kPanelElements / std::max<int64_t>(k, 1));
@@ -209,7 +209,7 @@ void widenAll(const Element *from, Accumulator<Element> *to, int64_t count) {
     to[i] = widen(from[i]);
 }
 
-/// Columns [first, first + count) of b, or rows of its transpose.
+/// Widens columns [first, first + count) of b, or rows of its transpose.
 template <class Element>
 void widenColumns(const MatmulArgs &args, int64_t first, int64_t count, Accumulator<Element> *to) {
   const Element *b = static_cast<const Element *>(args.b);
@@ -326,7 +326,7 @@ template <class Element, class Partial, class Result> void sumPartsOf(const SumA
   }
 }
 
-/// Calls `fn` with an element of the type `dtype`, which is Element or what is added in.
+/// Calls `fn` with an element of type `dtype`, which is Element or its accumulator.
 template <class Element, class Fn> void withWidth(DType dtype, Fn fn) {
   if (sizeOf(dtype) == sizeof(Element))
     fn(Element());
@@ -349,7 +349,7 @@ void sumParts(const SumArgs &args) {
 
 namespace {
 
-/// Element `i` of an operand.
+/// Returns element `i` of an operand.
 template <class Acc> Acc valueAt(const PointwiseArgs::Operand &operand, int64_t i) {
   return withElement(operand.dtype, [&](auto element) -> Acc {
     return widen(static_cast<const decltype(element) *>(operand.data)[i]);

@@ -1,4 +1,4 @@
-//===- backends/cpu/job_recorder.cpp - writes down in the job memory what a rank runs ---------===//
+//===- backends/cpu/job_recorder.cpp - records in the job memory which commands a rank runs ---===//
 
 #include "backends/cpu/job_recorder.h"
 
@@ -49,7 +49,7 @@ bool JobRecorder::begin(uint32_t queue, const QueuedCommand &command) {
   const uint64_t sequence = slot_.flightNext.fetch_add(1, kRelaxed);
   workers_[queue].sequence = sequence;
   FlightEntry &entry = slot_.flight[sequence % kFlightEntries];
-  // Nobody reads half of one and half of the other: what is stored behind this 0 is seen behind it.
+  // A reader that sees a store after this 0 also sees the 0, so it never mixes two entries.
   entry.sequence.store(0, kRelaxed);
   entry.command.store(number, kRelease);
   entry.beginNs.store(now, kRelease);
@@ -81,7 +81,7 @@ void JobRecorder::showWait(uint32_t queue, const QueuedCommand &command) {
   block(queue, command, isOfFlag ? flagAt(command.args.flag.address).load(kRelaxed) : 0);
 }
 
-/// Progress within a command.
+/// Reports progress within a command.
 void JobRecorder::moved(uint32_t queue, const QueuedCommand &command) {
   slot_.arrivals.fetch_add(1, kRelaxed);
   if (next_)
@@ -94,7 +94,7 @@ void JobRecorder::end(uint32_t queue, const QueuedCommand &command) {
   const uint64_t now = monotonicNs();
   Worker &worker = workers_[queue];
   FlightEntry &entry = slot_.flight[worker.sequence % kFlightEntries];
-  // While this command ran, the other queues may have gone once around the ring.
+  // The other queues may have filled the ring once while this command was running.
   if (entry.sequence.load(kRelaxed) == worker.sequence)
     entry.endNs.store(now, kRelaxed);
   if (queue >= kQueueSlots) {

@@ -1,10 +1,11 @@
 //===- backends/cuda/add_groups.h - sums of partial results, for kernels ----------------------===//
 //
-// A thread asks for all parts of several groups of elements before it adds the first. A group is
-// what 16 bytes hold of a part, or one element where anything lies elsewhere than at a multiple of
-// that. However a sum is shared out, it has the same bits: every element is added by one thread.
+// A thread issues the loads of all parts of several groups of elements before it adds the first. A
+// group is as many elements as 16 bytes of a part hold, or one element if any address is not a
+// multiple of the group's size. The result has the same bits for any division of the work, because
+// one thread adds each element.
 //
-// Sums begin with 0, which is why what is absent can be added as 0: no sum is -0 then.
+// Sums begin with 0, so a missing part can be added as 0: no sum is -0 then.
 //
 // Compiled by nvcc only.
 //
@@ -43,7 +44,7 @@ template <class Fn> auto withSumTypes(const Sum &sum, Fn fn) {
   });
 }
 
-/// Calls `fn` with a Sum of each of the SumTypes that there are.
+/// Calls `fn` with a Sum for each combination of SumTypes.
 template <class Fn> void forAllSumTypes(Fn fn) {
   for (Element element : kElements)
     for (Element partial : {element, Element::F32})
@@ -93,9 +94,9 @@ template <class T, int kWide> struct Group {
   }
 };
 
-// -- Sharing out. --
+// -- Division of the work. --
 
-/// The groups of dst that a thread has: its first one, and every `apart`-th from there.
+/// The groups of dst that a thread adds: its first one, and every `apart`-th after that.
 struct SumWalk {
   int64_t groups;     ///< number of groups of dst
   int64_t biasGroups; ///< at least 1
@@ -103,13 +104,13 @@ struct SumWalk {
   int64_t apart;
 };
 
-/// For groups of `wide` elements.
+/// Returns the walk for groups of `wide` elements.
 inline SumWalk sumWalkFor(const Sum &sum, int64_t wide, int64_t apart) {
   const int64_t biasGroups = sum.bias ? sum.biasElements / wide : 1;
   return {sum.elements / wide, biasGroups, apart % biasGroups, apart};
 }
 
-/// The numbers in the bias of a thread's groups, without a division for each.
+/// Iterates over the bias groups of a thread's groups, without a division for each.
 class BiasWalk {
 public:
   __device__ BiasWalk(const SumWalk &walk, int64_t first)
@@ -132,7 +133,7 @@ template <class Bits> __device__ const Bits *partOf(const Sum &sum, int64_t part
   return reinterpret_cast<const Bits *>(static_cast<const char *>(sum.parts) + part * sum.stride);
 }
 
-/// Nobody asks for what has been read.
+/// A place that does not observe what is read.
 struct Unobserved {
   template <class Bits> static __device__ void keep(const Sum &, int64_t, int64_t, const Bits &) {}
   __device__ bool hasRound(const SumWalk &walk, int64_t begin) const { return begin < walk.groups; }
@@ -140,7 +141,8 @@ struct Unobserved {
   template <class Bits> __device__ void stored(int64_t, const Bits &) {}
 };
 
-/// A kernel of so many threads a block that only adds: nobody writes what it reads.
+/// A place in a kernel with kThreads threads per block that only adds: nothing writes its operands
+/// concurrently.
 template <int kThreads> struct AloneInKernel : Unobserved {
   static __device__ int64_t apart(const SumWalk &) { return kThreads; }
   template <class Bits> static __device__ Bits read(const Sum &sum, int64_t part, int64_t at) {
@@ -148,8 +150,8 @@ template <int kThreads> struct AloneInKernel : Unobserved {
   }
 };
 
-/// A kernel that has waited for the parts: peers wrote them while it ran already, so they must come
-/// neither through the read-only path nor from the cache of a multiprocessor.
+/// A place in a kernel that has waited for the parts. Peers wrote them while the kernel was
+/// running, so loads must use neither the read-only path nor a multiprocessor's cache.
 struct BehindArrivals : Unobserved {
   static __device__ int64_t apart(const SumWalk &walk) { return walk.apart; }
   template <class Bits> static __device__ Bits read(const Sum &sum, int64_t part, int64_t at) {
@@ -157,11 +159,12 @@ struct BehindArrivals : Unobserved {
   }
 };
 
-/// The groups that a thread adds at a time. `Place` is one like those above: keep() is told of all
-/// that was read, once everything is on its way; hasRound() says whether there are groups from
-/// `begin` on for this thread, or for one that it waits for; loaded() is called in each round when
-/// all parts are read and nothing is stored yet, says whether it is the last one, and takes a value
-/// that depends on all that was read; stored() is told of each group of the result.
+/// The groups that a thread adds at a time. `Place` is a class like those above. keep() receives
+/// every value that was read, after all loads have been issued. hasRound() returns whether there
+/// are groups from `begin` on for this thread, or for one that it waits for. loaded() is called in
+/// each round when all parts have been read and nothing has been stored; it receives whether this
+/// is the last round, and a value that depends on everything read. stored() receives each group of
+/// the result.
 template <class Place, class Types, int kWide, int kParts, int kGroups> struct GroupBatch {
   using From = Group<typename Types::Partial, kWide>;
   using Bias = Group<typename Types::T, kWide>;
@@ -169,8 +172,8 @@ template <class Place, class Types, int kWide, int kParts, int kGroups> struct G
 
   __device__ int64_t at(int g) const { return begin + int64_t(g) * Place::apart(walk); }
 
-  /// Adds parts `done`, ..., `done + kParts - 1`, or as many as there are. All loads are on their
-  /// way before the first sum.
+  /// Adds parts `done`, ..., `done + kParts - 1`, as far as they exist. All loads are issued before
+  /// the first addition.
   __device__ void addParts(int64_t done) {
     typename From::Bits read[kGroups][kParts] = {};
 #pragma unroll
@@ -204,7 +207,7 @@ template <class Place, class Types, int kWide, int kParts, int kGroups> struct G
     place.stored(at(g), result.bits());
   }
 
-  /// Not to be known before everything has been read.
+  /// Returns a value that depends on everything that has been read.
   __device__ bool dependsOnAll() const {
     bool result = false;
 #pragma unroll
@@ -219,8 +222,8 @@ template <class Place, class Types, int kWide, int kParts, int kGroups> struct G
   typename To::Acc totals[kGroups][kWide] = {};
 };
 
-/// A thread's groups: kGroups from `first` on, as many from `first + step` on, and so on. There are
-/// no more parts than kParts, unless that is kMostParts.
+/// Adds a thread's groups: kGroups from `first` on, kGroups from `first + step` on, and so on.
+/// There are at most kParts parts, unless kParts is kMostParts.
 template <class Place, class Types, int kWide, int kParts, int kGroups>
 __device__ void addGroups(const Sum &sum, const SumWalk &walk, int64_t first, int64_t step,
                           Place place = {}) {
@@ -244,7 +247,8 @@ __device__ void addGroups(const Sum &sum, const SumWalk &walk, int64_t first, in
   }
 }
 
-/// Thread `thread` of all has one of the elements behind the last whole group of kWide.
+/// Adds the elements after the last whole group of kWide, one per thread. `thread` counts over all
+/// blocks.
 template <class Place, class Types, int kWide>
 __device__ void addRest(const Sum &sum, const SumWalk &walk, int64_t thread) {
   using From = Group<typename Types::Partial, 1>;

@@ -9,18 +9,18 @@
 namespace braid::cuda {
 namespace {
 
-/// The first block, which is one warp of it.
+/// Executed by the first warp of the first block.
 template <class Adder, Movers kMovers = Movers::Workers>
 __device__ void coordinate(const CopyAndSignal &batch) {
   const uint32_t lane = laneOfThread();
   RunCount run(batch, /*isOfWarp=*/true);
   giveReadySignals(batch);
-  // The last block may be another one. If what it reports is not followed by more, nothing of this
-  // one may come later.
+  // Another block may be the last one. If its report is the final one, this block must not report
+  // anything after it.
   const bool isLastToTell = Adder::kIsAlong && batch.arrivalCount == 0 && batch.signalCount != 0 &&
                             batch.second.placeCount == 0;
   waitForAll(batch, batch.awaits, batch.awaitCount, !isLastToTell, &run);
-  run.tellBegin(batch); // where nothing is awaited
+  run.tellBegin(batch); // if there are no awaits
   if constexpr (Adder::kIsAlong) {
     leaveReads(batch, lane == 0 && isLast(batch));
     if (hasSecondShot(batch))
@@ -34,7 +34,7 @@ __device__ void coordinate(const CopyAndSignal &batch) {
   run.tellEnd(batch);
 }
 
-/// Threads of a block. The bulk copy unit needs one thread, and the first block one warp.
+/// Threads of a block. The bulk copy unit needs one thread, and the first block needs one warp.
 template <bool InBulk, class Adder>
 constexpr int kThreads = !InBulk || Adder::kAdds ? kWorkerThreads : int(kTeam);
 
@@ -56,8 +56,8 @@ __global__ void __launch_bounds__(kThreads<InBulk, Adder>)
   }
 }
 
-/// One block adds along the copies, without a second shot. What blocks tell one another through the
-/// GPU's memory takes longer than a sum this small.
+/// A single block adds along the copies, without a second shot. Communication between blocks
+/// through the GPU's memory would take longer than such a small sum.
 template <class Types>
 __global__ void __launch_bounds__(kWorkerThreads)
     addAloneKernel(const __grid_constant__ CopyAndSignal batch,
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kWorkerThreads)
   if (coordinates) {
     giveReadySignals(batch);
     waitForAll(batch, batch.awaits, batch.awaitCount, /*tells=*/true, &run);
-    run.tellBegin(batch); // where nothing is awaited
+    run.tellBegin(batch); // if there are no awaits
     taken = takeOwn(batch, batch.awaits, batch.awaitCount);
   }
   __syncthreads();
@@ -81,14 +81,14 @@ __global__ void __launch_bounds__(kWorkerThreads)
   run.tellEnd(batch);
 }
 
-/// The kernel of signals and awaits alone: one warp. It waits beside GEMMs whose blocks leave about
-/// a thousand registers of a multiprocessor, 32 a thread of a warp. With more, it would take a
-/// multiprocessor from them for as long as it waits: 5 % of large GEMMs.
+/// The kernel for signals and awaits alone has one warp. It can wait next to GEMMs whose blocks
+/// leave about a thousand registers of a multiprocessor, 32 per thread of a warp. With more
+/// registers, it would occupy a multiprocessor while it waits, which costs large GEMMs 5 %.
 __global__ void __launch_bounds__(32) signalKernel(const __grid_constant__ CopyAndSignal batch) {
   coordinate<NoSum>(batch);
 }
 
-/// The same with copies of a few bytes.
+/// The same, with copies of a few bytes.
 __global__ void __launch_bounds__(32) copyWordsKernel(const __grid_constant__ CopyAndSignal batch) {
   coordinate<NoSum, Movers::FirstBlock>(batch);
 }
@@ -134,7 +134,7 @@ int64_t blocksFor(int64_t work, int64_t ofBlock, int most) {
   return std::min<int64_t>((work + ofBlock - 1) / ofBlock, most);
 }
 
-/// Each thread asks for its share at once, as a worker of several does.
+/// Each thread loads its share at once, as with several workers.
 bool isForOneBlock(const CopyAndSignal &batch) {
   return batch.addsAlong && batch.second.placeCount == 0 &&
          isForWorkers(batch.sum, {/*ofOne=*/1, /*ofSeveral=*/1});

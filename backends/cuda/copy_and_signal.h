@@ -10,23 +10,23 @@
 //   a sum           of the arrived data
 //   a second shot   which sends that sum to peers, and receives theirs
 //
-// Each part may be empty. The first block makes the signals and takes the flags away; the others,
-// the workers, copy and add. The order is as if the parts were issued one after the other: no copy
-// begins before all awaits have passed, no signal leaves before all that stands before it is done
-// and visible to all, and nothing is added before all of that. The copies overlap one another, and
-// their signals leave together.
+// Each part may be empty. The first block makes the signals and resets the flags; the other blocks,
+// the workers, copy and add. The parts take effect as if issued one after the other: no copy begins
+// before all awaits have passed, no signal is sent before everything that precedes it is complete
+// and visible to all, and the sum begins after that. The copies overlap one another, and their
+// signals are sent together.
 //
-// A sum of data that the copies themselves bring may precede the arrivals. A worker then adds the
-// data that it has copied, and waits for no other worker: the sum costs no extra step. A second
+// A sum of data that the copies themselves transfer may precede the arrivals. A worker then adds
+// the data that it has copied, and waits for no other worker: the sum costs no extra step. A second
 // shot may follow: each worker stores its sums at peers, independently of other workers, and copies
-// sums that peers have stored here once they have signalled them. Without a second shot, a sum
-// small enough for one block to load at once is computed by that block alone.
+// the sums that peers have stored here once their signals have arrived. Without a second shot, a
+// single block computes a sum that is small enough for it to load at once.
 //
 // Blocks that wait for a peer occupy shared memory, and leave no room for a GEMM on their
-// multiprocessor. So there must never be one on every multiprocessor: the peer may be waiting for
-// that GEMM. Launches must respect a budget (waiting_budget.h).
+// multiprocessor. So they must never occupy every multiprocessor: the peer may be waiting for that
+// GEMM. Launches must respect a budget (waiting_budget.h).
 //
-// Compiled by nvcc and by the host's compiler; names no fmt or LLVM type.
+// Compiled by nvcc and by the host's compiler; uses no fmt or LLVM type.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -56,8 +56,8 @@ struct CopyAndSignalFlag {
 struct CopyAndSignal {
   static constexpr uint32_t kMost = 16; ///< entries of each list
 
-  /// Behind a sum that is added along the copies: awaits; the sum to as many places, and then the
-  /// signals that it is there; the arrivals; copies. Without a place there is none.
+  /// The steps after a sum along the copies: awaits, the sum to `placeCount` places, the signals
+  /// for these, the arrivals, and copies. Empty without places.
   struct SecondShot {
     uint32_t awaitCount = 0, placeCount = 0, signalCount = 0, copyCount = 0;
     CopyAndSignalFlag awaits[kMost], signals[kMost];
@@ -68,22 +68,23 @@ struct CopyAndSignal {
   uint32_t readySignalCount = 0, awaitCount = 0, copyCount = 0, signalCount = 0, arrivalCount = 0;
   CopyAndSignalFlag readySignals[kMost], awaits[kMost], signals[kMost], arrivals[kMost];
   CopyAndSignalCopy copies[kMost];
-  /// Before the ready signals, peers see what earlier launches wrote to peers' memory; behind the
-  /// copies, they see what these write. A fence takes 2 us. A signal needs none behind which the
-  /// peer reads nothing, or only what earlier launches wrote to this GPU's memory: that is in the
-  /// cache through which peers read it. Where flags are in the host's memory, both are true.
+  /// The fence before the ready signals makes the writes of earlier launches to peers' memory
+  /// visible to peers; the fence after the copies does so for the copies. A fence takes 2 us. A
+  /// signal needs none if the peer then reads nothing, or reads only what earlier launches wrote to
+  /// this GPU's memory, because peers read that through the same cache. Both are true if flags are
+  /// in host memory.
   bool fencesReadySignals = false, fencesMoves = false;
-  Sum sum = {};           ///< none if it has no elements
-  bool addsAlong = false; ///< the sum comes before the arrivals; canAddAlong()
+  Sum sum = {};           ///< no sum if it has no elements
+  bool addsAlong = false; ///< the sum precedes the arrivals; see canAddAlong()
   SecondShot second;
-  uint32_t *step = nullptr; ///< the stream's word, which the host reads
-  /// A word in the host's memory: once it is not 0, no flag is awaited any more. Null if flags are
-  /// in the host's memory: then the host sets the flags themselves.
+  uint32_t *step = nullptr; ///< the stream's step word, which the host reads
+  /// A word in host memory; once it is not 0, no flag is awaited any more. Null if flags are in
+  /// host memory: the host then sets the flags themselves.
   uint32_t *released = nullptr;
-  /// kCounters of them in the GPU's memory, 0 before and after; no launch that may run at the
-  /// same time has the same ones.
+  /// kCounters words in the GPU's memory, 0 before and after the launch. Concurrent launches must
+  /// not share them.
   uint32_t *counters = nullptr;
-  /// For a run in a caller's graph: the kernel counts that the run begins here, ends here, or both
+  /// For a run in a caller's graph: the kernel counts the beginning of the run, its end, or both
   /// (run_guard.h).
   RunGuard guard = {};
   bool beginsRun = false, endsRun = false;
@@ -95,38 +96,39 @@ struct CopyAndSignal {
 constexpr int64_t kMostBytesOfAdder = 64 << 10;
 constexpr int kThreadsOfAdder = 512; ///< threads of a worker that adds
 
-/// The number of workers that may wait for peers at the same time.
+/// The maximum number of workers that may wait for peers concurrently.
 struct CopyAndSignalBlocks {
-  int ofOne = 32;     ///< that copy in a launch with one copy, which is one of a pipeline
-  int ofSeveral = 64; ///< that copy in a launch with more, and that add
+  int ofOne = 32;     ///< in a launch with one copy, which is part of a pipeline
+  int ofSeveral = 64; ///< in a launch with several copies, or with a sum
 };
 
-/// Is everything about the copies a multiple of `bytes`: addresses and sizes?
+/// Returns true if the addresses and sizes of all copies are multiples of `bytes`.
 bool isAligned(const CopyAndSignal &batch, size_t bytes);
 
-/// Is a sum so small that so many workers add it at once? A larger one is done sooner by a kernel
-/// of its own, on all processors.
+/// Returns true if the sum is so small that the workers can add it in one step. A separate kernel
+/// on all multiprocessors computes a larger sum faster.
 bool isForWorkers(const Sum &sum, const CopyAndSignalBlocks &most);
 
-/// Is every copy of `batch` a whole part of `sum`, and can both be done by groups of 16 bytes?
-/// The sum then reads each part from the copy's source, not from its destination.
+/// Returns true if every copy of `batch` is a whole part of `sum`, and both consist of aligned
+/// groups of 16 bytes. The sum then reads each part from the copy's source instead of its
+/// destination.
 bool canAddAlong(const CopyAndSignal &batch, const Sum &sum);
 
-/// May the sum of `batch`, which is added along, go to `copy.dst`, too? It may if all of it does,
-/// and the place is apart from what others still read.
+/// Returns true if the sum along the copies of `batch` can also be stored to `copy.dst`: the copy
+/// must have the whole sum as its source, and a destination that nothing else in the launch reads.
 bool canGive(const CopyAndSignal &batch, const CopyAndSignalCopy &copy);
 
-/// May `copy` be behind the arrivals of the second shot of `batch`? It may if it meets nothing
-/// that blocks read or write which are not as far. It meets no other copy.
+/// Returns true if `copy` can follow the arrivals of the second shot of `batch`: it must not access
+/// anything that slower blocks may still read or write. It overlaps no other copy.
 bool canCopyLast(const CopyAndSignal &batch, const CopyAndSignalCopy &copy);
 
-/// Launches it. Neither copies nor a sum need alignment. Where everything about copies is a
-/// multiple of 16 bytes, the bulk copy unit makes them if there is one (compute capability 9 on);
-/// else threads do (granules.h).
+/// Launches the kernel. Copies and sums need no alignment. If the addresses and sizes of all copies
+/// are multiples of 16 bytes, the bulk copy unit executes them if there is one (compute capability
+/// 9 or later); otherwise threads do (granules.h).
 void launchCopyAndSignal(cudaStream_t stream, const CopyAndSignal &batch,
                          const CopyAndSignalBlocks &most, bool hasBulkCopies);
 
-/// Loads the kernels, and allows them the shared memory they need.
+/// Loads the kernels, and lets them use the shared memory that they need.
 cudaError_t loadCopyAndSignal();
 
 } // namespace braid::cuda

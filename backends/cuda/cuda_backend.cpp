@@ -63,7 +63,7 @@ Status CudaCluster::start(const CudaDevice::Options &options) {
   return checkOwnGpus(options);
 }
 
-/// Compares UUIDs, because a launcher may show each rank another GPU as number 0.
+/// Compares UUIDs, because a launcher may show each rank a different GPU as number 0.
 Status CudaCluster::checkOwnGpus(const CudaDevice::Options &options) {
   std::string uuid = BRAID_TRY(device_->uuid());
   std::vector<std::string> ofRanks = BRAID_TRY(group_.allGather(uuid));
@@ -75,9 +75,9 @@ Status CudaCluster::checkOwnGpus(const CudaDevice::Options &options) {
                      first - ofRanks.begin(), kHowToShare);
 }
 
-/// Importers close before exporters free, also after an abort: the released streams of a neighbor
-/// may still copy from here. Memory that may still be in use is kept until the process ends, and so
-/// are streams that do not drain: freeing would wait for them.
+/// Peers close memory before its owner frees it, also after an abort: the released streams of a
+/// neighbour may still copy from here. Memory that may be in use is kept until the process ends, as
+/// are streams that do not drain: freeing memory would wait for them.
 CudaCluster::~CudaCluster() {
   if (device_) {
     bool isDone = device_->drain(ProcessGroup::kGrace);
@@ -87,7 +87,7 @@ CudaCluster::~CudaCluster() {
     }
     if (!isDone)
       device_->abandon();
-    device_->closePeers(); // whose memory may be that of the messages' library
+    device_->closePeers(); // which may be memory of the message library
     device_->closeMessages();
   }
   // Stops the watchdog, which reads the device.
@@ -178,13 +178,14 @@ static Result<CudaDevice::Options> chooseOptions(const ClusterOptions &options, 
   return CudaDevice::Options{.rank = client.rank(),
                              .device = device,
                              .callerStream = static_cast<cudaStream_t>(rank.stream),
-                             .isTuned = tuned && !mayShare, // beside others, times say nothing
+                             // times are meaningless if GPUs are shared
+                             .isTuned = tuned && !mayShare,
                              .mayShare = mayShare,
                              .isReproducible = options.reproducible,
                              .makeMessages = rank.makeMessages};
 }
 
-/// Tells the other ranks why this rank does not join, before they learn that it has left.
+/// Reports to the other ranks why this rank does not join, before they notice that it has left.
 Result<std::unique_ptr<Cluster>> joinCuda(const ClusterOptions &options,
                                           std::unique_ptr<Client> client,
                                           const CudaRankOptions &rank) {

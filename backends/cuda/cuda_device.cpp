@@ -139,7 +139,7 @@ Result<uint32_t> CudaDevice::createEvents(uint32_t count) {
   return streams_.createEvents(count);
 }
 
-/// GEMMs that have been measured again may need larger workspaces.
+/// A GEMM that has been measured again may need a larger workspace.
 Status CudaDevice::growWorkspaces() {
   if (std::exchange(seenReplaced_, gemms_->replaced()) == gemms_->replaced())
     return Status::ok();
@@ -149,7 +149,7 @@ Status CudaDevice::growWorkspaces() {
   return Status::ok();
 }
 
-/// Its GEMMs have been measured, which others may have, too.
+/// The Plan's GEMMs have been measured, which may have changed those of other Plans.
 Status CudaDevice::registerPlan(const Plan &plan, TransferMode mode) {
   BRAID_TRY(growWorkspaces());
   auto registered = std::make_unique<RegisteredPlan>(plan);
@@ -158,7 +158,7 @@ Status CudaDevice::registerPlan(const Plan &plan, TransferMode mode) {
   if (RegisteredPlan *known = progress_.findSame(*registered)) { // prepared again
     ++known->users;
     known->ctas = mode.ctas;
-    if (registered->waiting.wanted() > known->waiting.wanted()) { // by kernels now
+    if (registered->waiting.wanted() > known->waiting.wanted()) { // now with kernels
       known->waiting = registered->waiting;
       transfers_.reserveWaiting(*known);
       known->limitsInGraphs.reset();
@@ -178,11 +178,11 @@ int64_t CudaDevice::planBytes(const Plan &plan) {
   return registered ? registered->workspaceBytes() : 0;
 }
 
-/// Nothing that was issued of this Plan runs any more.
+/// Requires that no commands of the Plan are running.
 void CudaDevice::forgetPlan(const Plan *plan) {
   if (const std::unique_ptr<RegisteredPlan> gone = progress_.remove(plan)) {
     transfers_.releaseWaiting(*gone);
-    gone->releaseForGraphs(memory_); // which may block
+    gone->releaseForGraphs(memory_); // may block
   }
 }
 
@@ -231,8 +231,8 @@ void CudaDevice::releaseWaits() {
   transfers_.releaseWaits();
 }
 
-/// A sleeping thread wakes up to 70 us late: negligible for a long run, which needs no busy host,
-/// but a fifth of a run of 350 us.
+/// A sleeping thread wakes up to 70 us late. That is a fifth of a run of 350 us, but negligible for
+/// a long run, which should not keep the host busy.
 void CudaDevice::pause() {
   constexpr std::chrono::milliseconds kBusy{100};
   if (gpu_.group.isAborted())
@@ -285,11 +285,11 @@ void CudaDevice::closeMessages() {
     library_->abort();
   if (!gpu_.isAbandoned)
     graphs_.destroyAll();
-  if (graphs_.callersGraphs() > 0) // the library would wait for their end before it closes
+  if (graphs_.callersGraphs() > 0) // otherwise the library would wait for their end
     library_->abort();
   if (Status status = library_->close(ProcessGroup::kGrace); !status.isOk()) {
     warnOnStderr(status.message());
-    keepsMessages_ = true; // the watchdog may ask it until this device goes
+    keepsMessages_ = true; // the watchdog may use it until this device is destroyed
   }
 }
 

@@ -76,8 +76,8 @@ public:
   /// because an await by memory operations resets the value that released it. Only stores to
   /// memory; callable from any thread.
   void releaseWaits();
-  /// Publishes the progress of the streams in the job memory, and returns errors found in the
-  /// background. Called by the watchdog; only reads and writes memory.
+  /// Publishes the progress of the streams in the job memory, and returns errors of asynchronous
+  /// work. Called by the watchdog; only reads and writes memory.
   Status publish() { return progress_.publish(library_ ? library_->error() : Status::ok()); }
   /// After an abort, blocks for at most `grace` until the streams are empty. Returns false if they
   /// are not.
@@ -110,7 +110,7 @@ private:
   std::chrono::steady_clock::time_point waitingSince_; ///< start of the last synchronize()
   /// Plans that were released, possibly with runs in flight
   std::vector<const Plan *> releasedPlans_;
-  size_t seenReplaced_ = 0; ///< value of Gemms::replaced() when workspaces last grew
+  size_t seenReplaced_ = 0; ///< Gemms::replaced() when workspaces last grew
 };
 
 } // namespace braid

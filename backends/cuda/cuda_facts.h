@@ -7,14 +7,14 @@ namespace braid {
 
 /// Implements Backend::facts; creates no context on any device.
 ///
-///   driver, runtime       CUDA's version numbers, 13000; no driver: 0
-///   devices               how many this process can use
-///   why none              CUDA's reason, where that is 0
-///   N.pci                 of device N: "0000:18:00.0"
-///   N.ipc, N.vmm, N.fd    1 or 0: exports memory by CUDA IPC; has memory that is mapped by
-///                         addresses; exports that as file descriptors
+///   driver, runtime       CUDA's version numbers, 13000; driver is 0 if there is none
+///   devices               number of devices that this process can use
+///   why none              CUDA's reason, if there are no devices
+///   N.pci                 address of device N: "0000:18:00.0"
+///   N.ipc, N.vmm, N.fd    1 or 0: exports memory by CUDA IPC; supports virtual memory management;
+///                         exports such memory as file descriptors
 ///   N.mode                CUDA's number of the compute mode
-///   A.access.B            1 or 0: device A can reach the memory of B
+///   A.access.B            1 or 0: device A can access the memory of B
 ///   cublaslt file, cublaslt version, cublaslt error
 BackendFacts cudaFacts();
 

@@ -1,4 +1,4 @@
-//===- backends/cuda/cuda_graphs.cpp - graphs, our own and the caller's -----------------------===//
+//===- backends/cuda/cuda_graphs.cpp - graphs recorded by Braid and by callers ----------------===//
 
 #include "backends/cuda/cuda_graphs.h"
 
@@ -22,7 +22,7 @@ struct Dependencies {
   std::vector<cudaGraphEdgeData> edges; ///< the data of each edge
 };
 
-// CUDA 13 renamed these functions, which know edge data, to the names of those that do not.
+// CUDA 12 marks the variants with edge data by a version suffix; CUDA 13 has no others.
 #if CUDART_VERSION < 13000
 #define BRAID_EDGES(name, version) name##_v##version
 #else
@@ -121,7 +121,7 @@ Result<CudaGraphs::Capture *> CudaGraphs::streamsFor(unsigned long long id) {
 Status CudaGraphs::enterCapture(cudaStream_t origin, unsigned long long id) {
   Capture *capture = BRAID_TRY(streamsFor(id));
   cudaStream_t &current = capture->streams[0];
-  if (current && current != origin) { // the run before it in this graph
+  if (current && current != origin) { // the capture's previous run was on another stream
     BRAID_CUDA_RETURN_IF_ERROR(cudaEventRecord(streams_.handover(), current));
     BRAID_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(origin, streams_.handover(), 0));
   }
@@ -136,8 +136,8 @@ void CudaGraphs::leaveCapture() {
   streams_.recordOn(nullptr);
 }
 
-/// Nothing can be ordered after a stream that is being captured, and querying it invalidates the
-/// capture.
+/// No work can be ordered after a stream that is being captured, and querying such a stream
+/// invalidates the capture.
 Status CudaGraphs::expectNoCapture() {
   if (!streams_.isFirstCaptured())
     return gpu_.group.failure();
@@ -178,7 +178,8 @@ void uncountGraph(void *count) {
 
 } // namespace
 
-/// Counts the graph of the open capture, once. Its destruction is not announced otherwise.
+/// Counts the graph of the open capture, once. CUDA reports the destruction of a graph only to its
+/// user objects.
 Status CudaGraphs::countGraph(const GraphCount &count) {
   if (llvm::is_contained(capture_->counts, count.get()))
     return Status::ok();
@@ -191,7 +192,7 @@ Status CudaGraphs::countGraph(const GraphCount &count) {
   BRAID_CUDA_RETURN_IF_ERROR(
       cudaUserObjectCreate(&object, held.get(), uncountGraph, 1, cudaUserObjectNoDestructorSync));
   ++*count;
-  (void)held.release(); // uncountGraph() has it
+  (void)held.release(); // uncountGraph() owns it
   capture_->counts.push_back(count.get());
   BRAID_CUDA_RETURN_IF_ERROR(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove));
   return Status::ok();
@@ -210,16 +211,17 @@ bool CudaGraphs::isInCallersGraph(const Plan &plan) {
   return registered && *registered->callersGraphs > 0;
 }
 
-/// Visits the side streams that a recorded run uses, and the stream that shows whether the capture
-/// is open. A program may leave a stream that only signals unordered.
+/// Visits the side streams that a recorded run uses, and stream 1, which isOpen() queries. A
+/// program need not order a stream that only signals, so joining cannot rely on it.
 template <class Fn> void CudaGraphs::forSideStreams(const RegisteredPlan &plan, Fn fn) {
   for (uint32_t stream = 1; stream < std::max<size_t>(plan.isUsed.size(), 2); ++stream)
     if (stream == 1 || plan.isUsed[stream])
       fn(capture_->streams[stream]);
 }
 
-/// A side stream that an earlier run of this capture has used would go on from there, too, though
-/// what it is forked from is behind all of that.
+/// Sets the dependencies of the side streams to those of the first stream. After an event wait
+/// alone, they would also include the work of an earlier run of this capture, which the fork
+/// follows anyway.
 void CudaGraphs::forkStreams(const RegisteredPlan &plan) {
   Dependencies before;
   gpu_.check(findDependencies(capture_->streams[0], before), "cudaStreamGetCaptureInfo");
@@ -232,9 +234,9 @@ void CudaGraphs::forkStreams(const RegisteredPlan &plan) {
   });
 }
 
-/// All that a run issues is behind what its streams were forked from, so whatever follows a node of
-/// the run need not follow that, too. A graph with such edges has branches, and takes 1 to 2 us to
-/// go on from where they begin.
+/// Every node of a run follows the nodes from which its streams were forked, so a successor of such
+/// a node need not depend on these as well. Redundant edges make a graph branch, and continuing
+/// after a branch takes 1 to 2 us.
 void CudaGraphs::dropForkedFrom(cudaStream_t stream) {
   Dependencies all, kept;
   gpu_.check(findDependencies(stream, all), "cudaStreamGetCaptureInfo");
@@ -253,10 +255,9 @@ void CudaGraphs::joinStreams(const RegisteredPlan &plan) {
   dropForkedFrom(origin);
 }
 
-/// A stream of ours keeps the order of the runs that are issued to it. A replay is on the first one
-/// alone, whatever its graph does, so where a replay follows or is followed by a run of the other
-/// kind, that order is made here. `mayBeOne`: the last run may have been one of a graph of the
-/// caller's, whose launches nobody tells.
+/// Eager runs follow one another on each of their streams. A replay runs on the first stream alone,
+/// whatever streams its graph uses, so this function and launch() order replays and eager runs.
+/// `mayBeOne`: the last run may have been in a caller's graph, whose launches Braid does not see.
 void CudaGraphs::beginBehindReplays(bool mayBeOne) {
   if (!wasReplay_ && !mayBeOne)
     return;
@@ -276,7 +277,7 @@ void CudaGraphs::beginRun(Tag tag) {
     beginBehindReplays(plan.isInCallersGraph);
   if (isInCallersCapture()) {
     plan.isInCallersGraph = hasCallersGraphs_ = true;
-    plan.steps.run.store(std::max(tag.run, 1u), std::memory_order_relaxed); // 0 is none
+    plan.steps.run.store(std::max(tag.run, 1u), std::memory_order_relaxed); // 0 means none
     for (const GraphCount &count : {callersGraphs_, plan.callersGraphs})
       if (Status status = countGraph(count); !status.isOk())
         gpu_.group.abort(status);
@@ -312,7 +313,7 @@ void CudaGraphs::endRun(Tag tag) {
     leaveCapture();
 }
 
-// -- Graphs of our own. --
+// -- Braid's own graphs. --
 
 Status CudaGraphs::beginCapture() {
   BRAID_TRY(gpu_.group.failure());
@@ -364,7 +365,7 @@ Result<uint32_t> CudaGraphs::endCapture() {
   return number;
 }
 
-/// CUDA frees a graph that still runs when it has ended.
+/// CUDA delays the destruction of a graph that is still running.
 void CudaGraphs::destroyReleased() {
   for (uint32_t graph : released_) {
     gpu_.check(cudaGraphExecDestroy(graphs_[graph]), "cudaGraphExecDestroy");

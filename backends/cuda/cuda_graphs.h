@@ -1,8 +1,8 @@
 //===- backends/cuda/cuda_graphs.h - graphs recorded by Braid and by callers ------------------===//
 //
-// Commands are issued to the streams of eager runs, or to those of a capture, on which nothing
-// runs. So an eager run may be issued while a caller's capture is open, and two captures may be
-// open at once. Events of one side are never awaited on the other.
+// Commands are issued either to the streams of eager runs or to those of a capture, which only
+// records them. So an eager run may be issued while a caller's capture is open, and two captures
+// may be open at once. Neither kind of stream waits for the events of the other.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -11,7 +11,7 @@
 
 namespace braid {
 
-/// Captures and replays, and the runs in them.
+/// Records graphs, launches them, and lets callers capture runs.
 class CudaGraphs final : public Graphs {
 public:
   CudaGraphs(const Gpu &gpu, CudaStreams &streams, CudaProgress &progress)
@@ -42,15 +42,15 @@ public:
   void beginRun(Tag tag) override;
   void endRun(Tag tag) override;
 
-  /// True if kernels that signal or wait for peers count the run in a caller's graph.
+  /// True if the kernels that signal or wait for peers count this run of a caller's graph.
   bool isCountedBySteps(const RegisteredPlan &plan) const {
     return isInCallersCapture() && plan.lastSteps.end != 0;
   }
-  /// True if the run of this capture has not begun: the first kernel that signals or waits counts
-  /// it.
+  /// True if nothing counts the beginning of the captured run yet: the first kernel that signals or
+  /// waits must.
   bool isRunToBegin() const { return capture_->isRunToBegin; }
   bool takeRunToBegin() { return std::exchange(capture_->isRunToBegin, false); }
-  /// Removes the stream's dependence on the fork, once it depends on a node of the run.
+  /// Removes the stream's dependencies on the fork if it depends on a node of the run.
   void dropForkedFrom(cudaStream_t stream);
 
 private:
@@ -58,7 +58,7 @@ private:
   struct Capture {
     unsigned long long id = 0; ///< CUDA's id of the capture
     std::vector<cudaStream_t> streams;
-    std::vector<const std::atomic<int64_t> *> counts = {}; ///< counters of its graph
+    std::vector<const std::atomic<int64_t> *> counts = {}; ///< counters that include its graph
     std::vector<cudaGraphNode_t> forkedFrom = {}; ///< nodes that the run's streams wait for
     bool isRunToBegin = false;
   };
@@ -76,12 +76,12 @@ private:
   CudaStreams &streams_;
   CudaProgress &progress_;
   std::vector<std::unique_ptr<Capture>> captures_;
-  Capture *capture_ = nullptr; ///< the capture in which commands are recorded; null: commands run
+  Capture *capture_ = nullptr; ///< the capture that records commands; null if they are executed
   std::vector<cudaGraphExec_t> graphs_;
   std::vector<uint32_t> released_;         ///< graphs to destroy, which may still run
   std::vector<uint32_t> free_;             ///< unused graph numbers
   cudaStream_t recordingStream_ = nullptr; ///< records Braid's own graphs
-  bool isRecording_ = false;               ///< true while one of them is recorded
+  bool isRecording_ = false;               ///< true while such a graph is recorded
   bool wasReplay_ = false;                 ///< true if the last run was a replay
   bool hasCallersGraphs_ = false;          ///< true if some Plan has runs in callers' graphs
   const GraphCount callersGraphs_ = std::make_shared<std::atomic<int64_t>>(0);

@@ -16,9 +16,10 @@
 namespace braid {
 namespace {
 
-constexpr size_t kHostRegion = size_t(64) << 10; // flags of some programs
-constexpr llvm::StringRef kFlags = "flags";      // the region's bytes and the group's handle
-constexpr const char *kFound = "found";          // what a rank says that has memory of a provider
+constexpr size_t kHostRegion = size_t(64) << 10; // flags of several programs
+// followed by the region's size and the group's handle
+constexpr llvm::StringRef kFlags = "flags";
+constexpr const char *kFound = "found"; // sent by a rank that has memory of a provider
 
 size_t roundUp(int64_t bytes, size_t granularity) {
   size_t size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
@@ -26,7 +27,7 @@ size_t roundUp(int64_t bytes, size_t granularity) {
 }
 
 Status checkBytes(int64_t rank, int64_t bytes) {
-  constexpr int64_t kLimit = int64_t(1) << 47; // of a process's addresses
+  constexpr int64_t kLimit = int64_t(1) << 47; // the address space of a process
   if (bytes < 0 || bytes > kLimit)
     return unsupported("rank {} cannot allocate {} bytes", rank, bytes);
   return Status::ok();
@@ -198,7 +199,7 @@ Result<void *> CudaMemory::allocatePrivate(size_t bytes) {
   return zeroed(base, bytes);
 }
 
-/// Registers with the GPU region by region: once for the flags of many programs.
+/// Registers whole regions with the GPU, once for the flags of many programs.
 Result<void *> CudaMemory::allocateOnHost(BlockPool &pool, int64_t bytes) {
   std::lock_guard lock(mutex_);
   const size_t size = roundUp(bytes, kAlignment);
@@ -222,9 +223,9 @@ void CudaMemory::release(void *base) {
     isFound = isFound || each.pool.release(base);
 }
 
-/// Released flags are still filled by fillFlags(), which does no harm: nothing is recycled after an
-/// abort. Device memory of our own is freed, as nobody has to be told. That waits for the GPU,
-/// which may wait for what fillFlags() ends, so it is not done under lock.
+/// Released flags may still be filled by fillFlags(), which is harmless because nothing is recycled
+/// after an abort. Private device memory is freed at once, because no peer maps it. cudaFree()
+/// waits for the GPU, which may wait for fillFlags(), so no lock is held meanwhile.
 void CudaMemory::recycle() {
   {
     std::lock_guard lock(mutex_);
@@ -253,8 +254,8 @@ Result<void *> CudaMemory::allocateReports(int64_t bytes) {
   return allocateOnHost(reports_, bytes);
 }
 
-// -- Peers. A handle is what it is of, the rank that has it, the region and where in it, and what
-// -- the region's provider wrote: "ipc:1:0:4096:...".
+// -- Peers. A handle has the kind of memory, its rank, the region, the offset in it, and the text
+// -- of the region's provider: "ipc:1:0:4096:...".
 
 Result<std::string> CudaMemory::exportMemory(void *base) {
   auto text = [&](llvm::StringRef kind, const BlockPool::Block &block, const std::string &inner) {
@@ -315,13 +316,13 @@ Result<CudaMemory::Opened> CudaMemory::openRegion(llvm::StringRef kind, int64_t 
   if (!reader.read(bytes))
     return badInput("expected a number of bytes, got '{}'", handle.str());
   void *base = BRAID_TRY(group_.open(peer, reader.rest().str()));
-  const bool isOurs = peer == group_.rank(); // and registered
+  const bool isOurs = peer == group_.rank(); // which has registered it
   if (!isOurs)
     BRAID_TRY(registerWithGpu(base, bytes));
   return Opened{base, !isOurs};
 }
 
-/// "ipc:3 vmm:0 ": what it is of, and numbers of regions.
+/// Returns text such as "ipc:3 vmm:0 ": kinds of memory and numbers of regions.
 std::string CudaMemory::unusedMemory(bool isAll) {
   std::string text;
   for (size_t from = 0; from < provided_.size(); ++from) {
@@ -386,7 +387,7 @@ void CudaMemory::abandon() {
   private_.clear();
   isAbandoned_ = true;
   for (Provided &each : provided_)
-    (void)each.provider.release(); // with all that it holds
+    (void)each.provider.release(); // leaks the provider and its memory
 }
 
 void CudaMemory::fillFlags(uint32_t value) {

@@ -1,9 +1,9 @@
 //===- backends/cuda/cuda_memory.h - memory of one GPU's rank and its peers -------------------===//
 //
-// Three kinds: device memory that peers can map, from one of several providers
+// There are three kinds: device memory that peers can map, from one of several providers
 // (memory/symmetric_memory.h); private device memory; and flags in host memory that all ranks share
 // and that is registered with the GPU. Memory that peers map, or that is registered, is allocated
-// in regions, from which programs get blocks.
+// in regions, which are divided into blocks for programs.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

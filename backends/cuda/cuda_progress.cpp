@@ -1,4 +1,4 @@
-//===- backends/cuda/cuda_progress.cpp - how far a GPU is -------------------------------------===//
+//===- backends/cuda/cuda_progress.cpp - the progress of a GPU's streams ----------------------===//
 
 #include "backends/cuda/cuda_progress.h"
 
@@ -13,14 +13,15 @@ Status CudaProgress::start(CudaMemory &memory) {
   words_ = static_cast<StepWord *>(
       BRAID_TRY(memory.allocateReports(kMaxPlanStreams * sizeof(StepWord))));
   issued_ = std::make_unique<IssuedSteps[]>(kMaxPlanStreams);
-  reports_ = BRAID_TRY(CudaStreams::create()); // in no queue of the caller's, for its priority
+  // Its priority keeps it out of the caller's hardware queues.
+  reports_ = BRAID_TRY(CudaStreams::create());
   return Status::ok();
 }
 
 CudaProgress::~CudaProgress() {
   if (gpu_.isAbandoned || !reports_)
     return;
-  cudaStreamSynchronize(reports_); // it writes to memory that goes
+  cudaStreamSynchronize(reports_); // it writes to memory that is freed next
   cudaStreamDestroy(reports_);
 }
 
@@ -28,7 +29,7 @@ CudaProgress::~CudaProgress() {
 
 static uint64_t keyOf(const Plan &plan) { return programKey(plan.fingerprint, plan.firstCommand); }
 
-/// All ranks reach the same answer.
+/// Returns the same value on all ranks.
 static bool sharesMemory(const Plan &plan) { return plan.channels != 0; }
 
 RegisteredPlan *CudaProgress::find(const Plan *plan) const {
@@ -69,7 +70,7 @@ std::unique_ptr<RegisteredPlan> CudaProgress::remove(const Plan *plan) {
   std::unique_ptr<RegisteredPlan> gone;
   {
     std::lock_guard lock(mutex_);
-    (*found)->countCallersRuns(); // nobody asks again
+    (*found)->countCallersRuns(); // the last chance to count
     if (current_.load(std::memory_order_relaxed) == found->get())
       current_.store(nullptr, std::memory_order_release);
     std::vector<RegisteredPlan *> &ofPlan = byPlan_[plan];
@@ -111,14 +112,14 @@ uint32_t CudaProgress::nextNumber(uint32_t stream, Tag tag) {
   return issued_[stream].add(packStep(tag.run, first + tag.command));
 }
 
-/// In a graph, steps without a Plan have no words.
+/// Returns the word of the Plan in a capture, and the word for eager runs if there is none.
 uint32_t *CudaProgress::stepOf(uint32_t stream, Tag tag) {
   StepWord *ofGraphs = streams_.isCapturing() ? of(tag.plan).steps.words : nullptr;
   return &(ofGraphs ? ofGraphs : words_)[stream].done;
 }
 
-/// Writes on a separate stream, which waits for the replay: on the stream of replays, the write
-/// would delay the next one by 3.4 us.
+/// Writes on a separate stream that waits for the replay. On the stream of replays, the write would
+/// delay the next replay by 3.4 us.
 void CudaProgress::reportReplay(const RegisteredPlan &replayed, uint32_t run) {
   if (replayed.steps.lastWait() == kNone)
     return;
@@ -128,8 +129,8 @@ void CudaProgress::reportReplay(const RegisteredPlan &replayed, uint32_t run) {
   isReportedBeside_ = true;
 }
 
-/// Orders the stream's reports after those that another stream makes for it, because numbers must
-/// only grow.
+/// Orders the stream's reports after those that another stream made for it, because the numbers
+/// must only increase.
 void CudaProgress::awaitReports(uint32_t stream) {
   if (stream == 0 && std::exchange(isReportedBeside_, false))
     streams_.putBehind(reports_, streams_.first());
@@ -176,7 +177,7 @@ StepsUnderWay CudaProgress::findUnderWay() const {
   StepsUnderWay found;
   for (const std::unique_ptr<RegisteredPlan> &each : plans_) {
     const bool isLaunched = each->isLaunched.load(std::memory_order_relaxed);
-    const bool isGuarded = each->isRunning(); // an eager run, or one in a graph
+    const bool isGuarded = each->isRunning(); // eager, or in a caller's graph
     if ((isLaunched || isGuarded) && each->steps.isWithinRun())
       found.within.push_back(&each->steps);
     else if (isGuarded || (isLaunched && hasPeersThatLag(*each)))
@@ -190,7 +191,7 @@ uint64_t CudaProgress::nextStep(uint32_t stream, const StepsUnderWay &underWay) 
                          [this](uint64_t step) { return awaitOf(step).plan != nullptr; });
 }
 
-// -- What the watchdog is told. --
+// -- Reports to the watchdog. --
 
 Status CudaProgress::publish(const Status &background) {
   std::lock_guard lock(mutex_);
@@ -200,7 +201,8 @@ Status CudaProgress::publish(const Status &background) {
   count = std::min<size_t>(kQueueSlots, count);
   gpu_.group.slot().queues.store(static_cast<uint32_t>(count), std::memory_order_relaxed);
   gpu_.group.slot().runs.store(run_.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  // Runs in graphs write the same again and again: that one has ended counts for all streams.
+  // Runs in graphs write the same numbers every time, so the end of a run counts as progress of all
+  // streams.
   bool hasEnded = false;
   for (const std::unique_ptr<RegisteredPlan> &each : plans_) {
     const uint32_t ended = each->endedRuns();
@@ -214,7 +216,8 @@ Status CudaProgress::publish(const Status &background) {
                            : background.annotated(fmt::format("rank {}", gpu_.rank));
 }
 
-/// Whether a step of the stream has ended since the last question, and which one was last.
+/// Returns true if a step of the stream has completed since the last call, and sets `last` to the
+/// latest one.
 bool CudaProgress::hasMoved(uint32_t stream, uint64_t &last) {
   bool hasMoved = false;
   if (const uint32_t done = look(words_[stream].done); std::exchange(seen_[stream], done) != done) {

@@ -52,14 +52,15 @@ public:
   uint32_t *stepOf(uint32_t stream, Tag tag);
   /// Makes the stream write that this step is complete.
   void reportStep(uint32_t stream, Tag tag);
-  /// As reportStep(), for a replay, after it.
+  /// Reports the last wait of a replay after the replay.
   void reportReplay(const RegisteredPlan &replayed, uint32_t run);
   /// Records that all issued work is complete.
   void noteIdle();
   /// Fails with BadInput if runs of a Plan have overlapped.
   Status checkOverlaps() const;
-  /// Publishes the progress of the streams in the job memory. `background`: errors found in the
-  /// background. Called by the watchdog; only reads and writes memory.
+  /// Publishes the progress of the streams in the job memory. Returns `background`, an error of
+  /// asynchronous work, or that of checkOverlaps(). Called by the watchdog; only reads and writes
+  /// memory.
   Status publish(const Status &background);
 
 private:
@@ -77,7 +78,7 @@ private:
   const Gpu &gpu_;
   CudaStreams &streams_;
   StepWord *words_ = nullptr;             ///< kMaxPlanStreams words for eager runs
-  std::unique_ptr<IssuedSteps[]> issued_; ///< likewise
+  std::unique_ptr<IssuedSteps[]> issued_; ///< one for each word
   std::vector<std::unique_ptr<RegisteredPlan>> plans_;
   std::unordered_map<const Plan *, std::vector<RegisteredPlan *>> byPlan_; ///< the newest last
   std::mutex mutex_; ///< held by the watchdog to read plans_, and to remove an entry
@@ -85,7 +86,7 @@ private:
   std::atomic<uint32_t> run_{0};    ///< the last issued run of current_
   uint32_t seen_[kQueueSlots] = {}; ///< steps last seen by the watchdog
   cudaStream_t reports_ = nullptr;  ///< for reports that follow replays
-  bool isReportedBeside_ = false;   ///< there, since the stream of replays waited for it
+  bool isReportedBeside_ = false;   ///< true if the first stream has not waited for these reports
 };
 
 } // namespace braid

@@ -7,7 +7,7 @@
 
 namespace braid {
 
-/// `call` is the text of what returned `code`.
+/// Converts `code`, which the expression `call` returned.
 Status cudaFailure(cudaError_t code, const char *call);
 
 /// For functions that return Status or Result.

@@ -136,7 +136,7 @@ void CudaStreams::putAllBehindFirst() const {
     gpu_.check(cudaStreamWaitEvent(streams_[stream], handover_, 0), "cudaStreamWaitEvent");
 }
 
-/// The first stream may not have waited for work that earlier runs left on others.
+/// Earlier runs may have left work on other streams that the first one has not waited for.
 void CudaStreams::putFirstBehindAll() const {
   for (size_t stream = 1; stream < streams_.size(); ++stream)
     if (isBusy_[stream])

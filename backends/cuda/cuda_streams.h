@@ -56,14 +56,14 @@ public:
 
   size_t size() const { return streams_.size(); }
   cudaStream_t first() const { return streams_[0]; }
-  /// True if the first stream is being captured, or cannot be queried: CUDA's default stream during
-  /// the capture of another stream.
+  /// True if the first stream is being captured, or if it is CUDA's default stream, which cannot be
+  /// queried during the capture of another stream.
   bool isFirstCaptured() const;
-  /// Work on the old first stream still precedes later runs, because these use the same streams of
-  /// their Plan.
+  /// Makes `next` the first stream. Its later work follows the work on the old one.
   void replaceFirst(cudaStream_t next);
 
-  /// Records later commands on `streams`; null: runs them. Resets isRecorded() of all events.
+  /// Records later commands on `streams`, or executes them if null. Resets isRecorded() of all
+  /// events.
   void recordOn(const std::vector<cudaStream_t> *streams) {
     recorded_ = streams;
     isRecorded_.assign(isRecorded_.size(), false);
@@ -75,8 +75,7 @@ public:
   /// Records that the stream may have work in flight.
   void markBusy(size_t stream) { isBusy_[stream] = true; }
   bool isBusy(size_t stream) const { return isBusy_[stream]; }
-  /// Returns true if all streams are empty, or if the GPU is lost, because nothing will run any
-  /// more.
+  /// Returns true if all streams are empty, or if the GPU is lost and nothing will run any more.
   bool isDone();
 
   /// Returns the event by which one stream waits for another.
@@ -99,8 +98,8 @@ private:
   std::vector<cudaStream_t> streams_;
   std::vector<bool> isBusy_; ///< true if work was issued since the stream was last empty
   const std::vector<cudaStream_t> *recorded_ = nullptr;
-  std::vector<cudaStream_t> callersStreams_; ///< that callerStream() has given out; our own, but
-                                             ///< for the first one if it was given to us
+  /// returned by callerStream(); [0] may belong to the caller
+  std::vector<cudaStream_t> callersStreams_;
   bool ownsCallerStream_ = false;
   cudaEvent_t handover_ = nullptr;
   std::vector<cudaEvent_t> events_;

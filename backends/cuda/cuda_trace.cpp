@@ -1,4 +1,4 @@
-//===- backends/cuda/cuda_trace.cpp - when commands of a GPU ran ------------------------------===//
+//===- backends/cuda/cuda_trace.cpp - times of a GPU's commands -------------------------------===//
 
 #include "backends/cuda/cuda_trace.h"
 
@@ -65,7 +65,7 @@ void CudaTracer::startTrace() {
   for (cudaEvent_t &event : starts_)
     if (!event)
       gpu_.check(cudaEventCreate(&event), "cudaEventCreate");
-  constexpr int kAttempts = 8; // of some microseconds each
+  constexpr int kAttempts = 8; // each takes some microseconds
   start_ = closestMoment(
       kAttempts,
       [this](size_t i) {

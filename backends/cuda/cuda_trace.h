@@ -1,4 +1,4 @@
-//===- backends/cuda/cuda_trace.h - when commands of a GPU ran --------------------------------===//
+//===- backends/cuda/cuda_trace.h - times of a GPU's commands ---------------------------------===//
 #pragma once
 
 #include "backends/cuda/cuda_progress.h"
@@ -39,7 +39,7 @@ private:
   const nvtxDomainHandle_t domain_;
   bool isTracing_ = false;
   cudaEvent_t starts_[2] = {}; ///< null before the first trace
-  EventMoment start_;          ///< when one of them passed
+  EventMoment start_;          ///< when one of them completed
   std::vector<TracedCommand> traced_;
 };
 

@@ -1,11 +1,11 @@
 //===- backends/cuda/cuda_transfers.cpp - copies, signals and awaits of one GPU ---------------===//
 //
-// There are two ways for signals, awaits and copies, chosen by what was measured (README.md here).
-// Memory operations of a stream signal in 8.6 us and cost the host 0.7 us; a kernel does it in
-// 4.7 us in a graph, but costs the host 2.8 us where it is launched by itself, and needs a
-// processor that a GEMM may hold. Copy engines move large blocks beside the arithmetic, and start
-// slowly; a kernel starts at once, and does with a single launch what its neighbours in the stream
-// would do with one each: a small sum of what arrives, too.
+// Signals, awaits and copies are issued in one of two ways, chosen by measurements (README.md in
+// this folder). Memory operations of a stream signal in 8.6 us and cost the host 0.7 us. A kernel
+// signals in 4.7 us in a graph, but costs the host 2.8 us if launched separately, and needs a
+// multiprocessor that a GEMM may occupy. Copy engines move large blocks concurrently with
+// arithmetic, but start slowly. A kernel starts at once, and one launch can also execute
+// neighbouring commands of the stream, such as a small sum of arriving data.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -35,8 +35,9 @@ Tag tagOf(Tag tag, const BatchedCommand &step) {
   return tag;
 }
 
-/// Flags without memory operations may be in the memory of the GPU that awaits them, closer to it
-/// and to its peers than host memory: the host ends these waits by a flag that the kernels poll.
+/// Without memory operations, flags may be in the memory of the GPU that awaits them, which is
+/// closer to it and to its peers than host memory. The host then ends waits by another flag that
+/// kernels poll.
 bool hasFlagsOnDevice(TransferMode mode) {
   return mode.signals == SignalBy::Kernel ||
          (mode.signals == SignalBy::Default && mode.copies == CopyBy::Kernel);
@@ -55,7 +56,7 @@ static bool addsAtPeers(int device, int64_t ranks) {
     if (peer != device && cudaDeviceGetP2PAttribute(&adds, cudaDevP2PAttrNativeAtomicSupported,
                                                     device, peer) != cudaSuccess)
       adds = 0;
-  (void)cudaGetLastError(); // what was refused
+  (void)cudaGetLastError(); // clears errors of refused queries
   return adds != 0;
 }
 
@@ -83,7 +84,8 @@ CudaTransfers::~CudaTransfers() {
 
 Status CudaTransfers::planWaiting(TransferMode mode, RegisteredPlan &registered) const {
   const Plan &plan = *registered.plan;
-  const size_t mostStreams = std::min<size_t>(64, static_cast<size_t>(processors_) / 2); // of 128
+  // 64 of 128
+  const size_t mostStreams = std::min<size_t>(64, static_cast<size_t>(processors_) / 2);
   registered.waitsByMemory = plan.streams.size() > mostStreams;
   if (registered.waitsByMemory && hasFlagsOnDevice(mode))
     return unsupported("signals by kernels: expected at most {} streams, got {}", mostStreams,
@@ -169,7 +171,7 @@ void CudaTransfers::copyByEngine(uint32_t stream, void *dst, const void *src, in
 
 void CudaTransfers::issueMemoryOperations(uint32_t stream, Tag tag,
                                           llvm::ArrayRef<BatchedCommand> steps) {
-  constexpr unsigned kMost = 96; // the driver takes 256
+  constexpr unsigned kMost = 96; // the driver accepts 256
   std::array<CUstreamBatchMemOpParams, kMost> operations;
   unsigned count = 0;
   auto flush = [&] {

@@ -1,16 +1,16 @@
 //===- backends/cuda/cuda_transfers.h - copies, signals and awaits of one GPU -----------------===//
 //
-// Flags awaited by memory operations are in host memory that the GPUs of both ranks can access. The
-// host can release a wait for such a flag with a plain store, whatever state the GPU's queues are
-// in. It could not for device memory: with forty streams waiting, a write from one more stream
-// never ran. A signal through host memory is no slower (8.6 against 10.4 us one way). Kernels can
-// poll two locations: if kernels make all signals, flags are in device memory, and a flag in host
-// memory releases the waits.
+// Flags awaited by memory operations are in host memory that the GPUs of both ranks can access, so
+// that the host can release a wait with a plain store, whatever the state of the GPU's queues.
+// Device memory would not allow that: with forty waiting streams, a write from another stream never
+// ran. A signal through host memory is no slower (8.6 against 10.4 us one way). Kernels can poll
+// two locations: if kernels make all signals, flags are in device memory, and a flag in host memory
+// releases the waits.
 //
-// A flag is 0 or 1: a signal stores 1, and an await waits for 1 and stores 0. So nothing in a
-// captured graph depends on the number of the run, and eager runs and replays share their flags.
-// This is safe because the next run's signal never arrives before this run's await has completed;
-// the checker proves that for every program.
+// A flag is 0 or 1: a signal stores 1, and an await waits for 1 and stores 0. So captured graphs do
+// not depend on the number of the run, and eager runs and replays share their flags. This is safe
+// because the next run's signal never arrives before this run's await has completed; the checker
+// proves that for every program.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -1,4 +1,4 @@
-//===- backends/cuda/driver.cpp - the few driver functions that the runtime does not offer ----===//
+//===- backends/cuda/driver.cpp - driver functions that the runtime does not offer ------------===//
 
 #include "backends/cuda/driver.h"
 
@@ -9,9 +9,9 @@
 namespace braid {
 
 Status cudaFailure(cudaError_t code, const char *call) {
-  (void)cudaGetLastError(); // it is told once: a launch that goes well must not find it again
-  // Out of memory and a missing GPU are the machine's; anything else that a correct program gets
-  // from CUDA means that a device or a peer is lost.
+  (void)cudaGetLastError(); // clears the error, so that a later launch does not find it
+  // Out of memory and a missing GPU are limits of the machine. Any other error of a correct program
+  // means that a device or a peer is lost.
   bool isLimit = code == cudaErrorMemoryAllocation || code == cudaErrorNoDevice ||
                  code == cudaErrorInsufficientDriver || code == cudaErrorNotSupported;
   return Status(
@@ -31,7 +31,7 @@ Status driverFailure(const Driver &driver, CUresult code, const char *call) {
 namespace {
 
 template <class Function> Status find(const char *name, Function &function) {
-  constexpr unsigned kSince = 12000; // CUDA 12.0: batched memory operations that a graph may hold
+  constexpr unsigned kSince = 12000; // CUDA 12.0: batched memory operations can be captured
   void *address = nullptr;
   cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
   cudaError_t code =

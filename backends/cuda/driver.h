@@ -1,7 +1,7 @@
-//===- backends/cuda/driver.h - the few driver functions that the runtime does not offer ------===//
+//===- backends/cuda/driver.h - driver functions that the runtime does not offer --------------===//
 //
-// libcuda belongs to the driver and is absent where there is no GPU, so nothing links it: its
-// functions are found through the runtime.
+// libcuda belongs to the driver and is absent on machines without a GPU, so nothing links it. The
+// runtime looks up its functions.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -38,13 +38,13 @@ struct Driver {
 #undef BRAID_DRIVER_MEMBER
 };
 
-/// Unsupported, with the reason, where there is no driver, or one that is too old.
+/// Fails with Unsupported, and the reason, if there is no driver or if it is too old.
 Result<const Driver *> loadDriver();
 
-/// As cudaFailure, of a function of `driver`.
+/// As cudaFailure(), for a function of `driver`.
 Status driverFailure(const Driver &driver, CUresult code, const char *call);
 
-/// The memory operation of a stream that stores a value.
+/// Returns the memory operation that stores a value.
 inline CUstreamBatchMemOpParams writeOf(const void *word, uint32_t value) {
   CUstreamBatchMemOpParams op = {};
   op.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;

@@ -1,4 +1,4 @@
-//===- backends/cuda/element_types.h - element types of kernels as types of C++ ---------------===//
+//===- backends/cuda/element_types.h - C++ types of the element types of kernels --------------===//
 //
 // Compiled by nvcc only.
 //
@@ -14,7 +14,7 @@ namespace braid::cuda {
 
 constexpr Element kElements[] = {Element::BF16, Element::F16, Element::F32, Element::F64};
 
-/// The type in which elements are added, and functions of them computed.
+/// The type in which elements are added and functions are computed.
 template <class T> struct Widened { using Type = float; };
 template <> struct Widened<double> { using Type = double; };
 
@@ -33,7 +33,7 @@ template <class Fn> auto withElement(Element element, Fn fn) {
   return fn(float());
 }
 
-/// Loads kernels, one after the other, until one fails.
+/// Loads kernels one after the other, until one fails.
 class KernelLoader {
 public:
   template <class... Arguments> void load(void (*kernel)(Arguments...), int sharedBytes = 0) {

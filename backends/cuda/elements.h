@@ -1,4 +1,4 @@
-//===- backends/cuda/elements.h - element types as kernels name them --------------------------===//
+//===- backends/cuda/elements.h - conversion to the element types of kernels ------------------===//
 #pragma once
 
 #include "backends/cuda/kernels.h"

@@ -1,4 +1,4 @@
-//===- backends/cuda/entry_points.h - functions of libraries that are opened ------------------===//
+//===- backends/cuda/entry_points.h - functions of libraries opened at run time ---------------===//
 #pragma once
 
 #include <dlfcn.h>
@@ -10,13 +10,13 @@ class EntryPoints {
 public:
   explicit EntryPoints(void *library) : library_(library) {}
 
-  /// Null: the library has no such function.
+  /// Sets `function` to null if the library has no such function.
   template <class Function> void find(const char *symbol, Function &function) {
     function = reinterpret_cast<Function>(dlsym(library_, symbol));
     if (!function && !missing_)
       missing_ = symbol;
   }
-  /// The first function that was not found, or null.
+  /// Returns the first function that was not found, or null.
   const char *missing() const { return missing_; }
 
 private:

@@ -1,4 +1,4 @@
-//===- backends/cuda/kernels.cu - our own kernels ---------------------------------------------===//
+//===- backends/cuda/kernels.cu - Braid's small kernels ---------------------------------------===//
 
 #include "backends/cuda/kernels.h"
 
@@ -15,7 +15,7 @@ __global__ void broadcastKernel(T *c, const Bias *bias, int64_t count, int64_t n
     c[i] = static_cast<T>(bias[i % n]);
 }
 
-/// A number's bits, mixed: the finaliser of MurmurHash3.
+/// Mixes the bits of a number: the finaliser of MurmurHash3.
 __device__ uint32_t mixed(uint32_t bits) {
   bits = (bits ^ (bits >> 16)) * 0x85ebca6b;
   bits = (bits ^ (bits >> 13)) * 0xc2b2ae35;
@@ -45,7 +45,7 @@ __global__ void delayKernel(uint64_t duration) {
 
 constexpr int kThreads = 256;
 
-/// Enough blocks for `count` elements, or for the whole GPU.
+/// Returns enough blocks for `count` elements, or for the whole GPU.
 unsigned blocksFor(int64_t count) {
   constexpr int64_t kMaxBlocks = 4096;
   int64_t blocks = (count + kThreads - 1) / kThreads;

@@ -1,6 +1,6 @@
-//===- backends/cuda/kernels.h - our own kernels, as functions for the host -------------------===//
+//===- backends/cuda/kernels.h - host functions of Braid's kernels ----------------------------===//
 //
-// Compiled by nvcc; this header is not, and names no fmt or LLVM type.
+// nvcc compiles the kernels. Other compilers include this header, so it uses no fmt or LLVM type.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -19,12 +19,12 @@ inline int64_t sizeOf(Element element) {
   return element == Element::F64 ? 8 : element == Element::F32 ? 4 : 2;
 }
 
-/// `dst` becomes the sum of `count` parts, `stride` bytes apart, in their order, in f32 (f64 for
-/// f64), plus `bias` again and again (null: none), rounded once. Any address of an element will do.
-/// Fastest where parts, stride, dst and bias are multiples of 16 bytes, and biasElements is one of
-/// what 16 bytes of a part hold.
+/// dst = the sum of `count` parts, `stride` bytes apart, in order, in f32 (f64 for f64), plus
+/// `bias`, repeated along dst (null if none), rounded once. Operands need only the alignment of an
+/// element. Fastest if parts, stride, dst and bias are multiples of 16 bytes, and biasElements is a
+/// multiple of the number of elements in 16 bytes of a part.
 struct Sum {
-  Element element, partial; ///< type of bias and of parts; equal, or parts are F32 for 16 bits
+  Element element, partial; ///< types of bias and parts: equal, or F32 parts for 16 bits
   int64_t elements, count, stride;
   const void *parts, *bias;
   int64_t biasElements;
@@ -33,22 +33,23 @@ struct Sum {
   bool keepsParts = true; ///< a kernel that adds along copies also stores the parts in `parts`
 };
 void launchSum(cudaStream_t stream, const Sum &sum);
-/// Elements that a thread adds at once: what 16 bytes hold of a part, or 1 where anything lies
-/// elsewhere than at a multiple of that.
+/// Returns the number of elements that a thread adds at once: as many as 16 bytes of a part hold,
+/// or 1 if any address is not a multiple of the group's size.
 int64_t widthFor(const Sum &sum);
 
-/// dst becomes functions of each of `elements` elements of `first`, in f32 (f64 for f64), rounded
-/// once. Any address of an element will do; fastest are multiples of 16 bytes, and of 4 elements.
+/// dst = functions of each of the `elements` elements of `first`, in f32 (f64 for f64), rounded
+/// once. Operands need only the alignment of an element; multiples of 16 bytes and of 4 elements
+/// are fastest.
 struct Pointwise {
   struct Operand {
     bool isAccumulator; ///< f32 if `element` has 16 bits
-    const void *data;   ///< null: none; written, where it is dst
+    const void *data;   ///< null if none; written if it is dst
   };
   struct Step {
     PointwiseFunction function;
     Operand operand;
   };
-  Element element; ///< type of all operands that are no accumulators
+  Element element; ///< type of all operands that are not accumulators
   int64_t elements;
   Operand dst, first;
   uint32_t count; ///< number of steps
@@ -56,21 +57,21 @@ struct Pointwise {
 };
 void launchPointwise(cudaStream_t stream, const Pointwise &work);
 
-/// Every row of c[m, n], whose elements are `element`, becomes `bias`: of the same type, or of 16
-/// bits where that is F32.
+/// Sets every row of c[m, n], with elements of type `element`, to `bias`, which has the same type,
+/// or a 16-bit type if `element` is F32.
 void launchBroadcast(cudaStream_t stream, Element element, void *c, Element biasElement,
                      const void *bias, int64_t m, int64_t n);
 
-/// Each of `count` elements becomes a value in [-1, 1) drawn from `seed` and its number.
+/// Sets each of `count` elements to a value in [-1, 1) determined by `seed` and its index.
 void launchRandom(cudaStream_t stream, Element element, void *dst, int64_t count, uint32_t seed);
-/// Keeps the stream busy for so long.
+/// Keeps the stream busy for the given time.
 void launchDelay(cudaStream_t stream, uint32_t microseconds);
 
-/// Loads all of the above, so that no launch has to.
+/// Loads all kernels, so that launches do not have to.
 cudaError_t loadKernels();
-/// Loads what launchSum() launches. Part of loadKernels().
+/// Loads the kernels of launchSum(). Called by loadKernels().
 cudaError_t loadSums();
-/// The same of launchPointwise().
+/// Loads the kernels of launchPointwise(). Called by loadKernels().
 cudaError_t loadPointwise();
 
 } // namespace braid::cuda

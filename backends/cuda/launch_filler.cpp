@@ -1,4 +1,4 @@
-//===- backends/cuda/launch_filler.cpp - what of a command batch one launch does --------------===//
+//===- backends/cuda/launch_filler.cpp - combines commands of a batch in one launch -----------===//
 
 #include "backends/cuda/launch_filler.h"
 
@@ -21,7 +21,7 @@ CopyAndSignalCopy copyOf(const BatchedCommand &step) {
   return {static_cast<char *>(step.dst), static_cast<const char *>(step.src), step.bytes};
 }
 
-/// The part of a kernel that does `step` after `part`; nothing if it cannot.
+/// Returns the phase in which a kernel that has reached `part` executes `step`; empty if it cannot.
 std::optional<LaunchPart> partAfter(LaunchPart part, LaunchStep step) {
   using enum LaunchPart;
   constexpr std::optional<LaunchPart> kNo;
@@ -63,14 +63,15 @@ bool LaunchFiller::take(const BatchedCommand &step) {
   return true;
 }
 
-/// Blocks that copy or add wait on a multiprocessor until then, so this needs waitAndWork.
+/// Returns true if the launch may continue with `next`. Waiting before or after copies occupies the
+/// multiprocessors of the copying blocks, so it needs waitAndWork.
 bool LaunchFiller::mayGoOn(LaunchPart next) const {
   const bool hasWaited = part_ == LaunchPart::Awaits && next > LaunchPart::Awaits;
   const bool waitsBehind = part_ == LaunchPart::Moves && next > LaunchPart::Moves;
   return may_.waitAndWork || !(hasWaited || waitsBehind);
 }
 
-/// To give to this rank alone makes no second shot: its signals are what says that it is over.
+/// A copy within this rank makes no second shot, whose signals define when it is complete.
 LaunchStep LaunchFiller::toStep(const BatchedCommand &step) const {
   switch (step.kind) {
   case CommandKind::Sum:
@@ -156,7 +157,7 @@ bool LaunchFiller::putCopy(const BatchedCommand &step) {
   return true;
 }
 
-/// Awaits that followed the sum become awaits of the second shot, before the sum is given.
+/// Makes awaits after the sum awaits of the second shot, which precede its copies.
 bool LaunchFiller::putGift(const BatchedCommand &step) {
   CopyAndSignal::SecondShot &second = launch_.second;
   if (!may_.haveCopies)

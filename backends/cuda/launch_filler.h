@@ -1,4 +1,4 @@
-//===- backends/cuda/launch_filler.h - what of a command batch one launch does ----------------===//
+//===- backends/cuda/launch_filler.h - combines commands of a batch in one launch -------------===//
 #pragma once
 
 #include "backends/cuda/copy_and_signal.h"
@@ -8,13 +8,13 @@
 
 namespace braid::cuda {
 
-/// The parts of a kernel, in order; each may be left out.
+/// The phases of a copy-and-signal kernel, in order. Each is optional.
 enum class LaunchPart : uint8_t {
   ReadySignals, ///< before anything else
   Awaits,
-  Moves,    ///< copies and their signals, and a sum that is added along the copies
+  Moves,    ///< copies and their signals, and a sum along the copies
   Arrivals, ///< awaits
-  Giving,   ///< the sum to peers, and the signals of that
+  Giving,   ///< copies of the sum to peers, and their signals
   LastCopies,
   Full, ///< nothing follows
 };
@@ -24,34 +24,34 @@ enum class LaunchStep : uint8_t {
   Signal,
   Await,
   Copy,
-  SumAlong,   ///< a sum of the parts that the copies bring
-  SumAtEnd,   ///< a small one, of what has come
+  SumAlong,   ///< a sum of parts that the copies transfer
+  SumAtEnd,   ///< a small sum of data that has arrived
   Gift,       ///< a copy of the sum to a peer
-  CopyBehind, ///< a copy that waits until the sum has been given
+  CopyBehind, ///< a copy after those of the sum to peers
 };
 
 Sum sumOf(const SumArgs &args);
 
-/// Fills a launch with the first of a batch's steps, which are in the order of LaunchPart.
+/// Fills a launch with the first steps of a batch, as long as they follow the order of LaunchPart.
 class LaunchFiller {
 public:
   using NumberOf = llvm::function_ref<uint32_t(const BatchedCommand &)>;
   struct May {
-    bool haveCopies;  ///< several at once
+    bool haveCopies;  ///< several copies in one launch
     bool waitAndWork; ///< the blocks that copy or add may wait for peers
-    bool add;         ///< kernels copy here, so they may add what they copy
-    bool give;        ///< the sum, in a second shot: GPUs add to flags of their peers
+    bool add;         ///< add the data that they copy, because kernels copy here
+    bool give;        ///< send the sum in a second shot, because GPUs can add to peers' flags
     CopyAndSignalBlocks blocks;
   };
 
-  /// Fills an empty launch. `numberOf` is called once for each flag that is added, in their order;
-  /// it outlives this.
+  /// Fills an empty launch. Calls `numberOf` once for each added flag, in order; it must outlive
+  /// this object.
   LaunchFiller(CopyAndSignal &launch, const May &may, NumberOf numberOf)
       : launch_(launch), may_(may), numberOf_(numberOf) {}
 
-  /// False: the step has to go to another launch, and so have those behind it.
+  /// Adds a step. Returns false if it, and therefore all later steps, need another launch.
   bool take(const BatchedCommand &step);
-  /// Nothing can follow.
+  /// True if no step can follow.
   bool isFull() const { return part_ == LaunchPart::Full; }
 
 private:

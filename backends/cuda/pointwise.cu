@@ -1,8 +1,8 @@
 //===- backends/cuda/pointwise.cu - functions of each element ---------------------------------===//
 //
-// Memory limits it, as it does sums. A thread asks for several groups of elements before it
-// computes with the first. A group is what 16 bytes hold in the type that is computed in, or one
-// element where anything lies elsewhere than at a multiple of a group.
+// Memory bandwidth is the limit, as for sums. A thread loads several groups of elements before it
+// computes the first. A group is as many elements as 16 bytes of the computing type hold, or one
+// element if any address is not a multiple of the group's size.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -14,13 +14,13 @@ namespace {
 
 constexpr uint32_t kThreads = 128;
 constexpr int kGroups = 4;                             ///< groups that a thread loads at once
-constexpr int64_t kTile = int64_t(kThreads) * kGroups; ///< groups of a block
+constexpr int64_t kTile = int64_t(kThreads) * kGroups; ///< groups per block
 
 /// The type of one load or store.
 template <class T, int kWide> struct alignas(sizeof(T) * kWide) Group { T elements[kWide]; };
 
-/// The groups that a thread computes: from `begin` on, all threads of the block apart. A block has
-/// one tile of neighbouring groups, which the memory likes best.
+/// The groups that a thread computes: from `begin` on, kThreads apart. A block has one tile of
+/// adjacent groups, which is the fastest pattern for memory.
 template <class T, int kWide> struct Batch {
   using Acc = typename Widened<T>::Type;
 
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(kThreads)
 
 using Kernel = void (*)(Pointwise);
 
-/// Elements of a group.
+/// Returns the number of elements in a group.
 int64_t widthOf(Element element) { return element == Element::F64 ? 2 : 4; }
 
 Kernel kernelFor(Element element, bool isWide) {
@@ -113,7 +113,7 @@ bool isAligned(const Pointwise &work, const Pointwise::Operand &operand) {
   return reinterpret_cast<uintptr_t>(operand.data) % uintptr_t(group) == 0;
 }
 
-/// Everything is groups, and they lie where groups do.
+/// Returns true if all operands consist of whole, aligned groups.
 bool canBeWide(const Pointwise &work) {
   bool isWide = work.elements % widthOf(work.element) == 0 && isAligned(work, work.first) &&
                 isAligned(work, work.dst);

@@ -1,4 +1,4 @@
-//===- backends/cuda/registered_plan.cpp - what a GPU keeps for a Plan ------------------------===//
+//===- backends/cuda/registered_plan.cpp - a GPU's resources for a Plan -----------------------===//
 
 #include "backends/cuda/registered_plan.h"
 
@@ -13,7 +13,7 @@ constexpr int64_t kAlignment = 256;
 
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-/// Bytes that the GEMMs of each stream need, as they would be computed now.
+/// Returns the workspace bytes that each stream's GEMMs need with their current algorithms.
 std::vector<int64_t> workspacesFor(const Plan &plan, const Gemms &gemms) {
   std::vector<int64_t> workspaces(plan.streams.size(), 0);
   for (const Command &command : plan.commands)
@@ -100,12 +100,13 @@ void RegisteredPlan::countBegun(uint64_t runs) const {
 
 void RegisteredPlan::countCallersRuns() {
   const uint32_t begun = look(ofGraphs.guard.report->begun);
-  std::atomic_thread_fence(std::memory_order_acquire); // the host tells before it launches
+  // the host announces runs before it launches them
+  std::atomic_thread_fence(std::memory_order_acquire);
   const uint32_t told = guarded.load(std::memory_order_relaxed);
   const auto callers = static_cast<int32_t>(begun - told);
   const int32_t more = callers - static_cast<int32_t>(ofCallers);
   if (more <= 0)
-    return; // what the host told of may not have begun
+    return; // announced runs may not have begun
   ofCallers += static_cast<uint32_t>(more);
   countBegun(static_cast<uint64_t>(more));
 }

@@ -57,11 +57,11 @@ struct RegisteredPlan {
   uint32_t endedRuns() const;
   bool hasOverlapped() const;
   void countBegun(uint64_t runs) const;
-  /// The guard counts all runs that it sees: what the host told it of, and those of the caller's
-  /// graphs, which only the GPU sees.
+  /// Adds the runs of callers' graphs to begunRuns: those that the guard has counted, less those
+  /// that the host has announced.
   void countCallersRuns();
-  /// Nothing inside of a replay tells at once that it has begun, so a write behind the graph tells
-  /// when it is over. For messages it would take 3 us inside.
+  /// True if a write after a replayed graph reports its completion, because no step shows at once
+  /// that the replay has begun. For messages, a write inside the graph would take 3 us.
   bool isReportedBehind() const { return !steps.showsItsBeginning(); }
 
   const Plan *plan;
@@ -87,12 +87,13 @@ struct RegisteredPlan {
   std::atomic<bool> isLaunched{false};
   /// number of runs that the host has announced to the guard
   std::atomic<uint32_t> guarded{0};
-  uint32_t ofCallers = 0; ///< runs that graphs of the caller's have begun, likewise
-  GraphCount callersGraphs = std::make_shared<std::atomic<int64_t>>(0); ///< with its runs
+  uint32_t ofCallers = 0; ///< number of runs that callers' graphs have begun, modulo 2^32
+  /// callers' graphs that contain its runs
+  GraphCount callersGraphs = std::make_shared<std::atomic<int64_t>>(0);
   ForGraphs ofGraphs;
 };
 
-/// The last signal or await of a Plan, and those right in front of it on the same stream.
+/// Returns the last signal or await of a Plan, and those directly before it on the same stream.
 StepRange lastStepsOf(const Plan &plan);
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- backends/cuda/run_guard.cu - notices runs of one program that overlap ------------------===//
+//===- backends/cuda/run_guard.cu - detects overlapping runs of one program -------------------===//
 
 #include "backends/cuda/element_types.h"
 #include "backends/cuda/tell_runs.h"

@@ -2,15 +2,15 @@
 //
 // Runs of a program share its flags and buffers, so they must not overlap. Braid orders the runs
 // that it issues, but callers launch graphs that contain runs at any time and on any stream. So the
-// GPU counts the beginning and the end of each run, and reports to the host a run that begins while
-// an earlier one has not ended.
+// GPU counts the beginning and the end of each run, and reports a run that begins before an earlier
+// one has ended.
 //
 // In a caller's graph, the first and the last kernel that signal or wait for peers do the counting
 // (copy_and_signal.h): separate kernels would take 2 to 3 us of each run. A run without such
 // kernels, and a run that is issued concurrently with a caller's graph, begins and ends with a
 // separate counting kernel.
 //
-// Compiled by nvcc and by the host's compiler; names no fmt or LLVM type.
+// Compiled by nvcc and by the host's compiler; uses no fmt or LLVM type.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

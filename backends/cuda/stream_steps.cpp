@@ -1,4 +1,4 @@
-//===- backends/cuda/stream_steps.cpp - which step a stream of a GPU is at --------------------===//
+//===- backends/cuda/stream_steps.cpp - the current step of a GPU's stream --------------------===//
 
 #include "backends/cuda/stream_steps.h"
 
@@ -23,7 +23,7 @@ uint32_t IssuedSteps::add(uint64_t step) {
   return number;
 }
 
-/// The word is read first: what is over was issued before.
+/// Reads the word before the count, because a completed step was issued earlier.
 void IssuedSteps::appendNext(StepWord &word, Steps &steps) const {
   const uint32_t done = look(word.done);
   const uint32_t count = count_.load(std::memory_order_acquire), left = count - done;
@@ -63,7 +63,7 @@ GraphSteps::GraphSteps(const Plan &plan)
   }
 }
 
-/// Words are 0 until the first run has come to them.
+/// A word is 0 until a run completes a step of its stream.
 bool GraphSteps::isWithinRun() const {
   bool isAnyUnwritten = false, isAnyAtLast = false;
   for (size_t stream = 0; stream < streams(); ++stream) {

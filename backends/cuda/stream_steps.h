@@ -72,28 +72,29 @@ public:
   size_t streams() const { return commands_.size(); }
   /// Returns the commands of a stream in issue order.
   llvm::ArrayRef<uint32_t> commands(size_t stream) const { return commands_[stream]; }
-  /// Does the first step wait for nobody, so that it shows at once that a run has begun? If it is
-  /// the only one of its stream, later runs write the same there: a stream that begins with a wait
-  /// may then stand unseen, if the peers have begun as many runs.
+  /// True if the first step waits for no peer and so shows at once that a run has begun. If it is
+  /// the only step of its stream, later runs write the same number: a stream that begins with a
+  /// wait may then hang unnoticed if the peers have begun equally many runs.
   bool showsItsBeginning() const { return showsItsBeginning_; }
   /// Returns the last step, over all streams, that waits for peers, or kNone.
   uint32_t lastWait() const { return lastWait_; }
 
-  /// Is a stream between its first step and its last one? A word is written by every run alike, so
-  /// where all streams are at their last steps, the latest run may be over, or may not have come to
+  /// True if a stream is between its first and its last step. Every run writes the same numbers, so
+  /// if all streams are at their last steps, the latest run is either complete or has not reached
   /// its first step.
   bool isWithinRun() const;
-  /// The step that a stream is at, if a run is under way: behind the last step of one, the first of
-  /// the next. kNoStep: none, or a first one that waits for nobody, so that what is in front of it
-  /// takes the time.
+  /// Returns the step that a stream executes if a run is in progress; after the last step of a run,
+  /// the first step of the next one. Returns kNoStep if there is none, or if it is a first step
+  /// that waits for no peer, because then the stream is busy with earlier work.
   uint64_t next(size_t stream) const;
   /// Returns the last completed step, or kNoStep.
   uint64_t last(size_t stream) const;
   /// Returns true if a step of the stream has completed since the last call. For the watchdog only.
   bool hasMoved(size_t stream);
 
-  StepWord *words = nullptr;    ///< one per stream, written by the GPU
-  std::atomic<uint32_t> run{1}; ///< the last one launched, or when the caller's was recorded
+  StepWord *words = nullptr; ///< one per stream, written by the GPU
+  /// the last launched run, or the run that a caller recorded
+  std::atomic<uint32_t> run{1};
 
 private:
   uint64_t pack(uint32_t command) const;
@@ -106,15 +107,15 @@ private:
   uint32_t lastWait_ = kNone;
 };
 
-/// Programs with runs in graphs that are under way.
+/// Programs whose runs in graphs are in progress.
 struct StepsUnderWay {
   llvm::SmallVector<const GraphSteps *, 4> within; ///< programs with a run in progress
   llvm::SmallVector<const GraphSteps *, 4> before; ///< programs whose run may not have begun
 };
 
-/// The step that a stream is executing, or kNoStep. If the GPU is in the middle of a run,
-/// everything else that was issued comes later. Otherwise the order is unknown, and a waiting step
-/// is named, because that is the one that may stand still.
+/// Returns the step that a stream is executing, or kNoStep. If the GPU is in the middle of a run,
+/// all other issued work comes later. Otherwise the order is unknown, and the result is a step that
+/// waits, if there is one, because only such a step can hang.
 uint64_t nextStep(size_t stream, const StepsUnderWay &underWay, const IssuedSteps &issued,
                   StepWord &word, llvm::function_ref<bool(uint64_t step)> waits);
 

@@ -1,6 +1,7 @@
 //===- backends/cuda/sum.cu - the sum of partial results --------------------------------------===//
 //
-// Memory limits it: every byte passes once, and each element takes a few instructions.
+// Memory bandwidth is the limit: every byte is transferred once, and each element takes a few
+// instructions.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -11,12 +12,12 @@
 namespace braid::cuda {
 namespace {
 
-constexpr int kThreads = 128;     ///< few, so that a small sum, too, is spread over the GPU
-constexpr int kBlocksThatFit = 8; ///< on a multiprocessor: 64 registers for each thread
+constexpr int kThreads = 128;     ///< few, so that even a small sum uses the whole GPU
+constexpr int kBlocksThatFit = 8; ///< per multiprocessor: 64 registers per thread
 
-/// A block takes a tile of neighbouring groups, and each of its threads every kThreads-th of them:
-/// the memory is fastest if one tile is all that a block does. There are no more parts than kParts,
-/// unless that is kMostParts.
+/// A block adds a tile of adjacent groups, and each of its threads adds every kThreads-th of them:
+/// memory is fastest if a block has only one tile. There are at most kParts parts, unless kParts is
+/// kMostParts.
 template <class Types, int kWide, int kParts, int kGroups>
 __global__ void __launch_bounds__(kThreads, kBlocksThatFit)
     sumKernel(const __grid_constant__ Sum sum, const __grid_constant__ SumWalk walk) {
@@ -32,7 +33,7 @@ struct Kernel {
   int groups; ///< groups that a thread loads at once
 };
 
-/// More loads on their way would take more registers than kBlocksThatFit leaves.
+/// More loads in flight would need more registers than kBlocksThatFit leaves.
 template <class Types, int kWide> Kernel kernelOf(int64_t count) {
   constexpr int kLoads = kWide > 1 ? 8 : sizeof(typename Types::Partial) == 8 ? 16 : 24;
   if (count <= 2)

@@ -1,4 +1,4 @@
-//===- backends/cuda/tell_runs.h - what kernels report of runs that they count ----------------===//
+//===- backends/cuda/tell_runs.h - reports of kernels that count runs -------------------------===//
 //
 // Device code of kernels that count runs (run_guard.h).
 //
@@ -11,14 +11,15 @@
 
 namespace braid::cuda {
 
-/// Stores into a word of the host's memory.
+/// Stores into a word in host memory.
 __device__ inline void tell(uint32_t &word, uint32_t value) {
   ::cuda::atomic_ref<uint32_t, ::cuda::thread_scope_system>(word).store(
       value, ::cuda::memory_order_relaxed);
 }
 
-/// A run begins, before which `begun` runs had begun and `ended` had ended. One more may have
-/// ended: what ends a run may be on another stream, and count before what begins it.
+/// Reports the beginning of a run before which `begun` runs had begun and `ended` had ended. One
+/// more may have ended: the kernel that ends a run may be on another stream, and count before the
+/// one that begins it.
 __device__ inline void tellBegin(const RunGuard &guard, uint32_t begun, uint32_t ended) {
   if (static_cast<int32_t>(ended - begun) < 0)
     tell(guard.report->overlapped, 1);

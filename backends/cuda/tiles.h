@@ -1,10 +1,10 @@
-//===- backends/cuda/tiles.h - the bytes of several copies, dealt round-robin to blocks -------===//
+//===- backends/cuda/tiles.h - round-robin division of copies among blocks --------------------===//
 //
-// Copies are cut into tiles, and tiles are numbered: tile 0 of every copy, then tile 1 of those
-// that have one, and so on, so that all copies go on at the same time. Block b of n gets the tiles
-// b, b + n, ...: with no more blocks than tiles, every block has one, and no tile is left.
+// Copies are divided into tiles, which are numbered: tile 0 of every copy, then tile 1 of those
+// that have one, and so on, so that all copies progress concurrently. Block b of n processes tiles
+// b, b + n, ...: if there are at least as many tiles as blocks, every block has one.
 //
-// For kernels and for the host, which tests it.
+// Used by kernels, and by tests on the host.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -28,15 +28,15 @@ BRAID_HOST_DEVICE inline int64_t tilesOf(const CopyAndSignalCopy &copy) {
 }
 
 struct Tile {
-  uint32_t copy; ///< its number
+  uint32_t copy; ///< number of the copy
   char *dst;
   const char *src;
   uint32_t bytes;
 };
 
-/// The tiles of one block, one after another. A single thread walks, three times over all tiles of
-/// its block, while nothing moves: so numbers of tiles have 32 bits (64 TiB), which divide ten
-/// times as fast as 64.
+/// Iterates over the tiles of one block. A single thread does so, three times over all tiles of its
+/// block, while no data moves. So tile numbers have 32 bits (64 TiB), which divide ten times as
+/// fast as 64.
 class TileWalk {
 public:
   BRAID_HOST_DEVICE TileWalk(const CopyAndSignalCopy *copies, uint32_t count, uint32_t block,
@@ -45,7 +45,7 @@ public:
     enterBand();
   }
 
-  /// False behind the last one.
+  /// Returns false after the last tile.
   BRAID_HOST_DEVICE bool next(Tile &tile) {
     for (uint32_t left; width_ != 0 && ahead_ >= (left = (end_ - part_) * width_); enterBand()) {
       ahead_ -= left;
@@ -65,7 +65,7 @@ private:
     return static_cast<uint32_t>(cuda::tilesOf(copies_[copy]));
   }
 
-  /// A band: the parts from part_ to end_ that the same copies have, width_ of them.
+  /// Enters a band: the parts from part_ to end_, which the same width_ copies have.
   BRAID_HOST_DEVICE void enterBand() {
     width_ = 0;
     for (uint32_t i = 0; i < count_; ++i) {
@@ -77,7 +77,7 @@ private:
     }
   }
 
-  /// Tile part_ of the `number`-th copy that has one.
+  /// Returns tile part_ of the `number`-th copy that has one.
   BRAID_HOST_DEVICE Tile tileAt(uint32_t number) const {
     uint32_t copy = number;
     if (width_ != count_)
@@ -93,7 +93,7 @@ private:
   const CopyAndSignalCopy *copies_;
   const uint32_t count_, blocks_;
   uint32_t part_ = 0, end_ = 0, width_ = 0;
-  uint32_t ahead_; ///< tiles from the first one of part_ to the next one of this block
+  uint32_t ahead_; ///< tiles from the first one of part_ to this block's next one
 };
 
 } // namespace braid::cuda

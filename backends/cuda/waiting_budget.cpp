@@ -1,4 +1,4 @@
-//===- backends/cuda/waiting_budget.cpp - multiprocessors that kernels may wait on ------------===//
+//===- backends/cuda/waiting_budget.cpp - multiprocessors on which kernels may wait -----------===//
 
 #include "backends/cuda/waiting_budget.h"
 
@@ -11,7 +11,8 @@
 
 namespace braid {
 
-/// Blocks that one launch for this batch can use. An upper bound: the batch may become several.
+/// Returns an upper bound of the blocks that a launch for this batch can use. The batch may become
+/// several launches.
 static int workersOf(const Plan &plan, size_t first, size_t end) {
   const cuda::CopyAndSignalBlocks all;
   int64_t copies = 0, tiles = 0, adders = 0;
@@ -29,7 +30,8 @@ static int workersOf(const Plan &plan, size_t first, size_t end) {
                std::min<int64_t>(adders, all.ofSeveral)));
 }
 
-/// Copy engines wait on no multiprocessor; the kernel behind them that awaits or signals is a warp.
+/// Copy engines occupy no multiprocessor; the kernel that awaits or signals after them is a single
+/// warp.
 WaitingKernels waitingKernels(const Plan &plan, TransferMode mode) {
   std::vector<bool> works(plan.streams.size(), false), waits = works;
   WaitingKernels kernels;
@@ -64,19 +66,20 @@ LaunchLimits limitsFor(const WaitingKernels &kernels, int multiprocessors) {
   return limits;
 }
 
-/// GEMMs come in clusters, whose blocks have to find room in one part of the GPU at the same time:
-/// a few free multiprocessors anywhere would not do.
+/// Leaves an eighth of the GPU free for GEMMs. These launch clusters, whose blocks need room in one
+/// part of the GPU at the same time, so a few free multiprocessors would not suffice.
 WaitingBudget::WaitingBudget(int multiprocessors)
     : most_(multiprocessors / 2), total_(multiprocessors - multiprocessors / 8) {}
 
 WaitingBudget &WaitingBudget::ofDevice(int device, int multiprocessors) {
   static std::mutex mutex;
-  static auto &budgets = *new std::map<int, WaitingBudget>; // devices may go when the process does
+  // never destroyed: devices may be destroyed at exit
+  static auto &budgets = *new std::map<int, WaitingBudget>;
   std::lock_guard lock(mutex);
   return budgets.try_emplace(device, multiprocessors).first->second;
 }
 
-/// A program does not run beside itself, whichever lane it is in.
+/// A program never runs concurrently with itself, not even in different lanes.
 int WaitingBudget::leftFor(const Reservation &wanted) const {
   std::map<std::pair<const void *, Lane>, int> held;
   for (const Reservation &each : reservations_)

@@ -4,15 +4,15 @@
 // for one of these GEMMs. So kernels that wait concurrently must leave room, and all jobs of a
 // process share one budget per GPU.
 //
-// Programs of one lane never run at once, so a lane holds what its largest program needs. A job has
-// two lanes: the runs that Braid orders, and those in graphs of the caller's, who orders their
-// launches. The first program to be prepared gets what it needs, up to half of the GPU; later ones
-// get what is left. A program that gets less has fewer blocks in a launch. If that is less than one
-// for each stream, waiting and copying become separate kernels, so that a warp for each stream is
-// all that waits; this is granted even if nothing is left. Ranks need not have the same number of
-// blocks: a flag is set when all blocks of a launch are done, however many there are.
+// Programs in one lane never run concurrently, so a lane holds what its largest program needs. A
+// job has two lanes: the runs that Braid orders, and those in the caller's graphs, which the caller
+// orders. The first program to be prepared gets what it needs, up to half of the GPU; later
+// programs get what is left. A program that gets less uses fewer blocks per launch. If less than
+// one block per stream is left, waiting and copying become separate kernels, so that only one warp
+// per stream waits; this is granted even if nothing is left. Ranks need not use the same number of
+// blocks: a flag is set when all blocks of a launch are done.
 //
-// Names nothing of CUDA's but a header that needs no device.
+// Uses no part of CUDA except a header that needs no device.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -30,7 +30,8 @@ namespace braid {
 struct WaitingKernels {
   int working = 0;     ///< kernels that also copy or add
   int onlyWaiting = 0; ///< kernels of a single warp, which only wait
-  int workers = 0;     ///< blocks of a working kernel at most, besides the one that coordinates
+  /// maximum number of blocks of a working kernel, besides the coordinating one
+  int workers = 0;
 
   int wanted() const { return working * (1 + workers) + onlyWaiting; }
   int least() const { return working + onlyWaiting; }

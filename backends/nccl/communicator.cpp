@@ -1,4 +1,4 @@
-//===- backends/nccl/communicator.cpp - the ranks of a team, connected ------------------------===//
+//===- backends/nccl/communicator.cpp - the communicator of a team ----------------------------===//
 
 #include "backends/nccl/communicator.h"
 

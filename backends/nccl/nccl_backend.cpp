@@ -1,4 +1,4 @@
-//===- backends/nccl/nccl_backend.cpp - GPUs that reach each other, or send messages ----------===//
+//===- backends/nccl/nccl_backend.cpp - GPU ranks with peer memory or messages ----------------===//
 
 #include "backends/nccl/nccl_backend.h"
 
@@ -50,7 +50,7 @@ Result<std::unique_ptr<Cluster>> join(const ClusterOptions &options, std::unique
   if (!mayShare)
     return client->fail(mayShare.status());
   if (*mayShare)
-    setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", /*overwrite=*/0); // else it refuses
+    setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", /*overwrite=*/0); // otherwise NCCL refuses
   // Number of bytes sent to another host at a time. With 128 KiB, NCCL's default, sends over
   // sockets are slower than its collectives. On two GPUs, NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1
   // reproduces it:

@@ -1,4 +1,4 @@
-//===- backends/nccl/nccl_library.cpp - NCCL, opened when it is needed ------------------------===//
+//===- backends/nccl/nccl_library.cpp - NCCL, opened on demand --------------------------------===//
 
 #include "backends/nccl/nccl_library.h"
 
@@ -19,8 +19,8 @@ constexpr int kLeast = 21900;
 
 /// A library that stays loaded until the process ends.
 struct Opened {
-  void *handle = nullptr; ///< dlopen's
-  std::string name;       ///< as it was opened
+  void *handle = nullptr; ///< result of dlopen()
+  std::string name;       ///< name under which it was opened
 };
 
 std::string valueOf(const char *name) {
@@ -80,7 +80,7 @@ Result<Library> read(const Opened &opened) {
 
 } // namespace
 
-/// A library reads its environment when the process first has a communicator.
+/// The library reads its environment when the process creates its first communicator.
 Status keepMulticastOff() {
   constexpr const char *kMulticast = "NCCL_NVLS_ENABLE";
   if (const std::string asked = valueOf(kMulticast); !asked.empty() && asked != "0")

@@ -1,4 +1,4 @@
-//===- backends/nccl/nccl_library.h - NCCL, opened when it is needed --------------------------===//
+//===- backends/nccl/nccl_library.h - NCCL, opened on demand ----------------------------------===//
 #pragma once
 
 #include "api/status.h"

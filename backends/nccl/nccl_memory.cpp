@@ -1,4 +1,4 @@
-//===- backends/nccl/nccl_memory.cpp - memory of NCCL, which communicators know ---------------===//
+//===- backends/nccl/nccl_memory.cpp - memory allocated by NCCL and its registrations ---------===//
 
 #include "backends/nccl/nccl_memory.h"
 
@@ -8,7 +8,7 @@
 
 namespace braid::nccl {
 
-//===- What communicators know ----------------------------------------------------------------===//
+//===- Allocations and registrations --------------------------------------------------------===//
 
 static Status tooOld(const Library &library, MemoryFrom from, const char *least) {
   return unsupported("memory '{}': expected NCCL {} or later, got {} from {}; "
@@ -93,7 +93,7 @@ Window *OwnMemory::window(size_t number, const Communicator &communicator) const
   return found == handles.end() ? nullptr : found->second.window;
 }
 
-//===- For peers, and for messages ------------------------------------------------------------===//
+//===- Memory for peers and for messages ----------------------------------------------------===//
 
 namespace {
 
@@ -105,7 +105,7 @@ public:
         memory_(std::move(memory)) {}
   ~NcclMemory() override { closePeers(); }
   bool isCollective() const override { return from_ == MemoryFrom::Nccl; }
-  size_t granularity() const override { return size_t(2) << 20; } // what it maps
+  size_t granularity() const override { return size_t(2) << 20; } // the unit that NCCL maps
   Result<void *> allocate(size_t bytes) override;
   Result<std::string> exportMemory(void *base) override;
   Result<void *> open(int64_t peer, llvm::StringRef handle) override;
@@ -142,7 +142,7 @@ Result<void *> NcclMemory::open(int64_t peer, llvm::StringRef handle) {
     return badInput("expected an allocation of memory 'nccl' of rank {}, got '{}'", peer,
                     handle.str());
   std::lock_guard lock(calls_.exclusive);
-  if (calls_.isAborted) // the windows have gone
+  if (calls_.isAborted) // the windows no longer exist
     return peerFailed("memory 'nccl': the job has failed");
   void *base = nullptr;
   const Code code = library_.call.GetPeerDevicePointer(memory_->window(number, communicator_), 0,

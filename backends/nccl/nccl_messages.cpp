@@ -86,7 +86,7 @@ private:
 
 NcclMessages::NcclMessages(Loader load, int64_t rank, Patience patience)
     : load_(std::move(load)), rank_(rank), patience_(std::move(patience)) {
-  // Waits for a peer end when the job, or this object, is aborted.
+  // Waits for a peer end when the job or this object is aborted.
   patience_.isAborted = [shared = std::weak_ptr(shared_), outer = std::move(patience_.isAborted)] {
     const std::shared_ptr<Shared> held = shared.lock();
     return !held || held->isAborted || outer();
@@ -252,7 +252,7 @@ Status NcclMessages::collective(cudaStream_t stream, const CollectiveArgs &args,
   llvm_unreachable("covered above");
 }
 
-/// Emulates alltoall, which older versions lack: the own block is sent and received, too.
+/// Emulates alltoall, which older versions lack, by sends and receives, even for this rank's block.
 Status NcclMessages::exchange(const Communicator &communicator, cudaStream_t stream,
                               const CollectiveArgs &args) const {
   const int members = static_cast<int>(args.team.size());
@@ -310,7 +310,7 @@ void NcclMessages::abort() {
   };
   std::thread thread;
   if (startThread(thread, "aborting NCCL's communicators", abortAll).isOk())
-    thread.detach(); // one that does not come back goes with the process
+    thread.detach(); // a thread that never returns ends with the process
   else
     abortAll();
 }

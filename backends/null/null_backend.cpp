@@ -1,4 +1,4 @@
-//===- backends/null/null_backend.cpp - accepts everything, computes nothing ------------------===//
+//===- backends/null/null_backend.cpp - a backend that executes nothing -----------------------===//
 
 #include "backends/null/null_backend.h"
 

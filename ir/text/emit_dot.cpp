@@ -1,7 +1,7 @@
 //===- ir/text/emit_dot.cpp - modules as Graphviz graphs --------------------------------------===//
 //
-// One cluster per fusion and program, one box per node, one cluster per block. Solid edges lead
-// from the definition of a value to its uses, dotted ones from a program's node to the next in text
+// One cluster per fusion, program and block, and one box per node. Solid edges lead from the
+// definition of a value to its uses, dotted ones from a program's node to the next one in text
 // order.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -51,7 +51,7 @@ private:
   size_t nodes_ = 0, clusters_ = 0;
   std::vector<std::string> edges_;                   ///< printed last, outside of all clusters
   llvm::DenseMap<const void *, size_t> definitions_; ///< node numbers by value or tensor
-  std::string previous_;                             ///< the program's node before, in text order
+  std::string previous_;                             ///< the program's previous node, in text order
 };
 
 void DotEmitter::emit(const Module &module) {

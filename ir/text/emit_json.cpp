@@ -1,7 +1,7 @@
 //===- ir/text/emit_json.cpp - modules as JSON ------------------------------------------------===//
 //
-// One object per node: `kind` is the keyword, the other fields are named as in the C++ classes.
-// Values are written `%x` where they are used, scalars as text.
+// One object per node: `kind` is the keyword, and the other fields are named as in the C++ classes.
+// Uses of values are written as `%x`, and scalars as text.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -16,7 +16,7 @@ namespace {
 
 using JsonStream = llvm::json::OStream;
 
-/// Names made by a builder can hold any bytes; the stream takes UTF-8 only.
+/// Names from a builder may contain any bytes, but the stream accepts only UTF-8.
 llvm::json::Value jsonOf(llvm::StringRef text) {
   return llvm::json::isUTF8(text) ? text.str() : llvm::json::fixUTF8(text);
 }
@@ -28,7 +28,7 @@ llvm::json::Value jsonOf(const FusionTensor *tensor) {
 
 void put(JsonStream &) {}
 
-/// Fields by key and value: `put(json, "dst", op.dst, "a", op.a)`.
+/// Writes fields from keys and values: `put(json, "dst", op.dst, "a", op.a)`.
 template <class T, class... Rest>
 void put(JsonStream &json, llvm::StringRef key, const T &value, const Rest &...rest) {
   json.attribute(key, jsonOf(value));
@@ -42,10 +42,10 @@ template <class Range> void putList(JsonStream &json, llvm::StringRef key, const
   });
 }
 
-/// An array of what write(json, element) writes for each element.
+/// Writes an array, calling write(json, element) for each element.
 template <class Range> void putAll(JsonStream &json, llvm::StringRef key, const Range &elements);
 
-/// A field that is the object of write(json, value).
+/// Writes a field whose value is an object, calling write(json, value).
 template <class T> void putObject(JsonStream &json, llvm::StringRef key, const T &value);
 
 //===----------------------------------------------------------------------------------------===//

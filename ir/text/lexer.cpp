@@ -1,4 +1,4 @@
-//===- ir/text/lexer.cpp - a text as a list of tokens -----------------------------------------===//
+//===- ir/text/lexer.cpp - divides a text into tokens -----------------------------------------===//
 
 #include "ir/text/lexer.h"
 
@@ -21,7 +21,7 @@ struct Punctuation {
   TokenKind kind;
 };
 
-/// Longer ones first, so that the first match is the longest.
+/// Longer symbols come first, so that the first match is the longest.
 constexpr Punctuation kPunctuation[] = {
     {"..", TokenKind::Range},     {"->", TokenKind::Arrow},      {"==", TokenKind::Equal},
     {"!=", TokenKind::NotEqual},  {"<=", TokenKind::LessEqual},  {">=", TokenKind::GreaterEqual},
@@ -60,17 +60,17 @@ private:
   size_t lineStart_ = 0;
   uint32_t line_ = 1;
   bool startsLine_ = true;
-  uint32_t garbageLine_ = 0; ///< the last line that strange bytes were reported for
+  uint32_t garbageLine_ = 0; ///< last line for which invalid bytes were reported
   std::vector<Token> tokens_;
 };
 
 std::vector<Token> Lexer::run() {
-  if (rest().take_front(3) == "\xEF\xBB\xBF") // a byte order mark is no part of the text
+  if (rest().take_front(3) == "\xEF\xBB\xBF") // skips a byte order mark
     at_ = lineStart_ = 3;
   size_t nul = text_.find('\0');
   if (nul != llvm::StringRef::npos) {
     line_ = static_cast<uint32_t>(text_.take_front(nul).count('\n')) + 1;
-    lineStart_ = text_.take_front(nul).rfind('\n') + 1; // npos + 1 is 0: the first line
+    lineStart_ = text_.take_front(nul).rfind('\n') + 1; // npos + 1 is 0, the first line
     at_ = nul;
     diags_.error(here()) << "expected text, got the byte 0x00: this is a binary file";
     at_ = text_.size();
@@ -126,7 +126,7 @@ size_t Lexer::nameLength(size_t from) const {
   return text_.substr(from).take_while(continuesName).size();
 }
 
-/// Appends the token even if it is wrong, with the value 0, so that one error stays one error.
+/// Appends even a wrong token, with the value 0, so that one error does not cause others.
 void Lexer::lexInteger() {
   constexpr uint64_t kLargest = uint64_t(1) << 63;
   Location location = here();
@@ -154,7 +154,7 @@ void Lexer::lexSigil(TokenKind kind) {
   ++at_;
 }
 
-/// A name with letters of other alphabets is one token, and one error.
+/// A name with letters of other alphabets is one token and causes one error.
 void Lexer::lexForeignName(TokenKind kind) {
   const llvm::StringRef name = rest().drop_front().take_while(
       [](char each) { return continuesName(each) || !llvm::isASCII(each); });
@@ -173,8 +173,8 @@ bool Lexer::lexPunctuation() {
   return false;
 }
 
-/// Reports once a line, however many bytes of it are strange. What looks like a comment of another
-/// language is skipped as one.
+/// Reports an error once per line, however many bytes of it are invalid. Skips the rest of a line
+/// that looks like a comment of another language.
 void Lexer::lexGarbage() {
   auto byte = static_cast<unsigned char>(peek());
   if (std::exchange(garbageLine_, line_) != line_) {

@@ -1,7 +1,7 @@
-//===- ir/text/lexer.h - a text as a list of tokens -------------------------------------------===//
+//===- ir/text/lexer.h - divides a text into tokens -------------------------------------------===//
 //
-// Total: any bytes give a list that ends with `End`. What no language construct can hold is
-// reported and left out of the list, so that the parser never sees it. Private to ir/.
+// Total: any bytes yield a list that ends with `End`. Characters that no language construct can
+// contain are reported and omitted, so that the parser never sees them. Private to ir/.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -14,7 +14,7 @@ namespace braid {
 
 enum class TokenKind : uint8_t {
   End,
-  Word,      ///< `fusion`, `rank`, `M`: keywords are words in their place
+  Word,      ///< `fusion`, `rank`, `M`: also keywords
   ValueName, ///< `%A`
   Symbol,    ///< `@ag_matmul`
   Integer,
@@ -41,27 +41,27 @@ enum class TokenKind : uint8_t {
   GreaterEqual,
 };
 
-/// As messages show it: "'{'", "an integer".
+/// Returns the name for messages: "'{'", "an integer".
 std::string describe(TokenKind kind);
 
 struct Token {
   TokenKind kind = TokenKind::End;
   bool startsLine =
-      false;            ///< the first token of its line; where the parser picks up after an error
+      false;            ///< the first token of its line, where the parser continues after an error
   llvm::StringRef text; ///< as written, sigil included; lives as long as the Diagnostics
   Location location;
-  uint64_t magnitude = 0; ///< an integer's; at most 2^63, so that INT64_MIN can be written
+  uint64_t magnitude = 0; ///< value of an integer; at most 2^63, so that INT64_MIN can be written
 
-  /// A value's or symbol's name without its sigil.
+  /// Returns the name of a value or symbol without its sigil.
   llvm::StringRef name() const { return text.drop_front(1); }
 };
 
-/// Reads the text that `diags` holds.
+/// Divides the text that `diags` holds into tokens.
 std::vector<Token> tokenize(Diagnostics &diags);
 
-/// True for what can be a name in the text: a letter or `_`, then letters, digits and `_`.
+/// True if `text` can be a name: a letter or `_`, then letters, digits and `_`.
 bool isIdentifier(llvm::StringRef text);
-/// True for the words that mean something inside an expression or an axis.
+/// True for words with a meaning inside an expression or an axis.
 bool isReserved(llvm::StringRef word);
 
 } // namespace braid

@@ -74,7 +74,7 @@ bool TokenCursor::expectClosingBrace(Location open) {
     return true;
   const auto all = diags_.all();
   if (at(TokenKind::End) && !all.empty() && all.back().location == peek().location)
-    return false; // what is missing there has been said
+    return false; // the error has been reported
   return expected("'}'").note(open, "to close what is opened here");
 }
 
@@ -143,7 +143,7 @@ void StatementParser::reportUnknown(const Token &name, llvm::StringRef what,
                                << (nearest.empty() ? "" : " (did you mean '%" + nearest + "'?)");
 }
 
-/// Braid's name for an element type that other languages call `name`; "" if there is none.
+/// Returns Braid's name for an element type that other languages call `name`, or "".
 static llvm::StringRef dtypeElsewhere(llvm::StringRef name) {
   return llvm::StringSwitch<llvm::StringRef>(name)
       .Cases("bfloat16", "bfloat", "bf16")
@@ -193,7 +193,7 @@ bool parseMeshStart(TokenCursor &cursor) {
 // Files
 //===----------------------------------------------------------------------------------------===//
 
-/// Adds what was read to the module unless its name is taken.
+/// Adds what was parsed to the module unless its name is taken.
 template <class T>
 static void add(std::vector<std::unique_ptr<T>> &list, std::unique_ptr<T> item,
                 Diagnostics &diags) {

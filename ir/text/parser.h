@@ -1,9 +1,8 @@
-//===- ir/text/parser.h - what the parsers of both languages share ----------------------------===//
+//===- ir/text/parser.h - common parts of both parsers ----------------------------------------===//
 //
-// Recursive descent; every method is headed by its production. A method that returns a bool, a
-// pointer or an optional has reported an error when it gives false, null or nothing. The statement
-// loop then skips to the next line and goes on, so that all errors of a text are found. Private to
-// ir/.
+// Recursive descent; every method is headed by its production. A method that returns false, null or
+// nothing has reported an error. The statement loop then skips to the next line and continues, so
+// that all errors of a text are found. Private to ir/.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -15,13 +14,13 @@
 
 namespace braid {
 
-/// Blocks, parentheses and unary minus may be nested this deep. Everything that walks a program
-/// recurses as deep: with both limits reached, it all has to do with a stack of 128 KiB.
+/// Maximum nesting of blocks, parentheses and unary minus. Everything that walks a program recurses
+/// equally deep: at both limits, a stack of 128 KiB suffices.
 inline constexpr int kMaxNesting = 64;
-/// Operators in one scalar: a chain of them is as deep a tree as it is long.
+/// Maximum number of operators in one scalar: a chain of n operators is a tree of depth n.
 inline constexpr int kMaxOperators = 200;
 
-/// A place in the token list. Stops at the end for good once the diagnostics are full.
+/// A position in the token list. Stays at the end once the diagnostics are full.
 class TokenCursor {
 public:
   TokenCursor(std::vector<Token> tokens, Diagnostics &diags)
@@ -30,29 +29,29 @@ public:
   Diagnostics &diags() { return diags_; }
   size_t position() const { return at_; }
   const Token &peek() const { return tokens_[at_]; }
-  /// The current token; moves on unless it is the end.
+  /// Returns the current token, and advances unless it is the end.
   const Token &take();
 
   bool at(TokenKind kind) const { return peek().kind == kind; }
-  /// At a word, or at punctuation: no other token has such a text.
+  /// True at this word or punctuation; no other token has such a text.
   bool atWord(llvm::StringRef word) const { return peek().text == word; }
-  /// At a word that only the top level of a file can hold, at the start of a line.
+  /// True at a word that only the top level of a file can contain, at the start of a line.
   bool atTopLevel() const { return peek().startsLine && (atWord("fusion") || atWord("program")); }
   bool accept(TokenKind kind);
   bool acceptWord(llvm::StringRef word);
 
   Diagnostics::InFlight error(Location location);
-  /// "expected WHAT, got 'TOKEN'" at the current token.
+  /// Reports "expected WHAT, got 'TOKEN'" at the current token.
   Diagnostics::InFlight expected(llvm::StringRef what);
   const Token *expect(TokenKind kind);
   const Token *expect(TokenKind kind, llvm::StringRef what);
   bool expectWord(llvm::StringRef word);
-  /// The closing brace of a body that began at `open`.
+  /// Expects the closing brace of a body that began at `open`.
   bool expectClosingBrace(Location open);
 
-  /// To the next `{` of this fusion or program. False if there is none.
+  /// Skips to the next `{` of this fusion or program. Returns false if there is none.
   bool skipToBrace();
-  /// From a `{` to behind the `}` that matches it, without looking at what is between.
+  /// Skips from a `{` past the matching `}`, without parsing the tokens in between.
   void skipBraces();
 
 private:
@@ -64,7 +63,7 @@ private:
 /// "'TOKEN'", or "the end of the text".
 std::string describe(const Token &token);
 
-/// The names of a map with string keys, for suggestions.
+/// Returns the keys of a map, for suggestions.
 template <class Map> std::vector<std::string> namesOf(const Map &map) {
   std::vector<std::string> names;
   for (const auto &entry : map)
@@ -72,7 +71,7 @@ template <class Map> std::vector<std::string> namesOf(const Map &map) {
   return names;
 }
 
-/// Reads scalars; what the names in them mean is the language's.
+/// Parses scalars; each language resolves the names in them.
 class ScalarParser {
 public:
   ScalarParser(TokenCursor &cursor, ScalarContext &scalars) : cursor_(cursor), scalars_(scalars) {}
@@ -80,9 +79,10 @@ public:
 
 protected:
   const Scalar *parseScalar();
-  /// The leaf that a word or value name stands for, or null after an error at it.
+  /// Returns the leaf for a word or a value's name, or null after an error.
   virtual const Scalar *resolve(const Token &name) = 0;
-  /// expression, folded; constant arithmetic that cannot be computed is an error at `location`.
+  /// Returns the folded expression; reports constant arithmetic that cannot be computed at
+  /// `location`.
   const Scalar *combine(ScalarKind kind, const Scalar *lhs, const Scalar *rhs, Location location);
 
   TokenCursor &cursor_;
@@ -101,7 +101,7 @@ private:
   const Scalar *parseCall(ScalarKind kind);
   const Scalar *parseNegated();
   const Scalar *parseConstant();
-  /// False after an error if there are too many.
+  /// Returns false after an error if there are too many.
   bool countNesting(Location location);
   bool countOperator(Location location);
 
@@ -109,7 +109,7 @@ private:
   int operators_ = 0;
 };
 
-/// Reads statements, one after the other, and goes on with the next line after an error.
+/// Parses statements one after the other, and continues with the next line after an error.
 class StatementParser : public ScalarParser {
 protected:
   using ScalarParser::ScalarParser;
@@ -121,31 +121,31 @@ protected:
     Location location() const { return (result ? result : keyword)->location; }
   };
 
-  /// All statements before the closing brace.
+  /// Parses all statements before the closing brace.
   void parseStatements();
   bool parseStatement();
-  /// Skips to the next line, or to the closing brace. `start`: where the statement began.
+  /// Skips to the next line, or to the closing brace. The statement began at `start`.
   void recover(size_t start);
   void reportUnknown(const Token &name, llvm::StringRef what,
                      const std::vector<std::string> &known);
 
-  /// At the keyword.
+  /// Parses a statement from its keyword on.
   virtual bool parseOperation(const Statement &statement) = 0;
-  /// From a `{` in a malformed statement to behind its `}`.
+  /// Skips from a `{` in a malformed statement past its `}`.
   virtual void skipBlock() = 0;
-  /// Makes a name known whose definition had an error.
+  /// Prevents errors about later uses of a name whose definition had an error.
   virtual void poison(const Token &name) = 0;
 };
 
-/// Element type at the current token.
+/// Parses an element type at the current token.
 std::optional<DType> parseDType(TokenCursor &cursor);
-/// An integer with an optional minus where `isSigned`.
+/// Parses an integer, with an optional minus if `isSigned`.
 std::optional<int64_t> parseInteger(TokenCursor &cursor, bool isSigned);
 /// '[' '0' '..': the beginning of a mesh.
 bool parseMeshStart(TokenCursor &cursor);
 
-/// At the word `fusion` or `program`. What is read before an error is returned; null if there is
-/// not even a name.
+/// Parse from the word `fusion` or `program`. Return what was read before an error; null if there
+/// is not even a name.
 std::unique_ptr<Fusion> parseFusion(TokenCursor &cursor);
 std::unique_ptr<Program> parseProgram(TokenCursor &cursor);
 

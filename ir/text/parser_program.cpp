@@ -1,4 +1,4 @@
-//===- ir/text/parser_program.cpp - the text of host programs ---------------------------------===//
+//===- ir/text/parser_program.cpp - parses host programs --------------------------------------===//
 
 #include "ir/builder.h"
 #include "ir/syntax.h"
@@ -15,7 +15,7 @@ public:
   ProgramParser(TokenCursor &cursor, Program &program)
       : StatementParser(cursor, program.scalars()),
         builder_(program, ProgramBuilder::NamePolicy::AsWritten) {}
-  /// Everything behind the mesh. `isHeaderBroken`: the header had an error already.
+  /// Parses everything after the mesh. `isHeaderBroken`: the header had an error.
   void run(bool isHeaderBroken);
 
 private:
@@ -41,10 +41,10 @@ private:
   std::optional<TensorType> parseType(ParseExtent parseExtent = &ProgramParser::parseConstant);
   const Scalar *parseConstant();
 
-  /// The end of a block's names: with the block, or (a group's requests) with the enclosing block.
+  /// The scope of a block's names: the block, or, for a group's requests, the enclosing block.
   enum class Scope { Own, Outer };
   bool parseBlock(Block &block, Scope scope = Scope::Own);
-  /// True after an error if one more block would be too deep.
+  /// Returns true after an error if one more block would be nested too deeply.
   bool isTooDeep();
   bool parseOperation(const Statement &statement) override;
   static llvm::ArrayRef<Rule> rules();
@@ -66,18 +66,18 @@ private:
 
   /// Makes a name visible.
   void declare(const Token &name, Value *value, const Scalar *index);
-  /// A later use of a value that could not be read is no further error.
+  /// Prevents errors about later uses of a value that could not be parsed.
   void poison(const Token &name) override;
   void leaveScope(size_t visibleBefore);
 
   ProgramBuilder builder_;
   std::map<std::string, Entry> visible_;
   std::vector<std::string> order_;   ///< the names in visible_, in order of definition
-  Block *current_ = nullptr;         ///< where the builder inserts
+  Block *current_ = nullptr;         ///< insertion block of the builder
   const Token *loopIndex_ = nullptr; ///< the index of the last `for` header
   int depth_ = 0;
-  bool wasTooDeep_ = false; ///< reported once a program
-  /// Above 0, unknown names are not reported: an error before may be why they are unknown.
+  bool wasTooDeep_ = false; ///< reported once per program
+  /// If above 0, unknown names are not reported, because an earlier error may be the cause.
   int lenient_ = 0;
 };
 
@@ -177,7 +177,7 @@ bool ProgramParser::parseBlock(Block &block, Scope scope) {
   current_ = outer;
   if (outer)
     builder_.insertAtEnd(*outer);
-  // The statements' errors are reported; the block as such was read.
+  // Errors of the statements have been reported; the block itself was parsed.
   cursor_.expectClosingBrace(open);
   return true;
 }
@@ -269,7 +269,7 @@ bool ProgramParser::parseElse(IfOp &branch) {
 // The parts of a node
 //===----------------------------------------------------------------------------------------===//
 
-/// Reads what syntax() lists (ir/syntax.h). After an error it reads nothing more.
+/// Parses the parts that syntax() lists (ir/syntax.h), up to the first error.
 class ProgramParser::Reader : public IgnoreParts {
 public:
   explicit Reader(ProgramParser &parser) : parser_(parser), cursor_(parser.cursor_) {}
@@ -369,7 +369,7 @@ void ProgramParser::Reader::readType(TensorType &type, ParseExtent parseExtent) 
 
 /// chain := value | function '(' chain [',' value] ')'
 void ProgramParser::Reader::chain(PointwiseOp &op) {
-  llvm::SmallVector<PointwiseFunction, 4> functions; // the outermost first
+  llvm::SmallVector<PointwiseFunction, 4> functions; // outermost first
   isFine_ = isFine_ && readFunctions(functions);
   value("first", op.first);
   for (PointwiseFunction function : llvm::reverse(functions)) {
@@ -479,7 +479,7 @@ Value *ProgramParser::parseValue() {
   return found->second.value;
 }
 
-/// id in a scalar: 'rank' or '%'id of a loop around it
+/// id in a scalar: 'rank' or '%'id of an enclosing loop
 const Scalar *ProgramParser::resolve(const Token &name) {
   if (name.kind == TokenKind::Word && name.text == "rank")
     return scalars_.rank();
@@ -514,6 +514,7 @@ void ProgramParser::declare(const Token &name, Value *value, const Scalar *index
         << "redefinition of '" << name.text << "'";
 }
 
+/// Prevents errors about later uses of a value that could not be parsed.
 void ProgramParser::poison(const Token &name) {
   std::string key = name.name().str();
   if (visible_.try_emplace(key, Entry{nullptr, nullptr, name.location}).second)

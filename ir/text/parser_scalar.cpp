@@ -1,4 +1,4 @@
-//===- ir/text/parser_scalar.cpp - the text of index expressions ------------------------------===//
+//===- ir/text/parser_scalar.cpp - parses index expressions -----------------------------------===//
 
 #include "ir/text/parser.h"
 
@@ -6,7 +6,7 @@ namespace braid {
 
 namespace {
 
-/// Counts how deep the parser is while it lives.
+/// Counts the nesting depth of the parser during its lifetime.
 class Nested {
 public:
   explicit Nested(int &depth) : depth_(depth) { ++depth_; }
@@ -79,7 +79,7 @@ const Scalar *ScalarParser::parseUnary() {
 
 const Scalar *ScalarParser::parseNegated() {
   Location location = cursor_.take().location;
-  // The most negative integer has no positive counterpart, so a minus belongs to its integer.
+  // The most negative integer has no positive counterpart, so a minus is parsed with its integer.
   if (cursor_.at(TokenKind::Integer))
     return scalars_.constant(static_cast<int64_t>(-cursor_.take().magnitude));
   Nested nested(nesting_);
@@ -167,7 +167,7 @@ const Scalar *ScalarParser::combine(ScalarKind kind, const Scalar *lhs, const Sc
   bool isConstantArithmetic = lhs->isConstant() && rhs->isConstant() && !made->isConstant();
   if (!dividesByZero && !isConstantArithmetic)
     return made;
-  // An inexact quotient of constants is the verifier's: it knows which axis it is the extent of.
+  // The verifier reports an inexact quotient of constants, because it knows the axis.
   ScalarError error = dividesByZero ? ScalarError::DivideByZero
                                     : evaluate(made, {.division = Division::Floor}).error;
   if (error == ScalarError::None)

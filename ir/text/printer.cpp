@@ -1,4 +1,4 @@
-//===- ir/text/printer.cpp - fusions and programs as text -------------------------------------===//
+//===- ir/text/printer.cpp - prints fusions and programs --------------------------------------===//
 
 #include "ir/module.h"
 #include "ir/syntax.h"
@@ -93,7 +93,7 @@ public:
   void loopIndex(const Scalar *&index) { os_ << index->str(); }
   void condition(const Scalar *&condition) {
     os_ << condition->str();
-    // A comparison of constants was folded to 0 or 1.
+    // A comparison of constants has been folded to 0 or 1.
     if (!isComparison(condition->kind()))
       os_ << " != 0";
   }
@@ -132,7 +132,7 @@ class BlockPrinter {
 public:
   explicit BlockPrinter(llvm::raw_ostream &os) : os_(os) {}
 
-  /// ` {`, the nodes, and `}` without a line break behind it.
+  /// Prints ` {`, the nodes, and `}` without a line break.
   void printBlock(const Block &block) {
     os_ << " {\n";
     indent_ += 2;

@@ -1,8 +1,8 @@
-//===- ir/verify/verify.h - what the parts of the verifier share ------------------------------===//
+//===- ir/verify/verify.h - common parts of the verifier --------------------------------------===//
 //
 // Private to ir/. The rules are in verify_fusion.cpp; verify_program.cpp (names, scopes, scalars
 // and types), verify_nodes.cpp (one rule set per node), verify_requests.cpp (each is waited for
-// once) and verify_interface.cpp (a program and the fusion it implements).
+// once) and verify_interface.cpp (a program and the fusion that it implements).
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -13,15 +13,15 @@
 
 namespace braid {
 
-/// `%x`, or "nothing" for a missing value.
+/// Returns `%x`, or "nothing" for a missing value.
 std::string ref(const Value *value);
-/// `%x: bf16[8, 128]`
+/// Returns `%x: bf16[8, 128]`.
 std::string typed(const Value *value);
 
-/// Reports names that could not be read back.
+/// Reports names that could not be parsed again.
 bool verifyName(llvm::StringRef what, llvm::StringRef name, Location location, Diagnostics &diags);
 bool verifyMeshSize(int64_t ranks, Location location, Diagnostics &diags);
-/// `ranks` has no error.
+/// Requires a valid `ranks`.
 bool verifyRanksPerHost(int64_t ranksPerHost, int64_t ranks, Location location, Diagnostics &diags);
 
 /// The state of the walk over a program.
@@ -30,27 +30,29 @@ struct ProgramContext {
 
   const Program &program;
   Diagnostics &diags;
-  /// The blocks around the current node, outermost first; the node that owns each, null for the
-  /// body.
+  /// The blocks around the current node, outermost first, each with the node that owns it, or null
+  /// for the body.
   struct Frame {
     const Block *block;
     const Op *owner;
   };
   std::vector<Frame> frames;
-  int rankBranches = 0; ///< the number of `if`s around the node that depend on `rank`
+  int rankBranches = 0; ///< number of `if`s around the node that depend on `rank`
   llvm::DenseMap<const Value *, const Block *> allocated; ///< the block of each buffer
   llvm::DenseMap<const Value *, Location> shared;         ///< buffers named by share_mem_handles
-  llvm::DenseMap<const Value *, Location> deallocated;    ///< and where that was
+  /// the place where buffers were deallocated
+  llvm::DenseMap<const Value *, Location> deallocated;
 };
 
-/// The rules of the node's kind. Its operands are visible and its scalars well formed.
+/// Checks the rules of the node's kind. Its operands must be visible, and its scalars well formed.
 void verifyNode(const Op &op, ProgramContext &context);
-/// Every request is waited for exactly once on every path.
+/// Checks that every request is waited for exactly once on every path.
 void verifyRequests(const Program &program, Diagnostics &diags);
-/// The program's mesh, parameters and results are those of the fusion it implements.
+/// Checks that the mesh, parameters and results are those of the fusion that the program
+/// implements.
 void verifyInterface(const Program &program, const Module &module, Diagnostics &diags);
 
-/// True if `leaf` is satisfied by some leaf of the scalar.
+/// Returns true if some leaf of the scalar satisfies `leaf`.
 bool anyLeaf(const Scalar *scalar, llvm::function_ref<bool(const Scalar *)> leaf);
 bool dependsOnRank(const Scalar *scalar);
 

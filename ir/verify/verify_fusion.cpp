@@ -58,8 +58,8 @@ private:
 
   const Fusion &fusion_;
   Diagnostics &diags_;
-  int64_t ranks_ = 0;                     ///< 0: the mesh has an error
-  llvm::DenseSet<const Scalar *> causes_; ///< why extents have been reported
+  int64_t ranks_ = 0;                     ///< 0 if the mesh has an error
+  llvm::DenseSet<const Scalar *> causes_; ///< causes of extents that have been reported
   std::map<std::string, const FusionTensor *> names_;
   llvm::DenseSet<const FusionTensor *> defined_;
   llvm::DenseMap<const FusionTensor *, Shape> shapes_; ///< shapes of tensors without errors
@@ -120,7 +120,7 @@ void FusionVerifier::verifyHosts() {
     verifyRanksPerHost(*size, ranks_, fusion_.meshLocation(), diags_);
 }
 
-/// The value of a number in `mesh`; nothing after an error.
+/// Returns the value of a number in `mesh`, or nothing after an error.
 std::optional<int64_t> FusionVerifier::verifyMeshScalar(llvm::StringRef what,
                                                         const Scalar *scalar) {
   ScalarValue value = fusion_.valueOf(scalar);
@@ -148,7 +148,7 @@ void FusionVerifier::verifyNode(const FusionNode &node) {
   }
 }
 
-/// An operand is defined above.
+/// Checks that operands are defined before the node.
 bool FusionVerifier::verifyOperands(const FusionNode &node) {
   bool isFine = true;
   for (const FusionTensor *operand : operandsOf(node)) {
@@ -161,7 +161,7 @@ bool FusionVerifier::verifyOperands(const FusionNode &node) {
   return isFine;
 }
 
-/// Something is computed, and nothing for nobody.
+/// Checks that there are outputs, and warns about nodes on which none depends.
 void FusionVerifier::verifyUse() {
   if (outputs_.empty()) {
     diags_.error(fusion_.location()) << "fusion @" << fusion_.name() << " has no output";
@@ -211,8 +211,8 @@ bool FusionVerifier::verifyType(const FusionTensor &tensor) {
   return verifyKinds(tensor) && verifyCeil(tensor);
 }
 
-/// One error for each cause: not the same step of parameters in two extents, and no extent that a
-/// wrong mesh size spoils.
+/// Reports one error for each cause: not the same subexpression of parameters in two extents, and
+/// no extent that is wrong because the mesh size is.
 bool FusionVerifier::isReported(const Scalar *extent, const Scalar *cause) {
   auto isParameter = [](const Scalar *leaf) { return !leaf->isConstant(); };
   auto sizesMesh = [&](const Scalar *leaf) {
@@ -240,7 +240,7 @@ bool FusionVerifier::verifyExtent(const FusionTensor &tensor, size_t axis) {
          << subject << " is " << value.value << ", expected at least 1";
 }
 
-/// "DIDx{D}, M/D splits M over the devices"
+/// Returns text such as "DIDx{D}, M/D splits M over the devices".
 std::string FusionVerifier::splitText(const Scalar *extent) const {
   auto operand = [](const Scalar *scalar) {
     return isBinary(scalar->kind()) ? "(" + scalar->str() + ")" : scalar->str();
@@ -249,7 +249,8 @@ std::string FusionVerifier::splitText(const Scalar *extent) const {
          " splits " + extent->str() + " over the devices";
 }
 
-/// At most one axis of each kind that says where a tensor lives; DIDx axes are as long as the mesh.
+/// Checks that at most one axis is DIDx and one is Stream, and that DIDx axes have the size of the
+/// mesh.
 bool FusionVerifier::verifyKinds(const FusionTensor &tensor) {
   bool isFine = true;
   for (AxisKind kind : {AxisKind::DIDx, AxisKind::Stream}) {
@@ -271,7 +272,7 @@ bool FusionVerifier::verifyKinds(const FusionTensor &tensor) {
          << (extent % ranks_ == 0 ? "; " + splitText(tensor.type.axes[*didx].extent) : "");
 }
 
-/// Rows that do not divide: of one axis at most.
+/// Checks that at most one axis has rows that do not divide evenly.
 bool FusionVerifier::verifyCeil(const FusionTensor &tensor) {
   bool isFine = true;
   size_t count = 0;
@@ -285,7 +286,8 @@ bool FusionVerifier::verifyCeil(const FusionTensor &tensor) {
                                                      << " axes with 'ceil', expected at most one");
 }
 
-/// They are the whole extent of a plain axis, and the axis before has an entry for each block.
+/// Checks that 'ceil' is the whole extent of a plain axis, and that the preceding axis has an entry
+/// for each block.
 bool FusionVerifier::verifyCeilAxis(const FusionTensor &tensor, size_t axis) {
   const AxisKind kind = tensor.type.axes[axis].kind;
   const Scalar *extent = tensor.type.axes[axis].extent;
@@ -307,7 +309,7 @@ bool FusionVerifier::verifyCeilAxis(const FusionTensor &tensor, size_t axis) {
               blocks + ", " + std::to_string(count));
 }
 
-/// "SUBJECT is not an integer: 1000 / 7"
+/// Reports an error such as "SUBJECT is not an integer: 1000 / 7".
 bool FusionVerifier::reportValue(const Scalar *scalar, ScalarError error, Location location,
                                  const std::string &subject) {
   if (error == ScalarError::Unbound)
@@ -322,7 +324,7 @@ bool FusionVerifier::reportValue(const Scalar *scalar, ScalarError error, Locati
                                                          : lhs + " " + word + " " + rhs);
 }
 
-/// The innermost operation that cannot be computed, or a leaf that has no value.
+/// Returns the innermost operation that cannot be computed, or a leaf without a value.
 const Scalar *FusionVerifier::failingStep(const Scalar *scalar) const {
   if (isBinary(scalar->kind()))
     for (const Scalar *operand : {scalar->lhs(), scalar->rhs()})
@@ -335,14 +337,14 @@ const Scalar *FusionVerifier::failingStep(const Scalar *scalar) const {
 // One method per node
 //===----------------------------------------------------------------------------------------===//
 
-/// An input is whole, or split over the devices. Nothing produces it slice by slice.
+/// Checks that an input is whole, or split over the devices: no slices of it are produced.
 void FusionVerifier::verifyInput(const InputNode &node) {
   if (std::optional<size_t> axis = node.result.type.find(AxisKind::Stream))
     diags_.error(node.location()) << "axis " << *axis << " of the input " << ref(&node.result)
                                   << " is Stream, expected a plain or DIDx axis";
 }
 
-/// A's last axes meet B's first, or last; a bias has B's other axes.
+/// Contracts A's last axes with B's first, or last, axes. A bias has B's other axes.
 void FusionVerifier::verifyMatmul(const MatmulNode &node) {
   if (!verifyDTypes(node, node.result) || !hasShape(node.a) || !hasShape(node.b) ||
       !verifyContraction(node))
@@ -370,7 +372,7 @@ void FusionVerifier::verifyPointwise(const PointwiseNode &node) { verifyElementw
 
 void FusionVerifier::verifyReshard(const ReshardNode &node) { verifyElementwise(node); }
 
-/// Operands and result have the same elements.
+/// Checks that operands and result have the same extents and element type.
 void FusionVerifier::verifyElementwise(const FusionNode &node) {
   const auto operands = operandsOf(node);
   const FusionTensor &result = *resultOf(node), *first = operands.front();
@@ -385,7 +387,7 @@ void FusionVerifier::verifyElementwise(const FusionNode &node) {
   }
 }
 
-/// A tensor is an output once.
+/// Checks that each tensor is an output only once.
 void FusionVerifier::verifyOutput(const OutputNode &node) {
   for (const FusionTensor *tensor : node.tensors) {
     auto [entry, isNew] = outputs_.try_emplace(tensor, node.location());
@@ -412,14 +414,14 @@ bool FusionVerifier::verifyDTypes(const FusionNode &node, const FusionTensor &re
   return isFine;
 }
 
-/// The extents of a tensor but for `count` axes from `first` on.
+/// Returns the extents of a tensor except those of `count` axes from `first` on.
 Shape FusionVerifier::otherAxes(const FusionTensor *tensor, size_t first, size_t count) {
   Shape shape = shapes_[tensor];
   shape.erase(shape.begin() + first, shape.begin() + first + count);
   return shape;
 }
 
-/// For each axis how many rows exist over all blocks; 0 where every entry does.
+/// Returns, for each axis, how many rows exist over all blocks; 0 if all do.
 Shape FusionVerifier::rowTotals(const FusionTensor *tensor) const {
   Shape totals(tensor->type.axes.size(), 0);
   if (std::optional<UnevenRows> uneven = fusion_.unevenRows(tensor->type))
@@ -433,7 +435,7 @@ Shape FusionVerifier::otherTotals(const FusionTensor *tensor, size_t first, size
   return totals;
 }
 
-/// Rows that do not exist have no product, and all others have one.
+/// Checks that the same rows of a result exist as of its operands.
 void FusionVerifier::verifyTotals(const FusionNode &node, const FusionTensor &tensor,
                                   const Shape &expected) {
   if (!hasShape(&tensor) || shapes_[&tensor].size() != expected.size())
@@ -448,7 +450,7 @@ void FusionVerifier::verifyTotals(const FusionNode &node, const FusionTensor &te
                                     << rows(got[axis]) << ", expected " << rows(expected[axis]);
 }
 
-/// All rows along a contracted axis must exist, so blocks that do not divide are refused there.
+/// Checks that all rows along a contracted axis exist.
 bool FusionVerifier::verifyAllExist(const FusionNode &node, const FusionTensor *operand,
                                     size_t axis) {
   const std::optional<UnevenRows> uneven = fusion_.unevenRows(operand->type);
@@ -470,8 +472,8 @@ bool FusionVerifier::verifyContraction(const MatmulNode &node) {
   return contraction.count == 1 || verifyOuterPair(node, contraction);
 }
 
-/// If two axes are contracted, the outer one has an entry for each device. No slice is produced
-/// along an axis that is summed over.
+/// Checks the outer one of two contracted axes, which has an entry for each device. A contracted
+/// axis has no slices.
 bool FusionVerifier::verifyOuterPair(const MatmulNode &node, const Contraction &contraction) {
   const size_t axis = contraction.first;
   if (ranks_ != 0 && shapes_[node.a][axis] != ranks_)
@@ -490,7 +492,7 @@ bool FusionVerifier::verifyOuterPair(const MatmulNode &node, const Contraction &
   return true;
 }
 
-/// `partial` says how partial results travel, so there have to be some.
+/// Checks that there are partial results if `partial` defines their type.
 void FusionVerifier::verifyPartial(const MatmulNode &node) {
   const std::optional<DType> partial = node.partial;
   const DType result = node.result.type.dtype;
@@ -516,8 +518,8 @@ bool FusionVerifier::verifyPair(const MatmulNode &node, size_t lhsAxis, size_t r
          << left << " and " << right << otherGemmText(node);
 }
 
-/// Weights are [K, N] for a matmul and [N, K] for a linear: "; 'linear' contracts the last axis of
-/// both", if that would fit.
+/// Suggests the other kind of GEMM, if it would fit: weights are [K, N] for a matmul and [N, K] for
+/// a linear.
 std::string FusionVerifier::otherGemmText(const MatmulNode &node) {
   const Contraction contraction = contractionOf(node);
   const size_t axes = shapes_[node.b].size(), count = contraction.count;

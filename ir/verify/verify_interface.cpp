@@ -8,7 +8,7 @@
 namespace braid {
 namespace {
 
-/// The type, in a program, of a fusion's tensor on one rank.
+/// Returns the type that a fusion's tensor has in a program, on one rank.
 std::string localType(const Fusion &fusion, const FusionTensor &tensor) {
   Shape shape = fusion.localShape(tensor.type);
   auto texts = llvm::map_range(shape, [](int64_t extent) { return std::to_string(extent); });

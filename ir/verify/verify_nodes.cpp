@@ -8,7 +8,7 @@
 namespace braid {
 namespace {
 
-/// Two extents: known to be equal, known to differ, or up to the Plan.
+/// Returns false if two extents are known to differ. Otherwise the Plan checks them.
 bool mayBeEqual(const Scalar *a, const Scalar *b) {
   return a == b || !a->isConstant() || !b->isConstant();
 }
@@ -76,7 +76,7 @@ bool NodeVerifier::expectTensors(const Op &op, llvm::ArrayRef<const Value *> val
                       [&](const Value *value) { return expectKind(op, value, ValueKind::Tensor); });
 }
 
-/// Parameters belong to the caller, who may use them again.
+/// The caller may reuse parameters, so they must not be written.
 bool NodeVerifier::expectWritable(const Op &op, const Value *dst) {
   const Value *root = rootOf(dst);
   if (!isParam(root))
@@ -160,7 +160,7 @@ void NodeVerifier::verifyStream(const Op &op, const StreamRef &stream) {
 // Memory
 //===----------------------------------------------------------------------------------------===//
 
-/// Its type is checked where it is defined.
+/// The allocated type is checked where the value is defined.
 void NodeVerifier::visitAllocate(const AllocateOp &op) {
   context_.allocated[&op.result] = context_.frames.back().block;
 }
@@ -199,7 +199,7 @@ void NodeVerifier::visitSlice(const SliceOp &op) {
     expectRange(op, op.begin, op.end, op.tensor, 0);
 }
 
-/// A range of an axis of a tensor, which the text gives.
+/// Checks a range of an axis of a tensor.
 bool NodeVerifier::expectRange(const Op &op, const Scalar *begin, const Scalar *end,
                                const Value *tensor, size_t axis) {
   const std::string range = begin->str() + " .. " + end->str();
@@ -293,7 +293,7 @@ void NodeVerifier::visitSum(const SumOp &op) {
   }
   if (op.begin && !expectRange(op, op.begin, op.end, op.parts, 1))
     return;
-  if (op.begin) // slices of the whole fit where their lengths do
+  if (op.begin) // the ranges' lengths are checked separately
     expected.shape.front() = op.dst->type.shape.empty() ? op.end : op.dst->type.shape.front();
   expectShape(op, op.dst, expected);
   if (op.begin)
@@ -327,7 +327,7 @@ void NodeVerifier::visitPointwise(const PointwiseOp &op) {
   }
 }
 
-/// Element types that one pointwise node may have: one, and f32 if that has 16 bits.
+/// Checks the element types of one pointwise node: one type, and f32 if that has 16 bits.
 bool NodeVerifier::expectMixable(const Op &op, const Value *first, const Value *other) {
   const DType a = first->type.dtype, b = other->type.dtype;
   if (isPartialType(a, b) || isPartialType(b, a))
@@ -337,7 +337,8 @@ bool NodeVerifier::expectMixable(const Op &op, const Value *first, const Value *
                    << "got " << typed(first) << " and " << typed(other);
 }
 
-/// The range of a sum is as long as its destination. What is not constant is the Plan's to check.
+/// Checks that the range of a sum is as long as its destination. The Plan checks lengths that are
+/// not constant.
 void NodeVerifier::expectLength(const SumOp &op) {
   const auto &shape = op.dst->type.shape;
   if (shape.empty() || !shape.front()->isConstant() || !op.begin->isConstant() ||
@@ -348,7 +349,7 @@ void NodeVerifier::expectLength(const SumOp &op) {
             << op.end->str();
 }
 
-/// It has the last axes of what it is added to.
+/// Checks that the bias has the last axes of the destination.
 void NodeVerifier::verifyBias(const SumOp &op) {
   if (op.bias->type.dtype != op.elementType()) {
     error(op) << quoted(op) << " expects " << ref(op.bias) << " to be of " << name(op.elementType())
@@ -395,7 +396,7 @@ void NodeVerifier::visitP2P(const P2POp &op) {
   if (op.peer->kind() == ScalarKind::Rank)
     error(op) << "expected a peer other than the rank itself, got 'rank'";
   expectRank(op, "peer", op.peer);
-  // Under get the source is reached by the peer, under put the destination.
+  // The peer accesses the source under get, and the destination under put.
   bool isPassive = isReceive == (op.protocol() == Protocol::Put);
   const auto &handles = *llvm::cast<ShareMemHandlesOp>(op.handles->definition);
   if (!isPassive || llvm::is_contained(handles.buffers, rootOf(op.tensor)))
@@ -406,7 +407,7 @@ void NodeVerifier::visitP2P(const P2POp &op) {
       << ref(op.tensor);
 }
 
-/// The rules of the GEMM itself are those of the node of that kind.
+/// Checks the send, then the GEMM by the rules of a matmul node.
 bool NodeVerifier::verifySentGemm(const P2POp &op) {
   if (op.protocol() != Protocol::Put)
     return error(op).note(op.handles->location, "the handles are made here")
@@ -479,7 +480,7 @@ void NodeVerifier::visitWait(const WaitOp &op) { expectKind(op, op.request, Valu
 // Control and streams
 //===----------------------------------------------------------------------------------------===//
 
-/// Every rank makes the same trips, so that the n-th send still meets the n-th receive.
+/// Every rank executes the same trips, so that the n-th send still matches the n-th receive.
 void NodeVerifier::visitFor(const ForOp &op) {
   if (op.index->kind() != ScalarKind::LoopIndex)
     error(op) << "expected a loop index, got '" << op.index->str() << "'";
@@ -488,7 +489,7 @@ void NodeVerifier::visitFor(const ForOp &op) {
       error(op) << "expected bounds that are the same on every rank, got '" << bound->str() << "'";
 }
 
-/// A comparison of constants was folded to 0 or 1.
+/// A comparison of constants has been folded to 0 or 1.
 void NodeVerifier::visitIf(const IfOp &op) {
   bool isDecided = op.condition->isConstant(0) || op.condition->isConstant(1);
   if (!isComparison(op.condition->kind()) && !isDecided)
@@ -497,7 +498,7 @@ void NodeVerifier::visitIf(const IfOp &op) {
 
 void NodeVerifier::visitSynchronize(const SynchronizeOp &op) { verifyStream(op, op.stream); }
 
-void NodeVerifier::visitGetCurrentStream(const GetCurrentStreamOp &) {} // it says all by itself
+void NodeVerifier::visitGetCurrentStream(const GetCurrentStreamOp &) {} // nothing to check
 
 void NodeVerifier::visitSetCurrentStream(const SetCurrentStreamOp &op) {
   verifyStream(op, op.stream);

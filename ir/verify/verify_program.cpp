@@ -47,7 +47,7 @@ bool dependsOnRank(const Scalar *scalar) {
 
 namespace {
 
-/// Walks the blocks with the names that are visible where it stands.
+/// Walks the blocks, keeping the names that are visible at the current node.
 class ProgramVerifier {
 public:
   ProgramVerifier(const Program &program, Diagnostics &diags)
@@ -66,7 +66,7 @@ private:
   void verifyLiveness(const Op &op, const Value *operand);
   void verifyConstantType(const Value &value);
 
-  /// Makes a name visible: of a value, or of a loop index, which is no value.
+  /// Makes the name of a value, or of a loop index, visible.
   void define(llvm::StringRef what, const std::string &name, Location location, const Value *value);
   void define(const Value &value) { define(name(value.kind), value.name, value.location, &value); }
   bool isVisible(const Value *value) const;
@@ -107,7 +107,7 @@ void ProgramVerifier::verifyBlock(const Block &block, const Op *owner) {
   for (const Op &op : block)
     verifyOp(op);
   context_.frames.pop_back();
-  // The requests of a group outlive it.
+  // The requests of a group are visible after it.
   if (!owner || !llvm::isa<GroupOp>(owner))
     leaveScope(names);
 }
@@ -124,7 +124,7 @@ void ProgramVerifier::verifyOp(const Op &op) {
   verifyInner(op);
 }
 
-/// The blocks of a node, with the loop index visible in a loop's.
+/// Walks the blocks of a node, with the loop index visible in those of a loop.
 void ProgramVerifier::verifyInner(const Op &op) {
   size_t names = order_.size();
   const auto *loop = llvm::dyn_cast<ForOp>(&op);
@@ -171,7 +171,7 @@ void ProgramVerifier::leaveScope(size_t names) {
 // Operands and scalars
 //===----------------------------------------------------------------------------------------===//
 
-/// Every operand is there, defined before the node, and visible to it.
+/// Checks that every operand is present, defined before the node, and visible to it.
 bool ProgramVerifier::verifyOperands(const Op &op) {
   bool isFine = true;
   forEachOperand(op, [&](const Value *operand) {
@@ -187,7 +187,7 @@ bool ProgramVerifier::verifyOperands(const Op &op) {
   return isFine;
 }
 
-/// The buffer of the operand still lives.
+/// Checks that the buffer of the operand has not been deallocated.
 void ProgramVerifier::verifyLiveness(const Op &op, const Value *operand) {
   if (operand->kind != ValueKind::Tensor || llvm::isa<DeallocateOp>(&op))
     return;
@@ -223,7 +223,7 @@ bool ProgramVerifier::verifyScalar(const Op &op, const Scalar *scalar) {
   return verifyArithmetic(op, scalar->lhs()) && verifyArithmetic(op, scalar->rhs());
 }
 
-/// The names in a scalar mean something here: `rank`, and indices of loops around the node.
+/// Checks that the names in a scalar have a value here: `rank`, and indices of enclosing loops.
 bool ProgramVerifier::verifyLeaves(const Op &op, const Scalar *scalar) {
   const Scalar *strange = nullptr;
   anyLeaf(scalar, [&](const Scalar *leaf) {
@@ -239,7 +239,7 @@ bool ProgramVerifier::verifyLeaves(const Op &op, const Scalar *scalar) {
          << "around this '" << keyword(op) << "'";
 }
 
-/// No comparison inside, and nothing that no rank can compute.
+/// Checks that there is no comparison inside, and nothing that fails on every rank.
 bool ProgramVerifier::verifyArithmetic(const Op &op, const Scalar *scalar) {
   if (!isBinary(scalar->kind()))
     return true;
@@ -255,7 +255,7 @@ bool ProgramVerifier::verifyArithmetic(const Op &op, const Scalar *scalar) {
   if (divides(scalar->kind()) && scalar->rhs()->isConstant(0))
     error = ScalarError::DivideByZero;
   else if (scalar->lhs()->isConstant() && scalar->rhs()->isConstant())
-    error = evaluate(scalar, {}).error; // not folded, so it fails
+    error = evaluate(scalar, {}).error; // it was not folded, so it fails
   if (error == ScalarError::None)
     return true;
   return diags_.error(op.location()) << "'" << scalar->str() << "' " << describe(error);
@@ -265,7 +265,8 @@ bool ProgramVerifier::verifyArithmetic(const Op &op, const Scalar *scalar) {
 // Types
 //===----------------------------------------------------------------------------------------===//
 
-/// Parameters, results and buffers have constant, positive extents, and a size in 64 bits.
+/// Checks that parameters, results and buffers have constant, positive extents, and a size in 64
+/// bits.
 void ProgramVerifier::verifyConstantType(const Value &value) {
   Shape shape;
   for (size_t axis = 0; axis < value.type.rank(); ++axis) {

@@ -1,10 +1,10 @@
 //===- ir/verify/verify_requests.cpp - every request is waited for exactly once ---------------===//
 //
-// A request is visible only in the block it is posted in and below, so it must be waited for before
-// that block ends, on every path: once, in both branches of an `if` or in none, and never in a loop
-// that it was posted outside of. One walk in text order keeps, for the requests in sight, where
-// they were waited for; a branch's waits are undone before the other branch is walked, then
-// compared.
+// A request is visible only in the block that posts it and in nested blocks, so it must be waited
+// for before that block ends, on every path: once, in both branches of an `if` or in neither, and
+// not inside a loop if it was posted outside. A single walk in text order records where each
+// visible request was waited for; the waits of a branch are undone before the other branch is
+// walked, and then compared.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -22,8 +22,8 @@ public:
 
 private:
   struct Request {
-    int loopDepth = 0;            ///< loops around the place where it was posted
-    const Op *waitedAt = nullptr; ///< null: not yet, on the path walked
+    int loopDepth = 0;            ///< number of loops around the place where it was posted
+    const Op *waitedAt = nullptr; ///< null if not yet, on the current path
   };
   using Waits = std::vector<std::pair<const Value *, const Op *>>;
 
@@ -37,8 +37,8 @@ private:
 
   Diagnostics &diags_;
   llvm::DenseMap<const Value *, Request> requests_;
-  std::vector<const Value *> order_; ///< the requests in sight, in text order
-  Waits trail_;                      ///< the waits on the path walked, in order
+  std::vector<const Value *> order_; ///< the visible requests, in text order
+  Waits trail_;                      ///< the waits on the current path, in order
   int loopDepth_ = 0;
 };
 
@@ -64,7 +64,7 @@ void RequestVerifier::verifyOp(const Op &op) {
   if (const Value *result = resultOf(op); result && result->kind == ValueKind::Request)
     return post(*result);
   if (const auto *group = llvm::dyn_cast<GroupOp>(&op))
-    return verifyOps(group->body); // its requests belong to the block around it
+    return verifyOps(group->body); // its requests belong to the enclosing block
   if (const auto *wait = llvm::dyn_cast<WaitOp>(&op))
     return this->wait(*wait);
   if (const auto *branch = llvm::dyn_cast<IfOp>(&op))
@@ -99,7 +99,8 @@ void RequestVerifier::wait(const WaitOp &op) {
   trail_.emplace_back(op.request, &op);
 }
 
-/// Walks a block as if it were the only branch; gives its waits for requests from outside, undone.
+/// Walks a block as if it were the only branch. Returns its waits for outer requests, and undoes
+/// them.
 RequestVerifier::Waits RequestVerifier::walkBranch(const Block &block) {
   size_t before = trail_.size();
   verifyBlock(block);
@@ -107,7 +108,7 @@ RequestVerifier::Waits RequestVerifier::walkBranch(const Block &block) {
   for (size_t i = before; i < trail_.size(); ++i) {
     auto found = requests_.find(trail_[i].first);
     if (found == requests_.end())
-      continue; // posted in the branch itself
+      continue; // posted within the branch
     found->second.waitedAt = nullptr;
     waits.push_back(trail_[i]);
   }
@@ -124,7 +125,7 @@ void RequestVerifier::verifyBranches(const IfOp &op) {
     for (const auto &[request, at] : *waits)
       diags_.error(op.location()).note(at->location(), "waited for here")
           << "request " << ref(request) << " is waited for in one branch of this 'if' only";
-  // From here on it counts as waited for, on whichever branch it was: one error is enough.
+  // Counts the request as waited for on both branches from here on, because one error is enough.
   for (const Waits *waits : {&thenWaits, &onlyElse}) {
     for (const auto &[request, at] : *waits) {
       requests_[request].waitedAt = at;
@@ -133,7 +134,7 @@ void RequestVerifier::verifyBranches(const IfOp &op) {
   }
 }
 
-/// The waits of `some` for requests that `others` do not wait for.
+/// Returns the waits of `some` for requests that `others` do not wait for.
 RequestVerifier::Waits RequestVerifier::without(const Waits &some, const Waits &others) {
   llvm::DenseSet<const Value *> excluded;
   for (const auto &[request, at] : others)

@@ -14,18 +14,18 @@ class Client; // runtime/job/bootstrap/client.h
 /// Options for the ranks of one run. A backend refuses an option that it cannot honour.
 struct ClusterOptions {
   int64_t ranks = 1;
-  /// No progress for this long is TimedOut.
+  /// Time without progress after which the job fails with TimedOut.
   std::chrono::milliseconds timeout{60000};
-  /// If set, commands run one at a time in an order drawn from this seed, out of all orders that
-  /// the streams allow: the same seed gives the same order. Backends that cannot do it refuse.
+  /// If set, commands run one at a time, in an order drawn with this seed from all that the streams
+  /// allow. The same seed gives the same order. Backends that cannot do this refuse it.
   std::optional<uint64_t> scheduleSeed = {};
-  /// If not 0, stream k shares hardware queue k mod queues, each queue issuing in order.
+  /// If not 0, stream k uses hardware queue k mod queues, which issues in order.
   uint32_t queues = 0;
-  /// A GEMM's result depends on its operands, and on N, K and types: row i has the same bits
-  /// whatever M is, and wherever operands lie.
+  /// Makes GEMM results depend only on operand values, N, K and types: row i has the same bits for
+  /// every M and every operand address.
   bool reproducible = false;
-  /// CUDA's number of the GPU of a rank that joins; -1: the rank's number on this host, or the only
-  /// GPU there is.
+  /// CUDA's device number for a rank that joins. -1 selects the rank's index on its host, or the
+  /// only GPU.
   int device = -1;
 };
 
@@ -35,22 +35,23 @@ class Cluster {
 public:
   virtual ~Cluster() = default;
   virtual int64_t ranks() const = 0;
-  /// The first rank in this process, of hosted() consecutive ones. Only these have a Device and a
+  /// The first of the hosted() consecutive ranks in this process. Only these have a Device and a
   /// ControlPlane here.
   virtual int64_t firstHosted() const { return 0; }
   virtual int64_t hosted() const { return ranks(); }
-  /// The number of consecutive ranks on each host of the job. Nothing if ranks are threads of one
-  /// process: then each program says on which hosts they are.
+  /// The number of consecutive ranks on each host of the job. Empty if ranks are threads of one
+  /// process: then each program defines the hosts of its ranks.
   virtual std::optional<int64_t> ranksPerHost() const { return std::nullopt; }
-  /// The Plans of all ranks, so that messages can name what other ranks do: of one program more, in
-  /// place of what had its numbers (Plan::firstCommand). None: all are forgotten. They outlive the
-  /// cluster's last call, or that.
+  /// Registers the Plans of all ranks of one program, so that messages can name the commands of
+  /// other ranks. Replaces a program with the same numbers (Plan::firstCommand). An empty list
+  /// forgets all programs. The Plans must remain valid until they are forgotten or until the last
+  /// call to the cluster.
   virtual void setPlans(llvm::ArrayRef<Plan>) {}
-  /// Forgets the Plans of one program that setPlans() was given, unless others have replaced them.
+  /// Forgets the Plans of one program, unless setPlans() has replaced them.
   virtual void forgetPlans(llvm::ArrayRef<Plan>) {}
-  /// A command is still running though synchronize() has returned, after an abort; it may not end
-  /// before the process does. The caller must not free what it gave to the device, and is to end
-  /// the process without running destructors: std::_Exit().
+  /// True if a command is still running after synchronize() has returned because of an abort; it
+  /// may never end. The caller must not free memory that it passed to the device, and must end the
+  /// process without running destructors: std::_Exit().
   virtual bool isStuck() const { return false; }
   virtual Device &device(int64_t rank) = 0;
   virtual ControlPlane &control(int64_t rank) = 0;
@@ -58,20 +59,19 @@ public:
   bool hosts(int64_t rank) const {
     return rank >= firstHosted() && rank < firstHosted() + hosted();
   }
-  /// Calls `fn(rank)` on one host thread per rank that lives here and waits for all. A rank that
-  /// fails makes the blocked calls of all ranks return; the result is the failure that came first.
+  /// Calls `fn(rank)` on one host thread per rank of this process and waits for all. If a rank
+  /// fails, blocked calls of all ranks return; the result is the first failure.
   Status onEveryRank(const std::function<Status(int64_t rank)> &fn);
-  /// Blocks until every rank that lives here is done. All ranks return the same first cause of a
+  /// Blocks until every rank of this process is done. All ranks return the same first cause of a
   /// failure.
   Status synchronize();
-  /// As ControlPlane::commit(), for every rank that lives here.
+  /// Calls ControlPlane::commit() on every rank of this process.
   Status commit();
-  /// Makes `cause` the failure of all ranks, unless one failed before, and returns the one that
-  /// came first.
+  /// Makes `cause` the failure of all ranks unless one has failed before. Returns the first cause.
   Status fail(const Status &cause);
 };
 
-/// BadInput, with both shapes, if a program is for other hosts than the job's.
+/// Fails with BadInput, naming both shapes, if a program is for other hosts than the job's.
 Status checkHosts(const Cluster &cluster, const Plan &plan);
 
 /// Facts about the machine and about the libraries that a backend opens. The backend chooses the
@@ -81,27 +81,27 @@ using BackendFacts = std::map<std::string, std::string>;
 struct Backend {
   std::string name;        ///< the value of --backend
   std::string description; ///< one line
-  /// False for a backend whose results mean nothing (null).
+  /// False if the results are meaningless (null).
   bool computes = true;
-  /// Its devices record and replay graphs.
+  /// True if its devices record and replay graphs.
   bool hasGraphs = false;
-  /// Its ranks keep their arenas in memory of the host; if it computes, then with a host thread for
-  /// each stream.
+  /// True if its ranks keep their arenas in host memory. If it also computes, each stream has a
+  /// host thread.
   bool isOnHost = false;
   /// Number of hardware queues of a rank; 0 if every stream has its own. If there are more streams
   /// than queues, the mapping of streams to queues is unspecified.
   uint32_t ownQueues = 0;
-  /// The transport that Plans are made for unless another is asked for.
+  /// The transport of Plans unless another one is requested.
   Transport transport = Transport::PeerMemory;
-  /// Names the library that sends its messages, with version and file, or says why there is none.
-  /// Opens it. Null: its ranks send no messages.
+  /// Opens the library that sends messages and returns its name, version and file, or an error if
+  /// there is none. Null if ranks send no messages.
   std::function<Result<std::string>()> messages = {};
-  /// For `braid doctor`. Opens what the backend would open, and uses no device. What is not known
-  /// is not there. May block as long as a driver does. Null: there is nothing to know.
+  /// Returns the known facts for `braid doctor`. Opens the libraries that the backend would open,
+  /// and uses no device. May block as long as a driver does. Null if there are none.
   std::function<BackendFacts()> facts = {};
-  /// All ranks, in this process. Null if that is not possible.
+  /// Creates all ranks in this process. Null if not supported.
   std::function<Result<std::unique_ptr<Cluster>>(const ClusterOptions &)> create = {};
-  /// One rank in this process, the others in processes of their own. Null if that is not possible.
+  /// Creates one rank in this process; the others are in other processes. Null if not supported.
   std::function<Result<std::unique_ptr<Cluster>>(const ClusterOptions &, std::unique_ptr<Client>)>
       join = {};
 };

@@ -1,9 +1,9 @@
 //===- runtime/execute/block_pool.h - blocks within regions of memory -------------------------===//
 //
-// Few regions serve many programs: peers map a region once, whatever lies in it. A block is cut off
-// the smallest free extent that it fits in, and is joined with its free neighbours when it is free
-// again. Nothing here depends on addresses: ranks that add, allocate, release and recycle alike
-// have equal layouts.
+// A few regions serve many programs, so that peers map each region only once. A block is cut from
+// the smallest free extent that fits, and is merged with its free neighbours when it becomes free.
+// Nothing depends on addresses: ranks that add, allocate, release and recycle in the same way have
+// equal layouts.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -19,8 +19,8 @@
 
 namespace braid {
 
-/// Divides memory that its user owns, and never touches it. All calls take a time that grows with
-/// the logarithm of the number of blocks, at most.
+/// Manages memory that its user owns, without accessing it. Calls take at most logarithmic time in
+/// the number of blocks.
 class BlockPool {
 public:
   /// The place of a block. Sizes are in bytes.
@@ -37,31 +37,32 @@ public:
   /// Blocks are multiples of `alignment` bytes, and begin at multiples of it within their region.
   explicit BlockPool(size_t alignment) : alignment_(alignment) {}
 
-  /// `bytes` at least, and more than none. Null: add a region first. Its contents are what the
-  /// region held there before.
+  /// Returns a block of at least `bytes` bytes, more than 0, with the contents that the memory had
+  /// before. Returns null if no extent fits: add a region first.
   void *allocate(size_t bytes);
-  /// The same, from where a region begins in which all is free.
+  /// As allocate(), from the start of a region that is entirely free.
   void *allocateIn(uint32_t region, size_t bytes);
-  /// Memory to take blocks from: its number.
+  /// Adds a region and returns its number.
   uint32_t add(void *base, size_t bytes);
-  /// A block that is allocated, or released and not recycled. Nothing: there is none.
+  /// Returns a block that is allocated, or released and not recycled. Empty if there is none.
   std::optional<Block> find(const void *address) const;
-  /// No program uses the block any more, but a peer may not be done with it. False: there is none.
+  /// Releases a block, which no program uses any more but a peer may still access. Returns false if
+  /// there is none.
   bool release(const void *address);
   /// Makes released blocks free and returns them, in the order in which they were released.
   std::vector<Memory> recycle();
 
-  /// The regions in which no block is allocated, in order; some may have released ones.
+  /// Returns the regions without allocated blocks, in order. They may contain released blocks.
   std::vector<uint32_t> unusedRegions() const;
   Memory region(uint32_t number) const;
-  /// Takes a region away in which all is free.
+  /// Removes a region that is entirely free.
   void remove(uint32_t region);
   template <class Visit> void forEachRegion(Visit visit) const {
     for (const auto &[number, region] : regions_)
       visit(region.memory);
   }
 
-  /// Bytes of blocks that are not free, and of all regions.
+  /// Return the bytes of blocks that are not free, and of all regions.
   size_t blockBytes() const { return blockBytes_; }
   size_t regionBytes() const { return regionBytes_; }
 
@@ -72,7 +73,7 @@ private:
   };
   struct Region {
     Memory memory;
-    size_t allocated = 0;             ///< blocks
+    size_t allocated = 0;             ///< number of allocated blocks
     std::map<size_t, Extent> extents; ///< by offset; no two free ones are neighbours
   };
   size_t rounded(size_t bytes) const { return (bytes + alignment_ - 1) / alignment_ * alignment_; }

@@ -8,38 +8,38 @@
 
 namespace braid {
 
-/// Operands of a GEMM, at addresses. Shapes as in PlanMatmul.
+/// The operands of a GEMM, as addresses. Shapes are as in PlanMatmul.
 struct MatmulArgs {
   DType dtype;
   bool transposeB;
   int64_t m, n, k;
   const void *a, *b;
-  const void *bias;   ///< null: none
-  const void *addend; ///< likewise, and is if there is a bias
+  const void *bias;   ///< null if none
+  const void *addend; ///< null if none, and if there is a bias
   void *c;
-  bool overlaps; ///< as PlanMatmul's
+  bool overlaps; ///< as in PlanMatmul
   DType result;  ///< c's element type
 };
 
-/// Operands of a sum, at addresses. As in PlanSum.
+/// The operands of a sum, as addresses. See PlanSum.
 struct SumArgs {
   DType dtype, partial;
   int64_t elements; ///< number in dst, and in each part
   int64_t count;
   int64_t stride; ///< bytes
   const void *parts;
-  const void *bias; ///< null: none
+  const void *bias; ///< null if none
   int64_t biasElements;
   void *dst;
   DType result;    ///< dst's element type
-  bool keepsParts; ///< as PlanSum has it
+  bool keepsParts; ///< as in PlanSum
 };
 
-/// Operands of pointwise functions, at addresses. As in PlanPointwise.
+/// The operands of pointwise functions, as addresses. See PlanPointwise.
 struct PointwiseArgs {
   struct Operand {
     DType dtype;
-    const void *data; ///< null: none
+    const void *data; ///< null if none
   };
   DType dtype; ///< type of dst
   int64_t elements;
@@ -49,36 +49,37 @@ struct PointwiseArgs {
   PointwiseStep<Operand> steps[kMostPointwiseSteps];
 };
 
-/// Choices about GEMMs. All calls may block, and come before Compute::warm().
+/// Chooses GEMM algorithms. All calls may block, and precede Compute::warm().
 class GemmTuning {
 public:
   virtual ~GemmTuning() = default;
-  /// Names what a choice holds for: devices with the same key may take over each other's.
+  /// Returns the key for which a choice is valid: devices with equal keys may share choices.
   virtual std::string tuningKey() const = 0;
-  /// Does what warm() would with what this rank knows of the shape from earlier jobs, if it knows
-  /// something, at the same time as the other ranks. A guess: setAlgorithm() decides.
+  /// Loads, as warm() would, the algorithm that this rank knows for the shape from earlier jobs, if
+  /// any, concurrently with the other ranks. The algorithm is a guess: setAlgorithm() decides.
   virtual Status loadAlgorithm(const PlanMatmul &) { return Status::ok(); }
-  /// Finds out how to multiply operands of this shape best, by measuring, or from an earlier
-  /// measurement. Takes about `atMost`, if it measures; at most nothing: what nobody knows is left
-  /// to a guess. Returns a line of text for setAlgorithm().
+  /// Finds the best algorithm for this shape, by measuring or from an earlier measurement, and
+  /// returns a line of text for setAlgorithm(). Measuring takes about `atMost`; if that is zero,
+  /// the algorithm for an unknown shape is a guess.
   virtual Result<std::string> tune(const PlanMatmul &shape, std::chrono::milliseconds atMost) = 0;
-  /// Lets GEMMs of this shape be multiplied as `choice` says, which a device with the same key
-  /// has returned from tune().
+  /// Makes GEMMs of this shape use `choice`, which tune() has returned on a device with the same
+  /// key.
   virtual Status setAlgorithm(const PlanMatmul &shape, const std::string &choice) = 0;
 };
 
-/// GEMMs, sums and functions. Issue functions are as Device's.
+/// GEMMs, sums and pointwise functions. Issue functions are as in Device.
 class Compute {
 public:
   virtual ~Compute() = default;
 
-  /// As ClusterOptions::reproducible, where this device was asked for it.
+  /// True if the device was created with ClusterOptions::reproducible.
   virtual bool isReproducible() const { return false; }
-  /// Null: nothing to choose, which is so on all ranks or on none.
+  /// Returns null, on all ranks alike, if there is nothing to choose.
   virtual GemmTuning *tuning() { return nullptr; }
-  /// A sentence about the chosen GEMMs and the time that tuning took. May be empty.
+  /// Returns a sentence about the chosen GEMMs and the time that tuning took. May be empty.
   virtual std::string choices() const { return ""; }
-  /// While preparing: loads whatever a GEMM of this shape needs, so that issuing it does not.
+  /// Loads everything that a GEMM of this shape needs, so that issuing it loads nothing. Called
+  /// while preparing.
   virtual Status warm(const PlanMatmul &shape) = 0;
 
   virtual void matmul(uint32_t stream, Tag tag, const MatmulArgs &args) = 0;

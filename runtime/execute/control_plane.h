@@ -1,4 +1,4 @@
-//===- runtime/execute/control_plane.h - how a rank meets the others --------------------------===//
+//===- runtime/execute/control_plane.h - a rank's connection to its job -----------------------===//
 #pragma once
 
 #include "api/status.h"
@@ -9,16 +9,16 @@
 
 namespace braid {
 
-/// Added to a time of this rank's clock, `offsetNs` gives the time of a clock that all ranks of the
-/// job share. It is right to within `errorNs`, which is 0 if all ranks are on one host.
+/// Converts this rank's clock to a clock that all ranks of the job share: add `offsetNs` to a local
+/// time. The result is accurate to within `errorNs`, which is 0 if all ranks are on one host.
 struct CommonClock {
   int64_t offsetNs = 0, errorNs = 0;
 };
 
-/// The collective calls of a job, which all ranks make in one order.
+/// The collective calls of a job, which all ranks make in the same order.
 enum class JobCall : uint8_t {
   None,
-  Run, ///< a run of a program, in which ranks do not meet; they do in all other calls
+  Run, ///< runs a program; the only call in which ranks do not synchronize
   Prepare,
   Choose,
   GiveBack,
@@ -26,36 +26,38 @@ enum class JobCall : uint8_t {
   Close,
 };
 
-/// One rank's view of its job: the other ranks, their texts, and whether a step counts. Ranks may
-/// be threads or processes; only the implementation differs. Moves no data of programs.
+/// One rank's connection to its job: exchanges texts with the other ranks, commits steps, and
+/// reports failures. Ranks may be threads or processes; only the implementation differs. Transfers
+/// no data of programs.
 class ControlPlane {
 public:
   virtual ~ControlPlane() = default;
   virtual int64_t rank() const = 0;
   virtual int64_t size() const = 0;
 
-  /// Gives `mine` to every rank and returns all ranks' texts in rank order. Collective: every rank
-  /// calls it the same number of times. Blocks; TimedOut if some rank does not come, naming it.
+  /// Sends `mine` to every rank and returns all ranks' texts in rank order. Collective: every rank
+  /// makes equally many calls. Blocks; fails with TimedOut, naming the rank, if one is missing.
   /// Equivalent to: MPI_Allgatherv
   virtual Result<std::vector<std::string>> allGather(std::string mine) = 0;
-  /// Ends a step of the job, for all ranks or for none: Ok on every rank, whatever happens later,
-  /// if every rank came here before any failed; otherwise the first cause, on every rank.
-  /// Collective; blocks. What a run computed counts only when this has said Ok.
+  /// Commits a step of the job on all ranks or on none. Returns Ok on every rank, whatever happens
+  /// later, if every rank made the call before any failed; otherwise returns the first cause on
+  /// every rank. Collective; blocks. The results of a run are valid only once this has returned Ok.
   virtual Status commit() = 0;
-  /// Says that this rank's host thread makes progress in its own code, so that it is not taken for
-  /// stuck. Cheap.
+  /// Reports that this rank's host thread makes progress, so that it is not considered stuck.
+  /// Cheap.
   virtual void tick() {}
-  /// This rank makes its next call, of a program that is numbered as Plan::firstCommand, if any.
-  /// The job fails soon if another rank makes another one in its place. Cheap.
+  /// Announces this rank's next call, for the program with number `program` (Plan::firstCommand),
+  /// if any. The job fails soon if another rank makes a different call instead. Cheap.
   virtual void noteCall([[maybe_unused]] JobCall call, [[maybe_unused]] uint32_t program) {}
-  /// From now on the rank has runs that nobody notes: in graphs of the caller's. Then calls are not
-  /// compared.
+  /// Announces that runs of this rank may no longer be announced, because callers' graphs contain
+  /// them. Calls are then not compared.
   virtual void noteUnseenRuns() {}
-  /// As it is known by now.
+  /// Returns the current estimate.
   virtual CommonClock commonClock() const { return {}; }
-  /// The cause of the job's failure as it is known by now, or Ok. Never blocks. Any thread.
+  /// Returns the known cause of the job's failure, or Ok. Never blocks. Callable from any thread.
   virtual Status failure() const = 0;
-  /// Makes every blocked call of every rank return `cause`, unless one failed before. Any thread.
+  /// Makes every blocked call of every rank return `cause`, unless the job has failed before.
+  /// Callable from any thread.
   virtual void abort(const Status &cause) = 0;
 };
 

@@ -1,4 +1,4 @@
-//===- runtime/execute/event_ranges.h - events of programs that are gone, for those that come ===//
+//===- runtime/execute/event_ranges.h - reuse of event numbers --------------------------------===//
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace braid {
 
-/// Knows which numbers of events are in use. Ranges are never divided, so they do not crumble.
+/// Tracks which event numbers are in use. Ranges are never split, so they do not fragment.
 class EventRanges {
 public:
-  /// The first of `count` numbers that were released before, if there are so many in a row.
+  /// Returns the first number of a released range of at least `count` numbers, if there is one.
   std::optional<uint32_t> reuse(uint32_t count) {
     const auto best = free_.lower_bound({count, 0});
     if (best == free_.end())
@@ -21,12 +21,12 @@ public:
     free_.erase(best);
     return first;
   }
-  /// New numbers, in use.
+  /// Adds a range of new numbers, which are in use.
   void add(uint32_t first, uint32_t count) {
     if (count != 0)
       counts_[first] = count;
   }
-  /// `first` is a range that reuse() returned or add() was given.
+  /// Releases a range that reuse() returned or that was passed to add().
   void release(uint32_t first) {
     if (const auto found = counts_.find(first); found != counts_.end())
       free_.insert({found->second, first});

@@ -1,4 +1,4 @@
-//===- runtime/execute/handshake.h - what ranks tell each other while preparing ---------------===//
+//===- runtime/execute/handshake.h - data that ranks exchange while preparing -----------------===//
 #pragma once
 
 #include "api/status.h"
@@ -10,7 +10,7 @@
 
 namespace braid {
 
-/// One endpoint of a rank, as it is published to peers.
+/// One endpoint of a rank, as published to peers.
 struct PublishedEndpoint {
   Direction direction = Direction::Send;
   int64_t peer = 0;
@@ -22,7 +22,7 @@ struct PublishedEndpoint {
   std::string where;      ///< node and place, for messages
 };
 
-/// One rank's message. Text, so that ranks in other processes can read it.
+/// One rank's message, which is encoded as text for ranks in other processes.
 struct Hello {
   std::string program;
   uint64_t fingerprint = 0;
@@ -31,43 +31,43 @@ struct Hello {
   std::vector<PublishedEndpoint> endpoints;
 
   std::string encode() const;
-  /// Keeps only endpoints whose peer is `reader`. BadInput if encode() cannot have made `text`.
+  /// Keeps only endpoints whose peer is `reader`. Fails with BadInput if `text` is malformed.
   static Result<Hello> decode(llvm::StringRef text, int64_t reader);
 };
 
-/// All ranks run the same program.
+/// Returns true if all ranks run the same program.
 bool haveSameProgram(const std::vector<Hello> &ranks);
 
-/// BadInput: which ranks run which program, and the first line in which the texts of the programs
-/// differ. `texts` has one for each rank.
+/// Returns BadInput, naming the ranks of each program and the first line in which the texts of the
+/// programs differ. `texts` has one for each rank.
 Status programDifference(const std::vector<Hello> &ranks, const std::vector<std::string> &texts);
 
-/// Lists the ranks' texts, with equal ones together: "\n  ranks 0 and 2: ...\n  rank 1: ...". Ranks
-/// with an empty text are left out.
+/// Lists the ranks' texts, grouping equal ones: "\n ranks 0 and 2: ...\n rank 1: ...". Leaves out
+/// ranks with an empty text.
 std::string listByRank(const std::vector<std::string> &sayings);
-/// The first line in which the ranks' texts differ, in such a list; empty if none does.
+/// Lists the first line in which the ranks' texts differ in the same way; empty if none does.
 std::string firstDifference(const std::vector<std::string> &texts);
 
-/// Something that all ranks have to choose alike: {"--iterations", "5"} of the command's own flags,
-/// {"reproducible", "yes"} of what C, C++ and Python have, too.
+/// A choice that must be equal on all ranks: {"--iterations", "5"} for a flag of the command, or
+/// {"reproducible", "yes"} for an option that C, C++ and Python also have.
 struct Choice {
   std::string name, value;
 };
 std::string encodeChoices(const std::vector<Choice> &choices);
-/// `texts` are all ranks' encodeChoices(), which name the same things in the same order. BadInput
-/// says for the first one that is not the same everywhere which ranks have which value.
+/// Compares all ranks' encodeChoices(), which name the same choices in the same order. Fails with
+/// BadInput for the first choice that differs, naming the ranks of each value.
 Status compareChoices(const std::vector<std::string> &texts);
 
-/// The collectives of a rank, in issue order. In windows they lie at the same place on all members:
-/// a library takes what it knows of the own place for the peers'.
+/// Encodes the collectives of a rank, in issue order. If `areInWindows`, operands must have the
+/// same place on all members, because a library applies this rank's offsets to peers.
 std::string encodeCollectives(const Plan &plan, bool areInWindows = false);
-/// `texts` are all ranks' encodeCollectives(). The teams of all, each once, in an order that is the
-/// same on all ranks. BadInput says for the first collective of a team that is not the same on its
-/// members which ones have what there.
+/// Compares all ranks' encodeCollectives() and returns their teams, each once, in an order that is
+/// the same on all ranks. Fails with BadInput for the first collective of a team that differs
+/// between members, naming the members of each variant.
 Result<std::vector<std::vector<int64_t>>> compareCollectives(const std::vector<std::string> &texts);
 
-/// The endpoint on the peer that `mine` of rank `rank` meets. BadInput if there is none, or if
-/// bytes or element types differ.
+/// Returns the peer's endpoint that matches `mine` of rank `rank`. Fails with BadInput if there is
+/// none, or if bytes or element types differ.
 Result<const PublishedEndpoint *> matchingEndpoint(const std::vector<Hello> &ranks, int64_t rank,
                                                    const PublishedEndpoint &mine);
 

@@ -1,4 +1,4 @@
-//===- runtime/execute/peer_memory.h - memory that peers reach --------------------------------===//
+//===- runtime/execute/peer_memory.h - memory that peers can access ---------------------------===//
 #pragma once
 
 #include "api/status.h"
@@ -16,10 +16,10 @@ inline constexpr int64_t kFlagStride = 64;
 enum class ArenaKind : uint8_t {
   Symmetric, ///< can be exported to peers
   Private,
-  Flags, ///< signal flags, exported like Symmetric: where the host can end a wait for one
+  Flags, ///< signal flags, exported like Symmetric; in memory where the host can end a wait
 };
 
-/// A signal, an await, a copy or a sum, of those that a stream gets one right after the other.
+/// A signal, await, copy or sum among consecutive commands of a stream.
 struct BatchedCommand {
   CommandKind kind; ///< Signal, Await, Copy or Sum
   uint32_t command; ///< index into plan->commands
@@ -28,70 +28,71 @@ struct BatchedCommand {
   const void *src;
   int64_t bytes;
   const SumArgs *sum = nullptr; ///< Sum
-  /// Signal: what it makes known. Copy: Peers if it writes there. Peers stands for all of them.
+  /// Signal: what it publishes. Copy: Peers if it writes to a peer. Peers is always safe.
   Published published = Published::Peers;
 };
 
-/// Is it a copy of all that the sum makes, to a peer?
+/// Returns true if the command copies the whole result of the sum to a peer.
 bool gives(const Command &command, const PlanSum &sum);
-/// Is a command of `plan` issued in one batch with the one before it? So are signals, awaits and
-/// copies that follow one another on a stream, the sum right behind them, awaits behind that, and,
-/// where copies then give that sum, what is behind these.
+/// Returns true if a command of `plan` is in the same batch as the preceding one. A batch has
+/// consecutive signals, awaits and copies of a stream, the sum that directly follows, awaits after
+/// it, and, if copies then send that sum to peers, the commands after these.
 bool continuesBatch(const Plan &plan, size_t command);
-/// The first command behind the batch that begins with `first`.
+/// Returns the index of the first command after the batch that begins with `first`.
 size_t endOfBatch(const Plan &plan, size_t first);
 
-/// Addresses of peers, and commands that go there. Issue functions are as Device's.
+/// Access to peers' memory, and the commands that use it. Issue functions are as in Device.
 class PeerMemory {
 public:
   virtual ~PeerMemory() = default;
 
-  /// True if a flag counts: it holds the epoch of its last signal. False if it only holds a mark,
-  /// which the await takes away: then every signal has to be awaited before the next one. Programs
-  /// that the checker accepts do so.
+  /// True if a flag holds the epoch of its last signal. False if it only holds a mark, which the
+  /// await resets: then every signal must be awaited before the next one. Programs that the checker
+  /// accepts do so.
   virtual bool countsRuns() const { return true; }
-  /// False for a transfer mode that there is not here.
+  /// Returns false if a transfer mode is not supported.
   virtual bool offers(TransferMode mode) const { return mode == TransferMode(); }
-  /// The arena of the flags that are signalled and awaited in this mode.
+  /// Returns the arena of the flags that are signalled and awaited in this mode.
   virtual ArenaKind arenaOfFlags(TransferMode) const { return ArenaKind::Flags; }
 
   // -- While preparing. --
 
-  /// A handle that a peer's open() turns into an address. `base` came from
-  /// Device::allocate(Symmetric or Flags). The same for the same base until it is recycled.
+  /// Returns a handle for a peer's open(). `base` is from Device::allocate(Symmetric or Flags). The
+  /// handle of a base does not change until the base is recycled.
   virtual Result<std::string> exportMemory(void *base) = 0;
-  /// As Device::allocate(Symmetric), once for each of `bytes`, from memory other than the default
-  /// that the backend offers. Collective: all ranks call it with the same `from` and as many sizes.
-  /// Blocks. Unsupported, on all ranks, if one of them has not got such memory.
+  /// As Device::allocate(Symmetric), once for each of `bytes`, but from another provider than the
+  /// default. Collective: all ranks pass the same `from` and equally many sizes. Blocks. Fails with
+  /// Unsupported, on all ranks, if one of them lacks such memory.
   virtual Result<std::vector<void *>> allocateFrom(MemoryFrom from, llvm::ArrayRef<int64_t> bytes,
                                                    ControlPlane &control);
-  /// The address at which this rank's device reaches the memory that `peer` exported. Valid until
-  /// the peer's memory is recycled, or the device destroyed.
+  /// Returns the address at which this rank's device accesses the memory that `peer` exported.
+  /// Valid until the peer's memory is recycled, or the device destroyed.
   virtual Result<void *> open(int64_t peer, const std::string &handle) = 0;
 
-  // -- Giving back what peers have mapped, in this order; recycle() of executor.h does it. --
+  // -- Freeing memory that peers have mapped, in this order, as executor.cpp does. --
 
-  /// Names memory that no program here uses any more: what to free. With `isAll` all of it, else
-  /// what was unused the last time, too: the next program may be about to need as much. Empty:
-  /// there is none.
+  /// Names the memory to free, which no program here uses any more. With `isAll`, names all of it;
+  /// otherwise only memory that was unused at the last call, too, because the next program may be
+  /// about to need as much. Empty if there is none.
   virtual std::string unusedMemory([[maybe_unused]] bool isAll) { return ""; }
-  /// Unmaps what unusedMemory() of `peer` named, as far as it is open here.
+  /// Unmaps the memory that unusedMemory() of `peer` named, as far as it is open here.
   virtual void closeUnused([[maybe_unused]] int64_t peer,
                            [[maybe_unused]] const std::string &unused) {}
-  /// Frees what unusedMemory() named. No peer has it open, and Device::recycle() was called since.
+  /// Frees the memory that unusedMemory() named. Requires that no peer has it open, and that
+  /// Device::recycle() was called since.
   virtual void freeUnused() {}
 
   // -- Issuing. --
 
-  /// Commands that a stream gets one after the other:
-  /// * a copy is as Device::copy(), and either side may be an address of open();
-  /// * a signal writes `tag.run` into a flag, of a peer or our own, after everything before it on
-  ///   the stream is done and visible to whoever sees the flag's new value;
-  /// * an await lets the stream go on when a flag of our own has reached `tag.run`, in cyclic
-  ///   order: int32(flag - run) >= 0. What was done before the matching signal is visible then;
+  /// Issues consecutive commands of a stream:
+  /// * a copy is as Device::copy(); either side may be an address from open();
+  /// * a signal writes `tag.run` into a flag of a peer or of this rank once everything before it on
+  ///   the stream is complete and visible to a reader of the new value;
+  /// * an await blocks the stream until a flag of this rank has reached `tag.run`, in cyclic order:
+  ///   int32(flag - run) >= 0. Everything before the matching signal is then visible;
   /// * a sum is as Compute::sum().
-  /// A device may need fewer launches for several. If `areDisjoint`, no copy reads or writes what
-  /// another one writes. `tag.command` is that of the first step.
+  /// A device may use one launch for several. If `areDisjoint`, no copy accesses what another one
+  /// writes. `tag.command` is that of the first step.
   virtual void issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
                           bool areDisjoint, TransferMode mode) = 0;
 };

@@ -1,10 +1,9 @@
-//===- runtime/execute/recorded_runs.h - runs at addresses that come back ---------------------===//
+//===- runtime/execute/recorded_runs.h - runs at recurring addresses --------------------------===//
 //
-// A caller with an allocator of its own brings the same addresses again and again. The first run at
-// some addresses is issued command by command, the second is recorded as a graph, and from then on
-// each is one launch. The allocator may free memory and get the same addresses back later. A graph
-// that was recorded before is not launched then: the driver crashes on copies between allocations
-// that are gone.
+// Callers with a caching allocator use the same addresses repeatedly. The first run at some
+// addresses is issued command by command, the second is recorded as a graph, and each later one is
+// a single launch. If the allocator frees memory and later obtains the same addresses again, the
+// old graph is not launched: the driver crashes on copies between freed allocations.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -17,16 +16,16 @@ namespace braid {
 
 class RecordedRuns {
 public:
-  /// So many sets of addresses are remembered, more than a model has layers of a shape; the one
-  /// that was not used for longest goes first.
+  /// Maximum number of sets of addresses to remember, more than a model has layers of one shape.
+  /// The least recently used set is dropped first.
   static constexpr size_t kMost = 256;
 
-  /// `prepared` outlives this.
+  /// `prepared` must outlive this object.
   explicit RecordedRuns(Prepared &prepared) : prepared_(&prepared) {}
 
-  /// Issues one run, as Prepared::run() does; blocks where it records. `check` is asked first about
-  /// addresses that are not remembered. An error is its own, or that of the recording; nothing was
-  /// issued then.
+  /// Issues one run as Prepared::run() does; blocks if it records. Calls `check` first if the
+  /// addresses are not remembered. Returns the error of `check` or of the recording; then nothing
+  /// was issued.
   Status run(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs,
              llvm::function_ref<Status()> check);
 
@@ -35,7 +34,7 @@ private:
     size_t hash; ///< hash of the addresses
     std::vector<const void *> inputs;
     std::vector<void *> outputs;
-    size_t allocations; ///< a hash of those that hold the tensors
+    size_t allocations; ///< hash of the allocations that contain the tensors
     std::optional<uint32_t> recording;
     uint64_t lastRun = 0;
   };

@@ -1,4 +1,4 @@
-//===- runtime/execute/trace.h - what ran when, for Chrome's and Perfetto's viewers -----------===//
+//===- runtime/execute/trace.h - traces for Chrome's and Perfetto's viewers -------------------===//
 #pragma once
 
 #include "runtime/execute/device.h"
@@ -18,8 +18,8 @@ struct RankTrace {
 /// Writes Chrome's JSON trace format: one process per rank, one track per stream, one slice per
 /// command (named after its kind, with node, place, trip, run, number and bytes as arguments), and
 /// an arrow for every transfer from the sender's command to the receiver's. Times are microseconds
-/// from the first span. `otherData` has the program's text, and where ranks are on several hosts by
-/// how much times of two of them may be off. Deterministic for equal spans.
+/// from the first span. `otherData` has the program's text and, if ranks are on several hosts, the
+/// maximum error between times of two hosts. Deterministic for equal spans.
 void writeTrace(llvm::ArrayRef<RankTrace> ranks, llvm::raw_ostream &os, int64_t clockErrorNs = 0);
 
 } // namespace braid

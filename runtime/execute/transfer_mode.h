@@ -1,4 +1,4 @@
-//===- runtime/execute/transfer_mode.h - who copies, who signals, and from which memory -------===//
+//===- runtime/execute/transfer_mode.h - units that copy and signal, and providers of memory --===//
 #pragma once
 
 #include "llvm/ADT/StringRef.h"
@@ -9,30 +9,30 @@
 
 namespace braid {
 
-/// The unit that copies, and the unit that makes and awaits signals. Default: the device chooses.
+/// The unit that copies, and the unit that signals and awaits. Default: the device chooses.
 enum class CopyBy : uint8_t {
   Default,
-  Engine, ///< a copy engine, beside the arithmetic
-  Kernel, ///< a kernel: starts faster, and takes processors from the arithmetic
+  Engine, ///< a copy engine, concurrently with arithmetic
+  Kernel, ///< a kernel: starts faster, but takes multiprocessors from arithmetic
 };
 enum class SignalBy : uint8_t {
   Default,
-  Memory, ///< memory operations of the stream: need no processor
-  Kernel, ///< a kernel: faster, if a processor is free
+  Memory, ///< memory operations of the stream: need no multiprocessor
+  Kernel, ///< a kernel: faster, if a multiprocessor is free
 };
-/// The provider of memory that peers reach.
+/// The provider of memory that peers can access.
 enum class MemoryFrom : uint8_t {
   Default,
   Ipc,            ///< cudaMalloc, opened by handles of CUDA IPC
   Vmm,            ///< cuMemCreate, opened by file descriptors
   Nccl,           ///< ncclMemAlloc, registered as windows of communicators
-  NcclRegistered, ///< ncclMemAlloc, which communicators know; for messages
+  NcclRegistered, ///< ncclMemAlloc, registered with communicators; for messages
 };
 /// NCCL's policy for thread blocks, which take multiprocessors away from GEMMs.
 enum class CtaPolicy : uint8_t {
   Default,
   Efficiency, ///< takes fewer where that costs little
-  Zero,       ///< takes none where copy engines can do it: they gather, in windows
+  Zero,       ///< takes none for gathers in windows, which copy engines execute
 };
 llvm::StringRef name(CopyBy by);
 llvm::StringRef name(SignalBy by);
@@ -55,7 +55,7 @@ struct TransferMode {
   MemoryFrom memory = MemoryFrom::Default;
   Ctas ctas = {};
   bool operator==(const TransferMode &) const = default;
-  /// Copies and signals are made alike.
+  /// True if copies and signals are made in the same way.
   bool movesAs(const TransferMode &other) const {
     return copies == other.copies && signals == other.signals;
   }

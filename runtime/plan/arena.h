@@ -1,4 +1,4 @@
-//===- runtime/plan/arena.h - where the buffers of a Plan lie ---------------------------------===//
+//===- runtime/plan/arena.h - offsets of a Plan's buffers -------------------------------------===//
 #pragma once
 
 #include <cstdint>
@@ -6,18 +6,17 @@
 
 namespace braid {
 
-/// Hands out offsets in one arena. Freed memory is given only to buffers allocated on the stream
-/// that freed it: everything the old buffer's owner ordered before the free on that stream is
-/// then ordered before the new buffer's first use there.
+/// Allocates offsets in one arena. Freed memory is reused only by buffers allocated on the stream
+/// that freed it, so that everything ordered before the free on that stream precedes the new
+/// buffer's first use.
 class ArenaLayout {
 public:
   static constexpr int64_t kAlignment = 256; ///< bytes
 
-  /// The offset of `bytes` bytes for a buffer allocated on `stream`, or -1 if the arena would
-  /// exceed 64 bits.
+  /// Returns the offset of a buffer allocated on `stream`, or -1 if the arena would exceed 64 bits.
   int64_t allocate(int64_t bytes, uint32_t stream);
   void release(int64_t offset, int64_t bytes, uint32_t stream);
-  /// Bytes the arena needs.
+  /// Returns the size of the arena in bytes.
   int64_t size() const { return size_; }
 
 private:

@@ -1,27 +1,27 @@
-//===- runtime/plan/overlap.h - which transfers of a Plan run beside a GEMM -------------------===//
+//===- runtime/plan/overlap.h - transfers of a Plan that overlap with a GEMM ------------------===//
 #pragma once
 
 #include "runtime/plan/plan.h"
 
 namespace braid {
 
-/// A transfer that this rank issues from or to a peer: a copy, a GEMM that stores at the peer, one
-/// message of a group, or a collective.
+/// A transfer that this rank issues: a copy from or to a peer, a GEMM that stores into peer memory,
+/// one message of a group, or a collective.
 struct PlanTransfer {
   uint32_t origin; ///< index into Plan::origins
-  /// A GEMM of this rank may run at the same time: streams, events and signals leave the two
+  /// True if a GEMM of this rank may run concurrently: streams, events and signals leave the two
   /// unordered, or the transfer is that GEMM.
   bool isBesideGemm;
-  bool isBetweenGemms; ///< on its stream one ends before it begins, another begins after it
+  bool isBetweenGemms; ///< true if its stream has GEMMs both before and after it
 };
 
-/// All transfers of one run, in issue order. Only the order that the Plan enforces is read, never
-/// what was asked of lowering.
+/// Returns all transfers of one run, in issue order. Depends only on the order that the Plan
+/// enforces, not on the options of lowering.
 ///
-/// Ranks are assumed to keep pace: the k-th await of a channel and a direction passes no earlier
-/// than this rank gives its own k-th signal of that channel and the opposite direction. Without
-/// that, a copy that only waits for a peer's GEMM would count as overlapping with this rank's own
-/// GEMM, which ends at the same time.
+/// Assumes that ranks keep pace: the k-th await of a channel and direction completes no earlier
+/// than this rank's k-th signal of that channel in the opposite direction. Otherwise a copy that
+/// only waits for a peer's GEMM would count as overlapping with this rank's own GEMM, which ends at
+/// the same time.
 std::vector<PlanTransfer> transfersOf(const Plan &plan);
 
 } // namespace braid

@@ -1,9 +1,9 @@
 //===- runtime/plan/plan.h - one rank's program: flat, final and free of addresses ------------===//
 //
-// A Plan is a Program specialised for one rank: loops unrolled, conditions decided, indices
-// evaluated, streams, events, signal flags and arena offsets assigned, every operand a byte range
-// of a buffer. The checker, the simulator and the executor all read it; no protocol hides in a
-// backend.
+// A Plan is a Program specialised for one rank: loops are unrolled, conditions and indices are
+// evaluated, streams, events, signal flags and arena offsets are assigned, and every operand is a
+// byte range of a buffer. The checker, the simulator and the executor all read it; no backend adds
+// a protocol.
 //
 // A transfer has two endpoints, one on each rank, and two flags. Each endpoint owns the flag that
 // its rank awaits, in its own memory, and signals the flag of the matching endpoint on the peer:
@@ -13,29 +13,29 @@
 //   put   receiver  signal                       ...  await at `wait %r`    (data has arrived)
 //         sender    await, copy to peer, signal    ...  (nothing) at `wait %s`
 //
-// A sender that computes what it sends has a GEMM in place of the copy.
+// If the sender computes the data that it sends, a GEMM replaces the copy.
 //
-// A signal writes the number of the run (its epoch, 1, 2, ...), or a mark where flags do not count
-// (PeerMemory::countsRuns); an await passes when the flag has reached the epoch of its own run. One
-// endpoint only writes a flag, once a run, so no signal is lost or taken twice, and no reset is
-// needed between runs.
+// A signal writes the number of the run (its epoch: 1, 2, ...), or a mark if flags do not count
+// (PeerMemory::countsRuns). An await completes when the flag has reached the epoch of its run. Each
+// flag has one writer, which writes it once per run, so no signal is lost or consumed twice, and
+// flags need no reset between runs.
 //
-// Ranks of different hosts reach no memory of each other: a transfer between them is a message, and
-// a collective of a team on several hosts stays whole. Where ranks send messages anyway
-// (Transport::Messages) all are so, and there are no endpoints. Sends and receives that start
-// together are a group. Groups and collectives follow one another in issue order, by streams and
-// events.
+// Ranks of different hosts cannot access each other's memory: a transfer between them is a message,
+// and a collective of a team on several hosts stays whole. With Transport::Messages this holds for
+// all transfers and collectives, and there are no endpoints. Sends and receives that start together
+// form a group. Streams and events order groups and collectives one after the other, in issue
+// order.
 //
-// On several hosts, p2p nodes between which a rank issues nothing else are posted together,
-// wherever the peers are, and issued as
+// On several hosts, p2p nodes between which a rank issues nothing else are posted together, whether
+// or not their peers share the host, and issued in this order:
 //
 //   signals of the passive sides | the group | awaits of the active sides, copies, their signals
 //
 // A program that is deadlock-free with messages only remains so in this mixed mode. Its groups are
-// those of messages only, less the transfers within a host. No await and no copy precedes a message
-// that was posted with it, and a signal waits for nothing. An await passes by a signal that its
-// peer issues before its group, where messages would need that group to start; and the await at
-// `wait` passes by a copy right after that group, where messages would need the group to end.
+// those of message-only mode without the transfers within a host. No await or copy precedes a
+// message posted with it, and a signal waits for nothing. An await needs a signal that the peer
+// issues before its group, where messages would need that group to start. The await at `wait` needs
+// a copy that directly follows the group, where messages would need the group to end.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -62,12 +62,12 @@ enum class BufferKind : uint8_t {
 struct PlanBuffer {
   BufferKind kind;
   int64_t bytes;
-  int64_t offset;   ///< bytes from the start of its arena; the parameter's number for the caller's
+  int64_t offset;   ///< in its arena, in bytes; for the caller's, the number of the parameter
   std::string name; ///< as in the program, for messages
 };
 
-/// `Range::buffer` of the peer's side of a copy, or of a GEMM's result: the range that the matching
-/// endpoint on the peer names. It becomes an address when handles have been exchanged.
+/// Value of `Range::buffer` for the peer's side of a copy, or for a GEMM result in peer memory: the
+/// range of the peer's matching endpoint, whose address is known once handles have been exchanged.
 inline constexpr uint32_t kPeerBuffer = ~0u;
 
 /// Bytes [offset, offset + bytes) of a buffer.
@@ -78,18 +78,18 @@ struct Range {
   bool operator==(const Range &) const = default;
 };
 
-/// Whether both have a byte.
+/// Returns true if the ranges share a byte.
 inline bool overlap(const Range &a, const Range &b) {
   return a.bytes > 0 && b.bytes > 0 && a.buffer == b.buffer && a.offset < b.offset + b.bytes &&
          b.offset < a.offset + a.bytes;
 }
 
-/// Bytes of a range, from `offset` of it on.
+/// Returns the `bytes` bytes of a range that start at its `offset`.
 inline Range cut(const Range &range, int64_t offset, int64_t bytes) {
   return {range.buffer, range.offset + offset, bytes};
 }
 
-/// Which of a rank's writes a signal makes known to the peer.
+/// The writes that a signal makes visible to the peer.
 enum class Published : uint8_t {
   Nothing, ///< none: the peer may write what this rank has read
   Own,     ///< its writes to its own memory: the peer may copy from there
@@ -104,16 +104,17 @@ struct Endpoint {
   int64_t peer;
   uint32_t channel;
   uint32_t sequence = 0; ///< 0, 1, ... among the transfers of the same direction, peer and channel
-  Range range;           ///< the local side; where a GEMM makes what is sent, the peer's
+  Range range;           ///< the local side; the peer's side if a GEMM computes the sent data
   DType dtype;
   uint32_t flag = 0; ///< the flag that this rank awaits for this transfer
   uint32_t origin;   ///< index into Plan::origins
-  /// Spells out messages (spell_out.h): no flag stands for its signals, and any memory is in reach.
+  /// True if it represents messages (spell_out.h): its signals have no flag, and it may access any
+  /// memory.
   bool isOfMessages = false;
-  /// Only says that a rank has come. Then `isOfMessages`, too.
+  /// True if it only reports that a rank has arrived. Implies `isOfMessages`.
   bool isOfMeeting = false;
 
-  /// The writes that the one signal of this rank publishes.
+  /// Returns the writes that this rank's signal publishes.
   Published published() const {
     if (direction == Direction::Receive)
       return Published::Nothing;
@@ -121,13 +122,13 @@ struct Endpoint {
   }
 };
 
-/// A node of the program that commands come from.
+/// A node of the program from which commands are generated.
 struct Site {
   Location location;
   std::string text; ///< the node as printed: "%r = p2p recv %block from (rank + %i) mod 8 via %h"
 };
 
-/// One execution of a site: with the values of the loop indices around it, outermost first.
+/// One execution of a site, with the values of the enclosing loop indices, outermost first.
 struct Origin {
   uint32_t site;
   uint32_t firstTrip; ///< index into Plan::trips
@@ -140,9 +141,9 @@ enum class CommandKind : uint8_t {
   Sum,        ///< Plan::sums[sum]
   Pointwise,  ///< Plan::pointwise[pointwise]
   Signal,     ///< writes the epoch into the flag of the endpoint matching `endpoint`, on its peer
-  Await,      ///< passes when this rank's `flag` has reached the epoch
-  Record,     ///< `event` now stands for all that was issued to this stream so far
-  WaitEvent,  ///< the stream waits for `event`, as recorded last before in issue order
+  Await,      ///< completes when this rank's `flag` has reached the epoch
+  Record,     ///< `event` captures all work issued to this stream so far
+  WaitEvent,  ///< the stream waits for the latest preceding record of `event`
   Group,      ///< Plan::groups[group]
   Collective, ///< Plan::collectives[collective]
 };
@@ -162,42 +163,42 @@ struct Command {
   uint32_t matmul = kNone;     ///< Matmul
   uint32_t sum = kNone;        ///< Sum
   uint32_t pointwise = kNone;  ///< Pointwise
-  uint32_t group = kNone;      ///< Group, and what spells it out
-  uint32_t collective = kNone; ///< Collective, and what spells it out
+  uint32_t group = kNone;      ///< Group, and the commands that it is expanded into
+  uint32_t collective = kNone; ///< Collective, and the commands that it is expanded into
   Range dst = {}, src = {};    ///< Copy
 };
 
-/// c[m, n] = a[m, k] · b, plus bias[n] in every row or addend[m, n], if there is one of them,
-/// rounded once. b is [k, n], or [n, k] if `transposeB`. Row-major and contiguous.
+/// c[m, n] = a[m, k] · b, plus at most one of bias[n] (in every row) and addend[m, n], rounded
+/// once. b is [k, n], or [n, k] if `transposeB`. Row-major and contiguous.
 struct PlanMatmul {
   DType dtype;
   int64_t m, n, k;
   bool transposeB;
   Range a, b, c;
-  Range bias = {};       ///< bytes == 0: none
-  bool overlaps = false; ///< GEMMs of the Plan are on several streams, so two may run at once
-  /// c's element type, if that is not `dtype`: partial results may have a wider one.
+  Range bias = {};       ///< empty if none
+  bool overlaps = false; ///< true if GEMMs are on several streams, so two may run at once
+  /// c's element type if it is not `dtype`: partial results may have a wider one.
   std::optional<DType> partial = {};
-  Range addend = {}; ///< has c's element type; bytes == 0: none
+  Range addend = {}; ///< has c's element type; empty if none
 
   DType resultType() const { return partial.value_or(dtype); }
 };
-/// dst = the sum of `count` parts, added in their order in f32 (f64 for f64), then bias, rounded
-/// once. Part i has its elements, as many as dst, from byte i * stride of `parts` on.
+/// dst = the sum of `count` parts, in order, in f32 (f64 for f64), plus bias, rounded once. Part i
+/// has as many elements as dst and starts at byte i * stride of `parts`.
 struct PlanSum {
   DType dtype;   ///< type of the bias
   DType partial; ///< type of the parts
   int64_t count;
   int64_t stride; ///< bytes
   Range dst;
-  Range parts;  ///< from the first part's first byte to the last one's last
-  Range bias;   ///< added again and again along dst; bytes == 0: none
+  Range parts;  ///< from the first byte of the first part to the last byte of the last
+  Range bias;   ///< repeated along dst; empty if none
   DType result; ///< type of dst
-  /// Something else reads what copies bring as parts, so it has to be where they put it.
+  /// True if anything but this sum reads the copied parts, so that they must be stored.
   bool keepsParts = true;
 
   int64_t elements() const { return dst.bytes / sizeOf(result); }
-  /// Part `i`, from 0 on.
+  /// Returns part `i`, counted from 0.
   Range part(int64_t i) const {
     return {parts.buffer, parts.offset + i * stride, elements() * sizeOf(partial)};
   }
@@ -216,11 +217,12 @@ struct PlanPointwise {
   std::vector<PointwiseStep<Operand>> steps;
 
   int64_t elements() const { return dst.bytes / sizeOf(dtype); }
-  /// The first operand, and those of the steps that have one.
+  /// Returns the first operand and the operands of the steps that have one.
   std::vector<Operand> operands() const;
 };
 
-/// One side of a message. The n-th to a peer, over all groups, meets the n-th from here there.
+/// One side of a message. The n-th send to a peer, over all groups, matches the peer's n-th receive
+/// from this rank.
 struct PlanMessage {
   Direction direction;
   int64_t peer;
@@ -228,37 +230,37 @@ struct PlanMessage {
   DType dtype;
   uint32_t origin;
 };
-/// Sends and receives that start together. Groups that exchange messages, directly or through
-/// others, are one whole: none is over before all have started.
+/// Sends and receives that start together. Groups that exchange messages, directly or via other
+/// groups, form a whole: none completes before all have started.
 using PlanGroup = std::vector<PlanMessage>;
 
-/// This rank's part of a collective of its team. Element counts are as NCCL's: dst of an allgather
-/// has as many times those of src as there are members, src of a reduce_scatter those of dst.
+/// This rank's part of a collective. Element counts follow NCCL: an allgather's dst has members()
+/// times the elements of src, a reduce_scatter's src members() times those of dst.
 struct PlanCollective {
   CollectiveKind kind;
   std::optional<ReductionOperator> reduction;
   DType dtype;
   std::vector<int64_t> team; ///< ranks, in the order of their blocks; never empty
-  int64_t root;              ///< a rank; -1: the kind has none
+  int64_t root;              ///< a rank, or -1 if the kind has no root
   Range dst, src;
 
   int64_t members() const { return static_cast<int64_t>(team.size()); }
 };
 
-/// Names what decides how it is multiplied: type, shape m x n x k, c's type if it differs, layout,
-/// and whether others run at the same time: "GEMM bf16 128x1024x512 to f32 bT bias add overlapped".
+/// Returns the key by which GEMM algorithms are chosen: type, shape m x n x k, c's type if it
+/// differs, layout, and whether GEMMs overlap: "GEMM bf16 128x1024x512 to f32 bT bias add
+/// overlapped".
 std::string gemmKey(const PlanMatmul &gemm);
 
-/// The end of a buffer's life: a deallocate node. Nothing is issued for it; the checker wants to
-/// know.
+/// The end of a buffer's lifetime: a deallocate node. It issues nothing; the checker uses it.
 struct PlanRelease {
   uint32_t buffer;
-  uint32_t beforeCommand; ///< stands before this command, in issue order
-  uint32_t stream;        ///< the current one
+  uint32_t beforeCommand; ///< precedes this command in issue order
+  uint32_t stream;        ///< the current stream
   uint32_t origin;
 };
 
-/// Streams of a Plan: those of its Program, and the caller's.
+/// Maximum number of streams of a Plan: those of its Program, and the caller's.
 inline constexpr uint32_t kMaxPlanStreams = static_cast<uint32_t>(kMaxStreams) + 1;
 
 /// See the top of this file. Holds no pointers into the Program.
@@ -269,14 +271,14 @@ struct Plan {
   std::string text;         ///< the program as printed, to show where ranks differ
   int64_t rank = 0;
   int64_t ranks = 1;
-  /// Number of ranks on each host, which are consecutive; 0: one host has all.
+  /// Number of consecutive ranks on each host; 0 if all are on one host.
   int64_t ranksPerHost = 0;
-  /// Between ranks of one host.
+  /// Transport between ranks of one host.
   Transport transport = Transport::PeerMemory;
-  /// The way in which other ranks follow from the first ones (alike_ranks.h).
+  /// The shift by which other ranks follow from the first ones (alike_ranks.h).
   Shift shift = Shift::Add;
-  /// The number of commands[0] in what ranks say of their progress; the others follow. A job gives
-  /// each program other numbers, the same for all ranks.
+  /// The number of commands[0] in progress reports; later commands follow. Within a job, each
+  /// program has a separate range of numbers, the same on all ranks.
   uint32_t firstCommand = 0;
 
   std::vector<PlanBuffer> buffers;
@@ -284,7 +286,7 @@ struct Plan {
   std::vector<uint32_t> outputs; ///< buffers of its results, in order
   int64_t symmetricBytes = 0;    ///< size of the symmetric arena, flags not included
   int64_t deviceBytes = 0;       ///< size of the private arena
-  uint32_t channels = 0; ///< exchanges of handles; transfers go through those below this number
+  uint32_t channels = 0; ///< number of exchanges of handles; the channels of transfers are below it
   uint32_t flags = 0;
   uint32_t events = 0;
   std::vector<std::string> streams; ///< names, at most kMaxPlanStreams; streams[0] is the caller's
@@ -305,13 +307,13 @@ struct Plan {
   int64_t hostOf(int64_t peer) const { return ranksPerHost == 0 ? 0 : peer / ranksPerHost; }
   int64_t hosts() const { return hostOf(ranks - 1) + 1; }
   bool isSameHost(int64_t peer) const { return hostOf(peer) == hostOf(rank); }
-  /// Transfers between the two are messages.
+  /// True if transfers between this rank and `peer` are messages.
   bool sendsMessagesTo(int64_t peer) const {
     return transport == Transport::Messages || !isSameHost(peer);
   }
-  /// Some rank may have groups or collectives.
+  /// True if some rank may have groups or collectives.
   bool mayHaveMessages() const { return transport == Transport::Messages || hosts() > 1; }
-  /// This one has.
+  /// True if this rank has groups or collectives.
   bool hasMessages() const { return !groups.empty() || !collectives.empty(); }
 };
 
@@ -330,25 +332,26 @@ void forEachOperand(
     const Plan &plan, const Command &command,
     llvm::function_ref<void(const Range &range, Access access, OperandRole role)> fn);
 
-/// The first GEMM of each gemmKey(): what is loaded and tuned before the first run.
+/// Returns the first GEMM of each gemmKey(): those to load and tune before the first run.
 std::vector<const PlanMatmul *> distinctGemms(const Plan &plan);
 
-/// Gives back what its lists have more room for. Many Plans may be kept for long.
+/// Releases the unused capacity of the lists, because many Plans may be kept for a long time.
 void shrinkToFit(Plan &plan);
-/// Gives the Plans of all ranks of a program their numbers, from `first` on; returns the next one.
+/// Numbers the commands of a program's Plans, one for each rank, starting with `first`. Returns the
+/// next free number.
 uint32_t numberCommands(std::vector<Plan> &plans, uint32_t first);
-/// `file:line:col`, or the node's text where it was not read from a file.
+/// Returns `file:line:col`, or the node's text if it was not read from a file.
 std::string place(const Plan &plan, uint32_t origin);
 /// Describes a node for messages, with its loop iteration and source location: "%r = p2p recv ...
 /// (trip 3) at ag.braid:12:5".
 std::string describeOrigin(const Plan &plan, uint32_t origin);
-/// That node's line of the text; 0: made by a builder.
+/// Returns that node's line in the text, or 0 if a builder made it.
 uint32_t lineOf(const Plan &plan, uint32_t origin);
-/// Deterministic, one command a line, for people and tests.
+/// Returns deterministic text with one command per line, for people and tests.
 std::string str(const Plan &plan);
 std::string str(const Plan &plan, const Command &command);
 
-/// A program whose unrolling executes more nodes and trips than this on one rank is refused.
+/// Maximum number of nodes and loop iterations that unrolling may execute on one rank.
 inline constexpr size_t kMaxSteps = size_t(1) << 24;
 
 } // namespace braid

@@ -1,8 +1,9 @@
 //===- runtime/plan/plan_parts.h - the GEMMs of a Plan alone, and its transfers alone ---------===//
 //
-// Limits of a Plan that is timed: what is left of it if the rest cost nothing. Each part runs by
-// itself, with the streams of the whole, and with the events that order them; its results mean
-// nothing. A GEMM that stores at a peer is both: it stores here, and a copy goes there.
+// The time of each part is a lower bound for the time of the Plan, as if the other part cost
+// nothing. A part keeps the Plan's streams and the events that order them; its results are
+// meaningless. A GEMM that stores into peer memory is in both parts: it stores locally in one, and
+// a copy transfers its result in the other.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -14,17 +15,17 @@
 namespace braid {
 
 using AddCommand = llvm::function_ref<void(const Command &, std::vector<Command> &)>;
-/// Replaces each command by what `add` appends for it. Buffers end where they did: before the
-/// command that now stands there.
+/// Replaces each command by those that `add` appends for it. Releases of buffers keep their place
+/// before the replaced command.
 void rewriteCommands(Plan &plan, AddCommand add);
 
-/// Its matmuls. They meet no peer. What lies in an arena becomes a parameter at the end of
-/// `inputs`, or a result at the end of `outputs` if a GEMM writes it: so the caller says what the
-/// GEMMs read, and zeros, which are multiplied faster, are not left to chance.
+/// Returns the GEMMs of a Plan, which need no peer. Buffers in an arena become parameters at the
+/// end of `inputs`, or results at the end of `outputs` if a GEMM writes them. So the caller
+/// determines what the GEMMs read: zeros, for example, are multiplied faster.
 Plan gemmsOf(Plan plan);
 
-/// Its copies, local ones too, sums of what they bring, signals and awaits. Ranks meet as they do
-/// in the whole.
+/// Returns the transfers of a Plan: its copies, local ones included, the sums of the transferred
+/// parts, signals and awaits. Ranks synchronize as in the Plan.
 Plan transfersOf(Plan plan);
 
 } // namespace braid

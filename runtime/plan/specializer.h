@@ -1,7 +1,7 @@
 //===- runtime/plan/specializer.h - the walk that makes a Plan --------------------------------===//
 //
-// specialize.cpp has the walk, memory, local work and streams; specialize_transfers.cpp what moves
-// data between ranks.
+// specialize.cpp implements the walk, memory, local work and streams; specialize_transfers.cpp and
+// specialize_collectives.cpp implement the transfers between ranks.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -18,8 +18,8 @@
 
 namespace braid {
 
-/// Walks the program as the rank would, emitting commands. Stops at the first error: what follows
-/// would be about the same mistake in later trips.
+/// Walks the program as the rank would, emitting commands. Stops at the first error, because later
+/// trips would repeat it.
 class Specializer : public OpVisitor<Specializer, bool> {
 public:
   Specializer(const Program &program, int64_t rank, Diagnostics &diags, Transport transport,
@@ -31,7 +31,7 @@ public:
 #include "ir/program_kinds.def"
 
 private:
-  /// A tensor value in the present trip: bytes of a buffer, with a concrete shape.
+  /// A tensor value in the current trip: bytes of a buffer, with a concrete shape.
   struct View {
     uint32_t buffer = 0;
     int64_t offset = 0;
@@ -46,26 +46,26 @@ private:
 
   static std::string str(const View &view);
 
-  /// A posted transfer that is still to be waited for.
+  /// A posted transfer that has not been waited for.
   struct Request {
-    uint32_t endpoint = kNone; ///< that is awaited, or copied by this rank
-    uint32_t stream = 0;       ///< the one that posted it, or that has the group
-    /// Stands for what this rank does for it, for a wait on another stream. kNone: it does nothing,
-    /// and awaits the endpoint, if there is one.
+    uint32_t endpoint = kNone; ///< the endpoint that this rank awaits or copies
+    uint32_t stream = 0;       ///< the stream that posted it, or that has its group
+    /// Event after this rank's commands for the transfer, for a wait on another stream. kNone if
+    /// there are none: the wait then awaits the endpoint, if there is one.
     uint32_t event = kNone;
-    std::optional<PlanMatmul> gemm = {}; ///< makes what is sent
+    std::optional<PlanMatmul> gemm = {}; ///< computes the sent data
   };
 
-  /// A message that has been posted, and belongs to the group that the next command ends.
+  /// A posted message of the group that the next command ends.
   struct Posted {
     PlanMessage message;
     const Value *request;
     uint32_t stream;
   };
-  /// An active side that has been posted, and comes after the messages posted with it.
+  /// The posted active side of a transfer, issued after the messages posted with it.
   struct Delayed {
     Request request;
-    const Value *name; ///< null: nobody waits for it by name
+    const Value *name; ///< null if no wait names it
   };
 
   bool visitBlock(const Block &block);
@@ -130,8 +130,8 @@ private:
   Status unsupported_;
   size_t steps_ = 0;
 
-  std::vector<int64_t> loops_;     ///< the present value of every loop index
-  std::vector<int64_t> tripStack_; ///< values of the indices of the loops around, outermost first
+  std::vector<int64_t> loops_;     ///< the current value of every loop index
+  std::vector<int64_t> tripStack_; ///< indices of the enclosing loops, outermost first
   llvm::DenseMap<const Value *, View> views_;
   llvm::DenseMap<const Value *, uint32_t> namedStreams_;
   llvm::DenseMap<const Value *, Request> requests_;
@@ -139,17 +139,16 @@ private:
   std::map<std::tuple<Direction, int64_t, uint32_t>, uint32_t> sequences_;
   std::vector<Posted> posted_;
   std::vector<Delayed> delayed_;
-  uint32_t lastMessages_ = kNone; ///< an event behind the last group or collective
-  uint32_t messageStream_ = 0;    ///< where that is
+  uint32_t lastMessages_ = kNone; ///< event after the last group or collective
+  uint32_t messageStream_ = 0;    ///< its stream
   std::map<std::pair<std::string, uint32_t>, uint32_t> scratch_; ///< buffers, by name and stream
   std::map<int64_t, uint32_t> poolStreams_;
   llvm::DenseMap<const Op *, uint32_t> sites_;
   ArenaLayout symmetric_, device_;
 
-  uint32_t current_ = 0; ///< the current stream
-  std::vector<uint32_t>
-      lastEvent_;                ///< by stream: an event behind everything issued to it, or kNone
-  const Op *originOp_ = nullptr; ///< the node whose origin was made last, in this very trip
+  uint32_t current_ = 0;            ///< the current stream
+  std::vector<uint32_t> lastEvent_; ///< by stream: event after everything issued to it, or kNone
+  const Op *originOp_ = nullptr;    ///< the node whose origin was added last, in the current trip
 };
 
 } // namespace braid

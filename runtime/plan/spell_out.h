@@ -1,14 +1,14 @@
-//===- runtime/plan/spell_out.h - what messages guarantee, command by command -----------------===//
+//===- runtime/plan/spell_out.h - messages and collectives as basic commands ------------------===//
 //
-// A Plan keeps groups and collectives whole. What they guarantee can be said
-// with signals, awaits, copies and sums, and who judges or predicts a Plan reads it so:
+// A Plan keeps groups and collectives whole. The checker and the simulator expand them into
+// signals, awaits, copies and sums that have the same guarantees:
 //
-//   * nobody goes on before all of a team, or of a whole of groups, have come: ranks tell each
-//     other;
-//   * then receivers copy from senders, and nobody goes on before what it sends has been copied;
-//   * groups and collectives of a rank use one thing, its communicators, one after the other.
+//   * no rank continues before all members of a team, or of a whole of groups, have arrived: ranks
+//     signal each other;
+//   * then receivers copy from senders, and no rank continues before its data has been copied;
+//   * groups and collectives of a rank use one resource, its communicators, one after the other.
 //
-// A library may be more lenient; it never is stricter.
+// A library may be more lenient, but is never stricter.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -21,30 +21,31 @@
 
 namespace braid {
 
-/// Groups that exchange messages, directly or through others.
+/// Groups that exchange messages, directly or via other groups.
 struct Whole {
-  uint32_t number = 0;                               ///< among all of the job
-  std::shared_ptr<const std::vector<int64_t>> ranks; ///< that have a group in it, in order
+  uint32_t number = 0;                               ///< among all wholes of the job
+  std::shared_ptr<const std::vector<int64_t>> ranks; ///< ranks that have a group in it, in order
 };
-/// The whole that each group belongs to, by rank. Messages meet by their number. The Plans are
-/// those of all ranks, or of the first ones where those stand for all (alike_ranks.h); `ranks` are
-/// then of these.
+/// Returns, for each rank, the whole to which each of its groups belongs. Messages are matched by
+/// their sequence. The Plans are those of all ranks, or of the first ranks if these represent all
+/// (alike_ranks.h); `ranks` then contains only these.
 std::vector<std::vector<Whole>> wholesOf(llvm::ArrayRef<Plan> plans);
 
-/// Plans of all ranks with their groups and collectives spelled out: in front of each the commands
-/// above, on its stream; the command itself stays, and stands for the use of the communicators,
-/// which is a write to the last buffer, `communicators`. Any buffer may be read by a peer. What
-/// reduces is spelled as a sum in the order of the team, whatever the operator, and though a
-/// library adds in an order of its own. Endpoints that were there before stay as they are.
+/// Expands the groups and collectives of the Plans of all ranks: the commands above precede each of
+/// them on its stream. The command itself remains and represents the use of the communicators, a
+/// write to the last buffer, `communicators`. Peers may read any buffer. A reduction becomes a sum
+/// in team order, whatever its operator, although a library may add in another order. Existing
+/// endpoints do not change.
 ///
-/// Ranks meet in rounds: in round k each tells the one 2^k places further on, counted around, and
-/// waits for the one 2^k places back. After the last round each has heard of all, by way of others,
-/// and nobody has gone on before: the same order as if each told all others, with far fewer
-/// commands.
+/// Ranks synchronize in rounds: in round k, each rank signals the rank 2^k places ahead,
+/// cyclically, and waits for the rank 2^k places behind. After the last round each rank has heard
+/// from all others, directly or indirectly, and none has continued before: the same order as if
+/// each rank signalled all others, with far fewer commands.
 std::vector<Plan> spellOut(llvm::ArrayRef<Plan> plans);
-/// The same without the meeting of all: only who receives waits for who sends, and the other way
-/// round. A library may let a rank go on when its own messages are over, so no more than this
-/// orders what ranks do to each other's memory. Also of the first ranks where those stand for all.
+/// Expands only the transfers of data, without synchronizing all ranks: senders and receivers wait
+/// only for each other. A library may let a rank continue when its own messages are complete, so
+/// nothing else orders accesses to peers' memory. Also accepts the Plans of the first ranks if
+/// these represent all.
 std::vector<Plan> spellOutData(llvm::ArrayRef<Plan> plans);
 
 } // namespace braid

@@ -5,7 +5,7 @@
 
 namespace braid {
 
-/// Between ranks of different hosts it always travels by messages.
+/// The way of transfers between ranks of one host. Ranks of different hosts always send messages.
 enum class Transport : uint8_t {
   PeerMemory, ///< by copies, signals and awaits
   Messages,   ///< by groups of sends and receives, and by collectives
@@ -14,7 +14,7 @@ enum class Transport : uint8_t {
 /// The memory that collectives read and write if they stay whole.
 enum class Operands : uint8_t {
   Anywhere,
-  InSymmetricArena, ///< which is a window: what is the program's elsewhere is copied there and back
+  InSymmetricArena, ///< which is a window; tensors elsewhere are copied into it and back
 };
 
 } // namespace braid

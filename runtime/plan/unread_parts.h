@@ -1,7 +1,7 @@
 //===- runtime/plan/unread_parts.h - partial results that only their sum reads ----------------===//
 //
-// A kernel that adds what it pulls, as it comes, has no need to store it, which would take as much
-// memory traffic as the sum.
+// A kernel that adds parts while it copies them need not store them. Storing them would take as
+// much memory traffic as the sum.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -10,8 +10,8 @@
 
 namespace braid {
 
-/// Says of each sum whether anything else reads what copies bring as its parts
-/// (PlanSum::keepsParts): another command of this rank, another sum too, a peer that pulls, or the
+/// Sets PlanSum::keepsParts of each sum: true if anything else reads the parts that copies
+/// transfer, namely another command of this rank (including another sum), a peer that pulls, or the
 /// caller.
 void markUnreadParts(Plan &plan);
 

@@ -1,12 +1,13 @@
-//===- backends/cpu/messages/mailboxes.h - memory for messages between ranks of one machine ---===//
+//===- backends/cpu/messages/mailboxes.h - messages between ranks of one machine --------------===//
 //
 // Each rank has a mailbox for each peer, in shared memory. The sender writes the next part of a
-// message there and posts it; the receiver copies it out and asks for the next part, or says that
-// the message has arrived. So no rank reads another one's memory, and an abort needs no care.
+// message there and posts it; the receiver copies it and requests the next part, or reports that
+// the message has arrived. So no rank reads another rank's memory, and an abort needs no special
+// treatment.
 //
-// The state of the mailbox orders sender and receiver, and nothing else does: ThreadSanitizer sees
-// what a message gives. All other fields are relaxed atomics, the data included, because a rank's
-// workers use a mailbox in turn, and nothing orders these.
+// Only the state of the mailbox orders sender and receiver, so that ThreadSanitizer sees exactly
+// what a message guarantees. All other fields, the data included, are relaxed atomics, because a
+// rank's workers take turns in using a mailbox without being ordered.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -19,7 +20,7 @@
 
 namespace braid {
 
-/// Messages from one rank to another. Zeros are a mailbox that is free for message 0.
+/// Messages from one rank to another. A zeroed mailbox is free for message 0.
 struct alignas(64) Mailbox {
   static constexpr size_t kPartBytes = size_t(128) << 10;
 
@@ -31,8 +32,8 @@ struct alignas(64) Mailbox {
   alignas(64) std::atomic<uint64_t> part[kPartBytes / sizeof(uint64_t)];
 };
 
-/// The mailboxes of all ranks, mapped for as long as this lives. Only pages that messages have used
-/// take memory.
+/// The mailboxes of all ranks, mapped for the lifetime of this object. Only pages that messages
+/// have used occupy memory.
 class Mailboxes {
 public:
   /// Rank 0 creates the mailboxes, and all ranks map them. Collective. Fails with Unsupported if
@@ -42,7 +43,7 @@ public:
   Mailboxes(const Mailboxes &) = delete;
 
   Mailbox &between(int64_t from, int64_t to);
-  /// Changes when a peer of `rank` has posted or taken something. A futex.
+  /// Returns a futex that changes when a peer of `rank` has posted or received a part.
   std::atomic<uint32_t> &bell(int64_t rank);
 
 private:

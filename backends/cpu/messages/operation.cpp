@@ -1,4 +1,4 @@
-//===- backends/cpu/messages/operation.cpp - a group or a collective under way ----------------===//
+//===- backends/cpu/messages/operation.cpp - a group or a collective in progress --------------===//
 
 #include "backends/cpu/messages/operation.h"
 
@@ -16,7 +16,7 @@
 
 namespace braid {
 
-//===- What an operation does -----------------------------------------------------------------===//
+//===- The work of an operation -------------------------------------------------------------===//
 
 Work workOf(llvm::ArrayRef<MessageArgs> group) {
   Work work;
@@ -103,11 +103,11 @@ void reduce(const Reduction &reduction, const char *scratch) {
 
 enum class Phase : uint32_t {
   Free,   ///< the sender may post the first part of the message
-  Posted, ///< the receiver may take the part
+  Posted, ///< the receiver may copy the part
   Wanted, ///< the sender may post the next part
 };
 
-/// Numbers wrap around, as the count of messages does in 30 bits.
+/// Numbers wrap around after 30 bits, like the count of messages.
 uint32_t stateOf(uint32_t number, Phase phase) {
   return number << 2 | static_cast<uint32_t>(phase);
 }
@@ -116,7 +116,7 @@ uint32_t arrivedState(const Transfer &transfer) {
   return stateOf(transfer.number + 1, Phase::Free);
 }
 
-/// The state in which the transfer goes on.
+/// Returns true if the transfer can continue in this state of the mailbox.
 bool isTurnOf(const Transfer &transfer, uint32_t state) {
   if (!transfer.sends())
     return state == stateOf(transfer.number, Phase::Posted);
@@ -129,7 +129,7 @@ size_t bytesOfPart(const Transfer &transfer) {
   return std::min(Mailbox::kPartBytes, static_cast<size_t>(transfer.bytes - transfer.moved));
 }
 
-/// A part is copied in words of 8 bytes; the last one may be shorter.
+/// Copies a part in words of 8 bytes, of which the last may be shorter.
 template <class Copy> void forEachWord(size_t bytes, Copy copy) {
   constexpr size_t kWord = sizeof(uint64_t);
   size_t i = 0;
@@ -175,8 +175,8 @@ Mailbox &Operation::boxOf(const Transfer &transfer) const {
                           : link_.mailboxes_->between(transfer.peer, link_.rank_);
 }
 
-/// Visits what can move now. Messages to one peer follow one another: a sender that posts a message
-/// before it has seen that the one before it has arrived would overwrite that.
+/// Visits the transfers that can continue. Messages to one peer are sequential: posting a message
+/// before its predecessor has arrived would overwrite that.
 template <class Visit> void Operation::forEachNext(Visit visit) {
   llvm::SmallBitVector busy(static_cast<unsigned>(2 * link_.sends_.size()));
   for (Transfer &transfer : work_.transfers) {
@@ -184,8 +184,8 @@ template <class Visit> void Operation::forEachNext(Visit visit) {
     if (transfer.isOver() || busy.test(way))
       continue;
     busy.set(way);
-    // A rank learns only what its peer has done for this message. That the mailbox is free was
-    // done for an earlier one.
+    // A rank must synchronize only with actions of its peer for this message. The mailbox became
+    // free through an earlier one.
     const bool isFirstPart = transfer.sends() && transfer.state == Transfer::State::Waits;
     const auto order = isFirstPart ? std::memory_order_relaxed : std::memory_order_acquire;
     if (isTurnOf(transfer, boxOf(transfer).state.load(order)))
@@ -234,7 +234,7 @@ void Operation::begin() {
       transfer.data = scratch_.get() + transfer.scratchAt;
 }
 
-/// The peers have all that was sent, so results may lie over operands.
+/// The peers have received all data, so results may overwrite operands.
 void Operation::finish() {
   if (work_.bytes != 0)
     std::memmove(work_.dst, work_.src, static_cast<size_t>(work_.bytes));
@@ -313,8 +313,8 @@ void Operation::take(Transfer &transfer) {
          transfer.isOver() ? arrivedState(transfer) : stateOf(transfer.number, Phase::Wanted));
 }
 
-/// The bell is relaxed: a worker that sleeps learns nothing from it but that it should look. It
-/// looks again after a while anyway, in case it has seen the bell before the state.
+/// The bell is relaxed: a sleeping worker only learns from it that it should check. It also checks
+/// periodically, in case it sees the bell before the state.
 void Operation::change(const Transfer &transfer, uint32_t state) {
   boxOf(transfer).state.store(state, std::memory_order_release);
   std::atomic<uint32_t> &bell = link_.mailboxes_->bell(transfer.peer);

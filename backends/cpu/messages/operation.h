@@ -1,9 +1,8 @@
 //===- backends/cpu/messages/operation.h - a group or a collective in progress ----------------===//
 //
-// Operations of a rank follow one another in the order in which they were issued, whatever streams
-// they are on: each has a number, and begins when the turn is its own. The turn is passed on by
-// relaxed stores: it orders nothing in the eyes of ThreadSanitizer, to which two streams without an
-// event between them have to look unordered.
+// Operations of a rank execute in the order in which they were issued, whatever their streams: each
+// has a number, and begins when its turn has come. Relaxed stores pass the turn on, so that
+// ThreadSanitizer considers two streams without an event between them unordered.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -17,19 +16,19 @@
 
 namespace braid {
 
-/// One side of a message. A rank's n-th send to a peer meets that peer's n-th receive from it.
+/// One side of a message. A rank's n-th send to a peer matches the peer's n-th receive from it.
 struct Transfer {
   enum class State : uint8_t {
-    Waits,  ///< for the other side
-    Moves,  ///< the other side has come
+    Waits,  ///< waits for the other side
+    Moves,  ///< the other side is ready
     IsOver, ///< complete; a send's source may be overwritten
   };
   Direction direction;
   int64_t peer;
   char *data; ///< set when the operation begins, if it is scratch
   int64_t bytes;
-  int64_t scratchAt = -1; ///< offset in the operation's scratch; -1: not in scratch
-  uint32_t number = 0;    ///< n
+  int64_t scratchAt = -1; ///< offset in the operation's scratch, or -1 if not in scratch
+  uint32_t number = 0;    ///< n, counted per peer and direction
   State state = State::Waits;
   int64_t moved = 0; ///< bytes moved so far
 
@@ -37,18 +36,18 @@ struct Transfer {
   bool isOver() const { return state == State::IsOver; }
 };
 
-/// dst = the parts of all members, combined in the order of the team, in f32 (f64 for f64), and
-/// rounded once. The parts follow one another in scratch, but for this rank's.
+/// dst = the parts of all members, combined in team order, in f32 (f64 for f64), and rounded once.
+/// The parts are consecutive in scratch, except this rank's part.
 struct Reduction {
   ReductionOperator by;
   DType dtype;
   void *dst;
   int64_t bytes; ///< size of dst, and of each addend
   size_t members, self;
-  const void *own; ///< this rank's addend
+  const void *own; ///< this rank's part
 };
 
-/// A group or a collective, as a rank does it: all transfers at once, and then the rest.
+/// A rank's work for a group or a collective: first all transfers, concurrently, then the rest.
 struct Work {
   std::vector<Transfer> transfers;
   void *dst = nullptr;
@@ -85,7 +84,8 @@ private:
   std::atomic<uint32_t> turn_{0};          ///< number of the operation that may proceed
 };
 
-/// Any of the rank's workers may drive it. A send is over when the receiver has all of it.
+/// A group or a collective in progress. Any of the rank's workers may execute it. A send is
+/// complete when the receiver has all of its data.
 class Operation {
 public:
   /// `link` must be open, and must outlive the object.

@@ -1,10 +1,9 @@
 //===- backends/cpu/queue/command_queue.h - commands issued to a worker -----------------------===//
 //
-// One producer, one consumer, unbounded: a list of chunks. Publishing a command orders the host's
-// past before the worker's future, and nothing else: no worker learns anything about another one,
-// and the host nothing about a worker, or ThreadSanitizer would take two streams without a signal
-// between them for ordered. That is why the consumer frees the chunks itself instead of handing
-// them back.
+// An unbounded queue with one producer and one consumer: a list of chunks. Publishing a command
+// orders the host's past before the worker's future, and nothing else. If workers were ordered with
+// each other, or the host after a worker, ThreadSanitizer would consider two streams without a
+// signal between them ordered. So the consumer frees the chunks itself instead of returning them.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -76,8 +75,8 @@ public:
       return false;
     tail_->slots[tailUsed_++] = command;
     ++pushed_;
-    // Sequentially consistent, so that either this thread sees the sleeper, or the kernel, which
-    // looks at published_ again before it lets the sleeper sleep, sees the command.
+    // Sequentially consistent, so that either this thread sees the sleeper, or the kernel sees the
+    // command: it checks published_ again before the sleeper sleeps.
     published_.store(pushed_, std::memory_order_seq_cst);
     if (isSleeping_.load(std::memory_order_seq_cst))
       futexWake(&published_);
@@ -103,7 +102,7 @@ public:
   }
   /// Sleeps while the queue is empty, for at most `slice`.
   void sleep(std::chrono::milliseconds slice) {
-    // Relaxed: a release would order this worker before whatever the host does next.
+    // Relaxed, because a release would order this worker before the host's later actions.
     isSleeping_.store(true, std::memory_order_relaxed);
     futexWait(&published_, popped_, slice);
     isSleeping_.store(false, std::memory_order_relaxed);
@@ -132,15 +131,15 @@ private:
     headUsed_ = 0;
   }
 
-  // The producer's.
+  // Used by the producer.
   Chunk *tail_;
   uint32_t tailUsed_ = 0;
   uint32_t pushed_ = 0; ///< wraps around, as published_ does
-  // The consumer's.
+  // Used by the consumer.
   alignas(64) Chunk *head_;
   uint32_t headUsed_ = 0;
   uint32_t popped_ = 0;
-  // Shared by both.
+  // Used by both.
   alignas(64) std::atomic<uint32_t> published_{0};
   std::atomic<bool> isSleeping_{false};
 };

@@ -1,8 +1,8 @@
 //===- backends/cpu/queue/flags.h - flags that one stream writes and another waits for --------===//
 //
-// Signals and events are the same thing here: a 32-bit counter in memory, written with release and
-// read with acquire. Nothing else orders two streams, so ThreadSanitizer sees exactly what the
-// program says.
+// Signals and events are the same here: a 32-bit counter in memory, written with release and read
+// with acquire. Nothing else orders two streams, so ThreadSanitizer sees exactly the order of the
+// program.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -17,7 +17,7 @@ inline std::atomic_ref<uint32_t> flagAt(const void *address) {
   return std::atomic_ref<uint32_t>(*static_cast<uint32_t *>(const_cast<void *>(address)));
 }
 
-/// In cyclic order, so that a counter may wrap around.
+/// Compares in cyclic order, so that a counter may wrap around.
 inline bool hasReached(uint32_t flag, uint32_t value) {
   return static_cast<int32_t>(flag - value) >= 0;
 }

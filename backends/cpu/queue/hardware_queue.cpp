@@ -12,11 +12,11 @@ namespace braid {
 
 namespace {
 
-// A wake-up is never lost for good: who sleeps looks again after this long.
+// A lost wake-up only delays a sleeper, which checks again after one of these times.
 constexpr std::chrono::milliseconds kIdleSlice(100);
 constexpr std::chrono::milliseconds kWaitSlice(50);
 
-/// Nobody runs it any more.
+/// Requires that the command will not run again.
 void release(const QueuedCommand &command) {
   if (command.kind == QueuedCommand::Kind::Exchange)
     delete command.args.operation;
@@ -37,7 +37,7 @@ bool isRunnable(const QueuedCommand &command) {
 
 HardwareQueue::~HardwareQueue() {
   stop();
-  while (commands_.front()) // dropped
+  while (commands_.front()) // dropped commands
     finishFront();
 }
 
@@ -55,7 +55,7 @@ bool HardwareQueue::stopWithin(std::chrono::milliseconds patience) {
     return true;
   QueuedCommand command{};
   command.kind = QueuedCommand::Kind::Stop;
-  while (!commands_.push(command)) // no memory just now
+  while (!commands_.push(command)) // no memory at the moment
     std::this_thread::yield();
   const auto deadline = std::chrono::steady_clock::now() + patience;
   while (hasEnded_.load(std::memory_order_relaxed) == 0) {
@@ -185,13 +185,13 @@ void HardwareQueue::guard(const QueuedCommand &command, llvm::function_ref<void(
 
 void HardwareQueue::runObserved(const QueuedCommand &command) {
   const bool isWanted = options_.observer->begin(options_.number, command);
-  // The observer may have taken its time, and an aborted run signals nobody.
+  // The observer may have taken long, and an aborted run must not signal peers.
   if (group_.isAborted() || (isWanted && !run(command)))
     return;
   options_.observer->end(options_.number, command);
 }
 
-/// False for a wait that an abort ended.
+/// Returns false for a wait that an abort ended.
 bool HardwareQueue::run(const QueuedCommand &command) {
   const QueuedCommand::Args &args = command.args;
   switch (command.kind) {
@@ -244,7 +244,7 @@ void HardwareQueue::block(const void *futex, FutexScope scope) {
   blockedIn_.store(futex, std::memory_order_relaxed);
 }
 
-/// Moves what can be moved now. False after an abort.
+/// Moves the data that can be moved now. Returns false after an abort.
 bool HardwareQueue::advance(const QueuedCommand &command) {
   const Result<Advance> advance = command.args.operation->advance();
   if (!advance) {
@@ -257,7 +257,8 @@ bool HardwareQueue::advance(const QueuedCommand &command) {
   return true;
 }
 
-/// It counts as blocked from its first wait on: what moves is counted.
+/// The queue counts as blocked from its first wait on, although parts may move later: these are
+/// counted separately.
 bool HardwareQueue::exchange(const QueuedCommand &command) {
   Operation &operation = *command.args.operation;
   while (!group_.isAborted() && advance(command)) {

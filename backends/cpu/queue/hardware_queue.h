@@ -1,13 +1,13 @@
 //===- backends/cpu/queue/hardware_queue.h - runs the commands of one queue in order ----------===//
 //
-// Three parties look at a queue: the rank's host thread issues to it, a worker (or the scheduler)
-// runs it, and the host threads of all ranks watch whether it still moves. What they share:
+// Three parties use a queue: the rank's host thread issues to it, a worker (or the scheduler)
+// executes it, and the host threads of all ranks watch its progress. They share:
 //
 //   published count   host -> worker, release/acquire: a command happens after its issue
 //   completed count   worker -> host, release; acquired only by the owner's synchronize()
-//   all that is watched, in the observer too: relaxed. A watcher that learnt a worker's past could
+//   watched state     relaxed, also in observers: a watcher that acquired a worker's past could
 //                     pass it on to its own worker, and two ranks without a signal between them
-//                     would look ordered
+//                     would appear ordered
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -61,12 +61,12 @@ public:
   /// Wakes a waiting worker, which then checks whether it must stop waiting.
   void wake() const;
 
-  // -- For the scheduler, where there is no worker. --
+  // -- For the scheduler, without a worker. --
 
   const QueuedCommand *front() { return commands_.front(); }
-  /// Runs the front command, which must be able to go on; of a group or a collective, as much as
-  /// can be done now. `clock` is the time at which the last command of the group ended; the spans
-  /// of two commands never overlap, so that of a group or a collective is the last part of it.
+  /// Runs the front command, which must be able to continue, or as much of a group or collective as
+  /// is possible now. `clock` is the end of the last command of any queue: spans never overlap, so
+  /// the span of a group or collective is that of its last part.
   void step(int64_t &clock);
 
 private:
@@ -88,7 +88,7 @@ private:
   CommandQueue commands_;
   std::thread worker_;
 
-  // The worker's.
+  // Used by the worker.
   Scratch scratch_;
   std::vector<Span> spans_;
   uint32_t done_ = 0;
@@ -96,13 +96,13 @@ private:
 
   alignas(64) std::atomic<uint32_t> completed_{0};
   std::atomic<bool> isHostWaiting_{false};
-  std::atomic<uint32_t> hasEnded_{0}; ///< the worker; a futex
+  std::atomic<uint32_t> hasEnded_{0}; ///< true once the worker has ended; a futex
 
-  std::atomic<const void *> blockedIn_{nullptr};       ///< the scope of that futex
-  std::atomic<FutexScope> scope_{FutexScope::Process}; ///< that futex is in this scope
+  std::atomic<const void *> blockedIn_{nullptr};       ///< futex on which the worker waits, or null
+  std::atomic<FutexScope> scope_{FutexScope::Process}; ///< scope of that futex
 };
 
-/// True if nothing holds `command` up now.
+/// Returns true if `command` can run now.
 bool isRunnable(const QueuedCommand &command);
 
 } // namespace braid

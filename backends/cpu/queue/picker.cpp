@@ -1,4 +1,4 @@
-//===- backends/cpu/queue/picker.cpp - which command of all ranks runs next -------------------===//
+//===- backends/cpu/queue/picker.cpp - chooses the next command to run ------------------------===//
 
 #include "backends/cpu/queue/picker.h"
 
@@ -10,9 +10,9 @@ namespace braid {
 
 namespace {
 
-/// Equal chances alone hardly ever keep one queue back while its neighbours issue dozens of
-/// commands, and many races show only then. So the order has phases: in one half of them each head
-/// has an equal chance, in the other half queues have priorities.
+/// Equal chances alone hardly ever delay one queue while its neighbours issue dozens of commands,
+/// and many races appear only then. So the order has phases: in half of them each head has an equal
+/// chance, in the other half queues have priorities.
 class SeededPicker {
 public:
   explicit SeededPicker(uint64_t seed) : state_(seed) {}
@@ -32,13 +32,13 @@ public:
 
 private:
   void beginPhase() {
-    constexpr uint64_t kLengths = 9; // up to 256 commands, each power of two as often
+    constexpr uint64_t kLengths = 9; // up to 256 commands; each power of two is equally likely
     left_ = uint64_t(1) << (draw() % kLengths);
     hasPriorities_ = draw() % 2 == 0;
     priorities_ = draw();
   }
 
-  /// Queues have different numbers, and mixBits() is a bijection: no two priorities are equal.
+  /// Priorities are distinct, because queues have different numbers and mixBits() is a bijection.
   uint64_t priorityOf(const RunnableHead &head) const {
     return mixBits(priorities_ ^ (static_cast<uint64_t>(head.rank) << 32 | head.queue));
   }
@@ -46,7 +46,7 @@ private:
   uint64_t draw() { return mixBits(state_ += kSplitMixStep); }
 
   uint64_t state_;
-  uint64_t left_ = 0; ///< commands of the present phase
+  uint64_t left_ = 0; ///< remaining commands of the current phase
   uint64_t priorities_ = 0;
   bool hasPriorities_ = false;
 };

@@ -22,13 +22,13 @@ struct RunnableHead {
   const QueuedCommand *command; ///< valid until the next choice
 };
 
-/// Chooses one of the candidates, of which there is at least one; they are ordered by rank and
-/// queue. Called by one thread at a time.
+/// Chooses one of the candidates and returns its index. There is at least one, and they are ordered
+/// by rank and queue. Called by one thread at a time.
 using Picker = std::function<size_t(llvm::ArrayRef<RunnableHead>)>;
 
-/// Draws choices from `seed`, in phases of 1 to 256 choices: each candidate with equal chance, or
-/// always the one whose queue has the highest of the priorities drawn for the phase. The same seed
-/// gives the same choices on every platform.
+/// Returns a picker that draws choices from `seed`, in phases of 1 to 256 choices: in a phase,
+/// either each candidate has an equal chance, or the queue with the highest priority, drawn for the
+/// phase, always wins. The same seed gives the same choices on every platform.
 Picker seededPicker(uint64_t seed);
 
 } // namespace braid

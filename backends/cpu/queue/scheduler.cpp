@@ -16,7 +16,7 @@ void Scheduler::findCandidates() {
   }
 }
 
-/// The head at `index` has had its turn, and no other one can go on because of that.
+/// Updates the head at `index`, which has run. No other head can continue because of that.
 void Scheduler::replaceCandidate(size_t index) {
   RunnableHead &candidate = candidates_[index];
   candidate.command = devices_[candidate.rank]->queues()[candidate.queue]->front();
@@ -31,7 +31,7 @@ void Scheduler::drain(const RankGroup &group) {
     const RunnableHead next = candidates_[chosen];
     const QueuedCommand::Kind kind = next.command->kind;
     devices_[next.rank]->queues()[next.queue]->step(clock_);
-    // Waits go on after stores, and exchanges after what their peers have moved.
+    // A store lets waits continue, and an exchange lets exchanges of its peers continue.
     if (kind == QueuedCommand::Kind::Store || kind == QueuedCommand::Kind::Exchange)
       findCandidates();
     else

@@ -10,13 +10,13 @@
 
 namespace braid {
 
-/// The ranks' queues, run by whichever thread calls drain(), one at a time.
+/// Runs the commands of all ranks' queues one at a time, on the thread that calls drain().
 class Scheduler {
 public:
   Scheduler(std::vector<CpuDevice *> devices, Picker picker)
       : devices_(std::move(devices)), picker_(std::move(picker)) {}
 
-  /// Runs commands until none can go on or the group is aborted.
+  /// Runs commands until none can continue, or the group is aborted.
   void drain(const RankGroup &group);
   /// Returns, for each rank, whether all of its commands are complete.
   std::vector<bool> drained() const;

@@ -1,7 +1,7 @@
 //===- backends/cuda/copy_and_signal/copies.h - the copies of a kernel ------------------------===//
 //
-// Device code of the copy-and-signal kernels: threads copy, or the bulk copy unit does, or the one
-// warp of the first block.
+// Device code of the copy-and-signal kernels: threads, the bulk copy unit, or the warp of the first
+// block execute the copies.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace braid::cuda {
 
-constexpr int kStages = 4;                      ///< tiles in flight in a block: 64 KiB on their way
+constexpr int kStages = 4;                      ///< tiles in flight per block: 64 KiB
 constexpr int kWorkerThreads = kTeam * kStages; ///< threads of a block that copies or adds
 static_assert(kWorkerThreads == kThreadsOfAdder);
 
@@ -20,7 +20,7 @@ __device__ inline TileWalk tilesFor(const CopyAndSignal &batch, uint32_t copier,
   return TileWalk(batch.copies, batch.copyCount, copier, copiers);
 }
 
-/// Tells the first block how much of each copy this one has done, and makes it visible to it.
+/// Reports to the first block how much of each copy this block has done, and makes that visible.
 __device__ inline void countTiles(const CopyAndSignal &batch, uint32_t copier, uint32_t copiers) {
   uint32_t done[CopyAndSignal::kMost] = {};
   TileWalk walk = tilesFor(batch, copier, copiers);
@@ -31,8 +31,8 @@ __device__ inline void countTiles(const CopyAndSignal &batch, uint32_t copier, u
       DeviceCounter(batch.counters[i]).fetch_add(done[i], ::cuda::memory_order_release);
 }
 
-/// The granule behind this thread's: the next thread's, or, behind the last one of a warp, the
-/// `later` one of the first.
+/// Returns the granule after this thread's: that of the next thread, or, for the last thread of a
+/// warp, the `later` granule of the first thread.
 __device__ inline Granule nextInWarp(const Granule &own, const Granule &later) {
   const uint32_t lane = laneOfThread();
   Granule next;
@@ -41,7 +41,7 @@ __device__ inline Granule nextInWarp(const Granule &own, const Granule &later) {
   return next;
 }
 
-/// A team's thread `thread` of one. All loads are on their way before the first store.
+/// Copies a tile as thread `thread` of a team. All loads are issued before the first store.
 __device__ inline void copyTile(const Tile &tile, uint32_t thread) {
   const GranuleTile granules(tile);
   const uint32_t edgeAt = granules.edgeAt(thread);
@@ -62,7 +62,8 @@ __device__ inline void copyTile(const Tile &tile, uint32_t thread) {
     tile.dst[edgeAt] = edge;
 }
 
-/// The block's teams take its tiles in turns, so that as much is on its way as in bulk.
+/// The teams of the block take tiles in turns, which keeps as much data in flight as bulk copies
+/// do.
 __device__ inline void copyByThreads(TileWalk walk) {
   uint32_t turn = threadIdx.x / kTeam;
   for (Tile tile; walk.next(tile); turn = (turn + kStages - 1) % kStages)
@@ -113,7 +114,7 @@ __device__ inline void store(const Tile &tile, const void *stage) {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-/// One thread: the unit does the rest.
+/// Called by one thread; the bulk copy unit does the rest.
 __device__ inline void copyInBulk(const CopyAndSignal &batch, uint32_t copier, uint32_t copiers) {
   extern __shared__ __align__(128) char stages[];
   __shared__ uint64_t barriers[kStages];
@@ -134,7 +135,7 @@ __device__ inline void copyInBulk(const CopyAndSignal &batch, uint32_t copier, u
     const uint32_t stage = stored % kStages;
     waitForLoad(&barriers[stage], stored / kStages & 1);
     store(tile, stages + stage * kTileBytes);
-    // The stage of the tile before is free when its store has read it.
+    // The previous tile's stage is free once its store has read it.
     if (stored == 0 || !loads.next(tile))
       continue;
     asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
@@ -150,13 +151,13 @@ __device__ inline void copyInBulk(const CopyAndSignal &batch, uint32_t copier, u
 
 // -- The first block, and the workers. --
 
-/// The awaits have passed: copies may begin.
+/// The counter that is set once the awaits have passed and copies may begin.
 __device__ inline DeviceCounter gate(const CopyAndSignal &batch) {
   return DeviceCounter(batch.counters[CopyAndSignal::kMost]);
 }
 
-/// Returns in a worker's first warp once the awaits have passed. It polls flags on the GPU itself,
-/// which is faster than waiting for the report of the first block.
+/// Returns once the awaits have passed; called by all threads of a worker, of which the first warp
+/// waits. It polls flags in the GPU's memory, which is faster than waiting for the first block.
 __device__ inline void passAwaits(const CopyAndSignal &batch) {
   if (batch.released)
     passNear(batch, batch.awaits, batch.awaitCount);
@@ -164,11 +165,11 @@ __device__ inline void passAwaits(const CopyAndSignal &batch) {
     passWhen(batch, false, [&] { return gate(batch).load(::cuda::memory_order_acquire) != 0; });
 }
 
-/// The first block copies at most this many bytes itself: telling a worker, and waiting until it is
-/// done, takes longer.
+/// The first block copies at most this many bytes itself, because signalling a worker and waiting
+/// for it would take longer.
 constexpr int64_t kMostBytesOfWarp = 2048;
 
-/// Copies words. A peer may have written them just now, so the loads bypass the L1 cache.
+/// Copies words. The loads bypass the L1 cache, because a peer may just have written the words.
 __device__ inline void copyByWarp(const CopyAndSignal &batch) {
   constexpr uint32_t kWordsEach = kMostBytesOfWarp / (kWarp * sizeof(uint32_t));
   for (uint32_t i = 0; i < batch.copyCount; ++i) {
@@ -190,11 +191,12 @@ __device__ inline void copyByWarp(const CopyAndSignal &batch) {
 /// The blocks that copy.
 enum class Movers { Workers, FirstBlock };
 
-/// Sends the signals that follow the copies. The awaits' flags are taken already. A signal before
-/// the last copy leaves with the others: the copies wait for nobody and end at the same time.
+/// Sends the signals that follow the copies, after the flags of the awaits have been reset. A
+/// signal that precedes the last copy is sent with the others: the copies wait for nothing and end
+/// at the same time.
 __device__ inline void finishMoves(const CopyAndSignal &batch) {
   const uint32_t lane = laneOfThread();
-  // Without signals, too: what is written at peers has to be there when whoever waits for the copy
+  // Needed even without signals: writes to peers must be visible by the time that a later command
   // signals.
   if (batch.fencesMoves && lane < max(batch.signalCount, 1))
     publishToPeers();
@@ -207,7 +209,7 @@ __device__ inline void finishMoves(const CopyAndSignal &batch) {
     report(batch, batch.signals[batch.signalCount - 1].value);
 }
 
-/// Lets the workers copy, and waits until they have.
+/// Lets the workers copy, and waits until they have finished.
 template <Movers kMovers> __device__ void makeMoves(const CopyAndSignal &batch) {
   if constexpr (kMovers == Movers::FirstBlock) {
     copyByWarp(batch);
@@ -221,7 +223,7 @@ template <Movers kMovers> __device__ void makeMoves(const CopyAndSignal &batch) 
         ;
       counter.store(0, ::cuda::memory_order_relaxed);
     }
-    // Every block that copies has a tile (tiles.h), so every one has passed it.
+    // Every copying block has a tile (tiles.h), so every one has passed the gate.
     gate(batch).store(0, ::cuda::memory_order_relaxed);
   }
   __syncwarp();
@@ -229,7 +231,7 @@ template <Movers kMovers> __device__ void makeMoves(const CopyAndSignal &batch) 
     finishMoves(batch);
 }
 
-/// A worker's share of the copies, behind the gate.
+/// Executes a worker's share of the copies once the gate is open.
 template <bool InBulk>
 __device__ void copyShare(const CopyAndSignal &batch, uint32_t copier, uint32_t copiers) {
   passAwaits(batch);

@@ -22,15 +22,16 @@ __device__ inline uint32_t look(uint32_t *flag) {
   return SystemFlag(*flag).load(::cuda::memory_order_acquire);
 }
 
-/// Set, or released by the host; not what some of the blocks that signal have added (signalShare).
+/// Returns true if the flag is set, or released by the host, but not if only some of the signalling
+/// blocks have added their shares (signalShare).
 __device__ inline bool isSet(uint32_t *flag) {
   const uint32_t value = look(flag);
   return value == 1 || value == kReleasedFlag;
 }
 
-/// Takes a flag away, and returns what it was. A flag that is not 1, as a released one, stays, so
-/// that every later await passes, too. In the GPU's memory it is gone when this has returned,
-/// without a fence; the host's memory has no such exchange.
+/// Resets a flag and returns its previous value. A flag that is not 1, such as a released one,
+/// keeps its value, so that later awaits pass, too. In the GPU's memory the flag is reset when this
+/// returns, without a fence; host memory does not support the exchange.
 __device__ inline uint32_t take(const CopyAndSignal &batch, uint32_t *flag) {
   SystemFlag counter(*flag);
   uint32_t was = 1;
@@ -59,9 +60,9 @@ __device__ inline void publishToPeers() {
 
 // -- Counting runs. --
 
-/// Counts a run of a caller's graph, in the last lane of the warp that awaits: it has no flag to
-/// look at. The answer of a counter takes as long as a look at a flag, so the lane asks at once and
-/// goes on when the first look is over: counting makes no kernel longer that waits for peers.
+/// Counts a run of a caller's graph in the last lane of the waiting warp, which has no flag to
+/// poll. Reading a counter takes as long as polling a flag, so the lane issues its read at once and
+/// continues after the first poll: counting does not prolong a kernel that waits for peers.
 class RunCount {
 public:
   __device__ RunCount(const CopyAndSignal &batch, bool isOfWarp)
@@ -77,7 +78,7 @@ public:
       braid::cuda::tellBegin(batch.guard, before_, ended_);
     begins_ = false;
   }
-  /// Runs follow one another, so no other one has ended since this was made.
+  /// Runs follow one another, so no other run has ended since the constructor.
   __device__ void tellEnd(const CopyAndSignal &batch) const {
     if (!ends_)
       return;
@@ -89,19 +90,19 @@ private:
   static __device__ bool isCounter() { return laneOfThread() == kWarp - 1; }
   bool begins_;
   const bool ends_;
-  uint32_t before_ = 0, ended_ = 0; ///< runs that had begun, and ended, when this one began
+  uint32_t before_ = 0, ended_ = 0; ///< runs that had begun and ended before this one
 };
 
 // -- Waiting. --
 
-/// True when the host has ended all waits. Far away: to be asked seldom.
+/// Returns true once the host has ended all waits. The word is far away, so poll it rarely.
 __device__ inline bool isReleased(const CopyAndSignal &batch) {
   return batch.released && look(batch.released) != 0;
 }
 
-/// Looks at each flag with a lane of its own until all are set. Where flags lie in the host's
-/// memory, a look takes more than a microsecond, and many at the same time hold one another up; so
-/// does the look for a release, which small problems should be over before.
+/// Polls each flag in a separate lane until all are set. For flags in host memory, a poll takes
+/// more than a microsecond, and concurrent polls delay one another, as does polling for a release,
+/// so small problems should complete before the first such poll.
 __device__ inline void waitForAll(const CopyAndSignal &batch, const CopyAndSignalFlag *flags,
                                   uint32_t count, bool tells = true, RunCount *run = nullptr) {
   constexpr uint32_t kFirstLooks = 64, kLooksBetween = 256;
@@ -115,24 +116,22 @@ __device__ inline void waitForAll(const CopyAndSignal &batch, const CopyAndSigna
     if (run)
       run->tellBegin(batch);
     const uint32_t passed = unset == 0 ? count : min(count, __ffs(unset) - 1);
-    // As if they were awaited one after the other.
+    // Reports as if the flags were awaited one after the other.
     if (lane == 0 && passed != reported && tells)
       report(batch, flags[passed - 1].value);
     reported = passed;
   }
 }
 
-// The counters behind those of the copies.
-
-/// A worker's first warp: until `isPassed` holds for all lanes.
+/// Waits in a worker's first warp until `isPassed` holds for all lanes.
 template <class IsPassed>
 __device__ void passWhen(const CopyAndSignal &batch, bool passes, IsPassed isPassed) {
-  constexpr uint32_t kLooksBetween = 256; // for a release, which is far away
+  constexpr uint32_t kLooksBetween = 256; // between polls of the distant release word
   for (uint32_t looks = 1; !__all_sync(~0u, passes); ++looks)
     passes = passes || isPassed() || (looks % kLooksBetween == 0 && isReleased(batch));
 }
 
-/// A worker's first warp: until flags on the GPU are set. They stay set.
+/// Waits in a worker's first warp until flags in the GPU's memory are set, without resetting them.
 __device__ inline void passNear(const CopyAndSignal &batch, const CopyAndSignalFlag *flags,
                                 uint32_t count) {
   const uint32_t lane = threadIdx.x;
@@ -140,15 +139,15 @@ __device__ inline void passNear(const CopyAndSignal &batch, const CopyAndSignalF
     passWhen(batch, lane >= count, [&] { return isSet(flags[lane].flag); });
 }
 
-/// Takes the flag of this lane, and returns what it was, or 0 where there is none.
+/// Resets the flag of this lane and returns its previous value, or 0 if it has none.
 __device__ inline uint32_t takeOwn(const CopyAndSignal &batch, const CopyAndSignalFlag *flags,
                                    uint32_t count) {
   const uint32_t lane = laneOfThread();
   return lane < count ? take(batch, flags[lane].flag) : 0;
 }
 
-/// Waits until the flags of all lanes are gone. Never false, which the compiler does not know: to
-/// say so, every lane has to have its exchange back.
+/// Waits until the flags of all lanes have been reset. Always returns true, which the compiler does
+/// not know: to determine the result, every lane needs the result of its exchange.
 __device__ inline bool areTaken(uint32_t was) {
   constexpr uint32_t kNever = ~0u;
   const bool isDone = !__any_sync(~0u, was == kNever);
@@ -156,8 +155,9 @@ __device__ inline bool areTaken(uint32_t was) {
   return isDone;
 }
 
-/// Workers look at flags, too, so they are taken when all have passed: a peer sets them again once
-/// it has the signals behind what they guard, so these leave when all flags are known to be taken.
+/// Workers poll the flags, too, so they are reset once all workers have passed. A peer sets them
+/// again after it has received the signals that follow, so these are sent once all flags are known
+/// to be reset.
 __device__ inline bool takeAll(const CopyAndSignal &batch, const CopyAndSignalFlag *flags,
                                uint32_t count) {
   return areTaken(takeOwn(batch, flags, count));
@@ -172,7 +172,7 @@ __device__ inline void takeArrivals(const CopyAndSignal &batch) {
     take(batch, batch.arrivals[lane].flag);
 }
 
-/// A warp tells peers that they may write, or read.
+/// Sends the ready signals: peers may write, or read. Called by one warp.
 __device__ inline void giveReadySignals(const CopyAndSignal &batch) {
   const uint32_t lane = laneOfThread();
   if (lane < batch.readySignalCount) {

@@ -1,4 +1,4 @@
-//===- backends/cuda/copy_and_signal/rules.cpp - what one launch may do together --------------===//
+//===- backends/cuda/copy_and_signal/rules.cpp - commands that one launch may combine ---------===//
 
 #include "backends/cuda/copy_and_signal.h"
 
@@ -16,7 +16,7 @@ bool isAligned(const CopyAndSignal &batch, size_t bytes) {
 }
 
 bool isForWorkers(const Sum &sum, const CopyAndSignalBlocks &most) {
-  constexpr int64_t kLoads = kMostBytesOfAdder / (16 * kThreadsOfAdder); // of a thread
+  constexpr int64_t kLoads = kMostBytesOfAdder / (16 * kThreadsOfAdder); // per thread
   static_assert(kLoads == 8);
   return sum.elements / widthFor(sum) * sum.count <= kLoads * kThreadsOfAdder * most.ofSeveral;
 }
@@ -40,7 +40,7 @@ bool writesResultOrBias(const CopyAndSignalCopy &copy, const Sum &sum) {
          overlap(sum.bias, biasBytes, copy.dst, copy.bytes);
 }
 
-/// True if the copy writes something that the sum reads or writes.
+/// Returns true if the copy writes memory that the sum reads or writes.
 bool writesOfSum(const CopyAndSignalCopy &copy, const Sum &sum) {
   const int64_t partsBytes = (sum.count - 1) * sum.stride + sum.elements * sizeOf(sum.partial);
   return writesResultOrBias(copy, sum) || overlap(sum.parts, partsBytes, copy.dst, copy.bytes);
@@ -53,13 +53,13 @@ bool canAddAlong(const CopyAndSignal &batch, const Sum &sum) {
   if (!batch.released || batch.copyCount == 0 || sum.count > CopyAndSignal::kMost + 1 ||
       wide == 1 || sum.elements % wide != 0 || !isAligned(batch, 16))
     return false;
-  const int64_t bytes = sum.elements / wide * 16; // of a part
+  const int64_t bytes = sum.elements / wide * 16; // of each part
   for (uint32_t i = 0; i < batch.copyCount; ++i) {
     const int64_t at = batch.copies[i].dst - static_cast<const char *>(sum.parts);
     if (batch.copies[i].bytes != bytes || at < 0 || at % sum.stride != 0 ||
         at / sum.stride >= sum.count)
       return false;
-    // In one launch nothing would order the sum's stores and the copy, or the copy and the bias.
+    // One launch would order neither the sum's stores and the copy, nor the copy and the bias.
     if (readsResult(batch.copies[i], sum) || writesResultOrBias(batch.copies[i], sum))
       return false;
   }

@@ -1,6 +1,6 @@
-//===- backends/cuda/copy_and_signal/second_shot.h - a sum that goes to peers -----------------===//
+//===- backends/cuda/copy_and_signal/second_shot.h - sends a sum to peers ---------------------===//
 //
-// Device code of the copy-and-signal kernels: what follows a sum that is added along the copies.
+// Device code of the copy-and-signal kernels: the steps after a sum along the copies.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -10,7 +10,8 @@
 
 namespace braid::cuda {
 
-/// A worker's warp that has the fewest tiles to copy, and does what need not hold up the others.
+/// A worker's last warp, which has the fewest tiles to copy, does work that need not delay the
+/// others.
 constexpr uint32_t kLastWarp = kWorkerThreads / kWarp - 1;
 __device__ inline bool isWarp(uint32_t number) { return threadIdx.x / kWarp == number; }
 
@@ -18,15 +19,15 @@ __device__ inline bool hasSecondShot(const CopyAndSignal &batch) {
   return batch.second.placeCount != 0;
 }
 
-/// Counters of copies serve: nothing else counts tiles here.
+/// Reuses counters of copies, which count no tiles here.
 enum SecondShotCounter : uint32_t { kPassed = 1, kArrived = 2 };
 
-/// A worker adds this to each flag of the second shot's signals. The first block adds the rest that
-/// makes the sum 1, so a flag is 1 when all blocks are done, in any order, and not before.
+/// A worker adds this to each flag of the second shot's signals. The first block adds the value
+/// that makes the sum 1, so a flag becomes 1 once all blocks are done, in any order.
 constexpr uint32_t kShareOfWorker = 1u << 16;
 
-/// A worker's part of the signals, behind what its block has stored: it waits for no other block,
-/// and its fence is the only one.
+/// Adds a worker's share to the signals, after its block's stores: it waits for no other block, and
+/// its fence is the only one.
 __device__ inline void signalShare(const CopyAndSignal &batch) {
   if (threadIdx.x < batch.second.signalCount)
     SystemFlag(*batch.second.signals[threadIdx.x].flag)
@@ -44,7 +45,7 @@ __device__ inline void signalRest(const CopyAndSignal &batch, uint32_t workers) 
     report(batch, second.signals[second.signalCount - 1].value);
 }
 
-/// A warp of each block, when that has looked at the flags of arrivals for the last time.
+/// Called by one warp of each block, once the block has polled the arrivals for the last time.
 __device__ inline void leaveArrivals(const CopyAndSignal &batch) {
   DeviceCounter arrived(batch.counters[kArrived]);
   const bool isLast =
@@ -56,7 +57,7 @@ __device__ inline void leaveArrivals(const CopyAndSignal &batch) {
   takeArrivals(batch);
 }
 
-/// The first block's warp, which waits in the order of the steps, and says so.
+/// Executed by the first block's warp, which waits and reports in the order of the steps.
 __device__ inline void coordinateSecondShot(const CopyAndSignal &batch) {
   const CopyAndSignal::SecondShot &second = batch.second;
   const uint32_t workers = gridDim.x - 1;
@@ -76,8 +77,8 @@ __device__ inline void coordinateSecondShot(const CopyAndSignal &batch) {
   leaveArrivals(batch);
 }
 
-/// A worker that has told that it has read what it added: nothing else that a peer may wait for
-/// before it lets this rank store is left to be said.
+/// Called by a worker after it has reported that it has read its parts, so that this rank has
+/// already sent every signal that a peer may await before it allows the stores.
 __device__ inline void passSecondAwaits(const CopyAndSignal &batch) {
   passNear(batch, batch.second.awaits, batch.second.awaitCount);
   __syncthreads();
@@ -85,22 +86,22 @@ __device__ inline void passSecondAwaits(const CopyAndSignal &batch) {
     DeviceCounter(batch.counters[kPassed]).fetch_add(1, ::cuda::memory_order_relaxed);
 }
 
-/// A group of a sum goes to all places.
+/// Stores a group of a sum to all places.
 template <class Bits>
 __device__ void give(const CopyAndSignal &batch, int64_t at, const Bits &bits) {
   for (uint32_t i = 0; i < batch.second.placeCount; ++i)
     reinterpret_cast<Bits *>(batch.second.places[i])[at] = bits;
 }
 
-/// A thread, which has added in several rounds, gives all that it has added. It could not give any
-/// before its block had told that it has read everything.
+/// Stores everything that a thread has added in several rounds. It could not store any of it before
+/// its block had reported that it has read all parts.
 template <class Bits>
 __device__ void giveAll(const CopyAndSignal &batch, const SumWalk &walk, int64_t thread) {
   for (int64_t at = thread; at < walk.groups; at += walk.apart)
     give(batch, at, static_cast<const Bits *>(batch.sum.dst)[at]);
 }
 
-/// A worker, whose stores are under way.
+/// Called by a worker after it has issued its stores.
 __device__ inline void finishSecondShot(const CopyAndSignal &batch) {
   __syncthreads();
   signalShare(batch);

@@ -1,7 +1,7 @@
 //===- backends/cuda/copy_and_signal/sums.h - the sum of a kernel -----------------------------===//
 //
-// Device code of the copy-and-signal kernels. An adder is what a launch does about a sum: there is
-// none, it follows the arrivals, or the workers add what they copy.
+// Device code of the copy-and-signal kernels. An adder implements the sum of a launch: there is
+// none, it follows the arrivals, or the workers add the data that they copy.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -10,10 +10,10 @@
 
 namespace braid::cuda {
 
-/// The share of the work that each worker has.
+/// The division of work among the workers.
 struct Shares {
-  uint32_t copiers; ///< the first ones copy, each a tile at least; all add
-  bool isWide;      ///< groups of the sum are of 16 bytes
+  uint32_t copiers; ///< the first ones copy, at least a tile each; all add
+  bool isWide;      ///< the sum has groups of 16 bytes
   SumWalk sum;
 };
 
@@ -24,10 +24,10 @@ struct NoSum {
   static __device__ void add(const CopyAndSignal &, const Shares &) {}
 };
 
-/// Elements in 16 bytes of a part.
+/// Number of elements in 16 bytes of a part.
 template <class Types> constexpr int kGroupOf = 16 / sizeof(typename Types::Partial);
 
-/// A thread's whole groups.
+/// Adds a thread's whole groups.
 template <class Types, int kWide, class Place>
 __device__ void addOwn(const Sum &sum, const SumWalk &walk, int64_t thread, Place place) {
   if (sum.count <= 2)
@@ -40,12 +40,12 @@ __device__ void addOwn(const Sum &sum, const SumWalk &walk, int64_t thread, Plac
 
 // -- After the arrivals. --
 
-/// The arrivals have passed: the sum may begin.
+/// The counter that is set once the arrivals have passed and the sum may begin.
 __device__ inline DeviceCounter sumGate(const CopyAndSignal &batch) {
   return DeviceCounter(batch.counters[CopyAndSignal::kMost + 1]);
 }
 
-/// Workers that have passed the gate of the sum.
+/// The number of workers that have passed the gate of the sum.
 __device__ inline DeviceCounter sumPassed(const CopyAndSignal &batch) {
   return DeviceCounter(batch.counters[CopyAndSignal::kMost + 2]);
 }
@@ -54,8 +54,8 @@ __device__ inline DeviceCounter sumPassed(const CopyAndSignal &batch) {
 template <class Types> struct SumBehind {
   static constexpr bool kAdds = true, kIsAlong = false;
 
-  /// The first block's warp: every lane has seen its arrivals, and with them what peers wrote. The
-  /// gate hands that on to the workers.
+  /// Called by the first block's warp. Each lane has seen its arrivals, and therefore the writes of
+  /// peers; the gate makes these visible to the workers.
   static __device__ void begin(const CopyAndSignal &batch) {
     __syncwarp();
     if (threadIdx.x == 0)
@@ -84,7 +84,7 @@ private:
     addRest<BehindArrivals, Types, kWide>(sum, walk, thread);
   }
 
-  /// The last worker that has passed the gate closes it: the first block need not wait.
+  /// The last worker to pass the gate closes it, so the first block need not wait.
   static __device__ void leave(const CopyAndSignal &batch, uint32_t workers) {
     if (sumPassed(batch).fetch_add(1, ::cuda::memory_order_acq_rel) != workers - 1)
       return;
@@ -95,8 +95,8 @@ private:
 
 // -- Adding along copies. --
 
-/// True in the last of the counting blocks. Only stores of kept parts need the counter's order,
-/// because the data that the blocks have read had arrived before.
+/// Counts a block, and returns true for the last one. Only stores of kept parts need the counter's
+/// memory order, because the data that blocks read had arrived before.
 __device__ inline bool isLast(const CopyAndSignal &batch, uint32_t one = 1) {
   DeviceCounter count(batch.counters[0]);
   const uint32_t before = batch.sum.keepsParts ? count.fetch_add(one, ::cuda::memory_order_acq_rel)
@@ -104,8 +104,8 @@ __device__ inline bool isLast(const CopyAndSignal &batch, uint32_t one = 1) {
   return before == gridDim.x - 1;
 }
 
-/// A warp of each block. Its first thread says whether the block is the last one, behind the reads
-/// of all others.
+/// Called by one warp of each block after the block's reads. Its first thread passes whether the
+/// block is the last one to read.
 __device__ inline void leaveReads(const CopyAndSignal &batch, bool isLastBlock) {
   if (!__shfl_sync(~0u, isLastBlock, 0))
     return;
@@ -119,11 +119,11 @@ __device__ inline void leaveReads(const CopyAndSignal &batch, bool isLastBlock) 
   takeArrivals(batch);
 }
 
-/// Parts come from where the copies read them, and are kept where those write, if anybody reads
-/// them there. What peers wrote, they wrote while the kernel ran.
+/// Reads parts from the sources of the copies, and stores them at the destinations if something
+/// else reads them there. Peers wrote the parts while the kernel was running.
 struct FromSources {
   static __device__ int64_t apart(const SumWalk &walk) { return walk.apart; }
-  /// All threads of a block have as many rounds.
+  /// All threads of a block have the same number of rounds.
   __device__ bool hasRound(const SumWalk &walk, int64_t begin) const {
     return begin - int64_t(threadIdx.x) < walk.groups;
   }
@@ -133,7 +133,7 @@ struct FromSources {
     __shared__ const char *of[CopyAndSignal::kMost + 1];
     return of;
   }
-  /// A block, before the parts are read and a barrier of the block.
+  /// Called by all threads of a block before a barrier, which precedes reading the parts.
   static __device__ void find(const CopyAndSignal &batch) {
     const auto part = static_cast<int64_t>(threadIdx.x);
     if (part >= batch.sum.count)
@@ -160,21 +160,21 @@ struct FromSources {
   }
 };
 
-/// A block counts itself when it has read everything, which peers wait for, and stores its results
-/// meanwhile.
+/// Counts the block once it has read everything, because peers wait for that, and then stores its
+/// results.
 struct AlongCopies : FromSources {
   /// The progress of a thread's block.
   struct Block {
     bool isLast = false;   ///< all blocks have read; valid in the thread that counts the block
-    bool hasRound = false; ///< one has been read
-    bool gives = false;    ///< results go to the places of the second shot, too
+    bool hasRound = false; ///< a round has been read
+    bool gives = false;    ///< results are also stored to the places of the second shot
   };
   const CopyAndSignal &batch;
   Block &block;
 
   __device__ AlongCopies(const CopyAndSignal &batch, Block &block) : batch(batch), block(block) {}
-  /// The barrier counts threads by the value, and the block counts itself by that number, so that
-  /// neither can happen before all is read.
+  /// The barrier depends on the value, and the block's count depends on the barrier's result, so
+  /// both happen after all reads.
   __device__ void loaded(bool isLastRound, bool dependsOnAll) {
     const bool isOnlyRound = isLastRound && !block.hasRound;
     block.hasRound = true;
@@ -185,7 +185,7 @@ struct AlongCopies : FromSources {
     block.isLast = tells && isLast(batch, threads <= kWorkerThreads ? 1 : 2);
     if (!hasSecondShot(batch))
       return;
-    if (isWarp(kLastWarp)) // while the first one waits
+    if (isWarp(kLastWarp)) // while the first warp waits
       leaveReads(batch, block.isLast);
     passSecondAwaits(batch);
     block.gives = isOnlyRound;
@@ -196,7 +196,8 @@ struct AlongCopies : FromSources {
   }
 };
 
-/// The adder of a launch whose workers add what they copy. The last block to finish does the rest.
+/// The adder of a launch whose workers add the data that they copy. The last block to finish
+/// reading executes the remaining steps.
 template <class Types> struct SumAlong {
   static constexpr bool kAdds = true, kIsAlong = true;
 
@@ -218,15 +219,15 @@ template <class Types> struct SumAlong {
   }
 };
 
-/// The only block of a launch. Its last warp waits and signals, and adds as the others do. It takes
-/// the awaits' flags while the parts are being loaded.
+/// The only block of a launch. Its last warp waits and signals, and also adds. It resets the flags
+/// of the awaits while the parts are being loaded.
 struct Alone : FromSources {
   const CopyAndSignal &batch;
-  const uint32_t taken; ///< the await's flag of this lane, of the last warp
+  const uint32_t taken; ///< previous value of this lane's flag, in the last warp
 
   __device__ Alone(const CopyAndSignal &batch, uint32_t taken) : batch(batch), taken(taken) {}
 
-  /// The barrier counts threads by the value, so that no signal leaves before all is read.
+  /// The barrier depends on the value, so no signal is sent before all parts have been read.
   __device__ void loaded(bool isLastRound, bool dependsOnAll) {
     if (!isLastRound)
       return;

@@ -1,4 +1,4 @@
-//===- backends/cuda/gemm/cublas_lt.cpp - cuBLASLt, opened when it is needed ------------------===//
+//===- backends/cuda/gemm/cublas_lt.cpp - cuBLASLt, opened on demand --------------------------===//
 
 #include "backends/cuda/gemm/cublas_lt.h"
 

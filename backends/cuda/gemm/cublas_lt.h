@@ -1,6 +1,6 @@
-//===- backends/cuda/gemm/cublas_lt.h - cuBLASLt, opened when it is needed --------------------===//
+//===- backends/cuda/gemm/cublas_lt.h - cuBLASLt, opened on demand ----------------------------===//
 //
-// A binary that was built with the library starts without it, too, and says what is missing.
+// A binary that was built with the library also starts without it, and reports that it is missing.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -35,7 +35,7 @@ struct CublasLt {
   BRAID_CUBLAS_FUNCTIONS(BRAID_CUBLAS_MEMBER)
 #undef BRAID_CUBLAS_MEMBER
 
-  /// Opens the library, once. Unsupported, with the reason, where it is missing.
+  /// Opens the library once. Fails with Unsupported, and the reason, if it is missing.
   static Result<const CublasLt *> load();
 };
 

@@ -13,16 +13,16 @@
 namespace braid {
 namespace {
 
-/// The rows of the GEMM whose list of algorithms is used. It is large, so that its algorithms keep
-/// a GPU busy.
+/// The number of rows of the GEMM whose list of algorithms is used: large, so that its algorithms
+/// occupy a whole GPU.
 constexpr int64_t kRowsOfList = 4096;
-constexpr int kCandidates = 32; ///< that the library is asked for
-/// Odd ones, powers of two and what lies between: a kernel may want tiles to be whole.
+constexpr int kCandidates = 32; ///< requested from the library
+/// Odd numbers, powers of two and numbers in between, because a kernel may require whole tiles.
 constexpr int64_t kTried[] = {1, 2, 7, 8, 17, 64, 100, 256, 1000, 4096, 10007, 32768};
 
 using TriedGemms = std::vector<std::unique_ptr<LtGemm>>;
 
-/// The GEMMs of a kind with the rows that are tried.
+/// Returns a GEMM of the kind for each tested number of rows.
 Result<TriedGemms> describeTried(const CublasLt &library, cublasLtHandle_t handle,
                                  GemmShape shape) {
   TriedGemms gemms;
@@ -62,7 +62,7 @@ Result<LtGemm::Algorithm> fixedAlgorithm(const CublasLt &library, cublasLtHandle
       ofList->candidates(kCandidates, LtGemm::SplitsK::Never);
   if (!list)
     return none;
-  // An algorithm without a fixed tile could choose its tile by M.
+  // An algorithm without a fixed tile might choose its tile by M.
   std::stable_partition(list->begin(), list->end(), [&](const LtGemm::Algorithm &algorithm) {
     return ofList->hasTile(algorithm);
   });

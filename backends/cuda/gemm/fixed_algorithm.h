@@ -1,10 +1,10 @@
 //===- backends/cuda/gemm/fixed_algorithm.h - one algorithm for every number of rows ----------===//
 //
 // For reproducible results, row i of a GEMM must depend neither on the number of rows that are
-// multiplied together nor on timing. A kernel adds the products of an element in an order that its
-// tile and its instruction fix, unless it splits K. So all GEMMs that differ only in M use one
-// kernel without split-K: the first in the library's list for kRowsOfList rows that accepts every M
-// that is tried. Nothing is measured, and no earlier measurement is read.
+// multiplied together nor on timing. A kernel adds the products of an element in an order that is
+// determined by its tile and its instruction, unless it splits K. So all GEMMs that differ only in
+// M use one kernel without split-K: the first in the library's list for kRowsOfList rows that
+// accepts every tested M. Nothing is measured, and no earlier measurement is read.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -13,9 +13,9 @@
 
 namespace braid {
 
-/// `shape` without what must not matter: M, whether it overlaps, and how its addresses are aligned
-/// beyond what its rows are. A kind is aligned if all rows are as long as kGemmAlignment or a
-/// multiple of it: so that, if the operands are aligned, every range of rows is.
+/// Returns `shape` without the properties that must not matter: M, overlap, and alignment of
+/// addresses beyond that of rows. A kind is aligned if the length of every row is a multiple of
+/// kGemmAlignment, so that aligned operands have aligned ranges of rows.
 GemmShape kindOf(GemmShape shape);
 
 /// Returns "bf16 GEMMs with N = 8192 and K = 4096", with the kind's other properties.

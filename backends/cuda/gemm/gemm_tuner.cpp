@@ -18,33 +18,35 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kTunerCandidates = 32;             ///< that the library is asked for
-constexpr double kBatch = 2000;                  ///< microseconds that are measured at once, about
+constexpr int kTunerCandidates = 32; ///< requested from the library
+/// approximate time per measurement, in microseconds
+constexpr double kBatch = 2000;
 constexpr double kMostInBatch = 100;             ///< GEMMs
-constexpr std::chrono::milliseconds kWarmUp{10}; ///< until the clocks are up
-/// A GEMM that takes longer is limited by power, and the GPU takes its time to notice how much
-/// an algorithm asks for. Measured for a millisecond, one that is hungry, and slow in a long run,
-/// can win (a GEMM of 4096 x 16384 x 16384 was 4 % slower so); measured in a long run only, or
-/// by the mean of both, one that is slow between pauses (8192 x 3584 x 4096, 15 % and 10 %). So it
-/// has to be faster in both.
+constexpr std::chrono::milliseconds kWarmUp{10}; ///< until clocks have risen
+/// A GEMM that takes longer is limited by power, and the GPU needs time to adapt to an algorithm's
+/// power. In a measurement of a millisecond, an algorithm can win that needs much power and is slow
+/// in a long run (a GEMM of 4096 x 16384 x 16384 was 4 % slower). In a long measurement, or with
+/// the mean of both, an algorithm can win that is slow after pauses (8192 x 3584 x 4096, by 15 %
+/// and 10 %). So an algorithm must be faster in both.
 constexpr double kLimitedByPower = 100; ///< microseconds
-/// Which algorithm is faster than another then changes from GPU to GPU and from minute to minute,
-/// by about this much; the library's first guess is rarely worse by more.
+/// Which algorithm is faster then varies between GPUs and over time by about this much; the
+/// library's first guess is rarely worse by more.
 constexpr double kLeastGainByPower = 0.02;
-constexpr double kLongRun = 12e3;               ///< microseconds, twice: to settle, to measure
+/// microseconds; two runs: to settle, and to measure
+constexpr double kLongRun = 12e3;
 constexpr std::chrono::milliseconds kPause{10}; ///< before a short run
 constexpr int64_t kMostSets = 16;               ///< sets of operands
 /// The assumed share of GEMMs that run alone although GEMMs may overlap: the first, the last, and
 /// those that wait for their rows. An algorithm that leaves half of the GPU to a second GEMM can
-/// win if there always is one. If each GEMM waits for its rows (two of 1024 x 2048 x 16384), it
-/// takes twice as long.
+/// win if there always is one. If each GEMM waits for its rows (two of 1024 x 2048 x 16384), that
+/// algorithm takes twice as long.
 constexpr double kAlone = 0.25;
 constexpr int kIssueMicroseconds = 8; ///< upper bound for the host to issue one GEMM
 
-/// Measures a GEMM with one algorithm or another.
+/// Measures a GEMM with different algorithms.
 class GemmTimer {
 public:
-  /// On one stream, or on one for each of `workspaces` at the same time.
+  /// Measures on one stream, or concurrently on one stream for each of `workspaces`.
   GemmTimer(LtGemm &gemm, llvm::ArrayRef<void *> workspaces) : gemm_(gemm) {
     for (void *workspace : workspaces)
       lanes_.push_back({workspace});
@@ -52,18 +54,18 @@ public:
   ~GemmTimer();
 
   Status prepare(const PlanMatmul &shape);
-  /// Brings the clocks up, and finds out how many GEMMs to measure at once, and whether power
-  /// limits them.
+  /// Raises the clocks, and determines how many GEMMs to measure at once and whether power limits
+  /// them.
   Status warmUp(const LtGemm::Algorithm &algorithm);
-  /// Microseconds of one GEMM, of which kAlone meet no other if there are several lanes.
-  /// Unsupported: it cannot be done this way.
+  /// Returns the microseconds per GEMM; with several lanes, assumes that a share of kAlone runs
+  /// alone. Fails with Unsupported if the algorithm does not work.
   Result<double> measure(const LtGemm::Algorithm &algorithm);
-  /// As warmUp() found it.
+  /// Returns the result of warmUp().
   bool isLimitedByPower() const { return isLimitedByPower_; }
-  /// That, and if power limits it, what one takes in a long run of GEMMs that overlap, if they
-  /// do. Pauses behind it.
+  /// Returns measure() and, if power limits the GEMM, the time per GEMM in a long run, overlapping
+  /// if GEMMs do. Pauses afterwards.
   Result<std::vector<double>> measureThoroughly(const LtGemm::Algorithm &algorithm);
-  /// Does it once, which loads what is needed.
+  /// Runs a GEMM once, which loads its kernels.
   Status load(const LtGemm::Algorithm &algorithm) { return measure(algorithm, 1, lanes_).status(); }
 
 private:
@@ -82,9 +84,9 @@ private:
   std::vector<Lane> lanes_;
   cudaEvent_t before_ = nullptr, after_ = nullptr;
   char *memory_ = nullptr;
-  std::vector<MatmulArgs> operands_; ///< sets, one behind the other, to be used in turn
+  std::vector<MatmulArgs> operands_; ///< consecutive sets, used in turn
   size_t next_ = 0;                  ///< index into operands_
-  int batch_ = 1;                    ///< GEMMs that are measured at once
+  int batch_ = 1;                    ///< number of GEMMs per measurement
   bool isLimitedByPower_ = false;
 };
 
@@ -113,9 +115,10 @@ Status GemmTimer::prepare(const PlanMatmul &shape) {
   return fillOperands(shape);
 }
 
-/// So many that an operand has left the cache when its turn comes again: in a run, much else goes
-/// through it between two uses. GEMMs that are multiplied at the same time are a set, and share
-/// b, as pieces of one GEMM do. Random values: zeros take less power and multiply faster.
+/// Creates so many sets that an operand has left the cache when it is used again, as in a run,
+/// where much other data passes through the cache in between. A set contains the operands of
+/// concurrent GEMMs, which share b, as chunks of one GEMM do. Values are random, because zeros need
+/// less power and multiply faster.
 Status GemmTimer::fillOperands(const PlanMatmul &shape) {
   int device = 0, cache = 0;
   BRAID_CUDA_RETURN_IF_ERROR(cudaGetDevice(&device));
@@ -144,16 +147,17 @@ Status GemmTimer::fillOperands(const PlanMatmul &shape) {
   return Status::ok();
 }
 
-/// Issues GEMMs round-robin to `lanes`, the first ones, between two events of the first one.
+/// Issues GEMMs round-robin to `lanes`, which are the first ones, between two events of the first
+/// lane.
 Status GemmTimer::issue(int count, llvm::ArrayRef<Lane> lanes) {
-  next_ = llvm::alignTo(next_, lanes_.size()); // whatever failed before
+  next_ = llvm::alignTo(next_, lanes_.size()); // an earlier failure may have left it within a set
   BRAID_CUDA_RETURN_IF_ERROR(cudaEventRecord(before_, firstStream()));
   for (const Lane &lane : llvm::drop_begin(lanes))
     BRAID_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(lane.stream, before_));
   for (int i = 0; i < count; ++i) {
     const Lane &lane = lanes[static_cast<size_t>(i) % lanes.size()];
     const MatmulArgs &args = operands_[next_ % operands_.size()];
-    next_ += lanes_.size() / lanes.size(); // alone, each is of another set
+    next_ += lanes_.size() / lanes.size(); // alone, each GEMM uses another set
     BRAID_TRY(gemm_.launch(lane.stream, {lane.workspace, kWorkspaceBytes}, args));
   }
   for (const Lane &lane : llvm::drop_begin(lanes)) {
@@ -176,7 +180,7 @@ Result<double> GemmTimer::measure(const LtGemm::Algorithm &algorithm, int atLeas
                                   llvm::ArrayRef<Lane> lanes) {
   const auto count = static_cast<int>(llvm::alignTo(atLeast, lanes.size()));
   gemm_.use(algorithm);
-  // All are issued before the first one begins, so that it is not the host that is measured.
+  // Issues all GEMMs before the first begins, so that the host's time is not measured.
   cuda::launchDelay(firstStream(), static_cast<uint32_t>(count * kIssueMicroseconds));
   BRAID_TRY(issue(count, lanes));
   BRAID_CUDA_RETURN_IF_ERROR(cudaEventSynchronize(after_));
@@ -190,7 +194,7 @@ Result<std::vector<double>> GemmTimer::measureThoroughly(const LtGemm::Algorithm
   if (!isLimitedByPower_)
     return std::vector<double>{brief};
   const int count = static_cast<int>(kLongRun / brief) + 1;
-  Result<double> lasting = measure(algorithm, count, lanes_); // its clocks settle
+  Result<double> lasting = measure(algorithm, count, lanes_); // lets clocks settle
   if (lasting)
     lasting = measure(algorithm, count, lanes_);
   std::this_thread::sleep_for(kPause);

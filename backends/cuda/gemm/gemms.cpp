@@ -16,7 +16,7 @@
 namespace braid {
 namespace {
 
-/// To be raised when tuning changes so much that what was measured before should not count.
+/// Increment when tuning changes so much that earlier measurements must not be used.
 constexpr int kTunerVersion = 10;
 
 GemmShape shapeOf(const PlanMatmul &shape, bool isAligned) {
@@ -43,7 +43,7 @@ std::string encode(const TunedGemm &tuned) {
   return GemmChoice{tuned.microseconds, std::string(bytes, sizeof(tuned.algorithm))}.encode();
 }
 
-/// Nothing, if `choice` is no algorithm that could be used for `gemm`.
+/// Returns nothing if `choice` is not an algorithm that `gemm` can use.
 std::optional<LtGemm::Algorithm> algorithmOf(const std::string &choice, const LtGemm &gemm) {
   Result<GemmChoice> decoded = GemmChoice::decode(choice);
   LtGemm::Algorithm algorithm;
@@ -53,7 +53,7 @@ std::optional<LtGemm::Algorithm> algorithmOf(const std::string &choice, const Lt
   return gemm.check(algorithm).isOk() ? std::optional(algorithm) : std::nullopt;
 }
 
-/// The device, its driver, and the library, with versions.
+/// Returns the device, its driver and the library, with versions.
 Result<std::string> describeMachine(const CublasLt &library) {
   int device = 0;
   cudaDeviceProp properties = {};
@@ -112,8 +112,8 @@ MeasurementCache &Gemms::cache() {
   return *cache_;
 }
 
-/// Whether there is something to choose. Algorithms that add a bias were not all seen to round only
-/// once, so only the library's first guess is taken for them.
+/// Returns true if there is a choice. Some algorithms that add a bias round more than once, so
+/// these GEMMs always use the library's first guess.
 bool Gemms::isTunable(const PlanMatmul &shape) const {
   return by_ == AlgorithmBy::Time && shape.bias.bytes == 0 && shape.m > 0 && shape.n > 0 &&
          shape.k > 0;
@@ -169,7 +169,7 @@ Status Gemms::setAlgorithm(const PlanMatmul &shape, const std::string &choice) {
       std::memcmp(&known->second, &*algorithm, sizeof(*algorithm)) == 0)
     return Status::ok();
   algorithms_[aligned] = *algorithm;
-  replaced_ += prepared_.erase(aligned); // to be warmed again, with this algorithm
+  replaced_ += prepared_.erase(aligned); // to be warmed again with this algorithm
   return Status::ok();
 }
 
@@ -241,7 +241,7 @@ Status Gemms::warm(const PlanMatmul &shape) {
 Status Gemms::runOnce(const PlanMatmul &shape, bool isAligned) {
   BRAID_TRY(reserveWorkspaces(1));
   const int64_t element = sizeOf(shape.dtype);
-  // Each operand at an address of its own, away from alignment if that is what is tried.
+  // Each operand has a separate address, which is misaligned if misalignment is tested.
   auto bytesOf = [&](int64_t elements, int64_t size) {
     return (elements * size + 511) / 256 * 256;
   };

@@ -48,13 +48,12 @@ public:
   /// Implements Compute::choices.
   std::string choices() const;
 
-  /// Chooses algorithms for operands of this shape, for addresses aligned to 16 bytes and for
-  /// others, and runs each once to load its kernels: loading one later could wait for a stream that
-  /// waits for a peer. Blocks. Fails with Unsupported if the algorithm of its kind does not accept
-  /// the shape.
+  /// Chooses algorithms for this shape, for addresses aligned to 16 bytes and for others, and runs
+  /// each once to load its kernels: loading one later could wait for a stream that waits for a
+  /// peer. Blocks. Fails with Unsupported if the algorithm of the kind does not accept the shape.
   Status warm(const PlanMatmul &shape);
   /// Launches a GEMM. Fails with Internal if the shape is not warm, and with Unsupported if the
-  /// algorithm of its kind does not accept the addresses.
+  /// algorithm of the kind does not accept the addresses.
   Status multiply(cudaStream_t stream, Workspace workspace, const MatmulArgs &args);
 
 private:

@@ -1,4 +1,4 @@
-//===- backends/cuda/gemm/lt_gemm.cpp - one GEMM, described to cuBLASLt -----------------------===//
+//===- backends/cuda/gemm/lt_gemm.cpp - one GEMM of cuBLASLt ----------------------------------===//
 
 #include "backends/cuda/gemm/lt_gemm.h"
 
@@ -32,8 +32,7 @@ bool roundsBeforeBias(DType dtype, int64_t n) {
   return sizeOf(dtype) == 2 && n * sizeOf(dtype) % kGemmAlignment != 0;
 }
 
-/// Partial sums are added in the compute type, or not split at all: anything else would round more
-/// than once.
+/// Split-K must add partial sums in the compute type: any other scheme would round more than once.
 constexpr uint32_t kReductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 
 } // namespace
@@ -57,15 +56,15 @@ Status LtGemm::describe() {
   const auto [dtype, m, n, k, transposeB, hasBias, isAligned, overlaps, result, hasAddend] = shape_;
   const bool isDouble = dtype == DType::F64;
   const cudaDataType_t type = dataType(dtype);
-  // Plain f32: TF32 rounds the operands, which nobody asked for.
+  // Uses plain f32, because TF32 would round the operands.
   BRAID_CUBLAS_RETURN_IF_ERROR(
       library_.descCreate(&operation_, isDouble ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
                           isDouble ? CUDA_R_64F : CUDA_R_32F));
   const cublasOperation_t transposed = transposeB ? CUBLAS_OP_T : CUBLAS_OP_N;
   BRAID_CUBLAS_RETURN_IF_ERROR(
       library_.descSet(operation_, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof(transposed)));
-  // Nor does the library take a bias at an address that is not aligned, or, with a wider c, one of
-  // the operands' type.
+  // The library also rejects a bias at an unaligned address, and a bias of the operands' type if c
+  // is wider.
   broadcastsBias_ = hasBias && (!isAligned || result != dtype || roundsBeforeBias(dtype, n));
   if (hasBias && !broadcastsBias_) {
     const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
@@ -119,7 +118,7 @@ Result<std::vector<LtGemm::Algorithm>> LtGemm::candidates(int atMost, SplitsK sp
   return algorithms;
 }
 
-/// The library insists on the attribute's size.
+/// The library requires the exact size of the attribute.
 template <class Value>
 int32_t LtGemm::attribute(const Algorithm &algorithm,
                           cublasLtMatmulAlgoConfigAttributes_t attribute) const {
@@ -147,7 +146,7 @@ std::string LtGemm::describe(const Algorithm &algorithm) const {
                      attribute<int32_t>(algorithm, CUBLASLT_ALGO_CONFIG_STAGES_ID));
 }
 
-/// The attributes that tell two algorithms apart, independent of the shape.
+/// Returns the attributes that distinguish two algorithms, independent of the shape.
 std::vector<int32_t> LtGemm::configuration(const Algorithm &algorithm) const {
   std::vector<int32_t> values;
   for (auto attribute :
@@ -172,7 +171,7 @@ Result<std::vector<LtGemm::Algorithm>> LtGemm::manyCandidates(int atMostOfEach) 
     const std::unique_ptr<LtGemm> gemm = BRAID_TRY(create(library_, handle_, larger));
     const Result<std::vector<Algorithm>> more = gemm->candidates(atMostOfEach);
     if (!more)
-      continue; // so there are none
+      continue; // there are none
     for (const Algorithm &algorithm : *more)
       if (check(algorithm).isOk() && known.insert(configuration(algorithm)).second)
         algorithms.push_back(algorithm);

@@ -1,4 +1,4 @@
-//===- backends/cuda/gemm/lt_gemm.h - one GEMM, described to cuBLASLt -------------------------===//
+//===- backends/cuda/gemm/lt_gemm.h - one GEMM of cuBLASLt ------------------------------------===//
 //
 // cuBLASLt's matrices are column-major, Braid's are row-major, so the transposed GEMM is requested:
 // c^T = b^T · a^T.
@@ -62,7 +62,7 @@ public:
   /// return it.
   Status check(const Algorithm &algorithm) const;
   bool splitsK(const Algorithm &algorithm) const;
-  /// It says which tile it has.
+  /// Returns true if the algorithm has a defined tile.
   bool hasTile(const Algorithm &algorithm) const;
   /// Returns "algorithm 66, tile 20, stages 36", with the library's numbers.
   std::string describe(const Algorithm &algorithm) const;

@@ -15,7 +15,7 @@
 namespace braid {
 namespace {
 
-/// CUDA IPC exports whole allocations, so each is one.
+/// Allocates separately each time, because CUDA IPC exports only whole allocations.
 class IpcMemory final : public SymmetricMemory {
 public:
   ~IpcMemory() override {
@@ -23,7 +23,7 @@ public:
     for (void *base : own_)
       cudaFree(base);
   }
-  size_t granularity() const override { return size_t(2) << 20; } // what CUDA IPC maps
+  size_t granularity() const override { return size_t(2) << 20; } // the unit that CUDA IPC maps
   Result<void *> allocate(size_t bytes) override;
   Result<std::string> exportMemory(void *base) override;
   Result<void *> open(int64_t peer, llvm::StringRef handle) override;
@@ -53,8 +53,8 @@ Result<std::string> IpcMemory::exportMemory(void *base) {
                      llvm::toHex(llvm::StringRef(handle.reserved, sizeof(handle.reserved))));
 }
 
-/// A process cannot open its own handles; there the address itself will do. Ranks share a process
-/// in tests only.
+/// A process cannot open its own handles, so ranks of one process use the address itself. Only
+/// tests have such ranks.
 Result<void *> IpcMemory::open(int64_t peer, llvm::StringRef text) {
   HandleReader reader(text);
   pid_t process = 0;
@@ -83,7 +83,7 @@ Result<void *> IpcMemory::openOwn(void *base) {
     return base;
   cudaError_t code = cudaDeviceEnablePeerAccess(attributes.device, 0);
   if (code == cudaErrorPeerAccessAlreadyEnabled)
-    (void)cudaGetLastError(); // taken note of
+    (void)cudaGetLastError(); // clears the error
   else if (code != cudaSuccess)
     return cudaFailure(code, "cudaDeviceEnablePeerAccess");
   return base;

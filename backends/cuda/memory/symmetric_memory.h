@@ -15,8 +15,8 @@
 namespace braid {
 
 /// One rank's memory from a provider, and its mappings of peers' memory. The rank's host thread
-/// makes all calls, with the rank's GPU current. The destructor frees what is left, after
-/// closePeers() on all ranks.
+/// makes all calls, with the rank's GPU current. The destructor frees the remaining memory; call
+/// closePeers() on all ranks first.
 class SymmetricMemory {
 public:
   virtual ~SymmetricMemory() = default;
@@ -29,15 +29,15 @@ public:
   /// Allocates `bytes` of device memory, a multiple of the granularity, with undefined contents. If
   /// isCollective(), blocks until all ranks have made the call.
   virtual Result<void *> allocate(size_t bytes) = 0;
-  /// Returns a handle that a peer's open() maps: printable, without line breaks. `base` must be
-  /// from allocate().
+  /// Returns a handle for a peer's open(): printable text without line breaks. `base` must be from
+  /// allocate().
   virtual Result<std::string> exportMemory(void *base) = 0;
   /// Maps the allocation that `peer` exported and returns its address, valid until close() or
   /// closePeers(). Each allocation of a peer may be open only once at a time.
   virtual Result<void *> open(int64_t peer, llvm::StringRef handle) = 0;
 
-  /// If false, allocations and mappings stay until destruction, and the next two functions must not
-  /// be called.
+  /// True if memory can be freed and unmapped before destruction. If false, free() and close() must
+  /// not be called.
   virtual bool givesBack() const { return false; }
   /// Frees memory from allocate() that no peer has mapped.
   virtual void free([[maybe_unused]] void *base) {}
@@ -53,7 +53,7 @@ public:
 std::unique_ptr<SymmetricMemory> makeIpcMemory();
 Result<std::unique_ptr<SymmetricMemory>> makeVmmMemory(ProcessGroup &group);
 
-/// The fields of a handle, numbers and names: "17:0:cafe".
+/// Reads the fields of a handle, which are numbers and names: "17:0:cafe".
 class HandleReader {
 public:
   explicit HandleReader(llvm::StringRef text) : rest_(text) {}

@@ -1,8 +1,8 @@
 //===- backends/cuda/memory/vmm_memory.cpp - cuMemCreate, opened by file descriptors ----------===//
 //
-// Works where CUDA IPC does not: a descriptor is passed from process to process by the job's host,
-// so ranks may have PID and IPC name spaces of their own. Each allocation is physical memory of the
-// rank's GPU, mapped by its rank, and by those peers that open it.
+// Works where CUDA IPC does not: the job's host passes descriptors between processes, so ranks may
+// run in separate PID and IPC namespaces. Each allocation is physical memory of the rank's GPU,
+// mapped by its rank and by the peers that open it.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -19,7 +19,7 @@ namespace {
 
 constexpr auto kHandleType = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
-/// Physical memory and where this process has it.
+/// Physical memory, and its address in this process.
 struct Mapped {
   CUmemGenericAllocationHandle handle = 0;
   CUdeviceptr address = 0;
@@ -70,7 +70,7 @@ Status VmmMemory::map(Mapped &memory) const {
   return Status::ok();
 }
 
-/// Also what map() did not finish.
+/// Also releases the results of a map() that failed.
 void VmmMemory::unmap(const Mapped &memory) const {
   if (memory.address) {
     (void)driver_.memUnmap(memory.address, memory.bytes);
@@ -102,8 +102,8 @@ Result<void *> VmmMemory::allocate(size_t bytes) {
   return reinterpret_cast<void *>(memory.address);
 }
 
-/// Offered anew each time, under one of few names: the job's host keeps as many descriptors, not
-/// one for each allocation. A peer takes an offer before this rank has made two more.
+/// Offers the descriptor under one of a few names each time, so that the job's host does not keep
+/// one for each allocation. A peer receives an offer before this rank has made two more.
 Result<std::string> VmmMemory::exportMemory(void *base) {
   constexpr uint32_t kNames = 16;
   const Mapped &memory = own_.at(base);
@@ -140,7 +140,7 @@ void VmmMemory::closePeers() {
   opened_.clear();
 }
 
-/// The attribute's value; 0 if the driver does not know it.
+/// Returns the attribute's value, or 0 if the driver does not know it.
 int attributeOf(const Driver &driver, CUdevice_attribute attribute, int device) {
   int value = 0;
   return driver.deviceGetAttribute(&value, attribute, device) == CUDA_SUCCESS ? value : 0;
