@@ -681,7 +681,7 @@ TEST_F(ChoiceTest, MistakesSayWhyAndTheJobGoesOn) {
   EXPECT_THAT(message(fusion, {.schedule = "auto", .autoSeconds = -1}),
               HasSubstr("expected autoSeconds to be at least 0, got -1"));
   EXPECT_THAT(message(compiled(kKinds[0]).str(), {.schedule = "auto"}),
-              HasSubstr("is a program already"));
+              HasSubstr("which is lowered already"));
   EXPECT_THAT(compileText("t", fusion, {.schedule = "auto"}).status().message(),
               HasSubstr("expected Job::compileText()"));
   EXPECT_EQ(job->compileFile("/nowhere.braid").status().code(), StatusCode::BadInput);
