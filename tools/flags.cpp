@@ -56,7 +56,7 @@ void SourceFlags::addTo(CLI::App &app, bool isFileOptional) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   // Flags that steer lowering are refused for a file that contains a program.
-  const std::string alternative = isRun && takesAuto ? ", or auto, which measures and chooses" : "";
+  const std::string alternative = isRun && takesAuto ? ", or auto, which finds the fastest" : "";
   addText(app, "--schedule", schedule, "SCHEDULE",
           presetNames() + alternative + " (default: " + defaultSchedule +
               "); NAME;KNOB=VALUE changes a knob; TENSOR=SCHEDULE,... sets one for each stage")
@@ -88,6 +88,9 @@ Status badChoice(llvm::StringRef flag, llvm::StringRef value,
 
 Result<Backend> findBackend(const BackendRegistry &registry, const std::string &name,
                             const std::vector<std::string> &choices) {
+  if (name == "gpu") // as typed, it is nearest to cpu
+    return badInput("expected --backend to be one of {}, got 'gpu' (did you mean 'cuda'?)",
+                    llvm::join(choices, ", "));
   if (!llvm::is_contained(choices, name))
     return badChoice("--backend", name, choices);
   if (const Backend *backend = registry.find(name))

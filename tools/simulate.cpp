@@ -72,7 +72,7 @@ void print(const MachinePrediction &best, const CostModel &model) {
       "  E          {:.3f}: all GEMMs alone take {:.1f} µs, all else alone {:.1f} µs\n"
       "  GEMMs      {:.0f} % of the run\n"
       "  memory     {} a rank\n"
-      "  limits     {} of the critical path\n"
+      "  limits     {} on the critical path\n"
       "  simulated  {} of {} ranks{}\n",
       best.program, best.ranks, printable(model.machine), best.us, best.burstUs, best.efficiency(),
       best.gemmsUs, best.othersUs, best.us > 0 ? 100 * best.gemmsUs / best.us : 0,
@@ -87,7 +87,7 @@ void print(const MachinePrediction &best, const CostModel &model) {
 void printTable(llvm::ArrayRef<PredictedSchedule> rows) {
   constexpr size_t kShown = 12;
   llvm::outs() << fmt::format("  of {} schedules, the best:\n  {:>12}  {:>11}  {:>6}  schedule\n",
-                              rows.size(), "µs", "burst", "E");
+                              rows.size(), "µs a run", "in a burst", "E");
   for (const PredictedSchedule &each : rows.take_front(kShown))
     llvm::outs() << fmt::format("  {:>11.1f}  {:>11.1f}  {:>6.3f}  {}\n", each.prediction.us,
                                 each.prediction.burstUs, each.prediction.efficiency(),

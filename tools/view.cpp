@@ -18,6 +18,7 @@
 #include "tools/step_progress.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Process.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace braid::tools {
@@ -145,6 +146,9 @@ Status checkFiles(const ViewFlags &flags) {
     return badInput("expected one file to be -, got {}", count);
   for (const std::string &input : inputs)
     BRAID_TRY(expectOtherFile("--out", flags.out, input));
+  if (flags.out.empty() && llvm::sys::Process::StandardOutIsDisplayed())
+    return badInput("expected --out OUT.html, or standard output to be a file or a pipe: it is a "
+                    "terminal");
   return flags.out.empty() ? Status::ok() : checkWritable(flags.out);
 }
 
