@@ -12,7 +12,7 @@
 #include "api/autotune/candidate.h"
 #include "api/compile/plans.h"
 #include "api/launch/job_rank.h"
-#include "api/pairs/block_run.h"
+#include "api/pairs/block_plans.h"
 #include "api/ranks/arguments.h"
 #include "ir/failure.h"
 #include "tests/gpu/gpu_job.h"
@@ -132,12 +132,15 @@ int collectivesMain(const Place &place, int runs) {
 }
 
 /// Rank 0 issues nothing until rank 1 has issued all that it may.
-Status goAhead(BlockRun &run, Device &device, ControlPlane &control) {
+Status goAhead(Prepared &prepared, bool isGraph, Device &device, ControlPlane &control) {
   for (int64_t turn = 0; turn < 2; ++turn) {
     if (control.rank() == turn)
       BRAID_TRY(control.allGather(""));
     for (int64_t i = 0; i < kRunsAhead; ++i)
-      run.issue();
+      if (isGraph)
+        prepared.replay();
+      else
+        prepared.run({}, {});
     if (control.rank() != turn)
       BRAID_TRY(control.allGather(""));
     BRAID_TRY(device.synchronize());
@@ -146,18 +149,21 @@ Status goAhead(BlockRun &run, Device &device, ControlPlane &control) {
 }
 
 int aheadMain(const Place &place, int) {
-  std::deque<std::vector<Plan>> plans; // outlives the mesh
+  std::list<std::vector<Plan>> plans; // outlives the mesh
   return withMesh(place, [&plans](LocalMesh &mesh, Transport) -> Status {
     const int64_t rank = mesh.firstHosted();
-    const Backend backend = backendOfTest();
+    const bool isGraph = backendOfTest().hasGraphs;
     if (mesh.ranks() > 2) // the others would do nothing
       return mesh.cluster().commit();
-    BlockRuns runs{backend, mesh.cluster(), rank, plans};
     for (const int64_t turns : {1, 32})
       for (const int64_t bytes : {int64_t(4), int64_t(1) << 20}) {
-        BlockRun run =
-            BRAID_TRY(runs.make({Path::Messages, 0, /*andBack=*/true, bytes, /*slots=*/1, turns}));
-        BRAID_TRY(goAhead(run, mesh.device(rank), mesh.control(rank)));
+        plans.push_back(BRAID_TRY(
+            blockPlans({Path::Messages, 0, /*andBack=*/true, bytes, /*slots=*/1, turns})));
+        BRAID_TRY(mesh.prepare(plans.back(), TransferMode()));
+        Prepared &prepared = mesh.prepared(rank);
+        if (isGraph)
+          BRAID_TRY(prepared.capture({}, {}));
+        BRAID_TRY(goAhead(prepared, isGraph, mesh.device(rank), mesh.control(rank)));
       }
     return mesh.cluster().commit();
   });
