@@ -34,13 +34,13 @@ std::string str(const Ending &ending) {
   return fmt::format("ended with exit status {}", ending.number);
 }
 
-/// The fields after the name in /proc/PID/stat: state, parent, and so on as in proc(5).
-/// Empty if there is no such process.
+/// Returns the fields after the name in /proc/PID/stat, as described in proc(5), or nothing if
+/// there is no such process.
 static std::vector<std::string> processStatus(int64_t pid) {
   auto text = llvm::MemoryBuffer::getFileAsStream(fmt::format("/proc/{}/stat", pid));
   if (!text)
     return {};
-  // The second field is the command in parentheses, which may hold blanks and parentheses too.
+  // The second field is the command in parentheses, which may contain blanks and parentheses.
   std::istringstream rest((*text)->getBuffer().rsplit(')').second.str());
   return {std::istream_iterator<std::string>(rest), {}};
 }
@@ -64,7 +64,7 @@ Status cannotStart(int error) {
 
 namespace {
 
-/// The texts of an argv or environ, and the array that points to them.
+/// The strings of an argv or environ, and the array of pointers to them.
 class Texts {
 public:
   explicit Texts(std::vector<std::string> texts) : texts_(std::move(texts)) {
@@ -92,18 +92,18 @@ environmentWith(const std::vector<std::pair<std::string, std::string>> &added) {
   return texts;
 }
 
-/// The child between fork and exec. It makes system calls only, for this process has threads, and
-/// one of them may have held any lock.
+/// The child between fork and exec. It makes only system calls, because another thread of the
+/// parent may have held any lock during the fork.
 struct ChildSide {
   char *const *arguments;
   char *const *environment;
-  int standard[3]; ///< descriptors for 0, 1 and 2; -1: leave it
+  int standard[3]; ///< descriptors for 0, 1 and 2; -1: unchanged
   pid_t parent;
   sigset_t mask;
-  int failure; ///< takes the error if there is no exec
+  int failure; ///< the pipe that receives the errno if exec fails
 
   [[noreturn]] void run() const {
-    // The parent may have died before this; then nobody is left who would send the signal.
+    // If the parent died before this call, the kernel will not send the signal.
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent && redirect()) {
       resetSignals();
       execve("/proc/self/exe", arguments, environment);
@@ -118,7 +118,7 @@ private:
     for (int target = 0; target < 3; ++target) {
       if (standard[target] < 0)
         continue;
-      // Onto itself, dup2 would leave it to be closed by exec.
+      // dup2 of a descriptor onto itself would not clear its close-on-exec flag.
       if (standard[target] == target ? fcntl(target, F_SETFD, 0) != 0
                                      : dup2(standard[target], target) < 0)
         return false;
@@ -130,7 +130,7 @@ private:
       struct sigaction action;
       sigaction(signal, nullptr, &action);
       if (action.sa_handler == SIG_IGN)
-        continue; // as the user started us
+        continue; // stays ignored, as in the parent
       action.sa_handler = SIG_DFL;
       sigaction(signal, &action, nullptr);
     }
@@ -138,7 +138,7 @@ private:
   }
 };
 
-/// The error that a child without exec left; 0 if it had its exec. For one that has ended.
+/// Returns the errno of a failed exec, or 0 if exec succeeded. The child must have ended.
 int errorOf(const FileDescriptor &failure) {
   int error = 0;
   return read(failure.get(), &error, sizeof error) == static_cast<ssize_t>(sizeof error) ? error
@@ -153,7 +153,7 @@ Children::~Children() {
 }
 
 Status Children::start(int64_t index, const ChildOptions &options) {
-  // The end of a child is not reported to a process that ignores SIGCHLD.
+  // The kernel does not report the end of a child to a process that ignores SIGCHLD.
   struct sigaction onEnd;
   if (sigaction(SIGCHLD, nullptr, &onEnd) == 0 && onEnd.sa_handler == SIG_IGN)
     std::signal(SIGCHLD, SIG_DFL);
@@ -168,11 +168,12 @@ Status Children::start(int64_t index, const ChildOptions &options) {
                  getpid(),
                  {},
                  writer.get()};
-  // No handler of ours is to run in the child.
+  // The child must not run this process's signal handlers.
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &side.mask);
-  // fork() would first run what libraries have registered for it: they may wait for their threads.
+  // fork() would first call the handlers that libraries registered, which may wait for their
+  // threads.
   pid_t pid = _Fork();
   int error = errno;
   if (pid == 0)
@@ -186,7 +187,7 @@ Status Children::start(int64_t index, const ChildOptions &options) {
   Child &child = children_[static_cast<size_t>(index)];
   child.pid = pid;
   child.failure = std::move(reader);
-  // Until it is reaped, its number is nobody else's.
+  // Nobody else can have the pid until the child is reaped.
   child.handle = FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   if (child.handle.isValid())
     return Status::ok();
@@ -210,7 +211,7 @@ std::optional<Ending> Children::ending(int64_t index) const {
   return children_[static_cast<size_t>(index)].ending;
 }
 
-/// To be called with the lock held, so that nobody reaps twice.
+/// The caller must hold the lock, so that a child is not reaped twice.
 void Children::reap(Child &child, bool mayBlock) {
   if (!child.isAlive())
     return;
@@ -218,7 +219,7 @@ void Children::reap(Child &child, bool mayBlock) {
   int flags = WEXITED | (mayBlock ? 0 : WNOHANG);
   while (waitid(P_PID, static_cast<id_t>(child.pid), &info, flags) != 0)
     if (errno != EINTR) {
-      child.ending = Ending{false, 127}; // taken away by somebody else
+      child.ending = Ending{false, 127}; // another caller of wait() reaped it
       return;
     }
   if (info.si_pid == 0)
@@ -240,7 +241,7 @@ std::optional<Ending> Children::waitFor(int64_t index, std::chrono::milliseconds
     const Child &child = children_[static_cast<size_t>(index)];
     if (!child.isAlive())
       return child.ending;
-    handle = child.handle.get(); // stays open as long as this object
+    handle = child.handle.get(); // the descriptor stays open as long as this object
   }
   pollfd watched = {handle, POLLIN, 0};
   poll(&watched, 1, static_cast<int>(patience.count()));

@@ -9,66 +9,68 @@
 
 namespace braid {
 
-/// The end of a process.
+/// How a process ended.
 struct Ending {
   bool isSignal = false;
   int number = 0;   ///< the signal, or the exit status
-  int notBegun = 0; ///< the errno for which the program was never executed, or 0
+  int notBegun = 0; ///< the errno of a failed exec, or 0
   bool operator==(const Ending &) const = default;
 };
-/// "killed by signal 9 (Killed)", "ended with exit status 3", "could not begin (Argument list too
-/// long)".
+/// Returns a text such as "killed by signal 9 (Killed)", "ended with exit status 3" or "could not
+/// begin (Argument list too long)".
 std::string str(const Ending &ending);
 
-/// Whether the process has ended, or has begun to: before it closes anything.
+/// Returns true if the process has ended or is exiting. A process is exiting before the kernel
+/// closes its descriptors.
 bool isEnding(pid_t pid);
-/// Whether SIGSTOP or the like has stopped the process, so that it does nothing at all. A debugger
-/// does not count.
+/// Returns true if a signal such as SIGSTOP has stopped the process. A process that a debugger has
+/// stopped does not count.
 bool isStopped(pid_t pid);
 
-/// Unsupported: there is no further process, for this error.
+/// Returns the Unsupported status of a process that could not be created because of errno `error`.
 Status cannotStart(int error);
 
-/// Arguments, environment and streams of a further copy of this program.
+/// Arguments, environment and standard streams of another copy of this program.
 struct ChildOptions {
-  std::vector<std::string> arguments; ///< from argv[0] on
-  /// Added to the environment of this process, in place of what has the same name.
+  std::vector<std::string> arguments; ///< including argv[0]
+  /// Variables added to the environment of this process. They replace variables of the same name.
   std::vector<std::pair<std::string, std::string>> environment;
-  int standardInput = -1;                      ///< a descriptor
-  int standardOutput = -1, standardError = -1; ///< -1: as in this process
+  int standardInput = -1;                      ///< a file descriptor; -1: inherited
+  int standardOutput = -1, standardError = -1; ///< file descriptors; -1: inherited
 };
 
-/// Children of this process, each reaped exactly once. A process is only ever reached through a
-/// descriptor that stands for it, so no other process of the same number is. Thread-safe, but for
-/// start(). Whoever is left is killed and reaped by the destructor.
+/// Child processes of this process, each of which is reaped exactly once. Every access goes through
+/// a pidfd, so that it cannot reach another process that reuses the pid. All functions except
+/// start() are thread-safe. The destructor kills and reaps the remaining children.
 class Children {
 public:
   explicit Children(int64_t count) : children_(static_cast<size_t>(count)) {}
   ~Children();
   Children(const Children &) = delete;
 
-  /// Starts this program again, as child number `index`; it is killed when the calling thread ends.
-  /// Does not wait until the program begins: where it cannot, the child ends, and its Ending says
-  /// why. Unsupported if there can be no further process.
+  /// Starts this program again as child number `index`. The child is killed when the calling thread
+  /// ends. Does not wait for exec: if exec fails, the child ends, and its Ending holds the errno.
+  /// Returns Unsupported if no process can be created.
   Status start(int64_t index, const ChildOptions &options);
 
-  /// Descriptors that are readable once their child has ended.
+  /// Returns the pidfds of the running children. A pidfd is readable once its child has ended.
   std::vector<int> aliveHandles() const;
   bool anyAlive() const { return !aliveHandles().empty(); }
-  /// Nothing while it has not been reaped.
+  /// Returns how the child ended, or nullopt if it has not been reaped yet.
   std::optional<Ending> ending(int64_t index) const;
 
-  /// All that have ended; if it may block, until all have.
+  /// Reaps all children that have ended. If `mayBlock`, waits until all have ended.
   void reapAll(bool mayBlock);
-  /// Blocks until this one has ended, but not for longer than `patience`, and reaps it.
+  /// Blocks until the child has ended or `patience` has elapsed, and reaps the child if it has
+  /// ended.
   std::optional<Ending> waitFor(int64_t index, std::chrono::milliseconds patience);
 
-  /// As isEnding().
+  /// Calls isEnding(pid_t) for the child. Returns true if the child was reaped or never started.
   bool isEnding(int64_t index) const;
-  /// As isStopped().
+  /// Calls isStopped(pid_t) for the child.
   bool isStopped(int64_t index) const;
 
-  /// Does nothing to those that have ended.
+  /// Sends `signal` to the child. Does nothing if the child has ended.
   void kill(int64_t index, int signal);
   void killAll(int signal);
 
@@ -76,7 +78,7 @@ private:
   struct Child {
     pid_t pid = 0; ///< 0: not started
     FileDescriptor handle;
-    FileDescriptor failure; ///< has the errno if the program could not begin
+    FileDescriptor failure; ///< a pipe that holds the errno if exec failed
     std::optional<Ending> ending;
     bool isAlive() const { return pid != 0 && !ending; }
   };

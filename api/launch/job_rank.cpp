@@ -1,4 +1,4 @@
-//===- api/launch/job_rank.cpp - being one rank of a job of processes -------------------------===//
+//===- api/launch/job_rank.cpp - one rank of a job of processes ------------------------------===//
 
 #include "api/launch/job_rank.h"
 
@@ -19,28 +19,27 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// The host stays this long for ranks that come after the job has failed, so that they hear of it.
+/// How long the host waits for ranks that join after the job has failed, so that they learn of it.
 constexpr milliseconds kForLateRanks{2000};
-/// The part of the time for joining that is left for the ranks of a host that does not reach the
-/// store of the hosts: they hear of it then.
+/// The part of the join time that is reserved for telling the ranks of this host that the host
+/// could not reach the store.
 constexpr milliseconds kForRanksOfHost{1000};
-/// The host stays this long for ranks that have failed; they are killed first.
+/// How long the host waits for ranks that have failed. They are killed first.
 constexpr milliseconds kForFailedRanks{3000};
-/// The host stays this long after a run that counts. A rank that has not left by then can leave
-/// without a host.
+/// How long the host waits after a committed run. A rank that leaves later does not need the host.
 constexpr milliseconds kForFinishedRanks{1000};
-/// The host stays this long for further processes that contradict a rank: a user who made one such
-/// mistake has often started several of them.
+/// How long the host waits for further processes that contradict a registered rank. A user who made
+/// this mistake has often started several of them.
 constexpr milliseconds kForContradictions{1000};
 
 void sayOnStderr(const std::string &text) {
   std::fprintf(stderr, "braid: %s\n", printableMessage(text).c_str());
 }
 
-/// A process that dies begins to end before anything is closed.
+/// Returns how the rank failed. A process that dies is exiting before its descriptors are closed.
 std::string explainDeath(const JobMemory &memory, int64_t rank) {
   uint32_t pid = memory.slot(rank).pid.load(std::memory_order_relaxed);
-  bool isVisible = pid != 0; // else it is in a pid namespace of its own
+  bool isVisible = pid != 0; // otherwise it is in another pid namespace
   return !isVisible || isEnding(static_cast<pid_t>(pid))
              ? "died before the run was over"
              : "closed its connection to the job, but still runs";
@@ -51,7 +50,7 @@ bool isRankStopped(const JobMemory &memory, int64_t rank) {
   return pid != 0 && isStopped(static_cast<pid_t>(pid));
 }
 
-/// `timeout` bounds how long hosts may take to come, and how long they may be silent later.
+/// `timeout` bounds how long hosts may take to join and how long they may be silent later.
 Result<std::unique_ptr<OtherHosts>> joinOtherHosts(HostsStore &hosts, JobMemory &memory,
                                                    milliseconds timeout, Deadline deadline) {
   std::unique_ptr<Store> store = BRAID_TRY(hosts.connect(deadline));
@@ -62,14 +61,14 @@ Result<std::unique_ptr<OtherHosts>> joinOtherHosts(HostsStore &hosts, JobMemory 
 
 } // namespace
 
-/// State of the process of a host's first rank alone, if no launcher of ours hosts the job.
+/// The state of the host, in the first rank on a host, if braid's launcher does not host the job.
 struct JobRank::Host {
   Host(JobMemory made) : memory(std::move(made)) {}
   JobMemory memory;
   std::mutex mutex;
-  KnownPlans plans; ///< under mutex
+  KnownPlans plans; ///< guarded by mutex
   std::unique_ptr<Rendezvous> rendezvous;
-  std::unique_ptr<OtherHosts> others; ///< null: there is one host
+  std::unique_ptr<OtherHosts> others; ///< null: the job is on one host
 
   /// `hosts` is null for a job on one host.
   static Result<std::unique_ptr<Host>> start(const Place &place, milliseconds timeout,
@@ -81,7 +80,7 @@ struct JobRank::Host {
   }
 };
 
-/// A host that does not get to the others tells its ranks why.
+/// Starts the host. If the host cannot reach the other hosts, it tells its ranks why.
 Result<std::unique_ptr<JobRank::Host>> JobRank::Host::start(const Place &place,
                                                             milliseconds timeout,
                                                             Stragglers stragglers,
@@ -114,8 +113,8 @@ Result<std::unique_ptr<JobRank::Host>> JobRank::Host::start(const Place &place,
   return host;
 }
 
-/// Ranks that have come to a host that does not get into its own job are told why: otherwise they
-/// would only see that it is gone.
+/// Joins the host in this process. If this fails, ranks that have already joined are told why;
+/// otherwise they would only see that the host is gone.
 Result<std::unique_ptr<Client>> JobRank::joinOwn(Host &host, const ClientHello &hello,
                                                  Deadline deadline) {
   try {
@@ -129,8 +128,8 @@ Result<std::unique_ptr<Client>> JobRank::joinOwn(Host &host, const ClientHello &
   }
 }
 
-/// The ranks of one host find each other by a name that no other host has: two of them may be on
-/// one machine.
+/// Adds the host to the job's name, by which the ranks of one host find each other. Two hosts of a
+/// job may be on one machine.
 static Place ofThisHost(Place place) {
   if (place.hosts > 1)
     place.job += fmt::format(", host {}", place.host);
@@ -176,18 +175,18 @@ void JobRank::waitForOthers() {
   client_.reset();
   if (!host_ || std::exchange(hasWaited_, true))
     return;
-  // If this rank left now, one that has not joined yet would look for this host until it timed out.
+  // If the host left now, ranks that have not joined yet would look for it until they time out.
   const bool isContradicted = host_->rendezvous->isContradicted();
   Deadline deadline =
       std::min(deadlineIn(isContradicted ? kForContradictions : kForLateRanks), joinDeadline_);
-  // Host 0 stays for other hosts, too.
+  // Host 0 also waits for ranks on other hosts.
   auto isAwaited = [this](int64_t rank) { return place_.host == 0 || memory_.isHere(rank); };
   for (int64_t rank = 0; rank < place_.ranks && Clock::now() < deadline;)
     if (isContradicted || (isAwaited(rank) && memory_.stateOf(rank) == RankState::Absent))
       std::this_thread::sleep_for(milliseconds(5));
     else
       ++rank;
-  // Too late is too late: the result stands or falls without them.
+  // Late ranks do not change the result.
   bool hasFailed = memory_.committed() == 0;
   (void)host_->rendezvous->waitForAllToLeave(
       deadlineIn(hasFailed ? kForFailedRanks : kForFinishedRanks));

@@ -1,15 +1,15 @@
-//===- api/launch/job_rank.h - being one rank of a job of processes ---------------------------===//
+//===- api/launch/job_rank.h - one rank of a job of processes --------------------------------===//
 //
-//   findPlace() says which rank this process is. Then, whoever started it:
+// findPlace() returns the rank of this process. The calls are the same for every launcher:
 //
 //   auto rank = JobRank::join(*place, timeout);
-//   ... compile; what fails goes to (*rank)->fail() ...
+//   ... compile; a failure is passed to (*rank)->fail() ...
 //   Result<RunReport> report = run(compiled, plans, backend, options, (*rank)->takeClient());
 //
-// If braid's own launcher started the ranks, it hosts the job, and BRAID_MEETING says where. Else
-// rank 0 does, in a place that the others find by the job's name. A job of one rank has no others.
-// If there are several hosts, the first rank of each hosts its part of the job, and these meet in a
-// store: see runtime/job/network/hosts_store.h.
+// If braid's launcher started the ranks, it hosts the job, and BRAID_MEETING names its socket.
+// Otherwise rank 0 hosts the job, and the other ranks find its socket by the job's name. If the job
+// spans several hosts, the first rank on each host hosts the ranks of that host, and these
+// processes exchange data through a store: see runtime/job/network/hosts_store.h.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -25,49 +25,52 @@
 
 namespace braid {
 
-/// The treatment by rank 0 of ranks that go on a second after the job has failed.
+/// How rank 0 treats ranks that still run one second after the job has failed.
 enum class Stragglers : uint8_t {
-  Kill,  ///< their processes were started for this job
-  Leave, ///< their processes belong to others
+  Kill,  ///< their processes were started for this job, and are killed
+  Leave, ///< their processes belong to the caller, and keep running
 };
 
 class JobRank {
 public:
-  /// Blocks until this rank is known to the host, and that has reached the store of the hosts; the
-  /// other ranks may be yet to come, all of them within `timeout`. TimedOut if there is no host in
-  /// time; BadInput for less than 1 ms, and if this rank contradicts one that is known, see
-  /// rendezvous.h. Like any failure of another rank, such a contradiction may also have aborted the
-  /// job when this returns.
+  /// Blocks until the host has registered this rank and, if the job spans several hosts, has
+  /// connected to the store. Other ranks may join later, but within `timeout`. Returns TimedOut if
+  /// there is no host in time, and BadInput if `timeout` is below 1 ms or this rank contradicts a
+  /// registered one, see rendezvous.h. A contradiction may abort the job, like any other failure of
+  /// a rank.
   static Result<std::unique_ptr<JobRank>>
   join(const Place &place, std::chrono::milliseconds timeout = std::chrono::seconds(60),
        Stragglers stragglers = Stragglers::Kill);
-  /// Leaves the job, then waitForOthers().
+  /// Leaves the job, then calls waitForOthers().
   ~JobRank();
   JobRank(const JobRank &) = delete;
 
   const Place &place() const { return place_; }
-  /// This process hosts the job, or the part of it that is on this host.
+  /// Returns true if this process hosts the job, or the part of the job on this host.
   bool isHost() const { return host_ != nullptr; }
-  /// The time that join() took.
+  /// The duration of join(), in seconds.
   double joinSeconds() const { return joinSeconds_; }
-  /// The memory that all ranks of the job see; stays when the client is gone.
+  /// The memory that all ranks of the job share. It stays valid when the client is gone.
   JobMemory &memory() { return memory_; }
-  /// For timing, see JobMemory::spinUntilAllCome(). This outlives it.
+  /// Returns a barrier for timing, see JobMemory::spinUntilAllCome(). The barrier must not outlive
+  /// this.
   std::function<bool()> barrier() {
     return [this] { return memory_.spinUntilAllCome(place_.rank); };
   }
-  /// Once. What it is given to disconnects.
+  /// Moves the client to the caller. May be called once. The client disconnects when it is
+  /// destroyed.
   std::unique_ptr<Client> takeClient() { return std::move(client_); }
-  /// For messages about ranks that died; as Cluster::setPlans and forgetPlans. They outlive this.
+  /// Registers Plans for messages about failed ranks, like Cluster::setPlans and forgetPlans. The
+  /// Plans must outlive this object.
   void setPlans(llvm::ArrayRef<Plan> plans);
   void forgetPlans(llvm::ArrayRef<Plan> plans);
 
-  /// Makes `cause` that of all ranks, unless one failed before or the run has been committed, and
-  /// returns the one that came first.
+  /// Records `cause` as the failure of all ranks, unless a rank failed earlier or the run is
+  /// committed. Returns the recorded failure.
   Status fail(const Status &cause);
-  /// If this process is the host, waits until the other ranks have left, died or been killed, but
-  /// not for long: after a failure they are killed soon. What this rank's client was taken for has
-  /// to have ended.
+  /// If this process is the host, waits until the other ranks have left, died or been killed. The
+  /// wait is bounded: after a failure the remaining ranks are killed soon. The caller must have
+  /// destroyed whatever uses this rank's client.
   void waitForOthers();
 
 private:
@@ -81,8 +84,8 @@ private:
   Deadline joinDeadline_;
   double joinSeconds_ = 0;
   bool hasWaited_ = false;
-  std::unique_ptr<HostsStore> store_; ///< null: there is one host
-  std::unique_ptr<Host> host_;        ///< null: it is elsewhere
+  std::unique_ptr<HostsStore> store_; ///< null: the job is on one host
+  std::unique_ptr<Host> host_;        ///< null: another process is the host
   std::unique_ptr<Client> client_;
 };
 

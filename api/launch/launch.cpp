@@ -1,4 +1,4 @@
-//===- api/launch/launch.cpp - starts the ranks of a job, and stays until all have ended ------===//
+//===- api/launch/launch.cpp - starts the ranks of a job, and waits until all have ended -----===//
 
 #include "api/launch/launch.h"
 
@@ -33,11 +33,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// The period of looking at the job's outcome; the end of a rank is noticed at once.
+/// The period of checks of the job's outcome. The end of a rank is noticed at once.
 constexpr milliseconds kSlice{20};
-/// Between a run that counts and the end of rank 0, since what it prints would be lost with it.
+/// The time that rank 0 has to print its results after a committed run.
 constexpr milliseconds kTeardownOfRank0{10000};
-/// The host notices the end of a rank itself, and can say more about it; after this it cannot.
+/// The time for which the host alone may report the end of a rank, since it knows more about it.
 constexpr milliseconds kHostsTurn{500};
 
 Status lacking(const char *what) {
@@ -59,7 +59,7 @@ Status makeRoomForDescriptors(int64_t ranks) {
   return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? Status::ok() : lacking("more open files");
 }
 
-/// A file without a name that holds `text`.
+/// Creates an anonymous file that contains `text`.
 Result<FileDescriptor> fileOf(const std::string &text) {
   FileDescriptor file(memfd_create("braid-input", MFD_CLOEXEC));
   if (!file.isValid() || writeAll(file.get(), text) != 0)
@@ -67,7 +67,7 @@ Result<FileDescriptor> fileOf(const std::string &text) {
   return file;
 }
 
-/// Ranks are copies of a program that is found in /proc.
+/// Returns Unsupported unless ranks can execute /proc/self/exe.
 Status expectProc() {
   if (access("/proc/self/exe", X_OK) == 0)
     return Status::ok();
@@ -79,7 +79,7 @@ Status expectProc() {
 
 std::string startingRank(int64_t rank) { return fmt::format("starting rank {}", rank); }
 
-/// The code with which a rank of ours that has not joined says why.
+/// The status code for a rank that ended before it joined, derived from its exit status.
 StatusCode codeOf(const Ending &ending) {
   if (ending.isSignal)
     return StatusCode::PeerFailed;
@@ -93,7 +93,7 @@ StatusCode codeOf(const Ending &ending) {
   }
 }
 
-/// One job, from its launch to the last reaping.
+/// One job, from its launch until the last rank is reaped.
 class JobLauncher {
 public:
   JobLauncher(const LaunchOptions &options, JobMemory memory, std::string job)
@@ -127,7 +127,7 @@ private:
     return plans;
   }
   bool isDecided() const { return memory_.isAborted() || memory_.committed() > 0; }
-  /// The first call aborts the job.
+  /// Records an interrupt by `signal`. The first call aborts the job.
   void interrupt(int signal);
 
   const LaunchOptions &options_;
@@ -140,10 +140,10 @@ private:
   OutputRelay relay_;
   std::atomic<int> interruptedBy_{0};
   std::optional<Clock::time_point> decidedAt_, firstEndAt_;
-  std::set<int64_t> killed_; ///< ranks that went on; those that are connected the host kills
+  std::set<int64_t> killed_; ///< ranks that were killed here; the host kills connected ranks
   bool hasSaidFailure_ = false;
-  Status relayed_;                         ///< Ok: all that ranks wrote has arrived
-  std::unique_ptr<Rendezvous> rendezvous_; ///< last: its thread uses what is above
+  Status relayed_;                         ///< Ok: all output of the ranks has been forwarded
+  std::unique_ptr<Rendezvous> rendezvous_; ///< declared last: its thread uses the members above
 };
 
 Status JobLauncher::start() {
@@ -174,7 +174,7 @@ Status JobLauncher::giveUp(const Status &why) {
 
 Status JobLauncher::startRank(int64_t rank, const std::string &endpoint,
                               const FileDescriptor &input) {
-  // A descriptor of its own, since the position in a file belongs to that.
+  // Each rank opens the file again, because a file description has one position.
   FileDescriptor stdinFile(
       open(fmt::format("/proc/self/fd/{}", input.get()).c_str(), O_RDONLY | O_CLOEXEC));
   if (!stdinFile.isValid())
@@ -203,14 +203,15 @@ Status JobLauncher::startRank(int64_t rank, const std::string &endpoint,
   return children_.start(rank, child).annotated(startingRank(rank));
 }
 
-/// Called by the host when a connection has ended before the rank disconnected.
+/// Returns how a rank ended. The host calls this when a connection closes before the rank
+/// disconnects.
 std::string JobLauncher::explainDeath(int64_t rank) {
   std::optional<Ending> ending;
-  if (children_.isEnding(rank)) // or there is nothing to wait for
+  if (children_.isEnding(rank)) // otherwise waiting is useless
     ending = children_.waitFor(rank, milliseconds(1000));
   if (!ending)
     return "closed its connection to the job, but still runs";
-  // A signal that was sent to all of us (Ctrl-C in a terminal) is no failure of this rank.
+  // A signal sent to the whole process group (Ctrl-C in a terminal) is not a failure of this rank.
   if (ending->isSignal && !isDecided())
     if (signals_.hasReceived(ending->number, milliseconds(50)))
       interrupt(ending->number);
@@ -239,7 +240,7 @@ LaunchReport JobLauncher::supervise() {
   return report();
 }
 
-/// Until a rank ends or a signal comes, but not for longer than a slice.
+/// Waits until a rank ends or a signal arrives, but at most for kSlice.
 void JobLauncher::wait() {
   std::vector<pollfd> watched = {{signals_.descriptor(), POLLIN, 0}};
   for (int handle : children_.aliveHandles())
@@ -254,8 +255,7 @@ void JobLauncher::onSignals() {
   }
 }
 
-/// Reaps; and decides what the host cannot know of, because the rank was never or is no longer
-/// connected.
+/// Reaps ranks, and reports those that ended without a connection, which the host cannot notice.
 void JobLauncher::onEnded() {
   children_.reapAll(/*mayBlock=*/false);
   for (int64_t rank = 0; rank < options_.ranks && !isDecided(); ++rank) {
@@ -282,7 +282,8 @@ void JobLauncher::abortFor(int64_t rank, const Ending &ending) {
        rank});
 }
 
-/// A peer that waits notices, too; but all may be busy with starting, and wait for nobody yet.
+/// Reports a stopped rank. Peers that wait for the rank notice it, too, but all of them may still
+/// be starting.
 void JobLauncher::onStopped() {
   std::optional<int64_t> stopped =
       stopRule_.look(Clock::now(), [this](int64_t rank) { return children_.isStopped(rank); });
@@ -297,8 +298,8 @@ void JobLauncher::onWatch() {
     memory_.abort({status, -1});
 }
 
-/// Once: a failure is final as soon as the job has been aborted before its run counted. That all
-/// ranks have ended is not enough while the host may still find out why.
+/// Calls onFailure, once. A failure is final when the job is aborted before a run is committed.
+/// When all ranks have ended, the host may still be determining the cause.
 void JobLauncher::sayFailure() {
   const bool isFinal = memory_.cause().has_value() || !rendezvous_;
   if (memory_.committed() == 0 && isFinal && !std::exchange(hasSaidFailure_, true) &&
@@ -306,8 +307,8 @@ void JobLauncher::sayFailure() {
     options_.onFailure(failure());
 }
 
-/// Ranks end by themselves once the job is decided. What does not is killed: the host does that to
-/// those that are connected to it, so they get a moment more here.
+/// Kills ranks that still run after the outcome is decided. The host kills the ranks that are
+/// connected to it, so these get a little more time here.
 void JobLauncher::killWhatIsLeft() {
   if (!isDecided())
     return;
@@ -323,22 +324,22 @@ void JobLauncher::killWhatIsLeft() {
   }
 }
 
-/// The time for which a rank may go on when the job is decided; nothing: as long as it likes.
+/// Returns how long a rank may still run after the outcome is decided; nullopt means no limit.
 std::optional<milliseconds> JobLauncher::patienceWith(int64_t rank) const {
-  // A stopped rank has no use for it. One that is connected the host kills, and tells the others.
+  // A stopped rank cannot use the time. The host kills connected ranks and informs the others.
   if (memory_.committed() == 0)
     return memory_.stateOf(rank) != RankState::Joined && children_.isStopped(rank)
                ? milliseconds(0)
                : options_.grace + milliseconds(250);
   if (rank != 0 || children_.isStopped(rank))
     return options_.teardown;
-  // It has only to print, perhaps to a reader who takes time.
+  // Only printing is left, perhaps to a slow reader.
   if (memory_.stateOf(rank) == RankState::Left)
     return std::nullopt;
   return std::max(options_.teardown, kTeardownOfRank0);
 }
 
-/// The first cause, if the run does not count.
+/// Returns the first cause of a run that is not committed.
 Status JobLauncher::failure() const {
   std::optional<JobCause> cause = memory_.cause();
   return cause ? cause->status : peerFailed("all ranks ended before the run was over");
@@ -372,8 +373,8 @@ LaunchReport JobLauncher::report() {
 
 } // namespace
 
-/// For each rank: its process, its connection, the memory that it offers, two pipes for what it
-/// writes and one for why it could not begin.
+/// Each rank takes its process, its connection, its memory, two pipes for its output and one pipe
+/// for the errno of exec.
 int64_t openFilesFor(int64_t ranks) { return 64 + ranks * 6; }
 
 Result<LaunchReport> launch(const LaunchOptions &options) {

@@ -1,16 +1,16 @@
-//===- api/launch/launch.h - starts the ranks of a job, and stays until all have ended --------===//
+//===- api/launch/launch.h - starts the ranks of a job, and waits until all have ended -------===//
 //
-// The launcher is the job's host and the parent of its ranks: it runs the Rendezvous, notices how
-// each rank ends, and reaps it. Ranks are further copies of this program; which rank a copy is it
-// reads from its environment:
+// The launcher is the job's host and the parent of its ranks: it runs the Rendezvous, observes how
+// each rank ends, and reaps it. Ranks are copies of this program. A copy reads its rank from its
+// environment:
 //
-//   BRAID_RANK, BRAID_RANKS   its place
+//   BRAID_RANK, BRAID_RANKS   the rank and the number of ranks
 //   BRAID_JOB                 a random name
-//   BRAID_MEETING             the name of the socket where the ranks meet
+//   BRAID_MEETING             the name of the rendezvous socket
 //   OPENBLAS_NUM_THREADS      1
 //
-// Nothing survives: a rank dies with its launcher, whatever that dies of, and launch() returns when
-// every rank has been reaped.
+// No rank outlives the launcher: a rank is killed when its launcher dies for any reason, and
+// launch() returns after every rank has been reaped.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -31,71 +31,73 @@ namespace braid {
 struct LaunchReport;
 class SignalWatch;
 
-/// Files that this process has to be able to have open for so many ranks.
+/// The number of files that this process must be able to open for `ranks` ranks.
 int64_t openFilesFor(int64_t ranks);
 
 struct LaunchOptions {
   int64_t ranks = 1;
-  /// Every rank's command line, from argv[0] on. The program is this one, whatever that says.
+  /// The command line of every rank, including argv[0]. Ranks execute this program whatever argv[0]
+  /// says.
   std::vector<std::string> arguments;
-  /// Added to every rank's environment, in place of what has the same name.
+  /// Variables added to the environment of every rank. They replace variables of the same name.
   std::vector<std::pair<std::string, std::string>> environment = {};
-  /// The standard input of every rank: each finds all of it.
+  /// The standard input of every rank. Each rank reads all of it.
   std::string input;
-  /// All ranks have to have joined the job within this, and none may stay stopped (SIGSTOP or the
-  /// like) for as long, waited for or not. A job that is suspended as a whole, this process
-  /// included, goes on when it is continued.
+  /// All ranks must have joined the job within this time, and no rank may stay stopped (by SIGSTOP
+  /// or the like) for as long, even if no rank waits for it. A job that is suspended as a whole,
+  /// this process included, proceeds when it is continued.
   std::chrono::milliseconds timeout{60000};
-  /// After a failure, ranks that have not ended are killed after this; stopped ones at once.
+  /// After a failure, ranks that have not ended are killed after this time. Stopped ranks are
+  /// killed at once.
   std::chrono::milliseconds grace{1000};
-  /// After the first run that counts, ranks that have not ended are killed after this; rank 0, if
-  /// it is not stopped, after 10 s at least, and never if it may be printing.
+  /// After the first committed run, ranks that have not ended are killed after this time. Rank 0,
+  /// if it is not stopped, has at least 10 s, and is never killed while it may be printing.
   std::chrono::milliseconds teardown{3000};
-  /// Pass on what ranks write to stdout and stderr line by line, as `[2] text`.
+  /// Forward the stdout and stderr of ranks line by line, as `[2] text`.
   bool prefixOutput = false;
-  /// Throw away what ranks write to stdout and stderr.
+  /// Discard the stdout and stderr of ranks.
   bool discardOutput = false;
-  /// Returns the Plans of all ranks, so that messages can say what a rank was doing; none as long
-  /// as nobody knows. Called when there is such a message, by any thread; the Plans outlive
-  /// launch().
+  /// Returns the Plans of all ranks, so that messages can say which command a rank was executing,
+  /// or none if they are not known yet. Any thread may call it when it writes such a message. The
+  /// Plans must outlive launch().
   std::function<llvm::ArrayRef<Plan>(const JobMemory &memory)> plans = {};
-  /// Called once, as soon as it is certain that the job has failed, with what the report will say:
-  /// ending all ranks may take seconds.
+  /// Called once, as soon as it is certain that the job has failed, with the status of the report.
+  /// Ending all ranks may take seconds more.
   std::function<void(const Status &cause)> onFailure = {};
-  /// Watches signals for a caller who launches one job after another; null: launch() does, while it
-  /// runs.
+  /// The signal watch of a caller that launches several jobs in sequence. If null, launch() creates
+  /// one for its duration.
   SignalWatch *signals = nullptr;
   /// Asked some fifty times a second while there are ranks. The first failure that it returns
   /// before it is known how the job ends ends it, for that cause. By the calling thread.
   std::function<Status()> watch = {};
 };
 
-/// The end of a job.
+/// The outcome of a job.
 struct LaunchReport {
-  /// Ok if all ranks committed their run, whatever happened to them later; else the first cause.
+  /// Ok if all ranks committed their run, even if a rank failed later; otherwise the first cause.
   Status status;
   /// The SIGINT, SIGTERM or SIGHUP that ended the job, or 0.
   int signal = 0;
-  /// Which ranks ended in another way than `status` says: "rank 2: killed by signal 9 (Killed)",
-  /// and if that was us, because what.
-  /// Empty after an interrupt. And that what ranks wrote could not be passed on, if so.
+  /// The ranks that ended in another way than `status` says: "rank 2: killed by signal 9 (Killed)",
+  /// with the reason if the launcher killed the rank. Also says if the output of ranks could not be
+  /// forwarded. Empty after an interrupt.
   std::vector<std::string> endings;
-  /// The run counts, but rank 0 could not print what came of it, and has said why.
+  /// The run is committed, but rank 0 could not print its results, and has reported why.
   bool isOutputLost = false;
   std::string job;                 ///< its name
-  std::optional<JobMemory> memory; ///< the job's, with what the ranks left in it
+  std::optional<JobMemory> memory; ///< the job's memory, with the ranks' last state
 
-  /// The exit code of the launching command: 128 + signal after a signal, as a shell says it.
+  /// The exit code of the launching command: 128 + signal after a signal, as in a shell.
   int exitCode() const {
     return signal != 0 ? 128 + signal
                        : static_cast<int>(isOutputLost ? StatusCode::Unsupported : status.code());
   }
 };
 
-/// Blocks until all ranks have ended. A failure of the result itself means that no rank was
-/// started, or that all of them have been killed again. To be called by the main thread, once at a
-/// time: it handles SIGINT, SIGTERM and SIGHUP meanwhile (unless they are ignored). The first one
-/// aborts the job and is passed on, the second one kills.
+/// Blocks until all ranks have ended. A failed Result means that no rank was started or that all
+/// started ranks were killed. Must be called by the main thread, and not concurrently: it handles
+/// SIGINT, SIGTERM and SIGHUP during the call (unless they are ignored). The first such signal
+/// aborts the job and is forwarded to the ranks; the second kills them.
 Result<LaunchReport> launch(const LaunchOptions &options);
 
 } // namespace braid

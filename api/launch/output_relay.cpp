@@ -1,4 +1,4 @@
-//===- api/launch/output_relay.cpp - what several processes write, line by line ---------------===//
+//===- api/launch/output_relay.cpp - forwards the output of several processes line by line ---===//
 
 #include "api/launch/output_relay.h"
 #include "ir/failure.h"
@@ -17,7 +17,7 @@
 namespace braid {
 namespace {
 
-/// A longer line is passed on in pieces.
+/// Longer lines are split.
 constexpr size_t kLongestLine = 1 << 16;
 
 } // namespace
@@ -51,7 +51,8 @@ void OutputRelay::relay() {
   for (size_t open = sources_.size(); open > 0;) {
     std::vector<pollfd> watched;
     for (const Source &source : sources_)
-      watched.push_back({source.pipe.get(), POLLIN, 0}); // a closed one is -1, and left out
+      watched.push_back(
+          {source.pipe.get(), POLLIN, 0}); // poll() ignores closed pipes, which are -1
     if (poll(watched.data(), watched.size(), -1) < 0)
       continue;
     for (size_t i = 0; i < sources_.size(); ++i) {
@@ -67,7 +68,7 @@ void OutputRelay::relay() {
   }
 }
 
-/// False at the end.
+/// Returns false at the end of the stream.
 bool OutputRelay::readSome(Source &source) {
   char bytes[4096];
   ssize_t count = read(source.pipe.get(), bytes, sizeof bytes);
@@ -77,7 +78,7 @@ bool OutputRelay::readSome(Source &source) {
   return count > 0;
 }
 
-/// Complete lines; at the end also what is left, as a line.
+/// Writes the complete lines, and at the end of the stream the rest.
 void OutputRelay::passOn(Source &source, bool isEnd) {
   std::string text;
   for (;;) {
@@ -91,7 +92,7 @@ void OutputRelay::passOn(Source &source, bool isEnd) {
   if (isEnd && !source.pending.empty())
     text += source.prefix + std::exchange(source.pending, {}) + "\n";
   const int error = writeAll(source.target, text);
-  if (error_ == 0 && error != EPIPE) // perhaps nobody reads it
+  if (error_ == 0 && error != EPIPE) // EPIPE: the reader has closed the stream
     error_ = error;
 }
 

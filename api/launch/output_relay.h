@@ -1,4 +1,4 @@
-//===- api/launch/output_relay.h - what several processes write, line by line -----------------===//
+//===- api/launch/output_relay.h - forwards the output of several processes line by line -----===//
 #pragma once
 
 #include "runtime/job/bootstrap/socket.h"
@@ -8,24 +8,24 @@
 
 namespace braid {
 
-/// Passes on what each of several writers says on stdout and stderr to those of this process, a
-/// line at a time, with the writer's number in front: `[2] text`. A thread does it, so that a slow
-/// reader holds up nothing else.
+/// Forwards the stdout and stderr of several writers to those of this process, one line at a time,
+/// with the writer's number as a prefix: `[2] text`. A separate thread does this, so that a slow
+/// reader does not block the caller.
 class OutputRelay {
 public:
   OutputRelay() = default;
   ~OutputRelay() { (void)finish(); }
   OutputRelay(const OutputRelay &) = delete;
 
-  /// The ends to write to, to be closed when the writer has them.
+  /// The write ends of the pipes. The caller must close them once the writer has inherited them.
   struct Pipes {
     FileDescriptor output, error;
   };
-  /// A further writer. Before start().
+  /// Adds a writer. Must be called before start().
   Result<Pipes> add(int64_t number);
   Status start();
-  /// Blocks until all writers have closed their ends, and everything has been passed on.
-  /// Unsupported if that could not be, for another reason than that nobody reads it.
+  /// Blocks until all writers have closed their ends and all output has been forwarded. Returns
+  /// Unsupported if output could not be written for a reason other than a closed reader.
   Status finish();
 
 private:
@@ -40,7 +40,7 @@ private:
   void passOn(Source &source, bool isEnd);
 
   std::vector<Source> sources_;
-  int error_ = 0; ///< the first of writing, by the thread
+  int error_ = 0; ///< errno of the first failed write, set by the thread
   std::thread thread_;
 };
 

@@ -12,13 +12,13 @@
 namespace braid {
 namespace {
 
-// These are all that a handler touches.
+// A handler touches only these variables.
 std::atomic<int> pipeEnd{-1};
-std::atomic<uint64_t> received{0}; ///< a bit for each signal
-std::atomic<int> firstSignal{0};   ///< that was received
+std::atomic<uint64_t> received{0}; ///< one bit for each signal
+std::atomic<int> firstSignal{0};   ///< the first one received
 
-/// The process has not ended since a signal was noted: something hangs that should not. An alarm of
-/// somebody else's, with nothing noted, is none.
+/// Exits because the process still runs long after a signal, so something hangs. Ignores an alarm
+/// that other code has set, when no signal is recorded.
 void endAtOnce(int) {
   if (const int signal = firstSignal.load())
     _exit(128 + signal);
@@ -31,7 +31,7 @@ void note(int signal) {
   if (firstSignal.compare_exchange_strong(none, signal))
     alarm(SignalWatch::kLastResortSeconds);
   char byte = static_cast<char>(signal);
-  // A full pipe holds enough signals already.
+  // If the pipe is full, it already holds enough signals.
   [[maybe_unused]] ssize_t ignored = write(pipeEnd.load(), &byte, 1);
   errno = saved;
 }

@@ -1,4 +1,4 @@
-//===- api/launch/signals.h - signals that ask a launcher to end ------------------------------===//
+//===- api/launch/signals.h - signals that ask a launcher to end -----------------------------===//
 #pragma once
 
 #include "runtime/job/bootstrap/socket.h"
@@ -7,23 +7,24 @@
 
 namespace braid {
 
-/// While it lives, SIGINT, SIGTERM and SIGHUP are noted instead of ending the process; those that
-/// are ignored stay ignored. If the process has not ended kLastResortSeconds after one came, it
-/// ends at once, whatever it is doing. At most one at a time. Handlers rather than a mask, because
-/// libraries have threads that block nothing.
+/// While this object lives, SIGINT, SIGTERM and SIGHUP are recorded instead of ending the process;
+/// signals that are ignored stay ignored. If the process still runs kLastResortSeconds after the
+/// first signal, it exits at once. At most one object may exist at a time. Uses handlers rather
+/// than a signal mask, because threads of libraries block no signals.
 class SignalWatch {
 public:
   SignalWatch();
   ~SignalWatch();
   SignalWatch(const SignalWatch &) = delete;
 
-  /// Readable when take() has something to give.
+  /// A descriptor that is readable when take() has a signal to return.
   int descriptor() const { return events_.get(); }
-  /// The next signal that came, or 0.
+  /// Returns the next received signal, or 0.
   int take();
-  /// The number of signals that take() has given.
+  /// The number of signals that take() has returned.
   int taken() const { return taken_; }
-  /// Whether `signal` has been received by now, or is within `patience`; does not take it.
+  /// Returns true if `signal` has been received or is received within `patience`. Does not consume
+  /// it.
   bool hasReceived(int signal, std::chrono::milliseconds patience) const;
 
   static constexpr unsigned kLastResortSeconds = 20;
@@ -31,7 +32,7 @@ public:
 private:
   static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
-  FileDescriptor events_, sender_; ///< a pipe; a byte for each signal
+  FileDescriptor events_, sender_; ///< a pipe with one byte for each signal
   struct sigaction before_[3], alarmBefore_;
   bool isWatched_[3] = {};
   int taken_ = 0;

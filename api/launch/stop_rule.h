@@ -1,4 +1,4 @@
-//===- api/launch/stop_rule.h - says when a rank has stayed stopped for too long --------------===//
+//===- api/launch/stop_rule.h - finds ranks that stay stopped for too long -------------------===//
 #pragma once
 
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -10,25 +10,27 @@
 
 namespace braid {
 
-/// Ranks see that a peer does nothing when they wait for it, which may be late: a process takes
-/// seconds to start its GPU. The process that started them sees it from the moment on.
+/// Detects ranks that stay stopped. Peers notice a stopped rank when they wait for it, which may be
+/// late, because a process takes seconds to initialise its GPU. The process that started the ranks
+/// can notice it at once.
 class StopRule {
 public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// `period`: about how often it will be asked.
+  /// `period` is the approximate time between calls of look().
   StopRule(int64_t ranks, std::chrono::milliseconds timeout, std::chrono::milliseconds period);
 
-  /// The rank that has been stopped for the longest time, if that is the timeout or more. If this
-  /// process was stopped itself, as all of a job are from a terminal (Ctrl-Z), the time starts anew
-  /// for those that are still stopped. It learns nothing of that, but sees that it is asked late:
-  /// after a quarter of the timeout, and a few periods, for a loaded machine is late, too.
+  /// Returns the rank that has been stopped for the longest time, if that is the timeout or more.
+  /// If this process was stopped as well, as Ctrl-Z in a terminal does, the time restarts for ranks
+  /// that are still stopped. The process is not told that it was stopped, so it infers that from a
+  /// late call: one after more than a quarter of the timeout and a few periods, since a loaded
+  /// machine delays calls, too.
   std::optional<int64_t> look(Time now, llvm::function_ref<bool(int64_t rank)> isStopped);
 
 private:
   const std::chrono::milliseconds timeout_, tooLate_;
   std::optional<Time> lastLook_;
-  std::vector<std::optional<Time>> since_; ///< by rank
+  std::vector<std::optional<Time>> since_; ///< indexed by rank
 };
 
 } // namespace braid
