@@ -9,7 +9,7 @@
 
 namespace braid {
 
-/// How a process ended.
+/// The end of a process.
 struct Ending {
   bool isSignal = false;
   int number = 0;   ///< the signal, or the exit status

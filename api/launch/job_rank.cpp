@@ -19,17 +19,17 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// How long the host waits for ranks that join after the job has failed, so that they learn of it.
+/// The time that the host waits for ranks that join after a failure, so that they learn of it.
 constexpr milliseconds kForLateRanks{2000};
 /// The part of the join time that is reserved for telling the ranks of this host that the host
 /// could not reach the store.
 constexpr milliseconds kForRanksOfHost{1000};
-/// How long the host waits for ranks that have failed. They are killed first.
+/// The time that the host waits for ranks that have failed. They are killed first.
 constexpr milliseconds kForFailedRanks{3000};
-/// How long the host waits after a committed run. A rank that leaves later does not need the host.
+/// The time that the host waits after a committed run. Ranks that leave later do not need it.
 constexpr milliseconds kForFinishedRanks{1000};
-/// How long the host waits for further processes that contradict a registered rank. A user who made
-/// this mistake has often started several of them.
+/// The time that the host waits for further processes that contradict a rank: a user who made this
+/// mistake has often started several of them.
 constexpr milliseconds kForContradictions{1000};
 
 void sayOnStderr(const std::string &text) {

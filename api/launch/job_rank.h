@@ -25,7 +25,7 @@
 
 namespace braid {
 
-/// How rank 0 treats ranks that still run one second after the job has failed.
+/// The treatment by rank 0 of ranks that still run one second after the job has failed.
 enum class Stragglers : uint8_t {
   Kill,  ///< their processes were started for this job, and are killed
   Leave, ///< their processes belong to the caller, and keep running

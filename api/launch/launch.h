@@ -36,8 +36,7 @@ int64_t openFilesFor(int64_t ranks);
 
 struct LaunchOptions {
   int64_t ranks = 1;
-  /// The command line of every rank, including argv[0]. Ranks execute this program whatever argv[0]
-  /// says.
+  /// The command line of every rank, including argv[0], which does not select the program.
   std::vector<std::string> arguments;
   /// Variables added to the environment of every rank. They replace variables of the same name.
   std::vector<std::pair<std::string, std::string>> environment = {};
@@ -67,8 +66,8 @@ struct LaunchOptions {
   /// The signal watch of a caller that launches several jobs in sequence. If null, launch() creates
   /// one for its duration.
   SignalWatch *signals = nullptr;
-  /// Asked some fifty times a second while there are ranks. The first failure that it returns
-  /// before it is known how the job ends ends it, for that cause. By the calling thread.
+  /// Called by the calling thread about fifty times a second while ranks run. The first failure
+  /// that it returns ends the job, unless the job's outcome is already decided.
   std::function<Status()> watch = {};
 };
 
