@@ -172,8 +172,7 @@ Status Children::start(int64_t index, const ChildOptions &options) {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &side.mask);
-  // fork() would first call the handlers that libraries registered, which may wait for their
-  // threads.
+  // fork() would first call handlers of libraries, which may wait for the libraries' threads.
   pid_t pid = _Fork();
   int error = errno;
   if (pid == 0)

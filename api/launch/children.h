@@ -23,8 +23,7 @@ std::string str(const Ending &ending);
 /// Returns true if the process has ended or is exiting. A process is exiting before the kernel
 /// closes its descriptors.
 bool isEnding(pid_t pid);
-/// Returns true if a signal such as SIGSTOP has stopped the process. A process that a debugger has
-/// stopped does not count.
+/// Returns true if a signal such as SIGSTOP, rather than a debugger, has stopped the process.
 bool isStopped(pid_t pid);
 
 /// Returns the Unsupported status of a process that could not be created because of errno `error`.
@@ -61,8 +60,7 @@ public:
 
   /// Reaps all children that have ended. If `mayBlock`, waits until all have ended.
   void reapAll(bool mayBlock);
-  /// Blocks until the child has ended or `patience` has elapsed, and reaps the child if it has
-  /// ended.
+  /// Blocks until the child has ended or `patience` has elapsed. Reaps it if it has ended.
   std::optional<Ending> waitFor(int64_t index, std::chrono::milliseconds patience);
 
   /// Calls isEnding(pid_t) for the child. Returns true if the child was reaped or never started.

@@ -1,4 +1,4 @@
-//===- api/launch/job_rank.cpp - one rank of a job of processes ------------------------------===//
+//===- api/launch/job_rank.cpp - one rank of a job of processes -------------------------------===//
 
 #include "api/launch/job_rank.h"
 

@@ -1,4 +1,4 @@
-//===- api/launch/job_rank.h - one rank of a job of processes --------------------------------===//
+//===- api/launch/job_rank.h - one rank of a job of processes ---------------------------------===//
 //
 // findPlace() returns the rank of this process. The calls are the same for every launcher:
 //

@@ -1,4 +1,4 @@
-//===- api/launch/launch.cpp - starts the ranks of a job, and waits until all have ended -----===//
+//===- api/launch/launch.cpp - starts the ranks of a job, and waits until all have ended ------===//
 
 #include "api/launch/launch.h"
 
@@ -203,8 +203,7 @@ Status JobLauncher::startRank(int64_t rank, const std::string &endpoint,
   return children_.start(rank, child).annotated(startingRank(rank));
 }
 
-/// Returns how a rank ended. The host calls this when a connection closes before the rank
-/// disconnects.
+/// Returns how a rank ended. Called when a connection closes before the rank disconnects.
 std::string JobLauncher::explainDeath(int64_t rank) {
   std::optional<Ending> ending;
   if (children_.isEnding(rank)) // otherwise waiting is useless

@@ -1,4 +1,4 @@
-//===- api/launch/launch.h - starts the ranks of a job, and waits until all have ended -------===//
+//===- api/launch/launch.h - starts the ranks of a job, and waits until all have ended --------===//
 //
 // The launcher is the job's host and the parent of its ranks: it runs the Rendezvous, observes how
 // each rank ends, and reaps it. Ranks are copies of this program. A copy reads its rank from its
@@ -46,8 +46,7 @@ struct LaunchOptions {
   /// or the like) for as long, even if no rank waits for it. A job that is suspended as a whole,
   /// this process included, proceeds when it is continued.
   std::chrono::milliseconds timeout{60000};
-  /// After a failure, ranks that have not ended are killed after this time. Stopped ranks are
-  /// killed at once.
+  /// After a failure, running ranks are killed after this time, and stopped ranks at once.
   std::chrono::milliseconds grace{1000};
   /// After the first committed run, ranks that have not ended are killed after this time. Rank 0,
   /// if it is not stopped, has at least 10 s, and is never killed while it may be printing.
@@ -63,8 +62,7 @@ struct LaunchOptions {
   /// Called once, as soon as it is certain that the job has failed, with the status of the report.
   /// Ending all ranks may take seconds more.
   std::function<void(const Status &cause)> onFailure = {};
-  /// The signal watch of a caller that launches several jobs in sequence. If null, launch() creates
-  /// one for its duration.
+  /// The signal watch of a caller that launches several jobs. If null, launch() creates one.
   SignalWatch *signals = nullptr;
   /// Called by the calling thread about fifty times a second while ranks run. The first failure
   /// that it returns ends the job, unless the job's outcome is already decided.

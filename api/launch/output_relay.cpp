@@ -1,4 +1,4 @@
-//===- api/launch/output_relay.cpp - forwards the output of several processes line by line ---===//
+//===- api/launch/output_relay.cpp - forwards the output of several processes line by line ----===//
 
 #include "api/launch/output_relay.h"
 #include "ir/failure.h"
@@ -51,8 +51,7 @@ void OutputRelay::relay() {
   for (size_t open = sources_.size(); open > 0;) {
     std::vector<pollfd> watched;
     for (const Source &source : sources_)
-      watched.push_back(
-          {source.pipe.get(), POLLIN, 0}); // poll() ignores closed pipes, which are -1
+      watched.push_back({source.pipe.get(), POLLIN, 0}); // poll() ignores the -1 of closed pipes
     if (poll(watched.data(), watched.size(), -1) < 0)
       continue;
     for (size_t i = 0; i < sources_.size(); ++i) {

@@ -1,4 +1,4 @@
-//===- api/launch/output_relay.h - forwards the output of several processes line by line -----===//
+//===- api/launch/output_relay.h - forwards the output of several processes line by line ------===//
 #pragma once
 
 #include "runtime/job/bootstrap/socket.h"

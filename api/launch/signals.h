@@ -1,4 +1,4 @@
-//===- api/launch/signals.h - signals that ask a launcher to end -----------------------------===//
+//===- api/launch/signals.h - signals that ask a launcher to end ------------------------------===//
 #pragma once
 
 #include "runtime/job/bootstrap/socket.h"
@@ -23,8 +23,7 @@ public:
   int take();
   /// The number of signals that take() has returned.
   int taken() const { return taken_; }
-  /// Returns true if `signal` has been received or is received within `patience`. Does not consume
-  /// it.
+  /// Returns true if `signal` is received by now or within `patience`. Does not consume it.
   bool hasReceived(int signal, std::chrono::milliseconds patience) const;
 
   static constexpr unsigned kLastResortSeconds = 20;

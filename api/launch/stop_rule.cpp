@@ -1,4 +1,4 @@
-//===- api/launch/stop_rule.cpp - finds ranks that stay stopped for too long -----------------===//
+//===- api/launch/stop_rule.cpp - finds ranks that stay stopped for too long ------------------===//
 
 #include "api/launch/stop_rule.h"
 

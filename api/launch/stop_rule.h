@@ -1,4 +1,4 @@
-//===- api/launch/stop_rule.h - finds ranks that stay stopped for too long -------------------===//
+//===- api/launch/stop_rule.h - finds ranks that stay stopped for too long --------------------===//
 #pragma once
 
 #include "llvm/ADT/STLFunctionalExtras.h"
