@@ -1,4 +1,4 @@
-//===- api/compile/compile.cpp - from a source to the program that every rank runs ------------===//
+//===- api/compile/compile.cpp - compiles a source to the program that every rank runs --------===//
 
 #include "api/compile/compile.h"
 
@@ -17,7 +17,7 @@ namespace {
 
 Status located() { return badInput("the text is not accepted"); }
 
-/// The fusion or program that FILE and --entry name.
+/// The fusion or program that the file and --entry select.
 struct Entry {
   Fusion *fusion = nullptr;
   Program *program = nullptr;
@@ -56,8 +56,8 @@ Result<Entry> findEntry(const Source &source, const CompileOptions &options) {
                   fmt::join(names, ", @"));
 }
 
-/// Which of the options that steer lowering was given, by a name that the command's flags and the
-/// arguments of C, C++ and Python have in common; empty: none.
+/// Returns the name of an option that steers lowering and was set, or an empty string. The name is
+/// common to the command's flags and the arguments in C, C++ and Python.
 std::string loweringOption(const CompileOptions &options) {
   if (!options.parameters.empty())
     return "parameter " + options.parameters.front().first;
@@ -69,7 +69,7 @@ std::string loweringOption(const CompileOptions &options) {
   return options.afterPass ? "print-after" : "";
 }
 
-/// "; entry=NAME lowers its fusion": if the file of a program has that, too.
+/// Returns "; entry=NAME lowers its fusion" if the file of the program also contains its fusion.
 std::string otherEntry(const Source &source, const Program &program) {
   const Fusion *fusion = source.module.findFusion(program.implements());
   return fusion ? fmt::format("; entry={} lowers its fusion", fusion->name()) : "";
@@ -83,7 +83,7 @@ bool checkRanks(Source &source, const Program &program, const CompileOptions &op
   return true;
 }
 
-/// The function that lower() calls after each pass.
+/// Returns the callback that lower() calls after each pass.
 auto afterPassOf(const CompileOptions &options) {
   return [&options](const Pass &pass, const Program &program, bool) {
     if (options.afterPass)
@@ -101,7 +101,7 @@ Result<Compiled> compileProgram(Source &source, Program &program, const CompileO
                   options.reproducible};
 }
 
-/// Gives the fusion's parameters the values asked for.
+/// Sets the fusion's parameters to the requested values.
 bool setParameters(Fusion &fusion, const CompileOptions &options, Diagnostics &diags) {
   std::vector<std::string> names;
   for (const FusionParameter &parameter : fusion.parameters())
@@ -138,7 +138,7 @@ bool setRanks(Fusion &fusion, const CompileOptions &options, Diagnostics &diags)
   return fusion.setParameter(parameter->name, *options.ranks);
 }
 
-/// "ranks=3, M=100": what gives parameters values.
+/// Returns the parameters' values as a text such as "ranks=3, M=100".
 std::string givenValues(const CompileOptions &options) {
   std::string values = options.ranks ? fmt::format("ranks={}", *options.ranks) : "";
   for (const auto &[name, value] : options.parameters)
@@ -146,15 +146,15 @@ std::string givenValues(const CompileOptions &options) {
   return values;
 }
 
-/// Gives the fusion the values asked for and verifies it. If it is fine as it stands, the values
-/// are to blame, and each message begins with them.
+/// Sets the fusion's parameters and verifies it. If the fusion is valid with its own values, the
+/// requested values are the mistake, and each message begins with them.
 bool applyParameters(Fusion &fusion, const CompileOptions &options, Diagnostics &diags) {
   Diagnostics asItStands, asAsked;
   verify(fusion, asItStands);
   if (!setParameters(fusion, options, diags) || !setRanks(fusion, options, diags))
     return false;
   if (verify(fusion, asAsked) || asItStands.hasErrors())
-    return verify(fusion, diags); // with its warnings
+    return verify(fusion, diags); // adds the warnings, too
   for (const Diagnostic &found : asAsked.all())
     if (found.severity == Severity::Error)
       diags.error(found.location) << givenValues(options) << ": " << found.message;
@@ -162,12 +162,12 @@ bool applyParameters(Fusion &fusion, const CompileOptions &options, Diagnostics 
 }
 
 Result<Compiled> compileFusion(Source &source, Fusion &fusion, const CompileOptions &options) {
-  // Programs in the same text were written for the parameters' own values.
+  // Programs in the same text were written for the fusion's own parameters.
   bool isOverridden = options.ranks || !options.parameters.empty();
   if (!(isOverridden ? applyParameters(fusion, options, source.diags)
                      : verify(source.module, source.diags)))
     return located();
-  fusion.dropUnused(); // the verifier has warned of it
+  fusion.dropUnused(); // the verifier has warned about it
   source.module.programs.push_back(
       BRAID_TRY(lower(source.module, fusion, options.schedule, source.diags, afterPassOf(options),
                       options.reproducible)));
@@ -175,7 +175,7 @@ Result<Compiled> compileFusion(Source &source, Fusion &fusion, const CompileOpti
                   options.reproducible};
 }
 
-/// Over messages both sides do the same, and nothing is stored where a peer has it.
+/// Returns BadInput if the options need access to peers' memory, which messages do not have.
 Status checkTransport(const CompileOptions &options) {
   if (transportOf(options.schedule.all, options.transport) == Transport::PeerMemory)
     return Status::ok();

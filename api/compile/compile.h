@@ -1,4 +1,4 @@
-//===- api/compile/compile.h - from a source to the program that every rank runs --------------===//
+//===- api/compile/compile.h - compiles a source to the program that every rank runs ----------===//
 #pragma once
 
 #include "api/compile/source.h"
@@ -9,28 +9,29 @@
 
 namespace braid {
 
-/// A user's choices. An empty optional means the default, which for knobs is the one in
+/// The user's choices. An empty optional means the default. The defaults of knobs are in
 /// lowering/schedule/knobs.def.
 struct CompileOptions {
-  /// Which fusion or program of the text; may be left out where there is only one program, or no
+  /// The name of the fusion or program to compile. Optional if the text has only one program, or no
   /// program and only one fusion.
   std::optional<std::string> entry = {};
-  /// The mesh's size. Sets the parameter that sizes a fusion's mesh; must equal a program's.
+  /// The number of ranks in the mesh. Sets the parameter that sizes a fusion's mesh, and must equal
+  /// the number of ranks of a program.
   std::optional<int64_t> ranks = {};
   /// Values for a fusion's parameters, by name.
   std::vector<std::pair<std::string, int64_t>> parameters = {};
-  /// For each stage; what has no value has its default.
+  /// The knobs of each stage. Unset knobs have their defaults.
   Configurations schedule = {};
-  /// The ranks choose the schedule by measuring. `schedule` has what they do not vary.
+  /// If true, the ranks choose the schedule by measuring. They do not vary the knobs in `schedule`.
   bool isAuto = false;
-  /// Results are to depend on the inputs alone, for so many ranks, a kind of device and a library.
-  /// Schedules that add partial results in another order than that of ranks are refused. A program
-  /// is taken as it is; CheckOptions::ordered proves its order.
+  /// If true, results depend only on the inputs, the number of ranks, the kind of device and the
+  /// library. Schedules that add partial results in an order other than that of the ranks are
+  /// refused. Programs are not restricted; CheckOptions::ordered proves their order.
   bool reproducible = false;
   /// The transport between ranks, unless the schedule names one. Messages have no protocol, copies
   /// or signals to choose, and no GEMM stores at a peer: such knobs are refused.
   Transport transport = Transport::PeerMemory;
-  /// Called with a pass's name and the program after it; may be empty.
+  /// Called with the name of each pass and the program after it. May be empty.
   std::function<void(llvm::StringRef pass, const Program &program)> afterPass = {};
 
   /// Sets `schedule` and `isAuto` from a text such as "ring;chunks=2" or "auto;chunks=2". `flags`
@@ -38,34 +39,36 @@ struct CompileOptions {
   Status readSchedule(llvm::StringRef text, const Configuration &flags = {});
 };
 
-/// A verified program, and the fusion it implements if any. Points into the Source.
+/// A verified program, and the fusion that it implements, if any. Refers to the Source.
 struct Compiled {
   Source *source = nullptr;
   const Program *program = nullptr;
-  const Fusion *fusion = nullptr; ///< null: nothing says what the result should be
-  bool isLowered = false;         ///< made from the fusion here, rather than read
-  bool isReproducible = false;    ///< see CompileOptions; whoever runs it sees to the GEMMs
-  Transport transport = Transport::PeerMemory; ///< its Plans use this
-  Operands operands = Operands::Anywhere;      ///< likewise
+  const Fusion *fusion = nullptr; ///< null: the expected result is unknown
+  bool isLowered = false;         ///< lowered from the fusion here, rather than read from the text
+  bool isReproducible = false;    ///< see CompileOptions; the caller selects the GEMMs for it
+  Transport transport = Transport::PeerMemory; ///< the transport of its Plans
+  Operands operands = Operands::Anywhere;      ///< the operands of its Plans
 
-  /// As `config` says it, and where it does not, by `transport`.
+  /// Sets the transport and the operands to those of `config`. The default transport is
+  /// `otherwise`.
   void travelBy(const Configuration &config, Transport otherwise);
 };
 
-/// Knobs about peers' memory, which have no meaning for messages.
+/// The knobs of access to peers' memory, which have no meaning for messages.
 constexpr Knob kKnobsOfPeerMemory[] = {Knob::Protocol, Knob::SecondShot, Knob::Partials,
                                        Knob::Copies, Knob::Signals};
-/// The first of them that `config` says, or memory that is not NCCL's, which messages may have.
+/// Returns the first of these knobs that `config` sets, or Knob::Memory if `config` sets memory
+/// other than NCCL's. Messages support only NCCL's memory.
 std::optional<Knob> knobOfPeerMemoryIn(const Configuration &config);
-/// `config` says something that holds for messages only.
+/// Returns true if `config` sets something that only messages support.
 bool asksForMessages(const Configuration &config);
 
-/// The transport that `config` names, or else `otherwise`.
+/// Returns the transport that `config` sets, or else `otherwise`.
 Transport transportOf(const Configuration &config, Transport otherwise);
 
-/// Verifies the source and finds or makes its program, which is added to the source's module.
-/// Located mistakes are in source.diags, and the Status then just says so; others are in the
-/// Status alone.
+/// Verifies the source, and finds its program or lowers its fusion to one, which is added to the
+/// source's module. Located mistakes are added to source.diags, and the Status only refers to them.
+/// Other mistakes are in the Status alone.
 Result<Compiled> compile(Source &source, const CompileOptions &options);
 
 } // namespace braid

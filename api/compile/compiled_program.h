@@ -1,4 +1,4 @@
-//===- api/compile/compiled_program.h - what a CompiledProgram holds --------------------------===//
+//===- api/compile/compiled_program.h - the state of a CompiledProgram ------------------------===//
 #pragma once
 
 #include "api/compile/compile.h"
@@ -7,18 +7,20 @@
 namespace braid {
 
 struct ProgramState {
-  /// A failure has the located mistakes in its message. If the ranks are to choose the schedule,
-  /// compiles with any that the options allow, which finds the mistakes in the text.
+  /// Compiles the source. A failed Status contains the located mistakes. If the ranks will choose
+  /// the schedule, compiles with any schedule that the options allow, which finds mistakes in the
+  /// text.
   static Result<std::shared_ptr<ProgramState>> make(std::unique_ptr<Source> source,
                                                     const CompileOptions &options);
-  /// Every knob, with who chose it. Then how many stages hide some of what they move, as the Plans
-  /// of the first ranks tell, with the reason where one does not hide all. A program that was read
-  /// was not lowered, and has transfers, not stages. Lines, as `braid run --explain` prints them.
+  /// Explains every knob and who chose it, and how many stages hide some of their transfers, with
+  /// the reason for stages that do not hide all. The Plans of the first ranks tell this. Programs
+  /// that were not lowered have transfers instead of stages. Returns lines as `braid run --explain`
+  /// prints them.
   std::string explain() const;
 
   std::unique_ptr<Source> source;
-  Compiled compiled;       ///< points into the source
-  Configurations schedule; ///< as it was lowered; `all` has the knobs of the run
+  Compiled compiled;       ///< refers to `source`
+  Configurations schedule; ///< the schedule of the lowering; `all` has the knobs of the run
   std::vector<TensorSpec> inputs, outputs;
   std::string choice, trials; ///< see CompiledProgram
 };

@@ -1,4 +1,4 @@
-//===- api/compile/explain.cpp - how a program was lowered, and who said so -----------------===//
+//===- api/compile/explain.cpp - explains how a program was lowered ---------------------------===//
 
 #include "api/compile/explain.h"
 
@@ -44,7 +44,7 @@ std::string explainKnobs(const Configurations &schedule, bool isChosen) {
 struct Transfers {
   int64_t rank = 0;
   int64_t all = 0, besideGemms = 0;
-  bool areBetweenGemms = false; ///< some, on one stream
+  bool areBetweenGemms = false; ///< some transfers are, on one stream
 
   void add(int64_t ofRank, const PlanTransfer &transfer) {
     rank = all == 0 ? ofRank : rank;
@@ -60,7 +60,8 @@ struct StageOverlap {
   MovingStage stage;
   Transfers transfers = {};
 
-  /// "%C is not overlapped: no GEMM runs beside its 3 transfers, because granularity=whole"
+  /// Returns "%C is not overlapped: no GEMM runs beside its 3 transfers, because
+  /// granularity=whole".
   std::string str() const {
     const std::string count = counted(transfers.all, "transfer");
     if (transfers.besideGemms != 0)
@@ -76,10 +77,10 @@ struct StageOverlap {
   }
 };
 
-/// All ranks do the same, except that rank 0 may receive nothing where rows are uneven.
+/// All ranks behave equally, except that rank 0 may receive nothing if rows are uneven.
 constexpr int64_t kRanksLookedAt = 2;
 
-/// Calls `fn` with each transfer of these ranks, and its place.
+/// Calls `fn` with each transfer of the first kRanksLookedAt ranks, and its location.
 Status forEachTransfer(
     const Compiled &compiled,
     llvm::function_ref<void(int64_t rank, const PlanTransfer &, Location location)> fn) {
@@ -157,7 +158,7 @@ std::string ProgramState::explain() const {
 void warnOfNoOverlap(const Compiled &compiled, const Configurations &given) {
   const Result<std::vector<StageOverlap>> overlaps = overlapsOf(compiled, given);
   if (!overlaps)
-    return; // whoever makes the Plans says why there are none
+    return; // the caller that makes the Plans reports the failure
   for (const StageOverlap &overlap : *overlaps)
     if (overlap.transfers.all != 0 && overlap.transfers.besideGemms == 0 &&
         !overlap.stage.asksForWhole)

@@ -1,15 +1,15 @@
-//===- api/compile/explain.h - how a program was lowered, and who said so -------------------===//
+//===- api/compile/explain.h - explains how a program was lowered -----------------------------===//
 #pragma once
 
 #include "api/compile/compile.h"
 
 namespace braid {
 
-/// One line of an explanation, with its end: what there is, which value, and why.
+/// Returns one line of an explanation, with its line break: the subject, its value, and the reason.
 std::string explainLine(llvm::StringRef what, const std::string &value, const std::string &why);
 
-/// Adds a warning to the source's diags for each stage of a lowered program that hides none of what
-/// it moves, though `given`, by which it was lowered, does not ask for that.
+/// Adds a warning to the source's diags for each stage of a lowered program that hides none of its
+/// transfers, unless `given`, the configuration of the lowering, asks for that.
 void warnOfNoOverlap(const Compiled &compiled, const Configurations &given);
 
 } // namespace braid

@@ -13,8 +13,8 @@
 namespace braid {
 namespace {
 
-/// A lower bound of the memory that a check takes. It assumes that ranks are alike if they may be;
-/// once all Plans are made, the check knows and asks again.
+/// Returns a lower bound of the memory that the check takes. Assumes that ranks are equivalent if
+/// that is possible; once all Plans are made, the check computes its exact needs.
 double leastMemoryToCheck(const Plan &plan, const CheckOptions &check) {
   const double each = memoryToCheck(plan, check.runs);
   return check.eachRank ? static_cast<double>(plan.ranks) * each
@@ -22,7 +22,8 @@ double leastMemoryToCheck(const Plan &plan, const CheckOptions &check) {
                                      std::min(each, memoryToCheckAlike(plan, check.runs));
 }
 
-/// Ok if there is memory for Plans like this one on all ranks, and for the check of them.
+/// Returns Ok if there is enough memory for such a Plan on every rank, and for the check of the
+/// Plans.
 Status expectMemoryLike(const Plan &plan, const CheckOptions *check) {
   const double plans = static_cast<double>(plan.ranks) * memoryOf(plan);
   if (check)

@@ -7,12 +7,13 @@
 
 namespace braid {
 
-/// The Plan of one rank. Located mistakes that only unrolling shows are in `diags`.
+/// Makes the Plan of one rank. Located mistakes that only unrolling reveals are added to `diags`.
 Result<Plan> makePlan(const Compiled &compiled, int64_t rank, Diagnostics &diags);
 
-/// The Plans of all ranks, with mistakes in the source's diags. Unsupported if they take more
-/// memory than is available, judged by the first; with the check of them, if `check` says how they
-/// will be checked. Its listener hears how far this is, or else `progress`.
+/// Makes the Plans of all ranks, and adds mistakes to the source's diags. Returns Unsupported if
+/// the Plans would take more memory than is available, estimated from the first one. If `check` is
+/// set, the estimate includes the check of the Plans. Reports progress to the listener of `check`,
+/// or else to `progress`.
 Result<std::vector<Plan>> makePlans(const Compiled &compiled, const CheckOptions *check = nullptr,
                                     const ProgressFn &progress = {});
 

@@ -1,4 +1,4 @@
-//===- api/compile/source.cpp - a text, read and understood -----------------------------------===//
+//===- api/compile/source.cpp - a parsed text -------------------------------------------------===//
 
 #include "api/compile/source.h"
 

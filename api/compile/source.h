@@ -1,4 +1,4 @@
-//===- api/compile/source.h - a text, read and understood -------------------------------------===//
+//===- api/compile/source.h - a parsed text ---------------------------------------------------===//
 #pragma once
 
 #include "api/status.h"
@@ -6,8 +6,8 @@
 
 namespace braid {
 
-/// A text with what it holds and what was wrong with it. Everything made from it (programs, Plans,
-/// runs) may refer to it, so it lives longest.
+/// A text, its contents and its mistakes. Programs, Plans and runs that are made from it may refer
+/// to it, so it must outlive them.
 struct Source {
   explicit Source(std::string name, std::string text = "")
       : diags(std::move(name), std::move(text)) {}
@@ -16,13 +16,14 @@ struct Source {
   Module module;
 };
 
-/// Parses a text; `name` is what messages call it. What is wrong is in `diags` of the result.
+/// Parses a text. Messages call it `name`. Mistakes are in the result's `diags`.
 std::unique_ptr<Source> parseSource(std::string name, std::string text);
-/// The same for a file; "-" is standard input. Messages call it `name`, if that is not empty.
-/// BadInput if it cannot be read, or exceeds 64 MiB.
+/// Parses a file; "-" is standard input. Messages call it `name`, or `path` if `name` is empty.
+/// Returns BadInput if the file cannot be read or exceeds 64 MiB.
 Result<std::unique_ptr<Source>> readSource(const std::string &path, const std::string &name = "");
 
-/// `status`, or if `source` has located mistakes, these: for a caller who will not see `source`.
+/// Returns the located mistakes of `source` as a Status, or `status` if there are none. For callers
+/// that do not have access to `source`.
 Status withLocated(const Status &status, const Source &source);
 
 } // namespace braid
