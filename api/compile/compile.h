@@ -15,8 +15,7 @@ struct CompileOptions {
   /// The name of the fusion or program to compile. Optional if the text has only one program, or no
   /// program and only one fusion.
   std::optional<std::string> entry = {};
-  /// The number of ranks in the mesh. Sets the parameter that sizes a fusion's mesh, and must equal
-  /// the number of ranks of a program.
+  /// The number of ranks. Sets the parameter that sizes a fusion's mesh; must equal a program's.
   std::optional<int64_t> ranks = {};
   /// Values for a fusion's parameters, by name.
   std::vector<std::pair<std::string, int64_t>> parameters = {};
@@ -28,8 +27,8 @@ struct CompileOptions {
   /// library. Schedules that add partial results in an order other than that of the ranks are
   /// refused. Programs are not restricted; CheckOptions::ordered proves their order.
   bool reproducible = false;
-  /// The transport between ranks, unless the schedule names one. Messages have no protocol, copies
-  /// or signals to choose, and no GEMM stores at a peer: such knobs are refused.
+  /// The transport between ranks, unless the schedule sets it. Messages have no protocol, copies or
+  /// signals, and no GEMM stores into a peer's memory, so these knobs are refused.
   Transport transport = Transport::PeerMemory;
   /// Called with the name of each pass and the program after it. May be empty.
   std::function<void(llvm::StringRef pass, const Program &program)> afterPass = {};
@@ -49,8 +48,7 @@ struct Compiled {
   Transport transport = Transport::PeerMemory; ///< the transport of its Plans
   Operands operands = Operands::Anywhere;      ///< the operands of its Plans
 
-  /// Sets the transport and the operands to those of `config`. The default transport is
-  /// `otherwise`.
+  /// Sets the transport and the operands to those of `config`, or else to `otherwise`.
   void travelBy(const Configuration &config, Transport otherwise);
 };
 

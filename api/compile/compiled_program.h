@@ -7,15 +7,13 @@
 namespace braid {
 
 struct ProgramState {
-  /// Compiles the source. A failed Status contains the located mistakes. If the ranks will choose
-  /// the schedule, compiles with any schedule that the options allow, which finds mistakes in the
-  /// text.
+  /// Compiles the source. The message of a failure contains the located mistakes. If the ranks will
+  /// choose the schedule, compiles with any allowed schedule, which finds mistakes in the text.
   static Result<std::shared_ptr<ProgramState>> make(std::unique_ptr<Source> source,
                                                     const CompileOptions &options);
   /// Explains every knob and who chose it, and how many stages hide some of their transfers, with
-  /// the reason for stages that do not hide all. The Plans of the first ranks tell this. Programs
-  /// that were not lowered have transfers instead of stages. Returns lines as `braid run --explain`
-  /// prints them.
+  /// the reasons if not all are hidden, from the Plans of the first ranks. Programs that were not
+  /// lowered have transfers, not stages. Returns lines as `braid run --explain` prints them.
   std::string explain() const;
 
   std::unique_ptr<Source> source;

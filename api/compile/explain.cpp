@@ -60,8 +60,7 @@ struct StageOverlap {
   MovingStage stage;
   Transfers transfers = {};
 
-  /// Returns "%C is not overlapped: no GEMM runs beside its 3 transfers, because
-  /// granularity=whole".
+  /// Returns "%C is not overlapped: no GEMM runs beside its 3 transfers, because ...".
   std::string str() const {
     const std::string count = counted(transfers.all, "transfer");
     if (transfers.besideGemms != 0)

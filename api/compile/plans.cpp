@@ -22,8 +22,7 @@ double leastMemoryToCheck(const Plan &plan, const CheckOptions &check) {
                                      std::min(each, memoryToCheckAlike(plan, check.runs));
 }
 
-/// Returns Ok if there is enough memory for such a Plan on every rank, and for the check of the
-/// Plans.
+/// Returns Ok if there is enough memory for such Plans on all ranks, and for their check.
 Status expectMemoryLike(const Plan &plan, const CheckOptions *check) {
   const double plans = static_cast<double>(plan.ranks) * memoryOf(plan);
   if (check)

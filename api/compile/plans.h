@@ -11,9 +11,9 @@ namespace braid {
 Result<Plan> makePlan(const Compiled &compiled, int64_t rank, Diagnostics &diags);
 
 /// Makes the Plans of all ranks, and adds mistakes to the source's diags. Returns Unsupported if
-/// the Plans would take more memory than is available, estimated from the first one. If `check` is
-/// set, the estimate includes the check of the Plans. Reports progress to the listener of `check`,
-/// or else to `progress`.
+/// the Plans, and their check if `check` is set, would take more memory than is available, as
+/// estimated from the first Plan. Reports progress to the listener of `check`, or else to
+/// `progress`.
 Result<std::vector<Plan>> makePlans(const Compiled &compiled, const CheckOptions *check = nullptr,
                                     const ProgressFn &progress = {});
 

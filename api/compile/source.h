@@ -22,8 +22,7 @@ std::unique_ptr<Source> parseSource(std::string name, std::string text);
 /// Returns BadInput if the file cannot be read or exceeds 64 MiB.
 Result<std::unique_ptr<Source>> readSource(const std::string &path, const std::string &name = "");
 
-/// Returns the located mistakes of `source` as a Status, or `status` if there are none. For callers
-/// that do not have access to `source`.
+/// Returns the located mistakes of `source`, or `status` if there are none.
 Status withLocated(const Status &status, const Source &source);
 
 } // namespace braid

@@ -52,13 +52,11 @@ public:
   double joinSeconds() const { return joinSeconds_; }
   /// The memory that all ranks of the job share. It stays valid when the client is gone.
   JobMemory &memory() { return memory_; }
-  /// Returns a barrier for timing, see JobMemory::spinUntilAllCome(). The barrier must not outlive
-  /// this.
+  /// Returns a barrier for timing, see JobMemory::spinUntilAllCome(). Must not outlive this.
   std::function<bool()> barrier() {
     return [this] { return memory_.spinUntilAllCome(place_.rank); };
   }
-  /// Moves the client to the caller. May be called once. The client disconnects when it is
-  /// destroyed.
+  /// Moves the client to the caller, once. The client disconnects when it is destroyed.
   std::unique_ptr<Client> takeClient() { return std::move(client_); }
   /// Registers Plans for messages about failed ranks, like Cluster::setPlans and forgetPlans. The
   /// Plans must outlive this object.

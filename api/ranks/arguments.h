@@ -7,28 +7,29 @@
 
 namespace braid {
 
-/// Addresses for one rank and one run, in the order of the program's parameters and results.
+/// The addresses for one run on one rank, in the order of the program's parameters and results.
 struct RunArguments {
   std::vector<const void *> inputs;
   std::vector<void *> outputs;
 };
 
-/// Inputs and outputs in host memory, where they are filled and compared, and where the device
-/// wants them: in the same place, or in memory of its own.
+/// Inputs and outputs in host memory, where they are filled and compared, and in memory that the
+/// device can access, which may be the same memory.
 class Arguments {
 public:
-  /// Unsupported if there is no memory. `plan` and `device` outlive the result.
+  /// Returns Unsupported if there is too little memory. `plan` and `device` must outlive the
+  /// result.
   static Result<Arguments> allocate(const Plan &plan, Device &device);
 
-  /// The addresses for a run.
+  /// The device addresses for a run.
   RunArguments addresses() const;
-  /// Host memory.
+  /// Returns the address in host memory.
   void *input(size_t index) { return inputs_[index].host.get(); }
   void *output(size_t index) { return outputs_[index].host.get(); }
 
-  /// Issues to stream 0 that inputs and outputs are brought to the device.
+  /// Issues copies of inputs and outputs to the device on stream 0.
   void upload();
-  /// Issues to stream 0 that outputs are brought back. To be followed by synchronize().
+  /// Issues copies of outputs to the host on stream 0. Must be followed by synchronize().
   void download();
 
 private:
@@ -37,7 +38,7 @@ private:
   };
   struct Tensor {
     std::unique_ptr<void, Free> host;
-    void *device; ///< the same address where the device reads host memory
+    void *device; ///< the host address if the device can access host memory
     int64_t bytes;
   };
   explicit Arguments(Device &device) : device_(&device) {}

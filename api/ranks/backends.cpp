@@ -1,4 +1,4 @@
-//===- api/ranks/backends.cpp - the backends of this build, and what they can do --------------===//
+//===- api/ranks/backends.cpp - the backends of this build and their capabilities -------------===//
 
 #include "api/ranks/backends.h"
 

@@ -1,4 +1,4 @@
-//===- api/ranks/backends.h - the backends of this build, and what they can do ----------------===//
+//===- api/ranks/backends.h - the backends of this build and their capabilities ---------------===//
 #pragma once
 
 #include "lowering/schedule/configuration.h"
@@ -8,10 +8,10 @@ namespace braid {
 
 BackendRegistry builtinBackends();
 
-/// True if a schedule that the user does not name is measured: on GPUs that reach peers' memory.
-/// The times of the host's own cores vary, and the cost model does not know the costs of messages.
+/// Returns true if Braid measures schedules by default: on GPUs that access peers' memory. Times on
+/// the host's cores vary, and the cost model does not know the costs of messages.
 bool choosesByItself(const Backend &backend);
-/// Unsupported if `config` gives a knob of the run a value that only GPUs have, or messages not.
+/// Returns Unsupported if `config` has a value for a knob of the run that the backend lacks.
 Status checkModes(const Configuration &config, const Backend &backend);
 
 } // namespace braid

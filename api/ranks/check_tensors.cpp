@@ -1,4 +1,4 @@
-//===- api/ranks/check_tensors.cpp - are a caller's tensors those that a program wants --------===//
+//===- api/ranks/check_tensors.cpp - checks a caller's tensors against a program --------------===//
 
 #include "api/ranks/check_tensors.h"
 #include "ir/failure.h"
@@ -15,7 +15,7 @@ std::string typeText(DType dtype, std::span<const int64_t> shape) {
   return fmt::format("{}[{}]", name(dtype).str(), fmt::join(shape, ", "));
 }
 
-/// Describes the difference. Types and numbers of axes are compared first, as they are often wrong.
+/// Describes the difference. Compares types and numbers of axes first, since they are often wrong.
 std::string differenceOf(const TensorSpec &spec, const Tensor &tensor) {
   if (tensor.dtype != spec.dtype)
     return "elements of type " + name(spec.dtype).str();
@@ -27,7 +27,7 @@ std::string differenceOf(const TensorSpec &spec, const Tensor &tensor) {
   return "";
 }
 
-/// A tensor with what messages call it.
+/// A tensor with its name in messages.
 struct Named {
   const char *kind;
   size_t number;
@@ -55,7 +55,7 @@ Status checkNamed(const Named &each, Device &device) {
   return status.isOk() ? status : status.annotated(each.what());
 }
 
-/// The memory of a tensor that is not empty.
+/// The memory of a non-empty tensor.
 struct Used {
   Named tensor;
   int64_t rank;
@@ -79,7 +79,7 @@ Status checkKind(const char *kind, bool areOutputs, std::span<const TensorSpec> 
   return Status::ok();
 }
 
-/// Compares each output with every tensor: for the few ranks of a process, sorting takes longer.
+/// Compares each output with every tensor: for a few ranks, sorting would take longer.
 std::pair<const Used *, const Used *> findOverlap(llvm::ArrayRef<Used> all) {
   for (const Used &output : all)
     for (const Used &other : all)

@@ -1,4 +1,4 @@
-//===- api/ranks/check_tensors.h - are a caller's tensors those that a program wants ----------===//
+//===- api/ranks/check_tensors.h - checks a caller's tensors against a program ----------------===//
 #pragma once
 
 #include "api/tensor.h"
@@ -6,20 +6,20 @@
 
 namespace braid {
 
-/// A caller's tensors for one run on one rank; `device` is where they have to lie.
+/// A caller's tensors for one run on one rank. They must lie in the memory of `device`.
 struct GivenTensors {
   int64_t rank;
   std::span<const Tensor> inputs, outputs;
   Device *device;
 };
 
-/// Checks the tensors of all ranks that are here: number, element type, shape, alignment, place,
-/// and that no output overlaps another tensor of any of these ranks. BadInput says which tensor,
-/// what was expected and what came, and if there are several ranks, which one.
+/// Checks the tensors of all ranks in this process: number, element type, shape, alignment and
+/// memory, and that no output overlaps another tensor of these ranks. BadInput names the tensor,
+/// the expected and the actual property, and the rank if there are several.
 Status checkTensors(std::span<const TensorSpec> inputSpecs, std::span<const TensorSpec> outputSpecs,
                     llvm::ArrayRef<GivenTensors> ranks);
 
-/// The same for one tensor alone: "input" or "output" of that number.
+/// Checks a single tensor. Messages call it by `kind`, "input" or "output", and `number`.
 Status checkTensor(const char *kind, size_t number, const TensorSpec &spec, const Tensor &tensor,
                    Device &device);
 

@@ -46,7 +46,7 @@ Result<std::unique_ptr<JobState>> JobState::join(const Backend &backend,
   return join(backend, options, BRAID_TRY(JobRank::join(place, options.timeout, stragglers)));
 }
 
-/// Ends what sessions have prepared before the devices end, and keeps their Plans until after.
+/// Releases the sessions' resources before the devices, and their Plans after them.
 JobState::~JobState() {
   for (auto &[number, session] : sessions)
     session.prepared.clear();
@@ -131,7 +131,7 @@ int64_t bytesOf(const Plan &plan) {
 
 } // namespace
 
-/// The same on all ranks, which make sessions alike.
+/// Returns the same result on all ranks, since all ranks create equal sessions.
 Status JobState::checkBound(int64_t bytes, const std::string &program) const {
   if (mostBytes == 0 || usage.most + bytes <= mostBytes)
     return Status::ok();
@@ -216,8 +216,8 @@ Status JobState::prepareRanks(SessionPlans &session, TransferMode mode, UnknownG
   return settle(&session);
 }
 
-/// "BYTES PLANBYTES SESSION SESSION ...": the memory that the rank holds, the part of it that
-/// belongs to the Plan of `newest`, and the sessions of which graphs of the caller's hold runs.
+/// Returns "BYTES PLANBYTES SESSION SESSION ...": the memory that the rank holds, the part of it
+/// that belongs to the Plan of `newest`, and the sessions that are in callers' graphs.
 std::string JobState::describeHeld(int64_t number, const SessionPlans *newest) const {
   Device &device = cluster->device(number);
   const auto index = static_cast<size_t>(number);
@@ -260,10 +260,10 @@ Status JobState::settle(SessionPlans *newest) {
   return Status::ok();
 }
 
-/// Sets SessionPlans::isInGraph for the sessions in `held`, and no others.
+/// Sets SessionPlans::isInGraph for the sessions in `held`, and resets it for the others.
 void JobState::noteInGraphs(const std::set<uint64_t> &held) {
   auto note = [&](uint64_t number, bool isInGraph) {
-    const auto found = sessions.find(number); // or it has ended
+    const auto found = sessions.find(number); // not found if the session has ended
     if (found == sessions.end() || found->second.isInGraph == isInGraph)
       return;
     found->second.isInGraph = isInGraph;
@@ -277,7 +277,7 @@ void JobState::noteInGraphs(const std::set<uint64_t> &held) {
 
 //===- Closing --------------------------------------------------------------------------------===//
 
-/// NCCL would wait for ever for graphs, and what they replay would use memory that is gone.
+/// Returns why the job cannot close: NCCL would wait forever, and replays use freed memory.
 std::string JobState::whatIsHeld(int64_t number) const {
   if (!sessions.empty())
     return fmt::format("{} of the job's sessions live: end them", sessions.size());

@@ -7,8 +7,8 @@
 //   (*session)->second.prepared[0]->run(inputs, outputs);
 //   (*job)->cluster->synchronize();
 //
-// The library's Job and Session, and all commands that have ranks, are made of these calls. Every
-// process of a job makes the same collective calls.
+// The library's Job and Session, and all commands that run ranks, use these calls. Collective calls
+// must be made by every process of the job.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -27,93 +27,93 @@
 
 namespace braid {
 
-/// A program that is ready to run on the ranks that are here.
+/// A program that is prepared on the ranks of this process.
 struct SessionPlans {
   std::vector<Plan> plans;                         ///< one for each rank of the job
-  std::vector<std::unique_ptr<Prepared>> prepared; ///< one for each rank here
-  int64_t bytes = 0;                               ///< allocated on the ranks here
+  std::vector<std::unique_ptr<Prepared>> prepared; ///< one for each rank in this process
+  int64_t bytes = 0;                               ///< allocated on the ranks in this process
   int64_t most = 0;                                ///< the largest allocation on any one rank
-  /// When the job prepared a program last: a graph of the caller's held runs, on some rank.
+  /// True if a caller's graph on some rank contained runs when the job last prepared a program.
   bool isInGraph = false;
 };
-/// Sessions by number. Numbers are the same on all ranks.
+/// Sessions by number. A session has the same number on all ranks.
 using Sessions = std::map<uint64_t, SessionPlans>;
 
-/// Not thread-safe. JobRank and Cluster are its parts: the process's membership in a job of
-/// processes, and the backend's devices.
+/// The ranks of a job in this process. Combines JobRank, the process's membership in the job, and
+/// Cluster, the backend's devices. Not thread-safe.
 struct JobState {
-  /// All ranks, as threads of this process. Unsupported if the backend's ranks are processes.
+  /// Creates all ranks as threads. Returns Unsupported if the backend's ranks must be processes.
   static Result<std::unique_ptr<JobState>> create(const Backend &backend,
                                                   const ClusterOptions &options);
-  /// One rank. Unsupported, on all ranks, if the backend's ranks cannot be processes.
+  /// Creates one rank. Returns Unsupported, on all ranks, if ranks cannot be processes.
   static Result<std::unique_ptr<JobState>>
   join(const Backend &backend, const ClusterOptions &options, std::unique_ptr<JobRank> rank);
-  /// The same for a rank that has not joined its job yet.
+  /// Joins the job at `place`, and creates the state of this rank.
   static Result<std::unique_ptr<JobState>> join(const Backend &backend,
                                                 const ClusterOptions &options, const Place &place,
                                                 Stragglers stragglers = Stragglers::Kill);
 
   ~JobState();
 
-  const pid_t process = getpid(); ///< that has the job's threads and connections
+  const pid_t process = getpid(); ///< the process that has the job's threads and connections
   Backend backend;
   ClusterOptions options;
   int64_t mostBytes = 0;          ///< see JobOptions
-  std::vector<TimedPlans> trials; ///< Plans of a failed choice, whose issued runs may not be over
+  std::vector<TimedPlans> trials; ///< Plans of a failed choice; issued runs may not have ended
   Sessions sessions;
-  Sessions ended;                 ///< their issued runs may not be over
-  JobUsage usage;                 ///< usage of `sessions`, without `held`
-  std::set<uint64_t> captured;    ///< sessions of which graphs of the caller's have had runs, here
+  Sessions ended;                 ///< ended sessions whose issued runs may not have ended
+  JobUsage usage;                 ///< the usage of `sessions`, without `held`
+  std::set<uint64_t> captured;    ///< sessions with runs in a caller's graph, on this rank
   std::vector<uint64_t> inGraphs; ///< sessions whose isInGraph is set
   uint64_t nextSession = 0;
   uint32_t nextCommand = 0; ///< see Plan::firstCommand
   int64_t marks = 0;
-  bool isCaptured = false;       ///< the stream of the last run is
+  bool isCaptured = false;       ///< the stream of the last run is being captured
   std::unique_ptr<JobRank> rank; ///< null: all ranks are threads of this process
   std::unique_ptr<Cluster> cluster;
-  std::mutex ending; ///< held by Job::abort(), and where Job::close() takes the cluster away
+  std::mutex ending; ///< held by Job::abort(), and by Job::close() while it removes the cluster
 
   bool areThreads() const { return rank == nullptr; }
   bool isRank0Here() const { return cluster->firstHosted() == 0; }
-  /// See JobRank::barrier(); none for threads.
+  /// See JobRank::barrier(). Returns null if the ranks are threads.
   Barrier barrier() { return rank ? rank->barrier() : nullptr; }
-  /// This is a child of the process that has the job, made by fork(): it has a copy of the objects,
-  /// and must neither use nor release what they stand for.
+  /// Returns true in a child that fork() made from the job's process. The child has copies of the
+  /// objects, and must neither use nor release the resources that they represent.
   bool isForked() const { return getpid() != process; }
-  /// BadInput if so.
+  /// Returns BadInput if isForked().
   Status expectOwnProcess() const;
-  /// BadInput then, and once the job is closed.
+  /// Returns BadInput if isForked() or the job is closed.
   Status expectOpen() const;
-  /// Collective. Returns, for each rank, why it cannot release its resources yet, or "". Fails with
-  /// BadInput on all ranks if one is in another call than Job::close().
+  /// Returns, for each rank, the reason why it cannot release its resources yet, or "". Collective.
+  /// Returns BadInput on all ranks if one of them makes a call other than Job::close().
   Result<std::vector<std::string>> askWhatIsHeld();
-  /// BadInput or Unsupported if this job cannot run that, with its knobs of the run.
+  /// Returns BadInput or Unsupported if this job cannot run `compiled` with the knobs `run`.
   Status check(const Compiled &compiled, const Configuration &run) const;
-  /// The program of the fusion in `text`, by the schedule that is the fastest on these ranks.
-  /// Collective; what was issued is done first. `how` as from chooseOptions(); this adds what holds
-  /// for the whole job. Without a listener, warnings are a part of ProgramState::trials.
+  /// Compiles the fusion in `text` with the fastest schedule on these ranks. Collective. Waits for
+  /// issued work first. `how` comes from chooseOptions(); this adds the properties of the job.
+  /// Without a listener, warnings are added to ProgramState::trials.
   Result<std::shared_ptr<ProgramState>> choose(const Diagnostics &text, ChooseOptions how);
-  /// Adds a session: allocates, exchanges handles, tunes. Collective; afterwards the memory of
-  /// ended sessions is free. `plans` are those of all ranks. Unsupported beyond `mostBytes`.
+  /// Adds a session: allocates, exchanges handles, tunes. Collective. Frees the memory of ended
+  /// sessions. `plans` are those of all ranks. Returns Unsupported beyond `mostBytes`.
   Result<Sessions::iterator> prepare(std::vector<Plan> plans, TransferMode mode = {},
                                      UnknownGemms unknown = UnknownGemms::Measure);
-  /// Ends a session; what was issued of it may still run.
+  /// Ends a session. Its issued runs may still execute.
   void end(Sessions::iterator session);
-  /// The Plans of the session that was added last, in the order of ranks; empty: there was none.
+  /// The Plans of the newest session, in the order of ranks, or none if there was no session.
   llvm::ArrayRef<Plan> newestPlans() const;
-  /// The Plans that messages name: those of all sessions. Of many, it takes long.
+  /// Registers the Plans of all sessions for messages. Takes long if there are many Plans.
   void showPlans();
-  /// Returns the texts of all ranks, in their order; `textOf` gives those of the ranks here, and is
-  /// called by one thread for each of them. Collective.
+  /// Returns the texts of all ranks, in their order. `textOf` returns the text of a rank in this
+  /// process, and is called by one thread for each of these. Collective.
   Result<std::vector<std::string>> gather(llvm::function_ref<std::string(int64_t number)> textOf);
-  /// Tells that each rank here makes this call next.
+  /// Records that each rank in this process makes this call next.
   void note(JobCall call, uint32_t program = kNoCommand);
-  /// When all ranks have met, perhaps to prepare `newest`, and nothing runs: nothing of what has
-  /// ended is needed. Ranks tell each other what they hold, and which sessions graphs hold. When a
-  /// graph goes is each rank's own matter, but all of them decide alike by what is known here.
+  /// Releases the resources of ended sessions. All ranks have met, possibly to prepare `newest`,
+  /// and nothing runs. Ranks exchange how much memory they hold and which sessions are in graphs.
+  /// Each rank may destroy graphs at any time, but all ranks decide by the exchanged state.
   Status settle(SessionPlans *newest = nullptr);
-  /// Makes `cause` the failure of all ranks, unless one failed before, and returns the one that
-  /// came first.
+  /// Records `cause` as the failure of all ranks, unless a rank failed earlier. Returns the
+  /// recorded failure.
   Status fail(const Status &cause);
 
 private:

@@ -1,4 +1,4 @@
-//===- api/ranks/rank_summary.cpp - what each rank has to say when its runs are done ----------===//
+//===- api/ranks/rank_summary.cpp - the results of one rank's runs ----------------------------===//
 
 #include "api/ranks/rank_summary.h"
 
@@ -16,7 +16,7 @@
 
 namespace braid {
 
-/// Words of 64 bits: times and numbers, the digests, and four words for each span.
+/// Writes 64-bit words: times and counts, the digests, and four words for each span.
 std::string RankSummary::encode() const {
   std::vector<uint64_t> words = {std::bit_cast<uint64_t>(runSeconds), uint64_t(elementsCompared),
                                  uint64_t(clockErrorNs), digests.size(), spans.size()};
@@ -54,7 +54,7 @@ Result<RankSummary> RankSummary::decode(const std::string &bytes, const Plan &pl
   return summary;
 }
 
-//===- Whether reproducible runs have the same bits -------------------------------------------===//
+//===- Digests of reproducible runs -----------------------------------------------------------===//
 
 void drawNumbers(DType dtype, void *data, int64_t count, uint64_t seed) {
   withElement(dtype, [&](auto element) {

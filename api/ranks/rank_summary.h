@@ -1,4 +1,4 @@
-//===- api/ranks/rank_summary.h - what each rank has to say when its runs are done ------------===//
+//===- api/ranks/rank_summary.h - the results of one rank's runs ------------------------------===//
 #pragma once
 
 #include "api/dtype.h"
@@ -11,30 +11,31 @@ namespace braid {
 struct RankSummary {
   double runSeconds = 0;
   int64_t elementsCompared = 0;
-  int64_t clockErrorNs = 0;           ///< error of the spans' times: see CommonClock
-  std::vector<Span> spans = {};       ///< all of one Plan; their tags' `plan` is not passed on
+  int64_t clockErrorNs = 0;           ///< the error of the spans' times: see CommonClock
+  std::vector<Span> spans = {};       ///< all of one Plan; encode() leaves out `plan` of their tags
   std::vector<uint64_t> digests = {}; ///< one for each output of a reproducible run, over all runs
 
-  /// Bytes, for ranks in other processes, of machines of one kind.
+  /// Encodes the summary for ranks in other processes on machines of the same architecture.
   std::string encode() const;
-  /// The spans are of `plan`. BadInput if `bytes` is not what encode() makes of such spans.
+  /// Decodes a summary with spans of `plan`. Returns BadInput if encode() did not make `bytes`.
   static Result<RankSummary> decode(const std::string &bytes, const Plan &plan);
 };
 
-//===- Whether reproducible runs have the same bits -------------------------------------------===//
+//===- Digests of reproducible runs -----------------------------------------------------------===//
 
-/// Writes `count` random numbers in [-1, 1) with all digits that their type has, so that a sum of
-/// their products depends on the order in which it is made.
+/// Writes `count` random numbers in [-1, 1) that use the full precision of `dtype`, so that a sum
+/// of their products depends on the order of additions.
 void drawNumbers(DType dtype, void *data, int64_t count, uint64_t seed);
 
-/// The digest of `before` followed by these bytes.
+/// Returns the digest `before`, extended by `bytes`.
 uint64_t digestOf(uint64_t before, llvm::StringRef bytes);
 
 struct OutputOfRanks {
   std::string name;
-  bool isWhole = false; ///< on every rank, so that all have the same
+  bool isWhole = false; ///< every rank has the whole output, so that all must have equal bits
 };
-/// One digest for each output, over all ranks. WrongResult if one that is whole differs.
+/// Merges the ranks' digests to one for each output. Returns WrongResult if the digests of a whole
+/// output differ.
 Result<std::vector<uint64_t>> mergeDigests(const std::vector<OutputOfRanks> &outputs,
                                            llvm::ArrayRef<RankSummary> ranks);
 

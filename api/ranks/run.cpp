@@ -1,4 +1,4 @@
-//===- api/ranks/run.cpp - runs a program and judges its results ------------------------------===//
+//===- api/ranks/run.cpp - runs a program and verifies its results ----------------------------===//
 
 #include "api/ranks/run.h"
 
@@ -24,8 +24,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// As many as fit a gigabyte over all ranks. With more than one, successive runs overlap, and
-/// addresses change from run to run.
+/// Returns how many runs may be in flight: those that fit into one gigabyte over all ranks. If
+/// there are several, successive runs overlap, and addresses change from run to run.
 int64_t chooseRunsInFlight(const RunOptions &options, const Plan &plan) {
   if (options.isGraph()) // recorded with the addresses of one run
     return 1;
@@ -34,7 +34,7 @@ int64_t chooseRunsInFlight(const RunOptions &options, const Plan &plan) {
   return std::clamp<int64_t>(fitting, 1, std::min(kMaxRunsInFlight, options.iterations));
 }
 
-/// Every rank has it whole, so that all have to have the same; unknown where no fusion says it.
+/// Returns true if every rank has the whole tensor, so that all ranks must have equal bits.
 bool isWhole(const FusionTensor &tensor) { return !tensor.type.find(AxisKind::DIDx); }
 
 std::vector<OutputOfRanks> outputsOf(const Compiled &compiled) {
@@ -48,7 +48,7 @@ std::vector<OutputOfRanks> outputsOf(const Compiled &compiled) {
 
 const ProgressFn kNobody;
 
-/// One call of run(): what all ranks of this process share.
+/// The state of one call of run() that all ranks of this process share.
 class Runner {
 public:
   Runner(const Compiled &compiled, const RunOptions &options, Cluster &cluster,
@@ -112,7 +112,7 @@ Status Runner::runRank(int64_t rank) {
                         static_cast<size_t>(options_.iterations));
   for (int64_t first = 0; first < options_.iterations; first += report_.runsInFlight) {
     if (Status status = runBatch(rank, slots, first, work); !status.isOk()) {
-      if (cluster_.isStuck()) // a command that does not end may still use them
+      if (cluster_.isStuck()) // a command that does not end may still use the slots
         (void)new std::vector<Arguments>(std::move(slots));
       return status;
     }
@@ -122,7 +122,7 @@ Status Runner::runRank(int64_t rank) {
   return finishRank(rank, std::move(work));
 }
 
-/// Issues as many runs as there are slots, waits for all, and compares them.
+/// Issues a run for each slot, waits for all of them, and compares their outputs.
 Status Runner::runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t first,
                         RankSummary &work) {
   int64_t count = std::min<int64_t>(report_.runsInFlight, options_.iterations - first);
@@ -167,7 +167,7 @@ void Runner::fill(int64_t rank, Arguments &slot, int64_t iteration) const {
   const Plan &plan = this->plan(rank);
   for (size_t i = 0; i < plan.inputs.size(); ++i)
     fillInput(i, rank, iteration, slot.input(i));
-  // 0xff in every byte is a NaN in every element type.
+  // 0xff in every byte is a NaN in every floating-point type.
   for (size_t i = 0; i < plan.outputs.size(); ++i)
     std::fill_n(static_cast<unsigned char *>(slot.output(i)), plan.buffers[plan.outputs[i]].bytes,
                 static_cast<unsigned char>(0xff));
@@ -199,13 +199,13 @@ Status Runner::compare(int64_t rank, Arguments &slot, int64_t iteration) const {
   return Status::ok();
 }
 
-/// Says what this rank has done, hears it of all, and makes it count.
+/// Exchanges the ranks' summaries, and commits the run.
 Status Runner::finishRank(int64_t rank, RankSummary mine) {
   if (options_.verify)
     mine.elementsCompared = reference_->elementsOf(rank) * options_.iterations;
   if (options_.trace)
     mine.spans = cluster_.device(rank).tracer()->takeTrace();
-  // Copies of inputs to the device, and of outputs back, belong to no program.
+  // Copies of inputs to the device and of outputs to the host belong to no program.
   llvm::erase_if(mine.spans, [](const Span &span) { return !span.tag.plan; });
   const CommonClock clock = cluster_.control(rank).commonClock();
   mine.clockErrorNs = clock.errorNs;
@@ -252,7 +252,7 @@ Status Runner::merge(const std::vector<std::string> &summaries) {
   return Status::ok();
 }
 
-/// Everything that the ranks have to have in common besides the program.
+/// Returns all options besides the program that the ranks must agree on.
 std::vector<Choice> choicesOf(const Compiled &compiled, const RunOptions &options) {
   std::vector<Choice> choices = {{"--iterations", std::to_string(options.iterations)},
                                  {"--verify", options.verify ? "yes" : "no"},
@@ -271,7 +271,7 @@ std::vector<Choice> choicesOf(const Compiled &compiled, const RunOptions &option
   return choices;
 }
 
-/// Adds the choices of rank 0's device, and the traffic between hosts.
+/// Adds the choices of rank 0's device and the traffic between hosts.
 void describeRank0(Device &device, llvm::ArrayRef<Plan> plans, const RunOptions &options,
                    RunReport &report) {
   report.choices = device.compute().choices();
@@ -297,7 +297,7 @@ Status runOn(JobState &job, const Compiled &compiled, std::vector<Plan> plans,
   return status;
 }
 
-/// That the results can be verified, if they are to be.
+/// Returns BadInput if the results cannot be verified but the options ask for it.
 Status checkVerify(const Compiled &compiled, const Backend &backend, const RunOptions &options) {
   if (!options.verify)
     return Status::ok();

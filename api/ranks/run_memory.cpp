@@ -1,4 +1,4 @@
-//===- api/ranks/run_memory.cpp - how much memory a run takes --------------------------------===//
+//===- api/ranks/run_memory.cpp - the memory that a run takes ---------------------------------===//
 
 #include "api/ranks/run_memory.h"
 
@@ -14,9 +14,9 @@ namespace braid {
 namespace {
 
 constexpr double kMiB = 1024.0 * 1024.0;
-constexpr double kHeap = 64 * kMiB; ///< that glibc reserves for small objects of a thread
+constexpr double kHeap = 64 * kMiB; ///< reserved by glibc for small objects of a thread
 
-/// Bytes of one rank alone, and of what peers map as well.
+/// Bytes that only the rank itself uses, and bytes that peers map as well.
 struct RankMemory {
   double own, shared;
   size_t threads;
@@ -32,8 +32,8 @@ double stackBytes() {
   return static_cast<double>(bytes);
 }
 
-/// Operands and results of GEMMs in another type: as much as the largest takes, on each stream
-/// that has any.
+/// Returns the size of the scratch memory for GEMMs that compute in another type: that of the
+/// largest GEMM, for each stream with GEMMs.
 double scratchOf(const Plan &plan) {
   size_t largest = 0;
   for (const PlanMatmul &m : plan.matmuls)
@@ -59,14 +59,14 @@ RankMemory memoryOf(const Plan &plan, const Backend &backend, int64_t runsInFlig
   return memory;
 }
 
-/// Addresses that are reserved beside the tensors. Where there are too few, GEMMs wait for ever
-/// for their buffers.
+/// Returns the address space that is reserved besides the tensors. If it runs out, GEMMs wait
+/// forever for their buffers.
 double reservedFor(size_t threads, const Backend &backend) {
   if (!backend.isOnHost)
-    return 0; // the host's share is not known
+    return 0; // the host's share is unknown
   const auto cores = static_cast<double>(std::max(1u, std::thread::hardware_concurrency()));
   const auto count = static_cast<double>(threads);
-  // A heap takes twice its addresses while it is being aligned.
+  // A heap takes twice its size while glibc aligns it.
   double bytes = count * stackBytes() + (std::min(count, 8 * cores) + 1) * kHeap;
   return backend.computes ? bytes + std::min(count, cores) * double(kGemmBufferBytes) : bytes;
 }
@@ -91,7 +91,7 @@ MemoryNeed runMemory(llvm::ArrayRef<Plan> plans, const Backend &backend, int64_t
     shared += memory.shared;
     largest = std::max(largest, memory.own);
     threads += memory.threads;
-    mostThreads = std::max(mostThreads, memory.threads + 1); // that follows the other processes
+    mostThreads = std::max(mostThreads, memory.threads + 1); // one follows the other processes
   }
   if (hosted == static_cast<int64_t>(plans.size()))
     return {total, total + reservedFor(threads, backend)};

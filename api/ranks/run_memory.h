@@ -1,4 +1,4 @@
-//===- api/ranks/run_memory.h - how much memory a run takes ----------------------------------===//
+//===- api/ranks/run_memory.h - the memory that a run takes -----------------------------------===//
 #pragma once
 
 #include "runtime/execute/backend.h"
@@ -6,12 +6,12 @@
 
 namespace braid {
 
-/// Bytes of the caller's tensors of one run on one rank.
+/// Returns the number of bytes of the caller's tensors for one run on one rank.
 int64_t argumentBytes(const Plan &plan);
 
-/// Memory of the host that a run of all ranks takes, with `hosted` of them in a process: tensors,
-/// arenas where they lie on the host, and what threads and GEMMs need. `plans` are those of all
-/// ranks, at least one.
+/// Returns the host memory that a run of all ranks takes, with `hosted` of them in one process:
+/// tensors, arenas in host memory, and the needs of threads and GEMMs. `plans` are those of all
+/// ranks, and must not be empty.
 MemoryNeed runMemory(llvm::ArrayRef<Plan> plans, const Backend &backend, int64_t runsInFlight,
                      int64_t hosted);
 
