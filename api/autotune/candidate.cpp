@@ -5,7 +5,7 @@
 namespace braid {
 namespace {
 
-// Runtime's values are in the order of the table; those of the transfer mode behind Default.
+// The runtime's values are in the order of the table, but transfer modes also have Default.
 static_assert(int(CopyBy::Engine) == int(schedule::Copies::Engine) + 1);
 static_assert(int(CopyBy::Kernel) == int(schedule::Copies::Kernel) + 1);
 static_assert(int(SignalBy::Memory) == int(schedule::Signals::Memory) + 1);

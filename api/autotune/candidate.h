@@ -8,21 +8,21 @@
 
 namespace braid {
 
-/// A value for each knob of one stage, and of the run, of which more than one is tried; the others
-/// as they were given.
+/// A candidate sets, for one stage and for the run, the knobs of which several values are tried.
+/// The other knobs keep the given values.
 using Candidate = Configuration;
 
-/// `options` with what `chosen` says; what it says of stages holds instead of what they say.
+/// Returns `options` with the knobs of `chosen`. The stages of `chosen` replace those of `options`.
 CompileOptions applyTo(CompileOptions options, const Configurations &chosen);
-/// The same, where `config` is for all stages that `options` does not name.
+/// Returns `options` with the knobs of `config` for all stages that `options` does not name.
 CompileOptions applyTo(CompileOptions options, const Configuration &config);
-/// The transfer mode and the launch mode of `config`.
+/// Returns the transfer mode and the launch mode of `config`.
 TransferMode transferModeOf(const Configuration &config);
 LaunchMode launchModeOf(const Configuration &config);
-/// `config` with that transfer mode, but for CTAs; nothing where it is the device's choice.
+/// Returns `config` with `mode` except for its CTAs. Defaults of the device stay unset.
 Configuration withTransferMode(Configuration config, TransferMode mode);
-/// Predictions misjudge all candidates of one family in the same way. A family shares the schedule
-/// with its placement, the protocol with the place of partial results, and the transfer mode.
+/// Returns the family of a candidate. Predictions have the same error for all candidates of a
+/// family: equal schedule and placement, protocol and place of partial results, and transfer mode.
 std::string familyOf(const Candidate &candidate);
 
 } // namespace braid

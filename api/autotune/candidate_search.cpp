@@ -1,4 +1,4 @@
-//===- api/autotune/candidate_search.cpp - the candidates of a stage, the best predicted first ===//
+//===- api/autotune/candidate_search.cpp - the candidates of a stage, sorted by prediction ----===//
 
 #include "api/autotune/candidate_search.h"
 
@@ -13,7 +13,7 @@
 namespace braid {
 namespace {
 
-/// Equal if nothing decides between two: the same commands, peers and ranges, run in the same way.
+/// Two candidates have equal signatures if their commands, peers, ranges and modes are equal.
 uint64_t signatureOf(const Plan &plan, const Candidate &candidate) {
   const std::string commands = str(plan);
   return llvm::xxHash64(commands.substr(commands.find('\n')) + str(transferModeOf(candidate)) +
@@ -51,7 +51,7 @@ Result<std::vector<Plan>> CandidateSearch::makePlans(const CompileOptions &optio
   return plans ? std::move(plans) : withLocated(plans.status(), *source);
 }
 
-/// Null if it cannot be lowered. Launch mode and transfer mode make no difference.
+/// Returns null if the schedule cannot be lowered. Ignores launch mode and transfer mode.
 std::shared_ptr<const std::vector<Plan>> CandidateSearch::plansOf(const Configurations &schedule) {
   Configurations key = schedule;
   for (const KnobRow &row : allKnobs())
@@ -75,7 +75,7 @@ Result<double> CandidateSearch::predict(const JudgedCandidate &judged) const {
   return simulation.burstUs;
 }
 
-/// Appends those candidates that can be lowered and are new.
+/// Appends the candidates that can be lowered and are new.
 void CandidateSearch::lower(llvm::ArrayRef<Candidate> candidates, size_t stage) {
   ProgressStep step(progress_, "lowering schedules", "candidates", candidates.size());
   for (const Candidate &candidate : candidates) {
@@ -93,7 +93,7 @@ void CandidateSearch::lower(llvm::ArrayRef<Candidate> candidates, size_t stage) 
   }
 }
 
-/// Predicts those candidates, too, and brings the best to the front.
+/// Adds the candidates, predicts them, and sorts all by prediction.
 Status CandidateSearch::add(llvm::ArrayRef<Candidate> candidates, size_t stage) {
   lower(candidates, stage);
   const bool isNewModel = machine_.learn && BRAID_TRY(machine_.learn(found_));
@@ -114,7 +114,7 @@ Status CandidateSearch::add(llvm::ArrayRef<Candidate> candidates, size_t stage) 
   return Status::ok();
 }
 
-/// Candidates that differ most come first, then the variants of the best of those.
+/// Adds the broad candidates first, then variants of the best of them.
 Result<std::vector<JudgedCandidate>> CandidateSearch::search(size_t stage, const RunModes &modes) {
   const CandidateSpace space{choices_.given(stage), modes, choices_.stage(stage)};
   found_.clear();

@@ -1,4 +1,4 @@
-//===- api/autotune/candidate_search.h - the candidates of a stage, the best predicted first --===//
+//===- api/autotune/candidate_search.h - the candidates of a stage, sorted by prediction ------===//
 #pragma once
 
 #include "api/autotune/candidates.h"
@@ -11,37 +11,38 @@
 
 namespace braid {
 
-/// The machine that candidates are predicted for.
+/// The machine for which candidates are predicted.
 struct PredictedMachine {
   const CostModel &model;
   bool hasCopyEngines = false; ///< see worstCase() in candidates.h
-  /// The Plans that stand for all ranks.
+  /// Makes Plans that represent all ranks.
   std::function<Result<std::vector<Plan>>(const Compiled &compiled)> makePlans;
-  /// Called before `candidates` are predicted. True if this has changed the model, so that what was
-  /// predicted before no longer holds. May be null.
+  /// Called before `candidates` are predicted. Returns true if it has changed the model, so that
+  /// earlier predictions are invalid. May be null.
   std::function<Result<bool>(llvm::ArrayRef<JudgedCandidate> candidates)> learn = nullptr;
 };
 
-/// Finds the candidates of one fusion, for one stage after the other.
+/// Finds the candidates of one fusion, one stage after the other.
 class CandidateSearch {
 public:
-  /// `text` holds the fusion, `name` is its file; `given` is not varied. All outlive this.
+  /// `text` contains the fusion, `name` is its file; `given` is not varied. All must outlive this.
   CandidateSearch(const std::string &name, const std::string &text, const CompileOptions &given,
                   PredictedMachine machine, ProgressFn progress)
       : name_(name), text_(text), given_(given), machine_(std::move(machine)),
         progress_(std::move(progress)) {}
 
-  /// Finds the fusion and its stages. BadInput if there is a program already; otherwise fails as
-  /// compile() does. To be called first.
+  /// Finds the fusion and its stages. Must be called first. Returns BadInput if `text` is a
+  /// program; otherwise fails like compile().
   Status findFusion();
   const Fusion &fusion() const { return *compiled_.fusion; }
-  /// The best of each stage so far.
+  /// The best candidate of each stage so far.
   StageChoices &choices() { return choices_; }
   bool canLower(const Configurations &schedule) const;
 
-  /// All candidates for the stage, while the others keep what is best so far, which is a candidate,
-  /// too. Equal Plans that run in the same way are one candidate. A candidate that cannot be
-  /// predicted is left out. If there is none, fails as the first one did.
+  /// Returns all candidates for the stage, with the best choices so far for the other stages. The
+  /// best choice so far for this stage is a candidate, too. Candidates with equal Plans and modes
+  /// count once. Candidates that cannot be predicted are left out. If none remains, returns the
+  /// failure of the first.
   Result<std::vector<JudgedCandidate>> search(size_t stage, const RunModes &modes);
 
 private:
@@ -56,14 +57,14 @@ private:
   const CompileOptions &given_;
   const PredictedMachine machine_;
   const ProgressFn progress_;
-  std::unique_ptr<Source> source_; ///< holds the fusion
+  std::unique_ptr<Source> source_; ///< contains the fusion
   Compiled compiled_;
   StageChoices choices_{{}, {}};
   std::map<std::string, std::shared_ptr<const std::vector<Plan>>> plans_; ///< null: refused
-  Status refusal_; ///< why the first refused candidate cannot be lowered or predicted
+  Status refusal_; ///< the reason why the first refused candidate cannot be lowered or predicted
   // State of one search().
   std::vector<JudgedCandidate> found_;
-  std::set<uint64_t> seen_; ///< signatures of the first Plans
+  std::set<uint64_t> seen_; ///< signatures of the candidates' first Plans
 };
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- api/autotune/candidates.cpp - which ways to run a fusion are worth trials --------------===//
+//===- api/autotune/candidates.cpp - selects the candidates that are worth trials -------------===//
 
 #include "api/autotune/candidates.h"
 
@@ -13,16 +13,16 @@
 namespace braid {
 namespace {
 
-/// Fewer rows make GEMMs that leave most of a GPU idle.
+/// GEMMs with fewer rows leave most of a GPU idle.
 constexpr int64_t kLeastRows = 64;
 
-/// More rows take longer to store at a peer than the GEMMs of others can hide.
+/// Storing more rows at a peer takes longer than the GEMMs of other blocks can hide.
 constexpr int64_t kMostRowsAtPeers = 256;
 
 using namespace schedule;
 
 using Values = std::vector<int64_t>;
-/// A knob, and the values that are tried for a candidate, which has values of the knobs before.
+/// A knob, and the values to try for a candidate, which already has values of the preceding knobs.
 struct Variation {
   Knob knob;
   Values (*values)(const Candidate &candidate, const CandidateSpace &space);
@@ -44,16 +44,16 @@ bool isHierarchical(const Candidate &candidate) { return candidate.order() == Or
 
 bool hasTwoShots(const Candidate &candidate) { return candidate.reduction() == Reduction::TwoShot; }
 
-/// True if transfers of single blocks follow one another: they may be on the GEMMs' streams, or on
-/// streams for transfers.
+/// Returns true if transfers of single blocks follow one another. They may be on the GEMMs'
+/// streams, or on separate streams.
 bool takesBlocksInTurn(const Candidate &candidate) {
   const bool isInTurn = candidate.order() == Order::Shift || isHierarchical(candidate);
   return isInTurn && candidate.posting() == Posting::Each &&
          candidate.granularity() == Granularity::Chunk && candidate.transfers() == Transfers::Pairs;
 }
 
-/// False for a ring that adds in another order. On more than two ranks it also rounds at each of
-/// them, so the user has to ask for it, unless GEMMs add what a single peer sends.
+/// Returns false for a ring that adds in another order. With more than two ranks it also rounds at
+/// each rank, so the user must ask for it, unless GEMMs add the sums of a single peer.
 bool keepsSums(const Candidate &candidate, const CandidateSpace &space) {
   const bool isAsked = space.given.get(Knob::Order) == int64_t(Order::Ring) ||
                        space.given.get(Knob::Sums) == int64_t(Sums::Gemm);
@@ -74,7 +74,7 @@ Values reductions(const Candidate &, const CandidateSpace &space) {
              : Values{int64_t(Reduction::OneShot)};
 }
 
-/// On two ranks a ring is pairs, and only its sums make a difference.
+/// On two ranks a ring equals pairs, except for its sums.
 Values sums(const Candidate &candidate, const CandidateSpace &space) {
   const bool isRing = candidate.order() == Order::Ring && space.stage.isReduction;
   return isRing && space.stage.gemmsMayAdd ? Values{int64_t(Sums::Gemm)}
@@ -86,7 +86,8 @@ Values placements(const Candidate &candidate, const CandidateSpace &) {
                                       : Values{candidate.valueOf(Knob::Placement)};
 }
 
-/// The number of streams without GEMMs. The sums of a reduction have one, those of two shots three.
+/// Returns the number of streams without GEMMs: one for the sums of a reduction, three if it has
+/// two shots.
 int64_t streamsForTransfers(const Candidate &candidate, const FusionStage &stage) {
   const bool areShared =
       candidate.placement() == Placement::Shared && candidate.posting() == Posting::Each;
@@ -96,12 +97,12 @@ int64_t streamsForTransfers(const Candidate &candidate, const FusionStage &stage
   return forHosts + (areShared ? 2 : 0);
 }
 
-/// If some streams are for transfers alone, GEMMs are on one stream or on two. No schedule tells
-/// which is better, and if power limits the GPU, this matters most.
+/// If some streams are for transfers only, tries one or two streams for GEMMs. The better number
+/// does not depend on the schedule, and if power limits the GPU, it matters most.
 Values streamCounts(const Candidate &candidate, const CandidateSpace &space) {
   const int64_t others = streamsForTransfers(candidate, space.stage);
-  // Several streams: the chunks for the peer go ahead of the own ones, which wait for partial sums.
-  // One stream: all chunks in turn, if nothing is copied.
+  // Several streams let the chunks for the peer precede the local ones, which wait for sums. One
+  // stream has all chunks in sequence, for when nothing is copied.
   if (candidate.sums() == Sums::Gemm)
     return {1, others + 2, others + 4};
   return others > 0 ? Values{others + 1, others + 2} : Values{*rowOf(Knob::Streams).fallback};
@@ -111,7 +112,7 @@ Values protocols(const Candidate &, const CandidateSpace &) {
   return {int64_t(Protocol::Get), int64_t(Protocol::Put)};
 }
 
-/// If all transfers of a shot are posted at once, a kernel may push the sums that it computes.
+/// If all transfers of a shot are posted at once, a kernel may store the sums at the peers.
 Values secondShots(const Candidate &candidate, const CandidateSpace &) {
   return hasTwoShots(candidate) && candidate.posting() == Posting::All
              ? Values{int64_t(SecondShot::Same), int64_t(SecondShot::Put)}
@@ -122,7 +123,7 @@ int64_t rowsOfStep(const Candidate &candidate, const FusionStage &stage) {
   return hasTwoShots(candidate) ? *stage.rowsInTwoShots : stage.rows;
 }
 
-/// If GEMMs add, storing at peers leaves nothing but GEMMs, whatever the number of rows.
+/// If GEMMs add, storing at peers leaves only GEMMs, for any number of rows.
 Values partials(const Candidate &candidate, const CandidateSpace &space) {
   const bool isWorthIt =
       candidate.sums() == Sums::Gemm || rowsOfStep(candidate, space.stage) <= kMostRowsAtPeers;
@@ -131,7 +132,7 @@ Values partials(const Candidate &candidate, const CandidateSpace &space) {
              : Values{int64_t(Partials::Local)};
 }
 
-/// The numbers of chunks of a block whose GEMMs have enough rows.
+/// Returns the numbers of chunks of a block for which GEMMs have enough rows.
 Values chunkCounts(const Candidate &candidate, const CandidateSpace &space) {
   Values counts = {1};
   for (int64_t each : {2, 4, 8})
@@ -142,7 +143,7 @@ Values chunkCounts(const Candidate &candidate, const CandidateSpace &space) {
 
 Values allStreamCounts(const Candidate &, const CandidateSpace &) { return {1, 2, 3, 4, 5, 8}; }
 
-/// Values of the tail split. For growing groups, all values from 2 on are the same.
+/// Values of the tail split. For geometric groups, all values from 2 on are equivalent.
 Values tailSplits(const Candidate &candidate, const CandidateSpace &) {
   if (multipliesWhole(candidate) || candidate.transfers() != Transfers::Pairs)
     return {1};
@@ -158,7 +159,7 @@ constexpr Variation kFirstVariations[] = {
 constexpr Variation kSecondVariations[] = {{Knob::Streams, allStreamCounts},
                                            {Knob::TailSplit, tailSplits}};
 
-/// The value as a candidate holds it: defaults are left out, except in the schedule's fields.
+/// Returns the value as a candidate stores it: defaults are unset, except in the schedule's fields.
 std::optional<int64_t> written(Knob knob, int64_t value,
                                std::optional<int64_t> fallback = std::nullopt) {
   const bool isField = llvm::is_contained(presetFields(), knob);
@@ -166,7 +167,7 @@ std::optional<int64_t> written(Knob knob, int64_t value,
   return isField || value != fallback ? std::optional(value) : std::nullopt;
 }
 
-/// Puts in place of each candidate one with each value that is tried, unless it was given.
+/// Replaces each candidate with one for each value of the knob, unless the knob is given.
 void vary(std::vector<Candidate> &all, const Variation &variation, const CandidateSpace &space) {
   if (space.given.get(variation.knob))
     return;
@@ -189,7 +190,8 @@ void keepMessages(std::vector<Candidate> &all, const CandidateSpace &space) {
     llvm::erase_if(all, [&](const Candidate &candidate) { return !sends(candidate); });
 }
 
-/// All candidates in all transfer and launch modes. Messages have no transfer mode but memory.
+/// Returns all candidates in all transfer and launch modes. Messages have no transfer mode except
+/// memory.
 std::vector<Candidate> inAllModes(llvm::ArrayRef<Candidate> all, const CandidateSpace &space) {
   const TransferMode none{.memory = transferModeOf(space.given).memory};
   std::vector<Candidate> varied;
@@ -205,8 +207,8 @@ std::vector<Candidate> inAllModes(llvm::ArrayRef<Candidate> all, const Candidate
 
 } // namespace
 
-/// The device's choice, kernels for small problems, and what needs no multiprocessor for large
-/// ones.
+/// Tries the device's default, kernels for small problems, and modes that need no multiprocessor
+/// for large ones.
 std::vector<TransferMode> transferModesOf(llvm::function_ref<bool(TransferMode)> isThere) {
   std::vector<TransferMode> all = {
       {}, {CopyBy::Kernel, SignalBy::Default}, {CopyBy::Engine, SignalBy::Memory}};

@@ -1,4 +1,4 @@
-//===- api/autotune/choose.cpp - how to run a fusion fastest ----------------------------------===//
+//===- api/autotune/choose.cpp - chooses the fastest schedule of a fusion ---------------------===//
 
 #include "api/autotune/choose.h"
 
@@ -21,10 +21,10 @@
 namespace braid {
 namespace {
 
-/// To be raised when measuring changes so much that what was measured before should not count.
+/// Must be increased when measuring changes so much that stored measurements become invalid.
 constexpr int kModelVersion = 5;
 
-/// The parts of the question besides the fusion and the time for trials.
+/// Returns the parts of the question besides the fusion and the time for trials.
 std::vector<Choice> questionOf(const ChooseOptions &options) {
   std::string launchModes, transferModes, transports;
   for (LaunchMode mode : options.launchModes)
@@ -48,7 +48,7 @@ std::vector<Choice> questionOf(const ChooseOptions &options) {
   return question;
 }
 
-/// The limits for a stage's trials of `seconds`, or without a time limit if the user asked for a
+/// Returns the limits for trials of `seconds` for a stage, or no time limit if the user set a
 /// number of candidates. Several stages share the memory that a job has for prepared programs.
 TimingLimits limitsFor(std::optional<int64_t> timed, size_t stages, double seconds) {
   TimingLimits limits = timed ? TimingLimits() : TimingLimits::within(seconds);
@@ -60,8 +60,8 @@ TimingLimits limitsFor(std::optional<int64_t> timed, size_t stages, double secon
   return limits;
 }
 
-/// True if messages contradict nothing that was given: they have no protocol, no transfer mode, and
-/// no order of additions.
+/// Returns true if messages do not contradict the given knobs: messages have no protocol, no
+/// transfer mode, and no fixed order of additions.
 bool mayBeMessages(const CompileOptions &given) {
   auto isOpen = [](const Configuration &config) { return !knobOfPeerMemoryIn(config); };
   return !given.reproducible && isOpen(given.schedule.all) &&
@@ -69,7 +69,7 @@ bool mayBeMessages(const CompileOptions &given) {
                       [&](const Configurations::OfStage &each) { return isOpen(each.config); });
 }
 
-/// Removes transports that contradict the given one.
+/// Removes the transports that contradict the given one.
 void narrowTransports(ChooseOptions &options) {
   const Configuration &given = options.given.schedule.all;
   if (given.get(Knob::DataPlane))
@@ -78,7 +78,7 @@ void narrowTransports(ChooseOptions &options) {
     options.transports.resize(1);
 }
 
-/// `options` with the modes and transports that contradict neither the given ones nor the device.
+/// Returns `options` without modes and transports that contradict the given ones or the device.
 ChooseOptions narrowed(ChooseOptions options, PlanTimer &timer) {
   const PeerMemory &peers = *timer.device().peerMemory();
   options.given.ranks = timer.ranks();
@@ -90,10 +90,10 @@ ChooseOptions narrowed(ChooseOptions options, PlanTimer &timer) {
   }
   if (options.transferModes.empty())
     options.transferModes = transferModesOf([&](TransferMode mode) { return peers.offers(mode); });
-  // Memory is not chosen: it is as fast from one library as from another.
+  // Memory is not varied: memory of all libraries is equally fast.
   for (TransferMode &mode : options.transferModes)
     mode.memory = transferModeOf(options.given.schedule.all).memory;
-  // Reproducible GEMMs run other algorithms, and take another time.
+  // Reproducible GEMMs use other algorithms, whose times differ.
   if (options.given.reproducible)
     options.cacheKey += ", reproducible";
   return options;
@@ -137,7 +137,7 @@ PredictedMachine Chooser::machine() {
           [this](llvm::ArrayRef<JudgedCandidate> candidates) { return learn(candidates); }};
 }
 
-/// Measures what the model of the job lacks to predict the candidates.
+/// Measures what the job's model lacks to predict the candidates.
 Result<bool> Chooser::learn(llvm::ArrayRef<JudgedCandidate> candidates) {
   std::vector<PlanMatmul> shapes;
   std::vector<const Plan *> sending;
@@ -152,7 +152,7 @@ Result<bool> Chooser::learn(llvm::ArrayRef<JudgedCandidate> candidates) {
   return hasNewGemms || hasNewMessages;
 }
 
-/// Compares what the ranks were asked, which must be the same.
+/// Compares the questions of all ranks, which must be equal.
 Status Chooser::meet() {
   std::string parameters;
   for (const auto &[parameter, value] : options_.given.parameters)
@@ -165,7 +165,7 @@ Status Chooser::meet() {
   return all ? compareChoices(*all) : all.status();
 }
 
-/// A choice without a search.
+/// Returns a choice without a search.
 ScheduleChoice Chooser::atOnce(const Configurations &schedule, std::string reason,
                                std::string source) const {
   ScheduleChoice choice;
@@ -177,8 +177,8 @@ ScheduleChoice Chooser::atOnce(const Configurations &schedule, std::string reaso
   return choice;
 }
 
-/// The choice that rank 0 has kept for this fusion, or for the nearest one if nothing may be
-/// measured. The same on all ranks, because each of them lowers the same text.
+/// Returns the choice that rank 0 has stored for this fusion, or for the nearest one if nothing may
+/// be measured. Equal on all ranks, because each of them lowers the same text.
 Result<std::optional<ScheduleChoice>> Chooser::findKept(const KeptChoices &kept) {
   std::optional<KeptChoice> choice;
   if (const MeasurementCache *cache = model_.cache())
@@ -196,7 +196,7 @@ Result<std::optional<ScheduleChoice>> Chooser::findKept(const KeptChoices &kept)
   return std::optional(std::move(found));
 }
 
-/// The first default schedule of each stage that can be lowered beside those of the stages before.
+/// Chooses the first default schedule of each stage that can be lowered with the previous choices.
 ScheduleChoice Chooser::chooseDefault() {
   StageChoices &choices = search_.choices();
   for (size_t stage = 0; hasCopyEngines() && stage < choices.count(); ++stage)
@@ -221,7 +221,7 @@ Result<ScheduleChoice> Chooser::chooseStage(size_t stage, const RunModes &modes,
   candidates = BRAID_TRY(search_.search(stage, modes));
   if (candidates.size() > 1 && options_.timed.value_or(1) > 0)
     BRAID_TRY(runTrials(choice, limitsFor(options_.timed, choices.count(), seconds), timer_));
-  // Rank 0's best becomes everyone's.
+  // All ranks use rank 0's best candidate.
   std::string best = BRAID_TRY(timer_.fromRankZero(candidates.front().schedule.str()));
   auto chosen = llvm::find_if(
       candidates, [&](const JudgedCandidate &each) { return each.schedule.str() == best; });
@@ -237,8 +237,7 @@ Result<ScheduleChoice> Chooser::chooseStage(size_t stage, const RunModes &modes,
   return choice;
 }
 
-/// The stages are chosen for one after the other, and share the time. Each rank has rank 0's
-/// choice.
+/// Chooses for the stages in sequence; they share the time. All ranks get rank 0's choice.
 Result<ScheduleChoice> Chooser::chooseStages() {
   RunModes modes = options_;
   BRAID_TRY(openMessages(timer_, modes.transports, options_.warn, "no candidate sends messages"));
@@ -268,7 +267,7 @@ Result<ScheduleChoice> Chooser::choose() {
   if (options_.usesKnown && !options_.timed)
     if (std::optional<ScheduleChoice> known = BRAID_TRY(findKept(kept)))
       return std::move(*known);
-  // Predictions for several stages take less than a second, if nothing has to be measured for them.
+  // Predictions for several stages take less than a second if nothing must be measured for them.
   if (!measures() && (!search_.choices().areSeveral() || !BRAID_TRY(model_.isKept())))
     return chooseDefault();
   ScheduleChoice choice = BRAID_TRY(chooseStages());
@@ -279,8 +278,8 @@ Result<ScheduleChoice> Chooser::choose() {
 
 } // namespace
 
-/// Adds messages by the library that is installed. If ranks share a GPU, the times of messages mean
-/// nothing and few libraries support it, so messages are only used there if the user asks.
+/// Adds messages if the backend's library is installed. If ranks share a GPU, the times of messages
+/// are meaningless and few libraries support it, so messages are added only on request.
 static void addMessages(ChooseOptions &options, const Backend &backend) {
   if (!backend.messages)
     return;
@@ -322,7 +321,7 @@ Result<ScheduleChoice> choose(Cluster &cluster, const std::string &name, const s
   auto chooseOnRank = [&](int64_t rank) {
     const int64_t index = rank - cluster.firstHosted();
     Device &device = cluster.device(rank);
-    // The caller's may be CUDA's default stream, of which no graph can be recorded.
+    // The caller's stream may be CUDA's default stream, which cannot be captured into a graph.
     void *stream = BRAID_TRY(device.callerStream(0));
     BRAID_TRY(device.setCallerStream(stream, {}));
     {
@@ -331,10 +330,10 @@ Result<ScheduleChoice> choose(Cluster &cluster, const std::string &name, const s
       if (index == 0)
         choice = std::move(mine);
     }
-    BRAID_TRY(device.synchronize()); // what was issued before is done, too
+    BRAID_TRY(device.synchronize()); // waits for earlier work, too
     if (trials[static_cast<size_t>(index)].empty())
-      return Status::ok();                              // chosen at once
-    BRAID_TRY(cluster.control(rank).allGather("idle")); // so no rank uses what the trials had
+      return Status::ok();                              // chosen without trials
+    BRAID_TRY(cluster.control(rank).allGather("idle")); // no rank uses the trials' memory now
     device.recycle();
     return Status::ok();
   };

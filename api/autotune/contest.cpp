@@ -1,4 +1,4 @@
-//===- api/autotune/contest.cpp - which candidates are timed, and which of them wins ----------===//
+//===- api/autotune/contest.cpp - selects the candidates to time and the fastest of them ------===//
 
 #include "api/autotune/contest.h"
 
@@ -15,7 +15,7 @@
 namespace braid {
 namespace {
 
-/// The prediction that `rank` others are below, or the highest if there are fewer.
+/// Returns the prediction with `rank` smaller ones, or the largest if there are fewer.
 double lowestOf(llvm::ArrayRef<JudgedCandidate> candidates, size_t rank = 0) {
   std::vector<double> predictions;
   for (const JudgedCandidate &each : candidates)
@@ -30,9 +30,9 @@ void sortByTime(llvm::MutableArrayRef<JudgedCandidate *> timed) {
   });
 }
 
-// The fewest runs of a candidate whose runs take long.
-constexpr double kRunsOfTrial = 5; ///< two to warm up, one alone, and a burst of two
-constexpr double kRunsOfTurn = 3;  ///< one to warm up, and a burst of two
+// The minimum number of runs of a candidate whose runs take long.
+constexpr double kRunsOfTrial = 5; ///< two warm-up runs, one single run, and a burst of two
+constexpr double kRunsOfTurn = 3;  ///< one warm-up run and a burst of two
 
 class Contest {
 public:
@@ -41,7 +41,7 @@ public:
 
   Status runTrials();
   Status playRounds();
-  /// Brings the timed candidates to the front.
+  /// Moves the timed candidates to the front.
   void sortCandidates();
 
 private:
@@ -55,14 +55,14 @@ private:
   std::map<const JudgedCandidate *, std::vector<double>> turns_; ///< microseconds
 };
 
-/// True if something that takes `us` ends within the time limit, and begins before `end` or is one
-/// of the `least` first.
+/// Returns true if work of `us` ends within the time limit, and either starts before `end` or is
+/// one of the first `least`.
 Result<bool> Contest::hasTime(size_t done, size_t least, double end, double us) const {
   const double now = BRAID_TRY(timer_.seconds());
   return now + 1e-6 * us < limits_.seconds && (done < least || now < end);
 }
 
-/// The first trials.
+/// Makes the first trials.
 Status Contest::runTrials() {
   const double end = BRAID_TRY(timer_.seconds()) + limits_.trialSeconds;
   for (JudgedCandidate *each : trialOrder(choice_.candidates, limits_.window, limits_.least)) {
@@ -76,9 +76,9 @@ Status Contest::runTrials() {
   return Status::ok();
 }
 
-/// One turn for each finalist, while there is time; false if there was none for all of them. Every
-/// other round goes backwards, so that no candidate always follows the same one. If the time ends
-/// in the first round, the candidates that had a turn are the finalists.
+/// Times each finalist once, while there is time. Returns false if not all of them were timed.
+/// Every other round has the reverse order, so that no candidate always follows the same one. If
+/// the time ends in the first round, only the timed candidates are finalists.
 Result<bool> Contest::playRound(double end) {
   const size_t count = choice_.finalists;
   if (!BRAID_TRY(hasTime(choice_.rounds, limits_.leastRounds, end, 0)))
@@ -93,7 +93,7 @@ Result<bool> Contest::playRound(double end) {
   return true;
 }
 
-/// The finalists take turns.
+/// Times the finalists in rounds.
 Status Contest::playRounds() {
   constexpr double kSlower = 0.25;
   const llvm::MutableArrayRef<JudgedCandidate *> timed = timed_;
@@ -146,7 +146,7 @@ std::vector<JudgedCandidate *> trialOrder(llvm::MutableArrayRef<JudgedCandidate>
     return {};
   const double limit = std::max(lowestOf(candidates) * (1 + window),
                                 lowestOf(candidates, std::max<size_t>(least, 1) - 1));
-  std::vector<std::pair<size_t, JudgedCandidate *>> trials; // place within its family
+  std::vector<std::pair<size_t, JudgedCandidate *>> trials; // the rank within its family
   std::map<std::string, size_t> families;
   for (JudgedCandidate &each : candidates)
     if (each.predictedUs <= limit)

@@ -1,17 +1,17 @@
-//===- api/autotune/contest.h - which candidates are timed, and which of them wins ------------===//
+//===- api/autotune/contest.h - selects the candidates to time and the fastest of them --------===//
 //
-// First trials, one candidate after the other, leave out slow ones. Then the few best take turns in
-// rounds, so that changes over time, of clocks above all, favour none of them.
+// First trials, one candidate after the other, eliminate slow candidates. Then the best few are
+// timed in rounds, so that changes over time, especially of clocks, affect all of them equally.
 //
-// Predictions misjudge all candidates with the same schedule, protocol and transfer mode (a family)
-// in the same way. So the first trials take the best predicted candidate of each family, then the
-// second of each, and so on.
+// Predictions have the same error for all candidates with equal schedule, protocol and transfer
+// mode (a family). So the first trials are of the best predicted candidate of each family, then of
+// the second best of each, and so on.
 //
-// Candidates are judged by their time in bursts, because runs follow one another as the layers of a
-// model do. Single runs rank differently: on 2 GPUs the fastest single run took 134 us in a burst
-// and another candidate 110 us. So first trials are bursts, too, if short ones.
+// Candidates are compared by their time in bursts, because runs follow one another like the layers
+// of a model. Single runs rank differently: on 2 GPUs the fastest single run took 134 us in a
+// burst, and another candidate 110 us. So the first trials are short bursts.
 //
-// Nothing here measures anything.
+// This file only decides; it measures nothing.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -22,52 +22,52 @@
 
 namespace braid {
 
-/// Predictions that differ by less are equal; of equals, the simplest comes first.
+/// Predictions that differ by less are treated as equal; the simplest of equal candidates is first.
 constexpr double kPredictionsTell = 0.05;
-/// A candidate that is predicted to be slower than the best by more is not the fastest.
+/// A candidate whose prediction exceeds the best by more cannot be the fastest.
 constexpr double kPredictionsMiss = 0.4;
 
-/// Brings the fastest predicted time, multiplied by worstCase, to the front.
+/// Sorts by predicted time multiplied by worstCase, the fastest first.
 void sortByPrediction(std::vector<JudgedCandidate> &candidates);
 
-/// The order of the first trials of sorted candidates. Leaves out candidates that are predicted to
-/// be slower than the best by more than `window` of its time, but for the `least` best.
+/// Returns the order of the first trials of sorted candidates. Leaves out candidates whose
+/// predictions exceed the best by more than the fraction `window`, except for the `least` best.
 std::vector<JudgedCandidate *> trialOrder(llvm::MutableArrayRef<JudgedCandidate> candidates,
                                           double window = kPredictionsMiss, size_t least = 1);
 
-/// Measures. All ranks get the same answers, so they agree on the next candidate.
+/// Measures candidates. All ranks get equal results, so they agree on the next candidate.
 class CandidateTimer {
 public:
   virtual ~CandidateTimer() = default;
-  /// The first trial: microseconds of a run in a burst. Sets singleUs.
+  /// Makes the first trial. Returns the microseconds of a run in a burst. Sets singleUs.
   virtual Result<double> trial(JudgedCandidate &candidate) = 0;
-  /// One turn of a tried candidate: the same.
+  /// Times a candidate again. Returns the microseconds of a run in a burst.
   virtual Result<double> turn(const JudgedCandidate &candidate) = 0;
-  /// The time that trials have taken so far.
+  /// Returns the duration of all trials so far, in seconds.
   virtual Result<double> seconds() = 0;
 };
 
 struct TimingLimits {
-  /// Time limit: no measurement is begun that would end later, and the best so far is chosen, even
-  /// in the middle of a round, and even if nothing was timed.
+  /// Time limit: no measurement starts that would end later. The best so far is chosen, even in the
+  /// middle of a round or if nothing was timed.
   double seconds = std::numeric_limits<double>::infinity();
-  size_t least = 3, most = 48;             ///< number of first trials: there are 42 families
-  double trialSeconds = 2;                 ///< after which they go on for `least` only
+  size_t least = 3, most = 48;             ///< the number of first trials; there are 42 families
+  double trialSeconds = 2;                 ///< after this time, only `least` trials are made
   double window = kPredictionsMiss;        ///< see trialOrder()
-  size_t leastRounds = 3, mostRounds = 15; ///< number of rounds
-  double finalSeconds = 0.4;               ///< after which they go on for `leastRounds` only
+  size_t leastRounds = 3, mostRounds = 15; ///< the number of rounds
+  double finalSeconds = 0.4;               ///< after this time, only `leastRounds` rounds are made
 
-  /// The limits for a contest of `seconds`.
+  /// Returns the limits for a contest of `seconds`.
   static TimingLimits within(double seconds);
 };
 
-/// At most this many candidates take turns, and none that is slower than the fastest by more than a
-/// quarter.
+/// The maximum number of finalists. Candidates that are slower than the fastest by more than a
+/// quarter are no finalists.
 inline constexpr size_t kMostFinalists = 5;
 
-/// Times some of the sorted candidates of `choice`, and sets all that it says of times. Brings the
-/// timed candidates to the front: first those that took turns, by the median of their turns, then
-/// the others by their first trial; both multiplied by worstCase. Fails as `timer` does.
+/// Times some of the sorted candidates of `choice`, and sets its timing results. Moves the timed
+/// candidates to the front: first the finalists, sorted by their median, then the others, sorted by
+/// their first trial; both multiplied by worstCase. Returns the failures of `timer`.
 Status timeCandidates(ScheduleChoice &choice, const TimingLimits &limits, CandidateTimer &timer);
 
 } // namespace braid

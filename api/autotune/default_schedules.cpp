@@ -11,24 +11,25 @@ namespace {
 
 enum class Movement { Gather, ReturningGather, Scatter, AllReduce };
 
-/// GEMMs of fewer rows for each rank leave most of a GPU idle, however many multiplications they
-/// are: such a stage counts as one without multiplications.
+/// GEMMs with fewer rows per rank leave most of a GPU idle, for any number of multiplications. Such
+/// stages count as having no multiplications.
 constexpr double kFewRows = 512;
 constexpr double kAny = std::numeric_limits<double>::infinity();
 
 /// A schedule, and the stages for which it was the fastest.
 struct Row {
   Movement movement;
-  double least, below; ///< multiplications of a rank
+  double least, below; ///< multiplications per rank
   const char *schedule;
   double leastRanks = 1, mostRanks = kAny;
-  double mostDepth = kAny;  ///< the depth of the GEMM on a rank
-  double leastElements = 0; ///< the size of the result
+  double mostDepth = kAny;  ///< the GEMM's depth on a rank
+  double leastElements = 0; ///< the number of elements of the result
 };
 
-// A returned A arrives in the output if it is pulled. A pushed one is copied there, and in bulk
-// nothing hides that copy. On two ranks a ring's GEMMs add sums that are rounded once; where a GEMM
-// takes less time than the link, it stores over the link itself. In one shot each rank receives all
+// If a gather returns A, a get transfers A directly into the output. A put needs a copy there,
+// which `bulk` cannot hide. On two ranks, a ring's GEMMs add sums that are rounded once; if a GEMM
+// takes less time than the transfer, it stores directly at the peer. With one shot, each rank
+// receives all elements of all other ranks, so large results on more than two ranks use two shots.
 // elements of all others, so many elements on more than two ranks take two shots.
 constexpr Row kDefaults[] = {
     {Movement::Gather, 0, 6e9, "bulk;protocol=put;copies=kernel"},
@@ -52,10 +53,10 @@ constexpr Row kDefaults[] = {
      "signals=memory"},
 };
 
-/// The GEMMs of a stage on one rank, which share their first operand.
+/// The GEMMs of a stage on one rank. They share their first operand.
 struct Work {
   Movement movement;
-  double rows = 0; ///< the number on all ranks
+  double rows = 0; ///< the number on all ranks together
   double columns = 0, depth = 0;
 
   double multiplications(int64_t ranks) const {
@@ -70,7 +71,7 @@ double productOf(llvm::ArrayRef<int64_t> extents) {
   return product;
 }
 
-/// The rows of a GEMM's first operand that exist, on all ranks together.
+/// Returns the number of valid rows of a GEMM's first operand, on all ranks together.
 double rowsOf(const Fusion &fusion, const FusionType &type, size_t axes) {
   const double rows = productOf(llvm::ArrayRef<int64_t>(fusion.globalShape(type)).take_front(axes));
   const std::optional<UnevenRows> uneven = fusion.unevenRows(type);

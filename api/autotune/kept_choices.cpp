@@ -1,4 +1,4 @@
-//===- api/autotune/kept_choices.cpp - what was chosen on this machine before -----------------===//
+//===- api/autotune/kept_choices.cpp - stored choices of earlier jobs -------------------------===//
 
 #include "api/autotune/kept_choices.h"
 
@@ -15,8 +15,8 @@
 namespace braid {
 namespace {
 
-/// Takes the numbers out of a fusion's text, but for those in names: "bf16[DIDx{4}, 128]" becomes
-/// "bf16[DIDx{}, ]" and 4, 128.
+/// Removes the numbers from a fusion's text, except in names: "bf16[DIDx{4}, 128]" becomes
+/// "bf16[DIDx{}, ]", and `numbers` gets 4 and 128.
 std::string withoutNumbers(llvm::StringRef text, std::vector<double> &numbers) {
   std::string rest;
   while (!text.empty()) {

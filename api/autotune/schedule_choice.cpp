@@ -1,4 +1,4 @@
-//===- api/autotune/schedule_choice.cpp - what was chosen, and why ----------------------------===//
+//===- api/autotune/schedule_choice.cpp - the chosen schedule, and the reason -----------------===//
 
 #include "api/autotune/schedule_choice.h"
 
@@ -11,14 +11,14 @@ namespace {
 
 std::string lineOf(const JudgedCandidate &judged) {
   auto shown = [](std::optional<double> us) { return us ? fmt::format("{:.1f}", *us) : "-"; };
-  std::string error; // of the prediction
+  std::string error; // the error of the prediction
   if (judged.burstUs && *judged.burstUs > 0)
     error = fmt::format(" {:+.0f} %", 100 * (judged.predictedUs / *judged.burstUs - 1));
   return fmt::format("{:>12.1f}{:>12}{:>8}{:>12}  {}", judged.predictedUs, shown(judged.burstUs),
                      error, shown(judged.singleUs), judged.schedule.str());
 }
 
-/// The number of candidates that measured faster but may be slower in other runs.
+/// Returns the number of candidates that were faster but may be slower in other runs.
 int64_t fasterThanBest(const ScheduleChoice &choice) {
   const bool wasTimed = choice.timed() > 1;
   auto usOf = [&](const JudgedCandidate &each) {
@@ -42,7 +42,7 @@ std::string howTimed(const ScheduleChoice &choice) {
                 "single: a run alone\n";
 }
 
-/// The table of one choice.
+/// Returns the table of one choice.
 std::string tableOf(const ScheduleChoice &choice, size_t next) {
   const llvm::ArrayRef<JudgedCandidate> all = choice.candidates;
   const size_t shown = std::min(all.size(), choice.timed() + next);

@@ -1,4 +1,4 @@
-//===- api/autotune/stage_choices.cpp - what is chosen for each stage so far ------------------===//
+//===- api/autotune/stage_choices.cpp - the choices for each stage so far ---------------------===//
 
 #include "api/autotune/stage_choices.h"
 
@@ -9,7 +9,7 @@
 namespace braid {
 namespace {
 
-/// The knobs of the whole run, or those of one stage.
+/// Returns the knobs of the run, or those of one stage.
 Configuration only(bool areOfRun, Configuration config) {
   for (const KnobRow &row : allKnobs())
     if (row.isOfRun() != areOfRun)
@@ -17,7 +17,7 @@ Configuration only(bool areOfRun, Configuration config) {
   return config;
 }
 
-/// A stage's choice, without knobs of the run that `run` has.
+/// Returns a stage's choice without knobs that messages do not support if `run` sends messages.
 Configuration suitedTo(const Configuration &run, Configuration stage) {
   if (transportOf(run, Transport::PeerMemory) == Transport::Messages)
     for (Knob knob : kKnobsOfPeerMemory)

@@ -11,7 +11,7 @@
 namespace braid {
 namespace {
 
-/// Every call is collective, and each rank gets the same answers, so all time the same candidates.
+/// Every call is collective, and all ranks get equal results, so all time the same candidates.
 class Trials : public CandidateTimer {
 public:
   explicit Trials(PlanTimer &timer) : timer_(timer) {}
@@ -34,8 +34,8 @@ private:
   bool isFirst_ = true;
 };
 
-/// Prepares a candidate, if it is not prepared. Collective. A prepared candidate may hold
-/// gigabytes, and only the fastest are timed again, so the slowest of many is dropped.
+/// Returns the prepared candidate. Prepares it if necessary; collective. A prepared candidate may
+/// use gigabytes, and only the fastest are timed again, so the slowest of many is released.
 Result<TimedPlan *> Trials::ready(const JudgedCandidate &candidate) {
   constexpr size_t kMost = 2 * kMostFinalists;
   if (auto found = ready_.find(&candidate); found != ready_.end())
@@ -50,11 +50,11 @@ Result<TimedPlan *> Trials::ready(const JudgedCandidate &candidate) {
   return &ready_.emplace(&candidate, std::move(made)).first->second;
 }
 
-/// Times a few single runs, which show how wrong the prediction was, then short bursts. In a burst
-/// of five, a fifth remains of the time that a single run takes longer.
+/// Times a few single runs, which show the error of the prediction, then short bursts. In a burst
+/// of five runs, a fifth of the extra time of a single run remains.
 Result<double> Trials::tryOut(JudgedCandidate &candidate) {
   TimedPlan *plan = BRAID_TRY(ready(candidate));
-  // All but the first follow another one that draws as much power.
+  // All trials except the first follow one that drew a similar amount of power.
   const double share = std::exchange(isFirst_, false) ? 1 : 0.3;
   const RunTime single = BRAID_TRY(timer_.time(
       *plan,
@@ -63,9 +63,9 @@ Result<double> Trials::tryOut(JudgedCandidate &candidate) {
   return timer_.timeBursts(*plan, single.us, {.runs = 5, .bursts = 3});
 }
 
-/// Times one long burst, in which hardly anything remains of the time that a single run takes
-/// longer. In short turns, all candidates would have the clocks that the one with the highest power
-/// leaves to them.
+/// Times one long burst, in which almost nothing of the extra time of a single run remains. In
+/// short bursts, all candidates would have the clocks that the candidate with the highest power
+/// causes.
 Result<double> Trials::takeTurn(const JudgedCandidate &candidate) {
   TimedPlan *plan = BRAID_TRY(ready(candidate));
   const double us = BRAID_TRY(timer_.warmUpRuns(*plan, {.warmUp = 1}));

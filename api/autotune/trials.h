@@ -6,7 +6,7 @@
 
 namespace braid {
 
-/// timeCandidates() on the ranks of a job. Collective; each rank gets the same answer.
+/// Calls timeCandidates() on the ranks of a job. Collective; each rank gets the same result.
 Status runTrials(ScheduleChoice &choice, const TimingLimits &limits, PlanTimer &timer);
 
 } // namespace braid
