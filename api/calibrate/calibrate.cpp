@@ -1,4 +1,4 @@
-//===- api/calibrate/calibrate.cpp - measures what a cost model holds -------------------------===//
+//===- api/calibrate/calibrate.cpp - measures the costs of a cost model -----------------------===//
 
 #include "api/calibrate/calibrate.h"
 
@@ -14,7 +14,7 @@
 namespace braid {
 namespace {
 
-/// The length of a chain.
+/// The number of operations in a chain.
 constexpr int kChain = 8;
 
 double positive(double us) { return std::max(us, kLeastUs); }
@@ -28,8 +28,8 @@ public:
         usesPeers_(mesh_.perHost > 1 &&
                    llvm::is_contained(options.transports, Transport::PeerMemory)) {}
 
-  /// In every launch mode. Repeats disturbed measurements, and keeps the shortest times; after the
-  /// last try they count in any case. All ranks see the same times, and so agree.
+  /// Measures in every launch mode. Repeats disturbed measurements and keeps the shortest times;
+  /// after the last attempt it accepts them. All ranks get the same times, and so agree.
   Result<std::vector<OperationCosts>> measureOperations();
   Result<NetworkCost> measureNetwork();
 
@@ -41,7 +41,7 @@ private:
   void deducePeers(OperationCosts &costs, size_t mode);
   CopyCost copyLine(double smallUs, double growthUs);
   double us(const std::string &name, size_t mode) const { return times_.at(name)[mode].us; }
-  /// The time that a longer chain takes more. If it is 0, one of the two was disturbed.
+  /// Returns the additional time of a longer chain. If it is 0, one of the two was disturbed.
   double growth(double us) {
     wasDisturbed_ |= us <= 0;
     return positive(us);
@@ -54,7 +54,7 @@ private:
   const int64_t small_ = int64_t(1) << 16, large_; ///< bytes
   const bool usesPeers_;
   bool wasDisturbed_ = false;
-  std::map<std::string, std::vector<RunTime>> times_; ///< by name, in each launch mode
+  std::map<std::string, std::vector<RunTime>> times_; ///< by name; one for each launch mode
 };
 
 Status Calibration::measure(const std::string &name, const std::string &text, bool hasCopies) {
@@ -103,7 +103,8 @@ Status Calibration::measureAll() {
   return Status::ok();
 }
 
-/// The line through a small copy's time and a large one's, which is longer by `growthUs`.
+/// Returns the line through a small copy's time and that of a large one, which is longer by
+/// `growthUs`.
 CopyCost Calibration::copyLine(double smallUs, double growthUs) {
   const auto small = static_cast<double>(small_), large = static_cast<double>(large_);
   const double bytesPerUs = (large - small) / growth(growthUs);
@@ -126,8 +127,8 @@ OperationCosts Calibration::deduce(size_t mode) {
   return costs;
 }
 
-/// A turn has two signals: "you may read", "I have read". Ranks that wait for each other begin
-/// when the last one does.
+/// Deduces the costs of transfers. A turn has two signals: "you may read" and "I have read". Ranks
+/// that wait for each other start when the last one starts.
 void Calibration::deducePeers(OperationCosts &costs, size_t mode) {
   const double turn = growth((us("turns", mode) - us("1 turn", mode)) / (kChain - 1));
   costs.signalUs = turn / 2;
@@ -157,7 +158,7 @@ Result<std::vector<OperationCosts>> Calibration::measureOperations() {
   return operations;
 }
 
-/// After measureOperations(). All ranks of a host send at once.
+/// Must be called after measureOperations(). All ranks of a host send at once.
 Result<NetworkCost> Calibration::measureNetwork() {
   BRAID_TRY(measure("network small", calibration::networkChain(mesh_, small_, kChain)));
   BRAID_TRY(measure("network large", calibration::networkChain(mesh_, large_, 2)));

@@ -14,13 +14,13 @@
 namespace braid::calibration {
 namespace {
 
-/// "[0 .. 8) of 4"
+/// Returns the mesh as a text such as "[0 .. 8) of 4".
 std::string textOf(const Mesh &mesh) {
   return fmt::format("[0 .. {}){}", mesh.ranks,
                      mesh.perHost == mesh.ranks ? "" : fmt::format(" of {}", mesh.perHost));
 }
 
-/// The rank of this host that is one place on, "+ 1", or back.
+/// Returns an expression for the next ("+ 1") or previous rank on this host.
 std::string neighbour(const Mesh &mesh, const char *distance) {
   return fmt::format("rank - rank mod {0} + (rank {1}) mod {0}", mesh.perHost, distance);
 }
@@ -40,7 +40,7 @@ std::string transferHead(const Mesh &mesh, Protocol protocol, int64_t bytes) {
                      textOf(mesh), bytes / 2, name(protocol).str());
 }
 
-/// On two streams in turn.
+/// Makes a chain of transfers that alternates between two streams.
 std::string chain(const Mesh &mesh, const std::string &to, const std::string &from,
                   Protocol protocol, int64_t bytes, int turns) {
   std::string text = transferHead(mesh, protocol, bytes) + "  %main = get_current_stream\n";
@@ -73,8 +73,8 @@ Result<std::vector<Plan>> plansOf(const std::string &text, Transport transport) 
 }
 
 std::string sums(const Mesh &mesh, int64_t bytes, int sums) {
-  constexpr int64_t kAligned = 64; // so that the second part is
-  // A sum moves three times 2 bytes for each element, a copy of `bytes` moves each byte twice.
+  constexpr int64_t kAligned = 64; // aligns the second part
+  // A sum moves three times 2 bytes per element; a copy of `bytes` moves each byte twice.
   const int64_t elements = std::max(bytes / 3 / kAligned, int64_t(1)) * kAligned;
   std::string text = fmt::format("program @sums mesh {0} () -> () {{\n"
                                  "  %parts = allocate device bf16[2, {1}]\n"
@@ -131,7 +131,7 @@ std::string collectives(const Mesh &mesh, CollectiveKind kind, int64_t bytes, in
   return text + "}\n";
 }
 
-/// The host's cores are slow. Large GEMMs need clocks that are steady.
+/// Reduces the effort on slow host cores. Large GEMMs need steady clocks.
 Result<std::vector<RunTime>> timeProgram(PlanTimer &timer, const std::string &what,
                                          const std::string &text, const ProgramTiming &timing) {
   std::vector<Plan> plans = BRAID_TRY(plansOf(text, timing.transport));

@@ -1,7 +1,7 @@
 //===- api/calibrate/calibration_programs.h - tiny programs that are timed --------------------===//
 //
-// Each is a chain of one kind of operation, as text for the ranks of a mesh; sizes are in bytes.
-// Peers are on the same host, except in networkChain().
+// Each program is a chain of one kind of operation, as text for the ranks of a mesh. Sizes are in
+// bytes. Peers are on the same host, except in networkChain().
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -11,27 +11,28 @@
 
 namespace braid::calibration {
 
-/// The number of ranks, and of those on each host.
+/// The number of ranks, and the number of ranks on each host.
 struct Mesh {
   Mesh(int64_t all) : ranks(all), perHost(all) {}
   explicit Mesh(const PlanTimer &timer) : ranks(timer.ranks()), perHost(timer.ranksPerHost()) {}
   int64_t ranks, perHost;
 };
 
-/// `sums` of two parts each, which read and write as many bytes as as many copies of `bytes`.
+/// Makes `sums` sums of two parts each. A sum reads and writes as much as a copy of `bytes`.
 std::string sums(const Mesh &mesh, int64_t bytes, int sums);
 /// Every rank's block to its neighbour, `turns` times, each after the one before: on two streams in
 /// turn, as the transfers of a schedule are on streams of their own.
 std::string transferChain(const Mesh &mesh, Protocol protocol, int64_t bytes, int turns);
-/// Every rank's block to the rank in its place on the next host, each after the one before.
+/// Sends every rank's block to the corresponding rank on the next host, each after the one before.
 std::string networkChain(const Mesh &mesh, int64_t bytes, int turns);
 /// `count` GEMMs of one shape, issued round-robin to `streams`.
 std::string gemms(const Mesh &mesh, const PlanMatmul &shape, int count, int streams);
 
-/// A collective of all ranks, `count` times. A rank gives or gets `bytes`, whichever is more.
+/// Makes a collective of all ranks, `count` times. `bytes` is what a rank sends or receives,
+/// whichever is larger.
 std::string collectives(const Mesh &mesh, CollectiveKind kind, int64_t bytes, int count);
 
-/// The Plans of all ranks.
+/// Compiles `text` and makes the Plans of all ranks.
 Result<std::vector<Plan>> plansOf(const std::string &text,
                                   Transport transport = Transport::PeerMemory);
 
@@ -39,10 +40,9 @@ struct ProgramTiming {
   llvm::ArrayRef<LaunchMode> launchModes;
   TransferMode transferMode = {};
   Transport transport = Transport::PeerMemory;
-  bool hasCopies = true; ///< false: the copies are taken out of transfers, which leaves the signals
+  bool hasCopies = true; ///< false: transfers have no copies, only signals
 };
-/// Times a program in each launch mode. Collective. A failure's message says that it was about
-/// `what`.
+/// Times a program in each launch mode. Collective. The message of a failure names `what`.
 Result<std::vector<RunTime>> timeProgram(PlanTimer &timer, const std::string &what,
                                          const std::string &text, const ProgramTiming &timing);
 

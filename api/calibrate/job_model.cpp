@@ -1,4 +1,4 @@
-//===- api/calibrate/job_model.cpp - the cost model of a job, kept between jobs ---------------===//
+//===- api/calibrate/job_model.cpp - the cost model of a job, stored between jobs -------------===//
 
 #include "api/calibrate/job_model.h"
 
@@ -20,7 +20,7 @@ JobModel::JobModel(PlanTimer &timer, JobModelOptions options)
     : timer_(timer), options_(std::move(options)) {
   if (timer.rank() != 0)
     return;
-  // GEMMs take as long as they do by the algorithms that tuning chooses.
+  // The duration of a GEMM depends on the algorithm that tuning chose.
   const GemmTuning *tuning = timer.device().compute().tuning();
   const std::string machine =
       fmt::format("{}, {}, {}", options_.cacheKey, timer.device().description(),
@@ -67,13 +67,13 @@ Status JobModel::find() {
   }
   return addMore("measured",
                  [&]() -> Result<bool> {
-                   take(BRAID_TRY(calibrate(timer_, options_))); // what is known of GEMMs stays
+                   take(BRAID_TRY(calibrate(timer_, options_))); // known GEMMs stay
                    return true;
                  })
       .status();
 }
 
-/// Has this replace older figures.
+/// Adds measurements, which replace older ones.
 void JobModel::take(const CostModel &measured) {
   for (const OperationCosts &costs : measured.operations)
     model_.add(costs);
@@ -86,7 +86,7 @@ void JobModel::take(const CostModel &measured) {
   model_.network = measured.network;
 }
 
-/// `measure` says whether there was anything to measure.
+/// Calls `measure`, which returns true if it measured anything, and records the duration.
 Result<bool> JobModel::addMore(const std::string &what,
                                llvm::function_ref<Result<bool>()> measure) {
   const Clock::time_point start = Clock::now();

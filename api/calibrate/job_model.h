@@ -1,4 +1,4 @@
-//===- api/calibrate/job_model.h - the cost model of a job, kept between jobs -----------------===//
+//===- api/calibrate/job_model.h - the cost model of a job, stored between jobs ---------------===//
 #pragma once
 
 #include "api/calibrate/calibrate.h"
@@ -7,39 +7,41 @@
 namespace braid {
 
 struct JobModelOptions : CalibrationOptions {
-  /// The model is kept there, and depends on the key besides the device.
+  /// The folder that stores the model, and a key of the model besides the device.
   std::string cacheFolder, cacheKey;
-  std::function<void(const std::string &line)> warn; ///< about the cache; may be null
+  std::function<void(const std::string &line)>
+      warn; ///< receives warnings about the cache; may be null
 };
 
-/// All ranks measure what the model lacks, and use what rank 0 makes of it and keeps. Collective,
-/// the same on all ranks, but for keep().
+/// Measures what the model lacks on all ranks. Rank 0 combines and stores the results, and all
+/// ranks use its model. Collective and equal on all ranks, except for keep().
 class JobModel {
 public:
-  /// `timer` outlives this.
+  /// `timer` must outlive this.
   JobModel(PlanTimer &timer, JobModelOptions options);
 
-  /// The measurements that are kept for this machine, on rank 0; else null.
+  /// The stored measurements of this machine on rank 0, or null on other ranks.
   const MeasurementCache *cache() const { return cache_.get(); }
-  /// Whether a model is kept that find() takes as it is.
+  /// Returns true if a stored model exists that find() uses unchanged.
   Result<bool> isKept();
-  /// Has rank 0 keep it. Other jobs that do the same wait for their turn.
+  /// Stores a value on rank 0. Concurrent jobs wait for each other.
   void keep(const std::string &key, std::string value);
-  /// The file of what is kept, on rank 0; else empty.
+  /// The path of the cache on rank 0, or an empty string.
   std::string path() const { return cache_ ? cache_->path() : ""; }
-  /// Whether it could be written.
+  /// Returns true if the cache was written.
   bool isSaved() const { return cache_ && cache_->isSaved(); }
 
-  /// Takes up what is kept, and measures what it lacks, but for GEMMs and messages.
+  /// Loads the stored model, and measures what it lacks except for GEMMs and messages.
   Status find();
-  /// Measures those of `shapes` that are needed to know what all of them cost; true if any.
+  /// Measures the `shapes` whose costs the model needs. Returns true if it measured any.
   Result<bool> addGemms(llvm::ArrayRef<PlanMatmul> shapes);
-  /// Measures what the groups and collectives of a rank's `plans` cost; true if any.
+  /// Measures the costs of groups and collectives in a rank's `plans`. Returns true if it measured
+  /// any.
   Result<bool> addMessages(llvm::ArrayRef<const Plan *> plans);
-  /// Has rank 0 keep what was measured elsewhere, in place of older figures.
+  /// Stores measurements from elsewhere on rank 0. They replace older ones.
   Status add(const CostModel &measured);
   const CostModel &model() const { return model_; }
-  /// For people: "from FILE, GEMMs in 0.20 s, messages in 0.80 s".
+  /// Returns a text for users such as "from FILE, GEMMs in 0.20 s, messages in 0.80 s".
   std::string source() const;
 
 private:
@@ -51,10 +53,10 @@ private:
 
   PlanTimer &timer_;
   const JobModelOptions options_;
-  std::unique_ptr<MeasurementCache> cache_; ///< null but on rank 0
+  std::unique_ptr<MeasurementCache> cache_; ///< null except on rank 0
   CostModel model_;
-  std::string path_;                                    ///< the file that it is from
-  std::vector<std::pair<std::string, double>> seconds_; ///< names and seconds, in order
+  std::string path_;                                    ///< the file of the model
+  std::vector<std::pair<std::string, double>> seconds_; ///< names and durations, in order
 };
 
 } // namespace braid

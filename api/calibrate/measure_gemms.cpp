@@ -15,8 +15,8 @@
 namespace braid {
 namespace {
 
-/// `shapes` differ in their rows only. Keeps the one with most rows, then each with at most half
-/// the rows of the one before, and the one with fewest rows unless it has about as many.
+/// Selects shapes that differ only in their rows: the one with most rows, then each with at most
+/// half the rows of the one before, and the one with fewest rows unless it is close to the last.
 std::vector<PlanMatmul> fewRows(std::vector<PlanMatmul> shapes) {
   llvm::sort(shapes, [](const PlanMatmul &a, const PlanMatmul &b) { return a.m > b.m; });
   std::vector<PlanMatmul> kept;
@@ -43,7 +43,7 @@ std::vector<PlanMatmul> shapesToMeasure(const CostModel &model, llvm::ArrayRef<P
   return wanted;
 }
 
-/// Enough that what a run costs besides is small, but no more than the largest GEMMs need.
+/// Returns a length that makes the cost of the run small, but no longer than large GEMMs need.
 int chainOf(const PlanMatmul &shape) {
   constexpr double kLarge = 3e11, kSmall = 3e10;
   return operationsOf(shape) > kLarge ? 2 : operationsOf(shape) > kSmall ? 4 : 16;
@@ -58,8 +58,8 @@ Result<double> timeGemms(PlanTimer &timer, const PlanMatmul &shape, int count, i
   return times.front().us;
 }
 
-/// A chain on one stream gives the time; the same GEMMs round-robin on two streams take less time
-/// by what one leaves to another one.
+/// Measures a GEMM. A chain on one stream gives the time; the same GEMMs on two streams take less
+/// time by the utilisation that one GEMM leaves to another.
 Result<GemmCost> measureGemm(const CostModel &model, const PlanMatmul &shape, PlanTimer &timer,
                              const CalibrationOptions &options) {
   constexpr double kLeastUtilisation = 0.5; // two streams hide no more

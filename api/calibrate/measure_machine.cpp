@@ -1,4 +1,4 @@
-//===- api/calibrate/measure_machine.cpp - the whole cost model of a machine ------------------===//
+//===- api/calibrate/measure_machine.cpp - measures the whole cost model of a machine ---------===//
 
 #include "api/calibrate/measure_machine.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// All that `peers` offers, the default first.
+/// Returns all transfer modes that `peers` offers, the default first.
 std::vector<TransferMode> allTransferModes(const PeerMemory &peers) {
   std::vector<TransferMode> all;
   for (CopyBy copies : {CopyBy::Default, CopyBy::Engine, CopyBy::Kernel})
@@ -33,8 +33,8 @@ Status measureAllMessages(CostModel &model, PlanTimer &timer, const CalibrationO
   return measureMessages(model, sizes, timer, options).status();
 }
 
-/// The small ones first: if time runs out, each column has some rows. Returns how many were left
-/// out. Rank 0's clock decides.
+/// Measures small GEMMs first, so that each column has some rows if time runs out. Returns the
+/// number of GEMMs left out. Rank 0's clock decides.
 Result<size_t> measureGemmTable(CostModel &model, PlanTimer &timer,
                                 const CalibrationOptions &calibration,
                                 std::vector<PlanMatmul> gemms, double seconds) {
@@ -58,7 +58,8 @@ Result<size_t> measureGemmTable(CostModel &model, PlanTimer &timer,
 
 } // namespace
 
-/// Layers of models with 2048 to 16384 columns, whole or split over up to eight devices.
+/// The shapes are layers of models with 2048 to 16384 columns, whole or split over up to eight
+/// devices.
 std::vector<PlanMatmul> usualGemms(DType dtype, bool isOnHost) {
   using Extents = std::pair<int64_t, int64_t>;
   const std::vector<Extents> columnsAndDepths =
@@ -76,8 +77,8 @@ std::vector<PlanMatmul> usualGemms(DType dtype, bool isOnHost) {
   return gemms;
 }
 
-/// Ranks measure for themselves; rank 0's model, made of the maxima over ranks, counts. Messages
-/// between hosts cost what the network does.
+/// Every rank measures; rank 0's model, made of the maxima over ranks, is used. Messages between
+/// hosts have the cost of the network.
 Result<MeasuredMachine> measureMachine(PlanTimer &timer, JobModelOptions job,
                                        const MachineOptions &options) {
   job.transferModes = {TransferMode()};

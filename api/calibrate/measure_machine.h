@@ -1,4 +1,4 @@
-//===- api/calibrate/measure_machine.h - the whole cost model of a machine, as a file has it --===//
+//===- api/calibrate/measure_machine.h - measures the whole cost model of a machine -----------===//
 #pragma once
 
 #include "api/calibrate/job_model.h"
@@ -6,27 +6,27 @@
 
 namespace braid {
 
-/// Shapes of GEMMs that models have, whole and split over devices, each with few rows and with
-/// many; fewer and smaller ones for the host's cores.
+/// Returns common GEMM shapes of models, whole and split over devices, each with few and with many
+/// rows. Fewer and smaller shapes if the host computes.
 std::vector<PlanMatmul> usualGemms(DType dtype, bool isOnHost);
 
 struct MachineOptions {
-  std::vector<PlanMatmul> gemms; ///< to be measured
-  /// For GEMMs: none begins that would end later if it took as long as the one before.
+  std::vector<PlanMatmul> gemms; ///< the shapes to measure
+  /// Time limit for GEMMs: none starts that would end later if it took as long as the one before.
   double gemmSeconds = 180;
-  std::string name = {};    ///< the machine's; empty: the device's
-  ProgressFn progress = {}; ///< hears of it on rank 0
+  std::string name = {};    ///< the machine's name; empty: that of the device
+  ProgressFn progress = {}; ///< receives progress on rank 0
 };
 
 struct MeasuredMachine {
   CostModel model;
-  size_t gemmsLeftOut = 0; ///< for lack of time
-  std::string keptIn;      ///< on rank 0: the file where `auto` finds the model, too
+  size_t gemmsLeftOut = 0; ///< because of the time limit
+  std::string keptIn;      ///< the file from which `auto` loads the model, on rank 0
 };
 
-/// Measures every launch mode, transfer mode and kind of message, and GEMMs, and has rank 0 keep
-/// that for `auto`. The device's transfer modes replace those of `job`; messages are left out, with
-/// a warning, where a rank cannot send any. Collective, blocks for minutes; the same on all ranks.
+/// Measures every launch mode, transfer mode and kind of message, and GEMMs. Rank 0 stores the
+/// results for `auto`. The device's transfer modes replace those of `job`. If a rank cannot send
+/// messages, they are left out with a warning. Collective; blocks for minutes; equal on all ranks.
 Result<MeasuredMachine> measureMachine(PlanTimer &timer, JobModelOptions job,
                                        const MachineOptions &options);
 
