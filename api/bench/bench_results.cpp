@@ -1,4 +1,4 @@
-//===- api/bench/bench_results.cpp - what a bench measured, and what follows from it ----------===//
+//===- api/bench/bench_results.cpp - the results of a bench -----------------------------------===//
 
 #include "api/bench/bench_results.h"
 

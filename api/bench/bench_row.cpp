@@ -34,7 +34,7 @@ constexpr RowType kOfProgram[] = {
 
 llvm::StringRef firstWord(llvm::StringRef row) { return row.split(';').first; }
 
-/// `given` for another schedule, which has other cuts and another place of partial results.
+/// Returns `given` without cuts and place of partial results, for another schedule.
 CompileOptions withoutCuts(CompileOptions given) {
   for (Knob knob : {Knob::Chunks, Knob::TailSplit, Knob::Partials})
     given.schedule.all.set(knob, std::nullopt);
@@ -48,7 +48,7 @@ CompileOptions scheduledAs(llvm::StringRef preset, const CompileOptions &given) 
   return options;
 }
 
-/// The options to which the knobs of the row's name are added.
+/// Returns the options to which the knobs in the row's name are added.
 CompileOptions optionsOf(const BenchProblem &problem, llvm::StringRef name, RowKind kind) {
   if (!problem.isFusion)
     return problem.given;

@@ -13,14 +13,14 @@ namespace braid {
 /// The part of the work that a row runs.
 enum class RowKind {
   Gemms,        ///< a limit: the GEMMs of `sequential` alone
-  ChunkedGemms, ///< the GEMMs of the given lowering alone: what cutting them costs
+  ChunkedGemms, ///< the chunked GEMMs of the given lowering alone
   Transfers,    ///< a limit: the transfers of `sequential` alone, with their sums
-  Uncoupled,  ///< the GEMMs and the transfers of `sequential` at once, neither waits for the other
-  Sequential, ///< all the work, one part after the other
-  Overlapped, ///< all the work
+  Uncoupled,    ///< GEMMs and transfers of `sequential` at once, without dependencies
+  Sequential,   ///< all the work, GEMMs and transfers in sequence
+  Overlapped,   ///< all the work
 };
 
-/// A name that a row may have before its first `;`. Any other name of a fusion's row is a schedule.
+/// A keyword for the beginning of a row's name, before its first `;`. Other names are schedules.
 struct RowType {
   const char *name;
   RowKind kind;
@@ -29,7 +29,7 @@ struct RowType {
 llvm::ArrayRef<RowType> rowTypes(bool isFusion);
 RowKind kindOfRow(llvm::StringRef row);
 
-/// The fusion that rows lower in different ways, or the program, that is timed.
+/// The fusion that the rows lower in different ways, or the program, to be timed.
 struct BenchProblem {
   std::string file; ///< a name for messages
   std::string text;
@@ -38,26 +38,27 @@ struct BenchProblem {
 };
 
 struct TimedRow {
-  std::string name; ///< as asked for: "pairwise;protocol=put", "gemms", "H=ring,Y=pairwise"
+  std::string name; ///< as requested: "pairwise;protocol=put", "gemms", "H=ring,Y=pairwise"
   std::string text;
   CompileOptions options;
   std::string file = {};
   bool isGraphed = false;
   TransferMode transferMode = {};
-  bool isAuto = false; ///< `auto`: what is not given is chosen, the launch mode included
+  bool isAuto = false; ///< `auto`: knobs that are not given are chosen, including the launch mode
   RowKind kind = RowKind::Overlapped;
 };
 
-/// True of `H=pairwise;chunks=2,Y=ring`: a row that has a schedule for some stage.
+/// Returns true for `H=pairwise;chunks=2,Y=ring`: a row that has schedules for stages.
 bool namesStages(llvm::StringRef row);
 
-/// The row `name[;knob=value]...`, or a schedule for each stage. BadInput if there is no such row.
+/// Makes the row `name[;knob=value]...`, or one with a schedule for each stage. Returns BadInput if
+/// there is no such row.
 Result<TimedRow> makeRow(const BenchProblem &problem, const std::string &name, bool isGraphed);
 
-/// The part of `plan`, to which a row's text is lowered, that a row of that kind runs.
+/// Returns the part of `plan` that a row of that kind runs.
 Plan partOf(Plan plan, RowKind kind);
 
-/// Floating-point operations of the GEMMs of a Plan.
+/// Returns the floating-point operations of all GEMMs of a Plan.
 double flopsOf(const Plan &plan);
 
 } // namespace braid

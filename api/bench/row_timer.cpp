@@ -12,12 +12,12 @@
 namespace braid {
 namespace {
 
-constexpr int64_t kLeast = 3; ///< timed runs and bursts, whatever the limit of time says
-constexpr int64_t kWarmUp = 5, kWarmUpAgain = 2; ///< runs before them, the first time and later
-constexpr double kBurstUs = 10e3;                ///< about what the runs of a burst take together
+constexpr int64_t kLeast = 3; ///< timed runs and bursts, even beyond the time limit
+constexpr int64_t kWarmUp = 5, kWarmUpAgain = 2; ///< untimed runs, the first time and later
+constexpr double kBurstUs = 10e3;                ///< the approximate duration of a burst
 constexpr int64_t kMostOfBurst = 10000;
 
-/// The order of additions of a program that a user wrote is to be proved.
+/// Proves the order of additions of a program that a user wrote.
 Status checkOrder(const Compiled &compiled, llvm::ArrayRef<Plan> plans) {
   if (compiled.isLowered || !compiled.fusion)
     return Status::ok();
@@ -58,8 +58,8 @@ Result<RowTimer::Lowered> RowTimer::lower(const TimedRow &asked) {
   return Lowered{std::move(chosen), row.kind == RowKind::Transfers ? 0 : flops, std::move(plans)};
 }
 
-/// Lowers it, unless that is done. No rank meets another here, but to choose for `auto`, and what
-/// one refuses, all refuse.
+/// Lowers the row, unless that is done. Ranks do not communicate here, except to choose for `auto`.
+/// If one rank refuses a row, all do.
 BenchRow RowTimer::begin(const TimedRow &row) {
   BenchRow result{.name = row.name, .kind = row.kind, .isGraphed = row.isGraphed};
   auto found = lowered_.find(row.name);
@@ -86,7 +86,7 @@ Result<std::vector<BenchRow>> RowTimer::time(llvm::ArrayRef<TimedRow> rows,
     results.push_back(begin(row));
     flops = std::max(flops, results.back().flops);
   }
-  // The same for all rows: a GPU that is limited by power is faster after a row that drew less.
+  // All rows use the same warm-up: a GPU that power limits is faster after a row that drew less.
   warmUpUs_ = timer_.device().sharesHostMemory() ? 0 : warmUpTimeUs(flops);
   for (int64_t round = 0; round < timing.rounds; ++round)
     for (size_t i = 0; i < rows.size(); ++i) {
@@ -97,7 +97,7 @@ Result<std::vector<BenchRow>> RowTimer::time(llvm::ArrayRef<TimedRow> rows,
   return results;
 }
 
-/// One turn of a row.
+/// Times a row in one round.
 Status RowTimer::timeOnce(const TimedRow &row, const BenchTiming &timing, BenchRow &result) {
   Lowered &lowered = lowered_.at(row.name);
   const LaunchMode mode = result.isGraphed ? LaunchMode::Graph : LaunchMode::Eager;
@@ -124,7 +124,7 @@ Status RowTimer::timeOnce(const TimedRow &row, const BenchTiming &timing, BenchR
                                      .least = std::min(kLeast, bursts),
                                      .bursts = bursts,
                                      .budgetUs = budgetUs,
-                                     .warmUpUs = std::max(warmUpUs_, 1.0), // one burst at least
+                                     .warmUpUs = std::max(warmUpUs_, 1.0), // at least one burst
                                      .burstUs = kBurstUs}));
   result.bursts.insert(result.bursts.end(), all.begin(), all.end());
   return Status::ok();

@@ -1,4 +1,4 @@
-//===- api/bench/uncoupled.cpp - the GEMMs and the transfers of a Plan at the same time -------===//
+//===- api/bench/uncoupled.cpp - the GEMMs and the transfers of a Plan without dependencies ---===//
 
 #include "api/bench/uncoupled.h"
 
@@ -14,7 +14,7 @@ void shiftBuffer(Range &range, uint32_t by) {
     range.buffer += by;
 }
 
-/// Numbers the buffers of a Plan from `first` on.
+/// Renumbers the buffers of a Plan, starting at `first`.
 void shiftBuffers(Plan &gemms, uint32_t first) {
   for (PlanMatmul &matmul : gemms.matmuls)
     for (Range *range : {&matmul.a, &matmul.b, &matmul.c, &matmul.bias, &matmul.addend})
@@ -27,7 +27,7 @@ void shiftBuffers(Plan &gemms, uint32_t first) {
   }
 }
 
-/// Gives the parameters of `gemms` the numbers after those that `plan` has.
+/// Numbers the parameters of `gemms` after those of `plan`.
 void addBuffers(Plan &plan, Plan &gemms) {
   const auto first = static_cast<uint32_t>(plan.buffers.size());
   shiftBuffers(gemms, first);

@@ -12,8 +12,8 @@ struct ShippedMachine {
 };
 llvm::ArrayRef<ShippedMachine> shippedMachines();
 
-/// The cost model of a machine that comes with Braid, or else of the file of that name. BadInput if
-/// there is neither, or the file is no cost model.
+/// Returns the cost model of the machine with that name that comes with Braid, or else of the file
+/// with that name. Returns BadInput if there is neither, or the file is not a cost model.
 Result<CostModel> findMachine(const std::string &nameOrFile);
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- api/simulate/predict_schedules.cpp - what `auto` would choose on a machine -------------===//
+//===- api/simulate/predict_schedules.cpp - predicts the choice of `auto` on a machine --------===//
 
 #include "api/autotune/candidate_search.h"
 #include "api/simulate/simulate_program.h"
@@ -8,7 +8,7 @@
 namespace braid {
 namespace {
 
-/// The modes that the model knows and `given` allows.
+/// Returns the modes that the model contains and `given` allows.
 RunModes modesOf(const CostModel &model, const Configuration &given) {
   RunModes modes{.launchModes = {}};
   for (const OperationCosts &costs : model.operations)

@@ -1,4 +1,4 @@
-//===- api/simulate/simulate_program.cpp - how long a program would take on a machine ---------===//
+//===- api/simulate/simulate_program.cpp - predicts how long a program takes on a machine -----===//
 
 #include "api/simulate/simulate_program.h"
 
@@ -12,8 +12,8 @@
 namespace braid {
 namespace {
 
-/// The parts of the critical path; "run" is the time before the first command is issued and
-/// after the last has ended.
+/// Returns the parts of the critical path. "run" is the time before the first command is issued and
+/// after the last command has ended.
 std::vector<std::pair<std::string, double>> partsOf(llvm::ArrayRef<Plan> plans,
                                                     const Simulation &simulation) {
   const view::PrintedProgram untitled;

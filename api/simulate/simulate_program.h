@@ -1,4 +1,4 @@
-//===- api/simulate/simulate_program.h - how long a program would take on a machine -----------===//
+//===- api/simulate/simulate_program.h - predicts how long a program takes on a machine -------===//
 #pragma once
 
 #include "api/compile/compile.h"
@@ -8,26 +8,26 @@ namespace braid {
 
 struct MachinePrediction {
   std::string program;
-  int64_t ranks = 0, simulated = 0; ///< ranks that stood for all
-  double us = 0;                    ///< a run
-  double burstUs = 0;               ///< a run among others that follow one another
-  int64_t memoryBytes = 0;          ///< the most of a rank: its tensors, and what it allocates
-  double gemmsUs = 0;               ///< all GEMMs, if nothing else took time
-  double othersUs = 0;              ///< everything else, if GEMMs took no time
-  /// The parts of the critical path: "GEMM" with its time, the largest first.
+  int64_t ranks = 0, simulated = 0; ///< simulated ranks, which represent all
+  double us = 0;                    ///< time of a single run
+  double burstUs = 0;               ///< time of a run among successive runs
+  int64_t memoryBytes = 0;          ///< maximum over ranks: tensors and allocations
+  double gemmsUs = 0;               ///< time of all GEMMs if everything else took no time
+  double othersUs = 0;              ///< time of everything else if GEMMs took no time
+  /// The parts of the critical path, such as "GEMM", with their times, the largest first.
   std::vector<std::pair<std::string, double>> parts = {};
 
-  /// E: the larger of GEMMs and everything else, as a part of the run; 1 if the other one is
-  /// hidden.
+  /// Returns E: the larger of the GEMMs' time and the rest, divided by the time of the run. E is 1
+  /// if the smaller one is hidden completely.
   double efficiency() const { return us > 0 ? std::min(1.0, std::max(gemmsUs, othersUs) / us) : 1; }
 };
 
-/// The Plans that stand for all ranks. If `most` is not 0, about that many ranks are compared with
-/// them. Located mistakes are in the source's diags.
+/// Returns Plans that represent all ranks. If `most` is not 0, compares about that many ranks.
+/// Located mistakes are added to the source's diags.
 Result<std::vector<Plan>> plansToSimulate(const Compiled &compiled, int64_t most = 0,
                                           const ProgressFn &progress = {});
 
-/// As simulate() fails; Rejected if the run cannot end.
+/// Fails like simulate(). Returns Rejected if the run cannot end.
 Result<MachinePrediction> simulateProgram(llvm::ArrayRef<Plan> plans, const CostModel &model,
                                           const SimulationOptions &options);
 
@@ -35,9 +35,9 @@ struct PredictedSchedule {
   Configurations schedule;
   MachinePrediction prediction;
 };
-/// The schedules that `auto` would try, the fastest prediction first. Stages are chosen for in
-/// turn, while the others keep the best so far. `auto` itself counts predictions that are nearly
-/// equal as equal, and measures. BadInput for a program.
+/// Returns the schedules that `auto` would try, the fastest prediction first. Chooses for the
+/// stages in sequence, with the best choices so far for the others. `auto` also treats nearly equal
+/// predictions as equal, and measures. Returns BadInput for a program.
 Result<std::vector<PredictedSchedule>> predictSchedules(const Source &source,
                                                         const CompileOptions &given,
                                                         const CostModel &model,
