@@ -190,8 +190,7 @@ void keepMessages(std::vector<Candidate> &all, const CandidateSpace &space) {
     llvm::erase_if(all, [&](const Candidate &candidate) { return !sends(candidate); });
 }
 
-/// Returns all candidates in all transfer and launch modes. Messages have no transfer mode except
-/// memory.
+/// Returns all candidates in all modes. Messages have no transfer mode except memory.
 std::vector<Candidate> inAllModes(llvm::ArrayRef<Candidate> all, const CandidateSpace &space) {
   const TransferMode none{.memory = transferModeOf(space.given).memory};
   std::vector<Candidate> varied;

@@ -5,9 +5,8 @@
 
 namespace braid {
 
-/// Returns a Plan that runs both parts of `plan` (plan_parts.h) at once, without dependencies
-/// between them: a bound for any schedule. Transfers have separate streams, which start and end
-/// with the run.
+/// Returns a Plan of both parts of `plan` (plan_parts.h) without dependencies between them: a bound
+/// for any schedule. Transfers have separate streams, which start and end with the run.
 Plan uncoupled(const Plan &plan);
 
 } // namespace braid

@@ -103,8 +103,7 @@ Status Calibration::measureAll() {
   return Status::ok();
 }
 
-/// Returns the line through a small copy's time and that of a large one, which is longer by
-/// `growthUs`.
+/// Returns the line through the times of a small copy and a large one, `growthUs` longer.
 CopyCost Calibration::copyLine(double smallUs, double growthUs) {
   const auto small = static_cast<double>(small_), large = static_cast<double>(large_);
   const double bytesPerUs = (large - small) / growth(growthUs);

@@ -20,16 +20,15 @@ struct Mesh {
 
 /// Makes `sums` sums of two parts each. A sum reads and writes as much as a copy of `bytes`.
 std::string sums(const Mesh &mesh, int64_t bytes, int sums);
-/// Every rank's block to its neighbour, `turns` times, each after the one before: on two streams in
-/// turn, as the transfers of a schedule are on streams of their own.
+/// Sends every rank's block to its neighbour `turns` times, each after the one before, on
+/// alternating streams, since the transfers of a schedule have separate streams.
 std::string transferChain(const Mesh &mesh, Protocol protocol, int64_t bytes, int turns);
 /// Sends every rank's block to the corresponding rank on the next host, each after the one before.
 std::string networkChain(const Mesh &mesh, int64_t bytes, int turns);
 /// `count` GEMMs of one shape, issued round-robin to `streams`.
 std::string gemms(const Mesh &mesh, const PlanMatmul &shape, int count, int streams);
 
-/// Makes a collective of all ranks, `count` times. `bytes` is what a rank sends or receives,
-/// whichever is larger.
+/// Makes `count` collectives of all ranks. `bytes` is the larger of what a rank sends and receives.
 std::string collectives(const Mesh &mesh, CollectiveKind kind, int64_t bytes, int count);
 
 /// Compiles `text` and makes the Plans of all ranks.

@@ -116,8 +116,8 @@ Status JobModel::add(const CostModel &measured) {
   return keepModel();
 }
 
-/// Figures that other jobs have kept meanwhile stay, unless this one has measured them, too. The
-/// ranks' measurements differ; rank 0's, which are made of the maxima, count.
+/// Keeps results that other jobs have stored meanwhile, unless this job has measured them, too. The
+/// ranks' measurements differ; those of rank 0, which are maxima, are used.
 Status JobModel::keepModel() {
   if (cache_) {
     cache_->refresh();

@@ -9,8 +9,7 @@ namespace braid {
 struct JobModelOptions : CalibrationOptions {
   /// The folder that stores the model, and a key of the model besides the device.
   std::string cacheFolder, cacheKey;
-  std::function<void(const std::string &line)>
-      warn; ///< receives warnings about the cache; may be null
+  std::function<void(const std::string &line)> warn; ///< for warnings of the cache; may be null
 };
 
 /// Measures what the model lacks on all ranks. Rank 0 combines and stores the results, and all
@@ -35,8 +34,7 @@ public:
   Status find();
   /// Measures the `shapes` whose costs the model needs. Returns true if it measured any.
   Result<bool> addGemms(llvm::ArrayRef<PlanMatmul> shapes);
-  /// Measures the costs of groups and collectives in a rank's `plans`. Returns true if it measured
-  /// any.
+  /// Measures the costs of groups and collectives in a rank's `plans`. Returns true if any.
   Result<bool> addMessages(llvm::ArrayRef<const Plan *> plans);
   /// Stores measurements from elsewhere on rank 0. They replace older ones.
   Status add(const CostModel &measured);

@@ -58,8 +58,7 @@ Result<size_t> measureGemmTable(CostModel &model, PlanTimer &timer,
 
 } // namespace
 
-/// The shapes are layers of models with 2048 to 16384 columns, whole or split over up to eight
-/// devices.
+/// Returns layers of models with 2048 to 16384 columns, whole or split over up to 8 devices.
 std::vector<PlanMatmul> usualGemms(DType dtype, bool isOnHost) {
   using Extents = std::pair<int64_t, int64_t>;
   const std::vector<Extents> columnsAndDepths =

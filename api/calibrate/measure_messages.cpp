@@ -56,8 +56,7 @@ Status openMessages(PlanTimer &timer, std::vector<Transport> &transports,
   const auto failure = llvm::find_if(all, [](const std::string &each) { return !each.empty(); });
   if (failure == all.end())
     return Status::ok();
-  const bool isMissing =
-      mine.code() == StatusCode::Unsupported; // an expected lack, which needs no warning
+  const bool isMissing = mine.code() == StatusCode::Unsupported; // needs no warning
   if (timer.rank() == 0 && warn && !isMissing)
     warn(consequence + ": " + *failure);
   llvm::erase_value(transports, Transport::Messages);

@@ -1,4 +1,4 @@
-//===- api/machine/ask_nvml.h - asks drivers, which may never answer --------------------------===//
+//===- api/machine/ask_nvml.h - calls drivers, which may never return -------------------------===//
 #pragma once
 
 #include "api/machine/nvml.h"
@@ -12,9 +12,10 @@
 
 namespace braid {
 
-/// Returns what `ask` returns, called on a thread of its own. Blocks for `patience` at most; then
-/// TimedOut, and the thread stays until the process ends. A caller that saw TimedOut should end by
-/// std::_Exit(), which runs no destructors under that thread. `what` is asked, "NVML".
+/// Returns the result of `ask`, which runs on a separate thread. Blocks for at most `patience`;
+/// then returns TimedOut, and the thread stays until the process ends. After TimedOut, the caller
+/// should exit by std::_Exit(), which runs no destructors under that thread. `what` names the
+/// driver's part, "NVML".
 template <class Value>
 Result<Value> askWithin(std::chrono::milliseconds patience, const char *what,
                         std::function<Result<Value>()> ask) {
@@ -29,10 +30,10 @@ Result<Value> askWithin(std::chrono::milliseconds patience, const char *what,
   return answer.get();
 }
 
-/// A driver that has just been loaded takes a second or two for each GPU.
+/// A driver that has just been loaded needs a second or two for each GPU.
 inline constexpr std::chrono::milliseconds kNvmlPatience{20000};
 
-/// As readNvml(), within `patience`.
+/// Calls readNvml(), and waits at most `patience`.
 inline Result<NvmlReport> askNvml(const Environment &environment,
                                   std::chrono::milliseconds patience = kNvmlPatience) {
   return askWithin<NvmlReport>(patience, "NVML", [environment] { return readNvml(environment); });

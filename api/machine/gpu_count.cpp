@@ -1,4 +1,4 @@
-//===- api/machine/gpu_count.cpp - how many GPUs this process can use -------------------------===//
+//===- api/machine/gpu_count.cpp - the number of GPUs that this process can use ---------------===//
 
 #include "api/machine/gpu_count.h"
 

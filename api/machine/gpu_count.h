@@ -1,12 +1,12 @@
-//===- api/machine/gpu_count.h - how many GPUs this process can use ---------------------------===//
+//===- api/machine/gpu_count.h - the number of GPUs that this process can use -----------------===//
 #pragma once
 
 #include <cstdint>
 
 namespace braid {
 
-/// 0 where there is none, no driver, or no cuda backend in this build. Asks the driver, which takes
-/// some 100 ms.
+/// Returns 0 if there is no GPU, no driver, or no cuda backend in this build. Queries the driver,
+/// which takes about 100 ms.
 int64_t gpuCount();
 
 } // namespace braid

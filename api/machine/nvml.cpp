@@ -1,7 +1,7 @@
-//===- api/machine/nvml.cpp - what the driver says about its GPUs, as values ------------------===//
+//===- api/machine/nvml.cpp - facts about the GPUs of a machine, from NVML --------------------===//
 //
-// Neither the driver nor its header is needed to build: functions are looked up by name when they
-// are called. Values and layouts are those that NVML documents for its ABI, which drivers keep.
+// Building needs neither the driver nor its header: functions are looked up by name. Values and
+// layouts are those of NVML's documented ABI, which is stable.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -37,7 +37,7 @@ struct PciInfo {
 };
 static_assert(sizeof(PciInfo) == 68);
 
-/// nvmlFieldValue_t. The first 32 bits of its value are a 32-bit one.
+/// nvmlFieldValue_t. 32-bit values are in the first 32 bits of `value`.
 struct FieldValue {
   unsigned field = 0, scope = 0;
   int64_t timestamp = 0, latencyUs = 0;
@@ -52,7 +52,7 @@ struct MemoryInfo {
   uint64_t total, free, used;
 };
 
-/// The library, open until this ends.
+/// The library. The destructor closes it.
 class Library {
 public:
   bool open(const std::string &file) {
@@ -61,18 +61,18 @@ public:
   }
   void *find(const char *name) const { return dlsym(handle_.get(), name); }
 
-  /// 0 for success; -1 if there is no such function.
+  /// Returns 0 for success, or -1 if the function does not exist.
   template <class... Args> int call(const char *name, Args... args) const {
     auto *function = reinterpret_cast<int (*)(Args...)>(find(name));
     return function ? function(args...) : -1;
   }
-  /// The value that the function stores at its last argument.
+  /// Returns the value that the function stores at its last argument.
   template <class Value = unsigned, class... Args>
   std::optional<Value> ask(const char *name, Args... args) const {
     Value value{};
     return call(name, args..., &value) == 0 ? std::optional(value) : std::nullopt;
   }
-  /// A mode that is, and the one after a reset.
+  /// Returns the current mode. The function also reports the mode after a reset.
   std::optional<bool> askMode(const char *name, Handle device) const {
     unsigned current = 0, pending = 0;
     return call(name, device, &current, &pending) == 0 ? std::optional(current != 0) : std::nullopt;
@@ -166,7 +166,7 @@ NvmlDevice readDevice(const Library &nvml, Handle device) {
   return read;
 }
 
-/// Reasons for refused access, indexed by nvmlGpuP2PStatus_t; empty for "fine" and "unknown".
+/// Reasons for refused access, indexed by nvmlGpuP2PStatus_t. Empty for "OK" and "unknown".
 constexpr const char *kRefusals[] = {
     "",
     "the chipset does not support it",

@@ -1,7 +1,7 @@
-//===- api/machine/nvml.h - what the driver says about its GPUs, as values --------------------===//
+//===- api/machine/nvml.h - facts about the GPUs of a machine, from NVML ----------------------===//
 //
-// NVML is opened for each report and closed again. What it does not offer or refuses to say is
-// nothing in the report, and no failure.
+// NVML is opened for each report and closed again. Values that it does not offer or refuses to
+// report are empty, which is not a failure.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -24,15 +24,15 @@ enum class ComputeMode : unsigned {
   ExclusiveProcess = 3,
 };
 
-/// Why clocks are lower than they could be: bits of NvmlDevice::clockReasons.
+/// The reasons why clocks are reduced: bits of NvmlDevice::clockReasons.
 enum class ClockReason : uint64_t {
-  Setting = 0x2, ///< somebody has set the clocks
+  Setting = 0x2, ///< the user has set the clocks
   PowerCap = 0x4,
-  Hardware = 0x8, ///< one of those below, or too little current
+  Hardware = 0x8, ///< one of the reasons below, or insufficient current
   SyncBoost = 0x10,
-  Heat = 0x20,         ///< by software
-  HardwareHeat = 0x40, ///< by hardware, halved or more
-  PowerBrake = 0x80,   ///< the power supply asks for it
+  Heat = 0x20,         ///< reduced by software
+  HardwareHeat = 0x40, ///< reduced by hardware, to half or less
+  PowerBrake = 0x80,   ///< requested by the power supply
 };
 
 /// One end of an NvLink of a device.
@@ -53,14 +53,15 @@ struct NvmlDevice {
   std::optional<ComputeMode> computeMode;
   std::optional<double> powerLimit, defaultPowerLimit;
   std::optional<unsigned> smClock, mostSmClock;
-  std::optional<uint64_t> clockReasons;                 ///< bits of ClockReason
-  std::optional<uint64_t> uncorrected, uncorrectedEver; ///< ECC errors since boot; in its life
+  std::optional<uint64_t> clockReasons; ///< bits of ClockReason
+  std::optional<uint64_t> uncorrected,
+      uncorrectedEver; ///< ECC errors since boot; over its lifetime
   std::optional<unsigned> pcieWidth, mostPcieWidth, mostPcieGeneration;
-  std::optional<unsigned> linkMBps; ///< signalling rate of one NvLink, one way; 10^6 bytes a second
+  std::optional<unsigned> linkMBps; ///< signalling rate of one NvLink, one way; 10^6 bytes/s
   std::vector<NvmlLink> links;
 };
 
-/// The place where the paths of two devices to memory meet.
+/// The closest common ancestor of two devices in the machine's topology.
 enum class CommonAncestor : unsigned {
   Board = 0,
   OneSwitch = 10,
@@ -70,27 +71,28 @@ enum class CommonAncestor : unsigned {
   System = 50,
 };
 
-/// The driver's answers about access from one device to another's memory.
+/// The driver's answers about access from one device to another device's memory.
 struct NvmlPair {
-  std::string refusal; ///< why there is none; empty: there is, or unknown
+  std::string refusal; ///< why access is refused; empty: access is possible, or unknown
   std::optional<bool> mayUseNvLink;
   std::optional<CommonAncestor> ancestor;
 };
 
 struct NvmlReport {
-  std::string library; ///< the file
+  std::string library; ///< the library's file
   std::string driver;  ///< "580.95.05"; empty: unknown
-  int cudaVersion = 0; ///< that the driver supports, 13000 for 13.0; 0: unknown
+  int cudaVersion = 0; ///< supported by the driver, 13000 for 13.0; 0: unknown
   std::vector<NvmlDevice> devices;
-  std::vector<std::vector<NvmlPair>> pairs; ///< from a device, to a device; the own one is empty
+  std::vector<std::vector<NvmlPair>>
+      pairs; ///< [source][destination]; entries on the diagonal are empty
 };
 
-/// Opens the library that BRAID_NVML_LIBRARY names, else libnvidia-ml.so.1. Blocks for the driver,
-/// about 100 ms or for ever: see askNvml(). Unsupported, in one line, if there is none, if it
-/// cannot be loaded, or if it does not start.
+/// Opens the library in BRAID_NVML_LIBRARY, or else libnvidia-ml.so.1. Waits for the driver, about
+/// 100 ms or forever: see askNvml(). Returns Unsupported, with one line, if there is no library, or
+/// if it cannot be loaded or started.
 Result<NvmlReport> readNvml(const Environment &environment);
 
-/// "0000:18:00.0" for "00000000:18:00.0" and for upper case; other texts stay.
+/// Returns "0000:18:00.0" for "00000000:18:00.0" and for upper case. Other texts are unchanged.
 std::string normalizedPci(const std::string &address);
 
 } // namespace braid

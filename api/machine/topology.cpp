@@ -1,4 +1,4 @@
-//===- api/machine/topology.cpp - what joins devices, by what NVML says -----------------------===//
+//===- api/machine/topology.cpp - links between devices, as reported by NVML ------------------===//
 
 #include "api/machine/topology.h"
 
@@ -9,7 +9,8 @@
 namespace braid {
 namespace {
 
-/// The NvLinks from one device to another that are up; for devices at switches, all to a switch.
+/// Returns the number of active NvLinks between two devices. With switches, counts all links to
+/// switches.
 int64_t linksBetween(const NvmlDevice &from, const NvmlDevice &to) {
   const int64_t direct = llvm::count_if(from.links, [&](const NvmlLink &link) {
     return link.isUp && !link.remote.empty() && link.remote == to.pci;
@@ -19,8 +20,8 @@ int64_t linksBetween(const NvmlDevice &from, const NvmlDevice &to) {
   return direct > 0 ? direct : switched;
 }
 
-/// The payload rate of an NvLink, one way, from its signalling rate, which includes framing: an
-/// H100 signals 26,562 MB/s.
+/// Returns the payload rate of an NvLink, one way. The signalling rate includes framing: an H100
+/// signals 26,562 MB/s.
 double nvLinkGBps(const NvmlDevice &device) {
   constexpr std::pair<unsigned, double> kSpeeds[] = {
       {100000, 100}, {50000, 50}, {25000, 25}, {19000, 20}, {1, 14.0625}};
@@ -30,7 +31,7 @@ double nvLinkGBps(const NvmlDevice &device) {
   return 0;
 }
 
-/// GT/s of each lane after the encoding, over 8 bits.
+/// The rate of a lane in GB/s: GT/s times the efficiency of the encoding, divided by 8 bits.
 double pcieGBps(const NvmlDevice &device) {
   constexpr double kLane[] = {0,
                               2.5 * 0.8 / 8,
@@ -61,7 +62,7 @@ LinkClass classOf(std::optional<CommonAncestor> ancestor) {
   return LinkClass::Unknown;
 }
 
-/// A pair whose NvLink the driver denies has none, though both may be at switches.
+/// If the driver reports no NvLink for a pair, it has none, even if both devices have switches.
 Link linkBetween(const NvmlDevice &from, const NvmlDevice &to, const NvmlPair &pair) {
   Link link;
   const int64_t count = std::min(linksBetween(from, to), linksBetween(to, from));

@@ -1,4 +1,4 @@
-//===- api/machine/topology.h - what joins devices, by what NVML says -------------------------===//
+//===- api/machine/topology.h - links between devices, as reported by NVML --------------------===//
 #pragma once
 
 #include "api/machine/nvml.h"
@@ -9,7 +9,7 @@ namespace braid {
 
 /// The kinds of links between two devices, the best first.
 enum class LinkClass : uint8_t {
-  Own,        ///< one device
+  Own,        ///< the same device
   NvLink,     ///< directly, or through a switch
   PcieSwitch, ///< below one PCIe switch
   HostBridge, ///< below one root complex
@@ -17,17 +17,17 @@ enum class LinkClass : uint8_t {
   CrossNuma,  ///< over the link between sockets
   Unknown,
 };
-/// The word: "nvlink", "pcie-switch".
+/// Returns a name such as "nvlink" or "pcie-switch".
 llvm::StringRef name(LinkClass kind);
 
-/// Facts about the link between two devices that are known without measuring it.
+/// The properties of a link between two devices that are known without measuring.
 struct Link {
   LinkClass kind = LinkClass::Unknown;
-  double nominalGBps = 0; ///< one way, from generation and width; 0: not known
+  double nominalGBps = 0; ///< one way, from generation and width; 0: unknown
 };
 
-/// The links between all devices of NVML, in its order: from a device, to a device; from a device
-/// to itself: Own.
+/// Returns the links between all devices of NVML, in its order: [source][destination]. The link of
+/// a device to itself is Own.
 std::vector<std::vector<Link>> linksOf(const NvmlReport &nvml);
 
 } // namespace braid

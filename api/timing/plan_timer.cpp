@@ -40,7 +40,7 @@ Result<std::string> PlanTimer::fromRankZero(std::string mine) {
   return std::move(all.front());
 }
 
-/// Sends the bytes of the number: ranks are on one host.
+/// Sends the number's bytes; all ranks are on one host.
 Result<double> PlanTimer::numberFromRankZero(double mine) {
   std::string text =
       BRAID_TRY(fromRankZero(std::string(reinterpret_cast<const char *>(&mine), sizeof(mine))));
@@ -60,14 +60,15 @@ void TimedPlan::issue(int64_t runs) {
       prepared->run(inputs, outputs);
 }
 
-/// Rests, and comes to the barrier. If the job has failed, says why as far as the device knows.
+/// Rests, and waits at the barrier. If the job has failed, returns the device's failure if it has
+/// one.
 Status PlanTimer::meet() {
   if (!barrier_) {
     std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(kIdleGapUs));
     return control().allGather("").status();
   }
   for (const Clock::time_point start = Clock::now(); usSince(start) < kIdleGapUs;)
-    ; // a thread that sleeps wakes too late
+    ; // a sleeping thread would wake too late
   if (barrier_())
     return Status::ok();
   BRAID_TRY(device().synchronize());
@@ -97,7 +98,7 @@ Result<double> PlanTimer::timeRuns(TimedPlan &plan, int64_t runs) {
   return (stopwatch ? stopwatch->clockedUs() : onHost) / static_cast<double>(runs);
 }
 
-/// The number of runs that fit into the budget if each takes `us`.
+/// Returns the number of runs that fit into the budget if each takes `us`.
 static int64_t fitting(double budgetUs, double us, int64_t least, int64_t most) {
   return std::clamp(static_cast<int64_t>(std::min(budgetUs / std::max(us, 1.0), 1e6)), least, most);
 }
@@ -133,7 +134,7 @@ Result<double> PlanTimer::warmUpRuns(TimedPlan &plan, const TimingEffort &effort
 Result<std::vector<RunTime>> PlanTimer::sample(TimedPlan &plan, const TimingEffort &effort) {
   const double us = BRAID_TRY(warmUpRuns(plan, effort));
   const int64_t runs = fitting(effort.budgetUs, us, effort.least, effort.most);
-  std::vector<double> times; // of each run all, and what it took to issue: one exchange for both
+  std::vector<double> times; // total and issue time of each run, for a single exchange
   for (int64_t i = 0; i < runs; ++i) {
     const RunTime time = BRAID_TRY(timeOnce(plan));
     times.insert(times.end(), {time.us, time.issueUs});

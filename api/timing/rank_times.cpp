@@ -13,7 +13,7 @@
 namespace braid {
 namespace {
 
-/// For an even number of values the smaller of the two in the middle.
+/// For an even number of values, returns the smaller of the middle two.
 double lowerMedian(std::vector<double> &values) {
   const auto middle = values.begin() + (static_cast<std::ptrdiff_t>(values.size()) - 1) / 2;
   std::nth_element(values.begin(), middle, values.end());

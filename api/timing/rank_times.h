@@ -7,16 +7,16 @@
 
 namespace braid {
 
-/// Number by number the largest of all ranks'. Collective; blocks. BadInput if the
-/// ranks have different numbers of them.
+/// Returns the elementwise maxima over all ranks. Collective; blocks. Returns BadInput if the ranks
+/// pass different numbers of values.
 Result<std::vector<double>> maximaOverRanks(ControlPlane &control, const std::vector<double> &mine);
 
-/// The number of untimed runs if a run takes `us`, which is 0 while that is not known; the same on
-/// every rank.
+/// Returns the number of untimed runs if a run takes `us`, which is 0 while unknown. Must be equal
+/// on every rank.
 using RunsFor = std::function<int64_t(double us)>;
 
-/// Runs untimed, as often as `runsFor` says. Returns the microseconds of one, as they were decided
-/// by last: the maximum over ranks; 0 if there was no run. Collective; blocks.
+/// Makes untimed runs, as many as `runsFor` says. Returns the last estimate of a run in
+/// microseconds, which is a maximum over ranks; 0 if there was no run. Collective; blocks.
 ///
 /// The first run may load what the others find, so the decision is made after the second, unless
 /// there is only one. A run can be disturbed, and many may follow, so it is made again, from the
@@ -24,7 +24,8 @@ using RunsFor = std::function<int64_t(double us)>;
 Result<double> warmUp(ControlPlane &control, const RunsFor &runsFor,
                       const std::function<Result<double>()> &run);
 
-/// The number of runs that take about `warmUpUs`; while `us` is not known, as many as tell it.
+/// Returns the number of runs that take about `warmUpUs`. While `us` is 0, returns as many as are
+/// needed to measure it.
 int64_t runsToWarmUp(double warmUpUs, double us);
 
 } // namespace braid

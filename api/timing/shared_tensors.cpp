@@ -1,4 +1,4 @@
-//===- api/timing/shared_tensors.cpp - the tensors that all Plans that are timed share --------===//
+//===- api/timing/shared_tensors.cpp - the tensors that all timed Plans share -----------------===//
 
 #include "api/timing/shared_tensors.h"
 
@@ -12,17 +12,17 @@
 namespace braid {
 namespace {
 
-/// Made in a moment, and too long to repeat within a cache line's reach or the tiles of a GEMM.
+/// Fast to generate, and too long to repeat within a cache line's reach or the tiles of a GEMM.
 constexpr int64_t kTileElements = int64_t(1) << 20;
 
-/// Other numbers for each input and rank: no layer multiplies alike operands.
+/// Each input and rank has other numbers, since layers do not multiply equal operands.
 uint64_t seedOf(int64_t input, int64_t rank) {
   constexpr int64_t kRanks = int64_t(1) << 32;
   return 1 + static_cast<uint64_t>(input * kRanks + rank);
 }
 
-/// Random numbers in [-1, 1), the same for the same seed: beyond its shape, a GEMM's time depends
-/// on power, and that on the values.
+/// Returns random numbers in [-1, 1), determined by the seed. Besides its shape, a GEMM's time
+/// depends on power, which depends on the values.
 std::vector<char> randomTile(DType dtype, size_t elements, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<char> tile(elements * static_cast<size_t>(sizeOf(dtype)));
@@ -43,7 +43,7 @@ SharedTensors::~SharedTensors() {
     device_.release(each);
 }
 
-/// A Plan without GEMMs is content with what is there.
+/// Plans without GEMMs use existing values.
 Result<std::vector<const void *>> SharedTensors::inputsOf(const Plan &plan) {
   inputs_.resize(std::max(inputs_.size(), plan.inputs.size()));
   std::vector<const void *> addresses;
@@ -69,8 +69,8 @@ Result<std::vector<void *>> SharedTensors::outputsOf(const Plan &plan) {
   return addresses;
 }
 
-/// Plans that are ready may still use memory that was too small for others, so it is given back at
-/// the end, and a tensor that has to grow doubles at least.
+/// Prepared Plans may still use memory that was too small for others, so it is freed in the
+/// destructor, and a tensor at least doubles when it grows.
 Status SharedTensors::grow(Tensor &tensor, int64_t bytes) {
   if (tensor.address && bytes <= tensor.bytes)
     return Status::ok();
@@ -80,7 +80,7 @@ Status SharedTensors::grow(Tensor &tensor, int64_t bytes) {
   return Status::ok();
 }
 
-/// A tile from the host, and then what is there already, twice as much each time.
+/// Copies a tile from the host, and then repeatedly doubles the filled part.
 Status SharedTensors::fill(Tensor &tensor, DType dtype) {
   const int64_t elements = std::min(kTileElements, tensor.bytes / sizeOf(dtype) + 1);
   const std::vector<char> tile =

@@ -1,4 +1,4 @@
-//===- api/timing/shared_tensors.h - the tensors that all Plans that are timed share ----------===//
+//===- api/timing/shared_tensors.h - the tensors that all timed Plans share -------------------===//
 #pragma once
 
 #include "runtime/execute/device.h"
@@ -7,17 +7,17 @@
 
 namespace braid {
 
-/// The memory that all Plans read and write that are timed on a device: for each parameter and
-/// result in order, enough for the largest so far. Goes before the device, and is given back then.
+/// The memory that all timed Plans of a device use: for each parameter and result in order, enough
+/// for the largest so far. The destructor frees it; the device must outlive it.
 class SharedTensors {
 public:
-  /// `device` outlives this.
+  /// `device` must outlive this.
   SharedTensors(Device &device, int64_t rank) : device_(device), rank_(rank) {}
   ~SharedTensors();
   SharedTensors(const SharedTensors &) = delete;
 
-  /// Addresses for one run of `plan`, in order. Inputs are random in [-1, 1], of the type of its
-  /// GEMMs. Block while memory has to grow.
+  /// Return addresses for one run of `plan`, in order. Inputs are random in [-1, 1), in the type of
+  /// the Plan's GEMMs. Block while memory grows.
   Result<std::vector<const void *>> inputsOf(const Plan &plan);
   Result<std::vector<void *>> outputsOf(const Plan &plan);
 
