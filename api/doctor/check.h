@@ -9,20 +9,20 @@ namespace braid::doctor {
 
 enum class Severity : uint8_t {
   Ok,
-  Note,    ///< programs run, but slower than they could, or not in every way
-  Problem, ///< programs do not run
+  Note,    ///< programs run, but slower than possible, or not in every mode
+  Problem, ///< programs cannot run
 };
 
 /// One line of the report.
 struct Finding {
   std::string check, line; ///< "power", "capped"
   Severity severity = Severity::Ok;
-  std::string seen;   ///< the finding and, if that is not obvious, the expectation
+  std::string seen;   ///< the finding and, unless it is obvious, the expectation
   std::string advice; ///< the remedy; empty for Ok
 };
 
-/// Takes the findings of one check. Texts are formats of `args`; bytes other than printable ASCII
-/// are escaped, so that no value of a variable moves the terminal's cursor.
+/// Collects the findings of one check. Texts are format strings of `args`. Bytes other than
+/// printable ASCII are escaped, so that values of variables cannot move the terminal's cursor.
 class Lines {
 public:
   Lines(const char *check, std::vector<Finding> &findings) : check_(check), findings_(findings) {}
@@ -52,16 +52,16 @@ private:
 
 struct Check {
   const char *name;
-  bool needsGpu; ///< skipped where there is no GPU
+  bool needsGpu; ///< skipped if there is no GPU
   void (*look)(const Facts &facts, Lines &lines);
 };
 
-// The table, in three files: causes come before their effects.
+// The checks, in three files. Causes precede their effects.
 std::vector<Check> gpuChecks();
 std::vector<Check> processChecks();
 std::vector<Check> environmentChecks();
 
-/// The findings of all checks, in the order of the table.
+/// Runs all checks, in order, and returns their findings.
 std::vector<Finding> runChecks(const Facts &facts);
 
 } // namespace braid::doctor

@@ -1,4 +1,4 @@
-//===- api/doctor/facts.cpp - what `braid doctor` looks at ------------------------------------===//
+//===- api/doctor/facts.cpp - the facts that `braid doctor` checks ----------------------------===//
 
 #include "api/doctor/facts.h"
 
@@ -23,7 +23,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-extern char **environ; // NOLINT: unistd.h has it for GNU only
+extern char **environ; // unistd.h declares it for GNU only
 
 namespace braid::doctor {
 namespace {
@@ -31,7 +31,7 @@ namespace {
 namespace fs = llvm::sys::fs;
 namespace path = llvm::sys::path;
 
-/// The trimmed text of a file that the kernel writes; empty if it cannot be read.
+/// Returns the trimmed text of a file in /proc or /sys, or an empty string if it cannot be read.
 std::string textAt(const std::string &file) {
   constexpr size_t kMostBytes = 1 << 16;
   Result<std::string> text = readFile(file, kMostBytes);
@@ -74,7 +74,7 @@ std::optional<Space> spaceOf(const std::string &folder) {
                uint64_t(about.f_bavail) * about.f_frsize};
 }
 
-/// Linux gives the first name space of each kind a fixed number, "pid:[4026531836]".
+/// Returns true unless the namespace is Linux's first of its kind, which has a fixed number.
 std::optional<bool> isOwnNamespace(const std::string &file, llvm::StringRef first) {
   char target[64] = {};
   const ssize_t size = readlink(file.c_str(), target, sizeof(target) - 1);
@@ -100,7 +100,7 @@ Environment environmentOf(const std::map<std::string, std::string> &variables) {
   };
 }
 
-/// A folder that need not exist yet: its nearest existing parent decides.
+/// Reads facts about a folder. If it does not exist, checks its nearest existing parent.
 Folder readFolder(const std::string &name, const Sources &sources) {
   Folder folder{name, "", {}};
   llvm::SmallString<256> absolute(name);
@@ -147,7 +147,7 @@ bool isNvidiaGpu(const std::string &folder) {
          (kind.starts_with("0x0300") || kind.starts_with("0x0302"));
 }
 
-/// The place of a device on the bus: "pci0000:15", "0000:15:01.0", "0000:16:00.0", ..., the device.
+/// Returns the path of a device on the bus: "pci0000:15", "0000:15:01.0", ..., the device.
 std::vector<std::string> pathOf(const std::string &device) {
   llvm::SmallString<128> real;
   if (fs::real_path(device, real))
@@ -175,7 +175,7 @@ std::optional<int64_t> cudaNumberAt(const Facts &facts, const std::string &pci) 
   return std::nullopt;
 }
 
-/// The GPUs that NVML lists, or else those on the PCI bus.
+/// Returns the GPUs that NVML lists, or else those on the PCI bus.
 std::vector<Gpu> listGpus(const std::string &devices, const Facts &facts) {
   std::vector<Gpu> gpus;
   auto add = [&](const std::string &pci, const NvmlDevice &device) {
@@ -242,8 +242,8 @@ std::optional<bool> redirectsPeers(llvm::StringRef configuration) {
   constexpr uint32_t kAcs = 0x000d, kRedirectsRequests = 0x4, kRedirectsCompletions = 0x8;
   if (configuration.size() < kSize)
     return std::nullopt;
-  // A list of capabilities, whose headers hold an id and the offset of the next one. The number of
-  // steps is bounded, because a broken list may be a circle.
+  // Walks the list of capabilities, whose headers have an id and the offset of the next one. The
+  // number of steps is bounded, because a corrupt list may be circular.
   size_t offset = kFirst;
   for (size_t steps = 0; steps < kSize / 4 && offset >= kFirst && offset + 8 <= kSize; ++steps) {
     const uint32_t header = littleEndian(configuration, offset, 4);

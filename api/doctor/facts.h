@@ -1,7 +1,7 @@
-//===- api/doctor/facts.h - what `braid doctor` looks at --------------------------------------===//
+//===- api/doctor/facts.h - the facts that `braid doctor` checks ------------------------------===//
 //
-// Facts are read once; checks judge them and read nothing more. Sources say where facts come from,
-// so that a test can describe another machine. A fact that cannot be read is unknown, not an error.
+// Facts are read once; checks only evaluate them. Sources are replaceable, so that a test can
+// describe another machine. A fact that cannot be read is unknown, which is not an error.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -13,36 +13,36 @@
 
 namespace braid::doctor {
 
-/// Size and free space of a file system, in bytes.
+/// The size and the free space of a file system, in bytes.
 struct Space {
   uint64_t size = 0, available = 0;
 };
 
-/// The answer of a driver or a library.
+/// The response of a driver or a library.
 template <class Value> struct Answer {
   std::optional<Value> value;
-  std::string error;   ///< why there is no value; empty if nobody was asked
-  bool isLate = false; ///< no answer in time
+  std::string error;   ///< why there is no value; empty if the call was not made
+  bool isLate = false; ///< the call timed out
 };
 
-/// Limits of this process; nothing means unlimited.
+/// The limits of this process; nullopt means unlimited.
 struct Limits {
-  std::optional<uint64_t> openFiles; ///< the hard limit, to which Braid raises the soft one
+  std::optional<uint64_t> openFiles; ///< the hard limit, to which Braid raises the soft limit
   std::optional<uint64_t> addressBytes;
 };
 
-/// A folder, and why no file can be created in it (empty: it can).
+/// A folder, and the reason why no file can be created in it (empty if one can).
 struct Folder {
   std::string path, trouble;
   std::optional<Space> space;
 };
 
-/// Whether a PCI bridge redirects transfers between the devices below it to the root complex: the
-/// access control services (ACS) in its configuration space. Nothing if unknown, because
-/// unprivileged users see the first bytes of that space only.
+/// Returns true if a PCI bridge redirects transfers between the devices below it to the root
+/// complex, according to the access control services (ACS) in its configuration space. Returns
+/// nullopt if that is unknown, because unprivileged users can read only the first bytes.
 std::optional<bool> redirectsPeers(llvm::StringRef configuration);
 
-/// An NVIDIA GPU, as NVML, CUDA and /sys know it.
+/// An NVIDIA GPU, with facts from NVML, CUDA and /sys.
 struct Gpu {
   std::string pci;
   std::string name;            ///< "GPU 0 (0000:18:00.0)": CUDA's number, or NVML's without CUDA
@@ -58,12 +58,12 @@ struct Gpu {
 struct Facts {
   std::map<std::string, std::string> variables;
   Limits limits;
-  int64_t processors = 0; ///< that this process may use
-  /// Nothing: unknown.
+  int64_t processors = 0; ///< available to this process
+  /// nullopt: unknown
   std::optional<bool> hasOwnPids, hasOwnIpc;
 
-  Folder cache;                      ///< holds measurements; an empty path: none
-  std::optional<Space> sharedMemory; ///< /dev/shm; nothing: it does not exist
+  Folder cache;                      ///< the folder of measurements; an empty path: none
+  std::optional<Space> sharedMemory; ///< /dev/shm; nullopt: it does not exist
 
   std::vector<Gpu> gpus;    ///< visible ones first, in CUDA's order
   std::string kernelDriver; ///< first line of /proc/driver/nvidia/version; empty: not loaded
@@ -72,22 +72,22 @@ struct Facts {
   bool hasCuda = false; ///< this build has the cuda backend
   Answer<BackendFacts> cuda, nccl;
 
-  int64_t ranks = 0; ///< that are to run here; 0: unknown
+  int64_t ranks = 0; ///< number of ranks to be run here; 0: unknown
 
   bool hasGpu() const;
   std::vector<Gpu> visibleGpus() const;
-  /// Empty if it is not set.
+  /// Returns an empty string if the variable is not set.
   std::string variable(const std::string &name) const;
-  /// The answer of CUDA under that name, as text and as number.
+  /// Return CUDA's value for a name, as text and as number.
   std::string cudaText(const std::string &name) const;
   std::optional<int64_t> cudaNumber(const std::string &name) const;
-  /// Number of GPUs that CUDA sees.
+  /// The number of GPUs that CUDA sees.
   int64_t cudaDevices() const { return cudaNumber("devices").value_or(0); }
-  /// A driver did not answer: the process is to end by std::_Exit().
+  /// Returns true if a driver did not respond; then the process must end by std::_Exit().
   bool isStuck() const { return nvml.isLate || cuda.isLate || nccl.isLate; }
 };
 
-/// The sources of facts.
+/// The sources of the facts.
 struct Sources {
   std::string root; ///< prefix of /proc, /sys and /dev
   std::map<std::string, std::string> variables;
@@ -96,12 +96,12 @@ struct Sources {
   std::function<std::optional<Space>(const std::string &folder)> space;
   std::function<Result<NvmlReport>(const Environment &)> nvml;
   std::map<std::string, std::function<Result<BackendFacts>()>> backends; ///< by name
-  std::chrono::milliseconds patience = kNvmlPatience; ///< with NVML and each backend
+  std::chrono::milliseconds patience = kNvmlPatience; ///< for NVML and for each backend
 };
-/// This process's.
+/// Returns the sources of this process.
 Sources processSources(const BackendRegistry &registry);
 
-/// Blocks for at most `patience` with NVML and with each backend.
+/// Reads all facts. Blocks for at most `patience` for NVML and for each backend.
 Facts readFacts(const Sources &sources);
 
 } // namespace braid::doctor

@@ -19,7 +19,7 @@ std::string addressesOf(const Facts &facts) {
   return llvm::join(addresses, ", ");
 }
 
-/// "13.0" for 13000.
+/// Returns "13.0" for 13000.
 std::string versionText(int64_t version) {
   return version == 0 ? "an unknown version"
                       : fmt::format("{}.{}", version / 1000, version % 1000 / 10);
@@ -131,7 +131,7 @@ void checkCublasLt(const Facts &facts, Lines &lines) {
     lines.ok("found", "cuBLASLt {0} ({1})", version, facts.cudaText("cublaslt file"));
 }
 
-/// The first versions of NCCL that have what Braid can use.
+/// The first versions of NCCL with features that Braid can use.
 constexpr std::pair<int64_t, const char *> kNcclFeatures[] = {
     {22700, "windows of symmetric memory (2.27)"},
     {22803, "collectives without multiprocessors (2.28.3)"},
@@ -282,7 +282,7 @@ void checkNvLink(const Facts &facts, Lines &lines) {
   }
 }
 
-/// An idle device lowers the generation of its link, never the width.
+/// An idle device reduces the generation of its link, but never the width.
 void checkPcie(const Facts &facts, Lines &lines) {
   for (const Gpu &gpu : facts.visibleGpus())
     if (gpu.nvml.pcieWidth && gpu.nvml.mostPcieWidth &&
@@ -306,13 +306,13 @@ const NvmlPair &nvmlPair(const Facts &facts, const Gpu &from, const Gpu &to) {
   return facts.nvml.value ? facts.nvml.value->pairs[from.index][to.index] : kUnknown;
 }
 
-/// Why NVML says that one of the two does not reach the other; empty if it does not say so.
+/// Returns why NVML reports that one device cannot access the other, or an empty string.
 std::string refusalOf(const Facts &facts, const Gpu &a, const Gpu &b) {
   const std::string &there = nvmlPair(facts, a, b).refusal;
   return there.empty() ? nvmlPair(facts, b, a).refusal : there;
 }
 
-/// The answer of CUDA, or else of NVML.
+/// Returns CUDA's answer, or else NVML's.
 bool canReach(const Facts &facts, const Gpu &a, const Gpu &b) {
   if (!a.cuda || !b.cuda)
     return refusalOf(facts, a, b).empty();
@@ -339,7 +339,7 @@ void checkAccess(const Facts &facts, Lines &lines) {
     lines.ok("all", "the GPUs of {0} pairs reach each other's memory", reachable);
 }
 
-/// NvLinks bypass bridges.
+/// Returns true if NvLinks, which bypass bridges, connect the devices.
 bool hasNvLink(const Facts &facts, const Gpu &a, const Gpu &b) {
   auto isAnyUp = [](const Gpu &gpu) {
     return llvm::any_of(gpu.nvml.links, [](const NvmlLink &link) { return link.isUp; });
@@ -347,7 +347,7 @@ bool hasNvLink(const Facts &facts, const Gpu &a, const Gpu &b) {
   return isAnyUp(a) && isAnyUp(b) && nvmlPair(facts, a, b).mayUseNvLink.value_or(true);
 }
 
-/// Only bridges between the two matter: those above one of them alone.
+/// Checks only bridges between the two devices: those above one of them alone.
 void checkAcs(const Facts &facts, Lines &lines) {
   forEachPair(facts, [&](const Gpu &a, const Gpu &b) {
     std::vector<std::string> between;
@@ -364,7 +364,7 @@ void checkAcs(const Facts &facts, Lines &lines) {
   });
 }
 
-/// Type "identity" does no harm.
+/// Ignores type "identity", which is harmless.
 void checkIommu(const Facts &facts, Lines &lines) {
   std::vector<std::string> translated;
   for (const Gpu &gpu : facts.visibleGpus())

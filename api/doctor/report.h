@@ -6,8 +6,8 @@
 
 namespace braid::doctor {
 
-/// One line for each finding, with what to do below it, and a summary. Ends with a line break.
-/// `hasColours`: for a terminal.
+/// Returns one line for each finding, followed by the advice, and a summary. Ends with a line
+/// break. `hasColours` adds escape sequences for a terminal.
 std::string reportText(const Facts &facts, const std::vector<Finding> &findings, bool hasColours);
 
 /// Writes the members "exit_code": 0,
@@ -15,7 +15,7 @@ std::string reportText(const Facts &facts, const std::vector<Finding> &findings,
 /// "lines": [{"check", "line", "severity", "seen", "advice"}, ...].
 void writeMembers(JsonWriter &json, const Facts &facts, const std::vector<Finding> &findings);
 
-/// 4 if there is a problem, else 0.
+/// Returns 4 if there is a problem, otherwise 0.
 int exitCodeOf(const std::vector<Finding> &findings);
 
 } // namespace braid::doctor

@@ -44,7 +44,7 @@ struct NvmlLink {
   uint64_t errors = 0; ///< replays, recoveries and checksums since the driver started
 };
 
-/// A device. Clocks in MHz, power in watts.
+/// A device. Clocks are in MHz, power is in watts.
 struct NvmlDevice {
   std::string name, uuid;
   std::string pci; ///< as normalizedPci(); empty: unknown
@@ -53,9 +53,8 @@ struct NvmlDevice {
   std::optional<ComputeMode> computeMode;
   std::optional<double> powerLimit, defaultPowerLimit;
   std::optional<unsigned> smClock, mostSmClock;
-  std::optional<uint64_t> clockReasons; ///< bits of ClockReason
-  std::optional<uint64_t> uncorrected,
-      uncorrectedEver; ///< ECC errors since boot; over its lifetime
+  std::optional<uint64_t> clockReasons;                 ///< bits of ClockReason
+  std::optional<uint64_t> uncorrected, uncorrectedEver; ///< ECC errors since boot; in total
   std::optional<unsigned> pcieWidth, mostPcieWidth, mostPcieGeneration;
   std::optional<unsigned> linkMBps; ///< signalling rate of one NvLink, one way; 10^6 bytes/s
   std::vector<NvmlLink> links;
@@ -83,8 +82,7 @@ struct NvmlReport {
   std::string driver;  ///< "580.95.05"; empty: unknown
   int cudaVersion = 0; ///< supported by the driver, 13000 for 13.0; 0: unknown
   std::vector<NvmlDevice> devices;
-  std::vector<std::vector<NvmlPair>>
-      pairs; ///< [source][destination]; entries on the diagonal are empty
+  std::vector<std::vector<NvmlPair>> pairs; ///< [source][destination]; the diagonal is empty
 };
 
 /// Opens the library in BRAID_NVML_LIBRARY, or else libnvidia-ml.so.1. Waits for the driver, about

@@ -9,8 +9,7 @@
 namespace braid {
 namespace {
 
-/// Returns the number of active NvLinks between two devices. With switches, counts all links to
-/// switches.
+/// Returns the number of active NvLinks between two devices, or else of links to switches.
 int64_t linksBetween(const NvmlDevice &from, const NvmlDevice &to) {
   const int64_t direct = llvm::count_if(from.links, [&](const NvmlLink &link) {
     return link.isUp && !link.remote.empty() && link.remote == to.pci;

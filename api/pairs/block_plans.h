@@ -1,8 +1,8 @@
 //===- api/pairs/block_plans.h - programs that move blocks from one rank to the other ---------===//
 //
-// A run is a program like any other, which the executor issues. Between transfers of one direction
-// only the first signal (the receiver is ready) and the last one (all has arrived) stay, so that a
-// run is the loop of copies that one would write by hand.
+// A run is an ordinary program, which the executor issues. Of the signals for transfers in one
+// direction, only the first (the receiver is ready) and the last (all data have arrived) stay, so
+// that a run is equivalent to a hand-written loop of copies.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -12,12 +12,12 @@
 
 namespace braid {
 
-/// Transfers of blocks from rank `source` to the other one of two ranks. Transfer number i moves
-/// block i mod `slots` of a row of blocks.
+/// Transfers of blocks from rank `source` to the other of two ranks. Transfer i moves block i mod
+/// `slots` of a row of blocks.
 struct BlockTransfers {
   Path path = Path::PutEngine;
   int64_t source = 0;
-  bool andBack = false; ///< each block is answered by one
+  bool andBack = false; ///< each block is answered by one in the other direction
   int64_t bytes = 4;    ///< size of a block, a multiple of 4
   int64_t slots = 1, count = 1;
 
@@ -25,8 +25,8 @@ struct BlockTransfers {
   int64_t rowBytes() const { return slots * bytes; }
 };
 
-/// The Plans of both ranks. Their only symmetric buffer has the row that is sent, and then the row
-/// that is received.
+/// Returns the Plans of both ranks. Their only symmetric buffer contains the row that is sent,
+/// followed by the row that is received.
 Result<std::vector<Plan>> blockPlans(const BlockTransfers &transfers);
 
 } // namespace braid

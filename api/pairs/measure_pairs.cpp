@@ -21,13 +21,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// launch() calls listen() more often than this, unless this process is stopped, as from a terminal
-/// (Ctrl-Z). Then the ranks wait for it, and the time does not count.
+/// launch() calls listen() more often than this, unless this process is stopped, as by Ctrl-Z. Then
+/// the ranks wait for it, and the time does not count.
 constexpr Clock::duration kMostBetweenLooks = milliseconds(200);
-/// Processes take their time to start, however short transfers are.
+/// Processes take time to start, even if transfers are short.
 constexpr milliseconds kLeastToStart{10000};
 constexpr milliseconds kGrace{300};
-/// After a hang a pair has this many times its longest step, but not less than a second.
+/// After a hang, the limit of a pair is this many times its longest step, but at least a second.
 constexpr int kPatience = 4;
 constexpr milliseconds kLeastPatience{1000};
 
@@ -37,7 +37,7 @@ Verdict verdictOf(StatusCode failure) {
                                               : Verdict::Crashed;
 }
 
-/// False for a record that no healthy rank writes.
+/// Returns false for a record that no correct rank writes.
 bool isValid(const Record &record) {
   return record.kind <= Record::Kind::Wrong &&
          static_cast<size_t>(record.step.path) < kAllPaths.size() &&
@@ -56,7 +56,7 @@ public:
         steps_.push_back({path, source});
   }
 
-  /// Runs jobs until no step is left. Sets `signal` to the signal that ended it early, or 0.
+  /// Runs jobs until no step is left. Sets `signal` to the signal that interrupted it, or 0.
   Status run(int &signal);
 
 private:
@@ -75,18 +75,18 @@ private:
   const MeasureOptions &options_;
   SignalWatch &signals_;
   PairReport &report_;
-  const std::array<size_t, 2> devices_; ///< places in the report, by rank
+  const std::array<size_t, 2> devices_; ///< indices in the report, by rank
   std::vector<Step> steps_;             ///< not yet measured
   milliseconds timeout_;
   // State of the current job.
   FileDescriptor pipe_;
-  Clock::duration silence_{0}, longest_{0}; ///< since the last record, and between any two
+  Clock::duration silence_{0}, longest_{0}; ///< since the last record; between any two
   Clock::time_point lastLook_;
-  bool hasBegun_ = false;      ///< some rank has written a record
+  bool hasBegun_ = false;      ///< a rank has written a record
   std::optional<Record> last_; ///< the last Begin
 };
 
-/// TimedOut if the last record is too long ago.
+/// Returns TimedOut if the last record is too old.
 Status PairJobs::listen() {
   const Clock::time_point now = Clock::now();
   silence_ += std::min(now - std::exchange(lastLook_, now), kMostBetweenLooks);
@@ -97,7 +97,7 @@ Status PairJobs::listen() {
   return timedOut("no progress for {} ms", limit.count());
 }
 
-/// Takes all records that have arrived. Each is written, and so is read, as a whole.
+/// Processes all records that have arrived. Each is written and read atomically.
 void PairJobs::read() {
   Record record;
   while (::read(pipe_.get(), &record, sizeof record) == static_cast<ssize_t>(sizeof record)) {
@@ -144,7 +144,7 @@ Result<LaunchReport> PairJobs::runJob() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     return unsupported("cannot make a pipe: {}", std::strerror(errno));
-  // This process never waits to read; the ranks inherit the end that they write to.
+  // This process reads without blocking; the ranks inherit the write end.
   pipe_ = FileDescriptor(ends[0]);
   const FileDescriptor write(ends[1]);
   (void)fcntl(pipe_.get(), F_SETFL, O_NONBLOCK);
@@ -160,7 +160,7 @@ Result<LaunchReport> PairJobs::runJob() {
       {"BRAID_DEVICES", fmt::format("{},{}", deviceOf(0).number, deviceOf(1).number)}};
   launching.timeout = std::max(timeout_, kLeastToStart);
   launching.grace = kGrace;
-  launching.discardOutput = true; // libraries print what they like
+  launching.discardOutput = true; // libraries may print anything
   launching.watch = [this] { return listen(); };
   launching.signals = &signals_;
   Result<LaunchReport> report = launch(launching);
@@ -168,7 +168,7 @@ Result<LaunchReport> PairJobs::runJob() {
   return report;
 }
 
-/// The failure in one line, with devices in place of the job's ranks, and with the size.
+/// Returns the failure in one line, with the devices instead of the ranks, and with the size.
 std::string PairJobs::explained(const Status &failure) const {
   std::string text = llvm::StringRef(failure.message()).split('\n').first.str();
   for (size_t rank : {0, 1}) {
@@ -181,8 +181,8 @@ std::string PairJobs::explained(const Status &failure) const {
   return hasSize ? text + ", at " + sizeText(last_->bytes) : text;
 }
 
-/// The failure belongs to the step that was begun last, or to all steps if none was. A path that
-/// the devices do not have is unavailable in both directions.
+/// Assigns the failure to the step that was begun last, or to all steps if none was. A path that
+/// the devices lack is unavailable in both directions.
 void PairJobs::takeFailure(const Status &failure) {
   const Verdict verdict = verdictOf(failure.code());
   const bool isLack = verdict == Verdict::Unavailable;

@@ -1,9 +1,9 @@
 //===- api/pairs/measure_pairs.h - measures every pair of a machine's devices -----------------===//
 //
-// Two processes measure two devices, over all paths and in both directions. A process that dies, or
-// a transfer that does not end, ends both processes and becomes the verdict on what was being
-// measured; two new processes go on with the rest. The first hang of a pair costs the time limit;
-// after it the pair has a few times what its longest transfer took.
+// Two processes measure two devices, over all paths and in both directions. If a process dies or a
+// transfer does not end, both processes are ended, the current step gets this as its verdict, and
+// two new processes measure the rest. The first hang of a pair takes the whole time limit;
+// afterwards the pair's limit is a small multiple of its longest transfer.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -16,23 +16,23 @@
 namespace braid {
 
 struct MeasureOptions {
-  std::string backend;                      ///< its ranks can be processes
-  std::vector<int64_t> devices;             ///< the backend's numbers, each once, at least two
-  std::vector<Path> paths;                  ///< each once
-  std::chrono::milliseconds timeout{20000}; ///< from one record to the next
-  /// The command line, from argv[0] on, of a process that calls measureAsRank() with these.
+  std::string backend;          ///< a backend whose ranks can be processes
+  std::vector<int64_t> devices; ///< the backend's device numbers, distinct, at least two
+  std::vector<Path> paths;      ///< distinct
+  std::chrono::milliseconds timeout{20000}; ///< maximum time between two records
+  /// Returns the command line, including argv[0], of a process that calls measureAsRank().
   std::function<std::vector<std::string>(const std::vector<Step> &steps, int results)> rankCommand;
-  /// Called before each pair of devices, with its number from 1 on.
+  /// Called before each pair of devices, with its number, starting at 1.
   std::function<void(int64_t one, int64_t other, size_t number)> progress;
 };
 
 struct MeasuredPairs {
-  PairReport report; ///< not judged: nothing is Slow
+  PairReport report; ///< before judge(): no verdict is Slow
   int signal = 0;    ///< the SIGINT, SIGTERM or SIGHUP that ended it early, or 0
 };
 
-/// Blocks until all is measured. Called by the main thread, see launch(). BadInput if the processes
-/// refuse to start.
+/// Blocks until all pairs are measured. Must be called by the main thread, see launch(). Returns
+/// BadInput if the processes refuse to start.
 Result<MeasuredPairs> measurePairs(const MeasureOptions &options);
 
 } // namespace braid

@@ -18,20 +18,20 @@
 namespace braid {
 namespace {
 
-/// The latency of larger transfers is that of their bytes.
+/// Larger transfers have no latency of interest: bytes dominate.
 constexpr int64_t kMostForLatency = int64_t(1) << 20;
 constexpr int64_t kMostRowBytes = int64_t(16) << 20; ///< unless a single block is larger
 constexpr int kBursts = 3;
 constexpr double kMostRuns = 50; ///< in a burst
 
-/// The number of transfers in a run, and the length of a burst of runs.
+/// The number of transfers in a run, and the duration of a burst of runs.
 struct Effort {
   int64_t runBytes, most; ///< one way
-  int64_t turns;          ///< there and back
+  int64_t turns;          ///< round trips
   double burstUs;
 };
 constexpr Effort kOnDevice{int64_t(1) << 30, 64, 32, 10000};
-/// Cores that copy also have to do everything else.
+/// Cores that copy also do all other work.
 constexpr Effort kOnHost{int64_t(4) << 20, 8, 4, 0};
 
 const Effort &effortOn(const Device &device) {
@@ -43,7 +43,7 @@ BlockTransfers transfersOf(const Step &step, int64_t bytes, int64_t count, bool 
   return {step.path, step.source, andBack, bytes, slots, count};
 }
 
-/// A device that offers no choice copies by its engine.
+/// Devices without a choice of copies use their engine.
 TransferMode modeOf(Path path, Device &device) {
   if (path == Path::PutKernel || path == Path::GetKernel)
     return {CopyBy::Kernel};
@@ -53,8 +53,8 @@ TransferMode modeOf(Path path, Device &device) {
   return isOffered ? engine : TransferMode();
 }
 
-/// The bytes of a row. A seed is used once in a job, so a byte from another run or another place is
-/// wrong with a chance of 255 in 256.
+/// Returns the bytes of a row. Each seed is used once per job, so a byte from another run or
+/// position is detected with a probability of 255/256.
 std::vector<char> drawRow(uint64_t seed, int64_t bytes) {
   constexpr size_t kWord = sizeof(uint64_t);
   std::vector<char> row((static_cast<size_t>(bytes) + kWord - 1) / kWord * kWord);
@@ -76,13 +76,13 @@ Record recordOf(Record::Kind kind, const Step &step, const std::string &text = "
 
 } // namespace
 
-/// A command that reads no longer ends its ranks, so a failure to write matters to nobody.
+/// If the command has stopped reading, it also ends its ranks, so write errors are ignored.
 void PairMeter::write(const Record &record) const {
   (void)writeAll(options_.results, {reinterpret_cast<const char *>(&record), sizeof record});
 }
 
-/// Rank 0 writes what both ranks know. Both write Begin, because a rank may fail at what it begins
-/// before the other rank gets there.
+/// Rank 0 writes the results, which both ranks know. Both write Begin, because a rank may fail in a
+/// step before the other rank starts it.
 void PairMeter::write(Record::Kind kind, const Step &step, int64_t bytes, double value) const {
   Record record = recordOf(kind, step);
   record.bytes = bytes;
@@ -91,13 +91,13 @@ void PairMeter::write(Record::Kind kind, const Step &step, int64_t bytes, double
     write(record);
 }
 
-/// The larger one of both ranks' numbers. Both have called it when it returns.
+/// Returns the larger of both ranks' numbers. Both ranks have called it when it returns.
 Result<double> PairMeter::largest(double mine) {
   return BRAID_TRY(maximaOverRanks(timer_.control(), {mine})).front();
 }
 
-/// Rows that are sent and received, and as much again for what others take meanwhile. The host has
-/// two rows of each rank in order to compare them.
+/// Returns true if the rows fit: those that are sent and received, and as much again for other
+/// users of memory. The host needs two rows for each rank to compare them.
 bool PairMeter::fits(const BlockTransfers &transfers) const {
   const auto needed = 4 * static_cast<double>(transfers.rowBytes());
   const std::optional<int64_t> free = device().freeBytes();
@@ -130,8 +130,8 @@ Status PairMeter::copy(void *to, const void *from, int64_t bytes) {
   return device().synchronize();
 }
 
-/// The destination gets the complement of every byte that is to arrive: what is not written is
-/// wrong for certain.
+/// Fills the destination with the complement of the expected bytes, so that bytes that are not
+/// written are certainly wrong.
 Status PairMeter::fillRows(const BlockRun &run, const BlockTransfers &transfers) {
   ++round_;
   const int64_t peer = 1 - rank(), bytes = transfers.rowBytes();
@@ -145,7 +145,7 @@ Status PairMeter::fillRows(const BlockRun &run, const BlockTransfers &transfers)
   return copy(run.received, complement.data(), bytes);
 }
 
-/// Whether both ranks have received what was sent.
+/// Returns true if both ranks have received what was sent.
 Result<bool> PairMeter::compareRow(const BlockRun &run, const BlockTransfers &transfers) {
   const int64_t peer = 1 - rank(), bytes = transfers.rowBytes();
   bool isRight = true;
@@ -166,8 +166,8 @@ Result<bool> PairMeter::compareRow(const BlockRun &run, const BlockTransfers &tr
   return isWrong == 0;
 }
 
-/// The median of some bursts. Where the host's cores copy, whatever else uses them only adds to a
-/// time, and the shortest says most.
+/// Returns the median of some bursts. If the host's cores copy, other work only adds to a time, so
+/// the shortest is used.
 Result<double> PairMeter::usualTime(TimedPlan &plan) {
   const double mine = BRAID_TRY(timer_.timeRuns(plan, 1));
   const double first = BRAID_TRY(largest(mine));
@@ -179,7 +179,7 @@ Result<double> PairMeter::usualTime(TimedPlan &plan) {
                                              : median(us));
 }
 
-/// Runs two rounds, and times the second one.
+/// Makes two rounds, and times the second.
 Result<std::optional<double>> PairMeter::time(const BlockTransfers &transfers) {
   BlockRun run = BRAID_TRY(prepareRun(transfers));
   BRAID_TRY(fillRows(run, transfers));
@@ -235,7 +235,7 @@ Status measureAsRank(const Backend &backend, const MeterOptions &options) {
   const Result<std::optional<Place>> place = findPlace(processEnvironment());
   if (!place || !*place || (*place)->ranks != 2)
     return badInput("expected to be one of two ranks that measure");
-  // The command knows better when a transfer has hung: it may have been stopped meanwhile.
+  // The command decides better whether a transfer hangs, since it may have been stopped meanwhile.
   const auto job =
       BRAID_TRY(JobState::join(backend, {.ranks = 2, .timeout = std::chrono::hours(24)}, **place));
   job->trials.resize(1);
@@ -246,7 +246,7 @@ Status measureAsRank(const Backend &backend, const MeterOptions &options) {
     status = job->cluster->commit();
   if (!status.isOk())
     status = job->cluster->fail(status);
-  if (job->cluster->isStuck()) // a transfer that never ends still uses what is here
+  if (job->cluster->isStuck()) // a transfer that never ends still uses local objects
     std::_Exit(static_cast<int>(status.code()));
   return status;
 }

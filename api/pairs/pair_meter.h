@@ -1,8 +1,8 @@
 //===- api/pairs/pair_meter.h - one rank of the two that measure a pair -----------------------===//
 //
-// Before a run the source holds its blocks and the destination their complements; after it every
-// block is compared. A timed run is repeated, and what the last repetition has left is compared, so
-// that neither filling nor comparing is part of a time. A time is the longer one of both ranks'.
+// Before a run, the source contains its blocks and the destination their complements; after it,
+// every block is compared. A timed run is repeated, and its last result is compared, so that times
+// include neither filling nor comparing. A time is the maximum of both ranks.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -20,20 +20,20 @@ struct Step {
   int64_t source = 0; ///< rank
 
   bool operator==(const Step &) const = default;
-  /// A number for the command line, below kSteps, and back.
+  /// Returns a number for the command line, less than kSteps; of() is the inverse.
   int64_t number() const { return 2 * static_cast<int64_t>(path) + source; }
   static Step of(int64_t number) { return {static_cast<Path>(number / 2), number % 2}; }
 };
 inline constexpr int64_t kSteps = 2 * int64_t(kAllPaths.size());
 
-/// A record that a rank writes into a pipe, which takes each record whole. A rank may die at any
-/// point; the records that it has written count.
+/// A record that a rank writes into a pipe, atomically. A rank may die at any point; the records
+/// that it has written stay valid.
 struct Record {
   enum class Kind : uint8_t {
-    Device,    ///< rank `step.source` has device `text`: its identity, a space, its description
+    Device,    ///< the device of rank `step.source`; `text` is its identity and description
     Begin,     ///< transfers of `bytes` are about to start
     Bandwidth, ///< `value` in GB/s
-    Latency,   ///< `value` in microseconds, of both directions
+    Latency,   ///< the data in `wrong` arrived
     Wrong,     ///< `wrong` arrived
   };
   Kind kind = Kind::Begin;
@@ -41,30 +41,30 @@ struct Record {
   int64_t bytes = 0;
   double value = 0;
   WrongData wrong;
-  char text[400] = {}; ///< ends with a zero
+  char text[400] = {}; ///< null-terminated
 };
 static_assert(sizeof(Record) <= PIPE_BUF);
 
 struct MeterOptions {
   std::vector<Step> steps;
   std::vector<int64_t> sizes; ///< bytes, ascending; multiples of 4
-  int results = -1;           ///< the descriptor that takes records
+  int results = -1;           ///< the descriptor to which records are written
 };
 
 class PairMeter {
 public:
-  /// All outlive this.
+  /// All arguments must outlive this.
   PairMeter(const MeterOptions &options, const Backend &backend, PlanTimer &timer)
       : options_(options), timer_(timer),
         launchMode_(backend.hasGraphs ? LaunchMode::Graph : LaunchMode::Eager) {}
 
-  /// Measures all steps and writes what it finds; the second direction of a path also measures its
-  /// latency. Collective; blocks. Wrong data end their step and are no failure; Unsupported if the
-  /// devices do not have a path.
+  /// Measures all steps and writes the results. The second direction of a path also measures its
+  /// latency. Collective; blocks. Wrong data end their step but are not a failure. Returns
+  /// Unsupported if the devices lack a path.
   Status measure();
 
 private:
-  /// A program that is ready to run, and its rows of blocks.
+  /// A prepared program, and its rows of blocks.
   struct BlockRun {
     TimedPlan plan;
     char *sent, *received;
@@ -72,7 +72,7 @@ private:
 
   Status measure(const Step &step);
   Result<BlockRun> prepareRun(const BlockTransfers &transfers);
-  /// Microseconds of a run; nothing: data were wrong.
+  /// Returns the microseconds of a run, or nullopt if data were wrong.
   Result<std::optional<double>> time(const BlockTransfers &transfers);
   Result<double> usualTime(TimedPlan &plan);
   Status fillRows(const BlockRun &run, const BlockTransfers &transfers);
@@ -90,10 +90,10 @@ private:
   PlanTimer &timer_;
   const LaunchMode launchMode_;
   uint64_t round_ = 0;
-  std::optional<Step> right_; ///< the last step, if all its data were right
+  std::optional<Step> right_; ///< the last step, if all its data were correct
 };
 
-/// Joins the job that launch() started, and measures. Blocks. The failure is the job's.
+/// Joins the job that launch() started, and measures. Blocks. Returns the failure of the job.
 Status measureAsRank(const Backend &backend, const MeterOptions &options);
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- api/pairs/pair_report.cpp - what was measured between devices, pair by pair ------------===//
+//===- api/pairs/pair_report.cpp - the measurements of pairs of devices -----------------------===//
 
 #include "api/pairs/pair_report.h"
 

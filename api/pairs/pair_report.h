@@ -1,4 +1,4 @@
-//===- api/pairs/pair_report.h - what was measured between devices, pair by pair --------------===//
+//===- api/pairs/pair_report.h - the measurements of pairs of devices -------------------------===//
 #pragma once
 
 #include "api/machine/topology.h"
@@ -8,9 +8,9 @@
 
 namespace braid {
 
-/// The ways in which bytes get from one device to another.
+/// The ways in which bytes are transferred from one device to another.
 enum class Path : uint8_t {
-  PutEngine, ///< the source writes into the destination's memory, by a copy engine
+  PutEngine, ///< the source writes to the destination's memory, by a copy engine
   PutKernel, ///< ... by a kernel
   GetEngine, ///< the destination reads the source's memory, by a copy engine
   GetKernel, ///< ... by a kernel
@@ -19,29 +19,29 @@ enum class Path : uint8_t {
 inline constexpr std::array kAllPaths = {Path::PutEngine, Path::PutKernel, Path::GetEngine,
                                          Path::GetKernel, Path::Messages};
 
-/// In order of severity: the verdict on a pair is the worst of its paths.
+/// In order of severity. The verdict on a pair is the worst verdict on its paths.
 enum class Verdict : uint8_t {
-  NotMeasured, ///< the command ended before
-  Unavailable, ///< the devices do not have this path
+  NotMeasured, ///< the command ended before the measurement
+  Unavailable, ///< the devices lack this path
   Ok,
-  Slow,    ///< far below the median of its like, or below what its link should give
+  Slow,    ///< far below the median of comparable pairs, or below the nominal rate of its link
   Hung,    ///< a transfer did not end within the time limit
   Crashed, ///< a process of the pair died
-  Wrong,   ///< other bytes arrived than were sent
+  Wrong,   ///< the bytes that arrived differ from those that were sent
 };
 
-/// The words: "put-engine", "wrong".
+/// Return names such as "put-engine" and "wrong".
 llvm::StringRef name(Path path);
 llvm::StringRef name(Verdict verdict);
 
-/// The figures of one size. 0: not measured.
+/// The measurements for one size. 0: not measured.
 struct PathPoint {
   int64_t bytes = 0;
-  double latencyUs = 0; ///< half of there and back, signals included
-  double GBps = 0;      ///< the rate of many transfers in a row; 10^9 bytes a second
+  double latencyUs = 0; ///< half of a round trip, including signals
+  double GBps = 0;      ///< the rate of many successive transfers; 10^9 bytes/s
 };
 
-/// The first byte that was wrong in a transfer of `bytes`.
+/// The first wrong byte in a transfer of `bytes`.
 struct WrongData {
   int64_t bytes = 0, offset = 0;
   uint8_t expected = 0, got = 0;
@@ -50,40 +50,40 @@ struct WrongData {
 /// One path of an ordered pair.
 struct PathReport {
   Verdict verdict = Verdict::NotMeasured;
-  std::string reason;            ///< explains a verdict other than Ok to people
-  std::vector<PathPoint> points; ///< by size
+  std::string reason;            ///< explains a verdict other than Ok to users
+  std::vector<PathPoint> points; ///< sorted by size
   std::optional<WrongData> wrong;
 
-  /// Replaces a verdict that is less severe.
+  /// Replaces the verdict if `to` is more severe.
   void worsen(Verdict to, std::string why);
 };
 
 /// An ordered pair of devices.
 struct PairRow {
-  int64_t source = 0, destination = 0; ///< their numbers
+  int64_t source = 0, destination = 0; ///< device numbers
   Link link;
-  std::array<PathReport, kAllPaths.size()> paths; ///< by Path
+  std::array<PathReport, kAllPaths.size()> paths; ///< indexed by Path
 
   PathReport &on(Path path) { return paths[static_cast<size_t>(path)]; }
   const PathReport &on(Path path) const { return paths[static_cast<size_t>(path)]; }
   Verdict verdict() const;
-  /// The path with the highest bandwidth at its largest size, or nothing.
+  /// Returns the path with the highest bandwidth at its largest size, or nullopt.
   std::optional<Path> fastest() const;
 };
 
 struct MeasuredDevice {
-  int64_t number = 0; ///< the backend's
+  int64_t number = 0; ///< the backend's number
   std::string name, uuid;
 };
 
 struct PairReport {
   std::string backend, hostname;
   std::vector<MeasuredDevice> devices;
-  std::vector<PairRow> rows; ///< by source, then destination
+  std::vector<PairRow> rows; ///< sorted by source, then destination
 
-  /// Nothing is known yet about the devices.
+  /// Starts without names and measurements of the devices.
   PairReport(std::string usedBackend, const std::vector<int64_t> &numbers);
-  /// The row of two places in `devices`; null: they are one device.
+  /// Returns the row of two indices in `devices`, or null if they are equal.
   const PairRow *row(size_t source, size_t destination) const;
   PairRow *row(size_t source, size_t destination) {
     return const_cast<PairRow *>(std::as_const(*this).row(source, destination));
@@ -91,20 +91,20 @@ struct PairReport {
   Verdict verdict() const;
 };
 
-/// Adds the verdict Slow: see judge.cpp.
+/// Finds slow paths, and sets their verdict to Slow: see judge.cpp.
 void judge(PairReport &report);
 
-/// Matrices of bandwidth and latency by the fastest path of each pair, and a line for each path of
-/// a pair that is not ok.
+/// Returns matrices of bandwidth and latency by the fastest path of each pair, and a line for each
+/// path that is not ok.
 std::string reportText(const PairReport &report);
-/// All figures.
+/// Returns all measurements.
 std::string reportJson(const PairReport &report);
-/// A page that needs nothing else: a matrix coloured by bandwidth and verdict, over the text.
+/// Returns a self-contained page: a matrix coloured by bandwidth and verdict, above the text.
 std::string reportHtml(const PairReport &report);
 
-/// "4 B", "64 KiB", "1.5 MiB".
+/// Returns a text such as "4 B", "64 KiB" or "1.5 MiB".
 std::string sizeText(int64_t bytes);
-/// Three significant digits: "392", "25.4", "0.81".
+/// Returns three significant digits: "392", "25.4", "0.81".
 std::string figureText(double value);
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- api/pairs/show_report.cpp - a report about pairs as text, JSON and a page --------------===//
+//===- api/pairs/show_report.cpp - writes a report about pairs as text, JSON and a page -------===//
 
 #include "api/pairs/pair_report.h"
 #include "api/text/markup.h"
@@ -16,7 +16,7 @@
 namespace braid {
 namespace {
 
-/// Bandwidth at the largest size of the fastest path, or its latency at the smallest; null: none.
+/// Returns the point of the largest size of the fastest path, or the smallest for latency; or null.
 const PathPoint *shownPoint(const PairRow &row, bool isLatency) {
   const std::optional<Path> path = row.fastest();
   return !path ? nullptr : isLatency ? &row.on(*path).points.front() : &row.on(*path).points.back();
@@ -117,7 +117,7 @@ td, th { min-width: 3.5em; padding: .4em; text-align: right; } td { color: #222;
 .slow { background: #fdae4d; } .hung, .crashed, .wrong { background: #d7301f; color: #fff; }
 </style>)";
 
-/// The faster a pair is, the bluer its cell; one that is not ok has the colour of its verdict.
+/// Faster pairs have bluer cells. A pair that is not ok has the colour of its verdict.
 std::string cellHtml(const PairRow &row, double most) {
   const PathPoint *point = shownPoint(row, false);
   const double GBps = point ? point->GBps : 0;

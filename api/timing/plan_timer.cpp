@@ -60,8 +60,7 @@ void TimedPlan::issue(int64_t runs) {
       prepared->run(inputs, outputs);
 }
 
-/// Rests, and waits at the barrier. If the job has failed, returns the device's failure if it has
-/// one.
+/// Rests, and waits at the barrier. If the job has failed, returns the cause if known.
 Status PlanTimer::meet() {
   if (!barrier_) {
     std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(kIdleGapUs));

@@ -135,8 +135,7 @@ private:
   TimedPlans &plans_;
   const Barrier barrier_;
   SharedTensors tensors_;
-  uint32_t nextCommand_ =
-      uint32_t(1) << 31; ///< the first command of the next Plan; above those of regular runs
+  uint32_t nextCommand_ = uint32_t(1) << 31; ///< the next Plan's first; above those of runs
 };
 
 } // namespace braid

@@ -17,15 +17,13 @@ using RunsFor = std::function<int64_t(double us)>;
 
 /// Makes untimed runs, as many as `runsFor` says. Returns the last estimate of a run in
 /// microseconds, which is a maximum over ranks; 0 if there was no run. Collective; blocks.
-///
-/// The first run may load what the others find, so the decision is made after the second, unless
-/// there is only one. A run can be disturbed, and many may follow, so it is made again, from the
-/// later half, whenever there are twice as many.
+/// The first run may load what later runs find, so the number is decided after the second, unless
+/// there is only one. A disturbed run could cause many others, so it is decided again, from the
+/// later half, whenever the number of runs has doubled.
 Result<double> warmUp(ControlPlane &control, const RunsFor &runsFor,
                       const std::function<Result<double>()> &run);
 
-/// Returns the number of runs that take about `warmUpUs`. While `us` is 0, returns as many as are
-/// needed to measure it.
+/// Returns the number of runs that take about `warmUpUs`, or a few to measure if `us` is 0.
 int64_t runsToWarmUp(double warmUpUs, double us);
 
 } // namespace braid

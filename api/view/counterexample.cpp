@@ -1,4 +1,4 @@
-//===- api/view/counterexample.cpp - pages about what the checker found -----------------------===//
+//===- api/view/counterexample.cpp - pages about the checker's results ------------------------===//
 
 #include "api/view/counterexample.h"
 
@@ -22,7 +22,7 @@ std::string asSentence(llvm::StringRef words) {
   return text.empty() || text.back() == '.' ? text : text + ".";
 }
 
-/// The number of runs up to the last event.
+/// Returns the number of runs up to the last event.
 uint32_t runsOf(const CheckReport &report) {
   uint32_t runs = 1;
   if (report.violation)
@@ -31,7 +31,7 @@ uint32_t runsOf(const CheckReport &report) {
   return std::min<uint32_t>(runs, 4);
 }
 
-/// The command of an event, if there is one: the caller's is none, and a node may have several.
+/// Returns the command of an event, if it has exactly one. Events of the caller have none.
 CommandRef commandOf(const Page &page, const CheckedEvent &event, llvm::ArrayRef<Plan> plans) {
   const auto rank = static_cast<size_t>(event.rank);
   if (event.command == kNone || rank >= plans.size())
@@ -69,7 +69,7 @@ void addViolation(Page &page, const Violation &violation, llvm::ArrayRef<Plan> p
     page.findings.push_back(asSentence(note));
 }
 
-/// Commands that are issued one after the other.
+/// Commands that are issued in sequence.
 struct Queue {
   int32_t rank;
   std::vector<uint32_t> commands = {};

@@ -1,4 +1,4 @@
-//===- api/view/counterexample.h - pages about what the checker found -------------------------===//
+//===- api/view/counterexample.h - pages about the checker's results --------------------------===//
 #pragma once
 
 #include "api/view/of_plans.h"
@@ -6,13 +6,13 @@
 
 namespace braid::view {
 
-/// The commands at fault, in an order in which the program reaches them; without a violation, what
-/// was proved. `report` is about `program.plans`.
+/// Shows the commands of the violation, in an order in which the program reaches them, or, without
+/// a violation, what was proved. `report` must be about `program.plans`.
 Page counterexamplePage(const PrintedProgram &program, const CheckReport &report);
 
-/// A timing in which every command takes one step and begins once what it waits for has ended.
-/// If `queues` is not 0, streams share hardware queues as in Plan's order. A command that is never
-/// reached did not run; one that is reached and never ends has only a begin.
+/// Returns a timing in which every command takes one step, and begins after the commands that it
+/// waits for. If `queues` is not 0, streams share hardware queues in the Plan's order. A command
+/// that is not reached did not run; one that is reached but never ends has only a begin.
 Timing stepsOf(const Page &page, uint32_t queues);
 
 } // namespace braid::view

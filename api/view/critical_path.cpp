@@ -1,4 +1,4 @@
-//===- api/view/critical_path.cpp - what the time of a run is made of -------------------------===//
+//===- api/view/critical_path.cpp - the critical path of a run --------------------------------===//
 
 #include "api/view/critical_path.h"
 
@@ -33,13 +33,13 @@ public:
     return latest;
   }
 
-  /// The last step first. The part of a command that counts ends at `until` and begins once both
-  /// the command has begun and the one before it on the path has ended.
+  /// Returns the steps, the last one first. The relevant part of a command ends at `until` and
+  /// begins once the command has begun and its predecessor on the path has ended.
   std::vector<PathStep> back() const {
     std::vector<PathStep> steps;
     CommandRef at = last();
     double until = at.isValid() ? span(at).end : 0;
-    size_t left = commands() + 1; // equal times could form a circle
+    size_t left = commands() + 1; // equal times could form a cycle
     while (at.isValid() && left-- > 0) {
       const CommandRef from = later(causeOf(at), beforeOnStream(at));
       const double over = from.isValid() ? span(from).end : 0;

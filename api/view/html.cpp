@@ -1,4 +1,4 @@
-//===- api/view/html.cpp - a page as one file -------------------------------------------------===//
+//===- api/view/html.cpp - writes a page as one file ------------------------------------------===//
 
 #include "api/text/markup.h"
 #include "api/view/page.h"
@@ -15,7 +15,7 @@
 namespace braid::view {
 namespace {
 
-/// Rounded to 1/1000, a nanosecond. -1 for what did not run.
+/// Rounds to 1/1000 (a nanosecond). Returns -1 if the command did not run.
 double timeNumber(double value) {
   return std::isfinite(value) ? std::round(value * 1000) / 1000 : -1;
 }
@@ -34,7 +34,7 @@ void writeRank(JsonWriter &json, const Rank &rank) {
   });
 }
 
-/// The begin and the end of each span, in one flat array.
+/// Writes the begin and the end of each span, in one flat array.
 void writeSpans(JsonWriter &json, const std::vector<Span> &spans) {
   json.array([&] {
     for (const Span &span : spans) {
@@ -76,7 +76,7 @@ void writeData(JsonWriter &json, const Page &page) {
   });
 }
 
-/// JSON inside of a script element, which "</script" must not end.
+/// Returns JSON for a script element, escaped so that "</script" cannot end the element.
 std::string dataText(const Page &page) {
   std::string text;
   for (char c : jsonText([&](JsonWriter &json) { writeData(json, page); }))

@@ -1,4 +1,4 @@
-//===- api/view/measured.cpp - when commands ran, by a trace ----------------------------------===//
+//===- api/view/measured.cpp - pages about traces ---------------------------------------------===//
 
 #include "api/view/measured.h"
 
@@ -19,7 +19,7 @@
 namespace braid::view {
 namespace {
 
-/// Puts the events of a trace where the commands of the Plans are.
+/// Assigns the events of a trace to the commands of the Plans.
 class EventReader {
 public:
   EventReader(const std::string &name, TraceFile &file) : name_(name), file_(file) {}
@@ -65,7 +65,7 @@ private:
 
 // -- Comparing. --
 
-/// Average over the ranks of the time that all commands of a line take, by line.
+/// Returns the total time of each line's commands, averaged over the ranks.
 std::vector<double> timesOfLines(const Page &page, const Timing &timing) {
   std::vector<double> times(page.text.size() + 1, 0);
   for (size_t rank = 0; rank < page.ranks.size(); ++rank)
@@ -77,7 +77,7 @@ std::vector<double> timesOfLines(const Page &page, const Timing &timing) {
   return times;
 }
 
-/// The first line in which two programs differ, or that their numbers of commands do.
+/// Returns the first line in which two programs differ, or that their numbers of commands differ.
 std::string differenceOf(const Page &measured, const Page &predicted) {
   llvm::SmallVector<llvm::StringRef> first, second;
   llvm::StringRef(measured.program).split(first, '\n');
@@ -88,7 +88,7 @@ std::string differenceOf(const Page &measured, const Page &predicted) {
   return "as many lines and commands, got others; messages are not laid over what spells them out";
 }
 
-/// Between the first two timings: the whole run, then the lines that differ most.
+/// Compares the first two timings: the whole run, then the lines with the largest differences.
 std::vector<std::string> differencesOf(const Page &page) {
   const Timing &mine = page.timings[0], &its = page.timings[1];
   const std::vector<double> first = timesOfLines(page, mine), second = timesOfLines(page, its);
@@ -110,7 +110,7 @@ std::vector<std::string> differencesOf(const Page &page) {
   return found;
 }
 
-/// Makes the first begin of a run 0.
+/// Shifts the times so that the run begins at 0.
 void moveToZero(std::vector<std::vector<Span>> &spans) {
   double first = std::numeric_limits<double>::infinity();
   for (const auto &rank : spans)
@@ -157,7 +157,7 @@ Result<Page> measuredPage(const TraceFile &trace, std::optional<uint32_t> run) {
   return page;
 }
 
-/// The predicted page also has the text of the fusion.
+/// The predicted page also contains the text of the fusion.
 Result<Page> layOver(const Page &measured, Page predicted) {
   const bool areAlike =
       measured.program == predicted.program && measured.ranks.size() == predicted.ranks.size() &&

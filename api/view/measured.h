@@ -1,4 +1,4 @@
-//===- api/view/measured.h - when commands ran, by a trace ------------------------------------===//
+//===- api/view/measured.h - pages about traces -----------------------------------------------===//
 #pragma once
 
 #include "api/view/of_plans.h"
@@ -8,21 +8,21 @@
 
 namespace braid::view {
 
-/// A trace of `braid run --trace`.
+/// A trace file of `braid run --trace`.
 struct TraceFile {
   PrintedProgram program;
-  /// The spans of each run, from 1 on: [rank][command], microseconds from the trace's beginning.
+  /// The spans of each run from 1 on: [rank][command], in microseconds since the trace's start.
   std::map<uint32_t, std::vector<std::vector<Span>>> runs;
 };
 
-/// BadInput, with `name` and what was expected, for a text that is no such trace.
+/// Returns BadInput, with `name` and the expectation, if `text` is not such a trace.
 Result<TraceFile> readTrace(const std::string &name, const std::string &text);
 
-/// One run of it, the last by default. BadInput if it has no such run.
+/// Shows one run, by default the last. Returns BadInput if there is no such run.
 Result<Page> measuredPage(const TraceFile &trace, std::optional<uint32_t> run);
 
-/// The times of both over one another, and where they differ most. BadInput if they are of
-/// different programs.
+/// Shows the times of both pages on top of each other, and their largest differences. Returns
+/// BadInput if the pages are of different programs.
 Result<Page> layOver(const Page &measured, Page predicted);
 
 } // namespace braid::view

@@ -48,7 +48,7 @@ public:
   Rank write(size_t index, uint32_t runs) {
     const Plan &plan = plans_[index];
     Rank rank{plan.rank, plan.streams, {}};
-    std::vector<CommandRef> records(plan.events); // the last one of each event
+    std::vector<CommandRef> records(plan.events); // the last record of each event
     for (uint32_t run = 1; run <= runs; ++run)
       for (const braid::Command &from : plan.commands) {
         Command command = commandOf(plan, from);
@@ -78,7 +78,7 @@ private:
             .trips = fmt::format("{}", fmt::join(first, first + origin.tripCount, ", "))};
   }
 
-  /// The command that gives the signal which `endpoint` awaits in that run.
+  /// Returns the command that sends the signal which `endpoint` awaits in that run.
   CommandRef signalOf(const Plan &plan, const Endpoint &endpoint, uint32_t run) const {
     const auto period = static_cast<int64_t>(plans_.size());
     const auto found = signals_.find(partnerKeyOf(plan, endpoint, period));
@@ -124,7 +124,7 @@ Result<PrintedProgram> parseAgain(const std::string &name, const std::string &te
 
 } // namespace
 
-/// The fusion that the program implements is not in the text.
+/// The text does not contain the fusion that the program implements.
 Result<PrintedProgram> readAgain(const std::string &name, const std::string &text,
                                  Transport transport) {
   const auto [head, rest] = llvm::StringRef(text).split(" implements @");

@@ -7,7 +7,7 @@
 
 namespace braid::view {
 
-/// A program, the Plans of all ranks, and the text whose lines their commands have.
+/// A program, the Plans of all ranks, and the text to which their commands' lines refer.
 struct PrintedProgram {
   std::string title;
   std::vector<std::string> lines;
@@ -17,16 +17,17 @@ struct PrintedProgram {
   std::vector<Plan> plans;
 };
 
-/// For a compiled program, whose source outlives the result. A program of a file keeps its lines; a
-/// lowered one is printed and read again, and messages call that text `page`. Unsupported if there
-/// is too little memory for the Plans; located mistakes are in the caller's source's diags.
+/// Prepares a compiled program for a page. Its source must outlive the result. A program from a
+/// file keeps its lines; a lowered program is printed and parsed again, and messages call that text
+/// `page`. Returns Unsupported if there is too little memory for the Plans. Located mistakes are
+/// added to the source's diags.
 Result<PrintedProgram> printAgain(const Compiled &compiled);
-/// For Plan::text, which has no fusion; messages call it `name`.
+/// Parses Plan::text, which has no fusion. Messages call it `name`.
 Result<PrintedProgram> readAgain(const std::string &name, const std::string &text,
                                  Transport transport);
 
-/// A page with the text and the commands of `runs` successive runs, and no times. `plans` are those
-/// of all ranks, or of ranks that stand for all (runtime/plan/alike_ranks.h).
+/// Returns a page with the text and the commands of `runs` successive runs, without times. `plans`
+/// are those of all ranks, or represent all ranks (runtime/plan/alike_ranks.h).
 Page pageOf(const PrintedProgram &program, llvm::ArrayRef<Plan> plans, uint32_t runs = 1);
 
 } // namespace braid::view

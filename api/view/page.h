@@ -1,8 +1,8 @@
-//===- api/view/page.h - what a page about a program shows ------------------------------------===//
+//===- api/view/page.h - the contents of a page about a program -------------------------------===//
 //
-// One model for every source: a prediction, a trace, a counterexample, flight records. The text of
-// the program is on one side and the commands are in lanes on the other, each with the line that it
-// implements and the command that it waits for.
+// One model serves all sources: predictions, traces, counterexamples and flight records. A page
+// shows the text of the program beside lanes of commands, each with the line that it implements and
+// the command that it waits for.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -30,10 +30,10 @@ enum class Kind : uint8_t {
   Message, ///< a group or a collective
 };
 
-/// The kind of the commands with that name of plan.h's, "wait_event".
+/// Returns the kind of the commands with that name in plan.h, such as "wait_event".
 Kind kindNamed(llvm::StringRef name);
 
-/// A command of a rank: indices into Page::ranks and Rank::commands.
+/// A reference to a rank's command: indices into Page::ranks and Rank::commands.
 struct CommandRef {
   int32_t rank = -1;
   uint32_t command = 0;
@@ -48,7 +48,7 @@ struct Command {
   uint32_t run = 1;
   int64_t peer = -1;      ///< the other rank; -1: none
   int64_t bytes = 0;      ///< written; 0: unknown
-  std::string trips = {}; ///< "2", "0, 3": the values of the loop indices around it
+  std::string trips = {}; ///< "2", "0, 3": the values of the enclosing loop indices
   CommandRef cause = {};  ///< the command that a wait waits for
 };
 
@@ -60,25 +60,25 @@ struct Rank {
 
 inline constexpr double kDidNotRun = std::numeric_limits<double>::quiet_NaN();
 
-/// kDidNotRun for a command that has not begun, or not ended.
+/// A time is kDidNotRun if the command did not begin or did not end.
 struct Span {
   double begin = kDidNotRun, end = kDidNotRun;
 };
 
-/// A part of the critical path: from `begin` on, for `took`.
+/// A part of the critical path, which starts at `begin` and takes `took`.
 struct PathStep {
   CommandRef command;
   std::string what; ///< "GEMM", "copy", "signal", "launch", ...
   double begin = 0, took = 0;
 };
 
-/// When the commands ran, by one source.
+/// The times of the commands, from one source.
 struct Timing {
   std::string name;                          ///< "predicted", "measured"
-  std::string gap = "launch";                ///< name of the time in which a command has not begun
+  std::string gap = "launch";                ///< the name of the time before a command begins
   std::vector<std::vector<Span>> spans = {}; ///< [rank][command]
   std::vector<PathStep> critical = {};       ///< from the first to the last; may be empty
-  double total = 0;                          ///< from 0 to the last end
+  double total = 0;                          ///< from 0 to the end of the last command
 };
 
 /// A numbered sentence about a command or, if that is invalid, about a line.
@@ -92,10 +92,10 @@ struct Page {
   std::string title;                 ///< "@ag_matmul_pairwise"
   std::string subtitle;              ///< describes the page's subject
   std::vector<std::string> findings; ///< sentences, the most important first
-  bool isFailure = false;            ///< findings are about what went wrong
-  std::string unit = "µs";           ///< the unit of spans; "step" if there is no time
+  bool isFailure = false;            ///< the findings describe a failure
+  std::string unit = "µs";           ///< the unit of spans; "step" for orders without times
   std::vector<std::string> text;     ///< lines of the program
-  std::string program;               ///< the program as it prints itself
+  std::string program;               ///< the program as printed
   std::vector<Rank> ranks;
   std::vector<Timing> timings; ///< one or more
   std::vector<Mark> marks;
@@ -103,14 +103,13 @@ struct Page {
       false; ///< each mark's command leads to the next one's, the last to the first
 };
 
-/// One HTML file without outside resources, in the style of all pages. `title` is text, `body` is
-/// HTML.
+/// Returns one self-contained HTML file in the style of all pages. `title` is text, `body` is HTML.
 std::string htmlPage(const std::string &title, const std::string &body);
 
-/// The page as such a file.
+/// Returns the page as such a file.
 std::string toHtml(const Page &page);
 
-/// "52.9 µs", "161.1 ms", "3 steps".
+/// Returns "52.9 µs", "161.1 ms" or "3 steps".
 std::string timeText(double time, const std::string &unit);
 
 } // namespace braid::view

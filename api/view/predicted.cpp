@@ -1,4 +1,4 @@
-//===- api/view/predicted.cpp - when a model says that commands run ---------------------------===//
+//===- api/view/predicted.cpp - pages about predictions ---------------------------------------===//
 
 #include "api/view/predicted.h"
 

@@ -1,4 +1,4 @@
-//===- api/view/predicted.h - when a model says that commands run -----------------------------===//
+//===- api/view/predicted.h - pages about predictions -----------------------------------------===//
 #pragma once
 
 #include "api/view/of_plans.h"
@@ -6,13 +6,12 @@
 
 namespace braid::view {
 
-/// One run of a program on the machine of a cost model. Groups and collectives whose cost
-/// it does not know are shown with the signals and copies that move their data. As simulate()
-/// fails.
+/// Shows one run of a program on the machine of a cost model. Groups and collectives with unknown
+/// costs are shown as the signals and copies that move their data. Fails like simulate().
 Result<Page> predictedPage(const PrintedProgram &program, const CostModel &model,
                            const SimulationOptions &options);
 
-/// A simulation's times of the page's commands, with the critical path.
+/// Returns a simulation's times of the page's commands, with the critical path.
 Timing predictedTiming(const Page &page, const Simulation &simulation);
 
 } // namespace braid::view

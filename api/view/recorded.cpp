@@ -13,7 +13,7 @@
 namespace braid::view {
 namespace {
 
-/// Builds the page; its text are the nodes that records name.
+/// Builds the page. Its text consists of the nodes in the records.
 class Writer {
 public:
   explicit Writer(const FlightRecords &records) : records_(records) {
@@ -37,7 +37,7 @@ public:
   }
 
 private:
-  /// The mark is at the command in which the rank stood.
+  /// Adds a rank. The mark is at the command that the rank was executing.
   void addRank(const RankRecord &record) {
     const auto number = static_cast<int32_t>(page_.ranks.size());
     Timing &timing = page_.timings.front();

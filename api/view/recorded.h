@@ -6,7 +6,7 @@
 
 namespace braid::view {
 
-/// The last commands of each rank of a failed job, and what it stood in.
+/// Shows the last commands of each rank of a failed job, and the command that each was executing.
 Page recordedPage(const FlightRecords &records);
 
 } // namespace braid::view

@@ -1,4 +1,4 @@
-//===- api/view/trace_text.cpp - the contents of a trace file ---------------------------------===//
+//===- api/view/trace_text.cpp - parses a trace file ------------------------------------------===//
 
 #include "api/view/trace_text.h"
 
@@ -13,13 +13,13 @@
 namespace braid::view {
 namespace {
 
-/// Microseconds of at most thirty years.
+/// Returns microseconds, at most thirty years.
 std::optional<double> microsAt(const JsonObject &object, const char *name) {
   const double value = valueOr(object.getNumber(name), std::nan(""));
   return std::abs(value) <= 1e15 ? std::optional(value) : std::nullopt;
 }
 
-/// A whole number of 31 bits.
+/// Returns an integer of at most 31 bits.
 std::optional<uint32_t> indexAt(const JsonObject &object, const char *name) {
   const int64_t value = valueOr(object.getInteger(name), -1);
   return value >> 31 == 0 ? std::optional(static_cast<uint32_t>(value)) : std::nullopt;

@@ -1,4 +1,4 @@
-//===- api/view/trace_text.h - the contents of a trace file, which anybody may have written ---===//
+//===- api/view/trace_text.h - parses a trace file --------------------------------------------===//
 #pragma once
 
 #include "api/status.h"
@@ -9,21 +9,21 @@
 
 namespace braid::view {
 
-/// A command of a run. Times are in microseconds from the trace's beginning.
+/// A command of a run. Times are in microseconds since the trace's start.
 struct TraceEvent {
-  size_t number; ///< in the file's traceEvents
+  size_t number; ///< index in the file's traceEvents
   uint32_t rank, run, command;
   double begin, took;
 };
 
-/// A trace of `braid run --trace` as it is written, not compared with its program.
+/// The contents of a trace of `braid run --trace`, not yet compared with its program.
 struct TraceText {
   std::string program; ///< as Plan::text
   bool sendsMessages = false;
   std::vector<TraceEvent> events; ///< at least one
 };
 
-/// BadInput, with `name` and what was expected, for a text that is no such trace.
+/// Returns BadInput, with `name` and the expectation, if `text` is not such a trace.
 Result<TraceText> parseTrace(const std::string &name, const std::string &text);
 
 } // namespace braid::view
