@@ -1,4 +1,4 @@
-"""Braid hides communication behind matrix products.
+"""Braid hides communication behind matrix multiplications.
 
     import braid
     program = braid.compile(text, ranks=4)   # lower a fusion; a mistake raises InputError
@@ -8,7 +8,7 @@
     op = job.prepare(program)                # allocate, exchange handles, tune
     C = op(A, B)                             # run
 
-`python -m pydoc braid` says all; docs/python.md is an introduction.
+`python -m pydoc braid` is the reference; docs/python.md is an introduction.
 """
 from braid._command import Page, calibrate, doctor
 from braid._errors import (Error, InputError, InternalError, PeerError, RejectedError,

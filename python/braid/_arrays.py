@@ -1,4 +1,4 @@
-"""Arrays of others: where they lie, and what they are, by NumPy, PyTorch, or DLPack."""
+"""Arrays of other libraries: their addresses, types and shapes, by NumPy, PyTorch or DLPack."""
 from __future__ import annotations
 
 import ctypes
@@ -8,7 +8,7 @@ from typing import Any, Dict, NamedTuple, Optional, Tuple
 from braid._errors import InputError
 from braid._program import TensorSpec
 
-# Devices as DLPack numbers them: those that an order of streams is for, and where the host reads.
+# The device numbers of DLPack: devices with streams, and devices whose memory the host can read.
 _CUDA, _CUDA_MANAGED = 2, 13
 _OF_HOST = (1, 3, _CUDA_MANAGED)  # CPU, CUDA's pinned memory
 
@@ -27,7 +27,7 @@ class Array(NamedTuple):
 
 _OURS = {"bfloat16": "bf16", "float16": "f16", "float32": "f32", "float64": "f64"}
 _THEIRS = {ours: name for name, ours in _OURS.items()}
-_names: Dict[Any, str] = {}  # of the dtype objects of NumPy and PyTorch that were seen
+_names: Dict[Any, str] = {}  # of the dtype objects of NumPy and PyTorch seen so far
 
 
 def _name_of(dtype: Any) -> str:
@@ -106,7 +106,8 @@ def _library_of(array: Any) -> str:
 
 
 def view(array: Any, what: str, stream: Optional[int] = None) -> Array:
-    """A view of an array for a run on that stream. InputError if it is none; `what` names it."""
+    """Returns a view of an array for a run on `stream`. InputError names `what` if it is no
+    array."""
     library = _library_of(array)
     if library == "numpy" and hasattr(array, "__array_interface__"):
         return _of_numpy(array)
@@ -115,7 +116,7 @@ def view(array: Any, what: str, stream: Optional[int] = None) -> Array:
     if hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__"):
         try:
             return _of_dlpack(array, stream)
-        except Exception as error:  # the array's own, or of what it gave in place of a capsule
+        except Exception as error:  # raised by the array, or because of its capsule
             raise InputError(f"{what}: expected an array that DLPack shares, got "
                              f"{type(error).__name__}: {error}") from error
     raise InputError(f"{what}: expected an array of NumPy, PyTorch, CuPy, JAX, or one that has "
@@ -123,7 +124,7 @@ def view(array: Any, what: str, stream: Optional[int] = None) -> Array:
 
 
 def check(array: Array, spec: TensorSpec, what: str, is_on_host: bool) -> None:
-    """InputError if it is not as the program wants it."""
+    """Raises InputError if the array does not match the program's tensor `spec`."""
     if is_on_host and array.device:
         raise InputError(f"{what} %{spec.name}: expected an array in memory of the host, got one "
                          f"on {array.device}")
@@ -139,13 +140,13 @@ def check(array: Array, spec: TensorSpec, what: str, is_on_host: bool) -> None:
 
 
 def note_write(array: Any) -> None:
-    """Lets PyTorch know that a run writes there: what was kept for a backward is not any more."""
+    """Tells PyTorch that a run writes to `array`, so that a backward notices the change."""
     if _library_of(array) == "torch":
         sys.modules["torch"].autograd.graph.increment_version(array)
 
 
 def empty_like(array: Any, spec: TensorSpec) -> Any:
-    """A new array for an output, of the library and on the device of an input."""
+    """Returns a new array for an output, of the library and on the device of the input `array`."""
     library = _library_of(array)
     module = sys.modules.get(library)
     if library == "torch" and module:
@@ -167,13 +168,13 @@ def _numpy_dtype(array: Any, spec: TensorSpec) -> Any:
 
 
 def current_stream(array: Any) -> Optional[int]:
-    """The caller's stream on the array's device: PyTorch's or CuPy's current one, or the legacy
-    default stream."""
+    """Returns the caller's stream on the array's device: the current one of PyTorch or CuPy, or the
+    legacy default stream."""
     library = _library_of(array)
     module = sys.modules.get(library)
     if library == "torch" and module:
         if not array.is_cuda:
-            return None  # the run will name it
+            return None  # the run determines it
         return int(module.cuda.current_stream(array.device).cuda_stream)
     if library == "cupy" and module:
         return int(module.cuda.get_current_stream().ptr)

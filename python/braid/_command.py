@@ -1,5 +1,5 @@
-"""Calls the command `braid`, for what the library alone does not have: predictions, pages, traces,
-and a look at the machine."""
+"""Calls the command `braid` for functions that the library lacks: predictions, pages, traces, and
+checks of the machine."""
 from __future__ import annotations
 
 import html
@@ -14,7 +14,7 @@ from braid._errors import UnsupportedError, error_of
 
 
 class Page(str):
-    """An HTML page that needs no other file. Jupyter shows it in a frame."""
+    """A self-contained HTML page, as a str. Jupyter shows it in a frame."""
 
     def _repr_html_(self) -> str:
         return (f'<iframe srcdoc="{html.escape(self)}" width="100%" height="700" '
@@ -22,7 +22,7 @@ class Page(str):
 
 
 def _path() -> str:
-    """The command of a wheel is in Python's folder of scripts, that of a build in bin/."""
+    """Returns the path of the command: in Python's scripts for a wheel, in bin/ for a build."""
     here = os.path.dirname(os.path.abspath(__file__))
     built = os.path.join(here, os.pardir, os.pardir, "bin", "braid")
     installed = os.path.join(sysconfig.get_path("scripts"), "braid")
@@ -41,8 +41,8 @@ def flags(options: Dict[str, Any]) -> List[str]:
 
 
 def run(*arguments: str, text: str = "", codes: Collection[int] = (0,)) -> str:
-    """Returns what the command prints with `text` as its standard input. An exit code that is not
-    among `codes` raises the exception of that code."""
+    """Runs the command with `text` as its standard input, and returns its output. Raises the
+    exception of the exit code if that is not in `codes`."""
     command = subprocess.run([_path(), *arguments], input=text, capture_output=True,
                              encoding="utf-8", check=False)
     if command.returncode not in codes:
@@ -54,7 +54,7 @@ def run(*arguments: str, text: str = "", codes: Collection[int] = (0,)) -> str:
 
 
 def doctor(**options: Any) -> Dict[str, Any]:
-    """Checks what stops programs on this machine from running, as `braid doctor` does.
+    """Checks whether programs can run on this machine, like `braid doctor`.
 
     Returns its JSON: {"exit_code": 0, "gpus": [...], "lines": [{"check", "severity", "seen",
     "advice", ...}, ...]}. exit_code is 4 if there is a problem. Uses no GPU and changes nothing.
@@ -68,8 +68,8 @@ def doctor(**options: Any) -> Dict[str, Any]:
 
 
 def calibrate(**options: Any) -> Dict[str, Any]:
-    """Measures this machine, as `braid calibrate` does, and returns the cost model (JSON) that
-    Program.simulate(machine=...) and Program.view(machine=...) take as a file.
+    """Measures this machine, like `braid calibrate`. Returns the cost model as JSON, which
+    Program.simulate(machine=...) and Program.view(machine=...) read from a file.
 
         with open("machine.json", "w") as file:
             json.dump(braid.calibrate(backend="cuda", seconds=60), file)

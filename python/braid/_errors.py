@@ -1,4 +1,4 @@
-"""Exceptions, one for each code of api/status.h."""
+"""Exceptions, one for each status code of api/status.h."""
 from __future__ import annotations
 
 import re
@@ -6,9 +6,9 @@ from typing import Optional
 
 
 class Error(RuntimeError):
-    """Any failure. The text says where it is, what was expected and what came.
+    """Any failure. The message contains the place, what was expected, and what was found.
 
-    code: the exit code that the command `braid` ends with for it.
+    code: the exit code of the command `braid` for this failure.
     """
 
     code = 70
@@ -21,10 +21,10 @@ class WrongResultError(Error):
 
 
 class InputError(Error, ValueError):
-    """A mistake of the caller's; what was there before is as it was.
+    """A mistake of the caller. No state has changed.
 
-    Of the first mistake in a text: filename, lineno and offset (from 1), text (the line), and msg
-    without the place. They are None for a mistake that is in no text.
+    For the first mistake in a text: filename, lineno and offset (both from 1), text (the line), and
+    msg (the message without the place). They are None for other mistakes.
     """
 
     code = 2
@@ -43,25 +43,25 @@ class InputError(Error, ValueError):
 
 
 class RejectedError(Error):
-    """The checker has found an order in which a program goes wrong; the text shows it."""
+    """The checker has found an order of execution with a failure; the message shows it."""
 
     code = 3
 
 
 class UnsupportedError(Error, NotImplementedError):
-    """Not available in this build, on this machine, or in this version of something."""
+    """Not available in this build, on this machine, or with the installed libraries."""
 
     code = 4
 
 
 class PeerError(Error):
-    """Another rank has died or failed first; the text has the first cause. The job is over."""
+    """Another rank has died or failed first; the message has the first cause. The job has ended."""
 
     code = 5
 
 
 class TimedOutError(PeerError, TimeoutError):
-    """No rank has made progress within the limit, or there is a deadlock. The job is over."""
+    """No rank has made progress within the limit, or there is a deadlock. The job has ended."""
 
     code = 6
 
@@ -77,5 +77,5 @@ _KINDS = {kind.code: kind for kind in (WrongResultError, InputError, RejectedErr
 
 
 def error_of(code: int, message: str) -> Error:
-    """The exception for a code."""
+    """Returns the exception for a status code."""
     return _KINDS.get(code, InternalError)(message)

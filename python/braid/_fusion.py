@@ -1,4 +1,4 @@
-"""Writes a fusion from Python.
+"""Builds the text of a fusion in Python.
 
     f = Fusion("ag_matmul")
     D, M, K, N = f.parameters(D=4, M=1024, K=512, N=256)
@@ -9,8 +9,8 @@
     f.output(C)
     program = braid.compile(f)
 
-It makes the text, str(f), and nothing but the text: what it means, and whether it is right,
-compile() says. ir/README.md is the grammar.
+A Fusion only builds the text str(f); compile() parses and verifies it. ir/README.md has the
+grammar.
 """
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Number = Union[int, "Extent"]
 
 
 class Axis:
-    """An axis of a tensor, as a text has it."""
+    """An axis of a tensor, as a text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -32,7 +32,7 @@ class Axis:
 
 
 class Extent(Axis):
-    """A number, a parameter, or an expression of them; `/` is the text's, which has to be exact."""
+    """A number, a parameter, or an expression of them. `/` must divide without remainder."""
 
     def __repr__(self) -> str:
         return f"Extent({self.text!r})"
@@ -70,22 +70,22 @@ AxisLike = Union[int, Axis]
 
 
 def ceil(a: Number, b: Number) -> Extent:
-    """Rows of a block that may be short: directly behind an axis of extent `b` only."""
+    """The rows of a block that may be incomplete. Must follow an axis of extent `b` directly."""
     return Extent(f"ceil({a}, {b})")
 
 
 def didx(extent: Number) -> Axis:
-    """An axis of which each device has one index; `extent` is the mesh's size."""
+    """An axis that is sharded: each device has one index. `extent` is the number of devices."""
     return Axis(f"DIDx{{{extent}}}")
 
 
 def stream(extent: Number) -> Axis:
-    """An axis that is whole on every rank, produced slice by slice."""
+    """An axis that every rank has completely, and that is computed slice by slice."""
     return Axis(f"Stream{{{extent}}}")
 
 
 class Value:
-    """A tensor of a fusion."""
+    """A tensor of a fusion. str() is its name in the text, "%A"."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -101,7 +101,7 @@ def _type(dtype: str, axes: Sequence[AxisLike]) -> str:
 
 
 class Fusion:
-    """The text of one fusion. Every method adds a line; element types are bf16, f16, f32, f64."""
+    """The text of a fusion. Every method adds a line. Element types are bf16, f16, f32 and f64."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -113,49 +113,49 @@ class Fusion:
         return f"fusion @{self.name}({', '.join(self._parameters)}) {{\n{body}}}\n"
 
     def parameters(self, **values: int) -> Tuple[Extent, ...]:
-        """Parameters with their defaults, which compile() may set to others."""
+        """Adds parameters with default values, which compile() can override. Returns extents."""
         self._parameters += [f"{name} = {value}" for name, value in values.items()]
         return tuple(Extent(name) for name in values)
 
     def mesh(self, devices: Number) -> None:
-        """Sets the number of devices. Comes before any tensor."""
+        """Sets the number of devices. Must precede all tensors."""
         self._lines.append(f"mesh [0 .. {devices})")
 
     def input(self, name: str, dtype: str, axes: Sequence[AxisLike]) -> Value:
-        """A tensor that the caller brings."""
+        """Adds an input, which the caller passes to each run."""
         self._lines.append(f"%{name} = input {_type(dtype, axes)}")
         return Value(name)
 
     def define(self, name: str, operation: str, dtype: str, axes: Sequence[AxisLike]) -> Value:
-        """`%name = operation : type`, with the operation as in a text: "linear %x, %w, %bias"."""
+        """Adds `%name = operation : type`. Example of an operation: "linear %x, %w, %bias"."""
         self._lines.append(f"%{name} = {operation} : {_type(dtype, axes)}")
         return Value(name)
 
     def matmul(self, name: str, a: Value, b: Value, dtype: str, axes: Sequence[AxisLike],
                partial: Optional[str] = None) -> Value:
-        """Contracts a's last axis with b's first, or the last two with the first two.
+        """Contracts a's last axis with b's first axis, or the last two with the first two.
 
-        partial: the element type in which partial results travel; the result's, if None.
+        partial: the element type for transfers of partial results; None: the result's type.
         """
         return self.define(name, f"matmul {a}, {b}" + _partial(partial), dtype, axes)
 
     def linear(self, name: str, x: Value, w: Value, dtype: str, axes: Sequence[AxisLike],
                bias: Optional[Value] = None, partial: Optional[str] = None) -> Value:
-        """Contracts the last axes of x and w, as PyTorch does; the bias has w's other axes."""
+        """Contracts the last axes of x and w, like PyTorch. The bias has the other axes of w."""
         operands = f"{x}, {w}" + (f", {bias}" if bias else "")
         return self.define(name, f"linear {operands}" + _partial(partial), dtype, axes)
 
     def reshard(self, name: str, a: Value, dtype: str, axes: Sequence[AxisLike]) -> Value:
-        """The same tensor with other axis kinds."""
+        """Converts a tensor to other axis kinds, without changing its elements."""
         return self.define(name, f"reshard {a}", dtype, axes)
 
     def pointwise(self, name: str, function: str, *operands: Value, dtype: str,
                   axes: Sequence[AxisLike]) -> Value:
-        """relu, gelu, gelu_tanh, silu of one tensor; multiply, add of two."""
+        """Applies relu, gelu, gelu_tanh or silu to one tensor, or multiply or add to two."""
         return self.define(name, f"{function} {', '.join(map(str, operands))}", dtype, axes)
 
     def output(self, *values: Value) -> None:
-        """Names the outputs, in this order. Comes last."""
+        """Sets the outputs and their order. Must be last."""
         self._lines.append(f"output {', '.join(map(str, values))}")
 
 

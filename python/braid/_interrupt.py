@@ -1,4 +1,4 @@
-"""Ctrl-C ends a call that blocks in the library, and its job, which could not go on."""
+"""Makes Ctrl-C end a call that blocks in the library, and its job, which cannot continue."""
 from __future__ import annotations
 
 import functools
@@ -7,40 +7,40 @@ import select
 import signal
 import socket
 import threading
-# The other one makes an enumerator first, which takes microseconds.
+# signal.getsignal() creates an enumerator first, which takes microseconds.
 from _signal import getsignal  # type: ignore[import-not-found,unused-ignore]
 from typing import Any, Callable, Optional
 
 
 class _Watch:
-    """A thread that hears of signals while the main thread is in the library, where Python handles
-    none: the interpreter's own handler writes the number of each to a socket. What somebody else
-    waits for at that place is passed on."""
+    """A thread that receives signals while the main thread is in the library, where Python handles
+    none: the interpreter's handler writes the number of each signal to a socket. The numbers are
+    forwarded to the previous file descriptor of set_wakeup_fd()."""
 
     def __init__(self) -> None:
         self._reader, self._writer = socket.socketpair()
         self._reader.setblocking(False)
         self._writer.setblocking(False)
-        # Guards the two below and the contents of the socket. A signal's handler may take it again.
+        # Guards the next two and the socket's contents. A signal's handler may acquire it again.
         self._lock = threading.RLock()
         self._on_interrupt: Optional[Callable[[], None]] = None
         self._before = -1
         threading.Thread(target=self._listen, name="braid signals", daemon=True).start()
 
     def begin(self, act: Callable[[], None]) -> Optional[Callable[[], None]]:
-        """Returns what end() takes: what an interrupt called before, in a call that a signal's
-        handler has interrupted."""
+        """Sets the function that an interrupt calls, and returns the previous one for end(). There
+        is a previous one if a signal's handler has interrupted another call."""
         with self._lock:
-            self._hear()  # an interrupt may have cut off the end of the call before this one
+            self._hear()  # an interrupt may have cut off the end of the previous call
             outer, self._on_interrupt = self._on_interrupt, act
             mine = self._writer.fileno()
             before = signal.set_wakeup_fd(mine, warn_on_full_buffer=False)
-            if before != mine:  # which an end that was interrupted leaves
+            if before != mine:  # equal if an interrupt has cut off the end of a call
                 self._before = before
             return outer
 
     def end(self, outer: Optional[Callable[[], None]]) -> None:
-        """Nothing that came until now is heard by a later call."""
+        """Restores the previous function. Later calls ignore signals received until now."""
         with self._lock:
             self._on_interrupt = outer
             if outer is None:
@@ -56,11 +56,11 @@ class _Watch:
                 self._hear()
 
     def _hear(self) -> None:
-        """Reads what has come. An interrupt ends the call that it came in."""
+        """Reads the received signals. An interrupt ends the call during which it was received."""
         if signal.SIGINT in self._read() and self._on_interrupt:
             try:
                 self._on_interrupt()
-            except Exception:  # of a job that is gone; there may be others
+            except Exception:  # of a job that has ended; there may be other jobs
                 pass
 
     def _read(self) -> bytes:
@@ -69,7 +69,7 @@ class _Watch:
             numbers = self._reader.recv(4096)
             if self._before >= 0:
                 os.write(self._before, numbers)
-        except OSError:  # nothing is there, or nobody takes it
+        except OSError:  # the socket is empty, or nobody reads the other one
             pass
         return numbers
 
@@ -86,15 +86,15 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def _raises(handler: Any) -> bool:
-    """True if Ctrl-C ends the running program: with Python's own handler, or asyncio's."""
+    """Returns True if Ctrl-C raises KeyboardInterrupt: with Python's handler, or asyncio's."""
     if isinstance(handler, functools.partial):
         return getattr(handler.func, "__qualname__", "") == "Runner._on_sigint"
     return handler is signal.default_int_handler
 
 
 class interrupting:
-    """While this lasts, Ctrl-C also calls `act`, on another thread. Only where it would raise
-    KeyboardInterrupt, and in the main thread."""
+    """While active, Ctrl-C also calls `act` on another thread, if this is the main thread and
+    Ctrl-C raises KeyboardInterrupt."""
 
     __slots__ = ("_act", "_outer", "_watch")
 
@@ -112,7 +112,7 @@ class interrupting:
         self._watch = _watch
         try:
             self._outer = self._watch.begin(self._act)
-        except BaseException:  # KeyboardInterrupt, when __exit__ is not called
+        except BaseException:  # KeyboardInterrupt, after which __exit__ is not called
             self._watch.end(None)
             raise
 

@@ -1,4 +1,4 @@
-"""The ranks that run programs together, and programs that are ready to run."""
+"""Jobs, which are the ranks that run programs together, and operations, which are ready to run."""
 from __future__ import annotations
 
 import collections
@@ -16,7 +16,7 @@ _replay = _library.fast("session_replay")
 
 
 def _numbers(name: str, address: int, *kinds: Any) -> List[int]:
-    """The numbers that a function of the library writes to addresses."""
+    """Returns the numbers that a function of the library stores at its arguments."""
     values = [kind() for kind in kinds]
     _library.ask(name, address, *map(ctypes.byref, values))
     return [value.value for value in values]
@@ -25,12 +25,12 @@ def _numbers(name: str, address: int, *kinds: Any) -> List[int]:
 class Usage(NamedTuple):
     """The memory of a job's operations on the ranks of this process.
 
-    most: the largest number of bytes on any one rank; the same number on all ranks.
-    in_graphs: the part of `most` of operations whose usage has is_in_graph.
-    held: all bytes that the job holds: those of live operations, those of ended ones, and unused
-        space between.
-    most_held: the largest `held` of any one rank, when the last prepare() or give_back() of the job
-        returned; the same number on all ranks.
+    most: the largest number of bytes on any rank; equal on all ranks.
+    in_graphs: the part of `most` that belongs to operations with is_in_graph.
+    held: all bytes that the job holds: those of live and of ended operations, and unused space
+        between them.
+    most_held: the largest `held` of any rank when the last prepare() or give_back() of the job
+        returned; equal on all ranks.
     """
 
     operations: int
@@ -42,12 +42,12 @@ class Usage(NamedTuple):
 
 
 class OperationUsage(NamedTuple):
-    """The memory of an operation on the ranks of this process, and whether a graph holds it.
+    """The memory of an operation on the ranks of this process, and its use in graphs.
 
-    most: the largest number of bytes on any one rank; the same number on all ranks.
-    is_in_graph: when the last prepare() of the job returned, a live graph of the caller's held runs
-        of the operation, on some rank; the same on all ranks. A destroyed graph counts for a few
-        more milliseconds.
+    most: the largest number of bytes on any rank; equal on all ranks.
+    is_in_graph: True if a live graph of the caller on some rank contained runs of the operation
+        when the last prepare() of the job returned; equal on all ranks. A destroyed graph counts
+        for a few more milliseconds.
     """
 
     bytes: int
@@ -56,10 +56,10 @@ class OperationUsage(NamedTuple):
 
 
 class Job(_library.Unique):
-    """Ranks that have met; create() and join() make one. Not thread-safe.
+    """Ranks that run programs together. create() and join() return one. Not thread-safe.
 
-    What is collective is called by all ranks, in one order. Any failure but an InputError is that
-    of all ranks, and ends the job: the others get a PeerError with the first cause.
+    All ranks must make the collective calls in the same order. Any failure except InputError ends
+    the job on all ranks: the other ranks raise PeerError with the first cause.
     """
 
     def __init__(self, address: int, backend: str) -> None:
@@ -69,14 +69,14 @@ class Job(_library.Unique):
         self.first_rank = int(_library.ask("job_first_rank", address))
         self.hosted = int(_library.ask("job_hosted", address))
         self._operations: "weakref.WeakSet[Operation]" = weakref.WeakSet()
-        self._used: List[Any] = []  # what runs on CPUs may still read and write
-        # The same on GPUs, with the mark behind the run: those that may not be over.
+        self._used: List[Any] = []  # arrays that runs on CPUs may still access
+        # The same for GPUs, with a mark after the run: arrays of runs that may not have ended.
         self._in_flight: Deque[Tuple[int, Any]] = collections.deque()
-        self._lost: List[Any] = []  # of runs that have failed, on GPUs; freed after the handle
+        self._lost: List[Any] = []  # of failed runs on GPUs; freed after the handle
 
     def __del__(self) -> None:
-        """A run that a signal has cut off may still be going on, or may have been when the end of
-        the interpreter freed the job."""
+        """Keeps arrays alive if a signal has interrupted a run that may still execute, or may have
+        executed when the end of the interpreter freed the job."""
         if not getattr(self, "_used", None):
             return
         if self._handle.is_alive:
@@ -88,7 +88,7 @@ class Job(_library.Unique):
         return self
 
     def __exit__(self, kind: Any, error: Optional[BaseException], trace: Any) -> None:
-        """Ends the operations, too."""
+        """Also closes the operations."""
         if error is None:
             for operation in list(self._operations):
                 operation.close()
@@ -101,7 +101,7 @@ class Job(_library.Unique):
         try:
             self.fail(f"{type(error).__name__}: {error}", code)
         except Error:
-            pass  # the caller has the error that came first here
+            pass  # the caller has the first error
         if self._used:
             self._settle()
             self._keep_used()
@@ -109,16 +109,16 @@ class Job(_library.Unique):
 
     @property
     def rank(self) -> int:
-        """This process's rank; the first, if several are here."""
+        """The rank of this process, or its first rank if it has several."""
         return self.first_rank
 
     def prepare(self, program: Program, *, measures: bool = True) -> "Operation":
-        """Allocates, exchanges handles, tunes; chooses the schedule if it is "auto".
+        """Allocates memory, exchanges handles and tunes. Chooses the schedule if that is "auto".
 
-        measures: GEMMs that no job has measured yet are measured, which may take a second on GPUs;
-            otherwise they are left to a guess of the library's, until they are.
-        Collective; blocks until all that was issued to the job is done. InputError if the program
-        is for another number of ranks, or ranks bring different ones.
+        measures: True to measure GEMMs that no job has measured yet, which may take a second on
+            GPUs; False to let the library estimate them until they are measured.
+        Collective; blocks until all work issued to the job is done. Raises InputError if the
+        program is for another number of ranks, or if the ranks pass different programs.
         """
         if not isinstance(program, Program):
             raise InputError(f"expected a Program, got {type(program).__name__}")
@@ -131,7 +131,7 @@ class Job(_library.Unique):
         return Operation(self, program, measures)
 
     def _choose(self, request: Request) -> Program:
-        """The program whose schedule the ranks choose. Collective; blocks."""
+        """Returns the program with the schedule that the ranks choose. Collective; blocks."""
         with interrupting(self._interrupt):
             chosen = Program(request, self._handle.address)
         chosen.request = request._replace(schedule=None)
@@ -142,12 +142,12 @@ class Job(_library.Unique):
                      f"rank {self.rank} was interrupted".encode())
 
     def _block(self, name: str) -> None:
-        """A call that may take long: Ctrl-C ends it, and the job."""
+        """Makes a call that may take long. Ctrl-C ends the call and the job."""
         with interrupting(self._interrupt):
             _library.call(name, self._handle.address)
 
     def synchronize(self) -> None:
-        """Blocks until everything issued here is done."""
+        """Blocks until all work issued by this process is done."""
         try:
             self._block("job_synchronize")
         except Error:
@@ -157,21 +157,20 @@ class Job(_library.Unique):
         self._in_flight.clear()
 
     def _forget_used(self) -> None:
-        """After a failure: nothing runs any more, or what runs may not end, and keeps what it
-        uses."""
+        """Releases arrays after a failure, unless a run that does not end may still use them."""
         if not _library.ask("job_is_stuck", self._handle.address):
             self._used.clear()
             self._in_flight.clear()
 
     def _keep_used(self) -> None:
-        """To the end of the process, the interpreter's included: a run that does not end may use
-        it."""
+        """Keeps the arrays until the process ends, even after the interpreter has ended, since a
+        run that does not end may use them."""
         for used in self._used:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(used))
         self._used.clear()
 
     def _settle(self) -> None:
-        """Waits for what a signal has cut off, when the job has been ended."""
+        """Waits for runs that a signal has interrupted, after the job has ended."""
         try:
             _library.call("job_synchronize", self._handle.address)
         except Error:
@@ -179,13 +178,13 @@ class Job(_library.Unique):
         self._forget_used()
 
     def commit(self) -> None:
-        """The same on all ranks: results count when it has returned. Collective; blocks."""
+        """Agrees with all ranks that the results are valid when it returns. Collective; blocks."""
         self._block("job_commit")
 
     def close(self) -> None:
-        """commit(), and everything is given back. InputError, and nothing has ended, while an
-        operation lives, or a graph that a run was captured into. Collective; blocks; may be
-        called again."""
+        """Commits, and releases everything. Raises InputError, and changes nothing, while an
+        operation or a graph with a captured run is alive. Collective; blocks; may be called
+        again."""
         if self._handle._address is None:
             return
         self._block("job_close")
@@ -194,7 +193,7 @@ class Job(_library.Unique):
         self._handle.free()
 
     def fail(self, message: str, code: int = InputError.code) -> None:
-        """Ends the job for all ranks, with that cause; raises the first cause."""
+        """Ends the job on all ranks, with `message` as the cause. Raises the first cause."""
         if not isinstance(message, str):
             raise InputError(f"message: expected a str, got {message!r}")
         _library.call("job_fail", self._handle.address,
@@ -207,13 +206,13 @@ class Job(_library.Unique):
                      *_numbers("job_held", self._handle.address, *kinds))
 
     def give_back(self) -> None:
-        """Gives back to the machine what operations held that are gone, as far as nothing else lies
-        in it. Collective; blocks until what was issued to the job is done."""
+        """Returns the memory of ended operations to the system, unless other operations share it.
+        Collective; blocks until the work issued to the job is done."""
         self._block("job_give_back")
 
     def _keep_until_over(self, used: Any) -> bool:
-        """Keeps what runs may use that were issued so far. False, and it is not kept: the stream is
-        being captured, or the job has failed."""
+        """Keeps `used` until the runs issued so far are done. Returns False, without keeping it, if
+        the stream is being captured or the job has failed."""
         mark = _library.ask("job_mark", self._handle.address)
         if not mark:
             return False
@@ -225,8 +224,8 @@ class Job(_library.Unique):
 
 
 class RunOnCpu:
-    """Issues one run in its `with`, and blocks until that is done. What it uses lives as long, also
-    where a signal's handler raises."""
+    """Issues one run in its `with` statement, and blocks until the run is done. Keeps what the run
+    uses alive, even if a signal's handler raises."""
 
     __slots__ = ("_job", "_used")
 
@@ -240,7 +239,7 @@ class RunOnCpu:
         if kind is None:
             self._job.synchronize()
         elif issubclass(kind, InputError):
-            self._job._settle()  # if it is the job's failure, the run may have been issued
+            self._job._settle()  # if the job has failed, the run may have been issued
         else:
             self._job._interrupt()
             self._job._settle()
@@ -261,12 +260,12 @@ def _options(backend: str, ranks: int, timeout: float, max_bytes: int, reproduci
 
 def create(ranks: int, backend: str = "cpu", *, timeout: float = 60.0, max_bytes: int = 0,
            reproducible: bool = False) -> Job:
-    """All ranks, as threads of this process.
+    """Creates a job whose ranks are all threads of this process.
 
-    timeout: seconds without progress of any rank until TimedOutError.
-    max_bytes: what operations may hold together on one rank; 0: no bound.
-    reproducible: programs that were compiled to be reproducible can run.
-    UnsupportedError for "cuda" and "nccl", whose ranks are processes.
+    timeout: seconds without progress of any rank, after which TimedOutError is raised.
+    max_bytes: the maximum for all operations together on one rank; 0: no limit.
+    reproducible: True to run programs that were compiled with reproducible=True.
+    Raises UnsupportedError for "cuda" and "nccl", whose ranks must be processes.
     """
     options = _options(backend, ranks, timeout, max_bytes, reproducible)
     return Job(_library.make("job_create", options), backend)
@@ -275,16 +274,17 @@ def create(ranks: int, backend: str = "cpu", *, timeout: float = 60.0, max_bytes
 def join(backend: str = "cpu", ranks: int = 0, *, timeout: float = 60.0, max_bytes: int = 0,
          device: Optional[int] = None, reproducible: bool = False, name: Optional[str] = None,
          rank: int = 0) -> Job:
-    """This process is one rank: which one its environment says, as torchrun, mpirun, srun or
-    BRAID_RANK and BRAID_RANKS set it, or else the caller.
+    """Joins a job as one rank. The environment sets the rank: torchrun, mpirun, srun, or BRAID_RANK
+    and BRAID_RANKS. Otherwise the caller passes `name` and `rank`.
 
     backend: "cpu", "cuda" or "nccl".
-    ranks: as many as there have to be; 0: any number.
-    device: CUDA's number of the GPU; None: the rank's number on this host.
-    name: of a job that the caller puts together, as `rank` of `ranks`; the same on all ranks, and
-        unlike that of any other job of this user on this host. None: the environment says it.
-    The others as in create(). Collective; blocks until all ranks have come. InputError if the
-    environment says nothing, or contradicts itself, or if ranks contradict each other.
+    ranks: the expected number of ranks; 0: any number.
+    device: the GPU's number in CUDA; None: the rank's number on this host.
+    name: the name of a job of `ranks` ranks in which this process is `rank`; equal on all ranks,
+        and different from all other jobs of this user on this host. None: the environment sets it.
+    Other arguments are those of create(). Collective; blocks until all ranks have joined.
+    InputError if the environment sets no rank or is inconsistent, or if ranks contradict each
+    other.
     """
     ranks, rank = _library.integer("ranks", ranks), _library.integer("rank", rank)
     if name is None and rank != 0:
@@ -301,7 +301,7 @@ def join(backend: str = "cpu", ranks: int = 0, *, timeout: float = 60.0, max_byt
 
 
 class Operation(_library.Unique):
-    """A program on the ranks of this process, ready to run."""
+    """A program that is prepared on the ranks of this process. Call it to run the program."""
 
     def __init__(self, job: Job, program: Program, measures: bool = True) -> None:
         self.job = job
@@ -313,18 +313,18 @@ class Operation(_library.Unique):
         self._specs = program.inputs + program.outputs
         self._shapes = [(ctypes.c_int64 * len(spec.shape))(*spec.shape) for spec in self._specs]
         self._tensors = (_library.Tensor * (len(self._specs) * job.hosted))()
-        for index, tensor in enumerate(self._tensors):  # all but addresses
+        for index, tensor in enumerate(self._tensors):  # everything except addresses
             spec = self._specs[index % len(self._specs)]
             tensor.dtype, tensor.axes = DTYPES.index(spec.dtype), len(spec.shape)
             tensor.shape = ctypes.cast(self._shapes[index % len(self._specs)],
                                        ctypes.POINTER(ctypes.c_int64))
-        self._captured: List[Any] = []  # what runs in graphs of the caller's use
-        self._recorded: Any = None  # what replays use
+        self._captured: List[Any] = []  # arrays of runs in the caller's graphs
+        self._recorded: Any = None  # arrays of replays
         self._is_on_host = job.backend in ("cpu", "null")
 
     @property
     def runs(self) -> int:
-        """Runs issued so far."""
+        """The number of runs issued so far."""
         return int(_library.ask("session_runs", self._handle.address))
 
     def usage(self) -> OperationUsage:
@@ -333,7 +333,7 @@ class Operation(_library.Unique):
         return OperationUsage(size, most, bool(is_in_graph))
 
     def close(self) -> None:
-        """Gives back what it has; never blocks. May be called again."""
+        """Releases its resources. Never blocks. May be called again."""
         self._record(None)
         self._handle.free()
 
@@ -342,36 +342,36 @@ class Operation(_library.Unique):
             self._record(None)
 
     def _record(self, owners: Any) -> None:
-        """Keeps what replays use from now on. Earlier replays may still be running."""
+        """Keeps the arrays of later replays. Earlier replays may still execute."""
         before, self._recorded = self._recorded, owners
         if before and not self._is_on_host and self.job._handle._address is not None:
             self._keep(before)
 
     def keep_after_error(self, owners: Any) -> None:
-        """Keeps `owners` of a run on GPUs that raised. If the error is the job's failure, commands
-        of the run may have been issued, and may not end: then as long as the job."""
+        """Keeps `owners` of a run on GPUs that raised. If the job has failed, commands of the run
+        may have been issued and may not end, so `owners` are kept as long as the job."""
         if not self.job._keep_until_over(owners):
             self.job._lost.append(owners)
 
     def _keep(self, owners: Any) -> None:
-        """Keeps `owners` until the runs so far are over. Owners of runs in a caller's graph are
-        kept as long as this operation lives, which has to live as long as the graph."""
+        """Keeps `owners` until the runs issued so far are done. Owners of runs in a caller's graph
+        are kept as long as this operation, which must outlive the graph."""
         if not self.job._keep_until_over(owners):
             self._captured.append(owners)
 
     def __call__(self, *inputs: Any, out: Any = None, stream: Optional[int] = None) -> Any:
-        """One run: the output, or a tuple of them.
+        """Runs the program once. Returns the output, or a tuple if there are several.
 
-        inputs: an array for each input of the program, of the local shape, contiguous; anything of
-            NumPy, PyTorch, CuPy, or with __dlpack__. Where a process has several ranks, a list of
-            them each, one for each rank.
-        out: where outputs go, one array or a tuple of them, like inputs; None: new arrays of the
-            inputs' library.
-        stream: a cudaStream_t; None: the caller's current one.
+        inputs: an array for each input of the program, contiguous, with the local shape: from
+            NumPy, PyTorch, CuPy, or any library with __dlpack__. If this process has several ranks,
+            a list with one array per rank for each input.
+        out: the arrays for the outputs, one or a tuple, in the form of inputs; None: new arrays of
+            the inputs' library.
+        stream: a cudaStream_t; None: the caller's current stream.
 
-        On CPU ranks it blocks until the run is done. On GPUs it only issues: the run is ordered
-        like a kernel on the stream. InputError, and nothing is issued, if an array is not as the
-        program wants it.
+        On CPU ranks, blocks until the run is done. On GPUs, only issues the run, which is ordered
+        on the stream like a kernel. Raises InputError, and issues nothing, if an array does not
+        match the program.
         """
         address = self._handle.address
         columns = self._columns(inputs, self.program.inputs, "input")
@@ -390,16 +390,16 @@ class Operation(_library.Unique):
         return self._results(outputs)
 
     def _stream(self, given: Optional[int], array: Any) -> Optional[int]:
-        """The stream that the caller has given, or the current one of an array's library."""
+        """Returns the given stream, or the current stream of the array's library."""
         if given is not None:
             return _library.integer("stream", given, 0, 2**64 - 1)
         return None if self._is_on_host else _arrays.current_stream(array)
 
     def capture(self, *inputs: Any, out: Any = None) -> Any:
-        """Records one run as a graph, in place of the one before; nothing runs. Blocks.
+        """Records one run as a graph, which replaces the previous one. Runs nothing. Blocks.
 
-        Arrays as for a call; those that it has got or made stay with it. The outputs, which
-        replay() writes. UnsupportedError where the backend has no graphs.
+        Takes the arguments of a call, and keeps its arrays. Returns the outputs, which replay()
+        writes. Raises UnsupportedError if the backend has no graphs.
         """
         address = self._handle.address
         outputs, owners = self._bind(self._columns(inputs, self.program.inputs, "input"), out)
@@ -408,9 +408,9 @@ class Operation(_library.Unique):
         return self._results(outputs)
 
     def replay(self, stream: Optional[int] = None) -> None:
-        """Issues the recorded run, as a call does, with what its arrays hold by then.
+        """Issues the recorded run, like a call, with the current contents of its arrays.
 
-        InputError if there is none.
+        Raises InputError if no run is recorded.
         """
         stream = self._stream(stream, self._recorded[0] if self._recorded else None)
         if self._is_on_host:
@@ -425,7 +425,7 @@ class Operation(_library.Unique):
 
     def _bind(self, columns: Sequence[Sequence[Any]], out: Any,
               stream: Optional[int] = None) -> Tuple[List[Sequence[Any]], List[Any]]:
-        """Writes down all tensors: the outputs, and what has to live as long as the run."""
+        """Sets all tensors. Returns the outputs, and the objects that must outlive the run."""
         owners = self._fill(columns, self.program.inputs, "input", 0, stream)
         if out is None:
             outputs: List[Sequence[Any]] = [
@@ -446,7 +446,7 @@ class Operation(_library.Unique):
 
     def _columns(self, given: Sequence[Any], specs: Sequence[TensorSpec],
                  what: str) -> List[Sequence[Any]]:
-        """Each tensor's arrays on the ranks here."""
+        """Returns each tensor's arrays on the ranks of this process."""
         if len(given) != len(specs):
             names = ", ".join("%" + spec.name for spec in specs)
             raise InputError(f"@{self.program.name}: expected {len(specs)} {what}s ({names}), got "
@@ -461,7 +461,7 @@ class Operation(_library.Unique):
 
     def _fill(self, columns: Sequence[Sequence[Any]], specs: Sequence[TensorSpec], what: str,
               first: int, stream: Optional[int]) -> List[Any]:
-        """Writes down the tensors of all ranks; returns what has to live as long as the run."""
+        """Sets the tensors of all ranks. Returns the objects that must outlive the run."""
         owners = []
         for index, (spec, column) in enumerate(zip(specs, columns)):
             for rank, given in enumerate(column):

@@ -1,4 +1,4 @@
-"""The shared library beside this file: the functions of api/c.h, with their types."""
+"""Loads the shared library beside this file, and declares the functions of api/c.h."""
 from __future__ import annotations
 
 import atexit
@@ -21,7 +21,7 @@ class Tensor(ctypes.Structure):
 
 
 class _Options(ctypes.Structure):
-    """A struct that begins with its size."""
+    """A struct whose first member is its size."""
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(size=ctypes.sizeof(self), **fields)
@@ -45,7 +45,7 @@ class JobOptions(_Options):
 _ADDRESS = POINTER(c_void_p)
 _TEXT = POINTER(c_char_p)
 
-# Functions that can fail: they return an error. What they take.
+# Functions that can fail, which return an error, and their argument types.
 _FALLIBLE = {
     "compile_text": (c_char_p, c_char_p, POINTER(Lowering), _ADDRESS),
     "compile_file": (c_char_p, POINTER(Lowering), _ADDRESS),
@@ -68,7 +68,7 @@ _FALLIBLE = {
     "session_capture": (c_void_p, POINTER(Tensor), c_size_t),
     "session_replay": (c_void_p, c_void_p),
 }
-# The others: what they return, and what they take.
+# The other functions: their result types and argument types.
 _OTHERS = {
     "version": (c_char_p,),
     "error_code": (c_int32, c_void_p),
@@ -124,7 +124,7 @@ def _raise(error: int) -> None:
 
 
 def call(name: str, *arguments: Any) -> None:
-    """Calls a function that can fail, and raises what it returns."""
+    """Calls a function that can fail, and raises its error."""
     global _calls
     _calls += 1
     try:
@@ -136,19 +136,19 @@ def call(name: str, *arguments: Any) -> None:
 
 
 def make(name: str, *arguments: Any) -> int:
-    """The same for one that makes something: its address."""
+    """Calls a function that creates an object and can fail. Returns the object's address."""
     result = c_void_p()
     call(name, *arguments, byref(result))
     return result.value or 0
 
 
 def ask(name: str, *arguments: Any) -> Any:
-    """The answer of a function that cannot fail."""
+    """Returns the result of a function that cannot fail."""
     return getattr(_library, "braid_" + name)(*arguments)
 
 
 def fast(name: str) -> Callable[..., None]:
-    """call() of one function, found once."""
+    """Returns a function that does what call() does, and is looked up only once."""
     function = getattr(_library, "braid_" + name)
 
     def call_it(*arguments: Any) -> None:
@@ -159,7 +159,7 @@ def fast(name: str) -> Callable[..., None]:
 
 
 def integer(name: str, value: Any, least: int = -2**63, most: int = 2**63 - 1) -> int:
-    """A number that C has room for; it would take others modulo 2**64."""
+    """Checks that an integer fits into its C type; ctypes would reduce others modulo 2**64."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -170,7 +170,7 @@ def integer(name: str, value: Any, least: int = -2**63, most: int = 2**63 - 1) -
 
 
 def seconds(name: str, value: Any, most: float = float("inf")) -> float:
-    """A time from 0 to `most`."""
+    """Checks that a time is from 0 to `most`, in seconds."""
     given = float(value) if isinstance(value, numbers.Real) else -1.0
     if not 0 <= given <= most:
         bound = "of 0 or more" if most == float("inf") else f"up to {most:g}"
@@ -179,7 +179,7 @@ def seconds(name: str, value: Any, most: float = float("inf")) -> float:
 
 
 def encoded(name: str, text: Any) -> bytes:
-    """A text for C, where it ends with the first zero."""
+    """Encodes a text for C. Raises InputError if it contains a zero character."""
     if not isinstance(text, str):
         raise InputError(f"{name}: expected a str, got {text!r}")
     try:
@@ -192,11 +192,11 @@ def encoded(name: str, text: Any) -> bytes:
 
 
 def version() -> str:
-    """The library's version: "0.1.0"."""
+    """Returns the library's version, such as "0.1.0"."""
     return str(ask("version").decode())
 
 
-_calls = 0  # of threads that are in the library
+_calls = 0  # the number of threads that are in the library
 _is_ending = False
 
 
@@ -206,22 +206,23 @@ def _note_end() -> None:
 
 
 def _free(name: str, address: int) -> None:
-    """Not at the end of the interpreter beside a call of another thread's, which never returns."""
+    """Frees an object, unless the interpreter ends while another thread is in a call."""
     if not (_is_ending and _calls):
         getattr(_library, name)(address)
 
 
 class Unique:
-    """There is one of it: two would each end what both hold."""
+    """Base of objects that cannot be copied: each of two copies would release the resources."""
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Asked by copy and pickle alike."""
+        """Called by both copy and pickle."""
         raise TypeError(f"cannot copy or pickle braid.{type(self).__name__}")
 
 
 class Handle(Unique):
-    """Owns an object of the library. It is freed with this one, or when the interpreter ends, those
-    made last first. In a child that fork() makes it is gone: threads and connections stay behind.
+    """Owns an object of the library. Frees it with this one, or when the interpreter ends, the
+    newest first. A child made by fork() does not own it, since threads and connections are not
+    copied.
     """
 
     _all: "weakref.WeakSet[Handle]" = weakref.WeakSet()
@@ -242,11 +243,11 @@ class Handle(Unique):
 
     @property
     def is_alive(self) -> bool:
-        """Neither freed, be it by the end of the interpreter, nor in a child of fork()."""
+        """True unless the object was freed, or this is a child made by fork()."""
         return self._free.alive
 
     def free(self) -> None:
-        """Now, rather than later. May be called again."""
+        """Frees the object now. May be called again."""
         self._address = None
         self._free()
 
@@ -261,6 +262,6 @@ def _forget_all() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_all)
-# The last function registered is called first: this one, before the handles are freed.
+# Functions run in reverse order of registration: this one runs before the handles are freed.
 weakref.finalize(Handle, int)
 atexit.register(_note_end)

@@ -1,4 +1,4 @@
-"""From a text to the program that every rank runs."""
+"""Compiles a text to the program that every rank runs."""
 from __future__ import annotations
 
 import ctypes
@@ -28,7 +28,7 @@ class TensorSpec(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A text and how it is to be lowered, as compile() was told."""
+    """The arguments of compile()."""
 
     source: Source
     ranks: Optional[int]
@@ -43,9 +43,10 @@ class Request(NamedTuple):
         return self.schedule is not None and _AUTO.match(self.schedule) is not None
 
     def compile(self, job: Optional[int] = None) -> int:
-        """A new program's address; by measuring on a job's ranks, if it says so."""
+        """Returns the address of a new program. Measures if the schedule is "auto" and `job` is
+        set."""
         schedule = self.schedule
-        if self.is_auto and not job:  # by what is given beside it
+        if self.is_auto and not job:  # uses the knobs that are given with "auto"
             schedule = (schedule or "")[len("auto"):].lstrip(",")
         names = [_library.encoded("a parameter's name", name) for name in self.parameters]
         values = [_library.integer(name, value) for name, value in self.parameters.items()]
@@ -78,16 +79,16 @@ def _encoded(name: str, text: Optional[str]) -> Optional[bytes]:
 
 
 class Program:
-    """A verified program for all ranks. It never changes. Thread-safe.
+    """A verified program for all ranks. Immutable and thread-safe.
 
-    With schedule="auto" the ranks of a job choose, in Job.prepare(); until then this is the program
-    of the default schedule. Operation.program is what was chosen.
+    With schedule="auto", Job.prepare() lets the ranks choose the schedule. Until then, this program
+    has the default schedule. Operation.program has the chosen one.
     """
 
     def __init__(self, request: Request, job: Optional[int] = None) -> None:
         self.request = request
         self._is_of_job = job is not None
-        self._asking = threading.Lock()  # an answer lasts until the next question
+        self._asking = threading.Lock()  # a result is valid until the next call
         self._handle = _library.Handle("program", request.compile(job))
         count = _library.ask("program_inputs", self._address)
         tensors = self._tensors(count + _library.ask("program_outputs", self._address))
@@ -124,51 +125,51 @@ class Program:
 
     @property
     def program(self) -> str:
-        """The text of `braid compile`: the fusion, if there is one, and the host program."""
+        """The output of `braid compile`: the fusion, if there is one, and the host program."""
         return str(_library.ask("program_text", self._address).decode())
 
     @property
     def schedule(self) -> str:
-        """In the words of compile(schedule=); "" for a program that was not lowered."""
+        """The schedule in the syntax of compile(schedule=); "" if the program was not lowered."""
         return self._answer("program_schedule")
 
     def explain(self) -> str:
-        """The choices of lowering and their origins: a line for each knob, a line with the reason
-        for each stage that is not overlapped, and the trials of a measured choice."""
+        """Returns the choices of lowering and their origins: a line for each knob, a line for each
+        stage that is not overlapped, with the reason, and the trials of a measured choice."""
         text = self._answer("program_explain")
         if self.request.is_auto:
             text = f"  schedule is {self.request.schedule}: Job.prepare() chooses\n" + text
         return text
 
     def plan(self, rank: int) -> str:
-        """One rank's flat and final commands, as `braid compile --emit plan` prints them.
+        """Returns the commands of one rank, as `braid compile --emit plan` prints them.
 
-        InputError if there is no such rank.
+        Raises InputError if there is no such rank.
         """
         return self._text("program_plan", _library.integer("rank", rank))
 
     def check(self, queues: int = 0, runs: int = 3) -> str:
         """Proves that no order in which the ranks' streams may run has a race or a deadlock, and
-        that every order gives the fusion's result. The report, as `braid check` prints it.
+        that every order computes the fusion's result. Returns the report of `braid check`.
 
-        queues: hardware queues that the streams of a rank share; 0: find how few are safe.
-        runs: how many follow one another.
-        RejectedError has the counterexample. Blocks, whatever signals come; takes time and memory
-        that grow with the program and the ranks.
+        queues: the number of hardware queues that a rank's streams share; 0: find the minimum.
+        runs: the number of successive runs.
+        Raises RejectedError with the counterexample. Blocks, and signals do not interrupt it. Time
+        and memory grow with the program and the number of ranks.
         """
         return self._text("program_check", _library.integer("queues", queues, 0, 2**32 - 1),
                           _library.integer("runs", runs, 0, 2**32 - 1))
 
     def json(self) -> Dict[str, Any]:
-        """The fusion and the program as JSON, as `braid compile --emit json` prints them."""
+        """Returns the fusion and the program as JSON, like `braid compile --emit json`."""
         return dict(json.loads(self._command("compile", {"emit": "json"})))
 
     def simulate(self, **options: Any) -> Dict[str, Any]:
-        """Predicts how long a run takes on a machine that need not be here.
+        """Predicts how long a run takes on a machine, which may be another one.
 
         Returns the JSON of `braid simulate`. `predictions` has one entry: `us` is the time of one
-        run in microseconds. `E` is the time of all GEMMs alone or of all else alone, whichever is
-        longer, over the time of the run: 1.0 if the shorter one is hidden completely.
+        run in microseconds. `E` is the longer of the times of all GEMMs alone and of all else
+        alone, divided by the time of the run: 1.0 if the shorter one is hidden completely.
 
             program.simulate(machine="dgx-h100-8")["predictions"][0]["us"]
 
@@ -179,13 +180,13 @@ class Program:
 
     def view(self, trace: Union[None, str, "os.PathLike[str]", Dict[str, Any]] = None,
              **options: Any) -> _command.Page:
-        """A page that shows the program beside its commands on a time line. It is a str of HTML,
-        and shows itself in Jupyter.
+        """Returns a page that shows the program beside its commands on a time line. It is a str of
+        HTML, and Jupyter displays it.
 
             pathlib.Path("ring.html").write_text(program.view())
 
-        trace: what trace() has returned, or the path of a file of `braid run --trace`: the measured
-            run is drawn over the predicted one.
+        trace: the result of trace(), or the path of a file of `braid run --trace`: the measured run
+            is drawn over the predicted run.
         options: the command's flags, such as machine="h100-2", or check=True for a counterexample.
         """
         if not isinstance(trace, dict):
@@ -197,21 +198,21 @@ class Program:
             return _command.Page(self._command("view", {"trace": file.name, **options}))
 
     def verify(self, **options: Any) -> str:
-        """Runs the program on fresh inputs, and compares every element with the definition.
+        """Runs the program on random inputs, and compares every element with a reference.
 
-        Returns the report of `braid run --verify`. WrongResultError names the first element that
-        differs. UnsupportedError if a program has no fusion beside it, which would define it.
+        Returns the report of `braid run --verify`. Raises WrongResultError, which names the first
+        wrong element, or UnsupportedError if there is no fusion to define the reference.
 
             print(program.verify(iterations=20))
 
         options: the command's flags, such as backend="cuda" or iterations=5. The ranks are threads
-        of a process, or processes with processes=True. Under torchrun, mpirun or srun each caller
-        is one rank instead.
+            of a process, or processes with processes=True. Under torchrun, mpirun or srun each
+            caller is one rank instead.
         """
         return self._command("run", {"verify": True, **options})
 
     def trace(self, **options: Any) -> Dict[str, Any]:
-        """Runs the program on drawn inputs, and returns what ran when, in the format of
+        """Runs the program on random inputs. Returns when each command ran, in the format of
         https://ui.perfetto.dev: a dict whose `traceEvents` have times in microseconds.
 
         options: the command's flags, as in verify().
@@ -222,8 +223,8 @@ class Program:
             return dict(json.loads(path.read_text(encoding="utf-8")))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """A pickle holds the text, read again if it is a file, and how it was lowered. It is
-        compiled where it is loaded. A schedule that ranks have chosen stays."""
+        """A pickle contains the text, or the contents of the file, and the arguments of compile().
+        Loading compiles the program again, with the schedule that ranks have chosen, if any."""
         source = self.request.source
         text = (pathlib.Path(source).read_text(encoding="utf-8")
                 if isinstance(source, os.PathLike) else str(source))
@@ -231,7 +232,7 @@ class Program:
         return Program, (self.request._replace(source=text, schedule=schedule),)
 
     def _command(self, name: str, options: Dict[str, Any]) -> str:
-        """Calls the command on this program's text."""
+        """Runs the command on this program's text, and returns its output."""
         return _command.run(name, "-", *_command.flags(options), text=self.program)
 
     def _answer(self, name: str) -> str:
@@ -248,19 +249,19 @@ class Program:
 def compile(source: Source, ranks: Optional[int] = None, schedule: Optional[str] = None, *,
             entry: Optional[str] = None, reproducible: bool = False, auto_seconds: float = 2.0,
             **parameters: int) -> Program:
-    """Lowers a fusion, or takes a program as it is.
+    """Lowers a fusion, or compiles a program as it is.
 
     source: a text, the path of a file (os.PathLike), or a Fusion.
-    ranks: the mesh's size; sets the parameter that sizes a fusion's mesh.
-    schedule: as on the command line: "ring;chunks=2", for each stage "H=ring,Y=bulk", or "auto",
-        which the ranks choose by measuring, for at most auto_seconds of trials; with 0 by what was
-        measured on this machine for the nearest sizes, or else by default.
-    entry: which fusion or program of the text; may be left out where there is only one.
-    reproducible: results depend on the inputs alone, for so many ranks, a device and a library.
-    parameters: values of the fusion's parameters: M=4096.
+    ranks: the number of ranks; sets the parameter that sizes a fusion's mesh.
+    schedule: as on the command line: "ring;chunks=2", "H=ring,Y=bulk" for each stage, or "auto",
+        which lets the ranks choose by measuring, with at most auto_seconds of trials; 0 selects the
+        measured schedule for the nearest sizes on this machine, or else the default.
+    entry: the name of the fusion or program in the text; optional if there is only one.
+    reproducible: results depend only on the inputs, the number of ranks, the device and library.
+    parameters: values of the fusion's parameters, such as M=4096.
 
-    InputError says where the mistake is: filename, lineno, offset. UnsupportedError if it cannot be
-    lowered so.
+    Raises InputError with the place of the mistake: filename, lineno, offset. Raises
+    UnsupportedError if the fusion cannot be lowered with these arguments.
     """
     if schedule is not None and not isinstance(schedule, str):
         raise InputError(f"expected a schedule as a str, or None, got {type(schedule).__name__}")

@@ -1,29 +1,29 @@
-"""Braid in the benchmark DDLB (github.com/samnordmann/ddlb), beside PyTorch, nvFuser and others.
+"""Braid in the benchmark DDLB (github.com/samnordmann/ddlb), besides PyTorch, nvFuser and others.
 
-DDLB finds implementations in a table, `primitive_mappings` in its ddlb/benchmark.py. Give each of
-the two primitives there one line more:
+DDLB finds implementations in the table `primitive_mappings` in its ddlb/benchmark.py. Add a line
+for each of the two primitives:
 
     'tp_columnwise': {
         'braid': ('braid.ddlb', 'BraidTPColumnwise'),
     'tp_rowwise': {
         'braid': ('braid.ddlb', 'BraidTPRowwise'),
 
-Then, in DDLB's folder, with both packages installed, on one host, a rank for each GPU:
+Then, in DDLB's folder, with both packages installed, on one host with one rank per GPU:
 
     mpirun -np 4 python ddlb/cli/benchmark.py --primitive tp_columnwise -m 8192 -n 8192 -k 8192 \\
         --dtype bfloat16 --impl pytorch --impl 'braid;schedule=auto,none'
     mpirun -np 4 python scripts/run_benchmark.py FILE
 
-FILE is like its scripts/config_tp_rowwise.json; only so does tp_rowwise run, which the first
-command does not know. Among the "implementations" there: "braid": [{"schedule": ["auto", "none"]}].
+FILE has the format of scripts/config_tp_rowwise.json, and is needed for tp_rowwise. An entry of
+"implementations" is "braid": [{"schedule": ["auto", "none"]}].
 
 Options:
-    schedule: "auto": the ranks measure what is fastest before anything is timed, and rank 0 prints
-        it; "none": what braid.torch takes without measuring.
-    seconds: of trials at most, for "auto".
-Others' options have no counterpart. `backend`: Braid moves the data itself, whatever carries the
-process group. `order`: it gathers A, block by block, while others are multiplied; "AG_after" would
-gather the products. Element types are float32, float64, float16 and bfloat16.
+    schedule: "auto": the ranks choose by measuring before anything is timed, and rank 0 prints the
+        schedule; "none": the default of braid.torch, without measuring.
+    seconds: the time limit of trials, for "auto".
+Options of other implementations have no equivalent. `backend`: Braid moves the data itself, with
+any backend of the process group. `order`: Braid gathers A, and overlaps that with the GEMM;
+"AG_after" would gather the results. Element types are float32, float64, float16 and bfloat16.
 """
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ except ImportError as _error:
 
 __all__ = ["BraidTPColumnwise", "BraidTPRowwise"]
 
-# Ranks that have validated wait this long for the others before they leave.
+# The time that ranks wait for the others after validation, before they leave.
 _FAREWELL = datetime.timedelta(seconds=60)
 
 
 class _Implementation:
-    """Base of both implementations. Precedes DDLB's class, which makes A and B, in the bases."""
+    """Base of both implementations. Must precede DDLB's class, which creates A and B, in bases."""
 
     DEFAULT_OPTIONS: Dict[str, Any] = {"schedule": "auto", "seconds": 2.0}
     ALLOWED_VALUES: Dict[str, Any] = {"schedule": ["auto", "none"], "seconds": (0, 600)}
@@ -64,10 +64,9 @@ class _Implementation:
 
     def __init__(self, m: int, n: int, k: int, dtype: str = "float32", seed: int = 42,
                  **options: Any) -> None:
-        """Makes the inputs and the default process group, and measures if it has to.
+        """Creates the inputs and the default process group, and measures if schedule is "auto".
 
-        Collective; blocks. ValueError if DDLB does not take the extents, the type or the
-        options.
+        Collective; blocks. Raises ValueError if DDLB rejects the extents, the type or the options.
         """
         super().__init__(m, n, k, dtype, seed, **options)  # type: ignore[call-arg]
         self._store = self._meet()
@@ -78,7 +77,7 @@ class _Implementation:
                       flush=True)
 
     def _meet(self) -> Any:
-        """Makes the process group, whose store is at DDLB's address."""
+        """Creates the process group with a store at DDLB's address. Returns the store."""
         device, rank = self.communicator.device, self.communicator.rank
         ranks = self.communicator.world_size
         store = dist.TCPStore(  # type: ignore[attr-defined,unused-ignore]
@@ -89,12 +88,12 @@ class _Implementation:
         return store
 
     def run(self) -> torch.Tensor:
-        """On GPUs it only issues, to the current stream. A new tensor."""
+        """Returns the result in a new tensor. On GPUs, only issues work to the current stream."""
         result: torch.Tensor = self._function(self.A, self.B)
         return result
 
     def validate(self, result: torch.Tensor) -> None:
-        """DDLB's validation: AssertionError if the result is wrong. A failure of the run itself
+        """Calls DDLB's validation, which raises AssertionError if the result is wrong. A failed run
         raises its own exception."""
         synchronize()
         super().validate(result)  # type: ignore[misc]
@@ -107,25 +106,25 @@ class _Implementation:
         self.communicator.barrier()
 
     def _await_others(self, store: Any) -> None:
-        """A rank that is first would find this store, which is about to go, when DDLB starts its
-        next process at the same address."""
+        """Waits for the other ranks. A rank that left early would find this store, which is about
+        to end, when DDLB starts its next process at the same address."""
         ranks = range(self.communicator.world_size)
         try:
             store.set(f"braid/ddlb/{self.communicator.rank}", "done")
             store.wait([f"braid/ddlb/{rank}" for rank in ranks], _FAREWELL)
         except RuntimeError:
-            pass  # the others have gone, or will not come
+            pass  # the other ranks have left, or will not arrive
 
 
 class BraidTPColumnwise(_Implementation, TPColumnwise):  # type: ignore[misc]
-    """all_gather(A) @ B: A is [m / ranks, k] on each rank and B [k, n], the same on all; run()
-    returns [m, n] on all."""
+    """all_gather(A) @ B. A is [m / ranks, k] on each rank, and B is [k, n], equal on all ranks.
+    run() returns [m, n] on all ranks."""
 
     _function = staticmethod(all_gather_matmul)
 
 
 class BraidTPRowwise(_Implementation, TPRowwise):  # type: ignore[misc]
-    """reduce_scatter(A @ B): A is [m, k / ranks] on each rank and B [k / ranks, n]; run() returns
-    this rank's rows of the sum, [m / ranks, n]."""
+    """reduce_scatter(A @ B). A is [m, k / ranks] and B is [k / ranks, n] on each rank. run()
+    returns this rank's rows of the sum, [m / ranks, n]."""
 
     _function = staticmethod(matmul_reduce_scatter)

@@ -1,15 +1,15 @@
-"""Tensor-parallel layers whose communication hides behind their matrix products.
+"""Tensor-parallel layers whose communication is hidden behind their matrix multiplications.
 
     from braid.torch import all_gather_matmul, matmul_reduce_scatter
     H = all_gather_matmul(X, up.weight.t(), group, activation="gelu")   # X: this rank's rows
     Y = matmul_reduce_scatter(H, down.weight.t(), group)                # Y: this rank's rows
 
-or, without touching a model that is compiled:
+or, without changing a model that is compiled:
 
     braid.torch.enable()         # what PyTorch's async tensor parallelism finds is Braid's to run
     print(braid.torch.report())  # what ran how, and which collectives stayed apart, and why
 
-All ranks of a group make their calls in one order. docs/pytorch.md is an introduction.
+All ranks of a group must make their calls in the same order. docs/pytorch.md is an introduction.
 """
 from braid._errors import (Error, InputError, InternalError, PeerError, RejectedError,
                            TimedOutError, UnsupportedError)

@@ -1,8 +1,8 @@
-"""Which collectives stay apart from the GEMM beside them, in a graph that Inductor compiles.
+"""Finds the collectives that stay separate from an adjacent GEMM in a graph that Inductor compiles.
 
-Async tensor parallelism fuses where a pattern matches, whether or not there is an operator for it,
-and says nothing where none does. Gates let it fuse what Braid takes. A pass looks at what is left,
-and writes down each collective that a GEMM feeds or takes from, with the reason, as far as the
+Async tensor parallelism fuses wherever a pattern matches, even without an operator for it, and does
+not report where no pattern matches. Gates restrict it to what Braid supports. A pass then records
+each remaining collective whose input or output is that of a GEMM, with the reason, as far as the
 graph shows it.
 """
 from __future__ import annotations
@@ -36,19 +36,19 @@ _VIEWS = {aten.reshape.default, aten.view.default, aten._unsafe_view.default, at
           aten.view.dtype, aten.t.default, aten.transpose.int, aten.unsqueeze.default,
           aten.squeeze.dim,
           aten.expand.default, aten.clone.default, aten.slice.Tensor, aten.select.int}
-# Nodes that make up a collective along another axis than the first.
+# Nodes that are parts of a collective along an axis other than the first.
 _PARTS = {aten.split.Tensor, aten.split_with_sizes.default, aten.cat.default, operator.getitem}
 _COLLECTIVES: Dict[Any, str] = {_c10d.all_gather_into_tensor.default: "all_gather",
                 _c10d.reduce_scatter_tensor.default: "reduce_scatter",
                 _c10d.all_reduce.default: "all_reduce"}
-_MOST_STEPS = 12  # between a collective and a GEMM
-_REASON, _OURS = "braid: reason", "braid: operator"  # of nodes: why not, and what is to run
-# Against a conversion in front of a reduction, and behind a gather.
+_MOST_STEPS = 12  # the maximum between a collective and a GEMM
+_REASON, _OURS = "braid: reason", "braid: operator"  # meta keys: the reason, the operator
+# Advice about a conversion before a reduction, and after a gather.
 _ADVICE = ("reduce in {0}, and convert the result",
            "gather x.to(torch.{0}), or keep the model's parameters in {0}")
 
 Node = torch.fx.Node
-Path = Tuple[Node, ...]  # from a collective to a GEMM, both included
+Path = Tuple[Node, ...]  # from a collective to a GEMM, inclusive
 
 
 def _is_between(node: Node) -> bool:
@@ -57,7 +57,7 @@ def _is_between(node: Node) -> bool:
 
 
 def _find_gemm(collective: Node, is_forwards: bool) -> Optional[Path]:
-    """The shortest way to a GEMM through what only moves or converts elements."""
+    """Returns the shortest path to a GEMM through nodes that only move or convert elements."""
     paths: List[Path] = [(collective,)]
     for _ in range(_MOST_STEPS):
         longer: List[Path] = []
@@ -106,7 +106,7 @@ def _shape(node: Any) -> str:
 
 
 def _group_of(collective: Node) -> str:
-    """The last argument."""
+    """Returns the name of the group, the last argument."""
     arguments = [*collective.args, *collective.kwargs.values()]
     return str(arguments[-1])
 
@@ -118,14 +118,14 @@ def note(collective: Node) -> None:
         found = Apart(_COLLECTIVES[collective.target], _group_of(collective),
                       _shape(collective.args[0]), str(path[-1].target),
                       _reason(path, is_forwards))
-        if found not in apart:  # of a graph that is compiled again
+        if found not in apart:  # already recorded if a graph is compiled again
             apart.append(found)
 
 
-# -- What PyTorch's pass may fuse. --
+# -- Fusions that PyTorch's pass may make. --
 
 def _why_not(matmuls: List[Any], A: Node, dim: int, reduce_op: str = "sum") -> str:
-    """The reason why GEMMs that the patterns have found stay apart; "" if there are none."""
+    """Returns why GEMMs that the patterns have found stay separate, or "" if there are none."""
     if any(isinstance(each, theirs._ScaledMatmul) for each in matmuls):
         return "the GEMM is scaled"
     tensors = [each.meta.get("val") for each in (A, *(each.B_node for each in matmuls))]
@@ -160,7 +160,7 @@ def _gate(fuse: Callable[[Any], None], reason_of: Callable[[Any], str],
 
 
 class Gates:
-    """In place of the functions that fuse one match."""
+    """Replaces the functions that fuse a match."""
 
     def __init__(self) -> None:
         self._theirs = {name: getattr(theirs, name) for name, _, _ in _FUSIONS}
@@ -181,10 +181,10 @@ _FUSIONS: List[Tuple[str, Callable[[Any], str], str]] = [
 
 
 class FindApart(CustomGraphPass):
-    """Runs behind all passes of PyTorch's."""
+    """Runs after all passes of PyTorch."""
 
     def __init__(self) -> None:
-        # A graph out of a cache of another process would not come by here.
+        # A graph from the cache of another process would not be seen here.
         self._uuid = f"braid {uuid.uuid4()}"
 
     def __call__(self, graph: torch.fx.Graph) -> None:
@@ -199,7 +199,7 @@ class FindApart(CustomGraphPass):
 
 
 class _Both(FindApart):
-    """A pass of the user's, then ours: versions of PyTorch that take one pass only."""
+    """Runs a pass of the user, then ours, for versions of PyTorch that support only one pass."""
 
     def __init__(self, first: Any) -> None:
         super().__init__()
@@ -211,7 +211,7 @@ class _Both(FindApart):
 
 
 def behind(first: Any) -> Any:
-    """The pass behind those that Inductor has."""
+    """Returns a pass that runs after the passes in Inductor's configuration."""
     ours = FindApart()
     if first is None:
         return ours

@@ -1,4 +1,4 @@
-"""The functions that models call."""
+"""The public functions of braid.torch."""
 from __future__ import annotations
 
 from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
@@ -17,14 +17,14 @@ Bs = Union[Tensor, Sequence[Tensor]]
 
 
 def _expect_tensors(tensors: Sequence[Any], dim: Any = 0) -> None:
-    """A and a B first; a bias may be missing."""
+    """Raises InputError unless A and B, the first two, are tensors. A bias may be None."""
     for index, each in enumerate(tensors):
         if each is None and index > 1:
             continue
         if not isinstance(each, Tensor):
             raise InputError(f"expected tensors, got {type(each).__name__}")
         _gradients.expect_local(each)
-        # A backward that is compiled may not ask.
+        # A compiled backward cannot read the layout.
         if not torch.compiler.is_compiling() and each.layout is not torch.strided:
             raise InputError(f"expected strided tensors, got one of {each.layout}")
     if not isinstance(dim, (int, torch.SymInt)):
@@ -32,14 +32,14 @@ def _expect_tensors(tensors: Sequence[Any], dim: Any = 0) -> None:
 
 
 def _text(name: str, given: Any) -> str:
-    """The operators' form of a text: "" for None."""
+    """Returns the operators' form of an optional text: "" for None."""
     if given is not None and not isinstance(given, str):
         raise InputError(f"{name}: expected a str, got {given!r}")
     return given or ""
 
 
 def _lists(B: Bs, bias: Any) -> Tuple[List[Tensor], List[Tensor], int]:
-    """The weights, the biases that there are, and a bit for each weight that has one."""
+    """Returns the weights, the biases, and a bit for each weight that has a bias."""
     if isinstance(B, Tensor):
         if bias is not None and not isinstance(bias, Tensor):
             raise InputError(f"expected a bias, or None, for one B, got {type(bias).__name__}")
@@ -56,7 +56,7 @@ def _lists(B: Bs, bias: Any) -> Tuple[List[Tensor], List[Tensor], int]:
 
 
 def _count(rows: Optional[int]) -> int:
-    """The operators' form of a number of rows: -1 for None."""
+    """Returns the operators' form of an optional number of rows: -1 for None."""
     if rows is not None and (not isinstance(rows, (int, torch.SymInt)) or rows < 0):
         raise InputError(f"expected rows of 0 or more, or None, got {rows!r}")
     return -1 if rows is None else rows
@@ -65,27 +65,27 @@ def _count(rows: Optional[int]) -> int:
 def all_gather_matmul(A: Tensor, B: Bs, group: Any = None, *, bias: Any = None,
                       activation: Optional[str] = None, gather_dim: int = 0,
                       rows: Optional[int] = None, return_A: bool = False) -> Any:
-    """activation(all_gather(A) @ B + bias): the blocks of A travel while others are multiplied.
+    """activation(all_gather(A) @ B + bias): transfers of A's blocks overlap the GEMM.
 
-    A: this rank's rows, [..., K], of any number of dimensions. `gather_dim` is the dimension that
-        is gathered; not the last one.
-    B: [K, N], or a list of such, which share one gather. The weight of a torch.nn.Linear is B.t().
-    bias: [N], or a list with one or None for each B.
+    A: this rank's rows, [..., K], with any number of dimensions. `gather_dim` is the dimension to
+        gather; it cannot be the last one.
+    B: [K, N], or a list of these, which share one gather. The weight of a torch.nn.Linear is B.t().
+    bias: [N], or a list with one or None for each B; added to the result.
     activation: "relu", "gelu", "gelu_tanh" or "silu".
-    rows: how many all ranks have together, if they do not divide: split as torch.chunk does.
-    group: a ProcessGroup, a DeviceMesh of one dimension, or a name; None: the default group.
+    rows: the number on all ranks, if ranks do not divide it: split like torch.chunk.
+    group: a ProcessGroup, a one-dimensional DeviceMesh, or a name; None: the default group.
 
-    Y, of all rows and this rank's columns, or a list of them; with return_A a tuple, whose second
-    entry is the gathered A.
+    Returns Y, with all rows and this rank's columns, or a list of these. With return_A, returns a
+    tuple whose second element is the gathered A.
 
-    Collective. On GPUs it only issues, to the current stream; on CPUs it is done when it returns.
-    Tensors are bf16, f16, f32 or f64, all alike. Those that do not lie as they are needed are
-    copied: A with gather_dim first, B as it is or transposed, with a bias transposed. The first
-    call with a shape prepares it. InputError says what was expected; PeerError and TimedOutError
-    end the group's operators on all ranks.
+    Collective. On GPUs, only issues work to the current stream; on CPUs, blocks until the result is
+    ready. Tensors are bf16, f16, f32 or f64, all of the same type. Tensors in other layouts are
+    copied: A must be contiguous with gather_dim first, and B contiguous or transposed, with a bias
+    transposed. The first call with a shape prepares it. Raises InputError with the expectation;
+    PeerError and TimedOutError end the group's operators on all ranks.
 
-    Gradients: the backward is matmul_reduce_scatter; that of B multiplies the gathered A, which is
-    kept for it.
+    Gradients: the backward of A is matmul_reduce_scatter; that of B multiplies the gathered A,
+    which is kept for it.
     Equivalent to: torch.ops.symm_mem.fused_all_gather_matmul
     """
     name = name_of(group)
@@ -103,16 +103,16 @@ def all_gather_matmul(A: Tensor, B: Bs, group: Any = None, *, bias: Any = None,
 def matmul_reduce_scatter(A: Tensor, B: Tensor, group: Any = None, *,
                           bias: Optional[Tensor] = None, activation: Optional[str] = None,
                           scatter_dim: int = 0, reduce_op: str = "sum") -> Tensor:
-    """activation(reduce_scatter(A @ B) + bias): partial results travel while others are computed.
+    """activation(reduce_scatter(A @ B) + bias): partial results are transferred during the GEMM.
 
-    A: all rows, [..., K], with this rank's part of K. `scatter_dim` is the dimension whose rows
-        the ranks share, split as torch.chunk does; not the last one.
+    A: all rows, [..., K], with this rank's part of K. `scatter_dim` is the dimension to scatter,
+        split like torch.chunk; it cannot be the last one.
     B: [K, N], this rank's part. The weight of a torch.nn.Linear is B.t().
-    bias: [N], the same on all ranks; it is added once.
+    bias: [N], equal on all ranks; added once.
     reduce_op: "sum", or "avg" without bias and activation.
 
-    This rank's rows of the result. Partial results travel in A's type, and are added in f32 (f64
-    for f64) in the order of ranks. The rest is as in all_gather_matmul(), which is the backward.
+    Returns this rank's rows. Partial results are transferred in A's type, and added in f32 (f64 for
+    f64) in the order of ranks. Otherwise as all_gather_matmul(), which is the backward.
     Equivalent to: torch.ops.symm_mem.fused_matmul_reduce_scatter
     """
     name = name_of(group)
@@ -123,11 +123,11 @@ def matmul_reduce_scatter(A: Tensor, B: Tensor, group: Any = None, *,
 
 def matmul_all_reduce(A: Tensor, B: Tensor, group: Any = None, *, bias: Optional[Tensor] = None,
                       activation: Optional[str] = None) -> Tensor:
-    """activation(all_reduce(A @ B) + bias): the same result on all ranks, bit by bit.
+    """activation(all_reduce(A @ B) + bias): the result has equal bits on all ranks.
 
-    A: all rows, [..., K], with this rank's part of K. B: [K, N], this rank's part.
-    The rest is as in matmul_reduce_scatter(). The backward takes the result's gradient for one that
-    all ranks have alike, and so needs no communication.
+    A: all rows, [..., K], with this rank's part of K. B: [K, N], this rank's part. Otherwise as
+        matmul_reduce_scatter(). The backward assumes that the result's gradient is equal on all
+        ranks, and so needs no communication.
     """
     name = name_of(group)
     _expect_tensors([A, B, bias])
@@ -138,16 +138,16 @@ def matmul_all_reduce(A: Tensor, B: Tensor, group: Any = None, *, bias: Optional
 
 def prepare(function: Callable[..., Any], A: Tensor, B: Bs, group: Any = None, *,
             seconds: float = 2.0, **options: Any) -> str:
-    """Has the ranks measure how `function` runs fastest with such tensors, for at most so many
-    seconds of trials, and keeps what is best for later calls: also as a start for shapes that
-    nobody has measured. A shape that this machine knows takes no trials.
+    """Chooses the fastest schedule of `function` for such tensors, with at most `seconds` of
+    trials, and stores it for later calls. It is also the estimate for shapes that were not
+    measured. A shape that was measured on this machine takes no trials.
 
     function: all_gather_matmul, matmul_reduce_scatter or matmul_all_reduce.
-    A, B, group, options: as for a call here, with or without gradients and autocast; tensors are
-        looked at, not read. Calls for gradients are measured apart from those without.
+    A, B, group, options: as in a call, with or without gradients and autocast. The contents of the
+        tensors are not read. Calls with gradients are measured separately.
 
-    The schedule, in the words of the command line. Collective; blocks. Before the operator is
-    captured into a CUDA graph.
+    Returns the schedule in the syntax of the command line. Collective; blocks. Must be called
+    before the operator is captured into a CUDA graph.
     """
     seconds = core.seconds("seconds", seconds)
     known = (all_gather_matmul, matmul_reduce_scatter, matmul_all_reduce)
@@ -175,8 +175,8 @@ def prepare(function: Callable[..., Any], A: Tensor, B: Bs, group: Any = None, *
 
 
 def synchronize(group: Any = None) -> None:
-    """Blocks until all calls of this rank are done on the group's devices. Raises what has gone
-    wrong with them: on GPUs a call itself only tells of what was known when it was issued."""
+    """Blocks until all calls of this rank are done on the group's devices. Raises their failures:
+    on GPUs, a call raises only failures that were known when it was issued."""
     name = name_of(group)
     for job in all_jobs():
         if job.group == name:

@@ -1,9 +1,9 @@
-"""The three operators with gradients: which way a call takes, and the backward of one is another.
+"""The three operators with gradients: selects the path of a call; the backwards use the operators.
 
-Where nothing of a call is the dispatcher's, the kernels are called at once, and gradients come from
-an autograd.Function around them. Otherwise the call is one of torch.ops.braid, whose Autograd
-kernels are the same Functions. Both decide here what a call for gradients is: an activation is
-applied behind the kernel, and a gathered A that the gradient of a B takes is kept.
+If a call does not need the dispatcher, the kernels are called directly, and gradients come from an
+autograd.Function around them. Otherwise the call is one of torch.ops.braid, whose Autograd kernels
+are the same Functions. Both handle calls with gradients here: an activation is applied after the
+kernel, and a gathered A is kept if the gradient of a B needs it.
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from braid.torch._group import place_of
 from braid.torch._layout import check_activation
 
 Tensor = torch.Tensor
-Run = Callable[..., Any]  # a kernel, or an operator below autograd; both take the same
+Run = Callable[..., Any]  # a kernel, or an operator below autograd, with equal arguments
 
 _ORDINARY = (Tensor, torch.nn.Parameter)
 ops = torch.ops.braid
@@ -34,7 +34,7 @@ _FUNCTIONS_OF_PYTORCH: Dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-# -- Which way a call takes. --
+# -- The path of a call. --
 
 def wants_gradients(tensors: Sequence[Optional[Tensor]]) -> bool:
     return torch.is_grad_enabled() and any(each is not None and each.requires_grad
@@ -42,7 +42,7 @@ def wants_gradients(tensors: Sequence[Optional[Tensor]]) -> bool:
 
 
 def _is_plain(tensors: Sequence[Optional[Tensor]]) -> bool:
-    """May the kernel be called at once, without PyTorch's dispatcher?"""
+    """Returns True if the kernel can be called directly, without PyTorch's dispatcher."""
     if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
         return False
     if forward_ad._current_level >= 0:
@@ -50,7 +50,7 @@ def _is_plain(tensors: Sequence[Optional[Tensor]]) -> bool:
     first = tensors[0]
     if first is not None and first.is_meta and all(each is None or each.is_meta
                                                    for each in tensors):
-        return False  # for the fakes
+        return False  # for the fake kernels
     if torch._C._len_torch_dispatch_stack() or torch._C._functorch.peek_interpreter_stack():
         return False
     for each in tensors:
@@ -60,20 +60,20 @@ def _is_plain(tensors: Sequence[Optional[Tensor]]) -> bool:
 
 
 def _is_ordinary(tensor: Tensor) -> bool:
-    """Nothing of it is the dispatcher's to resolve."""
+    """Returns True if the dispatcher has nothing to resolve for the tensor."""
     return (type(tensor) in _ORDINARY and not tensor.is_neg() and
             not tensor._is_zerotensor() and tensor.layout is torch.strided)
 
 
 def expect_local(tensor: Tensor) -> None:
-    """InputError for a DTensor, whose own message, no sharding strategy, would not help."""
+    """Raises InputError for a DTensor, since PyTorch's message would be unhelpful."""
     if type(tensor) not in _ORDINARY and hasattr(tensor, "to_local"):
         raise InputError(f"expected this rank's part, got a {type(tensor).__name__}: pass its "
                          "to_local()")
 
 
 def _refuse_forward_mode(tensors: Sequence[Optional[Tensor]]) -> None:
-    """A tangent would be lost without a word."""
+    """Raises UnsupportedError if a tensor has a tangent, which would be lost silently."""
     interpreter = torch._C._functorch.peek_interpreter_stack()
     if interpreter is not None and interpreter.key() == torch._C._functorch.TransformType.Jvp:
         raise UnsupportedError("expected no forward-mode derivatives of operators of braid.torch")
@@ -85,12 +85,12 @@ def _refuse_forward_mode(tensors: Sequence[Optional[Tensor]]) -> None:
 
 
 def _place(name: str) -> Tuple[int, int]:
-    """place_of, while a graph is made of the call, too."""
+    """Returns place_of(), also while a graph is made of the call."""
     return place_of(name)
 
 
-# torch.compiler.assume_constant_result() does just this, and imports the compiler, which takes
-# longer than all of this package.
+# torch.compiler.assume_constant_result() does the same, but imports the compiler, which takes
+# longer than the rest of this package.
 setattr(_place, "_dynamo_marked_constant", True)
 
 
@@ -100,7 +100,7 @@ _PLACES: Dict[str, Tuple[int, ...]] = {
 
 
 def _call(operator: str, tensors: Sequence[Optional[Tensor]], *arguments: Any) -> Any:
-    """Calls an operator with the arguments of its schema up to the group's name, the last one."""
+    """Calls an operator with the arguments of its schema up to the last one, the group's name."""
     places = _PLACES[operator]
     if not _is_plain(tensors):
         return getattr(ops, operator)(*arguments, *[_place(arguments[-1])[i] for i in places])
@@ -120,7 +120,7 @@ def all_gather_matmul(A: Tensor, Bs: Sequence[Tensor], biases: Sequence[Tensor],
 
 def matmul_reduce_scatter(A: Tensor, B: Tensor, bias: Optional[Tensor], activation: str,
                           reduce_op: str, scatter_dim: int, name: str) -> Tensor:
-    _operations.check_reduction(reduce_op, activation, bias)  # a fake does not
+    _operations.check_reduction(reduce_op, activation, bias)  # the fake kernel does not check
     output: Tensor = _call("matmul_reduce_scatter", (A, B, bias), A, B, bias, activation,
                            reduce_op, scatter_dim, name)
     return output
@@ -132,7 +132,7 @@ def matmul_all_reduce(A: Tensor, B: Tensor, bias: Optional[Tensor], activation: 
     return output
 
 
-# -- What a call for gradients is. --
+# -- Calls with gradients. --
 
 def _gather(run: Run, A: Tensor, Bs: Sequence[Tensor], biases: Sequence[Tensor], biased: int,
             activation: str, gather_dim: int, rows: Any, return_A: bool, name: str,
@@ -163,7 +163,7 @@ _WITH_GRADIENTS: Dict[str, Callable[..., Any]] = {
 
 def with_gradients(name: str, run: Run, *arguments: Any) -> Any:
     """Calls the operator `name` with these arguments of its schema, and returns its result with
-    gradients. `ranks` may be 0 if the group can be asked."""
+    gradients. `ranks` may be 0 if the group is available."""
     return _WITH_GRADIENTS[name](run, *arguments)
 
 
@@ -173,7 +173,7 @@ def function_of(activation: str) -> Callable[[Tensor], Tensor]:
 
 
 def _flat(tensor: Tensor, dim: int = 0) -> Tensor:
-    """All rows, as a matrix, in the order in which those of `dim` come first."""
+    """Returns all rows as a matrix, with `dim` as the first axis of the rows."""
     return tensor.movedim(dim, 0).flatten(0, -2)
 
 
@@ -182,7 +182,7 @@ def _sum_of_rows(tensor: Tensor) -> Tensor:
 
 
 def _padded(rows_first: Tensor, count: Any) -> Tensor:
-    """Contiguous, with rows of zeros behind."""
+    """Returns a contiguous tensor of `count` rows, padded with zeros."""
     missing = count - rows_first.shape[0]
     if missing == 0:
         return rows_first.contiguous()
@@ -190,14 +190,14 @@ def _padded(rows_first: Tensor, count: Any) -> Tensor:
 
 
 def _gathered(A: Tensor, dim: int, count: Any, name: str, ranks: int) -> Tensor:
-    """All rows, which are so many."""
+    """Gathers A: returns all `count` rows."""
     mine = _padded(A.movedim(dim, 0), (count + ranks - 1) // ranks)
     whole: Tensor = _c10d.wait_tensor(_c10d.all_gather_into_tensor(mine, ranks, name))
     return whole.narrow(0, 0, count).movedim(0, dim)
 
 
 def _scattered(G: Tensor, dim: int, count: Any, name: str, ranks: int) -> Tensor:
-    """The sum over ranks, of this rank's rows, which are so many."""
+    """Returns the sum over ranks of this rank's `count` rows."""
     block = (G.shape[dim] + ranks - 1) // ranks
     whole = _padded(G.movedim(dim, 0), block * ranks)
     mine: Tensor = _c10d.wait_tensor(_c10d.reduce_scatter_tensor(whole, "sum", ranks, name))
@@ -205,15 +205,15 @@ def _scattered(G: Tensor, dim: int, count: Any, name: str, ranks: int) -> Tensor
 
 
 class _Gather(torch.autograd.Function):
-    """The GEMMs, then A gathered if it is asked for: an output, so that a second derivative sees
-    where it comes from."""
+    """Returns the results of the GEMMs, then A gathered if requested. The latter is an output so
+    that a second derivative knows its origin."""
 
     @staticmethod
     def forward(ctx: Any, run: Run, biased: int, dim: int, rows: Any, returns_A: bool, name: str,
                 ranks: int, count: int, A: Tensor, *tensors: Tensor) -> Tuple[Tensor, ...]:
         Bs, biases = tensors[:count], tensors[count:]
         outputs = run(A, Bs, biases, biased, "", dim, rows, returns_A, name, ranks)
-        ctx.set_materialize_grads(False)  # of a gathered A that is only kept
+        ctx.set_materialize_grads(False)  # for a gathered A that is only saved
         ctx.dim, ctx.name, ctx.ranks, ctx.count = dim % A.dim(), name, ranks, count
         ctx.biased, ctx.mine = biased, A.shape[dim]
         needs_A, *needs_Bs = ctx.needs_input_grad[8:9 + count]
@@ -225,7 +225,7 @@ class _Gather(torch.autograd.Function):
         whole, *Bs = ctx.saved_tensors
         dYs = grads[:ctx.count]
         needs_A, *needs = ctx.needs_input_grad[8:]
-        parts: List[Tensor] = []  # of A's gradient
+        parts: List[Tensor] = []  # the terms of A's gradient
         if needs_A:
             parts += [matmul_reduce_scatter(dY, B.t(), None, "", "sum", ctx.dim, ctx.name)
                       for dY, B in zip(dYs, Bs) if dY is not None]
@@ -243,7 +243,7 @@ class _Gather(torch.autograd.Function):
 
 
 def _save_operands(ctx: Any, A: Tensor, B: Tensor) -> None:
-    """Saves each operand of a GEMM that the other one's gradient needs."""
+    """Saves each operand of a GEMM that the gradient of the other one needs."""
     needs_A, needs_B = ctx.needs_input_grad[1:3]
     ctx.save_for_backward(A if needs_B else None, B if needs_A else None)
 
@@ -268,7 +268,7 @@ class _Scatter(torch.autograd.Function):
         if needs_A:
             dA, *more = all_gather_matmul(dY, [B.t()], [], 0, "", ctx.dim, ctx.rows,
                                           needs_B or needs_bias, ctx.name)
-            # Laid out as a plain collective has it: cuDNN's attention in front may read it so.
+            # Equals the layout of a plain collective, on which cuDNN's attention may rely.
             dA, whole = dA.contiguous(), more[0] if more else None
         elif needs_B or needs_bias:
             ranks = ctx.ranks or place_of(ctx.name)[1]
@@ -290,8 +290,8 @@ class _AllReduce(torch.autograd.Function):
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator,unused-ignore]
     def backward(ctx: Any, dY: Tensor) -> Any:
-        """Every rank has all of dY, and the same; of a second derivative's that would not be
-        true."""
+        """Assumes that dY is equal on every rank. Second derivatives would violate that, and are
+        refused."""
         A, B = ctx.saved_tensors
         _, needs_A, needs_B, needs_bias, _ = ctx.needs_input_grad
         dA = dY @ B.t() if needs_A else None

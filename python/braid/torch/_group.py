@@ -1,8 +1,8 @@
-"""The ranks of a process group, as a job: who meets whom, and for how long.
+"""The ranks of a process group, as a job.
 
-The members of a group meet through its own store, below a prefix of Braid's, when one of them is
-first asked for something. Nobody else takes part. A job lasts as long as its group; a failure ends
-it for good, and a new group may be made.
+The members of a group meet through the group's store, with a prefix, at the first call of an
+operator. Only they take part. A job exists as long as its group. A failure ends the job
+permanently, but a new group may be created.
 """
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from torch.distributed import distributed_c10d
 from braid._errors import Error, InputError, PeerError, UnsupportedError
 from braid._job import Job, join
 
-c10d: Any = distributed_c10d  # with names that it does not export
+c10d: Any = distributed_c10d  # includes names that it does not export
 
-# The default bound of operations on a rank, for each kind of device.
+# The default memory limit of operations on a rank, for each kind of device.
 DEFAULT_BYTES = 4 << 30
-LEAST_PAUSE, MOST_PAUSE = 0.0005, 0.02  # seconds between two questions to a store
+LEAST_PAUSE, MOST_PAUSE = 0.0005, 0.02  # seconds between two queries of a store
 
 
 def name_of(group: Any) -> str:
-    """The name by which operators know a group: of a ProcessGroup, a DeviceMesh of one dimension,
-    a name, or None for the default group."""
+    """Returns the name by which operators refer to a group. `group` is a ProcessGroup, a
+    one-dimensional DeviceMesh, a name, or None for the default group."""
     if group is None:
         group = dist.group.WORLD
         if group is None:
@@ -54,18 +54,18 @@ def _group_of_mesh(mesh: Any) -> Any:
 
 
 def resolve(group_name: str) -> Any:
-    """The ProcessGroup of a name. RuntimeError or ValueError if there is none."""
+    """Returns the ProcessGroup with a name. RuntimeError or ValueError if there is none."""
     return c10d._resolve_process_group(group_name)
 
 
 def place_of(group_name: str) -> Tuple[int, int]:
-    """This rank in a group, and how many there are."""
+    """Returns this rank in a group, and the number of ranks."""
     group = resolve(group_name)
     return int(group.rank()), int(group.size())
 
 
 def _host() -> str:
-    """A text that is equal on ranks of one host only."""
+    """Returns a text that is equal only on ranks of one host."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot = file.read().strip()
@@ -75,10 +75,10 @@ def _host() -> str:
 
 
 def _timeout_of(group: Any, device: torch.device) -> float:
-    """Seconds, as the group was told."""
+    """Returns the group's timeout in seconds."""
     try:
         timeout = group._get_backend(device).options._timeout
-    except (AttributeError, RuntimeError):  # of a backend that keeps it to itself
+    except (AttributeError, RuntimeError):  # the backend does not expose it
         timeout = c10d.default_pg_timeout
     return float(timeout.total_seconds())
 
@@ -86,9 +86,9 @@ def _timeout_of(group: Any, device: torch.device) -> float:
 class GroupJob:
     """The job of a group for one kind of device.
 
-    lock: of whoever uses it, one thread at a time: autograd runs backward passes on threads of its
-        own, and a job is not thread-safe.
-    error: what has ended it, or kept it from meeting, that is not the library's to tell again.
+    lock: must be held to use the job, which is not thread-safe: autograd runs backward passes on
+        other threads.
+    error: the failure that ended the job, or prevented it, unless the library reports it again.
     """
 
     def __init__(self, group: Any, device: torch.device) -> None:
@@ -99,16 +99,16 @@ class GroupJob:
         self._job: Optional[Job] = None
         self.on_gpu = device.type == "cuda"
         self.operations: Dict[Any, Any] = {}
-        self.turns = itertools.count()  # numbers for calls, to tell which came last
-        self.sites: Dict[Any, Any] = {}  # the operation of a call that was seen
-        self.retired: Dict[Any, Any] = {}  # calls of operations that are gone
-        self.preparations: Counter[Any] = collections.Counter()  # of layouts, for calls
-        # In prepare(): takes the layout of a call, which does not run.
+        self.turns = itertools.count()  # numbers of calls, in their order
+        self.sites: Dict[Any, Any] = {}  # the operation of each known call
+        self.retired: Dict[Any, Any] = {}  # call counts of operations that were released
+        self.preparations: Counter[Any] = collections.Counter()  # by layout, caused by calls
+        # Set in prepare(): receives the layout of a call, which does not run.
         self.instead_of_run: Optional[Callable[[Any], None]] = None
 
     @property
     def job(self) -> Job:
-        """InputError before meet()."""
+        """Raises InputError before meet()."""
         if self._job is None:
             raise InputError(f"group '{self.group}': expected a call of an operator first")
         return self._job
@@ -118,7 +118,7 @@ class GroupJob:
         return self._job is not None
 
     def meet(self, group: Any) -> None:
-        """Collective, and blocks, the first time. Under the lock."""
+        """Joins the job at the first call, which is collective and blocks. Requires the lock."""
         if self._job is not None:
             return
         self.raise_error()
@@ -132,16 +132,16 @@ class GroupJob:
                              device=self.device.index if self.on_gpu else None,
                              name=self._agree_on_name(store, timeout), rank=self.rank,
                              ranks=self.ranks)
-        except Error as error:  # for good: who comes later would wait for ranks that have left
+        except Error as error:  # permanent: later ranks would wait for ranks that have left
             self.error = copy.copy(error)
             raise
-        except KeyboardInterrupt:  # for good, too: the others count this rank as one that came
+        except KeyboardInterrupt:  # permanent: the other ranks count this rank as arrived
             self.error = PeerError(f"group '{self.group}', rank {self.rank}: the first call of an "
                                    "operator was interrupted")
             raise
 
     def _agree_on_name(self, store: Any, timeout: float) -> str:
-        """The name of a new job, the same on all ranks. Blocks until all have come."""
+        """Returns the new job's name, equal on all ranks. Blocks until all have arrived."""
         turn = (store.add("arrivals", 1) - 1) // self.ranks
         if self.rank == 0:
             store.set(f"{turn}/job", f"torch {uuid.uuid4()}")
@@ -164,9 +164,9 @@ class GroupJob:
         return job
 
     def _wait_for(self, store: Any, keys: List[str], timeout: float) -> None:
-        """Blocks until all ranks have set their keys. Polls: the groups of a process share one
-        client of the store, and a wait inside it would hold up every other group's calls, on which
-        ranks of this one may depend."""
+        """Blocks until all ranks have set their keys. Polls, because the groups of a process share
+        one client of the store, and a wait in it would block calls of other groups, on which ranks
+        of this group may depend."""
         deadline, pause = time.monotonic() + timeout, LEAST_PAUSE
         while not store.check(keys):
             if time.monotonic() >= deadline:
@@ -178,8 +178,8 @@ class GroupJob:
             pause = min(2 * pause, MOST_PAUSE)
 
     def raise_error(self) -> None:
-        """If something has ended it. Each time another one: an exception keeps the frames, and with
-        them the tensors, that it was raised through."""
+        """Raises the error that ended the job, if any. Each time raises a copy, since an exception
+        keeps the frames, and thus the tensors, through which it was raised."""
         if self.error is not None:
             raise copy.copy(self.error)
 
@@ -188,10 +188,10 @@ _jobs: "weakref.WeakKeyDictionary[Any, Dict[int, GroupJob]]" = weakref.WeakKeyDi
 
 
 def job_of(group_name: str, tensor: torch.Tensor) -> GroupJob:
-    """The job of a group for the device of a tensor. The first call of a group is collective, and
-    blocks until all have come. Thread-safe.
+    """Returns the job of a group for the device of a tensor. The first call of a group is
+    collective, and blocks until all ranks have arrived. Thread-safe.
 
-    InputError if there is no such group (any more).
+    Raises InputError if there is no such group, or no longer.
     """
     try:
         group = resolve(group_name)
@@ -219,5 +219,5 @@ def _first(jobs: Dict[int, GroupJob], group: Any, device: torch.device) -> Group
 
 
 def all_jobs() -> List[GroupJob]:
-    """The jobs of live groups that have met."""
+    """Returns the jobs of live groups that have met."""
     return [job for jobs in list(_jobs.values()) for job in list(jobs.values()) if job.has_met]

@@ -1,4 +1,4 @@
-"""The operators of each group that are kept, within a bound, and counted."""
+"""Stores the operators of each group, within a memory limit, and counts their calls."""
 from __future__ import annotations
 
 import warnings
@@ -12,18 +12,18 @@ from braid.torch._group import DEFAULT_BYTES, GroupJob, all_jobs
 from braid.torch._layout import Layout
 from braid.torch._prepared import Prepared
 
-MANY_PREPARATIONS = 3  # of one layout, that it was called for
+MANY_PREPARATIONS = 3  # caused by calls, of one layout
 
 _bound = DEFAULT_BYTES
 
 
 def set_memory_bound(size: int) -> None:
-    """Bounds the bytes that each group's operators hold on this rank, on each kind of device, not
-    counting operators in live CUDA graphs; 0: no bound. Default: 4 GiB. The same on all ranks.
+    """Limits the bytes that each group's operators hold on this rank, on each kind of device,
+    except operators in live CUDA graphs; 0: no limit. Default: 4 GiB. Must be equal on all ranks.
 
-    Beyond the bound, the operators go that were called least recently, except the one that is being
-    called. While that one is prepared, it exists beside them. An operator that is called again is
-    prepared again; if that happens repeatedly, a RuntimeWarning says so.
+    Beyond the limit, the least recently called operators are released, except the current one.
+    While that one is prepared, it exists besides them. A released operator is prepared again when
+    it is called; if that happens repeatedly, a RuntimeWarning is issued.
     """
     global _bound
     if not isinstance(size, int) or size < 0:
@@ -34,13 +34,13 @@ def set_memory_bound(size: int) -> None:
 class Memory(NamedTuple):
     """The memory of operators on this rank."""
 
-    bytes: int  # had from the machine, whether an operator uses them or not
+    bytes: int  # allocated, including unused memory
     operators: int
-    bound: int  # bytes, of each group, beside what is in CUDA graphs
+    bound: int  # bytes, for each group, without CUDA graphs
 
 
 def memory() -> Memory:
-    """The memory of all groups' operators on this rank, and its bound."""
+    """Returns the memory of all groups' operators on this rank, and its limit."""
     usages = []
     for job in all_jobs():
         with job.lock:
@@ -50,8 +50,8 @@ def memory() -> Memory:
 
 
 def _add_operation(job: GroupJob, prepared: Prepared) -> None:
-    """Once it is prepared. All ranks let the same others go, because they call alike, and what
-    usage() says is the same on all."""
+    """Adds a prepared operation. All ranks release the same operations, because their calls are
+    equal, and usage() is equal on all ranks."""
     job.operations[prepared.layout] = prepared
     prepared.last_turn = next(job.turns)
     has_given_back = False
@@ -61,15 +61,15 @@ def _add_operation(job: GroupJob, prepared: Prepared) -> None:
         if excess <= 0:
             return
         if not has_given_back and usage.most_held - usage.most >= excess:
-            has_given_back = True  # what trials or operators before have left may be enough
+            has_given_back = True  # unused memory of trials or released operators may suffice
         elif not _let_go(job, prepared, excess):
             return
         job.job.give_back()
 
 
 def _let_go(job: GroupJob, newest: Prepared, size: int) -> bool:
-    """Retires those that were called least recently, until they have held so many bytes; False if
-    there is none but `newest` that may go."""
+    """Releases the least recently called operators that together hold `size` bytes. Returns False
+    if only `newest` and operators in graphs remain."""
     have_gone = False
     for oldest in sorted(job.operations.values(), key=lambda each: each.last_turn):
         if size <= 0 or oldest is newest:
@@ -92,7 +92,7 @@ def _count_preparation(job: GroupJob, layout: Layout) -> None:
 
 
 def retire(job: GroupJob, key: Layout) -> None:
-    """Gives back what an operator has. Its calls stay in the report."""
+    """Releases an operator's resources. Its calls stay in the report."""
     prepared = job.operations.pop(key)
     for site in prepared.sites:
         job.sites.pop(site, None)
@@ -101,14 +101,14 @@ def retire(job: GroupJob, key: Layout) -> None:
 
 
 class Calls(NamedTuple):
-    """Calls of one operator with tensors of one shape."""
+    """The calls of one operator with tensors of one shape."""
 
     operator: str
     group: str
     shape: str  # element type, and M x N x K: all rows, and this rank's columns and depth
     schedule: str
     calls: int
-    copies: int  # of operands that had to be laid out anew
+    copies: int  # operands that had to be copied to another layout
 
 
 Counts = Dict[Tuple[str, str, str], Tuple[int, int]]  # by operator, shape and schedule
@@ -121,7 +121,7 @@ def _add(counts: Counts, each: Prepared) -> None:
 
 
 def all_calls() -> Iterator[Calls]:
-    """The calls of all live groups."""
+    """Yields the calls of all live groups."""
     for job in all_jobs():
         with job.lock:
             counts = dict(job.retired)
@@ -131,15 +131,15 @@ def all_calls() -> Iterator[Calls]:
             yield Calls(operator, job.group, shape, schedule, *numbers)
 
 
-# -- Finding the one for a call. --
+# -- The operator for a call. --
 
 def _is_captured(job: GroupJob) -> bool:
     return job.on_gpu and bool(torch.cuda.is_current_stream_capturing())
 
 
 def find(job: GroupJob, layout: Layout) -> Prepared:
-    """The operator for such tensors. Collective when it is the first of them: prepares it, within
-    some 50 ms. InputError where that is in a capture, which could not be waited for."""
+    """Returns the operator for tensors of `layout`. The first call with a layout is collective, and
+    prepares it in about 50 ms. Raises InputError during a capture, which cannot block."""
     prepared = job.operations.get(layout)
     if prepared is None:
         if _is_captured(job):
@@ -153,15 +153,15 @@ def find(job: GroupJob, layout: Layout) -> Prepared:
 
 
 def _ask_for_graphs(job: GroupJob) -> None:
-    """Lets the ranks tell each other of the graphs that live, which they do when they prepare
-    something. Collective; blocks. Usages are the same on all ranks behind it."""
+    """Makes the ranks exchange which graphs are alive, as they do when they prepare an operation.
+    Collective; blocks. Afterwards usages are equal on all ranks."""
     text = (f"program @asks mesh [0 .. {job.ranks}) (%A: f32[1]) -> (%C: f32[1]) {{\n"
             "  set %C, %A\n}\n")
     job.job.prepare(compile(text, ranks=job.ranks), measures=False).close()
 
 
 def measure(job: GroupJob, layout: Layout, seconds: float) -> Prepared:
-    """Has the ranks choose by measuring, and keeps what is best. Collective; blocks."""
+    """Lets the ranks choose by measuring, and stores the result. Collective; blocks."""
     before = job.operations.get(layout)
     if _is_captured(job):
         raise InputError(f"{layout.operator} of {layout.shape} cannot be measured in a capture: "

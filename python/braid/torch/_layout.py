@@ -1,7 +1,7 @@
-"""The fusion that an operator computes, from the shapes of its tensors, and their layout in it.
+"""The fusion that an operator computes, derived from the shapes and layouts of its tensors.
 
-Rows are the axis that is gathered or scattered. They come first in every tensor of a fusion; a
-tensor whose rows are another axis is copied to have them first. Ranks have rows as `torch.chunk`
+Rows are the axis that is gathered or scattered. They are the first axis of every tensor of a
+fusion; tensors with another axis for their rows are copied. Rows are split like `torch.chunk`
 splits them.
 """
 from __future__ import annotations
@@ -15,7 +15,7 @@ ACTIVATIONS = ("", "relu", "gelu", "gelu_tanh", "silu")
 
 
 class Rows(NamedTuple):
-    """`total` rows, each of `beside` vectors, over `ranks` ranks."""
+    """`total` rows, each of `beside` vectors, split over `ranks` ranks."""
 
     total: int
     beside: int
@@ -26,7 +26,7 @@ class Rows(NamedTuple):
         return -(-self.total // self.ranks)
 
     def of(self, rank: int) -> int:
-        """The number of rows of a rank."""
+        """Returns the number of rows of a rank."""
         return max(0, min(self.block, self.total - rank * self.block))
 
     @property
@@ -35,20 +35,20 @@ class Rows(NamedTuple):
 
     @property
     def full(self) -> int:
-        """Vectors of the full blocks, which rows that do not exist are part of."""
+        """The number of vectors in full blocks, including padding rows."""
         return self.ranks * self.block * self.beside
 
 
 class Weight(NamedTuple):
-    """One matrix that is multiplied with, local shapes."""
+    """One weight matrix; local shapes."""
 
     columns: int
-    is_transposed: bool  # it lies as [columns, depth], as PyTorch's linear has it
+    is_transposed: bool  # stored as [columns, depth], like PyTorch's linear
     has_bias: bool
 
 
 class Layout(NamedTuple):
-    """One operator for tensors of some shape."""
+    """One operator for tensors of one shape."""
 
     operator: str
     dtype: str
@@ -60,7 +60,7 @@ class Layout(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """True if no result has an element, so that nothing is computed or moved."""
+        """True if no result has an element, so that nothing is computed or transferred."""
         has_columns = self.returns_gathered or any(each.columns for each in self.weights)
         return self.rows.full == 0 or not has_columns
 
@@ -72,12 +72,12 @@ class Layout(NamedTuple):
 
     @property
     def shape(self) -> str:
-        """A text for people: "bf16 4096x14336x8192"."""
+        """A text for users, such as "bf16 4096x14336x8192"."""
         return f"{self.dtype} " + "x".join(map(str, self.extents))
 
     @property
     def name(self) -> str:
-        """The fusion's name in messages."""
+        """The name of the fusion in messages."""
         return f"{self.operator}_{self.shape.replace(' ', '_')}"
 
     def fusion(self) -> Fusion:
@@ -86,14 +86,14 @@ class Layout(NamedTuple):
 
 
 def check_activation(activation: str) -> None:
-    """InputError for a function that no kernel applies."""
+    """Raises InputError for a function that no kernel supports."""
     if activation not in ACTIVATIONS:
         raise InputError(f"expected an activation ({', '.join(ACTIVATIONS[1:])}) or None, got "
                          f"'{activation}'")
 
 
 def check(layout: Layout) -> None:
-    """InputError if only some extents are 0, or for an unknown activation."""
+    """Raises InputError if only some extents are 0, or the activation is unknown."""
     check_activation(layout.activation)
     least = min(*layout.extents, *(weight.columns for weight in layout.weights))
     if least < 1 and not layout.is_empty:
@@ -103,7 +103,7 @@ def check(layout: Layout) -> None:
 
 
 def _row_axes(rows: Rows, first: AxisLike) -> List[AxisLike]:
-    """`first` has an entry for each rank."""
+    """Returns the axes of the rows. `first` has an entry for each rank."""
     if rows.are_even:
         return [first, rows.block * rows.beside]
     block = ceil(rows.total, rows.ranks)
@@ -116,8 +116,8 @@ def _name(base: str, number: int) -> str:
 
 def _products(layout: Layout, fusion: Fusion, A: Value, outer: Sequence[AxisLike],
               result: Sequence[AxisLike]) -> List[Value]:
-    """A GEMM for each weight, and the activation. `outer`: what A and the weights have before
-    their depth, and contract with it."""
+    """Adds a GEMM for each weight, and the activation. `outer`: the axes of A and the weights
+    before their depth, which are contracted, too."""
     values = []
     for number, weight in enumerate(layout.weights):
         axes = [*outer, layout.depth]
@@ -165,7 +165,7 @@ def _scatter(layout: Layout) -> Fusion:
 
 
 def _all_reduce(layout: Layout) -> Fusion:
-    """An all-reduce. If every rank has rows, each may sum its own."""
+    """Returns an all-reduce. If every rank has rows, each rank may sum its rows."""
     rows, D = layout.rows, layout.rows.ranks
     if rows.total * rows.beside < D or D == 1:
         axes: List[AxisLike] = [rows.total * rows.beside]

@@ -1,4 +1,4 @@
-"""The operators' kernels: what a call is, and the tensors for it."""
+"""The kernels of the operators."""
 from __future__ import annotations
 
 import math
@@ -36,7 +36,7 @@ def _dtype_of(tensors: Sequence[Optional[Tensor]]) -> str:
 
 
 def _dimension(A: Tensor, dim: int, what: str) -> int:
-    """Counted from the front. The last one is contracted."""
+    """Returns the dimension, counted from the front. The last one is contracted and refused."""
     if A.dim() < 2:
         raise InputError(f"expected A to have 2 dimensions or more, got {tuple(A.shape)}")
     found = dim + A.dim() if dim < 0 else dim
@@ -58,7 +58,7 @@ def _weight(A: Tensor, B: Tensor, bias: Optional[Tensor]) -> Weight:
 
 
 class Call(NamedTuple):
-    """An operator's tensors, and what they are to it."""
+    """The layout of an operator's call, and its outputs."""
 
     layout: Layout
     dim: int
@@ -74,7 +74,7 @@ def _describe(operator: str, job: GroupJob, A: Tensor, Bs: Sequence[Tensor], bia
     beside = math.prod(others)
     weights = tuple(_weight(A, B, bias) for B, bias in zip(Bs, biases))
     split = Rows(rows, beside, ranks)
-    if operator == "matmul_all_reduce":  # nobody's rows are apart
+    if operator == "matmul_all_reduce":  # all ranks share the rows
         split = Rows(rows * beside, 1, ranks)
     layout = Layout(operator, dtype, split, int(A.shape[-1]), weights, activation,
                     returns_gathered)
@@ -84,7 +84,7 @@ def _describe(operator: str, job: GroupJob, A: Tensor, Bs: Sequence[Tensor], bia
 
 def _laid_out(prepared: Prepared, call: Call, A: Tensor, Bs: Sequence[Tensor],
               biases: Biases) -> List[Tensor]:
-    """The tensors in the order of the program, contiguous; what is not is copied, and counted."""
+    """Returns contiguous inputs in the order of the program. Others are copied, and counted."""
     inputs = [A.movedim(call.dim, 0) if call.dim else A]
     for weight, B, bias in zip(call.layout.weights, Bs, biases):
         inputs.append(B.t() if weight.is_transposed else B)
@@ -97,12 +97,12 @@ def _laid_out(prepared: Prepared, call: Call, A: Tensor, Bs: Sequence[Tensor],
     return inputs
 
 
-Site = Tuple[object, ...]  # all that decides what a call is, as it is given
+Site = Tuple[object, ...]  # the key of a call: all arguments that determine its layout
 
 
 def _run(job: GroupJob, site: Site, describe: Callable[[], Call], A: Tensor, Bs: Sequence[Tensor],
          biases: Biases) -> List[Tensor]:
-    """The outputs. Keeps what it finds for a site, since describing takes longer than a run."""
+    """Returns the outputs. Caches the result of `describe`, since that takes longer than a run."""
     job.raise_error()
     if job.instead_of_run is not None:
         call = describe()
@@ -139,7 +139,7 @@ def _describe_gather(job: GroupJob, A: Tensor, Bs: Sequence[Tensor], biases: Bia
 
 
 def _spread(count: int, given: Sequence[Tensor], biased: int) -> List[Optional[Tensor]]:
-    """A bias or None for each B."""
+    """Returns a bias or None for each B."""
     if len(given) != bin(biased).count("1") or biased >> count:
         raise InputError(f"expected a bias for each bit of {biased:#b}, of {count} Bs, got "
                          f"{len(given)}")
@@ -150,8 +150,8 @@ def _spread(count: int, given: Sequence[Tensor], biased: int) -> List[Optional[T
 def all_gather_matmul(A: Tensor, Bs: Sequence[Tensor], given: Sequence[Tensor],
                       biased: int, activation: str, gather_dim: int, rows: int, return_A: bool,
                       group_name: str, ranks: int = 0) -> List[Tensor]:
-    """The products, then A gathered if it is asked for. Bit i of `biased`: Bs[i] has a bias, the
-    next one that is given. `ranks` is for the fake."""
+    """Returns the results, then A gathered if requested. Bit i of `biased` says that Bs[i] has a
+    bias, the next one of `given`. `ranks` is for the fake kernel."""
     if not Bs:
         raise InputError("expected one B or more, got none")
     biases = _spread(len(Bs), given, biased) if biased or given else [None] * len(Bs)
@@ -180,8 +180,8 @@ def _reduce(operator: str, A: Tensor, B: Tensor, bias: Optional[Tensor], activat
 
 
 def why_not(tensors: Sequence[Tensor], dim: int, reduce_op: str = "sum") -> str:
-    """Why no operator here takes A and the Bs as PyTorch's fused ones do; "" if one does. Of fakes,
-    too, whose sizes may not be known yet."""
+    """Returns why no operator here can replace PyTorch's fused one for A and the Bs, or "" if one
+    can. Supports fakes, whose sizes may be unknown."""
     A = tensors[0]
     if dim in (A.dim() - 1, -1):
         return "the last dimension is gathered or scattered"
@@ -208,7 +208,7 @@ def check_reduction(reduce_op: str, activation: str, bias: Optional[Tensor]) -> 
 def matmul_reduce_scatter(A: Tensor, B: Tensor, bias: Optional[Tensor], activation: str,
                           reduce_op: str, scatter_dim: int, group_name: str, rank: int = 0,
                           ranks: int = 0) -> Tensor:
-    """`rank` and `ranks` are for the fake."""
+    """`rank` and `ranks` are for the fake kernel."""
     check_reduction(reduce_op, activation, bias)
     output = _reduce("matmul_reduce_scatter", A, B, bias, activation, scatter_dim, group_name)
     if reduce_op == "avg":

@@ -1,4 +1,4 @@
-"""The tensors that a run makes."""
+"""The output tensors of a run."""
 from __future__ import annotations
 
 import math
@@ -12,16 +12,16 @@ Tensor = torch.Tensor
 
 
 class Output(NamedTuple):
-    """A tensor that a run makes: rows lie together, wherever `dim` is."""
+    """An output tensor of a run. Its rows are contiguous in memory, wherever `dim` is."""
 
     shape: Tuple[int, ...]
     stride: Tuple[int, ...]
-    elements: int  # of its memory, which has the rows that do not exist, too
-    is_all: bool  # no row is missing
+    elements: int  # of its memory, including padding rows
+    is_all: bool  # no padding rows
 
     def make(self, like: Tensor) -> Tuple[Tensor, int]:
-        """A new one, no view of another: callers may write into it as they like. Its address, which
-        a tensor of no rows does not tell."""
+        """Returns a new tensor and its address, which a tensor without rows does not have. The
+        tensor is not a view of another tensor, so callers may modify it."""
         if self.is_all:
             tensor = like.new_empty_strided(self.shape, self.stride)
             return tensor, tensor.data_ptr()
@@ -33,7 +33,7 @@ class Output(NamedTuple):
 
 def outputs_of(layout: Layout, rank: int, count: int, dim: int,
                others: Tuple[int, ...]) -> List[Output]:
-    """`count`: the extent of `dim` on all ranks together; `others`: the others that are rows."""
+    """`count` is the extent of `dim` on all ranks together; `others` are the other row axes."""
     rows = layout.rows
     full, existing = rows.full, count
     if layout.operator == "matmul_reduce_scatter":
@@ -47,7 +47,7 @@ def outputs_of(layout: Layout, rank: int, count: int, dim: int,
 
 def _output(rows: int, others: Tuple[int, ...], dim: int, full: int, columns: int) -> Output:
     shape = [*others, columns]
-    apart = [max(1, extent) for extent in shape]  # as PyTorch has it where there are no elements
+    apart = [max(1, extent) for extent in shape]  # like PyTorch for tensors without elements
     stride = [math.prod(apart[axis + 1:]) for axis in range(len(shape))]
     shape.insert(dim, rows)
     stride.insert(dim, math.prod(apart))

@@ -1,4 +1,4 @@
-"""An operator that is ready to run."""
+"""An operator that is prepared to run."""
 from __future__ import annotations
 
 import ctypes
@@ -19,18 +19,18 @@ _run_at = _library.fast("session_run_at")
 
 
 class Prepared:
-    """An operator for tensors of one layout on one group, whose job keeps it."""
+    """An operator for tensors of one layout in one group. The group's job stores it."""
 
     def __init__(self, job: GroupJob, layout: Layout, seconds: float = 0.0,
                  measures: bool = False) -> None:
-        """Collective; blocks. The ranks choose the schedule: by trials for `seconds`, or for 0 by
-        what is known. `measures`: as Job.prepare() has it."""
+        """The ranks choose the schedule: by trials of `seconds`, or for 0 by stored results.
+        `measures` is that of Job.prepare(). Collective; blocks."""
         self.operation = _prepare(job, layout, seconds, measures)
         self.layout = layout
         self.schedule = self.operation.program.schedule
         self.calls = self.copies = 0
-        self.last_turn = 0  # of its last call, among all calls of the job
-        self.sites: List[object] = []  # of the job's sites, those that it is found by
+        self.last_turn = 0  # the turn of its last call, among all calls of the job
+        self.sites: List[object] = []  # its keys in the job's sites
         self._has_rows = layout.operator != "all_gather_matmul" or layout.rows.of(job.rank) > 0
         count = 1 + len(layout.weights) + sum(each.has_bias for each in layout.weights)
         count += len(layout.weights) + layout.returns_gathered
@@ -38,15 +38,15 @@ class Prepared:
 
     def run(self, job: GroupJob, inputs: Sequence[Tensor],
             outputs: Sequence[Tuple[Tensor, int]]) -> None:
-        """Issues one run, to the current stream; on CPUs it is done then. `outputs`: with their
-        addresses."""
+        """Issues one run to the current stream. On CPUs, blocks until it is done. `outputs`
+        contains the tensors and their addresses."""
         self.calls += 1
         self.last_turn = next(job.turns)
         addresses, A = self._addresses, inputs[0]
         for index, tensor in enumerate(inputs):
             addresses[index] = tensor.data_ptr()
         if not self._has_rows:
-            addresses[0] = outputs[0][1]  # nothing reads it
+            addresses[0] = outputs[0][1]  # not read
         for index, (_, address) in enumerate(outputs, len(inputs)):
             addresses[index] = address
         operation = self.operation._handle.address
@@ -63,7 +63,7 @@ class Prepared:
 
 
 def _prepare(job: GroupJob, layout: Layout, seconds: float, measures: bool) -> Operation:
-    """An InputError means that ranks do not agree, and ends the job."""
+    """Prepares the operation. InputError means that ranks do not agree, and ends the job."""
     auto = "auto;launch=graph" if job.on_gpu else "auto"
     request = Request(layout.fusion(), job.ranks, auto, None, False, seconds, {})
     try:

@@ -1,4 +1,4 @@
-"""A report of the operators that ran, and of collectives that did not become one."""
+"""A report of the operators that ran, and of collectives that were not replaced."""
 from __future__ import annotations
 
 from typing import Dict, List, NamedTuple, Sequence, Tuple
@@ -7,7 +7,7 @@ from braid.torch._kept import Calls, all_calls
 
 
 class Apart(NamedTuple):
-    """A collective beside a GEMM that was compiled as it stood."""
+    """A collective beside a GEMM that was compiled unchanged."""
 
     collective: str
     group: str
@@ -17,7 +17,7 @@ class Apart(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """Calls of an operator of PyTorch's that were left to PyTorch."""
+    """Calls of an operator of PyTorch that PyTorch itself executed."""
 
     operator: str
     reason: str
@@ -29,7 +29,7 @@ _passed: Dict[Tuple[str, str], int] = {}  # by operator and reason
 
 
 def pass_on(name: str, reason: str) -> None:
-    """Counts a call that is left to PyTorch."""
+    """Counts a call that PyTorch executes."""
     _passed[name, reason] = _passed.get((name, reason), 0) + 1
 
 
@@ -60,7 +60,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> List[str]:
 
 
 def report() -> Report:
-    """Every operator that ran: for which shape, by which schedule, how often, and how often an
-    operand had to be copied; then what enable() could not do, with the reasons."""
+    """Returns every operator that ran: its shape, its schedule, and the numbers of calls and of
+    copied operands; then the collectives that enable() could not replace, with the reasons."""
     passed = [Passed(name, reason, calls) for (name, reason), calls in _passed.items()]
     return Report(list(all_calls()), list(apart), passed)

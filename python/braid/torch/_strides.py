@@ -1,11 +1,11 @@
 """Layouts that gradients of attention have in a compiled graph.
 
 A fused all-gather and matmul along the sequence of [batch, sequence, ...] returns a view of
-[sequence, batch, ...]. The collective and the matmul that it replaces return [batch, sequence, ...]
-contiguously. Every operator may have either, but one does not see the difference: the backward of
-cuDNN's attention (PyTorch 2.11) keeps the graph that it has built for some shapes and strides of
-query, key and value, and reads any later gradient of its output with the strides of the first one.
-So what reaches the backward of an attention keeps the layout of the node that was replaced.
+[sequence, batch, ...]. The collective and the matmul that it replaces return a contiguous [batch,
+sequence, ...]. Operators must accept both, but the backward of cuDNN's attention (PyTorch 2.11)
+caches the graph for given shapes and strides of query, key and value, and reads any later gradient
+of its output with the strides of the first one. So tensors that reach the backward of an attention
+keep the layout of the node that was replaced.
 """
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _reaches_attention(node: Node) -> bool:
 
 
 def _moves_rows(gather: Node) -> bool:
-    """True if the result's rows are in another order than its dimensions."""
+    """Returns True if the order of the result's rows differs from that of its dimensions."""
     arguments: Any = gather.args
     shard, dim = arguments[0], arguments[4 if "scaled" in _name(gather) else 2]
     while isinstance(shard, Node) and "val" not in shard.meta and shard.all_input_nodes:
@@ -54,7 +54,7 @@ def _moves_rows(gather: Node) -> bool:
 
 
 def keep_strides(graph: torch.fx.Graph) -> None:
-    """Lays out anew what fused gathers give to the backward of an attention."""
+    """Changes the layout of results of fused gathers that reach the backward of an attention."""
     for gather in list(graph.nodes):
         if _name(gather).startswith("symm_mem.fused_all_gather_") and _moves_rows(gather):
             for result in _tensors_of(gather):
@@ -63,7 +63,7 @@ def keep_strides(graph: torch.fx.Graph) -> None:
 
 
 def _tensors_of(gather: Node) -> List[Node]:
-    """The gathered tensor, and the products, which are a list."""
+    """Returns the gathered tensor, and the results of the GEMMs, which are a list."""
     found = []
     for each in gather.users:
         if each.target is operator.getitem:
