@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Times Braid's operators for PyTorch beside PyTorch's own, NCCL and Transformer Engine.
+"""Compares Braid's operators for PyTorch with those of PyTorch, NCCL and Transformer Engine.
 
     PYTHONPATH=build/release/python tools/bench_torch.py gather-matmul --ranks 4 \\
         --shapes 8192x8192x8192,2048x2048x2048 --json OUT.json
 
-It starts its ranks, or is one of torchrun's. Shapes are MxNxK as in braid bench:
+Starts its ranks, or is one of torchrun's ranks. Shapes are MxNxK as in braid bench:
 
     gather-matmul          A[m / ranks, k] on each rank, B[k, n]
     matmul-reduce-scatter  A[m, k], B[k, n], k of each rank; C[m / ranks, n]
-    matmul-all-reduce      the same; C[m, n]
+    |    matmul-all-reduce      A and B as above; C[m, n]
     mlp                    X[m / ranks, n], W1[n, k], W2[k, n], k of each rank
 
-All rows of a shape are timed in the same processes, in turns; every other round goes backwards. A
-burst is some 10 ms of runs back to back. The GPU is held until the host has issued them, and the
-time is that between two events around them over their number, the maximum over ranks; on CPU ranks
-it is the host's. Before its bursts a row runs until clocks are steady. A row that is not available
-says why. E is the longer of the fastest GEMMs alone and the fastest transfers alone, over the time.
+All rows of a shape are timed in the same processes, in rounds of alternating direction. A burst is
+about 10 ms of successive runs. On GPUs, the device waits until the host has issued the burst, and
+the time is that between two events, divided by the number of runs; on CPU ranks it is the host's.
+The maximum over ranks counts. Before its bursts, a row runs until clocks are steady. Unavailable
+rows report the reason. E is the longer of the fastest GEMMs and transfers alone, over the time.
 """
 import argparse
 import contextlib
@@ -37,22 +37,22 @@ import torch.distributed as dist
 
 DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "f64": torch.float64}
 OPERATIONS = ("gather-matmul", "matmul-reduce-scatter", "matmul-all-reduce", "mlp")
-GEMMS, TRANSFERS, ALL = "gemms", "transfers", "all"  # what a row does
+GEMMS, TRANSFERS, ALL = "gemms", "transfers", "all"  # the work of a row
 BURST_US, STEADY_US = 10e3, 100e3
-MOST_OF_BURST = {False: 100, True: 1000}  # eager runs have to fit into the queue of a held GPU
-CYCLES_OF_US = 2000  # of a GPU, at most
+MOST_OF_BURST = {False: 100, True: 1000}  # eager runs must fit into the queue of a waiting GPU
+CYCLES_OF_US = 2000  # an upper bound for GPUs
 TIMEOUT = datetime.timedelta(seconds=120)
-CHOOSE_SECONDS = 2  # for Braid's schedules
-# Multicast is not there on every machine that has NVLink, and NCCL may hang where it is half there.
+CHOOSE_SECONDS = 2  # for the choice of Braid's schedules
+# Not every machine with NVLink supports multicast, and NCCL may hang if support is incomplete.
 DEFAULTS = {"TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NCCL_NVLS_ENABLE": "0"}
 
 
 class Refused(Exception):
-    """A row that is not available here; the text says why."""
+    """A row that is not available on this machine. The message has the reason."""
 
 
 class Ranks:
-    """One rank, and its calls that are collective on the host."""
+    """One rank, and its collective calls on the host."""
 
     def __init__(self, args):
         self.rank, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -76,12 +76,12 @@ class Ranks:
         return [max(column) for column in zip(*self.gather(values))]
 
     def together(self, step):
-        """The result of `step`. Raises on every rank if it does on one, so that no rank goes on to
-        wait on its device for one that does not."""
+        """Returns the result of `step`. Raises on every rank if it raises on one, so that no rank
+        waits for another that has failed."""
         value, failure = None, ""
         try:
             value = step()
-        except Exception as error:  # whatever a library refuses is a result, too
+        except Exception as error:  # any failure of a library is a result
             line = (str(error).strip().splitlines() or [""])[0][:300]
             failure = line if isinstance(error, Refused) else f"{type(error).__name__}: {line}"
         failure = next((text for text in self.gather(failure) if text), "")
@@ -95,7 +95,7 @@ class Ranks:
 
     @functools.cached_property
     def job(self):
-        """Braid's, whose data travel by NCCL on GPUs. Collective."""
+        """Returns a job of Braid, which uses NCCL on GPUs. Collective."""
         import braid
         name = self.gather(str(uuid.uuid4()))[0]
         return braid.join("nccl" if self.is_gpu else "cpu", self.size, name=name, rank=self.rank,
@@ -123,7 +123,7 @@ class Problem:
         return (values * 2 - 1).to(self.dtype)
 
     def blocks_of(self, tensor):
-        """Refused unless each rank has as many rows."""
+        """Splits a tensor into equal blocks of rows. Raises Refused if that is impossible."""
         if self.m % self.ranks.size:
             raise Refused(f"expected m to be a multiple of {self.ranks.size} ranks")
         return tensor.view(self.ranks.size, -1, tensor.shape[1])
@@ -138,7 +138,7 @@ class Problem:
         """This rank's rows of the sum."""
         return self.blocks_of(self.c)[0].clone()
 
-    # -- PyTorch's, with NCCL on GPUs. Each gives a function that is timed. --
+    # -- PyTorch's operations, with NCCL on GPUs. Each method returns a function to time. --
 
     def gemms(self, target=None):
         *first, last = self.weights
@@ -168,14 +168,14 @@ class Problem:
                         *[self.reduce()] * bool(self.reduces))
 
     def symmetric(self):
-        """PyTorch's symmetric memory, whose import registers its operators."""
+        """Returns PyTorch's symmetric memory. Its import registers the operators."""
         if not self.ranks.is_gpu:
             raise Refused("symmetric memory is there on GPUs only")
         import torch.distributed._symmetric_memory as symmetric
         return symmetric
 
     def shared(self, values):
-        """A copy in memory that peers can reach."""
+        """Returns a copy in memory that peers can access."""
         block = self.symmetric().empty(*values.shape, dtype=self.dtype, device=self.device)
         self.symmetric().rendezvous(block, self.group)
         return block.copy_(values)
@@ -203,15 +203,15 @@ class Problem:
         return lambda: [target.copy_(source) for target, source in pairs]
 
     def reduce_by(self, operator, with_gemm):
-        """An all-reduce by an operator of symmetric memory, after the GEMM or alone."""
+        """Returns an all-reduce by an operator of symmetric memory, with or without the GEMM."""
         c = self.shared(self.c)
         reduce = functools.partial(getattr(torch.ops.symm_mem, operator), c, "sum", self.group)
         return in_order(self.gemms(c), reduce) if with_gemm else reduce
 
-    # -- Others. --
+    # -- Other libraries. --
 
     def braid(self):
-        """The operators of braid.torch, once measured."""
+        """Returns the operators of braid.torch, after measuring."""
         import braid.torch as bt
         calls = []
         if self.gathers:
@@ -233,7 +233,7 @@ class Problem:
         return run
 
     def braid_transfers(self):
-        """The same collective by Braid, over NCCL on GPUs."""
+        """Returns the same collective by Braid, over NCCL on GPUs."""
         import braid
         if self.reduces == "all":
             kind, blocks = "allreduce sum", (self.c[None], torch.empty_like(self.c)[None])
@@ -249,11 +249,11 @@ class Problem:
         return lambda: run(blocks[0], out=blocks[1])
 
     def transformer_engine(self):
-        """Its linear layer with user buffers."""
+        """Returns Transformer Engine's linear layer with user buffers."""
         import transformer_engine.pytorch as te
         (k, n), size = self.weights[0].shape, self.ranks.size
         with contextlib.suppress(Exception):
-            te.module.base.destroy_ub()  # those of the row before
+            te.module.base.destroy_ub()  # those of the previous row
         te.module.base.initialize_ub([self.m, k if self.gathers else n], size, use_fp8=False,
                                      dtype=self.dtype)
         if self.gathers:
@@ -267,7 +267,7 @@ class Problem:
         return torch.no_grad()(lambda: layer(x))
 
     def rows(self):
-        """The name of each row, what it does, and what makes its function."""
+        """Returns the name and the work of each row, and the method that creates its function."""
         rows = [("braid", ALL, self.braid), ("torch/gemms", GEMMS, self.gemms),
                 ("torch/transfers", TRANSFERS, self.transfers),
                 ("torch/sequential", ALL, self.sequential)]
@@ -302,7 +302,7 @@ def in_order(*steps):
 # -- Timing. --
 
 class Row:
-    """A function that is timed in bursts. Making one is collective, and Refused on all ranks."""
+    """A function that is timed in bursts. Creating one is collective, and Refused on all ranks."""
 
     def __init__(self, ranks, run, is_graphed):
         self.ranks, self.us = ranks, []
@@ -312,7 +312,7 @@ class Row:
         self.burst_us = us * self.count
 
     def begun(self, run, is_graphed):
-        """Runs, so that what it loads or maps is there, and is captured."""
+        """Runs the function so that its libraries are loaded, and captures it for a graph."""
         for _ in range(3):
             run()
         self.ranks.synchronize()
@@ -324,7 +324,7 @@ class Row:
         return graph.replay
 
     def alone(self):
-        """Microseconds to issue a run, and until it is done."""
+        """Returns the microseconds for issuing a run, and for the whole run."""
         issued, done = [], []
         for _ in range(5):
             dist.barrier(self.ranks.host)
@@ -336,7 +336,7 @@ class Row:
         return [1e6 * statistics.median(issued), 1e6 * statistics.median(done)]
 
     def burst(self):
-        """Microseconds of a run on this rank."""
+        """Returns the microseconds of a run on this rank."""
         dist.barrier(self.ranks.host)
         if not self.ranks.is_gpu:
             begin = time.perf_counter()
@@ -345,7 +345,7 @@ class Row:
             return 1e6 * (time.perf_counter() - begin) / self.count
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         torch.cuda._sleep(int(CYCLES_OF_US * (100 + 1.3 * self.count * self.issue_us)))
-        self.run()  # by which ranks that were held for another time meet
+        self.run()  # synchronises ranks whose waits differed
         begin.record()
         for _ in range(self.count):
             self.run()
@@ -354,7 +354,7 @@ class Row:
         return 1e3 * begin.elapsed_time(end) / self.count
 
     def time(self, bursts, limit_us):
-        """One turn."""
+        """Times one round of bursts."""
         steady_us = STEADY_US if self.ranks.is_gpu else 0
         for _ in range(1 + math.ceil(steady_us / self.burst_us)):
             self.burst()
@@ -363,7 +363,7 @@ class Row:
 
 
 def time_shape(ranks, args, shape):
-    """JSON rows of a shape, as braid bench writes them."""
+    """Returns the JSON rows of a shape, in the format of braid bench."""
     problem, made, results = Problem(ranks, args, shape), [], []
     wanted = args.rows.split(",") if args.rows else None
     graphs = [graph for graph in (False, True) if args.graph in ("both", "yes" if graph else "no")]
@@ -388,7 +388,7 @@ def time_shape(ranks, args, shape):
 
 
 def table(shape, rows):
-    """The rows of a shape, for people."""
+    """Returns a table of a shape's rows, for users."""
     def fastest(does):
         return min((row["burst_median_us"] for row in rows
                     if row["does"] == does and "burst_median_us" in row), default=math.nan)
@@ -421,13 +421,13 @@ def run_rank(args):
             with open(args.json, "w", encoding="utf-8") as file:
                 json.dump({**about, "rows": rows}, file, indent=1)
     dist.barrier(ranks.host)
-    os._exit(0)  # the end of communicators that were captured can hang
+    os._exit(0)  # destroying captured communicators can hang
 
 
 # -- The command. --
 
 def start_ranks(args):
-    """Returns the exit code; once a rank fails, the others are ended."""
+    """Returns the exit code. If a rank fails, the others are ended."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

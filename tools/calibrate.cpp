@@ -1,7 +1,7 @@
 //===- tools/calibrate.cpp - `braid calibrate` ------------------------------------------------===//
 //
-// The command starts its ranks, or is a rank that another launcher has started. Rank 0 writes the
-// file before the run is committed, so that all ranks end alike.
+// The command starts its ranks, or is a rank of another launcher. Rank 0 writes the file before the
+// run is committed, so that all ranks have the same outcome.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -38,7 +38,7 @@ struct CalibrateFlags {
   std::string file;
   std::string backend = "cpu";
   std::optional<int64_t> ranks;
-  std::vector<std::string> dtypes, shapes; ///< empty: bf16; the usual ones
+  std::vector<std::string> dtypes, shapes; ///< empty: bf16; the default shapes
   std::string name;
   double seconds = MachineOptions().gemmSeconds;
   int64_t timeoutMs = 60000;
@@ -84,9 +84,9 @@ void addFlags(CLI::App &app, CalibrateFlags &flags) {
   app.footer(kCalibrateFooter);
 }
 
-/// "MxNxK"
+/// Parses a shape "MxNxK".
 Result<PlanMatmul> shapeOf(const std::string &text) {
-  constexpr int64_t kMost = int64_t(1) << 24; // tensors of such extents have a size in bytes
+  constexpr int64_t kMost = int64_t(1) << 24; // the byte sizes of such tensors fit into 64 bits
   llvm::SmallVector<llvm::StringRef> parts;
   llvm::StringRef(text).split(parts, 'x');
   llvm::SmallVector<int64_t> extents;
@@ -127,7 +127,7 @@ Status checkFlags(const CalibrateFlags &flags) {
   return gemmsOf(flags).status();
 }
 
-// -- What was measured, for people. --
+// -- The results, for users. --
 
 std::string rate(double bytesPerUs) { return fmt::format("{:.3g} GB/s", bytesPerUs / 1e3); }
 
@@ -158,7 +158,7 @@ void print(const CalibrateFlags &flags, const MeasuredMachine &measured) {
 
 // -- One rank. --
 
-/// All ranks have to have the same flags.
+/// Returns BadInput unless all ranks have the same flags.
 Status compareFlags(const CalibrateFlags &flags, ControlPlane &control) {
   const std::vector<Choice> mine = {{"--backend", flags.backend},
                                     {"--dtype", llvm::join(flags.dtypes, ",")},
@@ -168,7 +168,7 @@ Status compareFlags(const CalibrateFlags &flags, ControlPlane &control) {
   return compareChoices(BRAID_TRY(control.allGather(encodeChoices(mine))));
 }
 
-/// On ranks that have met. Rank 0 writes the file.
+/// Measures on ranks that have joined. Rank 0 writes the file.
 Result<MeasuredMachine> measureOn(JobState &ranks, const CalibrateFlags &flags) {
   ControlPlane &control = ranks.cluster->control(ranks.cluster->firstHosted());
   if (control.rank() == 0)
@@ -181,7 +181,7 @@ Result<MeasuredMachine> measureOn(JobState &ranks, const CalibrateFlags &flags) 
   options.gemms = BRAID_TRY(gemmsOf(flags));
   options.gemmSeconds = flags.seconds;
   options.name = flags.name;
-  if (flags.name.empty() && !flags.usesGpus()) // the host's cores have no name as a device
+  if (flags.name.empty() && !flags.usesGpus()) // the host's cores have no device name
     options.name = counted(std::thread::hardware_concurrency(), "CPU core");
   options.progress = std::ref(progress);
   ranks.trials.resize(1);
@@ -197,14 +197,14 @@ Status measureAsRank(const CalibrateFlags &flags, const Backend &backend, const 
   const auto job =
       BRAID_TRY(JobState::join(backend, {.ranks = place.ranks, .timeout = flags.timeout()}, place));
   Result<MeasuredMachine> measured = measureOn(*job, flags);
-  if (!measured) // before this rank leaves, which the others would take for the cause
+  if (!measured) // before this rank leaves, which the others would report as the cause
     return job->fail(measured.status());
   if (place.rank == 0)
     print(flags, *measured);
   return Status::ok();
 }
 
-/// `isLaunched`: this command started the rank, and says what has failed.
+/// Runs one rank. `isLaunched`: this command started the rank, and prints its failure.
 int runRank(const CalibrateFlags &flags, const Backend &backend, const Place &place,
             bool isLaunched) {
   const Status status = measureAsRank(flags, backend, place);
@@ -240,7 +240,7 @@ Result<int> calibrateCommand(const CalibrateFlags &flags) {
   BRAID_TRY(checkSettings(environment));
   const std::optional<Place> place = BRAID_TRY(findPlace(environment));
   const bool isLaunched = place && !place->meeting.empty();
-  if (!place || (place->ranks == 1 && !isLaunched)) // containers have such variables
+  if (!place || (place->ranks == 1 && !isLaunched)) // containers may set such variables
     return launchRanks(flags);
   if (flags.ranks && *flags.ranks != place->ranks)
     return badInput("--ranks is {}, but {} says that there are {}; leave out --ranks, or unset {}",

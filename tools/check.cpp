@@ -99,7 +99,7 @@ void writeReport(JsonWriter &json, const CheckReport &report) {
   });
 }
 
-/// From one of the accused to the next: a wait, or that nothing orders the two.
+/// Returns the edge between two events of a violation: a wait, or a missing order.
 std::string edge(const Violation &violation, size_t index, size_t next) {
   const std::string &awaited = violation.events[index].waitsFor;
   if (!awaited.empty())
@@ -110,7 +110,7 @@ std::string edge(const Violation &violation, size_t index, size_t next) {
   return "";
 }
 
-/// The accused, and what relates them if it is a cycle of waits, or that nothing orders a pair.
+/// Prints the events of a violation, and the edges of a cycle of waits or of an unordered pair.
 void printDot(const CheckReport &report) {
   llvm::raw_ostream &os = llvm::outs();
   os << "digraph check {\n  node [shape=box, fontname=monospace];\n";

@@ -1,4 +1,4 @@
-//===- tools/command.h - what every subcommand of `braid` has ---------------------------------===//
+//===- tools/command.h - declarations common to all subcommands of `braid` --------------------===//
 #pragma once
 
 #include "api/compile/compile.h"
@@ -16,7 +16,7 @@ struct LaunchReport;
 
 namespace braid::tools {
 
-/// A subcommand: its flags are registered in `app`, and `run` acts on them and gives the exit code.
+/// A subcommand. Its flags are registered in `app`; `run` executes it and returns the exit code.
 struct Command {
   CLI::App *app;
   std::function<int()> run;
@@ -34,7 +34,7 @@ Command addCalibrate(CLI::App &app);
 Command addSimulate(CLI::App &app);
 Command addView(CLI::App &app);
 
-/// The flags that say what to compile, common to the commands that take a FILE.
+/// The flags for the compilation of a FILE, common to several commands.
 struct SourceFlags {
   std::string command; ///< "braid run"
   std::string file;
@@ -45,57 +45,57 @@ struct SourceFlags {
   std::array<std::optional<std::string>, kKnobCount> knobs; ///< the values of --KNOB
   bool reproducible = false;
 
-  bool isRun = false;    ///< knobs of the run have flags, and --schedule may be auto,
-  bool takesAuto = true; ///< unless this is false
+  bool isRun = false;    ///< adds flags for the knobs of the run, and --schedule auto
+  bool takesAuto = true; ///< false: --schedule auto is not supported
   std::string defaultSchedule = "pairwise"; ///< for help
 
-  /// FILE may be missing if `isFileOptional`.
+  /// Adds the flags. FILE is optional if `isFileOptional`.
   void addTo(CLI::App &app, bool isFileOptional = false);
-  /// "--ranks": a flag that is given of those that say what to do with FILE; empty: none.
+  /// Returns the first given flag that controls the use of FILE, such as "--ranks", or "".
   std::string firstGiven() const;
-  /// Reads the values into `options`; BadInput names the flag, what was expected and what came.
+  /// Converts the values to `options`. BadInput names the flag and the expected and actual value.
   Status toOptions(CompileOptions &options) const;
 };
 
-/// --reproducible, for every command that has it.
+/// Adds --reproducible.
 void addReproducible(CLI::App &app, bool &isReproducible);
 
-/// A failure as it is printed: as it is if it is located in `file`, else as "braid: error: ...".
-/// Ends with a line break.
+/// Formats a failure: unchanged if it is located in `file`, otherwise as "braid: error: ...". Ends
+/// with a line break.
 std::string messageOf(const Status &status, const std::string &file = "");
-/// Prints a failure: the source's located messages if there are any, else "braid: error: ...".
+/// Prints a failure: the source's located messages if there are any, otherwise "braid: error: ...".
 /// Returns the exit code.
 int report(const Status &status, const Source *source = nullptr);
 
-/// For a command that launches ranks: prints why its job fails, and how ranks ended otherwise than
-/// the job did. `success` is what holds all the same if the job succeeded: "the run was complete".
+/// Print why a job failed, and which ranks ended differently from the job. `success` is what is
+/// true even so if the job succeeded, such as "the run was complete".
 void sayCause(const Status &cause);
 void sayEndings(const LaunchReport &report, const std::string &success);
 
-/// Runs a command that gives its exit code, or fails; `source` takes what it reads, where messages
-/// may be located. Prints a failure. Returns the exit code.
+/// Runs a command, which returns its exit code or fails and sets `source` to the text that it
+/// reads. Prints a failure. Returns the exit code.
 int runCommand(llvm::function_ref<Result<int>(std::unique_ptr<Source> &source)> command);
 
-/// For a command that starts its own ranks: BadInput if this process is one of several ranks of
-/// another launcher, each of which would do everything. Incomplete variables and those of a single
-/// rank do not matter: containers have them. The message begins with `expected`; `advice` says what
-/// else to do than to unset variables.
+/// Returns BadInput if this process is one of several ranks of another launcher, each of which
+/// would execute the whole command. Ignores incomplete variables and those of a single rank, which
+/// containers may set. The message begins with `expected`; `advice` names an alternative to
+/// unsetting the variables.
 Status checkIsAlone(llvm::StringRef expected, llvm::StringRef advice = "");
 
-/// BadInput "expected --flag to be one of a, b, c, got 'x' (did you mean 'a'?)".
+/// Returns BadInput "expected --flag to be one of a, b, c, got 'x' (did you mean 'a'?)".
 Status badChoice(llvm::StringRef flag, llvm::StringRef value,
                  const std::vector<std::string> &choices);
 
-/// The backend that --backend names. BadInput if it is none of the choices; Unsupported if the
-/// registry lacks it.
+/// Returns the backend with that name. Returns BadInput if it is not one of the choices, and
+/// Unsupported if the registry lacks it.
 Result<Backend> findBackend(const BackendRegistry &registry, const std::string &name,
                             const std::vector<std::string> &choices);
 
-/// BadInput if what `flag` writes would take the place of `input`, which is read. To be called
-/// before any work; empty names are of no file.
+/// Returns BadInput if the output of `flag` would overwrite `input`. Must be called before any
+/// work. Empty names mean no file.
 Status expectOtherFile(llvm::StringRef flag, const std::string &output, const std::string &input);
 
-/// The folder for files that are not kept: $TMPDIR, or /tmp.
+/// Returns the folder for temporary files: $TMPDIR, or /tmp.
 std::string temporaryFolder();
 
 } // namespace braid::tools

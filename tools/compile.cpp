@@ -73,7 +73,7 @@ Status checkPassNames(const std::vector<std::string> &names) {
   return Status::ok();
 }
 
-/// Prints what compile() made; the source's module then holds the program, too.
+/// Prints the result of compile(), which is also in the source's module.
 Status emit(const CompileFlags &flags, Source &source, const Compiled &compiled) {
   llvm::raw_ostream &os = llvm::outs();
   if (flags.emit == "html")
@@ -92,7 +92,7 @@ Status emit(const CompileFlags &flags, Source &source, const Compiled &compiled)
     return badInput("--emit fusion: @{} implements no fusion", compiled.program->name());
   if (flags.emit != "plan")
     return Status::ok();
-  // main() reports what cannot be written.
+  // main() reports write errors.
   for (int64_t rank = 0; rank < compiled.program->ranks() && !llvm::outs().has_error(); ++rank)
     os << str(BRAID_TRY(makePlan(compiled, rank, source.diags)));
   return Status::ok();

@@ -169,7 +169,7 @@ std::string messageOf(const Status &status, const std::string &file) {
   const std::string place = Diagnostics(file, "").place({}) + ":";
   if (!file.empty() && message.contains(": error: ") && status.message().starts_with(place))
     return message.rtrim('\n').str() + "\n";
-  Diagnostics plain("braid", ""); // which cuts long names short
+  Diagnostics plain("braid", ""); // truncates long names
   plain.error({}) << status.message();
   return plain.str();
 }

@@ -1,4 +1,4 @@
-//===- tools/integer_flag.h - flags that take texts or integers -------------------------------===//
+//===- tools/integer_flag.h - flags with texts or integers ------------------------------------===//
 #pragma once
 
 #include "llvm/ADT/StringRef.h"
@@ -13,13 +13,13 @@
 
 namespace braid::tools {
 
-/// The integers that a variable of a flag holds: itself, one that may be missing, or a list.
+/// The integer type of a flag's variable: an integer, an optional one, or a list.
 template <class T> struct IntegerOf { using Type = T; };
 template <class T> struct IntegerOf<std::optional<T>> { using Type = T; };
 template <class T> struct IntegerOf<std::vector<T>> { using Type = T; };
 
-/// Adds a flag that takes a text, or several; help calls it `typeName`. An empty one is a mistake,
-/// as of a variable of a shell that is not set.
+/// Adds a flag for one or several texts; help calls the value `typeName`. Refuses an empty text,
+/// since it is usually an unset variable of a shell.
 template <class T>
 CLI::Option *addText(CLI::App &app, const std::string &name, T &variable,
                      const std::string &typeName, const std::string &help) {
@@ -29,10 +29,9 @@ CLI::Option *addText(CLI::App &app, const std::string &name, T &variable,
   return app.add_option(name, variable, help)->type_name(typeName)->check(refuse, "", "");
 }
 
-/// Adds a flag that takes a decimal integer of the variable's type. CLI11's own conversion makes
-/// another number of one that does not fit, and reads 010 as 8; here the first is refused with its
-/// text as it came, and the second is 10.
-/// `typeName` is what help calls the value.
+/// Adds a flag for decimal integers of the variable's type; help calls the value `typeName`.
+/// CLI11's conversion changes numbers that do not fit, and reads 010 as 8. This one refuses the
+/// former with the original text, and reads the latter as 10.
 template <class T>
 CLI::Option *addInteger(CLI::App &app, const std::string &name, T &variable,
                         const std::string &typeName, const std::string &help) {

@@ -22,11 +22,11 @@ Exit codes: 0 fine; 1 a result is wrong; 2 usage or bad input; 3 rejected by the
 4 unsupported or unavailable here; 5 a peer failed; 6 timed out; 70 internal error;
 129, 130, 143 ended by SIGHUP, SIGINT, SIGTERM.)";
 
-constexpr size_t kLongestMessage = 1000; // of the command line, which may be very long
+constexpr size_t kLongestMessage = 1000; // command lines may be very long
 
 constexpr const char *kVersion = "braid " BRAID_VERSION;
 
-/// The long flags of a command, for suggestions.
+/// Returns the long flags of a command, for suggestions.
 std::vector<std::string> flagsOf(const CLI::App &app) {
   std::vector<std::string> flags;
   for (const CLI::Option *option : app.get_options())
@@ -35,7 +35,7 @@ std::vector<std::string> flagsOf(const CLI::App &app) {
   return flags;
 }
 
-/// The command on the line, or the whole program, with its name.
+/// Returns the selected command, or the whole program, with its name.
 std::pair<const CLI::App &, std::string> chosen(const CLI::App &app) {
   const CLI::App *command = &app;
   std::string name = "braid";
@@ -66,7 +66,7 @@ int usageError(const CLI::App &app, const std::string &message) {
   return static_cast<int>(StatusCode::BadInput);
 }
 
-/// A word on the line stands where a command is expected, and names none.
+/// Returns true if the word in the place of a command is unknown.
 bool hasUnknownCommand(const CLI::App &app) {
   return &chosen(app).first == &app && !app.remaining().empty();
 }
@@ -77,14 +77,14 @@ int parseAndRun(CLI::App &app, const std::vector<tools::Command> &commands, int 
   } catch (const CLI::CallForHelp &) {
     if (hasUnknownCommand(app))
       return usageError(app, unexpected(app, commands));
-    llvm::outs() << app.help() << "\n"; // that of the command on the line, if there is one
+    llvm::outs() << app.help() << "\n"; // the help of the selected command, if there is one
     return 0;
   } catch (const CLI::CallForVersion &) {
     if (hasUnknownCommand(app))
       return usageError(app, unexpected(app, commands));
     llvm::outs() << kVersion << "\n";
     return 0;
-  } catch (const CLI::Success &) { // a flag that has said what it had to say
+  } catch (const CLI::Success &) { // a flag has printed its information
     return 0;
   } catch (const CLI::ExtrasError &) {
     return usageError(app, unexpected(app, commands));

@@ -48,8 +48,8 @@ struct P2pFlags {
   std::vector<int64_t> sizes;
   int64_t timeoutMs = 20000;
   std::string json, html;
-  std::vector<int64_t> steps; ///< for a process that measures
-  std::optional<int> results; ///< and its descriptor for records
+  std::vector<int64_t> steps; ///< for a measuring process
+  std::optional<int> results; ///< the descriptor for its records
 };
 
 CLI::Option *withCommas(CLI::Option *option) {
@@ -133,7 +133,7 @@ Status checkFlags(const P2pFlags &flags, const BackendRegistry &registry) {
              : Status::ok();
 }
 
-/// Numbers of the devices to measure.
+/// Returns the numbers of the devices to measure.
 Result<std::vector<int64_t>> chooseDevices(const P2pFlags &flags, bool areGpus, int64_t gpus) {
   if (!flags.devices.empty() && !areGpus)
     return badInput("--devices: expected --backend cuda with it; CPU ranks are alike");
@@ -154,8 +154,8 @@ Result<std::vector<int64_t>> chooseDevices(const P2pFlags &flags, bool areGpus, 
   return devices;
 }
 
-/// NVML's report, or an empty one. TimedOut if the driver does not answer: any other call to it
-/// would hang, too, so this comes first.
+/// Returns NVML's report, or an empty one. Returns TimedOut if the driver does not respond. Must be
+/// called first, since any other call of the driver would hang, too.
 Result<NvmlReport> askDriver(milliseconds timeout) {
   Result<NvmlReport> nvml = askNvml(processEnvironment(), timeout);
   if (!nvml && nvml.status().code() != StatusCode::TimedOut)
@@ -163,7 +163,7 @@ Result<NvmlReport> askDriver(milliseconds timeout) {
   return nvml;
 }
 
-/// Adds to the report the links between the devices that NVML knows.
+/// Adds the links between the devices to the report.
 void addLinks(PairReport &report, const NvmlReport &nvml) {
   const std::vector<std::vector<Link>> links = linksOf(nvml);
   const auto placeOf = [&](size_t device) {
@@ -180,7 +180,7 @@ void addLinks(PairReport &report, const NvmlReport &nvml) {
           row->link = links[placeOf(source)][placeOf(other)];
 }
 
-/// This process is one of two that measure.
+/// Measures as one of two ranks.
 Result<int> measureRank(const P2pFlags &flags, const BackendRegistry &registry) {
   MeterOptions options{{}, flags.sizes, *flags.results};
   for (int64_t step : flags.steps)
@@ -204,7 +204,7 @@ std::vector<std::string> rankCommand(const P2pFlags &flags, const std::string &b
           "--measure-to",    std::to_string(results)};
 }
 
-/// Prints the report and writes its files; returns the exit code.
+/// Prints the report and writes its files. Returns the exit code.
 Result<int> show(const P2pFlags &flags, const PairReport &report, int signal) {
   const bool isAside = flags.json == "-" || flags.html == "-";
   llvm::raw_ostream &os = isAside ? llvm::errs() : llvm::outs();
@@ -212,9 +212,9 @@ Result<int> show(const P2pFlags &flags, const PairReport &report, int signal) {
   os.flush();
   if (signal != 0) {
     llvm::errs() << "braid: interrupted: this is what had been measured; no file was written\n";
-    return 128 + signal; // as a shell says it
+    return 128 + signal; // as in a shell
   }
-  // If one file cannot be written, the other still is.
+  // If one file cannot be written, the other one still is.
   const Status json = flags.json.empty() ? Status::ok() : writeFile(flags.json, reportJson(report));
   const Status html = flags.html.empty() ? Status::ok() : writeFile(flags.html, reportHtml(report));
   BRAID_TRY(json);

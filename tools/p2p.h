@@ -6,7 +6,7 @@
 
 namespace braid::tools {
 
-/// As addP2p() in command.h, with what may be measured.
+/// Like addP2p() in command.h, with the given backends.
 Command addP2p(CLI::App &app, std::function<BackendRegistry()> backends);
 
 } // namespace braid::tools

@@ -1,4 +1,4 @@
-//===- tools/process.cpp - what surrounds a command: its streams, its memory, its exit code ---===//
+//===- tools/process.cpp - the streams, the memory and the exit code of a process -------------===//
 
 #include "tools/process.h"
 
@@ -27,13 +27,13 @@ namespace {
 constexpr const char *kOutOfMemory =
     "out of memory: expected more than this process may have (ulimit -v, cgroup or machine)";
 
-/// Uses system calls alone, since there may be no memory.
+/// Uses only system calls, since there may be no memory.
 void say(const char *what) {
   for (const char *part : {"braid: error: ", what, "\n"})
     (void)!write(STDERR_FILENO, part, std::strlen(part));
 }
 
-/// To be called where an exception is handled: says what it was, and returns its code.
+/// Must be called in a handler of an exception. Prints the exception, and returns its code.
 StatusCode explainException() {
   try {
     throw;
@@ -55,7 +55,7 @@ StatusCode explainException() {
   return StatusCode::Unsupported;
 }
 
-/// Memory was not to be had once: what fails afterwards may fail because of that.
+/// True if an allocation has failed; later failures may be caused by that.
 std::atomic<bool> wasShort{false};
 
 [[noreturn]] void throwBadAlloc() {
@@ -63,7 +63,7 @@ std::atomic<bool> wasShort{false};
   throw std::bad_alloc();
 }
 
-/// Nobody above catches what a thread throws, or what is thrown while threads have to be joined.
+/// Ends the process after an uncaught exception, on a thread or before threads are joined.
 [[noreturn]] void endProcess() {
   StatusCode code = wasShort.load() ? StatusCode::Unsupported : StatusCode::Internal;
   if (std::current_exception())
@@ -73,11 +73,11 @@ std::atomic<bool> wasShort{false};
   _exit(static_cast<int>(code));
 }
 
-/// Writes what has been printed, or reports why that cannot arrive.
+/// Flushes the output, and returns the error of writing, if any.
 std::error_code flushed(llvm::raw_fd_ostream &os) {
   os.flush();
   std::error_code error = os.error();
-  os.clear_error(); // LLVM would abort at the end
+  os.clear_error(); // prevents LLVM from aborting at exit
   return error;
 }
 
@@ -94,7 +94,7 @@ int codeOfOutput(int code) {
 void prepareProcess() {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
-  // Writing to one that was closed fails, then.
+  // Opens closed descriptors read-only, so that writing to them fails.
   while (true) {
     const int number = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (number < 0 || number > STDERR_FILENO) {
@@ -129,7 +129,7 @@ std::vector<std::string> commandLine(llvm::StringRef command,
   std::vector<std::string> arguments;
   if (auto text = llvm::MemoryBuffer::getFileAsStream("/proc/self/cmdline")) {
     llvm::SmallVector<llvm::StringRef> parts;
-    // Every argument ends with a zero.
+    // Every argument is null-terminated.
     (*text)->getBuffer().drop_back().split(parts, '\0');
     for (llvm::StringRef part : parts)
       arguments.push_back(part.str());

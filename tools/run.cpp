@@ -97,7 +97,7 @@ void addFlags(CLI::App &app, RunFlags &flags) {
   app.footer(kRunFooter);
 }
 
-/// Refuses what the backend cannot honour; nothing falls back silently.
+/// Refuses options that the backend does not support, rather than ignoring them.
 Status checkBackend(const RunFlags &flags, const Configuration &config, const Backend &backend) {
   BRAID_TRY(checkModes(config, backend));
   if (config.launch() == schedule::Launch::Graph && !flags.trace.empty())
@@ -108,7 +108,7 @@ Status checkBackend(const RunFlags &flags, const Configuration &config, const Ba
   return Status::ok();
 }
 
-/// In a rank that our own launcher started, --processes says what the launcher was asked.
+/// Returns the role of this process. In a rank of our launcher, --processes is the launcher's flag.
 Result<RankSetup> findSetup(const RunFlags &flags, const Backend &backend) {
   Result<std::optional<Place>> place = findPlace(processEnvironment());
   if (place && *place && !(*place)->meeting.empty())
@@ -125,12 +125,12 @@ Result<RankSetup> findSetup(const RunFlags &flags, const Backend &backend) {
   return RankSetup{backend.create ? RankSetup::Threads : RankSetup::Launcher};
 }
 
-/// The user has named a folder for flight records.
+/// Returns true if the user has set a folder for flight records.
 bool leavesRecords(const RunFlags &flags) {
   return !flags.flightRecords.empty() && flags.flightRecords != "none";
 }
 
-/// Refuses flags that only threads have for processes, and the other way round.
+/// Refuses flags that the ranks, threads or processes, do not support.
 Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &backend) {
   if (setup.kind != RankSetup::Launcher && !setup.isLaunched() && flags.prefixOutput)
     return badInput("--prefix-output: expected --processes with it");
@@ -151,7 +151,7 @@ Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &
   return Status::ok();
 }
 
-/// Refuses files that cannot be written, before anything runs.
+/// Refuses unwritable files before anything runs.
 Status checkFiles(const RunFlags &flags) {
   if (flags.trace == "-" && flags.prefixOutput)
     return badInput("--trace -: expected no --prefix-output, which would write into the trace");
@@ -161,14 +161,14 @@ Status checkFiles(const RunFlags &flags) {
   return leavesRecords(flags) ? checkRecordsFolder(flags.flightRecords) : Status::ok();
 }
 
-/// The run itself has failed, so that flight records are of interest.
+/// Returns true if the run itself has failed, so that flight records are useful.
 bool hasFailedRunning(const Status &status) {
   constexpr StatusCode kFailures[] = {StatusCode::WrongResult, StatusCode::PeerFailed,
                                       StatusCode::TimedOut, StatusCode::Internal};
   return llvm::is_contained(kFailures, status.code());
 }
 
-/// The folder for the flight records of all ranks of a job; empty: none are left.
+/// Returns the folder for the flight records of all ranks, or "" if none are written.
 std::string recordsFolder(const RunFlags &flags, const JobMemory &memory, const std::string &job) {
   if (flags.flightRecords == "none")
     return "";
@@ -186,7 +186,7 @@ bool haveAllJoined(const JobMemory &memory) {
                       [&](int64_t rank) { return memory.stateOf(rank) != RankState::Absent; });
 }
 
-/// Leaves the flight records, if there is a place for them, and returns what to say.
+/// Writes the flight records if there is a folder for them, and returns a message.
 std::string leaveRecords(const RunFlags &flags, const JobMemory &memory, llvm::ArrayRef<Plan> plans,
                          const std::string &job) {
   const std::string folder = recordsFolder(flags, memory, job);
@@ -199,7 +199,7 @@ std::string leaveRecords(const RunFlags &flags, const JobMemory &memory, llvm::A
                      counted(memory.ranks(), "rank"), printable(*file, PATH_MAX));
 }
 
-/// One `braid run`: compiles, checks, and then runs the ranks, starts them, or is one of them.
+/// One `braid run`: compiles, checks, and then executes the ranks, starts them, or is one of them.
 class Run {
 public:
   explicit Run(const RunFlags &flags) : flags_(flags) {}
@@ -237,14 +237,14 @@ private:
   Backend backend_;
   RankSetup setup_;
   CompileOptions compileOptions_;
-  Status readFlags_;                      ///< the mistake in the flags about lowering, if any
-  std::string file_;                      ///< the name of what was read
-  std::shared_ptr<ProgramState> program_; ///< until ranks have chosen: with any schedule
+  Status readFlags_;                      ///< the first mistake in the flags for lowering, if any
+  std::string file_;                      ///< the name of the source
+  std::shared_ptr<ProgramState> program_; ///< with a provisional schedule until ranks have chosen
   std::vector<Plan> plans_;
-  std::once_flag isChoiceTaken_;  ///< by a launcher whose ranks choose: then plans_ are of that
+  std::once_flag isChoiceTaken_;  ///< set once a launcher's plans_ are those of the ranks' choice
   double meetSeconds_ = 0;        ///< until all ranks had joined
-  bool isKnown_ = false;          ///< to the job, which hears of a failure from now on
-  std::unique_ptr<JobState> job_; ///< null in a launcher; refers to what is above
+  bool isKnown_ = false;          ///< the job knows this rank, and must be told its failure
+  std::unique_ptr<JobState> job_; ///< null in a launcher; refers to the members above
 };
 
 Status Run::checkFlags() const {
@@ -257,8 +257,8 @@ Status Run::checkFlags() const {
   return Status::ok();
 }
 
-/// Finds out which part this process has, and joins the job if it is a rank: from then on a failure
-/// here ends all ranks.
+/// Determines the role of this process, and joins the job if it is a rank. Afterwards, a failure in
+/// this process ends all ranks.
 Status Run::begin() {
   readFlags_ = flags_.source.toOptions(compileOptions_);
   const Configuration &config = compileOptions_.schedule.all;
@@ -303,7 +303,7 @@ Status Run::compile() {
     return readFlags_;
   if (setup_.place)
     compileOptions_.ranks = setup_.place->ranks;
-  // Our launcher hands on the text that it has checked; the file may have changed, or be a pipe.
+  // Our launcher passes on the checked text, since the file may have changed, or be a pipe.
   const SourceFlags &flags = flags_.source;
   auto source = BRAID_TRY(setup_.isLaunched() ? readSource("-", flags.file == "-" ? "" : flags.file)
                                               : readSource(flags.file));
@@ -318,8 +318,8 @@ Status Run::compile() {
   return makePlans(/*isDecided=*/!options_.isAuto);
 }
 
-/// Makes the Plans, and proves them safe if they are those that will run: Rejected with the
-/// counterexample, unless they are safe on as many queues as they will have.
+/// Makes the Plans, and checks them if they will be run: returns Rejected, with the counterexample,
+/// unless they are safe with the number of queues that they will have.
 Status Run::makePlans(bool isDecided) {
   const Compiled &compiled = program_->compiled;
   if (!isDecided || flags_.noCheck || !isChecker()) {
@@ -329,7 +329,7 @@ Status Run::makePlans(bool isDecided) {
   StepProgress progress("check");
   auto report = [&](const WorkProgress &now) {
     progress(now);
-    if (job_ && !areThreads()) // the others wait
+    if (job_ && !areThreads()) // the other ranks wait
       job_->cluster->control(setup_.place->rank).tick();
   };
   Result<std::vector<Plan>> plans = makeSafePlans(compiled, {.queues = options_.cluster.queues,
@@ -342,18 +342,18 @@ Status Run::makePlans(bool isDecided) {
   return Status::ok();
 }
 
-/// One process of a job checks: the launcher, or rank 0.
+/// Returns true in the process that checks for the whole job: the launcher, or rank 0.
 bool Run::isChecker() const {
   if (setup_.kind != RankSetup::Rank)
     return true;
   return setup_.place->rank == 0 && (options_.isAuto || !setup_.isLaunched());
 }
 
-/// Afterwards all is as if the flags had said what was chosen. Rank 0 proves it before any rank is
-/// prepared.
+/// Afterwards, the state is as if flags had set the chosen knobs. Rank 0 checks the choice before
+/// any rank prepares it.
 Status Run::choose() {
   ChooseOptions how = chooseOptions(backend_, !areThreads(), compileOptions_);
-  if (!flags_.trace.empty()) // that of a graph has no commands
+  if (!flags_.trace.empty()) // traces of graphs have no commands
     how.launchModes = {LaunchMode::Eager};
   how.timed = flags_.timeBest;
   how.seconds = flags_.autoSeconds.value_or(how.seconds);
@@ -393,7 +393,7 @@ int Run::runRanks() {
   if (!flags_.trace.empty())
     if (Status status = writeFile(flags_.trace, report->trace); !status.isOk())
       return tools::report(status);
-  // Standard output is the trace's, if that was asked for there.
+  // If the trace is written to standard output, the summary is not.
   llvm::raw_ostream &os = flags_.trace == "-" ? llvm::errs() : llvm::outs();
   printSummary(os, flags_, *program_, *report);
   if (flags_.explain)
@@ -402,7 +402,7 @@ int Run::runRanks() {
   return 0;
 }
 
-/// The Plans that messages name. What the ranks have chosen is compiled when there is a message.
+/// Returns the Plans for messages. Compiles the ranks' choice when it is first needed.
 llvm::ArrayRef<Plan> Run::plansFor(const JobMemory &memory) {
   if (!options_.isAuto)
     return plans_;
@@ -413,7 +413,7 @@ llvm::ArrayRef<Plan> Run::plansFor(const JobMemory &memory) {
   return plans_;
 }
 
-/// None if there is no memory for them, say.
+/// Returns none if they cannot be made, for example for lack of memory.
 std::vector<Plan> Run::plansOf(const std::string &choice) const {
   const Result<Configurations> chosen = Configurations::parse(choice);
   if (!chosen)
@@ -448,7 +448,7 @@ int Run::launchRanks() {
   return endFailed(report->status);
 }
 
-/// Puts this process's rank in front of every line if it shares the terminal with other ranks.
+/// Prefixes every line with this process's rank if it shares the terminal with other ranks.
 std::string Run::prefixed(const std::string &message) const {
   if (!setup_.place)
     return message;
@@ -461,21 +461,21 @@ std::string Run::prefixed(const std::string &message) const {
 }
 
 int Run::fail(const Status &status) {
-  // The message has the located mistakes: another rank does not see our Diagnostics.
+  // Other ranks do not have our Diagnostics, so the message contains the located mistakes.
   Status cause = program_ ? withLocated(status, *program_->source) : status;
   if (job_) {
     cause = job_->fail(cause);
     job_->cluster.reset();
   }
   if (isKnown_ && setup_.isLaunched())
-    return static_cast<int>(cause.code()); // the launcher says it, once
+    return static_cast<int>(cause.code()); // the launcher prints it once
   llvm::errs() << prefixed(messageOf(cause, file_));
   if (job_ && !areThreads() && hasFailedRunning(cause))
     llvm::errs() << prefixed(leaveOwnRecords());
   return endFailed(cause);
 }
 
-/// Points to the doctor if a run on GPUs was refused; one rank speaks for all. Returns the exit
+/// Refers to `braid doctor` if a run on GPUs was refused; only one rank does. Returns the exit
 /// code.
 int Run::endFailed(const Status &cause) const {
   const bool isOnGpus = bool(backend_.facts);
@@ -485,8 +485,8 @@ int Run::endFailed(const Status &cause) const {
   return static_cast<int>(cause.code());
 }
 
-/// Without a launcher of ours, the rank that hosts the meeting leaves the records of its host, when
-/// the other ranks have left. If that rank is the cause, it may be dead: then all leave them.
+/// Without our launcher, the rank that hosts the job writes the records of its host after the other
+/// ranks have left. If that rank is the cause, it may have died, so all ranks write them.
 std::string Run::leaveOwnRecords() {
   JobRank &own = *job_->rank;
   const JobMemory &memory = own.memory();

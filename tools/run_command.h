@@ -1,4 +1,4 @@
-//===- tools/run_command.h - what `braid run` was asked for, and what it prints ---------------===//
+//===- tools/run_command.h - the flags and the output of `braid run` --------------------------===//
 #pragma once
 
 #include "api/ranks/run.h"
@@ -22,23 +22,23 @@ struct RunFlags {
   std::optional<int64_t> timeBest;
 };
 
-/// This process's part in the job.
+/// The role of this process in the job.
 struct RankSetup {
   enum Kind {
-    Threads,  ///< all ranks are threads of it
+    Threads,  ///< all ranks are threads of this process
     Launcher, ///< it starts a process for each rank
     Rank,     ///< it is one rank
   } kind = Threads;
-  std::optional<Place> place = {}; ///< the place of a Rank
+  std::optional<Place> place = {}; ///< only for a Rank
 
-  /// It is a Rank that `braid run --processes` started.
+  /// Returns true if `braid run --processes` started this rank.
   bool isLaunched() const { return place && !place->meeting.empty(); }
 };
 
-/// Prints the program, its time and the comparison.
+/// Prints the program, its time and the result of the comparison.
 void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const ProgramState &program,
                   const RunReport &report);
-/// Prints each choice with its origin, and those of the device on stderr. `meetSeconds` is the time
+/// Prints each choice and its origin, and the device's choices on stderr. `meetSeconds` is the time
 /// until all ranks had joined.
 void printChoices(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup &setup,
                   const ProgramState &program, const RunReport &report, double meetSeconds);

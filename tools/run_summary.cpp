@@ -1,4 +1,4 @@
-//===- tools/run_summary.cpp - what `braid run` prints when it is done ------------------------===//
+//===- tools/run_summary.cpp - the output of `braid run` --------------------------------------===//
 
 #include "api/compile/explain.h"
 #include "ir/counted.h"
@@ -21,7 +21,7 @@ std::string timeText(double seconds) {
                          : fmt::format("{:.1f} us", seconds * 1e6);
 }
 
-/// Prints where the ranks are, and the origin of that.
+/// Prints what the ranks are and the reason for that.
 void printRanks(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup &setup,
                 const RunReport &report, double meetSeconds) {
   if (setup.kind == RankSetup::Threads) {
@@ -83,7 +83,7 @@ void printChoices(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup 
                   "and outputs",
                   kMaxRunsInFlight));
   printRanks(os, flags, setup, report, meetSeconds);
-  // These are about the machine, not about the program.
+  // These lines are about the machine rather than the program.
   for (const std::string &line : {report.choices, report.messages})
     if (!line.empty())
       llvm::errs() << "braid: " << line << "\n";

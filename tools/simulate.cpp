@@ -45,7 +45,7 @@ void addFlags(CLI::App &app, SimulateFlags &flags) {
   app.footer(kSimulateFooter);
 }
 
-/// Predicts --schedule: one row, or with auto one for each candidate, the best first.
+/// Predicts --schedule: one row, or for `auto` a row for each candidate, the best first.
 Result<std::vector<PredictedSchedule>> predict(const SimulateFlags &flags, Source &source,
                                                const CostModel &model) {
   StepProgress progress("simulate");

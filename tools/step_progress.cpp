@@ -1,4 +1,4 @@
-//===- tools/step_progress.cpp - says on stderr how far long work is ------------------------===//
+//===- tools/step_progress.cpp - reports the progress of long work on stderr ------------------===//
 
 #include "tools/step_progress.h"
 
@@ -11,7 +11,7 @@
 namespace braid::tools {
 namespace {
 
-/// "19,019,776"
+/// Formats a number such as "19,019,776".
 std::string grouped(size_t number) {
   std::string digits = std::to_string(number);
   for (size_t at = digits.size(); at > 3;)
@@ -20,7 +20,7 @@ std::string grouped(size_t number) {
 }
 
 std::string amount(const WorkProgress &now) {
-  constexpr size_t kMostToCount = 10000; // beyond this a share says more
+  constexpr size_t kMostToCount = 10000; // larger totals are shown as percentages
   if (now.total < kMostToCount)
     return fmt::format("{} of {} {}", now.done, now.total, now.unit);
   return fmt::format("{} % of {} {}", now.done * 100 / now.total, grouped(now.total), now.unit);
@@ -40,7 +40,7 @@ void StepProgress::operator()(const WorkProgress &now) {
   say(now, std::chrono::duration<double>(time - stepStart_).count());
 }
 
-/// The finished part of a step tells how long the rest will take.
+/// Prints the progress, and the remaining time, estimated from the finished part of the step.
 void StepProgress::say(const WorkProgress &now, double secondsOfStep) {
   std::string left, memory;
   if (now.done != 0)

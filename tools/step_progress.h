@@ -1,4 +1,4 @@
-//===- tools/step_progress.h - says on stderr how far long work is --------------------------===//
+//===- tools/step_progress.h - reports the progress of long work on stderr --------------------===//
 #pragma once
 
 #include "runtime/progress.h"
@@ -7,11 +7,11 @@
 
 namespace braid::tools {
 
-/// A ProgressFn: a line on stderr after a while, and again every two seconds. Copies share nothing,
-/// so hand it on with std::ref.
+/// A ProgressFn that prints a line on stderr after `silence`, and then every two seconds. Copies
+/// have separate states, so pass it by std::ref.
 class StepProgress {
 public:
-  /// "check": lines begin with it.
+  /// `command` is the prefix of lines, such as "check".
   explicit StepProgress(std::string command,
                         std::chrono::milliseconds silence = std::chrono::milliseconds(500))
       : command_(std::move(command)), next_(Clock::now() + silence) {}

@@ -24,7 +24,7 @@
 namespace braid::tools {
 namespace {
 
-constexpr size_t kMostBytes = size_t(1) << 30; ///< largest size of a trace
+constexpr size_t kMostBytes = size_t(1) << 30; ///< maximum size of a trace
 constexpr size_t kMostRecordBytes = 256 << 20;
 constexpr const char *kMachine = "h200-4";
 
@@ -55,7 +55,7 @@ std::string machineNames() {
 }
 
 void addFlags(CLI::App &app, ViewFlags &flags) {
-  flags.source.isRun = true; // launch and transfer modes decide what is predicted
+  flags.source.isRun = true; // launch and transfer modes affect predictions
   flags.source.takesAuto = false;
   flags.source.addTo(app, /*isFileOptional=*/true);
   addText(app, "--machine", flags.machine, machineNames(),
@@ -85,7 +85,7 @@ Result<view::Page> predict(const Compiled &compiled, const std::string &machine,
   const std::vector<Plan> plans = BRAID_TRY(makePlans(compiled));
   const view::PrintedProgram program = BRAID_TRY(view::printAgain(compiled));
   Result<view::Page> page = view::predictedPage(program, model, options);
-  if (!page) // says so of the page's lines, where this does of the file's
+  if (!page) // reports the file's lines, rather than the page's
     BRAID_TRY(simulateProgram(plans, model, options));
   return page;
 }
@@ -110,16 +110,16 @@ Result<view::Page> pageOfTrace(const ViewFlags &flags) {
   return view::measuredPage(trace, flags.run);
 }
 
-/// A flag that is given of those on which nothing but a prediction depends; empty: none.
+/// Returns a given flag that only affects predictions, or "".
 std::string firstOfModel(const ViewFlags &flags) {
   for (const KnobRow &row : allKnobs())
-    if (row.isOfRun() && row.knob != Knob::DataPlane && // which decides what runs, too
+    if (row.isOfRun() && row.knob != Knob::DataPlane && // the transport affects checks, too
         flags.source.knobs[static_cast<size_t>(row.knob)])
       return "--" + row.name;
   return flags.machine ? "--machine" : "";
 }
 
-/// FILE, with or without --trace; --trace; or --records. No other flag may be without effect.
+/// Accepts FILE with or without --trace, --trace alone, or --records. Refuses flags without effect.
 Status checkFlags(const ViewFlags &flags) {
   const std::string ofSource = flags.source.firstGiven(), ofModel = firstOfModel(flags);
   const bool hasFile = !flags.source.file.empty(), hasTrace = !flags.trace.empty();
@@ -138,7 +138,7 @@ Status checkFlags(const ViewFlags &flags) {
   return Status::ok();
 }
 
-/// Standard input is read once, and no file that is read is replaced.
+/// Standard input must be read only once, and inputs must not be overwritten.
 Status checkFiles(const ViewFlags &flags) {
   const std::string inputs[] = {flags.records, flags.source.file, flags.trace,
                                 flags.machine.value_or("")};
@@ -164,7 +164,7 @@ Result<view::Page> makePage(const ViewFlags &flags, std::unique_ptr<Source> &sou
   return view::layOver(measured, std::move(predicted));
 }
 
-/// To a file, or to stdout.
+/// Writes the page to a file or to stdout.
 Status write(const view::Page &page, const std::string &file) {
   const std::string html = view::toHtml(page);
   if (!file.empty())
@@ -188,7 +188,7 @@ Status printPredicted(const Compiled &compiled) {
   return write(page, "");
 }
 
-/// Checks the printed program again, so that places are lines of the page.
+/// Checks the printed program again, so that locations are lines of the page.
 Status printCounterexample(const Compiled &compiled, const CheckOptions &options) {
   const view::PrintedProgram program = BRAID_TRY(view::printAgain(compiled));
   const CheckReport report = BRAID_TRY(checkProgram(program.compiled, options));

@@ -1,4 +1,4 @@
-//===- tools/view.h - pages, for commands that print them -------------------------------------===//
+//===- tools/view.h - prints pages ------------------------------------------------------------===//
 #pragma once
 
 #include "api/compile/compile.h"
@@ -7,7 +7,7 @@
 
 namespace braid::tools {
 
-/// Each prints a page of api/view to stdout.
+/// Each of these prints a page of api/view to stdout.
 Status printPredicted(const Compiled &compiled);
 Status printCounterexample(const Compiled &compiled, const CheckOptions &options);
 

@@ -1,7 +1,7 @@
 //===- tools/bench/command.cpp - `braid bench` ------------------------------------------------===//
 //
-// Each shape is timed by a job of its own: what fails there keeps no other shape from being timed,
-// and what was prepared is given back.
+// Each shape is timed by a separate job, so that a failure does not affect other shapes, and memory
+// is released between shapes.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -35,7 +35,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// UTC, such as 2026-11-20T12:00:00Z.
+/// Returns the time in UTC, such as 2026-11-20T12:00:00Z.
 std::string timeNow() {
   const std::time_t now = std::time(nullptr);
   std::tm parts = {};
@@ -47,7 +47,7 @@ std::string timeNow() {
 class Bench {
 public:
   explicit Bench(const BenchFlags &flags) : flags_(flags) {}
-  /// Returns the exit code: that of the first row or shape that failed.
+  /// Returns the exit code: that of the first failed row or shape.
   Result<int> run();
 
 private:
@@ -59,7 +59,7 @@ private:
 
   const BenchFlags &flags_;
   const Clock::time_point begin_ = Clock::now();
-  double longest_ = 0; ///< seconds of a shape so far
+  double longest_ = 0; ///< longest time of a shape so far, in seconds
   StatusCode code_ = StatusCode::Ok;
   SignalWatch signals_; ///< between launches, too: an interrupted benchmark still writes its rows
   int signal_ = 0;
@@ -72,7 +72,7 @@ bool Bench::hasTimeFor(size_t shape) const {
   return flags_.timeLimit == 0 || end < double(flags_.timeLimit);
 }
 
-/// Adds what rank 0 wrote (rank.h says how). Returns the code of the first row that was refused.
+/// Adds the rows that rank 0 wrote (see rank.h). Returns the code of the first refused row.
 StatusCode Bench::takeRows(llvm::StringRef text) {
   llvm::SmallVector<llvm::StringRef> lines;
   text.consume_back("\n");
@@ -81,13 +81,13 @@ StatusCode Bench::takeRows(llvm::StringRef text) {
     return StatusCode::Internal; // rank 0 did not write its report
   int code = 0;
   lines[0].getAsInteger(10, code);
-  device_ = lines[1].str(); // empty on CPU ranks
+  device_ = lines[1].str(); // empty for CPU ranks
   for (llvm::StringRef row : llvm::drop_begin(lines, 2))
     rows_.push_back(row.str());
   return static_cast<StatusCode>(code);
 }
 
-/// A failure in a shape is printed, and ends this shape alone.
+/// Times a shape. A failure is printed, and affects only this shape.
 Status Bench::timeShape(size_t index) {
   const Clock::time_point begin = Clock::now();
   namespace fs = llvm::sys::fs;
@@ -117,7 +117,7 @@ Status Bench::timeShape(size_t index) {
   return Status::ok();
 }
 
-/// One row a line: samples are many.
+/// Returns the results, with one line per row, since rows have many samples.
 std::string Bench::json() const {
   const BenchFlags &f = flags_;
   auto write = [&](JsonWriter &json) {
@@ -164,7 +164,7 @@ Result<int> Bench::run() {
   }
   if (!flags_.json.empty() && !isReplacedAsAWhole(flags_.json))
     BRAID_TRY(writeFile(flags_.json, json()));
-  return signal_ != 0 ? 128 + signal_ : static_cast<int>(code_); // as a shell says it
+  return signal_ != 0 ? 128 + signal_ : static_cast<int>(code_); // as in a shell
 }
 
 Result<int> bench(BenchFlags flags) {
@@ -195,7 +195,7 @@ std::vector<std::string> standardRows(const Compiled &compiled, bool isAuto) {
   return {"gemms", "transfers", "sequential", "given", "auto"};
 }
 
-/// A rank gets what FILE holds on its standard input: FILE itself may have changed, or been read.
+/// Ranks read FILE's text from standard input, since FILE may have changed, or be a pipe.
 Result<int> benchFile(BenchFlags flags, std::unique_ptr<Source> &source) {
   CompileOptions options;
   const std::string &file = flags.source.file;
@@ -206,7 +206,7 @@ Result<int> benchFile(BenchFlags flags, std::unique_ptr<Source> &source) {
   source = BRAID_TRY(readSource(isRank ? "-" : file, file == "-" ? "" : file));
   const Compiled compiled = BRAID_TRY(compile(*source, options));
   const std::vector<Plan> plans = BRAID_TRY(makePlans(compiled));
-  if (!isRank) // what hangs, or reads what nobody wrote, has no time worth knowing
+  if (!isRank) // times of unsafe programs are meaningless
     BRAID_TRY(expectSafe(compiled, plans, {}));
   flags.standard = standardRows(compiled, options.isAuto);
   const std::string name = plans.front().sourceName;
@@ -217,14 +217,14 @@ Result<int> benchFile(BenchFlags flags, std::unique_ptr<Source> &source) {
   return bench(std::move(flags));
 }
 
-/// Refuses a word that names nothing before its flags are looked at. A rank does not read FILE.
+/// Refuses an unknown word before parsing its flags. Ranks do not read FILE.
 void checkFile(const std::string &file, const BenchFlags &flags) {
   if (flags.rankRows.empty() && file != "-" && !std::filesystem::exists(file))
     throw CLI::ParseError(expectedOperation("'" + file + "'"), // caught in main
                           CLI::ExitCodes::ValidationError);
 }
 
-/// Flags before an operation's name would be those of a FILE.
+/// Refuses flags before an operation's name, which would be those of a FILE.
 Status checkNothingBefore(const CLI::App &command, const Operation &operation) {
   for (const CLI::Option *option : command.get_options())
     if (option->count() != 0 && option->get_group() != "")
@@ -253,7 +253,7 @@ Command addBench(CLI::App &app) {
   command->get_option("FILE")->required(false)->each(
       [&flags = *file](const std::string &word) { checkFile(word, flags); });
   command->footer(kFooter);
-  auto flags = std::make_shared<std::deque<BenchFlags>>(); // which the options refer to
+  auto flags = std::make_shared<std::deque<BenchFlags>>(); // the options refer to it
   for (const Operation &operation : operations()) {
     BenchFlags &each = flags->emplace_back();
     each.operation = &operation;

@@ -1,4 +1,4 @@
-//===- tools/bench/flags.cpp - what `braid bench` was asked for -------------------------------===//
+//===- tools/bench/flags.cpp - the flags of `braid bench` -------------------------------------===//
 
 #include "tools/bench/flags.h"
 
@@ -29,7 +29,7 @@ std::string footerOf(bool isFusion) {
   return text + (isFusion ? "  a schedule  see braid run --schedule\n" : "");
 }
 
-/// A list whose parts are for stages is one row.
+/// Splits lists into rows. A list with schedules for stages is one row.
 std::vector<std::string> namesIn(const std::vector<std::string> &lists) {
   std::vector<std::string> rows;
   for (const std::string &list : lists) {
@@ -44,7 +44,7 @@ std::vector<std::string> namesIn(const std::vector<std::string> &lists) {
   return rows;
 }
 
-/// Messages have no protocol, and collectives of their own.
+/// Returns the default rows. Messages have no protocol, but additional collectives.
 std::vector<std::string> usualRows(const BenchFlags &flags, Transport transport) {
   std::vector<std::string> rows = flags.standard;
   if (transport == Transport::PeerMemory)
@@ -197,7 +197,7 @@ BenchProblem BenchFlags::problemOf(const BenchShape &shape, const Backend &backe
   return problem;
 }
 
-/// A row that says itself how it is issued, and `auto`, which chooses that, are there once.
+/// Rows that set their launch mode, and `auto`, which chooses it, appear once.
 std::vector<TimedRow> BenchFlags::rowsOf(const BenchShape &shape,
                                          const Backend &backendOfName) const {
   const BenchProblem problem = problemOf(shape, backendOfName);

@@ -1,4 +1,4 @@
-//===- tools/bench/flags.h - what `braid bench` was asked for ---------------------------------===//
+//===- tools/bench/flags.h - the flags of `braid bench` ---------------------------------------===//
 #pragma once
 
 #include "api/bench/operation.h"
@@ -8,40 +8,40 @@
 
 namespace braid::tools {
 
-/// "8192x7168x4096", whose numbers may be any integers; nothing if it is not that.
+/// Parses a text such as "8192x7168x4096" with any integers, or returns nullopt.
 std::optional<BenchShape> parseShape(llvm::StringRef text);
 
 struct BenchFlags {
-  const Operation *operation = nullptr; ///< null: a FILE is timed
+  const Operation *operation = nullptr; ///< for a FILE: its lowering
   SourceFlags source;                   ///< for a FILE: how to lower it
-  BenchProblem file;                    ///< the text of FILE, once it has been read
-  std::vector<std::string> standard;    ///< the rows that are timed unless others are named
+  BenchProblem file;                    ///< the text of FILE, after it was read
+  std::vector<std::string> standard;    ///< the rows that are timed by default
 
   std::vector<int64_t> m, n, k;
-  std::vector<std::string> listed; ///< shapes as MxNxK, instead
+  std::vector<std::string> listed; ///< alternative: shapes as MxNxK
   std::string dtype = "bf16";
   int64_t ranks = 2;
   std::string backend = "cpu";
-  std::vector<std::string> impl; ///< empty: the standard ones
-  std::string graph;             ///< empty: what the backend can do
+  std::vector<std::string> impl; ///< empty: the default rows
+  std::string graph;             ///< empty: what the backend supports
   int64_t rounds = 1, iterations = 20, bursts = 21, rowMs = 200;
   int64_t timeoutMs = 60000;
   int64_t timeLimit = 0; ///< seconds; 0: none
   std::string json;
 
-  // For a rank that this command has started: its shape, and where rank 0 writes the rows.
+  // Only for a rank that this command has started: its shape, and the file for rank 0's rows.
   int64_t rankShape = 0;
   std::string rankRows;
 
-  /// The flags of an operation, or of a FILE.
+  /// Adds the flags of an operation or of a FILE.
   void addTo(CLI::App &app);
-  /// BadInput names the flag, what was expected and what came. Fills in what was not given.
+  /// Checks the flags and sets defaults. BadInput names the flag and the expected and actual value.
   Status check(const Backend &backend);
 
-  // Once check() is Ok.
+  // These may be called after check() has returned Ok.
   std::vector<BenchShape> shapes() const;
   std::string titleOf(const BenchShape &shape) const;
-  /// The rows of a shape in the order of their turns.
+  /// Returns the rows of a shape in the order of timing.
   std::vector<TimedRow> rowsOf(const BenchShape &shape, const Backend &backend) const;
   BenchTiming timing() const { return {rounds, iterations, bursts, 1e3 * double(rowMs)}; }
 

@@ -17,7 +17,7 @@
 namespace braid::tools {
 namespace {
 
-/// Each prepared row takes open files, of which there may be hundreds.
+/// Each prepared row needs open files; a shape may need hundreds.
 void allowOpenFiles() {
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
@@ -28,7 +28,7 @@ void allowOpenFiles() {
 
 //===- The table ------------------------------------------------------------------------------===//
 
-/// A number too wide for its column widens it.
+/// Numbers that are too wide widen their column.
 std::string cell(std::optional<double> number, int width, int digits) {
   return fmt::format(" {:>{}}", number ? fmt::format("{:.{}f}", *number, digits) : "-", width - 1);
 }
@@ -61,10 +61,10 @@ void printTable(const std::string &title, const std::vector<BenchRow> &rows,
 
 //===- A rank ---------------------------------------------------------------------------------===//
 
-/// Chooses as `braid run --schedule auto` does; rank 0 shows the best candidates.
+/// Chooses like `braid run --schedule auto`; rank 0 shows the best candidates.
 RowChooser chooserFor(const BenchFlags &flags, const Backend &backend, PlanTimer &planTimer) {
   ChooseOptions options = chooseOptions(backend, /*ranksAreProcesses=*/true);
-  options.seconds = 4; // the choice is compared with other rows, and nobody waits for it
+  options.seconds = 4; // more than by default, since the result is compared with other rows
   if (flags.graph != "both")
     options.launchModes = {flags.graph == "yes" ? LaunchMode::Graph : LaunchMode::Eager};
   if (planTimer.rank() == 0)
@@ -139,7 +139,7 @@ Status runAsRank(const BenchFlags &flags, const Backend &backend, const Place &p
                                .reproducible = flags.source.reproducible};
   const auto job = BRAID_TRY(JobState::join(backend, options, place));
   const Status status = timeRows(flags, *job);
-  // Before this rank leaves, so that the others do not take that for the cause.
+  // Must precede the end of this rank, which the other ranks would report as the cause.
   return status.isOk() ? status : job->fail(status);
 }
 

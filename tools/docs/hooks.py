@@ -51,7 +51,7 @@ def headers_page(title, headers):
 
 
 def readme_page():
-    """The README, with links as a page of docs/ has them."""
+    """Returns the README, with links relative to docs/."""
     return re.sub(r"\]\((?!https?:|#)(docs/)?", lambda to: "](" if to[1] else "](../",
                   read("README.md"))
 
@@ -67,7 +67,7 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """A link to a file that the site does not have becomes its name; one to nothing is an error."""
+    """Replaces a link to a file outside of the site by its text. A broken link is an error."""
     folder = os.path.dirname(os.path.join(config["docs_dir"], page.file.src_uri))
 
     def link(match):

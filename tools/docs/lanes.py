@@ -14,7 +14,7 @@ FILE = "examples/mlp.braid"
 SIZES = "--ranks 4 --set M=8192 --set K=4096 --set F=16384 --set N=4096".split()
 PANELS = [("One after the other", "sequential"),
           ("Overlapped by Braid", "pairwise;placement=shared;chunks=2")]
-# Kinds of commands, as the page numbers them; signals and waits take no time worth a look.
+# The kinds of commands, with the page's numbers. Signals and waits take negligible time.
 KINDS = {0: ("GEMM", "#3b6fd4"), 1: ("copy", "#e8903a"), 2: ("sum, activation", "#4da35a")}
 WIDTH, LEFT, LANE, GAP = 920, 10, 18, 34
 
@@ -30,7 +30,7 @@ def page_of(braid, schedule):
 
 
 def bars_of(data):
-    """Stream, kind, begin and end of each command that takes time."""
+    """Yields stream, kind, begin and end of each command that takes time."""
     spans = data["timings"][0]["spans"][0]
     for i, (kind, stream, *_) in enumerate(data["ranks"][0]["commands"]):
         if kind in KINDS:
