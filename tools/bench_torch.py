@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Compares Braid's operators for PyTorch with those of PyTorch, NCCL and Transformer Engine.
+"""Times Braid's operators for PyTorch beside PyTorch's own, NCCL and Transformer Engine.
 
     PYTHONPATH=build/release/python tools/bench_torch.py gather-matmul --ranks 4 \\
         --shapes 8192x8192x8192,2048x2048x2048 --json OUT.json
 
-Starts its ranks, or is one of torchrun's ranks. Shapes are MxNxK as in braid bench:
+It starts its ranks, or is one of torchrun's. Shapes are MxNxK as in braid bench:
 
     gather-matmul          A[m / ranks, k] on each rank, B[k, n]
     matmul-reduce-scatter  A[m, k], B[k, n], k of each rank; C[m / ranks, n]
-    |    matmul-all-reduce      A and B as above; C[m, n]
+    matmul-all-reduce      the same; C[m, n]
     mlp                    X[m / ranks, n], W1[n, k], W2[k, n], k of each rank
 
-All rows of a shape are timed in the same processes, in rounds of alternating direction. A burst is
-about 10 ms of successive runs. On GPUs, the device waits until the host has issued the burst, and
-the time is that between two events, divided by the number of runs; on CPU ranks it is the host's.
-The maximum over ranks counts. Before its bursts, a row runs until clocks are steady. Unavailable
-rows report the reason. E is the longer of the fastest GEMMs and transfers alone, over the time.
+All rows of a shape are timed in the same processes, in turns; every other round goes backwards. A
+burst is some 10 ms of runs back to back. The GPU is held until the host has issued them, and the
+time is that between two events around them over their number, the maximum over ranks; on CPU ranks
+it is the host's. Before its bursts a row runs until clocks are steady. A row that is not available
+says why. E is the longer of the fastest GEMMs alone and the fastest transfers alone, over the time.
 """
 import argparse
 import contextlib
