@@ -27,7 +27,7 @@ struct RankSetup {
   enum Kind {
     Threads,  ///< all ranks are threads of this process
     Launcher, ///< it starts a process for each rank
-    Rank,     ///< it is one rank
+    Rank,     ///< this process is one rank
   } kind = Threads;
   std::optional<Place> place = {}; ///< only for a Rank
 

@@ -30,7 +30,6 @@ struct Row {
 // which `bulk` cannot hide. On two ranks, a ring's GEMMs add sums that are rounded once; if a GEMM
 // takes less time than the transfer, it stores directly at the peer. With one shot, each rank
 // receives all elements of all other ranks, so large results on more than two ranks use two shots.
-// elements of all others, so many elements on more than two ranks take two shots.
 constexpr Row kDefaults[] = {
     {Movement::Gather, 0, 6e9, "bulk;protocol=put;copies=kernel"},
     {Movement::Gather, 6e9, 20e9, "pairwise;protocol=put;copies=kernel"},

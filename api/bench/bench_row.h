@@ -51,7 +51,8 @@ struct TimedRow {
 /// Returns true for `H=pairwise;chunks=2,Y=ring`: a row that has schedules for stages.
 bool namesStages(llvm::StringRef row);
 
-/// Makes the row `name[;knob=value]...`, or a schedule for each stage. BadInput: no such row.
+/// Makes the row `name[;knob=value]...`, or a row with a schedule for each stage. Returns BadInput
+/// if `name` is unknown.
 Result<TimedRow> makeRow(const BenchProblem &problem, const std::string &name, bool isGraphed);
 
 /// Returns the part of `plan` that a row of that kind runs.

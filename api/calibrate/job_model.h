@@ -34,7 +34,7 @@ public:
   Status find();
   /// Measures the `shapes` whose costs the model needs. Returns true if it measured any.
   Result<bool> addGemms(llvm::ArrayRef<PlanMatmul> shapes);
-  /// Measures the costs of groups and collectives in a rank's `plans`. Returns true if any.
+  /// Measures the costs of messages in a rank's `plans`. Returns true if it measured any.
   Result<bool> addMessages(llvm::ArrayRef<const Plan *> plans);
   /// Stores measurements from elsewhere on rank 0. They replace older ones.
   Status add(const CostModel &measured);

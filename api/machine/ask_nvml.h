@@ -14,7 +14,7 @@ namespace braid {
 
 /// Returns the result of `ask`, which runs on a separate thread. Blocks for at most `patience`;
 /// then returns TimedOut, and the thread stays until the process ends. After TimedOut, callers
-/// should exit by std::_Exit(), which runs no destructors under that thread. `what` is "NVML", say.
+/// should exit by std::_Exit(), which runs no destructors under that thread. Messages use `what`.
 template <class Value>
 Result<Value> askWithin(std::chrono::milliseconds patience, const char *what,
                         std::function<Result<Value>()> ask) {

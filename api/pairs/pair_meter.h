@@ -33,8 +33,8 @@ struct Record {
     Device,    ///< the device of rank `step.source`; `text` is its identity and description
     Begin,     ///< transfers of `bytes` are about to start
     Bandwidth, ///< `value` in GB/s
-    Latency,   ///< the data in `wrong` arrived
-    Wrong,     ///< `wrong` arrived
+    Latency,   ///< `value` in microseconds, of both directions
+    Wrong,     ///< the data in `wrong` arrived
   };
   Kind kind = Kind::Begin;
   Step step;

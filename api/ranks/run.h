@@ -49,7 +49,7 @@ struct RunReport {
   double prepareSeconds = 0;    ///< allocation, handle exchange and other work before the first run
   double runSeconds = 0; ///< issuing and waiting on the slowest rank, without filling and comparing
   std::string choices;   ///< Compute::choices() of rank 0, in the process of rank 0
-  std::string messages;  ///< Messages::describe() of rank 0, likewise; empty: it sends none
+  std::string messages;  ///< Messages::describe() of rank 0; empty if it sends none
   /// The name of each output of a reproducible run, and a digest of its bits on all ranks and in
   /// all iterations.
   std::vector<std::pair<std::string, uint64_t>> digests;

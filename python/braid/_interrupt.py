@@ -60,7 +60,7 @@ class _Watch:
         if signal.SIGINT in self._read() and self._on_interrupt:
             try:
                 self._on_interrupt()
-            except Exception:  # of a job that has ended; there may be other jobs
+            except Exception:  # the job has ended; other jobs may remain
                 pass
 
     def _read(self) -> bytes:
