@@ -38,7 +38,7 @@ struct CalibrateFlags {
   std::string file;
   std::string backend = "cpu";
   std::optional<int64_t> ranks;
-  std::vector<std::string> dtypes, shapes; ///< empty: bf16; the default shapes
+  std::vector<std::string> dtypes, shapes; ///< empty means bf16 and the default shapes
   std::string name;
   double seconds = MachineOptions().gemmSeconds;
   int64_t timeoutMs = 60000;

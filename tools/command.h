@@ -46,7 +46,7 @@ struct SourceFlags {
   bool reproducible = false;
 
   bool isRun = false;    ///< adds flags for the knobs of the run, and --schedule auto
-  bool takesAuto = true; ///< false: --schedule auto is not supported
+  bool takesAuto = true; ///< false if --schedule auto is not supported
   std::string defaultSchedule = "pairwise"; ///< for help
 
   /// Adds the flags. FILE is optional if `isFileOptional`.

@@ -60,7 +60,7 @@ private:
   std::unique_ptr<Source> source_; ///< contains the fusion
   Compiled compiled_;
   StageChoices choices_{{}, {}};
-  std::map<std::string, std::shared_ptr<const std::vector<Plan>>> plans_; ///< null: refused
+  std::map<std::string, std::shared_ptr<const std::vector<Plan>>> plans_; ///< null if refused
   Status refusal_; ///< the reason why the first refused candidate cannot be lowered or predicted
   // State of one search().
   std::vector<JudgedCandidate> found_;

@@ -19,7 +19,7 @@ namespace braid {
 struct ChooseOptions : JobModelOptions {
   /// The user's choices, which are not varied.
   CompileOptions given;
-  /// The number of candidates to time, without a time limit; 0: the prediction alone decides. If
+  /// The number of candidates to time, without a time limit; if 0, the prediction alone decides. If
   /// empty, times as many candidates as the time limit allows, among those whose predictions are
   /// within the prediction error of the best.
   std::optional<int64_t> timed = {};

@@ -37,7 +37,7 @@ struct ScheduleChoice {
   size_t rounds = 0;    ///< rounds in which each finalist was timed
   double seconds = 0;   ///< duration of all trials
   std::string fusion;   ///< the name of the fusion
-  std::string stage;    ///< a tensor of the chosen stage; empty: there is only one stage
+  std::string stage;    ///< a tensor of the chosen stage; empty if there is only one stage
   std::vector<ScheduleChoice> before; ///< for several stages: the earlier choices
   int64_t ranks = 0;
   std::string reason;

@@ -29,7 +29,7 @@ struct BenchRow {
   std::vector<std::vector<double>> rounds = {}; ///< the times of single runs, by round
   std::vector<double> bursts = {};              ///< the time of a run in each burst; may be empty
   std::string choice = {};                      ///< the schedule that `auto` chose
-  std::string failure = {};                     ///< one line; empty: the row was timed
+  std::string failure = {};                     ///< one line; empty if the row was timed
   StatusCode code = StatusCode::Ok;             ///< the exit code of the failure
 
   void fail(const Status &status);
@@ -46,7 +46,7 @@ struct BenchRow {
 /// bursts, like the candidates of `auto`; otherwise by single runs.
 struct BenchLimits {
   bool areOfBursts = false;
-  double gemms = 0, transfers = 0; ///< microseconds of the fastest row; 0: there is none
+  double gemms = 0, transfers = 0; ///< microseconds of the fastest row; 0 if there is none
 
   static BenchLimits of(llvm::ArrayRef<BenchRow> rows);
   double timeOf(const BenchRow &row) const {

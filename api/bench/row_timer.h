@@ -17,8 +17,8 @@ namespace braid {
 
 struct BenchTiming {
   int64_t rounds = 1, iterations = 20;
-  int64_t bursts = 21;  ///< bursts of a row over all rounds; 0: none
-  double rowUs = 200e3; ///< time limit of a row, which reduces runs and bursts; 0: no limit
+  int64_t bursts = 21;  ///< bursts of a row over all rounds; 0 means no bursts
+  double rowUs = 200e3; ///< time limit of a row, which reduces runs and bursts; 0 means no limit
 };
 
 /// The row that replaces a row `auto`, and the choice as a text for users.

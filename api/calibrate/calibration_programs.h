@@ -39,7 +39,7 @@ struct ProgramTiming {
   llvm::ArrayRef<LaunchMode> launchModes;
   TransferMode transferMode = {};
   Transport transport = Transport::PeerMemory;
-  bool hasCopies = true; ///< false: transfers have no copies, only signals
+  bool hasCopies = true; ///< false if transfers have no copies, only signals
 };
 /// Times a program in each launch mode. Collective. The message of a failure names `what`.
 Result<std::vector<RunTime>> timeProgram(PlanTimer &timer, const std::string &what,

@@ -14,7 +14,7 @@ struct MachineOptions {
   std::vector<PlanMatmul> gemms; ///< the shapes to measure
   /// Time limit for GEMMs: none starts that would end later if it took as long as the one before.
   double gemmSeconds = 180;
-  std::string name = {};    ///< the machine's name; empty: that of the device
+  std::string name = {};    ///< the machine's name; empty means that of the device
   ProgressFn progress = {}; ///< receives progress on rank 0
 };
 

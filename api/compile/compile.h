@@ -42,7 +42,7 @@ struct CompileOptions {
 struct Compiled {
   Source *source = nullptr;
   const Program *program = nullptr;
-  const Fusion *fusion = nullptr; ///< null: the expected result is unknown
+  const Fusion *fusion = nullptr; ///< null if the expected result is unknown
   bool isLowered = false;         ///< lowered from the fusion here, rather than read from the text
   bool isReproducible = false;    ///< see CompileOptions; the caller selects the GEMMs for it
   Transport transport = Transport::PeerMemory; ///< the transport of its Plans

@@ -50,7 +50,7 @@ struct Gpu {
   bool isHidden = false;       ///< CUDA_VISIBLE_DEVICES hides it from CUDA
   size_t index = 0;            ///< NVML's number
   NvmlDevice nvml;
-  std::string iommu;                    ///< type of its IOMMU group, "DMA"; empty: unknown or none
+  std::string iommu;                    ///< IOMMU group type, "DMA"; empty if unknown or none
   std::vector<std::string> bridges;     ///< the bridges above it, the outermost first
   std::vector<std::string> redirecting; ///< the subset that redirects transfers (ACS)
 };
@@ -59,20 +59,20 @@ struct Facts {
   std::map<std::string, std::string> variables;
   Limits limits;
   int64_t processors = 0; ///< available to this process
-  /// nullopt: unknown
+  /// nullopt if unknown
   std::optional<bool> hasOwnPids, hasOwnIpc;
 
   Folder cache;                      ///< the folder of measurements; an empty path: none
-  std::optional<Space> sharedMemory; ///< /dev/shm; nullopt: it does not exist
+  std::optional<Space> sharedMemory; ///< /dev/shm; nullopt if it does not exist
 
   std::vector<Gpu> gpus;    ///< visible ones first, in CUDA's order
-  std::string kernelDriver; ///< first line of /proc/driver/nvidia/version; empty: not loaded
+  std::string kernelDriver; ///< first line of /proc/driver/nvidia/version; empty if not loaded
   int64_t deviceFiles = 0;  ///< number of /dev/nvidia0, /dev/nvidia1, ...
   Answer<NvmlReport> nvml;
   bool hasCuda = false; ///< this build has the cuda backend
   Answer<BackendFacts> cuda, nccl;
 
-  int64_t ranks = 0; ///< number of ranks to be run here; 0: unknown
+  int64_t ranks = 0; ///< number of ranks to be run here; 0 if unknown
 
   bool hasGpu() const;
   std::vector<Gpu> visibleGpus() const;

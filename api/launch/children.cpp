@@ -97,7 +97,7 @@ environmentWith(const std::vector<std::pair<std::string, std::string>> &added) {
 struct ChildSide {
   char *const *arguments;
   char *const *environment;
-  int standard[3]; ///< descriptors for 0, 1 and 2; -1: unchanged
+  int standard[3]; ///< descriptors for 0, 1 and 2; -1 if unchanged
   pid_t parent;
   sigset_t mask;
   int failure; ///< the pipe that receives the errno if exec fails

@@ -34,8 +34,8 @@ struct ChildOptions {
   std::vector<std::string> arguments; ///< including argv[0]
   /// Variables added to the environment of this process. They replace variables of the same name.
   std::vector<std::pair<std::string, std::string>> environment;
-  int standardInput = -1;                      ///< a file descriptor; -1: inherited
-  int standardOutput = -1, standardError = -1; ///< file descriptors; -1: inherited
+  int standardInput = -1;                      ///< a file descriptor; -1 if inherited
+  int standardOutput = -1, standardError = -1; ///< file descriptors; -1 if inherited
 };
 
 /// Child processes of this process, each of which is reaped exactly once. Every access goes through
@@ -74,7 +74,7 @@ public:
 
 private:
   struct Child {
-    pid_t pid = 0; ///< 0: not started
+    pid_t pid = 0; ///< 0 if not started
     FileDescriptor handle;
     FileDescriptor failure; ///< a pipe that holds the errno if exec failed
     std::optional<Ending> ending;

@@ -68,7 +68,7 @@ struct JobRank::Host {
   std::mutex mutex;
   KnownPlans plans; ///< guarded by mutex
   std::unique_ptr<Rendezvous> rendezvous;
-  std::unique_ptr<OtherHosts> others; ///< null: the job is on one host
+  std::unique_ptr<OtherHosts> others; ///< null if the job is on one host
 
   /// `hosts` is null for a job on one host.
   static Result<std::unique_ptr<Host>> start(const Place &place, milliseconds timeout,

@@ -82,8 +82,8 @@ private:
   Deadline joinDeadline_;
   double joinSeconds_ = 0;
   bool hasWaited_ = false;
-  std::unique_ptr<HostsStore> store_; ///< null: the job is on one host
-  std::unique_ptr<Host> host_;        ///< null: another process is the host
+  std::unique_ptr<HostsStore> store_; ///< null if the job is on one host
+  std::unique_ptr<Host> host_;        ///< null if another process is the host
   std::unique_ptr<Client> client_;
 };
 

@@ -39,7 +39,7 @@ enum class ClockReason : uint64_t {
 struct NvmlLink {
   int64_t number = 0;
   bool isUp = false;
-  std::string remote; ///< PCI address of the other end; empty: unknown
+  std::string remote; ///< PCI address of the other end; empty if unknown
   bool isToSwitch = false;
   uint64_t errors = 0; ///< replays, recoveries and checksums since the driver started
 };
@@ -47,7 +47,7 @@ struct NvmlLink {
 /// A device. Clocks are in MHz, power is in watts.
 struct NvmlDevice {
   std::string name, uuid;
-  std::string pci; ///< as normalizedPci(); empty: unknown
+  std::string pci; ///< as normalizedPci(); empty if unknown
   std::optional<uint64_t> memoryBytes;
   std::optional<bool> mig, ecc;
   std::optional<ComputeMode> computeMode;
@@ -72,15 +72,15 @@ enum class CommonAncestor : unsigned {
 
 /// The driver's answers about access from one device to another device's memory.
 struct NvmlPair {
-  std::string refusal; ///< why access is refused; empty: access is possible, or unknown
+  std::string refusal; ///< why access is refused; empty if access is possible, or unknown
   std::optional<bool> mayUseNvLink;
   std::optional<CommonAncestor> ancestor;
 };
 
 struct NvmlReport {
   std::string library; ///< the library's file
-  std::string driver;  ///< "580.95.05"; empty: unknown
-  int cudaVersion = 0; ///< supported by the driver, 13000 for 13.0; 0: unknown
+  std::string driver;  ///< "580.95.05"; empty if unknown
+  int cudaVersion = 0; ///< supported by the driver, 13000 for 13.0; 0 if unknown
   std::vector<NvmlDevice> devices;
   std::vector<std::vector<NvmlPair>> pairs; ///< [source][destination]; the diagonal is empty
 };

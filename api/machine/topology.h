@@ -23,7 +23,7 @@ llvm::StringRef name(LinkClass kind);
 /// The properties of a link between two devices that are known without measuring.
 struct Link {
   LinkClass kind = LinkClass::Unknown;
-  double nominalGBps = 0; ///< one way, from generation and width; 0: unknown
+  double nominalGBps = 0; ///< one way, from generation and width; 0 if unknown
 };
 
 /// Returns the links between all devices of NVML, in its order: [source][destination]. The link of

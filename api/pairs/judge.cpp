@@ -18,7 +18,7 @@ namespace {
 
 struct Limits {
   double ofMedian;  ///< a path below this fraction of the median is slow
-  double ofNominal; ///< a path below this fraction of the nominal rate is slow; 0: unknown
+  double ofNominal; ///< a path below this fraction of the nominal rate is slow; 0 if unknown
 };
 
 /// Published rates: NVLink of H100 reaches 376 to 392 of 450 GB/s, and PCIe 4.0 x16 reaches 25.5 to

@@ -34,7 +34,7 @@ enum class Verdict : uint8_t {
 llvm::StringRef name(Path path);
 llvm::StringRef name(Verdict verdict);
 
-/// The measurements for one size. 0: not measured.
+/// The measurements for one size. 0 means not measured.
 struct PathPoint {
   int64_t bytes = 0;
   double latencyUs = 0; ///< half of a round trip, including signals

@@ -69,7 +69,7 @@ struct JobState {
   uint32_t nextCommand = 0; ///< see Plan::firstCommand
   int64_t marks = 0;
   bool isCaptured = false;       ///< the stream of the last run is being captured
-  std::unique_ptr<JobRank> rank; ///< null: all ranks are threads of this process
+  std::unique_ptr<JobRank> rank; ///< null if all ranks are threads of this process
   std::unique_ptr<Cluster> cluster;
   std::mutex ending; ///< held by Job::abort(), and by Job::close() while it removes the cluster
 

@@ -53,7 +53,7 @@ struct BurstEffort {
   int64_t least = 1, bursts = 3; ///< the number of bursts; as many as fit the budget
   double budgetUs = 20000;
   double warmUpUs = 0; ///< minimum duration of all untimed bursts before them
-  double burstUs = 0;  ///< approximate duration of one burst; 0: at most the budget
+  double burstUs = 0;  ///< approximate duration of one burst; 0 means at most the budget
 };
 
 /// Returns for how many microseconds a run of that many operations must be repeated until clocks

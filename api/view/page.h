@@ -44,10 +44,10 @@ struct CommandRef {
 struct Command {
   Kind kind = Kind::Gemm;
   uint32_t stream = 0;
-  uint32_t line = 0; ///< in Page::text, from 1; 0: none
+  uint32_t line = 0; ///< line in Page::text, from 1; 0 if none
   uint32_t run = 1;
-  int64_t peer = -1;      ///< the other rank; -1: none
-  int64_t bytes = 0;      ///< written; 0: unknown
+  int64_t peer = -1;      ///< the other rank; -1 if none
+  int64_t bytes = 0;      ///< written; 0 if unknown
   std::string trips = {}; ///< "2", "0, 3": the values of the enclosing loop indices
   CommandRef cause = {};  ///< the command that a wait waits for
 };
@@ -85,7 +85,7 @@ struct Timing {
 struct Mark {
   CommandRef command = {};
   std::string text = {};
-  uint32_t line = 0; ///< in Page::text, from 1; 0: none
+  uint32_t line = 0; ///< line in Page::text, from 1; 0 if none
 };
 
 struct Page {

@@ -22,11 +22,11 @@ struct BenchFlags {
   std::string dtype = "bf16";
   int64_t ranks = 2;
   std::string backend = "cpu";
-  std::vector<std::string> impl; ///< empty: the default rows
-  std::string graph;             ///< empty: what the backend supports
+  std::vector<std::string> impl; ///< empty means the default rows
+  std::string graph;             ///< empty means what the backend supports
   int64_t rounds = 1, iterations = 20, bursts = 21, rowMs = 200;
   int64_t timeoutMs = 60000;
-  int64_t timeLimit = 0; ///< seconds; 0: none
+  int64_t timeLimit = 0; ///< seconds; 0 means no limit
   std::string json;
 
   // Only for a rank that this command has started: its shape, and the file for rank 0's rows.
