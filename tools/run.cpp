@@ -475,8 +475,8 @@ int Run::fail(const Status &status) {
   return endFailed(cause);
 }
 
-/// Refers to `braid doctor` if a run on GPUs was refused; only one rank does. Returns the exit
-/// code.
+/// Suggests `braid doctor` if a run on GPUs was refused. Only one rank prints this. Returns the
+/// exit code.
 int Run::endFailed(const Status &cause) const {
   const bool isOnGpus = bool(backend_.facts);
   const bool speaks = !setup_.place || setup_.place->rank == 0;

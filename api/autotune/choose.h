@@ -14,8 +14,8 @@
 
 namespace braid {
 
-/// Modes that `given` sets are not varied. If there are no transfer modes, all modes that the
-/// device supports and that are worth trials are used.
+/// Modes that `given` sets are not varied. An empty list of transfer modes means all modes that the
+/// device offers and that are worth trials.
 struct ChooseOptions : JobModelOptions {
   /// The user's choices, which are not varied.
   CompileOptions given;

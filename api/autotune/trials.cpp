@@ -63,9 +63,8 @@ Result<double> Trials::tryOut(JudgedCandidate &candidate) {
   return timer_.timeBursts(*plan, single.us, {.runs = 5, .bursts = 3});
 }
 
-/// Times one long burst, in which almost nothing of the extra time of a single run remains. In
-/// short bursts, all candidates would have the clocks that the candidate with the highest power
-/// causes.
+/// Times one long burst, in which the extra time of a single run is negligible. In short bursts,
+/// the candidate that draws the most power would slow down the clocks for all others.
 Result<double> Trials::takeTurn(const JudgedCandidate &candidate) {
   TimedPlan *plan = BRAID_TRY(ready(candidate));
   const double us = BRAID_TRY(timer_.warmUpRuns(*plan, {.warmUp = 1}));

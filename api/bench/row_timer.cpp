@@ -12,7 +12,7 @@
 namespace braid {
 namespace {
 
-constexpr int64_t kLeast = 3; ///< timed runs and bursts, even beyond the time limit
+constexpr int64_t kLeast = 3;                    ///< timed runs and bursts, whatever the time limit
 constexpr int64_t kWarmUp = 5, kWarmUpAgain = 2; ///< untimed runs, the first time and later
 constexpr double kBurstUs = 10e3;                ///< the approximate duration of a burst
 constexpr int64_t kMostOfBurst = 10000;

@@ -33,7 +33,7 @@ struct SessionPlans {
   std::vector<std::unique_ptr<Prepared>> prepared; ///< one for each rank in this process
   int64_t bytes = 0;                               ///< allocated on the ranks in this process
   int64_t most = 0;                                ///< the largest allocation on any one rank
-  /// True if a caller's graph on some rank contained runs when the job last prepared a program.
+  /// True if a graph of the caller on some rank held runs of it when a program was last prepared.
   bool isInGraph = false;
 };
 /// Sessions by number. A session has the same number on all ranks.

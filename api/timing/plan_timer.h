@@ -135,7 +135,7 @@ private:
   TimedPlans &plans_;
   const Barrier barrier_;
   SharedTensors tensors_;
-  uint32_t nextCommand_ = uint32_t(1) << 31; ///< the next Plan's first; above those of runs
+  uint32_t nextCommand_ = uint32_t(1) << 31; ///< the next Plan's first command; above ordinary ones
 };
 
 } // namespace braid

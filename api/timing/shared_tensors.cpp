@@ -69,8 +69,8 @@ Result<std::vector<void *>> SharedTensors::outputsOf(const Plan &plan) {
   return addresses;
 }
 
-/// Prepared Plans may still use memory that was too small for others, so it is freed in the
-/// destructor, and a tensor at least doubles when it grows.
+/// Keeps memory that is too small until the destructor runs, since prepared Plans may still use it.
+/// A tensor that grows at least doubles its size.
 Status SharedTensors::grow(Tensor &tensor, int64_t bytes) {
   if (tensor.address && bytes <= tensor.bytes)
     return Status::ok();

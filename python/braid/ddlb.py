@@ -60,7 +60,7 @@ class _Implementation:
     communicator: Any
     options: Any
     _function: Callable[..., Any]
-    _store: Any = None  # until the ranks have met
+    _store: Any = None  # None until the ranks have met
 
     def __init__(self, m: int, n: int, k: int, dtype: str = "float32", seed: int = 42,
                  **options: Any) -> None:

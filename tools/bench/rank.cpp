@@ -139,7 +139,7 @@ Status runAsRank(const BenchFlags &flags, const Backend &backend, const Place &p
                                .reproducible = flags.source.reproducible};
   const auto job = BRAID_TRY(JobState::join(backend, options, place));
   const Status status = timeRows(flags, *job);
-  // Must precede the end of this rank, which the other ranks would report as the cause.
+  // This rank must not leave first, since the others would report that as the cause.
   return status.isOk() ? status : job->fail(status);
 }
 

@@ -19,7 +19,7 @@ from braid.torch._group import place_of
 from braid.torch._layout import check_activation
 
 Tensor = torch.Tensor
-Run = Callable[..., Any]  # a kernel, or an operator below autograd, with equal arguments
+Run = Callable[..., Any]  # a kernel, or an operator below autograd; both have the same parameters
 
 _ORDINARY = (Tensor, torch.nn.Parameter)
 ops = torch.ops.braid

@@ -54,7 +54,7 @@ def _group_of_mesh(mesh: Any) -> Any:
 
 
 def resolve(group_name: str) -> Any:
-    """Returns the ProcessGroup with a name. RuntimeError or ValueError if there is none."""
+    """Returns the ProcessGroup with a name. Raises RuntimeError or ValueError if there is none."""
     return c10d._resolve_process_group(group_name)
 
 

@@ -12,7 +12,7 @@ from braid.torch._group import DEFAULT_BYTES, GroupJob, all_jobs
 from braid.torch._layout import Layout
 from braid.torch._prepared import Prepared
 
-MANY_PREPARATIONS = 3  # caused by calls, of one layout
+MANY_PREPARATIONS = 3  # of one layout, counting only preparations that calls caused
 
 _bound = DEFAULT_BYTES
 

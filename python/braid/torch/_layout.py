@@ -165,7 +165,7 @@ def _scatter(layout: Layout) -> Fusion:
 
 
 def _all_reduce(layout: Layout) -> Fusion:
-    """Returns an all-reduce. If every rank has rows, each rank may sum its rows."""
+    """Returns the fusion of an all-reduce. If every rank has rows, each may sum its own rows."""
     rows, D = layout.rows, layout.rows.ranks
     if rows.total * rows.beside < D or D == 1:
         axes: List[AxisLike] = [rows.total * rows.beside]
