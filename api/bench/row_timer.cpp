@@ -58,7 +58,7 @@ Result<RowTimer::Lowered> RowTimer::lower(const TimedRow &asked) {
   return Lowered{std::move(chosen), row.kind == RowKind::Transfers ? 0 : flops, std::move(plans)};
 }
 
-/// Lowers the row, unless that is done. Ranks do not communicate here, except to choose for `auto`.
+/// Lowers the row if necessary. Ranks do not communicate here, except to choose for `auto`.
 /// If one rank refuses a row, all do.
 BenchRow RowTimer::begin(const TimedRow &row) {
   BenchRow result{.name = row.name, .kind = row.kind, .isGraphed = row.isGraphed};

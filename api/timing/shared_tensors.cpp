@@ -12,7 +12,7 @@
 namespace braid {
 namespace {
 
-/// Fast to generate, and too long to repeat within a cache line's reach or the tiles of a GEMM.
+/// The size of a random tile: fast to generate, and larger than the tiles of a GEMM.
 constexpr int64_t kTileElements = int64_t(1) << 20;
 
 /// Each input and rank has other numbers, since layers do not multiply equal operands.

@@ -77,7 +77,7 @@ std::vector<double> timesOfLines(const Page &page, const Timing &timing) {
   return times;
 }
 
-/// Returns the first line in which two programs differ, or that their numbers of commands differ.
+/// Describes the first line in which two programs differ, or their different numbers of commands.
 std::string differenceOf(const Page &measured, const Page &predicted) {
   llvm::SmallVector<llvm::StringRef> first, second;
   llvm::StringRef(measured.program).split(first, '\n');
