@@ -112,7 +112,7 @@ public:
   Result<std::vector<RunTime>> sample(TimedPlan &plan, const TimingEffort &effort);
   /// Returns the medians of sample().
   Result<RunTime> time(TimedPlan &plan, const TimingEffort &effort);
-  /// Times one run from the barrier on, in the Plan's launch mode. Blocks.
+  /// Times one run from the barrier on. `plan` must be the last one issued or timed. Blocks.
   Result<RunTime> timeOnce(TimedPlan &plan);
   /// Issues `runs` runs back to back and waits for them. Returns the average in microseconds,
   /// measured between two events on the device, or by the host's clock if the device has no events.
