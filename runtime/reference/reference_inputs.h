@@ -6,8 +6,8 @@
 //    part of the row. The second operand is dense (weights). So each element of the result is a
 //    mark times a weight, or the sum of one such product per device. It identifies its mark, and
 //    any element of the first operand that is off by one changes all columns.
-//  * The second operand of any other GEMM has one or a few marks of 1 or -1 in every column, and one
-//    per device if partial results are summed. Values hardly grow from GEMM to GEMM.
+//  * The second operand of any other GEMM has one or a few marks of 1 or -1 in every column, and
+//    one per device if partial results are summed. Values hardly grow from GEMM to GEMM.
 //  * All other inputs are dense, with a mark in every element.
 // A bound on the values and partial sums of every tensor determines the magnitude of marks and
 // their number in a column: the most diverse choice whose values all types can represent.
