@@ -9,7 +9,7 @@
 namespace braid {
 
 /// An optional value for each knob. An unset knob has its default, or the value of the
-/// configuration over which this one is laid.
+/// configuration that this one overrides.
 class Configuration {
 public:
   std::optional<int64_t> get(Knob knob) const { return values_[static_cast<size_t>(knob)]; }

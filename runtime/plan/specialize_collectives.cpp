@@ -1,10 +1,10 @@
 //===- runtime/plan/specialize_collectives.cpp - collectives, whole or spelled out ------------===//
 //
 // Through peers' memory, and thus within one host, a collective is an exchange of parts: each
-// member signals to the others where it receives parts, or that they may read its parts; copies;
-// and awaits the others' copies, all on one stream. So the collective is complete when the stream
-// continues. Sums add separate parts in the order of the team. An allreduce sums one block on each
-// member before all blocks are sent to all members, so its result has the same bits everywhere.
+// member signals that its buffers are ready or that its parts may be read; copies; and awaits the
+// others' copies, all on one stream. So the collective is complete when the stream continues. Sums
+// add separate parts in the order of the team. An allreduce sums one block on each member before
+// all blocks are sent to all members, so its result has the same bits everywhere.
 //
 //===----------------------------------------------------------------------------------------===//
 
