@@ -215,7 +215,7 @@ private:
     join(stage, around, {first});
   }
 
-  /// Under sums=gemm, each GEMM waits for its addend on its own stream. Copies use stream(1), so
+  /// Under sums=gemm, each GEMM waits for its addend on the GEMM's stream. Copies use stream(1), so
   /// that forwarding a sum waits for no other GEMM.
   void assignAddingRing(Stage &stage) {
     const Scalar *base = scalars_.mul(stage.chunkLoop->index, scalars_.constant(stage.steps));

@@ -40,7 +40,7 @@ public:
   /// knobs that are set: "pairwise;placement=shared;protocol=put;chunks=2".
   std::string str() const;
   /// Reads `[PRESET;]knob=value;...`. `flags` override the preset's fields, but must not contradict
-  /// knobs that the text sets. Fails with BadInput, and a message that says what was expected.
+  /// knobs that the text sets. Fails with BadInput, and a message that states what was expected.
   static Result<Configuration> parse(llvm::StringRef text, const Configuration &flags = {});
 
   bool operator==(const Configuration &) const = default;

@@ -357,7 +357,7 @@ std::string whyNoGemmAdds(const Stage &stage) {
 }
 
 /// Completes the configuration of a stage that communicates, and counts the rows of its steps.
-/// Returns false after an error, which says what the stage accepts.
+/// Returns false after an error, which lists what the stage accepts.
 static bool settleFields(const LoweringState &state, Stage &stage) {
   if (stage.isReduction())
     countReducedRows(state.fusion, stage);

@@ -24,9 +24,10 @@
 //     sum %C_sum, %C_parts
 //   }
 //
-// In a ring, a rank sends its neighbor, rank - 1, the sum of what it has received and its own
-// partial result. Every rank starts with the rows of rank + 1 and ends with its own. So each row is
-// summed in another order, and intermediate sums are rounded to the partial type at each rank.
+// In a ring, a rank sends its neighbor, rank - 1, the sum of what it has received and its local
+// partial result. Every rank starts with the rows of rank + 1 and ends with its local rows. So each
+// row is summed in another order, and intermediate sums are rounded to the partial type at each
+// rank.
 //
 //   %C_parts = allocate symmetric f32[7, 2, 128, 1024]  // per step: received and local partial sum
 //   %C_sent = allocate device f32[7, 128, 1024]         // sums to send

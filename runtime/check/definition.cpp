@@ -99,8 +99,7 @@ Pieces Definition::resharded(const ReshardNode &node, int64_t rank, uint32_t run
   return isMoved ? allBlocks(*node.a, run) : contents(*node.a, rank, run);
 }
 
-/// If the leading axis is split into blocks, the existing rows come first; the others are
-/// undefined.
+/// If the leading axis is split into blocks, the existing rows are first; the others are undefined.
 Pieces Definition::inputContents(const FusionTensor &tensor, uint32_t number, int64_t rank,
                                  uint32_t run) {
   Shape shape = fusion_.localShape(tensor.type);

@@ -15,7 +15,7 @@ public:
       : terms_(terms), definition_(definition), output_(output), run_(run),
         inputNames_(inputNames) {}
 
-  /// Finds the first difference. The two must differ.
+  /// Finds the first difference. `got` and `expected` must differ.
   void find(const Pieces &got, const Pieces &expected);
   std::string summary() const;
   std::vector<std::string> notes() const;

@@ -164,7 +164,7 @@ uint64_t lastSign(const RankView &rank) {
   return rank.heartbeatNs != 0 ? rank.heartbeatNs : rank.activitySinceNs;
 }
 
-/// Ranks of this host come first: if the rank that relays the state of other hosts is silent, their
+/// Ranks of this host are first: if the rank that relays the state of other hosts is silent, their
 /// ranks appear silent as well.
 std::optional<Blame> blameSilentRank(const JobView &job, uint64_t silenceNs) {
   const auto key = [&](int64_t rank) {

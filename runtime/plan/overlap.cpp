@@ -97,7 +97,7 @@ private:
                        .isBetweenGemms = !own.empty() && isBefore(own.front(), transfer) &&
                                          isBefore(transfer, own.back())};
     for (const std::vector<Placed> &stream : gemms_) {
-      // The GEMMs before the transfer come first, then the unordered ones, then those after it.
+      // The GEMMs before the transfer are first, then the unordered ones, then those after it.
       const auto first =
           std::partition_point(stream.begin(), stream.end(),
                                [&](const Placed &gemm) { return isBefore(gemm, transfer); });

@@ -58,7 +58,6 @@ bool Specializer::emitWhole(const CollectiveOp &op, PlanCollective collective) {
   return true;
 }
 
-/// Returns the same result on all ranks.
 bool Specializer::staysWhole(const PlanCollective &collective) const {
   const int64_t host = plan_.hostOf(collective.team.front());
   return plan_.transport == Transport::Messages ||
