@@ -27,7 +27,7 @@ const Scalar *GatherOrder::partner(const Scalar *step, ScalarKind direction) con
 
 std::vector<GatherOrder::Run> GatherOrder::runs(bool halvesLast) const {
   std::vector<Run> all;
-  // Adds a run in the group that starts at a multiple of `size`; `group` is in units of `size`.
+  // Adds a run of `size` steps, whose blocks start at block `group` * `size`.
   auto add = [&](int64_t begin, int64_t size, const Scalar *group) {
     all.push_back({begin, begin + size, scalars_.mul(group, scalars_.constant(size))});
   };

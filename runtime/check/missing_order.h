@@ -6,8 +6,8 @@
 namespace braid::checker {
 
 /// The intended order of two unordered accesses to a rank's memory, and a wait that would ensure
-/// it. The rank issues its local commands and, for a peer's access, the signal that permits it and
-/// the await of its end; the issue order of these is the intended order.
+/// it. The intended order is the order in which the rank issues its local commands and, for a
+/// peer's access, the signal that permits the access and the await of its end.
 struct MissingOrder {
   bool isSwapped = false; ///< the second access is intended to be first
   /// "on rank 1, main has to synchronize with stream(0) after ... and before ...".

@@ -175,8 +175,8 @@ Addends Terms::takenApart(const Piece &piece, DType dtype) const {
   return isSum ? takenApart(whole) : Addends{whole};
 }
 
-/// `addends` are those of the first element. The elements of the sum are numbered like those of the
-/// first addend, or of the first in the order of terms unless order is kept.
+/// `addends` are those of the first element. If order is kept, the elements of the sum are numbered
+/// like those of the first addend; otherwise like those of the first addend in the order of terms.
 Piece Terms::sum(const Addends &addends, const Summands &summands, int64_t elements) {
   if (std::optional<Piece> one = sumOfOne(addends, summands, elements))
     return *one;

@@ -24,9 +24,8 @@ struct RecordedCommand {
   std::string place; ///< file:line:col
   std::string trips; ///< "0, 3": the values of the enclosing loop indices, outermost first
   int64_t run = 0;
-  int64_t peer = -1; ///< the peer of a transfer
-  int64_t beginNs = 0,
-          endNs = 0; ///< on the job's common clock; endNs is 0 until the command has ended
+  int64_t peer = -1;              ///< the peer of a transfer
+  int64_t beginNs = 0, endNs = 0; ///< on the common clock; endNs is 0 while it runs
 };
 
 /// The first failure of the job.

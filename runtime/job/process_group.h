@@ -130,8 +130,7 @@ private:
   StallRule stallRule_;
   /// When each queue began to wait for a rank that has left; 0 if it does not.
   std::array<uint64_t, kQueueSlots> peerLeftNs_{};
-  uint64_t proposedNs_ =
-      0; ///< when an abort was proposed that is still undecided; 0 if there is none
+  uint64_t proposedNs_ = 0; ///< when an undecided abort was proposed; 0 if there is none
 
   std::thread watchdog_;
   std::mutex endMutex_;

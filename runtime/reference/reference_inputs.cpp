@@ -31,7 +31,7 @@ int64_t partsOf(const Gemm &gemm) {
 }
 
 //===----------------------------------------------------------------------------------------===//
-// The purpose of each input
+// The kinds of inputs
 //===----------------------------------------------------------------------------------------===//
 
 bool isFirstOperand(const Graph &graph, size_t tensor) {

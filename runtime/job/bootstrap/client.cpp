@@ -118,7 +118,7 @@ bool Client::isHostGone() const {
 JobCause Client::hostIsGone() const {
   const auto host = static_cast<uint32_t>(connection_.peer().pid); // when they connected
   const HostPlace place = memory_.place();
-  // The rank that hosts the job, unless a launcher does.
+  // This rank hosts the job, unless a launcher does.
   const int64_t first = memory_.ranksOf(place.host).first;
   if (host == 0 || host != memory_.slot(first).pid.load(std::memory_order_relaxed))
     return {peerFailed("the launcher is gone"), -1};

@@ -106,8 +106,7 @@ private:
   Status reached_;            ///< the result of the last access to the store
   Clock::duration waited_{0}; ///< time spent waiting for hosts to join
   Clock::time_point lastLook_, nextSign_{}, nextSaying_;
-  int64_t leastOffsetNs_ = INT64_MIN,
-          mostOffsetNs_ = INT64_MAX; ///< bounds of the offset of host 0's clock
+  int64_t leastOffsetNs_ = INT64_MIN, mostOffsetNs_ = INT64_MAX; ///< bounds of host 0's clock
 
   std::thread thread_;
 };
