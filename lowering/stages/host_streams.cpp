@@ -44,7 +44,7 @@ void HostStreams::assignGather() {
                               .reads = near,
                               .computes = near,
                               .beforeSends = arrivals});
-  // Unless guarded, the work on the far block is between these two.
+  // Unless it is guarded, the GEMM of the far block lies between the guard and the relay loop.
   assign(stage_.stepBody(), {.computes = far, .beforeComputes = arrivals});
 }
 

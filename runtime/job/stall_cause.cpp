@@ -73,8 +73,7 @@ const Command *signalFor(const Plan &plan, const Endpoint &mine, const Plan &pee
   return nullptr;
 }
 
-/// Returns the reason why the signal has not arrived for which a queue of `rank` waits in command
-/// `id`.
+/// Returns the reason why the signal that a queue of `rank` awaits in command `id` has not arrived.
 Awaited signalAwaitedIn(const JobView &job, int64_t rank, CommandId id) {
   const Plan *plan = job.plan(rank, id);
   const Command *command = commandOf(plan, id);

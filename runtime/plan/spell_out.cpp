@@ -84,8 +84,8 @@ private:
   }
 
   /// A barrier: in each round, this rank signals the rank `distance` positions ahead and awaits the
-  /// rank the same distance back. `number` distinguishes the meetings of these ranks, which are in
-  /// order.
+  /// rank the same distance back. All of them pass the same `ranks`. `number` distinguishes their
+  /// meetings.
   void meet(llvm::ArrayRef<int64_t> ranks, uint32_t number) {
     if (spelling_ == Spelling::Data)
       return;

@@ -10,7 +10,7 @@
 
 namespace braid::reference {
 
-/// Returns the power of two up to which all integers are exact.
+/// Returns the largest n such that all integers up to 2^n are exact.
 int digitsOf(DType dtype);
 /// Returns the bits of `value` in `dtype`, or nullopt if it is not exactly representable. Subnormal
 /// numbers count as not representable.

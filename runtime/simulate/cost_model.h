@@ -117,7 +117,7 @@ struct CostModel {
   const OperationCosts *find(LaunchMode launchMode, TransferMode transferMode) const;
   /// Returns null unless exactly this shape was measured.
   const GemmCost *find(const PlanMatmul &shape) const;
-  /// Replace the entry of the same shape, modes or size, if there is one.
+  /// Adds an entry, or replaces the one of the same shape, modes or size.
   void add(const GemmCost &gemm);
   void add(const OperationCosts &costs);
   void add(const MessageCost &cost);
@@ -147,7 +147,7 @@ private:
   Result<GemmCost> nearest(const PlanMatmul &shape) const;
 };
 
-/// Return the model with GEMMs that take no time, and with only GEMMs taking time.
+/// Returns the model with GEMMs that take no time, or with only GEMMs taking time.
 CostModel withoutGemms(CostModel model);
 CostModel withGemmsAlone(CostModel model);
 

@@ -94,9 +94,9 @@ public:
   bool hasEnded() const;
   /// Returns the process that connected or listened.
   PeerIdentity peer() const;
-  /// Returns a pidfd of the peer's process, which becomes readable when the process exits and stays
-  /// valid if its pid is reused. It is invalid if the process is not visible from here, has exited,
-  /// or is this process.
+  /// Returns a pidfd of the peer's process, which becomes readable when the process exits and
+  /// refers to it even if the pid is reused. Returns an invalid descriptor if the process is not
+  /// visible from here, has exited, or is this process.
   FileDescriptor openPeer() const;
 
   /// Sends the message immediately, or returns false if the buffer is full. Returns PeerFailed if
