@@ -137,7 +137,8 @@ private:
     return linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0;
   }
 
-  /// Creates the file under an unused name at which no link can be planted.
+  /// Gives the file an unused name in the folder. Never follows an existing link. Returns 0 or an
+  /// errno.
   template <typename Take> int takeName(Take take) {
     constexpr int kAttempts = 100;
     for (int attempt = 0; attempt < kAttempts; ++attempt) {

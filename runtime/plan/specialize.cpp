@@ -304,7 +304,7 @@ bool Specializer::gemmOf(const MatmulOp &op, PlanMatmul &gemm) {
   return true;
 }
 
-/// Checks that `count` axes of two operands, starting at these axes, have equal extents.
+/// Checks that `count` axes of two operands have equal extents, from `firstA` and `firstB` on.
 bool Specializer::checkContracted(const Op &op, const View &a, size_t firstA, const View &b,
                                   size_t firstB, size_t count) {
   for (size_t i = 0; i < count; ++i)

@@ -35,7 +35,7 @@ void Flows::shareResources() {
   }
 }
 
-/// All kernels of a rank together use as much of its machine as one of them needs.
+/// The kernels of a rank share the part of its machine that a single one of them needs.
 void Flows::shareMachines() {
   std::vector<double> free(ranks_, 1), kernels(ranks_, 0); // left free by GEMMs; used by kernels
   for (Flow &flow : flows_) {

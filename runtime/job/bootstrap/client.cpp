@@ -116,7 +116,8 @@ bool Client::isHostGone() const {
 }
 
 JobCause Client::hostIsGone() const {
-  const auto host = static_cast<uint32_t>(connection_.peer().pid); // when they connected
+  const auto host =
+      static_cast<uint32_t>(connection_.peer().pid); // the pid at the time of the connection
   const HostPlace place = memory_.place();
   // This rank hosts the job, unless a launcher does.
   const int64_t first = memory_.ranksOf(place.host).first;

@@ -76,7 +76,7 @@ public:
   /// Blocks until every rank of this host that joined has left, died or been killed. Returns
   /// TimedOut at the deadline.
   Status waitForAllToLeave(Deadline deadline) const;
-  /// Returns true if the job has failed because a process contradicted a rank.
+  /// Returns true if the job has failed because of a contradictory hello.
   bool isContradicted() const { return isContradicted_; }
 
 private:
