@@ -137,8 +137,7 @@ private:
     return linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0;
   }
 
-  /// Gives the file an unused name in the folder. Never follows an existing link. Returns 0 or an
-  /// errno.
+  /// Gives the file an unused name. Never follows an existing link. Returns 0 or an errno.
   template <typename Take> int takeName(Take take) {
     constexpr int kAttempts = 100;
     for (int attempt = 0; attempt < kAttempts; ++attempt) {

@@ -116,8 +116,7 @@ bool Client::isHostGone() const {
 }
 
 JobCause Client::hostIsGone() const {
-  const auto host =
-      static_cast<uint32_t>(connection_.peer().pid); // the pid at the time of the connection
+  const auto host = static_cast<uint32_t>(connection_.peer().pid); // at connection time
   const HostPlace place = memory_.place();
   // This rank hosts the job, unless a launcher does.
   const int64_t first = memory_.ranksOf(place.host).first;
