@@ -5,7 +5,7 @@
 
 namespace braid {
 
-/// Returns a builder that uses names as given: the passes take unique names from Names.
+/// Returns a builder that uses names as given: the passes obtain unique names from Names.
 ProgramBuilder builderFor(LoweringState &state);
 
 /// Sets the insertion point after the allocations and handles that begin the program.

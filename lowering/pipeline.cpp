@@ -25,8 +25,8 @@ constexpr Pass kPasses[] = {
     // Next, the data: from here on the program computes the fusion, one step after another.
     {"insert-transfers", "fills the gathered buffers, block by block", insertTransfers},
 
-    // The own step waits for no transfer. It must leave the loop before steps are split, because
-    // only steps with transfers benefit from that.
+    // The local step waits for no transfer. It must leave the loop before steps are split, because
+    // only steps with transfers benefit from splitting.
     {"peel-own-step", "computes a rank's own block before the loop", peelOwnStep},
     {"split-chunks", "cuts every step into row ranges", splitChunks},
 
@@ -45,7 +45,7 @@ constexpr Pass kPasses[] = {
     // looks for the GEMMs of a reduction.
     {"store-at-peers", "computes partial results where they are sent", storeAtPeers},
 
-    // A wait orders the stream that is current where it stands, so waits move last.
+    // A wait orders the stream that is current at its position, so waits move last.
     {"sink-waits", "moves the waits of sends behind the GEMMs", sinkWaits},
 
     {"simplify", "removes empty loops, what is unused, sums that copy and idle stream changes",

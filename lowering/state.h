@@ -51,8 +51,8 @@ struct Reshard {
 
 /// GEMMs that share a first operand, or that consume each other's results slice by slice. A stage
 /// that is not straight becomes one pipeline: a fork, one step for each index of the Stream axis,
-/// and a join. It communicates in one of two ways: it gathers an operand, starting with the rank's
-/// own block, or it reduces a result, ending with the rank's own block.
+/// and a join. It communicates in one of two ways: it gathers an operand, starting with the local
+/// block, or it reduces a result, ending with the local block.
 struct Stage {
   StageKind kind = StageKind::Straight;
   const FusionTensor *operand = nullptr; ///< the shared first operand
@@ -82,9 +82,9 @@ struct Stage {
   /// The tensor from which steps select their block: the operand or its gathered copy, which may be
   /// an output.
   Value *whole = nullptr;
-  Value *parts = nullptr; ///< reduction: the addends, one from each rank
+  Value *parts = nullptr; ///< reductions only: one addend per rank
   /// Send buffer. Scattered reduction: partial sums for peers' rows. Collective reduction: input of
-  /// each chunk's collective, whose output is `parts`. Gather into an output: the rank's own block.
+  /// each chunk's collective, whose output is `parts`. Gather into an output: the local block.
   Value *sent = nullptr;
   SumOp *sum = nullptr;    ///< reduction only; null if GEMMs add
   Op *firstGemm = nullptr; ///< reductions with sums=gemm: the first GEMM, which adds nothing
@@ -93,24 +93,24 @@ struct Stage {
   ForOp *loop = nullptr;   ///< the steps; with granularity=whole, insert-transfers creates it
   Value *block = nullptr;  ///< the block that the loop body selects
   /// Hierarchical order only. Each step handles one host and contains this loop over the other
-  /// ranks of the own host: the rank forwards `block` to them and receives `relayed` from them.
+  /// ranks of the local host: the rank forwards `block` to them and receives `relayed` from them.
   ForOp *relay = nullptr;
   Value *relayed = nullptr;
   /// Hierarchical reduction: the sums sent to other hosts, and the sums of all hosts.
   Value *given = nullptr, *hostSums = nullptr;
 
   // Set by insert-transfers and later passes.
-  /// The tensor that the rank sends. Gather: its own block, which its GEMM also reads. Reduction: a
-  /// partial sum that form-pipelines created.
+  /// The tensor that the rank sends. Gather: the local block, which its GEMM also reads. Reduction:
+  /// a partial sum that form-pipelines created.
   Value *mine = nullptr;
-  /// copies the own block into its slot of `whole`; null if no copy is needed
+  /// copies the local block into its slot of `whole`; null if no copy is needed
   SetOp *staging = nullptr;
   IfOp *guard = nullptr;   ///< encloses the transfers of a step
   ForOp *gather = nullptr; ///< two-shot all-reduce: the loop that gathers the other ranks' sums
   std::vector<Value *> sums = {}; ///< the buffers of these sums; used only by insert-transfers
 
   // Set by peel-own-step and later passes.
-  Op *ownFirst = nullptr; ///< first node of the own step, if it was peeled off the loop
+  Op *ownFirst = nullptr; ///< first node of the local step, if it was peeled off the loop
 
   // Set by split-chunks and later passes.
   int64_t chunks = 1;    ///< row ranges per step
@@ -123,7 +123,7 @@ struct Stage {
   /// the stage uses stream(0) .. stream(streams - 1); 0: the caller's stream
   int64_t streams = 0;
   int64_t transferStreams = 0; ///< the first `transferStreams` streams carry only transfers
-  Op *ownStream = nullptr;     ///< the own step's set_current_stream
+  Op *ownStream = nullptr;     ///< the local step's set_current_stream
   /// The nodes that fork and join single steps, each with its block.
   llvm::SmallVector<std::pair<Block *, Op *>, 8> syncs = {};
 
@@ -171,8 +171,8 @@ struct Stage {
   }
   int64_t hosts() const { return steps / ranksPerHost; }
   bool isGather() const { return kind == StageKind::Gather; }
-  /// True if all devices take part in each transfer; no step is then for the own block alone. The
-  /// steps of a collective reduction are its chunks.
+  /// True if all devices participate in each transfer, so that no step handles only the local
+  /// block. The steps of a collective reduction are its chunks.
   bool isCollective() const {
     return moves() && config.transfers() == schedule::Transfers::Collective;
   }
@@ -181,11 +181,11 @@ struct Stage {
   bool isReduction() const { return kind == StageKind::Reduce; }
   /// True if the stage communicates.
   bool moves() const { return isGather() || isReduction(); }
-  /// Reduction: true if each device keeps only the sum of its own rows.
+  /// Reduction: true if each device keeps only the sum of its local rows.
   bool keepsOwnRows() const { return result().type.axes.front().kind == AxisKind::DIDx; }
   /// True if GEMMs instead of a kernel add the partial results.
   bool addsInGemms() const { return isReduction() && config.sums() == schedule::Sums::Gemm; }
-  /// True for an all-reduce in which each device sums its own rows and sends the sums to all
+  /// True for an all-reduce in which each device sums its local rows and sends the sums to all
   /// others.
   bool isTwoShot() const {
     return isReduction() && !keepsOwnRows() && config.reduction() == schedule::Reduction::TwoShot;
@@ -194,7 +194,7 @@ struct Stage {
   Protocol sumProtocol() const {
     return config.secondShot() == schedule::SecondShot::Put ? Protocol::Put : config.protocol();
   }
-  /// Reduction: true if each device sums only its own rows.
+  /// Reduction: true if each device sums only its local rows.
   bool isScattered() const { return keepsOwnRows() || isTwoShot(); }
   /// Gather: the output into which blocks are received, or null if they need a buffer. Peers cannot
   /// access an output, so with point-to-point transfers each rank pulls blocks from their owners.

@@ -32,7 +32,7 @@ Status cannot(const char *what, const std::string &path, int error) {
 
 bool isStandard(const std::string &path) { return path == "-"; }
 
-/// Devices, pipes, and what this process has open already.
+/// Returns true for devices, pipes and files that this process has already opened.
 bool isSpecial(const std::string &path) {
   for (const char *open : {"/dev/std", "/dev/fd/", "/proc/"})
     if (path.starts_with(open))
@@ -46,7 +46,7 @@ std::string folderOf(const std::string &path) {
   return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
 }
 
-/// The target of a path, through links. A link to a file that does not exist is followed once.
+/// Resolves the links in a path. A link to a file that does not exist is followed once.
 std::string resolved(const std::string &path) {
   char target[PATH_MAX + 1];
   if (realpath(path.c_str(), target))
@@ -60,7 +60,7 @@ std::string resolved(const std::string &path) {
 
 //===- In place -------------------------------------------------------------------------------===//
 
-/// Opening a pipe for writing would wait for a reader without end.
+/// Opens without blocking, because opening a pipe for writing would wait for a reader indefinitely.
 FileDescriptor openInPlace(const std::string &path) {
   const Deadline deadline = deadlineIn(std::chrono::milliseconds(kReaderPatienceMs));
   while (true) {
@@ -85,8 +85,8 @@ Status writeInPlace(const std::string &path, llvm::StringRef text) {
 
 //===- As a whole -----------------------------------------------------------------------------===//
 
-/// A file that takes the place of `path` when it is complete. Until then it has no name, where the
-/// file system has such files, so that nothing is left whatever ends this process.
+/// A file that replaces `path` when it is complete. Until then it is unnamed if the file system
+/// permits, so that nothing is left if this process is killed.
 class Replacement {
 public:
   Replacement(std::string path, std::optional<unsigned> mode)
@@ -104,7 +104,7 @@ public:
   }
   Replacement(const Replacement &) = delete;
 
-  /// Returns 0 or the error.
+  /// Returns 0 or an errno.
   int put(llvm::StringRef text) {
     if (error_ == 0 && keepsMode_)
       takeOverMode();
@@ -120,7 +120,8 @@ public:
   }
 
 private:
-  /// Not from somebody else, who would say who may write what is this user's.
+  /// Copies the mode of a file of this user only: another owner must not decide who can write the
+  /// new one.
   void takeOverMode() {
     struct stat old = {};
     if (lstat(path_.c_str(), &old) == 0 && S_ISREG(old.st_mode) && old.st_uid == geteuid())
@@ -136,7 +137,7 @@ private:
     return linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0;
   }
 
-  /// Gives the file a name that nothing has, and that no link can be planted at.
+  /// Gives the file an unused name. Never follows an existing link. Returns 0 or an errno.
   template <typename Take> int takeName(Take take) {
     constexpr int kAttempts = 100;
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -153,8 +154,8 @@ private:
 
   const std::string path_, folder_;
   const mode_t mode_;
-  const bool keepsMode_; ///< keeps the mode of the file that it replaces
-  std::string name_;     ///< empty: it has none
+  const bool keepsMode_; ///< use the mode of the replaced file
+  std::string name_;     ///< empty if the file is unnamed
   FileDescriptor file_;
   int error_ = 0;
 };
@@ -189,7 +190,7 @@ Status writeFile(const std::string &path, llvm::StringRef text) {
                                   : writeInPlace(path, text);
 }
 
-/// The place of a file that may not exist yet.
+/// Returns the resolved path of a file that may not exist yet.
 static std::string placeOf(const std::string &path) {
   const std::string file = resolved(path);
   return resolved(folderOf(file)) + "/" + file.substr(file.rfind('/') + 1);

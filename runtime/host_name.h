@@ -1,4 +1,4 @@
-//===- runtime/host_name.h - what this host calls itself --------------------------------------===//
+//===- runtime/host_name.h - the name of this host --------------------------------------------===//
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace braid {
 
-/// Empty: nobody says.
+/// Returns an empty string if the name is unknown.
 inline std::string hostName() {
   char name[256] = {};
   return gethostname(name, sizeof name - 1) == 0 ? name : "";

@@ -1,4 +1,4 @@
-//===- runtime/json.cpp - what every reader and writer of JSON shares -------------------------===//
+//===- runtime/json.cpp - helpers for reading and writing JSON --------------------------------===//
 
 #include "runtime/json.h"
 
@@ -15,14 +15,14 @@
 namespace braid {
 namespace {
 
-/// "3:14", the line and column of a byte.
+/// Returns the line and column of a byte, "3:14".
 std::string placeOf(llvm::StringRef text, size_t byte) {
   const llvm::StringRef before = text.take_front(byte);
   const size_t column = before.size() - (before.rfind('\n') + 1) + 1; // npos + 1 is 0
   return fmt::format("{}:{}", before.count('\n') + 1, column);
 }
 
-/// The first bracket that opens more than `most` levels, or npos.
+/// Returns the first bracket that exceeds `most` levels, or npos.
 size_t findDeepBracket(llvm::StringRef text, int most) {
   int depth = 0;
   bool isInString = false;
@@ -51,7 +51,7 @@ Result<JsonValue> parseJson(llvm::StringRef text) {
   if (parsed)
     return std::move(*parsed);
   const std::string message = llvm::toString(parsed.takeError());
-  size_t byte = 0; // the one that follows what was read last
+  size_t byte = 0; // follows the last byte that was read
   llvm::StringRef(message).split("byte=").second.consumeInteger(10, byte);
   const bool isAtEnd = byte == text.size() && !text.empty() && llvm::isSpace(text.back());
   return badInput("{}: expected JSON", placeOf(text, isAtEnd || byte == 0 ? byte : byte - 1));
@@ -65,7 +65,7 @@ std::string jsonGot(const JsonValue *value) {
     return value->kind() == JsonValue::Array ? "array" : "object";
   const std::string text = printable(jsonText([&](JsonWriter &json) {
     if (const auto number = value->getAsNumber(); number && !value->getAsInteger())
-      json.rawValue(fmt::format("{}", *number)); // also one that is infinite
+      json.rawValue(fmt::format("{}", *number)); // may be infinite
     else
       json.value(*value);
   }));

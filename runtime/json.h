@@ -1,4 +1,4 @@
-//===- runtime/json.h - what every reader and writer of JSON shares ---------------------------===//
+//===- runtime/json.h - helpers for reading and writing JSON ----------------------------------===//
 #pragma once
 
 #include "api/status.h"
@@ -15,33 +15,34 @@ using JsonValue = llvm::json::Value;
 using JsonObject = llvm::json::Object;
 using JsonArray = llvm::json::Array;
 
-/// No file that Braid reads or writes nests more deeply. The parser recurses once for each level.
+/// The maximum nesting of files that Braid reads and writes. The parser recurses once per level.
 inline constexpr int kMostJsonLevels = 64;
 
-/// Parses a whole text. The message of an error begins with the place: "3:14: expected JSON", or
-/// "3:14: expected JSON of at most 64 levels"; the caller puts the file's name in front.
-/// Numbers beyond the range of a double become infinite, integers beyond 63 bits the largest one:
-/// readers check the range of what they read, and fingerprints are written as hexadecimal text.
+/// Parses a whole text. An error message starts with the location, for example "3:14: expected
+/// JSON" or "3:14: expected JSON of at most 64 levels"; the caller prepends the file's name.
+/// Numbers beyond the range of a double become infinite, and integers beyond 63 bits saturate:
+/// readers must check ranges, and fingerprints are written as hexadecimal text.
 Result<JsonValue> parseJson(llvm::StringRef text);
 
-/// Describes the value that a reader refused: its start, at most 60 characters of printable ASCII;
-/// "array" or "object"; "nothing" for null and for a missing field (a null pointer).
+/// Describes a rejected value: its first 60 characters at most, in printable ASCII; "array" or
+/// "object"; "nothing" for null and for a missing field (a null pointer).
 std::string jsonGot(const JsonValue *value);
 
-/// The value of an optional result of LLVM, or `fallback`. Up to version 15 it is llvm::Optional,
-/// from 17 on std::optional; no member for this has the same name in both.
+/// Returns the value of an LLVM optional, or `fallback`. It is llvm::Optional up to LLVM 15 and
+/// std::optional from 17 on, which have no common member for this.
 template <class Maybe, class T> auto valueOr(const Maybe &maybe, const T &fallback) {
   return maybe ? *maybe : std::decay_t<decltype(*maybe)>(fallback);
 }
 
-/// A string as a value. Bytes that are no UTF-8 are replaced by U+FFFD.
+/// Returns a string value. Invalid UTF-8 is replaced by U+FFFD.
 JsonValue jsonString(llvm::StringRef text);
 
-/// A double with as few digits as give the same double again; null if it is not finite.
+/// Formats a double with the fewest digits that preserve its value. Returns null if it is not
+/// finite.
 std::string jsonNumber(double value);
 
-/// Writes JSON in the order of the calls: `json.object([&] { json.attribute("key", 1); })`. LLVM's
-/// writer, but for doubles, which it would print with 17 digits.
+/// Writes JSON in the order of the calls: `json.object([&] { json.attribute("key", 1); })`. This is
+/// LLVM's writer except for doubles, which LLVM prints with 17 digits.
 class JsonWriter : public llvm::json::OStream {
 public:
   using OStream::OStream;
@@ -54,7 +55,7 @@ public:
     else
       OStream::value(contents);
   }
-  /// Null if there is none.
+  /// Writes null for an empty optional.
   template <class T> void value(const std::optional<T> &contents) {
     if (contents)
       value(*contents);
@@ -66,7 +67,7 @@ public:
     value(contents);
     attributeEnd();
   }
-  /// An array of what `write(JsonWriter &, element)` writes for each element.
+  /// Writes an array; `write(JsonWriter &, element)` writes each element.
   template <class Range, class Write>
   void attributeList(llvm::StringRef key, const Range &range, Write write) {
     attributeArray(key, [&] {
@@ -74,13 +75,13 @@ public:
         write(*this, each);
     });
   }
-  /// An array of a few values: `[1,"two"]`.
+  /// Writes an array of a few values: `[1,"two"]`.
   template <class... T> void tuple(const T &...values) {
     array([&] { (value(values), ...); });
   }
 };
 
-/// Returns what `write(JsonWriter &)` writes, on one line, or with `indent` spaces for each level.
+/// Returns the output of `write(JsonWriter &)`, on one line or with `indent` spaces per level.
 std::string jsonText(llvm::function_ref<void(JsonWriter &)> write, unsigned indent = 0);
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- runtime/loader.cpp - what the dynamic loader says about a library ----------------------===//
+//===- runtime/loader.cpp - queries the dynamic loader ----------------------------------------===//
 
 #include "runtime/loader.h"
 

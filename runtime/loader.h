@@ -1,15 +1,16 @@
-//===- runtime/loader.h - what the dynamic loader says about a library ------------------------===//
+//===- runtime/loader.h - queries the dynamic loader ------------------------------------------===//
 #pragma once
 
 #include <string>
 
 namespace braid {
 
-/// Why the last dlopen or dlsym of this thread failed, in one line. dlerror.
+/// Returns the error of the last dlopen or dlsym of this thread, in one line. Equivalent to:
+/// dlerror.
 std::string loaderError();
 
-/// The file that a function of a library was loaded from; `otherwise` if the loader does not know.
-/// dladdr.
+/// Returns the file from which a function was loaded, or `otherwise` if the loader does not know.
+/// Equivalent to: dladdr.
 std::string fileOf(const void *function, const std::string &otherwise);
 
 } // namespace braid

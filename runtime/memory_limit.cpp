@@ -1,4 +1,4 @@
-//===- runtime/memory_limit.cpp - how much memory there is left to take -----------------------===//
+//===- runtime/memory_limit.cpp - checks the available memory ---------------------------------===//
 
 #include "runtime/memory_limit.h"
 
@@ -33,14 +33,14 @@ std::string textOfFile(const std::string &path) {
   return text.str();
 }
 
-/// The number that a file begins with; nothing for "max" or where there is no such file.
+/// Returns the number at the start of a file, or nullopt for "max" or a missing file.
 std::optional<uint64_t> numberIn(const std::string &path) {
   std::ifstream file(path);
   uint64_t number = 0;
   return file >> number ? std::optional(number) : std::nullopt;
 }
 
-/// The number behind a key that begins a line.
+/// Returns the number after a key at the start of a line.
 std::optional<uint64_t> numberBehind(llvm::StringRef key, const std::string &path) {
   std::istringstream text(textOfFile(path));
   for (std::string word; text >> word;)
@@ -51,14 +51,14 @@ std::optional<uint64_t> numberBehind(llvm::StringRef key, const std::string &pat
 
 uint64_t minus(uint64_t limit, uint64_t used) { return limit > used ? limit - used : 0; }
 
-/// The names that the two versions of control groups have for the same things.
+/// The file names in one of the two versions of control groups.
 struct GroupFiles {
   const char *limit, *used, *cache;
 };
 constexpr GroupFiles kVersion1{"/memory.limit_in_bytes", "/memory.usage_in_bytes",
                                "total_inactive_file"};
 constexpr GroupFiles kVersion2{"/memory.max", "/memory.current", "inactive_file"};
-constexpr uint64_t kUnlimited = uint64_t(1) << 60; ///< version 1 says it with a number
+constexpr uint64_t kUnlimited = uint64_t(1) << 60; ///< version 1 represents this by a number
 
 std::optional<uint64_t> leftIn(const std::string &folder, const GroupFiles &files) {
   std::optional<uint64_t> limit = numberIn(folder + files.limit);
@@ -69,8 +69,8 @@ std::optional<uint64_t> leftIn(const std::string &folder, const GroupFiles &file
                minus(*used, numberBehind(files.cache, folder + "/memory.stat").value_or(0)));
 }
 
-/// The limits of all groups above hold, too. Inside a container the path may name groups that only
-/// the host sees; the mounted root is the container's own group then.
+/// The limits of all parent groups apply as well. Inside a container, the path may name groups that
+/// only the host sees; the mounted root is then the container's group.
 std::optional<uint64_t> leftInChain(const std::string &root, llvm::StringRef path,
                                     const GroupFiles &files) {
   std::optional<uint64_t> least;
@@ -100,7 +100,7 @@ std::vector<Limit> limits() {
 
 std::optional<uint64_t> memoryLeftInGroups(const std::string &membership, const std::string &root) {
   std::optional<uint64_t> least;
-  std::istringstream lines(membership); // number:controllers:path; version 2 names no controllers
+  std::istringstream lines(membership); // number:controllers:path; version 2 lists no controllers
   for (std::string line; std::getline(lines, line);) {
     auto [controllers, path] = llvm::StringRef(line).split(':').second.split(':');
     std::optional<uint64_t> left;

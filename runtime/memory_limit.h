@@ -1,4 +1,4 @@
-//===- runtime/memory_limit.h - how much memory there is left to take -------------------------===//
+//===- runtime/memory_limit.h - checks the available memory -----------------------------------===//
 #pragma once
 
 #include "api/status.h"
@@ -9,31 +9,31 @@
 
 namespace braid {
 
-/// Bytes that this process can still take: the smallest of RLIMIT_AS less the address space in use,
-/// the memory limits of its control groups less what is used there, and MemAvailable of
-/// /proc/meminfo. UINT64_MAX if none of them can be read.
+/// Returns the bytes that this process can still allocate: the minimum of RLIMIT_AS minus its
+/// address space, the limits of its control groups minus their usage, and MemAvailable of
+/// /proc/meminfo. Returns UINT64_MAX if none of them can be read.
 uint64_t availableMemory();
 
-/// The memory that a piece of work takes, in bytes.
+/// The memory that an operation needs, in bytes.
 struct MemoryNeed {
-  double bytes;        ///< memory in all processes that take part
-  double addressSpace; ///< address space of one process, untouched reservations included
+  double bytes;        ///< memory in all participating processes
+  double addressSpace; ///< address space of one process, including unused reservations
 };
 
-/// Ok, or Unsupported where the work takes more than is available:
-/// "checking 3 runs takes about 123 GiB of memory, but 20 GiB are available (MemAvailable)".
-/// `forWhat` is the subject with its verb, "checking 3 runs takes"; `advice` ends the message.
+/// Returns ok, or Unsupported if the operation needs more memory than is available: "checking 3
+/// runs takes about 123 GiB of memory, but 20 GiB are available (MemAvailable)". `forWhat` is the
+/// subject with its verb, "checking 3 runs takes"; `advice` ends the message.
 Status expectMemory(const MemoryNeed &need, const std::string &forWhat,
                     const std::string &advice = "");
-/// The same for work in this process that touches all it takes.
+/// Like above, for an operation of this process that uses all memory it reserves.
 Status expectMemory(double bytes, const std::string &forWhat, const std::string &advice = "");
 
-/// "123 GiB", "2.6 GiB", "190 MiB".
+/// Formats a size, for example "123 GiB", "2.6 GiB" or "190 MiB".
 std::string strOfBytes(double bytes);
 
-/// The memory that control groups leave: `membership` is the text of /proc/self/cgroup, `root` the
-/// folder where groups are mounted. Nothing if no group has a limit. Page cache that can be dropped
-/// does not count as used.
+/// Returns the memory that the control groups leave. `membership` is the text of /proc/self/cgroup,
+/// and `root` the folder where groups are mounted. Returns nullopt if no group has a limit.
+/// Reclaimable page cache does not count as used.
 std::optional<uint64_t> memoryLeftInGroups(const std::string &membership, const std::string &root);
 
 } // namespace braid

@@ -1,8 +1,8 @@
-//===- runtime/numeric.h - the 16-bit element types, for code that computes on a host ---------===//
+//===- runtime/numeric.h - 16-bit element types for host arithmetic ---------------------------===//
 //
-// bf16 and f16 are stored as bit patterns and computed with as f32. Widening is exact. Narrowing
-// rounds to nearest, ties to even, in the default rounding mode; what is too large becomes
-// infinite, and a NaN stays a NaN of the same sign.
+// bf16 and f16 are stored as bit patterns and computed as f32. Widening is exact. Narrowing rounds
+// to nearest, ties to even; values out of range become infinite, and a NaN remains a NaN of the
+// same sign.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -24,7 +24,7 @@ struct F16 {
   uint16_t bits;
 };
 
-/// The value in the type that GEMMs and sums of its type are computed in.
+/// Converts a value to the type in which GEMMs and sums of its type are computed.
 inline float widen(BF16 value) { return std::bit_cast<float>(uint32_t(value.bits) << 16); }
 inline float widen(F16 value) {
   constexpr uint32_t kExponent = 0x7c00u << 13;
@@ -36,7 +36,7 @@ inline float widen(F16 value) {
     return std::bit_cast<float>((bits + ((128u - 16u) << 23)) | sign);
   if (exponent != 0)
     return std::bit_cast<float>(bits | sign);
-  // Zero or subnormal: let a subtraction of f32 normalise it.
+  // Zero or subnormal: an f32 subtraction normalises the value.
   float normal = std::bit_cast<float>(bits + (1u << 23)) - std::bit_cast<float>(113u << 23);
   return std::bit_cast<float>(std::bit_cast<uint32_t>(normal) | sign);
 }
@@ -45,7 +45,7 @@ inline double widen(double value) { return value; }
 
 template <class Element> using Accumulator = decltype(widen(Element{}));
 
-/// The nearest value of type Element.
+/// Rounds a value to the nearest value of type Element.
 template <class Element> Element narrow(Accumulator<Element> value) { return value; }
 template <> inline BF16 narrow<BF16>(float value) {
   uint32_t bits = std::bit_cast<uint32_t>(value);
@@ -57,14 +57,15 @@ template <> inline F16 narrow<F16>(float value) {
   constexpr uint32_t kInfinity = 0x7f800000u;
   constexpr uint32_t kTooLarge = (127u + 16u) << 23;
   constexpr uint32_t kSmallestNormal = 113u << 23;
-  constexpr uint32_t kHalf = ((127u - 15u) + (23u - 10u) + 1u) << 23; // 0.5: its last bit is 2^-24
+  // 0.5, whose last bit is 2^-24.
+  constexpr uint32_t kHalf = ((127u - 15u) + (23u - 10u) + 1u) << 23;
   uint32_t bits = std::bit_cast<uint32_t>(value);
   uint32_t sign = bits & 0x80000000u;
   bits ^= sign;
   uint32_t half;
   if (bits >= kTooLarge)
     half = bits > kInfinity ? 0x7e00u : 0x7c00u;
-  else if (bits < kSmallestNormal) // let an addition of f32 round to the last bit of a subnormal
+  else if (bits < kSmallestNormal) // an f32 addition rounds to the last bit of a subnormal
     half =
         std::bit_cast<uint32_t>(std::bit_cast<float>(bits) + std::bit_cast<float>(kHalf)) - kHalf;
   else
@@ -72,7 +73,7 @@ template <> inline F16 narrow<F16>(float value) {
   return {static_cast<uint16_t>(half | (sign >> 16))};
 }
 
-/// Calls `function` with a value of the type that stores elements of `dtype`.
+/// Calls `function` with a value of the type in which elements of `dtype` are stored.
 template <class Function> decltype(auto) withElement(DType dtype, Function function) {
   switch (dtype) {
   case DType::BF16:

@@ -1,4 +1,4 @@
-//===- runtime/progress.h - says how far a long piece of work is ------------------------------===//
+//===- runtime/progress.h - reports the progress of long operations ---------------------------===//
 #pragma once
 
 #include <algorithm>
@@ -10,18 +10,18 @@
 
 namespace braid {
 
-/// One step of the work, and how far it is.
+/// One step of an operation, and its progress.
 struct WorkProgress {
   std::string step; ///< "making Plans"
-  std::string unit; ///< the counted thing: "ranks"
+  std::string unit; ///< the unit that is counted, for example "ranks"
   size_t done = 0, total = 0;
-  double bytes = 0; ///< estimated memory of the whole work; 0: not known yet
+  double bytes = 0; ///< estimated memory of the whole operation; 0 if unknown
 };
 
-/// Hears of it, on the thread that works, often: it decides what is worth saying.
+/// Called frequently, on the working thread. The function decides what to report.
 using ProgressFn = std::function<void(const WorkProgress &)>;
 
-/// The listener, told as well what the whole work takes.
+/// Returns a listener that also receives the estimated memory of the whole operation.
 inline ProgressFn withMemory(const ProgressFn &listener, double bytes) {
   if (!listener)
     return {};
@@ -31,8 +31,8 @@ inline ProgressFn withMemory(const ProgressFn &listener, double bytes) {
   };
 }
 
-/// Tells the listener, if there is one, when a step begins, and then at least a thousand times, or
-/// each time, while it goes on. The listener outlives it.
+/// Calls the listener, if there is one, at the start of a step and then at least a thousand times
+/// while it advances, or for every unit if there are fewer. The listener must outlive this object.
 class ProgressStep {
 public:
   ProgressStep(const ProgressFn &listener, std::string step, std::string unit, size_t total)
@@ -47,7 +47,7 @@ public:
 
 private:
   void tell() {
-    constexpr size_t kMost = 1024; ///< units that go by without a word
+    constexpr size_t kMost = 1024; ///< the maximum number of units between two calls
     next_ = listener_ ? now_.done + std::clamp<size_t>(now_.total / 1000, 1, kMost)
                       : std::numeric_limits<size_t>::max();
     if (listener_)

@@ -1,6 +1,6 @@
-//===- runtime/split_mix.h - numbers that look random, the same on every machine --------------===//
+//===- runtime/split_mix.h - portable pseudo-random numbers -----------------------------------===//
 //
-// SplitMix64. The standard library's distributions differ from one platform to another.
+// SplitMix64. The distributions of the standard library differ between platforms.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -9,17 +9,17 @@
 
 namespace braid {
 
-/// Every bit of the result depends on every bit of `bits`; 0 gives 0.
+/// Mixes bits so that every bit of the result depends on every bit of `bits`. Returns 0 for 0.
 constexpr uint64_t mixBits(uint64_t bits) {
   bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9u;
   bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebu;
   return bits ^ (bits >> 31);
 }
 
-/// The increment of a generator's state.
+/// The increment of the generator's state.
 inline constexpr uint64_t kSplitMixStep = 0x9e3779b97f4a7c15u;
 
-/// The first number of a generator whose state is `state`; the next one's is kSplitMixStep more.
+/// Returns the number of the generator in `state`. The next state is larger by kSplitMixStep.
 constexpr uint64_t splitMix(uint64_t state) { return mixBits(state + kSplitMixStep); }
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- runtime/warn.cpp - what a user should know though nothing has failed -------------------===//
+//===- runtime/warn.cpp - prints warnings -----------------------------------------------------===//
 
 #include "runtime/warn.h"
 

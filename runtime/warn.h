@@ -1,11 +1,12 @@
-//===- runtime/warn.h - what a user should know though nothing has failed ---------------------===//
+//===- runtime/warn.h - prints warnings -------------------------------------------------------===//
 #pragma once
 
 #include <string>
 
 namespace braid {
 
-/// Prints "braid: warning: `text`" on standard error, at once. `text` is one line without its end.
+/// Prints "braid: warning: `text`" on standard error immediately. `text` is one line without a
+/// newline.
 void warnOnStderr(const std::string &text);
 
 } // namespace braid

@@ -81,7 +81,7 @@ private:
       return;
     }
     first_ = placement_ == Placement::Each ? 0 : 1;
-    // A group gives its ready signals itself, before its first copy.
+    // A group sends its ready signals before its first copy.
     const bool postsEach = stage.config.posting() == schedule::Posting::Each;
     if (placement_ == Placement::Shared && postsEach && available_ > 2)
       first_ = 2;
@@ -174,7 +174,7 @@ private:
     return numbered(std::min(number, std::max<int64_t>(first_ - 1, 0)));
   }
 
-  /// Returns the stream of a chunk's GEMM, for a step or for the own rows.
+  /// Returns the stream of a chunk's GEMM, for a step or for the local rows.
   StreamRef partStream(const Stage &stage, bool isStep) {
     const int64_t each = stage.isScattered() ? stage.steps : 1;
     const Scalar *number = scalars_.constant(0);
@@ -215,7 +215,7 @@ private:
     join(stage, around, {first});
   }
 
-  /// Under sums=gemm, each GEMM waits for its addend on its own stream. Copies use stream(1), so
+  /// Under sums=gemm, each GEMM waits for its addend on the GEMM's stream. Copies use stream(1), so
   /// that forwarding a sum waits for no other GEMM.
   void assignAddingRing(Stage &stage) {
     const Scalar *base = scalars_.mul(stage.chunkLoop->index, scalars_.constant(stage.steps));
@@ -295,7 +295,7 @@ private:
     return found;
   }
 
-  /// Assigns the GEMM of the own rows, and the sum after it with its functions.
+  /// Assigns the GEMM of the local rows, and the sum after it with its functions.
   void assignOwnPart(Stage &stage) {
     Block &body = stage.chunkLoop->body;
     const StreamRef sums = special(1), gemms = partStream(stage, false);
@@ -310,7 +310,7 @@ private:
     join(stage, body, {sums});
   }
 
-  /// Counts the pieces of work to assign to streams; for growing groups, those after merge-gemms.
+  /// Counts the units of work to assign to streams; for growing groups, those after merge-gemms.
   int64_t countPieces(const Stage &stage) {
     if (stage.isGeometric()) {
       const GatherOrder order(scalars_, stage.config.order(), stage.steps);
@@ -321,7 +321,7 @@ private:
     return (stage.loop->end->value() - firstStep(stage) + stage.tailSplit - 1) * stage.chunks;
   }
 
-  /// Returns the stream for piece `number` of the work.
+  /// Returns the stream for unit `number` of the work.
   StreamRef streamFor(const Scalar *number) {
     const int64_t streams = available_ - first_;
     const Scalar *turn =

@@ -21,7 +21,7 @@
 namespace braid {
 namespace {
 
-/// An output that is an input is copied in one piece.
+/// An output that is an input is copied as a whole.
 bool checkOutput(const LoweringState &state, const FusionTensor &output) {
   const std::optional<UnevenRows> uneven = state.fusion.unevenRows(output.type);
   if (!uneven || uneven->axis == 1 || !llvm::isa<InputNode>(output.definition))
@@ -82,7 +82,7 @@ bool isExactApart(const TensorUses &uses, const FusionTensor &tensor) {
   return sizeOf(tensor.type.dtype) == 2 && uses.isExact(tensor);
 }
 
-/// Groups GEMMs, and the pointwise nodes and reshards beside them, into stages.
+/// Groups GEMMs, and the pointwise nodes and reshards that belong to them, into stages.
 class Grouper {
 public:
   explicit Grouper(LoweringState &state) : state_(state), uses_(state.fusion) {}

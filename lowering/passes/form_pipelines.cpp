@@ -8,10 +8,10 @@
 //   }
 //
 // A gathered operand gets a buffer that peers can access. If it is also an output, and peers only
-// read the own block, it is gathered in the output, and only the own block has a symmetric buffer.
-// Every rank starts at its own block and processes the others in the order of gather_order.h. With
-// granularity=whole, or if no result has a Stream axis, a single GEMM computes the result.
-// insert-transfers fills the buffers.
+// read the local block, it is gathered in the output, and only the local block has a symmetric
+// buffer. Every rank starts at its local block and processes the others in the order of
+// gather_order.h. With granularity=whole, or if no result has a Stream axis, a single GEMM computes
+// the result. insert-transfers fills the buffers.
 //
 //===----------------------------------------------------------------------------------------===//
 

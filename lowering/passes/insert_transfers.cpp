@@ -1,7 +1,7 @@
 //===- lowering/passes/insert_transfers.cpp - fills the gathered buffers ----------------------===//
 //
-// Each rank copies its own block to its slot; then every step but its own sends one block and
-// receives one:
+// Each rank copies its local block to its slot. Then every step except the local one sends one
+// block and receives one:
 //
 //   %h = share_mem_handles get %A_all
 //   %mine = select %A_all[rank]
@@ -16,10 +16,11 @@
 //       wait %s
 //     }
 //
-// pairwise sends the own block to each peer in turn; ring sends the block of the previous step to
+// pairwise sends the local block to each peer in turn; ring sends the block of the previous step to
 // the neighbor; sequential does as pairwise, in a separate loop before the GEMMs. Under `put`, the
-// receive comes first: the receiver gives the ready signal, which must be issued before the sender
-// waits for it. A rank that pushes its own block sends it from the input, not from the staged copy.
+// receive comes first: the receiver sends the ready signal, which must be issued before the sender
+// waits for it. A rank that pushes its local block sends it from the input, not from the staged
+// copy.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -86,9 +87,9 @@ private:
   void insertInto(Stage &stage) {
     builder_.setLocation(stage.location());
     builder_.insertBefore(state_.program->body(), *stage.first);
-    // If peers do not pull the own block from its slot, it is staged after a group, on the same
-    // stream: one more copy in the same kernel. Otherwise it is staged before peers pull it or
-    // GEMMs read it.
+    // If peers do not pull the local block from its slot, it is copied to the slot after a group,
+    // on the same stream: the kernel of the group does one more copy. Otherwise it is copied before
+    // peers pull it or GEMMs read it.
     Value *slot = selectOwnBlock(stage);
     if (stage.sent)
       builder_.set(stage.mine, own_);
@@ -132,9 +133,9 @@ private:
                                       stage.input));
   }
 
-  /// Selects the slot in which the own block is staged. Peers pull it from there, or from a
-  /// separate buffer if peers cannot access the slots. A pushed block is sent from the input,
-  /// unless the order forwards blocks, which are in slots.
+  /// Selects the slot for the copy of the local block. Peers pull it from there, or from a separate
+  /// buffer if peers cannot access the slots. A pushed block is sent from the input, unless the
+  /// order forwards blocks, which are in slots.
   Value *selectOwnBlock(Stage &stage) {
     auto name = [&](const char *base) {
       return state_.names.global(nameInStage(state_, stage, base));
@@ -153,7 +154,7 @@ private:
     return slot;
   }
 
-  /// Inserts the transfers of a step, guarded so that the own step has none.
+  /// Inserts the transfers of a step, guarded so that the local step has none.
   void insertGuarded(Stage &stage) {
     builder_.insertAfter(stage.loop->body, *stage.block->definition);
     stage.guard =

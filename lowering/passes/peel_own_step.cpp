@@ -1,4 +1,4 @@
-//===- lowering/passes/peel_own_step.cpp - computes a rank's own block before the loop --------===//
+//===- lowering/passes/peel_own_step.cpp - computes the local block before the loop -----------===//
 //
 // Step 0 moves nothing, so it becomes straight-line code and the loop loses its condition:
 //
@@ -8,18 +8,18 @@
 //
 // A rank that pushes its block also multiplies it in place. The staged copy is then unused and is
 // removed, unless a later stage reads its steps from the gathered buffer. If that buffer is an
-// output, the own step makes the copy.
+// output, the local step makes the copy.
 //
-// In the hierarchical order, step 0 is that of the own host, whose ranks forward its blocks. There,
-// only the own block's GEMM is peeled off, and the work on other hosts' blocks is guarded:
+// In the hierarchical order, step 0 is that of the local host, whose ranks forward its blocks.
+// There, only the local block's GEMM is peeled off, and the work on other hosts' blocks is guarded:
 //
 //   for %host in 0 .. 2 {
 //     %block = select %A_all[(rank + %host * 4) mod 8]
 //     if %host != 0 {
-//       ... comes over the network, and is multiplied
+//       ... received over the network, and multiplied
 //     }
 //     for %i in 1 .. 4 {
-//       ... is passed on
+//       ... forwarded
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -40,7 +40,7 @@ void dropGuard(Stage &stage) {
 }
 
 /// Guards the GEMM of a block received over the network, together with the transfer. Blocks of this
-/// host need no network transfer, but this rank still forwards its own block.
+/// host need no network transfer, but this rank still forwards its local block.
 void guardStep(Stage &stage) {
   Block &body = stage.loop->body, &guarded = stage.guard->thenBlock;
   const auto first = std::next(stage.guard->getIterator());
@@ -48,7 +48,7 @@ void guardStep(Stage &stage) {
   guarded.splice(guarded.end(), body, first, end);
 }
 
-/// Emits the GEMM of the own block before the loop.
+/// Emits the GEMM of the local block before the loop.
 void emitOwnStep(LoweringState &state, Stage &stage) {
   ProgramBuilder builder = builderFor(state);
   Block &body = state.program->body();

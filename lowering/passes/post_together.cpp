@@ -15,7 +15,7 @@
 //
 // In `bulk`, all this is on the caller's stream, before the GEMM, and a backend may fuse the group
 // and its waits into one kernel. In `batched`, the group is on stream(0), and each GEMM waits only
-// for its own block.
+// for its block.
 //
 // A reduction sends the result of a GEMM. Under `put`, its receives, including those of a second
 // shot, form a separate group before that GEMM, so peers have ready signals before they need them.

@@ -1,4 +1,4 @@
-//===- lowering/passes/simplify.cpp - removes what the other passes left over -----------------===//
+//===- lowering/passes/simplify.cpp - removes what other passes made redundant ----------------===//
 //
 // Removes loops without iterations, inlines loops with one iteration and the taken branches of
 // constant conditions; removes unused aliases, buffers and stream names, each set_current_stream
@@ -79,8 +79,8 @@ private:
   Program &program_;
 };
 
-/// Renames values where inlining has brought the same name twice into one scope. The first keeps
-/// it.
+/// Renames values if inlining has brought the same name twice into one scope. The first value keeps
+/// its name.
 class NameSeparator {
 public:
   explicit NameSeparator(Program &program) : program_(program) {
@@ -88,7 +88,7 @@ public:
       if (const Value *result = resultOf(op))
         used_.insert(result->name);
       if (const auto *loop = llvm::dyn_cast<ForOp>(&op))
-        visible_.insert(loop->index->name()); // a loop may be nested below any value
+        visible_.insert(loop->index->name()); // a loop may be below any value
     });
   }
 

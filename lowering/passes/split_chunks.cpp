@@ -10,7 +10,7 @@
 //
 // The number of rows need not be a multiple of the chunks: `%c * R / n` rounds down, so ranges
 // differ by at most one row, and none is empty unless there are more chunks than rows. In a block
-// with missing rows, chunks have the bounds of a full block, and may be short or empty. The own
+// with missing rows, chunks have the bounds of a full block, and may be short or empty. The local
 // step transfers nothing and is not split.
 //
 // If transfers take longer than GEMMs, every GEMM but the last is hidden: the GEMM of the last
@@ -174,8 +174,8 @@ private:
     return scalars_.div(scalars_.mul(chunk, scalars_.constant(stage_.rows)), ranges_);
   }
 
-  /// If its last chunk is split by T, a reduction has chunks T times as long as the parts of the
-  /// last.
+  /// If a reduction splits its last chunk by T, all other chunks are T times as long as the parts
+  /// of the last one.
   const Scalar *firstRowOfSplit(const Scalar *chunk) {
     const int64_t parts = stage_.chunks * stage_.tailSplit;
     const Scalar *whole = scalars_.min(chunk, scalars_.constant(stage_.chunks - 1));
@@ -208,7 +208,7 @@ bool refuseWithoutSteps(Location location, const std::string &what, const Config
                                << ": no result has a Stream axis; only 1 would be accepted";
 }
 
-/// Reports what the configuration of a stage asks for in vain; returns true if nothing.
+/// Reports settings of a stage that have no effect. Returns true if there are none.
 bool checkStage(const Stage &stage, Diagnostics &diags) {
   const int64_t chunks = stage.config.chunks();
   if (stage.isReduction() && stage.multipliesWhole() && chunks > 1)
@@ -236,7 +236,7 @@ bool checkTail(const LoweringState &state, const Stage &stage) {
          << ": one GEMM makes all partial results; only 1 would be accepted";
 }
 
-/// Reports what the options ask for in vain; returns true if nothing.
+/// Reports options that have no effect. Returns true if there are none.
 bool checkOptions(const LoweringState &state) {
   const bool hasSteps =
       llvm::any_of(state.stages, [](const Stage &s) { return s.loop != nullptr; });
@@ -256,7 +256,7 @@ bool splitChunks(LoweringState &state) {
     return false;
   bool changed = false;
   for (Stage &stage : state.stages) {
-    if (!stage.loop || stage.isCollective()) // formed in chunks, or uncut
+    if (!stage.loop || stage.isCollective()) // already formed in chunks, or not split
       continue;
     stage.chunks = stage.config.chunks();
     stage.tailSplit = canSplitTail(stage) ? stage.config.tailSplit() : 1;

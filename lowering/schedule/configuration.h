@@ -9,7 +9,7 @@
 namespace braid {
 
 /// An optional value for each knob. An unset knob has its default, or the value of the
-/// configuration over which this one is laid.
+/// configuration that this one overrides.
 class Configuration {
 public:
   std::optional<int64_t> get(Knob knob) const { return values_[static_cast<size_t>(knob)]; }
@@ -40,7 +40,7 @@ public:
   /// knobs that are set: "pairwise;placement=shared;protocol=put;chunks=2".
   std::string str() const;
   /// Reads `[PRESET;]knob=value;...`. `flags` override the preset's fields, but must not contradict
-  /// knobs that the text sets. Fails with BadInput, and a message that says what was expected.
+  /// knobs that the text sets. Fails with BadInput, and a message that states what was expected.
   static Result<Configuration> parse(llvm::StringRef text, const Configuration &flags = {});
 
   bool operator==(const Configuration &) const = default;

@@ -1,4 +1,4 @@
-//===- lowering/schedule/knobs.cpp - the choices about how a fusion runs ----------------------===//
+//===- lowering/schedule/knobs.cpp - the knobs of a schedule ----------------------------------===//
 
 #include "lowering/schedule/knobs.h"
 

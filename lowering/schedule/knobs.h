@@ -1,4 +1,4 @@
-//===- lowering/schedule/knobs.h - the choices about how a fusion runs ------------------------===//
+//===- lowering/schedule/knobs.h - the knobs of a schedule ------------------------------------===//
 #pragma once
 
 #include "api/status.h"

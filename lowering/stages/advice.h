@@ -34,7 +34,7 @@ private:
     std::map<size_t, std::string> lines = {};
     std::string text = {};
     int cost = 0; ///< lower means closer to the user's text
-    /// whether types of operands or of the result change
+    /// types of operands, or the type of the result, change
     bool changesOperands = false, changesResult = false;
   };
 

@@ -39,7 +39,7 @@ constexpr Rule kRules[] = {
     rule(Knob::Granularity, Granularity::Geometric, Knob::Order, only(Order::Xor)),
     rule(Knob::Granularity, Granularity::Geometric, Knob::Posting, only(Posting::Each)),
     rule(Knob::Granularity, Granularity::Geometric, Knob::Placement, only(Placement::Shared)),
-    // A single GEMM of everything cannot overlap.
+    // A single GEMM of all blocks cannot overlap with transfers.
     rule(Knob::Granularity, Granularity::Whole, Knob::Placement,
          only(Placement::Each, Placement::Caller)),
     rule(Knob::Posting, Posting::All, Knob::Placement, only(Placement::Shared, Placement::Caller)),
@@ -52,8 +52,8 @@ constexpr Rule kRules[] = {
     rule(Knob::Order, Order::Hierarchical, Knob::Posting, only(Posting::Each)),
     rule(Knob::Order, Order::Hierarchical, Knob::Placement,
          only(Placement::Each, Placement::Shared)),
-    // All ranks take part in each collective, so all run the steps in the same order. Nobody copies
-    // as sender or receiver, so the protocol has no effect.
+    // All ranks participate in each collective, so all run the steps in the same order. Neither
+    // sender nor receiver copies, so the protocol has no effect.
     rule(Knob::Transfers, Transfers::Collective, Knob::Order, only(Order::Shift)),
     rule(Knob::Transfers, Transfers::Collective, Knob::Posting, only(Posting::Each)),
     rule(Knob::Transfers, Transfers::Collective, Knob::Placement, only(Placement::Each)),
@@ -262,8 +262,8 @@ std::string conflictOf(const Stage &stage, const Configuration &config, bool isR
   return conflict;
 }
 
-/// Returns the configuration that the stage uses if the user asks for `asked`. Without a Stream
-/// axis, or if one collective gathers all blocks, results are computed in one piece, as with
+/// Returns the configuration that the stage uses if the user requests `asked`. Without a Stream
+/// axis, or if one collective gathers all blocks, results are computed by one GEMM, as with
 /// granularity=whole. Slices of all devices' blocks can be gathered only by collectives.
 Configuration settled(const Stage &stage, Configuration asked) {
   const bool comesAtOnce = asked.transfers() == Transfers::Collective && !stage.gathersSlices;
@@ -357,7 +357,7 @@ std::string whyNoGemmAdds(const Stage &stage) {
 }
 
 /// Completes the configuration of a stage that communicates, and counts the rows of its steps.
-/// Returns false after an error, which says what the stage accepts.
+/// Returns false after an error, which lists what the stage accepts.
 static bool settleFields(const LoweringState &state, Stage &stage) {
   if (stage.isReduction())
     countReducedRows(state.fusion, stage);
@@ -396,8 +396,8 @@ bool configure(LoweringState &state, const Configurations::OfStage &chosen) {
   return true;
 }
 
-/// A value that only some stages accept. If it was asked for all stages, it may be meant for
-/// another one.
+/// A value that only some stages accept. If it was set for all stages, it may be intended for
+/// others.
 struct OfSome {
   Knob knob;
   int64_t value;

@@ -18,7 +18,7 @@ static std::optional<int64_t> rowsInTwoShots(const Fusion &fusion, Stage stage) 
   return stage.rows;
 }
 
-/// On more than two ranks sums are passed on, and rounded for that.
+/// On more than two ranks, sums are forwarded and therefore rounded.
 static bool gemmsMayAdd(const Stage &stage) {
   return stage.isReduction() && stage.steps == 2 && whyNoGemmAdds(stage).empty();
 }
@@ -38,7 +38,7 @@ std::vector<FusionStage> stagesOf(const Fusion &fusion, Diagnostics &diags) {
   return stages;
 }
 
-/// Why no GEMM runs beside the stage's transfers, if its types or its knobs already say so.
+/// Returns why no GEMM overlaps the stage's transfers, if its types or knobs determine that.
 static std::string whyWhole(const Stage &stage) {
   const Configuration &config = stage.config;
   auto value = [&](Knob knob) {

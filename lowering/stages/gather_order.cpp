@@ -10,8 +10,8 @@ GatherOrder::GatherOrder(ScalarContext &scalars, schedule::Order order, int64_t 
     unit_ = ranks & -ranks;
 }
 
-/// `direction`: Add for the rank to read from, Sub for the rank that reads from this one. Within a
-/// group that exchanges by xor, both are the same rank.
+/// `direction` is Add for the rank to read from, and Sub for the rank that reads from this one.
+/// Within a group that exchanges by xor, both are the same rank.
 const Scalar *GatherOrder::partner(const Scalar *step, ScalarKind direction) const {
   const Scalar *rank = scalars_.rank(), *unit = scalars_.constant(unit_);
   if (unit_ == ranks_)
@@ -27,7 +27,7 @@ const Scalar *GatherOrder::partner(const Scalar *step, ScalarKind direction) con
 
 std::vector<GatherOrder::Run> GatherOrder::runs(bool halvesLast) const {
   std::vector<Run> all;
-  // Adds rows of the group that begins at a multiple of `size`, in units of that.
+  // Adds a run of `size` steps, whose blocks start at block `group` * `size`.
   auto add = [&](int64_t begin, int64_t size, const Scalar *group) {
     all.push_back({begin, begin + size, scalars_.mul(group, scalars_.constant(size))});
   };
@@ -46,8 +46,8 @@ std::vector<GatherOrder::Run> GatherOrder::runs(bool halvesLast) const {
   return all;
 }
 
-/// The first half of a run's steps takes one half of its group, and that is aligned, too: it begins
-/// at the first of these steps' block, rounded down to a multiple of its size.
+/// The first half of a run's steps covers one half of its group, which is aligned as well: it
+/// starts at the block of the first of these steps, rounded down to a multiple of its size.
 void GatherOrder::halve(std::vector<Run> &runs) const {
   const int64_t begin = runs.back().begin, end = runs.back().end, half = (end - begin) / 2;
   if (half == 0)

@@ -1,7 +1,7 @@
 //===- lowering/stages/gather_order.h - the source of each step's block in a gather -----------===//
 //
 // The blocks of a step are a permutation of the ranks: no two ranks read from the same rank. Step 0
-// is the own block.
+// is the local block.
 //
 //   shift, ring: step i reads the block of rank + i, modulo the number of ranks
 //   xor:         step i reads the block of rank xor i
@@ -34,7 +34,7 @@ public:
     int64_t begin, end;
     const Scalar *first;
   };
-  /// Returns all steps but 0 in runs of contiguous blocks, whose lengths double: 1, 2, 4, ... With
+  /// Returns all steps but 0 in runs of contiguous blocks, whose lengths double: 1, 2, 4, ... If
   /// `halvesLast`, splits the last run in two if it has more than one step.
   std::vector<Run> runs(bool halvesLast = false) const;
 

@@ -1,13 +1,13 @@
 //===- lowering/stages/host_order.h - the order of ranks under order=hierarchical -------------===//
 //
-// On hosts with L ranks each, a rank counts hosts from its own: `host` is 0 for its own host, 1 for
-// the next, and so on, modulo the number of hosts. `step` counts the ranks of a host likewise: 0 is
-// the rank with the local index of this rank.
+// On hosts with L ranks each, hosts are numbered relative to the local host: `host` is 0 for the
+// local host, 1 for the next, and so on, modulo the number of hosts. Likewise, `step` numbers the
+// ranks of a host: 0 is the rank with the same local index as this rank.
 //
 //   far(host)          the rank with this rank's local index on that host
 //   farther(host)      the rank r for which far(host) is this rank
 //   block(host, step)  the rank at `step` on that host
-//   near(step)         block(0, step), on the own host
+//   near(step)         block(0, step), on the local host
 //   nearer(step)       the rank r for which near(step) is this rank
 //
 // A rank receives block(host, 0) from far(host) over the network and forwards it to nearer(step),

@@ -1,4 +1,4 @@
-//===- lowering/stages/legality.cpp - which GEMMs can be lowered ------------------------------===//
+//===- lowering/stages/legality.cpp - decides which GEMMs can be lowered ----------------------===//
 
 #include "lowering/stages/legality.h"
 
@@ -36,7 +36,7 @@ public:
   std::vector<Refusal> run() {
     if (llvm::isa<ReshardNode>(first()->definition) &&
         !whyNotLowered(fusion_, *first()->definition).empty())
-      return {}; // that is said of the reshard, and what is multiplied is not known
+      return {}; // reported for the reshard; the operand's layout is unknown
     for (const FusionTensor *operand : llvm::drop_begin(operands_))
       if (llvm::isa<ReshardNode>(operand->definition))
         refuse("%" + operand->name + " is resharded, and only a first operand is gathered");
@@ -97,7 +97,7 @@ private:
                       "does not lie in one piece");
   }
 
-  /// Each rank has room for the partial results of all ranks.
+  /// Each rank needs a buffer for the partial results of all ranks.
   void checkPartBytes() {
     Shape shape = fusion_.localShape(result_->type);
     shape.push_back(fusion_.ranks());
@@ -215,7 +215,7 @@ public:
       if (llvm::isa<ReshardNode>(operand->definition)) {
         refuse("%" + operand->name +
                " is resharded, and a pointwise function takes only inputs and computed tensors");
-        continue; // its axes lie as the reshard says, not as its origin's do
+        continue; // its axes are those of the reshard, not those of its origin
       }
       for (size_t i = 0; i < operand->type.axes.size(); ++i)
         checkAxis({operand, i}, {&node_.result, i});

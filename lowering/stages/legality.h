@@ -1,4 +1,4 @@
-//===- lowering/stages/legality.h - which GEMMs can be lowered --------------------------------===//
+//===- lowering/stages/legality.h - decides which GEMMs can be lowered ------------------------===//
 #pragma once
 
 #include "ir/fusion.h"
@@ -8,13 +8,13 @@
 
 namespace braid {
 
-/// True for an axis that is really split: DIDx on a mesh of more than one device.
+/// True for an axis that is actually split: DIDx on a mesh of more than one device.
 bool isSplit(const Fusion &fusion, const Axis &axis);
 
 /// The reason why a node cannot be lowered.
 struct Refusal {
   std::string reason;
-  std::string otherwise = {}; ///< a remedy if no change of placement is one; otherwise ""
+  std::string otherwise = {}; ///< a remedy other than a change of placement; empty if there is none
 };
 
 /// Compares the axis kinds of the operands and the result of a GEMM, a pointwise node or a reshard.

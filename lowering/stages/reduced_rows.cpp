@@ -42,7 +42,7 @@ void countReducedRows(const Fusion &fusion, Stage &stage) {
     stage.uneven = fusion.unevenRows(stage.operand->type);
     return;
   }
-  const int64_t all = stage.rows = countAll(fusion, stage); // one axis, and all of them exist
+  const int64_t all = stage.rows = countAll(fusion, stage); // one axis, of which all rows exist
   if (!stage.isTwoShot())
     return;
   stage.rows = (all + stage.steps - 1) / stage.steps;

@@ -1,8 +1,8 @@
 //===- lowering/stages/reduced_rows.h - the rows of a reduction -------------------------------===//
 //
-// A rank sums its own rows or all rows. If the tensors have a leading axis of blocks, its own rows
-// are one entry of that axis; otherwise they are a range of the row axis: 13 rows on 4 devices are
-// ranges of 4, 4, 4 and 1.
+// A rank sums its local rows or all rows. If the tensors have a leading axis of blocks, the local
+// rows are one entry of that axis; otherwise they are a range of the row axis: 13 rows on 4 devices
+// are ranges of 4, 4, 4 and 1.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -25,8 +25,8 @@ Shape partShape(const Fusion &fusion, const Stage &stage);
 /// Returns the tensor with its rows as one axis; the tensor itself if it lies in blocks.
 Value *joinRows(LoweringState &state, ProgramBuilder &builder, const Stage &stage, Value *tensor);
 
-/// Selects the rows of the rank `block` from the result of joinRows(). If a rank keeps only its own
-/// rows, `tensor` holds just these and `index` is 0.
+/// Selects the rows of the rank `block` from the result of joinRows(). If a rank keeps only its
+/// local rows, `tensor` holds just these and `index` is 0.
 Value *selectReduced(LoweringState &state, ProgramBuilder &builder, const Stage &stage,
                      const std::string &name, Value *tensor, const Scalar *index,
                      const Scalar *block);

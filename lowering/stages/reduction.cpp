@@ -168,7 +168,7 @@ private:
   }
 
   /// Each GEMM but the first adds the sum received for its rows. The ring forwards the result; for
-  /// the rank's own rows, it is the final sum.
+  /// the local rows, it is the final sum.
   void formAddingRing() {
     formChunkLoop();
     stage_.firstGemm = multiplyFirst();
@@ -192,8 +192,8 @@ private:
                        scalars_.sub(step, scalars_.constant(2)), rank);
   }
 
-  /// For each host, sums the partial results for the rows of the rank with our local index, and
-  /// sends one sum.
+  /// For each host, sums the partial results for the rows of the rank with this rank's local index,
+  /// and sends one sum.
   void formHosts() {
     const HostOrder order(scalars_, stage_);
     const Scalar *one = scalars_.constant(1), *last = scalars_.constant(stage_.hosts());
@@ -243,7 +243,7 @@ private:
     return scalars_.mod(scalars_.add(scalars_.rank(), steps), scalars_.constant(stage_.steps));
   }
 
-  /// Emits one GEMM of all rows, then all transfers. The own partial sum is copied to its slot in
+  /// Emits one GEMM of all rows, then all transfers. The local partial sum is copied to its slot in
   /// parallel: after the transfers if they are on the caller's stream, otherwise before those
   /// streams fork.
   void formWhole() {
@@ -360,8 +360,9 @@ private:
   ScalarContext &scalars_;
   ProgramBuilder builder_;
   Value *right_ = nullptr;
-  Value *rows_ = nullptr;                 ///< the operand, with its rows as one axis
-  llvm::DenseMap<Value *, Value *> sums_; ///< the result and tensors of its shape, likewise
+  Value *rows_ = nullptr; ///< the operand, with its rows as one axis
+  /// The result and tensors of its shape, with rows as one axis.
+  llvm::DenseMap<Value *, Value *> sums_;
 };
 
 } // namespace
@@ -430,7 +431,8 @@ static const Scalar *before(ScalarContext &scalars, const Stage &stage) {
                      scalars.constant(stage.steps));
 }
 
-/// In a ring, a step sends the sum made in the previous step, and adds the sum that it receives.
+/// In a ring, a step sends the sum computed in the previous step, and adds the sum that it
+/// receives.
 static void insertRingTransfers(LoweringState &state, Stage &stage, Value *handles) {
   ScalarContext &scalars = state.program->scalars();
   ProgramBuilder builder = builderFor(state);
@@ -482,7 +484,7 @@ void insertExchange(LoweringState &state, const Stage &stage, Block &body, Block
     Value *slot = exchange.slot(builder);
     received = builder.receive(local("r"), slot, exchange.from, handles);
   };
-  // Under put, the receiver gives its ready signal first, so nothing in the step delays it.
+  // Under put, the receiver sends its ready signal first, so that nothing in the step delays it.
   builder.setInsertionPoint(body, early);
   if (!isGet)
     receive();

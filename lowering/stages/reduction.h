@@ -1,10 +1,10 @@
 //===- lowering/stages/reduction.h - reductions of partial results ----------------------------===//
 //
 // A GEMM that contracts over devices leaves a partial result on every device. Each rank computes
-// the peers' rows first and pushes each partial result as soon as it is complete; its own rows come
-// last. The owner of a row adds all its partial results in the order of ranks:
+// the peers' rows first and pushes each partial result as soon as it is complete; its local rows
+// are last. The owner of a row adds all its partial results in the order of ranks:
 //
-//   %C_parts = allocate symmetric f32[8, 128, 1024]   // own rows: one partial sum from each rank
+//   %C_parts = allocate symmetric f32[8, 128, 1024]   // local rows: a partial sum per rank
 //   %C_sent = allocate device f32[8, 128, 1024]       // peers' rows
 //   for %c in 0 .. 1 {                                // split-chunks sets the number of chunks
 //     for %i in 1 .. 8 {
@@ -24,11 +24,12 @@
 //     sum %C_sum, %C_parts
 //   }
 //
-// In a ring, a rank sends its neighbor, rank - 1, the sum of what it has received and its own
-// partial result. Every rank starts with the rows of rank + 1 and ends with its own. So each row is
-// summed in another order, and intermediate sums are rounded to the partial type at each rank.
+// In a ring, a rank sends its neighbor, rank - 1, the sum of what it has received and its local
+// partial result. Every rank starts with the rows of rank + 1 and ends with its local rows. So each
+// row is summed in another order, and intermediate sums are rounded to the partial type at each
+// rank.
 //
-//   %C_parts = allocate symmetric f32[7, 2, 128, 1024]  // per step: received sum, own partial sum
+//   %C_parts = allocate symmetric f32[7, 2, 128, 1024]  // per step: received and local partial sum
 //   %C_sent = allocate device f32[7, 128, 1024]         // sums to send
 //   for %c in 0 .. 1 {
 //     %first_block = select %A[(rank + 1) mod 8]
@@ -56,7 +57,7 @@
 //   }
 //
 // Under sums=gemm, no kernel adds: each GEMM adds the received sum to its result before rounding,
-// so a rank's own partial sum is not rounded separately. The first GEMM has nothing to add:
+// so a rank's local partial sum is not rounded separately. The first GEMM has nothing to add:
 //
 //   %C_parts = allocate symmetric f32[7, 128, 1024]     // received sums, one per step
 //   %C_sent = allocate device f32[7, 128, 1024]
@@ -87,7 +88,7 @@
 // In the hierarchical order, each host sums its partial results of a row on the rank that has the
 // owner's local index, in the order of its ranks, and rounds the sum once to the partial type. So
 // one partial sum per host crosses the network, and the owner adds these in the order of hosts.
-// Each host computes its own rows last:
+// Each host computes its local rows last:
 //
 //   %C_parts = allocate symmetric f32[2, 4, 128, 1024]   // per host: a partial sum from each rank
 //   %C_sent = allocate device f32[8, 128, 1024]          // partial sums for ranks of this host
@@ -142,7 +143,7 @@
 //
 // In an all-reduce, every rank needs the full sum. In one shot, each rank sends its partial result
 // to all others, and each adds all of them: on two ranks this moves as many bytes as two transfers
-// of half the rows, in a single step. In two shots, each rank sums its own rows as above, and the
+// of half the rows, in a single step. In two shots, each rank sums its local rows as above, and the
 // ranks then gather the sums (sum_gather.h).
 //
 //===----------------------------------------------------------------------------------------===//

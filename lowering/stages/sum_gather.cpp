@@ -121,7 +121,8 @@ private:
       builder_.set(each.own, each.slot);
   }
 
-  /// Receives all sums into slots, from which they are forwarded. The own sums are computed there.
+  /// Receives all sums into slots, from which they are forwarded. The local sums are computed
+  /// there.
   void passOn() {
     for (auto [each, sums] : llvm::zip(shared_, stage_.sums))
       makeInSlot(each, sums);
@@ -144,7 +145,7 @@ private:
       builder_.set(each.own, each.slot);
   }
 
-  /// Sends the sums of rank `given`, and receives those of rank `taken`.
+  /// Sends the sums of rank `given`, and receives the sums of rank `taken`.
   void exchange(const Scalar *given, const Scalar *to, const Scalar *taken, const Scalar *from) {
     std::vector<Value *> slots, passed;
     for (auto [each, sums] : llvm::zip(shared_, stage_.sums)) {
@@ -172,7 +173,7 @@ private:
       builder_.set(selectRows(each), slot);
   }
 
-  /// Redirects the own sums to the symmetric buffer, which holds only these unless sums are
+  /// Redirects the local sums to the symmetric buffer, which holds no other sums unless sums are
   /// forwarded.
   void makeInSlot(Shared &shared, Value *sums) {
     builder_.insertBefore(*around_, *made_.front());

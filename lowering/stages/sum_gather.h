@@ -1,6 +1,6 @@
 //===- lowering/stages/sum_gather.h - the second shot of an all-reduce ------------------------===//
 //
-// Each rank has summed its own rows of a chunk, and sends the sums to all others. Under put, the
+// Each rank has summed its local rows of a chunk, and sends the sums to all others. Under put, the
 // sums are sent from the result, where the sum was written, to a symmetric buffer, and copied from
 // there into the result. Under get, the sums are written to a symmetric buffer, from which peers
 // fetch them:

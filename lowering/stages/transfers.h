@@ -12,7 +12,7 @@ inline const P2POp *awaitedTransfer(const Op &op) {
 }
 
 /// True on the side that copies: the receiver under get, the sender under put. On that side, stream
-/// order tells when the copy is complete.
+/// order implies that the copy is complete.
 inline bool copiesHere(const P2POp &transfer) {
   return (transfer.protocol() == Protocol::Put) == (transfer.direction == Direction::Send);
 }

@@ -7,7 +7,7 @@
 namespace braid {
 namespace {
 
-/// Schedules with more small transfers than this would also be slow.
+/// The limit of transfers; schedules with more small transfers would also be slow.
 constexpr int64_t kMaxTransfers = 4096;
 
 class Unroller {

@@ -12,7 +12,7 @@ struct UnrolledStep {
   Value *block;            ///< Stage::block of this step
 };
 
-/// Unrolls the stage's loop in front of it. The caller must erase the loop.
+/// Unrolls the stage's loop and inserts the nodes before it. The caller must erase the loop.
 std::vector<UnrolledStep> unrollSteps(LoweringState &state, Stage &stage);
 /// As above, for the second shot of an all-reduce.
 std::vector<UnrolledStep> unrollSumGather(LoweringState &state, Stage &stage);

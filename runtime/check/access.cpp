@@ -1,4 +1,4 @@
-//===- runtime/check/access.cpp - the bytes an event touches ----------------------------------===//
+//===- runtime/check/access.cpp - the bytes that an event accesses ----------------------------===//
 
 #include "runtime/check/access.h"
 
@@ -8,7 +8,7 @@
 
 namespace braid::checker {
 
-/// Groups and collectives are spelled out in front of the command itself, which then stands for the
+/// Groups and collectives are spelled out before the command itself, which then only represents the
 /// use of the communicators: a write to the last buffer.
 Operands operandsOf(const Plan &plan, const Command &command) {
   if (command.kind == CommandKind::Group || command.kind == CommandKind::Collective)
@@ -56,7 +56,7 @@ static Accesses accessesOfCaller(const Plan &plan, EventKind kind) {
   const bool writes = kind == EventKind::CallerWrites;
   if (writes)
     addAll(plan.inputs, true);
-  addAll(plan.outputs, writes); // it may have cleared them
+  addAll(plan.outputs, writes); // the caller may have cleared them
   return accesses;
 }
 

@@ -1,4 +1,4 @@
-//===- runtime/check/access.h - the bytes an event touches ------------------------------------===//
+//===- runtime/check/access.h - the bytes that an event accesses ------------------------------===//
 #pragma once
 
 #include "runtime/check/history.h"
@@ -11,11 +11,11 @@ namespace braid::checker {
 struct Memory {
   uint32_t rank;
   BufferKind kind;
-  uint32_t number; ///< the parameter's number if the memory is the caller's; else 0
+  uint32_t number; ///< the parameter's number for memory of the caller; else 0
   auto operator<=>(const Memory &) const = default;
 };
 
-/// A value for each memory of a rank, which has few.
+/// A map from the few memories of a rank to values.
 template <class T> class PerMemory {
 public:
   T &operator[](const Memory &memory) {
@@ -36,7 +36,7 @@ struct Place {
   int64_t begin, end;
 };
 
-/// The bytes that both have, as part of the buffer of `a`.
+/// Returns the bytes that both places contain, as part of the buffer of `a`.
 std::optional<Place> common(const Place &a, const Place &b);
 
 struct Access {
@@ -53,18 +53,19 @@ struct Operand {
   bool isPeers() const { return range.buffer == kPeerBuffer; }
 };
 using Operands = llvm::SmallVector<Operand, 4>;
-/// Reads are listed first; empty ranges are left out.
+/// Returns the operands, reads first. Empty ranges are omitted.
 Operands operandsOf(const Plan &plan, const Command &command);
 
-/// The place of bytes in one of a rank's own buffers.
+/// Returns the place of a range in one of the rank's local buffers.
 Place placeOf(const Plan &plan, const Range &range);
-/// The place of a range of a rank's Plan. A peer's side is looked up in the peer's Plan.
+/// Returns the place of a range in the event's Plan. Looks up a peer's range in the Plan of the
+/// peer.
 Place placeOf(const History &history, const Event &event, const Range &range, uint32_t endpoint);
-/// Everything an event reads and writes, reads first; without `withPeers` in its own rank's memory
-/// only. The caller writes inputs and reads outputs; handing over an output counts as a write, and
-/// so does the end of a buffer's life.
+/// Returns everything that an event accesses, reads first; without `withPeers`, only in local
+/// memory. The caller's events write the inputs and read the outputs. Passing outputs to the caller
+/// counts as a write, and so does the end of a buffer's lifetime.
 Accesses accessesOf(const History &history, const Event &event, bool withPeers = true);
-/// "%A_all of rank 2, bytes [0 .. 64)"
+/// Formats a place, for example "%A_all of rank 2, bytes [0 .. 64)".
 std::string str(const History &history, const Place &place);
 
 } // namespace braid::checker

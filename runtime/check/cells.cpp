@@ -1,4 +1,4 @@
-//===- runtime/check/cells.cpp - what was done last to the bytes of a rank --------------------===//
+//===- runtime/check/cells.cpp - the last accesses to the bytes of a rank ---------------------===//
 
 #include "runtime/check/cells.h"
 
@@ -9,7 +9,7 @@
 
 namespace braid::checker {
 
-/// Makes `at` the start of a cell if it lies inside one.
+/// Splits a cell at `at` if `at` lies inside it.
 void RankCells::split(Cells &cells, int64_t at) {
   auto next = cells.upper_bound(at);
   if (next == cells.begin())
@@ -22,10 +22,10 @@ void RankCells::split(Cells &cells, int64_t at) {
   cells.emplace(at, std::move(rest));
 }
 
-/// Makes cells that cover [begin, end) exactly, and calls `fn` for each.
+/// Splits and adds cells so that they cover [begin, end) exactly, and calls `fn` for each.
 template <class Fn> void RankCells::forEachCell(Cells &cells, int64_t begin, int64_t end, Fn &&fn) {
   if (auto same = cells.find(begin); same != cells.end() && same->second.end == end)
-    return fn(same->second); // as it mostly is
+    return fn(same->second); // the most common case
   split(cells, begin);
   split(cells, end);
   auto next = cells.lower_bound(begin);
@@ -46,7 +46,7 @@ void RankCells::access(Actor actor, const Access &access,
       expectOrder(cell.write);
     if (!access.isWrite)
       return cell.reads.push_back(actor);
-    // A thread's last read comes after its others.
+    // The last read of a thread follows its other reads.
     llvm::SmallDenseSet<size_t, 16> threads;
     for (const Actor &read : llvm::reverse(cell.reads))
       if (threads.insert(history_->numberOf(history_->event(read.id), read.block)).second &&

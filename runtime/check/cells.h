@@ -1,8 +1,7 @@
-//===- runtime/check/cells.h - what was done last to the bytes of a rank ----------------------===//
+//===- runtime/check/cells.h - the last accesses to the bytes of a rank -----------------------===//
 //
-// For every stretch of bytes, the last write and the reads since are enough: a write that is
-// ordered after all of them is ordered, by transitivity, after everything before, and so is what
-// comes later.
+// For each range of bytes, it suffices to know the last write and the reads since then: by
+// transitivity, an access ordered after all of them is ordered after all earlier accesses.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -15,7 +14,7 @@
 
 namespace braid::checker {
 
-/// An event that touches memory. Its block is counted from that of the memory on.
+/// An event that accesses memory. `block` is relative to the block of the memory's rank.
 struct Actor {
   EventId id = kNone;
   uint32_t block = 0;
@@ -27,22 +26,23 @@ class RankCells {
 public:
   explicit RankCells(const History &history) : history_(&history) {}
 
-  /// Notes the access, and calls `expectOrder` for each actor that it has to come after.
+  /// Records the access, and calls `expectOrder` for each earlier access that it must be ordered
+  /// after.
   void access(Actor actor, const Access &access,
               llvm::function_ref<void(const Actor &earlier)> expectOrder);
-  /// Notes that a buffer has ended in a run.
   void release(uint32_t buffer, uint32_t run, EventId id) { releases_[{buffer, run}] = id; }
-  /// The end of a buffer in a run; kNone if it has not come yet.
+  /// Returns the end of a buffer's lifetime in a run, or kNone if it has not been reached yet.
   EventId endOf(uint32_t buffer, uint32_t run) const;
 
 private:
-  /// The last accesses to a stretch of bytes. All accesses so far had the whole stretch or nothing.
+  /// The last accesses to a range of bytes. Every access so far covers the whole range or none of
+  /// it.
   struct Cell {
     int64_t end;
     Actor write = {};
-    llvm::SmallVector<Actor, 1> reads = {}; ///< since then
+    llvm::SmallVector<Actor, 1> reads = {}; ///< reads since `write`
   };
-  /// The cells of one memory, by first byte. Grows by splitting.
+  /// The cells of one memory, by first byte. Cells are split as needed.
   using Cells = std::map<int64_t, Cell>;
 
   static void split(Cells &cells, int64_t at);
@@ -53,8 +53,8 @@ private:
   std::map<std::pair<uint32_t, uint32_t>, EventId> releases_; ///< by buffer and run
 };
 
-/// Bytes that a command may not write, because it also reads them: it may write some before it
-/// reads others. Commands other than GEMMs may write exactly the bytes that they read.
+/// Returns bytes that a command reads and must not write, because it may write some of them before
+/// it reads others. Commands other than GEMMs may write exactly the bytes that they read.
 std::optional<Place> findOwnConflict(const Command &command, llvm::ArrayRef<Access> accesses);
 
 } // namespace braid::checker

@@ -1,4 +1,4 @@
-//===- runtime/check/checker.cpp - proves the Plans of all ranks safe, or shows why not -------===//
+//===- runtime/check/checker.cpp - proves Plans safe or finds a violation ---------------------===//
 
 #include "runtime/check/checker.h"
 
@@ -28,7 +28,7 @@ llvm::StringRef name(CheckRule rule) {
 
 namespace {
 
-/// `queues` is 0 if no number of them helps.
+/// Describes a deadlock. `queues` is 0 if it occurs with any number of queues.
 Violation deadlock(const History &history, const Execution &stuck, uint32_t queues) {
   Violation violation{CheckRule::Deadlock, "", {}, {}};
   for (size_t i = 0; i < stuck.cycle.size(); ++i) {
@@ -49,8 +49,8 @@ Violation deadlock(const History &history, const Execution &stuck, uint32_t queu
   return violation;
 }
 
-/// The smallest number of queues with which nothing gets stuck; or 0, with the cycle that stops
-/// streams which have a queue each.
+/// Returns the smallest number of queues without a deadlock, or 0 and the cycle that occurs even
+/// with one queue per stream.
 uint32_t smallestSafeQueues(const History &history, uint32_t streams, Execution &execution,
                             const ProgressFn &progress) {
   for (uint32_t queues = 1; queues <= streams; ++queues) {
@@ -75,7 +75,7 @@ double memoryOfAll(llvm::ArrayRef<Plan> plans) {
   return bytes;
 }
 
-/// Transfers of one run, without messages.
+/// Returns the number of transfers of one run, excluding messages.
 size_t transfersOf(llvm::ArrayRef<Plan> plans) {
   size_t endpoints = 0;
   for (const Plan &plan : plans)
@@ -83,8 +83,8 @@ size_t transfersOf(llvm::ArrayRef<Plan> plans) {
   return endpoints / 2;
 }
 
-/// Checks Plans without groups and collectives, or with those spelled out. `bytes` is the size of
-/// all existing Plans.
+/// Checks Plans whose groups and collectives have been spelled out. `bytes` is the size of all
+/// existing Plans.
 class Check {
 public:
   Check(llvm::ArrayRef<Plan> plans, const Fusion *fusion, bool relyOnMeetings, double bytes,
@@ -129,7 +129,6 @@ Result<CheckReport> Check::run() {
   return ofAll ? ofAll : ofAll.status().annotated("not proved safe, and to say why");
 }
 
-/// Follows a history whose endpoints meet, and adds what it finds to the report.
 Result<CheckReport> Check::follow(Alike alike, CheckReport report) const {
   const double more = BRAID_TRY(expectRoom(alike.period));
   const ProgressFn progress = withMemory(options_.progress, bytes_ + more);
@@ -147,8 +146,8 @@ Result<CheckReport> Check::follow(Alike alike, CheckReport report) const {
   return report;
 }
 
-/// The memory that the check takes besides the Plans if it follows the first `period` ranks only,
-/// which represent all.
+/// Returns the memory that the check needs in addition to the Plans if it follows only the first
+/// `period` ranks, which represent all.
 Result<double> Check::expectRoom(int64_t period) const {
   double bytes = 0;
   size_t commands = 0;
@@ -192,7 +191,6 @@ bool sendsMessages(const Plan &plan) {
   return plan.mayHaveMessages() || !plan.groups.empty() || !plan.collectives.empty();
 }
 
-/// Messages of one run, over all ranks.
 size_t messagesOf(llvm::ArrayRef<Plan> plans) {
   size_t count = 0;
   for (const Plan &plan : plans)
@@ -216,8 +214,9 @@ Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
     report.violation = findUnprovable(plans, options.ordered, fusion != nullptr);
   if (report.violation)
     return report;
-  // Ranks wait until all of a whole have come. Where they also reach each other's memory, they may
-  // not rely on that: a library may let a rank go on when its own messages are over.
+  // All ranks of a whole wait for each other. If they also access each other's memory, the order
+  // must not depend on that, because a library may let a rank continue when its local messages are
+  // complete.
   const bool relyOnMeetings = transfersOf(plans) == 0;
   const std::vector<Plan> spelled = spellOut(plans);
   const double bytes = memoryOfAll(plans) + memoryOfAll(spelled);
@@ -242,7 +241,7 @@ std::string str(const CheckedEvent &event) {
   return text;
 }
 
-/// The number of events of a cycle after which it repeats on other ranks; all if it never repeats.
+/// Returns the number of events after which a cycle repeats on other ranks, or all if it does not.
 size_t repeatingEvents(llvm::ArrayRef<CheckedEvent> events) {
   auto doSame = [](const CheckedEvent &a, const CheckedEvent &b) {
     return a.command == b.command && a.line == b.line && a.run == b.run;
@@ -254,7 +253,7 @@ size_t repeatingEvents(llvm::ArrayRef<CheckedEvent> events) {
   return count;
 }
 
-/// Prints a violation. If ranks repeat each other in a cycle, only the first ones are printed.
+/// Prints a violation. If a cycle repeats on other ranks, prints only the first repetitions.
 std::string str(const Violation &violation) {
   constexpr size_t kShown = 3;
   const llvm::ArrayRef<CheckedEvent> events = violation.events;
@@ -272,7 +271,6 @@ std::string str(const Violation &violation) {
   return text;
 }
 
-/// Which order of a pair leaves data stale, of events that stand above it.
 std::string orderOf(const Violation &violation) {
   auto inWords = [](const std::string &text) {
     std::string words;

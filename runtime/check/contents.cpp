@@ -1,4 +1,4 @@
-//===- runtime/check/contents.cpp - what memory holds -----------------------------------------===//
+//===- runtime/check/contents.cpp - symbolic contents of one memory ---------------------------===//
 
 #include "runtime/check/contents.h"
 
@@ -44,7 +44,7 @@ void MemoryContents::write(int64_t begin, const Pieces &pieces) {
   replace(first, last, made);
 }
 
-/// The first stretch that ends after `at`. Mostly that of the last call, or the next one.
+/// Returns the first stretch that ends after `at`. This often is the last one found or the next.
 size_t MemoryContents::find(int64_t at) const {
   for (size_t guess : {last_, last_ + 1})
     if (guess < stretches_.size() && stretches_[guess].begin <= at && at < stretches_[guess].end())

@@ -1,4 +1,4 @@
-//===- runtime/check/contents.h - what memory holds -------------------------------------------===//
+//===- runtime/check/contents.h - symbolic contents of one memory -----------------------------===//
 #pragma once
 
 #include "runtime/check/access.h"
@@ -6,14 +6,13 @@
 
 namespace braid::checker {
 
-/// Contents of one memory.
 class MemoryContents {
 public:
   Pieces read(int64_t begin, int64_t end) const;
   void write(int64_t begin, const Pieces &pieces);
 
 private:
-  /// Bytes from `begin` on.
+  /// A piece that starts at byte `begin`.
   struct Stretch {
     int64_t begin;
     Piece piece;
@@ -28,8 +27,8 @@ private:
   size_t find(int64_t at) const;
   void replace(size_t first, size_t last, llvm::ArrayRef<Stretch> made);
 
-  std::vector<Stretch> stretches_; ///< in order; between them nothing is written
-  mutable size_t last_ = 0;        ///< that was found
+  std::vector<Stretch> stretches_; ///< in order; bytes between them are not written
+  mutable size_t last_ = 0;        ///< the index of the last one found
 };
 
 } // namespace braid::checker

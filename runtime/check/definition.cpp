@@ -1,4 +1,4 @@
-//===- runtime/check/definition.cpp - what a fusion's tensors hold, in terms ------------------===//
+//===- runtime/check/definition.cpp - the contents of a fusion's tensors as terms -------------===//
 
 #include "runtime/check/definition.h"
 
@@ -13,7 +13,7 @@ bool isSharded(const FusionTensor &tensor, size_t axis) {
 
 bool isSharded(const FusionTensor &tensor) { return tensor.type.find(AxisKind::DIDx).has_value(); }
 
-/// Bytes [begin, begin + bytes) of consecutive pieces.
+/// Returns the bytes [begin, begin + bytes) of consecutive pieces.
 Pieces cut(const Pieces &whole, int64_t begin, int64_t bytes) {
   Pieces result;
   int64_t at = 0;
@@ -54,7 +54,7 @@ const Pieces &Definition::contents(const FusionTensor &tensor, int64_t rank, uin
   return known->second;
 }
 
-/// An input has its declared type.
+/// Inputs and reshards always have their declared type.
 DType Definition::typeOf(const FusionTensor &tensor, Rounding rounding) const {
   const bool isRounded = rounding == Rounding::Done || numbers_.count(&tensor) ||
                          llvm::isa<ReshardNode>(tensor.definition);
@@ -62,7 +62,7 @@ DType Definition::typeOf(const FusionTensor &tensor, Rounding rounding) const {
   return isRounded || dtype == DType::F64 ? dtype : DType::F32;
 }
 
-/// On one rank there is nothing to sum.
+/// A single rank has nothing to sum.
 bool Definition::isPartial(const MatmulNode &gemm) const {
   return fusion_.ranks() > 1 && isContractedOverDevices(gemm);
 }
@@ -84,7 +84,7 @@ Pieces Definition::made(const FusionTensor &tensor, int64_t rank, uint32_t run, 
   return terms_.gemmOf(rowsOf(gemm, rank, run), factor);
 }
 
-/// A function of the operands before they were rounded.
+/// Applies the function to the operands before they are rounded.
 Pieces Definition::pointwiseOf(const PointwiseNode &node, int64_t rank, uint32_t run,
                                DType result) {
   llvm::SmallVector<TypedPieces, 2> operands;
@@ -99,7 +99,7 @@ Pieces Definition::resharded(const ReshardNode &node, int64_t rank, uint32_t run
   return isMoved ? allBlocks(*node.a, run) : contents(*node.a, rank, run);
 }
 
-/// The rows that exist come first, if the blocks are the leading axis. The others hold nothing.
+/// If the leading axis is split into blocks, the existing rows are first; the others are undefined.
 Pieces Definition::inputContents(const FusionTensor &tensor, uint32_t number, int64_t rank,
                                  uint32_t run) {
   Shape shape = fusion_.localShape(tensor.type);
@@ -118,7 +118,7 @@ Pieces Definition::inputContents(const FusionTensor &tensor, uint32_t number, in
   return pieces;
 }
 
-/// The second operand of a GEMM, on every rank.
+/// Returns the second operand of a GEMM, which is the same on every rank.
 Factor Definition::factorOf(const MatmulNode &gemm, Pieces b, DType result) const {
   const DType dtype = gemm.a->type.dtype;
   const Shape shape = fusion_.localShape(gemm.a->type);
@@ -128,7 +128,7 @@ Factor Definition::factorOf(const MatmulNode &gemm, Pieces b, DType result) cons
   return {std::move(b), {}, dtype, n, k, gemm.transposeB, result};
 }
 
-/// The partial results of all ranks, in their order, and the bias once.
+/// Sums the partial results in rank order, and adds the bias once.
 Pieces Definition::sumOverDevices(const MatmulNode &gemm, int64_t rank, uint32_t run,
                                   DType result) {
   Summands summands{{}, {{}, gemm.result.type.dtype}, partialType(gemm), result};
@@ -139,7 +139,7 @@ Pieces Definition::sumOverDevices(const MatmulNode &gemm, int64_t rank, uint32_t
   return terms_.sumOf(summands);
 }
 
-/// `rank`'s rows of what `owner` has.
+/// Returns the rows of `rank` in the partial result of `owner`.
 Pieces Definition::partialOf(const MatmulNode &gemm, int64_t owner, int64_t rank, uint32_t run) {
   const Pieces &a = contents(*gemm.a, owner, run), &b = contents(*gemm.b, owner, run);
   const bool takesBlock = contractionOf(gemm).first != 0 && isSharded(gemm.result, 0);
@@ -151,7 +151,7 @@ Pieces Definition::partialOf(const MatmulNode &gemm, int64_t owner, int64_t rank
   return partial;
 }
 
-/// The rows of the first operand that make `rank`'s rows of the result.
+/// Returns the rows of the first operand from which the result's rows on `rank` are computed.
 Pieces Definition::rowsOf(const MatmulNode &gemm, int64_t rank, uint32_t run) {
   const bool isSplit = isSharded(gemm.result, 0);
   if (contractionOf(gemm).first == 0 || isSharded(*gemm.a, 0) == isSplit)
@@ -167,13 +167,13 @@ Pieces Definition::allBlocks(const FusionTensor &tensor, uint32_t run) {
   return rows;
 }
 
-/// One of as many blocks as there are ranks.
+/// Returns one of N equal blocks, where N is the number of ranks.
 Pieces Definition::blockOf(const Pieces &whole, int64_t index) const {
   const int64_t bytes = bytesOf(whole) / fusion_.ranks();
   return cut(whole, index * bytes, bytes);
 }
 
-//===- What can be followed -------------------------------------------------------------------===//
+//===- Support --------------------------------------------------------------------------------===//
 
 std::string Definition::whyNot() const {
   for (const auto &node : fusion_.nodes())
@@ -181,7 +181,7 @@ std::string Definition::whyNot() const {
       if (fusion_.unevenRows(tensor->type).value_or(UnevenRows{1, 1, 1, 1}).axis != 1)
         return fmt::format("%{} has rows that do not exist amid others", tensor->name);
   if (fusion_.ranks() == 1)
-    return ""; // nothing is split
+    return ""; // nothing is sharded
   for (const auto &node : fusion_.nodes()) {
     if (!resultOf(*node) || llvm::isa<InputNode>(node.get()))
       continue;
@@ -192,7 +192,7 @@ std::string Definition::whyNot() const {
   return "";
 }
 
-/// Elements are followed where they lie.
+/// Elementwise nodes are followed only if their elements keep their layout.
 std::string Definition::whyNotElementwise(const FusionNode &node) const {
   const FusionTensor &result = *resultOf(node);
   const bool isReshard = llvm::isa<ReshardNode>(node);
@@ -205,8 +205,8 @@ std::string Definition::whyNotElementwise(const FusionNode &node) const {
   return "";
 }
 
-/// Rows are followed as they lie in memory, so only the leading axis of the first operand may be
-/// gathered or split.
+/// Rows are followed in their memory layout, so only the leading axis of the first operand may be
+/// gathered or sharded.
 std::string Definition::whyNot(const FusionNode &node) const {
   if (isElementwise(node))
     return whyNotElementwise(node);

@@ -1,4 +1,4 @@
-//===- runtime/check/definition.h - what a fusion's tensors hold, in terms --------------------===//
+//===- runtime/check/definition.h - the contents of a fusion's tensors as terms ---------------===//
 #pragma once
 
 #include "ir/fusion.h"
@@ -6,27 +6,28 @@
 
 namespace braid::checker {
 
-/// A sum of which each device has a partial result.
+/// One device's partial result of a sum over devices.
 struct PartialResult {
   const FusionTensor *tensor;
   int64_t rank;
   uint32_t run; ///< 0, 1, ...
 };
 
-/// The contents of a fusion's tensor on one rank, in terms. Written from the definition alone.
+/// Computes the contents of a fusion's tensors on each rank as terms, from the definition alone.
 class Definition {
 public:
   Definition(const Fusion &fusion, Terms &terms);
 
-  /// Why the definition cannot be followed, or an empty string. Ask before anything else.
+  /// Returns the reason if the definition cannot be followed, else an empty string. Must be called
+  /// first.
   std::string whyNot() const;
   const Pieces &contents(const FusionTensor &tensor, int64_t rank, uint32_t run);
-  /// Null if a term is no partial result, or of none of the contents asked for so far.
+  /// Returns null if the term is not a partial result of any contents computed so far.
   const PartialResult *partialResult(TermId term) const;
 
 private:
-  /// The type in which the contents of a tensor are asked for: its own, or, of one that is
-  /// computed, that of the accumulator, before it is rounded.
+  /// Done: the declared type of a tensor. NotYet: the type of the accumulator, before rounding, for
+  /// a tensor that is computed.
   enum class Rounding : uint8_t { Done, NotYet };
   const Pieces &contents(const FusionTensor &tensor, int64_t rank, uint32_t run, Rounding rounding);
   DType typeOf(const FusionTensor &tensor, Rounding rounding) const;
@@ -46,8 +47,8 @@ private:
 
   const Fusion &fusion_;
   Terms &terms_;
-  std::map<const FusionTensor *, uint32_t> numbers_; ///< the inputs' numbers
-  /// Terms that are known already. Tensors that are equal on all ranks are under rank -1.
+  std::map<const FusionTensor *, uint32_t> numbers_; ///< the parameter numbers of the inputs
+  /// Computed contents. Tensors that are equal on all ranks are stored with rank -1.
   std::map<std::tuple<const FusionTensor *, int64_t, uint32_t, Rounding>, Pieces> known_;
   std::map<TermId, PartialResult> partials_;
 };

@@ -1,4 +1,4 @@
-//===- runtime/check/difference.cpp - how an output differs from its definition, in words -----===//
+//===- runtime/check/difference.cpp - describes how an output differs from its definition -----===//
 
 #include "runtime/check/difference.h"
 
@@ -57,7 +57,7 @@ std::string Difference::describe(const Piece &piece) const {
 
 //===- Sums -----------------------------------------------------------------------------------===//
 
-/// A term that is no sum counts as one addend.
+/// A term that is not a sum counts as one addend.
 void Difference::compareSums(DType partial) {
   const Addends got = terms_.takenApart(got_, partial);
   const Addends expected = terms_.takenApart(expected_, partial);
@@ -75,7 +75,7 @@ void Difference::findMissing(const Addends &got, const Addends &expected) {
 void Difference::findForeign(const Addends &got, const Addends &expected) {
   for (auto addend = got.begin(); addend != got.end(); ++addend) {
     if (std::find(got.begin(), addend, *addend) != addend)
-      continue; // said before
+      continue; // already reported
     const bool isExpected = std::find(expected.begin(), expected.end(), *addend) != expected.end();
     const auto count = std::count(addend, got.end(), *addend);
     if (isExpected && count == 1)
@@ -87,7 +87,7 @@ void Difference::findForeign(const Addends &got, const Addends &expected) {
   }
 }
 
-/// "the partial result of rank 1 of run 2", or what else was added.
+/// Formats "the partial result of rank 1 of run 2", or describes any other addend.
 std::string Difference::nameOf(const Addend &addend, bool isExpected) const {
   const PartialResult *partial = definition_.partialResult(addend.term);
   const bool isBias = terms_.kind(addend.term) == TermKind::EveryRow;

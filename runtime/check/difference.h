@@ -1,13 +1,13 @@
-//===- runtime/check/difference.h - how an output differs from its definition, in words -------===//
+//===- runtime/check/difference.h - describes how an output differs from its definition -------===//
 #pragma once
 
 #include "runtime/check/definition.h"
 
 namespace braid::checker {
 
-/// Compares what an output holds with what it should, and says at the first byte that differs what
-/// is there; of sums, which addends are missing, foreign or there twice, or in which order they
-/// are added.
+/// Compares the contents of an output with the expected ones, and describes the first byte that
+/// differs. For sums, lists the addends that are missing, unexpected or added twice, or the order
+/// in which they are added.
 class Difference {
 public:
   Difference(const Terms &terms, const Definition &definition, const FusionTensor &output,
@@ -15,15 +15,15 @@ public:
       : terms_(terms), definition_(definition), output_(output), run_(run),
         inputNames_(inputNames) {}
 
-  /// The two differ.
+  /// Finds the first difference. `got` and `expected` must differ.
   void find(const Pieces &got, const Pieces &expected);
   std::string summary() const;
   std::vector<std::string> notes() const;
-  /// The first byte that differs.
+  /// Returns the offset of the first byte that differs.
   int64_t at() const { return at_; }
-  /// From there on, how many are of one origin.
+  /// Returns the number of bytes from at() on that have the same origin.
   int64_t bytes() const { return got_.bytes; }
-  /// Both are GEMMs of the same rows, by different second operands.
+  /// Returns true if both are GEMMs of the same rows with different second operands.
   bool hasOtherFactor() const;
 
 private:

@@ -1,4 +1,4 @@
-//===- runtime/check/history.cpp - what all ranks do in successive runs -----------------------===//
+//===- runtime/check/history.cpp - the events of all ranks in successive runs -----------------===//
 
 #include "runtime/check/history.h"
 
@@ -39,7 +39,7 @@ History::History(llvm::ArrayRef<Plan> plans, const Partners &partner, uint32_t r
   for (size_t rank = 0; rank < period_; ++rank) {
     for (uint32_t run = 0; run < runs; ++run)
       addRun(rank, run, step);
-    if (runs == 1) // what the caller does then shows where the next run begins
+    if (runs == 1) // the caller's next write marks the start of the next run
       add({EventKind::CallerWrites, static_cast<uint32_t>(rank), runs, 0, 0, 0, 0, kNone});
   }
 }
@@ -51,7 +51,7 @@ void History::index(const Plan &plan, uint32_t runs) {
   mine.lastRecord.assign(plan.events, kNone);
   mine.firstThread = threads_;
   threads_ += static_cast<uint32_t>(plan.streams.size());
-  mine.perRun = 1; // the caller writes
+  mine.perRun = 1; // the caller's write
   forEachIssued(
       plan, [&](uint32_t) { ++mine.perRun; },
       [&](uint32_t i) {
@@ -62,7 +62,7 @@ void History::index(const Plan &plan, uint32_t runs) {
           mine.signals[command.endpoint] = mine.perRun;
         ++mine.perRun;
       });
-  ++mine.perRun; // the caller reads
+  ++mine.perRun; // the caller's read
   EventId next = mine.first + runs * mine.perRun + (runs == 1 ? 1 : 0);
   ranks_.emplace_back().first = next;
 }
@@ -73,7 +73,7 @@ void History::add(Event event) {
   events_.push_back(event);
 }
 
-/// One run of one rank, in issue order, between the caller's accesses.
+/// Adds one run of a rank in issue order, between the caller's accesses.
 void History::addRun(size_t rank, uint32_t run, ProgressStep &step) {
   const Plan &plan = plans_[rank];
   auto r = static_cast<uint32_t>(rank);
@@ -93,16 +93,16 @@ void History::addRun(size_t rank, uint32_t run, ProgressStep &step) {
   add({EventKind::CallerReads, r, run, 0, 0, 0, 0, kNone});
 }
 
-/// An await of run e passes when its flag has reached e. Every flag is written by one signal a run,
-/// and a rank's signals of one flag ascend with its runs: by the one of run e. An event never
-/// recorded holds nothing up.
+/// An await of run e passes when its flag reaches e. Each flag is written by one signal per run,
+/// and a rank's signals of a flag ascend with its runs, so the cause is the signal of run e. A wait
+/// for an event that was never recorded passes immediately.
 EventId History::causeOf(size_t rank, uint32_t run, const Command &command) const {
   if (command.kind == CommandKind::WaitEvent)
     return ranks_[rank].lastRecord[command.event];
   if (command.kind != CommandKind::Await)
     return kNone;
   EventId signal = signalFor(rank, command.endpoint, run);
-  return signal == kNone ? kNever : signal; // kNever: nothing will ever release it
+  return signal == kNone ? kNever : signal; // kNever: nothing ever releases it
 }
 
 CheckedEvent History::describe(const Event &event) const {
@@ -137,13 +137,13 @@ CheckedEvent History::describe(const Event &event) const {
 
 namespace {
 
-/// The events of one hardware queue, in issue order.
 struct Queue {
   std::vector<EventId> events;
   size_t next = 0;
 };
 
-/// Since waits only ever become true, one order decides for all: if this one gets stuck, all do.
+/// A satisfied wait stays satisfied, so one execution order decides for all: if it deadlocks, all
+/// do.
 class Executor {
 public:
   Executor(const History &history, uint32_t queues, const ProgressFn &progress)
@@ -177,7 +177,7 @@ public:
   }
 
 private:
-  /// Queues by the event that their head waits for.
+  /// Queues by the event for which their first event waits.
   using Sleepers = llvm::DenseMap<EventId, llvm::SmallVector<size_t, 2>>;
 
   size_t queueOf(const Event &event) const {
@@ -209,7 +209,8 @@ private:
 
   EventId headOf(size_t q) const { return queues_[q].events[queues_[q].next]; }
 
-  /// From any stuck head to the head of the queue that holds what it waits for, until one repeats.
+  /// Follows the waits from any blocked queue to the queue that holds the awaited event, until one
+  /// repeats.
   std::vector<EventId> findCycle() const {
     size_t q = 0;
     while (queues_[q].next == queues_[q].events.size())
@@ -272,8 +273,8 @@ bool HappensBefore::isKnownTo(uint32_t thread, const Event &event, uint32_t bloc
          (*clocks_[thread])[history_.numberOf(event, block)] > event.position;
 }
 
-/// A clock that counts an event has been joined with all that the event's own clock counts. Its
-/// blocks are numbered as seen from its own.
+/// A clock that counts an event has been joined with the event's clock. The blocks of a clock are
+/// numbered relative to the block of its event.
 void HappensBefore::join(uint32_t thread, EventId id, uint32_t block) {
   const Event &event = history_.event(id);
   auto cause = awaited_.find(id);

@@ -1,41 +1,41 @@
-//===- runtime/check/history.h - what all ranks do in successive runs -------------------------===//
+//===- runtime/check/history.h - the events of all ranks in successive runs -------------------===//
 //
-// If ranks are alike (runtime/plan/alike_ranks.h), it suffices to follow the waits of rank 0; or,
-// if ranks have hosts, those of the first host's ranks. Ranks 0 .. P-1 are the first block, and the
-// mesh consists of N/P blocks; P is called the period. Below, b + d and b - d are blocks moved by d
-// and back, by addition or by xor. The argument only uses that this is a group.
+// If ranks are alike (runtime/plan/alike_ranks.h), it suffices to follow the waits of rank 0, or
+// with several hosts, those of the first host's ranks. Ranks 0 .. P-1 are the first block, and the
+// mesh consists of N/P blocks; P is called the period. Below, b + d and b - d denote blocks shifted
+// by d and back, by addition or by xor. The argument only uses that this is a group.
 //
-// This shows the order of events only. The bytes that commands touch, and the data in them, differ
-// between ranks (a rank's own block lies elsewhere), so these are checked for each rank.
+// It applies to the order of events only. The accessed bytes and their contents differ between
+// ranks (each rank's local block is elsewhere), so they are checked for each rank.
 //
-// The argument. Let (e, b) be the event in block b that corresponds to event e of the first block:
-// the same command of the same stream in the same run. Ranks are alike if for all b: (e, b) comes
-// after (f, b) on its stream if and only if (e, 0) comes after (f, 0); it waits for a record (f, b)
-// if and only if (e, 0) waits for (f, 0); and it awaits the signal (f, b + d) if and only if (e, 0)
-// awaits (f, d). Equal outlines show exactly that, rank by rank: streams and kinds of commands,
-// records and waits, the ends of buffers, and the partner of each endpoint. So moving all events by
-// a block changes no wait, for any N/P.
+// Let (e, b) be the event in block b that corresponds to event e of the first block: the same
+// command of the same stream in the same run. Ranks are alike if, for all b, (e, b) follows (f, b)
+// on its stream if and only if (e, 0) follows (f, 0); it waits for a record (f, b) if and only if
+// (e, 0) waits for (f, 0); and it awaits the signal (f, b + d) if and only if (e, 0) awaits (f, d).
+// Equal outlines imply exactly that, rank by rank: streams and kinds of commands, records and
+// waits, the ends of buffers, and the partner of each endpoint. So shifting all events by a block
+// changes no wait, for any N/P.
 //
 //   deadlock  Suppose the events of the first block have an order in which each event follows its
-//             predecessors, those on its queue included, and follows e whenever it waits for
+//             predecessors, including those on its queue, and follows e whenever it waits for
 //             (e, d). Then all (e, b) can be executed, one e after the other: each waits only for
-//             earlier ones. If there is no such order, a cycle leads from e to (e, d), and going
-//             around it often enough leads back to e itself; so all ranks have none, either. The
+//             earlier ones. Without such an order, a cycle leads from e to (e, d), and repeating
+//             it often enough leads back to e itself, so the full mesh has no order, either. The
 //             safe number of queues is the same.
-//   order     (e, b) is before (f, c) if and only if (e, b - c) is before (f, 0): a chain of waits,
-//             moved by c, is a chain of waits. So the clock of (f, c) is the moved clock of (f, 0),
-//             and the clocks of the first block suffice.
-//   signals   For the same reason no signal comes early if none of the first block does.
-//   races     A rank's memory is touched by its own commands, and by peers' commands through the
-//             endpoints that meet its own. Both are in its Plan, except for the number of bytes
-//             that a peer touches, which outlines have. So every rank's accesses are visited, in
-//             the order above, and cells (cells.h) tell which pairs of events must be ordered.
-//             Most pairs are equal for all ranks. Every pair is looked up in the clocks.
+//   order     (e, b) is before (f, c) if and only if (e, b - c) is before (f, 0), because a chain
+//             of waits shifted by c is a chain of waits. So the clock of (f, c) is the shifted
+//             clock of (f, 0), and the clocks of the first block suffice.
+//   signals   For the same reason, no signal is early if none of the first block is.
+//   races     A rank's memory is accessed by its local commands, and by peers' commands through the
+//             endpoints that match its own. Its Plan contains both, except for the number of bytes
+//             that a peer accesses, which is part of the outlines. So every rank's accesses are
+//             visited in the order above, and cells (cells.h) determine the pairs of events that
+//             must be ordered. Most pairs are equal for all ranks. Each is looked up in the clocks.
 //   result    Every command of every rank is followed, in an order in which the history can run:
-//             each event in all blocks before the next one.
+//             each event in all blocks before the next event.
 //
-// Programs that this finds unsafe, and ranks that are not alike, are checked rank by rank, which
-// produces the counterexample.
+// Programs found unsafe in this way, and ranks that are not alike, are checked rank by rank to
+// produce the counterexample.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -51,10 +51,10 @@ namespace braid::checker {
 
 using EventId = uint32_t;
 
-/// `Event::cause` of an await that nothing ever releases.
+/// `Event::cause` of an await that is never released.
 inline constexpr EventId kNever = kNone - 1;
 
-/// Kinds of events: commands, the caller's accesses, and the ends of buffers' lives.
+/// Commands, the caller's accesses, and the ends of buffers' lifetimes.
 enum class EventKind : uint8_t { Command, CallerWrites, CallerReads, Release };
 
 struct Event {
@@ -62,27 +62,27 @@ struct Event {
   uint32_t rank;
   uint32_t run; ///< 0, 1, ...
   uint32_t stream;
-  uint32_t index;    ///< index of the command, or of the release
-  uint32_t thread;   ///< number of (rank, stream) among all
-  uint32_t position; ///< in its thread
-  EventId cause;     ///< the event this one waits for besides the one ahead of it, or kNone
+  uint32_t index;    ///< index of the command or the release
+  uint32_t thread;   ///< index of (rank, stream) among all
+  uint32_t position; ///< position in its thread
+  EventId cause;     ///< event this one waits for, besides its predecessor, or kNone
 };
 
-/// All events, their issue order on each rank, and their waits. A rank's events have successive
-/// numbers, and so have those of each of its runs. All runs have equal events.
+/// All events, their issue order on each rank, and their waits. The events of a rank are numbered
+/// consecutively, and so are those of each of its runs. All runs have the same events.
 ///
-/// If ranks are alike, these are the events of the first block of ranks. An event and the
-/// number of a block then mean the event in that block.
+/// If ranks are alike, these are the events of the first block of ranks. An event together with the
+/// index of a block then denotes the corresponding event of that block.
 class History {
 public:
   /// Endpoints must match (see matchTransfers); `partner[rank][endpoint]` is the peer's endpoint.
-  /// `alike` says which ranks stand for all.
+  /// `alike` describes the ranks that represent all others.
   History(llvm::ArrayRef<Plan> plans, const Partners &partner, uint32_t runs, Alike alike,
           const ProgressFn &progress);
 
   llvm::ArrayRef<Event> events() const { return events_; }
   const Event &event(EventId id) const { return events_[id]; }
-  /// The one of a block.
+  /// Returns the corresponding event of a block.
   Event event(EventId id, uint32_t block) const {
     Event moved = events_[id];
     moved.rank += block * period_;
@@ -91,15 +91,15 @@ public:
   uint32_t period() const { return period_; }
   uint32_t blocks() const { return static_cast<uint32_t>(plans_.size()) / period_; }
   uint32_t blockOf(int64_t rank) const { return static_cast<uint32_t>(rank) / period_; }
-  /// The number of block `from` after a shift that moves block 0 to `by`; and the shift that moves
-  /// `from` to `to`.
+  /// Returns the image of block `from` under the shift that moves block 0 to `by`, and the shift
+  /// that moves block `from` to block `to`.
   uint32_t shiftedBlock(uint32_t from, uint32_t by) const {
     return static_cast<uint32_t>(shifted(shift_, from, by, blocks()));
   }
   uint32_t shiftBetweenBlocks(uint32_t from, uint32_t to) const {
     return static_cast<uint32_t>(shiftBetween(shift_, from, to, blocks()));
   }
-  /// The block of an event's cause, as seen from the event's.
+  /// Returns the block of an event's cause, relative to the event's block.
   uint32_t blockOfCause(const Event &event) const {
     return event.cause != kNone && blocks() > 1 && command(event).kind == CommandKind::Await
                ? blockOf(plan(event).endpoints[command(event).endpoint].peer)
@@ -108,17 +108,17 @@ public:
   const Plan &plan(const Event &event) const { return plans_[event.rank]; }
   llvm::ArrayRef<Plan> plans() const { return plans_; }
   const Command &command(const Event &event) const { return plan(event).commands[event.index]; }
-  /// Events of a rank of the first block, in issue order.
+  /// Returns the events of a rank of the first block, in issue order.
   auto issued(size_t rank) const { return llvm::seq(ranks_[rank].first, ranks_[rank + 1].first); }
-  /// Threads of one block; those of the next block follow.
+  /// Returns the number of threads of one block. The threads of the next block follow.
   uint32_t threads() const { return threads_; }
-  /// The number of an event's thread, of an event in a block, among those of all blocks.
+  /// Returns the index of the event's thread in `block` among the threads of all blocks.
   size_t numberOf(const Event &event, uint32_t block) const {
     return event.thread + size_t(block) * threads_;
   }
   uint32_t partner(size_t rank, uint32_t endpoint) const { return partner_[rank][endpoint]; }
-  /// The await for an endpoint in a run, and the signal that its peer gives for it; kNone: no such
-  /// command. They are of the block of the rank, and of the peer.
+  /// The await for an endpoint in a run, and the signal that its peer sends for it, or kNone if
+  /// there is no such command. The events are in the blocks of the rank and of the peer.
   EventId awaitOf(size_t rank, uint32_t endpoint, uint32_t run) const {
     const size_t first = rank % period_;
     return eventOf(first, ranks_[first].awaits[endpoint], run);
@@ -132,12 +132,11 @@ public:
   CheckedEvent describe(EventId id) const { return describe(events_[id]); }
 
 private:
-  /// The numbers of a rank's events.
   struct RankEvents {
     EventId first = 0;   ///< the rank's first event
-    uint32_t perRun = 0; ///< events
+    uint32_t perRun = 0; ///< events per run
     uint32_t firstThread = 0;
-    std::vector<uint32_t> awaits, signals; ///< by endpoint: which event of a run, or kNone
+    std::vector<uint32_t> awaits, signals; ///< by endpoint: index of the event in a run, or kNone
     std::vector<EventId> lastRecord;       ///< by event of the Plan
   };
   void index(const Plan &plan, uint32_t runs);
@@ -153,37 +152,40 @@ private:
   uint32_t period_;
   Shift shift_;
   std::vector<Event> events_;
-  std::vector<RankEvents> ranks_; ///< for the first block, and one more
+  std::vector<RankEvents> ranks_; ///< the first block's ranks and a sentinel
   std::vector<uint32_t> threadLength_;
   uint32_t threads_ = 0;
 };
 
-/// Runs the history with `queues` hardware queues a rank. Gives the order in which events were
-/// reached, those of all blocks in any order, or the cycle of waits that stops it.
+/// The result of running the history with `queues` hardware queues per rank: the order in which the
+/// events were reached, where the order among blocks is arbitrary, or the cycle of waits that stops
+/// it.
 struct Execution {
   std::vector<EventId> order;
-  std::vector<EventId> cycle; ///< empty: every event was reached. Each waits for the next, the last
-                              ///< for the first; one that waits for nobody ends the list
+  /// Empty if every event was reached. Each event waits for the next, the last for the first. An
+  /// event that waits for nothing ends the list.
+  std::vector<EventId> cycle;
 };
 Execution execute(const History &history, uint32_t queues, const ProgressFn &progress);
 
-/// Which events happen before which, whatever the queues do: vector clocks over (rank, stream),
-/// advanced event by event in an order in which the history can run. Only what later events need is
-/// kept: the clock of each thread, and those of events that somebody still waits for.
+/// The happens-before relation, independent of queues: vector clocks over (rank, stream), advanced
+/// event by event in an order in which the history can run. Stores only what later events need: the
+/// clock of each thread, and those of events with pending waiters.
 class HappensBefore {
 public:
-  /// `relyOnMeetings`: that all ranks of a group of messages have come orders what they do.
+  /// If `relyOnMeetings`, the arrival of all ranks at a group of messages orders their events.
   HappensBefore(const History &history, bool relyOnMeetings);
-  /// Goes on to `id`, the next event of the order.
+  /// Advances to `id`, the next event of the order.
   void advance(EventId id);
-  /// `earlier`, of the block shifted by `block` from the present event's, is done before that
-  /// starts in every execution; not if the order has not passed it.
+  /// Returns true if `earlier`, in the block shifted by `block` from the block of the present
+  /// event, completes before the present event starts in every execution. False for events not yet
+  /// passed.
   bool isBeforePresent(EventId earlier, uint32_t block = 0) const;
 
 private:
-  /// For each thread, the number of its events that are known to be done. A thread's own count is
-  /// the position of its event, so its events share one clock until it learns something new. Blocks
-  /// of threads are numbered relative to the thread's own block.
+  /// For each thread, the number of its events that are known to be complete. The count of the
+  /// thread itself is the position of its event, so its events share a clock until it joins another
+  /// one. Blocks of threads are numbered relative to the thread's block.
   using Clock = std::vector<uint32_t>;
   bool isKnownTo(uint32_t thread, const Event &event, uint32_t block) const;
   void join(uint32_t thread, EventId id, uint32_t block);
@@ -192,9 +194,9 @@ private:
   const History &history_;
   const bool relyOnMeetings_;
   std::vector<std::shared_ptr<Clock>> clocks_; ///< by thread
-  std::vector<uint32_t> waiters_;              ///< by event: who still waits for it
+  std::vector<uint32_t> waiters_;              ///< by event: number of pending waiters
   std::unordered_map<EventId, std::shared_ptr<Clock>>
-      awaited_; ///< clocks of passed events with waiters
+      awaited_; ///< clocks of passed events with pending waiters
   EventId present_ = kNone;
 };
 

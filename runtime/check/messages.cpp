@@ -1,4 +1,4 @@
-//===- runtime/check/messages.cpp - groups and collectives that meet --------------------------===//
+//===- runtime/check/messages.cpp - matches groups and collectives ----------------------------===//
 
 #include "runtime/check/messages.h"
 
@@ -16,7 +16,8 @@
 namespace braid::checker {
 namespace {
 
-/// Two groups of one rank in a whole: the second would have to start before the first is over.
+/// Finds two groups of one rank in the same whole: the second would have to start before the first
+/// has ended.
 std::optional<Violation> findTwo(llvm::ArrayRef<Plan> plans) {
   const std::vector<std::vector<Whole>> wholes = wholesOf(plans);
   for (const Plan &plan : plans) {
@@ -38,7 +39,7 @@ std::optional<Violation> findTwo(llvm::ArrayRef<Plan> plans) {
   return std::nullopt;
 }
 
-/// Messages of a group arrive in any order, and may arrive at once.
+/// Messages of a group arrive in any order and possibly concurrently, so they must not overlap.
 std::optional<Violation> findOverlap(const Plan &plan, const PlanGroup &group) {
   std::vector<std::pair<Place, const PlanMessage *>> received;
   for (const PlanMessage &message : group)
@@ -71,7 +72,6 @@ std::optional<Violation> findOverlap(llvm::ArrayRef<Plan> plans) {
   return std::nullopt;
 }
 
-/// Prints the properties on which members must agree.
 std::string str(const PlanCollective &c) {
   return fmt::format("{}{} of {} bytes of {} to {}{}", name(c.kind).str(),
                      c.reduction ? " " + name(*c.reduction).str() : std::string(), c.src.bytes,

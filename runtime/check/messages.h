@@ -1,19 +1,18 @@
-//===- runtime/check/messages.h - groups and collectives that meet ----------------------------===//
+//===- runtime/check/messages.h - matches groups and collectives ------------------------------===//
 #pragma once
 
 #include "runtime/check/checker.h"
 
 namespace braid::checker {
 
-/// A violation in the messages of Plans that does not depend on the order of events. The messages
-/// that a group receives are written to disjoint bytes. Groups that exchange messages, directly or
-/// through others, form one whole, in which a rank has at most one group. Members of a team issue
-/// the same collectives, in the same order, with the same root, operator, type and size.
+/// Finds a violation in the messages of Plans that does not depend on the order of events. Messages
+/// received by a group must have disjoint destinations. Groups that exchange messages, directly or
+/// through others, form a whole, in which each rank may have one group only. The members of a team
+/// must issue the same collectives in the same order, with the same root, operator, type and size.
 std::optional<Violation> matchMessages(llvm::ArrayRef<Plan> plans);
 
-/// A reduction by a collective adds in an order that nobody knows, and only a sum can be a
-/// definition's. Says which one is at fault, if the additions are to be in order, or the result is
-/// known.
+/// Finds a reduction by a collective that cannot be proved: its order of additions is unknown,
+/// which violates `ordered`, and if the result is defined, it must be a sum.
 std::optional<Violation> findUnprovable(llvm::ArrayRef<Plan> plans, bool ordered, bool isDefined);
 
 } // namespace braid::checker

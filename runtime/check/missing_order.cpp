@@ -1,4 +1,4 @@
-//===- runtime/check/missing_order.cpp - which wait would order two accesses ------------------===//
+//===- runtime/check/missing_order.cpp - finds a wait that would order two accesses -----------===//
 
 #include "runtime/check/missing_order.h"
 
@@ -11,7 +11,7 @@
 namespace braid::checker {
 namespace {
 
-/// Events of the rank whose memory is accessed: the access follows `begin`, and `end` follows it. A
+/// Events of the rank whose memory is accessed: the access runs after `begin` and before `end`. A
 /// local access is both.
 struct Anchors {
   EventId begin, end;
@@ -26,7 +26,8 @@ Anchors anchorsOf(const History &history, EventId id, uint32_t rank) {
           history.awaitOf(rank, history.partner(event.rank, endpoint), event.run)};
 }
 
-/// "matmul of "..." (trip 0) at a.braid:24:5"; a signal or an await is named by its node alone.
+/// Formats an event, for example "matmul of "..." (trip 0) at a.braid:24:5". Names a signal or an
+/// await by its node alone.
 std::string textOf(const History &history, EventId id, bool withRun) {
   const CheckedEvent event = history.describe(id);
   llvm::StringRef what = llvm::StringRef(event.text).split(": ").second;
@@ -42,7 +43,7 @@ std::optional<MissingOrder> findMissingOrder(const History &history, EventId fir
   Anchors a = anchorsOf(history, first, rank), b = anchorsOf(history, second, rank);
   if (a.begin == kNone || b.begin == kNone)
     return std::nullopt;
-  const bool isSwapped = b.begin < a.begin; // events of a rank are numbered as it issues them
+  const bool isSwapped = b.begin < a.begin; // the events of a rank are numbered in issue order
   if (isSwapped)
     std::swap(a, b);
   if (a.end == kNone)
@@ -64,7 +65,7 @@ std::optional<MissingOrder> findMissingOrder(const History &history, EventId fir
     missing.wait = fmt::format("on rank {}, {} has to synchronize with {} after {} and before {}",
                                rank, waits, awaited, after, before);
   else
-    return std::nullopt; // the stream orders them: what is missing lies between the ranks
+    return std::nullopt; // the stream orders them, so the missing order is between the ranks
   return missing;
 }
 

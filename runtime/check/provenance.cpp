@@ -1,4 +1,4 @@
-//===- runtime/check/provenance.cpp - is every output what the definition says? ---------------===//
+//===- runtime/check/provenance.cpp - compares outputs with their definition ------------------===//
 
 #include "runtime/check/provenance.h"
 
@@ -15,7 +15,8 @@
 namespace braid::checker {
 namespace {
 
-/// Without a definition, only reads of what nothing wrote are found, those of the caller included.
+/// Executes the history symbolically. Without a definition, finds only reads of unwritten bytes,
+/// including those of the caller.
 class Follower {
 public:
   Follower(const History &history, const Fusion *fusion, bool ordered)
@@ -44,8 +45,9 @@ public:
   }
 
   std::optional<Violation> take() { return std::move(violation_); }
-  /// Puts in front who wrote the wrong byte of an output, one of those `before`, and where its
-  /// operands come from; if nobody did, who wrote another part of that output.
+  /// Prepends the command among `before` that wrote the wrong byte of an output and the commands
+  /// that wrote its operands. If no command wrote the byte, names one that wrote another part of
+  /// the output.
   void accuseWriters(llvm::ArrayRef<EventId> before) {
     if (!wrong_)
       return;
@@ -59,8 +61,8 @@ public:
     violation_->events.insert(violation_->events.begin(), writers.begin(), writers.end());
   }
 
-  /// Names the write, one of those `after`, that a read of nothing should have waited for: in later
-  /// runs it gets what that has left.
+  /// Names the write among `after` for which a read of unwritten bytes should have waited: in later
+  /// runs, the read returns its stale result.
   void accuseLateWrite(llvm::ArrayRef<EventId> after) {
     if (!unwritten_ || isGivenAway(*unwritten_))
       return;
@@ -80,7 +82,7 @@ public:
 private:
   MemoryContents &contentsOf(const Memory &memory) { return memory_[memory.rank][memory]; }
 
-  /// Another buffer may have that memory before the next run.
+  /// Returns true if another buffer may reuse the memory before the next run.
   bool isGivenAway(const Place &place) const {
     return llvm::any_of(history_.plans()[place.memory.rank].releases,
                         [&](const PlanRelease &end) { return end.buffer == place.buffer; });
@@ -92,7 +94,7 @@ private:
     return false;
   }
 
-  /// `place` is of an output.
+  /// Reports a violation at `place`, which is part of an output.
   bool failAt(const Place &place, std::string summary, const Event &event,
               std::vector<std::string> notes) {
     wrong_ = place;
@@ -116,7 +118,7 @@ private:
     return definition_->contents(*inputs_[number], event.rank, event.run);
   }
 
-  /// Another buffer may get the memory, with undefined contents.
+  /// Another buffer may reuse the memory, so its contents become undefined.
   bool forget(const Event &event) {
     const Plan &plan = history_.plan(event);
     const PlanBuffer &buffer = plan.buffers[plan.releases[event.index].buffer];
@@ -124,7 +126,7 @@ private:
     return true;
   }
 
-  /// Contents of a place; a read of what nothing wrote ends the search.
+  /// Reads the contents of a place. Reports a violation if some bytes were not written.
   bool read(const Event &event, const Place &place, Pieces &pieces) {
     pieces = contentsOf(place.memory).read(place.begin, place.end);
     int64_t begin = place.begin;
@@ -143,7 +145,7 @@ private:
     if (definition_ && place.memory.kind == BufferKind::Output)
       for (int64_t at = place.begin; const Piece &piece : contents.read(place.begin, place.end)) {
         if (piece.term != kUndefined) {
-          mostWriters_ = 1; // the first of the two is as good as the second
+          mostWriters_ = 1; // name one only, because the two are equivalent
           return failAt({place.memory, place.buffer, at, at + piece.bytes},
                         "computes a part of an output for the second time in a run", event,
                         {str(history_, place)});
@@ -219,7 +221,7 @@ private:
     return write(event, placeOf(history_, event, pointwise.dst, kNone), value.pieces);
   }
 
-  /// Without a definition: the caller reads every byte of every output.
+  /// Without a definition, only checks that every byte of every output has been written.
   bool checkOutputs(const Event &event) {
     const Plan &plan = history_.plan(event);
     for (uint32_t i = 0; i < plan.outputs.size(); ++i) {
@@ -254,19 +256,18 @@ private:
   }
 
   const History &history_;
-  Terms terms_; // before what points to it
+  Terms terms_; // declared before the members that refer to it
   std::optional<Definition> definition_;
   std::vector<const FusionTensor *> inputs_, outputs_; ///< in the definition's order
   std::vector<PerMemory<MemoryContents>> memory_;      ///< by rank
   std::vector<std::string> inputNames_;
   std::optional<Violation> violation_;
-  std::optional<Place> wrong_;                ///< a part of an output, wrong from its first byte on
-  GemmOperand wrongOperand_ = GemmOperand::A; ///< operand of the GEMM that wrote it
-  size_t mostWriters_ = 6;                    ///< that are named
-  std::optional<Place> unwritten_;            ///< bytes that are read but were never written
+  std::optional<Place> wrong_;                ///< part of an output, wrong from its first byte on
+  GemmOperand wrongOperand_ = GemmOperand::A; ///< operand of the GEMM that wrote `wrong_`
+  size_t mostWriters_ = 6;                    ///< maximum number of commands to name
+  std::optional<Place> unwritten_;            ///< bytes that are read but were not written
 };
 
-/// Whether the event touches memory, in any block.
 bool touchesMemory(const History &history, const Event &event) {
   return event.kind != EventKind::Command ||
          !operandsOf(history.plan(event), history.command(event)).empty();

@@ -1,4 +1,4 @@
-//===- runtime/check/provenance.h - is every output what the definition says? -----------------===//
+//===- runtime/check/provenance.h - compares outputs with their definition --------------------===//
 #pragma once
 
 #include "ir/fusion.h"
@@ -6,11 +6,11 @@
 
 namespace braid::checker {
 
-/// Follows blocks symbolically through `order`, in which the history can run; without races, every
-/// order gives the same. Reports the first read of bytes that nothing wrote, by a command or the
-/// caller, and the first output block that is not computed exactly once from exactly the right
-/// blocks of its run; the latter only if there is a definition that can be followed (else
-/// `notChecked` says why). `ordered`: see CheckOptions.
+/// Executes the history symbolically in `order`, in which it can run; without races, every order
+/// has the same result. Reports the first read of unwritten bytes, by a command or the caller, and
+/// the first output block that is not computed exactly once from the correct blocks of its run. The
+/// latter requires a definition that can be followed; otherwise `notChecked` states the reason. See
+/// CheckOptions for `ordered`.
 std::optional<Violation> findWrongResult(const History &history, llvm::ArrayRef<EventId> order,
                                          const Fusion *fusion, bool ordered,
                                          std::string &notChecked, const ProgressFn &progress);

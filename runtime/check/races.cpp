@@ -1,4 +1,4 @@
-//===- runtime/check/races.cpp - conflicting accesses that nothing orders ---------------------===//
+//===- runtime/check/races.cpp - finds conflicting unordered accesses -------------------------===//
 
 #include "runtime/check/races.h"
 
@@ -13,8 +13,8 @@
 namespace braid::checker {
 namespace {
 
-/// Which events have to be done before an event of the first block starts. Alike ranks mostly ask
-/// for the same ones; a rank that stands for itself asks once.
+/// The events that must complete before an event of the first block starts. Alike ranks mostly
+/// require the same ones, so duplicates are dropped.
 class Questions {
 public:
   explicit Questions(const History &history)
@@ -33,16 +33,16 @@ private:
   llvm::DenseSet<std::tuple<EventId, EventId, uint32_t>> asked_;
 };
 
-/// An event that touches the memory of a rank of the first block.
+/// An event that accesses the memory of a rank of the first block.
 struct Touch {
   Actor actor;
-  uint32_t endpoint = kNone; ///< that rank's endpoint, if a peer's command accesses it; else kNone
-  int64_t bytes = 0;         ///< that a peer touches
-  bool isWrite = false;      ///< a peer's access is a write
+  uint32_t endpoint = kNone; ///< the rank's endpoint if a peer's command accesses it; else kNone
+  int64_t bytes = 0;         ///< number of bytes that a peer accesses
+  bool isWrite = false;      ///< true if a peer's access is a write
 };
 
-/// Goes through the memory of one rank after the other, and lists which events have to be ordered.
-/// Then goes through the history once, and looks up their order.
+/// Visits the memory of each rank and collects the pairs of events that must be ordered. Then
+/// advances through the history once and checks their order.
 class RaceFinder {
 public:
   RaceFinder(const History &history, llvm::ArrayRef<EventId> order)
@@ -71,8 +71,8 @@ private:
   size_t accesses_ = 0;
 };
 
-/// An event that touches memory of another block's rank does so in each block: in the one from
-/// which that shift leads to the first block, it touches a rank there.
+/// An event that accesses memory of another block's rank does so in each block: in the block from
+/// which that shift leads to the first block, it accesses a rank there.
 void RaceFinder::addTouches(EventId id) {
   const Event &event = history_.event(id);
   if (event.kind != EventKind::Command)
@@ -93,7 +93,6 @@ void RaceFinder::addTouches(EventId id) {
            operand.isWrite});
 }
 
-/// Stops at the first wrong use.
 void RaceFinder::visitMemoryOf(size_t rank) {
   RankCells cells(history_);
   for (const Touch &touch : touches_[rank % history_.period()])
@@ -102,7 +101,6 @@ void RaceFinder::visitMemoryOf(size_t rank) {
       return;
 }
 
-/// No command reads bytes that it writes.
 bool RaceFinder::isClear(const Event &event, EventId id, llvm::ArrayRef<Access> accesses) {
   if (event.kind != EventKind::Command)
     return true;
@@ -133,8 +131,9 @@ bool RaceFinder::visitPeers(RankCells &cells, const Touch &touch, size_t rank) {
   return visit(cells, touch.actor, {place, touch.isWrite});
 }
 
-/// A use belongs to the run of the rank that makes it. One that the release may come before is a
-/// conflict, if it is visited first, because the release counts as a write; else it is found here.
+/// A use belongs to the accessing rank's run. If the use is visited before the release, the release
+/// conflicts with it because it counts as a write; otherwise the use after release is detected
+/// here.
 bool RaceFinder::visit(RankCells &cells, const Actor &actor, const Access &access) {
   ++accesses_;
   const Place &place = access.place;
@@ -153,29 +152,29 @@ bool RaceFinder::visit(RankCells &cells, const Actor &actor, const Access &acces
   return true;
 }
 
-//===- The order ------------------------------------------------------------------------------===//
+//===- Orders ---------------------------------------------------------------------------------===//
 
 /// Two accesses to the same bytes.
 struct Conflict {
   Place bytes;
   bool firstWrites, secondWrites;
 
-  /// The event that only reads, 1 or 2; 0: both write.
+  /// Returns the event that only reads, 1 or 2, or 0 if both write.
   int reader() const { return firstWrites && secondWrites ? 0 : firstWrites ? 2 : 1; }
 };
 
 std::optional<Conflict> findConflict(const History &history, EventId first, EventId second) {
   const Accesses earlier = accessesOf(history, history.event(first));
   for (const Access &b : accessesOf(history, history.event(second)))
-    for (const Access &a : llvm::reverse(earlier)) // writes come first
+    for (const Access &a : llvm::reverse(earlier)) // writes first
       if (const std::optional<Place> bytes = common(a.place, b.place);
           bytes && (a.isWrite || b.isWrite))
         return Conflict{*bytes, a.isWrite, b.isWrite};
   return std::nullopt;
 }
 
-/// Describes the data that a read gets, or that two writes leave, in either order. `first`: the
-/// event, 1 or 2, that is meant to come first.
+/// Describes the data that a read returns, or that two writes leave, in either order. `first` is
+/// the event, 1 or 2, that is intended to run first.
 void sayOrders(Violation &race, int reader, int first) {
   const int second = 3 - first;
   race.staleIfFirst = static_cast<size_t>(second) - 1;
@@ -198,7 +197,7 @@ void sayOrders(Violation &race, int reader, int first) {
   race.otherwise = reader == second ? after : before;
 }
 
-/// `end`: 1 or 2, the end of a buffer.
+/// `end` is the event, 1 or 2, that ends the lifetime of the buffer.
 void sayOrdersOfEnd(Violation &use, int end) {
   use.rule = CheckRule::Lifetime;
   use.summary = "nothing orders a use of memory and the end of a buffer there";
@@ -207,7 +206,8 @@ void sayOrdersOfEnd(Violation &use, int end) {
   use.otherwise = fmt::format("{} uses its buffer before that ends", 3 - end);
 }
 
-/// Without a signal that tells: the earlier run, the writer, or the first that was followed.
+/// If no signal shows the intended order, returns the event of the earlier run, the writer, or the
+/// event that was visited first.
 int meantFirst(const Violation &race, int reader) {
   const uint32_t first = race.events[0].run, second = race.events[1].run;
   if (first != second)
@@ -234,9 +234,9 @@ Violation describe(const History &history, const Conflict &conflict, EventId a, 
   return race;
 }
 
-/// Every signal but a flag's first has to happen after the await of the one before. Then it makes
-/// no difference whether a flag counts runs or only says "there is a signal": neither loses one.
-/// `before` stands at `id`.
+/// Every signal of a flag except the first must happen after the await of the previous one. A flag
+/// that counts runs and a binary flag are then equivalent: neither loses a signal. `before` must
+/// have advanced to `id`.
 std::optional<Violation> findEarlySignal(const History &history, const HappensBefore &before,
                                          EventId id) {
   const Event &event = history.event(id);
@@ -245,7 +245,7 @@ std::optional<Violation> findEarlySignal(const History &history, const HappensBe
     return std::nullopt;
   const uint32_t number = history.command(event).endpoint;
   const Endpoint &endpoint = history.plan(event).endpoints[number];
-  if (endpoint.isOfMessages) // no flag stands for the signal
+  if (endpoint.isOfMessages) // messages have no flag
     return std::nullopt;
   const EventId await = history.awaitOf(static_cast<size_t>(endpoint.peer),
                                         history.partner(event.rank, number), event.run - 1);
@@ -257,7 +257,7 @@ std::optional<Violation> findEarlySignal(const History &history, const HappensBe
                    {"nothing orders the signal of a run after the await of the run before"}};
 }
 
-/// `before` stands at `id`.
+/// `before` must have advanced to `id`.
 std::optional<Violation> RaceFinder::findUnordered(const HappensBefore &before, EventId id) const {
   if (const auto wrong = wrongUses_.find(id); wrong != wrongUses_.end())
     return wrong->second;
@@ -300,7 +300,8 @@ std::optional<Violation> findRace(const History &history, llvm::ArrayRef<EventId
     finder.visitMemoryOf(rank);
   }
   accesses = finder.accesses();
-  // Without the order of meetings there are more races: what they alone show comes last.
+  // Without the order of meetings there are more races. Those that only it prevents are reported
+  // last.
   std::optional<Violation> race;
   if (relyOnMeetings || history.blocks() == 1)
     race = finder.findUnordered(true, progress);

@@ -1,16 +1,16 @@
-//===- runtime/check/races.h - conflicting accesses that nothing orders -----------------------===//
+//===- runtime/check/races.h - finds conflicting unordered accesses ---------------------------===//
 #pragma once
 
 #include "runtime/check/history.h"
 
 namespace braid::checker {
 
-/// Looks at every access in `order`, an order in which the history can run. Reports the first pair
-/// that overlaps, of which one writes, and that nothing orders; or the first use of a buffer after
-/// its own release; or a command that reads the bytes it writes. If there is none of them, reports
-/// the first transfer that is signalled again before it was awaited. Counts accesses.
-/// `relyOnMeetings`: see HappensBefore. For a history of several blocks, a violation only says that
-/// there is one: to name it, ranks have to be followed one by one.
+/// Visits every access in `order`, in which the history can run. Reports the first unordered pair
+/// of overlapping accesses of which at least one writes; or the first use of a buffer after its
+/// release; or a command that reads the bytes it writes. Otherwise reports the first transfer that
+/// is signalled again before its previous signal was awaited. Counts accesses. See HappensBefore
+/// for `relyOnMeetings`. For a history of several blocks, a violation has no description: to obtain
+/// it, every rank has to be followed.
 std::optional<Violation> findRace(const History &history, llvm::ArrayRef<EventId> order,
                                   bool relyOnMeetings, size_t &accesses,
                                   const ProgressFn &progress);

@@ -1,4 +1,4 @@
-//===- runtime/check/size.cpp - how much memory a check takes ---------------------------------===//
+//===- runtime/check/size.cpp - the memory that a check needs ---------------------------------===//
 
 #include "runtime/check/checker.h"
 
@@ -36,11 +36,12 @@ size_t commandsToCheck(const Plan &plan, uint32_t runs) {
 
 constexpr double kOfEndpoint = 12; ///< bytes for the partner of an endpoint
 
-/// The numbers were measured with all schedules on 512 ranks, and `pairwise` on 64 to 1,024.
+/// The constants were measured with all schedules on 512 ranks, and `pairwise` on 64 to 1,024
+/// ranks.
 double memoryToCheck(const Plan &plan, uint32_t runs) {
-  constexpr double kOfEvent = 42;   ///< in the history, its order, and who waits for it
+  constexpr double kOfEvent = 42;   ///< bytes per event: history, order and waiters
   constexpr double kOfCommand = 50; ///< bytes per command of a run: the last accesses to its bytes
-  // Each stream has a clock, and mostly at most one that somebody waits for (history.h).
+  // Each stream has a clock and usually at most one more with pending waiters (history.h).
   const auto streams = static_cast<double>(plan.streams.size());
   const double clocks = 2 * streams, clock = static_cast<double>(plan.ranks) * streams * 4;
   return static_cast<double>(commandsToCheck(plan, runs)) * kOfEvent +
@@ -48,7 +49,7 @@ double memoryToCheck(const Plan &plan, uint32_t runs) {
          static_cast<double>(plan.endpoints.size()) * kOfEndpoint + clocks * clock;
 }
 
-/// The numbers were measured with the examples on 256 to 1,024 ranks.
+/// The constants were measured with the examples on 256 to 1,024 ranks.
 double memoryToCheckAlike(const Plan &plan, uint32_t runs) {
   constexpr double kOfCommand =
       10;                         ///< bytes per command of a run: the terms in the bytes it writes

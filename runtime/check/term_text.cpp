@@ -1,4 +1,4 @@
-//===- runtime/check/term_text.cpp - terms in words, for messages -----------------------------===//
+//===- runtime/check/term_text.cpp - formats terms for messages -------------------------------===//
 
 #include "runtime/check/terms.h"
 
@@ -34,7 +34,7 @@ std::string Terms::str(TermId id, const std::vector<std::string> &inputs) const 
   return "";
 }
 
-/// "the biased f32 matmul of %A in run 1": what is unusual is said.
+/// Formats, for example, "the biased f32 matmul of %A in run 1". Mentions only unusual properties.
 std::string Terms::strGemm(TermId gemm, const std::vector<std::string> &inputs) const {
   const Factor &factor = factorOf(gemm);
   return fmt::format("the {}{}matmul of {}", factor.bias.empty() ? "" : "biased ",
@@ -42,7 +42,8 @@ std::string Terms::strGemm(TermId gemm, const std::vector<std::string> &inputs) 
                      str(rowsOf(gemm), inputs));
 }
 
-/// "16x8 of %B in run 1 from byte 64 on, transposed, and the bias %b in run 1"
+/// Formats, for example, "16x8 of %B in run 1 from byte 64 on, transposed, and the bias %b in run
+/// 1".
 std::string Terms::strFactor(const Factor &factor, const std::vector<std::string> &inputs) const {
   auto nameOf = [&](const Pieces &pieces) {
     return pieces.empty() ? "nothing"
@@ -66,7 +67,7 @@ Terms::strFactors(TermId one, TermId other, const std::vector<std::string> &inpu
   return std::nullopt;
 }
 
-/// "the sum of w, x, y, z and 4 more"; "the f32 sum" if it is wider than they are.
+/// Formats "the sum of w, x, y, z and 4 more", or "the f32 sum" if it is wider than its addends.
 std::string Terms::strSum(const Sum &sum, const std::vector<std::string> &inputs) const {
   constexpr size_t kShown = 4;
   const bool isWider = sizeOf(sum.dtype) > sizeOf(sum.partial);
@@ -88,7 +89,6 @@ std::string Terms::strSum(const Sum &sum, const std::vector<std::string> &inputs
   return fmt::format("the {} of {} and {}", what, llvm::join(names, ", "), last);
 }
 
-/// "the multiply of x and y"
 std::string Terms::strFunction(const Function &function,
                                const std::vector<std::string> &inputs) const {
   std::vector<std::string> operands;

@@ -8,7 +8,7 @@ namespace braid::checker {
 
 void append(Pieces &pieces, Piece piece) {
   if (piece.term == kUndefined)
-    piece.offset = 0; // nothing is the same anywhere
+    piece.offset = 0; // undefined bytes are all equal
   if (!pieces.empty()) {
     Piece &last = pieces.back();
     if (last.term == piece.term &&
@@ -43,10 +43,10 @@ Pieces Terms::gemmOf(const Pieces &a, const Factor &factor) {
   int64_t rowIn = factor.k * sizeOf(factor.dtype), rowOut = factor.n * sizeOf(factor.result);
   Pieces result;
   for (const Piece &piece : a) {
-    // A row made of two blocks is a row of neither.
+    // A row that spans two blocks is a row of neither.
     if (piece.offset % rowIn != 0 || piece.bytes % rowIn != 0)
       return {{newTerm(TermKind::Mixed), 0, bytesOf(a) / rowIn * rowOut}};
-    // Rows that nothing has written have no product.
+    // The product of undefined rows is undefined.
     const TermId product = piece.term == kUndefined ? kUndefined : gemm(piece.term, factor);
     append(result, {product, piece.offset / rowIn * rowOut, piece.bytes / rowIn * rowOut});
   }
@@ -63,7 +63,6 @@ Pieces Terms::addedTo(const Pieces &addend, const Pieces &a, const Factor &facto
 
 namespace {
 
-/// All pieces consist of whole elements.
 bool areWhole(const Pieces &pieces, DType dtype) {
   return std::all_of(pieces.begin(), pieces.end(), [&](const Piece &piece) {
     return piece.offset % sizeOf(dtype) == 0 && piece.bytes % sizeOf(dtype) == 0;
@@ -74,8 +73,8 @@ bool isUndefined(const Addend &addend) { return addend.term == kUndefined; }
 
 using Contents = llvm::SmallVector<std::pair<const Pieces *, DType>, 2>;
 
-/// Calls `fn` for every stretch of elements in which none of the contents comes to another piece:
-/// with what each holds at its first element, where it begins, and how many elements it has.
+/// Calls `fn` for each maximal range of elements in which no content moves on to another piece,
+/// with the first element of each content, the start of the range and its number of elements.
 void forEachStretch(const Contents &contents,
                     llvm::function_ref<void(Addends, int64_t at, int64_t count)> fn) {
   std::vector<PieceReader> readers;
@@ -106,7 +105,7 @@ bool areWhole(const Summands &summands) {
 Pieces Terms::sumOf(const Summands &summands) {
   const int64_t size = sizeOf(summands.partial), width = sizeOf(summands.dtype);
   const int64_t elements = bytesOf(summands.parts.front()) / size;
-  if (!areWhole(summands)) // two halves of an element are none
+  if (!areWhole(summands)) // two halves of different elements are not an element
     return {{newTerm(TermKind::Mixed), 0, elements * width}};
   Contents contents;
   for (const Pieces &part : summands.parts)
@@ -116,7 +115,7 @@ Pieces Terms::sumOf(const Summands &summands) {
   const int64_t row = bytesOf(bias) / sizeOf(biasType);
   Pieces result;
   forEachStretch(contents, [&](Addends addends, int64_t at, int64_t count) {
-    // Without a part on any rank, the element does not exist.
+    // If no rank has a part, the element does not exist.
     const bool isNothing = std::all_of(addends.begin(), addends.end(), isUndefined);
     if (row != 0 && !isNothing)
       addends.push_back({everyRow(bias), biasType, at % row});
@@ -125,12 +124,12 @@ Pieces Terms::sumOf(const Summands &summands) {
   return result;
 }
 
-/// Rows of `row`, one after the other. They count its elements around.
+/// Returns the term of repeated rows `row`, whose elements are numbered within the row.
 TermId Terms::everyRow(const Pieces &row) {
   return unique(TermKind::EveryRow, static_cast<int64_t>(rows_.numberOf(row)), bytesOf(row));
 }
 
-/// The addend that meets the element `by` further on.
+/// Returns the corresponding addend of the element that is `by` positions further on.
 Addend Terms::moved(const Addend &addend, int64_t by) const {
   Addend result = addend;
   result.element += by;
@@ -141,18 +140,17 @@ Addend Terms::moved(const Addend &addend, int64_t by) const {
   return result;
 }
 
-/// The type in which a GEMM adds.
 static DType accumulatorOf(DType dtype) { return dtype == DType::F64 ? dtype : DType::F32; }
 
-/// True if a copied value was rounded to the type of its source before it is converted. The
-/// source's type must not be an accumulator's.
+/// Returns true if a copied value was rounded to its source type before the conversion. The source
+/// type must not be an accumulator's.
 static bool keepsRounding(const Summands &summands) {
   return summands.isCopy && (summands.partial != accumulatorOf(summands.partial) ||
                              sizeOf(summands.dtype) > sizeOf(summands.partial));
 }
 
-/// A sum that rounds to the type in which its own addends came: one that rounds to another type on
-/// the way is more than what it adds.
+/// Returns true for a nested sum that may be flattened: it rounds to the type of its addends. A sum
+/// that rounds to another type is not equivalent to its addends.
 bool Terms::isTakenApart(const Addend &addend) const {
   if (kind(addend.term) != TermKind::Sum)
     return false;
@@ -177,8 +175,8 @@ Addends Terms::takenApart(const Piece &piece, DType dtype) const {
   return isSum ? takenApart(whole) : Addends{whole};
 }
 
-/// `addends` are those of the first of the elements. Where order is kept, a sum counts its elements
-/// as its first addend does, else as the first in the order of terms.
+/// `addends` are those of the first element. If order is kept, the elements of the sum are numbered
+/// like those of the first addend; otherwise like those of the first addend in the order of terms.
 Piece Terms::sum(const Addends &addends, const Summands &summands, int64_t elements) {
   if (std::optional<Piece> one = sumOfOne(addends, summands, elements))
     return *one;
@@ -195,7 +193,7 @@ Piece Terms::sum(const Addends &addends, const Summands &summands, int64_t eleme
   return {term, first * sizeOf(summands.dtype), elements * sizeOf(summands.dtype)};
 }
 
-/// Biases are last.
+/// Sorts the addends, with biases last.
 Addends Terms::inOrderOfTerms(Addends addends) const {
   auto rank = [&](const Addend &addend) {
     return std::pair(kind(addend.term) == TermKind::EveryRow, addend);
@@ -213,7 +211,7 @@ TermId Terms::termOf(DType dtype, DType partial, const Addends &addends) {
 
 //===- Sums of one part -----------------------------------------------------------------------===//
 
-/// The only part comes from a GEMM that has not rounded it yet, and has added no bias.
+/// Returns true if the only part is an unrounded GEMM result without a bias.
 bool Terms::isAccumulated(const Addends &addends, const Summands &summands) const {
   const Addend &part = addends.front();
   if (summands.parts.size() != 1 || kind(part.term) != TermKind::Gemm)
@@ -226,8 +224,8 @@ bool Terms::isAccumulated(const Addends &addends, const Summands &summands) cons
          factor.bias.empty() && meetsBias;
 }
 
-/// One part alone is that part, where nothing rounds it again; or the result of a GEMM that adds
-/// the bias, and rounds, by itself.
+/// Simplifies a sum of one part: the part itself if it is not rounded again, or the result of a
+/// GEMM that adds the bias and rounds.
 std::optional<Piece> Terms::sumOfOne(const Addends &addends, const Summands &summands,
                                      int64_t elements) {
   const Addend &part = addends.front();
@@ -251,7 +249,8 @@ Pieces Terms::pointwiseOf(PointwiseFunction function, llvm::ArrayRef<TypedPieces
   const int64_t elements = bytesOf(operands.front().pieces) / sizeOf(operands.front().dtype);
   Contents contents;
   for (const TypedPieces &operand : operands) {
-    if (!areWhole(operand.pieces, operand.dtype)) // two halves of an element are none
+    // Two halves of different elements are not an element.
+    if (!areWhole(operand.pieces, operand.dtype))
       return {{newTerm(TermKind::Mixed), 0, elements * width}};
     contents.emplace_back(&operand.pieces, operand.dtype);
   }
@@ -264,7 +263,7 @@ Pieces Terms::pointwiseOf(PointwiseFunction function, llvm::ArrayRef<TypedPieces
   return made;
 }
 
-/// It counts its elements as its first operand does.
+/// Numbers the elements like those of the first operand.
 Piece Terms::pointwise(Function function, int64_t elements) {
   std::sort(function.operands.begin(), function.operands.end());
   const int64_t first = function.operands.front().element;
@@ -278,8 +277,8 @@ TermId Terms::termOf(const Function &function) {
   return unique(TermKind::Pointwise, static_cast<int64_t>(functions_.numberOf(function)));
 }
 
-/// A function, a sum or a GEMM that has made elements of the accumulator's type `dtype`, that
-/// rounds to `result` by itself; else kUndefined.
+/// Returns the function, sum or GEMM whose result is rounded to `result`, given the term of its
+/// results in the accumulator's type `dtype`. Returns kUndefined for other terms.
 TermId Terms::roundedTerm(TermId exact, DType dtype, DType result) {
   if (kind(exact) == TermKind::Pointwise) {
     Function function = functionAt(exact);

@@ -1,11 +1,11 @@
 //===- runtime/check/terms.h - symbolic contents of memory ------------------------------------===//
 //
-// A term is a tensor's worth of bytes with a known origin; a stretch of memory holds a piece of a
-// term. Terms are uniqued, so equal contents are equal numbers.
+// A term denotes the bytes of a tensor with a known origin. A range of memory holds a piece of a
+// term. Terms are uniqued, so equal contents have equal ids.
 //
-// A sum is the multiset of what it adds: sums of sums are taken apart, and the order of additions
-// is forgotten, unless Terms are told to keep both. A pointwise function is the function of one or
-// two terms, element by element.
+// A sum is the multiset of its addends: nested sums are flattened and the order of additions is
+// dropped, unless Terms keep both. A pointwise function applies to one or two terms element by
+// element.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -22,34 +22,34 @@
 namespace braid::checker {
 
 using TermId = uint32_t;
-inline constexpr TermId kUndefined = 0; ///< nothing was written
+inline constexpr TermId kUndefined = 0; ///< not written
 
-/// `bytes` bytes of a term from `offset` on.
+/// `bytes` bytes of a term, starting at `offset`.
 struct Piece {
   TermId term = kUndefined;
   int64_t offset = 0;
   int64_t bytes = 0;
   auto operator<=>(const Piece &) const = default;
 };
-/// Contents of consecutive bytes. Neighbours that continue each other are one piece.
+/// The contents of consecutive bytes. Adjacent pieces that continue each other are merged.
 using Pieces = std::vector<Piece>;
 void append(Pieces &pieces, Piece piece);
 int64_t bytesOf(const Pieces &pieces);
 
-/// Contents whose elements have that type.
+/// Contents with their element type.
 struct TypedPieces {
   Pieces pieces;
   DType dtype;
 };
 
-/// Goes through pieces, byte by byte if need be.
+/// Iterates over pieces, down to single bytes.
 struct PieceReader {
   const Pieces &pieces;
   size_t index = 0;
   int64_t used = 0;
 
   bool isAtEnd() const { return index == pieces.size(); }
-  /// The rest of the present piece.
+  /// Returns the rest of the current piece.
   Piece here() const {
     const Piece &piece = pieces[index];
     return {piece.term, piece.offset + used, piece.bytes - used};
@@ -61,7 +61,7 @@ struct PieceReader {
   }
 };
 
-/// Gives equal values equal numbers, from 0 on.
+/// Maps values to consecutive numbers from 0. Equal values have equal numbers.
 template <class T> class Numbered {
 public:
   size_t numberOf(const T &value) {
@@ -89,27 +89,27 @@ enum class TermKind : uint8_t {
   Mixed
 };
 
-/// A GEMM's second operand and bias, by which each row of the first operand is multiplied.
+/// The second operand and the bias of a GEMM, which apply to every row of its first operand.
 struct Factor {
   Pieces b, bias;
-  DType dtype; ///< type of the operands
+  DType dtype; ///< element type of the operands
   int64_t n, k;
   bool transposeB;
-  DType result; ///< type of the result's elements
+  DType result; ///< element type of the result
   auto operator<=>(const Factor &) const = default;
 };
 
-/// The operands of a sum. Parts are added element by element in the order of `parts`, and then the
-/// bias to every row.
+/// The operands of a sum. Parts are added elementwise in the order of `parts`, followed by the bias
+/// for every row.
 struct Summands {
   std::vector<Pieces> parts;
   TypedPieces bias;
-  DType partial;       ///< type of the parts
-  DType dtype;         ///< type of the sum
-  bool isCopy = false; ///< a copy of one part into another type: no partial results were sent
+  DType partial;       ///< element type of the parts
+  DType dtype;         ///< element type of the sum
+  bool isCopy = false; ///< converts a single part; it is not a received partial result
 };
 
-/// One of those that are added: the element of a term that meets one of the sum's.
+/// One addend of a sum's element: an element of a term.
 struct Addend {
   TermId term;
   DType dtype;
@@ -120,47 +120,48 @@ using Addends = std::vector<Addend>;
 
 class Terms {
 public:
-  /// `keepOrder`: sums that add in another order, or by way of other sums, are other terms.
+  /// If `keepOrder`, sums that add in another order or through other sums are different terms.
   explicit Terms(bool keepOrder = false) : keepsOrder_(keepOrder) {
     unique(TermKind::Undefined, 0); // is kUndefined
   }
   bool keepsOrder() const { return keepsOrder_; }
 
-  /// A caller's tensor. `rank` is -1 for one that all ranks hold alike.
+  /// Returns the term of a caller's tensor. `rank` is -1 if it is equal on all ranks.
   TermId input(uint32_t number, int64_t rank, uint32_t run);
-  /// Row i of the result is row i of `a` times the factor.
+  /// Returns the term whose row i is row i of `a` times the factor.
   TermId gemm(TermId a, const Factor &factor);
 
-  /// The GEMM of contents `a` (rows of k elements), piece by piece.
+  /// Returns the GEMM of contents `a` (rows of k elements), piece by piece.
   Pieces gemmOf(const Pieces &a, const Factor &factor);
-  /// The same, with an addend of the result's type, rounded once. The GEMM's own part of that is
-  /// not rounded: where the order of additions is kept, it is a part of no other sum.
+  /// Like gemmOf(), with an addend of the result's type, rounded once. The product itself is not
+  /// rounded: if the order of additions is kept, it is a part of no other sum.
   Pieces addedTo(const Pieces &addend, const Pieces &a, const Factor &factor);
   Pieces sumOf(const Summands &summands);
-  /// A function of each element, or of each pair of elements, rounded to `result`.
+  /// Applies a function to each element, or to each pair of elements, and rounds to `result`.
   Pieces pointwiseOf(PointwiseFunction function, llvm::ArrayRef<TypedPieces> operands,
                      DType result);
-  /// Rounds terms that have not been rounded yet. The result is the same as if they had been
-  /// rounded when they were made.
+  /// Rounds terms that are not rounded yet. The result is the same as if they had been rounded when
+  /// they were computed.
   Pieces rounded(const TypedPieces &exact, DType result);
 
   TermKind kind(TermId term) const { return terms_[term].kind; }
-  /// The addends, in order, of the element of a term that `addend` names. Sums among them are
-  /// replaced by their own addends. If `addend` is no sum, it is the only addend.
+  /// Returns the addends, in order, of the element that `addend` denotes, with nested sums
+  /// flattened. If it is not a sum, it is the only addend.
   Addends takenApart(const Addend &addend) const;
-  /// The same for the first element of a piece; `dtype` is its type if it is no sum.
+  /// Like above, for the first element of a piece. `dtype` is its type if it is not a sum.
   Addends takenApart(const Piece &piece, DType dtype) const;
-  /// The type of a sum's parts.
   DType partialOf(TermId sum) const { return sumAt(sum).partial; }
 
-  // For messages; see term_text.cpp.
-  /// "the matmul of %A of rank 2 in run 1"; `inputs` are the names of the parameters.
+  // For messages; implemented in term_text.cpp.
+  /// Formats a term, for example "the matmul of %A of rank 2 in run 1". `inputs` names the
+  /// parameters.
   std::string str(TermId term, const std::vector<std::string> &inputs) const;
-  /// The second operands of two GEMMs, or of GEMMs in their first operands, if they differ:
-  /// "8x8 of %B in run 1 from byte 0 on, transposed".
+  /// Formats the second operands of two GEMMs, or of GEMMs in their first operands, if they differ,
+  /// for example "8x8 of %B in run 1 from byte 0 on, transposed".
   std::optional<std::pair<std::string, std::string>>
   strFactors(TermId one, TermId other, const std::vector<std::string> &inputs) const;
-  /// The order of additions: "(x + y) + z"; `nameOf` says what to call those that are no sums.
+  /// Formats the order of additions, for example "(x + y) + z". `nameOf` names addends that are not
+  /// sums.
   using NameFn = llvm::function_ref<std::string(const Addend &)>;
   std::string strOrder(const Addend &addend, NameFn nameOf) const;
 
@@ -171,21 +172,22 @@ private:
                                               ///< others: number in their list
     auto operator<=>(const Term &) const = default;
   };
-  /// Addends of the sum's first element, counted from there: those of element i are i further on.
+  /// The addends of the sum's first element, relative to it: element i adds the elements i
+  /// positions further on.
   struct Sum {
     DType dtype, partial;
-    Addends key;     ///< the addends in the order that counts
-    Addends addends; ///< in the order in which one who made it first adds them
+    Addends key;     ///< the addends in canonical order
+    Addends addends; ///< the addends in the order of the sum that was created first
 
     auto operator<=>(const Sum &other) const {
       return std::tie(dtype, partial, key) <=> std::tie(other.dtype, other.partial, other.key);
     }
   };
-  /// A function, described by its first element, as a sum is. The operands of the elements are in
-  /// the order of terms, because all functions of two operands commute.
+  /// A function, represented by its first element like a sum. All functions of two operands
+  /// commute, so the operands are sorted by term.
   struct Function {
     PointwiseFunction function;
-    DType dtype; ///< type of the result
+    DType dtype; ///< element type of the result
     Addends operands;
     auto operator<=>(const Function &) const = default;
   };
@@ -193,8 +195,8 @@ private:
   TermId unique(TermKind kind, int64_t first, int64_t second = 0, int64_t third = 0) {
     return static_cast<TermId>(terms_.numberOf({kind, first, second, third}));
   }
-  /// A term that is equal to no other one. Mixed: rows or elements made of several blocks.
-  /// Unrounded: a GEMM's sum with an addend, where the order of additions is kept.
+  /// Creates a term that differs from all others. Mixed: rows or elements that span several blocks.
+  /// Unrounded: a GEMM's sum with an addend, if the order of additions is kept.
   TermId newTerm(TermKind kind);
   TermId everyRow(const Pieces &row);
   Piece sum(const Addends &addends, const Summands &summands, int64_t elements);
@@ -214,7 +216,6 @@ private:
   const Factor &factorOf(TermId gemm) const {
     return factors_[static_cast<size_t>(terms_[gemm].second)];
   }
-  /// The first operand.
   TermId rowsOf(TermId gemm) const { return static_cast<TermId>(terms_[gemm].first); }
   std::string strGemm(TermId gemm, const std::vector<std::string> &inputs) const;
   std::string strFactor(const Factor &factor, const std::vector<std::string> &inputs) const;

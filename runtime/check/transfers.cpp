@@ -1,4 +1,4 @@
-//===- runtime/check/transfers.cpp - which endpoint meets which -------------------------------===//
+//===- runtime/check/transfers.cpp - matches the endpoints of transfers -----------------------===//
 
 #include "runtime/check/transfers.h"
 
@@ -12,11 +12,11 @@
 namespace braid::checker {
 namespace {
 
-/// (destination, channel, sequence): a transfer's name among those of its source.
+/// (destination, channel, sequence) identifies a transfer among those with the same source.
 using TransferKey = std::tuple<int64_t, uint32_t, uint32_t>;
 
-/// An endpoint among all that stand for transfers of one source. Sorting brings the send of a
-/// transfer in front of its receive.
+/// An endpoint of a transfer of one source. Sorting places the send of a transfer before its
+/// receive.
 struct Side {
   TransferKey key;
   Direction direction;
@@ -49,7 +49,7 @@ private:
     return {CheckRule::Transfers, std::move(summary), std::move(events), {}};
   }
 
-  /// Plans of one program, one for each rank.
+  /// Checks that there is one Plan of the same program for each rank.
   std::optional<Violation> agree() {
     for (size_t rank = 0; rank < plans_.size(); ++rank) {
       const Plan &plan = plans_[rank];
@@ -104,7 +104,6 @@ private:
     return std::nullopt;
   }
 
-  /// All endpoints that stand for one transfer.
   std::optional<Violation> meetOne(const Plan &source, llvm::ArrayRef<Side> sides) {
     const Plan &target = plans_[static_cast<size_t>(std::get<0>(sides.front().key))];
     auto planOf = [&](const Side &side) -> const Plan & {
@@ -123,8 +122,8 @@ private:
     return join(source, first.endpoint, target, second.endpoint);
   }
 
-  /// `e` meets nothing. Its peer may have a counterpart that goes through other handles and meets
-  /// nothing either, or fewer of them through the same handles.
+  /// Reports that `e` has no partner. Its peer may have an unmatched counterpart with other
+  /// handles, or fewer endpoints with the same handles.
   Violation alone(const Plan &plan, const Endpoint &e) {
     const Plan &peer = plans_[static_cast<size_t>(e.peer)];
     const bool isSend = e.direction == Direction::Send;
@@ -155,7 +154,7 @@ private:
     return found;
   }
 
-  /// Whether `of`, an endpoint of `peer`, meets one of `plan`.
+  /// Returns true if `of`, an endpoint of `peer`, matches an endpoint of `plan`.
   static bool meetsOneOf(const Plan &plan, const Plan &peer, const Endpoint &of) {
     return llvm::any_of(plan.endpoints, [&](const Endpoint &each) {
       return each.direction != of.direction && each.peer == peer.rank &&
@@ -178,12 +177,13 @@ private:
     return std::nullopt;
   }
 
-  /// The side that its peer copies from or to lies in memory that peers can reach, on their host.
+  /// Checks that the memory that a peer accesses is accessible to it, and that the peer is on the
+  /// same host.
   std::optional<Violation> checkReach() {
     for (const Plan &plan : plans_)
       for (const Endpoint &e : plan.endpoints) {
         if (e.isOfMessages)
-          continue; // they come from and go anywhere
+          continue; // messages may use any memory
         if (!plan.isSameHost(e.peer))
           return violation(
               fmt::format("rank {} is on another host, so only messages reach it", e.peer),
@@ -199,7 +199,7 @@ private:
     return std::nullopt;
   }
 
-  /// Each endpoint awaits a flag of its own: with a shared one, a signal could pass for another.
+  /// Checks that no two endpoints share a flag: a signal for one could be mistaken for the other's.
   std::optional<Violation> checkFlags() {
     ProgressStep step(progress_, "matching signals with flags", "ranks", plans_.size());
     for (const Plan &plan : plans_) {
@@ -215,7 +215,7 @@ private:
     return std::nullopt;
   }
 
-  /// An endpoint is signalled for, awaited and copied for, or computed for, at most once a run.
+  /// Checks that commands signal, await and copy or compute for each endpoint at most once per run.
   std::optional<Violation> checkCommands() {
     ProgressStep step(progress_, "matching commands with transfers", "ranks", plans_.size());
     for (const Plan &plan : plans_) {
@@ -240,8 +240,8 @@ private:
     return std::nullopt;
   }
 
-  /// Sharing handles is collective: all ranks do it as often, and for every channel that a transfer
-  /// goes through.
+  /// Exchanging handles is collective: all ranks must do it equally often, and for every channel
+  /// that transfers use.
   std::optional<Violation> checkPreparation() {
     for (const Plan &plan : plans_)
       if (plan.channels != plans_.front().channels)

@@ -1,4 +1,4 @@
-//===- runtime/check/transfers.h - which endpoint meets which ---------------------------------===//
+//===- runtime/check/transfers.h - matches the endpoints of transfers -------------------------===//
 #pragma once
 
 #include "runtime/check/checker.h"
@@ -6,19 +6,20 @@
 
 namespace braid::checker {
 
-/// A node of a rank's program, whatever the run.
+/// Describes a node of a rank's program, independent of the run.
 CheckedEvent describeNode(const Plan &plan, uint32_t origin);
 
-/// For each rank and endpoint, the matching endpoint of the peer.
+/// The matching endpoint of the peer, by rank and endpoint.
 using Partners = std::vector<std::vector<uint32_t>>;
 
-/// Fills `partners`, or says what does not match: an endpoint that meets none or several, other
-/// bytes or types, a flag that two endpoints share, commands that signal or copy for one endpoint
-/// twice, ranks that prepare differently.
+/// Fills `partners`, or reports a mismatch: an endpoint without exactly one partner, different
+/// bytes or types, a flag shared by two endpoints, several commands that signal or copy for one
+/// endpoint, or ranks that prepare differently.
 std::optional<Violation> matchTransfers(llvm::ArrayRef<Plan> plans, Partners &partners,
                                         const ProgressFn &progress);
 
-/// Which ranks stand for all in the order of events. Endpoints meet as `partners` says.
+/// Returns the ranks that represent all others in the order of events. `partners` are the matching
+/// endpoints.
 Alike findAlike(llvm::ArrayRef<Plan> plans, const Partners &partners);
 
 } // namespace braid::checker

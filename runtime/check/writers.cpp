@@ -1,4 +1,4 @@
-//===- runtime/check/writers.cpp - where the bytes of a memory come from ----------------------===//
+//===- runtime/check/writers.cpp - finds the commands that wrote given bytes ------------------===//
 
 #include "runtime/check/writers.h"
 
@@ -9,13 +9,15 @@
 namespace braid::checker {
 namespace {
 
-/// A range that a command reads, and the byte of it that byte `at` of its result comes from.
+/// The range that a command reads, and the byte in it from which byte `at` of the result
+/// originates.
 struct Source {
   Range range;
   int64_t at;
 };
 
-/// Element `i` of a result is in row i / n; its row of A begins the GEMM, its column of B.
+/// Element `i` of the result is in row i / n. Returns the start of its row of A, or its column of
+/// B.
 Source sourceOfGemm(const PlanMatmul &gemm, int64_t at, GemmOperand operand) {
   const int64_t element = at / sizeOf(gemm.resultType()), size = sizeOf(gemm.dtype);
   if (operand == GemmOperand::A)
@@ -45,7 +47,7 @@ Place byteAt(const History &history, const Event &event, const Source &source, u
   return place;
 }
 
-/// One for each part of a sum, and at most `most` in all.
+/// Adds a writer for each part of a sum, up to `most` in total.
 void addWritersOfParts(const History &history, llvm::ArrayRef<EventId> done, const Event &event,
                        int64_t at, size_t most, std::vector<CheckedEvent> &writers) {
   const PlanSum &sum = history.plan(event).sums[history.command(event).sum];
@@ -90,7 +92,7 @@ std::vector<CheckedEvent> findWriters(const History &history, llvm::ArrayRef<Eve
     writer.detail +=
         " from " + str(history, placeOf(history, event, source->range, command.endpoint));
     place = byteAt(history, event, *source, command.endpoint);
-    operand = GemmOperand::A; // of what made the operand nothing is known
+    operand = GemmOperand::A; // the origin of the operand is unknown
   }
   return writers;
 }

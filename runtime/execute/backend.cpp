@@ -12,7 +12,7 @@
 
 namespace braid {
 
-/// "2 hosts of 4 ranks each", "1 host of 8 ranks"
+/// Formats, for example, "2 hosts of 4 ranks each" or "1 host of 8 ranks".
 static std::string hostsText(int64_t ranks, int64_t ranksPerHost) {
   const int64_t hosts = ranks / ranksPerHost;
   return fmt::format("{} of {}{}", counted(hosts, "host"), counted(ranksPerHost, "rank"),
@@ -67,7 +67,7 @@ Status Cluster::commit() {
 
 Status Cluster::fail(const Status &cause) {
   control(firstHosted()).abort(cause);
-  // After a failure this returns at once, with the one that came first.
+  // After a failure, this returns the first one immediately.
   const Status first = device(firstHosted()).synchronize();
   return first.isOk() ? cause : first;
 }

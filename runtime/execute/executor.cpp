@@ -22,17 +22,17 @@ Result<std::vector<void *>> PeerMemory::allocateFrom(MemoryFrom from, llvm::Arra
   return unsupported("this backend has no memory '{}'", name(from));
 }
 
-/// Under which messages are published.
+/// The channel number under which messages are published.
 constexpr uint32_t kChannelOfMessages = kNone;
 /// Precedes the collectives in the text of a rank that has groups of messages.
 constexpr llvm::StringLiteral kHasGroups = "groups\n";
 
-/// A group or a collective.
+/// Returns true for a group or a collective.
 static bool isWhole(CommandKind kind) {
   return kind == CommandKind::Group || kind == CommandKind::Collective;
 }
 
-/// Turns the ranges of a Plan into operands, and its endpoints into flags of peers.
+/// Binds the ranges of a Plan to operands, and its endpoints to flags of peers.
 class Binder {
 public:
   Binder(const Plan &plan, Device &device, ControlPlane &control, TransferMode transferMode,
@@ -61,7 +61,7 @@ private:
 
   const Plan &plan_;
   Device &device_;
-  PeerMemory *peers_; ///< null: the device has none
+  PeerMemory *peers_; ///< null if the device has none
   ControlPlane &control_;
   const TransferMode transferMode_;
   const UnknownGemms unknown_;
@@ -75,7 +75,7 @@ Status Binder::bind() {
     BRAID_TRY(tuneGemms(plan_, *tuning, control_, unknown_));
   for (const PlanMatmul *gemm : distinctGemms(plan_))
     BRAID_TRY(device_.compute().warm(*gemm));
-  // All channels of a rank lie in one arena, so one exchange serves them all.
+  // All channels of a rank are in one arena, so a single exchange suffices.
   BRAID_TRY(share());
   if (plan_.mayHaveMessages())
     BRAID_TRY(openTeams());
@@ -92,7 +92,7 @@ Result<void *> Binder::allocate(ArenaKind kind, int64_t bytes) {
   return arena;
 }
 
-/// The flags, and what peers copy from and to.
+/// Allocates the flags and the memory that peers access.
 Status Binder::allocateReachable() {
   const ArenaKind ofFlags =
       sendsMessages() ? ArenaKind::Private : peers_->arenaOfFlags(transferMode_);
@@ -150,12 +150,12 @@ Status Binder::share() {
   ranks[static_cast<size_t>(plan_.rank)] = std::move(mine);
   if (haveSameProgram(ranks))
     return meetPeers(ranks);
-  // All ranks see that, so all of them exchange the texts, to say where they differ.
+  // All ranks detect the difference, so all of them exchange the texts to locate it.
   const std::vector<std::string> texts = BRAID_TRY(control_.allGather(plan_.text));
   return programDifference(ranks, texts);
 }
 
-/// Messages meet by number, like transfers, so what does not match is found before it hangs.
+/// Messages match by number, like transfers, so a mismatch is detected before it can deadlock.
 Hello Binder::hello() const {
   Hello message{plan_.program, plan_.fingerprint, {}, {}, {}};
   for (const Endpoint &e : plan_.endpoints) {
@@ -175,7 +175,7 @@ Hello Binder::hello() const {
   return message;
 }
 
-/// Finds the other side of every transfer of this rank, and opens the memory of its peers.
+/// Finds the peer's endpoint of every transfer of this rank, and opens the peers' memory.
 Status Binder::meetPeers(const std::vector<Hello> &ranks) {
   struct Opened {
     char *memory = nullptr, *flags = nullptr;
@@ -203,7 +203,7 @@ Status Binder::meetPeers(const std::vector<Hello> &ranks) {
 
 //===- Messages -------------------------------------------------------------------------------===//
 
-/// The first group or collective that leaves the host, and a rank that it meets on another one.
+/// Returns the first group or collective between hosts, and a participating rank of another host.
 static std::optional<std::pair<uint32_t, int64_t>> firstBetweenHosts(const Plan &plan) {
   for (const Command &command : plan.commands) {
     if (command.kind == CommandKind::Group)
@@ -218,8 +218,8 @@ static std::optional<std::pair<uint32_t, int64_t>> firstBetweenHosts(const Plan 
   return std::nullopt;
 }
 
-/// All ranks open the teams of all ranks, in one order, so a mismatch is found before it hangs. If
-/// no rank sends anything, no library is needed.
+/// All ranks open the teams of all ranks in the same order, so a mismatch is detected before it can
+/// deadlock. If no rank sends messages, no library is needed.
 Status Binder::openTeams() {
   const bool areInWindows = sendsMessages() && transferMode_.memory == MemoryFrom::Nccl;
   const std::string mine =
@@ -246,10 +246,10 @@ Status Binder::openTeams() {
              : opened;
 }
 
-/// A library connects ranks when they first send each other something of that kind and size. So
-/// each group and collective is issued once, in order, while nothing else runs: then no run
-/// connects, and any run can be captured. Tensors of the caller's are not there yet: what stands in
-/// for them is read and overwritten, and so are the arenas, which hold nothing yet.
+/// A library connects ranks when they first exchange data of a given kind and size. So each group
+/// and collective is issued once, in order, while nothing else runs. Later runs then establish no
+/// connections, and any run can be captured. The caller's tensors do not exist yet: the memory that
+/// replaces them is read and overwritten, as are the arenas, which are still empty.
 Status Binder::connect() {
   if (!prepared_->messages_->connectsLater())
     return Status::ok();
@@ -292,7 +292,7 @@ bool continuesBatch(const Plan &plan, size_t command) {
   auto isBeside = [&](size_t other) { return plan.commands[other].stream == next.stream; };
   if (!isBeside(command - 1))
     return false;
-  size_t last = command - 1; // that is no await
+  size_t last = command - 1; // the last command that is not an await
   while (last > 0 && plan.commands[last].kind == CommandKind::Await && isBeside(last - 1))
     --last;
   if (plan.commands[last].kind == CommandKind::Sum && continuesBatch(plan, last))
@@ -325,8 +325,8 @@ void Binder::findBatches() {
   prepared_->group_.reserve(longest);
 }
 
-/// Different buffers are different memory, as far as a run goes, unless one takes the place of
-/// another in the private arena.
+/// Within a run, different buffers are disjoint unless one reuses the space of another in the
+/// private arena.
 bool Binder::areDisjoint(uint32_t first, uint32_t count) const {
   struct Side {
     int64_t space, begin, bytes;
@@ -360,7 +360,8 @@ bool Binder::areDisjoint(uint32_t first, uint32_t count) const {
   return true;
 }
 
-/// In two steps: a rank frees what no peer has mapped any more. `unused` has what each names.
+/// Runs in two steps, so that a rank frees only memory that no peer maps. `unused` lists each
+/// rank's unused memory.
 static Status freeUnused(PeerMemory &peers, ControlPlane &control,
                          llvm::ArrayRef<std::string> unused) {
   if (llvm::all_of(unused, [](const std::string &each) { return each.empty(); }))
@@ -372,17 +373,16 @@ static Status freeUnused(PeerMemory &peers, ControlPlane &control,
   return Status::ok();
 }
 
-/// `choices` are encoded; all ranks have the same, or hear of it: else they would meet in different
-/// calls next.
+/// `choices` are encoded. All ranks must have the same choices and are told otherwise, because they
+/// would then make different collective calls.
 ///
-/// When all ranks have met, each with nothing left to do, no copy and no signal of a program that
-/// has gone is under way to anyone, not even one that nobody awaits; and no peer touches the memory
-/// for the next program before it has been told where it is, which comes after the device has
-/// zeroed it.
+/// Once all ranks have arrived with no work left, no copy or signal of an earlier program is in
+/// flight, not even one that nobody awaits. No peer accesses the memory for the next program before
+/// it learns the address, which happens after the device has zeroed the memory.
 static Status recycle(Device &device, ControlPlane &control, const std::string &choices,
                       bool isAll) {
-  // A device that cannot prepare now, because its stream is being captured, has to say so before it
-  // is asked to wait: that would spoil the capture, and give another reason.
+  // A device that cannot prepare because its stream is being captured must report that before it is
+  // asked to wait, which would invalidate the capture and report another reason.
   BRAID_TRY(device.reserveStreams(0));
   BRAID_TRY(device.synchronize());
   PeerMemory *peers = device.peerMemory();
@@ -399,7 +399,7 @@ static Status recycle(Device &device, ControlPlane &control, const std::string &
   return peers ? freeUnused(*peers, control, ofPeers) : Status::ok();
 }
 
-/// Ranks that want memory of different kinds, or connections, would meet in different calls.
+/// Ranks with different kinds of memory or connections would make different collective calls.
 static std::string encode(TransferMode mode, const Compute &compute) {
   return encodeChoices({{"reproducible", compute.isReproducible() ? "yes" : "no"},
                         {"memory", name(mode.memory).str()},
@@ -415,7 +415,7 @@ Status giveBack(Device &device, ControlPlane &control) {
   return status;
 }
 
-/// A table of what is refused, with the reason.
+/// Returns Unsupported, with the reason, if the device lacks a capability that the Plan needs.
 static Status checkCapabilities(const Plan &plan, Device &device, TransferMode mode) {
   const bool sends = plan.transport == Transport::Messages;
   const bool hasMemoryToSend = mode.memory == MemoryFrom::Default ||
@@ -465,7 +465,7 @@ Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Cont
     control.abort(mine);
     return mine;
   }
-  // Nobody runs before everybody is prepared.
+  // No rank runs before all ranks are prepared.
   BRAID_TRY(control.allGather("prepared"));
   return binder.take();
 }
@@ -565,7 +565,7 @@ void Prepared::issueAll(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void
   assert(inputs.size() == plan_->inputs.size() && outputs.size() == plan_->outputs.size());
   for (size_t i = 0; i < inputs.size(); ++i)
     bases_[plan_->inputs[i]] =
-        const_cast<void *>(inputs[i]); // only ever read, the verifier saw to it
+        const_cast<void *>(inputs[i]); // inputs are only read, as the verifier has checked
   for (size_t i = 0; i < outputs.size(); ++i)
     bases_[plan_->outputs[i]] = outputs[i];
   const uint32_t count = static_cast<uint32_t>(plan_->commands.size());
@@ -579,7 +579,7 @@ void Prepared::issueAll(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void
 BatchedCommand Prepared::stepOf(uint32_t index) {
   const Command &command = plan_->commands[index];
   BatchedCommand step{command.kind, index, nullptr, nullptr, nullptr, 0};
-  step.published = command.endpoint == kNone ? Published::Nothing // stays in this rank's memory
+  step.published = command.endpoint == kNone ? Published::Nothing // stays in local memory
                                              : plan_->endpoints[command.endpoint].published();
   if (command.kind == CommandKind::Signal)
     step.flag = peerSides_[command.endpoint].flag;

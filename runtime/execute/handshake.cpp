@@ -1,4 +1,4 @@
-//===- runtime/execute/handshake.cpp - what ranks tell each other while preparing -------------===//
+//===- runtime/execute/handshake.cpp - the messages that ranks exchange while preparing -------===//
 
 #include "runtime/execute/handshake.h"
 
@@ -19,9 +19,9 @@
 namespace braid {
 namespace {
 
-constexpr const char *kVersion = "6"; ///< version of the layout of messages
+constexpr const char *kVersion = "6"; ///< version of the message format
 
-/// One line.
+/// Returns one line.
 std::string encodeFields(std::vector<std::string> fields) {
   for (std::string &field : fields)
     field = escaped(field);
@@ -37,7 +37,7 @@ std::vector<std::string> decodeFields(llvm::StringRef line) {
   return decoded;
 }
 
-/// One line. There may be thousands, for each rank to read.
+/// Returns one line. Each rank may have thousands, which all ranks read.
 std::string encodeEndpoint(const PublishedEndpoint &e) {
   std::string line = fmt::format("{} {} {} {} {} {} {} {} {}", static_cast<int>(e.direction),
                                  e.peer, e.channel, e.sequence, static_cast<int>(e.dtype), e.bytes,
@@ -50,7 +50,7 @@ template <class Integer> bool take(llvm::StringRef &line, Integer &value) {
   return !line.consumeInteger(10, value) && line.consume_front(" ");
 }
 
-/// False if that is no line of encodeEndpoint().
+/// Returns false unless encodeEndpoint() produces `line`.
 bool decodeEndpoint(llvm::StringRef line, PublishedEndpoint &e) {
   int direction = 0, dtype = 0;
   const bool isRead = take(line, direction) && take(line, e.peer) && take(line, e.channel) &&
@@ -101,7 +101,7 @@ bool haveSameProgram(const std::vector<Hello> &ranks) {
 
 namespace {
 
-/// "rank 2", "ranks 0 and 2", "ranks 0, 2-5 and 7".
+/// Formats ranks, for example "rank 2", "ranks 0 and 2" or "ranks 0, 2-5 and 7".
 std::string rankList(const std::vector<size_t> &ranks) {
   std::vector<std::string> runs;
   for (size_t i = 0; i < ranks.size();) {
@@ -124,7 +124,7 @@ std::string rankList(const std::vector<size_t> &ranks) {
   return fmt::format("{} {} and {}", noun, fmt::join(runs, ", "), last);
 }
 
-/// The ranks that say the same, in the order of the first of each.
+/// Groups the ranks with equal texts, in the order of the first rank of each group.
 std::vector<std::pair<std::string, std::vector<size_t>>>
 groupRanks(const std::vector<std::string> &sayings) {
   std::vector<std::pair<std::string, std::vector<size_t>>> groups;
@@ -189,7 +189,7 @@ std::string encodeChoices(const std::vector<Choice> &choices) {
 }
 
 Status compareChoices(const std::vector<std::string> &texts) {
-  std::vector<std::vector<std::string>> ranks; // names and values in turn
+  std::vector<std::vector<std::string>> ranks; // alternating names and values
   for (const std::string &text : texts) {
     ranks.push_back(decodeFields(text));
     if (ranks.back().size() % 2 != 0 || ranks.back().size() != ranks.front().size())
@@ -206,7 +206,7 @@ Status compareChoices(const std::vector<std::string> &texts) {
     }
     if (groupRanks(named).size() == 1)
       continue;
-    // The line that differs is enough of a text.
+    // For a long text, the line that differs is sufficient.
     const bool areTexts = llvm::any_of(
         values, [](const std::string &value) { return value.find('\n') != std::string::npos; });
     return badInput("expected all ranks to have the same {}, got{}", ranks.front()[i],
@@ -249,7 +249,7 @@ using Team = std::vector<int64_t>;
 /// The collectives of a team, in issue order, by rank.
 using CollectivesOfTeam = std::map<int64_t, std::vector<PublishedCollective>>;
 
-/// Adds those of a rank. False if `text` is not what encodeCollectives() makes.
+/// Adds the collectives of a rank. Returns false unless encodeCollectives() produces `text`.
 bool decodeCollectives(llvm::StringRef text, int64_t rank, std::map<Team, CollectivesOfTeam> &all) {
   while (!text.empty()) {
     auto [line, tail] = text.split('\n');

@@ -1,4 +1,4 @@
-//===- runtime/execute/recorded_runs.cpp - runs at addresses that come back -------------------===//
+//===- runtime/execute/recorded_runs.cpp - runs with addresses that recur ---------------------===//
 
 #include "runtime/execute/recorded_runs.h"
 

@@ -1,4 +1,4 @@
-//===- runtime/execute/trace.cpp - what ran when, for Chrome's and Perfetto's viewers ---------===//
+//===- runtime/execute/trace.cpp - writes traces for Chrome and Perfetto ----------------------===//
 
 #include "runtime/execute/trace.h"
 
@@ -17,7 +17,7 @@ namespace braid {
 
 namespace {
 
-/// One transfer in one run. Both sides make the same key.
+/// Identifies a transfer in a run. Equal on both sides.
 struct TransferKey {
   uint32_t run;
   int64_t source, destination;
@@ -25,7 +25,7 @@ struct TransferKey {
   auto operator<=>(const TransferKey &) const = default;
 };
 
-/// A point on a track that an arrow starts or ends at.
+/// The point on a track at which an arrow starts or ends.
 struct ArrowEnd {
   int64_t rank;
   uint32_t stream;
@@ -42,8 +42,8 @@ TransferKey keyOf(const Plan &plan, const Endpoint &endpoint, uint32_t run) {
           endpoint.channel, endpoint.sequence};
 }
 
-/// The command by which a rank gives or takes the data: the sender signals under get and copies,
-/// or computes, under put; the receiver copies under get and awaits under put.
+/// Returns the command at which a rank provides or receives the data. With get, the sender signals
+/// and the receiver copies; with put, the sender copies or computes and the receiver awaits.
 CommandKind arrowCommand(const Endpoint &endpoint) {
   const bool copies =
       (endpoint.protocol == Protocol::Get) == (endpoint.direction == Direction::Receive);
@@ -52,19 +52,19 @@ CommandKind arrowCommand(const Endpoint &endpoint) {
   return endpoint.direction == Direction::Send ? CommandKind::Signal : CommandKind::Await;
 }
 
-/// An await begins before the data comes, so its arrow ends where it ends: at its last nanosecond,
-/// the end itself no longer belonging to the slice.
+/// An await starts before the data arrives, so its arrow ends at the last nanosecond of the await:
+/// its end is no longer part of the slice.
 int64_t arrowTime(const Span &span, const Endpoint &endpoint) {
   if (arrowCommand(endpoint) != CommandKind::Await)
     return span.beginNs;
   return std::max(span.beginNs, span.endNs - 1);
 }
 
-/// Bytes that a command writes; nothing if it moves and computes none.
+/// Returns the bytes that a command writes, or nullopt if it neither moves nor computes data.
 std::optional<int64_t> bytesOf(const Plan &plan, const Command &command) {
   std::optional<int64_t> bytes;
   if (command.kind == CommandKind::Group)
-    bytes = 0; // it may only send
+    bytes = 0; // the group may only send
   forEachOperand(plan, command, [&](const Range &range, Access access, OperandRole) {
     if (access == Access::Write)
       bytes = bytes.value_or(0) + range.bytes;
@@ -72,7 +72,7 @@ std::optional<int64_t> bytesOf(const Plan &plan, const Command &command) {
   return bytes;
 }
 
-/// Writes one event a line.
+/// Writes one event per line.
 class TraceWriter {
 public:
   TraceWriter(llvm::ArrayRef<RankTrace> ranks, llvm::raw_ostream &os, int64_t clockErrorNs)
@@ -99,7 +99,7 @@ private:
         startNs_ = std::min(startNs_, span.beginNs);
   }
 
-  /// The text of the program, so that a trace can be read without its source.
+  /// Writes the text of the program, so that a trace is readable without its source.
   void writeProgram(JsonWriter &json) const {
     const Plan &plan = *ranks_.front().plan;
     json.object([&] {
@@ -113,7 +113,7 @@ private:
     });
   }
 
-  /// `members` writes the other members.
+  /// `members` writes the remaining members.
   void writeEvent(llvm::StringRef name, llvm::StringRef phase, int64_t rank,
                   llvm::function_ref<void(JsonWriter &)> members) {
     os_ << (first_ ? "\n" : ",\n") << jsonText([&](JsonWriter &json) {
@@ -127,7 +127,7 @@ private:
     first_ = false;
   }
 
-  /// Microseconds with all digits of the nanoseconds, which a double would not have.
+  /// Writes microseconds with all digits of the nanoseconds, which a double cannot represent.
   static void writeTime(JsonWriter &json, llvm::StringRef key, int64_t ns) {
     json.attributeBegin(key);
     json.rawValue(fmt::format("{}.{:03}", ns / 1000, ns % 1000));
@@ -200,7 +200,7 @@ private:
     end = ArrowEnd{plan.rank, span.stream, arrowTime(span, endpoint)};
   }
 
-  /// Only whole arrows: a rank may be missing, or have stopped half way.
+  /// Writes complete arrows only: a rank may be missing or have stopped midway.
   void writeArrows() {
     int64_t id = 0;
     for (const auto &[key, arrow] : arrows_) {
@@ -218,7 +218,7 @@ private:
       json.attribute("id", id);
       json.attribute("tid", int64_t(end.stream));
       if (phase == "f")
-        json.attribute("bp", "e"); // ends at the slice around it, not at the next one
+        json.attribute("bp", "e"); // ends at the enclosing slice, not at the next one
       writeTime(json, "ts", end.atNs - startNs_);
     });
   }

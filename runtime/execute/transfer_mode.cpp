@@ -1,4 +1,4 @@
-//===- runtime/execute/transfer_mode.cpp - who copies, who signals, from where ----------------===//
+//===- runtime/execute/transfer_mode.cpp - engines, signals and memory of transfers -----------===//
 
 #include "runtime/execute/transfer_mode.h"
 

@@ -1,4 +1,4 @@
-//===- runtime/job/calls.cpp - whether ranks make the same calls ------------------------------===//
+//===- runtime/job/calls.cpp - detects ranks that make different calls ------------------------===//
 
 #include "runtime/job/calls.h"
 
@@ -12,11 +12,11 @@ namespace {
 constexpr uint32_t kProgramBits = 28;
 constexpr uint32_t kProgramMask = (1u << kProgramBits) - 1;
 
-/// One word, so that no reader sees half of it.
+/// A recorded call, packed into one 64-bit value so that readers never see a part of it.
 struct Noted {
-  uint32_t number = 0; ///< calls of the rank before it
+  uint32_t number = 0; ///< number of earlier calls of the rank
   JobCall call = JobCall::None;
-  uint32_t program = 0; ///< kProgramMask: none
+  uint32_t program = 0; ///< kProgramMask if there is none
 
   uint64_t pack() const {
     return uint64_t(number) << 32 | uint32_t(call) << kProgramBits | (program & kProgramMask);
@@ -36,7 +36,8 @@ bool isSeen(const RankSlot &slot) {
   return slot.hasUnseenRuns.load(std::memory_order_relaxed) == 0;
 }
 
-/// Two ranks that meet hear in the meeting what is different.
+/// Compares two calls of which at least one is a run. Two collective calls report a difference
+/// themselves, when their ranks meet.
 bool disagree(const Noted &mine, const Noted &other) {
   const bool isSame = mine.call == other.call && mine.program == other.program;
   return other.call != JobCall::None && mine.number == other.number && !isSame &&
@@ -76,7 +77,7 @@ std::string describeAll(const JobMemory &memory, const KnownPlans &plans, size_t
   for (int64_t rank = 0; rank < memory.ranks(); ++rank) {
     Noted noted = at(memory.slot(rank), place);
     if (noted.number != number)
-      noted = {}; // it has not come so far
+      noted = {}; // the rank has not made this call yet
     const Plan *plan = planOf(plans, rank, noted);
     words.push_back(describe(noted, plan));
     texts.push_back(plan ? plan->text : "");

@@ -1,8 +1,7 @@
-//===- runtime/job/calls.h - whether ranks make the same calls --------------------------------===//
+//===- runtime/job/calls.h - detects ranks that make different calls --------------------------===//
 //
-// Each rank notes in its slot of the job memory what it does next, out of what all ranks do alike.
-// The n-th call is the same on all ranks, or they disagree: that follows from what is written, and
-// needs no time limit.
+// Each rank records its next collective call in its slot of the job memory. The n-th call must be
+// the same on all ranks. A disagreement is found by comparing the records, without a timeout.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -14,12 +13,12 @@
 
 namespace braid {
 
-/// Writes down the next call of a rank. For its host thread.
+/// Records the next call of a rank in its slot. Called by the rank's host thread.
 void noteCall(RankSlot &slot, JobCall call, uint32_t program);
 
-/// The calls that ranks of this host have noted in place of one, if they disagree and `rank` is to
-/// tell: of a program that is being prepared only that rank knows the name. Empty: there is nothing
-/// to tell.
+/// Describes the calls of this host's ranks if they disagree and `rank` is the one to report it:
+/// only that rank knows the name of a program that it is preparing. Returns an empty string
+/// otherwise.
 std::string describeDisagreement(const JobMemory &memory, const KnownPlans &plans, int64_t rank);
 
 } // namespace braid

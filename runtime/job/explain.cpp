@@ -39,7 +39,7 @@ std::string headText(const FlightRecords &records) {
                      counted(records.committed, "time"));
 }
 
-/// In runs, or in commands where no Plan says how many a run has.
+/// Returns the progress in runs, or in commands if the number of commands per run is unknown.
 double progressOf(const RankRecord &record) {
   return static_cast<double>(record.completed) /
          static_cast<double>(std::max<int64_t>(record.commands, 1));

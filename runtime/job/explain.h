@@ -5,12 +5,13 @@
 
 namespace braid {
 
-/// The ranks that have completed the fewest runs, or parts of a run. None: all have got equally
-/// far.
+/// Returns the ranks that have completed the fewest runs, or the smallest part of a run. Returns
+/// none if all ranks have made equal progress.
 std::vector<int64_t> ranksBehind(const FlightRecords &records);
-/// "ranks 0-2, 5", of ranks in order.
+/// Formats ordered ranks, for example "ranks 0-2, 5".
 std::string rangesText(llvm::ArrayRef<int64_t> ranks);
-/// For people: nothing in it can move a terminal's cursor or change its colours.
+/// Formats the records for a terminal. Escapes everything that could move the cursor or change
+/// colors.
 std::string explainRecords(const FlightRecords &records);
 
 } // namespace braid

@@ -11,7 +11,7 @@
 
 namespace braid {
 
-// -- The members of a record, named once: `io` reads or writes each. --
+// -- Lists the members of each record once: `io` reads or writes them. --
 
 template <class Io> static void members(Io &io, RecordedCommand &command) {
   io("kind", command.kind);
@@ -83,7 +83,7 @@ template <class T> bool read(const JsonValue &json, T &value, llvm::json::Path p
 
 } // namespace
 
-// LLVM finds these by their arguments.
+// LLVM finds these overloads by argument-dependent lookup.
 static JsonValue toJSON(const RecordedCommand &command) { return written(command); }
 static JsonValue toJSON(const RecordedCause &cause) { return written(cause); }
 static JsonValue toJSON(const RankRecord &rank) { return written(rank); }

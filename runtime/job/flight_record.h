@@ -1,8 +1,8 @@
 //===- runtime/job/flight_record.h - what the ranks of a failed job were doing ----------------===//
 //
-// A host of a failed job leaves one JSON file, which needs neither the program nor its Plans to be
-// read. It is made from the job memory, so it also says what ranks did that are stopped or dead, by
-// any process that can see that memory. runtime/README.md says what is in it.
+// Each host of a failed job leaves one JSON file, which can be read without the program or its
+// Plans. The file is made from the job memory, by any process that has mapped it, so it also covers
+// ranks that are stopped or dead. runtime/README.md describes the contents.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -16,62 +16,63 @@
 
 namespace braid {
 
-/// A command of a run that began.
+/// A command that has started.
 struct RecordedCommand {
   std::string kind; ///< name(CommandKind)
   std::string stream;
-  std::string text;  ///< text of its node, as printed
+  std::string text;  ///< the printed node
   std::string place; ///< file:line:col
-  std::string trips; ///< "0, 3": the values of the loop indices around it, outermost first
+  std::string trips; ///< "0, 3": the values of the enclosing loop indices, outermost first
   int64_t run = 0;
   int64_t peer = -1;              ///< the peer of a transfer
-  int64_t beginNs = 0, endNs = 0; ///< on one clock of the job; endNs == 0: it has not ended
+  int64_t beginNs = 0, endNs = 0; ///< on the common clock; endNs is 0 while it runs
 };
 
 /// The first failure of the job.
 struct RecordedCause {
-  int64_t code = 0;  ///< the exit code; 0: it was not aborted
-  int64_t rank = -1; ///< that failed, or -1: the job's host, or unknown
+  int64_t code = 0;  ///< the exit code; 0 if the job was not aborted
+  int64_t rank = -1; ///< the rank that failed; -1 for the job's host or an unknown rank
   std::string text;
   bool operator==(const RecordedCause &) const = default;
 };
 
-/// The record of one rank.
 struct RankRecord {
   std::string doing;                 ///< JobView::rankText()
-  int64_t issued = 0, completed = 0; ///< commands, over all runs
-  int64_t commands = 0;              ///< in one run; 0: no Plan is known
-  RecordedCommand current;           ///< that `doing` names; without a kind: none
-  /// The last commands that began, oldest first. Empty for ranks of other hosts.
+  int64_t issued = 0, completed = 0; ///< numbers of commands, over all runs
+  int64_t commands = 0;              ///< commands in one run; 0 if the Plan is unknown
+  RecordedCommand current; ///< the command that `doing` names; its kind is empty if there is none
+  /// The last commands that started, oldest first. Empty for ranks of other hosts.
   std::vector<RecordedCommand> flight;
 };
 
-/// Decoded records may hold anything, but for the version and at least one rank.
+/// The records of a job. Decoding checks only the version and that there is at least one rank; all
+/// other values may be arbitrary.
 struct FlightRecords {
   int64_t version = 3;
   std::string job;
   std::string program, source, fingerprint; ///< empty if no Plan is known
   RecordedCause cause;
-  int64_t committed = 0;         ///< steps of the job
-  std::vector<RankRecord> ranks; ///< by number; those of other hosts as last heard
+  int64_t committed = 0;         ///< committed steps of the job
+  std::vector<RankRecord> ranks; ///< by rank; ranks of other hosts are as last reported
 
   std::string encode() const;
-  /// BadInput, "NAME:3:14: expected JSON" or "NAME: expected ...", for any other text.
+  /// Returns BadInput, "NAME:3:14: expected JSON" or "NAME: expected ...", for malformed text.
   static Result<FlightRecords> decode(llvm::StringRef text, llvm::StringRef name = "records");
 };
 
 llvm::json::Value toJSON(const FlightRecords &records);
 
-/// The records of all ranks as they are now. `plans` are of one program; they may lack those of
-/// some ranks, or all.
+/// Returns the current records of all ranks. `plans` belong to one program and may be missing for
+/// some or all ranks.
 FlightRecords recordsOf(const JobMemory &memory, llvm::ArrayRef<Plan> plans,
                         const std::string &job);
 
-/// Writes them into `directory`, which is made (mode 0700) if it is not there. The file (mode 0600)
-/// appears whole, in place of an older one. Returns its path, DIRECTORY/host0.json on host 0.
+/// Writes the records into `directory`, which is created with mode 0700 if it does not exist. The
+/// file has mode 0600 and replaces an older one atomically. Returns its path, such as
+/// DIRECTORY/host0.json.
 Result<std::string> writeFlightRecords(const std::string &directory, const JobMemory &memory,
                                        llvm::ArrayRef<Plan> plans, const std::string &job);
-/// Whether that could be done now. Makes nothing. Unsupported, with the reason.
+/// Returns Unsupported, with the reason, if writeFlightRecords() would fail now. Creates nothing.
 Status checkRecordsFolder(const std::string &directory);
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- runtime/job/flight_recording.cpp - records from the job memory, into files -------------===//
+//===- runtime/job/flight_recording.cpp - writes records of the job memory to files -----------===//
 
 #include "ir/failure.h"
 #include "runtime/files.h"
@@ -17,7 +17,8 @@
 
 namespace braid {
 
-/// Nothing if the Plan has no such command: it is of another program, one that was tried.
+/// Returns nullopt if the Plan does not contain the command, which may belong to another program
+/// that was tried.
 static std::optional<RecordedCommand> commandIn(const Plan *plan, CommandId id) {
   const Command *command = commandOf(plan, id);
   if (!command)
@@ -38,9 +39,10 @@ static std::optional<RecordedCommand> commandIn(const Plan *plan, CommandId id) 
   return named;
 }
 
-/// The last commands of a rank that began, by their numbers. An entry of the ring that is being
-/// used anew is left out: its writer clears the number before it changes anything else, and loads
-/// that acquire keep the last look at the number after those at the other fields.
+/// Returns the last commands of a rank that started, by sequence number. Skips an entry of the ring
+/// that is being overwritten: its writer clears the sequence number before it changes the other
+/// fields, and the acquire loads order the second read of the number after the reads of those
+/// fields.
 static std::map<uint64_t, RecordedCommand> flightOf(const RankSlot &slot, const JobView &view,
                                                     int64_t rank) {
   constexpr auto kAcquire = std::memory_order_acquire;

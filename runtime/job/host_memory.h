@@ -1,4 +1,4 @@
-//===- runtime/job/host_memory.h - what devices that live in host memory allocate -------------===//
+//===- runtime/job/host_memory.h - allocations of devices in host memory ----------------------===//
 #pragma once
 
 #include "runtime/execute/peer_memory.h"
@@ -25,15 +25,16 @@ inline Status noSymmetricMemory(int64_t rank) {
                 "expected a symmetric allocation of rank " + std::to_string(rank) + " to export");
 }
 
-/// `bytes` as allocated, a positive multiple of the alignment; 0 for what no process can have.
+/// Rounds `bytes` up to a positive multiple of the alignment. Returns 0 if `bytes` is negative or
+/// exceeds the address space.
 inline size_t roundedBytes(int64_t bytes) {
-  constexpr int64_t kLimit = int64_t(1) << 47; // of a process's addresses
+  constexpr int64_t kLimit = int64_t(1) << 47; // address space of a process
   if (bytes < 0 || bytes > kLimit)
     return 0;
   return (std::max<int64_t>(bytes, 1) + kHostAlignment - 1) / kHostAlignment * kHostAlignment;
 }
 
-/// As Device::allocate; the caller calls std::free.
+/// See Device::allocate. The caller frees the memory with std::free.
 inline Result<void *> allocateZeroed(int64_t rank, int64_t bytes) {
   const size_t size = roundedBytes(bytes);
   void *memory = size == 0 ? nullptr : std::aligned_alloc(kHostAlignment, size);
@@ -43,13 +44,13 @@ inline Result<void *> allocateZeroed(int64_t rank, int64_t bytes) {
   return memory;
 }
 
-/// One rank's allocations: the private ones are freed with it, or when they are recycled; the
-/// symmetric ones with the group.
+/// The allocations of one rank. Private ones are freed when they are recycled or with this object;
+/// symmetric ones belong to the group.
 class HostMemory {
 public:
   HostMemory(RankGroup &group, int64_t rank) : group_(group), rank_(rank) {}
 
-  /// As Device::allocate.
+  /// See Device::allocate.
   Result<void *> allocate(ArenaKind kind, int64_t bytes) {
     if (kind != ArenaKind::Private)
       return group_.allocateSymmetric(rank_, bytes);
@@ -60,12 +61,11 @@ public:
     }
     return memory;
   }
-  /// As PeerMemory::exportMemory and open.
+  /// See PeerMemory::exportMemory and PeerMemory::open.
   Result<std::string> exportMemory(void *base) const { return group_.exportMemory(rank_, base); }
   Result<void *> open(int64_t peer, const std::string &handle) const {
     return group_.open(peer, handle);
   }
-  /// As Device::release.
   void release(void *base) {
     auto found = allocations_.find(base);
     if (found == allocations_.end())
@@ -73,14 +73,12 @@ public:
     released_.push_back(std::move(found->second));
     allocations_.erase(found);
   }
-  /// As Device::recycle.
   void recycle() {
     for (const Private &memory : released_)
       privateBytes_ -= memory.bytes;
     released_.clear();
     group_.recycleSymmetric(rank_);
   }
-  /// As Device::heldBytes.
   int64_t heldBytes() const {
     return static_cast<int64_t>(privateBytes_) + group_.symmetricBytes(rank_);
   }
@@ -97,8 +95,8 @@ private:
   RankGroup &group_;
   int64_t rank_;
   std::unordered_map<const void *, Private> allocations_;
-  std::vector<Private> released_; ///< commands that were issued before may still use them
-  size_t privateBytes_ = 0;       ///< bytes of both
+  std::vector<Private> released_; ///< commands issued earlier may still use them
+  size_t privateBytes_ = 0;       ///< bytes of allocations_ and released_
 };
 
 } // namespace braid

@@ -18,7 +18,7 @@ namespace braid {
 static constexpr auto kNoOrder = std::memory_order_relaxed;
 
 Status checkGroup(const std::string &kind, int64_t ranks, std::chrono::milliseconds timeout) {
-  // Every rank takes a host thread and a worker for each stream.
+  // Each rank needs a host thread and one worker per stream.
   constexpr int64_t kMaxThreads = 512;
   if (ranks < 1 || ranks > kMaxThreads)
     return badInput("expected 1 to {} ranks as {}, got {}", kMaxThreads, kind, ranks);
@@ -33,7 +33,7 @@ InProcessGroup::InProcessGroup(JobMemory &memory, std::chrono::milliseconds time
   }
 }
 
-/// A released rank sees the mark, which is set before any wait is released.
+/// The abort is set before any wait is released, so every released rank sees it.
 void InProcessGroup::abort(const Status &cause) {
   if (!memory().abort({cause}))
     return;
@@ -51,10 +51,10 @@ void InProcessGroup::setHost(int64_t rank, HostActivity activity) {
 
 void InProcessGroup::tick(int64_t rank) { memory().slot(rank).arrivals.fetch_add(1, kNoOrder); }
 
-// -- Standing still. --
+// -- Stalls. --
 
-/// Something of a rank runs, or is about to, that needs no other rank to end. Without workers, what
-/// has been issued moves only when every rank has come.
+/// Returns true if the rank runs, or is about to run, a command that completes without other ranks.
+/// A backend without workers makes progress only when all ranks have arrived, so no rank is busy.
 bool InProcessGroup::isBusy(const RankSlot &slot) const {
   if (commands_.run)
     return false;
@@ -67,7 +67,7 @@ bool InProcessGroup::isBusy(const RankSlot &slot) const {
   return !waits && slot.issued.load(kNoOrder) > slot.completed();
 }
 
-/// No rank has a watchdog to give a sign of life, and each of them could.
+/// Updates all heartbeats first, because these ranks have no watchdogs to do so.
 void InProcessGroup::abortIfStalled(StallRule &rule) {
   bool isAnyBusy = false;
   for (int64_t rank = 0; rank < size() && !isAnyBusy; ++rank)
@@ -82,8 +82,7 @@ void InProcessGroup::abortIfStalled(StallRule &rule) {
   abort(stallCause(memory(), plans_, timeout()).status);
 }
 
-/// An abort does not take mutex_ and may be missed by a moment; the slice bounds how late it is
-/// seen.
+/// abort() does not lock mutex_, so a wait may miss its notification; the slice bounds the delay.
 void InProcessGroup::waitFor(Lock &lock, llvm::function_ref<bool()> done) {
   StallRule rule(timeout(), slice());
   while (!done() && !isAborted()) {
@@ -93,10 +92,10 @@ void InProcessGroup::waitFor(Lock &lock, llvm::function_ref<bool()> done) {
   }
 }
 
-// -- Meeting. --
+// -- All-gathers. --
 
-/// Ranks that waited are running from the moment on at which all have come, not from when their
-/// threads wake up: they must not be taken for blocked.
+/// All ranks count as running from the moment at which the last one arrives, not from when their
+/// threads wake up, so that none is mistaken for blocked.
 Status InProcessGroup::meet(int64_t rank, const std::string &part, uint32_t step,
                             HostActivity activity) {
   Lock lock(mutex_);
@@ -124,7 +123,7 @@ Result<std::vector<std::string>> InProcessGroup::allGather(int64_t rank, const s
   return memory().parts(memory().allRanks(), memory().slot(rank).gathers.load(kNoOrder));
 }
 
-/// One word in the job memory decides between a commit and an abort: see JobMemory.
+/// A single atomic in the job memory decides between a commit and an abort; see JobMemory.
 Status InProcessGroup::commit(int64_t rank) {
   const uint32_t step = ++steps_[static_cast<size_t>(rank)];
   return committed(step, meet(rank, "", step, HostActivity::Committing));
@@ -145,7 +144,7 @@ void InProcessGroup::releaseSymmetric(int64_t, void *base) {
     found->second.isReleased = true;
 }
 
-/// Ranks have the same addresses, so peers have nothing to unmap.
+/// The ranks share one address space, so peers have nothing to unmap.
 void InProcessGroup::recycleSymmetric(int64_t rank) {
   Lock lock(mutex_);
   std::erase_if(allocations_, [&](const auto &each) {
@@ -161,7 +160,7 @@ int64_t InProcessGroup::symmetricBytes(int64_t rank) {
   return static_cast<int64_t>(bytes);
 }
 
-/// A handle is the address, which peers may use as it is.
+/// The handle contains the address, which is valid for all ranks.
 Result<std::string> InProcessGroup::exportMemory(int64_t rank, void *base) {
   Lock lock(mutex_);
   if (allocations_.count(base) == 0)
@@ -182,7 +181,7 @@ Result<void *> InProcessGroup::open(int64_t peer, const std::string &handle) {
   return badInput("expected a handle that rank {} exported, got '{}'", peer, handle);
 }
 
-// -- Waiting for a device. --
+// -- Waits for a device. --
 
 Status InProcessGroup::waitForDevice(int64_t rank, Drain drain) {
   if (commands_.run)
@@ -205,10 +204,10 @@ bool InProcessGroup::allHostsBlocked() const {
   return true;
 }
 
-/// Runs commands with mutex_ held: all hosts are blocked, so nobody else has use for it, and a rank
-/// that an abort releases cannot return from its call while commands of its own still run. A rank
-/// that has nothing left goes on, and may issue what the others wait for. If no rank can, none ever
-/// will: those in allGather wait for those here.
+/// Runs commands with mutex_ held. All host threads are blocked, so no thread contends for it, and
+/// a rank released by an abort cannot return while its commands run. A rank without remaining
+/// commands continues and may issue what the others wait for. If no rank can continue, the job is
+/// deadlocked: the ranks in allGather() wait for those in waitForDevice().
 void InProcessGroup::runIfAllBlocked() {
   if (!commands_.run || isAborted() || !allHostsBlocked())
     return;
@@ -254,7 +253,7 @@ Status InProcessGroup::waitForAllDevices() {
       setHost(rank, HostActivity::InAllGather);
   }
   if (!areReleased)
-    runIfAllBlocked(); // those that are left wait for ever
+    runIfAllBlocked(); // the remaining ranks are deadlocked
   for (int64_t rank = 0; rank < size(); ++rank)
     setHost(rank, HostActivity::OwnCode);
   return failure();

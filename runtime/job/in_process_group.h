@@ -1,12 +1,12 @@
 //===- runtime/job/in_process_group.h - ranks that are host threads of one process ------------===//
 //
-// The common part of backends whose ranks live in one process: the ranks' host threads meet in
-// allGather(), hand each other addresses, and share one outcome. What they do is in a job memory,
-// as if they were processes, so that the messages about a failure are the same. The ranks have no
-// watchdog: a host thread that waits looks itself whether the job stands still.
+// Shared by backends whose ranks are host threads of one process. The threads synchronize in
+// allGather(), exchange addresses, and share one outcome. Their state is in a job memory, as for
+// ranks that are processes, so failures produce the same messages. There is no watchdog: each
+// waiting host thread checks for a stalled job itself.
 //
-// Nothing here is called while commands run, except isAborted(): a lock there would order the
-// ranks' streams, and hide a missing signal from ThreadSanitizer.
+// No function is called while commands run, except isAborted(): a lock there would order the ranks'
+// streams and hide a missing signal from ThreadSanitizer.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -23,10 +23,10 @@
 
 namespace braid {
 
-/// Thread-safe. Outlives what the ranks do with it.
+/// Thread-safe. Must outlive all operations of its ranks.
 class InProcessGroup final : public RankGroup {
 public:
-  /// `memory` is of ranks of one host, and outlives the group.
+  /// `memory` is that of ranks on one host and must outlive the group.
   InProcessGroup(JobMemory &memory, std::chrono::milliseconds timeout);
 
   bool spansProcesses() const override { return false; }
@@ -39,27 +39,29 @@ public:
   int64_t symmetricBytes(int64_t rank) override;
   Result<void *> open(int64_t peer, const std::string &handle) override;
 
-  /// TimedOut if no rank makes progress for the timeout, and none is in a command that does not
-  /// wait.
+  /// Returns TimedOut if no rank makes progress for the timeout and no rank is in a command that
+  /// runs without waiting.
   Status waitForDevice(int64_t rank, Drain drain) override;
 
-  // -- As the functions of ControlPlane. --
+  // -- See the functions of ControlPlane. --
 
   Result<std::vector<std::string>> allGather(int64_t rank, const std::string &mine);
   Status commit(int64_t rank);
   void tick(int64_t rank);
 
-  // -- For backends that run commands on the hosts' own threads. --
+  // -- For backends that run commands on the host threads. --
 
   struct HostsCommands {
-    /// Called, on one of them, when the host threads of all ranks are in allGather() or
-    /// waitForDevice(). Runs what can run. Returns for each rank whether nothing of it is left.
+    /// Called on one host thread when the host threads of all ranks are in allGather() or
+    /// waitForDevice(). Runs the commands that can run. Returns, for each rank, true if it has no
+    /// commands left.
     std::function<std::vector<bool>()> run;
-    /// Writes into the slots which commands the queues wait in.
+    /// Records in the slots the commands in which the queues wait.
     std::function<void()> showWaits;
   };
   void setHostsCommands(HostsCommands commands) { commands_ = std::move(commands); }
-  /// Needs these: as if the host threads of all ranks called waitForDevice(), and next allGather().
+  /// Behaves as if the host threads of all ranks called waitForDevice() and then allGather().
+  /// Requires setHostsCommands().
   Status waitForAllDevices();
 
 private:
@@ -67,19 +69,19 @@ private:
   HostActivity host(int64_t rank) const;
   void setHost(int64_t rank, HostActivity activity);
   Status meet(int64_t rank, const std::string &part, uint32_t step, HostActivity activity);
-  /// Blocks `rank`'s host thread until what it has issued has run, or the group fails.
+  /// Blocks the host thread of `rank` until its issued commands have run or the group fails.
   Status blockUntilReleased(int64_t rank);
   bool allHostsBlocked() const;
   void runIfAllBlocked();
   void abortDeadlocked();
-  /// Sleeps until `done`, an abort, or a standstill, which it makes one.
+  /// Sleeps until `done` returns true or the job is aborted. Aborts the job if it stalls.
   void waitFor(Lock &lock, llvm::function_ref<bool()> done);
   bool isBusy(const RankSlot &slot) const;
   void abortIfStalled(StallRule &rule);
 
   HostsCommands commands_;
 
-  mutable std::mutex mutex_; ///< guards what follows, and the host threads' activities
+  mutable std::mutex mutex_; ///< guards the members below and the activities of the host threads
   std::condition_variable changed_;
   struct Free {
     void operator()(void *memory) const { std::free(memory); }
@@ -91,10 +93,9 @@ private:
     bool isReleased = false;
   };
   std::map<const void *, Allocation> allocations_;
-  std::vector<uint32_t> steps_; ///< commits begun by each rank; its own thread's
+  std::vector<uint32_t> steps_; ///< commits started, by rank; used by the rank's thread only
 };
 
-/// A rank's ControlPlane over an InProcessGroup.
 class InProcessControl : public ControlPlane {
 public:
   InProcessControl(InProcessGroup &group, int64_t rank) : group_(group), rank_(rank) {}

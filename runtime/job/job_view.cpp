@@ -1,4 +1,4 @@
-//===- runtime/job/job_view.cpp - what the ranks of a job are doing, in words -----------------===//
+//===- runtime/job/job_view.cpp - describes what the ranks of a job are doing -----------------===//
 
 #include "runtime/job/job_view.h"
 
@@ -32,7 +32,6 @@ RankView viewOf(const RankSlot &slot) {
   return rank;
 }
 
-/// The activity of a rank's host thread.
 const char *activityOf(const RankView &rank) {
   switch (rank.state) {
   case RankState::Absent:
@@ -61,14 +60,14 @@ const char *activityOf(const RankView &rank) {
   return "is in its own code";
 }
 
-/// "ranks 1, 3", without this one.
+/// Lists the peers, for example "ranks 1, 3", without the Plan's own rank.
 std::string peersText(const Plan &plan, std::set<int64_t> peers) {
   peers.erase(plan.rank);
   return fmt::format("{} {}", peers.size() == 1 ? "rank" : "ranks", fmt::join(peers, ", "));
 }
 
-/// The stream that records the event which `wait` waits for: the last record before it, as the Plan
-/// is issued from its first command to its last.
+/// Names the stream that records the event for which the command `wait` waits. The Plan is issued
+/// in order, so this is the last record of the event before `wait`.
 std::string recordingStream(const Plan &plan, uint32_t wait) {
   for (uint32_t i = wait; i-- > 0;)
     if (plan.commands[i].kind == CommandKind::Record &&
@@ -152,7 +151,7 @@ const Endpoint *endpointAwaitedIn(const Plan *plan, CommandId id) {
   return isAwait ? &plan->endpoints[command->endpoint] : nullptr;
 }
 
-// -- Words. --
+// -- Texts. --
 
 JobView::JobView(const JobMemory &memory, const KnownPlans &plans)
     : memory_(memory), plans_(plans) {

@@ -1,12 +1,11 @@
-//===- runtime/job/job_view.h - what the ranks of a job are doing, in words -------------------===//
+//===- runtime/job/job_view.h - describes what the ranks of a job are doing -------------------===//
 //
-// Read from the job memory, so also for ranks that are stopped or dead. Plans name the commands;
-// where there is none, numbers do. The messages about a job and the records of its ranks all have
-// their words from here.
+// A view is read from the job memory, so it covers ranks that are stopped or dead. Commands are
+// named by their Plans, or numbered if the Plan is unknown. All messages about a job and the
+// records of its ranks use these descriptions.
 //
-// The slots are written by other processes while they are read, one field at a time, so a view is
-// only roughly of one moment. Nothing in it is trusted further than its type goes: numbers of
-// commands, streams and queues may name nothing.
+// Other processes write the slots while they are read, one field at a time, so a view is only
+// approximately consistent. Its numbers of commands, streams and queues are not validated.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -23,44 +22,45 @@
 
 namespace braid {
 
-/// A command of a run.
 struct CommandId {
   uint32_t run = 0;     ///< the epoch
   uint32_t command = 0; ///< Plan::firstCommand + the index into Plan::commands
   auto operator<=>(const CommandId &) const = default;
 
-  /// `packed` is run << 32 | command, as in the job memory. Returns nothing for run 0, which does
-  /// not exist: so memory that nobody has written yet names no command.
+  /// Unpacks run << 32 | command, as stored in the job memory. Returns nullopt for run 0, so that
+  /// zeroed memory names no command.
   static std::optional<CommandId> unpack(uint64_t packed);
 };
 
-/// The Plans by which messages name commands: of all ranks, of each program that the job has. They
-/// outlive this, or the next add() of none.
+/// The Plans of all ranks and of all programs of the job, by which messages name commands. The
+/// caller keeps the Plans alive until they are removed, all Plans are cleared, or this object is
+/// destroyed.
 class KnownPlans {
 public:
   KnownPlans() = default;
   KnownPlans(llvm::ArrayRef<Plan> plans) { add(plans); }
-  /// Adds the Plans of one program, in place of those with the same numbers; none: forgets all.
+  /// Adds the Plans of one program and replaces those with the same command numbers. An empty list
+  /// clears all Plans.
   void add(llvm::ArrayRef<Plan> plans);
-  /// Forgets those, unless others have their place.
+  /// Removes these Plans unless others have replaced them.
   void remove(llvm::ArrayRef<Plan> plans);
   bool empty() const { return programs_.empty(); }
-  /// The one of `rank` that has a command of this number, or null.
+  /// Returns the Plan of `rank` that contains this command number, or null.
   const Plan *find(int64_t rank, uint32_t command) const;
 
 private:
   std::map<uint32_t, llvm::ArrayRef<Plan>> programs_; ///< by Plan::firstCommand
 };
 
-/// The command, or null if there is no Plan or no such command in it.
+/// Returns the command, or null if `plan` is null or does not contain it.
 const Command *commandOf(const Plan *plan, CommandId id);
-/// The endpoint whose signal the command awaits, or null.
+/// Returns the endpoint whose signal the command awaits, or null.
 const Endpoint *endpointAwaitedIn(const Plan *plan, CommandId id);
 
 struct QueueView {
   std::optional<CommandId> current, lastDone;
   uint64_t sinceNs = 0;
-  bool isWaiting = false; ///< in `current`
+  bool isWaiting = false; ///< `current` waits for a flag or an event
   uint32_t flagValue = 0, wantedValue = 0;
 };
 
@@ -68,36 +68,37 @@ struct RankView {
   RankState state = RankState::Absent;
   HostActivity activity = HostActivity::OwnCode;
   uint64_t activitySinceNs = 0, heartbeatNs = 0;
-  uint32_t runs = 0;       ///< the epoch of the last one issued
-  bool isSpeaking = false; ///< in an all-gather: its part is still being sent
+  uint32_t runs = 0;       ///< the epoch of the last issued run
+  bool isSpeaking = false; ///< its part of an all-gather is still being sent
   std::vector<QueueView> queues;
 
   bool hasJoined() const { return state == RankState::Joined; }
 };
 
-/// The job's ranks as their slots were. The memory and the Plans outlive this.
+/// A snapshot of the slots of all ranks. The memory and the Plans must outlive it.
 class JobView {
 public:
   JobView(const JobMemory &memory, const KnownPlans &plans);
 
   int64_t ranks() const { return memory_.ranks(); }
-  bool isHere(int64_t rank) const { return memory_.isHere(rank); } ///< on this host
+  bool isHere(int64_t rank) const { return memory_.isHere(rank); }
   uint64_t nowNs() const { return nowNs_; }
   const RankView &at(int64_t rank) const { return ranks_[static_cast<size_t>(rank)]; }
-  /// The Plan of `rank` that has this command, or null.
+  /// Returns the Plan of `rank` that contains this command, or null.
   const Plan *plan(int64_t rank, CommandId id) const { return plans_.find(rank, id.command); }
-  /// The queue to look at first, or null: one that works, the longest; else one that waits for a
-  /// peer; else one that waits for another queue.
+  /// Returns the queue that best explains the state of the rank, or null if all are idle: the queue
+  /// that has been executing longest, else one that waits for a peer, else one that waits for
+  /// another queue.
   const QueueView *leadingQueue(int64_t rank) const;
 
-  /// Says what a queue is in, or the host thread (null): "rank 1 waits for rank 2 in ..., run 1
-  /// (the flag is 1, wanted 2)", "rank 1 waits for its device".
+  /// Describes the state of a queue, or of the host thread if `queue` is null: "rank 1 waits for
+  /// rank 2 in ..., run 1 (the flag is 1, wanted 2)", "rank 1 waits for its device".
   std::string activityText(int64_t rank, const QueueView *queue) const;
-  /// The same with the time, and with what the queue, or any, has completed last: `rank 2 is in
-  /// "matmul %out, %block, %B" (trip 3) at ag.braid:14:9, run 2, for 0.4 s; last completed: "%r =
-  /// p2p recv ..." (trip 3) at ag.braid:12:5, run 2`.
+  /// Returns activityText() with the duration and the last completed command of the queue, or of
+  /// the rank: `rank 2 is in "matmul %out, %block, %B" (trip 3) at ag.braid:14:9, run 2, for 0.4 s;
+  /// last completed: "%r = p2p recv ..." (trip 3) at ag.braid:12:5, run 2`.
   std::string text(int64_t rank, const QueueView *queue) const;
-  /// The same of the leading queue, if there is one: one line about what holds `rank` up.
+  /// Returns text() of the leading queue: one line that says what holds up `rank`.
   std::string rankText(int64_t rank) const { return text(rank, leadingQueue(rank)); }
 
 private:
@@ -112,7 +113,7 @@ private:
 
 QueueView viewOf(const QueueSlot &slot);
 
-/// "90 ms", "0.4 s".
+/// Formats a duration, for example "90 ms" or "0.4 s".
 std::string durationText(uint64_t ns);
 
 } // namespace braid

@@ -23,19 +23,20 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// The last signals of a rank that has left are seen within this.
+/// The last signals of a rank that has left become visible within this time.
 constexpr milliseconds kAfterLeaving{1000};
-/// A proposal is decided within this, besides the time since host 0 was heard.
+/// A proposed abort is decided within this time plus the network's round-trip time.
 constexpr milliseconds kForDecision{1000};
-/// Blocks begin at pages: the kernel gives and takes whole ones, and a GPU's driver registers them.
+/// Blocks are aligned to pages: the kernel frees whole pages, and GPU drivers register them.
 const size_t kPage = std::max<size_t>(4096, static_cast<size_t>(sysconf(_SC_PAGESIZE)));
 
-/// Often enough for a watchdog to keep the timeout, seldom enough to cost nothing.
+/// A period short enough to enforce the timeout and long enough to cost nothing.
 milliseconds watchPeriod(milliseconds timeout) {
   return std::clamp(timeout / 16, milliseconds(5), milliseconds(50));
 }
 
-/// The kernel would promise more shared memory than there is, and kill for it later.
+/// The kernel overcommits shared memory and kills processes when it runs out, so a request that
+/// exceeds the physical memory fails here.
 bool fitsThisMachine(size_t bytes) {
   long pages = sysconf(_SC_PHYS_PAGES), pageBytes = sysconf(_SC_PAGESIZE);
   return pages <= 0 || pageBytes <= 0 || bytes / static_cast<size_t>(pageBytes) < size_t(pages);
@@ -100,16 +101,16 @@ Result<std::vector<std::string>> ProcessGroup::allGather(std::string mine) {
   Result<std::vector<std::string>> texts = client_->allGather(mine);
   if (texts)
     return texts;
-  // The others wait for this rank, and have to hear of it. It may have been an abort already.
+  // The other ranks wait for this one, so it reports the failure, which may itself be an abort.
   abort(texts.status());
   return failure();
 }
 
-/// One word in the job memory decides between a commit and an abort. Any rank that knows that all
-/// have come commits for all of them, before it tells any other; a failure anywhere aborts. The
-/// first of them stands, and each rank looks at the word last. If there are several hosts, their
-/// store decides: see runtime/job/bootstrap/other_hosts.h. A rank that is killed before it tells
-/// its user is no contradiction: the step counts, and the others know.
+/// A single atomic in the job memory decides between a commit and an abort. A rank that knows that
+/// all ranks have arrived commits for all of them before it notifies any; a failure anywhere
+/// aborts. The first of the two takes effect, and each rank reads the atomic last. With several
+/// hosts, their store decides; see runtime/job/bootstrap/other_hosts.h. If a rank is killed after
+/// the commit, the step still counts for all others.
 Status ProcessGroup::commit() {
   Doing doing(*this, HostActivity::Committing);
   const uint32_t step = steps_.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -137,7 +138,7 @@ Status ProcessGroup::waitForDevice(int64_t, Drain drain) {
 
 // -- Shared memory. --
 
-/// Addresses without pages.
+/// Reserves addresses without allocating pages.
 Result<ProcessGroup::Mapping> ProcessGroup::makeShared(size_t bytes) const {
   FileDescriptor descriptor(memfd_create("braid-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!descriptor.isValid() || ftruncate(descriptor.get(), static_cast<off_t>(bytes)) != 0 ||
@@ -163,8 +164,8 @@ Result<ProcessGroup::Mapping> ProcessGroup::mapShared(FileDescriptor descriptor,
   return mapping;
 }
 
-/// Room for `bytes`, and for as much as there is already where that is possible: peers map each
-/// region once, and regions are never given back.
+/// Adds a region for at least `bytes`, and if possible doubles the total: peers map each region
+/// once, and regions are never freed.
 Status ProcessGroup::addRegion(size_t bytes) {
   size_t wanted = size_t(4) << 20;
   for (const Mapping &region : own_)
@@ -177,7 +178,8 @@ Status ProcessGroup::addRegion(size_t bytes) {
   return Status::ok();
 }
 
-/// Pages are taken now: later there would be no call to fail if there are none. They are zero.
+/// Allocates the pages immediately, because no later call could report a lack of memory. New pages
+/// are zero.
 Result<void *> ProcessGroup::allocateSymmetric(int64_t, int64_t bytes) {
   const size_t wanted = roundedBytes(bytes), size = (wanted + kPage - 1) / kPage * kPage;
   if (size == 0 || !fitsThisMachine(pool_.blockBytes() + size))
@@ -197,12 +199,12 @@ Result<void *> ProcessGroup::allocateSymmetric(int64_t, int64_t bytes) {
 
 void ProcessGroup::releaseSymmetric(int64_t, void *base) { pool_.release(base); }
 
-/// The kernel takes the pages back, of all processes that have mapped them; the addresses stay.
+/// The kernel frees the pages for all processes that map them; the addresses remain reserved.
 void ProcessGroup::recycleSymmetric(int64_t) {
   for (const BlockPool::Memory &memory : pool_.recycle())
     if (madvise(memory.address, memory.bytes, MADV_REMOVE) != 0)
       std::memset(memory.address, 0,
-                  memory.bytes); // a kernel that cannot: the next one finds zeros
+                  memory.bytes); // fallback: the next allocation expects zeros
 }
 
 int64_t ProcessGroup::symmetricBytes(int64_t) { return static_cast<int64_t>(pool_.blockBytes()); }
@@ -253,8 +255,9 @@ Result<void *> ProcessGroup::import(int64_t peer, uint32_t number, size_t bytes)
 
 // -- The end. --
 
-/// The marks are in the job memory: the host may have gone, and a rank that stays away must not
-/// hold up others for long. Memory of this kind outlives its owner while it is mapped.
+/// Ranks announce in the job memory that they have closed, because the host may be gone. The wait
+/// is bounded because a peer may never close. Mapped shared memory outlives the rank that exported
+/// it.
 bool ProcessGroup::close(AfterAbort afterAbort) {
   for (auto &[key, mapping] : imports_)
     munmap(mapping.address, mapping.bytes);
@@ -268,13 +271,13 @@ bool ProcessGroup::close(AfterAbort afterAbort) {
   for (int64_t peer = 0; peer < size(); ++peer) {
     RankSlot &other = memory().slot(peer);
     if (!memory().isHere(peer))
-      continue; // it cannot have mapped anything
+      continue; // a rank of another host cannot have mapped anything
     auto isGone = [&] {
       const RankState state = other.state.load(std::memory_order_relaxed);
       return other.closed.load(std::memory_order_acquire) != 0 || state == RankState::Left ||
              state == RankState::Dead;
     };
-    // A killed rank will not close; and until its process has gone, it may hold memory of ours.
+    // A killed rank never closes, and it may keep memory mapped until its process has exited.
     auto isAwaited = [&] {
       return !isGone() && other.isKilled.load(std::memory_order_relaxed) == 0;
     };
@@ -301,7 +304,7 @@ void ProcessGroup::leave() {
   client_->disconnect();
 }
 
-// -- The watchdog. Allocates nothing as long as there is nothing to report. --
+// -- The watchdog. It allocates no memory unless it has something to report. --
 
 void ProcessGroup::watch() {
   std::unique_lock lock(endMutex_);
@@ -317,19 +320,20 @@ void ProcessGroup::watch() {
       watchProposal();
     }
     if (isAborted())
-      wakeOthers(); // again and again: one may just have missed it
+      wakeOthers(); // repeated, because a thread may have missed the last notification
     lock.lock();
     endChanged_.wait_for(lock, period_, [this] { return isEnding_; });
   }
 }
 
-/// If there are several hosts, this only proposes: watchProposal() runs on this thread.
+/// This only proposes an abort if there are several hosts. The watchdog must not wait for the
+/// decision, because it also runs watchProposal().
 void ProcessGroup::watchDevice() {
   if (Status status = probe_ ? probe_() : Status::ok(); !status.isOk())
     memory().abort({std::move(status), rank()});
 }
 
-/// A host that ends when everything is done is no failure, unless something is begun after that.
+/// It is no failure if the host exits when all work is done, unless a step has been started since.
 void ProcessGroup::watchHost() {
   if (isClosing_.load(std::memory_order_relaxed) || !client_->isHostGone())
     return;
@@ -342,7 +346,7 @@ void ProcessGroup::watchHost() {
   memory().decideHere(); // no other process is left to ask the store
 }
 
-/// The process that asks the store may stand still itself.
+/// Decides here if the process that talks to the store is too late: it may be stopped.
 void ProcessGroup::watchProposal() {
   const uint64_t now = monotonicNs();
   if (!memory().proposal())
@@ -363,7 +367,7 @@ void ProcessGroup::watchCalls() {
 void ProcessGroup::watchStall() {
   bool isBlocked = slot().activity.load(std::memory_order_relaxed) != HostActivity::OwnCode;
   uint64_t since = slot().activitySinceNs.load(std::memory_order_relaxed);
-  // The host may wait by other means than ours for what the device waits for.
+  // The host may wait outside Braid for the result that the device waits for.
   const uint32_t queues = std::min(slot().queues.load(std::memory_order_relaxed), kQueueSlots);
   for (uint32_t i = 0; i < queues && !isBlocked; ++i)
     if (const QueueSlot &queue = slot().queue[i];
@@ -379,7 +383,7 @@ void ProcessGroup::watchStall() {
   memory().abort(stallCause(memory(), plans_, timeout()));
 }
 
-/// A rank that has left signals nothing any more; its last signals may be on their way.
+/// A rank that has left sends no further signals, but its last ones may still be in flight.
 void ProcessGroup::watchWaits() {
   std::lock_guard lock(plansMutex_);
   const uint64_t now = monotonicNs();

@@ -1,8 +1,8 @@
 //===- runtime/job/process_group.h - a rank that is a process ---------------------------------===//
 //
-// A backend's means for one rank whose peers are other processes: its control plane, the memory
-// that it shares with them, and a watchdog. What all ranks have in common is in the job memory; see
-// "Ranks as processes" in README.md here.
+// The control plane, the shared memory and the watchdog of one rank whose peers are other
+// processes. State that all ranks share is in the job memory; see "Ranks as processes" in
+// runtime/README.md.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -23,27 +23,26 @@
 
 namespace braid {
 
-/// One rank of a job and its watchdog. Calls are made by the rank's host thread, but for those of
-/// RankGroup and abort(), which anyone may call.
+/// One rank of a job and its watchdog. Only the rank's host thread calls its functions, except
+/// those of RankGroup and abort(), which are thread-safe.
 class ProcessGroup final : public RankGroup, public ControlPlane {
 public:
   ProcessGroup(std::unique_ptr<Client> client, std::chrono::milliseconds timeout);
-  /// Disconnects, unless that is done. Frees the memory that peers may have mapped, which does
-  /// them no harm.
+  /// Disconnects unless that has been done. Unmaps its memory; the mappings of peers remain valid.
   ~ProcessGroup() override;
-  /// Starts the watchdog. Call setWake() before. A failure is that of all ranks.
+  /// Starts the watchdog. setWake() must be called first. A failure aborts the job.
   Status start();
-  /// `probe` is called by the watchdog once a period, to write into the slot what a device tells of
-  /// itself. A failure that it returns ends the job. It must not block, and so must not call
-  /// abort(), which waits for the decision. Call before start().
+  /// The watchdog calls `probe` once per period to record the device's progress in the slot. A
+  /// failure that `probe` returns aborts the job. `probe` must not block; in particular, it must
+  /// not call abort(), which waits for the decision. setProbe() must be called before start().
   void setProbe(std::function<Status()> probe) { probe_ = std::move(probe); }
 
   int64_t rank() const override { return client_->rank(); }
   int64_t size() const override { return RankGroup::size(); }
   RankSlot &slot() const { return memory().slot(rank()); }
 
-  /// As Client::offer and want: hands a descriptor to those peers that are told its name. A name
-  /// that was offered before stands for the new one from now on. No name is a number.
+  /// See Client::offer and Client::want: shares a descriptor with the peers that know its name. A
+  /// repeated offer replaces the descriptor. Numeric names are reserved.
   Status offer(const std::string &name, int descriptor) { return client_->offer(name, descriptor); }
   Result<FileDescriptor> want(int64_t peer, const std::string &name);
 
@@ -58,10 +57,10 @@ public:
   void recycleSymmetric(int64_t rank) override;
   int64_t symmetricBytes(int64_t rank) override;
   Result<void *> open(int64_t peer, const std::string &handle) override;
-  /// Standing still is the watchdog's business. After an abort, a command that never ends is waited
-  /// for only for a grace period; the Status says so then.
+  /// The watchdog detects a stalled job. After an abort, waits for running commands only for
+  /// kGrace; if one is still running then, the returned Status says so.
   Status waitForDevice(int64_t rank, Drain drain) override;
-  /// waitForDevice() has given up.
+  /// True after waitForDevice() has given up on a command.
   bool isStuck() const { return isStuck_; }
 
   // -- ControlPlane. --
@@ -73,27 +72,27 @@ public:
   void noteUnseenRuns() override { slot().hasUnseenRuns.store(1, std::memory_order_relaxed); }
   CommonClock commonClock() const override;
 
-  // -- The end, in this order; the device's workers have stopped. --
+  // -- Shutdown, in this order, after the device's workers have stopped. --
 
   enum class AfterAbort { GoesAway, Waits };
-  /// Unmaps what peers exported, and waits until all ranks have done so, or have gone, or have been
-  /// killed, or take too long; after an abort, only if asked to. Then ends the watchdog. True if no
-  /// rank has anything of ours mapped: what peers must not outlive can be freed. Nothing but
-  /// failure() and leave() may be called after.
+  /// Unmaps the memory of peers, and waits until every rank has done so, left or been killed, or
+  /// until a time limit. After an abort, waits only with AfterAbort::Waits. Then stops the
+  /// watchdog. Returns true if no peer maps this rank's memory any longer, so that memory that must
+  /// outlive the mappings can be freed. Only failure() and leave() may be called afterwards.
   bool close(AfterAbort afterAbort = AfterAbort::GoesAway);
-  /// Ends the watchdog, if it runs, and disconnects. Idempotent.
+  /// Stops the watchdog if it runs, and disconnects. Idempotent.
   void leave();
 
-  /// A wait for this rank's own workers lasts this long after an abort. Shorter than what the host
-  /// grants before it kills, so that the rank can say what has become of it.
+  /// The time limit of a wait for this rank's workers after an abort. It is shorter than the time
+  /// after which the host kills the rank, so that the rank can report its state.
   static constexpr std::chrono::milliseconds kGrace{700};
 
 private:
-  /// Sets the activity of the host thread as long as it lives.
+  /// Sets the activity of the host thread for its lifetime.
   class Doing;
-  /// Memory that more than one process has mapped.
+  /// Memory that several processes map.
   struct Mapping {
-    FileDescriptor descriptor; ///< our own memory
+    FileDescriptor descriptor; ///< set for own_ only
     void *address = nullptr;
     size_t bytes = 0;
     bool isOffered = false;
@@ -115,28 +114,28 @@ private:
   void watchWaits();
 
   std::unique_ptr<Client> client_;
-  const std::chrono::milliseconds period_; ///< the watchdog's
+  const std::chrono::milliseconds period_;
   std::function<Status()> probe_;
 
-  // The host thread's; the watchdog looks at some of it.
-  std::atomic<uint32_t> steps_{0}; ///< commits begun
+  // Written by the host thread; the watchdog reads the atomics.
+  std::atomic<uint32_t> steps_{0}; ///< commits started
   std::atomic<bool> isClosing_{false};
-  bool isStuck_ = false; ///< a worker did not come back after an abort
-  /// Addresses; the kernel has pages only where blocks are.
+  bool isStuck_ = false; ///< a worker did not finish after an abort
+  /// Reserved address ranges; only allocated blocks have pages.
   std::vector<Mapping> own_;
-  BlockPool pool_;                                          ///< its regions are own_
+  BlockPool pool_;                                          ///< allocates from the regions in own_
   std::map<std::pair<int64_t, uint32_t>, Mapping> imports_; ///< by rank and number
 
-  // The watchdog's.
+  // For the watchdog only.
   StallRule stallRule_;
-  /// Since when each queue waits for a rank that has left; 0: it does not.
+  /// When each queue began to wait for a rank that has left; 0 if it does not.
   std::array<uint64_t, kQueueSlots> peerLeftNs_{};
-  uint64_t proposedNs_ = 0; ///< since when an abort waits to be decided; 0: none does
+  uint64_t proposedNs_ = 0; ///< when an undecided abort was proposed; 0 if there is none
 
   std::thread watchdog_;
   std::mutex endMutex_;
   std::condition_variable endChanged_;
-  bool isEnding_ = false; ///< under endMutex_
+  bool isEnding_ = false; ///< guarded by endMutex_
 };
 
 } // namespace braid

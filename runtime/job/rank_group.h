@@ -1,11 +1,11 @@
 //===- runtime/job/rank_group.h - what a device knows about its ranks -------------------------===//
 //
-// The common ground of ranks that are threads of one process (InProcessGroup) and of a rank that is
-// a process of its own (ProcessGroup): the mark of an abort and its cause, memory that peers can
-// reach, and how a host thread waits for its device.
+// The common interface of ranks that are threads of one process (InProcessGroup) and of a rank that
+// is a process (ProcessGroup): abort and its cause, memory that peers can access, and waits of a
+// host thread for its device.
 //
-// Nothing here is called while commands run, except isAborted(): one relaxed load. Anything more
-// would order the ranks' streams, and hide a missing signal from ThreadSanitizer.
+// No function is called while commands run, except isAborted(), which is one relaxed load. Stronger
+// synchronization would order the ranks' streams and hide a missing signal from ThreadSanitizer.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -21,18 +21,17 @@
 
 namespace braid {
 
-/// Thread-safe. Outlives what the ranks do with it. `rank` is always one that lives in this
-/// process.
+/// Thread-safe. Must outlive all operations of its ranks. `rank` must be a rank of this process.
 class RankGroup {
 public:
   virtual ~RankGroup() = default;
 
   int64_t size() const { return memory_.ranks(); }
-  /// It says what the ranks do, and how the job ended.
+  /// The state of the ranks and the outcome of the job.
   JobMemory &memory() const { return memory_; }
-  /// No progress for this long is TimedOut.
+  /// A job that makes no progress for this long fails with TimedOut.
   std::chrono::milliseconds timeout() const { return timeout_; }
-  /// As Cluster::setPlans and forgetPlans.
+  /// See Cluster::setPlans and Cluster::forgetPlans.
   void setPlans(llvm::ArrayRef<Plan> plans) {
     std::lock_guard lock(plansMutex_);
     plans_.add(plans);
@@ -41,63 +40,62 @@ public:
     std::lock_guard lock(plansMutex_);
     plans_.remove(plans);
   }
-  /// The longest sleep of a wait between two looks at its bounds.
+  /// The longest time for which a wait sleeps before it checks its limits again.
   std::chrono::milliseconds slice() const {
     using std::chrono::milliseconds;
     return std::clamp(timeout_ / 8, milliseconds(1), milliseconds(20));
   }
-  /// Flags in symmetric memory are written by other processes.
+  /// True if other processes write the flags in symmetric memory.
   virtual bool spansProcesses() const = 0;
 
   // -- Failure. --
 
   bool isAborted() const { return memory_.isAborted(); }
-  /// Makes `cause` the failure of all ranks, unless they have one, and releases everything that
+  /// Makes `cause` the failure of all ranks unless the job has already failed, and releases all
   /// waits in this process.
   virtual void abort(const Status &cause) = 0;
-  /// Ok, or the cause of the abort.
+  /// Returns ok, or the cause of the abort.
   Status failure() const { return memory_.failure(); }
-  /// `wake` is called after an abort, to release what sleeps outside of this class. Set it before
-  /// the ranks start.
+  /// Sets a function that is called after an abort to wake threads that sleep outside this class.
+  /// Must be called before the ranks start.
   void setWake(std::function<void()> wake) { wake_ = std::move(wake); }
 
   // -- Memory. --
 
-  /// As Device::allocate(Symmetric): zeroed, aligned to 256 bytes, the group's.
+  /// See Device::allocate(Symmetric): zeroed, aligned to 256 bytes, owned by the group.
   virtual Result<void *> allocateSymmetric(int64_t rank, int64_t bytes) = 0;
-  /// As PeerMemory::exportMemory.
+  /// See PeerMemory::exportMemory.
   virtual Result<std::string> exportMemory(int64_t rank, void *base) = 0;
-  /// As Device::release and Device::recycle, of what came from allocateSymmetric().
+  /// See Device::release and Device::recycle. `base` was returned by allocateSymmetric().
   virtual void releaseSymmetric(int64_t rank, void *base) = 0;
   virtual void recycleSymmetric(int64_t rank) = 0;
-  /// Bytes of what came from there, and has not been recycled.
+  /// Returns the bytes of the rank's symmetric allocations that have not been recycled.
   virtual int64_t symmetricBytes(int64_t rank) = 0;
-  /// As PeerMemory::open, of what came from exportMemory().
+  /// See PeerMemory::open. `handle` was returned by exportMemory().
   virtual Result<void *> open(int64_t peer, const std::string &handle) = 0;
 
   // -- Waiting. --
 
-  /// A rank's device, as its host thread waits for it.
   struct Drain {
-    /// Everything issued is done, or dropped.
+    /// Returns true when every issued command has completed or been dropped.
     llvm::function_ref<bool()> isDone;
-    /// Sleeps until that may have become true, at most for the time given.
+    /// Sleeps until isDone() may have become true, at most for the given time.
     llvm::function_ref<void(std::chrono::milliseconds)> sleep;
   };
-  /// As Device::synchronize: blocks until the device is done, also after an abort, because workers
-  /// must have let go of the caller's buffers before it may free them.
+  /// See Device::synchronize: blocks until the device is done, even after an abort, because the
+  /// caller must not free its buffers while workers use them.
   virtual Status waitForDevice(int64_t rank, Drain drain) = 0;
 
 protected:
-  /// `memory` outlives the group.
+  /// `memory` must outlive the group.
   RankGroup(JobMemory &memory, std::chrono::milliseconds timeout)
       : memory_(memory), timeout_(timeout) {}
   void wakeOthers() const {
     if (wake_)
       wake_();
   }
-  /// The result of a commit: a rank has done `step` and has met the others, or has not. The word in
-  /// the job memory has the last say.
+  /// Returns the result of committing `step`. `met` is the result of the rank's wait for the
+  /// others; the outcome in the job memory takes precedence over it.
   Status committed(uint32_t step, const Status &met) {
     if (memory_.committed() < step)
       abort(met.isOk() ? Status(StatusCode::BadInput, "expected all ranks to commit, but another "
@@ -107,7 +105,7 @@ protected:
   }
 
   std::mutex plansMutex_;
-  KnownPlans plans_; ///< under plansMutex_
+  KnownPlans plans_; ///< guarded by plansMutex_
 
 private:
   JobMemory &memory_;
@@ -115,7 +113,8 @@ private:
   std::function<void()> wake_;
 };
 
-/// BadInput for ranks and timeouts that no group can have. `kind`: "threads of a process".
+/// Returns BadInput for an unsupported number of ranks or timeout. `kind` names the ranks in the
+/// message, for example "threads of a process".
 Status checkGroup(const std::string &kind, int64_t ranks, std::chrono::milliseconds timeout);
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- runtime/job/stall_cause.cpp - when a job stands still, and why -------------------------===//
+//===- runtime/job/stall_cause.cpp - detects a stalled job and finds the cause ----------------===//
 
 #include "runtime/job/stall_cause.h"
 #include "ir/counted.h"
@@ -18,7 +18,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr size_t kMaxReportedRanks = 16;
-/// The first line names this many waits of ranks that wait for each other.
+/// The first line lists at most this many waits of ranks that wait for each other.
 constexpr int64_t kMaxWaits = 4;
 
 bool isInOwnCode(const RankView &rank) {
@@ -27,18 +27,18 @@ bool isInOwnCode(const RankView &rank) {
 
 // -- Waits. --
 
-/// A wait is for one of these. The one that tells most about a stall is the first.
+/// The reasons for which a wait does not end, ordered by how well they explain a stall.
 enum class Reason {
-  Gone,       ///< a rank that takes no part (any more)
-  OwnCode,    ///< a host thread that waits for nobody, or has not said its part
-  Lost,       ///< a signal that its rank has gone past
-  Idle,       ///< a queue that has nothing to do, or does not do it
-  HostSilent, ///< the job's host, after all ranks have come to a gathering
-  Unknown,    ///< a command that no Plan names
-  Waiter,     ///< something that waits itself
+  Gone,       ///< waits for a rank that has not joined, has left or is dead
+  OwnCode,    ///< waits for a host thread that is outside Braid or has not sent its part
+  Lost,       ///< waits for a signal whose sender has already passed it
+  Idle,       ///< waits for a queue that has no work or makes no progress
+  HostSilent, ///< waits for the job's host although all ranks have joined the all-gather
+  Unknown,    ///< waits in a command that no known Plan contains
+  Waiter,     ///< waits for a queue or host thread that waits itself
 };
 
-/// The reason of a wait, and the rank to blame for it, or -1.
+/// The reason for a wait, and the rank to blame for it, or -1.
 struct Awaited {
   Reason reason;
   int64_t rank = -1;
@@ -51,7 +51,7 @@ Awaited hostOf(const JobView &job, int64_t rank) {
   return {isInOwnCode(view) || view.isSpeaking ? Reason::OwnCode : Reason::Waiter, rank};
 }
 
-/// The queue that runs a stream of a rank, or null if no slot shows it.
+/// Returns the queue that runs a stream of a rank, or null if no slot shows it.
 const QueueView *queueOf(const RankView &rank, uint32_t stream) {
   const size_t queues = rank.queues.size();
   if (queues == 0 || (stream >= queues && queues >= kQueueSlots))
@@ -59,7 +59,8 @@ const QueueView *queueOf(const RankView &rank, uint32_t stream) {
   return &rank.queues[stream % queues];
 }
 
-/// The signal that the endpoint `mine` of `plan` awaits, in the Plan of its peer. Null: not known.
+/// Returns the signal in the Plan `peer` that the endpoint `mine` of `plan` awaits, or null if
+/// unknown.
 const Command *signalFor(const Plan &plan, const Endpoint &mine, const Plan &peer) {
   for (const Command &command : peer.commands) {
     if (command.kind != CommandKind::Signal)
@@ -72,7 +73,7 @@ const Command *signalFor(const Plan &plan, const Endpoint &mine, const Plan &pee
   return nullptr;
 }
 
-/// A queue of `rank` waits in the command `id`: what becomes of the signal?
+/// Returns the reason why the signal that a queue of `rank` awaits in command `id` has not arrived.
 Awaited signalAwaitedIn(const JobView &job, int64_t rank, CommandId id) {
   const Plan *plan = job.plan(rank, id);
   const Command *command = commandOf(plan, id);
@@ -100,8 +101,8 @@ Awaited signalAwaitedIn(const JobView &job, int64_t rank, CommandId id) {
   return hostOf(job, mine->peer);
 }
 
-/// The host thread of `rank` waits: for what? A rank that cannot come to a gathering is named
-/// first, then one that does something else.
+/// Returns the reason for which the host thread of `rank` waits. Prefers a rank that cannot join
+/// the all-gather to one that is in another call.
 Awaited awaitedByHost(const JobView &job, int64_t rank) {
   const RankView &view = job.at(rank);
   if (view.isSpeaking)
@@ -120,7 +121,7 @@ Awaited awaitedByHost(const JobView &job, int64_t rank) {
   return missing;
 }
 
-/// A wait of one of a rank's queues, or of its host thread (null).
+/// A wait of one of a rank's queues, or of its host thread if `queue` is null.
 struct Wait {
   int64_t rank;
   const QueueView *queue;
@@ -142,27 +143,28 @@ std::vector<Wait> waitsOf(const JobView &job) {
 
 // -- Blame. --
 
-/// The rank that the first line blames, or -1, and that line.
+/// The rank that the first line blames, or -1, and the text of that line.
 struct Blame {
   int64_t rank = -1;
   std::string text;
-  int64_t other = -1; ///< a further rank whose line matters
+  int64_t other = -1; ///< another rank whose line is relevant
 };
 
-/// A watchdog that is alive gives a sign within this. It looks sixteen times within the timeout,
-/// but not more often than it could on a loaded machine, nor more seldom than a person would like
-/// to wait.
+/// Returns the time within which a live watchdog updates its heartbeat: four periods, but at least
+/// half the timeout. Must match the period of ProcessGroup's watchdog.
 uint64_t silenceNs(milliseconds timeout) {
   return inNs(
       std::max(timeout / 2, 4 * std::clamp(timeout / 16, milliseconds(5), milliseconds(50))));
 }
 
-/// Before its first heartbeat a rank was last alive when it took up what it does.
+/// Returns the time of the last heartbeat, or the start of the current activity if there was none
+/// yet.
 uint64_t lastSign(const RankView &rank) {
   return rank.heartbeatNs != 0 ? rank.heartbeatNs : rank.activitySinceNs;
 }
 
-/// The first rank of this host tells what other hosts' ranks do: if that is silent, so are they.
+/// Ranks of this host are first: if the rank that relays the state of other hosts is silent, their
+/// ranks appear silent as well.
 std::optional<Blame> blameSilentRank(const JobView &job, uint64_t silenceNs) {
   const auto key = [&](int64_t rank) {
     return std::pair(!job.isHere(rank), lastSign(job.at(rank)));
@@ -182,7 +184,7 @@ std::optional<Blame> blameSilentRank(const JobView &job, uint64_t silenceNs) {
                                     job.rankText(*silent))};
 }
 
-/// The queue that has been longest in a command that waits for nobody.
+/// Blames the queue that has spent the longest time in a command that waits for no other rank.
 std::optional<Blame> blameWorkingQueue(const JobView &job) {
   const QueueView *longest = nullptr;
   int64_t itsRank = 0;
@@ -197,7 +199,7 @@ std::optional<Blame> blameWorkingQueue(const JobView &job) {
   return longest ? std::optional(Blame{itsRank, job.text(itsRank, longest)}) : std::nullopt;
 }
 
-/// The line says what the rank to blame does, and which wait leads to it.
+/// Describes the rank to blame and the wait that leads to it.
 Blame blameFor(const JobView &job, const Wait &wait) {
   const auto [reason, rank] = wait.awaited;
   std::string text;
@@ -214,7 +216,7 @@ Blame blameFor(const JobView &job, const Wait &wait) {
   return {rank, std::move(text), wait.rank};
 }
 
-/// Without a Plan nobody knows who waits for whom; somebody who waits for nobody stands out.
+/// Without a Plan the waits are unknown, so this blames a rank that waits for nothing.
 std::optional<Blame> blameOwnCode(const JobView &job) {
   for (int64_t rank = 0; rank < job.ranks(); ++rank)
     if (job.at(rank).hasJoined() && isInOwnCode(job.at(rank)) && !job.leadingQueue(rank))
@@ -231,7 +233,8 @@ Blame blameNobody(const JobView &job) {
   return blame;
 }
 
-/// If nothing works. A wait of the rank to blame itself tells less than one of another rank.
+/// Used if no queue executes a command. A wait of another rank explains more than one of the rank
+/// to blame.
 Blame blameWaits(const JobView &job) {
   const std::vector<Wait> waits = waitsOf(job);
   auto key = [](const Wait &wait) {
@@ -246,7 +249,7 @@ Blame blameWaits(const JobView &job) {
   return ownCode ? *ownCode : blameNobody(job);
 }
 
-/// The first line, and one for each rank, or for those that matter most.
+/// Returns the first line and one line for each rank, or for the most relevant ranks.
 JobCause causeOf(const JobView &job, const std::string &headline, const Blame &blame) {
   std::set<int64_t> listed;
   auto list = [&](int64_t rank) {
@@ -272,7 +275,7 @@ StallRule::StallRule(milliseconds timeout, milliseconds period)
 
 bool StallRule::isStalled(uint64_t now, uint64_t progress, bool isBlocked, uint64_t blockedSince,
                           uint64_t underWay) {
-  const bool wasAway = now - lastAsked_ > tooLate_; // also when asked for the first time
+  const bool wasAway = now - lastAsked_ > tooLate_; // true for the first call as well
   lastAsked_ = now;
   if (wasAway || progress != lastProgress_) {
     lastProgress_ = progress;

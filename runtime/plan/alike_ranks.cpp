@@ -1,4 +1,4 @@
-//===- runtime/plan/alike_ranks.cpp - ranks that do the same, each with other peers -----------===//
+//===- runtime/plan/alike_ranks.cpp - ranks that differ only in their peers -------------------===//
 
 #include "runtime/plan/alike_ranks.h"
 
@@ -56,7 +56,7 @@ private:
     add(gemm.dtype, gemm.resultType(), gemm.m, gemm.n, gemm.k, gemm.transposeB);
   }
 
-  /// The team is the same, and from the rank on it is the same as seen from the rank.
+  /// The team must be the same, and also the same relative to the rank.
   void addCollective(const PlanCollective &collective) {
     add(collective.kind, collective.reduction.has_value(), collective.dtype,
         collective.root < 0 ? -1 : moved(collective.root), collective.team.size());

@@ -1,11 +1,11 @@
-//===- runtime/plan/arena.cpp - where the buffers of a Plan lie -------------------------------===//
+//===- runtime/plan/arena.cpp - places the buffers of a Plan in arenas ------------------------===//
 
 #include "runtime/plan/arena.h"
 
 namespace braid {
 namespace {
 
-/// Bytes rounded up to the alignment; at least one unit, so that no two buffers share an address.
+/// Rounds bytes up to the alignment, to at least one unit, so that no two buffers share an address.
 int64_t roundedUp(int64_t bytes) {
   int64_t units = (bytes + ArenaLayout::kAlignment - 1) / ArenaLayout::kAlignment;
   return (units == 0 ? 1 : units) * ArenaLayout::kAlignment;

@@ -1,4 +1,4 @@
-//===- runtime/plan/collective_parts.cpp - what members of a collective give each other -------===//
+//===- runtime/plan/collective_parts.cpp - the parts that members of a collective exchange ----===//
 
 #include "runtime/plan/collective_parts.h"
 

@@ -1,4 +1,4 @@
-//===- runtime/plan/overlap.cpp - which transfers of a Plan run beside a GEMM -----------------===//
+//===- runtime/plan/overlap.cpp - finds the transfers that overlap with a GEMM ----------------===//
 
 #include "runtime/plan/overlap.h"
 
@@ -9,11 +9,11 @@
 namespace braid {
 namespace {
 
-/// Vector clock: for each stream, how many of its commands are guaranteed to finish before a given
-/// command starts.
+/// A vector clock: for each stream, the number of its commands that are guaranteed to finish before
+/// a given command starts.
 using Clock = std::vector<uint32_t>;
 
-/// A command with its place among those of its stream.
+/// A command and its position in its stream.
 struct Placed {
   const Command *command;
   uint32_t position;
@@ -30,7 +30,7 @@ public:
   explicit Order(const Plan &plan)
       : plan_(plan), now_(plan.streams.size(), Clock(plan.streams.size())), atEvent_(plan.events) {}
 
-  /// Clocks of one stream only grow, so the list of a stream's GEMMs is sorted by them.
+  /// The clocks of one stream are monotonic, so the GEMMs of a stream are sorted by them.
   void run() {
     gemms_.resize(plan_.streams.size());
     for (const Command &command : plan_.commands) {
@@ -77,7 +77,7 @@ private:
   }
 
   static void join(Clock &clock, const Clock &other) {
-    for (size_t i = 0; i < other.size(); ++i) // of an event that was never recorded: none
+    for (size_t i = 0; i < other.size(); ++i) // empty for an event that was never recorded
       clock[i] = std::max(clock[i], other[i]);
   }
 
@@ -97,7 +97,7 @@ private:
                        .isBetweenGemms = !own.empty() && isBefore(own.front(), transfer) &&
                                          isBefore(transfer, own.back())};
     for (const std::vector<Placed> &stream : gemms_) {
-      // First those before the transfer, then the unordered ones, then those after it.
+      // The GEMMs before the transfer are first, then the unordered ones, then those after it.
       const auto first =
           std::partition_point(stream.begin(), stream.end(),
                                [&](const Placed &gemm) { return isBefore(gemm, transfer); });
@@ -108,9 +108,9 @@ private:
 
   const Plan &plan_;
   std::vector<Clock> now_;                                               ///< by stream
-  std::vector<Clock> atEvent_;                                           ///< as recorded last
+  std::vector<Clock> atEvent_;                                           ///< by event
   std::map<std::pair<uint32_t, Direction>, std::vector<Clock>> signals_; ///< in issue order
-  std::map<std::pair<uint32_t, Direction>, size_t> awaits_;              ///< passed so far
+  std::map<std::pair<uint32_t, Direction>, size_t> awaits_;              ///< number passed so far
   std::vector<std::vector<Placed>> gemms_;                               ///< by stream
   std::vector<Placed> transfers_;
 };

@@ -1,4 +1,4 @@
-//===- runtime/plan/plan_parts.cpp - the GEMMs of a Plan alone, and its transfers alone -------===//
+//===- runtime/plan/plan_parts.cpp - isolates the GEMMs or the transfers of a Plan ------------===//
 
 #include "runtime/plan/plan_parts.h"
 
@@ -22,7 +22,8 @@ void keepCommands(Plan &plan, llvm::function_ref<bool(CommandKind)> isWanted) {
   });
 }
 
-/// Lets a GEMM that stores at a peer store here, in a buffer that a copy then sends.
+/// Lets a GEMM that stores its result at a peer store it in a local buffer, from which a copy sends
+/// it.
 void storeHere(Plan &plan) {
   ArenaLayout arena;
   arena.allocate(plan.deviceBytes, 0);
@@ -45,7 +46,7 @@ void storeHere(Plan &plan) {
   plan.deviceBytes = arena.size();
 }
 
-/// Gives what lay in an arena to the caller.
+/// Turns buffers of an arena into arguments of the caller.
 void becomeArguments(Plan &plan) {
   std::set<uint32_t> written;
   for (const Command &command : plan.commands)

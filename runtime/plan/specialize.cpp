@@ -70,7 +70,7 @@ Result<Plan> Specializer::run() {
   return std::move(plan_);
 }
 
-/// Nodes and trips both count: a billion empty trips would look like a hang, too.
+/// Counts nodes and trips, because a billion empty trips would look like a hang as well.
 bool Specializer::countStep(const Op &op) {
   return ++steps_ <= kMaxSteps || error(op) << "the program unrolls to more than " << kMaxSteps
                                             << " steps on a rank";
@@ -142,7 +142,7 @@ bool Specializer::visitDeallocate(const DeallocateOp &op) {
   const PlanBuffer &buffer = plan_.buffers[view(op.buffer).buffer];
   plan_.releases.push_back({view(op.buffer).buffer, static_cast<uint32_t>(plan_.commands.size()),
                             current_, originOf(op)});
-  lastEvent_[current_] = kNone; // one made before does not stand for the release
+  lastEvent_[current_] = kNone; // an event recorded earlier does not cover the release
   // Peers may still access symmetric memory, so its space is not reused.
   if (buffer.kind == BufferKind::Device)
     device_.release(buffer.offset, buffer.bytes, current_);
@@ -172,7 +172,7 @@ bool Specializer::visitSlice(const SliceOp &op) {
   return true;
 }
 
-/// Leaves of `part` a range of its leading axis, which may be empty.
+/// Restricts `part` to a range of its leading axis, which may be empty.
 bool Specializer::cutRange(const Op &op, const Scalar *first, const Scalar *last, View &part) {
   int64_t begin = 0, end = 0;
   if (!evaluate(op, first, "the begin of the slice", begin) ||
@@ -304,7 +304,7 @@ bool Specializer::gemmOf(const MatmulOp &op, PlanMatmul &gemm) {
   return true;
 }
 
-/// Extents of two operands that meet: `count` of each, from these axes on.
+/// Checks that `count` axes of two operands have equal extents, from `firstA` and `firstB` on.
 bool Specializer::checkContracted(const Op &op, const View &a, size_t firstA, const View &b,
                                   size_t firstB, size_t count) {
   for (size_t i = 0; i < count; ++i)
@@ -316,7 +316,7 @@ bool Specializer::checkContracted(const Op &op, const View &a, size_t firstA, co
   return true;
 }
 
-/// The GEMM that makes what is sent.
+/// Returns the GEMM that computes the data to be sent.
 bool Specializer::gemmOf(const P2POp &op, PlanMatmul &gemm) {
   View sent{kPeerBuffer, 0, op.product.type.dtype, {}};
   if (!concreteShape(op, op.product.type, sent.shape))
@@ -379,8 +379,8 @@ bool Specializer::stream(const Op &op, const StreamRef &ref, uint32_t &number) {
   return true;
 }
 
-/// An event that stands for everything issued to `stream` so far; the last one if nothing came
-/// since.
+/// Returns an event that covers everything issued to `stream` so far. Reuses the last one if
+/// nothing has been issued since.
 uint32_t Specializer::eventBehind(uint32_t stream) {
   endGroup();
   if (lastEvent_[stream] != kNone)
@@ -395,14 +395,14 @@ uint32_t Specializer::eventBehind(uint32_t stream) {
 
 //===- Small parts ----------------------------------------------------------------------------===//
 
-/// Appends to the current stream. Returns true, to end visit functions with.
+/// Appends to the current stream. Always returns true, as the result of a visit function.
 bool Specializer::emit(Command command) {
   endGroup();
   append(command);
   return true;
 }
 
-/// In front of what is posted.
+/// Appends a command before the posted messages.
 void Specializer::append(Command command) {
   command.stream = current_;
   lastEvent_[current_] = kNone;
@@ -428,7 +428,7 @@ uint32_t Specializer::originOf(const Op &op) {
 
 Diagnostics::InFlight Specializer::error(const Op &op) { return diags_.error(op.location()); }
 
-/// " on rank 2 (trip 3, 0)", to end a message with.
+/// Returns the end of a message, for example " on rank 2 (trip 3, 0)".
 std::string Specializer::trips() const {
   std::string text = fmt::format(" on rank {}", plan_.rank);
   if (!tripStack_.empty())
@@ -472,7 +472,7 @@ bool Specializer::checkDistinct(const Op &op, const View &dst,
   return true;
 }
 
-/// Drops the events that nobody waits for, and numbers the others anew.
+/// Removes the events for which no command waits, and renumbers the others.
 void Specializer::finishEvents() {
   std::vector<uint32_t> number(plan_.events, kNone);
   for (const Command &command : plan_.commands)

@@ -1,10 +1,10 @@
 //===- runtime/plan/specialize_collectives.cpp - collectives, whole or spelled out ------------===//
 //
-// Over peers' memory, and so within one host, a collective is an exchange of parts: each member
-// tells the others where it takes parts, or that they may take them, copies, and awaits what others
-// copy, all on one stream. So it is done when the stream goes on. Sums are made of parts side by
-// side, in the order of the team, and an allreduce sums one block on each member before all blocks
-// go to all: its bits are the same everywhere.
+// Through peers' memory, and thus within one host, a collective is an exchange of parts: each
+// member signals that its buffers are ready or that its parts may be read; copies; and awaits the
+// others' copies, all on one stream. So the collective is complete when the stream continues. Sums
+// add separate parts in the order of the team. An allreduce sums one block on each member before
+// all blocks are sent to all members, so its result has the same bits everywhere.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -25,7 +25,7 @@ bool Specializer::visitCollective(const CollectiveOp &op) {
     return false;
   Request &request = requests_[&op.result] = {.stream = current_};
   const bool isWhole = staysWhole(collective);
-  if (!isWhole) // all ranks share it, members or not
+  if (!isWhole) // all ranks share it, including ranks that are not members
     channels_.try_emplace(nullptr, static_cast<uint32_t>(channels_.size()));
   const bool isMember = llvm::is_contained(collective.team, plan_.rank);
   if (!isMember || (collective.src.bytes == 0 && collective.dst.bytes == 0))
@@ -58,7 +58,6 @@ bool Specializer::emitWhole(const CollectiveOp &op, PlanCollective collective) {
   return true;
 }
 
-/// The same on all ranks.
 bool Specializer::staysWhole(const PlanCollective &collective) const {
   const int64_t host = plan_.hostOf(collective.team.front());
   return plan_.transport == Transport::Messages ||
@@ -84,7 +83,7 @@ bool Specializer::collectiveOf(const CollectiveOp &op, PlanCollective &collectiv
   return checkDistinct(op, dst, {&src}) && checkCounts(op, collective);
 }
 
-/// dst and src in proportion; a team divides what it shares out.
+/// Checks that the sizes of dst and src match, and that the team divides what it distributes.
 bool Specializer::checkCounts(const CollectiveOp &op, const PlanCollective &collective) {
   const View &dst = view(op.dst), &src = view(op.src);
   const int64_t members = collective.members();
@@ -107,8 +106,8 @@ bool Specializer::checkCounts(const CollectiveOp &op, const PlanCollective &coll
 
 //===- Over peers' memory ---------------------------------------------------------------------===//
 
-/// Memory that peers reach, of at least that size, and of this stream alone: so a collective has
-/// left it before the next one starts.
+/// Allocates memory that peers can access, of at least `bytes`. Each stream has separate scratch
+/// memory, so a collective has finished with it before the next one starts.
 bool Specializer::scratch(const CollectiveOp &op, llvm::StringRef name, int64_t bytes,
                           Range &range) {
   auto [entry, isNew] = scratch_.try_emplace({name.str(), current_}, 0);
@@ -159,7 +158,7 @@ bool Specializer::moveParts(const CollectiveOp &op, PlanCollective collective) {
   return true;
 }
 
-/// Each member, or the root alone, takes a part of `bytes` from everybody, and sums them up.
+/// Each member, or only the root, receives a part of `bytes` from every member and sums them.
 bool Specializer::sumParts(const CollectiveOp &op, const PlanCollective &collective, int64_t bytes,
                            Range sum) {
   const bool hasRoot = collective.root >= 0;
@@ -180,7 +179,7 @@ bool Specializer::sumParts(const CollectiveOp &op, const PlanCollective &collect
   return emitSum({dtype, dtype, members, bytes, sum, all, Range{}, dtype}, originOf(op));
 }
 
-/// An allreduce: member m sums up the m-th block, of as many elements as all but the last ones.
+/// An allreduce: member m sums the m-th block. All blocks but the last ones have the same size.
 bool Specializer::sumAndGather(const CollectiveOp &op, const PlanCollective &collective) {
   const int64_t size = sizeOf(collective.dtype), members = collective.members();
   const int64_t all = collective.dst.bytes;
@@ -215,8 +214,8 @@ void Specializer::copyHere(const CollectiveOp &op, Range dst, Range src) {
           .src = src});
 }
 
-/// Copies the own part, which is the first. The passive sides say that they are ready, the active
-/// ones copy, and everybody is done at the end.
+/// Copies the local part, which is the first. The passive sides signal that they are ready, the
+/// active sides copy, and all wait for completion.
 void Specializer::exchangeParts(const CollectiveOp &op, llvm::ArrayRef<CollectivePart> parts,
                                 Protocol protocol) {
   endGroup();

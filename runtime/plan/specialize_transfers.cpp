@@ -26,7 +26,6 @@ bool Specializer::peerOf(const P2POp &op, int64_t &peer) {
   return true;
 }
 
-/// Gives an endpoint its sequence number and its flag.
 uint32_t Specializer::addEndpoint(Endpoint endpoint) {
   endpoint.flag = static_cast<uint32_t>(plan_.endpoints.size());
   endpoint.sequence = sequences_[{endpoint.direction, endpoint.peer, endpoint.channel}]++;
@@ -34,8 +33,8 @@ uint32_t Specializer::addEndpoint(Endpoint endpoint) {
   return endpoint.flag;
 }
 
-/// The endpoint and the request of a transfer that is being posted. One of no rows has no endpoint,
-/// nor has the peer's side of it: so sequence numbers go on matching.
+/// Adds the endpoint and the request of a transfer that is being posted. A transfer of no rows has
+/// no endpoint on either side, so sequence numbers still match.
 bool Specializer::addEndpoint(const P2POp &op, int64_t peer) {
   auto shared = channels_.find(op.handles);
   if (shared == channels_.end())
@@ -63,8 +62,8 @@ bool Specializer::visitP2P(const P2POp &op) {
   return true;
 }
 
-/// The passive side signals at once that it is ready. A message joins a group, and an active side
-/// comes after that group.
+/// The passive side immediately signals that it is ready. A message joins a group, and an active
+/// side follows that group.
 bool Specializer::post(const P2POp &op) {
   int64_t peer = 0;
   if (!peerOf(op, peer))
@@ -83,14 +82,14 @@ bool Specializer::post(const P2POp &op) {
   return true;
 }
 
-/// All ready signals come first, so that nothing waits for one that stands behind it; then all
-/// messages as one group; then all awaits of ready signals, so that copies follow one another.
-/// plan.h says why in this order.
+/// Ready signals are first, so that nothing waits for a signal queued after it; then all messages
+/// as one group; then all awaits of ready signals, so that the copies are consecutive. plan.h
+/// explains this order.
 bool Specializer::visitGroup(const GroupOp &op) {
   endGroup();
   for (const Op &inner : op.body) {
     const auto *p2p = llvm::dyn_cast<P2POp>(&inner);
-    if (!p2p) // the verifier sees to that, if it was asked
+    if (!p2p) // the verifier checks this, but may not have run
       return error(inner) << "expected only 'p2p' in 'group'";
     if (!post(*p2p))
       return false;
@@ -141,7 +140,7 @@ void Specializer::endGroup(bool awaitsAllFirst) {
   current_ = current;
 }
 
-/// On the stream of the last post, behind the streams of the others.
+/// Issues on the stream of the last post, after the streams of the others.
 void Specializer::issueGroup(llvm::ArrayRef<Posted> posted) {
   const uint32_t current = std::exchange(current_, posted.back().stream);
   const uint32_t origin = posted.back().message.origin;
@@ -161,7 +160,7 @@ void Specializer::issueGroup(llvm::ArrayRef<Posted> posted) {
   current_ = current;
 }
 
-/// A group or a collective, behind the one before: all ranks have them in one order.
+/// Issues a group or a collective after the previous one: all ranks issue them in the same order.
 void Specializer::emitInOrder(Command command) {
   if (lastMessages_ != kNone && messageStream_ != current_)
     emit({.kind = CommandKind::WaitEvent, .origin = command.origin, .event = lastMessages_});
@@ -186,12 +185,12 @@ void Specializer::awaitSignal(uint32_t endpoint) {
   emit(command);
 }
 
-/// The active side's: copies on its own stream, or computes there, and tells the peer.
+/// Issues the active side: copies or computes on the current stream, and signals the peer.
 void Specializer::moveAndSignal(const Delayed &delayed) {
   Request request = delayed.request;
   const Command signal = commandOf(CommandKind::Signal, request.endpoint);
-  // The signal makes known what a GEMM has written at the peer, and whoever waits for the send may
-  // go on to signal others: so it waits for that signal, too.
+  // The signal publishes what a GEMM has written at the peer, and a command that waits for the send
+  // may signal other ranks, so it must also wait for that signal.
   if (request.gemm) {
     emitGemm(*request.gemm, signal.origin, request.endpoint);
     emit(signal);
@@ -224,7 +223,7 @@ bool Specializer::visitWait(const WaitOp &op) {
     return error(op) << "%" << op.request->name << " was waited for before" << trips();
   const Request request = found->second;
   requests_.erase(found);
-  if (request.event != kNone) // what is done is ahead of us on its own stream
+  if (request.event != kNone) // completed work is ordered by the local stream
     return request.stream == current_ ||
            emit({.kind = CommandKind::WaitEvent, .origin = originOf(op), .event = request.event});
   if (request.endpoint == kNone)

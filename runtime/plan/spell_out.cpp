@@ -1,4 +1,4 @@
-//===- runtime/plan/spell_out.cpp - what messages guarantee, command by command ---------------===//
+//===- runtime/plan/spell_out.cpp - spells out messages as commands ---------------------------===//
 
 #include "runtime/plan/spell_out.h"
 
@@ -18,15 +18,16 @@ namespace {
 
 using Team = std::vector<int64_t>;
 
-/// Channels of transfers: two for groups, and two for each team, numbered alike on all ranks.
+/// The channels of transfers: two for groups and two for each team, with the same numbers on all
+/// ranks.
 struct Channels {
   uint32_t data, come;
 };
 
-/// Numbers that are the same for all ranks.
+/// Numbers that are equal on all ranks.
 struct Numbering {
   std::vector<Team> teams;
-  uint32_t firstChannel = 0; ///< follows those of transfers through memory
+  uint32_t firstChannel = 0; ///< follows the channels of transfers through memory
 
   Channels ofGroups() const { return {firstChannel, firstChannel + 1}; }
   Channels ofTeam(size_t team) const {
@@ -82,8 +83,9 @@ private:
     exchange(partsOf(collective, plan_.rank), collective.dtype);
   }
 
-  /// In each round this rank tells the one `distance` places further on, and hears of the one as
-  /// many places back. `number` tells it from the other times at which these ranks, in order, meet.
+  /// A barrier: in each round, this rank signals the rank `distance` positions ahead and awaits the
+  /// rank the same distance back. All of them pass the same `ranks`. `number` distinguishes their
+  /// meetings.
   void meet(llvm::ArrayRef<int64_t> ranks, uint32_t number) {
     if (spelling_ == Spelling::Data)
       return;
@@ -108,7 +110,7 @@ private:
                         .isOfMeeting = true});
   }
 
-  /// Receivers copy.
+  /// The receivers copy.
   void exchange(llvm::ArrayRef<PlanMessage> messages) {
     std::vector<uint32_t> sent, received;
     for (const PlanMessage &message : messages)
@@ -127,7 +129,7 @@ private:
       add(CommandKind::Await, endpoint);
   }
 
-  /// Copies the own part, which is the first, and exchanges the others.
+  /// Copies the local part, which is the first, and exchanges the others.
   void exchange(llvm::ArrayRef<CollectivePart> parts, DType dtype) {
     if (const CollectivePart &own = parts.front(); own.send.bytes > 0) {
       Command &copy = add(CommandKind::Copy, kNone);
@@ -145,7 +147,7 @@ private:
     exchange(messages);
   }
 
-  /// Each member that gets the sum, or a block of it, takes the parts of all.
+  /// Each member that receives the sum, or a block of it, copies the parts of all members.
   void sumParts(const PlanCollective &c) {
     const int64_t bytes = c.dst.bytes;
     const Range all = {newBuffer("parts", c.members() * bytes), 0, c.members() * bytes};
@@ -197,16 +199,17 @@ private:
   const Spelling spelling_;
   ArenaLayout arena_;
   std::vector<Command> *commands_ = nullptr;
-  Command command_ = {};            ///< that is being spelled out
+  Command command_ = {};            ///< the command that is being spelled out
   Channels channels_;               ///< its channels
-  std::map<Team, uint32_t> issued_; ///< collectives
+  std::map<Team, uint32_t> issued_; ///< number of collectives
   std::map<std::tuple<Direction, int64_t, uint32_t>, uint32_t> sequences_;
 };
 
-/// Groups of all ranks, by source and destination of each message in order.
+/// The groups of all ranks, by source and destination of each message in order.
 using Sides = std::map<std::pair<int64_t, int64_t>, std::vector<unsigned>>;
 
-/// Moves both so that the destination is one of the first `period` ranks, which stand for all.
+/// Shifts both ranks so that the destination is one of the first `period` ranks, which represent
+/// all.
 std::pair<int64_t, int64_t> pairOf(const Plan &plan, const PlanMessage &message, int64_t period) {
   if (message.direction == Direction::Receive)
     return {message.peer, plan.rank};

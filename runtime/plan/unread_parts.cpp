@@ -1,4 +1,4 @@
-//===- runtime/plan/unread_parts.cpp - partial results that only their sum reads --------------===//
+//===- runtime/plan/unread_parts.cpp - finds partial results that only a sum reads ------------===//
 
 #include "runtime/plan/unread_parts.h"
 
@@ -10,7 +10,7 @@
 namespace braid {
 namespace {
 
-/// Ranges, to be asked which of them overlap another one.
+/// An index of ranges that finds overlaps.
 class RangeIndex {
 public:
   void add(const Range &range, size_t owner = 0) {
@@ -18,7 +18,7 @@ public:
       entries_.push_back({range, owner, 0});
   }
 
-  /// Once all are there.
+  /// Must be called after all ranges have been added.
   void sort() {
     llvm::sort(entries_, [](const Entry &a, const Entry &b) {
       return std::pair(a.range.buffer, a.range.offset) < std::pair(b.range.buffer, b.range.offset);
@@ -31,7 +31,7 @@ public:
     }
   }
 
-  /// Calls `visit` with the owner of each that overlaps `range`.
+  /// Calls `visit` with the owner of each range that overlaps `range`.
   template <class Visit> void forEachOverlap(const Range &range, Visit visit) const {
     auto next = llvm::partition_point(entries_, [&](const Entry &entry) {
       return std::pair(entry.range.buffer, entry.range.offset) <
@@ -53,12 +53,12 @@ private:
   struct Entry {
     Range range;
     size_t owner;
-    int64_t latestEnd; ///< the latest end of all up to this one in the same buffer
+    int64_t latestEnd; ///< the latest end of all ranges of the buffer up to this one
   };
   std::vector<Entry> entries_; ///< by buffer and offset
 };
 
-/// Ranges that are read on this rank, or by peers, other than the parts of sums.
+/// Returns the ranges that are read on this rank or by peers, except as parts of sums.
 RangeIndex rangesRead(const Plan &plan) {
   RangeIndex read;
   for (const Command &command : plan.commands)
@@ -73,7 +73,7 @@ RangeIndex rangesRead(const Plan &plan) {
   return read;
 }
 
-/// Parts are owned by their sums.
+/// Returns the parts of all sums. The owner of a part is the index of its sum.
 RangeIndex partsOf(llvm::ArrayRef<PlanSum> sums) {
   RangeIndex parts;
   for (size_t i = 0; i < sums.size(); ++i)

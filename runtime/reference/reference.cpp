@@ -1,4 +1,4 @@
-//===- runtime/reference/reference.cpp - what a fusion's result should be ---------------------===//
+//===- runtime/reference/reference.cpp - computes the expected result of a fusion -------------===//
 #include "runtime/reference/reference.h"
 
 #include "runtime/reference/reference_codec.h"
@@ -31,10 +31,9 @@ public:
 
 namespace {
 
-/// The differences that a comparison has found so far.
 struct Differences {
   int64_t count = 0;
-  int64_t firstAt = 0; ///< in local elements
+  int64_t firstAt = 0; ///< index of the local element
   double got = 0, expected = 0;
 
   void note(int64_t at, double gotHere, double expectedHere) {
@@ -48,7 +47,7 @@ struct Differences {
 
 std::string number(double value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }
 
-/// "%C[3, 17, 0]", where `at` counts local elements.
+/// Formats "%C[3, 17, 0]". `at` is the index of the local element.
 std::string elementName(const Tensor &tensor, int64_t at) {
   std::string indices;
   for (size_t axis = tensor.axes(); axis-- > 0;) {
@@ -61,7 +60,7 @@ std::string elementName(const Tensor &tensor, int64_t at) {
 
 } // namespace
 
-/// "; f32 in place of bf16 would do", if everything would be exact then.
+/// Returns "; f32 in place of bf16 would do" if that type makes all values exact.
 std::string Reference::Impl::widerType(DType dtype) const {
   for (DType wider : {DType::F32, DType::F64}) {
     Graph changed = graph;
@@ -100,7 +99,7 @@ Status Reference::compare(size_t index, int64_t rank, uint32_t iteration, const 
              for (size_t i = 0; i < got.size(); ++i) {
                const int64_t at = static_cast<int64_t>(i);
                if (!tensor.exists(global + at))
-                 expected[i] = std::nan(""); // nobody has written it
+                 expected[i] = std::nan(""); // not written by anyone
                if (got[i] != expected[i] && !(std::isnan(got[i]) && std::isnan(expected[i])))
                  differences.note(local + at, got[i], expected[i]);
              }

@@ -1,9 +1,9 @@
-//===- runtime/reference/reference.h - what a fusion's result should be -----------------------===//
+//===- runtime/reference/reference.h - computes the expected result of a fusion ---------------===//
 //
 // The numerical reference. It computes a fusion's outputs from its definition alone, on global
 // tensors, in f64 with plain loops, and shares no code with lowering, Plans, the executor or the
-// backends. Its inputs are such that every result is exact in its element type; so is the
-// comparison (reference_inputs.h).
+// backends. Its inputs make every result exact in its element type, so the comparison is exact as
+// well (reference_inputs.h).
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -16,24 +16,25 @@
 namespace braid {
 
 /// The inputs and expected outputs of a fusion for every iteration. Deterministic in (fusion, seed,
-/// iteration). Thread-safe: ranks may ask at the same time.
+/// iteration). Thread-safe.
 class Reference {
 public:
-  /// `fusion` is verified and outlives this. `fileName` is what messages say that it was read from.
+  /// `fusion` must be verified and outlive this object. `fileName` is its source in messages.
   Reference(const Fusion &fusion, uint64_t seed, const std::string &fileName = "<input>");
   ~Reference();
 
   /// Writes `rank`'s part of input `index` for `iteration` to `data`.
   void fillInput(size_t index, int64_t rank, uint32_t iteration, void *data) const;
 
-  /// Compares every element of `rank`'s output `index` with the definition's; in rows that do not
-  /// exist, with the NaNs that the caller has filled the output with (0xff in every byte).
-  /// WrongResult names the first difference: "rank 2, iteration 5: %C[3, 17, 0] is 15, expected 12
-  /// (3 of 131072 elements differ)". Unsupported, with the place of a node, if its values are not
-  /// exact in the element type; and with a wider type, if all values are exact in that.
+  /// Compares every element of `rank`'s output `index` with the definition. In rows that do not
+  /// exist, it expects the NaNs with which the caller has filled the output (0xff in every byte).
+  /// Returns WrongResult, which describes the first difference: "rank 2, iteration 5: %C[3, 17, 0]
+  /// is 15, expected 12 (3 of 131072 elements differ)". Returns Unsupported, with the location of a
+  /// node, if its values are not exact in the element type; the message names a wider type that
+  /// would hold all values.
   Status compare(size_t index, int64_t rank, uint32_t iteration, const void *data) const;
-  /// Returns how many elements of all outputs `rank` has in rows that exist. One iteration compares
-  /// these with the definition.
+  /// Returns the number of elements of `rank` in existing rows of all outputs, which one iteration
+  /// compares.
   int64_t elementsOf(int64_t rank) const;
 
 private:

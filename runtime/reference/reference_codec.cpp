@@ -1,4 +1,4 @@
-//===- runtime/reference/reference_codec.cpp - the reference's view of the element types ------===//
+//===- runtime/reference/reference_codec.cpp - exact conversions of element types -------------===//
 #include "runtime/reference/reference_codec.h"
 
 #include <cstring>
@@ -7,11 +7,11 @@ namespace braid::reference {
 
 namespace {
 
-/// A binary format: sign, exponent, and so many bits of the mantissa after the leading one.
+/// A binary format: a sign, an exponent, and `mantissa` explicit bits of the mantissa.
 struct Format {
   int mantissa, bias;
 
-  int infinity() const { return 2 * bias + 1; } ///< the exponent of infinities and NaNs
+  int infinity() const { return 2 * bias + 1; } ///< the exponent of infinity and NaN
 };
 
 Format formatOf(DType dtype) {
@@ -28,7 +28,8 @@ Format formatOf(DType dtype) {
   return {52, 1023};
 }
 
-/// A 16-bit number. The exponent is put where that of f32 is, and counts from there after scaling.
+/// Decodes a 16-bit number: moves its exponent to that of f32, and scales by the difference of
+/// biases.
 double decodeHalf(Format format, uint16_t half) {
   const int moved = 23 - format.mantissa;
   const bool isFinite = (half >> format.mantissa & format.infinity()) != format.infinity();
@@ -74,7 +75,7 @@ bool isExact(DType dtype, double value) { return encodeExactly(dtype, value).has
 
 void store(DType dtype, uint64_t bits, void *data, int64_t index) {
   char *begin = static_cast<char *>(data);
-  if (dtype == DType::F64) // the low bytes come first, so fewer of them are copied below
+  if (dtype == DType::F64) // little-endian, so fewer bytes can be copied below
     std::memcpy(begin + index * 8, &bits, 8);
   else if (dtype == DType::F32)
     std::memcpy(begin + index * 4, &bits, 4);

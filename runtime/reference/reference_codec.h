@@ -1,7 +1,7 @@
-//===- runtime/reference/reference_codec.h - the reference's view of the element types --------===//
+//===- runtime/reference/reference_codec.h - exact conversions of element types ---------------===//
 //
-// Exact conversions only: the reference never rounds, so that it sees a value that a type does not
-// hold. Deliberately written apart from the backends' arithmetic.
+// The reference never rounds, so that it detects values that a type cannot represent. Deliberately
+// independent of the backends' arithmetic.
 //
 //===-------------------------------------------------------------------------------------===//
 #pragma once
@@ -10,17 +10,16 @@
 
 namespace braid::reference {
 
-/// Integers up to 2 to this power are exact.
+/// Returns the largest n such that all integers up to 2^n are exact.
 int digitsOf(DType dtype);
-/// The bits of `value` in `dtype`, or nothing where it cannot be held exactly. Subnormal numbers
-/// count as not held.
+/// Returns the bits of `value` in `dtype`, or nullopt if it is not exactly representable. Subnormal
+/// numbers count as not representable.
 std::optional<uint64_t> encodeExactly(DType dtype, double value);
-/// True if `encodeExactly` gives bits.
 bool isExact(DType dtype, double value);
 
 /// Writes the low bits of `bits` as element `index` of an array of `dtype`.
 void store(DType dtype, uint64_t bits, void *data, int64_t index);
-/// Elements [begin, begin + out.size()) of an array of `dtype`. NaN stays NaN, inf stays inf.
+/// Reads elements [begin, begin + out.size()) of an array of `dtype`. Preserves NaN and infinity.
 void load(DType dtype, const void *data, int64_t begin, llvm::MutableArrayRef<double> out);
 
 } // namespace braid::reference

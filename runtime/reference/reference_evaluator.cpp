@@ -1,8 +1,9 @@
-//===- runtime/reference/reference_evaluator.cpp - what a tensor's values should be -----------===//
+//===- runtime/reference/reference_evaluator.cpp - computes the expected values of a tensor ---===//
 //
 // Tensors are computed row by row: a row of a GEMM needs the nonzero elements of one row of its
-// first operand, and for each of them a row of the second. One operand at least is sparse, so that
-// a result costs little more than to read it; no row is shared between ranks, so nothing is locked.
+// first operand, and for each of them a row of the second operand. At least one operand is sparse,
+// so computing a result costs little more than reading it. Ranks share no rows, so there are no
+// locks.
 //
 //===----------------------------------------------------------------------------------------===//
 #include "runtime/reference/reference_evaluator.h"
@@ -23,7 +24,7 @@ public:
       : graph_(graph), inputs_(inputs), iteration_(iteration), rows_(graph.tensors.size()),
         seconds_(graph.tensors.size()) {}
 
-  /// Elements [begin, begin + out.size()) of the global tensor.
+  /// Reads elements [begin, begin + out.size()) of the global tensor.
   void read(size_t tensor, int64_t begin, Values out) {
     const int64_t width = rowWidth(graph_.tensors[tensor]);
     while (!out.empty()) {
@@ -42,7 +43,7 @@ public:
   }
 
 private:
-  /// The row of a tensor that was computed last.
+  /// The most recently computed row of a tensor.
   struct Row {
     int64_t index = -1;
     std::vector<double> values;
@@ -54,7 +55,7 @@ private:
   /// The nonzero elements of each row of a second operand.
   using SparseRows = std::vector<llvm::SmallVector<Entry, 1>>;
 
-  /// An input whose lines are interleaved is one row.
+  /// An input with interleaved lines is a single row.
   int64_t rowWidth(const Tensor &tensor) const {
     if (tensor.gemm)
       return graph_.gemms[*tensor.gemm].columnCount();
@@ -64,7 +65,7 @@ private:
     return lines.areRows ? lines.depth : tensor.placement.globalElements();
   }
 
-  /// `row` holds zeros.
+  /// `row` must be zeroed.
   void computeRow(const Tensor &tensor, int64_t index, Values row) {
     if (tensor.gemm)
       return computeGemmRow(graph_.gemms[*tensor.gemm], index, row);
@@ -86,7 +87,7 @@ private:
       row[i] = valueOf(function, row[i], others[i]);
   }
 
-  /// Far from 0, gelu and silu are what relu is.
+  /// Far from 0, gelu and silu equal relu.
   static double valueOf(const Function &function, double x, double y) {
     if (!function.function)
       return x;
@@ -150,7 +151,7 @@ private:
 
 void evaluate(const Graph &graph, const Inputs &inputs, size_t tensor, int64_t rank,
               uint32_t iteration, ValueSink sink) {
-  constexpr int64_t kMost = 4096; // at once
+  constexpr int64_t kMost = 4096; // elements per call of the sink
   Evaluator evaluator(graph, inputs, iteration);
   const Placement &placement = graph.tensors[tensor].placement;
   std::vector<double> values;

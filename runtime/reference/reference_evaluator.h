@@ -1,12 +1,12 @@
-//===- runtime/reference/reference_evaluator.h - what a tensor's values should be -------------===//
+//===- runtime/reference/reference_evaluator.h - computes the expected values of a tensor -----===//
 #pragma once
 
 #include "runtime/reference/reference_inputs.h"
 
 namespace braid::reference {
 
-/// Receives values of a tensor that are contiguous on the rank and in the whole tensor, from these
-/// elements on.
+/// Receives values that are contiguous both on the rank and in the whole tensor, starting at the
+/// local and the global element.
 using ValueSink =
     llvm::function_ref<void(int64_t local, int64_t global, llvm::MutableArrayRef<double>)>;
 

@@ -1,4 +1,4 @@
-//===- runtime/reference/reference_graph.cpp - a fusion in plain numbers ----------------------===//
+//===- runtime/reference/reference_graph.cpp - a fusion as tensors and GEMMs ------------------===//
 #include "runtime/reference/reference_graph.h"
 
 #include "ir/diagnostics.h"
@@ -16,7 +16,7 @@ int64_t productOf(llvm::ArrayRef<int64_t> extents) {
   return count;
 }
 
-/// `axis` counted from `begin`, if it is one of the `count` axes that start there.
+/// Returns `axis` relative to `begin` if it is one of the `count` axes from there.
 std::optional<size_t> within(std::optional<size_t> axis, size_t begin, size_t count) {
   if (!axis || *axis < begin || *axis >= begin + count)
     return std::nullopt;
@@ -72,7 +72,6 @@ private:
     graph_.functions.push_back(std::move(function));
   }
 
-  /// The tensor before it was resharded.
   size_t originOf(const FusionTensor &tensor) const {
     if (const auto *reshard = llvm::dyn_cast<ReshardNode>(tensor.definition))
       return originOf(*reshard->a);
@@ -98,7 +97,7 @@ private:
   }
 
   const Fusion &fusion_;
-  const Diagnostics names_; ///< names places
+  const Diagnostics names_;
   Graph &graph_;
   llvm::DenseMap<const FusionTensor *, size_t> indexOf_;
 };

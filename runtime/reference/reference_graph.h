@@ -1,18 +1,19 @@
-//===- runtime/reference/reference_graph.h - a fusion in plain numbers ------------------------===//
+//===- runtime/reference/reference_graph.h - a fusion as tensors and GEMMs --------------------===//
 #pragma once
 
 #include "ir/fusion.h"
 
 namespace braid::reference {
 
-/// The distribution of a tensor over devices, as [outer, devices, inner] elements: device d holds
-/// the entries (o, d, i), in the order of (o, i). devices == 1: every rank holds all of it.
+/// The distribution of a tensor over devices, viewed as [outer, devices, inner] elements: device d
+/// holds the entries (o, d, i), in the order of (o, i). If devices == 1, every rank holds the whole
+/// tensor.
 struct Placement {
   int64_t outer = 1;
   int64_t devices = 1;
   int64_t inner = 1;
 
-  /// Splits `shape` at `axis`; without one, everything is `inner`.
+  /// Splits `shape` at `axis`. Without an axis, everything is `inner`.
   static Placement of(llvm::ArrayRef<int64_t> shape, std::optional<size_t> axis);
 
   int64_t localElements() const { return outer * inner; }
@@ -31,9 +32,9 @@ struct Placement {
 /// of its second, along the contracted axes.
 struct Lines {
   Placement placement; ///< the distribution of the lines
-  int64_t depth = 1;   ///< elements of a line
-  int64_t devices = 1; ///< each holds one of as many equal parts of every line
-  bool areRows = true; ///< a line is contiguous; otherwise neighbouring lines are interleaved
+  int64_t depth = 1;   ///< elements per line
+  int64_t devices = 1; ///< devices that share every line evenly
+  bool areRows = true; ///< lines are contiguous; otherwise neighbouring lines are interleaved
 
   int64_t localDepth() const { return depth / devices; }
 };
@@ -45,28 +46,28 @@ struct Tensor {
   Shape global;
   std::optional<size_t> deviceAxis;
   Placement placement;
-  std::optional<UnevenRows> uneven; ///< nothing if all its rows exist
-  std::optional<size_t> input;      ///< its number among the fusion's inputs
-  std::optional<size_t> gemm;       ///< its number in Graph::gemms
-  std::optional<size_t> function;   ///< its number in Graph::functions
+  std::optional<UnevenRows> uneven; ///< nullopt if all rows exist
+  std::optional<size_t> input;      ///< index among the fusion's inputs
+  std::optional<size_t> gemm;       ///< index into Graph::gemms
+  std::optional<size_t> function;   ///< index into Graph::functions
 
   size_t axes() const { return global.size(); }
-  /// Whether the element with that number, in global row-major order, is of a row that exists.
+  /// Returns true if the element, in global row-major order, is in a row that exists.
   bool exists(int64_t element) const;
-  /// The lines along axes [begin, begin + count), which are the first or the last axes.
+  /// Returns the lines along axes [begin, begin + count), which are the first or the last axes.
   Lines linesAlong(size_t begin, size_t count) const;
 };
 
-/// result[rows, columns] = first[rows, depth] times second, plus bias[columns]. `second` is
-/// [depth, columns], or [columns, depth] if `transposed`. Operands that are resharded are
-/// represented by the tensor before.
+/// result[rows, columns] = first[rows, depth] * second + bias[columns]. `second` is [depth,
+/// columns], or [columns, depth] if `transposed`. A resharded operand is represented by the
+/// original tensor.
 struct Gemm {
   size_t result, first, second; ///< indices into Graph::tensors
   std::optional<size_t> bias;
   bool transposed;
   Lines rows, columns; ///< lines of the first and the second operand
-  /// The depth is cut into as many equal ranges, one for each device. Where there are several, the
-  /// product over a range is a partial result, and is rounded to `partial`.
+  /// The number of equal ranges into which the devices split the depth. If there are several, the
+  /// product over a range is a partial result and is rounded to `partial`.
   int64_t shards = 1;
   DType partial;
 
@@ -74,24 +75,24 @@ struct Gemm {
   int64_t columnCount() const { return columns.placement.globalElements(); }
 };
 
-/// result = function(operands), element by element; without a function, a resharded tensor.
+/// result = function(operands), element by element. No function means a resharded tensor.
 struct Function {
   size_t result; ///< indices into Graph::tensors
   llvm::SmallVector<size_t, 2> operands;
   std::optional<PointwiseFunction> function;
 
   bool is(PointwiseFunction other) const { return function == other; }
-  /// Exact only at 0 and far from 0.
+  /// Returns true if the function is exact only at 0 and far from 0.
   bool isFar() const { return function && !isBinary(*function) && !is(PointwiseFunction::Relu); }
 };
 
-/// A verified fusion without its nodes: tensors in the order defined.
+/// The contents of a verified fusion, with tensors in order of definition.
 struct Graph {
   std::vector<Tensor> tensors;
   std::vector<Gemm> gemms;
   std::vector<Function> functions;
   std::vector<size_t> inputs;  ///< indices into `tensors`
-  std::vector<size_t> outputs; ///< likewise
+  std::vector<size_t> outputs; ///< indices into `tensors`
 
   Graph(const Fusion &fusion, const std::string &fileName);
 };

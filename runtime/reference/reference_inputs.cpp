@@ -1,4 +1,4 @@
-//===- runtime/reference/reference_inputs.cpp - inputs that keep results exact ----------------===//
+//===- runtime/reference/reference_inputs.cpp - generates inputs that keep results exact ------===//
 #include "runtime/reference/reference_inputs.h"
 
 #include "runtime/reference/reference_codec.h"
@@ -17,21 +17,21 @@ namespace {
 
 using Kind = Pattern::Kind;
 
-/// The greatest mark, the richest choice first. The least one is more than half of that, and the
-/// number of different marks is prime.
+/// The largest marks, most diverse choice first. The smallest mark is more than half of the largest
+/// one, and the number of different marks is prime.
 constexpr int64_t kMarks[] = {121, 85, 61, 33, 21, 13, 5, 3, 1};
 
-/// Values below 2 to this power are near 0. gelu and silu are computed in f64 for f64, in f32
-/// otherwise; f16 holds nothing between 0 and their values at -2^5, and not much above 2^7.
+/// Values below this power of two are near 0. gelu and silu are computed in f64 for f64, else in
+/// f32. f16 represents no value between 0 and their results at -2^5, and not much above 2^7.
 int farExponent(DType dtype) { return dtype == DType::F64 ? 10 : dtype == DType::F16 ? 5 : 7; }
 
-/// The number of devices that hold or compute parts of a GEMM's depth.
+/// Returns the number of devices that hold or compute parts of a GEMM's depth.
 int64_t partsOf(const Gemm &gemm) {
   return std::max({gemm.shards, gemm.rows.devices, gemm.columns.devices});
 }
 
 //===----------------------------------------------------------------------------------------===//
-// The purpose of each input
+// The kinds of inputs
 //===----------------------------------------------------------------------------------------===//
 
 bool isFirstOperand(const Graph &graph, size_t tensor) {
@@ -44,7 +44,7 @@ bool isArgument(const Graph &graph, size_t tensor) {
   });
 }
 
-/// A second operand that meets inputs only, and serves nothing else.
+/// Returns true for a tensor that is only used as the second operand of GEMMs of inputs.
 bool isWeights(const Graph &graph, size_t tensor) {
   const auto allows = [&](const Gemm &gemm) {
     return gemm.bias != tensor && (gemm.second != tensor || graph.tensors[gemm.first].input);
@@ -53,8 +53,8 @@ bool isWeights(const Graph &graph, size_t tensor) {
          !isFirstOperand(graph, tensor) && !isArgument(graph, tensor);
 }
 
-/// A first operand needs marks in every place unless it meets nothing but weights, which make its
-/// products dense.
+/// A first operand needs marks everywhere unless all its second operands are weights, which make
+/// the products dense.
 Pattern makeFirst(const Graph &graph, size_t tensor, const Gemm &consumer) {
   int64_t segments = 1;
   for (const Gemm &gemm : graph.gemms)
@@ -67,7 +67,7 @@ Pattern makeFirst(const Graph &graph, size_t tensor, const Gemm &consumer) {
 }
 
 /// A column of a sum over devices reads one element of each device's part, so that no part is zero.
-/// The columns of another GEMM read all elements between them.
+/// The columns of any other GEMM together read all elements.
 Pattern makeSecond(const Graph &graph, size_t tensor, const Gemm &consumer) {
   const int64_t depth = consumer.depth(), columns = consumer.columns.placement.localElements();
   if (isWeights(graph, tensor))
@@ -95,7 +95,7 @@ Pattern makePattern(const Graph &graph, size_t tensor) {
 // Ranges of values
 //===----------------------------------------------------------------------------------------===//
 
-/// Values are integers of magnitudes up to `most`, times 2 to the power of `unit`.
+/// Values are integers of magnitude up to `most`, times 2 to the power of `unit`.
 struct Bound {
   double most = 0;
   int unit = 0;
@@ -111,7 +111,7 @@ struct Bound {
   }
 };
 
-/// Chooses the ranges of all inputs such that no type rounds any value.
+/// Chooses the ranges of all inputs so that no type rounds any value.
 class Chooser {
 public:
   Chooser(const Graph &graph, Inputs &inputs)
@@ -125,7 +125,7 @@ public:
                         !isArgument(graph_, i));
   }
 
-  /// If nothing fits, the poorest choice stays.
+  /// If no choice fits, the least diverse one remains.
   void choose() {
     do {
       for (int64_t weight : {2, 1})
@@ -136,7 +136,8 @@ public:
   }
 
 private:
-  /// One round of what functions want of their operands; false if that changes nothing.
+  /// Propagates the units that functions require of their operands. Returns false if nothing
+  /// changes.
   bool wantUnits() {
     bool isChanged = false;
     const auto want = [&](size_t tensor, int exponent) {
@@ -201,7 +202,7 @@ private:
                                                       : first;
   }
 
-  /// Either operand may be the one whose lines are sparse.
+  /// Either operand may have the sparse lines.
   Bound boundOf(const Gemm &gemm) {
     makeUnit(gemm.second, wanted_[gemm.result] - bounds_[gemm.first].unit);
     Bound result = bounds_[gemm.first] * bounds_[gemm.second];
@@ -212,7 +213,7 @@ private:
     return result + bounds_[*gemm.bias];
   }
 
-  /// The first GEMM that an input serves decides, unless its unit matters elsewhere.
+  /// The first GEMM that uses an input determines its unit, unless the unit matters elsewhere.
   void makeUnit(size_t tensor, int exponent) {
     if (!isFree_[tensor])
       return;
@@ -220,7 +221,7 @@ private:
     bounds_[tensor].unit = inputs_.patterns[*graph_.tensors[tensor].input].exponent = exponent;
   }
 
-  /// The largest number of nonzero elements in an operand's line.
+  /// Returns the largest number of nonzero elements in an operand's line.
   double termsOf(size_t tensor, const Lines &lines) const {
     int64_t terms = lines.depth;
     if (const Pattern *pattern = inputs_.along(graph_.tensors[tensor], lines))
@@ -230,7 +231,8 @@ private:
     return static_cast<double>(terms);
   }
 
-  /// Later GEMMs lose marks before earlier ones. False if no line has more than one.
+  /// Removes marks from later GEMMs before earlier ones. Returns false if no line has more than
+  /// one.
   bool halveEntries() {
     for (Pattern &pattern : llvm::reverse(inputs_.patterns)) {
       const bool isThinned = pattern.kind == Kind::Marks || pattern.kind == Kind::Selection;
@@ -244,7 +246,7 @@ private:
 
   const Graph &graph_;
   Inputs &inputs_;
-  std::vector<int> wanted_; ///< by tensor: exponents of units
+  std::vector<int> wanted_; ///< exponents of units, by tensor
   std::vector<Bound> bounds_;
   std::vector<bool> isFree_;
 };

@@ -12,17 +12,17 @@ namespace braid::reference {
 
 namespace {
 
-/// Signs are the bits of random words, one for each of so many neighbours.
+/// Signs are the bits of random words, one bit for each of kWord neighbours.
 constexpr int64_t kWord = 64;
 
-/// The growth of a mark from one line, block or segment to the next, modulo the number of different
-/// marks; from one iteration to the next it grows by 1. If there are at least 31 marks, those of
-/// blocks up to 4 apart differ even if one is up to 4 iterations old.
+/// The increment of a mark per line, block or segment, modulo the number of different marks; per
+/// iteration it is 1. With at least 31 marks, those of blocks up to 4 apart differ even if one is
+/// up to 4 iterations old.
 constexpr uint64_t kLineStep = 29, kBlockStep = 25, kSegmentStep = 13;
 
-/// The distance by which the marks of neighbouring lines, as many as a segment has elements, are
-/// moved together: not 0 nor half of the segment, so that a square matrix with one mark in every
-/// line is not its own transpose.
+/// Returns the shift of the marks in `turn`, a set of as many neighbouring lines as a segment has
+/// elements. It is neither 0 nor half the segment, so that a square matrix with one mark per line
+/// is not its own transpose.
 uint64_t shiftOf(uint64_t turn, uint64_t width) {
   if (width == 1)
     return 0;
@@ -43,15 +43,14 @@ int64_t Pattern::mostAcross() const {
   return lines.placement.devices * ((local + width - 1) / width);
 }
 
-/// The magnitude of element k of a line.
 double Pattern::weight(uint32_t iteration, int64_t k, int64_t line) const {
   if (k + 1 == lines.depth && most() == 4)
     return std::ldexp(most(), exponent);
   return std::ldexp(high == 1 || (k + line / 2 + iteration) % 2 == 0 ? 1 : 2, exponent);
 }
 
-/// The signs of element k, from the least significant bit on: of this line, the next one, and so on
-/// to the end of the word.
+/// Returns the signs of element k of this line, the next one, and so on to the end of the word,
+/// from the least significant bit on.
 uint64_t Pattern::signs(uint32_t iteration, int64_t k, int64_t line) const {
   const uint64_t random = splitMix(splitMix(salt + iteration) + static_cast<uint64_t>(k));
   return splitMix(random + static_cast<uint64_t>(line / kWord)) >> (line % kWord);
@@ -98,7 +97,7 @@ void Pattern::fill(uint32_t iteration, int64_t rank, DType dtype, void *data) co
     });
 }
 
-/// Lines whose signs are in the same words are written together.
+/// Writes lines together whose signs are in the same words.
 void Pattern::fillWeights(uint32_t iteration, int64_t rank, DType dtype, void *data) const {
   const int64_t inner = lines.placement.inner, depth = lines.localDepth();
   const int64_t firstK = lines.devices == 1 ? 0 : rank * depth;
@@ -107,7 +106,7 @@ void Pattern::fillWeights(uint32_t iteration, int64_t rank, DType dtype, void *d
     const int64_t global = lines.placement.globalOf(rank, local);
     together = std::min(inner - local % inner, kWord - global % kWord);
     for (int64_t k = 0; k < depth; ++k) {
-      uint64_t bits[2][2]; // those of lines 0, 1, 4, 5, ..., then those of the others
+      uint64_t bits[2][2]; // of lines 0, 1, 4, 5, ..., and of the others
       for (int64_t i : {0, 1}) {
         const double magnitude = weight(iteration, firstK + k, 2 * i);
         bits[i][0] = encodeExactly(dtype, -magnitude).value_or(0);

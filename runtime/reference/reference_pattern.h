@@ -7,29 +7,29 @@ namespace braid::reference {
 
 /// The values of one input for every iteration: small integers times a power of two.
 struct Pattern {
-  /// Weights are nonzero in every element. Magnitudes along a line (Lines) alternate between 1 and
-  /// 2, and the last one of an odd line of one segment is 4; so neighbours differ, ends included,
-  /// and a square matrix is not its own transpose. All are 1 if `high` is.
+  /// Weights are nonzero everywhere. Their magnitudes along a line (Lines) alternate between 1 and
+  /// 2, and the last one of an odd line with one segment is 4, so neighbours differ, ends included,
+  /// and a square matrix is not its own transpose. All magnitudes are 1 if `high` is 1.
   ///
-  /// All other kinds have lines of equal segments, and one mark each in all or some segments: a
-  /// value low ... high. Marks of neighbouring lines, segments, iterations and blocks differ where
-  /// the range allows it, and none is twice another one. A selection's marks are 1; a dense
-  /// tensor has as many segments as elements. All signs are random.
+  /// All other kinds divide lines into equal segments, and have one mark in all or some segments: a
+  /// value from low to high. Marks of neighbouring lines, segments, iterations and blocks differ if
+  /// the range permits, and no mark is twice another one. A selection's marks are 1; a dense tensor
+  /// has one segment per element. All signs are random.
   enum class Kind { Marks, Selection, Dense, Weights };
 
   Kind kind = Kind::Dense;
   Lines lines;
-  int64_t segments = 1; ///< segments in a line; divides the depth
-  int64_t entries = 1;  ///< segments that are not zero; others for every line and iteration
+  int64_t segments = 1; ///< segments per line; divides the depth
+  int64_t entries = 1;  ///< nonzero segments per line; they vary by line and iteration
   int64_t low = 1, high = 1;
   int exponent = 0; ///< exponent of the power of two
   uint64_t salt = 0;
 
   using Sink = llvm::function_ref<void(int64_t k, double value)>;
 
-  /// The greatest magnitude, without the power of two.
+  /// Returns the greatest magnitude, without the power of two.
   double most() const;
-  /// The number of lines that have a nonzero element at the same place, at most.
+  /// Returns an upper bound of the number of lines with a nonzero element at the same position.
   int64_t mostAcross() const;
   /// Calls `sink` for the nonzero elements of a line.
   void line(uint32_t iteration, int64_t line, Sink sink) const;

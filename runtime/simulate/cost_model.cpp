@@ -1,4 +1,4 @@
-//===- runtime/simulate/cost_model.cpp - what the operations of a machine cost ----------------===//
+//===- runtime/simulate/cost_model.cpp - the costs of a machine's operations ------------------===//
 
 #include "runtime/simulate/cost_model.h"
 
@@ -23,12 +23,12 @@ void replaceOrAppend(std::vector<Cost> &all, const Cost &cost, IsSame isSame) {
     *known = cost;
 }
 
-/// The value at `x` of the line through (x0, y0) and (x1, y1).
+/// Returns the value at `x` of the line through (x0, y0) and (x1, y1).
 double onLine(double x0, double y0, double x1, double y1, double x) {
   return y0 + (x - x0) / (x1 - x0) * (y1 - y0);
 }
 
-/// `column` holds at least one entry; they differ in their rows only, and are sorted by them.
+/// `column` has at least one entry. Its entries differ only in their rows and are sorted by them.
 GemmCost withRowsOf(llvm::ArrayRef<const GemmCost *> column, int64_t m) {
   const auto *above = llvm::find_if(column, [&](const GemmCost *each) { return each->m >= m; });
   if (above == column.begin())
@@ -130,7 +130,7 @@ std::optional<double> CostModel::messageUs(LaunchMode launchMode,
 
 // -- GEMMs. --
 
-/// The time of a copy within memory, which reads and writes each byte.
+/// Returns the time of a local copy, which reads and writes each byte.
 double CostModel::memoryUs(double bytes) const {
   double most = 0;
   for (const OperationCosts &costs : operations)
@@ -151,7 +151,7 @@ Result<GemmCost> CostModel::gemmCost(const PlanMatmul &shape) const {
   return cost;
 }
 
-/// The entries with the shape's types, columns and depth, those with fewer rows first.
+/// Returns the entries with the shape's types, columns and depth, sorted by rows.
 std::vector<const GemmCost *> CostModel::columnOf(const PlanMatmul &shape) const {
   std::vector<const GemmCost *> column;
   for (const GemmCost &gemm : gemms)
@@ -177,7 +177,7 @@ Result<GemmCost> CostModel::nearest(const PlanMatmul &shape) const {
   return guess;
 }
 
-// -- Parts of a run alone. --
+// -- Parts of a run in isolation. --
 
 CostModel withoutGemms(CostModel model) {
   for (GemmCost &gemm : model.gemms)

@@ -1,16 +1,16 @@
-//===- runtime/simulate/cost_model.h - what the operations of a machine cost ------------------===//
+//===- runtime/simulate/cost_model.h - the costs of a machine's operations --------------------===//
 //
-// The simulator predicts from these numbers how long a Plan takes. Each belongs to one law, and
-// api/calibrate/calibrate.h says how it is measured:
+// The simulator predicts the duration of a Plan from these numbers. api/calibrate/calibrate.h
+// describes how each is measured:
 //
-//   run      time outside the commands: until the first one has begun on all ranks, and until the
-//            host sees the end; gapUs between two runs that follow one another
-//   issue    the host's time for a command in an eager run; 0 in a graph
-//   signal   its flag is set on the peer signalUs later
-//   copy     a fixed time, then bytes at a rate; copies over one link share it evenly. A sum or a
+//   run      time outside the commands: until the first one starts on all ranks, and until the host
+//            observes the end; gapUs is the time between two consecutive runs
+//   issue    host time per command in an eager run; 0 in a graph
+//   signal   the flag is set on the peer after signalUs
+//   copy     a fixed time plus bytes at a rate; copies over one link share it evenly. A sum or a
 //            pointwise operation costs as much as a local copy of half the bytes that it reads and
 //            writes
-//   GEMM     a table by shape; rows between two entries lie on the line through both
+//   GEMM     a table by shape, interpolated linearly in the rows
 //   message  a group or a collective takes a measured time once all its ranks have reached it
 //   network  a latency, and a rate that all messages of a host, or of a rank, share evenly
 //
@@ -31,10 +31,10 @@
 
 namespace braid {
 
-/// Commands reach the device one by one as the host issues them, or replayed, all at once.
+/// Eager: the host issues commands one by one. Graph: the device replays all commands at once.
 enum class LaunchMode : uint8_t { Eager, Graph };
 llvm::StringRef name(LaunchMode launchMode);
-/// "copies=kernel, signals=default"
+/// Formats a mode, for example "copies=kernel, signals=default".
 std::string str(TransferMode transferMode);
 
 struct CopyCost {
@@ -42,29 +42,30 @@ struct CopyCost {
   double bytesPerUs = 1;
 };
 
-/// The costs of everything but GEMMs and messages in one launch mode and one transfer mode.
+/// The costs of all operations except GEMMs and messages, in one launch mode and one transfer mode.
 struct OperationCosts {
   LaunchMode launchMode = LaunchMode::Eager;
   TransferMode transferMode = {};
   double runUs = 0, gapUs = 0, issueUs = 0, signalUs = 0;
-  CopyCost local; ///< within a rank's memory; also sums and pointwise operations
+  CopyCost local; ///< within a rank's memory; also for sums and pointwise operations
   CopyCost pull;  ///< from a peer
   CopyCost push;  ///< to a peer
 };
 
-/// A GEMM as measured in a series on one stream.
+/// The cost of a GEMM, measured in a series on one stream.
 struct GemmCost {
   DType dtype = DType::BF16;
   bool transposeB = false;
   int64_t m = 0, n = 0, k = 0;
   double us = 0;
-  /// The part of the machine that it keeps busy, above 0 and at most 1: two GEMMs of utilisation
-  /// 0.5 take no longer together than one alone.
+  /// The fraction of the machine that it uses, in (0, 1]. Two concurrent GEMMs of utilisation 0.5
+  /// take no longer than one.
   double utilisation = 1;
-  std::optional<DType> partial = {}; ///< the result's type if it is not `dtype`, as in PlanMatmul
+  /// The result's type if it differs from `dtype`, as in PlanMatmul.
+  std::optional<DType> partial = {};
 
   DType resultType() const { return partial.value_or(dtype); }
-  /// Whether `other`, a PlanMatmul or a GemmCost, has the same types, columns and depth.
+  /// Returns true if `other`, a PlanMatmul or a GemmCost, has the same types, columns and depth.
   template <class Shape> bool isOfSameColumn(const Shape &other) const {
     return dtype == other.dtype && resultType() == other.resultType() &&
            transposeB == other.transposeB && n == other.n && k == other.k;
@@ -74,70 +75,70 @@ struct GemmCost {
   }
 };
 
-/// The arithmetic operations of a PlanMatmul or a GemmCost.
+/// Returns the number of arithmetic operations of a PlanMatmul or a GemmCost.
 template <class Gemm> double operationsOf(const Gemm &gemm) {
   return 2.0 * double(gemm.m) * double(gemm.n) * double(gemm.k);
 }
 
-/// A group or a collective of all ranks, measured in a series.
+/// The cost of a group or a collective of all ranks, measured in a series.
 struct MessageCost {
   LaunchMode launchMode = LaunchMode::Eager;
-  std::optional<CollectiveKind> collective = {}; ///< none: a group
-  int64_t bytes = 0;                             ///< sent or received by a rank, the larger number
+  std::optional<CollectiveKind> collective = {}; ///< nullopt for a group
+  /// Sent or received by a rank, whichever is larger.
+  int64_t bytes = 0;
   double us = 0;
 
   bool isOfSame(const MessageCost &other) const {
     return launchMode == other.launchMode && collective == other.collective && bytes == other.bytes;
   }
 };
-/// "group", or the collective's name.
+/// Returns "group" or the name of the collective.
 std::string nameOfMessage(std::optional<CollectiveKind> collective);
-/// The kind and the bytes of a Group or Collective command, as MessageCost has them.
+/// Returns the kind and the bytes of a Group or Collective command, as used in MessageCost.
 std::optional<CollectiveKind> kindOfMessage(const Plan &plan, const Command &command);
 int64_t bytesOfMessage(const Plan &plan, const Command &command);
 
-/// Messages between hosts. The defaults are assumed, not measured: one network card of 400 Gbit/s
-/// a host.
+/// Messages between hosts. The defaults are assumptions: one 400 Gbit/s network card per host.
 struct NetworkCost {
   double latencyUs = 10;
-  double bytesPerUs = 50000;     ///< a host's, in each direction
-  double rankBytesPerUs = 50000; ///< a rank's, in each direction
+  double bytesPerUs = 50000;     ///< per host and direction
+  double rankBytesPerUs = 50000; ///< per rank and direction
 };
 
 struct CostModel {
-  std::string machine; ///< a name for people
-  int64_t ranks = 1;   ///< that measured it
+  std::string machine; ///< a descriptive name
+  int64_t ranks = 1;   ///< number of ranks during the measurement
   std::vector<OperationCosts> operations;
   std::vector<GemmCost> gemms;
   std::vector<MessageCost> messages;
   NetworkCost network;
 
-  /// Null if these modes were not measured.
+  /// Returns null if these modes were not measured.
   const OperationCosts *find(LaunchMode launchMode, TransferMode transferMode) const;
-  /// Null unless exactly this shape was measured.
+  /// Returns null unless exactly this shape was measured.
   const GemmCost *find(const PlanMatmul &shape) const;
-  /// Each replaces the entry of the same shape, modes or size.
+  /// Adds an entry, or replaces the one of the same shape, modes or size.
   void add(const GemmCost &gemm);
   void add(const OperationCosts &costs);
   void add(const MessageCost &cost);
 
-  /// The time and utilisation of a GEMM, measured or not. Among entries with its types, columns
-  /// and depth, or else with another result type, they lie on the line between the entries with
-  /// fewer and with more rows. Below the smallest entry they are those of that; above the largest
-  /// the time is in proportion to the rows. Without such entries the flop rate of the entry of this
-  /// type that is nearest in size counts. An addend costs the time to move its bytes, and a
-  /// GEMM without rows costs nothing. Unsupported if no GEMM of this type was measured.
+  /// Returns the time and utilisation of a GEMM, measured or estimated. Interpolates linearly in
+  /// the rows between entries with the same types, columns and depth, or else with another result
+  /// type. Below the smallest entry, returns its values; above the largest, scales the time with
+  /// the rows. Without such entries, uses the flop rate of the entry of this type that is nearest
+  /// in size. An addend costs the time to move its bytes, and a GEMM without rows costs nothing.
+  /// Returns Unsupported if no GEMM of this type was measured.
   Result<GemmCost> gemmCost(const PlanMatmul &shape) const;
 
-  /// The time of a message: on the line between the next smaller and larger entry of its kind, that
-  /// of the smallest entry below it, and in proportion to the largest above it. Nothing if no
-  /// message of the kind was measured.
+  /// Returns the time of a message, interpolated linearly between entries of its kind. Below the
+  /// smallest entry, returns its time; above the largest, scales with the bytes. Returns nullopt if
+  /// no message of the kind was measured.
   std::optional<double> messageUs(LaunchMode launchMode, std::optional<CollectiveKind> collective,
                                   int64_t bytes) const;
 
-  /// JSON; decode() gives the same back.
+  /// Encodes the model as JSON that decode() reads back exactly.
   std::string encode() const;
-  /// BadInput names the place of a mistake in any text.
+  /// Returns BadInput, which names the location of the error, for malformed text.
   static Result<CostModel> decode(llvm::StringRef text);
 
 private:
@@ -146,7 +147,7 @@ private:
   Result<GemmCost> nearest(const PlanMatmul &shape) const;
 };
 
-/// The model if GEMMs took no time, and if everything else took none.
+/// Returns the model with GEMMs that take no time, or with only GEMMs taking time.
 CostModel withoutGemms(CostModel model);
 CostModel withGemmsAlone(CostModel model);
 

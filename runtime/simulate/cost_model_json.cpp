@@ -1,7 +1,7 @@
-//===- runtime/simulate/cost_model_json.cpp - a cost model as text, in both directions --------===//
+//===- runtime/simulate/cost_model_json.cpp - encodes and decodes a cost model ----------------===//
 //
-// describe() lists the fields of each part of a model, with their ranges. A ModelWriter and a
-// ModelReader follow this list.
+// describe() lists the fields of each part of a model with their ranges. ModelWriter and
+// ModelReader both use this list.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -97,7 +97,7 @@ template <class Io> void describe(Io &io, CostModel &model) {
   io.object("network", model.network);
 }
 
-// -- Both directions. --
+// -- Writer and reader. --
 
 class ModelWriter {
 public:
@@ -129,7 +129,7 @@ private:
   JsonWriter &json_;
 };
 
-/// Reads one object, and keeps the first mistake, with its path.
+/// Reads one object, and records the first error with its path.
 class ModelReader {
 public:
   ModelReader(const JsonObject &json, Status &status, std::string path = "")

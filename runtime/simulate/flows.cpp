@@ -1,4 +1,4 @@
-//===- runtime/simulate/flows.cpp - copies share links, kernels share a machine ---------------===//
+//===- runtime/simulate/flows.cpp - models shared links and shared machines -------------------===//
 
 #include "runtime/simulate/flows.h"
 
@@ -35,9 +35,9 @@ void Flows::shareResources() {
   }
 }
 
-/// The kernels of a rank together take of its machine what one of them needs.
+/// The kernels of a rank share the part of its machine that a single one of them needs.
 void Flows::shareMachines() {
-  std::vector<double> free(ranks_, 1), kernels(ranks_, 0); // left by GEMMs; taken by kernels
+  std::vector<double> free(ranks_, 1), kernels(ranks_, 0); // left free by GEMMs; used by kernels
   for (Flow &flow : flows_) {
     if (flow.needs == 0 || flow.left <= 0)
       continue;

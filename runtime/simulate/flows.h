@@ -1,11 +1,11 @@
-//===- runtime/simulate/flows.h - copies share links, kernels share a machine -----------------===//
+//===- runtime/simulate/flows.h - models shared links and shared machines ---------------------===//
 //
 // A flow is work in progress. Its rate depends on the other flows, and is constant between two
-// moments at which a flow begins or ends.
+// times at which flows start or end.
 //
-//   resources   flows that use one, such as the link out of a rank, get even parts of it
-//   machine     a GEMM gets what earlier GEMMs leave of its rank's machine. A kernel that copies,
-//               adds or sends is slower by what earlier GEMMs take of what it needs, and later
+//   resources   flows that use the same resource, such as the link out of a rank, share it evenly
+//   machine     a GEMM uses the part of its rank's machine that earlier GEMMs leave free. A kernel
+//               that copies, adds or sends slows down if earlier GEMMs occupy what it needs; later
 //               GEMMs get the rest
 //
 //===----------------------------------------------------------------------------------------===//
@@ -18,7 +18,7 @@
 
 namespace braid::simulator {
 
-/// Flows share these evenly. Each rank has one of each; a host has the last two.
+/// Resources that flows share evenly. Each rank has one of each; a host has the last two.
 enum class Resource : uint8_t {
   LinkOut,
   LinkIn,
@@ -37,12 +37,12 @@ struct Flow {
     double capacity; ///< bytes per microsecond
   };
 
-  double left = 0;  ///< bytes, or microseconds
-  double limit = 1; ///< the rate that it has alone
+  double left = 0;  ///< remaining bytes or microseconds
+  double limit = 1; ///< the rate without other flows
   llvm::SmallVector<Use, 4> uses = {};
   uint32_t lane = 0;    ///< the stream of its command
-  uint32_t machine = 0; ///< the rank whose machine it needs
-  double needs = 0;     ///< the part of the machine that it can use; 0: it needs none
+  uint32_t machine = 0; ///< the rank whose machine it uses
+  double needs = 0;     ///< the fraction of the machine that it can use, or 0
   bool isGemm = false;
   double rate = 0;
 };
@@ -56,11 +56,11 @@ public:
     flows_.push_back(flow);
     haveChanged_ = true;
   }
-  /// Gives each flow its rate, once all that begin at this moment have been started.
+  /// Updates the rates. Must be called after all flows that start at this time have been added.
   void share();
-  /// Microseconds until the first of them ends; infinity if none does.
+  /// Returns the microseconds until the first flow ends, or infinity if none does.
   double untilNextEnd() const;
-  /// Lets all proceed for `us`. Returns the lanes of those that then need `toleranceUs` or less.
+  /// Advances all flows by `us`. Returns the lanes of flows that then need `toleranceUs` or less.
   std::vector<uint32_t> proceed(double us, double toleranceUs);
 
 private:
@@ -68,8 +68,8 @@ private:
   void shareMachines();
 
   const size_t ranks_;
-  std::vector<Flow> flows_; ///< by the moment of their start, then by lane
-  size_t ordered_ = 0;      ///< the number of them in that order
+  std::vector<Flow> flows_; ///< by start time, then by lane
+  size_t ordered_ = 0;      ///< number of flows already in that order
   bool haveChanged_ = false;
 };
 

@@ -1,4 +1,4 @@
-//===- runtime/simulate/simulator.cpp - how long a Plan would take ----------------------------===//
+//===- runtime/simulate/simulator.cpp - predicts the duration of a Plan -----------------------===//
 
 #include "runtime/simulate/simulator.h"
 
@@ -22,8 +22,8 @@ using simulator::Lane;
 using simulator::RankState;
 using simulator::Step;
 
-/// Moments closer than this, or than this part of the time gone, are one: ranks that do the same
-/// then move in step, and rounding holds nothing up.
+/// Times that differ by less than this, absolutely or relative to the elapsed time, are equal.
+/// Ranks that do the same then advance in step despite rounding.
 constexpr double kSameMomentUs = 1e-6, kSamePart = 1e-12;
 
 size_t commandsOf(llvm::ArrayRef<RankState> ranks) {
@@ -43,7 +43,7 @@ public:
       spans_.emplace_back(rank.plan->commands.size(), SimulatedSpan{kNever, kNever});
   }
 
-  /// The moment at which the last command has ended.
+  /// Returns the time at which the last command ends.
   Result<double> run();
   std::vector<std::vector<SimulatedSpan>> takeSpans() { return std::move(spans_); }
 
@@ -71,8 +71,8 @@ private:
   std::vector<Lane> lanes_;
   std::vector<simulator::Meeting> meetings_;
   simulator::Flows flows_;
-  std::vector<uint32_t> ready_;              ///< lanes that may be able to go on
-  using Timer = std::pair<double, uint32_t>; ///< moment, lane
+  std::vector<uint32_t> ready_;              ///< lanes that may be able to continue
+  using Timer = std::pair<double, uint32_t>; ///< time, lane
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
   double now_ = 0;
   ProgressStep done_; ///< commands
@@ -80,7 +80,7 @@ private:
 
 // -- Steps. --
 
-/// Takes the lane's next step through one phase; false if something holds it up.
+/// Advances the lane's next step by one phase. Returns false if it is blocked.
 bool Simulator::goesOn(uint32_t number) {
   Lane &lane = lanes_[number];
   if (lane.isDone() || lane.isAsleep || lane.flows > 0)
@@ -108,7 +108,7 @@ bool Simulator::goesOn(uint32_t number) {
   return false;
 }
 
-/// False if that is later than now.
+/// Returns false if `us` is in the future.
 bool Simulator::sleepUntil(uint32_t number, double us) {
   if (us <= now_ + tolerance())
     return true;
@@ -117,7 +117,7 @@ bool Simulator::sleepUntil(uint32_t number, double us) {
   return false;
 }
 
-/// Whether all have reached the step's meeting. The last one wakes the others.
+/// Returns true if all ranks have reached the step's meeting. The last one wakes the others.
 bool Simulator::meets(uint32_t number) {
   if (lanes_[number].step().meeting == kNone)
     return true;
@@ -130,7 +130,7 @@ bool Simulator::meets(uint32_t number) {
   return meeting.missing == 0;
 }
 
-/// Starts the step's work, unless its flag is not set or its record has not ended.
+/// Starts the step's work unless its flag is not set or its record has not ended.
 bool Simulator::starts(uint32_t number) {
   Lane &lane = lanes_[number];
   const Step &step = lane.step();
@@ -146,7 +146,7 @@ bool Simulator::starts(uint32_t number) {
   return true;
 }
 
-/// The flag on the peer is set once the signal has reached it.
+/// Sets the flag on the peer after the latency of the signal.
 void Simulator::setFlag(const RankState &rank, const Command &signal) {
   const simulator::PlacedFlag &flag = rank.peerFlags[signal.endpoint];
   ranks_[flag.rank].flagSetUs[flag.flag] = now_ + signalUs_;
@@ -206,7 +206,7 @@ Result<double> Simulator::run() {
   for (uint32_t lane = 0; lane < lanes_.size(); ++lane)
     ready_.push_back(lane);
   for (;;) {
-    for (size_t i = 0; i < ready_.size(); ++i) // grows meanwhile
+    for (size_t i = 0; i < ready_.size(); ++i) // grows during the loop
       while (goesOn(ready_[i])) {
       }
     ready_.clear();
@@ -222,7 +222,8 @@ Result<double> Simulator::run() {
   return now_;
 }
 
-/// Whether the model knows the costs of all groups and collectives. They are measured on one host.
+/// Returns true if the model has the costs of all groups and collectives, which are measured on one
+/// host only.
 bool knowsMessages(const CostModel &model, LaunchMode launchMode, llvm::ArrayRef<Plan> plans) {
   return llvm::all_of(plans, [&](const Plan &plan) {
     return plan.hosts() == 1 &&
@@ -233,7 +234,8 @@ bool knowsMessages(const CostModel &model, LaunchMode launchMode, llvm::ArrayRef
   });
 }
 
-/// Between two runs in a burst. Streams of a graph that begin together take one launch more.
+/// Returns the time between two consecutive runs. A graph with several streams takes one more
+/// launch.
 double gapUs(llvm::ArrayRef<Plan> plans, const OperationCosts &costs) {
   const bool hasLaunch = costs.launchMode == LaunchMode::Graph && plans.front().streams.size() > 1;
   return costs.gapUs + (hasLaunch ? costs.local.fixedUs : 0);
@@ -262,7 +264,7 @@ Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
     simulation.spans = simulator.takeSpans();
     return us;
   };
-  OperationCosts issued = *costs; // in a burst the host is ahead of the device
+  OperationCosts issued = *costs; // in a burst, the host is ahead of the device
   issued.issueUs = 0;
   const double deviceUs = BRAID_TRY(simulateAs(issued));
   simulation.us = costs->runUs + (costs->issueUs > 0 ? BRAID_TRY(simulateAs(*costs)) : deviceUs);
@@ -270,7 +272,7 @@ Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
   return simulation;
 }
 
-/// Receivers copy what is spelled out.
+/// Spelled-out messages are copied by their receivers.
 std::vector<int64_t> bytesSentByHosts(llvm::ArrayRef<Plan> plans) {
   std::vector<int64_t> sent(static_cast<size_t>(plans.front().hosts()), 0);
   for (const Plan &plan : spellOutData(plans))

@@ -1,24 +1,25 @@
-//===- runtime/simulate/simulator.h - how long a Plan would take ------------------------------===//
+//===- runtime/simulate/simulator.h - predicts the duration of a Plan -------------------------===//
 //
-// One event loop over the streams of all ranks, by the laws of a CostModel. Ranks begin together. A
-// command begins when the host has issued it and the one before it on its stream has ended. Then:
+// A single event loop over the streams of all ranks, with the costs of a CostModel. All ranks start
+// at the same time. A command starts when the host has issued it and its predecessor on the stream
+// has ended. Then:
 //
-//   signal             ends; its flag is set signalUs later
+//   signal             ends immediately; its flag is set after signalUs
 //   await              ends when its flag is set
 //   record, wait_event take no time
 //   copy, sum, pointwise
-//                      wait fixedUs; then their bytes flow at rates that depend on what else runs
-//                      (flows.h). Copies by one kernel begin together, after the longest of their
-//                      fixedUs, and send their signals at the end
+//                      wait for fixedUs; then their bytes flow (flows.h). Copies by one kernel
+//                      start together, after the longest of their fixedUs, and signal at the end
 //   message            between hosts: flows over the network after latencyUs
-//   group, collective  wait for all who meet there. On one host whose model knows their costs they
-//                      are kernels; elsewhere copies and signals spell them out
-//   matmul             takes what GEMMs before it leave of the rank's machine
+//   group, collective  wait for all participating ranks. On one host whose model has their costs,
+//                      they are kernels; otherwise they are spelled out as copies and signals
+//   matmul             uses the part of the rank's machine that earlier GEMMs leave free
 //
-// A run in a burst takes as long as the device, with gapUs, or as the host to issue it, whichever
-// is longer. In a graph, several streams take one launch more, which costs as much as a small copy.
+// A run in a burst takes as long as the device plus gapUs, or as the host needs to issue it,
+// whichever is longer. A graph with several streams takes one more launch, which costs as much as a
+// small copy.
 //
-// The same arguments give the same result.
+// The result is deterministic.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -31,40 +32,41 @@ namespace braid {
 struct SimulationOptions {
   LaunchMode launchMode = LaunchMode::Eager;
   TransferMode transferMode = {};
-  /// Hears of the progress of the simulation.
+  /// Called with the progress of the simulation.
   ProgressFn progress = {};
 };
 
-/// Microseconds since the ranks began. A command that waits has begun.
+/// In microseconds since the start of the ranks. A waiting command has already started.
 struct SimulatedSpan {
   double beginUs = 0, endUs = 0;
 };
 
 struct Simulation {
-  /// From the call of a run until the host of the slowest rank sees its end.
+  /// From the start of a run until the host of the slowest rank observes its end.
   double us = 0;
-  /// The time of a run in a burst, where runs follow one another.
+  /// The duration of one of several consecutive runs.
   double burstUs = 0;
-  /// spans[rank][command], of a run alone
+  /// spans[rank][command] of an isolated run.
   std::vector<std::vector<SimulatedSpan>> spans;
   /// The Plans with messages spelled out (runtime/plan/spell_out.h), to which the spans belong.
-  /// Empty if there are no messages, or if the model knows what they cost.
+  /// Empty if there are no messages or the model has their costs.
   std::vector<Plan> spelled;
 };
 
-/// The Plans to which the spans belong: `plans`, which were simulated, or these spelled out.
+/// Returns the Plans to which the spans belong: the simulated `plans`, or these spelled out.
 inline llvm::ArrayRef<Plan> shownPlans(llvm::ArrayRef<Plan> plans, const Simulation &simulation) {
   return simulation.spelled.empty() ? plans : llvm::ArrayRef<Plan>(simulation.spelled);
 }
 
-/// Predicts one run of the Plans of all ranks, in rank order, or of those that stand for all, see
-/// runtime/plan/alike_ranks.h. BadInput if they are not such Plans; Unsupported if the model lacks
-/// what they need; TimedOut if the run cannot end, naming what waits. Ends on any Plans.
+/// Predicts one run of the Plans of all ranks, in rank order, or of those that represent all ranks
+/// (see runtime/plan/alike_ranks.h). Returns BadInput for other Plans, Unsupported if the model
+/// lacks a required cost, and TimedOut, which names the waiting commands, if the run deadlocks.
+/// Always terminates.
 Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
                             const SimulationOptions &options);
 
-/// The bytes that each host sends to others in one run, those of a collective as it is spelled out.
-/// `plans` are those of all ranks.
+/// Returns the bytes that each host sends to others in one run, where collectives count as spelled
+/// out. `plans` are those of all ranks.
 std::vector<int64_t> bytesSentByHosts(llvm::ArrayRef<Plan> plans);
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- runtime/simulate/steps.cpp - Plans as steps of streams, each with its costs ------------===//
+//===- runtime/simulate/steps.cpp - the steps of all streams, with their costs ----------------===//
 
 #include "runtime/simulate/steps.h"
 
@@ -16,8 +16,8 @@ namespace {
 
 // -- Kernels. --
 
-/// Whether each copy brings a whole part of the sum, in units that GPUs load at once, so that their
-/// kernel adds the parts on the way.
+/// Returns true if each copy transfers a whole part of the sum, in units of GPU loads, so that the
+/// sum is fused into their kernel.
 bool addsOnTheWay(const PlanSum &sum, llvm::ArrayRef<const Command *> copies) {
   constexpr int64_t kUnit = 16;
   const int64_t part = sum.part(0).bytes;
@@ -27,7 +27,8 @@ bool addsOnTheWay(const PlanSum &sum, llvm::ArrayRef<const Command *> copies) {
          });
 }
 
-/// The first command is a copy by a kernel. Returns the number of commands in this kernel.
+/// Returns the number of commands in the kernel that starts with the first command, a copy by a
+/// kernel.
 uint32_t sizeOfKernel(const Plan &plan, llvm::ArrayRef<Command> commands, SignalBy signals) {
   constexpr size_t kMostCopies = 16;
   const bool canSignal = signals != SignalBy::Memory;
@@ -52,12 +53,12 @@ bool computes(const Command &command) {
   return command.kind == CommandKind::Sum || command.kind == CommandKind::Pointwise;
 }
 
-/// The part of a machine that keeps a link busy.
+/// The fraction of a machine that saturates a link.
 constexpr double kForLink = 0.1;
 
-/// The bytes of a copy that takes as long: a copy reads and writes each byte.
+/// Returns the bytes of a copy that takes equally long. A copy reads and writes each byte.
 int64_t bytesLikeCopy(const Plan &plan, const Command &command) {
-  if (command.kind == CommandKind::Matmul) // which stores its result at a peer
+  if (command.kind == CommandKind::Matmul) // stores its result at a peer
     return plan.matmuls[command.matmul].c.bytes;
   int64_t bytes = 0;
   forEachOperand(plan, command, [&](const Range &range, Access, OperandRole role) {
@@ -66,7 +67,6 @@ int64_t bytesLikeCopy(const Plan &plan, const Command &command) {
   return bytes / 2;
 }
 
-/// Builds the steps of one rank after the other.
 class JobBuilder {
 public:
   JobBuilder(llvm::ArrayRef<Plan> plans, const CostModel &model, const OperationCosts &costs,
@@ -95,7 +95,7 @@ private:
   const CopyCost &costOf(const Command &command) const;
   uint32_t meetingOf(const Plan &plan, uint32_t command);
 
-  /// The rank here that stands for a rank of the mesh.
+  /// Returns the index of the rank that represents a rank of the mesh.
   size_t standsFor(int64_t rank) const { return static_cast<size_t>(rank) % plans_.size(); }
 
   llvm::ArrayRef<Plan> plans_;
@@ -104,7 +104,7 @@ private:
   const bool knowsMessages_;
   const std::vector<std::vector<Whole>> wholes_; ///< by rank and group
   Job job_;
-  /// Indices, by the whole of groups, or by the team and the number of its collectives before.
+  /// Indices of meetings, by whole of groups, or by team and number of its earlier collectives.
   std::map<std::pair<std::vector<int64_t>, uint32_t>, uint32_t> meetings_;
   // State of the rank that is being added.
   std::map<std::vector<int64_t>, uint32_t> collectives_; ///< number so far, by team
@@ -143,7 +143,7 @@ Status JobBuilder::addRank(const Plan &plan) {
   return Status::ok();
 }
 
-/// A kernel that adds what it has copied goes on with the copies after the sum.
+/// A kernel with a fused sum continues with the copies after the sum.
 void JobBuilder::addBatch(const Plan &plan, size_t begin, size_t end,
                           llvm::ArrayRef<uint32_t> sizes) {
   RankState &rank = job_.ranks.back();
@@ -182,7 +182,7 @@ Step JobBuilder::makeStep(const Plan &plan, uint32_t first, uint32_t count) {
   return step;
 }
 
-/// The longest fixed time of the step's copies, or that of its first command.
+/// Returns the longest fixed time of the step's copies, or that of its first command.
 double JobBuilder::fixedUs(const Plan &plan, const Step &step) const {
   double most = 0;
   for (uint32_t i = step.command; i < step.command + step.count; ++i) {
@@ -240,7 +240,7 @@ const CopyCost &JobBuilder::costOf(const Command &command) const {
 }
 
 /// Messages between hosts are copied by their receivers. A kernel that copies within a rank needs
-/// its whole machine.
+/// the whole machine of the rank.
 Flow JobBuilder::flowOf(const Plan &plan, const Command &command) const {
   Flow flow{.left = static_cast<double>(bytesLikeCopy(plan, command))};
   const bool isKernel = computes(command) || (command.kind != CommandKind::Matmul &&
@@ -269,7 +269,7 @@ Flow JobBuilder::flowOf(const Plan &plan, const Command &command) const {
   return flow;
 }
 
-/// The meeting of the group or the collective that begins with the command, or kNone.
+/// Returns the meeting of the group or collective that starts with the command, or kNone.
 uint32_t JobBuilder::meetingOf(const Plan &plan, uint32_t index) {
   const Command &command = plan.commands[index];
   if (index > 0 && plan.commands[index - 1].group == command.group &&

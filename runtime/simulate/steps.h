@@ -1,4 +1,4 @@
-//===- runtime/simulate/steps.h - Plans as steps of streams, each with its costs --------------===//
+//===- runtime/simulate/steps.h - the steps of all streams, with their costs ------------------===//
 #pragma once
 
 #include "runtime/plan/alike_ranks.h"
@@ -11,37 +11,36 @@ namespace braid::simulator {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// The commands of a Plan that each kernel executes: the number of commands from this one on that
-/// begin and end together, for each command of a Plan. Above 1 for several copies by one kernel,
-/// with the signals after them and the sum that it adds on the way.
+/// Returns, for each command of a Plan, the number of commands from it on that one kernel executes
+/// together. It exceeds 1 for several copies by one kernel, with the signals after them and the sum
+/// that is fused into it.
 std::vector<uint32_t> kernelSizes(const Plan &plan, TransferMode transferMode);
 
-/// The outline of a Plan, with what times depend on besides: the rank's place on its host, what its
-/// endpoints meet, and the kernels that execute its copies. These depend on the places of blocks.
+/// Returns the outline of a Plan, extended by everything else that affects times: the rank's index
+/// on its host, the partners of its endpoints, and the kernels that execute its copies, which
+/// depend on the places of blocks.
 Outline timeOutlineOf(const Plan &plan, Shift shift);
 
-/// Commands that a stream executes together.
 struct Step {
-  uint32_t command = 0, count = 1; ///< the first one, and the number of them
-  double issuedUs = 0;             ///< when the host has issued them
-  double fixedUs = 0;              ///< before their work begins
-  uint32_t meeting = kNone;        ///< an index into Job::meetings
-  uint32_t record = kNone;         ///< the record that a wait_event waits for
-  uint32_t flag = kNone;           ///< the flag that an await waits for
+  uint32_t command = 0, count = 1; ///< the first command, and their number
+  double issuedUs = 0;             ///< time at which the host has issued them
+  double fixedUs = 0;              ///< time before their work starts
+  uint32_t meeting = kNone;        ///< index into Job::meetings
+  uint32_t record = kNone;         ///< the record that a wait_event awaits
+  uint32_t flag = kNone;           ///< the flag that an await awaits
   llvm::SmallVector<Flow, 1> work = {};
 };
 
-/// A stream of a rank.
 struct Lane {
-  /// The state of its next step: it waits for that.
+  /// The event for which the next step waits.
   enum class Phase : uint8_t { Issue, Meeting, Start, End };
 
   uint32_t rank = 0;
   std::vector<Step> steps = {};
   size_t next = 0;
   Phase phase = Phase::Issue;
-  bool isAsleep = false; ///< until its timer
-  size_t flows = 0;      ///< in progress, of its step
+  bool isAsleep = false; ///< waits for a timer
+  size_t flows = 0;      ///< active flows of its step
   bool isDone() const { return next == steps.size(); }
   const Step &step() const { return steps[next]; }
 };
@@ -55,16 +54,16 @@ struct PlacedFlag {
 struct RankState {
   const Plan *plan = nullptr;
   uint32_t firstLane = 0;
-  double issuedUs = 0;               ///< when the host has issued everything
+  double issuedUs = 0;               ///< time at which the host has issued all commands
   std::vector<PlacedFlag> peerFlags; ///< by endpoint: the flag that its signal sets
-  std::vector<double> flagSetUs;     ///< by flag; kNever: not signalled yet
+  std::vector<double> flagSetUs;     ///< by flag; kNever if it is not set yet
 };
 
-/// A group with those that it exchanges messages with, or a collective: no rank goes on before all
-/// of them have reached it.
+/// A collective, or a group with the groups with which it exchanges messages. No rank continues
+/// before all of them have reached it.
 struct Meeting {
   size_t missing = 0;
-  std::vector<uint32_t> lanes; ///< that have reached it
+  std::vector<uint32_t> lanes; ///< lanes that have reached it
 };
 
 struct Job {
@@ -73,11 +72,11 @@ struct Job {
   std::vector<Meeting> meetings;
 };
 
-/// All ranks before the first moment. `plans`, which outlive the result, are those of all ranks, in
-/// rank order, or of the first ones, which stand for all (runtime/plan/alike_ranks.h):
-/// BadInput if not.
-/// Unsupported if `model` lacks a GEMM. `costs` are operations of `model`. If `knowsMessages`,
-/// groups and collectives cost what the model says; else they take no time of their own.
+/// Returns the initial state of all ranks. `plans` must outlive the result and are those of all
+/// ranks, in rank order, or those that represent all (runtime/plan/alike_ranks.h); returns BadInput
+/// otherwise. Returns Unsupported if `model` lacks a GEMM. `costs` belong to `model`. If
+/// `knowsMessages`, groups and collectives take the time in the model; else they take no additional
+/// time.
 Result<Job> makeJob(llvm::ArrayRef<Plan> plans, const CostModel &model, const OperationCosts &costs,
                     bool knowsMessages);
 

@@ -1,4 +1,4 @@
-//===- runtime/tune/find_fastest.cpp - the fastest of several ways to do something ------------===//
+//===- runtime/tune/find_fastest.cpp - finds the fastest of several candidates ----------------===//
 
 #include "runtime/tune/find_fastest.h"
 
@@ -11,13 +11,13 @@
 namespace braid {
 namespace {
 
-constexpr size_t kFinalists = 2; ///< besides candidate 0
-/// Two rounds would be too few: their median is the worse one, and their spread says little.
+constexpr size_t kFinalists = 2; ///< in addition to candidate 0
+/// Two rounds are too few: the median would be the worse one, and the spread meaningless.
 constexpr int kLeastRounds = 3, kMostRounds = 11;
 constexpr double kNoise = 1.5;     ///< a difference counts if it exceeds the spread by this factor
 constexpr double kFirstPass = 0.4; ///< the first pass's share of the time
 
-/// The median distance of the values from their median.
+/// Returns the median distance of the values from their median.
 double spread(const std::vector<double> &values) {
   const double middle = median(values);
   std::vector<double> distances;
@@ -29,9 +29,9 @@ double spread(const std::vector<double> &values) {
 struct Candidate {
   size_t number;
   double once; ///< in the first pass
-  // In the second:
-  std::vector<double> times = {};  ///< under the first conditions
-  std::vector<double> rounds = {}; ///< the worst of all, as a share of the first candidate's
+  // In the final pass:
+  std::vector<double> times = {};  ///< under the first condition
+  std::vector<double> rounds = {}; ///< the worst ratio to the first candidate's time, by round
 };
 
 double worstShare(const std::vector<double> &times, const std::vector<double> &ofFirst) {
@@ -41,12 +41,12 @@ double worstShare(const std::vector<double> &times, const std::vector<double> &o
   return worst;
 }
 
-/// Whether it gains clearly more than its gain varies: of many that are alike, one always gains.
+/// Returns true if the gain clearly exceeds its variation: among many equal candidates, one is
+/// always the fastest by chance.
 bool isClearlyFaster(const Candidate &candidate, double leastGain) {
   return 1 - median(candidate.rounds) > std::max(kNoise * spread(candidate.rounds), leastGain);
 }
 
-/// One search.
 class Search {
 public:
   Search(const MeasureCandidate &measure, const FindLimits &limits,
@@ -59,7 +59,7 @@ public:
   Fastest winner() const;
 
 private:
-  /// That share of the time is over.
+  /// Returns true if this share of the time has elapsed.
   bool isOver(double share) const { return now_() - begin_ >= share * limits_.atMost; }
 
   const MeasureCandidate &measure_;
@@ -82,7 +82,7 @@ Status Search::measureAll(size_t count) {
   return candidates_.empty() ? unsupported("none of the candidates can be measured") : Status::ok();
 }
 
-/// Candidate 0, if it could be measured, and then the best of the others, from the best one on.
+/// Keeps candidate 0, if it could be measured, and then the best others, sorted by time.
 void Search::keepFinalists() {
   auto comesFirst = [](const Candidate &a, const Candidate &b) {
     return (a.number == 0) != (b.number == 0) ? a.number == 0 : a.once < b.once;
@@ -92,7 +92,7 @@ void Search::keepFinalists() {
     candidates_.erase(candidates_.begin() + kFinalists + 1, candidates_.end());
 }
 
-/// In turn, so that what changes with time does not favour one of them.
+/// Measures in turn, so that drifts over time do not favour a candidate.
 Status Search::compareFinalists() {
   for (int round = 0; round < kLeastRounds || (round < kMostRounds && !isOver(1)); ++round) {
     std::vector<double> ofFirst;

@@ -1,12 +1,12 @@
-//===- runtime/tune/find_fastest.h - the fastest of several ways to do something --------------===//
+//===- runtime/tune/find_fastest.h - finds the fastest of several candidates ------------------===//
 //
-// Times vary with clocks, neighbours and temperature. So the best few candidates are compared in
-// turns, and the first one, which the caller would take without measuring, is replaced only by one
+// Times vary with clocks, other load and temperature. So the best few candidates are compared in
+// turn, and the first candidate, which is the default without measurements, is replaced only by one
 // that is faster by more than the noise.
 //
-// Times also depend on the surroundings. If candidates are measured under several conditions, each
-// is judged by its worst one, relative to the first candidate in the same round: the replacement
-// must not be slower under any condition.
+// Times may also depend on other conditions. If candidates are measured under several conditions,
+// each is judged by its worst one, relative to the first candidate in the same round: the
+// replacement must not be slower under any condition.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -19,28 +19,29 @@
 
 namespace braid {
 
-/// A first look at all, which may be short, or the comparison of the best few.
+/// First: one measurement of all candidates, which may be short. Final: a comparison of the best
+/// few.
 enum class FindPass : uint8_t { First, Final };
 
-/// Measures candidate `number`. Returns times in any unit above 0, one for each condition: at least
-/// one, and in the final pass equally many for every candidate. The first pass uses the first time
-/// only. Unsupported drops the candidate. Any other failure ends the search.
+/// Measures candidate `number`. Returns positive times in any unit, one for each condition: at
+/// least one, and in the final pass the same number for every candidate. The first pass uses only
+/// the first time. Unsupported drops the candidate; any other failure ends the search.
 using MeasureCandidate = std::function<Result<std::vector<double>>(size_t number, FindPass pass)>;
 
 struct Fastest {
   size_t number;
-  double time; ///< the median, under the first conditions
+  double time; ///< the median under the first condition
 };
 
 struct FindLimits {
   std::chrono::nanoseconds atMost;
-  double leastGain = 0.005; ///< that counts as faster, however low the noise seems
+  double leastGain = 0.005; ///< the least relative gain that counts, however low the noise is
 };
 
-/// The fastest of candidates 0 .. count-1, of which earlier ones are expected to be better: if
-/// there is no time for all, the last ones are left out. Candidate 0 is the one that needs a reason
-/// to be left. Takes about `atMost`, or longer if that is too short to compare two. Unsupported if
-/// no candidate can be measured.
+/// Returns the fastest of candidates 0 .. count-1. Earlier candidates should be better: if time is
+/// short, the last ones are skipped. Candidate 0 is replaced only by a clearly faster one. Takes
+/// about `atMost`, or longer if that is too short to compare two. Returns Unsupported if no
+/// candidate can be measured.
 Result<Fastest> findFastest(size_t count, const MeasureCandidate &measure, const FindLimits &limits,
                             const std::function<std::chrono::steady_clock::time_point()> &now =
                                 std::chrono::steady_clock::now);

@@ -1,4 +1,4 @@
-//===- runtime/tune/gemm_choice.cpp - how a device multiplies, as it was measured -------------===//
+//===- runtime/tune/gemm_choice.cpp - the measured algorithm of a GEMM ------------------------===//
 
 #include "runtime/tune/gemm_choice.h"
 
@@ -22,7 +22,6 @@ Result<GemmChoice> GemmChoice::decode(const std::string &text) {
   const bool isRead = !time.getAsDouble(choice.microseconds) &&
                       std::isfinite(choice.microseconds) && choice.microseconds > 0 &&
                       llvm::tryGetFromHex(hex, choice.algorithm);
-  // Written in one way only.
   if (!isRead || choice.encode() != text)
     return badInput("expected a measured GEMM, got '{}'", text.substr(0, 60));
   return choice;

@@ -1,7 +1,7 @@
-//===- runtime/tune/gemm_choice.h - how a device multiplies, as it was measured ---------------===//
+//===- runtime/tune/gemm_choice.h - the measured algorithm of a GEMM --------------------------===//
 //
-// Kept in a MeasurementCache under gemmKey() of plan.h, and sent from the rank that measures to
-// the others.
+// Stored in a MeasurementCache under gemmKey() of plan.h, and sent from the measuring rank to the
+// others.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -11,12 +11,12 @@
 namespace braid {
 
 struct GemmChoice {
-  double microseconds = 0; ///< per GEMM, of many in a row
-  std::string algorithm;   ///< bytes that mean something to the library that made them
+  double microseconds = 0; ///< per GEMM, in a series
+  std::string algorithm;   ///< opaque data of the GEMM library
 
-  /// "12.34 0a1b...": one line of printable characters.
+  /// Encodes the choice as one line of printable characters, "12.34 0a1b...".
   std::string encode() const;
-  /// BadInput if `text` is not what encode() makes of a time above 0.
+  /// Returns BadInput unless encode() produces `text` for some positive time.
   static Result<GemmChoice> decode(const std::string &text);
 };
 

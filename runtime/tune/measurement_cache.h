@@ -1,4 +1,4 @@
-//===- runtime/tune/measurement_cache.h - what was measured on this machine, kept on disk -----===//
+//===- runtime/tune/measurement_cache.h - measurements of this machine, on disk ---------------===//
 //
 //   MeasurementCache cache(measurementFolder(processEnvironment()), machine, warn);
 //   std::optional<std::string> value = cache.find(key);
@@ -7,10 +7,10 @@
 //     cache.save();
 //   }
 //
-// One file for each machine, named after a hash of the machine's key, which the file holds in full.
-// A file that is damaged, of another version or another machine is ignored and replaced. A reader
-// never sees half a file: it is written under another name and renamed. Jobs that save at the same
-// time take turns, and each adds to what the others have written.
+// There is one file per machine, named after a hash of the machine's key, which the file contains
+// in full. A file that is damaged, or of another version or machine, is ignored and replaced. Files
+// are replaced by renaming, so readers never see a partial file. Concurrent jobs save in turn, and
+// each keeps the entries of the others.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -27,37 +27,38 @@
 
 namespace braid {
 
-/// The folder of measurements: $BRAID_CACHE_DIR, or else $XDG_CACHE_HOME/braid, or else
-/// ~/.cache/braid. Empty if there is none: BRAID_CACHE_DIR=none, or no HOME.
+/// Returns the folder of measurements: $BRAID_CACHE_DIR, else $XDG_CACHE_HOME/braid, else
+/// ~/.cache/braid. Empty for BRAID_CACHE_DIR=none, or without HOME.
 std::string measurementFolder(const Environment &environment);
 
-/// Texts by text. Any number of caches of one machine may exist at a time, in this process and in
-/// others; one of them is used by one thread at a time.
+/// A map from strings to strings. Several caches of one machine may exist at a time, in this
+/// process and in others. A cache is not thread-safe.
 ///
-/// Nothing here fails: without a file, or a folder that can be written, measurements are kept in
-/// memory, and `warn` is told so once, in one line.
+/// No function fails: without a readable file or a writable folder, measurements are kept in
+/// memory, and `warn` is called once with one line.
 class MeasurementCache {
 public:
   using Warn = std::function<void(const std::string &line)>;
 
-  /// Reads what there is. `machine` names everything that values depend on: the device, its driver,
-  /// the libraries' versions. An empty `folder` means in memory only. `warn` may be null.
+  /// Reads the file, if there is one. `machine` names everything on which values depend: the
+  /// device, its driver, the versions of libraries. An empty `folder` means in memory only. `warn`
+  /// may be null.
   MeasurementCache(std::string folder, std::string machine, Warn warn);
 
   std::optional<std::string> find(const std::string &key) const;
-  /// The entries whose keys begin with `prefix`.
+  /// Returns the entries whose keys start with `prefix`.
   std::vector<std::pair<std::string, std::string>> startingWith(const std::string &prefix) const;
-  /// Takes up what other jobs have saved since, but for what was set here.
+  /// Reads the entries that other jobs have saved since, but keeps those that were set here.
   void refresh();
-  /// In memory, until save().
+  /// Sets an entry in memory, until save().
   void set(const std::string &key, std::string value);
-  /// Writes what was set, if anything was, together with all that is in the file by now, which
-  /// find() then finds, too. Waits for other jobs to write theirs, at most for kPatience.
+  /// Writes the entries that were set, if any, merged with the current contents of the file, which
+  /// find() then returns as well. Waits at most kPatience for other jobs that save.
   void save();
-  /// Whether the file has all that was set.
+  /// Returns true if the file contains all entries that were set.
   bool isSaved() const { return unsaved_.empty(); }
 
-  /// The file; empty if there is none because the folder is.
+  /// Returns the path of the file, or an empty string if there is no folder.
   const std::string &path() const { return path_; }
 
   static constexpr std::chrono::milliseconds kPatience{2000};

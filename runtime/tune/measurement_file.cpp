@@ -1,4 +1,4 @@
-//===- runtime/tune/measurement_file.cpp - what was measured on a machine, as a file's text ---===//
+//===- runtime/tune/measurement_file.cpp - the text of a file of measurements -----------------===//
 
 #include "runtime/tune/measurement_file.h"
 

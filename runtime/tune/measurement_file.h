@@ -1,13 +1,13 @@
-//===- runtime/tune/measurement_file.h - what was measured on a machine, as a file's text -----===//
+//===- runtime/tune/measurement_file.h - the text of a file of measurements -------------------===//
 //
 //   braid measurements 1: NVIDIA H200, driver 13.0, cuBLASLt 13.1.0
 //   GEMM bf16 1024 8192 8192<TAB>...
 //   ...
 //   end 5d1f02a3c4e6b789
 //
-// The number is the format's version, and what follows it names the machine and every library that
-// the values hold for. Then comes a line for each entry, by key. The last line has a checksum of
-// all before it, so that a file that was cut short or damaged is known as such.
+// The number is the version of the format, followed by the machine and the libraries for which the
+// values are valid. The entries follow, one per line, sorted by key. The last line contains a
+// checksum of all text before it, which detects truncated or damaged files.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -20,17 +20,18 @@
 
 namespace braid {
 
-/// The text without tabs and line ends, which separate fields and lines.
+/// Escapes tabs and newlines, which separate fields and lines.
 std::string escaped(llvm::StringRef text);
-/// Inverse of escaped(). For other input, the result does not escape to that input.
+/// Inverse of escaped(). If `text` is no result of escaped(), escaping the result yields another
+/// text.
 std::string unescaped(llvm::StringRef text);
 
 struct MeasurementFile {
   std::string machine;
-  std::map<std::string, std::string> entries; ///< values by key; any bytes
+  std::map<std::string, std::string> entries; ///< values by key, of arbitrary bytes
 
   std::string encode() const;
-  /// BadInput, saying what is wrong with it, for any text but what encode() makes.
+  /// Returns BadInput, with the reason, unless encode() produces `text`.
   static Result<MeasurementFile> decode(llvm::StringRef text);
 };
 

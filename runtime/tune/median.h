@@ -1,4 +1,4 @@
-//===- runtime/tune/median.h - the usual one of several times ---------------------------------===//
+//===- runtime/tune/median.h - the median of several times ------------------------------------===//
 #pragma once
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 
 namespace braid {
 
-/// The median of at least one value. For an even number, the upper median.
+/// Returns the median of at least one value, or the upper median of an even number.
 inline double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());

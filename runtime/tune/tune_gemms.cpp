@@ -1,4 +1,4 @@
-//===- runtime/tune/tune_gemms.cpp - one rank measures how all multiply -----------------------===//
+//===- runtime/tune/tune_gemms.cpp - measures GEMMs on one rank for all ranks -----------------===//
 
 #include "runtime/tune/tune_gemms.h"
 
@@ -13,14 +13,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// For all shapes of a program together, and for each of them: a job should start within two
-/// seconds, and in less than kLeast nothing can be compared.
+/// The time limits for all shapes of a program and for each shape: a job should start within two
+/// seconds, and less than kLeast is too short for a comparison.
 constexpr milliseconds kAll{1000}, kMost{600}, kLeast{200};
 
 using Choices = std::map<std::string, std::string>; ///< results of GemmTuning::tune, by gemmKey
 
-/// Tunes what is not in `choices` yet. The shapes share what time there is, and those that were
-/// tuned by an earlier job leave theirs to the others.
+/// Tunes the shapes that are not in `choices` yet. They share the available time; shapes that an
+/// earlier job has tuned leave their share to the others.
 Status tuneMissing(const Plan &plan, GemmTuning &tuning, ControlPlane &control,
                    UnknownGemms unknown, Choices &choices) {
   using Clock = std::chrono::steady_clock;
@@ -40,7 +40,7 @@ Status tuneMissing(const Plan &plan, GemmTuning &tuning, ControlPlane &control,
   return Status::ok();
 }
 
-/// Rank 0's choices, if they hold for a device with that key.
+/// Returns rank 0's choices if they are valid for a device with that key.
 Result<Choices> choicesOfRank0(const Plan &plan, GemmTuning &tuning, ControlPlane &control,
                                UnknownGemms unknown, const std::string &key) {
   MeasurementFile mine{key, {}};

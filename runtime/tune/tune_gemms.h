@@ -1,4 +1,4 @@
-//===- runtime/tune/tune_gemms.h - one rank measures how all multiply -------------------------===//
+//===- runtime/tune/tune_gemms.h - measures GEMMs on one rank for all ranks -------------------===//
 #pragma once
 
 #include "runtime/execute/compute.h"
@@ -6,19 +6,19 @@
 
 namespace braid {
 
-/// The treatment of a GEMM that no job has measured yet.
+/// The handling of a GEMM that no job has measured yet.
 enum class UnknownGemms : uint8_t {
-  Measure, ///< takes up to 0.6 s for one, and 1 s for all of a program
-  Guess,   ///< multiplied as the library thinks best, until a later job measures it
+  Measure, ///< takes up to 0.6 s per GEMM, and 1 s per program
+  Guess,   ///< uses the library's heuristic until a later job measures it
 };
 
-/// Has every GEMM that `plan` warms tuned, and the choices set; to be called before warm().
-/// Rank 0 measures for all ranks whose devices have its key: they multiply alike then, and need not
-/// measure side by side. What rank 0 does not multiply is measured where it is needed, and so is
-/// everything on a rank whose device is another one.
+/// Tunes every GEMM that `plan` warms, and sets the choices. Must be called before warm(). Rank 0
+/// measures for all ranks whose devices have the same key, so that they use the same algorithms and
+/// do not disturb each other's measurements. A rank measures the GEMMs that rank 0 does not
+/// execute, and all of its GEMMs if its device has another key.
 ///
-/// Collective where devices have something to tune, which they have on all ranks or on none: one
-/// exchange, whatever is multiplied where. Blocks; a rank that fails does not come to it.
+/// Collective with a single exchange if devices have something to tune, which must hold on all
+/// ranks or on none. Blocks. A rank that fails does not join the exchange.
 Status tuneGemms(const Plan &plan, GemmTuning &tuning, ControlPlane &control,
                  UnknownGemms unknown = UnknownGemms::Measure);
 

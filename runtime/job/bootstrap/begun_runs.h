@@ -1,4 +1,4 @@
-//===- runtime/job/bootstrap/begun_runs.h - how many runs of each program a rank has begun ----===//
+//===- runtime/job/bootstrap/begun_runs.h - counts the runs that a rank has started -----------===//
 #pragma once
 
 #include <atomic>
@@ -8,21 +8,22 @@
 
 namespace braid {
 
-/// The name of a program among those of its job, the same on all ranks: Plan::fingerprint and
-/// Plan::firstCommand. Never 0.
+/// Returns the key of a program within its job, computed from Plan::fingerprint and
+/// Plan::firstCommand. Equal on all ranks. Never 0.
 constexpr uint64_t programKey(uint64_t fingerprint, uint32_t firstCommand) {
   constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;
   return (fingerprint ^ (firstCommand + 1) * kOdd) | 1;
 }
 
-/// Lies in shared memory, zeroed at first. One rank's thread adds and removes programs; any thread
-/// of any rank counts and reads.
+/// The number of started runs of each program of a rank. Must be placed in zeroed shared memory.
+/// One thread of the rank adds and removes programs; any thread of any rank increments and reads
+/// counts.
 class BegunRuns {
 public:
-  /// Programs beyond these are not counted.
+  /// The capacity. Further programs are not counted.
   static constexpr size_t kMost = 256;
 
-  /// A count of 0 for a program, or the one that it has. Null: there is no room.
+  /// Returns the program's count, which starts at 0, or null if the table is full.
   std::atomic<uint64_t> *add(uint64_t program) {
     Entry *entry = find(program);
     if (!entry && (entry = find(kFree)) != nullptr) {
@@ -35,13 +36,13 @@ public:
     return &entry->runs;
   }
 
-  /// Call it once for each count that add() has returned.
+  /// Must be called once for each count that add() returned.
   void remove(uint64_t program) {
     if (Entry *found = find(program); found && found->users.fetch_sub(1) == 1)
       found->program.store(kFree, std::memory_order_relaxed);
   }
 
-  /// Nothing: the program is not counted.
+  /// Returns the count, or nullopt if the program is not counted.
   std::optional<uint64_t> of(uint64_t program) const {
     const Entry *found = const_cast<BegunRuns *>(this)->find(program);
     return found ? std::optional(found->runs.load(std::memory_order_relaxed)) : std::nullopt;
@@ -51,7 +52,7 @@ private:
   static constexpr uint64_t kFree = 0;
   struct Entry {
     std::atomic<uint64_t> program, runs;
-    std::atomic<uint32_t> users; ///< additions
+    std::atomic<uint32_t> users; ///< calls of add() minus calls of remove()
   };
   Entry *find(uint64_t program) {
     for (Entry &each : entries_)

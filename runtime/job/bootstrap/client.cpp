@@ -19,12 +19,11 @@ namespace braid {
 using namespace std::chrono_literals;
 
 namespace {
-/// A blocked call looks at the outcome of the job this often.
+/// The interval at which a blocked call checks the outcome of the job.
 constexpr auto kSlice = 20ms;
-/// After a failed connection, the watchdog finds out within this time what became of the host.
+/// The time in which the watchdog finds out why a connection to the host failed.
 constexpr auto kForCause = 1000ms;
 
-/// For messages.
 std::string nameAttempt(const Connection &connection, const std::string &name, int64_t rank) {
   const pid_t host = connection.peer().pid;
   const std::string process = host != 0 ? fmt::format(", where process {} listens", host) : "";
@@ -34,7 +33,7 @@ std::string nameAttempt(const Connection &connection, const std::string &name, i
 Result<Message> sayHello(Connection &connection, const std::string &hello, Deadline deadline) {
   if (const uid_t user = connection.peer().uid; user != geteuid())
     return peerFailed("expected a host of user {}, got one of user {}", geteuid(), user);
-  (void)BRAID_TRY(connection.send(hello)); // into the empty buffer of a new connection
+  (void)BRAID_TRY(connection.send(hello)); // fits into the empty buffer of a new connection
   return connection.receive(deadline);
 }
 
@@ -47,7 +46,7 @@ Status checkWelcome(const Message &answer) {
 }
 } // namespace
 
-/// Tells a rank from whatever else may connect and say two numbers.
+/// Distinguishes a rank from any other peer that connects and sends two numbers.
 static constexpr llvm::StringLiteral kHello = "braid rank ";
 
 std::string ClientHello::encode() const {
@@ -111,15 +110,16 @@ Client::~Client() { disconnect(); }
 // -- The host. --
 
 bool Client::isHostGone() const {
-  // A child of the host's may keep the connection open when that is dead.
+  // If the host is dead, one of its child processes may keep the connection open.
   pollfd process{host_.get(), POLLIN, 0};
   return connection_.hasEnded() || poll(&process, 1, 0) > 0;
 }
 
 JobCause Client::hostIsGone() const {
-  const auto host = static_cast<uint32_t>(connection_.peer().pid); // when they connected
+  const auto host = static_cast<uint32_t>(connection_.peer().pid); // at connection time
   const HostPlace place = memory_.place();
-  const int64_t first = memory_.ranksOf(place.host).first; // hosts the meeting, if a rank does
+  // This rank hosts the job, unless a launcher does.
+  const int64_t first = memory_.ranksOf(place.host).first;
   if (host == 0 || host != memory_.slot(first).pid.load(std::memory_order_relaxed))
     return {peerFailed("the launcher is gone"), -1};
   return {peerFailed("rank {}, which hosted the meeting{}, is gone", first,
@@ -127,7 +127,7 @@ JobCause Client::hostIsGone() const {
           first};
 }
 
-/// Why the connection has failed. The host ends it, too, when this rank is to hear of an abort.
+/// Returns the reason for which the connection has failed. The host also closes it after an abort.
 Status Client::lost(const Status &status) {
   for (const Deadline end = deadlineIn(kForCause);
        !memory_.isAborted() && std::chrono::steady_clock::now() < end;)
@@ -136,8 +136,8 @@ Status Client::lost(const Status &status) {
   return status.annotated(fmt::format("rank {} cannot reach the host of the job", rank()));
 }
 
-/// Sends a message, and waits for the answer. What a rank offers is there for its peers when this
-/// has returned: they hear of it in another way than the host.
+/// Sends a message and waits for the answer. After an offer, the descriptor must be available
+/// before this returns, because peers learn of it by other means.
 Result<Message> Client::ask(const std::string &text, int descriptor) {
   bool isSent = false;
   for (;;) {
@@ -175,13 +175,13 @@ void Client::disconnect() {
     return;
   memory_.slot(rank()).state.store(RankState::Left, std::memory_order_seq_cst);
   memory_.wake();
-  // A child of this process may keep the connection open.
+  // A child process may keep the connection open.
   shutdown(connection_.descriptor(), SHUT_RDWR);
 }
 
 // -- All-gathers. --
 
-/// A rank that has left takes no part in any all-gather; one that has died has aborted the job.
+/// A rank that has left joins no further all-gather. A rank that died has already aborted the job.
 void Client::abortIfSomebodyHasLeft() {
   std::vector<int64_t> left;
   for (int64_t peer = 0; peer < ranks(); ++peer) {
@@ -200,7 +200,7 @@ Status Client::meet(const std::string &part, uint32_t step) {
   RankSlot &own = memory_.slot(rank());
   own.arrivals.fetch_add(1, std::memory_order_relaxed);
   const uint32_t number = ++gathers_;
-  if (isHostGone()) { // no process would notice a death
+  if (isHostGone()) { // no process would detect a dead rank
     memory_.abort(hostIsGone());
     memory_.decideHere();
   }

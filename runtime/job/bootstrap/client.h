@@ -1,20 +1,20 @@
 //===- runtime/job/bootstrap/client.h - a rank's connection to its job ------------------------===//
 //
-// Calls are made by one thread, the rank's host thread, but for isHostGone(). They wait for other
-// ranks until the job is aborted: that a wait ends at all is the business of the watchdog, which
-// aborts a job that stands still or whose host is gone.
+// Only the rank's host thread calls these functions, except isHostGone(). They block for other
+// ranks until the job is aborted. No function has a timeout for that: the watchdog aborts a job
+// that has stalled or whose host is gone.
 //
-// Messages, whose first letter says what they are:
+// The first letter of a message is its type:
 //
-//   RANK RANKS           the rank says hello
-//   W with a descriptor  the host welcomes it, and hands over the job memory
-//   R reason             the rank contradicts another one; the host closes the connection
-//   O name               the rank leaves a descriptor with the host
-//   G RANK name          the rank wants the descriptor that RANK has left under that name
-//   D                    the host's answer to either, with the descriptor that is wanted, if any
+//   RANK RANKS           hello from a rank
+//   W with a descriptor  welcome from the host, with the job memory
+//   R reason             refusal: the hello contradicts another rank; the host then disconnects
+//   O name               offer: the rank sends a descriptor to the host under this name
+//   G RANK name          request for the descriptor that RANK has offered under this name
+//   D                    the host's answer to O and G, with the requested descriptor, if any
 //
-// All else that ranks tell each other is in the job memory: a rank has left in good order if its
-// slot says so when its connection ends.
+// Everything else that ranks exchange is in the job memory. When a connection ends, the slot of the
+// rank says whether the rank has left properly.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -26,26 +26,26 @@
 
 namespace braid {
 
-/// A rank that wants to join its job.
+/// The message by which a rank joins its job.
 struct ClientHello {
-  std::string job = {}; ///< for the name of the endpoint only
+  std::string job = {}; ///< selects the endpoint; not part of the message
   int64_t rank = 0, ranks = 1;
   std::string encode() const;
-  /// BadInput for what encode() does not make of a rank of `ranks`. Has no job.
+  /// Returns BadInput unless encode() produces `text` for some valid rank. Leaves `job` empty.
   static Result<ClientHello> decode(llvm::StringRef text);
 };
 
 class Client {
 public:
-  /// Connects to the host at `name`, says hello, and maps the job memory. BadInput with the host's
-  /// reason if it refuses; PeerFailed if there is none, or it closes the connection without an
-  /// answer; TimedOut at the deadline.
+  /// Connects to the host at `name`, sends the hello, and maps the job memory. Returns BadInput
+  /// with the host's reason if it refuses, PeerFailed if there is no host or it closes the
+  /// connection without an answer, and TimedOut at the deadline.
   static Result<std::unique_ptr<Client>> join(const std::string &name, const ClientHello &hello,
                                               Deadline deadline);
-  /// Joins the job at one of the names that listenForJob() takes for hello.job, once a host
-  /// listens there. A host that has failed, or is suspended, may be in the way for a second.
+  /// Joins the job at one of the names on which listenForJob() listens for hello.job, and waits
+  /// until a host does. A failed or suspended host may delay this by a second.
   static Result<std::unique_ptr<Client>> find(const ClientHello &hello, Deadline deadline);
-  /// Disconnects, if that was not done.
+  /// Disconnects unless that has been done.
   ~Client();
   Client(const Client &) = delete;
 
@@ -53,31 +53,33 @@ public:
   int64_t ranks() const { return hello_.ranks; }
   JobMemory &memory() { return memory_; }
 
-  /// Makes `cause` that of all ranks, unless one failed before, and returns the first one. A rank
-  /// that cannot take part calls this before it disconnects, or the others only see it leave.
+  /// Makes `cause` the failure of all ranks unless the job has failed before, and returns the first
+  /// failure. A rank that cannot continue calls this before it disconnects; otherwise the others
+  /// only see it leave.
   Status fail(const Status &cause) { return memory_.fail({cause, rank()}); }
 
-  /// Every rank's part, in rank order; each rank calls it equally often. Blocks until all have
-  /// come, or the job is aborted (its cause).
+  /// Returns the parts of all ranks, in rank order. Collective: every rank must call it equally
+  /// often. Blocks until all ranks have called it, or returns the cause if the job is aborted.
   Result<std::vector<std::string>> allGather(const std::string &mine);
-  /// As allGather() of nothing, by which all ranks have done `step`. It is committed when this
-  /// returns without a failure; with one, the job memory says whether it was.
+  /// Like allGather() with an empty part, called when this rank has completed `step`. Returns ok if
+  /// the step is committed. After a failure, the job memory says whether it is.
   Status meetAtCommit(uint32_t step);
-  /// Leaves a duplicate of `descriptor` with the host, under a name that is this rank's own, and
-  /// waits until it has it.
+  /// Sends a duplicate of `descriptor` to the host under a name within this rank's namespace, and
+  /// blocks until the host has received it.
   Status offer(const std::string &name, int descriptor);
-  /// The descriptor that `rank` has offered under `name`. Blocks for the answer; BadInput if there
-  /// is none.
+  /// Returns the descriptor that `rank` has offered under `name`, or BadInput if there is none.
+  /// Blocks for the host's answer.
   Result<FileDescriptor> want(int64_t rank, const std::string &name);
-  /// Leaves the job: the end of the connection is no failure then. Nothing may be called after.
+  /// Leaves the job without a failure. No other function may be called afterwards.
   void disconnect();
 
-  /// The host's process, or its end of the connection, is gone. Never blocks. Any thread.
+  /// Returns true if the host's process or its end of the connection is gone. Never blocks.
+  /// Thread-safe.
   bool isHostGone() const;
-  /// The cause of a failure then: it names the host.
+  /// Returns the cause of a failure for the case that isHostGone(). It names the host.
   JobCause hostIsGone() const;
 
-  /// For tests, which cut it.
+  /// For tests that cut the connection.
   Connection &connection() { return connection_; }
 
 private:
@@ -90,15 +92,16 @@ private:
   Connection connection_;
   ClientHello hello_;
   JobMemory memory_;
-  const FileDescriptor host_; ///< its process, see Connection::openPeer()
+  const FileDescriptor host_; ///< the host's process, see Connection::openPeer()
   uint32_t gathers_ = 0;
   bool saidDisconnect_ = false;
 };
 
-/// The names at which the first rank of a job may listen, in this order: the first of them may be
-/// taken by a job that has failed, or is suspended.
+/// The number of names on which the first rank of a job tries to listen, in order. The first ones
+/// may be taken by jobs that have failed or are suspended.
 inline constexpr int kNamesOfJob = 8;
-/// A host answers within this, unless it is suspended; then another one may listen elsewhere.
+/// A host answers within this time unless it is suspended. Another host may then listen on another
+/// name.
 inline constexpr std::chrono::milliseconds kForGreeting{1000};
 std::string nameOfJob(const std::string &job, int number);
 

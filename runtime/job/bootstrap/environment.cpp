@@ -18,13 +18,13 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-/// The variables that a launcher sets in its ranks. Where several have the same number, the first
-/// that is set counts. All variables of the job that are set are parts of its name.
+/// The variables that a launcher sets in its ranks. If several variables have the same meaning, the
+/// first one that is set is used. All variables of `job` that are set are parts of the job's name.
 struct Variables {
   const char *source;
-  const char *advice; ///< for ranks that are not placed host by host, equally many on each
+  const char *advice; ///< for ranks that are not distributed evenly, host by host
   Names rank, ranks, localRank, localRanks, job;
-  bool saysLocalRank = true; ///< always
+  bool saysLocalRank = true; ///< the launcher always sets it
 };
 
 const std::vector<Variables> &launchers() {
@@ -71,7 +71,7 @@ const std::vector<Variables> &launchers() {
   return all;
 }
 
-/// Calls `visit` for each list of a launcher's variables, with what they say.
+/// Calls `visit` for each list of a launcher's variables, with their meaning.
 void visitLists(const Variables &of,
                 llvm::function_ref<void(const Names &names, const char *meaning)> visit) {
   visit(of.rank, "rank of this process");
@@ -84,7 +84,7 @@ void visitLists(const Variables &of,
 struct Setting {
   const char *name;
   const char *meaning;
-  bool isSwitch = false; ///< it is on or off
+  bool isSwitch = false; ///< its value is on or off
 };
 
 constexpr std::array<Setting, 14> kSettings = {{
@@ -118,8 +118,8 @@ std::optional<std::string> firstSet(const Names &names, const Environment &envir
   return found == names.end() ? std::nullopt : std::optional(*found);
 }
 
-/// SLURM numbers the steps that are not started by srun for their ranks, such as the batch script
-/// and the shell of salloc, downwards from the largest 32-bit number.
+/// SLURM numbers steps that srun did not start, such as the batch script and the shell of salloc,
+/// downwards from the largest 32-bit number.
 bool isStepOfSrun(const Environment &environment) {
   constexpr int64_t kFirstSpecialStep = 0xfffffff0;
   const std::optional<std::string> step = environment("SLURM_STEP_ID");
@@ -128,13 +128,13 @@ bool isStepOfSrun(const Environment &environment) {
                   number > 0xffffffff);
 }
 
-/// The variables that make this process a rank of that launcher.
+/// Returns the variables that make this process a rank of the launcher.
 Names identifying(const Variables &of, const Environment &environment) {
   const bool isSlurm = of.source == llvm::StringRef("SLURM");
   Names found;
   if (isSlurm && isStepOfSrun(environment))
     found.push_back("SLURM_STEP_ID");
-  // srun sets PMI's variables beside its own, which also say what is on which host.
+  // srun sets PMI's variables in addition to SLURM's, which also assign ranks to hosts.
   const bool isOfSrun = of.source == llvm::StringRef("PMI") && isStepOfSrun(environment) &&
                         !firstSet(of.localRank, environment);
   if (!isSlurm && !isOfSrun)
@@ -144,7 +144,7 @@ Names identifying(const Variables &of, const Environment &environment) {
   return found;
 }
 
-/// Null if there is none.
+/// Returns null if there is none.
 const Variables *chosenLauncher(const Environment &environment) {
   const auto found = llvm::find_if(launchers(), [&](const Variables &launcher) {
     return !identifying(launcher, environment).empty();
@@ -152,7 +152,6 @@ const Variables *chosenLauncher(const Environment &environment) {
   return found == launchers().end() ? nullptr : &*found;
 }
 
-/// Reads what one launcher says.
 class Reader {
 public:
   Reader(const Variables &variables, const Environment &environment)
@@ -178,12 +177,12 @@ private:
   const Environment &environment_;
 };
 
-/// The variable that was read, or "SLURM_STEP_NUM_TASKS or SLURM_NTASKS".
+/// Returns the variable that was read, or all of them: "SLURM_STEP_NUM_TASKS or SLURM_NTASKS".
 std::string Reader::nameOf(const Names &names) const {
   return firstSet(names, environment_).value_or(llvm::join(names, " or "));
 }
 
-/// A number, or SLURM's list of equally many ranks on each host: "4(x2)".
+/// Reads an integer, or SLURM's list of the number of ranks per host if they are equal: "4(x2)".
 Result<std::optional<int64_t>> Reader::number(const Names &names) const {
   const std::optional<std::string> name = firstSet(names, environment_);
   if (!name)
@@ -205,7 +204,7 @@ Result<std::optional<int64_t>> Reader::number(const Names &names) const {
   return Number(number);
 }
 
-/// The number of one of `count` things, of which there is at least one.
+/// Reads an index below `count`, which is at least one.
 Result<int64_t> Reader::index(const Names &names, const Names &countNames, int64_t count) const {
   const int64_t index = *BRAID_TRY(number(names));
   if (count < 1)
@@ -216,8 +215,8 @@ Result<int64_t> Reader::index(const Names &names, const Names &countNames, int64
   return index;
 }
 
-/// The place of this process on its host, and that of the host among those of the job: hosts have
-/// equally many ranks, numbered host by host.
+/// Reads the local rank and the index of the host. All hosts have the same number of ranks,
+/// numbered host by host.
 Status Reader::readHost(Place &place) const {
   const Variables &its = variables_;
   const Number rank = BRAID_TRY(number(its.localRank)), ranks = BRAID_TRY(number(its.localRanks));
@@ -240,9 +239,9 @@ Status Reader::readHost(Place &place) const {
   return Status::ok();
 }
 
-/// BRAID_JOB and "default" are the name as they stand. What a launcher says becomes "torchrun
-/// MASTER_ADDR=localhost MASTER_PORT=29500", so that jobs of different launchers differ. With PMI,
-/// PMI_JOBID may be missing or that of an outer job, so the user may add BRAID_JOB.
+/// BRAID_JOB and "default" are used unchanged. Variables of a launcher become "torchrun
+/// MASTER_ADDR=localhost MASTER_PORT=29500", so that jobs of different launchers have different
+/// names. PMI_JOBID may be missing or belong to an outer job, so the user may add BRAID_JOB.
 Status Reader::readJob(Place &place) const {
   const std::optional<std::string> ours = environment_("BRAID_JOB");
   if (place.source == "BRAID_*") {
@@ -274,7 +273,8 @@ Result<Place> Reader::place() const {
   return place;
 }
 
-/// "RANK='3', MASTER_ADDR='a' (torchrun), SLURM_PROCID='0' (SLURM)": all that is set.
+/// Lists all variables that are set: "RANK='3', MASTER_ADDR='a' (torchrun), SLURM_PROCID='0'
+/// (SLURM)".
 std::string found(const Environment &environment) {
   std::string text, source;
   for (const VariableReport &each : reportVariables(environment)) {

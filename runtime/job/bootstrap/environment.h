@@ -1,23 +1,24 @@
 //===- runtime/job/bootstrap/environment.h - which rank of a job this process is --------------===//
 //
-// Launchers tell a process its place by environment variables, and a process may see those of
-// several: torchrun inside srun, mpirun inside a SLURM job. One source is chosen, whole: the first
-// in this order whose rank or number of ranks is set; SLURM's are set beside SLURM_STEP_ID.
+// Launchers tell each process its rank through environment variables, and a process may see those
+// of several launchers: torchrun inside srun, or mpirun inside a SLURM job. Exactly one launcher is
+// used: the first in this list whose rank or number of ranks is set. SLURM requires SLURM_STEP_ID
+// as well.
 //
-//   BRAID_*    BRAID_RANK, BRAID_RANKS        braid run --processes, or a user by hand
+//   BRAID_*    BRAID_RANK, BRAID_RANKS        braid run --processes, or set by hand
 //   torchrun   RANK, WORLD_SIZE
 //   Open MPI   OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE
 //   PMI        PMI_RANK, PMI_SIZE             MPICH, Intel MPI
 //   SLURM      SLURM_PROCID, SLURM_STEP_NUM_TASKS                srun
 //
-// A source of which only some variables are set, or whose variables contradict each other, is an
-// error that lists everything that was found. A batch script is no rank: SLURM sets SLURM_PROCID
-// and SLURM_NTASKS there too, but no SLURM_STEP_ID, or one that stands for the script. Where srun
-// sets PMI's variables for its ranks, SLURM's count, as only they say what is on which host.
+// An incomplete or contradictory set of variables is an error that lists all variables found. A
+// batch script is not a rank: SLURM sets SLURM_PROCID and SLURM_NTASKS for it, but no
+// SLURM_STEP_ID, or one that denotes the script. If srun sets PMI's variables for its ranks,
+// SLURM's variables are used, because only they assign ranks to hosts.
 //
-// A host is a set of ranks that one launcher's daemon has started: two daemons on one machine are
-// two hosts. Each has equally many ranks, with consecutive numbers:
-// rank = host * localRanks + localRank. A job on one host may number its ranks there at will.
+// A host is the set of ranks that one daemon of the launcher has started; two daemons on one
+// machine count as two hosts. All hosts have the same number of ranks, with consecutive numbers:
+// rank = host * localRanks + localRank. A job on a single host may number its ranks in any order.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -31,54 +32,55 @@
 
 namespace braid {
 
-/// The place of this process in a job.
+/// The position of this process in a job.
 struct Place {
   std::string source; ///< "BRAID_*", "torchrun", "Open MPI", "PMI" or "SLURM"
   int64_t rank = 0, ranks = 1;
   int64_t localRank = 0, localRanks = 1; ///< on this host
-  int64_t host = 0, hosts = 1;           ///< this host's number, and how many there are
-  /// Equal on all ranks of the job, and unlike that of any other job of this user on this host.
+  int64_t host = 0, hosts = 1;           ///< the index of this host, and the number of hosts
+  /// Equal on all ranks of the job and different from any other job of this user on this host.
   std::string job;
-  /// The name of the socket of a launcher of ours, which hosts the job; empty: rank 0 does.
+  /// The socket name of the Braid launcher that hosts the job. Empty if rank 0 hosts it.
   std::string meeting = {};
 };
 
-/// Looks up a variable; nothing if it is not set, or is empty, which launchers and shells take for
-/// not set. Never gives an empty value.
+/// Looks up a variable. Returns nullopt for a variable that is not set or empty, which launchers
+/// and shells treat as equivalent.
 using Environment = std::function<std::optional<std::string>(const std::string &name)>;
 Environment processEnvironment();
 
-/// This process's place, or nothing if no launcher says anything. BadInput for what is partial,
-/// malformed (not a whole number, rank >= ranks) or contradictory: the message lists each variable
-/// that was found, with its source and value. Unsupported if the ranks of a host are not
-/// consecutive, or hosts have unlike numbers of them, as far as this rank is told: of hosts that
-/// have 4 and 2 ranks, the second may see nothing wrong.
+/// Returns this process's place, or nullopt if no launcher has set one. Returns BadInput for
+/// variables that are incomplete, malformed (not an integer, rank >= ranks) or contradictory; the
+/// message lists each variable found, with its source and value. Returns Unsupported if the ranks
+/// of a host are not consecutive or hosts have different numbers of ranks, as far as this rank's
+/// variables show: if hosts have 4 and 2 ranks, the second host may not notice.
 ///
-/// Ranks started by hand, with BRAID_RANK and BRAID_RANKS, are the job BRAID_JOB or else "default",
-/// so two such jobs at the same time need names. So do two jobs of a PMI launcher. Where PMI or
-/// BRAID_LOCAL_RANKS does not say which ranks are on this host, all ranks are.
+/// Ranks started by hand with BRAID_RANK and BRAID_RANKS belong to the job BRAID_JOB, by default
+/// "default", so concurrent jobs need different names. The same holds for jobs of a PMI launcher.
+/// All ranks are on this host unless PMI or BRAID_LOCAL_RANKS says otherwise.
 Result<std::optional<Place>> findPlace(const Environment &environment);
 
-/// The variables that make findPlace() look for a place, "RANK, WORLD_SIZE": without them it finds
-/// none, or that of an outer launcher. Empty if there are none.
+/// Returns the variables that make findPlace() look for a place, for example "RANK, WORLD_SIZE".
+/// Without them it finds none, or that of an outer launcher. Empty if there are none.
 std::string variablesOfPlace(const Environment &environment);
 
-/// The value of a BRAID_* variable that is on or off: `otherwise` if it is not
-/// set, BadInput if it is anything else.
+/// Returns the value of a BRAID_* variable that is on or off, `otherwise` if it is not set, and
+/// BadInput for any other value.
 Result<bool> isOn(const Environment &environment, const std::string &name, bool otherwise);
-/// The numbers that BRAID_DEVICES has, in rank order; none if it is not set. BadInput unless they
-/// are whole numbers with commas between them, each once.
+/// Returns the device numbers listed in BRAID_DEVICES, in rank order, or none if it is not set.
+/// Returns BadInput unless they are distinct integers separated by commas.
 Result<std::vector<int64_t>> devicesOfRanks(const Environment &environment);
 struct TcpAddress {
-  std::string host; ///< a name or an address, that of IPv6 without brackets
+  std::string host; ///< a name or an address; an IPv6 address without brackets
   uint16_t port = 0;
 };
-/// Nothing unless `text` is tcp://host:port.
+/// Returns nullopt unless `text` is tcp://host:port.
 std::optional<TcpAddress> parseTcpAddress(const std::string &text);
-/// The value of BRAID_RENDEZVOUS. Nothing if it is not set; BadInput if it is no such address.
+/// Returns the value of BRAID_RENDEZVOUS, nullopt if it is not set, and BadInput if it is
+/// malformed.
 Result<std::optional<TcpAddress>> rendezvousAddress(const Environment &environment);
-/// BadInput unless all such settings are on, off or not set, and BRAID_DEVICES and BRAID_RENDEZVOUS
-/// are as above.
+/// Returns BadInput if a setting has a value that isOn(), devicesOfRanks() or rendezvousAddress()
+/// rejects.
 Status checkSettings(const Environment &environment);
 
 /// A variable that Braid reads, for `braid env`.
@@ -87,11 +89,11 @@ struct VariableReport {
   std::string source;  ///< as in Place, or "braid" for settings
   std::string meaning; ///< one line
   std::optional<std::string> value;
-  /// True for a setting that is set. True for a variable of the chosen launcher that is set, unless
-  /// another variable takes precedence.
+  /// True if the variable takes effect: a setting that is set, or a variable of the chosen launcher
+  /// that is set and not overridden by another variable.
   bool counts = false;
 };
-/// Every variable that is read anywhere, in the order in which sources are looked at.
+/// Returns every variable that Braid reads, in order of precedence.
 std::vector<VariableReport> reportVariables(const Environment &environment);
 
 } // namespace braid

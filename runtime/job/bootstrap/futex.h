@@ -1,8 +1,8 @@
-//===- runtime/job/bootstrap/futex.h - sleep until a flag in memory changes -------------------===//
+//===- runtime/job/bootstrap/futex.h - sleeps until a flag in memory changes ------------------===//
 //
-// Raw system calls, because ThreadSanitizer must see no order between the threads that meet here
-// but that of the flag itself: a mutex, a condition variable and std::atomic::wait (which keeps its
-// waiters in shared tables) would each add one, and hide the race of a program that lacks a signal.
+// Uses raw system calls so that ThreadSanitizer sees no order between the threads except that of
+// the flag itself. A mutex, a condition variable and std::atomic::wait (which keeps waiters in
+// shared tables) would each add one and hide the race of a program that lacks a signal.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -18,14 +18,14 @@
 
 namespace braid {
 
-/// The waiters of a flag. Both sides have to say the same.
+/// The waiters of a flag. futexWait() and futexWake() must use the same scope for a flag.
 enum class FutexScope : uint8_t {
-  Process,   ///< threads of one process; quicker
-  Processes, ///< all processes that have mapped the memory
-  Nobody,    ///< none sleeps, so none is woken
+  Process,   ///< threads of one process; faster
+  Processes, ///< all processes that map the memory
+  Nobody,    ///< no thread sleeps, so none is woken
 };
 
-/// Sleeps while `*flag` is `seen`, at most for `slice`. May return early: look again, in a loop.
+/// Sleeps while `*flag` equals `seen`, at most for `slice`. May return early, so call it in a loop.
 inline void futexWait(const void *flag, uint32_t seen, std::chrono::milliseconds slice,
                       FutexScope scope = FutexScope::Process) {
   timespec limit{slice.count() / 1000, (slice.count() % 1000) * 1000000};
@@ -33,7 +33,6 @@ inline void futexWait(const void *flag, uint32_t seen, std::chrono::milliseconds
   syscall(SYS_futex, flag, operation, seen, &limit, nullptr, 0);
 }
 
-/// Wakes all who sleep on `flag`.
 inline void futexWake(const void *flag, FutexScope scope = FutexScope::Process) {
   if (scope == FutexScope::Nobody)
     return;

@@ -1,4 +1,4 @@
-//===- runtime/job/bootstrap/host_messages.cpp - what hosts put into their store --------------===//
+//===- runtime/job/bootstrap/host_messages.cpp - the values in the store of a job's hosts -----===//
 
 #include "runtime/job/bootstrap/host_messages.h"
 
@@ -13,11 +13,11 @@ namespace {
 
 constexpr size_t kMaxCauseBytes = size_t(16) << 10;
 
-/// Takes numbers, with blanks between them, from the front of a text.
+/// Parses numbers separated by blanks from the front of a text.
 class Numbers {
 public:
   explicit Numbers(llvm::StringRef text) : text_(text) {}
-  /// Zero if there is none; status() fails from then on.
+  /// Returns zero if there is no number; status() is then a failure.
   template <class Number> Number take() {
     Number number = 0;
     const auto [first, rest] = text_.split(' ');
@@ -34,15 +34,15 @@ private:
   bool isGood_ = true;
 };
 
-/// The first line of `text`, which loses it.
+/// Removes and returns the first line of `text`.
 llvm::StringRef takeLine(llvm::StringRef &text) {
   const auto [line, rest] = text.split('\n');
   text = rest;
   return line;
 }
 
-/// Visits all numbers of a slot but the process id and the flight ring, as `visit(atomic, shift)`.
-/// `shift` is `offsetNs` for times and 0 for other numbers.
+/// Visits all numbers of a slot except the process id and the flight ring, as `visit(atomic,
+/// shift)`. `shift` is `offsetNs` for times and 0 for other numbers.
 template <class Slot, class Visit>
 void visitSlot(Slot &slot, uint32_t queues, int64_t offsetNs, Visit visit) {
   visit(slot.state, 0);

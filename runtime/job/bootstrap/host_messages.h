@@ -1,7 +1,7 @@
-//===- runtime/job/bootstrap/host_messages.h - what the hosts of a job put into their store ---===//
+//===- runtime/job/bootstrap/host_messages.h - the values in the store of a job's hosts -------===//
 //
-// Texts of decimal numbers, so that a person can read a store. The functions that read them depend
-// on bytes only, so that they can be fuzzed.
+// The values are decimal numbers in text form, so that a store is readable. The decoders depend
+// only on their input bytes, so that they can be fuzzed.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -12,27 +12,28 @@
 
 namespace braid {
 
-/// Changes with these texts. Hosts of different versions do not run a job together.
+/// The version of this format. Hosts of different versions cannot run a job together.
 inline constexpr int kHostVersion = 8;
 
-/// The parts of this host's ranks in all-gather `round`, and the step that all of them have done.
+/// Encodes the parts of this host's ranks in all-gather `round`, and the step that all of them have
+/// completed.
 Result<std::string> encodeParts(const JobMemory &memory, uint32_t round);
-/// Writes the parts of `host` into `memory`, unless they belong to another all-gather. BadInput
-/// unless `text` has one part for each rank of the host.
+/// Writes the parts of `host` into `memory`, unless they belong to another all-gather. Returns
+/// BadInput unless `text` has one part for each rank of the host.
 Status takeParts(llvm::StringRef text, JobMemory &memory, int64_t host, uint32_t round);
 
 std::string encodeCause(const JobCause &cause);
 Result<JobCause> decodeCause(llvm::StringRef text, int64_t ranks);
 
-/// A host's sign of life.
+/// A heartbeat of a host.
 struct HostSign {
-  uint64_t number = 0;  ///< differs from that of the host's sign before
-  bool hasLeft = false; ///< this is the host's last sign
+  uint64_t number = 0;  ///< differs from that of the host's previous heartbeat
+  bool hasLeft = false; ///< this is the host's last heartbeat
 };
 
-/// The sign, and what this host's ranks do, with times of host 0's clock.
+/// Encodes the heartbeat and the slots of this host's ranks, with times of host 0's clock.
 std::string encodeSign(const HostSign &sign, const JobMemory &memory);
-/// Writes what the ranks of `host` do into `memory`, with times of this host's clock.
+/// Writes the slots of the ranks of `host` into `memory`, with times of this host's clock.
 Result<HostSign> takeSign(llvm::StringRef text, JobMemory &memory, int64_t host);
 
 } // namespace braid

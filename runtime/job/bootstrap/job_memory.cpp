@@ -1,4 +1,4 @@
-//===- runtime/job/bootstrap/job_memory.cpp - what all ranks of a job on one host see ---------===//
+//===- runtime/job/bootstrap/job_memory.cpp - the state that a host's ranks of a job share ----===//
 
 #include "runtime/job/bootstrap/job_memory.h"
 
@@ -26,12 +26,13 @@ namespace braid {
 
 namespace {
 
-// The last byte changes with the layout of the memory.
+// The last byte is the version of the memory layout.
 constexpr uint64_t kLayoutMagic = 0x4252414944'4a420d;
 constexpr int64_t kMaxRanks = 4096;
-constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK; // parts of all-gathers let it grow
+constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK; // it may grow for the parts of all-gathers
 
-// The outcome: committed steps in the low half, the marks above them, then the number of the cause.
+// The bits of the outcome, from the lowest: committed steps, the marks below, the number of the
+// cause.
 constexpr uint64_t kAbortedMark = uint64_t(1) << 32;
 constexpr uint64_t kProposedMark = uint64_t(1) << 33;
 constexpr uint64_t kElsewhereMark = uint64_t(1) << 34; ///< the hosts' store decides
@@ -43,7 +44,7 @@ constexpr uint32_t causeIn(uint64_t outcome) {
   return static_cast<uint32_t>(outcome >> kCauseShift);
 }
 
-/// The text of one failure. Written before its number is known to any process, never changed after.
+/// The text of one failure. Written before its number is visible to any process, and then constant.
 struct CauseSlot {
   int64_t rank;
   int32_t code;
@@ -51,8 +52,8 @@ struct CauseSlot {
   char text[16368];
 };
 
-// As many failures may be written down at once; only one of them becomes the first. Pages of memory
-// that are not written to cost nothing.
+// The number of failures that can be recorded concurrently; only one of them becomes the first.
+// Pages that are not written use no memory.
 constexpr uint32_t kCauseSlots = 256;
 
 constexpr uint32_t kChoiceBytes = 4096;
@@ -63,7 +64,7 @@ Status failed(const char *what) {
 
 } // namespace
 
-/// The beginning of the memory; the ranks' slots follow.
+/// The start of the memory; the slots of the ranks follow.
 struct JobMemory::Layout {
   uint64_t magic;
   uint64_t number;
@@ -74,8 +75,8 @@ struct JobMemory::Layout {
   alignas(64) std::atomic<uint64_t> outcome;
   alignas(64) std::atomic<uint32_t> causesTaken;
   alignas(64) CauseSlot causes[kCauseSlots];
-  std::atomic<uint32_t> arrivals;     ///< at all-gathers, of all ranks; a futex
-  std::atomic<uint32_t> gathered;     ///< number of the last all-gather that is finished; a futex
+  std::atomic<uint32_t> arrivals;     ///< futex; counts the arrivals of all ranks
+  std::atomic<uint32_t> gathered;     ///< futex; number of the last finished all-gather
   std::atomic<uint32_t> choiceLength; ///< written after the text
   char choice[kChoiceBytes];
 
@@ -112,7 +113,7 @@ void RankSlot::setActivity(HostActivity now) {
   activity.store(now, std::memory_order_relaxed);
 }
 
-// -- Making it. --
+// -- Creation. --
 
 Result<JobMemory> JobMemory::create(int64_t ranks, const HostPlace &place) {
   if (ranks < 1 || ranks > kMaxRanks)
@@ -158,7 +159,7 @@ Result<JobMemory> JobMemory::map(FileDescriptor descriptor, int64_t ranks) {
   struct stat info;
   if (fstat(descriptor.get(), &info) != 0)
     return refuse("no open file");
-  // A file that shrinks would make every access of ours a SIGBUS.
+  // If another process could shrink the file, any access here could raise SIGBUS.
   int seals = fcntl(descriptor.get(), F_GET_SEALS);
   if (seals < 0 || (seals & kSeals) != kSeals)
     return refuse("a file that can shrink");
@@ -304,8 +305,8 @@ Status JobMemory::bring(int64_t rank, uint32_t number, const std::string &part, 
   RankSlot::Part &mine = own.parts[number % 2];
   mine.bytes.store(part.size(), std::memory_order_relaxed);
   mine.step.store(step, std::memory_order_relaxed);
-  // Sequentially consistent, as the loads in haveCome(): of ranks that come at the same moment, the
-  // last one in that order sees them all.
+  // Sequentially consistent, like the loads in haveCome(): if ranks arrive concurrently, the last
+  // one in that order sees all others.
   own.gathers.store(number, std::memory_order_seq_cst);
   if (hosts() == 1 && haveCome(allRanks(), number)) {
     finishGather(number);
@@ -323,7 +324,7 @@ bool JobMemory::haveCome(Ranks ranks, uint32_t number) const {
   return true;
 }
 
-/// The step is committed before any rank hears that all have come.
+/// The step is committed before any rank learns that all ranks have joined.
 void JobMemory::finishGather(uint32_t number) {
   const uint32_t step = leastStep(allRanks(), number);
   uint32_t seen = gathered();
@@ -393,7 +394,6 @@ bool JobMemory::isAborted() const {
   return isAbortedOutcome(layout_->outcome.load(std::memory_order_relaxed));
 }
 
-/// The text is complete before its number can be known.
 uint32_t JobMemory::writeCause(const JobCause &cause) {
   assert(!cause.status.isOk() && "an abort needs a failure");
   const uint32_t number =
@@ -424,13 +424,13 @@ JobCause JobMemory::readCause(uint32_t number) const {
 namespace {
 constexpr bool isOpen(uint64_t outcome) { return (outcome & (kAbortedMark | kProposedMark)) == 0; }
 
-/// The outcome with a mark and a cause. Committed steps stay committed.
+/// Returns the outcome with a mark and a cause. Committed steps remain committed.
 constexpr uint64_t marked(uint64_t outcome, uint64_t mark, uint32_t cause) {
   return committedIn(outcome) | (outcome & kMarks) | mark | uint64_t(cause) << kCauseShift;
 }
 } // namespace
 
-/// False if `next` made nothing of the last outcome that was seen.
+/// Returns false if `next` returned nullopt for the last observed outcome.
 bool JobMemory::change(llvm::function_ref<std::optional<uint64_t>(uint64_t outcome)> next) {
   uint64_t seen = layout_->outcome.load(std::memory_order_acquire);
   while (const std::optional<uint64_t> wanted = next(seen))
@@ -440,9 +440,9 @@ bool JobMemory::change(llvm::function_ref<std::optional<uint64_t>(uint64_t outco
   return false;
 }
 
-/// The text is complete before the outcome changes, in one step, to a word that names it. So there
-/// is nothing that a process could leave half done by dying: before that step the job is not
-/// aborted and another process may abort it, after it the cause is there for all.
+/// The text is complete before a single compare-and-swap makes the outcome refer to it. So a
+/// process that dies cannot leave an abort half done: before that instruction, another process may
+/// still abort the job; after it, the cause is visible to all.
 bool JobMemory::abort(const JobCause &cause) {
   if (!isOpen(layout_->outcome.load(std::memory_order_relaxed)))
     return false;
@@ -463,7 +463,7 @@ void JobMemory::abortDecided(const JobCause &cause) {
   });
 }
 
-/// A proposal that is made meanwhile changes the word, so that none is overlooked.
+/// A concurrent proposal changes the outcome and is therefore not overlooked.
 void JobMemory::decideHere() {
   change([](uint64_t seen) -> std::optional<uint64_t> {
     if ((seen & kElsewhereMark) == 0)
@@ -473,8 +473,8 @@ void JobMemory::decideHere() {
   });
 }
 
-/// A step may be committed as long as host 0 can be heard, so no host decides before. The round
-/// trip grows while host 0 is silent, until the thread that listens to it decides.
+/// Host 0 may commit a step as long as it can be heard, so no host decides earlier. The round-trip
+/// time grows while host 0 is silent, until the thread that polls it decides.
 void JobMemory::awaitDecision(std::chrono::milliseconds patience) {
   const auto start = std::chrono::steady_clock::now();
   while (proposal())

@@ -1,4 +1,4 @@
-//===- runtime/job/bootstrap/other_hosts.cpp - joins the hosts of a job -----------------------===//
+//===- runtime/job/bootstrap/other_hosts.cpp - connects the hosts of a job --------------------===//
 
 #include "runtime/job/bootstrap/other_hosts.h"
 
@@ -20,15 +20,15 @@ using namespace std::chrono_literals;
 namespace {
 
 const std::string kDone = "done ";
-/// Between looks at the store, while nothing goes on and during an all-gather.
+/// The polling intervals of the store outside and during an all-gather.
 constexpr auto kPauseAtRest = 50ms, kPauseInGather = 2ms;
-/// A thread that was away for longer than this has been stopped, and has not heard anything.
+/// If a poll takes longer than this, the thread was stopped and may have missed heartbeats.
 constexpr auto kLongestLook = 500ms;
 constexpr auto kBeforeSaying = 5s, kBetweenSayings = 10s;
-/// A host takes this long at most to leave; host 0 also waits for the others.
+/// The time limit for a host to leave; host 0 also waits for the others.
 constexpr auto kForLeaving = 1000ms;
 
-/// The more ranks there are, the longer is a sign of life.
+/// The heartbeat grows with the number of ranks, and so does its period.
 std::chrono::milliseconds signPeriod(int64_t ranks) {
   return 100ms + std::chrono::milliseconds(ranks);
 }
@@ -87,8 +87,8 @@ void OtherHosts::pause() {
     std::this_thread::sleep_for(isFailed_ || !reached_.isOk() ? kPauseAtRest : kPauseInGather);
 }
 
-/// The first failure ends it; the next call tries again. A proposal is decided before anything else
-/// is said: what this host says may be wrong.
+/// Stops at the first failure; the next call tries again. A proposal is decided before anything
+/// else is sent, because this host's state may be wrong.
 Status OtherHosts::communicate() {
   BRAID_TRY(introduce());
   if (const Clock::time_point now = Clock::now(); now >= nextSign_ && !memory_.proposal()) {
@@ -109,7 +109,7 @@ std::string OtherHosts::nameOf(const Host &host) const {
   return nameHost(host.number, memory_.ranksPerHost());
 }
 
-/// Takes the first job of this name that this host has not taken part in.
+/// Selects the first job of this name in which this host has not taken part.
 Status OtherHosts::introduce() {
   if (!prefix_.empty())
     return Status::ok();
@@ -127,7 +127,7 @@ Status OtherHosts::introduce() {
                                    memory_.host(), shape, first);
 }
 
-// -- Signs of life. --
+// -- Heartbeats. --
 
 Status OtherHosts::giveSign(bool isLast) {
   return store_->put(key("host", memory_.host()),
@@ -160,7 +160,7 @@ void OtherHosts::noteLeft(Host &host) {
 
 // -- All-gathers. --
 
-/// True if all ranks of the host have brought their parts of the round, as far as this host knows.
+/// Returns true if, to this host's knowledge, all ranks of `host` have joined the round.
 bool OtherHosts::hasCome(int64_t host) const {
   return memory_.haveCome(memory_.ranksOf(host), round_);
 }
@@ -183,7 +183,7 @@ Status OtherHosts::sendParts() {
   return Status::ok();
 }
 
-/// Writes down what the ranks of other hosts have said, as far as that is in the store.
+/// Copies the available parts of other hosts' ranks from the store.
 Status OtherHosts::readParts() {
   for (const Host &host : others_)
     if (!hasCome(host.number))
@@ -209,7 +209,7 @@ Status OtherHosts::lookAtRound() {
   return Status::ok();
 }
 
-/// The outcome of this round, if there is one already or this host can decide it.
+/// Returns the outcome of this round, or nullopt if it is undecided and this host cannot decide it.
 Result<std::optional<std::string>> OtherHosts::decide() {
   const std::string round = key("round", round_);
   if (const std::optional<JobCause> proposal = memory_.proposal())
@@ -222,7 +222,7 @@ Result<std::optional<std::string>> OtherHosts::decide() {
       BRAID_TRY(store_->putIfAbsent(round, kDone + std::to_string(monotonicNs()))));
 }
 
-/// The round counts, whatever happens to any rank.
+/// The round is committed even if a rank fails now.
 Status OtherHosts::finishRound(uint64_t zeroNs) {
   BRAID_TRY(readParts());
   if (!memory_.haveCome(memory_.allRanks(), round_))
@@ -236,8 +236,8 @@ Status OtherHosts::finishRound(uint64_t zeroNs) {
   return Status::ok();
 }
 
-/// Host 0 has read its clock between this host's parts and now. Each all-gather narrows down by how
-/// much the clocks differ.
+/// Host 0 read its clock between the time at which this host sent its parts and now. Each
+/// all-gather tightens the bounds of the offset between the clocks.
 void OtherHosts::synchronizeClocks(uint64_t zeroNs) {
   leastOffsetNs_ = std::max(leastOffsetNs_, static_cast<int64_t>(zeroNs - monotonicNs()));
   mostOffsetNs_ = std::min(mostOffsetNs_, static_cast<int64_t>(zeroNs - sentNs_));
@@ -248,7 +248,7 @@ void OtherHosts::synchronizeClocks(uint64_t zeroNs) {
   memory_.setNetwork(network);
 }
 
-/// A host that has left ends a round. If host 0 has left, the store may be gone, too.
+/// A host that has left ends the round. If host 0 has left, the store may be gone as well.
 void OtherHosts::abortIfRoundCannotEnd() {
   for (const Host &host : others_)
     if (host.hasLeft && hasCome(memory_.host()))
@@ -275,7 +275,7 @@ void OtherHosts::lookAtClocks() {
   JobMemory::Network network = memory_.network();
   network.roundTripNs = static_cast<uint64_t>(std::chrono::nanoseconds(longest).count());
   memory_.setNetwork(network);
-  // Host 0 may have been the store's host, and decides nothing any more.
+  // The store may have been in host 0's process. A host that has left decides nothing.
   if (!isZero() && others_.front().hasLeft && !reached_.isOk()) {
     abortIfRoundCannotEnd();
     memory_.decideHere();
@@ -283,7 +283,7 @@ void OtherHosts::lookAtClocks() {
   lookForMissing();
 }
 
-/// Hosts may come minutes apart: the user is told which ones are missing.
+/// Hosts may start minutes apart, so the user is told which ones are missing.
 void OtherHosts::lookForMissing() {
   std::vector<std::string> missing;
   for (const Host &host : others_)
@@ -310,7 +310,7 @@ void OtherHosts::lose(const Host &host) {
           memory_.ranksOf(host.number).first});
 }
 
-/// Without the store, this host decides for itself.
+/// Aborts the job without the store, so this host decides for itself.
 void OtherHosts::giveUp(const JobCause &cause) {
   memory_.abort(cause);
   if (!reached_.isOk())
@@ -319,7 +319,7 @@ void OtherHosts::giveUp(const JobCause &cause) {
 
 // -- The end. --
 
-/// Tries until it succeeds, the store is gone, or a second is over.
+/// Retries until it succeeds, the store is gone, or a second has elapsed.
 void OtherHosts::leave() {
   for (const auto deadline = Clock::now() + kForLeaving; Clock::now() < deadline;) {
     const Status left = sayGoodbye();
@@ -330,12 +330,12 @@ void OtherHosts::leave() {
 }
 
 /// Other hosts see this host's proposal before they see that it has left. Host 0 stays until all
-/// other hosts have left: the store may be in its process.
+/// others have left, because the store may be in its process.
 Status OtherHosts::sayGoodbye() {
   BRAID_TRY(introduce());
   BRAID_TRY(lookAtRound());
   BRAID_TRY(giveSign(true));
-  // The answer to this says that the store has read the sign.
+  // The answer to this request shows that the store has received the heartbeat.
   BRAID_TRY(store_->poll(key("host", memory_.host())).status());
   if (!isZero())
     return Status::ok();

@@ -1,24 +1,24 @@
-//===- runtime/job/bootstrap/other_hosts.h - joins the hosts of a job -------------------------===//
+//===- runtime/job/bootstrap/other_hosts.h - connects the hosts of a job ----------------------===//
 //
-// Each host of a job has a rendezvous and a job memory. One thread on each host tells the others
-// what its memory says, through the store that all hosts share. Its keys:
+// Each host of a job has a rendezvous and a job memory. One thread on each host exchanges the
+// contents of its memory with the other hosts, through a common store. The keys of the store:
 //
-//   shape      how many hosts and ranks there are, as the first host says
-//   host<K>    sign of life of host K, several times a second: whether it has left, and what its
-//              ranks do. All other hosts read it.
-//   parts<K>.0 what the ranks of host K have said in the last all-gather of an even number, and in
-//   parts<K>.1 that of an odd number: all hosts have read number N - 2 when one of them puts N
-//   round<N>   the outcome of all-gather N, decided by putIfAbsent(): host 0 puts the time by its
-//              clock once it has read all parts; a host that fails puts the cause. So a step counts
-//              on all hosts or, if a failure was first, on none, and there is one first cause.
+//  shape      the number of hosts and ranks, written by the first host
+//  host<K>    the heartbeat of host K, several times a second: whether it has left, and the state
+//             of its ranks. Read by all other hosts.
+//  parts<K>.0 the parts of host K's ranks in the last even-numbered all-gather, and in the last
+//  parts<K>.1 odd-numbered one: when a host writes N, all hosts have read N - 2
+//  round<N>   the outcome of all-gather N, decided by putIfAbsent(): host 0 writes its clock once
+//             it has read all parts; a host that fails writes the cause. So a step is committed
+//             on all hosts or, if a failure came first, on none. There is one first cause.
 //
-// A host whose sign does not change for the time limit is lost. A host that cannot reach the store
-// for that long decides for itself, and fails, too. One case cannot be excluded by any protocol: if
-// the network is cut after a step was decided, hosts beyond the cut report a failure of a run that
-// the others count.
+// A host whose heartbeat does not change within the time limit is lost. A host that cannot reach
+// the store for that long decides for itself, and fails as well. No protocol can exclude one case:
+// if the network fails after a step was decided, disconnected hosts report a failure for a run that
+// the others have committed.
 //
-// A store may serve several jobs of one name, one after another: the n-th of them that a host takes
-// part in is number n on all hosts.
+// A store may serve several jobs of the same name in sequence: the n-th job in which a host takes
+// part has number n on all hosts.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -33,32 +33,33 @@
 namespace braid {
 
 struct OtherHostsOptions {
-  std::string job; ///< its name
-  /// All hosts have to come within this.
+  std::string job; ///< name of the job
+  /// The time limit for all hosts to join.
   std::chrono::milliseconds joinTimeout{60000};
-  /// A host that gives no sign for this long is lost.
+  /// A host without a heartbeat for this long is lost.
   std::chrono::milliseconds silence{60000};
-  /// Host 0 says, now and then, which hosts it waits for. May be empty.
+  /// Called occasionally on host 0 with a message that names the missing hosts. May be empty.
   std::function<void(const std::string &)> say = {};
 };
 
 class OtherHosts {
 public:
-  /// Starts the thread. `memory` is this host's, knows the number of hosts, and outlives this.
+  /// Starts the thread. `memory` is this host's job memory and must outlive this object.
   static Result<std::unique_ptr<OtherHosts>> start(std::unique_ptr<Store> store, JobMemory &memory,
                                                    OtherHostsOptions options);
-  /// Says that this host has left. Host 0 waits for the others to leave. Takes a second at most.
+  /// Announces that this host has left. Host 0 also waits for the others to leave. Blocks for at
+  /// most a second.
   ~OtherHosts();
   OtherHosts(const OtherHosts &) = delete;
 
 private:
   using Clock = std::chrono::steady_clock;
-  /// This host's knowledge of another one.
+  /// The last known state of another host.
   struct Host {
     int64_t number;
     bool hasCome = false, hasLeft = false;
-    uint64_t sign = 0;         ///< HostSign::number of the last one
-    Clock::duration silent{0}; ///< since then
+    uint64_t sign = 0;         ///< HostSign::number of its last heartbeat
+    Clock::duration silent{0}; ///< time since its last heartbeat
   };
 
   OtherHosts(std::unique_ptr<Store> store, JobMemory &memory, OtherHostsOptions options);
@@ -66,7 +67,7 @@ private:
   bool isZero() const { return memory_.host() == 0; }
   std::string nameOf(const Host &host) const;
 
-  // The thread.
+  // Called by the thread only.
   void run();
   void pause();
   Status communicate();
@@ -95,22 +96,22 @@ private:
   const OtherHostsOptions options_;
   std::atomic<bool> isEnding_{false};
 
-  // For the thread only.
-  std::string id_, prefix_;  ///< the prefix of all keys; empty: this host has not introduced itself
+  // Accessed by the thread only.
+  std::string id_, prefix_;  ///< the prefix of all keys; empty before introduce()
   std::vector<Host> others_; ///< by number
   uint32_t round_ = 1;
-  bool isFailed_ = false;     ///< the round has a cause
-  bool areSent_ = false;      ///< the parts of this host's ranks
-  uint64_t sentNs_ = 0;       ///< when
-  Status reached_;            ///< the outcome of the last try to reach the store
-  Clock::duration waited_{0}; ///< for hosts to come
+  bool isFailed_ = false;     ///< the round has ended with a cause
+  bool areSent_ = false;      ///< the parts of this host's ranks are in the store
+  uint64_t sentNs_ = 0;       ///< when they were sent
+  Status reached_;            ///< the result of the last access to the store
+  Clock::duration waited_{0}; ///< time spent waiting for hosts to join
   Clock::time_point lastLook_, nextSign_{}, nextSaying_;
   int64_t leastOffsetNs_ = INT64_MIN, mostOffsetNs_ = INT64_MAX; ///< bounds of host 0's clock
 
   std::thread thread_;
 };
 
-/// "host 1 (ranks 4 to 7)".
+/// Formats a host, for example "host 1 (ranks 4 to 7)".
 std::string nameHost(int64_t host, int64_t ranksPerHost);
 
 } // namespace braid

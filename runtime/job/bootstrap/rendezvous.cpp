@@ -29,18 +29,19 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 namespace {
-/// A rank says hello at once after it has connected.
+/// The time limit for a rank's hello after it has connected.
 constexpr auto kHelloTime = 1s;
-/// The thread looks at the outcome of the job and at its clocks this often.
+/// The interval at which the thread checks the outcome of the job and its time limits.
 constexpr auto kTick = 50ms;
-constexpr size_t kShownOfJob = 80; ///< characters of its name
+constexpr size_t kShownOfJob = 80; ///< characters of its name in messages
 
-/// "rank 2" or "ranks 2, 3".
+/// Formats ranks, for example "rank 2" or "ranks 2, 3".
 std::string nameRanks(const std::vector<int64_t> &ranks) {
   return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
 }
 
-/// ": processes 12 and 13", the smaller first; nothing if they cannot be told apart from here.
+/// Formats ": processes 12 and 13", the smaller first. Empty if they cannot be distinguished from
+/// here.
 std::string namePids(int64_t one, int64_t other) {
   if (one == 0 || other == 0 || one == other)
     return "";
@@ -71,7 +72,7 @@ Result<RendezvousPlace> listenForJob(const ClientHello &hello, Deadline deadline
     FileDescriptor listener = BRAID_TRY(Connection::listenAt(name));
     if (listener.isValid())
       return RendezvousPlace{name, std::move(listener)};
-    // Without an answer, that job is over, or is suspended.
+    // If there is no answer, that job has ended or is suspended.
     const auto limit = std::min(deadline, deadlineIn(kForGreeting));
     if (const Status answer = Client::join(name, hello, limit).status();
         answer.code() == StatusCode::BadInput)
@@ -90,13 +91,13 @@ Rendezvous::Rendezvous(RendezvousPlace place, JobMemory &memory, RendezvousOptio
 void Rendezvous::run() {
   blockSignals();
   while (!isStopped_) {
-    // A negative descriptor is skipped.
+    // poll() ignores negative descriptors.
     std::vector<pollfd> events = {{wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
     std::vector<int64_t> ranks;
     for (const auto &[rank, each] : members_) {
       ranks.push_back(rank);
       events.push_back({each.connection.descriptor(), POLLIN, 0});
-      // A child of the rank's process may keep the connection open when that process is dead.
+      // If the rank's process is dead, one of its child processes may keep the connection open.
       events.push_back({each.process.get(), POLLIN, 0});
     }
     const bool hasEvents = poll(events.data(), events.size(), kTick.count()) > 0;
@@ -106,14 +107,14 @@ void Rendezvous::run() {
         serveRank(ranks[i], isDead);
     }
     if (memory_.gathered() > 0)
-      listener_.reset(); // no other process is to find it
+      listener_.reset(); // no further process may connect
     else if (hasEvents && events[1].revents)
       acceptPeer();
     lookAtClocks();
   }
 }
 
-/// "; stopped: rank 1": those of `ranks` that are.
+/// Lists the stopped ranks among `ranks`, for example "; stopped: rank 1".
 std::string Rendezvous::nameStopped(std::vector<int64_t> ranks) const {
   llvm::erase_if(ranks,
                  [&](int64_t rank) { return !options_.isStopped || !options_.isStopped(rank); });
@@ -131,7 +132,7 @@ void Rendezvous::lookAtClocks() {
          absent.front()});
   if (!memory_.isAborted())
     return;
-  if (!killTime_ || absent.size() < absentBefore_) // a late rank has to hear of it, too
+  if (!killTime_ || absent.size() < absentBefore_) // a late rank needs time to leave as well
     killTime_ = now + options_.grace;
   absentBefore_ = absent.size();
   if (options_.killsStragglers)
@@ -143,7 +144,7 @@ void Rendezvous::lookAtClocks() {
 void Rendezvous::acceptPeer() {
   FileDescriptor socket = acceptFrom(listener_);
   if (!socket.isValid()) {
-    std::this_thread::sleep_for(10ms); // perhaps there is no number to give
+    std::this_thread::sleep_for(10ms); // the process may have no free descriptor
     return;
   }
   Connection peer(std::move(socket));
@@ -152,7 +153,7 @@ void Rendezvous::acceptPeer() {
     greet(std::move(peer), identity.pid);
 }
 
-/// Drops a peer that says no hello, or no longer waits for the answer: that one comes again.
+/// Drops a peer that sends no hello or no longer waits for the answer; the latter connects again.
 void Rendezvous::greet(Connection peer, pid_t pid) {
   const Result<Message> message = peer.receive(deadlineIn(kHelloTime));
   if (!message || message->descriptor.isValid() || peer.hasEnded())
@@ -183,8 +184,9 @@ Status Rendezvous::contradiction(const ClientHello &hello, pid_t pid) const {
                   hello.rank, job, namePids(pid, other));
 }
 
-/// Ends a job that has not begun. A job that has begun, or has failed for another reason, is not
-/// disturbed: the peer may be of the next job of that name, whose first rank then listens itself.
+/// Aborts a job that has not started. A job that has started, or has failed for another reason, is
+/// not affected: the peer may belong to the next job of the same name, whose first rank then
+/// listens.
 void Rendezvous::contradict(Connection &peer, const ClientHello &hello, const Status &cause) {
   if (!isContradicted_ && (memory_.gathered() > 0 || memory_.isAborted())) {
     if (memory_.isAborted() && hello.rank == ranks_.first)
@@ -194,9 +196,9 @@ void Rendezvous::contradict(Connection &peer, const ClientHello &hello, const St
   if (!isContradicted_)
     memory_.abort({cause, hello.rank < memory_.ranks() ? hello.rank : -1});
   isContradicted_ = true;
-  // Among several hosts, the first cause has yet to be decided.
+  // The first cause is still undecided if there are several hosts.
   const std::string why = memory_.cause().value_or(JobCause{cause}).status.message();
-  // There is room in a new connection; a peer that does not read the reason is gone.
+  // The buffer of a new connection has room. If sending fails, the peer is gone.
   (void)peer.send(("R" + why).substr(0, Message::kMaxBytes));
 }
 
@@ -225,7 +227,7 @@ void Rendezvous::serveRank(int64_t rank, bool isDead) {
     loseRank(rank, wrong);
 }
 
-/// A failure means that the rank does not keep to the protocol.
+/// Returns a failure if the rank violates the protocol.
 Status Rendezvous::handle(Member &sender, Message message) {
   const llvm::StringRef text = message.text;
   int wanted = -1;
@@ -238,10 +240,10 @@ Status Rendezvous::handle(Member &sender, Message message) {
   const Result<bool> sent = sender.connection.send("D", wanted);
   if (sent && !*sent)
     return badInput("expected answers to be read, got many that are not");
-  return Status::ok(); // the end of a connection is noticed later
+  return Status::ok(); // the end of a connection is detected later
 }
 
-/// The descriptor, or -1 if there is none.
+/// Returns the descriptor, or -1 if there is none.
 int Rendezvous::findOffer(llvm::StringRef request) const {
   const auto [number, name] = request.split(' ');
   int64_t rank = -1;
@@ -252,8 +254,8 @@ int Rendezvous::findOffer(llvm::StringRef request) const {
   return found == owner->second.offers.end() ? -1 : found->second.get();
 }
 
-/// While the host waits for the hello of a slow rank, others may stop waiting for their welcome,
-/// and connect again. A welcome that is sent at that moment is not received. A rank that receives
+/// While the host waits for the hello of a slow rank, other ranks may stop waiting for their
+/// welcome and connect again, so a welcome sent at that moment is lost. A rank that has received
 /// its welcome first increments the arrivals in its slot.
 bool Rendezvous::willConnectAgain(int64_t rank) const {
   pollfd process{members_.at(rank).process.get(), POLLIN, 0};
@@ -261,7 +263,7 @@ bool Rendezvous::willConnectAgain(int64_t rank) const {
   return !isDead && memory_.slot(rank).arrivals.load() == 0;
 }
 
-/// The connection of a rank has ended, or has to.
+/// Handles the end of a rank's connection, or ends it.
 void Rendezvous::loseRank(int64_t rank, const Status &why) {
   const bool hasEnded = why.code() == StatusCode::PeerFailed;
   if (hasEnded && stateOf(rank) == RankState::Left) {
@@ -283,7 +285,7 @@ void Rendezvous::loseRank(int64_t rank, const Status &why) {
     text += "closed its connection";
   if (std::string doing = options_.describe ? options_.describe(rank) : ""; !doing.empty())
     text += "\n  " + doing;
-  // The cause comes first: a process that sees the dead rank can see why it died.
+  // The cause is written first, so that a process that sees the dead rank can read why it died.
   memory_.abort({Status(StatusCode::PeerFailed, std::move(text)), rank});
   setState(rank, RankState::Dead);
   members_.erase(rank);
@@ -308,14 +310,14 @@ void Rendezvous::killStragglers(bool isGraceOver) {
     const bool isStopped = options_.isStopped && options_.isStopped(rank);
     if (!isGraceOver && !isStopped)
       continue;
-    each.isKilled = true; // or it has gone by itself
+    each.isKilled = true; // or the process has exited
     if (syscall(SYS_pidfd_send_signal, each.process.get(), SIGKILL, nullptr, 0) == 0)
-      // The end of its connection may come much later: a process with a GPU takes long to go.
+      // The connection may end much later, because a process with a GPU takes long to exit.
       memory_.slot(rank).isKilled.store(1, std::memory_order_relaxed);
   }
 }
 
-// -- Any thread. --
+// -- Called by any thread. --
 
 Result<std::unique_ptr<Rendezvous>> Rendezvous::start(RendezvousPlace place, JobMemory &memory,
                                                       RendezvousOptions options) {

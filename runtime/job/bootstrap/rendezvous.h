@@ -1,17 +1,17 @@
 //===- runtime/job/bootstrap/rendezvous.h - the host that all ranks of a job are connected to ===//
 //
-// One thread, in the launcher or in rank 0. Every rank keeps one connection to it. It hands the job
-// memory to each rank that joins, passes descriptors on, and notices at once when a connection ends
-// before its rank has left: that rank is dead, and the thread aborts the job in the job memory,
-// which all ranks see. It takes no part in running, and the ranks can abort without it. client.h
+// One thread, in the launcher or in rank 0, to which every rank keeps one connection. It sends the
+// job memory to each rank that joins, forwards descriptors, and detects immediately when a
+// connection ends before its rank has left: that rank is dead, and the thread aborts the job in the
+// job memory, which is visible to all ranks. Runs and aborts do not depend on this thread. client.h
 // lists the messages.
 //
-// A peer must have the same user id and say hello within a second. Any other peer is dropped, and
-// the job goes on. If a hello contradicts what another process has said, because the rank is taken
-// or the number of ranks differs, the job is aborted with BadInput and all ranks see the reason.
-// The host listens until the first all-gather is over, in which the ranks agree on what to run. A
-// process that comes later finds no listener. The host of a job that has failed stops listening
-// when the first rank of the next job of that name connects.
+// A peer must have the same user id and send its hello within a second. All other peers are dropped
+// without affecting the job. If a hello contradicts an earlier one, because the rank is taken or
+// the number of ranks differs, the job is aborted with BadInput and all ranks report the reason.
+// The host listens until the end of the first all-gather, in which the ranks agree on the program;
+// later processes find no listener. The host of a failed job stops listening when the first rank of
+// the next job of the same name connects.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -25,56 +25,58 @@
 
 namespace braid {
 
-/// 128 bits, in hexadecimal digits.
+/// Returns 128 random bits as hexadecimal digits.
 Result<std::string> randomName();
 
-/// A socket at which the ranks of a job arrive.
+/// A listening socket for the ranks of a job, and its name.
 struct RendezvousPlace {
   std::string name;
   FileDescriptor listener;
 };
-/// At a new name, for ranks that are told it.
+/// Listens on a random name, which the ranks must be told.
 Result<RendezvousPlace> listenAnywhere();
-/// At the first of the job's names that is free, see nameOfJob(). For the rank that hosts the job:
-/// `hello` is what it says to another host that has taken a name. BadInput with what that answers,
-/// since there are two of them then; Unsupported if no name is free.
+/// Listens on the first free name of the job, see nameOfJob(). Called by the rank that hosts the
+/// job. If another host has taken a name, sends `hello` to it and returns BadInput with its answer,
+/// because the job would have two hosts. Returns Unsupported if no name is free.
 Result<RendezvousPlace> listenForJob(const ClientHello &hello, Deadline deadline);
 
 struct RendezvousOptions {
-  std::string job; ///< its name, for messages
-  /// The rank that this process is itself, or -1: another process that says so contradicts it.
+  std::string job; ///< name of the job, for messages
+  /// The rank of this process, or -1 if it is none. A hello from another process with this rank is
+  /// a contradiction.
   int64_t ownRank = -1;
-  /// All ranks have to come within this; then the job is aborted with TimedOut, which names those
-  /// that did not.
+  /// The time limit for all ranks to join. The job is then aborted with TimedOut, which names the
+  /// missing ranks.
   std::chrono::milliseconds joinTimeout{60000};
-  /// This long after an abort, or after a late rank has joined, the host kills the ranks that have
-  /// not left, if `killsStragglers` is set. It can kill only other processes of its pid namespace.
+  /// If `killsStragglers` is set, the host kills ranks that have not left within this time after an
+  /// abort or after a late rank has joined. It can kill only processes of its pid namespace.
   std::chrono::milliseconds grace{1000};
   bool killsStragglers = true;
-  /// True for a rank whose process is stopped, as by SIGSTOP. A grace period would be lost on it,
-  /// so the host kills it at once after an abort. Default: no rank is stopped.
+  /// Returns true for a rank whose process is stopped, for example by SIGSTOP. After an abort, the
+  /// host kills such a rank immediately, because it cannot use the grace period. Default: no rank
+  /// is stopped.
   std::function<bool(int64_t rank)> isStopped = {};
-  /// Says what became of a rank whose connection ended ("was killed by signal 9"); the default says
-  /// that it closed its connection. May block for a moment.
+  /// Describes why the connection of a rank ended, for example "was killed by signal 9". May block
+  /// briefly. The default says that the rank closed its connection.
   std::function<std::string(int64_t rank)> explainDeath = {};
-  /// Says what a rank was doing when it died, from the job memory; default: nothing.
+  /// Describes the last activity of a dead rank, from the job memory. The default is an empty text.
   std::function<std::string(int64_t rank)> describe = {};
 };
 
 class Rendezvous {
 public:
-  /// Starts the thread. `memory` outlives this.
+  /// Starts the thread. `memory` must outlive this object.
   static Result<std::unique_ptr<Rendezvous>> start(RendezvousPlace place, JobMemory &memory,
                                                    RendezvousOptions options);
-  /// Ends the thread; clients that are still connected see the connection end.
+  /// Stops the thread and closes the connections of all clients.
   ~Rendezvous();
   Rendezvous(const Rendezvous &) = delete;
 
   const std::string &name() const { return name_; }
-  /// Blocks until every rank of this host that joined has left, died or been killed; TimedOut at
-  /// the deadline.
+  /// Blocks until every rank of this host that joined has left, died or been killed. Returns
+  /// TimedOut at the deadline.
   Status waitForAllToLeave(Deadline deadline) const;
-  /// A process has contradicted a rank, and the job has failed for that.
+  /// Returns true if the job has failed because of a contradictory hello.
   bool isContradicted() const { return isContradicted_; }
 
 private:
@@ -93,20 +95,20 @@ private:
     return memory_.slot(rank).state.load(std::memory_order_seq_cst);
   }
 
-  // The thread.
+  // Called by the thread only.
   void run();
   void lookAtClocks();
   std::string nameStopped(std::vector<int64_t> ranks) const;
   void killStragglers(bool isGraceOver);
 
-  // The thread, about new connections.
+  // Called by the thread for new connections.
   void acceptPeer();
   void greet(Connection peer, pid_t pid);
   Status contradiction(const ClientHello &hello, pid_t pid) const;
   void contradict(Connection &peer, const ClientHello &hello, const Status &cause);
   void welcome(Connection peer, pid_t pid, int64_t rank);
 
-  // The thread, about ranks.
+  // Called by the thread for ranks that have joined.
   void serveRank(int64_t rank, bool isDead);
   Status handle(Member &sender, Message message);
   int findOffer(llvm::StringRef request) const;
@@ -115,17 +117,17 @@ private:
   void setState(int64_t rank, RankState state);
 
   const std::string name_;
-  FileDescriptor listener_; ///< invalid once all ranks have met
+  FileDescriptor listener_; ///< closed once all ranks have joined
   JobMemory &memory_;
   const RendezvousOptions options_;
   const FileDescriptor wake_; ///< an eventfd
   std::atomic<bool> isStopped_{false}, isContradicted_{false};
 
   const Ranks ranks_;                 ///< the ranks of this host
-  std::map<int64_t, Member> members_; ///< the connected ones, by rank
+  std::map<int64_t, Member> members_; ///< the connected ranks
   const Deadline joinDeadline_;
   std::optional<Deadline> killTime_;
-  size_t absentBefore_ = 0; ///< at the last look since the job failed
+  size_t absentBefore_ = 0; ///< absent ranks at the last check since the job failed
   std::thread thread_;
 };
 

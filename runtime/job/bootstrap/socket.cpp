@@ -29,7 +29,7 @@ FileDescriptor makeSocket() {
   return FileDescriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
-/// An abstract name begins with a zero, and has no end but its length.
+/// An abstract name starts with a zero byte and is terminated only by its length.
 struct AbstractName {
   explicit AbstractName(const std::string &name) {
     assert(name.size() < sizeof address.sun_path);
@@ -42,7 +42,7 @@ struct AbstractName {
   socklen_t size;
 };
 
-/// The descriptor in the control data of `message`; invalid if there is none.
+/// Returns the descriptor in the control data of `message`; it is invalid if there is none.
 FileDescriptor takeDescriptor(msghdr &message) {
   const cmsghdr *part = CMSG_FIRSTHDR(&message);
   if (!part || part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
@@ -113,7 +113,7 @@ Result<Connection> Connection::connect(const std::string &name, Deadline deadlin
   if (!socket.isValid())
     return systemError("cannot make a socket");
   while (::connect(socket.get(), address.get(), address.size) != 0) {
-    // A full backlog is no refusal: the listener has not got round to it.
+    // A full backlog is not a refusal: the listener has not accepted the connection yet.
     if (!hasNothingNow())
       return peerFailed("expected somebody to listen at '@{}', got: {}", name,
                         llvm::sys::StrError(errno));
@@ -142,7 +142,7 @@ FileDescriptor Connection::openPeer() const {
   if (pid == 0 || pid == getpid())
     return FileDescriptor();
   FileDescriptor process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-  // If the peer is still connected, the id has not passed to another process.
+  // If the peer is still connected, its process id has not been reused.
   if (hasEnded())
     process.reset();
   return process;

@@ -1,8 +1,8 @@
 //===- runtime/job/bootstrap/socket.h - time limits, descriptors and local connections --------===//
 //
-// Connections are Unix sockets that keep the limits of messages (SOCK_SEQPACKET) under names of
-// Linux's abstract name space: a name is gone with the last descriptor of its socket, so a process
-// that is killed leaves nothing behind. Messages may bring a file descriptor. Descriptors are
+// Connections are Unix sockets that preserve message boundaries (SOCK_SEQPACKET), with names in
+// Linux's abstract namespace: a name disappears with the last descriptor of its socket, so a killed
+// process leaves nothing behind. A message may carry a file descriptor. All descriptors are
 // close-on-exec, and no call raises SIGPIPE.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -22,22 +22,23 @@
 namespace braid {
 
 using Deadline = std::chrono::steady_clock::time_point;
-/// BadInput for less than 1 ms.
+/// Returns BadInput for less than 1 ms.
 Status checkTimeLimit(std::chrono::milliseconds time);
-/// Longer times are cut to this, so that clocks do not overflow: years.
+/// Longer times are clamped to this, 20 years, so that clocks do not overflow.
 inline constexpr std::chrono::milliseconds kLongestTime = std::chrono::hours(24 * 365 * 20);
 constexpr std::chrono::milliseconds boundedTime(std::chrono::milliseconds time) {
   return std::clamp(time, std::chrono::milliseconds(0), kLongestTime);
 }
-/// For any time, however long.
+/// Accepts any duration.
 inline Deadline deadlineIn(std::chrono::milliseconds time) {
   return std::chrono::steady_clock::now() + boundedTime(time);
 }
 
-/// Waits until poll() has `events` of a descriptor or an end to report. False at the deadline.
+/// Waits until poll() reports `events` or a hang-up for the descriptor. Returns false at the
+/// deadline.
 bool waitUntilReady(int descriptor, short events, Deadline deadline);
-/// The last call on a socket failed only because there is nothing to read, or no room to write,
-/// or a signal came.
+/// Returns true if the last call on a socket failed only because it would block or was interrupted
+/// by a signal.
 bool hasNothingNow();
 
 /// Owns a file descriptor.
@@ -45,7 +46,7 @@ class FileDescriptor {
 public:
   FileDescriptor() = default;
   explicit FileDescriptor(int number) : number_(number) {}
-  /// Another number for the same file, close-on-exec. Invalid if there is none to be had.
+  /// Returns a new descriptor for the same file, close-on-exec. It is invalid on failure.
   static FileDescriptor duplicate(int number);
   FileDescriptor(FileDescriptor &&other) noexcept : number_(other.release()) {}
   FileDescriptor &operator=(FileDescriptor &&other) noexcept;
@@ -63,15 +64,16 @@ private:
   int number_ = -1;
 };
 
-/// A connection to a listener, close-on-exec, that does not block; invalid if there is none now.
+/// Accepts a connection as a non-blocking, close-on-exec descriptor. It is invalid if none is
+/// pending.
 FileDescriptor acceptFrom(const FileDescriptor &listener);
 
 struct PeerIdentity {
-  pid_t pid = 0; ///< 0: in another pid namespace
+  pid_t pid = 0; ///< 0 if it is in another pid namespace
   uid_t uid = static_cast<uid_t>(-1);
 };
 
-/// A message of 1 to kMaxBytes bytes, and the descriptor that came with it.
+/// A message of 1 to kMaxBytes bytes, and its descriptor, if any.
 struct Message {
   static constexpr size_t kMaxBytes = 4096;
   std::string text;
@@ -82,28 +84,28 @@ struct Message {
 class Connection {
 public:
   explicit Connection(FileDescriptor socket) : socket_(std::move(socket)) {}
-  /// A socket that takes connections under `name`; invalid if the name is taken.
+  /// Returns a socket that listens under `name`. It is invalid if the name is taken.
   static Result<FileDescriptor> listenAt(const std::string &name);
-  /// PeerFailed if no process listens there; TimedOut at the deadline.
+  /// Returns PeerFailed if no process listens under `name`, and TimedOut at the deadline.
   static Result<Connection> connect(const std::string &name, Deadline deadline);
 
   int descriptor() const { return socket_.get(); }
-  /// The other side has ended it. There may be messages to read still.
+  /// Returns true if the peer has closed the connection. There may still be messages to read.
   bool hasEnded() const;
-  /// The process that connected, or that listened.
+  /// Returns the process that connected or listened.
   PeerIdentity peer() const;
-  /// The process at the other end, held by a descriptor so that its number cannot come to mean
-  /// another one: readable when it is dead. Invalid if it cannot be seen from here, is gone, or is
-  /// this one.
+  /// Returns a pidfd of the peer's process, which becomes readable when the process exits and
+  /// refers to it even if the pid is reused. Returns an invalid descriptor if the process is not
+  /// visible from here, has exited, or is this process.
   FileDescriptor openPeer() const;
 
-  /// Sends the message now, or returns false if there is no room for it. PeerFailed if the other
-  /// side is gone.
+  /// Sends the message immediately, or returns false if the buffer is full. Returns PeerFailed if
+  /// the peer is gone.
   Result<bool> send(llvm::StringRef text, int descriptor = -1);
-  /// The next message, or nothing if none is there. PeerFailed at the end of the connection;
-  /// BadInput for a message that is too long.
+  /// Returns the next message, or nullopt if there is none yet. Returns PeerFailed at the end of
+  /// the connection, and BadInput for a message that is too long.
   Result<std::optional<Message>> receive();
-  /// Blocks for it. TimedOut at the deadline.
+  /// Like receive(), but blocks for a message. Returns TimedOut at the deadline.
   Result<Message> receive(Deadline deadline);
 
 private:

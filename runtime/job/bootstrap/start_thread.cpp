@@ -1,4 +1,4 @@
-//===- runtime/job/bootstrap/start_thread.cpp - threads that may not be to be had -------------===//
+//===- runtime/job/bootstrap/start_thread.cpp - starts threads and reports failures -----------===//
 
 #include "runtime/job/bootstrap/start_thread.h"
 

@@ -1,4 +1,4 @@
-//===- runtime/job/bootstrap/start_thread.h - threads that may not be to be had ---------------===//
+//===- runtime/job/bootstrap/start_thread.h - starts threads and reports failures -------------===//
 #pragma once
 
 #include "runtime/job/bootstrap/socket.h"
@@ -10,15 +10,16 @@
 
 namespace braid {
 
-/// Starts a thread that runs `body`. Unsupported if the system has no more of them: the message
-/// says what it was for and which limit stands in the way, most often that of memory.
+/// Starts a thread that runs `body`. Returns Unsupported if the system cannot create one; the
+/// message names the purpose and the limit that was reached, which most often is that of memory.
 Status startThread(std::thread &thread, const char *purpose, std::function<void()> body);
 
-/// Called by a thread: signals are for the process's other threads.
+/// Blocks all signals in the calling thread, so that other threads of the process handle them.
 void blockSignals();
 
-/// Calls a function that knows no deadline, on a thread that is left behind if it is late: `call`
-/// owns all that it uses. Nothing at the deadline, or if there is no thread.
+/// Calls a function that has no timeout on a separate thread, which is abandoned if it is late.
+/// `call` must own everything that it uses. Returns nullopt at the deadline or if no thread can be
+/// created.
 template <class Answer>
 std::optional<Answer> callWithin(Deadline deadline, const char *purpose,
                                  std::function<Answer()> call) {

@@ -1,4 +1,4 @@
-//===- runtime/job/bootstrap/store.cpp - what the hosts of a job have in common ---------------===//
+//===- runtime/job/bootstrap/store.cpp - the key-value store that a job's hosts share ---------===//
 
 #include "runtime/job/bootstrap/store.h"
 

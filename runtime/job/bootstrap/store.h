@@ -1,7 +1,6 @@
-//===- runtime/job/bootstrap/store.h - what the hosts of a job have in common -----------------===//
+//===- runtime/job/bootstrap/store.h - the key-value store that a job's hosts share -----------===//
 //
-// Texts by name, which every host of a job can read and write. Nothing else goes between hosts but
-// what NCCL carries.
+// Every host of a job can read and write it. Hosts communicate only through this store and NCCL.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -16,26 +15,26 @@ namespace braid {
 
 inline constexpr size_t kMaxStoreValue = size_t(4) << 20;
 
-/// Calls are made by one thread at a time. Each returns within kLongest: TimedOut if the store has
-/// not answered by then. The same call may be made again, which does no harm if the store has
-/// already done it. PeerFailed if the store is gone, for good. A value is any 1 to kMaxStoreValue
+/// Calls must be serialized. Each returns within kLongest, with TimedOut if the store has not
+/// answered; it may then be repeated, which is harmless if the store has already executed it.
+/// PeerFailed means that the store is permanently gone. A value is a string of 1 to kMaxStoreValue
 /// bytes.
 class Store {
 public:
   static constexpr std::chrono::milliseconds kLongest{100};
   virtual ~Store() = default;
 
-  /// In the place of what was there. A later call of this or another host sees it.
+  /// Sets or replaces the value of `key`. Later calls of any host see it.
   virtual Status put(const std::string &key, const std::string &value) = 0;
-  /// Returns the text that is there then: `value`, or the one that was put first.
+  /// Sets the value of `key` unless it has one, and returns the value that it then has.
   virtual Result<std::string> putIfAbsent(const std::string &key, const std::string &value) = 0;
-  /// Returns the text that is there, or nothing.
+  /// Returns the value of `key`, or nullopt if it has none.
   virtual Result<std::optional<std::string>> poll(const std::string &key) = 0;
 };
 
-/// 32 hexadecimal digits, unlike those of any other text.
+/// Returns a digest of 32 hexadecimal digits.
 std::string digestOf(const std::string &text);
-/// "braid/6f1c...a0/": what the keys of a job of that name begin with.
+/// Returns the prefix of all keys of a job, for example "braid/6f1c...a0/".
 std::string storePrefix(const std::string &job);
 
 } // namespace braid

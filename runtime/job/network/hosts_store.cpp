@@ -1,4 +1,4 @@
-//===- runtime/job/network/hosts_store.cpp - the store that the hosts of a job have in common -===//
+//===- runtime/job/network/hosts_store.cpp - finds the store of a job's hosts -----------------===//
 
 #include "runtime/job/network/hosts_store.h"
 
@@ -16,8 +16,8 @@ Status noStore(const std::string &why) {
 
 using Clock = std::chrono::steady_clock;
 
-/// A proxy may take a connection and end it because the store is not there yet. So only a store
-/// that has answered is connected.
+/// A proxy may accept a connection and close it because the store does not run yet, so the
+/// connection counts only once the store has answered.
 Result<std::unique_ptr<Store>> tryStore(const TcpAddress &at, const std::string &whose,
                                         Deadline deadline) {
   std::unique_ptr<Store> store =
@@ -31,7 +31,7 @@ Result<std::unique_ptr<Store>> tryStore(const TcpAddress &at, const std::string 
   }
 }
 
-/// Waits for the store, if `isPatient`.
+/// Connects to the store. Retries until the deadline if `isPatient`.
 Result<std::unique_ptr<Store>> connectToStore(const TcpAddress &at, const std::string &whose,
                                               bool isPatient, Deadline deadline) {
   constexpr std::chrono::milliseconds kBeforeNextTry{50};
@@ -40,7 +40,8 @@ Result<std::unique_ptr<Store>> connectToStore(const TcpAddress &at, const std::s
     const StatusCode code = store.status().code();
     if (!isPatient || (code != StatusCode::PeerFailed && code != StatusCode::TimedOut))
       return store;
-    if (why.isOk() || code == StatusCode::PeerFailed) // a try that the deadline cut off says less
+    // An attempt cut off by the deadline is less informative.
+    if (why.isOk() || code == StatusCode::PeerFailed)
       why = store.status();
     if (Clock::now() >= deadline)
       return Status(StatusCode::TimedOut, why.message());
@@ -78,8 +79,8 @@ Result<std::unique_ptr<Store>> HostsStore::connect(Deadline deadline) {
   return connectToStore(at, fmt::format("host 0 at {}", textOf(at)), true, deadline);
 }
 
-/// If torchrun has no store, the process of rank 0 makes one in
-/// torch.distributed.init_process_group.
+/// If torchrun runs no store, torch.distributed.init_process_group starts one in the process of
+/// rank 0.
 Result<std::unique_ptr<Store>> HostsStore::connectToTorchrun(Deadline deadline) {
   TcpAddress at{environment_("MASTER_ADDR").value_or(""), 0};
   const std::string port = environment_("MASTER_PORT").value_or("");

@@ -1,9 +1,9 @@
-//===- runtime/job/network/hosts_store.h - the store that the hosts of a job have in common ---===//
+//===- runtime/job/network/hosts_store.h - finds the store of a job's hosts -------------------===//
 //
-//   BRAID_RENDEZVOUS=tcp://host:port   host 0 has a store there
-//   torchrun                           its first agent has one
-//   mpirun, srun --mpi=pmix            host 0 has one at a port of one of its addresses, which the
-//                                      others are told by PMIx
+//   BRAID_RENDEZVOUS=tcp://host:port   host 0 starts a store at this address
+//   torchrun                           the first agent has started one
+//   mpirun, srun --mpi=pmix            host 0 starts one at a free port and publishes its address
+//                                      through PMIx
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -13,18 +13,18 @@
 
 namespace braid {
 
-/// One rank's way to the store. Calls are made by one thread.
+/// A rank's access to the store. Not thread-safe.
 class HostsStore {
 public:
-  /// Every rank of a job on several hosts has one as long as it takes part: Open MPI ends a job of
-  /// which only some ranks have been PMIx's. Blocks at most until the deadline. Unsupported, naming
-  /// BRAID_RENDEZVOUS, where the launcher of `place` has no store.
+  /// Every rank of a job on several hosts keeps one while it takes part: Open MPI terminates a job
+  /// in which only some ranks have initialized PMIx. Blocks until the deadline at most. Returns
+  /// Unsupported, naming BRAID_RENDEZVOUS, if the launcher of `place` provides no store.
   static Result<std::unique_ptr<HostsStore>>
   open(const Place &place, const Environment &environment, Deadline deadline);
-  /// The name of the job, the same on all hosts.
+  /// Returns the name of the job, which is the same on all hosts.
   const std::string &job() const { return place_.job; }
-  /// The first rank of each host, once. On host 0 the store then is there for the others, which
-  /// wait for it until the deadline.
+  /// Called once, by the first rank of each host. Host 0 starts the store if there is none; the
+  /// other hosts wait for it until the deadline.
   Result<std::unique_ptr<Store>> connect(Deadline deadline);
 
 private:
@@ -36,7 +36,7 @@ private:
 
   const Place place_;
   const Environment environment_;
-  std::optional<TcpAddress> given_; ///< by BRAID_RENDEZVOUS
+  std::optional<TcpAddress> given_; ///< from BRAID_RENDEZVOUS
   std::unique_ptr<Pmix> pmix_;
   std::unique_ptr<StoreServer> server_;
 };

@@ -1,4 +1,4 @@
-//===- runtime/job/network/pmix.cpp - tells all ranks where the hosts' store is ---------------===//
+//===- runtime/job/network/pmix.cpp - publishes the address of the hosts' store ---------------===//
 
 #include "runtime/job/network/pmix.h"
 
@@ -18,8 +18,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// The part of the PMIx standard that is used, as of version 2. Arrays of what has grown since
-// then are of one element.
+// The subset of the PMIx 2 API that is used. Types that have grown since then are used only in
+// arrays of one element.
 struct Process {
   char nameSpace[256] = {};
   uint32_t rank = 0;
@@ -43,15 +43,15 @@ enum Code : int { Success = 0, NotFoundYet = -46, TimedOutCode = -24 };
 constexpr uint16_t kText = 3, kInteger = 6;
 constexpr uint8_t kForAll = 3; ///< PMIX_GLOBAL
 
-/// The server's own limit for one answer; what is not there then is asked for again.
+/// The server's time limit for an answer. Values that are not available yet are requested again.
 constexpr int kSecondsOfServer = 1;
-/// A rank that leaves while it waits for an answer cannot finalize, which mpirun takes for a crash,
-/// so the answer is waited for a little longer than any deadline.
+/// A rank that leaves with a pending request cannot finalize, and mpirun treats that as a crash. So
+/// the answer is awaited for a little longer than any deadline.
 constexpr milliseconds kForLastAnswer{3000}, kPause{20};
 
 } // namespace
 
-/// The library, which one thread at a time calls.
+/// The PMIx library, called by one thread at a time.
 class PmixLibrary : public std::enable_shared_from_this<PmixLibrary> {
 public:
   int (*init)(Process *, Info *, size_t) = nullptr;
@@ -60,19 +60,19 @@ public:
   int (*commit)() = nullptr;
   int (*get)(const Process *, const char *, const Info *, size_t, Value **) = nullptr;
   const char *(*explain)(int) = nullptr;
-  Process self; ///< written by init(), which may be late
+  Process self; ///< written by init(), possibly after its deadline
 
   static Result<std::shared_ptr<PmixLibrary>> open(const Environment &environment);
 
-  /// TimedOut soon after the deadline, and from then on; PeerFailed, with PMIx's reason, if the
-  /// code that `call` returns is another failure.
+  /// Returns TimedOut soon after the deadline, and for all later calls. Returns PeerFailed, with
+  /// PMIx's reason, if `call` returns another error code.
   Status run(Deadline deadline, std::function<int(PmixLibrary &)> call);
 
 private:
   bool isStuck_ = false; ///< a call has not returned
 };
 
-/// The library is never closed: it may have threads.
+/// The library is never unloaded, because it may have started threads.
 Result<std::shared_ptr<PmixLibrary>> PmixLibrary::open(const Environment &environment) {
   const std::string file = environment("BRAID_PMIX_LIBRARY").value_or("libpmix.so.2");
   void *handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -140,7 +140,8 @@ Status Pmix::put(const std::string &text, Deadline deadline) {
 
 namespace {
 
-/// Asks once. `text` stays empty if the answer is not a text of at most kLongest characters.
+/// Requests the text once. `text` remains empty if the answer is not a text of at most kLongest
+/// characters.
 int getOnce(PmixLibrary &pmix, const std::string &key, std::string &text) {
   Process owner = pmix.self;
   owner.rank = 0;

@@ -1,8 +1,8 @@
-//===- runtime/job/network/pmix.h - tells all ranks where the hosts' store is -----------------===//
+//===- runtime/job/network/pmix.h - publishes the address of the hosts' store -----------------===//
 //
-// mpirun, prterun and srun --mpi=pmix run PMIx servers, to which processes speak by a library,
-// libpmix.so.2. Rank 0 puts a text and commits it; a rank that asks for it is answered when it is
-// there. No rank waits for others than that: there is no fence.
+// mpirun, prterun and srun --mpi=pmix run PMIx servers, which processes access through the library
+// libpmix.so.2. Rank 0 puts and commits a text; a rank that gets it waits until it has been
+// committed. There is no other synchronization, in particular no fence.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -16,27 +16,28 @@ namespace braid {
 
 class PmixLibrary;
 
-/// Every rank of the job has one, and ends it before the process ends. Calls block at most until
-/// the deadline, and three seconds longer to hear the answer to what was asked: TimedOut then.
-/// PeerFailed if the launcher is gone.
+/// Every rank of the job has one, and destroys it before the process exits. Calls block until the
+/// deadline, plus up to three seconds for the answer to a pending request, and then return
+/// TimedOut. They return PeerFailed if the launcher is gone.
 class Pmix {
 public:
-  /// Unsupported where there is no library (BRAID_PMIX_LIBRARY names it), or no server for it.
+  /// Returns Unsupported if the library (named by BRAID_PMIX_LIBRARY) or its server is missing.
   static Result<std::unique_ptr<Pmix>> open(const Place &place, const Environment &environment,
                                             Deadline deadline);
-  /// Finalizes; blocks for the server's answer, but not for long.
+  /// Finalizes PMIx. Blocks briefly for the server's answer.
   ~Pmix();
   Pmix(const Pmix &) = delete;
-  /// Rank 0, once.
+  /// Publishes `text`. Called once, by rank 0.
   Status put(const std::string &text, Deadline deadline);
-  /// Waits until rank 0 has put it. BadInput for anything but a text.
+  /// Blocks until rank 0 has put its text, and returns it. Returns BadInput for any other type of
+  /// value.
   Result<std::string> get(Deadline deadline);
 
 private:
   Pmix(std::shared_ptr<PmixLibrary> library, std::string key)
       : library_(std::move(library)), key_(std::move(key)) {}
 
-  std::shared_ptr<PmixLibrary> library_; ///< shared with calls that never returned
+  std::shared_ptr<PmixLibrary> library_; ///< shared with calls that have not returned
   std::string key_;
 };
 

@@ -1,4 +1,4 @@
-//===- runtime/job/network/store_server.cpp - the store that host 0 has for the others --------===//
+//===- runtime/job/network/store_server.cpp - the store that host 0 runs for all hosts --------===//
 
 #include "runtime/job/network/store_server.h"
 
@@ -33,7 +33,7 @@ Status StoreTable::serve(std::string &bytes, std::string &answers) {
 void StoreTable::answer(const StoreRequest &request, std::string &answers) {
   if (request.kind == StoreRequest::Kind::Validate)
     return;
-  std::string &there = values_[request.key]; // empty: there is none
+  std::string &there = values_[request.key]; // empty if there was none
   if (request.kind == StoreRequest::Kind::Set || there == request.expected)
     there = request.value;
   if (request.kind == StoreRequest::Kind::CompareSet)
@@ -63,7 +63,7 @@ void StoreServer::run() {
   blockSignals();
   for (;;) {
     std::vector<pollfd> events = {{end_.get(), POLLIN, 0}, {listener_.socket.get(), POLLIN, 0}};
-    // A client that does not read its answers is not heard.
+    // Requests of a client that does not read its answers are not received.
     for (const Client &client : clients_)
       events.push_back(
           {client.socket.get(), client.answers.empty() ? short(POLLIN) : short(POLLOUT), 0});
@@ -79,7 +79,7 @@ void StoreServer::run() {
   }
 }
 
-/// False if the client is to be dropped.
+/// Returns false if the client has to be dropped.
 bool StoreServer::serve(Client &client) {
   char bytes[65536];
   if (client.answers.empty()) {

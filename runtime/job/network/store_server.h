@@ -1,7 +1,7 @@
-//===- runtime/job/network/store_server.h - the store that host 0 has for the others ----------===//
+//===- runtime/job/network/store_server.h - the store that host 0 runs for all hosts ----------===//
 //
-// Anyone who reaches its port can read and write it, as with torchrun's store. It accepts
-// connections until all hosts have connected. Then the port is free.
+// Like torchrun's store, it can be read and written by anyone who can connect to its port. It
+// accepts connections until all hosts have connected, and then releases the port.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -15,11 +15,11 @@
 
 namespace braid {
 
-/// The texts of a store. Depends on bytes only, so that it can be fuzzed.
+/// The contents of a store. Depends only on its input bytes, so that it can be fuzzed.
 class StoreTable {
 public:
-  /// Removes all complete requests from the front of `bytes`, and appends their answers. BadInput
-  /// for anything else: the caller drops the client.
+  /// Removes all complete requests from the front of `bytes`, and appends their answers to
+  /// `answers`. Returns BadInput for malformed bytes; the caller then drops the client.
   Status serve(std::string &bytes, std::string &answers);
 
 private:
@@ -29,10 +29,10 @@ private:
 
 class StoreServer {
 public:
-  /// Listens, and starts a thread. Fails as listenAt() does.
+  /// Listens at `at` and starts a thread. Returns the errors of listenAt().
   static Result<std::unique_ptr<StoreServer>> start(const TcpAddress &at, int64_t hosts,
                                                     Deadline deadline);
-  /// Ends all connections.
+  /// Stops the thread and closes all connections.
   ~StoreServer();
   StoreServer(const StoreServer &) = delete;
 
@@ -42,7 +42,7 @@ private:
   struct Client {
     FileDescriptor socket;
     std::string requests = {}, answers = {};
-    bool isHost = false; ///< it has asked something
+    bool isHost = false; ///< it has sent a request
   };
   StoreServer(TcpListener listener, int64_t hosts, FileDescriptor end)
       : listener_(std::move(listener)), hosts_(hosts), end_(std::move(end)) {}
@@ -51,7 +51,7 @@ private:
 
   TcpListener listener_;
   const int64_t hosts_;
-  const FileDescriptor end_; ///< an eventfd: readable when the thread is to end
+  const FileDescriptor end_; ///< an eventfd, readable when the thread has to stop
   std::vector<Client> clients_;
   StoreTable table_;
   std::thread thread_;

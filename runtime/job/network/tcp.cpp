@@ -30,13 +30,13 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr int kWaitingConnections = 128;
-/// Each of several addresses has this long, so that a silent one does not keep us from the others.
+/// The time limit for each of several addresses, so that an unresponsive one does not block the
+/// others.
 constexpr milliseconds kForAddress{3000};
 
-/// The addresses of a name, as a list.
 using Addresses = std::shared_ptr<const addrinfo>;
 
-/// The addresses, or the error of getaddrinfo().
+/// Returns the addresses, or the error of getaddrinfo().
 std::pair<Addresses, int> resolveNow(const std::string &host, uint16_t port) {
   addrinfo wanted = {};
   wanted.ai_socktype = SOCK_STREAM;
@@ -49,7 +49,7 @@ std::pair<Addresses, int> resolveNow(const std::string &host, uint16_t port) {
           0};
 }
 
-/// At least one. BadInput if the name has none.
+/// Returns at least one address, or BadInput if the name has none.
 Result<Addresses> resolveWithin(const std::string &host, uint16_t port, Deadline deadline) {
   const auto resolved = callWithin<std::pair<Addresses, int>>(
       deadline, "resolving a name", [host, port] { return resolveNow(host, port); });
@@ -62,7 +62,7 @@ Result<Addresses> resolveWithin(const std::string &host, uint16_t port, Deadline
   return addresses;
 }
 
-/// It sends at once, as do the connections that a listener takes.
+/// Creates a socket with TCP_NODELAY, which accepted connections inherit.
 FileDescriptor makeSocket(const addrinfo &address) {
   FileDescriptor socket(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int on = 1;
@@ -70,7 +70,6 @@ FileDescriptor makeSocket(const addrinfo &address) {
   return socket;
 }
 
-/// An address as numbers, and its port.
 TcpAddress numbersOf(const sockaddr *address, socklen_t size) {
   char host[NI_MAXHOST] = {}, port[NI_MAXSERV] = {};
   TcpAddress numbers;
@@ -82,14 +81,14 @@ TcpAddress numbersOf(const sockaddr *address, socklen_t size) {
   return numbers;
 }
 
-/// On failure, returns nothing and sets `error` to errno.
+/// Returns nullopt on failure and sets `error` to errno.
 std::optional<TcpListener> tryToListen(const addrinfo &at, int &error) {
   FileDescriptor socket = makeSocket(at);
   const int on = 1;
   sockaddr_storage bytes = {};
   auto *own = reinterpret_cast<sockaddr *>(&bytes);
   socklen_t size = sizeof bytes;
-  // The port of a job that has just ended can be taken at once.
+  // The port of a job that has just ended can be reused immediately.
   if (!socket.isValid() ||
       setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
       ::bind(socket.get(), at.ai_addr, at.ai_addrlen) != 0 ||
@@ -101,7 +100,7 @@ std::optional<TcpListener> tryToListen(const addrinfo &at, int &error) {
   return TcpListener{std::move(socket), numbersOf(own, size)};
 }
 
-/// Invalid, and an errno, if that fails.
+/// Returns an invalid descriptor on failure and sets `error` to errno.
 FileDescriptor tryToConnect(const addrinfo &to, Deadline deadline, int &error) {
   FileDescriptor socket = makeSocket(to);
   if (!socket.isValid() || (::connect(socket.get(), to.ai_addr, to.ai_addrlen) != 0 &&
@@ -116,7 +115,7 @@ FileDescriptor tryToConnect(const addrinfo &to, Deadline deadline, int &error) {
   return error == 0 ? std::move(socket) : FileDescriptor();
 }
 
-/// The interfaces that are up have these, without the loopback's and link-local ones.
+/// Returns the addresses of the interfaces that are up, except loopback and link-local ones.
 std::vector<std::string> addressesOfInterfaces() {
   std::vector<std::string> addresses;
   ifaddrs *list = nullptr;
@@ -144,7 +143,7 @@ Result<TcpListener> listenAt(const TcpAddress &at, Deadline deadline) {
   for (const addrinfo *each = addresses.get(); each; each = each->ai_next) {
     if (std::optional<TcpListener> listener = tryToListen(*each, error))
       return std::move(*listener);
-    // At another address of this host, the others would not look for it: somebody else answers.
+    // Other hosts would not try another address of this host, where another process answers.
     if (error == EADDRINUSE)
       break;
   }
@@ -162,7 +161,7 @@ Result<FileDescriptor> connectTo(const TcpAddress &at, const std::string &whose,
     FileDescriptor socket = tryToConnect(*each, deadline, its);
     if (socket.isValid())
       return socket;
-    if (error == 0 || its != ETIMEDOUT) // one that the deadline cut off says nothing
+    if (error == 0 || its != ETIMEDOUT) // ignore an attempt cut off by the deadline
       error = its;
   }
   const std::string why = llvm::sys::StrError(error);

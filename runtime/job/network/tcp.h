@@ -1,6 +1,6 @@
-//===- runtime/job/network/tcp.h - sockets by which the hosts of a job reach each other -------===//
+//===- runtime/job/network/tcp.h - TCP sockets between the hosts of a job ---------------------===//
 //
-// Every call is bounded by a deadline: TimedOut then.
+// Every call blocks until its deadline at most, and then returns TimedOut.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -10,25 +10,26 @@
 
 namespace braid {
 
-/// A socket that takes connections at one address of this host.
+/// A socket that listens at one address of this host.
 struct TcpListener {
   FileDescriptor socket;
-  TcpAddress address; ///< as numbers
+  TcpAddress address; ///< with a numeric host
 };
 
-/// At the first address that `at.host` has and that is one of this host's; port 0: any free one.
-/// BadInput if none is, or the port is taken.
+/// Listens at the first address of `at.host` that belongs to this host; port 0 selects a free port.
+/// Returns BadInput if no address belongs to this host or the port is in use.
 Result<TcpListener> listenAt(const TcpAddress &at, Deadline deadline);
-/// A connection, which does not block, to the first address of the name that takes it. PeerFailed
-/// if none does. `whose` names the other side in messages: "torchrun's store at node1:29500".
+/// Returns a non-blocking connection to the first address of the name that accepts it, or
+/// PeerFailed if none does. `whose` names the peer in messages, for example "torchrun's store at
+/// node1:29500".
 Result<FileDescriptor> connectTo(const TcpAddress &at, const std::string &whose, Deadline deadline);
 
-/// An address that other hosts may reach this one by: what its name means, if that is one of its
-/// interfaces' and not the loopback's, else that of the first interface which is up. Unsupported if
-/// there is none.
+/// Returns an address by which other hosts can reach this one: the address of its host name if that
+/// belongs to an interface other than the loopback, else the address of the first interface that is
+/// up. Returns Unsupported if there is none.
 Result<std::string> addressOfThisHost();
 
-/// "node1:29500", "[fe80::1]:29500".
+/// Formats an address, for example "node1:29500" or "[fe80::1]:29500".
 std::string textOf(const TcpAddress &address);
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- runtime/job/network/tcp_store.cpp - a store that is reached by PyTorch's protocol ------===//
+//===- runtime/job/network/tcp_store.cpp - a client of a store with PyTorch's protocol --------===//
 
 #include "runtime/job/network/tcp_store.h"
 
@@ -20,7 +20,7 @@ namespace {
 using Kind = StoreRequest::Kind;
 
 constexpr uint32_t kMagic = 0x3c85f7ce;
-/// Asked for in place of a value, it changes nothing. No value of a host is equal to it.
+/// The expected value of a COMPARE_SET that only reads. No host stores this value.
 constexpr const char *kNothing = "nothing is here";
 
 template <class Number> std::string bytesOf(Number number) {
@@ -35,7 +35,7 @@ template <class Number> bool takeNumber(llvm::StringRef &bytes, Number &number) 
   return true;
 }
 
-/// False if it has not come as a whole.
+/// Returns false if the text is incomplete.
 Result<bool> takeText(llvm::StringRef &bytes, size_t most, std::string &text) {
   uint64_t size = 0;
   if (!takeNumber(bytes, size))
@@ -103,7 +103,7 @@ TcpStore::TcpStore(FileDescriptor socket, std::string whose)
     : socket_(std::move(socket)), whose_(std::move(whose)),
       unsent_(StoreRequest{.kind = Kind::Validate}.encode()) {}
 
-/// Bytes of earlier requests that have not been sent go first.
+/// Unsent bytes of earlier requests are sent first.
 Status TcpStore::put(const std::string &key, const std::string &value) {
   assert(!value.empty() && value.size() <= kMaxStoreValue);
   const Deadline deadline = deadlineIn(kLongest);
@@ -123,7 +123,7 @@ Result<std::optional<std::string>> TcpStore::poll(const std::string &key) {
   return value.empty() || value == kNothing ? std::optional<std::string>() : value;
 }
 
-/// The answer to a call that ran out of time is kept for the next call that asks the same.
+/// If a call runs out of time, its answer is kept for the next call with the same request.
 Result<std::string> TcpStore::compareSet(const std::string &key, const std::string &expected,
                                          const std::string &value) {
   const Deadline deadline = deadlineIn(kLongest);
@@ -144,7 +144,6 @@ Result<std::string> TcpStore::compareSet(const std::string &key, const std::stri
   return readAnswer(deadline);
 }
 
-/// Sends what has not been sent: all of it, unless it fails.
 Status TcpStore::write(Deadline deadline) {
   while (!unsent_.empty()) {
     const ssize_t sent =
@@ -158,7 +157,6 @@ Status TcpStore::write(Deadline deadline) {
   return Status::ok();
 }
 
-/// Until that many bytes have been received.
 Status TcpStore::read(size_t bytes, Deadline deadline) {
   char buffer[65536];
   while (received_.size() < bytes) {

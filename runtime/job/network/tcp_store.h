@@ -1,14 +1,14 @@
-//===- runtime/job/network/tcp_store.h - a store that is reached by PyTorch's protocol --------===//
+//===- runtime/job/network/tcp_store.h - a client of a store with PyTorch's protocol ----------===//
 //
-// torchrun's first agent has a TCPStore, and StoreServer is one that Braid has itself. This is what
-// is said to either, as PyTorch 2.1 and later do. Numbers are of the machine's own byte order; a
-// text is its length in 8 bytes, then its bytes.
+// The server is the TCPStore of torchrun's first agent or Braid's StoreServer. This file implements
+// the requests that Braid uses, in the protocol of PyTorch 2.1 and later. Numbers have the
+// machine's byte order; a text is its length in 8 bytes, followed by its bytes.
 //
-//   0 and 4 bytes 0x3c85f7ce   VALIDATE: first of all; no answer
-//   1, key, value              SET: no answer
-//   2, key, expected, value    COMPARE_SET: puts the value if there is none and `expected` is
-//                              empty, or if what is there is `expected`. The answer is what is
-//                              there then; without a value, `expected` or an empty text
+//  0 and 4 bytes 0x3c85f7ce   VALIDATE: the first request; no answer
+//  1, key, value              SET: no answer
+//  2, key, expected, value    COMPARE_SET: sets the value if there is none and `expected` is empty,
+//                             or if the current value is `expected`. The answer is the value after
+//                             that; if there is none, `expected` or an empty text
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -24,7 +24,7 @@ namespace braid {
 
 class TcpStore final : public Store {
 public:
-  /// Over a connection that has been made. `whose` names the store in messages.
+  /// Uses an established connection. `whose` names the store in messages.
   TcpStore(FileDescriptor socket, std::string whose);
   Status put(const std::string &key, const std::string &value) override;
   Result<std::string> putIfAbsent(const std::string &key, const std::string &value) override;
@@ -39,26 +39,26 @@ private:
 
   const FileDescriptor socket_;
   const std::string whose_;
-  std::string received_; ///< bytes of answers
-  std::string unsent_;   ///< requests, or the end of one
-  std::string asked_;    ///< the request that has yet to be answered; empty: none
+  std::string received_;                    ///< received bytes of answers
+  std::string unsent_;                      ///< requests, or the rest of one
+  std::string asked_;                       ///< the pending request; empty if there is none
   std::map<std::string, std::string> late_; ///< late answers, by request
 };
 
-/// A message of a client to a server.
+/// A request of a client to the server.
 struct StoreRequest {
   enum class Kind : uint8_t { Validate = 0, Set = 1, CompareSet = 2 };
   Kind kind = Kind::Validate;
   std::string key = {}, expected = {}, value = {};
 
   std::string encode() const;
-  /// Takes one from the front of `bytes`; nothing if it has not come as a whole. BadInput for
-  /// anything else.
+  /// Removes a request from the front of `bytes`. Returns nullopt if it is incomplete, and BadInput
+  /// for malformed bytes.
   static Result<std::optional<StoreRequest>> take(llvm::StringRef &bytes);
 };
 inline constexpr size_t kMaxStoreKey = 256;
 
-/// A text as the protocol has it.
+/// Encodes a text in the protocol's format.
 std::string textOfStore(llvm::StringRef text);
 
 } // namespace braid
