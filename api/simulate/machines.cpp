@@ -31,8 +31,10 @@ Result<CostModel> findMachine(const std::string &nameOrFile) {
   if (!isFileName && !llvm::sys::fs::exists(nameOrFile))
     return badInput("--machine: expected {} or the file of a cost model, got '{}'{}",
                     llvm::join(names, ", "), nameOrFile, didYouMean(nameOrFile, names));
-  const std::string text = BRAID_TRY(readFile(nameOrFile, kMostBytes));
-  Result<CostModel> model = CostModel::decode(text);
+  const Result<std::string> text = readFile(nameOrFile, kMostBytes);
+  if (!text)
+    return text.status().annotated("--machine");
+  Result<CostModel> model = CostModel::decode(*text);
   if (!model)
     return badInput("{}: {}", nameOrFile, model.status().message());
   return model;
