@@ -46,7 +46,7 @@ def run(*arguments: str, text: str = "", codes: Collection[int] = (0,)) -> str:
     command = subprocess.run([_path(), *arguments], input=text, capture_output=True,
                              encoding="utf-8", check=False)
     if command.returncode not in codes:
-        message = command.stderr.strip() or command.stdout.strip()
+        message = (command.stderr.strip() or command.stdout.strip()).replace("<stdin>", "<text>")
         prefix = "braid: error: "
         raise error_of(command.returncode,
                        message[len(prefix):] if message.startswith(prefix) else message)

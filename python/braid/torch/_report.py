@@ -41,6 +41,9 @@ class Report(NamedTuple):
     passed: List[Passed]
 
     def __str__(self) -> str:
+        if not any(self):
+            return ("no operator of Braid has run or been compiled in this process; "
+                    "after enable(), torch.compile uses them")
         lines = _table(("operator", "group", "type MxNxK", "schedule", "calls", "copies"),
                        self.calls)
         if self.apart:
