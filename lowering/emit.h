@@ -11,8 +11,8 @@ ProgramBuilder builderFor(LoweringState &state);
 /// Sets the insertion point after the allocations and handles that begin the program.
 void insertAfterPreamble(ProgramBuilder &builder);
 
-/// Emits `gemm` with `first` as first operand: slices or full tensors. `addend`: a tensor to add to
-/// the result, or null.
+/// Emits `gemm` with `first` as its first operand. Operands are slices or full tensors. `addend` is
+/// a tensor to add to the result, or null.
 MatmulOp *emitGemm(ProgramBuilder &builder, const Gemm &gemm, Value *dst, Value *first,
                    Value *addend = nullptr);
 

@@ -102,7 +102,7 @@ Result<Backend> findBackend(const BackendRegistry &registry, const std::string &
 Status expectOtherFile(llvm::StringRef flag, const std::string &output, const std::string &input) {
   if (!areOneFile(output, input))
     return Status::ok();
-  return badInput("expected {} to be another file than '{}', which is read, got '{}'", flag.str(),
+  return badInput("expected {} to be a different file from the input '{}', got '{}'", flag.str(),
                   input, output);
 }
 

@@ -124,7 +124,7 @@ Status checkFlags(const ViewFlags &flags) {
   const std::string ofSource = flags.source.firstGiven(), ofModel = firstOfModel(flags);
   const bool hasFile = !flags.source.file.empty(), hasTrace = !flags.trace.empty();
   if (!flags.records.empty() && (hasFile || hasTrace || flags.check))
-    return badInput("--records: expected no FILE, --trace or --check with it");
+    return badInput("--records cannot be combined with FILE, --trace or --check");
   if (!hasFile && !hasTrace && flags.records.empty())
     return badInput("expected FILE, --trace or --records");
   if (flags.check && (!hasFile || hasTrace))

@@ -60,6 +60,7 @@ struct JobState {
   ClusterOptions options;
   int64_t mostBytes = 0;          ///< see JobOptions
   std::vector<TimedPlans> trials; ///< Plans of a failed choice; issued runs may not have ended
+  std::vector<Plan> chosenFor;    ///< name the program of the last choice in messages
   Sessions sessions;
   Sessions ended;                 ///< ended sessions whose issued runs may not have ended
   JobUsage usage;                 ///< the usage of `sessions`, without `held`

@@ -128,7 +128,8 @@ std::optional<int64_t> FusionVerifier::verifyMeshScalar(llvm::StringRef what,
   if (!value.isOk())
     reportValue(scalar, value.error, fusion_.meshLocation(), subject);
   else if (usesCeil(scalar))
-    diags_.error(fusion_.meshLocation()) << subject << " uses 'ceil', which is for extents of axes";
+    diags_.error(fusion_.meshLocation())
+        << subject << " uses 'ceil', which only extents of axes may use";
   else
     return value.value;
   return std::nullopt;

@@ -130,7 +130,8 @@ private:
     addRounding(index, result);
   }
 
-  /// Adds a node that rounds the tensor if it is kept unrounded, but also needed rounded.
+  /// If the tensor is kept unrounded in a separate buffer and its rounded value is needed as well,
+  /// adds a node that rounds it.
   void addRounding(size_t index, const FusionTensor &tensor) {
     Stage &stage = state_.stages[index];
     if (isExactApart(uses_, tensor) && uses_.isRounded(tensor))
@@ -190,8 +191,8 @@ private:
     return found == stageOf_.end() || found->second < stage;
   }
 
-  /// True if some GEMM of the operand has a streamed result: then all GEMMs that gather it are
-  /// streamed.
+  /// True if some GEMM or reshard of the operand has a streamed result. In that case, every GEMM
+  /// that gathers the operand is streamed.
   bool isStreamed(const FusionTensor &operand) const {
     return llvm::any_of(state_.fusion.nodes(), [&](const auto &node) {
       return (isGemm(*node) || llvm::isa<ReshardNode>(*node)) && &operandOf(*node) == &operand &&

@@ -187,7 +187,8 @@ def encoded(name: str, text: Any) -> bytes:
     except UnicodeEncodeError as error:
         raise InputError(f"{name}: expected Unicode text, got {error.reason}") from None
     if b"\0" in result:
-        raise InputError(f"{name}: expected no character 0, got one at {text.index(chr(0))}")
+        raise InputError(f"{name}: expected text without NUL characters, got one at "
+                         f"{text.index(chr(0))}")
     return result
 
 

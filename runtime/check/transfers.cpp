@@ -215,7 +215,8 @@ private:
     return std::nullopt;
   }
 
-  /// Checks that commands signal, await and copy or compute for each endpoint at most once per run.
+  /// Checks that each endpoint has at most one command of each kind (signal, await, copy, compute)
+  /// per run.
   std::optional<Violation> checkCommands() {
     ProgressStep step(progress_, "matching commands with transfers", "ranks", plans_.size());
     for (const Plan &plan : plans_) {

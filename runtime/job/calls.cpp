@@ -44,9 +44,14 @@ bool disagree(const Noted &mine, const Noted &other) {
          (mine.call == JobCall::Run || other.call == JobCall::Run);
 }
 
+/// True if only the calling rank knows the program of the call.
+bool namesItself(const Noted &noted) {
+  return noted.call == JobCall::Prepare || noted.call == JobCall::Choose;
+}
+
 const Plan *planOf(const KnownPlans &plans, int64_t rank, const Noted &noted) {
-  const bool hasProgram = noted.call == JobCall::Run || noted.call == JobCall::Prepare;
-  return hasProgram ? plans.find(rank, noted.program) : nullptr;
+  return noted.call == JobCall::Run || namesItself(noted) ? plans.find(rank, noted.program)
+                                                          : nullptr;
 }
 
 std::string describe(const Noted &noted, const Plan *plan) {
@@ -59,7 +64,7 @@ std::string describe(const Noted &noted, const Plan *plan) {
   case JobCall::Prepare:
     return "preparing " + program;
   case JobCall::Choose:
-    return "choosing a schedule";
+    return "choosing a schedule" + (plan ? " for " + program : "");
   case JobCall::GiveBack:
     return "giving memory back";
   case JobCall::Commit:
@@ -81,7 +86,7 @@ std::string describeAll(const JobMemory &memory, const KnownPlans &plans, size_t
     const Plan *plan = planOf(plans, rank, noted);
     words.push_back(describe(noted, plan));
     texts.push_back(plan ? plan->text : "");
-    haveTexts = haveTexts && plan;
+    haveTexts = haveTexts && plan && !plan->text.empty();
   }
   return "expected all ranks to make the same calls in the same order, got" + listByRank(words) +
          (haveTexts ? firstDifference(texts) : "");
@@ -102,8 +107,7 @@ std::string describeDisagreement(const JobMemory &memory, const KnownPlans &plan
     for (int64_t peer = 0; mine.call != JobCall::None && peer < memory.ranks(); ++peer) {
       const RankSlot &slot = memory.slot(peer);
       const Noted other = at(slot, place);
-      if (memory.isHere(peer) && isSeen(slot) && disagree(mine, other) &&
-          other.call != JobCall::Prepare)
+      if (memory.isHere(peer) && isSeen(slot) && disagree(mine, other) && !namesItself(other))
         return describeAll(memory, plans, place, mine.number);
     }
   }

@@ -27,7 +27,7 @@ bool isInOwnCode(const RankView &rank) {
 
 // -- Waits. --
 
-/// The reasons for which a wait does not end, ordered by how well they explain a stall.
+/// Why a wait does not end. The reasons that explain a stall best come first.
 enum class Reason {
   Gone,       ///< waits for a rank that has not joined, has left or is dead
   OwnCode,    ///< waits for a host thread that is outside Braid or has not sent its part

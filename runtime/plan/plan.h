@@ -84,7 +84,7 @@ inline bool overlap(const Range &a, const Range &b) {
          b.offset < a.offset + a.bytes;
 }
 
-/// Returns the `bytes` bytes of a range that start at its `offset`.
+/// Returns the part of `bytes` bytes that starts `offset` bytes into `range`.
 inline Range cut(const Range &range, int64_t offset, int64_t bytes) {
   return {range.buffer, range.offset + offset, bytes};
 }

@@ -220,7 +220,7 @@ bool Specializer::visitWait(const WaitOp &op) {
   endGroup();
   auto found = requests_.find(op.request);
   if (found == requests_.end())
-    return error(op) << "%" << op.request->name << " was waited for before" << trips();
+    return error(op) << "%" << op.request->name << " has already been waited for" << trips();
   const Request request = found->second;
   requests_.erase(found);
   if (request.event != kNone) // completed work is ordered by the local stream

@@ -627,7 +627,7 @@ def part_mistakes(rank, ranks):
             ("number of a dimension, got 0.0", lambda: bt.all_gather_matmul(A, B, gather_dim=0.0)),
             ("got 'x'", lambda: bt.matmul_reduce_scatter(A, B, scatter_dim="x")),
             ("bytes, 0 or more, got 1.5", lambda: bt.set_memory_bound(1.5)),
-            ("reduce_op sum, got avg", lambda: bt.matmul_reduce_scatter(
+            ("got 'avg'", lambda: bt.matmul_reduce_scatter(
                 A.clone().requires_grad_(), B, reduce_op="avg", activation="relu")),
             ("a bias for each bit", lambda: torch.ops.braid.all_gather_matmul(
                 A, [B], [draw(6)], 0, "", 0, -1, False, dist.group.WORLD.group_name, ranks)),

@@ -202,7 +202,7 @@ def check_reduction(reduce_op: str, activation: str, bias: Optional[Tensor]) -> 
     if reduce_op not in REDUCTIONS:
         raise InputError(f"expected reduce_op to be sum or avg, got '{reduce_op}'")
     if reduce_op == "avg" and (activation or bias is not None):
-        raise InputError("expected reduce_op sum, got avg with a bias or an activation")
+        raise InputError("expected reduce_op 'sum' with a bias or an activation, got 'avg'")
 
 
 def matmul_reduce_scatter(A: Tensor, B: Tensor, bias: Optional[Tensor], activation: str,

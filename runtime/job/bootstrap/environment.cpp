@@ -128,7 +128,7 @@ bool isStepOfSrun(const Environment &environment) {
                   number > 0xffffffff);
 }
 
-/// Returns the variables that make this process a rank of the launcher.
+/// Returns the set variables that identify this process as a rank of the launcher `of`.
 Names identifying(const Variables &of, const Environment &environment) {
   const bool isSlurm = of.source == llvm::StringRef("SLURM");
   Names found;

@@ -312,7 +312,7 @@ void Rendezvous::killStragglers(bool isGraceOver) {
       continue;
     each.isKilled = true; // or the process has exited
     if (syscall(SYS_pidfd_send_signal, each.process.get(), SIGKILL, nullptr, 0) == 0)
-      // The connection may end much later, because a process with a GPU takes long to exit.
+      // The connection may end much later, because a process with a GPU exits slowly.
       memory_.slot(rank).isKilled.store(1, std::memory_order_relaxed);
   }
 }

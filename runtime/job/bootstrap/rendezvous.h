@@ -42,8 +42,8 @@ Result<RendezvousPlace> listenForJob(const ClientHello &hello, Deadline deadline
 
 struct RendezvousOptions {
   std::string job; ///< name of the job, for messages
-  /// The rank of this process, or -1 if it is none. A hello from another process with this rank is
-  /// a contradiction.
+  /// The rank of this process, or -1 if this process is not a rank. A hello from another process
+  /// with this rank is a contradiction.
   int64_t ownRank = -1;
   /// The time limit for all ranks to join. The job is then aborted with TimedOut, which names the
   /// missing ranks.
