@@ -56,7 +56,7 @@ void addFlags(CLI::App &app, RunFlags &flags) {
              "number of runs, one after another (default: 1)");
   addInteger(app, "--seed", flags.run.seed, "S", "seed of the random inputs (default: 1)");
   app.add_flag("--processes", flags.processes,
-               "start one process for each rank; without it, ranks are threads");
+               "start one process for each rank, as on GPUs; without it, CPU ranks are threads");
   addInteger(app, "--queues", flags.run.cluster.queues, "Q",
              "execute stream k on queue k mod Q (default: a queue for each stream)");
   app.add_flag("--verify", flags.run.verify, "compare every result with the reference")

@@ -1,8 +1,8 @@
 //===- api/pairs/block_plans.h - programs that move blocks from one rank to the other ---------===//
 //
-// A run is an ordinary program, which the executor issues. Of the signals for transfers in one
-// direction, only the first (the receiver is ready) and the last (all data have arrived) stay, so
-// that a run is equivalent to a hand-written loop of copies.
+// A run is an ordinary program, which the executor issues. Transfers in one direction keep only
+// their first signal (the receiver is ready) and their last one (all data have arrived), so that a
+// run is equivalent to a hand-written loop of copies.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
