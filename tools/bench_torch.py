@@ -304,27 +304,30 @@ def in_order(*steps):
 class Row:
     """A function that is timed in bursts. Creating one is collective, and Refused on all ranks."""
 
-    def __init__(self, ranks, run, is_graphed):
+    def __init__(self, ranks, run, graphed_runs):
         self.ranks, self.us = ranks, []
-        self.run = ranks.together(lambda: self.begun(run, is_graphed))
+        self.runs = max(graphed_runs, 1)  # by a call of self.run
+        self.held = run  # its tensors, which a graph uses but does not own
+        self.run = ranks.together(lambda: self.begun(run, graphed_runs))
         self.issue_us, us = ranks.slowest(self.alone())
-        self.count = max(2, min(int(BURST_US / max(us, 1)), MOST_OF_BURST[is_graphed]))
+        self.count = max(2, min(int(BURST_US / max(us, 1)), MOST_OF_BURST[graphed_runs > 0]))
         self.burst_us = us * self.count
 
-    def begun(self, run, is_graphed):
-        """Runs the function so that its libraries are loaded, and captures it for a graph."""
+    def begun(self, run, graphed_runs):
+        """Runs the function so that its libraries are loaded, and captures runs for a graph."""
         for _ in range(3):
             run()
         self.ranks.synchronize()
-        if not is_graphed:
+        if not graphed_runs:
             return run
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-            run()
+            for _ in range(graphed_runs):
+                run()
         return graph.replay
 
     def alone(self):
-        """Returns the microseconds for issuing a run, and for the whole run."""
+        """Returns the microseconds for issuing a run or a graph, and for all of it."""
         issued, done = [], []
         for _ in range(5):
             dist.barrier(self.ranks.host)
@@ -351,7 +354,7 @@ class Row:
             self.run()
         end.record()
         self.ranks.synchronize()
-        return 1e3 * begin.elapsed_time(end) / self.count
+        return 1e3 * begin.elapsed_time(end) / self.count / self.runs
 
     def time(self, bursts, limit_us):
         """Times one round of bursts."""
@@ -374,7 +377,7 @@ def time_shape(ranks, args, shape):
                    "does": does}
             results.append(row)
             try:
-                made.append((row, Row(ranks, ranks.together(make), is_graphed)))
+                made.append((row, Row(ranks, ranks.together(make), args.graph_runs * is_graphed)))
             except Refused as refused:
                 row["failure"] = str(refused)
             if problem.choices:
@@ -462,6 +465,7 @@ def main():
     parser.add_argument("--rows", metavar="LIST", help="only these, such as braid,torch/fused")
     parser.add_argument("--graph", choices=["no", "yes", "both"],
                         help="as CUDA graphs (default both; no on CPU ranks)")
+    parser.add_argument("--graph-runs", type=int, default=1, help="runs in a graph (default 1)")
     parser.add_argument("--rounds", type=int, default=5, help="turns of each row (default 5)")
     parser.add_argument("--bursts", type=int, default=21, help="over all rounds (default 21)")
     parser.add_argument("--row-ms", type=int, default=200,
@@ -471,9 +475,10 @@ def main():
     args.graph = args.graph or ("both" if args.device == "cuda" else "no")
     if args.device == "cpu" and args.graph != "no":
         parser.error("--graph: CPU ranks have none")
-    for flag in ("ranks", "rounds", "bursts"):
+    for flag in ("ranks", "graph_runs", "rounds", "bursts"):
         if getattr(args, flag) < 1:
-            parser.error(f"--{flag}: expected 1 or more, got {getattr(args, flag)}")
+            parser.error(f"--{flag.replace('_', '-')}: expected 1 or more, got "
+                         f"{getattr(args, flag)}")
     if "RANK" in os.environ:
         run_rank(args)
     sys.exit(start_ranks(args))

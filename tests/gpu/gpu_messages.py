@@ -113,19 +113,22 @@ BUSES = {"gather-matmul": lambda ranks: (ranks - 1) / ranks,
 BUS_COLUMNS = (1024, 8192, 65536, 262144)  # of 512 rows of bf16: 1 MiB to 256 MiB
 BUS_ROWS = ("braid/transfers", "torch/transfers")  # Braid's, and PyTorch's, which calls NCCL
 BUS_WITHIN = 0.03
-JITTER_US = 2  # by which bursts of 12 us differ from one call to the next
+GRAPH_RUNS = 8  # in each graph, as a model's graph has many
+# Two kernels that count a run in a caller's graph (backends/cuda/run_guard.h) take 2.8 us of it.
+# Bursts of 12 us differ by 2 us from one call to the next.
+COUNTED_US = 5
 
 
 def bus_bandwidth(suite, ranks=2):
-    """Each collective beside the same one of PyTorch's, in bursts in graphs, in turns. Calls of the
+    """Each collective beside the same one of PyTorch's, in bursts of graphs, in turns. Calls of the
     benchmark differ by 8 % at 8 MiB, in either's favour: the shortest of three counts."""
     def check(operation):
         if not importlib.util.find_spec("torch"):
             return "skipped", "no PyTorch"
         shapes = ",".join(f"512x64x{columns}" if operation == "gather-matmul" else
                           f"512x{columns}x64" for columns in BUS_COLUMNS)
-        flags = ["--shapes", shapes, "--rows", ",".join(BUS_ROWS), "--graph", "yes", "--row-ms",
-                 "60"]
+        flags = ["--shapes", shapes, "--rows", ",".join(BUS_ROWS), "--graph", "yes",
+                 "--graph-runs", str(GRAPH_RUNS), "--row-ms", "60"]
         shortest = {}
         for _ in range(3):
             for row in torch_rows(suite.braid, operation, ranks, flags, 200):
@@ -143,7 +146,7 @@ def bus_bandwidth(suite, ranks=2):
         for columns in BUS_COLUMNS:
             mine, other = (shortest[columns, name] for name in BUS_ROWS)
             moved = 512 * columns * 2 * BUSES[operation](ranks)
-            wrong += mine > max(other * (1 + BUS_WITHIN), other + JITTER_US)
+            wrong += mine > max(other * (1 + BUS_WITHIN), other + COUNTED_US)
             lines.append(f"{columns * 1024 / 2**20:g} MiB: {moved / mine / 1e3:.1f} GB/s, "
                          f"PyTorch's {moved / other / 1e3:.1f}")
         return ("failed" if wrong else "passed"), "; ".join(lines)

@@ -94,6 +94,8 @@ class Bench(unittest.TestCase):
     def test_mistakes(self):
         for options, said in ((["mlp", "--shapes", "8x8"], "expected MxNxK,..., got '8x8'"),
                               (["mlp", "--shapes", "8x8x8", "--rounds", "0"], "--rounds"),
+                              (["mlp", "--shapes", "8x8x8", "--graph-runs", "0"],
+                               "--graph-runs: expected 1"),
                               (["mlp", "--shapes", "8x8x8", "--graph", "yes"], "CPU ranks"),
                               (["none", "--shapes", "8x8x8"], "gather-matmul")):
             code, _, err = run(*options)
