@@ -46,7 +46,7 @@ constexpr Pass kPasses[] = {
     {"store-at-peers", "computes partial results where they are sent", storeAtPeers},
 
     // A wait orders the stream that is current at its position, so waits move last.
-    {"sink-waits", "moves the waits of sends behind the GEMMs", sinkWaits},
+    {"sink-waits", "moves the waits of sends after the GEMMs", sinkWaits},
 
     {"simplify", "removes empty loops, what is unused, sums that copy and idle stream changes",
      simplify},

@@ -78,7 +78,7 @@ FileDescriptor openInPlace(const std::string &path) {
 Status writeInPlace(const std::string &path, llvm::StringRef text) {
   const FileDescriptor file = openInPlace(path);
   if (!file.isValid() && errno == ENXIO)
-    return unsupported("cannot write '{}': nobody has opened it for reading", path);
+    return unsupported("cannot write '{}': no process has it open for reading", path);
   const int error = file.isValid() ? writeAll(file.get(), text) : errno;
   return error == 0 ? Status::ok() : cannot("write", path, error);
 }

@@ -104,7 +104,7 @@ std::string edge(const Violation &violation, size_t index, size_t next) {
   const std::string &awaited = violation.events[index].waitsFor;
   if (!awaited.empty())
     return fmt::format("  e{} -> e{} [label={}];\n", index, next,
-                       dotText("waits for what is queued behind it: " + awaited));
+                       dotText("waits for an event that is queued after it: " + awaited));
   if (violation.isUnordered() && next > index)
     return fmt::format("  e{} -> e{} [dir=none, style=dashed, color=red];\n", index, next);
   return "";

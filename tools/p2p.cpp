@@ -110,7 +110,7 @@ Result<std::vector<Path>> readPaths(const P2pFlags &flags) {
 
 Status checkFlags(const P2pFlags &flags, const BackendRegistry &registry) {
   BRAID_TRY(checkSettings(processEnvironment()));
-  BRAID_TRY(checkIsAlone("expected no other launcher, for braid p2p starts its own processes"));
+  BRAID_TRY(checkIsAlone("braid p2p starts its own processes, so it cannot run under a launcher"));
   if (flags.backend)
     BRAID_TRY(findBackend(registry, *flags.backend, {"cpu", "cuda"}));
   if (flags.timeoutMs < 1 || flags.timeoutMs > 86400000)
@@ -136,7 +136,7 @@ Status checkFlags(const P2pFlags &flags, const BackendRegistry &registry) {
 /// Returns the numbers of the devices to measure.
 Result<std::vector<int64_t>> chooseDevices(const P2pFlags &flags, bool areGpus, int64_t gpus) {
   if (!flags.devices.empty() && !areGpus)
-    return badInput("--devices: expected --backend cuda with it; CPU ranks are alike");
+    return badInput("--devices: requires --backend cuda; CPU ranks have no devices");
   std::vector<int64_t> devices = flags.devices;
   if (devices.empty()) {
     devices.resize(static_cast<size_t>(flags.ranks.value_or(areGpus ? gpus : 4)));
@@ -149,7 +149,7 @@ Result<std::vector<int64_t>> chooseDevices(const P2pFlags &flags, bool areGpus, 
                          "may share GPUs",
                          device, gpus);
   if (devices.size() < 2)
-    return unsupported("a pair takes two GPUs, and only one is to be measured; with "
+    return unsupported("a pair needs two GPUs, and only one is to be measured; with "
                        "BRAID_SHARE_GPUS=on and --ranks 2 two ranks share a GPU");
   return devices;
 }
@@ -188,7 +188,7 @@ Result<int> measureRank(const P2pFlags &flags, const BackendRegistry &registry) 
       options.steps.push_back(Step::of(step));
   const Backend *backend = registry.find(flags.backend.value_or(""));
   if (!backend)
-    return badInput("expected --backend with --measure-to");
+    return badInput("--measure-to: requires --backend");
   return static_cast<int>(measureAsRank(*backend, options).code());
 }
 

@@ -114,7 +114,7 @@ Result<RankSetup> findSetup(const RunFlags &flags, const Backend &backend) {
   if (place && *place && !(*place)->meeting.empty())
     return RankSetup{RankSetup::Rank, **place};
   if (flags.processes) {
-    BRAID_TRY(checkIsAlone("--processes: expected no other launcher",
+    BRAID_TRY(checkIsAlone("--processes: cannot be combined with another launcher",
                            "leave out --processes to be that rank, or "));
     return RankSetup{RankSetup::Launcher};
   }
@@ -133,7 +133,7 @@ bool leavesRecords(const RunFlags &flags) {
 /// Refuses flags that the ranks, threads or processes, do not support.
 Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &backend) {
   if (setup.kind != RankSetup::Launcher && !setup.isLaunched() && flags.prefixOutput)
-    return badInput("--prefix-output: expected --processes with it");
+    return badInput("--prefix-output: requires --processes");
   if (setup.kind == RankSetup::Threads && leavesRecords(flags))
     return badInput("--flight-records: expected ranks that are processes, got threads of one");
   if (setup.kind == RankSetup::Threads)
@@ -154,7 +154,9 @@ Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &
 /// Refuses unwritable files before anything runs.
 Status checkFiles(const RunFlags &flags) {
   if (flags.trace == "-" && flags.prefixOutput)
-    return badInput("--trace -: expected no --prefix-output, which would write into the trace");
+    return badInput(
+        "--trace -: cannot be combined with --prefix-output, which would write into the "
+        "trace");
   BRAID_TRY(expectOtherFile("--trace", flags.trace, flags.source.file));
   if (!flags.trace.empty())
     BRAID_TRY(checkWritable(flags.trace));
@@ -267,8 +269,9 @@ Status Run::begin() {
       BRAID_TRY(findBackend(builtinBackends(), flags_.backend, {"cpu", "cuda", "nccl", "null"}));
   BRAID_TRY(checkBackend(flags_, config, backend_));
   if (flags_.noCheck && flags_.source.reproducible)
-    return badInput("--reproducible: expected no --no-check, for the check proves the order of "
-                    "additions");
+    return badInput(
+        "--reproducible: cannot be combined with --no-check: the check proves the order "
+        "of additions");
   if (flags_.timeoutMs < 1)
     return badInput("expected --timeout-ms to be at least 1, got {}", flags_.timeoutMs);
   options_ = flags_.run;
@@ -310,7 +313,7 @@ Status Run::compile() {
   file_ = source->diags.fileName();
   options_.isAuto = compileOptions_.isAuto || (!flags.schedule && choosesByItself(backend_));
   if (!options_.isAuto && (flags_.autoSeconds || flags_.timeBest))
-    return badInput("{}: expected --schedule auto, which it is for",
+    return badInput("{}: requires --schedule auto",
                     flags_.autoSeconds ? "--auto-seconds" : "--time-best");
   program_ = BRAID_TRY(ProgramState::make(std::move(source), compileOptions_));
   options_.isAuto = options_.isAuto && program_->compiled.isLowered;

@@ -128,13 +128,13 @@ Status checkFlags(const ViewFlags &flags) {
   if (!hasFile && !hasTrace && flags.records.empty())
     return badInput("expected FILE, --trace or --records");
   if (flags.check && (!hasFile || hasTrace))
-    return badInput("--check: expected FILE, and no --trace, with it");
+    return badInput("--check: requires FILE, and cannot be combined with --trace");
   if (!hasFile && !ofSource.empty())
-    return badInput("{}: expected FILE with it", ofSource);
+    return badInput("{}: requires FILE", ofSource);
   if ((!hasFile || flags.check) && !ofModel.empty())
-    return badInput("{}: expected FILE, and no --check, with it", ofModel);
+    return badInput("{}: requires FILE, and cannot be combined with --check", ofModel);
   if (flags.run && !hasTrace)
-    return badInput("--run: expected --trace with it");
+    return badInput("--run: requires --trace");
   return Status::ok();
 }
 

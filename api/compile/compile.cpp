@@ -134,7 +134,7 @@ bool setRanks(Fusion &fusion, const CompileOptions &options, Diagnostics &diags)
     if (name == parameter->name && value != *options.ranks)
       return diags.error(fusion.meshLocation())
              << "expected " << name << "=" << *options.ranks
-             << ", for it sizes the mesh and ranks=" << *options.ranks << ", got " << value;
+             << ", because it sizes the mesh and ranks=" << *options.ranks << ", got " << value;
   return fusion.setParameter(parameter->name, *options.ranks);
 }
 
@@ -181,11 +181,12 @@ Status checkTransport(const CompileOptions &options) {
     return Status::ok();
   auto check = [](const Configuration &configuration) {
     const std::optional<Knob> knob = knobOfPeerMemoryIn(configuration);
-    return knob ? badInput("--{}: expected {}, for ranks send messages: there is no memory that "
-                           "peers reach",
-                           rowOf(*knob).name,
-                           *knob == Knob::Memory ? "none but that of NCCL" : "none")
-                : Status::ok();
+    return knob
+               ? badInput("--{}: expected {}, because ranks send messages: there is no memory that "
+                          "peers reach",
+                          rowOf(*knob).name,
+                          *knob == Knob::Memory ? "none but that of NCCL" : "none")
+               : Status::ok();
   };
   BRAID_TRY(check(options.schedule.all));
   for (const auto &stage : options.schedule.stages)

@@ -68,7 +68,7 @@ void checkCache(const Facts &facts, Lines &lines) {
   const std::string folder = printable(facts.cache.path);
   if (facts.cache.path.empty())
     return lines.note("none", "measurements are not kept (BRAID_CACHE_DIR=none, or no HOME)",
-                      "programs on GPUs measure anew each time they start");
+                      "programs on GPUs measure again each time they start");
   if (facts.cache.path.front() != '/')
     lines.note("relative", "BRAID_CACHE_DIR is '{0}', which is no absolute path",
                "only programs that start in this folder find measurements again: let it be an "

@@ -288,7 +288,7 @@ void checkPcie(const Facts &facts, Lines &lines) {
     if (gpu.nvml.pcieWidth && gpu.nvml.mostPcieWidth &&
         *gpu.nvml.pcieWidth < *gpu.nvml.mostPcieWidth)
       lines.note("narrow", "{0} is connected by PCIe x{1}, though it has x{2}",
-                 "seat it anew, or use another slot", gpu.name, *gpu.nvml.pcieWidth,
+                 "reseat it, or use another slot", gpu.name, *gpu.nvml.pcieWidth,
                  *gpu.nvml.mostPcieWidth);
 }
 

@@ -42,7 +42,7 @@ struct Named {
 Status checkNamed(const Named &each, Device &device) {
   const auto &[kind, number, spec, tensor] = each;
   if (std::string wanted = differenceOf(spec, tensor); !wanted.empty())
-    return badInput("{}: expected {}, for it is {}; got {}", each.what(), wanted,
+    return badInput("{}: expected {}, because it is {}; got {}", each.what(), wanted,
                     typeText(spec.dtype, spec.shape), typeText(tensor.dtype, tensor.shape));
   if (each.bytes() == 0)
     return Status::ok();

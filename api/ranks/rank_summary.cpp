@@ -29,7 +29,7 @@ std::string RankSummary::encode() const {
 
 Result<RankSummary> RankSummary::decode(const std::string &bytes, const Plan &plan) {
   constexpr size_t kHeader = 5, kSpan = 4;
-  const Status malformed = badInput("a rank's summary is not of this version's form");
+  const Status malformed = badInput("a rank's summary has the format of another version");
   std::vector<uint64_t> words(bytes.size() / sizeof(uint64_t));
   std::memcpy(words.data(), bytes.data(), words.size() * sizeof(uint64_t));
   if (words.size() < kHeader || bytes.size() % sizeof(uint64_t) != 0)

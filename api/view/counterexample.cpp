@@ -45,7 +45,7 @@ CommandRef commandOf(const Page &page, const CheckedEvent &event, llvm::ArrayRef
 
 std::string sentenceOf(const CheckedEvent &event) {
   if (!event.waitsFor.empty())
-    return asSentence(fmt::format("{} waits for {}, which is queued behind {}", event.text,
+    return asSentence(fmt::format("{} waits for {}, which is queued after {}", event.text,
                                   event.waitsFor, event.behind));
   return asSentence(event.text + (event.detail.empty() ? "" : " " + event.detail));
 }

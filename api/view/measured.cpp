@@ -85,7 +85,8 @@ std::string differenceOf(const Page &measured, const Page &predicted) {
   for (const auto &[a, b] : llvm::zip(first, second))
     if (a != b)
       return fmt::format("'{}', got '{}'", printable(b.trim()), printable(a.trim()));
-  return "as many lines and commands, got others; messages are not laid over what spells them out";
+  return "the same lines and commands, got different ones; a trace of messages does not fit a "
+         "program that spells out transfers";
 }
 
 /// Compares the first two timings: the whole run, then the lines with the largest differences.

@@ -22,7 +22,7 @@ Status CudaMessages::tryConnections(TransferMode mode) {
   const std::chrono::milliseconds atMost = std::min(kTrial, gpu_.group.timeout() / 2);
   if (drain_(atMost) || gpu_.group.isAborted())
     return Status::ok();
-  return unsupported("--cta-policy zero: {}: what its copy engines were given is not over after {} "
+  return unsupported("--cta-policy zero: {}: its copy engines did not finish within {} "
                      "ms",
                      library_->describe(mode), atMost.count());
 }

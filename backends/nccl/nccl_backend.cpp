@@ -74,8 +74,8 @@ Result<std::unique_ptr<Cluster>> joinGpus(const ClusterOptions &options,
 Result<std::unique_ptr<Cluster>> joinNccl(const ClusterOptions &options,
                                           std::unique_ptr<Client> client) {
   if (options.reproducible)
-    return client->fail(unsupported("--reproducible: NCCL adds in an order of its own; --backend "
-                                    "cuda adds in that of ranks"));
+    return client->fail(unsupported("--reproducible: NCCL chooses the order of additions; "
+                                    "--backend cuda adds in the order of the ranks"));
   if (const auto library = nccl::Library::load(); !library)
     return client->fail(library.status());
   return join(options, std::move(client), "nccl");

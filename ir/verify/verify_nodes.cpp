@@ -401,7 +401,7 @@ void NodeVerifier::visitP2P(const P2POp &op) {
   const auto &handles = *llvm::cast<ShareMemHandlesOp>(op.handles->definition);
   if (!isPassive || llvm::is_contained(handles.buffers, rootOf(op.tensor)))
     return;
-  error(op).note(handles.location(), "the handles are made here")
+  error(op).note(handles.location(), "the handles are created here")
       << "expected a tensor in a buffer that " << ref(op.handles) << " names, because under '"
       << name(op.protocol()) << "' the peer " << (isReceive ? "writes" : "reads") << " it, got "
       << ref(op.tensor);
@@ -410,7 +410,7 @@ void NodeVerifier::visitP2P(const P2POp &op) {
 /// Checks the send, then the GEMM by the rules of a matmul node.
 bool NodeVerifier::verifySentGemm(const P2POp &op) {
   if (op.protocol() != Protocol::Put)
-    return error(op).note(op.handles->location, "the handles are made here")
+    return error(op).note(op.handles->location, "the handles are created here")
            << "expected handles shared as 'put', because what this sends is computed at the "
            << "receiver, got " << ref(op.handles) << ", shared as 'get'";
   if (op.gemm->bias)

@@ -163,7 +163,7 @@ def _numpy_dtype(array: Any, spec: TensorSpec) -> Any:
         return _THEIRS[spec.dtype]
     if array.dtype.name == "bfloat16":
         return array.dtype
-    raise InputError(f"output %{spec.name}: expected out=, since NumPy has no bf16 of its own "
+    raise InputError(f"output %{spec.name}: expected out=, since NumPy has no bf16 type "
                      "(package ml_dtypes has)")
 
 

@@ -64,8 +64,8 @@ class Request(NamedTuple):
                                  ctypes.byref(options))
         is_path = isinstance(self.source, str) and self.source.endswith(".braid")
         if is_path or not isinstance(self.source, (str, Fusion)):
-            raise InputError("expected a text, a Fusion, or the path of a file as a pathlib.Path, "
-                             f"got the {type(self.source).__name__} {self.source!r:.60}")
+            raise InputError("expected a string, a Fusion, or the path of a file as a pathlib.Path"
+                             f", got the {type(self.source).__name__} {self.source!r:.60}")
         return _library.make(prefix + "compile_text", *first,
                              _library.encoded("a fusion's name", self._name()),
                              _library.encoded("source", str(self.source)), ctypes.byref(options))

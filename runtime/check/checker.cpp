@@ -236,7 +236,7 @@ std::string str(const CheckedEvent &event) {
   if (!event.detail.empty())
     text += "    " + event.detail + "\n";
   if (!event.waitsFor.empty())
-    text += fmt::format("    waits for {}\n    which is queued behind {}\n", event.waitsFor,
+    text += fmt::format("    waits for {}\n    which is queued after {}\n", event.waitsFor,
                         event.behind);
   return text;
 }

@@ -28,8 +28,8 @@ void Difference::find(const Pieces &got, const Pieces &expected) {
 
 std::string Difference::summary() const {
   if (isReordered_)
-    return fmt::format("%{} is added in another order than that of ranks from byte {} on",
-                       output_.name, at_);
+    return fmt::format("%{} is not added in the order of the ranks from byte {} on", output_.name,
+                       at_);
   return fmt::format("%{} is not what the definition says from byte {} on", output_.name, at_);
 }
 

@@ -147,7 +147,7 @@ std::optional<Violation> findUnprovable(llvm::ArrayRef<Plan> plans, bool ordered
       const bool isSum = c.reduction == ReductionOperator::Sum;
       if (c.reduction && (ordered || (isDefined && !isSum)))
         return Violation{CheckRule::Result,
-                         isSum ? "a collective adds in an order of its own"
+                         isSum ? "a collective chooses the order of its additions"
                                : "no definition has the result of this collective",
                          {describeNode(plan, command.origin)},
                          {}};

@@ -235,9 +235,10 @@ Status Binder::openTeams() {
   }
   const std::vector<Team> teams = BRAID_TRY(compareCollectives(all));
   if (!prepared_->messages_)
-    return unsupported("rank {}: expected a backend that sends messages, for other ranks have some "
-                       "for another host",
-                       plan_.rank);
+    return unsupported(
+        "rank {}: expected a backend that sends messages, because other ranks have some "
+        "for another host",
+        plan_.rank);
   Status opened = prepared_->messages_->openTeams(teams, control_, transferMode_);
   const auto between = firstBetweenHosts(plan_);
   return between && !sendsMessages()
@@ -429,7 +430,7 @@ static Status checkCapabilities(const Plan &plan, Device &device, TransferMode m
       {mode.memory == MemoryFrom::NcclRegistered && !sends,
        "memory=nccl-registered: expected transport=messages"},
       {mode.ctas.policy == CtaPolicy::Zero && mode.memory != MemoryFrom::Nccl,
-       "cta-policy=zero: expected memory=nccl, for copy engines work on windows"},
+       "cta-policy=zero: expected memory=nccl, because copy engines need windows"},
       {sends && !device.messages(), "expected a backend that sends messages"},
       {sends && !(mode.movesAs(TransferMode()) && hasMemoryToSend),
        "expected no choice of who copies and who signals, and no memory but that of NCCL: messages "

@@ -92,7 +92,7 @@ void MeasurementCache::read(std::map<std::string, std::string> &entries) {
   if (found && found->machine != machine_)
     found = badInput("it is of another machine, {}", found->machine);
   if (!found)
-    return warnOnce(fmt::format("measuring anew, because '{}' is of no use: {}", path_,
+    return warnOnce(fmt::format("measuring again, because '{}' cannot be used: {}", path_,
                                 printable(found.status().message(), kShownOfReason)));
   for (auto &[key, value] : found->entries)
     entries[key] = std::move(value);

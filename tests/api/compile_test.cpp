@@ -82,7 +82,7 @@ TEST(Compile, RefusesParametersThatDoNotExistOrContradict) {
   EXPECT_EQ(failure(kFusion, {.parameters = {{"ROW", 1}}}),
             "t.braid:1:1: error: @gather has no parameter 'ROW' (did you mean 'ROWS'?)");
   EXPECT_EQ(failure(kFusion, {.ranks = 2, .parameters = {{"D", 4}}}),
-            "t.braid:2:3: error: expected D=2, for it sizes the mesh and ranks=2, got 4");
+            "t.braid:2:3: error: expected D=2, because it sizes the mesh and ranks=2, got 4");
   EXPECT_EQ(failure(kFusion, {.parameters = {{"ROWS", 4}, {"D", 2}, {"ROWS", 4}}}),
             "t.braid:1:1: error: expected one value of 'ROWS' for @gather, got 4 and 4");
   EXPECT_THAT(failure(kFusion, {.ranks = 3}), HasSubstr("8 / 3"));

@@ -206,7 +206,7 @@ TEST(OtherHosts, NameAHostThatNeverComes) {
   for (const int64_t missing : {0, 2}) {
     JobOfHosts job({.hosts = 3, .perHost = 2, .join = 400ms}, missing);
     EXPECT_EQ(job.commonCause(),
-              "expected 3 hosts to come within 0.4 s, got all but " + nameHost(missing, 2));
+              "expected 3 hosts to join within 0.4 s, got all but " + nameHost(missing, 2));
     EXPECT_EQ(job.memory(1).cause()->status.code(), StatusCode::TimedOut);
   }
 }

@@ -456,7 +456,7 @@ TEST(Reductions, AddInTheOrderOfRanksButForARing) {
       EXPECT_EQ(isRing, check(result, schedule) != "") << result << schedule;
     }
   EXPECT_THAT(check(kReduced[0], "ring"),
-              testing::HasSubstr("in another order than that of ranks"));
+              testing::HasSubstr("not added in the order of the ranks"));
 }
 
 TEST(Reductions, AreNoneOnOneRank) {

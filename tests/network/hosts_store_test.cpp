@@ -180,7 +180,7 @@ TEST_F(HostsStoreTest, PmixThatFails) {
   for (const char *fault : {"number", "endless"}) {
     setenv("FAKE_PMIX", fault, 1);
     EXPECT_EQ(connect("Open MPI", 1).message(),
-              "expected PMIx to have a text that Braid has put, got another value");
+              "expected PMIx to return a string that Braid has put, got another value");
   }
   unsetenv("FAKE_PMIX");
 }

@@ -264,8 +264,9 @@ def torchrun(rank, ranks, job):
 def test_ranks_of_another_launcher_start_no_jobs(job):
     run = ("examples/ag_matmul.braid", "--ranks", 2, "--processes")
     job.run(*run, variables=torchrun(1, 2, job)).expect(
-        2, r"^braid: error: --processes: expected no other launcher, but torchrun says that this "
-           r"is rank 1 of 2; leave out --processes to be that rank, or unset RANK, WORLD_SIZE$")
+        2, r"^braid: error: --processes: cannot be combined with another launcher, but "
+           r"torchrun says that this is rank 1 of 2; leave out --processes to be that rank, or "
+           r"unset RANK, WORLD_SIZE$")
     job.run(*run, variables=by_hand(0)).expect(2, r"rank 0 of 2.* unset BRAID_RANK, BRAID_RANKS$")
     job.run(*run, variables={"PMI_RANK": "0", "PMI_SIZE": "4", "MPI_LOCALRANKID": "0",
                              "MPI_LOCALNRANKS": "3"}).expect(

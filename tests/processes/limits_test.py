@@ -276,7 +276,7 @@ def test_pipe_without_a_reader_is_not_waited_for_without_end(job):
     os.mkfifo(fifo)
     code, err = end_of(start(job, RUN + [fifo]), 15)
     os.remove(fifo)
-    check(code == 4 and "nobody has opened it for reading" in err, f"got {code}: {err}")
+    check(code == 4 and "no process has it open for reading" in err, f"got {code}: {err}")
 
 
 if __name__ == "__main__":

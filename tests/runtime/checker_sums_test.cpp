@@ -303,7 +303,7 @@ TEST(CheckerSums, OrderIsThatOfTheParts) {
                          {"%own = select %parts[rank]", "%own = select %parts[0]"}});
   expectProved(text);
   EXPECT_EQ(verdict(text, kOrdered),
-            "unsafe (result): %C is added in another order than that of ranks from byte 0 on\n"
+            "unsafe (result): %C is not added in the order of the ranks from byte 0 on\n"
             "  rank 0, main, run 1: sum of \"sum %c, %parts\" at t.braid:30:3\n"
             "    writes %C of rank 0, bytes [0 .. 48)\n"
             "  rank 0, main, run 1: matmul of \"matmul %own, %own_block, %B\" at t.braid:20:3\n"

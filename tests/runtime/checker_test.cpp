@@ -222,7 +222,7 @@ std::string circle(const std::string &await, const std::string &signal) {
   for (int rank : {0, 1}) {
     std::string mine = std::to_string(rank), peers = std::to_string(1 - rank);
     text += "  rank " + mine + ", stream(0), run 1: await of " + await + "\n    waits for rank " +
-            peers + ", " + signal + "\n    which is queued behind rank " + peers +
+            peers + ", " + signal + "\n    which is queued after rank " + peers +
             ", stream(0), run 1: await of " + await + "\n";
   }
   return text;

@@ -299,7 +299,7 @@ TEST(Prepare, RefusesOfMessagesWhatWouldBeIgnored) {
   EXPECT_THAT(preparing("memory=nccl-registered"),
               ElementsAre("memory=nccl-registered: expected transport=messages"));
   EXPECT_THAT(preparing("transport=messages;cta-policy=zero"),
-              ElementsAre("cta-policy=zero: expected memory=nccl, for copy engines work on "
+              ElementsAre("cta-policy=zero: expected memory=nccl, because copy engines need "
                           "windows"));
 }
 

@@ -174,7 +174,8 @@ Result<int> bench(BenchFlags flags) {
   BRAID_TRY(checkSettings(processEnvironment()));
   if (!flags.rankRows.empty())
     return benchRank(flags, backend);
-  BRAID_TRY(checkIsAlone("expected no other launcher, for braid bench starts its own processes"));
+  BRAID_TRY(
+      checkIsAlone("braid bench starts its own processes, so it cannot run under a launcher"));
   return Bench(flags).run();
 }
 

@@ -76,12 +76,12 @@ def _refuse_forward_mode(tensors: Sequence[Optional[Tensor]]) -> None:
     """Raises UnsupportedError if a tensor has a tangent, which would be lost silently."""
     interpreter = torch._C._functorch.peek_interpreter_stack()
     if interpreter is not None and interpreter.key() == torch._C._functorch.TransformType.Jvp:
-        raise UnsupportedError("expected no forward-mode derivatives of operators of braid.torch")
+        raise UnsupportedError("operators of braid.torch have no forward-mode derivatives")
     unpack: Any = forward_ad.unpack_dual
     for each in tensors:
         if each is not None and unpack(each).tangent is not None:
-            raise UnsupportedError("expected no forward-mode derivatives of operators of "
-                                   "braid.torch, got a tensor with a tangent")
+            raise UnsupportedError("operators of braid.torch have no forward-mode "
+                                   "derivatives, got a tensor with a tangent")
 
 
 def _place(name: str) -> Tuple[int, int]:

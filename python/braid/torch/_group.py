@@ -172,7 +172,7 @@ class GroupJob:
             if time.monotonic() >= deadline:
                 absent = [rank for rank, key in enumerate(keys) if not store.check([key])]
                 raise PeerError(f"group '{self.group}', rank {self.rank}: expected the other ranks "
-                                f"to come within {timeout:g} s, got no call from rank "
+                                f"to make the call within {timeout:g} s, got none from rank "
                                 + ", ".join(map(str, absent)))
             time.sleep(pause)
             pause = min(2 * pause, MOST_PAUSE)

@@ -411,8 +411,7 @@ uint32_t JobMemory::writeCause(const JobCause &cause) {
 
 JobCause JobMemory::readCause(uint32_t number) const {
   if (number >= kCauseSlots)
-    return JobCause{peerFailed("so many failures at once that there was no room for the first one"),
-                    -1};
+    return JobCause{peerFailed("too many failures at once to record the first one"), -1};
   const CauseSlot &slot = layout_->causes[number];
   const size_t length = std::min<size_t>(slot.length, sizeof slot.text);
   const int64_t rank = slot.rank >= 0 && slot.rank < ranks() ? slot.rank : -1;

@@ -293,7 +293,7 @@ void OtherHosts::lookForMissing() {
     return;
   const Clock::time_point now = Clock::now();
   if (waited_ >= options_.joinTimeout) {
-    giveUp({timedOut("expected {} hosts to come within {} s, got all but {}", memory_.hosts(),
+    giveUp({timedOut("expected {} hosts to join within {} s, got all but {}", memory_.hosts(),
                      seconds(options_.joinTimeout), fmt::join(missing, ", ")),
             -1});
   } else if (isZero() && now >= nextSaying_ && options_.say) {
@@ -303,7 +303,7 @@ void OtherHosts::lookForMissing() {
 }
 
 void OtherHosts::lose(const Host &host) {
-  const char *why = reached_.isOk() ? "it stands still, is down or is cut off"
+  const char *why = reached_.isOk() ? "it has stopped, is down or is cut off"
                                     : "the store of the hosts cannot be reached";
   giveUp({timedOut("{}: nothing was heard from it for {} s; {}", nameOf(host),
                    seconds(options_.silence), why),

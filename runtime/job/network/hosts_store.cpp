@@ -93,8 +93,8 @@ Result<std::unique_ptr<Store>> HostsStore::connectToTorchrun(Deadline deadline) 
       printable(at.host, 253), at.port);
   auto store = connectToStore(at, whose, isOfAgent || place_.rank != 0, deadline);
   if (store.status().code() == StatusCode::PeerFailed)
-    return noStore(fmt::format("torchrun has no store of its own (TORCHELASTIC_USE_AGENT_STORE is "
-                               "not True), and {}: call it before on rank 0",
+    return noStore(fmt::format("torchrun's agent has no store (TORCHELASTIC_USE_AGENT_STORE is not "
+                               "True), and {}: call it before on rank 0",
                                store.status().message()));
   return store;
 }

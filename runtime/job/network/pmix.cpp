@@ -176,7 +176,7 @@ Result<std::string> Pmix::get(Deadline deadline) {
     }
   }));
   if (text->empty())
-    return badInput("expected PMIx to have a text that Braid has put, got another value");
+    return badInput("expected PMIx to return a string that Braid has put, got another value");
   return *text;
 }
 

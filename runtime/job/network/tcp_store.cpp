@@ -41,7 +41,7 @@ Result<bool> takeText(llvm::StringRef &bytes, size_t most, std::string &text) {
   if (!takeNumber(bytes, size))
     return false;
   if (size > most)
-    return badInput("expected a text of at most {} bytes for a store, got {}", most, size);
+    return badInput("expected a string of at most {} bytes for a store, got {}", most, size);
   if (bytes.size() < size)
     return false;
   text = bytes.take_front(static_cast<size_t>(size)).str();
