@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import os
+import re
 import shutil
 import subprocess
 import sysconfig
@@ -47,10 +48,17 @@ def run(*arguments: str, text: str = "", codes: Collection[int] = (0,)) -> str:
                              encoding="utf-8", check=False)
     if command.returncode not in codes:
         message = (command.stderr.strip() or command.stdout.strip()).replace("<stdin>", "<text>")
-        prefix = "braid: error: "
-        raise error_of(command.returncode,
-                       message[len(prefix):] if message.startswith(prefix) else message)
+        raise error_of(command.returncode, _of_keywords(message.removeprefix("braid: error: ")))
     return command.stdout
+
+
+def _of_keywords(message: str) -> str:
+    """Returns a message about unknown flags in the words of a caller who passed keywords."""
+    found = re.match(r"unknown flag '(--[\w-]+).*?'(.*)\nSee (braid \w+ --help)\.$", message)
+    if not found:
+        return message
+    names = re.sub(r"--([\w-]+)", lambda flag: flag[1].replace("-", "_"), found[1] + "'" + found[2])
+    return f"unknown option '{names}; options are the flags of `{found[3]}`"
 
 
 def doctor(**options: Any) -> Dict[str, Any]:

@@ -160,7 +160,7 @@ class Compiler(unittest.TestCase):
                 (gather(3), {"ranks": 5}, "error: ranks=5: "),
                 (gather(3), {"ranks": 4, "M": 10, "K": 4}, "error: ranks=4, M=10, K=4: "),
                 (gather(3), {"Q": 3}, "@gather has no parameter 'Q'"),
-                (gather(3), {"ranks": 4, "D": 2}, "expected D=4, for it .* ranks=4, got 2"),
+                (gather(3), {"ranks": 4, "D": 2}, "expected D=4, because it .* ranks=4, got 2"),
                 (fixed, {"ranks": 4}, "expected ranks=3, to which the mesh is fixed, got 4"),
                 (f"{fixed}{str(gather(3)).replace('@gather', '@g')}", {}, "one of them as the ent"),
                 (program, {"ranks": 4}, "expected ranks=3, as the program's"),
@@ -454,8 +454,11 @@ class Runs(unittest.TestCase):
 
     def test_mistakes_in_options_of_the_command(self):
         program = braid.compile(gather(2))
-        with self.assertRaisesRegex(braid.InputError, "--colour"):
+        with self.assertRaisesRegex(braid.InputError, "^unknown option 'colour'; options are the "
+                                    "flags of `braid simulate --help`$"):
             program.simulate(colour="red")
+        with self.assertRaisesRegex(braid.InputError, r"'timeout' \(did you mean 'timeout_ms'\?\)"):
+            program.verify(timeout=5)
         with self.assertRaisesRegex(braid.InputError, "(?i)machine"):
             program.simulate(machine="nowhere.json")
         with self.assertRaisesRegex(braid.InputError, "no-such-backend"):

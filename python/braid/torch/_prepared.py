@@ -69,5 +69,8 @@ def _prepare(job: GroupJob, layout: Layout, seconds: float, measures: bool) -> O
     try:
         return Operation(job.job, job.job._choose(request), measures)
     except InputError as error:
-        job.error = PeerError(str(error))
-        raise PeerError(str(error)) from None
+        job.error = PeerError(
+            f"group '{job.group}': the ranks called different operators, or one operator with "
+            f"different shapes, types or strides: rank {job.rank} called {layout.operator} of "
+            f"{layout.shape}; {error}")
+        raise job.error from None
