@@ -157,7 +157,7 @@ class Program:
         it computes the result of the fusion. Returns the report of `braid check`.
 
         queues: the number of hardware queues that the streams of a rank share. If 0, finds the
-            smallest number with which the program is safe.
+            smallest safe number.
         runs: the number of successive runs.
 
         Raises RejectedError with the counterexample. Blocks; signals do not interrupt the call.
@@ -192,8 +192,8 @@ class Program:
 
             pathlib.Path("ring.html").write_text(program.view())
 
-        trace: the result of trace(), or the path of a file from `braid run --trace`. The page shows the
-            measured run and the predicted run.
+        trace: the result of trace(), or the path of a file from `braid run --trace`. The
+            page shows the measured run and the predicted run.
         options: the command's flags, such as machine="h100-2", or check=True for a counterexample.
         """
         if not isinstance(trace, dict):
