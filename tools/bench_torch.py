@@ -1,21 +1,23 @@
 #!/usr/bin/env python3
-"""Times Braid's operators for PyTorch beside PyTorch's own, NCCL and Transformer Engine.
+"""Times Braid's operators for PyTorch, PyTorch's own operators, NCCL and Transformer Engine.
 
     PYTHONPATH=build/release/python tools/bench_torch.py gather-matmul --ranks 4 \\
         --shapes 8192x8192x8192,2048x2048x2048 --json OUT.json
 
-It starts its ranks, or is one of torchrun's. Shapes are MxNxK as in braid bench:
+The script starts its ranks, or is one rank under torchrun. Shapes are MxNxK, as in braid bench:
 
     gather-matmul          A[m / ranks, k] on each rank, B[k, n]
     matmul-reduce-scatter  A[m, k], B[k, n], k of each rank; C[m / ranks, n]
     matmul-all-reduce      the same; C[m, n]
     mlp                    X[m / ranks, n], W1[n, k], W2[k, n], k of each rank
 
-All rows of a shape are timed in the same processes, in turns; every other round goes backwards. A
-burst is some 10 ms of runs back to back. The GPU is held until the host has issued them, and the
-time is that between two events around them over their number, the maximum over ranks; on CPU ranks
-it is the host's. Before its bursts a row runs until clocks are steady. A row that is not available
-says why. E is the longer of the fastest GEMMs alone and the fastest transfers alone, over the time.
+All rows of a shape are timed in the same processes, in turns; every other round is in reverse
+order. A burst is about 10 ms of consecutive runs. The GPU is blocked until the host has issued the
+burst. The time of a run is the time between two events around the burst, divided by the number of
+runs; the maximum over the ranks is reported. On CPU ranks, the host's clock is used instead. Before
+its bursts, a row runs until the clocks are steady. For a row that is not available, the reason is
+printed. E is the longer of two times, the fastest GEMMs alone and the fastest transfers alone,
+divided by the time of the row.
 """
 import argparse
 import contextlib
@@ -42,17 +44,17 @@ BURST_US, STEADY_US = 10e3, 100e3
 MOST_OF_BURST = {False: 100, True: 1000}  # eager runs must fit into the queue of a waiting GPU
 CYCLES_OF_US = 2000  # an upper bound for GPUs
 TIMEOUT = datetime.timedelta(seconds=120)
-CHOOSE_SECONDS = 2  # for the choice of Braid's schedules
+CHOOSE_SECONDS = 2  # for choosing Braid's schedules
 # Not every machine with NVLink supports multicast, and NCCL may hang if support is incomplete.
 DEFAULTS = {"TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NCCL_NVLS_ENABLE": "0"}
 
 
 class Refused(Exception):
-    """A row that is not available on this machine. The message has the reason."""
+    """A row is not available on this machine. The message contains the reason."""
 
 
 class Ranks:
-    """One rank, and its collective calls on the host."""
+    """One rank and its collective calls on the host."""
 
     def __init__(self, args):
         self.rank, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -76,8 +78,8 @@ class Ranks:
         return [max(column) for column in zip(*self.gather(values))]
 
     def together(self, step):
-        """Returns the result of `step`. Raises on every rank if it raises on one, so that no rank
-        waits for another that has failed."""
+        """Returns the result of `step`. If it raises on one rank, raises on every rank, so that no
+        rank waits for a failed rank."""
         value, failure = None, ""
         try:
             value = step()
@@ -103,7 +105,8 @@ class Ranks:
 
 
 class Problem:
-    """The rows of one shape: an optional gather of A, one or two GEMMs, an optional reduction."""
+    """The rows of one shape: an optional gather of A, one or two GEMMs, and an optional
+    reduction."""
 
     def __init__(self, ranks, args, shape):
         self.ranks, self.args = ranks, args
@@ -168,14 +171,14 @@ class Problem:
                         *[self.reduce()] * bool(self.reduces))
 
     def symmetric(self):
-        """Returns PyTorch's symmetric memory. Its import registers the operators."""
+        """Returns PyTorch's module for symmetric memory. Importing it registers the operators."""
         if not self.ranks.is_gpu:
             raise Refused("symmetric memory is there on GPUs only")
         import torch.distributed._symmetric_memory as symmetric
         return symmetric
 
     def shared(self, values):
-        """Returns a copy in memory that peers can access."""
+        """Returns a copy of `values` in memory that peers can access."""
         block = self.symmetric().empty(*values.shape, dtype=self.dtype, device=self.device)
         self.symmetric().rendezvous(block, self.group)
         return block.copy_(values)
@@ -203,7 +206,8 @@ class Problem:
         return lambda: [target.copy_(source) for target, source in pairs]
 
     def reduce_by(self, operator, with_gemm):
-        """Returns an all-reduce by an operator of symmetric memory, with or without the GEMM."""
+        """Returns an all-reduce that uses an operator of symmetric memory, with or without the
+        GEMM."""
         c = self.shared(self.c)
         reduce = functools.partial(getattr(torch.ops.symm_mem, operator), c, "sum", self.group)
         return in_order(self.gemms(c), reduce) if with_gemm else reduce
@@ -211,7 +215,7 @@ class Problem:
     # -- Other libraries. --
 
     def braid(self):
-        """Returns the operators of braid.torch, after measuring."""
+        """Returns an operator of braid.torch, after measuring its schedules."""
         import braid.torch as bt
         calls = []
         if self.gathers:
@@ -233,7 +237,7 @@ class Problem:
         return run
 
     def braid_transfers(self):
-        """Returns the same collective by Braid, over NCCL on GPUs."""
+        """Returns the same collective run by Braid, over NCCL on GPUs."""
         import braid
         if self.reduces == "all":
             kind, blocks = "allreduce sum", (self.c[None], torch.empty_like(self.c)[None])
@@ -253,7 +257,7 @@ class Problem:
         import transformer_engine.pytorch as te
         (k, n), size = self.weights[0].shape, self.ranks.size
         with contextlib.suppress(Exception):
-            te.module.base.destroy_ub()  # those of the previous row
+            te.module.base.destroy_ub()  # the buffers of the previous row
         te.module.base.initialize_ub([self.m, k if self.gathers else n], size, use_fp8=False,
                                      dtype=self.dtype)
         if self.gathers:
@@ -267,7 +271,8 @@ class Problem:
         return torch.no_grad()(lambda: layer(x))
 
     def rows(self):
-        """Returns the name and the work of each row, and the method that creates its function."""
+        """Returns the name and the work of each row, and a method that returns the function to
+        time."""
         rows = [("braid", ALL, self.braid), ("torch/gemms", GEMMS, self.gemms),
                 ("torch/transfers", TRANSFERS, self.transfers),
                 ("torch/sequential", ALL, self.sequential)]
@@ -302,19 +307,20 @@ def in_order(*steps):
 # -- Timing. --
 
 class Row:
-    """A function that is timed in bursts. Creating one is collective, and Refused on all ranks."""
+    """A function that is timed in bursts. The constructor is collective. If it raises Refused, it
+    does so on all ranks."""
 
     def __init__(self, ranks, run, graphed_runs):
         self.ranks, self.us = ranks, []
-        self.runs = max(graphed_runs, 1)  # by a call of self.run
-        self.held = run  # its tensors, which a graph uses but does not own
+        self.runs = max(graphed_runs, 1)  # the number of runs in a call of self.run
+        self.held = run  # keeps its tensors alive, which a graph uses but does not own
         self.run = ranks.together(lambda: self.begun(run, graphed_runs))
         self.issue_us, us = ranks.slowest(self.alone())
         self.count = max(2, min(int(BURST_US / max(us, 1)), MOST_OF_BURST[graphed_runs > 0]))
         self.burst_us = us * self.count
 
     def begun(self, run, graphed_runs):
-        """Runs the function so that its libraries are loaded, and captures runs for a graph."""
+        """Runs the function to load its libraries. Captures its runs if graphs are timed."""
         for _ in range(3):
             run()
         self.ranks.synchronize()
@@ -327,7 +333,8 @@ class Row:
         return graph.replay
 
     def alone(self):
-        """Returns the microseconds for issuing a run or a graph, and for all of it."""
+        """Returns the time to issue a run or a graph, and the time until it is done, in
+        microseconds."""
         issued, done = [], []
         for _ in range(5):
             dist.barrier(self.ranks.host)
@@ -339,7 +346,7 @@ class Row:
         return [1e6 * statistics.median(issued), 1e6 * statistics.median(done)]
 
     def burst(self):
-        """Returns the microseconds of a run on this rank."""
+        """Returns the time of a run on this rank in microseconds."""
         dist.barrier(self.ranks.host)
         if not self.ranks.is_gpu:
             begin = time.perf_counter()
@@ -348,7 +355,7 @@ class Row:
             return 1e6 * (time.perf_counter() - begin) / self.count
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         torch.cuda._sleep(int(CYCLES_OF_US * (100 + 1.3 * self.count * self.issue_us)))
-        self.run()  # synchronises ranks whose waits differed
+        self.run()  # synchronises the ranks, because their waits differ
         begin.record()
         for _ in range(self.count):
             self.run()
@@ -366,7 +373,7 @@ class Row:
 
 
 def time_shape(ranks, args, shape):
-    """Returns the JSON rows of a shape, in the format of braid bench."""
+    """Returns the rows of a shape as JSON, in the format of braid bench."""
     problem, made, results = Problem(ranks, args, shape), [], []
     wanted = args.rows.split(",") if args.rows else None
     graphs = [graph for graph in (False, True) if args.graph in ("both", "yes" if graph else "no")]
@@ -391,7 +398,7 @@ def time_shape(ranks, args, shape):
 
 
 def table(shape, rows):
-    """Returns a table of a shape's rows, for users."""
+    """Returns the rows of a shape as a table for users."""
     def fastest(does):
         return min((row["burst_median_us"] for row in rows
                     if row["does"] == does and "burst_median_us" in row), default=math.nan)
@@ -430,7 +437,7 @@ def run_rank(args):
 # -- The command. --
 
 def start_ranks(args):
-    """Returns the exit code. If a rank fails, the others are ended."""
+    """Starts the ranks. If a rank fails, ends the others. Returns the exit code."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -1,14 +1,14 @@
 """Braid hides communication behind matrix multiplications.
 
     import braid
-    program = braid.compile(text, ranks=4)   # lower a fusion; a mistake raises InputError
+    program = braid.compile(text, ranks=4)   # lower a fusion; raises InputError for a mistake
     print(program.program)                   # the host program that every rank runs
-    print(program.check())                   # prove it; RejectedError has the counterexample
+    print(program.check())                   # prove that it is safe, or raise RejectedError
     job = braid.create(ranks=4)              # ranks as threads; braid.join() under torchrun, mpirun
     op = job.prepare(program)                # allocate, exchange handles, tune
     C = op(A, B)                             # run
 
-`python -m pydoc braid` is the reference; docs/python.md is an introduction.
+See `python -m pydoc braid` for the reference, and docs/python.md for an introduction.
 """
 from braid._command import Page, calibrate, doctor
 from braid._errors import (Error, InputError, InternalError, PeerError, RejectedError,

@@ -1,4 +1,4 @@
-"""Arrays of other libraries: their addresses, types and shapes, by NumPy, PyTorch or DLPack."""
+"""Reads the address, type and shape of arrays from NumPy, PyTorch and libraries with DLPack."""
 from __future__ import annotations
 
 import ctypes
@@ -8,9 +8,9 @@ from typing import Any, Dict, NamedTuple, Optional, Tuple
 from braid._errors import InputError
 from braid._program import TensorSpec
 
-# The device numbers of DLPack: devices with streams, and devices whose memory the host can read.
+# DLPack device types: devices with streams, and devices whose memory the host can read.
 _CUDA, _CUDA_MANAGED = 2, 13
-_OF_HOST = (1, 3, _CUDA_MANAGED)  # CPU, CUDA's pinned memory
+_OF_HOST = (1, 3, _CUDA_MANAGED)  # CPU, pinned memory, managed memory
 
 
 class Array(NamedTuple):
@@ -22,12 +22,12 @@ class Array(NamedTuple):
     is_contiguous: bool
     owner: Any
     is_writable: bool = True
-    device: str = ""  # "" for memory of the host
+    device: str = ""  # "" for host memory
 
 
 _OURS = {"bfloat16": "bf16", "float16": "f16", "float32": "f32", "float64": "f64"}
 _THEIRS = {ours: name for name, ours in _OURS.items()}
-_names: Dict[Any, str] = {}  # of the dtype objects of NumPy and PyTorch seen so far
+_names: Dict[Any, str] = {}  # by dtype object of NumPy or PyTorch
 
 
 def _name_of(dtype: Any) -> str:
@@ -86,7 +86,7 @@ def _is_contiguous(tensor: _Tensor, shape: Tuple[int, ...]) -> bool:
 def _of_dlpack(array: Any, stream: Optional[int]) -> Array:
     kind = int(array.__dlpack_device__()[0])
     if kind in (_CUDA, _CUDA_MANAGED):
-        # The array's library orders its work before the run; 1 is CUDA's legacy default stream.
+        # The array's library orders its own work before the run. CUDA's legacy default stream is 1.
         capsule = array.__dlpack__(stream=stream or 1)
     else:
         capsule = array.__dlpack__()
@@ -106,8 +106,8 @@ def _library_of(array: Any) -> str:
 
 
 def view(array: Any, what: str, stream: Optional[int] = None) -> Array:
-    """Returns a view of an array for a run on `stream`. InputError names `what` if it is no
-    array."""
+    """Returns a view of an array for a run on `stream`. Raises InputError, which contains `what`,
+    if `array` is not an array."""
     library = _library_of(array)
     if library == "numpy" and hasattr(array, "__array_interface__"):
         return _of_numpy(array)
@@ -116,7 +116,7 @@ def view(array: Any, what: str, stream: Optional[int] = None) -> Array:
     if hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__"):
         try:
             return _of_dlpack(array, stream)
-        except Exception as error:  # raised by the array, or because of its capsule
+        except Exception as error:  # raised by the array, or by reading its capsule
             raise InputError(f"{what}: expected an array that DLPack shares, got "
                              f"{type(error).__name__}: {error}") from error
     raise InputError(f"{what}: expected an array of NumPy, PyTorch, CuPy, JAX, or one that has "
@@ -140,13 +140,13 @@ def check(array: Array, spec: TensorSpec, what: str, is_on_host: bool) -> None:
 
 
 def note_write(array: Any) -> None:
-    """Tells PyTorch that a run writes to `array`, so that a backward notices the change."""
+    """Tells PyTorch that a run writes to `array`, so that autograd detects the modification."""
     if _library_of(array) == "torch":
         sys.modules["torch"].autograd.graph.increment_version(array)
 
 
 def empty_like(array: Any, spec: TensorSpec) -> Any:
-    """Returns a new array for an output, of the library and on the device of the input `array`."""
+    """Returns a new array for an output, with the library and device of the input `array`."""
     library = _library_of(array)
     module = sys.modules.get(library)
     if library == "torch" and module:
@@ -168,8 +168,8 @@ def _numpy_dtype(array: Any, spec: TensorSpec) -> Any:
 
 
 def current_stream(array: Any) -> Optional[int]:
-    """Returns the caller's stream on the array's device: the current one of PyTorch or CuPy, or the
-    legacy default stream."""
+    """Returns the current stream of PyTorch or CuPy on the array's device. Returns None for arrays
+    on the CPU, and for other libraries, which use the legacy default stream."""
     library = _library_of(array)
     module = sys.modules.get(library)
     if library == "torch" and module:

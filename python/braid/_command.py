@@ -1,5 +1,5 @@
-"""Calls the command `braid` for functions that the library lacks: predictions, pages, traces, and
-checks of the machine."""
+"""Calls the command `braid` for functions that are not in the library: predictions, HTML pages,
+traces, and checks of the machine."""
 from __future__ import annotations
 
 import html
@@ -15,7 +15,7 @@ from braid._errors import UnsupportedError, error_of
 
 
 class Page(str):
-    """A self-contained HTML page, as a str. Jupyter shows it in a frame."""
+    """A self-contained HTML page as a str. Jupyter displays it in a frame."""
 
     def _repr_html_(self) -> str:
         return (f'<iframe srcdoc="{html.escape(self)}" width="100%" height="700" '
@@ -23,7 +23,8 @@ class Page(str):
 
 
 def _path() -> str:
-    """Returns the path of the command: in Python's scripts for a wheel, in bin/ for a build."""
+    """Returns the path of the command. It is in bin/ of a build, or in Python's folder of
+    scripts."""
     here = os.path.dirname(os.path.abspath(__file__))
     built = os.path.join(here, os.pardir, os.pardir, "bin", "braid")
     installed = os.path.join(sysconfig.get_path("scripts"), "braid")
@@ -36,14 +37,15 @@ def _path() -> str:
 
 
 def flags(options: Dict[str, Any]) -> List[str]:
-    """Turns keywords into flags: timeout_ms=500 is "--timeout-ms=500", graph=True is "--graph"."""
+    """Converts keyword arguments to flags: timeout_ms=500 becomes "--timeout-ms=500", and
+    graph=True becomes "--graph"."""
     return ["--" + name.replace("_", "-") + ("" if value is True else f"={value}")
             for name, value in options.items() if value is not None and value is not False]
 
 
 def run(*arguments: str, text: str = "", codes: Collection[int] = (0,)) -> str:
-    """Runs the command with `text` as its standard input, and returns its output. Raises the
-    exception of the exit code if that is not in `codes`."""
+    """Runs the command with `text` as its standard input, and returns its output. If the exit
+    code is not in `codes`, raises the corresponding exception."""
     command = subprocess.run([_path(), *arguments], input=text, capture_output=True,
                              encoding="utf-8", check=False)
     if command.returncode not in codes:
@@ -64,7 +66,7 @@ def _of_keywords(message: str) -> str:
 def doctor(**options: Any) -> Dict[str, Any]:
     """Checks whether programs can run on this machine, like `braid doctor`.
 
-    Returns its JSON: {"exit_code": 0, "gpus": [...], "lines": [{"check", "severity", "seen",
+    Returns its JSON output: {"exit_code": 0, "gpus": [...], "lines": [{"check", "severity", "seen",
     "advice", ...}, ...]}. exit_code is 4 if there is a problem. Uses no GPU and changes nothing.
 
         for line in braid.doctor()["lines"]:
@@ -76,13 +78,13 @@ def doctor(**options: Any) -> Dict[str, Any]:
 
 
 def calibrate(**options: Any) -> Dict[str, Any]:
-    """Measures this machine, like `braid calibrate`. Returns the cost model as JSON, which
-    Program.simulate(machine=...) and Program.view(machine=...) read from a file.
+    """Measures this machine, like `braid calibrate`. Returns the cost model as JSON. Save it to a
+    file to pass it to Program.simulate(machine=...) and Program.view(machine=...).
 
         with open("machine.json", "w") as file:
             json.dump(braid.calibrate(backend="cuda", seconds=60), file)
 
     options: the command's flags, such as backend="cuda", ranks=2, seconds=10. Takes minutes.
-    Starts a process for each rank; under torchrun, mpirun or srun each caller is one rank instead.
+    Starts a process for each rank. Under torchrun, mpirun or srun, each caller is one rank instead.
     """
     return dict(json.loads(run("calibrate", "-", *flags(options))))

@@ -6,7 +6,8 @@ from typing import Optional
 
 
 class Error(RuntimeError):
-    """Any failure. The message contains the place, what was expected, and what was found.
+    """Base class of all errors. The message contains the location, what was expected, and what was
+    found.
 
     code: the exit code of the command `braid` for this failure.
     """
@@ -23,8 +24,9 @@ class WrongResultError(Error):
 class InputError(Error, ValueError):
     """A mistake of the caller. No state has changed.
 
-    For the first mistake in a text: filename, lineno and offset (both from 1), text (the line), and
-    msg (the message without the place). They are None for other mistakes.
+    For the first mistake in a fusion or program, these attributes are set: filename, lineno and
+    offset (both counted from 1), text (the line), and msg (the message without the location). For
+    other mistakes, they are None, and msg is the whole message.
     """
 
     code = 2
@@ -43,7 +45,7 @@ class InputError(Error, ValueError):
 
 
 class RejectedError(Error):
-    """The checker has found an order of execution with a failure; the message shows it."""
+    """The checker rejected the program. The message contains the counterexample."""
 
     code = 3
 
@@ -55,13 +57,14 @@ class UnsupportedError(Error, NotImplementedError):
 
 
 class PeerError(Error):
-    """Another rank has died or failed first; the message has the first cause. The job has ended."""
+    """Another rank died or failed first. The message contains the first cause. The job has
+    ended."""
 
     code = 5
 
 
 class TimedOutError(PeerError, TimeoutError):
-    """No rank has made progress within the limit, or there is a deadlock. The job has ended."""
+    """No rank made progress within the time limit, or there is a deadlock. The job has ended."""
 
     code = 6
 

@@ -9,7 +9,7 @@
     f.output(C)
     program = braid.compile(f)
 
-A Fusion only builds the text str(f); compile() parses and verifies it. ir/README.md has the
+A Fusion only builds the text str(f); compile() parses and verifies it. See ir/README.md for the
 grammar.
 """
 from __future__ import annotations
@@ -22,7 +22,7 @@ Number = Union[int, "Extent"]
 
 
 class Axis:
-    """An axis of a tensor, as a text."""
+    """An axis of a tensor, as a string."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -32,7 +32,7 @@ class Axis:
 
 
 class Extent(Axis):
-    """A number, a parameter, or an expression of them. `/` must divide without remainder."""
+    """A number, a parameter, or an expression of these. A quotient `/` must be exact."""
 
     def __repr__(self) -> str:
         return f"Extent({self.text!r})"
@@ -70,22 +70,24 @@ AxisLike = Union[int, Axis]
 
 
 def ceil(a: Number, b: Number) -> Extent:
-    """The rows of a block that may be incomplete. Must follow an axis of extent `b` directly."""
+    """The number of rows in a block, if the last block may be smaller. This axis must directly
+    follow an axis of extent `b`."""
     return Extent(f"ceil({a}, {b})")
 
 
 def didx(extent: Number) -> Axis:
-    """An axis that is sharded: each device has one index. `extent` is the number of devices."""
+    """An axis that is sharded over the devices: each device has one entry. `extent` is the number
+    of devices."""
     return Axis(f"DIDx{{{extent}}}")
 
 
 def stream(extent: Number) -> Axis:
-    """An axis that every rank has completely, and that is computed slice by slice."""
+    """An axis that is not sharded, and that every rank computes slice by slice."""
     return Axis(f"Stream{{{extent}}}")
 
 
 class Value:
-    """A tensor of a fusion. str() is its name in the text, "%A"."""
+    """A tensor of a fusion. str() returns its name in the text, such as "%A"."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -113,7 +115,8 @@ class Fusion:
         return f"fusion @{self.name}({', '.join(self._parameters)}) {{\n{body}}}\n"
 
     def parameters(self, **values: int) -> Tuple[Extent, ...]:
-        """Adds parameters with default values, which compile() can override. Returns extents."""
+        """Adds parameters with default values, which compile() can override. Returns an extent for
+        each."""
         self._parameters += [f"{name} = {value}" for name, value in values.items()]
         return tuple(Extent(name) for name in values)
 
@@ -122,40 +125,44 @@ class Fusion:
         self._lines.append(f"mesh [0 .. {devices})")
 
     def input(self, name: str, dtype: str, axes: Sequence[AxisLike]) -> Value:
-        """Adds an input, which the caller passes to each run."""
+        """Adds an input. The caller passes it to each run."""
         self._lines.append(f"%{name} = input {_type(dtype, axes)}")
         return Value(name)
 
     def define(self, name: str, operation: str, dtype: str, axes: Sequence[AxisLike]) -> Value:
-        """Adds `%name = operation : type`. Example of an operation: "linear %x, %w, %bias"."""
+        """Adds `%name = operation : type`. An example of `operation` is "linear %x, %w, %bias"."""
         self._lines.append(f"%{name} = {operation} : {_type(dtype, axes)}")
         return Value(name)
 
     def matmul(self, name: str, a: Value, b: Value, dtype: str, axes: Sequence[AxisLike],
                partial: Optional[str] = None) -> Value:
-        """Contracts a's last axis with b's first axis, or the last two with the first two.
+        """Contracts the last axis of a with the first axis of b, or the last two with the first
+        two.
 
-        partial: the element type for transfers of partial results; None: the result's type.
+        partial: the element type of partial results that are transferred. If None, it is the type
+            of the result.
         """
         return self.define(name, f"matmul {a}, {b}" + _partial(partial), dtype, axes)
 
     def linear(self, name: str, x: Value, w: Value, dtype: str, axes: Sequence[AxisLike],
                bias: Optional[Value] = None, partial: Optional[str] = None) -> Value:
-        """Contracts the last axes of x and w, like PyTorch. The bias has the other axes of w."""
+        """Contracts the last axes of x and w, like PyTorch's linear. The axes of the bias are the
+        other axes of w."""
         operands = f"{x}, {w}" + (f", {bias}" if bias else "")
         return self.define(name, f"linear {operands}" + _partial(partial), dtype, axes)
 
     def reshard(self, name: str, a: Value, dtype: str, axes: Sequence[AxisLike]) -> Value:
-        """Converts a tensor to other axis kinds, without changing its elements."""
+        """Changes the kinds of a tensor's axes, but not its elements."""
         return self.define(name, f"reshard {a}", dtype, axes)
 
     def pointwise(self, name: str, function: str, *operands: Value, dtype: str,
                   axes: Sequence[AxisLike]) -> Value:
-        """Applies relu, gelu, gelu_tanh or silu to one tensor, or multiply or add to two."""
+        """Applies relu, gelu, gelu_tanh or silu to one tensor, or multiply or add to two
+        tensors."""
         return self.define(name, f"{function} {', '.join(map(str, operands))}", dtype, axes)
 
     def output(self, *values: Value) -> None:
-        """Sets the outputs and their order. Must be last."""
+        """Sets the outputs and their order. Must be called last."""
         self._lines.append(f"output {', '.join(map(str, values))}")
 
 

@@ -1,4 +1,4 @@
-"""Makes Ctrl-C end a call that blocks in the library, and its job, which cannot continue."""
+"""Lets Ctrl-C end a call that blocks in the library. Its job cannot continue and also ends."""
 from __future__ import annotations
 
 import functools
@@ -13,15 +13,15 @@ from typing import Any, Callable, Optional
 
 
 class _Watch:
-    """A thread that receives signals while the main thread is in the library, where Python handles
-    none: the interpreter's handler writes the number of each signal to a socket. The numbers are
-    forwarded to the previous file descriptor of set_wakeup_fd()."""
+    """A thread that receives signals while the main thread is in the library, because Python
+    handles no signals there. The interpreter's handler writes the number of each signal to a
+    socket. The thread forwards the numbers to the previous file descriptor of set_wakeup_fd()."""
 
     def __init__(self) -> None:
         self._reader, self._writer = socket.socketpair()
         self._reader.setblocking(False)
         self._writer.setblocking(False)
-        # Guards the next two and the socket's contents. A signal's handler may acquire it again.
+        # Guards the next two members and the contents of the socket. Reentrant for signal handlers.
         self._lock = threading.RLock()
         self._on_interrupt: Optional[Callable[[], None]] = None
         self._before = -1
@@ -29,18 +29,18 @@ class _Watch:
 
     def begin(self, act: Callable[[], None]) -> Optional[Callable[[], None]]:
         """Sets the function that an interrupt calls, and returns the previous one for end(). There
-        is a previous one if a signal's handler has interrupted another call."""
+        is a previous function if a signal handler interrupted another call."""
         with self._lock:
-            self._hear()  # an interrupt may have cut off the end of the previous call
+            self._hear()  # an interrupt may have prevented the end() of the previous call
             outer, self._on_interrupt = self._on_interrupt, act
             mine = self._writer.fileno()
             before = signal.set_wakeup_fd(mine, warn_on_full_buffer=False)
-            if before != mine:  # equal if an interrupt has cut off the end of a call
+            if before != mine:  # equal if an interrupt prevented an end()
                 self._before = before
             return outer
 
     def end(self, outer: Optional[Callable[[], None]]) -> None:
-        """Restores the previous function. Later calls ignore signals received until now."""
+        """Restores the previous function. Later calls ignore signals that arrived before."""
         with self._lock:
             self._on_interrupt = outer
             if outer is None:
@@ -56,7 +56,7 @@ class _Watch:
                 self._hear()
 
     def _hear(self) -> None:
-        """Reads the received signals. An interrupt ends the call during which it was received."""
+        """Reads the received signals. An interrupt ends the current call."""
         if signal.SIGINT in self._read() and self._on_interrupt:
             try:
                 self._on_interrupt()
@@ -69,7 +69,7 @@ class _Watch:
             numbers = self._reader.recv(4096)
             if self._before >= 0:
                 os.write(self._before, numbers)
-        except OSError:  # the socket is empty, or nobody reads the other one
+        except OSError:  # the socket is empty, or the other one is full or closed
             pass
         return numbers
 

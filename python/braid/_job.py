@@ -1,4 +1,4 @@
-"""Jobs, which are the ranks that run programs together, and operations, which are ready to run."""
+"""Jobs (ranks that run programs together) and operations (programs that are ready to run)."""
 from __future__ import annotations
 
 import collections
@@ -16,7 +16,7 @@ _replay = _library.fast("session_replay")
 
 
 def _numbers(name: str, address: int, *kinds: Any) -> List[int]:
-    """Returns the numbers that a function of the library stores at its arguments."""
+    """Calls a function of the library, and returns the numbers that it stores."""
     values = [kind() for kind in kinds]
     _library.ask(name, address, *map(ctypes.byref, values))
     return [value.value for value in values]
@@ -27,8 +27,7 @@ class Usage(NamedTuple):
 
     most: the largest number of bytes on any rank; equal on all ranks.
     in_graphs: the part of `most` that belongs to operations with is_in_graph.
-    held: all bytes that the job holds: those of live and of ended operations, and unused space
-        between them.
+    held: all bytes that the job holds, including those of ended operations and unused space.
     most_held: the largest `held` of any rank when the last prepare() or give_back() of the job
         returned; equal on all ranks.
     """
@@ -69,14 +68,14 @@ class Job(_library.Unique):
         self.first_rank = int(_library.ask("job_first_rank", address))
         self.hosted = int(_library.ask("job_hosted", address))
         self._operations: "weakref.WeakSet[Operation]" = weakref.WeakSet()
-        self._used: List[Any] = []  # arrays that runs on CPUs may still access
-        # The same for GPUs, with a mark after the run: arrays of runs that may not have ended.
+        self._used: List[Any] = []  # arrays that runs on the CPU may still access
+        # Arrays of runs on GPUs that may not have ended, each with a mark that follows the run.
         self._in_flight: Deque[Tuple[int, Any]] = collections.deque()
-        self._lost: List[Any] = []  # of failed runs on GPUs; freed after the handle
+        self._lost: List[Any] = []  # arrays of failed runs on GPUs; freed after the handle
 
     def __del__(self) -> None:
-        """Keeps arrays alive if a signal has interrupted a run that may still execute, or may have
-        executed when the end of the interpreter freed the job."""
+        """Keeps arrays alive if a run may still use them: a run that a signal has interrupted, or a
+        run that was active when the interpreter freed the job at exit."""
         if not getattr(self, "_used", None):
             return
         if self._handle.is_alive:
@@ -88,7 +87,7 @@ class Job(_library.Unique):
         return self
 
     def __exit__(self, kind: Any, error: Optional[BaseException], trace: Any) -> None:
-        """Also closes the operations."""
+        """Closes the job and its operations, or ends the job if there is an exception."""
         if error is None:
             for operation in list(self._operations):
                 operation.close()
@@ -101,7 +100,7 @@ class Job(_library.Unique):
         try:
             self.fail(f"{type(error).__name__}: {error}", code)
         except Error:
-            pass  # the caller has the first error
+            pass  # the caller already has the first error
         if self._used:
             self._settle()
             self._keep_used()
@@ -109,16 +108,17 @@ class Job(_library.Unique):
 
     @property
     def rank(self) -> int:
-        """The rank of this process, or its first rank if it has several."""
+        """The rank of this process. If the process has several ranks, the first one."""
         return self.first_rank
 
     def prepare(self, program: Program, *, measures: bool = True) -> "Operation":
-        """Allocates memory, exchanges handles and tunes. Chooses the schedule if that is "auto".
+        """Allocates memory, exchanges handles, and tunes. Chooses the schedule if it is "auto".
 
-        measures: True to measure GEMMs that no job has measured yet, which may take a second on
-            GPUs; False to let the library estimate them until they are measured.
+        measures: if True, measures GEMMs that no job has measured yet, which may take a second on
+            GPUs. If False, uses the library's estimate for them until they are measured.
+
         Collective; blocks until all work issued to the job is done. Raises InputError if the
-        program is for another number of ranks, or if the ranks pass different programs.
+        program is for a different number of ranks, or if the ranks pass different programs.
         """
         if not isinstance(program, Program):
             raise InputError(f"expected a Program, got {type(program).__name__}")
@@ -142,7 +142,7 @@ class Job(_library.Unique):
                      f"rank {self.rank} was interrupted".encode())
 
     def _block(self, name: str) -> None:
-        """Makes a call that may take long. Ctrl-C ends the call and the job."""
+        """Calls a function that may take a long time. Ctrl-C ends the call and the job."""
         with interrupting(self._interrupt):
             _library.call(name, self._handle.address)
 
@@ -157,20 +157,20 @@ class Job(_library.Unique):
         self._in_flight.clear()
 
     def _forget_used(self) -> None:
-        """Releases arrays after a failure, unless a run that does not end may still use them."""
+        """Releases arrays after a failure, unless a run that has not ended may still use them."""
         if not _library.ask("job_is_stuck", self._handle.address):
             self._used.clear()
             self._in_flight.clear()
 
     def _keep_used(self) -> None:
-        """Keeps the arrays until the process ends, even after the interpreter has ended, since a
-        run that does not end may use them."""
+        """Keeps the arrays until the process ends, even after the interpreter has ended, because a
+        run that has not ended may use them."""
         for used in self._used:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(used))
         self._used.clear()
 
     def _settle(self) -> None:
-        """Waits for runs that a signal has interrupted, after the job has ended."""
+        """Waits for interrupted runs after the job has ended."""
         try:
             _library.call("job_synchronize", self._handle.address)
         except Error:
@@ -178,13 +178,13 @@ class Job(_library.Unique):
         self._forget_used()
 
     def commit(self) -> None:
-        """Agrees with all ranks that the results are valid when it returns. Collective; blocks."""
+        """When it returns, the results are valid on all ranks. Otherwise raises on all ranks.
+        Collective; blocks."""
         self._block("job_commit")
 
     def close(self) -> None:
-        """Commits, and releases everything. Raises InputError, and changes nothing, while an
-        operation or a graph with a captured run is alive. Collective; blocks; may be called
-        again."""
+        """Commits, and releases all resources. While an operation or a graph with a captured run is
+        alive, raises InputError and changes nothing. Collective; blocks. May be called again."""
         if self._handle._address is None:
             return
         self._block("job_close")
@@ -193,7 +193,7 @@ class Job(_library.Unique):
         self._handle.free()
 
     def fail(self, message: str, code: int = InputError.code) -> None:
-        """Ends the job on all ranks, with `message` as the cause. Raises the first cause."""
+        """Ends the job on all ranks with the cause `message`. Raises the first cause of the job."""
         if not isinstance(message, str):
             raise InputError(f"message: expected a str, got {message!r}")
         _library.call("job_fail", self._handle.address,
@@ -224,8 +224,8 @@ class Job(_library.Unique):
 
 
 class RunOnCpu:
-    """Issues one run in its `with` statement, and blocks until the run is done. Keeps what the run
-    uses alive, even if a signal's handler raises."""
+    """A context manager that issues one run, and blocks until the run is done. Keeps the arrays of
+    the run alive, even if a signal handler raises an exception."""
 
     __slots__ = ("_job", "_used")
 
@@ -262,9 +262,10 @@ def create(ranks: int, backend: str = "cpu", *, timeout: float = 60.0, max_bytes
            reproducible: bool = False) -> Job:
     """Creates a job whose ranks are all threads of this process.
 
-    timeout: seconds without progress of any rank, after which TimedOutError is raised.
-    max_bytes: the maximum for all operations together on one rank; 0: no limit.
+    timeout: raises TimedOutError if no rank makes progress for this number of seconds.
+    max_bytes: the maximum memory of all operations on one rank; 0 means no limit.
     reproducible: True to run programs that were compiled with reproducible=True.
+
     Raises UnsupportedError for "cuda" and "nccl", whose ranks must be processes.
     """
     options = _options(backend, ranks, timeout, max_bytes, reproducible)
@@ -274,15 +275,17 @@ def create(ranks: int, backend: str = "cpu", *, timeout: float = 60.0, max_bytes
 def join(backend: str = "cpu", ranks: int = 0, *, timeout: float = 60.0, max_bytes: int = 0,
          device: Optional[int] = None, reproducible: bool = False, name: Optional[str] = None,
          rank: int = 0) -> Job:
-    """Joins a job as one rank. The environment sets the rank: torchrun, mpirun, srun, or BRAID_RANK
-    and BRAID_RANKS. Otherwise the caller passes `name` and `rank`.
+    """Joins a job as one rank. The rank is read from the environment of torchrun, mpirun or srun,
+    or from BRAID_RANK and BRAID_RANKS. Alternatively, the caller passes `name` and `rank`.
 
     backend: "cpu", "cuda" or "nccl".
-    ranks: the expected number of ranks; 0: any number.
-    device: the GPU's number in CUDA; None: the rank's number on this host.
-    name: the name of a job of `ranks` ranks in which this process is `rank`; equal on all ranks,
-        and different from all other jobs of this user on this host. None: the environment sets it.
-    Other arguments are those of create(). Collective; blocks until all ranks have joined.
+    ranks: the expected number of ranks; 0 means any number.
+    device: the CUDA device number. If None, the rank's number on this host.
+    name: the name of a job with `ranks` ranks, where this process has the number `rank`. It must be
+        equal on all ranks, and different from the names of all other jobs of this user on this
+        host. If None, it is read from the environment.
+
+    See create() for the other arguments. Collective; blocks until all ranks have joined. Raises
     InputError if the environment sets no rank or is inconsistent, or if ranks contradict each
     other.
     """
@@ -318,7 +321,7 @@ class Operation(_library.Unique):
             tensor.dtype, tensor.axes = DTYPES.index(spec.dtype), len(spec.shape)
             tensor.shape = ctypes.cast(self._shapes[index % len(self._specs)],
                                        ctypes.POINTER(ctypes.c_int64))
-        self._captured: List[Any] = []  # arrays of runs in the caller's graphs
+        self._captured: List[Any] = []  # arrays of runs in graphs of the caller
         self._recorded: Any = None  # arrays of replays
         self._is_on_host = job.backend in ("cpu", "null")
 
@@ -333,7 +336,7 @@ class Operation(_library.Unique):
         return OperationUsage(size, most, bool(is_in_graph))
 
     def close(self) -> None:
-        """Releases its resources. Never blocks. May be called again."""
+        """Releases the resources of the operation. Never blocks. May be called again."""
         self._record(None)
         self._handle.free()
 
@@ -342,36 +345,37 @@ class Operation(_library.Unique):
             self._record(None)
 
     def _record(self, owners: Any) -> None:
-        """Keeps the arrays of later replays. Earlier replays may still execute."""
+        """Keeps the arrays of later replays alive. Earlier replays may still be executing."""
         before, self._recorded = self._recorded, owners
         if before and not self._is_on_host and self.job._handle._address is not None:
             self._keep(before)
 
     def keep_after_error(self, owners: Any) -> None:
-        """Keeps `owners` of a run on GPUs that raised. If the job has failed, commands of the run
-        may have been issued and may not end, so `owners` are kept as long as the job."""
+        """Keeps `owners` of a run on GPUs that raised an exception. If the job has failed, commands
+        of the run may have been issued and may never end, so `owners` are kept as long as the
+        job."""
         if not self.job._keep_until_over(owners):
             self.job._lost.append(owners)
 
     def _keep(self, owners: Any) -> None:
-        """Keeps `owners` until the runs issued so far are done. Owners of runs in a caller's graph
-        are kept as long as this operation, which must outlive the graph."""
+        """Keeps `owners` until the runs issued so far are done. Owners of runs in a graph of
+        the caller are kept as long as this operation, which must outlive the graph."""
         if not self.job._keep_until_over(owners):
             self._captured.append(owners)
 
     def __call__(self, *inputs: Any, out: Any = None, stream: Optional[int] = None) -> Any:
         """Runs the program once. Returns the output, or a tuple if there are several.
 
-        inputs: an array for each input of the program, contiguous, with the local shape: from
-            NumPy, PyTorch, CuPy, or any library with __dlpack__. If this process has several ranks,
-            a list with one array per rank for each input.
-        out: the arrays for the outputs, one or a tuple, in the form of inputs; None: new arrays of
-            the inputs' library.
-        stream: a cudaStream_t; None: the caller's current stream.
+        inputs: a contiguous array with the local shape for each input of the program. Arrays can
+            come from NumPy, PyTorch, CuPy, or any library that supports __dlpack__. If this process
+            has several ranks, each input is a list with one array per rank.
+        out: the array for the output, or a tuple of arrays, in the same form as inputs. If None,
+            new arrays are allocated by the library of the inputs.
+        stream: a cudaStream_t. If None, the caller's current stream.
 
-        On CPU ranks, blocks until the run is done. On GPUs, only issues the run, which is ordered
-        on the stream like a kernel. Raises InputError, and issues nothing, if an array does not
-        match the program.
+        On CPU ranks, blocks until the run is done. On GPUs, only issues the run to the stream, like
+        a kernel launch. If an array does not match the program, raises InputError and issues
+        nothing.
         """
         address = self._handle.address
         columns = self._columns(inputs, self.program.inputs, "input")
@@ -396,10 +400,10 @@ class Operation(_library.Unique):
         return None if self._is_on_host else _arrays.current_stream(array)
 
     def capture(self, *inputs: Any, out: Any = None) -> Any:
-        """Records one run as a graph, which replaces the previous one. Runs nothing. Blocks.
+        """Records one run as a graph, which replaces the previous graph. Executes nothing. Blocks.
 
-        Takes the arguments of a call, and keeps its arrays. Returns the outputs, which replay()
-        writes. Raises UnsupportedError if the backend has no graphs.
+        The arguments are those of __call__(); their arrays are kept alive. Returns the outputs,
+        which replay() writes. Raises UnsupportedError if the backend does not support graphs.
         """
         address = self._handle.address
         outputs, owners = self._bind(self._columns(inputs, self.program.inputs, "input"), out)
@@ -408,9 +412,9 @@ class Operation(_library.Unique):
         return self._results(outputs)
 
     def replay(self, stream: Optional[int] = None) -> None:
-        """Issues the recorded run, like a call, with the current contents of its arrays.
+        """Issues the recorded run like __call__(), with the current contents of its arrays.
 
-        Raises InputError if no run is recorded.
+        Raises InputError if no run has been recorded.
         """
         stream = self._stream(stream, self._recorded[0] if self._recorded else None)
         if self._is_on_host:
@@ -425,7 +429,7 @@ class Operation(_library.Unique):
 
     def _bind(self, columns: Sequence[Sequence[Any]], out: Any,
               stream: Optional[int] = None) -> Tuple[List[Sequence[Any]], List[Any]]:
-        """Sets all tensors. Returns the outputs, and the objects that must outlive the run."""
+        """Sets all tensors. Returns the outputs and the objects that must outlive the run."""
         owners = self._fill(columns, self.program.inputs, "input", 0, stream)
         if out is None:
             outputs: List[Sequence[Any]] = [
@@ -446,7 +450,7 @@ class Operation(_library.Unique):
 
     def _columns(self, given: Sequence[Any], specs: Sequence[TensorSpec],
                  what: str) -> List[Sequence[Any]]:
-        """Returns each tensor's arrays on the ranks of this process."""
+        """Returns the arrays of each tensor on the ranks of this process."""
         if len(given) != len(specs):
             names = ", ".join("%" + spec.name for spec in specs)
             raise InputError(f"@{self.program.name}: expected {len(specs)} {what}s ({names}), got "

@@ -1,4 +1,4 @@
-"""Loads the shared library beside this file, and declares the functions of api/c.h."""
+"""Loads the shared library from this folder, and declares the functions of api/c.h."""
 from __future__ import annotations
 
 import atexit
@@ -68,7 +68,7 @@ _FALLIBLE = {
     "session_capture": (c_void_p, POINTER(Tensor), c_size_t),
     "session_replay": (c_void_p, c_void_p),
 }
-# The other functions: their result types and argument types.
+# Result types and argument types of the other functions.
 _OTHERS = {
     "version": (c_char_p,),
     "error_code": (c_int32, c_void_p),
@@ -148,7 +148,7 @@ def ask(name: str, *arguments: Any) -> Any:
 
 
 def fast(name: str) -> Callable[..., None]:
-    """Returns a function that does what call() does, and is looked up only once."""
+    """Returns a function that is equivalent to call(), but looks up `name` only once."""
     function = getattr(_library, "braid_" + name)
 
     def call_it(*arguments: Any) -> None:
@@ -159,7 +159,8 @@ def fast(name: str) -> Callable[..., None]:
 
 
 def integer(name: str, value: Any, least: int = -2**63, most: int = 2**63 - 1) -> int:
-    """Checks that an integer fits into its C type; ctypes would reduce others modulo 2**64."""
+    """Checks that an integer fits into its C type; ctypes would otherwise reduce it modulo
+    2**64."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -179,7 +180,7 @@ def seconds(name: str, value: Any, most: float = float("inf")) -> float:
 
 
 def encoded(name: str, text: Any) -> bytes:
-    """Encodes a text for C. Raises InputError if it contains a zero character."""
+    """Encodes a string for C. Raises InputError if it contains a null character."""
     if not isinstance(text, str):
         raise InputError(f"{name}: expected a str, got {text!r}")
     try:
@@ -207,13 +208,13 @@ def _note_end() -> None:
 
 
 def _free(name: str, address: int) -> None:
-    """Frees an object, unless the interpreter ends while another thread is in a call."""
+    """Frees an object, unless the interpreter is exiting while another thread is in a call."""
     if not (_is_ending and _calls):
         getattr(_library, name)(address)
 
 
 class Unique:
-    """Base of objects that cannot be copied: each of two copies would release the resources."""
+    """Base class of objects that cannot be copied, because each copy would free the resources."""
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Called by both copy and pickle."""
@@ -221,9 +222,9 @@ class Unique:
 
 
 class Handle(Unique):
-    """Owns an object of the library. Frees it with this one, or when the interpreter ends, the
-    newest first. A child made by fork() does not own it, since threads and connections are not
-    copied.
+    """Owns an object of the library. The object is freed with its Handle, or when the interpreter
+    exits, the newest object first. A child process created by fork() does not own the object,
+    because its threads and connections are not copied.
     """
 
     _all: "weakref.WeakSet[Handle]" = weakref.WeakSet()
@@ -244,7 +245,7 @@ class Handle(Unique):
 
     @property
     def is_alive(self) -> bool:
-        """True unless the object was freed, or this is a child made by fork()."""
+        """True unless the object has been freed, or this is a child process created by fork()."""
         return self._free.alive
 
     def free(self) -> None:
@@ -263,6 +264,6 @@ def _forget_all() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_all)
-# Functions run in reverse order of registration: this one runs before the handles are freed.
+# Exit functions run in reverse order of registration: _note_end() runs before handles are freed.
 weakref.finalize(Handle, int)
 atexit.register(_note_end)

@@ -1,4 +1,4 @@
-"""Compiles a text to the program that every rank runs."""
+"""Compiles fusions and programs to the program that every rank runs."""
 from __future__ import annotations
 
 import ctypes
@@ -20,7 +20,8 @@ DTYPES = ("bf16", "f16", "f32", "f64")
 
 
 class TensorSpec(NamedTuple):
-    """An input or output of a program on each rank: the local shape, row-major and contiguous."""
+    """An input or output of a program on each rank. `shape` is local; the layout is row-major and
+    contiguous."""
 
     name: str
     dtype: str
@@ -46,7 +47,7 @@ class Request(NamedTuple):
         """Returns the address of a new program. Measures if the schedule is "auto" and `job` is
         set."""
         schedule = self.schedule
-        if self.is_auto and not job:  # uses the knobs that are given with "auto"
+        if self.is_auto and not job:  # uses only the knobs after "auto"
             schedule = (schedule or "")[len("auto"):].lstrip(",")
         names = [_library.encoded("a parameter's name", name) for name in self.parameters]
         values = [_library.integer(name, value) for name, value in self.parameters.items()]
@@ -81,8 +82,8 @@ def _encoded(name: str, text: Optional[str]) -> Optional[bytes]:
 class Program:
     """A verified program for all ranks. Immutable and thread-safe.
 
-    With schedule="auto", Job.prepare() lets the ranks choose the schedule. Until then, this program
-    has the default schedule. Operation.program has the chosen one.
+    With schedule="auto", the ranks choose the schedule in Job.prepare(). Until then, this program
+    has the default schedule. Operation.program is the program with the chosen schedule.
     """
 
     def __init__(self, request: Request, job: Optional[int] = None) -> None:
@@ -125,37 +126,42 @@ class Program:
 
     @property
     def program(self) -> str:
-        """The output of `braid compile`: the fusion, if there is one, and the host program."""
+        """The output of `braid compile`: the host program, preceded by its fusion if there is
+        one."""
         return str(_library.ask("program_text", self._address).decode())
 
     @property
     def schedule(self) -> str:
-        """The schedule in the syntax of compile(schedule=); "" if the program was not lowered."""
+        """The schedule, in the syntax of compile(schedule=). "" if the program was not lowered."""
         return self._answer("program_schedule")
 
     def explain(self) -> str:
-        """Returns the choices of lowering and their origins: a line for each knob, a line for each
-        stage that is not overlapped, with the reason, and the trials of a measured choice."""
+        """Returns the choices of the compiler and their origins. There is a line for each knob, a
+        line with the reason for each stage that is not overlapped, and the trials of a measured
+        choice.
+        """
         text = self._answer("program_explain")
         if self.request.is_auto:
             text = f"  schedule is {self.request.schedule}: Job.prepare() chooses\n" + text
         return text
 
     def plan(self, rank: int) -> str:
-        """Returns the commands of one rank, as `braid compile --emit plan` prints them.
+        """Returns the commands of one rank, like `braid compile --emit plan`.
 
-        Raises InputError if there is no such rank.
+        Raises InputError if the rank does not exist.
         """
         return self._text("program_plan", _library.integer("rank", rank))
 
     def check(self, queues: int = 0, runs: int = 3) -> str:
-        """Proves that no order in which the ranks' streams may run has a race or a deadlock, and
-        that every order computes the fusion's result. Returns the report of `braid check`.
+        """Proves that the program has no race and no deadlock in any order of execution, and that
+        it computes the result of the fusion. Returns the report of `braid check`.
 
-        queues: the number of hardware queues that a rank's streams share; 0: find the minimum.
+        queues: the number of hardware queues that the streams of a rank share. If 0, finds the
+            smallest safe number.
         runs: the number of successive runs.
-        Raises RejectedError with the counterexample. Blocks, and signals do not interrupt it. Time
-        and memory grow with the program and the number of ranks.
+
+        Raises RejectedError with the counterexample. Blocks; signals do not interrupt the call.
+        Time and memory grow with the program and the number of ranks.
         """
         return self._text("program_check", _library.integer("queues", queues, 0, 2**32 - 1),
                           _library.integer("runs", runs, 0, 2**32 - 1))
@@ -165,28 +171,29 @@ class Program:
         return dict(json.loads(self._command("compile", {"emit": "json"})))
 
     def simulate(self, **options: Any) -> Dict[str, Any]:
-        """Predicts how long a run takes on a machine, which may be another one.
+        """Predicts the time of a run on this machine or another one.
 
-        Returns the JSON of `braid simulate`. `predictions` has one entry: `us` is the time of one
-        run in microseconds. `E` is the longer of the times of all GEMMs alone and of all else
-        alone, divided by the time of the run: 1.0 if the shorter one is hidden completely.
+        Returns the JSON output of `braid simulate`. `predictions` has one entry. Its `us` is the
+        time of one run in microseconds. Its `E` is the longer of two times, all GEMMs alone and
+        everything else alone, divided by the time of the run: 1.0 if the shorter one is completely
+        hidden.
 
             program.simulate(machine="dgx-h100-8")["predictions"][0]["us"]
 
-        options: the command's flags. machine="h200-4" names a built-in model or a file of
-        calibrate(); launch="graph" predicts a replay.
+        options: the command's flags. `machine` is a built-in model, such as "h200-4", or a file
+            with the result of calibrate(). launch="graph" predicts a replay.
         """
         return dict(json.loads(self._command("simulate", {"json": True, **options})))
 
     def view(self, trace: Union[None, str, "os.PathLike[str]", Dict[str, Any]] = None,
              **options: Any) -> _command.Page:
-        """Returns a page that shows the program beside its commands on a time line. It is a str of
-        HTML, and Jupyter displays it.
+        """Returns an HTML page that shows the program and a timeline of its commands. The page is a
+        str; Jupyter displays it.
 
             pathlib.Path("ring.html").write_text(program.view())
 
-        trace: the result of trace(), or the path of a file of `braid run --trace`: the measured run
-            is drawn over the predicted run.
+        trace: the result of trace(), or the path of a file from `braid run --trace`. The
+            page shows the measured run and the predicted run.
         options: the command's flags, such as machine="h100-2", or check=True for a counterexample.
         """
         if not isinstance(trace, dict):
@@ -200,13 +207,13 @@ class Program:
     def verify(self, **options: Any) -> str:
         """Runs the program on random inputs, and compares every element with a reference.
 
-        Returns the report of `braid run --verify`. Raises WrongResultError, which names the first
-        wrong element, or UnsupportedError if there is no fusion to define the reference.
+        Returns the report of `braid run --verify`. Raises WrongResultError, which contains the
+        first wrong element, or UnsupportedError if there is no fusion that defines the reference.
 
             print(program.verify(iterations=20))
 
         options: the command's flags, such as backend="cuda" or iterations=5. The ranks are threads
-            of a process, or processes with processes=True. Under torchrun, mpirun or srun each
+            of one process, or processes if processes=True. Under torchrun, mpirun or srun, each
             caller is one rank instead.
         """
         return self._command("run", {"verify": True, **options})
@@ -215,7 +222,7 @@ class Program:
         """Runs the program on random inputs. Returns when each command ran, in the format of
         https://ui.perfetto.dev: a dict whose `traceEvents` have times in microseconds.
 
-        options: the command's flags, as in verify().
+        options: the command's flags; see verify().
         """
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "trace.json"
@@ -223,8 +230,8 @@ class Program:
             return dict(json.loads(path.read_text(encoding="utf-8")))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """A pickle contains the text, or the contents of the file, and the arguments of compile().
-        Loading compiles the program again, with the schedule that ranks have chosen, if any."""
+        """A pickle contains the source text and the arguments of compile(). Loading it compiles the
+        program again, with the schedule that the ranks have chosen, if any."""
         source = self.request.source
         text = (pathlib.Path(source).read_text(encoding="utf-8")
                 if isinstance(source, os.PathLike) else str(source))
@@ -251,16 +258,19 @@ def compile(source: Source, ranks: Optional[int] = None, schedule: Optional[str]
             **parameters: int) -> Program:
     """Lowers a fusion, or compiles a program as it is.
 
-    source: a text, the path of a file (os.PathLike), or a Fusion.
-    ranks: the number of ranks; sets the parameter that sizes a fusion's mesh.
-    schedule: as on the command line: "ring;chunks=2", "H=ring,Y=bulk" for each stage, or "auto",
-        which lets the ranks choose by measuring, with at most auto_seconds of trials; 0 selects the
-        measured schedule for the nearest sizes on this machine, or else the default.
-    entry: the name of the fusion or program in the text; optional if there is only one.
-    reproducible: results depend only on the inputs, the number of ranks, the device and library.
+    source: a string, the path of a file (os.PathLike), or a Fusion.
+    ranks: the number of ranks; sets the parameter that is the size of the fusion's mesh.
+    schedule: the same syntax as on the command line: "ring;chunks=2" for all stages,
+        "H=ring,Y=bulk" for individual stages, or "auto". With "auto", the ranks measure schedules
+        and choose one.
+    auto_seconds: the time limit of the measurements for "auto". If 0, uses the schedule that was
+        measured for the nearest sizes on this machine, or else the default.
+    entry: the name of the fusion or program in the source; optional if there is only one.
+    reproducible: True if results may depend only on the inputs, the number of ranks, the device and
+        the library.
     parameters: values of the fusion's parameters, such as M=4096.
 
-    Raises InputError with the place of the mistake: filename, lineno, offset. Raises
+    Raises InputError with the location of a mistake (filename, lineno, offset). Raises
     UnsupportedError if the fusion cannot be lowered with these arguments.
     """
     if schedule is not None and not isinstance(schedule, str):

@@ -1,4 +1,4 @@
-"""Braid in the benchmark DDLB (github.com/samnordmann/ddlb), besides PyTorch, nvFuser and others.
+"""Braid's implementations for the benchmark DDLB (github.com/samnordmann/ddlb).
 
 DDLB finds implementations in the table `primitive_mappings` in its ddlb/benchmark.py. Add a line
 for each of the two primitives:
@@ -14,16 +14,18 @@ Then, in DDLB's folder, with both packages installed, on one host with one rank 
         --dtype bfloat16 --impl pytorch --impl 'braid;schedule=auto,none'
     mpirun -np 4 python scripts/run_benchmark.py FILE
 
-FILE has the format of scripts/config_tp_rowwise.json, and is needed for tp_rowwise. An entry of
-"implementations" is "braid": [{"schedule": ["auto", "none"]}].
+FILE is required for tp_rowwise. It has the format of scripts/config_tp_rowwise.json. An example of
+an entry in "implementations" is "braid": [{"schedule": ["auto", "none"]}].
 
 Options:
-    schedule: "auto": the ranks choose by measuring before anything is timed, and rank 0 prints the
-        schedule; "none": the default of braid.torch, without measuring.
-    seconds: the time limit of trials, for "auto".
-Options of other implementations have no equivalent. `backend`: Braid moves the data itself, with
-any backend of the process group. `order`: Braid gathers A, and overlaps that with the GEMM;
-"AG_after" would gather the results. Element types are float32, float64, float16 and bfloat16.
+    schedule: with "auto", the ranks measure schedules before the benchmark, and rank 0 prints their
+        choice. With "none", they use the default of braid.torch without measurements.
+    seconds: the time limit of the measurements for "auto".
+
+Two options of other implementations have no equivalent. Braid has no `backend`, because it
+transfers the data itself, regardless of the backend of the process group. It has no `order`,
+because it always gathers A during the GEMM; "AG_after" would gather the results. The supported
+element types are float32, float64, float16 and bfloat16.
 """
 from __future__ import annotations
 
@@ -45,12 +47,13 @@ except ImportError as _error:
 
 __all__ = ["BraidTPColumnwise", "BraidTPRowwise"]
 
-# The time that ranks wait for the others after validation, before they leave.
+# The maximum time that ranks wait for the others after validation.
 _FAREWELL = datetime.timedelta(seconds=60)
 
 
 class _Implementation:
-    """Base of both implementations. Must precede DDLB's class, which creates A and B, in bases."""
+    """Base class of both implementations. Must precede DDLB's class, which creates A and B, in the
+    list of base classes."""
 
     DEFAULT_OPTIONS: Dict[str, Any] = {"schedule": "auto", "seconds": 2.0}
     ALLOWED_VALUES: Dict[str, Any] = {"schedule": ["auto", "none"], "seconds": (0, 600)}
@@ -60,11 +63,11 @@ class _Implementation:
     communicator: Any
     options: Any
     _function: Callable[..., Any]
-    _store: Any = None  # None until the ranks have met
+    _store: Any = None  # None until the ranks have connected
 
     def __init__(self, m: int, n: int, k: int, dtype: str = "float32", seed: int = 42,
                  **options: Any) -> None:
-        """Creates the inputs and the default process group, and measures if schedule is "auto".
+        """Creates the inputs and the default process group. Measures if the schedule is "auto".
 
         Collective; blocks. Raises ValueError if DDLB rejects the extents, the type or the options.
         """
@@ -93,8 +96,8 @@ class _Implementation:
         return result
 
     def validate(self, result: torch.Tensor) -> None:
-        """Calls DDLB's validation, which raises AssertionError if the result is wrong. A failed run
-        raises its own exception."""
+        """Calls DDLB's validation, which raises AssertionError if the result is wrong. If a run
+        failed, raises the exception of the run."""
         synchronize()
         super().validate(result)  # type: ignore[misc]
 
@@ -106,8 +109,8 @@ class _Implementation:
         self.communicator.barrier()
 
     def _await_others(self, store: Any) -> None:
-        """Waits for the other ranks. A rank that left early would find this store, which is about
-        to end, when DDLB starts its next process at the same address."""
+        """Waits for the other ranks. Without this, a rank could leave early, and DDLB's next
+        process at the same address could connect to this store shortly before it ends."""
         ranks = range(self.communicator.world_size)
         try:
             store.set(f"braid/ddlb/{self.communicator.rank}", "done")

@@ -1,8 +1,7 @@
-"""Adds to MkDocs what the site of Braid needs: pages that are made of the program itself,
-and links to files that are not part of the site.
+"""MkDocs hooks for Braid's site: generated pages, and links to files outside of the site.
 
-The first page is the README. The page of commands is what each command's --help prints, from the
-program that the variable BRAID names. The pages of C and C++ are the public headers.
+The home page is the README. The page of commands contains the --help output of each command; the
+variable BRAID is the path of the program. The pages for C and C++ contain the public headers.
 """
 import glob
 import os
@@ -67,7 +66,7 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Replaces a link to a file outside of the site by its text. A broken link is an error."""
+    """Replaces links to files outside of the site by their text. A broken link is an error."""
     folder = os.path.dirname(os.path.join(config["docs_dir"], page.file.src_uri))
 
     def link(match):

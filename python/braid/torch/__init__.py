@@ -1,15 +1,16 @@
-"""Tensor-parallel layers whose communication is hidden behind their matrix multiplications.
+"""Functions for tensor-parallel layers that hide communication behind matrix multiplications.
 
     from braid.torch import all_gather_matmul, matmul_reduce_scatter
     H = all_gather_matmul(X, up.weight.t(), group, activation="gelu")   # X: this rank's rows
     Y = matmul_reduce_scatter(H, down.weight.t(), group)                # Y: this rank's rows
 
-or, without changing a model that is compiled:
+Models that use torch.compile need no change:
 
-    braid.torch.enable()         # what PyTorch's async tensor parallelism finds is Braid's to run
-    print(braid.torch.report())  # what ran how, and which collectives stayed apart, and why
+    braid.torch.enable()         # run Braid's operators in PyTorch's async tensor parallelism
+    print(braid.torch.report())  # operators that ran, and collectives that were not replaced
 
-All ranks of a group must make their calls in the same order. docs/pytorch.md is an introduction.
+All ranks of a group must make their calls in the same order. See docs/pytorch.md for an
+introduction.
 """
 from braid._errors import (Error, InputError, InternalError, PeerError, RejectedError,
                            TimedOutError, UnsupportedError)

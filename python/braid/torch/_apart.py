@@ -1,9 +1,9 @@
-"""Finds the collectives that stay separate from an adjacent GEMM in a graph that Inductor compiles.
+"""Finds collectives that are not fused with an adjacent GEMM in a graph compiled by Inductor.
 
-Async tensor parallelism fuses wherever a pattern matches, even without an operator for it, and does
-not report where no pattern matches. Gates restrict it to what Braid supports. A pass then records
-each remaining collective whose input or output is that of a GEMM, with the reason, as far as the
-graph shows it.
+Async tensor parallelism fuses every match of its patterns, even if there is no operator for it. It
+does not report collectives that match no pattern. Gates restrict it to the operations that Braid
+supports. A pass then records each remaining collective next to a GEMM, with the reason if the graph
+shows it.
 """
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _PARTS = {aten.split.Tensor, aten.split_with_sizes.default, aten.cat.default, op
 _COLLECTIVES: Dict[Any, str] = {_c10d.all_gather_into_tensor.default: "all_gather",
                 _c10d.reduce_scatter_tensor.default: "reduce_scatter",
                 _c10d.all_reduce.default: "all_reduce"}
-_MOST_STEPS = 12  # the maximum between a collective and a GEMM
+_MOST_STEPS = 12  # the maximum number of nodes between a collective and a GEMM
 _REASON, _OURS = "braid: reason", "braid: operator"  # meta keys: the reason, the operator
 # Advice about a conversion before a reduction, and after a gather.
 _ADVICE = ("reduce in {0}, and convert the result",
@@ -106,7 +106,7 @@ def _shape(node: Any) -> str:
 
 
 def _group_of(collective: Node) -> str:
-    """Returns the name of the group, the last argument."""
+    """Returns the name of the group, which is the last argument."""
     arguments = [*collective.args, *collective.kwargs.values()]
     return str(arguments[-1])
 
@@ -118,14 +118,14 @@ def note(collective: Node) -> None:
         found = Apart(_COLLECTIVES[collective.target], _group_of(collective),
                       _shape(collective.args[0]), str(path[-1].target),
                       _reason(path, is_forwards))
-        if found not in apart:  # already recorded if a graph is compiled again
+        if found not in apart:  # already recorded if the graph is compiled again
             apart.append(found)
 
 
-# -- Fusions that PyTorch's pass may make. --
+# -- Restricting the fusions of PyTorch's pass. --
 
 def _why_not(matmuls: List[Any], A: Node, dim: int, reduce_op: str = "sum") -> str:
-    """Returns why GEMMs that the patterns have found stay separate, or "" if there are none."""
+    """Returns the reason why GEMMs that match a pattern are not fused, or "" if they are."""
     if any(isinstance(each, theirs._ScaledMatmul) for each in matmuls):
         return "the GEMM is scaled"
     tensors = [each.meta.get("val") for each in (A, *(each.B_node for each in matmuls))]
@@ -160,7 +160,7 @@ def _gate(fuse: Callable[[Any], None], reason_of: Callable[[Any], str],
 
 
 class Gates:
-    """Replaces the functions that fuse a match."""
+    """Replaces PyTorch's functions that fuse a match."""
 
     def __init__(self) -> None:
         self._theirs = {name: getattr(theirs, name) for name, _, _ in _FUSIONS}
@@ -181,10 +181,10 @@ _FUSIONS: List[Tuple[str, Callable[[Any], str], str]] = [
 
 
 class FindApart(CustomGraphPass):
-    """Runs after all passes of PyTorch."""
+    """A pass that runs after all of PyTorch's passes."""
 
     def __init__(self) -> None:
-        # A graph from the cache of another process would not be seen here.
+        # The unique id disables the cache: this pass would not see a graph from another process.
         self._uuid = f"braid {uuid.uuid4()}"
 
     def __call__(self, graph: torch.fx.Graph) -> None:
@@ -199,7 +199,7 @@ class FindApart(CustomGraphPass):
 
 
 class _Both(FindApart):
-    """Runs a pass of the user, then ours, for versions of PyTorch that support only one pass."""
+    """Runs the user's pass and then ours, for versions of PyTorch that support only one pass."""
 
     def __init__(self, first: Any) -> None:
         super().__init__()

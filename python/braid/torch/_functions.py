@@ -17,7 +17,7 @@ Bs = Union[Tensor, Sequence[Tensor]]
 
 
 def _expect_tensors(tensors: Sequence[Any], dim: Any = 0) -> None:
-    """Raises InputError unless A and B, the first two, are tensors. A bias may be None."""
+    """Raises InputError if A or B (the first two) is not a tensor. A bias may be None."""
     for index, each in enumerate(tensors):
         if each is None and index > 1:
             continue
@@ -32,7 +32,7 @@ def _expect_tensors(tensors: Sequence[Any], dim: Any = 0) -> None:
 
 
 def _text(name: str, given: Any) -> str:
-    """Returns the operators' form of an optional text: "" for None."""
+    """Returns an optional string in the form that the operators use: "" for None."""
     if given is not None and not isinstance(given, str):
         raise InputError(f"{name}: expected a str, got {given!r}")
     return given or ""
@@ -56,7 +56,7 @@ def _lists(B: Bs, bias: Any) -> Tuple[List[Tensor], List[Tensor], int]:
 
 
 def _count(rows: Optional[int]) -> int:
-    """Returns the operators' form of an optional number of rows: -1 for None."""
+    """Returns an optional number of rows in the form that the operators use: -1 for None."""
     if rows is not None and (not isinstance(rows, (int, torch.SymInt)) or rows < 0):
         raise InputError(f"expected rows of 0 or more, or None, got {rows!r}")
     return -1 if rows is None else rows
@@ -65,27 +65,33 @@ def _count(rows: Optional[int]) -> int:
 def all_gather_matmul(A: Tensor, B: Bs, group: Any = None, *, bias: Any = None,
                       activation: Optional[str] = None, gather_dim: int = 0,
                       rows: Optional[int] = None, return_A: bool = False) -> Any:
-    """activation(all_gather(A) @ B + bias): transfers of A's blocks overlap the GEMM.
+    """Computes activation(all_gather(A) @ B + bias). Transfers of A's blocks overlap the GEMM.
 
     A: this rank's rows, [..., K], with any number of dimensions. `gather_dim` is the dimension to
         gather; it cannot be the last one.
-    B: [K, N], or a list of these, which share one gather. The weight of a torch.nn.Linear is B.t().
-    bias: [N], or a list with one or None for each B; added to the result.
+    B: [K, N], or a list of such tensors, which share one gather. For a torch.nn.Linear, pass
+        weight.t().
+    bias: [N], or a list with a bias or None for each B.
     activation: "relu", "gelu", "gelu_tanh" or "silu".
-    rows: the number on all ranks, if ranks do not divide it: split like torch.chunk.
-    group: a ProcessGroup, a one-dimensional DeviceMesh, or a name; None: the default group.
+    rows: the total number of rows. Required only if it is not divisible by the number of ranks; the
+        rows are then split like torch.chunk.
+    group: a ProcessGroup, a one-dimensional DeviceMesh, the name of a group, or None for the
+        default group.
 
-    Returns Y, with all rows and this rank's columns, or a list of these. With return_A, returns a
-    tuple whose second element is the gathered A.
+    Returns Y, with all rows and this rank's columns, or a list of such tensors. With return_A,
+    returns a tuple whose second element is the gathered A.
 
-    Collective. On GPUs, only issues work to the current stream; on CPUs, blocks until the result is
-    ready. Tensors are bf16, f16, f32 or f64, all of the same type. Tensors in other layouts are
-    copied: A must be contiguous with gather_dim first, and B contiguous or transposed, with a bias
-    transposed. The first call with a shape prepares it. Raises InputError with the expectation;
-    PeerError and TimedOutError end the group's operators on all ranks.
+    Collective. On GPUs, only issues work to the current stream. On CPUs, blocks until the result is
+    ready. All tensors must have the same type: bf16, f16, f32 or f64.
 
-    Gradients: the backward of A is matmul_reduce_scatter; that of B multiplies the gathered A,
-    which is kept for it.
+    To avoid copies, A must be contiguous with gather_dim first. B must be contiguous or transposed,
+    or transposed if there is a bias. Tensors with other layouts are copied.
+
+    The first call with a shape prepares it. Raises InputError if an argument is wrong. PeerError
+    and TimedOutError end the group's operators on all ranks.
+
+    Gradients: the gradient of A is computed by matmul_reduce_scatter. The gradient of B is a matmul
+    with the gathered A, which is saved for this purpose.
     Equivalent to: torch.ops.symm_mem.fused_all_gather_matmul
     """
     name = name_of(group)
@@ -103,16 +109,19 @@ def all_gather_matmul(A: Tensor, B: Bs, group: Any = None, *, bias: Any = None,
 def matmul_reduce_scatter(A: Tensor, B: Tensor, group: Any = None, *,
                           bias: Optional[Tensor] = None, activation: Optional[str] = None,
                           scatter_dim: int = 0, reduce_op: str = "sum") -> Tensor:
-    """activation(reduce_scatter(A @ B) + bias): partial results are transferred during the GEMM.
+    """Computes activation(reduce_scatter(A @ B) + bias). Transfers of partial results overlap the
+    GEMM.
 
     A: all rows, [..., K], with this rank's part of K. `scatter_dim` is the dimension to scatter,
         split like torch.chunk; it cannot be the last one.
-    B: [K, N], this rank's part. The weight of a torch.nn.Linear is B.t().
+    B: [K, N], with this rank's part of K. For a torch.nn.Linear, pass weight.t().
     bias: [N], equal on all ranks; added once.
-    reduce_op: "sum", or "avg" without bias and activation.
+    reduce_op: "sum", or "avg" without a bias and an activation.
 
-    Returns this rank's rows. Partial results are transferred in A's type, and added in f32 (f64 for
-    f64) in the order of ranks. Otherwise as all_gather_matmul(), which is the backward.
+    Returns this rank's rows. Partial results are transferred in the type of A, and added in f32 (in
+    f64 for f64) in the order of the ranks. See all_gather_matmul() for everything else; it also
+    computes the gradient.
+
     Equivalent to: torch.ops.symm_mem.fused_matmul_reduce_scatter
     """
     name = name_of(group)
@@ -123,11 +132,13 @@ def matmul_reduce_scatter(A: Tensor, B: Tensor, group: Any = None, *,
 
 def matmul_all_reduce(A: Tensor, B: Tensor, group: Any = None, *, bias: Optional[Tensor] = None,
                       activation: Optional[str] = None) -> Tensor:
-    """activation(all_reduce(A @ B) + bias): the result has equal bits on all ranks.
+    """Computes activation(all_reduce(A @ B) + bias). The result is bitwise equal on all ranks.
 
-    A: all rows, [..., K], with this rank's part of K. B: [K, N], this rank's part. Otherwise as
-        matmul_reduce_scatter(). The backward assumes that the result's gradient is equal on all
-        ranks, and so needs no communication.
+    A: all rows, [..., K], with this rank's part of K.
+    B: [K, N], with this rank's part of K.
+
+    See matmul_reduce_scatter() for everything else. The backward assumes that the gradient of the
+    result is equal on all ranks, so it needs no communication.
     """
     name = name_of(group)
     _expect_tensors([A, B, bias])
@@ -138,13 +149,13 @@ def matmul_all_reduce(A: Tensor, B: Tensor, group: Any = None, *, bias: Optional
 
 def prepare(function: Callable[..., Any], A: Tensor, B: Bs, group: Any = None, *,
             seconds: float = 2.0, **options: Any) -> str:
-    """Chooses the fastest schedule of `function` for such tensors, with at most `seconds` of
-    trials, and stores it for later calls. It is also the estimate for shapes that were not
-    measured. A shape that was measured on this machine takes no trials.
+    """Measures schedules of `function` for these tensors, for at most `seconds`. Stores the fastest
+    one for later calls, which also use it for similar shapes that were not measured. If the shape
+    has already been measured on this machine, measures nothing.
 
     function: all_gather_matmul, matmul_reduce_scatter or matmul_all_reduce.
-    A, B, group, options: as in a call, with or without gradients and autocast. The contents of the
-        tensors are not read. Calls with gradients are measured separately.
+    A, B, group, options: the arguments of a call, with or without gradients and autocast. The
+        contents of the tensors are not read. Calls with gradients are measured separately.
 
     Returns the schedule in the syntax of the command line. Collective; blocks. Must be called
     before the operator is captured into a CUDA graph.
@@ -175,8 +186,8 @@ def prepare(function: Callable[..., Any], A: Tensor, B: Bs, group: Any = None, *
 
 
 def synchronize(group: Any = None) -> None:
-    """Blocks until all calls of this rank are done on the group's devices. Raises their failures:
-    on GPUs, a call raises only failures that were known when it was issued."""
+    """Blocks until all calls of this rank in the group are done, and raises their errors. On GPUs,
+    a call itself raises only errors that are known when it is issued."""
     name = name_of(group)
     for job in all_jobs():
         if job.group == name:

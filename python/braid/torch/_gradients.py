@@ -1,9 +1,9 @@
-"""The three operators with gradients: selects the path of a call; the backwards use the operators.
+"""The three operators with gradients.
 
-If a call does not need the dispatcher, the kernels are called directly, and gradients come from an
-autograd.Function around them. Otherwise the call is one of torch.ops.braid, whose Autograd kernels
-are the same Functions. Both handle calls with gradients here: an activation is applied after the
-kernel, and a gathered A is kept if the gradient of a B needs it.
+If a call does not need PyTorch's dispatcher, it calls the kernel directly, and an autograd.Function
+around the kernel computes gradients. Otherwise it calls an operator of torch.ops.braid, whose
+Autograd kernel is the same Function. If gradients are needed, the activation is applied after the
+kernel, and the gathered A is saved if the gradient of a B needs it.
 """
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FUNCTIONS_OF_PYTORCH: Dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-# -- The path of a call. --
+# -- Calling a kernel or an operator. --
 
 def wants_gradients(tensors: Sequence[Optional[Tensor]]) -> bool:
     return torch.is_grad_enabled() and any(each is not None and each.requires_grad
@@ -60,20 +60,20 @@ def _is_plain(tensors: Sequence[Optional[Tensor]]) -> bool:
 
 
 def _is_ordinary(tensor: Tensor) -> bool:
-    """Returns True if the dispatcher has nothing to resolve for the tensor."""
+    """Returns True if the tensor needs nothing from the dispatcher."""
     return (type(tensor) in _ORDINARY and not tensor.is_neg() and
             not tensor._is_zerotensor() and tensor.layout is torch.strided)
 
 
 def expect_local(tensor: Tensor) -> None:
-    """Raises InputError for a DTensor, since PyTorch's message would be unhelpful."""
+    """Raises InputError for a DTensor, because PyTorch's message would not be helpful."""
     if type(tensor) not in _ORDINARY and hasattr(tensor, "to_local"):
         raise InputError(f"expected this rank's part, got a {type(tensor).__name__}: pass its "
                          "to_local()")
 
 
 def _refuse_forward_mode(tensors: Sequence[Optional[Tensor]]) -> None:
-    """Raises UnsupportedError if a tensor has a tangent, which would be lost silently."""
+    """Raises UnsupportedError if a tensor has a tangent, which would otherwise be lost silently."""
     interpreter = torch._C._functorch.peek_interpreter_stack()
     if interpreter is not None and interpreter.key() == torch._C._functorch.TransformType.Jvp:
         raise UnsupportedError("operators of braid.torch have no forward-mode derivatives")
@@ -85,7 +85,7 @@ def _refuse_forward_mode(tensors: Sequence[Optional[Tensor]]) -> None:
 
 
 def _place(name: str) -> Tuple[int, int]:
-    """Returns place_of(), also while a graph is made of the call."""
+    """Returns place_of(), even while the call is being traced."""
     return place_of(name)
 
 
@@ -94,13 +94,13 @@ def _place(name: str) -> Tuple[int, int]:
 setattr(_place, "_dynamo_marked_constant", True)
 
 
-# The entries of place_of() with which the arguments of an operator's schema end.
+# The entries of place_of() that are the last arguments of an operator's schema.
 _PLACES: Dict[str, Tuple[int, ...]] = {
     "all_gather_matmul": (1,), "matmul_reduce_scatter": (0, 1), "matmul_all_reduce": ()}
 
 
 def _call(operator: str, tensors: Sequence[Optional[Tensor]], *arguments: Any) -> Any:
-    """Calls an operator with the arguments of its schema up to the last one, the group's name."""
+    """Calls an operator with the arguments of its schema up to the name of the group."""
     places = _PLACES[operator]
     if not _is_plain(tensors):
         return getattr(ops, operator)(*arguments, *[_place(arguments[-1])[i] for i in places])
@@ -162,7 +162,7 @@ _WITH_GRADIENTS: Dict[str, Callable[..., Any]] = {
 
 
 def with_gradients(name: str, run: Run, *arguments: Any) -> Any:
-    """Calls the operator `name` with these arguments of its schema, and returns its result with
+    """Calls the operator `name` with the arguments of its schema, and returns its result with
     gradients. `ranks` may be 0 if the group is available."""
     return _WITH_GRADIENTS[name](run, *arguments)
 
@@ -190,14 +190,14 @@ def _padded(rows_first: Tensor, count: Any) -> Tensor:
 
 
 def _gathered(A: Tensor, dim: int, count: Any, name: str, ranks: int) -> Tensor:
-    """Gathers A: returns all `count` rows."""
+    """Gathers A. Returns all `count` rows."""
     mine = _padded(A.movedim(dim, 0), (count + ranks - 1) // ranks)
     whole: Tensor = _c10d.wait_tensor(_c10d.all_gather_into_tensor(mine, ranks, name))
     return whole.narrow(0, 0, count).movedim(0, dim)
 
 
 def _scattered(G: Tensor, dim: int, count: Any, name: str, ranks: int) -> Tensor:
-    """Returns the sum over ranks of this rank's `count` rows."""
+    """Sums over the ranks. Returns this rank's `count` rows of the sum."""
     block = (G.shape[dim] + ranks - 1) // ranks
     whole = _padded(G.movedim(dim, 0), block * ranks)
     mine: Tensor = _c10d.wait_tensor(_c10d.reduce_scatter_tensor(whole, "sum", ranks, name))
@@ -205,15 +205,15 @@ def _scattered(G: Tensor, dim: int, count: Any, name: str, ranks: int) -> Tensor
 
 
 class _Gather(torch.autograd.Function):
-    """Returns the results of the GEMMs, then A gathered if requested. The latter is an output so
-    that a second derivative knows its origin."""
+    """Returns the results of the GEMMs, then the gathered A if requested. The gathered A is an
+    output so that autograd can compute second derivatives."""
 
     @staticmethod
     def forward(ctx: Any, run: Run, biased: int, dim: int, rows: Any, returns_A: bool, name: str,
                 ranks: int, count: int, A: Tensor, *tensors: Tensor) -> Tuple[Tensor, ...]:
         Bs, biases = tensors[:count], tensors[count:]
         outputs = run(A, Bs, biases, biased, "", dim, rows, returns_A, name, ranks)
-        ctx.set_materialize_grads(False)  # for a gathered A that is only saved
+        ctx.set_materialize_grads(False)  # no zeros for a gathered A that is only saved
         ctx.dim, ctx.name, ctx.ranks, ctx.count = dim % A.dim(), name, ranks, count
         ctx.biased, ctx.mine = biased, A.shape[dim]
         needs_A, *needs_Bs = ctx.needs_input_grad[8:9 + count]
@@ -243,7 +243,7 @@ class _Gather(torch.autograd.Function):
 
 
 def _save_operands(ctx: Any, A: Tensor, B: Tensor) -> None:
-    """Saves each operand of a GEMM that the gradient of the other one needs."""
+    """Saves each operand of a GEMM that is needed for the gradient of the other one."""
     needs_A, needs_B = ctx.needs_input_grad[1:3]
     ctx.save_for_backward(A if needs_B else None, B if needs_A else None)
 
@@ -268,7 +268,7 @@ class _Scatter(torch.autograd.Function):
         if needs_A:
             dA, *more = all_gather_matmul(dY, [B.t()], [], 0, "", ctx.dim, ctx.rows,
                                           needs_B or needs_bias, ctx.name)
-            # Equals the layout of a plain collective, on which cuDNN's attention may rely.
+            # The layout of a plain collective, which cuDNN's attention may rely on.
             dA, whole = dA.contiguous(), more[0] if more else None
         elif needs_B or needs_bias:
             ranks = ctx.ranks or place_of(ctx.name)[1]
@@ -290,8 +290,8 @@ class _AllReduce(torch.autograd.Function):
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator,unused-ignore]
     def backward(ctx: Any, dY: Tensor) -> Any:
-        """Assumes that dY is equal on every rank. Second derivatives would violate that, and are
-        refused."""
+        """Assumes that dY is equal on every rank. Raises for second derivatives, which would
+        violate this."""
         A, B = ctx.saved_tensors
         _, needs_A, needs_B, needs_bias, _ = ctx.needs_input_grad
         dA = dY @ B.t() if needs_A else None

@@ -1,8 +1,8 @@
-"""The ranks of a process group, as a job.
+"""The job of a process group.
 
-The members of a group meet through the group's store, with a prefix, at the first call of an
-operator. Only they take part. A job exists as long as its group. A failure ends the job
-permanently, but a new group may be created.
+At the first call of an operator, the members of a group connect through the group's store, with a
+prefix. Other ranks do not take part. A job exists as long as its group. A failure ends the job
+permanently, but the user can create a new group.
 """
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from torch.distributed import distributed_c10d
 from braid._errors import Error, InputError, PeerError, UnsupportedError
 from braid._job import Job, join
 
-c10d: Any = distributed_c10d  # includes names that it does not export
+c10d: Any = distributed_c10d  # includes names that are not exported
 
-# The default memory limit of operations on a rank, for each kind of device.
+# The default limit of the memory of operations on a rank, for each kind of device.
 DEFAULT_BYTES = 4 << 30
 LEAST_PAUSE, MOST_PAUSE = 0.0005, 0.02  # seconds between two queries of a store
 
 
 def name_of(group: Any) -> str:
-    """Returns the name by which operators refer to a group. `group` is a ProcessGroup, a
+    """Returns the name of a group, which the operators use. `group` is a ProcessGroup, a
     one-dimensional DeviceMesh, a name, or None for the default group."""
     if group is None:
         group = dist.group.WORLD
@@ -54,18 +54,18 @@ def _group_of_mesh(mesh: Any) -> Any:
 
 
 def resolve(group_name: str) -> Any:
-    """Returns the ProcessGroup with a name. Raises RuntimeError or ValueError if there is none."""
+    """Returns the ProcessGroup of a name. Raises RuntimeError or ValueError if there is none."""
     return c10d._resolve_process_group(group_name)
 
 
 def place_of(group_name: str) -> Tuple[int, int]:
-    """Returns this rank in a group, and the number of ranks."""
+    """Returns the number of this rank in a group, and the number of ranks."""
     group = resolve(group_name)
     return int(group.rank()), int(group.size())
 
 
 def _host() -> str:
-    """Returns a text that is equal only on ranks of one host."""
+    """Returns a string that identifies the host."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot = file.read().strip()
@@ -86,9 +86,9 @@ def _timeout_of(group: Any, device: torch.device) -> float:
 class GroupJob:
     """The job of a group for one kind of device.
 
-    lock: must be held to use the job, which is not thread-safe: autograd runs backward passes on
-        other threads.
-    error: the failure that ended the job, or prevented it, unless the library reports it again.
+    lock: must be held to use the job. The job is not thread-safe, and autograd runs backward passes
+        on other threads.
+    error: the failure that ended or prevented the job, unless the library itself reports it again.
     """
 
     def __init__(self, group: Any, device: torch.device) -> None:
@@ -99,11 +99,11 @@ class GroupJob:
         self._job: Optional[Job] = None
         self.on_gpu = device.type == "cuda"
         self.operations: Dict[Any, Any] = {}
-        self.turns = itertools.count()  # numbers of calls, in their order
-        self.sites: Dict[Any, Any] = {}  # the operation of each known call
+        self.turns = itertools.count()  # the sequence numbers of calls
+        self.sites: Dict[Any, Any] = {}  # the operation of each known call, by its key
         self.retired: Dict[Any, Any] = {}  # call counts of operations that were released
-        self.preparations: Counter[Any] = collections.Counter()  # by layout, caused by calls
-        # Set in prepare(): receives the layout of a call, which does not run.
+        self.preparations: Counter[Any] = collections.Counter()  # caused by calls, for each layout
+        # Set in prepare(): called with the layout of a call instead of running it.
         self.instead_of_run: Optional[Callable[[Any], None]] = None
 
     @property
@@ -118,7 +118,7 @@ class GroupJob:
         return self._job is not None
 
     def meet(self, group: Any) -> None:
-        """Joins the job at the first call, which is collective and blocks. Requires the lock."""
+        """Joins the job. The first call is collective and blocks. Requires the lock."""
         if self._job is not None:
             return
         self.raise_error()
@@ -132,16 +132,16 @@ class GroupJob:
                              device=self.device.index if self.on_gpu else None,
                              name=self._agree_on_name(store, timeout), rank=self.rank,
                              ranks=self.ranks)
-        except Error as error:  # permanent: later ranks would wait for ranks that have left
+        except Error as error:  # permanent, because later ranks would wait for ranks that have left
             self.error = copy.copy(error)
             raise
-        except KeyboardInterrupt:  # permanent: the other ranks count this rank as arrived
+        except KeyboardInterrupt:  # permanent, because the other ranks count this rank as present
             self.error = PeerError(f"group '{self.group}', rank {self.rank}: the first call of an "
                                    "operator was interrupted")
             raise
 
     def _agree_on_name(self, store: Any, timeout: float) -> str:
-        """Returns the new job's name, equal on all ranks. Blocks until all have arrived."""
+        """Returns the new job's name, equal on all ranks. Blocks until all ranks have arrived."""
         turn = (store.add("arrivals", 1) - 1) // self.ranks
         if self.rank == 0:
             store.set(f"{turn}/job", f"torch {uuid.uuid4()}")
@@ -165,8 +165,8 @@ class GroupJob:
 
     def _wait_for(self, store: Any, keys: List[str], timeout: float) -> None:
         """Blocks until all ranks have set their keys. Polls, because the groups of a process share
-        one client of the store, and a wait in it would block calls of other groups, on which ranks
-        of this group may depend."""
+        one client of the store: a wait in this client would block calls of other groups, and the
+        ranks of this group may depend on those calls."""
         deadline, pause = time.monotonic() + timeout, LEAST_PAUSE
         while not store.check(keys):
             if time.monotonic() >= deadline:
@@ -178,8 +178,8 @@ class GroupJob:
             pause = min(2 * pause, MOST_PAUSE)
 
     def raise_error(self) -> None:
-        """Raises the error that ended the job, if any. Each time raises a copy, since an exception
-        keeps the frames, and thus the tensors, through which it was raised."""
+        """Raises a copy of the error that ended the job, if any. A copy, because an exception keeps
+        alive the frames that it passed through, and their tensors."""
         if self.error is not None:
             raise copy.copy(self.error)
 
@@ -191,7 +191,7 @@ def job_of(group_name: str, tensor: torch.Tensor) -> GroupJob:
     """Returns the job of a group for the device of a tensor. The first call of a group is
     collective, and blocks until all ranks have arrived. Thread-safe.
 
-    Raises InputError if there is no such group, or no longer.
+    Raises InputError if the group does not exist or has been destroyed.
     """
     try:
         group = resolve(group_name)
@@ -219,5 +219,5 @@ def _first(jobs: Dict[int, GroupJob], group: Any, device: torch.device) -> Group
 
 
 def all_jobs() -> List[GroupJob]:
-    """Returns the jobs of live groups that have met."""
+    """Returns the jobs of live groups whose ranks have connected."""
     return [job for jobs in list(_jobs.values()) for job in list(jobs.values()) if job.has_met]

@@ -12,18 +12,19 @@ from braid.torch._group import DEFAULT_BYTES, GroupJob, all_jobs
 from braid.torch._layout import Layout
 from braid.torch._prepared import Prepared
 
-MANY_PREPARATIONS = 3  # of one layout, counting only preparations that calls caused
+MANY_PREPARATIONS = 3  # warns when calls prepare one layout this many times
 
 _bound = DEFAULT_BYTES
 
 
 def set_memory_bound(size: int) -> None:
-    """Limits the bytes that each group's operators hold on this rank, on each kind of device,
-    except operators in live CUDA graphs; 0: no limit. Default: 4 GiB. Must be equal on all ranks.
+    """Limits the memory in bytes of each group's operators on this rank, for each kind of device.
+    Operators in live CUDA graphs do not count. 0 means no limit; the default is 4 GiB. The limit
+    must be equal on all ranks.
 
-    Beyond the limit, the least recently called operators are released, except the current one.
-    While that one is prepared, it exists besides them. A released operator is prepared again when
-    it is called; if that happens repeatedly, a RuntimeWarning is issued.
+    If the limit is exceeded, the least recently called operators are released, but not the current
+    one. While the current operator is prepared, the old operators still exist. A released operator
+    is prepared again when it is called. If this happens repeatedly, a RuntimeWarning is issued.
     """
     global _bound
     if not isinstance(size, int) or size < 0:
@@ -36,7 +37,7 @@ class Memory(NamedTuple):
 
     bytes: int  # allocated, including unused memory
     operators: int
-    bound: int  # bytes, for each group, without CUDA graphs
+    bound: int  # the limit in bytes for each group, without operators in CUDA graphs
 
 
 def memory() -> Memory:
@@ -50,8 +51,8 @@ def memory() -> Memory:
 
 
 def _add_operation(job: GroupJob, prepared: Prepared) -> None:
-    """Adds a prepared operation. All ranks release the same operations, because their calls are
-    equal, and usage() is equal on all ranks."""
+    """Adds a prepared operation, and releases others if the limit is exceeded. All ranks release
+    the same operations, because their calls are equal and usage() is equal on all ranks."""
     job.operations[prepared.layout] = prepared
     prepared.last_turn = next(job.turns)
     has_given_back = False
@@ -92,7 +93,7 @@ def _count_preparation(job: GroupJob, layout: Layout) -> None:
 
 
 def retire(job: GroupJob, key: Layout) -> None:
-    """Releases an operator's resources. Its calls stay in the report."""
+    """Releases the resources of an operator. Its calls stay in the report."""
     prepared = job.operations.pop(key)
     for site in prepared.sites:
         job.sites.pop(site, None)
@@ -105,7 +106,7 @@ class Calls(NamedTuple):
 
     operator: str
     group: str
-    shape: str  # element type, and M x N x K: all rows, and this rank's columns and depth
+    shape: str  # element type and M x N x K, where M is all rows, and N and K are this rank's
     schedule: str
     calls: int
     copies: int  # operands that had to be copied to another layout
@@ -138,8 +139,9 @@ def _is_captured(job: GroupJob) -> bool:
 
 
 def find(job: GroupJob, layout: Layout) -> Prepared:
-    """Returns the operator for tensors of `layout`. The first call with a layout is collective, and
-    prepares it in about 50 ms. Raises InputError during a capture, which cannot block."""
+    """Returns the operator for tensors of `layout`. The first call with a layout is collective and
+    prepares the operator, which takes about 50 ms. Raises InputError instead if the stream is being
+    captured, because a capture cannot block."""
     prepared = job.operations.get(layout)
     if prepared is None:
         if _is_captured(job):
@@ -153,15 +155,15 @@ def find(job: GroupJob, layout: Layout) -> Prepared:
 
 
 def _ask_for_graphs(job: GroupJob) -> None:
-    """Makes the ranks exchange which graphs are alive, as they do when they prepare an operation.
-    Collective; blocks. Afterwards usages are equal on all ranks."""
+    """Prepares an operation so that the ranks exchange which graphs are alive. Collective; blocks.
+    Afterwards, usages are equal on all ranks."""
     text = (f"program @asks mesh [0 .. {job.ranks}) (%A: f32[1]) -> (%C: f32[1]) {{\n"
             "  set %C, %A\n}\n")
     job.job.prepare(compile(text, ranks=job.ranks), measures=False).close()
 
 
 def measure(job: GroupJob, layout: Layout, seconds: float) -> Prepared:
-    """Lets the ranks choose by measuring, and stores the result. Collective; blocks."""
+    """Lets the ranks measure and choose a schedule, and stores the operator. Collective; blocks."""
     before = job.operations.get(layout)
     if _is_captured(job):
         raise InputError(f"{layout.operator} of {layout.shape} cannot be measured in a capture: "

@@ -1,8 +1,7 @@
 """The fusion that an operator computes, derived from the shapes and layouts of its tensors.
 
-Rows are the axis that is gathered or scattered. They are the first axis of every tensor of a
-fusion; tensors with another axis for their rows are copied. Rows are split like `torch.chunk`
-splits them.
+The rows are the axis that is gathered or scattered. They are the first axis of every tensor in a
+fusion; tensors with a different order of axes are copied. Rows are split like `torch.chunk`.
 """
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ ACTIVATIONS = ("", "relu", "gelu", "gelu_tanh", "silu")
 
 
 class Rows(NamedTuple):
-    """`total` rows, each of `beside` vectors, split over `ranks` ranks."""
+    """`total` rows that are split over `ranks` ranks. Each row consists of `beside` vectors."""
 
     total: int
     beside: int
@@ -35,12 +34,12 @@ class Rows(NamedTuple):
 
     @property
     def full(self) -> int:
-        """The number of vectors in full blocks, including padding rows."""
+        """The number of vectors in full blocks, including padding."""
         return self.ranks * self.block * self.beside
 
 
 class Weight(NamedTuple):
-    """One weight matrix; local shapes."""
+    """One weight matrix, with its local shape."""
 
     columns: int
     is_transposed: bool  # stored as [columns, depth], like PyTorch's linear
@@ -53,26 +52,26 @@ class Layout(NamedTuple):
     operator: str
     dtype: str
     rows: Rows
-    depth: int  # of this rank's part
+    depth: int  # K of this rank's part
     weights: Tuple[Weight, ...]
     activation: str
     returns_gathered: bool = False
 
     @property
     def is_empty(self) -> bool:
-        """True if no result has an element, so that nothing is computed or transferred."""
+        """True if no result has any elements. Nothing is then computed or transferred."""
         has_columns = self.returns_gathered or any(each.columns for each in self.weights)
         return self.rows.full == 0 or not has_columns
 
     @property
     def extents(self) -> Tuple[int, int, int]:
-        """M, N and K: all rows, and this rank's columns and depth."""
+        """M, N and K: all rows, and the columns and depth of this rank."""
         return (self.rows.total * self.rows.beside, sum(each.columns for each in self.weights),
                 self.depth)
 
     @property
     def shape(self) -> str:
-        """A text for users, such as "bf16 4096x14336x8192"."""
+        """A description for users, such as "bf16 4096x14336x8192"."""
         return f"{self.dtype} " + "x".join(map(str, self.extents))
 
     @property
@@ -81,19 +80,20 @@ class Layout(NamedTuple):
         return f"{self.operator}_{self.shape.replace(' ', '_')}"
 
     def fusion(self) -> Fusion:
-        """Inputs: A, then each weight and its bias. Outputs: Y, Y1 ..., then the gathered A."""
+        """The fusion. Its inputs are A and then each weight and its bias. Its outputs are Y, Y1 ...
+        and then the gathered A."""
         return _WRITERS[self.operator](self)
 
 
 def check_activation(activation: str) -> None:
-    """Raises InputError for a function that no kernel supports."""
+    """Raises InputError if the activation is not supported by any kernel."""
     if activation not in ACTIVATIONS:
         raise InputError(f"expected an activation ({', '.join(ACTIVATIONS[1:])}) or None, got "
                          f"'{activation}'")
 
 
 def check(layout: Layout) -> None:
-    """Raises InputError if only some extents are 0, or the activation is unknown."""
+    """Raises InputError if only some extents are 0, or if the activation is unknown."""
     check_activation(layout.activation)
     least = min(*layout.extents, *(weight.columns for weight in layout.weights))
     if least < 1 and not layout.is_empty:
@@ -116,8 +116,8 @@ def _name(base: str, number: int) -> str:
 
 def _products(layout: Layout, fusion: Fusion, A: Value, outer: Sequence[AxisLike],
               result: Sequence[AxisLike]) -> List[Value]:
-    """Adds a GEMM for each weight, and the activation. `outer`: the axes of A and the weights
-    before their depth, which are contracted, too."""
+    """Adds a GEMM for each weight, and the activation. `outer` contains the axes of A and the
+    weights before their depth; these axes are also contracted."""
     values = []
     for number, weight in enumerate(layout.weights):
         axes = [*outer, layout.depth]
@@ -165,7 +165,8 @@ def _scatter(layout: Layout) -> Fusion:
 
 
 def _all_reduce(layout: Layout) -> Fusion:
-    """Returns the fusion of an all-reduce. If every rank has rows, each may sum its own rows."""
+    """Returns the fusion of an all-reduce. If every rank has rows, each rank can sum its own
+    rows."""
     rows, D = layout.rows, layout.rows.ranks
     if rows.total * rows.beside < D or D == 1:
         axes: List[AxisLike] = [rows.total * rows.beside]

@@ -1,7 +1,7 @@
-"""Registers the operators in PyTorch: schemas, fake kernels, gradients, autocast.
+"""Registers the operators in PyTorch, with their schemas, fake kernels, gradients and autocast.
 
-The operators are in `torch.ops.braid`. The kernels are in Python: they call a function of the
-shared library, which does not depend on PyTorch's ABI.
+The operators are in `torch.ops.braid`. Their kernels are written in Python and call the shared
+library, which does not depend on PyTorch's ABI.
 """
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Tensor = torch.Tensor
 torch_library: Any = torch.library
 _library = torch_library.Library("braid", "DEF")
 _TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_fixed_stride_order)
-# Shapes of results depend only on arguments, including the group's size and this rank, because
-# ranks and runs share caches of compiled graphs, whose keys contain the arguments.
+# Shapes of results depend only on arguments, which include the group's size and this rank. The
+# reason is that ranks and runs share caches of compiled graphs, whose keys contain the arguments.
 _SCHEMAS = {
     "all_gather_matmul":
         "(Tensor A, Tensor[] Bs, Tensor[] biases, int biased, str activation, int gather_dim, "
@@ -32,18 +32,18 @@ _SCHEMAS = {
 }
 for _name, _schema in _SCHEMAS.items():
     _library.define(_name + _schema, tags=_TAGS)
-    # Every rank must make the call, even if its rows are too few for its result to be used.
+    # Every rank must make the call, even if its result is empty and unused.
     has_side_effect(getattr(torch.ops.braid, _name).default)
-    # A compiler must not reorder the calls: the order could differ between ranks.
+    # A compiler must not reorder the calls, because the order could then differ between ranks.
     torch_library._register_effectful_op(f"braid::{_name}", torch_library.EffectType.ORDERED)
     for _device in ("CPU", "CUDA"):
         _library.impl(_name, getattr(_operations, _name), _device)
 
 
-# -- The shapes of results. --
+# -- Shapes of results. --
 
 def _by_rows(A: Tensor, rows: Any, dim: int, columns: Any) -> Tensor:
-    """Returns a tensor with contiguous rows, as the kernels create it."""
+    """Returns a tensor with contiguous rows, like the results of the kernels."""
     others = [*A.shape[:dim], *A.shape[dim + 1:-1]]
     return A.new_empty([rows, *others, columns]).movedim(0, dim)
 
@@ -86,7 +86,7 @@ def _autograd(name: str) -> Any:
     operator = getattr(ops, name).default
 
     def kernel(keyset: Any, *arguments: Any) -> Any:
-        for each in arguments[:3]:  # includes all tensors
+        for each in arguments[:3]:  # these include all tensors
             for tensor in each if isinstance(each, (list, tuple)) else [each]:
                 expect_local(tensor)
 
@@ -103,7 +103,7 @@ for _name in _SCHEMAS:
     _library.impl(_name, _autograd(_name), "Autograd", with_keyset=True)
 
 
-# -- Autocast: converts all operands to its type, like PyTorch's GEMMs. --
+# -- Autocast. All operands are converted to its type, like those of PyTorch's GEMMs. --
 
 def _cast(value: Any, device: str, dtype: torch.dtype) -> Any:
     if isinstance(value, Tensor):

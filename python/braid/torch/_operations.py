@@ -36,7 +36,8 @@ def _dtype_of(tensors: Sequence[Optional[Tensor]]) -> str:
 
 
 def _dimension(A: Tensor, dim: int, what: str) -> int:
-    """Returns the dimension, counted from the front. The last one is contracted and refused."""
+    """Returns the dimension, counted from the front. Raises InputError for the last one, which is
+    contracted."""
     if A.dim() < 2:
         raise InputError(f"expected A to have 2 dimensions or more, got {tuple(A.shape)}")
     found = dim + A.dim() if dim < 0 else dim
@@ -52,7 +53,7 @@ def _weight(A: Tensor, B: Tensor, bias: Optional[Tensor]) -> Weight:
                          f"{tuple(B.shape)}")
     if bias is not None and tuple(bias.shape) != (B.shape[1],):
         raise InputError(f"expected a bias of [{B.shape[1]}], got {tuple(bias.shape)}")
-    # A GEMM with a bias is PyTorch's linear. A matrix in neither layout is copied.
+    # A GEMM with a bias is a linear, as in PyTorch. A matrix in any other layout is copied.
     is_transposed = bias is not None or (B.stride(0) == 1 and not B.is_contiguous())
     return Weight(int(B.shape[1]), is_transposed, bias is not None)
 
@@ -84,7 +85,7 @@ def _describe(operator: str, job: GroupJob, A: Tensor, Bs: Sequence[Tensor], bia
 
 def _laid_out(prepared: Prepared, call: Call, A: Tensor, Bs: Sequence[Tensor],
               biases: Biases) -> List[Tensor]:
-    """Returns contiguous inputs in the order of the program. Others are copied, and counted."""
+    """Returns contiguous inputs in the order of the program. Copies and counts other inputs."""
     inputs = [A.movedim(call.dim, 0) if call.dim else A]
     for weight, B, bias in zip(call.layout.weights, Bs, biases):
         inputs.append(B.t() if weight.is_transposed else B)
@@ -97,12 +98,12 @@ def _laid_out(prepared: Prepared, call: Call, A: Tensor, Bs: Sequence[Tensor],
     return inputs
 
 
-Site = Tuple[object, ...]  # the key of a call: all arguments that determine its layout
+Site = Tuple[object, ...]  # the key of a call: the arguments that determine its layout
 
 
 def _run(job: GroupJob, site: Site, describe: Callable[[], Call], A: Tensor, Bs: Sequence[Tensor],
          biases: Biases) -> List[Tensor]:
-    """Returns the outputs. Caches the result of `describe`, since that takes longer than a run."""
+    """Returns the outputs. Caches the result of `describe`, which takes longer than a run."""
     job.raise_error()
     if job.instead_of_run is not None:
         call = describe()
@@ -116,7 +117,7 @@ def _run(job: GroupJob, site: Site, describe: Callable[[], Call], A: Tensor, Bs:
         if known[0] is not None:
             known[0].sites.append(site)
     prepared, call = known
-    if prepared is None:  # on all ranks
+    if prepared is None:  # the same on all ranks
         return [output.make(A)[0] for output in call.outputs]
     made = [output.make(A) for output in call.outputs]
     prepared.run(job, _laid_out(prepared, call, A, Bs, biases), made)
@@ -150,8 +151,8 @@ def _spread(count: int, given: Sequence[Tensor], biased: int) -> List[Optional[T
 def all_gather_matmul(A: Tensor, Bs: Sequence[Tensor], given: Sequence[Tensor],
                       biased: int, activation: str, gather_dim: int, rows: int, return_A: bool,
                       group_name: str, ranks: int = 0) -> List[Tensor]:
-    """Returns the results, then A gathered if requested. Bit i of `biased` says that Bs[i] has a
-    bias, the next one of `given`. `ranks` is for the fake kernel."""
+    """Returns the results, then the gathered A if requested. If bit i of `biased` is set, Bs[i] has
+    a bias, which is the next one in `given`. `ranks` is only for the fake kernel."""
     if not Bs:
         raise InputError("expected one B or more, got none")
     biases = _spread(len(Bs), given, biased) if biased or given else [None] * len(Bs)
@@ -180,8 +181,8 @@ def _reduce(operator: str, A: Tensor, B: Tensor, bias: Optional[Tensor], activat
 
 
 def why_not(tensors: Sequence[Tensor], dim: int, reduce_op: str = "sum") -> str:
-    """Returns why no operator here can replace PyTorch's fused one for A and the Bs, or "" if one
-    can. Supports fakes, whose sizes may be unknown."""
+    """Returns the reason why Braid cannot replace PyTorch's fused operator for A and the Bs, or ""
+    if it can. Supports fake tensors, whose sizes may be unknown."""
     A = tensors[0]
     if dim in (A.dim() - 1, -1):
         return "the last dimension is gathered or scattered"
@@ -208,7 +209,7 @@ def check_reduction(reduce_op: str, activation: str, bias: Optional[Tensor]) -> 
 def matmul_reduce_scatter(A: Tensor, B: Tensor, bias: Optional[Tensor], activation: str,
                           reduce_op: str, scatter_dim: int, group_name: str, rank: int = 0,
                           ranks: int = 0) -> Tensor:
-    """`rank` and `ranks` are for the fake kernel."""
+    """Returns this rank's rows. `rank` and `ranks` are only for the fake kernel."""
     check_reduction(reduce_op, activation, bias)
     output = _reduce("matmul_reduce_scatter", A, B, bias, activation, scatter_dim, group_name)
     if reduce_op == "avg":

@@ -12,16 +12,17 @@ Tensor = torch.Tensor
 
 
 class Output(NamedTuple):
-    """An output tensor of a run. Its rows are contiguous in memory, wherever `dim` is."""
+    """An output tensor of a run. Its rows are contiguous in memory, regardless of `dim`."""
 
     shape: Tuple[int, ...]
     stride: Tuple[int, ...]
-    elements: int  # of its memory, including padding rows
-    is_all: bool  # no padding rows
+    elements: int  # the size of its memory, including padding rows
+    is_all: bool  # there are no padding rows
 
     def make(self, like: Tensor) -> Tuple[Tensor, int]:
-        """Returns a new tensor and its address, which a tensor without rows does not have. The
-        tensor is not a view of another tensor, so callers may modify it."""
+        """Returns a new tensor and the address of its memory, because PyTorch does not report the
+        address of a tensor without rows. The tensor is not a view of another tensor, so callers may
+        modify it."""
         if self.is_all:
             tensor = like.new_empty_strided(self.shape, self.stride)
             return tensor, tensor.data_ptr()
@@ -33,7 +34,8 @@ class Output(NamedTuple):
 
 def outputs_of(layout: Layout, rank: int, count: int, dim: int,
                others: Tuple[int, ...]) -> List[Output]:
-    """`count` is the extent of `dim` on all ranks together; `others` are the other row axes."""
+    """Returns the outputs of an operator. `count` is the extent of `dim` on all ranks together.
+    `others` are the extents of the other row axes."""
     rows = layout.rows
     full, existing = rows.full, count
     if layout.operator == "matmul_reduce_scatter":

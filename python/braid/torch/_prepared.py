@@ -23,14 +23,14 @@ class Prepared:
 
     def __init__(self, job: GroupJob, layout: Layout, seconds: float = 0.0,
                  measures: bool = False) -> None:
-        """The ranks choose the schedule: by trials of `seconds`, or for 0 by stored results.
-        `measures` is that of Job.prepare(). Collective; blocks."""
+        """Lets the ranks choose the schedule by trials of `seconds`, or from stored results if it
+        is 0. See Job.prepare() for `measures`. Collective; blocks."""
         self.operation = _prepare(job, layout, seconds, measures)
         self.layout = layout
         self.schedule = self.operation.program.schedule
         self.calls = self.copies = 0
-        self.last_turn = 0  # the turn of its last call, among all calls of the job
-        self.sites: List[object] = []  # its keys in the job's sites
+        self.last_turn = 0  # the sequence number of its last call
+        self.sites: List[object] = []  # its keys in GroupJob.sites
         self._has_rows = layout.operator != "all_gather_matmul" or layout.rows.of(job.rank) > 0
         count = 1 + len(layout.weights) + sum(each.has_bias for each in layout.weights)
         count += len(layout.weights) + layout.returns_gathered
@@ -46,7 +46,7 @@ class Prepared:
         for index, tensor in enumerate(inputs):
             addresses[index] = tensor.data_ptr()
         if not self._has_rows:
-            addresses[0] = outputs[0][1]  # not read
+            addresses[0] = outputs[0][1]  # a valid address that is not read
         for index, (_, address) in enumerate(outputs, len(inputs)):
             addresses[index] = address
         operation = self.operation._handle.address
@@ -63,7 +63,7 @@ class Prepared:
 
 
 def _prepare(job: GroupJob, layout: Layout, seconds: float, measures: bool) -> Operation:
-    """Prepares the operation. InputError means that ranks do not agree, and ends the job."""
+    """Prepares the operation. An InputError means that the ranks disagree, and ends the job."""
     auto = "auto;launch=graph" if job.on_gpu else "auto"
     request = Request(layout.fusion(), job.ranks, auto, None, False, seconds, {})
     try:

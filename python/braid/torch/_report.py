@@ -7,7 +7,7 @@ from braid.torch._kept import Calls, all_calls
 
 
 class Apart(NamedTuple):
-    """A collective beside a GEMM that was compiled unchanged."""
+    """A collective next to a GEMM that was compiled unchanged."""
 
     collective: str
     group: str
@@ -17,7 +17,7 @@ class Apart(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """Calls of an operator of PyTorch that PyTorch itself executed."""
+    """Calls of a PyTorch operator that PyTorch itself executed."""
 
     operator: str
     reason: str
@@ -34,7 +34,7 @@ def pass_on(name: str, reason: str) -> None:
 
 
 class Report(NamedTuple):
-    """This rank's calls in live groups, and its compiled code. str() is a table."""
+    """This rank's calls in live groups, and its compiled code. str() returns a table."""
 
     calls: List[Calls]
     apart: List[Apart]
@@ -63,7 +63,8 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> List[str]:
 
 
 def report() -> Report:
-    """Returns every operator that ran: its shape, its schedule, and the numbers of calls and of
-    copied operands; then the collectives that enable() could not replace, with the reasons."""
+    """Returns every operator that ran, with its shape, its schedule, and the numbers of calls and
+    copied operands. Also returns the collectives that enable() could not replace, with the
+    reasons."""
     passed = [Passed(name, reason, calls) for (name, reason), calls in _passed.items()]
     return Report(list(all_calls()), list(apart), passed)

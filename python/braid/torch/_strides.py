@@ -1,11 +1,11 @@
-"""Layouts that gradients of attention have in a compiled graph.
+"""Preserves the layouts of gradients of attention in a compiled graph.
 
 A fused all-gather and matmul along the sequence of [batch, sequence, ...] returns a view of
 [sequence, batch, ...]. The collective and the matmul that it replaces return a contiguous [batch,
-sequence, ...]. Operators must accept both, but the backward of cuDNN's attention (PyTorch 2.11)
-caches the graph for given shapes and strides of query, key and value, and reads any later gradient
-of its output with the strides of the first one. So tensors that reach the backward of an attention
-keep the layout of the node that was replaced.
+sequence, ...]. Operators must accept both. However, the backward of cuDNN's attention (PyTorch
+2.11) caches its graph by the shapes and strides of query, key and value, and reads every later
+gradient of its output with the strides of the first one. Tensors that reach the backward of an
+attention therefore keep the layout of the node that was replaced.
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _name(node: Node) -> str:
 
 
 def _computes_anew(name: str) -> bool:
-    """True if the operator chooses the layout of its result, independent of its operands."""
+    """Returns True if the layout of the operator's result does not depend on its operands."""
     return any(each in name for each in ("mm.", "_c10d_functional", "symm_mem", "braid."))
 
 
@@ -43,7 +43,7 @@ def _reaches_attention(node: Node) -> bool:
 
 
 def _moves_rows(gather: Node) -> bool:
-    """Returns True if the order of the result's rows differs from that of its dimensions."""
+    """Returns True if the order of the result's rows in memory differs from its dimensions."""
     arguments: Any = gather.args
     shard, dim = arguments[0], arguments[4 if "scaled" in _name(gather) else 2]
     while isinstance(shard, Node) and "val" not in shard.meta and shard.all_input_nodes:
@@ -54,7 +54,7 @@ def _moves_rows(gather: Node) -> bool:
 
 
 def keep_strides(graph: torch.fx.Graph) -> None:
-    """Changes the layout of results of fused gathers that reach the backward of an attention."""
+    """Makes results of fused gathers contiguous if they reach the backward of an attention."""
     for gather in list(graph.nodes):
         if _name(gather).startswith("symm_mem.fused_all_gather_") and _moves_rows(gather):
             for result in _tensors_of(gather):
@@ -63,7 +63,7 @@ def keep_strides(graph: torch.fx.Graph) -> None:
 
 
 def _tensors_of(gather: Node) -> List[Node]:
-    """Returns the gathered tensor, and the results of the GEMMs, which are a list."""
+    """Returns the gathered tensor, and the results in the list of GEMMs."""
     found = []
     for each in gather.users:
         if each.target is operator.getitem:

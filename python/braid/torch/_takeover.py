@@ -1,9 +1,9 @@
-"""Lets Braid run what PyTorch's async tensor parallelism finds in unchanged models.
+"""Runs Braid's operators in the async tensor parallelism of PyTorch, for unchanged models.
 
-Inductor's pass `_micro_pipeline_tp` replaces a collective beside a GEMM by one of the operators
-`symm_mem::fused_*`. enable() turns the pass on where Braid has an operator, and inserts
-`braid::fused_*` instead. These run Braid's operators while enabled, and otherwise the collective
-and the GEMM.
+Inductor's pass `_micro_pipeline_tp` replaces a collective next to a GEMM by one of the operators
+`symm_mem::fused_*`. enable() turns on this pass for operations that Braid supports, and inserts the
+operators `braid::fused_*` instead. They run Braid's operators while Braid is enabled, and otherwise
+the collective and the GEMM.
 """
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ torch_library: Any = torch.library
 
 
 def pytorch_fuses(group_name: str) -> bool:
-    """Returns True if PyTorch, without Braid, would run its fused operators for a group."""
+    """Returns True if PyTorch would run its fused operators for a group without Braid."""
     if _takeover is not None:
         return _takeover.was_on and bool(_takeover.asked(group_name))
     inductor = sys.modules["torch._inductor.config"]
@@ -34,7 +34,7 @@ def pytorch_fuses(group_name: str) -> bool:
 
 
 def _otherwise(is_ours: bool, name: str, A: Tensor, group_name: str) -> Callable[..., Any]:
-    """Returns the function that runs instead of Braid's operator, as without Braid."""
+    """Returns PyTorch's function, which runs instead of Braid's operator."""
     has_theirs = A.is_cuda and (not is_ours or pytorch_fuses(group_name))
     found: Callable[..., Any] = getattr(symm_mem, f"_{name}" if has_theirs else f"_{name}_fallback")
     return found
@@ -42,8 +42,8 @@ def _otherwise(is_ours: bool, name: str, A: Tensor, group_name: str) -> Callable
 
 def _is_passed_on(name: str, tensors: Sequence[Tensor], dim: int, reduce_op: str,
                   group_name: str) -> bool:
-    """Returns True if Braid has no such operator, or is disabled. Equal on all ranks. Counts the
-    calls that PyTorch executes while Braid is enabled."""
+    """Returns True if Braid does not support the call or is disabled. The result is equal on all
+    ranks. Counts the calls that PyTorch executes while Braid is enabled."""
     if _takeover is None:
         return True
     reason = _operations.why_not(tensors, dim, reduce_op)
@@ -84,12 +84,12 @@ _KERNELS: List[Tuple[str, Callable[..., Any]]] = [
     ("fused_all_gather_matmul", _all_gather_matmul),
     ("fused_matmul_reduce_scatter", _matmul_reduce_scatter)]
 _DEVICES = ("CPU", "CUDA")
-# Braid's operators with the same schemas, indexed by PyTorch's operators.
+# Maps PyTorch's operators to Braid's operators with the same schemas.
 OURS: Dict[Any, Any] = {}
 
 
 def _define() -> Any:
-    """Defines our operators, which compiled graphs still call after disable()."""
+    """Defines Braid's operators. Compiled graphs still call them after disable()."""
     library = torch_library.Library("braid", "FRAGMENT")
     for name, kernel in _KERNELS:
         theirs = getattr(torch.ops.symm_mem, name).default
@@ -106,7 +106,7 @@ _library = _define()
 
 
 def _is_group(group_name: str) -> bool:
-    """Replaces PyTorch's query whether a group has symmetric memory."""
+    """Replaces PyTorch's function that returns whether a group has symmetric memory."""
     try:
         resolve(group_name)
     except (RuntimeError, ValueError):
@@ -115,10 +115,10 @@ def _is_group(group_name: str) -> bool:
 
 
 class _Takeover:
-    """The changes of enable(), which disable() undoes."""
+    """The changes that enable() makes and disable() undoes."""
 
     def __init__(self) -> None:
-        from torch._inductor import config  # imported here, since they take seconds
+        from torch._inductor import config  # imported here, because the imports take seconds
         from braid.torch._apart import Gates, behind
         inductor: Any = config
         self._inductor = inductor
@@ -135,7 +135,7 @@ class _Takeover:
         self._mine = inductor.post_grad_custom_post_pass = behind(self._passes)
 
     def undo(self) -> None:
-        """Undoes the changes, except settings that the user has changed since."""
+        """Undoes the changes, except for settings that the user has changed in the meantime."""
         self._library._destroy()
         self._gates.undo()
         if symm_mem.is_symm_mem_enabled_for_group is _is_group:
@@ -150,15 +150,17 @@ _takeover: Optional[_Takeover] = None
 
 
 def enable() -> None:
-    """Makes `symm_mem::fused_all_gather_matmul` and `fused_matmul_reduce_scatter` run Braid's
-    operators, and turns on Inductor's async tensor parallelism for all groups whose ranks are on
-    one host: newly compiled code calls the operators as `braid::fused_*`. May be called again.
+    """Replaces PyTorch's fused operators with Braid's in code that torch.compile compiles later.
 
-    Code that was compiled before does not change. Graphs in the cache on disk are compiled again,
-    so that report() lists every collective that was not replaced. A collective that Braid does not
-    support, such as one beside a scaled GEMM, is compiled as without Braid, and listed. If this is
-    known only at run time, as for ranks on several hosts, the plain collective and GEMM run, and
-    are counted.
+    Turns on Inductor's async tensor parallelism for all groups whose ranks are on one host. Newly
+    compiled code calls Braid's operators as `braid::fused_*`. `symm_mem::fused_all_gather_matmul`
+    and `symm_mem::fused_matmul_reduce_scatter` also run Braid's operators. May be called again.
+
+    Code that was compiled earlier does not change. Graphs in the cache on disk are compiled again,
+    so that report() lists every collective that was not replaced. If Braid does not support a
+    collective, such as one next to a scaled GEMM, it is compiled as without Braid, and report()
+    lists it. If this is known only at run time, as for ranks on several hosts, the collective and
+    the GEMM run separately, and report() counts the calls.
     """
     global _takeover
     if _takeover is None:
@@ -166,8 +168,8 @@ def enable() -> None:
 
 
 def disable() -> None:
-    """Undoes enable(). Compiled graphs continue to work, by collectives and GEMMs, or by PyTorch's
-    fused operators if its async tensor parallelism is also on without Braid."""
+    """Undoes enable(). Compiled graphs continue to work. They run collectives and GEMMs separately,
+    or PyTorch's fused operators if its async tensor parallelism is on without Braid."""
     global _takeover
     if _takeover is not None:
         _takeover.undo()
