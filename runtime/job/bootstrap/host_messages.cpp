@@ -41,7 +41,7 @@ llvm::StringRef takeLine(llvm::StringRef &text) {
   return line;
 }
 
-/// Visits all numbers of a slot except the process id and the flight ring, as `visit(atomic,
+/// Visits all numbers of a slot except the process id, as `visit(atomic,
 /// shift)`. `shift` is `offsetNs` for times and 0 for other numbers.
 template <class Slot, class Visit>
 void visitSlot(Slot &slot, uint32_t queues, int64_t offsetNs, Visit visit) {

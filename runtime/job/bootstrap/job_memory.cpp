@@ -27,7 +27,7 @@ namespace braid {
 namespace {
 
 // The last byte is the version of the memory layout.
-constexpr uint64_t kLayoutMagic = 0x4252414944'4a420d;
+constexpr uint64_t kLayoutMagic = 0x4252414944'4a420e;
 constexpr int64_t kMaxRanks = 4096;
 constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK; // it may grow for the parts of all-gathers
 
@@ -139,13 +139,11 @@ Result<JobMemory> JobMemory::create(int64_t ranks, const HostPlace &place) {
   memory.layout_->hosts = place.hosts;
   if (place.hosts > 1)
     memory.layout_->outcome.store(kElsewhereMark, std::memory_order_relaxed);
-  for (int64_t rank = 0; rank < ranks; ++rank) {
-    memory.slot(rank).flightNext.store(1, std::memory_order_relaxed);
+  for (int64_t rank = 0; rank < ranks; ++rank)
     for (QueueSlot &queue : memory.slot(rank).queue) {
       queue.current.store(~uint64_t(0), std::memory_order_relaxed);
       queue.lastDone.store(~uint64_t(0), std::memory_order_relaxed);
     }
-  }
   return memory;
 }
 
