@@ -162,15 +162,9 @@ public:
   bool isHere(int64_t rank) const;
   Ranks ranksOf(int64_t host) const { return {host * ranksPerHost(), ranksPerHost()}; }
   Ranks allRanks() const { return {0, ranks()}; }
-  /// The offset of host 0's clock to this host's clock, accurate to `clockErrorNs`.
-  struct Network {
-    int64_t clockOffsetNs = 0;
-    uint64_t clockErrorNs = 0;
-    /// An upper bound of the age of the other hosts' state. A shorter stall is not significant.
-    uint64_t roundTripNs = 0;
-  };
-  Network network() const;
-  void setNetwork(const Network &network);
+  /// An upper bound of the age of the other hosts' state. A shorter stall is not significant.
+  uint64_t roundTripNs() const;
+  void setRoundTripNs(uint64_t time);
 
   // -- The outcome. --
 
