@@ -77,7 +77,7 @@ void addFlags(CLI::App &app, RunFlags &flags) {
                "print each line of the processes as '[rank] text'")
       ->group(kOutput);
   addText(app, "--flight-records", flags.flightRecords, "DIR",
-          "where processes write their last actions when the job fails, or none (default: a new "
+          "where processes write what they were doing when the job fails, or none (default: a new "
           "folder)")
       ->group(kOutput);
   app.add_flag_callback(

@@ -19,7 +19,7 @@ namespace braid {
 /// Writes 64-bit words: times and counts, the digests, and four words for each span.
 std::string RankSummary::encode() const {
   std::vector<uint64_t> words = {std::bit_cast<uint64_t>(runSeconds), uint64_t(elementsCompared),
-                                 uint64_t(clockErrorNs), digests.size(), spans.size()};
+                                 digests.size(), spans.size()};
   words.insert(words.end(), digests.begin(), digests.end());
   for (const Span &span : spans)
     words.insert(words.end(), {uint64_t(span.tag.command) << 32 | span.tag.run, span.stream,
@@ -28,18 +28,17 @@ std::string RankSummary::encode() const {
 }
 
 Result<RankSummary> RankSummary::decode(const std::string &bytes, const Plan &plan) {
-  constexpr size_t kHeader = 5, kSpan = 4;
+  constexpr size_t kHeader = 4, kSpan = 4;
   const Status malformed = badInput("a rank's summary has the format of another version");
   std::vector<uint64_t> words(bytes.size() / sizeof(uint64_t));
   std::memcpy(words.data(), bytes.data(), words.size() * sizeof(uint64_t));
   if (words.size() < kHeader || bytes.size() % sizeof(uint64_t) != 0)
     return malformed;
-  const size_t after = words.size() - kHeader, digests = words[3], spans = words[4];
+  const size_t after = words.size() - kHeader, digests = words[2], spans = words[3];
   if (digests > after || spans != (after - digests) / kSpan || (after - digests) % kSpan != 0)
     return malformed;
   RankSummary summary{.runSeconds = std::bit_cast<double>(words[0]),
-                      .elementsCompared = static_cast<int64_t>(words[1]),
-                      .clockErrorNs = static_cast<int64_t>(words[2])};
+                      .elementsCompared = static_cast<int64_t>(words[1])};
   llvm::ArrayRef<uint64_t> rest = llvm::makeArrayRef(words).drop_front(kHeader);
   summary.digests = rest.take_front(digests).vec();
   for (rest = rest.drop_front(digests); !rest.empty(); rest = rest.drop_front(kSpan)) {

@@ -11,7 +11,6 @@ namespace braid {
 struct RankSummary {
   double runSeconds = 0;
   int64_t elementsCompared = 0;
-  int64_t clockErrorNs = 0;           ///< the error of the spans' times: see CommonClock
   std::vector<Span> spans = {};       ///< all of one Plan; encode() leaves out `plan` of their tags
   std::vector<uint64_t> digests = {}; ///< one for each output of a reproducible run, over all runs
 

@@ -199,6 +199,18 @@ Status Runner::compare(int64_t rank, Arguments &slot, int64_t iteration) const {
   return Status::ok();
 }
 
+/// Hosts have only their wall clocks in common.
+static void moveToWallClock(std::vector<Span> &spans) {
+  using namespace std::chrono;
+  const int64_t shiftNs = duration_cast<nanoseconds>(system_clock::now().time_since_epoch() -
+                                                     steady_clock::now().time_since_epoch())
+                              .count();
+  for (Span &span : spans) {
+    span.beginNs += shiftNs;
+    span.endNs += shiftNs;
+  }
+}
+
 /// Exchanges the ranks' summaries, and commits the run.
 Status Runner::finishRank(int64_t rank, RankSummary mine) {
   if (options_.verify)
@@ -207,12 +219,8 @@ Status Runner::finishRank(int64_t rank, RankSummary mine) {
     mine.spans = cluster_.device(rank).tracer()->takeTrace();
   // Copies of inputs to the device and of outputs to the host belong to no program.
   llvm::erase_if(mine.spans, [](const Span &span) { return !span.tag.plan; });
-  const CommonClock clock = cluster_.control(rank).commonClock();
-  mine.clockErrorNs = clock.errorNs;
-  for (Span &span : mine.spans) {
-    span.beginNs += clock.offsetNs;
-    span.endNs += clock.offsetNs;
-  }
+  if (plan(rank).hosts() > 1)
+    moveToWallClock(mine.spans);
   std::string summary = mine.encode();
   constexpr size_t kMostOfAllRanks = size_t(128) << 20;
   if (summary.size() > std::min(kMaxPart, kMostOfAllRanks / static_cast<size_t>(cluster_.ranks())))
@@ -233,7 +241,6 @@ Status Runner::merge(const std::vector<std::string> &summaries) {
         BRAID_TRY(RankSummary::decode(summaries[rank], plan(static_cast<int64_t>(rank)))));
     report_.runSeconds = std::max(report_.runSeconds, summary.runSeconds);
     report_.elementsCompared += summary.elementsCompared;
-    report_.clockErrorNs = std::max(report_.clockErrorNs, summary.clockErrorNs);
   }
   if (compiled_.isReproducible) {
     const std::vector<OutputOfRanks> outputs = outputsOf(compiled_);
@@ -247,7 +254,7 @@ Status Runner::merge(const std::vector<std::string> &summaries) {
   for (size_t rank = 0; rank < ranks.size(); ++rank)
     traces.push_back({&session_.plans[rank], std::move(ranks[rank].spans)});
   llvm::raw_string_ostream os(report_.trace);
-  writeTrace(traces, os, report_.clockErrorNs);
+  writeTrace(traces, os);
   os.flush();
   return Status::ok();
 }

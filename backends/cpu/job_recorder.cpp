@@ -5,13 +5,11 @@
 #include "backends/cpu/queue/command_queue.h"
 #include "backends/cpu/queue/flags.h"
 
-#include <cassert>
-
 namespace braid {
 
 namespace {
 
-constexpr auto kRelaxed = std::memory_order_relaxed, kRelease = std::memory_order_release;
+constexpr auto kRelaxed = std::memory_order_relaxed;
 constexpr uint64_t kNothing = ~uint64_t(0);
 
 uint64_t numberOf(const QueuedCommand &command) {
@@ -21,11 +19,9 @@ uint64_t numberOf(const QueuedCommand &command) {
 
 } // namespace
 
-JobRecorder::JobRecorder(RankSlot &slot, CommandObserver *next)
-    : slot_(slot), next_(next), workers_(new Worker[kMaxPlanStreams]) {}
+JobRecorder::JobRecorder(RankSlot &slot, CommandObserver *next) : slot_(slot), next_(next) {}
 
 void JobRecorder::opened(uint32_t queue) {
-  assert(queue < kMaxPlanStreams);
   if (queue < kQueueSlots)
     slot_.queue[queue].sinceNs.store(monotonicNs(), kRelaxed);
   slot_.queues.store(std::min(queue + 1, kQueueSlots), kRelaxed);
@@ -41,20 +37,10 @@ void JobRecorder::issued(uint32_t queue, const QueuedCommand &command) {
 }
 
 bool JobRecorder::begin(uint32_t queue, const QueuedCommand &command) {
-  const uint64_t now = monotonicNs(), number = numberOf(command);
   if (queue < kQueueSlots) {
-    slot_.queue[queue].sinceNs.store(now, kRelaxed);
-    slot_.queue[queue].current.store(number, kRelaxed);
+    slot_.queue[queue].sinceNs.store(monotonicNs(), kRelaxed);
+    slot_.queue[queue].current.store(numberOf(command), kRelaxed);
   }
-  const uint64_t sequence = slot_.flightNext.fetch_add(1, kRelaxed);
-  workers_[queue].sequence = sequence;
-  FlightEntry &entry = slot_.flight[sequence % kFlightEntries];
-  // A reader that sees a store after this 0 also sees the 0, so it never mixes two entries.
-  entry.sequence.store(0, kRelaxed);
-  entry.command.store(number, kRelease);
-  entry.beginNs.store(now, kRelease);
-  entry.endNs.store(0, kRelease);
-  entry.sequence.store(sequence, kRelease);
   return next_ ? next_->begin(queue, command) : true;
 }
 
@@ -91,12 +77,6 @@ void JobRecorder::moved(uint32_t queue, const QueuedCommand &command) {
 void JobRecorder::end(uint32_t queue, const QueuedCommand &command) {
   if (next_)
     next_->end(queue, command);
-  const uint64_t now = monotonicNs();
-  Worker &worker = workers_[queue];
-  FlightEntry &entry = slot_.flight[worker.sequence % kFlightEntries];
-  // The other queues may have filled the ring once while this command was running.
-  if (entry.sequence.load(kRelaxed) == worker.sequence)
-    entry.endNs.store(now, kRelaxed);
   if (queue >= kQueueSlots) {
     slot_.completedBeyond.fetch_add(1, kRelaxed);
     return;
@@ -105,8 +85,8 @@ void JobRecorder::end(uint32_t queue, const QueuedCommand &command) {
   slot.isWaiting.store(0, kRelaxed);
   slot.lastDone.store(numberOf(command), kRelaxed);
   slot.current.store(kNothing, kRelaxed);
-  slot.sinceNs.store(now, kRelaxed);
-  slot.completed.store(++worker.completed, kRelaxed);
+  slot.sinceNs.store(monotonicNs(), kRelaxed);
+  slot.completed.fetch_add(1, kRelaxed);
 }
 
 } // namespace braid

@@ -5,12 +5,10 @@
 #include "ir/program.h"
 #include "runtime/job/bootstrap/job_memory.h"
 
-#include <memory>
-
 namespace braid {
 
-/// Fills a rank's queue slots and flight ring, for watchdogs and reports. Costs two clock reads and
-/// a few relaxed stores per command.
+/// Fills a rank's queue slots, for watchdogs and reports. Costs two clock reads and a few relaxed
+/// stores per command.
 class JobRecorder final : public CommandObserver {
 public:
   /// Forwards each call to `next`, if it is not null, between begin and end.
@@ -26,16 +24,9 @@ public:
 
 private:
   void block(uint32_t queue, const QueuedCommand &command, uint32_t seen);
-  /// The record of one worker.
-  struct alignas(64) Worker {
-    uint64_t sequence = 0;  ///< number of the current command
-    uint64_t completed = 0; ///< number of completed commands
-  };
-
   RankSlot &slot_;
   CommandObserver *next_;
-  std::unique_ptr<Worker[]> workers_; ///< by queue; each stream of a Plan has one queue
-  uint64_t issued_ = 0;               ///< number of commands issued by the host thread
+  uint64_t issued_ = 0; ///< number of commands issued by the host thread
 };
 
 } // namespace braid

@@ -9,12 +9,6 @@
 
 namespace braid {
 
-/// Converts this rank's clock to a clock that all ranks of the job share: add `offsetNs` to a local
-/// time. The result is accurate to within `errorNs`, which is 0 if all ranks are on one host.
-struct CommonClock {
-  int64_t offsetNs = 0, errorNs = 0;
-};
-
 /// The collective calls of a job, which all ranks make in the same order.
 enum class JobCall : uint8_t {
   None,
@@ -52,8 +46,6 @@ public:
   /// Announces that runs of this rank may no longer be announced, because callers' graphs contain
   /// them. Calls are then not compared.
   virtual void noteUnseenRuns() {}
-  /// Returns the current estimate.
-  virtual CommonClock commonClock() const { return {}; }
   /// Returns the known cause of the job's failure, or Ok. Never blocks. Callable from any thread.
   virtual Status failure() const = 0;
   /// Makes every blocked call of every rank return `cause`, unless the job has failed before.

@@ -75,8 +75,7 @@ std::optional<int64_t> bytesOf(const Plan &plan, const Command &command) {
 /// Writes one event per line.
 class TraceWriter {
 public:
-  TraceWriter(llvm::ArrayRef<RankTrace> ranks, llvm::raw_ostream &os, int64_t clockErrorNs)
-      : ranks_(ranks), os_(os), clockErrorNs_(clockErrorNs) {}
+  TraceWriter(llvm::ArrayRef<RankTrace> ranks, llvm::raw_ostream &os) : ranks_(ranks), os_(os) {}
 
   void write() {
     findStart();
@@ -108,8 +107,6 @@ private:
       json.attribute("ranks", plan.ranks);
       json.attribute("transport",
                      plan.transport == Transport::Messages ? "messages" : "peer-memory");
-      if (plan.hosts() > 1)
-        json.attribute("clockErrorUs", static_cast<double>(clockErrorNs_) / 1000);
     });
   }
 
@@ -225,7 +222,6 @@ private:
 
   llvm::ArrayRef<RankTrace> ranks_;
   llvm::raw_ostream &os_;
-  const int64_t clockErrorNs_;
   int64_t startNs_ = INT64_MAX;
   bool first_ = true;
   std::map<TransferKey, Arrow> arrows_;
@@ -233,8 +229,8 @@ private:
 
 } // namespace
 
-void writeTrace(llvm::ArrayRef<RankTrace> ranks, llvm::raw_ostream &os, int64_t clockErrorNs) {
-  TraceWriter(ranks, os, clockErrorNs).write();
+void writeTrace(llvm::ArrayRef<RankTrace> ranks, llvm::raw_ostream &os) {
+  TraceWriter(ranks, os).write();
 }
 
 } // namespace braid

@@ -45,8 +45,8 @@ double progressOf(const RankRecord &record) {
          static_cast<double>(std::max<int64_t>(record.commands, 1));
 }
 
-} // namespace
-
+/// Returns the ranks that have completed the fewest runs, or the smallest part of a run. Returns
+/// none if all ranks have made equal progress.
 std::vector<int64_t> ranksBehind(const FlightRecords &records) {
   std::map<double, std::vector<int64_t>> byProgress;
   for (size_t rank = 0; rank < records.ranks.size(); ++rank)
@@ -54,6 +54,7 @@ std::vector<int64_t> ranksBehind(const FlightRecords &records) {
   return byProgress.size() > 1 ? byProgress.begin()->second : std::vector<int64_t>();
 }
 
+/// Formats ordered ranks, for example "ranks 0-2, 5".
 std::string rangesText(llvm::ArrayRef<int64_t> ranks) {
   std::vector<std::string> ranges;
   for (size_t i = 0; i < ranks.size();) {
@@ -66,6 +67,8 @@ std::string rangesText(llvm::ArrayRef<int64_t> ranks) {
   }
   return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranges, ", "));
 }
+
+} // namespace
 
 std::string explainRecords(const FlightRecords &records) {
   std::string text = headText(records) + "\nfirst cause: " + causeText(records.cause);

@@ -9,24 +9,10 @@
 
 #include "runtime/job/job_view.h"
 
-#include "llvm/Support/JSON.h"
-
 #include <string>
 #include <vector>
 
 namespace braid {
-
-/// A command that has started.
-struct RecordedCommand {
-  std::string kind; ///< name(CommandKind)
-  std::string stream;
-  std::string text;  ///< the printed node
-  std::string place; ///< file:line:col
-  std::string trips; ///< "0, 3": the values of the enclosing loop indices, outermost first
-  int64_t run = 0;
-  int64_t peer = -1;              ///< the peer of a transfer
-  int64_t beginNs = 0, endNs = 0; ///< on the common clock; endNs is 0 while it runs
-};
 
 /// The first failure of the job.
 struct RecordedCause {
@@ -40,15 +26,12 @@ struct RankRecord {
   std::string doing;                 ///< JobView::rankText()
   int64_t issued = 0, completed = 0; ///< numbers of commands, over all runs
   int64_t commands = 0;              ///< commands in one run; 0 if the Plan is unknown
-  RecordedCommand current; ///< the command that `doing` names; its kind is empty if there is none
-  /// The last commands that started, oldest first. Empty for ranks of other hosts.
-  std::vector<RecordedCommand> flight;
 };
 
 /// The records of a job. Decoding checks only the version and that there is at least one rank; all
 /// other values may be arbitrary.
 struct FlightRecords {
-  int64_t version = 3;
+  static constexpr int64_t kVersion = 4;
   std::string job;
   std::string program, source, fingerprint; ///< empty if no Plan is known
   RecordedCause cause;
@@ -59,8 +42,6 @@ struct FlightRecords {
   /// Returns BadInput, "NAME:3:14: expected JSON" or "NAME: expected ...", for malformed text.
   static Result<FlightRecords> decode(llvm::StringRef text, llvm::StringRef name = "records");
 };
-
-llvm::json::Value toJSON(const FlightRecords &records);
 
 /// Returns the current records of all ranks. `plans` belong to one program and may be missing for
 /// some or all ranks.

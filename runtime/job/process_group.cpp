@@ -83,11 +83,6 @@ void ProcessGroup::setActivity(HostActivity activity) {
 
 void ProcessGroup::tick() { slot().arrivals.fetch_add(1, std::memory_order_relaxed); }
 
-CommonClock ProcessGroup::commonClock() const {
-  const JobMemory::Network network = memory().network();
-  return {network.clockOffsetNs, static_cast<int64_t>(network.clockErrorNs)};
-}
-
 void ProcessGroup::abort(const Status &cause) {
   memory().abort({cause, rank()});
   memory().awaitDecision();
@@ -353,7 +348,7 @@ void ProcessGroup::watchProposal() {
     proposedNs_ = 0;
   else if (proposedNs_ == 0)
     proposedNs_ = now;
-  else if (now - proposedNs_ >= inNs(kForDecision) + memory().network().roundTripNs)
+  else if (now - proposedNs_ >= inNs(kForDecision) + memory().roundTripNs())
     memory().decideHere();
 }
 
@@ -377,7 +372,7 @@ void ProcessGroup::watchStall() {
     }
   if (isClosing_.load(std::memory_order_relaxed) ||
       !stallRule_.isStalled(monotonicNs(), memory().progress(), isBlocked, since,
-                            memory().network().roundTripNs))
+                            memory().roundTripNs()))
     return;
   std::lock_guard lock(plansMutex_);
   memory().abort(stallCause(memory(), plans_, timeout()));

@@ -70,7 +70,6 @@ public:
   void tick() override;
   void noteCall(JobCall call, uint32_t program) override { braid::noteCall(slot(), call, program); }
   void noteUnseenRuns() override { slot().hasUnseenRuns.store(1, std::memory_order_relaxed); }
-  CommonClock commonClock() const override;
 
   // -- Shutdown, in this order, after the device's workers have stopped. --
 

@@ -23,9 +23,9 @@ private:
 
 /// Returns the cause of a stall in which nothing has progressed for `timeout`. Blames, in this
 /// order, a rank without a heartbeat; a rank in a command that waits for no other rank; a rank that
-/// does not do what another one waits for, for example because its host thread is outside Braid.
-/// Otherwise blames no rank and lists the waits. The status is TimedOut: its first line names the
-/// rank to blame, and one line for each rank follows.
+/// waits for nobody, for example because its host thread is outside Braid. Otherwise blames no rank
+/// and lists the waits. The status is TimedOut: its first line names the rank to blame, and one
+/// line for each rank follows.
 JobCause stallCause(const JobMemory &memory, const KnownPlans &plans,
                     std::chrono::milliseconds timeout);
 /// Like stallCause(), for a deadlocked job whose ranks are all alive.

@@ -138,25 +138,19 @@ TEST(CpuTest, RecorderWritesDownWhatRuns) {
   EXPECT_TRUE(recorder.begin(1, wait));
   recorder.waiting(1, wait, 6);
   const QueueSlot &queue = slot.queue[1];
-  const FlightEntry &entry = slot.flight[1];
   const uint64_t number = uint64_t(2) << 32 | 8;
   EXPECT_EQ(queue.current.load(), number);
   EXPECT_EQ(queue.isWaiting.load(), 1u);
   EXPECT_EQ(queue.flagValue.load(), 6u);
   EXPECT_EQ(queue.wantedValue.load(), 7u);
-  EXPECT_EQ(entry.sequence.load(), 1u);
-  EXPECT_EQ(entry.command.load(), number);
-  EXPECT_EQ(entry.endNs.load(), 0u);
   recorder.end(1, wait);
   EXPECT_EQ(queue.current.load(), ~uint64_t(0));
   EXPECT_EQ(queue.lastDone.load(), number);
   EXPECT_EQ(queue.completed.load(), 1u);
   EXPECT_EQ(queue.isWaiting.load(), 0u);
-  EXPECT_GE(entry.endNs.load(), entry.beginNs.load());
-  EXPECT_GT(entry.beginNs.load(), 0u);
 }
 
-TEST(CpuTest, RecorderGoesRoundAndCountsHiddenQueues) {
+TEST(CpuTest, RecorderCountsHiddenQueues) {
   Result<JobMemory> memory = JobMemory::create(1);
   ASSERT_TRUE(memory);
   RankSlot &slot = memory->slot(0);
@@ -164,23 +158,15 @@ TEST(CpuTest, RecorderGoesRoundAndCountsHiddenQueues) {
   for (uint32_t queue = 0; queue < kQueueSlots + 2; ++queue)
     recorder.opened(queue);
   EXPECT_EQ(slot.queues.load(), kQueueSlots);
-  QueuedCommand longOne{}, other{};
-  longOne.tag.command = 1;
-  recorder.begin(0, longOne);
-  for (uint32_t i = 0; i < kFlightEntries; ++i) {
+  const QueuedCommand command{};
+  for (uint32_t queue : {0u, kQueueSlots + 1}) {
     const uint64_t before = slot.progress();
-    recorder.begin(kQueueSlots + 1, other);
-    recorder.end(kQueueSlots + 1, other);
+    recorder.begin(queue, command);
+    recorder.end(queue, command);
     EXPECT_GT(slot.progress(), before);
   }
-  // Its entry belongs to another command by now.
-  const FlightEntry &entry = slot.flight[1];
-  const uint64_t endNs = entry.endNs.load();
-  std::this_thread::sleep_for(std::chrono::microseconds(1));
-  recorder.end(0, longOne);
-  EXPECT_EQ(entry.sequence.load(), kFlightEntries + 1u);
-  EXPECT_EQ(entry.endNs.load(), endNs);
   EXPECT_EQ(slot.queue[0].completed.load(), 1u);
+  EXPECT_EQ(slot.completedBeyond.load(), 1u);
 }
 
 TEST(CpuTest, CommandsCrossChunksInOrder) {

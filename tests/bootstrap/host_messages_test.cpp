@@ -2,6 +2,7 @@
 
 #include "runtime/job/bootstrap/host_messages.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 namespace braid {
@@ -84,10 +85,11 @@ TEST(HostMessages, ASignComesAsItWas) {
   fillSlot(from.slot(2), 1000, 2);
   fillSlot(from.slot(3), 5000, kQueueSlots);
   from.slot(3).pid = 77;
-  const std::string text = encodeSign({.number = 9, .hasLeft = true}, from);
-  const auto sign = takeSign(text, to, 1);
+  const std::string text = encodeSign(/*hasLeft=*/true, from);
+  int64_t shiftNs = INT64_MAX;
+  const auto sign = takeSign(text, to, 1, shiftNs);
   ASSERT_TRUE(sign.isOk()) << sign.status().message();
-  EXPECT_EQ(sign->number, 9u);
+  EXPECT_LE(sign->sentNs, monotonicNs());
   EXPECT_TRUE(sign->hasLeft);
   EXPECT_EQ(to.slot(2).queue[1].lastDone, 1025u);
   EXPECT_EQ(to.slot(3).closed, 1u);
@@ -97,24 +99,34 @@ TEST(HostMessages, ASignComesAsItWas) {
   EXPECT_EQ(to.slot(0).heartbeatNs + to.slot(1).heartbeatNs, 0u);
 }
 
-/// But for the time of what never was.
-TEST(HostMessages, TimesAreThoseOfTheOtherClock) {
-  JobMemory from = emptyMemory(4, {1, 2}), to = emptyMemory(4, {0, 2});
-  from.setNetwork({.clockOffsetNs = 500});
-  to.setNetwork({.clockOffsetNs = 70});
-  fillSlot(from.slot(2), 1000000, 1);
-  ASSERT_TRUE(takeSign(encodeSign({}, from), to, 1).isOk());
-  EXPECT_EQ(to.slot(2).heartbeatNs, 1000002u + 430);
-  EXPECT_EQ(to.slot(2).activitySinceNs, 1000001u + 430);
-  EXPECT_EQ(to.slot(2).queue[0].sinceNs, 1000012u + 430);
-  EXPECT_EQ(to.slot(2).issued, 1000003u);
-  EXPECT_EQ(to.slot(3).heartbeatNs, 0u);
+/// The other clock may be behind or ahead, and a heartbeat may be read long after it was written.
+TEST(HostMessages, TimesAreThoseOfThisClock) {
+  JobMemory to = emptyMemory(4, {0, 2});
+  for (int64_t ahead : {-1'000'000'000'000, 1'000'000'000'000}) {
+    int64_t shiftNs = INT64_MAX;
+    const uint64_t before = monotonicNs(), sent = before + static_cast<uint64_t>(ahead);
+    // A slot without queues: the third and fourth number of a slot are times.
+    const std::string text =
+        fmt::format("{} 0\n0 1 0 {} 0 7 0 0 0 0 0 0\n0 1 0 0 0 0 0 0 0 0 0 0\n", sent, sent - 500);
+    for (int again = 0; again < 2; ++again) {
+      ASSERT_TRUE(takeSign(text, to, 1, shiftNs).isOk());
+      EXPECT_GE(to.slot(2).activitySinceNs, before - 500);
+      EXPECT_LE(to.slot(2).activitySinceNs, monotonicNs() - 500);
+      EXPECT_EQ(to.slot(2).activitySinceNs, sent - 500 + static_cast<uint64_t>(shiftNs));
+    }
+    EXPECT_EQ(to.slot(2).heartbeatNs, 0u) << "there was none";
+    EXPECT_EQ(to.slot(2).issued, 7u);
+    const int64_t least = shiftNs;
+    ASSERT_TRUE(takeSign(text, to, 1, shiftNs).isOk());
+    EXPECT_EQ(shiftNs, least) << "the same heartbeat, later";
+  }
 }
 
 TEST(HostMessages, ASignOfOtherNumbersIsRefused) {
   JobMemory memory = emptyMemory(2, {0, 2});
+  int64_t shiftNs = INT64_MAX;
   for (const char *text : {"", "9", "x 0\n", "9 0\n", "9 0\n33 0 0", "9 0\n1 0 0 0"})
-    EXPECT_EQ(takeSign(text, memory, 1).status().code(), StatusCode::BadInput) << text;
+    EXPECT_EQ(takeSign(text, memory, 1, shiftNs).status().code(), StatusCode::BadInput) << text;
 }
 
 } // namespace

@@ -133,7 +133,7 @@ TEST(OutcomeElsewhere, WhoProposesWaitsUntilItIsDecided) {
 TEST(OutcomeElsewhere, NobodyDecidesAsLongAsAnAnswerMayBeUnderWay) {
   using namespace std::chrono_literals;
   JobMemory memory = outcomeOn(1);
-  memory.setNetwork({.roundTripNs = 1000000000});
+  memory.setRoundTripNs(1000000000);
   EXPECT_TRUE(memory.abort(failureNamed("one")));
   const auto start = std::chrono::steady_clock::now();
   std::thread waiting([&] { memory.awaitDecision(50ms); });

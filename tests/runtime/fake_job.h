@@ -95,25 +95,12 @@ public:
     memory.slot(rank).issued.store(run * plans[rank].commands.size(), kRelaxed);
   }
 
-  /// One more entry of the flight ring.
-  void note(int64_t rank, uint32_t run, uint32_t command, uint64_t beginNs, uint64_t endNs) {
-    RankSlot &slot = memory.slot(rank);
-    const uint64_t sequence = std::max<uint64_t>(slot.flightNext.load(kRelaxed), 1);
-    slot.flightNext.store(sequence + 1, kRelaxed);
-    FlightEntry &entry = slot.flight[sequence % kFlightEntries];
-    entry.command.store(uint64_t(run) << 32 | command, kRelaxed);
-    entry.beginNs.store(beginNs, kRelaxed);
-    entry.endNs.store(endNs, kRelaxed);
-    entry.sequence.store(sequence, kRelaxed);
-  }
-
   void complete(int64_t rank, uint32_t run, uint32_t command, uint64_t agoMs = 400) {
     const uint32_t stream = plans[rank].commands[command].stream;
     QueueSlot &queue = memory.slot(rank).queue[stream];
     queue.lastDone.store(uint64_t(run) << 32 | command, kRelaxed);
     queue.completed.fetch_add(1, kRelaxed);
     queue.sinceNs.store(ago(agoMs), kRelaxed);
-    note(rank, run, command, ago(agoMs + 1), ago(agoMs));
   }
 
   /// The commands before `end` in issue order, 2 ms each.
@@ -130,7 +117,6 @@ public:
     queue.isWaiting.store(isWaiting, kRelaxed);
     queue.flagValue.store(run - 1, kRelaxed);
     queue.wantedValue.store(run, kRelaxed);
-    note(rank, run, command, ago(agoMs), 0);
   }
 
   uint64_t ago(uint64_t ms) const { return startNs_ - ms * kMs; }

@@ -41,57 +41,53 @@ llvm::StringRef takeLine(llvm::StringRef &text) {
   return line;
 }
 
-/// Visits all numbers of a slot except the process id and the flight ring, as `visit(atomic,
-/// shift)`. `shift` is `offsetNs` for times and 0 for other numbers.
-template <class Slot, class Visit>
-void visitSlot(Slot &slot, uint32_t queues, int64_t offsetNs, Visit visit) {
-  visit(slot.state, 0);
-  visit(slot.activity, 0);
-  visit(slot.activitySinceNs, offsetNs);
-  visit(slot.heartbeatNs, offsetNs);
-  visit(slot.issued, 0);
-  visit(slot.arrivals, 0);
-  visit(slot.completedBeyond, 0);
-  visit(slot.runs, 0);
-  visit(slot.isSpeaking, 0);
-  visit(slot.closed, 0);
-  visit(slot.isKilled, 0);
+/// Visits all numbers of a slot except the process id, as `visit(atomic,
+/// isTime)`.
+template <class Slot, class Visit> void visitSlot(Slot &slot, uint32_t queues, Visit visit) {
+  visit(slot.state, false);
+  visit(slot.activity, false);
+  visit(slot.activitySinceNs, true);
+  visit(slot.heartbeatNs, true);
+  visit(slot.issued, false);
+  visit(slot.arrivals, false);
+  visit(slot.completedBeyond, false);
+  visit(slot.runs, false);
+  visit(slot.isSpeaking, false);
+  visit(slot.closed, false);
+  visit(slot.isKilled, false);
   for (uint32_t i = 0; i < queues; ++i) {
     auto &queue = slot.queue[i];
-    visit(queue.completed, 0);
-    visit(queue.current, 0);
-    visit(queue.sinceNs, offsetNs);
-    visit(queue.isWaiting, 0);
-    visit(queue.flagValue, 0);
-    visit(queue.wantedValue, 0);
-    visit(queue.lastDone, 0);
+    visit(queue.completed, false);
+    visit(queue.current, false);
+    visit(queue.sinceNs, true);
+    visit(queue.isWaiting, false);
+    visit(queue.flagValue, false);
+    visit(queue.wantedValue, false);
+    visit(queue.lastDone, false);
   }
 }
 
-/// A time of zero means none.
-uint64_t shifted(uint64_t number, int64_t shift) {
-  return number == 0 ? 0 : number + static_cast<uint64_t>(shift);
-}
-
-void appendSlot(const RankSlot &slot, int64_t offsetNs, std::string &text) {
+void appendSlot(const RankSlot &slot, std::string &text) {
   const uint32_t queues = std::min(slot.queues.load(std::memory_order_relaxed), kQueueSlots);
   text += std::to_string(queues);
-  visitSlot(slot, queues, offsetNs, [&](const auto &field, int64_t shift) {
-    text += fmt::format(
-        " {}", shifted(static_cast<uint64_t>(field.load(std::memory_order_relaxed)), shift));
+  visitSlot(slot, queues, [&](const auto &field, bool) {
+    text += fmt::format(" {}", static_cast<uint64_t>(field.load(std::memory_order_relaxed)));
   });
   text += '\n';
 }
 
-Status takeSlot(llvm::StringRef line, RankSlot &slot, int64_t offsetNs) {
+/// A time of zero means none.
+Status takeSlot(llvm::StringRef line, RankSlot &slot, int64_t shiftNs) {
   Numbers numbers(line);
   const auto queues = numbers.take<uint32_t>();
   if (queues > kQueueSlots)
     return badInput("expected a rank with at most {} queues, got {}", kQueueSlots, queues);
   slot.queues.store(queues, std::memory_order_relaxed);
-  visitSlot(slot, queues, offsetNs, [&](auto &field, int64_t shift) {
+  visitSlot(slot, queues, [&](auto &field, bool isTime) {
     using Field = decltype(field.load());
-    const uint64_t number = shifted(numbers.take<uint64_t>(), shift);
+    auto number = numbers.take<uint64_t>();
+    if (isTime && number != 0)
+      number += static_cast<uint64_t>(shiftNs);
     field.store(static_cast<Field>(number), std::memory_order_relaxed);
   });
   return numbers.status();
@@ -144,23 +140,23 @@ Result<JobCause> decodeCause(llvm::StringRef text, int64_t ranks) {
   return JobCause{Status(*code, text.str()), rank};
 }
 
-std::string encodeSign(const HostSign &sign, const JobMemory &memory) {
-  std::string text = fmt::format("{} {:d}\n", sign.number, sign.hasLeft);
+std::string encodeSign(bool hasLeft, const JobMemory &memory) {
+  std::string text = fmt::format("{} {:d}\n", monotonicNs(), hasLeft);
   const Ranks ranks = memory.ranksOf(memory.host());
   for (int64_t i = 0; i < ranks.count; ++i)
-    appendSlot(memory.slot(ranks.first + i), memory.network().clockOffsetNs, text);
+    appendSlot(memory.slot(ranks.first + i), text);
   return text;
 }
 
-Result<HostSign> takeSign(llvm::StringRef text, JobMemory &memory, int64_t host) {
+Result<HostSign> takeSign(llvm::StringRef text, JobMemory &memory, int64_t host, int64_t &shiftNs) {
   Numbers numbers(takeLine(text));
-  HostSign sign{.number = numbers.take<uint64_t>()};
+  HostSign sign{.sentNs = numbers.take<uint64_t>()};
   sign.hasLeft = numbers.take<uint32_t>() != 0;
   BRAID_TRY(numbers.status());
+  shiftNs = std::min(shiftNs, static_cast<int64_t>(monotonicNs() - sign.sentNs));
   const Ranks ranks = memory.ranksOf(host);
   for (int64_t i = 0; i < ranks.count; ++i)
-    BRAID_TRY(
-        takeSlot(takeLine(text), memory.slot(ranks.first + i), -memory.network().clockOffsetNs));
+    BRAID_TRY(takeSlot(takeLine(text), memory.slot(ranks.first + i), shiftNs));
   return sign;
 }
 

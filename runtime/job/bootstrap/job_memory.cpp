@@ -27,7 +27,7 @@ namespace braid {
 namespace {
 
 // The last byte is the version of the memory layout.
-constexpr uint64_t kLayoutMagic = 0x4252414944'4a420d;
+constexpr uint64_t kLayoutMagic = 0x4252414944'4a420f;
 constexpr int64_t kMaxRanks = 4096;
 constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK; // it may grow for the parts of all-gathers
 
@@ -70,8 +70,7 @@ struct JobMemory::Layout {
   uint64_t number;
   int64_t ranks;
   int64_t host, hosts;
-  std::atomic<int64_t> clockOffsetNs;
-  std::atomic<uint64_t> clockErrorNs, roundTripNs;
+  std::atomic<uint64_t> roundTripNs;
   alignas(64) std::atomic<uint64_t> outcome;
   alignas(64) std::atomic<uint32_t> causesTaken;
   alignas(64) CauseSlot causes[kCauseSlots];
@@ -139,13 +138,11 @@ Result<JobMemory> JobMemory::create(int64_t ranks, const HostPlace &place) {
   memory.layout_->hosts = place.hosts;
   if (place.hosts > 1)
     memory.layout_->outcome.store(kElsewhereMark, std::memory_order_relaxed);
-  for (int64_t rank = 0; rank < ranks; ++rank) {
-    memory.slot(rank).flightNext.store(1, std::memory_order_relaxed);
+  for (int64_t rank = 0; rank < ranks; ++rank)
     for (QueueSlot &queue : memory.slot(rank).queue) {
       queue.current.store(~uint64_t(0), std::memory_order_relaxed);
       queue.lastDone.store(~uint64_t(0), std::memory_order_relaxed);
     }
-  }
   return memory;
 }
 
@@ -222,16 +219,12 @@ int64_t JobMemory::host() const { return layout_->host; }
 
 bool JobMemory::isHere(int64_t rank) const { return rank / ranksPerHost() == host(); }
 
-JobMemory::Network JobMemory::network() const {
-  return {layout_->clockOffsetNs.load(std::memory_order_relaxed),
-          layout_->clockErrorNs.load(std::memory_order_relaxed),
-          layout_->roundTripNs.load(std::memory_order_relaxed)};
+uint64_t JobMemory::roundTripNs() const {
+  return layout_->roundTripNs.load(std::memory_order_relaxed);
 }
 
-void JobMemory::setNetwork(const Network &network) {
-  layout_->clockOffsetNs.store(network.clockOffsetNs, std::memory_order_relaxed);
-  layout_->clockErrorNs.store(network.clockErrorNs, std::memory_order_relaxed);
-  layout_->roundTripNs.store(network.roundTripNs, std::memory_order_relaxed);
+void JobMemory::setRoundTripNs(uint64_t time) {
+  layout_->roundTripNs.store(time, std::memory_order_relaxed);
 }
 
 bool JobMemory::spinUntilAllCome(int64_t rank) {
@@ -478,7 +471,7 @@ void JobMemory::awaitDecision(std::chrono::milliseconds patience) {
   const auto start = std::chrono::steady_clock::now();
   while (proposal())
     if (std::chrono::steady_clock::now() - start >=
-        patience + std::chrono::nanoseconds(network().roundTripNs))
+        patience + std::chrono::nanoseconds(roundTripNs()))
       decideHere();
     else
       std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -14,7 +14,6 @@
 //  rank slots    the state of each rank: heartbeat, activity of its host thread, current command of
 //                each queue, progress counters. Slots of other hosts' ranks are copies, some tenths
 //                of a second old, with times of this host's clock and without process ids.
-//  flight rings  the last commands of each rank, with times. They outlive the rank.
 //  choice        the text of the schedule that rank 0 has chosen by measuring
 //  all-gathers   each rank's part of the current and the previous all-gather. A rank that has
 //                joined all-gather n has read all parts of n - 1, so two buffers suffice. The texts
@@ -73,17 +72,8 @@ struct alignas(64) QueueSlot {
   std::atomic<uint64_t> lastDone; ///< run << 32 | command; ~0 if there is none
 };
 
-/// A command that has started. endNs is 0 until it has ended.
-struct FlightEntry {
-  std::atomic<uint64_t> sequence; ///< from 1 for each rank; written last; 0: empty entry
-  std::atomic<uint64_t> command;  ///< run << 32 | command
-  std::atomic<uint64_t> beginNs, endNs;
-};
-
-inline constexpr uint32_t kQueueSlots = 32;     ///< further queues are not shown
-inline constexpr uint32_t kFlightEntries = 512; ///< a power of two
-
-inline constexpr size_t kCallEntries = 64; ///< a rank is never ahead by as many calls
+inline constexpr uint32_t kQueueSlots = 32; ///< further queues are not shown
+inline constexpr size_t kCallEntries = 64;  ///< a rank is never ahead by as many calls
 
 struct RankSlot {
   std::atomic<RankState> state;
@@ -96,7 +86,6 @@ struct RankSlot {
   std::atomic<uint64_t> arrivals;        ///< progress events of the host thread
   std::atomic<uint64_t> completedBeyond; ///< commands of the queues that have no slot
   std::atomic<uint32_t> runs;            ///< the epoch of the last issued run
-  std::atomic<uint64_t> flightNext;      ///< sequence number of the next entry, from 1
   std::atomic<uint32_t> isSpeaking;      ///< is writing its part of an all-gather
   std::atomic<uint32_t> closed;          ///< futex; 1 once peer memory is unmapped
   /// Killed by the host because it was stopped: it never closes, and keeps memory mapped until its
@@ -115,7 +104,6 @@ struct RankSlot {
   } parts[2];                                ///< parts[n % 2] belongs to all-gather n
   alignas(64) std::atomic<uint32_t> barrier; ///< number of spinning barriers entered
   QueueSlot queue[kQueueSlots];
-  FlightEntry flight[kFlightEntries];
 
   void setActivity(HostActivity now);
   /// Returns the number of completed commands of all queues.
@@ -174,15 +162,9 @@ public:
   bool isHere(int64_t rank) const;
   Ranks ranksOf(int64_t host) const { return {host * ranksPerHost(), ranksPerHost()}; }
   Ranks allRanks() const { return {0, ranks()}; }
-  /// The offset of host 0's clock to this host's clock, accurate to `clockErrorNs`.
-  struct Network {
-    int64_t clockOffsetNs = 0;
-    uint64_t clockErrorNs = 0;
-    /// An upper bound of the age of the other hosts' state. A shorter stall is not significant.
-    uint64_t roundTripNs = 0;
-  };
-  Network network() const;
-  void setNetwork(const Network &network);
+  /// An upper bound of the age of the other hosts' state. A shorter stall is not significant.
+  uint64_t roundTripNs() const;
+  void setRoundTripNs(uint64_t time);
 
   // -- The outcome. --
 

@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-const std::string kDone = "done ";
+const std::string kDone = "done";
 /// The polling intervals of the store outside and during an all-gather.
 constexpr auto kPauseAtRest = 50ms, kPauseInGather = 2ms;
 /// If a poll takes longer than this, the thread was stopped and may have missed heartbeats.
@@ -130,8 +130,7 @@ Status OtherHosts::introduce() {
 // -- Heartbeats. --
 
 Status OtherHosts::giveSign(bool isLast) {
-  return store_->put(key("host", memory_.host()),
-                     encodeSign({.number = monotonicNs(), .hasLeft = isLast}, memory_));
+  return store_->put(key("host", memory_.host()), encodeSign(isLast, memory_));
 }
 
 Status OtherHosts::listen() {
@@ -140,10 +139,10 @@ Status OtherHosts::listen() {
         host.hasLeft ? std::nullopt : BRAID_TRY(store_->poll(key("host", host.number)));
     if (!text)
       continue;
-    const HostSign sign = BRAID_TRY(takeSign(*text, memory_, host.number));
-    if (sign.number != host.sign)
+    const HostSign sign = BRAID_TRY(takeSign(*text, memory_, host.number, host.shiftNs));
+    if (sign.sentNs != host.sign)
       host.silent = {};
-    host.sign = sign.number;
+    host.sign = sign.sentNs;
     host.hasCome = true;
     if (sign.hasLeft)
       noteLeft(host);
@@ -177,7 +176,6 @@ Status OtherHosts::sendParts() {
   if (text.size() > kMaxStoreValue)
     return badInput("expected at most {} bytes from all ranks of a host together, got {}",
                     kMaxStoreValue, text.size());
-  sentNs_ = monotonicNs();
   BRAID_TRY(store_->put(keyOfParts(host), text));
   areSent_ = true;
   return Status::ok();
@@ -200,10 +198,8 @@ Status OtherHosts::lookAtRound() {
     abortIfRoundCannotEnd();
     return Status::ok();
   }
-  uint64_t zeroNs = 0;
-  if (llvm::StringRef number = *outcome; number.consume_front(kDone))
-    return number.getAsInteger(10, zeroNs) ? badInput("expected the time of host 0's clock")
-                                           : finishRound(zeroNs);
+  if (*outcome == kDone)
+    return finishRound();
   memory_.abortDecided(BRAID_TRY(decodeCause(*outcome, memory_.ranks())));
   isFailed_ = true;
   return Status::ok();
@@ -218,34 +214,19 @@ Result<std::optional<std::string>> OtherHosts::decide() {
     BRAID_TRY(readParts());
   if (!isZero() || !memory_.haveCome(memory_.allRanks(), round_))
     return store_->poll(round);
-  return std::optional(
-      BRAID_TRY(store_->putIfAbsent(round, kDone + std::to_string(monotonicNs()))));
+  return std::optional(BRAID_TRY(store_->putIfAbsent(round, kDone)));
 }
 
 /// The round is committed even if a rank fails now.
-Status OtherHosts::finishRound(uint64_t zeroNs) {
+Status OtherHosts::finishRound() {
   BRAID_TRY(readParts());
   if (!memory_.haveCome(memory_.allRanks(), round_))
     return badInput("expected all hosts to say what their ranks have said, got less");
-  if (!isZero())
-    synchronizeClocks(zeroNs);
   memory_.finishGather(round_++);
   areSent_ = false;
   for (Host &host : others_)
     host.hasCome = true;
   return Status::ok();
-}
-
-/// Host 0 read its clock between the time at which this host sent its parts and now. Each
-/// all-gather tightens the bounds of the offset between the clocks.
-void OtherHosts::synchronizeClocks(uint64_t zeroNs) {
-  leastOffsetNs_ = std::max(leastOffsetNs_, static_cast<int64_t>(zeroNs - monotonicNs()));
-  mostOffsetNs_ = std::min(mostOffsetNs_, static_cast<int64_t>(zeroNs - sentNs_));
-  JobMemory::Network network = memory_.network();
-  network.clockOffsetNs = leastOffsetNs_ / 2 + mostOffsetNs_ / 2;
-  network.clockErrorNs =
-      static_cast<uint64_t>(std::max<int64_t>(0, mostOffsetNs_ - leastOffsetNs_)) / 2;
-  memory_.setNetwork(network);
 }
 
 /// A host that has left ends the round. If host 0 has left, the store may be gone as well.
@@ -272,9 +253,7 @@ void OtherHosts::lookAtClocks() {
     if (host.silent >= options_.silence && !memory_.isAborted())
       lose(host);
   }
-  JobMemory::Network network = memory_.network();
-  network.roundTripNs = static_cast<uint64_t>(std::chrono::nanoseconds(longest).count());
-  memory_.setNetwork(network);
+  memory_.setRoundTripNs(static_cast<uint64_t>(std::chrono::nanoseconds(longest).count()));
   // The store may have been in host 0's process. A host that has left decides nothing.
   if (!isZero() && others_.front().hasLeft && !reached_.isOk()) {
     abortIfRoundCannotEnd();

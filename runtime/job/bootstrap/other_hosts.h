@@ -8,9 +8,9 @@
 //             of its ranks. Read by all other hosts.
 //  parts<K>.0 the parts of host K's ranks in the last even-numbered all-gather, and in the last
 //  parts<K>.1 odd-numbered one: when a host writes N, all hosts have read N - 2
-//  round<N>   the outcome of all-gather N, decided by putIfAbsent(): host 0 writes its clock once
-//             it has read all parts; a host that fails writes the cause. So a step is committed
-//             on all hosts or, if a failure came first, on none. There is one first cause.
+//  round<N>   the outcome of all-gather N, decided by putIfAbsent(): host 0 writes "done" once it
+//             has read all parts; a host that fails writes the cause. So a step is committed on
+//             all hosts or, if a failure came first, on none. There is one first cause.
 //
 // A host whose heartbeat does not change within the time limit is lost. A host that cannot reach
 // the store for that long decides for itself, and fails as well. No protocol can exclude one case:
@@ -58,8 +58,9 @@ private:
   struct Host {
     int64_t number;
     bool hasCome = false, hasLeft = false;
-    uint64_t sign = 0;         ///< HostSign::number of its last heartbeat
-    Clock::duration silent{0}; ///< time since its last heartbeat
+    uint64_t sign = 0;           ///< HostSign::sentNs of its last heartbeat
+    int64_t shiftNs = INT64_MAX; ///< see takeSign()
+    Clock::duration silent{0};   ///< time since its last heartbeat
   };
 
   OtherHosts(std::unique_ptr<Store> store, JobMemory &memory, OtherHostsOptions options);
@@ -81,8 +82,7 @@ private:
   Status readParts();
   Status lookAtRound();
   Result<std::optional<std::string>> decide();
-  Status finishRound(uint64_t zeroNs);
-  void synchronizeClocks(uint64_t zeroNs);
+  Status finishRound();
   void abortIfRoundCannotEnd();
   void lookAtClocks();
   void lookForMissing();
@@ -102,11 +102,9 @@ private:
   uint32_t round_ = 1;
   bool isFailed_ = false;     ///< the round has ended with a cause
   bool areSent_ = false;      ///< the parts of this host's ranks are in the store
-  uint64_t sentNs_ = 0;       ///< when they were sent
   Status reached_;            ///< the result of the last access to the store
   Clock::duration waited_{0}; ///< time spent waiting for hosts to join
   Clock::time_point lastLook_, nextSign_{}, nextSaying_;
-  int64_t leastOffsetNs_ = INT64_MIN, mostOffsetNs_ = INT64_MAX; ///< bounds of host 0's clock
 
   std::thread thread_;
 };
