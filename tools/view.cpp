@@ -10,8 +10,10 @@
 #include "api/view/counterexample.h"
 #include "api/view/measured.h"
 #include "api/view/predicted.h"
+#include "api/view/recorded.h"
 #include "ir/failure.h"
 #include "runtime/files.h"
+#include "runtime/job/explain.h"
 #include "tools/command.h"
 #include "tools/step_progress.h"
 
@@ -23,12 +25,13 @@ namespace braid::tools {
 namespace {
 
 constexpr size_t kMostBytes = size_t(1) << 30; ///< maximum size of a trace
+constexpr size_t kMostRecordBytes = 256 << 20;
 constexpr const char *kMachine = "h200-4";
 
 struct ViewFlags {
   SourceFlags source;
   std::optional<std::string> machine;
-  std::string trace, out;
+  std::string trace, records, out;
   std::optional<uint32_t> run;
   bool check = false;
 };
@@ -41,7 +44,8 @@ ranks' commands, what each wait waits for, and the critical path.
   braid run examples/mlp.braid --ranks 4 --trace run.json
   braid view --trace run.json --out run.html                  a measured run
   braid view examples/mlp.braid --ranks 4 --trace run.json    both, one above the other
-  braid view broken.braid --check                             why a program is unsafe)";
+  braid view broken.braid --check                             why a program is unsafe
+  braid view --records records/host0.json                     where ranks of a failed job were)";
 
 std::string machineNames() {
   std::string names;
@@ -60,6 +64,7 @@ void addFlags(CLI::App &app, ViewFlags &flags) {
   addText(app, "--trace", flags.trace, "RUN.json", "show the run that braid run --trace measured");
   addInteger(app, "--run", flags.run, "R", "which run of the trace to show (default: the last)");
   app.add_flag("--check", flags.check, "show the counterexample of braid check");
+  addText(app, "--records", flags.records, "FILE", "show a failed job from its flight records");
   addText(app, "--out", flags.out, "OUT.html",
           "file to write the page to (default: standard output)");
   app.footer(kViewFooter);
@@ -114,12 +119,14 @@ std::string firstOfModel(const ViewFlags &flags) {
   return flags.machine ? "--machine" : "";
 }
 
-/// Accepts FILE with or without --trace, or --trace alone. Refuses flags without effect.
+/// Accepts FILE with or without --trace, --trace alone, or --records. Refuses flags without effect.
 Status checkFlags(const ViewFlags &flags) {
   const std::string ofSource = flags.source.firstGiven(), ofModel = firstOfModel(flags);
   const bool hasFile = !flags.source.file.empty(), hasTrace = !flags.trace.empty();
-  if (!hasFile && !hasTrace)
-    return badInput("expected FILE or --trace");
+  if (!flags.records.empty() && (hasFile || hasTrace || flags.check))
+    return badInput("--records cannot be combined with FILE, --trace or --check");
+  if (!hasFile && !hasTrace && flags.records.empty())
+    return badInput("expected FILE, --trace or --records");
   if (flags.check && (!hasFile || hasTrace))
     return badInput("--check: requires FILE, and cannot be combined with --trace");
   if (!hasFile && !ofSource.empty())
@@ -133,7 +140,8 @@ Status checkFlags(const ViewFlags &flags) {
 
 /// Standard input must be read only once, and inputs must not be overwritten.
 Status checkFiles(const ViewFlags &flags) {
-  const std::string inputs[] = {flags.source.file, flags.trace, flags.machine.value_or("")};
+  const std::string inputs[] = {flags.records, flags.source.file, flags.trace,
+                                flags.machine.value_or("")};
   if (const auto count = llvm::count(inputs, "-"); count > 1)
     return badInput("expected one file to be -, got {}", count);
   for (const std::string &input : inputs)
@@ -145,6 +153,8 @@ Status checkFiles(const ViewFlags &flags) {
 }
 
 Result<view::Page> makePage(const ViewFlags &flags, std::unique_ptr<Source> &source) {
+  if (!flags.records.empty())
+    return view::recordedPage(BRAID_TRY(readFlightRecords(flags.records)));
   if (flags.trace.empty())
     return pageOfSource(flags, source);
   view::Page measured = BRAID_TRY(pageOfTrace(flags));
@@ -185,10 +195,14 @@ Status printCounterexample(const Compiled &compiled, const CheckOptions &options
   return write(view::counterexamplePage(program, report), "");
 }
 
+Result<FlightRecords> readFlightRecords(const std::string &file) {
+  return FlightRecords::decode(BRAID_TRY(readFile(file, kMostRecordBytes)), file);
+}
+
 Command addView(CLI::App &app) {
   auto flags = std::make_shared<ViewFlags>();
   CLI::App *command =
-      app.add_subcommand("view", "Write a page that shows a run or a counterexample");
+      app.add_subcommand("view", "Write a page that shows a run, a counterexample or a failed job");
   addFlags(*command, *flags);
   return {command, [flags] {
             return runCommand([&](auto &source) { return viewCommand(*flags, source); });

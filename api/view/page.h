@@ -1,8 +1,8 @@
 //===- api/view/page.h - the contents of a page about a program -------------------------------===//
 //
-// One model serves all sources: predictions, traces and counterexamples. A page shows the text
-// of the program beside lanes of commands, each with the line that it implements and the command
-// that it waits for.
+// One model serves all sources: predictions, traces, counterexamples and flight records. A page
+// shows the text of the program beside lanes of commands, each with the line that it implements and
+// the command that it waits for.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

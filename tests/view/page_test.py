@@ -88,7 +88,7 @@ class Pages(unittest.TestCase):
     def test_every_source_gives_a_page_or_a_message(self):
         pages = 0
         for path in sorted((ROOT / "tests" / "fuzz" / "corpus").iterdir()):
-            for arguments in ([path], [path, "--check"], ["--trace", path]):
+            for arguments in ([path], [path, "--check"], ["--trace", path], ["--records", path]):
                 done = subprocess.run([BRAID, "view", *map(str, arguments)], capture_output=True,
                                       timeout=120, check=False)
                 self.assertIn(done.returncode, (0, 2, 4), (path, arguments, done.stderr))
@@ -189,14 +189,19 @@ class InBrowser(unittest.TestCase):
   see(document.getElementById('told').textContent ? 'on the path' : 'nowhere');""")
         self.assertEqual(seen, ["true true true", "on the path"])
 
-    def test_counterexample(self):
-        page = braid("view", ROOT / "tests" / "tools" / "deadlock.braid", "--check")
+    def test_counterexample_and_records(self):
+        inputs = ROOT / "tests" / "tools"
+        page = braid("view", inputs / "deadlock.braid", "--check")
         seen = self.drive(page, """
   see(document.querySelectorAll('#marks li').length);
   document.querySelectorAll('#marks button')[1].click(); await frame();
   see(document.getElementById('told').textContent);""")
         self.assertEqual(seen[0], "2")
         self.assertRegex(seen[1], r"rank 1, main.* and never ends")
+        records = inputs / "inputs" / "records"
+        page = braid("view", "--records", records / "host0.json")
+        seen = self.drive(page, "see(document.querySelector('.chosen').textContent.trim());")
+        self.assertIn("set %mine, %own", seen[0], "of the rank that failed first")
 
     def test_marks_without_a_command_show_their_line(self):
         page = braid("check", ROOT / "tests" / "checker" / "collective_root.braid", "--backend",
