@@ -28,8 +28,5 @@ void registerCpuBackend(BackendRegistry &registry, ObserverFactory observe = {})
 /// Creates the same backend as a schedule seed would, with the order chosen by `picker`;
 /// options.scheduleSeed is ignored. For exploring interleavings.
 Result<std::unique_ptr<Cluster>> createCpuCluster(const ClusterOptions &options, Picker picker);
-/// Synchronizes all ranks of such a cluster from the single thread that has issued for all of them.
-/// Equivalent to synchronize() on every rank's thread, without thread switches.
-Status synchronizeAll(Cluster &cluster);
 
 } // namespace braid

@@ -32,10 +32,6 @@ Result<std::unique_ptr<Cluster>> createCpuCluster(const ClusterOptions &options,
   return CpuCluster::create(options, std::move(picker));
 }
 
-Status synchronizeAll(Cluster &cluster) {
-  return static_cast<CpuCluster &>(cluster).synchronizeAll();
-}
-
 Result<std::unique_ptr<Cluster>> CpuCluster::create(const ClusterOptions &options, Picker picker,
                                                     const ObserverFactory &observe) {
   BRAID_TRY(checkGroup("threads of a process", options.ranks, options.timeout));

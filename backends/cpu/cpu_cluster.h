@@ -19,8 +19,6 @@ public:
   ControlPlane &control(int64_t rank) override { return controls_[rank]; }
   void setPlans(llvm::ArrayRef<Plan> plans) override { group_.setPlans(plans); }
   void forgetPlans(llvm::ArrayRef<Plan> plans) override { group_.forgetPlans(plans); }
-  /// Implements braid::synchronizeAll().
-  Status synchronizeAll() { return group_.waitForAllDevices(); }
 
 private:
   CpuCluster(const ClusterOptions &options, Picker picker, const ObserverFactory &observe,

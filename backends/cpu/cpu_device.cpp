@@ -12,7 +12,7 @@
 namespace braid {
 
 CpuDevice::CpuDevice(RankGroup &group, Options options)
-    : group_(group), options_(options), memory_(group, options_.rank),
+    : group_(group), options_(options), memory_(options_.rank, options_.process),
       link_(options_.rank, group.size()) {
   lists_.push_back(std::make_unique<QueueList>());
   published_.store(lists_.back().get(), std::memory_order_release);

@@ -27,6 +27,7 @@ public:
     uint32_t queues;                     ///< as ClusterOptions::queues
     bool hasWorkers;                     ///< false if a scheduler runs the queues
     CommandObserver *observer = nullptr; ///< must outlive the device
+    ProcessGroup *process = nullptr;     ///< the group, unless all ranks are threads
     bool isReproducible = false;         ///< as ClusterOptions::reproducible
   };
   CpuDevice(RankGroup &group, Options options);
@@ -138,7 +139,7 @@ private:
   }
   /// Returns the scope of signal flags.
   FutexScope scope() const {
-    return scopeOf(group_.spansProcesses() ? FutexScope::Processes : FutexScope::Process);
+    return scopeOf(options_.process ? FutexScope::Processes : FutexScope::Process);
   }
 
   struct alignas(64) Event {

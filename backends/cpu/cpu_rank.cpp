@@ -45,6 +45,7 @@ CpuRank::Parts::Parts(const ClusterOptions &options, std::unique_ptr<Client> cli
                                        .queues = options.queues,
                                        .hasWorkers = true,
                                        .observer = &recorder,
+                                       .process = &group,
                                        .isReproducible = options.reproducible}) {
   group.setWake([this] { wakeWorkers(); });
 }

@@ -206,7 +206,7 @@ Result<void *> CudaMemory::allocateOnHost(BlockPool &pool, int64_t bytes) {
   void *base = pool.allocate(size);
   if (!base) {
     const size_t region = roundUp(bytes, kHostRegion);
-    void *memory = BRAID_TRY(group_.allocateSymmetric(group_.rank(), static_cast<int64_t>(region)));
+    void *memory = BRAID_TRY(group_.allocateSymmetric(static_cast<int64_t>(region)));
     BRAID_TRY(registerWithGpu(memory, region));
     base = pool.allocateIn(pool.add(memory, region), size);
   }
@@ -265,8 +265,7 @@ Result<std::string> CudaMemory::exportMemory(void *base) {
   if (const auto block = flags_.find(base)) {
     const BlockPool::Memory region = flags_.region(block->region);
     return text(kFlags, *block,
-                fmt::format("{}:{}", region.bytes,
-                            BRAID_TRY(group_.exportMemory(group_.rank(), region.address))));
+                fmt::format("{}:{}", region.bytes, BRAID_TRY(group_.exportMemory(region.address))));
   }
   for (size_t from = 0; from < provided_.size(); ++from) {
     const Provided &each = provided_[from];

@@ -37,7 +37,7 @@ struct NullCounts {
 class NullDevice final : public Device, public Compute, public PeerMemory, public Tracer {
 public:
   NullDevice(RankGroup &group, int64_t rank, bool isReproducible = false)
-      : group_(group), memory_(group, rank), isReproducible_(isReproducible) {}
+      : group_(group), memory_(rank, nullptr), isReproducible_(isReproducible) {}
 
   const NullCounts &counts() const { return counts_; }
   uint32_t streams() const { return streams_; }

@@ -1,8 +1,11 @@
 //===- runtime/job/host_memory.h - allocations of devices in host memory ----------------------===//
 #pragma once
 
+#include "ir/failure.h"
 #include "runtime/execute/peer_memory.h"
-#include "runtime/job/rank_group.h"
+#include "runtime/job/process_group.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -44,43 +47,62 @@ inline Result<void *> allocateZeroed(int64_t rank, int64_t bytes) {
   return memory;
 }
 
-/// The allocations of one rank. Private ones are freed when they are recycled or with this object;
-/// symmetric ones belong to the group.
+/// The allocations of one rank. They are freed when they are recycled or with this object, but for
+/// those in memory that other processes map: these belong to the rank's group.
 class HostMemory {
 public:
-  HostMemory(RankGroup &group, int64_t rank) : group_(group), rank_(rank) {}
+  /// `shared` is null if all ranks are threads of this process, which share its addresses.
+  HostMemory(int64_t rank, ProcessGroup *shared) : rank_(rank), shared_(shared) {}
 
   /// See Device::allocate.
   Result<void *> allocate(ArenaKind kind, int64_t bytes) {
-    if (kind != ArenaKind::Private)
-      return group_.allocateSymmetric(rank_, bytes);
+    const bool isSymmetric = kind != ArenaKind::Private;
+    if (isSymmetric && shared_)
+      return shared_->allocateSymmetric(bytes);
     Result<void *> memory = allocateZeroed(rank_, bytes);
     if (memory) {
-      allocations_[*memory] = {Owned(*memory), roundedBytes(bytes)};
-      privateBytes_ += roundedBytes(bytes);
+      allocations_[*memory] = {Owned(*memory), roundedBytes(bytes), isSymmetric};
+      heldBytes_ += roundedBytes(bytes);
     }
     return memory;
   }
-  /// See PeerMemory::exportMemory and PeerMemory::open.
-  Result<std::string> exportMemory(void *base) const { return group_.exportMemory(rank_, base); }
+  /// See PeerMemory::exportMemory and PeerMemory::open. Among threads, the handle contains the
+  /// address.
+  Result<std::string> exportMemory(void *base) const {
+    if (shared_)
+      return shared_->exportMemory(base);
+    const auto found = allocations_.find(base);
+    if (found == allocations_.end() || !found->second.isSymmetric)
+      return noSymmetricMemory(rank_);
+    return fmt::format("in-process:{}:{}", rank_, reinterpret_cast<uintptr_t>(base));
+  }
   Result<void *> open(int64_t peer, const std::string &handle) const {
-    return group_.open(peer, handle);
+    if (shared_)
+      return shared_->open(peer, handle);
+    llvm::StringRef text = handle;
+    uintptr_t address = 0;
+    if (!text.consume_front(fmt::format("in-process:{}:", peer)) || text.getAsInteger(10, address))
+      return badInput("expected a handle that rank {} exported, got '{}'", peer, handle);
+    return reinterpret_cast<void *>(address);
   }
   void release(void *base) {
-    auto found = allocations_.find(base);
-    if (found == allocations_.end())
-      return group_.releaseSymmetric(rank_, base);
-    released_.push_back(std::move(found->second));
-    allocations_.erase(found);
+    const auto found = allocations_.find(base);
+    if (found != allocations_.end()) {
+      released_.push_back(std::move(found->second));
+      allocations_.erase(found);
+    } else if (shared_) {
+      shared_->releaseSymmetric(base);
+    }
   }
   void recycle() {
-    for (const Private &memory : released_)
-      privateBytes_ -= memory.bytes;
+    for (const Allocation &memory : released_)
+      heldBytes_ -= memory.bytes;
     released_.clear();
-    group_.recycleSymmetric(rank_);
+    if (shared_)
+      shared_->recycleSymmetric();
   }
   int64_t heldBytes() const {
-    return static_cast<int64_t>(privateBytes_) + group_.symmetricBytes(rank_);
+    return static_cast<int64_t>(heldBytes_) + (shared_ ? shared_->symmetricBytes() : 0);
   }
 
 private:
@@ -88,15 +110,16 @@ private:
     void operator()(void *memory) const { std::free(memory); }
   };
   using Owned = std::unique_ptr<void, Free>;
-  struct Private {
+  struct Allocation {
     Owned memory;
     size_t bytes = 0;
+    bool isSymmetric = false;
   };
-  RankGroup &group_;
-  int64_t rank_;
-  std::unordered_map<const void *, Private> allocations_;
-  std::vector<Private> released_; ///< commands issued earlier may still use them
-  size_t privateBytes_ = 0;       ///< bytes of allocations_ and released_
+  const int64_t rank_;
+  ProcessGroup *const shared_;
+  std::unordered_map<const void *, Allocation> allocations_;
+  std::vector<Allocation> released_; ///< commands issued earlier may still use them
+  size_t heldBytes_ = 0;             ///< bytes of allocations_ and released_
 };
 
 } // namespace braid

@@ -4,14 +4,6 @@
 
 #include "ir/failure.h"
 #include "runtime/job/bootstrap/socket.h"
-#include "runtime/job/host_memory.h"
-
-#include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringRef.h"
-
-#include <fmt/format.h>
-
-#include <cassert>
 
 namespace braid {
 
@@ -129,58 +121,6 @@ Status InProcessGroup::commit(int64_t rank) {
   return committed(step, meet(rank, "", step, HostActivity::Committing));
 }
 
-// -- Memory. --
-
-Result<void *> InProcessGroup::allocateSymmetric(int64_t rank, int64_t bytes) {
-  void *memory = BRAID_TRY(allocateZeroed(rank, bytes));
-  Lock lock(mutex_);
-  allocations_[memory] = {rank, roundedBytes(bytes), std::unique_ptr<void, Free>(memory)};
-  return memory;
-}
-
-void InProcessGroup::releaseSymmetric(int64_t, void *base) {
-  Lock lock(mutex_);
-  if (const auto found = allocations_.find(base); found != allocations_.end())
-    found->second.isReleased = true;
-}
-
-/// The ranks share one address space, so peers have nothing to unmap.
-void InProcessGroup::recycleSymmetric(int64_t rank) {
-  Lock lock(mutex_);
-  std::erase_if(allocations_, [&](const auto &each) {
-    return each.second.rank == rank && each.second.isReleased;
-  });
-}
-
-int64_t InProcessGroup::symmetricBytes(int64_t rank) {
-  Lock lock(mutex_);
-  size_t bytes = 0;
-  for (const auto &[base, allocation] : allocations_)
-    bytes += allocation.rank == rank ? allocation.bytes : 0;
-  return static_cast<int64_t>(bytes);
-}
-
-/// The handle contains the address, which is valid for all ranks.
-Result<std::string> InProcessGroup::exportMemory(int64_t rank, void *base) {
-  Lock lock(mutex_);
-  if (allocations_.count(base) == 0)
-    return noSymmetricMemory(rank);
-  return fmt::format("in-process:{}:{}", rank, reinterpret_cast<uintptr_t>(base));
-}
-
-Result<void *> InProcessGroup::open(int64_t peer, const std::string &handle) {
-  Lock lock(mutex_);
-  llvm::StringRef text = handle;
-  uintptr_t address = 0;
-  if (text.consume_front(fmt::format("in-process:{}:", peer)) && !text.getAsInteger(10, address)) {
-    void *base = reinterpret_cast<void *>(address);
-    if (const auto found = allocations_.find(base);
-        found != allocations_.end() && found->second.rank == peer)
-      return base;
-  }
-  return badInput("expected a handle that rank {} exported, got '{}'", peer, handle);
-}
-
 // -- Waits for a device. --
 
 Status InProcessGroup::waitForDevice(int64_t rank, Drain drain) {
@@ -237,25 +177,6 @@ Status InProcessGroup::blockUntilReleased(int64_t rank) {
   tick(rank);
   runIfAllBlocked();
   waitFor(lock, [&] { return host(rank) == HostActivity::OwnCode; });
-  return failure();
-}
-
-Status InProcessGroup::waitForAllDevices() {
-  assert(commands_.run && "without that there is nothing to run");
-  Lock lock(mutex_);
-  for (int64_t rank = 0; rank < size(); ++rank)
-    setHost(rank, HostActivity::InSynchronize);
-  runIfAllBlocked();
-  bool areReleased = true;
-  for (int64_t rank = 0; rank < size(); ++rank) {
-    areReleased &= host(rank) == HostActivity::OwnCode;
-    if (host(rank) == HostActivity::OwnCode)
-      setHost(rank, HostActivity::InAllGather);
-  }
-  if (!areReleased)
-    runIfAllBlocked(); // the remaining ranks are deadlocked
-  for (int64_t rank = 0; rank < size(); ++rank)
-    setHost(rank, HostActivity::OwnCode);
   return failure();
 }
 

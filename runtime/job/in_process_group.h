@@ -1,7 +1,7 @@
 //===- runtime/job/in_process_group.h - ranks that are host threads of one process ------------===//
 //
 // Shared by backends whose ranks are host threads of one process. The threads synchronize in
-// allGather(), exchange addresses, and share one outcome. Their state is in a job memory, as for
+// allGather(), and share one outcome. Their state is in a job memory, as for
 // ranks that are processes, so failures produce the same messages. There is no watchdog: each
 // waiting host thread checks for a stalled job itself.
 //
@@ -16,8 +16,6 @@
 #include "runtime/job/stall_cause.h"
 
 #include <condition_variable>
-#include <cstdlib>
-#include <map>
 #include <mutex>
 #include <vector>
 
@@ -29,15 +27,7 @@ public:
   /// `memory` is that of ranks on one host and must outlive the group.
   InProcessGroup(JobMemory &memory, std::chrono::milliseconds timeout);
 
-  bool spansProcesses() const override { return false; }
   void abort(const Status &cause) override;
-
-  Result<void *> allocateSymmetric(int64_t rank, int64_t bytes) override;
-  Result<std::string> exportMemory(int64_t rank, void *base) override;
-  void releaseSymmetric(int64_t rank, void *base) override;
-  void recycleSymmetric(int64_t rank) override;
-  int64_t symmetricBytes(int64_t rank) override;
-  Result<void *> open(int64_t peer, const std::string &handle) override;
 
   /// Returns TimedOut if no rank makes progress for the timeout and no rank is in a command that
   /// runs without waiting.
@@ -60,9 +50,6 @@ public:
     std::function<void()> showWaits;
   };
   void setHostsCommands(HostsCommands commands) { commands_ = std::move(commands); }
-  /// Behaves as if the host threads of all ranks called waitForDevice() and then allGather().
-  /// Requires setHostsCommands().
-  Status waitForAllDevices();
 
 private:
   using Lock = std::unique_lock<std::mutex>;
@@ -83,16 +70,6 @@ private:
 
   mutable std::mutex mutex_; ///< guards the members below and the activities of the host threads
   std::condition_variable changed_;
-  struct Free {
-    void operator()(void *memory) const { std::free(memory); }
-  };
-  struct Allocation {
-    int64_t rank;
-    size_t bytes;
-    std::unique_ptr<void, Free> memory;
-    bool isReleased = false;
-  };
-  std::map<const void *, Allocation> allocations_;
   std::vector<uint32_t> steps_; ///< commits started, by rank; used by the rank's thread only
 };
 

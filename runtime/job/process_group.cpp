@@ -46,18 +46,6 @@ bool fitsThisMachine(size_t bytes) {
 
 // -- The host thread's calls. --
 
-class ProcessGroup::Doing {
-public:
-  Doing(ProcessGroup &group, HostActivity activity) : group_(group) {
-    group_.setActivity(activity);
-  }
-  ~Doing() { group_.setActivity(HostActivity::OwnCode); }
-  Doing(const Doing &) = delete;
-
-private:
-  ProcessGroup &group_;
-};
-
 ProcessGroup::ProcessGroup(std::unique_ptr<Client> client, milliseconds timeout)
     : RankGroup(client->memory(), boundedTime(timeout)), client_(std::move(client)),
       period_(watchPeriod(timeout)), pool_(kPage), stallRule_(RankGroup::timeout(), period_) {}
@@ -90,7 +78,7 @@ void ProcessGroup::abort(const Status &cause) {
 }
 
 Result<std::vector<std::string>> ProcessGroup::allGather(std::string mine) {
-  Doing doing(*this, HostActivity::InAllGather);
+  const auto activity = doing(HostActivity::InAllGather);
   if (isAborted())
     return failure();
   Result<std::vector<std::string>> texts = client_->allGather(mine);
@@ -107,13 +95,13 @@ Result<std::vector<std::string>> ProcessGroup::allGather(std::string mine) {
 /// hosts, their store decides; see runtime/job/bootstrap/other_hosts.h. If a rank is killed after
 /// the commit, the step still counts for all others.
 Status ProcessGroup::commit() {
-  Doing doing(*this, HostActivity::Committing);
+  const auto activity = doing(HostActivity::Committing);
   const uint32_t step = steps_.fetch_add(1, std::memory_order_relaxed) + 1;
   return committed(step, client_->meetAtCommit(step));
 }
 
 Status ProcessGroup::waitForDevice(int64_t, Drain drain) {
-  Doing doing(*this, HostActivity::InSynchronize);
+  const auto activity = doing(HostActivity::InSynchronize);
   std::optional<uint64_t> giveUp;
   while (!drain.isDone()) {
     if (isAborted() && !giveUp)
@@ -175,7 +163,7 @@ Status ProcessGroup::addRegion(size_t bytes) {
 
 /// Allocates the pages immediately, because no later call could report a lack of memory. New pages
 /// are zero.
-Result<void *> ProcessGroup::allocateSymmetric(int64_t, int64_t bytes) {
+Result<void *> ProcessGroup::allocateSymmetric(int64_t bytes) {
   const size_t wanted = roundedBytes(bytes), size = (wanted + kPage - 1) / kPage * kPage;
   if (size == 0 || !fitsThisMachine(pool_.blockBytes() + size))
     return outOfMemory(rank(), bytes);
@@ -192,19 +180,15 @@ Result<void *> ProcessGroup::allocateSymmetric(int64_t, int64_t bytes) {
   return outOfMemory(rank(), bytes);
 }
 
-void ProcessGroup::releaseSymmetric(int64_t, void *base) { pool_.release(base); }
-
 /// The kernel frees the pages for all processes that map them; the addresses remain reserved.
-void ProcessGroup::recycleSymmetric(int64_t) {
+void ProcessGroup::recycleSymmetric() {
   for (const BlockPool::Memory &memory : pool_.recycle())
     if (madvise(memory.address, memory.bytes, MADV_REMOVE) != 0)
       std::memset(memory.address, 0,
                   memory.bytes); // fallback: the next allocation expects zeros
 }
 
-int64_t ProcessGroup::symmetricBytes(int64_t) { return static_cast<int64_t>(pool_.blockBytes()); }
-
-Result<std::string> ProcessGroup::exportMemory(int64_t, void *base) {
+Result<std::string> ProcessGroup::exportMemory(void *base) {
   const std::optional<BlockPool::Block> block = pool_.find(base);
   if (!block)
     return noSymmetricMemory(rank());
@@ -232,7 +216,7 @@ Result<void *> ProcessGroup::open(int64_t peer, const std::string &handle) {
 }
 
 Result<FileDescriptor> ProcessGroup::want(int64_t peer, const std::string &name) {
-  Doing doing(*this, HostActivity::Preparing);
+  const auto activity = doing(HostActivity::Preparing);
   return client_->want(peer, name);
 }
 

@@ -14,6 +14,8 @@
 #include "runtime/job/rank_group.h"
 #include "runtime/job/stall_cause.h"
 
+#include "llvm/ADT/ScopeExit.h"
+
 #include <array>
 #include <condition_variable>
 #include <map>
@@ -46,17 +48,24 @@ public:
   Status offer(const std::string &name, int descriptor) { return client_->offer(name, descriptor); }
   Result<FileDescriptor> want(int64_t peer, const std::string &name);
 
+  // -- Memory that the peers can access. --
+
+  /// See Device::allocate(Symmetric): zeroed, aligned to 256 bytes, owned by the group.
+  Result<void *> allocateSymmetric(int64_t bytes);
+  /// See PeerMemory::exportMemory.
+  Result<std::string> exportMemory(void *base);
+  /// See Device::release and Device::recycle. `base` was returned by allocateSymmetric().
+  void releaseSymmetric(void *base) { pool_.release(base); }
+  void recycleSymmetric();
+  /// Returns the bytes of the symmetric allocations that have not been recycled.
+  int64_t symmetricBytes() const { return static_cast<int64_t>(pool_.blockBytes()); }
+  /// See PeerMemory::open. `handle` was returned by exportMemory().
+  Result<void *> open(int64_t peer, const std::string &handle);
+
   // -- RankGroup. --
 
-  bool spansProcesses() const override { return true; }
   void abort(const Status &cause) override;
   Status failure() const override { return RankGroup::failure(); }
-  Result<void *> allocateSymmetric(int64_t rank, int64_t bytes) override;
-  Result<std::string> exportMemory(int64_t rank, void *base) override;
-  void releaseSymmetric(int64_t rank, void *base) override;
-  void recycleSymmetric(int64_t rank) override;
-  int64_t symmetricBytes(int64_t rank) override;
-  Result<void *> open(int64_t peer, const std::string &handle) override;
   /// The watchdog detects a stalled job. After an abort, waits for running commands only for
   /// kGrace; if one is still running then, the returned Status says so.
   Status waitForDevice(int64_t rank, Drain drain) override;
@@ -87,8 +96,6 @@ public:
   static constexpr std::chrono::milliseconds kGrace{700};
 
 private:
-  /// Sets the activity of the host thread for its lifetime.
-  class Doing;
   /// Memory that several processes map.
   struct Mapping {
     FileDescriptor descriptor; ///< set for own_ only
@@ -102,6 +109,11 @@ private:
   Result<Mapping> mapShared(FileDescriptor descriptor, size_t bytes) const;
   Result<void *> import(int64_t peer, uint32_t number, size_t bytes);
   void setActivity(HostActivity activity);
+  /// Sets the activity of the host thread until the result is destroyed.
+  auto doing(HostActivity activity) {
+    setActivity(activity);
+    return llvm::make_scope_exit([this] { setActivity(HostActivity::OwnCode); });
+  }
 
   void endWatchdog();
   void watch();

@@ -1,8 +1,7 @@
 //===- runtime/job/rank_group.h - what a device knows about its ranks -------------------------===//
 //
 // The common interface of ranks that are threads of one process (InProcessGroup) and of a rank that
-// is a process (ProcessGroup): abort and its cause, memory that peers can access, and waits of a
-// host thread for its device.
+// is a process (ProcessGroup): abort and its cause, and waits of a host thread for its device.
 //
 // No function is called while commands run, except isAborted(), which is one relaxed load. Stronger
 // synchronization would order the ranks' streams and hide a missing signal from ThreadSanitizer.
@@ -45,8 +44,6 @@ public:
     using std::chrono::milliseconds;
     return std::clamp(timeout_ / 8, milliseconds(1), milliseconds(20));
   }
-  /// True if other processes write the flags in symmetric memory.
-  virtual bool spansProcesses() const = 0;
 
   // -- Failure. --
 
@@ -59,20 +56,6 @@ public:
   /// Sets a function that is called after an abort to wake threads that sleep outside this class.
   /// Must be called before the ranks start.
   void setWake(std::function<void()> wake) { wake_ = std::move(wake); }
-
-  // -- Memory. --
-
-  /// See Device::allocate(Symmetric): zeroed, aligned to 256 bytes, owned by the group.
-  virtual Result<void *> allocateSymmetric(int64_t rank, int64_t bytes) = 0;
-  /// See PeerMemory::exportMemory.
-  virtual Result<std::string> exportMemory(int64_t rank, void *base) = 0;
-  /// See Device::release and Device::recycle. `base` was returned by allocateSymmetric().
-  virtual void releaseSymmetric(int64_t rank, void *base) = 0;
-  virtual void recycleSymmetric(int64_t rank) = 0;
-  /// Returns the bytes of the rank's symmetric allocations that have not been recycled.
-  virtual int64_t symmetricBytes(int64_t rank) = 0;
-  /// See PeerMemory::open. `handle` was returned by exportMemory().
-  virtual Result<void *> open(int64_t peer, const std::string &handle) = 0;
 
   // -- Waiting. --
 

@@ -89,10 +89,10 @@ protected:
 
 TEST_F(ProcessGroupTest, MemoryIsSharedUnderTwoAddresses) {
   start(2);
-  Result<void *> mine = group(0).allocateSymmetric(0, 1000);
+  Result<void *> mine = group(0).allocateSymmetric(1000);
   ASSERT_TRUE(mine);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(*mine) % 256, 0u);
-  Result<std::string> handle = group(0).exportMemory(0, *mine);
+  Result<std::string> handle = group(0).exportMemory(*mine);
   ASSERT_TRUE(handle);
   Result<void *> theirs = group(1).open(0, *handle);
   ASSERT_TRUE(theirs) << theirs.status().message();
@@ -101,20 +101,20 @@ TEST_F(ProcessGroupTest, MemoryIsSharedUnderTwoAddresses) {
   EXPECT_EQ(static_cast<char *>(*theirs)[999], 'x');
   EXPECT_EQ(*group(1).open(0, *handle), *theirs) << "mapped once";
   EXPECT_EQ(*group(0).open(0, *handle), *mine);
-  EXPECT_EQ(*group(0).exportMemory(0, *mine), *handle) << "offered once";
+  EXPECT_EQ(*group(0).exportMemory(*mine), *handle) << "offered once";
 }
 
 TEST_F(ProcessGroupTest, MemoryIsHandedOutAgainOnlyWhenItIsRecycled) {
   start(1);
-  auto allocate = [&](int64_t bytes) { return *group(0).allocateSymmetric(0, bytes); };
+  auto allocate = [&](int64_t bytes) { return *group(0).allocateSymmetric(bytes); };
   void *first = allocate(100000);
-  std::string handle = *group(0).exportMemory(0, first);
+  std::string handle = *group(0).exportMemory(first);
   static_cast<char *>(first)[99999] = 'x';
-  group(0).releaseSymmetric(0, first);
+  group(0).releaseSymmetric(first);
   EXPECT_NE(allocate(100000), first);
-  group(0).recycleSymmetric(0);
+  group(0).recycleSymmetric();
   EXPECT_EQ(allocate(60000), first);
-  EXPECT_EQ(*group(0).exportMemory(0, first), handle);
+  EXPECT_EQ(*group(0).exportMemory(first), handle);
   void *rest = allocate(20000);
   EXPECT_LT(first, rest);
   EXPECT_LT(rest, static_cast<char *>(first) + 100000) << "what is left of the first one";
@@ -138,15 +138,15 @@ TEST_F(ProcessGroupTest, RecycledMemoryIsGivenBackToTheKernel) {
   const size_t before = residentSharedMemory();
   for (int64_t mebibytes = 1; mebibytes < 40; ++mebibytes) {
     const int64_t bytes = mebibytes << 20;
-    void *mine = *group(0).allocateSymmetric(0, bytes);
+    void *mine = *group(0).allocateSymmetric(bytes);
     std::memset(mine, 1, static_cast<size_t>(bytes));
-    void *theirs = *group(1).open(0, *group(0).exportMemory(0, mine));
+    void *theirs = *group(1).open(0, *group(0).exportMemory(mine));
     ASSERT_EQ(static_cast<char *>(theirs)[bytes - 1], 1);
-    EXPECT_EQ(group(0).symmetricBytes(0), bytes);
-    group(0).releaseSymmetric(0, mine);
-    EXPECT_EQ(group(0).symmetricBytes(0), bytes) << "a peer may not be done with it";
-    group(0).recycleSymmetric(0);
-    EXPECT_EQ(group(0).symmetricBytes(0), 0);
+    EXPECT_EQ(group(0).symmetricBytes(), bytes);
+    group(0).releaseSymmetric(mine);
+    EXPECT_EQ(group(0).symmetricBytes(), bytes) << "a peer may not be done with it";
+    group(0).recycleSymmetric();
+    EXPECT_EQ(group(0).symmetricBytes(), 0);
     ASSERT_LE(residentSharedMemory(), before + 1) << mebibytes;
   }
 }
@@ -156,9 +156,9 @@ TEST_F(ProcessGroupTest, SmallBlocksShareMappings) {
   start(2);
   std::vector<char *> mine, theirs;
   for (size_t i = 0; i < 1000; ++i) {
-    Result<void *> base = group(0).allocateSymmetric(0, static_cast<int64_t>(100 + 10 * i));
+    Result<void *> base = group(0).allocateSymmetric(static_cast<int64_t>(100 + 10 * i));
     ASSERT_TRUE(base) << base.status().message();
-    Result<std::string> handle = group(0).exportMemory(0, *base);
+    Result<std::string> handle = group(0).exportMemory(*base);
     ASSERT_TRUE(handle) << handle.status().message();
     Result<void *> opened = group(1).open(0, *handle);
     ASSERT_TRUE(opened) << opened.status().message();
@@ -175,8 +175,8 @@ TEST_F(ProcessGroupTest, SmallBlocksShareMappings) {
 
 TEST_F(ProcessGroupTest, RefusesHandlesOfNothing) {
   start(2);
-  Result<void *> mine = group(0).allocateSymmetric(0, 1000);
-  ASSERT_TRUE(group(0).exportMemory(0, *mine));
+  Result<void *> mine = group(0).allocateSymmetric(1000);
+  ASSERT_TRUE(group(0).exportMemory(*mine));
   for (const char *handle :
        {"shared:0:1:1024:0", "shared:0:0:512:0", "shared:0:0:1048576:0", "shared:0:0::0",
         "shared:0:-1:1024:0", "shared:0:0:1024", "shared:0:0:1024:1024", "shared:0:0:1024:-1",
@@ -193,7 +193,7 @@ TEST_F(ProcessGroupTest, RefusesHandlesOfNothing) {
 TEST_F(ProcessGroupTest, RefusesMoreMemoryThanThereIs) {
   start(1);
   for (int64_t bytes : {int64_t(1) << 46, int64_t(1) << 62, int64_t(-1)}) {
-    Result<void *> memory = group(0).allocateSymmetric(0, bytes);
+    Result<void *> memory = group(0).allocateSymmetric(bytes);
     ASSERT_FALSE(memory);
     EXPECT_EQ(memory.status().code(), StatusCode::Unsupported);
   }
