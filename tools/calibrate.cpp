@@ -146,8 +146,6 @@ void print(const CalibrateFlags &flags, const MeasuredMachine &measured) {
   os << fmt::format("\n  GEMMs     {}, up to {:.3g} TFLOP/s", model.gemms.size(), most);
   if (measured.gemmsLeftOut > 0)
     os << fmt::format("; {} larger ones left out, see --seconds", measured.gemmsLeftOut);
-  if (!model.messages.empty())
-    os << fmt::format("\n  messages  {} sizes and kinds", model.messages.size());
   os << "\n";
   if (!measured.keptIn.empty())
     os << fmt::format("  kept      in {}, for auto\n", printable(measured.keptIn, PATH_MAX));

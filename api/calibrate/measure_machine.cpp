@@ -24,15 +24,6 @@ std::vector<TransferMode> allTransferModes(const PeerMemory &peers) {
   return all;
 }
 
-Status measureAllMessages(CostModel &model, PlanTimer &timer, const CalibrationOptions &options) {
-  using enum CollectiveKind;
-  const int64_t most = int64_t(timer.device().sharesHostMemory() ? 4 : 256) << 20;
-  MessageSizes sizes = {{std::nullopt, most}};
-  for (CollectiveKind kind : {AllGather, ReduceScatter, AllReduce, Broadcast, Reduce, AllToAll})
-    sizes[kind] = most;
-  return measureMessages(model, sizes, timer, options).status();
-}
-
 /// Measures small GEMMs first, so that each column has some rows if time runs out. Returns the
 /// number of GEMMs left out. Rank 0's clock decides.
 Result<size_t> measureGemmTable(CostModel &model, PlanTimer &timer,
@@ -76,8 +67,7 @@ std::vector<PlanMatmul> usualGemms(DType dtype, bool isOnHost) {
   return gemms;
 }
 
-/// Every rank measures; rank 0's model, made of the maxima over ranks, is used. Messages between
-/// hosts have the cost of the network.
+/// Every rank measures; rank 0's model, made of the maxima over ranks, is used.
 Result<MeasuredMachine> measureMachine(PlanTimer &timer, JobModelOptions job,
                                        const MachineOptions &options) {
   job.transferModes = {TransferMode()};
@@ -88,9 +78,6 @@ Result<MeasuredMachine> measureMachine(PlanTimer &timer, JobModelOptions job,
     job.progress = options.progress;
   MeasuredMachine measured;
   measured.model = BRAID_TRY(calibrate(timer, job));
-  if (timer.ranks() > 1 && timer.ranks() == timer.ranksPerHost() &&
-      llvm::is_contained(job.transports, Transport::Messages))
-    BRAID_TRY(measureAllMessages(measured.model, timer, job));
   measured.gemmsLeftOut =
       BRAID_TRY(measureGemmTable(measured.model, timer, job, options.gemms, options.gemmSeconds));
   const std::string text = BRAID_TRY(timer.fromRankZero(measured.model.encode()));

@@ -24,7 +24,7 @@ struct MeasuredMachine {
   std::string keptIn;      ///< the file from which `auto` loads the model, on rank 0
 };
 
-/// Measures every launch mode, transfer mode and kind of message, and GEMMs. Rank 0 stores the
+/// Measures every launch mode and transfer mode, messages, and GEMMs. Rank 0 stores the
 /// results for `auto`. The device's transfer modes replace those of `job`. If a rank cannot send
 /// messages, they are left out with a warning. Collective; blocks for minutes; equal on all ranks.
 Result<MeasuredMachine> measureMachine(PlanTimer &timer, JobModelOptions job,
