@@ -35,7 +35,8 @@ struct RunModes {
 };
 
 struct CalibrationOptions : RunModes {
-  ProgressFn progress = {}; ///< receives progress on this rank
+  ProgressFn progress = {};                          ///< receives progress on this rank
+  std::function<void(const std::string &line)> warn; ///< for warnings; may be null
 };
 
 /// Measures a model of everything except GEMMs. Messages are measured if `options.transports`

@@ -104,11 +104,6 @@ Result<bool> JobModel::addGemms(llvm::ArrayRef<PlanMatmul> shapes) {
   return addMore("GEMMs", [&] { return measureGemms(model_, shapes, timer_, options_); });
 }
 
-Status JobModel::add(const CostModel &measured) {
-  take(measured);
-  return keepModel();
-}
-
 /// Keeps results that other jobs have stored meanwhile, unless this job has measured them, too. The
 /// ranks' measurements differ; those of rank 0, which are maxima, are used.
 Status JobModel::keepModel() {

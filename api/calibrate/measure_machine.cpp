@@ -68,26 +68,18 @@ std::vector<PlanMatmul> usualGemms(DType dtype, bool isOnHost) {
 }
 
 /// Every rank measures; rank 0's model, made of the maxima over ranks, is used.
-Result<MeasuredMachine> measureMachine(PlanTimer &timer, JobModelOptions job,
-                                       const MachineOptions &options) {
-  job.transferModes = {TransferMode()};
-  if (llvm::is_contained(job.transports, Transport::PeerMemory))
-    job.transferModes = allTransferModes(*timer.device().peerMemory());
-  BRAID_TRY(openMessages(timer, job.transports, job.warn, "messages are left out"));
-  if (timer.rank() == 0)
-    job.progress = options.progress;
+Result<MeasuredMachine> measureMachine(PlanTimer &timer, CalibrationOptions options,
+                                       const std::vector<PlanMatmul> &gemms, double gemmSeconds) {
+  options.transferModes = {TransferMode()};
+  if (llvm::is_contained(options.transports, Transport::PeerMemory))
+    options.transferModes = allTransferModes(*timer.device().peerMemory());
+  BRAID_TRY(openMessages(timer, options.transports, options.warn, "messages are left out"));
   MeasuredMachine measured;
-  measured.model = BRAID_TRY(calibrate(timer, job));
+  measured.model = BRAID_TRY(calibrate(timer, options));
   measured.gemmsLeftOut =
-      BRAID_TRY(measureGemmTable(measured.model, timer, job, options.gemms, options.gemmSeconds));
+      BRAID_TRY(measureGemmTable(measured.model, timer, options, gemms, gemmSeconds));
   const std::string text = BRAID_TRY(timer.fromRankZero(measured.model.encode()));
   measured.model = BRAID_TRY(CostModel::decode(text));
-  JobModel kept(timer, job);
-  BRAID_TRY(kept.add(measured.model));
-  if (kept.isSaved())
-    measured.keptIn = kept.path();
-  if (!options.name.empty())
-    measured.model.machine = options.name;
   return measured;
 }
 
